@@ -1,0 +1,205 @@
+#include "models/lowering/program_builder.hpp"
+
+#include <algorithm>
+
+#include "models/base/error.hpp"
+
+namespace tandem::lowering {
+namespace {
+
+constexpr std::size_t at(Stream s) { return static_cast<std::size_t>(s); }
+
+SlotUse& use_of(std::vector<SlotUse>& uses, std::uint16_t slot, const Task& task, std::uint16_t index) {
+  for (SlotUse& u : uses)
+    if (u.slot == slot && u.stream == task.stream) return u;
+  SlotUse fresh;
+  fresh.slot = slot;
+  fresh.stream = task.stream;
+  fresh.first = index;
+  uses.push_back(fresh);
+  return uses.back();
+}
+
+std::vector<SlotUse> slot_uses(const Template& t) {
+  std::vector<SlotUse> uses;
+  for (std::uint16_t i = 0; i < t.tasks.size(); ++i) {
+    const Task& task = t.tasks[i];
+    const auto visit = [&](const Operand& o, bool writes) {
+      if (o.slot == 0) return;  // scratch never outlives its instance
+      SlotUse& u = use_of(uses, o.slot, task, i);
+      u.last = i;
+      u.reads = u.reads || !writes;
+      u.writes = u.writes || writes;
+      if (writes) u.last_write = i;
+    };
+    for (const Operand& o : task.inputs) visit(o, false);
+    for (const Operand& o : task.outputs) visit(o, true);
+  }
+  return uses;
+}
+
+Bytes total(const BytesByKind& live) {
+  Bytes sum;
+  for (const Bytes b : live) sum += b;
+  return sum;
+}
+
+}  // namespace
+
+TemplateId TemplateLibrary::add(Template t) {
+  uses_.push_back(slot_uses(t));
+  templates_.push_back(std::move(t));
+  return TemplateId(static_cast<std::int32_t>(templates_.size() - 1));
+}
+
+Bytes TemplateLibrary::largest_scratch() const {
+  Bytes most;
+  for (const Template& t : templates_) most = std::max(most, t.slots[0].bytes);
+  return most;
+}
+
+ProgramBuilder::ProgramBuilder(const TemplateLibrary& library, StageId stage) : library_(library) {
+  program_.stage = stage;
+}
+
+std::size_t ProgramBuilder::record(std::string_view name, MemoryKind kind, const Arena::Block& block) {
+  const auto now = static_cast<std::uint32_t>(program_.instances.size());
+  program_.memory.allocations.push_back({name, kind, block.offset, block.bytes, now, now});
+  live_[static_cast<std::size_t>(kind)] += block.bytes;
+  return program_.memory.allocations.size() - 1;
+}
+
+BufferId ProgramBuilder::persistent(std::string_view name, MemoryKind kind, const std::vector<Bytes>& pieces) {
+  Bytes bytes;
+  for (const Bytes p : pieces) bytes += p;
+  const Arena::Block block = arena_.allocate(bytes);
+  const std::size_t allocation = record(name, kind, block);
+  const auto id = static_cast<BufferId>(buffers_.size());
+  std::int64_t offset = block.offset;
+  for (const Bytes p : pieces) {
+    buffers_.push_back({{offset, p, {}}, {}, {}, allocation});
+    offset += p.count();
+  }
+  return id;
+}
+
+void ProgramBuilder::start() {
+  const Arena::Block block = arena_.allocate(library_.largest_scratch());
+  scratch_ = block.offset;
+  // Scratch counts as live only as far as a template really uses it: see note_live.
+  program_.memory.allocations.push_back({"scratch", MemoryKind::workspace, block.offset, block.bytes, 0, 0});
+  persistent_ = program_.memory.allocations.size();
+}
+
+BufferId ProgramBuilder::allocate(std::string_view name, MemoryKind kind, Bytes bytes) {
+  const Arena::Block block = arena_.allocate(bytes);
+  buffers_.push_back({block, block.prior, block.prior, record(name, kind, block), true});
+  return static_cast<BufferId>(buffers_.size() - 1);
+}
+
+void ProgramBuilder::release(BufferId id) {
+  Buffer& b = buffers_[static_cast<std::size_t>(id)];
+  Allocation& a = program_.memory.allocations[b.allocation];
+  a.last = static_cast<std::uint32_t>(program_.instances.size() - 1);
+  live_[static_cast<std::size_t>(a.kind)] -= a.bytes;
+  arena_.release(b.block, b.touched);
+}
+
+/// A write waits for everyone who touched the bytes, a read for whoever wrote them.
+void ProgramBuilder::connect(const SlotUse& use, Buffer& buffer) {
+  const Frontier& wait_for = use.writes ? buffer.touched : buffer.written;
+  const EdgeKind kind = buffer.reused ? EdgeKind::reuse : EdgeKind::data;
+  for (std::size_t s = 0; s < kStreams; ++s)
+    if (s != at(use.stream)) edge(wait_for[s], use.first, use.stream, static_cast<Stream>(s), kind);
+}
+
+void ProgramBuilder::edge(Point from, std::uint16_t to_task, Stream to, Stream from_stream, EdgeKind kind) {
+  const auto now = static_cast<std::int64_t>(program_.instances.size());
+  // Within one instance the template's own dependencies order the streams.
+  if (from.instance < 0 || from.instance == now) return;
+  if (from <= known_[at(to)][at(from_stream)]) return;
+  pending_.push_back({static_cast<std::uint32_t>(from.instance), static_cast<std::uint32_t>(now), from.task, to_task, kind});
+}
+
+void ProgramBuilder::note_use(const SlotUse& use, Buffer& buffer) {
+  const auto now = static_cast<std::int64_t>(program_.instances.size());
+  buffer.touched[at(use.stream)] = {now, use.last};
+  if (!use.writes) return;
+  buffer.written[at(use.stream)] = {now, use.last_write};
+  buffer.reused = false;
+}
+
+/// Sorts and thins the edges into the instance just described, and remembers what its streams now know.
+void ProgramBuilder::flush_edges() {
+  std::stable_sort(pending_.begin(), pending_.end(), [](const Edge& a, const Edge& b) { return a.to_task < b.to_task; });
+  const Instance& instance = program_.instances.back();
+  const Template& t = library_[instance.tmpl];
+  for (const Edge& e : pending_) {
+    const Instance& source = program_.instances[e.from_instance];
+    const Stream from = library_[source.tmpl].tasks[e.from_task].stream;
+    Point& known = known_[at(t.tasks[e.to_task].stream)][at(from)];
+    const Point point{e.from_instance, e.from_task};
+    if (point <= known) continue;
+    // A later edge of the same pair into the same task makes this one redundant.
+    const bool superseded = std::any_of(pending_.begin(), pending_.end(), [&](const Edge& o) {
+      const Instance& other = program_.instances[o.from_instance];
+      return o.to_task == e.to_task && library_[other.tmpl].tasks[o.from_task].stream == from &&
+             Point{o.from_instance, o.from_task} > point;
+    });
+    if (superseded) continue;
+    known = point;
+    program_.edges.push_back(e);
+  }
+  pending_.clear();
+}
+
+std::uint32_t ProgramBuilder::add(TemplateId id, const InstanceKey& key, const std::vector<Binding>& slots) {
+  const Template& t = library_[id];
+  require(slots.size() + 1 == t.slots.size(), "an instance must bind every slot of its template");
+  for (const Point p : credits_) {
+    const Instance& source = program_.instances[static_cast<std::size_t>(p.instance)];
+    edge(p, 0, t.tasks.front().stream, library_[source.tmpl].tasks[p.task].stream, EdgeKind::credit);
+  }
+  credits_.clear();
+  for (const SlotUse& use : library_.uses(id)) {
+    const Binding& b = slots[use.slot - 1U];
+    for (std::int32_t i = 0; i < b.count; ++i) connect(use, buffers_[static_cast<std::size_t>(b.first + i)]);
+  }
+  for (const SlotUse& use : library_.uses(id)) {
+    const Binding& b = slots[use.slot - 1U];
+    for (std::int32_t i = 0; i < b.count; ++i) note_use(use, buffers_[static_cast<std::size_t>(b.first + i)]);
+  }
+  const auto binding = static_cast<std::uint32_t>(program_.bindings.size());
+  program_.bindings.push_back(scratch_);
+  for (const Binding& b : slots)
+    program_.bindings.push_back(b.first == kNoBuffer ? 0 : buffers_[static_cast<std::size_t>(b.first)].block.offset + b.offset);
+  program_.instances.push_back({id, key.layer, key.micro_batch, key.chunk, key.phase, binding});
+  flush_edges();
+  note_live(t);
+  return static_cast<std::uint32_t>(program_.instances.size() - 1);
+}
+
+void ProgramBuilder::note_live(const Template& t) {
+  const Bytes now = total(live_) + t.scratch_live_peak;
+  MemoryPlan& m = program_.memory;
+  if (now <= m.live_peak_bytes) return;
+  m.live_peak_bytes = now;
+  m.live_at_peak = live_;
+  m.live_at_peak[static_cast<std::size_t>(MemoryKind::workspace)] += t.scratch_live_peak;
+}
+
+Point ProgramBuilder::end_of(std::uint32_t instance) const {
+  const Template& t = library_[program_.instances[instance].tmpl];
+  return {instance, static_cast<std::uint16_t>(t.tasks.size() - 1)};
+}
+
+Program ProgramBuilder::finish(std::vector<Param> params, std::int64_t flat_elements) {
+  const auto end = static_cast<std::uint32_t>(program_.instances.size() - 1);
+  for (std::size_t i = 0; i < persistent_; ++i) program_.memory.allocations[i].last = end;
+  program_.memory.arena_bytes = arena_.high_water();
+  program_.params = std::move(params);
+  program_.flat_elements = flat_elements;
+  return std::move(program_);
+}
+
+}  // namespace tandem::lowering

@@ -1,0 +1,101 @@
+#pragma once
+// Writes one stage's program: instances in issue order, the memory of every tensor, and the edges between instances that
+// follow from who reads and writes what on which stream.
+
+#include <string_view>
+#include <vector>
+
+#include "models/lowering/arena.hpp"
+#include "models/task_graph.hpp"
+
+namespace tandem::lowering {
+
+/// How one stream of a template uses one slot.
+struct SlotUse {
+  std::uint16_t slot;
+  Stream stream;
+  bool reads = false, writes = false;
+  std::uint16_t first = 0, last = 0, last_write = 0;  ///< tasks
+};
+
+/// All templates of a graph, each with its slot uses.
+class TemplateLibrary {
+ public:
+  TemplateId add(Template t);
+  const Template& operator[](TemplateId id) const { return templates_[id.index()]; }
+  const std::vector<SlotUse>& uses(TemplateId id) const { return uses_[id.index()]; }
+  Bytes largest_scratch() const;
+  std::vector<Template> take() { return std::move(templates_); }
+
+ private:
+  std::vector<Template> templates_;
+  std::vector<std::vector<SlotUse>> uses_;
+};
+
+/// Index of a piece of memory whose readers and writers are followed together.
+using BufferId = std::int32_t;
+inline constexpr BufferId kNoBuffer = -1;
+
+/// What a slot is bound to: neighbouring buffers, and where in the first one the slot starts.
+struct Binding {
+  BufferId first = kNoBuffer;
+  std::int32_t count = 1;        ///< neighbours in the arena, consecutive ids
+  std::int64_t offset = 0;       ///< bytes
+};
+
+struct InstanceKey {
+  std::int32_t layer = -1, micro_batch = -1, chunk = 0;
+  Phase phase = Phase::forward;
+};
+
+class ProgramBuilder {
+ public:
+  ProgramBuilder(const TemplateLibrary& library, StageId stage);
+
+  /// Memory for the whole step; `pieces` (bytes each) are followed apart and lie next to each other in order.
+  /// Returns the first piece's id; the others follow consecutively.
+  BufferId persistent(std::string_view name, MemoryKind kind, const std::vector<Bytes>& pieces);
+  /// Everything persistent is declared: scratch is placed, instances may follow.
+  void start();
+
+  BufferId allocate(std::string_view name, MemoryKind kind, Bytes bytes);
+  /// The last instance that touches it has been added; its bytes may be handed on.
+  void release(BufferId buffer);
+
+  /// Appends an instance; `slots` bind slots 1, 2, ... in order. Returns its index.
+  std::uint32_t add(TemplateId tmpl, const InstanceKey& key, const std::vector<Binding>& slots);
+  /// The next instance added waits at its first task until `from` has ended.
+  void credit(Point from) { credits_.push_back(from); }
+  /// Last task of an instance.
+  Point end_of(std::uint32_t instance) const;
+
+  Program finish(std::vector<Param> params, std::int64_t flat_elements);
+
+ private:
+  struct Buffer {
+    Arena::Block block;
+    Frontier touched, written;   ///< by this owner and, until it is overwritten, by the bytes' previous owners
+    std::size_t allocation;      ///< index into memory.allocations; views share the first piece's
+    bool reused = false;         ///< the frontier still holds a previous owner's tasks
+  };
+
+  void connect(const SlotUse& use, Buffer& buffer);
+  void edge(Point from, std::uint16_t to_task, Stream to, Stream from_stream, EdgeKind kind);
+  void note_use(const SlotUse& use, Buffer& buffer);
+  void flush_edges();
+  void note_live(const Template& t);
+  std::size_t record(std::string_view name, MemoryKind kind, const Arena::Block& block);
+
+  const TemplateLibrary& library_;
+  Program program_;
+  Arena arena_;
+  std::vector<Buffer> buffers_;
+  std::vector<Point> credits_;
+  std::vector<Edge> pending_;                       ///< edges into the instance being added
+  std::array<Frontier, kStreams> known_{};          ///< [stream] is already behind these points of the other streams
+  BytesByKind live_{};
+  std::int64_t scratch_ = 0;
+  std::size_t persistent_ = 0;                      ///< the first allocations, alive for the whole step
+};
+
+}  // namespace tandem::lowering

@@ -1,0 +1,48 @@
+#include "models/lowering/shapes.hpp"
+
+namespace tandem::lowering {
+namespace {
+
+PointwiseKind pointwise_of(Activation a) {
+  switch (a) {
+    case Activation::gelu: return PointwiseKind::gelu_tanh;
+    case Activation::relu: return PointwiseKind::relu;
+    case Activation::squared_relu: return PointwiseKind::squared_relu;
+    case Activation::swiglu: case Activation::geglu: break;
+  }
+  throw ContractError("gated activations are refused by require_lowerable");
+}
+
+}  // namespace
+
+Shapes make_shapes(const Plan& plan) {
+  const ModelSpec& m = plan.model;
+  const std::int64_t t = plan.parallel.tensor;
+  Shapes s{};
+  s.batch = plan.training.micro_batch_size;
+  s.seq = plan.training.seq_length;
+  s.tokens = plan.micro_batch_tokens();
+  s.hidden = m.hidden_size;
+  s.heads = m.num_attention_heads / t;
+  s.head_dim = m.head_dim;
+  s.attention = s.heads * s.head_dim;
+  s.ffn = m.ffn_hidden_size / t;
+  s.vocab_rows = plan.padded_vocab_size() / t;
+  s.vocab_size = m.vocab_size;
+  s.max_positions = m.max_position_embeddings;
+  s.global_tokens = plan.global_batch_tokens();
+  s.tensor = t;
+  s.activation = pointwise_of(m.activation);
+  s.alibi = m.position_embedding == PositionEmbedding::alibi;
+  s.learned_positions = m.position_embedding == PositionEmbedding::learned;
+  s.embedding_norm = m.embedding_norm;
+  s.tied = m.tie_embeddings;
+  s.tensor_overlap = plan.parallel.tensor_overlap;
+  s.norm_epsilon = m.norm_epsilon;
+  s.hidden_dropout = plan.training.dropout.hidden;
+  s.attention_dropout = plan.training.dropout.attention;
+  s.dtypes = plan.training.dtypes;
+  return s;
+}
+
+}  // namespace tandem::lowering

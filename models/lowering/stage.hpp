@@ -1,0 +1,22 @@
+#pragma once
+// Lowers one pipeline stage: schedule -> instances, with transfers, gradient buckets and the update around them.
+
+#include "models/lowering/parameters.hpp"
+#include "models/lowering/templates.hpp"
+#include "models/schedule.hpp"
+
+namespace tandem::lowering {
+
+struct StageContext {
+  const Plan& plan;
+  const Shapes& shapes;
+  const Templates& templates;
+  TemplateLibrary& library;
+};
+
+/// What stage `stage` holds, by the plan's layer split.
+StagePart stage_part(const Plan& plan, StageId stage);
+
+Program lower_stage(const StageContext& context, StageId stage);
+
+}  // namespace tandem::lowering

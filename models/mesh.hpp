@@ -1,0 +1,62 @@
+#pragma once
+// The mesh of named axes: rank <-> coordinates, and the groups that collectives run over.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/base/ids.hpp"
+
+namespace tandem {
+
+enum class Axis : std::uint8_t { tp, cp, ep, dp, pp };
+inline constexpr int kAxes = 5;
+
+/// Position of a rank on every axis, indexed by Axis.
+struct Coords {
+  std::array<std::int32_t, kAxes> at{};
+  std::int32_t operator[](Axis a) const { return at[static_cast<std::size_t>(a)]; }
+  std::int32_t& operator[](Axis a) { return at[static_cast<std::size_t>(a)]; }
+  auto operator<=>(const Coords&) const = default;
+};
+
+/// Which ranks a collective joins. Members are always listed in ascending group index, which is the order of every
+/// canonical left fold.
+enum class Group : std::uint8_t {
+  tensor,     ///< same dp, pp; all tp
+  data,       ///< same tp, pp; all dp (x cp)
+  pipeline,   ///< same tp, dp; all pp
+  model,      ///< same dp; all tp x pp: the gradient norm
+  embedding,  ///< first and last stage of one pipeline: the tied weight
+  world,
+};
+std::string_view name(Group g);
+
+/// Immutable map between ranks and coordinates. `sizes` by Axis; `order` lists axes fastest first ("tp-cp-ep-dp-pp").
+class Mesh {
+ public:
+  Mesh(std::array<std::int64_t, kAxes> sizes, std::string_view order);
+
+  std::int64_t world_size() const { return world_; }
+  std::int64_t size(Axis a) const { return sizes_[static_cast<std::size_t>(a)]; }
+  Coords coords(Rank r) const;
+  Rank rank(const Coords& c) const;
+
+  /// Members of `g` that contain `r`, ascending group index. A group of one is a list of one. The embedding group of a
+  /// rank on a middle stage is that rank alone.
+  std::vector<Rank> members(Group g, Rank r) const;
+  /// The neighbour `offset` stages away on the pipeline axis; must exist.
+  Rank stage_neighbour(Rank r, int offset) const;
+
+ private:
+  std::array<std::int64_t, kAxes> sizes_{};
+  std::array<std::int64_t, kAxes> strides_{};
+  std::int64_t world_ = 1;
+};
+
+struct Plan;
+Mesh make_mesh(const Plan& plan);
+
+}  // namespace tandem

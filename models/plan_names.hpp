@@ -1,0 +1,66 @@
+#pragma once
+// Spellings of the plan's enumerations, in the order of their enumerators. Private to models/plan_*.cpp.
+
+#include <array>
+#include <string_view>
+
+#include "models/plan.hpp"
+
+namespace tandem {
+
+template <class E>
+struct Spelling;  // names: one per enumerator
+
+template <>
+struct Spelling<Family> {
+  static constexpr std::array<std::string_view, 5> names{"gpt", "llama", "bloom", "bert", "t5"};
+};
+template <>
+struct Spelling<Activation> {
+  static constexpr std::array<std::string_view, 5> names{"gelu", "relu", "squared_relu", "swiglu", "geglu"};
+};
+template <>
+struct Spelling<Normalization> {
+  static constexpr std::array<std::string_view, 2> names{"layernorm", "rmsnorm"};
+};
+template <>
+struct Spelling<NormPlacement> {
+  static constexpr std::array<std::string_view, 3> names{"pre", "post", "post_add"};
+};
+template <>
+struct Spelling<PositionEmbedding> {
+  static constexpr std::array<std::string_view, 4> names{"learned", "rope", "alibi", "relative"};
+};
+template <>
+struct Spelling<ScheduleKind> {
+  static constexpr std::array<std::string_view, 5> names{"gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2"};
+};
+template <>
+struct Spelling<ContextMode> {
+  static constexpr std::array<std::string_view, 3> names{"ring", "all_gather", "ulysses"};
+};
+template <>
+struct Spelling<OptimizerSync> {
+  static constexpr std::array<std::string_view, 2> names{"global", "post_validated"};
+};
+template <>
+struct Spelling<Recompute> {
+  static constexpr std::array<std::string_view, 3> names{"none", "selective", "full"};
+};
+template <>
+struct Spelling<OptimizerKind> {
+  static constexpr std::array<std::string_view, 4> names{"adamw", "lans", "lamb", "sgd"};
+};
+template <>
+struct Spelling<DecayShape> {
+  static constexpr std::array<std::string_view, 4> names{"constant", "linear", "cosine", "polynomial"};
+};
+
+/// Precisions that `training.precision` fills dtypes from.
+inline constexpr std::array<std::string_view, 8> kPrecisions{"fp64", "fp32", "tf32", "fp16",
+                                                             "bf16", "fp8",  "mxfp8", "nvfp4"};
+
+inline constexpr std::array<std::string_view, 7> kRecomputeModules{"core_attention", "norm",  "mlp",       "moe",
+                                                                   "moe_activation", "block", "operations"};
+
+}  // namespace tandem

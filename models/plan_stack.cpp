@@ -1,0 +1,139 @@
+// Rule sets of frameworks: data in models/stacks/*.json, interpreted here. A rule is
+//   {"field": F, <constraint>, "when": {F: <constraint>, ...}, "reason": R, "source": S, "remedy": optional}
+// with one constraint of allowed, except, min, max, multiple_of (a number or a field). Fields are those of the plan
+// file and derived.micro_batches, derived.world_size.
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "models/base/presets.hpp"
+#include "models/base/text.hpp"
+#include "models/plan_fields.hpp"
+#include "models/plan_steps.hpp"
+
+namespace tandem {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<std::string_view, 5> kConstraints{"allowed", "except", "min", "max", "multiple_of"};
+constexpr std::array<std::string_view, 5> kOtherKeys{"field", "when", "reason", "source", "remedy"};
+
+bool is_constraint(std::string_view key) {
+  return std::find(kConstraints.begin(), kConstraints.end(), key) != kConstraints.end();
+}
+
+bool known_field(const std::string& path) {
+  return path == "derived.micro_batches" || path == "derived.world_size" || find_field(path) != nullptr;
+}
+
+json value_of(const Plan& plan, const std::string& path) {
+  if (path == "derived.micro_batches") return plan.micro_batches();
+  if (path == "derived.world_size") return plan.world_size();
+  return find_field(path)->write(plan);
+}
+
+std::int64_t divisor(const Plan& plan, const json& of) {
+  return of.is_string() ? value_of(plan, of.get<std::string>()).get<std::int64_t>() : of.get<std::int64_t>();
+}
+
+bool contains(const json& list, const json& value) { return std::find(list.begin(), list.end(), value) != list.end(); }
+
+/// Whether `value` obeys every constraint that stands in `rule`.
+bool satisfied(const json& rule, const json& value, const Plan& plan) {
+  if (rule.contains("allowed") && !contains(rule["allowed"], value)) return false;
+  if (rule.contains("except") && contains(rule["except"], value)) return false;
+  if (rule.contains("min") && value.get<double>() < rule["min"].get<double>()) return false;
+  if (rule.contains("max") && value.get<double>() > rule["max"].get<double>()) return false;
+  return !rule.contains("multiple_of") || value.get<std::int64_t>() % divisor(plan, rule["multiple_of"]) == 0;
+}
+
+bool applies(const json& rule, const Plan& plan) {
+  if (!rule.contains("when")) return true;
+  for (const auto& [field, condition] : rule["when"].items()) {
+    if (!satisfied(condition, value_of(plan, field), plan)) return false;
+  }
+  return true;
+}
+
+std::string values_text(const json& list) {
+  std::vector<std::string> words;
+  for (const json& v : list) words.push_back(v.is_string() ? v.get<std::string>() : v.dump());
+  return list_text(words, "or");
+}
+
+std::string remedy_of(const json& rule, const Plan& plan) {
+  if (rule.contains("remedy")) return rule["remedy"];
+  if (rule.contains("allowed")) return "use " + values_text(rule["allowed"]);
+  if (rule.contains("except")) return "use anything but " + values_text(rule["except"]);
+  if (rule.contains("min")) return "use at least " + rule["min"].dump();
+  if (rule.contains("max")) return rule["max"] == 0 ? "use 0" : "use at most " + rule["max"].dump();
+  return "use a multiple of " + std::to_string(divisor(plan, rule["multiple_of"]));
+}
+
+std::string condition_defect(const json& when) {
+  for (const auto& [field, condition] : when.items()) {
+    if (!known_field(field)) return "there is no field \"" + field + "\"";
+    for (const auto& [key, value] : condition.items()) {
+      if (!is_constraint(key)) return "a condition has no key \"" + key + "\"";
+    }
+  }
+  return {};
+}
+
+/// What is wrong with a rule itself, "" if nothing.
+std::string defect(const json& rule) {
+  if (!rule.is_object()) return "a rule must be an object";
+  if (!rule.contains("field") || !known_field(rule["field"])) return "a rule needs a field of the plan";
+  if (!rule.contains("reason") || !rule.contains("source")) return "a rule needs a reason and a source";
+  int constraints = 0;
+  for (const auto& [key, value] : rule.items()) {
+    constraints += is_constraint(key) ? 1 : 0;
+    if (!is_constraint(key) && std::find(kOtherKeys.begin(), kOtherKeys.end(), key) == kOtherKeys.end()) {
+      return "a rule has no key \"" + key + "\"";
+    }
+  }
+  if (constraints != 1) return "a rule needs one of allowed, except, min, max and multiple_of";
+  return rule.contains("when") ? condition_defect(rule["when"]) : "";
+}
+
+json read_rules(const std::string& path) {
+  const json stack = read_json(path);
+  if (!stack.is_object() || !stack.contains("rules") || !stack["rules"].is_array()) {
+    throw ConfigError(Problem{path, "rules", "", "is missing or not a list", "write \"rules\": [...]"});
+  }
+  Problems problems;
+  for (const json& rule : stack["rules"]) {
+    const std::string wrong = defect(rule);
+    if (!wrong.empty()) problems.push_back({path, "rules", value_text(rule), wrong, ""});
+  }
+  if (!problems.empty()) throw ConfigError(std::move(problems));
+  return stack["rules"];
+}
+
+std::string stack_file(const Plan& plan, std::string_view stack) {
+  const std::string path = find_preset("models/stacks", stack);
+  if (!path.empty()) return path;
+  Problem p = unknown_preset("models/stacks", stack, "stack");
+  p.file = plan.file;
+  p.field = "stack";
+  throw ConfigError(std::move(p));
+}
+
+}  // namespace
+
+std::vector<Problem> stack_problems(const Plan& plan, std::string_view stack) {
+  std::vector<Problem> problems;
+  const json rules = read_rules(stack_file(plan, stack));
+  for (const json& rule : rules) {
+    const json value = value_of(plan, rule["field"]);
+    if (!applies(rule, plan) || satisfied(rule, value, plan)) continue;
+    const std::string reason = std::string(stack) + " cannot: " + rule["reason"].get<std::string>() + " (" +
+                               rule["source"].get<std::string>() + ")";
+    problems.push_back({plan.file, rule["field"], value_text(value), reason, remedy_of(rule, plan)});
+  }
+  return problems;
+}
+
+}  // namespace tandem

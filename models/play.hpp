@@ -1,0 +1,21 @@
+#pragma once
+// Plays a graph without time: can every task ever start?
+
+#include <optional>
+#include <string>
+
+#include "models/task_graph.hpp"
+
+namespace tandem {
+
+/// Who works the streams.
+enum class Host : std::uint8_t {
+  launches,    ///< streams are independent; communication is a rendezvous of stream heads
+  computes,    ///< the host does compute, tensor and data tasks itself in issue order; sends and receives are posted in order
+  serialised,  ///< everything, transfers too, one after the other in issue order
+};
+
+/// Nothing when every task of every stage runs; else one line for each stage naming the tasks that wait and for what.
+std::optional<std::string> find_deadlock(const TaskGraph& graph, Host host);
+
+}  // namespace tandem

@@ -1,0 +1,145 @@
+#pragma once
+// One optimizer step as a graph, held small: a *template* holds the tasks of one block once, an *instance* says for
+// which layer, micro-batch and phase it runs and where its tensors lie. A *program* is one stage's list of instances:
+// the total issue order of every rank of that stage. Stream orders are its projections.
+//
+// When a task starts: its launch has been issued, its stream is free, its dependencies are done and, for
+// communication, every participant has arrived. Nothing else orders anything.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/base/ids.hpp"
+#include "models/memory_plan.hpp"
+#include "models/mesh.hpp"
+#include "models/op.hpp"
+
+namespace tandem {
+
+struct Plan;
+
+enum class Stream : std::uint8_t { compute, tensor, data, send, recv };
+inline constexpr std::size_t kStreams = 5;
+std::string_view name(Stream s);
+
+enum class Phase : std::uint8_t { forward, recompute, backward, reduce, optimizer };
+std::string_view name(Phase p);
+
+/// A tensor as a task sees it: `offset` bytes into the memory bound to `slot`.
+struct Operand {
+  std::uint16_t slot = 0;
+  DType dtype = DType::fp32;
+  std::int64_t offset = 0;    ///< bytes
+  std::int64_t elements = 0;
+};
+
+struct Task {
+  std::string name;                 ///< unique within its template, e.g. "qkv"
+  Op op;
+  DType dtype = DType::fp32;        ///< compute type
+  Stream stream = Stream::compute;
+  std::vector<Operand> inputs;
+  std::vector<Operand> outputs;
+  std::vector<std::uint16_t> deps;  ///< earlier tasks of the same template (other streams, and memory reuse)
+};
+
+/// What a slot is bound to. Slot 0 of every template is scratch, planned inside the template.
+struct Slot {
+  std::string name;
+  MemoryKind kind = MemoryKind::activations;
+  Bytes bytes;
+};
+
+struct Template {
+  std::string name;                 ///< e.g. "block_forward"
+  std::vector<Slot> slots;
+  std::vector<Task> tasks;          ///< in issue order
+  Bytes scratch_live_peak;          ///< most scratch bytes alive at once
+};
+
+struct Instance {
+  TemplateId tmpl;
+  std::int32_t layer = -1;          ///< global layer, -1 where there is none
+  std::int32_t micro_batch = -1;    ///< of this pipeline, -1 for once-a-step work
+  std::int32_t chunk = 0;
+  Phase phase = Phase::forward;
+  std::uint32_t binding = 0;        ///< first of slots.size() entries in Program::bindings
+};
+
+/// Why one task waits for another of the same rank.
+enum class EdgeKind : std::uint8_t { data, reuse, credit };
+
+/// Dependency across instances of one rank: `to` starts after `from` ended.
+struct Edge {
+  std::uint32_t from_instance, to_instance;
+  std::uint16_t from_task, to_task;
+  EdgeKind kind;
+};
+
+/// One parameter tensor of a rank, in its place in the flat weight, gradient and optimizer buffers.
+struct Param {
+  std::string name;            ///< e.g. "layer3.qkv.weight"
+  std::int32_t global_index;   ///< position in the whole model's parameter list: the slot of its norm
+  std::int64_t offset;         ///< elements, into the flat buffers
+  std::int64_t rows, cols;     ///< local shape; cols = 1 for vectors
+  std::int64_t full_rows, full_cols;
+  int shard_dim = -1;          ///< dimension cut over tensor ranks (0 or 1), -1: replicated
+  bool decay = false;          ///< weight decay applies
+  bool in_norm = true;         ///< counts in the global norm (a tied copy does not)
+  enum class Init : std::uint8_t { normal, normal_scaled, ones, zeros } init = Init::normal;
+  std::int32_t init_id = 0;    ///< names the random stream of its initial values: equal for tied copies
+};
+
+/// The step of every rank of one stage.
+struct Program {
+  StageId stage;
+  std::vector<Instance> instances;
+  std::vector<std::int64_t> bindings;  ///< arena byte offsets, by Instance::binding + slot
+  std::vector<Edge> edges;             ///< ascending (to_instance, to_task)
+  std::vector<Param> params;           ///< ascending offset
+  std::int64_t flat_elements = 0;      ///< elements of the flat buffers
+  MemoryPlan memory;
+};
+
+/// The step of a whole plan.
+struct TaskGraph {
+  std::vector<Template> templates;
+  std::vector<Program> programs;       ///< one per stage
+
+  const Template& of(const Instance& i) const { return templates[i.tmpl.index()]; }
+  const Program& program(StageId s) const { return programs[s.index()]; }
+  std::int64_t tasks(StageId s) const; ///< tasks in a stage's program
+
+  /// Verifies every invariant: operands inside their slots, bindings inside the arena, no read of bytes that no
+  /// ordered task wrote, no overwrite before the last reader, communicators entered alike on all ranks, sends matched
+  /// by receives; then plays all stages twice (streams with rendezvous, and everything serialised in issue order).
+  /// Throws ContractError naming the tasks that are wrong or wait on each other.
+  void check() const;
+};
+
+/// Lowers a validated plan. Throws InfeasibleError for what this version cannot lower.
+TaskGraph lower(const Plan& plan);
+
+/// Names one task across roles, layouts and performers: the join key of `compare`.
+struct TaskKey {
+  std::string_view block;  ///< template name
+  std::string_view task;
+  std::int32_t layer, micro_batch, chunk;
+  Phase phase;
+  Coords coords;
+};
+
+/// Exact books of one stage's program, by visitors.
+struct Books {
+  Flops matrix;                                   ///< per rank and step
+  struct Line { CollectiveKind kind; Group group; std::int64_t calls; Bytes payload; };
+  std::vector<Line> collectives;                  ///< ascending (kind, group); only those that occur
+  Bytes sent;                                     ///< point to point
+  std::int64_t sends = 0;
+};
+Books count(const TaskGraph& graph, StageId stage);
+
+}  // namespace tandem
