@@ -19,11 +19,16 @@ struct FamilyDefaults {
 // In the order of Family. Sources: the families' first papers and reference configurations (GPT-2, LLaMA, BLOOM,
 // BERT, T5 1.0).
 constexpr std::array<FamilyDefaults, 5> kFamilies{{
-    {Activation::gelu, Normalization::layernorm, NormPlacement::pre, 1e-5, PositionEmbedding::learned, true, true, false, 0},
-    {Activation::swiglu, Normalization::rmsnorm, NormPlacement::pre, 1e-5, PositionEmbedding::rope, false, false, false, 0},
-    {Activation::gelu, Normalization::layernorm, NormPlacement::pre, 1e-5, PositionEmbedding::alibi, true, true, true, 0},
-    {Activation::gelu, Normalization::layernorm, NormPlacement::post, 1e-12, PositionEmbedding::learned, true, true, true, 2},
-    {Activation::relu, Normalization::rmsnorm, NormPlacement::pre, 1e-6, PositionEmbedding::relative, true, false, false, 0},
+    {Activation::gelu, Normalization::layernorm, NormPlacement::pre, 1e-5, PositionEmbedding::learned, true, true,
+     false, 0},
+    {Activation::swiglu, Normalization::rmsnorm, NormPlacement::pre, 1e-5, PositionEmbedding::rope, false, false, false,
+     0},
+    {Activation::gelu, Normalization::layernorm, NormPlacement::pre, 1e-5, PositionEmbedding::alibi, true, true, true,
+     0},
+    {Activation::gelu, Normalization::layernorm, NormPlacement::post, 1e-12, PositionEmbedding::learned, true, true,
+     true, 2},
+    {Activation::relu, Normalization::rmsnorm, NormPlacement::pre, 1e-6, PositionEmbedding::relative, true, false,
+     false, 0},
 }};
 
 struct Precision {

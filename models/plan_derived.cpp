@@ -25,9 +25,7 @@ std::vector<std::int64_t> with_remainder_in_the_middle(std::int64_t layers, std:
 
 }  // namespace
 
-std::int64_t Plan::world_size() const {
-  return parallel.tensor * parallel.pipeline * parallel.data * parallel.context;
-}
+std::int64_t Plan::world_size() const { return parallel.tensor * parallel.pipeline * parallel.data * parallel.context; }
 
 std::int64_t Plan::micro_batches() const {
   return training.global_batch_size / (training.micro_batch_size * parallel.data);

@@ -38,7 +38,7 @@ nlohmann::json printed(const T& v) {
 inline nlohmann::json printed(const Bytes& v) { return v.count(); }
 inline nlohmann::json printed(const Bandwidth& v) { return text_of(v); }
 
-/// Members that read_value reads directly: bool, std::string, Bytes.
+/// Members that read_value reads directly: bool, std::string.
 template <class Get>
 PlanField plain(Place place, Get get, std::function<nlohmann::json()> schema) {
   PlanField f{std::move(place.path), std::move(place.description), {}, false, {}, {}, std::move(schema)};
@@ -62,7 +62,12 @@ PlanField text(Place place, Get get) {
 
 /// A key that parsing handles itself ("preset", "$schema"): only its kind is checked here, nothing is printed.
 inline PlanField directive(Place place) {
-  PlanField f{std::move(place.path), std::move(place.description), "none", false, {}, {},
+  PlanField f{std::move(place.path),
+              std::move(place.description),
+              "none",
+              false,
+              {},
+              {},
               [] { return schema_of_type("string"); }};
   f.read = [](const nlohmann::json& v, Plan&) {
     std::string ignored;
@@ -73,14 +78,24 @@ inline PlanField directive(Place place) {
 }
 
 template <class Get>
-PlanField size(Place place, Get get) {
-  return plain(std::move(place), get, [] { return schema_of_quantity("integer", "160 MB"); });
+PlanField size(Place place, Get get, IntRange range) {
+  PlanField f{std::move(place.path),
+              std::move(place.description),
+              {},
+              false,
+              {},
+              {},
+              [range] { return schema_of_size(range); }};
+  f.read = [get, range](const nlohmann::json& v, Plan& p) { return read_value(v, range, get(p)); };
+  f.write = [get](const Plan& p) { return printed(get(p)); };
+  return f;
 }
 
 /// Any integral member.
 template <class Get>
 PlanField integer(Place place, Get get, IntRange range) {
-  PlanField f{std::move(place.path), std::move(place.description), {}, false, {}, {}, [range] { return schema_of(range); }};
+  PlanField f{
+      std::move(place.path), std::move(place.description), {}, false, {}, {}, [range] { return schema_of(range); }};
   f.read = [get, range](const nlohmann::json& v, Plan& p) {
     std::int64_t n = 0;
     std::optional<Refusal> refused = read_value(v, range, n);
@@ -93,7 +108,8 @@ PlanField integer(Place place, Get get, IntRange range) {
 
 template <class Get>
 PlanField number(Place place, Get get, NumberRange range) {
-  PlanField f{std::move(place.path), std::move(place.description), {}, false, {}, {}, [range] { return schema_of(range); }};
+  PlanField f{
+      std::move(place.path), std::move(place.description), {}, false, {}, {}, [range] { return schema_of(range); }};
   f.read = [get, range](const nlohmann::json& v, Plan& p) { return read_value(v, range, get(p)); };
   f.write = [get](const Plan& p) { return nlohmann::json(get(p)); };
   return f;
@@ -103,8 +119,9 @@ PlanField number(Place place, Get get, NumberRange range) {
 template <class Get>
 PlanField choice(Place place, Get get) {
   using E = std::remove_reference_t<decltype(get(std::declval<Plan&>()))>;
-  PlanField f{std::move(place.path), std::move(place.description), {}, false, {}, {},
-              [] { return schema_of_choice(Spelling<E>::names); }};
+  PlanField f{std::move(place.path), std::move(place.description), {}, false, {}, {}, [] {
+                return schema_of_choice(Spelling<E>::names);
+              }};
   f.read = [get](const nlohmann::json& v, Plan& p) {
     std::size_t index = 0;
     std::optional<Refusal> refused = read_choice(v, Spelling<E>::names, index);
@@ -118,7 +135,12 @@ PlanField choice(Place place, Get get) {
 /// A string member that holds one of `names`; `none` is the name of the empty string, where there is one.
 template <class Get>
 PlanField word(Place place, Get get, Names names, std::string_view none = "") {
-  PlanField f{std::move(place.path), std::move(place.description), {}, false, {}, {},
+  PlanField f{std::move(place.path),
+              std::move(place.description),
+              {},
+              false,
+              {},
+              {},
               [names] { return schema_of_choice(names); }};
   f.read = [get, names, none](const nlohmann::json& v, Plan& p) {
     std::size_t index = 0;
@@ -133,8 +155,9 @@ PlanField word(Place place, Get get, Names names, std::string_view none = "") {
 /// A DType member that may be one of `names`.
 template <class Get>
 PlanField element_type(Place place, Get get, Names names) {
-  PlanField f{std::move(place.path), std::move(place.description), "by precision", false, {}, {},
-              [names] { return schema_of_choice(names); }};
+  PlanField f{std::move(place.path), std::move(place.description), "by precision", false, {}, {}, [names] {
+                return schema_of_choice(names);
+              }};
   f.read = [get, names](const nlohmann::json& v, Plan& p) {
     std::size_t index = 0;
     std::optional<Refusal> refused = read_choice(v, names, index);

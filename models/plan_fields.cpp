@@ -5,7 +5,8 @@
 
 #include "models/plan_field_makers.hpp"
 
-#define AT(member) [](auto& p) -> auto& { return p.member; }
+#define AT(member) \
+  [](auto& p) -> auto& { return p.member; }
 
 namespace tandem {
 namespace {
@@ -37,21 +38,24 @@ std::vector<PlanField> top_fields() {
 }
 
 std::vector<PlanField> cluster_fields() {
-  const auto bandwidth = [] { return schema_of_quantity("", "400 Gb/s"); };
   return {
       text({"cluster.name", "For people."}, AT(cluster.name)),
       text({"cluster.notes", "For people."}, AT(cluster.notes)),
       text({"cluster.preset", "A machine of topology/presets, or the path of such a file."}, AT(cluster.preset)).must(),
-      integer({"cluster.devices", "Devices the plan uses; a NeuronCore is one."}, AT(cluster.devices), {1, kMaxDevices}).must(),
+      integer({"cluster.devices", "Devices the plan uses; a NeuronCore is one."}, AT(cluster.devices), {1, kMaxDevices})
+          .must(),
       maybe<Bandwidth>({"cluster.override.scale_out_per_node", "Bandwidth of a node to the network, one direction."},
-                       AT(cluster.override.scale_out_per_node), read_bandwidth, bandwidth),
-      maybe<Bandwidth>({"cluster.override.scale_up_per_device", "Bandwidth of a device inside its node, one direction."},
-                       AT(cluster.override.scale_up_per_device), read_bandwidth, bandwidth),
+                       AT(cluster.override.scale_out_per_node), read_bandwidth, schema_of_bandwidth),
+      maybe<Bandwidth>(
+          {"cluster.override.scale_up_per_device", "Bandwidth of a device inside its node, one direction."},
+          AT(cluster.override.scale_up_per_device), read_bandwidth, schema_of_bandwidth),
       maybe<double>({"cluster.override.oversubscription", "How much less the network's core carries than its edge."},
-                    AT(cluster.override.oversubscription), read_oversubscription, [] { return schema_of(kOversubscription); }),
-      maybe<std::int64_t>({"cluster.override.devices_per_node", "Devices of a node."}, AT(cluster.override.devices_per_node),
-                          read_per_node, [] { return schema_of(kPerNode); }),
-      integer({"cluster.override.ranks_per_device", "Ranks that share a device."}, AT(cluster.ranks_per_device), kPerNode),
+                    AT(cluster.override.oversubscription), read_oversubscription,
+                    [] { return schema_of(kOversubscription); }),
+      maybe<std::int64_t>({"cluster.override.devices_per_node", "Devices of a node."},
+                          AT(cluster.override.devices_per_node), read_per_node, [] { return schema_of(kPerNode); }),
+      integer({"cluster.override.ranks_per_device", "Ranks that share a device."}, AT(cluster.ranks_per_device),
+              kPerNode),
   };
 }
 

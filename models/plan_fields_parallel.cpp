@@ -2,7 +2,8 @@
 
 #include "models/plan_field_makers.hpp"
 
-#define AT(member) [](auto& p) -> auto& { return p.member; }
+#define AT(member) \
+  [](auto& p) -> auto& { return p.member; }
 
 namespace tandem {
 namespace {
@@ -13,8 +14,10 @@ std::vector<PlanField> axis_fields() {
       integer({"parallel.pipeline", "Stages that share the layers."}, AT(parallel.pipeline), {1, kMaxDegree}),
       integer({"parallel.data", "Replicas that share the batch."}, AT(parallel.data), {1, kMaxDegree}),
       integer({"parallel.context", "Ranks that share every sequence."}, AT(parallel.context), {1, kMaxDegree}),
-      integer({"parallel.expert", "Ranks that share the experts; divides data x context x tensor."}, AT(parallel.expert), {1, kMaxDegree}),
-      integer({"parallel.virtual_pipeline", "Chunks of layers that a stage holds."}, AT(parallel.virtual_pipeline), {1, kMaxLayers})
+      integer({"parallel.expert", "Ranks that share the experts; divides data x context x tensor."},
+              AT(parallel.expert), {1, kMaxDegree}),
+      integer({"parallel.virtual_pipeline", "Chunks of layers that a stage holds."}, AT(parallel.virtual_pipeline),
+              {1, kMaxLayers})
           .otherwise("1; interleaved: layers / pipeline"),
       choice({"parallel.schedule", "Order of forward and backward passes in the pipeline."}, AT(parallel.schedule)),
   };
@@ -45,16 +48,24 @@ PlanField rank_order() {
 
 std::vector<PlanField> sharding_fields() {
   return {
-      flag({"parallel.sequence_parallel", "Tensor ranks also share the sequence outside matrix products."}, AT(parallel.sequence_parallel)),
+      flag({"parallel.sequence_parallel", "Tensor ranks also share the sequence outside matrix products."},
+           AT(parallel.sequence_parallel)),
       choice({"parallel.context_mode", "How attention crosses the context ranks."}, AT(parallel.context_mode)),
-      integer({"parallel.zero_stage", "What data ranks share: 1 optimizer state, 2 also gradients, 3 also weights."}, AT(parallel.zero_stage), {0, 3}),
-      integer({"parallel.zero_group", "Data ranks of one sharding group, replicated across groups; 0 is all."}, AT(parallel.zero_group), {0, kMaxDegree}),
+      integer({"parallel.zero_stage", "What data ranks share: 1 optimizer state, 2 also gradients, 3 also weights."},
+              AT(parallel.zero_stage), {0, 3}),
+      integer({"parallel.zero_group", "Data ranks of one sharding group, replicated across groups; 0 is all."},
+              AT(parallel.zero_group), {0, kMaxDegree}),
       choice({"parallel.optimizer_sync", "Whether the update waits for the global norm."}, AT(parallel.optimizer_sync)),
-      flag({"parallel.overlap_grad_reduce", "Gradients are reduced while the backward pass runs."}, AT(parallel.overlap_grad_reduce)),
-      flag({"parallel.overlap_param_gather", "Weights are gathered while the forward pass runs."}, AT(parallel.overlap_param_gather)),
-      flag({"parallel.tensor_overlap", "Tensor-parallel collectives overlap with matrix products."}, AT(parallel.tensor_overlap)),
-      size({"parallel.bucket_bytes", "Gradients that are reduced together."}, AT(parallel.bucket_bytes)),
-      integer({"parallel.prefetch_layers", "Layers whose weights are gathered ahead; zero_stage 3."}, AT(parallel.prefetch_layers), {0, kMaxLayers}),
+      flag({"parallel.overlap_grad_reduce", "Gradients are reduced while the backward pass runs."},
+           AT(parallel.overlap_grad_reduce)),
+      flag({"parallel.overlap_param_gather", "Weights are gathered while the forward pass runs."},
+           AT(parallel.overlap_param_gather)),
+      flag({"parallel.tensor_overlap", "Tensor-parallel collectives overlap with matrix products."},
+           AT(parallel.tensor_overlap)),
+      size({"parallel.bucket_bytes", "Gradients that are reduced together."}, AT(parallel.bucket_bytes),
+           {1, std::int64_t{1} << 50}),
+      integer({"parallel.prefetch_layers", "Layers whose weights are gathered ahead; zero_stage 3."},
+              AT(parallel.prefetch_layers), {0, kMaxLayers}),
       pipeline_split(),
       rank_order(),
       flag({"parallel.offload.optimizer", "Optimizer state lives in host memory."}, AT(parallel.offload.optimizer)),

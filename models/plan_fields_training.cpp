@@ -2,51 +2,79 @@
 
 #include "models/plan_field_makers.hpp"
 
-#define AT(member) [](auto& p) -> auto& { return p.member; }
+#define AT(member) \
+  [](auto& p) -> auto& { return p.member; }
 
 namespace tandem {
 namespace {
 
 constexpr std::array<std::string_view, 3> kUnits{"steps", "samples", "tokens"};
-constexpr std::array<std::string_view, 8> kComputeTypes{"fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "mxfp8", "nvfp4"};
+constexpr std::array<std::string_view, 8> kComputeTypes{"fp64", "fp32", "tf32",  "bf16",
+                                                        "fp16", "fp8",  "mxfp8", "nvfp4"};
 constexpr std::array<std::string_view, 7> kStoredTypes{"fp64", "fp32", "bf16", "fp16", "fp8", "mxfp8", "nvfp4"};
 
 std::vector<PlanField> size_fields() {
   return {
-      integer({"training.seq_length", "Tokens of a sequence; of the encoder for t5."}, AT(training.seq_length), {1, kMaxSequence}).must(),
-      integer({"training.decoder_seq_length", "Tokens of a decoder sequence; t5 only."}, AT(training.decoder_seq_length), {0, kMaxSequence})
+      integer({"training.seq_length", "Tokens of a sequence; of the encoder for t5."}, AT(training.seq_length),
+              {1, kMaxSequence})
+          .must(),
+      integer({"training.decoder_seq_length", "Tokens of a decoder sequence; t5 only."},
+              AT(training.decoder_seq_length), {0, kMaxSequence})
           .otherwise("0; t5: training.seq_length"),
-      integer({"training.micro_batch_size", "Sequences of one pipeline unit of one data rank."}, AT(training.micro_batch_size), {1, kMaxDegree}).must(),
-      integer({"training.global_batch_size", "Sequences of one optimizer step, all data ranks together."}, AT(training.global_batch_size), {1, kMaxBatch}).must(),
+      integer({"training.micro_batch_size", "Sequences of one pipeline unit of one data rank."},
+              AT(training.micro_batch_size), {1, kMaxDegree})
+          .must(),
+      integer({"training.global_batch_size", "Sequences of one optimizer step, all data ranks together."},
+              AT(training.global_batch_size), {1, kMaxBatch})
+          .must(),
   };
 }
 
 std::vector<PlanField> precision_fields() {
   return {
       word({"training.precision", "Shorthand that fills dtypes."}, AT(training.precision), kPrecisions),
-      element_type({"training.dtypes.compute", "Operands of matrix products."}, AT(training.dtypes.compute), kComputeTypes),
-      element_type({"training.dtypes.weights", "Weights as the forward pass reads them."}, AT(training.dtypes.weights), kStoredTypes),
-      element_type({"training.dtypes.gradients", "Accumulated gradients."}, AT(training.dtypes.gradients), kStoredTypes),
-      element_type({"training.dtypes.gradient_reduce", "What the data-parallel reduction carries."}, AT(training.dtypes.gradient_reduce), kStoredTypes),
-      element_type({"training.dtypes.master", "The optimizer's weights; equal to weights there is no second copy."}, AT(training.dtypes.master), kStoredTypes),
-      element_type({"training.dtypes.optimizer_state", "The optimizer's moments."}, AT(training.dtypes.optimizer_state), kStoredTypes),
+      element_type({"training.dtypes.compute", "Operands of matrix products."}, AT(training.dtypes.compute),
+                   kComputeTypes),
+      element_type({"training.dtypes.weights", "Weights as the forward pass reads them."}, AT(training.dtypes.weights),
+                   kStoredTypes),
+      element_type({"training.dtypes.gradients", "Accumulated gradients."}, AT(training.dtypes.gradients),
+                   kStoredTypes),
+      element_type({"training.dtypes.gradient_reduce", "What the data-parallel reduction carries."},
+                   AT(training.dtypes.gradient_reduce), kStoredTypes),
+      element_type({"training.dtypes.master", "The optimizer's weights; equal to weights there is no second copy."},
+                   AT(training.dtypes.master), kStoredTypes),
+      element_type({"training.dtypes.optimizer_state", "The optimizer's moments."}, AT(training.dtypes.optimizer_state),
+                   kStoredTypes),
   };
 }
 
 std::vector<PlanField> memory_fields() {
-  PlanField modules{"training.recompute_modules", "What selective recomputation repeats; operations is all but matrix products.",
-                    "[]; selective: [core_attention]", false, {}, {}, [] {
-                      return nlohmann::json{{"type", "array"}, {"uniqueItems", true}, {"items", schema_of_choice(kRecomputeModules)}};
-                    }};
-  modules.read = [](const nlohmann::json& v, Plan& p) { return read_choices(v, kRecomputeModules, p.training.recompute_modules); };
+  PlanField modules{
+      "training.recompute_modules",
+      "What selective recomputation repeats; operations is all but matrix products.",
+      "[]; selective: [core_attention]",
+      false,
+      {},
+      {},
+      [] {
+        return nlohmann::json{{"type", "array"}, {"uniqueItems", true}, {"items", schema_of_choice(kRecomputeModules)}};
+      }};
+  modules.read = [](const nlohmann::json& v, Plan& p) {
+    return read_choices(v, kRecomputeModules, p.training.recompute_modules);
+  };
   modules.write = [](const Plan& p) { return nlohmann::json(p.training.recompute_modules); };
   return {
-      choice({"training.recompute", "Activations that are computed again in the backward pass."}, AT(training.recompute)),
-      integer({"training.recompute_layers", "Layers of a stage that recompute; 0 is all."}, AT(training.recompute_layers), {0, kMaxLayers}),
+      choice({"training.recompute", "Activations that are computed again in the backward pass."},
+             AT(training.recompute)),
+      integer({"training.recompute_layers", "Layers of a stage that recompute; 0 is all."},
+              AT(training.recompute_layers), {0, kMaxLayers}),
       std::move(modules),
-      flag({"training.flash_attention", "Attention in one kernel that keeps no score matrix."}, AT(training.flash_attention)),
-      number({"training.dropout.hidden", "Probability behind the embedding, attention and MLP."}, AT(training.dropout.hidden), {0, 1, false, true}),
-      number({"training.dropout.attention", "Probability on attention weights."}, AT(training.dropout.attention), {0, 1, false, true}),
+      flag({"training.flash_attention", "Attention in one kernel that keeps no score matrix."},
+           AT(training.flash_attention)),
+      number({"training.dropout.hidden", "Probability behind the embedding, attention and MLP."},
+             AT(training.dropout.hidden), {0, 1, false, true}),
+      number({"training.dropout.attention", "Probability on attention weights."}, AT(training.dropout.attention),
+             {0, 1, false, true}),
   };
 }
 
@@ -54,16 +82,23 @@ std::vector<PlanField> optimizer_fields() {
   return {
       choice({"training.optimizer", "Update rule."}, AT(training.optimizer.kind)),
       number({"training.learning_rate", "Peak learning rate."}, AT(training.optimizer.learning_rate.peak), {0, 1e6}),
-      number({"training.min_learning_rate", "Learning rate at the end of the decay."}, AT(training.optimizer.learning_rate.minimum), {0, 1e6}),
-      choice({"training.learning_rate_decay", "Shape of the decay behind the warm-up."}, AT(training.optimizer.learning_rate.decay)),
-      word({"training.learning_rate_unit", "What warmup and decay_over count."}, AT(training.optimizer.learning_rate.unit), kUnits),
-      integer({"training.warmup", "Length of the linear warm-up from 0."}, AT(training.optimizer.learning_rate.warmup), {0, kMaxCount}),
-      integer({"training.decay_over", "End of the decay, warm-up included; 0 is the run's length."}, AT(training.optimizer.learning_rate.decay_over), {0, kMaxCount}),
-      number({"training.decay_power", "Exponent of the polynomial decay."}, AT(training.optimizer.learning_rate.power), {0, 100, true, false}),
+      number({"training.min_learning_rate", "Learning rate at the end of the decay."},
+             AT(training.optimizer.learning_rate.minimum), {0, 1e6}),
+      choice({"training.learning_rate_decay", "Shape of the decay behind the warm-up."},
+             AT(training.optimizer.learning_rate.decay)),
+      word({"training.learning_rate_unit", "What warmup and decay_over count."},
+           AT(training.optimizer.learning_rate.unit), kUnits),
+      integer({"training.warmup", "Length of the linear warm-up from 0."}, AT(training.optimizer.learning_rate.warmup),
+              {0, kMaxCount}),
+      integer({"training.decay_over", "End of the decay, warm-up included; 0 is the run's length."},
+              AT(training.optimizer.learning_rate.decay_over), {0, kMaxCount}),
+      number({"training.decay_power", "Exponent of the polynomial decay."}, AT(training.optimizer.learning_rate.power),
+             {0, 100, true, false}),
       number({"training.beta1", "Decay of the first moment."}, AT(training.optimizer.beta1), {0, 1, false, true}),
       number({"training.beta2", "Decay of the second moment."}, AT(training.optimizer.beta2), {0, 1, false, true}),
       number({"training.epsilon", "Added to the root of the second moment."}, AT(training.optimizer.epsilon), {0, 1}),
-      number({"training.weight_decay", "Decoupled; biases and normalization weights have none."}, AT(training.optimizer.weight_decay), {0, 1e6}),
+      number({"training.weight_decay", "Decoupled; biases and normalization weights have none."},
+             AT(training.optimizer.weight_decay), {0, 1e6}),
       number({"training.momentum", "Momentum of sgd."}, AT(training.optimizer.momentum), {0, 1, false, true}),
   };
 }
@@ -82,9 +117,11 @@ PlanField rampup(Place place, std::int64_t BatchRampup::*member) {
 std::vector<PlanField> run_fields() {
   return {
       rampup({"training.batch_rampup.start", "First global batch; 0 is no ramp-up."}, &BatchRampup::start),
-      rampup({"training.batch_rampup.increment", "Added to the global batch at every ramp step."}, &BatchRampup::increment),
+      rampup({"training.batch_rampup.increment", "Added to the global batch at every ramp step."},
+             &BatchRampup::increment),
       rampup({"training.batch_rampup.samples", "Samples over which the whole ramp runs."}, &BatchRampup::samples),
-      number({"training.clip_grad", "Largest global norm of the gradient; 0 is off."}, AT(training.clip_grad), {0, 1e300}),
+      number({"training.clip_grad", "Largest global norm of the gradient; 0 is off."}, AT(training.clip_grad),
+             {0, 1e300}),
       integer({"training.seed", "Names every random number of the run."}, AT(training.seed), {0, kMaxCount}),
       integer({"training.steps", "Optimizer steps of a run."}, AT(training.steps), {1, std::int64_t{1} << 40}),
   };

@@ -12,6 +12,8 @@ namespace {
 
 std::string s(std::int64_t n) { return std::to_string(n); }
 
+std::string layers_text(std::int64_t n) { return n == 1 ? "is only 1 layer" : "are only " + s(n) + " layers"; }
+
 /// Kv heads are shared out, or replicated when there are more tensor ranks than heads.
 bool kv_heads_fit(const ModelSpec& m, std::int64_t tensor) {
   return m.num_kv_heads % tensor == 0 || tensor % m.num_kv_heads == 0;
@@ -36,14 +38,18 @@ void check_world(const Plan& p, const Reporter& fail) {
   const std::int64_t ranks = p.cluster.devices * p.cluster.ranks_per_device, others = q.tensor * q.pipeline * q.context;
   const std::int64_t world = p.world_size();
   if (world == ranks) return;
-  const std::string has = p.cluster.ranks_per_device == 1 ? "gives " + s(ranks) + " ranks"
-                              : "gives " + product_text({p.cluster.devices, p.cluster.ranks_per_device}) + " = " + s(ranks) + " ranks";
+  const std::string has =
+      p.cluster.ranks_per_device == 1
+          ? "gives " + s(ranks) + " ranks"
+          : "gives " + product_text({p.cluster.devices, p.cluster.ranks_per_device}) + " = " + s(ranks) + " ranks";
   std::string remedy = ranks % others == 0 ? "set parallel.data to " + s(ranks / others) : "";
   if (world % p.cluster.ranks_per_device == 0) {
     remedy += (remedy.empty() ? "set " : ", or ") + ("cluster.devices to " + s(world / p.cluster.ranks_per_device));
   }
-  fail("cluster.devices", has + ", but tensor x pipeline x data x context = " +
-           product_text({q.tensor, q.pipeline, q.data, q.context}) + " = " + s(world), remedy);
+  fail("cluster.devices",
+       has + ", but tensor x pipeline x data x context = " + product_text({q.tensor, q.pipeline, q.data, q.context}) +
+           " = " + s(world),
+       remedy);
 }
 
 void check_heads(const Plan& p, const Reporter& fail) {
@@ -66,13 +72,14 @@ void check_tensor(const Plan& p, const Reporter& fail) {
   };
   share("model.num_attention_heads", m.num_attention_heads);
   share("model.ffn_hidden_size", m.ffn_hidden_size);
-  if (!kv_heads_fit(m, t)) {
+  if (m.num_kv_heads != m.num_attention_heads && !kv_heads_fit(m, t)) {
     fail("parallel.tensor", "neither divides model.num_kv_heads " + s(m.num_kv_heads) + " nor is a multiple of it",
          tensor_remedy(p));
   }
   if (p.padded_vocab_size() % t != 0) {
-    fail("model.pad_vocab_to", "pads the vocabulary to " + s(p.padded_vocab_size()) + ", which " + s(t) +
-             " tensor ranks cannot share", "use " + s(std::lcm(m.pad_vocab_to, t)) + " or another multiple of " + s(t));
+    fail("model.pad_vocab_to",
+         "pads the vocabulary to " + s(p.padded_vocab_size()) + ", which " + s(t) + " tensor ranks cannot share",
+         "use " + s(std::lcm(m.pad_vocab_to, t)) + " or another multiple of " + s(t));
   }
 }
 
@@ -80,18 +87,23 @@ void check_sequence(const Plan& p, const Reporter& fail) {
   const ParallelSpec& q = p.parallel;
   const std::int64_t length = p.training.seq_length;
   if (p.model.position_embedding == PositionEmbedding::learned && length > p.model.max_position_embeddings) {
-    fail("training.seq_length", "is longer than the position table: model.max_position_embeddings is " +
-             s(p.model.max_position_embeddings), "use at most " + s(p.model.max_position_embeddings) + ", or enlarge the table");
+    fail("training.seq_length",
+         "is longer than the position table: model.max_position_embeddings is " + s(p.model.max_position_embeddings),
+         "use at most " + s(p.model.max_position_embeddings) + ", or enlarge the table");
   }
   if (length % q.context != 0) {
-    fail("parallel.context", "does not divide training.seq_length " + s(length), use_one_of(divisors(length), q.context));
+    fail("parallel.context", "does not divide training.seq_length " + s(length),
+         use_one_of(divisors(length), q.context));
   }
   if (q.sequence_parallel && q.tensor == 1) {
-    fail("parallel.sequence_parallel", "shares the sequence among tensor ranks, and parallel.tensor is 1 (Megatron-LM switches it off in silence)",
+    fail("parallel.sequence_parallel",
+         "shares the sequence among tensor ranks, and parallel.tensor is 1 (Megatron-LM switches it off in silence)",
          "set it to false, or parallel.tensor to 2 or more");
   } else if (q.sequence_parallel && length % (q.context * q.tensor) != 0) {
-    fail("parallel.sequence_parallel", "training.seq_length " + s(length) + " is not a multiple of tensor x context = " +
-             product_text({q.tensor, q.context}) + " = " + s(q.tensor * q.context), multiples_remedy(length, q.tensor * q.context) + " as seq_length");
+    fail("parallel.sequence_parallel",
+         "training.seq_length " + s(length) + " is not a multiple of tensor x context = " +
+             product_text({q.tensor, q.context}) + " = " + s(q.tensor * q.context),
+         multiples_remedy(length, q.tensor * q.context) + " as seq_length");
   }
   const std::int64_t heads = p.model.num_attention_heads / q.tensor;
   if (q.context > 1 && q.context_mode == ContextMode::ulysses && (heads == 0 || heads % q.context != 0)) {
@@ -107,8 +119,10 @@ void check_split(const Plan& p, const Reporter& fail) {
   const auto entries = static_cast<std::int64_t>(split.size());
   const std::int64_t sum = std::accumulate(split.begin(), split.end(), std::int64_t{0});
   if (entries != stages) {
-    fail("parallel.pipeline_split", "has " + s(entries) + " entries for pipeline x virtual_pipeline = " +
-             product_text({p.parallel.pipeline, p.parallel.virtual_pipeline}) + " = " + s(stages) + " chunks", "give " + s(stages) + " entries, or \"auto\"");
+    fail("parallel.pipeline_split",
+         "has " + s(entries) + " entries for pipeline x virtual_pipeline = " +
+             product_text({p.parallel.pipeline, p.parallel.virtual_pipeline}) + " = " + s(stages) + " chunks",
+         "give " + s(stages) + " entries, or \"auto\"");
   } else if (sum != layers) {
     fail("parallel.pipeline_split", "sums to " + s(sum) + ", but the model has " + s(layers) + " layers",
          "make it sum to " + s(layers) + ", or use \"auto\"");
@@ -123,14 +137,18 @@ void check_chunks(const Plan& p, const Reporter& fail) {
          "use 1, or schedule interleaved");
   }
   if (q.virtual_pipeline == 0) {
-    fail("parallel.schedule", "interleaved without virtual_pipeline means layers / pipeline chunks, and " + s(layers) +
-             " layers do not divide by " + s(q.pipeline), "give parallel.virtual_pipeline, at most " + s(std::max<std::int64_t>(1, layers / q.pipeline)));
+    fail("parallel.schedule",
+         "interleaved without virtual_pipeline means layers / pipeline chunks, and " + s(layers) +
+             " layers do not divide by " + s(q.pipeline),
+         "give parallel.virtual_pipeline, at most " + s(std::max<std::int64_t>(1, layers / q.pipeline)));
   } else if (q.pipeline > layers) {
-    fail("parallel.pipeline", "there are only " + s(layers) + " layers", "use at most " + s(layers));
+    fail("parallel.pipeline", "there " + layers_text(layers), "use at most " + s(layers));
   } else if (q.pipeline * q.virtual_pipeline > layers && q.pipeline * q.virtual_pipeline != layers + 2) {
     // layers + 2 chunks: the first holds the embedding alone and the last the head alone, as the zero-bubble paper ran.
-    fail("parallel.virtual_pipeline", "pipeline x virtual_pipeline = " + product_text({q.pipeline, q.virtual_pipeline}) +
-             " chunks are more than the " + s(layers) + " layers", "use at most " + s(layers / q.pipeline));
+    fail("parallel.virtual_pipeline",
+         "pipeline x virtual_pipeline = " + product_text({q.pipeline, q.virtual_pipeline}) +
+             " chunks are more than the " + s(layers) + " layers",
+         "use at most " + s(layers / q.pipeline));
   }
 }
 
@@ -141,8 +159,10 @@ void check_interleaved(const Plan& p, const Reporter& fail) {
     fail("parallel.schedule", "interleaved needs at least two stages, and parallel.pipeline is 1", "use 1f1b");
   } else if (p.micro_batches() < q.pipeline) {
     const std::int64_t enough = q.pipeline * p.training.micro_batch_size * q.data;
-    fail("parallel.schedule", "interleaved passes micro-batches in groups of parallel.pipeline " + s(q.pipeline) +
-             ", and there are " + s(p.micro_batches()), "use a global_batch_size of at least " + s(enough) + ", or schedule 1f1b");
+    fail("parallel.schedule",
+         "interleaved passes micro-batches in groups of parallel.pipeline " + s(q.pipeline) + ", and there are " +
+             s(p.micro_batches()),
+         "use a global_batch_size of at least " + s(enough) + ", or schedule 1f1b");
   }
 }
 
@@ -151,19 +171,23 @@ void check_experts(const Plan& p, const Reporter& fail) {
   const ParallelSpec& q = p.parallel;
   const std::int64_t ranks = q.data * q.context * q.tensor;
   if (e.num_experts == 0) {
-    if (q.expert > 1) fail("parallel.expert", "a model without experts has nothing to share", "use 1, or give model.moe.num_experts");
+    if (q.expert > 1)
+      fail("parallel.expert", "a model without experts has nothing to share", "use 1, or give model.moe.num_experts");
     return;
   }
   if (e.experts_per_token > e.num_experts) {
-    fail("model.moe.experts_per_token", "is more than model.moe.num_experts " + s(e.num_experts), "use at most " + s(e.num_experts));
+    fail("model.moe.experts_per_token", "is more than model.moe.num_experts " + s(e.num_experts),
+         "use at most " + s(e.num_experts));
   }
   const std::int64_t both = std::gcd(e.num_experts, ranks);
   if (e.num_experts % q.expert != 0) {
-    fail("parallel.expert", "does not divide model.moe.num_experts " + s(e.num_experts), use_one_of(divisors(both), q.expert));
+    fail("parallel.expert", "does not divide model.moe.num_experts " + s(e.num_experts),
+         use_one_of(divisors(both), q.expert));
   }
   if (ranks % q.expert != 0) {
-    fail("parallel.expert", "does not divide data x context x tensor = " + product_text({q.data, q.context, q.tensor}) +
-             " = " + s(ranks), use_one_of(divisors(both), q.expert));
+    fail("parallel.expert",
+         "does not divide data x context x tensor = " + product_text({q.data, q.context, q.tensor}) + " = " + s(ranks),
+         use_one_of(divisors(both), q.expert));
   }
   // Experts are cut by the tensor axis only where that axis does not already carry expert ranks.
   const bool cut = (q.data * q.context) % q.expert == 0;
@@ -176,14 +200,15 @@ void check_experts(const Plan& p, const Reporter& fail) {
 void check_zero(const Plan& p, const Reporter& fail) {
   const ParallelSpec& q = p.parallel;
   if (q.zero_group > 0 && q.data % q.zero_group != 0) {
-    fail("parallel.zero_group", "does not divide parallel.data " + s(q.data), use_one_of(divisors(q.data), q.zero_group));
+    fail("parallel.zero_group", "does not divide parallel.data " + s(q.data),
+         use_one_of(divisors(q.data), q.zero_group));
   }
 }
 
 void check_recompute(const Plan& p, const Reporter& fail) {
   const std::int64_t most = p.model.total_layers();
   if (p.training.recompute_layers > most) {
-    fail("training.recompute_layers", "there are only " + s(most) + " layers", "use at most " + s(most) + ", or 0 for all");
+    fail("training.recompute_layers", "there " + layers_text(most), "use at most " + s(most) + ", or 0 for all");
   }
 }
 
@@ -192,16 +217,21 @@ void check_rampup(const Plan& p, std::int64_t unit, const Reporter& fail) {
   const BatchRampup& r = p.training.batch_rampup;
   const std::int64_t global = p.training.global_batch_size;
   if (r.start == 0) return;
-  const std::string of_unit = "is not a multiple of micro_batch_size x data = " + product_text({p.training.micro_batch_size, p.parallel.data}) + " = " + s(unit);
+  const std::string of_unit =
+      "is not a multiple of micro_batch_size x data = " + product_text({p.training.micro_batch_size, p.parallel.data}) +
+      " = " + s(unit);
   if (r.start > global) {
     fail("training.batch_rampup.start", "is above training.global_batch_size " + s(global), "use at most " + s(global));
   } else if ((global - r.start) % r.increment != 0) {
+    std::vector<std::int64_t> fitting = divisors(global - r.start);
+    std::erase_if(fitting, [&](std::int64_t i) { return i % unit != 0; });
     fail("training.batch_rampup.increment", "does not lead from " + s(r.start) + " to global_batch_size " + s(global),
-         use_one_of(divisors(global - r.start), r.increment));
+         use_one_of(std::move(fitting), r.increment));
   }
   if (r.start % unit != 0) fail("training.batch_rampup.start", of_unit, multiples_remedy(r.start, unit));
   if (r.start < global && r.increment % unit != 0) {
-    fail("training.batch_rampup.increment", of_unit + ", so not every ramp step divides", multiples_remedy(r.increment, unit));
+    fail("training.batch_rampup.increment", of_unit + ", so not every ramp step divides",
+         multiples_remedy(r.increment, unit));
   }
 }
 
@@ -225,8 +255,10 @@ void check_batch(const Plan& p, Problems& problems) {
   const Reporter fail(p, problems);
   const std::int64_t unit = p.training.micro_batch_size * p.parallel.data, global = p.training.global_batch_size;
   if (global % unit != 0) {
-    fail("training.global_batch_size", "is not a multiple of micro_batch_size x data = " +
-             product_text({p.training.micro_batch_size, p.parallel.data}) + " = " + s(unit), multiples_remedy(global, unit));
+    fail("training.global_batch_size",
+         "is not a multiple of micro_batch_size x data = " +
+             product_text({p.training.micro_batch_size, p.parallel.data}) + " = " + s(unit),
+         multiples_remedy(global, unit));
   }
   check_rampup(p, unit, fail);
 }

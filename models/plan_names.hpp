@@ -57,7 +57,7 @@ struct Spelling<DecayShape> {
 };
 
 /// Precisions that `training.precision` fills dtypes from.
-inline constexpr std::array<std::string_view, 8> kPrecisions{"fp64", "fp32", "tf32", "fp16",
+inline constexpr std::array<std::string_view, 8> kPrecisions{"fp64", "fp32", "tf32",  "fp16",
                                                              "bf16", "fp8",  "mxfp8", "nvfp4"};
 
 inline constexpr std::array<std::string_view, 7> kRecomputeModules{"core_attention", "norm",  "mlp",       "moe",

@@ -6,7 +6,8 @@
 namespace tandem {
 namespace {
 
-constexpr std::int64_t kRelativeBuckets = 32;  // T5, arXiv 1910.10683 section 2.1: one table per stack, shared by its layers
+constexpr std::int64_t kRelativeBuckets =
+    32;  // T5, arXiv 1910.10683 section 2.1: one table per stack, shared by its layers
 
 std::int64_t matrix(std::int64_t rows, std::int64_t cols, bool bias) { return rows * cols + (bias ? rows : 0); }
 
@@ -20,7 +21,8 @@ std::int64_t attention(const ModelSpec& m) {
 }
 
 std::int64_t mlp(const ModelSpec& m, std::int64_t inner) {
-  return matrix(m.gated() ? 2 * inner : inner, m.hidden_size, m.linear_bias) + matrix(m.hidden_size, inner, m.linear_bias);
+  return matrix(m.gated() ? 2 * inner : inner, m.hidden_size, m.linear_bias) +
+         matrix(m.hidden_size, inner, m.linear_bias);
 }
 
 std::int64_t experts(const ModelSpec& m) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <nlohmann/json.hpp>
 
 #include "models/base/presets.hpp"
@@ -19,16 +20,30 @@ struct Alias {
 };
 
 /// What people write who come from other tools.
-constexpr std::array kAliases{
-    Alias{"tp", "tensor"},           Alias{"pp", "pipeline"},         Alias{"dp", "data"},
-    Alias{"cp", "context"},          Alias{"ep", "expert"},           Alias{"vpp", "virtual_pipeline"},
-    Alias{"sp", "sequence_parallel"}, Alias{"zero", "zero_stage"},    Alias{"lr", "learning_rate"},
-    Alias{"min_lr", "min_learning_rate"}, Alias{"mbs", "micro_batch_size"}, Alias{"gbs", "global_batch_size"},
-    Alias{"batch_size", "global_batch_size"}, Alias{"dtype", "precision"}, Alias{"gpus", "devices"},
-    Alias{"num_gpus", "devices"},    Alias{"n_layer", "num_layers"},  Alias{"n_head", "num_attention_heads"},
-    Alias{"n_embd", "hidden_size"},  Alias{"sequence_length", "seq_length"}};
+constexpr std::array kAliases{Alias{"tp", "tensor"},
+                              Alias{"pp", "pipeline"},
+                              Alias{"dp", "data"},
+                              Alias{"cp", "context"},
+                              Alias{"ep", "expert"},
+                              Alias{"vpp", "virtual_pipeline"},
+                              Alias{"sp", "sequence_parallel"},
+                              Alias{"zero", "zero_stage"},
+                              Alias{"lr", "learning_rate"},
+                              Alias{"min_lr", "min_learning_rate"},
+                              Alias{"mbs", "micro_batch_size"},
+                              Alias{"gbs", "global_batch_size"},
+                              Alias{"batch_size", "global_batch_size"},
+                              Alias{"dtype", "precision"},
+                              Alias{"gpus", "devices"},
+                              Alias{"num_gpus", "devices"},
+                              Alias{"n_layer", "num_layers"},
+                              Alias{"n_head", "num_attention_heads"},
+                              Alias{"n_embd", "hidden_size"},
+                              Alias{"sequence_length", "seq_length"}};
 
-std::string joined(const std::string& prefix, const std::string& key) { return prefix.empty() ? key : prefix + "." + key; }
+std::string joined(const std::string& prefix, const std::string& key) {
+  return prefix.empty() ? key : prefix + "." + key;
+}
 
 bool holds(const std::vector<std::string>& keys, std::string_view key) {
   return std::find(keys.begin(), keys.end(), key) != keys.end();
@@ -50,15 +65,27 @@ std::string other_home(std::string_view key) {
   return {};
 }
 
-std::string unknown_key_remedy(const std::string& prefix, const std::string& key) {
+/// "moe.num_experts" -> {"moe": {"num_experts": ...}}
+std::string nested(std::string_view dotted) {
+  const std::size_t dot = dotted.find('.');
+  const std::string key = "{\"" + std::string(dotted.substr(0, dot)) + "\": ";
+  return key + (dot == std::string_view::npos ? "..." : nested(dotted.substr(dot + 1))) + "}";
+}
+
+/// The key below `prefix` that `key` was meant to be, empty if none is near.
+std::string meant_key(const std::string& prefix, const std::string& key) {
   const std::vector<std::string> keys = keys_below(prefix);
-  std::string meant = alias_of(key, keys);
-  if (meant.empty()) {
-    const std::string home = other_home(key);
-    if (!home.empty() && key != "name" && key != "notes" && key != "preset") return "it belongs in " + home;
-    meant = nearest(key, keys);
-  }
+  const std::string alias = alias_of(key, keys);
+  if (!alias.empty()) return alias;
+  return other_home(key).empty() ? nearest(key, keys) : "";
+}
+
+std::string unknown_key_remedy(const std::string& prefix, const std::string& key) {
+  const std::string meant = meant_key(prefix, key), home = other_home(key);
   if (!meant.empty()) return "did you mean \"" + meant + "\"?";
+  if (find_field(joined(prefix, key)) != nullptr) return "write " + nested(key);
+  if (!home.empty()) return "it belongs in " + home;
+  const std::vector<std::string> keys = keys_below(prefix);
   return keys.size() <= 15 ? "the keys here are " + list_text(keys) : "";
 }
 
@@ -104,7 +131,9 @@ class PlanReader {
 
   void read_part(const json& value, const std::string& part) {
     if (!value.is_object()) {
-      const std::string remedy = value.is_string() && part != "cluster" ? "write {\"preset\": " + value_text(value) + "}" : "";
+      const std::string remedy =
+          value.is_string() && part != "cluster" ? "write {\"preset\": " + value_text(value) + "}" : "";
+      assume_given(part);
       return complain(part, value, {"must be an object, not " + kind_text(value), remedy});
     }
     // The cluster's preset is a machine: topology resolves it.
@@ -146,7 +175,8 @@ class PlanReader {
       complain("", preset, {"is not a " + part + " preset: it has no object \"" + part + "\"", ""});
       assume_given(part);
     } else if (preset[part].contains("preset")) {
-      complain(part + ".preset", preset[part]["preset"], {"a preset cannot name another preset", "write its fields out"});
+      complain(part + ".preset", preset[part]["preset"],
+               {"a preset cannot name another preset", "write its fields out"});
     } else {
       read_object(preset[part], part);
     }
@@ -163,8 +193,8 @@ class PlanReader {
     const PlanField* field = plain ? find_field(path) : nullptr;
     if (field != nullptr) return read_field(value, *field);
     if (!plain || keys_below(path).empty()) {
-      const std::string shown = shortened(path);
-      return complain(shown, value, {"unknown key", unknown_key_remedy(prefix, key)});
+      given_.insert(joined(prefix, meant_key(prefix, key)));  // one slip is one problem, not also a missing field
+      return complain(shortened(path), value, {"unknown key", unknown_key_remedy(prefix, key)});
     }
     if (!value.is_object()) {
       const std::string example = "write {\"" + keys_below(path).front() + "\": ...}";
@@ -181,14 +211,16 @@ class PlanReader {
   void require_fields(std::string_view part, bool present) {
     std::vector<std::string> missing;
     for (const PlanField& f : plan_fields()) {
-      if (f.required && f.path.starts_with(std::string(part) + ".") && !given_.contains(f.path)) missing.push_back(f.path);
+      if (f.required && f.path.starts_with(std::string(part) + ".") && !given_.contains(f.path))
+        missing.push_back(f.path);
     }
     if (missing.empty()) return;
     if (!present) return missing_part(std::string(part), missing);
     for (const std::string& path : missing) {
       std::string what = find_field(path)->description;
       what.pop_back();
-      problems.push_back({file_, path, "", "is missing and has no default", "it is: " + what});
+      what.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(what.front())));
+      problems.push_back({file_, path, "", "is missing and has no default", "give it: " + what});
     }
   }
 

@@ -1,7 +1,7 @@
 // Rule sets of frameworks: data in models/stacks/*.json, interpreted here. A rule is
 //   {"field": F, <constraint>, "when": {F: <constraint>, ...}, "reason": R, "source": S, "remedy": optional}
 // with one constraint of allowed, except, min, max, multiple_of (a number or a field). Fields are those of the plan
-// file and derived.micro_batches, derived.world_size.
+// file and the derived ones below.
 
 #include <algorithm>
 #include <array>
@@ -24,13 +24,28 @@ bool is_constraint(std::string_view key) {
   return std::find(kConstraints.begin(), kConstraints.end(), key) != kConstraints.end();
 }
 
-bool known_field(const std::string& path) {
-  return path == "derived.micro_batches" || path == "derived.world_size" || find_field(path) != nullptr;
+struct Derived {
+  std::string_view path;
+  std::string_view blamed;  ///< the field of the file that a message names
+  std::int64_t (*value)(const Plan&);
+};
+
+constexpr std::array kDerived{
+    Derived{"derived.micro_batches", "training.global_batch_size", [](const Plan& p) { return p.micro_batches(); }},
+    Derived{"derived.world_size", "cluster.devices", [](const Plan& p) { return p.world_size(); }},
+    Derived{"derived.sequence_per_context_rank", "training.seq_length",
+            [](const Plan& p) { return p.training.seq_length / p.parallel.context; }},
+};
+
+const Derived* find_derived(std::string_view path) {
+  const auto found = std::find_if(kDerived.begin(), kDerived.end(), [&](const Derived& d) { return d.path == path; });
+  return found == kDerived.end() ? nullptr : &*found;
 }
 
+bool known_field(const std::string& path) { return find_derived(path) != nullptr || find_field(path) != nullptr; }
+
 json value_of(const Plan& plan, const std::string& path) {
-  if (path == "derived.micro_batches") return plan.micro_batches();
-  if (path == "derived.world_size") return plan.world_size();
+  if (const Derived* d = find_derived(path)) return d->value(plan);
   return find_field(path)->write(plan);
 }
 
@@ -63,12 +78,19 @@ std::string values_text(const json& list) {
   return list_text(words, "or");
 }
 
+/// "use 1" where the largest allowed value is also the smallest the field can have.
+std::string at_most(const json& rule) {
+  const PlanField* field = find_field(rule["field"].get<std::string>());
+  const bool only = field != nullptr && field->schema().value("minimum", json()) == rule["max"];
+  return (only ? "use " : "use at most ") + rule["max"].dump();
+}
+
 std::string remedy_of(const json& rule, const Plan& plan) {
   if (rule.contains("remedy")) return rule["remedy"];
   if (rule.contains("allowed")) return "use " + values_text(rule["allowed"]);
   if (rule.contains("except")) return "use anything but " + values_text(rule["except"]);
   if (rule.contains("min")) return "use at least " + rule["min"].dump();
-  if (rule.contains("max")) return rule["max"] == 0 ? "use 0" : "use at most " + rule["max"].dump();
+  if (rule.contains("max")) return at_most(rule);
   return "use a multiple of " + std::to_string(divisor(plan, rule["multiple_of"]));
 }
 
@@ -129,9 +151,11 @@ std::vector<Problem> stack_problems(const Plan& plan, std::string_view stack) {
   for (const json& rule : rules) {
     const json value = value_of(plan, rule["field"]);
     if (!applies(rule, plan) || satisfied(rule, value, plan)) continue;
-    const std::string reason = std::string(stack) + " cannot: " + rule["reason"].get<std::string>() + " (" +
-                               rule["source"].get<std::string>() + ")";
-    problems.push_back({plan.file, rule["field"], value_text(value), reason, remedy_of(rule, plan)});
+    const Derived* derived = find_derived(rule["field"].get<std::string>());
+    const std::string field = derived == nullptr ? rule["field"].get<std::string>() : std::string(derived->blamed);
+    const std::string reason = "refused by stack " + std::string(stack) + ": " + rule["reason"].get<std::string>() +
+                               " (" + rule["source"].get<std::string>() + ")";
+    problems.push_back({plan.file, field, value_text(value_of(plan, field)), reason, remedy_of(rule, plan)});
   }
   return problems;
 }

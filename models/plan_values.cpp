@@ -1,8 +1,6 @@
 #include "models/plan_values.hpp"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -39,7 +37,8 @@ Refusal too_large(IntRange r) { return {"is too large", "use at most " + std::to
 
 std::optional<Refusal> in_range(std::int64_t v, IntRange r) {
   if (v < r.min) return Refusal{v < 0 ? "is negative" : "is too small", "use at least " + std::to_string(r.min)};
-  if (v > r.max && r.max <= 1000) return Refusal{"is too large", span_text(std::to_string(r.min), std::to_string(r.max))};
+  if (v > r.max && r.max <= 1000)
+    return Refusal{"is too large", span_text(std::to_string(r.min), std::to_string(r.max))};
   if (v > r.max) return too_large(r);
   return std::nullopt;
 }
@@ -49,7 +48,8 @@ std::optional<Refusal> read_whole_double(double d, IntRange range, std::int64_t&
     const std::string low = number_text(std::floor(d)), high = number_text(std::ceil(d));
     return Refusal{"must be a whole number", std::abs(d) < kExactInteger ? "use " + low + " or " + high : ""};
   }
-  if (std::abs(d) > kExactInteger) return d > 0 ? too_large(range) : Refusal{"is negative", "use at least " + std::to_string(range.min)};
+  if (std::abs(d) > kExactInteger)
+    return d > 0 ? too_large(range) : Refusal{"is negative", "use at least " + std::to_string(range.min)};
   out = static_cast<std::int64_t>(d);
   return in_range(out, range);
 }
@@ -73,8 +73,10 @@ std::optional<Refusal> read_quantity(const json& v, Parse parse, T& out) {
 std::vector<std::string> split_at_dashes(const std::string& s) {
   std::vector<std::string> parts(1);
   for (const char c : s) {
-    if (c == '-') parts.emplace_back();
-    else parts.back() += c;
+    if (c == '-')
+      parts.emplace_back();
+    else
+      parts.back() += c;
   }
   return parts;
 }
@@ -82,9 +84,8 @@ std::vector<std::string> split_at_dashes(const std::string& s) {
 }  // namespace
 
 std::string number_text(double v) {
-  std::array<char, 40> buffer{};
-  const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), v);
-  return {buffer.data(), result.ptr};
+  const std::string text = json(v).dump();
+  return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
 }
 
 std::optional<Refusal> read_value(const json& v, IntRange range, std::int64_t& out) {
@@ -117,11 +118,15 @@ std::optional<Refusal> read_value(const json& v, std::string& out) {
   return std::nullopt;
 }
 
-std::optional<Refusal> read_value(const json& v, Bytes& out) {
-  if (v.is_string()) return read_quantity(v, parse_bytes, out);
-  if (!v.is_number()) return wrong_kind(v, "a size", "write for example \"160 MB\"");
+std::optional<Refusal> read_value(const json& v, IntRange range, Bytes& out) {
+  if (!v.is_string() && !v.is_number())
+    return wrong_kind(v, "a size", v.is_null() ? "" : "write for example \"160 MB\"");
+  if (v.is_string()) {
+    const std::optional<Refusal> refused = read_quantity(v, parse_bytes, out);
+    return refused ? refused : in_range(out.count(), range);
+  }
   std::int64_t count = 0;
-  const std::optional<Refusal> refused = read_value(v, IntRange{0, std::int64_t{1} << 62}, count);
+  const std::optional<Refusal> refused = read_value(v, range, count);
   if (!refused) out = Bytes(count);
   return refused;
 }
@@ -134,12 +139,14 @@ std::optional<Refusal> read_value(const json& v, Bandwidth& out) {
 
 std::optional<Refusal> read_choice(const json& v, Names names, std::size_t& out) {
   const std::vector<std::string> known = words(names);
-  if (!v.is_string()) return wrong_kind(v, "one of " + list_text(known, "or"), v.is_null() ? "" : "put it in double quotes");
+  if (!v.is_string())
+    return wrong_kind(v, "one of " + list_text(known, "or"), v.is_null() ? "" : "put it in double quotes");
   const auto& word = v.get_ref<const std::string&>();
   const auto found = std::find(names.begin(), names.end(), word);
   if (found == names.end()) {
     const std::string meant = nearest(word, known);
-    return Refusal{"is not one of " + list_text(known, "or"), meant.empty() ? "" : "did you mean " + in_quotes(meant) + "?"};
+    return Refusal{"is not one of " + list_text(known, "or"),
+                   meant.empty() ? "" : "did you mean " + in_quotes(meant) + "?"};
   }
   out = static_cast<std::size_t>(found - names.begin());
   return std::nullopt;
@@ -154,7 +161,8 @@ std::optional<Refusal> read_choices(const json& v, Names names, std::vector<std:
       return Refusal{value_text(entry) + " " + refused->reason, refused->remedy};
     }
     const std::string word(names[index]);
-    if (std::find(out.begin(), out.end(), word) != out.end()) return Refusal{"names " + word + " twice", "name it once"};
+    if (std::find(out.begin(), out.end(), word) != out.end())
+      return Refusal{"names " + word + " twice", "name it once"};
     out.push_back(word);
   }
   return std::nullopt;
@@ -181,7 +189,8 @@ std::optional<Refusal> read_rank_order(const json& v, std::string& out) {
   std::vector<std::string> axes = split_at_dashes(v.get<std::string>());
   std::sort(axes.begin(), axes.end());
   if (axes != std::vector<std::string>{"cp", "dp", "ep", "pp", "tp"}) {
-    return Refusal{"does not name each of tp, cp, ep, dp and pp once", "write them fastest first, e.g. \"tp-cp-ep-dp-pp\""};
+    return Refusal{"does not name each of tp, cp, ep, dp and pp once",
+                   "write them fastest first, e.g. \"tp-cp-ep-dp-pp\""};
   }
   out = v.get<std::string>();
   return std::nullopt;
@@ -199,9 +208,13 @@ json schema_of_choice(Names names) { return {{"type", "string"}, {"enum", words(
 
 json schema_of_type(std::string_view type) { return {{"type", std::string(type)}}; }
 
-json schema_of_quantity(std::string_view type, std::string_view example) {
-  const json kinds = type.empty() ? json("string") : json{"string", std::string(type)};
-  return {{"type", kinds}, {"examples", {std::string(example)}}};
+json schema_of_size(IntRange range) {
+  json s = schema_of(range);
+  s["type"] = {"integer", "string"};
+  s["examples"] = {"160 MB"};
+  return s;
 }
+
+json schema_of_bandwidth() { return {{"type", "string"}, {"examples", {"400 Gb/s"}}}; }
 
 }  // namespace tandem

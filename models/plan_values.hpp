@@ -31,7 +31,8 @@ std::optional<Refusal> read_value(const nlohmann::json& v, IntRange range, std::
 std::optional<Refusal> read_value(const nlohmann::json& v, NumberRange range, double& out);
 std::optional<Refusal> read_value(const nlohmann::json& v, bool& out);
 std::optional<Refusal> read_value(const nlohmann::json& v, std::string& out);
-std::optional<Refusal> read_value(const nlohmann::json& v, Bytes& out);      ///< "160 MB" or a count of bytes
+/// "160 MB" or a count of bytes, `range` in bytes.
+std::optional<Refusal> read_value(const nlohmann::json& v, IntRange range, Bytes& out);
 std::optional<Refusal> read_value(const nlohmann::json& v, Bandwidth& out);  ///< "400 Gb/s"
 /// One of `names`; `out` is its index.
 std::optional<Refusal> read_choice(const nlohmann::json& v, Names names, std::size_t& out);
@@ -47,9 +48,10 @@ nlohmann::json schema_of(IntRange range);
 nlohmann::json schema_of(NumberRange range);
 nlohmann::json schema_of_choice(Names names);
 nlohmann::json schema_of_type(std::string_view type);
-nlohmann::json schema_of_quantity(std::string_view type, std::string_view example);
+nlohmann::json schema_of_size(IntRange range);
+nlohmann::json schema_of_bandwidth();
 
-/// 0.1, 1e+300: as short as it can be.
+/// 0.0003, 12: as short as it can be.
 std::string number_text(double v);
 
 }  // namespace tandem

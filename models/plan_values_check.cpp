@@ -15,7 +15,8 @@ void check_decoder(const Plan& p, const Reporter& fail) {
   if (p.model.family == Family::t5) return;
   const std::string remedy = "leave it out, or set model.family to t5";
   if (p.model.num_decoder_layers > 0) fail("model.num_decoder_layers", "only the t5 family has a decoder", remedy);
-  if (p.training.decoder_seq_length > 0) fail("training.decoder_seq_length", "only the t5 family has a decoder", remedy);
+  if (p.training.decoder_seq_length > 0)
+    fail("training.decoder_seq_length", "only the t5 family has a decoder", remedy);
 }
 
 void check_learning_rate(const Plan& p, const Reporter& fail) {
@@ -55,9 +56,9 @@ constexpr double kCountable = 4.6e18;  // 2^62: the exact 64-bit books keep a fa
 /// Upper bounds in doubles, which do not overflow.
 struct Estimates {
   double parameters, world, tokens;
-  double scores;      ///< bytes of the attention scores of one micro-batch
-  double activations; ///< bytes of a micro-batch's widest tensors over all layers
-  double flops;       ///< of one rank in one step
+  double scores;       ///< bytes of the attention scores of one micro-batch
+  double activations;  ///< bytes of a micro-batch's widest tensors over all layers
+  double flops;        ///< of one rank in one step
 };
 
 double d(std::int64_t n) { return static_cast<double>(n); }
@@ -67,7 +68,9 @@ Estimates estimate(const Plan& p) {
   const TrainingSpec& t = p.training;
   const double sequence = d(std::max(t.seq_length, t.decoder_seq_length)), layers = d(m.total_layers());
   const double attention = 2 * d(m.hidden_size) * d(m.head_dim) * (d(m.num_attention_heads) + d(m.num_kv_heads));
-  const double mlp = 3 * d(m.hidden_size) * (d(m.ffn_hidden_size) + d(m.moe.num_experts + m.moe.num_shared_experts) * d(m.moe.ffn_hidden_size));
+  const double mlp =
+      3 * d(m.hidden_size) *
+      (d(m.ffn_hidden_size) + d(m.moe.num_experts + m.moe.num_shared_experts) * d(m.moe.ffn_hidden_size));
   const double vocabulary = d(m.vocab_size) + d(m.pad_vocab_to);
   Estimates e{};
   e.parameters = layers * (2 * attention + mlp) + (2 * vocabulary + d(m.max_position_embeddings)) * d(m.hidden_size);
@@ -83,12 +86,24 @@ Estimates estimate(const Plan& p) {
 
 void check_products(const Plan& p, const Reporter& fail) {
   const Estimates e = estimate(p);
+  const ParallelSpec& q = p.parallel;
+  const std::string degrees = product_text({q.tensor, q.pipeline, q.data, q.context});
   const std::string limit = " than 64-bit numbers can count (4.6e18)";
-  if (e.world > 2147483647.0) fail("parallel", "asks for " + number_text(e.world) + " ranks, more than 2147483647", "use smaller degrees");
-  if (8 * e.parameters > kCountable) fail("model", "too large: more bytes of weights" + limit, "use fewer or narrower layers");
-  if (e.scores > kCountable) fail("training.seq_length", "too large: more bytes of attention scores" + limit, "use a shorter sequence or a smaller micro-batch");
-  if (e.activations > kCountable) fail("training.micro_batch_size", "too large: more bytes of activations" + limit, "use a smaller micro-batch or a shorter sequence");
-  if (e.flops > kCountable) fail("training.global_batch_size", "too large: more operations of one rank in one step" + limit, "use more ranks or a smaller batch");
+  if (e.world > 2147483647.0)
+    fail("parallel",
+         "tensor x pipeline x data x context = " + degrees + " is more ranks than can be counted (2147483647)",
+         "use smaller degrees");
+  if (8 * e.parameters > kCountable)
+    fail("model", "too large: more bytes of weights" + limit, "use fewer or narrower layers");
+  if (e.scores > kCountable)
+    fail("training.seq_length", "too large: more bytes of attention scores" + limit,
+         "use a shorter sequence or a smaller micro-batch");
+  if (e.activations > kCountable)
+    fail("training.micro_batch_size", "too large: more bytes of activations" + limit,
+         "use a smaller micro-batch or a shorter sequence");
+  if (e.flops > kCountable)
+    fail("training.global_batch_size", "too large: more operations of one rank in one step" + limit,
+         "use more ranks or a smaller batch");
 }
 
 }  // namespace
@@ -96,7 +111,8 @@ void check_products(const Plan& p, const Reporter& fail) {
 void Reporter::operator()(std::string_view field, std::string reason, std::string remedy) const {
   const PlanField* f = find_field(field);
   const std::string value = f == nullptr ? "" : value_text(f->write(plan_));
-  problems_.push_back({plan_.file, std::string(field), value == "null" ? "" : value, std::move(reason), std::move(remedy)});
+  problems_.push_back(
+      {plan_.file, std::string(field), value == "null" ? "" : value, std::move(reason), std::move(remedy)});
 }
 
 void check_values(const Plan& p, Problems& problems) {

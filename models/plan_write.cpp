@@ -74,7 +74,8 @@ std::string plan_json_schema() {
   for (const PlanField& f : plan_fields()) {
     const std::size_t dot = f.path.rfind('.');
     const std::string parent = dot == std::string::npos ? "" : f.path.substr(0, dot);
-    object_schema(schema, parent)["properties"][f.path.substr(dot == std::string::npos ? 0 : dot + 1)] = field_schema(f);
+    object_schema(schema, parent)["properties"][f.path.substr(dot == std::string::npos ? 0 : dot + 1)] =
+        field_schema(f);
   }
   for (const std::string part : {"model", "training"}) {
     object_schema(schema, part)["anyOf"] = {{{"required", {"preset"}}}, {{"required", required_of(part + ".")}}};

@@ -12,7 +12,7 @@ struct SmallPlan {
   int tensor = 1, pipeline = 1, data = 1;
   int layers = 4, hidden = 24, heads = 4, ffn = 40, vocab = 37, seq = 6;
   int micro_batch = 2, micro_batches = 3;
-  double dropout = 0.1, clip_grad = 1.0;
+  double dropout = 0.1, clip_grad = 0.5;
   bool tied = true, overlap = false, tensor_overlap = false, bloom = false;
   int bucket_bytes = 20000;
   std::string recompute = "none", precision = "fp64", split;
@@ -23,7 +23,7 @@ struct SmallPlan {
     std::string model = R"({"family": ")" + std::string(bloom ? "bloom" : "gpt") + R"(", "num_layers": )" + n(layers) +
                         R"(, "hidden_size": )" + n(hidden) + R"(, "num_attention_heads": )" + n(heads) +
                         R"(, "ffn_hidden_size": )" + n(ffn) + R"(, "vocab_size": )" + n(vocab) +
-                        R"(, "pad_vocab_to": )" + n(4 * tensor) + R"(, "tie_embeddings": )" + b(tied) + "}";
+                        R"(, "pad_vocab_to": )" + std::string("16") + R"(, "tie_embeddings": )" + b(tied) + "}";
     std::string parallel = R"({"tensor": )" + n(tensor) + R"(, "pipeline": )" + n(pipeline) + R"(, "data": )" + n(data) +
                            R"(, "overlap_grad_reduce": )" + b(overlap) + R"(, "tensor_overlap": )" + b(tensor_overlap) +
                            R"(, "bucket_bytes": ")" + n(bucket_bytes) + R"( B")" +

@@ -92,9 +92,9 @@ void add_head(ParamList& list, const Shapes& s, const StagePart& part) {
   list.vector("final_norm.weight", p.ln_weight, s.hidden, Param::Init::ones);
   list.vector("final_norm.bias", p.ln_bias, s.hidden, Param::Init::zeros);
   if (p.output < 0) return;
-  list.matrix("output.weight", p.output, s.vocab_rows, s.hidden, 0);
+  // The copy of a tied matrix is parameter 0 once more: the same name, start and norm slot, counted once.
+  list.matrix(s.tied ? "embedding.word.weight" : "output.weight", p.output, s.vocab_rows, s.hidden, 0);
   if (!s.tied) return;
-  // The copy of a tied matrix starts like the embedding (parameter 0) and counts once in the norm, there.
   list.back().global_index = list.back().init_id = 0;
   list.back().in_norm = false;
 }

@@ -88,8 +88,6 @@ TEST_CASE("saved tensors of a block are the published 34 s b h + 5 a s^2 b less 
   for (const Template& t : graph.templates)
     if (t.name == "block_forward") {
       slot = t.slots.back().bytes.count();
-      exact = 0;
-      std::vector<std::pair<std::int64_t, std::int64_t>> seen;
       for (const Task& k : t.tasks)
         for (const Operand& o : k.outputs)
           if (t.slots[o.slot].name == "saved") exact += bytes_of(o.dtype, o.elements).count();

@@ -1,0 +1,28 @@
+# Optional parts: what was asked for, what was found, and one summary at the end of the configuration.
+include(FeatureSummary)
+
+# This version has no CUDA sources, so AUTO and OFF both build without; ON must not pretend.
+if(TANDEM_CUDA STREQUAL "ON")
+  message(FATAL_ERROR "TANDEM_CUDA=ON: the CUDA backend is not in this version; use AUTO or OFF")
+elseif(NOT TANDEM_CUDA MATCHES "^(AUTO|OFF)$")
+  message(FATAL_ERROR "TANDEM_CUDA=${TANDEM_CUDA}: expected AUTO, ON or OFF")
+endif()
+
+find_program(TANDEM_CCACHE ccache)
+mark_as_advanced(TANDEM_CCACHE)
+if(TANDEM_CCACHE AND PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${TANDEM_CCACHE})
+endif()
+
+add_feature_info("CPU backend" ON "Eigen, -march=${TANDEM_CPU_ARCH}")
+add_feature_info("CUDA backend" OFF "not in this version (TANDEM_CUDA=${TANDEM_CUDA})")
+add_feature_info("Tests" TANDEM_TESTS "TANDEM_TESTS")
+add_feature_info("Install rules" TANDEM_INSTALL "TANDEM_INSTALL")
+
+function(tandem_feature_summary)
+  if(NOT PROJECT_IS_TOP_LEVEL)
+    return()
+  endif()
+  message(STATUS "tandem ${PROJECT_VERSION}: ${CMAKE_BUILD_TYPE}, ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
+  feature_summary(WHAT ENABLED_FEATURES DISABLED_FEATURES QUIET_ON_EMPTY)
+endfunction()

@@ -1,0 +1,51 @@
+#pragma once
+// Loops that vectorise, with an order of additions that depends on the length alone: not on addresses, not on the
+// instruction set, so the same values always give the same bits.
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+namespace tandem::exec::cpu {
+
+/// Partial results kept side by side: two of the widest vector registers, enough to hide the latency of an addition.
+template <class T>
+inline constexpr std::int64_t kLanes = 128 / static_cast<std::int64_t>(sizeof(T));
+
+/// body(i) for i in [0, n). Iterations touch different elements, though pointers may be equal.
+template <class F>
+inline void each(std::int64_t n, F body) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) body(i);
+}
+
+/// Folds term(0..n-1) into `kLanes` lanes (element i into lane i mod kLanes), then the lanes pairwise.
+template <class T, class Term, class Combine>
+inline T lane_fold(std::int64_t n, T start, Term term, Combine combine) {
+  constexpr std::int64_t lanes = kLanes<T>;
+  std::array<T, lanes> sum;
+  sum.fill(start);
+  std::int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+#pragma omp simd
+    for (std::int64_t l = 0; l < lanes; ++l) sum[l] = combine(sum[l], term(i + l));
+  }
+  for (std::int64_t l = 0; i + l < n; ++l) sum[l] = combine(sum[l], term(i + l));
+  for (std::int64_t width = lanes / 2; width > 0; width /= 2) {
+    for (std::int64_t l = 0; l < width; ++l) sum[l] = combine(sum[l], sum[l + width]);
+  }
+  return sum[0];
+}
+
+template <class T, class Term>
+inline T lane_sum(std::int64_t n, Term term) {
+  return lane_fold(n, T{0}, term, [](T a, T b) { return a + b; });
+}
+
+/// Largest term, at least `start`; a NaN term is passed over.
+template <class T, class Term>
+inline T lane_max(std::int64_t n, T start, Term term) {
+  return lane_fold(n, start, term, [](T a, T b) { return b > a ? b : a; });
+}
+
+}  // namespace tandem::exec::cpu

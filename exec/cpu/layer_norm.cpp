@@ -1,0 +1,84 @@
+// Layer normalisation (Ba et al., arXiv 1607.06450, equation 4) and its gradient.
+#include <cmath>
+
+#include "exec/cpu/kernels.hpp"
+#include "exec/cpu/lanes.hpp"
+
+namespace tandem::exec::cpu {
+namespace {
+
+template <class T>
+struct Stats {
+  T mean, rstd;
+};
+
+// Two passes: the variance about the mean itself, not the difference of two large squares.
+template <class T>
+Stats<T> row_stats(const T* x, std::int64_t n, double epsilon) {
+  const T count = static_cast<T>(n);
+  const T mean = lane_sum<T>(n, [=](std::int64_t c) { return x[c]; }) / count;
+  const T variance = lane_sum<T>(n, [=](std::int64_t c) { return (x[c] - mean) * (x[c] - mean); }) / count;
+  return {mean, T{1} / std::sqrt(variance + static_cast<T>(epsilon))};
+}
+
+template <class T>
+struct BackwardRow {
+  const T *dy, *x, *gamma, *residual;  // residual may be null
+  Stats<T> stats;
+  T *dx, *dgamma, *dbeta;
+
+  T xhat(std::int64_t c) const { return (x[c] - stats.mean) * stats.rstd; }
+
+  void add_parameter_gradients(std::int64_t n) const {
+    each(n, [row = *this](std::int64_t c) { row.dgamma[c] += row.dy[c] * row.xhat(c); });
+    each(n, [row = *this](std::int64_t c) { row.dbeta[c] += row.dy[c]; });
+  }
+
+  // With g = dy gamma: dx = rstd (g - mean(g) - xhat mean(g xhat)).
+  void write_dx(std::int64_t n) const {
+    const T count = static_cast<T>(n);
+    const BackwardRow row = *this;
+    const T mean_g = lane_sum<T>(n, [=](std::int64_t c) { return row.dy[c] * row.gamma[c]; }) / count;
+    const T mean_gx = lane_sum<T>(n, [=](std::int64_t c) { return row.dy[c] * row.gamma[c] * row.xhat(c); }) / count;
+    const auto gradient = [=](std::int64_t c) {
+      return row.stats.rstd * (row.dy[c] * row.gamma[c] - mean_g - row.xhat(c) * mean_gx);
+    };
+    if (residual == nullptr) each(n, [=](std::int64_t c) { row.dx[c] = gradient(c); });
+    else each(n, [=](std::int64_t c) { row.dx[c] = gradient(c) + row.residual[c]; });
+  }
+};
+
+}  // namespace
+
+template <class T>
+void compute(const LayerNorm& op, Call& call) {
+  const T *x = call.in<T>(0), *gamma = call.in<T>(1), *beta = call.in<T>(2);
+  T *y = call.out<T>(0), *stats = call.out<T>(1);
+  for (std::int64_t r = 0; r < op.rows; ++r, x += op.cols, y += op.cols) {
+    const Stats<T> s = row_stats(x, op.cols, op.epsilon);
+    each(op.cols, [=](std::int64_t c) { y[c] = (x[c] - s.mean) * s.rstd * gamma[c] + beta[c]; });
+    stats[2 * r] = s.mean;
+    stats[2 * r + 1] = s.rstd;
+  }
+}
+
+template <class T>
+void compute(const LayerNormBackward& op, Call& call) {
+  const T *dy = call.in<T>(0), *x = call.in<T>(1), *stats = call.in<T>(2), *gamma = call.in<T>(3);
+  const T* residual = op.add_residual ? call.in<T>(4) : nullptr;
+  T *dx = call.out<T>(0), *dgamma = call.out<T>(1), *dbeta = call.out<T>(2);
+  std::fill_n(dgamma, op.cols, T{0});
+  std::fill_n(dbeta, op.cols, T{0});
+  for (std::int64_t r = 0; r < op.rows; ++r) {
+    const std::int64_t at = r * op.cols;
+    const BackwardRow<T> row{dy + at, x + at, gamma, residual == nullptr ? nullptr : residual + at,
+                             {stats[2 * r], stats[2 * r + 1]}, dx + at, dgamma, dbeta};
+    row.add_parameter_gradients(op.cols);
+    row.write_dx(op.cols);
+  }
+}
+
+TANDEM_KERNEL(LayerNorm);
+TANDEM_KERNEL(LayerNormBackward);
+
+}  // namespace tandem::exec::cpu

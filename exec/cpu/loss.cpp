@@ -1,0 +1,100 @@
+// Cross-entropy over a vocabulary cut across tensor ranks (Shoeybi et al., arXiv 1909.08053, section 3).
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "exec/cpu/kernels.hpp"
+#include "exec/cpu/lanes.hpp"
+#include "exec/cpu/vector_math.hpp"
+
+namespace tandem::exec::cpu {
+namespace {
+
+// This rank's columns, in the whole vocabulary and without padding.
+struct Shard {
+  std::int64_t first, real_columns, vocab_size;
+
+  Shard(const VocabDims& dims, const KernelContext& context)
+      : first(context.tensor_rank * dims.cols),
+        real_columns(std::clamp<std::int64_t>(dims.vocab_size - first, 0, dims.cols)),
+        vocab_size(dims.vocab_size) {}
+
+  // Column of a target here, or -1 when another rank holds it.
+  std::int64_t column(std::int32_t target) const {
+    if (target < 0 || target >= vocab_size) {
+      throw DeviceError("target " + std::to_string(target) + " is outside the vocabulary of " +
+                        std::to_string(vocab_size));
+    }
+    return target >= first && target < first + real_columns ? target - first : -1;
+  }
+};
+
+template <class T>
+struct LossInputs {
+  const T *logits, *max, *sums;
+  const std::int32_t* targets;
+};
+
+// dlogits = (softmax - one-hot) * weight; padded columns 0.
+template <class T>
+void write_gradient(const CrossEntropy& op, const Shard& shard, const LossInputs<T>& in, T* dlogits) {
+  const T weight = static_cast<T>(1 / static_cast<double>(op.global_tokens));
+  for (std::int64_t r = 0; r < op.dims.rows; ++r) {
+    const T *x = in.logits + r * op.dims.cols, top = in.max[r], factor = weight / in.sums[r];
+    T* d = dlogits + r * op.dims.cols;
+    each(shard.real_columns, [=](std::int64_t c) { d[c] = exp_saturating(x[c] - top) * factor; });
+    std::fill(d + shard.real_columns, d + op.dims.cols, T{0});
+    if (const std::int64_t c = shard.column(in.targets[r]); c >= 0) d[c] -= weight;
+  }
+}
+
+// Sum over rows of log(sum exp) - target logit, both about the maximum.
+template <class T>
+double total_loss(const LossInputs<T>& in, std::int64_t rows) {
+  double total = 0;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    total += std::log(static_cast<double>(in.sums[r])) - static_cast<double>(in.sums[rows + r]);
+  }
+  return total;
+}
+
+}  // namespace
+
+template <class T>
+void compute(const VocabMax& op, Call& call) {
+  const T* logits = call.in<T>(0);
+  T* max = call.out<T>(0);
+  const Shard shard(op.dims, call.context());
+  for (std::int64_t r = 0; r < op.dims.rows; ++r, logits += op.dims.cols) {
+    max[r] = lane_max<T>(shard.real_columns, -std::numeric_limits<T>::infinity(),
+                         [=](std::int64_t c) { return logits[c]; });
+  }
+}
+
+template <class T>
+void compute(const VocabExpSum& op, Call& call) {
+  const T *logits = call.in<T>(0), *max = call.in<T>(1);
+  const std::int32_t* targets = call.in<std::int32_t>(2);
+  T* sums = call.out<T>(0);
+  const Shard shard(op.dims, call.context());
+  for (std::int64_t r = 0; r < op.dims.rows; ++r, logits += op.dims.cols) {
+    const std::int64_t target = shard.column(targets[r]);
+    sums[r] = lane_sum<T>(shard.real_columns, [=, top = max[r]](std::int64_t c) { return exp_saturating(logits[c] - top); });
+    sums[op.dims.rows + r] = target < 0 ? T{0} : logits[target] - max[r];
+  }
+}
+
+template <class T>
+void compute(const CrossEntropy& op, Call& call) {
+  const LossInputs<T> in{call.in<T>(0), call.in<T>(1), call.in<T>(2), call.in<std::int32_t>(3)};
+  double* loss = call.out<double>(0);
+  const double added = total_loss(in, op.dims.rows) / static_cast<double>(op.global_tokens);
+  *loss = op.first ? added : *loss + added;
+  write_gradient(op, Shard(op.dims, call.context()), in, call.out<T>(1));
+}
+
+TANDEM_KERNEL(VocabMax);
+TANDEM_KERNEL(VocabExpSum);
+TANDEM_KERNEL(CrossEntropy);
+
+}  // namespace tandem::exec::cpu

@@ -1,0 +1,47 @@
+#include "exec/cpu/memory.hpp"
+
+#include <algorithm>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "models/base/error.hpp"
+#include "models/memory_plan.hpp"
+
+namespace tandem::exec::cpu {
+namespace {
+
+constexpr std::align_val_t kAlignment{static_cast<std::size_t>(kArenaAlignment)};
+
+class HostMemory final : public Memory {
+ public:
+  HostMemory(std::byte* data, std::size_t bytes, std::shared_ptr<MemoryBook> book)
+      : data_(data), bytes_(bytes), book_(std::move(book)) {
+    book_->live += static_cast<std::int64_t>(bytes_);
+    book_->peak = std::max(book_->peak, book_->live);
+  }
+  ~HostMemory() override {
+    book_->live -= static_cast<std::int64_t>(bytes_);
+    ::operator delete(data_, kAlignment);
+  }
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+
+  std::byte* data() override { return data_; }
+  std::size_t size() const override { return bytes_; }
+
+ private:
+  std::byte* data_;
+  std::size_t bytes_;
+  std::shared_ptr<MemoryBook> book_;
+};
+
+}  // namespace
+
+std::unique_ptr<Memory> allocate(std::size_t bytes, std::shared_ptr<MemoryBook> book) {
+  void* data = ::operator new(bytes, kAlignment, std::nothrow);
+  if (data == nullptr) throw DeviceError("the host has no " + std::to_string(bytes) + " bytes of memory left");
+  return std::make_unique<HostMemory>(static_cast<std::byte*>(data), bytes, std::move(book));
+}
+
+}  // namespace tandem::exec::cpu

@@ -1,0 +1,26 @@
+#pragma once
+// Where tokens come from: deterministic, addressed by global sequence index, so every layout reads the same batch.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace tandem::exec {
+
+class TokenSource {
+ public:
+  virtual ~TokenSource() = default;
+  virtual std::int64_t vocab_size() const = 0;
+  /// Fills `tokens` (seq_length + 1 of them: inputs are the first seq_length, targets the last) for global sequence
+  /// `index`. The same index always gives the same tokens; consecutive indices are shuffled over the text. Thread-safe.
+  virtual void sequence(std::int64_t index, std::span<std::int32_t> tokens) const = 0;
+};
+
+/// Byte tokens (vocabulary 256) of a text file. Throws ConfigError when unreadable or shorter than seq_length + 1.
+std::unique_ptr<TokenSource> open_byte_text(const std::string& path, std::int64_t seq_length, std::uint64_t seed);
+
+/// Conditional entropy of a byte given the one before it, in nats: what a bigram table reaches on this text.
+double bigram_entropy(const std::string& path);
+
+}  // namespace tandem::exec

@@ -1,0 +1,199 @@
+#include "exec/measure_comm.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "exec/communicator.hpp"
+#include "exec/rendezvous.hpp"
+#include "exec/stream_worker.hpp"
+#include "exec/task_board.hpp"
+#include "models/collective.hpp"
+
+namespace tandem::exec {
+namespace {
+
+constexpr double kPerSize = 0.015;  // seconds
+constexpr int kFewest = 5, kMost = 100;
+constexpr int kPasses = 3;  // through all sizes: what disturbs the machine for a moment does not stay in the table
+
+double seconds(TimePoint from, TimePoint to) { return std::chrono::duration<double>(to - from).count(); }
+
+double median(std::vector<double> v) {
+  const auto middle = v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2);
+  std::nth_element(v.begin(), middle, v.end());
+  return *middle;
+}
+
+/// Keeps the processor busy, as the computation before a communication does: a core that sleeps wakes up late.
+void compute_for(std::chrono::microseconds t) {
+  for (const auto end = Clock::now() + t; Clock::now() < end;) {
+  }
+}
+
+/// Different on every rank and round, so that no rank is always the last.
+std::chrono::microseconds uneven(int rank, int round) { return std::chrono::microseconds(20 + (rank * 7 + round * 11) % 17); }
+
+std::vector<Rank> ranks(int n) {
+  std::vector<Rank> all;
+  for (int r = 0; r < n; ++r) all.emplace_back(r);
+  return all;
+}
+
+/// One size: rounds[i] is the time of round i, from the last arrival to the last leaving.
+class CollectiveTimer {
+ public:
+  CollectiveTimer(const Collective& op, int n) : op_(op), n_(n), comms_(make_thread_communicators(n)), gate_(static_cast<std::size_t>(n)) {}
+
+  double measure() {
+    const auto once = std::max(run(kFewest), 1e-6);
+    return run(std::clamp(static_cast<int>(kPerSize / (once + 40e-6 * n_)), kFewest, kMost));
+  }
+
+ private:
+  double run(int rounds) {
+    full_.assign(static_cast<std::size_t>(rounds), {});
+    left_.assign(static_cast<std::size_t>(n_), std::vector<TimePoint>(static_cast<std::size_t>(rounds)));
+    {
+      std::vector<std::jthread> threads;
+      for (int r = 0; r < n_; ++r) threads.emplace_back([this, r, rounds] { rank_main(r, rounds); });
+    }
+    std::vector<double> times;
+    for (std::size_t i = 0; i < full_.size(); ++i) times.push_back(seconds(full_[i], last_left(i)));
+    return median(std::move(times));
+  }
+
+  void rank_main(int r, int rounds) {
+    const auto members = ranks(n_);
+    std::vector<float> buffer(static_cast<std::size_t>(op_.elements));
+    auto* bytes = reinterpret_cast<std::byte*>(buffer.data());
+    for (int i = 0; i < rounds; ++i) {
+      gate_.meet();
+      compute_for(uneven(r, i));
+      const auto full = comms_[static_cast<std::size_t>(r)]->run(op_, members, bytes);
+      left_[static_cast<std::size_t>(r)][static_cast<std::size_t>(i)] = Clock::now();
+      if (r == 0) full_[static_cast<std::size_t>(i)] = full;
+    }
+  }
+
+  TimePoint last_left(std::size_t round) const {
+    TimePoint last;
+    for (const auto& rank : left_) last = std::max(last, rank[round]);
+    return last;
+  }
+
+  Collective op_;
+  int n_;
+  std::vector<std::unique_ptr<Communicator>> comms_;
+  Rendezvous gate_;
+  std::vector<TimePoint> full_;
+  std::vector<std::vector<TimePoint>> left_;
+};
+
+/// One end of a message as the executor handles it: handed to a stream's thread, waited for on the rank's board.
+class MessageEnd {
+ public:
+  explicit MessageEnd(std::function<void()> transfer)
+      : board_(1), worker_([this, transfer](std::uint32_t) { transfer(); board_.complete(0); }, [this] { board_.fail(); }) {}
+  void start() {
+    board_.reset();
+    worker_.push(0);
+  }
+  void wait() {
+    const std::uint32_t task = 0;
+    board_.wait(std::span(&task, 1));
+    worker_.drain();
+  }
+
+ private:
+  TaskBoard board_;
+  StreamWorker worker_;
+};
+
+/// From the moment both ends have been issued to the moment the receiver's next computation may start.
+double measure_message(std::int64_t bytes, int rounds) {
+  auto comms = make_thread_communicators(2);
+  std::vector<std::byte> out(static_cast<std::size_t>(bytes)), in(out.size());
+  MessageEnd send([&] { comms[0]->send(out.data(), bytes, Rank(1), 0); });
+  MessageEnd recv([&] { comms[1]->recv(in.data(), bytes, Rank(0), 0); });
+  Rendezvous gate(2);
+  std::vector<TimePoint> sent(static_cast<std::size_t>(rounds)), got(sent), asked(sent);
+  {
+    const std::jthread sender([&] {
+      for (auto& at : sent) {
+        gate.meet();
+        compute_for(std::chrono::microseconds(40));
+        at = Clock::now();
+        send.start();
+        send.wait();
+      }
+    });
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      gate.meet();
+      asked[i] = Clock::now();
+      recv.start();
+      recv.wait();
+      got[i] = Clock::now();
+    }
+  }
+  std::vector<double> times;
+  for (std::size_t i = 0; i < got.size(); ++i) times.push_back(seconds(std::max(sent[i], asked[i]), got[i]));
+  return median(std::move(times));
+}
+
+CommSample measure_message(std::int64_t bytes) {
+  const auto once = measure_message(bytes, kFewest);
+  const auto rounds = std::clamp(static_cast<int>(kPerSize / (once + 100e-6)), kFewest, kMost);
+  return {"send", 2, Bytes(bytes), measure_message(bytes, rounds)};
+}
+
+std::vector<std::int64_t> sizes(bool few) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t bytes = few ? 256 : 64; bytes <= 16 << 20; bytes *= few ? 16 : 4) all.push_back(bytes);
+  if (!few) all.insert(all.begin(), 4);
+  return all;
+}
+
+std::vector<CollectiveKind> kinds(bool quick) {
+  if (quick) return {CollectiveKind::all_reduce};
+  return {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
+          CollectiveKind::broadcast, CollectiveKind::all_to_all};
+}
+
+struct Case {
+  CollectiveKind kind;
+  int ranks;
+  std::int64_t bytes;
+  CommSample measure() const {
+    const Collective op{kind, Group::world, bytes / 4, DType::fp32};
+    return {std::string(communication_name(op)), ranks, Bytes(bytes), CollectiveTimer(op, ranks).measure()};
+  }
+};
+
+std::vector<Case> cases(bool quick) {
+  std::vector<Case> all;
+  for (const auto kind : kinds(quick))
+    for (const int n : {2, 4, 8})
+      for (const auto bytes : sizes(quick || kind != CollectiveKind::all_reduce)) all.push_back({kind, n, bytes});
+  return all;
+}
+
+std::vector<CommSample> one_pass(bool quick) {
+  std::vector<CommSample> samples;
+  for (const auto& c : cases(quick)) samples.push_back(c.measure());
+  for (const auto bytes : sizes(quick)) samples.push_back(measure_message(bytes));
+  return samples;
+}
+
+}  // namespace
+
+std::vector<CommSample> measure_communication(bool quick) {
+  auto least = one_pass(quick);
+  for (int pass = 1; pass < kPasses; ++pass) {
+    const auto again = one_pass(quick);
+    for (std::size_t i = 0; i < least.size(); ++i) least[i].seconds = std::min(least[i].seconds, again[i].seconds);
+  }
+  return least;
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,24 @@
+#pragma once
+// A pseudo-random order of 0 .. size-1 that needs no table.
+
+#include <array>
+#include <cstdint>
+
+namespace tandem::exec {
+
+/// Bijection on [0, size) by a four-round Feistel network over the next even power of two, walked along its cycles until
+/// it lands inside (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002). size >= 1.
+class Permutation {
+ public:
+  Permutation(std::uint64_t size, std::uint64_t key);
+  std::uint64_t operator()(std::uint64_t index) const;
+
+ private:
+  std::uint64_t encrypt(std::uint64_t value) const;
+
+  std::uint64_t size_;
+  int half_bits_;
+  std::array<std::uint64_t, 4> keys_;
+};
+
+}  // namespace tandem::exec

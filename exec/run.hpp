@@ -1,0 +1,67 @@
+#pragma once
+// The runtime's front door: really trains a plan with ranks as threads of this process.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exec/backend.hpp"
+#include "exec/communicator.hpp"
+#include "exec/data.hpp"
+#include "models/plan.hpp"
+#include "models/task_graph.hpp"
+#include "reports/timeline.hpp"
+
+namespace tandem::exec {
+
+struct StepResult {
+  std::int64_t step = 0;        ///< 0-based
+  double loss = 0;              ///< mean over the tokens of the global batch
+  double grad_norm = 0;         ///< before clipping
+  double learning_rate = 0;
+  double step_time_s = 0;
+};
+
+/// One whole (unsharded) parameter or gradient, in fp64, for tests and checkpoints to come.
+struct GatheredTensor {
+  std::string name;
+  std::int64_t rows = 0, cols = 0;
+  std::vector<double> values;
+};
+
+struct RunOptions {
+  std::int64_t steps = 1;
+  std::int64_t timeline_step = -1;      ///< step whose spans are kept; -1: none
+  bool gather_gradients = false;        ///< after each step: gradients as reduced, before clipping
+  bool gather_weights = false;          ///< after the last step
+  std::function<void(const StepResult&)> on_step;   ///< called by rank 0's thread
+  /// Replaces initial values (fixtures): called with each parameter's name and its whole row-major value in fp64.
+  std::function<void(const std::string& name, std::vector<double>& full)> initialise;
+  /// Makes one rank's backend; empty: make_cpu_backend.
+  std::function<std::unique_ptr<Backend>()> make_backend;
+};
+
+struct RankBooks {
+  BackendCounters backend;
+  CommCounters comm;
+  std::int64_t arena_bytes = 0;         ///< as allocated
+  std::int64_t arena_touched_bytes = 0; ///< end of the highest byte any operand reached
+  std::vector<std::pair<std::uint32_t, std::uint16_t>> issue_order;                  ///< (instance, task) as issued, last step
+  std::vector<std::vector<std::pair<std::uint32_t, std::uint16_t>>> stream_order;    ///< by Stream, as started, last step
+};
+
+struct RunResult {
+  std::vector<StepResult> steps;
+  std::vector<RankBooks> ranks;
+  std::vector<std::vector<GatheredTensor>> gradients;  ///< by step, ascending global_index
+  std::vector<GatheredTensor> weights;
+  std::shared_ptr<const Timeline> timeline;            ///< of timeline_step
+};
+
+/// Trains `plan` for `options.steps`. Blocking. The first failing rank's cause is thrown as CommError or DeviceError with its
+/// rank; every other rank is woken. `supports` is asked of the backend for every operation first (InfeasibleError).
+RunResult run(const Plan& plan, const TaskGraph& graph, const TokenSource& data, const RunOptions& options);
+
+}  // namespace tandem::exec

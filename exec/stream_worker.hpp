@@ -1,0 +1,41 @@
+#pragma once
+// The thread of one asynchronous stream: runs what it is handed, in order.
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace tandem::exec {
+
+/// Runs `work(item)` for every item pushed, on its own thread. When `work` throws, `failed` is called there once (it must
+/// not throw) and every later item is dropped.
+class StreamWorker {
+ public:
+  StreamWorker(std::function<void(std::uint32_t)> work, std::function<void()> failed);
+  ~StreamWorker();
+  StreamWorker(const StreamWorker&) = delete;
+  StreamWorker& operator=(const StreamWorker&) = delete;
+
+  void push(std::uint32_t item);
+  /// Blocks until everything pushed has been run or dropped.
+  void drain();
+
+ private:
+  void loop();
+  bool next(std::uint32_t& item);
+  void run_one(std::uint32_t item);
+
+  std::function<void(std::uint32_t)> work_;
+  std::function<void()> failed_;
+  std::mutex mutex_;
+  std::condition_variable pushed_, drained_;
+  std::vector<std::uint32_t> queue_;  ///< since the last drain
+  std::size_t done_ = 0;
+  bool closed_ = false, broken_ = false;
+  std::thread thread_;
+};
+
+}  // namespace tandem::exec

@@ -1,0 +1,199 @@
+// Speed of the CPU backend, one core: GFLOP/s of matrix products over shapes, GB/s of every other operation.
+//   bench_kernels            the table, by thread CPU time, best of several batches
+// Bytes are those of models/op.hpp's traffic(): every operand moved once.
+#include <time.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "exec/backend.hpp"
+
+namespace {
+
+using namespace tandem;
+
+constexpr double kBatchSeconds = 0.02;
+constexpr int kBatches = 7;
+constexpr std::size_t kOperandBytes = std::size_t{64} << 20;
+
+struct Case {
+  std::string shape;
+  Op op;
+  int integer_input = -1;  ///< position of int32 tokens or targets
+};
+
+double cpu_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+// Seconds of one call: the fastest of several batches.
+double seconds_per_call(const std::function<void()>& call) {
+  call();
+  const double start = cpu_seconds();
+  call();
+  const int calls = std::max(1, static_cast<int>(kBatchSeconds / std::max(1e-7, cpu_seconds() - start)));
+  double best = 1e30;
+  for (int b = 0; b < kBatches; ++b) {
+    const double begin = cpu_seconds();
+    for (int i = 0; i < calls; ++i) call();
+    best = std::min(best, (cpu_seconds() - begin) / calls);
+  }
+  return best;
+}
+
+// Operands large enough for every case; one backend.
+class Bench {
+ public:
+  Bench() {
+    for (int i = 0; i < 5; ++i) inputs_.push_back(backend_->allocate(kOperandBytes));
+    for (int i = 0; i < 4; ++i) outputs_.push_back(backend_->allocate(kOperandBytes));
+    integers_ = backend_->allocate(kOperandBytes);
+    std::fill_n(integers_->data(), kOperandBytes, std::byte{0});
+    context_.scalars = &scalars_;
+    context_.seq_length = 128;
+  }
+
+  void run(const Case& c, DType dtype) {
+    dtype == DType::fp32 ? fill<float>() : fill<double>();
+    scalars_ = {.learning_rate = 1e-3, .bias_correction1 = 0.5, .bias_correction2 = 0.5};
+    const Param whole = whole_buffer(c.op);
+    context_.params = {&whole, 1};
+    const auto in = inputs(c.integer_input);
+    const auto out = outputs();
+    const double seconds = seconds_per_call([&] { backend_->run(c.op, dtype, in, out, context_); });
+    print(c, dtype, seconds);
+  }
+
+ private:
+  template <class T>
+  void fill() {
+    for (auto* group : {&inputs_, &outputs_}) {
+      for (auto& memory : *group) {
+        T* values = reinterpret_cast<T*>(memory->data());
+        for (std::size_t i = 0; i < kOperandBytes / sizeof(T); ++i) values[i] = static_cast<T>(i % 97) / 64;
+      }
+    }
+  }
+
+  static Param whole_buffer(const Op& op) {
+    Param p;
+    p.global_index = 0;
+    p.offset = 0;
+    p.cols = 1;
+    p.decay = true;
+    if (const auto* adam = std::get_if<AdamW>(&op)) p.rows = adam->elements;
+    if (const auto* norm = std::get_if<GradNorm>(&op)) p.rows = norm->elements;
+    return p;
+  }
+
+  std::vector<const std::byte*> inputs(int integer_input) const {
+    std::vector<const std::byte*> pointers;
+    for (const auto& memory : inputs_) pointers.push_back(memory->data());
+    if (integer_input >= 0) pointers[static_cast<std::size_t>(integer_input)] = integers_->data();
+    return pointers;
+  }
+  std::vector<std::byte*> outputs() const {
+    std::vector<std::byte*> pointers;
+    for (const auto& memory : outputs_) pointers.push_back(memory->data());
+    return pointers;
+  }
+
+  static void print(const Case& c, DType dtype, double seconds) {
+    const auto flops = static_cast<double>(matrix_flops(c.op).count());
+    const auto bytes = static_cast<double>(traffic(c.op, dtype).count());
+    std::printf("%-26s %-5s %-22s %11.2f us", std::string(kind_name(c.op)).c_str(), std::string(name(dtype)).c_str(),
+                c.shape.c_str(), seconds * 1e6);
+    if (flops > 0) std::printf(" %9.1f GFLOP/s", flops / seconds * 1e-9);
+    else std::printf(" %9.1f GB/s", bytes / seconds * 1e-9);
+    std::printf("\n");
+  }
+
+  std::unique_ptr<exec::Backend> backend_ = exec::make_cpu_backend();
+  std::vector<std::unique_ptr<exec::Memory>> inputs_, outputs_;
+  std::unique_ptr<exec::Memory> integers_;
+  exec::Scalars scalars_;
+  exec::KernelContext context_;
+};
+
+// Forward, data gradient and weight gradient of one linear layer of `tokens` rows.
+void add_linear(std::vector<Case>& cases, std::int64_t tokens, std::int64_t in, std::int64_t out) {
+  const std::string shape = std::to_string(tokens) + "x" + std::to_string(in) + "->" + std::to_string(out);
+  cases.push_back({shape + " y", MatMul{tokens, out, in, false, true, true}});
+  cases.push_back({shape + " dx", MatMul{tokens, in, out}});
+  cases.push_back({shape + " dw", MatMul{out, in, tokens, true, false, false}});
+}
+
+std::vector<Case> linear_cases() {
+  std::vector<Case> cases;
+  for (const std::int64_t hidden : {48, 128, 256, 768}) {
+    for (const std::int64_t tokens : {32, 128, 512}) {
+      add_linear(cases, tokens, hidden, 3 * hidden);
+      add_linear(cases, tokens, 4 * hidden, hidden);
+    }
+  }
+  return cases;
+}
+
+std::vector<Case> attention_cases() {
+  std::vector<Case> cases;
+  for (const AttentionDims d : {AttentionDims{4, 4, 64, 16}, {4, 4, 128, 32}, {1, 12, 512, 64}}) {
+    const std::string shape = std::to_string(d.batch) + "x" + std::to_string(d.heads) + "x" + std::to_string(d.seq) +
+                              "x" + std::to_string(d.head_dim);
+    cases.push_back({shape, AttentionScores{d}});
+    cases.push_back({shape, AttentionSoftmax{d, 0, false}});
+    cases.push_back({shape + " dropout", AttentionSoftmax{d, 0.1, false}});
+    cases.push_back({shape, AttentionContext{d}});
+    cases.push_back({shape, AttentionContextBackward{d}});
+    cases.push_back({shape, AttentionSoftmaxBackward{d, 0}});
+    cases.push_back({shape + " dropout", AttentionSoftmaxBackward{d, 0.1}});
+    cases.push_back({shape, AttentionScoresBackward{d}});
+  }
+  return cases;
+}
+
+std::vector<Case> row_cases(std::int64_t rows, std::int64_t cols) {
+  const std::string shape = std::to_string(rows) + "x" + std::to_string(cols);
+  const auto site = DropoutSite::mlp_output;
+  const VocabDims vocab{rows, cols, cols - 5};
+  return {
+      {shape, BiasGrad{rows, cols}},
+      {shape, LayerNorm{rows, cols, 1e-5}},
+      {shape, LayerNormBackward{rows, cols, true}},
+      {shape, Pointwise{rows * cols, PointwiseKind::gelu_tanh}},
+      {shape, PointwiseBackward{rows * cols, PointwiseKind::gelu_tanh}},
+      {shape, Pointwise{rows * cols, PointwiseKind::relu}},
+      {shape, PointwiseBackward{rows * cols, PointwiseKind::relu}},
+      {shape, BiasDropoutAdd{rows, cols, 0, true, site}},
+      {shape + " dropout", BiasDropoutAdd{rows, cols, 0.1, true, site}},
+      {shape, BiasDropoutAddBackward{rows, cols, 0, true, site}},
+      {shape + " dropout", BiasDropoutAddBackward{rows, cols, 0.1, true, site}},
+      {shape, Embedding{rows, cols, 256}, 0},
+      {shape, EmbeddingBackward{rows, cols, 256}, 0},
+      {shape, PositionDropout{rows / 32, 32, cols, 0, true}},
+      {shape, PositionDropoutBackward{rows / 32, 32, cols, 32, 0, true}},
+      {shape, VocabMax{vocab}},
+      {shape, VocabExpSum{vocab}, 2},
+      {shape, CrossEntropy{vocab, rows, true}, 3},
+      {shape, Accumulate{rows * cols, DType::fp32, DType::fp32}},
+      {shape, GradNorm{rows * cols, 1}},
+      {shape, AdamW{rows * cols, 0.9, 0.95, 1e-8, 0.1, false}},
+  };
+}
+
+}  // namespace
+
+int main() {
+  std::vector<Case> cases = linear_cases();
+  for (const auto& more : {attention_cases(), row_cases(128, 256), row_cases(2048, 768)}) {
+    cases.insert(cases.end(), more.begin(), more.end());
+  }
+  Bench bench;
+  for (const DType dtype : {DType::fp32, DType::fp64}) {
+    for (const Case& c : cases) bench.run(c, dtype);
+  }
+}

@@ -1,0 +1,68 @@
+// Speed of the simulator on plans, one core: bench_simulate PLAN...
+// Wall seconds of each part, tasks and events per second of the simulation, peak resident memory of the process.
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cstdio>
+#include <exception>
+
+#include "models/plan.hpp"
+#include "models/task_graph.hpp"
+#include "sim/play.hpp"
+#include "sim/simulate.hpp"
+#include "topology/topology.hpp"
+
+namespace {
+
+using namespace tandem;
+
+/// Seconds since the last call.
+double lap() {
+  static auto last = std::chrono::steady_clock::now();
+  const auto now = std::chrono::steady_clock::now();
+  const std::chrono::duration<double> passed = now - last;
+  last = now;
+  return passed.count();
+}
+
+double peak_megabytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+void measure(const char* path) {
+  lap();
+  const Plan plan = load_plan(path);
+  const TaskGraph graph = lower(plan);
+  const double lowering = lap();
+  const auto topology = make_topology(plan.cluster);
+  const double placing = lap();
+  const Prediction prediction = sim::simulate(plan, graph, *topology);
+  const double simulating = lap();
+
+  const Mesh mesh = make_mesh(plan);
+  const auto cost = sim::make_cost_model(topology->device());
+  lap();
+  const sim::Play play = sim::play({graph, mesh, *topology, *cost});
+  const double playing = lap();
+  std::printf("%s\n  step %.6f s, %lld ranks in %zu roles, %lld tasks, %lld events\n", path,
+              prediction.step_time.seconds(), static_cast<long long>(prediction.ranks), play.roles.size(),
+              static_cast<long long>(play.tasks), static_cast<long long>(play.events));
+  std::printf("  lower %.3f s, topology %.3f s, simulate %.3f s (of which play %.3f s)\n", lowering, placing, simulating,
+              playing);
+  std::printf("  %.2f M tasks/s, %.2f M events/s, peak %.0f MB\n", static_cast<double>(play.tasks) / simulating / 1e6,
+              static_cast<double>(play.events) / simulating / 1e6, peak_megabytes());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    for (int i = 1; i < argc; ++i) measure(argv[i]);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 1;
+  }
+  return argc > 1 ? 0 : 2;
+}

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""How well the measured cpu-host predicts plans it was not measured on: twelve small plans, trained and simulated.
+
+    tandem measure --device cpu -o cpu-host.json
+    experiments/bench/small_plans.py build/tandem cpu-host.json [--steps 12] [--json out.json]
+
+Trains each plan for some steps on its ranks (never more ranks than cores), takes the median step time after the first two
+steps, simulates the same plan on the measured table and prints both with the error.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+# layers, hidden, heads, ffn, vocabulary, sequence, micro-batch, micro-batches, (tensor, pipeline, data), recompute
+PLANS = [
+    ("one rank, small", 2, 48, 3, 192, 96, 64, 2, 2, (1, 1, 1), "none"),
+    ("one rank, wide", 2, 192, 6, 768, 256, 64, 4, 2, (1, 1, 1), "none"),
+    ("one rank, deep", 6, 96, 4, 384, 160, 96, 2, 3, (1, 1, 1), "none"),
+    ("one rank, long", 3, 80, 5, 320, 128, 240, 1, 4, (1, 1, 1), "none"),
+    ("one rank, recompute", 4, 112, 7, 448, 200, 80, 3, 2, (1, 1, 1), "full"),
+    ("one rank, vocabulary", 2, 64, 4, 256, 512, 48, 4, 4, (1, 1, 1), "none"),
+    ("tensor 2", 3, 128, 4, 512, 256, 96, 4, 2, (2, 1, 1), "none"),
+    ("tensor 2, narrow", 4, 72, 6, 288, 144, 64, 3, 3, (2, 1, 1), "none"),
+    ("pipeline 2", 4, 96, 6, 384, 192, 64, 4, 6, (1, 2, 1), "none"),
+    ("pipeline 2, recompute", 6, 80, 4, 320, 160, 72, 3, 4, (1, 2, 1), "full"),
+    ("data 2", 3, 112, 4, 448, 224, 88, 3, 3, (1, 1, 2), "none"),
+    ("data 2, one micro-batch", 4, 144, 6, 576, 256, 64, 6, 1, (1, 1, 2), "none"),
+]
+
+
+def plan(row):
+    _, layers, hidden, heads, ffn, vocab, seq, micro, count, (tensor, pipeline, data), recompute = row
+    return {
+        "model": {"family": "gpt", "num_layers": layers, "hidden_size": hidden, "num_attention_heads": heads,
+                  "ffn_hidden_size": ffn, "vocab_size": max(vocab, 256), "pad_vocab_to": 2},
+        "parallel": {"tensor": tensor, "pipeline": pipeline, "data": data},
+        "training": {"seq_length": seq, "micro_batch_size": micro, "global_batch_size": micro * count * data,
+                     "precision": "fp32", "recompute": recompute},
+        "cluster": {"preset": "cpu-host", "devices": tensor * pipeline * data},
+    }
+
+
+def answer(command):
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tandem")
+    parser.add_argument("cost_table")
+    parser.add_argument("--data", default=None, help="text to train on; default: the repository's")
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--json", default=None, help="also write the rows here")
+    args = parser.parse_args()
+    folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data")
+    data = args.data or sorted(os.path.join(folder, f) for f in os.listdir(folder) if f.endswith(".txt"))[0]
+
+    rows = []
+    print(f"{'plan':26} {'ranks':>5} {'measured ms':>12} {'predicted ms':>13} {'error':>8}")
+    with tempfile.TemporaryDirectory() as scratch:
+        for row in PLANS:
+            path = os.path.join(scratch, "plan.json")
+            with open(path, "w", encoding="utf-8") as f:
+                json.dump(plan(row), f)
+            run = answer([args.tandem, "train", path, "--data", data, "--steps", str(args.steps), "--json"])
+            measured = statistics.median(s["step_time_s"] for s in run["steps"][2:])
+            predicted = answer([args.tandem, "simulate", path, "--cost-table", args.cost_table, "--json"])["step_time_s"]
+            ranks = row[9][0] * row[9][1] * row[9][2]
+            error = predicted / measured - 1
+            rows.append({"plan": row[0], "ranks": ranks, "measured_s": measured, "predicted_s": predicted, "error": error})
+            print(f"{row[0]:26} {ranks:5d} {measured * 1e3:12.2f} {predicted * 1e3:13.2f} {error * 100:+7.1f}%", flush=True)
+    errors = [abs(r["error"]) for r in rows]
+    print(f"mean absolute error {100 * statistics.mean(errors):.1f} %, median {100 * statistics.median(errors):.1f} %, "
+          f"worst {100 * max(errors):.1f} %")
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as f:
+            json.dump(rows, f, indent=1)
+
+
+if __name__ == "__main__":
+    main()

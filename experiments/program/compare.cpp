@@ -1,0 +1,59 @@
+#include "reports/compare.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <optional>
+
+#include "experiments/program/arguments.hpp"
+#include "experiments/program/commands.hpp"
+#include "experiments/program/terminal.hpp"
+#include "reports/text.hpp"
+
+namespace tandem::program {
+
+namespace {
+
+struct Options {
+  std::string simulated, executed;
+  bool json = false;
+  std::optional<double> tolerance, memory_tolerance;
+};
+
+/// Says what is outside; true when nothing is.
+bool within(const std::string& what, double error, const std::optional<double>& tolerance) {
+  if (!tolerance || std::abs(error) <= *tolerance) return true;
+  print_error("error of " + what + " " + percent_text(error) + " is outside +-" + number_text(*tolerance * 100, 1) + " %");
+  return false;
+}
+
+bool all_joined(const Comparison& c, const Options& o) {
+  if (!o.tolerance && !o.memory_tolerance) return true;
+  if (c.joined > 0 && c.only_simulated == 0 && c.only_executed == 0) return true;
+  print_error(std::to_string(c.only_simulated) + " simulated and " + std::to_string(c.only_executed) +
+              " executed tasks have no counterpart");
+  return false;
+}
+
+ExitCode compare_files(const Options& o) {
+  const Comparison c = compare(o.simulated, o.executed);
+  print(o.json ? to_json(c) : to_text(c));
+  const bool time = within("the step time", c.step.error, o.tolerance);
+  const bool memory = within("peak memory", c.memory_error, o.memory_tolerance);
+  return time && memory && all_joined(c, o) ? ExitCode::ok : ExitCode::tolerance;
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app, ExitCode& exit) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("compare", "Lay a simulated timeline over an executed one, task by task");
+  command->add_option("SIM", o->simulated, "timeline of `tandem simulate --timeline`")->required();
+  command->add_option("RUN", o->executed, "timeline of `tandem train --timeline`")->required();
+  command->add_flag("--json", o->json, "one JSON object on stdout");
+  command->add_option("--tolerance", o->tolerance, "largest step time error as a fraction, e.g. 0.15; beyond it exit 6")
+      ->check(fraction());
+  command->add_option("--memory-tolerance", o->memory_tolerance, "the same for peak memory")->check(fraction());
+  command->callback([o, &exit] { exit = compare_files(*o); });
+}
+
+}  // namespace tandem::program

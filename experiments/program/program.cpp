@@ -1,0 +1,89 @@
+#include "experiments/program/program.hpp"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <new>
+
+#include "experiments/program/commands.hpp"
+#include "experiments/program/terminal.hpp"
+#include "models/base/error.hpp"
+
+namespace tandem::program {
+
+namespace {
+
+constexpr const char* kFooter =
+    "exit codes: 0 ok; 1 internal error; 2 bad command line; 3 bad or unreadable input (file and field named);\n"
+    "  4 plan infeasible (does not divide; does not fit: the whole result is printed first; not implemented);\n"
+    "  5 nothing found by a search; 6 comparison outside tolerance; 7 a device or rank failed;\n"
+    "  130 interrupted, results kept\n"
+    "Data goes to stdout, messages and progress to stderr. NO_COLOR is respected.";
+
+ExitCode report(const ConfigError& error, ExitCode code) {
+  for (const Problem& p : error.problems()) print_error(p.message());
+  return code;
+}
+
+ExitCode report(const std::exception& error, const char* what, ExitCode code) {
+  print_error(std::string(what) + error.what());
+  return code;
+}
+
+/// CLI11 asks for help and version by exception too: those print to stdout and are no error.
+ExitCode report(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) {
+    app.exit(error);
+    return ExitCode::ok;
+  }
+  print_error(std::string(error.what()) + "; see tandem --help");
+  return ExitCode::usage;
+}
+
+void fill(CLI::App& app, ExitCode& exit) {
+  app.set_version_flag("--version", "tandem " TANDEM_VERSION);
+  app.require_subcommand(1);
+  app.footer(kFooter);
+  add_simulate(app, exit);
+  add_train(app, exit);
+  add_compare(app, exit);
+  add_measure(app, exit);
+  add_explain(app, exit);
+  add_validate(app, exit);
+  add_schema(app, exit);
+}
+
+ExitCode parse_and_run(int argc, const char* const* argv) {
+  CLI::App app("Rehearses distributed transformer training before it is paid for, and then performs it.", "tandem");
+  ExitCode exit = ExitCode::ok;
+  fill(app, exit);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return report(app, e);
+  }
+  return exit;
+}
+
+}  // namespace
+
+ExitCode run(int argc, const char* const* argv) {
+  try {
+    return parse_and_run(argc, argv);
+  } catch (const InfeasibleError& e) {
+    return report(e, ExitCode::infeasible);
+  } catch (const ConfigError& e) {
+    return report(e, ExitCode::input);
+  } catch (const DeviceError& e) {
+    return report(e, "", ExitCode::world);
+  } catch (const CommError& e) {
+    return report(e, "", ExitCode::world);
+  } catch (const Interrupted&) {
+    return ExitCode::interrupted;
+  } catch (const std::bad_alloc& e) {
+    return report(e, "out of memory: ", ExitCode::internal);
+  } catch (const std::exception& e) {
+    return report(e, "internal: ", ExitCode::internal);
+  }
+}
+
+}  // namespace tandem::program

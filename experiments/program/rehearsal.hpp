@@ -1,0 +1,46 @@
+#pragma once
+// What simulate, train and explain begin with: a plan file, read, checked and lowered.
+
+#include <memory>
+#include <string>
+
+#include "models/plan.hpp"
+#include "models/task_graph.hpp"
+#include "reports/prediction.hpp"
+#include "topology/topology.hpp"
+
+namespace tandem::program {
+
+struct Rehearsal {
+  Plan plan;
+  TaskGraph graph;
+};
+
+/// Loads and lowers a plan file. Throws ConfigError or InfeasibleError; every problem names the file.
+Rehearsal prepare(const std::string& path);
+
+/// The cluster of a plan. `cost_table`, when not empty, is a file that `measure` wrote; it must describe the plan's devices.
+/// Throws ConfigError or InfeasibleError.
+std::shared_ptr<const Topology> topology_of(const Plan& plan, const std::string& cost_table);
+
+/// `prediction.timeline` with every lane's planned memory filled in. Throws ContractError when there is no timeline.
+Timeline timeline_of(const Prediction& prediction);
+
+/// Runs `work`, adding `file` to the problems of a refusal that names no file.
+template <class Work>
+auto naming(const std::string& file, Work work) {
+  const auto named = [&](std::vector<Problem> problems) {
+    for (Problem& p : problems)
+      if (p.file.empty()) p.file = file;
+    return problems;
+  };
+  try {
+    return work();
+  } catch (const InfeasibleError& e) {
+    throw InfeasibleError(named(e.problems()));
+  } catch (const ConfigError& e) {
+    throw ConfigError(named(e.problems()));
+  }
+}
+
+}  // namespace tandem::program

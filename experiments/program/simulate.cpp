@@ -1,0 +1,58 @@
+#include <CLI/CLI.hpp>
+
+#include "experiments/program/commands.hpp"
+#include "experiments/program/rehearsal.hpp"
+#include "experiments/program/terminal.hpp"
+#include "models/base/json.hpp"
+#include "reports/chrome_trace.hpp"
+#include "sim/simulate.hpp"
+
+namespace tandem::program {
+
+namespace {
+
+struct Options {
+  std::string plan, trace, timeline, memory, cost_table;
+  bool json = false;
+  bool allow_oversize = false;
+};
+
+void write_files(const Options& o, const Rehearsal& r, const Prediction& p) {
+  for (const std::string& path : {o.trace, o.timeline, o.memory})
+    if (!path.empty()) prepare_output(path);
+  if (!o.trace.empty()) save_chrome_trace(timeline_of(p), r.graph, o.trace);
+  if (!o.timeline.empty()) save_timeline(timeline_of(p), r.graph, o.timeline);
+  if (!o.memory.empty()) write_text(o.memory, memory_json(p, r.plan));
+}
+
+ExitCode simulate(const Options& o) {
+  const Rehearsal r = prepare(o.plan);
+  const auto topology = topology_of(r.plan, o.cost_table);
+  sim::SimulateOptions options;
+  options.timeline = !o.trace.empty() || !o.timeline.empty();
+  options.memory_over_time = !o.memory.empty();
+  const Prediction p = naming(o.plan, [&] { return sim::simulate(r.plan, r.graph, *topology, options); });
+  write_files(o, r, p);
+  print(o.json ? to_json(p, r.plan) : to_text(p, r.plan));
+  if (p.fits || o.allow_oversize) return ExitCode::ok;
+  print_error(o.plan + ": the plan does not fit the memory of " + topology->device().name +
+              "; split it further, or accept it with --allow-oversize");
+  return ExitCode::infeasible;
+}
+
+}  // namespace
+
+void add_simulate(CLI::App& app, ExitCode& exit) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("simulate", "Predict step time, throughput and memory of a plan");
+  command->add_option("PLAN", o->plan, "plan file (JSON)")->required();
+  command->add_flag("--json", o->json, "one JSON object on stdout");
+  command->add_option("--trace", o->trace, "write a Chrome trace for Perfetto");
+  command->add_option("--timeline", o->timeline, "write every task's times, for compare and plot_timeline.py");
+  command->add_option("--memory", o->memory, "write memory over time, for plot_memory.py");
+  command->add_option("--cost-table", o->cost_table, "cost table of `tandem measure` [where measure writes]");
+  command->add_flag("--allow-oversize", o->allow_oversize, "exit 0 even when the plan does not fit");
+  command->callback([o, &exit] { exit = simulate(*o); });
+}
+
+}  // namespace tandem::program

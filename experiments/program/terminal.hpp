@@ -1,0 +1,50 @@
+#pragma once
+// What a person at a terminal sees: messages and progress on stderr, data on stdout, and Ctrl-C.
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace tandem::program {
+
+/// Writes data to stdout. Throws std::runtime_error when it cannot (a full disk; a closed pipe ends the program).
+void print(const std::string& text);
+
+/// One line "tandem: error: ..." on stderr; line breaks inside become "; ".
+void print_error(const std::string& message);
+
+/// A line of log on stderr; a progress bar on the terminal is wiped first.
+void log(const std::string& line);
+
+/// A bar on the last line of a terminal: how many of `total` are done, and how long the rest will take. Silent elsewhere.
+class Progress {
+ public:
+  explicit Progress(std::int64_t total);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  void done(std::int64_t count);
+
+ private:
+  std::int64_t total_;
+  bool shown_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// While it lives, Ctrl-C only sets a flag that `pressed` tells; a second Ctrl-C ends the program.
+class InterruptWatch {
+ public:
+  InterruptWatch();
+  ~InterruptWatch();
+  InterruptWatch(const InterruptWatch&) = delete;
+  InterruptWatch& operator=(const InterruptWatch&) = delete;
+  static bool pressed();
+};
+
+/// Thrown to leave a long run after Ctrl-C.
+struct Interrupted {};
+
+/// Makes the folders above an output file. Throws ConfigError when it cannot.
+void prepare_output(const std::string& path);
+
+}  // namespace tandem::program

@@ -1,0 +1,108 @@
+#include "experiments/program/train_report.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "models/collective.hpp"
+#include "reports/text.hpp"
+
+namespace tandem::program {
+
+namespace {
+
+using nlohmann::json;
+
+double median_time(const std::vector<exec::StepResult>& steps) {
+  std::vector<double> times;
+  for (std::size_t i = steps.size() > 1 ? 1 : 0; i < steps.size(); ++i) times.push_back(steps[i].step_time_s);
+  if (times.empty()) return 0;
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+using Lines = std::map<std::pair<CollectiveKind, Group>, exec::CommCounters::Line>;
+
+void add_books(const exec::RankBooks& rank, TrainReport& out, Lines& lines) {
+  out.flops += rank.backend.gemm_flops;
+  out.arena_bytes = std::max(out.arena_bytes, rank.arena_bytes);
+  out.peak_memory_bytes = std::max(out.peak_memory_bytes, rank.backend.peak_bytes);
+  if (rank.comm.sends) out.bytes_sent["send"] += rank.comm.sent_bytes;
+  for (const auto& [key, line] : rank.comm.collectives) {
+    out.bytes_sent[std::string(name(key.first))] += line.payload_bytes;
+    lines[key].calls += line.calls;
+    lines[key].payload_bytes += line.payload_bytes;
+  }
+}
+
+/// JSON has no NaN: a loss that left the numbers is null.
+json number(double v) { return std::isfinite(v) ? json(v) : json(nullptr); }
+
+json step_json(const exec::StepResult& s) {
+  return {{"step", s.step},
+          {"loss", number(s.loss)},
+          {"grad_norm", number(s.grad_norm)},
+          {"learning_rate", s.learning_rate},
+          {"step_time_s", s.step_time_s}};
+}
+
+std::string line(const std::string& what, const std::string& value) { return "  " + padded(what, 24) + value + "\n"; }
+
+}  // namespace
+
+TrainReport summarise(const Plan& plan, const exec::RunResult& result) {
+  TrainReport out;
+  out.steps = result.steps;
+  out.median_step_time_s = median_time(result.steps);
+  if (out.median_step_time_s > 0)
+    out.tokens_per_s = static_cast<double>(plan.global_batch_tokens()) / out.median_step_time_s;
+  Lines lines;
+  for (const exec::RankBooks& rank : result.ranks) add_books(rank, out, lines);
+  for (const auto& [key, line] : lines)
+    out.collectives.push_back(
+        {std::string(name(key.first)), std::string(name(key.second)), line.calls, line.payload_bytes});
+  return out;
+}
+
+std::string to_text(const TrainReport& r) {
+  if (r.steps.empty()) return "no step was finished\n";
+  std::string out = "trained " + count_text(static_cast<std::int64_t>(r.steps.size())) + " steps, loss " +
+                    number_text(r.steps.front().loss, 4) + " -> " + number_text(r.steps.back().loss, 4) + "\n";
+  out += line("bigram entropy of data", number_text(r.bigram_entropy_nats, 4) + " nats");
+  out += line("step time, median", time_text(r.median_step_time_s));
+  out += line("throughput", number_text(r.tokens_per_s, 0) + " tokens/s");
+  out += line("matrix FLOPs", number_text(static_cast<double>(r.flops) * 1e-9, 3) + " GFLOP");
+  for (const auto& [kind, bytes] : r.bytes_sent) out += line("bytes, " + kind, bytes_text(bytes));
+  out += line("arena, heaviest rank", bytes_text(r.arena_bytes));
+  return out + line("peak memory", bytes_text(r.peak_memory_bytes));
+}
+
+std::string to_json(const TrainReport& r) {
+  json steps = json::array(), collectives = json::array();
+  for (const exec::StepResult& s : r.steps) steps.push_back(step_json(s));
+  for (const TrainReport::Collective& c : r.collectives)
+    collectives.push_back({{"kind", c.kind}, {"group", c.group}, {"calls", c.calls}, {"payload_bytes", c.payload_bytes}});
+  const json out = {{"schema_version", 1},
+                    {"steps", std::move(steps)},
+                    {"step_time_s", r.median_step_time_s},
+                    {"tokens_per_s", r.tokens_per_s},
+                    {"peak_memory_bytes", r.peak_memory_bytes},
+                    {"flops", r.flops},
+                    {"bytes_sent", r.bytes_sent},
+                    {"collectives", std::move(collectives)},
+                    {"arena_bytes", r.arena_bytes},
+                    {"data_bigram_entropy_nats", r.bigram_entropy_nats}};
+  return out.dump(2) + "\n";
+}
+
+Timeline timeline_of(const exec::RunResult& result) {
+  Timeline out = *result.timeline;
+  for (Lane& lane : out.lanes)
+    for (std::int32_t rank : lane.ranks)
+      lane.arena_bytes = std::max(lane.arena_bytes, Bytes(result.ranks.at(static_cast<std::size_t>(rank)).arena_bytes));
+  return out;
+}
+
+}  // namespace tandem::program

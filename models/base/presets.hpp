@@ -1,0 +1,24 @@
+#pragma once
+// Where presets lie: data files that ship with Tandem, found by folder and name.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/base/error.hpp"
+
+namespace tandem {
+
+/// Path of `<folder>/<name>.json` in the first place that has it: $TANDEM_PRESETS, the source tree, the installation
+/// (share/tandem). Folders are "models/presets", "models/stacks", "topology/presets". Empty when there is none; names
+/// that could leave the folder are never found.
+std::string find_preset(std::string_view folder, std::string_view name);
+
+/// Names that find_preset finds in `folder`, sorted, each once.
+std::vector<std::string> preset_names(std::string_view folder);
+
+/// The problem to report when find_preset found nothing: names the nearest preset, or all of them. File and field are
+/// the caller's to fill in. `what` is the noun of the message, e.g. "model preset".
+Problem unknown_preset(std::string_view folder, std::string_view name, std::string_view what);
+
+}  // namespace tandem

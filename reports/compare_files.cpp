@@ -1,0 +1,56 @@
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "models/base/error.hpp"
+#include "reports/compare.hpp"
+
+namespace tandem {
+
+namespace {
+
+/// The parts of a plan that decide its tasks; `steps` does not.
+nlohmann::json task_deciding(const std::string& plan_json) {
+  nlohmann::json plan = nlohmann::json::parse(plan_json, nullptr, false);
+  if (!plan.is_object()) return nullptr;
+  nlohmann::json kept;
+  for (const char* part : {"model", "parallel", "training"}) kept[part] = plan.value(part, nlohmann::json::object());
+  for (auto& [part, fields] : kept.items())
+    if (fields.is_object()) fields.erase("name"), fields.erase("notes"), fields.erase("steps");
+  return kept;
+}
+
+/// The first field in which two plans differ, or empty.
+std::string first_difference(const nlohmann::json& a, const nlohmann::json& b) {
+  for (const auto& change : nlohmann::json::diff(a, b)) return change.at("path").get<std::string>().substr(1);
+  return "";
+}
+
+void require_performer(const SavedTimeline& timeline, Performer wanted, const std::string& path) {
+  if (timeline.performer == wanted) return;
+  const bool simulated = wanted == Performer::simulated;
+  throw ConfigError(Problem{path, "performer", simulated ? "executed" : "simulated",
+                            std::string("a ") + (simulated ? "simulated" : "executed") + " timeline is wanted here",
+                            "give the simulated timeline first, the executed one second"});
+}
+
+void require_same_plan(const SavedTimeline& simulated, const SavedTimeline& executed, const std::string& path) {
+  std::string field = first_difference(task_deciding(simulated.plan_json), task_deciding(executed.plan_json));
+  if (field.empty()) return;
+  std::replace(field.begin(), field.end(), '/', '.');
+  throw ConfigError(Problem{path, field, "", "differs from the plan of the simulated timeline",
+                            "simulate and train the same plan"});
+}
+
+}  // namespace
+
+Comparison compare(const std::string& simulated_path, const std::string& executed_path) {
+  const SavedTimeline simulated = read_timeline(simulated_path);
+  const SavedTimeline executed = read_timeline(executed_path);
+  require_performer(simulated, Performer::simulated, simulated_path);
+  require_performer(executed, Performer::executed, executed_path);
+  require_same_plan(simulated, executed, executed_path);
+  return compare(simulated, executed);
+}
+
+}  // namespace tandem

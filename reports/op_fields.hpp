@@ -1,0 +1,62 @@
+#pragma once
+// The fields of every operation by name, for whoever writes, reads or compares operations without caring which they are.
+// Total: an alternative of Op without an overload does not compile.
+
+#include <array>
+#include <utility>
+#include <variant>
+
+#include "models/op.hpp"
+
+namespace tandem {
+
+// clang-format off
+template <class F> void fields(MatMul& o, F&& f) { f("m", o.m); f("n", o.n); f("k", o.k); f("trans_a", o.trans_a); f("trans_b", o.trans_b); f("bias", o.bias); }
+template <class F> void fields(BiasGrad& o, F&& f) { f("rows", o.rows); f("cols", o.cols); }
+template <class F> void fields(LayerNorm& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("epsilon", o.epsilon); }
+template <class F> void fields(LayerNormBackward& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("add_residual", o.add_residual); }
+template <class F> void fields(Pointwise& o, F&& f) { f("elements", o.elements); f("kind", o.kind); }
+template <class F> void fields(PointwiseBackward& o, F&& f) { f("elements", o.elements); f("kind", o.kind); }
+template <class F> void fields(AttentionDims& o, F&& f) { f("batch", o.batch); f("heads", o.heads); f("seq", o.seq); f("head_dim", o.head_dim); }
+template <class F> void fields(AttentionScores& o, F&& f) { fields(o.dims, f); }
+template <class F> void fields(AttentionSoftmax& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("alibi", o.alibi); }
+template <class F> void fields(AttentionContext& o, F&& f) { fields(o.dims, f); }
+template <class F> void fields(AttentionContextBackward& o, F&& f) { fields(o.dims, f); }
+template <class F> void fields(AttentionSoftmaxBackward& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); }
+template <class F> void fields(AttentionScoresBackward& o, F&& f) { fields(o.dims, f); }
+template <class F> void fields(BiasDropoutAdd& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("dropout", o.dropout); f("bias", o.bias); f("site", o.site); }
+template <class F> void fields(BiasDropoutAddBackward& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("dropout", o.dropout); f("bias", o.bias); f("site", o.site); }
+template <class F> void fields(Embedding& o, F&& f) { f("tokens", o.tokens); f("hidden", o.hidden); f("vocab_rows", o.vocab_rows); }
+template <class F> void fields(EmbeddingBackward& o, F&& f) { f("tokens", o.tokens); f("hidden", o.hidden); f("vocab_rows", o.vocab_rows); }
+template <class F> void fields(PositionDropout& o, F&& f) { f("batch", o.batch); f("seq", o.seq); f("hidden", o.hidden); f("dropout", o.dropout); f("learned", o.learned); }
+template <class F> void fields(PositionDropoutBackward& o, F&& f) { f("batch", o.batch); f("seq", o.seq); f("hidden", o.hidden); f("max_positions", o.max_positions); f("dropout", o.dropout); f("learned", o.learned); }
+template <class F> void fields(VocabDims& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("vocab_size", o.vocab_size); }
+template <class F> void fields(VocabMax& o, F&& f) { fields(o.dims, f); }
+template <class F> void fields(VocabExpSum& o, F&& f) { fields(o.dims, f); }
+template <class F> void fields(CrossEntropy& o, F&& f) { fields(o.dims, f); f("global_tokens", o.global_tokens); f("first", o.first); }
+template <class F> void fields(Accumulate& o, F&& f) { f("elements", o.elements); f("source", o.source); f("destination", o.destination); }
+template <class F> void fields(GradNorm& o, F&& f) { f("elements", o.elements); f("global_parameters", o.global_parameters); f("gradients", o.gradients); }
+template <class F> void fields(ClipCoefficient& o, F&& f) { f("global_parameters", o.global_parameters); f("clip_grad", o.clip_grad); }
+template <class F> void fields(AdamW& o, F&& f) { f("elements", o.elements); f("beta1", o.beta1); f("beta2", o.beta2); f("epsilon", o.epsilon); f("weight_decay", o.weight_decay); f("master", o.master); f("gradients", o.gradients); f("weights", o.weights); f("state", o.state); }
+template <class F> void fields(Collective& o, F&& f) { f("kind", o.kind); f("group", o.group); f("elements", o.elements); f("dtype", o.dtype); f("reduce", o.reduce); }
+template <class F> void fields(Send& o, F&& f) { f("elements", o.elements); f("dtype", o.dtype); f("stage_offset", o.stage_offset); }
+template <class F> void fields(Recv& o, F&& f) { f("elements", o.elements); f("dtype", o.dtype); f("stage_offset", o.stage_offset); }
+// clang-format on
+
+/// Calls `f(name, field&)` for every field of `op`, in declaration order. Fields are integers, bools, doubles and enums.
+template <class F>
+void visit_fields(Op& op, F&& f) {
+  std::visit([&](auto& o) { fields(o, f); }, op);
+}
+
+namespace detail {
+template <std::size_t... I>
+constexpr auto op_makers(std::index_sequence<I...>) {
+  return std::array<Op (*)(), sizeof...(I)>{+[] { return Op(std::variant_alternative_t<I, Op>{}); }...};
+}
+}  // namespace detail
+
+/// One empty operation of each kind, by variant index.
+inline Op empty_op(std::size_t index) { return detail::op_makers(std::make_index_sequence<kOpKinds>{}).at(index)(); }
+
+}  // namespace tandem

@@ -1,0 +1,60 @@
+#pragma once
+// What a simulation answers: the values behind `tandem simulate --json`.
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/base/units.hpp"
+#include "models/memory_plan.hpp"
+#include "reports/timeline.hpp"
+
+namespace tandem {
+
+/// Step seconds of the critical role's compute stream by what fills them; they add up to the step time.
+/// Keys: compute, tensor_comm, pipeline_comm, data_comm, optimizer, bubble, launch.
+using TimeBreakdown = std::map<std::string, double>;
+
+struct MemorySample {
+  Duration at;
+  BytesByKind live{};
+};
+
+struct RolePrediction {
+  Coords coords;                     ///< of the representative
+  std::vector<std::int32_t> ranks;
+  Bytes arena_bytes, live_peak_bytes, peak_memory_bytes; ///< peak = arena + runtime
+  BytesByKind memory_bytes{};        ///< live peak by kind, runtime added
+  TimeBreakdown time_breakdown_s;
+  std::vector<MemorySample> memory_over_time;  ///< when asked for
+};
+
+struct Prediction {
+  Duration step_time;
+  double tokens_per_s = 0, samples_per_s = 0;
+  double model_tflops_per_device = 0;    ///< without recomputation
+  double hardware_tflops_per_device = 0; ///< every matrix FLOP done
+  double mfu = 0, hfu = 0;               ///< of the device's peak in the compute type
+  double bubble_fraction = 0;            ///< of the step, on the critical role
+  bool fits = true;
+  std::size_t heaviest_role = 0;         ///< index into roles: the most memory
+  std::size_t critical_role = 0;         ///< index into roles: whose breakdown is reported
+  std::vector<RolePrediction> roles;     ///< ascending first rank
+  std::int64_t ranks = 0;
+  std::vector<std::string> notes;        ///< what the reader should know, e.g. one receive buffer delays the schedule
+  std::shared_ptr<const Timeline> timeline; ///< when asked for
+};
+
+struct Plan;
+
+/// The keys of `tandem simulate --json` (schema_version 1, SI units in the names), the completed plan included.
+std::string to_json(const Prediction& prediction, const Plan& plan);
+
+/// A page for people: times, rates, memory by kind, where the time goes, notes.
+std::string to_text(const Prediction& prediction, const Plan& plan);
+
+/// Memory over time of every role that has it, for reports/plot_memory.py (schema_version 1; times in s, sizes in bytes).
+std::string memory_json(const Prediction& prediction, const Plan& plan);
+
+}  // namespace tandem

@@ -1,0 +1,51 @@
+#pragma once
+// A timeline as a file holds it: readable without the graph that made it.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/mesh.hpp"
+#include "models/task_graph.hpp"
+#include "reports/timeline.hpp"
+
+namespace tandem {
+
+/// What all spans of one template task share. `group` is empty except for collectives.
+struct SavedTask {
+  std::string block, task, kind, stream, group;
+  Bytes payload;
+  Flops flops;
+};
+
+struct SavedSpan {
+  std::uint32_t task;                     ///< index into SavedTimeline::tasks
+  std::int32_t layer, micro_batch, chunk;
+  std::int32_t phase;                     ///< index into SavedTimeline::phases
+  Duration issued, ready, started, ended;
+};
+
+struct SavedLane {
+  Coords coords;
+  std::vector<std::int32_t> ranks;
+  Bytes arena_bytes;
+  std::vector<SavedSpan> spans;
+};
+
+struct SavedTimeline {
+  Performer performer = Performer::simulated;
+  std::string plan_json;
+  Duration step_time;
+  std::vector<std::string> phases;
+  std::vector<SavedTask> tasks;
+  std::vector<SavedLane> lanes;
+};
+
+/// The file form of a timeline; tasks are listed once, in order of first appearance. Throws ContractError when a span does
+/// not lie in the graph.
+SavedTimeline saved(const Timeline& timeline, const TaskGraph& graph);
+
+/// Throws ConfigError when the file is missing, no JSON, of another schema_version or inconsistent.
+SavedTimeline read_timeline(const std::string& path);
+
+}  // namespace tandem

@@ -1,0 +1,107 @@
+#include "sim/calibration.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "models/base/json.hpp"
+#include "models/base/presets.hpp"
+#include "topology/fact_reader.hpp"
+
+namespace tandem::sim {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kFolder = "topology/calibration";
+
+std::vector<std::int64_t> counts(FactReader& r, const std::string& key) {
+  const json& list = r.fact(key);
+  std::vector<std::int64_t> out;
+  if (!list.is_array() || list.empty()) r.refuse(key, "must be a list of whole numbers");
+  for (const json& v : list) {
+    if (!v.is_number_integer() || v.get<std::int64_t>() < 1) r.refuse(key, "must hold whole numbers above zero");
+    out.push_back(v.get<std::int64_t>());
+  }
+  return out;
+}
+
+bool is_tile(const json& t) {
+  return t.is_array() && t.size() == 3 && t[0].is_number_integer() && t[1].is_number_integer() && t[2].is_number() &&
+         t[0].get<std::int64_t>() > 0 && t[1].get<std::int64_t>() > 0 && t[2].get<double>() > 0;
+}
+
+void read_tiles(FactReader& r, MatMulFit& m) {
+  m.fill_k = r.number("fill_k", 0);
+  m.wave_softening = r.number("wave_softening", 0);
+  m.split_k = counts(r, "split_k");
+  for (const json& t : r.fact("tiles")) {
+    if (!is_tile(t)) r.refuse("tiles", "must hold [rows, columns, relative rate]");
+    m.tiles.push_back({t[0].get<std::int64_t>(), t[1].get<std::int64_t>(), t[2].get<double>()});
+  }
+  if (m.tiles.empty()) r.refuse("tiles", "needs at least one tile");
+  if (r.has("alignment_bytes")) m.alignment_bytes = r.whole("alignment_bytes", 1);
+}
+
+void read_rounding(FactReader& r, MatMulFit& m) {
+  const std::vector<std::int64_t> tile = counts(r, "tile");
+  if (tile.size() != 3) r.refuse("tile", "must be [m, n, k]");
+  m.round_m = tile[0], m.round_n = tile[1], m.round_k = tile[2];
+}
+
+double share(FactReader& r, const std::string& key) {
+  const double v = r.number(key, 0);
+  if (v <= 0 || v > 1) r.refuse(key, "a share is above 0 and at most 1");
+  return v;
+}
+
+MatMulFit read_matmul(FactReader r) {
+  MatMulFit m;
+  m.ceiling = share(r, "ceiling");
+  const std::string model = r.text("model", "flat");
+  if (model == "tiles") {
+    m.model = MatMulFit::Model::tiles;
+    read_tiles(r, m);
+  } else if (model == "rounded") {
+    m.model = MatMulFit::Model::rounded;
+    read_rounding(r, m);
+  } else if (model != "flat") {
+    r.refuse("model", "must be flat, rounded or tiles");
+  }
+  r.finish();
+  return m;
+}
+
+CommFit read_comm(FactReader r) {
+  CommFit c{r.duration("overhead_s"), share(r, "inside_share"), share(r, "across_share")};
+  r.finish();
+  return c;
+}
+
+std::string path_of(const std::string& name) {
+  if (name.find('/') != std::string::npos || name.ends_with(".json")) return name;
+  const std::string path = find_preset(kFolder, name);
+  if (!path.empty()) return path;
+  Problem p = unknown_preset(kFolder, name, "calibration");
+  p.field = "calibration";
+  throw ConfigError(p);
+}
+
+}  // namespace
+
+Calibration load_calibration(const std::string& name) {
+  Calibration c;
+  if (name.empty()) return c;
+  const std::string path = path_of(name);
+  const json file = read_json(path);
+  FactReader r(file, path, "", c.unverified);
+  r.text("describes", "");
+  r.text("notes", "");
+  c.matmul = read_matmul(r.object("matmul"));
+  c.memory_share = share(r, "memory_share");
+  c.kernel = r.duration("kernel_s");
+  if (r.has("launch_s")) c.launch = r.duration("launch_s");
+  c.comm = read_comm(r.object("communication"));
+  r.finish();
+  return c;
+}
+
+}  // namespace tandem::sim

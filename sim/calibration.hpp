@@ -1,0 +1,48 @@
+#pragma once
+// Efficiencies of a device, as fitted or published: data, read from topology/calibration.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/cost_model.hpp"
+
+namespace tandem::sim {
+
+/// One way a library cuts a product into pieces, and the rate it reaches relative to the best one.
+struct Tile {
+  std::int64_t rows = 0, cols = 0;
+  double rate = 1;
+};
+
+/// How the time of a matrix product depends on its shape.
+struct MatMulFit {
+  enum class Model : std::uint8_t {
+    flat,     ///< the same share of the peak for every shape
+    rounded,  ///< shapes filled up to whole tiles of a systolic array
+    tiles,    ///< tiles dealt to compute units in waves
+  };
+  Model model = Model::flat;
+  double ceiling = 1;                    ///< share of the peak that the best shapes reach
+  std::int64_t round_m = 1, round_n = 1, round_k = 1;
+  double fill_k = 0;                     ///< a tile costs as if k were so much larger
+  double wave_softening = 1;             ///< 1: a part of a wave costs a whole one; 0: only its part
+  std::vector<Tile> tiles;
+  std::vector<std::int64_t> split_k;     ///< into how many parts k may be cut to fill the compute units
+  std::int64_t alignment_bytes = 0;      ///< rows that are no multiple fall back to the vector rate; 0: no such rule
+};
+
+struct Calibration {
+  MatMulFit matmul;
+  double memory_share = 1;               ///< of the memory bandwidth that streaming operations reach
+  Duration kernel;                       ///< fixed device time of one kernel
+  std::optional<Duration> launch;        ///< host time of one task as frameworks reach it; nothing: the device's own fact
+  CommFit comm;
+  std::vector<std::string> unverified;
+};
+
+/// Reads topology/calibration/<name>.json, or a file when `name` is a path; a neutral one when `name` is empty. Throws
+/// ConfigError.
+Calibration load_calibration(const std::string& name);
+
+}  // namespace tandem::sim

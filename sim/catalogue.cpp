@@ -1,0 +1,73 @@
+#include "sim/catalogue.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace tandem::sim {
+namespace {
+
+/// Orders messages: kind of collective (or -1), elements, type.
+using MessageKey = std::tuple<std::uint32_t, int, std::int64_t, DType>;
+
+class Builder {
+ public:
+  explicit Builder(Catalogue& out) : out_(out) {}
+
+  Catalogue::Entry entry(const Task& task) {
+    if (const auto* c = std::get_if<Collective>(&task.op))
+      return {message({Port::Kind::collective, c->group, task.stream, 0}, *c, static_cast<int>(c->kind)), false};
+    if (const auto* s = std::get_if<Send>(&task.op)) return {message(lane(s->stage_offset), *s, -1), false};
+    if (const auto* r = std::get_if<Recv>(&task.op))
+      return {message(lane(-r->stage_offset), Send{r->elements, r->dtype, -r->stage_offset}, -1), true};
+    return {};
+  }
+
+  std::uint32_t port(const Port& p) {
+    const auto [it, fresh] = ports_.try_emplace(p, static_cast<std::uint32_t>(out_.ports.size()));
+    if (fresh) out_.ports.push_back(p);
+    return it->second;
+  }
+
+ private:
+  static Port lane(int offset) { return {Port::Kind::send, Group::pipeline, Stream::send, offset}; }
+
+  template <class T>
+  std::int32_t message(const Port& at, const T& op, int kind) {
+    const std::uint32_t p = port(at);
+    const MessageKey key{p, kind, op.elements, op.dtype};
+    const auto [it, fresh] = messages_.try_emplace(key, static_cast<std::int32_t>(out_.messages.size()));
+    if (fresh) out_.messages.push_back({p, op});
+    return it->second;
+  }
+
+  Catalogue& out_;
+  std::map<Port, std::uint32_t> ports_;
+  std::map<MessageKey, std::int32_t> messages_;
+};
+
+std::vector<std::uint32_t> templates_of(const Program& program, std::size_t templates) {
+  std::vector<bool> seen(templates, false);
+  for (const Instance& i : program.instances) seen[i.tmpl.index()] = true;
+  std::vector<std::uint32_t> used;
+  for (std::uint32_t t = 0; t < templates; ++t)
+    if (seen[t]) used.push_back(t);
+  return used;
+}
+
+}  // namespace
+
+Catalogue make_catalogue(const TaskGraph& graph) {
+  Catalogue out;
+  Builder builder(out);
+  for (const Template& t : graph.templates) {
+    out.first_slot.push_back(static_cast<std::uint32_t>(out.entries.size()));
+    for (const Task& task : t.tasks) out.entries.push_back(builder.entry(task));
+  }
+  out.first_slot.push_back(static_cast<std::uint32_t>(out.entries.size()));
+  for (const Program& p : graph.programs) out.templates.push_back(templates_of(p, graph.templates.size()));
+  out.core_port = builder.port({Port::Kind::core, Group::world, Stream::compute, 0});
+  return out;
+}
+
+}  // namespace tandem::sim

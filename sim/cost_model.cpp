@@ -1,0 +1,78 @@
+#include "sim/cost_model.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "models/base/error.hpp"
+#include "sim/calibration.hpp"
+#include "sim/cost_table.hpp"
+#include "sim/roofline.hpp"
+
+namespace tandem::sim {
+namespace {
+
+class DeviceCosts final : public CostModel {
+ public:
+  DeviceCosts(const Device& device, const std::optional<CostTable>& table, std::vector<std::string> notes)
+      : device_(device), calibration_(load_calibration(device.calibration)), notes_(std::move(notes)),
+        launch_(calibration_.launch.value_or(device.host_launch)) {
+    for (const std::string& fact : calibration_.unverified) notes_.push_back("unverified: " + fact);
+    if (table) use(*table);
+  }
+
+  Duration duration(const Op& op, DType compute) const override {
+    require(!is_communication(op), "communication has no cost on one device");
+    const auto seconds = measured_ ? measured_->seconds(op, compute) : std::nullopt;
+    return Duration::seconds(seconds ? *seconds : roofline_seconds(op, compute, device_, calibration_));
+  }
+  Duration launch() const override { return launch_; }
+  bool covered(const Op& op, DType compute) const override {
+    return !is_communication(op) && measured_ && measured_->seconds(op, compute).has_value();
+  }
+  double slowdown(std::int64_t active) const override {
+    const std::int64_t last = static_cast<std::int64_t>(slowdown_.size()) - 1;
+    return slowdown_[static_cast<std::size_t>(std::clamp<std::int64_t>(active - 1, 0, last))];
+  }
+  std::optional<Duration> communication(const Op& op, std::int64_t ranks) const override {
+    require(is_communication(op), "computation has no cost between devices");
+    const auto seconds = measured_ ? measured_->communication(op, ranks) : std::nullopt;
+    return seconds ? std::optional(Duration::seconds(*seconds)) : std::nullopt;
+  }
+  CommFit comm_fit() const override { return calibration_.comm; }
+  std::vector<std::string> notes() const override { return notes_; }
+
+ private:
+  void use(const CostTable& table) {
+    measured_.emplace(table);
+    launch_ = Duration::seconds(table.launch_s);
+    slowdown_.clear();
+    for (double factor : table.slowdown) slowdown_.push_back(std::max(1.0, factor));
+    for (const std::string& kind : measured_->missing()) notes_.push_back("not measured, roofline used: " + kind);
+  }
+
+  Device device_;
+  Calibration calibration_;
+  std::vector<std::string> notes_;
+  Duration launch_;
+  std::optional<MeasuredCosts> measured_;
+  std::vector<double> slowdown_{1.0};
+};
+
+bool is_path(const std::string& table) { return table.find('/') != std::string::npos || table.ends_with(".json"); }
+
+}  // namespace
+
+std::unique_ptr<CostModel> make_cost_model(const Device& device) {
+  if (device.cost_table.empty()) return std::make_unique<DeviceCosts>(device, std::nullopt, std::vector<std::string>{});
+  const bool named = !is_path(device.cost_table);
+  const std::string path = named ? measured_table_path(device.cost_table) : device.cost_table;
+  if (!named || std::filesystem::exists(path)) return make_cost_model(device, load_cost_table(path));
+  const std::string note = "no measured table " + path + ": costs are a roofline of unverified facts; run `tandem measure`";
+  return std::make_unique<DeviceCosts>(device, std::nullopt, std::vector{note});
+}
+
+std::unique_ptr<CostModel> make_cost_model(const Device& device, const CostTable& table) {
+  return std::make_unique<DeviceCosts>(device, table, std::vector<std::string>{});
+}
+
+}  // namespace tandem::sim

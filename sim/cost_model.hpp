@@ -1,0 +1,50 @@
+#pragma once
+// How long one computation takes on one device, and what the device's communication library adds to the links. How
+// messages share links is sim/network's business.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/op.hpp"
+#include "reports/cost_table.hpp"
+#include "topology/topology.hpp"
+
+namespace tandem::sim {
+
+/// What the communication library makes of the links: fitted or measured, neutral where nothing is known.
+struct CommFit {
+  Duration overhead;          ///< once per collective or send, beside its steps
+  double inside_share = 1;    ///< of a link's bandwidth inside a node that is reached
+  double across_share = 1;    ///< the same between nodes
+};
+
+/// Device time of operations: a measured table where it has the kind, a roofline of sourced facts and calibrated
+/// efficiencies elsewhere.
+class CostModel {
+ public:
+  virtual ~CostModel() = default;
+  /// Time of one computation on one device shared by nobody. Never called for communication (ContractError).
+  virtual Duration duration(const Op& op, DType compute) const = 0;
+  /// Host time of one launch.
+  virtual Duration launch() const = 0;
+  /// Whether `duration` rests on measurements of this kind of operation in this compute type.
+  virtual bool covered(const Op& op, DType compute) const = 0;
+  /// Factor on `duration` while `active` devices of a node compute at once; at least 1, and 1 for one device.
+  virtual double slowdown(std::int64_t active) const = 0;
+  /// Measured time of a Collective, Send or Recv in a group of `ranks` that has the machine to itself, from the last arrival
+  /// to the end; nothing where it was not measured: then links and `comm_fit` say it.
+  virtual std::optional<Duration> communication(const Op& op, std::int64_t ranks) const = 0;
+  virtual CommFit comm_fit() const = 0;
+  /// What a reader of the prediction should know: which facts are unverified, which tables are missing.
+  virtual std::vector<std::string> notes() const = 0;
+};
+
+/// Cost model of a device: its calibration (`Device::calibration`) and, where there is one, its measured table
+/// (`Device::cost_table`). Throws ConfigError on an unknown calibration or an unreadable table.
+std::unique_ptr<CostModel> make_cost_model(const Device& device);
+/// The same with a table at hand, whatever the device names.
+std::unique_ptr<CostModel> make_cost_model(const Device& device, const CostTable& table);
+
+}  // namespace tandem::sim

@@ -1,0 +1,102 @@
+#include "sim/fair_share.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "models/base/error.hpp"
+
+namespace tandem::sim {
+namespace {
+
+constexpr double kRatePerByte = 1000;           // thousandths of a byte per second
+constexpr std::int64_t kWorkPerByte = 1'000'000'000'000'000;  // kRatePerByte x picoseconds per second
+
+}  // namespace
+
+Rate rate_of(Bandwidth bandwidth) {
+  const double rate = bandwidth.bytes_per_second() * kRatePerByte;
+  require(rate > 0, "a link has no bandwidth");
+  return rate < 9.2e18 ? std::max<Rate>(1, std::llround(rate)) : kUnlimited;
+}
+
+Work work_of(Bytes bytes) { return static_cast<Work>(bytes.count()) * kWorkPerByte; }
+
+Duration time_of(Work work, Rate rate) {
+  if (work <= 0 || rate == kUnlimited) return {};
+  return Duration::picoseconds(static_cast<std::int64_t>((work + rate - 1) / rate));
+}
+
+Rate Capacity::with(std::int64_t users) const {
+  if (by_users.empty()) return rate;
+  const auto last = static_cast<std::int64_t>(by_users.size());
+  return by_users[static_cast<std::size_t>(std::clamp<std::int64_t>(users, 1, last) - 1)];
+}
+
+Rate rate_alone(LinkUses bundle, std::span<const Capacity> links) {
+  Rate rate = kUnlimited;
+  for (const LinkUse& use : bundle) {
+    const Rate all = links[use.link].with(use.flows);
+    if (all != kUnlimited) rate = std::min(rate, all / use.flows);
+  }
+  return rate;
+}
+
+FairShare::FairShare(std::vector<Capacity> links) : capacities_(std::move(links)), left_(capacities_.size()) {}
+
+void FairShare::open(std::span<const LinkUses> bundles) {
+  touched_.clear();
+  for (const LinkUses& bundle : bundles)
+    for (const LinkUse& use : bundle) {
+      Left& left = left_[use.link];
+      if (left.users == 0) touched_.push_back(use.link);
+      left.users += use.flows;
+    }
+  for (const std::uint32_t link : touched_) left_[link].rate = capacities_[link].with(left_[link].users);
+}
+
+Rate FairShare::tightest() {
+  Rate least = kUnlimited;
+  for (const std::uint32_t link : touched_) {
+    const Left& left = left_[link];
+    if (left.users > 0 && left.rate != kUnlimited) least = std::min(least, left.rate / left.users);
+  }
+  return least;
+}
+
+bool FairShare::saturated(LinkUses bundle, Rate share) const {
+  return std::any_of(bundle.begin(), bundle.end(), [&](const LinkUse& use) {
+    const Left& left = left_[use.link];
+    return left.rate != kUnlimited && left.rate / left.users == share;
+  });
+}
+
+void FairShare::fix(LinkUses bundle, Rate rate) {
+  for (const LinkUse& use : bundle) {
+    Left& left = left_[use.link];
+    left.users -= use.flows;
+    if (left.rate != kUnlimited && rate != kUnlimited) left.rate -= rate * use.flows;
+  }
+}
+
+// All bundles of all tightest links are fixed in one round, before any capacity is taken: the result cannot depend on
+// the order in which they are listed.
+void FairShare::solve(std::span<const LinkUses> bundles, std::span<Rate> rates) {
+  open(bundles);
+  std::fill(rates.begin(), rates.end(), 0);
+  std::size_t open_bundles = bundles.size();
+  std::vector<std::size_t> round;
+  while (open_bundles > 0) {
+    const Rate share = tightest();
+    round.clear();
+    for (std::size_t i = 0; i < bundles.size(); ++i)
+      if (rates[i] == 0 && (share == kUnlimited || saturated(bundles[i], share))) round.push_back(i);
+    for (const std::size_t i : round) {
+      rates[i] = std::max<Rate>(share, 1);
+      fix(bundles[i], share);
+    }
+    open_bundles -= round.size();
+  }
+  for (const std::uint32_t link : touched_) left_[link] = {};
+}
+
+}  // namespace tandem::sim

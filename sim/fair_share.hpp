@@ -1,0 +1,75 @@
+#pragma once
+// Max-min fair sharing of links by bundles of flows, in integers: rates depend on no order of summation, so a folded
+// and an unfolded simulation agree to the last bit.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "models/base/units.hpp"
+
+namespace tandem::sim {
+
+/// What a link hands out per second, in thousandths of a byte, or of processor time in slices of kCoreRate.
+using Rate = std::int64_t;
+/// Rate x picoseconds. 128 bits: a terabyte at this grain passes 64.
+__extension__ typedef __int128 Work;
+
+inline constexpr Rate kUnlimited = INT64_MAX;
+
+/// Rate of a bandwidth. Finite, positive, at most 9.2e15 bytes per second; anything faster counts as unlimited.
+Rate rate_of(Bandwidth bandwidth);
+/// Work of moving so many bytes.
+Work work_of(Bytes bytes);
+/// Picoseconds that `work` takes at `rate`, rounded up. `rate` > 0.
+Duration time_of(Work work, Rate rate);
+
+/// A link's capacity. `by_users[k-1]`, where given, replaces `rate` while k flows use the link (the last entry for more).
+struct Capacity {
+  Rate rate = 0;
+  std::vector<Rate> by_users;
+  Rate with(std::int64_t users) const;
+};
+
+/// A bundle sends `flows` flows over a link.
+struct LinkUse {
+  std::uint32_t link;
+  std::int32_t flows;
+  auto operator<=>(const LinkUse&) const = default;
+};
+using LinkUses = std::span<const LinkUse>;
+
+/// So much work of each flow of a bundle.
+struct Segment {
+  std::uint32_t uses = 0;  ///< names the bundle's link uses in a table beside
+  Work work = 0;
+};
+
+/// Progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2) over bundles: all flows of a bundle have one rate,
+/// that of the slowest, because each step of a collective waits for all of its messages.
+class FairShare {
+ public:
+  explicit FairShare(std::vector<Capacity> links);
+
+  /// Rates of one flow of each bundle, when these bundles and no others are active. `rates` has a place for each. A bundle
+  /// that uses no link is unlimited.
+  void solve(std::span<const LinkUses> bundles, std::span<Rate> rates);
+
+  std::size_t links() const { return capacities_.size(); }
+
+ private:
+  struct Left { Rate rate = 0; std::int64_t users = 0; };   ///< of a link: capacity and flows not yet fixed
+  void open(std::span<const LinkUses> bundles);
+  Rate tightest();
+  void fix(LinkUses bundle, Rate rate);
+  bool saturated(LinkUses bundle, Rate share) const;
+
+  std::vector<Capacity> capacities_;
+  std::vector<Left> left_;
+  std::vector<std::uint32_t> touched_;
+};
+
+/// Rate of a bundle that is alone on its links.
+Rate rate_alone(LinkUses bundle, std::span<const Capacity> links);
+
+}  // namespace tandem::sim

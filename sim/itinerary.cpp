@@ -1,0 +1,99 @@
+#include "sim/itinerary.hpp"
+
+#include <algorithm>
+
+namespace tandem::sim {
+namespace {
+
+constexpr std::uint32_t kEnd = UINT32_MAX;
+
+std::size_t lane_of(const Task& task, const LaneOfStream& lanes) { return lanes[static_cast<std::size_t>(task.stream)]; }
+
+LaneTemplate lane_template(const Template& tmpl, std::uint32_t first_slot, bool synchronous) {
+  const LaneOfStream lanes = lanes_of(synchronous);
+  LaneTemplate out;
+  for (std::size_t i = 0; i < tmpl.tasks.size(); ++i) {
+    const Task& task = tmpl.tasks[i];
+    const std::size_t lane = lane_of(task, lanes);
+    LaneTask lt{first_slot + static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(out.deps.size()), 0,
+                static_cast<std::uint16_t>(i), false};
+    for (const std::uint16_t d : task.deps)
+      if (lane_of(tmpl.tasks[d], lanes) != lane) out.deps.push_back(d);
+    lt.deps = static_cast<std::uint16_t>(out.deps.size() - lt.first_dep);
+    out.lanes[lane].push_back(lt);
+    if (synchronous && lane != 0) out.lanes[0].push_back({lt.slot, lt.first_dep, 0, lt.task, true});
+  }
+  return out;
+}
+
+/// Which lanes a template's tasks stand on.
+std::array<bool, kLanes> occupied(const Template& tmpl, bool synchronous) {
+  std::array<bool, kLanes> on{};
+  for (const Task& task : tmpl.tasks) on[lane_of(task, lanes_of(synchronous))] = true;
+  if (synchronous) on[0] = !tmpl.tasks.empty();
+  return on;
+}
+
+struct EdgeEnds { const Task *from, *to; };
+
+EdgeEnds ends_of(const TaskGraph& graph, const Program& program, const Edge& edge) {
+  const auto task = [&](std::uint32_t instance, std::uint16_t t) {
+    require(instance < program.instances.size(), "an edge names no instance of its program");
+    const Template& tmpl = graph.of(program.instances[instance]);
+    require(t < tmpl.tasks.size(), "an edge names no task of its instance");
+    return &tmpl.tasks[t];
+  };
+  return {task(edge.from_instance, edge.from_task), task(edge.to_instance, edge.to_task)};
+}
+
+}  // namespace
+
+LaneOfStream lanes_of(bool synchronous) {
+  LaneOfStream lanes{0, 1, 2, 3, 4};
+  if (synchronous) lanes[static_cast<std::size_t>(Stream::tensor)] = 0;
+  return lanes;
+}
+
+std::vector<LaneTemplate> make_lane_templates(const TaskGraph& graph, const Catalogue& catalogue, bool synchronous) {
+  std::vector<LaneTemplate> out;
+  for (std::size_t t = 0; t < graph.templates.size(); ++t)
+    out.push_back(lane_template(graph.templates[t], catalogue.first_slot[t], synchronous));
+  return out;
+}
+
+Itinerary make_itinerary(const TaskGraph& graph, const Program& program, bool synchronous) {
+  std::vector<std::array<bool, kLanes>> on;
+  for (const Template& t : graph.templates) on.push_back(occupied(t, synchronous));
+  Itinerary out;
+  std::uint32_t position = 0;
+  for (std::uint32_t i = 0; i < program.instances.size(); ++i) {
+    const std::size_t t = program.instances[i].tmpl.index();
+    out.base.push_back(position);
+    out.tmpl.push_back(static_cast<std::uint16_t>(t));
+    position += static_cast<std::uint32_t>(graph.templates[t].tasks.size());
+    for (std::size_t lane = 0; lane < kLanes; ++lane)
+      if (on[t][lane]) out.lanes[lane].instances.push_back(i);
+  }
+  out.base.push_back(position);
+
+  const LaneOfStream lanes = lanes_of(synchronous);
+  for (const Edge& edge : program.edges) {
+    const EdgeEnds ends = ends_of(graph, program, edge);
+    const LaneEdge le{out.base[edge.to_instance] + edge.to_task, out.base[edge.from_instance] + edge.from_task};
+    const std::size_t lane = lane_of(*ends.to, lanes);
+    if (lane != lane_of(*ends.from, lanes) || le.from >= le.to) out.lanes[lane].edges.push_back(le);
+  }
+  for (LaneProgram& lane : out.lanes) {
+    std::stable_sort(lane.edges.begin(), lane.edges.end(), [](LaneEdge a, LaneEdge b) { return a.to < b.to; });
+    lane.edges.push_back({kEnd, 0});
+  }
+  return out;
+}
+
+Place place_of(const Itinerary& itinerary, std::uint32_t position) {
+  const auto after = std::upper_bound(itinerary.base.begin(), itinerary.base.end() - 1, position);
+  const auto instance = static_cast<std::uint32_t>(after - itinerary.base.begin() - 1);
+  return {instance, static_cast<std::uint16_t>(position - itinerary.base[instance])};
+}
+
+}  // namespace tandem::sim

@@ -1,0 +1,59 @@
+#pragma once
+// Transfers that may contend: each runs through its segments at the max-min fair rate of the moment.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "sim/event_queue.hpp"
+#include "sim/fair_share.hpp"
+
+namespace tandem::sim {
+
+/// A fluid network. Latency is not its business: it tells when the last byte has left.
+class Network {
+ public:
+  /// `uses`: the sets of links that segments name. `transfers`: how many there may be. `queue` must outlive the network.
+  Network(std::vector<Capacity> links, std::vector<std::vector<LinkUse>> uses, std::size_t transfers, EventQueue& queue);
+
+  /// Starts transfer `id`, which must be idle, at queue.now(). `segments` must outlive the transfer.
+  void start(std::uint32_t id, std::span<const Segment> segments);
+
+  /// Takes an event whose target is a transfer. True when the transfer has now ended; false when it goes on with its next
+  /// segment or the event was overtaken by a change of rate.
+  bool take(const Event& event);
+
+ private:
+  struct Transfer {
+    std::span<const Segment> segments;
+    std::size_t segment = 0;
+    Work remaining = 0;
+    Rate rate = 0;
+    Duration since;               ///< when `remaining` was true
+    std::uint32_t version = 0;
+    bool active = false;
+    std::uint32_t visit = 0;
+  };
+
+  LinkUses uses_of(const Transfer& t) const { return uses_[t.segments[t.segment].uses]; }
+  void join(std::uint32_t id);
+  void leave(std::uint32_t id);
+  void settle(Transfer& t);
+  void share(std::span<const std::uint32_t> seeds);
+  void collect(std::span<const std::uint32_t> links);
+  void set_rate(std::uint32_t id, Rate rate);
+
+  std::vector<std::vector<LinkUse>> uses_;
+  std::vector<Transfer> transfers_;
+  std::vector<std::vector<std::uint32_t>> on_link_;  ///< active transfers by link
+  std::vector<std::uint32_t> link_visit_;
+  std::uint32_t visit_ = 0;
+  FairShare fair_;
+  EventQueue& queue_;
+  std::vector<std::uint32_t> component_, frontier_;  // scratch
+  std::vector<LinkUses> bundles_;
+  std::vector<Rate> rates_;
+};
+
+}  // namespace tandem::sim

@@ -1,0 +1,103 @@
+#include "sim/play.hpp"
+
+#include <string>
+
+namespace tandem::sim {
+namespace {
+
+std::vector<std::uint64_t> colours_of(const Scene& scene, const Manner& manner) {
+  std::vector<std::uint64_t> colours;
+  const auto stages = static_cast<std::uint64_t>(scene.graph.programs.size());
+  for (std::int32_t r = 0; r < scene.mesh.world_size(); ++r) {
+    const auto stage = static_cast<std::uint64_t>(scene.stage_of(Rank(r)).value());
+    const std::uint64_t mark = manner.marks.empty() ? 0 : manner.marks[static_cast<std::size_t>(r)];
+    colours.push_back(manner.unfolded ? static_cast<std::uint64_t>(r) : mark * stages + stage);
+  }
+  return colours;
+}
+
+std::vector<Role> roles_of(const Scene& scene, const Classes& ranks) {
+  std::vector<Role> roles(ranks.size());
+  for (std::size_t r = 0; r < ranks.of.size(); ++r) roles[ranks.of[r]].ranks.push_back(static_cast<std::int32_t>(r));
+  for (Role& role : roles) role.stage = scene.stage_of(Rank(role.ranks.front()));
+  return roles;
+}
+
+[[noreturn]] void report(const Scene& scene, const Play& play, const std::vector<Engine::Stuck>& stuck) {
+  std::string message = "the step cannot finish; waiting for each other:";
+  for (std::size_t i = 0; i < stuck.size() && i < 8; ++i) {
+    const Role& role = play.roles[stuck[i].role];
+    const Place place = place_of(play.itinerary(stuck[i].role), stuck[i].position);
+    const Instance& instance = scene.graph.program(role.stage).instances[place.instance];
+    const Template& tmpl = scene.graph.of(instance);
+    message += std::string(i == 0 ? " " : "; ") + "stage " + std::to_string(role.stage.value()) + " " + tmpl.name + "." +
+               tmpl.tasks[place.task].name + " (layer " + std::to_string(instance.layer) + ", micro-batch " +
+               std::to_string(instance.micro_batch) + ")";
+  }
+  throw ContractError(message);
+}
+
+void check(const Scene& scene, const Manner& manner) {
+  require(scene.mesh.size(Axis::pp) == static_cast<std::int64_t>(scene.graph.programs.size()),
+          "the mesh has not as many stages as the graph has programs");
+  require(manner.marks.empty() || manner.marks.size() == static_cast<std::size_t>(scene.mesh.world_size()),
+          "marks must name every rank");
+}
+
+}  // namespace
+
+Play play(const Scene& scene, const Manner& manner) {
+  check(scene, manner);
+  Play out;
+  out.host = {scene.cost.launch(), scene.topology.device().synchronous};
+  out.catalogue = make_catalogue(scene.graph);
+  const Wiring wiring = make_wiring(scene, out.catalogue);
+  const Folding folding = fold(wiring, colours_of(scene, manner));
+  out.roles = roles_of(scene, folding.ranks);
+  out.quotient = make_quotient({scene, out.catalogue, wiring, folding}, lanes_of(out.host.synchronous));
+
+  const auto templates = make_lane_templates(scene.graph, out.catalogue, out.host.synchronous);
+  for (const Program& p : scene.graph.programs)
+    out.itineraries.push_back(make_itinerary(scene.graph, p, out.host.synchronous));
+  Engine engine(out.quotient, templates, out.host);
+  for (std::size_t r = 0; r < out.roles.size(); ++r)
+    engine.add({out.itinerary(r), out.quotient.slots[r], number_meetings(out.catalogue.first_slot, out.quotient.slots[r])});
+  engine.run();
+  if (const auto stuck = engine.stuck(); !stuck.empty()) report(scene, out, stuck);
+  out.records = engine.take_records();
+  out.events = engine.events();
+  for (std::size_t r = 0; r < out.roles.size(); ++r) {
+    out.step_time = std::max(out.step_time, out.records[r].end);
+    out.tasks += static_cast<std::int64_t>(out.itinerary(r).tasks());
+  }
+  return out;
+}
+
+std::vector<std::uint32_t> number_meetings(const std::vector<std::uint32_t>& first_slot, const std::vector<Slot>& slots) {
+  std::vector<std::uint32_t> numbers;
+  for (std::size_t t = 0; t + 1 < first_slot.size(); ++t) {
+    std::uint32_t n = 0;
+    for (std::uint32_t slot = first_slot[t]; slot < first_slot[t + 1]; ++slot) {
+      numbers.push_back(n);
+      n += slots[slot].exchange >= 0;
+    }
+  }
+  return numbers;
+}
+
+Reader::Reader(const Play& play, std::size_t role)
+    : record_(play.records[role]), itinerary_(play.itinerary(role)), slots_(play.quotient.slots[role]),
+      first_slot_(play.catalogue.first_slot), host_(play.host),
+      meeting_in_template_(number_meetings(play.catalogue.first_slot, play.quotient.slots[role])) {}
+
+Happening Reader::at(std::uint32_t instance, std::uint16_t task) const {
+  const std::uint32_t position = itinerary_.base[instance] + task;
+  const std::uint32_t slot = first_slot_[itinerary_.tmpl[instance]] + task;
+  const std::int64_t issued = host_.synchronous ? record_.issued[position] : (position + std::int64_t{1}) * host_.launch.ps();
+  const std::int64_t ended = record_.ended[position];
+  if (slots_[slot].exchange < 0) return {issued, ended - slots_[slot].duration, ended - slots_[slot].duration, ended, {}};
+  const Meeting& m = record_.meetings[record_.first_meeting[instance] + meeting_in_template_[slot]];
+  return {issued, m.ready, m.started, ended, m.first};
+}
+
+}  // namespace tandem::sim

@@ -1,0 +1,62 @@
+#pragma once
+// One scene played: roles found, programs walked, everything that happened kept for whoever wants to read it.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "sim/engine.hpp"
+#include "sim/scene.hpp"
+
+namespace tandem::sim {
+
+/// A class of alike ranks.
+struct Role {
+  StageId stage;
+  std::vector<std::int32_t> ranks;   ///< ascending; the first is the representative
+};
+
+struct Play {
+  std::vector<Role> roles;           ///< ascending first rank
+  std::vector<Record> records;       ///< by role
+  std::vector<Itinerary> itineraries;///< by stage
+  Catalogue catalogue;
+  Quotient quotient;
+  Host host;
+  Duration step_time;
+  std::int64_t tasks = 0, events = 0;
+
+  const Itinerary& itinerary(std::size_t role) const { return itineraries[roles[role].stage.index()]; }
+};
+
+/// Throws ContractError naming the tasks that wait for each other when the graph cannot finish.
+Play play(const Scene& scene, const Manner& manner = {});
+
+/// One task as it happened to a role.
+struct Happening {
+  std::int64_t issued, ready, started, ended;   ///< ps
+  std::optional<std::int64_t> first;            ///< earliest party's arrival, where parties met
+};
+
+/// Reads a role's record task by task.
+class Reader {
+ public:
+  Reader(const Play& play, std::size_t role);
+  Happening at(std::uint32_t instance, std::uint16_t task) const;
+  std::int64_t ended(std::uint32_t instance, std::uint16_t task) const {
+    return record_.ended[itinerary_.base[instance] + task];
+  }
+
+ private:
+  const Record& record_;
+  const Itinerary& itinerary_;
+  const std::vector<Slot>& slots_;
+  const std::vector<std::uint32_t>& first_slot_;
+  Host host_;
+  std::vector<std::uint32_t> meeting_in_template_;   ///< by slot
+};
+
+/// By slot: its number among the exchanges of its template.
+std::vector<std::uint32_t> number_meetings(const std::vector<std::uint32_t>& first_slot, const std::vector<Slot>& slots);
+
+}  // namespace tandem::sim

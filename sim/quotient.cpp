@@ -1,0 +1,205 @@
+#include "sim/quotient.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+namespace tandem::sim {
+namespace {
+
+/// A role at one end of a port.
+using Party = std::pair<std::uint32_t, PortEnd>;
+
+class QuotientBuilder {
+ public:
+  QuotientBuilder(const Folded& folded, const LaneOfStream& lanes)
+      : f_(folded), turns_(folded.scene.graph, folded.catalogue, lanes) {}
+
+  Quotient build() {
+    for (const std::uint32_t l : f_.folding.links.first) out_.links.push_back(f_.wiring.links[l]);
+    out_.wire_classes = static_cast<std::uint32_t>(f_.folding.wires.size());
+    place_uses();
+    count_uses();
+    find_parties();
+    find_contention();
+    for (std::uint32_t role = 0; role < f_.folding.ranks.size(); ++role) out_.slots.push_back(slots_of(role));
+    return std::move(out_);
+  }
+
+ private:
+  const Wire& wire(std::uint32_t wire_class) const { return f_.wiring.wires[f_.folding.wires.first[wire_class]]; }
+
+  void place_uses() {
+    for (std::uint32_t c = 0; c < out_.wire_classes; ++c) {
+      first_use_.push_back(static_cast<std::uint32_t>(out_.uses.size()));
+      out_.uses.resize(out_.uses.size() + wire(c).uses.size());
+    }
+    first_use_.push_back(static_cast<std::uint32_t>(out_.uses.size()));
+  }
+
+  /// Flows of every wire on the representative of each class of links, summed by the wire's class.
+  void count_uses() {
+    for (std::size_t w = 0; w < f_.wiring.wires.size(); ++w)
+      for (std::size_t u = 0; u < f_.wiring.wires[w].uses.size(); ++u)
+        for (const LinkUse& use : f_.wiring.wires[w].uses[u]) {
+          const std::uint32_t link = f_.folding.links.of[use.link];
+          if (f_.folding.links.first[link] == use.link)
+            add(out_.uses[first_use_[f_.folding.wires.of[w]] + u], {link, use.flows});
+        }
+    for (auto& uses : out_.uses) std::sort(uses.begin(), uses.end());
+  }
+
+  static void add(std::vector<LinkUse>& uses, LinkUse more) {
+    for (LinkUse& use : uses)
+      if (use.link == more.link) {
+        use.flows += more.flows;
+        return;
+      }
+    uses.push_back(more);
+  }
+
+  void find_parties() {
+    for (std::uint32_t c = 0; c < out_.wire_classes; ++c) {
+      std::vector<Party> parties;
+      const Wire& w = wire(c);
+      for (std::size_t m = 0; m < w.members.size(); ++m)
+        parties.emplace_back(f_.folding.ranks.of[w.members[m].index()], 2 * w.port + (w.directed && m == 1 ? 1 : 0));
+      std::sort(parties.begin(), parties.end());
+      parties.erase(std::unique(parties.begin(), parties.end()), parties.end());
+      parties_.push_back(std::move(parties));
+    }
+  }
+
+  /// Whether some role that takes part in both never does so at once.
+  bool take_turns(std::uint32_t a, std::uint32_t b) const {
+    for (const Party& x : parties_[a])
+      for (const Party& y : parties_[b])
+        if (x.first == y.first && !turns_.at_once(stage(x.first), x.second, y.second)) return true;
+    return false;
+  }
+
+  StageId stage(std::uint32_t role) const {
+    return f_.scene.stage_of(Rank(static_cast<std::int32_t>(f_.folding.ranks.first[role])));
+  }
+
+  /// Wire classes by link: two that can be there at once contend.
+  void find_contention() {
+    std::vector<std::vector<std::uint32_t>> users(out_.links.size());
+    for (std::uint32_t c = 0; c < out_.wire_classes; ++c)
+      for (std::uint32_t u = first_use_[c]; u < first_use_[c + 1]; ++u)
+        for (const LinkUse& use : out_.uses[u])
+          if (users[use.link].empty() || users[use.link].back() != c) users[use.link].push_back(c);
+    contends_.assign(out_.wire_classes, false);
+    for (const auto& list : users)
+      for (std::size_t i = 0; i < list.size(); ++i)
+        for (std::size_t j = 0; j < i; ++j)
+          if (!(contends_[list[i]] && contends_[list[j]]) && !take_turns(list[i], list[j]))
+            contends_[list[i]] = contends_[list[j]] = true;
+  }
+
+  std::vector<Slot> slots_of(std::uint32_t role) {
+    std::vector<Slot> slots(f_.catalogue.entries.size());
+    const Rank rank(static_cast<std::int32_t>(f_.folding.ranks.first[role]));
+    for (const std::uint32_t t : f_.catalogue.templates[f_.scene.stage_of(rank).index()]) {
+      const Template& tmpl = f_.scene.graph.templates[t];
+      for (std::size_t i = 0; i < tmpl.tasks.size(); ++i)
+        slots[f_.catalogue.first_slot[t] + i] = slot(rank, tmpl.tasks[i], f_.catalogue.entries[f_.catalogue.first_slot[t] + i]);
+    }
+    return slots;
+  }
+
+  Slot slot(Rank rank, const Task& task, const Catalogue::Entry& entry) {
+    if (entry.message >= 0) return as_slot(exchange(rank, task, entry));
+    const Duration alone = f_.scene.cost.duration(task.op, task.dtype);
+    require(alone >= Duration{}, "the cost model gave a negative duration");
+    return f_.wiring.shared_cores ? as_slot(computation(rank, alone)) : Slot{alone.ps(), -1};
+  }
+
+  /// One role on links of its own needs no meeting and no network.
+  Slot as_slot(std::uint32_t id) const {
+    const Exchange& e = out_.exchanges[id];
+    if (e.parties == 1 && !e.contends) return {e.alone.ps(), -1};
+    return {0, static_cast<std::int32_t>(id)};
+  }
+
+  std::uint32_t wire_class(Rank rank, std::size_t end, const Task& task) const {
+    const std::int32_t w = f_.wiring.wire_of[end][rank.index()];
+    if (w < 0) throw ContractError("task '" + task.name + "' receives what no stage sends");
+    return f_.folding.wires.of[static_cast<std::size_t>(w)];
+  }
+
+  std::uint32_t exchange(Rank rank, const Task& task, const Catalogue::Entry& entry) {
+    const auto message = static_cast<std::uint32_t>(entry.message);
+    const std::uint32_t c = wire_class(rank, 2 * f_.catalogue.messages[message].port + entry.receiver, task);
+    const auto [it, fresh] = of_message_.try_emplace({c, message}, static_cast<std::uint32_t>(out_.exchanges.size()));
+    if (fresh) out_.exchanges.push_back(made(c, recipe(c, message, task)));
+    return it->second;
+  }
+
+  std::uint32_t computation(Rank rank, Duration alone) {
+    const auto w = static_cast<std::size_t>(f_.wiring.wire_of[2 * f_.catalogue.core_port][rank.index()]);
+    const std::uint32_t c = f_.folding.wires.of[w];
+    const auto [it, fresh] = of_duration_.try_emplace({c, alone}, static_cast<std::uint32_t>(out_.exchanges.size()));
+    if (fresh) out_.exchanges.push_back(made(c, Recipe{0, {{{{0, core_work(alone)}}, {}}}, {}}));
+    return it->second;
+  }
+
+  const Recipe& recipe(std::uint32_t wire_class, std::uint32_t message, const Task& task) const {
+    for (const Recipe& r : wire(wire_class).recipes)
+      if (r.message == message) return r;
+    throw ContractError("task '" + task.name + "' communicates what its peers do not");
+  }
+
+  Exchange made(std::uint32_t wire_class, const Recipe& recipe) const {
+    Exchange e;
+    e.wire_class = wire_class;
+    e.chains = recipe.chains;
+    e.tail = recipe.tail;
+    for (auto& chain : e.chains)
+      for (Segment& s : chain) s.uses += first_use_[wire_class];
+    e.alone = alone(e);
+    e.parties = static_cast<std::uint32_t>(parties_[wire_class].size());
+    const bool two_chains = !e.chains[0].empty() && !e.chains[1].empty();
+    e.contends = (contends_[wire_class] || (two_chains && overlaps(e))) && !(e.chains[0].empty() && e.chains[1].empty());
+    return e;
+  }
+
+  Duration alone(const Exchange& e) const {
+    Duration longest;
+    for (const auto& chain : e.chains) {
+      Duration sum;
+      for (const Segment& s : chain) sum += time_of(s.work, rate_alone(out_.uses[s.uses], out_.links));
+      longest = std::max(longest, sum);
+    }
+    return longest + e.tail;
+  }
+
+  /// Whether the two chains of an exchange load a common link.
+  bool overlaps(const Exchange& e) const {
+    std::set<std::uint32_t> links;
+    for (const Segment& s : e.chains[0])
+      for (const LinkUse& use : out_.uses[s.uses]) links.insert(use.link);
+    for (const Segment& s : e.chains[1])
+      for (const LinkUse& use : out_.uses[s.uses])
+        if (links.count(use.link) != 0) return true;
+    return false;
+  }
+
+  const Folded& f_;
+  Turns turns_;
+  Quotient out_;
+  std::vector<std::uint32_t> first_use_;
+  std::vector<std::vector<Party>> parties_;
+  std::vector<bool> contends_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> of_message_;
+  std::map<std::pair<std::uint32_t, Duration>, std::uint32_t> of_duration_;
+};
+
+}  // namespace
+
+Quotient make_quotient(const Folded& folded, const LaneOfStream& lanes) {
+  return QuotientBuilder(folded, lanes).build();
+}
+
+}  // namespace tandem::sim

@@ -1,0 +1,95 @@
+#include "sim/roofline.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "models/base/error.hpp"
+#include "sim/matmul_time.hpp"
+
+namespace tandem::sim {
+namespace {
+
+bool on_matrix_engine(DType t) { return t != DType::fp32 && t != DType::fp64 && t != DType::int32; }
+
+FlopRate peak_of(const Device& device, DType compute) {
+  const auto found = device.peak.find(compute);
+  if (found != device.peak.end()) return found->second;
+  std::string known;
+  for (const auto& [type, rate] : device.peak) known += (known.empty() ? "" : ", ") + std::string(name(type));
+  throw InfeasibleError(Problem{"", "training.dtypes.compute", std::string(name(compute)),
+                                "there is no published rate of " + device.name + " for it", "use " + known});
+}
+
+class Roofline {
+ public:
+  Roofline(DType compute, const Device& device, const Calibration& calibration)
+      : compute_(compute), device_(device), calibration_(calibration),
+        memory_rate_(device.memory_bandwidth.bytes_per_second() * calibration.memory_share) {}
+
+  double operator()(const MatMul& o) const { return products(o, {{1, o.m, o.n, o.k}}); }
+  double operator()(const AttentionScores& o) const { return products(o, {queries_by_keys(o.dims)}); }
+  double operator()(const AttentionContext& o) const { return products(o, {scores_by_values(o.dims)}); }
+  double operator()(const AttentionContextBackward& o) const {
+    return products(o, {queries_by_keys(o.dims), scores_by_values(o.dims)});
+  }
+  double operator()(const AttentionScoresBackward& o) const {
+    return products(o, {scores_by_values(o.dims), scores_by_values(o.dims)});
+  }
+  double operator()(const BiasGrad& o) const { return stream(o); }
+  double operator()(const LayerNorm& o) const { return stream(o); }
+  double operator()(const LayerNormBackward& o) const { return stream(o); }
+  double operator()(const Pointwise& o) const { return stream(o); }
+  double operator()(const PointwiseBackward& o) const { return stream(o); }
+  double operator()(const AttentionSoftmax& o) const { return stream(o); }
+  double operator()(const AttentionSoftmaxBackward& o) const { return stream(o); }
+  double operator()(const BiasDropoutAdd& o) const { return stream(o); }
+  double operator()(const BiasDropoutAddBackward& o) const { return stream(o); }
+  double operator()(const Embedding& o) const { return stream(o); }
+  double operator()(const EmbeddingBackward& o) const { return stream(o); }
+  double operator()(const PositionDropout& o) const { return stream(o); }
+  double operator()(const PositionDropoutBackward& o) const { return stream(o); }
+  double operator()(const VocabMax& o) const { return stream(o); }
+  double operator()(const VocabExpSum& o) const { return stream(o); }
+  double operator()(const CrossEntropy& o) const { return stream(o); }
+  double operator()(const Accumulate& o) const { return stream(o); }
+  double operator()(const GradNorm& o) const { return stream(o); }
+  double operator()(const ClipCoefficient& o) const { return stream(o); }
+  double operator()(const AdamW& o) const { return stream(o); }
+  double operator()(const Collective&) const { return communication(); }
+  double operator()(const Send&) const { return communication(); }
+  double operator()(const Recv&) const { return communication(); }
+
+ private:
+  /// [seq, head_dim] by [head_dim, seq] for every head.
+  static Gemm queries_by_keys(const AttentionDims& d) { return {d.batch * d.heads, d.seq, d.seq, d.head_dim}; }
+  /// [seq, seq] by [seq, head_dim] for every head.
+  static Gemm scores_by_values(const AttentionDims& d) { return {d.batch * d.heads, d.seq, d.head_dim, d.seq}; }
+
+  double products(const Op& op, std::initializer_list<Gemm> gemms) const {
+    const MatMulEngine engine{peak_of(device_, compute_).flops_per_second(), device_.vector_rate.flops_per_second(),
+                              memory_rate_, device_.compute_units, bits(compute_), on_matrix_engine(compute_)};
+    double arithmetic = 0;
+    for (const Gemm& g : gemms) arithmetic += matmul_seconds(g, calibration_.matmul, engine);
+    return std::max(arithmetic, traffic_seconds(op)) + kernels(static_cast<std::int64_t>(gemms.size()));
+  }
+  double stream(const Op& op) const {
+    const double arithmetic = static_cast<double>(vector_flops(op).count()) / device_.vector_rate.flops_per_second();
+    return std::max(arithmetic, traffic_seconds(op)) + kernels(1);
+  }
+  double traffic_seconds(const Op& op) const { return static_cast<double>(traffic(op, compute_).count()) / memory_rate_; }
+  double kernels(std::int64_t n) const { return (calibration_.kernel * n).seconds(); }
+  [[noreturn]] static double communication() { throw ContractError("communication has no cost on one device"); }
+
+  DType compute_;
+  const Device& device_;
+  const Calibration& calibration_;
+  double memory_rate_;
+};
+
+}  // namespace
+
+double roofline_seconds(const Op& op, DType compute, const Device& device, const Calibration& calibration) {
+  return std::visit(Roofline(compute, device, calibration), op);
+}
+
+}  // namespace tandem::sim

@@ -1,0 +1,163 @@
+#include "sim/simulate.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "reports/memory_over_time.hpp"
+#include "sim/breakdown.hpp"
+#include "sim/lanes.hpp"
+#include "sim/play.hpp"
+
+namespace tandem::sim {
+namespace {
+
+constexpr double kTera = 1e12;
+
+void require_room(const Plan& plan, const Topology& topology) {
+  const std::int64_t room = topology.devices() * topology.ranks_per_device();
+  if (plan.world_size() <= room) return;
+  throw InfeasibleError(Problem{plan.file, "cluster.devices", std::to_string(topology.devices()),
+                                "the plan has " + std::to_string(plan.world_size()) + " ranks and the cluster room for " +
+                                    std::to_string(room),
+                                "give the cluster more devices or lower a parallel degree"});
+}
+
+/// Matrix FLOPs of one rank's step.
+struct StageFlops { double model = 0, hardware = 0; };
+
+StageFlops stage_flops(const Program& program, const std::vector<double>& of_template) {
+  StageFlops sum;
+  for (const Instance& i : program.instances) {
+    const double flops = of_template[i.tmpl.index()];
+    sum.hardware += flops;
+    if (i.phase != Phase::recompute) sum.model += flops;
+  }
+  return sum;
+}
+
+std::vector<double> template_flops(const TaskGraph& graph) {
+  std::vector<double> flops;
+  for (const Template& t : graph.templates) {
+    double sum = 0;
+    for (const Task& task : t.tasks) sum += static_cast<double>(matrix_flops(task.op).count());
+    flops.push_back(sum);
+  }
+  return flops;
+}
+
+void fill_rates(Prediction& out, const Plan& plan, const Scene& scene) {
+  const double seconds = out.step_time.seconds();
+  if (seconds <= 0) return;
+  out.tokens_per_s = static_cast<double>(plan.global_batch_tokens()) / seconds;
+  out.samples_per_s = static_cast<double>(plan.training.global_batch_size) / seconds;
+  const std::vector<double> of_template = template_flops(scene.graph);
+  const double ranks_per_stage = static_cast<double>(out.ranks) / static_cast<double>(scene.graph.programs.size());
+  const double per_device = ranks_per_stage / static_cast<double>(scene.topology.devices()) / seconds / kTera;
+  for (const Program& p : scene.graph.programs) {
+    const StageFlops flops = stage_flops(p, of_template);
+    out.model_tflops_per_device += flops.model * per_device;
+    out.hardware_tflops_per_device += flops.hardware * per_device;
+  }
+  const auto& peaks = scene.topology.device().peak;
+  const auto peak = peaks.find(plan.training.dtypes.compute);
+  if (peak == peaks.end()) return;
+  out.mfu = out.model_tflops_per_device * kTera / peak->second.flops_per_second();
+  out.hfu = out.hardware_tflops_per_device * kTera / peak->second.flops_per_second();
+}
+
+RolePrediction role_memory(const MemoryPlan& memory, Bytes runtime) {
+  RolePrediction role;
+  role.arena_bytes = memory.arena_bytes;
+  role.live_peak_bytes = memory.live_peak_bytes;
+  role.peak_memory_bytes = memory.arena_bytes + runtime;
+  role.memory_bytes = memory.live_at_peak;
+  role.memory_bytes[static_cast<std::size_t>(MemoryKind::runtime)] += runtime;
+  return role;
+}
+
+/// The role whose compute stream is busiest: it sets the pace of the others.
+std::size_t critical_role(const std::vector<Breakdown>& breakdowns) {
+  const auto busy = [](const Breakdown& b) { return b[Share::compute] + b[Share::optimizer]; };
+  const auto it = std::max_element(breakdowns.begin(), breakdowns.end(),
+                                   [&](const Breakdown& a, const Breakdown& b) { return busy(a) < busy(b); });
+  return static_cast<std::size_t>(it - breakdowns.begin());
+}
+
+std::string in_ms(std::int64_t ps) {
+  const std::string us = std::to_string(ps / 1'000'000 % 1000);
+  return std::to_string(ps / 1'000'000'000) + "." + std::string(3 - us.size(), '0') + us + " ms";
+}
+
+void note_stalls(Prediction& out, const Play& play, const std::vector<Breakdown>& breakdowns) {
+  const auto worst = std::max_element(breakdowns.begin(), breakdowns.end(), [](const Breakdown& a, const Breakdown& b) {
+    return a.credit_stall_ps < b.credit_stall_ps;
+  });
+  if (worst->credit_stall_ps == 0) return;
+  const auto role = static_cast<std::size_t>(worst - breakdowns.begin());
+  out.notes.push_back("receive buffers limit the pipeline: stage " + std::to_string(play.roles[role].stage.value()) +
+                      " idles up to " + in_ms(worst->credit_stall_ps) +
+                      " a step while a sender is ready and no buffer is free");
+}
+
+void note_machine(Prediction& out, const Plan& plan, const Scene& scene, const Play& play) {
+  out.notes.push_back(std::to_string(out.ranks) + " ranks simulated as " + std::to_string(play.roles.size()) + " roles");
+  if (scene.topology.device().peak.count(plan.training.dtypes.compute) == 0)
+    out.notes.push_back("the device has no peak for " + std::string(name(plan.training.dtypes.compute)) +
+                        ": utilisation is not given");
+  for (const std::string& fact : scene.topology.unverified()) out.notes.push_back("not verified: " + fact);
+  for (const std::string& note : scene.cost.notes()) out.notes.push_back(note);
+}
+
+void fill_roles(Prediction& out, const Scene& scene, const Play& play) {
+  const Device& device = scene.topology.device();
+  std::vector<Breakdown> breakdowns;
+  for (std::size_t r = 0; r < play.roles.size(); ++r) {
+    breakdowns.push_back(break_down(play, scene.graph, r));
+    RolePrediction role = role_memory(scene.graph.program(play.roles[r].stage).memory, device.runtime_memory);
+    role.coords = scene.mesh.coords(Rank(play.roles[r].ranks.front()));
+    role.ranks = play.roles[r].ranks;
+    role.time_breakdown_s = in_seconds(breakdowns[r]);
+    out.fits = out.fits && role.peak_memory_bytes.count() * scene.topology.ranks_per_device() <= device.memory.count();
+    if (r == 0 || role.peak_memory_bytes > out.roles[out.heaviest_role].peak_memory_bytes) out.heaviest_role = r;
+    out.roles.push_back(std::move(role));
+  }
+  out.critical_role = critical_role(breakdowns);
+  const Breakdown& critical = breakdowns[out.critical_role];
+  if (out.step_time > Duration{})
+    out.bubble_fraction = static_cast<double>(critical[Share::bubble]) / static_cast<double>(out.step_time.ps());
+  note_stalls(out, play, breakdowns);
+}
+
+void fill_lanes(Prediction& out, const Plan& plan, const Scene& scene, const Play& play, const SimulateOptions& options) {
+  if (!options.timeline && !options.memory_over_time) return;
+  auto timeline = std::make_shared<Timeline>();
+  timeline->performer = Performer::simulated;
+  timeline->plan_json = to_json(plan);
+  timeline->step_time = out.step_time;
+  for (std::size_t r = 0; r < play.roles.size(); ++r) timeline->lanes.push_back(make_lane(play, scene, r));
+  if (options.memory_over_time)
+    for (std::size_t r = 0; r < play.roles.size(); ++r)
+      out.roles[r].memory_over_time = memory_over_time(timeline->lanes[r], scene.graph.program(play.roles[r].stage));
+  if (options.timeline) out.timeline = std::move(timeline);
+}
+
+}  // namespace
+
+Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& topology, const SimulateOptions& options) {
+  require_room(plan, topology);
+  const Mesh mesh = make_mesh(plan);
+  const std::unique_ptr<CostModel> cost = make_cost_model(topology.device());
+  const Scene scene{graph, mesh, topology, *cost};
+  const Play play = sim::play(scene, {options.unfolded, {}});
+
+  Prediction out;
+  out.step_time = play.step_time;
+  out.ranks = mesh.world_size();
+  fill_rates(out, plan, scene);
+  fill_roles(out, scene, play);
+  note_machine(out, plan, scene, play);
+  fill_lanes(out, plan, scene, play, options);
+  return out;
+}
+
+}  // namespace tandem::sim

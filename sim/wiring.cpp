@@ -1,0 +1,246 @@
+#include "sim/wiring.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "models/collective.hpp"
+
+namespace tandem::sim {
+namespace {
+
+/// Divisible by every sharing degree up to 16, so that equal shares are exact.
+constexpr Rate kCoreRate = 720'720'000'000;
+
+constexpr std::int32_t kNoWire = -1;
+
+/// Flows of a phase on the links they cross, shared by all messages of a wire that use the same flows.
+struct Footprint {
+  std::vector<Flow> flows;
+  std::uint32_t uses = 0;
+  bool across = false;      ///< some flow leaves its node
+  Duration latency;         ///< of the longest route
+};
+
+/// Lays one wire's messages over the links.
+class Layer {
+ public:
+  Layer(const Scene& scene, Wire& wire) : scene_(scene), wire_(wire), fit_(scene.cost.comm_fit()) {}
+
+  Recipe lay(std::uint32_t id, const Op& op) {
+    Recipe recipe;
+    recipe.message = id;
+    const auto ranks = static_cast<std::int64_t>(wire_.members.size());
+    if (ranks < 2) return recipe;
+    if (const auto measured = scene_.cost.communication(op, ranks)) {
+      recipe.tail = *measured;
+      return recipe;
+    }
+    recipe.tail = fit_.overhead;
+    const Expansion expansion = expansion_of(op);
+    for (const CommPhase& phase : expansion.phases) add(recipe, phase, expansion.pipelined);
+    return recipe;
+  }
+
+ private:
+  Expansion expansion_of(const Op& op) {
+    if (const auto* send = std::get_if<Send>(&op))
+      return {{CommPhase{1, bytes_of(send->dtype, send->elements), {{0, 1}}, Tier::any}}, false};
+    const auto& collective = std::get<Collective>(op);
+    if (shape_.node.empty()) shape_ = shape_of(scene_.topology, wire_.members);
+    const Choice choice = choose_algorithm(scene_.topology.scale_up(), collective, shape_);
+    return expand(collective, choice.algorithm, shape_, choice.inside);
+  }
+
+  void add(Recipe& recipe, const CommPhase& phase, bool pipelined) {
+    const Footprint& print = footprint(phase.flows);
+    recipe.tail += phase.steps * print.latency;
+    if (wire_.uses[print.uses].empty()) return;
+    auto& chain = recipe.chains[pipelined && print.across ? 1 : 0];
+    const Work work = work_of(loaded(phase, print.across));
+    if (!chain.empty() && chain.back().uses == print.uses) chain.back().work += work;
+    else chain.push_back({print.uses, work});
+  }
+
+  /// Bytes as the links see them: a library that reaches a share of a link's rate occupies it for longer.
+  Bytes loaded(const CommPhase& phase, bool across) const {
+    const double share = across ? fit_.across_share : fit_.inside_share;
+    const std::int64_t bytes = phase.steps * phase.bytes.count();
+    return share == 1 ? Bytes(bytes) : Bytes(std::llround(static_cast<double>(bytes) / share));
+  }
+
+  const Footprint& footprint(const std::vector<Flow>& flows) {
+    for (const Footprint& known : prints_)
+      if (known.flows == flows) return known;
+    Footprint print{flows, static_cast<std::uint32_t>(wire_.uses.size()), false, {}};
+    std::vector<std::int32_t> crossed;
+    for (const Flow& flow : flows) trace(flow, print, crossed);
+    wire_.uses.push_back(counted(crossed));
+    prints_.push_back(std::move(print));
+    return prints_.back();
+  }
+
+  void trace(const Flow& flow, Footprint& print, std::vector<std::int32_t>& crossed) const {
+    const DeviceId from = device(flow.from), to = device(flow.to);
+    Duration latency;
+    for (const std::int32_t link : scene_.topology.route(from, to)) {
+      crossed.push_back(link);
+      latency += scene_.topology.links()[static_cast<std::size_t>(link)].latency;
+    }
+    print.latency = std::max(print.latency, latency);
+    print.across |= scene_.topology.node_of(from) != scene_.topology.node_of(to);
+  }
+
+  DeviceId device(std::int32_t member) const {
+    return scene_.topology.device_of(wire_.members[static_cast<std::size_t>(member)]);
+  }
+
+  static std::vector<LinkUse> counted(std::vector<std::int32_t>& crossed) {
+    std::sort(crossed.begin(), crossed.end());
+    std::vector<LinkUse> uses;
+    for (const std::int32_t link : crossed) {
+      if (uses.empty() || uses.back().link != static_cast<std::uint32_t>(link))
+        uses.push_back({static_cast<std::uint32_t>(link), 0});
+      ++uses.back().flows;
+    }
+    return uses;
+  }
+
+  const Scene& scene_;
+  Wire& wire_;
+  CommFit fit_;
+  GroupShape shape_;
+  std::vector<Footprint> prints_;
+};
+
+/// Which messages each stage sends (or joins in) and receives, by port.
+struct Needs {
+  explicit Needs(const Catalogue& c) : by_port(2 * c.ports.size()) {}
+  std::vector<std::vector<std::uint32_t>> by_port;  ///< 2 * port + receiver: ascending messages
+};
+
+Needs needs_of(const Catalogue& catalogue, const std::vector<std::uint32_t>& templates) {
+  Needs needs(catalogue);
+  for (const std::uint32_t t : templates)
+    for (std::uint32_t slot = catalogue.first_slot[t]; slot < catalogue.first_slot[t + 1]; ++slot) {
+      const auto& entry = catalogue.entries[slot];
+      if (entry.message < 0) continue;
+      const auto message = static_cast<std::uint32_t>(entry.message);
+      needs.by_port[2 * catalogue.messages[message].port + entry.receiver].push_back(message);
+    }
+  for (auto& list : needs.by_port) {
+    std::sort(list.begin(), list.end());
+    list.erase(std::unique(list.begin(), list.end()), list.end());
+  }
+  return needs;
+}
+
+class Wirer {
+ public:
+  Wirer(const Scene& scene, const Catalogue& catalogue, Wiring& out) : scene_(scene), catalogue_(catalogue), out_(out) {
+    for (const auto& templates : catalogue.templates) needs_.push_back(needs_of(catalogue, templates));
+    const auto world = static_cast<std::size_t>(scene.mesh.world_size());
+    out_.wire_of.assign(2 * catalogue.ports.size(), std::vector<std::int32_t>(world, kNoWire));
+    stages_.reserve(world);
+    for (std::int32_t r = 0; r < scene.mesh.world_size(); ++r) stages_.push_back(scene.stage_of(Rank(r)).index());
+  }
+
+  void wire_all() {
+    for (std::uint32_t p = 0; p < catalogue_.ports.size(); ++p)
+      if (catalogue_.ports[p].kind != Port::Kind::core)
+        for (std::int32_t r = 0; r < scene_.mesh.world_size(); ++r) plug_in(p, Rank(r));
+  }
+
+  void wire_cores() {
+    out_.shared_cores = true;
+    const auto topology_links = out_.links.size();
+    const auto devices = static_cast<std::size_t>(scene_.topology.devices());
+    for (std::size_t d = 0; d < devices; ++d) out_.links.push_back({kCoreRate, {}});
+    const auto nodes = (devices - 1) / static_cast<std::size_t>(scene_.topology.devices_per_node()) + 1;
+    for (std::size_t n = 0; n < nodes; ++n) out_.links.push_back({kCoreRate, node_capacity()});
+    for (std::int32_t r = 0; r < scene_.mesh.world_size(); ++r) {
+      const DeviceId d = scene_.topology.device_of(Rank(r));
+      Wire wire{catalogue_.core_port, {Rank(r)}, false, {}, {}};
+      const std::size_t node = topology_links + devices + static_cast<std::size_t>(scene_.topology.node_of(d));
+      wire.uses.push_back({{static_cast<std::uint32_t>(topology_links + d.index()), 1},
+                           {static_cast<std::uint32_t>(node), 1}});
+      connect(2 * catalogue_.core_port, Rank(r));
+      out_.wires.push_back(std::move(wire));
+    }
+  }
+
+ private:
+  /// Computing ranks of a node together: so many processors, each slowed down by the others' use of memory.
+  std::vector<Rate> node_capacity() const {
+    std::vector<Rate> by_users;
+    const std::int64_t cores = std::min(scene_.topology.devices_per_node(), scene_.topology.devices());
+    for (std::int64_t k = 1; k <= cores; ++k)
+      by_users.push_back(std::llround(static_cast<double>(k * kCoreRate) / scene_.cost.slowdown(k)));
+    return by_users;
+  }
+
+  void connect(std::size_t end, Rank r) {
+    out_.wire_of[end][r.index()] = static_cast<std::int32_t>(out_.wires.size());
+  }
+
+  void plug_in(std::uint32_t p, Rank r) {
+    const Port& port = catalogue_.ports[p];
+    if (out_.wire_of[2 * p][r.index()] != kNoWire || needs_[stages_[r.index()]].by_port[2 * p].empty()) return;
+    Wire wire;
+    wire.port = p;
+    if (port.kind == Port::Kind::collective) {
+      wire.members = scene_.mesh.members(port.group, r);
+      for (const Rank member : wire.members) connect(2 * p, member);
+    } else {
+      wire.members = {r, scene_.mesh.stage_neighbour(r, port.offset)};
+      wire.directed = true;
+      connect(2 * p, r);
+      connect(2 * p + 1, wire.members[1]);
+    }
+    Layer layer(scene_, wire);
+    for (const std::uint32_t m : messages(p, wire)) wire.recipes.push_back(layer.lay(m, catalogue_.messages[m].op));
+    out_.wires.push_back(std::move(wire));
+  }
+
+  /// What any member sends over the wire.
+  std::vector<std::uint32_t> messages(std::uint32_t p, const Wire& wire) const {
+    std::vector<std::size_t> stages;
+    for (const Rank r : wire.members) stages.push_back(stages_[r.index()]);
+    std::sort(stages.begin(), stages.end());
+    stages.erase(std::unique(stages.begin(), stages.end()), stages.end());
+    if (catalogue_.ports[p].kind == Port::Kind::send) stages = {stages_[wire.members[0].index()]};
+    std::vector<std::uint32_t> all;
+    for (const std::size_t s : stages) {
+      const auto& list = needs_[s].by_port[2 * p];
+      all.insert(all.end(), list.begin(), list.end());
+    }
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    return all;
+  }
+
+  const Scene& scene_;
+  const Catalogue& catalogue_;
+  Wiring& out_;
+  std::vector<Needs> needs_;
+  std::vector<std::size_t> stages_;
+};
+
+bool cores_are_shared(const Scene& scene) {
+  const std::int64_t cores = std::min(scene.topology.devices_per_node(), scene.topology.devices());
+  return scene.topology.ranks_per_device() > 1 || scene.cost.slowdown(cores) > 1;
+}
+
+}  // namespace
+
+Work core_work(Duration alone) { return static_cast<Work>(alone.ps()) * kCoreRate; }
+
+Wiring make_wiring(const Scene& scene, const Catalogue& catalogue) {
+  Wiring out;
+  for (const Link& link : scene.topology.links()) out.links.push_back({rate_of(link.bandwidth), {}});
+  Wirer wirer(scene, catalogue, out);
+  wirer.wire_all();
+  if (cores_are_shared(scene)) wirer.wire_cores();
+  return out;
+}
+
+}  // namespace tandem::sim

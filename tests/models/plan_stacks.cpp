@@ -1,0 +1,113 @@
+// Rule sets of frameworks: what each refuses is data, and so is why.
+
+#include <nlohmann/json.hpp>
+
+#include "models/base/json.hpp"
+#include "models/base/presets.hpp"
+#include "models/plan.hpp"
+#include "tests/catch.hpp"
+#include "tests/models/plan_text.hpp"
+
+using namespace tandem;
+using namespace tandem::test;
+
+namespace {
+
+/// Fields that `stack` refuses in a plan, in the order of its rules.
+std::vector<std::string> refused(const std::string& text, const std::string& stack) {
+  std::vector<std::string> fields;
+  for (const Problem& p : stack_problems(parse_plan(text, "stack.json"), stack)) fields.push_back(p.field);
+  return fields;
+}
+
+using Fields = std::vector<std::string>;
+
+const std::string kTrainium = R"({"model": {"preset": "gpt-6.7b"}, "parallel": {"tensor": 8, "data": 64},
+  "training": {"seq_length": 2048, "micro_batch_size": 1, "global_batch_size": 1024},
+  "cluster": {"preset": "trn1.32xlarge", "devices": 512}})";
+
+const std::string kBert = R"({"model": {"preset": "bert-1.5b"}, "parallel": {"data": 8, "zero_stage": 1},
+  "training": {"seq_length": 128, "micro_batch_size": 16, "global_batch_size": 12288, "optimizer": "lans"},
+  "cluster": {"preset": "hls-gaudi1", "devices": 8}})";
+
+}  // namespace
+
+TEST_CASE("every rule set loads and every rule says why and who says so") {
+  for (const std::string& name : preset_names("models/stacks")) {
+    INFO(name);
+    CHECK_NOTHROW(stack_problems(parse_plan(kGoodPlan, "good.json"), name));
+    const nlohmann::json file = read_json(find_preset("models/stacks", name));
+    for (const nlohmann::json& rule : file["rules"]) {
+      CHECK(!rule["reason"].get<std::string>().empty());
+      CHECK(!rule["source"].get<std::string>().empty());
+    }
+  }
+  CHECK(preset_names("models/stacks") == Fields{"deepspeed-bert", "internevo", "jax", "llm.c", "megatron-core",
+                                                "megatron-deepspeed", "neuron-megatron", "neuronx", "pytorch-ddp",
+                                                "pytorch-fsdp", "tandem"});
+}
+
+TEST_CASE("Tandem's own rule set refuses nothing") {
+  CHECK(refused(with("parallel", "\"zero_stage\": 3"), "tandem").empty());
+}
+
+TEST_CASE("Megatron-DeepSpeed has ZeRO 2 and 3 only without a pipeline") {
+  for (const int stage : {2, 3}) {
+    const std::string member = "\"zero_stage\": " + std::to_string(stage);
+    CHECK(refused(with("parallel", member), "megatron-deepspeed") == Fields{"parallel.zero_stage"});
+    CHECK(refused(with("parallel", member, bent("\"pipeline\": 2, \"data\": 2", "\"data\": 4")), "megatron-deepspeed")
+              .empty());
+  }
+  CHECK(refused(with("parallel", "\"zero_stage\": 1"), "megatron-deepspeed").empty());
+}
+
+TEST_CASE("Megatron-DeepSpeed on Gaudi trains in bf16 or fp8, never in fp16") {
+  const std::string gaudi = bent("dgx-a100-80gb", "hls-gaudi2");
+  CHECK(refused(with("training", "\"precision\": \"fp16\"", gaudi), "megatron-deepspeed") ==
+        Fields{"training.precision"});
+  CHECK(refused(with("training", "\"precision\": \"fp8\"", gaudi), "megatron-deepspeed").empty());
+  CHECK(refused(with("training", "\"precision\": \"fp16\""), "megatron-deepspeed").empty());
+}
+
+TEST_CASE("Ulysses in Megatron-DeepSpeed goes with neither tensor nor pipeline parallelism") {
+  const std::string shared = bent("\"data\": 2", "\"data\": 1, \"context\": 2, \"context_mode\": \"ulysses\"");
+  CHECK(refused(shared, "megatron-deepspeed") == Fields{"parallel.tensor", "parallel.pipeline"});
+}
+
+TEST_CASE("a rule about a derived number names the field to change") {
+  const std::string uneven = bent("\"pipeline\": 2, \"data\": 2", "\"pipeline\": 4, \"schedule\": \"interleaved\"",
+                                  bent("\"global_batch_size\": 16", "\"global_batch_size\": 12"));
+  CHECK(refused(uneven, "megatron-deepspeed") == Fields{"training.global_batch_size"});
+}
+
+TEST_CASE("the Trainium reference takes tensor 8, data up to 64, no pipeline and no dropout") {
+  CHECK(refused(kTrainium, "neuron-megatron").empty());
+  CHECK(refused(bent("\"tensor\": 8, \"data\": 64", "\"tensor\": 4, \"data\": 128", kTrainium), "neuron-megatron") ==
+        Fields{"parallel.tensor", "parallel.data"});
+  CHECK(refused(bent("\"data\": 64", "\"data\": 32, \"pipeline\": 2", kTrainium), "neuron-megatron") ==
+        Fields{"parallel.pipeline"});
+  CHECK(refused(with("training", "\"dropout\": {\"hidden\": 0.1}", kTrainium), "neuron-megatron") ==
+        Fields{"training.dropout.hidden"});
+  CHECK(refused(bent("\"data\": 64", "\"data\": 32, \"pipeline\": 2", kTrainium), "neuronx").empty());
+}
+
+TEST_CASE("DeepSpeed BERT is data parallel only, with ZeRO up to 2") {
+  CHECK(refused(kBert, "deepspeed-bert").empty());
+  CHECK(refused(bent("\"zero_stage\": 1", "\"zero_stage\": 3", kBert), "deepspeed-bert") ==
+        Fields{"parallel.zero_stage"});
+  CHECK(refused(kGoodPlan, "deepspeed-bert") == Fields{"model.family", "parallel.tensor", "parallel.pipeline"});
+}
+
+TEST_CASE("a plan is held to its own stack and to no other") {
+  const std::string text = with("parallel", "\"zero_stage\": 2");
+  CHECK_NOTHROW(parse_plan(text, "free.json"));
+  CHECK_THROWS_AS(parse_plan(with_top("\"stack\": \"megatron-deepspeed\"", text), "bound.json"), InfeasibleError);
+}
+
+TEST_CASE("a refusal names the rule's reason, its source and what works") {
+  const Plan plan = parse_plan(bent("\"data\": 64", "\"data\": 32, \"pipeline\": 2", kTrainium), "trn.json");
+  const Problem p = stack_problems(plan, "neuron-megatron").front();
+  CHECK(p.message() ==
+        "trn.json: parallel.pipeline = 2: refused by stack neuron-megatron: pipeline parallelism is not supported "
+        "(AWS Neuron documentation: Megatron-LM GPT pretraining tutorial); use 1");
+}

@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""What scripts rely on: keys, streams, exit codes."""
+import json
+import signal
+import subprocess
+import time
+import unittest
+
+import tandem
+from tandem import SMALL, TEXT, Folder, changed, run, tandem_json
+
+SIMULATE_KEYS = {
+    "schema_version", "step_time_s", "tokens_per_s", "samples_per_s", "model_tflops_per_device",
+    "hardware_tflops_per_device", "mfu", "hfu", "peak_memory_bytes", "arena_bytes", "live_peak_bytes", "fits",
+    "bubble_fraction", "time_breakdown_s", "memory_bytes", "plan",
+}
+MEMORY_KINDS = {"weights", "gradients", "optimizer", "activations", "communication", "workspace", "runtime"}
+TRAIN_KEYS = {"schema_version", "steps", "tokens_per_s", "peak_memory_bytes", "flops", "bytes_sent", "arena_bytes"}
+
+
+class WithFolder(unittest.TestCase):
+    def setUp(self):
+        self.folder = Folder()
+        self.addCleanup(self.folder.close)
+
+    def path(self, name):
+        return str(self.folder.path / name)
+
+
+class CommandLine(WithFolder):
+    def test_help_and_version_go_to_stdout_and_exit_0(self):
+        for arguments in (["--help"], ["--version"], ["simulate", "--help"], ["train", "--help"]):
+            code, out, err = run(*arguments)
+            self.assertEqual((code, err), (0, ""), arguments)
+            self.assertTrue(out)
+
+    def test_help_documents_every_exit_code(self):
+        out = run("--help")[1]
+        for code in ("0 ok", "1 internal", "2 bad command line", "3 bad or unreadable", "4 plan infeasible", "5 nothing",
+                     "6 comparison", "7 a device", "130 interrupted"):
+            self.assertIn(code, out)
+
+    def test_a_bad_command_line_exits_2_with_one_line_on_stderr(self):
+        plan = self.folder.plan(SMALL)
+        for arguments in ([], ["simulat", plan], ["simulate"], ["simulate", plan, "--jsn"],
+                          ["train", plan], ["train", plan, "--data", TEXT, "--steps", "0"],
+                          ["train", plan, "--data", TEXT, "--steps", "x"], ["compare", plan],
+                          ["train", plan, "--data", TEXT, "--backend", "tpu"],
+                          ["compare", plan, plan, "--tolerance", "nan"], ["compare", plan, plan, "--tolerance", "-1"]):
+            code, out, err = run(*arguments)
+            self.assertEqual((code, out), (2, ""), arguments)
+            self.assertRegex(err, r"\Atandem: error: .+\n\Z")
+
+    def test_what_this_version_lacks_is_said_and_exits_4(self):
+        plan = self.folder.plan(SMALL)
+        code, out, err = run("train", plan, "--data", TEXT, "--backend", "cuda", "--launch", "mpi")
+        self.assertEqual((code, out, err.count("not implemented")), (4, "", 2))
+
+    def test_the_schema_is_a_json_schema_of_the_four_parts(self):
+        schema = tandem_json("schema")
+        self.assertIn("$schema", schema)
+        self.assertLessEqual({"model", "parallel", "training", "cluster"}, set(schema["properties"]))
+
+
+class Simulate(WithFolder):
+    def test_json_has_the_documented_keys_and_consistent_numbers(self):
+        result = tandem_json("simulate", self.folder.plan(SMALL))
+        self.assertLessEqual(SIMULATE_KEYS, set(result))
+        self.assertEqual(set(result["memory_bytes"]), MEMORY_KINDS)
+        self.assertGreater(result["step_time_s"], 0)
+        tokens = 8 * 16
+        self.assertAlmostEqual(result["tokens_per_s"] * result["step_time_s"], tokens, delta=1e-6 * tokens)
+        self.assertAlmostEqual(sum(result["time_breakdown_s"].values()), result["step_time_s"], delta=1e-9)
+        self.assertGreaterEqual(result["arena_bytes"], result["live_peak_bytes"])
+        self.assertEqual(result["plan"]["parallel"]["tensor"], 2)
+
+    def test_two_runs_are_byte_equal(self):
+        plan = self.folder.plan(SMALL)
+        for name in ("a", "b"):
+            self.assertEqual(run("simulate", plan, "--timeline", self.path(name), "--trace", self.path(name + "t"))[0], 0)
+        self.assertEqual(run("simulate", plan, "--json"), run("simulate", plan, "--json"))
+        for pair in (("a", "b"), ("at", "bt")):
+            first, second = ((self.folder.path / name).read_bytes() for name in pair)
+            self.assertEqual(first, second)
+
+    def test_a_plan_that_does_not_fit_is_printed_whole_and_exits_4_unless_allowed(self):
+        big = changed(SMALL, **{"model.num_layers": 96, "model.hidden_size": 12288, "model.num_attention_heads": 96,
+                                "model.ffn_hidden_size": 49152, "model.vocab_size": 51200, "training.precision": "bf16",
+                                "training.seq_length": 2048,
+                                "cluster": {"preset": "dgx-a100-80gb", "devices": 8}})
+        plan = self.folder.plan(big)
+        code, out, err = run("simulate", plan, "--json")
+        self.assertEqual(code, 4)
+        self.assertFalse(json.loads(out)["fits"])
+        self.assertRegex(err, r"\Atandem: error: .*does not fit.*\n\Z")
+        code, allowed, err = run("simulate", plan, "--json", "--allow-oversize")
+        self.assertEqual((code, allowed, err), (0, out, ""))
+
+    def test_the_trace_opens_and_names_every_rank(self):
+        plan, trace = self.folder.plan(SMALL), self.path("made/for/this/trace.json")
+        self.assertEqual(run("simulate", plan, "--trace", trace)[0], 0)
+        with open(trace, encoding="utf-8") as file:
+            events = json.load(file)["traceEvents"]
+        self.assertLessEqual({"X", "M", "C", "s", "f"}, {event["ph"] for event in events})
+
+    def test_an_output_that_cannot_be_written_exits_3_and_names_it(self):
+        blocked = self.folder.file("blocked", "")
+        code, _, err = run("simulate", self.folder.plan(SMALL), "--timeline", blocked + "/t.json")
+        self.assertEqual(code, 3)
+        self.assertIn(blocked, err)
+
+    def test_a_cost_table_of_another_device_is_refused(self):
+        table = self.folder.file("table.json", "{}")
+        code, _, err = run("simulate", self.folder.plan(SMALL), "--cost-table", table)
+        self.assertEqual(code, 3)
+        self.assertIn(table, err)
+
+
+class Train(WithFolder):
+    def test_training_prints_documented_keys_and_agrees_with_the_plan(self):
+        result = tandem_json("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 3)
+        self.assertLessEqual(TRAIN_KEYS, set(result))
+        self.assertEqual([s["step"] for s in result["steps"]], [0, 1, 2])
+        self.assertEqual(set(result["steps"][0]), {"step", "loss", "grad_norm", "learning_rate", "step_time_s"})
+        self.assertLess(abs(result["steps"][0]["loss"] - 5.545), 0.3)  # ln 256: nothing is known yet
+        predicted = tandem_json("simulate", self.folder.plan(SMALL))
+        self.assertEqual(result["arena_bytes"], predicted["arena_bytes"])
+        self.assertLessEqual({"all_reduce", "send"}, set(result["bytes_sent"]))
+
+    def test_a_step_is_a_line_on_stderr_and_nothing_but_data_on_stdout(self):
+        code, out, err = run("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 2, "--json")
+        self.assertEqual(code, 0)
+        self.assertEqual(len([line for line in err.splitlines() if line.startswith("step ")]), 2)
+        self.assertNotIn("\033", err)
+        json.loads(out)
+
+    def test_bad_data_exits_3(self):
+        plan = self.folder.plan(SMALL)
+        for data in (self.path("missing.txt"), self.folder.file("short.txt", "abc"), str(self.folder.path)):
+            code, out, err = run("train", plan, "--data", data, "--steps", 1)
+            self.assertEqual((code, out), (3, ""), err)
+            self.assertIn(data, err)
+
+    def test_a_vocabulary_smaller_than_the_data_is_refused_by_field(self):
+        plan = self.folder.plan(changed(SMALL, **{"model.vocab_size": 100}))
+        code, _, err = run("train", plan, "--data", TEXT, "--steps", 1)
+        self.assertEqual(code, 3)
+        self.assertIn("model.vocab_size", err)
+
+    def test_ctrl_c_keeps_the_finished_steps_and_exits_130(self):
+        plan = self.folder.plan(SMALL)
+        process = subprocess.Popen([tandem.PROGRAM, "train", plan, "--data", str(TEXT), "--steps", "1000000", "--json"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for line in process.stderr:
+            if line.startswith("step "):
+                break
+        time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130)
+        self.assertGreaterEqual(len(json.loads(out)["steps"]), 1)
+
+
+class Compare(WithFolder):
+    def timelines(self, plan):
+        simulated, executed = self.path("sim.json"), self.path("run.json")
+        self.assertEqual(run("simulate", plan, "--timeline", simulated)[0], 0)
+        self.assertEqual(run("train", plan, "--data", TEXT, "--steps", 2, "--timeline", executed, "--trace",
+                             self.path("trace.json"))[0], 0)
+        return simulated, executed
+
+    def test_simulated_and_executed_tasks_join_one_to_one_and_memory_is_equal(self):
+        for recompute in ("none", "full"):
+            plan = self.folder.plan(changed(SMALL, **{"training.recompute": recompute}))
+            result = tandem_json("compare", *self.timelines(plan))
+            self.assertEqual((result["tasks"]["only_simulated"], result["tasks"]["only_executed"]), (0, 0))
+            self.assertGreater(result["tasks"]["joined"], 0)
+            self.assertEqual(result["memory"]["error"], 0)
+            self.assertEqual([line["what"] for line in result["stages"]], ["stage 0", "stage 1"])
+
+    def test_a_comparison_outside_tolerance_is_printed_and_exits_6(self):
+        files = self.timelines(self.folder.plan(SMALL))
+        code, out, err = run("compare", *files, "--tolerance", "0")
+        self.assertEqual(code, 6)
+        self.assertIn("by operation", out)
+        self.assertRegex(err, r"tandem: error: error of the step time")
+        self.assertEqual(run("compare", *files, "--tolerance", "1e9", "--memory-tolerance", "0")[0], 0)
+
+    def test_swapped_or_foreign_files_exit_3(self):
+        simulated, executed = self.timelines(self.folder.plan(SMALL))
+        self.assertEqual(run("compare", executed, simulated)[0], 3)
+        self.assertEqual(run("compare", simulated, self.folder.plan(SMALL))[0], 3)
+        other = self.folder.plan(changed(SMALL, **{"model.num_layers": 4}))
+        self.assertEqual(run("simulate", other, "--timeline", self.path("other.json"))[0], 0)
+        code, _, err = run("compare", self.path("other.json"), executed)
+        self.assertEqual(code, 3)
+        self.assertIn("model.num_layers", err)
+
+
+class Explain(WithFolder):
+    def test_every_default_and_the_split_are_told(self):
+        result = tandem_json("explain", self.folder.plan(SMALL))
+        self.assertEqual(result["layers_per_stage"], [1, 1])
+        self.assertEqual(result["plan"]["training"]["optimizer"], "adamw")
+        self.assertEqual(result["world_size"], 8)
+        h, f, v, s = 24, 40, 256, 16
+        layer = 4 * h * h + 4 * h + 2 * h * f + f + h + 4 * h
+        self.assertEqual(result["parameters"]["per_layer"], layer)
+        self.assertEqual(result["parameters"]["total"], 2 * layer + v * h + s * h + 2 * h)
+        text = run("explain", self.folder.plan(SMALL))[1]
+        self.assertIn("layers per stage", text)
+
+    def test_the_printed_plan_is_a_plan_again(self):
+        plan = tandem_json("explain", self.folder.plan(SMALL))["plan"]
+        again = tandem_json("explain", self.folder.plan(plan, "again.json"))["plan"]
+        self.assertEqual(plan, again)
+
+
+class Measure(WithFolder):
+    def test_a_measured_table_is_what_the_simulator_then_uses(self):
+        table, plan = self.path("cpu.json"), self.folder.plan(SMALL)
+        code, _, err = run("measure", "--device", "cpu", "--quick", "-o", table)
+        self.assertEqual(code, 0, err)
+        generic, measured = tandem_json("simulate", plan), tandem_json("simulate", plan, "--cost-table", table)
+        self.assertNotEqual(generic["step_time_s"], measured["step_time_s"])
+        self.assertNotEqual(generic["notes"], measured["notes"])
+
+    def test_a_table_written_to_its_own_place_is_found_there(self):
+        place, plan = {"TANDEM_MEASURED": self.path("measured")}, self.folder.plan(SMALL)
+        code, out, err = run("measure", "--quick", "--json", environment=place)
+        self.assertEqual(code, 0, err)
+        code, found, _ = run("simulate", plan, "--json", environment=place)
+        self.assertEqual((code, json.loads(found)), (0, tandem_json("simulate", plan, "--cost-table", json.loads(out)["file"])))
+
+
+if __name__ == "__main__":
+    tandem.main()

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""The plots are drawn from what the program writes, and refuse anything else. Skipped (77) without matplotlib."""
+import subprocess
+import sys
+import unittest
+
+try:
+    import matplotlib.image
+except ImportError:
+    print("matplotlib is not installed")
+    sys.exit(77)
+
+import tandem
+from tandem import SMALL, SOURCE, TEXT, Folder, run
+
+
+def plot(script, *arguments):
+    return subprocess.run([sys.executable, str(SOURCE / "reports" / script), *arguments], capture_output=True, text=True,
+                          check=False)
+
+
+class Plots(unittest.TestCase):
+    def setUp(self):
+        self.folder = Folder()
+        self.addCleanup(self.folder.close)
+        self.plan = self.folder.plan(SMALL)
+
+    def path(self, name):
+        return str(self.folder.path / name)
+
+    def check_picture(self, done, path):
+        self.assertEqual(done.returncode, 0, done.stderr)
+        pixels = matplotlib.image.imread(path)
+        self.assertGreater(pixels.shape[1], 800)
+        colours = {tuple(p) for p in (pixels[::4, ::4, :3] * 16).astype(int).reshape(-1, 3)}
+        self.assertGreater(len(colours), 5)  # something is drawn on the white
+
+    def test_simulated_and_executed_timelines_in_one_picture(self):
+        self.assertEqual(run("simulate", self.plan, "--timeline", self.path("s.json"))[0], 0)
+        self.assertEqual(run("train", self.plan, "--data", TEXT, "--steps", 1, "--timeline", self.path("r.json"))[0], 0)
+        picture = self.path("timeline.png")
+        self.check_picture(plot("plot_timeline.py", self.path("s.json"), self.path("r.json"), "-o", picture), picture)
+        self.check_picture(plot("plot_timeline.py", self.path("r.json"), "-o", picture, "--lanes", "1"), picture)
+
+    def test_memory_over_time(self):
+        self.assertEqual(run("simulate", self.plan, "--memory", self.path("m.json"))[0], 0)
+        picture = self.path("memory.png")
+        self.check_picture(plot("plot_memory.py", self.path("m.json"), "-o", picture), picture)
+
+    def test_another_file_is_refused_in_one_line(self):
+        for script in ("plot_timeline.py", "plot_memory.py"):
+            done = plot(script, self.plan, "-o", self.path("x.png"))
+            self.assertNotEqual(done.returncode, 0)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+
+
+if __name__ == "__main__":
+    tandem.main()

@@ -1,0 +1,213 @@
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "models/base/error.hpp"
+#include "models/base/presets.hpp"
+#include "reports/op_fields.hpp"
+#include "sim/calibration.hpp"
+#include "sim/cost_model.hpp"
+#include "sim/matmul_time.hpp"
+#include "sim/roofline.hpp"
+#include "tests/catch.hpp"
+#include "topology/topology.hpp"
+
+using namespace tandem;
+using namespace tandem::sim;
+
+namespace {
+
+/// 100 GFLOP/s in products, 10 in vectors, 1 GB/s.
+Device round_numbers() {
+  Device d;
+  d.name = "round numbers";
+  d.peak[DType::fp32] = FlopRate::flops_per_second(100e9);
+  d.peak[DType::bf16] = FlopRate::flops_per_second(400e9);
+  d.vector_rate = FlopRate::flops_per_second(10e9);
+  d.memory_bandwidth = Bandwidth::bytes_per_second(1e9);
+  d.host_launch = Duration::nanoseconds(5000);
+  return d;
+}
+
+double cost(const Op& op, DType t, const Calibration& c = {}) { return roofline_seconds(op, t, round_numbers(), c); }
+
+Device device_of(const std::string& preset) {
+  ClusterSpec spec;
+  spec.preset = preset;
+  spec.devices = 1;
+  return make_topology(spec)->device();
+}
+
+MatMul product(std::int64_t m, std::int64_t n, std::int64_t k) { return {m, n, k, false, false, false}; }
+
+Calibration tiled(double softening, double fill) {
+  Calibration c;
+  c.matmul.model = MatMulFit::Model::tiles;
+  c.matmul.ceiling = 0.5;
+  c.matmul.wave_softening = softening;
+  c.matmul.fill_k = fill;
+  c.matmul.tiles = {{128, 128, 1.0}};
+  c.matmul.split_k = {1};
+  c.matmul.alignment_bytes = 16;
+  return c;
+}
+
+}  // namespace
+
+TEST_CASE("a large product is bound by arithmetic, a thin one by memory") {
+  CHECK(cost(product(1000, 1000, 1000), DType::fp32) == Approx(2e9 / 100e9).epsilon(1e-12));
+  // 1 x 1000 times 1000 x 1000: 2 MFLOP, but a million weights of 4 bytes
+  CHECK(cost(product(1, 1000, 1000), DType::fp32) == Approx(4 * 1002000 / 1e9).epsilon(1e-12));
+}
+
+TEST_CASE("a streaming operation moves its traffic at the reached bandwidth and pays for its kernel") {
+  Calibration c;
+  c.memory_share = 0.5;
+  c.kernel = Duration::nanoseconds(2000);
+  // dy, x in, dx out: 3 x 1e6 elements of 4 bytes at 0.5 GB/s; 3e6 FLOP are faster
+  CHECK(cost(PointwiseBackward{1000000, PointwiseKind::relu}, DType::fp32, c) == Approx(12e6 / 0.5e9 + 2e-6).epsilon(1e-12));
+  CHECK(cost(Accumulate{1000, DType::bf16, DType::fp32}, DType::bf16, c) == Approx(10e3 / 0.5e9 + 2e-6).epsilon(1e-12));
+}
+
+TEST_CASE("a backward of attention is two products and two kernels") {
+  Calibration c;
+  c.kernel = Duration::nanoseconds(1000);
+  const AttentionDims d{2, 3, 512, 1024};  // heads so wide that arithmetic bounds the products
+  const double forward = cost(AttentionContext{d}, DType::fp32, c), backward = cost(AttentionContextBackward{d}, DType::fp32, c);
+  CHECK(forward == Approx(2.0 * 2 * 3 * 512 * 512 * 1024 / 100e9 + 1e-6).epsilon(1e-12));
+  CHECK(backward == Approx(2 * forward).epsilon(1e-12));
+  CHECK(cost(AttentionScoresBackward{d}, DType::fp32, c) == Approx(2 * cost(AttentionScores{d}, DType::fp32, c)).epsilon(1e-12));
+}
+
+TEST_CASE("tiles are dealt in waves") {
+  const Gemm full{1, 1280, 128, 1000};  // ten tiles
+  const MatMulEngine ten{100e9, 10e9, 1e9, 10, 16, true};
+  const double wave = 2.0 * 128 * 128 * 1000 / (100e9 / 10 * 0.5);
+  CHECK(matmul_seconds(full, tiled(1, 0).matmul, ten) == Approx(wave).epsilon(1e-12));
+  const Gemm one_more{1, 1281, 128, 1000};  // eleven tiles: a second wave, or a tenth of one
+  CHECK(matmul_seconds(one_more, tiled(1, 0).matmul, ten) == Approx(2 * wave).epsilon(1e-12));
+  CHECK(matmul_seconds(one_more, tiled(0, 0).matmul, ten) == Approx(1.1 * wave).epsilon(1e-12));
+  CHECK(matmul_seconds(one_more, tiled(0.5, 0).matmul, ten) == Approx(1.55 * wave).epsilon(1e-12));
+  CHECK(matmul_seconds(full, tiled(1, 500).matmul, ten) == Approx(1.5 * wave).epsilon(1e-12));
+  CHECK(matmul_seconds({10, 128, 128, 1000}, tiled(1, 0).matmul, ten) == Approx(wave).epsilon(1e-12));
+  CHECK(matmul_seconds({1, 1, 8, 1000}, tiled(1, 0).matmul, ten) == Approx(wave).epsilon(1e-12));  // at least one wave
+}
+
+TEST_CASE("k is cut while compute units stand idle and never for nothing") {
+  MatMulFit fit = tiled(1, 0).matmul;
+  const MatMulEngine ten{100e9, 10e9, 1e12, 10, 16, true};
+  const Gemm lonely{1, 128, 128, 8000};
+  const double alone = matmul_seconds(lonely, fit, ten);
+  fit.split_k = {1, 2, 4, 8};
+  const double sums = 4.0 * 128 * 128 * 9 / 1e12;  // eight fp32 parts written, then read and added
+  CHECK(matmul_seconds(lonely, fit, ten) == Approx(alone / 8 + sums).epsilon(1e-12));
+  const Gemm full{1, 1280, 1280, 8000};
+  CHECK(matmul_seconds(full, fit, ten) == Approx(10 * alone).epsilon(1e-12));
+}
+
+TEST_CASE("misaligned rows lose the tensor cores, but only there") {
+  const MatMulEngine bf16{100e9, 10e9, 1e9, 10, 16, true}, fp32{100e9, 10e9, 1e9, 10, 32, false};
+  const MatMulFit fit = tiled(0, 0).matmul;
+  CHECK(matmul_seconds({1, 1280, 1280, 150}, fit, bf16) == Approx(2.0 * 1280 * 1280 * 150 / 10e9).epsilon(1e-12));
+  CHECK(matmul_seconds({1, 1280, 1281, 152}, fit, bf16) > matmul_seconds({1, 1281, 1280, 152}, fit, bf16));
+  CHECK(matmul_seconds({1, 1280, 1280, 150}, fit, fp32) < 2.0 * 1280 * 1280 * 150 / 10e9);
+}
+
+TEST_CASE("a systolic array works on whole tiles") {
+  MatMulFit fit;
+  fit.model = MatMulFit::Model::rounded;
+  fit.ceiling = 0.8;
+  fit.round_m = fit.round_n = fit.round_k = 128;
+  const MatMulEngine e{100e9, 10e9, 1e9, 1, 16, true};
+  CHECK(matmul_seconds({1, 128, 256, 384}, fit, e) == Approx(2.0 * 128 * 256 * 384 / 80e9).epsilon(1e-12));
+  CHECK(matmul_seconds({3, 1, 129, 80}, fit, e) == Approx(3 * 2.0 * 128 * 256 * 128 / 80e9).epsilon(1e-12));
+}
+
+TEST_CASE("every operation has a cost on every device, and none but communication is refused") {
+  const char* preset = GENERATE("dgx-a100-80gb", "hls-gaudi2", "trn1.32xlarge");
+  const auto model = make_cost_model(device_of(preset));
+  for (std::size_t k = 0; k < kOpKinds; ++k) {
+    Op op = empty_op(k);
+    visit_fields(op, [](const char*, auto& v) {
+      if constexpr (std::is_same_v<std::decay_t<decltype(v)>, std::int64_t>) v = 256;
+    });
+    INFO(preset << " " << kind_name(op));
+    if (is_communication(op))
+      CHECK_THROWS_AS(model->duration(op, DType::bf16), ContractError);
+    else
+      CHECK(model->duration(op, DType::bf16) > Duration{});
+  }
+}
+
+TEST_CASE("no product runs faster than the published peak, and large ones come near the published best") {
+  struct Published { const char* preset; double peak, best; std::int64_t m, n, k; };
+  // best shapes of a search on each device, TFLOP/s (stas00/ml-engineering, compute/accelerator)
+  const auto p = GENERATE(values<Published>({{"dgx-a100-80gb", 312, 271.2, 1024, 10240, 5120},
+                                             {"dgx-h100", 989.4, 794.5, 6144, 17920, 2816},
+                                             {"hls-gaudi2", 432, 418.7, 14336, 15360, 2048}}));
+  const auto model = make_cost_model(device_of(p.preset));
+  const MatMul o = product(p.m, p.n, p.k);
+  const double reached = static_cast<double>(matrix_flops(o).count()) / model->duration(o, DType::bf16).seconds() / 1e12;
+  INFO(p.preset << ": " << reached);
+  CHECK(reached < p.peak);
+  CHECK(reached < p.best * 1.05);  // training clocks are below those of a search for the best
+  CHECK(reached > p.best * 0.75);
+}
+
+TEST_CASE("cost grows with every dimension by whole tiles") {
+  const auto model = make_cost_model(device_of("dgx-a100-80gb"));
+  const auto seconds = [&](std::int64_t m, std::int64_t n, std::int64_t k) { return model->duration(product(m, n, k), DType::bf16); };
+  for (std::int64_t s = 512; s < 8192; s += 512) {
+    CHECK(seconds(s, 2048, 2048) <= seconds(s + 512, 2048, 2048));
+    CHECK(seconds(2048, s, 2048) <= seconds(2048, s + 512, 2048));
+    CHECK(seconds(2048, 2048, s) < seconds(2048, 2048, s + 512));
+  }
+}
+
+TEST_CASE("a type without a published rate is refused by name") {
+  try {
+    make_cost_model(device_of("dgx-a100-80gb"))->duration(product(64, 64, 64), DType::fp8);
+    FAIL("accepted");
+  } catch (const InfeasibleError& e) {
+    CHECK(e.problems()[0].field == "training.dtypes.compute");
+    CHECK(e.problems()[0].value == "fp8");
+    CHECK(e.problems()[0].remedy.find("bf16") != std::string::npos);
+  }
+}
+
+TEST_CASE("the published layer of GPT-3 175B on eight A100 comes near its published rate") {
+  // Narayanan et al., SC'21, Table 1: 138 TFLOP/s a GPU over the whole step, micro-batch 1, tensor 8, recomputation. A
+  // layer's computation alone, without communication, bubble, embedding and head, has to be somewhat faster than that.
+  const auto model = make_cost_model(device_of("dgx-a100-80gb"));
+  const std::int64_t T = 2048, h = 12288, t = 8;
+  const AttentionDims d{1, 96 / t, T, 128};
+  const Op forward[] = {LayerNorm{T, h, 1e-5}, product(T, 3 * h / t, h), AttentionScores{d}, AttentionSoftmax{d, 0.1, false},
+                        AttentionContext{d}, product(T, h, h / t), BiasDropoutAdd{T, h, 0.1, true, DropoutSite::attention_output},
+                        LayerNorm{T, h, 1e-5}, product(T, 4 * h / t, h), Pointwise{T * 4 * h / t, PointwiseKind::gelu_tanh},
+                        product(T, h, 4 * h / t), BiasDropoutAdd{T, h, 0.1, true, DropoutSite::mlp_output}};
+  double seconds = 0, flops = 0;
+  for (const Op& op : forward) {
+    seconds += model->duration(op, DType::fp16).seconds();
+    flops += static_cast<double>(matrix_flops(op).count());
+  }
+  const double rate = flops / seconds / 1e12;
+  INFO(rate << " TFLOP/s, " << seconds * 1e3 << " ms");
+  CHECK(rate > 150);
+  CHECK(rate < 220);
+}
+
+TEST_CASE("every calibration can be read and an unknown one is refused") {
+  for (const std::string& name : preset_names("topology/calibration")) CHECK_NOTHROW(load_calibration(name));
+  CHECK(load_calibration("").memory_share == 1);
+  CHECK_THROWS_AS(load_calibration("a101"), ConfigError);
+}
+
+TEST_CASE("an unmeasured CPU says so") {
+  ::setenv("TANDEM_MEASURED", "/nowhere/at/all", 1);
+  const auto notes = make_cost_model(device_of("cpu-host"))->notes();
+  ::unsetenv("TANDEM_MEASURED");
+  REQUIRE(!notes.empty());
+  CHECK(notes.front().find("no measured table") != std::string::npos);
+  CHECK(notes.front().find("tandem measure") != std::string::npos);
+}

@@ -1,0 +1,146 @@
+#include "sim/breakdown.hpp"
+#include "sim/play.hpp"
+#include "tests/catch.hpp"
+#include "tests/sim/graphs.hpp"
+
+using namespace tandem;
+using namespace tandem::sim;
+using namespace tandem::sim::test;
+
+namespace {
+
+Duration us(std::int64_t n) { return Duration::nanoseconds(1000 * n); }
+
+TaskGraph chain(int tasks, Duration each) {
+  GraphBuilder graph(1);
+  const TemplateId t = graph.one("work", Stream::compute, work(each));
+  for (int i = 0; i < tasks; ++i) graph.add(0, t);
+  return graph.take();
+}
+
+struct Machine {
+  Duration launch;
+  bool synchronous = false;
+  std::int64_t ranks = 1, ranks_per_device = 1, devices = 1;
+  std::vector<double> slowdowns{1.0};
+};
+
+Play run(const TaskGraph& graph, const Mesh& m, const Machine& machine, bool unfolded = false) {
+  Shape shape;
+  shape.devices = machine.devices;
+  shape.ranks_per_device = machine.ranks_per_device;
+  shape.synchronous = machine.synchronous;
+  shape.latency = us(1);
+  const FakeTopology topology(shape);
+  FakeCost cost;
+  cost.host_launch = machine.launch;
+  cost.slowdowns = machine.slowdowns;
+  return play({graph, m, topology, cost}, {unfolded, {}});
+}
+
+}  // namespace
+
+TEST_CASE("a launch-bound chain takes n launches and the last task") {
+  const TaskGraph graph = chain(100, us(3));
+  CHECK(run(graph, mesh(1, 1, 1), {us(5), false}).step_time == 100 * us(5) + us(3));
+}
+
+TEST_CASE("a compute-bound chain takes one launch and n tasks") {
+  const TaskGraph graph = chain(100, us(7));
+  CHECK(run(graph, mesh(1, 1, 1), {us(5), false}).step_time == us(5) + 100 * us(7));
+}
+
+TEST_CASE("a synchronous host pays launch and work one after the other") {
+  const TaskGraph graph = chain(100, us(7));
+  CHECK(run(graph, mesh(1, 1, 1), {us(5), true}).step_time == 100 * us(5 + 7));
+}
+
+TEST_CASE("an asynchronous stream runs beside the host, and its launch comes in issue order") {
+  // Issue: compute a, data all-reduce of one rank (free of cost), compute b.
+  GraphBuilder graph(1);
+  const TemplateId c = graph.one("work", Stream::compute, work(us(10)));
+  const TemplateId d = graph.one("reduce", Stream::data, Collective{CollectiveKind::all_reduce, Group::data, 8, DType::fp32, Reduce::sum});
+  graph.add(0, c);
+  graph.add(0, d);
+  graph.add(0, c);
+  const TaskGraph g = graph.take();
+  const Play sync = run(g, mesh(1, 1, 1), {us(1), true});
+  CHECK(sync.step_time == us(1 + 10 + 1 + 1 + 10));
+  const Play async = run(g, mesh(1, 1, 1), {us(1), false});
+  CHECK(async.step_time == us(1 + 10 + 10));
+  // The reduction is issued third-first on the asynchronous device, after the first computation on the synchronous one.
+  CHECK(async.records[0].ended[1] == us(2).ps());
+  CHECK(sync.records[0].ended[1] == us(12).ps());
+}
+
+TEST_CASE("a synchronous host waits inline for a tensor collective, an accelerator's compute stream goes on") {
+  GraphBuilder graph(1);
+  const TemplateId c = graph.one("work", Stream::compute, work(us(10)));
+  const TemplateId t = graph.one("reduce", Stream::tensor, Collective{CollectiveKind::all_reduce, Group::tensor, 0, DType::fp32, Reduce::sum});
+  graph.add(0, t);
+  graph.add(0, c);
+  const TaskGraph g = graph.take();
+  // Two ranks: the ring of nothing takes 2 steps of 1 us.
+  CHECK(run(g, mesh(2, 1, 1), {{}, true, 2, 1, 2}).step_time == us(2 + 10));
+  CHECK(run(g, mesh(2, 1, 1), {{}, false, 2, 1, 2}).step_time == us(10));
+}
+
+TEST_CASE("k ranks that compute on one processor each take k times as long") {
+  const std::int64_t k = GENERATE(1, 2, 3, 4, 7);
+  const TaskGraph graph = chain(10, us(7));
+  const Machine machine{{}, true, k, k, 1};
+  CHECK(run(graph, mesh(1, k, 1), machine).step_time == 10 * k * us(7));
+  CHECK(run(graph, mesh(1, k, 1), machine, true).step_time == 10 * k * us(7));
+}
+
+TEST_CASE("processors are shared only among ranks that compute at the moment") {
+  // Two stages on one processor. Stage 0 works 30 us in one go, stage 1 10 us: at first both at half speed, so stage 1 ends at
+  // 20 us with 20 us of stage 0 left.
+  GraphBuilder graph(2);
+  graph.add(0, graph.one("long", Stream::compute, work(us(30))));
+  graph.add(1, graph.one("short", Stream::compute, work(us(10))));
+  const TaskGraph g = graph.take();
+  const Play play = run(g, mesh(1, 1, 2), {{}, true, 2, 2, 1});
+  CHECK(play.records[1].ended[0] == us(20).ps());
+  CHECK(play.records[0].ended[0] == us(40).ps());
+}
+
+TEST_CASE("a rank that waits for another leaves it the processor") {
+  // Stage 1 waits for the message of stage 0 and only then computes: nobody is slowed down.
+  GraphBuilder graph(2);
+  const std::uint32_t a = graph.add(0, graph.one("first", Stream::compute, work(us(30))));
+  graph.edge(0, a, graph.add(0, graph.one("send", Stream::send, Send{0, DType::fp32, 1})));
+  const std::uint32_t r = graph.add(1, graph.one("recv", Stream::recv, Recv{0, DType::fp32, -1}));
+  graph.edge(1, r, graph.add(1, graph.one("second", Stream::compute, work(us(10)))));
+  const TaskGraph g = graph.take();
+  // Two ranks on one device have no link between them: the message is free.
+  CHECK(run(g, mesh(1, 1, 2), {{}, true, 2, 2, 1}).step_time == us(40));
+}
+
+TEST_CASE("processors of a node that compute at once slow each other down as measured") {
+  const TaskGraph graph = chain(10, us(8));
+  const Machine four{{}, true, 4, 1, 4, {1.0, 1.0, 1.25, 1.5}};
+  CHECK(run(graph, mesh(1, 4, 1), four).step_time == 10 * us(12));
+  const Machine two_each{{}, true, 4, 2, 2, {1.0, 1.25}};
+  CHECK(run(graph, mesh(1, 4, 1), two_each).step_time == 10 * us(20));
+}
+
+TEST_CASE("tasks that wait for each other are named") {
+  GraphBuilder graph(2);
+  graph.add(0, graph.one("lonely_send", Stream::send, Send{8, DType::fp32, 1}));
+  graph.add(1, graph.one("other", Stream::recv, Recv{9, DType::fp32, -1}));
+  const TaskGraph mismatched = graph.take();
+  CHECK_THROWS_WITH(run(mismatched, mesh(1, 1, 2), {{}, false, 2, 1, 2}), Catch::Contains("other"));
+
+  GraphBuilder crossed(2);
+  const TemplateId up = crossed.one("send_up", Stream::send, Send{8, DType::fp32, 1});
+  const TemplateId down = crossed.one("send_down", Stream::send, Send{8, DType::fp32, -1});
+  const TemplateId from_down = crossed.one("recv_from_down", Stream::recv, Recv{8, DType::fp32, -1});
+  const TemplateId from_up = crossed.one("recv_from_up", Stream::recv, Recv{8, DType::fp32, 1});
+  // Both first send and receive only when that has ended: rendezvous cannot start.
+  crossed.edge(0, crossed.add(0, up), crossed.add(0, from_up));
+  crossed.edge(1, crossed.add(1, down), crossed.add(1, from_down));
+  const TaskGraph deadlock = crossed.take();
+  CHECK_THROWS_WITH(run(deadlock, mesh(1, 1, 2), {{}, false, 2, 1, 2}),
+                    Catch::Contains("send_up") && Catch::Contains("send_down") && Catch::Contains("stage 1"));
+}

@@ -1,0 +1,103 @@
+// The lowering's own graphs on machines with chosen numbers.
+#include "sim/breakdown.hpp"
+#include "sim/play.hpp"
+#include "tests/catch.hpp"
+#include "tests/plans.hpp"
+#include "tests/sim/fakes.hpp"
+
+using namespace tandem;
+using namespace tandem::sim;
+using namespace tandem::sim::test;
+using tandem::tests::SmallPlan;
+
+namespace {
+
+/// Only the softmax of a block takes time: a stage of equal layers takes as long as any other, whatever else it holds.
+class SoftmaxCost : public FakeCost {
+ public:
+  Duration forward, backward;
+  Duration duration(const Op& op, DType) const override {
+    if (std::holds_alternative<AttentionSoftmax>(op)) return forward;
+    if (std::holds_alternative<AttentionSoftmaxBackward>(op)) return backward;
+    return {};
+  }
+};
+
+SmallPlan pipeline_plan(int p, int m) {
+  SmallPlan plan;
+  plan.pipeline = p;
+  plan.layers = p;
+  plan.micro_batches = m;
+  plan.split = "[";
+  for (int s = 0; s < p; ++s) plan.split += s == 0 ? "1" : ",1";
+  plan.split += "]";
+  plan.clip_grad = 0;
+  plan.tied = false;
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("a lowered 1F1B takes the closed form with latency up to half a forward") {
+  const int p = GENERATE(2, 4, 8);
+  const int m = p * GENERATE(1, 2, 4);
+  const Plan plan = pipeline_plan(p, m).plan();
+  const TaskGraph graph = lower(plan);
+  for (const std::int64_t c : {0, 1, 5}) {
+    Shape shape;
+    shape.devices = p;
+    shape.bandwidth = Bandwidth::bytes_per_second(1e16);  // beyond the finite: only latency counts
+    shape.latency = Duration::nanoseconds(c);
+    const FakeTopology topology(shape);
+    SoftmaxCost cost;
+    cost.forward = Duration::nanoseconds(10);
+    cost.backward = Duration::nanoseconds(20);
+    const Mesh mesh = make_mesh(plan);
+    const Play play = sim::play({graph, mesh, topology, cost});
+    const std::int64_t pipeline = (m + p - 1) * 30 + 2 * c * ((p - 1) * m / p + (p - 2));
+    // Behind the last backward of the first stage stand only the reductions of the step's end: at least the loss over all
+    // stages, in rounds of c. Take the time at which the first stage's computation of the schedule has ended.
+    std::int64_t end = 0;
+    const Reader reader(play, 0);
+    const Program& first = graph.programs[0];
+    for (std::uint32_t i = 0; i < first.instances.size(); ++i)
+      if (first.instances[i].phase == Phase::backward)
+        for (std::uint16_t t = 0; t < graph.of(first.instances[i]).tasks.size(); ++t)
+          if (graph.of(first.instances[i]).tasks[t].stream == Stream::compute) end = std::max(end, reader.ended(i, t));
+    CHECK(end == pipeline * 1000);
+    for (std::size_t r = 0; r < play.roles.size(); ++r) CHECK(break_down(play, graph, r).credit_stall_ps == 0);
+  }
+}
+
+TEST_CASE("lowered plans on real machines simulate alike folded and unfolded, bit for bit") {
+  const char* preset = GENERATE("dgx-a100-80gb", "hls-gaudi2", "trn1.32xlarge", "cpu-host");
+  const std::int64_t ranks_per_device = GENERATE(1, 2);
+  const bool overlap = GENERATE(false, true);
+  SmallPlan small;
+  small.tensor = 2;
+  small.pipeline = 2;
+  small.data = 4;
+  small.overlap = overlap;
+  small.precision = preset == std::string("cpu-host") ? "fp32" : "bf16";
+  const Plan plan = small.plan();
+  const TaskGraph graph = lower(plan);
+  ClusterSpec cluster = plan.cluster;
+  cluster.preset = preset;
+  cluster.ranks_per_device = ranks_per_device;
+  cluster.devices = plan.world_size() / ranks_per_device;
+  const auto topology = make_topology(cluster);
+  const auto cost = make_cost_model(topology->device());
+  const Mesh mesh = make_mesh(plan);
+  const Scene scene{graph, mesh, *topology, *cost};
+  const Play folded = play(scene), whole = play(scene, {true, {}});
+  REQUIRE(folded.step_time == whole.step_time);
+  CHECK(folded.roles.size() < whole.roles.size());
+  for (std::size_t r = 0; r < folded.roles.size(); ++r) {
+    const Breakdown shares = break_down(folded, graph, r);
+    std::int64_t sum = 0;
+    for (const std::int64_t ps : shares.ps) sum += ps;
+    CHECK(sum == folded.step_time.ps());
+    for (const std::int32_t rank : folded.roles[r].ranks)
+      REQUIRE(folded.records[r].ended == whole.records[static_cast<std::size_t>(rank)].ended);
+  }
+}

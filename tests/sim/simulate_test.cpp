@@ -1,0 +1,222 @@
+#include "sim/simulate.hpp"
+
+#include <numeric>
+
+#include "tests/catch.hpp"
+#include "tests/plans.hpp"
+#include "tests/sim/fakes.hpp"
+
+using namespace tandem;
+using namespace tandem::sim;
+using namespace tandem::sim::test;
+using tandem::tests::SmallPlan;
+
+namespace {
+
+SmallPlan small_plan() {
+  SmallPlan plan;
+  plan.tensor = 2;
+  plan.pipeline = 2;
+  plan.data = 2;
+  plan.precision = "fp32";
+  return plan;
+}
+
+std::shared_ptr<const Topology> a100(const Plan& plan) {
+  ClusterSpec cluster = plan.cluster;
+  cluster.preset = "dgx-a100-80gb";
+  return make_topology(cluster);
+}
+
+double sum(const TimeBreakdown& shares) {
+  return std::accumulate(shares.begin(), shares.end(), 0.0, [](double s, const auto& item) { return s + item.second; });
+}
+
+}  // namespace
+
+TEST_CASE("throughput, utilisation and the breakdown follow from the step time") {
+  const Plan plan = small_plan().plan();
+  const TaskGraph graph = lower(plan);
+  const auto topology = a100(plan);
+  const Prediction p = simulate(plan, graph, *topology);
+  const double seconds = p.step_time.seconds();
+  REQUIRE(seconds > 0);
+  CHECK(p.ranks == 8);
+  CHECK(p.tokens_per_s == Approx(static_cast<double>(plan.global_batch_tokens()) / seconds));
+  CHECK(p.samples_per_s == Approx(static_cast<double>(plan.training.global_batch_size) / seconds));
+  const double peak = topology->device().peak.at(DType::fp32).flops_per_second();
+  CHECK(p.hfu == Approx(p.hardware_tflops_per_device * 1e12 / peak));
+  CHECK(p.mfu == Approx(p.model_tflops_per_device * 1e12 / peak));
+  // The books of the graph count each stage's FLOPs on their own.
+  double flops = 0;
+  for (std::int32_t s = 0; s < 2; ++s) flops += 4 * static_cast<double>(count(graph, StageId(s)).matrix.count());
+  CHECK(p.hardware_tflops_per_device == Approx(flops / 8 / seconds / 1e12));
+  for (const RolePrediction& role : p.roles) {
+    CHECK(role.time_breakdown_s.size() == 7);
+    CHECK(sum(role.time_breakdown_s) == Approx(seconds).epsilon(1e-12));
+  }
+  CHECK(p.bubble_fraction == Approx(p.roles[p.critical_role].time_breakdown_s.at("bubble") / seconds));
+}
+
+TEST_CASE("every rank belongs to exactly one role") {
+  const Plan plan = small_plan().plan();
+  const Prediction p = simulate(plan, lower(plan), *a100(plan));
+  std::vector<int> seen(8, 0);
+  for (const RolePrediction& role : p.roles)
+    for (const std::int32_t r : role.ranks) ++seen[static_cast<std::size_t>(r)];
+  CHECK(seen == std::vector<int>(8, 1));
+}
+
+TEST_CASE("recomputation is hardware work and not model work") {
+  SmallPlan small = small_plan();
+  const Plan plain = small.plan();
+  small.recompute = "full";
+  const Plan again = small.plan();
+  const Prediction a = simulate(plain, lower(plain), *a100(plain)), b = simulate(again, lower(again), *a100(again));
+  CHECK(a.model_tflops_per_device == Approx(a.hardware_tflops_per_device));
+  CHECK(b.model_tflops_per_device < b.hardware_tflops_per_device);
+  CHECK(b.step_time > a.step_time);
+  CHECK(b.model_tflops_per_device * b.step_time.seconds() == Approx(a.model_tflops_per_device * a.step_time.seconds()));
+}
+
+TEST_CASE("memory is the plan's book and the device's runtime, and fits or does not") {
+  const Plan plan = small_plan().plan();
+  const TaskGraph graph = lower(plan);
+  Shape shape;
+  shape.devices = 8;
+  FakeTopology topology(shape);
+  topology.edit().runtime_memory = Bytes(1000);
+  Prediction p = simulate(plan, graph, topology);
+  std::int64_t most = 0;
+  for (const RolePrediction& role : p.roles) {
+    const MemoryPlan& memory = graph.program(StageId(role.coords[Axis::pp])).memory;
+    CHECK(role.arena_bytes == memory.arena_bytes);
+    CHECK(role.live_peak_bytes == memory.live_peak_bytes);
+    CHECK(role.peak_memory_bytes == memory.arena_bytes + Bytes(1000));
+    Bytes kinds;
+    for (const Bytes b : role.memory_bytes) kinds += b;
+    CHECK(kinds == memory.live_peak_bytes + Bytes(1000));
+    most = std::max(most, role.peak_memory_bytes.count());
+  }
+  CHECK(p.roles[p.heaviest_role].peak_memory_bytes == Bytes(most));
+  CHECK(p.fits);
+  topology.edit().memory = Bytes(most);
+  CHECK(simulate(plan, graph, topology).fits);
+  topology.edit().memory = Bytes(most - 1);
+  p = simulate(plan, graph, topology);
+  CHECK_FALSE(p.fits);
+  CHECK(p.step_time > Duration{});
+}
+
+TEST_CASE("ranks that share a device share its memory") {
+  const Plan plan = small_plan().plan();
+  const TaskGraph graph = lower(plan);
+  Shape shape;
+  shape.devices = 4;
+  shape.ranks_per_device = 2;
+  FakeTopology topology(shape);
+  const Prediction p = simulate(plan, graph, topology);
+  topology.edit().memory = 2 * p.roles[p.heaviest_role].peak_memory_bytes;
+  CHECK(simulate(plan, graph, topology).fits);
+  topology.edit().memory -= Bytes(1);
+  CHECK_FALSE(simulate(plan, graph, topology).fits);
+}
+
+TEST_CASE("more ranks than the cluster has room for are refused by field") {
+  const Plan plan = small_plan().plan();
+  Shape shape;
+  shape.devices = 7;
+  const FakeTopology topology(shape);
+  CHECK_THROWS_AS(simulate(plan, lower(plan), topology), InfeasibleError);
+}
+
+TEST_CASE("a timeline has a span for every task of every role, each in its order") {
+  const Plan plan = small_plan().plan();
+  const TaskGraph graph = lower(plan);
+  SimulateOptions options;
+  options.timeline = true;
+  const Prediction p = simulate(plan, graph, *a100(plan), options);
+  REQUIRE(p.timeline);
+  CHECK(p.timeline->step_time == p.step_time);
+  REQUIRE(p.timeline->lanes.size() == p.roles.size());
+  for (const Lane& lane : p.timeline->lanes) {
+    const Program& program = graph.program(StageId(lane.coords[Axis::pp]));
+    REQUIRE(static_cast<std::int64_t>(lane.spans.size()) == graph.tasks(program.stage));
+    std::array<Duration, kStreams> free;
+    for (const Span& s : lane.spans) {
+      const Task& task = graph.of(program.instances[s.instance]).tasks[s.task];
+      Duration& stream = free[static_cast<std::size_t>(task.stream)];
+      REQUIRE(s.issued <= s.ready);
+      REQUIRE(s.ready <= s.started);
+      REQUIRE(s.started <= s.ended);
+      REQUIRE(s.ready >= stream);
+      REQUIRE(s.ended <= p.step_time);
+      stream = s.ended;
+    }
+  }
+}
+
+TEST_CASE("every dependency of a timeline is kept") {
+  SmallPlan small = small_plan();
+  small.micro_batches = 6;
+  small.overlap = true;
+  const Plan plan = small.plan();
+  const TaskGraph graph = lower(plan);
+  SimulateOptions options;
+  options.timeline = true;
+  const Prediction p = simulate(plan, graph, *a100(plan), options);
+  for (const Lane& lane : p.timeline->lanes) {
+    const Program& program = graph.program(StageId(lane.coords[Axis::pp]));
+    std::vector<std::size_t> first{0};
+    for (const Instance& i : program.instances) first.push_back(first.back() + graph.of(i).tasks.size());
+    for (const Edge& e : program.edges)
+      REQUIRE(lane.spans[first[e.to_instance] + e.to_task].ready >= lane.spans[first[e.from_instance] + e.from_task].ended);
+    for (const Span& s : lane.spans)
+      for (const std::uint16_t d : graph.of(program.instances[s.instance]).tasks[s.task].deps)
+        REQUIRE(s.ready >= lane.spans[first[s.instance] + d].ended);
+  }
+}
+
+TEST_CASE("memory over time stays at or below the planned peak and reaches the persistent bytes at both ends") {
+  const Plan plan = small_plan().plan();
+  const TaskGraph graph = lower(plan);
+  SimulateOptions options;
+  options.memory_over_time = true;
+  const Prediction p = simulate(plan, graph, *a100(plan), options);
+  CHECK_FALSE(p.timeline);
+  for (const RolePrediction& role : p.roles) {
+    REQUIRE(role.memory_over_time.size() > 2);
+    CHECK(role.memory_over_time.front().at == Duration{});
+    std::int64_t most = 0;
+    for (const MemorySample& sample : role.memory_over_time) {
+      std::int64_t live = 0;
+      for (const Bytes b : sample.live) live += b.count();
+      most = std::max(most, live);
+    }
+    CHECK(most > 0);
+    CHECK(most <= role.arena_bytes.count());
+  }
+}
+
+TEST_CASE("two simulations of one plan are equal byte for byte") {
+  const Plan plan = small_plan().plan();
+  const TaskGraph graph = lower(plan);
+  SimulateOptions options;
+  options.timeline = options.memory_over_time = true;
+  const Prediction a = simulate(plan, graph, *a100(plan), options), b = simulate(plan, graph, *a100(plan), options);
+  CHECK(to_json(a, plan) == to_json(b, plan));
+  CHECK(memory_json(a, plan) == memory_json(b, plan));
+  REQUIRE(a.timeline->lanes.size() == b.timeline->lanes.size());
+  for (std::size_t l = 0; l < a.timeline->lanes.size(); ++l)
+    for (std::size_t i = 0; i < a.timeline->lanes[l].spans.size(); ++i) {
+      const Span &x = a.timeline->lanes[l].spans[i], &y = b.timeline->lanes[l].spans[i];
+      REQUIRE((x.issued == y.issued && x.ready == y.ready && x.started == y.started && x.ended == y.ended));
+    }
+}
+
+TEST_CASE("the notes say how many ranks and roles were simulated") {
+  const Plan plan = small_plan().plan();
+  const Prediction p = simulate(plan, lower(plan), *a100(plan));
+  REQUIRE_FALSE(p.notes.empty());
+  CHECK_THAT(p.notes[0], Catch::Contains("8 ranks") || Catch::Contains("roles"));
+}

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Checks the rules that a compiler cannot see, and reports sizes.
+
+    style.py ROOT
+
+Fails on: an include against the direction table, a third party outside its home, a folder without README.md, a path that
+leaves the project. Prints function and file sizes; they never fail.
+"""
+import re
+import statistics
+import sys
+from pathlib import Path
+
+ALLOWED = {
+    "models": {"models"},
+    "topology": {"topology", "models"},
+    "reports": {"reports", "models"},
+    "sim": {"sim", "models", "topology", "reports"},
+    "exec": {"exec", "models", "reports"},
+    "experiments": {"models", "topology", "reports", "sim", "exec", "experiments"},
+    "tests": {"models", "topology", "reports", "sim", "exec", "experiments", "tests"},
+}
+# include pattern -> what may include it: regular expressions over the path from the root
+HOMES = {
+    r"nlohmann/json_fwd\.hpp": [r"models/base/json\.hpp"],
+    r"nlohmann/": [r".*\.cpp", r"tests/.*"],
+    r"boost/": [r"topology/route\.cpp"],
+    r"Eigen/": [r"exec/cpu/.*"],
+    r"CLI/": [r"experiments/program/.*", r"experiments/bench/.*"],
+    r"catch2/": [r"tests/.*"],
+}
+SOURCES = {".cpp", ".hpp", ".py", ".sh", ".cmake", ".txt", ".json", ".md"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.MULTILINE)
+OUTSIDE = re.compile(r"(?<![\w.$}])/(?:work|root|home|tmp|mnt|opt)/[\w.-]+|(?<![\w./])\.\./(?:\.\./)*shared\b")
+
+
+def files(root):
+    """Every text file of the project, build trees, outputs and hidden folders left out; in sorted order."""
+    for path in sorted(root.rglob("*")):
+        parts = path.relative_to(root).parts
+        if parts[0].startswith((".", "build")) or parts[0] == "out" or "__pycache__" in parts:
+            continue
+        if path.is_file() and (path.suffix in SOURCES or path.name == "Makefile"):
+            yield path.relative_to(root)
+
+
+def include_problems(path, text):
+    """Lines like "models/x.cpp: includes ..."."""
+    folder = path.parts[0]
+    problems = []
+    for bracket, name in INCLUDE.findall(text):
+        target = name.split("/")[0]
+        if bracket == '"' and folder in ALLOWED and target not in ALLOWED[folder]:
+            problems.append(f'{path}: includes "{name}": {folder} may include {", ".join(sorted(ALLOWED[folder]))}')
+        home = next((h for pattern, h in HOMES.items() if re.match(pattern, name)), None)
+        if bracket == "<" and home and not any(re.fullmatch(h, path.as_posix()) for h in home):
+            problems.append(f"{path}: includes <{name}>, whose home is {' or '.join(home)}")
+    return problems
+
+
+def path_problems(path, text):
+    found = OUTSIDE.search(text)
+    return [f"{path}: names a place outside the project: {found.group(0)}"] if found else []
+
+
+def readme_problems(root, paths):
+    folders = {p.parent for p in paths if p.suffix in {".cpp", ".hpp", ".py", ".json"} and p.parent != Path(".")}
+    return [f"{folder}: has no README.md" for folder in sorted(folders) if needs_readme(root, folder)]
+
+
+def needs_readme(root, folder):
+    """Folders of sources need one; folders of nothing but data may be described by a folder above."""
+    if (root / folder / "README.md").exists():
+        return False
+    code = any(p.suffix in {".cpp", ".hpp", ".py"} for p in (root / folder).iterdir())
+    above = [p for p in folder.parents if p != Path(".")]
+    return code or not any((root / p / "README.md").exists() for p in above)
+
+
+def code_only(text):
+    """The source without comments, strings and character literals: what braces can be counted in."""
+    pattern = r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\''
+    return re.sub(pattern, lambda m: "\n" * m.group(0).count("\n"), text, flags=re.DOTALL)
+
+
+def function_sizes(text):
+    """Lines of every braced body that follows a parameter list, nested lambdas counted with their function."""
+    text = code_only(text)
+    sizes, depth, starts = [], 0, []
+    for match in re.finditer(r"[{}]", text):
+        if match.group(0) == "{":
+            head = text[max(0, match.start() - 300):match.start()]
+            opens = re.search(r"\)\s*(?:const|noexcept|override|final|->[^;{}]*|:[^;{}]*)*\s*$", head)
+            is_function = bool(opens) and not re.search(r"\b(?:if|for|while|switch|catch)\s*\([^;{}]*(?:;[^;{}]*){0,2}$", head)
+            starts.append((match.start(), is_function and not any(s[1] for s in starts)))
+        elif starts:
+            start, is_function = starts.pop()
+            if is_function:
+                sizes.append(text.count("\n", start, match.start()) + 1)
+    return sizes
+
+
+def report(root, sources):
+    sizes, lengths = [], []
+    for path in sources:
+        text = (root / path).read_text(encoding="utf-8")
+        lengths.append((text.count("\n"), path.as_posix()))
+        sizes += function_sizes(text)
+    if not sizes:
+        return "no functions"
+    sizes.sort()
+    lengths.sort(reverse=True)
+    lines = [f"functions: {len(sizes)}, median {statistics.median(sizes):.0f} lines, nine in ten under "
+             f"{sizes[int(len(sizes) * 0.9)] + 1}, longest {sizes[-1]}",
+             f"files: {len(lengths)}, median {statistics.median(n for n, _ in lengths):.0f} lines, "
+             f"{sum(n > 400 for n, _ in lengths)} over 400; longest:"]
+    return "\n".join(lines + [f"  {n:5d} {name}" for n, name in lengths[:8]])
+
+
+def check(root):
+    paths = list(files(root))
+    problems = readme_problems(root, paths)
+    for path in paths:
+        text = (root / path).read_text(encoding="utf-8", errors="replace")
+        if path.suffix in {".cpp", ".hpp"}:
+            problems += include_problems(path, text)
+        if path.suffix != ".md" and path.parts[:2] != ("tests", "style"):
+            problems += path_problems(path, text)
+    return problems, report(root, [p for p in paths if p.suffix in {".cpp", ".hpp"} and p.parts[0] != "tests"])
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    problems, sizes = check(Path(sys.argv[1]))
+    print(sizes)
+    for problem in problems:
+        print(f"style: {problem}")
+    sys.exit(1 if problems else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""The style checks are shown sources that break each rule, and sources that keep them."""
+import tempfile
+import unittest
+from pathlib import Path
+
+import style
+
+
+def includes(path, line):
+    return style.include_problems(Path(path), line + "\n")
+
+
+class Includes(unittest.TestCase):
+    def test_an_include_against_the_direction_is_found(self):
+        self.assertTrue(includes("sim/engine.cpp", '#include "exec/run.hpp"'))
+        self.assertTrue(includes("exec/run.cpp", '#include "sim/simulate.hpp"'))
+        self.assertTrue(includes("models/plan.cpp", '#include "topology/topology.hpp"'))
+        self.assertTrue(includes("reports/compare.cpp", '#include "sim/simulate.hpp"'))
+
+    def test_an_include_not_written_from_the_root_is_found(self):
+        self.assertTrue(includes("models/plan.cpp", '#include "plan.hpp"'))
+        self.assertTrue(includes("models/lowering/lower.cpp", '#include "../plan.hpp"'))
+
+    def test_an_include_along_the_direction_is_fine(self):
+        self.assertFalse(includes("sim/engine.cpp", '#include "topology/topology.hpp"'))
+        self.assertFalse(includes("tests/agree/books_test.cpp", '#include "exec/run.hpp"'))
+
+    def test_a_third_party_outside_its_home_is_found(self):
+        self.assertTrue(includes("models/plan.hpp", "#include <nlohmann/json.hpp>"))
+        self.assertTrue(includes("models/plan.hpp", "#include <nlohmann/json_fwd.hpp>"))
+        self.assertTrue(includes("sim/route.cpp", "#include <boost/graph/adjacency_list.hpp>"))
+        self.assertTrue(includes("exec/run.cpp", "#include <Eigen/Core>"))
+        self.assertTrue(includes("reports/compare.cpp", "#include <CLI/CLI.hpp>"))
+
+    def test_a_third_party_at_home_is_fine(self):
+        self.assertFalse(includes("models/plan_parse.cpp", "#include <nlohmann/json.hpp>"))
+        self.assertFalse(includes("topology/route.cpp", "#include <boost/graph/adjacency_list.hpp>"))
+        self.assertFalse(includes("exec/cpu/gemm.cpp", "#include <Eigen/Core>"))
+
+
+class Places(unittest.TestCase):
+    def test_a_path_that_leaves_the_project_is_found(self):
+        self.assertTrue(style.path_problems(Path("a.cpp"), 'open("/home/me/plan.json")'))
+        self.assertTrue(style.path_problems(Path("a.sh"), "cat ../shared/data.json"))
+
+    def test_a_path_within_the_project_is_fine(self):
+        self.assertFalse(style.path_problems(Path("a.cpp"), '#include "models/plan.hpp"  // see out/demo'))
+
+    def test_a_folder_without_readme_is_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            (root / "models").mkdir()
+            (root / "models" / "a.cpp").write_text("int f() { return 1; }\n")
+            self.assertEqual(style.check(root)[0], ["models: has no README.md"])
+            (root / "models" / "README.md").write_text("what it is\n")
+            self.assertEqual(style.check(root)[0], [])
+
+
+class Sizes(unittest.TestCase):
+    def test_functions_are_counted_with_the_lambdas_inside_them(self):
+        text = "int f() {\n  auto g = [](int a) { return a; };\n  return g(1);\n}\nint h() { return 2; }\n"
+        self.assertEqual(style.function_sizes(text), [4, 1])
+
+    def test_structs_braces_in_strings_and_control_flow_are_no_functions(self):
+        text = 'struct S {\n  int a;\n};\nvoid f(int n) {\n  if (n) {\n    g("{");\n  }\n}\n'
+        self.assertEqual(style.function_sizes(text), [5])
+
+
+if __name__ == "__main__":
+    unittest.main()

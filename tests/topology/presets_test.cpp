@@ -1,0 +1,156 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "models/base/error.hpp"
+#include "models/base/presets.hpp"
+#include "tests/catch.hpp"
+#include "tests/topology/clusters.hpp"
+
+using namespace tandem;
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path kTopology = fs::path(TANDEM_SOURCE_DIR) / "topology";
+
+json read(const fs::path& file) {
+  std::ifstream in(file);
+  return json::parse(in);
+}
+
+bool has_origin(const json& fact, const std::set<std::string>& sources) {
+  if (fact.contains("fitted_on")) return fact["fitted_on"].is_string() && !fact["fitted_on"].get<std::string>().empty();
+  if (!fact.contains("source") || fact["source"].empty() || !fact.contains("verified")) return false;
+  for (const json& s : fact["source"])
+    if (!sources.contains(s.get<std::string>())) return false;
+  return fact["verified"].is_boolean();
+}
+
+/// Places of numbers that stand outside a fact with an origin.
+void collect_orphans(const json& value, const std::string& place, const std::set<std::string>& sources,
+                     std::vector<std::string>& orphans) {
+  if (value.is_object() && value.contains("value")) {
+    if (!has_origin(value, sources)) orphans.push_back(place);
+  } else if (value.is_structured()) {
+    for (const auto& [key, child] : value.items()) collect_orphans(child, place + "/" + key, sources, orphans);
+  } else if (value.is_number()) {
+    orphans.push_back(place);
+  }
+}
+
+std::vector<std::string> orphans_of(const json& file) {
+  std::set<std::string> ids;
+  const json sources = read(kTopology / "sources.json");
+  for (const auto& [id, text] : sources.items()) ids.insert(id);
+  std::vector<std::string> orphans;
+  collect_orphans(file, "", ids, orphans);
+  return orphans;
+}
+
+/// A user's file, gone after the test.
+struct TemporaryFile {
+  explicit TemporaryFile(const std::string& text) { std::ofstream(path) << text; }
+  ~TemporaryFile() { fs::remove(path); }
+  std::string path = (fs::temp_directory_path() / ("tandem_cluster_" + std::to_string(::getpid()) + ".json")).string();
+};
+
+const std::string kOwnCluster = R"({
+  "name": "mine",
+  "node": {"name": "pair", "kind": "crossbar", "devices": 2,
+           "scale_up": {"device_bytes_per_s": "10 GB/s", "hop_latency_s": "1 us"},
+           "scale_out": {"nics": 1, "nic_bytes_per_s": "100 Gb/s", "latency_s": "5 us"}},
+  "device": "a100-sxm4-80gb",
+  "fabric": {"nodes_per_leaf": 4, "oversubscription": 2, "switch_latency_s": "0.3 us"}})";
+
+std::string replaced(std::string text, const std::string& what, const std::string& by) {
+  text.replace(text.find(what), what.size(), by);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("every number of every preset names its source and whether it was verified") {
+  int files = 0;
+  for (const char* folder : {"presets", "calibration"})
+    for (const auto& entry : fs::recursive_directory_iterator(kTopology / folder)) {
+      if (entry.path().extension() != ".json") continue;
+      INFO(entry.path());
+      CHECK(orphans_of(read(entry.path())).empty());
+      ++files;
+    }
+  REQUIRE(files > 30);
+}
+
+TEST_CASE("a number without a source is found") {
+  REQUIRE(orphans_of(json::parse(R"({"a": {"value": 1, "source": ["nccl"], "verified": true}})")).empty());
+  REQUIRE(orphans_of(json::parse(R"({"a": 1})")).size() == 1);
+  REQUIRE(orphans_of(json::parse(R"({"a": {"value": 1, "verified": true}})")).size() == 1);
+  REQUIRE(orphans_of(json::parse(R"({"a": {"value": 1, "source": ["nobody"], "verified": true}})")).size() == 1);
+  REQUIRE(orphans_of(json::parse(R"({"a": {"value": 1, "source": ["nccl"]}})")).size() == 1);
+}
+
+TEST_CASE("every cluster preset builds, with rates, memory and routes") {
+  const auto names = preset_names("topology/presets");
+  for (const char* needed : {"dgx-a100-80gb", "hls-gaudi2", "trn1.32xlarge", "cpu-host"})
+    REQUIRE(std::find(names.begin(), names.end(), needed) != names.end());
+  for (const std::string& name : names) {
+    INFO(name);
+    const auto t = make_topology(cluster(name, 64));
+    CHECK(!t->device().peak.empty());
+    CHECK(t->device().memory > Bytes(1 << 30));
+    CHECK(t->device().memory_bandwidth.bytes_per_second() >= 1e10);
+    CHECK(t->device().vector_rate.flops_per_second() > 0);
+    CHECK(narrowest(*t, 0, 63) > 1e9);
+    CHECK(narrowest(*t, 0, 63) < 1e12);
+  }
+}
+
+TEST_CASE("unverified facts are named, verified ones are not") {
+  const auto cpu = make_topology(cluster("cpu-host", 1))->unverified();
+  REQUIRE(std::any_of(cpu.begin(), cpu.end(), [](const auto& s) { return s.find("memory_bytes_per_s") != s.npos; }));
+  const auto a100 = make_topology(cluster("dgx-a100-80gb", 8))->unverified();
+  REQUIRE(std::none_of(a100.begin(), a100.end(), [](const auto& s) { return s.find("peak_flops") != s.npos; }));
+}
+
+TEST_CASE("a user's own file is a cluster") {
+  const TemporaryFile file(kOwnCluster);
+  const auto t = make_topology(cluster(file.path, 16));
+  REQUIRE(t->devices_per_node() == 2);
+  REQUIRE(narrowest(*t, 0, 1) == 10e9);
+  REQUIRE(narrowest(*t, 0, 2) == 12.5e9);
+  REQUIRE(narrowest(*t, 0, 8) == 12.5e9);  // a leaf of four single NICs, oversubscribed twice: still two NICs wide
+  REQUIRE(t->unverified().size() >= 8);
+}
+
+TEST_CASE("a bad cluster file is refused with file and field") {
+  struct Bad { const char *what, *by, *field; };
+  const auto bad = GENERATE(values<Bad>({
+      {"\"crossbar\"", "\"ladder\"", "node.kind"},
+      {"\"devices\": 2", "\"devices\": 0", "node.devices"},
+      {"\"devices\": 2", "\"devices\": \"two\"", "node.devices"},
+      {"\"devices\": 2", "\"devices\": 2, \"nicks\": 3", "node.nicks"},
+      {"\"10 GB/s\"", "-1", "node.scale_up.device_bytes_per_s"},
+      {"\"10 GB/s\"", "\"10 apples\"", "node.scale_up.device_bytes_per_s"},
+      {"\"10 GB/s\"", "{\"value\": 1e9}", "node.scale_up.device_bytes_per_s"},
+      {"\"oversubscription\": 2", "\"oversubscription\": 0.5", "fabric.oversubscription"},
+      {"\"nodes_per_leaf\": 4, ", "", "fabric.nodes_per_leaf"},
+      {"a100-sxm4-80gb", "a100-sxm4-90gb", "device"},
+      {"\"5 us\"", "1e300", "node.scale_out.latency_s"},
+  }));
+  const TemporaryFile file(replaced(kOwnCluster, bad.what, bad.by));
+  try {
+    make_topology(cluster(file.path, 16));
+    FAIL("accepted " << bad.by);
+  } catch (const ConfigError& e) {
+    INFO(e.what());
+    CHECK(e.problems()[0].file == file.path);
+    CHECK(e.problems()[0].field == bad.field);
+    CHECK(!e.problems()[0].reason.empty());
+  }
+}

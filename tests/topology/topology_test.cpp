@@ -1,0 +1,130 @@
+#include <chrono>
+
+#include "models/base/error.hpp"
+#include "tests/catch.hpp"
+#include "tests/topology/clusters.hpp"
+
+using namespace tandem;
+
+TEST_CASE("pairs of devices get the bandwidth their datasheets say") {
+  struct Expected { const char* preset; std::int64_t devices; std::int32_t a, b; double bytes_per_s; };
+  const auto e = GENERATE(values<Expected>({
+      {"dgx-a100-80gb", 8, 0, 7, 300e9},       // 12 NVLinks of 25 GB/s
+      {"dgx-a100-80gb", 16, 0, 8, 25e9},       // one HDR NIC
+      {"dgx-h100", 16, 3, 11, 50e9},           // one NDR NIC
+      {"hls-gaudi2", 8, 2, 5, 37.5e9},         // 3 x 100GbE
+      {"hls-gaudi2", 16, 2, 13, 37.5e9},       // 3 scale-out ports of a card
+      {"hls-gaudi1", 8, 0, 1, 12.5e9},         // 1 x 100GbE
+      {"hls-gaudi3", 8, 0, 1, 75e9},           // 3 x 200GbE
+      {"trn1.32xlarge", 32, 0, 2, 48e9},       // one NeuronLink of four
+      {"trn1.32xlarge", 64, 0, 32, 12.5e9},    // one EFA NIC for two chips
+      {"dgx-1v", 8, 0, 1, 50e9},               // a double NVLink 2
+      {"dgx-1v", 8, 0, 2, 25e9},               // a single one
+  }));
+  INFO(e.preset << " " << e.a << " to " << e.b);
+  REQUIRE(narrowest(*make_topology(cluster(e.preset, e.devices)), e.a, e.b) == e.bytes_per_s);
+}
+
+TEST_CASE("NICs of one rail meet in a leaf, others in the spine") {
+  const auto t = make_topology(cluster("dgx-a100-80gb", 21 * 8));
+  REQUIRE(t->route(DeviceId(2), DeviceId(8 + 2)).size() == 4);    // GPU, NIC, leaf, NIC, GPU
+  REQUIRE(t->route(DeviceId(2), DeviceId(8 + 3)).size() == 6);    // another rail
+  REQUIRE(t->route(DeviceId(2), DeviceId(20 * 8 + 2)).size() == 6);  // the same rail behind another leaf
+}
+
+TEST_CASE("oversubscription narrows what leaves a leaf and nothing else") {
+  ClusterSpec spec = cluster("dgx-a100-80gb", 16);
+  const auto full = make_topology(spec);
+  spec.override.oversubscription = 4;
+  const auto narrow = make_topology(spec);
+  const auto rail = full->route(DeviceId(0), DeviceId(8)), spine = full->route(DeviceId(0), DeviceId(9));
+  const auto bandwidth = [](const Topology& t, std::int32_t l) { return t.links()[static_cast<std::size_t>(l)].bandwidth.bytes_per_second(); };
+  for (std::int32_t l : rail) REQUIRE(bandwidth(*narrow, l) == bandwidth(*full, l));
+  REQUIRE(bandwidth(*full, spine[2]) == 20 * 25e9);   // all NICs of a leaf at once
+  REQUIRE(bandwidth(*narrow, spine[2]) == 5 * 25e9);
+  REQUIRE(bandwidth(*narrow, spine[3]) == 5 * 25e9);
+}
+
+TEST_CASE("overrides of bandwidth are divided over NICs and links") {
+  const auto out = [](const char* preset, std::int64_t devices, std::int32_t peer) {
+    ClusterSpec spec = cluster(preset, devices);
+    spec.override.scale_out_per_node = Bandwidth::bytes_per_second(80e9);
+    return narrowest(*make_topology(spec), 0, peer);
+  };
+  REQUIRE(out("dgx-a100-80gb", 16, 8) == 10e9);
+  REQUIRE(out("hls-gaudi2", 16, 8) == Approx(10e9).epsilon(1e-12));  // three ports of 1/24, added: rounding
+  REQUIRE(out("trn1.32xlarge", 64, 32) == 10e9);
+  const auto up = [](const char* preset, std::int64_t devices) {
+    ClusterSpec spec = cluster(preset, devices);
+    spec.override.scale_up_per_device = Bandwidth::bytes_per_second(84e9);
+    return narrowest(*make_topology(spec), 0, 2);
+  };
+  REQUIRE(up("dgx-a100-80gb", 8) == 84e9);
+  REQUIRE(up("hls-gaudi2", 8) == Approx(12e9).epsilon(1e-12));   // seven peers
+  REQUIRE(up("trn1.32xlarge", 32) == 42e9);  // two cores of a chip over four links
+}
+
+TEST_CASE("fewer devices of a node may be used where links stay in place") {
+  ClusterSpec spec = cluster("dgx-a100-80gb", 8);
+  spec.override.devices_per_node = 4;
+  const auto t = make_topology(spec);
+  REQUIRE(t->devices_per_node() == 4);
+  REQUIRE(t->node_of(DeviceId(4)) == 1);
+  REQUIRE(narrowest(*t, 0, 4) == 31e9);  // two NICs for each device: now PCIe is the limit
+  spec.override.devices_per_node = 9;
+  REQUIRE_THROWS_AS(make_topology(spec), InfeasibleError);
+  ClusterSpec torus = cluster("trn1.32xlarge", 16);
+  torus.override.devices_per_node = 16;
+  REQUIRE_THROWS_AS(make_topology(torus), InfeasibleError);
+}
+
+TEST_CASE("the CPU host has as many cores as asked, one node, and computes in the host thread") {
+  const auto t = make_topology(cluster("cpu-host", 6));
+  REQUIRE(t->devices_per_node() == 6);
+  REQUIRE(t->device().synchronous);
+  REQUIRE(t->scale_up() == ScaleUp::shared_memory);
+  ClusterSpec two_nodes = cluster("cpu-host", 4);
+  two_nodes.override.devices_per_node = 2;
+  REQUIRE_THROWS_AS(make_topology(two_nodes), InfeasibleError);
+}
+
+TEST_CASE("ranks fill devices in order") {
+  ClusterSpec spec = cluster("cpu-host", 2);
+  spec.ranks_per_device = 3;
+  const auto t = make_topology(spec);
+  std::vector<std::int32_t> devices;
+  for (std::int32_t r = 0; r < 6; ++r) devices.push_back(t->device_of(Rank(r)).value());
+  REQUIRE(devices == std::vector<std::int32_t>{0, 0, 0, 1, 1, 1});
+}
+
+TEST_CASE("a group's shape names its nodes and visits them one after the other") {
+  const auto t = make_topology(cluster("trn1.32xlarge", 64));
+  std::vector<Rank> members;
+  for (std::int32_t r : {0, 8, 16, 24, 32, 40, 48, 56}) members.push_back(Rank(r));
+  const GroupShape shape = shape_of(*t, members);
+  REQUIRE(shape.node == std::vector<std::int32_t>{0, 0, 0, 0, 1, 1, 1, 1});
+  REQUIRE(shape.ring == std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 6, 7});  // chips 0, 4, 8, 12: one column
+  const GroupShape row = shape_of(*t, {Rank(8), Rank(10), Rank(12), Rank(14)});
+  REQUIRE(row.ring == std::vector<std::int32_t>{3, 2, 1, 0});  // the snake runs back through the second row
+}
+
+TEST_CASE("an unknown preset is answered with the nearest one") {
+  try {
+    make_topology(cluster("dgx-a100-80g", 8));
+    FAIL("accepted");
+  } catch (const ConfigError& e) {
+    REQUIRE(e.problems().size() == 1);
+    REQUIRE(e.problems()[0].field == "cluster.preset");
+    REQUIRE(e.problems()[0].remedy.find("dgx-a100-80gb") != std::string::npos);
+  }
+}
+
+TEST_CASE("four thousand devices are built and routed in moments") {
+  const auto start = std::chrono::steady_clock::now();
+  const auto t = make_topology(cluster("dgx-a100-80gb", 4096));
+  std::size_t links = 0;
+  for (std::int32_t d = 0; d < 4096; ++d) links += t->route(DeviceId(d), DeviceId((d * 31 + 8) % 4096)).size();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  REQUIRE(links > 4096);
+  REQUIRE(seconds < 2);  // 0.03 s in a release build; the rest is for sanitizers and busy machines
+}

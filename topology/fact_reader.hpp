@@ -1,0 +1,51 @@
+#pragma once
+// Reads facts out of preset files. A fact is {"value": ..., "source": [ids], "verified": bool, "note": text}, a fitted
+// number {"value": ..., "fitted_on": text}; in a user's own file a bare value will do and counts as unverified.
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/base/json.hpp"
+#include "models/base/units.hpp"
+
+namespace tandem {
+
+/// One object of a preset file: every key must be asked for, and all numbers are checked finite and positive.
+class FactReader {
+ public:
+  /// Objects outlive the reader. `unverified` collects facts without confirmation.
+  FactReader(const nlohmann::json& object, std::string file, std::string path, std::vector<std::string>& unverified);
+
+  bool has(const std::string& key);
+  FactReader object(const std::string& key);
+  const nlohmann::json& raw(const std::string& key);          ///< whatever stands there
+  const nlohmann::json& fact(const std::string& key);         ///< the fact's value
+  std::string text(const std::string& key, const std::string& otherwise);
+  bool flag(const std::string& key, bool otherwise);
+
+  double number(const std::string& key, double least);        ///< at least `least`, finite
+  std::int64_t whole(const std::string& key, std::int64_t least);
+  Bytes bytes(const std::string& key);                        ///< number or "80 GiB"
+  Bandwidth bandwidth(const std::string& key);                ///< number or "25 GB/s"; above zero
+  FlopRate rate(const std::string& key);                      ///< number or "312 TFLOP/s"; above zero
+  Duration duration(const std::string& key);                  ///< number or "2 us"
+  /// Throws ConfigError naming the nearest known key if there is one that nobody asked for.
+  void finish() const;
+  [[noreturn]] void refuse(const std::string& key, const std::string& reason, const std::string& remedy = "") const;
+
+  const std::string& file() const { return file_; }
+
+ private:
+  std::string place(const std::string& key) const;
+  double at_most(const std::string& key, double v, double most) const;
+  void note_unverified(const std::string& key, const nlohmann::json& fact);
+
+  const nlohmann::json& json_;
+  std::string file_, path_;
+  std::vector<std::string>& unverified_;
+  std::set<std::string> asked_;
+};
+
+}  // namespace tandem

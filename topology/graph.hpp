@@ -1,0 +1,64 @@
+#pragma once
+// Devices, switches, chips and NICs as vertices, links as directed edges: what a cluster looks like before any route.
+
+#include <cstdint>
+#include <vector>
+
+#include "topology/preset.hpp"
+#include "topology/topology.hpp"
+
+namespace tandem {
+
+struct GraphEdge {
+  std::int32_t from, to;
+  Link link;
+};
+
+/// Vertices 0 .. devices-1 are devices.
+struct Graph {
+  std::int32_t vertices = 0;
+  std::int32_t devices = 0;
+  bool devices_forward = false;     ///< a route may pass through a device (cube mesh)
+  std::vector<GraphEdge> edges;
+
+  std::int32_t add_vertex() { return vertices++; }
+  void add_edge(std::int32_t from, std::int32_t to, Link link) { edges.push_back({from, to, std::move(link)}); }
+};
+
+/// Where a NIC sends and where it receives: two vertices, so that no route turns round in it.
+struct Nic {
+  std::int32_t out, in;
+};
+
+/// One node with its NICs. Several NICs of one device are one with their bandwidths added.
+struct NodeGraph {
+  Graph graph;
+  std::vector<Nic> nics;
+  std::vector<std::int32_t> nic_of; ///< by device: index into `nics`; empty without NICs
+};
+
+/// `with_nics` false leaves out what only joins nodes.
+NodeGraph node_graph(const NodeFacts& node, bool with_nics);
+
+/// How a cluster numbers the links of `nodes` equal nodes and of the fabric between them.
+struct ClusterLayout {
+  std::int64_t nodes = 0, node_links = 0, nics = 0, leaves = 0, nodes_per_leaf = 1;
+  bool rails = false;
+
+  std::int64_t node_link(std::int64_t node, std::int64_t edge) const { return node * node_links + edge; }
+  std::int64_t up(std::int64_t node, std::int64_t nic) const { return nodes * node_links + 2 * (node * nics + nic); }
+  std::int64_t down(std::int64_t node, std::int64_t nic) const { return up(node, nic) + 1; }
+  std::int64_t to_spine(std::int64_t leaf) const { return nodes * (node_links + 2 * nics) + 2 * leaf; }
+  std::int64_t from_spine(std::int64_t leaf) const { return to_spine(leaf) + 1; }
+  /// Leaf switch of a NIC: one for every NIC position (rail) of a group of nodes, or one for the whole group.
+  std::int64_t leaf(std::int64_t node, std::int64_t nic) const {
+    return rails ? node / nodes_per_leaf * nics + nic : node / nodes_per_leaf;
+  }
+};
+
+ClusterLayout cluster_layout(const ClusterFacts& facts, const NodeGraph& node, std::int64_t nodes);
+
+/// The whole cluster; edges in the order of `layout`, devices node by node.
+Graph cluster_graph(const ClusterFacts& facts, const NodeGraph& node, const ClusterLayout& layout);
+
+}  // namespace tandem

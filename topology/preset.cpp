@@ -1,0 +1,222 @@
+#include "topology/preset.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "models/base/json.hpp"
+#include "models/base/presets.hpp"
+#include "topology/fact_reader.hpp"
+
+namespace tandem {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kClusters = "topology/presets";
+constexpr std::string_view kNodes = "topology/presets/nodes";
+constexpr std::string_view kDevices = "topology/presets/devices";
+
+bool is_path(const std::string& preset) {
+  return preset.find('/') != std::string::npos || preset.ends_with(".json");
+}
+
+std::string file_of(std::string_view folder, const std::string& name, std::string_view what) {
+  if (is_path(name)) return name;
+  std::string path = find_preset(folder, name);
+  if (!path.empty()) return path;
+  Problem p = unknown_preset(folder, name, what);
+  p.field = "cluster.preset";
+  throw ConfigError(p);
+}
+
+/// A part of a preset: an object in place, or the name of a file that holds it.
+template <class Read>
+void read_part(FactReader& parent, const std::string& key, std::string_view folder, std::vector<std::string>& unverified,
+               const Read& read) {
+  if (const json& value = parent.raw(key); !value.is_string()) {
+    FactReader in_place = parent.object(key);
+    read(in_place);
+    return in_place.finish();
+  }
+  const std::string name = parent.text(key, "");
+  const std::string path = is_path(name) ? name : find_preset(folder, name);
+  if (path.empty()) parent.refuse(key, "there is no such preset in " + std::string(folder), "give a name from there or an object");
+  const json file = read_json(path);
+  FactReader reader(file, path, "", unverified);
+  read(reader);
+  reader.finish();
+}
+
+// ---- device ----
+
+void read_peak(FactReader& r, Device& d) {
+  const json& rates = r.fact("peak_flops_per_s");
+  if (!rates.is_object() || rates.empty()) r.refuse("peak_flops_per_s", "needs a rate for each compute type");
+  for (const auto& [type, value] : rates.items()) {
+    const auto dtype = dtype_from_name(type);
+    if (!dtype) r.refuse("peak_flops_per_s", "\"" + type + "\" is no element type");
+    if (!value.is_number() || value.get<double>() <= 0) r.refuse("peak_flops_per_s", type + " must be a number above zero");
+    d.peak[*dtype] = FlopRate::flops_per_second(value.get<double>());
+  }
+}
+
+void read_device(FactReader& r, Device& d, std::string name) {
+  d.name = r.text("name", std::move(name));
+  r.text("notes", "");
+  read_peak(r, d);
+  d.vector_rate = r.rate("vector_flops_per_s");
+  d.memory = r.bytes("memory_bytes");
+  d.memory_bandwidth = r.bandwidth("memory_bytes_per_s");
+  d.host_launch = r.duration("host_launch_s");
+  if (r.has("runtime_bytes")) d.runtime_memory = r.bytes("runtime_bytes");
+  if (r.has("compute_units")) d.compute_units = r.whole("compute_units", 1);
+  d.synchronous = r.flag("synchronous", false);
+  d.calibration = r.text("calibration", "");
+  d.cost_table = r.text("cost_table", "");
+}
+
+// ---- node ----
+
+ScaleUp read_kind(FactReader& r) {
+  using enum ScaleUp;
+  const std::string kind = r.text("kind", "");
+  for (ScaleUp s : {crossbar, full_mesh, torus2d, cube_mesh, shared_memory})
+    if (kind == name(s)) return s;
+  r.refuse("kind", "must be crossbar, full_mesh, torus2d, cube_mesh or shared_memory");
+}
+
+template <class T>
+std::vector<T> whole_list(FactReader& r, const std::string& key, const json& list, std::size_t size) {
+  if (!list.is_array() || list.size() != size) r.refuse(key, "must list " + std::to_string(size) + " whole numbers");
+  std::vector<T> out;
+  for (const json& v : list) {
+    if (!v.is_number_integer() || v.get<std::int64_t>() < 0) r.refuse(key, "must hold whole numbers");
+    out.push_back(static_cast<T>(v.get<std::int64_t>()));
+  }
+  return out;
+}
+
+void read_torus(FactReader& r, NodeFacts& n) {
+  const auto shape = whole_list<std::int64_t>(r, "shape", r.fact("shape"), 2);
+  n.shape = {shape[0], shape[1]};
+  n.cores_per_chip = r.whole("cores_per_chip", 1);
+  n.core_port = r.bandwidth("core_port_bytes_per_s");
+  if (n.shape[0] * n.shape[1] * n.cores_per_chip != n.devices || n.devices == 0)
+    r.refuse("shape", "x by y chips with their cores must be all devices of the node");
+}
+
+void read_cube(FactReader& r, NodeFacts& n) {
+  const auto size = static_cast<std::size_t>(n.devices);
+  const json& rows = r.fact("link_matrix");
+  if (!rows.is_array() || rows.size() != size) r.refuse("link_matrix", "needs a row for every device");
+  for (const json& row : rows) n.matrix.push_back(whole_list<int>(r, "link_matrix", row, size));
+  n.ring = whole_list<std::int32_t>(r, "ring", r.fact("ring"), size);
+  for (std::int32_t d : n.ring)
+    if (d >= n.devices) r.refuse("ring", "must name devices of the node");
+}
+
+void read_scale_up(FactReader r, NodeFacts& n) {
+  n.link = r.bandwidth(n.kind == ScaleUp::full_mesh                                ? "pair_bytes_per_s"
+                       : n.kind == ScaleUp::torus2d || n.kind == ScaleUp::cube_mesh ? "link_bytes_per_s"
+                                                                                    : "device_bytes_per_s");
+  n.hop = r.duration("hop_latency_s");
+  if (n.kind == ScaleUp::torus2d) read_torus(r, n);
+  if (n.kind == ScaleUp::cube_mesh) read_cube(r, n);
+  r.finish();
+}
+
+void read_scale_out(FactReader r, NodeFacts& n) {
+  n.nics = r.whole("nics", 1);
+  n.nic = r.bandwidth("nic_bytes_per_s");
+  n.nic_latency = r.duration("latency_s");
+  n.rails = r.flag("rails", false);
+  if (r.has("host_link_bytes_per_s")) n.host_link = r.bandwidth("host_link_bytes_per_s");
+  r.finish();
+}
+
+void read_node(FactReader& r, ClusterFacts& facts) {
+  NodeFacts& n = facts.node;
+  const std::string name = r.text("name", "");
+  r.text("notes", "");
+  n.kind = read_kind(r);
+  n.devices = n.kind == ScaleUp::shared_memory && !r.has("devices") ? 0 : r.whole("devices", 1);
+  read_scale_up(r.object("scale_up"), n);
+  if (r.has("scale_out")) read_scale_out(r.object("scale_out"), n);
+}
+
+// ---- cluster ----
+
+void read_fabric(FactReader r, FabricFacts& f) {
+  f.nodes_per_leaf = r.whole("nodes_per_leaf", 1);
+  f.oversubscription = r.number("oversubscription", 1);
+  f.switch_latency = r.duration("switch_latency_s");
+  if (r.has("max_nodes")) f.max_nodes = r.whole("max_nodes", 1);
+  r.finish();
+}
+
+void read_cluster(FactReader& r, ClusterFacts& facts) {
+  r.text("name", "");
+  r.text("notes", "");
+  read_part(r, "node", kNodes, facts.unverified, [&](FactReader& part) { read_node(part, facts); });
+  const std::string device = r.has("device") && r.raw("device").is_string() ? r.text("device", "") : "";
+  read_part(r, "device", kDevices, facts.unverified, [&](FactReader& part) { read_device(part, facts.device, device); });
+  if (r.has("fabric")) read_fabric(r.object("fabric"), facts.fabric);
+  if (facts.node.nics == 0) facts.fabric.max_nodes = 1;
+  facts.device.calibration = r.text("calibration", facts.device.calibration);
+  facts.device.cost_table = r.text("cost_table", facts.device.cost_table);
+}
+
+// ---- overrides ----
+
+[[noreturn]] void infeasible(const std::string& field, const std::string& value, const std::string& reason,
+                             const std::string& remedy) {
+  throw InfeasibleError(Problem{"", "cluster." + field, value, reason, remedy});
+}
+
+/// Fewer devices of a node than it has may be used where that leaves every link in place; a torus has no half.
+void set_devices(const ClusterSpec& cluster, NodeFacts& n) {
+  const std::int64_t wanted = cluster.override.devices_per_node.value_or(n.devices > 0 ? n.devices : cluster.devices);
+  if (wanted < 1) infeasible("override.devices_per_node", std::to_string(wanted), "a node needs a device", "use at least 1");
+  const bool fixed = n.kind == ScaleUp::torus2d || n.kind == ScaleUp::cube_mesh;
+  if (n.devices > 0 && (fixed ? wanted != n.devices : wanted > n.devices))
+    infeasible("override.devices_per_node", std::to_string(wanted),
+               "a node of \"" + cluster.preset + "\" has " + std::to_string(n.devices) + " devices",
+               "use " + std::string(fixed ? "" : "at most ") + std::to_string(n.devices));
+  n.devices = wanted;
+}
+
+/// The override is of a whole device: its links share it.
+Bandwidth scale_up_link(const NodeFacts& n, Bandwidth device) {
+  switch (n.kind) {
+    case ScaleUp::crossbar:
+    case ScaleUp::shared_memory: return device;
+    case ScaleUp::full_mesh: return device * (1.0 / static_cast<double>(std::max<std::int64_t>(1, n.devices - 1)));
+    case ScaleUp::torus2d: return device * 0.25 * static_cast<double>(n.cores_per_chip);
+    case ScaleUp::cube_mesh: break;
+  }
+  int links = 0;
+  for (int k : n.matrix.front()) links += k;
+  return device * (1.0 / links);
+}
+
+}  // namespace
+
+ClusterFacts load_cluster(const std::string& preset) {
+  const std::string path = file_of(kClusters, preset, "cluster preset");
+  const json file = read_json(path);
+  ClusterFacts facts;
+  FactReader reader(file, path, "", facts.unverified);
+  read_cluster(reader, facts);
+  reader.finish();
+  return facts;
+}
+
+void apply_overrides(const ClusterSpec& cluster, ClusterFacts& facts) {
+  NodeFacts& n = facts.node;
+  set_devices(cluster, n);
+  if (cluster.override.scale_up_per_device) n.link = scale_up_link(n, *cluster.override.scale_up_per_device);
+  if (cluster.override.scale_out_per_node && n.nics > 0)
+    n.nic = *cluster.override.scale_out_per_node * (1.0 / static_cast<double>(n.nics));
+  if (cluster.override.oversubscription) facts.fabric.oversubscription = *cluster.override.oversubscription;
+}
+
+}  // namespace tandem

@@ -1,0 +1,52 @@
+#pragma once
+// Cluster presets as they are read from files: facts with their sources, nothing derived yet.
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "topology/topology.hpp"
+
+namespace tandem {
+
+/// A node: devices, what joins them, NICs.
+struct NodeFacts {
+  ScaleUp kind = ScaleUp::crossbar;
+  std::int64_t devices = 0;                ///< 0: as many as the plan asks for
+  Bandwidth link;                          ///< crossbar, shared memory: of a device; full mesh: of a pair; torus, cube: of one link
+  Duration hop;                            ///< from device to device
+  std::array<std::int64_t, 2> shape{};     ///< torus: chips in x and y
+  std::int64_t cores_per_chip = 1;         ///< torus: devices that share a chip's ports
+  Bandwidth core_port;                     ///< torus: of a core to its chip
+  std::vector<std::vector<int>> matrix;    ///< cube mesh: links between two devices
+  std::vector<std::int32_t> ring;          ///< cube mesh: order of a ring
+  std::int64_t nics = 0;                   ///< of the node; 0: nodes cannot be joined
+  Bandwidth nic;
+  Duration nic_latency;                    ///< from NIC to NIC under one switch, software included
+  Bandwidth host_link;                     ///< between device and NIC; 0: not a limit
+  bool rails = false;                      ///< NICs of equal position share leaf switches
+};
+
+/// What joins the nodes.
+struct FabricFacts {
+  std::int64_t nodes_per_leaf = 1;
+  double oversubscription = 1;             ///< bandwidth into a leaf over bandwidth out of it
+  Duration switch_latency;                 ///< of one more switch on the way
+  std::int64_t max_nodes = 0;              ///< 0: no limit
+};
+
+struct ClusterFacts {
+  Device device;
+  NodeFacts node;
+  FabricFacts fabric;
+  std::vector<std::string> unverified;
+};
+
+/// Reads a cluster preset by name, or a file when `preset` contains '/' or ends in ".json". Throws ConfigError.
+ClusterFacts load_cluster(const std::string& preset);
+
+/// Replaces facts by the plan's overrides and fixes the number of devices of a node. Throws InfeasibleError where the node
+/// cannot have that shape.
+void apply_overrides(const ClusterSpec& cluster, ClusterFacts& facts);
+
+}  // namespace tandem

@@ -1,0 +1,33 @@
+#pragma once
+// Routes over a graph. The only file that knows Boost.Graph is route.cpp.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "topology/graph.hpp"
+
+namespace tandem {
+
+/// Paths as edge indices: fewest hops, then least latency, then the wider link. Devices forward only where the graph says so.
+/// Thread-safe; the tree of a source is computed when it is first asked for.
+class Router {
+ public:
+  explicit Router(const Graph& graph);
+  ~Router();
+  /// Empty when `from` is `to`. Throws ContractError when there is no way.
+  std::vector<std::int32_t> path(std::int32_t from, std::int32_t to) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Dimension-ordered path in a torus node (`node` of kind torus2d): x first, then y, the shorter way round, upwards where
+/// both are equal. Between devices of the node.
+std::vector<std::int32_t> torus_path(const NodeFacts& node, const Graph& graph, std::int32_t from, std::int32_t to);
+
+/// Snake order of a torus node's devices, so that neighbours in it are neighbours in the torus and the ends meet.
+std::vector<std::int32_t> torus_ring(const NodeFacts& node);
+
+}  // namespace tandem

@@ -1,0 +1,139 @@
+#include "topology/topology.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "models/base/error.hpp"
+#include "topology/graph.hpp"
+#include "topology/route.hpp"
+
+namespace tandem {
+namespace {
+
+/// Equal nodes under a tree of leaf switches. Routes inside a node are looked up in one node's graph; routes between
+/// nodes are put together from them and the way NIC, leaf, (spine, leaf,) NIC.
+class ClusterTopology final : public Topology {
+ public:
+  ClusterTopology(ClusterFacts facts, std::int64_t devices, std::int64_t ranks_per_device)
+      : facts_(std::move(facts)), devices_(devices), ranks_per_device_(ranks_per_device),
+        nodes_((devices + facts_.node.devices - 1) / facts_.node.devices), node_(node_graph(facts_.node, nodes_ > 1)),
+        layout_(cluster_layout(facts_, node_, nodes_)), router_(node_.graph), ring_(make_ring()) {
+    for (GraphEdge& e : cluster_graph(facts_, node_, layout_).edges) links_.push_back(std::move(e.link));
+    if (facts_.node.kind == ScaleUp::torus2d) fill_torus();
+  }
+
+  const Device& device() const override { return facts_.device; }
+  ScaleUp scale_up() const override { return facts_.node.kind; }
+  std::int64_t devices() const override { return devices_; }
+  std::int64_t devices_per_node() const override { return facts_.node.devices; }
+  std::int64_t ranks_per_device() const override { return ranks_per_device_; }
+  DeviceId device_of(Rank r) const override {
+    return DeviceId(static_cast<std::int32_t>(r.value() / ranks_per_device_));
+  }
+  const std::vector<Link>& links() const override { return links_; }
+  const std::vector<std::int32_t>& ring_order() const override { return ring_; }
+  const std::vector<std::string>& unverified() const override { return facts_.unverified; }
+
+  std::vector<std::int32_t> route(DeviceId from, DeviceId to) const override {
+    require(from.value() >= 0 && from.value() < devices_ && to.value() >= 0 && to.value() < devices_,
+            "a route is between devices of the topology");
+    if (from == to) return {};
+    std::vector<std::int32_t> out;
+    if (node_of(from) == node_of(to))
+      append(out, node_of(from), inside(local(from), local(to)));
+    else
+      between(out, from, to);
+    return out;
+  }
+
+ private:
+  std::int32_t local(DeviceId d) const { return static_cast<std::int32_t>(d.value() % facts_.node.devices); }
+  std::int32_t nic(DeviceId d) const { return node_.nic_of[static_cast<std::size_t>(local(d))]; }
+  const Nic& vertices(DeviceId d) const { return node_.nics[static_cast<std::size_t>(nic(d))]; }
+
+  std::vector<std::int32_t> inside(std::int32_t from, std::int32_t to) const {
+    return torus_.empty() ? router_.path(from, to) : torus_[static_cast<std::size_t>(from * facts_.node.devices + to)];
+  }
+
+  void append(std::vector<std::int32_t>& out, std::int64_t node, const std::vector<std::int32_t>& edges) const {
+    for (std::int32_t e : edges) out.push_back(static_cast<std::int32_t>(layout_.node_link(node, e)));
+  }
+
+  void between(std::vector<std::int32_t>& out, DeviceId from, DeviceId to) const {
+    const std::int64_t leaf = layout_.leaf(node_of(from), nic(from)), last = layout_.leaf(node_of(to), nic(to));
+    append(out, node_of(from), router_.path(local(from), vertices(from).out));
+    out.push_back(static_cast<std::int32_t>(layout_.up(node_of(from), nic(from))));
+    if (leaf != last) {
+      out.push_back(static_cast<std::int32_t>(layout_.to_spine(leaf)));
+      out.push_back(static_cast<std::int32_t>(layout_.from_spine(last)));
+    }
+    out.push_back(static_cast<std::int32_t>(layout_.down(node_of(to), nic(to))));
+    append(out, node_of(to), router_.path(vertices(to).in, local(to)));
+  }
+
+  void fill_torus() {
+    for (std::int32_t a = 0; a < facts_.node.devices; ++a)
+      for (std::int32_t b = 0; b < facts_.node.devices; ++b)
+        torus_.push_back(torus_path(facts_.node, node_.graph, a, b));
+  }
+
+  std::vector<std::int32_t> make_ring() const {
+    if (facts_.node.kind == ScaleUp::torus2d) return torus_ring(facts_.node);
+    if (facts_.node.kind == ScaleUp::cube_mesh) return facts_.node.ring;
+    std::vector<std::int32_t> order(static_cast<std::size_t>(facts_.node.devices));
+    std::iota(order.begin(), order.end(), 0);
+    return order;
+  }
+
+  ClusterFacts facts_;
+  std::int64_t devices_, ranks_per_device_, nodes_;
+  NodeGraph node_;
+  ClusterLayout layout_;
+  Router router_;
+  std::vector<std::int32_t> ring_;
+  std::vector<Link> links_;
+  std::vector<std::vector<std::int32_t>> torus_;  ///< by from x devices + to; empty in other nodes
+};
+
+constexpr std::int64_t kMostDevices = 1 << 20;  // ids and links stay well inside 32 bits
+
+void check_size(const ClusterSpec& cluster, const ClusterFacts& facts) {
+  const std::int64_t nodes = (cluster.devices + facts.node.devices - 1) / facts.node.devices;
+  const std::int64_t most = facts.fabric.max_nodes > 0 ? facts.fabric.max_nodes * facts.node.devices : kMostDevices;
+  if (facts.fabric.max_nodes > 0 ? nodes <= facts.fabric.max_nodes : cluster.devices <= kMostDevices) return;
+  throw InfeasibleError(Problem{"", "cluster.devices", std::to_string(cluster.devices),
+                                "\"" + cluster.preset + "\" holds at most " + std::to_string(most) + " devices",
+                                "use fewer devices or another preset"});
+}
+
+}  // namespace
+
+std::shared_ptr<const Topology> make_topology(const ClusterSpec& cluster, const std::string& cost_table) {
+  require(cluster.devices > 0 && cluster.ranks_per_device > 0, "a cluster has devices and ranks");
+  ClusterFacts facts = load_cluster(cluster.preset);
+  apply_overrides(cluster, facts);
+  if (!cost_table.empty()) facts.device.cost_table = cost_table;
+  check_size(cluster, facts);
+  return std::make_shared<ClusterTopology>(std::move(facts), cluster.devices, cluster.ranks_per_device);
+}
+
+GroupShape shape_of(const Topology& topology, const std::vector<Rank>& members) {
+  const std::vector<std::int32_t>& ring = topology.ring_order();
+  std::vector<std::int32_t> place(ring.size());
+  for (std::size_t i = 0; i < ring.size(); ++i)
+    place[static_cast<std::size_t>(ring[i])] = static_cast<std::int32_t>(i);
+  GroupShape shape;
+  std::vector<std::pair<std::int64_t, std::int32_t>> position;
+  for (Rank r : members) {
+    const DeviceId d = topology.device_of(r);
+    shape.node.push_back(static_cast<std::int32_t>(topology.node_of(d)));
+    const std::int64_t local = d.value() % topology.devices_per_node();
+    position.push_back({topology.node_of(d) * topology.devices_per_node() + place[static_cast<std::size_t>(local)],
+                        static_cast<std::int32_t>(position.size())});
+  }
+  std::sort(position.begin(), position.end());
+  for (const auto& p : position) shape.ring.push_back(p.second);
+  return shape;
+}
+
+}  // namespace tandem

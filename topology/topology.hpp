@@ -1,0 +1,71 @@
+#pragma once
+// Where a plan runs: devices, links, switches and NICs as a graph with routes. Boost.Graph stays in route.cpp.
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/base/ids.hpp"
+#include "models/base/units.hpp"
+#include "models/collective.hpp"
+#include "models/dtype.hpp"
+#include "models/plan.hpp"
+
+namespace tandem {
+
+/// One accelerator (or NeuronCore, or CPU core) as published. Facts only; fitted and measured numbers lie apart.
+struct Device {
+  std::string name;
+  std::map<DType, FlopRate> peak;        ///< dense matrix rate by compute type
+  FlopRate vector_rate;                  ///< fp32 arithmetic outside the matrix engine
+  Bytes memory;
+  Bandwidth memory_bandwidth;
+  Duration host_launch;                  ///< host time of one asynchronous launch
+  bool synchronous = false;              ///< host computes itself: compute and tensor streams run inline in issue order
+  Bytes runtime_memory;                  ///< what context and libraries take beside the arena
+  std::int64_t compute_units = 1;        ///< processors that share the peak (SMs): the width of a wave of tiles
+  std::string calibration;               ///< name of fitted efficiencies (topology/calibration), may be empty
+  std::string cost_table;                ///< name or path of a measured cost table, may be empty
+};
+
+/// One directed link. Latency is per traversal.
+struct Link {
+  std::string name;
+  Bandwidth bandwidth;
+  Duration latency;
+};
+
+/// A whole cluster. Link ids index `links()`. Immutable.
+class Topology {
+ public:
+  virtual ~Topology() = default;
+  virtual const Device& device() const = 0;         ///< of every device (homogeneous)
+  virtual ScaleUp scale_up() const = 0;
+  virtual std::int64_t devices() const = 0;
+  virtual std::int64_t devices_per_node() const = 0;
+  virtual std::int64_t ranks_per_device() const = 0;
+  virtual DeviceId device_of(Rank r) const = 0;     ///< placement: ranks fill devices in order
+  std::int64_t node_of(DeviceId d) const { return d.value() / devices_per_node(); }
+  virtual const std::vector<Link>& links() const = 0;
+  /// Links crossed from one device to another, in order; empty for a device to itself. Deterministic. NICs: a device uses
+  /// the NIC(s) attached to it.
+  virtual std::vector<std::int32_t> route(DeviceId from, DeviceId to) const = 0;
+  /// Local devices of a node in the order a ring visits them, so that neighbours are joined by a link.
+  virtual const std::vector<std::int32_t>& ring_order() const = 0;
+  /// Facts of the presets in use that no source confirms, one phrase each.
+  virtual const std::vector<std::string>& unverified() const = 0;
+};
+
+/// Builds the topology of a plan's cluster: preset by name or path to a JSON file, with the plan's overrides applied.
+/// `cost_table`, when not empty, replaces the device's measured cost table. Throws ConfigError (unknown preset, bad file) or
+/// InfeasibleError (more devices than the preset can hold).
+std::shared_ptr<const Topology> make_topology(const ClusterSpec& cluster, const std::string& cost_table = {});
+
+/// Where a group's members sit and how a ring visits them: what models/collective expands over.
+GroupShape shape_of(const Topology& topology, const std::vector<Rank>& members);
+
+}  // namespace tandem
