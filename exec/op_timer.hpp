@@ -13,11 +13,13 @@ namespace tandem::exec {
 /// Not thread-safe: one a thread.
 class OpTimer {
  public:
-  /// Calls walk through two pools of `pool_bytes` (or one operation's operands, where they are more).
+  /// Calls walk through two pools, of what is read and what is written, of `pool_bytes` each, or one operation's operands
+  /// where these are larger. With the default the sum over a small model's step comes out as the step has it: with less
+  /// everything is in the nearest cache, with more also that is fetched which the operation before has just written.
   explicit OpTimer(DType dtype, std::size_t pool_bytes = kPoolBytes);
   static constexpr std::size_t kPoolBytes = 2 << 20;
 
-  /// Median seconds of one call, over calls that take about `budget_s` together, at least three.
+  /// Median processor seconds of one call, over groups of calls that take about `budget_s` together, at least three.
   double seconds(const Op& op, double budget_s);
 
  private:

@@ -2,8 +2,7 @@
 
 #include "models/plan_field_makers.hpp"
 
-#define AT(member) \
-  [](auto& p) -> auto& { return p.member; }
+#define AT(member) ([](auto& p) -> auto& { return p.member; })
 
 namespace tandem {
 namespace {

@@ -64,16 +64,19 @@ std::string bare_value(const Plan& p, std::string_view field) {
   return v.is_string() ? v.get<std::string>() : v.dump();
 }
 
+Problem not_implemented(const Plan& plan, const Gap& gap) {
+  const std::string field(gap.field), value = bare_value(plan, gap.field);
+  return {plan.file, field, value, "not implemented: " + field + " " + value,
+          "this version lowers " + std::string(gap.lowers)};
+}
+
 }  // namespace
 
 void require_lowerable(const Plan& plan) {
   Problems problems;
   for (const auto& gaps : {model_gaps(plan), parallel_gaps(plan), training_gaps(plan)}) {
     for (const Gap& g : gaps) {
-      if (!g.open) continue;
-      const std::string field(g.field), value = bare_value(plan, g.field);
-      problems.push_back({plan.file, field, value, "not implemented: " + field + " " + value,
-                          "this version lowers " + std::string(g.lowers)});
+      if (g.open) problems.push_back(not_implemented(plan, g));
     }
   }
   if (!problems.empty()) throw InfeasibleError(std::move(problems));

@@ -75,7 +75,7 @@ std::string nested(std::string_view dotted) {
 /// The key below `prefix` that `key` was meant to be, empty if none is near.
 std::string meant_key(const std::string& prefix, const std::string& key) {
   const std::vector<std::string> keys = keys_below(prefix);
-  const std::string alias = alias_of(key, keys);
+  std::string alias = alias_of(key, keys);
   if (!alias.empty()) return alias;
   return other_home(key).empty() ? nearest(key, keys) : "";
 }

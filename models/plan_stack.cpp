@@ -135,7 +135,7 @@ json read_rules(const std::string& path) {
 }
 
 std::string stack_file(const Plan& plan, std::string_view stack) {
-  const std::string path = find_preset("models/stacks", stack);
+  std::string path = find_preset("models/stacks", stack);
   if (!path.empty()) return path;
   Problem p = unknown_preset("models/stacks", stack, "stack");
   p.file = plan.file;

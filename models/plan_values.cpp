@@ -122,11 +122,11 @@ std::optional<Refusal> read_value(const json& v, IntRange range, Bytes& out) {
   if (!v.is_string() && !v.is_number())
     return wrong_kind(v, "a size", v.is_null() ? "" : "write for example \"160 MB\"");
   if (v.is_string()) {
-    const std::optional<Refusal> refused = read_quantity(v, parse_bytes, out);
+    std::optional<Refusal> refused = read_quantity(v, parse_bytes, out);
     return refused ? refused : in_range(out.count(), range);
   }
   std::int64_t count = 0;
-  const std::optional<Refusal> refused = read_value(v, range, count);
+  std::optional<Refusal> refused = read_value(v, range, count);
   if (!refused) out = Bytes(count);
   return refused;
 }

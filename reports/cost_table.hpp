@@ -26,7 +26,7 @@ struct CommSample {
   double seconds = 0;
 };
 
-/// A device's measured costs. Samples may come in any order; equal operations may be repeated and are averaged by the reader.
+/// A device's measured costs. Samples may come in any order; operations may be repeated.
 struct CostTable {
   std::string device;          ///< the preset it describes, e.g. "cpu-host"
   std::string date;            ///< ISO 8601

@@ -13,7 +13,8 @@ Share share_of(Stream stream) {
   switch (stream) {
     case Stream::tensor: return Share::tensor_comm;
     case Stream::data: return Share::data_comm;
-    case Stream::send: case Stream::recv: return Share::pipeline_comm;
+    case Stream::send:
+    case Stream::recv: return Share::pipeline_comm;
     case Stream::compute: break;
   }
   return Share::compute;
@@ -22,8 +23,12 @@ Share share_of(Stream stream) {
 class Attributor {
  public:
   Attributor(const Play& play, const TaskGraph& graph, std::size_t role)
-      : play_(play), graph_(graph), program_(graph.program(play.roles[role].stage)), itinerary_(play.itinerary(role)),
-        record_(play.records[role]), reader_(play, role) {}
+      : play_(play),
+        graph_(graph),
+        program_(graph.program(play.roles[role].stage)),
+        itinerary_(play.itinerary(role)),
+        record_(play.records[role]),
+        reader_(play, role) {}
 
   Breakdown run() {
     std::int64_t done = 0;
@@ -102,9 +107,7 @@ class Attributor {
     return hi;
   }
 
-  std::size_t lane(Where w) const {
-    return lanes_of(play_.host.synchronous)[static_cast<std::size_t>(task(w).stream)];
-  }
+  std::size_t lane(Where w) const { return lanes_of(play_.host.synchronous)[static_cast<std::size_t>(task(w).stream)]; }
 
   /// The dependency, or the task before on the lane, whose end at `hi` let `w` go.
   std::optional<Where> cause_of(Where w, std::int64_t hi) const {

@@ -1,5 +1,6 @@
 #pragma once
-// Where a role's step went: every picosecond of its compute stream, from the start of the step to its end, has one name.
+// Where a role's step went: every picosecond of its compute stream, from the start of the step to its end, has one
+// name.
 
 #include <array>
 #include <cstdint>
@@ -16,13 +17,13 @@ inline constexpr std::size_t kShares = 7;
 /// Picoseconds by Share; they add up to the step time exactly.
 struct Breakdown {
   std::array<std::int64_t, kShares> ps{};
-  std::int64_t credit_stall_ps = 0;   ///< idle time for which a sender was ready and a receive buffer was not
+  std::int64_t credit_stall_ps = 0;  ///< idle time for which a sender was ready and a receive buffer was not
 
   std::int64_t operator[](Share s) const { return ps[static_cast<std::size_t>(s)]; }
 };
 
-/// Attributes what lies between computations to what the next one waited for: a communication while it moved, the bubble
-/// while it waited for others, the host while it launched.
+/// Attributes what lies between computations to what the next one waited for: a communication while it moved, the
+/// bubble while it waited for others, the host while it launched.
 Breakdown break_down(const Play& play, const TaskGraph& graph, std::size_t role);
 
 /// In seconds, under the names of `simulate --json`.

@@ -41,15 +41,28 @@ double squared_distance(const Sizes& a, const Sizes& b) {
   return sum;
 }
 
-std::vector<CostSample> averaged(const std::vector<CostSample>& samples) {
-  std::map<Sizes, std::vector<CostSample>> equal;
-  for (const CostSample& s : samples) equal[sizes_of(s.op)].push_back(s);
+/// The least of the samples of every size: whatever disturbs a measurement adds to it.
+std::map<Sizes, CostSample> least(const std::vector<CostSample>& samples) {
+  std::map<Sizes, CostSample> out;
+  for (const CostSample& s : samples) {
+    const auto [at, added] = out.try_emplace(sizes_of(s.op), s);
+    if (!added) at->second.seconds = std::min(at->second.seconds, s.seconds);
+  }
+  return out;
+}
+
+bool is_within(const Sizes& small, const Sizes& large) {
+  return std::equal(small.begin(), small.end(), large.begin(), [](double a, double b) { return a <= b; });
+}
+
+/// A sample that costs more than a larger operation was disturbed: it costs as much as that one at most.
+std::vector<CostSample> undisturbed(const std::vector<CostSample>& samples) {
+  const std::map<Sizes, CostSample> unique = least(samples);
   std::vector<CostSample> out;
-  for (const auto& [size, list] : equal) {
-    out.push_back(list.front());
-    double sum = 0;
-    for (const CostSample& s : list) sum += s.seconds;
-    out.back().seconds = sum / static_cast<double>(list.size());
+  for (const auto& [size, sample] : unique) {
+    out.push_back(sample);
+    for (const auto& [larger, other] : unique)
+      if (other.seconds < out.back().seconds && is_within(size, larger)) out.back().seconds = other.seconds;
   }
   return out;
 }
@@ -159,21 +172,16 @@ MeasuredCosts::MeasuredCosts(const CostTable& table) {
   std::map<std::pair<std::size_t, DType>, std::map<Form, std::vector<CostSample>>> samples;
   for (const CostSample& s : table.samples) samples[{s.op.index(), s.dtype}][form_of(s.op)].push_back(s);
   for (auto& [key, forms] : samples)
-    for (auto& [form, list] : forms) computation_[key].try_emplace(form, averaged(list));
+    for (auto& [form, list] : forms) computation_[key].try_emplace(form, undisturbed(list));
   fill_communication(table);
 }
 
 void MeasuredCosts::fill_communication(const CostTable& table) {
-  std::map<std::string, std::map<std::int64_t, std::map<double, std::pair<double, int>>>> sums;
   for (const CommSample& s : table.comm) {
-    auto& [seconds, count] = sums[s.kind][s.ranks][std::log(static_cast<double>(s.bytes.count()))];
-    seconds += s.seconds;
-    ++count;
+    const double log_bytes = std::log(static_cast<double>(s.bytes.count())), log_seconds = std::log(s.seconds);
+    const auto [at, added] = communication_[s.kind][s.ranks].try_emplace(log_bytes, log_seconds);
+    if (!added) at->second = std::min(at->second, log_seconds);
   }
-  for (const auto& [kind, groups] : sums)
-    for (const auto& [ranks, curve] : groups)
-      for (const auto& [log_bytes, sum] : curve)
-        communication_[kind][ranks][log_bytes] = std::log(sum.first / sum.second);
 }
 
 std::optional<double> MeasuredCosts::seconds(const Op& op, DType dtype) const {

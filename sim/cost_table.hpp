@@ -33,7 +33,8 @@ class CostSurface {
   std::vector<double> low_, high_;   ///< of the sizes
 };
 
-/// A table prepared for reading.
+/// A table prepared for reading. Of repeated samples the least counts, and a sample that costs more than a larger operation of
+/// its form is taken to be disturbed: it counts as that one.
 class MeasuredCosts {
  public:
   explicit MeasuredCosts(const CostTable& table);

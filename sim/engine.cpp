@@ -5,7 +5,9 @@
 namespace tandem::sim {
 
 Engine::Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templates, Host host)
-    : quotient_(quotient), templates_(templates), host_(host),
+    : quotient_(quotient),
+      templates_(templates),
+      host_(host),
       network_(quotient.links, quotient.uses, 2 * quotient.exchanges.size(), queue_),
       pending_(quotient.exchanges.size()) {}
 
@@ -40,8 +42,7 @@ void Engine::run() {
     drain();
   }
   for (RoleState& role : roles_)
-    for (const Cursor& c : role.cursors)
-      role.record.end = std::max(role.record.end, Duration::picoseconds(c.free));
+    for (const Cursor& c : role.cursors) role.record.end = std::max(role.record.end, Duration::picoseconds(c.free));
 }
 
 void Engine::wake(std::uint32_t role) {

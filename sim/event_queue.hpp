@@ -15,7 +15,7 @@ struct Event {
   Duration at;
   std::uint64_t sequence;
   std::uint32_t target;
-  std::uint32_t version;   ///< lets the target tell an event that has been overtaken
+  std::uint32_t version;  ///< lets the target tell an event that has been overtaken
 };
 
 /// Pending events, least (time, sequence) first. O(log n) per operation.
@@ -44,9 +44,7 @@ class EventQueue {
   std::int64_t popped() const { return popped_; }
 
  private:
-  static bool later(const Event& a, const Event& b) {
-    return a.at != b.at ? a.at > b.at : a.sequence > b.sequence;
-  }
+  static bool later(const Event& a, const Event& b) { return a.at != b.at ? a.at > b.at : a.sequence > b.sequence; }
 
   std::vector<Event> heap_;
   Duration now_;

@@ -8,7 +8,7 @@
 namespace tandem::sim {
 namespace {
 
-constexpr double kRatePerByte = 1000;           // thousandths of a byte per second
+constexpr double kRatePerByte = 1000;                         // thousandths of a byte per second
 constexpr std::int64_t kWorkPerByte = 1'000'000'000'000'000;  // kRatePerByte x picoseconds per second
 
 }  // namespace

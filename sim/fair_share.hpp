@@ -24,7 +24,8 @@ Work work_of(Bytes bytes);
 /// Picoseconds that `work` takes at `rate`, rounded up. `rate` > 0.
 Duration time_of(Work work, Rate rate);
 
-/// A link's capacity. `by_users[k-1]`, where given, replaces `rate` while k flows use the link (the last entry for more).
+/// A link's capacity. `by_users[k-1]`, where given, replaces `rate` while k flows use the link (the last entry for
+/// more).
 struct Capacity {
   Rate rate = 0;
   std::vector<Rate> by_users;
@@ -45,20 +46,23 @@ struct Segment {
   Work work = 0;
 };
 
-/// Progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2) over bundles: all flows of a bundle have one rate,
-/// that of the slowest, because each step of a collective waits for all of its messages.
+/// Progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2) over bundles: all flows of a bundle have one
+/// rate, that of the slowest, because each step of a collective waits for all of its messages.
 class FairShare {
  public:
   explicit FairShare(std::vector<Capacity> links);
 
-  /// Rates of one flow of each bundle, when these bundles and no others are active. `rates` has a place for each. A bundle
-  /// that uses no link is unlimited.
+  /// Rates of one flow of each bundle, when these bundles and no others are active. `rates` has a place for each. A
+  /// bundle that uses no link is unlimited.
   void solve(std::span<const LinkUses> bundles, std::span<Rate> rates);
 
   std::size_t links() const { return capacities_.size(); }
 
  private:
-  struct Left { Rate rate = 0; std::int64_t users = 0; };   ///< of a link: capacity and flows not yet fixed
+  struct Left {
+    Rate rate = 0;
+    std::int64_t users = 0;
+  };  ///< of a link: capacity and flows not yet fixed
   void open(std::span<const LinkUses> bundles);
   Rate tightest();
   void fix(LinkUses bundle, Rate rate);

@@ -7,7 +7,9 @@ namespace {
 
 constexpr std::uint32_t kEnd = UINT32_MAX;
 
-std::size_t lane_of(const Task& task, const LaneOfStream& lanes) { return lanes[static_cast<std::size_t>(task.stream)]; }
+std::size_t lane_of(const Task& task, const LaneOfStream& lanes) {
+  return lanes[static_cast<std::size_t>(task.stream)];
+}
 
 LaneTemplate lane_template(const Template& tmpl, std::uint32_t first_slot, bool synchronous) {
   const LaneOfStream lanes = lanes_of(synchronous);
@@ -34,7 +36,9 @@ std::array<bool, kLanes> occupied(const Template& tmpl, bool synchronous) {
   return on;
 }
 
-struct EdgeEnds { const Task *from, *to; };
+struct EdgeEnds {
+  const Task *from, *to;
+};
 
 EdgeEnds ends_of(const TaskGraph& graph, const Program& program, const Edge& edge) {
   const auto task = [&](std::uint32_t instance, std::uint16_t t) {

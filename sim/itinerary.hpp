@@ -1,6 +1,6 @@
 #pragma once
-// A stage's program as the engine walks it: each lane's tasks in order, with only those dependencies that the order does
-// not already imply. Tasks of a program are numbered in issue order ("position").
+// A stage's program as the engine walks it: each lane's tasks in order, with only those dependencies that the order
+// does not already imply. Tasks of a program are numbered in issue order ("position").
 
 #include <array>
 #include <cstdint>
@@ -14,16 +14,17 @@ namespace tandem::sim {
 
 inline constexpr std::size_t kLanes = kStreams;
 
-/// Lanes of an accelerator: its streams. Of a synchronous device: the host thread runs compute and tensor streams itself.
+/// Lanes of an accelerator: its streams. Of a synchronous device: the host thread runs compute and tensor streams
+/// itself.
 LaneOfStream lanes_of(bool synchronous);
 
 /// A task of a template on a lane.
 struct LaneTask {
   std::uint32_t slot = 0;
-  std::uint32_t first_dep = 0;   ///< into LaneTemplate::deps
+  std::uint32_t first_dep = 0;  ///< into LaneTemplate::deps
   std::uint16_t deps = 0;
   std::uint16_t task = 0;
-  bool launch_only = false;      ///< the host passes by: the task itself runs on another lane
+  bool launch_only = false;  ///< the host passes by: the task itself runs on another lane
 };
 
 struct LaneTemplate {
@@ -32,7 +33,9 @@ struct LaneTemplate {
 };
 
 /// `to` waits for `from`, both positions.
-struct LaneEdge { std::uint32_t to, from; };
+struct LaneEdge {
+  std::uint32_t to, from;
+};
 
 struct LaneProgram {
   std::vector<std::uint32_t> instances;  ///< those with tasks on the lane, ascending
@@ -40,8 +43,8 @@ struct LaneProgram {
 };
 
 struct Itinerary {
-  std::vector<std::uint32_t> base;       ///< position of each instance's first task, and the total
-  std::vector<std::uint16_t> tmpl;       ///< template of each instance
+  std::vector<std::uint32_t> base;  ///< position of each instance's first task, and the total
+  std::vector<std::uint16_t> tmpl;  ///< template of each instance
   std::array<LaneProgram, kLanes> lanes;
 
   std::size_t tasks() const { return base.back(); }
@@ -53,7 +56,10 @@ std::vector<LaneTemplate> make_lane_templates(const TaskGraph& graph, const Cata
 Itinerary make_itinerary(const TaskGraph& graph, const Program& program, bool synchronous);
 
 /// (instance, task) of a position.
-struct Place { std::uint32_t instance; std::uint16_t task; };
+struct Place {
+  std::uint32_t instance;
+  std::uint16_t task;
+};
 Place place_of(const Itinerary& itinerary, std::uint32_t position);
 
 }  // namespace tandem::sim

@@ -6,8 +6,12 @@ namespace tandem::sim {
 
 Network::Network(std::vector<Capacity> links, std::vector<std::vector<LinkUse>> uses, std::size_t transfers,
                  EventQueue& queue)
-    : uses_(std::move(uses)), transfers_(transfers), on_link_(links.size()), link_visit_(links.size(), 0),
-      fair_(std::move(links)), queue_(queue) {}
+    : uses_(std::move(uses)),
+      transfers_(transfers),
+      on_link_(links.size()),
+      link_visit_(links.size(), 0),
+      fair_(std::move(links)),
+      queue_(queue) {}
 
 void Network::start(std::uint32_t id, std::span<const Segment> segments) {
   Transfer& t = transfers_[id];

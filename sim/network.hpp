@@ -14,14 +14,16 @@ namespace tandem::sim {
 /// A fluid network. Latency is not its business: it tells when the last byte has left.
 class Network {
  public:
-  /// `uses`: the sets of links that segments name. `transfers`: how many there may be. `queue` must outlive the network.
-  Network(std::vector<Capacity> links, std::vector<std::vector<LinkUse>> uses, std::size_t transfers, EventQueue& queue);
+  /// `uses`: the sets of links that segments name. `transfers`: how many there may be. `queue` must outlive the
+  /// network.
+  Network(std::vector<Capacity> links, std::vector<std::vector<LinkUse>> uses, std::size_t transfers,
+          EventQueue& queue);
 
   /// Starts transfer `id`, which must be idle, at queue.now(). `segments` must outlive the transfer.
   void start(std::uint32_t id, std::span<const Segment> segments);
 
-  /// Takes an event whose target is a transfer. True when the transfer has now ended; false when it goes on with its next
-  /// segment or the event was overtaken by a change of rate.
+  /// Takes an event whose target is a transfer. True when the transfer has now ended; false when it goes on with its
+  /// next segment or the event was overtaken by a change of rate.
   bool take(const Event& event);
 
  private:
@@ -30,7 +32,7 @@ class Network {
     std::size_t segment = 0;
     Work remaining = 0;
     Rate rate = 0;
-    Duration since;               ///< when `remaining` was true
+    Duration since;  ///< when `remaining` was true
     std::uint32_t version = 0;
     bool active = false;
     std::uint32_t visit = 0;

@@ -30,8 +30,8 @@ std::vector<Role> roles_of(const Scene& scene, const Classes& ranks) {
     const Place place = place_of(play.itinerary(stuck[i].role), stuck[i].position);
     const Instance& instance = scene.graph.program(role.stage).instances[place.instance];
     const Template& tmpl = scene.graph.of(instance);
-    message += std::string(i == 0 ? " " : "; ") + "stage " + std::to_string(role.stage.value()) + " " + tmpl.name + "." +
-               tmpl.tasks[place.task].name + " (layer " + std::to_string(instance.layer) + ", micro-batch " +
+    message += std::string(i == 0 ? " " : "; ") + "stage " + std::to_string(role.stage.value()) + " " + tmpl.name +
+               "." + tmpl.tasks[place.task].name + " (layer " + std::to_string(instance.layer) + ", micro-batch " +
                std::to_string(instance.micro_batch) + ")";
   }
   throw ContractError(message);
@@ -61,7 +61,8 @@ Play play(const Scene& scene, const Manner& manner) {
     out.itineraries.push_back(make_itinerary(scene.graph, p, out.host.synchronous));
   Engine engine(out.quotient, templates, out.host);
   for (std::size_t r = 0; r < out.roles.size(); ++r)
-    engine.add({out.itinerary(r), out.quotient.slots[r], number_meetings(out.catalogue.first_slot, out.quotient.slots[r])});
+    engine.add(
+        {out.itinerary(r), out.quotient.slots[r], number_meetings(out.catalogue.first_slot, out.quotient.slots[r])});
   engine.run();
   if (const auto stuck = engine.stuck(); !stuck.empty()) report(scene, out, stuck);
   out.records = engine.take_records();
@@ -73,7 +74,8 @@ Play play(const Scene& scene, const Manner& manner) {
   return out;
 }
 
-std::vector<std::uint32_t> number_meetings(const std::vector<std::uint32_t>& first_slot, const std::vector<Slot>& slots) {
+std::vector<std::uint32_t> number_meetings(const std::vector<std::uint32_t>& first_slot,
+                                           const std::vector<Slot>& slots) {
   std::vector<std::uint32_t> numbers;
   for (std::size_t t = 0; t + 1 < first_slot.size(); ++t) {
     std::uint32_t n = 0;
@@ -86,16 +88,21 @@ std::vector<std::uint32_t> number_meetings(const std::vector<std::uint32_t>& fir
 }
 
 Reader::Reader(const Play& play, std::size_t role)
-    : record_(play.records[role]), itinerary_(play.itinerary(role)), slots_(play.quotient.slots[role]),
-      first_slot_(play.catalogue.first_slot), host_(play.host),
+    : record_(play.records[role]),
+      itinerary_(play.itinerary(role)),
+      slots_(play.quotient.slots[role]),
+      first_slot_(play.catalogue.first_slot),
+      host_(play.host),
       meeting_in_template_(number_meetings(play.catalogue.first_slot, play.quotient.slots[role])) {}
 
 Happening Reader::at(std::uint32_t instance, std::uint16_t task) const {
   const std::uint32_t position = itinerary_.base[instance] + task;
   const std::uint32_t slot = first_slot_[itinerary_.tmpl[instance]] + task;
-  const std::int64_t issued = host_.synchronous ? record_.issued[position] : (position + std::int64_t{1}) * host_.launch.ps();
+  const std::int64_t issued =
+      host_.synchronous ? record_.issued[position] : (position + std::int64_t{1}) * host_.launch.ps();
   const std::int64_t ended = record_.ended[position];
-  if (slots_[slot].exchange < 0) return {issued, ended - slots_[slot].duration, ended - slots_[slot].duration, ended, {}};
+  if (slots_[slot].exchange < 0)
+    return {issued, ended - slots_[slot].duration, ended - slots_[slot].duration, ended, {}};
   const Meeting& m = record_.meetings[record_.first_meeting[instance] + meeting_in_template_[slot]];
   return {issued, m.ready, m.started, ended, m.first};
 }

@@ -13,13 +13,13 @@ namespace tandem::sim {
 /// A class of alike ranks.
 struct Role {
   StageId stage;
-  std::vector<std::int32_t> ranks;   ///< ascending; the first is the representative
+  std::vector<std::int32_t> ranks;  ///< ascending; the first is the representative
 };
 
 struct Play {
-  std::vector<Role> roles;           ///< ascending first rank
-  std::vector<Record> records;       ///< by role
-  std::vector<Itinerary> itineraries;///< by stage
+  std::vector<Role> roles;             ///< ascending first rank
+  std::vector<Record> records;         ///< by role
+  std::vector<Itinerary> itineraries;  ///< by stage
   Catalogue catalogue;
   Quotient quotient;
   Host host;
@@ -34,8 +34,8 @@ Play play(const Scene& scene, const Manner& manner = {});
 
 /// One task as it happened to a role.
 struct Happening {
-  std::int64_t issued, ready, started, ended;   ///< ps
-  std::optional<std::int64_t> first;            ///< earliest party's arrival, where parties met
+  std::int64_t issued, ready, started, ended;  ///< ps
+  std::optional<std::int64_t> first;           ///< earliest party's arrival, where parties met
 };
 
 /// Reads a role's record task by task.
@@ -53,10 +53,11 @@ class Reader {
   const std::vector<Slot>& slots_;
   const std::vector<std::uint32_t>& first_slot_;
   Host host_;
-  std::vector<std::uint32_t> meeting_in_template_;   ///< by slot
+  std::vector<std::uint32_t> meeting_in_template_;  ///< by slot
 };
 
 /// By slot: its number among the exchanges of its template.
-std::vector<std::uint32_t> number_meetings(const std::vector<std::uint32_t>& first_slot, const std::vector<Slot>& slots);
+std::vector<std::uint32_t> number_meetings(const std::vector<std::uint32_t>& first_slot,
+                                           const std::vector<Slot>& slots);
 
 }  // namespace tandem::sim

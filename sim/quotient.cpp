@@ -104,7 +104,8 @@ class QuotientBuilder {
     for (const std::uint32_t t : f_.catalogue.templates[f_.scene.stage_of(rank).index()]) {
       const Template& tmpl = f_.scene.graph.templates[t];
       for (std::size_t i = 0; i < tmpl.tasks.size(); ++i)
-        slots[f_.catalogue.first_slot[t] + i] = slot(rank, tmpl.tasks[i], f_.catalogue.entries[f_.catalogue.first_slot[t] + i]);
+        slots[f_.catalogue.first_slot[t] + i] =
+            slot(rank, tmpl.tasks[i], f_.catalogue.entries[f_.catalogue.first_slot[t] + i]);
     }
     return slots;
   }
@@ -161,7 +162,8 @@ class QuotientBuilder {
     e.alone = alone(e);
     e.parties = static_cast<std::uint32_t>(parties_[wire_class].size());
     const bool two_chains = !e.chains[0].empty() && !e.chains[1].empty();
-    e.contends = (contends_[wire_class] || (two_chains && overlaps(e))) && !(e.chains[0].empty() && e.chains[1].empty());
+    e.contends =
+        (contends_[wire_class] || (two_chains && overlaps(e))) && !(e.chains[0].empty() && e.chains[1].empty());
     return e;
   }
 

@@ -1,7 +1,7 @@
 #pragma once
-// The folded simulation's network: one exchange for each class of wires and message, one link for each class of links. A
-// representative's bundle carries the flows of its whole class on every link it crosses, so contention on the quotient
-// equals contention on the whole.
+// The folded simulation's network: one exchange for each class of wires and message, one link for each class of links.
+// A representative's bundle carries the flows of its whole class on every link it crosses, so contention on the
+// quotient equals contention on the whole.
 
 #include <array>
 #include <cstdint>
@@ -15,27 +15,28 @@
 
 namespace tandem::sim {
 
-/// Something that takes time and that ranks may have to meet for: a communication, or a computation on a shared processor.
+/// Something that takes time and that ranks may have to meet for: a communication, or a computation on a shared
+/// processor.
 struct Exchange {
   std::uint32_t wire_class = 0;
   std::array<std::vector<Segment>, 2> chains;  ///< Segment::uses indexes Quotient::uses
   Duration tail;
-  Duration alone;                              ///< with nobody else on its links, tail included
-  std::uint32_t parties = 1;                   ///< ends of roles that must arrive
-  bool contends = false;                       ///< somebody else may be on its links at the same time
+  Duration alone;             ///< with nobody else on its links, tail included
+  std::uint32_t parties = 1;  ///< ends of roles that must arrive
+  bool contends = false;      ///< somebody else may be on its links at the same time
 };
 
 /// What a task of a role is to the engine: an exchange, or a duration that nothing outside the role can change.
 struct Slot {
-  std::int64_t duration = 0;                   ///< ps; meaningful when exchange < 0
+  std::int64_t duration = 0;  ///< ps; meaningful when exchange < 0
   std::int32_t exchange = -1;
 };
 
 struct Quotient {
-  std::vector<Capacity> links;                 ///< by link class
-  std::vector<std::vector<LinkUse>> uses;      ///< of all wire classes in a row
+  std::vector<Capacity> links;             ///< by link class
+  std::vector<std::vector<LinkUse>> uses;  ///< of all wire classes in a row
   std::vector<Exchange> exchanges;
-  std::vector<std::vector<Slot>> slots;        ///< by role, then the catalogue's slot
+  std::vector<std::vector<Slot>> slots;  ///< by role, then the catalogue's slot
   std::uint32_t wire_classes = 0;
 };
 

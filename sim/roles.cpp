@@ -180,8 +180,6 @@ class Refiner {
 
 }  // namespace
 
-Folding fold(const Wiring& wiring, const std::vector<std::uint64_t>& colours) {
-  return Refiner(wiring, colours).run();
-}
+Folding fold(const Wiring& wiring, const std::vector<std::uint64_t>& colours) { return Refiner(wiring, colours).run(); }
 
 }  // namespace tandem::sim

@@ -22,8 +22,8 @@ struct Folding {
   Classes ranks, wires, links;
 };
 
-/// `colours`: initial colour of every rank (its program, and whatever else sets it apart). A wire starts with its port and
-/// what it costs, a link with its rate and latency.
+/// `colours`: initial colour of every rank (its program, and whatever else sets it apart). A wire starts with its port
+/// and what it costs, a link with its rate and latency.
 Folding fold(const Wiring& wiring, const std::vector<std::uint64_t>& colours);
 
 }  // namespace tandem::sim

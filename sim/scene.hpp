@@ -23,9 +23,9 @@ struct Scene {
 
 /// How to simulate a scene.
 struct Manner {
-  bool unfolded = false;                     ///< every rank its own role
-  /// Ranks that differ from others for a reason the graph does not show (a straggler): ranks of different marks never share
-  /// a role. Empty, or one per rank.
+  bool unfolded = false;  ///< every rank its own role
+  /// Ranks that differ from others for a reason the graph does not show (a straggler): ranks of different marks never
+  /// share a role. Empty, or one per rank.
   std::vector<std::uint64_t> marks;
 };
 

@@ -16,14 +16,16 @@ constexpr double kTera = 1e12;
 void require_room(const Plan& plan, const Topology& topology) {
   const std::int64_t room = topology.devices() * topology.ranks_per_device();
   if (plan.world_size() <= room) return;
-  throw InfeasibleError(Problem{plan.file, "cluster.devices", std::to_string(topology.devices()),
-                                "the plan has " + std::to_string(plan.world_size()) + " ranks and the cluster room for " +
-                                    std::to_string(room),
-                                "give the cluster more devices or lower a parallel degree"});
+  throw InfeasibleError(Problem{
+      plan.file, "cluster.devices", std::to_string(topology.devices()),
+      "the plan has " + std::to_string(plan.world_size()) + " ranks and the cluster room for " + std::to_string(room),
+      "give the cluster more devices or lower a parallel degree"});
 }
 
 /// Matrix FLOPs of one rank's step.
-struct StageFlops { double model = 0, hardware = 0; };
+struct StageFlops {
+  double model = 0, hardware = 0;
+};
 
 StageFlops stage_flops(const Program& program, const std::vector<double>& of_template) {
   StageFlops sum;
@@ -100,7 +102,8 @@ void note_stalls(Prediction& out, const Play& play, const std::vector<Breakdown>
 }
 
 void note_machine(Prediction& out, const Plan& plan, const Scene& scene, const Play& play) {
-  out.notes.push_back(std::to_string(out.ranks) + " ranks simulated as " + std::to_string(play.roles.size()) + " roles");
+  out.notes.push_back(std::to_string(out.ranks) + (out.ranks == 1 ? " rank" : " ranks") + " simulated as " +
+                      std::to_string(play.roles.size()) + (play.roles.size() == 1 ? " role" : " roles"));
   if (scene.topology.device().peak.count(plan.training.dtypes.compute) == 0)
     out.notes.push_back("the device has no peak for " + std::string(name(plan.training.dtypes.compute)) +
                         ": utilisation is not given");
@@ -128,7 +131,8 @@ void fill_roles(Prediction& out, const Scene& scene, const Play& play) {
   note_stalls(out, play, breakdowns);
 }
 
-void fill_lanes(Prediction& out, const Plan& plan, const Scene& scene, const Play& play, const SimulateOptions& options) {
+void fill_lanes(Prediction& out, const Plan& plan, const Scene& scene, const Play& play,
+                const SimulateOptions& options) {
   if (!options.timeline && !options.memory_over_time) return;
   auto timeline = std::make_shared<Timeline>();
   timeline->performer = Performer::simulated;
@@ -143,7 +147,8 @@ void fill_lanes(Prediction& out, const Plan& plan, const Scene& scene, const Pla
 
 }  // namespace
 
-Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& topology, const SimulateOptions& options) {
+Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& topology,
+                    const SimulateOptions& options) {
   require_room(plan, topology);
   const Mesh mesh = make_mesh(plan);
   const std::unique_ptr<CostModel> cost = make_cost_model(topology.device());

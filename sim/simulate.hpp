@@ -9,13 +9,13 @@
 namespace tandem::sim {
 
 struct SimulateOptions {
-  bool timeline = false;          ///< record spans of every role
+  bool timeline = false;  ///< record spans of every role
   bool memory_over_time = false;
-  bool unfolded = false;          ///< every rank its own role (tests)
+  bool unfolded = false;  ///< every rank its own role (tests)
 };
 
-/// Predicts one optimizer step. Deterministic: equal inputs give byte-equal outputs. Throws InfeasibleError when the plan's
-/// ranks do not fit the topology. A plan too large for memory is simulated all the same (`fits` is false).
+/// Predicts one optimizer step. Deterministic: equal inputs give byte-equal outputs. Throws InfeasibleError when the
+/// plan's ranks do not fit the topology. A plan too large for memory is simulated all the same (`fits` is false).
 Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& topology,
                     const SimulateOptions& options = {});
 

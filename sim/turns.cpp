@@ -12,12 +12,15 @@ constexpr std::int64_t kNever = INT64_MAX;
 struct Comm {
   PortEnd end = 0;
   std::uint8_t lane = 0;
-  std::int64_t after = -1;          ///< the last computation that has ended when it starts
-  std::int64_t settled = kNever;    ///< the first computation that starts after it has ended
+  std::int64_t after = -1;        ///< the last computation that has ended when it starts
+  std::int64_t settled = kNever;  ///< the first computation that starts after it has ended
 };
 
 /// The same within a template, by task index; -1 and kNever where the template does not say.
-struct TemplateComm { std::uint16_t task; Comm comm; };
+struct TemplateComm {
+  std::uint16_t task;
+  Comm comm;
+};
 
 class Study {
  public:
@@ -28,7 +31,7 @@ class Study {
 
   std::vector<Comm> of_program(const Program& program) const {
     std::vector<Comm> comms;
-    std::vector<std::uint32_t> first;    // by instance
+    std::vector<std::uint32_t> first;  // by instance
     std::vector<std::int64_t> base;
     std::int64_t position = 0;
     for (const Instance& i : program.instances) {
@@ -64,7 +67,8 @@ class Study {
       for (const std::uint16_t d : tasks[i].deps)
         if (!is_communication(tasks[d].op)) raise(comm.after, d);
       for (std::size_t later = i + 1; later < tasks.size() && comm.settled == kNever; ++later)
-        if (!is_communication(tasks[later].op) && depends(tasks[later], i)) comm.settled = static_cast<std::int64_t>(later);
+        if (!is_communication(tasks[later].op) && depends(tasks[later], i))
+          comm.settled = static_cast<std::int64_t>(later);
       comms.push_back({static_cast<std::uint16_t>(i), comm});
     }
     return comms;
@@ -95,7 +99,8 @@ class Study {
     known.fill(-1);
     for (Comm& c : comms) c.after = known[c.lane] = std::max(known[c.lane], c.after);
     known.fill(kNever);
-    for (auto c = comms.rbegin(); c != comms.rend(); ++c) c->settled = known[c->lane] = std::min(known[c->lane], c->settled);
+    for (auto c = comms.rbegin(); c != comms.rend(); ++c)
+      c->settled = known[c->lane] = std::min(known[c->lane], c->settled);
   }
 
   const TaskGraph& graph_;

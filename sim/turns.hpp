@@ -22,13 +22,11 @@ class Turns {
   Turns(const TaskGraph& graph, const Catalogue& catalogue, const LaneOfStream& lanes);
 
   /// Whether a rank of `stage` may be busy at both ends at once. Errs on the side of true.
-  bool at_once(StageId stage, PortEnd a, PortEnd b) const {
-    return together_[(stage.index() * ends_ + a) * ends_ + b];
-  }
+  bool at_once(StageId stage, PortEnd a, PortEnd b) const { return together_[(stage.index() * ends_ + a) * ends_ + b]; }
 
  private:
   std::size_t ends_;
-  std::vector<bool> together_;   ///< by stage, end, end
+  std::vector<bool> together_;  ///< by stage, end, end
 };
 
 }  // namespace tandem::sim

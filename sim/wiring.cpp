@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "models/collective.hpp"
 
@@ -13,12 +14,18 @@ constexpr Rate kCoreRate = 720'720'000'000;
 
 constexpr std::int32_t kNoWire = -1;
 
+/// Processors stand behind the topology's links, nodes behind the processors.
+std::size_t core_link(const Topology& topology, DeviceId d) { return topology.links().size() + d.index(); }
+std::size_t node_link(const Topology& topology, DeviceId d) {
+  return topology.links().size() + static_cast<std::size_t>(topology.devices() + topology.node_of(d));
+}
+
 /// Flows of a phase on the links they cross, shared by all messages of a wire that use the same flows.
 struct Footprint {
   std::vector<Flow> flows;
   std::uint32_t uses = 0;
-  bool across = false;      ///< some flow leaves its node
-  Duration latency;         ///< of the longest route
+  bool across = false;  ///< some flow leaves its node
+  Duration latency;     ///< of the longest route
 };
 
 /// Lays one wire's messages over the links.
@@ -32,7 +39,10 @@ class Layer {
     const auto ranks = static_cast<std::int64_t>(wire_.members.size());
     if (ranks < 2) return recipe;
     if (const auto measured = scene_.cost.communication(op, ranks)) {
-      recipe.tail = *measured;
+      if (hosts_carry())
+        carry(recipe, *measured);
+      else
+        recipe.tail = *measured;
       return recipe;
     }
     recipe.tail = fit_.overhead;
@@ -51,14 +61,35 @@ class Layer {
     return expand(collective, choice.algorithm, shape_, choice.inside);
   }
 
+  /// Ranks that share a processor move bytes with it: whoever else computes there slows them down, and they him.
+  bool hosts_carry() const { return scene_.topology.device().synchronous && scene_.topology.ranks_per_device() > 1; }
+
+  /// Work on the members' processors that takes `measured` when they have them to themselves, as in the measurement.
+  void carry(Recipe& recipe, Duration measured) {
+    if (!cores_) cores_ = use_cores();
+    std::int32_t most = 1;
+    for (const LinkUse& use : wire_.uses[*cores_]) most = std::max(most, use.flows);
+    recipe.chains[0].push_back({*cores_, core_work(measured) / most});
+  }
+
+  std::uint32_t use_cores() {
+    std::vector<std::int32_t> cores;
+    for (const Rank r : wire_.members)
+      cores.push_back(static_cast<std::int32_t>(core_link(scene_.topology, scene_.topology.device_of(r))));
+    wire_.uses.push_back(counted(cores));
+    return static_cast<std::uint32_t>(wire_.uses.size() - 1);
+  }
+
   void add(Recipe& recipe, const CommPhase& phase, bool pipelined) {
     const Footprint& print = footprint(phase.flows);
     recipe.tail += phase.steps * print.latency;
     if (wire_.uses[print.uses].empty()) return;
     auto& chain = recipe.chains[pipelined && print.across ? 1 : 0];
     const Work work = work_of(loaded(phase, print.across));
-    if (!chain.empty() && chain.back().uses == print.uses) chain.back().work += work;
-    else chain.push_back({print.uses, work});
+    if (!chain.empty() && chain.back().uses == print.uses)
+      chain.back().work += work;
+    else
+      chain.push_back({print.uses, work});
   }
 
   /// Bytes as the links see them: a library that reaches a share of a link's rate occupies it for longer.
@@ -110,6 +141,7 @@ class Layer {
   CommFit fit_;
   GroupShape shape_;
   std::vector<Footprint> prints_;
+  std::optional<std::uint32_t> cores_;  ///< the members' processors among the wire's uses
 };
 
 /// Which messages each stage sends (or joins in) and receives, by port.
@@ -152,17 +184,15 @@ class Wirer {
 
   void wire_cores() {
     out_.shared_cores = true;
-    const auto topology_links = out_.links.size();
     const auto devices = static_cast<std::size_t>(scene_.topology.devices());
-    for (std::size_t d = 0; d < devices; ++d) out_.links.push_back({kCoreRate, {}});
     const auto nodes = (devices - 1) / static_cast<std::size_t>(scene_.topology.devices_per_node()) + 1;
-    for (std::size_t n = 0; n < nodes; ++n) out_.links.push_back({kCoreRate, node_capacity()});
+    out_.links.insert(out_.links.end(), devices, {kCoreRate, {}});
+    out_.links.insert(out_.links.end(), nodes, {kCoreRate, node_capacity()});
     for (std::int32_t r = 0; r < scene_.mesh.world_size(); ++r) {
       const DeviceId d = scene_.topology.device_of(Rank(r));
       Wire wire{catalogue_.core_port, {Rank(r)}, false, {}, {}};
-      const std::size_t node = topology_links + devices + static_cast<std::size_t>(scene_.topology.node_of(d));
-      wire.uses.push_back({{static_cast<std::uint32_t>(topology_links + d.index()), 1},
-                           {static_cast<std::uint32_t>(node), 1}});
+      wire.uses.push_back({{static_cast<std::uint32_t>(core_link(scene_.topology, d)), 1},
+                           {static_cast<std::uint32_t>(node_link(scene_.topology, d)), 1}});
       connect(2 * catalogue_.core_port, Rank(r));
       out_.wires.push_back(std::move(wire));
     }
@@ -178,9 +208,7 @@ class Wirer {
     return by_users;
   }
 
-  void connect(std::size_t end, Rank r) {
-    out_.wire_of[end][r.index()] = static_cast<std::int32_t>(out_.wires.size());
-  }
+  void connect(std::size_t end, Rank r) { out_.wire_of[end][r.index()] = static_cast<std::int32_t>(out_.wires.size()); }
 
   void plug_in(std::uint32_t p, Rank r) {
     const Port& port = catalogue_.ports[p];
@@ -238,8 +266,8 @@ Wiring make_wiring(const Scene& scene, const Catalogue& catalogue) {
   Wiring out;
   for (const Link& link : scene.topology.links()) out.links.push_back({rate_of(link.bandwidth), {}});
   Wirer wirer(scene, catalogue, out);
-  wirer.wire_all();
   if (cores_are_shared(scene)) wirer.wire_cores();
+  wirer.wire_all();
   return out;
 }
 

@@ -34,8 +34,10 @@ class CpuBackend final : public Backend {
            const KernelContext& context) override {
     if (!supports(op, dtype)) refuse(op, dtype);
     cpu::Call call(inputs, outputs, context, gemm_flops_);
-    if (dtype == DType::fp32) compute<float>(op, call);
-    else compute<double>(op, call);
+    if (dtype == DType::fp32)
+      compute<float>(op, call);
+    else
+      compute<double>(op, call);
   }
 
   BackendCounters counters() const override { return {gemm_flops_, book_->live, book_->peak}; }
@@ -47,7 +49,8 @@ class CpuBackend final : public Backend {
   }
 
   [[noreturn]] static void refuse(const Op& op, DType dtype) {
-    throw DeviceError("the CPU backend cannot run " + std::string(kind_name(op)) + " in " + std::string(tandem::name(dtype)));
+    throw DeviceError("the CPU backend cannot run " + std::string(kind_name(op)) + " in " +
+                      std::string(tandem::name(dtype)));
   }
 
   std::int64_t gemm_flops_ = 0;

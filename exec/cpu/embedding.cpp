@@ -26,8 +26,10 @@ void compute(const Embedding& op, Call& call) {
   T* y = call.out<T>(0);
   for (std::int64_t t = 0; t < op.tokens; ++t, y += op.hidden) {
     const std::int64_t row = shard_row(tokens[t], op.vocab_rows, call.context());
-    if (row < 0) std::fill_n(y, op.hidden, T{0});
-    else std::copy_n(table + row * op.hidden, op.hidden, y);
+    if (row < 0)
+      std::fill_n(y, op.hidden, T{0});
+    else
+      std::copy_n(table + row * op.hidden, op.hidden, y);
   }
 }
 

@@ -8,43 +8,77 @@
 namespace tandem::exec::cpu {
 
 // products.cpp
-template <class T> void compute(const MatMul& op, Call& call);
-template <class T> void compute(const AttentionScores& op, Call& call);
-template <class T> void compute(const AttentionContext& op, Call& call);
-template <class T> void compute(const AttentionContextBackward& op, Call& call);
-template <class T> void compute(const AttentionScoresBackward& op, Call& call);
+template <class T>
+void compute(const MatMul& op, Call& call);
+template <class T>
+void compute(const AttentionScores& op, Call& call);
+template <class T>
+void compute(const AttentionContext& op, Call& call);
+template <class T>
+void compute(const AttentionContextBackward& op, Call& call);
+template <class T>
+void compute(const AttentionScoresBackward& op, Call& call);
 // softmax.cpp
-template <class T> void compute(const AttentionSoftmax& op, Call& call);
-template <class T> void compute(const AttentionSoftmaxBackward& op, Call& call);
+template <class T>
+void compute(const AttentionSoftmax& op, Call& call);
+template <class T>
+void compute(const AttentionSoftmaxBackward& op, Call& call);
 // layer_norm.cpp
-template <class T> void compute(const LayerNorm& op, Call& call);
-template <class T> void compute(const LayerNormBackward& op, Call& call);
+template <class T>
+void compute(const LayerNorm& op, Call& call);
+template <class T>
+void compute(const LayerNormBackward& op, Call& call);
 // pointwise.cpp
-template <class T> void compute(const Pointwise& op, Call& call);
-template <class T> void compute(const PointwiseBackward& op, Call& call);
+template <class T>
+void compute(const Pointwise& op, Call& call);
+template <class T>
+void compute(const PointwiseBackward& op, Call& call);
 // residual.cpp
-template <class T> void compute(const BiasGrad& op, Call& call);
-template <class T> void compute(const BiasDropoutAdd& op, Call& call);
-template <class T> void compute(const BiasDropoutAddBackward& op, Call& call);
+template <class T>
+void compute(const BiasGrad& op, Call& call);
+template <class T>
+void compute(const BiasDropoutAdd& op, Call& call);
+template <class T>
+void compute(const BiasDropoutAddBackward& op, Call& call);
 // embedding.cpp
-template <class T> void compute(const Embedding& op, Call& call);
-template <class T> void compute(const EmbeddingBackward& op, Call& call);
-template <class T> void compute(const PositionDropout& op, Call& call);
-template <class T> void compute(const PositionDropoutBackward& op, Call& call);
+template <class T>
+void compute(const Embedding& op, Call& call);
+template <class T>
+void compute(const EmbeddingBackward& op, Call& call);
+template <class T>
+void compute(const PositionDropout& op, Call& call);
+template <class T>
+void compute(const PositionDropoutBackward& op, Call& call);
 // loss.cpp
-template <class T> void compute(const VocabMax& op, Call& call);
-template <class T> void compute(const VocabExpSum& op, Call& call);
-template <class T> void compute(const CrossEntropy& op, Call& call);
+template <class T>
+void compute(const VocabMax& op, Call& call);
+template <class T>
+void compute(const VocabExpSum& op, Call& call);
+template <class T>
+void compute(const CrossEntropy& op, Call& call);
 // optimizer.cpp
-template <class T> void compute(const Accumulate& op, Call& call);
-template <class T> void compute(const GradNorm& op, Call& call);
-template <class T> void compute(const ClipCoefficient& op, Call& call);
-template <class T> void compute(const AdamW& op, Call& call);
+template <class T>
+void compute(const Accumulate& op, Call& call);
+template <class T>
+void compute(const GradNorm& op, Call& call);
+template <class T>
+void compute(const ClipCoefficient& op, Call& call);
+template <class T>
+void compute(const AdamW& op, Call& call);
 
 /// Communication belongs to a Communicator: DeviceError.
-template <class T> void compute(const Collective&, Call&) { throw DeviceError("the CPU backend does not communicate"); }
-template <class T> void compute(const Send&, Call&) { throw DeviceError("the CPU backend does not communicate"); }
-template <class T> void compute(const Recv&, Call&) { throw DeviceError("the CPU backend does not communicate"); }
+template <class T>
+void compute(const Collective&, Call&) {
+  throw DeviceError("the CPU backend does not communicate");
+}
+template <class T>
+void compute(const Send&, Call&) {
+  throw DeviceError("the CPU backend does not communicate");
+}
+template <class T>
+void compute(const Recv&, Call&) {
+  throw DeviceError("the CPU backend does not communicate");
+}
 
 /// Written once for each kernel at the end of its file.
 #define TANDEM_KERNEL(Op)                         \

@@ -43,8 +43,10 @@ struct BackwardRow {
     const auto gradient = [=](std::int64_t c) {
       return row.stats.rstd * (row.dy[c] * row.gamma[c] - mean_g - row.xhat(c) * mean_gx);
     };
-    if (residual == nullptr) each(n, [=](std::int64_t c) { row.dx[c] = gradient(c); });
-    else each(n, [=](std::int64_t c) { row.dx[c] = gradient(c) + row.residual[c]; });
+    if (residual == nullptr)
+      each(n, [=](std::int64_t c) { row.dx[c] = gradient(c); });
+    else
+      each(n, [=](std::int64_t c) { row.dx[c] = gradient(c) + row.residual[c]; });
   }
 };
 
@@ -71,8 +73,9 @@ void compute(const LayerNormBackward& op, Call& call) {
   std::fill_n(dbeta, op.cols, T{0});
   for (std::int64_t r = 0; r < op.rows; ++r) {
     const std::int64_t at = r * op.cols;
-    const BackwardRow<T> row{dy + at, x + at, gamma, residual == nullptr ? nullptr : residual + at,
-                             {stats[2 * r], stats[2 * r + 1]}, dx + at, dgamma, dbeta};
+    const BackwardRow<T> row{
+        dy + at, x + at, gamma, residual == nullptr ? nullptr : residual + at, {stats[2 * r], stats[2 * r + 1]},
+        dx + at, dgamma, dbeta};
     row.add_parameter_gradients(op.cols);
     row.write_dx(op.cols);
   }

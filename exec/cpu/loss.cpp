@@ -66,8 +66,8 @@ void compute(const VocabMax& op, Call& call) {
   T* max = call.out<T>(0);
   const Shard shard(op.dims, call.context());
   for (std::int64_t r = 0; r < op.dims.rows; ++r, logits += op.dims.cols) {
-    max[r] = lane_max<T>(shard.real_columns, -std::numeric_limits<T>::infinity(),
-                         [=](std::int64_t c) { return logits[c]; });
+    max[r] =
+        lane_max<T>(shard.real_columns, -std::numeric_limits<T>::infinity(), [=](std::int64_t c) { return logits[c]; });
   }
 }
 
@@ -79,7 +79,8 @@ void compute(const VocabExpSum& op, Call& call) {
   const Shard shard(op.dims, call.context());
   for (std::int64_t r = 0; r < op.dims.rows; ++r, logits += op.dims.cols) {
     const std::int64_t target = shard.column(targets[r]);
-    sums[r] = lane_sum<T>(shard.real_columns, [=, top = max[r]](std::int64_t c) { return exp_saturating(logits[c] - top); });
+    sums[r] =
+        lane_sum<T>(shard.real_columns, [=, top = max[r]](std::int64_t c) { return exp_saturating(logits[c] - top); });
     sums[op.dims.rows + r] = target < 0 ? T{0} : logits[target] - max[r];
   }
 }

@@ -91,7 +91,8 @@ void compute(const GradNorm& op, Call& call) {
   double* partial = call.out<double>(0);
   std::fill_n(partial, op.global_parameters, 0.0);
   for (const Param& p : call.context().params) {
-    require(p.global_index >= 0 && p.global_index < op.global_parameters, "a parameter's index is beyond the norm vector");
+    require(p.global_index >= 0 && p.global_index < op.global_parameters,
+            "a parameter's index is beyond the norm vector");
     require(p.offset + p.rows * p.cols <= op.elements, "a parameter lies beyond the flat gradients");
     if (counts_here(p, call.context())) {
       partial[p.global_index] = sum_of_squares(gradients + p.offset, p.rows * p.cols);

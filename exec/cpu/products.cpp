@@ -119,9 +119,8 @@ template <class T>
 void compute(const AttentionContext& op, Call& call) {
   const T *probs = call.in<T>(0), *qkv = call.in<T>(1);
   T* context = call.out<T>(0);
-  for_each_head(op.dims, [&](const Head& h) {
-    multiply(h.context(context), h.square(probs), h.part(qkv, Part::value), call);
-  });
+  for_each_head(op.dims,
+                [&](const Head& h) { multiply(h.context(context), h.square(probs), h.part(qkv, Part::value), call); });
 }
 
 template <class T>

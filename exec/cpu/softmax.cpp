@@ -10,8 +10,8 @@
 namespace tandem::exec::cpu {
 namespace {
 
-// Slopes of ALiBi (Press et al., arXiv 2108.12409, section 3): geometric for a power of two heads; the rest of the heads
-// take every other slope of the next power of two, as its authors' code does.
+// Slopes of ALiBi (Press et al., arXiv 2108.12409, section 3): geometric for a power of two heads; the rest of the
+// heads take every other slope of the next power of two, as its authors' code does.
 double alibi_slope(std::int64_t head, std::int64_t heads) {
   const auto power = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(heads)));
   if (head < power) return std::exp2(-8.0 * static_cast<double>(head + 1) / static_cast<double>(power));

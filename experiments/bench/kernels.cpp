@@ -108,8 +108,10 @@ class Bench {
     const auto bytes = static_cast<double>(traffic(c.op, dtype).count());
     std::printf("%-26s %-5s %-22s %11.2f us", std::string(kind_name(c.op)).c_str(), std::string(name(dtype)).c_str(),
                 c.shape.c_str(), seconds * 1e6);
-    if (flops > 0) std::printf(" %9.1f GFLOP/s", flops / seconds * 1e-9);
-    else std::printf(" %9.1f GB/s", bytes / seconds * 1e-9);
+    if (flops > 0)
+      std::printf(" %9.1f GFLOP/s", flops / seconds * 1e-9);
+    else
+      std::printf(" %9.1f GB/s", bytes / seconds * 1e-9);
     std::printf("\n");
   }
 

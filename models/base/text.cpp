@@ -80,6 +80,7 @@ std::string use_one_of(std::vector<std::int64_t> values, std::int64_t wanted) {
   if (values.size() > 8) values.resize(8);
   std::sort(values.begin(), values.end());
   std::vector<std::string> words;
+  words.reserve(values.size());
   for (const std::int64_t v : values) words.push_back(std::to_string(v));
   return words.empty() ? std::string() : "use " + list_text(words, "or");
 }

@@ -48,6 +48,7 @@ Template head_forward(const Shapes& s, bool first) {
   const auto exp_sum = b.add("vocab_exp_sum", VocabExpSum{s.vocab_dims()}, {logits, max, targets}, {sums});
   tensor_all_reduce(b, s, sums, "vocab_exp_sum", exp_sum);
   std::vector<Value> in{logits, max, sums, targets};
+  if (!first) in.push_back(loss);
   b.add("cross_entropy", CrossEntropy{s.vocab_dims(), s.global_tokens, first}, in, {loss, saved.dlogits});
   return b.finish();
 }

@@ -133,7 +133,7 @@ TEST_CASE("execution does exactly what was simulated: FLOPs, payloads, orders an
   }
 }
 
-TEST_CASE("six micro-batches over four stages agree too") {
+TEST_CASE("six micro-batches over four stages agree too", "[tsan]") {
   SmallPlan p = tests::layout(1, 4, 1, 6);
   p.recompute = GENERATE("none", "full");
   const Plan plan = p.plan();

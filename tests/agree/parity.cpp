@@ -141,7 +141,7 @@ TEST_CASE("the number of stages changes no bit") {
   }
 }
 
-TEST_CASE("recomputation changes no bit") {
+TEST_CASE("recomputation changes no bit", "[tsan]") {
   SmallPlan p = tests::layout(GENERATE(1, 2), GENERATE(1, 2), 1, 3);
   p.precision = "fp32";
   const RunResult kept = train(p, kSteps);
@@ -158,7 +158,7 @@ TEST_CASE("n data ranks with one micro-batch each are n micro-batches on one ran
   check_equal(train(p, kSteps), train(one_rank(p), kSteps));
 }
 
-TEST_CASE("buckets and overlap change no bit") {
+TEST_CASE("buckets and overlap change no bit", "[tsan]") {
   SmallPlan p = tests::layout(1, 2, 3, 3);
   p.precision = "fp32";
   const RunResult plain = train(p, kSteps);
@@ -167,7 +167,7 @@ TEST_CASE("buckets and overlap change no bit") {
   check_equal(train(p, kSteps), plain);
 }
 
-TEST_CASE("the same plan twice gives the same bits") {
+TEST_CASE("the same plan twice gives the same bits", "[tsan]") {
   SmallPlan p = tests::layout(2, 2, 2, 3);
   p.precision = "fp32";
   check_equal(train(p, kSteps), train(p, kSteps));

@@ -33,8 +33,8 @@ Values backward(Kernels& kernels, const Setting& s, const Values& qkv, const Val
   const Forward f = forward(kernels, s, qkv);
   const auto first = kernels.run(AttentionContextBackward{s.dims}, {real(dcontext), real(f.dropped), real(qkv)},
                                  {result(s.square_size()), result(s.qkv_size())});
-  const Values dscores = kernels.one(AttentionSoftmaxBackward{s.dims, s.dropout}, {real(first[0]), real(f.probs)},
-                                     s.square_size());
+  const Values dscores =
+      kernels.one(AttentionSoftmaxBackward{s.dims, s.dropout}, {real(first[0]), real(f.probs)}, s.square_size());
   return kernels.run(AttentionScoresBackward{s.dims}, {real(dscores), real(qkv)}, {real(first[1])}).front();
 }
 
@@ -133,7 +133,8 @@ TEST_CASE("softmax survives scores that overflow exp") {
   const DType dtype = GENERATE(DType::fp32, DType::fp64);
   Kernels kernels(dtype);
   const AttentionDims dims{1, 1, 3, 1};
-  const Values p = kernels.one(AttentionSoftmax{dims, 0, false}, {real({5000, 0, 0, 5000, 5000, 0, 5000, 0, -5000})}, 9);
+  const Values p =
+      kernels.one(AttentionSoftmax{dims, 0, false}, {real({5000, 0, 0, 5000, 5000, 0, 5000, 0, -5000})}, 9);
   CHECK(p == Values{1, 0, 0, 0.5, 0.5, 0, 1, 0, 0});
 }
 
@@ -183,12 +184,14 @@ TEST_CASE("each half of attention's backward writes its own part of dqkv") {
   const Setting s{{2, 3, 5, 7}};
   Kernels kernels;
   const Values qkv = random_values(s.qkv_size(), 1);
-  const auto first = kernels.run(AttentionContextBackward{s.dims},
-                                 {real(random_values(s.context_size(), 2)), real(random_values(s.square_size(), 3)),
-                                  real(qkv)},
-                                 {result(s.square_size()), result(s.qkv_size())});
-  const Values both = kernels.run(AttentionScoresBackward{s.dims}, {real(random_values(s.square_size(), 4)), real(qkv)},
-                                  {real(first[1])}).front();
+  const auto first =
+      kernels.run(AttentionContextBackward{s.dims},
+                  {real(random_values(s.context_size(), 2)), real(random_values(s.square_size(), 3)), real(qkv)},
+                  {result(s.square_size()), result(s.qkv_size())});
+  const Values both =
+      kernels
+          .run(AttentionScoresBackward{s.dims}, {real(random_values(s.square_size(), 4)), real(qkv)}, {real(first[1])})
+          .front();
   for (std::size_t i = 0; i < both.size(); ++i) {
     const bool value_part = i / 7 % 3 == 2;
     REQUIRE(std::isnan(first[1][i]) == !value_part);

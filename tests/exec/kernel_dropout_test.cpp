@@ -134,7 +134,8 @@ TEST_CASE("the gradients of bias, dropout and residual equal slopes with the mas
   const auto loss = [&](const Values& x_, const Values& b_) {
     return dot(dy, kernels.one(BiasDropoutAdd{rows, cols, rate, true, kSite}, {real(x_), real(b_), real(residual)}, n));
   };
-  const auto g = kernels.run(BiasDropoutAddBackward{rows, cols, rate, true, kSite}, {real(dy)}, {result(n), result(cols)});
+  const auto g =
+      kernels.run(BiasDropoutAddBackward{rows, cols, rate, true, kSite}, {real(dy)}, {result(n), result(cols)});
   check_gradient([&](const Values& v) { return loss(v, b); }, x, g[0]);
   check_gradient([&](const Values& v) { return loss(x, v); }, b, g[1]);
 }

@@ -41,7 +41,8 @@ TEST_CASE("vocabulary shards of an embedding add up to the whole embedding, bit 
   for (int rank = 0; rank < kRanks; ++rank) {
     kernels.context.tensor_rank = rank;
     const Values shard = slice(table, rank * kVocabRows * kHidden, kVocabRows * kHidden);
-    const Values y = kernels.one(Embedding{kTokens, kHidden, kVocabRows}, {integers(tokens), real(shard)}, kTokens * kHidden);
+    const Values y =
+        kernels.one(Embedding{kTokens, kHidden, kVocabRows}, {integers(tokens), real(shard)}, kTokens * kHidden);
     for (std::size_t i = 0; i < y.size(); ++i) sum[i] += y[i];
   }
   CHECK(sum == plain_rows(table, tokens));
@@ -70,12 +71,12 @@ TEST_CASE("an embedding's gradient equals slopes") {
   const auto tokens = random_integers(kTokens, kVocabRows, 2);
   const Values table = random_values(kVocabRows * kHidden, 1), dy = random_values(kTokens * kHidden, 3);
   Kernels kernels;
-  const Values g = kernels.one(EmbeddingBackward{kTokens, kHidden, kVocabRows}, {integers(tokens), real(dy)},
-                               kVocabRows * kHidden);
+  const Values g =
+      kernels.one(EmbeddingBackward{kTokens, kHidden, kVocabRows}, {integers(tokens), real(dy)}, kVocabRows * kHidden);
   check_gradient(
       [&](const Values& v) {
-        return dot(dy, kernels.one(Embedding{kTokens, kHidden, kVocabRows}, {integers(tokens), real(v)},
-                                   kTokens * kHidden));
+        return dot(
+            dy, kernels.one(Embedding{kTokens, kHidden, kVocabRows}, {integers(tokens), real(v)}, kTokens * kHidden));
       },
       table, g);
 }
@@ -84,7 +85,8 @@ TEST_CASE("a token outside the vocabulary is an error that names it") {
   Kernels kernels;
   const int token = GENERATE(-1, 7);
   const Values table = random_values(kVocabRows * kHidden, 1);
-  CHECK_THROWS_AS(kernels.one(Embedding{1, kHidden, kVocabRows}, {integers({token}), real(table)}, kHidden), DeviceError);
+  CHECK_THROWS_AS(kernels.one(Embedding{1, kHidden, kVocabRows}, {integers({token}), real(table)}, kHidden),
+                  DeviceError);
 }
 
 TEST_CASE("positions are added to every sequence alike") {

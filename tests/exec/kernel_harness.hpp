@@ -79,9 +79,12 @@ class Kernels {
 
   std::unique_ptr<Memory> store(const Operand& o) {
     auto memory = backend->allocate(o.values.size() * 8);
-    if (o.kind == Operand::Kind::int32) write<std::int32_t>(o.values, memory->data());
-    else if (in_float(o)) write<float>(o.values, memory->data());
-    else write<double>(o.values, memory->data());
+    if (o.kind == Operand::Kind::int32)
+      write<std::int32_t>(o.values, memory->data());
+    else if (in_float(o))
+      write<float>(o.values, memory->data());
+    else
+      write<double>(o.values, memory->data());
     return memory;
   }
   Values load(const Operand& o, const std::byte* from) const {

@@ -32,10 +32,9 @@ class Ranks {
     const Values max = reduced_max(logits), sums = reduced_sums(logits, targets, max);
     Result total{0, Values(static_cast<std::size_t>(v_.rows * v_.padded()))};
     for (int rank = 0; rank < v_.ranks; ++rank) {
-      const auto out = on(rank).run(
-          CrossEntropy{v_.dims(), v_.global_tokens, true},
-          {real(v_.shard(logits, rank)), real(max), real(sums), integers(targets)},
-          {fp64(unwritten(1)), result(v_.rows * v_.cols)});
+      const auto out = on(rank).run(CrossEntropy{v_.dims(), v_.global_tokens, true},
+                                    {real(v_.shard(logits, rank)), real(max), real(sums), integers(targets)},
+                                    {fp64(unwritten(1)), result(v_.rows * v_.cols)});
       total.loss = out[0][0];  // the same on every rank
       for (std::int64_t i = 0; i < v_.rows * v_.cols; ++i) {
         total.dlogits[static_cast<std::size_t>(i / v_.cols * v_.padded() + rank * v_.cols + i % v_.cols)] =
@@ -120,7 +119,8 @@ TEST_CASE("huge logits and huge padding leave the loss finite and right") {
 
 TEST_CASE("equal logits cost the logarithm of the vocabulary") {
   const Vocabulary v{5, 7, 19, 3, 5};
-  CHECK(Ranks(v, DType::fp64).loss(Values(5 * 21, 0.25), {0, 6, 7, 13, 18}).loss == Approx(std::log(19)).epsilon(1e-15));
+  CHECK(Ranks(v, DType::fp64).loss(Values(5 * 21, 0.25), {0, 6, 7, 13, 18}).loss ==
+        Approx(std::log(19)).epsilon(1e-15));
 }
 
 TEST_CASE("the loss adds to what earlier micro-batches left, in double precision") {

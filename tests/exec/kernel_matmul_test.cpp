@@ -64,8 +64,7 @@ TEST_CASE("the gradients of y = x w^T + b are two matrix products and a column s
   };
   check_gradient([&](const Values& v) { return loss(v, w, b); }, x, product(kernels, {rows, in, out}, dy, w));
   check_gradient([&](const Values& v) { return loss(x, v, b); }, w, product(kernels, {out, in, rows, true}, dy, x));
-  check_gradient([&](const Values& v) { return loss(x, w, v); }, b,
-                 kernels.one(BiasGrad{rows, out}, {real(dy)}, out));
+  check_gradient([&](const Values& v) { return loss(x, w, v); }, b, kernels.one(BiasGrad{rows, out}, {real(dy)}, out));
 }
 
 TEST_CASE("a bias gradient adds rows in ascending order") {

@@ -16,8 +16,9 @@ Param parameter(std::int32_t global_index, std::int64_t offset, std::int64_t row
 
 Values norm(Kernels& kernels, const std::vector<Param>& params, const Values& gradients, std::int64_t global) {
   kernels.context.params = params;
-  return kernels.run(GradNorm{static_cast<std::int64_t>(gradients.size()), global}, {real(gradients)},
-                     {fp64(unwritten(global))}).front();
+  return kernels
+      .run(GradNorm{static_cast<std::int64_t>(gradients.size()), global}, {real(gradients)}, {fp64(unwritten(global))})
+      .front();
 }
 
 Scalars clip(const Values& partial, double clip_grad) {
@@ -181,8 +182,10 @@ TEST_CASE("AdamW equals plain loops over several steps, with decay only where it
   std::vector<PlainAdamW> expected;
   for (std::size_t i = 0; i < n; ++i) expected.push_back({c.weight[i], c.exp_avg[i], c.exp_avg_sq[i]});
   for (int t = 1; t <= 5; ++t) {
-    kernels.scalars = {.learning_rate = 0.01 * t, .bias_correction1 = 1 - std::pow(c.op.beta1, t),
-                       .bias_correction2 = 1 - std::pow(c.op.beta2, t), .clip_coefficient = 0.5};
+    kernels.scalars = {.learning_rate = 0.01 * t,
+                       .bias_correction1 = 1 - std::pow(c.op.beta1, t),
+                       .bias_correction2 = 1 - std::pow(c.op.beta2, t),
+                       .clip_coefficient = 0.5};
     const auto after = c.run(kernels, {decayed, plain});
     c.weight = after[0];
     c.exp_avg = after[1];

@@ -41,13 +41,16 @@ TEST_CASE("a filled range holds the same numbers as single draws, wherever it st
 }
 
 TEST_CASE("every part of a stream's name and the index change its numbers") {
-  const std::vector<RandomStream> streams = {
-      RandomStream::dropout(1, DropoutSite::embedding, 0, -1), RandomStream::dropout(2, DropoutSite::embedding, 0, -1),
-      RandomStream::dropout(1ull << 32, DropoutSite::embedding, 0, -1),
-      RandomStream::dropout(1, DropoutSite::attention, 0, -1), RandomStream::dropout(1, DropoutSite::embedding, 1, -1),
-      RandomStream::dropout(1, DropoutSite::embedding, 1ull << 32, -1),
-      RandomStream::dropout(1, DropoutSite::embedding, 0, 0), RandomStream::dropout(1, DropoutSite::embedding, 0, 256),
-      RandomStream::initial(1, 0), RandomStream::initial(1, 1)};
+  const std::vector<RandomStream> streams = {RandomStream::dropout(1, DropoutSite::embedding, 0, -1),
+                                             RandomStream::dropout(2, DropoutSite::embedding, 0, -1),
+                                             RandomStream::dropout(1ull << 32, DropoutSite::embedding, 0, -1),
+                                             RandomStream::dropout(1, DropoutSite::attention, 0, -1),
+                                             RandomStream::dropout(1, DropoutSite::embedding, 1, -1),
+                                             RandomStream::dropout(1, DropoutSite::embedding, 1ull << 32, -1),
+                                             RandomStream::dropout(1, DropoutSite::embedding, 0, 0),
+                                             RandomStream::dropout(1, DropoutSite::embedding, 0, 256),
+                                             RandomStream::initial(1, 0),
+                                             RandomStream::initial(1, 1)};
   std::set<std::uint64_t> seen;
   for (const RandomStream& s : streams) {
     for (const std::uint64_t index : {0ull, 4ull, 1ull << 34, 1ull << 35}) {

@@ -216,6 +216,30 @@ class Explain(WithFolder):
         self.assertEqual(plan, again)
 
 
+class Validate(WithFolder):
+    def records(self, *plans):
+        lines = [json.dumps({"id": f"r{i}", "plan": plan, "measured": {"step_time_s": 2.0}}) for i, plan in enumerate(plans)]
+        return self.folder.file("some-set.jsonl", "\n".join(lines) + "\n")
+
+    def test_errors_are_of_the_predicted_records_and_refused_ones_are_counted(self):
+        file = self.records(SMALL, changed(SMALL, **{"parallel.zero_stage": 3}))
+        result = tandem_json("validate", file)
+        predicted = tandem_json("simulate", self.folder.plan(SMALL))["step_time_s"]
+        summary = result["sets"][0]
+        self.assertEqual((summary["name"], summary["n"], summary["refused"]), ("some-set", 1, 1))
+        self.assertAlmostEqual(summary["bias"], predicted / 2.0 - 1, places=12)
+        self.assertEqual(summary["mape"], abs(summary["bias"]))
+        first, second = result["records"]
+        self.assertEqual((first["refused"], first["predicted_step_time_s"]), (False, predicted))
+        self.assertEqual((second["refused"], second["predicted_step_time_s"], second["fits"]), (True, None, None))
+        self.assertIn("parallel.zero_stage", second["reason"])
+
+    def test_a_line_that_is_no_record_exits_3_with_its_number(self):
+        code, out, err = run("validate", self.folder.file("bad.jsonl", "\n{}\n"))
+        self.assertEqual((code, out), (3, ""))
+        self.assertIn("bad.jsonl:2", err)
+
+
 class Measure(WithFolder):
     def test_a_measured_table_is_what_the_simulator_then_uses(self):
         table, plan = self.path("cpu.json"), self.folder.plan(SMALL)

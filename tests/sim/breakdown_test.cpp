@@ -48,7 +48,8 @@ Task task(const std::string& name, Stream stream, const Op& op, std::vector<std:
 
 TEST_CASE("a computation that waits for a tensor collective waits for tensor_comm") {
   GraphBuilder graph(1);
-  graph.add(0, graph.many("block", {task("a", Stream::compute, work(us(10))), task("r", Stream::tensor, reduce(Group::tensor), {0}),
+  graph.add(0, graph.many("block", {task("a", Stream::compute, work(us(10))),
+                                    task("r", Stream::tensor, reduce(Group::tensor), {0}),
                                     task("b", Stream::compute, work(us(20)), {1})}));
   const TaskGraph g = graph.take();
   const bool synchronous = GENERATE(false, true);

@@ -47,7 +47,8 @@ TEST_CASE("a ring all-reduce takes 2(n-1) a + 2(n-1)/n S/B on a crossbar and on 
   c.ranks = n;
   c.bytes = n * 65536;
   c.shape.scale_up = scale_up;
-  CHECK(std::abs(static_cast<double>(time(c).ps()) - closed_form(2 * (n - 1), 65536)) <= static_cast<double>(2 * (n - 1)));
+  CHECK(std::abs(static_cast<double>(time(c).ps()) - closed_form(2 * (n - 1), 65536)) <=
+        static_cast<double>(2 * (n - 1)));
 }
 
 TEST_CASE("gathers and scatters by ring take half as many steps") {
@@ -75,7 +76,8 @@ TEST_CASE("two rings in opposite directions on a torus carry half of the bytes e
   c.ranks = n;
   c.bytes = 2 * n * 32768;
   c.shape.scale_up = ScaleUp::torus2d;
-  CHECK(std::abs(static_cast<double>(time(c).ps()) - closed_form(2 * (n - 1), 32768)) <= static_cast<double>(2 * (n - 1)));
+  CHECK(std::abs(static_cast<double>(time(c).ps()) - closed_form(2 * (n - 1), 32768)) <=
+        static_cast<double>(2 * (n - 1)));
 }
 
 TEST_CASE("the golden ring of 64 ranks and 1 GiB is met within one tick a step") {
@@ -143,7 +145,9 @@ TEST_CASE("no all-reduce beats its bandwidth bound") {
   c.bytes = 1 << 22;
   c.shape.scale_up = scale_up;
   // Every rank must put 2(n-1)/n S on its links; a mesh has n-1 of them, a torus two.
-  const double links = scale_up == ScaleUp::full_mesh ? static_cast<double>(n - 1) : scale_up == ScaleUp::torus2d ? 2 : 1;
+  const double links = scale_up == ScaleUp::full_mesh ? static_cast<double>(n - 1)
+                       : scale_up == ScaleUp::torus2d ? 2
+                                                      : 1;
   const auto nd = static_cast<double>(n);
   const double bound = 2 * (nd - 1) / nd * static_cast<double>(c.bytes) / (kBandwidth * links) * 1e12;
   CHECK(static_cast<double>(time(c).ps()) >= bound - 1);

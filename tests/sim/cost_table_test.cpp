@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -111,13 +112,22 @@ TEST_CASE("a form that was not measured reads as the nearest one, a kind or type
   CHECK(std::find(missing.begin(), missing.end(), "collective") == missing.end());
 }
 
-TEST_CASE("repeated samples are averaged and one sample is enough") {
+TEST_CASE("of repeated samples the least counts and one sample is enough") {
   CostTable t;
-  t.samples = {{product(64, 64, 64), DType::fp32, 1e-5}, {product(64, 64, 64), DType::fp32, 3e-5}};
+  t.samples = {{product(64, 64, 64), DType::fp32, 2e-5}, {product(64, 64, 64), DType::fp32, 3e-5}};
   const MeasuredCosts costs(t);
   CHECK(*costs.seconds(product(64, 64, 64), DType::fp32) == Approx(2e-5).epsilon(1e-12));
   const double twice = *costs.seconds(product(128, 64, 64), DType::fp32);
   CHECK((twice >= 2e-5 && twice <= 4e-5));
+}
+
+TEST_CASE("a disturbed sample is not believed over a larger operation") {
+  CostTable t = measured();
+  const MatMul disturbed = product(128, 144, 144);
+  for (CostSample& s : t.samples)
+    if (const auto* o = std::get_if<MatMul>(&s.op); o && o->m == 128 && o->n == 144 && o->k == 144) s.seconds *= 20;
+  CHECK(*MeasuredCosts(t).seconds(disturbed, DType::fp32) < 3.5 * law(disturbed));  // the next larger sample: three times the work
+  CHECK(*MeasuredCosts(t).seconds(product(128, 144, 432), DType::fp32) == Approx(law(product(128, 144, 432))).epsilon(1e-12));
 }
 
 TEST_CASE("measured communication is read between sizes and group sizes") {

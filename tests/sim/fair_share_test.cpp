@@ -50,12 +50,16 @@ std::vector<double> textbook(const std::vector<Capacity>& links, const Bundles& 
   return rate;
 }
 
-struct Case { std::vector<Capacity> links; Bundles bundles; };
+struct Case {
+  std::vector<Capacity> links;
+  Bundles bundles;
+};
 
 Case random_case(std::mt19937& random) {
   Case c;
   const std::size_t links = 1 + random() % 12;
-  for (std::size_t l = 0; l < links; ++l) c.links.push_back({static_cast<Rate>(1 + random() % 8) * 1'000'000'000'000, {}});
+  for (std::size_t l = 0; l < links; ++l)
+    c.links.push_back({static_cast<Rate>(1 + random() % 8) * 1'000'000'000'000, {}});
   const std::size_t bundles = 1 + random() % 15;
   for (std::size_t b = 0; b < bundles; ++b) {
     std::vector<LinkUse> uses;
@@ -113,7 +117,8 @@ TEST_CASE("max-min rates equal those of a textbook solver on random networks") {
     const auto rates = solve(c.links, c.bundles);
     const auto expected = textbook(c.links, c.bundles);
     // Integer shares are rounded down, by at most one unit in 1e12 a round.
-    for (std::size_t b = 0; b < rates.size(); ++b) REQUIRE(static_cast<double>(rates[b]) == Approx(expected[b]).epsilon(1e-8));
+    for (std::size_t b = 0; b < rates.size(); ++b)
+      REQUIRE(static_cast<double>(rates[b]) == Approx(expected[b]).epsilon(1e-8));
   }
 }
 

@@ -38,15 +38,15 @@ class FakeCost : public CostModel {
 /// What a fake machine is made of.
 struct Shape {
   ScaleUp scale_up = ScaleUp::crossbar;
-  std::int64_t devices = 1, per_node = 0;   ///< per_node 0: one node
+  std::int64_t devices = 1, per_node = 0;  ///< per_node 0: one node
   std::int64_t ranks_per_device = 1;
   Bandwidth bandwidth = Bandwidth::bytes_per_second(50e9);
-  Duration latency;                          ///< of a whole route on a crossbar, of each link elsewhere
+  Duration latency;  ///< of a whole route on a crossbar, of each link elsewhere
   bool synchronous = false;
 };
 
-/// Crossbar: a link up (with the latency) and one down for each device. Full mesh: a link for each pair. Torus: a one-dimensional
-/// one, links both ways between neighbours.
+/// Crossbar: a link up (with the latency) and one down for each device. Full mesh: a link for each pair. Torus: a
+/// one-dimensional one, links both ways between neighbours.
 class FakeTopology : public Topology {
  public:
   explicit FakeTopology(const Shape& shape) : shape_(shape) {

@@ -10,8 +10,8 @@ using namespace tandem::sim::test;
 
 namespace {
 
-/// A random but consistent step: every stage computes, reduces over several groups on several streams, and exchanges with its
-/// neighbours; enough for everything to contend with everything.
+/// A random but consistent step: every stage computes, reduces over several groups on several streams, and exchanges
+/// with its neighbours; enough for everything to contend with everything.
 class RandomStep {
  public:
   RandomStep(std::mt19937& random, std::int32_t stages) : random_(random), graph_(stages), stages_(stages) {}
@@ -37,7 +37,8 @@ class RandomStep {
   }
   std::int64_t size() { return static_cast<std::int64_t>(1 + random_() % 300'000); }
   Op collective(Group group) {
-    constexpr CollectiveKind kinds[] = {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::all_to_all};
+    constexpr CollectiveKind kinds[] = {CollectiveKind::all_reduce, CollectiveKind::all_gather,
+                                        CollectiveKind::all_to_all};
     return Collective{kinds[random_() % 3], group, size(), DType::fp32, Reduce::sum};
   }
   Op random_work() { return work(Duration::nanoseconds(static_cast<std::int64_t>(random_() % 20'000))); }
@@ -59,7 +60,9 @@ class RandomStep {
   std::int32_t stages_;
 };
 
-struct Layout { std::int64_t tp, dp, pp; };
+struct Layout {
+  std::int64_t tp, dp, pp;
+};
 
 Layout random_layout(std::mt19937& random) {
   const std::int64_t degrees[] = {1, 2, 3, 4};
@@ -177,7 +180,8 @@ TEST_CASE("rings of all tensor ranks through one shared link take as many times 
   // Two devices a node; the ring over data crosses one trunk for both tensor ranks.
   const std::int64_t tp = GENERATE(1, 2, 4);
   GraphBuilder graph(1);
-  graph.add(0, graph.one("reduce", Stream::data, Collective{CollectiveKind::all_reduce, Group::data, 2 * 16384, DType::fp32, Reduce::sum}));
+  graph.add(0, graph.one("reduce", Stream::data,
+                         Collective{CollectiveKind::all_reduce, Group::data, 2 * 16384, DType::fp32, Reduce::sum}));
   const TaskGraph g = graph.take();
 
   class Trunk : public FakeTopology {

@@ -49,7 +49,8 @@ class GraphBuilder {
   TaskGraph take() {
     for (Program& p : graph_.programs)
       std::sort(p.edges.begin(), p.edges.end(), [](const Edge& a, const Edge& b) {
-        return std::tie(a.to_instance, a.to_task, a.from_instance) < std::tie(b.to_instance, b.to_task, b.from_instance);
+        return std::tie(a.to_instance, a.to_task, a.from_instance) <
+               std::tie(b.to_instance, b.to_task, b.from_instance);
       });
     return std::move(graph_);
   }
@@ -59,7 +60,10 @@ class GraphBuilder {
 };
 
 /// A pass of a micro-batch through a stage.
-struct Pass { bool forward; int micro_batch; };
+struct Pass {
+  bool forward;
+  int micro_batch;
+};
 
 inline std::vector<Pass> one_f_one_b(int p, int m, int s) {
   std::vector<Pass> passes;
@@ -84,10 +88,10 @@ inline std::vector<Pass> gpipe(int m) {
 struct PipelineCase {
   int stages = 2, micro_batches = 2;
   bool gpipe = false;
-  std::vector<Duration> forward, backward;   ///< by stage
-  int buffers = 2;                           ///< receive buffers a direction
-  int send_buffers = 1 << 20;                ///< outputs a direction that may wait to be sent
-  int prefetch = 1;                          ///< passes ahead of the computation at which receives are issued
+  std::vector<Duration> forward, backward;  ///< by stage
+  int buffers = 2;                          ///< receive buffers a direction
+  int send_buffers = 1 << 20;               ///< outputs a direction that may wait to be sent
+  int prefetch = 1;                         ///< passes ahead of the computation at which receives are issued
 };
 
 inline PipelineCase equal_stages(int p, int m, Duration f, Duration b) {
@@ -100,9 +104,9 @@ inline PipelineCase equal_stages(int p, int m, Duration f, Duration b) {
   return c;
 }
 
-/// One stage of a pipeline. The issue order that meets the closed forms, and that the lowering uses: the receive of the next
-/// pass (each buffer has a credit edge from the computation that last read it), the computation of this one, its send. All
-/// sends on one stream, all receives on another.
+/// One stage of a pipeline. The issue order that meets the closed forms, and that the lowering uses: the receive of the
+/// next pass (each buffer has a credit edge from the computation that last read it), the computation of this one, its
+/// send. All sends on one stream, all receives on another.
 class StageBuilder {
  public:
   StageBuilder(GraphBuilder& graph, const PipelineCase& c, int stage, const std::array<TemplateId, 4>& comm)
@@ -129,8 +133,10 @@ class StageBuilder {
     received_[pass.forward][pass.micro_batch] = r;
     // The buffer was last read by the computation of the micro-batch `buffers` ago.
     const auto user = computed_[pass.forward].find(pass.micro_batch - c_.buffers);
-    if (user != computed_[pass.forward].end()) graph_.edge(s_, user->second, r, EdgeKind::credit);
-    else if (pass.micro_batch >= c_.buffers) late_.push_back({r, pass});
+    if (user != computed_[pass.forward].end())
+      graph_.edge(s_, user->second, r, EdgeKind::credit);
+    else if (pass.micro_batch >= c_.buffers)
+      late_.push_back({r, pass});
   }
 
   void compute(const Pass& pass) {

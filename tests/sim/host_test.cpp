@@ -59,7 +59,8 @@ TEST_CASE("an asynchronous stream runs beside the host, and its launch comes in 
   // Issue: compute a, data all-reduce of one rank (free of cost), compute b.
   GraphBuilder graph(1);
   const TemplateId c = graph.one("work", Stream::compute, work(us(10)));
-  const TemplateId d = graph.one("reduce", Stream::data, Collective{CollectiveKind::all_reduce, Group::data, 8, DType::fp32, Reduce::sum});
+  const TemplateId d = graph.one("reduce", Stream::data,
+                                 Collective{CollectiveKind::all_reduce, Group::data, 8, DType::fp32, Reduce::sum});
   graph.add(0, c);
   graph.add(0, d);
   graph.add(0, c);
@@ -76,7 +77,8 @@ TEST_CASE("an asynchronous stream runs beside the host, and its launch comes in 
 TEST_CASE("a synchronous host waits inline for a tensor collective, an accelerator's compute stream goes on") {
   GraphBuilder graph(1);
   const TemplateId c = graph.one("work", Stream::compute, work(us(10)));
-  const TemplateId t = graph.one("reduce", Stream::tensor, Collective{CollectiveKind::all_reduce, Group::tensor, 0, DType::fp32, Reduce::sum});
+  const TemplateId t = graph.one("reduce", Stream::tensor,
+                                 Collective{CollectiveKind::all_reduce, Group::tensor, 0, DType::fp32, Reduce::sum});
   graph.add(0, t);
   graph.add(0, c);
   const TaskGraph g = graph.take();
@@ -94,8 +96,8 @@ TEST_CASE("k ranks that compute on one processor each take k times as long") {
 }
 
 TEST_CASE("processors are shared only among ranks that compute at the moment") {
-  // Two stages on one processor. Stage 0 works 30 us in one go, stage 1 10 us: at first both at half speed, so stage 1 ends at
-  // 20 us with 20 us of stage 0 left.
+  // Two stages on one processor. Stage 0 works 30 us in one go, stage 1 10 us: at first both at half speed, so stage 1
+  // ends at 20 us with 20 us of stage 0 left.
   GraphBuilder graph(2);
   graph.add(0, graph.one("long", Stream::compute, work(us(30))));
   graph.add(1, graph.one("short", Stream::compute, work(us(10))));
@@ -115,6 +117,31 @@ TEST_CASE("a rank that waits for another leaves it the processor") {
   const TaskGraph g = graph.take();
   // Two ranks on one device have no link between them: the message is free.
   CHECK(run(g, mesh(1, 1, 2), {{}, true, 2, 2, 1}).step_time == us(40));
+}
+
+TEST_CASE("ranks that share a processor communicate with it: alone as measured, slower beside a computation") {
+  // Two pairs over data; the first two ranks share device 0, the others device 1. Stage 0 reduces, stage 1 computes 20
+  // us.
+  GraphBuilder graph(2);
+  graph.add(0, graph.one("reduce", Stream::tensor,
+                         Collective{CollectiveKind::all_reduce, Group::data, 8, DType::fp32, Reduce::sum}));
+  const TaskGraph alone = [&] { return GraphBuilder(graph).take(); }();
+  graph.add(1, graph.one("work", Stream::compute, work(us(20))));
+  const TaskGraph beside = graph.take();
+  Shape shape;
+  shape.devices = 2;
+  shape.ranks_per_device = 2;
+  shape.synchronous = true;
+  const FakeTopology topology(shape);
+  FakeCost cost;
+  cost.measured = us(10);
+  // Ranks 0, 1 are stage 0 and 1 of data rank 0; 2, 3 those of data rank 1.
+  const Mesh m({1, 1, 1, 2, 2}, "tp-pp-cp-ep-dp");
+  CHECK(play({alone, m, topology, cost}).step_time == us(10));
+  // Until the reduction ends at 20 us both have half of each processor; then 10 us of the computation are left.
+  const Play both = play({beside, m, topology, cost});
+  CHECK(both.records[0].end == us(20));
+  CHECK(both.records[1].end == us(30));
 }
 
 TEST_CASE("processors of a node that compute at once slow each other down as measured") {

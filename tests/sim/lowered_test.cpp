@@ -55,8 +55,8 @@ TEST_CASE("a lowered 1F1B takes the closed form with latency up to half a forwar
     const Mesh mesh = make_mesh(plan);
     const Play play = sim::play({graph, mesh, topology, cost});
     const std::int64_t pipeline = (m + p - 1) * 30 + 2 * c * ((p - 1) * m / p + (p - 2));
-    // Behind the last backward of the first stage stand only the reductions of the step's end: at least the loss over all
-    // stages, in rounds of c. Take the time at which the first stage's computation of the schedule has ended.
+    // Behind the last backward of the first stage stand only the reductions of the step's end: at least the loss over
+    // all stages, in rounds of c. Take the time at which the first stage's computation of the schedule has ended.
     std::int64_t end = 0;
     const Reader reader(play, 0);
     const Program& first = graph.programs[0];

@@ -35,8 +35,10 @@ std::vector<std::int64_t> run(std::size_t links, const std::vector<FlowCase>& fl
   std::vector<std::int64_t> ended(n, -1);
   while (!queue.empty()) {
     const Event e = queue.pop();
-    if (e.target >= n) network.start(e.target - n, segments[e.target - n]);
-    else if (network.take(e)) ended[e.target] = queue.now().ps();
+    if (e.target >= n)
+      network.start(e.target - n, segments[e.target - n]);
+    else if (network.take(e))
+      ended[e.target] = queue.now().ps();
   }
   return ended;
 }
@@ -63,7 +65,8 @@ TEST_CASE("in a parking lot the long flow gets the whole links when the short fl
 }
 
 TEST_CASE("a flow that starts later shares from then on") {
-  // The first is alone for 100 us (5 MB), then both share: 5 MB left at B/2 = 200 us; the second then has 5 MB left at B.
+  // The first is alone for 100 us (5 MB), then both share: 5 MB left at B/2 = 200 us; the second then has 5 MB left at
+  // B.
   const auto ended = run(1, {{{0}, 10'000'000}, {{0}, 10'000'000, 100'000'000}});
   CHECK(ended[0] == 300'000'000);
   CHECK(ended[1] == 400'000'000);
@@ -89,7 +92,9 @@ TEST_CASE("ends do not depend on the order in which flows are listed") {
   for (int i = 0; i < 50; ++i) {
     std::vector<FlowCase> flows;
     for (int k = 0; k < 20; ++k) {
-      FlowCase f{{}, static_cast<std::int64_t>(1 + random() % 5'000'000), static_cast<std::int64_t>(random() % 4) * 50'000'000};
+      FlowCase f{{},
+                 static_cast<std::int64_t>(1 + random() % 5'000'000),
+                 static_cast<std::int64_t>(random() % 4) * 50'000'000};
       for (std::uint32_t l = 0; l < 5; ++l)
         if (random() % 2 == 0) f.links.push_back(l);
       if (f.links.empty()) f.links.push_back(0);

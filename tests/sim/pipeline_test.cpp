@@ -51,7 +51,8 @@ Duration list_schedule(const PipelineCase& c, Duration latency) {
   std::vector<std::vector<Duration>> end[2];
   for (auto& e : end) e.assign(p, std::vector<Duration>(m, Duration::max()));
   std::vector<std::vector<Pass>> todo;
-  for (int s = 0; s < c.stages; ++s) todo.push_back(c.gpipe ? gpipe(c.micro_batches) : one_f_one_b(c.stages, c.micro_batches, s));
+  for (int s = 0; s < c.stages; ++s)
+    todo.push_back(c.gpipe ? gpipe(c.micro_batches) : one_f_one_b(c.stages, c.micro_batches, s));
   std::vector<std::size_t> next(p, 0);
   std::vector<Duration> free(p);
   for (bool moved = true; moved;) {
@@ -103,7 +104,11 @@ TEST_CASE("GPipe pays the latency once") {
 }
 
 TEST_CASE("golden makespans of the literature are met to the tick") {
-  struct Golden { int p, m; std::int64_t c_tenths; double gpipe, one_f_one_b; };
+  struct Golden {
+    int p, m;
+    std::int64_t c_tenths;
+    double gpipe, one_f_one_b;
+  };
   const auto g = GENERATE(Golden{4, 8, 0, 33, 33}, Golden{4, 8, 1, 33.6, 34.6}, Golden{4, 8, 5, 36, 41},
                           Golden{8, 32, 0, 117, 117}, Golden{8, 32, 1, 118.4, 123.8}, Golden{8, 32, 5, 124, 151});
   PipelineCase pipeline = equal_stages(g.p, g.m, kUnit, 2 * kUnit);
@@ -168,7 +173,8 @@ TEST_CASE("with one receive buffer 1F1B over unequal stages is later than with t
 TEST_CASE("no schedule beats its busiest stage or its critical path") {
   std::mt19937 random(6);
   for (int i = 0; i < 50; ++i) {
-    PipelineCase c = equal_stages(static_cast<int>(1 + random() % 6), static_cast<int>(1 + random() % 12), kUnit, 2 * kUnit);
+    PipelineCase c =
+        equal_stages(static_cast<int>(1 + random() % 6), static_cast<int>(1 + random() % 12), kUnit, 2 * kUnit);
     const Duration latency = Duration::nanoseconds(static_cast<std::int64_t>(random() % 20));
     const Duration step = run(c, latency).step;
     CHECK(step >= c.micro_batches * (3 * kUnit));

@@ -170,7 +170,8 @@ TEST_CASE("every dependency of a timeline is kept") {
     std::vector<std::size_t> first{0};
     for (const Instance& i : program.instances) first.push_back(first.back() + graph.of(i).tasks.size());
     for (const Edge& e : program.edges)
-      REQUIRE(lane.spans[first[e.to_instance] + e.to_task].ready >= lane.spans[first[e.from_instance] + e.from_task].ended);
+      REQUIRE(lane.spans[first[e.to_instance] + e.to_task].ready >=
+              lane.spans[first[e.from_instance] + e.from_task].ended);
     for (const Span& s : lane.spans)
       for (const std::uint16_t d : graph.of(program.instances[s.instance]).tasks[s.task].deps)
         REQUIRE(s.ready >= lane.spans[first[s.instance] + d].ended);

@@ -13,8 +13,8 @@ namespace {
 const Op kReduce = Collective{CollectiveKind::all_reduce, Group::tensor, 8, DType::fp32, Reduce::sum};
 const Op kNorm = Collective{CollectiveKind::all_reduce, Group::model, 8, DType::fp32, Reduce::sum};
 
-/// Computations c0, c1, c2 with a tensor reduction after c0 and a data-stream one at the end. `heard` is the computation that
-/// waits for the first, `awaited` the one the second waits for.
+/// Computations c0, c1, c2 with a tensor reduction after c0 and a data-stream one at the end. `heard` is the
+/// computation that waits for the first, `awaited` the one the second waits for.
 bool together(std::uint32_t heard, std::uint32_t awaited, bool synchronous = false) {
   GraphBuilder graph(1);
   const TemplateId c = graph.one("work", Stream::compute, work(Duration::nanoseconds(1)));
