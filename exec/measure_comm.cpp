@@ -4,6 +4,7 @@
 #include <chrono>
 #include <thread>
 
+#include "exec/backend.hpp"
 #include "exec/communicator.hpp"
 #include "exec/rendezvous.hpp"
 #include "exec/stream_worker.hpp"
@@ -90,6 +91,62 @@ class CollectiveTimer {
   std::vector<std::vector<TimePoint>> left_;
 };
 
+/// What a collective adds to a step whose ranks compute between collectives, each on a core of its own: rounds of a matrix
+/// product and the collective, less rounds of the product alone. Ranks drift apart as real ones do, so the wait for the
+/// last one and the time a sleeping core takes to wake are in it.
+class StepCollectiveTimer {
+ public:
+  StepCollectiveTimer(const Collective& op, int n) : op_(op), n_(n), comms_(make_thread_communicators(n)) {}
+
+  double measure() {
+    std::vector<double> added;
+    for (int i = 0; i < kRepeats; ++i) added.push_back(run(true) - run(false));
+    return std::max(median(std::move(added)), 0.0);
+  }
+
+ private:
+  static constexpr int kRounds = 24, kRepeats = 7;
+  static constexpr MatMul kProduct{96, 192, 192, false, false, false};  // about what lies between two collectives
+
+  /// Seconds of one round.
+  double run(bool communicate) {
+    Rendezvous gate(static_cast<std::size_t>(n_));
+    std::vector<TimePoint> begin(static_cast<std::size_t>(n_)), end(begin);
+    {
+      std::vector<std::jthread> threads;
+      for (int r = 0; r < n_; ++r)
+        threads.emplace_back([&, r] {
+          const auto i = static_cast<std::size_t>(r);
+          rank_main(r, communicate, gate, begin[i]);
+          end[i] = Clock::now();
+        });
+    }
+    const auto first = *std::min_element(begin.begin(), begin.end());
+    return seconds(first, *std::max_element(end.begin(), end.end())) / kRounds;
+  }
+
+  void rank_main(int r, bool communicate, Rendezvous& gate, TimePoint& begin) {
+    const auto members = ranks(n_);
+    const auto backend = make_cpu_backend();
+    std::vector<float> a(96 * 192, 0.5F), b(192 * 192, 0.25F), c(96 * 192), buffer(static_cast<std::size_t>(op_.elements));
+    const std::vector<const std::byte*> in{reinterpret_cast<const std::byte*>(a.data()),
+                                           reinterpret_cast<const std::byte*>(b.data())};
+    const std::vector<std::byte*> out{reinterpret_cast<std::byte*>(c.data())};
+    backend->run(kProduct, DType::fp32, in, out, {});
+    gate.meet();
+    begin = Clock::now();
+    for (int i = 0; i < kRounds; ++i) {
+      backend->run(kProduct, DType::fp32, in, out, {});
+      std::fill(buffer.begin(), buffer.end(), 1.0F);  // as the product before a collective writes what it reduces
+      if (communicate) comms_[static_cast<std::size_t>(r)]->run(op_, members, reinterpret_cast<std::byte*>(buffer.data()));
+    }
+  }
+
+  Collective op_;
+  int n_;
+  std::vector<std::unique_ptr<Communicator>> comms_;
+};
+
 /// One end of a message as the executor handles it: handed to a stream's thread, waited for on the rank's board.
 class MessageEnd {
  public:
@@ -166,7 +223,11 @@ struct Case {
   std::int64_t bytes;
   CommSample measure() const {
     const Collective op{kind, Group::world, bytes / 4, DType::fp32};
-    return {std::string(communication_name(op)), ranks, Bytes(bytes), CollectiveTimer(op, ranks).measure()};
+    // Ranks that share a core never leave it idle: there the collective alone is what it costs.
+    const bool own_cores = ranks <= static_cast<int>(std::thread::hardware_concurrency());
+    const double alone = CollectiveTimer(op, ranks).measure();
+    const double in_step = own_cores ? StepCollectiveTimer(op, ranks).measure() : alone;
+    return {std::string(communication_name(op)), ranks, Bytes(bytes), std::max(alone, in_step)};
   }
 };
 
@@ -188,12 +249,15 @@ std::vector<CommSample> one_pass(bool quick) {
 }  // namespace
 
 std::vector<CommSample> measure_communication(bool quick) {
-  auto least = one_pass(quick);
-  for (int pass = 1; pass < kPasses; ++pass) {
-    const auto again = one_pass(quick);
-    for (std::size_t i = 0; i < least.size(); ++i) least[i].seconds = std::min(least[i].seconds, again[i].seconds);
+  std::vector<std::vector<CommSample>> passes;
+  for (int pass = 0; pass < kPasses; ++pass) passes.push_back(one_pass(quick));
+  auto samples = passes.front();
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    std::vector<double> times;
+    for (const auto& p : passes) times.push_back(p[i].seconds);
+    samples[i].seconds = median(std::move(times));
   }
-  return least;
+  return samples;
 }
 
 }  // namespace tandem::exec

@@ -14,10 +14,10 @@ namespace tandem::exec {
 class OpTimer {
  public:
   /// Calls walk through two pools, of what is read and what is written, of `pool_bytes` each, or one operation's operands
-  /// where these are larger. With the default the sum over a small model's step comes out as the step has it: with less
-  /// everything is in the nearest cache, with more also that is fetched which the operation before has just written.
+  /// where these are larger. The default keeps both within a core's second cache (one or two MiB today), where a step finds
+  /// what the operation before has just written; with less everything is in the first.
   explicit OpTimer(DType dtype, std::size_t pool_bytes = kPoolBytes);
-  static constexpr std::size_t kPoolBytes = 2 << 20;
+  static constexpr std::size_t kPoolBytes = 512 << 10;
 
   /// Median processor seconds of one call, over groups of calls that take about `budget_s` together, at least three.
   double seconds(const Op& op, double budget_s);
