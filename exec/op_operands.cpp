@@ -77,8 +77,9 @@ class Sizes {
   }
   OperandSizes operator()(const ClipCoefficient& o) const { return {{{o.global_parameters, DType::fp64}}, {}}; }
   OperandSizes operator()(const AdamW& o) const {
-    const OperandSize state{o.elements, o.state};
-    return {{{o.elements, o.gradients}}, with({{o.elements, o.weights}, state, state}, o.master, {o.elements, DType::fp32})};
+    const OperandSize weights{o.elements, o.weights}, state{o.elements, o.state}, master{o.elements, DType::fp32};
+    return {with({{o.elements, o.gradients}, weights, state, state}, o.master, master),
+            with({over(1, weights), over(2, state), over(3, state)}, o.master, over(4, master))};
   }
   OperandSizes operator()(const Collective&) const { return communication(); }
   OperandSizes operator()(const Send&) const { return communication(); }

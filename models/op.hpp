@@ -94,7 +94,7 @@ struct GradNorm { std::int64_t elements, global_parameters; DType gradients = DT
 /// Ordered sum of the vector -> scalars grad_norm, clip_coefficient, found_nonfinite. in: partial; out: none
 struct ClipCoefficient { std::int64_t global_parameters; double clip_grad; };
 /// One AdamW update of all parameters of the rank, a no-op under found_nonfinite. Decay applies to matrices only.
-/// in: gradients(flat); out: weights, exp_avg, exp_avg_sq, [master] (all inout, flat)
+/// in: gradients (flat), then as out; out: weights, exp_avg, exp_avg_sq, [master] (all inout, flat)
 struct AdamW {
   std::int64_t elements;
   double beta1, beta2, epsilon, weight_decay;
