@@ -39,7 +39,8 @@ std::vector<Gap> parallel_gaps(const Plan& p) {
   return {
       {"parallel.context", q.context > 1, "1"},
       {"parallel.expert", q.expert > 1, "1"},
-      {"parallel.schedule", q.schedule != ScheduleKind::one_f_one_b && q.pipeline > 1, "1f1b"},
+      {"parallel.schedule",
+       q.schedule != ScheduleKind::one_f_one_b && q.schedule != ScheduleKind::gpipe && q.pipeline > 1, "1f1b and gpipe"},
       {"parallel.virtual_pipeline", q.virtual_pipeline > 1, "1"},
       {"parallel.sequence_parallel", q.sequence_parallel, "false"},
       {"parallel.zero_stage", q.zero_stage > 0, "0"},
@@ -54,6 +55,8 @@ std::vector<Gap> training_gaps(const Plan& p) {
       {"training.recompute", t.recompute == Recompute::selective, "none and full"},
       {"training.recompute_layers", t.recompute_layers > 0, "0, which is all layers"},
       {"training.flash_attention", t.flash_attention, "false"},
+      {"training.dtypes.gradient_reduce", t.dtypes.gradient_reduce != t.dtypes.gradients && p.parallel.data > 1,
+       "the type of training.dtypes.gradients"},
       {"training.optimizer", t.optimizer.kind != OptimizerKind::adamw, "adamw"},
       {"training.batch_rampup.start", t.batch_rampup.start > 0, "a constant global batch"},
   };

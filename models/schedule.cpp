@@ -22,17 +22,27 @@ std::vector<Action> one_f_one_b(const ScheduleShape& shape, std::int64_t stage) 
   return actions;
 }
 
+/// Both halves ascend, so gradients are accumulated in the order of 1F1B.
+std::vector<Action> gpipe(const ScheduleShape& shape) {
+  std::vector<Action> actions;
+  actions.reserve(static_cast<std::size_t>(2 * shape.micro_batches));
+  for (const Phase phase : {Phase::forward, Phase::backward})
+    for (std::int32_t i = 0; i < shape.micro_batches; ++i) actions.push_back({phase, i, 0});
+  return actions;
+}
+
 }  // namespace
 
 std::vector<Action> make_schedule(ScheduleKind kind, const ScheduleShape& shape, StageId stage) {
   // A closed switch: a new ScheduleKind does not compile here (-Werror=switch) until it has its order.
   switch (kind) {
     case ScheduleKind::one_f_one_b: return one_f_one_b(shape, stage.value());
-    case ScheduleKind::gpipe:
+    case ScheduleKind::gpipe: return gpipe(shape);
     case ScheduleKind::interleaved:
     case ScheduleKind::zb_h1:
     case ScheduleKind::zb_h2:
-      throw InfeasibleError({"", "parallel.schedule", "", "not implemented: only 1f1b is lowered", "use \"1f1b\""});
+      if (shape.stages == 1) return one_f_one_b(shape, stage.value());  // one stage has no bubble to fill
+      throw InfeasibleError({"", "parallel.schedule", "", "not implemented: only 1f1b and gpipe are lowered", "use \"1f1b\""});
   }
   throw ContractError("unknown schedule");
 }

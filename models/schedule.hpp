@@ -23,7 +23,8 @@ struct ScheduleShape {
 };
 
 /// Actions of `stage` in order. 1F1B (PipeDream-flush, arXiv 2104.04473 section 2.2): min(m, p-s-1) forwards, then one
-/// forward and one backward in turn, then the remaining backwards. Throws InfeasibleError for schedules not yet lowered.
+/// forward and one backward in turn, then the remaining backwards. GPipe (arXiv 1811.06965):
+/// all forwards, then all backwards, both ascending. Throws InfeasibleError for schedules not yet lowered.
 std::vector<Action> make_schedule(ScheduleKind kind, const ScheduleShape& shape, StageId stage);
 
 }  // namespace tandem

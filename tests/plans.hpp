@@ -15,7 +15,7 @@ struct SmallPlan {
   double dropout = 0.1, clip_grad = 0.5;
   bool tied = true, overlap = false, tensor_overlap = false, bloom = false;
   int bucket_bytes = 20000;
-  std::string recompute = "none", precision = "fp64", split;
+  std::string recompute = "none", precision = "fp64", split, schedule = "1f1b";
 
   std::string json() const {
     const auto n = [](auto v) { return std::to_string(v); };
@@ -26,7 +26,7 @@ struct SmallPlan {
                         R"(, "pad_vocab_to": )" + std::string("16") + R"(, "tie_embeddings": )" + b(tied) + "}";
     std::string parallel = R"({"tensor": )" + n(tensor) + R"(, "pipeline": )" + n(pipeline) + R"(, "data": )" + n(data) +
                            R"(, "overlap_grad_reduce": )" + b(overlap) + R"(, "tensor_overlap": )" + b(tensor_overlap) +
-                           R"(, "bucket_bytes": ")" + n(bucket_bytes) + R"( B")" +
+                           R"(, "schedule": ")" + schedule + R"(", "bucket_bytes": ")" + n(bucket_bytes) + R"( B")" +
                            (split.empty() ? "" : R"(, "pipeline_split": )" + split) + "}";
     std::string training = R"({"seq_length": )" + n(seq) + R"(, "micro_batch_size": )" + n(micro_batch) +
                            R"(, "global_batch_size": )" + n(micro_batch * micro_batches * data) +
@@ -42,7 +42,7 @@ struct SmallPlan {
   std::string label() const {
     return "tp" + std::to_string(tensor) + " pp" + std::to_string(pipeline) + " dp" + std::to_string(data) + " m" +
            std::to_string(micro_batches) + " " + recompute + (overlap ? " overlap" : "") + (tied ? "" : " untied") +
-           (bloom ? " bloom" : "") + (split.empty() ? "" : " split " + split);
+           (bloom ? " bloom" : "") + (schedule == "1f1b" ? "" : " " + schedule) + (split.empty() ? "" : " split " + split);
   }
 };
 

@@ -136,6 +136,7 @@ TEST_CASE("execution does exactly what was simulated: FLOPs, payloads, orders an
 TEST_CASE("six micro-batches over four stages agree too", "[tsan]") {
   SmallPlan p = tests::layout(1, 4, 1, 6);
   p.recompute = GENERATE("none", "full");
+  p.schedule = GENERATE("1f1b", "gpipe");
   const Plan plan = p.plan();
   const TaskGraph graph = lower(plan);
   CHECK(simulate_all(plan, graph) == execute_all(plan, graph));

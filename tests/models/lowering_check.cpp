@@ -70,6 +70,7 @@ TEST_CASE("no pipeline up to eight stages and eight micro-batches deadlocks") {
   p.layers = 8;
   p.pipeline = GENERATE(2, 3, 5, 8);
   p.micro_batches = GENERATE(1, 2, 4, 8);
+  p.schedule = GENERATE("1f1b", "gpipe");
   const TaskGraph graph = lower(p.plan());
   CHECK_FALSE(find_deadlock(graph, Host::launches));
   CHECK_FALSE(find_deadlock(graph, Host::computes));

@@ -41,7 +41,13 @@ TEST_CASE("1F1B never holds more micro-batches than stages behind it") {
   }
 }
 
+TEST_CASE("GPipe does all forwards, then all backwards in the same order, on every stage") {
+  for (int stage = 0; stage < 3; ++stage)
+    CHECK(text(make_schedule(ScheduleKind::gpipe, {3, 4}, StageId(stage))) == "F0 F1 F2 F3 B0 B1 B2 B3 ");
+}
+
 TEST_CASE("a schedule that is not lowered is refused by field") {
-  const auto kind = GENERATE(ScheduleKind::gpipe, ScheduleKind::interleaved, ScheduleKind::zb_h1, ScheduleKind::zb_h2);
+  const auto kind = GENERATE(ScheduleKind::interleaved, ScheduleKind::zb_h1, ScheduleKind::zb_h2);
   REQUIRE_THROWS_AS(make_schedule(kind, {2, 2}, StageId(0)), InfeasibleError);
+  CHECK(make_schedule(kind, {1, 4}, StageId(0)) == make_schedule(ScheduleKind::one_f_one_b, {1, 4}, StageId(0)));
 }

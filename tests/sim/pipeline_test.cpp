@@ -170,6 +170,19 @@ TEST_CASE("with one receive buffer 1F1B over unequal stages is later than with t
   CHECK(told == later);
 }
 
+TEST_CASE("with equal stages and latency up to half a forward one receive buffer is as good to 1F1B as two") {
+  // The condition under which one buffer does not show: a buffer is free again when its micro-batch has been computed,
+  // and equal stages never have the next one ready before that.
+  const int p = GENERATE(2, 4, 8);
+  for (int m = p; m <= 4 * p; m += p)
+    for (int tenth = 0; tenth <= 5; ++tenth) {
+      const Duration c = Duration::nanoseconds(tenth);
+      PipelineCase pipeline = equal_stages(p, m, kUnit, 2 * kUnit);
+      pipeline.buffers = 1;
+      REQUIRE(run(pipeline, c).step == one_f_one_b_time(p, m, 3 * kUnit, c));
+    }
+}
+
 TEST_CASE("no schedule beats its busiest stage or its critical path") {
   std::mt19937 random(6);
   for (int i = 0; i < 50; ++i) {
