@@ -43,7 +43,7 @@ std::vector<std::vector<T>> values(int n, std::int64_t elements) {
   for (auto& v : all)
     for (auto& x : v) {
       state ^= state << 13, state ^= state >> 7, state ^= state << 17;
-      x = static_cast<T>(static_cast<double>(static_cast<std::int64_t>(state) >> 34) * 1.1);
+      x = static_cast<T>(static_cast<double>(static_cast<std::int64_t>(state) >> 38) * 1.1);  // eight fit an int32
       if (state % 5 == 0) x = static_cast<T>(x / 1024);
     }
   return all;
