@@ -45,11 +45,12 @@ class Grid {
     matrices([&](auto r, auto c) { ops_.push_back(BiasGrad{r, c}); });
   }
   void add(Kind<LayerNorm>) {
-    matrices([&](auto r, auto c) { ops_.push_back(LayerNorm{r, c, 1e-5}); });
+    for (const bool rms : {false, true}) matrices([&](auto r, auto c) { ops_.push_back(LayerNorm{r, c, 1e-5, rms}); });
   }
   void add(Kind<LayerNormBackward>) {
-    for (const bool residual : {false, true})
-      matrices([&](auto r, auto c) { ops_.push_back(LayerNormBackward{r, c, residual}); });
+    for (const bool rms : {false, true})
+      for (const bool residual : {false, true})
+        matrices([&](auto r, auto c) { ops_.push_back(LayerNormBackward{r, c, residual, rms}); });
   }
   void add(Kind<BiasDropoutAdd>) {
     for (const double dropout : {0.0, 0.1})
@@ -70,6 +71,18 @@ class Grid {
   void pointwise() {
     for (const auto kind : {PointwiseKind::gelu_tanh, PointwiseKind::relu, PointwiseKind::squared_relu})
       for (const auto n : vectors(1 << 22)) ops_.push_back(T{n, kind});
+  }
+
+  void add(Kind<GatedPointwise>) { gated<GatedPointwise>(); }
+  void add(Kind<GatedPointwiseBackward>) { gated<GatedPointwiseBackward>(); }
+  template <class T>
+  void gated() {
+    for (const auto kind : {GateKind::silu, GateKind::gelu_tanh})
+      matrices([&](auto r, auto c) { ops_.push_back(T{r, c, kind}); });
+  }
+  void add(Kind<Rotary>) {
+    for (const bool inverse : {false, true})
+      attention([&](auto d) { ops_.push_back(Rotary{d, 10000, inverse}); });
   }
 
   void add(Kind<AttentionScores>) {

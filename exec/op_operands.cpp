@@ -16,14 +16,19 @@ class Sizes {
   }
   OperandSizes operator()(const BiasGrad& o) const { return {{v(o.rows * o.cols)}, {v(o.cols)}}; }
   OperandSizes operator()(const LayerNorm& o) const {
-    return {{v(o.rows * o.cols), v(o.cols), v(o.cols)}, {v(o.rows * o.cols), v(o.rows * 2)}};
+    return {with({v(o.rows * o.cols), v(o.cols)}, !o.rms, v(o.cols)), {v(o.rows * o.cols), v(o.rows * 2)}};
   }
   OperandSizes operator()(const LayerNormBackward& o) const {
     const auto x = v(o.rows * o.cols);
-    return {with({x, x, v(o.rows * 2), v(o.cols)}, o.add_residual, x), {x, v(o.cols), v(o.cols)}};
+    return {with({x, x, v(o.rows * 2), v(o.cols)}, o.add_residual, x), with({x, v(o.cols)}, !o.rms, v(o.cols))};
   }
   OperandSizes operator()(const Pointwise& o) const { return {{v(o.elements)}, {v(o.elements)}}; }
   OperandSizes operator()(const PointwiseBackward& o) const { return {{v(o.elements), v(o.elements)}, {v(o.elements)}}; }
+  OperandSizes operator()(const GatedPointwise& o) const { return {{v(2 * o.rows * o.cols)}, {v(o.rows * o.cols)}}; }
+  OperandSizes operator()(const GatedPointwiseBackward& o) const {
+    return {{v(o.rows * o.cols), v(2 * o.rows * o.cols)}, {v(2 * o.rows * o.cols)}};
+  }
+  OperandSizes operator()(const Rotary& o) const { return {{qkv(o.dims)}, {over(0, qkv(o.dims))}}; }
   OperandSizes operator()(const AttentionScores& o) const { return {{qkv(o.dims)}, {scores(o.dims)}}; }
   OperandSizes operator()(const AttentionSoftmax& o) const {
     return {{scores(o.dims)}, with({scores(o.dims)}, o.dropout > 0, scores(o.dims))};
@@ -88,7 +93,7 @@ class Sizes {
  private:
   OperandSize v(std::int64_t elements) const { return {elements, t_}; }
   static OperandSize ids(std::int64_t elements) { return {elements, DType::int32}; }
-  OperandSize qkv(const AttentionDims& d) const { return v(d.batch * d.seq * d.heads * 3 * d.head_dim); }
+  OperandSize qkv(const AttentionDims& d) const { return v(d.batch * d.seq * d.qkv_width()); }
   OperandSize context(const AttentionDims& d) const { return v(d.batch * d.seq * d.heads * d.head_dim); }
   OperandSize scores(const AttentionDims& d) const { return v(d.batch * d.heads * d.seq * d.seq); }
   OperandSize logits(const VocabDims& d) const { return v(d.rows * d.cols); }

@@ -12,9 +12,10 @@ constexpr std::int64_t none = 0;
 
 std::string_view kind_name(const Op& op) {
   constexpr std::string_view names[kOpKinds] = {
-      "matmul", "bias_grad", "layernorm", "layernorm_backward", "pointwise", "pointwise_backward", "attention_scores",
+      "matmul", "bias_grad", "layernorm", "layernorm_backward", "pointwise", "pointwise_backward",
+      "gated_pointwise", "gated_pointwise_backward", "attention_scores",
       "attention_softmax", "attention_context", "attention_context_backward", "attention_softmax_backward",
-      "attention_scores_backward", "bias_dropout_add", "bias_dropout_add_backward", "embedding", "embedding_backward",
+      "attention_scores_backward", "rotary", "bias_dropout_add", "bias_dropout_add_backward", "embedding", "embedding_backward",
       "position_dropout", "position_dropout_backward", "vocab_max", "vocab_exp_sum", "cross_entropy", "accumulate",
       "grad_norm", "clip_coefficient", "adamw", "collective", "send", "recv"};
   return names[op.index()];
@@ -29,7 +30,9 @@ Flops matrix_flops(const Op& op) {
                  [](const AttentionScoresBackward& o) { return 2 * score_product(o.dims); },
                  [](const BiasGrad&) { return none; }, [](const LayerNorm&) { return none; },
                  [](const LayerNormBackward&) { return none; }, [](const Pointwise&) { return none; },
-                 [](const PointwiseBackward&) { return none; }, [](const AttentionSoftmax&) { return none; },
+                 [](const PointwiseBackward&) { return none; }, [](const GatedPointwise&) { return none; },
+                 [](const GatedPointwiseBackward&) { return none; }, [](const Rotary&) { return none; },
+                 [](const AttentionSoftmax&) { return none; },
                  [](const AttentionSoftmaxBackward&) { return none; }, [](const BiasDropoutAdd&) { return none; },
                  [](const BiasDropoutAddBackward&) { return none; }, [](const Embedding&) { return none; },
                  [](const EmbeddingBackward&) { return none; }, [](const PositionDropout&) { return none; },
@@ -50,6 +53,9 @@ Flops vector_flops(const Op& op) {
                  [](const LayerNormBackward& o) { return 14 * o.rows * o.cols; },
                  [](const Pointwise& o) { return (o.kind == PointwiseKind::gelu_tanh ? 12 : 2) * o.elements; },
                  [](const PointwiseBackward& o) { return (o.kind == PointwiseKind::gelu_tanh ? 20 : 3) * o.elements; },
+                 [](const GatedPointwise& o) { return 13 * o.rows * o.cols; },
+                 [](const GatedPointwiseBackward& o) { return 22 * o.rows * o.cols; },
+                 [](const Rotary& o) { return 3 * o.dims.batch * o.dims.seq * (o.dims.heads + o.dims.groups()) * o.dims.head_dim; },
                  [](const AttentionScores&) { return none; },
                  [](const AttentionSoftmax& o) { return (o.dropout > 0 ? 12 : 8) * score_elements(o.dims); },
                  [](const AttentionContext&) { return none; }, [](const AttentionContextBackward&) { return none; },

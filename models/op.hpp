@@ -5,8 +5,8 @@
 //
 // Conventions. Matrices are row-major. T = tokens of one micro-batch = batch*seq, rows ordered (sequence, position).
 // "in:" and "out:" list a task's operands in order; an operand marked (inout) appears in both lists.
-// qkv is [T, heads*3*head_dim] with columns ordered (head, {q,k,v}, dim), so a tensor-parallel shard is a contiguous
-// block of rows of the weight.
+// qkv is [T, (heads + 2 kv_heads)*head_dim] with columns ordered (group, {its query heads, k, v}, dim), which is
+// (head, {q,k,v}, dim) where every head has its own keys: a tensor-parallel shard is a contiguous block of rows of the weight.
 
 #include <cstdint>
 #include <string_view>
@@ -31,10 +31,11 @@ struct MatMul {
 /// Column sums. in: dy[rows,cols]; out: dbias[cols]
 struct BiasGrad { std::int64_t rows, cols; };
 
-/// in: x[rows,cols], gamma, beta; out: y, stats[rows,2] (mean, 1/std)
-struct LayerNorm { std::int64_t rows, cols; double epsilon; };
-/// in: dy, x, stats, gamma, [residual dres]; out: dx (+= dres when add_residual), dgamma, dbeta
-struct LayerNormBackward { std::int64_t rows, cols; bool add_residual; };
+/// `rms`: RMSNorm (arXiv 1910.07467), which takes off no mean (it stands as 0 in stats) and has no beta.
+/// in: x[rows,cols], gamma, [beta unless rms]; out: y, stats[rows,2] (mean, 1/std)
+struct LayerNorm { std::int64_t rows, cols; double epsilon; bool rms = false; };
+/// in: dy, x, stats, gamma, [residual dres]; out: dx (+= dres when add_residual), dgamma, [dbeta unless rms]
+struct LayerNormBackward { std::int64_t rows, cols; bool add_residual; bool rms = false; };
 
 /// Tanh-approximated GELU, ReLU or squared ReLU. in: x; out: y
 enum class PointwiseKind : std::uint8_t { gelu_tanh, relu, squared_relu };
@@ -42,9 +43,23 @@ struct Pointwise { std::int64_t elements; PointwiseKind kind; };
 /// in: dy, x; out: dx
 struct PointwiseBackward { std::int64_t elements; PointwiseKind kind; };
 
+/// y = act(gate) * up: SwiGLU and GeGLU (arXiv 2002.05202). Columns of x are ordered (unit, {gate, up}), so a
+/// tensor-parallel shard is a contiguous block of rows of the weight. in: x[rows, 2*cols]; out: y[rows, cols]
+enum class GateKind : std::uint8_t { silu, gelu_tanh };
+struct GatedPointwise { std::int64_t rows, cols; GateKind kind; };
+/// in: dy[rows, cols], x[rows, 2*cols]; out: dx[rows, 2*cols]
+struct GatedPointwiseBackward { std::int64_t rows, cols; GateKind kind; };
+
 /// Dimensions shared by the attention operations that keep the score matrix. heads are local; seq x seq is full, as
 /// the published FLOP counts have it.
-struct AttentionDims { std::int64_t batch, heads, seq, head_dim; };
+struct AttentionDims {
+  std::int64_t batch, heads, seq, head_dim;
+  std::int64_t kv_heads = 0;  ///< key and value heads (grouped-query attention), a divisor of heads; 0: as many as heads
+
+  std::int64_t groups() const { return kv_heads > 0 ? kv_heads : heads; }
+  /// Columns of qkv.
+  std::int64_t qkv_width() const { return (heads + 2 * groups()) * head_dim; }
+};
 /// scores[batch,heads,seq,seq] = q k^T / sqrt(head_dim). in: qkv; out: scores
 struct AttentionScores { AttentionDims dims; };
 /// Causal softmax (+ ALiBi bias), then dropout. in: scores; out: probs, [dropped when dropout > 0]
@@ -57,6 +72,10 @@ struct AttentionContextBackward { AttentionDims dims; };
 struct AttentionSoftmaxBackward { AttentionDims dims; double dropout; };
 /// in: dscores, qkv; out: dqkv (inout: writes its q and k parts)
 struct AttentionScoresBackward { AttentionDims dims; };
+
+/// Rotary position embedding (arXiv 2104.09864) of the query and key heads, halves paired: (i, i + head_dim/2) turns by
+/// position * theta^(-2i/head_dim). `inverse` turns back: the gradient. in: qkv (inout); out: qkv
+struct Rotary { AttentionDims dims; double theta; bool inverse = false; };
 
 /// y = dropout(x + bias) + residual. in: x[rows,cols], [bias when bias], residual; out: y
 struct BiasDropoutAdd { std::int64_t rows, cols; double dropout; bool bias; DropoutSite site; };
@@ -117,9 +136,10 @@ struct Send { std::int64_t elements; DType dtype; int stage_offset; };
 /// out: buffer
 struct Recv { std::int64_t elements; DType dtype; int stage_offset; };
 
-using Op = std::variant<MatMul, BiasGrad, LayerNorm, LayerNormBackward, Pointwise, PointwiseBackward, AttentionScores,
+using Op = std::variant<MatMul, BiasGrad, LayerNorm, LayerNormBackward, Pointwise, PointwiseBackward,
+                        GatedPointwise, GatedPointwiseBackward, AttentionScores,
                         AttentionSoftmax, AttentionContext, AttentionContextBackward, AttentionSoftmaxBackward,
-                        AttentionScoresBackward, BiasDropoutAdd, BiasDropoutAddBackward, Embedding, EmbeddingBackward,
+                        AttentionScoresBackward, Rotary, BiasDropoutAdd, BiasDropoutAddBackward, Embedding, EmbeddingBackward,
                         PositionDropout, PositionDropoutBackward, VocabMax, VocabExpSum, CrossEntropy, Accumulate,
                         GradNorm, ClipCoefficient, AdamW, Collective, Send, Recv>;
 

@@ -14,19 +14,26 @@ class TrafficOf {
     return e(o.m * o.k + o.k * o.n + o.m * o.n + (o.bias ? o.n : 0));
   }
   Bytes operator()(const BiasGrad& o) const { return e(o.rows * o.cols + o.cols); }
-  Bytes operator()(const LayerNorm& o) const { return e(2 * o.rows * o.cols + 2 * o.cols + 2 * o.rows); }
+  Bytes operator()(const LayerNorm& o) const { return e(2 * o.rows * o.cols + (o.rms ? 1 : 2) * o.cols + 2 * o.rows); }
   Bytes operator()(const LayerNormBackward& o) const {
-    return e((o.add_residual ? 4 : 3) * o.rows * o.cols + 3 * o.cols + 2 * o.rows);
+    return e((o.add_residual ? 4 : 3) * o.rows * o.cols + (o.rms ? 2 : 3) * o.cols + 2 * o.rows);
   }
   Bytes operator()(const Pointwise& o) const { return e(2 * o.elements); }
   Bytes operator()(const PointwiseBackward& o) const { return e(3 * o.elements); }
+  Bytes operator()(const GatedPointwise& o) const { return e(3 * o.rows * o.cols); }
+  Bytes operator()(const GatedPointwiseBackward& o) const { return e(5 * o.rows * o.cols); }
 
-  Bytes operator()(const AttentionScores& o) const { return e(scores(o.dims) + 2 * head_tensor(o.dims)); }
+  Bytes operator()(const AttentionScores& o) const { return e(scores(o.dims) + queries(o.dims) + keys(o.dims)); }
   Bytes operator()(const AttentionSoftmax& o) const { return e((o.dropout > 0 ? 3 : 2) * scores(o.dims)); }
-  Bytes operator()(const AttentionContext& o) const { return e(scores(o.dims) + 2 * head_tensor(o.dims)); }
-  Bytes operator()(const AttentionContextBackward& o) const { return e(2 * scores(o.dims) + 3 * head_tensor(o.dims)); }
+  Bytes operator()(const AttentionContext& o) const { return e(scores(o.dims) + queries(o.dims) + keys(o.dims)); }
+  Bytes operator()(const AttentionContextBackward& o) const {
+    return e(2 * scores(o.dims) + queries(o.dims) + 2 * keys(o.dims));
+  }
   Bytes operator()(const AttentionSoftmaxBackward& o) const { return e(3 * scores(o.dims)); }
-  Bytes operator()(const AttentionScoresBackward& o) const { return e(scores(o.dims) + 4 * head_tensor(o.dims)); }
+  Bytes operator()(const AttentionScoresBackward& o) const {
+    return e(scores(o.dims) + 2 * queries(o.dims) + 2 * keys(o.dims));
+  }
+  Bytes operator()(const Rotary& o) const { return e(2 * queries(o.dims) + 2 * keys(o.dims)); }
 
   Bytes operator()(const BiasDropoutAdd& o) const { return e(3 * o.rows * o.cols + (o.bias ? o.cols : 0)); }
   Bytes operator()(const BiasDropoutAddBackward& o) const { return e(2 * o.rows * o.cols + (o.bias ? o.cols : 0)); }
@@ -66,7 +73,9 @@ class TrafficOf {
   static Bytes f64(std::int64_t elements) { return bytes_of(DType::fp64, elements); }
   static Bytes ids(const VocabDims& d) { return bytes_of(DType::int32, d.rows); }
   static std::int64_t scores(const AttentionDims& d) { return d.batch * d.heads * d.seq * d.seq; }
-  static std::int64_t head_tensor(const AttentionDims& d) { return d.batch * d.seq * d.heads * d.head_dim; }
+  static std::int64_t queries(const AttentionDims& d) { return d.batch * d.seq * d.heads * d.head_dim; }
+  /// Elements of the keys, and as many of the values.
+  static std::int64_t keys(const AttentionDims& d) { return d.batch * d.seq * d.groups() * d.head_dim; }
 
   DType compute_;
 };

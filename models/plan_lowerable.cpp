@@ -18,17 +18,12 @@ struct Gap {
 std::vector<Gap> model_gaps(const Plan& p) {
   const ModelSpec& m = p.model;
   return {
-      {"model.family", m.family == Family::bert || m.family == Family::t5, "decoders: gpt and bloom"},
-      {"model.activation", m.gated(), "gelu, relu and squared_relu"},
-      {"model.normalization", m.normalization != Normalization::layernorm, "layernorm"},
+      {"model.family", m.family == Family::bert || m.family == Family::t5, "decoders: gpt, llama and bloom"},
       {"model.norm_placement", m.norm_placement != NormPlacement::pre, "pre"},
-      {"model.position_embedding",
-       m.position_embedding == PositionEmbedding::rope || m.position_embedding == PositionEmbedding::relative,
-       "learned and alibi"},
-      {"model.linear_bias", !m.linear_bias, "true"},
-      {"model.qkv_bias", !m.qkv_bias, "true"},
+      {"model.position_embedding", m.position_embedding == PositionEmbedding::relative, "learned, rope and alibi"},
+      {"model.rope_scaling.type", !m.rope_scaling.type.empty(), "rope without scaling"},
       {"model.token_types", m.token_types > 0, "0"},
-      {"model.num_kv_heads", m.num_kv_heads != m.num_attention_heads, "as many as num_attention_heads"},
+      {"model.num_kv_heads", m.num_kv_heads % p.parallel.tensor != 0, "a multiple of parallel.tensor"},
       {"model.head_dim", m.head_dim * m.num_attention_heads != m.hidden_size, "hidden_size / num_attention_heads"},
       {"model.moe.num_experts", m.moe.num_experts > 0, "0"},
   };

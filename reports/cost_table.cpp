@@ -21,10 +21,12 @@ constexpr int kVersion = 1;
 // ---- fields as text ----
 
 constexpr std::string_view kPointwise[] = {"gelu_tanh", "relu", "squared_relu"};
+constexpr std::string_view kGates[] = {"silu", "gelu_tanh"};
 constexpr std::string_view kSites[] = {"embedding", "attention", "attention_output", "mlp_output"};
 constexpr std::string_view kReduce[] = {"sum", "max"};
 
 std::string_view spelling(PointwiseKind k) { return kPointwise[static_cast<std::size_t>(k)]; }
+std::string_view spelling(GateKind k) { return kGates[static_cast<std::size_t>(k)]; }
 std::string_view spelling(DropoutSite s) { return kSites[static_cast<std::size_t>(s)]; }
 std::string_view spelling(Reduce r) { return kReduce[static_cast<std::size_t>(r)]; }
 std::string_view spelling(DType t) { return name(t); }
@@ -40,6 +42,7 @@ int find_spelling(std::string_view text, int count) {
 }
 
 constexpr int values_of(PointwiseKind) { return 3; }
+constexpr int values_of(GateKind) { return 2; }
 constexpr int values_of(DropoutSite) { return 4; }
 constexpr int values_of(Reduce) { return 2; }
 constexpr int values_of(DType) { return 9; }

@@ -13,17 +13,20 @@ namespace tandem {
 // clang-format off
 template <class F> void fields(MatMul& o, F&& f) { f("m", o.m); f("n", o.n); f("k", o.k); f("trans_a", o.trans_a); f("trans_b", o.trans_b); f("bias", o.bias); }
 template <class F> void fields(BiasGrad& o, F&& f) { f("rows", o.rows); f("cols", o.cols); }
-template <class F> void fields(LayerNorm& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("epsilon", o.epsilon); }
-template <class F> void fields(LayerNormBackward& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("add_residual", o.add_residual); }
+template <class F> void fields(LayerNorm& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("epsilon", o.epsilon); f("rms", o.rms); }
+template <class F> void fields(LayerNormBackward& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("add_residual", o.add_residual); f("rms", o.rms); }
 template <class F> void fields(Pointwise& o, F&& f) { f("elements", o.elements); f("kind", o.kind); }
 template <class F> void fields(PointwiseBackward& o, F&& f) { f("elements", o.elements); f("kind", o.kind); }
-template <class F> void fields(AttentionDims& o, F&& f) { f("batch", o.batch); f("heads", o.heads); f("seq", o.seq); f("head_dim", o.head_dim); }
+template <class F> void fields(GatedPointwise& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("kind", o.kind); }
+template <class F> void fields(GatedPointwiseBackward& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("kind", o.kind); }
+template <class F> void fields(AttentionDims& o, F&& f) { f("batch", o.batch); f("heads", o.heads); f("seq", o.seq); f("head_dim", o.head_dim); f("kv_heads", o.kv_heads); }
 template <class F> void fields(AttentionScores& o, F&& f) { fields(o.dims, f); }
 template <class F> void fields(AttentionSoftmax& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("alibi", o.alibi); }
 template <class F> void fields(AttentionContext& o, F&& f) { fields(o.dims, f); }
 template <class F> void fields(AttentionContextBackward& o, F&& f) { fields(o.dims, f); }
 template <class F> void fields(AttentionSoftmaxBackward& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); }
 template <class F> void fields(AttentionScoresBackward& o, F&& f) { fields(o.dims, f); }
+template <class F> void fields(Rotary& o, F&& f) { fields(o.dims, f); f("theta", o.theta); f("inverse", o.inverse); }
 template <class F> void fields(BiasDropoutAdd& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("dropout", o.dropout); f("bias", o.bias); f("site", o.site); }
 template <class F> void fields(BiasDropoutAddBackward& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("dropout", o.dropout); f("bias", o.bias); f("site", o.site); }
 template <class F> void fields(Embedding& o, F&& f) { f("tokens", o.tokens); f("hidden", o.hidden); f("vocab_rows", o.vocab_rows); }

@@ -16,7 +16,7 @@ class DeviceCosts final : public CostModel {
   DeviceCosts(const Device& device, const std::optional<CostTable>& table, std::vector<std::string> notes)
       : device_(device), calibration_(load_calibration(device.calibration)), notes_(std::move(notes)),
         launch_(calibration_.launch.value_or(device.host_launch)) {
-    for (const std::string& fact : calibration_.unverified) notes_.push_back("unverified: " + fact);
+    for (const std::string& fact : calibration_.unverified) notes_.push_back("not verified: " + fact);
     if (table) use(*table);
   }
 

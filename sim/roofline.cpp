@@ -40,6 +40,9 @@ class Roofline {
   double operator()(const LayerNormBackward& o) const { return stream(o); }
   double operator()(const Pointwise& o) const { return stream(o); }
   double operator()(const PointwiseBackward& o) const { return stream(o); }
+  double operator()(const GatedPointwise& o) const { return stream(o); }
+  double operator()(const GatedPointwiseBackward& o) const { return stream(o); }
+  double operator()(const Rotary& o) const { return stream(o); }
   double operator()(const AttentionSoftmax& o) const { return stream(o); }
   double operator()(const AttentionSoftmaxBackward& o) const { return stream(o); }
   double operator()(const BiasDropoutAdd& o) const { return stream(o); }

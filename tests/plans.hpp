@@ -13,16 +13,16 @@ struct SmallPlan {
   int layers = 4, hidden = 24, heads = 4, ffn = 40, vocab = 37, seq = 6;
   int micro_batch = 2, micro_batches = 3;
   double dropout = 0.1, clip_grad = 0.5;
-  bool tied = true, overlap = false, tensor_overlap = false, bloom = false;
+  bool tied = true, overlap = false, tensor_overlap = false, bloom = false, llama = false;
   int bucket_bytes = 20000;
   std::string recompute = "none", precision = "fp64", split, schedule = "1f1b";
 
   std::string json() const {
     const auto n = [](auto v) { return std::to_string(v); };
     const auto b = [](bool v) { return std::string(v ? "true" : "false"); };
-    std::string model = R"({"family": ")" + std::string(bloom ? "bloom" : "gpt") + R"(", "num_layers": )" + n(layers) +
+    std::string model = R"({"family": ")" + std::string(bloom ? "bloom" : llama ? "llama" : "gpt") + R"(", "num_layers": )" + n(layers) +
                         R"(, "hidden_size": )" + n(hidden) + R"(, "num_attention_heads": )" + n(heads) +
-                        R"(, "ffn_hidden_size": )" + n(ffn) + R"(, "vocab_size": )" + n(vocab) +
+                        (llama ? R"(, "num_kv_heads": 2)" : "") + R"(, "ffn_hidden_size": )" + n(ffn) + R"(, "vocab_size": )" + n(vocab) +
                         R"(, "pad_vocab_to": )" + std::string("16") + R"(, "tie_embeddings": )" + b(tied) + "}";
     std::string parallel = R"({"tensor": )" + n(tensor) + R"(, "pipeline": )" + n(pipeline) + R"(, "data": )" + n(data) +
                            R"(, "overlap_grad_reduce": )" + b(overlap) + R"(, "tensor_overlap": )" + b(tensor_overlap) +
@@ -42,7 +42,7 @@ struct SmallPlan {
   std::string label() const {
     return "tp" + std::to_string(tensor) + " pp" + std::to_string(pipeline) + " dp" + std::to_string(data) + " m" +
            std::to_string(micro_batches) + " " + recompute + (overlap ? " overlap" : "") + (tied ? "" : " untied") +
-           (bloom ? " bloom" : "") + (schedule == "1f1b" ? "" : " " + schedule) + (split.empty() ? "" : " split " + split);
+           (bloom ? " bloom" : "") + (llama ? " llama" : "") + (schedule == "1f1b" ? "" : " " + schedule) + (split.empty() ? "" : " split " + split);
   }
 };
 

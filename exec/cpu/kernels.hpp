@@ -33,6 +33,14 @@ template <class T>
 void compute(const Pointwise& op, Call& call);
 template <class T>
 void compute(const PointwiseBackward& op, Call& call);
+// gated.cpp
+template <class T>
+void compute(const GatedPointwise& op, Call& call);
+template <class T>
+void compute(const GatedPointwiseBackward& op, Call& call);
+// rotary.cpp
+template <class T>
+void compute(const Rotary& op, Call& call);
 // residual.cpp
 template <class T>
 void compute(const BiasGrad& op, Call& call);

@@ -1,4 +1,4 @@
-// Layer normalisation (Ba et al., arXiv 1607.06450, equation 4) and its gradient.
+// Layer normalisation (Ba et al., arXiv 1607.06450, equation 4), RMSNorm (arXiv 1910.07467, equation 4), their gradients.
 #include <cmath>
 
 #include "exec/cpu/kernels.hpp"
@@ -14,31 +14,31 @@ struct Stats {
 
 // Two passes: the variance about the mean itself, not the difference of two large squares.
 template <class T>
-Stats<T> row_stats(const T* x, std::int64_t n, double epsilon) {
+Stats<T> row_stats(const T* x, std::int64_t n, const LayerNorm& op) {
   const T count = static_cast<T>(n);
-  const T mean = lane_sum<T>(n, [=](std::int64_t c) { return x[c]; }) / count;
+  const T mean = op.rms ? T{0} : lane_sum<T>(n, [=](std::int64_t c) { return x[c]; }) / count;
   const T variance = lane_sum<T>(n, [=](std::int64_t c) { return (x[c] - mean) * (x[c] - mean); }) / count;
-  return {mean, T{1} / std::sqrt(variance + static_cast<T>(epsilon))};
+  return {mean, T{1} / std::sqrt(variance + static_cast<T>(op.epsilon))};
 }
 
 template <class T>
 struct BackwardRow {
   const T *dy, *x, *gamma, *residual;  // residual may be null
   Stats<T> stats;
-  T *dx, *dgamma, *dbeta;
+  T *dx, *dgamma, *dbeta;                          // dbeta is null for RMSNorm
 
   T xhat(std::int64_t c) const { return (x[c] - stats.mean) * stats.rstd; }
 
   void add_parameter_gradients(std::int64_t n) const {
     each(n, [row = *this](std::int64_t c) { row.dgamma[c] += row.dy[c] * row.xhat(c); });
-    each(n, [row = *this](std::int64_t c) { row.dbeta[c] += row.dy[c]; });
+    if (dbeta != nullptr) each(n, [row = *this](std::int64_t c) { row.dbeta[c] += row.dy[c]; });
   }
 
-  // With g = dy gamma: dx = rstd (g - mean(g) - xhat mean(g xhat)).
+  // With g = dy gamma: dx = rstd (g - mean(g) - xhat mean(g xhat)); without mean(g) where no mean was taken off.
   void write_dx(std::int64_t n) const {
     const T count = static_cast<T>(n);
     const BackwardRow row = *this;
-    const T mean_g = lane_sum<T>(n, [=](std::int64_t c) { return row.dy[c] * row.gamma[c]; }) / count;
+    const T mean_g = dbeta == nullptr ? T{0} : lane_sum<T>(n, [=](std::int64_t c) { return row.dy[c] * row.gamma[c]; }) / count;
     const T mean_gx = lane_sum<T>(n, [=](std::int64_t c) { return row.dy[c] * row.gamma[c] * row.xhat(c); }) / count;
     const auto gradient = [=](std::int64_t c) {
       return row.stats.rstd * (row.dy[c] * row.gamma[c] - mean_g - row.xhat(c) * mean_gx);
@@ -54,11 +54,14 @@ struct BackwardRow {
 
 template <class T>
 void compute(const LayerNorm& op, Call& call) {
-  const T *x = call.in<T>(0), *gamma = call.in<T>(1), *beta = call.in<T>(2);
+  const T *x = call.in<T>(0), *gamma = call.in<T>(1), *beta = op.rms ? nullptr : call.in<T>(2);
   T *y = call.out<T>(0), *stats = call.out<T>(1);
   for (std::int64_t r = 0; r < op.rows; ++r, x += op.cols, y += op.cols) {
-    const Stats<T> s = row_stats(x, op.cols, op.epsilon);
-    each(op.cols, [=](std::int64_t c) { y[c] = (x[c] - s.mean) * s.rstd * gamma[c] + beta[c]; });
+    const Stats<T> s = row_stats(x, op.cols, op);
+    if (op.rms)
+      each(op.cols, [=](std::int64_t c) { y[c] = x[c] * s.rstd * gamma[c]; });
+    else
+      each(op.cols, [=](std::int64_t c) { y[c] = (x[c] - s.mean) * s.rstd * gamma[c] + beta[c]; });
     stats[2 * r] = s.mean;
     stats[2 * r + 1] = s.rstd;
   }
@@ -68,9 +71,9 @@ template <class T>
 void compute(const LayerNormBackward& op, Call& call) {
   const T *dy = call.in<T>(0), *x = call.in<T>(1), *stats = call.in<T>(2), *gamma = call.in<T>(3);
   const T* residual = op.add_residual ? call.in<T>(4) : nullptr;
-  T *dx = call.out<T>(0), *dgamma = call.out<T>(1), *dbeta = call.out<T>(2);
+  T *dx = call.out<T>(0), *dgamma = call.out<T>(1), *dbeta = op.rms ? nullptr : call.out<T>(2);
   std::fill_n(dgamma, op.cols, T{0});
-  std::fill_n(dbeta, op.cols, T{0});
+  if (dbeta != nullptr) std::fill_n(dbeta, op.cols, T{0});
   for (std::int64_t r = 0; r < op.rows; ++r) {
     const std::int64_t at = r * op.cols;
     const BackwardRow<T> row{

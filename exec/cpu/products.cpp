@@ -42,6 +42,12 @@ void multiply_scaled(C&& c, typename C::Scalar scale, const A& a, const B& b, Ca
   c.noalias() = scale * (a * b);
 }
 
+template <class C, class A, class B>
+void multiply_add_scaled(C&& c, typename C::Scalar scale, const A& a, const B& b, Call& call) {
+  call.count_product(c.rows(), c.cols(), a.cols());
+  c.noalias() += scale * (a * b);
+}
+
 template <class T, class A, class B>
 void matmul(const MatMul& op, const A& a, const B& b, Call& call) {
   MutableView<T> c = view(call.out<T>(0), op.m, op.n, op.n);
@@ -67,10 +73,14 @@ struct Head {
   // A part of qkv or of its gradient: [seq, head_dim].
   template <class T>
   auto part(T* qkv, Part p) const {
-    const std::int64_t stride = dims.heads * 3 * dims.head_dim;
-    const std::int64_t column = (head * 3 + static_cast<std::int64_t>(p)) * dims.head_dim;
+    const std::int64_t stride = dims.qkv_width();
+    const std::int64_t queries = dims.heads / dims.groups(), group = head / queries;
+    const std::int64_t place = p == Part::query ? head % queries : queries + (p == Part::value ? 1 : 0);
+    const std::int64_t column = (group * (queries + 2) + place) * dims.head_dim;
     return view(qkv + sequence * dims.seq * stride + column, dims.seq, dims.head_dim, stride);
   }
+  // Whether an earlier head has begun the gradient of this head's keys and values.
+  bool shares_keys_with_earlier() const { return head % (dims.heads / dims.groups()) != 0; }
   // Scores, probabilities or their gradients: [seq, seq].
   template <class T>
   auto square(T* data) const {
@@ -129,7 +139,10 @@ void compute(const AttentionContextBackward& op, Call& call) {
   T *dprobs = call.out<T>(0), *dqkv = call.out<T>(1);
   for_each_head(op.dims, [&](const Head& h) {
     multiply(h.square(dprobs), h.context(dcontext), h.part(qkv, Part::value).transpose(), call);
-    multiply(h.part(dqkv, Part::value), h.square(probs).transpose(), h.context(dcontext), call);
+    if (h.shares_keys_with_earlier())
+      multiply_add(h.part(dqkv, Part::value), h.square(probs).transpose(), h.context(dcontext), call);
+    else
+      multiply(h.part(dqkv, Part::value), h.square(probs).transpose(), h.context(dcontext), call);
   });
 }
 
@@ -140,7 +153,10 @@ void compute(const AttentionScoresBackward& op, Call& call) {
   const T scale = score_scale<T>(op.dims);
   for_each_head(op.dims, [&](const Head& h) {
     multiply_scaled(h.part(dqkv, Part::query), scale, h.square(dscores), h.part(qkv, Part::key), call);
-    multiply_scaled(h.part(dqkv, Part::key), scale, h.square(dscores).transpose(), h.part(qkv, Part::query), call);
+    if (h.shares_keys_with_earlier())
+      multiply_add_scaled(h.part(dqkv, Part::key), scale, h.square(dscores).transpose(), h.part(qkv, Part::query), call);
+    else
+      multiply_scaled(h.part(dqkv, Part::key), scale, h.square(dscores).transpose(), h.part(qkv, Part::query), call);
   });
 }
 

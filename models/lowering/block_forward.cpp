@@ -1,12 +1,13 @@
 #include "models/lowering/block_saved.hpp"
 #include "models/lowering/blocks.hpp"
+#include "models/lowering/norm.hpp"
 #include "models/lowering/parameters.hpp"
 #include "models/lowering/tensor_parallel.hpp"
 
 namespace tandem::lowering {
 namespace {
 
-/// Writes one pre-norm GPT block. Column-parallel matrices (qkv, fc1) keep their bias; row-parallel ones (proj, fc2) give a
+/// Writes one pre-norm decoder block. Column-parallel matrices (qkv, fc1) keep their bias; row-parallel ones (proj, fc2) give a
 /// partial sum, so their bias is added after the reduction, once (Megatron-LM, arXiv 1909.08053 section 3).
 class BlockForward {
  public:
@@ -32,10 +33,9 @@ class BlockForward {
   void attention() {
     const std::int64_t t = s_.tokens, h = s_.hidden, a = s_.attention;
     const AttentionDims dims = s_.attention_dims();
-    b_.add("ln1", LayerNorm{t, h, s_.norm_epsilon}, {x_, weight(p_.ln1_weight, h), weight(p_.ln1_bias, h)},
-           {saved_.n1, saved_.ln1_stats});
-    b_.add("qkv", MatMul{t, 3 * a, h, false, true, true},
-           {saved_.n1, weight(p_.qkv_weight, 3 * a * h), weight(p_.qkv_bias, 3 * a)}, {saved_.qkv});
+    norm(b_, s_, "ln1", x_, {weight(p_.ln1_weight, h), shift(p_.ln1_bias)}, {saved_.n1, saved_.ln1_stats});
+    column("qkv", saved_.n1, {p_.qkv_weight, p_.qkv_bias, s_.qkv(), s_.qkv_bias}, saved_.qkv);
+    if (s_.rotary) b_.add("rotary", Rotary{dims, s_.rope_theta}, {saved_.qkv}, {saved_.qkv});
     const Value scores = b_.scratch(s_.dtypes.compute, saved_.probs.elements);
     b_.add("scores", AttentionScores{dims}, {saved_.qkv}, {scores});
     std::vector<Value> probs{saved_.probs};
@@ -46,23 +46,46 @@ class BlockForward {
     const auto proj =
         b_.add("proj", MatMul{t, h, a, false, true, false}, {saved_.context, weight(p_.proj_weight, h * a)}, {out});
     tensor_all_reduce(b_, s_, out, "proj", proj);
-    b_.add("attention_add", BiasDropoutAdd{t, h, s_.hidden_dropout, true, DropoutSite::attention_output},
-           {out, weight(p_.proj_bias, h), x_}, {saved_.x2});
+    residual("attention_add", DropoutSite::attention_output, {out, p_.proj_bias, x_, saved_.x2});
   }
 
   void feed_forward() {
     const std::int64_t t = s_.tokens, h = s_.hidden, f = s_.ffn;
-    b_.add("ln2", LayerNorm{t, h, s_.norm_epsilon}, {saved_.x2, weight(p_.ln2_weight, h), weight(p_.ln2_bias, h)},
-           {saved_.n2, saved_.ln2_stats});
-    b_.add("fc1", MatMul{t, f, h, false, true, true},
-           {saved_.n2, weight(p_.fc1_weight, f * h), weight(p_.fc1_bias, f)}, {saved_.fc1});
-    b_.add("activation", Pointwise{t * f, s_.activation}, {saved_.fc1}, {saved_.activated});
+    norm(b_, s_, "ln2", saved_.x2, {weight(p_.ln2_weight, h), shift(p_.ln2_bias)}, {saved_.n2, saved_.ln2_stats});
+    column("fc1", saved_.n2, {p_.fc1_weight, p_.fc1_bias, s_.fc1, s_.linear_bias}, saved_.fc1);
+    const Op activation = s_.gated ? Op(GatedPointwise{t, f, s_.gate}) : Op(Pointwise{t * f, s_.activation});
+    b_.add("activation", activation, {saved_.fc1}, {saved_.activated});
     const Value out = hidden_scratch();
     const auto fc2 =
         b_.add("fc2", MatMul{t, h, f, false, true, false}, {saved_.activated, weight(p_.fc2_weight, h * f)}, {out});
     tensor_all_reduce(b_, s_, out, "fc2", fc2);
-    b_.add("mlp_add", BiasDropoutAdd{t, h, s_.hidden_dropout, true, DropoutSite::mlp_output},
-           {out, weight(p_.fc2_bias, h), saved_.x2}, {y_});
+    residual("mlp_add", DropoutSite::mlp_output, {out, p_.fc2_bias, saved_.x2, y_});
+  }
+
+  /// A norm's shift, of which RMSNorm has none.
+  Value shift(std::int64_t offset) const { return weight(offset, s_.rms ? 0 : s_.hidden); }
+
+  struct Column {
+    std::int64_t weight, bias, width;
+    bool has_bias;
+  };
+  /// y = x W^T (+ b) with the output columns cut over tensor ranks.
+  void column(const std::string& name, const Value& x, const Column& c, const Value& y) {
+    std::vector<Value> in{x, weight(c.weight, c.width * s_.hidden)};
+    if (c.has_bias) in.push_back(weight(c.bias, c.width));
+    b_.add(name, MatMul{s_.tokens, c.width, s_.hidden, false, true, c.has_bias}, std::move(in), {y});
+  }
+
+  struct Residual {
+    Value x;
+    std::int64_t bias;
+    Value residual, y;
+  };
+  void residual(const std::string& name, DropoutSite site, const Residual& r) {
+    std::vector<Value> in{r.x};
+    if (s_.linear_bias) in.push_back(weight(r.bias, s_.hidden));
+    in.push_back(r.residual);
+    b_.add(name, BiasDropoutAdd{s_.tokens, s_.hidden, s_.hidden_dropout, s_.linear_bias, site}, std::move(in), {r.y});
   }
 
   const Shapes& s_;

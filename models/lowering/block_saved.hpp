@@ -15,14 +15,14 @@ struct BlockSaved {
     SlotLayout at(slot);
     ln1_stats = at.add(d, 2 * s.tokens);
     n1 = at.add(d, s.tokens * s.hidden);
-    qkv = at.add(d, s.tokens * 3 * s.attention);
+    qkv = at.add(d, s.tokens * s.qkv());
     probs = at.add(d, scores);
     dropped = s.attention_dropout > 0 ? at.add(d, scores) : probs;
     context = at.add(d, s.tokens * s.attention);
     x2 = at.add(d, s.tokens * s.hidden);
     ln2_stats = at.add(d, 2 * s.tokens);
     n2 = at.add(d, s.tokens * s.hidden);
-    fc1 = at.add(d, s.tokens * s.ffn);
+    fc1 = at.add(d, s.tokens * s.fc1);
     activated = at.add(d, s.tokens * s.ffn);
   }
 };

@@ -1,5 +1,6 @@
 #include "models/lowering/blocks.hpp"
 #include "models/lowering/gradient_sink.hpp"
+#include "models/lowering/norm.hpp"
 #include "models/lowering/parameters.hpp"
 #include "models/lowering/tensor_parallel.hpp"
 
@@ -16,10 +17,15 @@ struct HeadSaved {
   }
 };
 
-/// The two vectors of the head's norm; the output matrix lies elsewhere when it is tied on the same stage.
+/// The vectors of the head's norm; the output matrix lies elsewhere when it is tied on the same stage.
 Value norm_region(TemplateBuilder& b, const Shapes& s, std::string name, MemoryKind kind, DType dtype) {
   const HeadParams p = head_params(s, false);
   return b.whole(b.slot(std::move(name), kind), dtype, p.elements);
+}
+
+NormParams norm_params(const Shapes& s, const Value& region) {
+  const HeadParams p = head_params(s, false);
+  return {region.part(p.ln_weight, s.hidden), region.part(p.ln_bias, s.rms ? 0 : s.hidden)};
 }
 
 }  // namespace
@@ -28,9 +34,8 @@ Value norm_region(TemplateBuilder& b, const Shapes& s, std::string name, MemoryK
 /// (Megatron-LM, arXiv 1909.08053 section 3), so that logits never leave a rank.
 Template head_forward(const Shapes& s, bool first) {
   TemplateBuilder b("head_forward", s.dtypes.compute);
-  const HeadParams p = head_params(s, false);
   const DType d = s.dtypes.compute;
-  const Value norm = norm_region(b, s, "norm", MemoryKind::weights, s.dtypes.weights);
+  const Value norm_weights = norm_region(b, s, "norm", MemoryKind::weights, s.dtypes.weights);
   const Value output =
       b.whole(b.slot("output", MemoryKind::weights), s.dtypes.weights, s.vocab_rows * s.hidden);
   const Value x = b.whole(b.slot("x", MemoryKind::activations), d, s.tokens * s.hidden);
@@ -38,8 +43,7 @@ Template head_forward(const Shapes& s, bool first) {
   const Value loss = b.whole(b.slot("loss", MemoryKind::workspace), DType::fp64, 1);
   const HeadSaved saved(s, b.slot("saved", MemoryKind::activations));
 
-  b.add("final_norm", LayerNorm{s.tokens, s.hidden, s.norm_epsilon},
-        {x, norm.part(p.ln_weight, s.hidden), norm.part(p.ln_bias, s.hidden)}, {saved.n, saved.stats});
+  norm(b, s, "final_norm", x, norm_params(s, norm_weights), {saved.n, saved.stats});
   const Value logits = b.scratch(d, s.tokens * s.vocab_rows);
   b.add("logits", MatMul{s.tokens, s.vocab_rows, s.hidden, false, true, false}, {saved.n, output}, {logits});
   const Value max = b.scratch(d, s.tokens), sums = b.scratch(d, 2 * s.tokens);
@@ -58,7 +62,7 @@ Template head_backward(const Shapes& s, bool first) {
   const HeadParams p = head_params(s, false);
   const DType d = s.dtypes.compute;
   const std::int64_t matrix = s.vocab_rows * s.hidden;
-  const Value norm = norm_region(b, s, "norm", MemoryKind::weights, s.dtypes.weights);
+  const Value norm_weights = norm_region(b, s, "norm", MemoryKind::weights, s.dtypes.weights);
   const Value output = b.whole(b.slot("output", MemoryKind::weights), s.dtypes.weights, matrix);
   GradientSink norm_sink(b, norm_region(b, s, "norm_gradients", MemoryKind::gradients, s.dtypes.gradients), first);
   GradientSink output_sink(b, b.whole(b.slot("output_gradients", MemoryKind::gradients), s.dtypes.gradients, matrix),
@@ -77,9 +81,8 @@ Template head_backward(const Shapes& s, bool first) {
   if (!s.tensor_overlap) b.depend(wgrad, reduced);
   output_sink.close("output");
   norm_sink.open(p.ln_weight, p.elements - p.ln_weight, d);
-  b.add("final_norm_backward", LayerNormBackward{s.tokens, s.hidden, false},
-        {dn, x, saved.stats, norm.part(p.ln_weight, s.hidden)},
-        {dx, norm_sink.part(p.ln_weight, s.hidden), norm_sink.part(p.ln_bias, s.hidden)});
+  norm_backward(b, s, "final_norm", {dn, x, saved.stats, norm_params(s, norm_weights).weight}, dx,
+                {norm_sink.part(p.ln_weight, s.hidden), norm_sink.part(p.ln_bias, s.rms ? 0 : s.hidden)});
   norm_sink.close("final_norm");
   return b.finish();
 }

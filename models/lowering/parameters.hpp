@@ -18,7 +18,8 @@ struct Region {
   std::int64_t elements = 0;
 };
 
-/// Offsets (elements) of a block's parameters from the start of its region. Equal for all layers.
+/// Offsets (elements) of a block's parameters from the start of its region. Equal for all layers. A parameter that the
+/// model does not have is empty: the next one starts where it would.
 struct BlockParams {
   std::int64_t ln1_weight, ln1_bias, qkv_weight, qkv_bias, proj_weight, proj_bias;
   std::int64_t ln2_weight, ln2_bias, fc1_weight, fc1_bias, fc2_weight, fc2_bias;

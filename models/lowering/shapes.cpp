@@ -10,7 +10,7 @@ PointwiseKind pointwise_of(Activation a) {
     case Activation::squared_relu: return PointwiseKind::squared_relu;
     case Activation::swiglu: case Activation::geglu: break;
   }
-  throw ContractError("gated activations are refused by require_lowerable");
+  return PointwiseKind::gelu_tanh;  // not read: the gate is
 }
 
 }  // namespace
@@ -24,9 +24,18 @@ Shapes make_shapes(const Plan& plan) {
   s.tokens = plan.micro_batch_tokens();
   s.hidden = m.hidden_size;
   s.heads = m.num_attention_heads / t;
+  s.kv_heads = m.num_kv_heads / t;
   s.head_dim = m.head_dim;
   s.attention = s.heads * s.head_dim;
   s.ffn = m.ffn_hidden_size / t;
+  s.gated = m.gated();
+  s.gate = m.activation == Activation::geglu ? GateKind::gelu_tanh : GateKind::silu;
+  s.fc1 = s.gated ? 2 * s.ffn : s.ffn;
+  s.rms = m.normalization == Normalization::rmsnorm;
+  s.rotary = m.position_embedding == PositionEmbedding::rope;
+  s.rope_theta = m.rope_theta;
+  s.linear_bias = m.linear_bias;
+  s.qkv_bias = m.qkv_bias;
   s.vocab_rows = plan.padded_vocab_size() / t;
   s.vocab_size = m.vocab_size;
   s.max_positions = m.max_position_embeddings;

@@ -133,6 +133,17 @@ TEST_CASE("execution does exactly what was simulated: FLOPs, payloads, orders an
   }
 }
 
+TEST_CASE("a LLaMA does exactly what was simulated") {
+  SmallPlan p = tests::layout(2, 2, 2, 3);
+  p.llama = true;
+  p.tied = false;
+  p.recompute = GENERATE("none", "full");
+  const Plan plan = p.plan();
+  const TaskGraph graph = lower(plan);
+  graph.check();
+  CHECK(simulate_all(plan, graph) == execute_all(plan, graph));
+}
+
 TEST_CASE("six micro-batches over four stages agree too", "[tsan]") {
   SmallPlan p = tests::layout(1, 4, 1, 6);
   p.recompute = GENERATE("none", "full");

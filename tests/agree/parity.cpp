@@ -60,6 +60,7 @@ SmallPlan one_rank(SmallPlan p) {
   one.precision = p.precision;
   one.tied = p.tied;
   one.bloom = p.bloom;
+  one.llama = p.llama;
   return one;
 }
 
@@ -111,6 +112,25 @@ TEST_CASE("untied output, ALiBi and embedding norm train alike on every layout")
     INFO(p.label());
     CHECK(loss_error(run, one) <= 1e-12);
     CHECK(gradient_error(run, one) <= 1e-12);
+  }
+}
+
+TEST_CASE("LLaMA blocks with grouped queries train alike on every layout, and bit for bit on pipelines") {
+  SmallPlan p = tests::layout(1, 1, 1, 4);
+  p.llama = true;
+  p.tied = false;
+  const RunResult one = train(p, kSteps);
+  for (const auto& [tensor, pipeline, data] : {std::tuple{2, 1, 1}, {1, 2, 2}, {2, 2, 2}, {1, 4, 1}, {1, 1, 4}}) {
+    SmallPlan q = tests::layout(tensor, pipeline, data, 4 / data);
+    q.llama = true;
+    q.tied = false;
+    q.recompute = pipeline == 2 ? "full" : "none";
+    q.overlap = data == 2;
+    const RunResult run = train(q, kSteps);
+    INFO(q.label());
+    CHECK(loss_error(run, one) <= 1e-12);
+    CHECK(gradient_error(run, one) <= 1e-12);
+    if (tensor * data == 1 || data == 4) check_equal(run, one);
   }
 }
 

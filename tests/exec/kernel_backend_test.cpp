@@ -40,6 +40,10 @@ std::vector<Call> linear_calls() {
       {PointwiseBackward{kElements, PointwiseKind::gelu_tanh},
        {random(kElements, 1), random(kElements, 2)},
        {result(kElements)}},
+      {GatedPointwise{kTokens, kCols, GateKind::silu}, {random(2 * kElements, 1)}, {result(kElements)}},
+      {GatedPointwiseBackward{kTokens, kCols, GateKind::silu},
+       {random(kElements, 1), random(2 * kElements, 2)},
+       {result(2 * kElements)}},
       {BiasDropoutAdd{kTokens, kCols, 0.25, true, DropoutSite::mlp_output},
        {random(kElements, 1), random(kCols, 2), random(kElements, 3)},
        {result(kElements)}},
@@ -56,7 +60,8 @@ std::vector<Call> attention_calls() {
            {random(kContext, 1), positive(kSquare, 2), random(kQkv, 3)},
            {result(kSquare), random(kQkv, 4)}},
           {AttentionSoftmaxBackward{kDims, 0.25}, {random(kSquare, 1), positive(kSquare, 2)}, {result(kSquare)}},
-          {AttentionScoresBackward{kDims}, {random(kSquare, 1), random(kQkv, 2)}, {random(kQkv, 3)}}};
+          {AttentionScoresBackward{kDims}, {random(kSquare, 1), random(kQkv, 2)}, {random(kQkv, 3)}},
+          {Rotary{{3, 7, kSeq, 10}, 10000}, {random(kTokens * 210, 1)}, {random(kTokens * 210, 1)}}};
 }
 
 std::vector<Call> embedding_and_loss_calls() {

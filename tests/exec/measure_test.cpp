@@ -51,6 +51,7 @@ TEST_CASE("What a measurement hands to an operation is what a training step hand
   tests::SmallPlan small;
   small.dropout = GENERATE(0.0, 0.1);
   small.bloom = GENERATE(false, true);
+  small.llama = !small.bloom && GENERATE(false, true);
   small.precision = "fp32";
   small.tensor = 2;
   small.data = 2;

@@ -59,7 +59,8 @@ TEST_CASE("every layout, recompute mode and overlap gives a graph that passes it
   p.recompute = GENERATE("none", "full");
   p.overlap = p.micro_batches != 3;
   p.tied = p.data == 1;
-  p.bloom = p.tensor == 2;
+  p.bloom = p.tensor == 2 && p.data == 2;
+  p.llama = p.tensor == 2 && p.data == 1;
   p.tensor_overlap = p.tensor == 4;
   INFO(p.label());
   REQUIRE_NOTHROW(lower(p.plan()).check());

@@ -45,6 +45,7 @@ TEST_CASE("tensors alive at the same time never share bytes, and all lie in the 
 TEST_CASE("mixed precision keeps 2 + 4 + 12 bytes a parameter") {
   SmallPlan s;
   s.tied = false;
+  s.llama = GENERATE(false, true);
   s.precision = "bf16";
   const TaskGraph graph = lower(s.plan());
   const Program& p = graph.programs[0];

@@ -1,0 +1,139 @@
+// RMSNorm, gated activations, rotary positions and grouped queries: against plain loops and numerical slopes.
+#include "tests/exec/kernel_harness.hpp"
+
+namespace tandem::exec::test {
+namespace {
+
+constexpr std::int64_t kRows = 3, kCols = 7;
+
+struct Rms {
+  Values x = random_values(kRows * kCols, 1), gamma = random_values(kCols, 2), dy = random_values(kRows * kCols, 3);
+  Values residual = random_values(kRows * kCols, 4);
+
+  std::vector<Values> forward(Kernels& k) const {
+    return k.run(LayerNorm{kRows, kCols, 1e-5, true}, {real(x), real(gamma)}, {result(kRows * kCols), result(2 * kRows)});
+  }
+  std::vector<Values> backward(Kernels& k, bool add) const {
+    std::vector<Operand> in{real(dy), real(x), real(forward(k)[1]), real(gamma)};
+    if (add) in.push_back(real(residual));
+    return k.run(LayerNormBackward{kRows, kCols, add, true}, in, {result(kRows * kCols), result(kCols)});
+  }
+};
+
+/// Queries of six heads in two groups, each with one head of keys and values.
+const AttentionDims kGrouped{2, 6, 5, 4, 2};
+/// The same with every query head's keys and values written out.
+const AttentionDims kRepeated{2, 6, 5, 4};
+
+/// qkv of kGrouped with keys and values repeated for every head, as kRepeated has them.
+Values repeated(const Values& qkv) {
+  const std::int64_t dim = kGrouped.head_dim, queries = kGrouped.heads / kGrouped.kv_heads;
+  Values out;
+  for (std::int64_t token = 0; token < kGrouped.batch * kGrouped.seq; ++token)
+    for (std::int64_t h = 0; h < kGrouped.heads; ++h) {
+      const std::int64_t group = token * kGrouped.qkv_width() + h / queries * (queries + 2) * dim;
+      for (const std::int64_t place : {h % queries, queries, queries + 1})
+        for (std::int64_t i = 0; i < dim; ++i) out.push_back(qkv[static_cast<std::size_t>(group + place * dim + i)]);
+    }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("RMSNorm divides by the root of the mean square and nothing else") {
+  Kernels kernels;
+  const Rms c;
+  const auto y = c.forward(kernels);
+  for (std::int64_t r = 0; r < kRows; ++r) {
+    double square = 0;
+    for (std::int64_t i = 0; i < kCols; ++i) square += c.x[static_cast<std::size_t>(r * kCols + i)] * c.x[static_cast<std::size_t>(r * kCols + i)];
+    const double rstd = 1 / std::sqrt(square / kCols + 1e-5);
+    CHECK(y[1][static_cast<std::size_t>(2 * r)] == 0);
+    for (std::int64_t i = 0; i < kCols; ++i) {
+      const auto at = static_cast<std::size_t>(r * kCols + i);
+      CHECK(y[0][at] == Approx(c.x[at] * rstd * c.gamma[static_cast<std::size_t>(i)]).epsilon(1e-14));
+    }
+  }
+}
+
+TEST_CASE("RMSNorm's gradients equal slopes along every axis, and its residual is added") {
+  Kernels kernels;
+  const Rms c;
+  const auto g = c.backward(kernels, false), with = c.backward(kernels, true);
+  const auto loss = [&](auto member) {
+    return [&, member](const Values& v) {
+      Rms moved = c;
+      moved.*member = v;
+      return dot(c.dy, moved.forward(kernels)[0]);
+    };
+  };
+  check_gradient(loss(&Rms::x), c.x, g[0]);
+  check_gradient(loss(&Rms::gamma), c.gamma, g[1]);
+  Values sum = g[0];
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += c.residual[i];
+  check_close(with[0], sum, 4e-16);  // a fused multiply-add rounds once less
+}
+
+TEST_CASE("a gated activation is act(gate) times up, and its gradient equals slopes along every axis") {
+  const auto kind = GENERATE(GateKind::silu, GateKind::gelu_tanh);
+  Kernels kernels;
+  const Values x = random_values(2 * kRows * kCols, 5), dy = random_values(kRows * kCols, 6);
+  const auto forward = [&](const Values& v) {
+    return kernels.one(GatedPointwise{kRows, kCols, kind}, {real(v)}, kRows * kCols);
+  };
+  const Values y = forward(x);
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const double gate = x[2 * i], u = std::sqrt(2 / 3.14159265358979323846) * (gate + 0.044715 * gate * gate * gate);
+    const double act = kind == GateKind::silu ? gate / (1 + std::exp(-gate)) : 0.5 * gate * (1 + std::tanh(u));
+    CHECK(y[i] == Approx(act * x[2 * i + 1]).epsilon(1e-14));
+  }
+  const Values dx = kernels.one(GatedPointwiseBackward{kRows, kCols, kind}, {real(dy), real(x)}, 2 * kRows * kCols);
+  check_gradient([&](const Values& v) { return dot(dy, forward(v)); }, x, dx);
+}
+
+TEST_CASE("rotary embedding turns pairs of queries and keys by position, leaves values, and its inverse undoes it") {
+  Kernels kernels;
+  const std::int64_t n = kGrouped.batch * kGrouped.seq * kGrouped.qkv_width();
+  const Values x = random_values(n, 7);
+  const auto turned = [&](const Values& v, bool inverse) {
+    return kernels.run(Rotary{kGrouped, 100.0, inverse}, {real(v)}, {real(v)})[0];
+  };
+  const Values y = turned(x, false);
+  const std::int64_t dim = 4, queries = 3;
+  for (std::int64_t token = 0; token < kGrouped.batch * kGrouped.seq; ++token)
+    for (std::int64_t head = 0; head < kGrouped.qkv_width() / dim; ++head)
+      for (std::int64_t i = 0; i < dim / 2; ++i) {
+        const auto at = static_cast<std::size_t>(token * kGrouped.qkv_width() + head * dim + i);
+        const bool value = head % (queries + 2) == queries + 1;
+        const double angle = value ? 0 : static_cast<double>(token % kGrouped.seq) * std::pow(100.0, -2.0 * static_cast<double>(i) / dim);
+        CHECK(y[at] == Approx(x[at] * std::cos(angle) - x[at + 2] * std::sin(angle)).epsilon(1e-14).margin(1e-15));
+        CHECK(y[at + 2] == Approx(x[at + 2] * std::cos(angle) + x[at] * std::sin(angle)).epsilon(1e-14).margin(1e-15));
+      }
+  check_close(turned(y, true), x, 1e-15);
+  // A rotation's gradient is the inverse rotation: <dy, R v> has gradient R^-1 dy.
+  const Values dy = random_values(n, 8);
+  check_gradient([&](const Values& v) { return dot(dy, turned(v, false)); }, x, turned(dy, true));
+}
+
+TEST_CASE("grouped queries attend to their group's keys and values, and gather their gradients") {
+  Kernels kernels;
+  const std::int64_t tokens = 10, square = 2 * 6 * 5 * 5, context = tokens * 24;
+  const Values qkv = random_values(tokens * kGrouped.qkv_width(), 9), wide = repeated(qkv);
+  const Values probs = random_values(square, 10), dcontext = random_values(context, 11), dscores = random_values(square, 12);
+  const auto scores = [&](const AttentionDims& d, const Values& v) { return kernels.one(AttentionScores{d}, {real(v)}, square); };
+  const auto mix = [&](const AttentionDims& d, const Values& v) {
+    return kernels.one(AttentionContext{d}, {real(probs), real(v)}, context);
+  };
+  CHECK(scores(kGrouped, qkv) == scores(kRepeated, wide));
+  CHECK(mix(kGrouped, qkv) == mix(kRepeated, wide));
+
+  const auto nothing = result(static_cast<std::int64_t>(qkv.size()));
+  const auto half = kernels.run(AttentionContextBackward{kGrouped}, {real(dcontext), real(probs), real(qkv)},
+                                {result(square), nothing});
+  const Values dqkv = kernels.run(AttentionScoresBackward{kGrouped}, {real(dscores), real(qkv), real(half[1])},
+                                  {real(half[1])})[0];
+  check_gradient([&](const Values& v) { return dot(dscores, scores(kGrouped, v)) + dot(dcontext, mix(kGrouped, v)); }, qkv,
+                 dqkv);
+}
+
+}  // namespace tandem::exec::test
