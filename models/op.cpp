@@ -8,18 +8,18 @@ std::int64_t score_product(const AttentionDims& d) { return 2 * d.batch * d.head
 std::int64_t score_elements(const AttentionDims& d) { return d.batch * d.heads * d.seq * d.seq; }
 constexpr std::int64_t none = 0;
 
-}  // namespace
-
-std::string_view kind_name(const Op& op) {
-  constexpr std::string_view names[kOpKinds] = {
+constexpr std::string_view kKindNames[kOpKinds] = {
       "matmul", "bias_grad", "layernorm", "layernorm_backward", "pointwise", "pointwise_backward",
       "gated_pointwise", "gated_pointwise_backward", "attention_scores",
       "attention_softmax", "attention_context", "attention_context_backward", "attention_softmax_backward",
       "attention_scores_backward", "rotary", "bias_dropout_add", "bias_dropout_add_backward", "embedding", "embedding_backward",
       "position_dropout", "position_dropout_backward", "vocab_max", "vocab_exp_sum", "cross_entropy", "accumulate",
       "grad_norm", "clip_coefficient", "adamw", "collective", "send", "recv"};
-  return names[op.index()];
-}
+static_assert(!kKindNames[kOpKinds - 1].empty(), "an operation has no name");
+
+}  // namespace
+
+std::string_view kind_name(const Op& op) { return kKindNames[op.index()]; }
 
 Flops matrix_flops(const Op& op) {
   return Flops(std::visit(
