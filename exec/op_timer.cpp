@@ -15,11 +15,9 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kMostSets = 64;
 constexpr double kShortestGroup = 50e-6;  // some hundred times what reading the thread's clock takes
 
-std::size_t aligned(std::int64_t bytes) {
-  return static_cast<std::size_t>((bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment);
+std::size_t bytes_of(const OperandSize& o) {
+  return static_cast<std::size_t>(arena_aligned(tandem::bytes_of(o.dtype, o.elements).count()));
 }
-
-std::size_t bytes_of(const OperandSize& o) { return aligned(tandem::bytes_of(o.dtype, o.elements).count()); }
 
 template <class Keep>
 std::size_t total(const std::vector<OperandSize>& list, Keep keep) {

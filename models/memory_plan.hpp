@@ -35,4 +35,9 @@ struct MemoryPlan {
 
 inline constexpr std::int64_t kArenaAlignment = 256;  ///< bytes; what device allocators and vector units want
 
+/// `bytes` rounded up to the alignment.
+constexpr std::int64_t arena_aligned(std::int64_t bytes) {
+  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+}
+
 }  // namespace tandem

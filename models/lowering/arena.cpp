@@ -5,8 +5,6 @@
 namespace tandem::lowering {
 namespace {
 
-std::int64_t aligned(std::int64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
-
 void merge(Frontier& into, const Frontier& other) {
   for (std::size_t s = 0; s < kStreams; ++s) into[s] = std::max(into[s], other[s]);
 }
@@ -14,7 +12,7 @@ void merge(Frontier& into, const Frontier& other) {
 }  // namespace
 
 Arena::Block Arena::allocate(Bytes bytes) {
-  const std::int64_t need = std::max<std::int64_t>(aligned(bytes.count()), kArenaAlignment);
+  const std::int64_t need = std::max<std::int64_t>(arena_aligned(bytes.count()), kArenaAlignment);
   for (std::size_t i = 0; i < holes_.size(); ++i) {
     std::int64_t run = holes_[i].bytes;
     std::size_t j = i + 1;

@@ -3,7 +3,7 @@
 namespace tandem::lowering {
 namespace {
 
-/// Tensors of a block: five norms and matrices always, their shifts and biases where the model has them.
+/// Tensors of a block: two norms and four matrices always, their shifts and biases where the model has them.
 std::int32_t block_tensors(const Shapes& s) {
   return 6 + (s.rms ? 0 : 2) + (s.qkv_bias ? 1 : 0) + (s.linear_bias ? 3 : 0);
 }

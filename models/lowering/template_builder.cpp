@@ -7,7 +7,6 @@
 namespace tandem::lowering {
 namespace {
 
-std::int64_t aligned(std::int64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
 std::int64_t end_of(const Value& v) { return v.offset + bytes_of(v.dtype, v.elements).count(); }
 
 bool overlap(const Value& a, const Value& b) {
@@ -34,7 +33,7 @@ Value Value::part(std::int64_t first, std::int64_t count) const {
 
 Value SlotLayout::add(DType dtype, std::int64_t elements) {
   const Value v{slot_, -1, dtype, end_, elements};
-  end_ = aligned(end_ + bytes_of(dtype, elements).count());
+  end_ = arena_aligned(end_ + bytes_of(dtype, elements).count());
   return v;
 }
 
@@ -48,7 +47,7 @@ std::uint16_t TemplateBuilder::slot(std::string name, MemoryKind kind) {
 }
 
 Value TemplateBuilder::scratch(DType dtype, std::int64_t elements) {
-  scratch_.push_back({Bytes(aligned(bytes_of(dtype, elements).count()))});
+  scratch_.push_back({Bytes(arena_aligned(bytes_of(dtype, elements).count()))});
   return {0, static_cast<std::int32_t>(scratch_.size() - 1), dtype, 0, elements};
 }
 
