@@ -28,10 +28,11 @@ struct KernelContext {
   std::uint64_t step = 0;              ///< 0-based optimizer step
   std::int32_t layer = -1;
   std::int64_t first_sequence = 0;     ///< global index of the micro-batch's first sequence within the run
-  std::int64_t seq_length = 0;         ///< tokens of a sequence: row r is global token first_sequence*seq_length + r
+  std::int64_t seq_length = 0;         ///< tokens of a whole sequence
   std::int32_t tensor_rank = 0, tensor_size = 1;
+  std::int32_t context_rank = 0, context_size = 1;
   Scalars* scalars = nullptr;          ///< of the rank
-  std::span<const Param> params;       ///< of the rank (GradNorm, AdamW)
+  std::span<const ParamPiece> pieces;  ///< what the rank updates, ascending (GradNorm and the optimizers)
 };
 
 /// Host-visible memory for CPU, device memory for CUDA. Aligned to kArenaAlignment.

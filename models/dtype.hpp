@@ -8,12 +8,12 @@
 namespace tandem {
 
 /// Element types of tensors and of arithmetic. tf32 is stored in 32 bits.
-enum class DType : std::uint8_t { fp64, fp32, tf32, bf16, fp16, fp8, mxfp8, nvfp4, int32 };
+enum class DType : std::uint8_t { fp64, fp32, tf32, bf16, fp16, fp8, mxfp8, nvfp4, int32, int64 };
 
 /// Storage bits of one element, block scales of mxfp8/nvfp4 not counted.
 constexpr int bits(DType t) {
   switch (t) {
-    case DType::fp64: return 64;
+    case DType::fp64: case DType::int64: return 64;
     case DType::fp32: case DType::tf32: case DType::int32: return 32;
     case DType::bf16: case DType::fp16: return 16;
     case DType::fp8: case DType::mxfp8: return 8;

@@ -25,12 +25,18 @@ struct Coords {
 /// Which ranks a collective joins. Members are always listed in ascending group index, which is the order of every
 /// canonical left fold.
 enum class Group : std::uint8_t {
-  tensor,     ///< same dp, pp; all tp
-  data,       ///< same tp, pp; all dp (x cp)
-  pipeline,   ///< same tp, dp; all pp
-  model,      ///< same dp; all tp x pp: the gradient norm
+  tensor,     ///< same everything but tp
+  data,       ///< same tp, pp; all cp x dp: whose gradients of replicated weights are summed
+  pipeline,   ///< same tp, cp, dp; all pp
+  model,      ///< same cp, dp; all tp x pp
   embedding,  ///< first and last stage of one pipeline: the tied weight
   world,
+  context,    ///< all cp: one sequence
+  expert,     ///< so many neighbours of `data` that together hold every expert
+  expert_data,///< the ranks of `data` that hold the same experts
+  shard,      ///< so many neighbours of `data` that together hold one copy of what ZeRO shards
+  replica,    ///< the ranks of `data` that hold the same shard
+  kv,         ///< tensor ranks that hold the same key and value heads
 };
 std::string_view name(Group g);
 

@@ -7,6 +7,11 @@
 // "in:" and "out:" list a task's operands in order; an operand marked (inout) appears in both lists.
 // qkv is [T, (heads + 2 kv_heads)*head_dim] with columns ordered (group, {its query heads, k, v}, dim), which is
 // (head, {q,k,v}, dim) where every head has its own keys: a tensor-parallel shard is a contiguous block of rows of the weight.
+// kv is [T, 2*kv_heads*head_dim] with columns (group, {k, v}, dim), where keys and values stand apart from the queries.
+//
+// Rows of hidden states. Under sequence parallelism some operations work on a *sequence shard*: rows [r*T/t, (r+1)*T/t) of
+// tensor rank r. Under context parallelism T counts the positions of this context rank only: of 2c equal pieces of the
+// sequence, context rank r of c holds the pieces r and 2c-1-r, so that causal attention is as much work on every rank.
 
 #include <cstdint>
 #include <string_view>
@@ -19,7 +24,9 @@
 namespace tandem {
 
 /// Where a random mask is drawn; with (seed, step, layer, global index) it names every random number of a run.
-enum class DropoutSite : std::uint8_t { embedding, attention, attention_output, mlp_output };
+enum class DropoutSite : std::uint8_t {
+  embedding, attention, attention_output, mlp_output, cross_attention, cross_attention_output
+};
 
 /// C[m,n] = op(A) op(B) (+ bias over columns). op(A) is [m,k], op(B) is [k,n]; trans_x means x is stored transposed.
 /// in: A, B, [bias n]; out: C
@@ -37,8 +44,8 @@ struct LayerNorm { std::int64_t rows, cols; double epsilon; bool rms = false; };
 /// in: dy, x, stats, gamma, [residual dres]; out: dx (+= dres when add_residual), dgamma, [dbeta unless rms]
 struct LayerNormBackward { std::int64_t rows, cols; bool add_residual; bool rms = false; };
 
-/// Tanh-approximated GELU, ReLU or squared ReLU. in: x; out: y
-enum class PointwiseKind : std::uint8_t { gelu_tanh, relu, squared_relu };
+/// Tanh-approximated GELU, ReLU, squared ReLU or tanh. in: x; out: y
+enum class PointwiseKind : std::uint8_t { gelu_tanh, relu, squared_relu, tanh };
 struct Pointwise { std::int64_t elements; PointwiseKind kind; };
 /// in: dy, x; out: dx
 struct PointwiseBackward { std::int64_t elements; PointwiseKind kind; };
@@ -50,80 +57,236 @@ struct GatedPointwise { std::int64_t rows, cols; GateKind kind; };
 /// in: dy[rows, cols], x[rows, 2*cols]; out: dx[rows, 2*cols]
 struct GatedPointwiseBackward { std::int64_t rows, cols; GateKind kind; };
 
-/// Dimensions shared by the attention operations that keep the score matrix. heads are local; seq x seq is full, as
-/// the published FLOP counts have it.
+/// Which part of the attention a context rank computes.
+enum class AttentionShare : std::uint8_t {
+  whole,    ///< everything its tensor rank has
+  queries,  ///< its own queries, all heads of its tensor rank (all-gather and ring)
+  heads,    ///< its share of the tensor rank's heads, all queries (Ulysses)
+};
+
+/// Dimensions shared by the attention operations. heads are local. The operations that keep the score matrix compute all
+/// of seq x keys, as the published FLOP counts have it; the flash operations only the (query, key) pairs that are needed.
 struct AttentionDims {
-  std::int64_t batch, heads, seq, head_dim;
+  std::int64_t batch, heads, seq, head_dim;  ///< seq: queries of a sequence that this rank computes
   std::int64_t kv_heads = 0;  ///< key and value heads (grouped-query attention), a divisor of heads; 0: as many as heads
+  std::int64_t keys = 0;      ///< keys of a sequence; 0: seq
+  bool causal = true;         ///< a query sees no key behind its own position
+  bool q_packed = true;       ///< q is a qkv tensor; else [batch*seq, heads*head_dim]
+  bool kv_packed = true;      ///< kv is a qkv tensor; else [batch*keys, 2*groups*head_dim]
+  AttentionShare share = AttentionShare::whole;
+  /// Context ranks whose rows follow each other in kv (share queries), or in all operands (share heads): rows are then
+  /// ordered (context rank, sequence, position); 1: (sequence, position).
+  std::int64_t row_shards = 1;
 
   std::int64_t groups() const { return kv_heads > 0 ? kv_heads : heads; }
-  /// Columns of qkv.
+  std::int64_t key_count() const { return keys > 0 ? keys : seq; }
+  /// Columns of qkv, of kv where it stands apart, and of the context.
   std::int64_t qkv_width() const { return (heads + 2 * groups()) * head_dim; }
+  std::int64_t kv_width() const { return 2 * groups() * head_dim; }
+  std::int64_t q_width() const { return heads * head_dim; }
 };
-/// scores[batch,heads,seq,seq] = q k^T / sqrt(head_dim). in: qkv; out: scores
+/// scores[batch,heads,seq,keys] = q k^T / sqrt(head_dim). in: q, kv (the same qkv tensor where both are packed); out: scores
 struct AttentionScores { AttentionDims dims; };
-/// Causal softmax (+ ALiBi bias), then dropout. in: scores; out: probs, [dropped when dropout > 0]
-struct AttentionSoftmax { AttentionDims dims; double dropout; bool alibi; };
-/// context[T, heads*head_dim] = probs v. in: probs (dropped ones where there are), qkv; out: context
+/// Softmax (causal where dims say so; + ALiBi or relative bias), then dropout. Relative bias: a learned number for each of
+/// `relative_buckets` buckets of key position - query position and each head (arXiv 1910.10683 section 2.1; distances from
+/// 128 on share a bucket; with causal dims only keys before the query have buckets).
+/// in: scores, [table[heads, relative_buckets]]; out: probs, [dropped when dropout > 0]
+struct AttentionSoftmax {
+  AttentionDims dims;
+  double dropout;
+  bool alibi;
+  std::int64_t relative_buckets = 0;
+  DropoutSite site = DropoutSite::attention;
+};
+/// context[batch*seq, heads*head_dim] = probs v. in: probs (dropped ones where there are), kv; out: context
 struct AttentionContext { AttentionDims dims; };
-/// in: dcontext, probs (as AttentionContext read them), qkv; out: dprobs, dqkv (writes its v part)
+/// in: dcontext, probs (as AttentionContext read them), kv; out: dprobs, dkv (writes its v part)
 struct AttentionContextBackward { AttentionDims dims; };
-/// in: dprobs, probs (before dropout); out: dscores
-struct AttentionSoftmaxBackward { AttentionDims dims; double dropout; };
-/// in: dscores, qkv; out: dqkv (inout: writes its q and k parts)
+/// in: dprobs, probs (before dropout); out: dscores, [dtable[heads, relative_buckets]]
+struct AttentionSoftmaxBackward {
+  AttentionDims dims;
+  double dropout;
+  std::int64_t relative_buckets = 0;
+  DropoutSite site = DropoutSite::attention;
+};
+/// in: dscores, q, kv, dkv; out: dq (written), dkv (inout: writes its k part). Both packed: dq and dkv are the same tensor.
 struct AttentionScoresBackward { AttentionDims dims; };
 
-/// Rotary position embedding (arXiv 2104.09864) of the query and key heads, halves paired: (i, i + head_dim/2) turns by
-/// position * theta^(-2i/head_dim). `inverse` turns back: the gradient. in: qkv (inout); out: qkv
-struct Rotary { AttentionDims dims; double theta; bool inverse = false; };
+/// Attention that keeps no scores (FlashAttention, arXiv 2205.14135), with ring steps (arXiv 2310.01889): with
+/// ring_step i >= 0 the keys are those of context rank (r - i) mod c, and from step 1 on the result is merged into what
+/// the earlier steps left. stats[batch, heads, seq]: log of the sum of exponentials so far.
+/// in: q, kv, [context, stats when ring_step > 0]; out: context, stats
+struct FlashAttention { AttentionDims dims; double dropout; bool alibi; int ring_step = -1; DropoutSite site = DropoutSite::attention; };
+/// Recomputes the probabilities from stats. With ring_step i >= 0, adds to dq from step 1 on, and to dkv, which travels
+/// with its keys, from step 1 on. context and stats are the finished ones.
+/// in: dcontext, q, kv, context, stats, [dq, dkv when ring_step > 0]; out: dq, dkv (both packed: the same tensor)
+struct FlashAttentionBackward { AttentionDims dims; double dropout; bool alibi; int ring_step = -1; DropoutSite site = DropoutSite::attention; };
 
-/// y = dropout(x + bias) + residual. in: x[rows,cols], [bias when bias], residual; out: y
-struct BiasDropoutAdd { std::int64_t rows, cols; double dropout; bool bias; DropoutSite site; };
+/// kv[rows, kv_width] out of qkv. in: qkv; out: kv
+struct SplitKv { std::int64_t rows; AttentionDims dims; };
+/// Its gradient. in: dkv, dqkv(inout: writes k and v parts); out: dqkv
+struct MergeKv { std::int64_t rows; AttentionDims dims; };
+/// y[parts, rows, cols/parts] from x[rows, cols]: columns that go to one peer lie together. in: x; out: y
+struct PackColumns { std::int64_t rows, cols, parts; };
+/// The inverse. in: y[parts, rows, cols/parts]; out: x[rows, cols]
+struct UnpackColumns { std::int64_t rows, cols, parts; };
+
+/// Rotary position embedding (arXiv 2104.09864) of the query and key heads, halves paired: (i, i + head_dim/2) turns by
+/// position * theta^(-2i/head_dim). `inverse` turns back: the gradient. Rows are of this context rank, before anything is
+/// exchanged. `scaling`: linear divides the position by factor; llama3 scales frequencies by wavelength (Llama 3.1, arXiv
+/// 2407.21783 as published with its weights: low 1, high 4, original context 8192). in: qkv (inout); out: qkv
+enum class RopeScalingKind : std::uint8_t { none, linear, llama3 };
+struct Rotary {
+  AttentionDims dims;
+  double theta;
+  bool inverse = false;
+  RopeScalingKind scaling = RopeScalingKind::none;
+  double factor = 1;
+};
+
+/// y = dropout(x + bias) + residual. `shard`: rows are a sequence shard.
+/// in: x[rows,cols], [bias when bias], residual; out: y
+struct BiasDropoutAdd { std::int64_t rows, cols; double dropout; bool bias; DropoutSite site; bool shard = false; };
 /// dx = mask * dy / (1-p). in: dy; out: dx, [dbias when bias]
-struct BiasDropoutAddBackward { std::int64_t rows, cols; double dropout; bool bias; DropoutSite site; };
+struct BiasDropoutAddBackward { std::int64_t rows, cols; double dropout; bool bias; DropoutSite site; bool shard = false; };
 
 /// Rows of a vocabulary shard; tokens outside the shard give zero rows. The shard of tensor rank t starts at
-/// t*vocab_rows. in: tokens[T] (int32), table[vocab_rows, hidden]; out: y[T, hidden]
-struct Embedding { std::int64_t tokens, hidden, vocab_rows; };
+/// t*vocab_rows; a `whole` table has all rows on every rank. `add`: y += rows.
+/// in: tokens[T] (int32), table[vocab_rows, hidden], [y when add]; out: y[T, hidden]
+struct Embedding { std::int64_t tokens, hidden, vocab_rows; bool whole = false, add = false; };
 /// dtable is zeroed, then tokens are added in ascending order. in: tokens, dy; out: dtable
-struct EmbeddingBackward { std::int64_t tokens, hidden, vocab_rows; };
-/// y = dropout(x + position[pos]) (position omitted when !learned). in: x, [table[seq.., hidden]]; out: y
-struct PositionDropout { std::int64_t batch, seq, hidden; double dropout; bool learned; };
-/// in: dy; out: dx, [dposition[max_positions, hidden] when learned; rows beyond seq are zeroed]
-struct PositionDropoutBackward { std::int64_t batch, seq, hidden, max_positions; double dropout; bool learned; };
+struct EmbeddingBackward { std::int64_t tokens, hidden, vocab_rows; bool whole = false; };
+/// y = dropout(x + position[pos]) (position omitted when !learned). seq: positions of this context rank; rows = batch*seq, or
+/// a sequence shard of them. in: x[rows, hidden], [table[max_positions, hidden]]; out: y
+struct PositionDropout { std::int64_t batch, seq, hidden; double dropout; bool learned; bool shard = false; std::int64_t rows = 0; };
+/// in: dy; out: dx, [dposition[max_positions, hidden] when learned; rows nobody here uses are zeroed]
+struct PositionDropoutBackward {
+  std::int64_t batch, seq, hidden, max_positions;
+  double dropout;
+  bool learned;
+  bool shard = false;
+  std::int64_t rows = 0;
+};
+/// The first row of every sequence: y[batch, hidden] = x[batch, 0, hidden]. in: x[batch*seq, hidden]; out: y
+struct TakeFirst { std::int64_t batch, seq, hidden; };
+/// Adds dy to the first rows. `once`: on tensor rank 0 only, where dx is a partial sum. in: dy, dx(inout); out: dx
+struct TakeFirstBackward { std::int64_t batch, seq, hidden; bool once; };
 
 /// Shared by the three vocabulary-parallel loss operations: rows = T, cols = columns of this shard (padded),
-/// `vocab_size` the unpadded vocabulary: columns at or beyond it take no part.
-struct VocabDims { std::int64_t rows, cols, vocab_size; };
+/// `vocab_size` the unpadded vocabulary: columns at or beyond it take no part. `whole`: every rank has all columns. A row
+/// whose target is negative has no loss and no gradient.
+struct VocabDims { std::int64_t rows, cols, vocab_size; bool whole = false; };
 /// in: logits; out: max[rows]
 struct VocabMax { VocabDims dims; };
 /// in: logits, max (global), targets (int32); out: sums[2,rows] = (sum exp(x-max), target logit - max or 0)
 struct VocabExpSum { VocabDims dims; };
-/// Loss and its gradient, both already divided by the tokens of the *global* batch, so they are only ever summed.
+/// Loss and its gradient, both already divided by the targets of the *global* batch, so they are only ever summed.
 /// in: logits, max, sums (global), targets; out: loss[1] fp64 (inout unless `first`), dlogits[rows,cols]
 struct CrossEntropy { VocabDims dims; std::int64_t global_tokens; bool first; };
 
 /// destination += source, converting to the destination's type. in: source, destination(inout); out: destination
 struct Accumulate { std::int64_t elements; DType source, destination; };
 
-/// Per-parameter sums of squares of a rank's gradients, each the ordered sum of fixed-block partial sums; entries of
-/// other ranks' parameters are 0, so the all-reduced vector is the same on every rank and for every pipeline degree.
-/// in: gradients (flat); out: partial[global_parameters] fp64
-struct GradNorm { std::int64_t elements, global_parameters; DType gradients = DType::fp32; };
-/// Ordered sum of the vector -> scalars grad_norm, clip_coefficient, found_nonfinite. in: partial; out: none
-struct ClipCoefficient { std::int64_t global_parameters; double clip_grad; };
+/// destination = 0. in: none; out: destination
+struct Fill { std::int64_t elements; DType dtype; };
+
+// ---- experts ----
+
+/// Sizes of one layer of experts on one rank. capacity: rows an expert takes from the micro-batch of one rank, 0: dropless.
+struct MoeDims {
+  std::int64_t tokens, hidden, experts, top_k, capacity;
+  /// Rows handed to experts: a fixed number for each, or one for every choice of every token.
+  std::int64_t rows() const { return capacity > 0 ? experts * capacity : tokens * top_k; }
+};
+/// Softmax over the experts, then the top_k largest (the lower index wins a tie); weights are their probabilities, divided
+/// by their sum when top_k > 1. With a capacity, choices beyond it (in ascending token, then choice) are dropped: slot -1.
+/// slots: the row of dispatch that a choice takes: expert*capacity + position, or its place in order of (expert, token).
+/// in: logits[tokens, experts]; out: probs[tokens, experts], weights[tokens, top_k], slots[tokens, top_k] (int32),
+/// counts[experts] (int32; choices of each expert, dropped ones too)
+struct TopKRouter { MoeDims dims; };
+/// With the load-balancing loss aux_loss * experts * sum_e f_e P_e (Switch, arXiv 2101.03961 eq. 4; f: share of choices, P:
+/// mean probability), scaled by 1/micro_batches of the global batch; f is a constant to the gradient.
+/// in: dweights[tokens, top_k], probs, weights, slots, counts, logits; out: dlogits[tokens, experts]
+struct TopKRouterBackward { MoeDims dims; double aux_loss; std::int64_t micro_batches; };
+/// Rows of tokens where slots put them; rows nobody takes are 0. in: x[tokens, hidden], slots; out: rows[dims.rows(), hidden]
+struct MoeDispatch { MoeDims dims; };
+/// in: drows, slots; out: dx[tokens, hidden] (sum over choices, ascending)
+struct MoeDispatchBackward { MoeDims dims; };
+/// y = sum over choices of weight * row. in: rows[dims.rows(), hidden], slots, weights; out: y[tokens, hidden]
+struct MoeCombine { MoeDims dims; };
+/// in: dy, rows, slots, weights; out: drows (rows nobody takes: 0), dweights[tokens, top_k]
+struct MoeCombineBackward { MoeDims dims; };
+/// Products with one matrix for each expert. Without `ragged`: groups of m rows, group g with matrix g % experts
+/// (groups = experts x the ranks the rows came from): C[groups,m,n] = A[groups,m,k] op(B[experts]). With `ragged`: groups = 1,
+/// the m rows are in order of experts, counts[e] of them for expert e. B is [experts,k,n], or [experts,n,k] when trans_b.
+/// in: A, B, [counts[experts] int32 when ragged]; out: C
+struct GroupedMatMul { std::int64_t groups, experts, m, n, k; bool trans_b = false, ragged = false; };
+/// dW[experts,n,k] = sum over an expert's rows of dy^T x, groups ascending. in: dy[groups,m,n], x[groups,m,k], [counts]; out: dW
+struct GroupedWeightGrad { std::int64_t groups, experts, m, n, k; bool ragged = false; };
+
+// ---- update ----
+// Gradients, weights and states are read and written in the pieces of parameters that the rank holds (ParamPiece).
+
+/// Words of an exact sum of doubles: fixed point over the whole range of fp64, 32 bits a word in 64, and a last word that
+/// counts what is not finite. Sums of such vectors are exact, so a norm does not depend on how a model is split.
+inline constexpr std::int64_t kExactWords = 68;
+
+/// Sum of squares of the gradients that this rank counts, each 64-element block of a region rounded to fp64 and the blocks
+/// added exactly. in: gradients; out: sum[kExactWords] (int64)
+struct GradNorm { std::int64_t elements; DType gradients = DType::fp32; };
+/// sum -> scalars grad_norm, clip_coefficient, found_nonfinite. in: sum[kExactWords]; out: none
+struct ClipCoefficient { double clip_grad; };
 /// One AdamW update of all parameters of the rank, a no-op under found_nonfinite. Decay applies to matrices only.
-/// in: gradients (flat), then as out; out: weights, exp_avg, exp_avg_sq, [master] (all inout, flat)
+/// in: gradients, then as out; out: weights, exp_avg, exp_avg_sq, [master] (all inout)
 struct AdamW {
-  std::int64_t elements;
+  std::int64_t elements;            ///< of the states
   double beta1, beta2, epsilon, weight_decay;
   bool master;
   DType gradients = DType::fp32, weights = DType::fp32, state = DType::fp32;
 };
+/// SGD with momentum (PyTorch's: buffer = momentum*buffer + gradient). in: gradients, then as out; out: weights, [buffer when
+/// momentum > 0], [master]
+struct Sgd {
+  std::int64_t elements;
+  double momentum, weight_decay;
+  bool master;
+  DType gradients = DType::fp32, weights = DType::fp32, state = DType::fp32;
+};
+/// LAMB (arXiv 1904.00962) and LANS (arXiv 2006.13484) scale each tensor's update by its norm.
+enum class LayerwiseKind : std::uint8_t { lamb, lans };
+/// Sums of squares of every parameter's gradient, counted once in the norm group (LANS normalises by them).
+/// in: gradients; out: sums[global_parameters, kExactWords] (int64)
+struct TensorNorms { std::int64_t elements, global_parameters; DType gradients = DType::fp32; };
+/// Updates the moments and sums the squares of weights and updates of every parameter: LAMB w, u; LANS w, r + decay*w, c + decay*w.
+/// in: gradients, weights (or master), exp_avg, exp_avg_sq, [gradient sums of TensorNorms for LANS];
+/// out: exp_avg, exp_avg_sq (inout), sums[global_parameters, norms(), kExactWords] (int64)
+struct LayerwiseMoments {
+  LayerwiseKind kind;
+  std::int64_t elements, global_parameters;
+  double beta1, beta2, epsilon, weight_decay;
+  bool master;
+  DType gradients = DType::fp32, weights = DType::fp32, state = DType::fp32;
+  std::int64_t norms() const { return kind == LayerwiseKind::lamb ? 2 : 3; }
+};
+/// in: gradients, exp_avg, exp_avg_sq, sums (reduced), [gradient sums for LANS], weights, [master]; out: weights, [master]
+struct LayerwiseApply {
+  LayerwiseKind kind;
+  std::int64_t elements, global_parameters;
+  double beta1, beta2, epsilon, weight_decay;
+  bool master;
+  DType gradients = DType::fp32, weights = DType::fp32, state = DType::fp32;
+  std::int64_t norms() const { return kind == LayerwiseKind::lamb ? 2 : 3; }
+};
 
-enum class CollectiveKind : std::uint8_t { all_reduce, all_gather, reduce_scatter, broadcast, all_to_all };
+/// `shift`: every member's buffer goes to the next member, cyclically.
+enum class CollectiveKind : std::uint8_t { all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, shift };
 enum class Reduce : std::uint8_t { sum, max };
-/// In place on one buffer of `elements` (nccl-tests' "size": the full vector). in: buffer(inout); out: buffer
+/// `elements` is nccl-tests' "size": the full vector. in: what the member gives; out: what it gets.
+///   all_reduce, broadcast   in and out are one buffer of `elements`
+///   all_gather              in: its share, elements/n; out: all shares in order of the members; in may lie at its place in out
+///   reduce_scatter          in: elements; out: its share of the sum, elements/n; out may lie at its place in in
+///   all_to_all              in: n shares by receiver; out: n shares by sender, another buffer
+///   shift                   in: elements; out: the previous member's, another buffer
 struct Collective {
   CollectiveKind kind;
   Group group;
@@ -131,17 +294,22 @@ struct Collective {
   DType dtype;
   Reduce reduce = Reduce::sum;
 };
-/// Rendezvous with the stage `stage_offset` away (+1 or -1). in: buffer
+/// Rendezvous with the stage `stage_offset` away (+1 or -1; the last stage and the first are neighbours). in: buffer
 struct Send { std::int64_t elements; DType dtype; int stage_offset; };
 /// out: buffer
 struct Recv { std::int64_t elements; DType dtype; int stage_offset; };
+/// Between the device and its host's memory, which the arena does not hold. in: buffer when to_host; out: buffer otherwise
+struct HostCopy { std::int64_t elements; DType dtype; bool to_host; };
 
 using Op = std::variant<MatMul, BiasGrad, LayerNorm, LayerNormBackward, Pointwise, PointwiseBackward,
                         GatedPointwise, GatedPointwiseBackward, AttentionScores,
                         AttentionSoftmax, AttentionContext, AttentionContextBackward, AttentionSoftmaxBackward,
-                        AttentionScoresBackward, Rotary, BiasDropoutAdd, BiasDropoutAddBackward, Embedding, EmbeddingBackward,
-                        PositionDropout, PositionDropoutBackward, VocabMax, VocabExpSum, CrossEntropy, Accumulate,
-                        GradNorm, ClipCoefficient, AdamW, Collective, Send, Recv>;
+                        AttentionScoresBackward, FlashAttention, FlashAttentionBackward, SplitKv, MergeKv, PackColumns,
+                        UnpackColumns, Rotary, BiasDropoutAdd, BiasDropoutAddBackward, Embedding, EmbeddingBackward,
+                        PositionDropout, PositionDropoutBackward, TakeFirst, TakeFirstBackward, VocabMax, VocabExpSum,
+                        CrossEntropy, Accumulate, Fill, TopKRouter, TopKRouterBackward, MoeDispatch, MoeDispatchBackward,
+                        MoeCombine, MoeCombineBackward, GroupedMatMul, GroupedWeightGrad, GradNorm, ClipCoefficient, AdamW,
+                        Sgd, TensorNorms, LayerwiseMoments, LayerwiseApply, Collective, Send, Recv, HostCopy>;
 
 /// Builds a total visitor from one lambda (or function) per alternative.
 template <class... F>
@@ -153,7 +321,8 @@ overloaded(F...) -> overloaded<F...>;
 std::string_view kind_name(const Op& op);
 inline constexpr std::size_t kOpKinds = std::variant_size_v<Op>;
 
-/// Matrix-product FLOPs (2 m n k; attention over the full seq x seq): what published TFLOP/s count. 0 for the rest.
+/// Matrix-product FLOPs (2 m n k; attention with a score matrix over all of seq x keys, flash attention over the pairs that
+/// are needed, 4 head_dim each forward and 10 backward): what a device does. 0 for the rest.
 Flops matrix_flops(const Op& op);
 /// Arithmetic of operations that are not matrix products, counted a few per element; for the cost model only.
 Flops vector_flops(const Op& op);
@@ -161,7 +330,7 @@ Flops vector_flops(const Op& op);
 Bytes traffic(const Op& op, DType compute);
 /// Bytes a communication carries in nccl-tests' convention (the full vector); 0 for computation.
 Bytes payload(const Op& op);
-/// True for Collective, Send and Recv.
+/// True for Collective, Send and Recv; HostCopy concerns one rank alone.
 bool is_communication(const Op& op);
 
 }  // namespace tandem

@@ -21,19 +21,23 @@ namespace tandem {
 
 struct Plan;
 
-enum class Stream : std::uint8_t { compute, tensor, data, send, recv };
-inline constexpr std::size_t kStreams = 5;
+enum class Stream : std::uint8_t { compute, tensor, data, send, recv, host };
+inline constexpr std::size_t kStreams = 6;
 std::string_view name(Stream s);
 
-enum class Phase : std::uint8_t { forward, recompute, backward, reduce, optimizer };
+/// `weight`: the weight-gradient half of a backward pass that a zero-bubble schedule has split. `gather`: ZeRO's weights.
+enum class Phase : std::uint8_t { forward, recompute, backward, reduce, optimizer, weight, gather };
 std::string_view name(Phase p);
 
-/// A tensor as a task sees it: `offset` bytes into the memory bound to `slot`.
+/// A tensor as a task sees it: `offset` bytes into the memory bound to `slot`, and on every rank but the first of
+/// `shard_group` so many `stride`s further: the rank's own share of a tensor.
 struct Operand {
   std::uint16_t slot = 0;
   DType dtype = DType::fp32;
   std::int64_t offset = 0;    ///< bytes
   std::int64_t elements = 0;
+  std::int64_t stride = 0;    ///< bytes; 0: the same place on every rank
+  Group shard_group = Group::tensor;
 };
 
 struct Task {
@@ -79,10 +83,16 @@ struct Edge {
   EdgeKind kind;
 };
 
-/// One parameter tensor of a rank, in its place in the flat weight, gradient and optimizer buffers.
+/// How a parameter lies on the ranks of the data group.
+enum class Replication : std::uint8_t {
+  data,    ///< the same on all of them (sharded by ZeRO)
+  expert,  ///< other experts on every rank of the expert group
+};
+
+/// One parameter tensor of a rank (or some of its rows), in its place in the flat buffers.
 struct Param {
   std::string name;            ///< e.g. "layer3.qkv.weight"
-  std::int32_t global_index;   ///< position in the whole model's parameter list: the slot of its norm
+  std::int32_t global_index;   ///< position in the whole model's parameter list
   std::int64_t offset;         ///< elements, into the flat buffers
   std::int64_t rows, cols;     ///< local shape; cols = 1 for vectors
   std::int64_t full_rows, full_cols;
@@ -91,6 +101,35 @@ struct Param {
   bool in_norm = true;         ///< counts in the global norm (a tied copy does not)
   enum class Init : std::uint8_t { normal, normal_scaled, ones, zeros } init = Init::normal;
   std::int32_t init_id = 0;    ///< names the random stream of its initial values: equal for tied copies
+  Replication replication = Replication::data;
+  /// Tensor rank r's share starts at first + (r / repeat) * outer + (r % repeat) * inner along shard_dim. inner = 0 with
+  /// repeat > 1: `repeat` ranks hold the same share.
+  std::int64_t first = 0, repeat = 1, outer = 0, inner = 0;
+  /// Rows of one expert; expert rank e holds experts [e*n, (e+1)*n), stacked along the rows. 0: not an expert's.
+  std::int64_t expert_rows = 0;
+
+  std::int64_t elements() const { return rows * cols; }
+  /// Where tensor rank r's share starts along shard_dim.
+  std::int64_t share(std::int64_t r) const { return first + r / repeat * outer + r % repeat * inner; }
+  /// Whether tensor rank r's copy is the one that counts.
+  bool counts_on(std::int64_t r) const { return shard_dim < 0 ? r == 0 : repeat == 1 || inner != 0 || r % repeat == 0; }
+};
+
+/// The part of a parameter that one rank updates, and where it lies in the operands of the optimizer (elements).
+struct ParamPiece {
+  const Param* param = nullptr;
+  std::int64_t first = 0, count = 0;          ///< elements of the local parameter
+  std::int64_t gradient = 0, weight = 0, state = 0;
+  bool counted = false;                       ///< in norms
+};
+
+/// Neighbouring parameters of the flat buffers that are sharded together.
+struct ShardUnit {
+  std::int64_t offset = 0, elements = 0;      ///< flat, padding included
+  std::int64_t shards = 1;                    ///< equal parts
+  std::int64_t shard_offset = 0;              ///< of the rank's part in its sharded buffers
+  Replication replication = Replication::data;
+  std::int64_t shard_elements() const { return elements / shards; }
 };
 
 /// The step of every rank of one stage.
@@ -100,7 +139,10 @@ struct Program {
   std::vector<std::int64_t> bindings;  ///< arena byte offsets, by Instance::binding + slot
   std::vector<Edge> edges;             ///< ascending (to_instance, to_task)
   std::vector<Param> params;           ///< ascending offset
-  std::int64_t flat_elements = 0;      ///< elements of the flat buffers
+  std::vector<ShardUnit> units;        ///< ascending offset, covering the flat buffers
+  std::int64_t flat_elements = 0;      ///< elements of the flat buffers, padding included
+  std::int64_t shard_elements = 0;     ///< of a rank's sharded buffers: the units' parts
+  bool gradients_sharded = false, weights_sharded = false;  ///< those buffers hold only the rank's parts
   MemoryPlan memory;
 };
 
