@@ -15,13 +15,19 @@ namespace {
 /// How far every stream is known to have got when a task starts.
 using Clock = std::array<std::int64_t, kStreams>;
 
+constexpr std::array<std::int64_t, kStreams> nobody() {
+  std::array<std::int64_t, kStreams> all{};
+  for (std::int64_t& t : all) t = -1;
+  return all;
+}
+
 /// Bytes of the arena with who wrote them and who read them since.
 class ByteMap {
  public:
   struct State {
     std::int64_t writer = -1;                ///< task, -1: nobody in this step
     bool defined = false;                    ///< holds a value that may be read
-    std::array<std::int64_t, kStreams> readers{-1, -1, -1, -1, -1};
+    std::array<std::int64_t, kStreams> readers = nobody();
   };
   explicit ByteMap(std::int64_t bytes) { states_[0] = {}; states_[bytes] = {}; }
 
@@ -118,7 +124,7 @@ class ProgramCheck {
 
   std::pair<std::int64_t, std::int64_t> range(std::size_t t, const Operand& o) const {
     const Instance& i = index_.instance_of(t);
-    const std::int64_t size = bytes_of(o.dtype, o.elements).count();
+    const std::int64_t size = o.span();  // wherever the rank's share may lie
     if (o.offset + size > graph_.of(i).slots[o.slot].bytes.count()) fail(index_.describe(t) + " reaches outside its slot");
     const std::int64_t begin = program_.bindings[i.binding + o.slot] + o.offset;
     if (begin < 0 || begin + size > program_.memory.arena_bytes.count())
@@ -144,8 +150,14 @@ class ProgramCheck {
           fail(index_.describe(t) + " may overwrite what " + index_.describe(static_cast<std::size_t>(r)) + " reads");
       if (s.writer != static_cast<std::int64_t>(t) && !ended(s.writer))
         fail(index_.describe(t) + " may overwrite what " + index_.describe(static_cast<std::size_t>(s.writer)) + " writes");
-      s = {static_cast<std::int64_t>(t), true, {-1, -1, -1, -1, -1}};
+      s = {static_cast<std::int64_t>(t), true, nobody()};
     });
+  }
+
+  static std::array<Clock, kStreams> no_clocks() {
+    std::array<Clock, kStreams> all;
+    all.fill(nobody());
+    return all;
   }
 
   const TaskGraph& graph_;
@@ -154,8 +166,7 @@ class ProgramCheck {
   ByteMap bytes_;
   std::multimap<std::uint32_t, const Allocation*> by_start_;
   std::vector<Clock> clocks_;
-  std::array<Clock, kStreams> stream_clock_{Clock{-1, -1, -1, -1, -1}, Clock{-1, -1, -1, -1, -1}, Clock{-1, -1, -1, -1, -1},
-                                            Clock{-1, -1, -1, -1, -1}, Clock{-1, -1, -1, -1, -1}};
+  std::array<Clock, kStreams> stream_clock_ = no_clocks();
   Clock now_{};
 };
 

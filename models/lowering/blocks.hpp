@@ -7,22 +7,25 @@
 
 namespace tandem::lowering {
 
-/// Slots of block_forward (slot 0 is always scratch).
-enum class BlockForwardSlot : std::uint16_t { weights = 1, x, y, saved };
-/// Slots of block_backward.
-enum class BlockBackwardSlot : std::uint16_t { weights = 1, gradients, x, saved, dy, dx };
-enum class EmbedForwardSlot : std::uint16_t { weights = 1, tokens, y, saved };
-enum class EmbedBackwardSlot : std::uint16_t { weights = 1, gradients, tokens, saved, dy };
-enum class HeadForwardSlot : std::uint16_t { norm = 1, output, x, targets, loss, saved };
-enum class HeadBackwardSlot : std::uint16_t { norm = 1, output, norm_gradients, output_gradients, x, saved, dx };
-/// Slot of send/receive/reduce templates.
-inline constexpr std::uint16_t kBufferSlot = 1;
-enum class OptimizerSlot : std::uint16_t { gradients = 1, weights, exp_avg, exp_avg_sq, partials, master };
-enum class TieSlot : std::uint16_t { embedding_gradients = 1, tied_gradients };
+// Slots are bound by name (slot 0 is always scratch):
+//   block_forward    weights [experts] x y saved
+//   block_backward   weights [experts] gradients [expert_gradients] x saved dy dx [deferred]
+//   block_weights    weights [experts] gradients [expert_gradients] x saved deferred
+//   embed_forward    word [embedding] tokens [types] y saved
+//   embed_backward   word_gradients [embedding embedding_gradients] tokens [types] saved dy
+//   head_forward     [head] output x targets [labels] loss saved
+//   head_backward    [head head_gradients] output output_gradients x saved dx
 
-Template block_forward(const Shapes& s);
-/// `first`: the first micro-batch writes gradients, later ones add to them.
-Template block_backward(const Shapes& s, bool first);
+/// `moe`: a layer of experts.
+Template block_forward(const Shapes& s, bool moe);
+
+enum class BackwardPart : std::uint8_t { whole, input, weights };
+struct BlockBackwardKind {
+  bool moe = false;
+  bool first = false;      ///< gradients are written, not added to: the first micro-batch
+  BackwardPart part = BackwardPart::whole;
+};
+Template block_backward(const Shapes& s, const BlockBackwardKind& kind);
 Template embed_forward(const Shapes& s);
 Template embed_backward(const Shapes& s, bool first);
 /// `own_output`: the head's region holds an output matrix of its own (untied, or a tied copy).
