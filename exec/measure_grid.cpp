@@ -117,11 +117,11 @@ class Grid {
   }
   void add(Kind<PositionDropout>) {
     for (const double dropout : {0.0, 0.1})
-      sequences([&](auto b, auto s, auto h) { ops_.push_back(PositionDropout{b, s, h, dropout, true}); });
+      sequences([&](auto b, auto s, auto h) { ops_.push_back(PositionDropout{b, s, h, dropout, true, false, b * s}); });
   }
   void add(Kind<PositionDropoutBackward>) {
     for (const double dropout : {0.0, 0.1})
-      sequences([&](auto b, auto s, auto h) { ops_.push_back(PositionDropoutBackward{b, s, h, s, dropout, true}); });
+      sequences([&](auto b, auto s, auto h) { ops_.push_back(PositionDropoutBackward{b, s, h, s, dropout, true, false, b * s}); });
   }
 
   void add(Kind<VocabMax>) {
@@ -139,15 +139,39 @@ class Grid {
     for (const auto n : vectors(1 << 23)) ops_.push_back(Accumulate{n, dtype_, dtype_});
   }
   void add(Kind<GradNorm>) {
-    for (const auto n : vectors(1 << 23)) ops_.push_back(GradNorm{n, 64, dtype_});
+    for (const auto n : vectors(1 << 23)) ops_.push_back(GradNorm{n, dtype_});
   }
-  void add(Kind<ClipCoefficient>) { ops_.push_back(ClipCoefficient{64, 1.0}); }
+  void add(Kind<ClipCoefficient>) { ops_.push_back(ClipCoefficient{1.0}); }
   void add(Kind<AdamW>) {
     for (const auto n : vectors(1 << 23))
       ops_.push_back(AdamW{n, 0.9, 0.95, 1e-8, 0.1, false, dtype_, dtype_, dtype_});
   }
 
-  // Communication is timed by itself.
+  // No kernels yet.
+  void add(Kind<FlashAttention>) {}
+  void add(Kind<FlashAttentionBackward>) {}
+  void add(Kind<SplitKv>) {}
+  void add(Kind<MergeKv>) {}
+  void add(Kind<PackColumns>) {}
+  void add(Kind<UnpackColumns>) {}
+  void add(Kind<TakeFirst>) {}
+  void add(Kind<TakeFirstBackward>) {}
+  void add(Kind<Fill>) {}
+  void add(Kind<TopKRouter>) {}
+  void add(Kind<TopKRouterBackward>) {}
+  void add(Kind<MoeDispatch>) {}
+  void add(Kind<MoeDispatchBackward>) {}
+  void add(Kind<MoeCombine>) {}
+  void add(Kind<MoeCombineBackward>) {}
+  void add(Kind<GroupedMatMul>) {}
+  void add(Kind<GroupedWeightGrad>) {}
+  void add(Kind<Sgd>) {}
+  void add(Kind<TensorNorms>) {}
+  void add(Kind<LayerwiseMoments>) {}
+  void add(Kind<LayerwiseApply>) {}
+
+  // Communication is timed by itself, and a CPU has no other memory to copy to.
+  void add(Kind<HostCopy>) {}
   void add(Kind<Collective>) {}
   void add(Kind<Send>) {}
   void add(Kind<Recv>) {}

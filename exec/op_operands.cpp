@@ -29,20 +29,43 @@ class Sizes {
     return {{v(o.rows * o.cols), v(2 * o.rows * o.cols)}, {v(2 * o.rows * o.cols)}};
   }
   OperandSizes operator()(const Rotary& o) const { return {{qkv(o.dims)}, {over(0, qkv(o.dims))}}; }
-  OperandSizes operator()(const AttentionScores& o) const { return {{qkv(o.dims)}, {scores(o.dims)}}; }
+  OperandSizes operator()(const AttentionScores& o) const { return {{q(o.dims), kv(o.dims)}, {scores(o.dims)}}; }
   OperandSizes operator()(const AttentionSoftmax& o) const {
-    return {{scores(o.dims)}, with({scores(o.dims)}, o.dropout > 0, scores(o.dims))};
+    return {with({scores(o.dims)}, o.relative_buckets > 0, v(o.dims.heads * o.relative_buckets)),
+            with({scores(o.dims)}, o.dropout > 0, scores(o.dims))};
   }
-  OperandSizes operator()(const AttentionContext& o) const { return {{scores(o.dims), qkv(o.dims)}, {context(o.dims)}}; }
+  OperandSizes operator()(const AttentionContext& o) const { return {{scores(o.dims), kv(o.dims)}, {context(o.dims)}}; }
   OperandSizes operator()(const AttentionContextBackward& o) const {
-    return {{context(o.dims), scores(o.dims), qkv(o.dims)}, {scores(o.dims), qkv(o.dims)}};
+    return {{context(o.dims), scores(o.dims), kv(o.dims)}, {scores(o.dims), kv(o.dims)}};
   }
   OperandSizes operator()(const AttentionSoftmaxBackward& o) const {
-    return {{scores(o.dims), scores(o.dims)}, {scores(o.dims)}};
+    return {{scores(o.dims), scores(o.dims)},
+            with({scores(o.dims)}, o.relative_buckets > 0, v(o.dims.heads * o.relative_buckets))};
   }
   OperandSizes operator()(const AttentionScoresBackward& o) const {
-    return {{scores(o.dims), qkv(o.dims), qkv(o.dims)}, {over(2, qkv(o.dims))}};
+    const auto dkv = kv(o.dims);
+    return {{scores(o.dims), q(o.dims), dkv, dkv}, {both_packed(o.dims) ? over(3, dkv) : q(o.dims), over(3, dkv)}};
   }
+  OperandSizes operator()(const FlashAttention& o) const {
+    const auto result = context(o.dims), stats = v(o.dims.batch * o.dims.heads * o.dims.seq);
+    if (o.ring_step <= 0) return {{q(o.dims), kv(o.dims)}, {result, stats}};
+    return {{q(o.dims), kv(o.dims), result, stats}, {over(2, result), over(3, stats)}};
+  }
+  OperandSizes operator()(const FlashAttentionBackward& o) const {
+    const auto dq = q(o.dims), dkv = kv(o.dims), result = context(o.dims);
+    const List in{result, dq, dkv, result, v(o.dims.batch * o.dims.heads * o.dims.seq)};
+    if (o.ring_step <= 0) return {in, {dq, both_packed(o.dims) ? as_output(0, dkv) : dkv}};
+    return {with(with(in, true, dq), true, dkv), {over(5, dq), over(6, dkv)}};
+  }
+  OperandSizes operator()(const SplitKv& o) const {
+    return {{v(o.rows * o.dims.qkv_width())}, {v(o.rows * o.dims.kv_width())}};
+  }
+  OperandSizes operator()(const MergeKv& o) const {
+    const auto dqkv = v(o.rows * o.dims.qkv_width());
+    return {{v(o.rows * o.dims.kv_width()), dqkv}, {over(1, dqkv)}};
+  }
+  OperandSizes operator()(const PackColumns& o) const { return {{v(o.rows * o.cols)}, {v(o.rows * o.cols)}}; }
+  OperandSizes operator()(const UnpackColumns& o) const { return {{v(o.rows * o.cols)}, {v(o.rows * o.cols)}}; }
   OperandSizes operator()(const BiasDropoutAdd& o) const {
     const auto x = v(o.rows * o.cols);
     return {o.bias ? List{x, v(o.cols), x} : List{x, x}, {x}};
@@ -51,18 +74,24 @@ class Sizes {
     return {{v(o.rows * o.cols)}, with({v(o.rows * o.cols)}, o.bias, v(o.cols))};
   }
   OperandSizes operator()(const Embedding& o) const {
-    return {{ids(o.tokens), v(o.vocab_rows * o.hidden)}, {v(o.tokens * o.hidden)}};
+    const auto y = v(o.tokens * o.hidden);
+    return {with({ids(o.tokens), v(o.vocab_rows * o.hidden)}, o.add, y), {o.add ? over(2, y) : y}};
   }
   OperandSizes operator()(const EmbeddingBackward& o) const {
     return {{ids(o.tokens), v(o.tokens * o.hidden)}, {v(o.vocab_rows * o.hidden)}};
   }
   OperandSizes operator()(const PositionDropout& o) const {
-    const auto x = v(o.batch * o.seq * o.hidden);
+    const auto x = v(rows(o) * o.hidden);
     return {with({x}, o.learned, v(o.seq * o.hidden)), {x}};
   }
   OperandSizes operator()(const PositionDropoutBackward& o) const {
-    const auto x = v(o.batch * o.seq * o.hidden);
+    const auto x = v(rows(o) * o.hidden);
     return {{x}, with({x}, o.learned, v(o.max_positions * o.hidden))};
+  }
+  OperandSizes operator()(const TakeFirst& o) const { return {{v(o.batch * o.seq * o.hidden)}, {v(o.batch * o.hidden)}}; }
+  OperandSizes operator()(const TakeFirstBackward& o) const {
+    const auto dx = v(o.batch * o.seq * o.hidden);
+    return {{v(o.batch * o.hidden), dx}, {over(1, dx)}};
   }
   OperandSizes operator()(const VocabMax& o) const { return {{logits(o.dims)}, {v(o.dims.rows)}}; }
   OperandSizes operator()(const VocabExpSum& o) const {
@@ -77,26 +106,89 @@ class Sizes {
     const OperandSize total{o.elements, o.destination};
     return {{{o.elements, o.source}, total}, {over(1, total)}};
   }
-  OperandSizes operator()(const GradNorm& o) const {
-    return {{{o.elements, o.gradients}}, {{o.global_parameters, DType::fp64}}};
+  OperandSizes operator()(const Fill& o) const { return {{}, {{o.elements, o.dtype}}}; }
+
+  OperandSizes operator()(const TopKRouter& o) const {
+    const auto probs = v(o.dims.tokens * o.dims.experts);
+    return {{probs}, {probs, v(choices(o.dims)), ids(choices(o.dims)), ids(o.dims.experts)}};
   }
-  OperandSizes operator()(const ClipCoefficient& o) const { return {{{o.global_parameters, DType::fp64}}, {}}; }
+  OperandSizes operator()(const TopKRouterBackward& o) const {
+    const auto probs = v(o.dims.tokens * o.dims.experts), weights = v(choices(o.dims));
+    return {{weights, probs, weights, ids(choices(o.dims)), ids(o.dims.experts), probs}, {probs}};
+  }
+  OperandSizes operator()(const MoeDispatch& o) const {
+    return {{tokens(o.dims), ids(choices(o.dims))}, {expert_rows(o.dims)}};
+  }
+  OperandSizes operator()(const MoeDispatchBackward& o) const {
+    return {{expert_rows(o.dims), ids(choices(o.dims))}, {tokens(o.dims)}};
+  }
+  OperandSizes operator()(const MoeCombine& o) const {
+    return {{expert_rows(o.dims), ids(choices(o.dims)), v(choices(o.dims))}, {tokens(o.dims)}};
+  }
+  OperandSizes operator()(const MoeCombineBackward& o) const {
+    return {{tokens(o.dims), expert_rows(o.dims), ids(choices(o.dims)), v(choices(o.dims))},
+            {expert_rows(o.dims), v(choices(o.dims))}};
+  }
+  OperandSizes operator()(const GroupedMatMul& o) const {
+    return {with({v(o.groups * o.m * o.k), v(o.experts * o.k * o.n)}, o.ragged, ids(o.experts)), {v(o.groups * o.m * o.n)}};
+  }
+  OperandSizes operator()(const GroupedWeightGrad& o) const {
+    return {with({v(o.groups * o.m * o.n), v(o.groups * o.m * o.k)}, o.ragged, ids(o.experts)), {v(o.experts * o.n * o.k)}};
+  }
+
+  OperandSizes operator()(const GradNorm& o) const { return {{{o.elements, o.gradients}}, {sums(1)}}; }
+  OperandSizes operator()(const ClipCoefficient&) const { return {{sums(1)}, {}}; }
   OperandSizes operator()(const AdamW& o) const {
-    const OperandSize weights{o.elements, o.weights}, state{o.elements, o.state}, master{o.elements, DType::fp32};
-    return {with({{o.elements, o.gradients}, weights, state, state}, o.master, master),
-            with({over(1, weights), over(2, state), over(3, state)}, o.master, over(4, master))};
+    const OperandSize weights{o.elements, o.weights}, state{o.elements, o.state};
+    return {with({{o.elements, o.gradients}, weights, state, state}, o.master, master(o)),
+            with({over(1, weights), over(2, state), over(3, state)}, o.master, over(4, master(o)))};
+  }
+  OperandSizes operator()(const Sgd& o) const {
+    const OperandSize weights{o.elements, o.weights}, buffer{o.elements, o.state};
+    const bool has_buffer = o.momentum > 0;
+    return {with(with({{o.elements, o.gradients}, weights}, has_buffer, buffer), o.master, master(o)),
+            with(with({over(1, weights)}, has_buffer, over(2, buffer)), o.master, over(has_buffer ? 3 : 2, master(o)))};
+  }
+  OperandSizes operator()(const TensorNorms& o) const {
+    return {{{o.elements, o.gradients}}, {sums(o.global_parameters)}};
+  }
+  OperandSizes operator()(const LayerwiseMoments& o) const {
+    const OperandSize weights{o.elements, o.weights}, state{o.elements, o.state};
+    const List in{{o.elements, o.gradients}, o.master ? master(o) : weights, state, state};
+    return {with(in, o.kind == LayerwiseKind::lans, sums(o.global_parameters)),
+            {over(2, state), over(3, state), sums(o.norms() * o.global_parameters)}};
+  }
+  OperandSizes operator()(const LayerwiseApply& o) const {
+    const OperandSize weights{o.elements, o.weights}, state{o.elements, o.state};
+    const bool lans = o.kind == LayerwiseKind::lans;
+    const List in{{o.elements, o.gradients}, state, state, sums(o.norms() * o.global_parameters)};
+    const int at = lans ? 5 : 4;
+    return {with(with(with(in, lans, sums(o.global_parameters)), true, weights), o.master, master(o)),
+            with({over(at, weights)}, o.master, over(at + 1, master(o)))};
   }
   OperandSizes operator()(const Collective&) const { return communication(); }
   OperandSizes operator()(const Send&) const { return communication(); }
   OperandSizes operator()(const Recv&) const { return communication(); }
+  OperandSizes operator()(const HostCopy&) const { return communication(); }
 
  private:
   OperandSize v(std::int64_t elements) const { return {elements, t_}; }
   static OperandSize ids(std::int64_t elements) { return {elements, DType::int32}; }
+  static OperandSize sums(std::int64_t n) { return {n * kExactWords, DType::int64}; }
+  static OperandSize master(const auto& o) { return {o.elements, DType::fp32}; }
+  static bool both_packed(const AttentionDims& d) { return d.q_packed && d.kv_packed; }
   OperandSize qkv(const AttentionDims& d) const { return v(d.batch * d.seq * d.qkv_width()); }
-  OperandSize context(const AttentionDims& d) const { return v(d.batch * d.seq * d.heads * d.head_dim); }
-  OperandSize scores(const AttentionDims& d) const { return v(d.batch * d.heads * d.seq * d.seq); }
+  OperandSize q(const AttentionDims& d) const { return v(d.batch * d.seq * (d.q_packed ? d.qkv_width() : d.q_width())); }
+  OperandSize kv(const AttentionDims& d) const {
+    return v(d.batch * d.key_count() * (d.kv_packed ? d.qkv_width() : d.kv_width()));
+  }
+  OperandSize context(const AttentionDims& d) const { return v(d.batch * d.seq * d.q_width()); }
+  OperandSize scores(const AttentionDims& d) const { return v(d.batch * d.heads * d.seq * d.key_count()); }
   OperandSize logits(const VocabDims& d) const { return v(d.rows * d.cols); }
+  OperandSize tokens(const MoeDims& d) const { return v(d.tokens * d.hidden); }
+  OperandSize expert_rows(const MoeDims& d) const { return v(d.rows() * d.hidden); }
+  static std::int64_t choices(const MoeDims& d) { return d.tokens * d.top_k; }
+  static std::int64_t rows(const auto& o) { return o.rows > 0 ? o.rows : o.batch * o.seq; }
 
   static List with(List list, bool present, OperandSize last) {
     if (present) list.push_back(last);
@@ -106,7 +198,11 @@ class Sizes {
     o.same_as_input = input;
     return o;
   }
-  [[noreturn]] static OperandSizes communication() { throw ContractError("communication has no operands of a backend"); }
+  static OperandSize as_output(int output, OperandSize o) {
+    o.same_as_output = output;
+    return o;
+  }
+  [[noreturn]] static OperandSizes communication() { throw ContractError("a backend does not communicate"); }
 
   DType t_;
 };

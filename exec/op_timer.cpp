@@ -50,10 +50,48 @@ std::int64_t vocabulary(const Op& op) {
                     op);
 }
 
+bool is_integer(const OperandSize& o) { return o.dtype == DType::int32 || o.dtype == DType::int64; }
+
+/// Rows that choices take in order, those beyond the capacity of the experts none.
+std::int32_t slot(std::size_t choice, std::int64_t rows) {
+  return static_cast<std::int64_t>(choice) < rows ? static_cast<std::int32_t>(choice) : -1;
+}
+
+/// Rows of each of `experts`, as equal as they can be.
+std::int32_t share(std::size_t expert, std::int64_t rows, std::int64_t experts) {
+  return static_cast<std::int32_t>(rows / experts + (static_cast<std::int64_t>(expert) < rows % experts ? 1 : 0));
+}
+
+/// One integer of an operand: what the operation would not choke on.
+std::int32_t integer(const Op& op, const OperandSize& operand, std::size_t i) {
+  return std::visit(
+      [&](const auto& o) -> std::int32_t {
+        if constexpr (requires { o.ragged; })
+          return share(i, o.m, o.experts);
+        else if constexpr (requires { o.dims.top_k; })
+          return operand.elements == o.dims.experts ? share(i, o.dims.tokens * o.dims.top_k, o.dims.experts)
+                                                    : slot(i, o.dims.rows());
+        else
+          return id(i, vocabulary(op));
+      },
+      op);
+}
+
+/// An operand's integers; exact sums are 0.
+std::vector<std::int32_t> integers(const Op& op, const OperandSize& o) {
+  if (o.dtype == DType::int64) return std::vector<std::int32_t>(static_cast<std::size_t>(2 * o.elements));
+  std::vector<std::int32_t> values(static_cast<std::size_t>(o.elements));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = integer(op, o, i);
+  return values;
+}
+
 std::int64_t flat_elements(const Op& op) {
-  if (const auto* o = std::get_if<GradNorm>(&op)) return o->elements;
-  if (const auto* o = std::get_if<AdamW>(&op)) return o->elements;
-  return 0;
+  return std::visit(
+      [](const auto& o) -> std::int64_t {
+        if constexpr (requires { o.gradients; }) return o.elements;
+        return 0;
+      },
+      op);
 }
 
 double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
@@ -90,25 +128,24 @@ OpTimer::OpTimer(DType dtype, std::size_t pool_bytes)
     : dtype_(dtype), pool_bytes_(pool_bytes), backend_(make_cpu_backend()) {
   context_.scalars = &scalars_;
   context_.seq_length = 128;
-  params_.push_back({"flat", 0, 0, 0, 1, 0, 1, -1, true, true, Param::Init::normal, 0});
+  param_.decay = true;
+  piece_.param = &param_;
+  piece_.counted = true;
+  context_.pieces = {&piece_, 1};
 }
 
 void OpTimer::prepare(const Op& op) {
   scalars_ = {};
   scalars_.learning_rate = 1e-4;
-  params_[0].rows = params_[0].full_rows = flat_elements(op);
-  context_.params = params_;
+  piece_.count = flat_elements(op);
   const auto sizes = operand_sizes(op, dtype_);
-  std::int64_t most_ids = 0;
-  for (const auto& o : sizes.inputs)
-    if (o.dtype == DType::int32) most_ids = std::max(most_ids, o.elements);
-  ids_.resize(static_cast<std::size_t>(most_ids));
-  for (std::size_t i = 0; i < ids_.size(); ++i) ids_[i] = id(i, vocabulary(op));
+  integers_.clear();
+  for (const auto& o : sizes.inputs) integers_.push_back(is_integer(o) ? integers(op, o) : std::vector<std::int32_t>{});
   lay_out(sizes);
 }
 
 void OpTimer::lay_out(const OperandSizes& sizes) {
-  const auto in = total(sizes.inputs, [](const OperandSize& o) { return o.dtype != DType::int32; });
+  const auto in = total(sizes.inputs, [](const OperandSize& o) { return !is_integer(o); });
   const auto out = total(sizes.outputs, [](const OperandSize&) { return true; });
   reading_.reserve(std::max(in, pool_bytes_), dtype_);
   writing_.reserve(std::max(out, pool_bytes_), dtype_);
@@ -120,11 +157,12 @@ void OpTimer::lay_out(const OperandSizes& sizes) {
 
 OpTimer::CallOperands OpTimer::operands(const OperandSizes& sizes) {
   CallOperands call;
-  for (const auto& o : sizes.inputs)
-    call.inputs.push_back(o.dtype == DType::int32 ? reinterpret_cast<const std::byte*>(ids_.data())
-                                                  : reading_.next(bytes_of(o)));
+  for (std::size_t i = 0; i < sizes.inputs.size(); ++i)
+    call.inputs.push_back(is_integer(sizes.inputs[i]) ? reinterpret_cast<const std::byte*>(integers_[i].data())
+                                                      : reading_.next(bytes_of(sizes.inputs[i])));
   for (const auto& o : sizes.outputs) {
-    call.outputs.push_back(writing_.next(bytes_of(o)));
+    call.outputs.push_back(o.same_as_output >= 0 ? call.outputs[static_cast<std::size_t>(o.same_as_output)]
+                                                 : writing_.next(bytes_of(o)));
     if (o.same_as_input >= 0) call.inputs[static_cast<std::size_t>(o.same_as_input)] = call.outputs.back();
   }
   return call;

@@ -49,11 +49,12 @@ class OpTimer {
   std::size_t pool_bytes_;
   std::unique_ptr<Backend> backend_;
   Pool reading_, writing_;
-  std::vector<std::int32_t> ids_;
+  std::vector<std::vector<std::int32_t>> integers_;  ///< by input
   std::vector<CallOperands> sets_;
   std::size_t set_ = 0;
   Scalars scalars_;
-  std::vector<Param> params_;
+  Param param_{};
+  ParamPiece piece_;
   KernelContext context_;
 };
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <type_traits>
@@ -20,14 +21,21 @@ constexpr int kVersion = 1;
 
 // ---- fields as text ----
 
-constexpr std::string_view kPointwise[] = {"gelu_tanh", "relu", "squared_relu"};
+constexpr std::string_view kPointwise[] = {"gelu_tanh", "relu", "squared_relu", "tanh"};
 constexpr std::string_view kGates[] = {"silu", "gelu_tanh"};
-constexpr std::string_view kSites[] = {"embedding", "attention", "attention_output", "mlp_output"};
+constexpr std::string_view kSites[] = {"embedding", "attention", "attention_output",
+                                       "mlp_output", "cross_attention", "cross_attention_output"};
+constexpr std::string_view kShares[] = {"whole", "queries", "heads"};
+constexpr std::string_view kRopeScalings[] = {"none", "linear", "llama3"};
+constexpr std::string_view kLayerwise[] = {"lamb", "lans"};
 constexpr std::string_view kReduce[] = {"sum", "max"};
 
 std::string_view spelling(PointwiseKind k) { return kPointwise[static_cast<std::size_t>(k)]; }
 std::string_view spelling(GateKind k) { return kGates[static_cast<std::size_t>(k)]; }
 std::string_view spelling(DropoutSite s) { return kSites[static_cast<std::size_t>(s)]; }
+std::string_view spelling(AttentionShare s) { return kShares[static_cast<std::size_t>(s)]; }
+std::string_view spelling(RopeScalingKind k) { return kRopeScalings[static_cast<std::size_t>(k)]; }
+std::string_view spelling(LayerwiseKind k) { return kLayerwise[static_cast<std::size_t>(k)]; }
 std::string_view spelling(Reduce r) { return kReduce[static_cast<std::size_t>(r)]; }
 std::string_view spelling(DType t) { return name(t); }
 std::string_view spelling(CollectiveKind k) { return name(k); }
@@ -41,13 +49,16 @@ int find_spelling(std::string_view text, int count) {
   return -1;
 }
 
-constexpr int values_of(PointwiseKind) { return 3; }
-constexpr int values_of(GateKind) { return 2; }
-constexpr int values_of(DropoutSite) { return 4; }
-constexpr int values_of(Reduce) { return 2; }
-constexpr int values_of(DType) { return 9; }
-constexpr int values_of(CollectiveKind) { return 5; }
-constexpr int values_of(Group) { return 6; }
+constexpr int values_of(PointwiseKind) { return std::size(kPointwise); }
+constexpr int values_of(GateKind) { return std::size(kGates); }
+constexpr int values_of(DropoutSite) { return std::size(kSites); }
+constexpr int values_of(AttentionShare) { return std::size(kShares); }
+constexpr int values_of(RopeScalingKind) { return std::size(kRopeScalings); }
+constexpr int values_of(LayerwiseKind) { return std::size(kLayerwise); }
+constexpr int values_of(Reduce) { return std::size(kReduce); }
+constexpr int values_of(DType) { return static_cast<int>(DType::int64) + 1; }
+constexpr int values_of(CollectiveKind) { return static_cast<int>(CollectiveKind::shift) + 1; }
+constexpr int values_of(Group) { return static_cast<int>(Group::kv) + 1; }
 
 // ---- writing ----
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <string_view>
 #include <type_traits>
 
@@ -11,8 +12,10 @@
 namespace tandem::sim {
 namespace {
 
-/// Numbers that change what is computed and not how long it takes.
-bool is_dimension(std::string_view field) { return field != "global_tokens" && field != "vocab_size"; }
+/// Numbers that are no sizes of loops: they change what is computed, or how long it takes only through FLOPs and bytes.
+constexpr std::string_view kNoDimensions[] = {"global_tokens", "vocab_size",       "micro_batches", "global_parameters", "kv_heads",
+                                              "keys",          "relative_buckets", "row_shards",    "capacity"};
+bool is_dimension(std::string_view field) { return std::ranges::find(kNoDimensions, field) == std::end(kNoDimensions); }
 
 /// Calls `f` on every dimension of an operation.
 template <class F>
@@ -21,6 +24,14 @@ void visit_dimensions(Op& op, F&& f) {
     if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::int64_t>)
       if (is_dimension(field)) f(value);
   });
+}
+
+/// Spells out the dimensions that 0 stands for.
+Op spelled_out(Op op) {
+  const auto rows = [](auto& o) { o.rows = o.rows > 0 ? o.rows : o.batch * o.seq; };
+  if (auto* o = std::get_if<PositionDropout>(&op)) rows(*o);
+  if (auto* o = std::get_if<PositionDropoutBackward>(&op)) rows(*o);
+  return op;
 }
 
 /// Products of every subset of the dimensions (1 first), then FLOPs and bytes.
@@ -81,7 +92,7 @@ class NonNegativeFit {
 
 std::vector<double> dimensions(const Op& op) {
   std::vector<double> out;
-  Op copy = op;
+  Op copy = spelled_out(op);
   visit_dimensions(copy, [&](std::int64_t d) { out.push_back(static_cast<double>(std::max<std::int64_t>(d, 1))); });
   return out;
 }

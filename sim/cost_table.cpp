@@ -21,16 +21,21 @@ Sizes sizes_of(const Op& op) {
   return out;
 }
 
+/// Numbers of elements that, where they are zero, leave something out.
+bool is_switch(std::string_view field) { return field == "relative_buckets" || field == "capacity"; }
+
 /// Everything about an operation that is no number of elements. Of a rate or a factor only counts whether it is zero.
 std::vector<std::int64_t> form_of(const Op& op) {
   std::vector<std::int64_t> form;
   Op copy = op;
-  visit_fields(copy, [&](const char*, const auto& value) {
+  visit_fields(copy, [&](std::string_view field, const auto& value) {
     using T = std::decay_t<decltype(value)>;
     if constexpr (std::is_same_v<T, double>)
       form.push_back(value > 0);
     else if constexpr (!std::is_same_v<T, std::int64_t>)
       form.push_back(static_cast<std::int64_t>(value));
+    else if (is_switch(field))
+      form.push_back(value > 0);
   });
   return form;
 }

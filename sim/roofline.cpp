@@ -9,7 +9,7 @@
 namespace tandem::sim {
 namespace {
 
-bool on_matrix_engine(DType t) { return t != DType::fp32 && t != DType::fp64 && t != DType::int32; }
+bool on_matrix_engine(DType t) { return t != DType::fp32 && t != DType::fp64 && t != DType::int32 && t != DType::int64; }
 
 FlopRate peak_of(const Device& device, DType compute) {
   const auto found = device.peak.find(compute);
@@ -35,6 +35,18 @@ class Roofline {
   double operator()(const AttentionScoresBackward& o) const {
     return products(o, {scores_by_values(o.dims), scores_by_values(o.dims)});
   }
+  double operator()(const FlashAttention& o) const {
+    return flash(o, o.dims, {queries_by_keys(o.dims), scores_by_values(o.dims)});
+  }
+  double operator()(const FlashAttentionBackward& o) const {
+    const Gemm wide = queries_by_keys(o.dims), narrow = scores_by_values(o.dims);
+    return flash(o, o.dims, {wide, wide, narrow, narrow, narrow});
+  }
+  double operator()(const GroupedMatMul& o) const { return one_kernel(o, {grouped(o, o.n, o.k)}); }
+  double operator()(const GroupedWeightGrad& o) const {
+    const Gemm rows = grouped(o, o.n, o.k);
+    return one_kernel(o, {{rows.batch, o.n, o.k, rows.m}});
+  }
   double operator()(const BiasGrad& o) const { return stream(o); }
   double operator()(const LayerNorm& o) const { return stream(o); }
   double operator()(const LayerNormBackward& o) const { return stream(o); }
@@ -45,35 +57,72 @@ class Roofline {
   double operator()(const Rotary& o) const { return stream(o); }
   double operator()(const AttentionSoftmax& o) const { return stream(o); }
   double operator()(const AttentionSoftmaxBackward& o) const { return stream(o); }
+  double operator()(const SplitKv& o) const { return stream(o); }
+  double operator()(const MergeKv& o) const { return stream(o); }
+  double operator()(const PackColumns& o) const { return stream(o); }
+  double operator()(const UnpackColumns& o) const { return stream(o); }
   double operator()(const BiasDropoutAdd& o) const { return stream(o); }
   double operator()(const BiasDropoutAddBackward& o) const { return stream(o); }
   double operator()(const Embedding& o) const { return stream(o); }
   double operator()(const EmbeddingBackward& o) const { return stream(o); }
   double operator()(const PositionDropout& o) const { return stream(o); }
   double operator()(const PositionDropoutBackward& o) const { return stream(o); }
+  double operator()(const TakeFirst& o) const { return stream(o); }
+  double operator()(const TakeFirstBackward& o) const { return stream(o); }
   double operator()(const VocabMax& o) const { return stream(o); }
   double operator()(const VocabExpSum& o) const { return stream(o); }
   double operator()(const CrossEntropy& o) const { return stream(o); }
   double operator()(const Accumulate& o) const { return stream(o); }
+  double operator()(const Fill& o) const { return stream(o); }
+  double operator()(const TopKRouter& o) const { return stream(o); }
+  double operator()(const TopKRouterBackward& o) const { return stream(o); }
+  double operator()(const MoeDispatch& o) const { return stream(o); }
+  double operator()(const MoeDispatchBackward& o) const { return stream(o); }
+  double operator()(const MoeCombine& o) const { return stream(o); }
+  double operator()(const MoeCombineBackward& o) const { return stream(o); }
   double operator()(const GradNorm& o) const { return stream(o); }
   double operator()(const ClipCoefficient& o) const { return stream(o); }
   double operator()(const AdamW& o) const { return stream(o); }
+  double operator()(const Sgd& o) const { return stream(o); }
+  double operator()(const TensorNorms& o) const { return stream(o); }
+  double operator()(const LayerwiseMoments& o) const { return stream(o); }
+  double operator()(const LayerwiseApply& o) const { return stream(o); }
+  double operator()(const HostCopy& o) const { return stream(o); }
   double operator()(const Collective&) const { return communication(); }
   double operator()(const Send&) const { return communication(); }
   double operator()(const Recv&) const { return communication(); }
 
  private:
-  /// [seq, head_dim] by [head_dim, seq] for every head.
-  static Gemm queries_by_keys(const AttentionDims& d) { return {d.batch * d.heads, d.seq, d.seq, d.head_dim}; }
-  /// [seq, seq] by [seq, head_dim] for every head.
-  static Gemm scores_by_values(const AttentionDims& d) { return {d.batch * d.heads, d.seq, d.head_dim, d.seq}; }
+  /// [seq, head_dim] by [head_dim, keys] for every head.
+  static Gemm queries_by_keys(const AttentionDims& d) { return {d.batch * d.heads, d.seq, d.key_count(), d.head_dim}; }
+  /// [seq, keys] by [keys, head_dim] for every head.
+  static Gemm scores_by_values(const AttentionDims& d) { return {d.batch * d.heads, d.seq, d.head_dim, d.key_count()}; }
+  /// The groups' products; ragged ones as if every expert had as many rows.
+  static Gemm grouped(const auto& o, std::int64_t n, std::int64_t k) {
+    return o.ragged ? Gemm{o.experts, (o.m + o.experts - 1) / o.experts, n, k} : Gemm{o.groups, o.m, n, k};
+  }
 
-  double products(const Op& op, std::initializer_list<Gemm> gemms) const {
+  using Gemms = std::initializer_list<Gemm>;
+
+  double arithmetic_seconds(const Gemms& gemms) const {
     const MatMulEngine engine{peak_of(device_, compute_).flops_per_second(), device_.vector_rate.flops_per_second(),
                               memory_rate_, device_.compute_units, bits(compute_), on_matrix_engine(compute_)};
-    double arithmetic = 0;
-    for (const Gemm& g : gemms) arithmetic += matmul_seconds(g, calibration_.matmul, engine);
-    return std::max(arithmetic, traffic_seconds(op)) + kernels(static_cast<std::int64_t>(gemms.size()));
+    double seconds = 0;
+    for (const Gemm& g : gemms) seconds += matmul_seconds(g, calibration_.matmul, engine);
+    return seconds;
+  }
+  double products(const Op& op, const Gemms& gemms) const {
+    return std::max(arithmetic_seconds(gemms), traffic_seconds(op)) + kernels(static_cast<std::int64_t>(gemms.size()));
+  }
+  double one_kernel(const Op& op, const Gemms& gemms) const {
+    return std::max(arithmetic_seconds(gemms), traffic_seconds(op)) + kernels(1);
+  }
+  /// One kernel that does of its products only the pairs that are needed.
+  double flash(const Op& op, const AttentionDims& d, const Gemms& gemms) const {
+    const double all = 2.0 * static_cast<double>(d.batch * d.heads) * static_cast<double>(d.seq) *
+                       static_cast<double>(d.key_count() * d.head_dim) * static_cast<double>(gemms.size());
+    const double share = static_cast<double>(matrix_flops(op).count()) / std::max(all, 1.0);
+    return std::max(share * arithmetic_seconds(gemms), traffic_seconds(op)) + kernels(1);
   }
   double stream(const Op& op) const {
     const double arithmetic = static_cast<double>(vector_flops(op).count()) / device_.vector_rate.flops_per_second();

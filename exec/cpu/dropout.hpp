@@ -8,6 +8,7 @@
 #include "exec/backend.hpp"
 #include "exec/cpu/lanes.hpp"
 #include "exec/random.hpp"
+#include "exec/sequence_map.hpp"
 
 namespace tandem::exec::cpu {
 
@@ -46,9 +47,34 @@ class Dropout {
   T scale_;
 };
 
-/// Global token of a micro-batch's row 0: what a hidden-state mask counts rows from.
-inline std::int64_t first_token(const KernelContext& context, std::int64_t seq_length) {
-  return context.first_sequence * seq_length;
-}
+/// Rows of hidden states of this rank, ordered (sequence, local position), or the sequence shard of them that tensor
+/// parallelism leaves: where each lies in the run, which is what hidden-state masks count by.
+class HiddenRows {
+ public:
+  /// `local_seq`: positions of a sequence on this context rank.
+  HiddenRows(const KernelContext& context, std::int64_t local_seq, std::int64_t rows, bool shard)
+      : context_(context), map_(context.context_size, local_seq), rows_(rows), first_(shard ? context.tensor_rank * rows : 0) {}
+
+  /// body(first row, count, its sequence in the micro-batch, its position in the sequence) for runs of rows that follow each
+  /// other in a sequence.
+  template <class F>
+  void each_run(F body) const {
+    for (std::int64_t row = 0, count = 0; row < rows_; row += count) {
+      const std::int64_t index = (first_ + row) % map_.local_seq;
+      count = std::min(rows_ - row, map_.piece() - index % map_.piece());
+      body(row, count, (first_ + row) / map_.local_seq, map_.position(context_.context_rank, index));
+    }
+  }
+
+  /// Global token of a position.
+  std::int64_t token(std::int64_t sequence, std::int64_t position) const {
+    return (context_.first_sequence + sequence) * map_.length() + position;
+  }
+
+ private:
+  const KernelContext& context_;
+  SequenceMap map_;
+  std::int64_t rows_, first_;
+};
 
 }  // namespace tandem::exec::cpu

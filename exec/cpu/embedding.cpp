@@ -7,14 +7,31 @@
 namespace tandem::exec::cpu {
 namespace {
 
-// Row of a token in this rank's shard, or -1 when another rank holds it.
-std::int64_t shard_row(std::int32_t token, std::int64_t vocab_rows, const KernelContext& context) {
-  if (token < 0 || token >= vocab_rows * context.tensor_size) {
+// Row of a token in this rank's part of the table, or -1 when another rank holds it.
+template <class Op>
+std::int64_t table_row(std::int32_t token, const Op& op, const KernelContext& context) {
+  const std::int64_t parts = op.whole ? 1 : context.tensor_size;
+  if (token < 0 || token >= op.vocab_rows * parts) {
     throw DeviceError("token " + std::to_string(token) + " is outside the embedding table of " +
-                      std::to_string(vocab_rows * context.tensor_size) + " rows");
+                      std::to_string(op.vocab_rows * parts) + " rows");
   }
-  const std::int64_t row = token - context.tensor_rank * vocab_rows;
-  return row >= 0 && row < vocab_rows ? row : -1;
+  const std::int64_t row = token - (op.whole ? 0 : context.tensor_rank * op.vocab_rows);
+  return row >= 0 && row < op.vocab_rows ? row : -1;
+}
+
+// Rows of an operation on position embeddings.
+template <class Op>
+HiddenRows position_rows(const Op& op, const KernelContext& context) {
+  return {context, op.seq, op.rows > 0 ? op.rows : op.batch * op.seq, op.shard};
+}
+
+// body(row, position, index of its mask)
+template <class F>
+void each_position(const HiddenRows& rows, std::int64_t hidden, F body) {
+  rows.each_run([&](std::int64_t first, std::int64_t count, std::int64_t sequence, std::int64_t position) {
+    for (std::int64_t i = 0; i < count; ++i)
+      body(first + i, position + i, static_cast<std::uint64_t>(rows.token(sequence, position + i) * hidden));
+  });
 }
 
 }  // namespace
@@ -25,11 +42,14 @@ void compute(const Embedding& op, Call& call) {
   const T* table = call.in<T>(1);
   T* y = call.out<T>(0);
   for (std::int64_t t = 0; t < op.tokens; ++t, y += op.hidden) {
-    const std::int64_t row = shard_row(tokens[t], op.vocab_rows, call.context());
-    if (row < 0)
+    const std::int64_t row = table_row(tokens[t], op, call.context());
+    const T* from = table + row * op.hidden;
+    if (row < 0 && !op.add)
       std::fill_n(y, op.hidden, T{0});
-    else
-      std::copy_n(table + row * op.hidden, op.hidden, y);
+    else if (row >= 0 && op.add)
+      each(op.hidden, [=](std::int64_t c) { y[c] += from[c]; });
+    else if (row >= 0)
+      std::copy_n(from, op.hidden, y);
   }
 }
 
@@ -40,7 +60,7 @@ void compute(const EmbeddingBackward& op, Call& call) {
   T* dtable = call.out<T>(0);
   std::fill_n(dtable, op.vocab_rows * op.hidden, T{0});
   for (std::int64_t t = 0; t < op.tokens; ++t, dy += op.hidden) {
-    const std::int64_t row = shard_row(tokens[t], op.vocab_rows, call.context());
+    const std::int64_t row = table_row(tokens[t], op, call.context());
     if (row < 0) continue;
     T* sum = dtable + row * op.hidden;
     each(op.hidden, [=](std::int64_t c) { sum[c] += dy[c]; });
@@ -52,16 +72,14 @@ void compute(const PositionDropout& op, Call& call) {
   const T *x = call.in<T>(0), *table = op.learned ? call.in<T>(1) : nullptr;
   T* y = call.out<T>(0);
   const Dropout<T> dropout(call.context(), DropoutSite::embedding, op.dropout);
-  const std::int64_t token = first_token(call.context(), op.seq);
-  for (std::int64_t r = 0; r < op.batch * op.seq; ++r, x += op.hidden, y += op.hidden) {
-    const auto first = static_cast<std::uint64_t>((token + r) * op.hidden);
-    if (op.learned) {
-      const T* position = table + (r % op.seq) * op.hidden;
-      dropout.each(first, op.hidden, [=](std::int64_t c, T factor) { y[c] = factor * (x[c] + position[c]); });
-    } else {
-      dropout.each(first, op.hidden, [=](std::int64_t c, T factor) { y[c] = factor * x[c]; });
-    }
-  }
+  each_position(position_rows(op, call.context()), op.hidden, [&](std::int64_t r, std::int64_t position, std::uint64_t first) {
+    const T *from = x + r * op.hidden, *added = table + (op.learned ? position * op.hidden : 0);
+    T* to = y + r * op.hidden;
+    if (op.learned)
+      dropout.each(first, op.hidden, [=](std::int64_t c, T factor) { to[c] = factor * (from[c] + added[c]); });
+    else
+      dropout.each(first, op.hidden, [=](std::int64_t c, T factor) { to[c] = factor * from[c]; });
+  });
 }
 
 template <class T>
@@ -69,15 +87,16 @@ void compute(const PositionDropoutBackward& op, Call& call) {
   const T* dy = call.in<T>(0);
   T *dx = call.out<T>(0), *dposition = op.learned ? call.out<T>(1) : nullptr;
   const Dropout<T> dropout(call.context(), DropoutSite::embedding, op.dropout);
-  const std::int64_t token = first_token(call.context(), op.seq);
   if (op.learned) std::fill_n(dposition, op.max_positions * op.hidden, T{0});
-  for (std::int64_t r = 0; r < op.batch * op.seq; ++r, dy += op.hidden, dx += op.hidden) {
-    dropout.each(static_cast<std::uint64_t>((token + r) * op.hidden), op.hidden,
-                 [=](std::int64_t c, T factor) { dx[c] = factor * dy[c]; });
-    if (!op.learned) continue;
-    T* sum = dposition + (r % op.seq) * op.hidden;
-    each(op.hidden, [=](std::int64_t c) { sum[c] += dx[c]; });
-  }
+  each_position(position_rows(op, call.context()), op.hidden, [&](std::int64_t r, std::int64_t position, std::uint64_t first) {
+    const T* from = dy + r * op.hidden;
+    T* to = dx + r * op.hidden;
+    dropout.each(first, op.hidden, [=](std::int64_t c, T factor) { to[c] = factor * from[c]; });
+    if (!op.learned) return;
+    require(position < op.max_positions, "a position beyond the table");
+    T* sum = dposition + position * op.hidden;
+    each(op.hidden, [=](std::int64_t c) { sum[c] += to[c]; });
+  });
 }
 
 TANDEM_KERNEL(Embedding);

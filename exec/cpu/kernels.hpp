@@ -74,7 +74,93 @@ void compute(const ClipCoefficient& op, Call& call);
 template <class T>
 void compute(const AdamW& op, Call& call);
 
-/// Communication belongs to a Communicator: DeviceError.
+// Not written yet.
+template <class T>
+void compute(const FlashAttention&, Call&) {
+  throw DeviceError("not written yet");
+}
+template <class T>
+void compute(const FlashAttentionBackward&, Call&) {
+  throw DeviceError("not written yet");
+}
+template <class T>
+void compute(const SplitKv&, Call&) {
+  throw DeviceError("not written yet");
+}
+template <class T>
+void compute(const MergeKv&, Call&) {
+  throw DeviceError("not written yet");
+}
+template <class T>
+void compute(const PackColumns&, Call&) {
+  throw DeviceError("not written yet");
+}
+template <class T>
+void compute(const UnpackColumns&, Call&) {
+  throw DeviceError("not written yet");
+}
+template <class T>
+void compute(const TakeFirst&, Call&) {
+  throw DeviceError("not written yet");
+}
+template <class T>
+void compute(const TakeFirstBackward&, Call&) {
+  throw DeviceError("not written yet");
+}
+template <class T>
+void compute(const Fill&, Call&) {
+  throw DeviceError("not written yet");
+}
+template <class T>
+void compute(const TopKRouter&, Call&) {
+  throw DeviceError("not written yet");
+}
+template <class T>
+void compute(const TopKRouterBackward&, Call&) {
+  throw DeviceError("not written yet");
+}
+template <class T>
+void compute(const MoeDispatch&, Call&) {
+  throw DeviceError("not written yet");
+}
+template <class T>
+void compute(const MoeDispatchBackward&, Call&) {
+  throw DeviceError("not written yet");
+}
+template <class T>
+void compute(const MoeCombine&, Call&) {
+  throw DeviceError("not written yet");
+}
+template <class T>
+void compute(const MoeCombineBackward&, Call&) {
+  throw DeviceError("not written yet");
+}
+template <class T>
+void compute(const GroupedMatMul&, Call&) {
+  throw DeviceError("not written yet");
+}
+template <class T>
+void compute(const GroupedWeightGrad&, Call&) {
+  throw DeviceError("not written yet");
+}
+template <class T>
+void compute(const Sgd&, Call&) {
+  throw DeviceError("not written yet");
+}
+template <class T>
+void compute(const TensorNorms&, Call&) {
+  throw DeviceError("not written yet");
+}
+template <class T>
+void compute(const LayerwiseMoments&, Call&) {
+  throw DeviceError("not written yet");
+}
+template <class T>
+void compute(const LayerwiseApply&, Call&) {
+  throw DeviceError("not written yet");
+}
+
+/// Communication belongs to a Communicator, and host memory to an executor: DeviceError.
 template <class T>
 void compute(const Collective&, Call&) {
   throw DeviceError("the CPU backend does not communicate");
@@ -86,6 +172,10 @@ void compute(const Send&, Call&) {
 template <class T>
 void compute(const Recv&, Call&) {
   throw DeviceError("the CPU backend does not communicate");
+}
+template <class T>
+void compute(const HostCopy&, Call&) {
+  throw DeviceError("the CPU backend has no other memory to copy to");
 }
 
 /// Written once for each kernel at the end of its file.

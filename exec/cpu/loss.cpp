@@ -15,13 +15,13 @@ struct Shard {
   std::int64_t first, real_columns, vocab_size;
 
   Shard(const VocabDims& dims, const KernelContext& context)
-      : first(context.tensor_rank * dims.cols),
+      : first(dims.whole ? 0 : context.tensor_rank * dims.cols),
         real_columns(std::clamp<std::int64_t>(dims.vocab_size - first, 0, dims.cols)),
         vocab_size(dims.vocab_size) {}
 
-  // Column of a target here, or -1 when another rank holds it.
+  // Column of a target here, or -1 when another rank holds it or there is none.
   std::int64_t column(std::int32_t target) const {
-    if (target < 0 || target >= vocab_size) {
+    if (target >= vocab_size) {
       throw DeviceError("target " + std::to_string(target) + " is outside the vocabulary of " +
                         std::to_string(vocab_size));
     }
@@ -35,24 +35,29 @@ struct LossInputs {
   const std::int32_t* targets;
 };
 
-// dlogits = (softmax - one-hot) * weight; padded columns 0.
+// dlogits = (softmax - one-hot) * weight; padded columns and rows without a target 0.
 template <class T>
 void write_gradient(const CrossEntropy& op, const Shard& shard, const LossInputs<T>& in, T* dlogits) {
   const T weight = static_cast<T>(1 / static_cast<double>(op.global_tokens));
   for (std::int64_t r = 0; r < op.dims.rows; ++r) {
     const T *x = in.logits + r * op.dims.cols, top = in.max[r], factor = weight / in.sums[r];
     T* d = dlogits + r * op.dims.cols;
+    if (in.targets[r] < 0) {
+      std::fill_n(d, op.dims.cols, T{0});
+      continue;
+    }
     each(shard.real_columns, [=](std::int64_t c) { d[c] = exp_saturating(x[c] - top) * factor; });
     std::fill(d + shard.real_columns, d + op.dims.cols, T{0});
     if (const std::int64_t c = shard.column(in.targets[r]); c >= 0) d[c] -= weight;
   }
 }
 
-// Sum over rows of log(sum exp) - target logit, both about the maximum.
+// Sum over rows that have a target of log(sum exp) - target logit, both about the maximum.
 template <class T>
 double total_loss(const LossInputs<T>& in, std::int64_t rows) {
   double total = 0;
   for (std::int64_t r = 0; r < rows; ++r) {
+    if (in.targets[r] < 0) continue;
     total += std::log(static_cast<double>(in.sums[r])) - static_cast<double>(in.sums[rows + r]);
   }
   return total;

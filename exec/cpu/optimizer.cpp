@@ -1,13 +1,14 @@
 // Gradient accumulation, the global norm and AdamW.
 #include <cmath>
 
+#include "exec/cpu/exact_sum.hpp"
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/lanes.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
 
-constexpr std::int64_t kNormBlock = 4096;  // elements; changing it changes the last bits of every norm
+constexpr std::int64_t kNormBlock = 64;  // elements; changing it changes the last bits of every norm
 
 template <class Source, class Destination>
 void accumulate(const Accumulate& op, Call& call) {
@@ -16,21 +17,16 @@ void accumulate(const Accumulate& op, Call& call) {
   each(op.elements, [=](std::int64_t i) { sum[i] += static_cast<Destination>(source[i]); });
 }
 
-// Ordered sum of block sums; blocks count from the parameter's own start.
+// Blocks begin at multiples of their size in the flat buffers, so the sum does not depend on how parameters are cut there.
 template <class T>
-double sum_of_squares(const T* g, std::int64_t n) {
-  double total = 0;
-  for (std::int64_t begin = 0; begin < n; begin += kNormBlock) {
-    total += lane_sum<double>(std::min(kNormBlock, n - begin), [=, at = g + begin](std::int64_t i) {
+void add_squares(const T* g, const ParamPiece& piece, ExactSum& sum) {
+  const std::int64_t flat = piece.param->offset + piece.first;
+  for (std::int64_t begin = 0, end = 0; begin < piece.count; begin = end) {
+    end = std::min(piece.count, (flat + begin) / kNormBlock * kNormBlock + kNormBlock - flat);
+    sum.add(lane_sum<double>(end - begin, [=, at = g + begin](std::int64_t i) {
       return static_cast<double>(at[i]) * static_cast<double>(at[i]);
-    });
+    }));
   }
-  return total;
-}
-
-// A replicated parameter is the same on every tensor rank and counts once.
-bool counts_here(const Param& p, const KernelContext& context) {
-  return p.in_norm && (p.shard_dim >= 0 || context.tensor_rank == 0);
 }
 
 double clip_coefficient(double norm, double clip_grad) {
@@ -56,8 +52,6 @@ template <class T>
 struct AdamWState {
   const T* gradient;
   T *weight, *exp_avg, *exp_avg_sq;
-
-  AdamWState operator+(std::int64_t n) const { return {gradient + n, weight + n, exp_avg + n, exp_avg_sq + n}; }
 };
 
 // PyTorch's AdamW (decoupled decay, Loshchilov and Hutter, arXiv 1711.05101), operation by operation.
@@ -88,23 +82,17 @@ void compute(const Accumulate& op, Call& call) {
 template <class T>
 void compute(const GradNorm& op, Call& call) {
   const T* gradients = call.in<T>(0);
-  double* partial = call.out<double>(0);
-  std::fill_n(partial, op.global_parameters, 0.0);
-  for (const Param& p : call.context().params) {
-    require(p.global_index >= 0 && p.global_index < op.global_parameters,
-            "a parameter's index is beyond the norm vector");
-    require(p.offset + p.rows * p.cols <= op.elements, "a parameter lies beyond the flat gradients");
-    if (counts_here(p, call.context())) {
-      partial[p.global_index] = sum_of_squares(gradients + p.offset, p.rows * p.cols);
-    }
+  ExactSum sum;
+  for (const ParamPiece& p : call.context().pieces) {
+    require(p.gradient + p.count <= op.elements, "a parameter lies beyond the gradients");
+    if (p.counted) add_squares(gradients + p.gradient, p, sum);
   }
+  std::ranges::copy(sum.words(), call.out<std::int64_t>(0));
 }
 
 template <class T>
 void compute(const ClipCoefficient& op, Call& call) {
-  const double* partial = call.in<double>(0);
-  double total = 0;
-  for (std::int64_t i = 0; i < op.global_parameters; ++i) total += partial[i];
+  const double total = ExactSum::value(call.in<std::int64_t>(0));
   Scalars& scalars = call.scalars();
   scalars.grad_norm = std::sqrt(total);
   scalars.found_nonfinite = !std::isfinite(total);
@@ -116,10 +104,12 @@ void compute(const AdamW& op, Call& call) {
   const Scalars& scalars = call.scalars();
   if (scalars.found_nonfinite) return;
   const AdamWStep<T> step(op, scalars);
-  const AdamWState<T> state{call.in<T>(0), call.out<T>(0), call.out<T>(1), call.out<T>(2)};
-  for (const Param& p : call.context().params) {
-    require(p.offset + p.rows * p.cols <= op.elements, "a parameter lies beyond the flat weights");
-    update(step, state + p.offset, p.rows * p.cols, p.decay);
+  const T* gradient = call.in<T>(0);
+  T *weight = call.out<T>(0), *exp_avg = call.out<T>(1), *exp_avg_sq = call.out<T>(2);
+  for (const ParamPiece& p : call.context().pieces) {
+    require(p.state + p.count <= op.elements, "a parameter lies beyond the optimizer's states");
+    const AdamWState<T> at{gradient + p.gradient, weight + p.weight, exp_avg + p.state, exp_avg_sq + p.state};
+    update(step, at, p.count, p.param->decay);
   }
 }
 

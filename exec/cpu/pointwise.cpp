@@ -1,4 +1,6 @@
 // Activation functions and their exact derivatives.
+#include <cmath>
+
 #include "exec/cpu/activations.hpp"
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/lanes.hpp"
@@ -28,12 +30,25 @@ struct SquaredRelu {
   }
 };
 
+struct Tanh {
+  template <class T>
+  static T value(T x) {
+    return std::tanh(x);
+  }
+  template <class T>
+  static T derivative(T x) {
+    const T y = value(x);
+    return T{1} - y * y;
+  }
+};
+
 template <class F>
 void with_function(PointwiseKind kind, F body) {
   switch (kind) {
     case PointwiseKind::gelu_tanh: return body(GeluTanh{});
     case PointwiseKind::relu: return body(Relu{});
     case PointwiseKind::squared_relu: return body(SquaredRelu{});
+    case PointwiseKind::tanh: return body(Tanh{});
   }
 }
 

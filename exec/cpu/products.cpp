@@ -117,11 +117,11 @@ void compute(const MatMul& op, Call& call) {
 
 template <class T>
 void compute(const AttentionScores& op, Call& call) {
-  const T* qkv = call.in<T>(0);
+  const T *q = call.in<T>(0), *kv = call.in<T>(1);
   T* scores = call.out<T>(0);
   for_each_head(op.dims, [&](const Head& h) {
-    multiply_scaled(h.square(scores), score_scale<T>(op.dims), h.part(qkv, Part::query),
-                    h.part(qkv, Part::key).transpose(), call);
+    multiply_scaled(h.square(scores), score_scale<T>(op.dims), h.part(q, Part::query),
+                    h.part(kv, Part::key).transpose(), call);
   });
 }
 
@@ -148,15 +148,15 @@ void compute(const AttentionContextBackward& op, Call& call) {
 
 template <class T>
 void compute(const AttentionScoresBackward& op, Call& call) {
-  const T *dscores = call.in<T>(0), *qkv = call.in<T>(1);
-  T* dqkv = call.out<T>(0);
+  const T *dscores = call.in<T>(0), *q = call.in<T>(1), *kv = call.in<T>(2);
+  T *dq = call.out<T>(0), *dkv = call.out<T>(1);
   const T scale = score_scale<T>(op.dims);
   for_each_head(op.dims, [&](const Head& h) {
-    multiply_scaled(h.part(dqkv, Part::query), scale, h.square(dscores), h.part(qkv, Part::key), call);
+    multiply_scaled(h.part(dq, Part::query), scale, h.square(dscores), h.part(kv, Part::key), call);
     if (h.shares_keys_with_earlier())
-      multiply_add_scaled(h.part(dqkv, Part::key), scale, h.square(dscores).transpose(), h.part(qkv, Part::query), call);
+      multiply_add_scaled(h.part(dkv, Part::key), scale, h.square(dscores).transpose(), h.part(q, Part::query), call);
     else
-      multiply_scaled(h.part(dqkv, Part::key), scale, h.square(dscores).transpose(), h.part(qkv, Part::query), call);
+      multiply_scaled(h.part(dkv, Part::key), scale, h.square(dscores).transpose(), h.part(q, Part::query), call);
   });
 }
 

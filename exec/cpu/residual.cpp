@@ -12,10 +12,15 @@ void write_column_sums(const T* x, std::int64_t rows, std::int64_t cols, T* sum)
   for (std::int64_t r = 0; r < rows; ++r, x += cols) each(cols, [=](std::int64_t c) { sum[c] += x[c]; });
 }
 
-// Where row 0's mask begins.
-std::uint64_t first_index(const KernelContext& context, std::int64_t cols, double dropout) {
-  require(dropout == 0 || context.seq_length > 0, "dropout of hidden states needs the sequence length");
-  return static_cast<std::uint64_t>(first_token(context, context.seq_length) * cols);
+// body(first row, count, index of its mask) for runs of rows whose masks follow each other; one run where nothing is drawn.
+template <class Op, class F>
+void each_masked_run(const Op& op, const KernelContext& context, F body) {
+  if (op.dropout == 0) return body(0, op.rows, std::uint64_t{0});
+  require(context.seq_length > 0, "dropout of hidden states needs the sequence length");
+  const HiddenRows rows(context, context.seq_length / context.context_size, op.rows, op.shard);
+  rows.each_run([&](std::int64_t row, std::int64_t count, std::int64_t sequence, std::int64_t position) {
+    body(row, count, static_cast<std::uint64_t>(rows.token(sequence, position) * op.cols));
+  });
 }
 
 }  // namespace
@@ -30,15 +35,16 @@ void compute(const BiasDropoutAdd& op, Call& call) {
   const T *x = call.in<T>(0), *bias = op.bias ? call.in<T>(1) : nullptr, *residual = call.in<T>(op.bias ? 2 : 1);
   T* y = call.out<T>(0);
   const Dropout<T> dropout(call.context(), op.site, op.dropout);
-  std::uint64_t first = first_index(call.context(), op.cols, op.dropout);
-  for (std::int64_t r = 0; r < op.rows; ++r, x += op.cols, residual += op.cols, y += op.cols) {
-    if (op.bias) {
-      dropout.each(first, op.cols, [=](std::int64_t c, T factor) { y[c] = factor * (x[c] + bias[c]) + residual[c]; });
-    } else {
-      dropout.each(first, op.cols, [=](std::int64_t c, T factor) { y[c] = factor * x[c] + residual[c]; });
+  each_masked_run(op, call.context(), [&](std::int64_t row, std::int64_t count, std::uint64_t first) {
+    for (std::int64_t r = row; r < row + count; ++r, first += static_cast<std::uint64_t>(op.cols)) {
+      const T *xr = x + r * op.cols, *rest = residual + r * op.cols;
+      T* out = y + r * op.cols;
+      if (op.bias)
+        dropout.each(first, op.cols, [=](std::int64_t c, T factor) { out[c] = factor * (xr[c] + bias[c]) + rest[c]; });
+      else
+        dropout.each(first, op.cols, [=](std::int64_t c, T factor) { out[c] = factor * xr[c] + rest[c]; });
     }
-    first += static_cast<std::uint64_t>(op.cols);
-  }
+  });
 }
 
 template <class T>
@@ -46,8 +52,11 @@ void compute(const BiasDropoutAddBackward& op, Call& call) {
   const T* dy = call.in<T>(0);
   T* dx = call.out<T>(0);
   const Dropout<T> dropout(call.context(), op.site, op.dropout);
-  dropout.each(first_index(call.context(), op.cols, op.dropout), op.rows * op.cols,
-               [=](std::int64_t i, T factor) { dx[i] = factor * dy[i]; });
+  each_masked_run(op, call.context(), [&](std::int64_t row, std::int64_t count, std::uint64_t first) {
+    const T* from = dy + row * op.cols;
+    T* to = dx + row * op.cols;
+    dropout.each(first, count * op.cols, [=](std::int64_t i, T factor) { to[i] = factor * from[i]; });
+  });
   if (op.bias) write_column_sums<T>(dx, op.rows, op.cols, call.out<T>(1));
 }
 

@@ -61,8 +61,9 @@ class Bench {
   void run(const Case& c, DType dtype) {
     dtype == DType::fp32 ? fill<float>() : fill<double>();
     scalars_ = {.learning_rate = 1e-3, .bias_correction1 = 0.5, .bias_correction2 = 0.5};
-    const Param whole = whole_buffer(c.op);
-    context_.params = {&whole, 1};
+    const Param whole = whole_buffer();
+    const ParamPiece piece{&whole, 0, elements(c.op), 0, 0, 0, true};
+    context_.pieces = {&piece, 1};
     const auto in = inputs(c.integer_input);
     const auto out = outputs();
     const double seconds = seconds_per_call([&] { backend_->run(c.op, dtype, in, out, context_); });
@@ -80,15 +81,17 @@ class Bench {
     }
   }
 
-  static Param whole_buffer(const Op& op) {
+  static Param whole_buffer() {
     Param p;
     p.global_index = 0;
     p.offset = 0;
-    p.cols = 1;
     p.decay = true;
-    if (const auto* adam = std::get_if<AdamW>(&op)) p.rows = adam->elements;
-    if (const auto* norm = std::get_if<GradNorm>(&op)) p.rows = norm->elements;
     return p;
+  }
+  static std::int64_t elements(const Op& op) {
+    if (const auto* adam = std::get_if<AdamW>(&op)) return adam->elements;
+    if (const auto* norm = std::get_if<GradNorm>(&op)) return norm->elements;
+    return 0;
   }
 
   std::vector<const std::byte*> inputs(int integer_input) const {
@@ -182,7 +185,7 @@ std::vector<Case> row_cases(std::int64_t rows, std::int64_t cols) {
       {shape, VocabExpSum{vocab}, 2},
       {shape, CrossEntropy{vocab, rows, true}, 3},
       {shape, Accumulate{rows * cols, DType::fp32, DType::fp32}},
-      {shape, GradNorm{rows * cols, 1}},
+      {shape, GradNorm{rows * cols}},
       {shape, AdamW{rows * cols, 0.9, 0.95, 1e-8, 0.1, false}},
   };
 }
