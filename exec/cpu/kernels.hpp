@@ -143,6 +143,11 @@ template <class T>
 void compute(const GroupedWeightGrad&, Call&) {
   throw DeviceError("not written yet");
 }
+// grouped_bias.cpp
+template <class T>
+void compute(const GroupedBias& op, Call& call);
+template <class T>
+void compute(const GroupedBiasGrad& op, Call& call);
 template <class T>
 void compute(const Sgd&, Call&) {
   throw DeviceError("not written yet");
