@@ -9,8 +9,7 @@ std::string template_name(BackwardPart part) { return part == BackwardPart::weig
 
 BlockBackward::BlockBackward(const Shapes& s, const BlockBackwardKind& kind)
     : s_(s), kind_(kind), regions_(s, kind.moe), b_(template_name(kind.part), s.dtypes.compute), weights_(weight_slots()),
-      sink_(gradient_slot("gradients", regions_.block)),
-      expert_sink_(kind.moe ? gradient_slot("expert_gradients", regions_.experts) : sink_),
+      sink_(sink("gradients", regions_.block)), expert_sink_(sink("expert_gradients", regions_.experts)),
       x_whole_(hidden_slot(b_, s, "x")), x_(s, x_whole_),
       a_(b_, s, weights_, BlockSaved(s, kind.moe, b_.slot("saved", MemoryKind::activations), true)),
       held_(s, kind.moe, 0) {}
@@ -22,8 +21,8 @@ BlockParams BlockBackward::weight_slots() {
   return p;
 }
 
-GradientSink BlockBackward::gradient_slot(std::string name, const RegionLayout& layout) {
-  return {b_, region_slot(b_, std::move(name), MemoryKind::gradients, layout, s_.dtypes.gradients), kind_.first};
+GradientSink BlockBackward::sink(std::string name, const RegionLayout& layout) {
+  return {b_, gradient_slot(b_, std::move(name), layout, s_.dtypes.gradients), kind_.first, inputs()};
 }
 
 Template BlockBackward::write() {

@@ -18,7 +18,7 @@ class BlockBackward {
   using Part = BackwardPart;
 
   BlockParams weight_slots();
-  GradientSink gradient_slot(std::string name, const RegionLayout& layout);
+  GradientSink sink(std::string name, const RegionLayout& layout);
   bool inputs() const { return kind_.part != Part::weights; }
   bool weights_here() const { return kind_.part != Part::input; }
   bool split() const { return kind_.part != Part::whole; }

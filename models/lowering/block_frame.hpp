@@ -28,6 +28,12 @@ inline Value hidden_slot(TemplateBuilder& b, const Shapes& s, std::string name) 
   return b.whole(b.slot(std::move(name), MemoryKind::activations), s.dtypes.compute, s.hidden_elements());
 }
 
+/// Gradients of a region, with the padding behind it.
+inline RegionValues gradient_slot(TemplateBuilder& b, std::string name, const RegionLayout& layout, DType dtype) {
+  if (layout.elements() == 0) return {};
+  return {layout, b.whole(b.slot(std::move(name), MemoryKind::gradients), dtype, layout.padded_elements())};
+}
+
 inline RegionValues region_slot(TemplateBuilder& b, std::string name, MemoryKind kind, const RegionLayout& layout,
                                 DType dtype) {
   return {layout, b.whole(b.slot(std::move(name), kind), dtype, layout.elements())};

@@ -9,9 +9,15 @@ namespace tandem::lowering {
 /// Groups of neighbouring parameters of one region.
 class GradientSink {
  public:
-  /// `first`: gradients are written, not added to.
-  GradientSink(TemplateBuilder& builder, RegionValues gradients, bool first)
-      : builder_(builder), gradients_(gradients), first_(first) {}
+  /// `first`: gradients are written, not added to, and so are the elements between this region and the next.
+  GradientSink(TemplateBuilder& builder, RegionValues gradients, bool first, bool fill = true)
+      : builder_(builder), gradients_(gradients), first_(first) {
+    if (!first || !fill || gradients.whole().elements == 0) return;
+    const std::int64_t used = gradients.layout().elements(), padding = gradients.whole().elements - used;
+    const Value& all = gradients.whole();
+    if (padding > 0)
+      builder.add("padding_" + std::to_string(all.slot), Fill{padding, all.dtype}, {}, {all.part(used, padding)});
+  }
 
   /// Starts the group from parameter `from` to parameter `to`, its last one; its parts are then asked for with `part`.
   void open(std::string_view from, std::string_view to, DType compute) {

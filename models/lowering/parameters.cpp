@@ -84,7 +84,8 @@ std::vector<UnitRegions> unit_regions(const Shapes& s, const std::vector<StageRe
     const bool alone = z.zero_stage > 0 && shared(s, regions[i]);
     const bool other = i > 0 && regions[i].layout.replication() != regions[i - 1].layout.replication();
     const bool after_alone = i > 0 && z.zero_stage > 0 && shared(s, regions[i - 1]);
-    if (alone || other || after_alone) close();
+    const bool next_chunk = i > 0 && z.zero_stage > 1 && regions[i].chunk != regions[i - 1].chunk;
+    if (alone || other || after_alone || next_chunk) close();
     run.push_back(regions[i].elements);
   }
   close();
@@ -178,7 +179,7 @@ std::int32_t StageParams::find(RegionKind kind, std::int64_t layer) const {
 StageParams stage_params(const Shapes& s, const std::vector<ChunkPart>& chunks, const Sharding& sharding) {
   StageParams p;
   p.regions = regions_of(s, chunks);
-  for (StageRegion& r : p.regions) r.elements = up(r.layout.elements(), kBlock);
+  for (StageRegion& r : p.regions) r.elements = r.layout.padded_elements();
   p.unit_regions = unit_regions(s, p.regions, sharding);
   place(p, sharding);
   for (const StageRegion& r : p.regions) add_params(p, s, r);

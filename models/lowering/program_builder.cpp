@@ -52,12 +52,6 @@ TemplateId TemplateLibrary::add(Template t) {
   return TemplateId(static_cast<std::int32_t>(templates_.size() - 1));
 }
 
-Bytes TemplateLibrary::largest_scratch() const {
-  Bytes most;
-  for (const Template& t : templates_) most = std::max(most, t.slots[0].bytes);
-  return most;
-}
-
 ProgramBuilder::ProgramBuilder(const TemplateLibrary& library, StageId stage) : library_(library) {
   program_.stage = stage;
 }
@@ -83,8 +77,10 @@ BufferId ProgramBuilder::persistent(std::string_view name, MemoryKind kind, cons
   return id;
 }
 
-void ProgramBuilder::start() {
-  const Arena::Block block = arena_.allocate(library_.largest_scratch());
+void ProgramBuilder::start(const std::vector<TemplateId>& used) {
+  Bytes most;
+  for (const TemplateId t : used) most = std::max(most, library_[t].slots[0].bytes);
+  const Arena::Block block = arena_.allocate(most);
   scratch_ = block.offset;
   // Scratch counts as live only as far as a template really uses it: see note_live.
   program_.memory.allocations.push_back({"scratch", MemoryKind::workspace, block.offset, block.bytes, 0, 0});
@@ -193,12 +189,10 @@ Point ProgramBuilder::end_of(std::uint32_t instance) const {
   return {instance, static_cast<std::uint16_t>(t.tasks.size() - 1)};
 }
 
-Program ProgramBuilder::finish(std::vector<Param> params, std::int64_t flat_elements) {
+Program ProgramBuilder::finish() {
   const auto end = static_cast<std::uint32_t>(program_.instances.size() - 1);
   for (std::size_t i = 0; i < persistent_; ++i) program_.memory.allocations[i].last = end;
   program_.memory.arena_bytes = arena_.high_water();
-  program_.params = std::move(params);
-  program_.flat_elements = flat_elements;
   return std::move(program_);
 }
 

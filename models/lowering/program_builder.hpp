@@ -24,7 +24,6 @@ class TemplateLibrary {
   TemplateId add(Template t);
   const Template& operator[](TemplateId id) const { return templates_[id.index()]; }
   const std::vector<SlotUse>& uses(TemplateId id) const { return uses_[id.index()]; }
-  Bytes largest_scratch() const;
   std::vector<Template> take() { return std::move(templates_); }
 
  private:
@@ -55,8 +54,8 @@ class ProgramBuilder {
   /// Memory for the whole step; `pieces` (bytes each) are followed apart and lie next to each other in order.
   /// Returns the first piece's id; the others follow consecutively.
   BufferId persistent(std::string_view name, MemoryKind kind, const std::vector<Bytes>& pieces);
-  /// Everything persistent is declared: scratch is placed, instances may follow.
-  void start();
+  /// Everything persistent is declared: scratch for the templates that will be used is placed, instances may follow.
+  void start(const std::vector<TemplateId>& used);
 
   BufferId allocate(std::string_view name, MemoryKind kind, Bytes bytes);
   /// The last instance that touches it has been added; its bytes may be handed on.
@@ -69,7 +68,7 @@ class ProgramBuilder {
   /// Last task of an instance.
   Point end_of(std::uint32_t instance) const;
 
-  Program finish(std::vector<Param> params, std::int64_t flat_elements);
+  Program finish();
 
  private:
   struct Buffer {

@@ -41,6 +41,8 @@ class RegionLayout {
   const std::string& prefix() const { return prefix_; }
   Replication replication() const { return replication_; }
   std::int64_t elements() const { return elements_; }
+  /// Rounded up to whole blocks of norms (GradNorm): where the next region starts.
+  std::int64_t padded_elements() const { return (elements_ + 63) / 64 * 64; }
   std::int64_t partial_elements() const { return partial_; }
   /// Tensors in the whole model's list.
   std::int32_t tensors() const { return static_cast<std::int32_t>(specs_.size()); }
