@@ -20,7 +20,7 @@ struct Forward {
 
 Forward forward(Kernels& kernels, const Setting& s, const Values& qkv) {
   Forward f;
-  f.scores = kernels.one(AttentionScores{s.dims}, {real(qkv)}, s.square_size());
+  f.scores = kernels.one(AttentionScores{s.dims}, {real(qkv), real(qkv)}, s.square_size());
   std::vector<Operand> out(s.dropout > 0 ? 2 : 1, result(s.square_size()));
   const auto softmax = kernels.run(AttentionSoftmax{s.dims, s.dropout, s.alibi}, {real(f.scores)}, out);
   f.probs = softmax.front();
@@ -35,7 +35,9 @@ Values backward(Kernels& kernels, const Setting& s, const Values& qkv, const Val
                                  {result(s.square_size()), result(s.qkv_size())});
   const Values dscores =
       kernels.one(AttentionSoftmaxBackward{s.dims, s.dropout}, {real(first[0]), real(f.probs)}, s.square_size());
-  return kernels.run(AttentionScoresBackward{s.dims}, {real(dscores), real(qkv)}, {real(first[1])}).front();
+  return kernels
+      .run(AttentionScoresBackward{s.dims}, {real(dscores), real(qkv), real(qkv), real(first[1])}, {real(first[1]), same_as(0)})
+      .front();
 }
 
 // The slope of a head as the ALiBi paper's reference code (ofirpress/attention_with_linear_biases) computes it.
@@ -190,7 +192,8 @@ TEST_CASE("each half of attention's backward writes its own part of dqkv") {
                   {result(s.square_size()), result(s.qkv_size())});
   const Values both =
       kernels
-          .run(AttentionScoresBackward{s.dims}, {real(random_values(s.square_size(), 4)), real(qkv)}, {real(first[1])})
+          .run(AttentionScoresBackward{s.dims},
+               {real(random_values(s.square_size(), 4)), real(qkv), real(qkv), real(first[1])}, {real(first[1]), same_as(0)})
           .front();
   for (std::size_t i = 0; i < both.size(); ++i) {
     const bool value_part = i / 7 % 3 == 2;

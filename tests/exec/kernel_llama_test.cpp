@@ -120,7 +120,7 @@ TEST_CASE("grouped queries attend to their group's keys and values, and gather t
   const std::int64_t tokens = 10, square = 2 * 6 * 5 * 5, context = tokens * 24;
   const Values qkv = random_values(tokens * kGrouped.qkv_width(), 9), wide = repeated(qkv);
   const Values probs = random_values(square, 10), dcontext = random_values(context, 11), dscores = random_values(square, 12);
-  const auto scores = [&](const AttentionDims& d, const Values& v) { return kernels.one(AttentionScores{d}, {real(v)}, square); };
+  const auto scores = [&](const AttentionDims& d, const Values& v) { return kernels.one(AttentionScores{d}, {real(v), real(v)}, square); };
   const auto mix = [&](const AttentionDims& d, const Values& v) {
     return kernels.one(AttentionContext{d}, {real(probs), real(v)}, context);
   };
@@ -130,8 +130,8 @@ TEST_CASE("grouped queries attend to their group's keys and values, and gather t
   const auto nothing = result(static_cast<std::int64_t>(qkv.size()));
   const auto half = kernels.run(AttentionContextBackward{kGrouped}, {real(dcontext), real(probs), real(qkv)},
                                 {result(square), nothing});
-  const Values dqkv = kernels.run(AttentionScoresBackward{kGrouped}, {real(dscores), real(qkv), real(half[1])},
-                                  {real(half[1])})[0];
+  const Values dqkv = kernels.run(AttentionScoresBackward{kGrouped}, {real(dscores), real(qkv), real(qkv), real(half[1])},
+                                  {real(half[1]), same_as(0)})[0];
   check_gradient([&](const Values& v) { return dot(dscores, scores(kGrouped, v)) + dot(dcontext, mix(kGrouped, v)); }, qkv,
                  dqkv);
 }
