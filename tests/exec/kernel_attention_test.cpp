@@ -1,4 +1,4 @@
-#include "tests/exec/kernel_harness.hpp"
+#include "tests/exec/attention_cases.hpp"
 
 namespace tandem::exec::test {
 namespace {
@@ -38,17 +38,6 @@ Values backward(Kernels& kernels, const Setting& s, const Values& qkv, const Val
   return kernels
       .run(AttentionScoresBackward{s.dims}, {real(dscores), real(qkv), real(qkv), real(first[1])}, {real(first[1]), same_as(0)})
       .front();
-}
-
-// The slope of a head as the ALiBi paper's reference code (ofirpress/attention_with_linear_biases) computes it.
-double reference_slope(std::int64_t head, std::int64_t heads) {
-  const auto power_of_2_slope = [](std::int64_t i, double n) {
-    const double start = std::pow(2, -std::pow(2, -(std::log2(n) - 3)));
-    return start * std::pow(start, static_cast<double>(i));
-  };
-  const double closest = std::pow(2, std::floor(std::log2(static_cast<double>(heads))));
-  if (static_cast<double>(head) < closest) return power_of_2_slope(head, closest);
-  return power_of_2_slope(2 * (head - static_cast<std::int64_t>(closest)), 2 * closest);
 }
 
 // One query of one head, by plain loops over qkv's documented layout.
