@@ -2,6 +2,9 @@
 #define EIGEN_DONT_PARALLELIZE
 #include <Eigen/Core>
 
+#include <algorithm>
+#include <numeric>
+
 #include "exec/cpu/attention.hpp"
 #include "exec/cpu/kernels.hpp"
 
@@ -141,10 +144,11 @@ void for_each_group(const Op& op, const Call& call, F body) {
     return;
   }
   const auto* counts = call.in<std::int32_t>(2);
-  std::int64_t row = 0;
-  for (std::int64_t e = 0; e < op.experts; row += counts[e++])
+  const std::int64_t all = std::accumulate(counts, counts + op.experts, std::int64_t{0});
+  require(all == op.m && std::all_of(counts, counts + op.experts, [](std::int32_t n) { return n >= 0; }),
+          "the experts' rows are not all the rows there are");
+  for (std::int64_t e = 0, row = 0; e < op.experts; row += counts[e++])
     if (counts[e] > 0) body(row, counts[e], e);
-  require(row == op.m, "the experts' rows are not all the rows there are");
 }
 
 }  // namespace
