@@ -165,6 +165,8 @@ class Grid {
   void add(Kind<MoeCombineBackward>) {}
   void add(Kind<GroupedMatMul>) {}
   void add(Kind<GroupedWeightGrad>) {}
+  void add(Kind<GroupedBias>) {}
+  void add(Kind<GroupedBiasGrad>) {}
   void add(Kind<Sgd>) {}
   void add(Kind<TensorNorms>) {}
   void add(Kind<LayerwiseMoments>) {}

@@ -78,7 +78,7 @@ class ProgramCheck {
     for (const Allocation& a : program_.memory.allocations) {
       const bool persistent = a.first == 0 && a.last == last;
       const bool given = a.kind == MemoryKind::weights || a.kind == MemoryKind::optimizer || a.name == "tokens" ||
-                         a.name == "targets";
+                         a.name == "types" || a.name == "targets" || a.name == "labels";
       if (persistent && given) define(a.offset, a.offset + a.bytes.count());
     }
   }
@@ -206,12 +206,14 @@ void check_talk(const Talk& a, const Talk& b, const std::string& what) {
 
 void check_communication(const TaskGraph& graph) {
   const auto& p = graph.programs;
-  for (std::size_t s = 0; s + 1 < p.size(); ++s) {
-    const std::string between = "between stages " + std::to_string(s) + " and " + std::to_string(s + 1);
-    check_talk(transfers<Send>(graph, p[s], 1), transfers<Recv>(graph, p[s + 1], -1), "activations " + between);
-    check_talk(transfers<Send>(graph, p[s + 1], -1), transfers<Recv>(graph, p[s], 1), "gradients " + between);
-    check_talk(collectives(graph, p[s], Group::model), collectives(graph, p[s + 1], Group::model),
-               "collectives of the model group " + between);
+  for (std::size_t s = 0; s < p.size() && p.size() > 1; ++s) {
+    const std::size_t next = (s + 1) % p.size();  // chunks of an interleaved schedule pass from the last stage to the first
+    const std::string between = "between stages " + std::to_string(s) + " and " + std::to_string(next);
+    check_talk(transfers<Send>(graph, p[s], 1), transfers<Recv>(graph, p[next], -1), "activations " + between);
+    check_talk(transfers<Send>(graph, p[next], -1), transfers<Recv>(graph, p[s], 1), "gradients " + between);
+    for (const Group g : {Group::model, Group::pipeline, Group::world})
+      check_talk(collectives(graph, p[s], g), collectives(graph, p[next], g),
+                 "collectives of the " + std::string(name(g)) + " group " + between);
   }
   check_talk(collectives(graph, p.front(), Group::embedding), collectives(graph, p.back(), Group::embedding),
              "collectives of the embedding group");

@@ -25,8 +25,8 @@ class ExactSum {
       return;
     }
     const auto bits = std::bit_cast<std::uint64_t>(x);
-    const std::uint64_t fraction = bits & (std::uint64_t{1} << 52) - 1, biased = bits >> 52 & 0x7FF;
-    const std::uint64_t mantissa = biased == 0 ? fraction : fraction | std::uint64_t{1} << 52;
+    const std::uint64_t fraction = bits & kFraction, biased = (bits >> 52) & 0x7FF;
+    const std::uint64_t mantissa = biased == 0 ? fraction : fraction | (kFraction + 1);
     add(mantissa, biased == 0 ? 0 : biased - 1, std::signbit(x) ? -1 : 1);
     if (++uncarried_ == kMostUncarried) carry();
   }
@@ -57,7 +57,7 @@ class ExactSum {
  private:
   static constexpr std::size_t kTop = kExactWords - 2;
   static constexpr std::int64_t kMostUncarried = std::int64_t{1} << 20;
-  static constexpr std::uint64_t kLow = 0xFFFFFFFF;
+  static constexpr std::uint64_t kLow = 0xFFFFFFFF, kFraction = (std::uint64_t{1} << 52) - 1;
 
   // mantissa * 2^(exponent - 1074): 53 bits moved by up to 31 reach into three words.
   void add(std::uint64_t mantissa, std::uint64_t exponent, std::int64_t sign) {

@@ -18,11 +18,35 @@ template <class T>
 void compute(const AttentionContextBackward& op, Call& call);
 template <class T>
 void compute(const AttentionScoresBackward& op, Call& call);
+template <class T>
+void compute(const GroupedMatMul& op, Call& call);
+template <class T>
+void compute(const GroupedWeightGrad& op, Call& call);
 // softmax.cpp
 template <class T>
 void compute(const AttentionSoftmax& op, Call& call);
 template <class T>
 void compute(const AttentionSoftmaxBackward& op, Call& call);
+// flash.cpp
+template <class T>
+void compute(const FlashAttention& op, Call& call);
+template <class T>
+void compute(const FlashAttentionBackward& op, Call& call);
+// moves.cpp
+template <class T>
+void compute(const SplitKv& op, Call& call);
+template <class T>
+void compute(const MergeKv& op, Call& call);
+template <class T>
+void compute(const PackColumns& op, Call& call);
+template <class T>
+void compute(const UnpackColumns& op, Call& call);
+template <class T>
+void compute(const TakeFirst& op, Call& call);
+template <class T>
+void compute(const TakeFirstBackward& op, Call& call);
+template <class T>
+void compute(const Fill& op, Call& call);
 // layer_norm.cpp
 template <class T>
 void compute(const LayerNorm& op, Call& call);
@@ -64,6 +88,19 @@ template <class T>
 void compute(const VocabExpSum& op, Call& call);
 template <class T>
 void compute(const CrossEntropy& op, Call& call);
+// moe.cpp
+template <class T>
+void compute(const TopKRouter& op, Call& call);
+template <class T>
+void compute(const TopKRouterBackward& op, Call& call);
+template <class T>
+void compute(const MoeDispatch& op, Call& call);
+template <class T>
+void compute(const MoeDispatchBackward& op, Call& call);
+template <class T>
+void compute(const MoeCombine& op, Call& call);
+template <class T>
+void compute(const MoeCombineBackward& op, Call& call);
 // optimizer.cpp
 template <class T>
 void compute(const Accumulate& op, Call& call);
@@ -73,92 +110,20 @@ template <class T>
 void compute(const ClipCoefficient& op, Call& call);
 template <class T>
 void compute(const AdamW& op, Call& call);
-
-// Not written yet.
 template <class T>
-void compute(const FlashAttention&, Call&) {
-  throw DeviceError("not written yet");
-}
+void compute(const Sgd& op, Call& call);
+// layerwise.cpp
 template <class T>
-void compute(const FlashAttentionBackward&, Call&) {
-  throw DeviceError("not written yet");
-}
+void compute(const TensorNorms& op, Call& call);
 template <class T>
-void compute(const SplitKv&, Call&) {
-  throw DeviceError("not written yet");
-}
+void compute(const LayerwiseMoments& op, Call& call);
 template <class T>
-void compute(const MergeKv&, Call&) {
-  throw DeviceError("not written yet");
-}
+// grouped_bias.cpp
 template <class T>
-void compute(const PackColumns&, Call&) {
-  throw DeviceError("not written yet");
-}
+void compute(const GroupedBias& op, Call& call);
 template <class T>
-void compute(const UnpackColumns&, Call&) {
-  throw DeviceError("not written yet");
-}
-template <class T>
-void compute(const TakeFirst&, Call&) {
-  throw DeviceError("not written yet");
-}
-template <class T>
-void compute(const TakeFirstBackward&, Call&) {
-  throw DeviceError("not written yet");
-}
-template <class T>
-void compute(const Fill&, Call&) {
-  throw DeviceError("not written yet");
-}
-template <class T>
-void compute(const TopKRouter&, Call&) {
-  throw DeviceError("not written yet");
-}
-template <class T>
-void compute(const TopKRouterBackward&, Call&) {
-  throw DeviceError("not written yet");
-}
-template <class T>
-void compute(const MoeDispatch&, Call&) {
-  throw DeviceError("not written yet");
-}
-template <class T>
-void compute(const MoeDispatchBackward&, Call&) {
-  throw DeviceError("not written yet");
-}
-template <class T>
-void compute(const MoeCombine&, Call&) {
-  throw DeviceError("not written yet");
-}
-template <class T>
-void compute(const MoeCombineBackward&, Call&) {
-  throw DeviceError("not written yet");
-}
-template <class T>
-void compute(const GroupedMatMul&, Call&) {
-  throw DeviceError("not written yet");
-}
-template <class T>
-void compute(const GroupedWeightGrad&, Call&) {
-  throw DeviceError("not written yet");
-}
-template <class T>
-void compute(const Sgd&, Call&) {
-  throw DeviceError("not written yet");
-}
-template <class T>
-void compute(const TensorNorms&, Call&) {
-  throw DeviceError("not written yet");
-}
-template <class T>
-void compute(const LayerwiseMoments&, Call&) {
-  throw DeviceError("not written yet");
-}
-template <class T>
-void compute(const LayerwiseApply&, Call&) {
-  throw DeviceError("not written yet");
-}
+void compute(const GroupedBiasGrad& op, Call& call);
+void compute(const LayerwiseApply& op, Call& call);
 
 /// Communication belongs to a Communicator, and host memory to an executor: DeviceError.
 template <class T>

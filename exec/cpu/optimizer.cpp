@@ -1,32 +1,17 @@
-// Gradient accumulation, the global norm and AdamW.
+// Gradient accumulation, the global norm, AdamW and SGD.
 #include <cmath>
 
-#include "exec/cpu/exact_sum.hpp"
 #include "exec/cpu/kernels.hpp"
-#include "exec/cpu/lanes.hpp"
+#include "exec/cpu/pieces.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
-
-constexpr std::int64_t kNormBlock = 64;  // elements; changing it changes the last bits of every norm
 
 template <class Source, class Destination>
 void accumulate(const Accumulate& op, Call& call) {
   const Source* source = call.in<Source>(0);
   Destination* sum = call.out<Destination>(0);
   each(op.elements, [=](std::int64_t i) { sum[i] += static_cast<Destination>(source[i]); });
-}
-
-// Blocks begin at multiples of their size in the flat buffers, so the sum does not depend on how parameters are cut there.
-template <class T>
-void add_squares(const T* g, const ParamPiece& piece, ExactSum& sum) {
-  const std::int64_t flat = piece.param->offset + piece.first;
-  for (std::int64_t begin = 0, end = 0; begin < piece.count; begin = end) {
-    end = std::min(piece.count, (flat + begin) / kNormBlock * kNormBlock + kNormBlock - flat);
-    sum.add(lane_sum<double>(end - begin, [=, at = g + begin](std::int64_t i) {
-      return static_cast<double>(at[i]) * static_cast<double>(at[i]);
-    }));
-  }
 }
 
 double clip_coefficient(double norm, double clip_grad) {
@@ -85,7 +70,7 @@ void compute(const GradNorm& op, Call& call) {
   ExactSum sum;
   for (const ParamPiece& p : call.context().pieces) {
     require(p.gradient + p.count <= op.elements, "a parameter lies beyond the gradients");
-    if (p.counted) add_squares(gradients + p.gradient, p, sum);
+    if (p.counted) add_squares(p, sum, [g = gradients + p.gradient](std::int64_t i) { return g[i]; });
   }
   std::ranges::copy(sum.words(), call.out<std::int64_t>(0));
 }
@@ -113,9 +98,35 @@ void compute(const AdamW& op, Call& call) {
   }
 }
 
+// PyTorch's SGD without dampening: g += decay w, buffer = momentum buffer + g, w -= rate buffer.
+template <class T>
+void compute(const Sgd& op, Call& call) {
+  const Scalars& scalars = call.scalars();
+  if (scalars.found_nonfinite) return;
+  const T momentum = static_cast<T>(op.momentum), clip = static_cast<T>(scalars.clip_coefficient);
+  const T rate = static_cast<T>(scalars.learning_rate);
+  const T* gradients = call.in<T>(0);
+  T *weights = call.out<T>(0), *buffers = op.momentum > 0 ? call.out<T>(1) : nullptr;
+  for (const ParamPiece& p : call.context().pieces) {
+    require(p.state + p.count <= op.elements, "a parameter lies beyond the optimizer's states");
+    const T decay = p.param->decay ? static_cast<T>(op.weight_decay) : T{0};
+    const T* g = gradients + p.gradient;
+    T* w = weights + p.weight;
+    if (buffers == nullptr) {
+      each(p.count, [=](std::int64_t i) { w[i] -= rate * (g[i] * clip + decay * w[i]); });
+      continue;
+    }
+    each(p.count, [=, buffer = buffers + p.state](std::int64_t i) {
+      buffer[i] = momentum * buffer[i] + (g[i] * clip + decay * w[i]);
+      w[i] -= rate * buffer[i];
+    });
+  }
+}
+
 TANDEM_KERNEL(Accumulate);
 TANDEM_KERNEL(GradNorm);
 TANDEM_KERNEL(ClipCoefficient);
 TANDEM_KERNEL(AdamW);
+TANDEM_KERNEL(Sgd);
 
 }  // namespace tandem::exec::cpu

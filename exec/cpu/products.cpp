@@ -2,8 +2,10 @@
 #define EIGEN_DONT_PARALLELIZE
 #include <Eigen/Core>
 
-#include <cmath>
+#include <algorithm>
+#include <numeric>
 
+#include "exec/cpu/attention.hpp"
 #include "exec/cpu/kernels.hpp"
 
 namespace tandem::exec::cpu {
@@ -63,47 +65,90 @@ void matmul(const MatMul& op, const A& a, Call& call) {
   matmul<T>(op, a, view(b, op.k, op.n, op.n), call);
 }
 
-enum class Part : std::int64_t { query, key, value };
+// A head's part of an operand as a matrix [count, head_dim]: the operand itself where its rows follow each other, else a copy.
+template <class T>
+class HeadMatrix {
+ public:
+  HeadMatrix(T* data, const HeadRows& rows, std::int64_t head_dim) : data_(data), rows_(rows), head_dim_(head_dim) {
+    if (rows.order.straight()) return;
+    copy_.resize(rows.count, head_dim);
+    for (std::int64_t i = 0; i < rows.count; ++i) copy_.row(i) = operand_row(i);
+  }
+  auto matrix() {
+    if (rows_.order.straight()) return view(data_ + rows_.at(0), rows_.count, head_dim_, rows_.stride);
+    return view(static_cast<T*>(copy_.data()), rows_.count, head_dim_, head_dim_);
+  }
+  /// Writes a copy back.
+  void put() {
+    if (rows_.order.straight()) return;
+    for (std::int64_t i = 0; i < rows_.count; ++i) operand_row(i) = copy_.row(i);
+  }
 
-// The attention operands of one (sequence, head) as matrices without copies.
+ private:
+  using Plain = std::remove_const_t<T>;
+  auto operand_row(std::int64_t i) { return view(data_ + rows_.at(i), 1, head_dim_, head_dim_).row(0); }
+
+  T* data_;
+  HeadRows rows_;
+  std::int64_t head_dim_;
+  Matrix<Plain> copy_;
+};
+
+// The attention operands of one (sequence, head) as matrices.
 struct Head {
   const AttentionDims& dims;
+  const AttentionPlaces& places;
   std::int64_t sequence, head;
 
-  // A part of qkv or of its gradient: [seq, head_dim].
+  std::int64_t group() const { return head / places.queries_of_group(); }
   template <class T>
-  auto part(T* qkv, Part p) const {
-    const std::int64_t stride = dims.qkv_width();
-    const std::int64_t queries = dims.heads / dims.groups(), group = head / queries;
-    const std::int64_t place = p == Part::query ? head % queries : queries + (p == Part::value ? 1 : 0);
-    const std::int64_t column = (group * (queries + 2) + place) * dims.head_dim;
-    return view(qkv + sequence * dims.seq * stride + column, dims.seq, dims.head_dim, stride);
+  HeadMatrix<T> query(T* q) const {
+    return {q, places.query(sequence, head), dims.head_dim};
+  }
+  template <class T>
+  HeadMatrix<T> key(T* kv) const {
+    return {kv, places.key(sequence, group()), dims.head_dim};
+  }
+  template <class T>
+  HeadMatrix<T> value(T* kv) const {
+    return {kv, places.value(sequence, group()), dims.head_dim};
+  }
+  // The context or its gradient.
+  template <class T>
+  HeadMatrix<T> context(T* data) const {
+    return {data, places.context(sequence, head), dims.head_dim};
   }
   // Whether an earlier head has begun the gradient of this head's keys and values.
-  bool shares_keys_with_earlier() const { return head % (dims.heads / dims.groups()) != 0; }
-  // Scores, probabilities or their gradients: [seq, seq].
+  bool shares_keys_with_earlier() const { return head % places.queries_of_group() != 0; }
+  // Scores, probabilities or their gradients: [seq, keys].
   template <class T>
-  auto square(T* data) const {
-    return view(data + (sequence * dims.heads + head) * dims.seq * dims.seq, dims.seq, dims.seq, dims.seq);
-  }
-  // The context or its gradient: [seq, head_dim].
-  template <class T>
-  auto context(T* data) const {
-    const std::int64_t stride = dims.heads * dims.head_dim;
-    return view(data + sequence * dims.seq * stride + head * dims.head_dim, dims.seq, dims.head_dim, stride);
+  auto scores(T* data) const {
+    const std::int64_t keys = dims.key_count();
+    return view(data + (sequence * dims.heads + head) * dims.seq * keys, dims.seq, keys, keys);
   }
 };
 
 template <class F>
-void for_each_head(const AttentionDims& dims, F body) {
+void for_each_head(const AttentionDims& dims, const KernelContext& context, F body) {
+  const AttentionPlaces places(dims, context);
   for (std::int64_t s = 0; s < dims.batch; ++s) {
-    for (std::int64_t h = 0; h < dims.heads; ++h) body(Head{dims, s, h});
+    for (std::int64_t h = 0; h < dims.heads; ++h) body(Head{dims, places, s, h});
   }
 }
 
-template <class T>
-T score_scale(const AttentionDims& dims) {
-  return static_cast<T>(1 / std::sqrt(static_cast<double>(dims.head_dim)));
+// body(first row, rows, expert), ascending.
+template <class Op, class F>
+void for_each_group(const Op& op, const Call& call, F body) {
+  if (!op.ragged) {
+    for (std::int64_t g = 0; g < op.groups; ++g) body(g * op.m, op.m, g % op.experts);
+    return;
+  }
+  const auto* counts = call.in<std::int32_t>(2);
+  const std::int64_t all = std::accumulate(counts, counts + op.experts, std::int64_t{0});
+  require(all == op.m && std::all_of(counts, counts + op.experts, [](std::int32_t n) { return n >= 0; }),
+          "the experts' rows are not all the rows there are");
+  for (std::int64_t e = 0, row = 0; e < op.experts; row += counts[e++])
+    if (counts[e] > 0) body(row, counts[e], e);
 }
 
 }  // namespace
@@ -119,30 +164,35 @@ template <class T>
 void compute(const AttentionScores& op, Call& call) {
   const T *q = call.in<T>(0), *kv = call.in<T>(1);
   T* scores = call.out<T>(0);
-  for_each_head(op.dims, [&](const Head& h) {
-    multiply_scaled(h.square(scores), score_scale<T>(op.dims), h.part(q, Part::query),
-                    h.part(kv, Part::key).transpose(), call);
+  for_each_head(op.dims, call.context(), [&](const Head& h) {
+    multiply_scaled(h.scores(scores), score_scale<T>(op.dims), h.query(q).matrix(), h.key(kv).matrix().transpose(), call);
   });
 }
 
 template <class T>
 void compute(const AttentionContext& op, Call& call) {
-  const T *probs = call.in<T>(0), *qkv = call.in<T>(1);
+  const T *probs = call.in<T>(0), *kv = call.in<T>(1);
   T* context = call.out<T>(0);
-  for_each_head(op.dims,
-                [&](const Head& h) { multiply(h.context(context), h.square(probs), h.part(qkv, Part::value), call); });
+  for_each_head(op.dims, call.context(), [&](const Head& h) {
+    auto to = h.context(context);
+    multiply(to.matrix(), h.scores(probs), h.value(kv).matrix(), call);
+    to.put();
+  });
 }
 
 template <class T>
 void compute(const AttentionContextBackward& op, Call& call) {
-  const T *dcontext = call.in<T>(0), *probs = call.in<T>(1), *qkv = call.in<T>(2);
-  T *dprobs = call.out<T>(0), *dqkv = call.out<T>(1);
-  for_each_head(op.dims, [&](const Head& h) {
-    multiply(h.square(dprobs), h.context(dcontext), h.part(qkv, Part::value).transpose(), call);
+  const T *dcontext = call.in<T>(0), *probs = call.in<T>(1), *kv = call.in<T>(2);
+  T *dprobs = call.out<T>(0), *dkv = call.out<T>(1);
+  for_each_head(op.dims, call.context(), [&](const Head& h) {
+    auto from = h.context(dcontext);
+    auto dvalue = h.value(dkv);
+    multiply(h.scores(dprobs), from.matrix(), h.value(kv).matrix().transpose(), call);
     if (h.shares_keys_with_earlier())
-      multiply_add(h.part(dqkv, Part::value), h.square(probs).transpose(), h.context(dcontext), call);
+      multiply_add(dvalue.matrix(), h.scores(probs).transpose(), from.matrix(), call);
     else
-      multiply(h.part(dqkv, Part::value), h.square(probs).transpose(), h.context(dcontext), call);
+      multiply(dvalue.matrix(), h.scores(probs).transpose(), from.matrix(), call);
+    dvalue.put();
   });
 }
 
@@ -151,12 +201,43 @@ void compute(const AttentionScoresBackward& op, Call& call) {
   const T *dscores = call.in<T>(0), *q = call.in<T>(1), *kv = call.in<T>(2);
   T *dq = call.out<T>(0), *dkv = call.out<T>(1);
   const T scale = score_scale<T>(op.dims);
-  for_each_head(op.dims, [&](const Head& h) {
-    multiply_scaled(h.part(dq, Part::query), scale, h.square(dscores), h.part(kv, Part::key), call);
+  for_each_head(op.dims, call.context(), [&](const Head& h) {
+    auto query = h.query(q);
+    auto dquery = h.query(dq);
+    auto dkey = h.key(dkv);
+    multiply_scaled(dquery.matrix(), scale, h.scores(dscores), h.key(kv).matrix(), call);
     if (h.shares_keys_with_earlier())
-      multiply_add_scaled(h.part(dkv, Part::key), scale, h.square(dscores).transpose(), h.part(q, Part::query), call);
+      multiply_add_scaled(dkey.matrix(), scale, h.scores(dscores).transpose(), query.matrix(), call);
     else
-      multiply_scaled(h.part(dkv, Part::key), scale, h.square(dscores).transpose(), h.part(q, Part::query), call);
+      multiply_scaled(dkey.matrix(), scale, h.scores(dscores).transpose(), query.matrix(), call);
+    dquery.put();
+    dkey.put();
+  });
+}
+
+// c = a b for every group, b of its expert.
+template <class T>
+void compute(const GroupedMatMul& op, Call& call) {
+  const T *a = call.in<T>(0), *b = call.in<T>(1);
+  T* c = call.out<T>(0);
+  for_each_group(op, call, [&](std::int64_t row, std::int64_t rows, std::int64_t expert) {
+    const T* weight = b + expert * op.k * op.n;
+    const auto from = view(a + row * op.k, rows, op.k, op.k);
+    if (op.trans_b)
+      multiply(view(c + row * op.n, rows, op.n, op.n), from, view(weight, op.n, op.k, op.k).transpose(), call);
+    else
+      multiply(view(c + row * op.n, rows, op.n, op.n), from, view(weight, op.k, op.n, op.n), call);
+  });
+}
+
+template <class T>
+void compute(const GroupedWeightGrad& op, Call& call) {
+  const T *dy = call.in<T>(0), *x = call.in<T>(1);
+  T* dw = call.out<T>(0);
+  std::fill_n(dw, op.experts * op.n * op.k, T{0});
+  for_each_group(op, call, [&](std::int64_t row, std::int64_t rows, std::int64_t expert) {
+    multiply_add(view(dw + expert * op.n * op.k, op.n, op.k, op.k), view(dy + row * op.n, rows, op.n, op.n).transpose(),
+                 view(x + row * op.k, rows, op.k, op.k), call);
   });
 }
 
@@ -165,5 +246,7 @@ TANDEM_KERNEL(AttentionScores);
 TANDEM_KERNEL(AttentionContext);
 TANDEM_KERNEL(AttentionContextBackward);
 TANDEM_KERNEL(AttentionScoresBackward);
+TANDEM_KERNEL(GroupedMatMul);
+TANDEM_KERNEL(GroupedWeightGrad);
 
 }  // namespace tandem::exec::cpu

@@ -1,38 +1,71 @@
 // Rotary position embedding (Su et al., arXiv 2104.09864, equation 34, with halves paired).
 #include <cmath>
+#include <numbers>
 #include <vector>
 
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/lanes.hpp"
+#include "exec/sequence_map.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
 
-// cos and sin of every position and pair, [seq, head_dim / 2] each.
+// Llama 3.1's change of frequencies, as published with its weights: waves longer than its first context are stretched by
+// `factor`, those shorter than a quarter of it stay, and between them it goes smoothly.
+double llama3_frequency(double frequency, double factor) {
+  constexpr double kLow = 1, kHigh = 4, kContext = 8192;
+  const double wavelength = 2 * std::numbers::pi / frequency;
+  if (wavelength < kContext / kHigh) return frequency;
+  if (wavelength > kContext / kLow) return frequency / factor;
+  const double smooth = (kContext / wavelength - kLow) / (kHigh - kLow);
+  return (1 - smooth) * frequency / factor + smooth * frequency;
+}
+
+// Angle between neighbouring positions of pair `i` of `half`.
+double frequency(const Rotary& op, std::int64_t i, std::int64_t half) {
+  const double plain = std::pow(op.theta, -static_cast<double>(i) / static_cast<double>(half));
+  return op.scaling == RopeScalingKind::llama3 ? llama3_frequency(plain, op.factor) : plain;
+}
+
+// What the angles of an operation depend on.
+struct AngleKey {
+  std::int64_t seq = 0, half = 0, context_rank = 0, context_size = 1;
+  double theta = 0, factor = 1;
+  RopeScalingKind scaling = RopeScalingKind::none;
+
+  AngleKey() = default;
+  AngleKey(const Rotary& op, const KernelContext& context)
+      : seq(op.dims.seq), half(op.dims.head_dim / 2), context_rank(context.context_rank), context_size(context.context_size),
+        theta(op.theta), factor(op.factor), scaling(op.scaling) {}
+  bool operator==(const AngleKey&) const = default;
+};
+
+// cos and sin of every position of this context rank and pair, [seq, head_dim / 2] each.
 template <class T>
 struct Angles {
-  std::int64_t seq = 0, half = 0;
-  double theta = 0;
+  AngleKey key;
   std::vector<T> cos, sin;
 
-  Angles(std::int64_t positions, std::int64_t pairs, double base) : seq(positions), half(pairs), theta(base) {
-    for (std::int64_t p = 0; p < seq; ++p)
-      for (std::int64_t i = 0; i < half; ++i) {
-        const double angle = static_cast<double>(p) * std::pow(theta, -static_cast<double>(i) / static_cast<double>(half));
+  Angles() = default;
+  Angles(const Rotary& op, const AngleKey& of) : key(of) {
+    const SequenceMap map(of.context_size, of.seq);
+    const double unit = op.scaling == RopeScalingKind::linear ? op.factor : 1;
+    std::vector<double> frequencies;
+    for (std::int64_t i = 0; i < of.half; ++i) frequencies.push_back(frequency(op, i, of.half));
+    for (std::int64_t p = 0; p < of.seq; ++p)
+      for (const double f : frequencies) {
+        const double angle = static_cast<double>(map.position(of.context_rank, p)) / unit * f;
         cos.push_back(static_cast<T>(std::cos(angle)));
         sin.push_back(static_cast<T>(std::sin(angle)));
       }
-  }
-  bool are(const Rotary& op) const {
-    return seq == op.dims.seq && 2 * half == op.dims.head_dim && theta == op.theta;
   }
 };
 
 // A step asks for the same angles in every layer: a thread keeps the last ones it made.
 template <class T>
-const Angles<T>& angles(const Rotary& op) {
-  thread_local Angles<T> kept(0, 0, 0);
-  if (!kept.are(op)) kept = Angles<T>(op.dims.seq, op.dims.head_dim / 2, op.theta);
+const Angles<T>& angles(const Rotary& op, const KernelContext& context) {
+  thread_local Angles<T> kept;
+  if (const AngleKey key(op, context); kept.key != key) kept = Angles<T>(op, key);
   return kept;
 }
 
@@ -52,7 +85,7 @@ template <class T>
 void compute(const Rotary& op, Call& call) {
   const AttentionDims& d = op.dims;
   require(d.head_dim % 2 == 0, "rotary embedding pairs the dimensions of a head");
-  const Angles<T>& table = angles<T>(op);
+  const Angles<T>& table = angles<T>(op, call.context());
   const std::int64_t queries = d.heads / d.groups(), half = d.head_dim / 2;
   const T sign = op.inverse ? T{-1} : T{1};
   T* row = call.out<T>(0);

@@ -8,10 +8,9 @@ Value BlockBackward::core(const Value& dcontext) {
   const bool ulysses = s_.path == ContextPath::ulysses;
   a_.need_core();
   const Value d = ulysses ? a_.by_heads(dcontext, s_.attention, "dcontext") : dcontext;
-  Value dqkv = !s_.flash ? score_core(d) : s_.path == ContextPath::ring ? ring_core(d) : flash_core(d);
-  const Value kept = hold(held_.qkv, s_.tokens * s_.qkv());
-  if (ulysses) a_.by_positions(dqkv, s_.qkv(), "dqkv", kept);
-  const Value out = ulysses ? kept : dqkv;
+  const Value dqkv = !s_.flash ? score_core(d) : s_.path == ContextPath::ring ? ring_core(d) : flash_core(d);
+  const Value out = ulysses ? hold(held_.qkv, s_.tokens * s_.qkv()) : dqkv;
+  if (ulysses) a_.by_positions(dqkv, s_.qkv(), "dqkv", out);
   if (s_.rotary)
     b_.add("rotary_backward", Rotary{s_.attention_dims(), s_.rope_theta, true, s_.rope_scaling, s_.rope_factor}, {out},
            {out});

@@ -187,7 +187,7 @@ StageParams stage_params(const Shapes& s, const std::vector<ChunkPart>& chunks, 
 }
 
 std::int64_t global_parameter_count(const Shapes& s) {
-  return first_tensor(s, RegionKind::head, layers) + head_region(s).tensors() + (s.tied ? 0 : 1);
+  return first_tensor(s, RegionKind::head, -1) + head_region(s).tensors() + (s.tied ? 0 : 1);
 }
 
 }  // namespace tandem::lowering

@@ -117,7 +117,10 @@ void TemplateBuilder::order_after_conflicts(std::size_t task) {
 /// First fit by lifetime: tensors alive at the same task never share bytes.
 void TemplateBuilder::place_scratch() {
   std::vector<std::size_t> order(scratch_.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    require(scratch_[i].first >= 0, "scratch that no task touches");
+    order[i] = i;
+  }
   std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return scratch_[a].first < scratch_[b].first; });
   std::vector<std::size_t> placed;
   for (const auto i : order) {

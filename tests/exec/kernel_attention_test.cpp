@@ -1,4 +1,4 @@
-#include "tests/exec/kernel_harness.hpp"
+#include "tests/exec/attention_cases.hpp"
 
 namespace tandem::exec::test {
 namespace {
@@ -20,7 +20,7 @@ struct Forward {
 
 Forward forward(Kernels& kernels, const Setting& s, const Values& qkv) {
   Forward f;
-  f.scores = kernels.one(AttentionScores{s.dims}, {real(qkv)}, s.square_size());
+  f.scores = kernels.one(AttentionScores{s.dims}, {real(qkv), real(qkv)}, s.square_size());
   std::vector<Operand> out(s.dropout > 0 ? 2 : 1, result(s.square_size()));
   const auto softmax = kernels.run(AttentionSoftmax{s.dims, s.dropout, s.alibi}, {real(f.scores)}, out);
   f.probs = softmax.front();
@@ -35,18 +35,9 @@ Values backward(Kernels& kernels, const Setting& s, const Values& qkv, const Val
                                  {result(s.square_size()), result(s.qkv_size())});
   const Values dscores =
       kernels.one(AttentionSoftmaxBackward{s.dims, s.dropout}, {real(first[0]), real(f.probs)}, s.square_size());
-  return kernels.run(AttentionScoresBackward{s.dims}, {real(dscores), real(qkv)}, {real(first[1])}).front();
-}
-
-// The slope of a head as the ALiBi paper's reference code (ofirpress/attention_with_linear_biases) computes it.
-double reference_slope(std::int64_t head, std::int64_t heads) {
-  const auto power_of_2_slope = [](std::int64_t i, double n) {
-    const double start = std::pow(2, -std::pow(2, -(std::log2(n) - 3)));
-    return start * std::pow(start, static_cast<double>(i));
-  };
-  const double closest = std::pow(2, std::floor(std::log2(static_cast<double>(heads))));
-  if (static_cast<double>(head) < closest) return power_of_2_slope(head, closest);
-  return power_of_2_slope(2 * (head - static_cast<std::int64_t>(closest)), 2 * closest);
+  return kernels
+      .run(AttentionScoresBackward{s.dims}, {real(dscores), real(qkv), real(qkv), real(first[1])}, {real(first[1]), same_as(0)})
+      .front();
 }
 
 // One query of one head, by plain loops over qkv's documented layout.
@@ -190,7 +181,8 @@ TEST_CASE("each half of attention's backward writes its own part of dqkv") {
                   {result(s.square_size()), result(s.qkv_size())});
   const Values both =
       kernels
-          .run(AttentionScoresBackward{s.dims}, {real(random_values(s.square_size(), 4)), real(qkv)}, {real(first[1])})
+          .run(AttentionScoresBackward{s.dims},
+               {real(random_values(s.square_size(), 4)), real(qkv), real(qkv), real(first[1])}, {real(first[1]), same_as(0)})
           .front();
   for (std::size_t i = 0; i < both.size(); ++i) {
     const bool value_part = i / 7 % 3 == 2;

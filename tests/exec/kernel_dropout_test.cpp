@@ -61,6 +61,37 @@ TEST_CASE("a micro-batch cut in two draws the same masks") {
   CHECK(concatenated(first, hidden_mask(kernels, seq, cols, 0.4)) == whole);
 }
 
+TEST_CASE("sequence shards and context ranks draw the masks of their own tokens") {
+  constexpr std::int64_t batch = 2, seq = 12, cols = 7, c = 2, tensor = 3;
+  Kernels kernels;
+  kernels.context.seq_length = seq;
+  kernels.context.first_sequence = 4;
+  const Values whole = hidden_mask(kernels, batch * seq, cols, 0.4);
+  kernels.context.tensor_size = tensor;
+  Values shards;
+  for (int t = 0; t < tensor; ++t) {
+    kernels.context.tensor_rank = t;
+    const BiasDropoutAddBackward op{batch * seq / tensor, cols, 0.4, false, kSite, true};
+    shards = concatenated(shards, kernels.one(op, {real(Values(op.rows * cols, 1.0))}, op.rows * cols));
+  }
+  CHECK(shards == whole);
+  kernels.context.context_size = c;
+  for (int r = 0; r < c; ++r) {
+    Values own;  // of four pieces of three tokens the ranks have 0 and 3, 1 and 2
+    for (std::int64_t s = 0; s < batch; ++s)
+      for (const std::int64_t piece : {r, 3 - r}) own = concatenated(own, slice(whole, (s * seq + piece * 3) * cols, 3 * cols));
+    kernels.context.context_rank = r;
+    kernels.context.tensor_rank = 1;
+    const Values x = random_values(batch * seq / c * cols, 1), zeros(x.size(), 0.0);
+    CHECK(hidden_mask(kernels, batch * seq / c, cols, 0.4) == own);
+    // A sequence shard of a context rank: its second third.
+    const BiasDropoutAdd op{4, cols, 0.4, false, kSite, true};
+    Values expected = slice(own, 4 * cols, 4 * cols);
+    for (std::size_t i = 0; i < expected.size(); ++i) expected[i] *= x[4 * cols + i];
+    CHECK(kernels.one(op, {real(slice(x, 4 * cols, 4 * cols)), real(slice(zeros, 0, 4 * cols))}, 4 * cols) == expected);
+  }
+}
+
 TEST_CASE("attention masks do not depend on how sequences and heads are spread over calls and ranks") {
   constexpr std::int64_t seq = 13, heads = 6, square = seq * seq;
   Kernels kernels;

@@ -89,6 +89,32 @@ TEST_CASE("a token outside the vocabulary is an error that names it") {
                   DeviceError);
 }
 
+TEST_CASE("a whole table gives every rank the rows of all tokens, and its gradient") {
+  const Values table = random_values(kVocabRows * kHidden, 1), dy = random_values(kTokens * kHidden, 3);
+  const auto tokens = random_integers(kTokens, kVocabRows, 2);
+  Kernels alone, one_of_three;
+  one_of_three.context.tensor_size = 3;
+  one_of_three.context.tensor_rank = 1;
+  const Embedding op{kTokens, kHidden, kVocabRows, true};
+  CHECK(one_of_three.one(op, {integers(tokens), real(table)}, kTokens * kHidden) == plain_rows(table, tokens));
+  CHECK(one_of_three.one(EmbeddingBackward{kTokens, kHidden, kVocabRows, true}, {integers(tokens), real(dy)}, kVocabRows * kHidden) ==
+        alone.one(EmbeddingBackward{kTokens, kHidden, kVocabRows}, {integers(tokens), real(dy)}, kVocabRows * kHidden));
+  CHECK_THROWS_AS(one_of_three.one(op, {integers(std::vector<int>(kTokens, kVocabRows)), real(table)}, kTokens * kHidden), DeviceError);
+}
+
+TEST_CASE("a second embedding is added to the first, of its shard's tokens alone") {
+  const Values table = random_values(kVocabRows * kHidden, 1), y = random_values(kTokens * kHidden, 4);
+  const auto tokens = random_integers(kTokens, 2 * kVocabRows, 2);
+  Kernels kernels;
+  kernels.context.tensor_size = 2;
+  const Values sum =
+      kernels.run(Embedding{kTokens, kHidden, kVocabRows, false, true}, {integers(tokens), real(table), real(y)}, {real(y)}).front();
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    const auto row = static_cast<std::size_t>(tokens[i / kHidden]);
+    REQUIRE(sum[i] == y[i] + (row < kVocabRows ? table[row * kHidden + i % kHidden] : 0));
+  }
+}
+
 TEST_CASE("positions are added to every sequence alike") {
   Position p;
   p.learned = GENERATE(false, true);
@@ -120,6 +146,58 @@ TEST_CASE("without learned positions the gradient passes through the mask alone"
   Kernels kernels;
   const Values dy = random_values(p.size(), 3);
   CHECK(p.backward(kernels, dy)[0] == p.forward(kernels, dy, {}));  // dropout is linear and its own transpose
+}
+
+namespace {
+
+// Rows (sequence, position) of a rank of a context group of c, or its tensor rank's part of them.
+std::vector<std::int64_t> rows_of(std::int64_t batch, std::int64_t length, std::int64_t c, std::int64_t r) {
+  std::vector<std::int64_t> rows;
+  const std::int64_t piece = length / (2 * c);
+  for (std::int64_t s = 0; s < batch; ++s)
+    for (const std::int64_t number : {r, 2 * c - 1 - r})
+      for (std::int64_t i = 0; i < piece; ++i) rows.push_back(s * length + number * piece + i);
+  return rows;
+}
+Values take(const Values& whole, const std::vector<std::int64_t>& rows, std::int64_t cols) {
+  Values out;
+  for (const std::int64_t r : rows) out = concatenated(out, slice(whole, r * cols, cols));
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("context and sequence shards of a position embedding are rows of the whole, masks included") {
+  constexpr std::int64_t batch = 2, length = 12, hidden = 7, c = 3, tensor = 4;
+  Kernels kernels;
+  kernels.context.first_sequence = 5;
+  const Values x = random_values(batch * length * hidden, 1), dy = random_values(batch * length * hidden, 2);
+  const Values table = random_values(length * hidden, 3);
+  const auto forward = [&](const PositionDropout& op, const Values& v) {
+    return kernels.one(op, {real(v), real(table)}, static_cast<std::int64_t>(v.size()));
+  };
+  const auto backward = [&](const PositionDropoutBackward& op, const Values& v) {
+    return kernels.run(op, {real(v)}, {result(static_cast<std::int64_t>(v.size())), result(length * hidden)});
+  };
+  const Values y = forward({batch, length, hidden, 0.4, true}, x);
+  const auto g = backward({batch, length, hidden, length, 0.4, true}, dy);
+  kernels.context.context_size = c;
+  kernels.context.tensor_size = tensor;
+  Values dtable(g[1].size(), 0.0);
+  for (std::int64_t r = 0; r < c; ++r) {
+    const auto rows = rows_of(batch, length, c, r);
+    kernels.context.context_rank = static_cast<std::int32_t>(r);
+    CHECK(forward({batch, 4, hidden, 0.4, true}, take(x, rows, hidden)) == take(y, rows, hidden));
+    for (std::int64_t t = 0; t < tensor; ++t) {
+      kernels.context.tensor_rank = static_cast<std::int32_t>(t);
+      const std::vector<std::int64_t> shard(rows.begin() + 2 * t, rows.begin() + 2 * t + 2);
+      CHECK(forward({batch, 4, hidden, 0.4, true, true, 2}, take(x, shard, hidden)) == take(y, shard, hidden));
+      const auto b = backward({batch, 4, hidden, length, 0.4, true, true, 2}, take(dy, shard, hidden));
+      CHECK(b[0] == take(g[0], shard, hidden));
+      for (std::size_t i = 0; i < dtable.size(); ++i) dtable[i] += b[1][i];
+    }
+  }
+  check_close(dtable, g[1], 1e-15);
 }
 
 }  // namespace tandem::exec::test

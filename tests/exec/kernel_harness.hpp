@@ -20,19 +20,30 @@ using Values = std::vector<double>;
 
 /// Values and the type they are stored in for the call: the compute type, or one that op.hpp fixes.
 struct Operand {
-  enum class Kind { compute, fp64, int32 };
+  enum class Kind { compute, fp64, int32, int64 };
   Values values;
   Kind kind = Kind::compute;
+  int as_output = -1;  ///< outputs only: the earlier one that is the same memory
 };
 
 inline Operand real(Values v) { return {std::move(v), Operand::Kind::compute}; }
 inline Operand fp64(Values v) { return {std::move(v), Operand::Kind::fp64}; }
 inline Operand integers(const std::vector<int>& v) { return {Values(v.begin(), v.end()), Operand::Kind::int32}; }
+/// Words of exact sums, which doubles hold as long as they are carried.
+inline Operand words(Values v) { return {std::move(v), Operand::Kind::int64}; }
+/// The same tensor as output `i`.
+inline Operand same_as(int i) { return {{}, Operand::Kind::compute, i}; }
 /// An output to be written whole: NaN shows what was not.
 inline Values unwritten(std::int64_t n) {
   return Values(static_cast<std::size_t>(n), std::numeric_limits<double>::quiet_NaN());
 }
 inline Operand result(std::int64_t n) { return real(unwritten(n)); }
+/// The same for integers and for words of exact sums.
+inline constexpr int kUnwritten = -77777;
+inline Operand integer_result(std::int64_t n) { return {Values(static_cast<std::size_t>(n), kUnwritten), Operand::Kind::int32}; }
+inline Operand word_result(std::int64_t sums) {
+  return words(Values(static_cast<std::size_t>(sums * kExactWords), kUnwritten));
+}
 
 /// One backend, its context and the calls on it.
 class Kernels {
@@ -48,7 +59,11 @@ class Kernels {
     std::vector<const std::byte*> in;
     std::vector<std::byte*> out;
     for (const Operand& o : inputs) in.push_back(memory.emplace_back(store(o))->data());
-    for (const Operand& o : outputs) out.push_back(memory.emplace_back(store(o))->data());
+    for (Operand& o : outputs) {
+      const auto earlier = static_cast<std::size_t>(o.as_output);
+      out.push_back(o.as_output < 0 ? memory.emplace_back(store(o))->data() : out[earlier]);
+      if (o.as_output >= 0) o.values = outputs[earlier].values;
+    }
     backend->run(op, dtype_, in, out, context);
     std::vector<Values> results;
     for (std::size_t i = 0; i < outputs.size(); ++i) results.push_back(load(outputs[i], out[i]));
@@ -81,6 +96,8 @@ class Kernels {
     auto memory = backend->allocate(o.values.size() * 8);
     if (o.kind == Operand::Kind::int32)
       write<std::int32_t>(o.values, memory->data());
+    else if (o.kind == Operand::Kind::int64)
+      write<std::int64_t>(o.values, memory->data());
     else if (in_float(o))
       write<float>(o.values, memory->data());
     else
@@ -88,6 +105,8 @@ class Kernels {
     return memory;
   }
   Values load(const Operand& o, const std::byte* from) const {
+    if (o.kind == Operand::Kind::int32) return read<std::int32_t>(o.values.size(), from);
+    if (o.kind == Operand::Kind::int64) return read<std::int64_t>(o.values.size(), from);
     return in_float(o) ? read<float>(o.values.size(), from) : read<double>(o.values.size(), from);
   }
 
@@ -122,6 +141,9 @@ inline double largest(const Values& v) {
   for (const double x : v) m = std::max(m, std::abs(x));
   return m;
 }
+
+/// Integers that an operation has written.
+inline std::vector<int> as_integers(const Values& v) { return std::vector<int>(v.begin(), v.end()); }
 
 inline Values concatenated(Values a, const Values& b) {
   a.insert(a.end(), b.begin(), b.end());

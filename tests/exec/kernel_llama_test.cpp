@@ -115,12 +115,87 @@ TEST_CASE("rotary embedding turns pairs of queries and keys by position, leaves 
   check_gradient([&](const Values& v) { return dot(dy, turned(v, false)); }, x, turned(dy, true));
 }
 
+namespace {
+
+/// Angle by which the first pair's neighbours of every frequency of one head turn at a position: of a query (1, 0).
+double angle(Kernels& kernels, const Rotary& op, std::int64_t row, std::int64_t pair) {
+  const std::int64_t width = op.dims.qkv_width(), half = op.dims.head_dim / 2;
+  Values x(static_cast<std::size_t>(op.dims.batch * op.dims.seq * width), 0.0);
+  x[static_cast<std::size_t>(row * width + pair)] = 1;
+  const Values y = kernels.run(op, {real(x)}, {real(x)})[0];
+  return std::atan2(y[static_cast<std::size_t>(row * width + pair + half)], y[static_cast<std::size_t>(row * width + pair)]);
+}
+
+}  // namespace
+
+TEST_CASE("linear scaling divides the position by its factor") {
+  Kernels kernels;
+  const AttentionDims dims{1, 1, 8, 6};
+  const Rotary scaled{dims, 10000, false, RopeScalingKind::linear, 2.5};
+  for (std::int64_t p = 0; p < 8; ++p)
+    for (std::int64_t i = 0; i < 3; ++i) {
+      const double expected = static_cast<double>(p) / 2.5 * std::pow(10000.0, -static_cast<double>(i) / 3);
+      CHECK(angle(kernels, scaled, p, i) == Approx(expected).epsilon(1e-14).margin(1e-15));
+    }
+}
+
+TEST_CASE("llama3 scaling stretches long waves, keeps short ones and joins them smoothly, as published with Llama 3.1") {
+  Kernels kernels;
+  const AttentionDims dims{1, 1, 2, 128};
+  const Rotary scaled{dims, 500000, false, RopeScalingKind::llama3, 8};
+  int kept = 0, stretched = 0, between = 0;
+  for (std::int64_t i = 0; i < 64; ++i) {
+    // apply_scaling of meta-llama/llama-models, models/llama3/reference_impl/model.py
+    const double freq = std::pow(500000.0, -static_cast<double>(i) / 64), wavelen = 2 * 3.14159265358979323846 / freq;
+    double expected = freq;
+    if (wavelen > 8192.0 / 1) {
+      expected = freq / 8;
+      ++stretched;
+    } else if (wavelen < 8192.0 / 4) {
+      ++kept;
+    } else {
+      const double smooth = (8192.0 / wavelen - 1) / (4.0 - 1);
+      expected = (1 - smooth) * freq / 8 + smooth * freq;
+      ++between;
+    }
+    INFO(i);
+    CHECK(angle(kernels, scaled, 1, i) == Approx(expected).epsilon(1e-13));
+  }
+  CHECK(kept > 20);
+  CHECK(stretched > 20);
+  CHECK(between > 3);
+}
+
+TEST_CASE("a context rank turns its rows by their positions in the sequence, and back") {
+  Kernels kernels;
+  const AttentionDims whole{2, 6, 12, 4, 2};
+  AttentionDims local = whole;
+  local.seq = 4;
+  const std::int64_t width = whole.qkv_width();
+  const Values x = random_values(24 * width, 7);
+  const Values all = kernels.run(Rotary{whole, 100.0}, {real(x)}, {real(x)})[0];
+  kernels.context.context_size = 3;
+  for (std::int64_t r = 0; r < 3; ++r) {
+    kernels.context.context_rank = static_cast<std::int32_t>(r);
+    const std::int64_t positions[] = {2 * r, 2 * r + 1, 10 - 2 * r, 11 - 2 * r};
+    Values own, expected;
+    for (std::int64_t s = 0; s < 2; ++s)
+      for (const std::int64_t p : positions) {
+        own = concatenated(own, slice(x, (s * 12 + p) * width, width));
+        expected = concatenated(expected, slice(all, (s * 12 + p) * width, width));
+      }
+    const Values turned = kernels.run(Rotary{local, 100.0}, {real(own)}, {real(own)})[0];
+    CHECK(turned == expected);
+    check_close(kernels.run(Rotary{local, 100.0, true}, {real(turned)}, {real(turned)})[0], own, 1e-15);
+  }
+}
+
 TEST_CASE("grouped queries attend to their group's keys and values, and gather their gradients") {
   Kernels kernels;
   const std::int64_t tokens = 10, square = 2 * 6 * 5 * 5, context = tokens * 24;
   const Values qkv = random_values(tokens * kGrouped.qkv_width(), 9), wide = repeated(qkv);
   const Values probs = random_values(square, 10), dcontext = random_values(context, 11), dscores = random_values(square, 12);
-  const auto scores = [&](const AttentionDims& d, const Values& v) { return kernels.one(AttentionScores{d}, {real(v)}, square); };
+  const auto scores = [&](const AttentionDims& d, const Values& v) { return kernels.one(AttentionScores{d}, {real(v), real(v)}, square); };
   const auto mix = [&](const AttentionDims& d, const Values& v) {
     return kernels.one(AttentionContext{d}, {real(probs), real(v)}, context);
   };
@@ -130,8 +205,8 @@ TEST_CASE("grouped queries attend to their group's keys and values, and gather t
   const auto nothing = result(static_cast<std::int64_t>(qkv.size()));
   const auto half = kernels.run(AttentionContextBackward{kGrouped}, {real(dcontext), real(probs), real(qkv)},
                                 {result(square), nothing});
-  const Values dqkv = kernels.run(AttentionScoresBackward{kGrouped}, {real(dscores), real(qkv), real(half[1])},
-                                  {real(half[1])})[0];
+  const Values dqkv = kernels.run(AttentionScoresBackward{kGrouped}, {real(dscores), real(qkv), real(qkv), real(half[1])},
+                                  {real(half[1]), same_as(0)})[0];
   check_gradient([&](const Values& v) { return dot(dscores, scores(kGrouped, v)) + dot(dcontext, mix(kGrouped, v)); }, qkv,
                  dqkv);
 }

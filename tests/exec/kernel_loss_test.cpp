@@ -135,9 +135,40 @@ TEST_CASE("the loss adds to what earlier micro-batches left, in double precision
 
 TEST_CASE("a target outside the vocabulary is an error, in padding too") {
   Kernels kernels;
-  const int target = GENERATE(-1, 3);
+  const int target = GENERATE(4, 3);
   const std::vector<Operand> in = {real(Values(4, 0.0)), real({0}), integers({target})};
   CHECK_THROWS_AS(kernels.one(VocabExpSum{{1, 4, 3}}, in, 2), DeviceError);
+}
+
+TEST_CASE("rows without a target cost nothing and get no gradient; the others are as if these were not there") {
+  const Vocabulary v{5, 7, 19, 3}, kept{3, 7, 19, 3};
+  const Values logits = random_values(v.rows * v.padded(), 1);
+  const Values rest = concatenated(slice(logits, 0, v.padded()), slice(logits, 2 * v.padded(), 2 * v.padded()));
+  const std::vector<int> targets{4, -1, 18, 0, -100};
+  const Result with = Ranks(v, DType::fp64).loss(logits, targets), without = Ranks(kept, DType::fp64).loss(rest, {4, 18, 0});
+  CHECK(with.loss == without.loss);
+  CHECK(slice(with.dlogits, 0, v.padded()) == slice(without.dlogits, 0, v.padded()));
+  CHECK(slice(with.dlogits, 2 * v.padded(), 2 * v.padded()) == slice(without.dlogits, v.padded(), 2 * v.padded()));
+  CHECK(slice(with.dlogits, v.padded(), v.padded()) == Values(static_cast<std::size_t>(v.padded()), 0.0));
+  CHECK(slice(with.dlogits, 4 * v.padded(), v.padded()) == Values(static_cast<std::size_t>(v.padded()), 0.0));
+}
+
+TEST_CASE("with the whole vocabulary on every rank each has the loss of one rank") {
+  const Vocabulary v{5, 7, 6, 1};
+  const Values logits = random_values(35, 1);
+  const std::vector<int> targets{0, 5, -1, 3, 2};
+  const Result alone = Ranks(v, DType::fp64).loss(logits, targets);
+  Kernels kernels;
+  kernels.context.tensor_size = 3;
+  kernels.context.tensor_rank = 2;
+  VocabDims dims = v.dims();
+  dims.whole = true;
+  const Values max = kernels.one(VocabMax{dims}, {real(logits)}, 5);
+  const Values sums = kernels.one(VocabExpSum{dims}, {real(logits), real(max), integers(targets)}, 10);
+  const auto out = kernels.run(CrossEntropy{dims, v.global_tokens, true}, {real(logits), real(max), real(sums), integers(targets)},
+                               {fp64(unwritten(1)), result(35)});
+  CHECK(out[0][0] == alone.loss);
+  CHECK(out[1] == alone.dlogits);
 }
 
 TEST_CASE("a NaN logit makes the loss NaN") {

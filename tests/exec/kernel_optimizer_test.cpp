@@ -3,36 +3,38 @@
 namespace tandem::exec::test {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// A parameter that lies at the same place in every buffer, and the whole of it as one piece.
+struct Parameter {
+  Param param;
+  ParamPiece piece;
+};
 
-Param parameter(std::int32_t global_index, std::int64_t offset, std::int64_t rows, std::int64_t cols) {
-  Param p;
-  p.global_index = global_index;
-  p.offset = offset;
-  p.rows = rows;
-  p.cols = cols;
+Parameter parameter(std::int64_t offset, std::int64_t count, bool decay = false) {
+  Parameter p;
+  p.param.offset = offset;
+  p.param.rows = count;
+  p.param.cols = 1;
+  p.param.decay = decay;
+  p.piece = {nullptr, 0, count, offset, offset, offset, true};
   return p;
 }
 
-Values norm(Kernels& kernels, const std::vector<Param>& params, const Values& gradients, std::int64_t global) {
-  kernels.context.params = params;
-  return kernels
-      .run(GradNorm{static_cast<std::int64_t>(gradients.size()), global}, {real(gradients)}, {fp64(unwritten(global))})
-      .front();
-}
-
-Scalars clip(const Values& partial, double clip_grad) {
-  Kernels kernels;
-  kernels.run(ClipCoefficient{static_cast<std::int64_t>(partial.size()), clip_grad}, {fp64(partial)}, {});
-  return kernels.scalars;
+std::vector<ParamPiece> pieces(const std::vector<Parameter>& params) {
+  std::vector<ParamPiece> all;
+  for (const Parameter& p : params) {
+    all.push_back(p.piece);
+    all.back().param = &p.param;
+  }
+  return all;
 }
 
 struct AdamWCase {
   AdamW op{0, 0.9, 0.99, 1e-8, 0.1, false};
   Values gradient, weight, exp_avg, exp_avg_sq;
 
-  std::vector<Values> run(Kernels& kernels, const std::vector<Param>& params) {
-    kernels.context.params = params;
+  std::vector<Values> run(Kernels& kernels, const std::vector<Parameter>& params) {
+    const auto all = pieces(params);
+    kernels.context.pieces = all;
     op.elements = static_cast<std::int64_t>(weight.size());
     return kernels.run(op, {real(gradient)}, {real(weight), real(exp_avg), real(exp_avg_sq)});
   }
@@ -76,84 +78,10 @@ TEST_CASE("accumulation adds and converts to the destination's type") {
   CHECK(floats.run(same, {real(source), real(before)}, {real(before)}).front() == expected);
 }
 
-TEST_CASE("the norm vector holds each parameter's sum of squares at its global index and zeros elsewhere") {
-  const Values g = random_values(20000, 1);
+TEST_CASE("a parameter beyond the optimizer's states is a broken promise") {
   Kernels kernels;
-  const Values partial = norm(kernels, {parameter(4, 3, 71, 97), parameter(1, 7000, 4097, 3)}, g, 6);
-  CHECK(partial[4] == Approx(dot(slice(g, 3, 71 * 97), slice(g, 3, 71 * 97))).epsilon(1e-13));
-  CHECK(partial[1] == Approx(dot(slice(g, 7000, 4097 * 3), slice(g, 7000, 4097 * 3))).epsilon(1e-13));
-  for (const std::size_t i : {0, 2, 3, 5}) CHECK(partial[i] == 0);
-}
-
-TEST_CASE("a parameter's part of the norm has the same bits wherever it lies in the flat buffer") {
-  const Values g = random_values(9001, 1);
-  Kernels kernels;
-  const double at_start = norm(kernels, {parameter(0, 0, 9001, 1)}, g, 1)[0];
-  for (const std::int64_t gap : {1, 5, 64, 4096}) {
-    const Values moved = concatenated(random_values(gap, 2), g);
-    CHECK(norm(kernels, {parameter(0, gap, 9001, 1)}, moved, 1)[0] == at_start);
-  }
-}
-
-TEST_CASE("the norm of float gradients is summed in double precision") {
-  Kernels kernels(DType::fp32);
-  Values g(100001, 1e-4f);
-  const double expected = 100001 * static_cast<double>(1e-4f) * static_cast<double>(1e-4f);
-  CHECK(norm(kernels, {parameter(0, 0, 100001, 1)}, g, 1)[0] == Approx(expected).epsilon(1e-13));
-}
-
-TEST_CASE("replicated parameters count on tensor rank 0 alone, shards on every rank, tied copies nowhere") {
-  Param replicated = parameter(0, 0, 5, 1), shard = parameter(1, 5, 5, 1), tied = parameter(2, 10, 5, 1);
-  shard.shard_dim = 0;
-  tied.in_norm = false;
-  tied.shard_dim = 0;
-  Kernels kernels;
-  kernels.context.tensor_size = 2;
-  const Values g(15, 2.0);
-  CHECK(norm(kernels, {replicated, shard, tied}, g, 3) == Values{20, 20, 0});
-  kernels.context.tensor_rank = 1;
-  CHECK(norm(kernels, {replicated, shard, tied}, g, 3) == Values{0, 20, 0});
-}
-
-TEST_CASE("a parameter beyond the flat buffers or the norm vector is a broken promise") {
-  Kernels kernels;
-  CHECK_THROWS_AS(norm(kernels, {parameter(0, 1, 5, 3)}, Values(15, 1.0), 1), ContractError);
-  CHECK_THROWS_AS(norm(kernels, {parameter(1, 0, 5, 3)}, Values(15, 1.0), 1), ContractError);
   AdamWCase c = random_case(15);
-  CHECK_THROWS_AS(c.run(kernels, {parameter(0, 1, 5, 3)}), ContractError);
-}
-
-TEST_CASE("the clip coefficient is torch's: min(1, clip / (norm + 1e-6))") {
-  const Scalars large = clip({9, 0, 16}, 1);
-  CHECK(large.grad_norm == 5);
-  CHECK(large.clip_coefficient == 1 / (5 + 1e-6));
-  CHECK_FALSE(large.found_nonfinite);
-  CHECK(clip({0.09, 0.16}, 1).clip_coefficient == 1);
-  CHECK(clip({9, 16}, 0).clip_coefficient == 1);
-  CHECK(clip({9, 16}, 0).grad_norm == 5);
-}
-
-TEST_CASE("the norm vector is summed in ascending order") {
-  CHECK(clip({1e16, 1, 1}, 0).grad_norm == std::sqrt(1e16));
-  CHECK(clip({1, 1, 1e16}, 0).grad_norm == std::sqrt(1e16 + 2));
-}
-
-TEST_CASE("a NaN or infinite gradient anywhere is found") {
-  const double bad = GENERATE(std::nan(""), kInfinity);
-  const Scalars s = clip({1, bad, 4}, 1);
-  CHECK(s.found_nonfinite);
-  CHECK(s.clip_coefficient == 0);
-  Kernels kernels;
-  Values g = random_values(5000, 1);
-  g[4321] = -bad;
-  CHECK_FALSE(std::isfinite(norm(kernels, {parameter(0, 0, 5000, 1)}, g, 1)[0]));
-}
-
-TEST_CASE("a finite step clears the flag of the step before") {
-  Kernels kernels;
-  kernels.scalars.found_nonfinite = true;
-  kernels.run(ClipCoefficient{1, 1}, {fp64({0.25})}, {});
-  CHECK_FALSE(kernels.scalars.found_nonfinite);
+  CHECK_THROWS_AS(c.run(kernels, {parameter(1, 15)}), ContractError);
 }
 
 TEST_CASE("one AdamW step by hand") {
@@ -163,9 +91,7 @@ TEST_CASE("one AdamW step by hand") {
   c.exp_avg = c.exp_avg_sq = {0};
   Kernels kernels;
   kernels.scalars = {.learning_rate = 0.1, .bias_correction1 = 0.1, .bias_correction2 = 0.01};
-  Param p = parameter(0, 0, 1, 1);
-  p.decay = true;
-  const auto after = c.run(kernels, {p});
+  const auto after = c.run(kernels, {parameter(0, 1, true)});
   // 1 decays to 0.99; m = 0.05, v = 0.0025; the step is 0.1 (0.05/0.1) / (0.05/0.1 + 1e-8) = 0.1 - 2e-9.
   CHECK(after[0][0] == Approx(0.890000002).epsilon(1e-15));
   CHECK(after[1][0] == Approx(0.05).epsilon(1e-15));
@@ -177,8 +103,7 @@ TEST_CASE("AdamW equals plain loops over several steps, with decay only where it
   AdamWCase c = random_case(n);
   const auto dtype = GENERATE(DType::fp64, DType::fp32);
   Kernels kernels(dtype);
-  Param decayed = parameter(0, 0, n / 3, 2), plain = parameter(1, n / 3 * 2, n / 3, 1);
-  decayed.decay = true;
+  const Parameter decayed = parameter(0, n / 3 * 2, true), plain = parameter(n / 3 * 2, n / 3);
   std::vector<PlainAdamW> expected;
   for (std::size_t i = 0; i < n; ++i) expected.push_back({c.weight[i], c.exp_avg[i], c.exp_avg_sq[i]});
   for (int t = 1; t <= 5; ++t) {
@@ -202,7 +127,7 @@ TEST_CASE("AdamW touches no gap between parameters") {
   AdamWCase c = random_case(20);
   Kernels kernels;
   kernels.scalars.learning_rate = 0.1;
-  const auto after = c.run(kernels, {parameter(0, 0, 3, 3), parameter(1, 11, 7, 1)});
+  const auto after = c.run(kernels, {parameter(0, 9), parameter(11, 7)});
   for (const std::size_t gap : {9, 10, 18, 19}) {
     CHECK(after[0][gap] == c.weight[gap]);
     CHECK(after[1][gap] == c.exp_avg[gap]);
@@ -216,7 +141,69 @@ TEST_CASE("AdamW does nothing in a step whose gradients were not finite") {
   Kernels kernels;
   kernels.scalars.learning_rate = 0.1;
   kernels.scalars.found_nonfinite = true;
-  CHECK(c.run(kernels, {parameter(0, 0, 5, 3)}) == std::vector{c.weight, c.exp_avg, c.exp_avg_sq});
+  CHECK(c.run(kernels, {parameter(0, 15)}) == std::vector{c.weight, c.exp_avg, c.exp_avg_sq});
+}
+
+TEST_CASE("AdamW finds each buffer's part of a piece at its own place") {
+  constexpr std::int64_t n = 15;
+  const AdamWCase whole = random_case(n);
+  Kernels kernels;
+  kernels.scalars = {.learning_rate = 0.1, .bias_correction1 = 0.2, .bias_correction2 = 0.1};
+  AdamWCase together = whole;
+  const auto expected = together.run(kernels, {parameter(0, n, true)});
+  // Gradients two elements further, weights five, states as they are; the piece is elements 4 .. 10 of the parameter.
+  AdamWCase apart = whole;
+  apart.gradient = concatenated({7, 7}, whole.gradient);
+  apart.weight = concatenated({7, 7, 7, 7, 7}, whole.weight);
+  Parameter p = parameter(0, n, true);
+  const ParamPiece piece{&p.param, 4, 7, 2 + 4, 5 + 4, 4, true};
+  kernels.context.pieces = {&piece, 1};
+  apart.op.elements = n;
+  const auto after =
+      kernels.run(apart.op, {real(apart.gradient)}, {real(apart.weight), real(apart.exp_avg), real(apart.exp_avg_sq)});
+  CHECK(slice(after[0], 5 + 4, 7) == slice(expected[0], 4, 7));
+  CHECK(slice(after[1], 4, 7) == slice(expected[1], 4, 7));
+  CHECK(slice(after[2], 4, 7) == slice(expected[2], 4, 7));
+  CHECK(slice(after[0], 0, 9) == slice(apart.weight, 0, 9));
+  CHECK(slice(after[1], 11, 4) == slice(apart.exp_avg, 11, 4));
+}
+
+TEST_CASE("SGD equals plain loops over several steps, with and without momentum") {
+  constexpr std::int64_t n = 3 * 37;
+  const double momentum = GENERATE(0.0, 0.9);
+  const auto dtype = GENERATE(DType::fp64, DType::fp32);
+  Kernels kernels(dtype);
+  const Sgd op{n, momentum, 0.1, false};
+  const std::vector<Parameter> params{parameter(0, n / 3 * 2, true), parameter(n / 3 * 2, n / 3)};
+  const auto all = pieces(params);
+  kernels.context.pieces = all;
+  Values weight = random_values(n, 1), buffer(n, 0.0), expected = weight, plain_buffer = buffer;
+  for (unsigned t = 1; t <= 4; ++t) {
+    kernels.scalars = {.learning_rate = 0.01 * t, .clip_coefficient = 0.5};
+    const Values gradient = random_values(n, 10 + t);
+    const auto after = kernels.run(op, {real(gradient)}, momentum > 0 ? std::vector{real(weight), real(buffer)} : std::vector{real(weight)});
+    weight = after[0];
+    if (momentum > 0) buffer = after[1];
+    // torch.optim.SGD, its documented algorithm with dampening 0: the first buffer is the gradient itself.
+    for (std::size_t i = 0; i < n; ++i) {
+      double g = gradient[i] * 0.5;
+      if (i < n / 3 * 2) g += 0.1 * expected[i];
+      plain_buffer[i] = t == 1 ? g : momentum * plain_buffer[i] + g;
+      expected[i] -= 0.01 * t * (momentum > 0 ? plain_buffer[i] : g);
+    }
+  }
+  check_close(weight, expected, dtype == DType::fp64 ? 1e-15 : 1e-6);
+}
+
+TEST_CASE("SGD does nothing in a step whose gradients were not finite") {
+  Kernels kernels;
+  kernels.scalars.learning_rate = 0.1;
+  kernels.scalars.found_nonfinite = true;
+  const std::vector<Parameter> params{parameter(0, 5)};
+  const auto all = pieces(params);
+  kernels.context.pieces = all;
+  const Values w = random_values(5, 1), b = random_values(5, 2);
+  CHECK(kernels.run(Sgd{5, 0.9, 0.1, false}, {real(random_values(5, 3))}, {real(w), real(b)}) == std::vector{w, b});
 }
 
 }  // namespace tandem::exec::test

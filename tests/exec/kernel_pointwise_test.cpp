@@ -69,8 +69,20 @@ TEST_CASE("ReLU and its square are what their names say") {
   CHECK(std::isnan(apply(kernels, PointwiseKind::relu, {std::nan("")})[0]));
 }
 
+TEST_CASE("tanh is accurate to a few units in the last place and keeps its ends") {
+  Kernels doubles(DType::fp64), floats(DType::fp32);
+  const Values x = grid(-20, 20);
+  const auto tanh = [](long double v) { return std::tanh(v); };
+  CHECK(worst_relative(apply(doubles, PointwiseKind::tanh, x), x, tanh) < 1e-15);
+  Values rounded = x;
+  for (double& v : rounded) v = static_cast<float>(v);
+  CHECK(worst_relative(apply(floats, PointwiseKind::tanh, rounded), rounded, tanh) < 5e-7);
+  CHECK(apply(doubles, PointwiseKind::tanh, {-1000, 0, 1000}) == Values{-1, 0, 1});
+  CHECK(std::isnan(apply(doubles, PointwiseKind::tanh, {std::nan("")})[0]));
+}
+
 TEST_CASE("activation derivatives equal slopes") {
-  const auto kind = GENERATE(PointwiseKind::gelu_tanh, PointwiseKind::relu, PointwiseKind::squared_relu);
+  const auto kind = GENERATE(PointwiseKind::gelu_tanh, PointwiseKind::relu, PointwiseKind::squared_relu, PointwiseKind::tanh);
   const std::int64_t n = 3 * 37;
   Values x = random_values(n, 5);
   for (double& v : x) v = 3 * v + (v < 0 ? -0.01 : 0.01);  // away from the kink at 0

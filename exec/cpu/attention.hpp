@@ -1,0 +1,130 @@
+#pragma once
+// Where the queries and keys of one attention operation stand: in the sequence, in the operands and among all heads.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "exec/backend.hpp"
+#include "exec/sequence_map.hpp"
+
+namespace tandem::exec::cpu {
+
+/// Rows of an operand: ordered (sequence, index), or (context rank, sequence, local index) where those of several context
+/// ranks follow each other; an index is then a position in the sequence.
+struct RowOrder {
+  SequenceMap map;
+  std::int64_t batch;
+
+  RowOrder(std::int64_t batch_size, std::int64_t rows_of_sequence, std::int64_t shards)
+      : map(shards, rows_of_sequence / shards), batch(batch_size) {}
+
+  bool straight() const { return map.context_size == 1; }
+  std::int64_t row(std::int64_t sequence, std::int64_t index) const {
+    const SequenceMap::Place at = map.place(index);
+    return (at.rank * batch + sequence) * map.local_seq + at.index;
+  }
+};
+
+/// A head's columns of an operand, for one sequence.
+struct HeadRows {
+  RowOrder order;
+  std::int64_t sequence, count, stride, column;
+
+  std::int64_t at(std::int64_t index) const { return order.row(sequence, index) * stride + column; }
+};
+
+/// Neighbouring keys whose positions are neighbours too.
+struct KeyRun {
+  std::int64_t first, count, position;
+};
+
+class AttentionPlaces {
+ public:
+  AttentionPlaces(const AttentionDims& dims, const KernelContext& context, int ring_step = -1)
+      : dims_(dims), context_(context), queries_(dims.batch, dims.seq, dims.share == AttentionShare::heads ? dims.row_shards : 1),
+        keys_(dims.batch, dims.key_count(), dims.row_shards) {
+    const std::int64_t ranks = context.context_size;
+    require(dims.row_shards == 1 || (dims.row_shards == ranks && dims.share != AttentionShare::whole && ring_step < 0),
+            "rows of other ranks in an attention that does not share its work with them");
+    if (dims.share == AttentionShare::queries) own_ = SequenceMap(ranks, dims.seq);
+    if (ring_step < 0)
+      key_runs_ = {{0, dims.key_count(), 0}};
+    else
+      set_ring_keys((context.context_rank + ranks - ring_step % ranks) % ranks);
+    if (dims.share == AttentionShare::heads) head_parts_ = ranks, head_part_ = context.context_rank;
+  }
+
+  std::int64_t heads() const { return context_.tensor_size * head_parts_ * dims_.heads; }
+  /// Of a local head, among all heads.
+  std::int64_t head(std::int64_t local) const {
+    return (context_.tensor_rank * head_parts_ + head_part_) * dims_.heads + local;
+  }
+
+  /// Position of query `i` of a sequence.
+  std::int64_t position(std::int64_t i) const { return own_.position(context_.context_rank, i); }
+  /// Keys of this operation, ascending in position, in runs.
+  const std::vector<KeyRun>& key_runs() const { return key_runs_; }
+  /// The first so many keys are those that query `i` sees.
+  std::int64_t visible(std::int64_t i) const {
+    if (!dims_.causal) return dims_.key_count();
+    std::int64_t n = 0;
+    for (const KeyRun& run : key_runs_) n += std::clamp<std::int64_t>(position(i) + 1 - run.position, 0, run.count);
+    return n;
+  }
+  /// Index of the mask of the key at position 0.
+  std::uint64_t mask_index(std::int64_t sequence, std::int64_t local_head, std::int64_t i) const {
+    const std::int64_t row = (context_.first_sequence + sequence) * heads() + head(local_head);
+    return static_cast<std::uint64_t>((row * all_queries() + position(i)) * all_keys());
+  }
+
+  /// Queries of a whole sequence, on all ranks that share it.
+  std::int64_t all_queries() const { return own_.context_size * dims_.seq; }
+  std::int64_t queries_of_group() const { return dims_.heads / dims_.groups(); }
+  HeadRows query(std::int64_t sequence, std::int64_t local_head) const {
+    if (!dims_.q_packed) return context(sequence, local_head);
+    const std::int64_t per_group = queries_of_group();
+    const std::int64_t column = local_head / per_group * (per_group + 2) + local_head % per_group;
+    return {queries_, sequence, dims_.seq, dims_.qkv_width(), column * dims_.head_dim};
+  }
+  HeadRows key(std::int64_t sequence, std::int64_t group) const { return key_part(sequence, group, 0); }
+  HeadRows value(std::int64_t sequence, std::int64_t group) const { return key_part(sequence, group, 1); }
+  HeadRows context(std::int64_t sequence, std::int64_t local_head) const {
+    return {queries_, sequence, dims_.seq, dims_.q_width(), local_head * dims_.head_dim};
+  }
+
+ private:
+  void set_ring_keys(std::int64_t owner) {
+    const SequenceMap map(context_.context_size, dims_.key_count());
+    ring_keys_ = map.length();
+    for (std::int64_t first = 0; first < map.local_seq; first += map.piece())
+      key_runs_.push_back({first, map.piece(), map.position(owner, first)});
+  }
+  HeadRows key_part(std::int64_t sequence, std::int64_t group, std::int64_t part) const {
+    const std::int64_t per_group = queries_of_group();
+    const std::int64_t column = dims_.kv_packed ? group * (per_group + 2) + per_group + part : 2 * group + part;
+    const std::int64_t stride = dims_.kv_packed ? dims_.qkv_width() : dims_.kv_width();
+    return {keys_, sequence, dims_.key_count(), stride, column * dims_.head_dim};
+  }
+  /// Keys of a whole sequence.
+  std::int64_t all_keys() const { return ring_keys_ > 0 ? ring_keys_ : dims_.key_count(); }
+
+  const AttentionDims& dims_;
+  const KernelContext& context_;
+  RowOrder queries_, keys_;
+  SequenceMap own_{1, 0};
+  std::vector<KeyRun> key_runs_;
+  std::int64_t ring_keys_ = 0, head_parts_ = 1, head_part_ = 0;
+};
+
+template <class T>
+T score_scale(const AttentionDims& dims) {
+  return static_cast<T>(1 / std::sqrt(static_cast<double>(dims.head_dim)));
+}
+
+/// Slopes of ALiBi (Press et al., arXiv 2108.12409, section 3): geometric for a power of two heads; the rest of the
+/// heads take every other slope of the next power of two, as its authors' code does.
+double alibi_slope(std::int64_t head, std::int64_t heads);
+
+}  // namespace tandem::exec::cpu

@@ -1,0 +1,184 @@
+// Experts: who goes to which, and the way there and back (Shazeer et al., arXiv 1701.06538; Fedus et al., arXiv 2101.03961).
+#include <limits>
+#include <vector>
+
+#include "exec/cpu/kernels.hpp"
+#include "exec/cpu/lanes.hpp"
+#include "exec/cpu/vector_math.hpp"
+
+namespace tandem::exec::cpu {
+namespace {
+
+template <class T>
+void softmax(const T* x, T* p, std::int64_t n) {
+  const T top = lane_max<T>(n, -std::numeric_limits<T>::infinity(), [=](std::int64_t e) { return x[e]; });
+  each(n, [=](std::int64_t e) { p[e] = exp_saturating(x[e] - top); });
+  const T inverse = T{1} / lane_sum<T>(n, [=](std::int64_t e) { return p[e]; });
+  each(n, [=](std::int64_t e) { p[e] *= inverse; });
+}
+
+// The experts of every choice [tokens, top_k]: the largest probability first, the lower expert of equal ones.
+template <class T>
+std::vector<std::int64_t> choices(const MoeDims& d, const T* probs) {
+  std::vector<std::int64_t> chosen;
+  std::vector<char> taken;
+  for (std::int64_t t = 0; t < d.tokens; ++t, probs += d.experts) {
+    taken.assign(static_cast<std::size_t>(d.experts), 0);
+    for (std::int64_t j = 0; j < d.top_k; ++j) {
+      std::int64_t best = -1;
+      for (std::int64_t e = 0; e < d.experts; ++e)
+        if (taken[static_cast<std::size_t>(e)] == 0 && (best < 0 || probs[e] > probs[best])) best = e;
+      chosen.push_back(best);
+      taken[static_cast<std::size_t>(best)] = 1;
+    }
+  }
+  return chosen;
+}
+
+// Weights of one token's choices: their probabilities, as shares of their sum where there are several.
+template <class T>
+T sum_of_chosen(const MoeDims& d, const T* probs, const std::int64_t* chosen) {
+  if (d.top_k == 1) return T{1};
+  T sum{0};
+  for (std::int64_t j = 0; j < d.top_k; ++j) sum += probs[chosen[j]];
+  return sum;
+}
+
+// Choices of each expert, then the row of each choice.
+void write_slots(const MoeDims& d, const std::vector<std::int64_t>& chosen, std::int32_t* slots, std::int32_t* counts) {
+  std::fill_n(counts, d.experts, 0);
+  for (const std::int64_t e : chosen) ++counts[e];
+  std::vector<std::int64_t> next(static_cast<std::size_t>(d.experts), 0), end = next;
+  for (std::int64_t e = 0, row = 0; e < d.experts; ++e) {
+    const auto at = static_cast<std::size_t>(e);
+    next[at] = d.capacity > 0 ? e * d.capacity : row;
+    end[at] = d.capacity > 0 ? next[at] + d.capacity : next[at] + counts[e];
+    row = end[at];
+  }
+  for (const std::int64_t e : chosen) {
+    const auto at = static_cast<std::size_t>(e);
+    *slots++ = next[at] < end[at] ? static_cast<std::int32_t>(next[at]++) : -1;
+  }
+}
+
+// body(token, choice, row) for choices that have a row, tokens and their choices ascending.
+template <class F>
+void each_choice(const MoeDims& d, const std::int32_t* slots, F body) {
+  for (std::int64_t i = 0; i < d.tokens * d.top_k; ++i) {
+    require(slots[i] < d.rows(), "a choice beyond the experts' rows");
+    if (slots[i] >= 0) body(i / d.top_k, i, slots[i]);
+  }
+}
+
+// d loss / d probability of one token's experts from that of its weights w_j = p_j / sum: (dw_j - sum_i dw_i w_i) / sum.
+template <class T>
+void add_weight_gradient(const MoeDims& d, const T* probs, const std::int64_t* chosen, const T* dw, T* dp) {
+  const T sum = sum_of_chosen(d, probs, chosen);
+  T mean{0};
+  if (d.top_k > 1)
+    for (std::int64_t j = 0; j < d.top_k; ++j) mean += dw[j] * (probs[chosen[j]] / sum);
+  for (std::int64_t j = 0; j < d.top_k; ++j) dp[chosen[j]] += (dw[j] - mean) / sum;
+}
+
+// The load-balancing loss's derivative by the probabilities of any one token: the share of choices stays as it is.
+template <class T>
+std::vector<T> auxiliary_gradient(const TopKRouterBackward& op, const std::int32_t* counts) {
+  const MoeDims& d = op.dims;
+  const auto tokens = static_cast<double>(d.tokens);
+  const double factor = op.aux_loss * static_cast<double>(d.experts) / (tokens * static_cast<double>(op.micro_batches));
+  std::vector<T> out;
+  for (std::int64_t e = 0; e < d.experts; ++e)
+    out.push_back(static_cast<T>(factor * static_cast<double>(counts[e]) / (tokens * static_cast<double>(d.top_k))));
+  return out;
+}
+
+}  // namespace
+
+template <class T>
+void compute(const TopKRouter& op, Call& call) {
+  const MoeDims& d = op.dims;
+  require(d.top_k >= 1 && d.top_k <= d.experts, "more choices than experts");
+  const T* logits = call.in<T>(0);
+  T *probs = call.out<T>(0), *weights = call.out<T>(1);
+  for (std::int64_t t = 0; t < d.tokens; ++t) softmax(logits + t * d.experts, probs + t * d.experts, d.experts);
+  const std::vector<std::int64_t> chosen = choices(d, probs);
+  for (std::int64_t t = 0; t < d.tokens; ++t) {
+    const T *p = probs + t * d.experts, sum = sum_of_chosen(d, p, chosen.data() + t * d.top_k);
+    for (std::int64_t i = t * d.top_k; i < (t + 1) * d.top_k; ++i) weights[i] = p[chosen[static_cast<std::size_t>(i)]] / sum;
+  }
+  write_slots(d, chosen, call.out<std::int32_t>(2), call.out<std::int32_t>(3));
+}
+
+template <class T>
+void compute(const TopKRouterBackward& op, Call& call) {
+  const MoeDims& d = op.dims;
+  const T *dweights = call.in<T>(0), *probs = call.in<T>(1);
+  T* dlogits = call.out<T>(0);
+  const std::vector<std::int64_t> chosen = choices(d, probs);
+  const std::vector<T> auxiliary = auxiliary_gradient<T>(op, call.in<std::int32_t>(4));
+  for (std::int64_t t = 0; t < d.tokens; ++t) {
+    const T* p = probs + t * d.experts;
+    T* dp = dlogits + t * d.experts;
+    std::copy(auxiliary.begin(), auxiliary.end(), dp);
+    add_weight_gradient(d, p, chosen.data() + t * d.top_k, dweights + t * d.top_k, dp);
+    const T mean = lane_sum<T>(d.experts, [=](std::int64_t e) { return dp[e] * p[e]; });
+    each(d.experts, [=](std::int64_t e) { dp[e] = p[e] * (dp[e] - mean); });
+  }
+}
+
+template <class T>
+void compute(const MoeDispatch& op, Call& call) {
+  const std::int64_t hidden = op.dims.hidden;
+  const T* x = call.in<T>(0);
+  T* rows = call.out<T>(0);
+  std::fill_n(rows, op.dims.rows() * hidden, T{0});
+  each_choice(op.dims, call.in<std::int32_t>(1), [=](std::int64_t token, std::int64_t, std::int64_t row) {
+    std::copy_n(x + token * hidden, hidden, rows + row * hidden);
+  });
+}
+
+template <class T>
+void compute(const MoeDispatchBackward& op, Call& call) {
+  const std::int64_t hidden = op.dims.hidden;
+  const T* drows = call.in<T>(0);
+  T* dx = call.out<T>(0);
+  std::fill_n(dx, op.dims.tokens * hidden, T{0});
+  each_choice(op.dims, call.in<std::int32_t>(1), [=](std::int64_t token, std::int64_t, std::int64_t row) {
+    each(hidden, [=, to = dx + token * hidden, from = drows + row * hidden](std::int64_t c) { to[c] += from[c]; });
+  });
+}
+
+template <class T>
+void compute(const MoeCombine& op, Call& call) {
+  const std::int64_t hidden = op.dims.hidden;
+  const T *rows = call.in<T>(0), *weights = call.in<T>(2);
+  T* y = call.out<T>(0);
+  std::fill_n(y, op.dims.tokens * hidden, T{0});
+  each_choice(op.dims, call.in<std::int32_t>(1), [=](std::int64_t token, std::int64_t choice, std::int64_t row) {
+    const T weight = weights[choice];
+    each(hidden, [=, to = y + token * hidden, from = rows + row * hidden](std::int64_t c) { to[c] += weight * from[c]; });
+  });
+}
+
+template <class T>
+void compute(const MoeCombineBackward& op, Call& call) {
+  const std::int64_t hidden = op.dims.hidden;
+  const T *dy = call.in<T>(0), *rows = call.in<T>(1), *weights = call.in<T>(3);
+  T *drows = call.out<T>(0), *dweights = call.out<T>(1);
+  std::fill_n(drows, op.dims.rows() * hidden, T{0});
+  std::fill_n(dweights, op.dims.tokens * op.dims.top_k, T{0});
+  each_choice(op.dims, call.in<std::int32_t>(2), [=](std::int64_t token, std::int64_t choice, std::int64_t row) {
+    const T *from = dy + token * hidden, *x = rows + row * hidden, weight = weights[choice];
+    each(hidden, [=, to = drows + row * hidden](std::int64_t c) { to[c] = weight * from[c]; });
+    dweights[choice] = lane_sum<T>(hidden, [=](std::int64_t c) { return from[c] * x[c]; });
+  });
+}
+
+TANDEM_KERNEL(TopKRouter);
+TANDEM_KERNEL(TopKRouterBackward);
+TANDEM_KERNEL(MoeDispatch);
+TANDEM_KERNEL(MoeDispatchBackward);
+TANDEM_KERNEL(MoeCombine);
+TANDEM_KERNEL(MoeCombineBackward);
+
+}  // namespace tandem::exec::cpu

@@ -1,0 +1,86 @@
+// Operations that move numbers and compute nothing, or hardly.
+#include "exec/cpu/kernels.hpp"
+#include "exec/cpu/lanes.hpp"
+
+namespace tandem::exec::cpu {
+namespace {
+
+// body(where a group's keys and values begin in qkv, where in kv): they lie side by side in both.
+template <class Op, class F>
+void each_group(const Op& op, F body) {
+  const AttentionDims& d = op.dims;
+  const std::int64_t queries = d.heads / d.groups();
+  for (std::int64_t r = 0; r < op.rows; ++r)
+    for (std::int64_t g = 0; g < d.groups(); ++g)
+      body(r * d.qkv_width() + (g * (queries + 2) + queries) * d.head_dim, r * d.kv_width() + 2 * g * d.head_dim);
+}
+
+// body(offset in x, offset in y, columns) for every part of every row.
+template <class Op, class F>
+void each_part(const Op& op, F body) {
+  require(op.cols % op.parts == 0, "columns that cannot be parted");
+  const std::int64_t cols = op.cols / op.parts;
+  for (std::int64_t p = 0; p < op.parts; ++p)
+    for (std::int64_t r = 0; r < op.rows; ++r) body(r * op.cols + p * cols, (p * op.rows + r) * cols, cols);
+}
+
+}  // namespace
+
+template <class T>
+void compute(const SplitKv& op, Call& call) {
+  const T* qkv = call.in<T>(0);
+  T* kv = call.out<T>(0);
+  each_group(op, [&](std::int64_t from, std::int64_t to) { std::copy_n(qkv + from, 2 * op.dims.head_dim, kv + to); });
+}
+
+template <class T>
+void compute(const MergeKv& op, Call& call) {
+  const T* dkv = call.in<T>(0);
+  T* dqkv = call.out<T>(0);
+  each_group(op, [&](std::int64_t to, std::int64_t from) { std::copy_n(dkv + from, 2 * op.dims.head_dim, dqkv + to); });
+}
+
+template <class T>
+void compute(const PackColumns& op, Call& call) {
+  const T* x = call.in<T>(0);
+  T* y = call.out<T>(0);
+  each_part(op, [=](std::int64_t from, std::int64_t to, std::int64_t n) { std::copy_n(x + from, n, y + to); });
+}
+
+template <class T>
+void compute(const UnpackColumns& op, Call& call) {
+  const T* y = call.in<T>(0);
+  T* x = call.out<T>(0);
+  each_part(op, [=](std::int64_t to, std::int64_t from, std::int64_t n) { std::copy_n(y + from, n, x + to); });
+}
+
+template <class T>
+void compute(const TakeFirst& op, Call& call) {
+  const T* x = call.in<T>(0);
+  T* y = call.out<T>(0);
+  for (std::int64_t s = 0; s < op.batch; ++s) std::copy_n(x + s * op.seq * op.hidden, op.hidden, y + s * op.hidden);
+}
+
+template <class T>
+void compute(const TakeFirstBackward& op, Call& call) {
+  const T* dy = call.in<T>(0);
+  T* dx = call.out<T>(0);
+  if (op.once && call.context().tensor_rank != 0) return;
+  for (std::int64_t s = 0; s < op.batch; ++s)
+    each(op.hidden, [=, to = dx + s * op.seq * op.hidden, from = dy + s * op.hidden](std::int64_t c) { to[c] += from[c]; });
+}
+
+template <class T>
+void compute(const Fill& op, Call& call) {
+  std::fill_n(call.out<std::byte>(0), bytes_of(op.dtype, op.elements).count(), std::byte{0});
+}
+
+TANDEM_KERNEL(SplitKv);
+TANDEM_KERNEL(MergeKv);
+TANDEM_KERNEL(PackColumns);
+TANDEM_KERNEL(UnpackColumns);
+TANDEM_KERNEL(TakeFirst);
+TANDEM_KERNEL(TakeFirstBackward);
+TANDEM_KERNEL(Fill);
+
+}  // namespace tandem::exec::cpu
