@@ -69,7 +69,7 @@ class Grid {
   void add(Kind<PointwiseBackward>) { pointwise<PointwiseBackward>(); }
   template <class T>
   void pointwise() {
-    for (const auto kind : {PointwiseKind::gelu_tanh, PointwiseKind::relu, PointwiseKind::squared_relu})
+    for (const auto kind : {PointwiseKind::gelu_tanh, PointwiseKind::relu, PointwiseKind::squared_relu, PointwiseKind::tanh})
       for (const auto n : vectors(1 << 22)) ops_.push_back(T{n, kind});
   }
 
@@ -92,6 +92,8 @@ class Grid {
     for (const double dropout : {0.0, 0.1})
       attention([&](auto d) { ops_.push_back(AttentionSoftmax{d, dropout, false}); });
     attention([&](auto d) { if (d.batch > 1) ops_.push_back(AttentionSoftmax{d, 0, true}); });
+    few_attentions([&](auto d) { ops_.push_back(AttentionSoftmax{both_ways(d), 0, false}); });
+    few_attentions([&](auto d) { ops_.push_back(AttentionSoftmax{both_ways(d), 0, false, 32}); });
   }
   void add(Kind<AttentionContext>) {
     attention([&](auto d) { ops_.push_back(AttentionContext{d}); });
@@ -102,6 +104,8 @@ class Grid {
   void add(Kind<AttentionSoftmaxBackward>) {
     for (const double dropout : {0.0, 0.1})
       attention([&](auto d) { ops_.push_back(AttentionSoftmaxBackward{d, dropout}); });
+    few_attentions([&](auto d) { ops_.push_back(AttentionSoftmaxBackward{both_ways(d), 0}); });
+    few_attentions([&](auto d) { ops_.push_back(AttentionSoftmaxBackward{both_ways(d), 0, 32}); });
   }
   void add(Kind<AttentionScoresBackward>) {
     attention([&](auto d) { ops_.push_back(AttentionScoresBackward{d}); });
@@ -147,30 +151,83 @@ class Grid {
       ops_.push_back(AdamW{n, 0.9, 0.95, 1e-8, 0.1, false, dtype_, dtype_, dtype_});
   }
 
-  // No kernels yet.
-  void add(Kind<FlashAttention>) {}
-  void add(Kind<FlashAttentionBackward>) {}
-  void add(Kind<SplitKv>) {}
-  void add(Kind<MergeKv>) {}
-  void add(Kind<PackColumns>) {}
-  void add(Kind<UnpackColumns>) {}
-  void add(Kind<TakeFirst>) {}
-  void add(Kind<TakeFirstBackward>) {}
-  void add(Kind<Fill>) {}
-  void add(Kind<TopKRouter>) {}
-  void add(Kind<TopKRouterBackward>) {}
-  void add(Kind<MoeDispatch>) {}
-  void add(Kind<MoeDispatchBackward>) {}
-  void add(Kind<MoeCombine>) {}
-  void add(Kind<MoeCombineBackward>) {}
-  void add(Kind<GroupedMatMul>) {}
-  void add(Kind<GroupedWeightGrad>) {}
+  void add(Kind<FlashAttention>) {
+    for (const double dropout : {0.0, 0.1})
+      few_attentions([&](auto d) { ops_.push_back(FlashAttention{d, dropout, false}); });
+  }
+  void add(Kind<FlashAttentionBackward>) {
+    for (const double dropout : {0.0, 0.1})
+      few_attentions([&](auto d) { ops_.push_back(FlashAttentionBackward{d, dropout, false}); });
+  }
+  void add(Kind<SplitKv>) {
+    few_attentions([&](auto d) { ops_.push_back(SplitKv{d.batch * d.seq, d}); });
+  }
+  void add(Kind<MergeKv>) {
+    few_attentions([&](auto d) { ops_.push_back(MergeKv{d.batch * d.seq, d}); });
+  }
+  void add(Kind<PackColumns>) {
+    for (const std::int64_t parts : {2, 4}) few_matrices([&](auto r, auto c) { ops_.push_back(PackColumns{r, c, parts}); });
+  }
+  void add(Kind<UnpackColumns>) {
+    for (const std::int64_t parts : {2, 4}) few_matrices([&](auto r, auto c) { ops_.push_back(UnpackColumns{r, c, parts}); });
+  }
+  void add(Kind<TakeFirst>) {
+    few_matrices([&](auto r, auto c) { ops_.push_back(TakeFirst{r / 8, 8, c}); });
+  }
+  void add(Kind<TakeFirstBackward>) {
+    few_matrices([&](auto r, auto c) { ops_.push_back(TakeFirstBackward{r / 8, 8, c}); });
+  }
+  void add(Kind<Fill>) {
+    for (const auto n : vectors(1 << 23)) ops_.push_back(Fill{n, dtype_});
+  }
+
+  void add(Kind<TopKRouter>) {
+    experts([&](auto d) { ops_.push_back(TopKRouter{d}); });
+  }
+  void add(Kind<TopKRouterBackward>) {
+    experts([&](auto d) { ops_.push_back(TopKRouterBackward{d, 0.01, 1}); });
+  }
+  void add(Kind<MoeDispatch>) {
+    experts([&](auto d) { ops_.push_back(MoeDispatch{d}); });
+  }
+  void add(Kind<MoeDispatchBackward>) {
+    experts([&](auto d) { ops_.push_back(MoeDispatchBackward{d}); });
+  }
+  void add(Kind<MoeCombine>) {
+    experts([&](auto d) { ops_.push_back(MoeCombine{d}); });
+  }
+  void add(Kind<MoeCombineBackward>) {
+    experts([&](auto d) { ops_.push_back(MoeCombineBackward{d}); });
+  }
+  void add(Kind<GroupedMatMul>) {
+    for (const bool trans_b : {false, true})
+      groups([&](auto groups, auto experts, auto m, auto n, auto k, bool ragged) {
+        ops_.push_back(GroupedMatMul{groups, experts, m, n, k, trans_b, ragged});
+      });
+  }
+  // A few passes over the rows, of the same sizes as the products: left to the cost law.
   void add(Kind<GroupedBias>) {}
   void add(Kind<GroupedBiasGrad>) {}
-  void add(Kind<Sgd>) {}
-  void add(Kind<TensorNorms>) {}
-  void add(Kind<LayerwiseMoments>) {}
-  void add(Kind<LayerwiseApply>) {}
+  void add(Kind<GroupedWeightGrad>) {
+    groups([&](auto groups, auto experts, auto m, auto n, auto k, bool ragged) {
+      ops_.push_back(GroupedWeightGrad{groups, experts, m, n, k, ragged});
+    });
+  }
+
+  void add(Kind<Sgd>) {
+    for (const double momentum : {0.0, 0.9})
+      for (const auto n : vectors(1 << 23)) ops_.push_back(Sgd{n, momentum, 0.1, false, dtype_, dtype_, dtype_});
+  }
+  void add(Kind<TensorNorms>) {
+    for (const auto n : vectors(1 << 23)) ops_.push_back(TensorNorms{n, 64, dtype_});
+  }
+  void add(Kind<LayerwiseMoments>) { layerwise<LayerwiseMoments>(); }
+  void add(Kind<LayerwiseApply>) { layerwise<LayerwiseApply>(); }
+  template <class T>
+  void layerwise() {
+    for (const auto kind : {LayerwiseKind::lamb, LayerwiseKind::lans})
+      for (const auto n : vectors(1 << 23)) ops_.push_back(T{kind, n, 64, 0.9, 0.95, 1e-8, 0.1, false, dtype_, dtype_, dtype_});
+  }
 
   // Communication is timed by itself, and a CPU has no other memory to copy to.
   void add(Kind<HostCopy>) {}
@@ -195,6 +252,42 @@ class Grid {
       for (const auto s : seqs)
         for (const auto d : dims)
           if (batch * heads * s * s <= kMostElements) f(AttentionDims{batch, heads, s, d});
+  }
+
+  // Coarser grids, for operations that are simpler or rarer.
+  template <class F>
+  void few_matrices(F f) {
+    for (const std::int64_t r : {16, 256, 4096})
+      for (const std::int64_t c : {32, 128, 512}) f(r, c);
+  }
+  template <class F>
+  void few_attentions(F f) {
+    for (const auto& [batch, heads] : {std::pair{1, 2}, {4, 4}})
+      for (const std::int64_t s : {32, 128, 256})
+        for (const std::int64_t d : {16, 64}) f(AttentionDims{batch, heads, s, d});
+  }
+  static AttentionDims both_ways(AttentionDims d) {
+    d.causal = false;
+    return d;
+  }
+  template <class F>
+  void experts(F f) {
+    for (const std::int64_t tokens : {64, 512, 2048})
+      for (const std::int64_t hidden : {32, 256})
+        for (const std::int64_t experts : {4, 16})
+          for (const std::int64_t top_k : {1, 2})
+            for (const std::int64_t capacity : {std::int64_t{0}, tokens * top_k / experts})
+              f(MoeDims{tokens, hidden, experts, top_k, capacity});
+  }
+  template <class F>
+  void groups(F f) {
+    for (const std::int64_t experts : {2, 8})
+      for (const std::int64_t m : {16, 64, 256})
+        for (const std::int64_t n : {64, 256})
+          for (const std::int64_t k : {64, 256}) {
+            f(experts, experts, m, n, k, false);
+            f(std::int64_t{1}, experts, experts * m, n, k, true);
+          }
   }
 
   template <class F>

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <functional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "exec/backend.hpp"
@@ -89,9 +90,12 @@ class Bench {
     return p;
   }
   static std::int64_t elements(const Op& op) {
-    if (const auto* adam = std::get_if<AdamW>(&op)) return adam->elements;
-    if (const auto* norm = std::get_if<GradNorm>(&op)) return norm->elements;
-    return 0;
+    return std::visit(
+        [](const auto& o) -> std::int64_t {
+          if constexpr (requires { o.gradients; }) return o.elements;
+          return 0;
+        },
+        op);
   }
 
   std::vector<const std::byte*> inputs(int integer_input) const {
@@ -141,6 +145,8 @@ std::vector<Case> linear_cases() {
       add_linear(cases, tokens, 4 * hidden, hidden);
     }
   }
+  cases.push_back({"8x128 rows 256->512", GroupedMatMul{8, 8, 128, 512, 256, true}});
+  cases.push_back({"8x128 rows 256->512", GroupedWeightGrad{8, 8, 128, 512, 256}});
   return cases;
 }
 
@@ -157,6 +163,9 @@ std::vector<Case> attention_cases() {
     cases.push_back({shape, AttentionSoftmaxBackward{d, 0}});
     cases.push_back({shape + " dropout", AttentionSoftmaxBackward{d, 0.1}});
     cases.push_back({shape, AttentionScoresBackward{d}});
+    cases.push_back({shape, FlashAttention{d, 0, false}});
+    cases.push_back({shape + " dropout", FlashAttention{d, 0.1, false}});
+    cases.push_back({shape, FlashAttentionBackward{d, 0, false}});
   }
   return cases;
 }
@@ -187,6 +196,9 @@ std::vector<Case> row_cases(std::int64_t rows, std::int64_t cols) {
       {shape, Accumulate{rows * cols, DType::fp32, DType::fp32}},
       {shape, GradNorm{rows * cols}},
       {shape, AdamW{rows * cols, 0.9, 0.95, 1e-8, 0.1, false}},
+      {shape, Sgd{rows * cols, 0.9, 0.1, false}},
+      {shape + " lamb", LayerwiseMoments{LayerwiseKind::lamb, rows * cols, 1, 0.9, 0.95, 1e-8, 0.1, false}},
+      {shape + " lamb", LayerwiseApply{LayerwiseKind::lamb, rows * cols, 1, 0.9, 0.95, 1e-8, 0.1, false}},
   };
 }
 

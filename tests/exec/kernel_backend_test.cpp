@@ -112,7 +112,7 @@ std::vector<Call> embedding_and_loss_calls() {
        {random(kElements, 1)},
        {result(kElements), result(7 * kCols)}},
       {TakeFirst{3, kSeq, kCols}, {random(kElements, 1)}, {result(3 * kCols)}},
-      {TakeFirstBackward{3, kSeq, kCols, true}, {random(3 * kCols, 1), random(kElements, 2)}, {random(kElements, 2)}},
+      {TakeFirstBackward{3, kSeq, kCols}, {random(3 * kCols, 1), random(kElements, 2)}, {random(kElements, 2)}},
       {VocabMax{kVocab}, {random(kElements, 1)}, {result(kTokens)}},
       {VocabExpSum{kVocab}, {random(kElements, 1), positive(kTokens, 2), tokens()}, {result(2 * kTokens)}},
       {CrossEntropy{kVocab, 77, true},
