@@ -47,8 +47,6 @@ std::vector<Gap> parallel_gaps(const Plan& p) {
 std::vector<Gap> training_gaps(const Plan& p) {
   const TrainingSpec& t = p.training;
   return {
-      {"training.recompute_layers", t.recompute_layers > 0 && t.recompute == Recompute::selective,
-       "0, which is all layers, with selective recomputation"},
       {"training.batch_rampup.start", t.batch_rampup.start > 0, "a constant global batch"},
   };
 }
