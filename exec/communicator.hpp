@@ -24,18 +24,32 @@ struct CommCounters {
   std::int64_t sends = 0, sent_bytes = 0;
 };
 
-/// One rank's end. Calls block (never spin) and return when the last participant had arrived. Slice r of n members is
-/// elements [elements*r/n, elements*(r+1)/n): what all_gather takes from, and reduce_scatter leaves with, member r. A stream is a separate sequence of calls: calls of one rank on different
-/// groups or directions may come from different threads at once, calls on one group must come from one thread at a time.
+/// Who joins a collective: the group's ranks in ascending group index. Calls of different lanes are separate sequences,
+/// even over the same group: a rank's streams take one each.
+struct Party {
+  Party(const std::vector<Rank>& ranks, int sequence = 0) : members(ranks), lane(sequence) {}
+  const std::vector<Rank>& members;
+  int lane;
+};
+
+/// Which of the messages between two ranks one is.
+struct MessageName {
+  std::int64_t tag = 0;  ///< the same at both ends
+  int way = 0;           ///< messages of one way keep their order; those of different ways never meet
+};
+
+/// One rank's end. Calls block (never spin) and return when the last participant had arrived. Calls on different groups,
+/// lanes, peers or ways may come from different threads at once; those on one must come from one thread at a time.
 class Communicator {
  public:
   virtual ~Communicator() = default;
-  /// Collective over `members` (ascending group index, containing this rank). In place. Throws CommError when any rank
-  /// failed; the message names the first failing rank and its cause.
-  virtual TimePoint run(const Collective& op, const std::vector<Rank>& members, std::byte* buffer) = 0;
-  /// Rendezvous: returns when the peer has the bytes. `tag` must equal the receiver's.
-  virtual TimePoint send(const std::byte* buffer, std::int64_t bytes, Rank to, std::int64_t tag) = 0;
-  virtual TimePoint recv(std::byte* buffer, std::int64_t bytes, Rank from, std::int64_t tag) = 0;
+  /// Collective over `party`, which contains this rank; `in` and `out` as models/op.hpp has them for its kind. When it
+  /// returns nobody reads or writes them any more. Throws CommError when any rank failed; the message names the first
+  /// failing rank and its cause.
+  virtual TimePoint run(const Collective& op, const Party& party, const std::byte* in, std::byte* out) = 0;
+  /// Rendezvous: returns when the peer has the bytes.
+  virtual TimePoint send(const std::byte* buffer, std::int64_t bytes, Rank to, const MessageName& name) = 0;
+  virtual TimePoint recv(std::byte* buffer, std::int64_t bytes, Rank from, const MessageName& name) = 0;
   /// Wakes every waiting rank with CommError. The first call wins; later ones are ignored.
   virtual void abort(const std::string& cause) = 0;
   virtual CommCounters counters() const = 0;

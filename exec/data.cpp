@@ -39,6 +39,7 @@ class ByteText final : public TokenSource {
   }
 
   std::int64_t vocab_size() const override { return 256; }
+  std::int64_t sequences() const override { return windows_; }
 
   void sequence(std::int64_t index, std::span<std::int32_t> tokens) const override {
     require(index >= 0, "sequences are counted from zero");

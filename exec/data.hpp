@@ -6,15 +6,25 @@
 #include <span>
 #include <string>
 
+#include "exec/masked_example.hpp"
+
 namespace tandem::exec {
 
 class TokenSource {
  public:
   virtual ~TokenSource() = default;
+  /// Different tokens of the text; bert's mask is not among them.
   virtual std::int64_t vocab_size() const = 0;
   /// Fills `tokens` (seq_length + 1 of them: inputs are the first seq_length, targets the last) for global sequence
   /// `index`. The same index always gives the same tokens; consecutive indices are shuffled over the text. Thread-safe.
   virtual void sequence(std::int64_t index, std::span<std::int32_t> tokens) const = 0;
+  /// Sequences 0 .. sequences() - 1 are what other sequences take strange second halves from.
+  virtual std::int64_t sequences() const { return 1 << 16; }
+  /// Global sequence `index` as bert reads it. A source of ready-made examples says so here; it must hide exactly
+  /// masking.masked positions. Thread-safe.
+  virtual Example masked_example(std::int64_t index, const Masking& masking) const {
+    return mask_sequence(*this, index, masking);
+  }
 };
 
 /// Byte tokens (vocabulary 256) of a text file. Throws ConfigError when unreadable or shorter than seq_length + 1.

@@ -8,12 +8,18 @@
 namespace tandem::exec {
 namespace {
 
-constexpr std::size_t kGroups = static_cast<std::size_t>(Group::world) + 1;
+constexpr std::size_t kGroups = static_cast<std::size_t>(Group::kv) + 1;
 
 std::vector<std::vector<Rank>> groups_of(const Mesh& mesh, Rank rank) {
   std::vector<std::vector<Rank>> groups;
   for (std::size_t g = 0; g < kGroups; ++g) groups.push_back(mesh.members(static_cast<Group>(g), rank));
   return groups;
+}
+
+std::vector<std::int64_t> positions_in(const std::vector<std::vector<Rank>>& groups, Rank rank) {
+  std::vector<std::int64_t> positions;
+  for (const auto& g : groups) positions.push_back(std::find(g.begin(), g.end(), rank) - g.begin());
+  return positions;
 }
 
 StageId stage_of(const Coords& c) { return StageId(c[Axis::pp]); }
@@ -33,14 +39,19 @@ RankExecutor::RankExecutor(const RunContext& run, RankParts parts, std::function
       coords_(run.mesh.coords(parts_.rank)),
       program_(run.graph.program(stage_of(coords_))),
       order_(run.orders[stage_of(coords_).index()]),
+      reader_(run.plan, run.data, coords_[Axis::cp]),
       groups_(groups_of(run.mesh, parts_.rank)),
+      positions_(positions_in(groups_, parts_.rank)),
+      pieces_(param_pieces(program_, state().seat)),
       board_(order_.tasks()) {
   context_.seed = run.plan.training.seed;
   context_.seq_length = run.plan.training.seq_length;
   context_.tensor_rank = coords_[Axis::tp];
   context_.tensor_size = static_cast<std::int32_t>(run.mesh.size(Axis::tp));
+  context_.context_rank = coords_[Axis::cp];
+  context_.context_size = static_cast<std::int32_t>(run.mesh.size(Axis::cp));
   context_.scalars = &scalars_;
-  context_.params = program_.params;
+  context_.pieces = pieces_;
   start_workers(failed);
 }
 
@@ -50,6 +61,8 @@ void RankExecutor::start_workers(const std::function<void(Rank)>& failed) {
       workers_[s] = std::make_unique<StreamWorker>([this](std::uint32_t number) { execute(number); },
                                                    [this, failed] { failed(parts_.rank); });
 }
+
+RankState RankExecutor::state() { return rank_state(program_, run_.mesh, parts_.rank, arena()); }
 
 void RankExecutor::cancel() { board_.fail(); }
 
@@ -84,31 +97,22 @@ void RankExecutor::begin_instance(const Instance& instance) {
   fill_inputs(instance);
 }
 
+// Context ranks of one data index share its sequences: what counts is the axis, not the place in the data group.
 std::int64_t RankExecutor::first_sequence(std::int32_t micro_batch) const {
   const auto& training = run_.plan.training;
   const auto global_micro_batch = micro_batch * run_.mesh.size(Axis::dp) + coords_[Axis::dp];
   return step_ * training.global_batch_size + global_micro_batch * training.micro_batch_size;
 }
 
-// The host's part of the input pipeline: slots of these names are filled before the instance that has them is issued.
 void RankExecutor::fill_inputs(const Instance& instance) {
   const auto& slots = run_.graph.of(instance).slots;
-  for (std::size_t s = 0; s < slots.size(); ++s) {
-    if (slots[s].name == "tokens") fill_slot(instance, s, 0);
-    if (slots[s].name == "targets") fill_slot(instance, s, 1);
-  }
-}
-
-void RankExecutor::fill_slot(const Instance& instance, std::size_t slot, std::size_t shift) {
-  const auto& training = run_.plan.training;
-  const auto seq = static_cast<std::size_t>(training.seq_length);
-  require(run_.graph.of(instance).slots[slot].bytes >= bytes_of(DType::int32, training.micro_batch_size * training.seq_length),
-          "a slot for tokens that is smaller than a micro-batch");
-  std::vector<std::int32_t> sequence(seq + 1);
-  auto* out = reinterpret_cast<std::int32_t*>(arena() + program_.bindings[instance.binding + slot]);
-  for (std::int64_t s = 0; s < training.micro_batch_size; ++s, out += seq) {
-    run_.data.sequence(context_.first_sequence + s, sequence);
-    std::copy_n(sequence.begin() + static_cast<std::ptrdiff_t>(shift), seq, out);
+  for (const auto [slot, input] : run_.inputs[instance.tmpl.index()]) {
+    const auto bytes = bytes_of(DType::int32, reader_.elements(input));
+    const auto offset = program_.bindings[instance.binding + slot];
+    require(slots[slot].bytes >= bytes, "a slot that the host fills is smaller than what a micro-batch has for it");
+    require(offset >= 0 && offset + bytes.count() <= static_cast<std::int64_t>(parts_.arena->size()),
+            "a slot that the host fills lies outside the arena");
+    reader_.fill(input, context_.first_sequence, reinterpret_cast<std::int32_t*>(arena() + offset));
   }
 }
 
@@ -140,15 +144,22 @@ void RankExecutor::execute(std::uint32_t number) {
 TimePoint RankExecutor::perform(const Task& task, const Instance& instance, const Pointers& at, TimePoint ready) {
   auto& comm = *parts_.comm;
   const auto peer = [&](int offset) { return run_.mesh.stage_neighbour(parts_.rank, offset); };
-  if (const auto* op = std::get_if<Collective>(&task.op))
-    return comm.run(*op, groups_[static_cast<std::size_t>(op->group)], at.out[0]);
+  if (const auto* op = std::get_if<Collective>(&task.op)) return collect(*op, task.stream, at);
   if (const auto* op = std::get_if<Send>(&task.op))
-    return comm.send(at.in[0], bytes_of(op->dtype, op->elements).count(), peer(op->stage_offset), tag(instance));
+    return comm.send(at.in[0], bytes_of(op->dtype, op->elements).count(), peer(op->stage_offset),
+                     sent(instance, op->stage_offset));
   if (const auto* op = std::get_if<Recv>(&task.op))
-    return comm.recv(at.out[0], bytes_of(op->dtype, op->elements).count(), peer(op->stage_offset), tag(instance));
+    return comm.recv(at.out[0], bytes_of(op->dtype, op->elements).count(), peer(op->stage_offset),
+                     received(instance, op->stage_offset));
   parts_.backend->run(task.op, task.dtype, std::span(at.in.data(), task.inputs.size()),
                       std::span(at.out.data(), task.outputs.size()), context_);
   return ready;
+}
+
+// Every thread of a rank has its own lane, so one group may be used from several.
+TimePoint RankExecutor::collect(const Collective& op, Stream stream, const Pointers& at) {
+  const int lane = inline_stream(stream) ? 0 : static_cast<int>(stream);
+  return parts_.comm->run(op, {groups_[static_cast<std::size_t>(op.group)], lane}, at.in[0], at.out[0]);
 }
 
 RankExecutor::Pointers RankExecutor::resolve(const Task& task, const Instance& instance, StreamNotes& notes) {
@@ -161,16 +172,32 @@ RankExecutor::Pointers RankExecutor::resolve(const Task& task, const Instance& i
 }
 
 std::byte* RankExecutor::locate(const Operand& operand, const Instance& instance, StreamNotes& notes) {
-  const auto offset = program_.bindings[instance.binding + operand.slot] + operand.offset;
+  const auto place = operand.shards > 1 ? positions_[static_cast<std::size_t>(operand.shard_group)] : 0;
+  require(operand.shards <= 1 || place < operand.shards, "an operand with fewer shares than its group has members");
+  const auto offset = program_.bindings[instance.binding + operand.slot] + operand.offset + place * operand.stride;
   const auto end = offset + bytes_of(operand.dtype, operand.elements).count();
   require(offset >= 0 && end <= static_cast<std::int64_t>(parts_.arena->size()), "an operand outside the arena");
   notes.touched = std::max(notes.touched, end);
   return arena() + offset;
 }
 
+// A message goes to the next or the previous virtual stage: past the last stage to the first one's next chunk, and back.
+// Its two ends work on different chunks there, so both name it after the virtual stage that receives it.
+MessageName RankExecutor::sent(const Instance& instance, int offset) const {
+  const auto stages = run_.mesh.size(Axis::pp), stage = static_cast<std::int64_t>(coords_[Axis::pp]) + offset;
+  if (instance.micro_batch < 0) return {tag(instance, (stage + stages) % stages), offset};
+  return {tag(instance, instance.chunk * stages + stage), offset};
+}
+
+MessageName RankExecutor::received(const Instance& instance, int offset) const {
+  const auto chunk = instance.micro_batch < 0 ? 0 : instance.chunk;
+  return {tag(instance, chunk * run_.mesh.size(Axis::pp) + coords_[Axis::pp]), -offset};
+}
+
 // Both ends of a message run it for the same micro-batch and phase of the same step.
-std::int64_t RankExecutor::tag(const Instance& instance) const {
-  return ((step_ << 24) + instance.micro_batch + 1) * 8 + static_cast<std::int64_t>(instance.phase);
+std::int64_t RankExecutor::tag(const Instance& instance, std::int64_t virtual_stage) const {
+  const auto micro_batch = (step_ << 20) + instance.micro_batch + 1;
+  return ((micro_batch << 16) + virtual_stage) * 8 + static_cast<std::int64_t>(instance.phase);
 }
 
 RankBooks RankExecutor::books() const {

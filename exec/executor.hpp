@@ -8,6 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "exec/batch_reader.hpp"
+#include "exec/param_layout.hpp"
 #include "exec/run.hpp"
 #include "exec/step_order.hpp"
 #include "exec/stream_worker.hpp"
@@ -23,6 +25,7 @@ struct RunContext {
   const TokenSource& data;
   Mesh mesh;
   std::vector<StepOrder> orders;  ///< by stage
+  std::vector<std::vector<InputSlot>> inputs;  ///< by template
 };
 
 /// Thrown on a rank's thread when another thread of it has failed already.
@@ -44,11 +47,13 @@ class RankExecutor {
   /// One step, from the first issue to the end of the last task. Keeps its spans when `record`; `origin` is their zero.
   void run_step(const Scalars& scalars, std::int64_t step, std::optional<TimePoint> record);
 
+  /// What the rank keeps of its stage's parameters.
+  RankState state();
+
   /// Wakes the rank's waits with Cancelled.
   void cancel();
 
   Rank rank() const { return parts_.rank; }
-  Coords coords() const { return coords_; }
   const Program& program() const { return program_; }
   std::byte* arena() { return parts_.arena->data(); }
   const Scalars& scalars() const { return scalars_; }
@@ -68,7 +73,6 @@ class RankExecutor {
   void begin_step(const Scalars& scalars, std::int64_t step, bool record);
   void begin_instance(const Instance& instance);
   void fill_inputs(const Instance& instance);
-  void fill_slot(const Instance& instance, std::size_t slot, std::size_t shift);
   std::int64_t first_sequence(std::int32_t micro_batch) const;
   void issue(TaskRef ref);
   void execute(std::uint32_t number);
@@ -76,7 +80,11 @@ class RankExecutor {
   TimePoint perform(const Task& task, const Instance& instance, const Pointers& at, TimePoint ready);
   Pointers resolve(const Task& task, const Instance& instance, StreamNotes& notes);
   std::byte* locate(const Operand& operand, const Instance& instance, StreamNotes& notes);
-  std::int64_t tag(const Instance& instance) const;
+  TimePoint collect(const Collective& op, Stream stream, const Pointers& at);
+  /// The message that `instance` exchanges with the stage `offset` away.
+  MessageName sent(const Instance& instance, int offset) const;
+  MessageName received(const Instance& instance, int offset) const;
+  std::int64_t tag(const Instance& instance, std::int64_t virtual_stage) const;
   StreamNotes& notes(Stream s) { return notes_[static_cast<std::size_t>(s)]; }
   TimePoint now() const { return record_ ? std::chrono::steady_clock::now() : TimePoint{}; }
 
@@ -85,7 +93,10 @@ class RankExecutor {
   const Coords coords_;
   const Program& program_;
   const StepOrder& order_;
+  const BatchReader reader_;
   std::vector<std::vector<Rank>> groups_;  ///< by Group
+  std::vector<std::int64_t> positions_;    ///< by Group: of this rank
+  std::vector<ParamPiece> pieces_;
   TaskBoard board_;
   Scalars scalars_;
   KernelContext context_;

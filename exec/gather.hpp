@@ -5,18 +5,15 @@
 #include <string_view>
 #include <vector>
 
+#include "exec/param_layout.hpp"
 #include "exec/run.hpp"
 
 namespace tandem::exec {
 
-/// One stage's arenas by tensor rank, of one data rank.
-struct StageArenas {
-  const Program* program;
-  std::vector<const std::byte*> by_tensor_rank;
-};
-
-/// Every parameter's part of the flat buffer `allocation` ("weights", "gradients") as whole tensors in ascending global
-/// index. Tied copies (not in the norm) are left out: their value is the first copy's. Nobody may be writing.
-std::vector<GatheredTensor> gather(std::span<const StageArenas> stages, std::string_view allocation, DType dtype);
+/// Every parameter's part of the buffer `allocation` ("weights", "gradients", or an optimizer's) as whole tensors in
+/// ascending global index, each element from the rank that updates it; of several ranks that do, from the one that norms
+/// count. `ranks`: the whole world. What nobody holds is NaN. Tied copies (not in the norm) are left out: their value is
+/// the first copy's. Nobody may be writing.
+std::vector<GatheredTensor> gather(std::span<const RankState> ranks, std::string_view allocation, DType dtype);
 
 }  // namespace tandem::exec

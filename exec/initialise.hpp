@@ -6,23 +6,17 @@
 #include <string>
 #include <vector>
 
+#include "exec/param_layout.hpp"
 #include "models/plan.hpp"
-#include "models/task_graph.hpp"
 
 namespace tandem::exec {
-
-/// Every arena of one stage by tensor rank: one a data rank.
-struct StageReplicas {
-  const Program* program;
-  std::vector<std::vector<std::byte*>> by_tensor_rank;
-};
 
 /// The whole parameter, row-major, as RunOptions::initialise may replace it.
 std::vector<double> initial_values(const Param& param, const Plan& plan);
 
-/// Writes weights (and master weights) of every rank and clears gradients, optimizer state and loss. `replace` may be
-/// empty; it sees each stage's parameters in order, tied copies too.
-void initialise(std::span<const StageReplicas> stages, const Plan& plan,
+/// Writes weights (and master weights) of every rank of the world, those that it holds, and clears gradients, optimizer state
+/// and loss. `replace` may be empty; it sees each stage's parameters in order, tied copies too.
+void initialise(std::span<const RankState> ranks, const Plan& plan,
                 const std::function<void(const std::string&, std::vector<double>&)>& replace);
 
 }  // namespace tandem::exec

@@ -41,6 +41,21 @@ std::vector<Rank> ranks(int n) {
   return all;
 }
 
+/// What one rank gives to a collective of fp32 and gets from it: one buffer where it works in place, else two, as
+/// tensor-parallel layers have it.
+class CollectiveBuffers {
+ public:
+  explicit CollectiveBuffers(const Collective& op) : given_(static_cast<std::size_t>(op.elements)) {
+    if (op.kind != CollectiveKind::all_reduce && op.kind != CollectiveKind::broadcast) got_.resize(given_.size());
+  }
+  std::vector<float>& given() { return given_; }
+  const std::byte* in() const { return reinterpret_cast<const std::byte*>(given_.data()); }
+  std::byte* out() { return reinterpret_cast<std::byte*>((got_.empty() ? given_ : got_).data()); }
+
+ private:
+  std::vector<float> given_, got_;
+};
+
 /// One size: rounds[i] is the time of round i, from the last arrival to the last leaving.
 class CollectiveTimer {
  public:
@@ -66,12 +81,11 @@ class CollectiveTimer {
 
   void rank_main(int r, int rounds) {
     const auto members = ranks(n_);
-    std::vector<float> buffer(static_cast<std::size_t>(op_.elements));
-    auto* bytes = reinterpret_cast<std::byte*>(buffer.data());
+    CollectiveBuffers buffers(op_);
     for (int i = 0; i < rounds; ++i) {
       gate_.meet();
       compute_for(uneven(r, i));
-      const auto full = comms_[static_cast<std::size_t>(r)]->run(op_, members, bytes);
+      const auto full = comms_[static_cast<std::size_t>(r)]->run(op_, members, buffers.in(), buffers.out());
       left_[static_cast<std::size_t>(r)][static_cast<std::size_t>(i)] = Clock::now();
       if (r == 0) full_[static_cast<std::size_t>(i)] = full;
     }
@@ -128,7 +142,8 @@ class StepCollectiveTimer {
   void rank_main(int r, bool communicate, Rendezvous& gate, TimePoint& begin) {
     const auto members = ranks(n_);
     const auto backend = make_cpu_backend();
-    std::vector<float> a(96 * 192, 0.5F), b(192 * 192, 0.25F), c(96 * 192), buffer(static_cast<std::size_t>(op_.elements));
+    std::vector<float> a(96 * 192, 0.5F), b(192 * 192, 0.25F), c(96 * 192);
+    CollectiveBuffers buffers(op_);
     const std::vector<const std::byte*> in{reinterpret_cast<const std::byte*>(a.data()),
                                            reinterpret_cast<const std::byte*>(b.data())};
     const std::vector<std::byte*> out{reinterpret_cast<std::byte*>(c.data())};
@@ -137,8 +152,8 @@ class StepCollectiveTimer {
     begin = Clock::now();
     for (int i = 0; i < kRounds; ++i) {
       backend->run(kProduct, DType::fp32, in, out, {});
-      std::fill(buffer.begin(), buffer.end(), 1.0F);  // as the product before a collective writes what it reduces
-      if (communicate) comms_[static_cast<std::size_t>(r)]->run(op_, members, reinterpret_cast<std::byte*>(buffer.data()));
+      std::ranges::fill(buffers.given(), 1.0F);  // as the product before a collective writes what it reduces
+      if (communicate) comms_[static_cast<std::size_t>(r)]->run(op_, members, buffers.in(), buffers.out());
     }
   }
 
@@ -171,8 +186,8 @@ class MessageEnd {
 double measure_message(std::int64_t bytes, int rounds) {
   auto comms = make_thread_communicators(2);
   std::vector<std::byte> out(static_cast<std::size_t>(bytes)), in(out.size());
-  MessageEnd send([&] { comms[0]->send(out.data(), bytes, Rank(1), 0); });
-  MessageEnd recv([&] { comms[1]->recv(in.data(), bytes, Rank(0), 0); });
+  MessageEnd send([&] { comms[0]->send(out.data(), bytes, Rank(1), {}); });
+  MessageEnd recv([&] { comms[1]->recv(in.data(), bytes, Rank(0), {}); });
   Rendezvous gate(2);
   std::vector<TimePoint> sent(static_cast<std::size_t>(rounds)), got(sent), asked(sent);
   {
@@ -214,7 +229,7 @@ std::vector<std::int64_t> sizes(bool few) {
 std::vector<CollectiveKind> kinds(bool quick) {
   if (quick) return {CollectiveKind::all_reduce};
   return {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
-          CollectiveKind::broadcast, CollectiveKind::all_to_all};
+          CollectiveKind::broadcast, CollectiveKind::all_to_all, CollectiveKind::shift};
 }
 
 struct Case {

@@ -175,7 +175,7 @@ class Grid {
     few_matrices([&](auto r, auto c) { ops_.push_back(TakeFirst{r / 8, 8, c}); });
   }
   void add(Kind<TakeFirstBackward>) {
-    few_matrices([&](auto r, auto c) { ops_.push_back(TakeFirstBackward{r / 8, 8, c, false}); });
+    few_matrices([&](auto r, auto c) { ops_.push_back(TakeFirstBackward{r / 8, 8, c}); });
   }
   void add(Kind<Fill>) {
     for (const auto n : vectors(1 << 23)) ops_.push_back(Fill{n, dtype_});
@@ -208,6 +208,16 @@ class Grid {
   void add(Kind<GroupedWeightGrad>) {
     groups([&](auto groups, auto experts, auto m, auto n, auto k, bool ragged) {
       ops_.push_back(GroupedWeightGrad{groups, experts, m, n, k, ragged});
+    });
+  }
+  void add(Kind<GroupedBias>) {
+    biases([&](auto groups, auto experts, auto m, auto n, bool ragged) {
+      ops_.push_back(GroupedBias{groups, experts, m, n, false, ragged});
+    });
+  }
+  void add(Kind<GroupedBiasGrad>) {
+    biases([&](auto groups, auto experts, auto m, auto n, bool ragged) {
+      ops_.push_back(GroupedBiasGrad{groups, experts, m, n, ragged});
     });
   }
 
@@ -285,6 +295,15 @@ class Grid {
             f(experts, experts, m, n, k, false);
             f(std::int64_t{1}, experts, experts * m, n, k, true);
           }
+  }
+  template <class F>
+  void biases(F f) {
+    for (const std::int64_t experts : {2, 8})
+      for (const std::int64_t m : {16, 64, 256})
+        for (const std::int64_t n : {64, 256, 1024}) {
+          f(experts, experts, m, n, false);
+          f(std::int64_t{1}, experts, experts * m, n, true);
+        }
   }
 
   template <class F>

@@ -135,6 +135,13 @@ class Sizes {
   OperandSizes operator()(const GroupedWeightGrad& o) const {
     return {with({v(o.groups * o.m * o.n), v(o.groups * o.m * o.k)}, o.ragged, ids(o.experts)), {v(o.experts * o.n * o.k)}};
   }
+  OperandSizes operator()(const GroupedBias& o) const {
+    const OperandSize x = v(o.groups * o.m * o.n);
+    return {with({x, v(o.experts * o.n)}, o.ragged, ids(o.experts)), {over(0, x)}};
+  }
+  OperandSizes operator()(const GroupedBiasGrad& o) const {
+    return {with({v(o.groups * o.m * o.n)}, o.ragged, ids(o.experts)), {v(o.experts * o.n)}};
+  }
 
   OperandSizes operator()(const GradNorm& o) const { return {{{o.elements, o.gradients}}, {sums(1)}}; }
   OperandSizes operator()(const ClipCoefficient&) const { return {{sums(1)}, {}}; }

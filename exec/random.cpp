@@ -18,7 +18,7 @@ constexpr std::uint32_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
 constexpr PhiloxKey kWeyl = {0x9E3779B9, 0xBB67AE85};
 
 // Domains beside the values of DropoutSite: the top byte of a stream's name.
-constexpr std::uint32_t kInitialValues = 0x80;
+constexpr std::uint32_t kInitialValues = 0x80, kExamples = 0x81;
 
 constexpr std::uint32_t low(std::uint64_t v) { return static_cast<std::uint32_t>(v); }
 constexpr std::uint32_t high(std::uint64_t v) { return static_cast<std::uint32_t>(v >> 32); }
@@ -103,6 +103,12 @@ RandomStream RandomStream::dropout(std::uint64_t seed, DropoutSite site, std::ui
 
 RandomStream RandomStream::initial(std::uint64_t seed, std::int32_t init_id) {
   return {seed, static_cast<std::uint32_t>(init_id), kInitialValues << 24};
+}
+
+RandomStream RandomStream::example(std::uint64_t seed, std::int64_t sequence) {
+  require(sequence >= 0 && sequence >> 56 == 0, "a sequence beyond the random streams' range");
+  const auto number = static_cast<std::uint64_t>(sequence);
+  return {seed, low(number), kExamples << 24 | high(number)};
 }
 
 PhiloxBlock RandomStream::block(std::uint64_t index) const {

@@ -24,6 +24,8 @@ class RandomStream {
   static RandomStream dropout(std::uint64_t seed, DropoutSite site, std::uint64_t step, std::int32_t layer);
   /// Initial values of one parameter; tied copies share `init_id`.
   static RandomStream initial(std::uint64_t seed, std::int32_t init_id);
+  /// What is drawn to make a training example of one sequence; `sequence` below 2^56.
+  static RandomStream example(std::uint64_t seed, std::int64_t sequence);
 
   /// 32 uniform bits.
   std::uint32_t bits(std::uint64_t index) const;

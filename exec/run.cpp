@@ -30,11 +30,22 @@ void require_precision(const Plan& plan) {
                                 "set training.precision to fp32 and leave training.dtypes out"});
 }
 
+/// bert's mask is the last token of the vocabulary and stands for nothing in the data.
 void require_vocabulary(const Plan& plan, const TokenSource& data) {
-  if (data.vocab_size() <= plan.model.vocab_size) return;
+  const bool bert = plan.model.family == Family::bert;
+  if (data.vocab_size() + (bert ? 1 : 0) <= plan.model.vocab_size) return;
   throw InfeasibleError(Problem{plan.file, "model.vocab_size", std::to_string(plan.model.vocab_size),
-                                "the data has " + std::to_string(data.vocab_size()) + " different tokens",
-                                "set model.vocab_size to at least that"});
+                                "the data has " + std::to_string(data.vocab_size()) + " different tokens" +
+                                    (bert ? ", and the mask is one more" : ""),
+                                "set model.vocab_size to at least " + std::to_string(data.vocab_size() + (bert ? 1 : 0))});
+}
+
+void require_no_host_copies(const Plan& plan, const TaskGraph& graph) {
+  for (const auto& t : graph.templates)
+    for (const auto& task : t.tasks)
+      if (std::holds_alternative<HostCopy>(task.op))
+        throw InfeasibleError(Problem{plan.file, "parallel.offload", "", "simulated only: this runtime has no second memory",
+                                      "leave parallel.offload out to train"});
 }
 
 void require_supported(const Plan& plan, const TaskGraph& graph, const Backend& backend) {
@@ -91,13 +102,13 @@ std::string text_of(const std::exception_ptr& what) {
 class Run {
  public:
   Run(const Plan& plan, const TaskGraph& graph, const TokenSource& data, const RunOptions& options)
-      : context_{plan, graph, data, make_mesh(plan), orders(graph)},
+      : context_{plan, graph, data, make_mesh(plan), orders(graph), input_slots(graph)},
         options_(options),
         gate_(static_cast<std::size_t>(context_.mesh.world_size())) {}
 
   RunResult train() {
     make_ranks();
-    initialise_ranks();
+    initialise(states(), context_.plan, options_.initialise);
     {
       std::vector<std::jthread> threads;
       for (auto& rank : ranks_) threads.emplace_back([this, &rank] { rank_main(*rank); });
@@ -133,36 +144,10 @@ class Run {
     }
   }
 
-  RankExecutor& at(std::int64_t tp, std::int64_t dp, std::int64_t pp) {
-    Coords c;
-    c[Axis::tp] = static_cast<std::int32_t>(tp);
-    c[Axis::dp] = static_cast<std::int32_t>(dp);
-    c[Axis::pp] = static_cast<std::int32_t>(pp);
-    return *ranks_[context_.mesh.rank(c).index()];
-  }
-
-  void initialise_ranks() {
-    std::vector<StageReplicas> stages;
-    for (std::int64_t pp = 0; pp < context_.mesh.size(Axis::pp); ++pp) {
-      StageReplicas stage{&at(0, 0, pp).program(), {}};
-      for (std::int64_t tp = 0; tp < context_.mesh.size(Axis::tp); ++tp) {
-        auto& arenas = stage.by_tensor_rank.emplace_back();
-        for (std::int64_t dp = 0; dp < context_.mesh.size(Axis::dp); ++dp) arenas.push_back(at(tp, dp, pp).arena());
-      }
-      stages.push_back(std::move(stage));
-    }
-    initialise(stages, context_.plan, options_.initialise);
-  }
-
-  std::vector<GatheredTensor> gather_state(std::string_view allocation, DType dtype) {
-    std::vector<StageArenas> stages;
-    for (std::int64_t pp = 0; pp < context_.mesh.size(Axis::pp); ++pp) {
-      StageArenas stage{&at(0, 0, pp).program(), {}};
-      for (std::int64_t tp = 0; tp < context_.mesh.size(Axis::tp); ++tp)
-        stage.by_tensor_rank.push_back(at(tp, 0, pp).arena());
-      stages.push_back(std::move(stage));
-    }
-    return gather(stages, allocation, dtype);
+  std::vector<RankState> states() {
+    std::vector<RankState> all;
+    for (auto& rank : ranks_) all.push_back(rank->state());
+    return all;
   }
 
   // Called inside the handler of whatever thread failed. Only the first failure is news; the rest are its consequences.
@@ -206,10 +191,12 @@ class Run {
     return s;
   }
 
+  /// The last virtual stage has it; after the step it is a sum over the data group.
   double loss() {
-    auto& last = at(0, 0, context_.mesh.size(Axis::pp) - 1);
-    const auto offset = state_offset(last.program(), "loss");
-    return offset < 0 ? std::nan("") : load(last.arena() + offset, DType::fp64, 0);
+    for (auto& rank : ranks_)
+      if (const auto offset = state_offset(rank->program(), "loss"); offset >= 0)
+        return load(rank->arena() + offset, DType::fp64, 0);
+    return std::nan("");
   }
 
   // On rank 0's thread while the others wait for it to begin the next step.
@@ -218,14 +205,14 @@ class Run {
     const StepResult done{step, loss(), s.grad_norm, s.learning_rate, seconds};
     result_.steps.push_back(done);
     if (options_.gather_gradients)
-      result_.gradients.push_back(gather_state("gradients", context_.plan.training.dtypes.gradients));
+      result_.gradients.push_back(gather(states(), "gradients", context_.plan.training.dtypes.gradients));
     if (step == options_.timeline_step) timeline_step_s_ = seconds;
     if (options_.on_step) options_.on_step(done);
   }
 
   RunResult take_result() {
     for (const auto& rank : ranks_) result_.ranks.push_back(rank->books());
-    if (options_.gather_weights) result_.weights = gather_state("weights", context_.plan.training.dtypes.weights);
+    if (options_.gather_weights) result_.weights = gather(states(), "weights", context_.plan.training.dtypes.weights);
     if (options_.timeline_step >= 0 && options_.timeline_step < options_.steps) result_.timeline = timeline();
     return std::move(result_);
   }
@@ -254,6 +241,7 @@ class Run {
 RunResult run(const Plan& plan, const TaskGraph& graph, const TokenSource& data, const RunOptions& options) {
   require_precision(plan);
   require_vocabulary(plan, data);
+  require_no_host_copies(plan, graph);
   return Run(plan, graph, data, options).train();
 }
 

@@ -5,6 +5,7 @@
 
 #include "exec/collective_share.hpp"
 #include "models/base/error.hpp"
+#include "models/collective.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -20,19 +21,8 @@ bool small(const Collective& op, std::size_t members) {
   return vector_bytes(op) * static_cast<std::int64_t>(members) <= kOneThreadBytes;
 }
 
-std::string_view kind(CollectiveKind k) {
-  switch (k) {
-    case CollectiveKind::all_reduce: return "all_reduce";
-    case CollectiveKind::all_gather: return "all_gather";
-    case CollectiveKind::reduce_scatter: return "reduce_scatter";
-    case CollectiveKind::broadcast: return "broadcast";
-    case CollectiveKind::all_to_all: return "all_to_all";
-  }
-  return "?";
-}
-
 std::string describe(const Collective& op) {
-  std::string s(kind(op.kind));
+  std::string s(name(op.kind));
   s += op.reduce == Reduce::max ? " (max) of " : " of ";
   return s + std::to_string(op.elements) + " " + std::string(name(op.dtype));
 }
@@ -87,18 +77,18 @@ std::size_t index_of(Rank rank, const std::vector<Rank>& members) {
 
 }  // namespace
 
-Meeting& ThreadWorld::meeting(Group group, const std::vector<Rank>& members) {
+Meeting& ThreadWorld::meeting(Group group, const Party& party) {
   std::lock_guard lock(mutex_);
   throw_if_aborted();
-  return meetings_.try_emplace({group, members}, members.size()).first->second;
+  return meetings_.try_emplace({group, party.lane, party.members}, party.members.size()).first->second;
 }
 
-Channel& ThreadWorld::channel(Rank from, Rank to) {
+Channel& ThreadWorld::channel(Rank from, Rank to, int way) {
   require(to.value() >= 0 && to.value() < size_ && from.value() >= 0 && from.value() < size_ && from != to,
           "a message needs two different ranks of the world");
   std::lock_guard lock(mutex_);
   throw_if_aborted();
-  return channels_[{from, to}];
+  return channels_[{from, to, way}];
 }
 
 void ThreadWorld::abort(Rank rank, const std::string& cause) {
@@ -129,12 +119,14 @@ TimePoint ThreadCommunicator::arrive(Rendezvous& place, WhenFull&& when_full) {
   world_->throw_aborted();
 }
 
-TimePoint ThreadCommunicator::run(const Collective& op, const std::vector<Rank>& members, std::byte* buffer) {
+TimePoint ThreadCommunicator::run(const Collective& op, const Party& party, const std::byte* in, std::byte* out) {
+  const auto& members = party.members;
   require_exchangeable(op, members.size());
   const auto index = index_of(rank_, members);
-  auto& meeting = world_->meeting(op.group, members);
+  auto& meeting = world_->meeting(op.group, party);
   meeting.calls[index] = op;
-  meeting.buffers[index] = buffer;
+  meeting.buffers[index] = {in, out};
+  require_placed({op, meeting.buffers}, index);
   const auto full = arrive(meeting.place, [&] {
     require_alike(meeting, members);
     if (small(op, members.size()))
@@ -156,23 +148,23 @@ void ThreadCommunicator::count(const Collective& op, std::int64_t received) {
   line.received_bytes += received;
 }
 
-TimePoint ThreadCommunicator::meet_peer(Rank from, Rank to, const Channel::End& mine) {
-  auto& channel = world_->channel(from, to);
-  channel.ends[rank_ == from ? 0 : 1] = mine;
-  return arrive(channel.place, [&] { hand_over(channel, from, to); });
+TimePoint ThreadCommunicator::meet_peer(Channel& channel, std::pair<Rank, Rank> ends, const Channel::End& mine) {
+  channel.ends[rank_ == ends.first ? 0 : 1] = mine;
+  return arrive(channel.place, [&] { hand_over(channel, ends.first, ends.second); });
 }
 
-TimePoint ThreadCommunicator::send(const std::byte* buffer, std::int64_t bytes, Rank to, std::int64_t tag) {
+TimePoint ThreadCommunicator::send(const std::byte* buffer, std::int64_t bytes, Rank to, const MessageName& name) {
   // The receiver's end is the only one written through; const is dropped for the shared entry type alone.
-  const auto full = meet_peer(rank_, to, {const_cast<std::byte*>(buffer), bytes, tag});
+  const auto full = meet_peer(world_->channel(rank_, to, name.way), {rank_, to},
+                              {const_cast<std::byte*>(buffer), bytes, name.tag});
   std::lock_guard lock(counters_mutex_);
   ++counters_.sends;
   counters_.sent_bytes += bytes;
   return full;
 }
 
-TimePoint ThreadCommunicator::recv(std::byte* buffer, std::int64_t bytes, Rank from, std::int64_t tag) {
-  return meet_peer(from, rank_, {buffer, bytes, tag});
+TimePoint ThreadCommunicator::recv(std::byte* buffer, std::int64_t bytes, Rank from, const MessageName& name) {
+  return meet_peer(world_->channel(from, rank_, name.way), {from, rank_}, {buffer, bytes, name.tag});
 }
 
 CommCounters ThreadCommunicator::counters() const {

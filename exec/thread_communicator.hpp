@@ -5,9 +5,11 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "exec/collective_share.hpp"
 #include "exec/communicator.hpp"
 #include "exec/rendezvous.hpp"
 
@@ -18,11 +20,11 @@ struct Meeting {
   explicit Meeting(std::size_t size) : place(size), calls(size), buffers(size), received(size * size) {}
   Rendezvous place;
   std::vector<Collective> calls;
-  std::vector<std::byte*> buffers;
+  std::vector<MemberBuffers> buffers;
   std::vector<std::int64_t> received;  ///< [who did the share][who received]
 };
 
-/// One direction between two ranks: entry 0 is the sender's, entry 1 the receiver's.
+/// One way from one rank to another: entry 0 is the sender's, entry 1 the receiver's.
 struct Channel {
   struct End { std::byte* buffer = nullptr; std::int64_t bytes = 0, tag = 0; };
   Rendezvous place{2};
@@ -35,8 +37,8 @@ class ThreadWorld {
   explicit ThreadWorld(int size) : size_(size) {}
   int size() const { return size_; }
   /// Both throw CommError after an abort.
-  Meeting& meeting(Group group, const std::vector<Rank>& members);
-  Channel& channel(Rank from, Rank to);
+  Meeting& meeting(Group group, const Party& party);
+  Channel& channel(Rank from, Rank to, int way);
   void abort(Rank rank, const std::string& cause);
   [[noreturn]] void throw_aborted();
 
@@ -46,22 +48,21 @@ class ThreadWorld {
   const int size_;
   std::mutex mutex_;
   std::string cause_;  ///< empty: nobody failed
-  std::map<std::pair<Group, std::vector<Rank>>, Meeting> meetings_;
-  std::map<std::pair<Rank, Rank>, Channel> channels_;
+  std::map<std::tuple<Group, int, std::vector<Rank>>, Meeting> meetings_;
+  std::map<std::tuple<Rank, Rank, int>, Channel> channels_;
 };
 
 class ThreadCommunicator final : public Communicator {
  public:
   ThreadCommunicator(std::shared_ptr<ThreadWorld> world, Rank rank) : world_(std::move(world)), rank_(rank) {}
-  TimePoint run(const Collective& op, const std::vector<Rank>& members, std::byte* buffer) override;
-  TimePoint send(const std::byte* buffer, std::int64_t bytes, Rank to, std::int64_t tag) override;
-  TimePoint recv(std::byte* buffer, std::int64_t bytes, Rank from, std::int64_t tag) override;
+  TimePoint run(const Collective& op, const Party& party, const std::byte* in, std::byte* out) override;
+  TimePoint send(const std::byte* buffer, std::int64_t bytes, Rank to, const MessageName& name) override;
+  TimePoint recv(std::byte* buffer, std::int64_t bytes, Rank from, const MessageName& name) override;
   void abort(const std::string& cause) override { world_->abort(rank_, cause); }
   CommCounters counters() const override;
 
  private:
-  TimePoint enter(Meeting& meeting, std::size_t index, const Collective& op);
-  TimePoint meet_peer(Rank from, Rank to, const Channel::End& mine);
+  TimePoint meet_peer(Channel& channel, std::pair<Rank, Rank> ends, const Channel::End& mine);
   template <class WhenFull>
   TimePoint arrive(Rendezvous& place, WhenFull&& when_full);
   void count(const Collective& op, std::int64_t received);

@@ -142,7 +142,8 @@ std::vector<CommPhase> tree(const Collective& op, std::int64_t n) {
     case CollectiveKind::broadcast: return binomial(op, n);
     case CollectiveKind::all_to_all: return bruck_exchange(op, n);
     case CollectiveKind::all_gather:
-    case CollectiveKind::reduce_scatter: break;
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::shift: break;
   }
   return bruck(op, n);
 }
@@ -241,6 +242,7 @@ std::vector<CommPhase> hierarchical(const Collective& op, const Tiers& t) {
       add_inside(out, t, op);
       add_across(out, t, op);
       break;
+    case shift: break;  // has one algorithm only
   }
   return out;
 }
@@ -287,6 +289,7 @@ std::string_view name(CollectiveKind k) {
     case CollectiveKind::reduce_scatter: return "reduce_scatter";
     case CollectiveKind::broadcast: return "broadcast";
     case CollectiveKind::all_to_all: return "all_to_all";
+    case CollectiveKind::shift: return "shift";
   }
   throw ContractError("unknown collective");
 }
@@ -302,6 +305,10 @@ Expansion expand(const Collective& op, Algorithm algorithm, const GroupShape& sh
   require(shape.ring.empty() || shape.ring.size() == shape.node.size(), "a ring visits every member once");
   Expansion out;
   if (shape.size() == 1) return out;
+  if (op.kind == CollectiveKind::shift) {  // to the next member, whatever the ring would visit next
+    out.phases = {{1, whole(op), rotate(shape.size(), 1)}};
+    return out;
+  }
   if (algorithm != Algorithm::hierarchical) {
     append(out.phases, flat(op, algorithm, shape.size()), {visiting_order(shape)}, Tier::any);
     return out;
@@ -323,6 +330,7 @@ Choice choose_algorithm(ScaleUp scale_up, const Collective& op, const GroupShape
   const std::int64_t per_node = uniform(shape);
   const bool one_node = per_node == shape.size();
   if (op.kind == CollectiveKind::broadcast) return {Algorithm::tree, inside};
+  if (op.kind == CollectiveKind::shift) return {Algorithm::ring, inside};
   if (op.kind == CollectiveKind::all_to_all) return {one_node ? Algorithm::direct : Algorithm::ring, inside};
   if (one_node) return {inside, inside};
   return {per_node > 1 ? Algorithm::hierarchical : Algorithm::ring, inside};

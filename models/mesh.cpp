@@ -1,5 +1,7 @@
 #include "models/mesh.hpp"
 
+#include <algorithm>
+
 #include "models/base/error.hpp"
 #include "models/plan.hpp"
 
@@ -25,11 +27,13 @@ std::vector<Axis> parse_order(std::string_view order) {
   return axes;
 }
 
-/// All positions along the axes that `g` spans; the last axis listed varies slowest.
+/// The axes that `g`, or the group that it parts, spans; the last axis listed varies slowest.
 std::vector<Axis> spanned(Group g) {
   switch (g) {
-    case Group::tensor: return {Axis::tp};
-    case Group::data: return {Axis::cp, Axis::ep, Axis::dp};
+    case Group::tensor: case Group::kv: return {Axis::tp};
+    case Group::context: return {Axis::cp};
+    case Group::data: case Group::expert: case Group::expert_data: case Group::shard: case Group::replica:
+      return {Axis::cp, Axis::ep, Axis::dp};
     case Group::pipeline: case Group::embedding: return {Axis::pp};
     case Group::model: return {Axis::tp, Axis::pp};
     case Group::world: return {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::pp};
@@ -37,14 +41,34 @@ std::vector<Axis> spanned(Group g) {
   return {};
 }
 
+/// How a group parts the ranks it spans: `neighbours` in a row, or (across) the ranks at the same place of every row.
+struct Parting {
+  std::int64_t neighbours = 0;  ///< 0: not parted
+  bool across = false;
+};
+
+Parting parting(Group g, const Divisions& d) {
+  switch (g) {
+    case Group::expert: return {d.expert, false};
+    case Group::expert_data: return {d.expert, true};
+    case Group::shard: return {d.shard, false};
+    case Group::replica: return {d.shard, true};
+    case Group::kv: return {d.kv, false};
+    default: return {};
+  }
+}
+
 }  // namespace
 
 std::string_view name(Group g) {
-  constexpr std::string_view names[] = {"tensor", "data", "pipeline", "model", "embedding", "world"};
+  constexpr std::string_view names[] = {"tensor", "data",   "pipeline",    "model", "embedding", "world",
+                                        "context", "expert", "expert_data", "shard", "replica",   "kv"};
   return names[static_cast<std::size_t>(g)];
 }
 
-Mesh::Mesh(std::array<std::int64_t, kAxes> sizes, std::string_view order) : sizes_(sizes) {
+Mesh::Mesh(std::array<std::int64_t, kAxes> sizes, std::string_view order, Divisions divisions)
+    : sizes_(sizes), divisions_(divisions) {
+  require(size(Axis::ep) == 1, "expert groups part the data group; the expert axis itself has size one");
   for (const Axis a : parse_order(order)) {
     strides_[static_cast<std::size_t>(a)] = world_;
     world_ *= size(a);
@@ -78,22 +102,42 @@ std::vector<Rank> Mesh::members(Group g, Rank r) const {
       }
     found = std::move(next);
   }
+  std::vector<Rank> all;
+  for (const Coords& c : found) all.push_back(rank(c));
+  const Parting part = parting(g, divisions_);
+  if (part.neighbours == 0) return all;
+  const auto here = std::find(all.begin(), all.end(), r) - all.begin();
   std::vector<Rank> members;
-  for (const Coords& c : found) members.push_back(rank(c));
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(all.size()); ++i)
+    if (part.across ? i % part.neighbours == here % part.neighbours : i / part.neighbours == here / part.neighbours)
+      members.push_back(all[static_cast<std::size_t>(i)]);
   return members;
 }
 
+std::int64_t Mesh::position(Group g, Rank r) const {
+  const auto all = members(g, r);
+  return std::find(all.begin(), all.end(), r) - all.begin();
+}
+
+std::int64_t Mesh::group_size(Group g) const { return static_cast<std::int64_t>(members(g, Rank(0)).size()); }
+
 Rank Mesh::stage_neighbour(Rank r, int offset) const {
   Coords c = coords(r);
-  c[Axis::pp] += offset;
-  require(c[Axis::pp] >= 0 && c[Axis::pp] < size(Axis::pp), "stage neighbour outside the pipeline");
+  const auto stages = static_cast<std::int32_t>(size(Axis::pp));
+  c[Axis::pp] = ((c[Axis::pp] + offset) % stages + stages) % stages;
   return rank(c);
 }
 
+std::int64_t shard_group_size(const Plan& plan) {
+  const ParallelSpec& q = plan.parallel;
+  if (q.zero_stage == 0) return 1;
+  return (q.zero_group > 0 ? q.zero_group : q.data) * q.context;
+}
+
 Mesh make_mesh(const Plan& plan) {
-  // The expert axis re-partitions data x context and tensor; it adds no ranks.
-  return Mesh({plan.parallel.tensor, plan.parallel.context, 1, plan.parallel.data, plan.parallel.pipeline},
-              plan.parallel.rank_order);
+  const ParallelSpec& q = plan.parallel;
+  const std::int64_t kv = std::max<std::int64_t>(1, q.tensor / std::max<std::int64_t>(1, plan.model.num_kv_heads));
+  return Mesh({q.tensor, q.context, 1, q.data, q.pipeline}, q.rank_order, {q.expert, shard_group_size(plan), kv});
 }
 
 }  // namespace tandem

@@ -39,11 +39,21 @@ enum class Group : std::uint8_t {
   kv,         ///< tensor ranks that hold the same key and value heads
 };
 std::string_view name(Group g);
+/// Whether members lie on several pipeline stages.
+constexpr bool crosses_stages(Group g) {
+  return g == Group::pipeline || g == Group::model || g == Group::embedding || g == Group::world;
+}
 
-/// Immutable map between ranks and coordinates. `sizes` by Axis; `order` lists axes fastest first ("tp-cp-ep-dp-pp").
+/// Sizes of the groups that part a larger one: so many neighbours of `data` (context fastest) or `tensor` each.
+struct Divisions {
+  std::int64_t expert = 1, shard = 1, kv = 1;
+};
+
+/// Immutable map between ranks and coordinates. `sizes` by Axis; `order` lists axes fastest first ("tp-cp-ep-dp-pp"). The
+/// expert axis has size one: expert groups part the data group.
 class Mesh {
  public:
-  Mesh(std::array<std::int64_t, kAxes> sizes, std::string_view order);
+  Mesh(std::array<std::int64_t, kAxes> sizes, std::string_view order, Divisions divisions = {});
 
   std::int64_t world_size() const { return world_; }
   std::int64_t size(Axis a) const { return sizes_[static_cast<std::size_t>(a)]; }
@@ -53,16 +63,23 @@ class Mesh {
   /// Members of `g` that contain `r`, ascending group index. A group of one is a list of one. The embedding group of a
   /// rank on a middle stage is that rank alone.
   std::vector<Rank> members(Group g, Rank r) const;
-  /// The neighbour `offset` stages away on the pipeline axis; must exist.
+  /// Position of `r` among the members of `g`.
+  std::int64_t position(Group g, Rank r) const;
+  /// Number of members of `g` (of the embedding group: on its two stages).
+  std::int64_t group_size(Group g) const;
+  /// The neighbour `offset` stages away on the pipeline axis, cyclically.
   Rank stage_neighbour(Rank r, int offset) const;
 
  private:
   std::array<std::int64_t, kAxes> sizes_{};
   std::array<std::int64_t, kAxes> strides_{};
+  Divisions divisions_;
   std::int64_t world_ = 1;
 };
 
 struct Plan;
+/// Ranks of the data group that together hold one copy of what ZeRO shards; 1 without ZeRO.
+std::int64_t shard_group_size(const Plan& plan);
 Mesh make_mesh(const Plan& plan);
 
 }  // namespace tandem

@@ -169,8 +169,8 @@ struct PositionDropoutBackward {
 };
 /// The first row of every sequence: y[batch, hidden] = x[batch, 0, hidden]. in: x[batch*seq, hidden]; out: y
 struct TakeFirst { std::int64_t batch, seq, hidden; };
-/// Adds dy to the first rows. `once`: on tensor rank 0 only, where dx is a partial sum. in: dy, dx(inout); out: dx
-struct TakeFirstBackward { std::int64_t batch, seq, hidden; bool once; };
+/// Adds dy to the first rows. in: dy, dx(inout); out: dx
+struct TakeFirstBackward { std::int64_t batch, seq, hidden; };
 
 /// Shared by the three vocabulary-parallel loss operations: rows = T, cols = columns of this shard (padded),
 /// `vocab_size` the unpadded vocabulary: columns at or beyond it take no part. `whole`: every rank has all columns. A row
@@ -223,6 +223,11 @@ struct MoeCombineBackward { MoeDims dims; };
 struct GroupedMatMul { std::int64_t groups, experts, m, n, k; bool trans_b = false, ragged = false; };
 /// dW[experts,n,k] = sum over an expert's rows of dy^T x, groups ascending. in: dy[groups,m,n], x[groups,m,k], [counts]; out: dW
 struct GroupedWeightGrad { std::int64_t groups, experts, m, n, k; bool ragged = false; };
+/// x += the bias of each row's expert, rows as in GroupedMatMul. `once`: on tensor rank 0 only, where x is a partial sum.
+/// in: x[groups,m,n](inout), bias[experts,n], [counts]; out: x
+struct GroupedBias { std::int64_t groups, experts, m, n; bool once = false, ragged = false; };
+/// in: dy[groups,m,n], [counts]; out: dbias[experts,n]
+struct GroupedBiasGrad { std::int64_t groups, experts, m, n; bool ragged = false; };
 
 // ---- update ----
 // Gradients, weights and states are read and written in the pieces of parameters that the rank holds (ParamPiece).
@@ -308,7 +313,7 @@ using Op = std::variant<MatMul, BiasGrad, LayerNorm, LayerNormBackward, Pointwis
                         UnpackColumns, Rotary, BiasDropoutAdd, BiasDropoutAddBackward, Embedding, EmbeddingBackward,
                         PositionDropout, PositionDropoutBackward, TakeFirst, TakeFirstBackward, VocabMax, VocabExpSum,
                         CrossEntropy, Accumulate, Fill, TopKRouter, TopKRouterBackward, MoeDispatch, MoeDispatchBackward,
-                        MoeCombine, MoeCombineBackward, GroupedMatMul, GroupedWeightGrad, GradNorm, ClipCoefficient, AdamW,
+                        MoeCombine, MoeCombineBackward, GroupedMatMul, GroupedWeightGrad, GroupedBias, GroupedBiasGrad, GradNorm, ClipCoefficient, AdamW,
                         Sgd, TensorNorms, LayerwiseMoments, LayerwiseApply, Collective, Send, Recv, HostCopy>;
 
 /// Builds a total visitor from one lambda (or function) per alternative.

@@ -64,8 +64,8 @@ Flops matrix_flops(const Op& op) {
                         UnpackColumns, Rotary, BiasDropoutAdd, BiasDropoutAddBackward, Embedding, EmbeddingBackward,
                         PositionDropout, PositionDropoutBackward, TakeFirst, TakeFirstBackward, VocabMax, VocabExpSum,
                         CrossEntropy, Accumulate, Fill, TopKRouter, TopKRouterBackward, MoeDispatch, MoeDispatchBackward,
-                        MoeCombine, MoeCombineBackward, GradNorm, ClipCoefficient, AdamW, Sgd, TensorNorms,
-                        LayerwiseMoments, LayerwiseApply, Collective, Send, Recv, HostCopy>{}},
+                        MoeCombine, MoeCombineBackward, GroupedBias, GroupedBiasGrad, GradNorm, ClipCoefficient, AdamW, Sgd,
+                        TensorNorms, LayerwiseMoments, LayerwiseApply, Collective, Send, Recv, HostCopy>{}},
       op));
 }
 
@@ -100,6 +100,8 @@ Flops vector_flops(const Op& op) {
                  [](const MoeDispatchBackward& o) { return choices(o.dims) * o.dims.hidden; },
                  [](const MoeCombine& o) { return 2 * choices(o.dims) * o.dims.hidden; },
                  [](const MoeCombineBackward& o) { return 3 * choices(o.dims) * o.dims.hidden; },
+                 [](const GroupedBias& o) { return o.groups * o.m * o.n; },
+                 [](const GroupedBiasGrad& o) { return o.groups * o.m * o.n; },
                  [](const GradNorm& o) { return 2 * o.elements; }, [](const ClipCoefficient&) { return kExactWords; },
                  [](const AdamW& o) { return 16 * o.elements; },
                  [](const Sgd& o) { return (o.momentum > 0 ? 7 : 5) * o.elements; },

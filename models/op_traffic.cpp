@@ -96,6 +96,12 @@ class TrafficOf {
   Bytes operator()(const GroupedWeightGrad& o) const {
     return e(o.groups * o.m * (o.k + o.n) + o.experts * o.k * o.n) + ragged_ids(o);
   }
+  Bytes operator()(const GroupedBias& o) const {
+    return e(2 * o.groups * o.m * o.n + o.experts * o.n) + ragged_ids(o);
+  }
+  Bytes operator()(const GroupedBiasGrad& o) const {
+    return e(o.groups * o.m * o.n + o.experts * o.n) + ragged_ids(o);
+  }
 
   Bytes operator()(const GradNorm& o) const { return bytes_of(o.gradients, o.elements) + words(1); }
   Bytes operator()(const ClipCoefficient&) const { return words(1); }

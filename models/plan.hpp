@@ -215,6 +215,13 @@ struct Plan {
   std::int64_t micro_batch_tokens() const;       ///< micro_batch_size x seq_length
   std::int64_t global_batch_tokens() const;
   std::int64_t padded_vocab_size() const;
+  /// Masked positions of a sequence (bert): 15 %, rounded, at least one (arXiv 1810.04805 section 3.1).
+  std::int64_t masked_positions() const;
+  /// Targets of the global batch, which the loss is a mean over: its tokens, or bert's masked positions.
+  std::int64_t loss_targets() const;
+  /// Rows that an expert takes from one rank's micro-batch: capacity_factor x tokens x experts_per_token / num_experts,
+  /// rounded up; 0: dropless.
+  std::int64_t expert_capacity() const;
   /// Layers of every stage, `pipeline` entries (x virtual_pipeline chunks, chunk-major: entry chunk x pipeline + stage,
   /// which is the order in which a micro-batch passes them), sum = model.total_layers(). With layers + 2 chunks the
   /// first and the last are 0: embedding and head alone.

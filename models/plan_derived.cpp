@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "models/plan_steps.hpp"
@@ -36,6 +38,21 @@ std::int64_t Plan::micro_batch_tokens() const { return training.micro_batch_size
 std::int64_t Plan::global_batch_tokens() const { return training.global_batch_size * training.seq_length; }
 
 std::int64_t Plan::padded_vocab_size() const { return rounded_up(model.vocab_size, model.pad_vocab_to); }
+
+std::int64_t Plan::masked_positions() const {
+  return std::max<std::int64_t>(1, std::llround(0.15 * static_cast<double>(training.seq_length)));
+}
+
+std::int64_t Plan::loss_targets() const {
+  return model.family == Family::bert ? training.global_batch_size * masked_positions() : global_batch_tokens();
+}
+
+std::int64_t Plan::expert_capacity() const {
+  const MoeSpec& e = model.moe;
+  if (e.num_experts == 0 || e.capacity_factor == 0) return 0;
+  const auto choices = static_cast<double>(micro_batch_tokens() / parallel.context * e.experts_per_token);
+  return static_cast<std::int64_t>(std::ceil(e.capacity_factor * choices / static_cast<double>(e.num_experts)));
+}
 
 std::vector<std::int64_t> Plan::layers_per_stage() const {
   if (!parallel.pipeline_split.empty()) return parallel.pipeline_split;

@@ -94,6 +94,11 @@ void check_sequence(const Plan& p, const Reporter& fail) {
   if (length % q.context != 0) {
     fail("parallel.context", "does not divide training.seq_length " + s(length),
          use_one_of(divisors(length), q.context));
+  } else if (q.context > 1 && length % (2 * q.context) != 0) {
+    fail("parallel.context",
+         "gives every rank two pieces of the sequence, so that causal attention is as much work on all of them, and "
+         "training.seq_length " + s(length) + " is not a multiple of " + s(2 * q.context),
+         multiples_remedy(length, 2 * q.context) + " as seq_length");
   }
   if (q.sequence_parallel && q.tensor == 1) {
     fail("parallel.sequence_parallel",
@@ -109,6 +114,11 @@ void check_sequence(const Plan& p, const Reporter& fail) {
   if (q.context > 1 && q.context_mode == ContextMode::ulysses && (heads == 0 || heads % q.context != 0)) {
     fail("parallel.context", "ulysses shares heads, and " + s(heads) + " heads of a tensor rank do not divide by it",
          heads == 0 ? "use ring" : use_one_of(divisors(heads), q.context) + ", or context_mode ring");
+  } else if (const std::int64_t kv = std::max<std::int64_t>(1, p.model.num_kv_heads / q.tensor);
+             q.context > 1 && q.context_mode == ContextMode::ulysses && kv % q.context != 0) {
+    fail("parallel.context",
+         "ulysses shares heads, and " + s(kv) + " key and value heads of a tensor rank do not divide by it",
+         use_one_of(divisors(kv), q.context) + ", or context_mode ring");
   }
 }
 

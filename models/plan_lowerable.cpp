@@ -17,28 +17,25 @@ struct Gap {
 
 std::vector<Gap> model_gaps(const Plan& p) {
   const ModelSpec& m = p.model;
+  const ParallelSpec& q = p.parallel;
+  const bool dropless = m.moe.num_experts > 0 && m.moe.capacity_factor == 0;
   return {
-      {"model.family", m.family == Family::bert || m.family == Family::t5, "decoders: gpt, llama and bloom"},
-      {"model.norm_placement", m.norm_placement != NormPlacement::pre, "pre"},
+      {"model.family", m.family == Family::t5, "decoders and bert: gpt, llama, bloom and bert"},
       {"model.position_embedding", m.position_embedding == PositionEmbedding::relative, "learned, rope and alibi"},
-      {"model.rope_scaling.type", !m.rope_scaling.type.empty(), "rope without scaling"},
-      {"model.token_types", m.token_types > 0, "0"},
-      {"model.num_kv_heads", m.num_kv_heads % p.parallel.tensor != 0, "a multiple of parallel.tensor"},
-      {"model.head_dim", m.head_dim * m.num_attention_heads != m.hidden_size, "hidden_size / num_attention_heads"},
-      {"model.moe.num_experts", m.moe.num_experts > 0, "0"},
+      {"model.rope_scaling.type",
+       !m.rope_scaling.type.empty() && m.rope_scaling.type != "linear" && m.rope_scaling.type != "llama3",
+       "linear and llama3"},
+      {"model.moe.capacity_factor", dropless && q.expert > 1,
+       "dropless experts on one expert rank; with parallel.expert above 1 give a capacity_factor"},
   };
 }
 
 std::vector<Gap> parallel_gaps(const Plan& p) {
   const ParallelSpec& q = p.parallel;
+  const bool grouped = q.zero_group > 0 && q.zero_group < q.data;
   return {
-      {"parallel.context", q.context > 1, "1"},
-      {"parallel.expert", q.expert > 1, "1"},
-      {"parallel.schedule",
-       q.schedule != ScheduleKind::one_f_one_b && q.schedule != ScheduleKind::gpipe && q.pipeline > 1, "1f1b and gpipe"},
-      {"parallel.virtual_pipeline", q.virtual_pipeline > 1, "1"},
-      {"parallel.sequence_parallel", q.sequence_parallel, "false"},
-      {"parallel.zero_stage", q.zero_stage > 0, "0"},
+      {"parallel.expert", q.expert > 1 && (q.data * q.context) % q.expert != 0, "expert ranks that divide data x context"},
+      {"parallel.zero_group", q.expert > 1 && q.zero_stage > 0 && grouped, "experts sharded over all their ranks: zero_group 0"},
       {"parallel.offload.optimizer", q.offload.optimizer, "false"},
       {"parallel.offload.parameters", q.offload.parameters, "false"},
   };
@@ -47,12 +44,11 @@ std::vector<Gap> parallel_gaps(const Plan& p) {
 std::vector<Gap> training_gaps(const Plan& p) {
   const TrainingSpec& t = p.training;
   return {
-      {"training.recompute", t.recompute == Recompute::selective, "none and full"},
-      {"training.recompute_layers", t.recompute_layers > 0, "0, which is all layers"},
-      {"training.flash_attention", t.flash_attention, "false"},
-      {"training.dtypes.gradient_reduce", t.dtypes.gradient_reduce != t.dtypes.gradients && p.parallel.data > 1,
+      {"training.recompute_layers", t.recompute_layers > 0 && t.recompute == Recompute::selective,
+       "0, which is all layers, with selective recomputation"},
+      {"training.dtypes.gradient_reduce",
+       t.dtypes.gradient_reduce != t.dtypes.gradients && p.parallel.data * p.parallel.context > 1,
        "the type of training.dtypes.gradients"},
-      {"training.optimizer", t.optimizer.kind != OptimizerKind::adamw, "adamw"},
       {"training.batch_rampup.start", t.batch_rampup.start > 0, "a constant global batch"},
   };
 }

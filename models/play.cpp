@@ -89,8 +89,7 @@ class Table {
         moved = transfer(s, 1) || moved;
         moved = transfer(s, -1) || moved;
       }
-      moved = shared(Group::model) || moved;
-      moved = shared(Group::embedding) || moved;
+      for (const Group g : {Group::pipeline, Group::model, Group::embedding, Group::world}) moved = shared(g) || moved;
     }
     return report();
   }
@@ -109,13 +108,13 @@ class Table {
     return moved;
   }
   static bool stays_on_stage(const Op& op) {
-    if (const auto* c = std::get_if<Collective>(&op)) return c->group == Group::tensor || c->group == Group::data;
+    if (const auto* c = std::get_if<Collective>(&op)) return !crosses_stages(c->group);
     return !is_communication(op);
   }
 
   bool transfer(std::size_t from, int offset) {
-    const auto to = static_cast<std::ptrdiff_t>(from) + offset;
-    if (to < 0 || to >= static_cast<std::ptrdiff_t>(players_.size())) return false;
+    const auto stages = static_cast<std::ptrdiff_t>(players_.size());
+    const auto to = (static_cast<std::ptrdiff_t>(from) + offset + stages) % stages;
     Player &a = players_[from], &b = players_[static_cast<std::size_t>(to)];
     const auto s = a.ready(kSend), r = b.ready(kRecv);
     if (!s || !r) return false;

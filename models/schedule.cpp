@@ -5,44 +5,79 @@
 namespace tandem {
 namespace {
 
-std::vector<Action> one_f_one_b(const ScheduleShape& shape, std::int64_t stage) {
-  const std::int64_t m = shape.micro_batches;
-  const std::int64_t warmup = std::min(m, shape.stages - stage - 1);
-  std::vector<Action> actions;
-  actions.reserve(static_cast<std::size_t>(2 * m));
-  const auto add = [&](Phase phase, std::int64_t micro_batch) {
-    actions.push_back({phase, static_cast<std::int32_t>(micro_batch), 0});
-  };
-  for (std::int64_t i = 0; i < warmup; ++i) add(Phase::forward, i);
-  for (std::int64_t i = warmup; i < m; ++i) {
-    add(Phase::forward, i);
-    add(Phase::backward, i - warmup);
+using Actions = std::vector<Action>;
+
+/// All passes of one direction: group by group, in a group chunk by chunk, in a chunk micro-batch by micro-batch.
+Actions passes(Phase phase, const ScheduleShape& shape, std::int64_t group) {
+  Actions all;
+  all.reserve(static_cast<std::size_t>(shape.micro_batches * shape.chunks));
+  for (std::int64_t first = 0; first < shape.micro_batches; first += group) {
+    const std::int64_t end = std::min(first + group, shape.micro_batches);
+    for (std::int64_t c = 0; c < shape.chunks; ++c) {
+      const std::int64_t chunk = phase == Phase::forward ? c : shape.chunks - 1 - c;
+      for (std::int64_t i = first; i < end; ++i)
+        all.push_back({phase, static_cast<std::int32_t>(i), static_cast<std::int32_t>(chunk)});
+    }
   }
-  for (std::int64_t i = m - warmup; i < m; ++i) add(Phase::backward, i);
-  return actions;
+  return all;
 }
 
-/// Both halves ascend, so gradients are accumulated in the order of 1F1B.
-std::vector<Action> gpipe(const ScheduleShape& shape) {
-  std::vector<Action> actions;
-  actions.reserve(static_cast<std::size_t>(2 * shape.micro_batches));
-  for (const Phase phase : {Phase::forward, Phase::backward})
-    for (std::int32_t i = 0; i < shape.micro_batches; ++i) actions.push_back({phase, i, 0});
-  return actions;
+/// `warmup` forwards, then one forward and one backward in turn, then the remaining backwards.
+Actions alternate(const ScheduleShape& shape, std::int64_t group, std::int64_t warmup) {
+  const Actions forwards = passes(Phase::forward, shape, group), backwards = passes(Phase::backward, shape, group);
+  const auto ahead = std::min(static_cast<std::size_t>(warmup), forwards.size());
+  Actions order(forwards.begin(), forwards.begin() + static_cast<std::ptrdiff_t>(ahead));
+  order.reserve(3 * forwards.size());
+  for (std::size_t k = 0; k < backwards.size(); ++k) {
+    if (ahead + k < forwards.size()) order.push_back(forwards[ahead + k]);
+    order.push_back(backwards[k]);
+  }
+  return order;
+}
+
+/// Splits every backward of `order`: its weight follows the backward that is `delay` later, or the end.
+Actions with_weights(const Actions& order, std::int64_t delay) {
+  Actions split, pending;
+  split.reserve(order.size() + order.size() / 2);
+  std::size_t next = 0;
+  for (const Action& a : order) {
+    split.push_back(a);
+    if (a.phase != Phase::backward) continue;
+    pending.push_back({Phase::weight, a.micro_batch, a.chunk});
+    if (pending.size() - next > static_cast<std::size_t>(delay)) split.push_back(pending[next++]);
+  }
+  split.insert(split.end(), pending.begin() + static_cast<std::ptrdiff_t>(next), pending.end());
+  return split;
+}
+
+void check(ScheduleKind kind, const ScheduleShape& shape, StageId stage) {
+  require(shape.stages >= 1 && shape.micro_batches >= 1 && shape.chunks >= 1, "a schedule of nothing");
+  require(stage.value() >= 0 && stage.value() < shape.stages, "a schedule of a stage that is not there");
+  require(shape.chunks == 1 || kind == ScheduleKind::interleaved, "only the interleaved schedule has chunks");
 }
 
 }  // namespace
 
-std::vector<Action> make_schedule(ScheduleKind kind, const ScheduleShape& shape, StageId stage) {
+std::int64_t interleaved_group(const ScheduleShape& shape) {
+  const std::int64_t p = shape.stages, m = shape.micro_batches;
+  std::int64_t group = std::min(p, m);
+  while (m > p && m % group != 0 && m % group < p) ++group;
+  return group;
+}
+
+Actions make_schedule(ScheduleKind kind, const ScheduleShape& shape, StageId stage) {
+  check(kind, shape, stage);
+  const std::int64_t m = shape.micro_batches, before = stage.value(), behind = shape.stages - before - 1;
   // A closed switch: a new ScheduleKind does not compile here (-Werror=switch) until it has its order.
   switch (kind) {
-    case ScheduleKind::one_f_one_b: return one_f_one_b(shape, stage.value());
-    case ScheduleKind::gpipe: return gpipe(shape);
-    case ScheduleKind::interleaved:
-    case ScheduleKind::zb_h1:
-    case ScheduleKind::zb_h2:
-      if (shape.stages == 1) return one_f_one_b(shape, stage.value());  // one stage has no bubble to fill
-      throw InfeasibleError({"", "parallel.schedule", "", "not implemented: only 1f1b and gpipe are lowered", "use \"1f1b\""});
+    case ScheduleKind::gpipe: return alternate(shape, m, m);
+    case ScheduleKind::one_f_one_b: return alternate(shape, m, behind);
+    case ScheduleKind::interleaved: {
+      const std::int64_t group = interleaved_group(shape);
+      return alternate(shape, group, 2 * behind + (shape.chunks - 1) * group);
+    }
+    case ScheduleKind::zb_h1: return with_weights(alternate(shape, m, behind), before);
+    case ScheduleKind::zb_h2: return with_weights(alternate(shape, m, 2 * behind), 2 * before);
   }
   throw ContractError("unknown schedule");
 }

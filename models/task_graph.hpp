@@ -29,15 +29,19 @@ std::string_view name(Stream s);
 enum class Phase : std::uint8_t { forward, recompute, backward, reduce, optimizer, weight, gather };
 std::string_view name(Phase p);
 
-/// A tensor as a task sees it: `offset` bytes into the memory bound to `slot`, and on every rank but the first of
-/// `shard_group` so many `stride`s further: the rank's own share of a tensor.
+/// A tensor as a task sees it: `offset` bytes into the memory bound to `slot`. Where `shards` > 1 it is the rank's own share
+/// of a larger tensor: member i of `shard_group` finds it i strides further.
 struct Operand {
   std::uint16_t slot = 0;
   DType dtype = DType::fp32;
   std::int64_t offset = 0;    ///< bytes
   std::int64_t elements = 0;
-  std::int64_t stride = 0;    ///< bytes; 0: the same place on every rank
+  std::int64_t stride = 0;    ///< bytes
+  std::int32_t shards = 1;
   Group shard_group = Group::tensor;
+
+  /// Bytes from `offset` to the end of the last rank's share.
+  std::int64_t span() const { return (shards - 1) * stride + bytes_of(dtype, elements).count(); }
 };
 
 struct Task {
@@ -143,8 +147,21 @@ struct Program {
   std::int64_t flat_elements = 0;      ///< elements of the flat buffers, padding included
   std::int64_t shard_elements = 0;     ///< of a rank's sharded buffers: the units' parts
   bool gradients_sharded = false, weights_sharded = false;  ///< those buffers hold only the rank's parts
+  bool norm_over_world = false;        ///< the group that norms are summed over is the world, else the model group
   MemoryPlan memory;
 };
+
+/// Who a rank is to the parameters of its stage.
+struct ShardSeat {
+  std::int64_t tensor_rank = 0;
+  std::int64_t shard = 0, replica = 0;               ///< positions in the shard and replica groups
+  std::int64_t expert_data = 0;                      ///< position among the ranks with the same experts
+  std::int64_t data = 0;                             ///< position in the data group
+  bool norm_over_world = false;                      ///< norms are summed over all ranks, not over one model's
+};
+
+/// What the rank in `seat` updates of `program`'s parameters, in order. With ZeRO its parts of the units, else everything.
+std::vector<ParamPiece> param_pieces(const Program& program, const ShardSeat& seat);
 
 /// The step of a whole plan.
 struct TaskGraph {

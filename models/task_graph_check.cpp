@@ -15,13 +15,19 @@ namespace {
 /// How far every stream is known to have got when a task starts.
 using Clock = std::array<std::int64_t, kStreams>;
 
+constexpr std::array<std::int64_t, kStreams> nobody() {
+  std::array<std::int64_t, kStreams> all{};
+  for (std::int64_t& t : all) t = -1;
+  return all;
+}
+
 /// Bytes of the arena with who wrote them and who read them since.
 class ByteMap {
  public:
   struct State {
     std::int64_t writer = -1;                ///< task, -1: nobody in this step
     bool defined = false;                    ///< holds a value that may be read
-    std::array<std::int64_t, kStreams> readers{-1, -1, -1, -1, -1};
+    std::array<std::int64_t, kStreams> readers = nobody();
   };
   explicit ByteMap(std::int64_t bytes) { states_[0] = {}; states_[bytes] = {}; }
 
@@ -72,7 +78,7 @@ class ProgramCheck {
     for (const Allocation& a : program_.memory.allocations) {
       const bool persistent = a.first == 0 && a.last == last;
       const bool given = a.kind == MemoryKind::weights || a.kind == MemoryKind::optimizer || a.name == "tokens" ||
-                         a.name == "targets";
+                         a.name == "types" || a.name == "targets" || a.name == "labels";
       if (persistent && given) define(a.offset, a.offset + a.bytes.count());
     }
   }
@@ -118,7 +124,7 @@ class ProgramCheck {
 
   std::pair<std::int64_t, std::int64_t> range(std::size_t t, const Operand& o) const {
     const Instance& i = index_.instance_of(t);
-    const std::int64_t size = bytes_of(o.dtype, o.elements).count();
+    const std::int64_t size = o.span();  // wherever the rank's share may lie
     if (o.offset + size > graph_.of(i).slots[o.slot].bytes.count()) fail(index_.describe(t) + " reaches outside its slot");
     const std::int64_t begin = program_.bindings[i.binding + o.slot] + o.offset;
     if (begin < 0 || begin + size > program_.memory.arena_bytes.count())
@@ -144,8 +150,14 @@ class ProgramCheck {
           fail(index_.describe(t) + " may overwrite what " + index_.describe(static_cast<std::size_t>(r)) + " reads");
       if (s.writer != static_cast<std::int64_t>(t) && !ended(s.writer))
         fail(index_.describe(t) + " may overwrite what " + index_.describe(static_cast<std::size_t>(s.writer)) + " writes");
-      s = {static_cast<std::int64_t>(t), true, {-1, -1, -1, -1, -1}};
+      s = {static_cast<std::int64_t>(t), true, nobody()};
     });
+  }
+
+  static std::array<Clock, kStreams> no_clocks() {
+    std::array<Clock, kStreams> all;
+    all.fill(nobody());
+    return all;
   }
 
   const TaskGraph& graph_;
@@ -154,8 +166,7 @@ class ProgramCheck {
   ByteMap bytes_;
   std::multimap<std::uint32_t, const Allocation*> by_start_;
   std::vector<Clock> clocks_;
-  std::array<Clock, kStreams> stream_clock_{Clock{-1, -1, -1, -1, -1}, Clock{-1, -1, -1, -1, -1}, Clock{-1, -1, -1, -1, -1},
-                                            Clock{-1, -1, -1, -1, -1}, Clock{-1, -1, -1, -1, -1}};
+  std::array<Clock, kStreams> stream_clock_ = no_clocks();
   Clock now_{};
 };
 
@@ -195,12 +206,14 @@ void check_talk(const Talk& a, const Talk& b, const std::string& what) {
 
 void check_communication(const TaskGraph& graph) {
   const auto& p = graph.programs;
-  for (std::size_t s = 0; s + 1 < p.size(); ++s) {
-    const std::string between = "between stages " + std::to_string(s) + " and " + std::to_string(s + 1);
-    check_talk(transfers<Send>(graph, p[s], 1), transfers<Recv>(graph, p[s + 1], -1), "activations " + between);
-    check_talk(transfers<Send>(graph, p[s + 1], -1), transfers<Recv>(graph, p[s], 1), "gradients " + between);
-    check_talk(collectives(graph, p[s], Group::model), collectives(graph, p[s + 1], Group::model),
-               "collectives of the model group " + between);
+  for (std::size_t s = 0; s < p.size() && p.size() > 1; ++s) {
+    const std::size_t next = (s + 1) % p.size();  // chunks of an interleaved schedule pass from the last stage to the first
+    const std::string between = "between stages " + std::to_string(s) + " and " + std::to_string(next);
+    check_talk(transfers<Send>(graph, p[s], 1), transfers<Recv>(graph, p[next], -1), "activations " + between);
+    check_talk(transfers<Send>(graph, p[next], -1), transfers<Recv>(graph, p[s], 1), "gradients " + between);
+    for (const Group g : {Group::model, Group::pipeline, Group::world})
+      check_talk(collectives(graph, p[s], g), collectives(graph, p[next], g),
+                 "collectives of the " + std::string(name(g)) + " group " + between);
   }
   check_talk(collectives(graph, p.front(), Group::embedding), collectives(graph, p.back(), Group::embedding),
              "collectives of the embedding group");

@@ -40,7 +40,7 @@ template <class F> void fields(EmbeddingBackward& o, F&& f) { f("tokens", o.toke
 template <class F> void fields(PositionDropout& o, F&& f) { f("batch", o.batch); f("seq", o.seq); f("hidden", o.hidden); f("dropout", o.dropout); f("learned", o.learned); f("shard", o.shard); f("rows", o.rows); }
 template <class F> void fields(PositionDropoutBackward& o, F&& f) { f("batch", o.batch); f("seq", o.seq); f("hidden", o.hidden); f("max_positions", o.max_positions); f("dropout", o.dropout); f("learned", o.learned); f("shard", o.shard); f("rows", o.rows); }
 template <class F> void fields(TakeFirst& o, F&& f) { f("batch", o.batch); f("seq", o.seq); f("hidden", o.hidden); }
-template <class F> void fields(TakeFirstBackward& o, F&& f) { f("batch", o.batch); f("seq", o.seq); f("hidden", o.hidden); f("once", o.once); }
+template <class F> void fields(TakeFirstBackward& o, F&& f) { f("batch", o.batch); f("seq", o.seq); f("hidden", o.hidden); }
 template <class F> void fields(VocabDims& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("vocab_size", o.vocab_size); f("whole", o.whole); }
 template <class F> void fields(VocabMax& o, F&& f) { fields(o.dims, f); }
 template <class F> void fields(VocabExpSum& o, F&& f) { fields(o.dims, f); }
@@ -55,6 +55,8 @@ template <class F> void fields(MoeDispatchBackward& o, F&& f) { fields(o.dims, f
 template <class F> void fields(MoeCombine& o, F&& f) { fields(o.dims, f); }
 template <class F> void fields(MoeCombineBackward& o, F&& f) { fields(o.dims, f); }
 template <class F> void fields(GroupedMatMul& o, F&& f) { f("groups", o.groups); f("experts", o.experts); f("m", o.m); f("n", o.n); f("k", o.k); f("trans_b", o.trans_b); f("ragged", o.ragged); }
+template <class F> void fields(GroupedBias& o, F&& f) { f("groups", o.groups); f("experts", o.experts); f("m", o.m); f("n", o.n); f("once", o.once); f("ragged", o.ragged); }
+template <class F> void fields(GroupedBiasGrad& o, F&& f) { f("groups", o.groups); f("experts", o.experts); f("m", o.m); f("n", o.n); f("ragged", o.ragged); }
 template <class F> void fields(GroupedWeightGrad& o, F&& f) { f("groups", o.groups); f("experts", o.experts); f("m", o.m); f("n", o.n); f("k", o.k); f("ragged", o.ragged); }
 template <class F> void fields(GradNorm& o, F&& f) { f("elements", o.elements); f("gradients", o.gradients); }
 template <class F> void fields(ClipCoefficient& o, F&& f) { f("clip_grad", o.clip_grad); }

@@ -47,6 +47,8 @@ class Roofline {
     const Gemm rows = grouped(o, o.n, o.k);
     return one_kernel(o, {{rows.batch, o.n, o.k, rows.m}});
   }
+  double operator()(const GroupedBias& o) const { return stream(o); }
+  double operator()(const GroupedBiasGrad& o) const { return stream(o); }
   double operator()(const BiasGrad& o) const { return stream(o); }
   double operator()(const LayerNorm& o) const { return stream(o); }
   double operator()(const LayerNormBackward& o) const { return stream(o); }

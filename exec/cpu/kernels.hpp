@@ -119,6 +119,11 @@ template <class T>
 void compute(const LayerwiseMoments& op, Call& call);
 template <class T>
 void compute(const LayerwiseApply& op, Call& call);
+// grouped_bias.cpp
+template <class T>
+void compute(const GroupedBias& op, Call& call);
+template <class T>
+void compute(const GroupedBiasGrad& op, Call& call);
 
 /// Communication belongs to a Communicator, and host memory to an executor: DeviceError.
 template <class T>

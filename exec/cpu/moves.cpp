@@ -65,7 +65,6 @@ template <class T>
 void compute(const TakeFirstBackward& op, Call& call) {
   const T* dy = call.in<T>(0);
   T* dx = call.out<T>(0);
-  if (op.once && call.context().tensor_rank != 0) return;
   for (std::int64_t s = 0; s < op.batch; ++s)
     each(op.hidden, [=, to = dx + s * op.seq * op.hidden, from = dy + s * op.hidden](std::int64_t c) { to[c] += from[c]; });
 }

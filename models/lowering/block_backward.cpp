@@ -1,143 +1,231 @@
-#include "models/lowering/block_saved.hpp"
-#include "models/lowering/blocks.hpp"
-#include "models/lowering/gradient_sink.hpp"
-#include "models/lowering/norm.hpp"
-#include "models/lowering/parameters.hpp"
-#include "models/lowering/tensor_parallel.hpp"
+#include "models/lowering/block_backward.hpp"
 
 namespace tandem::lowering {
 namespace {
 
-/// Mirrors BlockForward. The input gradient of a column-parallel matrix is a partial sum: it is reduced before the norm
-/// below reads it, beside the weight gradient when tensor_overlap allows.
-class BlockBackward {
- public:
-  BlockBackward(const Shapes& s, bool first)
-      : s_(s), b_("block_backward", s.dtypes.compute), p_(block_params(s)),
-        weights_(b_.slot("weights", MemoryKind::weights)), gradients_(b_.slot("gradients", MemoryKind::gradients)),
-        x_slot_(b_.slot("x", MemoryKind::activations)), saved_slot_(b_.slot("saved", MemoryKind::activations)),
-        dy_slot_(b_.slot("dy", MemoryKind::activations)), dx_slot_(b_.slot("dx", MemoryKind::activations)),
-        saved_(s, saved_slot_), sink_(b_, b_.whole(gradients_, s.dtypes.gradients, p_.elements), first) {}
-
-  Template write() {
-    const Value dx2 = feed_forward(hidden(dy_slot_));
-    attention(dx2);
-    return b_.finish();
-  }
-
- private:
-  Value hidden(std::uint16_t slot) const { return b_.whole(slot, s_.dtypes.compute, s_.tokens * s_.hidden); }
-  Value weight(std::int64_t offset, std::int64_t elements) const {
-    return b_.whole(weights_, s_.dtypes.weights, p_.elements).part(offset, elements);
-  }
-  /// Elements of a row-parallel matrix's bias.
-  std::int64_t bias() const { return s_.linear_bias ? s_.hidden : 0; }
-  Value scratch(std::int64_t elements) { return b_.scratch(s_.dtypes.compute, elements); }
-  void open(std::int64_t first, std::int64_t end) { sink_.open(first, end - first, s_.dtypes.compute); }
-
-  /// Undoes dropout and gives the bias gradient; without dropout the gradient passes through untouched.
-  Value branch(const std::string& name, const Value& dy, const Value& dbias, DropoutSite site) {
-    const std::int64_t t = s_.tokens, h = s_.hidden;
-    if (s_.hidden_dropout == 0) {
-      if (s_.linear_bias) b_.add(name + "_bias_grad", BiasGrad{t, h}, {dy}, {dbias});
-      return dy;
-    }
-    const Value dx = scratch(t * h);
-    std::vector<Value> out{dx};
-    if (s_.linear_bias) out.push_back(dbias);
-    b_.add(name + "_backward", BiasDropoutAddBackward{t, h, s_.hidden_dropout, s_.linear_bias, site}, {dy}, out);
-    return dx;
-  }
-
-  /// dx = dy W, summed over the tensor group; the weight gradients wait for the sum unless they may overlap it.
-  Value column_input_gradient(const std::string& name, const Value& dy, const Value& w, std::int64_t width) {
-    const Value dn = scratch(s_.tokens * s_.hidden);
-    const auto dgrad =
-        b_.add(name + "_dgrad", MatMul{s_.tokens, s_.hidden, width, false, false, false}, {dy, w}, {dn});
-    reduced_ = tensor_all_reduce(b_, s_, dn, name + "_dgrad", dgrad);
-    return dn;
-  }
-  struct Column {
-    std::int64_t weight, bias, end, width;
-    bool has_bias;
-  };
-  void column_weight_gradient(const std::string& name, const Value& dy, const Value& input, const Column& c) {
-    open(c.weight, c.end);
-    const auto wgrad = b_.add(name + "_wgrad", MatMul{c.width, s_.hidden, s_.tokens, true, false, false}, {dy, input},
-                              {sink_.part(c.weight, c.width * s_.hidden)});
-    if (!s_.tensor_overlap) b_.depend(wgrad, reduced_);
-    if (c.has_bias) b_.add(name + "_bias_grad", BiasGrad{s_.tokens, c.width}, {dy}, {sink_.part(c.bias, c.width)});
-    sink_.close(name);
-  }
-
-  /// Through a layer norm: dx = norm'(dn) + residual, and the norm's own gradients.
-  struct NormPlace {
-    std::int64_t weight, bias, end;
-  };
-  void norm(const std::string& name, const NormGradient& n, const Value& dx, const NormPlace& at) {
-    open(at.weight, at.end);
-    norm_backward(b_, s_, name, n, dx, {sink_.part(at.weight, s_.hidden), sink_.part(at.bias, s_.rms ? 0 : s_.hidden)});
-    sink_.close(name);
-  }
-
-  Value feed_forward(const Value& dy) {
-    const std::int64_t t = s_.tokens, h = s_.hidden, f = s_.ffn;
-    open(p_.fc2_weight, p_.elements);
-    const Value d2 = branch("mlp_add", dy, sink_.part(p_.fc2_bias, bias()), DropoutSite::mlp_output);
-    const Value da = scratch(t * f);
-    b_.add("fc2_dgrad", MatMul{t, f, h, false, false, false}, {d2, weight(p_.fc2_weight, h * f)}, {da});
-    b_.add("fc2_wgrad", MatMul{h, f, t, true, false, false}, {d2, saved_.activated},
-           {sink_.part(p_.fc2_weight, h * f)});
-    sink_.close("fc2");
-    const Value df = scratch(t * s_.fc1);
-    const Op activation =
-        s_.gated ? Op(GatedPointwiseBackward{t, f, s_.gate}) : Op(PointwiseBackward{t * f, s_.activation});
-    b_.add("activation_backward", activation, {da, saved_.fc1}, {df});
-    const Value dn = column_input_gradient("fc1", df, weight(p_.fc1_weight, s_.fc1 * h), s_.fc1);
-    column_weight_gradient("fc1", df, saved_.n2, {p_.fc1_weight, p_.fc1_bias, p_.fc2_weight, s_.fc1, s_.linear_bias});
-    const Value dx2 = scratch(t * h);
-    norm("ln2", {dn, saved_.x2, saved_.ln2_stats, weight(p_.ln2_weight, h), &dy}, dx2,
-         {p_.ln2_weight, p_.ln2_bias, p_.fc1_weight});
-    return dx2;
-  }
-
-  void attention(const Value& dx2) {
-    const std::int64_t t = s_.tokens, h = s_.hidden, a = s_.attention;
-    open(p_.proj_weight, p_.ln2_weight);
-    const Value d2 = branch("attention_add", dx2, sink_.part(p_.proj_bias, bias()), DropoutSite::attention_output);
-    const Value dcontext = scratch(t * a);
-    b_.add("proj_dgrad", MatMul{t, a, h, false, false, false}, {d2, weight(p_.proj_weight, h * a)}, {dcontext});
-    b_.add("proj_wgrad", MatMul{h, a, t, true, false, false}, {d2, saved_.context}, {sink_.part(p_.proj_weight, h * a)});
-    sink_.close("proj");
-    const Value dqkv = core(dcontext);
-    const Value dn = column_input_gradient("qkv", dqkv, weight(p_.qkv_weight, s_.qkv() * h), s_.qkv());
-    column_weight_gradient("qkv", dqkv, saved_.n1, {p_.qkv_weight, p_.qkv_bias, p_.proj_weight, s_.qkv(), s_.qkv_bias});
-    norm("ln1", {dn, hidden(x_slot_), saved_.ln1_stats, weight(p_.ln1_weight, h), &dx2}, hidden(dx_slot_),
-         {p_.ln1_weight, p_.ln1_bias, p_.qkv_weight});
-  }
-
-  Value core(const Value& dcontext) {
-    const AttentionDims dims = s_.attention_dims();
-    const Value dprobs = scratch(saved_.probs.elements), dscores = scratch(saved_.probs.elements);
-    const Value dqkv = scratch(s_.tokens * s_.qkv());
-    b_.add("context_backward", AttentionContextBackward{dims}, {dcontext, saved_.dropped, saved_.qkv}, {dprobs, dqkv});
-    b_.add("softmax_backward", AttentionSoftmaxBackward{dims, s_.attention_dropout}, {dprobs, saved_.probs}, {dscores});
-    b_.add("scores_backward", AttentionScoresBackward{dims}, {dscores, saved_.qkv, dqkv}, {dqkv});
-    if (s_.rotary) b_.add("rotary_backward", Rotary{dims, s_.rope_theta, true}, {dqkv}, {dqkv});
-    return dqkv;
-  }
-
-  const Shapes& s_;
-  TemplateBuilder b_;
-  BlockParams p_;
-  std::uint16_t weights_, gradients_, x_slot_, saved_slot_, dy_slot_, dx_slot_;
-  BlockSaved saved_;
-  GradientSink sink_;
-  std::uint16_t reduced_ = 0;
-};
+std::string template_name(BackwardPart part) { return part == BackwardPart::weights ? "block_weights" : "block_backward"; }
 
 }  // namespace
 
-Template block_backward(const Shapes& s, bool first) { return BlockBackward(s, first).write(); }
+BlockBackward::BlockBackward(const Shapes& s, const BlockBackwardKind& kind)
+    : s_(s), kind_(kind), regions_(s, kind.moe), b_(template_name(kind.part), s.dtypes.compute), weights_(weight_slots()),
+      sink_(sink("gradients", regions_.block)), expert_sink_(sink("expert_gradients", regions_.experts)),
+      x_whole_(hidden_slot(b_, s, "x")), x_(s, x_whole_),
+      a_(b_, s, weights_, BlockSaved(s, kind.moe, b_.slot("saved", MemoryKind::activations), true)),
+      held_(s, kind.moe, 0) {}
+
+BlockParams BlockBackward::weight_slots() {
+  BlockParams p;
+  p.block = region_slot(b_, "weights", MemoryKind::weights, regions_.block, s_.dtypes.weights);
+  if (moe()) p.experts = region_slot(b_, "experts", MemoryKind::weights, regions_.experts, s_.dtypes.weights);
+  return p;
+}
+
+GradientSink BlockBackward::sink(std::string name, const RegionLayout& layout) {
+  return {b_, gradient_slot(b_, std::move(name), layout, s_.dtypes.gradients), kind_.first, inputs()};
+}
+
+Template BlockBackward::write() {
+  if (inputs()) input_path();
+  else weights_path();
+  return b_.finish();
+}
+
+void BlockBackward::input_path() {
+  const Hidden dy(s_, hidden_slot(b_, s_, "dy")), dx(s_, hidden_slot(b_, s_, "dx"));
+  if (split()) held_ = BlockDeferred(s_, moe(), b_.slot("deferred", MemoryKind::activations));
+  switch (s_.placement) {
+    case NormPlacement::pre: return pre(dy, dx);
+    case NormPlacement::post: return post(dy, dx);
+    case NormPlacement::post_add: return post_add(dy, dx);
+  }
+}
+
+void BlockBackward::weights_path() {
+  held_ = BlockDeferred(s_, moe(), b_.slot("deferred", MemoryKind::activations));
+  const Value d_mlp = tensor_gather(b_, s_, held_.mlp, "mlp_gradient");
+  if (moe()) {
+    expert_rows_ = held_.expert_rows;
+    expert_fc1_ = held_.expert_fc1;
+    expert_weights();
+    router_weights(held_.logits);
+  }
+  if (!moe() || s_.shared_ffn > 0) {
+    fc2_weights(d_mlp, moe() ? "shared.fc2" : "fc2");
+    fc1_weights(held_.fc1, moe() ? "shared.fc1" : "fc1");
+  }
+  proj_weights(tensor_gather(b_, s_, held_.attention, "attention_gradient"));
+  qkv_weights(held_.qkv);
+}
+
+// ---- where norms stand ----
+
+void BlockBackward::pre(const Hidden& dy, const Hidden& dx) {
+  const BlockSaved& t = a_.at();
+  const Value d2 = feed_forward(mlp_branch(dy.state), {});
+  const Value dx2 = s_.hidden_dropout == 0 ? hold(held_.attention, s_.rows * s_.hidden) : rows_scratch();
+  norm_gradient("ln2", {d2, t.x2, t.ln2_stats, weights_.block("ln2.weight"), &dy.state}, dx2);
+  const Value d1 = attention(attention_branch(dx2), {});
+  norm_gradient("ln1", {d1, x_.state, t.ln1_stats, weights_.block("ln1.weight"), &dx2}, dx.state);
+}
+
+void BlockBackward::post(const Hidden& dy, const Hidden& dx) {
+  const BlockSaved& t = a_.at();
+  const std::int64_t n = s_.rows * s_.hidden;
+  const bool through = s_.hidden_dropout == 0;
+  const Value sum2 = through ? hold(held_.mlp, n) : rows_scratch();
+  norm_gradient("ln2", {dy.state, t.sum2, t.ln2_stats, weights_.block("ln2.weight")}, sum2);
+  const Value d2 = feed_forward(mlp_branch(sum2), {});
+  b_.add("mlp_residual", Accumulate{n, dtype(), dtype()}, {sum2, d2}, {d2});
+  const Value sum1 = through ? hold(held_.attention, n) : rows_scratch();
+  norm_gradient("ln1", {d2, t.sum1, t.ln1_stats, weights_.block("ln1.weight")}, sum1);
+  const Value d1 = attention(attention_branch(sum1), dx.state);
+  b_.add("attention_residual", Accumulate{n, dtype(), dtype()}, {sum1, d1}, {d1});
+}
+
+void BlockBackward::post_add(const Hidden& dy, const Hidden& dx) {
+  const BlockSaved& t = a_.at();
+  const Value sum2 = s_.hidden_dropout == 0 ? hold(held_.mlp, s_.rows * s_.hidden) : rows_scratch();
+  norm_gradient("ln2", {dy.state, t.sum2, t.ln2_stats, weights_.block("ln2.weight"), &dy.residual}, sum2);
+  const Value d2 = feed_forward(mlp_branch(sum2), {});
+  norm_gradient("ln1", {d2, t.sum1, t.ln1_stats, weights_.block("ln1.weight"), &sum2}, dx.residual);
+  attention(attention_branch(dx.residual), dx.state);
+}
+
+void BlockBackward::norm_gradient(const std::string& name, const NormGradient& n, const Value& dx) {
+  sink_.open(name + ".weight", s_.rms ? name + ".weight" : name + ".bias", dtype());
+  norm_backward(b_, s_, name, n, dx, {sink_.part(name + ".weight"), s_.rms ? Value{} : sink_.part(name + ".bias")});
+  sink_.close(name);
+}
+
+Value BlockBackward::branch(const Branch& at, const Value& dy) {
+  const std::int64_t t = s_.rows, h = s_.hidden;
+  const bool bias = sink_.has(at.bias);
+  if (bias) sink_.open(at.bias, at.bias, dtype());
+  Value dx = dy;
+  if (s_.hidden_dropout > 0) {
+    dx = hold(at.kept, t * h);
+    std::vector<Value> out{dx};
+    if (bias) out.push_back(sink_.part(at.bias));
+    b_.add(at.name + "_backward", BiasDropoutAddBackward{t, h, s_.hidden_dropout, bias, at.site, s_.sequence_parallel}, {dy},
+           out);
+  } else if (bias) {
+    b_.add(at.name + "_bias_grad", BiasGrad{t, h}, {dy}, {sink_.part(at.bias)});
+  }
+  if (bias) sink_.close(at.name + "_bias");
+  // The block's own incoming gradient does not outlive this half of the pass.
+  const bool must_copy = split() && (dx.slot != at.kept.slot || dx.offset != at.kept.offset);
+  if (must_copy) b_.add(at.name + "_keep", PackColumns{t, h, 1}, {dx}, {at.kept});
+  return dx;
+}
+
+// ---- attention ----
+
+Value BlockBackward::attention_input() {
+  return s_.placement == NormPlacement::pre ? a_.normed(1, x_.state) : a_.plain(1, x_.state);
+}
+
+Value BlockBackward::attention(const Value& own, const Value& to) {
+  const std::int64_t t = s_.tokens, h = s_.hidden, a = s_.attention;
+  const Value d = tensor_gather(b_, s_, own, "attention_gradient");
+  const Value dcontext = scratch(t * a);
+  b_.add("proj_dgrad", MatMul{t, a, h, false, false, false}, {d, weights_.block("proj.weight")}, {dcontext});
+  if (weights_here()) proj_weights(d);
+  const Value dqkv = core(dcontext);
+  const Value dx = sum_input("qkv", dqkv, s_.qkv(), to);
+  if (weights_here()) qkv_weights(dqkv);
+  return dx;
+}
+
+/// dx = dy W, summed over the tensor group; the matrix's own gradient waits for the sum unless it may overlap it.
+Value BlockBackward::sum_input(const std::string& name, const Value& dy, std::int64_t width, const Value& to) {
+  const bool direct = to.elements > 0 && !s_.sequence_parallel;
+  const Value partial = direct ? to : scratch(s_.tokens * s_.hidden);
+  const auto dgrad = b_.add(name + "_dgrad", MatMul{s_.tokens, s_.hidden, width, false, false, false},
+                            {dy, weights_.block(name + ".weight")}, {partial});
+  const Summed sum = tensor_sum(b_, s_, partial, name + "_dgrad", dgrad, to);
+  reduced_ = sum.task;
+  has_reduced_ = true;
+  return sum.value;
+}
+
+void BlockBackward::column_weights(const std::string& name, const Value& dy, const Value& input, std::int64_t width) {
+  const bool bias = sink_.has(name + ".bias");
+  sink_.open(name + ".weight", bias ? name + ".bias" : name + ".weight", dtype());
+  const auto wgrad = b_.add(name + "_wgrad", MatMul{width, s_.hidden, s_.tokens, true, false, false}, {dy, input},
+                            {sink_.part(name + ".weight")});
+  if (has_reduced_ && !s_.tensor_overlap) b_.depend(wgrad, reduced_);
+  if (bias) b_.add(name + "_bias_grad", BiasGrad{s_.tokens, width}, {dy}, {sink_.part(name + ".bias")});
+}
+
+void BlockBackward::qkv_weights(const Value& dqkv) {
+  column_weights("qkv", dqkv, attention_input(), s_.qkv());
+  kv_copies_sum();
+  sink_.close("qkv");
+}
+
+/// Ranks that hold the same keys and values each have the part of their gradient that their own queries give.
+void BlockBackward::kv_copies_sum() {
+  if (s_.kv_repeat == 1) return;
+  const auto sum = [&](const std::string& name, std::int64_t cols) {
+    const Value all = sink_.part(name), kv = all.part(s_.attention * cols, 2 * s_.head_dim * cols);
+    b_.add(name + "_kv_all_reduce", Collective{CollectiveKind::all_reduce, Group::kv, kv.elements, kv.dtype, Reduce::sum},
+           {kv}, {kv}, Stream::tensor);
+  };
+  sum("qkv.weight", s_.hidden);
+  if (s_.qkv_bias) sum("qkv.bias", 1);
+}
+
+void BlockBackward::proj_weights(const Value& d) {
+  sink_.open("proj.weight", "proj.weight", dtype());
+  b_.add("proj_wgrad", MatMul{s_.hidden, s_.attention, s_.tokens, true, false, false}, {d, a_.at().context},
+         {sink_.part("proj.weight")});
+  sink_.close("proj");
+}
+
+// ---- feed-forward ----
+
+Value BlockBackward::mlp_input() {
+  return s_.placement == NormPlacement::pre ? a_.normed(2, a_.at().x2) : a_.plain(2, a_.at().x2);
+}
+
+/// dx of an activation, given dy and the x it read.
+Value BlockBackward::activation_backward(const std::string& name, const Value& dy, const Value& x, const Value& dx) {
+  const std::int64_t rows = name == "activation" ? s_.tokens : s_.moe_dims().rows();
+  const Op op = s_.gated ? Op(GatedPointwiseBackward{rows, dy.elements / rows, s_.gate})
+                         : Op(PointwiseBackward{dy.elements, s_.activation});
+  b_.add(name + "_backward", op, {dy, x}, {dx});
+  return dx;
+}
+
+Value BlockBackward::feed_forward(const Value& own, const Value& to) {
+  const Value d = tensor_gather(b_, s_, own, "mlp_gradient");
+  if (moe()) return experts(d, to);
+  const std::int64_t t = s_.tokens, h = s_.hidden, f = s_.ffn;
+  const Value da = scratch(t * f);
+  b_.add("fc2_dgrad", MatMul{t, f, h, false, false, false}, {d, weights_.block("fc2.weight")}, {da});
+  if (weights_here()) fc2_weights(d, "fc2");
+  const Value x = a_.fc1(a_.at().fc1.ready ? Value{} : mlp_input());
+  const Value df = activation_backward("activation", da, x, hold(held_.fc1, x.elements));
+  const Value dx = sum_input("fc1", df, s_.fc1, to);
+  if (weights_here()) fc1_weights(df, "fc1");
+  return dx;
+}
+
+void BlockBackward::fc2_weights(const Value& d, const std::string& name) {
+  const bool ready = a_.at().activated.ready;
+  const Value x = a_.activated(ready ? Value{} : mlp_input());
+  const std::int64_t width = x.elements / s_.tokens;
+  sink_.open(name + ".weight", name + ".weight", dtype());
+  b_.add(name + "_wgrad", MatMul{s_.hidden, width, s_.tokens, true, false, false}, {d, x}, {sink_.part(name + ".weight")});
+  sink_.close(name);
+}
+
+void BlockBackward::fc1_weights(const Value& df, const std::string& name) {
+  column_weights(name, df, mlp_input(), df.elements / s_.tokens);
+  sink_.close(name);
+}
+
+Template block_backward(const Shapes& s, const BlockBackwardKind& kind) { return BlockBackward(s, kind).write(); }
 
 }  // namespace tandem::lowering

@@ -1,103 +1,118 @@
-#include "models/lowering/block_saved.hpp"
-#include "models/lowering/blocks.hpp"
-#include "models/lowering/norm.hpp"
-#include "models/lowering/parameters.hpp"
+#include "models/lowering/block_frame.hpp"
 #include "models/lowering/tensor_parallel.hpp"
 
 namespace tandem::lowering {
 namespace {
 
-/// Writes one pre-norm decoder block. Column-parallel matrices (qkv, fc1) keep their bias; row-parallel ones (proj, fc2) give a
-/// partial sum, so their bias is added after the reduction, once (Megatron-LM, arXiv 1909.08053 section 3).
+/// Writes one block. Column-parallel matrices (qkv, fc1) keep their bias; row-parallel ones (proj, fc2) give a partial sum, so
+/// their bias is added after the sum, once (Megatron-LM, arXiv 1909.08053 section 3).
 class BlockForward {
  public:
-  explicit BlockForward(const Shapes& s)
-      : s_(s), b_("block_forward", s.dtypes.compute), p_(block_params(s)),
-        weights_(b_.slot("weights", MemoryKind::weights)), x_slot_(b_.slot("x", MemoryKind::activations)),
-        y_slot_(b_.slot("y", MemoryKind::activations)), saved_slot_(b_.slot("saved", MemoryKind::activations)),
-        x_(b_.whole(x_slot_, s.dtypes.compute, s.tokens * s.hidden)),
-        y_(b_.whole(y_slot_, s.dtypes.compute, s.tokens * s.hidden)), saved_(s, saved_slot_) {}
+  BlockForward(const Shapes& s, bool moe)
+      : s_(s), moe_(moe), regions_(s, moe), b_("block_forward", s.dtypes.compute), weights_(slots()),
+        x_(s, hidden_slot(b_, s, "x")), y_(s, hidden_slot(b_, s, "y")),
+        a_(b_, s, weights_, BlockSaved(s, moe, b_.slot("saved", MemoryKind::activations), false)) {}
 
   Template write() {
-    attention();
-    feed_forward();
+    switch (s_.placement) {
+      case NormPlacement::pre: pre(); break;
+      case NormPlacement::post: post(); break;
+      case NormPlacement::post_add: post_add(); break;
+    }
     return b_.finish();
   }
 
  private:
-  Value weight(std::int64_t offset, std::int64_t elements) const {
-    return b_.whole(weights_, s_.dtypes.weights, p_.elements).part(offset, elements);
-  }
-  Value hidden_scratch() { return b_.scratch(s_.dtypes.compute, s_.tokens * s_.hidden); }
-
-  void attention() {
-    const std::int64_t t = s_.tokens, h = s_.hidden, a = s_.attention;
-    const AttentionDims dims = s_.attention_dims();
-    norm(b_, s_, "ln1", x_, {weight(p_.ln1_weight, h), shift(p_.ln1_bias)}, {saved_.n1, saved_.ln1_stats});
-    column("qkv", saved_.n1, {p_.qkv_weight, p_.qkv_bias, s_.qkv(), s_.qkv_bias}, saved_.qkv);
-    if (s_.rotary) b_.add("rotary", Rotary{dims, s_.rope_theta}, {saved_.qkv}, {saved_.qkv});
-    const Value scores = b_.scratch(s_.dtypes.compute, saved_.probs.elements);
-    b_.add("scores", AttentionScores{dims}, {saved_.qkv}, {scores});
-    std::vector<Value> probs{saved_.probs};
-    if (s_.attention_dropout > 0) probs.push_back(saved_.dropped);
-    b_.add("softmax", AttentionSoftmax{dims, s_.attention_dropout, s_.alibi}, {scores}, probs);
-    b_.add("context", AttentionContext{dims}, {saved_.dropped, saved_.qkv}, {saved_.context});
-    const Value out = hidden_scratch();
-    const auto proj =
-        b_.add("proj", MatMul{t, h, a, false, true, false}, {saved_.context, weight(p_.proj_weight, h * a)}, {out});
-    tensor_all_reduce(b_, s_, out, "proj", proj);
-    residual("attention_add", DropoutSite::attention_output, {out, p_.proj_bias, x_, saved_.x2});
+  BlockParams slots() {
+    BlockParams p;
+    p.block = region_slot(b_, "weights", MemoryKind::weights, regions_.block, s_.dtypes.weights);
+    if (moe_) p.experts = region_slot(b_, "experts", MemoryKind::weights, regions_.experts, s_.dtypes.weights);
+    return p;
   }
 
-  void feed_forward() {
-    const std::int64_t t = s_.tokens, h = s_.hidden, f = s_.ffn;
-    norm(b_, s_, "ln2", saved_.x2, {weight(p_.ln2_weight, h), shift(p_.ln2_bias)}, {saved_.n2, saved_.ln2_stats});
-    column("fc1", saved_.n2, {p_.fc1_weight, p_.fc1_bias, s_.fc1, s_.linear_bias}, saved_.fc1);
-    const Op activation = s_.gated ? Op(GatedPointwise{t, f, s_.gate}) : Op(Pointwise{t * f, s_.activation});
-    b_.add("activation", activation, {saved_.fc1}, {saved_.activated});
-    const Value out = hidden_scratch();
-    const auto fc2 =
-        b_.add("fc2", MatMul{t, h, f, false, true, false}, {saved_.activated, weight(p_.fc2_weight, h * f)}, {out});
-    tensor_all_reduce(b_, s_, out, "fc2", fc2);
-    residual("mlp_add", DropoutSite::mlp_output, {out, p_.fc2_bias, saved_.x2, y_});
+  void pre() {
+    const Value x2 = a_.at().x2;
+    attention(a_.normed(1, x_.state), x_.state, x2);
+    feed_forward(a_.normed(2, x2), x2, y_.state);
+  }
+  void post() {
+    BlockSaved& t = a_.at();
+    attention(a_.plain(1, x_.state), x_.state, t.sum1);
+    norm(b_, s_, "ln1", t.sum1, norm_params(s_, "ln1", weights_.block), {t.x2, t.ln1_stats});
+    feed_forward(a_.plain(2, t.x2), t.x2, t.sum2);
+    norm(b_, s_, "ln2", t.sum2, norm_params(s_, "ln2", weights_.block), {y_.state, t.ln2_stats});
+  }
+  /// Sums are never normalised on the residual's way: every norm reads it from the side.
+  void post_add() {
+    BlockSaved& t = a_.at();
+    attention(a_.plain(1, x_.state), x_.residual, t.sum1);
+    norm(b_, s_, "ln1", t.sum1, norm_params(s_, "ln1", weights_.block), {t.x2, t.ln1_stats});
+    feed_forward(a_.plain(2, t.x2), t.sum1, y_.residual);
+    b_.add("keep_sum", PackColumns{s_.rows, s_.hidden, 1}, {y_.residual}, {t.sum2});
+    norm(b_, s_, "ln2", y_.residual, norm_params(s_, "ln2", weights_.block), {y_.state, t.ln2_stats});
   }
 
-  /// A norm's shift, of which RMSNorm has none.
-  Value shift(std::int64_t offset) const { return weight(offset, s_.rms ? 0 : s_.hidden); }
-
-  struct Column {
-    std::int64_t weight, bias, width;
-    bool has_bias;
-  };
-  /// y = x W^T (+ b) with the output columns cut over tensor ranks.
-  void column(const std::string& name, const Value& x, const Column& c, const Value& y) {
-    std::vector<Value> in{x, weight(c.weight, c.width * s_.hidden)};
-    if (c.has_bias) in.push_back(weight(c.bias, c.width));
-    b_.add(name, MatMul{s_.tokens, c.width, s_.hidden, false, true, c.has_bias}, std::move(in), {y});
-  }
-
-  struct Residual {
-    Value x;
-    std::int64_t bias;
+  /// What follows a row-parallel product.
+  struct Add {
+    DropoutSite site;
+    std::string name;
     Value residual, y;
   };
-  void residual(const std::string& name, DropoutSite site, const Residual& r) {
-    std::vector<Value> in{r.x};
-    if (s_.linear_bias) in.push_back(weight(r.bias, s_.hidden));
-    in.push_back(r.residual);
-    b_.add(name, BiasDropoutAdd{s_.tokens, s_.hidden, s_.hidden_dropout, s_.linear_bias, site}, std::move(in), {r.y});
+  void attention(const Value& input, const Value& residual, const Value& y) {
+    a_.qkv(input);
+    a_.core();
+    row("proj", s_.attention, a_.at().context, {DropoutSite::attention_output, "attention_add", residual, y});
+  }
+
+  void feed_forward(const Value& input, const Value& residual, const Value& y) {
+    const Add add{DropoutSite::mlp_output, "mlp_add", residual, y};
+    moe_ ? experts(input, add) : row("fc2", s_.ffn, a_.activated(input), add);
+  }
+
+  void experts(const Value& input, const Add& add);
+
+  void row(const std::string& name, std::int64_t inner, const Value& x, const Add& add) {
+    const Value out = b_.scratch(s_.dtypes.compute, s_.tokens * s_.hidden);
+    const auto product = b_.add(name, MatMul{s_.tokens, s_.hidden, inner, false, true, false},
+                                {x, weights_.block(name + ".weight")}, {out});
+    finish(name, out, product, add);
+  }
+  void finish(const std::string& name, const Value& out, std::uint16_t product, const Add& add) {
+    const Summed sum = tensor_sum(b_, s_, out, name, product);
+    const bool bias = weights_.block.layout().has(name + ".bias");
+    std::vector<Value> in{sum.value};
+    if (bias) in.push_back(weights_.block(name + ".bias"));
+    in.push_back(add.residual);
+    b_.add(add.name, BiasDropoutAdd{s_.rows, s_.hidden, s_.hidden_dropout, bias, add.site, s_.sequence_parallel},
+           std::move(in), {add.y});
   }
 
   const Shapes& s_;
+  bool moe_;
+  BlockRegions regions_;
   TemplateBuilder b_;
-  BlockParams p_;
-  std::uint16_t weights_, x_slot_, y_slot_, saved_slot_;
-  Value x_, y_;
-  BlockSaved saved_;
+  BlockParams weights_;
+  Hidden x_, y_;
+  BlockActivations a_;
 };
+
+/// Rows that come back from experts are partial sums over tensor ranks, and so is what the shared experts give.
+void BlockForward::experts(const Value& input, const Add& add) {
+  a_.route(input);
+  a_.experts_return(input);
+  const Value out = b_.scratch(s_.dtypes.compute, s_.tokens * s_.hidden);
+  const auto combine = b_.add("combine", MoeCombine{s_.moe_dims()},
+                              {a_.at().moe.returned, a_.at().moe.slots, a_.at().moe.weights}, {out});
+  if (s_.shared_ffn == 0) return finish("experts", out, combine, add);
+  const Value shared = b_.scratch(s_.dtypes.compute, s_.tokens * s_.hidden);
+  b_.add("shared.fc2", MatMul{s_.tokens, s_.hidden, s_.shared_ffn, false, true, false},
+         {a_.activated(input), weights_.block("shared.fc2.weight")}, {shared});
+  const auto both = b_.add("add_shared", Accumulate{out.elements, out.dtype, out.dtype}, {shared, out}, {out});
+  finish("shared.fc2", out, both, add);
+}
 
 }  // namespace
 
-Template block_forward(const Shapes& s) { return BlockForward(s).write(); }
+Template block_forward(const Shapes& s, bool moe) { return BlockForward(s, moe).write(); }
 
 }  // namespace tandem::lowering

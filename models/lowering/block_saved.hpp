@@ -1,30 +1,88 @@
 #pragma once
-// What a transformer block keeps for its backward pass, laid out alike in forward, recompute and backward.
+// What a transformer block keeps for its backward pass, laid out alike in forward, recompute and backward. A tensor that is
+// not kept is empty here and computed again where it is needed.
 
-#include "models/lowering/shapes.hpp"
+#include "models/lowering/core_dims.hpp"
 #include "models/lowering/template_builder.hpp"
 
 namespace tandem::lowering {
 
-struct BlockSaved {
-  Value ln1_stats, n1, qkv, probs, dropped, context, x2, ln2_stats, n2, fc1, activated;
+/// A tensor of the forward pass: `elements` is 0 where it is not kept; `ready` once some task of this template has written
+/// it, or from the start where an earlier instance has.
+struct Kept : Value {
+  bool ready = false;
+  bool kept() const { return elements > 0; }
+};
 
-  BlockSaved(const Shapes& s, std::uint16_t slot) {
-    const DType d = s.dtypes.compute;
-    const std::int64_t scores = s.batch * s.heads * s.seq * s.seq;
-    SlotLayout at(slot);
-    ln1_stats = at.add(d, 2 * s.tokens);
-    n1 = at.add(d, s.tokens * s.hidden);
-    qkv = at.add(d, s.tokens * s.qkv());
-    probs = at.add(d, scores);
-    dropped = s.attention_dropout > 0 ? at.add(d, scores) : probs;
-    context = at.add(d, s.tokens * s.attention);
-    x2 = at.add(d, s.tokens * s.hidden);
-    ln2_stats = at.add(d, 2 * s.tokens);
-    n2 = at.add(d, s.tokens * s.hidden);
-    fc1 = at.add(d, s.tokens * s.fc1);
-    activated = at.add(d, s.tokens * s.ffn);
+/// Of a layer of experts.
+struct MoeSaved {
+  Kept probs, weights, slots, counts, logits, dispatched, fc1, activated, returned;
+};
+
+struct BlockSaved {
+  Kept ln1_stats, n1, qkv, scores, probs, dropped, attention_stats, core_context, context;
+  Kept sum1, x2, ln2_stats, n2, fc1, activated, sum2;
+  MoeSaved moe;
+
+  /// `written`: the forward pass has run, everything kept can be read.
+  BlockSaved(const Shapes& s, bool experts, std::uint16_t slot, bool written) : at_(slot), s_(s), written_(written) {
+    save_attention();
+    if (experts) save_experts();
+    else save_mlp();
   }
+
+ private:
+  Kept keep(bool kept, std::int64_t elements) { return kept ? keep(s_.dtypes.compute, elements) : Kept{}; }
+  Kept keep(DType dtype, std::int64_t elements) { return {at_.add(dtype, elements), written_}; }
+
+  void save_attention() {
+    const AttentionDims core = core_dims(s_);
+    const std::int64_t state = s_.rows * s_.hidden, n = s_.tokens;
+    const bool pre = s_.placement == NormPlacement::pre, score_path = !s_.flash && s_.keep.core;
+    ln1_stats = keep(true, 2 * s_.rows);
+    n1 = keep(pre && s_.keep.norms, state);
+    qkv = keep(true, n * s_.qkv());
+    scores = keep(!s_.flash && s_.keep.scores, score_elements(core));
+    probs = keep(score_path, score_elements(core));
+    dropped = s_.attention_dropout > 0 ? keep(score_path, score_elements(core)) : probs;
+    attention_stats = keep(s_.flash && s_.keep.core, stats_elements(core));
+    context = keep(true, n * s_.attention);
+    // Ulysses computes another share of the context than the one that goes on.
+    core_context = s_.path == ContextPath::ulysses ? keep(s_.flash, n * s_.attention) : context;
+    sum1 = keep(!pre, state);
+    x2 = keep(true, state);
+    ln2_stats = keep(true, 2 * s_.rows);
+    n2 = keep(pre && s_.keep.norms, state);
+  }
+
+  void save_mlp() {
+    fc1 = keep(s_.keep.fc1, s_.tokens * s_.fc1);
+    activated = keep(s_.keep.activated, s_.tokens * s_.ffn);
+    save_sum();
+  }
+
+  void save_experts() {
+    const MoeDims d = s_.moe_dims();
+    moe.logits = keep(true, d.tokens * d.experts);
+    moe.probs = keep(true, d.tokens * d.experts);
+    moe.weights = keep(true, d.tokens * d.top_k);
+    moe.slots = keep(DType::int32, d.tokens * d.top_k);
+    moe.counts = keep(DType::int32, d.experts);
+    moe.dispatched = keep(s_.keep.dispatched, d.rows() * d.hidden);
+    moe.fc1 = keep(s_.keep.fc1, d.rows() * s_.expert_fc1);
+    moe.activated = keep(s_.keep.activated, d.rows() * s_.expert_ffn);
+    moe.returned = keep(true, d.rows() * d.hidden);
+    fc1 = keep(s_.keep.fc1 && s_.shared_ffn > 0, s_.tokens * s_.shared_fc1);
+    activated = keep(s_.keep.activated && s_.shared_ffn > 0, s_.tokens * s_.shared_ffn);
+    save_sum();
+  }
+
+  /// What a norm after the addition reads.
+  void save_sum() { sum2 = keep(s_.placement != NormPlacement::pre, s_.rows * s_.hidden); }
+
+  SlotLayout at_;
+  const Shapes& s_;
+  bool written_;
 };
 
 }  // namespace tandem::lowering

@@ -1,58 +1,76 @@
 #pragma once
-// The templates: what one block, one embedding, one head, one transfer and one update do. Slot order is fixed and named
-// here; lower.cpp binds slots to memory.
+// The templates: what one block, one embedding, one head, one transfer and one update do. Slots are bound by name (slot 0 is
+// always scratch); those in brackets exist where the model has such a thing:
+//
+//   block_forward    weights [experts] x y saved
+//   block_backward   weights [experts] gradients [expert_gradients] x saved dy dx [deferred]
+//   block_weights    weights [experts] gradients [expert_gradients] x saved deferred
+//   embed_forward    word [embedding] tokens [types] y saved
+//   embed_backward   word_gradients [embedding embedding_gradients] tokens [types] saved dy
+//   head_forward     [head] output x targets [labels] loss saved
+//   head_backward    [head head_gradients] output output_gradients x saved dx
+//   transfers        buffer
+//   reductions, gathers   buffer [shard]
+//   tie              from to
+//   optimizer        gradients weights sums [exp_avg] [exp_avg_sq] [tensor_sums] [gradient_sums] [master], by name
 
 #include "models/lowering/shapes.hpp"
 #include "models/task_graph.hpp"
 
 namespace tandem::lowering {
 
-/// Slots of block_forward (slot 0 is always scratch).
-enum class BlockForwardSlot : std::uint16_t { weights = 1, x, y, saved };
-/// Slots of block_backward.
-enum class BlockBackwardSlot : std::uint16_t { weights = 1, gradients, x, saved, dy, dx };
-enum class EmbedForwardSlot : std::uint16_t { weights = 1, tokens, y, saved };
-enum class EmbedBackwardSlot : std::uint16_t { weights = 1, gradients, tokens, saved, dy };
-enum class HeadForwardSlot : std::uint16_t { norm = 1, output, x, targets, loss, saved };
-enum class HeadBackwardSlot : std::uint16_t { norm = 1, output, norm_gradients, output_gradients, x, saved, dx };
-/// Slot of send/receive/reduce templates.
-inline constexpr std::uint16_t kBufferSlot = 1;
-enum class OptimizerSlot : std::uint16_t { gradients = 1, weights, exp_avg, exp_avg_sq, partials, master };
-enum class TieSlot : std::uint16_t { embedding_gradients = 1, tied_gradients };
+/// `moe`: a layer of experts.
+Template block_forward(const Shapes& s, bool moe);
 
-Template block_forward(const Shapes& s);
-/// `first`: the first micro-batch writes gradients, later ones add to them.
-Template block_backward(const Shapes& s, bool first);
+enum class BackwardPart : std::uint8_t { whole, input, weights };
+struct BlockBackwardKind {
+  bool moe = false;
+  bool first = false;      ///< gradients are written, not added to: the first micro-batch
+  BackwardPart part = BackwardPart::whole;
+};
+Template block_backward(const Shapes& s, const BlockBackwardKind& kind);
+
 Template embed_forward(const Shapes& s);
 Template embed_backward(const Shapes& s, bool first);
-/// `own_output`: the head's region holds an output matrix of its own (untied, or a tied copy).
+/// `first`: the loss is written, not added to.
 Template head_forward(const Shapes& s, bool first);
 Template head_backward(const Shapes& s, bool first);
 
-/// One boundary tensor [tokens, hidden] to or from the stage `stage_offset` away.
+/// One boundary tensor to or from the stage `stage_offset` away.
 Template transfer(std::string name, const Shapes& s, bool send, int stage_offset);
 
-/// One collective on a buffer of its own instance.
+/// What one reduction or gather works on.
 struct ReduceSpec {
   std::string name;
-  Group group;
-  std::int64_t elements;
-  DType dtype;
-  MemoryKind kind;
+  Group group = Group::data;
+  std::int64_t elements = 0;   ///< of the full vector
+  std::int64_t padding = 0;    ///< of these, the last so many belong to no parameter
+  DType dtype = DType::fp32;
+  MemoryKind kind = MemoryKind::gradients;
+  std::int64_t shards = 1;     ///< ranks that share the vector
 };
-Template reduce(const ReduceSpec& spec);
+/// all_reduce of `buffer` in place.
+Template all_reduce(const ReduceSpec& spec, Stream stream = Stream::data);
+/// Every rank's share of the sum of `buffer`: at its own place in `buffer`, or (`apart`) in slot `shard`, written or added to.
+enum class ShareGoes : std::uint8_t { in_place, written, added };
+Template reduce_scatter(const ReduceSpec& spec, ShareGoes goes);
+/// all_gather of `buffer` from the shares at their places in it, or (`apart`) from slot `shard`.
+Template all_gather(const ReduceSpec& spec, bool apart);
+/// Sum of the rank's share over group `over`. `whole`: the share lies at its place in `buffer`, else it is slot `shard`.
+Template sum_share(const ReduceSpec& spec, Group over, bool whole);
+/// `to` += `from`, this rank's shares of the gradients of the two uses of one matrix, both on one stage. `whole` as above.
+Template tie(const ReduceSpec& spec, bool whole);
 
-/// gradients of the embedding += gradients of the head that shares its matrix (both on one stage).
-Template tie(const Shapes& s);
-
-struct OptimizerSpecLocal {
-  std::int64_t elements;            ///< flat
-  std::int64_t global_parameters;
-  bool norm_is_shared;              ///< more than one model-parallel rank
+struct UpdateSpec {
+  std::int64_t gradient_elements = 0, weight_elements = 0, state_elements = 0;  ///< of the rank's buffers
+  std::int64_t global_parameters = 0;
+  Group norm_group = Group::model;
+  bool norm_is_shared = false;      ///< the norm group has more than one rank
+  bool post_validated = false;      ///< the update does not wait for the norm (arXiv 2401.10241 section 4)
   OptimizerSpec optimizer;
-  double clip_grad;
+  double clip_grad = 0;
 };
 /// Norm, clip coefficient and update.
-Template optimizer_step(const Shapes& s, const OptimizerSpecLocal& spec);
+Template optimizer_step(const Shapes& s, const UpdateSpec& spec);
 
 }  // namespace tandem::lowering

@@ -1,7 +1,5 @@
-#include "models/lowering/blocks.hpp"
+#include "models/lowering/block_frame.hpp"
 #include "models/lowering/gradient_sink.hpp"
-#include "models/lowering/norm.hpp"
-#include "models/lowering/parameters.hpp"
 #include "models/lowering/tensor_parallel.hpp"
 
 namespace tandem::lowering {
@@ -9,81 +7,168 @@ namespace {
 
 /// What the embedding keeps: only an embedding norm needs its input and statistics.
 struct EmbedSaved {
-  Value looked_up, stats;
+  Value sum, stats;
   EmbedSaved(const Shapes& s, std::uint16_t slot) {
     SlotLayout at(slot);
-    looked_up = at.add(s.dtypes.compute, s.tokens * s.hidden);
-    stats = at.add(s.dtypes.compute, 2 * s.tokens);
+    sum = at.add(s.dtypes.compute, s.rows * s.hidden);
+    stats = at.add(s.dtypes.compute, 2 * s.rows);
   }
 };
 
-/// Whether anything is left to do once a token has its vector.
-bool has_position(const Shapes& s) { return s.learned_positions || s.hidden_dropout > 0; }
+/// Positions are added before an embedding norm (arXiv 1810.04805), dropout comes after it.
+bool position_is_last(const Shapes& s) { return !s.embedding_norm && (s.learned_positions || s.hidden_dropout > 0); }
+
+PositionDropout position(const Shapes& s, double dropout, bool learned) {
+  return {s.batch, s.seq, s.hidden, dropout, learned, s.sequence_parallel, s.rows};
+}
+PositionDropoutBackward position_backward(const Shapes& s, double dropout, bool learned) {
+  return {s.batch, s.seq, s.hidden, s.max_positions, dropout, learned, s.sequence_parallel, s.rows};
+}
+
+class EmbedForward {
+ public:
+  explicit EmbedForward(const Shapes& s)
+      : s_(s), word_layout_(word_region(s)), layout_(embedding_region(s)), b_("embed_forward", s.dtypes.compute) {
+    word_ = region_slot(b_, "word", MemoryKind::weights, word_layout_, s.dtypes.weights);
+    if (layout_.elements() > 0)
+      weights_ = region_slot(b_, "embedding", MemoryKind::weights, layout_, s.dtypes.weights);
+    tokens_ = b_.whole(b_.slot("tokens", MemoryKind::activations), DType::int32, s.tokens);
+    if (s.token_types > 0) types_ = b_.whole(b_.slot("types", MemoryKind::activations), DType::int32, s.tokens);
+  }
+
+  Template write() {
+    const Hidden y(s_, hidden_slot(b_, s_, "y"));
+    const EmbedSaved saved(s_, b_.slot("saved", MemoryKind::activations));
+    s_.embedding_norm ? with_norm(y.state, saved) : plain(y.state);
+    if (s_.placement == NormPlacement::post_add)
+      b_.add("no_residual", Fill{y.residual.elements, s_.dtypes.compute}, {}, {y.residual});
+    return b_.finish();
+  }
+
+ private:
+  Value scratch() { return b_.scratch(s_.dtypes.compute, s_.rows * s_.hidden); }
+
+  /// Rows of the word matrix summed over its shards, and of the token types; in `to`.
+  void look_up(const Value& to) {
+    const Value all = s_.sequence_parallel ? b_.scratch(s_.dtypes.compute, s_.tokens * s_.hidden) : to;
+    const auto found = b_.add("embedding", Embedding{s_.tokens, s_.hidden, s_.vocab_rows}, {tokens_, word_("word.weight")},
+                              {all});
+    tensor_sum(b_, s_, all, "embedding", found, to);
+    if (s_.token_types == 0) return;
+    const Value types = s_.sequence_parallel ? types_.share(Group::tensor, s_.tensor) : types_;
+    b_.add("token_type", Embedding{s_.rows, s_.hidden, s_.token_types, true, true}, {types, weights_("type.weight"), to}, {to});
+  }
+
+  void plain(const Value& y) {
+    const bool position_follows = position_is_last(s_);
+    const Value x = position_follows ? scratch() : y;
+    look_up(x);
+    if (position_follows) add_position(x, y, s_.hidden_dropout);
+  }
+
+  void add_position(const Value& x, const Value& y, double dropout) {
+    std::vector<Value> in{x};
+    if (s_.learned_positions) in.push_back(weights_("position.weight"));
+    b_.add("position", position(s_, dropout, s_.learned_positions), std::move(in), {y});
+  }
+
+  void with_norm(const Value& y, const EmbedSaved& saved) {
+    const Value x = s_.learned_positions ? scratch() : saved.sum;
+    look_up(x);
+    if (s_.learned_positions) add_position(x, saved.sum, 0);
+    const Value n = s_.hidden_dropout > 0 ? scratch() : y;
+    norm(b_, s_, "embedding_norm", saved.sum, norm_params(s_, "norm", weights_), {n, saved.stats});
+    if (s_.hidden_dropout > 0) b_.add("dropout", position(s_, s_.hidden_dropout, false), {n}, {y});
+  }
+
+  const Shapes& s_;
+  RegionLayout word_layout_, layout_;
+  TemplateBuilder b_;
+  RegionValues word_, weights_;
+  Value tokens_, types_;
+};
+
+class EmbedBackward {
+ public:
+  EmbedBackward(const Shapes& s, bool first)
+      : s_(s), word_layout_(word_region(s)), layout_(embedding_region(s)), b_("embed_backward", s.dtypes.compute),
+        word_sink_(b_, gradient_slot(b_, "word_gradients", word_layout_, s.dtypes.gradients), first),
+        weights_(layout_.elements() > 0
+                     ? region_slot(b_, "embedding", MemoryKind::weights, layout_, s.dtypes.weights)
+                     : RegionValues()),
+        sink_(b_, gradient_slot(b_, "embedding_gradients", layout_, s.dtypes.gradients), first) {
+    tokens_ = b_.whole(b_.slot("tokens", MemoryKind::activations), DType::int32, s.tokens);
+    if (s.token_types > 0) types_ = b_.whole(b_.slot("types", MemoryKind::activations), DType::int32, s.tokens);
+  }
+
+  Template write() {
+    const EmbedSaved saved(s_, b_.slot("saved", MemoryKind::activations));
+    const Hidden dy(s_, hidden_slot(b_, s_, "dy"));
+    const Value dx = s_.embedding_norm ? through_norm(dy.state, saved)
+                     : position_is_last(s_) ? through_position(dy.state, s_.hidden_dropout)
+                                            : dy.state;
+    if (s_.token_types > 0) type_gradient(dx);
+    word_gradient(tensor_gather(b_, s_, dx, "embedding_gradient"));
+    return b_.finish();
+  }
+
+ private:
+  Value scratch() { return b_.scratch(s_.dtypes.compute, s_.rows * s_.hidden); }
+  void open(std::string_view from, std::string_view to) { sink_.open(from, to, s_.dtypes.compute); }
+
+  Value through_position(const Value& dy, double dropout) {
+    const Value dx = scratch();
+    std::vector<Value> out{dx};
+    if (s_.learned_positions) {
+      open("position.weight", "position.weight");
+      out.push_back(sink_.part("position.weight"));
+    }
+    b_.add("position_backward", position_backward(s_, dropout, s_.learned_positions), {dy}, out);
+    if (s_.learned_positions) sink_.close("position");
+    return dx;
+  }
+
+  Value through_norm(const Value& dy, const EmbedSaved& saved) {
+    Value dn = dy;
+    if (s_.hidden_dropout > 0) {
+      dn = scratch();
+      b_.add("dropout_backward", position_backward(s_, s_.hidden_dropout, false), {dy}, {dn});
+    }
+    const Value dx = scratch();
+    open("norm.weight", s_.rms ? "norm.weight" : "norm.bias");
+    norm_backward(b_, s_, "embedding_norm", {dn, saved.sum, saved.stats, weights_("norm.weight")}, dx,
+                  {sink_.part("norm.weight"), s_.rms ? Value{} : sink_.part("norm.bias")});
+    sink_.close("embedding_norm");
+    return s_.learned_positions ? through_position(dx, 0) : dx;
+  }
+
+  void type_gradient(const Value& dx) {
+    const Value types = s_.sequence_parallel ? types_.share(Group::tensor, s_.tensor) : types_;
+    open("type.weight", "type.weight");
+    b_.add("token_type_backward", EmbeddingBackward{s_.rows, s_.hidden, s_.token_types, true}, {types, dx},
+           {sink_.part("type.weight")});
+    sink_.close("token_type");
+  }
+
+  void word_gradient(const Value& dx) {
+    word_sink_.open("word.weight", "word.weight", s_.dtypes.compute);
+    b_.add("embedding_backward", EmbeddingBackward{s_.tokens, s_.hidden, s_.vocab_rows}, {tokens_, dx},
+           {word_sink_.part("word.weight")});
+    word_sink_.close("embedding");
+  }
+
+  const Shapes& s_;
+  RegionLayout word_layout_, layout_;
+  TemplateBuilder b_;
+  GradientSink word_sink_;
+  RegionValues weights_;
+  GradientSink sink_;
+  Value tokens_, types_;
+};
 
 }  // namespace
 
-Template embed_forward(const Shapes& s) {
-  TemplateBuilder b("embed_forward", s.dtypes.compute);
-  const EmbeddingParams p = embedding_params(s);
-  const Value weights = b.whole(b.slot("weights", MemoryKind::weights), s.dtypes.weights, p.elements);
-  const Value tokens = b.whole(b.slot("tokens", MemoryKind::activations), DType::int32, s.tokens);
-  const Value y = b.whole(b.slot("y", MemoryKind::activations), s.dtypes.compute, s.tokens * s.hidden);
-  const EmbedSaved saved(s, b.slot("saved", MemoryKind::activations));
-
-  const auto until = [&](bool last) { return last ? y : b.scratch(s.dtypes.compute, s.tokens * s.hidden); };
-  const Value looked_up = s.embedding_norm ? saved.looked_up : until(!has_position(s));
-  const auto lookup = b.add("embedding", Embedding{s.tokens, s.hidden, s.vocab_rows},
-                            {tokens, weights.part(p.word, s.vocab_rows * s.hidden)}, {looked_up});
-  tensor_all_reduce(b, s, looked_up, "embedding", lookup);
-  Value x = looked_up;
-  if (s.embedding_norm) {
-    x = until(!has_position(s));
-    norm(b, s, "embedding_norm", looked_up,
-         {weights.part(p.norm_weight, s.hidden), weights.part(p.norm_bias, s.rms ? 0 : s.hidden)}, {x, saved.stats});
-  }
-  if (!has_position(s)) return b.finish();
-  std::vector<Value> in{x};
-  if (s.learned_positions) in.push_back(weights.part(p.position, s.max_positions * s.hidden));
-  b.add("position", PositionDropout{s.batch, s.seq, s.hidden, s.hidden_dropout, s.learned_positions}, in, {y});
-  return b.finish();
-}
-
-Template embed_backward(const Shapes& s, bool first) {
-  TemplateBuilder b("embed_backward", s.dtypes.compute);
-  const EmbeddingParams p = embedding_params(s);
-  const Value weights = b.whole(b.slot("weights", MemoryKind::weights), s.dtypes.weights, p.elements);
-  const Value gradients = b.whole(b.slot("gradients", MemoryKind::gradients), s.dtypes.gradients, p.elements);
-  const Value tokens = b.whole(b.slot("tokens", MemoryKind::activations), DType::int32, s.tokens);
-  const EmbedSaved saved(s, b.slot("saved", MemoryKind::activations));
-  const Value dy = b.whole(b.slot("dy", MemoryKind::activations), s.dtypes.compute, s.tokens * s.hidden);
-  GradientSink sink(b, gradients, first);
-
-  Value dx = has_position(s) ? b.scratch(s.dtypes.compute, s.tokens * s.hidden) : dy;
-  std::vector<Value> out{dx};
-  const std::int64_t table = s.max_positions * s.hidden;
-  if (s.learned_positions) {
-    sink.open(p.position, table, s.dtypes.compute);
-    out.push_back(sink.part(p.position, table));
-  }
-  if (has_position(s))
-    b.add("position_backward",
-          PositionDropoutBackward{s.batch, s.seq, s.hidden, s.max_positions, s.hidden_dropout, s.learned_positions}, {dy},
-          out);
-  if (s.learned_positions) sink.close("position");
-  if (s.embedding_norm) {
-    const Value dn = dx;
-    dx = b.scratch(s.dtypes.compute, s.tokens * s.hidden);
-    sink.open(p.norm_weight, p.elements - p.norm_weight, s.dtypes.compute);
-    norm_backward(b, s, "embedding_norm", {dn, saved.looked_up, saved.stats, weights.part(p.norm_weight, s.hidden)}, dx,
-                  {sink.part(p.norm_weight, s.hidden), sink.part(p.norm_bias, s.rms ? 0 : s.hidden)});
-    sink.close("embedding_norm");
-  }
-  const std::int64_t word = s.vocab_rows * s.hidden;
-  sink.open(p.word, word, s.dtypes.compute);
-  b.add("embedding_backward", EmbeddingBackward{s.tokens, s.hidden, s.vocab_rows}, {tokens, dx},
-        {sink.part(p.word, word)});
-  sink.close("embedding");
-  return b.finish();
-}
+Template embed_forward(const Shapes& s) { return EmbedForward(s).write(); }
+Template embed_backward(const Shapes& s, bool first) { return EmbedBackward(s, first).write(); }
 
 }  // namespace tandem::lowering

@@ -1,7 +1,9 @@
-#include "models/lowering/blocks.hpp"
+// Final norm, logits of the vocabulary shard and the vocabulary-parallel loss: maximum, then sums, then the gradient
+// (Megatron-LM, arXiv 1909.08053 section 3), so that logits never leave a rank. BERT puts a dense layer with a norm
+// before the logits and classifies sequence pairs by their first token (arXiv 1810.04805).
+
+#include "models/lowering/block_frame.hpp"
 #include "models/lowering/gradient_sink.hpp"
-#include "models/lowering/norm.hpp"
-#include "models/lowering/parameters.hpp"
 #include "models/lowering/tensor_parallel.hpp"
 
 namespace tandem::lowering {
@@ -9,82 +11,217 @@ namespace {
 
 struct HeadSaved {
   Value stats, n, dlogits;
+  Value dense, activated, norm_stats, transformed;        ///< bert's transform
+  Value first, pooler, pooled, dclass;                    ///< bert's pair classifier
   HeadSaved(const Shapes& s, std::uint16_t slot) {
     SlotLayout at(slot);
-    stats = at.add(s.dtypes.compute, 2 * s.tokens);
-    n = at.add(s.dtypes.compute, s.tokens * s.hidden);
-    dlogits = at.add(s.dtypes.compute, s.tokens * s.vocab_rows);
+    const DType d = s.dtypes.compute;
+    const std::int64_t state = s.rows * s.hidden;
+    if (s.placement == NormPlacement::pre) {
+      stats = at.add(d, 2 * s.rows);
+      n = at.add(d, state);
+    }
+    dlogits = at.add(d, s.tokens * s.vocab_rows);
+    if (!s.bert) return;
+    dense = at.add(d, state);
+    activated = at.add(d, state);
+    norm_stats = at.add(d, 2 * s.rows);
+    transformed = at.add(d, state);
+    first = at.add(d, s.batch * s.hidden);
+    pooler = at.add(d, s.batch * s.hidden);
+    pooled = at.add(d, s.batch * s.hidden);
+    dclass = at.add(d, s.batch * 2);
   }
 };
 
-/// The vectors of the head's norm; the output matrix lies elsewhere when it is tied on the same stage.
-Value norm_region(TemplateBuilder& b, const Shapes& s, std::string name, MemoryKind kind, DType dtype) {
-  const HeadParams p = head_params(s, false);
-  return b.whole(b.slot(std::move(name), kind), dtype, p.elements);
-}
+VocabDims pair_dims(const Shapes& s) { return {s.batch, 2, 2, true}; }
 
-NormParams norm_params(const Shapes& s, const Value& region) {
-  const HeadParams p = head_params(s, false);
-  return {region.part(p.ln_weight, s.hidden), region.part(p.ln_bias, s.rms ? 0 : s.hidden)};
-}
+class HeadForward {
+ public:
+  HeadForward(const Shapes& s, bool first)
+      : s_(s), first_(first), layout_(head_region(s)), output_layout_(output_region(s)),
+        b_("head_forward", s.dtypes.compute) {
+    if (layout_.elements() > 0) w_ = region_slot(b_, "head", MemoryKind::weights, layout_, s.dtypes.weights);
+    output_ = b_.whole(b_.slot("output", MemoryKind::weights), s.dtypes.weights, output_layout_.elements());
+  }
+
+  Template write() {
+    const Hidden x(s_, hidden_slot(b_, s_, "x"));
+    targets_ = b_.whole(b_.slot("targets", MemoryKind::activations), DType::int32, s_.tokens);
+    if (s_.bert) labels_ = b_.whole(b_.slot("labels", MemoryKind::activations), DType::int32, s_.batch);
+    loss_ = b_.whole(b_.slot("loss", MemoryKind::workspace), DType::fp64, 1);
+    const HeadSaved t(s_, b_.slot("saved", MemoryKind::activations));
+    if (s_.placement == NormPlacement::pre)
+      norm(b_, s_, "final_norm", x.state, norm_params(s_, "final_norm", w_), {t.n, t.stats});
+    const Value n = s_.placement == NormPlacement::pre ? t.n : x.state;
+    const Value logits = token_logits(s_.bert ? transform(n, t) : n);
+    loss("", s_.vocab_dims(), s_.global_targets, {logits, targets_, t.dlogits, first_});
+    if (s_.bert) classify_pair(n, t);
+    return b_.finish();
+  }
+
+ private:
+  struct Loss {
+    Value logits, targets, dlogits;
+    bool first;
+  };
+
+  Value transform(const Value& n, const HeadSaved& t) {
+    const std::int64_t h = s_.hidden;
+    b_.add("transform", MatMul{s_.rows, h, h, false, true, true}, {n, w_("head.transform.weight"), w_("head.transform.bias")},
+           {t.dense});
+    b_.add("transform_activation", Pointwise{s_.rows * h, s_.activation}, {t.dense}, {t.activated});
+    norm(b_, s_, "head_norm", t.activated, norm_params(s_, "head.norm", w_), {t.transformed, t.norm_stats});
+    return t.transformed;
+  }
+
+  Value token_logits(const Value& n) {
+    const Value logits = b_.scratch(s_.dtypes.compute, s_.tokens * s_.vocab_rows);
+    std::vector<Value> in{tensor_gather(b_, s_, n, "final_norm"), output_};
+    if (s_.bert) in.push_back(w_("head.output_bias"));
+    b_.add("logits", MatMul{s_.tokens, s_.vocab_rows, s_.hidden, false, true, s_.bert}, std::move(in), {logits});
+    return logits;
+  }
+
+  void loss(const std::string& name, const VocabDims& dims, std::int64_t targets, const Loss& l) {
+    const Value max = b_.scratch(s_.dtypes.compute, dims.rows), sums = b_.scratch(s_.dtypes.compute, 2 * dims.rows);
+    const auto vocab_max = b_.add(name + "vocab_max", VocabMax{dims}, {l.logits}, {max});
+    if (!dims.whole) tensor_all_reduce(b_, s_, max, "vocab_max", vocab_max, Reduce::max);
+    const auto exp_sum = b_.add(name + "vocab_exp_sum", VocabExpSum{dims}, {l.logits, max, l.targets}, {sums});
+    if (!dims.whole) tensor_all_reduce(b_, s_, sums, "vocab_exp_sum", exp_sum);
+    std::vector<Value> in{l.logits, max, sums, l.targets};
+    if (!l.first) in.push_back(loss_);
+    b_.add(name + "cross_entropy", CrossEntropy{dims, targets, l.first}, std::move(in), {loss_, l.dlogits});
+  }
+
+  void classify_pair(const Value& n, const HeadSaved& t) {
+    const std::int64_t h = s_.hidden;
+    b_.add("take_first", TakeFirst{s_.batch, s_.seq, h}, {tensor_gather(b_, s_, n, "pooler")}, {t.first});
+    b_.add("pooler", MatMul{s_.batch, h, h, false, true, true}, {t.first, w_("pooler.weight"), w_("pooler.bias")}, {t.pooler});
+    b_.add("pooler_tanh", Pointwise{s_.batch * h, PointwiseKind::tanh}, {t.pooler}, {t.pooled});
+    const Value logits = b_.scratch(s_.dtypes.compute, s_.batch * 2);
+    b_.add("nsp", MatMul{s_.batch, 2, h, false, true, true}, {t.pooled, w_("nsp.weight"), w_("nsp.bias")}, {logits});
+    loss("nsp_", pair_dims(s_), s_.global_sequences, {logits, labels_, t.dclass, false});
+  }
+
+  const Shapes& s_;
+  bool first_;
+  RegionLayout layout_, output_layout_;
+  TemplateBuilder b_;
+  RegionValues w_;
+  Value output_, targets_, labels_, loss_;
+};
+
+class HeadBackward {
+ public:
+  HeadBackward(const Shapes& s, bool first)
+      : s_(s), layout_(head_region(s)), output_layout_(output_region(s)), b_("head_backward", s.dtypes.compute),
+        w_(layout_.elements() > 0 ? region_slot(b_, "head", MemoryKind::weights, layout_, s.dtypes.weights)
+                                  : RegionValues()),
+        sink_(b_, gradient_slot(b_, "head_gradients", layout_, s.dtypes.gradients), first),
+        output_(b_.whole(b_.slot("output", MemoryKind::weights), s.dtypes.weights, output_layout_.elements())),
+        output_sink_(b_, gradient_slot(b_, "output_gradients", output_layout_, s.dtypes.gradients), first) {}
+
+  Template write() {
+    const Hidden x(s_, hidden_slot(b_, s_, "x"));
+    const HeadSaved t(s_, b_.slot("saved", MemoryKind::activations));
+    const Hidden dx(s_, hidden_slot(b_, s_, "dx"));
+    const bool pre = s_.placement == NormPlacement::pre;
+    const Value n = pre ? t.n : x.state, target = pre ? Value{} : dx.state;
+    const Value dn = s_.bert ? through_transform(t, n, target) : through_logits(t, n, target);
+    if (s_.bert) pair_backward(t, dn);
+    if (pre) final_norm(dn, x.state, t, dx.state);
+    if (s_.placement == NormPlacement::post_add)
+      b_.add("no_residual", Fill{dx.residual.elements, s_.dtypes.compute}, {}, {dx.residual});
+    return b_.finish();
+  }
+
+ private:
+  DType dtype() const { return s_.dtypes.compute; }
+  void open(std::string_view from, std::string_view to) { sink_.open(from, to, dtype()); }
+
+  /// Gradient of what the output matrix read; in `to` where given.
+  Value through_logits(const HeadSaved& t, const Value& n, const Value& to) {
+    const std::int64_t h = s_.hidden, v = s_.vocab_rows;
+    const bool direct = to.elements > 0 && !s_.sequence_parallel;
+    const Value partial = direct ? to : b_.scratch(dtype(), s_.tokens * h);
+    const auto dgrad =
+        b_.add("logits_dgrad", MatMul{s_.tokens, h, v, false, false, false}, {t.dlogits, output_}, {partial});
+    const Summed sum = tensor_sum(b_, s_, partial, "logits_dgrad", dgrad, to);
+    const std::string& name = output_layout_.specs().front().name;
+    output_sink_.open(name, name, dtype());
+    const auto wgrad = b_.add("logits_wgrad", MatMul{v, h, s_.tokens, true, false, false},
+                              {t.dlogits, tensor_gather(b_, s_, n, "final_norm")}, {output_sink_.part(name)});
+    if (!s_.tensor_overlap) b_.depend(wgrad, sum.task);
+    output_sink_.close("output");
+    return sum.value;
+  }
+
+  Value through_transform(const HeadSaved& t, const Value& n, const Value& to) {
+    const std::int64_t h = s_.hidden, r = s_.rows;
+    const Value dy = through_logits(t, t.transformed, {});
+    open("head.output_bias", "head.output_bias");
+    b_.add("output_bias_grad", BiasGrad{s_.tokens, s_.vocab_rows}, {t.dlogits}, {sink_.part("head.output_bias")});
+    sink_.close("output_bias");
+    const Value da = b_.scratch(dtype(), r * h), dd = b_.scratch(dtype(), r * h);
+    open("head.norm.weight", s_.rms ? "head.norm.weight" : "head.norm.bias");
+    norm_backward(b_, s_, "head_norm", {dy, t.activated, t.norm_stats, w_("head.norm.weight")}, da,
+                  {sink_.part("head.norm.weight"), s_.rms ? Value{} : sink_.part("head.norm.bias")});
+    sink_.close("head_norm");
+    b_.add("transform_activation_backward", PointwiseBackward{r * h, s_.activation}, {da, t.dense}, {dd});
+    dense_weights("head.transform", dd, n, r);
+    const Value dn = to.elements > 0 ? to : b_.scratch(dtype(), r * h);
+    b_.add("transform_dgrad", MatMul{r, h, h, false, false, false}, {dd, w_("head.transform.weight")}, {dn});
+    return dn;
+  }
+
+  /// Gradients of a whole matrix and its bias: dy[rows, out], x[rows, hidden].
+  void dense_weights(const std::string& name, const Value& dy, const Value& x, std::int64_t rows) {
+    const std::int64_t out = dy.elements / rows;
+    open(name + ".weight", name + ".bias");
+    b_.add(name + "_wgrad", MatMul{out, s_.hidden, rows, true, false, false}, {dy, x}, {sink_.part(name + ".weight")});
+    b_.add(name + "_bias_grad", BiasGrad{rows, out}, {dy}, {sink_.part(name + ".bias")});
+    sink_.close(name);
+  }
+
+  /// Every tensor rank has the classifier whole, so each adds the same gradient to its own rows.
+  void pair_backward(const HeadSaved& t, const Value& dn) {
+    const std::int64_t n = s_.batch, h = s_.hidden;
+    const Value dpooled = b_.scratch(dtype(), n * h), dpooler = b_.scratch(dtype(), n * h), dfirst = b_.scratch(dtype(), n * h);
+    b_.add("nsp_dgrad", MatMul{n, h, 2, false, false, false}, {t.dclass, w_("nsp.weight")}, {dpooled});
+    dense_weights("nsp", t.dclass, t.pooled, n);
+    b_.add("pooler_tanh_backward", PointwiseBackward{n * h, PointwiseKind::tanh}, {dpooled, t.pooler}, {dpooler});
+    b_.add("pooler_dgrad", MatMul{n, h, h, false, false, false}, {dpooler, w_("pooler.weight")}, {dfirst});
+    dense_weights("pooler", dpooler, t.first, n);
+    if (!s_.sequence_parallel) {
+      b_.add("take_first_backward", TakeFirstBackward{n, s_.seq, h}, {dfirst, dn}, {dn});
+      return;
+    }
+    const Value all = b_.scratch(dtype(), s_.tokens * h);
+    b_.add("no_pair_gradient", Fill{all.elements, dtype()}, {}, {all});
+    b_.add("take_first_backward", TakeFirstBackward{n, s_.seq, h}, {dfirst, all}, {all});
+    b_.add("add_pair", Accumulate{dn.elements, dtype(), dtype()}, {all.share(Group::tensor, s_.tensor), dn}, {dn});
+  }
+
+  void final_norm(const Value& dn, const Value& x, const HeadSaved& t, const Value& dx) {
+    open("final_norm.weight", s_.rms ? "final_norm.weight" : "final_norm.bias");
+    norm_backward(b_, s_, "final_norm", {dn, x, t.stats, w_("final_norm.weight")}, dx,
+                  {sink_.part("final_norm.weight"), s_.rms ? Value{} : sink_.part("final_norm.bias")});
+    sink_.close("final_norm");
+  }
+
+  const Shapes& s_;
+  RegionLayout layout_, output_layout_;
+  TemplateBuilder b_;
+  RegionValues w_;
+  GradientSink sink_;
+  Value output_;
+  GradientSink output_sink_;
+};
 
 }  // namespace
 
-/// Final norm, logits of the vocabulary shard, and the vocabulary-parallel loss: maximum, then sums, then the gradient
-/// (Megatron-LM, arXiv 1909.08053 section 3), so that logits never leave a rank.
-Template head_forward(const Shapes& s, bool first) {
-  TemplateBuilder b("head_forward", s.dtypes.compute);
-  const DType d = s.dtypes.compute;
-  const Value norm_weights = norm_region(b, s, "norm", MemoryKind::weights, s.dtypes.weights);
-  const Value output =
-      b.whole(b.slot("output", MemoryKind::weights), s.dtypes.weights, s.vocab_rows * s.hidden);
-  const Value x = b.whole(b.slot("x", MemoryKind::activations), d, s.tokens * s.hidden);
-  const Value targets = b.whole(b.slot("targets", MemoryKind::activations), DType::int32, s.tokens);
-  const Value loss = b.whole(b.slot("loss", MemoryKind::workspace), DType::fp64, 1);
-  const HeadSaved saved(s, b.slot("saved", MemoryKind::activations));
-
-  norm(b, s, "final_norm", x, norm_params(s, norm_weights), {saved.n, saved.stats});
-  const Value logits = b.scratch(d, s.tokens * s.vocab_rows);
-  b.add("logits", MatMul{s.tokens, s.vocab_rows, s.hidden, false, true, false}, {saved.n, output}, {logits});
-  const Value max = b.scratch(d, s.tokens), sums = b.scratch(d, 2 * s.tokens);
-  const auto vocab_max = b.add("vocab_max", VocabMax{s.vocab_dims()}, {logits}, {max});
-  tensor_all_reduce(b, s, max, "vocab_max", vocab_max, Reduce::max);
-  const auto exp_sum = b.add("vocab_exp_sum", VocabExpSum{s.vocab_dims()}, {logits, max, targets}, {sums});
-  tensor_all_reduce(b, s, sums, "vocab_exp_sum", exp_sum);
-  std::vector<Value> in{logits, max, sums, targets};
-  if (!first) in.push_back(loss);
-  b.add("cross_entropy", CrossEntropy{s.vocab_dims(), s.global_tokens, first}, in, {loss, saved.dlogits});
-  return b.finish();
-}
-
-Template head_backward(const Shapes& s, bool first) {
-  TemplateBuilder b("head_backward", s.dtypes.compute);
-  const HeadParams p = head_params(s, false);
-  const DType d = s.dtypes.compute;
-  const std::int64_t matrix = s.vocab_rows * s.hidden;
-  const Value norm_weights = norm_region(b, s, "norm", MemoryKind::weights, s.dtypes.weights);
-  const Value output = b.whole(b.slot("output", MemoryKind::weights), s.dtypes.weights, matrix);
-  GradientSink norm_sink(b, norm_region(b, s, "norm_gradients", MemoryKind::gradients, s.dtypes.gradients), first);
-  GradientSink output_sink(b, b.whole(b.slot("output_gradients", MemoryKind::gradients), s.dtypes.gradients, matrix),
-                           first);
-  const Value x = b.whole(b.slot("x", MemoryKind::activations), d, s.tokens * s.hidden);
-  const HeadSaved saved(s, b.slot("saved", MemoryKind::activations));
-  const Value dx = b.whole(b.slot("dx", MemoryKind::activations), d, s.tokens * s.hidden);
-
-  const Value dn = b.scratch(d, s.tokens * s.hidden);
-  const auto dgrad = b.add("logits_dgrad", MatMul{s.tokens, s.hidden, s.vocab_rows, false, false, false},
-                           {saved.dlogits, output}, {dn});
-  const auto reduced = tensor_all_reduce(b, s, dn, "logits_dgrad", dgrad);
-  output_sink.open(0, matrix, d);
-  const auto wgrad = b.add("logits_wgrad", MatMul{s.vocab_rows, s.hidden, s.tokens, true, false, false},
-                           {saved.dlogits, saved.n}, {output_sink.part(0, matrix)});
-  if (!s.tensor_overlap) b.depend(wgrad, reduced);
-  output_sink.close("output");
-  norm_sink.open(p.ln_weight, p.elements - p.ln_weight, d);
-  norm_backward(b, s, "final_norm", {dn, x, saved.stats, norm_params(s, norm_weights).weight}, dx,
-                {norm_sink.part(p.ln_weight, s.hidden), norm_sink.part(p.ln_bias, s.rms ? 0 : s.hidden)});
-  norm_sink.close("final_norm");
-  return b.finish();
-}
+Template head_forward(const Shapes& s, bool first) { return HeadForward(s, first).write(); }
+Template head_backward(const Shapes& s, bool first) { return HeadBackward(s, first).write(); }
 
 }  // namespace tandem::lowering

@@ -1,21 +1,44 @@
+#include <algorithm>
+
 #include "models/lowering/stage.hpp"
+#include "models/mesh.hpp"
 
 namespace tandem {
 namespace lowering {
+namespace {
 
-Templates make_templates(const Shapes& s, TemplateLibrary& library) {
+template <class Make>
+FirstAndLater pair(TemplateLibrary& library, bool always_first, Make&& make) {
+  const TemplateId first = library.add(make(true));
+  return {first, always_first ? first : library.add(make(false))};
+}
+
+BlockTemplates block_templates(const Shapes& s, bool moe, bool always_first, TemplateLibrary& library) {
+  const auto backward = [&](BackwardPart part) {
+    return pair(library, always_first, [&](bool first) { return block_backward(s, {moe, first, part}); });
+  };
+  BlockTemplates t;
+  t.forward = library.add(block_forward(s, moe));
+  t.backward = backward(s.defer_weights ? BackwardPart::input : BackwardPart::whole);
+  if (s.defer_weights) t.weights = backward(BackwardPart::weights);
+  return t;
+}
+
+}  // namespace
+
+Templates make_templates(const Shapes& s, bool always_first, TemplateLibrary& library) {
+  const auto has = [&](bool moe) { return std::find(s.moe_layer.begin(), s.moe_layer.end(), moe) != s.moe_layer.end(); };
   Templates t;
-  t.block_forward = library.add(block_forward(s));
+  if (has(false)) t.dense = block_templates(s, false, always_first, library);
+  if (has(true)) t.moe = block_templates(s, true, always_first, library);
   t.embed_forward = library.add(embed_forward(s));
-  t.block_backward = {library.add(block_backward(s, true)), library.add(block_backward(s, false))};
-  t.embed_backward = {library.add(embed_backward(s, true)), library.add(embed_backward(s, false))};
-  t.head_forward = {library.add(head_forward(s, true)), library.add(head_forward(s, false))};
-  t.head_backward = {library.add(head_backward(s, true)), library.add(head_backward(s, false))};
+  t.embed_backward = pair(library, always_first, [&](bool first) { return embed_backward(s, first); });
+  t.head_forward = pair(library, false, [&](bool first) { return head_forward(s, first); });
+  t.head_backward = pair(library, always_first, [&](bool first) { return head_backward(s, first); });
   t.send_forward = library.add(transfer("send_forward", s, true, 1));
   t.send_backward = library.add(transfer("send_backward", s, true, -1));
   t.recv_forward = library.add(transfer("recv_forward", s, false, -1));
   t.recv_backward = library.add(transfer("recv_backward", s, false, 1));
-  t.tie = library.add(tie(s));
   return t;
 }
 
@@ -25,7 +48,7 @@ TaskGraph lower(const Plan& plan) {
   require_lowerable(plan);
   const lowering::Shapes shapes = lowering::make_shapes(plan);
   lowering::TemplateLibrary library;
-  const lowering::Templates templates = lowering::make_templates(shapes, library);
+  const lowering::Templates templates = lowering::make_templates(shapes, plan.parallel.zero_stage > 1, library);
   TaskGraph graph;
   for (std::int32_t s = 0; s < plan.parallel.pipeline; ++s)
     graph.programs.push_back(lowering::lower_stage({plan, shapes, templates, library}, StageId(s)));

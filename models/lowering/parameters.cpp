@@ -1,183 +1,193 @@
 #include "models/lowering/parameters.hpp"
 
+#include <algorithm>
+
+#include "models/lowering/buckets.hpp"
+
 namespace tandem::lowering {
 namespace {
 
-/// Tensors of a block: two norms and four matrices always, their shifts and biases where the model has them.
-std::int32_t block_tensors(const Shapes& s) {
-  return 6 + (s.rms ? 0 : 2) + (s.qkv_bias ? 1 : 0) + (s.linear_bias ? 3 : 0);
+constexpr std::int64_t kBlock = 64;  ///< elements; GradNorm's blocks
+
+std::int64_t up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
+
+/// Tensors of all blocks before `layer`, their experts included.
+std::int32_t tensors_before(const Shapes& s, std::int64_t layer) {
+  const auto end = s.moe_layer.begin() + static_cast<std::ptrdiff_t>(layer);
+  const auto moe = static_cast<std::int32_t>(std::count(s.moe_layer.begin(), end, true));
+  const std::int32_t dense = static_cast<std::int32_t>(layer) - moe;
+  const std::int32_t each = moe > 0 ? block_region(s, true).tensors() + experts_region(s).tensors() : 0;
+  return dense * block_region(s, false).tensors() + moe * each;
 }
 
-/// Takes consecutive places.
-class Cursor {
- public:
-  std::int64_t take(std::int64_t elements) {
-    const std::int64_t at = next_;
-    next_ += elements;
-    return at;
-  }
-  std::int64_t end() const { return next_; }
-
- private:
-  std::int64_t next_ = 0;
-};
-
-std::int32_t embedding_tensors(const Shapes& s) {
-  return 1 + (s.learned_positions ? 1 : 0) + (s.embedding_norm ? (s.rms ? 1 : 2) : 0);
+/// Place of a region's first tensor in the whole model's list: word, embedding, blocks with their experts, head, output.
+std::int32_t first_tensor(const Shapes& s, RegionKind kind, std::int64_t layer) {
+  std::int32_t at = 0;
+  if (kind == RegionKind::word) return at;
+  at += 1;
+  if (kind == RegionKind::embedding) return at;
+  at += embedding_region(s).tensors();
+  const bool in_layers = kind == RegionKind::block || kind == RegionKind::experts;
+  at += tensors_before(s, in_layers ? layer : static_cast<std::int64_t>(s.moe_layer.size()));
+  if (kind == RegionKind::block || kind == RegionKind::head) return at;
+  if (kind == RegionKind::experts) return at + block_region(s, true).tensors();
+  return s.tied ? 0 : at + head_region(s).tensors();
 }
 
-/// Collects the Param entries of one stage.
-class ParamList {
- public:
-  explicit ParamList(const Shapes& s) : s_(s) {}
+// ---- regions ----
 
-  void vector(std::string name, std::int64_t offset, std::int64_t n, Param::Init init) {
-    add({std::move(name), 0, offset, n, 1, n, 1, -1, false, true, init, 0});
+void add_chunk(std::vector<StageRegion>& out, const Shapes& s, const ChunkPart& part, bool own_output) {
+  const auto add = [&](RegionKind kind, RegionLayout layout, std::int64_t layer = -1) {
+    if (layout.elements() > 0) out.push_back({kind, part.chunk, layer, std::move(layout)});
+  };
+  if (part.last) add(RegionKind::head, head_region(s));
+  if (part.last && own_output) add(RegionKind::output, output_region(s));
+  for (std::int64_t l = part.first_layer + part.layers; l-- > part.first_layer;) {
+    const bool moe = s.moe_layer[static_cast<std::size_t>(l)];
+    const std::string prefix = "layer" + std::to_string(l) + ".";
+    if (moe) add(RegionKind::experts, experts_region(s, prefix), l);
+    add(RegionKind::block, block_region(s, moe, prefix), l);
   }
-  /// A vector cut over tensor ranks.
-  void sharded_vector(std::string name, std::int64_t offset, std::int64_t n) {
-    add({std::move(name), 0, offset, n, 1, n * s_.tensor, 1, shard(0), false, true, Param::Init::zeros, 0});
-  }
-  /// [rows, cols] local; `dim` is the one that is cut.
-  void matrix(std::string name, std::int64_t offset, std::int64_t rows, std::int64_t cols, int dim,
-              Param::Init init = Param::Init::normal) {
-    const std::int64_t t = s_.tensor;
-    add({std::move(name), 0, offset, rows, cols, dim == 0 ? rows * t : rows, dim == 1 ? cols * t : cols, shard(dim),
-         true, true, init, 0});
-  }
-  /// Following entries get consecutive indices from here, and lie `base` elements into the flat buffers.
-  void at(std::int32_t global_index, std::int64_t base) { next_ = global_index; base_ = base; }
-  Param& back() { return params_.back(); }
-  std::vector<Param> take() { return std::move(params_); }
-
- private:
-  int shard(int dim) const { return s_.tensor > 1 ? dim : -1; }
-  void add(Param p) {
-    p.offset += base_;
-    p.global_index = p.init_id = next_++;
-    params_.push_back(std::move(p));
-  }
-
-  const Shapes& s_;
-  std::int32_t next_ = 0;
-  std::int64_t base_ = 0;
-  std::vector<Param> params_;
-};
-
-void add_block(ParamList& list, const Shapes& s, std::int64_t layer) {
-  const BlockParams p = block_params(s);
-  const std::string n = "layer" + std::to_string(layer) + ".";
-  list.vector(n + "ln1.weight", p.ln1_weight, s.hidden, Param::Init::ones);
-  if (!s.rms) list.vector(n + "ln1.bias", p.ln1_bias, s.hidden, Param::Init::zeros);
-  list.matrix(n + "qkv.weight", p.qkv_weight, s.qkv(), s.hidden, 0);
-  if (s.qkv_bias) list.sharded_vector(n + "qkv.bias", p.qkv_bias, s.qkv());
-  list.matrix(n + "proj.weight", p.proj_weight, s.hidden, s.attention, 1, Param::Init::normal_scaled);
-  if (s.linear_bias) list.vector(n + "proj.bias", p.proj_bias, s.hidden, Param::Init::zeros);
-  list.vector(n + "ln2.weight", p.ln2_weight, s.hidden, Param::Init::ones);
-  if (!s.rms) list.vector(n + "ln2.bias", p.ln2_bias, s.hidden, Param::Init::zeros);
-  list.matrix(n + "fc1.weight", p.fc1_weight, s.fc1, s.hidden, 0);
-  if (s.linear_bias) list.sharded_vector(n + "fc1.bias", p.fc1_bias, s.fc1);
-  list.matrix(n + "fc2.weight", p.fc2_weight, s.hidden, s.ffn, 1, Param::Init::normal_scaled);
-  if (s.linear_bias) list.vector(n + "fc2.bias", p.fc2_bias, s.hidden, Param::Init::zeros);
+  if (part.first) add(RegionKind::embedding, embedding_region(s));
+  if (part.first) add(RegionKind::word, word_region(s));
 }
 
-void add_embedding(ParamList& list, const Shapes& s) {
-  const EmbeddingParams p = embedding_params(s);
-  list.matrix("embedding.word.weight", p.word, s.vocab_rows, s.hidden, 0);
-  if (s.learned_positions) list.matrix("embedding.position.weight", p.position, s.max_positions, s.hidden, -1);
-  if (!s.embedding_norm) return;
-  list.vector("embedding.norm.weight", p.norm_weight, s.hidden, Param::Init::ones);
-  if (!s.rms) list.vector("embedding.norm.bias", p.norm_bias, s.hidden, Param::Init::zeros);
+std::vector<StageRegion> regions_of(const Shapes& s, const std::vector<ChunkPart>& chunks) {
+  const auto is = [&](auto f) { return std::any_of(chunks.begin(), chunks.end(), f); };
+  const bool both = is([](const ChunkPart& c) { return c.first; }) && is([](const ChunkPart& c) { return c.last; });
+  std::vector<StageRegion> regions;
+  for (std::size_t c = chunks.size(); c-- > 0;) add_chunk(regions, s, chunks[c], !(s.tied && both));
+  std::stable_partition(regions.begin(), regions.end(),
+                        [](const StageRegion& r) { return r.layout.replication() == Replication::data; });
+  return regions;
 }
 
-void add_head(ParamList& list, const Shapes& s, const StagePart& part) {
-  const HeadParams p = head_params(s, part.own_output());
-  list.vector("final_norm.weight", p.ln_weight, s.hidden, Param::Init::ones);
-  if (!s.rms) list.vector("final_norm.bias", p.ln_bias, s.hidden, Param::Init::zeros);
-  if (p.output < 0) return;
-  // The copy of a tied matrix is parameter 0 once more: the same name, start and norm slot, counted once.
-  list.matrix(s.tied ? "embedding.word.weight" : "output.weight", p.output, s.vocab_rows, s.hidden, 0);
-  if (!s.tied) return;
-  list.back().global_index = list.back().init_id = 0;
-  list.back().in_norm = false;
+// ---- units ----
+
+/// A matrix that two stages (or two uses on one) share: its gradients are added part by part, so its parts lie alike.
+bool shared(const Shapes& s, const StageRegion& r) {
+  return s.tied && (r.kind == RegionKind::word || r.kind == RegionKind::output);
 }
 
-Region append(std::int64_t& end, std::int64_t elements) {
-  const Region r{end, elements};
-  end += elements;
-  return r;
+std::vector<UnitRegions> unit_regions(const Shapes& s, const std::vector<StageRegion>& regions, const Sharding& z) {
+  std::vector<UnitRegions> units;
+  std::vector<std::int64_t> run;
+  std::int32_t first = 0;
+  const auto close = [&] {
+    const Bytes limit = z.zero_stage == 3 ? Bytes(0) : z.bucket_bytes;
+    for (const Bucket& b : make_buckets(run, limit, bytes_of(s.dtypes.gradient_reduce, 1)))
+      units.push_back({first + b.first, b.count});
+    first += static_cast<std::int32_t>(run.size());
+    run.clear();
+  };
+  for (std::size_t i = 0; i < regions.size(); ++i) {
+    const bool alone = z.zero_stage > 0 && shared(s, regions[i]);
+    const bool other = i > 0 && regions[i].layout.replication() != regions[i - 1].layout.replication();
+    const bool after_alone = i > 0 && z.zero_stage > 0 && shared(s, regions[i - 1]);
+    const bool next_chunk = i > 0 && z.zero_stage > 1 && regions[i].chunk != regions[i - 1].chunk;
+    if (alone || other || after_alone || next_chunk) close();
+    run.push_back(regions[i].elements);
+  }
+  close();
+  return units;
+}
+
+/// Gives every region and unit its place. A unit's end is padded until its parts are equal and whole blocks.
+void place(StageParams& p, const Sharding& z) {
+  for (std::size_t u = 0; u < p.unit_regions.size(); ++u) {
+    const UnitRegions& range = p.unit_regions[u];
+    ShardUnit unit;
+    unit.offset = p.flat_elements;
+    unit.shard_offset = p.shard_elements;
+    for (std::int32_t i = range.first; i < range.first + range.count; ++i) {
+      StageRegion& r = p.regions[static_cast<std::size_t>(i)];
+      r.offset = unit.offset + unit.elements;
+      r.unit = static_cast<std::int32_t>(u);
+      r.unit_offset = unit.elements;
+      unit.elements += r.elements;
+      unit.replication = r.layout.replication();
+    }
+    unit.shards = unit.replication == Replication::expert ? z.expert_shards : z.shards;
+    unit.elements = up(unit.elements, kBlock * unit.shards);
+    p.flat_elements += unit.elements;
+    p.shard_elements += unit.shard_elements();
+    p.units.push_back(unit);
+  }
+}
+
+// ---- parameters ----
+
+Param param_of(const Shapes& s, const StageRegion& r, const ParamSpec& spec, std::int32_t index) {
+  const std::int64_t t = s.tensor;
+  Param p;
+  p.name = r.layout.prefix() + spec.name;
+  p.global_index = p.init_id = index;
+  p.offset = r.offset + spec.offset;
+  p.rows = spec.rows;
+  p.cols = spec.cols;
+  p.expert_rows = spec.expert_rows;
+  const std::int64_t rows = spec.expert_rows > 0 ? spec.rows / s.experts_here * s.experts : spec.rows;
+  p.full_rows = spec.cut == Cut::rows ? rows * t : rows;
+  p.full_cols = spec.cut == Cut::cols ? spec.cols * t : spec.cols;
+  p.shard_dim = t == 1 || spec.cut == Cut::none ? -1 : spec.cut == Cut::rows ? 0 : 1;
+  p.outer = spec.cut == Cut::cols ? spec.cols : spec.expert_rows > 0 ? spec.expert_rows : spec.rows;
+  p.decay = !spec.vector();
+  p.init = spec.init;
+  p.replication = r.layout.replication();
+  if (r.kind == RegionKind::output && s.tied) p.in_norm = false;
+  return p;
+}
+
+/// The queries' rows and the rows of the keys and values, which `kv_repeat` tensor ranks hold alike. Full rows are ordered
+/// (group, {its queries, k, v}, dim); a rank has part of one group's queries.
+void add_kv_copies(std::vector<Param>& out, const Shapes& s, const Param& whole) {
+  const std::int64_t q = s.attention, kv = 2 * s.head_dim, group = s.kv_repeat * q + kv;
+  Param queries = whole, keys = whole;
+  queries.rows = q;
+  keys.rows = kv;
+  keys.offset += q * whole.cols;
+  queries.full_rows = keys.full_rows = group * (s.tensor / s.kv_repeat);
+  queries.repeat = keys.repeat = s.kv_repeat;
+  queries.outer = keys.outer = group;
+  queries.inner = q;
+  keys.inner = 0;
+  keys.first = s.kv_repeat * q;
+  out.push_back(std::move(queries));
+  out.push_back(std::move(keys));
+}
+
+void add_params(StageParams& out, const Shapes& s, const StageRegion& r) {
+  std::int32_t index = first_tensor(s, r.kind, r.layer);
+  std::vector<Param> mine;
+  for (const ParamSpec& spec : r.layout.specs()) {
+    const Param p = param_of(s, r, spec, index++);
+    if (spec.kv_copies) add_kv_copies(mine, s, p);
+    else mine.push_back(p);
+  }
+  std::stable_sort(mine.begin(), mine.end(), [](const Param& a, const Param& b) { return a.offset < b.offset; });
+  out.params.insert(out.params.end(), mine.begin(), mine.end());
 }
 
 }  // namespace
 
-BlockParams block_params(const Shapes& s) {
-  Cursor c;
-  BlockParams p{};
-  const std::int64_t shift = s.rms ? 0 : s.hidden, bias = s.linear_bias ? s.hidden : 0;
-  p.ln1_weight = c.take(s.hidden);
-  p.ln1_bias = c.take(shift);
-  p.qkv_weight = c.take(s.qkv() * s.hidden);
-  p.qkv_bias = c.take(s.qkv_bias ? s.qkv() : 0);
-  p.proj_weight = c.take(s.hidden * s.attention);
-  p.proj_bias = c.take(bias);
-  p.ln2_weight = c.take(s.hidden);
-  p.ln2_bias = c.take(shift);
-  p.fc1_weight = c.take(s.fc1 * s.hidden);
-  p.fc1_bias = c.take(s.linear_bias ? s.fc1 : 0);
-  p.fc2_weight = c.take(s.hidden * s.ffn);
-  p.fc2_bias = c.take(bias);
-  p.elements = c.end();
+std::int32_t StageParams::find(RegionKind kind, std::int64_t layer) const {
+  for (std::size_t i = 0; i < regions.size(); ++i)
+    if (regions[i].kind == kind && regions[i].layer == layer) return static_cast<std::int32_t>(i);
+  return -1;
+}
+
+StageParams stage_params(const Shapes& s, const std::vector<ChunkPart>& chunks, const Sharding& sharding) {
+  StageParams p;
+  p.regions = regions_of(s, chunks);
+  for (StageRegion& r : p.regions) r.elements = r.layout.padded_elements();
+  p.unit_regions = unit_regions(s, p.regions, sharding);
+  place(p, sharding);
+  for (const StageRegion& r : p.regions) add_params(p, s, r);
   return p;
 }
 
-EmbeddingParams embedding_params(const Shapes& s) {
-  Cursor c;
-  EmbeddingParams p{};
-  p.word = c.take(s.vocab_rows * s.hidden);
-  p.position = s.learned_positions ? c.take(s.max_positions * s.hidden) : -1;
-  p.norm_weight = s.embedding_norm ? c.take(s.hidden) : -1;
-  p.norm_bias = s.embedding_norm ? c.take(s.rms ? 0 : s.hidden) : -1;
-  p.elements = c.end();
-  return p;
-}
-
-HeadParams head_params(const Shapes& s, bool own_output) {
-  Cursor c;
-  HeadParams p{};
-  p.ln_weight = c.take(s.hidden);
-  p.ln_bias = c.take(s.rms ? 0 : s.hidden);
-  p.output = own_output ? c.take(s.vocab_rows * s.hidden) : -1;
-  p.elements = c.end();
-  return p;
-}
-
-StageParams stage_params(const Shapes& s, const StagePart& part) {
-  StageParams out;
-  ParamList list(s);
-  const std::int32_t first_block = embedding_tensors(s);
-  if (part.last) {
-    out.head = append(out.flat_elements, head_params(s, part.own_output()).elements);
-    list.at(first_block + block_tensors(s) * static_cast<std::int32_t>(part.total_layers), out.head.offset);
-    add_head(list, s, part);
-  }
-  out.layers.resize(static_cast<std::size_t>(part.layers));
-  for (std::int64_t l = part.layers; l-- > 0;) {
-    Region& r = out.layers[static_cast<std::size_t>(l)];
-    r = append(out.flat_elements, block_params(s).elements);
-    list.at(first_block + block_tensors(s) * static_cast<std::int32_t>(part.first_layer + l), r.offset);
-    add_block(list, s, part.first_layer + l);
-  }
-  if (part.first) {
-    out.embedding = append(out.flat_elements, embedding_params(s).elements);
-    list.at(0, out.embedding.offset);
-    add_embedding(list, s);
-  }
-  out.params = list.take();
-  return out;
-}
-
-std::int64_t global_parameter_count(const Shapes& s, std::int64_t total_layers) {
-  return embedding_tensors(s) + block_tensors(s) * total_layers + (s.rms ? 1 : 2) + (s.tied ? 0 : 1);
+std::int64_t global_parameter_count(const Shapes& s) {
+  return first_tensor(s, RegionKind::head, -1) + head_region(s).tensors() + (s.tied ? 0 : 1);
 }
 
 }  // namespace tandem::lowering

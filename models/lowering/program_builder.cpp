@@ -38,6 +38,40 @@ std::vector<SlotUse> slot_uses(const Template& t) {
   return uses;
 }
 
+bool touches_scratch(const Task& task) {
+  const auto in_scratch = [](const Operand& o) { return o.slot == 0; };
+  return std::any_of(task.inputs.begin(), task.inputs.end(), in_scratch) ||
+         std::any_of(task.outputs.begin(), task.outputs.end(), in_scratch);
+}
+
+/// For every task, whether some computation of the template surely ends before it starts.
+std::vector<bool> after_computation(const Template& t) {
+  std::vector<bool> after(t.tasks.size(), false);
+  std::array<bool, kStreams> stream{};
+  for (std::size_t i = 0; i < t.tasks.size(); ++i) {
+    const Task& task = t.tasks[i];
+    after[i] = stream[at(task.stream)];
+    for (const auto d : task.deps) after[i] = after[i] || after[d] || t.tasks[d].stream == Stream::compute;
+    stream[at(task.stream)] = after[i] || task.stream == Stream::compute;
+  }
+  return after;
+}
+
+ScratchUse scratch_use(const Template& t) {
+  ScratchUse use;
+  use.last.fill(-1);
+  const std::vector<bool> after = after_computation(t);
+  for (std::size_t i = 0; i < t.tasks.size(); ++i) {
+    const Task& task = t.tasks[i];
+    if (!touches_scratch(task)) continue;
+    const bool first = use.last[at(task.stream)] < 0;
+    if (first && !after[i] && task.stream != Stream::compute)
+      use.early.emplace_back(task.stream, static_cast<std::uint16_t>(i));
+    use.last[at(task.stream)] = static_cast<std::int32_t>(i);
+  }
+  return use;
+}
+
 Bytes total(const BytesByKind& live) {
   Bytes sum;
   for (const Bytes b : live) sum += b;
@@ -48,14 +82,9 @@ Bytes total(const BytesByKind& live) {
 
 TemplateId TemplateLibrary::add(Template t) {
   uses_.push_back(slot_uses(t));
+  scratch_.push_back(scratch_use(t));
   templates_.push_back(std::move(t));
   return TemplateId(static_cast<std::int32_t>(templates_.size() - 1));
-}
-
-Bytes TemplateLibrary::largest_scratch() const {
-  Bytes most;
-  for (const Template& t : templates_) most = std::max(most, t.slots[0].bytes);
-  return most;
 }
 
 ProgramBuilder::ProgramBuilder(const TemplateLibrary& library, StageId stage) : library_(library) {
@@ -83,8 +112,10 @@ BufferId ProgramBuilder::persistent(std::string_view name, MemoryKind kind, cons
   return id;
 }
 
-void ProgramBuilder::start() {
-  const Arena::Block block = arena_.allocate(library_.largest_scratch());
+void ProgramBuilder::start(const std::vector<TemplateId>& used) {
+  Bytes most;
+  for (const TemplateId t : used) most = std::max(most, library_[t].slots[0].bytes);
+  const Arena::Block block = arena_.allocate(most);
   scratch_ = block.offset;
   // Scratch counts as live only as far as a template really uses it: see note_live.
   program_.memory.allocations.push_back({"scratch", MemoryKind::workspace, block.offset, block.bytes, 0, 0});
@@ -161,6 +192,7 @@ std::uint32_t ProgramBuilder::add(TemplateId id, const InstanceKey& key, const s
     edge(p, 0, t.tasks.front().stream, library_[source.tmpl].tasks[p.task].stream, EdgeKind::credit);
   }
   credits_.clear();
+  order_scratch(library_.scratch(id));
   for (const SlotUse& use : library_.uses(id)) {
     const Binding& b = slots[use.slot - 1U];
     for (std::int32_t i = 0; i < b.count; ++i) connect(use, buffers_[static_cast<std::size_t>(b.first + i)]);
@@ -179,6 +211,15 @@ std::uint32_t ProgramBuilder::add(TemplateId id, const InstanceKey& key, const s
   return static_cast<std::uint32_t>(program_.instances.size() - 1);
 }
 
+void ProgramBuilder::order_scratch(const ScratchUse& use) {
+  for (const auto& [stream, task] : use.early)
+    for (std::size_t s = 0; s < kStreams; ++s)
+      if (s != at(stream)) edge(scratch_touched_[s], task, stream, static_cast<Stream>(s), EdgeKind::reuse);
+  const auto now = static_cast<std::int64_t>(program_.instances.size());
+  for (std::size_t s = 0; s < kStreams; ++s)
+    if (use.last[s] >= 0) scratch_touched_[s] = {now, static_cast<std::uint16_t>(use.last[s])};
+}
+
 void ProgramBuilder::note_live(const Template& t) {
   const Bytes now = total(live_) + t.scratch_live_peak;
   MemoryPlan& m = program_.memory;
@@ -193,12 +234,10 @@ Point ProgramBuilder::end_of(std::uint32_t instance) const {
   return {instance, static_cast<std::uint16_t>(t.tasks.size() - 1)};
 }
 
-Program ProgramBuilder::finish(std::vector<Param> params, std::int64_t flat_elements) {
+Program ProgramBuilder::finish() {
   const auto end = static_cast<std::uint32_t>(program_.instances.size() - 1);
   for (std::size_t i = 0; i < persistent_; ++i) program_.memory.allocations[i].last = end;
   program_.memory.arena_bytes = arena_.high_water();
-  program_.params = std::move(params);
-  program_.flat_elements = flat_elements;
   return std::move(program_);
 }
 

@@ -18,18 +18,26 @@ struct SlotUse {
   std::uint16_t first = 0, last = 0, last_write = 0;  ///< tasks
 };
 
+/// How a template's streams use scratch, which follows from instance to instance without being a tensor.
+struct ScratchUse {
+  std::array<std::int32_t, kStreams> last{};   ///< task, -1: the stream does not touch it
+  /// First touches that no computation of the same instance precedes: what earlier instances do there may still go on.
+  std::vector<std::pair<Stream, std::uint16_t>> early;
+};
+
 /// All templates of a graph, each with its slot uses.
 class TemplateLibrary {
  public:
   TemplateId add(Template t);
+  const ScratchUse& scratch(TemplateId id) const { return scratch_[id.index()]; }
   const Template& operator[](TemplateId id) const { return templates_[id.index()]; }
   const std::vector<SlotUse>& uses(TemplateId id) const { return uses_[id.index()]; }
-  Bytes largest_scratch() const;
   std::vector<Template> take() { return std::move(templates_); }
 
  private:
   std::vector<Template> templates_;
   std::vector<std::vector<SlotUse>> uses_;
+  std::vector<ScratchUse> scratch_;
 };
 
 /// Index of a piece of memory whose readers and writers are followed together.
@@ -55,8 +63,8 @@ class ProgramBuilder {
   /// Memory for the whole step; `pieces` (bytes each) are followed apart and lie next to each other in order.
   /// Returns the first piece's id; the others follow consecutively.
   BufferId persistent(std::string_view name, MemoryKind kind, const std::vector<Bytes>& pieces);
-  /// Everything persistent is declared: scratch is placed, instances may follow.
-  void start();
+  /// Everything persistent is declared: scratch for the templates that will be used is placed, instances may follow.
+  void start(const std::vector<TemplateId>& used);
 
   BufferId allocate(std::string_view name, MemoryKind kind, Bytes bytes);
   /// The last instance that touches it has been added; its bytes may be handed on.
@@ -69,7 +77,7 @@ class ProgramBuilder {
   /// Last task of an instance.
   Point end_of(std::uint32_t instance) const;
 
-  Program finish(std::vector<Param> params, std::int64_t flat_elements);
+  Program finish();
 
  private:
   struct Buffer {
@@ -84,6 +92,7 @@ class ProgramBuilder {
   void note_use(const SlotUse& use, Buffer& buffer);
   void flush_edges();
   void note_live(const Template& t);
+  void order_scratch(const ScratchUse& use);
   std::size_t record(std::string_view name, MemoryKind kind, const Arena::Block& block);
 
   const TemplateLibrary& library_;
@@ -95,6 +104,7 @@ class ProgramBuilder {
   std::array<Frontier, kStreams> known_{};          ///< [stream] is already behind these points of the other streams
   BytesByKind live_{};
   std::int64_t scratch_ = 0;
+  Frontier scratch_touched_{};
   std::size_t persistent_ = 0;                      ///< the first allocations, alive for the whole step
 };
 

@@ -1,5 +1,8 @@
 #include "models/lowering/shapes.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 namespace tandem::lowering {
 namespace {
 
@@ -13,43 +16,124 @@ PointwiseKind pointwise_of(Activation a) {
   return PointwiseKind::gelu_tanh;  // not read: the gate is
 }
 
+ContextPath path_of(const ParallelSpec& q) {
+  if (q.context == 1) return ContextPath::none;
+  switch (q.context_mode) {
+    case ContextMode::ring: return ContextPath::ring;
+    case ContextMode::all_gather: return ContextPath::all_gather;
+    case ContextMode::ulysses: return ContextPath::ulysses;
+  }
+  return ContextPath::none;
+}
+
+Keep keep_of(const Plan& plan) {
+  Keep k;
+  if (plan.training.recompute != Recompute::selective) return k;
+  for (const std::string& module : plan.training.recompute_modules) {
+    if (module == "core_attention") k.core = false;
+    if (module == "norm") k.norms = false;
+    if (module == "mlp") k.norms = k.fc1 = k.activated = false;
+    if (module == "moe") k.fc1 = k.activated = k.dispatched = false;
+    if (module == "moe_activation") k.activated = false;
+    // All but matrix products: what a product wrote stays, the scores among it.
+    if (module == "operations") k.norms = k.activated = k.core = false, k.scores = true;
+  }
+  k.scores = k.scores && !plan.training.flash_attention;
+  return k;
+}
+
+void set_sequence(Shapes& s, const Plan& plan) {
+  const ParallelSpec& q = plan.parallel;
+  s.batch = plan.training.micro_batch_size;
+  s.seq = plan.training.seq_length / q.context;
+  s.tokens = s.batch * s.seq;
+  s.sequence_parallel = q.sequence_parallel;
+  s.rows = s.sequence_parallel ? s.tokens / q.tensor : s.tokens;
+  s.context = q.context;
+  s.path = path_of(q);
+  s.flash = plan.training.flash_attention || s.path == ContextPath::ring;
+  s.global_sequences = plan.training.global_batch_size;
+  s.global_micro_batches = plan.training.global_batch_size / plan.training.micro_batch_size;
+  s.global_targets = plan.loss_targets();
+}
+
+void set_attention(Shapes& s, const Plan& plan) {
+  const ModelSpec& m = plan.model;
+  const std::int64_t t = plan.parallel.tensor;
+  s.hidden = m.hidden_size;
+  s.heads = m.num_attention_heads / t;
+  s.kv_heads = std::max<std::int64_t>(1, m.num_kv_heads / t);
+  s.kv_repeat = std::max<std::int64_t>(1, t / m.num_kv_heads);
+  s.head_dim = m.head_dim;
+  s.attention = s.heads * s.head_dim;
+  s.rotary = m.position_embedding == PositionEmbedding::rope;
+  s.rope_theta = m.rope_theta;
+  s.rope_scaling = m.rope_scaling.type.empty()       ? RopeScalingKind::none
+                   : m.rope_scaling.type == "linear" ? RopeScalingKind::linear
+                                                     : RopeScalingKind::llama3;
+  s.rope_factor = m.rope_scaling.factor;
+  s.alibi = m.position_embedding == PositionEmbedding::alibi;
+  s.causal = m.family != Family::bert;
+}
+
+void set_experts(Shapes& s, const Plan& plan) {
+  const MoeSpec& e = plan.model.moe;
+  const std::int64_t t = plan.parallel.tensor;
+  s.expert_ranks = plan.parallel.expert;
+  s.experts = e.num_experts;
+  s.experts_here = e.num_experts / s.expert_ranks;
+  s.top_k = e.experts_per_token;
+  s.capacity = plan.expert_capacity();
+  s.expert_ffn = e.ffn_hidden_size / t;
+  s.expert_fc1 = s.gated ? 2 * s.expert_ffn : s.expert_ffn;
+  s.shared_ffn = e.num_shared_experts * s.expert_ffn;
+  s.shared_fc1 = e.num_shared_experts * s.expert_fc1;
+  s.aux_loss = e.aux_loss;
+}
+
 }  // namespace
+
+AttentionDims Shapes::attention_dims() const {
+  AttentionDims d{batch, heads, seq, head_dim};
+  d.kv_heads = kv_heads == heads ? 0 : kv_heads;
+  d.causal = causal;
+  return d;
+}
 
 Shapes make_shapes(const Plan& plan) {
   const ModelSpec& m = plan.model;
   const std::int64_t t = plan.parallel.tensor;
   Shapes s{};
-  s.batch = plan.training.micro_batch_size;
-  s.seq = plan.training.seq_length;
-  s.tokens = plan.micro_batch_tokens();
-  s.hidden = m.hidden_size;
-  s.heads = m.num_attention_heads / t;
-  s.kv_heads = m.num_kv_heads / t;
-  s.head_dim = m.head_dim;
-  s.attention = s.heads * s.head_dim;
+  s.tensor = t;
+  set_sequence(s, plan);
+  set_attention(s, plan);
   s.ffn = m.ffn_hidden_size / t;
   s.gated = m.gated();
   s.gate = m.activation == Activation::geglu ? GateKind::gelu_tanh : GateKind::silu;
   s.fc1 = s.gated ? 2 * s.ffn : s.ffn;
+  s.activation = pointwise_of(m.activation);
   s.rms = m.normalization == Normalization::rmsnorm;
-  s.rotary = m.position_embedding == PositionEmbedding::rope;
-  s.rope_theta = m.rope_theta;
+  s.placement = m.norm_placement;
+  s.bert = m.family == Family::bert;
   s.linear_bias = m.linear_bias;
   s.qkv_bias = m.qkv_bias;
   s.vocab_rows = plan.padded_vocab_size() / t;
   s.vocab_size = m.vocab_size;
   s.max_positions = m.max_position_embeddings;
-  s.global_tokens = plan.global_batch_tokens();
-  s.tensor = t;
-  s.activation = pointwise_of(m.activation);
-  s.alibi = m.position_embedding == PositionEmbedding::alibi;
+  s.token_types = m.token_types;
   s.learned_positions = m.position_embedding == PositionEmbedding::learned;
   s.embedding_norm = m.embedding_norm;
   s.tied = m.tie_embeddings;
   s.tensor_overlap = plan.parallel.tensor_overlap;
+  s.defer_weights =
+      plan.parallel.schedule == ScheduleKind::zb_h1 || plan.parallel.schedule == ScheduleKind::zb_h2;
   s.norm_epsilon = m.norm_epsilon;
   s.hidden_dropout = plan.training.dropout.hidden;
   s.attention_dropout = plan.training.dropout.attention;
+  s.keep = keep_of(plan);
+  if (m.moe.num_experts > 0) set_experts(s, plan);
+  else s.expert_ranks = 1;
+  for (std::int64_t l = 0; l < m.total_layers(); ++l) s.moe_layer.push_back(m.has_experts(l));
   s.dtypes = plan.training.dtypes;
   return s;
 }

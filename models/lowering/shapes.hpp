@@ -2,38 +2,75 @@
 // The local sizes every lowering pass works with, computed from the plan once. After this only shapes travel.
 
 #include <cstdint>
+#include <vector>
 
 #include "models/op.hpp"
 #include "models/plan.hpp"
 
 namespace tandem::lowering {
 
-/// Sizes of one tensor-parallel rank.
+/// What a block keeps of its forward pass; the rest is computed again.
+struct Keep {
+  bool norms = true;       ///< outputs of the norms
+  bool scores = false;     ///< the score matrix itself
+  bool core = true;        ///< probabilities, or what flash attention leaves
+  bool fc1 = true;         ///< output of the first matrix of the MLP or of the experts
+  bool activated = true;   ///< output of the activation
+  bool dispatched = true;  ///< rows as the experts receive them
+};
+
+/// How a rank's share of a sequence attends to all of it.
+enum class ContextPath : std::uint8_t { none, all_gather, ulysses, ring };
+
+/// Sizes of one rank.
 struct Shapes {
-  std::int64_t tokens;          ///< of a micro-batch
-  std::int64_t batch, seq;      ///< tokens = batch * seq
+  std::int64_t batch, seq;      ///< sequences of a micro-batch, and of each the positions of this context rank
+  std::int64_t tokens;          ///< batch * seq
+  std::int64_t rows;            ///< of hidden states between blocks: tokens, or a sequence shard of them
   std::int64_t hidden;
   std::int64_t heads, kv_heads, head_dim; ///< local heads
+  std::int64_t kv_repeat;       ///< tensor ranks that hold the same kv heads
   std::int64_t attention;       ///< heads * head_dim: columns of the context
   std::int64_t ffn;             ///< local
   std::int64_t fc1;             ///< local columns of the first matrix: ffn, twice that when gated
   std::int64_t vocab_rows;      ///< local, padded
   std::int64_t vocab_size;      ///< whole, unpadded
-  std::int64_t max_positions;
-  std::int64_t global_tokens;   ///< of the global batch
+  std::int64_t max_positions, token_types;
+  std::int64_t global_targets;  ///< of the global batch: what losses are divided by
+  std::int64_t global_sequences, global_micro_batches;
   std::int64_t tensor;          ///< tensor-parallel degree
+  std::int64_t context;         ///< context-parallel degree
+  ContextPath path;
   PointwiseKind activation;     ///< unless gated
   GateKind gate;                ///< if gated
+  NormPlacement placement;
   bool gated, rms, rotary, linear_bias, qkv_bias;
+  bool causal;                  ///< false: bert
+  bool bert;
+  bool sequence_parallel;
+  bool flash;
   double rope_theta;
+  RopeScalingKind rope_scaling;
+  double rope_factor;
   bool alibi, learned_positions, embedding_norm, tied;
-  bool tensor_overlap;          ///< weight gradients run beside the all-reduce of the input gradient
+  bool tensor_overlap;          ///< weight gradients run beside the reduction of the input gradient
+  bool defer_weights;           ///< zero-bubble: weight gradients are an action of their own
   double norm_epsilon, hidden_dropout, attention_dropout;
+  Keep keep;
+  // Experts; 0 experts: none.
+  std::int64_t experts, experts_here, top_k, capacity, expert_ffn, expert_fc1, shared_ffn, shared_fc1, expert_ranks;
+  double aux_loss;
+  std::vector<bool> moe_layer;  ///< by global layer: holds experts
   DTypes dtypes;
 
-  AttentionDims attention_dims() const { return {batch, heads, seq, head_dim, kv_heads == heads ? 0 : kv_heads}; }
+  /// Of the attention before context parallelism changes it: packed qkv of this rank's positions.
+  AttentionDims attention_dims() const;
   std::int64_t qkv() const { return attention_dims().qkv_width(); }
+  /// Elements of the tensor between blocks. With norms after the addition and a residual that is not normalised, it holds
+  /// the normalised state and then the residual.
+  std::int64_t hidden_elements() const { return rows * hidden * (placement == NormPlacement::post_add ? 2 : 1); }
   VocabDims vocab_dims() const { return {tokens, vocab_rows, vocab_size}; }
+  MoeDims moe_dims() const { return {tokens, hidden, experts, top_k, capacity}; }
 };
 
 Shapes make_shapes(const Plan& plan);

@@ -1,409 +1,415 @@
 #include "models/lowering/stage.hpp"
 
-#include <deque>
+#include <map>
 #include <string>
 
-#include "models/lowering/buckets.hpp"
-#include "models/mesh.hpp"
+#include "models/lowering/gradient_reduction.hpp"
+#include "models/lowering/weight_gather.hpp"
 
 namespace tandem::lowering {
 namespace {
 
-constexpr std::size_t kReceiveBuffers = 2;   ///< a direction: one being consumed, one being filled
-constexpr std::size_t kSendsOutstanding = 2; ///< a sent buffer is handed on two actions later, so no compute waits for a send
-
-/// Completion order of gradient regions on a stage: head, layers from last to first, embedding.
-struct Completion {
-  std::vector<std::int64_t> elements;
-  std::int32_t head = -1, embedding = -1;
-  std::vector<std::int32_t> layer;           ///< by local layer
-
-  Completion(const StageParams& params, const StagePart& part) : layer(params.layers.size()) {
-    const auto push = [&](const Region& r) {
-      elements.push_back(r.elements);
-      return static_cast<std::int32_t>(elements.size() - 1);
-    };
-    if (part.last) head = push(params.head);
-    for (std::size_t l = params.layers.size(); l-- > 0;) layer[l] = push(params.layers[l]);
-    if (part.first) embedding = push(params.embedding);
-  }
-};
-
 class StageLowering {
  public:
   StageLowering(const StageContext& c, StageId stage)
-      : c_(c), s_(c.shapes), t_(c.templates), stage_(stage), part_(stage_part(c.plan, stage)),
-        params_(stage_params(c.shapes, part_)), completion_(params_, part_), b_(c.library, stage),
-        micro_batches_(static_cast<std::int32_t>(c.plan.micro_batches())) {}
+      : c_(c), s_(c.shapes), t_(c.templates), stage_(stage), chunks_(stage_chunks(c.plan, stage)), b_(c.library, stage),
+        memory_(c, chunks_, b_), reduction_(c, memory_, b_, c.plan.micro_batches()),
+        gather_(memory_, reduction_, c.plan.parallel.prefetch_layers) {}
 
   Program lower() {
-    declare_persistent();
-    prepare_update();
-    b_.start();
+    memory_.declare(c_.plan.micro_batches());
+    reduction_.prepare();
+    b_.start(used_templates());
+    if (c_.plan.parallel.overlap_param_gather) reduction_.gather_updated_weights();
     run_schedule();
-    reduce_remaining();
-    tie_embeddings();
-    reduce_loss();
-    update();
-    return b_.finish(std::move(params_.params), params_.flat_elements);
+    reduction_.finish();
+    return finish();
   }
 
  private:
-  struct InFlight {                ///< buffers of one micro-batch
-    std::vector<BufferId> hidden;  ///< [layer]: input of the layer; the last one is the stage's output
-    std::vector<BufferId> saved;   ///< [layer]
+  /// Buffers of one micro-batch in one chunk.
+  struct InFlight {
+    std::vector<BufferId> hidden;    ///< [layer]: input of the layer; the last one is the chunk's output
+    std::vector<BufferId> saved;     ///< [layer]
+    std::vector<BufferId> deferred;  ///< [layer]: what the weight gradients still need
     BufferId embed_saved = kNoBuffer, head_saved = kNoBuffer;
-    BufferId gradient = kNoBuffer; ///< of the hidden state the backward pass has reached
+    BufferId gradient = kNoBuffer;   ///< of the hidden state the backward pass has reached
   };
 
-  // ---- memory ----
+  const ChunkPart& part(const Action& a) const { return chunks_[static_cast<std::size_t>(a.chunk)]; }
+  InFlight& flight(const Action& a) { return flights_[{a.micro_batch, a.chunk}]; }
+  bool moe(std::int64_t layer) const { return s_.moe_layer[static_cast<std::size_t>(layer)]; }
+  const BlockTemplates& block(std::int64_t layer) const { return t_.block(moe(layer)); }
+  std::int32_t region(RegionKind kind, std::int64_t layer = -1) const { return memory_.params().find(kind, layer); }
 
-  Bytes hidden_bytes() const { return bytes_of(s_.dtypes.compute, s_.tokens * s_.hidden); }
-  Bytes slot_bytes(TemplateId t, std::uint16_t slot) const { return c_.library[t].slots[slot].bytes; }
-
-  void declare_persistent() {
-    const DTypes& d = s_.dtypes;
-    const std::int64_t flat = params_.flat_elements;
-    weights_ = b_.persistent("weights", MemoryKind::weights, {bytes_of(d.weights, flat)});
-    std::vector<Bytes> regions;
-    for (const std::int64_t n : completion_.elements) regions.push_back(bytes_of(d.gradients, n));
-    gradients_ = b_.persistent("gradients", MemoryKind::gradients, regions);
-    if (tied_here())
-      tied_gradient_ = b_.persistent("tied_gradient", MemoryKind::gradients,
-                                     {bytes_of(d.gradients, s_.vocab_rows * s_.hidden)});
-    exp_avg_ = b_.persistent("exp_avg", MemoryKind::optimizer, {bytes_of(d.optimizer_state, flat)});
-    exp_avg_sq_ = b_.persistent("exp_avg_sq", MemoryKind::optimizer, {bytes_of(d.optimizer_state, flat)});
-    if (d.master != d.weights) master_ = b_.persistent("master", MemoryKind::optimizer, {bytes_of(d.master, flat)});
-    partials_ = b_.persistent("partials", MemoryKind::workspace, {bytes_of(DType::fp64, global_parameters())});
-    const Bytes ids = bytes_of(DType::int32, s_.tokens * micro_batches_);
-    if (part_.first) tokens_ = b_.persistent("tokens", MemoryKind::activations, {ids});
-    if (!part_.last) return;
-    targets_ = b_.persistent("targets", MemoryKind::activations, {ids});
-    loss_ = b_.persistent("loss", MemoryKind::workspace, {bytes_of(DType::fp64, 1)});
-  }
-
-  bool tied_here() const { return s_.tied && part_.first && part_.last; }
-  std::int64_t global_parameters() const { return global_parameter_count(s_, part_.total_layers); }
-
-  Binding weights_at(const Region& r, std::int64_t extra = 0) const {
-    return {weights_, 1, bytes_of(s_.dtypes.weights, r.offset + extra).count()};
-  }
-  Binding gradients_at(std::int32_t region, std::int64_t extra = 0) const {
-    return {gradients_ + region, 1, bytes_of(s_.dtypes.gradients, extra).count()};
-  }
-  Binding all_gradients() const { return {gradients_, static_cast<std::int32_t>(completion_.elements.size()), 0}; }
-  Binding ids_at(BufferId buffer, std::int32_t mb) const {
-    return {buffer, 1, bytes_of(DType::int32, s_.tokens * mb).count()};
+  std::vector<TemplateId> used_templates() const {
+    std::vector<TemplateId> used = reduction_.templates();
+    const auto add = [&](const FirstAndLater& f) { used.insert(used.end(), {f.first, f.later}); };
+    for (const ChunkPart& p : chunks_) {
+      for (std::int64_t l = p.first_layer; l < p.first_layer + p.layers; ++l) {
+        used.push_back(block(l).forward);
+        add(block(l).backward);
+        if (s_.defer_weights) add(block(l).weights);
+      }
+      if (p.first) used.push_back(t_.embed_forward), add(t_.embed_backward);
+      if (p.last) add(t_.head_forward), add(t_.head_backward);
+    }
+    return used;
   }
 
   // ---- schedule ----
 
   void run_schedule() {
-    flights_.resize(static_cast<std::size_t>(micro_batches_));
-    const auto actions = make_schedule(c_.plan.parallel.schedule, {c_.plan.parallel.pipeline, micro_batches_}, stage_);
-    receive(actions.front());
-    for (std::size_t k = 0; k < actions.size(); ++k) {
-      // The next action's input is received while this one computes.
-      if (k + 1 < actions.size()) receive(actions[k + 1]);
-      last_backward_ = k + 1 == actions.size();
-      if (actions[k].phase == Phase::forward) forward(actions[k].micro_batch);
-      else backward(actions[k].micro_batch);
-      send(actions[k]);
-      while (!sent_.empty() && sent_.front().action + kSendsOutstanding <= k) release_sent();
-      action_ = k + 1;
+    const ScheduleShape shape{c_.plan.parallel.pipeline, c_.plan.micro_batches(), c_.plan.parallel.virtual_pipeline};
+    const auto events = make_events(c_.plan.parallel.schedule, shape, stage_);
+    std::vector<Point> ends(events.size());
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      const ScheduleEvent& e = events[i];
+      switch (e.kind) {
+        case ScheduleEvent::Kind::receive:
+          if (e.credit >= 0) b_.credit(ends[static_cast<std::size_t>(e.credit)]);
+          receive(e);
+          break;
+        case ScheduleEvent::Kind::compute: compute(e.action); break;
+        case ScheduleEvent::Kind::send: send(e); break;
+        case ScheduleEvent::Kind::release: release(e.action); break;
+      }
+      ends[i] = last_;
     }
-    while (!sent_.empty()) release_sent();
   }
 
-  InFlight& flight(std::int32_t mb) { return flights_[static_cast<std::size_t>(mb)]; }
+  void compute(const Action& a) {
+    if (a.phase == Phase::forward) forward(a);
+    else if (a.phase == Phase::backward) backward(a);
+    else weights(a);
+  }
 
-  void receive(const Action& a) {
+  TemplateId transfer_template(bool send, int offset) const {
+    if (send) return offset > 0 ? t_.send_forward : t_.send_backward;
+    return offset < 0 ? t_.recv_forward : t_.recv_backward;
+  }
+
+  void receive(const ScheduleEvent& e) {
+    const Action& a = e.action;
     const bool forward = a.phase == Phase::forward;
-    if (forward ? part_.first : part_.last) return;
-    auto& consumed = forward ? consumed_forward_ : consumed_backward_;
-    const auto need = static_cast<std::size_t>(a.micro_batch);
-    if (need >= kReceiveBuffers) b_.credit(consumed[need - kReceiveBuffers]);
     const BufferId buffer = b_.allocate(forward ? "received_hidden" : "received_gradient", MemoryKind::communication,
-                                        hidden_bytes());
-    b_.add(forward ? t_.recv_forward : t_.recv_backward, {-1, a.micro_batch, a.chunk, a.phase}, {{buffer}});
-    InFlight& f = flight(a.micro_batch);
+                                        slot_bytes(transfer_template(false, e.offset), "buffer"));
+    b_.add(transfer_template(false, e.offset), key(a), {{buffer}});
+    InFlight& f = flight(a);
     if (!forward) {
       f.gradient = buffer;
       return;
     }
-    f.hidden.assign(static_cast<std::size_t>(part_.layers) + 1, kNoBuffer);
+    f.hidden.assign(static_cast<std::size_t>(part(a).layers) + 1, kNoBuffer);
     f.hidden[0] = buffer;
   }
 
-  void send(const Action& a) {
-    const bool forward = a.phase == Phase::forward;
-    if (forward ? part_.last : part_.first) return;
-    InFlight& f = flight(a.micro_batch);
-    BufferId& buffer = forward ? f.hidden.back() : f.gradient;
-    b_.add(forward ? t_.send_forward : t_.send_backward, {-1, a.micro_batch, a.chunk, a.phase}, {{buffer}});
-    sent_.push_back({buffer, action_});
+  void send(const ScheduleEvent& e) {
+    const Action& a = e.action;
+    InFlight& f = flight(a);
+    BufferId& buffer = a.phase == Phase::forward ? f.hidden.back() : f.gradient;
+    b_.add(transfer_template(true, e.offset), key(a), {{buffer}});
+    sent_[{static_cast<int>(a.phase), a.micro_batch, a.chunk}] = buffer;
     buffer = kNoBuffer;
   }
 
-  void release_sent() {
-    b_.release(sent_.front().buffer);
-    sent_.pop_front();
+  void release(const Action& a) {
+    const auto it = sent_.find({static_cast<int>(a.phase), a.micro_batch, a.chunk});
+    b_.release(it->second);
+    sent_.erase(it);
   }
 
   // ---- forward ----
 
-  void forward(std::int32_t mb) {
-    InFlight& f = flight(mb);
-    f.hidden.resize(static_cast<std::size_t>(part_.layers) + 1, kNoBuffer);
-    f.saved.assign(static_cast<std::size_t>(part_.layers), kNoBuffer);
-    if (part_.first) embed(mb);
-    for (std::int64_t l = 0; l < part_.layers; ++l) block(mb, l);
-    if (part_.last) head(mb);
-    consumed_forward_.push_back(last_);
+  void forward(const Action& a) {
+    InFlight& f = flight(a);
+    const ChunkPart& p = part(a);
+    const auto layers = static_cast<std::size_t>(p.layers);
+    f.hidden.resize(layers + 1, kNoBuffer);
+    f.saved.assign(layers, kNoBuffer);
+    gather_.plan(forward_needs(p));
+    if (p.first) embed(a);
+    for (std::int64_t l = 0; l < p.layers; ++l) block_forward(a, l);
+    if (p.last) head(a);
   }
 
-  void embed(std::int32_t mb) {
-    InFlight& f = flight(mb);
-    f.hidden[0] = b_.allocate("hidden", MemoryKind::activations, hidden_bytes());
-    if (s_.embedding_norm)
-      f.embed_saved = b_.allocate("embedding_saved", MemoryKind::activations,
-                                  slot_bytes(t_.embed_forward, static_cast<std::uint16_t>(EmbedForwardSlot::saved)));
-    add(t_.embed_forward, {-1, mb, 0, Phase::forward},
-        {weights_at(params_.embedding), ids_at(tokens_, mb), {f.hidden[0]}, {f.embed_saved}});
+  /// Regions whose weights are read together, in order.
+  WeightGather::Needs forward_needs(const ChunkPart& p) const {
+    WeightGather::Needs needs;
+    if (p.first) needs.push_back(some({region(RegionKind::word), region(RegionKind::embedding)}));
+    for (std::int64_t l = p.first_layer; l < p.first_layer + p.layers; ++l) needs.push_back(layer_regions(l));
+    if (p.last) needs.push_back(head_regions());
+    return needs;
+  }
+  std::vector<std::int32_t> layer_regions(std::int64_t l) const {
+    return some({region(RegionKind::block, l), region(RegionKind::experts, l)});
+  }
+  std::vector<std::int32_t> head_regions() const {
+    return some({region(RegionKind::head), region(memory_.tied_here() ? RegionKind::word : RegionKind::output)});
+  }
+  static std::vector<std::int32_t> some(std::initializer_list<std::int32_t> regions) {
+    std::vector<std::int32_t> found;
+    for (const std::int32_t r : regions)
+      if (r >= 0) found.push_back(r);
+    return found;
   }
 
-  BufferId allocate_saved() {
-    return b_.allocate("block_saved", MemoryKind::activations,
-                       slot_bytes(t_.block_forward, static_cast<std::uint16_t>(BlockForwardSlot::saved)));
+  void embed(const Action& a) {
+    InFlight& f = flight(a);
+    f.hidden[0] = hidden_buffer("hidden");
+    if (s_.embedding_norm) f.embed_saved = slot_buffer("embedding_saved", t_.embed_forward, "saved");
+    gather_.begin();
+    std::vector<Binding> slots{memory_.weights(region(RegionKind::word))};
+    if (region(RegionKind::embedding) >= 0) slots.push_back(memory_.weights(region(RegionKind::embedding)));
+    slots.push_back(memory_.tokens(a.micro_batch));
+    if (s_.token_types > 0) slots.push_back(memory_.types(a.micro_batch));
+    slots.insert(slots.end(), {{f.hidden[0]}, {f.embed_saved}});
+    add(t_.embed_forward, key(a), slots);
+    gather_.end();
   }
 
-  void block(std::int32_t mb, std::int64_t l) {
-    InFlight& f = flight(mb);
+  bool recomputed(const ChunkPart& p, std::int64_t l) const {
+    const TrainingSpec& t = c_.plan.training;
+    if (t.recompute != Recompute::full) return false;
+    const std::int64_t before = layers_before(p) + l;
+    return t.recompute_layers == 0 || before < t.recompute_layers;
+  }
+  /// Layers of the stage's earlier chunks: recompute_layers counts a stage's layers in the order they run.
+  std::int64_t layers_before(const ChunkPart& p) const {
+    std::int64_t n = 0;
+    for (std::int32_t c = 0; c < p.chunk; ++c) n += chunks_[static_cast<std::size_t>(c)].layers;
+    return n;
+  }
+
+  void block_forward(const Action& a, std::int64_t l) {
+    InFlight& f = flight(a);
     const auto i = static_cast<std::size_t>(l);
-    f.hidden[i + 1] = b_.allocate("hidden", MemoryKind::activations, hidden_bytes());
-    f.saved[i] = allocate_saved();
-    run_block(mb, l, Phase::forward, f.hidden[i + 1]);
-    if (c_.plan.training.recompute == Recompute::full) drop(f.saved[i]);
+    f.hidden[i + 1] = hidden_buffer("hidden");
+    gather_.begin();
+    run_block(a, l, Phase::forward, f.hidden[i + 1]);
+    gather_.end();
+    if (recomputed(part(a), l)) drop(f.saved[i]);
   }
 
-  void run_block(std::int32_t mb, std::int64_t l, Phase phase, BufferId y) {
-    const InFlight& f = flight(mb);
+  /// The block's weights, then the experts' where it has some.
+  std::vector<Binding> block_weights(std::int64_t layer) const {
+    std::vector<Binding> slots;
+    for (const std::int32_t r : layer_regions(layer)) slots.push_back(memory_.weights(r));
+    return slots;
+  }
+  void add_gradients(std::vector<Binding>& slots, std::int64_t layer, std::int32_t mb) {
+    for (const std::int32_t r : layer_regions(layer)) slots.push_back(memory_.gradients(r, mb));
+  }
+
+  void run_block(const Action& a, std::int64_t l, Phase phase, BufferId y) {
+    InFlight& f = flight(a);
     const auto i = static_cast<std::size_t>(l);
-    add(t_.block_forward, {layer_id(l), mb, 0, phase},
-        {weights_at(params_.layers[i]), {f.hidden[i]}, {y}, {f.saved[i]}});
+    const std::int64_t layer = part(a).first_layer + l;
+    const TemplateId t = block(layer).forward;
+    f.saved[i] = slot_buffer("block_saved", t, "saved");
+    std::vector<Binding> slots = block_weights(layer);
+    slots.insert(slots.end(), {{f.hidden[i]}, {y}, {f.saved[i]}});
+    add(t, {static_cast<std::int32_t>(layer), a.micro_batch, a.chunk, phase}, slots);
   }
 
-  void head(std::int32_t mb) {
-    InFlight& f = flight(mb);
-    const TemplateId t = t_.head_forward.of(mb);
-    f.head_saved = b_.allocate("head_saved", MemoryKind::activations,
-                               slot_bytes(t, static_cast<std::uint16_t>(HeadForwardSlot::saved)));
-    add(t, {-1, mb, 0, Phase::forward},
-        {weights_at(params_.head), output_weights(), {f.hidden.back()}, ids_at(targets_, mb), {loss_}, {f.head_saved}});
-  }
-
-  Binding output_weights() const {
-    if (tied_here()) return weights_at(params_.embedding, embedding_params(s_).word);
-    return weights_at(params_.head, head_params(s_, true).output);
-  }
-  Binding output_gradients() const {
-    if (tied_here()) return {tied_gradient_};
-    return gradients_at(completion_.head, head_params(s_, true).output);
+  void head(const Action& a) {
+    InFlight& f = flight(a);
+    const TemplateId t = t_.head_forward.of(a.micro_batch);
+    f.head_saved = slot_buffer("head_saved", t, "saved");
+    gather_.begin();
+    std::vector<Binding> slots;
+    if (region(RegionKind::head) >= 0) slots.push_back(memory_.weights(region(RegionKind::head)));
+    slots.insert(slots.end(), {memory_.output_weights(), {f.hidden.back()}, memory_.targets(a.micro_batch)});
+    if (s_.bert) slots.push_back(memory_.labels(a.micro_batch));
+    slots.insert(slots.end(), {memory_.loss(), {f.head_saved}});
+    add(t, key(a), slots);
+    gather_.end();
   }
 
   // ---- backward ----
 
-  void backward(std::int32_t mb) {
-    InFlight& f = flight(mb);
-    if (part_.last) {
-      head_backward(mb);
-      completed(completion_.head);
-    }
-    for (std::int64_t l = part_.layers; l-- > 0;) {
-      block_backward(mb, l);
-      completed(completion_.layer[static_cast<std::size_t>(l)]);
-    }
-    if (part_.first) {
-      embed_backward(mb);
-      completed(completion_.embedding);
-    }
-    consumed_backward_.push_back(last_);
+  void backward(const Action& a) {
+    InFlight& f = flight(a);
+    const ChunkPart& p = part(a);
+    if (s_.defer_weights) f.deferred.assign(static_cast<std::size_t>(p.layers), kNoBuffer);
+    WeightGather::Needs needs;
+    if (p.last) needs.push_back(head_regions());
+    for (std::int64_t l = p.first_layer + p.layers; l-- > p.first_layer;) needs.push_back(layer_regions(l));
+    const std::int32_t embedding = region(RegionKind::embedding);
+    if (p.first && embedding >= 0) needs.push_back({embedding});
+    gather_.plan(std::move(needs));
+    if (p.last) head_backward(a);
+    for (std::int64_t l = p.layers; l-- > 0;) block_backward(a, l);
+    if (p.first) embed_backward(a);
+    if (!s_.defer_weights) finish_flight(a);
+  }
+
+  void finish_flight(const Action& a) {
+    InFlight& f = flight(a);
     f.hidden.clear();
     f.saved.clear();
   }
 
-  void head_backward(std::int32_t mb) {
-    InFlight& f = flight(mb);
-    f.gradient = b_.allocate("gradient", MemoryKind::activations, hidden_bytes());
-    add(t_.head_backward.of(mb), {-1, mb, 0, Phase::backward},
-        {weights_at(params_.head), output_weights(), gradients_at(completion_.head), output_gradients(),
-         {f.hidden.back()}, {f.head_saved}, {f.gradient}});
+  void head_backward(const Action& a) {
+    InFlight& f = flight(a);
+    f.gradient = hidden_buffer("gradient");
+    gather_.begin();
+    const std::int32_t head = region(RegionKind::head);
+    std::vector<Binding> slots;
+    if (head >= 0) slots = {memory_.weights(head), memory_.gradients(head, a.micro_batch)};
+    slots.insert(slots.end(), {memory_.output_weights(), memory_.output_gradients(a.micro_batch), {f.hidden.back()},
+                               {f.head_saved}, {f.gradient}});
+    add(t_.head_backward.of(a.micro_batch), key(a), slots);
+    gather_.end();
     drop(f.head_saved);
     drop(f.hidden.back());
+    if (head >= 0) reduction_.completed(head, a.micro_batch);
+    if (memory_.tied_here()) reduction_.completed_tied(a.micro_batch);
+    else reduction_.completed(region(RegionKind::output), a.micro_batch);
   }
 
-  void block_backward(std::int32_t mb, std::int64_t l) {
-    InFlight& f = flight(mb);
+  void block_backward(const Action& a, std::int64_t l) {
+    InFlight& f = flight(a);
     const auto i = static_cast<std::size_t>(l);
-    if (c_.plan.training.recompute == Recompute::full) recompute(mb, l);
-    const BufferId dx = b_.allocate("gradient", MemoryKind::activations, hidden_bytes());
-    add(t_.block_backward.of(mb), {layer_id(l), mb, 0, Phase::backward},
-        {weights_at(params_.layers[i]), gradients_at(completion_.layer[i]), {f.hidden[i]}, {f.saved[i]}, {f.gradient},
-         {dx}});
+    const std::int64_t layer = part(a).first_layer + l;
+    gather_.begin();
+    if (recomputed(part(a), l)) recompute(a, l);
+    const TemplateId t = block(layer).backward.of(a.micro_batch);
+    const BufferId dx = hidden_buffer("gradient");
+    std::vector<Binding> slots = block_weights(layer);
+    add_gradients(slots, layer, a.micro_batch);
+    slots.insert(slots.end(), {{f.hidden[i]}, {f.saved[i]}, {f.gradient}, {dx}});
+    if (s_.defer_weights) {
+      f.deferred[i] = slot_buffer("weight_gradient_inputs", t, "deferred");
+      slots.push_back({f.deferred[i]});
+    }
+    add(t, layer_key(a, layer), slots);
+    gather_.end();
     drop(f.gradient);
     f.gradient = dx;
-    drop(f.saved[i]);
-    drop(f.hidden[i]);
+    if (!s_.defer_weights) block_done(a, l);
   }
 
-  /// Runs the block's forward again from its saved input; its output is not needed.
-  void recompute(std::int32_t mb, std::int64_t l) {
-    InFlight& f = flight(mb);
-    BufferId y = b_.allocate("recomputed_hidden", MemoryKind::activations, hidden_bytes());
-    f.saved[static_cast<std::size_t>(l)] = allocate_saved();
-    run_block(mb, l, Phase::recompute, y);
+  /// Nobody needs what the block kept any more, and its gradients are complete.
+  void block_done(const Action& a, std::int64_t l) {
+    InFlight& f = flight(a);
+    const auto i = static_cast<std::size_t>(l);
+    drop(f.saved[i]);
+    drop(f.hidden[i]);
+    for (const std::int32_t r : layer_regions(part(a).first_layer + l)) reduction_.completed(r, a.micro_batch);
+  }
+
+  /// Runs the block's forward again from its input; its output is not needed.
+  void recompute(const Action& a, std::int64_t l) {
+    BufferId y = hidden_buffer("recomputed_hidden");
+    run_block(a, l, Phase::recompute, y);
     drop(y);
   }
 
-  void embed_backward(std::int32_t mb) {
-    InFlight& f = flight(mb);
-    add(t_.embed_backward.of(mb), {-1, mb, 0, Phase::backward},
-        {weights_at(params_.embedding), gradients_at(completion_.embedding), ids_at(tokens_, mb), {f.embed_saved},
-         {f.gradient}});
+  void embed_backward(const Action& a) {
+    InFlight& f = flight(a);
+    const std::int32_t embedding = region(RegionKind::embedding), word = region(RegionKind::word);
+    if (embedding >= 0) gather_.begin();
+    std::vector<Binding> slots{memory_.gradients(word, a.micro_batch)};
+    if (embedding >= 0)
+      slots.insert(slots.end(), {memory_.weights(embedding), memory_.gradients(embedding, a.micro_batch)});
+    slots.push_back(memory_.tokens(a.micro_batch));
+    if (s_.token_types > 0) slots.push_back(memory_.types(a.micro_batch));
+    slots.insert(slots.end(), {{f.embed_saved}, {f.gradient}});
+    add(t_.embed_backward.of(a.micro_batch), key(a), slots);
+    if (embedding >= 0) gather_.end();
     if (f.embed_saved != kNoBuffer) drop(f.embed_saved);
     drop(f.gradient);
+    if (embedding >= 0) reduction_.completed(embedding, a.micro_batch);
+    reduction_.completed(word, a.micro_batch);
   }
 
-  // ---- gradients and update ----
+  // ---- deferred weight gradients ----
 
-  /// Buckets, their templates and the update's: templates must exist before scratch is placed.
-  void prepare_update() {
-    const DTypes& d = s_.dtypes;
-    const auto library_reduce = [&](std::string name, Group g, std::int64_t n, DType type, MemoryKind kind) {
-      return c_.library.add(reduce({std::move(name), g, n, type, kind}));
-    };
-    const bool data = c_.plan.parallel.data > 1;
-    if (data) {
-      buckets_ = make_buckets(completion_.elements, c_.plan.parallel.bucket_bytes, bytes_of(d.gradient_reduce, 1));
-      for (const Bucket& k : buckets_)
-        bucket_templates_.push_back(
-            library_reduce("grad_reduce", Group::data, k.elements, d.gradient_reduce, MemoryKind::gradients));
-      if (part_.last) loss_template_ = library_reduce("loss_reduce", Group::data, 1, DType::fp64, MemoryKind::workspace);
+  void weights(const Action& a) {
+    InFlight& f = flight(a);
+    const ChunkPart& p = part(a);
+    WeightGather::Needs needs;
+    for (std::int64_t l = p.first_layer + p.layers; l-- > p.first_layer;) needs.push_back(layer_regions(l));
+    gather_.plan(std::move(needs));
+    for (std::int64_t l = p.layers; l-- > 0;) {
+      const auto i = static_cast<std::size_t>(l);
+      const std::int64_t layer = p.first_layer + l;
+      gather_.begin();
+      std::vector<Binding> slots = block_weights(layer);
+      add_gradients(slots, layer, a.micro_batch);
+      slots.insert(slots.end(), {{f.hidden[i]}, {f.saved[i]}, {f.deferred[i]}});
+      add(block(layer).weights.of(a.micro_batch), layer_key(a, layer), slots);
+      gather_.end();
+      drop(f.deferred[i]);
+      block_done(a, l);
     }
-    const std::int64_t word = s_.vocab_rows * s_.hidden;
-    if (data && tied_here())
-      tied_reduce_ = library_reduce("tied_grad_reduce", Group::data, word, d.gradient_reduce, MemoryKind::gradients);
-    if (s_.tied && part_.first != part_.last)
-      tie_template_ = library_reduce("tie_reduce", Group::embedding, word, d.gradient_reduce, MemoryKind::gradients);
-    const bool shared = c_.plan.parallel.tensor * c_.plan.parallel.pipeline > 1;
-    optimizer_template_ = c_.library.add(optimizer_step(
-        s_, {params_.flat_elements, global_parameters(), shared, c_.plan.training.optimizer, c_.plan.training.clip_grad}));
-  }
-
-  /// A region's gradient has had its last micro-batch added: with overlap, a full bucket leaves at once.
-  void completed(std::int32_t region) {
-    if (!last_backward_ || !c_.plan.parallel.overlap_grad_reduce) return;
-    if (region == completion_.head && tied_here()) reduce_tied();
-    if (next_bucket_ < buckets_.size()) {
-      const Bucket& k = buckets_[next_bucket_];
-      if (region == k.first + k.count - 1) reduce_bucket();
-    }
-  }
-
-  void reduce_bucket() {
-    const Bucket& k = buckets_[next_bucket_];
-    b_.add(bucket_templates_[next_bucket_], {static_cast<std::int32_t>(next_bucket_), -1, 0, Phase::reduce},
-           {{gradients_ + k.first, k.count, 0}});
-    ++next_bucket_;
-  }
-
-  void reduce_tied() {
-    if (tied_reduce_.value() < 0 || tied_reduced_) return;
-    b_.add(tied_reduce_, {-1, -1, 0, Phase::reduce}, {{tied_gradient_}});
-    tied_reduced_ = true;
-  }
-
-  void reduce_remaining() {
-    if (tied_here()) reduce_tied();
-    while (next_bucket_ < buckets_.size()) reduce_bucket();
-  }
-
-  /// The embedding's and the head's gradients of a shared matrix are added once, after the data-parallel reduction of
-  /// each, so that the sum does not depend on the number of stages or of data ranks.
-  void tie_embeddings() {
-    const InstanceKey key{-1, -1, 0, Phase::reduce};
-    if (tied_here()) b_.add(t_.tie, key, {gradients_at(completion_.embedding), {tied_gradient_}});
-    if (tie_template_.value() < 0) return;
-    const Binding mine = part_.first ? gradients_at(completion_.embedding, embedding_params(s_).word) : output_gradients();
-    b_.add(tie_template_, key, {mine});
-  }
-
-  void reduce_loss() {
-    if (loss_template_.value() >= 0) b_.add(loss_template_, {-1, -1, 0, Phase::reduce}, {{loss_}});
-  }
-
-  void update() {
-    std::vector<Binding> slots{all_gradients(), {weights_}, {exp_avg_}, {exp_avg_sq_}, {partials_}};
-    // Slot order follows creation in optimizer_step: gradients, weights, exp_avg, exp_avg_sq, partials, master.
-    if (master_ != kNoBuffer) slots.push_back({master_});
-    b_.add(optimizer_template_, {-1, -1, 0, Phase::optimizer}, slots);
+    finish_flight(a);
   }
 
   // ---- small ----
 
-  void add(TemplateId t, const InstanceKey& key, const std::vector<Binding>& slots) {
-    last_ = b_.end_of(b_.add(t, key, slots));
+  Program finish() {
+    Program p = b_.finish();
+    const StageParams& params = memory_.params();
+    p.params = params.params;
+    p.units = params.units;
+    p.flat_elements = params.flat_elements;
+    p.shard_elements = params.shard_elements;
+    p.gradients_sharded = memory_.gradients_sharded();
+    p.weights_sharded = memory_.weights_sharded();
+    p.norm_over_world = memory_.update_spec().norm_group == Group::world;
+    return p;
   }
+
+  static InstanceKey key(const Action& a) { return {-1, a.micro_batch, a.chunk, a.phase}; }
+  static InstanceKey layer_key(const Action& a, std::int64_t layer) {
+    return {static_cast<std::int32_t>(layer), a.micro_batch, a.chunk, a.phase};
+  }
+  void add(TemplateId t, const InstanceKey& k, const std::vector<Binding>& slots) { last_ = b_.end_of(b_.add(t, k, slots)); }
   void drop(BufferId& buffer) {
     b_.release(buffer);
     buffer = kNoBuffer;
   }
-  std::int32_t layer_id(std::int64_t l) const { return static_cast<std::int32_t>(part_.first_layer + l); }
-
-  struct Sent {
-    BufferId buffer;
-    std::size_t action;
-  };
+  Bytes slot_bytes(TemplateId t, std::string_view name) const {
+    for (const Slot& slot : c_.library[t].slots)
+      if (slot.name == name) return slot.bytes;
+    throw ContractError("a template has no slot of this name");
+  }
+  BufferId slot_buffer(std::string_view name, TemplateId t, std::string_view slot) {
+    return b_.allocate(name, MemoryKind::activations, slot_bytes(t, slot));
+  }
+  BufferId hidden_buffer(std::string_view name) {
+    return b_.allocate(name, MemoryKind::activations, bytes_of(s_.dtypes.compute, s_.hidden_elements()));
+  }
 
   const StageContext& c_;
   const Shapes& s_;
   const Templates& t_;
   StageId stage_;
-  StagePart part_;
-  StageParams params_;
-  Completion completion_;
+  std::vector<ChunkPart> chunks_;
   ProgramBuilder b_;
-  std::int32_t micro_batches_;
-
-  BufferId weights_ = kNoBuffer, gradients_ = kNoBuffer, tied_gradient_ = kNoBuffer, exp_avg_ = kNoBuffer,
-           exp_avg_sq_ = kNoBuffer, master_ = kNoBuffer, partials_ = kNoBuffer, tokens_ = kNoBuffer,
-           targets_ = kNoBuffer, loss_ = kNoBuffer;
-  std::vector<InFlight> flights_;
-  std::vector<Point> consumed_forward_, consumed_backward_;
-  std::deque<Sent> sent_;
-  std::size_t action_ = 0;
+  StageMemory memory_;
+  GradientReduction reduction_;
+  WeightGather gather_;
+  std::map<std::pair<std::int32_t, std::int32_t>, InFlight> flights_;
+  std::map<std::tuple<int, std::int32_t, std::int32_t>, BufferId> sent_;
   Point last_;
-  bool last_backward_ = false;
-
-  std::vector<Bucket> buckets_;
-  std::vector<TemplateId> bucket_templates_;
-  std::size_t next_bucket_ = 0;
-  bool tied_reduced_ = false;
-  TemplateId tied_reduce_, tie_template_, loss_template_, optimizer_template_;
 };
 
 }  // namespace
 
-StagePart stage_part(const Plan& plan, StageId stage) {
+std::vector<ChunkPart> stage_chunks(const Plan& plan, StageId stage) {
   const auto layers = plan.layers_per_stage();
-  StagePart p;
-  for (std::size_t i = 0; i < stage.index(); ++i) p.first_layer += layers[i];
-  p.layers = layers[stage.index()];
-  p.first = stage.value() == 0;
-  p.last = stage.value() == plan.parallel.pipeline - 1;
-  p.total_layers = plan.model.num_layers;
-  p.tied = plan.model.tie_embeddings;
-  return p;
+  std::vector<ChunkPart> chunks;
+  std::int64_t first = 0;
+  for (std::size_t k = 0; k < layers.size(); ++k) {
+    const auto stages = static_cast<std::size_t>(plan.parallel.pipeline);
+    if (k % stages == stage.index())
+      chunks.push_back({static_cast<std::int32_t>(k / stages), first, layers[k], k == 0, k + 1 == layers.size()});
+    first += layers[k];
+  }
+  return chunks;
 }
 
 Program lower_stage(const StageContext& context, StageId stage) { return StageLowering(context, stage).lower(); }

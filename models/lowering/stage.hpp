@@ -1,5 +1,5 @@
 #pragma once
-// Lowers one pipeline stage: schedule -> instances, with transfers, gradient buckets and the update around them.
+// Lowers one pipeline stage: schedule -> instances, with transfers, gradient reductions and the update around them.
 
 #include "models/lowering/parameters.hpp"
 #include "models/lowering/templates.hpp"
@@ -14,8 +14,8 @@ struct StageContext {
   TemplateLibrary& library;
 };
 
-/// What stage `stage` holds, by the plan's layer split.
-StagePart stage_part(const Plan& plan, StageId stage);
+/// What the chunks of stage `stage` hold, by the plan's layer split, ascending chunk.
+std::vector<ChunkPart> stage_chunks(const Plan& plan, StageId stage);
 
 Program lower_stage(const StageContext& context, StageId stage);
 

@@ -7,7 +7,9 @@
 namespace tandem::lowering {
 namespace {
 
-std::int64_t end_of(const Value& v) { return v.offset + bytes_of(v.dtype, v.elements).count(); }
+std::int64_t end_of(const Value& v) {
+  return v.offset + (v.shards - 1) * v.stride + bytes_of(v.dtype, v.elements).count();
+}
 
 bool overlap(const Value& a, const Value& b) {
   return a.slot == b.slot && a.scratch == b.scratch && a.offset < end_of(b) && b.offset < end_of(a);
@@ -28,6 +30,17 @@ Value Value::part(std::int64_t first, std::int64_t count) const {
   Value v = *this;
   v.offset += bytes_of(dtype, first).count();
   v.elements = count;
+  return v;
+}
+
+Value Value::share(Group group, std::int64_t n) const {
+  if (n == 1) return *this;
+  require(shards == 1 && elements % n == 0, "a tensor is shared out once, in equal parts");
+  Value v = *this;
+  v.elements = elements / n;
+  v.stride = bytes_of(dtype, v.elements).count();
+  v.shards = static_cast<std::int32_t>(n);
+  v.shard_group = group;
   return v;
 }
 
@@ -104,7 +117,10 @@ void TemplateBuilder::order_after_conflicts(std::size_t task) {
 /// First fit by lifetime: tensors alive at the same task never share bytes.
 void TemplateBuilder::place_scratch() {
   std::vector<std::size_t> order(scratch_.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    require(scratch_[i].first >= 0, "scratch that no task touches");
+    order[i] = i;
+  }
   std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return scratch_[a].first < scratch_[b].first; });
   std::vector<std::size_t> placed;
   for (const auto i : order) {
@@ -139,7 +155,7 @@ void TemplateBuilder::order_after_reuse() {
 
 Operand TemplateBuilder::operand(const Value& v) const {
   const std::int64_t base = v.scratch < 0 ? 0 : scratch_[static_cast<std::size_t>(v.scratch)].offset;
-  return {v.slot, v.dtype, base + v.offset, v.elements};
+  return {v.slot, v.dtype, base + v.offset, v.elements, v.stride, v.shards, v.shard_group};
 }
 
 Bytes TemplateBuilder::live_peak() const {

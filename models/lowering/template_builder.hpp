@@ -16,9 +16,14 @@ struct Value {
   DType dtype = DType::fp32;
   std::int64_t offset = 0;      ///< bytes into the slot or the scratch tensor
   std::int64_t elements = 0;
+  std::int64_t stride = 0;      ///< bytes between the shares of neighbouring ranks
+  std::int32_t shards = 1;
+  Group shard_group = Group::tensor;
 
   /// `count` elements starting `first` elements in.
   Value part(std::int64_t first, std::int64_t count) const;
+  /// The rank's own of `shards` equal parts, by its place in `group`.
+  Value share(Group group, std::int64_t shards) const;
 };
 
 /// Hands out consecutive aligned places in one slot: the layout of tensors saved for the backward pass.

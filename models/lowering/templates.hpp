@@ -12,13 +12,23 @@ struct FirstAndLater {
   TemplateId of(std::int32_t micro_batch) const { return micro_batch == 0 ? first : later; }
 };
 
-struct Templates {
-  TemplateId block_forward, embed_forward;
-  FirstAndLater block_backward, embed_backward, head_forward, head_backward;
-  TemplateId send_forward, send_backward, recv_forward, recv_backward;
-  TemplateId tie;             ///< both halves on one stage
+/// Of one kind of block.
+struct BlockTemplates {
+  TemplateId forward;
+  FirstAndLater backward;
+  FirstAndLater weights;      ///< the deferred half, where a schedule splits the backward pass
 };
 
-Templates make_templates(const Shapes& s, TemplateLibrary& library);
+struct Templates {
+  BlockTemplates dense, moe;
+  TemplateId embed_forward;
+  FirstAndLater embed_backward, head_forward, head_backward;
+  TemplateId send_forward, send_backward, recv_forward, recv_backward;
+
+  const BlockTemplates& block(bool experts) const { return experts ? moe : dense; }
+};
+
+/// `always_first`: gradients of every micro-batch are written (ZeRO 2 and 3 reduce each of them).
+Templates make_templates(const Shapes& s, bool always_first, TemplateLibrary& library);
 
 }  // namespace tandem::lowering

@@ -1,63 +1,195 @@
 // Transfers between stages, reductions, and the optimizer step.
 
 #include "models/lowering/blocks.hpp"
-#include "models/lowering/parameters.hpp"
+#include "models/lowering/regions.hpp"
 #include "models/lowering/template_builder.hpp"
 
 namespace tandem::lowering {
+namespace {
+
+Collective sum_over(Group group, std::int64_t elements, DType dtype) {
+  return {CollectiveKind::all_reduce, group, elements, dtype, Reduce::sum};
+}
+
+Value buffer_slot(TemplateBuilder& b, const ReduceSpec& spec) {
+  return b.whole(b.slot("buffer", spec.kind), spec.dtype, spec.elements);
+}
+
+Value shard_slot(TemplateBuilder& b, const ReduceSpec& spec) {
+  return b.whole(b.slot("shard", spec.kind), spec.dtype, spec.elements / spec.shards);
+}
+
+/// Elements that belong to no parameter travel too: they must hold something.
+void fill_padding(TemplateBuilder& b, const ReduceSpec& spec, const Value& buffer) {
+  if (spec.padding > 0)
+    b.add("padding", Fill{spec.padding, spec.dtype}, {}, {buffer.part(spec.elements - spec.padding, spec.padding)});
+}
+
+}  // namespace
 
 Template transfer(std::string name, const Shapes& s, bool send, int stage_offset) {
   TemplateBuilder b(name, s.dtypes.compute);
-  const std::int64_t n = s.tokens * s.hidden;
+  const std::int64_t n = s.hidden_elements();
   const Value buffer = b.whole(b.slot("buffer", MemoryKind::communication), s.dtypes.compute, n);
   if (send) b.add("send", Send{n, s.dtypes.compute, stage_offset}, {buffer}, {}, Stream::send);
   else b.add("recv", Recv{n, s.dtypes.compute, stage_offset}, {}, {buffer}, Stream::recv);
   return b.finish();
 }
 
-Template reduce(const ReduceSpec& spec) {
+Template all_reduce(const ReduceSpec& spec, Stream stream) {
   TemplateBuilder b(spec.name, spec.dtype);
-  const Value buffer = b.whole(b.slot("buffer", spec.kind), spec.dtype, spec.elements);
-  b.add("all_reduce", Collective{CollectiveKind::all_reduce, spec.group, spec.elements, spec.dtype, Reduce::sum}, {buffer},
+  const Value buffer = buffer_slot(b, spec);
+  fill_padding(b, spec, buffer);
+  b.add("all_reduce", sum_over(spec.group, spec.elements, spec.dtype), {buffer}, {buffer}, stream);
+  return b.finish();
+}
+
+Template reduce_scatter(const ReduceSpec& spec, ShareGoes goes) {
+  TemplateBuilder b(spec.name, spec.dtype);
+  const Value buffer = buffer_slot(b, spec), in_place = buffer.share(spec.group, spec.shards);
+  const Value shard = goes == ShareGoes::in_place ? in_place : shard_slot(b, spec);
+  fill_padding(b, spec, buffer);
+  if (spec.shards == 1 && goes != ShareGoes::in_place) {  // nobody to share with: the sum is what the rank has
+    if (goes == ShareGoes::written) b.add("clear", Fill{shard.elements, spec.dtype}, {}, {shard});
+    b.add("accumulate", Accumulate{shard.elements, spec.dtype, spec.dtype}, {buffer, shard}, {shard});
+    return b.finish();
+  }
+  const Value& out = goes == ShareGoes::written ? shard : in_place;
+  b.add("reduce_scatter",
+        Collective{CollectiveKind::reduce_scatter, spec.group, spec.elements, spec.dtype, Reduce::sum}, {buffer}, {out},
+        Stream::data);
+  if (goes == ShareGoes::added)
+    b.add("accumulate", Accumulate{shard.elements, spec.dtype, spec.dtype}, {out, shard}, {shard});
+  return b.finish();
+}
+
+Template all_gather(const ReduceSpec& spec, bool apart) {
+  TemplateBuilder b(spec.name, spec.dtype);
+  const Value buffer = buffer_slot(b, spec);
+  const Value share = apart ? shard_slot(b, spec) : buffer.share(spec.group, spec.shards);
+  if (spec.shards == 1) {
+    b.add("copy", PackColumns{1, spec.elements, 1}, {share}, {buffer});
+    return b.finish();
+  }
+  b.add("all_gather", Collective{CollectiveKind::all_gather, spec.group, spec.elements, spec.dtype, Reduce::sum}, {share},
         {buffer}, Stream::data);
   return b.finish();
 }
 
-Template tie(const Shapes& s) {
-  TemplateBuilder b("tie", s.dtypes.gradients);
-  const std::int64_t n = s.vocab_rows * s.hidden;
-  const Value embedding =
-      b.whole(b.slot("embedding_gradients", MemoryKind::gradients), s.dtypes.gradients, embedding_params(s).elements)
-          .part(embedding_params(s).word, n);
-  const Value head = b.whole(b.slot("tied_gradients", MemoryKind::gradients), s.dtypes.gradients, n);
-  b.add("add", Accumulate{n, s.dtypes.gradients, s.dtypes.gradients}, {head, embedding}, {embedding});
+Template sum_share(const ReduceSpec& spec, Group over, bool whole) {
+  TemplateBuilder b(spec.name, spec.dtype);
+  const Value share = whole ? buffer_slot(b, spec).share(spec.group, spec.shards) : shard_slot(b, spec);
+  b.add("all_reduce", sum_over(over, share.elements, spec.dtype), {share}, {share}, Stream::data);
   return b.finish();
 }
 
-Template optimizer_step(const Shapes& s, const OptimizerSpecLocal& spec) {
-  TemplateBuilder b("optimizer", s.dtypes.compute);
-  const DTypes& d = s.dtypes;
-  const std::int64_t n = spec.elements, g = spec.global_parameters;
-  const bool master = d.master != d.weights;
-  const Value gradients = b.whole(b.slot("gradients", MemoryKind::gradients), d.gradients, n);
-  const Value weights = b.whole(b.slot("weights", MemoryKind::weights), d.weights, n);
-  const Value exp_avg = b.whole(b.slot("exp_avg", MemoryKind::optimizer), d.optimizer_state, n);
-  const Value exp_avg_sq = b.whole(b.slot("exp_avg_sq", MemoryKind::optimizer), d.optimizer_state, n);
-  const Value partials = b.whole(b.slot("partials", MemoryKind::workspace), DType::fp64, g);
-
-  b.add("grad_norm", GradNorm{n, g, d.gradients}, {gradients}, {partials});
-  if (spec.norm_is_shared)
-    b.add("norm_all_reduce", Collective{CollectiveKind::all_reduce, Group::model, g, DType::fp64, Reduce::sum},
-          {partials}, {partials}, Stream::data);
-  b.add("clip", ClipCoefficient{g, spec.clip_grad}, {partials}, {});
-  std::vector<Value> state{weights, exp_avg, exp_avg_sq};
-  if (master) state.push_back(b.whole(b.slot("master", MemoryKind::optimizer), d.master, n));
-  std::vector<Value> in{gradients};
-  in.insert(in.end(), state.begin(), state.end());
-  const OptimizerSpec& o = spec.optimizer;
-  b.add("adamw", AdamW{n, o.beta1, o.beta2, o.epsilon, o.weight_decay, master, d.gradients, d.weights, d.optimizer_state},
-        in, state);
+Template tie(const ReduceSpec& spec, bool whole) {
+  TemplateBuilder b("tie", spec.dtype);
+  const std::int64_t n = whole ? spec.elements : spec.elements / spec.shards;
+  const auto use = [&](std::string name) {
+    const Value all = b.whole(b.slot(std::move(name), spec.kind), spec.dtype, n);
+    return whole ? all.share(spec.group, spec.shards) : all;
+  };
+  const Value to = use("to"), from = use("from");
+  b.add("add", Accumulate{to.elements, spec.dtype, spec.dtype}, {from, to}, {to});
   return b.finish();
 }
+
+namespace {
+
+/// The optimizer's template: norm, clip coefficient, then the update of the chosen kind.
+class UpdateWriter {
+ public:
+  UpdateWriter(const Shapes& s, const UpdateSpec& spec)
+      : spec_(spec), o_(spec.optimizer), d_(s.dtypes), master_(d_.master != d_.weights), b_("optimizer", d_.compute),
+        gradients_(slot("gradients", MemoryKind::gradients, d_.gradients, spec.gradient_elements)),
+        weights_(slot("weights", MemoryKind::weights, d_.weights, spec.weight_elements)),
+        sums_(slot("sums", MemoryKind::workspace, DType::int64, kExactWords)) {}
+
+  Template write() {
+    if (!spec_.post_validated) norm();
+    switch (o_.kind) {
+      case OptimizerKind::adamw: adamw(); break;
+      case OptimizerKind::sgd: sgd(); break;
+      case OptimizerKind::lamb: layerwise(LayerwiseKind::lamb); break;
+      case OptimizerKind::lans: layerwise(LayerwiseKind::lans); break;
+    }
+    if (spec_.post_validated) norm();
+    return b_.finish();
+  }
+
+ private:
+  Value slot(std::string name, MemoryKind kind, DType dtype, std::int64_t elements) {
+    return b_.whole(b_.slot(std::move(name), kind), dtype, elements);
+  }
+  Value state(std::string name, DType dtype) {
+    return slot(std::move(name), MemoryKind::optimizer, dtype, spec_.state_elements);
+  }
+  void sum(const std::string& name, const Value& v) {
+    if (spec_.norm_is_shared)
+      b_.add(name, sum_over(spec_.norm_group, v.elements, v.dtype), {v}, {v}, Stream::data);
+  }
+  /// in + out, where every out is also read.
+  static std::vector<Value> all(std::vector<Value> in, const std::vector<Value>& out) {
+    in.insert(in.end(), out.begin(), out.end());
+    return in;
+  }
+
+  void norm() {
+    b_.add("grad_norm", GradNorm{spec_.gradient_elements, d_.gradients}, {gradients_}, {sums_});
+    sum("norm_all_reduce", sums_);
+    b_.add("clip", ClipCoefficient{spec_.clip_grad}, {sums_}, {});
+  }
+
+  void adamw() {
+    std::vector<Value> out{weights_, state("exp_avg", d_.optimizer_state), state("exp_avg_sq", d_.optimizer_state)};
+    if (master_) out.push_back(state("master", d_.master));
+    b_.add("adamw", AdamW{spec_.state_elements, o_.beta1, o_.beta2, o_.epsilon, o_.weight_decay, master_, d_.gradients,
+                          d_.weights, d_.optimizer_state},
+           all({gradients_}, out), out);
+  }
+
+  void sgd() {
+    std::vector<Value> out{weights_};
+    if (o_.momentum > 0) out.push_back(state("exp_avg", d_.optimizer_state));
+    if (master_) out.push_back(state("master", d_.master));
+    b_.add("sgd", Sgd{spec_.state_elements, o_.momentum, o_.weight_decay, master_, d_.gradients, d_.weights,
+                      d_.optimizer_state},
+           all({gradients_}, out), out);
+  }
+
+  void layerwise(LayerwiseKind kind) {
+    const Value m = state("exp_avg", d_.optimizer_state), v = state("exp_avg_sq", d_.optimizer_state);
+    const LayerwiseMoments moments{kind, spec_.state_elements, spec_.global_parameters, o_.beta1, o_.beta2, o_.epsilon,
+                                   o_.weight_decay, master_, d_.gradients, d_.weights, d_.optimizer_state};
+    const Value norms = slot("tensor_sums", MemoryKind::workspace, DType::int64,
+                             spec_.global_parameters * moments.norms() * kExactWords);
+    std::vector<Value> gradient_norms;
+    if (kind == LayerwiseKind::lans) {
+      gradient_norms = {slot("gradient_sums", MemoryKind::workspace, DType::int64, spec_.global_parameters * kExactWords)};
+      b_.add("tensor_norms", TensorNorms{spec_.gradient_elements, spec_.global_parameters, d_.gradients}, {gradients_},
+             gradient_norms);
+      sum("tensor_norms_all_reduce", gradient_norms.front());
+    }
+    std::vector<Value> out{weights_};
+    if (master_) out.push_back(state("master", d_.master));
+    b_.add("moments", moments, all({gradients_, out.back(), m, v}, gradient_norms), {m, v, norms});
+    sum("moments_all_reduce", norms);
+    const LayerwiseApply apply{kind, spec_.state_elements, spec_.global_parameters, o_.beta1, o_.beta2, o_.epsilon,
+                               o_.weight_decay, master_, d_.gradients, d_.weights, d_.optimizer_state};
+    b_.add(kind == LayerwiseKind::lamb ? "lamb" : "lans", apply, all(all({gradients_, m, v, norms}, gradient_norms), out), out);
+  }
+
+  const UpdateSpec& spec_;
+  const OptimizerSpec& o_;
+  const DTypes& d_;
+  bool master_;
+  TemplateBuilder b_;
+  Value gradients_, weights_, sums_;
+};
+
+}  // namespace
+
+Template optimizer_step(const Shapes& s, const UpdateSpec& spec) { return UpdateWriter(s, spec).write(); }
 
 }  // namespace tandem::lowering

@@ -1,6 +1,8 @@
 #include "tests/exec/hand_graph.hpp"
 
+#include <array>
 #include <map>
+#include <tuple>
 
 #include "tests/catch.hpp"
 
@@ -100,7 +102,7 @@ TEST_CASE("A kernel is told its step, layer, seed, tensor rank and first global 
   std::map<std::pair<std::int64_t, std::int32_t>, std::int64_t> first;  // (step, layer) of data rank 1's side too
   const auto body = [&](const float*, float* out, const KernelContext& c) {
     std::lock_guard lock(mutex);
-    require(c.seed == 1234 && c.tensor_size == 1 && c.scalars != nullptr && c.params.size() == 1, "context incomplete");
+    require(c.seed == 1234 && c.tensor_size == 1 && c.scalars != nullptr && c.pieces.size() == 1, "context incomplete");
     first[{static_cast<std::int64_t>(c.step) * 100 + c.first_sequence, c.layer}] = c.first_sequence;
     fill(out, 0);
   };
@@ -130,6 +132,34 @@ TEST_CASE("The slot named tokens holds the micro-batch's sequences when its inst
   CHECK(seen == std::vector<std::int32_t>{20, 21, 22, 23, 30, 31, 32, 33});  // sequences 2 and 3 of CountingTokens
 }
 
+TEST_CASE("Every context rank gets its own pieces of the same sequences, targets one position on") {
+  std::mutex mutex;
+  std::map<std::int32_t, std::vector<std::int32_t>> seen;  // by context rank and slot
+  const auto body = [&](const float* in, float* out, const KernelContext& c) {
+    std::lock_guard lock(mutex);
+    require(c.context_size == 2 && c.seq_length == 8 && c.first_sequence == 0, "context incomplete");
+    const auto* ids = reinterpret_cast<const std::int32_t*>(in);
+    seen[c.context_rank * 10 + c.layer].assign(ids, ids + 8);
+    fill(out, 0);
+  };
+  auto plan = plan_of(1, 1, 1, 2);
+  plan.training.seq_length = 8;
+  auto graph = graph_of({{{{compute(5, 2)}, {compute(5, 2)}}, {}, {}}});
+  graph.templates[1].slots[5].name = "targets";
+  run_graph(plan, graph, body);
+  // Quarters 0 and 3 of sequences 0 and 1 on context rank 0, quarters 1 and 2 on rank 1.
+  CHECK(seen[0] == std::vector<std::int32_t>{0, 1, 6, 7, 10, 11, 16, 17});
+  CHECK(seen[1] == std::vector<std::int32_t>{1, 2, 7, 8, 11, 12, 17, 18});
+  CHECK(seen[10] == std::vector<std::int32_t>{2, 3, 4, 5, 12, 13, 14, 15});
+  CHECK(seen[11] == std::vector<std::int32_t>{3, 4, 5, 6, 13, 14, 15, 16});
+}
+
+TEST_CASE("A slot that the host fills must hold a micro-batch") {
+  auto graph = graph_of({{{{compute(5, 2)}}, {}, {}}});
+  graph.templates[0].slots[5].bytes = Bytes(28);  // 2 sequences of 4 are 32 bytes
+  REQUIRE_THROWS_AS(run_graph(plan_of(1, 1, 1), graph, one), ContractError);
+}
+
 TEST_CASE("A rank that fails wakes the others and its cause is thrown with its rank", "[tsan]") {
   const auto stream = GENERATE(Stream::tensor, Stream::data);
   const auto body = [](const float*, float* out, const KernelContext& c) {
@@ -157,6 +187,83 @@ TEST_CASE("A failing callback ends the run with its own exception") {
 TEST_CASE("Messages that do not match end the run with both ends named") {
   const auto graph = graph_of({{{{compute(3, 2), after({0}, send(1, 2))}}, {}, {0}},
                                {{{recv(-1, 2)}}, {}, {1}}});
+  REQUIRE_THROWS_AS(run_graph(plan_of(1, 2, 1), graph, one), CommError);
+}
+
+TEST_CASE("A rank finds its own share of a larger tensor by its place in the operand's group") {
+  // Share i of buffer 2 holds 10^i; every rank adds its own to the weights.
+  const auto powers = [](const float*, float* out, const KernelContext&) {
+    for (int i = 0; i < 4; ++i) std::fill_n(out + i * kElements, kElements, std::array{1.0F, 10.0F, 100.0F, 1000.0F}[static_cast<std::size_t>(i)]);
+  };
+  const auto [plan, group] = GENERATE(table<Plan, Group>({{plan_of(4, 1, 1), Group::tensor},
+                                                          {plan_of(1, 1, 4), Group::data},
+                                                          {plan_of(1, 1, 2, 2), Group::data},
+                                                          {plan_of(1, 1, 1, 4), Group::context}}));
+  auto own = add(2, 1);
+  own.inputs[0].shards = 4, own.inputs[0].stride = kElements * 4, own.inputs[0].shard_group = group;
+  auto longer = plan;
+  longer.training.seq_length = 8;
+  const auto graph = graph_of({{{{compute(0, 2), own, all_reduce(group, Stream::tensor, 1)}}, {}, {}}});
+  const auto result = run_graph(longer, graph, powers);
+  CHECK(weight(result, 0) == 1111);
+  CHECK(result.ranks[0].arena_touched_bytes == 2 * 256 + kElements * 4);
+  CHECK(result.ranks[3].arena_touched_bytes == 3 * 256);  // the last share ends with its slot
+}
+
+TEST_CASE("An operand of more members than shares is a contract error") {
+  auto own = add(2, 1);
+  own.inputs[0].shards = 2, own.inputs[0].stride = kElements * 4, own.inputs[0].shard_group = Group::tensor;
+  const auto graph = graph_of({{{{compute(3, 2), own}}, {}, {}}});
+  REQUIRE_THROWS_AS(run_graph(plan_of(4, 1, 1), graph, one), ContractError);
+}
+
+namespace {
+
+/// Receives from `from`, adds one and sends `to`; 0: neither.
+std::vector<Task> relay(int from, int to) {
+  std::vector<Task> tasks;
+  if (from != 0) tasks.push_back(recv(from, 2));
+  tasks.push_back(after(std::vector<std::uint16_t>(tasks.size(), 0), compute(2, 4)));
+  if (to != 0) tasks.push_back(after({static_cast<std::uint16_t>(tasks.size() - 1)}, send(to, 4)));
+  return tasks;
+}
+
+void set(TaskGraph& graph, std::size_t stage, const std::vector<std::pair<std::int32_t, Phase>>& instances) {
+  for (std::size_t i = 0; i < instances.size(); ++i)
+    std::tie(graph.programs[stage].instances[i].chunk, graph.programs[stage].instances[i].phase) = instances[i];
+}
+
+}  // namespace
+
+TEST_CASE("Messages pass from the last stage to the first one's next chunk and back", "[tsan]") {
+  // Two stages of two chunks: both directions between the same two ranks. Every virtual stage adds one, there and back,
+  // the first to nothing. The last turns with what it received.
+  const auto more = [](const float* in, float* out, const KernelContext&) { fill(out, std::isnan(in[0]) ? 1 : in[0] + 1); };
+  auto graph = graph_of({{{relay(0, 1), relay(-1, 1), relay(1, -1), relay(1, 0), {add(4, 1)}}, {}, {}},
+                         {{relay(-1, 1), relay(-1, 0), relay(0, -1), relay(1, -1), {add(4, 1)}}, {}, {}}});
+  set(graph, 0, {{0, Phase::forward}, {1, Phase::forward}, {1, Phase::backward}, {0, Phase::backward}, {0, Phase::optimizer}});
+  set(graph, 1, {{0, Phase::forward}, {1, Phase::forward}, {1, Phase::backward}, {0, Phase::backward}, {0, Phase::optimizer}});
+  // What a relay leaves is overwritten by the next only after it was sent, and what it reads only after it was read.
+  graph.programs[0].edges = {{0, 1, 1, 1, EdgeKind::reuse}, {1, 2, 1, 0, EdgeKind::reuse}, {1, 2, 2, 1, EdgeKind::reuse},
+                             {2, 3, 1, 0, EdgeKind::reuse}, {2, 3, 2, 1, EdgeKind::reuse}};
+  graph.programs[1].edges = {{0, 1, 1, 0, EdgeKind::reuse}, {0, 1, 2, 1, EdgeKind::reuse}, {2, 3, 0, 0, EdgeKind::reuse},
+                             {2, 3, 1, 1, EdgeKind::reuse}};
+  const auto result = run_graph(plan_of(1, 2, 1), graph, more);
+  CHECK(weight(result, 0) == 7);
+  CHECK(weight(result, 1) == 6);
+  CHECK(result.ranks[0].comm.sends == 3);
+  CHECK(result.ranks[1].comm.sends == 3);
+}
+
+TEST_CASE("Once-a-step work passes from the last stage to the first with no chunk between") {
+  auto graph = graph_of({{{{recv(-1, 2), after({0}, add(2, 1))}}, {}, {-1}},
+                         {{{compute(3, 2), after({0}, send(1, 2))}}, {}, {-1}}});
+  CHECK(weight(run_graph(plan_of(1, 2, 1), graph, one), 0) == 1);
+}
+
+TEST_CASE("A message for another chunk than its receiver works on is named, not taken") {
+  auto graph = graph_of({{{{compute(3, 2), after({0}, send(1, 2))}}, {}, {}}, {{{recv(-1, 2)}}, {}, {}}});
+  graph.programs[1].instances[0].chunk = 1;
   REQUIRE_THROWS_AS(run_graph(plan_of(1, 2, 1), graph, one), CommError);
 }
 
@@ -216,6 +323,18 @@ TEST_CASE("Data with more tokens than the vocabulary is refused by field") {
   plan.model.vocab_size = 255;
   const auto graph = graph_of({{{{compute(3, 2)}}, {}, {}}});
   REQUIRE_THROWS_AS(run_graph(plan, graph, one), InfeasibleError);
+}
+
+TEST_CASE("Copies to the host's memory are only simulated, and refused by field before anything runs") {
+  Task copy{"to_host", HostCopy{kElements, DType::fp32, true}, DType::fp32, Stream::host, {buffer(2)}, {}, {}};
+  const auto graph = graph_of({{{{compute(3, 2)}, {copy}}, {}, {}}});
+  const auto never = [](const float*, float*, const KernelContext&) { FAIL("ran"); };
+  try {
+    run_graph(plan_of(1, 1, 1), graph, never);
+    FAIL("not refused");
+  } catch (const InfeasibleError& e) {
+    CHECK(e.problems().at(0).field == "parallel.offload");
+  }
 }
 
 TEST_CASE("Programs whose tasks wait forwards or compute on a communication stream are contract errors") {

@@ -80,7 +80,8 @@ inline void add_stage(TaskGraph& graph, const StageSketch& sketch) {
   const auto stage = program.stage.value();
   program.params.push_back({"weight" + std::to_string(stage), stage, 0, kElements, 1, kElements, 1, -1, false, true,
                             Param::Init::zeros, stage});
-  program.flat_elements = kElements;
+  program.flat_elements = program.shard_elements = kElements;
+  program.units.push_back({0, kElements, 1, 0, Replication::data});
   program.memory.arena_bytes = Bytes(kBuffers * 256);
   const auto end = static_cast<std::uint32_t>(sketch.instances.size());
   program.memory.allocations.push_back({"weights", MemoryKind::weights, 256, Bytes(256), 0, end});
@@ -93,13 +94,14 @@ inline TaskGraph graph_of(const std::vector<StageSketch>& stages) {
   return graph;
 }
 
-inline Plan plan_of(std::int64_t tensor, std::int64_t pipeline, std::int64_t data) {
+inline Plan plan_of(std::int64_t tensor, std::int64_t pipeline, std::int64_t data, std::int64_t context = 1) {
   Plan plan;
   plan.model.num_layers = pipeline;
   plan.model.vocab_size = 256;
   plan.parallel.tensor = tensor;
   plan.parallel.pipeline = pipeline;
   plan.parallel.data = data;
+  plan.parallel.context = context;
   plan.training.seq_length = 4;
   plan.training.micro_batch_size = 2;
   plan.training.global_batch_size = 2 * data;

@@ -100,7 +100,9 @@ std::vector<Call> expert_calls() {
           {GroupedMatMul{1, 7, 30, 5, 11, true, true}, {random(rows, 1), random(7 * 55, 2), counts}, {result(30 * 5)}},
           {GroupedMatMul{6, 3, 4, 5, 11}, {random(24 * 11, 1), random(3 * 55, 2)}, {result(24 * 5)}},
           {GroupedWeightGrad{1, 7, 30, 5, 11, true}, {random(30 * 5, 1), random(rows, 2), counts}, {result(7 * 55)}},
-          {GroupedWeightGrad{6, 3, 4, 5, 11}, {random(24 * 5, 1), random(24 * 11, 2)}, {result(3 * 55)}}};
+          {GroupedWeightGrad{6, 3, 4, 5, 11}, {random(24 * 5, 1), random(24 * 11, 2)}, {result(3 * 55)}},
+          {GroupedBias{1, 7, 30, 11, false, true}, {random(rows, 1), random(77, 2), counts}, {random(rows, 1)}},
+          {GroupedBiasGrad{1, 7, 30, 11, true}, {random(rows, 1), counts}, {result(77)}}};
 }
 
 std::vector<Call> embedding_and_loss_calls() {
@@ -112,7 +114,7 @@ std::vector<Call> embedding_and_loss_calls() {
        {random(kElements, 1)},
        {result(kElements), result(7 * kCols)}},
       {TakeFirst{3, kSeq, kCols}, {random(kElements, 1)}, {result(3 * kCols)}},
-      {TakeFirstBackward{3, kSeq, kCols, true}, {random(3 * kCols, 1), random(kElements, 2)}, {random(kElements, 2)}},
+      {TakeFirstBackward{3, kSeq, kCols}, {random(3 * kCols, 1), random(kElements, 2)}, {random(kElements, 2)}},
       {VocabMax{kVocab}, {random(kElements, 1)}, {result(kTokens)}},
       {VocabExpSum{kVocab}, {random(kElements, 1), positive(kTokens, 2), tokens()}, {result(2 * kTokens)}},
       {CrossEntropy{kVocab, 77, true},

@@ -1,0 +1,79 @@
+#pragma once
+// The forward pass of a block, piece by piece. The forward template asks for all pieces in order; the backward template for
+// what it needs: what was kept is there, the rest is computed again.
+
+#include "models/lowering/block_saved.hpp"
+#include "models/lowering/norm.hpp"
+#include "models/lowering/region_values.hpp"
+
+namespace tandem::lowering {
+
+/// Parameters of one block: its own region and, where it has experts, theirs.
+struct BlockParams {
+  RegionValues block, experts;
+};
+
+class BlockActivations {
+ public:
+  BlockActivations(TemplateBuilder& b, const Shapes& s, const BlockParams& weights, const BlockSaved& saved)
+      : b_(b), s_(s), w_(weights), t_(saved) {}
+
+  BlockSaved& at() { return t_; }
+
+  /// Output of norm 1 or 2 of `x`, before its sublayer: all tokens' rows.
+  Value normed(int which, const Value& x);
+  /// `x` itself before its sublayer, where norms come after: all tokens' rows.
+  Value plain(int which, const Value& x);
+
+  /// qkv as the core reads it, from all tokens' rows of the attention's input.
+  void qkv(const Value& input);
+  /// The core's probabilities or flash statistics, and the context of this rank's tokens.
+  void core();
+  /// Brings back what the core's backward pass reads.
+  void need_core();
+  /// Keys and values of this rank's positions, where they stand apart from the queries; of the whole sequence.
+  Value own_kv();
+  Value all_kv();
+  /// A tensor of `columns` columns from (own positions, all heads) to (all positions, own heads), and back into `to`.
+  Value by_heads(const Value& v, std::int64_t columns, const std::string& name);
+  void by_positions(const Value& v, std::int64_t columns, const std::string& name, const Value& to);
+
+  /// Outputs of the MLP's first matrix and of its activation, from all tokens' rows of its input.
+  Value fc1(const Value& input);
+  Value activated(const Value& input);
+
+  // Experts (block_experts.cpp).
+  void route(const Value& input);
+  Value dispatched(const Value& input);
+  Value expert_fc1(const Value& input);
+  Value expert_activated(const Value& input);
+  void experts_return(const Value& input);
+  /// Sends rows to where their experts are, or back: an all-to-all, or `v` itself.
+  Value exchange(const Value& v, const std::string& name);
+  bool ragged() const { return s_.capacity == 0; }
+  /// Groups of rows that belong to one expert, and rows of a group.
+  std::int64_t groups() const { return ragged() ? 1 : s_.expert_ranks * s_.experts_here; }
+  std::int64_t group_rows() const { return ragged() ? s_.moe_dims().rows() : s_.capacity; }
+  /// Ragged products also read how many rows each expert has.
+  std::vector<Value> with_counts(std::vector<Value> operands) const;
+
+  /// y = x W^T (+ bias), `width` output columns on this rank.
+  void column(const std::string& name, const Value& x, std::int64_t width, const Value& y);
+  const BlockParams& weights() const { return w_; }
+
+ private:
+  /// Gives a tensor that is not kept a place in scratch; it counts as written from here on.
+  Value start(Kept& t, std::int64_t elements);
+  void rotate();
+  void score_core();
+  void flash_core(const Value& context);
+  void ring_core(const Value& context);
+
+  TemplateBuilder& b_;
+  const Shapes& s_;
+  BlockParams w_;
+  BlockSaved t_;
+  Value input_[2], own_kv_, all_kv_;
+};
+
+}  // namespace tandem::lowering

@@ -1,0 +1,106 @@
+// The backward pass of a layer of experts.
+
+#include "models/lowering/block_backward.hpp"
+
+namespace tandem::lowering {
+
+Value BlockBackward::experts(const Value& d, const Value& to) {
+  MoeSaved& m = a_.at().moe;
+  const MoeDims dims = s_.moe_dims();
+  if (!m.dispatched.ready || !m.fc1.ready) a_.expert_fc1(mlp_input());
+  const Value drows = scratch(dims.rows() * s_.hidden), dweights = scratch(dims.tokens * dims.top_k);
+  const auto combine = b_.add("combine_backward", MoeCombineBackward{dims}, {d, m.returned, m.slots, m.weights},
+                              {drows, dweights});
+  tensor_all_reduce(b_, s_, dweights, "dweights", combine);
+  const Value partial = expert_rows(drows);
+  const Value dx = scratch(s_.tokens * s_.hidden);
+  auto last = b_.add("dispatch_backward", MoeDispatchBackward{dims}, {partial, m.slots}, {dx});
+  if (s_.shared_ffn > 0) last = shared_experts(d, dx);
+  const Summed sum = tensor_sum(b_, s_, dx, "experts_dgrad", last, to);
+  if (weights_here()) expert_weights();
+  // Every tensor rank has the router's part whole: it joins after the sum.
+  const Value routed = router(dweights);
+  const Value own = s_.sequence_parallel ? routed.share(Group::tensor, s_.tensor) : routed;
+  Value result = sum.value;
+  if (!s_.sequence_parallel && to.elements > 0) {
+    b_.add("experts_place", PackColumns{s_.tokens, s_.hidden, 1}, {sum.value}, {to});
+    result = to;
+  }
+  b_.add("add_router", Accumulate{own.elements, dtype(), dtype()}, {own, result}, {result});
+  return result;
+}
+
+/// Through the experts' two matrices, where they are; rows as they were sent.
+Value BlockBackward::expert_rows(const Value& drows) {
+  const BlockActivations& a = a_;
+  const std::int64_t rows = s_.moe_dims().rows(), g = a.groups(), e = s_.experts_here, m = a.group_rows();
+  Value here = a_.exchange(drows, "drows");
+  if (split()) {
+    b_.add("drows_keep", PackColumns{rows, s_.hidden, 1}, {here}, {held_.expert_rows});
+    here = held_.expert_rows;
+  }
+  expert_rows_ = here;
+  const Value da = scratch(rows * s_.expert_ffn);
+  b_.add("experts.fc2_dgrad", GroupedMatMul{g, e, m, s_.expert_ffn, s_.hidden, false, a.ragged()},
+         a.with_counts({here, weights_.experts("experts.fc2.weight")}), {da});
+  const Value x = a_.at().moe.fc1;
+  expert_fc1_ = activation_backward("experts.activation", da, x, hold(held_.expert_fc1, x.elements));
+  const Value dx = scratch(rows * s_.hidden);
+  b_.add("experts.fc1_dgrad", GroupedMatMul{g, e, m, s_.hidden, s_.expert_fc1, false, a.ragged()},
+         a.with_counts({expert_fc1_, weights_.experts("experts.fc1.weight")}), {dx});
+  return a_.exchange(dx, "dispatch_backward");
+}
+
+std::uint16_t BlockBackward::shared_experts(const Value& d, const Value& dx) {
+  const std::int64_t t = s_.tokens, h = s_.hidden, f = s_.shared_ffn;
+  const Value da = scratch(t * f), part = scratch(t * h);
+  b_.add("shared.fc2_dgrad", MatMul{t, f, h, false, false, false}, {d, weights_.block("shared.fc2.weight")}, {da});
+  if (weights_here()) fc2_weights(d, "shared.fc2");
+  const Value x = a_.fc1(a_.at().fc1.ready ? Value{} : mlp_input());
+  const Value df = activation_backward("activation", da, x, hold(held_.fc1, x.elements));
+  b_.add("shared.fc1_dgrad", MatMul{t, h, s_.shared_fc1, false, false, false}, {df, weights_.block("shared.fc1.weight")},
+         {part});
+  if (weights_here()) fc1_weights(df, "shared.fc1");
+  return b_.add("add_shared_backward", Accumulate{t * h, dtype(), dtype()}, {part, dx}, {dx});
+}
+
+Value BlockBackward::router(const Value& dweights) {
+  const MoeSaved& m = a_.at().moe;
+  const Value dlogits = hold(held_.logits, s_.tokens * s_.experts), dx = scratch(s_.tokens * s_.hidden);
+  b_.add("top_k_backward", TopKRouterBackward{s_.moe_dims(), s_.aux_loss, s_.global_micro_batches * s_.context},
+         {dweights, m.probs, m.weights, m.slots, m.counts, m.logits}, {dlogits});
+  b_.add("router_dgrad", MatMul{s_.tokens, s_.hidden, s_.experts, false, false, false},
+         {dlogits, weights_.block("router.weight")}, {dx});
+  if (weights_here()) router_weights(dlogits);
+  return dx;
+}
+
+void BlockBackward::router_weights(const Value& dlogits) {
+  sink_.open("router.weight", "router.weight", dtype());
+  b_.add("router_wgrad", MatMul{s_.experts, s_.hidden, s_.tokens, true, false, false}, {dlogits, mlp_input()},
+         {sink_.part("router.weight")});
+  sink_.close("router");
+}
+
+void BlockBackward::expert_weights() {
+  const MoeSaved& t = a_.at().moe;
+  const Value input = t.dispatched.ready && t.activated.ready ? Value{} : mlp_input();
+  const Value activated = a_.expert_activated(input), rows = a_.dispatched(input);
+  expert_matrix("experts.fc2", expert_rows_, activated, s_.hidden, s_.expert_ffn);
+  expert_matrix("experts.fc1", expert_fc1_, rows, s_.expert_fc1, s_.hidden);
+}
+
+void BlockBackward::expert_matrix(const std::string& name, const Value& dy, const Value& x, std::int64_t n, std::int64_t k) {
+  const BlockActivations& a = a_;
+  const std::int64_t g = a.groups(), e = s_.experts_here, m = a.group_rows();
+  const bool bias = expert_sink_.has(name + ".bias");
+  expert_sink_.open(name + ".weight", bias ? name + ".bias" : name + ".weight", dtype());
+  b_.add(name + "_wgrad", GroupedWeightGrad{g, e, m, n, k, a.ragged()}, a.with_counts({dy, x}),
+         {expert_sink_.part(name + ".weight")});
+  if (bias)
+    b_.add(name + "_bias_grad", GroupedBiasGrad{g, e, m, n, a.ragged()}, a.with_counts({dy}),
+           {expert_sink_.part(name + ".bias")});
+  expert_sink_.close(name);
+}
+
+}  // namespace tandem::lowering

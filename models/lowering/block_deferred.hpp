@@ -1,0 +1,30 @@
+#pragma once
+// What the weight-gradient half of a split backward pass reads besides the kept activations: the gradients of the outputs
+// of every matrix product.
+
+#include "models/lowering/shapes.hpp"
+#include "models/lowering/template_builder.hpp"
+
+namespace tandem::lowering {
+
+struct BlockDeferred {
+  Value attention, qkv, mlp, fc1;          ///< gradients of proj's, qkv's, fc2's and fc1's outputs
+  Value expert_rows, expert_fc1, logits;   ///< of the experts' and the router's
+
+  /// In slot `slot`; nothing is laid out where weight gradients are not deferred.
+  BlockDeferred(const Shapes& s, bool moe, std::uint16_t slot) {
+    SlotLayout at(slot);
+    const auto add = [&](std::int64_t n) { return at.add(s.dtypes.compute, n); };
+    attention = add(s.rows * s.hidden);
+    qkv = add(s.tokens * s.qkv());
+    mlp = add(s.rows * s.hidden);
+    const std::int64_t inner = moe ? s.shared_fc1 : s.fc1;
+    if (inner > 0) fc1 = add(s.tokens * inner);
+    if (!moe) return;
+    expert_rows = add(s.moe_dims().rows() * s.hidden);
+    expert_fc1 = add(s.moe_dims().rows() * s.expert_fc1);
+    logits = add(s.tokens * s.experts);
+  }
+};
+
+}  // namespace tandem::lowering

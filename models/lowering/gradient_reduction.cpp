@@ -1,0 +1,179 @@
+#include "models/lowering/gradient_reduction.hpp"
+
+namespace tandem::lowering {
+namespace {
+
+bool exists(TemplateId t) { return t.value() >= 0; }
+InstanceKey key_of(std::int32_t layer, std::int32_t mb, Phase phase) { return {layer, mb, 0, phase}; }
+
+}  // namespace
+
+GradientReduction::GradientReduction(const StageContext& c, StageMemory& memory, ProgramBuilder& builder,
+                                     std::int64_t micro_batches)
+    : c_(c), s_(c.shapes), memory_(memory), b_(builder), micro_batches_(static_cast<std::int32_t>(micro_batches)),
+      data_(c.plan.parallel.data * c.plan.parallel.context) {}
+
+TemplateId GradientReduction::add(Template t) {
+  all_.push_back(c_.library.add(std::move(t)));
+  return all_.back();
+}
+
+// ---- what a unit needs ----
+
+Group GradientReduction::group_of(const ShardUnit& u) const {
+  return u.replication == Replication::expert ? Group::expert_data : Group::shard;
+}
+Group GradientReduction::sum_group(const ShardUnit& u) const {
+  return u.replication == Replication::expert ? Group::expert_data : Group::data;
+}
+std::int64_t GradientReduction::ranks_of(const ShardUnit& u) const {
+  return u.replication == Replication::expert ? data_ / c_.plan.parallel.expert : data_;
+}
+
+ReduceSpec GradientReduction::spec_of(std::int32_t unit, std::string name, DType dtype, MemoryKind kind) const {
+  const ShardUnit& u = memory_.unit(unit);
+  return {std::move(name), group_of(u), u.elements, memory_.padding(unit), dtype, kind, u.shards};
+}
+
+GradientReduction::UnitTemplates GradientReduction::unit_templates(std::int32_t unit) {
+  const ShardUnit& u = memory_.unit(unit);
+  const bool tied = unit == memory_.tied_unit();
+  const DType d = s_.dtypes.gradient_reduce;
+  UnitTemplates t;
+  if (ranks_of(u) == 1 && whole_gradients()) return t;
+  ReduceSpec spec = spec_of(unit, tied ? "tied_grad_reduce" : "grad_reduce", d, MemoryKind::gradients);
+  if (u.shards == 1 && whole_gradients()) {
+    spec.group = sum_group(u);
+    t.reduce = add(all_reduce(spec));
+    return t;
+  }
+  if (u.shards > 1 || each_micro_batch()) {
+    t.scatter_first = add(reduce_scatter(spec, whole_gradients() ? ShareGoes::in_place : ShareGoes::written));
+    if (each_micro_batch() && micro_batches_ > 1) t.scatter_later = add(reduce_scatter(spec, ShareGoes::added));
+  }
+  if (u.replication == Replication::data && replicas() > 1)
+    t.replicas = add(sum_share(spec, Group::replica, whole_gradients()));
+  if (!tied && (u.shards > 1 || memory_.weights_sharded()))
+    t.gather = add(all_gather(spec_of(unit, "weight_gather", s_.dtypes.weights, MemoryKind::weights),
+                              memory_.weights_sharded()));
+  return t;
+}
+
+void GradientReduction::prepare() {
+  const DType d = s_.dtypes.gradient_reduce;
+  const auto units = static_cast<std::int32_t>(memory_.params().units.size()) + (memory_.tied_here() ? 1 : 0);
+  for (std::int32_t u = 0; u < units; ++u) units_.push_back(unit_templates(u));
+  reduced_.assign(static_cast<std::size_t>(units), false);
+  if (s_.sequence_parallel)
+    for (std::size_t r = 0; r < memory_.params().regions.size(); ++r) {
+      const std::int64_t n = memory_.params().regions[r].layout.partial_elements();
+      if (n > 0)
+        partial_[static_cast<std::int32_t>(r)] =
+            add(all_reduce({"sequence_grad_reduce", Group::tensor, n, 0, s_.dtypes.gradients}, Stream::tensor));
+    }
+  if (memory_.last() && data_ > 1)
+    loss_ = add(all_reduce({"loss_reduce", Group::data, 1, 0, DType::fp64, MemoryKind::workspace}));
+  if (s_.tied && memory_.first() != memory_.last()) {
+    const RegionKind mine = memory_.first() ? RegionKind::word : RegionKind::output;
+    const auto region = static_cast<std::size_t>(memory_.params().find(mine));
+    ReduceSpec spec = spec_of(memory_.params().regions[region].unit, "tie_reduce", d, MemoryKind::gradients);
+    if (memory_.sharding().zero_stage == 0) spec.elements = s_.vocab_rows * s_.hidden;
+    tie_stages_ = add(sum_share(spec, Group::embedding, whole_gradients()));
+  }
+  if (memory_.tied_here()) {
+    ReduceSpec spec = spec_of(memory_.tied_unit(), "tie", d, MemoryKind::gradients);
+    if (memory_.sharding().zero_stage == 0) spec.elements = s_.vocab_rows * s_.hidden;
+    tie_ = add(tie(spec, whole_gradients()));
+  }
+  optimizer_ = add(optimizer_step(s_, memory_.update_spec()));
+}
+
+// ---- as gradients are completed ----
+
+void GradientReduction::completed(std::int32_t region, std::int32_t mb) {
+  if (each_micro_batch() || mb == micro_batches_ - 1) sum_partial(region, mb);
+  count(memory_.params().regions[static_cast<std::size_t>(region)].unit, mb);
+}
+
+void GradientReduction::completed_tied(std::int32_t mb) { count(memory_.tied_unit(), mb); }
+
+void GradientReduction::sum_partial(std::int32_t region, std::int32_t mb) {
+  const auto t = partial_.find(region);
+  if (t == partial_.end()) return;
+  const auto layer = static_cast<std::int32_t>(memory_.params().regions[static_cast<std::size_t>(region)].layer);
+  b_.add(t->second, key_of(layer, mb, Phase::reduce), {memory_.gradients(region, mb)});
+}
+
+void GradientReduction::count(std::int32_t unit, std::int32_t mb) {
+  if (++done_[{unit, mb}] < memory_.regions_of(unit)) return;
+  done_.erase({unit, mb});
+  const bool last = mb == micro_batches_ - 1;
+  if (each_micro_batch() || (last && c_.plan.parallel.overlap_grad_reduce)) reduce(unit, mb);
+}
+
+void GradientReduction::reduce(std::int32_t unit, std::int32_t mb) {
+  const UnitTemplates& t = units_[static_cast<std::size_t>(unit)];
+  const InstanceKey key = key_of(unit, each_micro_batch() ? mb : -1, Phase::reduce);
+  reduced_[static_cast<std::size_t>(unit)] = true;
+  if (exists(t.reduce)) b_.add(t.reduce, key, {memory_.unit_gradients(unit)});
+  if (whole_gradients() && exists(t.scatter_first)) b_.add(t.scatter_first, key, {memory_.unit_gradients(unit)});
+  if (whole_gradients()) return sum_replicas(unit);
+  b_.add(mb == 0 ? t.scatter_first : t.scatter_later, key,
+         {memory_.temporary_gradients(unit, mb), memory_.unit_gradients(unit)});
+  memory_.release_gradients(unit, mb);
+  if (mb == micro_batches_ - 1) sum_replicas(unit);
+}
+
+void GradientReduction::sum_replicas(std::int32_t unit) {
+  const UnitTemplates& t = units_[static_cast<std::size_t>(unit)];
+  if (exists(t.replicas)) b_.add(t.replicas, key_of(unit, -1, Phase::reduce), {memory_.unit_gradients(unit)});
+}
+
+// ---- the end of the step ----
+
+void GradientReduction::finish() {
+  if (whole_gradients()) {
+    if (memory_.tied_here() && !reduced_.back()) reduce(memory_.tied_unit(), -1);
+    for (std::size_t u = 0; u < memory_.params().units.size(); ++u)
+      if (!reduced_[u]) reduce(static_cast<std::int32_t>(u), -1);
+  }
+  tie_embeddings();
+  if (exists(loss_)) b_.add(loss_, key_of(-1, -1, Phase::reduce), {memory_.loss()});
+  update();
+}
+
+/// The embedding's and the head's gradients of a shared matrix are added once, after the data-parallel reduction of each,
+/// so that the sum does not depend on the number of stages or of data ranks.
+void GradientReduction::tie_embeddings() {
+  const InstanceKey key = key_of(-1, -1, Phase::reduce);
+  const auto of = [&](RegionKind kind) -> Binding {
+    const std::int32_t region = memory_.params().find(kind);
+    if (whole_gradients()) return memory_.gradients(region, -1);
+    return memory_.unit_gradients(memory_.params().regions[static_cast<std::size_t>(region)].unit);
+  };
+  if (exists(tie_)) b_.add(tie_, key, {of(RegionKind::word), memory_.unit_gradients(memory_.tied_unit())});
+  if (exists(tie_stages_)) b_.add(tie_stages_, key, {of(memory_.first() ? RegionKind::word : RegionKind::output)});
+}
+
+void GradientReduction::update() {
+  const Template& t = c_.library[optimizer_];
+  std::vector<Binding> slots{memory_.all_gradients(), memory_.all_weights()};
+  for (std::size_t s = 3; s < t.slots.size(); ++s) slots.push_back(memory_.state(t.slots[s].name));
+  b_.add(optimizer_, key_of(-1, -1, Phase::optimizer), slots);
+  if (!c_.plan.parallel.overlap_param_gather) gather_updated_weights();
+}
+
+void GradientReduction::gather_updated_weights() {
+  if (memory_.weights_sharded()) return;
+  for (std::size_t u = memory_.params().units.size(); u-- > 0;)
+    if (exists(units_[u].gather))
+      b_.add(units_[u].gather, key_of(static_cast<std::int32_t>(u), -1, Phase::gather),
+             {memory_.unit_weights(static_cast<std::int32_t>(u))});
+}
+
+void GradientReduction::gather(std::int32_t unit) {
+  const Binding part = memory_.unit_weights(unit);
+  b_.add(units_[static_cast<std::size_t>(unit)].gather, key_of(unit, -1, Phase::gather), {memory_.gather_place(unit), part});
+}
+
+}  // namespace tandem::lowering

@@ -1,0 +1,62 @@
+#pragma once
+// From gradients that a rank has to gradients that are sums: units leave as soon as they are complete (or at the end of the
+// step), then the two uses of a tied matrix are added, and the update follows.
+
+#include "models/lowering/stage_memory.hpp"
+
+namespace tandem::lowering {
+
+class GradientReduction {
+ public:
+  GradientReduction(const StageContext& c, StageMemory& memory, ProgramBuilder& builder, std::int64_t micro_batches);
+
+  /// Templates of everything that comes after the backward passes; they must exist before scratch is placed.
+  void prepare();
+  const std::vector<TemplateId>& templates() const { return all_; }
+
+  /// The gradient of a region is complete for `micro_batch`.
+  void completed(std::int32_t region, std::int32_t micro_batch);
+  /// That of the output matrix, where it is the word matrix of the same stage.
+  void completed_tied(std::int32_t micro_batch);
+  /// What has not left yet leaves; tied matrices, the loss, the update and the new weights follow.
+  void finish();
+  /// With overlap_param_gather the step begins with the weights that the last one has updated.
+  void gather_updated_weights();
+  /// Gathers a unit's weights (ZeRO 3).
+  void gather(std::int32_t unit);
+
+ private:
+  struct UnitTemplates {
+    TemplateId reduce, scatter_first, scatter_later, replicas, gather;
+  };
+  TemplateId add(Template t);
+  UnitTemplates unit_templates(std::int32_t unit);
+  ReduceSpec spec_of(std::int32_t unit, std::string name, DType dtype, MemoryKind kind) const;
+  Group group_of(const ShardUnit& unit) const;
+  Group sum_group(const ShardUnit& unit) const;
+  std::int64_t ranks_of(const ShardUnit& unit) const;
+  std::int64_t replicas() const { return data_ / memory_.sharding().shards; }
+  bool each_micro_batch() const { return memory_.gradients_sharded(); }
+  bool whole_gradients() const { return !memory_.gradients_sharded(); }
+  void count(std::int32_t unit, std::int32_t micro_batch);
+  void sum_partial(std::int32_t region, std::int32_t micro_batch);
+  void reduce(std::int32_t unit, std::int32_t micro_batch);
+  void sum_replicas(std::int32_t unit);
+  void tie_embeddings();
+  void update();
+
+  const StageContext& c_;
+  const Shapes& s_;
+  StageMemory& memory_;
+  ProgramBuilder& b_;
+  std::int32_t micro_batches_;
+  std::int64_t data_;            ///< ranks that see different data
+  std::vector<TemplateId> all_;
+  std::vector<UnitTemplates> units_;
+  std::map<std::int32_t, TemplateId> partial_;  ///< by region
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> done_;
+  std::vector<bool> reduced_;
+  TemplateId tie_, tie_stages_, loss_, optimizer_;
+};
+
+}  // namespace tandem::lowering

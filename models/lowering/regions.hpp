@@ -1,0 +1,69 @@
+#pragma once
+// The parameters of one part of the model (a block, its experts, the embedding, the head) and where they lie in it.
+//
+// Under sequence parallelism the gradients of *partial* parameters, those that every tensor rank holds whole but uses on its
+// own rows, are sums over the tensor ranks: they come first, so that one collective on one range sums them.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/lowering/shapes.hpp"
+#include "models/task_graph.hpp"
+
+namespace tandem::lowering {
+
+/// How a parameter is cut over tensor ranks.
+enum class Cut : std::uint8_t { none, rows, cols };
+
+struct ParamSpec {
+  std::string name;                   ///< within the region, e.g. "qkv.weight"
+  std::int64_t rows, cols;            ///< local
+  Cut cut = Cut::none;
+  Param::Init init = Param::Init::normal;
+  bool partial = false;
+  std::int64_t expert_rows = 0;       ///< rows of one expert, where experts are stacked
+  bool kv_copies = false;             ///< its last rows, keys and values, are held by several tensor ranks
+  std::int64_t offset = 0;            ///< elements from the region's start
+
+  bool vector() const { return cols == 1; }
+  std::int64_t elements() const { return rows * cols; }
+};
+
+/// Parameters in the order of the whole model's list; their places put partial ones first.
+class RegionLayout {
+ public:
+  RegionLayout(std::string prefix, std::vector<ParamSpec> specs, Replication replication = Replication::data);
+
+  const ParamSpec& at(std::string_view name) const;
+  bool has(std::string_view name) const;
+  const std::vector<ParamSpec>& specs() const { return specs_; }
+  const std::string& prefix() const { return prefix_; }
+  Replication replication() const { return replication_; }
+  std::int64_t elements() const { return elements_; }
+  /// Rounded up to whole blocks of norms (GradNorm): where the next region starts.
+  std::int64_t padded_elements() const { return (elements_ + 63) / 64 * 64; }
+  std::int64_t partial_elements() const { return partial_; }
+  /// Tensors in the whole model's list.
+  std::int32_t tensors() const { return static_cast<std::int32_t>(specs_.size()); }
+
+ private:
+  std::string prefix_;
+  std::vector<ParamSpec> specs_;
+  Replication replication_;
+  std::int64_t elements_ = 0, partial_ = 0;
+};
+
+/// A block without its experts. `moe`: with a router (and shared experts) instead of an MLP.
+RegionLayout block_region(const Shapes& s, bool moe, const std::string& prefix = "");
+/// The experts of one block that this rank holds.
+RegionLayout experts_region(const Shapes& s, const std::string& prefix = "");
+/// Everything of the embedding but the word matrix.
+RegionLayout embedding_region(const Shapes& s);
+RegionLayout word_region(const Shapes& s);
+/// Everything of the head but the output matrix.
+RegionLayout head_region(const Shapes& s);
+/// The output matrix: its own, or a copy of the word matrix on another stage.
+RegionLayout output_region(const Shapes& s);
+
+}  // namespace tandem::lowering

@@ -1,0 +1,194 @@
+#include "models/lowering/stage_memory.hpp"
+
+#include <algorithm>
+
+#include "models/base/error.hpp"
+#include "models/mesh.hpp"
+
+namespace tandem::lowering {
+namespace {
+
+Sharding sharding_of(const Plan& plan) {
+  const std::int64_t shards = shard_group_size(plan), data = plan.parallel.data * plan.parallel.context;
+  Sharding z;
+  z.zero_stage = plan.parallel.zero_stage;
+  z.shards = shards;
+  z.expert_shards = z.zero_stage > 0 ? data / plan.parallel.expert : 1;
+  z.bucket_bytes = plan.parallel.bucket_bytes;
+  return z;
+}
+
+}  // namespace
+
+StageMemory::StageMemory(const StageContext& c, const std::vector<ChunkPart>& chunks, ProgramBuilder& builder)
+    : c_(c), s_(c.shapes), b_(builder), z_(sharding_of(c.plan)) {
+  for (const ChunkPart& part : chunks) first_ |= part.first, last_ |= part.last;
+  p_ = stage_params(s_, chunks, z_);
+  if (tied_here()) {
+    const StageRegion& word = p_.regions[static_cast<std::size_t>(p_.find(RegionKind::word))];
+    tied_.shards = z_.shards;
+    tied_.elements = z_.zero_stage > 0 ? p_.units[static_cast<std::size_t>(word.unit)].elements : word.elements;
+  }
+}
+
+// ---- for the whole step ----
+
+void StageMemory::declare(std::int64_t micro_batches) {
+  std::vector<Bytes> weights;
+  for (const ShardUnit& u : p_.units) weights.push_back(unit_bytes(u, s_.dtypes.weights, weights_sharded()));
+  weights_ = b_.persistent("weights", MemoryKind::weights, weights);
+  declare_gradients();
+  declare_states();
+  declare_inputs(micro_batches);
+}
+
+void StageMemory::declare_gradients() {
+  const DType d = s_.dtypes.gradients;
+  std::vector<Bytes> pieces;
+  for (std::size_t u = 0; u < p_.units.size(); ++u) {
+    if (gradients_sharded()) {
+      pieces.push_back(unit_bytes(p_.units[u], d, true));
+      continue;
+    }
+    const UnitRegions& range = p_.unit_regions[u];
+    for (std::int32_t r = range.first; r < range.first + range.count; ++r)
+      pieces.push_back(bytes_of(d, p_.regions[static_cast<std::size_t>(r)].elements));
+    pieces.back() += bytes_of(d, padding(static_cast<std::int32_t>(u)));
+  }
+  gradient_pieces_ = static_cast<std::int32_t>(pieces.size());
+  gradients_ = b_.persistent("gradients", MemoryKind::gradients, pieces);
+  if (tied_here())
+    tied_gradients_ = b_.persistent("tied_gradient", MemoryKind::gradients, {unit_bytes(tied_, d, gradients_sharded())});
+}
+
+void StageMemory::declare_states() {
+  const DTypes& d = s_.dtypes;
+  const OptimizerSpec& o = c_.plan.training.optimizer;
+  const UpdateSpec spec = update_spec();
+  const auto state = [&](const char* name, DType type) {
+    states_[name] = b_.persistent(name, MemoryKind::optimizer, {bytes_of(type, spec.state_elements)});
+  };
+  const bool sgd = o.kind == OptimizerKind::sgd;
+  if (!sgd || o.momentum > 0) state("exp_avg", d.optimizer_state);
+  if (!sgd) state("exp_avg_sq", d.optimizer_state);
+  if (d.master != d.weights) state("master", d.master);
+  const auto sums = [&](const char* name, std::int64_t count) {
+    states_[name] = b_.persistent(name, MemoryKind::workspace, {bytes_of(DType::int64, count * kExactWords)});
+  };
+  sums("sums", 1);
+  if (o.kind == OptimizerKind::lamb || o.kind == OptimizerKind::lans)
+    sums("tensor_sums", spec.global_parameters * (o.kind == OptimizerKind::lamb ? 2 : 3));
+  if (o.kind == OptimizerKind::lans) sums("gradient_sums", spec.global_parameters);
+}
+
+void StageMemory::declare_inputs(std::int64_t micro_batches) {
+  const auto ids = [&](const char* name, std::int64_t each) {
+    return b_.persistent(name, MemoryKind::activations, {bytes_of(DType::int32, each * micro_batches)});
+  };
+  if (first_) tokens_ = ids("tokens", s_.tokens);
+  if (first_ && s_.token_types > 0) types_ = ids("types", s_.tokens);
+  if (!last_) return;
+  targets_ = ids("targets", s_.tokens);
+  if (s_.bert) labels_ = ids("labels", s_.batch);
+  loss_ = b_.persistent("loss", MemoryKind::workspace, {bytes_of(DType::fp64, 1)});
+}
+
+UpdateSpec StageMemory::update_spec() const {
+  const ParallelSpec& q = c_.plan.parallel;
+  UpdateSpec u;
+  u.state_elements = p_.shard_elements;
+  u.gradient_elements = gradients_sharded() ? p_.shard_elements : p_.flat_elements;
+  u.weight_elements = weights_sharded() ? p_.shard_elements : p_.flat_elements;
+  u.global_parameters = global_parameter_count(s_);
+  const bool world = (q.zero_stage > 0 && z_.shards > 1) || q.expert > 1;
+  u.norm_group = world ? Group::world : Group::model;
+  u.norm_is_shared = world ? c_.plan.world_size() > 1 : q.tensor * q.pipeline > 1;
+  u.post_validated = q.optimizer_sync == OptimizerSync::post_validated;
+  u.optimizer = c_.plan.training.optimizer;
+  u.clip_grad = c_.plan.training.clip_grad;
+  return u;
+}
+
+Binding StageMemory::state(std::string_view name) const {
+  const auto it = states_.find(name);
+  require(it != states_.end(), "the optimizer has no state of this name");
+  return {it->second};
+}
+
+// ---- by region ----
+
+Binding StageMemory::weights(std::int32_t region) const {
+  const StageRegion& r = p_.regions[static_cast<std::size_t>(region)];
+  const BufferId buffer = weights_sharded() ? gathered_.at(r.unit) : weights_ + r.unit;
+  return {buffer, 1, bytes_of(s_.dtypes.weights, r.unit_offset).count()};
+}
+
+BufferId StageMemory::gradient_piece(std::int32_t region) const { return gradients_ + region; }
+
+Binding StageMemory::gradients(std::int32_t region, std::int32_t micro_batch) {
+  const StageRegion& r = p_.regions[static_cast<std::size_t>(region)];
+  if (!gradients_sharded()) return {gradient_piece(region)};
+  const auto [it, fresh] = temporary_.try_emplace({r.unit, micro_batch}, kNoBuffer);
+  if (fresh)
+    it->second = b_.allocate("unit_gradients", MemoryKind::gradients,
+                             unit_bytes(unit(r.unit), s_.dtypes.gradients, false));
+  return {it->second, 1, bytes_of(s_.dtypes.gradients, r.unit_offset).count()};
+}
+
+Binding StageMemory::output_weights() const {
+  return weights(p_.find(tied_here() ? RegionKind::word : RegionKind::output));
+}
+
+Binding StageMemory::output_gradients(std::int32_t micro_batch) {
+  if (!tied_here()) return gradients(p_.find(RegionKind::output), micro_batch);
+  if (!gradients_sharded()) return {tied_gradients_};
+  const auto [it, fresh] = temporary_.try_emplace({tied_unit(), micro_batch}, kNoBuffer);
+  if (fresh)
+    it->second = b_.allocate("unit_gradients", MemoryKind::gradients, unit_bytes(tied_, s_.dtypes.gradients, false));
+  return {it->second};
+}
+
+// ---- by unit ----
+
+const ShardUnit& StageMemory::unit(std::int32_t u) const {
+  return u == tied_unit() ? tied_ : p_.units[static_cast<std::size_t>(u)];
+}
+
+std::int64_t StageMemory::padding(std::int32_t u) const {
+  if (u == tied_unit()) return tied_.elements - p_.regions[static_cast<std::size_t>(p_.find(RegionKind::word))].elements;
+  const UnitRegions& range = p_.unit_regions[static_cast<std::size_t>(u)];
+  std::int64_t used = 0;
+  for (std::int32_t r = range.first; r < range.first + range.count; ++r)
+    used += p_.regions[static_cast<std::size_t>(r)].elements;
+  return p_.units[static_cast<std::size_t>(u)].elements - used;
+}
+
+std::int32_t StageMemory::regions_of(std::int32_t u) const {
+  return u == tied_unit() ? 1 : p_.unit_regions[static_cast<std::size_t>(u)].count;
+}
+
+Binding StageMemory::unit_gradients(std::int32_t u) const {
+  if (u == tied_unit()) return {tied_gradients_};
+  if (gradients_sharded()) return {gradients_ + u};
+  const UnitRegions& range = p_.unit_regions[static_cast<std::size_t>(u)];
+  return {gradients_ + range.first, range.count, 0};
+}
+
+void StageMemory::release_gradients(std::int32_t u, std::int32_t micro_batch) {
+  const auto it = temporary_.find({u, micro_batch});
+  b_.release(it->second);
+  temporary_.erase(it);
+}
+
+Binding StageMemory::gather_place(std::int32_t u) {
+  const BufferId buffer = b_.allocate("unit_weights", MemoryKind::weights, unit_bytes(unit(u), s_.dtypes.weights, false));
+  gathered_[u] = buffer;
+  return {buffer};
+}
+
+void StageMemory::release_weights(std::int32_t u) {
+  b_.release(gathered_.at(u));
+  gathered_.erase(u);
+}
+
+}  // namespace tandem::lowering

@@ -1,0 +1,95 @@
+#pragma once
+// The parameters of one stage in memory: weights, gradients and optimizer states, whole or sharded (ZeRO, arXiv 1910.02054).
+//
+//   stage 1   gradients and weights whole, states sharded
+//   stage 2   gradients sharded too: those of one micro-batch lie in a temporary unit until they are reduced
+//   stage 3   weights sharded too: a unit is gathered into a temporary one before it is used
+
+#include <map>
+
+#include "models/lowering/stage.hpp"
+
+namespace tandem::lowering {
+
+class StageMemory {
+ public:
+  StageMemory(const StageContext& c, const std::vector<ChunkPart>& chunks, ProgramBuilder& builder);
+
+  /// Declares everything that lives for the whole step.
+  void declare(std::int64_t micro_batches);
+
+  const StageParams& params() const { return p_; }
+  const Sharding& sharding() const { return z_; }
+  std::int64_t shards(const ShardUnit& unit) const { return unit.shards; }
+  bool weights_sharded() const { return z_.zero_stage == 3; }
+  bool gradients_sharded() const { return z_.zero_stage > 1; }
+  bool first() const { return first_; }
+  bool last() const { return last_; }
+  /// Both uses of a tied matrix are on this stage.
+  bool tied_here() const { return c_.shapes.tied && first_ && last_; }
+
+  // ---- by region ----
+  Binding weights(std::int32_t region) const;
+  /// Of a micro-batch; allocates a temporary unit where gradients are sharded.
+  Binding gradients(std::int32_t region, std::int32_t micro_batch);
+  /// Of the output matrix: the word matrix's where they are one on this stage.
+  Binding output_weights() const;
+  Binding output_gradients(std::int32_t micro_batch);
+
+  // ---- by unit; unit `tied_unit()` is the second gradient of a matrix that is used twice on this stage ----
+  std::int32_t tied_unit() const { return static_cast<std::int32_t>(p_.units.size()); }
+  const ShardUnit& unit(std::int32_t u) const;
+  std::int64_t padding(std::int32_t u) const;
+  std::int32_t regions_of(std::int32_t u) const;
+  /// Persistent gradients of a unit, or the rank's part of them.
+  Binding unit_gradients(std::int32_t u) const;
+  Binding temporary_gradients(std::int32_t u, std::int32_t micro_batch) const { return {temporary_.at({u, micro_batch})}; }
+  void release_gradients(std::int32_t u, std::int32_t micro_batch);
+  /// Persistent weights of a unit, or the rank's part of them.
+  Binding unit_weights(std::int32_t u) const { return {weights_ + u}; }
+  /// Where a gathered unit goes; until release_weights.
+  Binding gather_place(std::int32_t u);
+  bool gathered(std::int32_t u) const { return gathered_.count(u) > 0; }
+  void release_weights(std::int32_t u);
+
+  // ---- whole ----
+  Binding all_gradients() const { return {gradients_, gradient_pieces_, 0}; }
+  Binding all_weights() const { return {weights_, static_cast<std::int32_t>(p_.units.size()), 0}; }
+  /// The optimizer's other slots, by name.
+  Binding state(std::string_view name) const;
+  UpdateSpec update_spec() const;
+
+  Binding tokens(std::int32_t mb) const { return ids(tokens_, mb, c_.shapes.tokens); }
+  Binding types(std::int32_t mb) const { return ids(types_, mb, c_.shapes.tokens); }
+  Binding targets(std::int32_t mb) const { return ids(targets_, mb, c_.shapes.tokens); }
+  Binding labels(std::int32_t mb) const { return ids(labels_, mb, c_.shapes.batch); }
+  Binding loss() const { return {loss_}; }
+
+ private:
+  Binding ids(BufferId buffer, std::int32_t mb, std::int64_t each) const {
+    return {buffer, 1, bytes_of(DType::int32, each * mb).count()};
+  }
+  Bytes unit_bytes(const ShardUnit& u, DType d, bool sharded) const {
+    return bytes_of(d, sharded ? u.shard_elements() : u.elements);
+  }
+  void declare_gradients();
+  void declare_states();
+  void declare_inputs(std::int64_t micro_batches);
+  BufferId gradient_piece(std::int32_t region) const;
+
+  const StageContext& c_;
+  const Shapes& s_;
+  ProgramBuilder& b_;
+  Sharding z_;
+  bool first_ = false, last_ = false;
+  StageParams p_;
+  ShardUnit tied_;
+  BufferId weights_ = kNoBuffer, gradients_ = kNoBuffer, tied_gradients_ = kNoBuffer, tokens_ = kNoBuffer,
+           types_ = kNoBuffer, targets_ = kNoBuffer, labels_ = kNoBuffer, loss_ = kNoBuffer;
+  std::int32_t gradient_pieces_ = 0;
+  std::map<std::string, BufferId, std::less<>> states_;
+  std::map<std::pair<std::int32_t, std::int32_t>, BufferId> temporary_;
+  std::map<std::int32_t, BufferId> gathered_;
+};
+
+}  // namespace tandem::lowering

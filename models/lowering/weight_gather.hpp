@@ -1,0 +1,56 @@
+#pragma once
+// ZeRO 3: weights are gathered before they are used and dropped afterwards, some layers ahead of the computation.
+
+#include "models/lowering/gradient_reduction.hpp"
+
+namespace tandem::lowering {
+
+class WeightGather {
+ public:
+  /// Regions that are used together, in the order of use.
+  using Needs = std::vector<std::vector<std::int32_t>>;
+
+  /// `ahead`: uses whose weights are on the way while one computes.
+  WeightGather(StageMemory& memory, GradientReduction& reduction, std::int64_t ahead)
+      : memory_(memory), reduction_(reduction), ahead_(static_cast<std::size_t>(ahead)) {}
+
+  /// What the following pass will use. Without ZeRO 3 nothing of this does anything.
+  void plan(Needs needs) {
+    if (!memory_.weights_sharded()) return;
+    needs_ = std::move(needs);
+    now_ = asked_ = 0;
+  }
+
+  /// The next use begins: its weights, and those of the next ones, are asked for.
+  void begin() {
+    if (!memory_.weights_sharded()) return;
+    for (; asked_ < needs_.size() && asked_ <= now_ + ahead_; ++asked_)
+      for (const std::int32_t unit : units(asked_))
+        if (++users_[unit] == 1) reduction_.gather(unit);
+  }
+
+  /// The use has ended.
+  void end() {
+    if (!memory_.weights_sharded()) return;
+    for (const std::int32_t unit : units(now_))
+      if (--users_[unit] == 0) memory_.release_weights(unit);
+    ++now_;
+  }
+
+ private:
+  std::vector<std::int32_t> units(std::size_t use) const {
+    std::vector<std::int32_t> found;
+    for (const std::int32_t region : needs_[use])
+      found.push_back(memory_.params().regions[static_cast<std::size_t>(region)].unit);
+    return found;
+  }
+
+  StageMemory& memory_;
+  GradientReduction& reduction_;
+  std::size_t ahead_;
+  Needs needs_;
+  std::size_t now_ = 0, asked_ = 0;
+  std::map<std::int32_t, std::int32_t> users_;
+};
+
+}  // namespace tandem::lowering

@@ -1,0 +1,133 @@
+#pragma once
+// A list scheduler that shares nothing with models/schedule but the words: every stage does its actions in the given
+// order, and an action starts when its stage is free and what it needs has ended, a latency ago where that was on
+// another stage.
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "models/schedule.hpp"
+
+namespace tandem::tests {
+
+using Orders = std::vector<std::vector<Action>>;  ///< by stage
+
+/// What orders run on. Times are whole ticks.
+struct Machine {
+  std::int64_t stages = 1, chunks = 1, latency = 0;
+  std::function<std::int64_t(std::int64_t stage, const Action&)> time;
+  std::int64_t parts() const { return stages * chunks; }
+  std::int64_t part(std::int64_t stage, const Action& a) const { return a.chunk * stages + stage; }
+};
+
+struct Span {
+  Action action;
+  std::int64_t start = 0, end = 0;
+  bool operator==(const Span&) const = default;
+};
+using Played = std::vector<std::vector<Span>>;  ///< by stage
+
+/// forward, backward, weight: 0, 1, 2.
+inline std::size_t kind(Phase p) { return p == Phase::forward ? 0 : p == Phase::backward ? 1 : 2; }
+
+inline bool splits_backwards(ScheduleKind kind) { return kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_h2; }
+
+/// When each pass of each micro-batch through each part of the model ended; -1: not yet.
+class Ends {
+ public:
+  explicit Ends(std::int64_t parts) : parts_(parts) {}
+  std::int64_t& at(Phase phase, std::int64_t micro_batch, std::int64_t part) {
+    const auto i = static_cast<std::size_t>((micro_batch * parts_ + part) * 3) + kind(phase);
+    if (i >= ends_.size()) ends_.resize(2 * i + 1, -1);
+    return ends_[i];
+  }
+
+ private:
+  std::int64_t parts_;
+  std::vector<std::int64_t> ends_;
+};
+
+/// When `a` could start if its stage were free; -1: not known yet.
+inline std::int64_t ready(Ends& ends, const Machine& machine, std::int64_t stage, const Action& a) {
+  const std::int64_t k = machine.part(stage, a), i = a.micro_batch, c = machine.stages > 1 ? machine.latency : 0;
+  const auto after = [&](Phase phase, std::int64_t part, std::int64_t lag) {
+    const std::int64_t end = ends.at(phase, i, part);
+    return end < 0 ? end : end + lag;
+  };
+  if (a.phase == Phase::weight) return after(Phase::backward, k, 0);
+  if (a.phase == Phase::forward) return k == 0 ? 0 : after(Phase::forward, k - 1, c);
+  const std::int64_t own = after(Phase::forward, k, 0);
+  const std::int64_t next = k + 1 == machine.parts() ? 0 : after(Phase::backward, k + 1, c);
+  return std::min(own, next) < 0 ? -1 : std::max(own, next);
+}
+
+/// Nothing when the orders wait for each other.
+inline std::optional<Played> list_schedule(const Orders& orders, const Machine& machine) {
+  Played played(orders.size());
+  Ends ends(machine.parts());
+  const auto next = [&](std::size_t s) {
+    if (played[s].size() == orders[s].size()) return false;
+    const Action& a = orders[s][played[s].size()];
+    const auto stage = static_cast<std::int64_t>(s);
+    const std::int64_t when = ready(ends, machine, stage, a);
+    if (when < 0) return false;
+    const std::int64_t start = std::max(when, played[s].empty() ? 0 : played[s].back().end);
+    played[s].push_back({a, start, start + machine.time(stage, a)});
+    ends.at(a.phase, a.micro_batch, machine.part(stage, a)) = played[s].back().end;
+    return true;
+  };
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t s = 0; s < orders.size(); ++s)
+      while (next(s)) moved = true;
+  }
+  for (std::size_t s = 0; s < orders.size(); ++s)
+    if (played[s].size() < orders[s].size()) return std::nullopt;
+  return played;
+}
+
+inline Orders orders_of(ScheduleKind kind, const ScheduleShape& shape) {
+  Orders orders;
+  for (int s = 0; s < shape.stages; ++s) orders.push_back(make_schedule(kind, shape, StageId(s)));
+  return orders;
+}
+
+inline std::int64_t makespan(const Played& played) {
+  std::int64_t end = 0;
+  for (const auto& stage : played) end = std::max(end, stage.back().end);
+  return end;
+}
+
+/// Durations of a whole stage's passes: a chunk takes its share.
+struct Ticks {
+  std::int64_t forward = 1, backward = 2, weight = 0, latency = 0;
+};
+
+inline Machine even_machine(const ScheduleShape& shape, const Ticks& t) {
+  Machine m{shape.stages, shape.chunks, t.latency, {}};
+  m.time = [t, v = shape.chunks](std::int64_t, const Action& a) {
+    return (a.phase == Phase::forward ? t.forward : a.phase == Phase::backward ? t.backward : t.weight) / v;
+  };
+  return m;
+}
+
+inline Played play(ScheduleKind kind, const ScheduleShape& shape, const Ticks& ticks) {
+  auto played = list_schedule(orders_of(kind, shape), even_machine(shape, ticks));
+  if (!played) throw ContractError("deadlock");
+  return *played;
+}
+
+/// Every kind with the shapes it takes: stages and micro-batches from 1 to 8, for interleaved 1 to 4 chunks.
+template <class F>
+void for_every_shape(F&& f) {
+  for (const auto kind : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved,
+                          ScheduleKind::zb_h1, ScheduleKind::zb_h2})
+    for (std::int64_t p = 1; p <= 8; ++p)
+      for (std::int64_t m = 1; m <= 8; ++m)
+        for (std::int64_t v = 1; v <= (kind == ScheduleKind::interleaved ? 4 : 1); ++v) f(kind, ScheduleShape{p, m, v});
+}
+
+}  // namespace tandem::tests
