@@ -337,6 +337,26 @@ TEST_CASE("Copies to the host's memory are only simulated, and refused by field 
   }
 }
 
+TEST_CASE("BERT needs a token more than the data has, for the mask") {
+  auto plan = plan_of(1, 1, 1);
+  plan.model.family = Family::bert;
+  const auto graph = graph_of({{{{compute(3, 2)}}, {}, {}}});
+  REQUIRE_THROWS_AS(run_graph(plan, graph, one), InfeasibleError);
+  plan.model.vocab_size = 257;
+  CHECK_NOTHROW(run_graph(plan, graph, one));
+}
+
+TEST_CASE("The loss is read where the program has it") {
+  const auto body = [](const float*, float* out, const KernelContext& c) {
+    const double loss = c.tensor_rank == 0 ? 2.5 : -1;
+    std::memcpy(out, &loss, sizeof loss);
+  };
+  auto graph = graph_of({{{{compute(3, 2)}}, {}, {}}, {{{compute(3, 4)}}, {}, {}}});
+  CHECK(std::isnan(run_graph(plan_of(2, 2, 1), graph, body).steps[0].loss));
+  graph.programs[1].memory.allocations.push_back({"loss", MemoryKind::workspace, 4 * 256, Bytes(256), 0, 1});
+  CHECK(run_graph(plan_of(2, 2, 1), graph, body).steps[0].loss == 2.5);
+}
+
 TEST_CASE("Programs whose tasks wait forwards or compute on a communication stream are contract errors") {
   auto misplaced = compute(3, 2);
   misplaced.stream = Stream::data;

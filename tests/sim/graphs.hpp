@@ -17,7 +17,7 @@ namespace tandem::sim::test {
 class GraphBuilder {
  public:
   explicit GraphBuilder(std::int32_t stages) {
-    for (std::int32_t s = 0; s < stages; ++s) graph_.programs.push_back(Program{StageId(s), {}, {}, {}, {}, 0, {}});
+    for (std::int32_t s = 0; s < stages; ++s) graph_.programs.emplace_back().stage = StageId(s);
   }
 
   TemplateId one(const std::string& name, Stream stream, const Op& op) {
