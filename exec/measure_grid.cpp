@@ -206,8 +206,6 @@ class Grid {
       });
   }
   // A few passes over the rows, of the same sizes as the products: left to the cost law.
-  void add(Kind<GroupedBias>) {}
-  void add(Kind<GroupedBiasGrad>) {}
   void add(Kind<GroupedWeightGrad>) {
     groups([&](auto groups, auto experts, auto m, auto n, auto k, bool ragged) {
       ops_.push_back(GroupedWeightGrad{groups, experts, m, n, k, ragged});
