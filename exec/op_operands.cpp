@@ -104,6 +104,7 @@ class Sizes {
   }
   OperandSizes operator()(const Accumulate& o) const {
     const OperandSize total{o.elements, o.destination};
+    if (o.overwrite) return {{{o.elements, o.source}}, {total}};
     return {{{o.elements, o.source}, total}, {over(1, total)}};
   }
   OperandSizes operator()(const Fill& o) const { return {{}, {{o.elements, o.dtype}}}; }

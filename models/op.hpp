@@ -184,8 +184,9 @@ struct VocabExpSum { VocabDims dims; };
 /// in: logits, max, sums (global), targets; out: loss[1] fp64 (inout unless `first`), dlogits[rows,cols]
 struct CrossEntropy { VocabDims dims; std::int64_t global_tokens; bool first; };
 
-/// destination += source, converting to the destination's type. in: source, destination(inout); out: destination
-struct Accumulate { std::int64_t elements; DType source, destination; };
+/// destination += source (or = source: `overwrite`), converting to the destination's type.
+/// in: source, [destination(inout) unless overwrite]; out: destination
+struct Accumulate { std::int64_t elements; DType source, destination; bool overwrite = false; };
 
 /// destination = 0. in: none; out: destination
 struct Fill { std::int64_t elements; DType dtype; };

@@ -94,7 +94,7 @@ Flops vector_flops(const Op& op) {
                  [](const VocabMax& o) { return logits(o.dims); },
                  [](const VocabExpSum& o) { return 6 * logits(o.dims); },
                  [](const CrossEntropy& o) { return 8 * logits(o.dims); },
-                 [](const Accumulate& o) { return o.elements; },
+                 [](const Accumulate& o) { return o.overwrite ? 0 : o.elements; },
                  [](const TopKRouter& o) { return (6 + o.dims.top_k) * o.dims.tokens * o.dims.experts; },
                  [](const TopKRouterBackward& o) { return (5 + o.dims.top_k) * o.dims.tokens * o.dims.experts; },
                  [](const MoeDispatchBackward& o) { return choices(o.dims) * o.dims.hidden; },

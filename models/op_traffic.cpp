@@ -74,7 +74,7 @@ class TrafficOf {
   Bytes operator()(const CrossEntropy& o) const { return e(2 * o.dims.rows * o.dims.cols + 3 * o.dims.rows) + ids(o.dims); }
 
   Bytes operator()(const Accumulate& o) const {
-    return bytes_of(o.source, o.elements) + 2 * bytes_of(o.destination, o.elements);
+    return bytes_of(o.source, o.elements) + (o.overwrite ? 1 : 2) * bytes_of(o.destination, o.elements);
   }
   Bytes operator()(const Fill& o) const { return bytes_of(o.dtype, o.elements); }
 

@@ -46,9 +46,6 @@ std::vector<Gap> training_gaps(const Plan& p) {
   return {
       {"training.recompute_layers", t.recompute_layers > 0 && t.recompute == Recompute::selective,
        "0, which is all layers, with selective recomputation"},
-      {"training.dtypes.gradient_reduce",
-       t.dtypes.gradient_reduce != t.dtypes.gradients && p.parallel.data * p.parallel.context > 1,
-       "the type of training.dtypes.gradients"},
       {"training.batch_rampup.start", t.batch_rampup.start > 0, "a constant global batch"},
   };
 }

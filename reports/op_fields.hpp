@@ -45,7 +45,7 @@ template <class F> void fields(VocabDims& o, F&& f) { f("rows", o.rows); f("cols
 template <class F> void fields(VocabMax& o, F&& f) { fields(o.dims, f); }
 template <class F> void fields(VocabExpSum& o, F&& f) { fields(o.dims, f); }
 template <class F> void fields(CrossEntropy& o, F&& f) { fields(o.dims, f); f("global_tokens", o.global_tokens); f("first", o.first); }
-template <class F> void fields(Accumulate& o, F&& f) { f("elements", o.elements); f("source", o.source); f("destination", o.destination); }
+template <class F> void fields(Accumulate& o, F&& f) { f("elements", o.elements); f("source", o.source); f("destination", o.destination); f("overwrite", o.overwrite); }
 template <class F> void fields(Fill& o, F&& f) { f("elements", o.elements); f("dtype", o.dtype); }
 template <class F> void fields(MoeDims& o, F&& f) { f("tokens", o.tokens); f("hidden", o.hidden); f("experts", o.experts); f("top_k", o.top_k); f("capacity", o.capacity); }
 template <class F> void fields(TopKRouter& o, F&& f) { fields(o.dims, f); }

@@ -11,6 +11,7 @@ template <class Source, class Destination>
 void accumulate(const Accumulate& op, Call& call) {
   const Source* source = call.in<Source>(0);
   Destination* sum = call.out<Destination>(0);
+  if (op.overwrite) return each(op.elements, [=](std::int64_t i) { sum[i] = static_cast<Destination>(source[i]); });
   each(op.elements, [=](std::int64_t i) { sum[i] += static_cast<Destination>(source[i]); });
 }
 

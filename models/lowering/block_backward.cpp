@@ -115,7 +115,7 @@ Value BlockBackward::branch(const Branch& at, const Value& dy) {
   if (bias) sink_.close(at.name + "_bias");
   // The block's own incoming gradient does not outlive this half of the pass.
   const bool must_copy = split() && (dx.slot != at.kept.slot || dx.offset != at.kept.offset);
-  if (must_copy) b_.add(at.name + "_keep", PackColumns{t, h, 1}, {dx}, {at.kept});
+  if (must_copy) b_.add(at.name + "_keep", copy_of(at.kept), {dx}, {at.kept});
   return dx;
 }
 

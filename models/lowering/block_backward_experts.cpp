@@ -23,7 +23,7 @@ Value BlockBackward::experts(const Value& d, const Value& to) {
   const Value own = s_.sequence_parallel ? routed.share(Group::tensor, s_.tensor) : routed;
   Value result = sum.value;
   if (!s_.sequence_parallel && to.elements > 0) {
-    b_.add("experts_place", PackColumns{s_.tokens, s_.hidden, 1}, {sum.value}, {to});
+    b_.add("experts_place", copy_of(to), {sum.value}, {to});
     result = to;
   }
   b_.add("add_router", Accumulate{own.elements, dtype(), dtype()}, {own, result}, {result});
@@ -36,7 +36,7 @@ Value BlockBackward::expert_rows(const Value& drows) {
   const std::int64_t rows = s_.moe_dims().rows(), g = a.groups(), e = s_.experts_here, m = a.group_rows();
   Value here = a_.exchange(drows, "drows");
   if (split()) {
-    b_.add("drows_keep", PackColumns{rows, s_.hidden, 1}, {here}, {held_.expert_rows});
+    b_.add("drows_keep", copy_of(held_.expert_rows), {here}, {held_.expert_rows});
     here = held_.expert_rows;
   }
   expert_rows_ = here;

@@ -48,7 +48,7 @@ class BlockForward {
     attention(a_.plain(1, x_.state), x_.residual, t.sum1);
     norm(b_, s_, "ln1", t.sum1, norm_params(s_, "ln1", weights_.block), {t.x2, t.ln1_stats});
     feed_forward(a_.plain(2, t.x2), t.sum1, y_.residual);
-    b_.add("keep_sum", PackColumns{s_.rows, s_.hidden, 1}, {y_.residual}, {t.sum2});
+    b_.add("keep_sum", copy_of(t.sum2), {y_.residual}, {t.sum2});
     norm(b_, s_, "ln2", y_.residual, norm_params(s_, "ln2", weights_.block), {y_.state, t.ln2_stats});
   }
 

@@ -45,9 +45,10 @@ struct ReduceSpec {
   Group group = Group::data;
   std::int64_t elements = 0;   ///< of the full vector
   std::int64_t padding = 0;    ///< of these, the last so many belong to no parameter
-  DType dtype = DType::fp32;
+  DType dtype = DType::fp32;   ///< as it travels
   MemoryKind kind = MemoryKind::gradients;
   std::int64_t shards = 1;     ///< ranks that share the vector
+  DType held = DType::fp32;    ///< as it lies in its buffers
 };
 /// all_reduce of `buffer` in place.
 Template all_reduce(const ReduceSpec& spec, Stream stream = Stream::data);

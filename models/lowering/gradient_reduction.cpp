@@ -32,7 +32,8 @@ std::int64_t GradientReduction::ranks_of(const ShardUnit& u) const {
 
 ReduceSpec GradientReduction::spec_of(std::int32_t unit, std::string name, DType dtype, MemoryKind kind) const {
   const ShardUnit& u = memory_.unit(unit);
-  return {std::move(name), group_of(u), u.elements, memory_.padding(unit), dtype, kind, u.shards};
+  const DType held = kind == MemoryKind::gradients ? s_.dtypes.gradients : dtype;
+  return {std::move(name), group_of(u), u.elements, memory_.padding(unit), dtype, kind, u.shards, held};
 }
 
 GradientReduction::UnitTemplates GradientReduction::unit_templates(std::int32_t unit) {
@@ -69,10 +70,11 @@ void GradientReduction::prepare() {
       const std::int64_t n = memory_.params().regions[r].layout.partial_elements();
       if (n > 0)
         partial_[static_cast<std::int32_t>(r)] =
-            add(all_reduce({"sequence_grad_reduce", Group::tensor, n, 0, s_.dtypes.gradients}, Stream::tensor));
+            add(all_reduce({"sequence_grad_reduce", Group::tensor, n, 0, s_.dtypes.gradients, MemoryKind::gradients, 1, s_.dtypes.gradients},
+                           Stream::tensor));
     }
   if (memory_.last() && data_ > 1)
-    loss_ = add(all_reduce({"loss_reduce", Group::data, 1, 0, DType::fp64, MemoryKind::workspace}));
+    loss_ = add(all_reduce({"loss_reduce", Group::data, 1, 0, DType::fp64, MemoryKind::workspace, 1, DType::fp64}));
   if (s_.tied && memory_.first() != memory_.last()) {
     const RegionKind mine = memory_.first() ? RegionKind::word : RegionKind::output;
     const auto region = static_cast<std::size_t>(memory_.params().find(mine));

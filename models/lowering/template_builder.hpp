@@ -26,6 +26,9 @@ struct Value {
   Value share(Group group, std::int64_t shards) const;
 };
 
+/// Copies a tensor of the size and type of `v`.
+inline Accumulate copy_of(const Value& v) { return {v.elements, v.dtype, v.dtype, true}; }
+
 /// Hands out consecutive aligned places in one slot: the layout of tensors saved for the backward pass.
 class SlotLayout {
  public:

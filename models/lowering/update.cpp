@@ -12,17 +12,36 @@ Collective sum_over(Group group, std::int64_t elements, DType dtype) {
 }
 
 Value buffer_slot(TemplateBuilder& b, const ReduceSpec& spec) {
-  return b.whole(b.slot("buffer", spec.kind), spec.dtype, spec.elements);
+  return b.whole(b.slot("buffer", spec.kind), spec.held, spec.elements);
 }
 
 Value shard_slot(TemplateBuilder& b, const ReduceSpec& spec) {
-  return b.whole(b.slot("shard", spec.kind), spec.dtype, spec.elements / spec.shards);
+  return b.whole(b.slot("shard", spec.kind), spec.held, spec.elements / spec.shards);
 }
 
 /// Elements that belong to no parameter travel too: they must hold something.
 void fill_padding(TemplateBuilder& b, const ReduceSpec& spec, const Value& buffer) {
   if (spec.padding > 0)
-    b.add("padding", Fill{spec.padding, spec.dtype}, {}, {buffer.part(spec.elements - spec.padding, spec.padding)});
+    b.add("padding", Fill{spec.padding, spec.held}, {}, {buffer.part(spec.elements - spec.padding, spec.padding)});
+}
+
+void copy(TemplateBuilder& b, const std::string& name, const Value& from, const Value& to) {
+  b.add(name, Accumulate{to.elements, from.dtype, to.dtype, true}, {from}, {to});
+}
+
+/// `v` in the type in which it travels: itself, or a converted copy.
+Value travelling(TemplateBuilder& b, const ReduceSpec& spec, const Value& v) {
+  if (spec.dtype == spec.held) return v;
+  const Value sent = b.scratch(spec.dtype, v.elements);
+  copy(b, "convert", v, sent);
+  return sent;
+}
+
+/// Sums `v` over `over` and leaves the sum in `v`.
+void sum_in_place(TemplateBuilder& b, const ReduceSpec& spec, Group over, const Value& v, Stream stream) {
+  const Value sent = travelling(b, spec, v);
+  b.add("all_reduce", sum_over(over, sent.elements, sent.dtype), {sent}, {sent}, stream);
+  if (spec.dtype != spec.held) copy(b, "convert_back", sent, v);
 }
 
 }  // namespace
@@ -40,26 +59,29 @@ Template all_reduce(const ReduceSpec& spec, Stream stream) {
   TemplateBuilder b(spec.name, spec.dtype);
   const Value buffer = buffer_slot(b, spec);
   fill_padding(b, spec, buffer);
-  b.add("all_reduce", sum_over(spec.group, spec.elements, spec.dtype), {buffer}, {buffer}, stream);
+  sum_in_place(b, spec, spec.group, buffer, stream);
   return b.finish();
 }
 
 Template reduce_scatter(const ReduceSpec& spec, ShareGoes goes) {
   TemplateBuilder b(spec.name, spec.dtype);
-  const Value buffer = buffer_slot(b, spec), in_place = buffer.share(spec.group, spec.shards);
-  const Value shard = goes == ShareGoes::in_place ? in_place : shard_slot(b, spec);
+  const Value buffer = buffer_slot(b, spec);
+  const Value shard = goes == ShareGoes::in_place ? buffer.share(spec.group, spec.shards) : shard_slot(b, spec);
   fill_padding(b, spec, buffer);
-  if (spec.shards == 1 && goes != ShareGoes::in_place) {  // nobody to share with: the sum is what the rank has
-    if (goes == ShareGoes::written) b.add("clear", Fill{shard.elements, spec.dtype}, {}, {shard});
-    b.add("accumulate", Accumulate{shard.elements, spec.dtype, spec.dtype}, {buffer, shard}, {shard});
-    return b.finish();
+  Value sum = buffer;  // nobody to share with: the sum is what the rank has
+  if (spec.shards > 1) {
+    const Value sent = travelling(b, spec, buffer);
+    const bool direct = goes == ShareGoes::written && spec.dtype == spec.held;
+    sum = direct ? shard : sent.share(spec.group, spec.shards);
+    b.add("reduce_scatter",
+          Collective{CollectiveKind::reduce_scatter, spec.group, spec.elements, spec.dtype, Reduce::sum}, {sent}, {sum},
+          Stream::data);
+    if (direct || (goes == ShareGoes::in_place && spec.dtype == spec.held)) return b.finish();
   }
-  const Value& out = goes == ShareGoes::written ? shard : in_place;
-  b.add("reduce_scatter",
-        Collective{CollectiveKind::reduce_scatter, spec.group, spec.elements, spec.dtype, Reduce::sum}, {buffer}, {out},
-        Stream::data);
   if (goes == ShareGoes::added)
-    b.add("accumulate", Accumulate{shard.elements, spec.dtype, spec.dtype}, {out, shard}, {shard});
+    b.add("accumulate", Accumulate{shard.elements, sum.dtype, shard.dtype}, {sum, shard}, {shard});
+  else
+    copy(b, "keep", sum, shard);
   return b.finish();
 }
 
@@ -68,7 +90,7 @@ Template all_gather(const ReduceSpec& spec, bool apart) {
   const Value buffer = buffer_slot(b, spec);
   const Value share = apart ? shard_slot(b, spec) : buffer.share(spec.group, spec.shards);
   if (spec.shards == 1) {
-    b.add("copy", PackColumns{1, spec.elements, 1}, {share}, {buffer});
+    copy(b, "copy", share, buffer);
     return b.finish();
   }
   b.add("all_gather", Collective{CollectiveKind::all_gather, spec.group, spec.elements, spec.dtype, Reduce::sum}, {share},
@@ -79,7 +101,7 @@ Template all_gather(const ReduceSpec& spec, bool apart) {
 Template sum_share(const ReduceSpec& spec, Group over, bool whole) {
   TemplateBuilder b(spec.name, spec.dtype);
   const Value share = whole ? buffer_slot(b, spec).share(spec.group, spec.shards) : shard_slot(b, spec);
-  b.add("all_reduce", sum_over(over, share.elements, spec.dtype), {share}, {share}, Stream::data);
+  sum_in_place(b, spec, over, share, Stream::data);
   return b.finish();
 }
 
@@ -87,11 +109,11 @@ Template tie(const ReduceSpec& spec, bool whole) {
   TemplateBuilder b("tie", spec.dtype);
   const std::int64_t n = whole ? spec.elements : spec.elements / spec.shards;
   const auto use = [&](std::string name) {
-    const Value all = b.whole(b.slot(std::move(name), spec.kind), spec.dtype, n);
+    const Value all = b.whole(b.slot(std::move(name), spec.kind), spec.held, n);
     return whole ? all.share(spec.group, spec.shards) : all;
   };
   const Value to = use("to"), from = use("from");
-  b.add("add", Accumulate{to.elements, spec.dtype, spec.dtype}, {from, to}, {to});
+  b.add("add", Accumulate{to.elements, spec.held, spec.held}, {from, to}, {to});
   return b.finish();
 }
 
