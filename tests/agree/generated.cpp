@@ -87,16 +87,16 @@ TEST_CASE("the generated cases hold every pair of features that a legal plan can
   for (const tests::Pair& p : tests::all_pairs()) CHECK(held.contains(p) != c.impossible.contains(p));
 }
 
-TEST_CASE("generated cases train like one rank and as simulated, part 1 of 6") { check_covering(0); }
-TEST_CASE("generated cases train like one rank and as simulated, part 2 of 6") { check_covering(1); }
-TEST_CASE("generated cases train like one rank and as simulated, part 3 of 6") { check_covering(2); }
-TEST_CASE("generated cases train like one rank and as simulated, part 4 of 6") { check_covering(3); }
-TEST_CASE("generated cases train like one rank and as simulated, part 5 of 6") { check_covering(4); }
-TEST_CASE("generated cases train like one rank and as simulated, part 6 of 6") { check_covering(5); }
+TEST_CASE("part 1 of 6 of the generated cases trains like one rank and as simulated") { check_covering(0); }
+TEST_CASE("part 2 of 6 of the generated cases trains like one rank and as simulated") { check_covering(1); }
+TEST_CASE("part 3 of 6 of the generated cases trains like one rank and as simulated") { check_covering(2); }
+TEST_CASE("part 4 of 6 of the generated cases trains like one rank and as simulated") { check_covering(3); }
+TEST_CASE("part 5 of 6 of the generated cases trains like one rank and as simulated") { check_covering(4); }
+TEST_CASE("part 6 of 6 of the generated cases trains like one rank and as simulated") { check_covering(5); }
 
-TEST_CASE("random legal plans train like one rank and as simulated, part 1 of 6", "[.nightly]") { check_nightly(0); }
-TEST_CASE("random legal plans train like one rank and as simulated, part 2 of 6", "[.nightly]") { check_nightly(1); }
-TEST_CASE("random legal plans train like one rank and as simulated, part 3 of 6", "[.nightly]") { check_nightly(2); }
-TEST_CASE("random legal plans train like one rank and as simulated, part 4 of 6", "[.nightly]") { check_nightly(3); }
-TEST_CASE("random legal plans train like one rank and as simulated, part 5 of 6", "[.nightly]") { check_nightly(4); }
-TEST_CASE("random legal plans train like one rank and as simulated, part 6 of 6", "[.nightly]") { check_nightly(5); }
+TEST_CASE("part 1 of 6 of random legal plans trains like one rank and as simulated", "[.nightly]") { check_nightly(0); }
+TEST_CASE("part 2 of 6 of random legal plans trains like one rank and as simulated", "[.nightly]") { check_nightly(1); }
+TEST_CASE("part 3 of 6 of random legal plans trains like one rank and as simulated", "[.nightly]") { check_nightly(2); }
+TEST_CASE("part 4 of 6 of random legal plans trains like one rank and as simulated", "[.nightly]") { check_nightly(3); }
+TEST_CASE("part 5 of 6 of random legal plans trains like one rank and as simulated", "[.nightly]") { check_nightly(4); }
+TEST_CASE("part 6 of 6 of random legal plans trains like one rank and as simulated", "[.nightly]") { check_nightly(5); }
