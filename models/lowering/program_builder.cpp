@@ -154,9 +154,12 @@ void ProgramBuilder::edge(Point from, std::uint16_t to_task, Stream to, Stream f
 
 void ProgramBuilder::note_use(const SlotUse& use, Buffer& buffer) {
   const auto now = static_cast<std::int64_t>(program_.instances.size());
-  buffer.touched[at(use.stream)] = {now, use.last};
+  // Two slots may lie in one buffer, and the one noted later may be done with earlier.
+  Point& touched = buffer.touched[at(use.stream)];
+  touched = std::max(touched, Point{now, use.last});
   if (!use.writes) return;
-  buffer.written[at(use.stream)] = {now, use.last_write};
+  Point& written = buffer.written[at(use.stream)];
+  written = std::max(written, Point{now, use.last_write});
   buffer.reused = false;
 }
 
