@@ -42,27 +42,21 @@ void check_parity(const RunResult& run, const RunResult& one, const Tolerance& t
   CHECK(tests::gradient_error(run, one) <= t.gradient);
 }
 
-void check_single(const Case& c) {
-  check_parity(tests::train(parse_plan(plan_json(c, kSingle.precision), "case"), kSteps), reference(c, kSingle.precision),
-               kSingle);
-}
-
-void check_double(const Case& c) {
-  const Plan plan = parse_plan(plan_json(c, kDouble.precision), "case");
+void check_case(const Case& c, const Tolerance& t) {
+  const Plan plan = parse_plan(plan_json(c, t.precision), "case");
   const TaskGraph graph = lower(plan);
   graph.check();
-  const RunResult run = tests::train(plan, graph, kSteps), &one = reference(c, kDouble.precision);
+  const RunResult run = tests::train(plan, graph, kSteps), &one = reference(c, t.precision);
   CHECK(one.steps.front().grad_norm > plan.training.clip_grad);  // clipping is at work
-  check_parity(run, one, kDouble);
+  check_parity(run, one, t);
   tests::check_same_books(tests::executed_ledgers(run), tests::simulated_ledgers(plan, graph, kSteps));
 }
 
-/// Every third case in single precision too.
 void check_part(const std::vector<Case>& cases, std::size_t part) {
   for (std::size_t i = part; i < cases.size(); i += kParts) {
     INFO("case " << i << ": " << text(cases[i]));
-    CHECK_NOTHROW(check_double(cases[i]));
-    if (i / kParts % 3 == 0) CHECK_NOTHROW(check_single(cases[i]));
+    CHECK_NOTHROW(check_case(cases[i], kDouble));
+    CHECK_NOTHROW(check_case(cases[i], kSingle));
   }
 }
 
@@ -87,12 +81,12 @@ TEST_CASE("the generated cases hold every pair of features that a legal plan can
   for (const tests::Pair& p : tests::all_pairs()) CHECK(held.contains(p) != c.impossible.contains(p));
 }
 
-TEST_CASE("part 1 of 6 of the generated cases trains like one rank and as simulated") { check_covering(0); }
-TEST_CASE("part 2 of 6 of the generated cases trains like one rank and as simulated") { check_covering(1); }
-TEST_CASE("part 3 of 6 of the generated cases trains like one rank and as simulated") { check_covering(2); }
-TEST_CASE("part 4 of 6 of the generated cases trains like one rank and as simulated") { check_covering(3); }
-TEST_CASE("part 5 of 6 of the generated cases trains like one rank and as simulated") { check_covering(4); }
-TEST_CASE("part 6 of 6 of the generated cases trains like one rank and as simulated") { check_covering(5); }
+TEST_CASE("part 1 of 6 of the generated cases trains like one rank and as simulated", "[generated]") { check_covering(0); }
+TEST_CASE("part 2 of 6 of the generated cases trains like one rank and as simulated", "[generated]") { check_covering(1); }
+TEST_CASE("part 3 of 6 of the generated cases trains like one rank and as simulated", "[generated]") { check_covering(2); }
+TEST_CASE("part 4 of 6 of the generated cases trains like one rank and as simulated", "[generated]") { check_covering(3); }
+TEST_CASE("part 5 of 6 of the generated cases trains like one rank and as simulated", "[generated]") { check_covering(4); }
+TEST_CASE("part 6 of 6 of the generated cases trains like one rank and as simulated", "[generated]") { check_covering(5); }
 
 TEST_CASE("part 1 of 6 of random legal plans trains like one rank and as simulated", "[.nightly]") { check_nightly(0); }
 TEST_CASE("part 2 of 6 of random legal plans trains like one rank and as simulated", "[.nightly]") { check_nightly(1); }
