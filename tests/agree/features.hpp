@@ -12,11 +12,11 @@
 namespace tandem::tests {
 
 enum class Dim : std::uint8_t {
-  model, tied, tensor, sequence, pipeline, schedule, data, zero, zero_group, context, expert, recompute, flash,
-  overlap_reduce, overlap_gather, tensor_overlap, bucket, prefetch, order, optimizer, sync, dropout, micro_batches,
+  model, tied, tensor, sequence, pipeline, schedule, data, zero, zero_group, context, expert, recompute, flash, overlap_reduce,
+  overlap_gather, tensor_overlap, bucket, reduce_type, prefetch, order, optimizer, sync, dropout, micro_batches,
   micro_batch_size
 };
-inline constexpr std::size_t kDims = 24;
+inline constexpr std::size_t kDims = 25;
 
 struct Value {
   std::string_view label;
