@@ -1,5 +1,5 @@
-// What the canonical arithmetic promises bit for bit (docs/architecture.md): losses, norms, gradients and weights, with clipping and
-// dropout on, over three, four and eight data ranks.
+// What the canonical arithmetic promises bit for bit (docs/architecture.md): losses, norms, gradients and weights, with
+// clipping and dropout on, over three, four and eight data ranks.
 
 #include "tests/agree/closeness.hpp"
 #include "tests/agree/features.hpp"

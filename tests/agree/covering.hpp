@@ -36,8 +36,8 @@ Covering cover_pairs(std::uint64_t seed);
 /// Different legal plans drawn at random: `number` of them.
 std::vector<Case> random_cases(std::size_t number, std::uint64_t seed);
 
-/// The table for people: the cases; for two dimensions how many pairs of their values are covered and impossible; each impossible
-/// pair with its reason.
+/// The table for people: the cases; for two dimensions how many pairs of their values are covered and impossible; each
+/// impossible pair with its reason.
 void print(const Covering& covering, std::ostream& out);
 
 }  // namespace tandem::tests

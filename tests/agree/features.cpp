@@ -8,9 +8,9 @@ namespace {
 
 using nlohmann::json;
 
-// Sizes pairwise different where tensor 4, context 2 and two heads a rank allow it. AdamW divides by the gradient's size plus
-// epsilon: with the usual 1e-8 a gradient that is nothing but rounding moves its weight by a whole learning rate, which in single
-// precision is 5e-5 of the next step's gradients, on one rank against fp64 too.
+// Sizes pairwise different where tensor 4, context 2 and two heads a rank allow it. AdamW divides by the gradient's size
+// plus epsilon: with the usual 1e-8 a gradient that is nothing but rounding moves its weight by a whole learning rate,
+// which in single precision is 5e-5 of the next step's gradients, on one rank against fp64 too.
 constexpr std::string_view kBase = R"({
   "model": {"family": "gpt", "num_layers": 4, "hidden_size": 24, "num_attention_heads": 4, "ffn_hidden_size": 40,
             "vocab_size": 37, "pad_vocab_to": 16},
@@ -90,14 +90,17 @@ Feature flag(Dim dim, std::string_view name, std::string_view on) { return {dim,
 
 std::vector<Feature> parallel_features() {
   return {
-      degrees(Dim::tensor, "tensor", {{"1", "{}"}, {"2", R"({"parallel": {"tensor": 2}})"}, {"4", R"({"parallel": {"tensor": 4}})"}}),
+      degrees(Dim::tensor, "tensor",
+              {{"1", "{}"}, {"2", R"({"parallel": {"tensor": 2}})"}, {"4", R"({"parallel": {"tensor": 4}})"}}),
       flag(Dim::sequence, "sequence_parallel", R"({"parallel": {"sequence_parallel": true}})"),
-      degrees(Dim::pipeline, "pipeline", {{"1", "{}"}, {"2", R"({"parallel": {"pipeline": 2}})"}, {"4", R"({"parallel": {"pipeline": 4}})"}}),
+      degrees(Dim::pipeline, "pipeline",
+              {{"1", "{}"}, {"2", R"({"parallel": {"pipeline": 2}})"}, {"4", R"({"parallel": {"pipeline": 4}})"}}),
       schedules(),
       degrees(Dim::data, "data", {{"1", "{}"}, {"2", R"({"parallel": {"data": 2}})"}, {"3", R"({"parallel": {"data": 3}})"},
                                   {"4", R"({"parallel": {"data": 4}})"}}),
       degrees(Dim::zero, "zero_stage", {{"0", "{}"}, {"1", R"({"parallel": {"zero_stage": 1}})"},
-                                        {"2", R"({"parallel": {"zero_stage": 2}})"}, {"3", R"({"parallel": {"zero_stage": 3}})"}}),
+                                        {"2", R"({"parallel": {"zero_stage": 2}})"},
+                                        {"3", R"({"parallel": {"zero_stage": 3}})"}}),
       degrees(Dim::zero_group, "zero_group", {{"all", "{}"}, {"2", R"({"parallel": {"zero_group": 2}})"}}),
       contexts(),
       degrees(Dim::expert, "expert", {{"1", "{}"}, {"2", R"({"parallel": {"expert": 2}})"}})};
@@ -112,18 +115,22 @@ std::vector<Feature> manner_features() {
       flag(Dim::tensor_overlap, "tensor_overlap", R"({"parallel": {"tensor_overlap": true}})"),
       degrees(Dim::bucket, "bucket_bytes", {{"20000", "{}"}, {"1", R"({"parallel": {"bucket_bytes": 1}})"},
                                             {"all", R"({"parallel": {"bucket_bytes": "1 GB"}})"}}),
-      degrees(Dim::reduce_type, "gradient_reduce", {{"own", "{}"}, {"fp64", R"({"training": {"dtypes": {"gradient_reduce": "fp64"}}})"}}),
+      degrees(Dim::reduce_type, "gradient_reduce",
+              {{"own", "{}"}, {"fp64", R"({"training": {"dtypes": {"gradient_reduce": "fp64"}}})"}}),
       degrees(Dim::prefetch, "prefetch_layers", {{"1", "{}"}, {"0", R"({"parallel": {"prefetch_layers": 0}})"},
                                                  {"2", R"({"parallel": {"prefetch_layers": 2}})"}}),
-      degrees(Dim::order, "rank_order", {{"tp-cp-ep-dp-pp", "{}"}, {"tp-dp-pp-cp-ep", R"({"parallel": {"rank_order": "tp-dp-pp-cp-ep"}})"},
+      degrees(Dim::order, "rank_order", {{"tp-cp-ep-dp-pp", "{}"},
+                                         {"tp-dp-pp-cp-ep", R"({"parallel": {"rank_order": "tp-dp-pp-cp-ep"}})"},
                                          {"pp-dp-cp-tp-ep", R"({"parallel": {"rank_order": "pp-dp-cp-tp-ep"}})"}})};
 }
 
 std::vector<Feature> training_features() {
   return {
       optimizers(),
-      {Dim::sync, "optimizer_sync", true, {{"global", "{}"}, {"post_validated", R"({"parallel": {"optimizer_sync": "post_validated"}})"}}},
-      {Dim::dropout, "dropout", true, {{"on", "{}"}, {"off", R"({"training": {"dropout": {"hidden": 0, "attention": 0}}})"}}},
+      {Dim::sync, "optimizer_sync", true,
+       {{"global", "{}"}, {"post_validated", R"({"parallel": {"optimizer_sync": "post_validated"}})"}}},
+      {Dim::dropout, "dropout", true,
+       {{"on", "{}"}, {"off", R"({"training": {"dropout": {"hidden": 0, "attention": 0}}})"}}},
       degrees(Dim::micro_batches, "micro_batches", {{"3", "{}"}, {"1", "{}"}, {"4", "{}"}, {"5", "{}"}}),
       {Dim::micro_batch_size, "micro_batch_size", true, {{"1", R"({"training": {"micro_batch_size": 1}})"},
                                                          {"2", R"({"training": {"micro_batch_size": 2}})"}}}};
@@ -173,8 +180,8 @@ json merged(const Case& c, bool reference) {
   return plan;
 }
 
-/// Experts of a rank's micro-batch see a context rank's tokens only: what they drop, and how even a load is to the auxiliary loss,
-/// depends on the layout. So on several context ranks nothing is dropped and there is no such loss.
+/// Experts of a rank's micro-batch see a context rank's tokens only: what they drop, and how even a load is to the
+/// auxiliary loss, depends on the layout. So on several context ranks nothing is dropped and there is no such loss.
 void part_experts(json& moe) {
   moe["aux_loss"] = 0;
   if (moe.contains("capacity_factor"))
