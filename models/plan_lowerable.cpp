@@ -17,16 +17,12 @@ struct Gap {
 
 std::vector<Gap> model_gaps(const Plan& p) {
   const ModelSpec& m = p.model;
-  const ParallelSpec& q = p.parallel;
-  const bool dropless = m.moe.num_experts > 0 && m.moe.capacity_factor == 0;
   return {
       {"model.family", m.family == Family::t5, "decoders and bert: gpt, llama, bloom and bert"},
       {"model.position_embedding", m.position_embedding == PositionEmbedding::relative, "learned, rope and alibi"},
       {"model.rope_scaling.type",
        !m.rope_scaling.type.empty() && m.rope_scaling.type != "linear" && m.rope_scaling.type != "llama3",
        "linear and llama3"},
-      {"model.moe.capacity_factor", dropless && q.expert > 1,
-       "dropless experts on one expert rank; with parallel.expert above 1 give a capacity_factor"},
   };
 }
 
