@@ -26,11 +26,18 @@ BlockTemplates block_templates(const Shapes& s, bool moe, bool always_first, Tem
 
 }  // namespace
 
-Templates make_templates(const Shapes& s, bool always_first, TemplateLibrary& library) {
+Templates make_templates(const Shapes& s, const TemplateChoice& choice, TemplateLibrary& library) {
+  const bool always_first = choice.always_first;
   const auto has = [&](bool moe) { return std::find(s.moe_layer.begin(), s.moe_layer.end(), moe) != s.moe_layer.end(); };
   Templates t;
   if (has(false)) t.dense = block_templates(s, false, always_first, library);
   if (has(true)) t.moe = block_templates(s, true, always_first, library);
+  if (choice.some_kept) {
+    Shapes all = s;
+    all.keep = Keep{};
+    if (has(false)) t.kept_dense = block_templates(all, false, always_first, library);
+    if (has(true)) t.kept_moe = block_templates(all, true, always_first, library);
+  }
   t.embed_forward = library.add(embed_forward(s));
   t.embed_backward = pair(library, always_first, [&](bool first) { return embed_backward(s, first); });
   t.head_forward = pair(library, false, [&](bool first) { return head_forward(s, first); });
@@ -48,7 +55,9 @@ TaskGraph lower(const Plan& plan) {
   require_lowerable(plan);
   const lowering::Shapes shapes = lowering::make_shapes(plan);
   lowering::TemplateLibrary library;
-  const lowering::Templates templates = lowering::make_templates(shapes, plan.parallel.zero_stage > 1, library);
+  const bool some_kept = plan.training.recompute == Recompute::selective && plan.training.recompute_layers > 0;
+  const lowering::Templates templates =
+      lowering::make_templates(shapes, {plan.parallel.zero_stage > 1, some_kept}, library);
   TaskGraph graph;
   for (std::int32_t s = 0; s < plan.parallel.pipeline; ++s)
     graph.programs.push_back(lowering::lower_stage({plan, shapes, templates, library}, StageId(s)));
