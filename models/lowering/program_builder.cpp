@@ -154,9 +154,11 @@ void ProgramBuilder::edge(Point from, std::uint16_t to_task, Stream to, Stream f
 
 void ProgramBuilder::note_use(const SlotUse& use, Buffer& buffer) {
   const auto now = static_cast<std::int64_t>(program_.instances.size());
-  buffer.touched[at(use.stream)] = {now, use.last};
+  // Two slots of one instance may lie in one buffer.
+  const auto later = [](Point& known, Point point) { known = std::max(known, point); };
+  later(buffer.touched[at(use.stream)], {now, use.last});
   if (!use.writes) return;
-  buffer.written[at(use.stream)] = {now, use.last_write};
+  later(buffer.written[at(use.stream)], {now, use.last_write});
   buffer.reused = false;
 }
 
