@@ -1,10 +1,12 @@
 // The parameters of a lowered T5 against the published count, and what is refused.
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "models/task_graph.hpp"
 #include "models/plan.hpp"
+#include "models/task_graph.hpp"
 #include "tests/catch.hpp"
 
 using namespace tandem;
@@ -59,7 +61,7 @@ TEST_CASE("a lowered T5 has the parameters that are counted, on every layout") {
 }
 
 TEST_CASE("the lowered T5 of 11 billion has the published number of parameters") {
-  const Plan plan = plan_of("t5-11b", {{"pipeline", 2}}, {{"seq_length", 512}, {"decoder_seq_length", 512}});
+  const Plan plan = plan_of({{"preset", "t5-11b"}}, {{"pipeline", 2}}, {{"seq_length", 512}, {"decoder_seq_length", 512}});
   REQUIRE(plan.padded_vocab_size() == plan.model.vocab_size);
   CHECK(lowered_elements(plan) == 11'307'321'344);
 }
@@ -73,6 +75,28 @@ TEST_CASE("every parameter of a T5 counts in the norm on one stage") {
     INFO(name);
     CHECK(times == 1);
   }
+}
+
+TEST_CASE("the check notices a stage that misses a sum of what several stages have") {
+  const json parallel = {{"pipeline", 4}, {"pipeline_split", {2, 1, 1, 1}}};  // the third stage begins with the decoder
+  const std::string missing = GENERATE("tie_reduce", "relative_reduce");
+  TaskGraph graph = lower(plan_of(kSmall, parallel));
+  REQUIRE_NOTHROW(graph.check());
+  Program& p = graph.programs[2];
+  const auto it = std::find_if(p.instances.begin(), p.instances.end(),
+                               [&](const Instance& i) { return graph.of(i).name == missing; });
+  REQUIRE(it != p.instances.end());
+  p.instances.erase(it);
+  p.edges.clear();  // what remains is judged by communication alone
+  CHECK_THROWS_AS(graph.check(), ContractError);
+}
+
+TEST_CASE("stages that use the word matrix: where a stack begins, and where it is the output matrix") {
+  json model = kSmall;
+  const json parallel = {{"pipeline", 4}, {"pipeline_split", {2, 1, 1, 1}}};
+  CHECK(word_stages(plan_of(model, parallel)) == std::vector<std::int32_t>{0, 2, 3});
+  model["tie_embeddings"] = false;
+  CHECK(word_stages(plan_of(model, parallel)) == std::vector<std::int32_t>{0, 2});
 }
 
 TEST_CASE("what a T5 cannot have yet is refused by its field") {
