@@ -55,6 +55,8 @@ TEST_CASE("a lowered T5 has the parameters that are counted, on every layout") {
   json model = kSmall;
   model["tie_embeddings"] = GENERATE(true, false);
   model["activation"] = GENERATE("relu", "geglu");
+  model["linear_bias"] = model["qkv_bias"] = model["activation"] == "geglu";
+  model["num_kv_heads"] = GENERATE(2, 4);
   const json parallel = GENERATE(json::object(), json{{"tensor", 2}}, json{{"pipeline", 3}}, json{{"data", 2}, {"zero_stage", 1}});
   const Plan plan = plan_of(model, parallel);
   CHECK(lowered_elements(plan) == count_parameters(plan.model, plan.padded_vocab_size()).total_padded);
