@@ -195,6 +195,7 @@ constexpr const char* kFull = R"({"recompute": "full"})";
 
 const Layout kLayouts[] = {
     {R"({"tensor": 2})"},
+    {"{}", "{}", R"({"micro_batch_size": 1})"},                 // masks are of positions, not of places in a micro-batch
     {R"({"tensor": 4, "sequence_parallel": true, "tensor_overlap": true})", "{}",
      R"({"recompute": "selective", "recompute_modules": ["core_attention", "norm"]})"},
     {R"({"pipeline": 2})", kUntied},                            // the bridge on the second, last stage
