@@ -45,7 +45,6 @@ RankExecutor::RankExecutor(const RunContext& run, RankParts parts, std::function
       pieces_(param_pieces(program_, state().seat)),
       board_(order_.tasks()) {
   context_.seed = run.plan.training.seed;
-  context_.seq_length = run.plan.training.seq_length;
   context_.tensor_rank = coords_[Axis::tp];
   context_.tensor_size = static_cast<std::int32_t>(run.mesh.size(Axis::tp));
   context_.context_rank = coords_[Axis::cp];
@@ -93,6 +92,7 @@ void RankExecutor::begin_step(const Scalars& scalars, std::int64_t step, bool re
 
 void RankExecutor::begin_instance(const Instance& instance) {
   context_.layer = instance.layer;
+  context_.seq_length = run_.plan.layer_seq_length(instance.layer);
   context_.first_sequence = first_sequence(std::max(instance.micro_batch, 0));
   fill_inputs(instance);
 }

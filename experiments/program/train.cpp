@@ -98,7 +98,7 @@ ExitCode train(const Options& o) {
   Rehearsal r = prepare(o.plan);
   if (o.steps > 0) r.plan.training.steps = o.steps;
   require_step_exists(o, r.plan);
-  const auto data = exec::open_byte_text(o.data, r.plan.training.seq_length, r.plan.training.seed);
+  const auto data = exec::open_byte_text(o.data, r.plan.sequence_tokens(), r.plan.training.seed);
   require_vocabulary(*data, r.plan);
   const Run done = run(r, *data, run_options(o, r.plan));
   write_files(o, r.graph, done.result);

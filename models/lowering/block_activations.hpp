@@ -8,9 +8,9 @@
 
 namespace tandem::lowering {
 
-/// Parameters of one block: its own region and, where it has experts, theirs.
+/// Parameters of one block: its own region, its experts' where it has some, and the tables of relative bias.
 struct BlockParams {
-  RegionValues block, experts;
+  RegionValues block, experts, relative;
 };
 
 class BlockActivations {
@@ -41,6 +41,16 @@ class BlockActivations {
   /// Outputs of the MLP's first matrix and of its activation, from all tokens' rows of its input.
   Value fc1(const Value& input);
   Value activated(const Value& input);
+
+  // Attention to the encoder's output (decoder_cross.cpp), which is `memory`.
+  /// Output of its norm: all tokens' rows.
+  Value cross_normed();
+  /// All rows of the encoder's output.
+  Value all_memory(const Value& memory);
+  /// Queries, keys and values, then the context.
+  void cross(const Value& memory);
+  /// Brings back what the backward pass of its core reads.
+  void need_cross_core();
 
   // Experts (block_experts.cpp).
   void route(const Value& input);
@@ -74,7 +84,7 @@ class BlockActivations {
   const Shapes& s_;
   BlockParams w_;
   BlockSaved t_;
-  Value input_[2], own_kv_, all_kv_;
+  Value input_[2], own_kv_, all_kv_, cross_input_, all_memory_;
 };
 
 }  // namespace tandem::lowering

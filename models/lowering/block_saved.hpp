@@ -20,14 +20,21 @@ struct MoeSaved {
   Kept arrived;   ///< rows of each expert of this rank from each rank, where numbers are unequal
 };
 
+/// Of a decoder's attention to the encoder's output; x is what it is added to.
+struct CrossSaved {
+  Kept x, norm_stats, n, q, kv, scores, probs, dropped, context;
+};
+
 struct BlockSaved {
   Kept ln1_stats, n1, qkv, scores, probs, dropped, attention_stats, core_context, context;
   Kept sum1, x2, ln2_stats, n2, fc1, activated, sum2;
   MoeSaved moe;
+  CrossSaved cross;
 
   /// `written`: the forward pass has run, everything kept can be read.
   BlockSaved(const Shapes& s, bool experts, std::uint16_t slot, bool written) : at_(slot), s_(s), written_(written) {
     save_attention();
+    if (s.is_decoder()) save_cross();
     if (experts) save_experts();
     else save_mlp();
   }
@@ -54,6 +61,19 @@ struct BlockSaved {
     x2 = keep(true, state);
     ln2_stats = keep(true, 2 * s_.rows);
     n2 = keep(pre && s_.keep.norms, state);
+  }
+
+  void save_cross() {
+    const AttentionDims d = s_.cross_dims();
+    cross.x = keep(true, s_.rows * s_.hidden);
+    cross.norm_stats = keep(true, 2 * s_.rows);
+    cross.n = keep(s_.keep.norms, s_.rows * s_.hidden);
+    cross.q = keep(true, s_.tokens * d.q_width());
+    cross.kv = keep(true, s_.memory_tokens() * d.kv_width());
+    cross.scores = keep(s_.keep.scores, score_elements(d));
+    cross.probs = keep(s_.keep.core, score_elements(d));
+    cross.dropped = s_.attention_dropout > 0 ? keep(s_.keep.core, score_elements(d)) : cross.probs;
+    cross.context = keep(true, s_.tokens * d.q_width());
   }
 
   void save_mlp() {

@@ -16,8 +16,8 @@ class GradientReduction {
 
   /// The gradient of a region is complete for `micro_batch`.
   void completed(std::int32_t region, std::int32_t micro_batch);
-  /// That of the output matrix, where it is the word matrix of the same stage.
-  void completed_tied(std::int32_t micro_batch);
+  /// That of one use of the word matrix.
+  void completed_word(WordUse use, std::int32_t micro_batch);
   /// What has not left yet leaves; tied matrices, the loss, the update and the new weights follow.
   void finish();
   /// With overlap_param_gather the step begins with the weights that the last one has updated.
@@ -44,6 +44,9 @@ class GradientReduction {
   void reduce(std::int32_t unit, std::int32_t micro_batch);
   void sum_replicas(std::int32_t unit);
   void tie_embeddings();
+  void sum_over_stages();
+  TemplateId across_stages(std::int32_t region, std::string name, Group group);
+  Binding share_of(std::int32_t region);
   void update();
   void update_offloaded();
   TemplateId offloaded_template(std::int32_t unit);
@@ -59,7 +62,7 @@ class GradientReduction {
   std::map<std::int32_t, TemplateId> partial_;  ///< by region
   std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> done_;
   std::vector<bool> reduced_;
-  TemplateId tie_, tie_stages_, loss_, optimizer_;
+  TemplateId tie_, tie_stages_, relative_, loss_, optimizer_;
 };
 
 }  // namespace tandem::lowering

@@ -73,7 +73,7 @@ void set_attention(Shapes& s, const Plan& plan) {
                                                      : RopeScalingKind::llama3;
   s.rope_factor = m.rope_scaling.factor;
   s.alibi = m.position_embedding == PositionEmbedding::alibi;
-  s.causal = m.family != Family::bert;
+  s.causal = m.family != Family::bert && m.family != Family::t5;
 }
 
 void set_experts(Shapes& s, const Plan& plan) {
@@ -106,6 +106,24 @@ AttentionDims Shapes::attention_dims() const {
   AttentionDims d{batch, heads, seq, head_dim};
   d.kv_heads = kv_heads == heads ? 0 : kv_heads;
   d.causal = causal;
+  return d;
+}
+
+AttentionDims Shapes::cross_dims() const {
+  AttentionDims d = attention_dims();
+  d.keys = memory_seq;
+  d.causal = d.q_packed = d.kv_packed = false;
+  return d;
+}
+
+Shapes Shapes::decoder() const {
+  Shapes d = *this;
+  d.seq = decoder_seq;
+  d.tokens = batch * d.seq;
+  d.rows = sequence_parallel ? d.tokens / tensor : d.tokens;
+  d.causal = true;
+  d.memory_seq = seq;
+  d.memory_rows = rows;
   return d;
 }
 
@@ -143,6 +161,10 @@ Shapes make_shapes(const Plan& plan) {
   if (m.moe.num_experts > 0) set_experts(s, plan);
   else s.expert_ranks = 1;
   for (std::int64_t l = 0; l < m.total_layers(); ++l) s.moe_layer.push_back(m.has_experts(l));
+  s.encoder_layers = m.num_layers;
+  s.decoder_layers = m.num_decoder_layers;
+  s.decoder_seq = plan.training.decoder_seq_length;
+  s.relative_buckets = m.position_embedding == PositionEmbedding::relative ? kRelativeBuckets : 0;
   s.dtypes = plan.training.dtypes;
   return s;
 }
