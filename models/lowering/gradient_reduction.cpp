@@ -103,6 +103,14 @@ void GradientReduction::prepare() {
   optimizer_ = add(optimizer_step(s_, memory_.update_spec()));
 }
 
+std::vector<TemplateId> GradientReduction::forward_templates() const {
+  std::vector<TemplateId> used;
+  for (const UnitTemplates& t : units_)
+    if (exists(t.gather)) used.push_back(t.gather);
+  if (exists(loss_)) used.push_back(loss_);
+  return used;
+}
+
 // ---- as gradients are completed ----
 
 void GradientReduction::completed(std::int32_t region, std::int32_t mb) {
@@ -153,8 +161,12 @@ void GradientReduction::finish() {
       if (!reduced_[u]) reduce(static_cast<std::int32_t>(u), -1);
   }
   tie_embeddings();
-  if (exists(loss_)) b_.add(loss_, key_of(-1, -1, Phase::reduce), {memory_.loss()});
+  sum_loss();
   update();
+}
+
+void GradientReduction::sum_loss() {
+  if (exists(loss_)) b_.add(loss_, key_of(-1, -1, Phase::reduce), {memory_.loss()});
 }
 
 /// The embedding's and the head's gradients of a shared matrix are added once, after the data-parallel reduction of each,
