@@ -65,8 +65,8 @@ RankState RankExecutor::state() { return rank_state(program_, run_.mesh, parts_.
 
 void RankExecutor::cancel() { board_.fail(); }
 
-void RankExecutor::run_step(const Scalars& scalars, std::int64_t step, std::optional<TimePoint> record) {
-  begin_step(scalars, step, record.has_value());
+void RankExecutor::run_step(const StepStart& start, std::optional<TimePoint> record) {
+  begin_step(start, record.has_value());
   if (record) origin_ = *record;
   for (std::uint32_t i = 0; i < program_.instances.size(); ++i) {
     const auto& instance = program_.instances[i];
@@ -79,11 +79,12 @@ void RankExecutor::run_step(const Scalars& scalars, std::int64_t step, std::opti
   if (board_.failed()) throw Cancelled{};
 }
 
-void RankExecutor::begin_step(const Scalars& scalars, std::int64_t step, bool record) {
+void RankExecutor::begin_step(const StepStart& start, bool record) {
   board_.reset();
-  scalars_ = scalars;
-  step_ = step;
-  context_.step = static_cast<std::uint64_t>(step);
+  scalars_ = start.scalars;
+  step_ = start.step;
+  first_sample_ = start.first_sample;
+  context_.step = static_cast<std::uint64_t>(start.step);
   record_ = record;
   if (record) stamps_.assign(order_.tasks(), {});
   issued_.clear();
@@ -101,7 +102,7 @@ void RankExecutor::begin_instance(const Instance& instance) {
 std::int64_t RankExecutor::first_sequence(std::int32_t micro_batch) const {
   const auto& training = run_.plan.training;
   const auto global_micro_batch = micro_batch * run_.mesh.size(Axis::dp) + coords_[Axis::dp];
-  return step_ * training.global_batch_size + global_micro_batch * training.micro_batch_size;
+  return first_sample_ + global_micro_batch * training.micro_batch_size;
 }
 
 void RankExecutor::fill_inputs(const Instance& instance) {

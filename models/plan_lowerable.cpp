@@ -58,13 +58,6 @@ std::vector<Gap> parallel_gaps(const Plan& p) {
   };
 }
 
-std::vector<Gap> training_gaps(const Plan& p) {
-  const TrainingSpec& t = p.training;
-  return {
-      {"training.batch_rampup.start", t.batch_rampup.start > 0, "a constant global batch"},
-  };
-}
-
 std::string bare_value(const Plan& p, std::string_view field) {
   const nlohmann::json v = find_field(field)->write(p);
   return v.is_string() ? v.get<std::string>() : v.dump();
@@ -80,7 +73,7 @@ Problem not_implemented(const Plan& plan, const Gap& gap) {
 
 void require_lowerable(const Plan& plan) {
   Problems problems;
-  for (const auto& gaps : {model_gaps(plan), t5_gaps(plan), parallel_gaps(plan), training_gaps(plan)}) {
+  for (const auto& gaps : {model_gaps(plan), t5_gaps(plan), parallel_gaps(plan)}) {
     for (const Gap& g : gaps) {
       if (g.open) problems.push_back(not_implemented(plan, g));
     }
