@@ -2,6 +2,7 @@
 
 #include "models/lowering/stage.hpp"
 #include "models/mesh.hpp"
+#include "models/segments.hpp"
 
 namespace tandem {
 namespace lowering {
@@ -24,6 +25,25 @@ BlockTemplates block_templates(const Shapes& s, bool moe, bool always_first, Tem
   return t;
 }
 
+TransferTemplates transfers(const Shapes& s, TemplateLibrary& library) {
+  return {library.add(transfer("send_forward", s, true, 1)), library.add(transfer("send_backward", s, true, -1)),
+          library.add(transfer("recv_forward", s, false, -1)), library.add(transfer("recv_backward", s, false, 1))};
+}
+
+DecoderTemplates decoder_templates(const Shapes& s, bool always_first, TemplateLibrary& library) {
+  const Shapes d = s.decoder();
+  DecoderTemplates t;
+  t.block = block_templates(d, false, always_first, library);
+  t.transfer = transfers(d, library);
+  t.bridge_forward = library.add(bridge_forward(s, d));
+  t.bridge_backward = pair(library, always_first, [&](bool first) { return bridge_backward(s, d, first); });
+  t.pass_memory = library.add(memory_pass("memory_forward", d));
+  t.pass_gradient = library.add(memory_pass("memory_backward", d));
+  t.memory_start = library.add(memory_gradient_start(d));
+  if (s.relative_buckets > 0) t.relative_start = library.add(relative_gradient_start(s));
+  return t;
+}
+
 }  // namespace
 
 Templates make_templates(const Shapes& s, const TemplateChoice& choice, TemplateLibrary& library) {
@@ -40,18 +60,44 @@ Templates make_templates(const Shapes& s, const TemplateChoice& choice, Template
   }
   t.embed_forward = library.add(embed_forward(s));
   t.embed_backward = pair(library, always_first, [&](bool first) { return embed_backward(s, first); });
-  t.head_forward = pair(library, false, [&](bool first) { return head_forward(s, first); });
-  t.head_backward = pair(library, always_first, [&](bool first) { return head_backward(s, first); });
-  t.send_forward = library.add(transfer("send_forward", s, true, 1));
-  t.send_backward = library.add(transfer("send_backward", s, true, -1));
-  t.recv_forward = library.add(transfer("recv_forward", s, false, -1));
-  t.recv_backward = library.add(transfer("recv_backward", s, false, 1));
+  const Shapes last = s.decoder_layers > 0 ? s.decoder() : s;
+  t.head_forward = pair(library, false, [&](bool first) { return head_forward(last, first); });
+  t.head_backward = pair(library, always_first, [&](bool first) { return head_backward(last, first); });
+  t.transfer = transfers(s, library);
+  if (s.decoder_layers > 0) t.decoder = decoder_templates(s, always_first, library);
   return t;
 }
 
 }  // namespace lowering
 
-TaskGraph lower(const Plan& plan) {
+namespace {
+
+/// Templates that no program uses leave, and the others close up.
+void drop_unused_templates(TaskGraph& graph) {
+  std::vector<TemplateId> place(graph.templates.size());
+  for (const Program& p : graph.programs)
+    for (const Instance& i : p.instances) place[i.tmpl.index()] = i.tmpl;
+  std::vector<Template> kept;
+  for (std::size_t t = 0; t < place.size(); ++t) {
+    if (place[t].value() < 0) continue;
+    place[t] = TemplateId(static_cast<std::int32_t>(kept.size()));
+    kept.push_back(std::move(graph.templates[t]));
+  }
+  for (Program& p : graph.programs)
+    for (Instance& i : p.instances) i.tmpl = place[i.tmpl.index()];
+  graph.templates = std::move(kept);
+}
+
+/// What an evaluation does of a plan: its forward passes in the plainest order, everything there without dropout.
+Plan forward_plan(const Plan& plan) {
+  Plan p = plan;
+  p.training.dropout = {};
+  p.training.recompute = Recompute::none;
+  p.parallel.schedule = p.parallel.virtual_pipeline > 1 ? ScheduleKind::interleaved : ScheduleKind::gpipe;
+  return p;
+}
+
+TaskGraph lower_plan(const Plan& plan, bool forward_only) {
   require_lowerable(plan);
   const lowering::Shapes shapes = lowering::make_shapes(plan);
   lowering::TemplateLibrary library;
@@ -60,8 +106,18 @@ TaskGraph lower(const Plan& plan) {
       lowering::make_templates(shapes, {plan.parallel.zero_stage > 1, some_kept}, library);
   TaskGraph graph;
   for (std::int32_t s = 0; s < plan.parallel.pipeline; ++s)
-    graph.programs.push_back(lowering::lower_stage({plan, shapes, templates, library}, StageId(s)));
+    graph.programs.push_back(lowering::lower_stage({plan, shapes, templates, library, forward_only}, StageId(s)));
   graph.templates = library.take();
+  return graph;
+}
+
+}  // namespace
+
+TaskGraph lower(const Plan& plan) { return lower_plan(plan, false); }
+
+TaskGraph lower_evaluation(const Plan& plan) {
+  TaskGraph graph = lower_plan(forward_plan(plan), true);
+  drop_unused_templates(graph);
   return graph;
 }
 
