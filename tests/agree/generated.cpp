@@ -81,9 +81,15 @@ TEST_CASE("the generated cases hold every pair of features that a legal plan can
   for (const tests::Pair& p : tests::all_pairs()) CHECK(held.contains(p) != c.impossible.contains(p));
 }
 
-TEST_CASE("part 1 of 3 of the generated cases trains like one rank and as simulated", "[generated]") { check_covering(0); }
-TEST_CASE("part 2 of 3 of the generated cases trains like one rank and as simulated", "[generated]") { check_covering(1); }
-TEST_CASE("part 3 of 3 of the generated cases trains like one rank and as simulated", "[generated]") { check_covering(2); }
+TEST_CASE("part 1 of 3 of the generated cases trains like one rank and as simulated", "[generated]") {
+  check_covering(0);
+}
+TEST_CASE("part 2 of 3 of the generated cases trains like one rank and as simulated", "[generated]") {
+  check_covering(1);
+}
+TEST_CASE("part 3 of 3 of the generated cases trains like one rank and as simulated", "[generated]") {
+  check_covering(2);
+}
 
 TEST_CASE("part 1 of 3 of random legal plans trains like one rank and as simulated", "[.nightly]") { check_nightly(0); }
 TEST_CASE("part 2 of 3 of random legal plans trains like one rank and as simulated", "[.nightly]") { check_nightly(1); }
