@@ -48,7 +48,7 @@ TEST_CASE("execution does exactly what was simulated: FLOPs, payloads, orders an
     const TaskGraph graph = lower(plan);
     graph.check();
     INFO(p.label());
-    tests::check_same_books(execute_all(plan, graph), simulated_ledgers(plan, graph));
+    tests::check_same_books(plan, execute_all(plan, graph), simulated_ledgers(plan, graph));
   }
 }
 

@@ -153,10 +153,6 @@ std::vector<Feature> manner_features() {
 
 std::vector<Feature> training_features() {
   return {optimizers(),
-          {Dim::sync,
-           "optimizer_sync",
-           true,
-           {{"global", "{}"}, {"post_validated", R"({"parallel": {"optimizer_sync": "post_validated"}})"}}},
           {Dim::dropout,
            "dropout",
            true,

@@ -33,12 +33,11 @@ enum class Dim : std::uint8_t {
   prefetch,
   order,
   optimizer,
-  sync,
   dropout,
   micro_batches,
   micro_batch_size
 };
-inline constexpr std::size_t kDims = 25;
+inline constexpr std::size_t kDims = 24;
 
 struct Value {
   std::string_view label;

@@ -49,7 +49,7 @@ void check_case(const Case& c, const Tolerance& t) {
   const RunResult run = tests::train(plan, graph, kSteps), &one = reference(c, t.precision);
   CHECK(one.steps.front().grad_norm > plan.training.clip_grad);  // clipping is at work
   check_parity(run, one, t);
-  tests::check_same_books(tests::executed_ledgers(run), tests::simulated_ledgers(plan, graph, kSteps));
+  tests::check_same_books(plan, tests::executed_ledgers(run), tests::simulated_ledgers(plan, graph, kSteps));
 }
 
 void check_part(const std::vector<Case>& cases, std::size_t part) {

@@ -28,7 +28,8 @@ struct Ledger {
 std::vector<Ledger> simulated_ledgers(const Plan& plan, const TaskGraph& graph, std::int64_t steps = 1);
 /// By rank, orders of the last step; checks that no rank reached beyond its arena.
 std::vector<Ledger> executed_ledgers(const exec::RunResult& result);
-/// Checks each part of each rank's books by itself, so that a failure says which.
-void check_same_books(const std::vector<Ledger>& done, const std::vector<Ledger>& predicted);
+/// Checks each part of each rank's books by itself, so that a failure says which. How many rows a rank's experts get is
+/// known only when tokens have chosen: without a capacity FLOPs are those of a whole expert group, exactly.
+void check_same_books(const Plan& plan, const std::vector<Ledger>& done, const std::vector<Ledger>& predicted);
 
 }  // namespace tandem::tests
