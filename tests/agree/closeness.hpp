@@ -66,13 +66,13 @@ inline void check_equal(const exec::RunResult& a, const exec::RunResult& b) {
     REQUIRE(a.gradients[s].size() == b.gradients[s].size());
     for (std::size_t t = 0; t < a.gradients[s].size(); ++t) {
       INFO("step " << s << " " << a.gradients[s][t].name);
-      CHECK(a.gradients[s][t].values == b.gradients[s][t].values);
+      CHECK((a.gradients[s][t].values == b.gradients[s][t].values));
     }
   }
   REQUIRE(a.weights.size() == b.weights.size());
   for (std::size_t t = 0; t < a.weights.size(); ++t) {
     INFO(a.weights[t].name);
-    CHECK(a.weights[t].values == b.weights[t].values);
+    CHECK((a.weights[t].values == b.weights[t].values));
   }
 }
 
