@@ -28,7 +28,7 @@ struct KernelContext {
   std::uint64_t step = 0;              ///< 0-based optimizer step
   std::int32_t layer = -1;
   std::int64_t first_sequence = 0;     ///< global index of the micro-batch's first sequence within the run
-  std::int64_t seq_length = 0;         ///< tokens of a whole sequence
+  std::int64_t seq_length = 0;         ///< tokens of a whole sequence, of the stack that the layer is in
   std::int32_t tensor_rank = 0, tensor_size = 1;
   std::int32_t context_rank = 0, context_size = 1;
   Scalars* scalars = nullptr;          ///< of the rank

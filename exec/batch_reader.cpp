@@ -7,10 +7,11 @@
 namespace tandem::exec {
 namespace {
 
-constexpr std::array<std::string_view, 4> kNames{"tokens", "targets", "types", "labels"};
+constexpr std::array<std::string_view, 5> kNames{"tokens", "decoder_tokens", "targets", "types", "labels"};
 
 const std::vector<std::int32_t>& part_of(const Example& e, Input input) {
   if (input == Input::tokens) return e.tokens;
+  if (input == Input::decoder_tokens) return e.decoder_tokens;
   return input == Input::targets ? e.targets : e.types;
 }
 
@@ -43,8 +44,13 @@ BatchReader::BatchReader(const Plan& plan, const TokenSource& source, std::int64
       context_rank_(context_rank),
       positions_(plan.parallel.context, plan.training.seq_length / plan.parallel.context) {}
 
+std::int64_t BatchReader::positions(Input input) const {
+  const bool decoder = plan_.model.family == Family::t5 && (input == Input::decoder_tokens || input == Input::targets);
+  return decoder ? plan_.training.decoder_seq_length : positions_.local_seq;
+}
+
 std::int64_t BatchReader::elements(Input input) const {
-  return plan_.training.micro_batch_size * (input == Input::labels ? 1 : positions_.local_seq);
+  return plan_.training.micro_batch_size * (input == Input::labels ? 1 : positions(input));
 }
 
 Example BatchReader::next_tokens(std::int64_t sequence) const {
@@ -59,6 +65,8 @@ Example BatchReader::next_tokens(std::int64_t sequence) const {
 }
 
 Example BatchReader::example(std::int64_t sequence) const {
+  if (plan_.model.family == Family::t5)
+    return source_.prefix_example(sequence, {plan_.training.seq_length, plan_.training.decoder_seq_length});
   if (plan_.model.family != Family::bert) return next_tokens(sequence);
   const auto masking = masking_of(plan_);
   Example e = source_.masked_example(sequence, masking);
@@ -75,7 +83,7 @@ void BatchReader::fill(Input input, std::int64_t first, std::int32_t* out) const
       continue;
     }
     const auto& values = part_of(e, input);
-    for (std::int64_t i = 0; i < positions_.local_seq; ++i)
+    for (std::int64_t i = 0; i < positions(input); ++i)
       *out++ = values[static_cast<std::size_t>(positions_.position(context_rank_, i))];
   }
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The host's part of the input pipeline: what stands in a micro-batch's tokens, targets, types and labels on one rank.
+// The host's part of the input pipeline: what stands in a micro-batch's tokens, targets and the like on one rank.
 
 #include <cstdint>
 #include <optional>
@@ -14,7 +14,7 @@
 namespace tandem::exec {
 
 /// Slots of these names are filled before the instance that has them is issued; all hold int32.
-enum class Input : std::uint8_t { tokens, targets, types, labels };
+enum class Input : std::uint8_t { tokens, decoder_tokens, targets, types, labels };
 std::optional<Input> input_of(std::string_view slot);
 
 /// A template's slot that the host fills.
@@ -38,6 +38,8 @@ class BatchReader {
 
  private:
   Example example(std::int64_t sequence) const;
+  /// Positions of a sequence on this rank.
+  std::int64_t positions(Input input) const;
   Example next_tokens(std::int64_t sequence) const;
 
   const Plan& plan_;

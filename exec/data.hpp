@@ -15,7 +15,7 @@ class TokenSource {
   virtual ~TokenSource() = default;
   /// Different tokens of the text; bert's mask is not among them.
   virtual std::int64_t vocab_size() const = 0;
-  /// Fills `tokens` (seq_length + 1 of them: inputs are the first seq_length, targets the last) for global sequence
+  /// Fills `tokens` (seq_length + 1 of them: inputs are the first seq_length, targets the last; t5's two lengths add up) for global sequence
   /// `index`. The same index always gives the same tokens; consecutive indices are shuffled over the text. Thread-safe.
   virtual void sequence(std::int64_t index, std::span<std::int32_t> tokens) const = 0;
   /// Sequences 0 .. sequences() - 1 are what other sequences take strange second halves from.
@@ -24,6 +24,11 @@ class TokenSource {
   /// masking.masked positions. Thread-safe.
   virtual Example masked_example(std::int64_t index, const Masking& masking) const {
     return mask_sequence(*this, index, masking);
+  }
+  /// Global sequence `index` as t5 reads it: `lengths.encoder` tokens, then `lengths.decoder` decoder tokens with as many
+  /// targets. A source of ready-made examples says so here. Thread-safe.
+  virtual Example prefix_example(std::int64_t index, const PrefixLengths& lengths) const {
+    return prefix_sequence(*this, index, lengths);
   }
 };
 

@@ -45,7 +45,6 @@ RankExecutor::RankExecutor(const RunContext& run, RankParts parts, std::function
       pieces_(param_pieces(program_, state().seat)),
       board_(order_.tasks()) {
   context_.seed = run.plan.training.seed;
-  context_.seq_length = run.plan.training.seq_length;
   context_.tensor_rank = coords_[Axis::tp];
   context_.tensor_size = static_cast<std::int32_t>(run.mesh.size(Axis::tp));
   context_.context_rank = coords_[Axis::cp];
@@ -94,6 +93,7 @@ void RankExecutor::begin_step(const StepStart& start, bool record) {
 
 void RankExecutor::begin_instance(const Instance& instance) {
   context_.layer = instance.layer;
+  context_.seq_length = run_.plan.layer_seq_length(instance.layer);
   context_.first_sequence = first_sequence(std::max(instance.micro_batch, 0));
   fill_inputs(instance);
 }
@@ -145,7 +145,7 @@ void RankExecutor::execute(std::uint32_t number) {
 TimePoint RankExecutor::perform(const Task& task, const Instance& instance, const Pointers& at, TimePoint ready) {
   auto& comm = *parts_.comm;
   const auto peer = [&](int offset) { return run_.mesh.stage_neighbour(parts_.rank, offset); };
-  if (const auto* op = std::get_if<Collective>(&task.op)) return collect(*op, task.stream, at);
+  if (const auto* op = std::get_if<Collective>(&task.op)) return collect(*op, task, at);
   if (const auto* op = std::get_if<Send>(&task.op))
     return comm.send(at.in[0], bytes_of(op->dtype, op->elements).count(), peer(op->stage_offset),
                      sent(instance, op->stage_offset));
@@ -158,9 +158,14 @@ TimePoint RankExecutor::perform(const Task& task, const Instance& instance, cons
 }
 
 // Every thread of a rank has its own lane, so one group may be used from several.
-TimePoint RankExecutor::collect(const Collective& op, Stream stream, const Pointers& at) {
-  const int lane = inline_stream(stream) ? 0 : static_cast<int>(stream);
-  return parts_.comm->run(op, {groups_[static_cast<std::size_t>(op.group)], lane}, at.in[0], at.out[0]);
+TimePoint RankExecutor::collect(const Collective& op, const Task& task, const Pointers& at) {
+  const int lane = inline_stream(task.stream) ? 0 : static_cast<int>(task.stream);
+  const auto& members = groups_[static_cast<std::size_t>(op.group)];
+  MemberBuffers mine{at.in[0], at.out[0]};
+  if (op.row > 0)
+    mine.rows = {reinterpret_cast<const std::int32_t*>(at.in[1]), reinterpret_cast<const std::int32_t*>(at.in[2]),
+                 task.inputs[1].elements / static_cast<std::int64_t>(members.size()), task.outputs[0].elements / op.row};
+  return parts_.comm->run(op, {members, lane}, mine);
 }
 
 RankExecutor::Pointers RankExecutor::resolve(const Task& task, const Instance& instance, StreamNotes& notes) {

@@ -87,7 +87,7 @@ class RankExecutor {
   TimePoint perform(const Task& task, const Instance& instance, const Pointers& at, TimePoint ready);
   Pointers resolve(const Task& task, const Instance& instance, StreamNotes& notes);
   std::byte* locate(const Operand& operand, const Instance& instance, StreamNotes& notes);
-  TimePoint collect(const Collective& op, Stream stream, const Pointers& at);
+  TimePoint collect(const Collective& op, const Task& task, const Pointers& at);
   /// The message that `instance` exchanges with the stage `offset` away.
   MessageName sent(const Instance& instance, int offset) const;
   MessageName received(const Instance& instance, int offset) const;

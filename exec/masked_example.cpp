@@ -79,4 +79,15 @@ Example mask_sequence(const TokenSource& source, std::int64_t index, const Maski
   return e;
 }
 
+Example prefix_sequence(const TokenSource& source, std::int64_t index, const PrefixLengths& lengths) {
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(lengths.encoder + lengths.decoder) + 1);
+  source.sequence(index, tokens);
+  const auto decoder = tokens.begin() + lengths.encoder;
+  Example e;
+  e.tokens.assign(tokens.begin(), decoder);
+  e.decoder_tokens.assign(decoder, tokens.end() - 1);
+  e.targets.assign(decoder + 1, tokens.end());
+  return e;
+}
+
 }  // namespace tandem::exec

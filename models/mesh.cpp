@@ -67,8 +67,9 @@ std::string_view name(Group g) {
 }
 
 Mesh::Mesh(std::array<std::int64_t, kAxes> sizes, std::string_view order, Divisions divisions)
-    : sizes_(sizes), divisions_(divisions) {
+    : sizes_(sizes), divisions_(std::move(divisions)) {
   require(size(Axis::ep) == 1, "expert groups part the data group; the expert axis itself has size one");
+  if (divisions_.word_stages.empty()) divisions_.word_stages = {0, static_cast<std::int32_t>(size(Axis::pp) - 1)};
   for (const Axis a : parse_order(order)) {
     strides_[static_cast<std::size_t>(a)] = world_;
     world_ *= size(a);
@@ -89,8 +90,10 @@ Rank Mesh::rank(const Coords& c) const {
 
 std::vector<Rank> Mesh::members(Group g, Rank r) const {
   const Coords mine = coords(r);
-  const auto last = static_cast<std::int32_t>(size(Axis::pp) - 1);
-  if (g == Group::embedding && mine[Axis::pp] != 0 && mine[Axis::pp] != last) return {r};
+  const auto uses_words = [&](std::int32_t stage) {
+    return std::find(divisions_.word_stages.begin(), divisions_.word_stages.end(), stage) != divisions_.word_stages.end();
+  };
+  if (g == Group::embedding && !uses_words(mine[Axis::pp])) return {r};
 
   std::vector<Coords> found{mine};
   for (const Axis a : spanned(g)) {
@@ -98,7 +101,7 @@ std::vector<Rank> Mesh::members(Group g, Rank r) const {
     for (std::int32_t i = 0; i < size(a); ++i)
       for (Coords c : found) {
         c[a] = i;
-        if (g != Group::embedding || i == 0 || i == last) next.push_back(c);
+        if (g != Group::embedding || uses_words(i)) next.push_back(c);
       }
     found = std::move(next);
   }
@@ -134,10 +137,29 @@ std::int64_t shard_group_size(const Plan& plan) {
   return (q.zero_group > 0 ? q.zero_group : q.data) * q.context;
 }
 
+std::int32_t bridge_stage(const Plan& plan) {
+  const auto layers = plan.layers_per_stage();
+  std::int64_t end = 0;
+  for (std::size_t k = 0; k < layers.size() && plan.model.num_decoder_layers > 0; ++k) {
+    end += layers[k];
+    if (end > plan.model.num_layers) return static_cast<std::int32_t>(static_cast<std::int64_t>(k) % plan.parallel.pipeline);
+  }
+  return -1;
+}
+
+std::vector<std::int32_t> word_stages(const Plan& plan) {
+  const auto last = static_cast<std::int32_t>(plan.parallel.pipeline - 1);
+  std::vector<std::int32_t> stages;
+  for (std::int32_t s = 0; s <= last; ++s)
+    if (s == 0 || s == bridge_stage(plan) || (s == last && plan.model.tie_embeddings)) stages.push_back(s);
+  return stages;
+}
+
 Mesh make_mesh(const Plan& plan) {
   const ParallelSpec& q = plan.parallel;
   const std::int64_t kv = std::max<std::int64_t>(1, q.tensor / std::max<std::int64_t>(1, plan.model.num_kv_heads));
-  return Mesh({q.tensor, q.context, 1, q.data, q.pipeline}, q.rank_order, {q.expert, shard_group_size(plan), kv});
+  return Mesh({q.tensor, q.context, 1, q.data, q.pipeline}, q.rank_order, 
+              {q.expert, shard_group_size(plan), kv, word_stages(plan)});
 }
 
 }  // namespace tandem

@@ -29,7 +29,7 @@ enum class Group : std::uint8_t {
   data,       ///< same tp, pp; all cp x dp: whose gradients of replicated weights are summed
   pipeline,   ///< same tp, cp, dp; all pp
   model,      ///< same cp, dp; all tp x pp
-  embedding,  ///< first and last stage of one pipeline: the tied weight
+  embedding,  ///< the stages of one pipeline that use the word matrix: first and last; t5's decoder has one more
   world,
   context,    ///< all cp: one sequence
   expert,     ///< so many neighbours of `data` that together hold every expert
@@ -47,6 +47,7 @@ constexpr bool crosses_stages(Group g) {
 /// Sizes of the groups that part a larger one: so many neighbours of `data` (context fastest) or `tensor` each.
 struct Divisions {
   std::int64_t expert = 1, shard = 1, kv = 1;
+  std::vector<std::int32_t> word_stages;  ///< members of `embedding`, ascending; empty: the first and the last stage
 };
 
 /// Immutable map between ranks and coordinates. `sizes` by Axis; `order` lists axes fastest first ("tp-cp-ep-dp-pp"). The
@@ -61,11 +62,11 @@ class Mesh {
   Rank rank(const Coords& c) const;
 
   /// Members of `g` that contain `r`, ascending group index. A group of one is a list of one. The embedding group of a
-  /// rank on a middle stage is that rank alone.
+  /// rank on another stage is that rank alone.
   std::vector<Rank> members(Group g, Rank r) const;
   /// Position of `r` among the members of `g`.
   std::int64_t position(Group g, Rank r) const;
-  /// Number of members of `g` (of the embedding group: on its two stages).
+  /// Number of members of `g` (of the embedding group: on its stages).
   std::int64_t group_size(Group g) const;
   /// The neighbour `offset` stages away on the pipeline axis, cyclically.
   Rank stage_neighbour(Rank r, int offset) const;
@@ -78,6 +79,10 @@ class Mesh {
 };
 
 struct Plan;
+/// Stage whose chunk holds the first decoder layer, and with it what stands between encoder and decoder; -1: no decoder.
+std::int32_t bridge_stage(const Plan& plan);
+/// Stages that use the word matrix, ascending: as the input of a stack or, where it is tied, as the output matrix.
+std::vector<std::int32_t> word_stages(const Plan& plan);
 /// Ranks of the data group that together hold one copy of what ZeRO shards; 1 without ZeRO.
 std::int64_t shard_group_size(const Plan& plan);
 Mesh make_mesh(const Plan& plan);

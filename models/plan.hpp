@@ -40,6 +40,9 @@ std::string_view name(Recompute v);
 std::string_view name(OptimizerKind v);
 std::string_view name(DecayShape v);
 
+/// Buckets of relative positions, a learned number for each and every head (T5, arXiv 1910.10683 section 2.1).
+inline constexpr std::int64_t kRelativeBuckets = 32;
+
 struct MoeSpec {
   std::int64_t num_experts = 0;          ///< 0: dense model
   std::int64_t experts_per_token = 1;
@@ -49,6 +52,7 @@ struct MoeSpec {
   std::int64_t layer_frequency = 1;
   double capacity_factor = 0;            ///< 0: dropless
   double aux_loss = 0;
+  double rows_bound = 2;                 ///< dropless: rows a rank has room for, as a multiple of an even share
 };
 
 struct RopeScaling {
@@ -217,8 +221,14 @@ struct Plan {
   std::int64_t padded_vocab_size() const;
   /// Masked positions of a sequence (bert): 15 %, rounded, at least one (arXiv 1810.04805 section 3.1).
   std::int64_t masked_positions() const;
-  /// Targets of the global batch, which the loss is a mean over: its tokens, or bert's masked positions.
+  /// Targets of the global batch, which the loss is a mean over: its tokens, bert's masked positions, or the tokens that
+  /// t5's decoder is asked for.
   std::int64_t loss_targets() const;
+  /// Tokens of the data that one sequence is made of, besides the one that is only a target: t5's decoder goes on where its
+  /// encoder ends.
+  std::int64_t sequence_tokens() const;
+  /// Positions of a sequence in global layer `layer`: t5's decoder layers have their own.
+  std::int64_t layer_seq_length(std::int64_t layer) const;
   /// Rows that an expert takes from one rank's micro-batch: capacity_factor x tokens x experts_per_token / num_experts,
   /// rounded up; 0: dropless.
   std::int64_t expert_capacity() const;

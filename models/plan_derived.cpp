@@ -44,7 +44,16 @@ std::int64_t Plan::masked_positions() const {
 }
 
 std::int64_t Plan::loss_targets() const {
-  return model.family == Family::bert ? training.global_batch_size * masked_positions() : global_batch_tokens();
+  if (model.family == Family::bert) return training.global_batch_size * masked_positions();
+  if (model.family == Family::t5) return training.global_batch_size * training.decoder_seq_length;
+  return global_batch_tokens();
+}
+
+std::int64_t Plan::sequence_tokens() const { return training.seq_length + training.decoder_seq_length; }
+
+std::int64_t Plan::layer_seq_length(std::int64_t layer) const {
+  const bool decoder = model.num_decoder_layers > 0 && layer >= model.num_layers;
+  return decoder ? training.decoder_seq_length : training.seq_length;
 }
 
 std::int64_t Plan::expert_capacity() const {

@@ -110,6 +110,12 @@ void check_sequence(const Plan& p, const Reporter& fail) {
              product_text({q.tensor, q.context}) + " = " + s(q.tensor * q.context),
          multiples_remedy(length, q.tensor * q.context) + " as seq_length");
   }
+  const std::int64_t decoder = p.training.decoder_seq_length;
+  if (q.sequence_parallel && decoder % q.tensor != 0) {
+    fail("parallel.sequence_parallel",
+         "training.decoder_seq_length " + s(decoder) + " is not a multiple of tensor " + s(q.tensor),
+         multiples_remedy(decoder, q.tensor) + " as decoder_seq_length");
+  }
   const std::int64_t heads = p.model.num_attention_heads / q.tensor;
   if (q.context > 1 && q.context_mode == ContextMode::ulysses && (heads == 0 || heads % q.context != 0)) {
     fail("parallel.context", "ulysses shares heads, and " + s(heads) + " heads of a tensor rank do not divide by it",

@@ -6,9 +6,6 @@
 namespace tandem {
 namespace {
 
-constexpr std::int64_t kRelativeBuckets =
-    32;  // T5, arXiv 1910.10683 section 2.1: one table per stack, shared by its layers
-
 std::int64_t matrix(std::int64_t rows, std::int64_t cols, bool bias) { return rows * cols + (bias ? rows : 0); }
 
 std::int64_t norm(const ModelSpec& m) {
@@ -36,6 +33,7 @@ std::int64_t embedding(const ModelSpec& m, std::int64_t vocabulary) {
   return rows * m.hidden_size + (m.embedding_norm ? norm(m) : 0);
 }
 
+/// One table per stack, shared by its layers.
 std::int64_t relative_tables(const ModelSpec& m) {
   if (m.position_embedding != PositionEmbedding::relative) return 0;
   return (m.num_decoder_layers > 0 ? 2 : 1) * kRelativeBuckets * m.num_attention_heads;

@@ -76,7 +76,7 @@ constexpr auto kRecv = static_cast<std::size_t>(Stream::recv);
 
 class Table {
  public:
-  Table(const TaskGraph& graph, Host host) {
+  Table(const TaskGraph& graph, Host host) : word_stages_(word_stages(graph)) {
     for (const Program& p : graph.programs) players_.emplace_back(graph, p, host);
   }
 
@@ -130,13 +130,16 @@ class Table {
   bool shared(Group group) {
     std::vector<std::pair<std::size_t, std::size_t>> heads;
     for (std::size_t s = 0; s < players_.size(); ++s) {
-      if (group == Group::embedding && s != 0 && s + 1 != players_.size()) continue;
+      if (group == Group::embedding && !uses_words(s)) continue;
       const std::size_t q = head_stream(players_[s], group);
       if (q == kStreams) return false;
       heads.emplace_back(s, q);
     }
     for (const auto& [s, q] : heads) players_[s].finish(q);
     return true;
+  }
+  bool uses_words(std::size_t stage) const {
+    return std::find(word_stages_.begin(), word_stages_.end(), stage) != word_stages_.end();
   }
   static std::size_t head_stream(const Player& p, Group group) {
     for (std::size_t q = 0; q < kStreams; ++q)
@@ -153,10 +156,22 @@ class Table {
     return s.empty() ? std::nullopt : std::optional(s);
   }
 
+  std::vector<std::size_t> word_stages_;
   std::vector<Player> players_;
 };
 
 }  // namespace
+
+std::vector<std::size_t> word_stages(const TaskGraph& graph) {
+  std::vector<std::size_t> stages;
+  for (std::size_t s = 0; s < graph.programs.size(); ++s) {
+    const auto& params = graph.programs[s].params;
+    const auto is_word = [](const Param& p) { return p.name == "embedding.word.weight"; };
+    if (std::any_of(params.begin(), params.end(), is_word)) stages.push_back(s);
+  }
+  if (stages.empty()) return {0, graph.programs.size() - 1};
+  return stages;
+}
 
 std::optional<std::string> find_deadlock(const TaskGraph& graph, Host host) { return Table(graph, host).play(); }
 

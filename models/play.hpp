@@ -15,6 +15,10 @@ enum class Host : std::uint8_t {
   serialised,  ///< everything, transfers too, one after the other in issue order
 };
 
+/// Stages that hold the word matrix, and so meet in the embedding group: those with a parameter of its name, or (a graph
+/// without parameters) the first and the last.
+std::vector<std::size_t> word_stages(const TaskGraph& graph);
+
 /// Nothing when every task of every stage runs; else one line for each stage naming the tasks that wait and for what.
 std::optional<std::string> find_deadlock(const TaskGraph& graph, Host host);
 

@@ -78,7 +78,7 @@ class ProgramCheck {
     for (const Allocation& a : program_.memory.allocations) {
       const bool persistent = a.first == 0 && a.last == last;
       const bool given = a.kind == MemoryKind::weights || a.kind == MemoryKind::optimizer || a.name == "tokens" ||
-                         a.name == "types" || a.name == "targets" || a.name == "labels";
+                         a.name == "types" || a.name == "targets" || a.name == "decoder_tokens" || a.name == "labels";
       if (persistent && given) define(a.offset, a.offset + a.bytes.count());
     }
   }
@@ -215,8 +215,10 @@ void check_communication(const TaskGraph& graph) {
       check_talk(collectives(graph, p[s], g), collectives(graph, p[next], g),
                  "collectives of the " + std::string(name(g)) + " group " + between);
   }
-  check_talk(collectives(graph, p.front(), Group::embedding), collectives(graph, p.back(), Group::embedding),
-             "collectives of the embedding group");
+  const auto words = word_stages(graph);
+  for (const std::size_t s : words)
+    check_talk(collectives(graph, p[words.front()], Group::embedding), collectives(graph, p[s], Group::embedding),
+               "collectives of the embedding group");
 }
 
 void check_plays(const TaskGraph& graph) {

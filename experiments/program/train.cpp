@@ -58,7 +58,7 @@ struct Data {
 Data open_data(const Options& o, const Plan& plan) {
   constexpr double kept_back = 0.1;
   const auto open = [&](const std::string& path, const exec::TextPart& part) {
-    return exec::open_byte_text(path, plan.training.seq_length, plan.training.seed, part);
+    return exec::open_byte_text(path, plan.sequence_tokens(), plan.training.seed, part);
   };
   if (o.eval_every == 0) return {open(o.data, {}), nullptr};
   if (!o.eval_data.empty()) return {open(o.data, {}), open(o.eval_data, {})};

@@ -33,7 +33,7 @@ void BlockActivations::column(const std::string& name, const Value& x, std::int6
   std::vector<Value> in{x, w_.block(name + ".weight")};
   const bool bias = w_.block.layout().has(name + ".bias");
   if (bias) in.push_back(w_.block(name + ".bias"));
-  b_.add(name, MatMul{s_.tokens, width, s_.hidden, false, true, bias}, std::move(in), {y});
+  b_.add(name, MatMul{x.elements / s_.hidden, width, s_.hidden, false, true, bias}, std::move(in), {y});
 }
 
 Value BlockActivations::fc1(const Value& input) {

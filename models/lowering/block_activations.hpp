@@ -8,9 +8,9 @@
 
 namespace tandem::lowering {
 
-/// Parameters of one block: its own region and, where it has experts, theirs.
+/// Parameters of one block: its own region, its experts' where it has some, and the tables of relative bias.
 struct BlockParams {
-  RegionValues block, experts;
+  RegionValues block, experts, relative;
 };
 
 class BlockActivations {
@@ -42,17 +42,28 @@ class BlockActivations {
   Value fc1(const Value& input);
   Value activated(const Value& input);
 
+  // Attention to the encoder's output (decoder_cross.cpp), which is `memory`.
+  /// Output of its norm: all tokens' rows.
+  Value cross_normed();
+  /// All rows of the encoder's output.
+  Value all_memory(const Value& memory);
+  /// Queries, keys and values, then the context.
+  void cross(const Value& memory);
+  /// Brings back what the backward pass of its core reads.
+  void need_cross_core();
+
   // Experts (block_experts.cpp).
   void route(const Value& input);
   Value dispatched(const Value& input);
   Value expert_fc1(const Value& input);
   Value expert_activated(const Value& input);
   void experts_return(const Value& input);
-  /// Sends rows to where their experts are, or back: an all-to-all, or `v` itself.
-  Value exchange(const Value& v, const std::string& name);
+  /// Rows where their experts are, or back where their tokens are: an all-to-all into `to`, or `v` itself on one rank.
+  enum class Way : std::uint8_t { to_experts, to_tokens };
+  Value exchange(const Value& v, Way way, const std::string& name, Value to = {});
   bool ragged() const { return s_.capacity == 0; }
-  /// Groups of rows that belong to one expert, and rows of a group.
-  std::int64_t groups() const { return ragged() ? 1 : s_.expert_ranks * s_.experts_here; }
+  /// Groups of rows that belong to one expert, and rows of a group; ragged: ranks that rows come from, and all planned rows.
+  std::int64_t groups() const { return ragged() ? s_.expert_ranks : s_.expert_ranks * s_.experts_here; }
   std::int64_t group_rows() const { return ragged() ? s_.moe_dims().rows() : s_.capacity; }
   /// Ragged products also read how many rows each expert has.
   std::vector<Value> with_counts(std::vector<Value> operands) const;
@@ -73,7 +84,7 @@ class BlockActivations {
   const Shapes& s_;
   BlockParams w_;
   BlockSaved t_;
-  Value input_[2], own_kv_, all_kv_;
+  Value input_[2], own_kv_, all_kv_, cross_input_, all_memory_;
 };
 
 }  // namespace tandem::lowering

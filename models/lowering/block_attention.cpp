@@ -87,7 +87,9 @@ void BlockActivations::score_core() {
   std::vector<Value> out{t_.probs};
   if (s_.attention_dropout > 0) out.push_back(start(t_.dropped, n));
   else t_.dropped = t_.probs;
-  b_.add("softmax", AttentionSoftmax{d, s_.attention_dropout, s_.alibi}, {t_.scores}, out);
+  std::vector<Value> in{t_.scores};
+  if (s_.relative_buckets > 0) in.push_back(w_.relative(s_.relative_table()));
+  b_.add("softmax", AttentionSoftmax{d, s_.attention_dropout, s_.alibi, s_.relative_buckets}, std::move(in), out);
 }
 
 void BlockActivations::flash_core(const Value& context) {

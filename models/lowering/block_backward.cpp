@@ -3,23 +3,21 @@
 namespace tandem::lowering {
 namespace {
 
-std::string template_name(BackwardPart part) { return part == BackwardPart::weights ? "block_weights" : "block_backward"; }
+std::string template_name(const Shapes& s, BackwardPart part) {
+  if (s.is_decoder()) return "decoder_backward";
+  return part == BackwardPart::weights ? "block_weights" : "block_backward";
+}
 
 }  // namespace
 
 BlockBackward::BlockBackward(const Shapes& s, const BlockBackwardKind& kind)
-    : s_(s), kind_(kind), regions_(s, kind.moe), b_(template_name(kind.part), s.dtypes.compute), weights_(weight_slots()),
+    : s_(s), kind_(kind), regions_(s, kind.moe), b_(template_name(s, kind.part), s.dtypes.compute),
+      weights_(block_slots(b_, s, regions_)),
       sink_(sink("gradients", regions_.block)), expert_sink_(sink("expert_gradients", regions_.experts)),
-      x_whole_(hidden_slot(b_, s, "x")), x_(s, x_whole_),
+      relative_gradients_(gradient_slot(b_, "relative_gradients", regions_.relative, s.dtypes.gradients)),
+      x_whole_(hidden_slot(b_, s, "x")), x_(s, x_whole_), memory_(memory_slot(b_, s, "memory")),
       a_(b_, s, weights_, BlockSaved(s, kind.moe, b_.slot("saved", MemoryKind::activations), true)),
       held_(s, kind.moe, 0) {}
-
-BlockParams BlockBackward::weight_slots() {
-  BlockParams p;
-  p.block = region_slot(b_, "weights", MemoryKind::weights, regions_.block, s_.dtypes.weights);
-  if (moe()) p.experts = region_slot(b_, "experts", MemoryKind::weights, regions_.experts, s_.dtypes.weights);
-  return p;
-}
 
 GradientSink BlockBackward::sink(std::string name, const RegionLayout& layout) {
   return {b_, gradient_slot(b_, std::move(name), layout, s_.dtypes.gradients), kind_.first, inputs()};
@@ -33,6 +31,7 @@ Template BlockBackward::write() {
 
 void BlockBackward::input_path() {
   const Hidden dy(s_, hidden_slot(b_, s_, "dy")), dx(s_, hidden_slot(b_, s_, "dx"));
+  dmemory_ = memory_slot(b_, s_, "dmemory");
   if (split()) held_ = BlockDeferred(s_, moe(), b_.slot("deferred", MemoryKind::activations));
   switch (s_.placement) {
     case NormPlacement::pre: return pre(dy, dx);
@@ -65,8 +64,9 @@ void BlockBackward::pre(const Hidden& dy, const Hidden& dx) {
   const Value d2 = feed_forward(mlp_branch(dy.state), {});
   const Value dx2 = s_.hidden_dropout == 0 ? hold(held_.attention, s_.rows * s_.hidden) : rows_scratch();
   norm_gradient("ln2", {d2, t.x2, t.ln2_stats, weights_.block("ln2.weight"), &dy.state}, dx2);
-  const Value d1 = attention(attention_branch(dx2), {});
-  norm_gradient("ln1", {d1, x_.state, t.ln1_stats, weights_.block("ln1.weight"), &dx2}, dx.state);
+  const Value dx1 = s_.is_decoder() ? cross(dx2) : dx2;
+  const Value d1 = attention(attention_branch(dx1), {});
+  norm_gradient("ln1", {d1, x_.state, t.ln1_stats, weights_.block("ln1.weight"), &dx1}, dx.state);
 }
 
 void BlockBackward::post(const Hidden& dy, const Hidden& dx) {
@@ -151,11 +151,12 @@ Value BlockBackward::sum_input(const std::string& name, const Value& dy, std::in
 
 void BlockBackward::column_weights(const std::string& name, const Value& dy, const Value& input, std::int64_t width) {
   const bool bias = sink_.has(name + ".bias");
+  const std::int64_t rows = input.elements / s_.hidden;
   sink_.open(name + ".weight", bias ? name + ".bias" : name + ".weight", dtype());
-  const auto wgrad = b_.add(name + "_wgrad", MatMul{width, s_.hidden, s_.tokens, true, false, false}, {dy, input},
+  const auto wgrad = b_.add(name + "_wgrad", MatMul{width, s_.hidden, rows, true, false, false}, {dy, input},
                             {sink_.part(name + ".weight")});
   if (has_reduced_ && !s_.tensor_overlap) b_.depend(wgrad, reduced_);
-  if (bias) b_.add(name + "_bias_grad", BiasGrad{s_.tokens, width}, {dy}, {sink_.part(name + ".bias")});
+  if (bias) b_.add(name + "_bias_grad", BiasGrad{rows, width}, {dy}, {sink_.part(name + ".bias")});
 }
 
 void BlockBackward::qkv_weights(const Value& dqkv) {
@@ -191,7 +192,7 @@ Value BlockBackward::mlp_input() {
 
 /// dx of an activation, given dy and the x it read.
 Value BlockBackward::activation_backward(const std::string& name, const Value& dy, const Value& x, const Value& dx) {
-  const std::int64_t rows = name == "activation" ? s_.tokens : s_.moe_dims().rows();
+  const std::int64_t rows = name == "activation" ? s_.tokens : s_.expert_rows();
   const Op op = s_.gated ? Op(GatedPointwiseBackward{rows, dy.elements / rows, s_.gate})
                          : Op(PointwiseBackward{dy.elements, s_.activation});
   b_.add(name + "_backward", op, {dy, x}, {dx});

@@ -17,7 +17,6 @@ class BlockBackward {
  private:
   using Part = BackwardPart;
 
-  BlockParams weight_slots();
   GradientSink sink(std::string name, const RegionLayout& layout);
   bool inputs() const { return kind_.part != Part::weights; }
   bool weights_here() const { return kind_.part != Part::input; }
@@ -30,6 +29,11 @@ class BlockBackward {
 
   void input_path();
   void pre(const Hidden& dy, const Hidden& dx);
+  /// Gradient of what a decoder's attention to the encoder's output was added to; `dy` is that of the sum.
+  Value cross(const Value& dy);
+  void cross_core(const Value& dcontext, const Value& dq, const Value& dkv);
+  void cross_memory(const Value& dkv);
+  void cross_proj_weights(const Value& d);
   void post(const Hidden& dy, const Hidden& dx);
   void post_add(const Hidden& dy, const Hidden& dx);
   void weights_path();
@@ -51,6 +55,7 @@ class BlockBackward {
   Value feed_forward(const Value& d, const Value& to);
   Value core(const Value& dcontext);
   Value score_core(const Value& dcontext);
+  void softmax_backward(const AttentionDims& d, const Value& dprobs, const Value& dscores);
   Value flash_core(const Value& dcontext);
   Value ring_core(const Value& dcontext);
   Value merge_gathered(const Value& dkv_all, const Value& dqkv);
@@ -80,8 +85,10 @@ class BlockBackward {
   TemplateBuilder b_;
   BlockParams weights_;
   GradientSink sink_, expert_sink_;
+  RegionValues relative_gradients_;
   Value x_whole_;
   Hidden x_;
+  Value memory_, dmemory_;
   BlockActivations a_;
   BlockDeferred held_;
   Value expert_rows_, expert_fc1_;  ///< gradients of the outputs of the experts' matrices

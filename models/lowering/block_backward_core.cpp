@@ -39,12 +39,25 @@ Value BlockBackward::score_core(const Value& dcontext) {
   const Value dprobs = scratch(score_elements(d)), dscores = scratch(score_elements(d));
   const Value dkv = apart ? scratch(kv.elements) : dqkv;
   b_.add("context_backward", AttentionContextBackward{d}, {dcontext, t.dropped, kv}, {dprobs, dkv});
-  b_.add("softmax_backward", AttentionSoftmaxBackward{d, s_.attention_dropout}, {dprobs, t.probs}, {dscores});
+  softmax_backward(d, dprobs, dscores);
   std::vector<Value> out{dqkv};
   if (apart) out.push_back(dkv);
   else out.push_back(dqkv);
   b_.add("scores_backward", AttentionScoresBackward{d}, {dscores, t.qkv, kv, dkv}, std::move(out));
   return apart ? merge_gathered(dkv, dqkv) : dqkv;
+}
+
+/// All layers of a stack use one table of relative bias: each adds its part to the gradient.
+void BlockBackward::softmax_backward(const AttentionDims& d, const Value& dprobs, const Value& dscores) {
+  const AttentionSoftmaxBackward op{d, s_.attention_dropout, s_.relative_buckets};
+  const std::vector<Value> in{dprobs, a_.at().probs};
+  if (s_.relative_buckets == 0) {
+    b_.add("softmax_backward", op, in, {dscores});
+    return;
+  }
+  const Value total = relative_gradients_(s_.relative_table()), dtable = scratch(total.elements);
+  b_.add("softmax_backward", op, in, {dscores, dtable});
+  b_.add("accumulate_relative", Accumulate{total.elements, dtable.dtype, total.dtype}, {dtable, total}, {total});
 }
 
 Value BlockBackward::flash_core(const Value& dcontext) {

@@ -9,8 +9,9 @@ namespace {
 class BlockForward {
  public:
   BlockForward(const Shapes& s, bool moe)
-      : s_(s), moe_(moe), regions_(s, moe), b_("block_forward", s.dtypes.compute), weights_(slots()),
-        x_(s, hidden_slot(b_, s, "x")), y_(s, hidden_slot(b_, s, "y")),
+      : s_(s), moe_(moe), regions_(s, moe), b_(s.is_decoder() ? "decoder_forward" : "block_forward", s.dtypes.compute),
+        weights_(block_slots(b_, s, regions_)), x_(s, hidden_slot(b_, s, "x")), memory_(memory_slot(b_, s, "memory")),
+        y_(s, hidden_slot(b_, s, "y")),
         a_(b_, s, weights_, BlockSaved(s, moe, b_.slot("saved", MemoryKind::activations), false)) {}
 
   Template write() {
@@ -23,16 +24,10 @@ class BlockForward {
   }
 
  private:
-  BlockParams slots() {
-    BlockParams p;
-    p.block = region_slot(b_, "weights", MemoryKind::weights, regions_.block, s_.dtypes.weights);
-    if (moe_) p.experts = region_slot(b_, "experts", MemoryKind::weights, regions_.experts, s_.dtypes.weights);
-    return p;
-  }
-
   void pre() {
-    const Value x2 = a_.at().x2;
-    attention(a_.normed(1, x_.state), x_.state, x2);
+    const Value x2 = a_.at().x2, x1 = s_.is_decoder() ? a_.at().cross.x : x2;
+    attention(a_.normed(1, x_.state), x_.state, x1);
+    if (s_.is_decoder()) cross(x1, x2);
     feed_forward(a_.normed(2, x2), x2, y_.state);
   }
   void post() {
@@ -64,6 +59,13 @@ class BlockForward {
     row("proj", s_.attention, a_.at().context, {DropoutSite::attention_output, "attention_add", residual, y});
   }
 
+  /// A decoder's attention to the encoder's output.
+  void cross(const Value& residual, const Value& y) {
+    a_.cross(memory_);
+    row("cross_proj", s_.attention, a_.at().cross.context,
+        {DropoutSite::cross_attention_output, "cross_add", residual, y});
+  }
+
   void feed_forward(const Value& input, const Value& residual, const Value& y) {
     const Add add{DropoutSite::mlp_output, "mlp_add", residual, y};
     moe_ ? experts(input, add) : row("fc2", s_.ffn, a_.activated(input), add);
@@ -92,7 +94,9 @@ class BlockForward {
   BlockRegions regions_;
   TemplateBuilder b_;
   BlockParams weights_;
-  Hidden x_, y_;
+  Hidden x_;
+  Value memory_;
+  Hidden y_;
   BlockActivations a_;
 };
 

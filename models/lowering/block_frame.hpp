@@ -8,9 +8,10 @@ namespace tandem::lowering {
 
 /// Regions of a block, owned for as long as a template is written.
 struct BlockRegions {
-  RegionLayout block, experts;
+  RegionLayout block, experts, relative;
   BlockRegions(const Shapes& s, bool moe)
-      : block(block_region(s, moe)), experts(moe ? experts_region(s) : RegionLayout{"", {}}) {}
+      : block(block_region(s, moe)), experts(moe ? experts_region(s) : RegionLayout{"", {}}),
+        relative(relative_region(s)) {}
 };
 
 /// The tensor between blocks: the state that a sublayer reads, and the residual it is added to.
@@ -28,6 +29,12 @@ inline Value hidden_slot(TemplateBuilder& b, const Shapes& s, std::string name) 
   return b.whole(b.slot(std::move(name), MemoryKind::activations), s.dtypes.compute, s.hidden_elements());
 }
 
+/// The encoder's output, or its gradient, as a decoder's block sees it; nothing elsewhere.
+inline Value memory_slot(TemplateBuilder& b, const Shapes& s, std::string name) {
+  if (!s.is_decoder()) return {};
+  return b.whole(b.slot(std::move(name), MemoryKind::activations), s.dtypes.compute, s.memory_rows * s.hidden);
+}
+
 /// Gradients of a region, with the padding behind it.
 inline RegionValues gradient_slot(TemplateBuilder& b, std::string name, const RegionLayout& layout, DType dtype) {
   if (layout.elements() == 0) return {};
@@ -37,6 +44,18 @@ inline RegionValues gradient_slot(TemplateBuilder& b, std::string name, const Re
 inline RegionValues region_slot(TemplateBuilder& b, std::string name, MemoryKind kind, const RegionLayout& layout,
                                 DType dtype) {
   return {layout, b.whole(b.slot(std::move(name), kind), dtype, layout.elements())};
+}
+
+/// The weights that a block reads.
+inline BlockParams block_slots(TemplateBuilder& b, const Shapes& s, const BlockRegions& regions) {
+  BlockParams p;
+  const auto slot = [&](std::string name, const RegionLayout& layout) {
+    return region_slot(b, std::move(name), MemoryKind::weights, layout, s.dtypes.weights);
+  };
+  p.block = slot("weights", regions.block);
+  if (regions.experts.elements() > 0) p.experts = slot("experts", regions.experts);
+  if (regions.relative.elements() > 0) p.relative = slot("relative", regions.relative);
+  return p;
 }
 
 }  // namespace tandem::lowering

@@ -17,16 +17,24 @@ struct Kept : Value {
 /// Of a layer of experts.
 struct MoeSaved {
   Kept probs, weights, slots, counts, logits, dispatched, fc1, activated, returned;
+  Kept arrived;   ///< rows of each expert of this rank from each rank, where numbers are unequal
+};
+
+/// Of a decoder's attention to the encoder's output; x is what it is added to.
+struct CrossSaved {
+  Kept x, norm_stats, n, q, kv, scores, probs, dropped, context;
 };
 
 struct BlockSaved {
   Kept ln1_stats, n1, qkv, scores, probs, dropped, attention_stats, core_context, context;
   Kept sum1, x2, ln2_stats, n2, fc1, activated, sum2;
   MoeSaved moe;
+  CrossSaved cross;
 
   /// `written`: the forward pass has run, everything kept can be read.
   BlockSaved(const Shapes& s, bool experts, std::uint16_t slot, bool written) : at_(slot), s_(s), written_(written) {
     save_attention();
+    if (s.is_decoder()) save_cross();
     if (experts) save_experts();
     else save_mlp();
   }
@@ -55,6 +63,19 @@ struct BlockSaved {
     n2 = keep(pre && s_.keep.norms, state);
   }
 
+  void save_cross() {
+    const AttentionDims d = s_.cross_dims();
+    cross.x = keep(true, s_.rows * s_.hidden);
+    cross.norm_stats = keep(true, 2 * s_.rows);
+    cross.n = keep(s_.keep.norms, s_.rows * s_.hidden);
+    cross.q = keep(true, s_.tokens * d.q_width());
+    cross.kv = keep(true, s_.memory_tokens() * d.kv_width());
+    cross.scores = keep(s_.keep.scores, score_elements(d));
+    cross.probs = keep(s_.keep.core, score_elements(d));
+    cross.dropped = s_.attention_dropout > 0 ? keep(s_.keep.core, score_elements(d)) : cross.probs;
+    cross.context = keep(true, s_.tokens * d.q_width());
+  }
+
   void save_mlp() {
     fc1 = keep(s_.keep.fc1, s_.tokens * s_.fc1);
     activated = keep(s_.keep.activated, s_.tokens * s_.ffn);
@@ -68,9 +89,10 @@ struct BlockSaved {
     moe.weights = keep(true, d.tokens * d.top_k);
     moe.slots = keep(DType::int32, d.tokens * d.top_k);
     moe.counts = keep(DType::int32, d.experts);
-    moe.dispatched = keep(s_.keep.dispatched, d.rows() * d.hidden);
-    moe.fc1 = keep(s_.keep.fc1, d.rows() * s_.expert_fc1);
-    moe.activated = keep(s_.keep.activated, d.rows() * s_.expert_ffn);
+    if (s_.unequal_rows()) moe.arrived = keep(DType::int32, d.experts);
+    moe.dispatched = keep(s_.keep.dispatched, s_.expert_rows() * d.hidden);
+    moe.fc1 = keep(s_.keep.fc1, s_.expert_rows() * s_.expert_fc1);
+    moe.activated = keep(s_.keep.activated, s_.expert_rows() * s_.expert_ffn);
     moe.returned = keep(true, d.rows() * d.hidden);
     fc1 = keep(s_.keep.fc1 && s_.shared_ffn > 0, s_.tokens * s_.shared_fc1);
     activated = keep(s_.keep.activated && s_.shared_ffn > 0, s_.tokens * s_.shared_ffn);

@@ -2,8 +2,12 @@
 // The templates: what one block, one embedding, one head, one transfer and one update do. Slots are bound by name (slot 0 is
 // always scratch); those in brackets exist where the model has such a thing:
 //
-//   block_forward    weights [experts] x y saved
-//   block_backward   weights [experts] gradients [expert_gradients] x saved dy dx [deferred]
+//   block_forward    weights [experts] [relative] x [memory] y saved
+//   block_backward   weights [experts] [relative] gradients [expert_gradients] [relative_gradients] x [memory] saved dy dx
+//                    [dmemory] [deferred]
+//   bridge_forward   bridge word x decoder_tokens y saved
+//   bridge_backward  bridge bridge_gradients word_gradients x decoder_tokens saved dy dmemory dx
+//   memory_pass      from to
 //   block_weights    weights [experts] gradients [expert_gradients] x saved deferred
 //   embed_forward    word [embedding] tokens [types] y saved
 //   embed_backward   word_gradients [embedding embedding_gradients] tokens [types] saved dy
@@ -19,7 +23,7 @@
 
 namespace tandem::lowering {
 
-/// `moe`: a layer of experts.
+/// `moe`: a layer of experts. With a decoder's sizes, a decoder's block: "decoder_forward" and "decoder_backward".
 Template block_forward(const Shapes& s, bool moe);
 
 enum class BackwardPart : std::uint8_t { whole, input, weights };
@@ -35,6 +39,15 @@ Template embed_backward(const Shapes& s, bool first);
 /// `first`: the loss is written, not added to.
 Template head_forward(const Shapes& s, bool first);
 Template head_backward(const Shapes& s, bool first);
+
+/// From the encoder's last state to the decoder's first (sizes `s` and `d`), with the encoder's normed output behind it.
+Template bridge_forward(const Shapes& s, const Shapes& d);
+Template bridge_backward(const Shapes& s, const Shapes& d, bool first);
+/// Copies the encoder's output, or its gradient, behind a state that leaves the stage.
+Template memory_pass(std::string name, const Shapes& d);
+/// Gradients that every layer adds to begin at zero.
+Template memory_gradient_start(const Shapes& d);
+Template relative_gradient_start(const Shapes& s);
 
 /// One boundary tensor to or from the stage `stage_offset` away.
 Template transfer(std::string name, const Shapes& s, bool send, int stage_offset);

@@ -1,6 +1,5 @@
 #include "models/lowering/block_frame.hpp"
-#include "models/lowering/gradient_sink.hpp"
-#include "models/lowering/tensor_parallel.hpp"
+#include "models/lowering/word_embedding.hpp"
 
 namespace tandem::lowering {
 namespace {
@@ -50,10 +49,7 @@ class EmbedForward {
 
   /// Rows of the word matrix summed over its shards, and of the token types; in `to`.
   void look_up(const Value& to) {
-    const Value all = s_.sequence_parallel ? b_.scratch(s_.dtypes.compute, s_.tokens * s_.hidden) : to;
-    const auto found = b_.add("embedding", Embedding{s_.tokens, s_.hidden, s_.vocab_rows}, {tokens_, word_("word.weight")},
-                              {all});
-    tensor_sum(b_, s_, all, "embedding", found, to);
+    look_up_words(b_, s_, tokens_, word_("word.weight"), to);
     if (s_.token_types == 0) return;
     const Value types = s_.sequence_parallel ? types_.share(Group::tensor, s_.tensor) : types_;
     b_.add("token_type", Embedding{s_.rows, s_.hidden, s_.token_types, true, true}, {types, weights_("type.weight"), to}, {to});
@@ -108,7 +104,7 @@ class EmbedBackward {
                      : position_is_last(s_) ? through_position(dy.state, s_.hidden_dropout)
                                             : dy.state;
     if (s_.token_types > 0) type_gradient(dx);
-    word_gradient(tensor_gather(b_, s_, dx, "embedding_gradient"));
+    word_gradient(b_, s_, tokens_, dx, word_sink_);
     return b_.finish();
   }
 
@@ -148,13 +144,6 @@ class EmbedBackward {
     b_.add("token_type_backward", EmbeddingBackward{s_.rows, s_.hidden, s_.token_types, true}, {types, dx},
            {sink_.part("type.weight")});
     sink_.close("token_type");
-  }
-
-  void word_gradient(const Value& dx) {
-    word_sink_.open("word.weight", "word.weight", s_.dtypes.compute);
-    b_.add("embedding_backward", EmbeddingBackward{s_.tokens, s_.hidden, s_.vocab_rows}, {tokens_, dx},
-           {word_sink_.part("word.weight")});
-    word_sink_.close("embedding");
   }
 
   const Shapes& s_;

@@ -1,5 +1,7 @@
 #include "models/lowering/gradient_reduction.hpp"
 
+#include "models/mesh.hpp"
+
 namespace tandem::lowering {
 namespace {
 
@@ -38,7 +40,7 @@ ReduceSpec GradientReduction::spec_of(std::int32_t unit, std::string name, DType
 
 GradientReduction::UnitTemplates GradientReduction::unit_templates(std::int32_t unit) {
   const ShardUnit& u = memory_.unit(unit);
-  const bool tied = unit == memory_.tied_unit();
+  const bool tied = memory_.is_extra(unit);
   const DType d = s_.dtypes.gradient_reduce;
   UnitTemplates t;
   if (ranks_of(u) == 1 && whole_gradients()) return t;
@@ -72,10 +74,11 @@ TemplateId GradientReduction::offloaded_template(std::int32_t unit) {
 
 void GradientReduction::prepare() {
   const DType d = s_.dtypes.gradient_reduce;
-  const auto units = static_cast<std::int32_t>(memory_.params().units.size()) + (memory_.tied_here() ? 1 : 0);
+  const auto units = memory_.extra_unit(memory_.extras());
   for (std::int32_t u = 0; u < units; ++u) {
     units_.push_back(unit_templates(u));
-    if (u != memory_.tied_unit() && memory_.offloaded(u)) units_.back().offloaded = offloaded_template(u);
+    const bool own = u < static_cast<std::int32_t>(memory_.params().units.size());
+    if (own && memory_.offloaded(u)) units_.back().offloaded = offloaded_template(u);
   }
   reduced_.assign(static_cast<std::size_t>(units), false);
   if (s_.sequence_parallel)
@@ -88,19 +91,24 @@ void GradientReduction::prepare() {
     }
   if (memory_.last() && data_ > 1)
     loss_ = add(all_reduce({"loss_reduce", Group::data, 1, 0, DType::fp64, MemoryKind::workspace, 1, DType::fp64}));
-  if (s_.tied && memory_.first() != memory_.last()) {
-    const RegionKind mine = memory_.first() ? RegionKind::word : RegionKind::output;
-    const auto region = static_cast<std::size_t>(memory_.params().find(mine));
-    ReduceSpec spec = spec_of(memory_.params().regions[region].unit, "tie_reduce", d, MemoryKind::gradients);
-    if (memory_.sharding().zero_stage == 0) spec.elements = s_.vocab_rows * s_.hidden;
-    tie_stages_ = add(sum_share(spec, Group::embedding, whole_gradients()));
-  }
-  if (memory_.tied_here()) {
-    ReduceSpec spec = spec_of(memory_.tied_unit(), "tie", d, MemoryKind::gradients);
+  if (memory_.word_region() >= 0 && word_stages(c_.plan).size() > 1)
+    tie_stages_ = across_stages(memory_.word_region(), "tie_reduce", Group::embedding);
+  if (s_.relative_buckets > 0 && c_.plan.parallel.pipeline > 1)
+    relative_ = across_stages(memory_.params().find(RegionKind::relative), "relative_reduce", Group::pipeline);
+  if (memory_.extras() > 0) {
+    ReduceSpec spec = spec_of(memory_.extra_unit(0), "tie", d, MemoryKind::gradients);
     if (memory_.sharding().zero_stage == 0) spec.elements = s_.vocab_rows * s_.hidden;
     tie_ = add(tie(spec, whole_gradients()));
   }
   optimizer_ = add(optimizer_step(s_, memory_.update_spec()));
+}
+
+/// The sum of the stages' gradients of a matrix that each has a copy of.
+TemplateId GradientReduction::across_stages(std::int32_t region, std::string name, Group group) {
+  const StageRegion& r = memory_.params().regions[static_cast<std::size_t>(region)];
+  ReduceSpec spec = spec_of(r.unit, std::move(name), s_.dtypes.gradient_reduce, MemoryKind::gradients);
+  if (memory_.sharding().zero_stage == 0) spec.elements = r.layout.elements();
+  return add(sum_share(spec, group, whole_gradients()));
 }
 
 std::vector<TemplateId> GradientReduction::forward_templates() const {
@@ -118,7 +126,10 @@ void GradientReduction::completed(std::int32_t region, std::int32_t mb) {
   count(memory_.params().regions[static_cast<std::size_t>(region)].unit, mb);
 }
 
-void GradientReduction::completed_tied(std::int32_t mb) { count(memory_.tied_unit(), mb); }
+void GradientReduction::completed_word(WordUse use, std::int32_t mb) {
+  const std::int32_t extra = memory_.extra_unit(use);
+  extra < 0 ? completed(memory_.word_region(), mb) : count(extra, mb);
+}
 
 void GradientReduction::sum_partial(std::int32_t region, std::int32_t mb) {
   const auto t = partial_.find(region);
@@ -156,11 +167,13 @@ void GradientReduction::sum_replicas(std::int32_t unit) {
 
 void GradientReduction::finish() {
   if (whole_gradients()) {
-    if (memory_.tied_here() && !reduced_.back()) reduce(memory_.tied_unit(), -1);
+    for (std::int32_t e = 0; e < memory_.extras(); ++e)
+      if (!reduced_[static_cast<std::size_t>(memory_.extra_unit(e))]) reduce(memory_.extra_unit(e), -1);
     for (std::size_t u = 0; u < memory_.params().units.size(); ++u)
       if (!reduced_[u]) reduce(static_cast<std::int32_t>(u), -1);
   }
   tie_embeddings();
+  sum_over_stages();
   sum_loss();
   update();
 }
@@ -169,17 +182,24 @@ void GradientReduction::sum_loss() {
   if (exists(loss_)) b_.add(loss_, key_of(-1, -1, Phase::reduce), {memory_.loss()});
 }
 
-/// The embedding's and the head's gradients of a shared matrix are added once, after the data-parallel reduction of each,
-/// so that the sum does not depend on the number of stages or of data ranks.
+/// The gradients of the uses of a shared matrix are added once, after the data-parallel reduction of each, so that the sum does
+/// not depend on the number of data ranks, nor, where it has two uses, on the number of stages.
 void GradientReduction::tie_embeddings() {
+  for (std::int32_t e = 0; e < memory_.extras(); ++e)
+    b_.add(tie_, key_of(e, -1, Phase::reduce),
+           {share_of(memory_.word_region()), memory_.unit_gradients(memory_.extra_unit(e))});
+}
+
+void GradientReduction::sum_over_stages() {
   const InstanceKey key = key_of(-1, -1, Phase::reduce);
-  const auto of = [&](RegionKind kind) -> Binding {
-    const std::int32_t region = memory_.params().find(kind);
-    if (whole_gradients()) return memory_.gradients(region, -1);
-    return memory_.unit_gradients(memory_.params().regions[static_cast<std::size_t>(region)].unit);
-  };
-  if (exists(tie_)) b_.add(tie_, key, {of(RegionKind::word), memory_.unit_gradients(memory_.tied_unit())});
-  if (exists(tie_stages_)) b_.add(tie_stages_, key, {of(memory_.first() ? RegionKind::word : RegionKind::output)});
+  if (exists(relative_)) b_.add(relative_, key, {share_of(memory_.params().find(RegionKind::relative))});
+  if (exists(tie_stages_)) b_.add(tie_stages_, key, {share_of(memory_.word_region())});
+}
+
+/// Gradients of a region that is its own unit wherever anything is sharded: whole, or the rank's part.
+Binding GradientReduction::share_of(std::int32_t region) {
+  if (whole_gradients()) return memory_.gradients(region, -1);
+  return memory_.unit_gradients(memory_.params().regions[static_cast<std::size_t>(region)].unit);
 }
 
 void GradientReduction::update() {

@@ -18,8 +18,8 @@ class GradientReduction {
 
   /// The gradient of a region is complete for `micro_batch`.
   void completed(std::int32_t region, std::int32_t micro_batch);
-  /// That of the output matrix, where it is the word matrix of the same stage.
-  void completed_tied(std::int32_t micro_batch);
+  /// That of one use of the word matrix.
+  void completed_word(WordUse use, std::int32_t micro_batch);
   /// The loss becomes that of the global batch.
   void sum_loss();
   /// What has not left yet leaves; tied matrices, the loss, the update and the new weights follow.
@@ -48,6 +48,9 @@ class GradientReduction {
   void reduce(std::int32_t unit, std::int32_t micro_batch);
   void sum_replicas(std::int32_t unit);
   void tie_embeddings();
+  void sum_over_stages();
+  TemplateId across_stages(std::int32_t region, std::string name, Group group);
+  Binding share_of(std::int32_t region);
   void update();
   void update_offloaded();
   TemplateId offloaded_template(std::int32_t unit);
@@ -63,7 +66,7 @@ class GradientReduction {
   std::map<std::int32_t, TemplateId> partial_;  ///< by region
   std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> done_;
   std::vector<bool> reduced_;
-  TemplateId tie_, tie_stages_, loss_, optimizer_;
+  TemplateId tie_, tie_stages_, relative_, loss_, optimizer_;
 };
 
 }  // namespace tandem::lowering

@@ -25,6 +25,25 @@ BlockTemplates block_templates(const Shapes& s, bool moe, bool always_first, Tem
   return t;
 }
 
+TransferTemplates transfers(const Shapes& s, TemplateLibrary& library) {
+  return {library.add(transfer("send_forward", s, true, 1)), library.add(transfer("send_backward", s, true, -1)),
+          library.add(transfer("recv_forward", s, false, -1)), library.add(transfer("recv_backward", s, false, 1))};
+}
+
+DecoderTemplates decoder_templates(const Shapes& s, bool always_first, TemplateLibrary& library) {
+  const Shapes d = s.decoder();
+  DecoderTemplates t;
+  t.block = block_templates(d, false, always_first, library);
+  t.transfer = transfers(d, library);
+  t.bridge_forward = library.add(bridge_forward(s, d));
+  t.bridge_backward = pair(library, always_first, [&](bool first) { return bridge_backward(s, d, first); });
+  t.pass_memory = library.add(memory_pass("memory_forward", d));
+  t.pass_gradient = library.add(memory_pass("memory_backward", d));
+  t.memory_start = library.add(memory_gradient_start(d));
+  if (s.relative_buckets > 0) t.relative_start = library.add(relative_gradient_start(s));
+  return t;
+}
+
 }  // namespace
 
 Templates make_templates(const Shapes& s, const TemplateChoice& choice, TemplateLibrary& library) {
@@ -41,12 +60,11 @@ Templates make_templates(const Shapes& s, const TemplateChoice& choice, Template
   }
   t.embed_forward = library.add(embed_forward(s));
   t.embed_backward = pair(library, always_first, [&](bool first) { return embed_backward(s, first); });
-  t.head_forward = pair(library, false, [&](bool first) { return head_forward(s, first); });
-  t.head_backward = pair(library, always_first, [&](bool first) { return head_backward(s, first); });
-  t.send_forward = library.add(transfer("send_forward", s, true, 1));
-  t.send_backward = library.add(transfer("send_backward", s, true, -1));
-  t.recv_forward = library.add(transfer("recv_forward", s, false, -1));
-  t.recv_backward = library.add(transfer("recv_backward", s, false, 1));
+  const Shapes last = s.decoder_layers > 0 ? s.decoder() : s;
+  t.head_forward = pair(library, false, [&](bool first) { return head_forward(last, first); });
+  t.head_backward = pair(library, always_first, [&](bool first) { return head_backward(last, first); });
+  t.transfer = transfers(s, library);
+  if (s.decoder_layers > 0) t.decoder = decoder_templates(s, always_first, library);
   return t;
 }
 

@@ -15,48 +15,80 @@ std::int64_t up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to
 std::int32_t tensors_before(const Shapes& s, std::int64_t layer) {
   const auto end = s.moe_layer.begin() + static_cast<std::ptrdiff_t>(layer);
   const auto moe = static_cast<std::int32_t>(std::count(s.moe_layer.begin(), end, true));
-  const std::int32_t dense = static_cast<std::int32_t>(layer) - moe;
+  const auto decoder = static_cast<std::int32_t>(s.decoder_layers > 0 ? std::max<std::int64_t>(0, layer - s.encoder_layers) : 0);
+  const std::int32_t dense = static_cast<std::int32_t>(layer) - moe - decoder;
   const std::int32_t each = moe > 0 ? block_region(s, true).tensors() + experts_region(s).tensors() : 0;
-  return dense * block_region(s, false).tensors() + moe * each;
+  const std::int32_t extra = decoder > 0 ? decoder * block_region(s.decoder(), false).tensors() : 0;
+  return dense * block_region(s, false).tensors() + moe * each + extra;
 }
 
-/// Place of a region's first tensor in the whole model's list: word, embedding, blocks with their experts, head, output.
+/// Place of a region's first tensor in the whole model's list: word, embedding, tables of relative bias, blocks with their
+/// experts, the norm between encoder and decoder, head, output.
 std::int32_t first_tensor(const Shapes& s, RegionKind kind, std::int64_t layer) {
   std::int32_t at = 0;
   if (kind == RegionKind::word) return at;
   at += 1;
   if (kind == RegionKind::embedding) return at;
   at += embedding_region(s).tensors();
+  if (kind == RegionKind::relative) return at;
+  at += relative_region(s).tensors();
   const bool in_layers = kind == RegionKind::block || kind == RegionKind::experts;
   at += tensors_before(s, in_layers ? layer : static_cast<std::int64_t>(s.moe_layer.size()));
-  if (kind == RegionKind::block || kind == RegionKind::head) return at;
+  if (kind == RegionKind::block || kind == RegionKind::bridge) return at;
   if (kind == RegionKind::experts) return at + block_region(s, true).tensors();
+  if (s.decoder_layers > 0) at += bridge_region(s).tensors();
+  if (kind == RegionKind::head) return at;
   return s.tied ? 0 : at + head_region(s).tensors();
 }
 
 // ---- regions ----
 
-void add_chunk(std::vector<StageRegion>& out, const Shapes& s, const ChunkPart& part, bool own_output) {
-  const auto add = [&](RegionKind kind, RegionLayout layout, std::int64_t layer = -1) {
-    if (layout.elements() > 0) out.push_back({kind, part.chunk, layer, std::move(layout)});
+/// What a stage has of the matrices that several stages have.
+struct Shared {
+  bool first = false, own_output = false;
+  std::int32_t word_chunk = -1;     ///< where the word matrix stands in the list; -1: nowhere
+};
+
+Shared shared_of(const Shapes& s, const std::vector<ChunkPart>& chunks) {
+  Shared has;
+  bool last = false;
+  for (std::size_t c = chunks.size(); c-- > 0;) {
+    if (chunks[c].bridge && has.word_chunk < 0) has.word_chunk = chunks[c].chunk;
+    if (chunks[c].first) has.word_chunk = chunks[c].chunk;
+    has.first |= chunks[c].first;
+    last |= chunks[c].last;
+  }
+  has.own_output = last && !(s.tied && has.word_chunk >= 0);
+  return has;
+}
+
+void add_chunk(std::vector<StageRegion>& out, const Shapes& s, const ChunkPart& part, const Shared& has) {
+  const auto add = [&](RegionKind kind, RegionLayout layout, std::int64_t layer = -1, bool copy = false) {
+    if (layout.elements() > 0) out.push_back({kind, part.chunk, layer, std::move(layout), copy});
+  };
+  const auto add_word = [&](bool here) {
+    if (here && has.word_chunk == part.chunk) add(RegionKind::word, word_region(s), -1, !has.first);
   };
   if (part.last) add(RegionKind::head, head_region(s));
-  if (part.last && own_output) add(RegionKind::output, output_region(s));
+  if (part.last && has.own_output) add(RegionKind::output, output_region(s), -1, s.tied);
   for (std::int64_t l = part.first_layer + part.layers; l-- > part.first_layer;) {
     const bool moe = s.moe_layer[static_cast<std::size_t>(l)];
     const std::string prefix = "layer" + std::to_string(l) + ".";
     if (moe) add(RegionKind::experts, experts_region(s, prefix), l);
-    add(RegionKind::block, block_region(s, moe, prefix), l);
+    add(RegionKind::block, block_region(s.is_decoder_layer(l) ? s.decoder() : s, moe, prefix), l);
+    if (!part.bridge || l != s.encoder_layers) continue;
+    add(RegionKind::bridge, bridge_region(s));
+    add_word(!has.first);
   }
   if (part.first) add(RegionKind::embedding, embedding_region(s));
-  if (part.first) add(RegionKind::word, word_region(s));
+  add_word(part.first);
 }
 
 std::vector<StageRegion> regions_of(const Shapes& s, const std::vector<ChunkPart>& chunks) {
-  const auto is = [&](auto f) { return std::any_of(chunks.begin(), chunks.end(), f); };
-  const bool both = is([](const ChunkPart& c) { return c.first; }) && is([](const ChunkPart& c) { return c.last; });
+  const Shared has = shared_of(s, chunks);
   std::vector<StageRegion> regions;
-  for (std::size_t c = chunks.size(); c-- > 0;) add_chunk(regions, s, chunks[c], !(s.tied && both));
+  for (std::size_t c = chunks.size(); c-- > 0;) add_chunk(regions, s, chunks[c], has);
+  if (s.relative_buckets > 0) regions.push_back({RegionKind::relative, 0, -1, relative_region(s), !has.first});
   std::stable_partition(regions.begin(), regions.end(),
                         [](const StageRegion& r) { return r.layout.replication() == Replication::data; });
   return regions;
@@ -64,9 +96,10 @@ std::vector<StageRegion> regions_of(const Shapes& s, const std::vector<ChunkPart
 
 // ---- units ----
 
-/// A matrix that two stages (or two uses on one) share: its gradients are added part by part, so its parts lie alike.
+/// A matrix that several stages (or uses on one) share: its gradients are added part by part, so its parts lie alike.
 bool shared(const Shapes& s, const StageRegion& r) {
-  return s.tied && (r.kind == RegionKind::word || r.kind == RegionKind::output);
+  if (r.kind == RegionKind::word) return s.tied || s.decoder_layers > 0;
+  return r.kind == RegionKind::relative || (r.kind == RegionKind::output && s.tied);
 }
 
 std::vector<UnitRegions> unit_regions(const Shapes& s, const std::vector<StageRegion>& regions, const Sharding& z) {
@@ -134,7 +167,7 @@ Param param_of(const Shapes& s, const StageRegion& r, const ParamSpec& spec, std
   p.decay = !spec.vector();
   p.init = spec.init;
   p.replication = r.layout.replication();
-  if (r.kind == RegionKind::output && s.tied) p.in_norm = false;
+  p.in_norm = !r.copy;
   return p;
 }
 

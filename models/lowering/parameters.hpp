@@ -17,9 +17,10 @@ struct ChunkPart {
   std::int32_t chunk = 0;
   std::int64_t first_layer = 0, layers = 0;
   bool first = false, last = false;    ///< has the embedding / has the head
+  bool bridge = false;                 ///< has the decoder's first layer, and what stands before it
 };
 
-enum class RegionKind : std::uint8_t { head, output, block, experts, embedding, word };
+enum class RegionKind : std::uint8_t { head, output, block, experts, bridge, embedding, word, relative };
 
 /// One region of a stage in its flat buffers.
 struct StageRegion {
@@ -27,6 +28,7 @@ struct StageRegion {
   std::int32_t chunk = 0;
   std::int64_t layer = -1;             ///< global
   RegionLayout layout;
+  bool copy = false;                   ///< another stage's counts
   std::int64_t offset = 0, elements = 0;  ///< flat; elements rounded up to whole blocks
   std::int32_t unit = -1;
   std::int64_t unit_offset = 0;        ///< elements from the start of its unit

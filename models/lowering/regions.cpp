@@ -47,6 +47,14 @@ void add_mlp(Specs& list, const Shapes& s) {
   add_row(list, s, "fc2", s.ffn);
 }
 
+/// Rows of cross_kv are ordered (group, {k, v}, dim), so a shard is a contiguous block of them.
+void add_cross(Specs& list, const Shapes& s) {
+  add_norm(list, s, "cross_norm");
+  add_column(list, s, "cross_q", s.attention, s.qkv_bias);
+  add_column(list, s, "cross_kv", s.cross_dims().kv_width(), s.qkv_bias);
+  add_row(list, s, "cross_proj", s.attention);
+}
+
 void add_router(Specs& list, const Shapes& s) {
   list.push_back({"router.weight", s.experts, s.hidden});
   if (s.shared_ffn == 0) return;
@@ -83,9 +91,22 @@ RegionLayout block_region(const Shapes& s, bool moe, const std::string& prefix) 
   add_column(list, s, "qkv", s.qkv(), s.qkv_bias);
   for (ParamSpec& p : list) p.kv_copies = s.kv_repeat > 1 && p.name.starts_with("qkv");
   add_row(list, s, "proj", s.attention);
+  if (s.is_decoder()) add_cross(list, s);
   add_norm(list, s, "ln2");
   moe ? add_router(list, s) : add_mlp(list, s);
   return {prefix, std::move(list)};
+}
+
+RegionLayout relative_region(const Shapes& s) {
+  if (s.relative_buckets == 0) return {"", {}};
+  return {"", {{"encoder.relative.weight", s.heads, s.relative_buckets, Cut::rows},
+               {"decoder.relative.weight", s.heads, s.relative_buckets, Cut::rows}}};
+}
+
+RegionLayout bridge_region(const Shapes& s) {
+  Specs list;
+  add_norm(list, s, "final_norm");
+  return {"encoder.", std::move(list)};
 }
 
 RegionLayout experts_region(const Shapes& s, const std::string& prefix) {

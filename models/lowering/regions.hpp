@@ -54,8 +54,12 @@ class RegionLayout {
   std::int64_t elements_ = 0, partial_ = 0;
 };
 
-/// A block without its experts. `moe`: with a router (and shared experts) instead of an MLP.
+/// A block without its experts, of a decoder where `s` are a decoder's sizes. `moe`: with a router (and shared experts) instead of an MLP.
 RegionLayout block_region(const Shapes& s, bool moe, const std::string& prefix = "");
+/// The tables of relative position bias of both stacks: every stage has a copy.
+RegionLayout relative_region(const Shapes& s);
+/// Between an encoder and a decoder: the norm of the encoder's output.
+RegionLayout bridge_region(const Shapes& s);
 /// The experts of one block that this rank holds.
 RegionLayout experts_region(const Shapes& s, const std::string& prefix = "");
 /// Everything of the embedding but the word matrix.

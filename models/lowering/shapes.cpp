@@ -73,7 +73,7 @@ void set_attention(Shapes& s, const Plan& plan) {
                                                      : RopeScalingKind::llama3;
   s.rope_factor = m.rope_scaling.factor;
   s.alibi = m.position_embedding == PositionEmbedding::alibi;
-  s.causal = m.family != Family::bert;
+  s.causal = m.family != Family::bert && m.family != Family::t5;
 }
 
 void set_experts(Shapes& s, const Plan& plan) {
@@ -89,14 +89,41 @@ void set_experts(Shapes& s, const Plan& plan) {
   s.shared_ffn = e.num_shared_experts * s.expert_ffn;
   s.shared_fc1 = e.num_shared_experts * s.expert_fc1;
   s.aux_loss = e.aux_loss;
+  s.rows_bound = e.rows_bound;
 }
 
 }  // namespace
+
+std::int64_t Shapes::expert_rows() const {
+  const std::int64_t sent = moe_dims().rows();
+  if (!unequal_rows()) return sent;
+  // A token visits an expert once, so no rank can get more than this.
+  const std::int64_t most = expert_ranks * tokens * std::min(top_k, experts_here);
+  return std::min(most, static_cast<std::int64_t>(std::ceil(rows_bound * static_cast<double>(sent))));
+}
 
 AttentionDims Shapes::attention_dims() const {
   AttentionDims d{batch, heads, seq, head_dim};
   d.kv_heads = kv_heads == heads ? 0 : kv_heads;
   d.causal = causal;
+  return d;
+}
+
+AttentionDims Shapes::cross_dims() const {
+  AttentionDims d = attention_dims();
+  d.keys = memory_seq;
+  d.causal = d.q_packed = d.kv_packed = false;
+  return d;
+}
+
+Shapes Shapes::decoder() const {
+  Shapes d = *this;
+  d.seq = decoder_seq;
+  d.tokens = batch * d.seq;
+  d.rows = sequence_parallel ? d.tokens / tensor : d.tokens;
+  d.causal = true;
+  d.memory_seq = seq;
+  d.memory_rows = rows;
   return d;
 }
 
@@ -134,6 +161,10 @@ Shapes make_shapes(const Plan& plan) {
   if (m.moe.num_experts > 0) set_experts(s, plan);
   else s.expert_ranks = 1;
   for (std::int64_t l = 0; l < m.total_layers(); ++l) s.moe_layer.push_back(m.has_experts(l));
+  s.encoder_layers = m.num_layers;
+  s.decoder_layers = m.num_decoder_layers;
+  s.decoder_seq = plan.training.decoder_seq_length;
+  s.relative_buckets = m.position_embedding == PositionEmbedding::relative ? kRelativeBuckets : 0;
   s.dtypes = plan.training.dtypes;
   return s;
 }

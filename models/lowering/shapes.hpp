@@ -45,7 +45,7 @@ struct Shapes {
   GateKind gate;                ///< if gated
   NormPlacement placement;
   bool gated, rms, rotary, linear_bias, qkv_bias;
-  bool causal;                  ///< false: bert
+  bool causal;                  ///< false: bert, and t5's encoder
   bool bert;
   bool sequence_parallel;
   bool flash;
@@ -59,8 +59,12 @@ struct Shapes {
   Keep keep;
   // Experts; 0 experts: none.
   std::int64_t experts, experts_here, top_k, capacity, expert_ffn, expert_fc1, shared_ffn, shared_fc1, expert_ranks;
-  double aux_loss;
+  double rows_bound, aux_loss;
   std::vector<bool> moe_layer;  ///< by global layer: holds experts
+  // An encoder and a decoder; 0 decoder layers: one stack. These are the encoder's sizes, or those of `decoder()`.
+  std::int64_t encoder_layers, decoder_layers, decoder_seq;
+  std::int64_t memory_seq, memory_rows;   ///< in a decoder: of the encoder's output, which it attends to; else 0
+  std::int64_t relative_buckets;          ///< of relative position bias; 0: none
   DTypes dtypes;
 
   /// Of the attention before context parallelism changes it: packed qkv of this rank's positions.
@@ -69,7 +73,20 @@ struct Shapes {
   /// Elements of the tensor between blocks. With norms after the addition and a residual that is not normalised, it holds
   /// the normalised state and then the residual.
   std::int64_t hidden_elements() const { return rows * hidden * (placement == NormPlacement::post_add ? 2 : 1); }
+  /// The same with the encoder's output behind it: what a decoder's chunk begins with.
+  std::int64_t boundary_elements() const { return hidden_elements() + memory_rows * hidden; }
+  bool is_decoder() const { return memory_rows > 0; }
+  bool is_decoder_layer(std::int64_t layer) const { return decoder_layers > 0 && layer >= encoder_layers; }
+  /// Sizes of the decoder that follows this encoder.
+  Shapes decoder() const;
+  std::int64_t memory_tokens() const { return batch * memory_seq; }
+  /// Of a decoder's attention to the encoder's output.
+  AttentionDims cross_dims() const;
+  const char* relative_table() const { return is_decoder() ? "decoder.relative.weight" : "encoder.relative.weight"; }
   VocabDims vocab_dims() const { return {tokens, vocab_rows, vocab_size}; }
+  /// Rows that the experts of a rank have room for: all that are sent, or, where numbers are unequal, the planned bound.
+  std::int64_t expert_rows() const;
+  bool unequal_rows() const { return capacity == 0 && expert_ranks > 1; }
   MoeDims moe_dims() const { return {tokens, hidden, experts, top_k, capacity}; }
 };
 

@@ -3,8 +3,7 @@
 #include <map>
 #include <string>
 
-#include "models/lowering/gradient_reduction.hpp"
-#include "models/lowering/weight_gather.hpp"
+#include "models/lowering/decoder_flow.hpp"
 
 namespace tandem::lowering {
 namespace {
@@ -14,7 +13,8 @@ class StageLowering {
   StageLowering(const StageContext& c, StageId stage)
       : c_(c), s_(c.shapes), t_(c.templates), stage_(stage), chunks_(stage_chunks(c.plan, stage)), b_(c.library, stage),
         memory_(c, chunks_, b_), reduction_(c, memory_, b_, c.plan.micro_batches()),
-        gather_(memory_, reduction_, c.plan.parallel.prefetch_layers) {}
+        gather_(memory_, reduction_, c.plan.parallel.prefetch_layers), w_(c.library, b_),
+        decoder_(c, chunks_, {memory_, reduction_, gather_, w_}) {}
 
   Program lower() {
     memory_.declare(c_.plan.micro_batches());
@@ -27,28 +27,22 @@ class StageLowering {
   }
 
  private:
-  /// Buffers of one micro-batch in one chunk.
-  struct InFlight {
-    std::vector<BufferId> hidden;    ///< [layer]: input of the layer; the last one is the chunk's output
-    std::vector<BufferId> saved;     ///< [layer]
-    std::vector<BufferId> deferred;  ///< [layer]: what the weight gradients still need
-    BufferId embed_saved = kNoBuffer, head_saved = kNoBuffer;
-    BufferId gradient = kNoBuffer;   ///< of the hidden state the backward pass has reached
-  };
-
   const ChunkPart& part(const Action& a) const { return chunks_[static_cast<std::size_t>(a.chunk)]; }
   InFlight& flight(const Action& a) { return flights_[{a.micro_batch, a.chunk}]; }
   bool moe(std::int64_t layer) const { return s_.moe_layer[static_cast<std::size_t>(layer)]; }
   /// Templates of layer `l` of a chunk.
   const BlockTemplates& block(const ChunkPart& p, std::int64_t l) const {
-    const TrainingSpec& t = c_.plan.training;
-    const bool kept = t.recompute == Recompute::selective && !among_recomputed(p, l);
-    return t_.block(moe(p.first_layer + l), kept);
+    const std::int64_t layer = p.first_layer + l;
+    if (decoder_.decoder(layer)) return t_.decoder.block;
+    const bool kept = c_.plan.training.recompute == Recompute::selective && !among_recomputed(p, l);
+    return t_.block(moe(layer), kept);
   }
   std::int32_t region(RegionKind kind, std::int64_t layer = -1) const { return memory_.params().find(kind, layer); }
 
   std::vector<TemplateId> used_templates() const {
     std::vector<TemplateId> used = c_.forward_only ? reduction_.forward_templates() : reduction_.templates();
+    const std::vector<TemplateId> more = decoder_.used_templates();
+    used.insert(used.end(), more.begin(), more.end());
     const auto add = [&](const FirstAndLater& f) { used.insert(used.end(), {f.first, f.later}); };
     const auto add_backward = [&](const FirstAndLater& f) {
       if (!c_.forward_only) add(f);
@@ -82,7 +76,7 @@ class StageLowering {
         case ScheduleEvent::Kind::send: send(e); break;
         case ScheduleEvent::Kind::release: release(e.action); break;
       }
-      ends[i] = last_;
+      ends[i] = w_.last();
     }
   }
 
@@ -92,17 +86,20 @@ class StageLowering {
     else weights(a);
   }
 
-  TemplateId transfer_template(bool send, int offset) const {
-    if (send) return offset > 0 ? t_.send_forward : t_.send_backward;
-    return offset < 0 ? t_.recv_forward : t_.recv_backward;
+  /// Activations come in front of a chunk's first layer and leave behind its last one, gradients the other way round.
+  TemplateId transfer_template(const ScheduleEvent& e) const {
+    const bool sends = e.kind == ScheduleEvent::Kind::send;
+    const ChunkPart& p = part(e.action);
+    const bool in_front = sends == (e.action.phase == Phase::backward);
+    return decoder_.transfers(p.first_layer + (in_front ? 0 : p.layers)).at(sends, e.offset);
   }
 
   void receive(const ScheduleEvent& e) {
     const Action& a = e.action;
     const bool forward = a.phase == Phase::forward;
     const BufferId buffer = b_.allocate(forward ? "received_hidden" : "received_gradient", MemoryKind::communication,
-                                        slot_bytes(transfer_template(false, e.offset), "buffer"));
-    b_.add(transfer_template(false, e.offset), key(a), {{buffer}});
+                                        w_.slot_bytes(transfer_template(e), "buffer"));
+    b_.add(transfer_template(e), key(a), {{buffer}});
     InFlight& f = flight(a);
     if (!forward) {
       f.gradient = buffer;
@@ -110,13 +107,14 @@ class StageLowering {
     }
     f.hidden.assign(static_cast<std::size_t>(part(a).layers) + 1, kNoBuffer);
     f.hidden[0] = buffer;
+    decoder_.received(part(a), f);
   }
 
   void send(const ScheduleEvent& e) {
     const Action& a = e.action;
     InFlight& f = flight(a);
     BufferId& buffer = a.phase == Phase::forward ? f.hidden.back() : f.gradient;
-    b_.add(transfer_template(true, e.offset), key(a), {{buffer}});
+    b_.add(transfer_template(e), key(a), {{buffer}});
     sent_[{static_cast<int>(a.phase), a.micro_batch, a.chunk}] = buffer;
     buffer = kNoBuffer;
   }
@@ -137,7 +135,11 @@ class StageLowering {
     f.saved.assign(layers, kNoBuffer);
     gather_.plan(forward_needs(p));
     if (p.first) embed(a);
-    for (std::int64_t l = 0; l < p.layers; ++l) block_forward(a, l);
+    for (std::int64_t l = 0; l < p.layers; ++l) {
+      if (decoder_.bridge_before(p, l)) decoder_.bridge(a, f, l);
+      block_forward(a, l);
+    }
+    decoder_.leave(a, f);
     if (p.last) head(a);
   }
 
@@ -145,15 +147,18 @@ class StageLowering {
   WeightGather::Needs forward_needs(const ChunkPart& p) const {
     WeightGather::Needs needs;
     if (p.first) needs.push_back(some({region(RegionKind::word), region(RegionKind::embedding)}));
-    for (std::int64_t l = p.first_layer; l < p.first_layer + p.layers; ++l) needs.push_back(layer_regions(l));
+    for (std::int64_t l = 0; l < p.layers; ++l) {
+      if (decoder_.bridge_before(p, l)) needs.push_back({region(RegionKind::bridge), memory_.word_region()});
+      needs.push_back(layer_regions(p.first_layer + l));
+    }
     if (p.last) needs.push_back(head_regions());
     return needs;
   }
   std::vector<std::int32_t> layer_regions(std::int64_t l) const {
-    return some({region(RegionKind::block, l), region(RegionKind::experts, l)});
+    return some({region(RegionKind::block, l), region(RegionKind::experts, l), region(RegionKind::relative)});
   }
   std::vector<std::int32_t> head_regions() const {
-    return some({region(RegionKind::head), region(memory_.tied_here() ? RegionKind::word : RegionKind::output)});
+    return some({region(RegionKind::head), memory_.output_region()});
   }
   static std::vector<std::int32_t> some(std::initializer_list<std::int32_t> regions) {
     std::vector<std::int32_t> found;
@@ -164,10 +169,10 @@ class StageLowering {
 
   void embed(const Action& a) {
     InFlight& f = flight(a);
-    f.hidden[0] = hidden_buffer("hidden");
+    f.hidden[0] = w_.buffer("hidden", decoder_.hidden_bytes(part(a), 0));
     if (s_.embedding_norm) f.embed_saved = slot_buffer("embedding_saved", t_.embed_forward, "saved");
     gather_.begin();
-    std::vector<Binding> slots{memory_.weights(region(RegionKind::word))};
+    std::vector<Binding> slots{memory_.weights(memory_.word_region())};
     if (region(RegionKind::embedding) >= 0) slots.push_back(memory_.weights(region(RegionKind::embedding)));
     slots.push_back(memory_.tokens(a.micro_batch));
     if (s_.token_types > 0) slots.push_back(memory_.types(a.micro_batch));
@@ -194,7 +199,7 @@ class StageLowering {
   void block_forward(const Action& a, std::int64_t l) {
     InFlight& f = flight(a);
     const auto i = static_cast<std::size_t>(l);
-    f.hidden[i + 1] = hidden_buffer("hidden");
+    f.hidden[i + 1] = w_.buffer("hidden", decoder_.hidden_bytes(part(a), l + 1));
     gather_.begin();
     run_block(a, l, Phase::forward, f.hidden[i + 1]);
     gather_.end();
@@ -202,7 +207,7 @@ class StageLowering {
     if (c_.forward_only) drop(f.hidden[i]);
   }
 
-  /// The block's weights, then the experts' where it has some.
+  /// The block's weights, then the experts' where it has some, then tables of relative bias.
   std::vector<Binding> block_weights(std::int64_t layer) const {
     std::vector<Binding> slots;
     for (const std::int32_t r : layer_regions(layer)) slots.push_back(memory_.weights(r));
@@ -219,7 +224,9 @@ class StageLowering {
     const TemplateId t = block(part(a), l).forward;
     f.saved[i] = slot_buffer("block_saved", t, "saved");
     std::vector<Binding> slots = block_weights(layer);
-    slots.insert(slots.end(), {{f.hidden[i]}, {y}, {f.saved[i]}});
+    slots.push_back({f.hidden[i]});
+    if (decoder_.decoder(layer)) slots.push_back(f.memory);
+    slots.insert(slots.end(), {{y}, {f.saved[i]}});
     add(t, {static_cast<std::int32_t>(layer), a.micro_batch, a.chunk, phase}, slots);
   }
 
@@ -230,7 +237,7 @@ class StageLowering {
     gather_.begin();
     std::vector<Binding> slots;
     if (region(RegionKind::head) >= 0) slots.push_back(memory_.weights(region(RegionKind::head)));
-    slots.insert(slots.end(), {memory_.output_weights(), {f.hidden.back()}, memory_.targets(a.micro_batch)});
+    slots.insert(slots.end(), {memory_.weights(memory_.output_region()), {f.hidden.back()}, memory_.targets(a.micro_batch)});
     if (s_.bert) slots.push_back(memory_.labels(a.micro_batch));
     slots.insert(slots.end(), {memory_.loss(), {f.head_saved}});
     add(t, key(a), slots);
@@ -248,12 +255,21 @@ class StageLowering {
     if (s_.defer_weights) f.deferred.assign(static_cast<std::size_t>(p.layers), kNoBuffer);
     WeightGather::Needs needs;
     if (p.last) needs.push_back(head_regions());
-    for (std::int64_t l = p.first_layer + p.layers; l-- > p.first_layer;) needs.push_back(layer_regions(l));
+    for (std::int64_t l = p.layers; l-- > 0;) {
+      needs.push_back(layer_regions(p.first_layer + l));
+      if (decoder_.bridge_before(p, l)) needs.push_back({region(RegionKind::bridge)});
+    }
     const std::int32_t embedding = region(RegionKind::embedding);
     if (p.first && embedding >= 0) needs.push_back({embedding});
     gather_.plan(std::move(needs));
+    decoder_.start_tables(a);
     if (p.last) head_backward(a);
-    for (std::int64_t l = p.layers; l-- > 0;) block_backward(a, l);
+    decoder_.start_backward(a, f);
+    for (std::int64_t l = p.layers; l-- > 0;) {
+      block_backward(a, l);
+      if (decoder_.bridge_before(p, l)) decoder_.bridge_backward(a, f);
+    }
+    decoder_.leave_backward(a, f);
     if (p.first) embed_backward(a);
     if (!s_.defer_weights) finish_flight(a);
   }
@@ -266,19 +282,19 @@ class StageLowering {
 
   void head_backward(const Action& a) {
     InFlight& f = flight(a);
-    f.gradient = hidden_buffer("gradient");
+    f.gradient = w_.buffer("gradient", decoder_.gradient_bytes(part(a), part(a).layers));
     gather_.begin();
     const std::int32_t head = region(RegionKind::head);
     std::vector<Binding> slots;
     if (head >= 0) slots = {memory_.weights(head), memory_.gradients(head, a.micro_batch)};
-    slots.insert(slots.end(), {memory_.output_weights(), memory_.output_gradients(a.micro_batch), {f.hidden.back()},
+    slots.insert(slots.end(), {memory_.weights(memory_.output_region()), memory_.output_gradients(a.micro_batch), {f.hidden.back()},
                                {f.head_saved}, {f.gradient}});
     add(t_.head_backward.of(a.micro_batch), key(a), slots);
     gather_.end();
     drop(f.head_saved);
     drop(f.hidden.back());
     if (head >= 0) reduction_.completed(head, a.micro_batch);
-    if (memory_.tied_here()) reduction_.completed_tied(a.micro_batch);
+    if (s_.tied) reduction_.completed_word(WordUse::output, a.micro_batch);
     else reduction_.completed(region(RegionKind::output), a.micro_batch);
   }
 
@@ -289,17 +305,20 @@ class StageLowering {
     gather_.begin();
     if (recomputed(part(a), l)) recompute(a, l);
     const TemplateId t = block(part(a), l).backward.of(a.micro_batch);
-    const BufferId dx = hidden_buffer("gradient");
+    const BufferId dx = w_.buffer("gradient", decoder_.gradient_bytes(part(a), l));
     std::vector<Binding> slots = block_weights(layer);
     add_gradients(slots, layer, a.micro_batch);
-    slots.insert(slots.end(), {{f.hidden[i]}, {f.saved[i]}, {f.gradient}, {dx}});
+    slots.push_back({f.hidden[i]});
+    if (decoder_.decoder(layer)) slots.push_back(f.memory);
+    slots.insert(slots.end(), {{f.saved[i]}, {f.gradient}, {dx}});
+    if (decoder_.decoder(layer)) slots.push_back(f.memory_gradient);
     if (s_.defer_weights) {
       f.deferred[i] = slot_buffer("weight_gradient_inputs", t, "deferred");
       slots.push_back({f.deferred[i]});
     }
     add(t, layer_key(a, layer), slots);
     gather_.end();
-    drop(f.gradient);
+    decoder_.drop_gradient(f);
     f.gradient = dx;
     if (!s_.defer_weights) block_done(a, l);
   }
@@ -310,21 +329,22 @@ class StageLowering {
     const auto i = static_cast<std::size_t>(l);
     drop(f.saved[i]);
     drop(f.hidden[i]);
-    for (const std::int32_t r : layer_regions(part(a).first_layer + l)) reduction_.completed(r, a.micro_batch);
+    for (const std::int32_t r : layer_regions(part(a).first_layer + l))
+      if (r != region(RegionKind::relative)) reduction_.completed(r, a.micro_batch);
   }
 
   /// Runs the block's forward again from its input; its output is not needed.
   void recompute(const Action& a, std::int64_t l) {
-    BufferId y = hidden_buffer("recomputed_hidden");
+    BufferId y = w_.slot_buffer("recomputed_hidden", block(part(a).first_layer + l).forward, "y");
     run_block(a, l, Phase::recompute, y);
     drop(y);
   }
 
   void embed_backward(const Action& a) {
     InFlight& f = flight(a);
-    const std::int32_t embedding = region(RegionKind::embedding), word = region(RegionKind::word);
+    const std::int32_t embedding = region(RegionKind::embedding);
     if (embedding >= 0) gather_.begin();
-    std::vector<Binding> slots{memory_.gradients(word, a.micro_batch)};
+    std::vector<Binding> slots{memory_.word_gradients(WordUse::input, a.micro_batch)};
     if (embedding >= 0)
       slots.insert(slots.end(), {memory_.weights(embedding), memory_.gradients(embedding, a.micro_batch)});
     slots.push_back(memory_.tokens(a.micro_batch));
@@ -335,7 +355,7 @@ class StageLowering {
     if (f.embed_saved != kNoBuffer) drop(f.embed_saved);
     drop(f.gradient);
     if (embedding >= 0) reduction_.completed(embedding, a.micro_batch);
-    reduction_.completed(word, a.micro_batch);
+    reduction_.completed_word(WordUse::input, a.micro_batch);
   }
 
   // ---- deferred weight gradients ----
@@ -380,22 +400,9 @@ class StageLowering {
   static InstanceKey layer_key(const Action& a, std::int64_t layer) {
     return {static_cast<std::int32_t>(layer), a.micro_batch, a.chunk, a.phase};
   }
-  void add(TemplateId t, const InstanceKey& k, const std::vector<Binding>& slots) { last_ = b_.end_of(b_.add(t, k, slots)); }
-  void drop(BufferId& buffer) {
-    b_.release(buffer);
-    buffer = kNoBuffer;
-  }
-  Bytes slot_bytes(TemplateId t, std::string_view name) const {
-    for (const Slot& slot : c_.library[t].slots)
-      if (slot.name == name) return slot.bytes;
-    throw ContractError("a template has no slot of this name");
-  }
-  BufferId slot_buffer(std::string_view name, TemplateId t, std::string_view slot) {
-    return b_.allocate(name, MemoryKind::activations, slot_bytes(t, slot));
-  }
-  BufferId hidden_buffer(std::string_view name) {
-    return b_.allocate(name, MemoryKind::activations, bytes_of(s_.dtypes.compute, s_.hidden_elements()));
-  }
+  void add(TemplateId t, const InstanceKey& k, const std::vector<Binding>& slots) { w_.add(t, k, slots); }
+  void drop(BufferId& buffer) { w_.drop(buffer); }
+  BufferId slot_buffer(std::string_view name, TemplateId t, std::string_view slot) { return w_.slot_buffer(name, t, slot); }
 
   const StageContext& c_;
   const Shapes& s_;
@@ -406,25 +413,13 @@ class StageLowering {
   StageMemory memory_;
   GradientReduction reduction_;
   WeightGather gather_;
+  InstanceWriter w_;
+  DecoderFlow decoder_;
   std::map<std::pair<std::int32_t, std::int32_t>, InFlight> flights_;
   std::map<std::tuple<int, std::int32_t, std::int32_t>, BufferId> sent_;
-  Point last_;
 };
 
 }  // namespace
-
-std::vector<ChunkPart> stage_chunks(const Plan& plan, StageId stage) {
-  const auto layers = plan.layers_per_stage();
-  std::vector<ChunkPart> chunks;
-  std::int64_t first = 0;
-  for (std::size_t k = 0; k < layers.size(); ++k) {
-    const auto stages = static_cast<std::size_t>(plan.parallel.pipeline);
-    if (k % stages == stage.index())
-      chunks.push_back({static_cast<std::int32_t>(k / stages), first, layers[k], k == 0, k + 1 == layers.size()});
-    first += layers[k];
-  }
-  return chunks;
-}
 
 Program lower_stage(const StageContext& context, StageId stage) { return StageLowering(context, stage).lower(); }
 

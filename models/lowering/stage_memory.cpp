@@ -22,14 +22,20 @@ Sharding sharding_of(const Plan& plan) {
 
 StageMemory::StageMemory(const StageContext& c, const std::vector<ChunkPart>& chunks, ProgramBuilder& builder)
     : c_(c), s_(c.shapes), b_(builder), z_(sharding_of(c.plan)) {
-  for (const ChunkPart& part : chunks) first_ |= part.first, last_ |= part.last;
+  for (const ChunkPart& part : chunks) first_ |= part.first, bridge_ |= part.bridge, last_ |= part.last;
   p_ = stage_params(s_, chunks, z_);
   choose_offloaded();
-  if (tied_here()) {
-    const StageRegion& word = p_.regions[static_cast<std::size_t>(p_.find(RegionKind::word))];
-    tied_.shards = z_.shards;
-    tied_.elements = z_.zero_stage > 0 ? p_.units[static_cast<std::size_t>(word.unit)].elements : word.elements;
-  }
+  find_word_uses();
+}
+
+void StageMemory::find_word_uses() {
+  if (first_) word_uses_.push_back(WordUse::input);
+  if (bridge_) word_uses_.push_back(WordUse::decoder_input);
+  if (last_ && s_.tied) word_uses_.push_back(WordUse::output);
+  if (extras() == 0) return;
+  const StageRegion& word = p_.regions[static_cast<std::size_t>(word_region())];
+  extra_.shards = z_.shards;
+  extra_.elements = z_.zero_stage > 0 ? p_.units[static_cast<std::size_t>(word.unit)].elements : word.elements;
 }
 
 void StageMemory::choose_offloaded() {
@@ -68,8 +74,9 @@ void StageMemory::declare_gradients() {
   }
   gradient_pieces_ = static_cast<std::int32_t>(pieces.size());
   gradients_ = b_.persistent("gradients", MemoryKind::gradients, pieces);
-  if (tied_here())
-    tied_gradients_ = b_.persistent("tied_gradient", MemoryKind::gradients, {unit_bytes(tied_, d, gradients_sharded())});
+  for (std::int32_t e = 0; e < extras(); ++e)
+    extra_gradients_.push_back(
+        b_.persistent("tied_gradient", MemoryKind::gradients, {unit_bytes(extra_, d, gradients_sharded())}));
 }
 
 void StageMemory::declare_states() {
@@ -99,8 +106,9 @@ void StageMemory::declare_inputs(std::int64_t micro_batches) {
   };
   if (first_) tokens_ = ids("tokens", s_.tokens);
   if (first_ && s_.token_types > 0) types_ = ids("types", s_.tokens);
+  if (bridge_) decoder_tokens_ = ids("decoder_tokens", last_tokens());
   if (!last_) return;
-  targets_ = ids("targets", s_.tokens);
+  targets_ = ids("targets", last_tokens());
   if (s_.bert) labels_ = ids("labels", s_.batch);
   loss_ = b_.persistent("loss", MemoryKind::workspace, {bytes_of(DType::fp64, 1)});
 }
@@ -148,27 +156,42 @@ Binding StageMemory::gradients(std::int32_t region, std::int32_t micro_batch) {
   return {it->second, 1, bytes_of(s_.dtypes.gradients, r.unit_offset).count()};
 }
 
-Binding StageMemory::output_weights() const {
-  return weights(p_.find(tied_here() ? RegionKind::word : RegionKind::output));
+std::int32_t StageMemory::word_region() const {
+  const std::int32_t word = p_.find(RegionKind::word);
+  return word >= 0 || !s_.tied ? word : p_.find(RegionKind::output);
+}
+
+std::int32_t StageMemory::output_region() const { return s_.tied ? word_region() : p_.find(RegionKind::output); }
+
+std::int32_t StageMemory::extra_unit(WordUse use) const {
+  const auto at = std::find(word_uses_.begin(), word_uses_.end(), use);
+  require(at != word_uses_.end(), "the word matrix is not used so on this stage");
+  const auto place = static_cast<std::int32_t>(at - word_uses_.begin());
+  return place == 0 ? -1 : extra_unit(place - 1);
+}
+
+Binding StageMemory::word_gradients(WordUse use, std::int32_t micro_batch) {
+  const std::int32_t u = extra_unit(use);
+  if (u < 0) return gradients(word_region(), micro_batch);
+  if (!gradients_sharded()) return unit_gradients(u);
+  const auto [it, fresh] = temporary_.try_emplace({u, micro_batch}, kNoBuffer);
+  if (fresh)
+    it->second = b_.allocate("unit_gradients", MemoryKind::gradients, unit_bytes(extra_, s_.dtypes.gradients, false));
+  return {it->second};
 }
 
 Binding StageMemory::output_gradients(std::int32_t micro_batch) {
-  if (!tied_here()) return gradients(p_.find(RegionKind::output), micro_batch);
-  if (!gradients_sharded()) return {tied_gradients_};
-  const auto [it, fresh] = temporary_.try_emplace({tied_unit(), micro_batch}, kNoBuffer);
-  if (fresh)
-    it->second = b_.allocate("unit_gradients", MemoryKind::gradients, unit_bytes(tied_, s_.dtypes.gradients, false));
-  return {it->second};
+  return s_.tied ? word_gradients(WordUse::output, micro_batch) : gradients(output_region(), micro_batch);
 }
 
 // ---- by unit ----
 
 const ShardUnit& StageMemory::unit(std::int32_t u) const {
-  return u == tied_unit() ? tied_ : p_.units[static_cast<std::size_t>(u)];
+  return is_extra(u) ? extra_ : p_.units[static_cast<std::size_t>(u)];
 }
 
 std::int64_t StageMemory::padding(std::int32_t u) const {
-  if (u == tied_unit()) return tied_.elements - p_.regions[static_cast<std::size_t>(p_.find(RegionKind::word))].elements;
+  if (is_extra(u)) return extra_.elements - p_.regions[static_cast<std::size_t>(word_region())].elements;
   const UnitRegions& range = p_.unit_regions[static_cast<std::size_t>(u)];
   std::int64_t used = 0;
   for (std::int32_t r = range.first; r < range.first + range.count; ++r)
@@ -177,11 +200,11 @@ std::int64_t StageMemory::padding(std::int32_t u) const {
 }
 
 std::int32_t StageMemory::regions_of(std::int32_t u) const {
-  return u == tied_unit() ? 1 : p_.unit_regions[static_cast<std::size_t>(u)].count;
+  return is_extra(u) ? 1 : p_.unit_regions[static_cast<std::size_t>(u)].count;
 }
 
 Binding StageMemory::unit_gradients(std::int32_t u) const {
-  if (u == tied_unit()) return {tied_gradients_};
+  if (is_extra(u)) return {extra_gradients_[static_cast<std::size_t>(u - extra_unit(0))]};
   if (gradients_sharded()) return {gradients_ + u};
   const UnitRegions& range = p_.unit_regions[static_cast<std::size_t>(u)];
   return {gradients_ + range.first, range.count, 0};

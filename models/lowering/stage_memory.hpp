@@ -5,11 +5,15 @@
 //   stage 2   gradients sharded too: those of one micro-batch lie in a temporary unit until they are reduced
 //   stage 3   weights sharded too: a unit is gathered into a temporary one before it is used
 
+#include <algorithm>
 #include <map>
 
 #include "models/lowering/stage.hpp"
 
 namespace tandem::lowering {
+
+/// What the word matrix is used for; a stage adds the gradients of its uses in this order.
+enum class WordUse : std::uint8_t { input, decoder_input, output };
 
 class StageMemory {
  public:
@@ -25,19 +29,27 @@ class StageMemory {
   bool gradients_sharded() const { return z_.zero_stage > 1; }
   bool first() const { return first_; }
   bool last() const { return last_; }
-  /// Both uses of a tied matrix are on this stage.
-  bool tied_here() const { return c_.shapes.tied && first_ && last_; }
+  /// This stage's uses of its copy of the word matrix, in order. The gradient of the first one lies with the other
+  /// parameters', those of the others apart: "extra" ones.
+  const std::vector<WordUse>& word_uses() const { return word_uses_; }
+  std::int32_t extras() const { return std::max(0, static_cast<std::int32_t>(word_uses_.size()) - 1); }
 
   // ---- by region ----
   Binding weights(std::int32_t region) const;
   /// Of a micro-batch; allocates a temporary unit where gradients are sharded.
   Binding gradients(std::int32_t region, std::int32_t micro_batch);
-  /// Of the output matrix: the word matrix's where they are one on this stage.
-  Binding output_weights() const;
+  /// This stage's copy of the word matrix; -1: it has none.
+  std::int32_t word_region() const;
+  /// Of the output matrix, which may be the word matrix.
+  std::int32_t output_region() const;
+  Binding word_gradients(WordUse use, std::int32_t micro_batch);
   Binding output_gradients(std::int32_t micro_batch);
 
-  // ---- by unit; unit `tied_unit()` is the second gradient of a matrix that is used twice on this stage ----
-  std::int32_t tied_unit() const { return static_cast<std::int32_t>(p_.units.size()); }
+  // ---- by unit; units from `extra_unit(0)` on are the extra gradients of the word matrix ----
+  std::int32_t extra_unit(std::int32_t extra) const { return static_cast<std::int32_t>(p_.units.size()) + extra; }
+  bool is_extra(std::int32_t u) const { return u >= extra_unit(0); }
+  /// Unit of the gradient of a use of the word matrix; -1: it lies in the word matrix's own region.
+  std::int32_t extra_unit(WordUse use) const;
   const ShardUnit& unit(std::int32_t u) const;
   std::int64_t padding(std::int32_t u) const;
   std::int32_t regions_of(std::int32_t u) const;
@@ -66,7 +78,8 @@ class StageMemory {
 
   Binding tokens(std::int32_t mb) const { return ids(tokens_, mb, c_.shapes.tokens); }
   Binding types(std::int32_t mb) const { return ids(types_, mb, c_.shapes.tokens); }
-  Binding targets(std::int32_t mb) const { return ids(targets_, mb, c_.shapes.tokens); }
+  Binding decoder_tokens(std::int32_t mb) const { return ids(decoder_tokens_, mb, last_tokens()); }
+  Binding targets(std::int32_t mb) const { return ids(targets_, mb, last_tokens()); }
   Binding labels(std::int32_t mb) const { return ids(labels_, mb, c_.shapes.batch); }
   Binding loss() const { return {loss_}; }
 
@@ -74,6 +87,9 @@ class StageMemory {
   Binding ids(BufferId buffer, std::int32_t mb, std::int64_t each) const {
     return {buffer, 1, bytes_of(DType::int32, each * mb).count()};
   }
+  /// Tokens of a micro-batch where the model ends.
+  std::int64_t last_tokens() const { return s_.decoder_layers > 0 ? s_.decoder().tokens : s_.tokens; }
+  void find_word_uses();
   Bytes unit_bytes(const ShardUnit& u, DType d, bool sharded) const {
     return bytes_of(d, sharded ? u.shard_elements() : u.elements);
   }
@@ -87,11 +103,13 @@ class StageMemory {
   const Shapes& s_;
   ProgramBuilder& b_;
   Sharding z_;
-  bool first_ = false, last_ = false;
+  bool first_ = false, bridge_ = false, last_ = false;
+  std::vector<WordUse> word_uses_;
   StageParams p_;
-  ShardUnit tied_;
-  std::vector<bool> offloaded_;            ///< by unit
-  BufferId weights_ = kNoBuffer, gradients_ = kNoBuffer, tied_gradients_ = kNoBuffer, tokens_ = kNoBuffer,
+  std::vector<bool> offloaded_;              ///< by unit
+  ShardUnit extra_;                          ///< size of an extra gradient of the word matrix
+  std::vector<BufferId> extra_gradients_;
+  BufferId weights_ = kNoBuffer, gradients_ = kNoBuffer, tokens_ = kNoBuffer, decoder_tokens_ = kNoBuffer,
            types_ = kNoBuffer, targets_ = kNoBuffer, labels_ = kNoBuffer, loss_ = kNoBuffer;
   std::int32_t gradient_pieces_ = 0;
   std::map<std::string, BufferId, std::less<>> states_;

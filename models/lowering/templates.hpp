@@ -19,12 +19,31 @@ struct BlockTemplates {
   FirstAndLater weights;      ///< the deferred half, where a schedule splits the backward pass
 };
 
+/// Between stages.
+struct TransferTemplates {
+  TemplateId send_forward, send_backward, recv_forward, recv_backward;
+
+  TemplateId at(bool send, int stage_offset) const {
+    if (send) return stage_offset > 0 ? send_forward : send_backward;
+    return stage_offset < 0 ? recv_forward : recv_backward;
+  }
+};
+
+/// What an encoder-decoder has besides: unset elsewhere.
+struct DecoderTemplates {
+  BlockTemplates block;
+  TransferTemplates transfer;      ///< of a decoder's state with the encoder's output behind it
+  TemplateId bridge_forward, pass_memory, pass_gradient, memory_start, relative_start;
+  FirstAndLater bridge_backward;
+};
+
 struct Templates {
   BlockTemplates dense, moe;
   BlockTemplates kept_dense, kept_moe;  ///< of layers that selective recomputation leaves out
+  DecoderTemplates decoder;
   TemplateId embed_forward;
   FirstAndLater embed_backward, head_forward, head_backward;
-  TemplateId send_forward, send_backward, recv_forward, recv_backward;
+  TransferTemplates transfer;
 
   const BlockTemplates& block(bool experts, bool kept) const {
     if (kept) return experts ? kept_moe : kept_dense;

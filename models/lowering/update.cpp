@@ -48,7 +48,7 @@ void sum_in_place(TemplateBuilder& b, const ReduceSpec& spec, Group over, const 
 
 Template transfer(std::string name, const Shapes& s, bool send, int stage_offset) {
   TemplateBuilder b(name, s.dtypes.compute);
-  const std::int64_t n = s.hidden_elements();
+  const std::int64_t n = s.boundary_elements();
   const Value buffer = b.whole(b.slot("buffer", MemoryKind::communication), s.dtypes.compute, n);
   if (send) b.add("send", Send{n, s.dtypes.compute, stage_offset}, {buffer}, {}, Stream::send);
   else b.add("recv", Recv{n, s.dtypes.compute, stage_offset}, {}, {buffer}, Stream::recv);

@@ -32,6 +32,13 @@ TEST_CASE("the embedding group joins first and last stage and leaves the middle 
   CHECK(values(mesh.members(Group::embedding, Rank(11))) == std::vector<int>{11});
 }
 
+TEST_CASE("the embedding group has the stages that it is told") {
+  const Mesh m({1, 1, 1, 2, 4}, "tp-cp-ep-dp-pp", {.word_stages = {0, 2}});
+  CHECK(values(m.members(Group::embedding, Rank(5))) == std::vector<int>{1, 5});
+  CHECK(values(m.members(Group::embedding, Rank(7))) == std::vector<int>{7});
+  CHECK(m.group_size(Group::embedding) == 2);
+}
+
 TEST_CASE("the model group is all tensor ranks of all stages, tensor fastest") {
   CHECK(values(mesh.members(Group::model, Rank(9))) == std::vector<int>{2, 3, 8, 9, 14, 15, 20, 21});
 }
