@@ -137,9 +137,11 @@ class StageLowering {
     if (p.first) embed(a);
     for (std::int64_t l = 0; l < p.layers; ++l) {
       if (decoder_.bridge_before(p, l)) decoder_.bridge(a, f, l);
+      if (c_.forward_only) decoder_.drop_bridge(f);
       block_forward(a, l);
     }
     decoder_.leave(a, f);
+    if (c_.forward_only) decoder_.drop_memory(f);
     if (p.last) head(a);
   }
 
@@ -204,7 +206,7 @@ class StageLowering {
     run_block(a, l, Phase::forward, f.hidden[i + 1]);
     gather_.end();
     if (c_.forward_only || recomputed(part(a), l)) drop(f.saved[i]);
-    if (c_.forward_only) drop(f.hidden[i]);
+    if (c_.forward_only && f.hidden[i] != f.memory.first) drop(f.hidden[i]);
   }
 
   /// The block's weights, then the experts' where it has some, then tables of relative bias.
@@ -335,7 +337,7 @@ class StageLowering {
 
   /// Runs the block's forward again from its input; its output is not needed.
   void recompute(const Action& a, std::int64_t l) {
-    BufferId y = w_.slot_buffer("recomputed_hidden", block(part(a).first_layer + l).forward, "y");
+    BufferId y = w_.slot_buffer("recomputed_hidden", block(part(a), l).forward, "y");
     run_block(a, l, Phase::recompute, y);
     drop(y);
   }
