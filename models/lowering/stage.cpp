@@ -335,7 +335,7 @@ class StageLowering {
 
   /// Runs the block's forward again from its input; its output is not needed.
   void recompute(const Action& a, std::int64_t l) {
-    BufferId y = w_.slot_buffer("recomputed_hidden", block(part(a).first_layer + l).forward, "y");
+    BufferId y = w_.slot_buffer("recomputed_hidden", block(part(a), l).forward, "y");
     run_block(a, l, Phase::recompute, y);
     drop(y);
   }
