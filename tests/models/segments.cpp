@@ -85,6 +85,7 @@ Plan plan_of(const Layout& l, int micro_batches = 4) {
   SmallPlan p;
   p.tensor = l.tensor, p.pipeline = l.pipeline, p.data = l.data;
   p.micro_batches = micro_batches;
+  p.seq = 48;  // a micro-batch's tokens are more than the arena's alignment
   return bent_plan(p, l.patch);
 }
 
