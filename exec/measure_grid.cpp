@@ -206,11 +206,19 @@ class Grid {
       });
   }
   // A few passes over the rows, of the same sizes as the products: left to the cost law.
-  void add(Kind<GroupedBias>) {}
-  void add(Kind<GroupedBiasGrad>) {}
   void add(Kind<GroupedWeightGrad>) {
     groups([&](auto groups, auto experts, auto m, auto n, auto k, bool ragged) {
       ops_.push_back(GroupedWeightGrad{groups, experts, m, n, k, ragged});
+    });
+  }
+  void add(Kind<GroupedBias>) {
+    biases([&](auto groups, auto experts, auto m, auto n, bool ragged) {
+      ops_.push_back(GroupedBias{groups, experts, m, n, false, ragged});
+    });
+  }
+  void add(Kind<GroupedBiasGrad>) {
+    biases([&](auto groups, auto experts, auto m, auto n, bool ragged) {
+      ops_.push_back(GroupedBiasGrad{groups, experts, m, n, ragged});
     });
   }
 
@@ -288,6 +296,15 @@ class Grid {
             f(experts, experts, m, n, k, false);
             f(std::int64_t{1}, experts, experts * m, n, k, true);
           }
+  }
+  template <class F>
+  void biases(F f) {
+    for (const std::int64_t experts : {2, 8})
+      for (const std::int64_t m : {16, 64, 256})
+        for (const std::int64_t n : {64, 256, 1024}) {
+          f(experts, experts, m, n, false);
+          f(std::int64_t{1}, experts, experts * m, n, true);
+        }
   }
 
   template <class F>

@@ -17,16 +17,19 @@
 namespace tandem::exec {
 namespace {
 
+bool kept(DType t) { return t == DType::fp32 || t == DType::fp64; }
+
+/// Gradients may travel in another type than they are kept in.
 bool one_dtype(const DTypes& d) {
-  return d.weights == d.compute && d.gradients == d.compute && d.gradient_reduce == d.compute &&
+  return kept(d.compute) && kept(d.gradient_reduce) && d.weights == d.compute && d.gradients == d.compute &&
          d.master == d.compute && d.optimizer_state == d.compute;
 }
 
 void require_precision(const Plan& plan) {
   const auto& d = plan.training.dtypes;
-  if (one_dtype(d) && (d.compute == DType::fp32 || d.compute == DType::fp64)) return;
+  if (one_dtype(d)) return;
   throw InfeasibleError(Problem{plan.file, "training.precision", plan.training.precision,
-                                "not implemented: this runtime keeps everything in one type, fp32 or fp64",
+                                "not implemented: this runtime keeps everything in one type, fp32 or fp64, and sums in one of them",
                                 "set training.precision to fp32 and leave training.dtypes out"});
 }
 

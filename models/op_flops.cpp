@@ -64,8 +64,8 @@ Flops matrix_flops(const Op& op) {
                         UnpackColumns, Rotary, BiasDropoutAdd, BiasDropoutAddBackward, Embedding, EmbeddingBackward,
                         PositionDropout, PositionDropoutBackward, TakeFirst, TakeFirstBackward, VocabMax, VocabExpSum,
                         CrossEntropy, Accumulate, Fill, TopKRouter, TopKRouterBackward, MoeDispatch, MoeDispatchBackward,
-                        MoeCombine, MoeCombineBackward, GroupedBias, GroupedBiasGrad, GradNorm, ClipCoefficient, AdamW, Sgd, TensorNorms,
-                        LayerwiseMoments, LayerwiseApply, Collective, Send, Recv, HostCopy>{}},
+                        MoeCombine, MoeCombineBackward, GroupedBias, GroupedBiasGrad, GradNorm, ClipCoefficient, AdamW, Sgd,
+                        TensorNorms, LayerwiseMoments, LayerwiseApply, Collective, Send, Recv, HostCopy>{}},
       op));
 }
 

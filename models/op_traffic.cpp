@@ -97,10 +97,10 @@ class TrafficOf {
     return e(o.groups * o.m * (o.k + o.n) + o.experts * o.k * o.n) + ragged_ids(o);
   }
   Bytes operator()(const GroupedBias& o) const {
-    return e(2 * o.groups * o.m * o.n + o.experts * o.n) + (o.ragged ? bytes_of(DType::int32, o.experts) : Bytes(0));
+    return e(2 * o.groups * o.m * o.n + o.experts * o.n) + ragged_ids(o);
   }
   Bytes operator()(const GroupedBiasGrad& o) const {
-    return e(o.groups * o.m * o.n + o.experts * o.n) + (o.ragged ? bytes_of(DType::int32, o.experts) : Bytes(0));
+    return e(o.groups * o.m * o.n + o.experts * o.n) + ragged_ids(o);
   }
 
   Bytes operator()(const GradNorm& o) const { return bytes_of(o.gradients, o.elements) + words(1); }

@@ -54,16 +54,17 @@ std::vector<Gap> parallel_gaps(const Plan& p) {
   return {
       {"parallel.expert", q.expert > 1 && (q.data * q.context) % q.expert != 0, "expert ranks that divide data x context"},
       {"parallel.zero_group", q.expert > 1 && q.zero_stage > 0 && grouped, "experts sharded over all their ranks: zero_group 0"},
-      {"parallel.offload.optimizer", q.offload.optimizer, "false"},
-      {"parallel.offload.parameters", q.offload.parameters, "false"},
+      {"training.optimizer", q.offload.optimizer && p.training.optimizer.kind != OptimizerKind::adamw,
+       "adamw where parallel.offload.optimizer is true"},
+      {"parallel.offload.parameters", q.offload.parameters && q.zero_stage != 3, "false, or zero_stage 3"},
+      {"parallel.offload.ratio", q.offload.parameters && (!q.offload.optimizer || q.offload.ratio < 1),
+       "parameters offloaded with all of the optimizer: offload.optimizer true and ratio 1"},
   };
 }
 
 std::vector<Gap> training_gaps(const Plan& p) {
   const TrainingSpec& t = p.training;
   return {
-      {"training.recompute_layers", t.recompute_layers > 0 && t.recompute == Recompute::selective,
-       "0, which is all layers, with selective recomputation"},
       {"training.batch_rampup.start", t.batch_rampup.start > 0, "a constant global batch"},
   };
 }

@@ -14,7 +14,8 @@ namespace tandem {
 
 namespace {
 
-constexpr Stream kAllStreams[] = {Stream::compute, Stream::tensor, Stream::data, Stream::send, Stream::recv};
+constexpr Stream kAllStreams[] = {Stream::compute, Stream::tensor, Stream::data, Stream::send, Stream::recv,
+                                   Stream::host};
 constexpr const char* kAxisNames[] = {"tp", "cp", "ep", "dp", "pp"};
 
 int thread_id(Stream s) {
@@ -24,6 +25,7 @@ int thread_id(Stream s) {
     case Stream::data: return 20;
     case Stream::send: return 30;
     case Stream::recv: return 31;
+    case Stream::host: return 40;
   }
   return 99;
 }

@@ -13,7 +13,7 @@
 namespace tandem {
 
 /// Step seconds of the critical role's compute stream by what fills them; they add up to the step time.
-/// Keys: compute, tensor_comm, pipeline_comm, data_comm, optimizer, bubble, launch.
+/// Keys: compute, tensor_comm, pipeline_comm, data_comm, optimizer, bubble, launch, host_copy (offloaded states).
 using TimeBreakdown = std::map<std::string, double>;
 
 struct MemorySample {

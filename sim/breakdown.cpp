@@ -15,6 +15,7 @@ Share share_of(Stream stream) {
     case Stream::data: return Share::data_comm;
     case Stream::send:
     case Stream::recv: return Share::pipeline_comm;
+    case Stream::host: return Share::host_copy;
     case Stream::compute: break;
   }
   return Share::compute;
@@ -166,7 +167,7 @@ Breakdown break_down(const Play& play, const TaskGraph& graph, std::size_t role)
 
 TimeBreakdown in_seconds(const Breakdown& breakdown) {
   constexpr const char* names[kShares] = {"compute",   "tensor_comm", "pipeline_comm", "data_comm",
-                                          "optimizer", "bubble",      "launch"};
+                                          "optimizer", "bubble",      "launch",        "host_copy"};
   TimeBreakdown out;
   for (std::size_t i = 0; i < kShares; ++i) out[names[i]] = static_cast<double>(breakdown.ps[i]) * 1e-12;
   return out;

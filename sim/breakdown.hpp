@@ -11,8 +11,8 @@
 
 namespace tandem::sim {
 
-enum class Share : std::uint8_t { compute, tensor_comm, pipeline_comm, data_comm, optimizer, bubble, launch };
-inline constexpr std::size_t kShares = 7;
+enum class Share : std::uint8_t { compute, tensor_comm, pipeline_comm, data_comm, optimizer, bubble, launch, host_copy };
+inline constexpr std::size_t kShares = 8;
 
 /// Picoseconds by Share; they add up to the step time exactly.
 struct Breakdown {

@@ -53,7 +53,7 @@ EdgeEnds ends_of(const TaskGraph& graph, const Program& program, const Edge& edg
 }  // namespace
 
 LaneOfStream lanes_of(bool synchronous) {
-  LaneOfStream lanes{0, 1, 2, 3, 4};
+  LaneOfStream lanes{0, 1, 2, 3, 4, 5};
   if (synchronous) lanes[static_cast<std::size_t>(Stream::tensor)] = 0;
   return lanes;
 }

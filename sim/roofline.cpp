@@ -89,7 +89,14 @@ class Roofline {
   double operator()(const TensorNorms& o) const { return stream(o); }
   double operator()(const LayerwiseMoments& o) const { return stream(o); }
   double operator()(const LayerwiseApply& o) const { return stream(o); }
-  double operator()(const HostCopy& o) const { return stream(o); }
+  double operator()(const HostCopy& o) const {
+    const double rate = device_.host_link.bytes_per_second();
+    if (rate <= 0)
+      throw InfeasibleError(Problem{"", "parallel.offload", "true",
+                                    "there is no published bandwidth between " + device_.name + " and its host",
+                                    "switch offloading off, or give the node host_link_bytes_per_s"});
+    return static_cast<double>(bytes_of(o.dtype, o.elements).count()) / rate;
+  }
   double operator()(const Collective&) const { return communication(); }
   double operator()(const Send&) const { return communication(); }
   double operator()(const Recv&) const { return communication(); }

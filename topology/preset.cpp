@@ -172,15 +172,23 @@ void read_cluster(FactReader& r, ClusterFacts& facts) {
   throw InfeasibleError(Problem{"", "cluster." + field, value, reason, remedy});
 }
 
-/// Fewer devices of a node than it has may be used where that leaves every link in place; a torus has no half.
+/// The first devices of a cube mesh with the links between them.
+void keep_devices(NodeFacts& n, std::int64_t wanted) {
+  n.matrix.resize(static_cast<std::size_t>(wanted));
+  for (auto& row : n.matrix) row.resize(static_cast<std::size_t>(wanted));
+  std::erase_if(n.ring, [&](std::int32_t d) { return d >= wanted; });
+}
+
+/// Fewer devices of a node than it has may be used with the links between them; a torus has no half.
 void set_devices(const ClusterSpec& cluster, NodeFacts& n) {
   const std::int64_t wanted = cluster.override.devices_per_node.value_or(n.devices > 0 ? n.devices : cluster.devices);
   if (wanted < 1) infeasible("override.devices_per_node", std::to_string(wanted), "a node needs a device", "use at least 1");
-  const bool fixed = n.kind == ScaleUp::torus2d || n.kind == ScaleUp::cube_mesh;
+  const bool fixed = n.kind == ScaleUp::torus2d;
   if (n.devices > 0 && (fixed ? wanted != n.devices : wanted > n.devices))
     infeasible("override.devices_per_node", std::to_string(wanted),
                "a node of \"" + cluster.preset + "\" has " + std::to_string(n.devices) + " devices",
                "use " + std::string(fixed ? "" : "at most ") + std::to_string(n.devices));
+  if (n.kind == ScaleUp::cube_mesh && wanted < n.devices) keep_devices(n, wanted);
   n.devices = wanted;
 }
 
@@ -216,6 +224,7 @@ void apply_overrides(const ClusterSpec& cluster, ClusterFacts& facts) {
   if (cluster.override.scale_up_per_device) n.link = scale_up_link(n, *cluster.override.scale_up_per_device);
   if (cluster.override.scale_out_per_node && n.nics > 0)
     n.nic = *cluster.override.scale_out_per_node * (1.0 / static_cast<double>(n.nics));
+  facts.device.host_link = n.host_link;
   if (cluster.override.oversubscription) facts.fabric.oversubscription = *cluster.override.oversubscription;
 }
 

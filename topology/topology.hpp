@@ -24,6 +24,7 @@ struct Device {
   FlopRate vector_rate;                  ///< fp32 arithmetic outside the matrix engine
   Bytes memory;
   Bandwidth memory_bandwidth;
+  Bandwidth host_link;                   ///< each way between the device and its host's memory; 0: not published
   Duration host_launch;                  ///< host time of one asynchronous launch
   bool synchronous = false;              ///< host computes itself: compute and tensor streams run inline in issue order
   Bytes runtime_memory;                  ///< what context and libraries take beside the arena

@@ -38,6 +38,32 @@ class Turned {
   std::vector<T> values_;
 };
 
+// A head's rows of an operand one after the other, [rows, head_dim].
+template <class T>
+class Straight {
+ public:
+  Straight(const T* data, const HeadRows& from, std::int64_t dims) : dims_(dims) {
+    for (std::int64_t k = 0; k < from.count; ++k) values_.insert(values_.end(), data + from.at(k), data + from.at(k) + dims);
+  }
+  const T* row(std::int64_t k) const { return values_.data() + k * dims_; }
+
+ private:
+  std::int64_t dims_;
+  std::vector<T> values_;
+};
+
+// sum[i] += sum over j of x(j) rows.row(j)[i] for i < n, j < count; four rows at a time, so that sums are seldom stored.
+template <class T, class Matrix, class Factor>
+void add_rows(T* sum, std::int64_t n, const Matrix& rows, std::int64_t count, Factor x) {
+  std::int64_t j = 0;
+  for (; j + 4 <= count; j += 4) {
+    const T *a = rows.row(j), *b = rows.row(j + 1), *c = rows.row(j + 2), *d = rows.row(j + 3);
+    const T xa = x(j), xb = x(j + 1), xc = x(j + 2), xd = x(j + 3);
+    each(n, [=](std::int64_t i) { sum[i] += (xa * a[i] + xb * b[i]) + (xc * c[i] + xd * d[i]); });
+  }
+  for (; j < count; ++j) each(n, [=, a = rows.row(j), f = x(j)](std::int64_t i) { sum[i] += f * a[i]; });
+}
+
 // Loops shared by both directions: one (sequence, head, query) with the keys it sees.
 template <class T, class Op>
 class Rows {
@@ -61,15 +87,14 @@ class Rows {
   void add_products(const T* x, const Turned<T>& rows, std::int64_t query, T factor, T* sum) const {
     const std::int64_t n = places.visible(query);
     call_.count_product(1, n, dims.head_dim);
-    for (std::int64_t d = 0; d < dims.head_dim; ++d)
-      each(n, [=, f = factor * x[d], from = rows.row(d)](std::int64_t k) { sum[k] += f * from[k]; });
+    add_rows(sum, n, rows, dims.head_dim, [=](std::int64_t d) { return factor * x[d]; });
   }
-  // y[d] = factor sum_k p[k] rows[d][k] over the keys seen: one product.
-  void mix(const T* p, const Turned<T>& rows, std::int64_t query, T factor, T* y) const {
+  // y[d] = factor sum_k p[k] rows[k][d] over the keys seen: one product.
+  void mix(const T* p, const Straight<T>& rows, std::int64_t query, T factor, T* y) const {
     const std::int64_t n = places.visible(query);
     call_.count_product(1, dims.head_dim, n);
-    for (std::int64_t d = 0; d < dims.head_dim; ++d)
-      y[d] = factor * lane_sum<T>(n, [=, from = rows.row(d)](std::int64_t k) { return p[k] * from[k]; });
+    std::fill_n(y, dims.head_dim, T{0});
+    add_rows(y, dims.head_dim, rows, n, [=](std::int64_t k) { return factor * p[k]; });
   }
   // rows[d][k] += factor x[d] p[k] for the keys seen: one product.
   void spread(const T* x, const T* p, std::int64_t query, T factor, Turned<T>& rows) const {
@@ -146,13 +171,13 @@ class Forward {
     for (std::int64_t s = 0; s < op_.dims.batch; ++s)
       for (std::int64_t g = 0; g < op_.dims.groups(); ++g) {
         const Turned<T> keys(kv_, rows_.places.key(s, g), op_.dims.head_dim);
-        const Turned<T> values(kv_, rows_.places.value(s, g), op_.dims.head_dim);
+        const Straight<T> values(kv_, rows_.places.value(s, g), op_.dims.head_dim);
         for (std::int64_t h = g * per_group; h < (g + 1) * per_group; ++h) head(s, h, keys, values);
       }
   }
 
  private:
-  void head(std::int64_t s, std::int64_t h, const Turned<T>& keys, const Turned<T>& values) {
+  void head(std::int64_t s, std::int64_t h, const Turned<T>& keys, const Straight<T>& values) {
     const HeadRows query = rows_.places.query(s, h), context = rows_.places.context(s, h);
     for (std::int64_t i = 0; i < op_.dims.seq; ++i) {
       const Result<T> to{context_ + context.at(i), stats_ + rows_.statistic(s, h, i), op_.dims.head_dim};
@@ -163,7 +188,7 @@ class Forward {
         to.nothing();
     }
   }
-  void row(std::int64_t s, std::int64_t h, std::int64_t i, const T* q, const Turned<T>& keys, const Turned<T>& values,
+  void row(std::int64_t s, std::int64_t h, std::int64_t i, const T* q, const Turned<T>& keys, const Straight<T>& values,
            const Result<T>& to) {
     const std::int64_t n = rows_.places.visible(i);
     T* p = weights_.data();
@@ -200,12 +225,13 @@ class Backward {
   // A group's keys and values, and their gradients.
   struct Keys {
     Turned<T> keys, values, dkeys, dvalues;
+    Straight<T> straight_keys;
   };
 
   void group(std::int64_t s, std::int64_t g) {
     const std::int64_t per_group = rows_.places.queries_of_group(), dim = op_.dims.head_dim;
     const HeadRows key = rows_.places.key(s, g), value = rows_.places.value(s, g);
-    Keys all{{kv_, key, dim}, {kv_, value, dim}, {dim, key.count}, {dim, key.count}};
+    Keys all{{kv_, key, dim}, {kv_, value, dim}, {dim, key.count}, {dim, key.count}, {kv_, key, dim}};
     for (std::int64_t h = g * per_group; h < (g + 1) * per_group; ++h) head(s, h, all);
     all.dkeys.put(dkv_, key, op_.ring_step > 0);
     all.dvalues.put(dkv_, value, op_.ring_step > 0);
@@ -235,7 +261,7 @@ class Backward {
       p[k] *= factor;
     });
     rows_.spread(dc, p, i, T{1}, all.dvalues);
-    rows_.mix(ds, all.keys, i, rows_.scale, part_.data());
+    rows_.mix(ds, all.straight_keys, i, rows_.scale, part_.data());
     rows_.spread(q, ds, i, rows_.scale, all.dkeys);
   }
 

@@ -2,10 +2,8 @@
 #define EIGEN_DONT_PARALLELIZE
 #include <Eigen/Core>
 
-#include <algorithm>
-#include <numeric>
-
 #include "exec/cpu/attention.hpp"
+#include "exec/cpu/experts.hpp"
 #include "exec/cpu/kernels.hpp"
 
 namespace tandem::exec::cpu {
@@ -136,21 +134,6 @@ void for_each_head(const AttentionDims& dims, const KernelContext& context, F bo
   }
 }
 
-// body(first row, rows, expert), ascending.
-template <class Op, class F>
-void for_each_group(const Op& op, const Call& call, F body) {
-  if (!op.ragged) {
-    for (std::int64_t g = 0; g < op.groups; ++g) body(g * op.m, op.m, g % op.experts);
-    return;
-  }
-  const auto* counts = call.in<std::int32_t>(2);
-  const std::int64_t all = std::accumulate(counts, counts + op.experts, std::int64_t{0});
-  require(all == op.m && std::all_of(counts, counts + op.experts, [](std::int32_t n) { return n >= 0; }),
-          "the experts' rows are not all the rows there are");
-  for (std::int64_t e = 0, row = 0; e < op.experts; row += counts[e++])
-    if (counts[e] > 0) body(row, counts[e], e);
-}
-
 }  // namespace
 
 template <class T>
@@ -220,7 +203,7 @@ template <class T>
 void compute(const GroupedMatMul& op, Call& call) {
   const T *a = call.in<T>(0), *b = call.in<T>(1);
   T* c = call.out<T>(0);
-  for_each_group(op, call, [&](std::int64_t row, std::int64_t rows, std::int64_t expert) {
+  for_each_group(op, op.ragged ? call.in<std::int32_t>(2) : nullptr, [&](std::int64_t row, std::int64_t rows, std::int64_t expert) {
     const T* weight = b + expert * op.k * op.n;
     const auto from = view(a + row * op.k, rows, op.k, op.k);
     if (op.trans_b)
@@ -235,7 +218,7 @@ void compute(const GroupedWeightGrad& op, Call& call) {
   const T *dy = call.in<T>(0), *x = call.in<T>(1);
   T* dw = call.out<T>(0);
   std::fill_n(dw, op.experts * op.n * op.k, T{0});
-  for_each_group(op, call, [&](std::int64_t row, std::int64_t rows, std::int64_t expert) {
+  for_each_group(op, op.ragged ? call.in<std::int32_t>(2) : nullptr, [&](std::int64_t row, std::int64_t rows, std::int64_t expert) {
     multiply_add(view(dw + expert * op.n * op.k, op.n, op.k, op.k), view(dy + row * op.n, rows, op.n, op.n).transpose(),
                  view(x + row * op.k, rows, op.k, op.k), call);
   });

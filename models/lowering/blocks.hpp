@@ -84,6 +84,18 @@ struct UpdateSpec {
   OptimizerSpec optimizer;
   double clip_grad = 0;
 };
+/// The update of one unit whose states, and with `weights_too` whose weights, live in the host's memory: they come, are
+/// updated and go back. Slots: gradients weights exp_avg exp_avg_sq [master].
+struct OffloadedUpdate {
+  ReduceSpec unit;
+  bool whole_gradients = true, whole_weights = true;   ///< the share lies at its place in the whole unit
+  bool weights_too = false;
+  OptimizerSpec optimizer;
+};
+Template offloaded_update(const Shapes& s, const OffloadedUpdate& spec);
+/// A unit's weights from the shares that every rank fetches from its host. Slots: buffer shard.
+Template gather_from_host(const ReduceSpec& spec);
+
 /// Norm, clip coefficient and update.
 Template optimizer_step(const Shapes& s, const UpdateSpec& spec);
 

@@ -57,15 +57,28 @@ GradientReduction::UnitTemplates GradientReduction::unit_templates(std::int32_t 
   if (u.replication == Replication::data && replicas() > 1)
     t.replicas = add(sum_share(spec, Group::replica, whole_gradients()));
   if (!tied && (u.shards > 1 || memory_.weights_sharded()))
-    t.gather = add(all_gather(spec_of(unit, "weight_gather", s_.dtypes.weights, MemoryKind::weights),
-                              memory_.weights_sharded()));
+    t.gather = add(weight_gather(unit));
   return t;
+}
+
+Template GradientReduction::weight_gather(std::int32_t unit) const {
+  const ReduceSpec spec = spec_of(unit, "weight_gather", s_.dtypes.weights, MemoryKind::weights);
+  return memory_.weights_offloaded() ? gather_from_host(spec) : all_gather(spec, memory_.weights_sharded());
+}
+
+TemplateId GradientReduction::offloaded_template(std::int32_t unit) {
+  const ReduceSpec spec = spec_of(unit, "", s_.dtypes.gradients, MemoryKind::gradients);
+  return add(offloaded_update(s_, {spec, whole_gradients(), !memory_.weights_sharded(), memory_.weights_offloaded(),
+                                   c_.plan.training.optimizer}));
 }
 
 void GradientReduction::prepare() {
   const DType d = s_.dtypes.gradient_reduce;
   const auto units = memory_.extra_unit(memory_.extras());
-  for (std::int32_t u = 0; u < units; ++u) units_.push_back(unit_templates(u));
+  for (std::int32_t u = 0; u < units; ++u) {
+    units_.push_back(unit_templates(u));
+    if (!memory_.is_extra(u) && memory_.offloaded(u)) units_.back().offloaded = offloaded_template(u);
+  }
   reduced_.assign(static_cast<std::size_t>(units), false);
   if (s_.sequence_parallel)
     for (std::size_t r = 0; r < memory_.params().regions.size(); ++r) {
@@ -178,10 +191,33 @@ Binding GradientReduction::share_of(std::int32_t region) {
 
 void GradientReduction::update() {
   const Template& t = c_.library[optimizer_];
-  std::vector<Binding> slots{memory_.all_gradients(), memory_.all_weights()};
-  for (std::size_t s = 3; s < t.slots.size(); ++s) slots.push_back(memory_.state(t.slots[s].name));
+  std::vector<Binding> slots{memory_.all_gradients()};
+  for (std::size_t s = 2; s < t.slots.size(); ++s)
+    slots.push_back(t.slots[s].name == "weights" ? memory_.all_weights() : memory_.state(t.slots[s].name));
   b_.add(optimizer_, key_of(-1, -1, Phase::optimizer), slots);
+  update_offloaded();
   if (!c_.plan.parallel.overlap_param_gather) gather_updated_weights();
+}
+
+/// Unit by unit; while one is updated the next one's states are on their way.
+void GradientReduction::update_offloaded() {
+  std::vector<BufferId> before;
+  for (std::size_t u = 0; u < memory_.params().units.size(); ++u) {
+    if (!exists(units_[u].offloaded)) continue;
+    const auto unit = static_cast<std::int32_t>(u);
+    const Template& t = c_.library[units_[u].offloaded];
+    std::vector<Binding> slots{memory_.unit_gradients(unit)};
+    std::vector<BufferId> mine;
+    for (std::size_t s = 2; s < t.slots.size(); ++s) {
+      const bool here = t.slots[s].name == "weights" && !memory_.weights_offloaded();
+      if (!here) mine.push_back(b_.allocate("offloaded", t.slots[s].kind, t.slots[s].bytes));
+      slots.push_back(here ? memory_.unit_weights(unit) : Binding{mine.back()});
+    }
+    b_.add(units_[u].offloaded, key_of(unit, -1, Phase::optimizer), slots);
+    for (const BufferId buffer : before) b_.release(buffer);
+    before = std::move(mine);
+  }
+  for (const BufferId buffer : before) b_.release(buffer);
 }
 
 void GradientReduction::gather_updated_weights() {
@@ -193,8 +229,16 @@ void GradientReduction::gather_updated_weights() {
 }
 
 void GradientReduction::gather(std::int32_t unit) {
-  const Binding part = memory_.unit_weights(unit);
-  b_.add(units_[static_cast<std::size_t>(unit)].gather, key_of(unit, -1, Phase::gather), {memory_.gather_place(unit), part});
+  const TemplateId t = units_[static_cast<std::size_t>(unit)].gather;
+  const InstanceKey key = key_of(unit, -1, Phase::gather);
+  if (!memory_.weights_offloaded()) {
+    b_.add(t, key, {memory_.gather_place(unit), memory_.unit_weights(unit)});
+    return;
+  }
+  const Slot& shard = c_.library[t].slots[2];
+  const BufferId fetched = b_.allocate("fetched_weights", shard.kind, shard.bytes);
+  b_.add(t, key, {memory_.gather_place(unit), {fetched}});
+  b_.release(fetched);
 }
 
 }  // namespace tandem::lowering

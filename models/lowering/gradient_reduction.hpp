@@ -27,10 +27,11 @@ class GradientReduction {
 
  private:
   struct UnitTemplates {
-    TemplateId reduce, scatter_first, scatter_later, replicas, gather;
+    TemplateId reduce, scatter_first, scatter_later, replicas, gather, offloaded;
   };
   TemplateId add(Template t);
   UnitTemplates unit_templates(std::int32_t unit);
+  Template weight_gather(std::int32_t unit) const;
   ReduceSpec spec_of(std::int32_t unit, std::string name, DType dtype, MemoryKind kind) const;
   Group group_of(const ShardUnit& unit) const;
   Group sum_group(const ShardUnit& unit) const;
@@ -47,6 +48,8 @@ class GradientReduction {
   TemplateId across_stages(std::int32_t region, std::string name, Group group);
   Binding share_of(std::int32_t region);
   void update();
+  void update_offloaded();
+  TemplateId offloaded_template(std::int32_t unit);
 
   const StageContext& c_;
   const Shapes& s_;

@@ -29,9 +29,16 @@ TransferTemplates transfers(const Shapes& s, TemplateLibrary& library) {
           library.add(transfer("recv_forward", s, false, -1)), library.add(transfer("recv_backward", s, false, 1))};
 }
 
-DecoderTemplates decoder_templates(const Shapes& s, bool always_first, TemplateLibrary& library) {
+Shapes keeping_all(Shapes s) {
+  s.keep = Keep{};
+  return s;
+}
+
+DecoderTemplates decoder_templates(const Shapes& s, const TemplateChoice& choice, TemplateLibrary& library) {
+  const bool always_first = choice.always_first;
   const Shapes d = s.decoder();
   DecoderTemplates t;
+  if (choice.some_kept) t.kept_block = block_templates(keeping_all(d), false, always_first, library);
   t.block = block_templates(d, false, always_first, library);
   t.transfer = transfers(d, library);
   t.bridge_forward = library.add(bridge_forward(s, d));
@@ -45,18 +52,24 @@ DecoderTemplates decoder_templates(const Shapes& s, bool always_first, TemplateL
 
 }  // namespace
 
-Templates make_templates(const Shapes& s, bool always_first, TemplateLibrary& library) {
+Templates make_templates(const Shapes& s, const TemplateChoice& choice, TemplateLibrary& library) {
+  const bool always_first = choice.always_first;
   const auto has = [&](bool moe) { return std::find(s.moe_layer.begin(), s.moe_layer.end(), moe) != s.moe_layer.end(); };
   Templates t;
   if (has(false)) t.dense = block_templates(s, false, always_first, library);
   if (has(true)) t.moe = block_templates(s, true, always_first, library);
+  if (choice.some_kept) {
+    const Shapes all = keeping_all(s);
+    if (has(false)) t.kept_dense = block_templates(all, false, always_first, library);
+    if (has(true)) t.kept_moe = block_templates(all, true, always_first, library);
+  }
   t.embed_forward = library.add(embed_forward(s));
   t.embed_backward = pair(library, always_first, [&](bool first) { return embed_backward(s, first); });
   const Shapes last = s.decoder_layers > 0 ? s.decoder() : s;
   t.head_forward = pair(library, false, [&](bool first) { return head_forward(last, first); });
   t.head_backward = pair(library, always_first, [&](bool first) { return head_backward(last, first); });
   t.transfer = transfers(s, library);
-  if (s.decoder_layers > 0) t.decoder = decoder_templates(s, always_first, library);
+  if (s.decoder_layers > 0) t.decoder = decoder_templates(s, choice, library);
   return t;
 }
 
@@ -66,7 +79,9 @@ TaskGraph lower(const Plan& plan) {
   require_lowerable(plan);
   const lowering::Shapes shapes = lowering::make_shapes(plan);
   lowering::TemplateLibrary library;
-  const lowering::Templates templates = lowering::make_templates(shapes, plan.parallel.zero_stage > 1, library);
+  const bool some_kept = plan.training.recompute == Recompute::selective && plan.training.recompute_layers > 0;
+  const lowering::Templates templates =
+      lowering::make_templates(shapes, {plan.parallel.zero_stage > 1, some_kept}, library);
   TaskGraph graph;
   for (std::int32_t s = 0; s < plan.parallel.pipeline; ++s)
     graph.programs.push_back(lowering::lower_stage({plan, shapes, templates, library}, StageId(s)));

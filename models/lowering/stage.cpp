@@ -30,8 +30,12 @@ class StageLowering {
   const ChunkPart& part(const Action& a) const { return chunks_[static_cast<std::size_t>(a.chunk)]; }
   InFlight& flight(const Action& a) { return flights_[{a.micro_batch, a.chunk}]; }
   bool moe(std::int64_t layer) const { return s_.moe_layer[static_cast<std::size_t>(layer)]; }
-  const BlockTemplates& block(std::int64_t layer) const {
-    return decoder_.decoder(layer) ? t_.decoder.block : t_.block(moe(layer));
+  /// Templates of layer `l` of a chunk.
+  const BlockTemplates& block(const ChunkPart& p, std::int64_t l) const {
+    const TrainingSpec& t = c_.plan.training;
+    const bool kept = t.recompute == Recompute::selective && !among_recomputed(p, l);
+    if (decoder_.decoder(p.first_layer + l)) return kept ? t_.decoder.kept_block : t_.decoder.block;
+    return t_.block(moe(p.first_layer + l), kept);
   }
   std::int32_t region(RegionKind kind, std::int64_t layer = -1) const { return memory_.params().find(kind, layer); }
 
@@ -40,10 +44,10 @@ class StageLowering {
     used.insert(used.end(), more.begin(), more.end());
     const auto add = [&](const FirstAndLater& f) { used.insert(used.end(), {f.first, f.later}); };
     for (const ChunkPart& p : chunks_) {
-      for (std::int64_t l = p.first_layer; l < p.first_layer + p.layers; ++l) {
-        used.push_back(block(l).forward);
-        add(block(l).backward);
-        if (s_.defer_weights) add(block(l).weights);
+      for (std::int64_t l = 0; l < p.layers; ++l) {
+        used.push_back(block(p, l).forward);
+        add(block(p, l).backward);
+        if (s_.defer_weights) add(block(p, l).weights);
       }
       if (p.first) used.push_back(t_.embed_forward), add(t_.embed_backward);
       if (p.last) add(t_.head_forward), add(t_.head_backward);
@@ -174,10 +178,11 @@ class StageLowering {
   }
 
   bool recomputed(const ChunkPart& p, std::int64_t l) const {
-    const TrainingSpec& t = c_.plan.training;
-    if (t.recompute != Recompute::full) return false;
-    const std::int64_t before = layers_before(p) + l;
-    return t.recompute_layers == 0 || before < t.recompute_layers;
+    return c_.plan.training.recompute == Recompute::full && among_recomputed(p, l);
+  }
+  bool among_recomputed(const ChunkPart& p, std::int64_t l) const {
+    const std::int64_t first = c_.plan.training.recompute_layers;
+    return first == 0 || layers_before(p) + l < first;
   }
   /// Layers of the stage's earlier chunks: recompute_layers counts a stage's layers in the order they run.
   std::int64_t layers_before(const ChunkPart& p) const {
@@ -210,7 +215,7 @@ class StageLowering {
     InFlight& f = flight(a);
     const auto i = static_cast<std::size_t>(l);
     const std::int64_t layer = part(a).first_layer + l;
-    const TemplateId t = block(layer).forward;
+    const TemplateId t = block(part(a), l).forward;
     f.saved[i] = slot_buffer("block_saved", t, "saved");
     std::vector<Binding> slots = block_weights(layer);
     slots.push_back({f.hidden[i]});
@@ -290,7 +295,7 @@ class StageLowering {
     const std::int64_t layer = part(a).first_layer + l;
     gather_.begin();
     if (recomputed(part(a), l)) recompute(a, l);
-    const TemplateId t = block(layer).backward.of(a.micro_batch);
+    const TemplateId t = block(part(a), l).backward.of(a.micro_batch);
     const BufferId dx = w_.buffer("gradient", decoder_.gradient_bytes(part(a), l));
     std::vector<Binding> slots = block_weights(layer);
     add_gradients(slots, layer, a.micro_batch);
@@ -321,7 +326,7 @@ class StageLowering {
 
   /// Runs the block's forward again from its input; its output is not needed.
   void recompute(const Action& a, std::int64_t l) {
-    BufferId y = w_.slot_buffer("recomputed_hidden", block(part(a).first_layer + l).forward, "y");
+    BufferId y = w_.slot_buffer("recomputed_hidden", block(part(a), l).forward, "y");
     run_block(a, l, Phase::recompute, y);
     drop(y);
   }
@@ -359,7 +364,7 @@ class StageLowering {
       std::vector<Binding> slots = block_weights(layer);
       add_gradients(slots, layer, a.micro_batch);
       slots.insert(slots.end(), {{f.hidden[i]}, {f.saved[i]}, {f.deferred[i]}});
-      add(block(layer).weights.of(a.micro_batch), layer_key(a, layer), slots);
+      add(block(p, l).weights.of(a.micro_batch), layer_key(a, layer), slots);
       gather_.end();
       drop(f.deferred[i]);
       block_done(a, l);

@@ -24,6 +24,7 @@ StageMemory::StageMemory(const StageContext& c, const std::vector<ChunkPart>& ch
     : c_(c), s_(c.shapes), b_(builder), z_(sharding_of(c.plan)) {
   for (const ChunkPart& part : chunks) first_ |= part.first, bridge_ |= part.bridge, last_ |= part.last;
   p_ = stage_params(s_, chunks, z_);
+  choose_offloaded();
   find_word_uses();
 }
 
@@ -37,12 +38,22 @@ void StageMemory::find_word_uses() {
   extra_.elements = z_.zero_stage > 0 ? p_.units[static_cast<std::size_t>(word.unit)].elements : word.elements;
 }
 
+void StageMemory::choose_offloaded() {
+  const OffloadSpec& o = c_.plan.parallel.offload;
+  const double planned = o.optimizer ? o.ratio * static_cast<double>(p_.shard_elements) : 0;
+  std::int64_t so_far = 0;
+  for (const ShardUnit& u : p_.units) {
+    offloaded_.push_back(static_cast<double>(so_far) < planned);
+    so_far += u.shard_elements();
+  }
+}
+
 // ---- for the whole step ----
 
 void StageMemory::declare(std::int64_t micro_batches) {
   std::vector<Bytes> weights;
   for (const ShardUnit& u : p_.units) weights.push_back(unit_bytes(u, s_.dtypes.weights, weights_sharded()));
-  weights_ = b_.persistent("weights", MemoryKind::weights, weights);
+  if (!weights_offloaded()) weights_ = b_.persistent("weights", MemoryKind::weights, weights);
   declare_gradients();
   declare_states();
   declare_inputs(micro_batches);
@@ -73,7 +84,8 @@ void StageMemory::declare_states() {
   const OptimizerSpec& o = c_.plan.training.optimizer;
   const UpdateSpec spec = update_spec();
   const auto state = [&](const char* name, DType type) {
-    states_[name] = b_.persistent(name, MemoryKind::optimizer, {bytes_of(type, spec.state_elements)});
+    if (spec.state_elements > 0)
+      states_[name] = b_.persistent(name, MemoryKind::optimizer, {bytes_of(type, spec.state_elements)});
   };
   const bool sgd = o.kind == OptimizerKind::sgd;
   if (!sgd || o.momentum > 0) state("exp_avg", d.optimizer_state);
@@ -104,9 +116,10 @@ void StageMemory::declare_inputs(std::int64_t micro_batches) {
 UpdateSpec StageMemory::update_spec() const {
   const ParallelSpec& q = c_.plan.parallel;
   UpdateSpec u;
-  u.state_elements = p_.shard_elements;
+  for (std::size_t i = 0; i < p_.units.size(); ++i)
+    if (!offloaded_[i]) u.state_elements += p_.units[i].shard_elements();
   u.gradient_elements = gradients_sharded() ? p_.shard_elements : p_.flat_elements;
-  u.weight_elements = weights_sharded() ? p_.shard_elements : p_.flat_elements;
+  u.weight_elements = weights_offloaded() ? 0 : weights_sharded() ? p_.shard_elements : p_.flat_elements;
   u.global_parameters = global_parameter_count(s_);
   const bool world = (q.zero_stage > 0 && z_.shards > 1) || q.expert > 1;
   u.norm_group = world ? Group::world : Group::model;

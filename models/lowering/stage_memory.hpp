@@ -64,6 +64,11 @@ class StageMemory {
   bool gathered(std::int32_t u) const { return gathered_.count(u) > 0; }
   void release_weights(std::int32_t u);
 
+  // ---- offloading ----
+  /// Whether the states of a unit live in the host's memory (the first units, up to the planned share of all).
+  bool offloaded(std::int32_t u) const { return offloaded_[static_cast<std::size_t>(u)]; }
+  bool weights_offloaded() const { return c_.plan.parallel.offload.parameters; }
+
   // ---- whole ----
   Binding all_gradients() const { return {gradients_, gradient_pieces_, 0}; }
   Binding all_weights() const { return {weights_, static_cast<std::int32_t>(p_.units.size()), 0}; }
@@ -88,6 +93,7 @@ class StageMemory {
   Bytes unit_bytes(const ShardUnit& u, DType d, bool sharded) const {
     return bytes_of(d, sharded ? u.shard_elements() : u.elements);
   }
+  void choose_offloaded();
   void declare_gradients();
   void declare_states();
   void declare_inputs(std::int64_t micro_batches);
@@ -102,6 +108,7 @@ class StageMemory {
   StageParams p_;
   ShardUnit extra_;                          ///< size of an extra gradient of the word matrix
   std::vector<BufferId> extra_gradients_;
+  std::vector<bool> offloaded_;              ///< by unit
   BufferId weights_ = kNoBuffer, gradients_ = kNoBuffer, tokens_ = kNoBuffer, decoder_tokens_ = kNoBuffer,
            types_ = kNoBuffer, targets_ = kNoBuffer, labels_ = kNoBuffer, loss_ = kNoBuffer;
   std::int32_t gradient_pieces_ = 0;

@@ -32,6 +32,7 @@ struct TransferTemplates {
 /// What an encoder-decoder has besides: unset elsewhere.
 struct DecoderTemplates {
   BlockTemplates block;
+  BlockTemplates kept_block;       ///< of layers that selective recomputation leaves out
   TransferTemplates transfer;      ///< of a decoder's state with the encoder's output behind it
   TemplateId bridge_forward, pass_memory, pass_gradient, memory_start, relative_start;
   FirstAndLater bridge_backward;
@@ -39,15 +40,22 @@ struct DecoderTemplates {
 
 struct Templates {
   BlockTemplates dense, moe;
+  BlockTemplates kept_dense, kept_moe;  ///< of layers that selective recomputation leaves out
   DecoderTemplates decoder;
   TemplateId embed_forward;
   FirstAndLater embed_backward, head_forward, head_backward;
   TransferTemplates transfer;
 
-  const BlockTemplates& block(bool experts) const { return experts ? moe : dense; }
+  const BlockTemplates& block(bool experts, bool kept) const {
+    if (kept) return experts ? kept_moe : kept_dense;
+    return experts ? moe : dense;
+  }
 };
 
-/// `always_first`: gradients of every micro-batch are written (ZeRO 2 and 3 reduce each of them).
-Templates make_templates(const Shapes& s, bool always_first, TemplateLibrary& library);
+struct TemplateChoice {
+  bool always_first = false;  ///< gradients of every micro-batch are written (ZeRO 2 and 3 reduce each of them)
+  bool some_kept = false;     ///< selective recomputation is for some layers only
+};
+Templates make_templates(const Shapes& s, const TemplateChoice& choice, TemplateLibrary& library);
 
 }  // namespace tandem::lowering

@@ -125,22 +125,26 @@ class UpdateWriter {
   UpdateWriter(const Shapes& s, const UpdateSpec& spec)
       : spec_(spec), o_(spec.optimizer), d_(s.dtypes), master_(d_.master != d_.weights), b_("optimizer", d_.compute),
         gradients_(slot("gradients", MemoryKind::gradients, d_.gradients, spec.gradient_elements)),
-        weights_(slot("weights", MemoryKind::weights, d_.weights, spec.weight_elements)),
+        weights_(spec.weight_elements > 0 ? slot("weights", MemoryKind::weights, d_.weights, spec.weight_elements) : Value{}),
         sums_(slot("sums", MemoryKind::workspace, DType::int64, kExactWords)) {}
 
   Template write() {
     if (!spec_.post_validated) norm();
+    if (spec_.state_elements > 0) update();
+    if (spec_.post_validated) norm();
+    return b_.finish();
+  }
+
+ private:
+  void update() {
     switch (o_.kind) {
       case OptimizerKind::adamw: adamw(); break;
       case OptimizerKind::sgd: sgd(); break;
       case OptimizerKind::lamb: layerwise(LayerwiseKind::lamb); break;
       case OptimizerKind::lans: layerwise(LayerwiseKind::lans); break;
     }
-    if (spec_.post_validated) norm();
-    return b_.finish();
   }
 
- private:
   Value slot(std::string name, MemoryKind kind, DType dtype, std::int64_t elements) {
     return b_.whole(b_.slot(std::move(name), kind), dtype, elements);
   }
@@ -211,6 +215,52 @@ class UpdateWriter {
 };
 
 }  // namespace
+
+Template offloaded_update(const Shapes& s, const OffloadedUpdate& spec) {
+  const DTypes& d = s.dtypes;
+  const OptimizerSpec& o = spec.optimizer;
+  const std::int64_t n = spec.unit.elements / spec.unit.shards;
+  const bool master = d.master != d.weights;
+  TemplateBuilder b("offloaded_update", d.compute);
+  const auto part = [&](const char* name, MemoryKind kind, DType type, bool whole) {
+    const Value all = b.whole(b.slot(name, kind), type, whole ? spec.unit.elements : n);
+    return whole ? all.share(spec.unit.group, spec.unit.shards) : all;
+  };
+  const Value gradients = part("gradients", MemoryKind::gradients, d.gradients, spec.whole_gradients);
+  const Value weights = part("weights", MemoryKind::weights, d.weights, spec.whole_weights);
+  std::vector<Value> states{part("exp_avg", MemoryKind::optimizer, d.optimizer_state, false),
+                            part("exp_avg_sq", MemoryKind::optimizer, d.optimizer_state, false)};
+  if (master) states.push_back(part("master", MemoryKind::optimizer, d.master, false));
+  const auto travel = [&](const Value& v, bool to_host, const std::string& name) {
+    b.add(name + (to_host ? "_to_host" : "_from_host"), HostCopy{v.elements, v.dtype, to_host},
+          to_host ? std::vector<Value>{v} : std::vector<Value>{}, to_host ? std::vector<Value>{} : std::vector<Value>{v},
+          Stream::host);
+  };
+  constexpr const char* names[] = {"exp_avg", "exp_avg_sq", "master"};
+  for (std::size_t i = 0; i < states.size(); ++i) travel(states[i], false, names[i]);
+  if (spec.weights_too && !master) travel(weights, false, "weights");
+  if (spec.weights_too && master) b.add("weights_place", Fill{n, d.weights}, {}, {weights});
+  std::vector<Value> out{weights};
+  out.insert(out.end(), states.begin(), states.end());
+  std::vector<Value> in{gradients};
+  in.insert(in.end(), out.begin(), out.end());
+  b.add("adamw", AdamW{n, o.beta1, o.beta2, o.epsilon, o.weight_decay, master, d.gradients, d.weights, d.optimizer_state},
+        std::move(in), std::move(out));
+  for (std::size_t i = 0; i < states.size(); ++i) travel(states[i], true, names[i]);
+  if (spec.weights_too) travel(weights, true, "weights");
+  return b.finish();
+}
+
+Template gather_from_host(const ReduceSpec& spec) {
+  TemplateBuilder b(spec.name, spec.dtype);
+  const Value buffer = buffer_slot(b, spec), shard = shard_slot(b, spec);
+  b.add("weights_from_host", HostCopy{shard.elements, shard.dtype, false}, {}, {shard}, Stream::host);
+  if (spec.shards == 1) copy(b, "copy", shard, buffer);
+  else
+    b.add("all_gather", Collective{CollectiveKind::all_gather, spec.group, spec.elements, spec.dtype, Reduce::sum}, {shard},
+          {buffer}, Stream::data);
+  return b.finish();
+}
 
 Template optimizer_step(const Shapes& s, const UpdateSpec& spec) { return UpdateWriter(s, spec).write(); }
 

@@ -316,6 +316,11 @@ TEST_CASE("Mixed or low precision is refused by field") {
   plan.training.dtypes = plan_of(1, 1, 1).training.dtypes;
   plan.training.dtypes.gradients = DType::fp64;
   REQUIRE_THROWS_AS(run_graph(plan, graph, one), InfeasibleError);
+  plan.training.dtypes = plan_of(1, 1, 1).training.dtypes;
+  plan.training.dtypes.gradient_reduce = DType::bf16;
+  REQUIRE_THROWS_AS(run_graph(plan, graph, one), InfeasibleError);
+  plan.training.dtypes.gradient_reduce = DType::fp64;
+  CHECK_NOTHROW(run_graph(plan, graph, one));
 }
 
 TEST_CASE("Data with more tokens than the vocabulary is refused by field") {

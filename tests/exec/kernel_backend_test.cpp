@@ -100,7 +100,9 @@ std::vector<Call> expert_calls() {
           {GroupedMatMul{1, 7, 30, 5, 11, true, true}, {random(rows, 1), random(7 * 55, 2), counts}, {result(30 * 5)}},
           {GroupedMatMul{6, 3, 4, 5, 11}, {random(24 * 11, 1), random(3 * 55, 2)}, {result(24 * 5)}},
           {GroupedWeightGrad{1, 7, 30, 5, 11, true}, {random(30 * 5, 1), random(rows, 2), counts}, {result(7 * 55)}},
-          {GroupedWeightGrad{6, 3, 4, 5, 11}, {random(24 * 5, 1), random(24 * 11, 2)}, {result(3 * 55)}}};
+          {GroupedWeightGrad{6, 3, 4, 5, 11}, {random(24 * 5, 1), random(24 * 11, 2)}, {result(3 * 55)}},
+          {GroupedBias{1, 7, 30, 11, false, true}, {random(rows, 1), random(77, 2), counts}, {random(rows, 1)}},
+          {GroupedBiasGrad{1, 7, 30, 11, true}, {random(rows, 1), counts}, {result(77)}}};
 }
 
 std::vector<Call> embedding_and_loss_calls() {

@@ -210,6 +210,31 @@ TEST_CASE("the experts' gradients equal slopes") {
   check_gradient([&](const Values& v) { return dot(dy, forward(x, v)); }, w, dw);
 }
 
+TEST_CASE("every row gets its expert's bias, once over tensor ranks if so asked, and gives it its gradient") {
+  Groups s;
+  s.ragged = GENERATE(false, true);
+  const Values x = random_values(s.rows() * s.n, 1), bias = random_values(s.experts * s.n, 2), dy = random_values(s.rows() * s.n, 3);
+  Kernels kernels;
+  const std::int64_t groups = s.forward(false).groups, m = s.forward(false).m;
+  const auto forward = [&](const Values& b, bool once) {
+    return kernels.run(GroupedBias{groups, s.experts, m, s.n, once, s.ragged}, s.operands(x, b), {real(x)}).front();
+  };
+  Values expected = x;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const auto row = static_cast<std::int64_t>(i) / s.n, column = static_cast<std::int64_t>(i) % s.n;
+    expected[i] += bias[static_cast<std::size_t>(s.expert(row) * s.n + column)];
+  }
+  CHECK(forward(bias, true) == expected);
+  std::vector<Operand> in{real(dy)};
+  if (s.ragged) in.push_back(integers(s.counts));
+  const Values dbias = kernels.one(GroupedBiasGrad{groups, s.experts, m, s.n, s.ragged}, in, s.experts * s.n);
+  check_gradient([&](const Values& v) { return dot(dy, forward(v, false)); }, bias, dbias);
+  kernels.context.tensor_size = 2;
+  kernels.context.tensor_rank = 1;
+  CHECK(forward(bias, false) == expected);
+  CHECK(forward(bias, true) == x);
+}
+
 TEST_CASE("counts that are not all the rows are a broken promise") {
   Groups s;
   s.ragged = true;

@@ -45,12 +45,16 @@ const Books::Line* line(const Books& books, Group group) {
   return nullptr;
 }
 
-/// Parameters of a stage with these parts, on one tensor rank.
+/// Layers, the two ends' small parts and the vocabulary's matrices begin at whole blocks of elements.
+std::int64_t padded(std::int64_t elements) { return (elements + 63) / 64 * 64; }
+
+/// Parameters of a stage with these parts, on one tensor rank, with the padding between them.
 std::int64_t local_parameters(const SmallPlan& p, int layers, bool first, bool last, std::int64_t padded_vocab) {
   const std::int64_t h = p.hidden, t = p.tensor, f = p.ffn, word = padded_vocab / t * h;
   const std::int64_t layer = 4 * h + 4 * h * h / t + 3 * h / t + h + 2 * h * f / t + f / t + h;
   const bool own_output = last && (!first || !p.tied);
-  return layers * layer + (first ? word + p.seq * h : 0) + (last ? 2 * h : 0) + (own_output ? word : 0);
+  return layers * padded(layer) + (first ? padded(word) + padded(p.seq * h) : 0) + (last ? padded(2 * h) : 0) +
+         (own_output ? padded(word) : 0);
 }
 
 }  // namespace
@@ -89,7 +93,7 @@ TEST_CASE("data-parallel reduction carries every local parameter once, and the l
     const auto layers = static_cast<int>(p.plan().layers_per_stage()[static_cast<std::size_t>(s)]);
     std::int64_t elements = local_parameters(p, layers, first, last, c.padded_vocab());
     // On one stage the two halves of a tied matrix are reduced apart.
-    if (first && last && p.tied) elements += c.padded_vocab() / p.tensor * p.hidden;
+    if (first && last && p.tied) elements += padded(c.padded_vocab() / p.tensor * p.hidden);
     const Books books = count(graph, StageId(s));
     const Books::Line* l = line(books, Group::data);
     REQUIRE(l);
@@ -118,6 +122,6 @@ TEST_CASE("buckets are closed by size and together hold everything once") {
     const Books books = count(lower(p.plan()), StageId(0));
     return line(books, Group::data)->calls;
   };
-  CHECK(calls(1) == p.layers + 2 + 1);      // head, layers, embedding; the loss
+  CHECK(calls(1) == p.layers + 4 + 1);      // norm, output, layers, positions, words; the loss
   CHECK(calls(1'000'000'000) == 1 + 1);
 }

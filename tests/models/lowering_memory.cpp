@@ -10,6 +10,8 @@ using tests::SmallPlan;
 namespace {
 
 std::int64_t aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
+/// Layers, the two ends' small parts and the vocabulary's matrices begin at whole blocks of elements.
+std::int64_t padded(std::int64_t elements) { return (elements + 63) / 64 * 64; }
 
 /// Bytes of a kind that live for the whole step.
 std::int64_t persistent(const Program& p, MemoryKind kind) {
@@ -42,7 +44,7 @@ TEST_CASE("tensors alive at the same time never share bytes, and all lie in the 
   }
 }
 
-TEST_CASE("mixed precision keeps 2 + 4 + 12 bytes a parameter") {
+TEST_CASE("mixed precision keeps 2 + 4 + 12 bytes a parameter, layers and matrices padded to 64 of them") {
   SmallPlan s;
   s.tied = false;
   s.llama = GENERATE(false, true);
@@ -50,7 +52,11 @@ TEST_CASE("mixed precision keeps 2 + 4 + 12 bytes a parameter") {
   const TaskGraph graph = lower(s.plan());
   const Program& p = graph.programs[0];
   const std::int64_t n = p.flat_elements;
-  CHECK(n == count_parameters(s.plan().model, s.plan().padded_vocab_size()).total_padded);
+  const ParameterCount c = count_parameters(s.plan().model, s.plan().padded_vocab_size());
+  const std::int64_t word = s.plan().padded_vocab_size() * s.hidden, positions = s.llama ? 0 : s.seq * s.hidden;
+  const std::int64_t norm = s.hidden * (s.llama ? 1 : 2);
+  REQUIRE(s.layers * c.per_layer + 2 * word + positions + norm == c.total_padded);
+  CHECK(n == s.layers * padded(c.per_layer) + 2 * padded(word) + padded(positions) + padded(norm));
   CHECK(persistent(p, MemoryKind::weights) == aligned(2 * n));
   CHECK(persistent(p, MemoryKind::gradients) == aligned(4 * n));
   CHECK(persistent(p, MemoryKind::optimizer) == 3 * aligned(4 * n));

@@ -201,15 +201,18 @@ TEST_CASE("a plan that cannot be read is refused by name") {
 }
 
 TEST_CASE("what this version cannot lower is loaded, and refused by field when it is lowered") {
-  const Plan plan = parse_plan(with("parallel", "\"zero_stage\": 3, \"sequence_parallel\": true"), "later.json");
+  const std::string ramp = "\"batch_rampup\": {\"start\": 8, \"increment\": 8, \"samples\": 100}";
+  const std::string yarn = "\"family\": \"llama\", \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2}";
+  const Plan plan = parse_plan(with("training", ramp, with("model", yarn)), "later.json");
   try {
     require_lowerable(plan);
-    FAIL("zero_stage 3 was accepted");
+    FAIL("a ramp and yarn were accepted");
   } catch (const InfeasibleError& e) {
     REQUIRE(e.problems().size() == 2);
-    CHECK(e.problems()[0].field == "parallel.sequence_parallel");
-    CHECK(e.problems()[1].field == "parallel.zero_stage");
-    CHECK(e.problems()[1].reason == "not implemented: parallel.zero_stage 3");
-    CHECK(e.problems()[1].message().rfind("later.json: parallel.zero_stage = 3", 0) == 0);
+    CHECK(e.problems()[0].field == "model.rope_scaling.type");
+    CHECK(e.problems()[0].reason == "not implemented: model.rope_scaling.type yarn");
+    CHECK(e.problems()[0].message().rfind("later.json: model.rope_scaling.type = yarn", 0) == 0);
+    CHECK(e.problems()[1].field == "training.batch_rampup.start");
+    CHECK(e.problems()[1].reason == "not implemented: training.batch_rampup.start 8");
   }
 }

@@ -78,6 +78,18 @@ TEST_CASE("fewer devices of a node may be used where links stay in place") {
   REQUIRE_THROWS_AS(make_topology(torus), InfeasibleError);
 }
 
+TEST_CASE("half of a cube mesh keeps the links between its devices and a ring over them") {
+  ClusterSpec spec = cluster("dgx-1v", 8);
+  spec.override.devices_per_node = 4;
+  const auto t = make_topology(spec);
+  REQUIRE(t->devices_per_node() == 4);
+  REQUIRE(t->node_of(DeviceId(4)) == 1);
+  const auto half = make_topology(spec), whole = make_topology(cluster("dgx-1v", 8));
+  for (int a = 0; a < 4; ++a)
+    for (int b = 0; b < 4; ++b)
+      if (a != b) REQUIRE(narrowest(*half, a, b) == narrowest(*whole, a, b));
+}
+
 TEST_CASE("the CPU host has as many cores as asked, one node, and computes in the host thread") {
   const auto t = make_topology(cluster("cpu-host", 6));
   REQUIRE(t->devices_per_node() == 6);

@@ -1,0 +1,237 @@
+#pragma once
+// Models that PyTorch has trained (tests/fixtures), trained here in any layout, and what must come out.
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "exec/run.hpp"
+#include "models/plan.hpp"
+#include "tests/catch.hpp"
+
+namespace tandem::tests {
+
+using nlohmann::json;
+
+/// The decoders' files name sizes; the others have parts of a plan.
+inline json with_parts(json f) {
+  if (f.contains("model")) return f;
+  f["model"] = {{"family", f["family"]}, {"num_layers", f["layers"]}, {"hidden_size", f["hidden"]},
+                {"num_attention_heads", f["heads"]}, {"num_kv_heads", f["kv_heads"]}, {"ffn_hidden_size", f["ffn"]},
+                {"vocab_size", f["vocab"]}, {"pad_vocab_to", f["vocab"]}, {"tie_embeddings", f["tied"]},
+                {"norm_epsilon", 1e-5}};
+  f["training"] = {{"seq_length", f["seq"]}, {"micro_batch_size", 2}, {"global_batch_size", f["batch"]}};
+  for (const char* key : {"learning_rate", "beta1", "beta2", "epsilon", "weight_decay", "clip_grad"})
+    f["training"][key] = f[key];
+  return f;
+}
+
+/// The fixture of one model: "gpt", or "bert/post" where a file holds several.
+inline json read_fixture(const std::string& name) {
+  const std::size_t slash = name.find('/');
+  std::ifstream file(TANDEM_SOURCE_DIR "/tests/fixtures/" + name.substr(0, slash) + "_pytorch.json");
+  json f = json::parse(file);
+  if (slash == std::string::npos) return with_parts(std::move(f));
+  for (json& v : f["variants"])
+    if (v["name"] == name.substr(slash + 1)) return std::move(v);
+  throw std::runtime_error("no fixture " + name);
+}
+
+/// How a fixture's model is spread; with tensor ranks also its sequences.
+struct FixtureLayout {
+  int tensor = 1, pipeline = 1, data = 1, expert = 1, zero = 0;
+  std::string precision = "fp64";
+  std::string label() const {
+    return "tp" + std::to_string(tensor) + " pp" + std::to_string(pipeline) + " dp" + std::to_string(data) + " ep" +
+           std::to_string(expert) + " zero" + std::to_string(zero) + " " + precision;
+  }
+};
+
+inline Plan plan_of(const json& f, const FixtureLayout& l) {
+  json model = f["model"], training = f["training"];
+  training["precision"] = l.precision;
+  if (l.tensor > 1) model["pad_vocab_to"] = 4 * l.tensor;
+  const json plan = {{"model", model},
+                     {"training", training},
+                     {"parallel",
+                      {{"tensor", l.tensor}, {"sequence_parallel", l.tensor > 1}, {"pipeline", l.pipeline},
+                       {"data", l.data}, {"expert", l.expert}, {"zero_stage", l.zero}}},
+                     {"cluster", {{"preset", "cpu-host"}, {"devices", l.tensor * l.pipeline * l.data}}}};
+  return parse_plan(plan.dump(), "fixture");
+}
+
+/// The fixture's batches in order.
+class FixtureData : public exec::TokenSource {
+ public:
+  explicit FixtureData(const json& fixture) : f_(fixture) {}
+  /// Of a BERT the last token is the mask, which no text holds.
+  std::int64_t vocab_size() const override {
+    return f_["model"]["vocab_size"].get<std::int64_t>() - (f_["model"]["family"] == "bert" ? 1 : 0);
+  }
+  void sequence(std::int64_t index, std::span<std::int32_t> tokens) const override {
+    const json& s = of("sequences", index);
+    for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = s[i];
+  }
+  exec::Example masked_example(std::int64_t index, const exec::Masking&) const override {
+    using Ids = std::vector<std::int32_t>;
+    return {of("tokens", index).get<Ids>(), of("targets", index).get<Ids>(), of("types", index).get<Ids>(),
+            of("label", index).get<std::int32_t>()};
+  }
+
+ private:
+  const json& of(const char* what, std::int64_t index) const {
+    const auto batch = f_["training"]["global_batch_size"].get<std::int64_t>();
+    return f_.at(what)[static_cast<std::size_t>(index / batch)][static_cast<std::size_t>(index % batch)];
+  }
+  const json& f_;
+};
+
+/// Logits of one micro-batch on one rank, as the loss read them.
+struct LogitsPiece {
+  VocabDims dims;
+  std::int64_t first_sequence = 0, tensor_rank = 0;
+  std::vector<double> values;
+};
+
+/// Passes everything on and keeps the logits of the first step.
+class LogitsTap : public exec::Backend {
+ public:
+  LogitsTap(std::vector<LogitsPiece>& pieces, std::mutex& mutex)
+      : inner_(exec::make_cpu_backend()), pieces_(pieces), mutex_(mutex) {}
+  bool supports(const Op& op, DType t) const override { return inner_->supports(op, t); }
+  std::unique_ptr<exec::Memory> allocate(std::size_t n) override { return inner_->allocate(n); }
+  exec::BackendCounters counters() const override { return inner_->counters(); }
+  void run(const Op& op, DType t, std::span<const std::byte* const> in, std::span<std::byte* const> out,
+           const exec::KernelContext& context) override {
+    if (const auto* max = std::get_if<VocabMax>(&op); max && context.step == 0) keep(max->dims, t, in[0], context);
+    inner_->run(op, t, in, out, context);
+  }
+
+ private:
+  void keep(const VocabDims& dims, DType t, const std::byte* logits, const exec::KernelContext& context) {
+    LogitsPiece piece{dims, context.first_sequence, context.tensor_rank, {}};
+    for (std::int64_t i = 0; i < dims.rows * dims.cols; ++i)
+      piece.values.push_back(t == DType::fp64 ? reinterpret_cast<const double*>(logits)[i]
+                                              : static_cast<double>(reinterpret_cast<const float*>(logits)[i]));
+    const std::lock_guard lock(mutex_);
+    pieces_.push_back(std::move(piece));
+  }
+  std::unique_ptr<exec::Backend> inner_;
+  std::vector<LogitsPiece>& pieces_;
+  std::mutex& mutex_;
+};
+
+struct Trained {
+  exec::RunResult result;
+  std::vector<LogitsPiece> logits;
+};
+
+/// Trains from the fixture's initial values. Rows of padded vocabularies keep their own: they take no part.
+inline Trained train(const json& f, const FixtureLayout& layout, const exec::TokenSource& data) {
+  const Plan plan = plan_of(f, layout);
+  Trained t;
+  std::mutex mutex;
+  exec::RunOptions options;
+  options.steps = static_cast<std::int64_t>(f["losses"].size());
+  options.gather_gradients = options.gather_weights = true;
+  options.make_backend = [&] { return std::make_unique<LogitsTap>(t.logits, mutex); };
+  options.initialise = [&](const std::string& name, std::vector<double>& full) {
+    for (const json& p : f["initial"]) {
+      if (p["name"] != name) continue;
+      const auto values = p["values"].get<std::vector<double>>();
+      if (values.size() > full.size()) throw std::runtime_error(name + " is smaller than the fixture's");
+      std::copy(values.begin(), values.end(), full.begin());
+    }
+  };
+  t.result = exec::run(plan, lower(plan), data, options);
+  return t;
+}
+
+/// Largest difference of all logits from `expected` [sequences x rows each, columns], relative to the largest of them.
+/// `whole`: of the pair classifier, which every tensor rank has whole.
+inline double worst_logits(const json& f, const Trained& t, const char* key, bool whole) {
+  const auto expected = f[key].get<std::vector<double>>();
+  double difference = 0, scale = 0;
+  std::vector<bool> seen(expected.size(), false);
+  for (const double v : expected) scale = std::max(scale, std::abs(v));
+  for (const LogitsPiece& p : t.logits) {
+    if (p.dims.whole != whole) continue;
+    const std::int64_t each = p.dims.rows / f["training"]["micro_batch_size"].get<std::int64_t>();
+    for (std::int64_t i = 0; i < p.dims.rows * p.dims.cols; ++i) {
+      const std::int64_t row = p.first_sequence * each + i / p.dims.cols;
+      const std::int64_t col = i % p.dims.cols + (whole ? 0 : p.tensor_rank * p.dims.cols);
+      if (col >= p.dims.vocab_size) continue;
+      const auto at = static_cast<std::size_t>(row * p.dims.vocab_size + col);
+      difference = std::max(difference, std::abs(p.values[static_cast<std::size_t>(i)] - expected.at(at)));
+      seen[at] = true;
+    }
+  }
+  CHECK(std::count(seen.begin(), seen.end(), false) == 0);
+  return difference / scale;
+}
+
+/// The key's bias shifts all scores of a query alike, so its gradient is zero but for rounding, and AdamW divides that noise
+/// by its own size: in single precision those entries wander freely without any effect on the model.
+inline void forget_key_bias(const json& f, const std::string& name, std::vector<double>& values) {
+  if (name.find("qkv.bias") == std::string::npos) return;
+  const auto heads = f["model"]["num_attention_heads"].get<std::size_t>();
+  const std::size_t groups = f["model"].value("num_kv_heads", heads), queries = heads / groups;
+  const std::size_t dim = values.size() / (heads + 2 * groups);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (i / dim % (queries + 2) == queries) values[i] = 0;
+}
+
+/// Largest difference relative to the tensor's largest expected value; rows beyond the expected ones are padding.
+inline double worst_values(const std::vector<double>& got, const std::vector<double>& expected) {
+  REQUIRE(got.size() >= expected.size());
+  double difference = 0, scale = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    difference = std::max(difference, std::abs(got[i] - expected[i]));
+    scale = std::max(scale, std::abs(expected[i]));
+  }
+  return difference / scale;
+}
+
+/// Over all tensors of `f[key]`, by name.
+inline double worst_tensors(const json& f, const char* key, const std::vector<exec::GatheredTensor>& tensors,
+                            bool key_bias) {
+  std::map<std::string, std::vector<double>> got;
+  for (const exec::GatheredTensor& t : tensors) got[t.name] = t.values;
+  CHECK(got.size() == f[key].size());
+  double most = 0;
+  for (const json& p : f[key]) {
+    const std::string name = p["name"];
+    INFO(name);
+    REQUIRE(got.count(name) == 1);
+    auto values = p["values"].get<std::vector<double>>();
+    if (!key_bias) {
+      forget_key_bias(f, name, values);
+      forget_key_bias(f, name, got[name]);
+    }
+    most = std::max(most, worst_values(got[name], values));
+  }
+  return most;
+}
+
+/// Logits of the first step, its gradients, every step's loss and norm, and the final weights.
+inline void check_against_pytorch(const std::string& name, const FixtureLayout& layout, const exec::TokenSource& data,
+                                  double tolerance) {
+  const json f = read_fixture(name);
+  const Trained t = train(f, layout, data);
+  INFO(name << " " << layout.label());
+  CHECK(worst_logits(f, t, "logits", false) < tolerance);
+  if (f.contains("nsp_logits")) CHECK(worst_logits(f, t, "nsp_logits", true) < tolerance);
+  CHECK(worst_tensors(f, "gradients", t.result.gradients[0], true) < tolerance);
+  for (std::size_t s = 0; s < t.result.steps.size(); ++s) {
+    INFO("step " << s);
+    const double loss = f["losses"][s], grad_norm = f["grad_norms"][s];
+    CHECK(std::abs(t.result.steps[s].loss - loss) < tolerance * loss);
+    CHECK(std::abs(t.result.steps[s].grad_norm - grad_norm) < tolerance * grad_norm);
+  }
+  CHECK(worst_tensors(f, "final", t.result.weights, layout.precision == "fp64") < tolerance);
+}
+
+}  // namespace tandem::tests
