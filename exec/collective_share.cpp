@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <numeric>
+#include <string>
 
 #include "models/base/error.hpp"
 
@@ -108,6 +110,31 @@ void broadcast_share(const Exchange& x, std::size_t index, std::span<std::int64_
   charge_others(received, 0, bytes);
 }
 
+std::int64_t rows_for(const std::int32_t* counts, std::int64_t each, std::size_t member) {
+  const std::int32_t* first = counts + static_cast<std::int64_t>(member) * each;
+  return std::accumulate(first, first + each, std::int64_t{0});
+}
+
+/// Rows of unequal numbers: member `index` collects its own from everybody, senders ascending.
+void rows_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
+  const auto bytes = x.op.row * element_bytes(x.op.dtype);
+  const MemberBuffers& mine = x.members[index];
+  std::int64_t at = 0;
+  for (std::size_t j = 0; j < x.members.size(); ++j) {
+    const MemberBuffers& from = x.members[j];
+    std::int64_t first = 0;
+    for (std::size_t before = 0; before < index; ++before) first += rows_for(from.rows.sent, from.rows.each, before);
+    const std::int64_t rows = rows_for(from.rows.sent, from.rows.each, index);
+    require(rows == rows_for(mine.rows.received, mine.rows.each, j), "an exchange of rows whose counts differ at both ends");
+    if (at + rows > mine.rows.room)
+      throw DeviceError("experts of this rank get more rows than the " + std::to_string(mine.rows.room) +
+                        " planned for: raise model.moe.rows_bound");
+    copy(mine.out + at * bytes, from.in + first * bytes, rows * bytes);
+    if (j != index) received[index] += rows * bytes;
+    at += rows;
+  }
+}
+
 void all_to_all_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
   const auto bytes = share_bytes(x);
   for (std::size_t j = 0; j < x.members.size(); ++j)
@@ -177,6 +204,8 @@ void require_placed(const Exchange& x, std::size_t index) {
       return require(share_placed(x, index, m.out, m.in), "reduce-scatter: a share inside the whole but not at its place");
     case CollectiveKind::all_to_all:
     case CollectiveKind::shift:
+      if (x.op.row > 0)
+        return require(m.in != m.out && m.rows.sent && m.rows.received, "an exchange of rows needs counts and another buffer");
       return require(!overlap({m.in, all}, {m.out, all}), "all-to-all and shift need another buffer for what arrives");
   }
 }
@@ -187,7 +216,8 @@ void perform_share(const Exchange& x, std::size_t index, std::span<std::int64_t>
     case CollectiveKind::reduce_scatter: return reduce_share(x, index, received);
     case CollectiveKind::all_gather: return all_gather_share(x, index, received);
     case CollectiveKind::broadcast: return broadcast_share(x, index, received);
-    case CollectiveKind::all_to_all: return all_to_all_share(x, index, received);
+    case CollectiveKind::all_to_all:
+      return x.op.row > 0 ? rows_share(x, index, received) : all_to_all_share(x, index, received);
     case CollectiveKind::shift: return shift_share(x, index, received);
   }
 }

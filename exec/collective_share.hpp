@@ -14,10 +14,17 @@
 
 namespace tandem::exec {
 
+/// Of an all_to_all of rows: how many go to and come from each member, as `each` numbers a member, and how many fit into out.
+struct RowCounts {
+  const std::int32_t *sent = nullptr, *received = nullptr;
+  std::int64_t each = 0, room = 0;
+};
+
 /// What one member gives and where it gets the result.
 struct MemberBuffers {
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
+  RowCounts rows = {};        ///< all_to_all of rows only
 };
 
 /// One collective, members in ascending group index.

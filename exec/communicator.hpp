@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "models/mesh.hpp"
+#include "exec/collective_share.hpp"
 #include "models/op.hpp"
 
 namespace tandem::exec {
@@ -46,7 +47,10 @@ class Communicator {
   /// Collective over `party`, which contains this rank; `in` and `out` as models/op.hpp has them for its kind. When it
   /// returns nobody reads or writes them any more. Throws CommError when any rank failed; the message names the first
   /// failing rank and its cause.
-  virtual TimePoint run(const Collective& op, const Party& party, const std::byte* in, std::byte* out) = 0;
+  TimePoint run(const Collective& op, const Party& party, const std::byte* in, std::byte* out) {
+    return run(op, party, {in, out});
+  }
+  virtual TimePoint run(const Collective& op, const Party& party, const MemberBuffers& mine) = 0;
   /// Rendezvous: returns when the peer has the bytes.
   virtual TimePoint send(const std::byte* buffer, std::int64_t bytes, Rank to, const MessageName& name) = 0;
   virtual TimePoint recv(std::byte* buffer, std::int64_t bytes, Rank from, const MessageName& name) = 0;

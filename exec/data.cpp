@@ -25,11 +25,20 @@ std::vector<std::uint8_t> read_bytes(const std::string& path) {
   return bytes;
 }
 
+std::vector<std::uint8_t> read_part(const std::string& path, const TextPart& part) {
+  require(0 <= part.begin && part.begin <= part.end && part.end <= 1, "a part of a text lies within it");
+  std::vector<std::uint8_t> bytes = read_bytes(path);
+  const auto at = [size = static_cast<double>(bytes.size())](double fraction) {
+    return static_cast<std::ptrdiff_t>(size * fraction);
+  };
+  return {bytes.begin() + at(part.begin), bytes.begin() + at(part.end)};
+}
+
 /// Window w holds tokens [w*seq, (w+1)*seq] of the text: neighbours share one byte, the target of one and input of the next.
 class ByteText final : public TokenSource {
  public:
-  ByteText(const std::string& path, std::int64_t seq_length, std::uint64_t seed)
-      : bytes_(read_bytes(path)), seq_length_(seq_length), seed_(seed) {
+  ByteText(const std::string& path, std::int64_t seq_length, std::uint64_t seed, const TextPart& part)
+      : bytes_(read_part(path, part)), seq_length_(seq_length), seed_(seed) {
     require(seq_length >= 1, "a sequence has at least one token");
     if (static_cast<std::int64_t>(bytes_.size()) < seq_length + 1)
       throw ConfigError(Problem{path, "data", std::to_string(bytes_.size()) + " bytes",
@@ -61,8 +70,9 @@ class ByteText final : public TokenSource {
 
 }  // namespace
 
-std::unique_ptr<TokenSource> open_byte_text(const std::string& path, std::int64_t seq_length, std::uint64_t seed) {
-  return std::make_unique<ByteText>(path, seq_length, seed);
+std::unique_ptr<TokenSource> open_byte_text(const std::string& path, std::int64_t seq_length, std::uint64_t seed,
+                                            const TextPart& part) {
+  return std::make_unique<ByteText>(path, seq_length, seed, part);
 }
 
 double bigram_entropy(const std::string& path) {

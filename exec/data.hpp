@@ -32,8 +32,15 @@ class TokenSource {
   }
 };
 
-/// Byte tokens (vocabulary 256) of a text file. Throws ConfigError when unreadable or shorter than seq_length + 1.
-std::unique_ptr<TokenSource> open_byte_text(const std::string& path, std::int64_t seq_length, std::uint64_t seed);
+/// Fractions of a text between which it is read.
+struct TextPart {
+  double begin = 0, end = 1;
+};
+
+/// Byte tokens (vocabulary 256) of a text file, or of a part of it. Throws ConfigError when unreadable or shorter than
+/// seq_length + 1.
+std::unique_ptr<TokenSource> open_byte_text(const std::string& path, std::int64_t seq_length, std::uint64_t seed,
+                                            const TextPart& part = {});
 
 /// Conditional entropy of a byte given the one before it, in nats: what a bigram table reaches on this text.
 double bigram_entropy(const std::string& path);

@@ -65,8 +65,8 @@ RankState RankExecutor::state() { return rank_state(program_, run_.mesh, parts_.
 
 void RankExecutor::cancel() { board_.fail(); }
 
-void RankExecutor::run_step(const Scalars& scalars, std::int64_t step, std::optional<TimePoint> record) {
-  begin_step(scalars, step, record.has_value());
+void RankExecutor::run_step(const StepStart& start, std::optional<TimePoint> record) {
+  begin_step(start, record.has_value());
   if (record) origin_ = *record;
   for (std::uint32_t i = 0; i < program_.instances.size(); ++i) {
     const auto& instance = program_.instances[i];
@@ -79,11 +79,12 @@ void RankExecutor::run_step(const Scalars& scalars, std::int64_t step, std::opti
   if (board_.failed()) throw Cancelled{};
 }
 
-void RankExecutor::begin_step(const Scalars& scalars, std::int64_t step, bool record) {
+void RankExecutor::begin_step(const StepStart& start, bool record) {
   board_.reset();
-  scalars_ = scalars;
-  step_ = step;
-  context_.step = static_cast<std::uint64_t>(step);
+  scalars_ = start.scalars;
+  step_ = start.step;
+  first_sample_ = start.first_sample;
+  context_.step = static_cast<std::uint64_t>(start.step);
   record_ = record;
   if (record) stamps_.assign(order_.tasks(), {});
   issued_.clear();
@@ -101,7 +102,7 @@ void RankExecutor::begin_instance(const Instance& instance) {
 std::int64_t RankExecutor::first_sequence(std::int32_t micro_batch) const {
   const auto& training = run_.plan.training;
   const auto global_micro_batch = micro_batch * run_.mesh.size(Axis::dp) + coords_[Axis::dp];
-  return step_ * training.global_batch_size + global_micro_batch * training.micro_batch_size;
+  return first_sample_ + global_micro_batch * training.micro_batch_size;
 }
 
 void RankExecutor::fill_inputs(const Instance& instance) {
@@ -144,7 +145,7 @@ void RankExecutor::execute(std::uint32_t number) {
 TimePoint RankExecutor::perform(const Task& task, const Instance& instance, const Pointers& at, TimePoint ready) {
   auto& comm = *parts_.comm;
   const auto peer = [&](int offset) { return run_.mesh.stage_neighbour(parts_.rank, offset); };
-  if (const auto* op = std::get_if<Collective>(&task.op)) return collect(*op, task.stream, at);
+  if (const auto* op = std::get_if<Collective>(&task.op)) return collect(*op, task, at);
   if (const auto* op = std::get_if<Send>(&task.op))
     return comm.send(at.in[0], bytes_of(op->dtype, op->elements).count(), peer(op->stage_offset),
                      sent(instance, op->stage_offset));
@@ -157,9 +158,14 @@ TimePoint RankExecutor::perform(const Task& task, const Instance& instance, cons
 }
 
 // Every thread of a rank has its own lane, so one group may be used from several.
-TimePoint RankExecutor::collect(const Collective& op, Stream stream, const Pointers& at) {
-  const int lane = inline_stream(stream) ? 0 : static_cast<int>(stream);
-  return parts_.comm->run(op, {groups_[static_cast<std::size_t>(op.group)], lane}, at.in[0], at.out[0]);
+TimePoint RankExecutor::collect(const Collective& op, const Task& task, const Pointers& at) {
+  const int lane = inline_stream(task.stream) ? 0 : static_cast<int>(task.stream);
+  const auto& members = groups_[static_cast<std::size_t>(op.group)];
+  MemberBuffers mine{at.in[0], at.out[0]};
+  if (op.row > 0)
+    mine.rows = {reinterpret_cast<const std::int32_t*>(at.in[1]), reinterpret_cast<const std::int32_t*>(at.in[2]),
+                 task.inputs[1].elements / static_cast<std::int64_t>(members.size()), task.outputs[0].elements / op.row};
+  return parts_.comm->run(op, {members, lane}, mine);
 }
 
 RankExecutor::Pointers RankExecutor::resolve(const Task& task, const Instance& instance, StreamNotes& notes) {

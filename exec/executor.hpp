@@ -18,7 +18,7 @@
 
 namespace tandem::exec {
 
-/// What the ranks of a run share, immutable.
+/// What the ranks share while they run one graph, immutable.
 struct RunContext {
   const Plan& plan;
   const TaskGraph& graph;
@@ -31,12 +31,19 @@ struct RunContext {
 /// Thrown on a rank's thread when another thread of it has failed already.
 struct Cancelled {};
 
-/// What one rank owns.
+/// What one rank owns, and its executors of all graphs share.
 struct RankParts {
   Rank rank;
-  std::unique_ptr<Backend> backend;
-  std::unique_ptr<Communicator> comm;
-  std::unique_ptr<Memory> arena;
+  std::shared_ptr<Backend> backend;
+  std::shared_ptr<Communicator> comm;
+  std::shared_ptr<Memory> arena;
+};
+
+/// What a step needs to know besides its graph.
+struct StepStart {
+  Scalars scalars;
+  std::int64_t step = 0;
+  std::int64_t first_sample = 0;  ///< global index of its first sequence
 };
 
 class RankExecutor {
@@ -45,7 +52,7 @@ class RankExecutor {
   RankExecutor(const RunContext& run, RankParts parts, std::function<void(Rank)> failed);
 
   /// One step, from the first issue to the end of the last task. Keeps its spans when `record`; `origin` is their zero.
-  void run_step(const Scalars& scalars, std::int64_t step, std::optional<TimePoint> record);
+  void run_step(const StepStart& start, std::optional<TimePoint> record);
 
   /// What the rank keeps of its stage's parameters.
   RankState state();
@@ -70,7 +77,7 @@ class RankExecutor {
   struct Pointers;
 
   void start_workers(const std::function<void(Rank)>& failed);
-  void begin_step(const Scalars& scalars, std::int64_t step, bool record);
+  void begin_step(const StepStart& start, bool record);
   void begin_instance(const Instance& instance);
   void fill_inputs(const Instance& instance);
   std::int64_t first_sequence(std::int32_t micro_batch) const;
@@ -80,7 +87,7 @@ class RankExecutor {
   TimePoint perform(const Task& task, const Instance& instance, const Pointers& at, TimePoint ready);
   Pointers resolve(const Task& task, const Instance& instance, StreamNotes& notes);
   std::byte* locate(const Operand& operand, const Instance& instance, StreamNotes& notes);
-  TimePoint collect(const Collective& op, Stream stream, const Pointers& at);
+  TimePoint collect(const Collective& op, const Task& task, const Pointers& at);
   /// The message that `instance` exchanges with the stage `offset` away.
   MessageName sent(const Instance& instance, int offset) const;
   MessageName received(const Instance& instance, int offset) const;
@@ -100,7 +107,7 @@ class RankExecutor {
   TaskBoard board_;
   Scalars scalars_;
   KernelContext context_;
-  std::int64_t step_ = 0;
+  std::int64_t step_ = 0, first_sample_ = 0;
   bool record_ = false;
   TimePoint origin_;
   std::vector<Stamps> stamps_;             ///< by task number, of the recorded step

@@ -7,12 +7,14 @@
 
 namespace tandem::exec {
 
-/// Where a run stands: all counts are of whole steps, converted to the schedule's unit inside.
+/// Where a run stands, converted to the schedule's unit inside.
 struct RunProgress {
-  std::int64_t step = 0;          ///< 0-based
-  std::int64_t steps = 1;         ///< of the run: what decay_over = 0 means
-  std::int64_t samples_per_step = 1;
-  std::int64_t tokens_per_step = 1;
+  std::int64_t step = 0;           ///< 0-based
+  std::int64_t steps = 1;          ///< of the run: what decay_over = 0 means, as run_samples
+  std::int64_t samples = 0;        ///< consumed before the step
+  std::int64_t step_samples = 1;   ///< of this step
+  std::int64_t run_samples = 1;
+  std::int64_t sample_tokens = 1;
 };
 
 /// Learning rate of step `progress.step`. Warm-up ends a step at peak * done / warmup, where done includes the step; then

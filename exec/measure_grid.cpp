@@ -140,7 +140,8 @@ class Grid {
   }
 
   void add(Kind<Accumulate>) {
-    for (const auto n : vectors(1 << 23)) ops_.push_back(Accumulate{n, dtype_, dtype_});
+    for (const bool overwrite : {false, true})
+      for (const auto n : vectors(1 << 23)) ops_.push_back(Accumulate{n, dtype_, dtype_, overwrite});
   }
   void add(Kind<GradNorm>) {
     for (const auto n : vectors(1 << 23)) ops_.push_back(GradNorm{n, dtype_});
@@ -205,7 +206,6 @@ class Grid {
         ops_.push_back(GroupedMatMul{groups, experts, m, n, k, trans_b, ragged});
       });
   }
-  // A few passes over the rows, of the same sizes as the products: left to the cost law.
   void add(Kind<GroupedWeightGrad>) {
     groups([&](auto groups, auto experts, auto m, auto n, auto k, bool ragged) {
       ops_.push_back(GroupedWeightGrad{groups, experts, m, n, k, ragged});

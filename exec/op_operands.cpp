@@ -131,17 +131,17 @@ class Sizes {
             {expert_rows(o.dims), v(choices(o.dims))}};
   }
   OperandSizes operator()(const GroupedMatMul& o) const {
-    return {with({v(o.groups * o.m * o.k), v(o.experts * o.k * o.n)}, o.ragged, ids(o.experts)), {v(o.groups * o.m * o.n)}};
+    return {with({v(o.rows() * o.k), v(o.experts * o.k * o.n)}, o.ragged, ids(o.groups * o.experts)), {v(o.rows() * o.n)}};
   }
   OperandSizes operator()(const GroupedWeightGrad& o) const {
-    return {with({v(o.groups * o.m * o.n), v(o.groups * o.m * o.k)}, o.ragged, ids(o.experts)), {v(o.experts * o.n * o.k)}};
+    return {with({v(o.rows() * o.n), v(o.rows() * o.k)}, o.ragged, ids(o.groups * o.experts)), {v(o.experts * o.n * o.k)}};
   }
   OperandSizes operator()(const GroupedBias& o) const {
-    const OperandSize x = v(o.groups * o.m * o.n);
-    return {with({x, v(o.experts * o.n)}, o.ragged, ids(o.experts)), {over(0, x)}};
+    const OperandSize x = v(o.rows() * o.n);
+    return {with({x, v(o.experts * o.n)}, o.ragged, ids(o.groups * o.experts)), {over(0, x)}};
   }
   OperandSizes operator()(const GroupedBiasGrad& o) const {
-    return {with({v(o.groups * o.m * o.n)}, o.ragged, ids(o.experts)), {v(o.experts * o.n)}};
+    return {with({v(o.rows() * o.n)}, o.ragged, ids(o.groups * o.experts)), {v(o.experts * o.n)}};
   }
 
   OperandSizes operator()(const GradNorm& o) const { return {{{o.elements, o.gradients}}, {sums(1)}}; }

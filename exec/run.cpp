@@ -6,11 +6,10 @@
 #include <mutex>
 #include <thread>
 
-#include "exec/executor.hpp"
 #include "exec/gather.hpp"
 #include "exec/initialise.hpp"
 #include "exec/learning_rate.hpp"
-#include "exec/param_layout.hpp"
+#include "exec/rank_seat.hpp"
 #include "exec/rendezvous.hpp"
 #include "models/base/error.hpp"
 
@@ -41,6 +40,14 @@ void require_vocabulary(const Plan& plan, const TokenSource& data) {
                                 "the data has " + std::to_string(data.vocab_size()) + " different tokens" +
                                     (bert ? ", and the mask is one more" : ""),
                                 "set model.vocab_size to at least " + std::to_string(data.vocab_size() + (bert ? 1 : 0))});
+}
+
+/// A training step of the runtime knows the norm before it updates anything.
+void require_global_sync(const Plan& plan) {
+  if (plan.parallel.optimizer_sync == OptimizerSync::global) return;
+  throw InfeasibleError(Problem{plan.file, "parallel.optimizer_sync", std::string(name(plan.parallel.optimizer_sync)),
+                                "simulated only: this runtime does not take a step back when the norm says so",
+                                "set parallel.optimizer_sync to global to train"});
 }
 
 void require_no_host_copies(const Plan& plan, const TaskGraph& graph) {
@@ -104,14 +111,13 @@ std::string text_of(const std::exception_ptr& what) {
 /// All ranks of one run.
 class Run {
  public:
-  Run(const Plan& plan, const TaskGraph& graph, const TokenSource& data, const RunOptions& options)
-      : context_{plan, graph, data, make_mesh(plan), orders(graph), input_slots(graph)},
-        options_(options),
-        gate_(static_cast<std::size_t>(context_.mesh.world_size())) {}
+  Run(const Plan& plan, const Script& script, const RunOptions& options)
+      : plan_(plan), script_(script), options_(options), gate_(static_cast<std::size_t>(script.mesh().world_size())) {}
 
   RunResult train() {
     make_ranks();
-    initialise(states(), context_.plan, options_.initialise);
+    const RunContext& first = *script_.acts().front().context;
+    initialise(states(first), plan_, options_.initialise);
     {
       std::vector<std::jthread> threads;
       for (auto& rank : ranks_) threads.emplace_back([this, &rank] { rank_main(*rank); });
@@ -121,35 +127,29 @@ class Run {
   }
 
  private:
-  static std::vector<StepOrder> orders(const TaskGraph& graph) {
-    std::vector<StepOrder> all;
-    for (const auto& program : graph.programs) all.emplace_back(graph, program);
-    return all;
-  }
-
   std::unique_ptr<Backend> make_backend() const {
     return options_.make_backend ? options_.make_backend() : make_cpu_backend();
   }
 
   void make_ranks() {
-    const auto world = static_cast<int>(context_.mesh.world_size());
+    const auto world = static_cast<int>(script_.mesh().world_size());
     auto comms = make_thread_communicators(world);
     for (int r = 0; r < world; ++r) {
       RankParts parts{Rank(r), make_backend(), std::move(comms[static_cast<std::size_t>(r)]), nullptr};
-      if (r == 0) require_supported(context_.plan, context_.graph, *parts.backend);
-      const auto stage = StageId(context_.mesh.coords(Rank(r))[Axis::pp]);
-      const auto bytes = context_.graph.program(stage).memory.arena_bytes.count();
-      parts.arena = parts.backend->allocate(static_cast<std::size_t>(bytes));
+      if (r == 0)
+        for (const auto* c : script_.contexts()) require_supported(c->plan, c->graph, *parts.backend);
+      const auto stage = StageId(script_.mesh().coords(Rank(r))[Axis::pp]);
+      parts.arena = parts.backend->allocate(static_cast<std::size_t>(script_.arena_bytes(stage).count()));
       // All ones is not a number: what reads a byte that nobody wrote shows it.
       std::memset(parts.arena->data(), 0xFF, parts.arena->size());
       comms_.push_back(parts.comm.get());
-      ranks_.push_back(std::make_unique<RankExecutor>(context_, std::move(parts), [this](Rank rank) { fail(rank); }));
+      ranks_.push_back(std::make_unique<RankSeat>(std::move(parts), [this](Rank rank) { fail(rank); }));
     }
   }
 
-  std::vector<RankState> states() {
+  std::vector<RankState> states(const RunContext& context) const {
     std::vector<RankState> all;
-    for (auto& rank : ranks_) all.push_back(rank->state());
+    for (const auto& rank : ranks_) all.push_back(rank->state(context));
     return all;
   }
 
@@ -161,9 +161,12 @@ class Run {
     ranks_[rank.index()]->cancel();
   }
 
-  void rank_main(RankExecutor& rank) {
+  void rank_main(RankSeat& rank) {
     try {
-      for (std::int64_t step = 0; step < options_.steps; ++step) one_step(rank, step);
+      for (const Act& act : script_.acts()) {
+        rank.enter(act);
+        act.segment.kind == Segment::Kind::train ? train(rank, act) : evaluate(rank, act);
+      }
     } catch (...) {
       fail(rank.rank());
     }
@@ -175,77 +178,131 @@ class Run {
     return *full;
   }
 
-  void one_step(RankExecutor& rank, std::int64_t step) {
-    const auto begin = meet();
-    rank.run_step(scalars(step), step, step == options_.timeline_step ? std::optional(begin) : std::nullopt);
-    const auto end = meet();
-    if (rank.rank() == Rank(0)) finish_step(step, std::chrono::duration<double>(end - begin).count());
+  static StepStart start(const Act& act, std::int64_t index) {
+    const Segment& s = act.segment;
+    return {{}, s.first_step + index, s.first_sample + index * s.global_batch_size};
   }
 
-  Scalars scalars(std::int64_t step) const {
-    const auto& training = context_.plan.training;
-    const auto t = static_cast<double>(step + 1);
+  void train(RankSeat& rank, const Act& act) {
+    for (std::int64_t i = 0; i < act.segment.steps; ++i) {
+      StepStart at = start(act, i);
+      at.scalars = scalars(act, i);
+      const bool recorded = at.step == options_.timeline_step;
+      const auto begin = meet();
+      rank.enter(act).run_step(at, recorded ? std::optional(begin) : std::nullopt);
+      const auto end = meet();
+      if (recorded) rank.keep_lane();
+      if (rank.rank() == Rank(0)) finish_step(act, at.step, std::chrono::duration<double>(end - begin).count());
+    }
+  }
+
+  void evaluate(RankSeat& rank, const Act& act) {
+    double sum = 0;
+    for (std::int64_t i = 0; i < act.segment.steps; ++i) {
+      meet();
+      rank.enter(act).run_step(start(act, i), std::nullopt);
+      meet();
+      if (rank.rank() == Rank(0)) sum += loss(*act.context);
+    }
+    if (rank.rank() == Rank(0)) finish_evaluation({act.segment.first_step - 1, sum / static_cast<double>(act.segment.steps)});
+  }
+
+  Scalars scalars(const Act& act, std::int64_t index) const {
+    const auto& optimizer = plan_.training.optimizer;
+    const RunProgress progress = script_.progress(act.segment, index);
+    const auto t = static_cast<double>(progress.step + 1);
     Scalars s;
-    s.learning_rate = learning_rate(training.optimizer.learning_rate,
-                                    {step, options_.steps, training.global_batch_size,
-                                     training.global_batch_size * training.seq_length});
-    s.bias_correction1 = 1 - std::pow(training.optimizer.beta1, t);
-    s.bias_correction2 = 1 - std::pow(training.optimizer.beta2, t);
+    s.learning_rate = learning_rate(optimizer.learning_rate, progress);
+    s.bias_correction1 = 1 - std::pow(optimizer.beta1, t);
+    s.bias_correction2 = 1 - std::pow(optimizer.beta2, t);
     return s;
   }
 
   /// The last virtual stage has it; after the step it is a sum over the data group.
-  double loss() {
-    for (auto& rank : ranks_)
-      if (const auto offset = state_offset(rank->program(), "loss"); offset >= 0)
-        return load(rank->arena() + offset, DType::fp64, 0);
+  double loss(const RunContext& context) const {
+    for (const auto& rank : ranks_) {
+      const RankState state = rank->state(context);
+      if (const auto offset = state_offset(*state.program, "loss"); offset >= 0)
+        return load(state.arena + offset, DType::fp64, 0);
+    }
     return std::nan("");
   }
 
   // On rank 0's thread while the others wait for it to begin the next step.
-  void finish_step(std::int64_t step, double seconds) {
-    const auto& s = ranks_[0]->scalars();
-    const StepResult done{step, loss(), s.grad_norm, s.learning_rate, seconds};
+  void finish_step(const Act& act, std::int64_t step, double seconds) {
+    const auto& s = ranks_[0]->enter(act).scalars();
+    const StepResult done{step,    loss(*act.context), s.grad_norm, s.learning_rate,
+                          seconds, act.segment.global_batch_size};
     result_.steps.push_back(done);
     if (options_.gather_gradients)
-      result_.gradients.push_back(gather(states(), "gradients", context_.plan.training.dtypes.gradients));
-    if (step == options_.timeline_step) timeline_step_s_ = seconds;
+      result_.gradients.push_back(gather(states(*act.context), "gradients", plan_.training.dtypes.gradients));
+    if (step == options_.timeline_step) begin_timeline(act, seconds);
     if (options_.on_step) options_.on_step(done);
+  }
+
+  void finish_evaluation(const EvaluationResult& done) {
+    result_.evaluations.push_back(done);
+    if (options_.on_evaluation) options_.on_evaluation(done);
+  }
+
+  /// A step of the full batch is what a simulation of the whole plan predicts.
+  void begin_timeline(const Act& act, double seconds) {
+    const bool full = act.segment.global_batch_size == plan_.training.global_batch_size;
+    timeline_ = std::make_shared<Timeline>();
+    timeline_->performer = Performer::executed;
+    timeline_->plan_json = to_json(full ? plan_ : act.context->plan);
+    timeline_->step_time = Duration::seconds(seconds);
   }
 
   RunResult take_result() {
     for (const auto& rank : ranks_) result_.ranks.push_back(rank->books());
-    if (options_.gather_weights) result_.weights = gather(states(), "weights", context_.plan.training.dtypes.weights);
-    if (options_.timeline_step >= 0 && options_.timeline_step < options_.steps) result_.timeline = timeline();
+    if (options_.gather_weights)
+      result_.weights = gather(states(*script_.acts().front().context), "weights", plan_.training.dtypes.weights);
+    if (timeline_)
+      for (const auto& rank : ranks_) timeline_->lanes.push_back(rank->lane().value());
+    result_.timeline = timeline_;
     return std::move(result_);
   }
 
-  std::shared_ptr<const Timeline> timeline() const {
-    auto t = std::make_shared<Timeline>();
-    t->performer = Performer::executed;
-    t->plan_json = to_json(context_.plan);
-    t->step_time = Duration::seconds(timeline_step_s_);
-    for (const auto& rank : ranks_) t->lanes.push_back(rank->lane());
-    return t;
-  }
-
-  const RunContext context_;
+  const Plan& plan_;
+  const Script& script_;
   const RunOptions& options_;
   Rendezvous gate_;
   FirstFailure failure_;
   std::vector<Communicator*> comms_;
   RunResult result_;
-  double timeline_step_s_ = 0;
-  std::vector<std::unique_ptr<RankExecutor>> ranks_;  ///< last: their threads use all of the above
+  std::shared_ptr<Timeline> timeline_;
+  std::vector<std::unique_ptr<RankSeat>> ranks_;  ///< last: their threads use all of the above
 };
+
+RunResult run_script(const Plan& plan, const TokenSource& data, const RunOptions& options,
+                     const std::function<GraphOf(const Segment&)>& graph_of) {
+  require_precision(plan);
+  require_global_sync(plan);
+  require_vocabulary(plan, data);
+  if (options.evaluation_data != nullptr) require_vocabulary(plan, *options.evaluation_data);
+  const Script script(plan, graph_of, data, options);
+  for (const auto* c : script.contexts()) require_no_host_copies(plan, c->graph);
+  return Run(plan, script, options).train();
+}
 
 }  // namespace
 
+RunResult run(GraphCache& graphs, const TokenSource& data, const RunOptions& options) {
+  return run_script(graphs.plan(), data, options, [&](const Segment& s) {
+    const GraphCache::Entry& e = graphs.of(s);
+    return GraphOf{e.plan, e.graph};
+  });
+}
+
 RunResult run(const Plan& plan, const TaskGraph& graph, const TokenSource& data, const RunOptions& options) {
-  require_precision(plan);
-  require_vocabulary(plan, data);
-  require_no_host_copies(plan, graph);
-  return Run(plan, graph, data, options).train();
+  require(plan.training.batch_rampup.start == 0, "a ramp-up needs a graph a batch size: give a cache of graphs");
+  GraphCache evaluation(plan);
+  return run_script(plan, data, options, [&](const Segment& s) {
+    if (s.kind == Segment::Kind::train) return GraphOf{plan, graph};
+    const GraphCache::Entry& e = evaluation.of(s);
+    return GraphOf{e.plan, e.graph};
+  });
 }
 
 }  // namespace tandem::exec

@@ -10,8 +10,7 @@
 #include "exec/backend.hpp"
 #include "exec/communicator.hpp"
 #include "exec/data.hpp"
-#include "models/plan.hpp"
-#include "models/task_graph.hpp"
+#include "models/segments.hpp"
 #include "reports/timeline.hpp"
 
 namespace tandem::exec {
@@ -22,6 +21,13 @@ struct StepResult {
   double grad_norm = 0;         ///< before clipping
   double learning_rate = 0;
   double step_time_s = 0;
+  std::int64_t global_batch_size = 0;
+};
+
+/// Mean loss over the batches of one evaluation: forward passes without dropout.
+struct EvaluationResult {
+  std::int64_t step = 0;        ///< the last one trained before it
+  double loss = 0;
 };
 
 /// One whole (unsharded) parameter or gradient, in fp64, for tests and checkpoints to come.
@@ -37,6 +43,9 @@ struct RunOptions {
   bool gather_gradients = false;        ///< after each step: gradients as reduced, before clipping
   bool gather_weights = false;          ///< after the last step
   std::function<void(const StepResult&)> on_step;   ///< called by rank 0's thread
+  EvaluationRhythm evaluation;
+  const TokenSource* evaluation_data = nullptr;     ///< its sequences from 0 on; needed where something is evaluated
+  std::function<void(const EvaluationResult&)> on_evaluation;  ///< as on_step
   /// Replaces initial values (fixtures): called with each parameter's name and its whole row-major value in fp64.
   std::function<void(const std::string& name, std::vector<double>& full)> initialise;
   /// Makes one rank's backend; empty: make_cpu_backend.
@@ -54,14 +63,19 @@ struct RankBooks {
 
 struct RunResult {
   std::vector<StepResult> steps;
-  std::vector<RankBooks> ranks;
+  std::vector<EvaluationResult> evaluations;
+  std::vector<RankBooks> ranks;                        ///< evaluations counted in, but for the orders
   std::vector<std::vector<GatheredTensor>> gradients;  ///< by step, ascending global_index
   std::vector<GatheredTensor> weights;
   std::shared_ptr<const Timeline> timeline;            ///< of timeline_step
 };
 
-/// Trains `plan` for `options.steps`. Blocking. The first failing rank's cause is thrown as CommError or DeviceError with its
+/// Trains the cache's plan for `options.steps`, with its ramp-up, each segment on the graph of its batch. Blocking. The first failing rank's cause is thrown as CommError or DeviceError with its
 /// rank; every other rank is woken. `supports` is asked of the backend for every operation first (InfeasibleError).
+/// A plan that is not synchronised globally is refused (InfeasibleError): the runtime has no roll-back.
+RunResult run(GraphCache& graphs, const TokenSource& data, const RunOptions& options);
+
+/// The same of a plan with a constant batch, whose steps are `graph`.
 RunResult run(const Plan& plan, const TaskGraph& graph, const TokenSource& data, const RunOptions& options);
 
 }  // namespace tandem::exec

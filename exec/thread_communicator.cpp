@@ -28,7 +28,7 @@ std::string describe(const Collective& op) {
 }
 
 bool alike(const Collective& a, const Collective& b) {
-  return a.kind == b.kind && a.elements == b.elements && a.dtype == b.dtype && a.reduce == b.reduce;
+  return a.kind == b.kind && a.elements == b.elements && a.dtype == b.dtype && a.reduce == b.reduce && a.row == b.row;
 }
 
 std::string rank_text(Rank r) { return "rank " + std::to_string(r.value()); }
@@ -119,13 +119,13 @@ TimePoint ThreadCommunicator::arrive(Rendezvous& place, WhenFull&& when_full) {
   world_->throw_aborted();
 }
 
-TimePoint ThreadCommunicator::run(const Collective& op, const Party& party, const std::byte* in, std::byte* out) {
+TimePoint ThreadCommunicator::run(const Collective& op, const Party& party, const MemberBuffers& mine) {
   const auto& members = party.members;
   require_exchangeable(op, members.size());
   const auto index = index_of(rank_, members);
   auto& meeting = world_->meeting(op.group, party);
   meeting.calls[index] = op;
-  meeting.buffers[index] = {in, out};
+  meeting.buffers[index] = mine;
   require_placed({op, meeting.buffers}, index);
   const auto full = arrive(meeting.place, [&] {
     require_alike(meeting, members);

@@ -55,7 +55,8 @@ class ThreadWorld {
 class ThreadCommunicator final : public Communicator {
  public:
   ThreadCommunicator(std::shared_ptr<ThreadWorld> world, Rank rank) : world_(std::move(world)), rank_(rank) {}
-  TimePoint run(const Collective& op, const Party& party, const std::byte* in, std::byte* out) override;
+  using Communicator::run;
+  TimePoint run(const Collective& op, const Party& party, const MemberBuffers& mine) override;
   TimePoint send(const std::byte* buffer, std::int64_t bytes, Rank to, const MessageName& name) override;
   TimePoint recv(std::byte* buffer, std::int64_t bytes, Rank from, const MessageName& name) override;
   void abort(const std::string& cause) override { world_->abort(rank_, cause); }

@@ -218,17 +218,34 @@ struct MoeCombine { MoeDims dims; };
 /// in: dy, rows, slots, weights; out: drows (rows nobody takes: 0), dweights[tokens, top_k]
 struct MoeCombineBackward { MoeDims dims; };
 /// Products with one matrix for each expert. Without `ragged`: groups of m rows, group g with matrix g % experts
-/// (groups = experts x the ranks the rows came from): C[groups,m,n] = A[groups,m,k] op(B[experts]). With `ragged`: groups = 1,
-/// the m rows are in order of experts, counts[e] of them for expert e. B is [experts,k,n], or [experts,n,k] when trans_b.
-/// in: A, B, [counts[experts] int32 when ragged]; out: C
-struct GroupedMatMul { std::int64_t groups, experts, m, n, k; bool trans_b = false, ragged = false; };
+/// (groups = experts x the ranks the rows came from): C[groups,m,n] = A[groups,m,k] op(B[experts]). With `ragged`: rows are in
+/// order of (rank they came from, expert), counts[rank, expert] of them; groups = ranks they came from, and m is the planned
+/// number of all rows: exact on one rank, an even share on several. B is [experts,k,n], or [experts,n,k] when trans_b.
+/// in: A, B, [counts[groups, experts] int32 when ragged]; out: C
+struct GroupedMatMul {
+  std::int64_t groups, experts, m, n, k;
+  bool trans_b = false, ragged = false;
+  std::int64_t rows() const { return ragged ? m : groups * m; }
+};
 /// dW[experts,n,k] = sum over an expert's rows of dy^T x, groups ascending. in: dy[groups,m,n], x[groups,m,k], [counts]; out: dW
-struct GroupedWeightGrad { std::int64_t groups, experts, m, n, k; bool ragged = false; };
+struct GroupedWeightGrad {
+  std::int64_t groups, experts, m, n, k;
+  bool ragged = false;
+  std::int64_t rows() const { return ragged ? m : groups * m; }
+};
 /// x += the bias of each row's expert, rows as in GroupedMatMul. `once`: on tensor rank 0 only, where x is a partial sum.
 /// in: x[groups,m,n](inout), bias[experts,n], [counts]; out: x
-struct GroupedBias { std::int64_t groups, experts, m, n; bool once = false, ragged = false; };
+struct GroupedBias {
+  std::int64_t groups, experts, m, n;
+  bool once = false, ragged = false;
+  std::int64_t rows() const { return ragged ? m : groups * m; }
+};
 /// in: dy[groups,m,n], [counts]; out: dbias[experts,n]
-struct GroupedBiasGrad { std::int64_t groups, experts, m, n; bool ragged = false; };
+struct GroupedBiasGrad {
+  std::int64_t groups, experts, m, n;
+  bool ragged = false;
+  std::int64_t rows() const { return ragged ? m : groups * m; }
+};
 
 // ---- update ----
 // Gradients, weights and states are read and written in the pieces of parameters that the rank holds (ParamPiece).
@@ -292,6 +309,9 @@ enum class Reduce : std::uint8_t { sum, max };
 ///   all_gather              in: its share, elements/n; out: all shares in order of the members; in may lie at its place in out
 ///   reduce_scatter          in: elements; out: its share of the sum, elements/n; out may lie at its place in in
 ///   all_to_all              in: n shares by receiver; out: n shares by sender, another buffer
+///   all_to_all, row > 0     rows of `row` elements, as many to each member as counts say. in: rows by receiver, sent counts,
+///                           received counts (int32, equally many for each member); out: rows by sender. `elements` is what
+///                           dispatch sends and return receives; the other side has room for more (DeviceError beyond it)
 ///   shift                   in: elements; out: the previous member's, another buffer
 struct Collective {
   CollectiveKind kind;
@@ -299,6 +319,7 @@ struct Collective {
   std::int64_t elements;
   DType dtype;
   Reduce reduce = Reduce::sum;
+  std::int64_t row = 0;
 };
 /// Rendezvous with the stage `stage_offset` away (+1 or -1; the last stage and the first are neighbours). in: buffer
 struct Send { std::int64_t elements; DType dtype; int stage_offset; };

@@ -91,16 +91,16 @@ class TrafficOf {
     return e(tokens(o.dims) + 2 * rows(o.dims) + 2 * choices(o.dims)) + slots(o.dims);
   }
   Bytes operator()(const GroupedMatMul& o) const {
-    return e(o.groups * o.m * (o.k + o.n) + o.experts * o.k * o.n) + ragged_ids(o);
+    return e(o.rows() * (o.k + o.n) + o.experts * o.k * o.n) + ragged_ids(o);
   }
   Bytes operator()(const GroupedWeightGrad& o) const {
-    return e(o.groups * o.m * (o.k + o.n) + o.experts * o.k * o.n) + ragged_ids(o);
+    return e(o.rows() * (o.k + o.n) + o.experts * o.k * o.n) + ragged_ids(o);
   }
   Bytes operator()(const GroupedBias& o) const {
-    return e(2 * o.groups * o.m * o.n + o.experts * o.n) + ragged_ids(o);
+    return e(2 * o.rows() * o.n + o.experts * o.n) + ragged_ids(o);
   }
   Bytes operator()(const GroupedBiasGrad& o) const {
-    return e(o.groups * o.m * o.n + o.experts * o.n) + ragged_ids(o);
+    return e(o.rows() * o.n + o.experts * o.n) + ragged_ids(o);
   }
 
   Bytes operator()(const GradNorm& o) const { return bytes_of(o.gradients, o.elements) + words(1); }

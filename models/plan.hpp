@@ -52,6 +52,7 @@ struct MoeSpec {
   std::int64_t layer_frequency = 1;
   double capacity_factor = 0;            ///< 0: dropless
   double aux_loss = 0;
+  double rows_bound = 2;                 ///< dropless: rows a rank has room for, as a multiple of an even share
 };
 
 struct RopeScaling {

@@ -26,6 +26,9 @@ std::vector<PlanField> expert_fields() {
       number({"model.moe.capacity_factor", "Tokens an expert takes, as a multiple of an even share; 0 drops none."},
              AT(model.moe.capacity_factor), {0, 1e6}),
       number({"model.moe.aux_loss", "Weight of the load-balancing loss."}, AT(model.moe.aux_loss), {0, 1e6}),
+      number({"model.moe.rows_bound",
+              "Dropless experts on several ranks: rows a rank has room for, as a multiple of an even share."},
+             AT(model.moe.rows_bound), {1, 1e6}),
   };
 }
 

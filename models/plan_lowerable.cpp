@@ -17,16 +17,12 @@ struct Gap {
 
 std::vector<Gap> model_gaps(const Plan& p) {
   const ModelSpec& m = p.model;
-  const ParallelSpec& q = p.parallel;
-  const bool dropless = m.moe.num_experts > 0 && m.moe.capacity_factor == 0;
   return {
       {"model.position_embedding", (m.position_embedding == PositionEmbedding::relative) != (m.family == Family::t5),
        "relative in t5, and learned, rope and alibi elsewhere"},
       {"model.rope_scaling.type",
        !m.rope_scaling.type.empty() && m.rope_scaling.type != "linear" && m.rope_scaling.type != "llama3",
        "linear and llama3"},
-      {"model.moe.capacity_factor", dropless && q.expert > 1,
-       "dropless experts on one expert rank; with parallel.expert above 1 give a capacity_factor"},
   };
 }
 
@@ -62,13 +58,6 @@ std::vector<Gap> parallel_gaps(const Plan& p) {
   };
 }
 
-std::vector<Gap> training_gaps(const Plan& p) {
-  const TrainingSpec& t = p.training;
-  return {
-      {"training.batch_rampup.start", t.batch_rampup.start > 0, "a constant global batch"},
-  };
-}
-
 std::string bare_value(const Plan& p, std::string_view field) {
   const nlohmann::json v = find_field(field)->write(p);
   return v.is_string() ? v.get<std::string>() : v.dump();
@@ -84,7 +73,7 @@ Problem not_implemented(const Plan& plan, const Gap& gap) {
 
 void require_lowerable(const Plan& plan) {
   Problems problems;
-  for (const auto& gaps : {model_gaps(plan), t5_gaps(plan), parallel_gaps(plan), training_gaps(plan)}) {
+  for (const auto& gaps : {model_gaps(plan), t5_gaps(plan), parallel_gaps(plan)}) {
     for (const Gap& g : gaps) {
       if (g.open) problems.push_back(not_implemented(plan, g));
     }

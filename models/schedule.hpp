@@ -103,4 +103,7 @@ inline constexpr std::size_t kSendHold = 2;
 /// half a forward pass cost no more time than with unlimited buffers. tests/models/schedule_transfers.cpp plays it.
 std::vector<ScheduleEvent> make_events(ScheduleKind kind, const ScheduleShape& shape, StageId stage);
 
+/// The same of the forward passes alone, in their order.
+std::vector<ScheduleEvent> make_forward_events(ScheduleKind kind, const ScheduleShape& shape, StageId stage);
+
 }  // namespace tandem

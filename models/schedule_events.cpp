@@ -130,4 +130,10 @@ std::vector<ScheduleEvent> make_events(ScheduleKind kind, const ScheduleShape& s
   return EventWriter(shape, stage, make_schedule(kind, shape, stage)).write();
 }
 
+std::vector<ScheduleEvent> make_forward_events(ScheduleKind kind, const ScheduleShape& shape, StageId stage) {
+  std::vector<Action> actions = make_schedule(kind, shape, stage);
+  std::erase_if(actions, [](const Action& a) { return a.phase != Phase::forward; });
+  return EventWriter(shape, stage, std::move(actions)).write();
+}
+
 }  // namespace tandem

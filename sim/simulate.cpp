@@ -104,6 +104,9 @@ void note_stalls(Prediction& out, const Play& play, const std::vector<Breakdown>
 void note_machine(Prediction& out, const Plan& plan, const Scene& scene, const Play& play) {
   out.notes.push_back(std::to_string(out.ranks) + (out.ranks == 1 ? " rank" : " ranks") + " simulated as " +
                       std::to_string(play.roles.size()) + (play.roles.size() == 1 ? " role" : " roles"));
+  if (const std::int64_t samples = plan.training.batch_rampup.samples; plan.training.batch_rampup.start > 0)
+    out.notes.push_back("step time is that of the full batch; ramp-up of " + std::to_string(samples) +
+                        " samples before it");
   if (scene.topology.device().peak.count(plan.training.dtypes.compute) == 0)
     out.notes.push_back("the device has no peak for " + std::string(name(plan.training.dtypes.compute)) +
                         ": utilisation is not given");

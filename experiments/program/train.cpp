@@ -13,9 +13,10 @@ namespace tandem::program {
 namespace {
 
 struct Options {
-  std::string plan, data, trace, timeline;
+  std::string plan, data, eval_data, trace, timeline;
   std::string backend = "cpu", launch = "threads";
   std::int64_t steps = 0;
+  std::int64_t eval_every = 0, eval_steps = 1;
   std::int64_t timeline_step = -1;   ///< -1: the last
   bool json = false;
 };
@@ -43,9 +44,43 @@ std::string step_line(const exec::StepResult& s) {
   return text;
 }
 
-exec::RunOptions run_options(const Options& o, const Plan& plan) {
+std::string evaluation_line(const exec::EvaluationResult& e) {
+  char text[80];
+  std::snprintf(text, sizeof text, "evaluation after step %lld  loss %8.5f", static_cast<long long>(e.step), e.loss);
+  return text;
+}
+
+/// What is trained on and what is evaluated on; the latter is the end of the text where no other file is given.
+struct Data {
+  std::unique_ptr<exec::TokenSource> training, evaluation;
+};
+
+Data open_data(const Options& o, const Plan& plan) {
+  constexpr double kept_back = 0.1;
+  const auto open = [&](const std::string& path, const exec::TextPart& part) {
+    return exec::open_byte_text(path, plan.sequence_tokens(), plan.training.seed, part);
+  };
+  if (o.eval_every == 0) return {open(o.data, {}), nullptr};
+  if (!o.eval_data.empty()) return {open(o.data, {}), open(o.eval_data, {})};
+  return {open(o.data, {0, 1 - kept_back}), open(o.data, {1 - kept_back, 1})};
+}
+
+/// The plan as it is trained. An update that is validated afterwards takes steps back, which the runtime does not.
+Plan trained_plan(const Options& o) {
+  Plan plan = load_plan(o.plan);
+  if (o.steps > 0) plan.training.steps = o.steps;
+  if (plan.parallel.optimizer_sync != OptimizerSync::global) {
+    log(o.plan + ": parallel.optimizer_sync post_validated is simulated only; training synchronises globally");
+    plan.parallel.optimizer_sync = OptimizerSync::global;
+  }
+  return plan;
+}
+
+exec::RunOptions run_options(const Options& o, const Plan& plan, const Data& data) {
   exec::RunOptions options;
   options.steps = plan.training.steps;
+  options.evaluation = {o.eval_every, o.eval_steps};
+  options.evaluation_data = data.evaluation.get();
   const bool kept = !o.trace.empty() || !o.timeline.empty();
   options.timeline_step = !kept ? -1 : o.timeline_step >= 0 ? o.timeline_step : options.steps - 1;
   return options;
@@ -57,8 +92,10 @@ void require_step_exists(const Options& o, const Plan& plan) {
                             "the run has steps 0 to " + std::to_string(plan.training.steps - 1), ""});
 }
 
-void write_files(const Options& o, const TaskGraph& graph, const exec::RunResult& result) {
+void write_files(const Options& o, GraphCache& graphs, const exec::RunResult& result) {
   if (!result.timeline) return;
+  const auto step = static_cast<std::size_t>(o.timeline_step >= 0 ? o.timeline_step : result.steps.back().step);
+  const TaskGraph& graph = graphs.of(Segment::Kind::train, result.steps[step].global_batch_size).graph;
   for (const std::string& path : {o.trace, o.timeline})
     if (!path.empty()) prepare_output(path);
   const Timeline timeline = timeline_of(result);
@@ -72,37 +109,42 @@ struct Run {
   bool interrupted = false;
 };
 
-Run run(const Rehearsal& r, const exec::TokenSource& data, exec::RunOptions options) {
+Run run(GraphCache& graphs, const exec::TokenSource& data, exec::RunOptions options) {
   const InterruptWatch watch;
   Progress progress(options.steps);
   Run out;
-  std::vector<exec::StepResult> finished;
+  exec::RunResult finished;
   options.on_step = [&](const exec::StepResult& s) {
-    finished.push_back(s);
+    finished.steps.push_back(s);
     log(step_line(s));
     progress.done(s.step + 1);
     if (InterruptWatch::pressed() && s.step + 1 < options.steps) throw Interrupted();
   };
+  options.on_evaluation = [&](const exec::EvaluationResult& e) {
+    finished.evaluations.push_back(e);
+    log(evaluation_line(e));
+  };
   try {
-    out.result = naming(r.plan.file, [&] { return exec::run(r.plan, r.graph, data, options); });
+    out.result = naming(graphs.plan().file, [&] { return exec::run(graphs, data, options); });
   } catch (...) {
     if (!InterruptWatch::pressed()) throw;
     out.interrupted = true;
-    out.result.steps = finished;
+    out.result = finished;
   }
   return out;
 }
 
 ExitCode train(const Options& o) {
   require_available(o);
-  Rehearsal r = prepare(o.plan);
-  if (o.steps > 0) r.plan.training.steps = o.steps;
-  require_step_exists(o, r.plan);
-  const auto data = exec::open_byte_text(o.data, r.plan.sequence_tokens(), r.plan.training.seed);
-  require_vocabulary(*data, r.plan);
-  const Run done = run(r, *data, run_options(o, r.plan));
-  write_files(o, r.graph, done.result);
-  TrainReport report = summarise(r.plan, done.result);
+  GraphCache graphs(trained_plan(o));
+  const Plan& plan = graphs.plan();
+  naming(o.plan, [&] { return require_lowerable(plan), true; });
+  require_step_exists(o, plan);
+  const Data data = open_data(o, plan);
+  require_vocabulary(*data.training, plan);
+  const Run done = run(graphs, *data.training, run_options(o, plan, data));
+  write_files(o, graphs, done.result);
+  TrainReport report = summarise(plan, done.result);
   report.bigram_entropy_nats = exec::bigram_entropy(o.data);
   print(o.json ? to_json(report) : to_text(report));
   return done.interrupted ? ExitCode::interrupted : ExitCode::ok;
@@ -116,6 +158,13 @@ void add_train(CLI::App& app, ExitCode& exit) {
   command->add_option("PLAN", o->plan, "plan file (JSON)")->required();
   command->add_option("--data", o->data, "text file, read as byte tokens")->required();
   command->add_option("--steps", o->steps, "optimizer steps [the plan's]")->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
+  CLI::Option* every = command->add_option("--eval-every", o->eval_every, "evaluate behind every N-th step [never]")
+                           ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
+  command->add_option("--eval-steps", o->eval_steps, "global batches of an evaluation [1]")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
+      ->needs(every);
+  command->add_option("--eval-data", o->eval_data, "text to evaluate on [the last tenth of --data, which is not trained on]")
+      ->needs(every);
   command->add_flag("--json", o->json, "one JSON object on stdout");
   command->add_option("--trace", o->trace, "write a Chrome trace of one step for Perfetto");
   command->add_option("--timeline", o->timeline, "write every task's times of one step, for compare and plot_timeline.py");

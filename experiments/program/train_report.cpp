@@ -16,7 +16,8 @@ using nlohmann::json;
 
 double median_time(const std::vector<exec::StepResult>& steps) {
   std::vector<double> times;
-  for (std::size_t i = steps.size() > 1 ? 1 : 0; i < steps.size(); ++i) times.push_back(steps[i].step_time_s);
+  for (std::size_t i = steps.size() > 1 ? 1 : 0; i < steps.size(); ++i)
+    if (steps[i].global_batch_size == steps.back().global_batch_size) times.push_back(steps[i].step_time_s);
   if (times.empty()) return 0;
   const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
   std::nth_element(times.begin(), middle, times.end());
@@ -45,7 +46,14 @@ json step_json(const exec::StepResult& s) {
           {"loss", number(s.loss)},
           {"grad_norm", number(s.grad_norm)},
           {"learning_rate", s.learning_rate},
-          {"step_time_s", s.step_time_s}};
+          {"step_time_s", s.step_time_s},
+          {"global_batch_size", s.global_batch_size}};
+}
+
+json evaluations_json(const std::vector<exec::EvaluationResult>& evaluations) {
+  json out = json::array();
+  for (const exec::EvaluationResult& e : evaluations) out.push_back({{"step", e.step}, {"loss", number(e.loss)}});
+  return out;
 }
 
 std::string line(const std::string& what, const std::string& value) { return "  " + padded(what, 24) + value + "\n"; }
@@ -55,9 +63,11 @@ std::string line(const std::string& what, const std::string& value) { return "  
 TrainReport summarise(const Plan& plan, const exec::RunResult& result) {
   TrainReport out;
   out.steps = result.steps;
+  out.evaluations = result.evaluations;
   out.median_step_time_s = median_time(result.steps);
   if (out.median_step_time_s > 0)
-    out.tokens_per_s = static_cast<double>(plan.global_batch_tokens()) / out.median_step_time_s;
+    out.tokens_per_s = static_cast<double>(out.steps.back().global_batch_size * plan.training.seq_length) /
+                       out.median_step_time_s;
   Lines lines;
   for (const exec::RankBooks& rank : result.ranks) add_books(rank, out, lines);
   for (const auto& [key, line] : lines)
@@ -70,6 +80,9 @@ std::string to_text(const TrainReport& r) {
   if (r.steps.empty()) return "no step was finished\n";
   std::string out = "trained " + count_text(static_cast<std::int64_t>(r.steps.size())) + " steps, loss " +
                     number_text(r.steps.front().loss, 4) + " -> " + number_text(r.steps.back().loss, 4) + "\n";
+  if (!r.evaluations.empty())
+    out += line("evaluation loss", number_text(r.evaluations.front().loss, 4) + " -> " +
+                                       number_text(r.evaluations.back().loss, 4));
   out += line("bigram entropy of data", number_text(r.bigram_entropy_nats, 4) + " nats");
   out += line("step time, median", time_text(r.median_step_time_s));
   out += line("throughput", number_text(r.tokens_per_s, 0) + " tokens/s");
@@ -86,6 +99,7 @@ std::string to_json(const TrainReport& r) {
     collectives.push_back({{"kind", c.kind}, {"group", c.group}, {"calls", c.calls}, {"payload_bytes", c.payload_bytes}});
   const json out = {{"schema_version", 1},
                     {"steps", std::move(steps)},
+                    {"evaluations", evaluations_json(r.evaluations)},
                     {"step_time_s", r.median_step_time_s},
                     {"tokens_per_s", r.tokens_per_s},
                     {"peak_memory_bytes", r.peak_memory_bytes},

@@ -18,8 +18,9 @@ struct TrainReport {
     std::int64_t calls = 0, payload_bytes = 0;
   };
   std::vector<exec::StepResult> steps;
-  double median_step_time_s = 0;                  ///< without the first step when there are more
-  double tokens_per_s = 0;                        ///< tokens of the global batch over the median step time
+  std::vector<exec::EvaluationResult> evaluations;
+  double median_step_time_s = 0;                  ///< of the steps with the last one's batch, without the run's first when there are more
+  double tokens_per_s = 0;                        ///< tokens of that batch over the median step time
   std::int64_t flops = 0;                         ///< of matrix products
   std::map<std::string, std::int64_t> bytes_sent; ///< payload by kind: all_reduce ..., send
   std::vector<Collective> collectives;
@@ -31,7 +32,7 @@ struct TrainReport {
 TrainReport summarise(const Plan& plan, const exec::RunResult& result);
 std::string to_text(const TrainReport& report);
 
-/// schema_version, steps[], tokens_per_s, peak_memory_bytes, flops, bytes_sent{kind}, collectives[], arena_bytes, data_bigram_entropy_nats.
+/// schema_version, steps[], evaluations[]{step loss}, tokens_per_s, peak_memory_bytes, flops, bytes_sent{kind}, collectives[], arena_bytes, data_bigram_entropy_nats.
 std::string to_json(const TrainReport& report);
 
 /// The run's timeline with every lane's allocated memory filled in.

@@ -58,11 +58,12 @@ class BlockActivations {
   Value expert_fc1(const Value& input);
   Value expert_activated(const Value& input);
   void experts_return(const Value& input);
-  /// Sends rows to where their experts are, or back: an all-to-all, or `v` itself.
-  Value exchange(const Value& v, const std::string& name);
+  /// Rows where their experts are, or back where their tokens are: an all-to-all into `to`, or `v` itself on one rank.
+  enum class Way : std::uint8_t { to_experts, to_tokens };
+  Value exchange(const Value& v, Way way, const std::string& name, Value to = {});
   bool ragged() const { return s_.capacity == 0; }
-  /// Groups of rows that belong to one expert, and rows of a group.
-  std::int64_t groups() const { return ragged() ? 1 : s_.expert_ranks * s_.experts_here; }
+  /// Groups of rows that belong to one expert, and rows of a group; ragged: ranks that rows come from, and all planned rows.
+  std::int64_t groups() const { return ragged() ? s_.expert_ranks : s_.expert_ranks * s_.experts_here; }
   std::int64_t group_rows() const { return ragged() ? s_.moe_dims().rows() : s_.capacity; }
   /// Ragged products also read how many rows each expert has.
   std::vector<Value> with_counts(std::vector<Value> operands) const;

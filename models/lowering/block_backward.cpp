@@ -192,7 +192,7 @@ Value BlockBackward::mlp_input() {
 
 /// dx of an activation, given dy and the x it read.
 Value BlockBackward::activation_backward(const std::string& name, const Value& dy, const Value& x, const Value& dx) {
-  const std::int64_t rows = name == "activation" ? s_.tokens : s_.moe_dims().rows();
+  const std::int64_t rows = name == "activation" ? s_.tokens : s_.expert_rows();
   const Op op = s_.gated ? Op(GatedPointwiseBackward{rows, dy.elements / rows, s_.gate})
                          : Op(PointwiseBackward{dy.elements, s_.activation});
   b_.add(name + "_backward", op, {dy, x}, {dx});

@@ -33,8 +33,8 @@ Value BlockBackward::experts(const Value& d, const Value& to) {
 /// Through the experts' two matrices, where they are; rows as they were sent.
 Value BlockBackward::expert_rows(const Value& drows) {
   const BlockActivations& a = a_;
-  const std::int64_t rows = s_.moe_dims().rows(), g = a.groups(), e = s_.experts_here, m = a.group_rows();
-  Value here = a_.exchange(drows, "drows");
+  const std::int64_t rows = s_.expert_rows(), g = a.groups(), e = s_.experts_here, m = a.group_rows();
+  Value here = a_.exchange(drows, BlockActivations::Way::to_experts, "drows");
   if (split()) {
     b_.add("drows_keep", copy_of(held_.expert_rows), {here}, {held_.expert_rows});
     here = held_.expert_rows;
@@ -48,7 +48,7 @@ Value BlockBackward::expert_rows(const Value& drows) {
   const Value dx = scratch(rows * s_.hidden);
   b_.add("experts.fc1_dgrad", GroupedMatMul{g, e, m, s_.hidden, s_.expert_fc1, false, a.ragged()},
          a.with_counts({expert_fc1_, weights_.experts("experts.fc1.weight")}), {dx});
-  return a_.exchange(dx, "dispatch_backward");
+  return a_.exchange(dx, BlockActivations::Way::to_tokens, "dispatch_backward");
 }
 
 std::uint16_t BlockBackward::shared_experts(const Value& d, const Value& dx) {

@@ -21,8 +21,8 @@ struct BlockDeferred {
     const std::int64_t inner = moe ? s.shared_fc1 : s.fc1;
     if (inner > 0) fc1 = add(s.tokens * inner);
     if (!moe) return;
-    expert_rows = add(s.moe_dims().rows() * s.hidden);
-    expert_fc1 = add(s.moe_dims().rows() * s.expert_fc1);
+    expert_rows = add(s.expert_rows() * s.hidden);
+    expert_fc1 = add(s.expert_rows() * s.expert_fc1);
     logits = add(s.tokens * s.experts);
   }
 };

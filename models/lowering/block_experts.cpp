@@ -6,7 +6,7 @@
 namespace tandem::lowering {
 
 std::vector<Value> BlockActivations::with_counts(std::vector<Value> operands) const {
-  if (ragged()) operands.push_back(t_.moe.counts);
+  if (ragged()) operands.push_back(s_.unequal_rows() ? t_.moe.arrived : t_.moe.counts);
   return operands;
 }
 
@@ -15,34 +15,42 @@ void BlockActivations::route(const Value& input) {
   b_.add("router", MatMul{s_.tokens, s_.experts, s_.hidden, false, true, false}, {input, w_.block("router.weight")},
          {m.logits});
   b_.add("top_k", TopKRouter{s_.moe_dims()}, {m.logits}, {m.probs, m.weights, m.slots, m.counts});
+  if (s_.unequal_rows())
+    b_.add("counts_all_to_all",
+           Collective{CollectiveKind::all_to_all, Group::expert, m.counts.elements, DType::int32, Reduce::sum}, {m.counts},
+           {m.arrived}, Stream::tensor);
 }
 
-Value BlockActivations::exchange(const Value& v, const std::string& name) {
+Value BlockActivations::exchange(const Value& v, Way way, const std::string& name, Value to) {
   if (s_.expert_ranks == 1) return v;
-  const Value out = b_.scratch(v.dtype, v.elements);
-  b_.add(name + "_all_to_all", Collective{CollectiveKind::all_to_all, Group::expert, v.elements, v.dtype, Reduce::sum}, {v},
-         {out}, Stream::tensor);
-  return out;
+  const bool there = way == Way::to_experts;
+  const std::int64_t sent = s_.moe_dims().rows() * s_.hidden;
+  if (to.elements == 0) to = b_.scratch(v.dtype, there ? s_.expert_rows() * s_.hidden : sent);
+  Collective op{CollectiveKind::all_to_all, Group::expert, sent, v.dtype, Reduce::sum};
+  std::vector<Value> in{v};
+  if (s_.unequal_rows()) {
+    op.row = s_.hidden;
+    const Value &mine = t_.moe.counts, &theirs = t_.moe.arrived;
+    in.insert(in.end(), {there ? mine : theirs, there ? theirs : mine});
+  }
+  b_.add(name + "_all_to_all", op, std::move(in), {to}, Stream::tensor);
+  return to;
 }
 
 Value BlockActivations::dispatched(const Value& input) {
   Kept& t = t_.moe.dispatched;
   if (t.ready) return t;
-  const Value rows = start(t, s_.moe_dims().rows() * s_.hidden);
-  const bool alone = s_.expert_ranks == 1;
-  const Value sent = alone ? rows : b_.scratch(s_.dtypes.compute, rows.elements);
+  const Value rows = start(t, s_.expert_rows() * s_.hidden);
+  const Value sent = s_.expert_ranks == 1 ? rows : b_.scratch(s_.dtypes.compute, s_.moe_dims().rows() * s_.hidden);
   b_.add("dispatch", MoeDispatch{s_.moe_dims()}, {input, t_.moe.slots}, {sent});
-  if (!alone)
-    b_.add("dispatch_all_to_all",
-           Collective{CollectiveKind::all_to_all, Group::expert, rows.elements, rows.dtype, Reduce::sum}, {sent}, {rows},
-           Stream::tensor);
+  exchange(sent, Way::to_experts, "dispatch", rows);
   return rows;
 }
 
 Value BlockActivations::expert_fc1(const Value& input) {
   Kept& t = t_.moe.fc1;
   if (t.ready) return t;
-  const Value x = dispatched(input), y = start(t, s_.moe_dims().rows() * s_.expert_fc1);
+  const Value x = dispatched(input), y = start(t, s_.expert_rows() * s_.expert_fc1);
   b_.add("experts.fc1",
          GroupedMatMul{groups(), s_.experts_here, group_rows(), s_.expert_fc1, s_.hidden, true, ragged()},
          with_counts({x, w_.experts("experts.fc1.weight")}), {y});
@@ -55,8 +63,8 @@ Value BlockActivations::expert_fc1(const Value& input) {
 Value BlockActivations::expert_activated(const Value& input) {
   Kept& t = t_.moe.activated;
   if (t.ready) return t;
-  const Value x = expert_fc1(input), y = start(t, s_.moe_dims().rows() * s_.expert_ffn);
-  const std::int64_t rows = s_.moe_dims().rows();
+  const Value x = expert_fc1(input), y = start(t, s_.expert_rows() * s_.expert_ffn);
+  const std::int64_t rows = s_.expert_rows();
   const Op op = s_.gated ? Op(GatedPointwise{rows, s_.expert_ffn, s_.gate})
                          : Op(Pointwise{rows * s_.expert_ffn, s_.activation});
   b_.add("experts.activation", op, {x}, {y});
@@ -65,18 +73,14 @@ Value BlockActivations::expert_activated(const Value& input) {
 
 void BlockActivations::experts_return(const Value& input) {
   const Value a = expert_activated(input), back = t_.moe.returned;
-  const bool alone = s_.expert_ranks == 1;
-  const Value made = alone ? back : b_.scratch(s_.dtypes.compute, back.elements);
+  const Value made = s_.expert_ranks == 1 ? back : b_.scratch(s_.dtypes.compute, s_.expert_rows() * s_.hidden);
   b_.add("experts.fc2",
          GroupedMatMul{groups(), s_.experts_here, group_rows(), s_.hidden, s_.expert_ffn, true, ragged()},
          with_counts({a, w_.experts("experts.fc2.weight")}), {made});
   if (s_.linear_bias)
     b_.add("experts.fc2_bias", GroupedBias{groups(), s_.experts_here, group_rows(), s_.hidden, true, ragged()},
            with_counts({made, w_.experts("experts.fc2.bias")}), {made});
-  if (!alone)
-    b_.add("return_all_to_all",
-           Collective{CollectiveKind::all_to_all, Group::expert, back.elements, back.dtype, Reduce::sum}, {made}, {back},
-           Stream::tensor);
+  exchange(made, Way::to_tokens, "return", back);
   t_.moe.returned.ready = true;
 }
 

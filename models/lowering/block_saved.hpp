@@ -17,6 +17,7 @@ struct Kept : Value {
 /// Of a layer of experts.
 struct MoeSaved {
   Kept probs, weights, slots, counts, logits, dispatched, fc1, activated, returned;
+  Kept arrived;   ///< rows of each expert of this rank from each rank, where numbers are unequal
 };
 
 /// Of a decoder's attention to the encoder's output; x is what it is added to.
@@ -88,9 +89,10 @@ struct BlockSaved {
     moe.weights = keep(true, d.tokens * d.top_k);
     moe.slots = keep(DType::int32, d.tokens * d.top_k);
     moe.counts = keep(DType::int32, d.experts);
-    moe.dispatched = keep(s_.keep.dispatched, d.rows() * d.hidden);
-    moe.fc1 = keep(s_.keep.fc1, d.rows() * s_.expert_fc1);
-    moe.activated = keep(s_.keep.activated, d.rows() * s_.expert_ffn);
+    if (s_.unequal_rows()) moe.arrived = keep(DType::int32, d.experts);
+    moe.dispatched = keep(s_.keep.dispatched, s_.expert_rows() * d.hidden);
+    moe.fc1 = keep(s_.keep.fc1, s_.expert_rows() * s_.expert_fc1);
+    moe.activated = keep(s_.keep.activated, s_.expert_rows() * s_.expert_ffn);
     moe.returned = keep(true, d.rows() * d.hidden);
     fc1 = keep(s_.keep.fc1 && s_.shared_ffn > 0, s_.tokens * s_.shared_fc1);
     activated = keep(s_.keep.activated && s_.shared_ffn > 0, s_.tokens * s_.shared_ffn);

@@ -110,6 +110,14 @@ TemplateId GradientReduction::across_stages(std::int32_t region, std::string nam
   return add(sum_share(spec, group, whole_gradients()));
 }
 
+std::vector<TemplateId> GradientReduction::forward_templates() const {
+  std::vector<TemplateId> used;
+  for (const UnitTemplates& t : units_)
+    if (exists(t.gather)) used.push_back(t.gather);
+  if (exists(loss_)) used.push_back(loss_);
+  return used;
+}
+
 // ---- as gradients are completed ----
 
 void GradientReduction::completed(std::int32_t region, std::int32_t mb) {
@@ -165,8 +173,12 @@ void GradientReduction::finish() {
   }
   tie_embeddings();
   sum_over_stages();
-  if (exists(loss_)) b_.add(loss_, key_of(-1, -1, Phase::reduce), {memory_.loss()});
+  sum_loss();
   update();
+}
+
+void GradientReduction::sum_loss() {
+  if (exists(loss_)) b_.add(loss_, key_of(-1, -1, Phase::reduce), {memory_.loss()});
 }
 
 /// The gradients of the uses of a shared matrix are added once, after the data-parallel reduction of each, so that the sum does

@@ -13,11 +13,15 @@ class GradientReduction {
   /// Templates of everything that comes after the backward passes; they must exist before scratch is placed.
   void prepare();
   const std::vector<TemplateId>& templates() const { return all_; }
+  /// Of these, what forward passes need: gathers of weights and the sum of the loss.
+  std::vector<TemplateId> forward_templates() const;
 
   /// The gradient of a region is complete for `micro_batch`.
   void completed(std::int32_t region, std::int32_t micro_batch);
   /// That of one use of the word matrix.
   void completed_word(WordUse use, std::int32_t micro_batch);
+  /// The loss becomes that of the global batch.
+  void sum_loss();
   /// What has not left yet leaves; tied matrices, the loss, the update and the new weights follow.
   void finish();
   /// With overlap_param_gather the step begins with the weights that the last one has updated.

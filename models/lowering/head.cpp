@@ -55,8 +55,13 @@ class HeadForward {
       norm(b_, s_, "final_norm", x.state, norm_params(s_, "final_norm", w_), {t.n, t.stats});
     const Value n = s_.placement == NormPlacement::pre ? t.n : x.state;
     const Value logits = token_logits(s_.bert ? transform(n, t) : n);
-    loss("", s_.vocab_dims(), s_.global_targets, {logits, targets_, t.dlogits, first_});
+    // bert's two losses of a micro-batch are one before it is added, as on a data rank that has only this micro-batch.
+    const Value sum = loss_;
+    const bool apart = s_.bert && !first_;
+    if (apart) loss_ = b_.scratch(DType::fp64, 1);
+    loss("", s_.vocab_dims(), s_.global_targets, {logits, targets_, t.dlogits, first_ || apart});
     if (s_.bert) classify_pair(n, t);
+    if (apart) b_.add("loss", Accumulate{1, DType::fp64, DType::fp64}, {loss_, sum}, {sum});
     return b_.finish();
   }
 

@@ -2,6 +2,7 @@
 
 #include "models/lowering/stage.hpp"
 #include "models/mesh.hpp"
+#include "models/segments.hpp"
 
 namespace tandem {
 namespace lowering {
@@ -75,7 +76,34 @@ Templates make_templates(const Shapes& s, const TemplateChoice& choice, Template
 
 }  // namespace lowering
 
-TaskGraph lower(const Plan& plan) {
+namespace {
+
+/// Templates that no program uses leave, and the others close up.
+void drop_unused_templates(TaskGraph& graph) {
+  std::vector<TemplateId> place(graph.templates.size());
+  for (const Program& p : graph.programs)
+    for (const Instance& i : p.instances) place[i.tmpl.index()] = i.tmpl;
+  std::vector<Template> kept;
+  for (std::size_t t = 0; t < place.size(); ++t) {
+    if (place[t].value() < 0) continue;
+    place[t] = TemplateId(static_cast<std::int32_t>(kept.size()));
+    kept.push_back(std::move(graph.templates[t]));
+  }
+  for (Program& p : graph.programs)
+    for (Instance& i : p.instances) i.tmpl = place[i.tmpl.index()];
+  graph.templates = std::move(kept);
+}
+
+/// What an evaluation does of a plan: its forward passes in the plainest order, everything there without dropout.
+Plan forward_plan(const Plan& plan) {
+  Plan p = plan;
+  p.training.dropout = {};
+  p.training.recompute = Recompute::none;
+  p.parallel.schedule = p.parallel.virtual_pipeline > 1 ? ScheduleKind::interleaved : ScheduleKind::gpipe;
+  return p;
+}
+
+TaskGraph lower_plan(const Plan& plan, bool forward_only) {
   require_lowerable(plan);
   const lowering::Shapes shapes = lowering::make_shapes(plan);
   lowering::TemplateLibrary library;
@@ -84,8 +112,18 @@ TaskGraph lower(const Plan& plan) {
       lowering::make_templates(shapes, {plan.parallel.zero_stage > 1, some_kept}, library);
   TaskGraph graph;
   for (std::int32_t s = 0; s < plan.parallel.pipeline; ++s)
-    graph.programs.push_back(lowering::lower_stage({plan, shapes, templates, library}, StageId(s)));
+    graph.programs.push_back(lowering::lower_stage({plan, shapes, templates, library, forward_only}, StageId(s)));
   graph.templates = library.take();
+  return graph;
+}
+
+}  // namespace
+
+TaskGraph lower(const Plan& plan) { return lower_plan(plan, false); }
+
+TaskGraph lower_evaluation(const Plan& plan) {
+  TaskGraph graph = lower_plan(forward_plan(plan), true);
+  drop_unused_templates(graph);
   return graph;
 }
 

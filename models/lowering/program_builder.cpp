@@ -57,8 +57,26 @@ std::vector<bool> after_computation(const Template& t) {
   return after;
 }
 
+/// Whether some computation of the template surely starts after task `k` has ended.
+bool awaited(const Template& t, std::size_t k) {
+  std::vector<bool> after(t.tasks.size(), false);
+  for (std::size_t i = k + 1; i < t.tasks.size(); ++i) {
+    const Task& task = t.tasks[i];
+    after[i] = task.stream == t.tasks[k].stream;
+    for (const auto d : task.deps) after[i] = after[i] || d == k || after[d];
+    if (after[i] && task.stream == Stream::compute) return true;
+  }
+  return false;
+}
+
+std::int32_t first_computation(const Template& t) {
+  const auto found = std::find_if(t.tasks.begin(), t.tasks.end(), [](const Task& k) { return k.stream == Stream::compute; });
+  return found == t.tasks.end() ? -1 : static_cast<std::int32_t>(found - t.tasks.begin());
+}
+
 ScratchUse scratch_use(const Template& t) {
   ScratchUse use;
+  use.first_computation = first_computation(t);
   use.last.fill(-1);
   const std::vector<bool> after = after_computation(t);
   for (std::size_t i = 0; i < t.tasks.size(); ++i) {
@@ -69,6 +87,8 @@ ScratchUse scratch_use(const Template& t) {
       use.early.emplace_back(task.stream, static_cast<std::uint16_t>(i));
     use.last[at(task.stream)] = static_cast<std::int32_t>(i);
   }
+  for (std::size_t s = 0; s < kStreams; ++s)
+    use.open[s] = s != at(Stream::compute) && use.last[s] >= 0 && !awaited(t, static_cast<std::size_t>(use.last[s]));
   return use;
 }
 
@@ -154,11 +174,12 @@ void ProgramBuilder::edge(Point from, std::uint16_t to_task, Stream to, Stream f
 
 void ProgramBuilder::note_use(const SlotUse& use, Buffer& buffer) {
   const auto now = static_cast<std::int64_t>(program_.instances.size());
-  // Two slots of one instance may lie in one buffer.
-  const auto later = [](Point& known, Point point) { known = std::max(known, point); };
-  later(buffer.touched[at(use.stream)], {now, use.last});
+  // Two slots may lie in one buffer, and the one noted later may be done with earlier.
+  Point& touched = buffer.touched[at(use.stream)];
+  touched = std::max(touched, Point{now, use.last});
   if (!use.writes) return;
-  later(buffer.written[at(use.stream)], {now, use.last_write});
+  Point& written = buffer.written[at(use.stream)];
+  written = std::max(written, Point{now, use.last_write});
   buffer.reused = false;
 }
 
@@ -218,8 +239,14 @@ void ProgramBuilder::order_scratch(const ScratchUse& use) {
     for (std::size_t s = 0; s < kStreams; ++s)
       if (s != at(stream)) edge(scratch_touched_[s], task, stream, static_cast<Stream>(s), EdgeKind::reuse);
   const auto now = static_cast<std::int64_t>(program_.instances.size());
-  for (std::size_t s = 0; s < kStreams; ++s)
-    if (use.last[s] >= 0) scratch_touched_[s] = {now, static_cast<std::uint16_t>(use.last[s])};
+  for (std::size_t s = 0; s < kStreams; ++s) {
+    if (scratch_open_[s] && use.first_computation >= 0)
+      edge(scratch_touched_[s], static_cast<std::uint16_t>(use.first_computation), Stream::compute, static_cast<Stream>(s),
+           EdgeKind::reuse);
+    if (use.last[s] < 0) continue;
+    scratch_touched_[s] = {now, static_cast<std::uint16_t>(use.last[s])};
+    scratch_open_[s] = use.open[s];
+  }
 }
 
 void ProgramBuilder::note_live(const Template& t) {

@@ -23,6 +23,8 @@ struct ScratchUse {
   std::array<std::int32_t, kStreams> last{};   ///< task, -1: the stream does not touch it
   /// First touches that no computation of the same instance precedes: what earlier instances do there may still go on.
   std::vector<std::pair<Stream, std::uint16_t>> early;
+  std::array<bool, kStreams> open{};           ///< no computation of the instance waits for the stream's last touch
+  std::int32_t first_computation = -1;         ///< task
 };
 
 /// All templates of a graph, each with its slot uses.
@@ -105,6 +107,7 @@ class ProgramBuilder {
   BytesByKind live_{};
   std::int64_t scratch_ = 0;
   Frontier scratch_touched_{};
+  std::array<bool, kStreams> scratch_open_{};
   std::size_t persistent_ = 0;                      ///< the first allocations, alive for the whole step
 };
 

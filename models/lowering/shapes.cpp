@@ -89,9 +89,18 @@ void set_experts(Shapes& s, const Plan& plan) {
   s.shared_ffn = e.num_shared_experts * s.expert_ffn;
   s.shared_fc1 = e.num_shared_experts * s.expert_fc1;
   s.aux_loss = e.aux_loss;
+  s.rows_bound = e.rows_bound;
 }
 
 }  // namespace
+
+std::int64_t Shapes::expert_rows() const {
+  const std::int64_t sent = moe_dims().rows();
+  if (!unequal_rows()) return sent;
+  // A token visits an expert once, so no rank can get more than this.
+  const std::int64_t most = expert_ranks * tokens * std::min(top_k, experts_here);
+  return std::min(most, static_cast<std::int64_t>(std::ceil(rows_bound * static_cast<double>(sent))));
+}
 
 AttentionDims Shapes::attention_dims() const {
   AttentionDims d{batch, heads, seq, head_dim};

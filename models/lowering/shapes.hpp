@@ -59,7 +59,7 @@ struct Shapes {
   Keep keep;
   // Experts; 0 experts: none.
   std::int64_t experts, experts_here, top_k, capacity, expert_ffn, expert_fc1, shared_ffn, shared_fc1, expert_ranks;
-  double aux_loss;
+  double rows_bound, aux_loss;
   std::vector<bool> moe_layer;  ///< by global layer: holds experts
   // An encoder and a decoder; 0 decoder layers: one stack. These are the encoder's sizes, or those of `decoder()`.
   std::int64_t encoder_layers, decoder_layers, decoder_seq;
@@ -84,6 +84,9 @@ struct Shapes {
   AttentionDims cross_dims() const;
   const char* relative_table() const { return is_decoder() ? "decoder.relative.weight" : "encoder.relative.weight"; }
   VocabDims vocab_dims() const { return {tokens, vocab_rows, vocab_size}; }
+  /// Rows that the experts of a rank have room for: all that are sent, or, where numbers are unequal, the planned bound.
+  std::int64_t expert_rows() const;
+  bool unequal_rows() const { return capacity == 0 && expert_ranks > 1; }
   MoeDims moe_dims() const { return {tokens, hidden, experts, top_k, capacity}; }
 };
 

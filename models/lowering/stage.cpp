@@ -22,7 +22,7 @@ class StageLowering {
     b_.start(used_templates());
     if (c_.plan.parallel.overlap_param_gather) reduction_.gather_updated_weights();
     run_schedule();
-    reduction_.finish();
+    c_.forward_only ? reduction_.sum_loss() : reduction_.finish();
     return finish();
   }
 
@@ -40,17 +40,21 @@ class StageLowering {
   std::int32_t region(RegionKind kind, std::int64_t layer = -1) const { return memory_.params().find(kind, layer); }
 
   std::vector<TemplateId> used_templates() const {
-    std::vector<TemplateId> used = reduction_.templates(), more = decoder_.used_templates();
+    std::vector<TemplateId> used = c_.forward_only ? reduction_.forward_templates() : reduction_.templates();
+    const std::vector<TemplateId> more = decoder_.used_templates();
     used.insert(used.end(), more.begin(), more.end());
     const auto add = [&](const FirstAndLater& f) { used.insert(used.end(), {f.first, f.later}); };
+    const auto add_backward = [&](const FirstAndLater& f) {
+      if (!c_.forward_only) add(f);
+    };
     for (const ChunkPart& p : chunks_) {
       for (std::int64_t l = 0; l < p.layers; ++l) {
         used.push_back(block(p, l).forward);
-        add(block(p, l).backward);
-        if (s_.defer_weights) add(block(p, l).weights);
+        add_backward(block(p, l).backward);
+        if (s_.defer_weights) add_backward(block(p, l).weights);
       }
-      if (p.first) used.push_back(t_.embed_forward), add(t_.embed_backward);
-      if (p.last) add(t_.head_forward), add(t_.head_backward);
+      if (p.first) used.push_back(t_.embed_forward), add_backward(t_.embed_backward);
+      if (p.last) add(t_.head_forward), add_backward(t_.head_backward);
     }
     return used;
   }
@@ -59,7 +63,7 @@ class StageLowering {
 
   void run_schedule() {
     const ScheduleShape shape{c_.plan.parallel.pipeline, c_.plan.micro_batches(), c_.plan.parallel.virtual_pipeline};
-    const auto events = make_events(c_.plan.parallel.schedule, shape, stage_);
+    const auto events = (c_.forward_only ? make_forward_events : make_events)(c_.plan.parallel.schedule, shape, stage_);
     std::vector<Point> ends(events.size());
     for (std::size_t i = 0; i < events.size(); ++i) {
       const ScheduleEvent& e = events[i];
@@ -175,6 +179,7 @@ class StageLowering {
     slots.insert(slots.end(), {{f.hidden[0]}, {f.embed_saved}});
     add(t_.embed_forward, key(a), slots);
     gather_.end();
+    if (c_.forward_only && f.embed_saved != kNoBuffer) drop(f.embed_saved);
   }
 
   bool recomputed(const ChunkPart& p, std::int64_t l) const {
@@ -198,7 +203,8 @@ class StageLowering {
     gather_.begin();
     run_block(a, l, Phase::forward, f.hidden[i + 1]);
     gather_.end();
-    if (recomputed(part(a), l)) drop(f.saved[i]);
+    if (c_.forward_only || recomputed(part(a), l)) drop(f.saved[i]);
+    if (c_.forward_only) drop(f.hidden[i]);
   }
 
   /// The block's weights, then the experts' where it has some, then tables of relative bias.
@@ -236,6 +242,9 @@ class StageLowering {
     slots.insert(slots.end(), {memory_.loss(), {f.head_saved}});
     add(t, key(a), slots);
     gather_.end();
+    if (!c_.forward_only) return;
+    drop(f.head_saved);
+    drop(f.hidden.back());
   }
 
   // ---- backward ----

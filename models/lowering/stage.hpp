@@ -12,6 +12,7 @@ struct StageContext {
   const Shapes& shapes;
   const Templates& templates;
   TemplateLibrary& library;
+  bool forward_only = false;  ///< an evaluation: what the forward passes keep is dropped behind every block
 };
 
 /// What the chunks of stage `stage` hold, by the plan's layer split, ascending chunk.

@@ -53,12 +53,14 @@ class HashTokens : public exec::TokenSource {
 };
 
 /// Trains `steps` and keeps every step's gradients and the final weights.
-inline exec::RunResult train(const SmallPlan& p, std::int64_t steps) {
-  const Plan plan = p.plan();
+inline exec::RunResult train(const Plan& plan, const TaskGraph& graph, std::int64_t steps) {
   exec::RunOptions options;
   options.steps = steps;
   options.gather_gradients = options.gather_weights = true;
-  return exec::run(plan, lower(plan), HashTokens(p.vocab), options);
+  // bert's vocabulary has the mask beside the text's tokens.
+  return exec::run(plan, graph, HashTokens(plan.model.vocab_size - (plan.model.family == Family::bert ? 1 : 0)), options);
 }
+inline exec::RunResult train(const Plan& plan, std::int64_t steps) { return train(plan, lower(plan), steps); }
+inline exec::RunResult train(const SmallPlan& p, std::int64_t steps) { return train(p.plan(), steps); }
 
 }  // namespace tandem::tests

@@ -40,6 +40,13 @@ double norm(const Values& gradients) {
   return clip(whole(kernels, gradients), 0).grad_norm;
 }
 
+// Values whose squares, and sums of a few, are no doubles: what is rounded differently then differs.
+Values inexact_values(std::int64_t n, unsigned seed) {
+  Values v = random_values(n, seed);
+  for (double& x : v) x /= 3;
+  return v;
+}
+
 // Cuts of [0, count) at multiples of 64 of offset + element.
 std::vector<std::int64_t> random_cuts(std::int64_t offset, std::int64_t count, unsigned seed) {
   std::mt19937 generator(seed);
@@ -63,7 +70,7 @@ TEST_CASE("the norm is the root of the sum of squares of all gradients") {
 
 TEST_CASE("the words of a norm are the same however its parameters are cut at multiples of 64") {
   const std::int64_t offset = GENERATE(0, 37, 64, 1000), count = 5003;
-  const Values g = random_values(count, 1);
+  const Values g = inexact_values(count, 1);
   const Param p = parameter(offset, count);
   Kernels kernels;
   const Values expected = norm_words(kernels, {piece(p, 0, count)}, g);
@@ -84,7 +91,7 @@ TEST_CASE("the words of a norm are the same however its parameters are cut at mu
 }
 
 TEST_CASE("a parameter's part of the norm has the same bits wherever its gradients lie") {
-  const Values g = random_values(9001, 1);
+  const Values g = inexact_values(9001, 1);
   const Param p = parameter(128, 9001);
   Kernels kernels;
   const Values at_start = norm_words(kernels, {piece(p, 0, 9001)}, g);

@@ -78,6 +78,13 @@ TEST_CASE("accumulation adds and converts to the destination's type") {
   CHECK(floats.run(same, {real(source), real(before)}, {real(before)}).front() == expected);
 }
 
+TEST_CASE("an accumulation that overwrites is a conversion and reads nothing of what was there") {
+  Kernels floats(DType::fp32);
+  const Values source = random_values(101, 1);
+  CHECK(floats.run(Accumulate{101, DType::fp32, DType::fp64, true}, {real(source)}, {fp64(unwritten(101))}).front() == source);
+  CHECK(floats.run(Accumulate{101, DType::fp32, DType::fp32, true}, {real(source)}, {result(101)}).front() == source);
+}
+
 TEST_CASE("a parameter beyond the optimizer's states is a broken promise") {
   Kernels kernels;
   AdamWCase c = random_case(15);

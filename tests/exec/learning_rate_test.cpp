@@ -10,7 +10,7 @@ using namespace tandem::exec;
 namespace {
 
 // Steps of a run of 10 steps, 4 samples of 8 tokens each.
-double rate(const LearningRate& s, std::int64_t step) { return learning_rate(s, {step, 10, 4, 32}); }
+double rate(const LearningRate& s, std::int64_t step) { return learning_rate(s, {step, 10, 4 * step, 4, 40, 8}); }
 
 LearningRate schedule(DecayShape decay, std::int64_t warmup, std::int64_t decay_over) {
   LearningRate s;
@@ -80,6 +80,18 @@ TEST_CASE("Warm-up that ends within a step does not pass the peak") {
   s.unit = "samples";
   CHECK(rate(s, 0) == Approx(8 * 4.0 / 6).epsilon(1e-14));
   CHECK(rate(s, 1) == 8);
+}
+
+TEST_CASE("In samples a step counts with the batch it has, not with its number") {
+  auto s = schedule(DecayShape::linear, 8, 20);
+  s.unit = GENERATE("samples", "tokens");
+  const std::int64_t tokens = s.unit == "tokens" ? 8 : 1;
+  s.warmup *= tokens, s.decay_over *= tokens;
+  CHECK(learning_rate(s, {0, 10, 0, 2, 100, 8}) == 2);
+  CHECK(learning_rate(s, {1, 10, 2, 6, 100, 8}) == 8);
+  CHECK(learning_rate(s, {2, 10, 14, 6, 100, 8}) == 5);
+  s.decay_over = 0;
+  CHECK(learning_rate(s, {2, 10, 14, 6, 20, 8}) == 5);
 }
 
 TEST_CASE("A learning rate in an unknown unit is a contract error") {

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "tests/catch.hpp"
-#include "tests/models/schedule_list.hpp"
+#include "tests/schedule_list.hpp"
 
 using namespace tandem;
 using namespace tandem::tests;

@@ -3,7 +3,7 @@
 #include <random>
 
 #include "tests/catch.hpp"
-#include "tests/models/schedule_list.hpp"
+#include "tests/schedule_list.hpp"
 
 using namespace tandem;
 using namespace tandem::tests;

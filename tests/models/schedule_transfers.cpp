@@ -3,7 +3,7 @@
 #include <tuple>
 
 #include "tests/catch.hpp"
-#include "tests/models/schedule_rendezvous.hpp"
+#include "tests/schedule_rendezvous.hpp"
 
 using namespace tandem;
 using namespace tandem::tests;

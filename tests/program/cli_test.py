@@ -45,6 +45,8 @@ class CommandLine(WithFolder):
         for arguments in ([], ["simulat", plan], ["simulate"], ["simulate", plan, "--jsn"],
                           ["train", plan], ["train", plan, "--data", TEXT, "--steps", "0"],
                           ["train", plan, "--data", TEXT, "--steps", "x"], ["compare", plan],
+                          ["train", plan, "--data", TEXT, "--eval-every", "0"],
+                          ["train", plan, "--data", TEXT, "--eval-steps", "2"],
                           ["train", plan, "--data", TEXT, "--backend", "tpu"],
                           ["compare", plan, plan, "--tolerance", "nan"], ["compare", plan, plan, "--tolerance", "-1"]):
             code, out, err = run(*arguments)
@@ -121,7 +123,8 @@ class Train(WithFolder):
         result = tandem_json("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 3)
         self.assertLessEqual(TRAIN_KEYS, set(result))
         self.assertEqual([s["step"] for s in result["steps"]], [0, 1, 2])
-        self.assertEqual(set(result["steps"][0]), {"step", "loss", "grad_norm", "learning_rate", "step_time_s"})
+        self.assertEqual(set(result["steps"][0]), {"step", "loss", "grad_norm", "learning_rate", "step_time_s",
+                                                    "global_batch_size"})
         self.assertLess(abs(result["steps"][0]["loss"] - 5.545), 0.3)  # ln 256: nothing is known yet
         predicted = tandem_json("simulate", self.folder.plan(SMALL))
         self.assertEqual(result["arena_bytes"], predicted["arena_bytes"])
@@ -133,6 +136,46 @@ class Train(WithFolder):
         self.assertEqual(len([line for line in err.splitlines() if line.startswith("step ")]), 2)
         self.assertNotIn("\033", err)
         json.loads(out)
+
+    def test_evaluations_follow_their_steps_and_change_no_loss(self):
+        plan, train = self.folder.plan(SMALL), ("--data", TEXT, "--steps", 5)
+        other = self.folder.file("other.txt", TEXT.read_bytes()[:20000])
+        evaluate = ("--eval-every", 2, "--eval-steps", 3)
+        beside = tandem_json("train", plan, *train, *evaluate, "--eval-data", other)
+        self.assertEqual([e["step"] for e in beside["evaluations"]], [1, 3])
+        for e in beside["evaluations"]:
+            self.assertEqual(set(e), {"step", "loss"})
+            self.assertLess(abs(e["loss"] - 5.5), 0.5)
+        plain = tandem_json("train", plan, *train)
+        self.assertEqual(plain["evaluations"], [])
+        self.assertEqual([s["loss"] for s in beside["steps"]], [s["loss"] for s in plain["steps"]])
+        kept_back = tandem_json("train", plan, *train, *evaluate)
+        self.assertNotEqual([s["loss"] for s in kept_back["steps"]], [s["loss"] for s in plain["steps"]])
+        code, _, err = run("train", plan, *train, *evaluate)
+        self.assertEqual((code, err.count("\nevaluation after step ")), (0, 2))
+
+    def test_the_evaluations_data_can_be_bad_too(self):
+        plan, missing = self.folder.plan(SMALL), self.path("missing.txt")
+        code, _, err = run("train", plan, "--data", TEXT, "--steps", 1, "--eval-every", 1, "--eval-data", missing)
+        self.assertEqual(code, 3)
+        self.assertIn(missing, err)
+
+    def test_a_batch_ramps_up_and_its_simulation_is_of_the_full_one(self):
+        ramp = {"start": 2, "increment": 2, "samples": 6}
+        plan = self.folder.plan(changed(SMALL, **{"training.batch_rampup": ramp}))
+        result = tandem_json("train", plan, "--data", TEXT, "--steps", 6, "--trace", self.path("trace.json"))
+        self.assertEqual([s["global_batch_size"] for s in result["steps"]], [2, 4, 8, 8, 8, 8])
+        predicted, full = tandem_json("simulate", plan), tandem_json("simulate", self.folder.plan(SMALL, "full.json"))
+        self.assertEqual(predicted["step_time_s"], full["step_time_s"])
+        self.assertEqual(predicted["arena_bytes"], result["arena_bytes"])
+        self.assertIn("step time is that of the full batch; ramp-up of 6 samples before it", predicted["notes"])
+
+    def test_a_post_validated_update_is_trained_synchronised_and_said_so_once(self):
+        plan = self.folder.plan(changed(SMALL, **{"parallel.optimizer_sync": "post_validated"}), "after.json")
+        code, out, err = run("train", plan, "--data", TEXT, "--steps", 2, "--json")
+        self.assertEqual((code, err.count("parallel.optimizer_sync")), (0, 1))
+        plain = tandem_json("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 2)
+        self.assertEqual([s["loss"] for s in json.loads(out)["steps"]], [s["loss"] for s in plain["steps"]])
 
     def test_bad_data_exits_3(self):
         plan = self.folder.plan(SMALL)

@@ -5,7 +5,7 @@
 
 #include <deque>
 
-#include "tests/models/schedule_list.hpp"
+#include "tests/schedule_list.hpp"
 
 namespace tandem::tests {
 

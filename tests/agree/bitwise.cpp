@@ -1,0 +1,151 @@
+// What the canonical arithmetic promises bit for bit (docs/architecture.md): losses, norms, gradients and weights, with clipping and
+// dropout on, over three, four and eight data ranks.
+
+#include "tests/agree/closeness.hpp"
+#include "tests/agree/features.hpp"
+#include "tests/agree/layouts.hpp"
+#include "tests/catch.hpp"
+
+using namespace tandem;
+using exec::RunResult;
+using tests::check_equal;
+
+namespace {
+
+using Patches = std::vector<std::string>;
+
+constexpr int kSteps = 2;
+
+std::string patch(const std::string& section, const std::string& field, const std::string& value) {
+  return "{\"" + section + "\": {\"" + field + "\": " + value + "}}";
+}
+std::string parallel(const std::string& field, int value) { return patch("parallel", field, std::to_string(value)); }
+std::string parallel(const std::string& field, const std::string& name) { return patch("parallel", field, "\"" + name + "\""); }
+std::string training(const std::string& field, const std::string& name) { return patch("training", field, "\"" + name + "\""); }
+std::string model(std::string_view label) {
+  for (const tests::Value& v : tests::features().front().values)
+    if (v.label == label) return std::string(v.patch);
+  throw ContractError("no such model");
+}
+
+Patches with(Patches all, const Patches& more) {
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+std::string text(const Patches& patches) {
+  std::string t;
+  for (const std::string& p : patches) t += p + "\n";
+  return t;
+}
+
+/// Trains the small plan with `patches`; clipping must be at work, or half of what is promised was not tried.
+RunResult trained(const Patches& patches, int micro_batches) {
+  const Plan plan = parse_plan(tests::small_json(patches, micro_batches), "bitwise");
+  RunResult run = tests::train(plan, kSteps);
+  CHECK(run.steps.front().grad_norm > plan.training.clip_grad);
+  CHECK(plan.training.dropout.hidden > 0);
+  return run;
+}
+
+void check_all_equal(const Patches& base, const std::vector<Patches>& variants, int micro_batches) {
+  const RunResult plain = trained(base, micro_batches);
+  for (const Patches& v : variants) {
+    INFO(text(with(base, v)));
+    check_equal(trained(with(base, v), micro_batches), plain);
+  }
+}
+
+/// Every way of running the layers on `stages` stages; eight layers are two chunks each on four.
+std::vector<Patches> schedules(int stages) {
+  std::vector<Patches> all;
+  for (const char* kind : {"1f1b", "gpipe", "zb-h1", "zb-h2"})
+    all.push_back({parallel("pipeline", stages), parallel("schedule", kind)});
+  if (stages > 1)
+    all.push_back({parallel("pipeline", stages), parallel("schedule", "interleaved"), parallel("virtual_pipeline", 2)});
+  return all;
+}
+
+std::vector<Patches> recomputations(bool experts) {
+  std::vector<Patches> all{{training("recompute", "full")},
+                           {training("recompute", "full"), patch("training", "recompute_layers", "1")}};
+  std::vector<std::string> modules{"core_attention", "norm", "mlp", "operations"};
+  if (experts) modules.insert(modules.end(), {"moe", "moe_activation"});
+  for (const std::string& m : modules)
+    all.push_back({training("recompute", "selective"), patch("training", "recompute_modules", "[\"" + m + "\"]")});
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("ZeRO 1 is ZeRO 0 and ZeRO 3 is ZeRO 2 bit for bit") {
+  const int data = GENERATE(3, 4, 8);
+  const Patches base{parallel("data", data), training("precision", GENERATE("fp32", "fp64")),
+                     training("optimizer", GENERATE("adamw", "lamb", "lans"))};
+  check_all_equal(base, {{parallel("zero_stage", 1)}}, 3);
+  check_all_equal(with(base, {parallel("zero_stage", 2)}),
+                  {{parallel("zero_stage", 3)}, {parallel("zero_stage", 3), parallel("prefetch_layers", 0)}}, 3);
+}
+
+TEST_CASE("with one micro-batch all stages of ZeRO are equal bit for bit") {
+  const Patches base{parallel("data", GENERATE(3, 4, 8)), training("precision", GENERATE("fp32", "fp64")),
+                     model(GENERATE("gpt", "llama", "bert", "moe-top2"))};
+  check_all_equal(base, {{parallel("zero_stage", 1)}, {parallel("zero_stage", 2)}, {parallel("zero_stage", 3)}}, 1);
+}
+
+TEST_CASE("schedules and the number of stages change no bit") {
+  const Patches base{parallel("data", GENERATE(3, 4, 8)), training("precision", GENERATE("fp32", "fp64")),
+                     patch("model", "num_layers", "8"), patch("model", "tie_embeddings", GENERATE("true", "false"))};
+  for (const int stages : {1, 2, 4}) check_all_equal(base, schedules(stages), 4);
+}
+
+TEST_CASE("schedules and the number of stages change no bit of any model under ZeRO") {
+  const Patches base{parallel("data", 3), training("precision", "fp32"), patch("model", "num_layers", "8"),
+                     parallel("zero_stage", GENERATE(1, 2, 3)),
+                     model(GENERATE("llama", "bert", "bert-post-add", "bloom", "moe-top2", "moe-shared"))};
+  for (const int stages : {2, 4}) check_all_equal(base, schedules(stages), 5);
+}
+
+TEST_CASE("recomputation changes no bit") {
+  const std::string kind = GENERATE("gpt", "moe-top2");
+  const Patches base{parallel("data", GENERATE(3, 4, 8)), training("precision", GENERATE("fp32", "fp64")), model(kind),
+                     patch("training", "flash_attention", GENERATE("false", "true"))};
+  check_all_equal(base, recomputations(kind != "gpt"), 2);
+}
+
+TEST_CASE("recomputation changes no bit on tensor ranks and stages", "[tsan]") {
+  const Patches base{parallel("tensor", GENERATE(1, 2)), parallel("pipeline", GENERATE(1, 2)), training("precision", "fp32")};
+  check_all_equal(base, recomputations(false), 3);
+}
+
+TEST_CASE("n data ranks with one micro-batch each are n micro-batches on one rank, bit for bit") {
+  const int n = GENERATE(3, 4, 8);
+  const Patches base{training("precision", GENERATE("fp32", "fp64")),
+                     model(GENERATE("gpt", "llama", "bert", "moe-top2", "moe-dropless"))};
+  const RunResult one = trained(base, n);
+  for (int zero = 0; zero < 4; ++zero)
+    for (const int stages : {1, 2}) {
+      const Patches layout =
+          with(base, {parallel("data", n), parallel("zero_stage", zero), parallel("pipeline", stages)});
+      INFO(text(layout));
+      check_equal(trained(layout, 1), one);
+    }
+}
+
+TEST_CASE("buckets and overlap change no bit", "[tsan]") {
+  const Patches base{parallel("data", 3), parallel("pipeline", 2), training("precision", "fp32"),
+                     parallel("zero_stage", GENERATE(0, 1, 2, 3))};
+  std::vector<Patches> variants;
+  for (const int bytes : {1, 5000, 100000000})
+    variants.push_back({patch("parallel", "overlap_grad_reduce", "true"), parallel("bucket_bytes", bytes)});
+  variants.push_back({patch("parallel", "overlap_param_gather", "true")});
+  check_all_equal(base, variants, 3);
+}
+
+TEST_CASE("the same plan twice gives the same bits", "[tsan]") {
+  const Patches base{parallel("tensor", 2), patch("parallel", "sequence_parallel", "true"),
+                     parallel("data", GENERATE(3, 4, 8)), parallel("zero_stage", GENERATE(0, 2, 3)),
+                     training("precision", GENERATE("fp32", "fp64")), model(GENERATE("gpt", "moe-top2")),
+                     patch("parallel", "overlap_grad_reduce", "true")};
+  check_all_equal(base, {{}}, 2);
+}

@@ -1,0 +1,280 @@
+#include "tests/agree/features.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace tandem::tests {
+namespace {
+
+using nlohmann::json;
+
+// Sizes pairwise different where tensor 4, context 2 and two heads a rank allow it. AdamW divides by the gradient's size plus
+// epsilon: with the usual 1e-8 a gradient that is nothing but rounding moves its weight by a whole learning rate, which in single
+// precision is 5e-5 of the next step's gradients, on one rank against fp64 too.
+constexpr std::string_view kBase = R"({
+  "model": {"family": "gpt", "num_layers": 4, "hidden_size": 24, "num_attention_heads": 4, "ffn_hidden_size": 40,
+            "vocab_size": 37, "pad_vocab_to": 16},
+  "parallel": {"bucket_bytes": "20000 B"},
+  "training": {"seq_length": 8, "dropout": {"hidden": 0.1, "attention": 0.1}, "clip_grad": 0.3,
+               "epsilon": 1e-4},
+  "cluster": {"preset": "cpu-host"}})";
+
+// A capacity of one even share drops choices; without a dropped one the routing could not be told from a dropless one.
+Feature models() {
+  return {Dim::model, "model", true, {
+      {"gpt", "{}"},
+      {"llama", R"({"model": {"family": "llama", "num_kv_heads": 2}})"},
+      {"llama-mqa", R"({"model": {"family": "llama", "num_kv_heads": 1, "rope_scaling": {"type": "linear", "factor": 2}}})"},
+      {"bloom", R"({"model": {"family": "bloom"}})"},
+      {"bert", R"({"model": {"family": "bert", "vocab_size": 38}})"},
+      {"bert-pre", R"({"model": {"family": "bert", "vocab_size": 38, "norm_placement": "pre"}})"},
+      {"bert-post-add", R"({"model": {"family": "bert", "vocab_size": 38, "norm_placement": "post_add"}})"},
+      {"t5", R"({"model": {"family": "t5"}})"},
+      {"squared-relu", R"({"model": {"activation": "squared_relu", "linear_bias": false}})"},
+      {"geglu", R"({"model": {"activation": "geglu", "normalization": "rmsnorm", "qkv_bias": true, "linear_bias": false}})"},
+      {"moe-top2", R"({"model": {"family": "llama", "moe": {"num_experts": 4, "experts_per_token": 2, "ffn_hidden_size": 16,
+                                                            "capacity_factor": 1, "aux_loss": 0.02}}})"},
+      {"moe-dropless", R"({"model": {"family": "llama", "num_kv_heads": 2,
+                                     "moe": {"num_experts": 4, "experts_per_token": 2, "ffn_hidden_size": 16}}})"},
+      {"moe-shared", R"({"model": {"moe": {"num_experts": 6, "experts_per_token": 1, "ffn_hidden_size": 20,
+                                           "num_shared_experts": 1, "layer_frequency": 2, "capacity_factor": 1.5,
+                                           "aux_loss": 0.01}}})"}}};
+}
+
+// Layers a schedule needs are set by the plan's writer: the plain four, or more where the chunks are more.
+Feature schedules() {
+  return {Dim::schedule, "schedule", false, {
+      {"1f1b", "{}"},
+      {"gpipe", R"({"parallel": {"schedule": "gpipe"}})"},
+      {"interleaved-2", R"({"parallel": {"schedule": "interleaved", "virtual_pipeline": 2}})"},
+      {"interleaved-3", R"({"parallel": {"schedule": "interleaved", "virtual_pipeline": 3}})"},
+      {"zb-h1", R"({"parallel": {"schedule": "zb-h1"}})"},
+      {"zb-h2", R"({"parallel": {"schedule": "zb-h2"}})"}}};
+}
+
+Feature recomputes() {
+  return {Dim::recompute, "recompute", false, {
+      {"none", "{}"},
+      {"full", R"({"training": {"recompute": "full"}})"},
+      {"full-1-layer", R"({"training": {"recompute": "full", "recompute_layers": 1}})"},
+      {"core_attention", R"({"training": {"recompute": "selective", "recompute_modules": ["core_attention"]}})"},
+      {"core_attention-1-layer",
+       R"({"training": {"recompute": "selective", "recompute_modules": ["core_attention"], "recompute_layers": 1}})"},
+      {"norm", R"({"training": {"recompute": "selective", "recompute_modules": ["norm"]}})"},
+      {"mlp", R"({"training": {"recompute": "selective", "recompute_modules": ["mlp"]}})"},
+      {"operations", R"({"training": {"recompute": "selective", "recompute_modules": ["operations"]}})"},
+      {"moe", R"({"training": {"recompute": "selective", "recompute_modules": ["moe"]}})"},
+      {"moe_activation", R"({"training": {"recompute": "selective", "recompute_modules": ["moe_activation"]}})"}}};
+}
+
+Feature optimizers() {
+  return {Dim::optimizer, "optimizer", true, {
+      {"adamw", "{}"},
+      {"lamb", R"({"training": {"optimizer": "lamb"}})"},
+      {"lans", R"({"training": {"optimizer": "lans"}})"},
+      {"sgd", R"({"training": {"optimizer": "sgd", "momentum": 0.9, "learning_rate": 0.05}})"}}};
+}
+
+Feature contexts() {
+  return {Dim::context, "context", false, {
+      {"1", "{}"},
+      {"ring", R"({"parallel": {"context": 2, "context_mode": "ring"}})"},
+      {"all_gather", R"({"parallel": {"context": 2, "context_mode": "all_gather"}})"},
+      {"ulysses", R"({"parallel": {"context": 2, "context_mode": "ulysses"}})"}}};
+}
+
+Feature degrees(Dim dim, std::string_view name, std::vector<Value> values) { return {dim, name, false, std::move(values)}; }
+
+/// A switch that is off or absent unless `on` is merged in.
+Feature flag(Dim dim, std::string_view name, std::string_view on) { return {dim, name, false, {{"off", "{}"}, {"on", on}}}; }
+
+std::vector<Feature> parallel_features() {
+  return {
+      degrees(Dim::tensor, "tensor", {{"1", "{}"}, {"2", R"({"parallel": {"tensor": 2}})"}, {"4", R"({"parallel": {"tensor": 4}})"}}),
+      flag(Dim::sequence, "sequence_parallel", R"({"parallel": {"sequence_parallel": true}})"),
+      degrees(Dim::pipeline, "pipeline", {{"1", "{}"}, {"2", R"({"parallel": {"pipeline": 2}})"}, {"4", R"({"parallel": {"pipeline": 4}})"}}),
+      schedules(),
+      degrees(Dim::data, "data", {{"1", "{}"}, {"2", R"({"parallel": {"data": 2}})"}, {"3", R"({"parallel": {"data": 3}})"},
+                                  {"4", R"({"parallel": {"data": 4}})"}}),
+      degrees(Dim::zero, "zero_stage", {{"0", "{}"}, {"1", R"({"parallel": {"zero_stage": 1}})"},
+                                        {"2", R"({"parallel": {"zero_stage": 2}})"}, {"3", R"({"parallel": {"zero_stage": 3}})"}}),
+      degrees(Dim::zero_group, "zero_group", {{"all", "{}"}, {"2", R"({"parallel": {"zero_group": 2}})"}}),
+      contexts(),
+      degrees(Dim::expert, "expert", {{"1", "{}"}, {"2", R"({"parallel": {"expert": 2}})"}})};
+}
+
+std::vector<Feature> manner_features() {
+  return {
+      recomputes(),
+      flag(Dim::flash, "flash_attention", R"({"training": {"flash_attention": true}})"),
+      flag(Dim::overlap_reduce, "overlap_grad_reduce", R"({"parallel": {"overlap_grad_reduce": true}})"),
+      flag(Dim::overlap_gather, "overlap_param_gather", R"({"parallel": {"overlap_param_gather": true}})"),
+      flag(Dim::tensor_overlap, "tensor_overlap", R"({"parallel": {"tensor_overlap": true}})"),
+      degrees(Dim::bucket, "bucket_bytes", {{"20000", "{}"}, {"1", R"({"parallel": {"bucket_bytes": 1}})"},
+                                            {"all", R"({"parallel": {"bucket_bytes": "1 GB"}})"}}),
+      degrees(Dim::reduce_type, "gradient_reduce", {{"own", "{}"}, {"fp64", R"({"training": {"dtypes": {"gradient_reduce": "fp64"}}})"}}),
+      degrees(Dim::prefetch, "prefetch_layers", {{"1", "{}"}, {"0", R"({"parallel": {"prefetch_layers": 0}})"},
+                                                 {"2", R"({"parallel": {"prefetch_layers": 2}})"}}),
+      degrees(Dim::order, "rank_order", {{"tp-cp-ep-dp-pp", "{}"}, {"tp-dp-pp-cp-ep", R"({"parallel": {"rank_order": "tp-dp-pp-cp-ep"}})"},
+                                         {"pp-dp-cp-tp-ep", R"({"parallel": {"rank_order": "pp-dp-cp-tp-ep"}})"}})};
+}
+
+std::vector<Feature> training_features() {
+  return {
+      optimizers(),
+      {Dim::sync, "optimizer_sync", true, {{"global", "{}"}, {"post_validated", R"({"parallel": {"optimizer_sync": "post_validated"}})"}}},
+      {Dim::dropout, "dropout", true, {{"on", "{}"}, {"off", R"({"training": {"dropout": {"hidden": 0, "attention": 0}}})"}}},
+      degrees(Dim::micro_batches, "micro_batches", {{"3", "{}"}, {"1", "{}"}, {"4", "{}"}, {"5", "{}"}}),
+      {Dim::micro_batch_size, "micro_batch_size", true, {{"1", R"({"training": {"micro_batch_size": 1}})"},
+                                                         {"2", R"({"training": {"micro_batch_size": 2}})"}}}};
+}
+
+std::vector<Feature> build_features() {
+  std::vector<Feature> all{models(), {Dim::tied, "tie_embeddings", true, {{"true", R"({"model": {"tie_embeddings": true}})"},
+                                                                          {"false", R"({"model": {"tie_embeddings": false}})"}}}};
+  for (auto part : {parallel_features, manner_features, training_features})
+    for (Feature& f : part()) all.push_back(std::move(f));
+  return all;
+}
+
+// ---- numbers of a case ----
+
+const Feature& feature(Dim d) { return features()[static_cast<std::size_t>(d)]; }
+int number(const Case& c, Dim d) { return std::stoi(std::string(label(c, d))); }
+int value(const Case& c, Dim d) { return c[static_cast<std::size_t>(d)]; }
+bool plain(const Case& c, Dim d) { return value(c, d) == 0; }
+int context(const Case& c) { return plain(c, Dim::context) ? 1 : 2; }
+
+/// At least one a chunk; with pipeline x chunks - 2 the embedding and the head are chunks of their own.
+int layers(const Case& c) {
+  const int stages = number(c, Dim::pipeline);
+  if (label(c, Dim::schedule) == "interleaved-2") return std::max(4, 2 * stages);
+  return label(c, Dim::schedule) == "interleaved-3" ? std::max(4, 3 * stages - 2) : 4;
+}
+
+/// Every value's patch, by Dim and value.
+const std::vector<std::vector<json>>& patches() {
+  static const std::vector<std::vector<json>> all = [] {
+    std::vector<std::vector<json>> parsed;
+    for (const Feature& f : features()) {
+      auto& mine = parsed.emplace_back();
+      for (const Value& v : f.values) mine.push_back(json::parse(v.patch));
+    }
+    return parsed;
+  }();
+  return all;
+}
+
+json merged(const Case& c, bool reference) {
+  static const json base = json::parse(kBase);
+  json plan = base;
+  for (std::size_t d = 0; d < kDims; ++d)
+    if (features()[d].numerics || !reference) plan.merge_patch(patches()[d][c[d]]);
+  return plan;
+}
+
+/// Experts of a rank's micro-batch see a context rank's tokens only: what they drop, and how even a load is to the auxiliary loss,
+/// depends on the layout. So on several context ranks nothing is dropped and there is no such loss.
+void part_experts(json& moe) {
+  moe["aux_loss"] = 0;
+  if (moe.contains("capacity_factor"))
+    moe["capacity_factor"] = moe["num_experts"].get<double>() / moe["experts_per_token"].get<double>();
+}
+
+std::int64_t degree(const json& plan, const char* axis) { return plan["parallel"].value(axis, std::int64_t{1}); }
+
+/// Devices and batch as they follow from the rest.
+std::string finished(json plan, std::int64_t sequences) {
+  std::int64_t devices = 1;
+  for (const char* axis : {"tensor", "pipeline", "data", "context"}) devices *= degree(plan, axis);
+  plan["cluster"]["devices"] = devices;
+  plan["training"]["global_batch_size"] = sequences;
+  return plan.dump();
+}
+
+std::string written(const Case& c, std::string_view precision, bool reference) {
+  json plan = merged(c, reference);
+  json& model = plan["model"];
+  model["num_layers"] = model["family"] == "t5" ? layers(c) / 2 : layers(c);
+  if (context(c) > 1 && model.contains("moe")) part_experts(model["moe"]);
+  plan["training"]["precision"] = precision;
+  return finished(std::move(plan),
+                  number(c, Dim::micro_batch_size) * number(c, Dim::micro_batches) * number(c, Dim::data));
+}
+
+// ---- what is not worth a case ----
+
+// Cheap, for millions of cases are asked about: degrees from the places of their labels.
+int tensor(const Case& c) { return 1 << value(c, Dim::tensor); }
+int stages(const Case& c) { return 1 << value(c, Dim::pipeline); }
+int data(const Case& c) { return 1 + value(c, Dim::data); }
+int zero(const Case& c) { return value(c, Dim::zero); }
+int shares(const Case& c) { return data(c) * context(c); }
+int axes(const Case& c) { return (tensor(c) > 1) + (stages(c) > 1) + (data(c) > 1) + (context(c) > 1); }
+int ranks(const Case& c) { return tensor(c) * stages(c) * shares(c); }
+bool chosen(const Case& c, Dim d) { return !plain(c, d); }
+bool of_experts(const Case& c, Dim d) { return label(c, d).starts_with("moe"); }
+
+struct Rule {
+  std::string_view reason;
+  bool (*broken)(const Case&);
+};
+constexpr std::array kRules{
+    Rule{"more than 8 ranks, or 16 on four axes", [](const Case& c) { return ranks(c) > (axes(c) == 4 ? 16 : 8); }},
+    Rule{"zero_group 2 parts nothing but ZeRO over four data ranks",
+         [](const Case& c) { return chosen(c, Dim::zero_group) && (zero(c) == 0 || data(c) != 4); }},
+    Rule{"only ZeRO 3 gathers ahead", [](const Case& c) { return chosen(c, Dim::prefetch) && zero(c) != 3; }},
+    Rule{"no gradient is reduced", [](const Case& c) { return chosen(c, Dim::overlap_reduce) && shares(c) == 1; }},
+    Rule{"no gradient is in a bucket", [](const Case& c) { return chosen(c, Dim::bucket) && shares(c) == 1; }},
+    Rule{"no weight is gathered",
+         [](const Case& c) { return chosen(c, Dim::overlap_gather) && (zero(c) == 0 || shares(c) == 1); }},
+    Rule{"no tensor ranks", [](const Case& c) { return chosen(c, Dim::tensor_overlap) && tensor(c) == 1; }},
+    Rule{"an order needs two axes", [](const Case& c) { return chosen(c, Dim::order) && axes(c) < 2; }},
+    Rule{"no gradient is reduced in any type", [](const Case& c) { return chosen(c, Dim::reduce_type) && shares(c) == 1; }},
+    Rule{"no experts to recompute",
+         [](const Case& c) { return of_experts(c, Dim::recompute) && !of_experts(c, Dim::model); }}};
+
+}  // namespace
+
+const std::vector<Feature>& features() {
+  static const std::vector<Feature> all = build_features();
+  return all;
+}
+
+std::string_view label(const Case& c, Dim d) { return feature(d).values[c[static_cast<std::size_t>(d)]].label; }
+
+std::string text(const Case& c) {
+  std::string t(label(c, Dim::model));
+  for (const Feature& f : features())
+    if (f.dim != Dim::model && !plain(c, f.dim)) t += " " + std::string(f.name) + "=" + std::string(label(c, f.dim));
+  return t;
+}
+
+std::string plan_json(const Case& c, std::string_view precision) { return written(c, precision, false); }
+std::string reference_json(const Case& c, std::string_view precision) { return written(c, precision, true); }
+
+std::string small_json(const std::vector<std::string>& patches, std::int64_t micro_batches) {
+  json plan = json::parse(kBase);
+  for (const std::string& p : patches) plan.merge_patch(json::parse(p));
+  const std::int64_t sequences = plan["training"].value("micro_batch_size", std::int64_t{1}) * micro_batches * degree(plan, "data");
+  plan["training"]["micro_batch_size"] = plan["training"].value("micro_batch_size", std::int64_t{1});
+  return finished(std::move(plan), sequences);
+}
+
+bool pointless(const Case& c) {
+  return std::any_of(kRules.begin(), kRules.end(), [&](const Rule& r) { return r.broken(c); });
+}
+
+std::vector<std::string> reasons_against(const Case& c) {
+  std::vector<std::string> reasons;
+  for (const Rule& r : kRules)
+    if (r.broken(c)) reasons.emplace_back(r.reason);
+  try {
+    require_lowerable(parse_plan(plan_json(c, "fp64"), ""));
+  } catch (const InfeasibleError& e) {
+    for (const Problem& p : e.problems()) reasons.push_back(p.message());
+  }
+  return reasons;
+}
+
+}  // namespace tandem::tests

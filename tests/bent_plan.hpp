@@ -1,0 +1,17 @@
+#pragma once
+// Small plans with fields that SmallPlan does not know.
+
+#include <nlohmann/json.hpp>
+
+#include "tests/plans.hpp"
+
+namespace tandem::tests {
+
+/// `p` with the members of `patch` (JSON merge patch, RFC 7396) put in or replaced.
+inline Plan bent_plan(const SmallPlan& p, const std::string& patch) {
+  auto text = nlohmann::json::parse(p.json());
+  text.merge_patch(nlohmann::json::parse(patch));
+  return parse_plan(text.dump(), "test.json");
+}
+
+}  // namespace tandem::tests
