@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 BUILD := $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 SANITIZERS := asan ubsan asan-ubsan tsan
 
-.PHONY: all help install-deps configure test demo bench sanitize tidy install clean $(SANITIZERS)
+.PHONY: all help install-deps configure test nightly demo bench sanitize tidy install clean $(SANITIZERS)
 
 all: configure
 	cmake --build $(BUILD) --target tandem -j $(JOBS)
@@ -12,6 +12,7 @@ all: configure
 help:
 	@echo "make              release build at build/tandem"
 	@echo "make test         install what is missing, build everything, run every test   (PRESET=ci: warnings are errors)"
+	@echo "make nightly      300 random legal plans against one rank and the simulator"
 	@echo "make demo         install what is missing, build, simulate, train, compare, draw into out/demo"
 	@echo "make install-deps install what packages.txt lists and the machine lacks"
 	@echo "make bench        run the benchmarks of experiments/bench"
@@ -29,6 +30,9 @@ test: install-deps
 	@$(MAKE) --no-print-directory configure PRESET=$(PRESET)
 	cmake --build $(BUILD) -j $(JOBS)
 	ctest --preset $(PRESET) -j $(JOBS)
+
+nightly:
+	@$(MAKE) --no-print-directory test PRESET=nightly
 
 demo: install-deps
 	@$(MAKE) --no-print-directory all
@@ -51,4 +55,4 @@ install: all
 	cmake --install $(BUILD) $(if $(PREFIX),--prefix $(PREFIX))
 
 clean:
-	rm -rf build $(addprefix build-,dev ci tidy $(SANITIZERS)) out
+	rm -rf build $(addprefix build-,dev ci nightly tidy $(SANITIZERS)) out

@@ -32,10 +32,10 @@ class StageLowering {
   bool moe(std::int64_t layer) const { return s_.moe_layer[static_cast<std::size_t>(layer)]; }
   /// Templates of layer `l` of a chunk.
   const BlockTemplates& block(const ChunkPart& p, std::int64_t l) const {
-    const std::int64_t layer = p.first_layer + l;
-    if (decoder_.decoder(layer)) return t_.decoder.block;
-    const bool kept = c_.plan.training.recompute == Recompute::selective && !among_recomputed(p, l);
-    return t_.block(moe(layer), kept);
+    const TrainingSpec& t = c_.plan.training;
+    const bool kept = t.recompute == Recompute::selective && !among_recomputed(p, l);
+    if (decoder_.decoder(p.first_layer + l)) return kept ? t_.decoder.kept_block : t_.decoder.block;
+    return t_.block(moe(p.first_layer + l), kept);
   }
   std::int32_t region(RegionKind kind, std::int64_t layer = -1) const { return memory_.params().find(kind, layer); }
 

@@ -1,5 +1,5 @@
-// What the canonical arithmetic promises bit for bit (docs/architecture.md): losses, norms, gradients and weights, with clipping and
-// dropout on, over three, four and eight data ranks.
+// What the canonical arithmetic promises bit for bit (docs/architecture.md): losses, norms, gradients and weights, with
+// clipping and dropout on, over three, four and eight data ranks.
 
 #include "tests/agree/closeness.hpp"
 #include "tests/agree/features.hpp"
@@ -20,8 +20,12 @@ std::string patch(const std::string& section, const std::string& field, const st
   return "{\"" + section + "\": {\"" + field + "\": " + value + "}}";
 }
 std::string parallel(const std::string& field, int value) { return patch("parallel", field, std::to_string(value)); }
-std::string parallel(const std::string& field, const std::string& name) { return patch("parallel", field, "\"" + name + "\""); }
-std::string training(const std::string& field, const std::string& name) { return patch("training", field, "\"" + name + "\""); }
+std::string parallel(const std::string& field, const std::string& name) {
+  return patch("parallel", field, "\"" + name + "\"");
+}
+std::string training(const std::string& field, const std::string& name) {
+  return patch("training", field, "\"" + name + "\"");
+}
 std::string model(std::string_view label) {
   for (const tests::Value& v : tests::features().front().values)
     if (v.label == label) return std::string(v.patch);
@@ -114,7 +118,8 @@ TEST_CASE("recomputation changes no bit") {
 }
 
 TEST_CASE("recomputation changes no bit on tensor ranks and stages", "[tsan]") {
-  const Patches base{parallel("tensor", GENERATE(1, 2)), parallel("pipeline", GENERATE(1, 2)), training("precision", "fp32")};
+  const Patches base{parallel("tensor", GENERATE(1, 2)), parallel("pipeline", GENERATE(1, 2)),
+                     training("precision", "fp32")};
   check_all_equal(base, recomputations(false), 3);
 }
 
@@ -143,9 +148,12 @@ TEST_CASE("buckets and overlap change no bit", "[tsan]") {
 }
 
 TEST_CASE("the same plan twice gives the same bits", "[tsan]") {
-  const Patches base{parallel("tensor", 2), patch("parallel", "sequence_parallel", "true"),
-                     parallel("data", GENERATE(3, 4, 8)), parallel("zero_stage", GENERATE(0, 2, 3)),
-                     training("precision", GENERATE("fp32", "fp64")), model(GENERATE("gpt", "moe-top2")),
+  const Patches base{parallel("tensor", 2),
+                     patch("parallel", "sequence_parallel", "true"),
+                     parallel("data", GENERATE(3, 4, 8)),
+                     parallel("zero_stage", GENERATE(0, 2, 3)),
+                     training("precision", GENERATE("fp32", "fp64")),
+                     model(GENERATE("gpt", "moe-top2")),
                      patch("parallel", "overlap_grad_reduce", "true")};
   check_all_equal(base, {{}}, 2);
 }

@@ -7,9 +7,9 @@
 namespace tandem::tests {
 namespace {
 
-constexpr int kDraws = 20000;       ///< plans around a pair before it is called impossible
-constexpr int kAsked = 200;         ///< of those that are not pointless, how many the parser is asked about
-constexpr std::size_t kPool = 30;   ///< plans to choose the best of
+constexpr int kDraws = 20000;      ///< plans around a pair before it is called impossible
+constexpr int kAsked = 200;        ///< of those that are not pointless, how many the parser is asked about
+constexpr std::size_t kPool = 30;  ///< plans to choose the best of
 
 std::size_t values_of(std::size_t dim) { return features()[dim].values.size(); }
 
@@ -54,7 +54,8 @@ class PairSet {
   int count(const Case& c, std::uint8_t d) const {
     int n = 0;
     for (std::uint8_t other = 0; other < d; ++other) n += in_[at({other, c[other]}, {d, c[d]})];
-    for (auto other = static_cast<std::uint8_t>(d + 1); other < kDims; ++other) n += in_[at({d, c[d]}, {other, c[other]})];
+    for (auto other = static_cast<std::uint8_t>(d + 1); other < kDims; ++other)
+      n += in_[at({d, c[d]}, {other, c[other]})];
     return n;
   }
   int count(const Case& c) const {
@@ -235,13 +236,15 @@ std::vector<Case> random_cases(std::size_t number, std::uint64_t seed) {
 }
 
 void print(const Covering& covering, std::ostream& out) {
-  out << covering.cases.size() << " cases; " << covering.count.size() << " pairs of values covered, " << covering.impossible.size()
-      << " in no legal plan\n\ncases\n";
-  for (std::size_t i = 0; i < covering.cases.size(); ++i) out << std::setw(4) << i << "  " << text(covering.cases[i]) << "\n";
+  out << covering.cases.size() << " cases; " << covering.count.size() << " pairs of values covered, "
+      << covering.impossible.size() << " in no legal plan\n\ncases\n";
+  for (std::size_t i = 0; i < covering.cases.size(); ++i)
+    out << std::setw(4) << i << "  " << text(covering.cases[i]) << "\n";
   out << "\nfor two features: pairs of values covered and impossible, and cases of the rarest that is covered\n";
   for (const auto& [dims, cell] : table_of(covering))
-    out << std::left << std::setw(22) << features()[dims.first].name << std::setw(22) << features()[dims.second].name << std::right
-        << std::setw(5) << cell.covered << std::setw(5) << cell.impossible << std::setw(7) << cell.rarest << "\n";
+    out << std::left << std::setw(22) << features()[dims.first].name << std::setw(22) << features()[dims.second].name
+        << std::right << std::setw(5) << cell.covered << std::setw(5) << cell.impossible << std::setw(7) << cell.rarest
+        << "\n";
   print_impossible(covering, out);
 }
 

@@ -17,8 +17,8 @@ using Pair = std::pair<Choice, Choice>;
 
 struct Covering {
   std::vector<Case> cases;
-  std::map<Pair, int> count;                 ///< cases that have the pair; every possible pair
-  std::map<Pair, std::string> impossible;    ///< why no plan has both
+  std::map<Pair, int> count;               ///< cases that have the pair; every possible pair
+  std::map<Pair, std::string> impossible;  ///< why no plan has both
 };
 
 /// Of the cases that the tests run.
@@ -29,15 +29,15 @@ std::vector<Pair> all_pairs();
 /// The pairs of one case.
 std::vector<Pair> pairs_of(const Case& c);
 
-/// Greedy and deterministic: of some legal plans with the next missing pair, the one with most missing pairs (after AETG, Cohen
-/// et al., IEEE TSE 23(7), 1997). A pair is called impossible when none of many plans with it is legal.
+/// Greedy and deterministic: of some legal plans with the next missing pair, the one with most missing pairs (after
+/// AETG, Cohen et al., IEEE TSE 23(7), 1997). A pair is called impossible when none of many plans with it is legal.
 Covering cover_pairs(std::uint64_t seed);
 
 /// Different legal plans drawn at random: `number` of them.
 std::vector<Case> random_cases(std::size_t number, std::uint64_t seed);
 
-/// The table for people: the cases; for two dimensions how many pairs of their values are covered and impossible; each impossible
-/// pair with its reason.
+/// The table for people: the cases; for two dimensions how many pairs of their values are covered and impossible; each
+/// impossible pair with its reason.
 void print(const Covering& covering, std::ostream& out);
 
 }  // namespace tandem::tests

@@ -8,9 +8,9 @@ namespace {
 
 using nlohmann::json;
 
-// Sizes pairwise different where tensor 4, context 2 and two heads a rank allow it. AdamW divides by the gradient's size plus
-// epsilon: with the usual 1e-8 a gradient that is nothing but rounding moves its weight by a whole learning rate, which in single
-// precision is 5e-5 of the next step's gradients, on one rank against fp64 too.
+// Sizes pairwise different where tensor 4, context 2 and two heads a rank allow it. AdamW divides by the gradient's
+// size plus epsilon: with the usual 1e-8 a gradient that is nothing but rounding moves its weight by a whole learning
+// rate, which in single precision is 5e-5 of the next step's gradients, on one rank against fp64 too.
 constexpr std::string_view kBase = R"({
   "model": {"family": "gpt", "num_layers": 4, "hidden_size": 24, "num_attention_heads": 4, "ffn_hidden_size": 40,
             "vocab_size": 37, "pad_vocab_to": 16},
@@ -21,117 +21,160 @@ constexpr std::string_view kBase = R"({
 
 // A capacity of one even share drops choices; without a dropped one the routing could not be told from a dropless one.
 Feature models() {
-  return {Dim::model, "model", true, {
-      {"gpt", "{}"},
-      {"llama", R"({"model": {"family": "llama", "num_kv_heads": 2}})"},
-      {"llama-mqa", R"({"model": {"family": "llama", "num_kv_heads": 1, "rope_scaling": {"type": "linear", "factor": 2}}})"},
-      {"bloom", R"({"model": {"family": "bloom"}})"},
-      {"bert", R"({"model": {"family": "bert", "vocab_size": 38}})"},
-      {"bert-pre", R"({"model": {"family": "bert", "vocab_size": 38, "norm_placement": "pre"}})"},
-      {"bert-post-add", R"({"model": {"family": "bert", "vocab_size": 38, "norm_placement": "post_add"}})"},
-      {"t5", R"({"model": {"family": "t5"}})"},
-      {"squared-relu", R"({"model": {"activation": "squared_relu", "linear_bias": false}})"},
-      {"geglu", R"({"model": {"activation": "geglu", "normalization": "rmsnorm", "qkv_bias": true, "linear_bias": false}})"},
-      {"moe-top2", R"({"model": {"family": "llama", "moe": {"num_experts": 4, "experts_per_token": 2, "ffn_hidden_size": 16,
+  return {
+      Dim::model,
+      "model",
+      true,
+      {{"gpt", "{}"},
+       {"llama", R"({"model": {"family": "llama", "num_kv_heads": 2}})"},
+       {"llama-mqa",
+        R"({"model": {"family": "llama", "num_kv_heads": 1, "rope_scaling": {"type": "linear", "factor": 2}}})"},
+       {"bloom", R"({"model": {"family": "bloom"}})"},
+       {"bert", R"({"model": {"family": "bert", "vocab_size": 38}})"},
+       {"bert-pre", R"({"model": {"family": "bert", "vocab_size": 38, "norm_placement": "pre"}})"},
+       {"bert-post-add", R"({"model": {"family": "bert", "vocab_size": 38, "norm_placement": "post_add"}})"},
+       {"t5", R"({"model": {"family": "t5"}})"},
+       {"squared-relu", R"({"model": {"activation": "squared_relu", "linear_bias": false}})"},
+       {"geglu",
+        R"({"model": {"activation": "geglu", "normalization": "rmsnorm", "qkv_bias": true, "linear_bias": false}})"},
+       {"moe-top2",
+        R"({"model": {"family": "llama", "moe": {"num_experts": 4, "experts_per_token": 2, "ffn_hidden_size": 16,
                                                             "capacity_factor": 1, "aux_loss": 0.02}}})"},
-      {"moe-dropless", R"({"model": {"family": "llama", "num_kv_heads": 2,
+       {"moe-dropless", R"({"model": {"family": "llama", "num_kv_heads": 2,
                                      "moe": {"num_experts": 4, "experts_per_token": 2, "ffn_hidden_size": 16}}})"},
-      {"moe-shared", R"({"model": {"moe": {"num_experts": 6, "experts_per_token": 1, "ffn_hidden_size": 20,
+       {"moe-shared", R"({"model": {"moe": {"num_experts": 6, "experts_per_token": 1, "ffn_hidden_size": 20,
                                            "num_shared_experts": 1, "layer_frequency": 2, "capacity_factor": 1.5,
                                            "aux_loss": 0.01}}})"}}};
 }
 
 // Layers a schedule needs are set by the plan's writer: the plain four, or more where the chunks are more.
 Feature schedules() {
-  return {Dim::schedule, "schedule", false, {
-      {"1f1b", "{}"},
-      {"gpipe", R"({"parallel": {"schedule": "gpipe"}})"},
-      {"interleaved-2", R"({"parallel": {"schedule": "interleaved", "virtual_pipeline": 2}})"},
-      {"interleaved-3", R"({"parallel": {"schedule": "interleaved", "virtual_pipeline": 3}})"},
-      {"zb-h1", R"({"parallel": {"schedule": "zb-h1"}})"},
-      {"zb-h2", R"({"parallel": {"schedule": "zb-h2"}})"}}};
+  return {Dim::schedule,
+          "schedule",
+          false,
+          {{"1f1b", "{}"},
+           {"gpipe", R"({"parallel": {"schedule": "gpipe"}})"},
+           {"interleaved-2", R"({"parallel": {"schedule": "interleaved", "virtual_pipeline": 2}})"},
+           {"interleaved-3", R"({"parallel": {"schedule": "interleaved", "virtual_pipeline": 3}})"},
+           {"zb-h1", R"({"parallel": {"schedule": "zb-h1"}})"},
+           {"zb-h2", R"({"parallel": {"schedule": "zb-h2"}})"}}};
 }
 
 Feature recomputes() {
-  return {Dim::recompute, "recompute", false, {
-      {"none", "{}"},
-      {"full", R"({"training": {"recompute": "full"}})"},
-      {"full-1-layer", R"({"training": {"recompute": "full", "recompute_layers": 1}})"},
-      {"core_attention", R"({"training": {"recompute": "selective", "recompute_modules": ["core_attention"]}})"},
-      {"core_attention-1-layer",
-       R"({"training": {"recompute": "selective", "recompute_modules": ["core_attention"], "recompute_layers": 1}})"},
-      {"norm", R"({"training": {"recompute": "selective", "recompute_modules": ["norm"]}})"},
-      {"mlp", R"({"training": {"recompute": "selective", "recompute_modules": ["mlp"]}})"},
-      {"operations", R"({"training": {"recompute": "selective", "recompute_modules": ["operations"]}})"},
-      {"moe", R"({"training": {"recompute": "selective", "recompute_modules": ["moe"]}})"},
-      {"moe_activation", R"({"training": {"recompute": "selective", "recompute_modules": ["moe_activation"]}})"}}};
+  return {
+      Dim::recompute,
+      "recompute",
+      false,
+      {{"none", "{}"},
+       {"full", R"({"training": {"recompute": "full"}})"},
+       {"full-1-layer", R"({"training": {"recompute": "full", "recompute_layers": 1}})"},
+       {"core_attention", R"({"training": {"recompute": "selective", "recompute_modules": ["core_attention"]}})"},
+       {"core_attention-1-layer",
+        R"({"training": {"recompute": "selective", "recompute_modules": ["core_attention"], "recompute_layers": 1}})"},
+       {"norm", R"({"training": {"recompute": "selective", "recompute_modules": ["norm"]}})"},
+       {"mlp", R"({"training": {"recompute": "selective", "recompute_modules": ["mlp"]}})"},
+       {"operations", R"({"training": {"recompute": "selective", "recompute_modules": ["operations"]}})"},
+       {"moe", R"({"training": {"recompute": "selective", "recompute_modules": ["moe"]}})"},
+       {"moe_activation", R"({"training": {"recompute": "selective", "recompute_modules": ["moe_activation"]}})"}}};
 }
 
 Feature optimizers() {
-  return {Dim::optimizer, "optimizer", true, {
-      {"adamw", "{}"},
-      {"lamb", R"({"training": {"optimizer": "lamb"}})"},
-      {"lans", R"({"training": {"optimizer": "lans"}})"},
-      {"sgd", R"({"training": {"optimizer": "sgd", "momentum": 0.9, "learning_rate": 0.05}})"}}};
+  return {Dim::optimizer,
+          "optimizer",
+          true,
+          {{"adamw", "{}"},
+           {"lamb", R"({"training": {"optimizer": "lamb"}})"},
+           {"lans", R"({"training": {"optimizer": "lans"}})"},
+           {"sgd", R"({"training": {"optimizer": "sgd", "momentum": 0.9, "learning_rate": 0.05}})"}}};
 }
 
 Feature contexts() {
-  return {Dim::context, "context", false, {
-      {"1", "{}"},
-      {"ring", R"({"parallel": {"context": 2, "context_mode": "ring"}})"},
-      {"all_gather", R"({"parallel": {"context": 2, "context_mode": "all_gather"}})"},
-      {"ulysses", R"({"parallel": {"context": 2, "context_mode": "ulysses"}})"}}};
+  return {Dim::context,
+          "context",
+          false,
+          {{"1", "{}"},
+           {"ring", R"({"parallel": {"context": 2, "context_mode": "ring"}})"},
+           {"all_gather", R"({"parallel": {"context": 2, "context_mode": "all_gather"}})"},
+           {"ulysses", R"({"parallel": {"context": 2, "context_mode": "ulysses"}})"}}};
 }
 
-Feature degrees(Dim dim, std::string_view name, std::vector<Value> values) { return {dim, name, false, std::move(values)}; }
+Feature degrees(Dim dim, std::string_view name, std::vector<Value> values) {
+  return {dim, name, false, std::move(values)};
+}
 
 /// A switch that is off or absent unless `on` is merged in.
-Feature flag(Dim dim, std::string_view name, std::string_view on) { return {dim, name, false, {{"off", "{}"}, {"on", on}}}; }
+Feature flag(Dim dim, std::string_view name, std::string_view on) {
+  return {dim, name, false, {{"off", "{}"}, {"on", on}}};
+}
 
 std::vector<Feature> parallel_features() {
-  return {
-      degrees(Dim::tensor, "tensor", {{"1", "{}"}, {"2", R"({"parallel": {"tensor": 2}})"}, {"4", R"({"parallel": {"tensor": 4}})"}}),
-      flag(Dim::sequence, "sequence_parallel", R"({"parallel": {"sequence_parallel": true}})"),
-      degrees(Dim::pipeline, "pipeline", {{"1", "{}"}, {"2", R"({"parallel": {"pipeline": 2}})"}, {"4", R"({"parallel": {"pipeline": 4}})"}}),
-      schedules(),
-      degrees(Dim::data, "data", {{"1", "{}"}, {"2", R"({"parallel": {"data": 2}})"}, {"3", R"({"parallel": {"data": 3}})"},
-                                  {"4", R"({"parallel": {"data": 4}})"}}),
-      degrees(Dim::zero, "zero_stage", {{"0", "{}"}, {"1", R"({"parallel": {"zero_stage": 1}})"},
-                                        {"2", R"({"parallel": {"zero_stage": 2}})"}, {"3", R"({"parallel": {"zero_stage": 3}})"}}),
-      degrees(Dim::zero_group, "zero_group", {{"all", "{}"}, {"2", R"({"parallel": {"zero_group": 2}})"}}),
-      contexts(),
-      degrees(Dim::expert, "expert", {{"1", "{}"}, {"2", R"({"parallel": {"expert": 2}})"}})};
+  return {degrees(Dim::tensor, "tensor",
+                  {{"1", "{}"}, {"2", R"({"parallel": {"tensor": 2}})"}, {"4", R"({"parallel": {"tensor": 4}})"}}),
+          flag(Dim::sequence, "sequence_parallel", R"({"parallel": {"sequence_parallel": true}})"),
+          degrees(Dim::pipeline, "pipeline",
+                  {{"1", "{}"}, {"2", R"({"parallel": {"pipeline": 2}})"}, {"4", R"({"parallel": {"pipeline": 4}})"}}),
+          schedules(),
+          degrees(Dim::data, "data",
+                  {{"1", "{}"},
+                   {"2", R"({"parallel": {"data": 2}})"},
+                   {"3", R"({"parallel": {"data": 3}})"},
+                   {"4", R"({"parallel": {"data": 4}})"}}),
+          degrees(Dim::zero, "zero_stage",
+                  {{"0", "{}"},
+                   {"1", R"({"parallel": {"zero_stage": 1}})"},
+                   {"2", R"({"parallel": {"zero_stage": 2}})"},
+                   {"3", R"({"parallel": {"zero_stage": 3}})"}}),
+          degrees(Dim::zero_group, "zero_group", {{"all", "{}"}, {"2", R"({"parallel": {"zero_group": 2}})"}}),
+          contexts(),
+          degrees(Dim::expert, "expert", {{"1", "{}"}, {"2", R"({"parallel": {"expert": 2}})"}})};
 }
 
 std::vector<Feature> manner_features() {
-  return {
-      recomputes(),
-      flag(Dim::flash, "flash_attention", R"({"training": {"flash_attention": true}})"),
-      flag(Dim::overlap_reduce, "overlap_grad_reduce", R"({"parallel": {"overlap_grad_reduce": true}})"),
-      flag(Dim::overlap_gather, "overlap_param_gather", R"({"parallel": {"overlap_param_gather": true}})"),
-      flag(Dim::tensor_overlap, "tensor_overlap", R"({"parallel": {"tensor_overlap": true}})"),
-      degrees(Dim::bucket, "bucket_bytes", {{"20000", "{}"}, {"1", R"({"parallel": {"bucket_bytes": 1}})"},
-                                            {"all", R"({"parallel": {"bucket_bytes": "1 GB"}})"}}),
-      degrees(Dim::reduce_type, "gradient_reduce", {{"own", "{}"}, {"fp64", R"({"training": {"dtypes": {"gradient_reduce": "fp64"}}})"}}),
-      degrees(Dim::prefetch, "prefetch_layers", {{"1", "{}"}, {"0", R"({"parallel": {"prefetch_layers": 0}})"},
-                                                 {"2", R"({"parallel": {"prefetch_layers": 2}})"}}),
-      degrees(Dim::order, "rank_order", {{"tp-cp-ep-dp-pp", "{}"}, {"tp-dp-pp-cp-ep", R"({"parallel": {"rank_order": "tp-dp-pp-cp-ep"}})"},
-                                         {"pp-dp-cp-tp-ep", R"({"parallel": {"rank_order": "pp-dp-cp-tp-ep"}})"}})};
+  return {recomputes(),
+          flag(Dim::flash, "flash_attention", R"({"training": {"flash_attention": true}})"),
+          flag(Dim::overlap_reduce, "overlap_grad_reduce", R"({"parallel": {"overlap_grad_reduce": true}})"),
+          flag(Dim::overlap_gather, "overlap_param_gather", R"({"parallel": {"overlap_param_gather": true}})"),
+          flag(Dim::tensor_overlap, "tensor_overlap", R"({"parallel": {"tensor_overlap": true}})"),
+          degrees(Dim::bucket, "bucket_bytes",
+                  {{"20000", "{}"},
+                   {"1", R"({"parallel": {"bucket_bytes": 1}})"},
+                   {"all", R"({"parallel": {"bucket_bytes": "1 GB"}})"}}),
+          degrees(Dim::reduce_type, "gradient_reduce",
+                  {{"own", "{}"}, {"fp64", R"({"training": {"dtypes": {"gradient_reduce": "fp64"}}})"}}),
+          degrees(Dim::prefetch, "prefetch_layers",
+                  {{"1", "{}"},
+                   {"0", R"({"parallel": {"prefetch_layers": 0}})"},
+                   {"2", R"({"parallel": {"prefetch_layers": 2}})"}}),
+          degrees(Dim::order, "rank_order",
+                  {{"tp-cp-ep-dp-pp", "{}"},
+                   {"tp-dp-pp-cp-ep", R"({"parallel": {"rank_order": "tp-dp-pp-cp-ep"}})"},
+                   {"pp-dp-cp-tp-ep", R"({"parallel": {"rank_order": "pp-dp-cp-tp-ep"}})"}})};
 }
 
 std::vector<Feature> training_features() {
-  return {
-      optimizers(),
-      {Dim::sync, "optimizer_sync", true, {{"global", "{}"}, {"post_validated", R"({"parallel": {"optimizer_sync": "post_validated"}})"}}},
-      {Dim::dropout, "dropout", true, {{"on", "{}"}, {"off", R"({"training": {"dropout": {"hidden": 0, "attention": 0}}})"}}},
-      degrees(Dim::micro_batches, "micro_batches", {{"3", "{}"}, {"1", "{}"}, {"4", "{}"}, {"5", "{}"}}),
-      {Dim::micro_batch_size, "micro_batch_size", true, {{"1", R"({"training": {"micro_batch_size": 1}})"},
-                                                         {"2", R"({"training": {"micro_batch_size": 2}})"}}}};
+  return {optimizers(),
+          {Dim::sync,
+           "optimizer_sync",
+           true,
+           {{"global", "{}"}, {"post_validated", R"({"parallel": {"optimizer_sync": "post_validated"}})"}}},
+          {Dim::dropout,
+           "dropout",
+           true,
+           {{"on", "{}"}, {"off", R"({"training": {"dropout": {"hidden": 0, "attention": 0}}})"}}},
+          degrees(Dim::micro_batches, "micro_batches", {{"3", "{}"}, {"1", "{}"}, {"4", "{}"}, {"5", "{}"}}),
+          {Dim::micro_batch_size,
+           "micro_batch_size",
+           true,
+           {{"1", R"({"training": {"micro_batch_size": 1}})"}, {"2", R"({"training": {"micro_batch_size": 2}})"}}}};
 }
 
 std::vector<Feature> build_features() {
-  std::vector<Feature> all{models(), {Dim::tied, "tie_embeddings", true, {{"true", R"({"model": {"tie_embeddings": true}})"},
-                                                                          {"false", R"({"model": {"tie_embeddings": false}})"}}}};
+  std::vector<Feature> all{
+      models(),
+      {Dim::tied,
+       "tie_embeddings",
+       true,
+       {{"true", R"({"model": {"tie_embeddings": true}})"}, {"false", R"({"model": {"tie_embeddings": false}})"}}}};
   for (auto part : {parallel_features, manner_features, training_features})
     for (Feature& f : part()) all.push_back(std::move(f));
   return all;
@@ -173,8 +216,8 @@ json merged(const Case& c, bool reference) {
   return plan;
 }
 
-/// Experts of a rank's micro-batch see a context rank's tokens only: what they drop, and how even a load is to the auxiliary loss,
-/// depends on the layout. So on several context ranks nothing is dropped and there is no such loss.
+/// Experts of a rank's micro-batch see a context rank's tokens only: what they drop, and how even a load is to the
+/// auxiliary loss, depends on the layout. So on several context ranks nothing is dropped and there is no such loss.
 void part_experts(json& moe) {
   moe["aux_loss"] = 0;
   if (moe.contains("capacity_factor"))
@@ -230,7 +273,8 @@ constexpr std::array kRules{
          [](const Case& c) { return chosen(c, Dim::overlap_gather) && (zero(c) == 0 || shares(c) == 1); }},
     Rule{"no tensor ranks", [](const Case& c) { return chosen(c, Dim::tensor_overlap) && tensor(c) == 1; }},
     Rule{"an order needs two axes", [](const Case& c) { return chosen(c, Dim::order) && axes(c) < 2; }},
-    Rule{"no gradient is reduced in any type", [](const Case& c) { return chosen(c, Dim::reduce_type) && shares(c) == 1; }},
+    Rule{"no gradient is reduced in any type",
+         [](const Case& c) { return chosen(c, Dim::reduce_type) && shares(c) == 1; }},
     Rule{"no experts to recompute",
          [](const Case& c) { return of_experts(c, Dim::recompute) && !of_experts(c, Dim::model); }}};
 
@@ -256,7 +300,8 @@ std::string reference_json(const Case& c, std::string_view precision) { return w
 std::string small_json(const std::vector<std::string>& patches, std::int64_t micro_batches) {
   json plan = json::parse(kBase);
   for (const std::string& p : patches) plan.merge_patch(json::parse(p));
-  const std::int64_t sequences = plan["training"].value("micro_batch_size", std::int64_t{1}) * micro_batches * degree(plan, "data");
+  const std::int64_t sequences =
+      plan["training"].value("micro_batch_size", std::int64_t{1}) * micro_batches * degree(plan, "data");
   plan["training"]["micro_batch_size"] = plan["training"].value("micro_batch_size", std::int64_t{1});
   return finished(std::move(plan), sequences);
 }

@@ -12,8 +12,30 @@
 namespace tandem::tests {
 
 enum class Dim : std::uint8_t {
-  model, tied, tensor, sequence, pipeline, schedule, data, zero, zero_group, context, expert, recompute, flash, overlap_reduce,
-  overlap_gather, tensor_overlap, bucket, reduce_type, prefetch, order, optimizer, sync, dropout, micro_batches,
+  model,
+  tied,
+  tensor,
+  sequence,
+  pipeline,
+  schedule,
+  data,
+  zero,
+  zero_group,
+  context,
+  expert,
+  recompute,
+  flash,
+  overlap_reduce,
+  overlap_gather,
+  tensor_overlap,
+  bucket,
+  reduce_type,
+  prefetch,
+  order,
+  optimizer,
+  sync,
+  dropout,
+  micro_batches,
   micro_batch_size
 };
 inline constexpr std::size_t kDims = 25;
@@ -27,7 +49,7 @@ struct Value {
 struct Feature {
   Dim dim;
   std::string_view name;
-  bool numerics;           ///< changes what is computed, so that the one-rank reference has it too
+  bool numerics;  ///< changes what is computed, so that the one-rank reference has it too
   std::vector<Value> values;
 };
 const std::vector<Feature>& features();
@@ -44,12 +66,12 @@ std::string plan_json(const Case& c, std::string_view precision);
 /// The same model and training on one rank: plain kernels, nothing recomputed, all micro-batches one after the other.
 std::string reference_json(const Case& c, std::string_view precision);
 
-/// The plan that all cases start from with `patches` merged in one after the other; devices and the batch follow from the
-/// degrees and `micro_batches`.
+/// The plan that all cases start from with `patches` merged in one after the other; devices and the batch follow from
+/// the degrees and `micro_batches`.
 std::string small_json(const std::vector<std::string>& patches, std::int64_t micro_batches);
 
-/// Whether the case is left alone without asking the parser: more ranks than tests start, or a value that does nothing in the
-/// others' company.
+/// Whether the case is left alone without asking the parser: more ranks than tests start, or a value that does nothing
+/// in the others' company.
 bool pointless(const Case& c);
 /// Every reason for that, and every problem that the parser or the lowering has with the plan. Empty: it is legal.
 std::vector<std::string> reasons_against(const Case& c);

@@ -35,7 +35,8 @@ Ledger simulated(const TaskGraph& graph, const Lane& lane, Bytes arena) {
   }
   for (std::size_t s = 0; s < kStreams; ++s) {
     std::stable_sort(by_start[s].begin(), by_start[s].end(), [](auto a, auto b) { return a.first < b.first; });
-    for (const auto& [start, i] : by_start[s]) l.stream_order[s].emplace_back(lane.spans[i].instance, lane.spans[i].task);
+    for (const auto& [start, i] : by_start[s])
+      l.stream_order[s].emplace_back(lane.spans[i].instance, lane.spans[i].task);
   }
   return l;
 }
@@ -70,7 +71,8 @@ std::vector<Ledger> simulated_ledgers(const Plan& plan, const TaskGraph& graph, 
   REQUIRE(p.timeline->lanes.size() == p.roles.size());
   for (std::size_t r = 0; r < p.roles.size(); ++r)
     for (const std::int32_t rank : p.roles[r].ranks)
-      ledgers[static_cast<std::size_t>(rank)] = repeated(simulated(graph, p.timeline->lanes[r], p.roles[r].arena_bytes), steps);
+      ledgers[static_cast<std::size_t>(rank)] =
+          repeated(simulated(graph, p.timeline->lanes[r], p.roles[r].arena_bytes), steps);
   return ledgers;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// What was simulated against what was done. The simulated side counts the tasks of its timeline by the graph's visitors; the
-// executed side counts products as they were called, bytes as they were handed to the communicator, and what the
-// allocator gave out.
+// What was simulated against what was done. The simulated side counts the tasks of its timeline by the graph's
+// visitors; the executed side counts products as they were called, bytes as they were handed to the communicator, and
+// what the allocator gave out.
 
 #include <map>
 #include <vector>
