@@ -109,7 +109,7 @@ struct Run {
   bool interrupted = false;
 };
 
-Run run(GraphCache& graphs, const exec::TokenSource& data, exec::RunOptions options) {
+Run run_to_end(GraphCache& graphs, const exec::TokenSource& data, exec::RunOptions options) {
   const InterruptWatch watch;
   Progress progress(options.steps);
   Run out;
@@ -142,7 +142,7 @@ ExitCode train(const Options& o) {
   require_step_exists(o, plan);
   const Data data = open_data(o, plan);
   require_vocabulary(*data.training, plan);
-  const Run done = run(graphs, *data.training, run_options(o, plan, data));
+  const Run done = run_to_end(graphs, *data.training, run_options(o, plan, data));
   write_files(o, graphs, done.result);
   TrainReport report = summarise(plan, done.result);
   report.bigram_entropy_nats = exec::bigram_entropy(o.data);

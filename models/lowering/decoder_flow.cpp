@@ -59,6 +59,16 @@ void DecoderFlow::leave(const Action& a, InFlight& f) {
   to_.writer.add(t_.pass_memory, {-1, a.micro_batch, a.chunk, a.phase}, {f.memory, behind(f.hidden.back())});
 }
 
+void DecoderFlow::drop_bridge(InFlight& f) {
+  if (f.bridge_input == kNoBuffer) return;
+  to_.writer.drop(f.bridge_saved);
+  to_.writer.drop(f.bridge_input);
+}
+
+void DecoderFlow::drop_memory(InFlight& f) {
+  if (f.memory.first != kNoBuffer && f.memory.first != f.hidden.back()) to_.writer.drop(f.memory.first);
+}
+
 // ---- backward ----
 
 void DecoderFlow::start_tables(const Action& a) {

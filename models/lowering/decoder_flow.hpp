@@ -35,6 +35,9 @@ class DecoderFlow {
   void bridge(const Action& a, InFlight& f, std::int64_t l);
   /// The chunk's output is complete: what leaves takes the encoder's output along.
   void leave(const Action& a, InFlight& f);
+  /// Of an evaluation: what the bridge has used, and the encoder's output once the chunk has left.
+  void drop_bridge(InFlight& f);
+  void drop_memory(InFlight& f);
 
   // ---- backward ----
   /// Before everything else; after the head's backward pass where the chunk has the head.

@@ -77,8 +77,7 @@ void GradientReduction::prepare() {
   const auto units = memory_.extra_unit(memory_.extras());
   for (std::int32_t u = 0; u < units; ++u) {
     units_.push_back(unit_templates(u));
-    const bool own = u < static_cast<std::int32_t>(memory_.params().units.size());
-    if (own && memory_.offloaded(u)) units_.back().offloaded = offloaded_template(u);
+    if (!memory_.is_extra(u) && memory_.offloaded(u)) units_.back().offloaded = offloaded_template(u);
   }
   reduced_.assign(static_cast<std::size_t>(units), false);
   if (s_.sequence_parallel)

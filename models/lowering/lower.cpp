@@ -30,9 +30,16 @@ TransferTemplates transfers(const Shapes& s, TemplateLibrary& library) {
           library.add(transfer("recv_forward", s, false, -1)), library.add(transfer("recv_backward", s, false, 1))};
 }
 
-DecoderTemplates decoder_templates(const Shapes& s, bool always_first, TemplateLibrary& library) {
+Shapes keeping_all(Shapes s) {
+  s.keep = Keep{};
+  return s;
+}
+
+DecoderTemplates decoder_templates(const Shapes& s, const TemplateChoice& choice, TemplateLibrary& library) {
+  const bool always_first = choice.always_first;
   const Shapes d = s.decoder();
   DecoderTemplates t;
+  if (choice.some_kept) t.kept_block = block_templates(keeping_all(d), false, always_first, library);
   t.block = block_templates(d, false, always_first, library);
   t.transfer = transfers(d, library);
   t.bridge_forward = library.add(bridge_forward(s, d));
@@ -53,8 +60,7 @@ Templates make_templates(const Shapes& s, const TemplateChoice& choice, Template
   if (has(false)) t.dense = block_templates(s, false, always_first, library);
   if (has(true)) t.moe = block_templates(s, true, always_first, library);
   if (choice.some_kept) {
-    Shapes all = s;
-    all.keep = Keep{};
+    const Shapes all = keeping_all(s);
     if (has(false)) t.kept_dense = block_templates(all, false, always_first, library);
     if (has(true)) t.kept_moe = block_templates(all, true, always_first, library);
   }
@@ -64,7 +70,7 @@ Templates make_templates(const Shapes& s, const TemplateChoice& choice, Template
   t.head_forward = pair(library, false, [&](bool first) { return head_forward(last, first); });
   t.head_backward = pair(library, always_first, [&](bool first) { return head_backward(last, first); });
   t.transfer = transfers(s, library);
-  if (s.decoder_layers > 0) t.decoder = decoder_templates(s, always_first, library);
+  if (s.decoder_layers > 0) t.decoder = decoder_templates(s, choice, library);
   return t;
 }
 

@@ -32,10 +32,10 @@ class StageLowering {
   bool moe(std::int64_t layer) const { return s_.moe_layer[static_cast<std::size_t>(layer)]; }
   /// Templates of layer `l` of a chunk.
   const BlockTemplates& block(const ChunkPart& p, std::int64_t l) const {
-    const std::int64_t layer = p.first_layer + l;
-    if (decoder_.decoder(layer)) return t_.decoder.block;
-    const bool kept = c_.plan.training.recompute == Recompute::selective && !among_recomputed(p, l);
-    return t_.block(moe(layer), kept);
+    const TrainingSpec& t = c_.plan.training;
+    const bool kept = t.recompute == Recompute::selective && !among_recomputed(p, l);
+    if (decoder_.decoder(p.first_layer + l)) return kept ? t_.decoder.kept_block : t_.decoder.block;
+    return t_.block(moe(p.first_layer + l), kept);
   }
   std::int32_t region(RegionKind kind, std::int64_t layer = -1) const { return memory_.params().find(kind, layer); }
 
@@ -137,9 +137,11 @@ class StageLowering {
     if (p.first) embed(a);
     for (std::int64_t l = 0; l < p.layers; ++l) {
       if (decoder_.bridge_before(p, l)) decoder_.bridge(a, f, l);
+      if (c_.forward_only) decoder_.drop_bridge(f);
       block_forward(a, l);
     }
     decoder_.leave(a, f);
+    if (c_.forward_only) decoder_.drop_memory(f);
     if (p.last) head(a);
   }
 
@@ -204,7 +206,7 @@ class StageLowering {
     run_block(a, l, Phase::forward, f.hidden[i + 1]);
     gather_.end();
     if (c_.forward_only || recomputed(part(a), l)) drop(f.saved[i]);
-    if (c_.forward_only) drop(f.hidden[i]);
+    if (c_.forward_only && f.hidden[i] != f.memory.first) drop(f.hidden[i]);
   }
 
   /// The block's weights, then the experts' where it has some, then tables of relative bias.

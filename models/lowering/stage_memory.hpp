@@ -106,9 +106,9 @@ class StageMemory {
   bool first_ = false, bridge_ = false, last_ = false;
   std::vector<WordUse> word_uses_;
   StageParams p_;
-  std::vector<bool> offloaded_;              ///< by unit
   ShardUnit extra_;                          ///< size of an extra gradient of the word matrix
   std::vector<BufferId> extra_gradients_;
+  std::vector<bool> offloaded_;              ///< by unit
   BufferId weights_ = kNoBuffer, gradients_ = kNoBuffer, tokens_ = kNoBuffer, decoder_tokens_ = kNoBuffer,
            types_ = kNoBuffer, targets_ = kNoBuffer, labels_ = kNoBuffer, loss_ = kNoBuffer;
   std::int32_t gradient_pieces_ = 0;

@@ -32,6 +32,7 @@ struct TransferTemplates {
 /// What an encoder-decoder has besides: unset elsewhere.
 struct DecoderTemplates {
   BlockTemplates block;
+  BlockTemplates kept_block;       ///< of layers that selective recomputation leaves out
   TransferTemplates transfer;      ///< of a decoder's state with the encoder's output behind it
   TemplateId bridge_forward, pass_memory, pass_gradient, memory_start, relative_start;
   FirstAndLater bridge_backward;

@@ -198,6 +198,7 @@ const Layout kLayouts[] = {
     {"{}", "{}", R"({"micro_batch_size": 1})"},                 // masks are of positions, not of places in a micro-batch
     {R"({"tensor": 4, "sequence_parallel": true, "tensor_overlap": true})", "{}",
      R"({"recompute": "selective", "recompute_modules": ["core_attention", "norm"]})"},
+    {R"({"pipeline": 2})", "{}", R"({"recompute": "selective", "recompute_modules": ["mlp"], "recompute_layers": 1})"},
     {R"({"pipeline": 2})", kUntied},                            // the bridge on the second, last stage
     {R"({"pipeline": 3, "pipeline_split": [1, 3, 1]})", "{}", kFull},   // in the middle of the second stage
     {R"({"pipeline": 3, "pipeline_split": [1, 3, 1]})", kUntied},

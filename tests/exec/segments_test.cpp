@@ -159,6 +159,7 @@ TEST_CASE("An evaluation's loss is that of training on the same batch, and it ch
       {1, 1, 2, R"({"parallel": {"zero_stage": 1, "overlap_param_gather": true}})"},
       {1, 2, 2, R"({"parallel": {"zero_stage": 3}})"},
       {1, 1, 2, R"({"model": {"family": "bert", "token_types": 2}})"},
+      {1, 2, 1, R"({"model": {"family": "t5", "num_layers": 2, "num_decoder_layers": 3}, "training": {"decoder_seq_length": 4}})"},
       {1, 1, 2, R"({"model": {"moe": {"num_experts": 4, "capacity_factor": 2}}, "parallel": {"expert": 2}})"},
   }));
   SmallPlan p;

@@ -167,7 +167,9 @@ class Train(WithFolder):
         self.assertEqual([s["global_batch_size"] for s in result["steps"]], [2, 4, 8, 8, 8, 8])
         predicted, full = tandem_json("simulate", plan), tandem_json("simulate", self.folder.plan(SMALL, "full.json"))
         self.assertEqual(predicted["step_time_s"], full["step_time_s"])
-        self.assertEqual(predicted["arena_bytes"], result["arena_bytes"])
+        constant = [self.folder.plan(changed(SMALL, **{"training.global_batch_size": n}), f"{n}.json") for n in (2, 4, 8)]
+        arenas = [tandem_json("simulate", name)["arena_bytes"] for name in constant]
+        self.assertEqual(max(arenas), result["arena_bytes"])  # of any batch: holes depend on it
         self.assertIn("step time is that of the full batch; ramp-up of 6 samples before it", predicted["notes"])
 
     def test_a_post_validated_update_is_trained_synchronised_and_said_so_once(self):
