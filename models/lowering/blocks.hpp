@@ -48,6 +48,8 @@ Template memory_pass(std::string name, const Shapes& d);
 /// Gradients that every layer adds to begin at zero.
 Template memory_gradient_start(const Shapes& d);
 Template relative_gradient_start(const Shapes& s);
+/// What all layers added to the tables in a micro-batch is complete before it is added to the others'. Slots: from, to.
+Template relative_gradient_add(const Shapes& s);
 
 /// One boundary tensor to or from the stage `stage_offset` away.
 Template transfer(std::string name, const Shapes& s, bool send, int stage_offset);

@@ -83,4 +83,13 @@ Template relative_gradient_start(const Shapes& s) {
   return b.finish();
 }
 
+Template relative_gradient_add(const Shapes& s) {
+  const RegionLayout layout = relative_region(s);
+  const DType d = s.dtypes.gradients;
+  TemplateBuilder b("relative_gradient_add", s.dtypes.compute);
+  const Value from = gradient_slot(b, "from", layout, d).whole(), to = gradient_slot(b, "to", layout, d).whole();
+  b.add("add", Accumulate{to.elements, d, d}, {from, to}, {to});
+  return b.finish();
+}
+
 }  // namespace tandem::lowering

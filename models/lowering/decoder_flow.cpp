@@ -8,7 +8,7 @@ DecoderFlow::DecoderFlow(const StageContext& c, const std::vector<ChunkPart>& ch
 
 std::vector<TemplateId> DecoderFlow::used_templates() const {
   std::vector<TemplateId> used;
-  if (s_.relative_buckets > 0) used.push_back(t_.relative_start);
+  if (s_.relative_buckets > 0) used.insert(used.end(), {t_.relative_start, t_.relative_add});
   for (const ChunkPart& p : chunks_) {
     if (p.bridge) used.insert(used.end(), {t_.bridge_forward, t_.bridge_backward.first, t_.bridge_backward.later});
     if (decoder(p.first_layer + p.layers - 1)) used.insert(used.end(), {t_.pass_memory, t_.pass_gradient, t_.memory_start});
@@ -73,8 +73,7 @@ void DecoderFlow::drop_memory(InFlight& f) {
 
 void DecoderFlow::start_tables(const Action& a) {
   const bool top = static_cast<std::size_t>(a.chunk) + 1 == chunks_.size();
-  const bool fresh = to_.memory.gradients_sharded() || a.micro_batch == 0;
-  if (s_.relative_buckets == 0 || !top || !fresh) return;
+  if (s_.relative_buckets == 0 || !top) return;
   to_.writer.add(t_.relative_start, {-1, a.micro_batch, a.chunk, a.phase},
                  {to_.memory.gradients(region(RegionKind::relative), a.micro_batch)});
 }
@@ -118,7 +117,16 @@ void DecoderFlow::leave_backward(const Action& a, InFlight& f) {
     to_.writer.add(t_.pass_gradient, {-1, a.micro_batch, a.chunk, a.phase}, {f.memory_gradient, behind(f.gradient)});
     to_.writer.drop(f.memory_gradient.first);
   }
-  if (s_.relative_buckets > 0 && a.chunk == 0) to_.reduction.completed(region(RegionKind::relative), a.micro_batch);
+  if (s_.relative_buckets > 0 && a.chunk == 0) complete_tables(a);
+}
+
+void DecoderFlow::complete_tables(const Action& a) {
+  const std::int32_t tables = region(RegionKind::relative), mb = a.micro_batch;
+  if (to_.memory.added_later(tables, mb)) {
+    to_.writer.add(t_.relative_add, {-1, mb, a.chunk, a.phase}, {to_.memory.gradients(tables, mb), to_.memory.gradients(tables, 0)});
+    to_.memory.release_gradients(to_.memory.params().regions[static_cast<std::size_t>(tables)].unit, mb);
+  }
+  to_.reduction.completed(tables, mb);
 }
 
 }  // namespace tandem::lowering

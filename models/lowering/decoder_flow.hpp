@@ -49,6 +49,7 @@ class DecoderFlow {
   void leave_backward(const Action& a, InFlight& f);
 
  private:
+  void complete_tables(const Action& a);
   const ChunkPart& part(const Action& a) const { return chunks_[static_cast<std::size_t>(a.chunk)]; }
   /// Sizes of the state that leaves the layer before `layer`, and of that which `layer` reads.
   const Shapes& before(std::int64_t layer) const { return decoder(layer - 1) ? d_ : s_; }

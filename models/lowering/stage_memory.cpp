@@ -148,12 +148,22 @@ BufferId StageMemory::gradient_piece(std::int32_t region) const { return gradien
 
 Binding StageMemory::gradients(std::int32_t region, std::int32_t micro_batch) {
   const StageRegion& r = p_.regions[static_cast<std::size_t>(region)];
-  if (!gradients_sharded()) return {gradient_piece(region)};
+  if (!gradients_sharded() && !added_later(region, micro_batch)) return {gradient_piece(region)};
   const auto [it, fresh] = temporary_.try_emplace({r.unit, micro_batch}, kNoBuffer);
+  if (!gradients_sharded()) {
+    if (fresh)
+      it->second = b_.allocate("table_gradients", MemoryKind::gradients, bytes_of(s_.dtypes.gradients, r.elements));
+    return {it->second};
+  }
   if (fresh)
     it->second = b_.allocate("unit_gradients", MemoryKind::gradients,
                              unit_bytes(unit(r.unit), s_.dtypes.gradients, false));
   return {it->second, 1, bytes_of(s_.dtypes.gradients, r.unit_offset).count()};
+}
+
+bool StageMemory::added_later(std::int32_t region, std::int32_t micro_batch) const {
+  return !gradients_sharded() && micro_batch > 0 &&
+         p_.regions[static_cast<std::size_t>(region)].kind == RegionKind::relative;
 }
 
 std::int32_t StageMemory::word_region() const {

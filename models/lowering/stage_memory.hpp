@@ -38,6 +38,8 @@ class StageMemory {
   Binding weights(std::int32_t region) const;
   /// Of a micro-batch; allocates a temporary unit where gradients are sharded.
   Binding gradients(std::int32_t region, std::int32_t micro_batch);
+  /// Whether `gradients` lie apart until a micro-batch is complete and are then added: of tables that many layers add to.
+  bool added_later(std::int32_t region, std::int32_t micro_batch) const;
   /// This stage's copy of the word matrix; -1: it has none.
   std::int32_t word_region() const;
   /// Of the output matrix, which may be the word matrix.

@@ -34,7 +34,7 @@ struct DecoderTemplates {
   BlockTemplates block;
   BlockTemplates kept_block;       ///< of layers that selective recomputation leaves out
   TransferTemplates transfer;      ///< of a decoder's state with the encoder's output behind it
-  TemplateId bridge_forward, pass_memory, pass_gradient, memory_start, relative_start;
+  TemplateId bridge_forward, pass_memory, pass_gradient, memory_start, relative_start, relative_add;
   FirstAndLater bridge_backward;
 };
 
