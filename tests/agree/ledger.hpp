@@ -28,7 +28,10 @@ struct Ledger {
 std::vector<Ledger> simulated_ledgers(const Plan& plan, const TaskGraph& graph, std::int64_t steps = 1);
 /// By rank, orders of the last step; checks that no rank reached beyond its arena.
 std::vector<Ledger> executed_ledgers(const exec::RunResult& result);
+/// Whether a rank multiplies what was planned for it, or all ranks together do (dropless experts on several ranks).
+enum class Rows : std::uint8_t { planned, shared_out };
+
 /// Checks each part of each rank's books by itself, so that a failure says which.
-void check_same_books(const std::vector<Ledger>& done, const std::vector<Ledger>& predicted);
+void check_same_books(const std::vector<Ledger>& done, const std::vector<Ledger>& predicted, Rows rows = Rows::planned);
 
 }  // namespace tandem::tests
