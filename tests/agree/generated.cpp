@@ -33,7 +33,9 @@ const RunResult& reference(const Case& c, std::string_view precision) {
   const std::string json = tests::reference_json(c, precision);
   const auto it = known.find(json);
   if (it != known.end()) return it->second;
-  return known[json] = tests::train(parse_plan(json, "reference"), kSteps);
+  Plan plan = parse_plan(json, "reference");
+  plan.parallel.optimizer_sync = OptimizerSync::global;
+  return known[json] = tests::train(plan, kSteps);
 }
 
 void check_parity(const RunResult& run, const RunResult& one, const Tolerance& t) {
