@@ -281,8 +281,12 @@ RunResult run_script(const Plan& plan, const TokenSource& data, const RunOptions
   require_global_sync(plan);
   require_vocabulary(plan, data);
   if (options.evaluation_data != nullptr) require_vocabulary(plan, *options.evaluation_data);
-  const Script script(plan, graph_of, data, options);
-  for (const auto* c : script.contexts()) require_no_host_copies(plan, c->graph);
+  const auto performable = [&](const Segment& s) {
+    const GraphOf g = graph_of(s);
+    require_no_host_copies(plan, g.graph);
+    return g;
+  };
+  const Script script(plan, performable, data, options);
   return Run(plan, script, options).train();
 }
 

@@ -267,7 +267,7 @@ class Validate(WithFolder):
         return self.folder.file("some-set.jsonl", "\n".join(lines) + "\n")
 
     def test_errors_are_of_the_predicted_records_and_refused_ones_are_counted(self):
-        file = self.records(SMALL, changed(SMALL, **{"parallel.zero_stage": 3}))
+        file = self.records(SMALL, changed(SMALL, **{"model.position_embedding": "relative"}))
         result = tandem_json("validate", file)
         predicted = tandem_json("simulate", self.folder.plan(SMALL))["step_time_s"]
         summary = result["sets"][0]
@@ -277,7 +277,7 @@ class Validate(WithFolder):
         first, second = result["records"]
         self.assertEqual((first["refused"], first["predicted_step_time_s"]), (False, predicted))
         self.assertEqual((second["refused"], second["predicted_step_time_s"], second["fits"]), (True, None, None))
-        self.assertIn("parallel.zero_stage", second["reason"])
+        self.assertIn("model.position_embedding", second["reason"])
 
     def test_a_line_that_is_no_record_exits_3_with_its_number(self):
         code, out, err = run("validate", self.folder.file("bad.jsonl", "\n{}\n"))
