@@ -87,7 +87,7 @@ struct World {
 
   World(const Lay& lay, Program p)
       : program(std::move(p)),
-        mesh({lay.tensor, lay.context, 1, lay.data, 1}, "tp-cp-ep-dp-pp", {lay.expert, lay.shard, 1}) {
+        mesh({lay.tensor, lay.context, 1, lay.data, 1}, "tp-cp-ep-dp-pp", {lay.expert, lay.shard, 1, {}}) {
     for (std::int32_t r = 0; r < lay.world(); ++r) {
       memory.emplace_back(static_cast<std::size_t>(program.memory.arena_bytes.count() / 8), kNaN);
       ranks.push_back(rank_state(program, mesh, Rank(r), reinterpret_cast<std::byte*>(memory.back().data())));
