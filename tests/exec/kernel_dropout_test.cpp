@@ -110,7 +110,7 @@ TEST_CASE("attention masks do not depend on how sequences and heads are spread o
   CHECK(zeros(slice(whole, 0, square)) != zeros(slice(whole, square, square)));
 }
 
-TEST_CASE("seed, step, layer and site each change the mask; drawing again does not") {
+TEST_CASE("seed, step, layer and site each change the mask, drawing again does not") {
   Kernels kernels;
   kernels.context.seq_length = 5;
   const Values mask = hidden_mask(kernels, 10, 7, 0.5);

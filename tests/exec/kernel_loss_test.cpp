@@ -140,7 +140,7 @@ TEST_CASE("a target outside the vocabulary is an error, in padding too") {
   CHECK_THROWS_AS(kernels.one(VocabExpSum{{1, 4, 3}}, in, 2), DeviceError);
 }
 
-TEST_CASE("rows without a target cost nothing and get no gradient; the others are as if these were not there") {
+TEST_CASE("rows without a target cost nothing and get no gradient, and the others are as if these were not there") {
   const Vocabulary v{5, 7, 19, 3}, kept{3, 7, 19, 3};
   const Values logits = random_values(v.rows * v.padded(), 1);
   const Values rest = concatenated(slice(logits, 0, v.padded()), slice(logits, 2 * v.padded(), 2 * v.padded()));

@@ -67,7 +67,7 @@ TEST_CASE("a layer or step that would run into another stream's name is refused"
   CHECK_NOTHROW(RandomStream::dropout(1, DropoutSite::embedding, (1ull << 40) - 1, 0xFFFE));
 }
 
-TEST_CASE("uniform numbers fill [0, 1) evenly") {
+TEST_CASE("uniform numbers fill the unit interval evenly") {
   constexpr int n = 200000, cells = 50;
   std::vector<int> count(cells);
   for (int i = 0; i < n; ++i) {

@@ -63,6 +63,12 @@ def path_problems(path, text):
     return [f"{path}: names a place outside the project: {found.group(0)}"] if found else []
 
 
+def test_name_problems(path, text):
+    """CMake reads names as list items: a bracket or a semicolon would make of several tests one that runs nothing."""
+    return [f"{path}: the name of a test holds one of [ ] ;: {name}" for name in re.findall(r'TEST_CASE\("([^"]*)"', text)
+            if re.search(r"[\[\];]", name)]
+
+
 def readme_problems(root, paths):
     folders = {p.parent for p in paths if p.suffix in {".cpp", ".hpp", ".py", ".json"} and p.parent != Path(".")}
     return [f"{folder}: has no README.md" for folder in sorted(folders) if needs_readme(root, folder)]
@@ -124,6 +130,7 @@ def check(root):
         text = (root / path).read_text(encoding="utf-8", errors="replace")
         if path.suffix in {".cpp", ".hpp"}:
             problems += include_problems(path, text)
+            problems += test_name_problems(path, text)
         if path.suffix != ".md" and path.parts[:2] != ("tests", "style"):
             problems += path_problems(path, text)
     return problems, report(root, [p for p in paths if p.suffix in {".cpp", ".hpp"} and p.parts[0] != "tests"])

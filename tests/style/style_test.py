@@ -57,6 +57,15 @@ class Places(unittest.TestCase):
             self.assertEqual(style.check(root)[0], [])
 
 
+class TestNames(unittest.TestCase):
+    def test_a_name_that_cmake_would_split_is_found(self):
+        for name in ("numbers fill [0, 1)", "this holds; that too"):
+            self.assertTrue(style.test_name_problems(Path("a.cpp"), f'TEST_CASE("{name}", "[slow]") {{'))
+
+    def test_a_plain_name_with_a_tag_is_fine(self):
+        self.assertFalse(style.test_name_problems(Path("a.cpp"), 'TEST_CASE("numbers are even", "[slow]") {'))
+
+
 class Sizes(unittest.TestCase):
     def test_functions_are_counted_with_the_lambdas_inside_them(self):
         text = "int f() {\n  auto g = [](int a) { return a; };\n  return g(1);\n}\nint h() { return 2; }\n"
