@@ -119,6 +119,7 @@ class PlanReader {
 
   void throw_config() {
     if (!problems.empty()) throw ConfigError(std::move(problems));
+    if (!not_done_.empty()) throw InfeasibleError(std::move(not_done_));
   }
 
   Plan plan;
@@ -193,6 +194,7 @@ class PlanReader {
     const PlanField* field = plain ? find_field(path) : nullptr;
     if (field != nullptr) return read_field(value, *field);
     if (!plain || keys_below(path).empty()) {
+      if (const NotDone* what = not_done(key)) return refuse(path, value, *what);
       given_.insert(joined(prefix, meant_key(prefix, key)));  // one slip is one problem, not also a missing field
       return complain(shortened(path), value, {"unknown key", unknown_key_remedy(prefix, key)});
     }
@@ -203,8 +205,14 @@ class PlanReader {
     read_object(value, path);
   }
 
+  void refuse(const std::string& field, const json& value, const NotDone& what) {
+    not_done_.push_back({file_, field, value_text(value), "not implemented: " + std::string(what.what), std::string(what.remedy)});
+  }
+
   void read_field(const json& value, const PlanField& field) {
     given_.insert(field.path);
+    if (field.path == "model.family" && value.is_string())
+      if (const NotDone* what = not_done(value.get_ref<const std::string&>())) return refuse(field.path, value, *what);
     if (std::optional<Refusal> refused = field.read(value, plan)) complain(field.path, value, std::move(*refused));
   }
 
@@ -232,6 +240,7 @@ class PlanReader {
 
   std::string file_;
   Given given_;
+  Problems not_done_;
 };
 
 void validate(const Plan& plan) {

@@ -40,4 +40,11 @@ class Reporter {
 /// a x b x ... as text: "8 x 16 x 8 x 1".
 std::string product_text(std::initializer_list<std::int64_t> factors);
 
+/// Something other systems do and this one does not, and what would work.
+struct NotDone {
+  std::string_view what, remedy;
+};
+/// By the key, or the family, that asks for it elsewhere; nullptr when it is no such name.
+const NotDone* not_done(std::string_view name);
+
 }  // namespace tandem

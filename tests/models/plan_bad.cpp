@@ -200,6 +200,35 @@ TEST_CASE("a plan that cannot be read is refused by name") {
   CHECK(reason_of(std::filesystem::temp_directory_path().string()) == "is a directory, not a file");
 }
 
+TEST_CASE("what other systems do and this one does not is refused by its name there") {
+  struct Asked { std::string plan, field, what; };
+  const std::string sizes = R"("num_layers": 2, "hidden_size": 8, "num_attention_heads": 2, "vocab_size": 16)";
+  const std::string rest = R"(, "training": {"seq_length": 8, "micro_batch_size": 1, "global_batch_size": 1},
+                              "cluster": {"preset": "cpu-host", "devices": 1}})";
+  const auto with_parallel = [&](const std::string& parallel) {
+    return R"({"model": {)" + sizes + R"(}, "parallel": )" + parallel + rest;
+  };
+  for (const Asked& a : {Asked{with_parallel(R"({"offload": {"nvme": true}})"), "parallel.offload.nvme", "NVMe"},
+                         Asked{with_parallel(R"({"partition_activations": true})"), "parallel.partition_activations", "partitioned"},
+                         Asked{with_parallel(R"({"cpu_checkpointing": true})"), "parallel.cpu_checkpointing", "host"},
+                         Asked{with_parallel(R"({"fpdt": true})"), "parallel.fpdt", "FPDT"},
+                         Asked{R"({"model": {"family": "vit", )" + sizes + "}" + rest, "model.family", "vision"},
+                         Asked{R"({"model": {"family": "ict", )" + sizes + "}" + rest, "model.family", "ICT"},
+                         Asked{R"({"model": {"moe": {"pyramid": true}, )" + sizes + "}" + rest, "model.moe.pyramid", "pyramid"}}) {
+    INFO(a.plan);
+    try {
+      parse_plan(a.plan, "asked.json");
+      FAIL("not refused");
+    } catch (const InfeasibleError& e) {
+      REQUIRE(e.problems().size() == 1);
+      CHECK(e.problems().front().field == a.field);
+      CHECK(e.problems().front().reason.find("not implemented: ") == 0);
+      CHECK(e.problems().front().reason.find(a.what) != std::string::npos);
+      CHECK_FALSE(e.problems().front().remedy.empty());
+    }
+  }
+}
+
 TEST_CASE("what this version cannot lower is loaded, and refused by field when it is lowered") {
   const std::string host = "\"zero_stage\": 1, \"offload\": {\"optimizer\": true, \"parameters\": true}";
   const std::string yarn = "\"family\": \"llama\", \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2}";
