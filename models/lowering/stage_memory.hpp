@@ -24,7 +24,6 @@ class StageMemory {
 
   const StageParams& params() const { return p_; }
   const Sharding& sharding() const { return z_; }
-  std::int64_t shards(const ShardUnit& unit) const { return unit.shards; }
   bool weights_sharded() const { return z_.zero_stage == 3; }
   bool gradients_sharded() const { return z_.zero_stage > 1; }
   bool first() const { return first_; }
@@ -63,7 +62,6 @@ class StageMemory {
   Binding unit_weights(std::int32_t u) const { return {weights_ + u}; }
   /// Where a gathered unit goes; until release_weights.
   Binding gather_place(std::int32_t u);
-  bool gathered(std::int32_t u) const { return gathered_.count(u) > 0; }
   void release_weights(std::int32_t u);
 
   // ---- offloading ----
