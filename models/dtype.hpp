@@ -25,6 +25,10 @@ constexpr int bits(DType t) {
 /// Bytes of n elements, rounded up to whole bytes.
 constexpr Bytes bytes_of(DType t, std::int64_t n) { return Bytes((n * bits(t) + 7) / 8); }
 
+/// What 8- and 4-bit recipes compute everything in but the products of linear layers (arXiv 2209.05433): bf16 for those types,
+/// the type itself otherwise.
+constexpr DType activation_type(DType compute) { return bits(compute) < 16 ? DType::bf16 : compute; }
+
 /// "fp32", "bf16" ...
 std::string_view name(DType t);
 std::optional<DType> dtype_from_name(std::string_view s);

@@ -313,6 +313,8 @@ enum class Reduce : std::uint8_t { sum, max };
 ///                           received counts (int32, equally many for each member); out: rows by sender. `elements` is what
 ///                           dispatch sends and return receives; the other side has room for more (DeviceError beyond it)
 ///   shift                   in: elements; out: the previous member's, another buffer
+/// `chunked`: a stack that overlaps cuts it and the product it feeds or follows into pieces that run side by side; the runtime
+/// performs it whole.
 struct Collective {
   CollectiveKind kind;
   Group group;
@@ -320,6 +322,7 @@ struct Collective {
   DType dtype;
   Reduce reduce = Reduce::sum;
   std::int64_t row = 0;
+  bool chunked = false;
 };
 /// Rendezvous with the stage `stage_offset` away (+1 or -1; the last stage and the first are neighbours). in: buffer
 struct Send { std::int64_t elements; DType dtype; int stage_offset; };

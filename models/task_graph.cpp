@@ -1,14 +1,18 @@
 #include "models/task_graph.hpp"
 
+#include <iterator>
+
 namespace tandem {
 
 std::string_view name(Stream s) {
-  constexpr std::string_view names[kStreams] = {"compute", "tensor", "data", "send", "recv"};
+  constexpr std::string_view names[] = {"compute", "tensor", "data", "send", "recv", "host"};
+  static_assert(std::size(names) == kStreams);
   return names[static_cast<std::size_t>(s)];
 }
 
 std::string_view name(Phase p) {
-  constexpr std::string_view names[] = {"forward", "recompute", "backward", "reduce", "optimizer"};
+  constexpr std::string_view names[] = {"forward", "recompute", "backward", "reduce", "optimizer", "weight", "gather"};
+  static_assert(std::size(names) == kPhases);
   return names[static_cast<std::size_t>(p)];
 }
 

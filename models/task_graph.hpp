@@ -27,6 +27,7 @@ std::string_view name(Stream s);
 
 /// `weight`: the weight-gradient half of a backward pass that a zero-bubble schedule has split. `gather`: ZeRO's weights.
 enum class Phase : std::uint8_t { forward, recompute, backward, reduce, optimizer, weight, gather };
+inline constexpr std::size_t kPhases = 7;
 std::string_view name(Phase p);
 
 /// A tensor as a task sees it: `offset` bytes into the memory bound to `slot`. Where `shards` > 1 it is the rank's own share

@@ -65,7 +65,7 @@ template <class F> void fields(Sgd& o, F&& f) { f("elements", o.elements); f("mo
 template <class F> void fields(TensorNorms& o, F&& f) { f("elements", o.elements); f("global_parameters", o.global_parameters); f("gradients", o.gradients); }
 template <class F> void fields(LayerwiseMoments& o, F&& f) { f("kind", o.kind); f("elements", o.elements); f("global_parameters", o.global_parameters); f("beta1", o.beta1); f("beta2", o.beta2); f("epsilon", o.epsilon); f("weight_decay", o.weight_decay); f("master", o.master); f("gradients", o.gradients); f("weights", o.weights); f("state", o.state); }
 template <class F> void fields(LayerwiseApply& o, F&& f) { f("kind", o.kind); f("elements", o.elements); f("global_parameters", o.global_parameters); f("beta1", o.beta1); f("beta2", o.beta2); f("epsilon", o.epsilon); f("weight_decay", o.weight_decay); f("master", o.master); f("gradients", o.gradients); f("weights", o.weights); f("state", o.state); }
-template <class F> void fields(Collective& o, F&& f) { f("kind", o.kind); f("group", o.group); f("elements", o.elements); f("dtype", o.dtype); f("reduce", o.reduce); }
+template <class F> void fields(Collective& o, F&& f) { f("kind", o.kind); f("group", o.group); f("elements", o.elements); f("dtype", o.dtype); f("reduce", o.reduce); f("chunked", o.chunked); }
 template <class F> void fields(Send& o, F&& f) { f("elements", o.elements); f("dtype", o.dtype); f("stage_offset", o.stage_offset); }
 template <class F> void fields(Recv& o, F&& f) { f("elements", o.elements); f("dtype", o.dtype); f("stage_offset", o.stage_offset); }
 template <class F> void fields(HostCopy& o, F&& f) { f("elements", o.elements); f("dtype", o.dtype); f("to_host", o.to_host); }

@@ -11,7 +11,6 @@ namespace tandem {
 
 namespace {
 
-constexpr Phase kPhases[] = {Phase::forward, Phase::recompute, Phase::backward, Phase::reduce, Phase::optimizer};
 
 std::string group_name(const Op& op) {
   const auto* collective = std::get_if<Collective>(&op);
@@ -62,7 +61,7 @@ SavedLane saved_lane(const Lane& lane, const Program& program, TaskTable& table)
 
 SavedTimeline saved(const Timeline& timeline, const TaskGraph& graph) {
   SavedTimeline out{timeline.performer, timeline.plan_json, timeline.step_time, {}, {}, {}};
-  for (Phase p : kPhases) out.phases.emplace_back(name(p));
+  for (std::size_t p = 0; p < kPhases; ++p) out.phases.emplace_back(name(static_cast<Phase>(p)));
   TaskTable table(graph, out.tasks);
   for (const Lane& lane : timeline.lanes) {
     const Program& program = graph.program(StageId(lane.coords[Axis::pp]));

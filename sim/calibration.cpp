@@ -56,6 +56,7 @@ double share(FactReader& r, const std::string& key) {
 MatMulFit read_matmul(FactReader r) {
   MatMulFit m;
   m.ceiling = share(r, "ceiling");
+  m.narrow_ceiling = r.has("narrow_ceiling") ? share(r, "narrow_ceiling") : m.ceiling;
   const std::string model = r.text("model", "flat");
   if (model == "tiles") {
     m.model = MatMulFit::Model::tiles;
@@ -70,8 +71,16 @@ MatMulFit read_matmul(FactReader r) {
   return m;
 }
 
+FlashFit read_flash(FactReader r) {
+  FlashFit a{share(r, "forward_share"), share(r, "backward_share"), r.number("half_keys", 0), r.number("tile_rows", 1),
+             r.number("fill", 0)};
+  r.finish();
+  return a;
+}
+
 CommFit read_comm(FactReader r) {
   CommFit c{r.duration("overhead_s"), share(r, "inside_share"), share(r, "across_share")};
+  if (r.has("chunked_exposed")) c.chunked_exposed = r.number("chunked_exposed", 0);
   r.finish();
   return c;
 }
@@ -96,7 +105,10 @@ Calibration load_calibration(const std::string& name) {
   r.text("describes", "");
   r.text("notes", "");
   c.matmul = read_matmul(r.object("matmul"));
+  if (r.has("flash_attention")) c.flash = read_flash(r.object("flash_attention"));
   c.memory_share = share(r, "memory_share");
+  if (r.has("stream_factor")) c.stream_factor = r.number("stream_factor", 0);
+  if (r.has("cast_bytes")) c.cast_bytes = r.number("cast_bytes", 0);
   c.kernel = r.duration("kernel_s");
   if (r.has("launch_s")) c.launch = r.duration("launch_s");
   c.comm = read_comm(r.object("communication"));

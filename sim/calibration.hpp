@@ -24,6 +24,7 @@ struct MatMulFit {
   };
   Model model = Model::flat;
   double ceiling = 1;                    ///< share of the peak that the best shapes reach
+  double narrow_ceiling = 1;             ///< the same in types of 8 bits and fewer
   std::int64_t round_m = 1, round_n = 1, round_k = 1;
   double fill_k = 0;                     ///< a tile costs as if k were so much larger
   double wave_softening = 1;             ///< 1: a part of a wave costs a whole one; 0: only its part
@@ -32,9 +33,21 @@ struct MatMulFit {
   std::int64_t alignment_bytes = 0;      ///< rows that are no multiple fall back to the vector rate; 0: no such rule
 };
 
+/// Attention without a score matrix: a share of the peak that grows with the keys a query sees and falls while there are fewer
+/// tiles of query rows than compute units.
+struct FlashFit {
+  double forward_share = 1, backward_share = 1;  ///< of the peak of the activations' type
+  double half_keys = 0;                          ///< half of it is reached with so many keys
+  double tile_rows = 128;                        ///< query rows of one tile
+  double fill = 0;                               ///< time grows by fill * units / tiles
+};
+
 struct Calibration {
   MatMulFit matmul;
+  std::optional<FlashFit> flash;         ///< nothing: as products of its shapes
   double memory_share = 1;               ///< of the memory bandwidth that streaming operations reach
+  double stream_factor = 1;              ///< what memory-bound kernels take beside their bytes at that rate, as a factor
+  double cast_bytes = 0;                 ///< moved for an element that a product in 8 or 4 bits has cast
   Duration kernel;                       ///< fixed device time of one kernel
   std::optional<Duration> launch;        ///< host time of one task as frameworks reach it; nothing: the device's own fact
   CommFit comm;

@@ -18,6 +18,7 @@ struct CommFit {
   Duration overhead;          ///< once per collective or send, beside its steps
   double inside_share = 1;    ///< of a link's bandwidth inside a node that is reached
   double across_share = 1;    ///< the same between nodes
+  double chunked_exposed = 1; ///< of a collective's time that stays when it runs in pieces beside a product
 };
 
 /// Device time of operations: a measured table where it has the kind, a roofline of sourced facts and calibrated

@@ -11,9 +11,13 @@ namespace {
 
 double up(std::int64_t n, std::int64_t tile) { return static_cast<double>((n + tile - 1) / tile * tile); }
 
+double ceiling(const MatMulFit& fit, const MatMulEngine& e) {
+  return e.element_bits <= 8 ? fit.narrow_ceiling : fit.ceiling;
+}
+
 double rounded_seconds(const Gemm& g, const MatMulFit& fit, const MatMulEngine& e) {
   const double flops = 2.0 * static_cast<double>(g.batch) * up(g.m, fit.round_m) * up(g.n, fit.round_n) * up(g.k, fit.round_k);
-  return flops / (e.peak * fit.ceiling);
+  return flops / (e.peak * ceiling(fit, e));
 }
 
 /// Waves that `tiles` take on `units`, at least one.
@@ -33,7 +37,7 @@ double tile_seconds(const Gemm& g, const Tile& t, std::int64_t parts, const MatM
   const double tiles = static_cast<double>(g.batch) * up(g.m, t.rows) / static_cast<double>(t.rows) * up(g.n, t.cols) /
                        static_cast<double>(t.cols) * static_cast<double>(parts);
   const double k = static_cast<double>(g.k) / static_cast<double>(parts) + fit.fill_k;
-  const double unit_rate = e.peak / static_cast<double>(e.units) * fit.ceiling * t.rate;
+  const double unit_rate = e.peak / static_cast<double>(e.units) * ceiling(fit, e) * t.rate;
   const double wave = 2.0 * static_cast<double>(t.rows) * static_cast<double>(t.cols) * k / unit_rate;
   return waves(tiles, fit, e) * wave + split_seconds(g, parts, e);
 }
@@ -60,7 +64,7 @@ double matmul_seconds(const Gemm& g, const MatMulFit& fit, const MatMulEngine& e
   const bool falls_back = e.matrix_engine && fit.alignment_bytes > 0 && (misaligned(g.n, fit, e) || misaligned(g.k, fit, e));
   if (falls_back) return g.flops() / e.vector_rate;
   switch (fit.model) {
-    case MatMulFit::Model::flat: return g.flops() / (e.peak * fit.ceiling);
+    case MatMulFit::Model::flat: return g.flops() / (e.peak * ceiling(fit, e));
     case MatMulFit::Model::rounded: return rounded_seconds(g, fit, e);
     case MatMulFit::Model::tiles: return tiled_seconds(g, fit, e);
   }

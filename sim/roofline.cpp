@@ -26,7 +26,9 @@ class Roofline {
       : compute_(compute), device_(device), calibration_(calibration),
         memory_rate_(device.memory_bandwidth.bytes_per_second() * calibration.memory_share) {}
 
-  double operator()(const MatMul& o) const { return products(o, {{1, o.m, o.n, o.k}}); }
+  double operator()(const MatMul& o) const {
+    return products(o, {{1, o.m, o.n, o.k}}) + (o.trans_a ? 0 : cast_seconds(o.m * o.k));
+  }
   double operator()(const AttentionScores& o) const { return products(o, {queries_by_keys(o.dims)}); }
   double operator()(const AttentionContext& o) const { return products(o, {scores_by_values(o.dims)}); }
   double operator()(const AttentionContextBackward& o) const {
@@ -36,13 +38,14 @@ class Roofline {
     return products(o, {scores_by_values(o.dims), scores_by_values(o.dims)});
   }
   double operator()(const FlashAttention& o) const {
-    return flash(o, o.dims, {queries_by_keys(o.dims), scores_by_values(o.dims)});
+    return flash(o, o.dims, false);
   }
   double operator()(const FlashAttentionBackward& o) const {
-    const Gemm wide = queries_by_keys(o.dims), narrow = scores_by_values(o.dims);
-    return flash(o, o.dims, {wide, wide, narrow, narrow, narrow});
+    return flash(o, o.dims, true);
   }
-  double operator()(const GroupedMatMul& o) const { return one_kernel(o, {grouped(o, o.n, o.k)}); }
+  double operator()(const GroupedMatMul& o) const {
+    return one_kernel(o, {grouped(o, o.n, o.k)}) + cast_seconds(o.rows() * o.k);
+  }
   double operator()(const GroupedWeightGrad& o) const {
     const Gemm rows = grouped(o, o.n, o.k);
     return one_kernel(o, {{rows.batch, o.n, o.k, rows.m}});
@@ -71,9 +74,11 @@ class Roofline {
   double operator()(const PositionDropoutBackward& o) const { return stream(o); }
   double operator()(const TakeFirst& o) const { return stream(o); }
   double operator()(const TakeFirstBackward& o) const { return stream(o); }
-  double operator()(const VocabMax& o) const { return stream(o); }
-  double operator()(const VocabExpSum& o) const { return stream(o); }
-  double operator()(const CrossEntropy& o) const { return stream(o); }
+  // Logits of a narrower type are copied to fp32, and subtraction, exponential, sum and quotient are kernels of their own, as
+  // in Megatron-LM's vocabulary-parallel loss; PyTorch's log_softmax and nll_loss with their copies move as much (38 bytes).
+  double operator()(const VocabMax& o) const { return passes(o, o.dims, 2); }
+  double operator()(const VocabExpSum& o) const { return passes(o, o.dims, 3); }
+  double operator()(const CrossEntropy& o) const { return passes(o, o.dims, 2.5); }
   double operator()(const Accumulate& o) const { return stream(o); }
   double operator()(const Fill& o) const { return stream(o); }
   double operator()(const TopKRouter& o) const { return stream(o); }
@@ -127,15 +132,39 @@ class Roofline {
     return std::max(arithmetic_seconds(gemms), traffic_seconds(op)) + kernels(1);
   }
   /// One kernel that does of its products only the pairs that are needed.
-  double flash(const Op& op, const AttentionDims& d, const Gemms& gemms) const {
-    const double all = 2.0 * static_cast<double>(d.batch * d.heads) * static_cast<double>(d.seq) *
-                       static_cast<double>(d.key_count() * d.head_dim) * static_cast<double>(gemms.size());
-    const double share = static_cast<double>(matrix_flops(op).count()) / std::max(all, 1.0);
-    return std::max(share * arithmetic_seconds(gemms), traffic_seconds(op)) + kernels(1);
+  double flash(const Op& op, const AttentionDims& d, bool backward) const {
+    return std::max(flash_arithmetic(op, d, backward), traffic_seconds(op)) + kernels(1);
+  }
+  double flash_arithmetic(const Op& op, const AttentionDims& d, bool backward) const {
+    const auto flops = static_cast<double>(matrix_flops(op).count());
+    if (!calibration_.flash) return flops / all_pairs(d) * arithmetic_seconds({queries_by_keys(d), scores_by_values(d)}) / 2;
+    const FlashFit& fit = *calibration_.flash;
+    const double keys = static_cast<double>(d.key_count()), rows = static_cast<double>(d.batch * d.heads * d.seq);
+    const double tiles = std::max(1.0, rows / fit.tile_rows);
+    const double slower = (1 + fit.half_keys / keys) * (1 + fit.fill * static_cast<double>(device_.compute_units) / tiles);
+    const double share = backward ? fit.backward_share : fit.forward_share;
+    return flops * slower / (peak_of(device_, compute_).flops_per_second() * share);
+  }
+  /// FLOPs of one product of all queries with all keys.
+  static double all_pairs(const AttentionDims& d) {
+    return std::max(1.0, 2.0 * static_cast<double>(d.batch * d.heads) * static_cast<double>(d.seq) *
+                             static_cast<double>(d.key_count() * d.head_dim));
+  }
+  /// `fp32` passes over the logits beside what the operands say.
+  double passes(const Op& op, const VocabDims& d, double fp32) const {
+    if (bits(compute_) >= 32) return stream(op);
+    const double copies = fp32 * static_cast<double>(bytes_of(DType::fp32, d.rows * d.cols).count());
+    return stream(op) + calibration_.stream_factor * copies / memory_rate_;
   }
   double stream(const Op& op) const {
     const double arithmetic = static_cast<double>(vector_flops(op).count()) / device_.vector_rate.flops_per_second();
-    return std::max(arithmetic, traffic_seconds(op)) + kernels(1);
+    return std::max(arithmetic, calibration_.stream_factor * traffic_seconds(op)) + kernels(1);
+  }
+  /// A narrow product's activations are read in their own type and written in the narrow one, in two orders where the
+  /// backward pass needs both.
+  double cast_seconds(std::int64_t elements) const {
+    if (bits(compute_) > 8) return 0;
+    return static_cast<double>(elements) * calibration_.cast_bytes / memory_rate_;
   }
   double traffic_seconds(const Op& op) const { return static_cast<double>(traffic(op, compute_).count()) / memory_rate_; }
   double kernels(std::int64_t n) const { return (calibration_.kernel * n).seconds(); }

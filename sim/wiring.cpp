@@ -48,6 +48,8 @@ class Layer {
     recipe.tail = fit_.overhead;
     const Expansion expansion = expansion_of(op);
     for (const CommPhase& phase : expansion.phases) add(recipe, phase, expansion.pipelined);
+    if (const auto* collective = std::get_if<Collective>(&op); collective != nullptr && collective->chunked)
+      expose(recipe, fit_.chunked_exposed);
     return recipe;
   }
 
@@ -90,6 +92,14 @@ class Layer {
       chain.back().work += work;
     else
       chain.push_back({print.uses, work});
+  }
+
+  /// What of a communication is not hidden behind the product that runs beside it.
+  static void expose(Recipe& recipe, double share) {
+    const auto part = [share](std::int64_t whole) { return std::llround(static_cast<double>(whole) * share); };
+    recipe.tail = Duration::picoseconds(part(recipe.tail.ps()));
+    for (auto& chain : recipe.chains)
+      for (Segment& s : chain) s.work = static_cast<Work>(static_cast<double>(s.work) * share);
   }
 
   /// Bytes as the links see them: a library that reaches a share of a link's rate occupies it for longer.

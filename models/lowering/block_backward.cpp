@@ -17,7 +17,9 @@ BlockBackward::BlockBackward(const Shapes& s, const BlockBackwardKind& kind)
       relative_gradients_(gradient_slot(b_, "relative_gradients", regions_.relative, s.dtypes.gradients)),
       x_whole_(hidden_slot(b_, s, "x")), x_(s, x_whole_), memory_(memory_slot(b_, s, "memory")),
       a_(b_, s, weights_, BlockSaved(s, kind.moe, b_.slot("saved", MemoryKind::activations), true)),
-      held_(s, kind.moe, 0) {}
+      held_(s, kind.moe, 0) {
+  b_.products_in(s.product);
+}
 
 GradientSink BlockBackward::sink(std::string name, const RegionLayout& layout) {
   return {b_, gradient_slot(b_, std::move(name), layout, s_.dtypes.gradients), kind_.first, inputs()};

@@ -69,16 +69,16 @@ Value BlockBackward::router(const Value& dweights) {
   const Value dlogits = hold(held_.logits, s_.tokens * s_.experts), dx = scratch(s_.tokens * s_.hidden);
   b_.add("top_k_backward", TopKRouterBackward{s_.moe_dims(), s_.aux_loss, s_.global_micro_batches * s_.context},
          {dweights, m.probs, m.weights, m.slots, m.counts, m.logits}, {dlogits});
-  b_.add("router_dgrad", MatMul{s_.tokens, s_.hidden, s_.experts, false, false, false},
-         {dlogits, weights_.block("router.weight")}, {dx});
+  b_.keep_wide(b_.add("router_dgrad", MatMul{s_.tokens, s_.hidden, s_.experts, false, false, false},
+                      {dlogits, weights_.block("router.weight")}, {dx}));
   if (weights_here()) router_weights(dlogits);
   return dx;
 }
 
 void BlockBackward::router_weights(const Value& dlogits) {
   sink_.open("router.weight", "router.weight", dtype());
-  b_.add("router_wgrad", MatMul{s_.experts, s_.hidden, s_.tokens, true, false, false}, {dlogits, mlp_input()},
-         {sink_.part("router.weight")});
+  b_.keep_wide(b_.add("router_wgrad", MatMul{s_.experts, s_.hidden, s_.tokens, true, false, false}, {dlogits, mlp_input()},
+                      {sink_.part("router.weight")}));
   sink_.close("router");
 }
 

@@ -166,6 +166,8 @@ Shapes make_shapes(const Plan& plan) {
   s.decoder_seq = plan.training.decoder_seq_length;
   s.relative_buckets = m.position_embedding == PositionEmbedding::relative ? kRelativeBuckets : 0;
   s.dtypes = plan.training.dtypes;
+  s.product = s.dtypes.compute;
+  s.dtypes.compute = activation_type(s.product);
   return s;
 }
 

@@ -19,6 +19,10 @@ bool any_overlap(const std::vector<Value>& a, const std::vector<Value>& b) {
     return std::any_of(b.begin(), b.end(), [&](const Value& y) { return overlap(x, y); });
   });
 }
+bool is_linear(const Op& op) {
+  return std::holds_alternative<MatMul>(op) || std::holds_alternative<GroupedMatMul>(op) ||
+         std::holds_alternative<GroupedWeightGrad>(op);
+}
 /// True when some operand of `list` lies in scratch tensor `s`.
 bool touches(const std::vector<Value>& list, std::int32_t s) {
   return std::any_of(list.begin(), list.end(), [&](const Value& v) { return v.scratch == s; });
@@ -50,7 +54,8 @@ Value SlotLayout::add(DType dtype, std::int64_t elements) {
   return v;
 }
 
-TemplateBuilder::TemplateBuilder(std::string name, DType compute) : name_(std::move(name)), compute_(compute) {
+TemplateBuilder::TemplateBuilder(std::string name, DType compute)
+    : name_(std::move(name)), compute_(compute), product_(compute) {
   slots_.push_back({"scratch", MemoryKind::workspace, Bytes(0)});
 }
 
@@ -69,7 +74,7 @@ std::uint16_t TemplateBuilder::add(std::string name, Op op, std::vector<Value> i
   const auto index = static_cast<std::int32_t>(drafts_.size());
   for (const Value& v : in) touch(v, index);
   for (const Value& v : out) touch(v, index);
-  Task task{std::move(name), op, compute_, stream, {}, {}, {}};
+  Task task{std::move(name), op, is_linear(op) ? product_ : compute_, stream, {}, {}, {}};
   drafts_.push_back({std::move(task), std::move(in), std::move(out)});
   order_after_conflicts(drafts_.size() - 1);
   return static_cast<std::uint16_t>(index);

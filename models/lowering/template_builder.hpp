@@ -45,6 +45,11 @@ class TemplateBuilder {
  public:
   explicit TemplateBuilder(std::string name, DType compute);
 
+  /// Products of linear layers added from here on compute in `t`.
+  void products_in(DType t) { product_ = t; }
+  /// A product that computes in the type of activations whatever its neighbours do.
+  void keep_wide(std::uint16_t task) { drafts_[task].task.dtype = compute_; }
+
   std::uint16_t slot(std::string name, MemoryKind kind);
   /// All of slot `s`, `elements` long.
   Value whole(std::uint16_t s, DType dtype, std::int64_t elements) const { return {s, -1, dtype, 0, elements}; }
@@ -78,7 +83,7 @@ class TemplateBuilder {
   Bytes live_peak() const;
 
   std::string name_;
-  DType compute_;
+  DType compute_, product_;
   std::vector<Slot> slots_;
   std::vector<Draft> drafts_;
   std::vector<Scratch> scratch_;
