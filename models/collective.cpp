@@ -331,7 +331,7 @@ Choice choose_algorithm(ScaleUp scale_up, const Collective& op, const GroupShape
   const bool one_node = per_node == shape.size();
   if (op.kind == CollectiveKind::broadcast) return {Algorithm::tree, inside};
   if (op.kind == CollectiveKind::shift) return {Algorithm::ring, inside};
-  if (op.kind == CollectiveKind::all_to_all) return {one_node ? Algorithm::direct : Algorithm::ring, inside};
+  if (op.kind == CollectiveKind::all_to_all) return {Algorithm::direct, inside};
   if (one_node) return {inside, inside};
   return {per_node > 1 ? Algorithm::hierarchical : Algorithm::ring, inside};
 }

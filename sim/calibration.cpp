@@ -80,6 +80,7 @@ FlashFit read_flash(FactReader r) {
 
 CommFit read_comm(FactReader r) {
   CommFit c{r.duration("overhead_s"), share(r, "inside_share"), share(r, "across_share")};
+  if (r.has("compute_slowdown")) c.compute_slowdown = r.number("compute_slowdown", 0);
   if (r.has("chunked_exposed")) c.chunked_exposed = r.number("chunked_exposed", 0);
   r.finish();
   return c;

@@ -12,7 +12,7 @@ Engine::Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templa
       pending_(quotient.exchanges.size()) {}
 
 void Engine::add(Part part) {
-  RoleState role{&part.itinerary, part.slots.data(), std::move(part.meeting_in_template), {}, {}, false};
+  RoleState role{&part.itinerary, part.slots.data(), std::move(part.meeting_in_template), part.delays, {}, {}, false};
   role.record.ended.assign(part.itinerary.tasks(), -1);
   if (host_.synchronous) role.record.issued.assign(part.itinerary.tasks(), -1);
   count_meetings(role);
@@ -138,7 +138,8 @@ bool Engine::walk(std::uint32_t r, std::size_t lane) {
     moved = true;
     const Slot slot = role.slots[c.task->slot];
     if (slot.exchange < 0) {
-      role.record.ended[position] = c.free = ready + slot.duration;
+      role.record.ended[position] = c.free =
+          ready + slot.duration + (role.delays != nullptr ? role.delays[position] : 0);
       ++c.task;
       continue;
     }

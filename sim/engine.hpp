@@ -45,6 +45,7 @@ struct Part {
   const Itinerary& itinerary;
   const std::vector<Slot>& slots;
   std::vector<std::uint32_t> meeting_in_template;  ///< by slot: its number among the exchanges of its template
+  const std::int64_t* delays = nullptr;  ///< by position: beyond the slot's duration, where it is no exchange; or none
 };
 
 class Engine {
@@ -83,6 +84,7 @@ class Engine {
     const Itinerary* itinerary;
     const Slot* slots;
     std::vector<std::uint32_t> meeting_in_template;
+    const std::int64_t* delays;
     Record record;
     std::array<Cursor, kLanes> cursors;
     bool listed = false;

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "sim/company.hpp"
+
 namespace tandem::sim {
 namespace {
 
@@ -44,6 +46,19 @@ void check(const Scene& scene, const Manner& manner) {
           "marks must name every rank");
 }
 
+/// Walks all programs once and keeps what happened.
+void perform(const Scene& scene, const std::vector<LaneTemplate>& templates, Play& out) {
+  Engine engine(out.quotient, templates, out.host);
+  for (std::size_t r = 0; r < out.roles.size(); ++r)
+    engine.add({out.itinerary(r), out.quotient.slots[r],
+                number_meetings(out.catalogue.first_slot, out.quotient.slots[r]),
+                out.delays.empty() ? nullptr : out.delays[r].data()});
+  engine.run();
+  if (const auto stuck = engine.stuck(); !stuck.empty()) report(scene, out, stuck);
+  out.records = engine.take_records();
+  out.events += engine.events();
+}
+
 }  // namespace
 
 Play play(const Scene& scene, const Manner& manner) {
@@ -59,14 +74,11 @@ Play play(const Scene& scene, const Manner& manner) {
   const auto templates = make_lane_templates(scene.graph, out.catalogue, out.host.synchronous);
   for (const Program& p : scene.graph.programs)
     out.itineraries.push_back(make_itinerary(scene.graph, p, out.host.synchronous));
-  Engine engine(out.quotient, templates, out.host);
-  for (std::size_t r = 0; r < out.roles.size(); ++r)
-    engine.add(
-        {out.itinerary(r), out.quotient.slots[r], number_meetings(out.catalogue.first_slot, out.quotient.slots[r])});
-  engine.run();
-  if (const auto stuck = engine.stuck(); !stuck.empty()) report(scene, out, stuck);
-  out.records = engine.take_records();
-  out.events = engine.events();
+  perform(scene, templates, out);
+  if (const double slowdown = scene.cost.comm_fit().compute_slowdown; slowdown > 0) {
+    out.delays = delays_in_company(out, scene.graph, slowdown);
+    if (!out.delays.empty()) perform(scene, templates, out);
+  }
   for (std::size_t r = 0; r < out.roles.size(); ++r) {
     out.step_time = std::max(out.step_time, out.records[r].end);
     out.tasks += static_cast<std::int64_t>(out.itinerary(r).tasks());
@@ -92,6 +104,7 @@ Reader::Reader(const Play& play, std::size_t role)
       itinerary_(play.itinerary(role)),
       slots_(play.quotient.slots[role]),
       first_slot_(play.catalogue.first_slot),
+      delays_(play.delays.empty() ? nullptr : play.delays[role].data()),
       host_(play.host),
       meeting_in_template_(number_meetings(play.catalogue.first_slot, play.quotient.slots[role])) {}
 
@@ -101,8 +114,10 @@ Happening Reader::at(std::uint32_t instance, std::uint16_t task) const {
   const std::int64_t issued =
       host_.synchronous ? record_.issued[position] : (position + std::int64_t{1}) * host_.launch.ps();
   const std::int64_t ended = record_.ended[position];
-  if (slots_[slot].exchange < 0)
-    return {issued, ended - slots_[slot].duration, ended - slots_[slot].duration, ended, {}};
+  if (slots_[slot].exchange < 0) {
+    const std::int64_t started = ended - slots_[slot].duration - (delays_ != nullptr ? delays_[position] : 0);
+    return {issued, started, started, ended, {}};
+  }
   const Meeting& m = record_.meetings[record_.first_meeting[instance] + meeting_in_template_[slot]];
   return {issued, m.ready, m.started, ended, m.first};
 }

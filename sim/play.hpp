@@ -22,6 +22,7 @@ struct Play {
   std::vector<Itinerary> itineraries;  ///< by stage
   Catalogue catalogue;
   Quotient quotient;
+  std::vector<std::vector<std::int64_t>> delays;  ///< by role and position: see sim/company; empty where nothing overlaps
   Host host;
   Duration step_time;
   std::int64_t tasks = 0, events = 0;
@@ -52,6 +53,7 @@ class Reader {
   const Itinerary& itinerary_;
   const std::vector<Slot>& slots_;
   const std::vector<std::uint32_t>& first_slot_;
+  const std::int64_t* delays_;
   Host host_;
   std::vector<std::uint32_t> meeting_in_template_;  ///< by slot
 };

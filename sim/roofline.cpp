@@ -50,28 +50,28 @@ class Roofline {
     const Gemm rows = grouped(o, o.n, o.k);
     return one_kernel(o, {{rows.batch, o.n, o.k, rows.m}});
   }
-  double operator()(const GroupedBias& o) const { return stream(o); }
+  double operator()(const GroupedBias& o) const { return activation_kernel(o); }
   double operator()(const GroupedBiasGrad& o) const { return stream(o); }
   double operator()(const BiasGrad& o) const { return stream(o); }
-  double operator()(const LayerNorm& o) const { return stream(o); }
-  double operator()(const LayerNormBackward& o) const { return stream(o); }
-  double operator()(const Pointwise& o) const { return stream(o); }
-  double operator()(const PointwiseBackward& o) const { return stream(o); }
-  double operator()(const GatedPointwise& o) const { return stream(o); }
-  double operator()(const GatedPointwiseBackward& o) const { return stream(o); }
-  double operator()(const Rotary& o) const { return stream(o); }
-  double operator()(const AttentionSoftmax& o) const { return stream(o); }
-  double operator()(const AttentionSoftmaxBackward& o) const { return stream(o); }
-  double operator()(const SplitKv& o) const { return stream(o); }
-  double operator()(const MergeKv& o) const { return stream(o); }
-  double operator()(const PackColumns& o) const { return stream(o); }
-  double operator()(const UnpackColumns& o) const { return stream(o); }
-  double operator()(const BiasDropoutAdd& o) const { return stream(o); }
-  double operator()(const BiasDropoutAddBackward& o) const { return stream(o); }
+  double operator()(const LayerNorm& o) const { return activation_kernel(o); }
+  double operator()(const LayerNormBackward& o) const { return activation_kernel(o); }
+  double operator()(const Pointwise& o) const { return activation_kernel(o); }
+  double operator()(const PointwiseBackward& o) const { return activation_kernel(o); }
+  double operator()(const GatedPointwise& o) const { return activation_kernel(o); }
+  double operator()(const GatedPointwiseBackward& o) const { return activation_kernel(o); }
+  double operator()(const Rotary& o) const { return activation_kernel(o); }
+  double operator()(const AttentionSoftmax& o) const { return activation_kernel(o); }
+  double operator()(const AttentionSoftmaxBackward& o) const { return activation_kernel(o); }
+  double operator()(const SplitKv& o) const { return activation_kernel(o); }
+  double operator()(const MergeKv& o) const { return activation_kernel(o); }
+  double operator()(const PackColumns& o) const { return activation_kernel(o); }
+  double operator()(const UnpackColumns& o) const { return activation_kernel(o); }
+  double operator()(const BiasDropoutAdd& o) const { return activation_kernel(o); }
+  double operator()(const BiasDropoutAddBackward& o) const { return activation_kernel(o); }
   double operator()(const Embedding& o) const { return stream(o); }
   double operator()(const EmbeddingBackward& o) const { return stream(o); }
-  double operator()(const PositionDropout& o) const { return stream(o); }
-  double operator()(const PositionDropoutBackward& o) const { return stream(o); }
+  double operator()(const PositionDropout& o) const { return activation_kernel(o); }
+  double operator()(const PositionDropoutBackward& o) const { return activation_kernel(o); }
   double operator()(const TakeFirst& o) const { return stream(o); }
   double operator()(const TakeFirstBackward& o) const { return stream(o); }
   // Logits of a narrower type are copied to fp32, and subtraction, exponential, sum and quotient are kernels of their own, as
@@ -81,12 +81,12 @@ class Roofline {
   double operator()(const CrossEntropy& o) const { return passes(o, o.dims, 2.5); }
   double operator()(const Accumulate& o) const { return stream(o); }
   double operator()(const Fill& o) const { return stream(o); }
-  double operator()(const TopKRouter& o) const { return stream(o); }
-  double operator()(const TopKRouterBackward& o) const { return stream(o); }
-  double operator()(const MoeDispatch& o) const { return stream(o); }
-  double operator()(const MoeDispatchBackward& o) const { return stream(o); }
-  double operator()(const MoeCombine& o) const { return stream(o); }
-  double operator()(const MoeCombineBackward& o) const { return stream(o); }
+  double operator()(const TopKRouter& o) const { return activation_kernel(o); }
+  double operator()(const TopKRouterBackward& o) const { return activation_kernel(o); }
+  double operator()(const MoeDispatch& o) const { return activation_kernel(o); }
+  double operator()(const MoeDispatchBackward& o) const { return activation_kernel(o); }
+  double operator()(const MoeCombine& o) const { return activation_kernel(o); }
+  double operator()(const MoeCombineBackward& o) const { return activation_kernel(o); }
   double operator()(const GradNorm& o) const { return stream(o); }
   double operator()(const ClipCoefficient& o) const { return stream(o); }
   double operator()(const AdamW& o) const { return stream(o); }
@@ -154,11 +154,16 @@ class Roofline {
   double passes(const Op& op, const VocabDims& d, double fp32) const {
     if (bits(compute_) >= 32) return stream(op);
     const double copies = fp32 * static_cast<double>(bytes_of(DType::fp32, d.rows * d.cols).count());
-    return stream(op) + calibration_.stream_factor * copies / memory_rate_;
+    return stream(op) + copies / memory_rate_;
+  }
+  /// Kernels over activations: besides their bytes they have casts, masks, statistics, odd layouts and gaps between them.
+  double activation_kernel(const Op& op) const {
+    const double arithmetic = static_cast<double>(vector_flops(op).count()) / device_.vector_rate.flops_per_second();
+    return std::max(arithmetic, calibration_.stream_factor * traffic_seconds(op)) + kernels(1);
   }
   double stream(const Op& op) const {
     const double arithmetic = static_cast<double>(vector_flops(op).count()) / device_.vector_rate.flops_per_second();
-    return std::max(arithmetic, calibration_.stream_factor * traffic_seconds(op)) + kernels(1);
+    return std::max(arithmetic, traffic_seconds(op)) + kernels(1);
   }
   /// A narrow product's activations are read in their own type and written in the narrow one, in two orders where the
   /// backward pass needs both.
