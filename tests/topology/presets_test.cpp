@@ -97,7 +97,8 @@ TEST_CASE("a number without a source is found") {
 
 TEST_CASE("every cluster preset builds, with rates, memory and routes") {
   const auto names = preset_names("topology/presets");
-  for (const char* needed : {"dgx-a100-80gb", "hls-gaudi2", "trn1.32xlarge", "cpu-host"})
+  for (const char* needed : {"dgx-1v", "dgx-1v-16gb", "dgx-a100-80gb", "hgx-a100-40gb", "dgx-h100", "dgx-h200", "dgx-b200", "gb200-nvl72",
+                             "gb300-nvl72", "hls-gaudi1", "hls-gaudi2", "hls-gaudi3", "trn1.32xlarge", "trn2.48xlarge", "cpu-host"})
     REQUIRE(std::find(names.begin(), names.end(), needed) != names.end());
   for (const std::string& name : names) {
     INFO(name);
@@ -109,6 +110,24 @@ TEST_CASE("every cluster preset builds, with rates, memory and routes") {
     CHECK(narrowest(*t, 0, 63) > 1e9);
     CHECK(narrowest(*t, 0, 63) < 1e12);
   }
+}
+
+TEST_CASE("every device preset has a calibration that is there") {
+  const auto calibrations = preset_names("topology/calibration");
+  for (const std::string& name : preset_names("topology/presets/devices")) {
+    INFO(name);
+    const json device = read(kTopology / "presets/devices" / (name + ".json"));
+    REQUIRE(std::find(calibrations.begin(), calibrations.end(), device.at("calibration")) != calibrations.end());
+  }
+}
+
+TEST_CASE("four logical cores of a Trainium2 chip share its links, and a chip has four neighbours") {
+  const auto t = make_topology(cluster("trn2.48xlarge", 64));
+  const auto far = [&](std::int32_t to) { return t->route(DeviceId(0), DeviceId(to)).size(); };
+  REQUIRE(far(3) == 2);                                              // core, chip, core
+  for (std::int32_t chip : {1, 3, 4, 12}) REQUIRE(far(4 * chip) == 3);  // one NeuronLink
+  REQUIRE(far(4 * 10) == 6);                                         // two steps in either dimension
+  REQUIRE(t->route(DeviceId(0), DeviceId(4))[1] == t->route(DeviceId(3), DeviceId(7))[1]);
 }
 
 TEST_CASE("unverified facts are named, verified ones are not") {

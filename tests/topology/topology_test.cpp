@@ -16,7 +16,13 @@ TEST_CASE("pairs of devices get the bandwidth their datasheets say") {
       {"hls-gaudi2", 16, 2, 13, 37.5e9},       // 3 scale-out ports of a card
       {"hls-gaudi1", 8, 0, 1, 12.5e9},         // 1 x 100GbE
       {"hls-gaudi3", 8, 0, 1, 75e9},           // 3 x 200GbE
+      {"dgx-b200", 8, 0, 7, 900e9},            // 18 NVLink 5 of 50 GB/s
+      {"dgx-b200", 16, 3, 11, 50e9},           // one NDR NIC
+      {"dgx-b300", 16, 3, 11, 100e9},          // one XDR NIC
+      {"gb200-nvl72", 72, 0, 71, 900e9},       // one NVLink domain
+      {"gb300-nvl72", 144, 5, 77, 50e9},       // one NIC for each GPU leaves the rack
       {"trn1.32xlarge", 32, 0, 2, 48e9},       // one NeuronLink of four
+      {"trn2.48xlarge", 128, 0, 64, 25e9},     // one EFA NIC for each chip
       {"trn1.32xlarge", 64, 0, 32, 12.5e9},    // one EFA NIC for two chips
       {"dgx-1v", 8, 0, 1, 50e9},               // a double NVLink 2
       {"dgx-1v", 8, 0, 2, 25e9},               // a single one
