@@ -30,8 +30,16 @@ struct RolePrediction {
   std::vector<MemorySample> memory_over_time;  ///< when asked for
 };
 
+/// Where the measured step time is to be expected.
+struct StepRange {
+  double low_s = 0, high_s = 0;
+  double share = 0;                  ///< of outcomes that should lie inside; 0: no range was asked for
+  std::string basis;                 ///< the records it was computed from, or why it is a default
+};
+
 struct Prediction {
   Duration step_time;
+  StepRange range;
   double tokens_per_s = 0, samples_per_s = 0;
   double model_tflops_per_device = 0;    ///< without recomputation
   double hardware_tflops_per_device = 0; ///< every matrix FLOP done

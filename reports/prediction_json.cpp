@@ -27,6 +27,10 @@ json memory_fields(const RolePrediction& r) {
           {"memory_bytes", by_kind(r.memory_bytes)}};
 }
 
+json range_json(const StepRange& r) {
+  return {{"low_s", r.low_s}, {"high_s", r.high_s}, {"share", r.share}, {"basis", r.basis}};
+}
+
 json role_json(const RolePrediction& r) {
   json out = memory_fields(r);
   out["coords"] = coords_json(r.coords);
@@ -53,6 +57,7 @@ std::string to_json(const Prediction& p, const Plan& plan) {
   json out = memory_fields(p.roles[p.heaviest_role]);
   out["schema_version"] = 1;
   out["step_time_s"] = p.step_time.seconds();
+  out["step_time_range"] = range_json(p.range);
   out["tokens_per_s"] = p.tokens_per_s;
   out["samples_per_s"] = p.samples_per_s;
   out["model_tflops_per_device"] = p.model_tflops_per_device;

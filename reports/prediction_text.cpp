@@ -24,8 +24,12 @@ std::string headline(const Prediction& p, const Plan& plan) {
          " tokens\n";
 }
 
+std::string range(const StepRange& r) {
+  return r.share == 0 ? "" : " (" + time_text(r.low_s) + " to " + time_text(r.high_s) + ", " + number_text(100 * r.share, 0) + " %)";
+}
+
 std::string rates(const Prediction& p) {
-  return line("step time", time_text(p.step_time.seconds())) +
+  return line("step time", time_text(p.step_time.seconds()) + range(p.range)) +
          line("throughput", number_text(p.tokens_per_s, 0) + " tokens/s, " + number_text(p.samples_per_s, 2) + " samples/s") +
          line("model FLOP rate", number_text(p.model_tflops_per_device, 2) + " TFLOP/s per device, MFU " +
                                      number_text(p.mfu * 100, 1) + " %") +

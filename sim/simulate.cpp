@@ -5,6 +5,7 @@
 
 #include "reports/memory_over_time.hpp"
 #include "sim/breakdown.hpp"
+#include "sim/error_book.hpp"
 #include "sim/lanes.hpp"
 #include "sim/play.hpp"
 
@@ -164,6 +165,7 @@ Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& to
   fill_rates(out, plan, scene);
   fill_roles(out, scene, play);
   note_machine(out, plan, scene, play);
+  out.range = step_range(load_error_book(), out, topology, options.range_without);
   fill_lanes(out, plan, scene, play, options);
   return out;
 }

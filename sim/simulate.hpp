@@ -12,6 +12,7 @@ struct SimulateOptions {
   bool timeline = false;  ///< record spans of every role
   bool memory_over_time = false;
   bool unfolded = false;  ///< every rank its own role (tests)
+  std::string range_without;  ///< a source whose records the range must not rest on
 };
 
 /// Predicts one optimizer step. Deterministic: equal inputs give byte-equal outputs. Throws InfeasibleError when the

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 namespace tandem::program {
 
@@ -18,6 +19,15 @@ inline CLI::Validator fraction() {
         return whole && std::isfinite(value) && value >= 0 ? "" : text + " is not a finite number of 0 or more";
       },
       "FRACTION");
+}
+
+/// An option that takes "A,B,C" as one argument, so that files may follow it. May be given more than once.
+inline CLI::Option* add_list(CLI::App& command, const std::string& flag, std::vector<std::string>& words, const std::string& help) {
+  const auto split = [&words](const std::string& text) {
+    for (const std::string& word : CLI::detail::split(text, ',')) words.push_back(word);
+  };
+  return command.add_option_function<std::string>(flag, split, help)->multi_option_policy(CLI::MultiOptionPolicy::Join)->delimiter(',')
+      ->type_name("NAME,...");
 }
 
 }  // namespace tandem::program

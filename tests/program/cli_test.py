@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """What scripts rely on: keys, streams, exit codes."""
+import csv
 import json
+import pathlib
 import signal
 import subprocess
 import time
@@ -278,6 +280,39 @@ class Validate(WithFolder):
         self.assertEqual((first["refused"], first["predicted_step_time_s"]), (False, predicted))
         self.assertEqual((second["refused"], second["predicted_step_time_s"], second["fits"]), (True, None, None))
         self.assertIn("model.position_embedding", second["reason"])
+
+    def test_the_answer_does_not_depend_on_the_number_of_threads(self):
+        file = self.records(*[changed(SMALL, **{"training.global_batch_size": 8 * n}) for n in range(1, 7)])
+        one, many = (run("validate", file, "--json", "--jobs", jobs) for jobs in (1, 5))
+        self.assertEqual((one[0], one), (0, many))
+
+    def test_the_page_and_the_csv_hold_every_record_and_refused_ones_too(self):
+        file = self.records(SMALL, changed(SMALL, **{"model.position_embedding": "relative"}))
+        page, table = self.path("out/page.html"), self.path("out/records.csv")
+        code, out, err = run("validate", file, "--html", page, "--csv", table)
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("some-set", out)
+        with open(table, encoding="utf-8", newline="") as lines:
+            rows = list(csv.DictReader(lines))
+        self.assertEqual([r["id"] for r in rows], ["r0", "r1"])
+        self.assertAlmostEqual(float(rows[0]["error"]), float(rows[0]["predicted_step_time_s"]) / 2 - 1, places=6)
+        self.assertIn("model.position_embedding", rows[1]["refused"])
+        with open(page, encoding="utf-8") as text:
+            self.assertIn('"id":"r1"', text.read())
+
+    def test_sets_can_be_chosen_and_kept_out_of_the_mean_and_unknown_ones_are_refused(self):
+        file = self.records(SMALL)
+        other = self.folder.file("other.jsonl", pathlib.Path(file).read_text(encoding="utf-8"))
+        result = tandem_json("validate", "--only", "other", file, other)
+        self.assertEqual([s["name"] for s in result["sets"]], ["other"])
+        apart = tandem_json("validate", file, other, "--apart", "other")
+        self.assertEqual((apart["over_sets"]["sets"], apart["sets"][1]["apart"]), (1, True))
+        for option in ("--only", "--apart", "--grade"):
+            code, out, err = run("validate", file, option, "nobody")
+            self.assertEqual((code, out), (3, ""))
+            self.assertIn("nobody", err)
+        self.assertEqual(run("validate", file, "--jobs", "0")[0], 2)
+        self.assertEqual(tandem_json("validate", "--grade", "B,C", "--only", "other,some-set", file, other)["records"], [])
 
     def test_a_line_that_is_no_record_exits_3_with_its_number(self):
         code, out, err = run("validate", self.folder.file("bad.jsonl", "\n{}\n"))

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -43,6 +44,7 @@ struct Shape {
   Bandwidth bandwidth = Bandwidth::bytes_per_second(50e9);
   Duration latency;  ///< of a whole route on a crossbar, of each link elsewhere
   bool synchronous = false;
+  std::string calibration = {};
 };
 
 /// Crossbar: a link up (with the latency) and one down for each device. Full mesh: a link for each pair. Torus: a
@@ -53,6 +55,7 @@ class FakeTopology : public Topology {
     if (shape_.per_node == 0) shape_.per_node = shape_.devices;
     device_.name = "fake";
     device_.synchronous = shape.synchronous;
+    device_.calibration = shape.calibration;
     device_.memory = Bytes(std::int64_t{1} << 30);
     device_.peak[DType::fp32] = FlopRate::flops_per_second(1e12);
     device_.vector_rate = FlopRate::flops_per_second(1e11);

@@ -1,0 +1,79 @@
+#include "experiments/validation/judged_record.hpp"
+
+#include <algorithm>
+#include <mutex>
+
+#include "experiments/program/rehearsal.hpp"
+#include "experiments/validation/parallel.hpp"
+#include "experiments/validation/plan_digest.hpp"
+#include "sim/error_book.hpp"
+#include "sim/simulate.hpp"
+
+namespace tandem::program {
+
+namespace {
+
+constexpr double kTera = 1e12;
+constexpr std::string_view kUnverified = "not verified: ";  // how a prediction's notes begin that name such a fact
+
+/// The figure of a role that the measuring tool would have shown.
+Bytes as_measured(const RolePrediction& role, const std::string& kind) {
+  if (kind == "device") return role.peak_memory_bytes;
+  return kind == "reserved" ? role.arena_bytes : role.live_peak_bytes;
+}
+
+double peak_memory(const Prediction& p, const Measurement& m, std::int64_t last_stage) {
+  Bytes peak;
+  for (const RolePrediction& role : p.roles)
+    if (m.memory_rank != "last_stage" || role.coords[Axis::pp] == last_stage)
+      peak = std::max(peak, as_measured(role, m.memory_kind));
+  return static_cast<double>(peak.count());
+}
+
+void predict(JudgedRecord& out) {
+  const Measurement& m = out.measured;
+  const Plan plan = parse_plan(m.plan_json, m.id);
+  require_lowerable(plan);
+  const TaskGraph graph = lower(plan);
+  const auto topology = topology_of(plan, "");
+  sim::SimulateOptions options;
+  options.range_without = m.set;
+  const Prediction p = sim::simulate(plan, graph, *topology, options);
+  out.plan = digest(plan, *topology);
+  out.step_time_s = p.step_time.seconds();
+  out.low_s = p.range.low_s, out.high_s = p.range.high_s;
+  if (m.peak_memory_bytes) out.peak_memory_bytes = peak_memory(p, m, plan.parallel.pipeline - 1);
+  out.flops = p.hardware_tflops_per_device * kTera * p.step_time.seconds() * static_cast<double>(plan.cluster.devices);
+  out.situation = sim::situation_of(p, *topology);
+  out.fits = p.fits;
+  for (const std::string& note : p.notes)
+    if (note.starts_with(kUnverified)) out.unverified.push_back(note.substr(kUnverified.size()));
+}
+
+}  // namespace
+
+JudgedRecord judge(const Measurement& measurement) {
+  JudgedRecord out;
+  out.measured = measurement;
+  try {
+    predict(out);
+  } catch (const ConfigError& e) {
+    out.refused = e.problems().front().message();
+  }
+  return out;
+}
+
+std::vector<JudgedRecord> judge(const std::vector<Measurement>& measurements, int jobs,
+                                const std::function<void(std::int64_t)>& done) {
+  std::vector<JudgedRecord> out(measurements.size());
+  std::mutex counting;
+  std::int64_t finished = 0;
+  for_each_index(measurements.size(), jobs, [&](std::size_t i) {
+    out[i] = judge(measurements[i]);
+    const std::lock_guard lock(counting);
+    done(++finished);
+  });
+  return out;
+}
+
+}  // namespace tandem::program

@@ -1,0 +1,88 @@
+#include "experiments/validation/measurement.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "models/base/json.hpp"
+#include "models/base/text.hpp"
+
+namespace tandem::program {
+
+namespace {
+
+using nlohmann::json;
+
+std::optional<double> number(const json& object, const char* key) {
+  return object.contains(key) && object[key].is_number() ? std::optional(object[key].get<double>()) : std::nullopt;
+}
+
+Measurement measurement(const json& record, const std::string& set) {
+  const json& measured = record.at("measured");
+  Measurement out;
+  out.id = record.at("id");
+  out.set = set;
+  out.grade = record.value("grade", "A");
+  out.plan_json = record.at("plan").dump();
+  out.step_time_s = number(measured, "step_time_s");
+  out.peak_memory_bytes = number(measured, "peak_memory_bytes");
+  out.memory_kind = measured.value("peak_memory_kind", "");
+  out.memory_rank = measured.value("peak_memory_rank", "heaviest");
+  out.out_of_memory = measured.value("out_of_memory", false);
+  out.assumed = record.value("assumed", std::vector<std::string>{});
+  return out;
+}
+
+bool listed(const std::vector<std::string>& list, const std::string& word) {
+  return list.empty() || std::find(list.begin(), list.end(), word) != list.end();
+}
+
+void require_known_sets(const std::vector<std::string>& wanted, const std::vector<std::string>& found) {
+  for (const std::string& set : wanted)
+    if (std::find(found.begin(), found.end(), set) == found.end())
+      throw ConfigError(Problem{"", "--only", set, "no measurement file of this name was given", "given are " + list_text(found)});
+}
+
+void require_known_grades(const std::vector<std::string>& wanted) {
+  for (const std::string& grade : wanted)
+    if (grade != "A" && grade != "B" && grade != "C")
+      throw ConfigError(Problem{"", "--grade", grade, "is no grade of a measurement", "use A, B or C"});
+}
+
+}  // namespace
+
+std::vector<Measurement> read_measurements(const std::string& path) {
+  const std::string set = std::filesystem::path(path).stem().string();
+  std::istringstream lines(read_text(path));
+  std::vector<Measurement> out;
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    if (line.empty()) continue;
+    const std::string place = path + ":" + std::to_string(number);
+    try {
+      out.push_back(measurement(parse_json(line, place), set));
+    } catch (const json::exception& e) {
+      throw ConfigError(Problem{place, "", "", std::string("is no measurement record: ") + e.what(),
+                                "give JSON lines with id, plan and measured"});
+    }
+  }
+  return out;
+}
+
+std::vector<Measurement> read_measurements(const std::vector<std::string>& paths, const MeasurementFilter& filter) {
+  std::vector<std::string> sets;
+  for (const std::string& path : paths) sets.push_back(std::filesystem::path(path).stem().string());
+  require_known_sets(filter.sets, sets);
+  require_known_grades(filter.grades);
+  std::vector<Measurement> out;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    if (!listed(filter.sets, sets[i])) continue;
+    for (Measurement& m : read_measurements(paths[i]))
+      if (listed(filter.grades, m.grade)) out.push_back(std::move(m));
+  }
+  return out;
+}
+
+}  // namespace tandem::program

@@ -1,0 +1,35 @@
+#pragma once
+// Published measurements: records of plans and what they took.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tandem::program {
+
+/// One line of a measurement file.
+struct Measurement {
+  std::string id, set;                      ///< set: the file's stem
+  std::string grade;                        ///< A, B or C (sanity only); A where the record does not say
+  std::string plan_json;
+  std::optional<double> step_time_s;
+  std::optional<double> peak_memory_bytes;
+  std::string memory_kind;                  ///< allocated, reserved or device; empty without a measured peak
+  std::string memory_rank;                  ///< heaviest or last_stage
+  bool out_of_memory = false;               ///< the run ended for lack of memory
+  std::vector<std::string> assumed;         ///< fields that the source does not state
+};
+
+/// Which records are judged; everything where a list is empty.
+struct MeasurementFilter {
+  std::vector<std::string> sets, grades;
+};
+
+/// Every record of a measurement file (JSON lines). Throws ConfigError naming file and line.
+std::vector<Measurement> read_measurements(const std::string& path);
+
+/// The chosen records of several files, in order. Throws ConfigError when a chosen set is in none of them or
+/// there is no such grade.
+std::vector<Measurement> read_measurements(const std::vector<std::string>& paths, const MeasurementFilter& filter);
+
+}  // namespace tandem::program

@@ -1,0 +1,166 @@
+#include "experiments/validation/summary.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "experiments/validation/statistics.hpp"
+#include "models/base/error.hpp"
+#include "models/base/text.hpp"
+
+namespace tandem::program {
+
+namespace {
+
+/// Errors with their records' ids.
+class Errors {
+ public:
+  void add(double error, const std::string& id) { errors_.push_back(error), ids_.push_back(id); }
+
+  ErrorSummary summary() const {
+    ErrorSummary out;
+    out.n = static_cast<int>(errors_.size());
+    if (errors_.empty()) return out;
+    std::vector<double> sizes;
+    for (double e : errors_) sizes.push_back(std::abs(e));
+    const auto worst = static_cast<std::size_t>(std::max_element(sizes.begin(), sizes.end()) - sizes.begin());
+    out.mape = mean(sizes);
+    out.median_ape = median(sizes);
+    out.bias = mean(errors_);
+    out.worst = errors_[worst];
+    out.worst_id = ids_[worst];
+    return out;
+  }
+
+ private:
+  std::vector<double> errors_;
+  std::vector<std::string> ids_;
+};
+
+ErrorSummary time_errors(const RecordList& records) {
+  Errors errors;
+  for (const JudgedRecord* r : records)
+    if (r->timed()) errors.add(r->time_error(), r->measured.id);
+  return errors.summary();
+}
+
+ErrorSummary memory_errors(const RecordList& records) {
+  Errors errors;
+  for (const JudgedRecord* r : records)
+    if (r->weighed()) errors.add(r->memory_error(), r->measured.id);
+  return errors.summary();
+}
+
+std::optional<double> baseline_mape(const RecordList& records) {
+  std::vector<double> errors;
+  for (const JudgedRecord* r : records)
+    if (r->baseline_s) errors.push_back(std::abs(*r->baseline_s / *r->measured.step_time_s - 1));
+  return errors.empty() ? std::nullopt : std::optional(mean(errors));
+}
+
+std::optional<double> coverage(const RecordList& records) {
+  std::vector<double> inside;
+  for (const JudgedRecord* r : records)
+    if (r->timed() && r->low_s)
+      inside.push_back(*r->measured.step_time_s >= *r->low_s && *r->measured.step_time_s <= *r->high_s ? 1 : 0);
+  return inside.empty() ? std::nullopt : std::optional(mean(inside));
+}
+
+FitsTable fits(const RecordList& records) {
+  FitsTable out;
+  for (const JudgedRecord* r : records) {
+    if (!r->refused.empty()) continue;
+    if (r->measured.out_of_memory) ++(r->fits ? out.failed_fits : out.failed_too_large);
+    else ++(r->fits ? out.ran_fits : out.ran_too_large);
+  }
+  return out;
+}
+
+bool listed(const std::vector<std::string>& list, const std::string& word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+SetSummary summary(const std::string& name, const RecordList& records) {
+  SetSummary out;
+  out.name = name;
+  for (const JudgedRecord* r : records) {
+    out.refused += !r->refused.empty();
+    out.assumed += r->refused.empty() && !r->measured.assumed.empty();
+  }
+  out.time = time_errors(records);
+  out.baseline_mape = baseline_mape(records);
+  out.coverage = coverage(records);
+  out.ranking = ranking(layout_groups(records));
+  out.noise = noise(records);
+  out.memory = memory_errors(records);
+  out.fits = fits(records);
+  return out;
+}
+
+using NamedLists = std::vector<std::pair<std::string, RecordList>>;
+
+RecordList& list_of(NamedLists& sets, const std::string& name) {
+  const auto at = std::find_if(sets.begin(), sets.end(), [&](const auto& s) { return s.first == name; });
+  if (at != sets.end()) return at->second;
+  return sets.emplace_back(name, RecordList{}).second;
+}
+
+template <class Field>
+std::optional<double> mean_over(const std::vector<SetSummary>& sets, Field field) {
+  std::vector<double> values;
+  for (const SetSummary& s : sets)
+    if (const std::optional<double> v = field(s); !s.apart && s.time.n > 0 && v) values.push_back(*v);
+  return values.empty() ? std::nullopt : std::optional(mean(values));
+}
+
+OverSets over_sets(const std::vector<SetSummary>& sets) {
+  OverSets out;
+  for (const SetSummary& s : sets) out.sets += !s.apart && s.time.n > 0;
+  out.mape = mean_over(sets, [](const SetSummary& s) { return s.time.mape; });
+  out.median_ape = mean_over(sets, [](const SetSummary& s) { return s.time.median_ape; });
+  out.bias = mean_over(sets, [](const SetSummary& s) { return s.time.bias; });
+  out.baseline_mape = mean_over(sets, [](const SetSummary& s) { return s.baseline_mape; });
+  out.coverage = mean_over(sets, [](const SetSummary& s) { return s.coverage; });
+  return out;
+}
+
+void require_known(const std::vector<std::string>& apart, const NamedLists& sets) {
+  std::vector<std::string> names;
+  for (const auto& [name, records] : sets) names.push_back(name);
+  for (const std::string& set : apart)
+    if (!listed(names, set))
+      throw ConfigError(Problem{"", "--apart", set, "there are no records of this set", "given are " + list_text(names)});
+}
+
+}  // namespace
+
+void FitsTable::add(const FitsTable& other) {
+  ran_fits += other.ran_fits;
+  ran_too_large += other.ran_too_large;
+  failed_fits += other.failed_fits;
+  failed_too_large += other.failed_too_large;
+}
+
+Summary summarise(const std::vector<JudgedRecord>& records, const std::vector<std::string>& apart) {
+  NamedLists sets;
+  RecordList grade_c;
+  std::set<std::string> unverified;
+  for (const JudgedRecord& r : records) {
+    RecordList& set = list_of(sets, r.measured.set);
+    (r.counts() ? set : grade_c).push_back(&r);
+    unverified.insert(r.unverified.begin(), r.unverified.end());
+  }
+  require_known(apart, sets);
+  Summary out;
+  for (const auto& [name, members] : sets) {
+    out.sets.push_back(summary(name, members));
+    out.sets.back().apart = listed(apart, name);
+    out.fits.add(out.sets.back().fits);
+  }
+  out.over_sets = over_sets(out.sets);
+  out.grade_c = time_errors(grade_c);
+  out.unverified.assign(unverified.begin(), unverified.end());
+  return out;
+}
+
+}  // namespace tandem::program

@@ -1,0 +1,56 @@
+#pragma once
+// What a set of records says about the simulator. Errors are fractions, (predicted - measured) / measured.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/validation/ranking.hpp"
+
+namespace tandem::program {
+
+struct ErrorSummary {
+  int n = 0;
+  std::optional<double> mape, median_ape, bias, worst;  ///< worst with its sign; empty where n is 0
+  std::string worst_id;
+};
+
+/// Runs by how they ended and whether they were predicted to fit the memory.
+struct FitsTable {
+  int ran_fits = 0, ran_too_large = 0, failed_fits = 0, failed_too_large = 0;
+  void add(const FitsTable& other);
+};
+
+/// Records of grades A and B of one set.
+struct SetSummary {
+  std::string name;
+  bool apart = false;      ///< not in the means over sets
+  int refused = 0;
+  int assumed = 0;         ///< predicted records with fields that the source does not state
+  ErrorSummary time;
+  std::optional<double> baseline_mape;
+  std::optional<double> coverage;  ///< share of measured times inside their range; see JudgedRecord
+  Ranking ranking;
+  Noise noise;
+  ErrorSummary memory;
+  FitsTable fits;
+};
+
+/// Means over sets with timed records that are not apart, each one vote.
+struct OverSets {
+  int sets = 0;
+  std::optional<double> mape, median_ape, bias, baseline_mape, coverage;
+};
+
+struct Summary {
+  std::vector<SetSummary> sets;     ///< in order of first appearance
+  OverSets over_sets;
+  ErrorSummary grade_c;             ///< all records of grade C
+  FitsTable fits;                   ///< of all sets
+  std::vector<std::string> unverified;  ///< facts in use that no source confirms, each once, in alphabetical order
+};
+
+/// Sets named in `apart` are shown and left out of the means. Throws ConfigError when one of them is not there.
+Summary summarise(const std::vector<JudgedRecord>& records, const std::vector<std::string>& apart);
+
+}  // namespace tandem::program

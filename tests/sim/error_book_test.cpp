@@ -1,0 +1,100 @@
+#include "sim/error_book.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "models/base/presets.hpp"
+#include "tests/catch.hpp"
+#include "tests/sim/fakes.hpp"
+
+using namespace tandem;
+using namespace tandem::sim;
+
+namespace {
+
+/// Two nodes of two devices with a calibration of that name.
+sim::test::FakeTopology two_nodes_of(const std::string& calibration) {
+  sim::test::Shape shape;
+  shape.devices = 4, shape.per_node = 2, shape.calibration = calibration;
+  return sim::test::FakeTopology(shape);
+}
+
+Prediction seconds(double step, double launch = 0) {
+  Prediction p;
+  p.step_time = Duration::seconds(step);
+  p.roles.resize(1);
+  p.roles[0].time_breakdown_s["launch"] = launch;
+  return p;
+}
+
+ErrorBook book() {
+  ErrorBook b;
+  b.computed = "today";
+  b.unknown_low = -0.4, b.unknown_high = 0.5;
+  b.unknown_reason = "never measured";
+  b.entries = {{"known", "many nodes", "a", 10, {-0.10, 0.00, 0.10}},
+               {"known", "many nodes", "b", 10, {-0.05, 0.05, 0.20}},
+               {"known", "one node", "c", 10, {0.5, 0.6, 0.7}},
+               {"other", "many nodes", "d", 10, {-0.9, 0.0, 0.9}}};
+  return b;
+}
+
+}  // namespace
+
+TEST_CASE("a prediction's situation is the host's share of its step, then whether it leaves a node") {
+  const auto two_nodes = two_nodes_of("known");
+  sim::test::Shape small;
+  small.devices = 2;
+  const sim::test::FakeTopology one_node(small);
+  CHECK(situation_of(seconds(1, 0.05), two_nodes) == "many nodes");
+  CHECK(situation_of(seconds(1, 0.05), one_node) == "one node");
+  CHECK(situation_of(seconds(1, 0.1), two_nodes) == "host-bound");
+}
+
+TEST_CASE("a range follows the errors of the same device and situation, one vote a source and one for all others") {
+  const StepRange r = step_range(book(), seconds(10), two_nodes_of("known"), "");
+  // a, b and "the others" hold a third each; each value a ninth. 10 %: the lowest; 90 %: the highest.
+  CHECK(r.low_s == Approx(10 * std::exp(-0.9)));
+  CHECK(r.high_s == Approx(10 * std::exp(0.9)));
+  CHECK(r.share == kRangeShare);
+  CHECK(r.basis == "20 records of 2 sources on known, many nodes; today");
+  ErrorBook alone = book();
+  alone.entries.pop_back();
+  CHECK(step_range(alone, seconds(10), two_nodes_of("known"), "").low_s == Approx(10 * std::exp(-0.10)));
+}
+
+TEST_CASE("a source that is left out has no say in its own range") {
+  ErrorBook b = book();
+  b.entries.pop_back();
+  const StepRange without = step_range(b, seconds(10), two_nodes_of("known"), "b");
+  CHECK(without.high_s == Approx(10 * std::exp(0.10)));
+  b.entries[1].quantiles = {5, 6, 7};
+  CHECK(step_range(b, seconds(10), two_nodes_of("known"), "b").high_s == without.high_s);
+  CHECK(step_range(b, seconds(10), two_nodes_of("known"), "").high_s > without.high_s);
+}
+
+TEST_CASE("a situation without records borrows the device's others and says so, and a prediction lies in its range") {
+  ErrorBook b = book();
+  b.entries.pop_back();
+  const StepRange r = step_range(b, seconds(10, 9), two_nodes_of("known"), "");
+  CHECK(r.basis.find("none of them host-bound") != std::string::npos);
+  b.entries = {{"known", "many nodes", "a", 3, {0.2, 0.3}}};
+  CHECK(step_range(b, seconds(10), two_nodes_of("known"), "").low_s == Approx(10));
+}
+
+TEST_CASE("a device without records gets the wide default and its reason") {
+  for (const char* device : {"unknown", ""}) {
+    const StepRange r = step_range(book(), seconds(10), two_nodes_of(device), "");
+    CHECK(r.low_s == Approx(10 * std::exp(-0.4)));
+    CHECK(r.high_s == Approx(10 * std::exp(0.5)));
+    CHECK(r.basis == "never measured");
+  }
+}
+
+TEST_CASE("the book that ships can be read, is about calibrations that exist, and writes itself again") {
+  const ErrorBook shipped = load_error_book();
+  const auto known = preset_names("topology/calibration");
+  for (const ErrorEntry& e : shipped.entries) CHECK(std::count(known.begin(), known.end(), e.device) == 1);
+  CHECK(shipped.unknown_low < 0);
+  CHECK(!shipped.unknown_reason.empty());
+}
