@@ -118,6 +118,8 @@ struct ParallelSpec {
   bool overlap_grad_reduce = false;
   bool overlap_param_gather = false;
   bool tensor_overlap = false;
+  bool overlap_p2p = true;               ///< stages compute while they send
+  bool scatter_p2p = false;              ///< tensor ranks send a share each of what all of them hold
   Bytes bucket_bytes{160'000'000};
   std::int64_t prefetch_layers = 1;
   std::vector<std::int64_t> pipeline_split; ///< layers per stage (x chunk); empty: auto
@@ -270,6 +272,14 @@ ModelSpec load_model(const std::string& preset);
 /// The rules of a framework (models/stacks/<stack>.json) that a valid plan breaks; `stack` need not be the plan's own.
 /// Throws ConfigError when there is no such stack.
 std::vector<Problem> stack_problems(const Plan& plan, std::string_view stack);
+
+/// How a framework moves tensors between stages, unless a plan says otherwise.
+struct StackTransfers {
+  std::vector<std::string> overlap;  ///< schedules under which stages compute while they send
+  bool scatter = false;
+};
+/// Throws ConfigError when the stack's file does not say.
+StackTransfers stack_transfers(const std::string& stack);
 
 /// JSON Schema (draft-07) of a plan file, generated from the definitions that the parser uses.
 std::string plan_json_schema();

@@ -121,6 +121,14 @@ void fill_chunks(Plan& p, const Filler& fill) {
            layers % p.parallel.pipeline == 0 ? layers / p.parallel.pipeline : 0);
 }
 
+void fill_transfers(Plan& p, const Filler& fill) {
+  if (p.parallel.pipeline == 1) return;
+  const StackTransfers stack = stack_transfers(p.stack);
+  const bool overlap = std::find(stack.overlap.begin(), stack.overlap.end(), name(p.parallel.schedule)) != stack.overlap.end();
+  fill.set("parallel.overlap_p2p", p.parallel.overlap_p2p, overlap);
+  fill.set("parallel.scatter_p2p", p.parallel.scatter_p2p, stack.scatter);
+}
+
 void fill_recompute(TrainingSpec& t, const Given& given) {
   if (t.recompute == Recompute::selective && !given.contains("training.recompute_modules")) {
     t.recompute_modules = {"core_attention"};
@@ -136,6 +144,7 @@ void fill_defaults(Plan& plan, const Given& given) {
   fill_types(plan.training, fill);
   fill_chunks(plan, fill);
   fill_recompute(plan.training, given);
+  fill_transfers(plan, fill);
 }
 
 }  // namespace tandem

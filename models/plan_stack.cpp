@@ -160,4 +160,19 @@ std::vector<Problem> stack_problems(const Plan& plan, std::string_view stack) {
   return problems;
 }
 
+StackTransfers stack_transfers(const std::string& stack) {
+  const std::string path = find_preset("models/stacks", stack);
+  if (path.empty()) return {};  // the stack is refused by its own field
+  const json file = read_json(path);
+  const json found = file.is_object() ? file.value("transfers", json()) : json();
+  const bool whole = found.is_object() && found.contains("source") && found.contains("verified") &&
+                     found.contains("overlap") && found["overlap"].is_array() && found.contains("scatter") &&
+                     found["scatter"].is_boolean();
+  if (!whole)
+    throw ConfigError(Problem{path, "transfers", "", "is missing or lacks overlap, scatter, source or verified",
+                              "write \"transfers\": {\"overlap\": [\"interleaved\"], \"scatter\": false, "
+                              "\"source\": ..., \"verified\": ...}"});
+  return {found["overlap"].get<std::vector<std::string>>(), found["scatter"].get<bool>()};
+}
+
 }  // namespace tandem

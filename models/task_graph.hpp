@@ -79,7 +79,7 @@ struct Instance {
 };
 
 /// Why one task waits for another of the same rank.
-enum class EdgeKind : std::uint8_t { data, reuse, credit };
+enum class EdgeKind : std::uint8_t { data, reuse, credit, order };
 
 /// Dependency across instances of one rank: `to` starts after `from` ended.
 struct Edge {

@@ -53,6 +53,8 @@ Template relative_gradient_add(const Shapes& s);
 
 /// One boundary tensor to or from the stage `stage_offset` away.
 Template transfer(std::string name, const Shapes& s, bool send, int stage_offset);
+/// The tensor ranks' shares of a received boundary tensor put together; with Shapes::scatter_p2p.
+Template gather_transfer(const Shapes& s);
 
 /// What one reduction or gather works on.
 struct ReduceSpec {

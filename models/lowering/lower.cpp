@@ -27,7 +27,8 @@ BlockTemplates block_templates(const Shapes& s, bool moe, bool always_first, Tem
 
 TransferTemplates transfers(const Shapes& s, TemplateLibrary& library) {
   return {library.add(transfer("send_forward", s, true, 1)), library.add(transfer("send_backward", s, true, -1)),
-          library.add(transfer("recv_forward", s, false, -1)), library.add(transfer("recv_backward", s, false, 1))};
+          library.add(transfer("recv_forward", s, false, -1)), library.add(transfer("recv_backward", s, false, 1)),
+          s.scatter_p2p ? library.add(gather_transfer(s)) : TemplateId()};
 }
 
 Shapes keeping_all(Shapes s) {

@@ -210,11 +210,11 @@ void ProgramBuilder::flush_edges() {
 std::uint32_t ProgramBuilder::add(TemplateId id, const InstanceKey& key, const std::vector<Binding>& slots) {
   const Template& t = library_[id];
   require(slots.size() + 1 == t.slots.size(), "an instance must bind every slot of its template");
-  for (const Point p : credits_) {
+  for (const auto& [p, kind] : waits_) {
     const Instance& source = program_.instances[static_cast<std::size_t>(p.instance)];
-    edge(p, 0, t.tasks.front().stream, library_[source.tmpl].tasks[p.task].stream, EdgeKind::credit);
+    edge(p, 0, t.tasks.front().stream, library_[source.tmpl].tasks[p.task].stream, kind);
   }
-  credits_.clear();
+  waits_.clear();
   order_scratch(library_.scratch(id));
   for (const SlotUse& use : library_.uses(id)) {
     const Binding& b = slots[use.slot - 1U];

@@ -75,7 +75,9 @@ class ProgramBuilder {
   /// Appends an instance; `slots` bind slots 1, 2, ... in order. Returns its index.
   std::uint32_t add(TemplateId tmpl, const InstanceKey& key, const std::vector<Binding>& slots);
   /// The next instance added waits at its first task until `from` has ended.
-  void credit(Point from) { credits_.push_back(from); }
+  void credit(Point from) { waits_.push_back({from, EdgeKind::credit}); }
+  /// The same without a buffer: the schedule wants it so.
+  void after(Point from) { waits_.push_back({from, EdgeKind::order}); }
   /// Last task of an instance.
   Point end_of(std::uint32_t instance) const;
 
@@ -101,7 +103,7 @@ class ProgramBuilder {
   Program program_;
   Arena arena_;
   std::vector<Buffer> buffers_;
-  std::vector<Point> credits_;
+  std::vector<std::pair<Point, EdgeKind>> waits_;   ///< of the next instance
   std::vector<Edge> pending_;                       ///< edges into the instance being added
   std::array<Frontier, kStreams> known_{};          ///< [stream] is already behind these points of the other streams
   BytesByKind live_{};

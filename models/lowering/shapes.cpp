@@ -166,6 +166,7 @@ Shapes make_shapes(const Plan& plan) {
   s.decoder_seq = plan.training.decoder_seq_length;
   s.relative_buckets = m.position_embedding == PositionEmbedding::relative ? kRelativeBuckets : 0;
   s.dtypes = plan.training.dtypes;
+  s.scatter_p2p = plan.parallel.scatter_p2p && s.tensor > 1 && !s.sequence_parallel;
   s.product = s.dtypes.compute;
   s.dtypes.compute = activation_type(s.product);
   return s;

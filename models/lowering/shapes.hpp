@@ -66,6 +66,7 @@ struct Shapes {
   std::int64_t memory_seq, memory_rows;   ///< in a decoder: of the encoder's output, which it attends to; else 0
   std::int64_t relative_buckets;          ///< of relative position bias; 0: none
   DTypes dtypes;   ///< `compute` is that of activations
+  bool scatter_p2p;  ///< a boundary tensor crosses in shares
   DType product;   ///< of the products of linear layers: narrower than activations in an 8- or 4-bit recipe
 
   /// Of the attention before context parallelism changes it: packed qkv of this rank's positions.

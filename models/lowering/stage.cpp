@@ -72,7 +72,12 @@ class StageLowering {
           if (e.credit >= 0) b_.credit(ends[static_cast<std::size_t>(e.credit)]);
           receive(e);
           break;
-        case ScheduleEvent::Kind::compute: compute(e.action); break;
+        case ScheduleEvent::Kind::compute:
+          if (waits_for_send_) b_.after(last_send_);
+          waits_for_send_ = false;
+          gather_received(e.action);
+          compute(e.action);
+          break;
         case ScheduleEvent::Kind::send: send(e); break;
         case ScheduleEvent::Kind::release: release(e.action); break;
       }
@@ -86,12 +91,24 @@ class StageLowering {
     else weights(a);
   }
 
+  /// What came in shares is put together where it is needed: earlier, the tensor stream would wait for the sender.
+  void gather_received(const Action& a) {
+    const auto it = received_.find({static_cast<int>(a.phase), a.micro_batch, a.chunk});
+    if (it == received_.end()) return;
+    const InFlight& f = flight(a);
+    b_.add(it->second, key(a), {{a.phase == Phase::forward ? f.hidden[0] : f.gradient}});
+    received_.erase(it);
+  }
+
   /// Activations come in front of a chunk's first layer and leave behind its last one, gradients the other way round.
   TemplateId transfer_template(const ScheduleEvent& e) const {
+    return transfers(e).at(e.kind == ScheduleEvent::Kind::send, e.offset);
+  }
+  const TransferTemplates& transfers(const ScheduleEvent& e) const {
     const bool sends = e.kind == ScheduleEvent::Kind::send;
     const ChunkPart& p = part(e.action);
     const bool in_front = sends == (e.action.phase == Phase::backward);
-    return decoder_.transfers(p.first_layer + (in_front ? 0 : p.layers)).at(sends, e.offset);
+    return decoder_.transfers(p.first_layer + (in_front ? 0 : p.layers));
   }
 
   void receive(const ScheduleEvent& e) {
@@ -100,6 +117,7 @@ class StageLowering {
     const BufferId buffer = b_.allocate(forward ? "received_hidden" : "received_gradient", MemoryKind::communication,
                                         w_.slot_bytes(transfer_template(e), "buffer"));
     b_.add(transfer_template(e), key(a), {{buffer}});
+    if (s_.scatter_p2p) received_[{static_cast<int>(a.phase), a.micro_batch, a.chunk}] = transfers(e).gather;
     InFlight& f = flight(a);
     if (!forward) {
       f.gradient = buffer;
@@ -114,7 +132,11 @@ class StageLowering {
     const Action& a = e.action;
     InFlight& f = flight(a);
     BufferId& buffer = a.phase == Phase::forward ? f.hidden.back() : f.gradient;
-    b_.add(transfer_template(e), key(a), {{buffer}});
+    const std::uint32_t sent = b_.add(transfer_template(e), key(a), {{buffer}});
+    if (!c_.plan.parallel.overlap_p2p) {
+      last_send_ = b_.end_of(sent);
+      waits_for_send_ = true;
+    }
     sent_[{static_cast<int>(a.phase), a.micro_batch, a.chunk}] = buffer;
     buffer = kNoBuffer;
   }
@@ -419,6 +441,9 @@ class StageLowering {
   DecoderFlow decoder_;
   std::map<std::pair<std::int32_t, std::int32_t>, InFlight> flights_;
   std::map<std::tuple<int, std::int32_t, std::int32_t>, BufferId> sent_;
+  std::map<std::tuple<int, std::int32_t, std::int32_t>, TemplateId> received_;  ///< how what came in shares is gathered
+  Point last_send_;
+  bool waits_for_send_ = false;   ///< the next computation, for last_send_
 };
 
 }  // namespace

@@ -22,6 +22,7 @@ struct BlockTemplates {
 /// Between stages.
 struct TransferTemplates {
   TemplateId send_forward, send_backward, recv_forward, recv_backward;
+  TemplateId gather;   ///< of what was received in shares
 
   TemplateId at(bool send, int stage_offset) const {
     if (send) return stage_offset > 0 ? send_forward : send_backward;

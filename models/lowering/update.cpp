@@ -50,8 +50,18 @@ Template transfer(std::string name, const Shapes& s, bool send, int stage_offset
   TemplateBuilder b(name, s.dtypes.compute);
   const std::int64_t n = s.boundary_elements();
   const Value buffer = b.whole(b.slot("buffer", MemoryKind::communication), s.dtypes.compute, n);
-  if (send) b.add("send", Send{n, s.dtypes.compute, stage_offset}, {buffer}, {}, Stream::send);
-  else b.add("recv", Recv{n, s.dtypes.compute, stage_offset}, {}, {buffer}, Stream::recv);
+  const Value part = s.scatter_p2p ? buffer.share(Group::tensor, s.tensor) : buffer;
+  if (send) b.add("send", Send{part.elements, s.dtypes.compute, stage_offset}, {part}, {}, Stream::send);
+  else b.add("recv", Recv{part.elements, s.dtypes.compute, stage_offset}, {}, {part}, Stream::recv);
+  return b.finish();
+}
+
+Template gather_transfer(const Shapes& s) {
+  TemplateBuilder b("gather_received", s.dtypes.compute);
+  const Value buffer = b.whole(b.slot("buffer", MemoryKind::communication), s.dtypes.compute, s.boundary_elements());
+  b.add("received_all_gather",
+        Collective{CollectiveKind::all_gather, Group::tensor, buffer.elements, buffer.dtype, Reduce::sum},
+        {buffer.share(Group::tensor, s.tensor)}, {buffer}, Stream::tensor);
   return b.finish();
 }
 
