@@ -79,7 +79,14 @@ FlashFit read_flash(FactReader r) {
 }
 
 CommFit read_comm(FactReader r) {
-  CommFit c{r.duration("overhead_s"), share(r, "inside_share"), share(r, "across_share")};
+  CommFit c;
+  c.overhead = r.duration("overhead_s");
+  c.inside_share = share(r, "inside_share");
+  c.across_share = share(r, "across_share");
+  if (r.has("nccl_architecture")) {
+    c.nccl = nccl_architecture(r.text("nccl_architecture", ""));
+    if (!c.nccl) r.refuse("nccl_architecture", "must be volta, ampere, hopper or blackwell");
+  }
   if (r.has("compute_slowdown")) c.compute_slowdown = r.number("compute_slowdown", 0);
   if (r.has("chunked_exposed")) c.chunked_exposed = r.number("chunked_exposed", 0);
   r.finish();

@@ -9,12 +9,14 @@
 
 #include "models/op.hpp"
 #include "reports/cost_table.hpp"
+#include "sim/nccl.hpp"
 #include "topology/topology.hpp"
 
 namespace tandem::sim {
 
 /// What the communication library makes of the links: fitted or measured, neutral where nothing is known.
 struct CommFit {
+  std::optional<NcclArchitecture> nccl;  ///< the library is NCCL: it picks algorithm and protocol, and its latencies hold
   Duration overhead;          ///< once per collective or send, beside its steps
   double inside_share = 1;    ///< of a link's bandwidth inside a node that is reached
   double across_share = 1;    ///< the same between nodes

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 
 #include "models/collective.hpp"
 
@@ -31,7 +32,8 @@ struct Footprint {
 /// Lays one wire's messages over the links.
 class Layer {
  public:
-  Layer(const Scene& scene, Wire& wire) : scene_(scene), wire_(wire), fit_(scene.cost.comm_fit()) {}
+  Layer(const Scene& scene, Wire& wire, const std::vector<Capacity>& links)
+      : scene_(scene), wire_(wire), links_(links), fit_(scene.cost.comm_fit()) {}
 
   Recipe lay(std::uint32_t id, const Op& op) {
     Recipe recipe;
@@ -48,8 +50,10 @@ class Layer {
     recipe.tail = fit_.overhead;
     const Expansion expansion = expansion_of(op);
     for (const CommPhase& phase : expansion.phases) add(recipe, phase, expansion.pipelined);
-    if (const auto* collective = std::get_if<Collective>(&op); collective != nullptr && collective->chunked)
-      expose(recipe, fit_.chunked_exposed);
+    if (const auto* collective = std::get_if<Collective>(&op)) {
+      if (fit_.nccl && by_ring(*collective)) tune(recipe, collective->kind);
+      if (collective->chunked) expose(recipe, fit_.chunked_exposed);
+    }
     return recipe;
   }
 
@@ -92,6 +96,32 @@ class Layer {
       chain.back().work += work;
     else
       chain.push_back({print.uses, work});
+  }
+
+  static bool by_ring(const Collective& c) {
+    return c.kind == CollectiveKind::all_reduce || c.kind == CollectiveKind::all_gather ||
+           c.kind == CollectiveKind::reduce_scatter;
+  }
+
+  /// The library's choice: its latencies in place of the links', and the rate of its algorithm and protocol.
+  void tune(Recipe& recipe, CollectiveKind kind) const {
+    std::set<std::int32_t> nodes(shape_.node.begin(), shape_.node.end());
+    const NcclTask task{kind, static_cast<std::int64_t>(wire_.members.size()), static_cast<std::int64_t>(nodes.size()),
+                        seconds_of(recipe)};
+    const NcclChoice choice = nccl_choice(task, *fit_.nccl);
+    recipe.tail = fit_.overhead + Duration::seconds(choice.latency_s);
+    for (auto& chain : recipe.chains)
+      for (Segment& s : chain) s.work = static_cast<Work>(static_cast<double>(s.work) / choice.rate);
+  }
+
+  double seconds_of(const Recipe& recipe) const {
+    Duration longest;
+    for (const auto& chain : recipe.chains) {
+      Duration sum;
+      for (const Segment& s : chain) sum += time_of(s.work, rate_alone(wire_.uses[s.uses], links_));
+      longest = std::max(longest, sum);
+    }
+    return longest.seconds();
   }
 
   /// What of a communication is not hidden behind the product that runs beside it.
@@ -148,6 +178,7 @@ class Layer {
 
   const Scene& scene_;
   Wire& wire_;
+  const std::vector<Capacity>& links_;
   CommFit fit_;
   GroupShape shape_;
   std::vector<Footprint> prints_;
@@ -234,7 +265,7 @@ class Wirer {
       connect(2 * p, r);
       connect(2 * p + 1, wire.members[1]);
     }
-    Layer layer(scene_, wire);
+    Layer layer(scene_, wire, out_.links);
     for (const std::uint32_t m : messages(p, wire)) wire.recipes.push_back(layer.lay(m, catalogue_.messages[m].op));
     out_.wires.push_back(std::move(wire));
   }
