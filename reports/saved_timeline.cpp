@@ -11,7 +11,8 @@ namespace tandem {
 
 namespace {
 
-constexpr Phase kPhases[] = {Phase::forward, Phase::recompute, Phase::backward, Phase::reduce, Phase::optimizer};
+constexpr Phase kPhases[] = {Phase::forward, Phase::recompute, Phase::backward, Phase::reduce,
+                             Phase::optimizer, Phase::weight, Phase::gather};
 
 std::string group_name(const Op& op) {
   const auto* collective = std::get_if<Collective>(&op);
