@@ -23,6 +23,8 @@ COLOURS = {
     "backward": "#54A24B",
     "reduce": "#B279A2",
     "optimizer": "#E45756",
+    "weight": "#88D27A",
+    "gather": "#B279A2",
     "tensor": "#F58518",
     "data": "#9D5FC2",
     "send": "#72B7B2",

@@ -15,6 +15,8 @@ void add_compare(CLI::App& app, ExitCode& exit);
 void add_measure(CLI::App& app, ExitCode& exit);
 void add_explain(CLI::App& app, ExitCode& exit);
 void add_validate(CLI::App& app, ExitCode& exit);
+void add_sweep(CLI::App& app, ExitCode& exit);
+void add_report(CLI::App& app, ExitCode& exit);
 void add_schema(CLI::App& app, ExitCode& exit);
 
 }  // namespace tandem::program

@@ -49,6 +49,8 @@ void fill(CLI::App& app, ExitCode& exit) {
   add_measure(app, exit);
   add_explain(app, exit);
   add_validate(app, exit);
+  add_sweep(app, exit);
+  add_report(app, exit);
   add_schema(app, exit);
 }
 

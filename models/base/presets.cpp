@@ -42,14 +42,18 @@ std::string names_remedy(std::string_view folder, std::string_view name) {
 
 }  // namespace
 
-std::string find_preset(std::string_view folder, std::string_view name) {
-  if (!safe_name(name)) return {};
+std::string find_data_file(std::string_view folder, std::string_view file) {
+  if (!safe_name(file)) return {};
   for (const fs::path& place : places()) {
-    const fs::path file = place / folder / (std::string(name) + ".json");
+    const fs::path path = place / folder / file;
     std::error_code ignored;
-    if (fs::is_regular_file(file, ignored)) return file.string();
+    if (fs::is_regular_file(path, ignored)) return path.string();
   }
   return {};
+}
+
+std::string find_preset(std::string_view folder, std::string_view name) {
+  return safe_name(name) ? find_data_file(folder, std::string(name) + ".json") : std::string();
 }
 
 std::vector<std::string> preset_names(std::string_view folder) {

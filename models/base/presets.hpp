@@ -14,6 +14,9 @@ namespace tandem {
 /// that could leave the folder are never found.
 std::string find_preset(std::string_view folder, std::string_view name);
 
+/// Path of `<folder>/<file>` in the first of the same places that has it; empty when there is none.
+std::string find_data_file(std::string_view folder, std::string_view file);
+
 /// Names that find_preset finds in `folder`, sorted, each once.
 std::vector<std::string> preset_names(std::string_view folder);
 

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """The plots are drawn from what the program writes, and refuse anything else. Skipped (77) without matplotlib."""
+import json
+import pathlib
 import subprocess
 import sys
 import unittest
@@ -10,6 +12,7 @@ except ImportError:
     print("matplotlib is not installed")
     sys.exit(77)
 
+import sweep_test
 import tandem
 from tandem import SMALL, SOURCE, TEXT, Folder, run
 
@@ -46,6 +49,23 @@ class Plots(unittest.TestCase):
         self.assertEqual(run("simulate", self.plan, "--memory", self.path("m.json"))[0], 0)
         picture = self.path("memory.png")
         self.check_picture(plot("plot_memory.py", self.path("m.json"), "-o", picture), picture)
+
+    def test_figures_of_a_study(self):
+        study = self.folder.file("study.json", json.dumps(sweep_test.STUDY))
+        self.assertEqual(run("sweep", study, "--out", self.path("out"))[0], 0)
+        done = plot("figures.py", self.path("out"), "--out", self.path("figures"), "--y", "tokens_per_s")
+        drawn = [pathlib.Path(line).name for line in done.stdout.split()]
+        self.assertEqual(drawn, [f"{f}.{e}" for f in ("curves", "map", "breakdown") for e in ("pdf", "png")], done.stderr)
+        for name in drawn:
+            if name.endswith("png"):
+                self.check_picture(done, self.path("figures/" + name))
+            else:
+                self.assertTrue((self.folder.path / "figures" / name).read_bytes().startswith(b"%PDF"))
+
+    def test_figures_of_no_study_are_refused_in_one_line(self):
+        done = plot("figures.py", self.path("."), "--out", self.path("figures"))
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
     def test_another_file_is_refused_in_one_line(self):
         for script in ("plot_timeline.py", "plot_memory.py"):

@@ -1,0 +1,64 @@
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "experiments/program/commands.hpp"
+#include "experiments/program/rehearsal.hpp"
+#include "experiments/program/terminal.hpp"
+#include "experiments/study/report.hpp"
+#include "models/base/json.hpp"
+#include "reports/html_page.hpp"
+#include "reports/plan_report.hpp"
+#include "sim/simulate.hpp"
+
+namespace tandem::program {
+
+namespace {
+
+struct Options {
+  std::string subject, out, cost_table;
+  bool json = false;
+};
+
+std::string plan_page(const Options& o) {
+  const Rehearsal r = prepare(o.subject);
+  const auto topology = topology_of(r.plan, o.cost_table);
+  sim::SimulateOptions options;
+  options.timeline = options.memory_over_time = true;
+  const Prediction p = naming(o.subject, [&] { return sim::simulate(r.plan, r.graph, *topology, options); });
+  const Device& device = topology->device();
+  const std::string data = plan_report_json({r.plan, r.graph, p, device.name, device.memory, topology->unverified()});
+  return html_page("plan", (r.plan.name.empty() ? r.plan.model.name : r.plan.name) + " – Tandem", data);
+}
+
+std::string study_page(const Options& o) {
+  const study::StudyReport report = study::read_report(o.subject);
+  return html_page("study", report.name + " – Tandem", report.data);
+}
+
+ExitCode write_report(const Options& o) {
+  const bool folder = std::filesystem::is_directory(o.subject);
+  const std::string out = !o.out.empty() ? o.out
+                          : folder       ? o.subject + "/report.html"
+                                         : std::filesystem::path(o.subject).stem().string() + ".html";
+  prepare_output(out);
+  write_text(out, folder ? study_page(o) : plan_page(o));
+  print(o.json ? nlohmann::json{{"schema_version", 1}, {"page", out}}.dump(2) + "\n" : out + "\n");
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+void add_report(CLI::App& app, ExitCode& exit) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("report", "Write one HTML page about a plan, or about the results of a sweep");
+  command->add_option("PLAN|DIR", o->subject, "plan file (JSON), or a folder that `tandem sweep` has written")
+      ->required();
+  command->add_option("--out", o->out, "the page [PLAN.html here, DIR/report.html]");
+  command->add_option("--cost-table", o->cost_table,
+                      "cost table of `tandem measure`, for a plan [where measure writes]");
+  command->add_flag("--json", o->json, "one JSON object on stdout");
+  command->callback([o, &exit] { exit = write_report(*o); });
+}
+
+}  // namespace tandem::program

@@ -1,0 +1,159 @@
+#include "experiments/study/outcome.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "experiments/program/rehearsal.hpp"
+#include "models/base/json.hpp"
+#include "models/base/presets.hpp"
+#include "sim/simulate.hpp"
+
+namespace tandem::study {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json layout(const Plan& plan) {
+  const ParallelSpec& p = plan.parallel;
+  const nlohmann::json whole = nlohmann::json::parse(to_json(plan, -1));
+  const nlohmann::json &parallel = whole.at("parallel"), &training = whole.at("training");
+  ordered_json out = {{"model", plan.model.name}, {"cluster", plan.cluster.preset}, {"devices", plan.cluster.devices},
+                      {"tensor", p.tensor},       {"pipeline", p.pipeline},         {"data", p.data}};
+  for (const char* key : {"context", "expert", "virtual_pipeline", "schedule", "zero_stage"})
+    if (parallel.contains(key)) out[key] = parallel[key];
+  for (const char* key : {"micro_batch_size", "global_batch_size", "seq_length", "precision", "recompute"})
+    if (training.contains(key)) out[key] = training[key];
+  return out;
+}
+
+ordered_json by_kind(const BytesByKind& bytes) {
+  ordered_json out = ordered_json::object();
+  for (std::size_t k = 0; k < kMemoryKinds; ++k)
+    out[std::string(tandem::name(static_cast<MemoryKind>(k)))] = bytes[k].count();
+  return out;
+}
+
+void add_prediction(ordered_json& row, const Prediction& p, const Topology& topology) {
+  const RolePrediction& heaviest = p.roles[p.heaviest_role];
+  row["step_time_s"] = p.step_time.seconds();
+  row["tokens_per_s"] = p.tokens_per_s;
+  row["samples_per_s"] = p.samples_per_s;
+  row["model_tflops_per_device"] = p.model_tflops_per_device;
+  row["hardware_tflops_per_device"] = p.hardware_tflops_per_device;
+  row["mfu"] = p.mfu;
+  row["hfu"] = p.hfu;
+  row["bubble_fraction"] = p.bubble_fraction;
+  row["fits"] = p.fits;
+  row["peak_memory_bytes"] = heaviest.peak_memory_bytes.count();
+  row["device_memory_bytes"] = topology.device().memory.count();
+  row["time_breakdown_s"] = p.roles[p.critical_role].time_breakdown_s;
+  row["memory_bytes"] = by_kind(heaviest.memory_bytes);
+}
+
+std::string reasons(const ConfigError& e) {
+  std::string out;
+  for (Problem p : e.problems()) {
+    p.file.clear();
+    out += (out.empty() ? "" : "; ") + p.message();
+  }
+  return out;
+}
+
+void settle(ordered_json& row, Status status, const std::string& reason) {
+  row["status"] = name(status);
+  row["reason"] = reason;
+}
+
+void predict(ordered_json& row, const Point& point, const std::string& file) {
+  const Plan plan = parse_plan(point.plan, file);
+  row["layout"] = layout(plan);
+  require_lowerable(plan);
+  const TaskGraph graph = lower(plan);
+  const auto topology = program::topology_of(plan, "");
+  const Prediction p = sim::simulate(plan, graph, *topology);
+  settle(row, p.fits ? Status::ok : Status::too_large,
+         p.fits ? "" : "does not fit the memory of " + topology->device().name);
+  add_prediction(row, p, *topology);
+}
+
+void add_files(std::string& text, std::string_view folder) {
+  for (const std::string& preset : preset_names(folder)) text += preset + read_text(find_preset(folder, preset));
+}
+
+/// Problems of one plan as problems of the study that formed it.
+std::vector<Problem> in_study(const std::string& file, const std::string& at, std::vector<Problem> problems) {
+  for (Problem& p : problems) {
+    p.file = file;
+    p.field = "plan at " + at + ": " + p.field;
+  }
+  return problems;
+}
+
+/// The text of a cluster file of the user's own, which a key must follow too.
+std::string own_cluster(const Plan& plan) {
+  const std::string& preset = plan.cluster.preset;
+  return preset.find('/') != preset.npos || preset.ends_with(".json") ? read_text(preset) : "";
+}
+
+}  // namespace
+
+std::string_view name(Status s) {
+  constexpr std::string_view names[] = {"ok", "too large", "infeasible", "refused", "failed"};
+  return names[static_cast<std::size_t>(s)];
+}
+
+std::string digest(std::string_view text) {
+  std::uint64_t hash = 14695981039346656037U;  // FNV-1a
+  for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+  std::string out(16, '0');
+  for (std::size_t i = 16; i-- > 0; hash >>= 4) out[i] = "0123456789abcdef"[hash & 15];
+  return out;
+}
+
+std::string presets_digest() {
+  std::string text;
+  for (const char* folder :
+       {"topology/presets", "topology/presets/nodes", "topology/presets/devices", "topology/calibration"})
+    add_files(text, folder);
+  return digest(text);
+}
+
+Candidate candidate(const Study& study, std::size_t index, const std::string& program) {
+  const Point& point = study.points[index];
+  Candidate out;
+  out.point = index;
+  std::string text = point.plan;
+  try {
+    if (!point.impossible.empty())
+      throw InfeasibleError(Problem{"", "parallel.data", "", point.impossible, "use others"});
+    const Plan plan = parse_plan(point.plan, study.file);
+    text = to_json(plan, -1) + own_cluster(plan);
+  } catch (const InfeasibleError& e) {
+    out.refusal = reasons(e);
+  } catch (const ConfigError& e) {
+    throw ConfigError(in_study(study.file, point.at, e.problems()));
+  }
+  out.key = digest(text + point.impossible + program);
+  return out;
+}
+
+std::string evaluate(const Study& study, const Candidate& c) {
+  const Point& point = study.points[c.point];
+  ordered_json row = {{"key", c.key}, {"at", ordered_json::parse(point.at)}, {"status", ""}, {"reason", ""}};
+  if (!c.refusal.empty()) {
+    settle(row, Status::infeasible, c.refusal);
+    return row.dump();
+  }
+  try {
+    predict(row, point, study.file);
+  } catch (const InfeasibleError& e) {
+    settle(row, Status::infeasible, reasons(e));
+  } catch (const ConfigError& e) {
+    settle(row, Status::refused, reasons(e));
+  } catch (const std::exception& e) {
+    settle(row, Status::failed, e.what());
+  }
+  return row.dump();
+}
+
+}  // namespace tandem::study

@@ -1,0 +1,112 @@
+#include "experiments/study/summary.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "reports/text.hpp"
+
+namespace tandem::study {
+
+namespace {
+
+using json = nlohmann::ordered_json;  // axes in the study's order
+
+struct Comparison {
+  std::string name, figure;
+  double predicted = 0, published = 0;
+  double error() const { return predicted / published - 1; }
+};
+
+json rows_of(const std::vector<std::string>& lines) {
+  json rows = json::array();
+  for (const std::string& line : lines) rows.push_back(json::parse(line));
+  return rows;
+}
+
+std::string place_text(const json& at) {
+  std::string out;
+  for (const auto& [axis, value] : at.items())
+    out += (out.empty() ? "" : ", ") + axis + " " + (value.is_string() ? value.get<std::string>() : value.dump());
+  return out;
+}
+
+void compare(const json& point, const json& row, std::vector<Comparison>& out) {
+  for (const auto& [figure, value] : point.items())
+    if (value.is_number() && row.contains(figure) && row[figure].is_number())
+      out.push_back(
+          {point.value("name", place_text(point["at"])), figure, row[figure].get<double>(), value.get<double>()});
+}
+
+bool same_place(const json& a, const json& b) {
+  return nlohmann::json::parse(a.dump()) == nlohmann::json::parse(b.dump());
+}
+
+std::vector<Comparison> comparisons(const Study& study, const json& rows) {
+  std::vector<Comparison> out;
+  const json doc = json::parse(study.text);
+  for (const json& point : doc.value("points", json::array()))
+    for (const json& row : rows)
+      if (same_place(row["at"], point["at"])) compare(point, row, out);
+  return out;
+}
+
+/// Most model FLOP/s of a device among the plans that fit; null where none does. Comparable across models and clusters.
+json best_of(const json& rows) {
+  json best;
+  double most = 0;
+  for (const json& row : rows) {
+    if (row["status"] != "ok") continue;
+    const double rate = row["model_tflops_per_device"];
+    if (rate > most) {
+      most = rate;
+      best = row;
+    }
+  }
+  return best;
+}
+
+std::string figure_text(const std::string& figure, double value) {
+  if (figure.ends_with("_s") && figure.find("per_s") == figure.npos) return time_text(value);
+  if (figure.ends_with("_bytes")) return bytes_text(static_cast<std::int64_t>(value));
+  return number_text(value, 2);
+}
+
+std::string comparison_line(const Comparison& c) {
+  return "  " + padded(c.name, 32) + padded(c.figure, 28) + aligned(figure_text(c.figure, c.published), 10) +
+         aligned(figure_text(c.figure, c.predicted), 11) + aligned(number_text(100 * c.error(), 1) + " %", 9) + "\n";
+}
+
+}  // namespace
+
+std::string summary_text(const Study& study, const std::vector<std::string>& lines, const Tally& tally) {
+  const json rows = rows_of(lines);
+  std::string out = study.name + ": " + std::to_string(tally.points) + " plans, " + std::to_string(tally.computed) +
+                    " computed, " + std::to_string(tally.kept) + " kept from before";
+  if (tally.missing > 0) out += ", " + std::to_string(tally.missing) + " still missing";
+  out += "\n";
+  for (const auto& [status, count] : tally.by_status) out += "  " + padded(status, 26) + std::to_string(count) + "\n";
+  if (const json best = best_of(rows); !best.is_null())
+    out += "best: " + place_text(best["at"]) + ": " + time_text(best["step_time_s"]) + " a step, " +
+           number_text(best["model_tflops_per_device"], 1) + " TFLOP/s per device\n";
+  const std::vector<Comparison> published = comparisons(study, rows);
+  if (!published.empty())
+    out += padded("published", 62) + aligned("published", 10) + aligned("predicted", 11) + aligned("error", 9) + "\n";
+  for (const Comparison& c : published) out += comparison_line(c);
+  return out;
+}
+
+std::string summary_json(const Study& study, const std::vector<std::string>& lines, const Tally& tally) {
+  const json rows = rows_of(lines);
+  json published = json::array();
+  for (const Comparison& c : comparisons(study, rows))
+    published.push_back({{"name", c.name},
+                         {"figure", c.figure},
+                         {"published", c.published},
+                         {"predicted", c.predicted},
+                         {"error", c.error()}});
+  const json out = {{"schema_version", 1},          {"name", study.name},    {"points", tally.points},
+                    {"computed", tally.computed},   {"kept", tally.kept},    {"missing", tally.missing},
+                    {"by_status", tally.by_status}, {"best", best_of(rows)}, {"published", published}};
+  return out.dump(2) + "\n";
+}
+
+}  // namespace tandem::study

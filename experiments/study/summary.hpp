@@ -1,0 +1,23 @@
+#pragma once
+// What a sweep found, for people and scripts.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "experiments/study/study.hpp"
+
+namespace tandem::study {
+
+struct Tally {
+  std::size_t points = 0, computed = 0, kept = 0, missing = 0;
+  std::map<std::string, std::size_t> by_status;
+};
+
+/// Counts, the plan that fits and uses its devices best, and every published figure beside its prediction.
+std::string summary_text(const Study& study, const std::vector<std::string>& lines, const Tally& tally);
+
+/// The same as one JSON object (schema_version 1).
+std::string summary_json(const Study& study, const std::vector<std::string>& lines, const Tally& tally);
+
+}  // namespace tandem::study

@@ -1,0 +1,12 @@
+#pragma once
+// Pages that need nothing but themselves: template, style, script and data in one file.
+
+#include <string>
+
+namespace tandem {
+
+/// The page `name` of reports/html ("plan", "study") with `data` (JSON text) in it. It asks no server for anything.
+/// Throws ConfigError when the files of the page are not found.
+std::string html_page(const std::string& name, const std::string& title, const std::string& data);
+
+}  // namespace tandem

@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""Studies: every plan becomes a row, results are kept, bad study files are refused in one line."""
+import csv
+import json
+import signal
+import subprocess
+import time
+import unittest
+
+import tandem
+from tandem import NOTHING_MEASURED, PROGRAM, SMALL, SOURCE, Folder, changed, run, tandem_json
+
+STUDY = {
+    "name": "small",
+    "base": changed(SMALL, **{"parallel.data": None}),
+    "fill": "parallel.data",
+    "axes": [
+        {"field": "parallel.tensor", "values": [1, 2, 3]},
+        {"name": "batch", "values": [{"label": 8, "set": {"training.global_batch_size": 8}},
+                                     {"label": "large", "set": {"training.global_batch_size": 32, "training.micro_batch_size": 2}}]},
+    ],
+    "points": [{"at": {"parallel.tensor": 1, "batch": 8}, "step_time_s": 1.5, "source": "nobody"}],
+    "view": {"x": "batch", "series": "parallel.tensor", "y": "step_time_s"},
+}
+
+
+class Studies(unittest.TestCase):
+    def setUp(self):
+        self.folder = Folder()
+        self.addCleanup(self.folder.close)
+        self.out = self.folder.path / "out"
+
+    def study(self, **changes):
+        return self.folder.file("study.json", json.dumps(changed(STUDY, **changes)))
+
+    def sweep(self, path, *arguments):
+        return tandem_json("sweep", path, "--out", self.out, *arguments)
+
+    def rows(self):
+        return [json.loads(line) for line in (self.out / "results.jsonl").read_text().splitlines()]
+
+
+class Sweep(Studies):
+    def test_every_combination_is_a_row_in_the_order_of_the_study(self):
+        self.sweep(self.study(), "--jobs", 3)
+        self.assertEqual([tuple(row["at"].values()) for row in self.rows()],
+                         [(t, b) for t in (1, 2, 3) for b in (8, "large")])
+
+    def test_a_row_says_what_simulate_says_of_the_same_plan(self):
+        self.sweep(self.study())
+        row = self.rows()[3]  # tensor 2, large
+        alone = tandem_json("simulate", self.folder.plan(changed(SMALL, **{
+            "parallel.tensor": 2, "parallel.data": 2, "training.global_batch_size": 32, "training.micro_batch_size": 2})))
+        for key in ("step_time_s", "tokens_per_s", "peak_memory_bytes", "mfu", "time_breakdown_s", "fits"):
+            self.assertEqual(row[key], alone[key], key)
+        self.assertEqual((row["status"], row["layout"]["data"]), ("ok", 2))
+
+    def test_a_plan_that_cannot_be_is_a_row_with_its_reason(self):
+        result = self.sweep(self.study())
+        refused = self.rows()[4]
+        self.assertEqual(refused["status"], "infeasible")
+        self.assertIn("no multiple of tensor x pipeline", refused["reason"])
+        self.assertEqual(result["by_status"], {"ok": 4, "infeasible": 2})
+
+    def test_a_plan_too_large_is_predicted_and_marked(self):
+        self.sweep(self.study(**{"base.model.hidden_size": 24 * 1024, "base.model.ffn_hidden_size": 4 * 24 * 1024, "base.model.num_layers": 4}))
+        self.assertEqual({r["status"] for r in self.rows() if r["at"]["parallel.tensor"] < 3}, {"too large"})
+        self.assertGreater(self.rows()[0]["step_time_s"], 0)
+
+    def test_the_csv_has_the_rows_of_the_jsonl(self):
+        self.sweep(self.study())
+        with open(self.out / "results.csv", newline="", encoding="utf-8") as file:
+            table = list(csv.DictReader(file))
+        for row, line in zip(self.rows(), table, strict=True):
+            self.assertEqual(line["batch"], str(row["at"]["batch"]))
+            self.assertEqual(line["reason"], row["reason"])
+            if "step_time_s" in row:
+                self.assertEqual(float(line["step_time_s"]), row["step_time_s"])
+                self.assertEqual(float(line["time_breakdown_s.compute"]), row["time_breakdown_s"]["compute"])
+
+    def test_published_points_stand_beside_their_predictions(self):
+        result = self.sweep(self.study())
+        row = self.rows()[0]
+        (point,) = result["published"]
+        self.assertEqual((point["published"], point["predicted"]), (1.5, row["step_time_s"]))
+        self.assertAlmostEqual(point["error"], row["step_time_s"] / 1.5 - 1)
+
+    def test_the_fill_of_devices_is_the_product_of_the_degrees(self):
+        self.sweep(self.study(**{"fill": "cluster.devices", "base.cluster.devices": None, "base.parallel.data": 2}))
+        self.assertEqual([r["layout"]["devices"] for r in self.rows() if "layout" in r], [4, 4, 8, 8])
+
+    def test_one_and_several_threads_write_the_same_bytes(self):
+        files = ("results.jsonl", "results.csv", "study.json")
+        self.sweep(self.study(), "--jobs", 1)
+        alone = [(self.out / f).read_bytes() for f in files]
+        self.sweep(self.study(), "--jobs", 4, "--fresh")
+        self.assertEqual(alone, [(self.out / f).read_bytes() for f in files])
+
+
+class Resuming(Studies):
+    def test_what_is_done_is_not_done_again(self):
+        self.sweep(self.study())
+        before = (self.out / "results.jsonl").read_bytes()
+        again = self.sweep(self.study())
+        self.assertEqual((again["computed"], again["kept"]), (0, 6))
+        self.assertEqual((self.out / "results.jsonl").read_bytes(), before)
+        self.assertEqual(self.sweep(self.study(), "--fresh")["computed"], 6)
+
+    def test_a_line_cut_off_by_a_crash_is_computed_again(self):
+        self.sweep(self.study())
+        before = (self.out / "results.jsonl").read_bytes()
+        (self.out / "results.jsonl").write_bytes(before[:-40])
+        again = self.sweep(self.study())
+        self.assertEqual((again["computed"], again["kept"]), (1, 5))
+        self.assertEqual((self.out / "results.jsonl").read_bytes(), before)
+
+    def test_a_wider_study_keeps_the_plans_it_shares_with_the_old_one(self):
+        self.sweep(self.study())
+        wider = changed(STUDY, **{"axes": [{"field": "parallel.tensor", "values": [1, 2, 3, 4]}, STUDY["axes"][1]]})
+        again = self.sweep(self.folder.file("study.json", json.dumps(wider)))
+        self.assertEqual((again["computed"], again["kept"]), (2, 6))
+
+    def test_results_of_a_changed_plan_are_not_kept(self):
+        self.sweep(self.study())
+        again = self.sweep(self.study(**{"base.training.seq_length": 32}))
+        self.assertEqual(again["kept"], 0)
+
+    def test_ctrl_c_keeps_what_is_done_and_exits_130(self):
+        many = changed(STUDY, **{"points": None, "view": None, "axes": [{"field": "training.seed", "values": list(range(4000))}]})
+        path = self.folder.file("study.json", json.dumps(many))
+        process = subprocess.Popen([PROGRAM, "sweep", path, "--out", str(self.out), "--jobs", "2"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, env={"TANDEM_MEASURED": NOTHING_MEASURED})
+        log = self.out / "results.jsonl"
+        while process.poll() is None and not (log.exists() and log.stat().st_size > 0):
+            time.sleep(0.005)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 130)
+        done = len(self.rows())
+        self.assertTrue(0 < done < 4000, done)
+        self.assertTrue((self.out / "results.csv").exists())
+
+
+class BadStudies(Studies):
+    def refusal(self, content):
+        path = self.folder.file("bad.json", content if isinstance(content, str) else json.dumps(content))
+        code, out, err = run("sweep", path, "--out", self.out)
+        self.assertEqual((code, out), (3, ""), err)
+        self.assertRegex(err, r"\Atandem: error: [^\n]+\n\Z")
+        self.assertFalse(self.out.exists())
+        return err
+
+    def test_every_mistake_is_named_with_its_field(self):
+        axis = STUDY["axes"][0]
+        point = STUDY["points"][0]
+        for changes, words in (
+            ({"axes": None}, ["axes", "is missing"]),
+            ({"axes": []}, ["axes", "list"]),
+            ({"axes": [{"field": "parallel.tensr", "values": [1]}]}, ["axes[0].field", 'did you mean "parallel.tensor"?']),
+            ({"axes": [{"field": "parallel.tensor", "values": []}]}, ["axes[0].values"]),
+            ({"axes": [{"field": "parallel.tensor", "values": [2, 2]}]}, ["axes[0].values[1]", "twice"]),
+            ({"axes": [axis, axis]}, ["axes[1]", "another axis"]),
+            ({"axes": [{"field": "parallel.tensor", "name": "x", "values": [1]}]}, ["axes[0]", "either field or name"]),
+            ({"axes": [{"name": "x", "values": [{"label": "a", "set": {"trainin.seed": 1}}]}]}, ["axes[0].values[0].set", "training"]),
+            ({"axes": [{"field": "training.seed", "values": list(range(400))}, {"field": "training.steps", "values": list(range(1, 400))}], "points": None, "view": None},
+             ["axes", "more than 100000"]),
+            ({"points": [changed(point, source=None)]}, ["points[0].source", "is missing"]),
+            ({"points": [changed(point, step_time_s=None)]}, ["points[0]", "no figure"]),
+            ({"points": [changed(point, step_time_s=-1)]}, ["points[0].step_time_s", "above zero"]),
+            ({"points": [changed(point, **{"at": {"batch": 8, "parallel.tensor": 7}})]}, ["points[0].at.parallel.tensor = 7", "1, 2 and 3"]),
+            ({"view": {"x": "bach"}}, ["view.x", "no such axis"]),
+            ({"view": {"y": "speed"}}, ["view.y"]),
+            ({"fill": "parallel.tensor"}, ["fill", "parallel.data or cluster.devices"]),
+            ({"schema_version": 2}, ["schema_version", "use 1"]),
+            ({"basis": {}}, ["basis", 'did you mean "base"?']),
+            ({"base.training.seq_length": "long"}, ["training.seq_length", "long"]),
+        ):
+            error = self.refusal(changed(STUDY, **changes))
+            for word in words:
+                self.assertIn(word, error)
+
+    def test_a_base_that_is_missing_or_unreadable_is_named(self):
+        self.assertIn("base: is missing", self.refusal({key: value for key, value in STUDY.items() if key != "base"}))
+        self.assertIn("nowhere.json: cannot be read", self.refusal(dict(STUDY, base="nowhere.json")))
+
+    def test_no_json_and_no_object_are_refused(self):
+        self.assertIn("line 1", self.refusal("{"))
+        self.assertIn("must be an object", self.refusal("[]"))
+
+    def test_a_folder_that_cannot_be_made_is_refused(self):
+        path = self.study()
+        code, out, err = run("sweep", path, "--out", path + "/x")
+        self.assertEqual((code, out), (3, ""))
+        self.assertIn("cannot be made", err)
+
+
+class ReadyStudies(Studies):
+    def test_the_studies_of_the_project_are_well_formed(self):
+        """Read, checked and their plans formed; not run: that takes minutes."""
+        found = sorted((SOURCE / "experiments" / "studies").glob("*/study.json"))
+        self.assertGreaterEqual(len(found), 6)
+        for path in found:
+            self.assertTrue((path.parent / "README.md").exists(), path)
+            study = json.loads(path.read_text(encoding="utf-8"))
+            study["base"] = study["base"] if isinstance(study["base"], dict) else json.loads((path.parent / study["base"]).read_text(encoding="utf-8"))
+            study["axes"] = [dict(axis, values=axis["values"][:1]) for axis in study["axes"]]
+            study.pop("points", None)
+            small = self.folder.file(path.parent.name + ".json", json.dumps(study))
+            self.assertEqual(tandem_json("sweep", small, "--out", self.folder.path / path.parent.name)["points"], 1)
+
+
+if __name__ == "__main__":
+    tandem.main()
