@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "models/base/presets.hpp"
 #include "models/plan_steps.hpp"
 
 namespace tandem {
@@ -136,6 +137,8 @@ void fill_defaults(Plan& plan, const Given& given) {
   fill_types(plan.training, fill);
   fill_chunks(plan, fill);
   fill_recompute(plan.training, given);
+  // An unknown stack is refused later, with all that is wrong.
+  if (!find_preset("models/stacks", plan.stack).empty()) fill.set("training.fusion", plan.training.fusion, stack_fusion(plan.stack));
 }
 
 }  // namespace tandem

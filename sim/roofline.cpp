@@ -56,6 +56,9 @@ class Roofline {
   double operator()(const PointwiseBackward& o) const { return stream(o); }
   double operator()(const GatedPointwise& o) const { return stream(o); }
   double operator()(const GatedPointwiseBackward& o) const { return stream(o); }
+  double operator()(const Elementwise& o) const { return stream(o); }
+  double operator()(const RowReduce& o) const { return stream(o); }
+  double operator()(const BiasDropoutAddNorm& o) const { return stream(o); }
   double operator()(const Rotary& o) const { return stream(o); }
   double operator()(const AttentionSoftmax& o) const { return stream(o); }
   double operator()(const AttentionSoftmaxBackward& o) const { return stream(o); }

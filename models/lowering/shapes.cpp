@@ -166,6 +166,7 @@ Shapes make_shapes(const Plan& plan) {
   s.decoder_seq = plan.training.decoder_seq_length;
   s.relative_buckets = m.position_embedding == PositionEmbedding::relative ? kRelativeBuckets : 0;
   s.dtypes = plan.training.dtypes;
+  s.fusion = fusion_of(plan.training.fusion);
   return s;
 }
 

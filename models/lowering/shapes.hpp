@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "models/lowering/fusion.hpp"
 #include "models/op.hpp"
 #include "models/plan.hpp"
 
@@ -66,6 +67,7 @@ struct Shapes {
   std::int64_t memory_seq, memory_rows;   ///< in a decoder: of the encoder's output, which it attends to; else 0
   std::int64_t relative_buckets;          ///< of relative position bias; 0: none
   DTypes dtypes;
+  Fusion fusion;                          ///< what the target does in one kernel
 
   /// Of the attention before context parallelism changes it: packed qkv of this rank's positions.
   AttentionDims attention_dims() const;
