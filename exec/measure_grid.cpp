@@ -39,6 +39,7 @@ class Grid {
     ops_.push_back(MatMul{t, a, b, false, true, false});   // forward, bias added later
     ops_.push_back(MatMul{t, a, b, false, false, false});  // gradient of the input
     ops_.push_back(MatMul{a, b, t, true, false, false});   // gradient of the weight
+    ops_.push_back(MatMul{a, b, t, true, false, false, true, dtype_});  // the same, added
   }
 
   void add(Kind<BiasGrad>) {
@@ -51,12 +52,25 @@ class Grid {
     for (const bool rms : {false, true})
       for (const bool residual : {false, true})
         matrices([&](auto r, auto c) { ops_.push_back(LayerNormBackward{r, c, residual, rms}); });
+    for (const bool rms : {false, true})
+      for (const auto part : {NormPart::input, NormPart::parameters})
+        few_matrices([&](auto r, auto c) { ops_.push_back(LayerNormBackward{r, c, false, rms, part}); });
   }
   void add(Kind<BiasDropoutAdd>) {
     for (const double dropout : {0.0, 0.1})
       matrices([&](auto r, auto c) {
         ops_.push_back(BiasDropoutAdd{r, c, dropout, true, DropoutSite::attention_output});
       });
+    few_matrices([&](auto r, auto c) {
+      ops_.push_back(BiasDropoutAdd{r, c, 0.1, false, DropoutSite::attention_output, false, false});
+    });
+  }
+  void add(Kind<BiasDropoutAddNorm>) {
+    for (const bool rms : {false, true})
+      for (const double dropout : {0.0, 0.1})
+        few_matrices([&](auto r, auto c) {
+          ops_.push_back(BiasDropoutAddNorm{r, c, dropout, !rms, DropoutSite::attention_output, false, 1e-5, rms});
+        });
   }
   void add(Kind<BiasDropoutAddBackward>) {
     for (const double dropout : {0.0, 0.1})
@@ -71,6 +85,7 @@ class Grid {
   void pointwise() {
     for (const auto kind : {PointwiseKind::gelu_tanh, PointwiseKind::relu, PointwiseKind::squared_relu, PointwiseKind::tanh})
       for (const auto n : vectors(1 << 22)) ops_.push_back(T{n, kind});
+    few_matrices([&](auto r, auto c) { ops_.push_back(T{r * c, PointwiseKind::gelu_tanh, c}); });
   }
 
   void add(Kind<GatedPointwise>) { gated<GatedPointwise>(); }
@@ -79,10 +94,27 @@ class Grid {
   void gated() {
     for (const auto kind : {GateKind::silu, GateKind::gelu_tanh})
       matrices([&](auto r, auto c) { ops_.push_back(T{r, c, kind}); });
+    for (const auto part : {GatePart::activation, GatePart::product})
+      few_matrices([&](auto r, auto c) { ops_.push_back(T{r, c, GateKind::silu, part}); });
+  }
+  void add(Kind<Elementwise>) {
+    for (const auto kind : {ElementwiseKind::add, ElementwiseKind::subtract, ElementwiseKind::multiply})
+      for (const auto other : {Spread::full, Spread::row, Spread::column})
+        few_matrices([&](auto r, auto c) { ops_.push_back(Elementwise{r, c, kind, other}); });
+    for (const auto kind : {ElementwiseKind::multiply, ElementwiseKind::square})
+      few_matrices([&](auto r, auto c) { ops_.push_back(Elementwise{r, c, kind, Spread::none, 0.5}); });
+  }
+  void add(Kind<RowReduce>) {
+    for (const auto kind : {RowReduceKind::sum, RowReduceKind::inverse_root_of_mean})
+      few_matrices([&](auto r, auto c) { ops_.push_back(RowReduce{r, c, kind, 1e-5}); });
   }
   void add(Kind<Rotary>) {
     for (const bool inverse : {false, true})
       attention([&](auto d) { ops_.push_back(Rotary{d, 10000, inverse}); });
+    for (const auto part : {RotaryPart::swap, RotaryPart::cosine, RotaryPart::sine, RotaryPart::add})
+      few_attentions([&](auto d) {
+        ops_.push_back(Rotary{d, 10000, false, RopeScalingKind::none, 1, part, RotaryHeads::queries});
+      });
   }
 
   void add(Kind<AttentionScores>) {
@@ -94,6 +126,11 @@ class Grid {
     attention([&](auto d) { if (d.batch > 1) ops_.push_back(AttentionSoftmax{d, 0, true}); });
     few_attentions([&](auto d) { ops_.push_back(AttentionSoftmax{both_ways(d), 0, false}); });
     few_attentions([&](auto d) { ops_.push_back(AttentionSoftmax{both_ways(d), 0, false, 32}); });
+    for (const auto part : {SoftmaxPart::mask, SoftmaxPart::softmax, SoftmaxPart::dropout})
+      few_attentions([&](auto d) {
+        const double dropout = part == SoftmaxPart::dropout ? 0.1 : 0;
+        ops_.push_back(AttentionSoftmax{d, dropout, false, 0, DropoutSite::attention, part});
+      });
   }
   void add(Kind<AttentionContext>) {
     attention([&](auto d) { ops_.push_back(AttentionContext{d}); });
@@ -106,6 +143,9 @@ class Grid {
       attention([&](auto d) { ops_.push_back(AttentionSoftmaxBackward{d, dropout}); });
     few_attentions([&](auto d) { ops_.push_back(AttentionSoftmaxBackward{both_ways(d), 0}); });
     few_attentions([&](auto d) { ops_.push_back(AttentionSoftmaxBackward{both_ways(d), 0, 32}); });
+    few_attentions([&](auto d) {
+      ops_.push_back(AttentionSoftmaxBackward{d, 0.1, 0, DropoutSite::attention, SoftmaxPart::dropout});
+    });
   }
   void add(Kind<AttentionScoresBackward>) {
     attention([&](auto d) { ops_.push_back(AttentionScoresBackward{d}); });
@@ -137,6 +177,7 @@ class Grid {
   void add(Kind<CrossEntropy>) {
     for (const bool first : {true, false})
       matrices([&](auto r, auto c) { ops_.push_back(CrossEntropy{{r, c, c}, r, first}); });
+    few_matrices([&](auto r, auto c) { ops_.push_back(CrossEntropy{{r, c, c}, r, false, true}); });
   }
 
   void add(Kind<Accumulate>) {
@@ -209,6 +250,7 @@ class Grid {
   void add(Kind<GroupedWeightGrad>) {
     groups([&](auto groups, auto experts, auto m, auto n, auto k, bool ragged) {
       ops_.push_back(GroupedWeightGrad{groups, experts, m, n, k, ragged});
+      ops_.push_back(GroupedWeightGrad{groups, experts, m, n, k, ragged, true, dtype_});
     });
   }
   void add(Kind<GroupedBias>) {

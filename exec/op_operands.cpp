@@ -12,34 +12,70 @@ class Sizes {
   explicit Sizes(DType t) : t_(t) {}
 
   OperandSizes operator()(const MatMul& o) const {
-    return {with({v(o.m * o.k), v(o.k * o.n)}, o.bias, v(o.n)), {v(o.m * o.n)}};
+    const List in = with({v(o.m * o.k), v(o.k * o.n)}, o.bias, v(o.n));
+    return added_to(o, in, o.m * o.n);
   }
   OperandSizes operator()(const BiasGrad& o) const { return {{v(o.rows * o.cols)}, {v(o.cols)}}; }
   OperandSizes operator()(const LayerNorm& o) const {
     return {with({v(o.rows * o.cols), v(o.cols)}, !o.rms, v(o.cols)), {v(o.rows * o.cols), v(o.rows * 2)}};
   }
   OperandSizes operator()(const LayerNormBackward& o) const {
-    const auto x = v(o.rows * o.cols);
-    return {with({x, x, v(o.rows * 2), v(o.cols)}, o.add_residual, x), with({x, v(o.cols)}, !o.rms, v(o.cols))};
+    const bool input = o.part != NormPart::parameters, parameters = o.part != NormPart::input;
+    const auto x = v(o.rows * o.cols), gamma = v(o.cols);
+    return {with(with({x, x, v(o.rows * 2)}, input, gamma), o.add_residual, x),
+            with(with(with({}, input, x), parameters, gamma), parameters && !o.rms, gamma)};
   }
-  OperandSizes operator()(const Pointwise& o) const { return {{v(o.elements)}, {v(o.elements)}}; }
-  OperandSizes operator()(const PointwiseBackward& o) const { return {{v(o.elements), v(o.elements)}, {v(o.elements)}}; }
-  OperandSizes operator()(const GatedPointwise& o) const { return {{v(2 * o.rows * o.cols)}, {v(o.rows * o.cols)}}; }
+  OperandSizes operator()(const Pointwise& o) const {
+    return {with({v(o.elements)}, o.bias_cols > 0, v(o.bias_cols)), {v(o.elements)}};
+  }
+  OperandSizes operator()(const PointwiseBackward& o) const {
+    return {with({v(o.elements), v(o.elements)}, o.bias_cols > 0, v(o.bias_cols)), {v(o.elements)}};
+  }
+  OperandSizes operator()(const GatedPointwise& o) const {
+    const auto x = v(2 * o.rows * o.cols), y = v(o.rows * o.cols);
+    return {o.part == GatePart::product ? List{y, x} : List{x}, {y}};
+  }
   OperandSizes operator()(const GatedPointwiseBackward& o) const {
-    return {{v(o.rows * o.cols), v(2 * o.rows * o.cols)}, {v(2 * o.rows * o.cols)}};
+    const auto dy = v(o.rows * o.cols), x = v(2 * o.rows * o.cols);
+    switch (o.part) {
+      case GatePart::whole: return {{dy, x}, {x}};
+      case GatePart::product: return {{dy, dy, x}, {dy, x}};
+      case GatePart::activation: return {{dy, x, x}, {over(2, x)}};
+    }
+    return {};
   }
-  OperandSizes operator()(const Rotary& o) const { return {{qkv(o.dims)}, {over(0, qkv(o.dims))}}; }
+  OperandSizes operator()(const Elementwise& o) const {
+    const auto a = v(o.rows * o.cols);
+    switch (o.other) {
+      case Spread::full: return {with({a}, o.kind != ElementwiseKind::square, a), {a}};
+      case Spread::row: return {{a, v(o.rows)}, {a}};
+      case Spread::column: return {{a, v(o.cols)}, {a}};
+      case Spread::none: return {{a}, {a}};
+    }
+    return {};
+  }
+  OperandSizes operator()(const RowReduce& o) const { return {{v(o.rows * o.cols)}, {v(o.rows)}}; }
+  OperandSizes operator()(const Rotary& o) const {
+    const auto turned = v(o.elements());
+    switch (o.part) {
+      case RotaryPart::whole: case RotaryPart::cosine: return {{qkv(o.dims)}, {over(0, qkv(o.dims))}};
+      case RotaryPart::swap: return {{qkv(o.dims)}, {turned}};
+      case RotaryPart::sine: return {{turned}, {over(0, turned)}};
+      case RotaryPart::add: return {{turned, qkv(o.dims)}, {over(1, qkv(o.dims))}};
+    }
+    return {};
+  }
   OperandSizes operator()(const AttentionScores& o) const { return {{q(o.dims), kv(o.dims)}, {scores(o.dims)}}; }
   OperandSizes operator()(const AttentionSoftmax& o) const {
     return {with({scores(o.dims)}, o.relative_buckets > 0, v(o.dims.heads * o.relative_buckets)),
-            with({scores(o.dims)}, o.dropout > 0, scores(o.dims))};
+            with({scores(o.dims)}, o.part == SoftmaxPart::whole && o.dropout > 0, scores(o.dims))};
   }
   OperandSizes operator()(const AttentionContext& o) const { return {{scores(o.dims), kv(o.dims)}, {context(o.dims)}}; }
   OperandSizes operator()(const AttentionContextBackward& o) const {
     return {{context(o.dims), scores(o.dims), kv(o.dims)}, {scores(o.dims), kv(o.dims)}};
   }
   OperandSizes operator()(const AttentionSoftmaxBackward& o) const {
-    return {{scores(o.dims), scores(o.dims)},
+    return {with({scores(o.dims)}, o.part != SoftmaxPart::dropout, scores(o.dims)),
             with({scores(o.dims)}, o.relative_buckets > 0, v(o.dims.heads * o.relative_buckets))};
   }
   OperandSizes operator()(const AttentionScoresBackward& o) const {
@@ -68,10 +104,14 @@ class Sizes {
   OperandSizes operator()(const UnpackColumns& o) const { return {{v(o.rows * o.cols)}, {v(o.rows * o.cols)}}; }
   OperandSizes operator()(const BiasDropoutAdd& o) const {
     const auto x = v(o.rows * o.cols);
-    return {o.bias ? List{x, v(o.cols), x} : List{x, x}, {x}};
+    return {with(with({x}, o.bias, v(o.cols)), o.residual, x), {x}};
   }
   OperandSizes operator()(const BiasDropoutAddBackward& o) const {
     return {{v(o.rows * o.cols)}, with({v(o.rows * o.cols)}, o.bias, v(o.cols))};
+  }
+  OperandSizes operator()(const BiasDropoutAddNorm& o) const {
+    const auto x = v(o.rows * o.cols), gamma = v(o.cols);
+    return {with(with(with(with({x}, o.bias, gamma), true, x), true, gamma), !o.rms, gamma), {x, x, v(o.rows * 2)}};
   }
   OperandSizes operator()(const Embedding& o) const {
     const auto y = v(o.tokens * o.hidden);
@@ -99,8 +139,9 @@ class Sizes {
   }
   OperandSizes operator()(const CrossEntropy& o) const {
     const OperandSize loss{1, DType::fp64};
-    List in{logits(o.dims), v(o.dims.rows), v(2 * o.dims.rows), ids(o.dims.rows)};
-    return {with(in, !o.first, loss), {o.first ? loss : over(4, loss), logits(o.dims)}};
+    const List apart{logits(o.dims), v(o.dims.rows), v(2 * o.dims.rows), ids(o.dims.rows)};
+    const List in = o.one_kernel ? List{logits(o.dims), ids(o.dims.rows)} : apart;
+    return {with(in, !o.first, loss), {o.first ? loss : over(static_cast<int>(in.size()), loss), logits(o.dims)}};
   }
   OperandSizes operator()(const Accumulate& o) const {
     const OperandSize total{o.elements, o.destination};
@@ -134,7 +175,8 @@ class Sizes {
     return {with({v(o.rows() * o.k), v(o.experts * o.k * o.n)}, o.ragged, ids(o.groups * o.experts)), {v(o.rows() * o.n)}};
   }
   OperandSizes operator()(const GroupedWeightGrad& o) const {
-    return {with({v(o.rows() * o.n), v(o.rows() * o.k)}, o.ragged, ids(o.groups * o.experts)), {v(o.experts * o.n * o.k)}};
+    const List in = with({v(o.rows() * o.n), v(o.rows() * o.k)}, o.ragged, ids(o.groups * o.experts));
+    return added_to(o, in, o.experts * o.n * o.k);
   }
   OperandSizes operator()(const GroupedBias& o) const {
     const OperandSize x = v(o.rows() * o.n);
@@ -198,6 +240,12 @@ class Sizes {
   static std::int64_t choices(const MoeDims& d) { return d.tokens * d.top_k; }
   static std::int64_t rows(const auto& o) { return o.rows > 0 ? o.rows : o.batch * o.seq; }
 
+  /// A product that writes its result, or adds it to a last operand.
+  OperandSizes added_to(const auto& o, const List& in, std::int64_t elements) const {
+    if (!o.accumulate) return {in, {v(elements)}};
+    const OperandSize total{elements, o.total};
+    return {with(in, true, total), {over(static_cast<int>(in.size()), total)}};
+  }
   static List with(List list, bool present, OperandSize last) {
     if (present) list.push_back(last);
     return list;

@@ -29,10 +29,13 @@ enum class DropoutSite : std::uint8_t {
 };
 
 /// C[m,n] = op(A) op(B) (+ bias over columns). op(A) is [m,k], op(B) is [k,n]; trans_x means x is stored transposed.
-/// in: A, B, [bias n]; out: C
+/// `accumulate`: C, of type `total`, += op(A) op(B): a weight's gradient joins those of earlier micro-batches in the product's own
+/// kernel. The product is complete before it is added.
+/// in: A, B, [bias n], [C when accumulate]; out: C
 struct MatMul {
   std::int64_t m, n, k;
-  bool trans_a = false, trans_b = false, bias = false;
+  bool trans_a = false, trans_b = false, bias = false, accumulate = false;
+  DType total = DType::fp32;   ///< of C where it accumulates, else unread
 };
 
 /// Column sums. in: dy[rows,cols]; out: dbias[cols]
@@ -41,21 +44,38 @@ struct BiasGrad { std::int64_t rows, cols; };
 /// `rms`: RMSNorm (arXiv 1910.07467), which takes off no mean (it stands as 0 in stats) and has no beta.
 /// in: x[rows,cols], gamma, [beta unless rms]; out: y, stats[rows,2] (mean, 1/std)
 struct LayerNorm { std::int64_t rows, cols; double epsilon; bool rms = false; };
-/// in: dy, x, stats, gamma, [residual dres]; out: dx (+= dres when add_residual), dgamma, [dbeta unless rms]
-struct LayerNormBackward { std::int64_t rows, cols; bool add_residual; bool rms = false; };
+/// Both gradients, or one of them where each has a kernel of its own.
+/// in: dy, x, stats, [gamma unless parameters], [residual dres]; out: [dx (+= dres when add_residual) unless parameters],
+/// [dgamma, [dbeta unless rms] unless input]
+enum class NormPart : std::uint8_t { whole, input, parameters };
+struct LayerNormBackward { std::int64_t rows, cols; bool add_residual; bool rms = false; NormPart part = NormPart::whole; };
 
-/// Tanh-approximated GELU, ReLU, squared ReLU or tanh. in: x; out: y
+/// Tanh-approximated GELU, ReLU, squared ReLU or tanh. With `bias_cols` the rows of x are so long and a bias is added to them
+/// first. in: x, [bias]; out: y
 enum class PointwiseKind : std::uint8_t { gelu_tanh, relu, squared_relu, tanh };
-struct Pointwise { std::int64_t elements; PointwiseKind kind; };
-/// in: dy, x; out: dx
-struct PointwiseBackward { std::int64_t elements; PointwiseKind kind; };
+struct Pointwise { std::int64_t elements; PointwiseKind kind; std::int64_t bias_cols = 0; };
+/// in: dy, x, [bias]; out: dx
+struct PointwiseBackward { std::int64_t elements; PointwiseKind kind; std::int64_t bias_cols = 0; };
 
 /// y = act(gate) * up: SwiGLU and GeGLU (arXiv 2002.05202). Columns of x are ordered (unit, {gate, up}), so a
 /// tensor-parallel shard is a contiguous block of rows of the weight. in: x[rows, 2*cols]; out: y[rows, cols]
+/// In two kernels: a = act(gate) (in: x; out: a[rows, cols]) and y = a * up (in: a, x; out: y).
 enum class GateKind : std::uint8_t { silu, gelu_tanh };
-struct GatedPointwise { std::int64_t rows, cols; GateKind kind; };
+enum class GatePart : std::uint8_t { whole, activation, product };
+struct GatedPointwise { std::int64_t rows, cols; GateKind kind; GatePart part = GatePart::whole; };
 /// in: dy[rows, cols], x[rows, 2*cols]; out: dx[rows, 2*cols]
-struct GatedPointwiseBackward { std::int64_t rows, cols; GateKind kind; };
+/// In two kernels: of the product (in: dy, a, x; out: da[rows, cols], dx(writes its up columns)) and of the activation (in: da,
+/// x, dx(inout: writes its gate columns); out: dx).
+struct GatedPointwiseBackward { std::int64_t rows, cols; GateKind kind; GatePart part = GatePart::whole; };
+
+/// y = factor * (a + b), factor * (a - b), factor * a * b or factor * a * a, b being as large as a, a number for each row or for each column, or
+/// absent (then y = factor * a). y may be a. in: a[rows,cols], [b]; out: y[rows,cols]
+enum class ElementwiseKind : std::uint8_t { add, subtract, multiply, square };
+enum class Spread : std::uint8_t { full, row, column, none };
+struct Elementwise { std::int64_t rows, cols; ElementwiseKind kind; Spread other = Spread::full; double factor = 1; };
+/// Of each row the sum, or 1 / sqrt(sum / cols + epsilon). in: x[rows,cols]; out: y[rows]
+enum class RowReduceKind : std::uint8_t { sum, inverse_root_of_mean };
+struct RowReduce { std::int64_t rows, cols; RowReduceKind kind; double epsilon = 0; };
 
 /// Which part of the attention a context rank computes.
 enum class AttentionShare : std::uint8_t {
@@ -85,32 +105,39 @@ struct AttentionDims {
   std::int64_t kv_width() const { return 2 * groups() * head_dim; }
   std::int64_t q_width() const { return heads * head_dim; }
 };
-/// scores[batch,heads,seq,keys] = q k^T / sqrt(head_dim). in: q, kv (the same qkv tensor where both are packed); out: scores
-struct AttentionScores { AttentionDims dims; };
+/// scores[batch,heads,seq,keys] = q k^T / sqrt(head_dim), undivided unless `scaled`.
+/// in: q, kv (the same qkv tensor where both are packed); out: scores
+struct AttentionScores { AttentionDims dims; bool scaled = true; };
 /// Softmax (causal where dims say so; + ALiBi or relative bias), then dropout. Relative bias: a learned number for each of
 /// `relative_buckets` buckets of key position - query position and each head (arXiv 1910.10683 section 2.1; distances from
 /// 128 on share a bucket; with causal dims only keys before the query have buckets).
 /// in: scores, [table[heads, relative_buckets]]; out: probs, [dropped when dropout > 0]
+/// In kernels of their own: bias and mask (out: scores, -inf where a query sees no key), softmax (in: those; out: probs, which may
+/// be the same) and dropout (in: probs; out: dropped).
+enum class SoftmaxPart : std::uint8_t { whole, mask, softmax, dropout };
 struct AttentionSoftmax {
   AttentionDims dims;
   double dropout;
   bool alibi;
   std::int64_t relative_buckets = 0;
   DropoutSite site = DropoutSite::attention;
+  SoftmaxPart part = SoftmaxPart::whole;
 };
 /// context[batch*seq, heads*head_dim] = probs v. in: probs (dropped ones where there are), kv; out: context
 struct AttentionContext { AttentionDims dims; };
 /// in: dcontext, probs (as AttentionContext read them), kv; out: dprobs, dkv (writes its v part)
 struct AttentionContextBackward { AttentionDims dims; };
 /// in: dprobs, probs (before dropout); out: dscores, [dtable[heads, relative_buckets]]
+/// Dropout in a kernel of its own: in: dprobs; out: the same without what was dropped. The rest is then a whole one without it.
 struct AttentionSoftmaxBackward {
   AttentionDims dims;
   double dropout;
   std::int64_t relative_buckets = 0;
   DropoutSite site = DropoutSite::attention;
+  SoftmaxPart part = SoftmaxPart::whole;
 };
 /// in: dscores, q, kv, dkv; out: dq (written), dkv (inout: writes its k part). Both packed: dq and dkv are the same tensor.
-struct AttentionScoresBackward { AttentionDims dims; };
+struct AttentionScoresBackward { AttentionDims dims; bool scaled = true; };
 
 /// Attention that keeps no scores (FlashAttention, arXiv 2205.14135), with ring steps (arXiv 2310.01889): with
 /// ring_step i >= 0 the keys are those of context rank (r - i) mod c, and from step 1 on the result is merged into what
@@ -135,20 +162,51 @@ struct UnpackColumns { std::int64_t rows, cols, parts; };
 /// position * theta^(-2i/head_dim). `inverse` turns back: the gradient. Rows are of this context rank, before anything is
 /// exchanged. `scaling`: linear divides the position by factor; llama3 scales frequencies by wavelength (Llama 3.1, arXiv
 /// 2407.21783 as published with its weights: low 1, high 4, original context 8192). in: qkv (inout); out: qkv
+/// In kernels of their own, for the query or for the key heads, with t[batch*seq, those heads' columns]: t = (-second half, first
+/// half) of every head (in: qkv; out: t), qkv *= cos (in: qkv(inout); out: qkv), t *= sin (in: t(inout); out: t), and
+/// qkv += t (in: t, qkv(inout); out: qkv).
 enum class RopeScalingKind : std::uint8_t { none, linear, llama3 };
+enum class RotaryPart : std::uint8_t { whole, swap, cosine, sine, add };
+enum class RotaryHeads : std::uint8_t { both, queries, keys };
 struct Rotary {
   AttentionDims dims;
   double theta;
   bool inverse = false;
   RopeScalingKind scaling = RopeScalingKind::none;
   double factor = 1;
+  RotaryPart part = RotaryPart::whole;
+  RotaryHeads heads = RotaryHeads::both;
+  /// Elements that a kernel turns.
+  std::int64_t elements() const {
+    const std::int64_t q = heads == RotaryHeads::keys ? 0 : dims.heads, k = heads == RotaryHeads::queries ? 0 : dims.groups();
+    return dims.batch * dims.seq * (q + k) * dims.head_dim;
+  }
 };
 
-/// y = dropout(x + bias) + residual. `shard`: rows are a sequence shard.
-/// in: x[rows,cols], [bias when bias], residual; out: y
-struct BiasDropoutAdd { std::int64_t rows, cols; double dropout; bool bias; DropoutSite site; bool shard = false; };
+/// y = dropout(x + bias) + residual, nothing added unless `residual`. `shard`: rows are a sequence shard.
+/// in: x[rows,cols], [bias when bias], [residual]; out: y
+struct BiasDropoutAdd {
+  std::int64_t rows, cols;
+  double dropout;
+  bool bias;
+  DropoutSite site;
+  bool shard = false, residual = true;
+};
 /// dx = mask * dy / (1-p). in: dy; out: dx, [dbias when bias]
 struct BiasDropoutAddBackward { std::int64_t rows, cols; double dropout; bool bias; DropoutSite site; bool shard = false; };
+/// BiasDropoutAdd, and the norm of its result, in one kernel.
+/// in: x[rows,cols], [bias when bias], residual, gamma, [beta unless rms]; out: sum, y, stats[rows,2]
+struct BiasDropoutAddNorm {
+  std::int64_t rows, cols;
+  double dropout;
+  bool bias;
+  DropoutSite site;
+  bool shard = false;
+  double epsilon = 0;
+  bool rms = false;
+  BiasDropoutAdd add() const { return {rows, cols, dropout, bias, site, shard}; }
+  LayerNorm norm() const { return {rows, cols, epsilon, rms}; }
+};
 
 /// Rows of a vocabulary shard; tokens outside the shard give zero rows. The shard of tensor rank t starts at
 /// t*vocab_rows; a `whole` table has all rows on every rank. `add`: y += rows.
@@ -182,7 +240,8 @@ struct VocabMax { VocabDims dims; };
 struct VocabExpSum { VocabDims dims; };
 /// Loss and its gradient, both already divided by the targets of the *global* batch, so they are only ever summed.
 /// in: logits, max, sums (global), targets; out: loss[1] fp64 (inout unless `first`), dlogits[rows,cols]
-struct CrossEntropy { VocabDims dims; std::int64_t global_tokens; bool first; };
+/// `one_kernel`: with maximum and sums in the same kernel, every column being here. in: logits, targets, [loss]; out: as above
+struct CrossEntropy { VocabDims dims; std::int64_t global_tokens; bool first; bool one_kernel = false; };
 
 /// destination += source (or = source: `overwrite`), converting to the destination's type.
 /// in: source, [destination(inout) unless overwrite]; out: destination
@@ -227,10 +286,12 @@ struct GroupedMatMul {
   bool trans_b = false, ragged = false;
   std::int64_t rows() const { return ragged ? m : groups * m; }
 };
-/// dW[experts,n,k] = sum over an expert's rows of dy^T x, groups ascending. in: dy[groups,m,n], x[groups,m,k], [counts]; out: dW
+/// dW[experts,n,k] = sum over an expert's rows of dy^T x, groups ascending; `accumulate`: added to dW, of type `total`, when
+/// complete. in: dy[groups,m,n], x[groups,m,k], [counts], [dW when accumulate]; out: dW
 struct GroupedWeightGrad {
   std::int64_t groups, experts, m, n, k;
-  bool ragged = false;
+  bool ragged = false, accumulate = false;
+  DType total = DType::fp32;   ///< of dW where it accumulates, else unread
   std::int64_t rows() const { return ragged ? m : groups * m; }
 };
 /// x += the bias of each row's expert, rows as in GroupedMatMul. `once`: on tensor rank 0 only, where x is a partial sum.
@@ -332,10 +393,10 @@ struct Recv { std::int64_t elements; DType dtype; int stage_offset; };
 struct HostCopy { std::int64_t elements; DType dtype; bool to_host; };
 
 using Op = std::variant<MatMul, BiasGrad, LayerNorm, LayerNormBackward, Pointwise, PointwiseBackward,
-                        GatedPointwise, GatedPointwiseBackward, AttentionScores,
+                        GatedPointwise, GatedPointwiseBackward, Elementwise, RowReduce, AttentionScores,
                         AttentionSoftmax, AttentionContext, AttentionContextBackward, AttentionSoftmaxBackward,
                         AttentionScoresBackward, FlashAttention, FlashAttentionBackward, SplitKv, MergeKv, PackColumns,
-                        UnpackColumns, Rotary, BiasDropoutAdd, BiasDropoutAddBackward, Embedding, EmbeddingBackward,
+                        UnpackColumns, Rotary, BiasDropoutAdd, BiasDropoutAddBackward, BiasDropoutAddNorm, Embedding, EmbeddingBackward,
                         PositionDropout, PositionDropoutBackward, TakeFirst, TakeFirstBackward, VocabMax, VocabExpSum,
                         CrossEntropy, Accumulate, Fill, TopKRouter, TopKRouterBackward, MoeDispatch, MoeDispatchBackward,
                         MoeCombine, MoeCombineBackward, GroupedMatMul, GroupedWeightGrad, GroupedBias, GroupedBiasGrad, GradNorm, ClipCoefficient, AdamW,

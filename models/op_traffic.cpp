@@ -11,28 +11,39 @@ class TrafficOf {
   explicit TrafficOf(DType compute) : compute_(compute) {}
 
   Bytes operator()(const MatMul& o) const {
-    return e(o.m * o.k + o.k * o.n + o.m * o.n + (o.bias ? o.n : 0));
+    return e(o.m * o.k + o.k * o.n + (o.accumulate ? 0 : o.m * o.n) + (o.bias ? o.n : 0)) + added_to(o, o.m * o.n);
   }
   Bytes operator()(const BiasGrad& o) const { return e(o.rows * o.cols + o.cols); }
   Bytes operator()(const LayerNorm& o) const { return e(2 * o.rows * o.cols + (o.rms ? 1 : 2) * o.cols + 2 * o.rows); }
   Bytes operator()(const LayerNormBackward& o) const {
-    return e((o.add_residual ? 4 : 3) * o.rows * o.cols + (o.rms ? 2 : 3) * o.cols + 2 * o.rows);
+    const std::int64_t gamma = o.part == NormPart::parameters ? 0 : 1;
+    const std::int64_t gradients = o.part == NormPart::input ? 0 : o.rms ? 1 : 2;
+    return e((2 + gamma + o.add_residual) * o.rows * o.cols + (gamma + gradients) * o.cols + 2 * o.rows);
   }
-  Bytes operator()(const Pointwise& o) const { return e(2 * o.elements); }
-  Bytes operator()(const PointwiseBackward& o) const { return e(3 * o.elements); }
-  Bytes operator()(const GatedPointwise& o) const { return e(3 * o.rows * o.cols); }
-  Bytes operator()(const GatedPointwiseBackward& o) const { return e(5 * o.rows * o.cols); }
+  Bytes operator()(const Pointwise& o) const { return e(2 * o.elements + o.bias_cols); }
+  Bytes operator()(const PointwiseBackward& o) const { return e(3 * o.elements + o.bias_cols); }
+  Bytes operator()(const GatedPointwise& o) const { return e((o.part == GatePart::activation ? 2 : 3) * o.rows * o.cols); }
+  Bytes operator()(const GatedPointwiseBackward& o) const {
+    switch (o.part) {
+      case GatePart::whole: case GatePart::product: return e(5 * o.rows * o.cols);
+      case GatePart::activation: return e(3 * o.rows * o.cols);
+    }
+    return Bytes(0);
+  }
+  Bytes operator()(const Elementwise& o) const { return e(2 * o.rows * o.cols + other(o)); }
+  Bytes operator()(const RowReduce& o) const { return e(o.rows * o.cols + o.rows); }
 
   Bytes operator()(const AttentionScores& o) const { return e(scores(o.dims) + queries(o.dims) + keys(o.dims)); }
   Bytes operator()(const AttentionSoftmax& o) const {
-    return e((o.dropout > 0 ? 3 : 2) * scores(o.dims) + o.dims.heads * o.relative_buckets);
+    const std::int64_t both = o.part == SoftmaxPart::whole && o.dropout > 0 ? 3 : 2;
+    return e(both * scores(o.dims) + o.dims.heads * o.relative_buckets);
   }
   Bytes operator()(const AttentionContext& o) const { return e(scores(o.dims) + queries(o.dims) + keys(o.dims)); }
   Bytes operator()(const AttentionContextBackward& o) const {
     return e(2 * scores(o.dims) + queries(o.dims) + 2 * keys(o.dims));
   }
   Bytes operator()(const AttentionSoftmaxBackward& o) const {
-    return e(3 * scores(o.dims) + o.dims.heads * o.relative_buckets);
+    return e((o.part == SoftmaxPart::dropout ? 2 : 3) * scores(o.dims) + o.dims.heads * o.relative_buckets);
   }
   Bytes operator()(const AttentionScoresBackward& o) const {
     return e(scores(o.dims) + 2 * queries(o.dims) + 2 * keys(o.dims));
@@ -49,9 +60,13 @@ class TrafficOf {
   Bytes operator()(const MergeKv& o) const { return e(2 * o.rows * o.dims.kv_width()); }
   Bytes operator()(const PackColumns& o) const { return e(2 * o.rows * o.cols); }
   Bytes operator()(const UnpackColumns& o) const { return e(2 * o.rows * o.cols); }
-  Bytes operator()(const Rotary& o) const { return e(2 * queries(o.dims) + 2 * keys(o.dims)); }
+  Bytes operator()(const Rotary& o) const { return e((o.part == RotaryPart::add ? 3 : 2) * o.elements()); }
 
-  Bytes operator()(const BiasDropoutAdd& o) const { return e(3 * o.rows * o.cols + (o.bias ? o.cols : 0)); }
+  Bytes operator()(const BiasDropoutAdd& o) const {
+    return e((o.residual ? 3 : 2) * o.rows * o.cols + (o.bias ? o.cols : 0));
+  }
+  /// The sum is written, and need not be read again.
+  Bytes operator()(const BiasDropoutAddNorm& o) const { return (*this)(o.add()) + (*this)(o.norm()) - e(o.rows * o.cols); }
   Bytes operator()(const BiasDropoutAddBackward& o) const { return e(2 * o.rows * o.cols + (o.bias ? o.cols : 0)); }
 
   Bytes operator()(const Embedding& o) const {
@@ -71,7 +86,9 @@ class TrafficOf {
 
   Bytes operator()(const VocabMax& o) const { return e(o.dims.rows * o.dims.cols + o.dims.rows); }
   Bytes operator()(const VocabExpSum& o) const { return e(o.dims.rows * o.dims.cols + 3 * o.dims.rows) + ids(o.dims); }
-  Bytes operator()(const CrossEntropy& o) const { return e(2 * o.dims.rows * o.dims.cols + 3 * o.dims.rows) + ids(o.dims); }
+  Bytes operator()(const CrossEntropy& o) const {
+    return e(2 * o.dims.rows * o.dims.cols + (o.one_kernel ? 0 : 3) * o.dims.rows) + ids(o.dims);
+  }
 
   Bytes operator()(const Accumulate& o) const {
     return bytes_of(o.source, o.elements) + (o.overwrite ? 1 : 2) * bytes_of(o.destination, o.elements);
@@ -94,7 +111,8 @@ class TrafficOf {
     return e(o.rows() * (o.k + o.n) + o.experts * o.k * o.n) + ragged_ids(o);
   }
   Bytes operator()(const GroupedWeightGrad& o) const {
-    return e(o.rows() * (o.k + o.n) + o.experts * o.k * o.n) + ragged_ids(o);
+    const std::int64_t gradient = o.experts * o.k * o.n;
+    return e(o.rows() * (o.k + o.n) + (o.accumulate ? 0 : gradient)) + added_to(o, gradient) + ragged_ids(o);
   }
   Bytes operator()(const GroupedBias& o) const {
     return e(2 * o.rows() * o.n + o.experts * o.n) + ragged_ids(o);
@@ -130,6 +148,19 @@ class TrafficOf {
 
  private:
   Bytes e(std::int64_t elements) const { return bytes_of(compute_, elements); }
+  /// Read and written by a product that adds to what was there.
+  static Bytes added_to(const auto& o, std::int64_t elements) {
+    return o.accumulate ? 2 * bytes_of(o.total, elements) : Bytes(0);
+  }
+  static std::int64_t other(const Elementwise& o) {
+    switch (o.other) {
+      case Spread::full: return o.rows * o.cols;
+      case Spread::row: return o.rows;
+      case Spread::column: return o.cols;
+      case Spread::none: return 0;
+    }
+    return 0;
+  }
   static Bytes words(std::int64_t sums) { return bytes_of(DType::int64, sums * kExactWords); }
   static Bytes ids(const VocabDims& d) { return bytes_of(DType::int32, d.rows); }
   static std::int64_t scores(const AttentionDims& d) { return d.batch * d.heads * d.seq * d.key_count(); }

@@ -26,6 +26,8 @@ enum class OptimizerSync : std::uint8_t { global, post_validated };
 enum class Recompute : std::uint8_t { none, selective, full };
 enum class OptimizerKind : std::uint8_t { adamw, lans, lamb, sgd };
 enum class DecayShape : std::uint8_t { constant, linear, cosine, polynomial };
+/// What the target does in one kernel (models/lowering/fusion.cpp).
+enum class FusionSet : std::uint8_t { reference, eager, megatron, compiled, llm_c };
 
 /// The spelling of a value in a plan file: "1f1b", "squared_relu", "zb-h1" ...
 std::string_view name(Family v);
@@ -39,6 +41,7 @@ std::string_view name(OptimizerSync v);
 std::string_view name(Recompute v);
 std::string_view name(OptimizerKind v);
 std::string_view name(DecayShape v);
+std::string_view name(FusionSet v);
 
 /// Buckets of relative positions, a learned number for each and every head (T5, arXiv 1910.10683 section 2.1).
 inline constexpr std::int64_t kRelativeBuckets = 32;
@@ -180,6 +183,7 @@ struct TrainingSpec {
   std::int64_t recompute_layers = 0;     ///< 0: all
   std::vector<std::string> recompute_modules;
   bool flash_attention = false;
+  FusionSet fusion = FusionSet::reference;
   Dropout dropout;
   OptimizerSpec optimizer;
   BatchRampup batch_rampup;
@@ -280,6 +284,8 @@ struct StackTransfers {
 };
 /// Throws ConfigError when the stack's file does not say.
 StackTransfers stack_transfers(const std::string& stack);
+/// The fusion set of a framework, which a plan that names no other has. Throws ConfigError when the stack's file names none.
+FusionSet stack_fusion(const std::string& stack);
 
 /// JSON Schema (draft-07) of a plan file, generated from the definitions that the parser uses.
 std::string plan_json_schema();

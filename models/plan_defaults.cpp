@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "models/base/presets.hpp"
 #include "models/plan_steps.hpp"
 
 namespace tandem {
@@ -145,6 +146,8 @@ void fill_defaults(Plan& plan, const Given& given) {
   fill_chunks(plan, fill);
   fill_recompute(plan.training, given);
   fill_transfers(plan, fill);
+  // An unknown stack is refused later, with all that is wrong.
+  if (!find_preset("models/stacks", plan.stack).empty()) fill.set("training.fusion", plan.training.fusion, stack_fusion(plan.stack));
 }
 
 }  // namespace tandem

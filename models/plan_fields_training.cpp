@@ -70,6 +70,9 @@ std::vector<PlanField> memory_fields() {
       std::move(modules),
       flag({"training.flash_attention", "Attention in one kernel that keeps no score matrix."},
            AT(training.flash_attention)),
+      choice({"training.fusion", "Which operations are one kernel and which several: the habit of a kind of framework."},
+             AT(training.fusion))
+          .otherwise("that of the stack"),
       number({"training.dropout.hidden", "Probability behind the embedding, attention and MLP."},
              AT(training.dropout.hidden), {0, 1, false, true}),
       number({"training.dropout.attention", "Probability on attention weights."}, AT(training.dropout.attention),

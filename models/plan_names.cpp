@@ -21,5 +21,6 @@ std::string_view name(OptimizerSync v) { return spelled(v); }
 std::string_view name(Recompute v) { return spelled(v); }
 std::string_view name(OptimizerKind v) { return spelled(v); }
 std::string_view name(DecayShape v) { return spelled(v); }
+std::string_view name(FusionSet v) { return spelled(v); }
 
 }  // namespace tandem

@@ -56,6 +56,11 @@ struct Spelling<DecayShape> {
   static constexpr std::array<std::string_view, 4> names{"constant", "linear", "cosine", "polynomial"};
 };
 
+template <>
+struct Spelling<FusionSet> {
+  static constexpr std::array<std::string_view, 5> names{"reference", "eager", "megatron", "compiled", "llm.c"};
+};
+
 /// Precisions that `training.precision` fills dtypes from.
 inline constexpr std::array<std::string_view, 8> kPrecisions{"fp64", "fp32", "tf32",  "fp16",
                                                              "bf16", "fp8",  "mxfp8", "nvfp4"};

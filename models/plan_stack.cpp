@@ -10,6 +10,7 @@
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
 #include "models/plan_fields.hpp"
+#include "models/plan_names.hpp"
 #include "models/plan_steps.hpp"
 
 namespace tandem {
@@ -120,6 +121,20 @@ std::string defect(const json& rule) {
   return rule.contains("when") ? condition_defect(rule["when"]) : "";
 }
 
+FusionSet fusion_in(const json& stack, const std::string& path) {
+  const json fusion = stack.is_object() && stack.contains("fusion") ? stack["fusion"] : json();
+  const auto& names = Spelling<FusionSet>::names;
+  const std::string known = list_text(std::vector<std::string>(names.begin(), names.end()), "or");
+  const bool whole = fusion.is_object() && fusion.contains("source") && fusion.contains("verified") &&
+                     fusion.contains("set") && fusion["set"].is_string();
+  if (!whole)
+    throw ConfigError(Problem{path, "fusion", "", "is missing or lacks its set, source or verified",
+                              "write \"fusion\": {\"set\": " + known + ", \"source\": ..., \"verified\": ...}"});
+  const auto found = std::find(names.begin(), names.end(), fusion["set"].get<std::string>());
+  if (found != names.end()) return static_cast<FusionSet>(found - names.begin());
+  throw ConfigError(Problem{path, "fusion.set", value_text(fusion["set"]), "is no fusion set", "use " + known});
+}
+
 json read_rules(const std::string& path) {
   const json stack = read_json(path);
   if (!stack.is_object() || !stack.contains("rules") || !stack["rules"].is_array()) {
@@ -144,6 +159,12 @@ std::string stack_file(const Plan& plan, std::string_view stack) {
 }
 
 }  // namespace
+
+FusionSet stack_fusion(const std::string& stack) {
+  const std::string path = find_preset("models/stacks", stack);
+  if (path.empty()) throw ConfigError(unknown_preset("models/stacks", stack, "stack"));
+  return fusion_in(read_json(path), path);
+}
 
 std::vector<Problem> stack_problems(const Plan& plan, std::string_view stack) {
   std::vector<Problem> problems;

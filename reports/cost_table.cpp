@@ -29,6 +29,14 @@ constexpr std::string_view kShares[] = {"whole", "queries", "heads"};
 constexpr std::string_view kRopeScalings[] = {"none", "linear", "llama3"};
 constexpr std::string_view kLayerwise[] = {"lamb", "lans"};
 constexpr std::string_view kReduce[] = {"sum", "max"};
+constexpr std::string_view kNormParts[] = {"whole", "input", "parameters"};
+constexpr std::string_view kGateParts[] = {"whole", "activation", "product"};
+constexpr std::string_view kElementwise[] = {"add", "subtract", "multiply", "square"};
+constexpr std::string_view kSpreads[] = {"full", "row", "column", "none"};
+constexpr std::string_view kRowReduces[] = {"sum", "inverse_root_of_mean"};
+constexpr std::string_view kSoftmaxParts[] = {"whole", "mask", "softmax", "dropout"};
+constexpr std::string_view kRotaryParts[] = {"whole", "swap", "cosine", "sine", "add"};
+constexpr std::string_view kRotaryHeads[] = {"both", "queries", "keys"};
 
 std::string_view spelling(PointwiseKind k) { return kPointwise[static_cast<std::size_t>(k)]; }
 std::string_view spelling(GateKind k) { return kGates[static_cast<std::size_t>(k)]; }
@@ -37,6 +45,14 @@ std::string_view spelling(AttentionShare s) { return kShares[static_cast<std::si
 std::string_view spelling(RopeScalingKind k) { return kRopeScalings[static_cast<std::size_t>(k)]; }
 std::string_view spelling(LayerwiseKind k) { return kLayerwise[static_cast<std::size_t>(k)]; }
 std::string_view spelling(Reduce r) { return kReduce[static_cast<std::size_t>(r)]; }
+std::string_view spelling(NormPart k) { return kNormParts[static_cast<std::size_t>(k)]; }
+std::string_view spelling(GatePart k) { return kGateParts[static_cast<std::size_t>(k)]; }
+std::string_view spelling(ElementwiseKind k) { return kElementwise[static_cast<std::size_t>(k)]; }
+std::string_view spelling(Spread k) { return kSpreads[static_cast<std::size_t>(k)]; }
+std::string_view spelling(RowReduceKind k) { return kRowReduces[static_cast<std::size_t>(k)]; }
+std::string_view spelling(SoftmaxPart k) { return kSoftmaxParts[static_cast<std::size_t>(k)]; }
+std::string_view spelling(RotaryPart k) { return kRotaryParts[static_cast<std::size_t>(k)]; }
+std::string_view spelling(RotaryHeads k) { return kRotaryHeads[static_cast<std::size_t>(k)]; }
 std::string_view spelling(DType t) { return name(t); }
 std::string_view spelling(CollectiveKind k) { return name(k); }
 std::string_view spelling(Group g) { return name(g); }
@@ -56,6 +72,14 @@ constexpr int values_of(AttentionShare) { return std::size(kShares); }
 constexpr int values_of(RopeScalingKind) { return std::size(kRopeScalings); }
 constexpr int values_of(LayerwiseKind) { return std::size(kLayerwise); }
 constexpr int values_of(Reduce) { return std::size(kReduce); }
+constexpr int values_of(NormPart) { return std::size(kNormParts); }
+constexpr int values_of(GatePart) { return std::size(kGateParts); }
+constexpr int values_of(ElementwiseKind) { return std::size(kElementwise); }
+constexpr int values_of(Spread) { return std::size(kSpreads); }
+constexpr int values_of(RowReduceKind) { return std::size(kRowReduces); }
+constexpr int values_of(SoftmaxPart) { return std::size(kSoftmaxParts); }
+constexpr int values_of(RotaryPart) { return std::size(kRotaryParts); }
+constexpr int values_of(RotaryHeads) { return std::size(kRotaryHeads); }
 constexpr int values_of(DType) { return static_cast<int>(DType::int64) + 1; }
 constexpr int values_of(CollectiveKind) { return static_cast<int>(CollectiveKind::shift) + 1; }
 constexpr int values_of(Group) { return static_cast<int>(Group::kv) + 1; }

@@ -22,7 +22,7 @@ Sizes sizes_of(const Op& op) {
 }
 
 /// Numbers of elements that, where they are zero, leave something out.
-bool is_switch(std::string_view field) { return field == "relative_buckets" || field == "capacity"; }
+bool is_switch(std::string_view field) { return field == "relative_buckets" || field == "capacity" || field == "bias_cols"; }
 
 /// Everything about an operation that is no number of elements. Of a rate or a factor only counts whether it is zero.
 std::vector<std::int64_t> form_of(const Op& op) {

@@ -59,6 +59,9 @@ class Roofline {
   double operator()(const PointwiseBackward& o) const { return activation_kernel(o); }
   double operator()(const GatedPointwise& o) const { return activation_kernel(o); }
   double operator()(const GatedPointwiseBackward& o) const { return activation_kernel(o); }
+  double operator()(const Elementwise& o) const { return activation_kernel(o); }
+  double operator()(const RowReduce& o) const { return activation_kernel(o); }
+  double operator()(const BiasDropoutAddNorm& o) const { return activation_kernel(o); }
   double operator()(const Rotary& o) const { return activation_kernel(o); }
   double operator()(const AttentionSoftmax& o) const { return activation_kernel(o); }
   double operator()(const AttentionSoftmaxBackward& o) const { return activation_kernel(o); }

@@ -17,6 +17,8 @@ bool has_kernel(const Op& op) {
                         [](const Send&) { return false; },
                         [](const Recv&) { return false; },
                         [](const HostCopy&) { return false; },
+                        [](const MatMul& o) { return !o.accumulate || is_native(o.total); },
+                        [](const GroupedWeightGrad& o) { return !o.accumulate || is_native(o.total); },
                         [](const Accumulate& a) { return is_native(a.source) && is_native(a.destination); },
                         [](const AdamW& a) { return !a.master; },
                         [](const Sgd& a) { return !a.master; },

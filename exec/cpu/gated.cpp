@@ -18,15 +18,44 @@ void with_gate(GateKind kind, F body) {
 
 template <class T>
 void compute(const GatedPointwise& op, Call& call) {
+  const std::int64_t n = op.rows * op.cols;
+  if (op.part == GatePart::product) {
+    const T *a = call.in<T>(0), *x = call.in<T>(1);
+    return each(n, [=, y = call.out<T>(0)](std::int64_t i) { y[i] = a[i] * x[2 * i + 1]; });
+  }
   const T* x = call.in<T>(0);
   T* y = call.out<T>(0);
-  with_gate(op.kind, [=, n = op.rows * op.cols](auto f) {
+  with_gate(op.kind, [=, part = op.part](auto f) {
+    if (part == GatePart::activation) return each(n, [=](std::int64_t i) { y[i] = f.value(x[2 * i]); });
     each(n, [=](std::int64_t i) { y[i] = f.value(x[2 * i]) * x[2 * i + 1]; });
+  });
+}
+
+// Of y = a * up.
+template <class T>
+void product_backward(const GatedPointwiseBackward& op, Call& call) {
+  const T *dy = call.in<T>(0), *a = call.in<T>(1), *x = call.in<T>(2);
+  T *da = call.out<T>(0), *dx = call.out<T>(1);
+  each(op.rows * op.cols, [=](std::int64_t i) {
+    da[i] = dy[i] * x[2 * i + 1];
+    dx[2 * i + 1] = dy[i] * a[i];
+  });
+}
+
+// Of a = act(gate).
+template <class T>
+void gate_backward(const GatedPointwiseBackward& op, Call& call) {
+  const T *da = call.in<T>(0), *x = call.in<T>(1);
+  T* dx = call.out<T>(0);
+  with_gate(op.kind, [=, n = op.rows * op.cols](auto f) {
+    each(n, [=](std::int64_t i) { dx[2 * i] = da[i] * f.derivative(x[2 * i]); });
   });
 }
 
 template <class T>
 void compute(const GatedPointwiseBackward& op, Call& call) {
+  if (op.part == GatePart::product) return product_backward<T>(op, call);
+  if (op.part == GatePart::activation) return gate_backward<T>(op, call);
   const T *dy = call.in<T>(0), *x = call.in<T>(1);
   T* dx = call.out<T>(0);
   with_gate(op.kind, [=, n = op.rows * op.cols](auto f) {

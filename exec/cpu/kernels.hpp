@@ -62,6 +62,11 @@ template <class T>
 void compute(const GatedPointwise& op, Call& call);
 template <class T>
 void compute(const GatedPointwiseBackward& op, Call& call);
+// elementwise.cpp
+template <class T>
+void compute(const Elementwise& op, Call& call);
+template <class T>
+void compute(const RowReduce& op, Call& call);
 // rotary.cpp
 template <class T>
 void compute(const Rotary& op, Call& call);
@@ -72,6 +77,8 @@ template <class T>
 void compute(const BiasDropoutAdd& op, Call& call);
 template <class T>
 void compute(const BiasDropoutAddBackward& op, Call& call);
+template <class T>
+void compute(const BiasDropoutAddNorm& op, Call& call);
 // embedding.cpp
 template <class T>
 void compute(const Embedding& op, Call& call);

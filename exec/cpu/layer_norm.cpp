@@ -25,20 +25,22 @@ template <class T>
 struct BackwardRow {
   const T *dy, *x, *gamma, *residual;  // residual may be null
   Stats<T> stats;
-  T *dx, *dgamma, *dbeta;                          // dbeta is null for RMSNorm
+  bool rms;
+  T *dx, *dgamma, *dbeta;              // those that are not asked for are null
 
   T xhat(std::int64_t c) const { return (x[c] - stats.mean) * stats.rstd; }
 
   void add_parameter_gradients(std::int64_t n) const {
-    each(n, [row = *this](std::int64_t c) { row.dgamma[c] += row.dy[c] * row.xhat(c); });
+    if (dgamma != nullptr) each(n, [row = *this](std::int64_t c) { row.dgamma[c] += row.dy[c] * row.xhat(c); });
     if (dbeta != nullptr) each(n, [row = *this](std::int64_t c) { row.dbeta[c] += row.dy[c]; });
   }
 
   // With g = dy gamma: dx = rstd (g - mean(g) - xhat mean(g xhat)); without mean(g) where no mean was taken off.
   void write_dx(std::int64_t n) const {
+    if (dx == nullptr) return;
     const T count = static_cast<T>(n);
     const BackwardRow row = *this;
-    const T mean_g = dbeta == nullptr ? T{0} : lane_sum<T>(n, [=](std::int64_t c) { return row.dy[c] * row.gamma[c]; }) / count;
+    const T mean_g = rms ? T{0} : lane_sum<T>(n, [=](std::int64_t c) { return row.dy[c] * row.gamma[c]; }) / count;
     const T mean_gx = lane_sum<T>(n, [=](std::int64_t c) { return row.dy[c] * row.gamma[c] * row.xhat(c); }) / count;
     const auto gradient = [=](std::int64_t c) {
       return row.stats.rstd * (row.dy[c] * row.gamma[c] - mean_g - row.xhat(c) * mean_gx);
@@ -69,16 +71,19 @@ void compute(const LayerNorm& op, Call& call) {
 
 template <class T>
 void compute(const LayerNormBackward& op, Call& call) {
-  const T *dy = call.in<T>(0), *x = call.in<T>(1), *stats = call.in<T>(2), *gamma = call.in<T>(3);
+  const bool input = op.part != NormPart::parameters, parameters = op.part != NormPart::input;
+  const std::size_t first = input ? 1 : 0;
+  const T *dy = call.in<T>(0), *x = call.in<T>(1), *stats = call.in<T>(2), *gamma = input ? call.in<T>(3) : nullptr;
   const T* residual = op.add_residual ? call.in<T>(4) : nullptr;
-  T *dx = call.out<T>(0), *dgamma = call.out<T>(1), *dbeta = op.rms ? nullptr : call.out<T>(2);
-  std::fill_n(dgamma, op.cols, T{0});
+  T* dx = input ? call.out<T>(0) : nullptr;
+  T *dgamma = parameters ? call.out<T>(first) : nullptr, *dbeta = parameters && !op.rms ? call.out<T>(first + 1) : nullptr;
+  if (dgamma != nullptr) std::fill_n(dgamma, op.cols, T{0});
   if (dbeta != nullptr) std::fill_n(dbeta, op.cols, T{0});
   for (std::int64_t r = 0; r < op.rows; ++r) {
     const std::int64_t at = r * op.cols;
     const BackwardRow<T> row{
         dy + at, x + at, gamma, residual == nullptr ? nullptr : residual + at, {stats[2 * r], stats[2 * r + 1]},
-        dx + at, dgamma, dbeta};
+        op.rms, dx == nullptr ? nullptr : dx + at, dgamma, dbeta};
     row.add_parameter_gradients(op.cols);
     row.write_dx(op.cols);
   }

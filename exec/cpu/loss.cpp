@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/lanes.hpp"
@@ -63,40 +64,60 @@ double total_loss(const LossInputs<T>& in, std::int64_t rows) {
   return total;
 }
 
-}  // namespace
-
 template <class T>
-void compute(const VocabMax& op, Call& call) {
-  const T* logits = call.in<T>(0);
-  T* max = call.out<T>(0);
-  const Shard shard(op.dims, call.context());
-  for (std::int64_t r = 0; r < op.dims.rows; ++r, logits += op.dims.cols) {
+void write_max(const VocabDims& dims, const Shard& shard, const T* logits, T* max) {
+  for (std::int64_t r = 0; r < dims.rows; ++r, logits += dims.cols) {
     max[r] =
         lane_max<T>(shard.real_columns, -std::numeric_limits<T>::infinity(), [=](std::int64_t c) { return logits[c]; });
   }
 }
 
 template <class T>
-void compute(const VocabExpSum& op, Call& call) {
-  const T *logits = call.in<T>(0), *max = call.in<T>(1);
-  const std::int32_t* targets = call.in<std::int32_t>(2);
-  T* sums = call.out<T>(0);
-  const Shard shard(op.dims, call.context());
-  for (std::int64_t r = 0; r < op.dims.rows; ++r, logits += op.dims.cols) {
-    const std::int64_t target = shard.column(targets[r]);
+void write_sums(const VocabDims& dims, const Shard& shard, const LossInputs<T>& in, T* sums) {
+  const T* logits = in.logits;
+  for (std::int64_t r = 0; r < dims.rows; ++r, logits += dims.cols) {
+    const std::int64_t target = shard.column(in.targets[r]);
     sums[r] =
-        lane_sum<T>(shard.real_columns, [=, top = max[r]](std::int64_t c) { return exp_saturating(logits[c] - top); });
-    sums[op.dims.rows + r] = target < 0 ? T{0} : logits[target] - max[r];
+        lane_sum<T>(shard.real_columns, [=, top = in.max[r]](std::int64_t c) { return exp_saturating(logits[c] - top); });
+    sums[dims.rows + r] = target < 0 ? T{0} : logits[target] - in.max[r];
   }
+}
+
+}  // namespace
+
+template <class T>
+void compute(const VocabMax& op, Call& call) {
+  const T* logits = call.in<T>(0);
+  write_max(op.dims, Shard(op.dims, call.context()), logits, call.out<T>(0));
+}
+
+template <class T>
+void compute(const VocabExpSum& op, Call& call) {
+  const LossInputs<T> in{call.in<T>(0), call.in<T>(1), nullptr, call.in<std::int32_t>(2)};
+  write_sums(op.dims, Shard(op.dims, call.context()), in, call.out<T>(0));
 }
 
 template <class T>
 void compute(const CrossEntropy& op, Call& call) {
-  const LossInputs<T> in{call.in<T>(0), call.in<T>(1), call.in<T>(2), call.in<std::int32_t>(3)};
+  const Shard shard(op.dims, call.context());
+  LossInputs<T> in{call.in<T>(0), nullptr, nullptr, call.in<std::int32_t>(op.one_kernel ? 1 : 3)};
+  std::vector<T> max, sums;
+  if (op.one_kernel) {
+    require(op.dims.whole || call.context().tensor_size == 1, "a loss in one kernel needs all columns");
+    max.resize(static_cast<std::size_t>(op.dims.rows));
+    sums.resize(2 * max.size());
+    write_max(op.dims, shard, in.logits, max.data());
+    in.max = max.data();
+    write_sums(op.dims, shard, in, sums.data());
+    in.sums = sums.data();
+  } else {
+    in.max = call.in<T>(1);
+    in.sums = call.in<T>(2);
+  }
   double* loss = call.out<double>(0);
   const double added = total_loss(in, op.dims.rows) / static_cast<double>(op.global_tokens);
   *loss = op.first ? added : *loss + added;
-  write_gradient(op, Shard(op.dims, call.context()), in, call.out<T>(1));
+  write_gradient(op, shard, in, call.out<T>(1));
 }
 
 TANDEM_KERNEL(VocabMax);

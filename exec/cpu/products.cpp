@@ -5,6 +5,7 @@
 #include "exec/cpu/attention.hpp"
 #include "exec/cpu/experts.hpp"
 #include "exec/cpu/kernels.hpp"
+#include "exec/cpu/lanes.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
@@ -48,8 +49,40 @@ void multiply_add_scaled(C&& c, typename C::Scalar scale, const A& a, const B& b
   c.noalias() += scale * (a * b);
 }
 
+// A finished product joins what was there. It is formed apart, as a product that writes is: what is added has the same bits, and so
+// has the sum of n micro-batches that follow each other or lie on n ranks. A thread keeps its largest product's room, like the
+// packed panels of Eigen's products outside of any plan's memory.
+template <class T>
+T* product_room(std::int64_t elements) {
+  thread_local Eigen::Array<T, Eigen::Dynamic, 1> room;
+  if (room.size() < elements) room.resize(elements);
+  return room.data();
+}
+
+template <class T, class Total>
+void add_product(const T* product, std::int64_t elements, Total* total) {
+  each(elements, [=](std::int64_t i) { total[i] += static_cast<Total>(product[i]); });
+}
+
+template <class T>
+void add_product(const T* product, std::int64_t elements, DType total, Call& call) {
+  if (total == DType::fp64)
+    add_product(product, elements, call.out<double>(0));
+  else
+    add_product(product, elements, call.out<float>(0));
+}
+
+template <class T, class A, class B>
+void matmul_added(const MatMul& op, const A& a, const B& b, Call& call) {
+  require(!op.bias, "a product that accumulates has no bias");
+  T* product = product_room<T>(op.m * op.n);
+  multiply(view(product, op.m, op.n, op.n), a, b, call);
+  add_product(product, op.m * op.n, op.total, call);
+}
+
 template <class T, class A, class B>
 void matmul(const MatMul& op, const A& a, const B& b, Call& call) {
+  if (op.accumulate) return matmul_added<T>(op, a, b, call);
   MutableView<T> c = view(call.out<T>(0), op.m, op.n, op.n);
   if (!op.bias) return multiply(c, a, b, call);
   c.rowwise() = Eigen::Map<const Eigen::RowVector<T, Eigen::Dynamic>>(call.in<T>(2), op.n);
@@ -148,7 +181,7 @@ void compute(const AttentionScores& op, Call& call) {
   const T *q = call.in<T>(0), *kv = call.in<T>(1);
   T* scores = call.out<T>(0);
   for_each_head(op.dims, call.context(), [&](const Head& h) {
-    multiply_scaled(h.scores(scores), score_scale<T>(op.dims), h.query(q).matrix(), h.key(kv).matrix().transpose(), call);
+    multiply_scaled(h.scores(scores), op.scaled ? score_scale<T>(op.dims) : T{1}, h.query(q).matrix(), h.key(kv).matrix().transpose(), call);
   });
 }
 
@@ -183,7 +216,7 @@ template <class T>
 void compute(const AttentionScoresBackward& op, Call& call) {
   const T *dscores = call.in<T>(0), *q = call.in<T>(1), *kv = call.in<T>(2);
   T *dq = call.out<T>(0), *dkv = call.out<T>(1);
-  const T scale = score_scale<T>(op.dims);
+  const T scale = op.scaled ? score_scale<T>(op.dims) : T{1};
   for_each_head(op.dims, call.context(), [&](const Head& h) {
     auto query = h.query(q);
     auto dquery = h.query(dq);
@@ -216,12 +249,14 @@ void compute(const GroupedMatMul& op, Call& call) {
 template <class T>
 void compute(const GroupedWeightGrad& op, Call& call) {
   const T *dy = call.in<T>(0), *x = call.in<T>(1);
-  T* dw = call.out<T>(0);
-  std::fill_n(dw, op.experts * op.n * op.k, T{0});
+  const std::int64_t elements = op.experts * op.n * op.k;
+  T* dw = op.accumulate ? product_room<T>(elements) : call.out<T>(0);
+  std::fill_n(dw, elements, T{0});
   for_each_group(op, op.ragged ? call.in<std::int32_t>(2) : nullptr, [&](std::int64_t row, std::int64_t rows, std::int64_t expert) {
     multiply_add(view(dw + expert * op.n * op.k, op.n, op.k, op.k), view(dy + row * op.n, rows, op.n, op.n).transpose(),
                  view(x + row * op.k, rows, op.k, op.k), call);
   });
+  if (op.accumulate) add_product(dw, elements, op.total, call);
 }
 
 TANDEM_KERNEL(MatMul);

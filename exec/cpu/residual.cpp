@@ -1,4 +1,6 @@
 // Bias, dropout and residual around a block's two halves.
+#include <array>
+
 #include "exec/cpu/dropout.hpp"
 #include "exec/cpu/kernels.hpp"
 
@@ -32,17 +34,21 @@ void compute(const BiasGrad& op, Call& call) {
 
 template <class T>
 void compute(const BiasDropoutAdd& op, Call& call) {
-  const T *x = call.in<T>(0), *bias = op.bias ? call.in<T>(1) : nullptr, *residual = call.in<T>(op.bias ? 2 : 1);
+  const T *x = call.in<T>(0), *bias = op.bias ? call.in<T>(1) : nullptr, *residual = op.residual ? call.in<T>(op.bias ? 2 : 1) : nullptr;
   T* y = call.out<T>(0);
   const Dropout<T> dropout(call.context(), op.site, op.dropout);
   each_masked_run(op, call.context(), [&](std::int64_t row, std::int64_t count, std::uint64_t first) {
     for (std::int64_t r = row; r < row + count; ++r, first += static_cast<std::uint64_t>(op.cols)) {
-      const T *xr = x + r * op.cols, *rest = residual + r * op.cols;
+      const T *xr = x + r * op.cols, *rest = op.residual ? residual + r * op.cols : nullptr;
       T* out = y + r * op.cols;
-      if (op.bias)
+      if (op.bias && op.residual)
         dropout.each(first, op.cols, [=](std::int64_t c, T factor) { out[c] = factor * (xr[c] + bias[c]) + rest[c]; });
-      else
+      else if (op.bias)
+        dropout.each(first, op.cols, [=](std::int64_t c, T factor) { out[c] = factor * (xr[c] + bias[c]); });
+      else if (op.residual)
         dropout.each(first, op.cols, [=](std::int64_t c, T factor) { out[c] = factor * xr[c] + rest[c]; });
+      else
+        dropout.each(first, op.cols, [=](std::int64_t c, T factor) { out[c] = factor * xr[c]; });
     }
   });
 }
@@ -60,8 +66,22 @@ void compute(const BiasDropoutAddBackward& op, Call& call) {
   if (op.bias) write_column_sums<T>(dx, op.rows, op.cols, call.out<T>(1));
 }
 
+// The sum and its norm: the operands of one follow those of the other.
+template <class T>
+void compute(const BiasDropoutAddNorm& op, Call& call) {
+  compute<T>(op.add(), call);
+  const std::size_t gamma = op.bias ? 3 : 2;
+  const std::array<const std::byte*, 3> in{call.out<std::byte>(0), call.in<std::byte>(gamma),
+                                           op.rms ? nullptr : call.in<std::byte>(gamma + 1)};
+  const std::array<std::byte*, 2> out{call.out<std::byte>(1), call.out<std::byte>(2)};
+  std::int64_t products = 0;
+  Call norm(in, out, call.context(), products);
+  compute<T>(op.norm(), norm);
+}
+
 TANDEM_KERNEL(BiasGrad);
 TANDEM_KERNEL(BiasDropoutAdd);
 TANDEM_KERNEL(BiasDropoutAddBackward);
+TANDEM_KERNEL(BiasDropoutAddNorm);
 
 }  // namespace tandem::exec::cpu

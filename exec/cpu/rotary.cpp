@@ -79,22 +79,65 @@ void turn(T* x, const T* cos, const T* sin, std::int64_t half, T sign) {
   });
 }
 
+// body(where a head of a token begins in qkv, where among the heads that are turned, where its angles begin).
+template <class F>
+void each_head(const Rotary& op, F body) {
+  const AttentionDims& d = op.dims;
+  require(d.head_dim % 2 == 0, "rotary embedding pairs the dimensions of a head");
+  const std::int64_t queries = d.heads / d.groups(), half = d.head_dim / 2;
+  const std::int64_t first = op.heads == RotaryHeads::keys ? queries : 0;
+  const std::int64_t end = op.heads == RotaryHeads::queries ? queries : queries + 1;  // a group's query heads, then its key
+  std::int64_t packed = 0;
+  for (std::int64_t token = 0; token < d.batch * d.seq; ++token)
+    for (std::int64_t g = 0; g < d.groups(); ++g)
+      for (std::int64_t h = first; h < end; ++h, packed += d.head_dim)
+        body(token * d.qkv_width() + (g * (queries + 2) + h) * d.head_dim, packed, token % d.seq * half);
+}
+
+// What frameworks without a fused kernel do: q cos + swapped(q) sin, one pass after the other.
+template <class T>
+void compute_part(const Rotary& op, Call& call) {
+  const Angles<T>& table = angles<T>(op, call.context());
+  const std::int64_t half = op.dims.head_dim / 2;
+  const T sign = op.inverse ? T{-1} : T{1};
+  const T* from = call.in<T>(0);
+  T* to = call.out<T>(0);
+  each_head(op, [&](std::int64_t head, std::int64_t packed, std::int64_t at) {
+    const T *cos = table.cos.data() + at, *sin = table.sin.data() + at;
+    switch (op.part) {
+      case RotaryPart::whole: throw ContractError("a whole rotation has no parts");
+      case RotaryPart::swap:
+        return each(half, [x = from + head, t = to + packed, half](std::int64_t i) {
+          t[i] = -x[i + half];
+          t[i + half] = x[i];
+        });
+      case RotaryPart::cosine:
+        return each(half, [x = to + head, cos, half](std::int64_t i) {
+          x[i] *= cos[i];
+          x[i + half] *= cos[i];
+        });
+      case RotaryPart::sine:
+        return each(half, [t = to + packed, sin, sign, half](std::int64_t i) {
+          t[i] *= sign * sin[i];
+          t[i + half] *= sign * sin[i];
+        });
+      case RotaryPart::add:
+        return each(2 * half, [t = from + packed, x = to + head](std::int64_t i) { x[i] += t[i]; });
+    }
+  });
+}
+
 }  // namespace
 
 template <class T>
 void compute(const Rotary& op, Call& call) {
-  const AttentionDims& d = op.dims;
-  require(d.head_dim % 2 == 0, "rotary embedding pairs the dimensions of a head");
+  if (op.part != RotaryPart::whole) return compute_part<T>(op, call);
   const Angles<T>& table = angles<T>(op, call.context());
-  const std::int64_t queries = d.heads / d.groups(), half = d.head_dim / 2;
   const T sign = op.inverse ? T{-1} : T{1};
-  T* row = call.out<T>(0);
-  for (std::int64_t token = 0; token < d.batch * d.seq; ++token, row += d.qkv_width()) {
-    const std::int64_t at = token % d.seq * half;
-    for (std::int64_t g = 0; g < d.groups(); ++g)
-      for (std::int64_t h = 0; h <= queries; ++h)  // the group's query heads, then its key
-        turn(row + (g * (queries + 2) + h) * d.head_dim, table.cos.data() + at, table.sin.data() + at, half, sign);
-  }
+  T* qkv = call.out<T>(0);
+  each_head(op, [&](std::int64_t head, std::int64_t, std::int64_t at) {
+    turn(qkv + head, table.cos.data() + at, table.sin.data() + at, op.dims.head_dim / 2, sign);
+  });
 }
 
 TANDEM_KERNEL(Rotary);

@@ -35,17 +35,24 @@ std::int64_t padded_width(const Row& row, std::int64_t keys) {
   return std::min(keys, ((row.visible - 1) / kLanes<T> + 1) * kLanes<T>);
 }
 
-// p[k] = exp(x[k] - max x) / sum over the keys seen, with x = score + bias(k); exactly 0 beyond them.
+template <class T>
+inline constexpr T kMasked = -std::numeric_limits<T>::infinity();
+
+// x = score + bias(k) of the keys seen, and nothing beyond them; of the first `width` keys.
 template <class T, class Bias>
-void softmax_row(const T* scores, T* p, const Row& row, std::int64_t keys, Bias bias) {
-  constexpr T masked = -std::numeric_limits<T>::infinity();
-  const std::int64_t width = padded_width<T>(row, keys);
+void mask_row(const T* scores, T* x, const Row& row, std::int64_t width, Bias bias) {
   const auto last = static_cast<int>(row.visible - 1);
   each(width, [=](std::int64_t i) {
     const int k = static_cast<int>(i);
-    p[i] = k <= last ? scores[i] + bias(k) : masked;
+    x[i] = k <= last ? scores[i] + bias(k) : kMasked<T>;
   });
-  const T top = lane_max<T>(width, masked, [=](std::int64_t k) { return p[k]; });
+}
+
+// p[k] = exp(x[k] - max x) / sum over the keys seen, in place; exactly 0 beyond them.
+template <class T>
+void normalise_row(T* p, const Row& row, std::int64_t keys) {
+  const std::int64_t width = padded_width<T>(row, keys);
+  const T top = lane_max<T>(width, kMasked<T>, [=](std::int64_t k) { return p[k]; });
   each(width, [=](std::int64_t k) { p[k] = exp_saturating(p[k] - top); });
   const T inverse = T{1} / lane_sum<T>(width, [=](std::int64_t k) { return p[k]; });
   each(width, [=](std::int64_t k) { p[k] *= inverse; });
@@ -59,7 +66,7 @@ void softmax_row_backward(const T* p, T* ds, std::int64_t width) {
   each(width, [=](std::int64_t k) { ds[k] = p[k] * (ds[k] - dot); });
 }
 
-// The bias that an operation adds to the scores of a row.
+// The bias that an operation adds to the scores of a row, and the mask.
 template <class T>
 class Bias {
  public:
@@ -68,17 +75,16 @@ class Bias {
     require(!op.alibi || table == nullptr, "ALiBi and relative bias at once");
   }
 
-  // Softmax of one row.
-  void softmax(const T* scores, T* p, const Row& row) const {
-    const std::int64_t keys = op_.dims.key_count();
+  // Of the first `width` keys of a row.
+  void add(const T* scores, T* x, const Row& row, std::int64_t width) const {
     const auto position = static_cast<int>(row.position);
     if (table_ == nullptr) {
       const T slope = op_.alibi ? static_cast<T>(alibi_slope(places_.head(row.head), places_.heads())) : T{0};
-      return softmax_row(scores, p, row, keys, [=](int k) { return slope * static_cast<T>(k - position); });
+      return mask_row(scores, x, row, width, [=](int k) { return slope * static_cast<T>(k - position); });
     }
     const T* numbers = table_ + row.head * op_.relative_buckets;
     const std::int32_t* bucket = relative_.of(row.position);
-    softmax_row(scores, p, row, keys, [=](int k) { return numbers[bucket[k]]; });
+    mask_row(scores, x, row, width, [=](int k) { return numbers[bucket[k]]; });
   }
 
  private:
@@ -94,6 +100,35 @@ void add_to_table(const T* ds, const Row& row, const std::int32_t* bucket, T* dn
   for (std::int64_t k = 0; k < row.visible; ++k) dnumbers[bucket[k]] += ds[k];
 }
 
+// to = from without what is dropped, 0 beyond the keys seen.
+template <class T>
+void drop_row(const Dropout<T>& dropout, std::uint64_t first, const Row& row, std::int64_t keys, const T* from, T* to) {
+  dropout.each(first, row.visible, [=](std::int64_t k, T factor) { to[k] = factor * from[k]; });
+  std::fill(to + row.visible, to + keys, T{0});
+}
+
+template <class T, class Op>
+void drop_only(const Op& op, Call& call) {
+  const T* from = call.in<T>(0);
+  T* to = call.out<T>(0);
+  const Dropout<T> dropout(call.context(), op.site, op.dropout);
+  const AttentionPlaces places(op.dims, call.context());
+  for_each_row(op.dims, places, [&](const Row& row, std::int64_t at) {
+    drop_row(dropout, places.mask_index(row.sequence, row.head, row.query), row, op.dims.key_count(), from + at, to + at);
+  });
+}
+
+template <class T>
+void normalise_only(const AttentionSoftmax& op, Call& call) {
+  const T* x = call.in<T>(0);
+  T* p = call.out<T>(0);
+  const AttentionPlaces places(op.dims, call.context());
+  for_each_row(op.dims, places, [&](const Row& row, std::int64_t at) {
+    if (p != x) std::copy_n(x + at, op.dims.key_count(), p + at);
+    normalise_row(p + at, row, op.dims.key_count());
+  });
+}
+
 }  // namespace
 
 double alibi_slope(std::int64_t head, std::int64_t heads) {
@@ -104,24 +139,26 @@ double alibi_slope(std::int64_t head, std::int64_t heads) {
 
 template <class T>
 void compute(const AttentionSoftmax& op, Call& call) {
+  if (op.part == SoftmaxPart::dropout) return drop_only<T>(op, call);
+  if (op.part == SoftmaxPart::softmax) return normalise_only<T>(op, call);
   const T *scores = call.in<T>(0), *table = op.relative_buckets > 0 ? call.in<T>(1) : nullptr;
-  T *probs = call.out<T>(0), *dropped = op.dropout > 0 ? call.out<T>(1) : nullptr;
+  const bool whole = op.part == SoftmaxPart::whole;
+  T *probs = call.out<T>(0), *dropped = whole && op.dropout > 0 ? call.out<T>(1) : nullptr;
   const Dropout<T> dropout(call.context(), op.site, op.dropout);
   const AttentionPlaces places(op.dims, call.context());
   const Bias<T> bias(op, places, table);
+  const std::int64_t keys = op.dims.key_count();
   for_each_row(op.dims, places, [&](const Row& row, std::int64_t at) {
-    bias.softmax(scores + at, probs + at, row);
-    if (dropped == nullptr) return;
-    const T* p = probs + at;
-    T* d = dropped + at;
-    dropout.each(places.mask_index(row.sequence, row.head, row.query), row.visible,
-                 [=](std::int64_t k, T factor) { d[k] = factor * p[k]; });
-    std::fill(d + row.visible, d + op.dims.key_count(), T{0});
+    bias.add(scores + at, probs + at, row, whole ? padded_width<T>(row, keys) : row.visible);
+    if (!whole) return std::fill(probs + at + row.visible, probs + at + keys, kMasked<T>);
+    normalise_row(probs + at, row, keys);
+    if (dropped != nullptr) drop_row(dropout, places.mask_index(row.sequence, row.head, row.query), row, keys, probs + at, dropped + at);
   });
 }
 
 template <class T>
 void compute(const AttentionSoftmaxBackward& op, Call& call) {
+  if (op.part == SoftmaxPart::dropout) return drop_only<T>(op, call);
   const T *dprobs = call.in<T>(0), *probs = call.in<T>(1);
   T *dscores = call.out<T>(0), *dtable = op.relative_buckets > 0 ? call.out<T>(1) : nullptr;
   if (dtable != nullptr) std::fill_n(dtable, op.dims.heads * op.relative_buckets, T{0});
@@ -131,9 +168,7 @@ void compute(const AttentionSoftmaxBackward& op, Call& call) {
   for_each_row(op.dims, places, [&](const Row& row, std::int64_t at) {
     const T* dp = dprobs + at;
     T* ds = dscores + at;
-    dropout.each(places.mask_index(row.sequence, row.head, row.query), row.visible,
-                 [=](std::int64_t k, T factor) { ds[k] = factor * dp[k]; });
-    std::fill(ds + row.visible, ds + op.dims.key_count(), T{0});
+    drop_row(dropout, places.mask_index(row.sequence, row.head, row.query), row, op.dims.key_count(), dp, ds);
     softmax_row_backward(probs + at, ds, padded_width<T>(row, op.dims.key_count()));
     if (dtable != nullptr) add_to_table(ds, row, relative.of(row.position), dtable + row.head * op.relative_buckets);
   });

@@ -31,9 +31,17 @@ Value BlockActivations::plain(int which, const Value& x) {
 
 void BlockActivations::column(const std::string& name, const Value& x, std::int64_t width, const Value& y) {
   std::vector<Value> in{x, w_.block(name + ".weight")};
-  const bool bias = w_.block.layout().has(name + ".bias");
+  const bool later = name.ends_with("fc1") && activation_bias("activation").elements > 0;
+  const bool bias = !later && w_.block.layout().has(name + ".bias");
   if (bias) in.push_back(w_.block(name + ".bias"));
   b_.add(name, MatMul{x.elements / s_.hidden, width, s_.hidden, false, true, bias}, std::move(in), {y});
+}
+
+Value BlockActivations::activation_bias(const std::string& name) const {
+  if (!s_.fusion.bias_activation || s_.gated || name != "activation") return {};
+  for (const std::string bias : {"fc1.bias", "shared.fc1.bias"})
+    if (w_.block.layout().has(bias)) return w_.block(bias);
+  return {};
 }
 
 Value BlockActivations::fc1(const Value& input) {
@@ -50,8 +58,12 @@ Value BlockActivations::activated(const Value& input) {
   const Value x = fc1(input);
   const std::int64_t width = x.elements / s_.tokens / (s_.gated ? 2 : 1);
   const Value y = start(t_.activated, s_.tokens * width);
-  const Op op = s_.gated ? Op(GatedPointwise{s_.tokens, width, s_.gate}) : Op(Pointwise{s_.tokens * width, s_.activation});
-  b_.add("activation", op, {x}, {y});
+  const Value bias = activation_bias("activation");
+  const Op op = s_.gated ? Op(GatedPointwise{s_.tokens, width, s_.gate})
+                         : Op(Pointwise{s_.tokens * width, s_.activation, bias.elements});
+  std::vector<Value> in{x};
+  if (bias.elements > 0) in.push_back(bias);
+  b_.add("activation", op, std::move(in), {y});
   return y;
 }
 

@@ -70,6 +70,8 @@ class BlockActivations {
 
   /// y = x W^T (+ bias), `width` output columns on this rank.
   void column(const std::string& name, const Value& x, std::int64_t width, const Value& y);
+  /// The bias that the activation `name` adds to its input because the product before it did not; nothing elsewhere.
+  Value activation_bias(const std::string& name) const;
   const BlockParams& weights() const { return w_; }
 
  private:

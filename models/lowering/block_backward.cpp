@@ -11,7 +11,7 @@ std::string template_name(const Shapes& s, BackwardPart part) {
 }  // namespace
 
 BlockBackward::BlockBackward(const Shapes& s, const BlockBackwardKind& kind)
-    : s_(s), kind_(kind), regions_(s, kind.moe), b_(template_name(s, kind.part), s.dtypes.compute),
+    : s_(s), kind_(kind), regions_(s, kind.moe), b_(template_name(s, kind.part), s.dtypes.compute, s.fusion),
       weights_(block_slots(b_, s, regions_)),
       sink_(sink("gradients", regions_.block)), expert_sink_(sink("expert_gradients", regions_.experts)),
       relative_gradients_(gradient_slot(b_, "relative_gradients", regions_.relative, s.dtypes.gradients)),
@@ -196,8 +196,10 @@ Value BlockBackward::mlp_input() {
 Value BlockBackward::activation_backward(const std::string& name, const Value& dy, const Value& x, const Value& dx) {
   const std::int64_t rows = name == "activation" ? s_.tokens : s_.expert_rows();
   const Op op = s_.gated ? Op(GatedPointwiseBackward{rows, dy.elements / rows, s_.gate})
-                         : Op(PointwiseBackward{dy.elements, s_.activation});
-  b_.add(name + "_backward", op, {dy, x}, {dx});
+                         : Op(PointwiseBackward{dy.elements, s_.activation, a_.activation_bias(name).elements});
+  std::vector<Value> in{dy, x};
+  if (const Value bias = a_.activation_bias(name); bias.elements > 0) in.push_back(bias);
+  b_.add(name + "_backward", op, std::move(in), {dx});
   return dx;
 }
 

@@ -23,7 +23,7 @@ Value stats_slot(TemplateBuilder& b, const Shapes& s) {
 
 Template bridge_forward(const Shapes& s, const Shapes& d) {
   const RegionLayout layout = bridge_region(s), word_layout = word_region(s);
-  TemplateBuilder b("bridge_forward", s.dtypes.compute);
+  TemplateBuilder b("bridge_forward", s.dtypes.compute, s.fusion);
   const RegionValues w = region_slot(b, "bridge", MemoryKind::weights, layout, s.dtypes.weights);
   const RegionValues word = region_slot(b, "word", MemoryKind::weights, word_layout, s.dtypes.weights);
   const Value x = hidden_slot(b, s, "x"), tokens = token_slot(b, d);
@@ -40,7 +40,7 @@ Template bridge_forward(const Shapes& s, const Shapes& d) {
 
 Template bridge_backward(const Shapes& s, const Shapes& d, bool first) {
   const RegionLayout layout = bridge_region(s), word_layout = word_region(s);
-  TemplateBuilder b("bridge_backward", s.dtypes.compute);
+  TemplateBuilder b("bridge_backward", s.dtypes.compute, s.fusion);
   const RegionValues w = region_slot(b, "bridge", MemoryKind::weights, layout, s.dtypes.weights);
   GradientSink sink(b, gradient_slot(b, "bridge_gradients", layout, s.dtypes.gradients), first);
   GradientSink word_sink(b, gradient_slot(b, "word_gradients", word_layout, s.dtypes.gradients), first);

@@ -27,7 +27,7 @@ PositionDropoutBackward position_backward(const Shapes& s, double dropout, bool 
 class EmbedForward {
  public:
   explicit EmbedForward(const Shapes& s)
-      : s_(s), word_layout_(word_region(s)), layout_(embedding_region(s)), b_("embed_forward", s.dtypes.compute) {
+      : s_(s), word_layout_(word_region(s)), layout_(embedding_region(s)), b_("embed_forward", s.dtypes.compute, s.fusion) {
     word_ = region_slot(b_, "word", MemoryKind::weights, word_layout_, s.dtypes.weights);
     if (layout_.elements() > 0)
       weights_ = region_slot(b_, "embedding", MemoryKind::weights, layout_, s.dtypes.weights);
@@ -87,7 +87,7 @@ class EmbedForward {
 class EmbedBackward {
  public:
   EmbedBackward(const Shapes& s, bool first)
-      : s_(s), word_layout_(word_region(s)), layout_(embedding_region(s)), b_("embed_backward", s.dtypes.compute),
+      : s_(s), word_layout_(word_region(s)), layout_(embedding_region(s)), b_("embed_backward", s.dtypes.compute, s.fusion),
         word_sink_(b_, gradient_slot(b_, "word_gradients", word_layout_, s.dtypes.gradients), first),
         weights_(layout_.elements() > 0
                      ? region_slot(b_, "embedding", MemoryKind::weights, layout_, s.dtypes.weights)

@@ -40,7 +40,7 @@ class HeadForward {
  public:
   HeadForward(const Shapes& s, bool first)
       : s_(s), first_(first), layout_(head_region(s)), output_layout_(output_region(s)),
-        b_("head_forward", s.dtypes.compute) {
+        b_("head_forward", s.dtypes.compute, s.fusion) {
     if (layout_.elements() > 0) w_ = region_slot(b_, "head", MemoryKind::weights, layout_, s.dtypes.weights);
     output_ = b_.whole(b_.slot("output", MemoryKind::weights), s.dtypes.weights, output_layout_.elements());
   }
@@ -120,7 +120,7 @@ class HeadForward {
 class HeadBackward {
  public:
   HeadBackward(const Shapes& s, bool first)
-      : s_(s), layout_(head_region(s)), output_layout_(output_region(s)), b_("head_backward", s.dtypes.compute),
+      : s_(s), layout_(head_region(s)), output_layout_(output_region(s)), b_("head_backward", s.dtypes.compute, s.fusion),
         w_(layout_.elements() > 0 ? region_slot(b_, "head", MemoryKind::weights, layout_, s.dtypes.weights)
                                   : RegionValues()),
         sink_(b_, gradient_slot(b_, "head_gradients", layout_, s.dtypes.gradients), first),

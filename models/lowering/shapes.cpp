@@ -169,6 +169,7 @@ Shapes make_shapes(const Plan& plan) {
   s.scatter_p2p = plan.parallel.scatter_p2p && s.tensor > 1 && !s.sequence_parallel;
   s.product = s.dtypes.compute;
   s.dtypes.compute = activation_type(s.product);
+  s.fusion = fusion_of(plan.training.fusion);
   return s;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "models/lowering/fusion.hpp"
 #include "models/op.hpp"
 #include "models/plan.hpp"
 
@@ -68,6 +69,7 @@ struct Shapes {
   DTypes dtypes;   ///< `compute` is that of activations
   bool scatter_p2p;  ///< a boundary tensor crosses in shares
   DType product;   ///< of the products of linear layers: narrower than activations in an 8- or 4-bit recipe
+  Fusion fusion;                          ///< what the target does in one kernel
 
   /// Of the attention before context parallelism changes it: packed qkv of this rank's positions.
   AttentionDims attention_dims() const;

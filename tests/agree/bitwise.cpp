@@ -146,6 +146,26 @@ TEST_CASE("n data ranks with one micro-batch each are n micro-batches on one ran
   }
 }
 
+TEST_CASE("n data ranks are n micro-batches bit for bit also where products accumulate, and as where they do not") {
+  const int n = GENERATE(3, 4);
+  const Patches base{training("precision", GENERATE("fp32", "fp64")), model(GENERATE("gpt", "llama", "moe-dropless"))};
+  const RunResult plain = trained(base, n);
+  for (const std::string set : {"megatron", "llm.c"}) {
+    const Patches fused = with(base, {training("fusion", set)});
+    INFO(text(fused));
+    const RunResult one = trained(fused, n);
+    if (set == "llm.c") check_equal(one, plain);
+    for (int zero = 0; zero < 4; ++zero)
+      check_equal(trained(with(fused, {parallel("data", n), parallel("zero_stage", zero)}), 1), one);
+  }
+}
+
+TEST_CASE("recomputation changes no bit of any fusion set") {
+  const Patches base{training("precision", "fp64"), model(GENERATE("gpt", "llama", "t5", "moe-top2")), parallel("data", 3),
+                     training("fusion", GENERATE("eager", "megatron", "compiled"))};
+  check_all_equal(base, recomputations(false), 2);
+}
+
 TEST_CASE("buckets and overlap change no bit", "[tsan]") {
   const Patches base{parallel("data", 3), parallel("pipeline", 2), training("precision", "fp32"),
                      parallel("zero_stage", GENERATE(0, 1, 2, 3))};

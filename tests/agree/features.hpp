@@ -35,9 +35,10 @@ enum class Dim : std::uint8_t {
   optimizer,
   dropout,
   micro_batches,
-  micro_batch_size
+  micro_batch_size,
+  fusion
 };
-inline constexpr std::size_t kDims = 24;
+inline constexpr std::size_t kDims = 25;
 
 struct Value {
   std::string_view label;

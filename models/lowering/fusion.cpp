@@ -1,0 +1,54 @@
+#include "models/lowering/fusion.hpp"
+
+#include <array>
+
+namespace tandem::lowering {
+namespace {
+
+// PyTorch modules as Hugging Face's modeling_gpt2.py and modeling_llama.py (transformers 4.40) write them, one kernel an
+// operation. What PyTorch itself has one kernel for stays one: linear layers with their bias (torch.addmm), layer norm, GELU,
+// softmax, scaled_dot_product_attention (here: flash attention). Its layer norm has a kernel for the input's gradient and one
+// for the parameters' (aten/src/ATen/native/cuda/layer_norm_kernel.cu), and autograd adds a residual's gradient by itself.
+constexpr Fusion eager() {
+  Fusion f;
+  f.scores_scaled_apart = f.mask_apart = f.attention_dropout_apart = f.dropout_apart = true;
+  f.gate_apart = f.rms_apart = f.rotary_apart = f.norm_gradients_apart = f.residual_gradient_apart = true;
+  return f;
+}
+
+// Megatron-LM's own kernels, all on by default (megatron/training/arguments.py): gradient_accumulation_fusion
+// (megatron/core/tensor_parallel/layers.py), bias_gelu_fusion and bias_swiglu_fusion, bias_dropout_fusion
+// (megatron/core/fusions), masked_softmax_fusion (fused_softmax.py: scale in the product, mask and softmax in one kernel; dropout
+// is a module of its own, core/transformer/dot_product_attention.py), apply_rope_fusion. Norms are Apex's or Transformer
+// Engine's, with kernels apart for the two gradients; autograd adds the residual's.
+constexpr Fusion megatron() {
+  Fusion f;
+  f.accumulating_products = f.bias_activation = true;
+  f.attention_dropout_apart = f.norm_gradients_apart = f.residual_gradient_apart = true;
+  return f;
+}
+
+// A graph compiler puts chains of elementwise work, and the reduction that ends one, into one kernel: TorchInductor (Ansel et
+// al., PyTorch 2, ASPLOS 2024, section 4.4), XLA (openxla.org/xla/gpu_architecture, fusion), Gaudi's graph compiler and Neuron's.
+constexpr Fusion compiled() {
+  Fusion f;
+  f.residual_norm = f.one_kernel_loss = true;
+  return f;
+}
+
+// karpathy/llm.c, train_gpt2.cu: matmul_backward adds with beta = 1, fused_residual_forward5 sums and normalises,
+// fused_classifier has loss and gradient, layernorm_backward adds to the residual's gradient. Its softmax has no dropout.
+constexpr Fusion llm_c() {
+  Fusion f;
+  f.accumulating_products = f.residual_norm = f.one_kernel_loss = true;
+  return f;
+}
+
+// In the order of FusionSet.
+constexpr std::array<Fusion, 5> kSets{Fusion{}, eager(), megatron(), compiled(), llm_c()};
+
+}  // namespace
+
+const Fusion& fusion_of(FusionSet set) { return kSets.at(static_cast<std::size_t>(set)); }
+
+}  // namespace tandem::lowering

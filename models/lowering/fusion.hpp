@@ -1,0 +1,30 @@
+#pragma once
+// Which operations a target does in one kernel: the named sets of `training.fusion` as choices of a few rewrites.
+
+#include "models/plan.hpp"
+
+namespace tandem::lowering {
+
+/// What differs from the tasks as the lowering writes them (the set "reference").
+struct Fusion {
+  // Tasks that become one.
+  bool accumulating_products = false;  ///< a matrix's gradient is added to those of earlier micro-batches by its product
+  bool bias_activation = false;        ///< the bias of an MLP's first matrix is added by the activation, not by the product
+  bool residual_norm = false;          ///< a norm in the kernel of the sum that it follows
+  bool one_kernel_loss = false;        ///< maximum, sums and gradient of a vocabulary that no rank shares
+  // Tasks that become several.
+  bool scores_scaled_apart = false;    ///< the division of the scores by sqrt(head_dim)
+  bool mask_apart = false;             ///< mask and bias of the scores, before their softmax
+  bool attention_dropout_apart = false;
+  bool dropout_apart = false;          ///< bias, dropout and residual sum behind a sublayer
+  bool gate_apart = false;             ///< activation and product of a gated MLP
+  bool rms_apart = false;              ///< RMSNorm as single operations, in fp32 where activations are 16 bits wide
+  bool rotary_apart = false;           ///< of queries and of keys: swap, times cos, times sin, sum
+  bool norm_gradients_apart = false;   ///< gradients of a norm's input and of its parameters
+  bool residual_gradient_apart = false;  ///< the sum of a norm's gradient and that of the residual beside it
+};
+
+/// The rewrites of a set, with their sources (fusion.cpp).
+const Fusion& fusion_of(FusionSet set);
+
+}  // namespace tandem::lowering

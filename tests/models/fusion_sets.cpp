@@ -1,0 +1,188 @@
+// The tasks of one layer under every fusion set, as lists to be read.
+
+#include <algorithm>
+
+#include "models/lowering/fusion.hpp"
+#include "models/task_graph.hpp"
+#include "tests/catch.hpp"
+#include "tests/plans.hpp"
+
+using namespace tandem;
+using tests::SmallPlan;
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+TaskGraph graph_of(const std::string& set, bool llama, const std::string& precision = "fp64", int tensor = 1) {
+  SmallPlan s;
+  s.llama = llama;
+  s.precision = precision;
+  s.tensor = tensor;
+  Plan plan = s.plan();
+  for (const FusionSet f : {FusionSet::reference, FusionSet::eager, FusionSet::megatron, FusionSet::compiled, FusionSet::llm_c})
+    if (name(f) == set) plan.training.fusion = f;
+  return lower(plan);
+}
+
+/// The template of a phase as the last micro-batch uses it: its gradients are added to earlier ones.
+const Template& last_of(const TaskGraph& graph, std::string_view block) {
+  const auto& instances = graph.programs.front().instances;
+  const auto found = std::find_if(instances.rbegin(), instances.rend(),
+                                  [&](const Instance& i) { return graph.of(i).name == block; });
+  REQUIRE(found != instances.rend());
+  return graph.of(*found);
+}
+
+Names tasks(const TaskGraph& graph, std::string_view block) {
+  Names names;
+  for (const Task& t : last_of(graph, block).tasks) names.push_back(t.name);
+  return names;
+}
+
+std::string read(const std::string& set, bool llama, std::string_view block, const std::string& precision = "fp64") {
+  std::string line;
+  for (const std::string& n : tasks(graph_of(set, llama, precision), block)) line += (line.empty() ? "" : " ") + n;
+  return line;
+}
+
+}  // namespace
+
+TEST_CASE("the tasks of a GPT layer's forward pass under every fusion set") {
+  CHECK(read("reference", false, "block_forward") ==
+        "ln1 qkv scores softmax context proj attention_add ln2 fc1 activation fc2 mlp_add");
+  CHECK(read("eager", false, "block_forward") ==
+        "ln1 qkv scores scores_scale softmax_mask softmax softmax_dropout context proj attention_add_dropout attention_add "
+        "ln2 fc1 activation fc2 mlp_add_dropout mlp_add");
+  CHECK(read("megatron", false, "block_forward") ==
+        "ln1 qkv scores softmax softmax_dropout context proj attention_add ln2 fc1 activation fc2 mlp_add");
+  CHECK(read("compiled", false, "block_forward") ==
+        "ln1 qkv scores softmax context proj attention_add_ln2 fc1 activation fc2 mlp_add");
+  CHECK(read("llm.c", false, "block_forward") == read("compiled", false, "block_forward"));
+}
+
+TEST_CASE("the tasks of a GPT layer's backward pass in a later micro-batch under every fusion set") {
+  CHECK(read("reference", false, "block_backward") ==
+        "mlp_add_backward accumulate_mlp_add_bias fc2_dgrad fc2_wgrad accumulate_fc2 activation_backward fc1_dgrad fc1_wgrad "
+        "fc1_bias_grad accumulate_fc1 ln2_backward accumulate_ln2 attention_add_backward accumulate_attention_add_bias "
+        "proj_dgrad proj_wgrad accumulate_proj context_backward softmax_backward scores_backward qkv_dgrad qkv_wgrad "
+        "qkv_bias_grad accumulate_qkv ln1_backward accumulate_ln1");
+  CHECK(read("megatron", false, "block_backward") ==
+        "mlp_add_backward accumulate_mlp_add_bias fc2_dgrad fc2_wgrad activation_backward fc1_dgrad fc1_wgrad "
+        "fc1_bias_grad accumulate_fc1 ln2_backward_parameters ln2_backward ln2_backward_residual accumulate_ln2 "
+        "attention_add_backward accumulate_attention_add_bias "
+        "proj_dgrad proj_wgrad context_backward softmax_backward_dropout softmax_backward scores_backward qkv_dgrad qkv_wgrad "
+        "qkv_bias_grad accumulate_qkv ln1_backward_parameters ln1_backward ln1_backward_residual accumulate_ln1");
+  CHECK(read("eager", false, "block_backward") ==
+        "mlp_add_backward mlp_add_backward_bias_grad accumulate_mlp_add_bias fc2_dgrad fc2_wgrad accumulate_fc2 "
+        "activation_backward fc1_dgrad fc1_wgrad "
+        "fc1_bias_grad accumulate_fc1 ln2_backward_parameters ln2_backward ln2_backward_residual accumulate_ln2 "
+        "attention_add_backward attention_add_backward_bias_grad accumulate_attention_add_bias "
+        "proj_dgrad proj_wgrad accumulate_proj context_backward softmax_backward_dropout softmax_backward "
+        "scores_backward_scale scores_backward qkv_dgrad qkv_wgrad "
+        "qkv_bias_grad accumulate_qkv ln1_backward_parameters ln1_backward ln1_backward_residual accumulate_ln1");
+  CHECK(read("compiled", false, "block_backward") == read("reference", false, "block_backward"));
+  CHECK(read("llm.c", false, "block_backward") ==
+        "mlp_add_backward accumulate_mlp_add_bias fc2_dgrad fc2_wgrad activation_backward fc1_dgrad fc1_wgrad "
+        "fc1_bias_grad accumulate_fc1 ln2_backward accumulate_ln2 attention_add_backward accumulate_attention_add_bias "
+        "proj_dgrad proj_wgrad context_backward softmax_backward scores_backward qkv_dgrad qkv_wgrad "
+        "qkv_bias_grad accumulate_qkv ln1_backward accumulate_ln1");
+}
+
+TEST_CASE("the tasks of a LLaMA layer without fused kernels, in fp64 and in bf16 with its norms in fp32") {
+  CHECK(read("reference", true, "block_forward") ==
+        "ln1 qkv rotary scores softmax context proj attention_add ln2 fc1 activation fc2 mlp_add");
+  CHECK(read("eager", true, "block_forward") ==
+        "ln1_square ln1_root ln1_normalise ln1 qkv "
+        "rotary_queries_swap rotary_queries_cosine rotary_queries_sine rotary_queries_add "
+        "rotary_keys_swap rotary_keys_cosine rotary_keys_sine rotary_keys_add "
+        "scores scores_scale softmax_mask softmax softmax_dropout context proj attention_add_dropout attention_add "
+        "ln2_square ln2_root ln2_normalise ln2 fc1 activation_gate activation fc2 mlp_add_dropout mlp_add");
+  const std::string bf16 = read("eager", true, "block_forward", "bf16");
+  CHECK(bf16.starts_with("ln1_widen ln1_square ln1_root ln1_normalise ln1_narrow ln1 qkv "));
+  const std::string backward = read("eager", true, "block_backward");
+  CHECK(backward.find("activation_backward_gate activation_backward_product activation_backward ") != std::string::npos);
+  CHECK(backward.find("ln2_backward_normalise ln2_backward_weight_product ln2_backward_weight_sum ln2_backward_scale "
+                      "ln2_backward_along ln2_backward_sum ln2_backward_root_square ln2_backward_root_cube "
+                      "ln2_backward_mean ln2_backward_straight ln2_backward_back ln2_backward ln2_backward_residual") !=
+        std::string::npos);
+}
+
+TEST_CASE("a loss in one kernel needs the whole vocabulary") {
+  CHECK(tasks(graph_of("reference", false), "head_forward") ==
+        Names{"final_norm", "logits", "vocab_max", "vocab_exp_sum", "cross_entropy"});
+  CHECK(tasks(graph_of("compiled", false), "head_forward") == Names{"final_norm", "logits", "cross_entropy"});
+  CHECK(tasks(graph_of("compiled", false, "fp64", 2), "head_forward") ==
+        tasks(graph_of("reference", false, "fp64", 2), "head_forward"));
+}
+
+TEST_CASE("a bias is added by the linear layer, or apart where a sum over ranks comes between") {
+  const auto bias = [](int tensor) {
+    const TaskGraph graph = graph_of("eager", false, "fp64", tensor);
+    for (const Task& t : last_of(graph, "block_forward").tasks)
+      if (t.name == "proj") return std::get<MatMul>(t.op).bias;
+    return false;
+  };
+  CHECK(bias(1));
+  CHECK_FALSE(bias(2));
+  const Names cut = tasks(graph_of("eager", false, "fp64", 2), "block_forward");
+  CHECK(std::find(cut.begin(), cut.end(), "attention_add_bias") != cut.end());
+}
+
+TEST_CASE("Megatron's activation adds the bias that its product leaves out") {
+  const TaskGraph graph = graph_of("megatron", false);
+  for (const Task& t : last_of(graph, "block_forward").tasks) {
+    if (t.name == "fc1") CHECK_FALSE(std::get<MatMul>(t.op).bias);
+    if (t.name == "activation") CHECK(std::get<Pointwise>(t.op).bias_cols == 40);
+  }
+}
+
+TEST_CASE("a product that accumulates reads and writes fp32 sums and leaves no gradient of one micro-batch in the arena") {
+  const TaskGraph apart = graph_of("reference", false, "bf16"), fused = graph_of("megatron", false, "bf16");
+  const auto task = [](const TaskGraph& graph, std::string_view name) {
+    for (const Task& t : last_of(graph, "block_backward").tasks)
+      if (t.name == name) return t;
+    throw ContractError("no such task");
+  };
+  const std::int64_t h = 24, f = 40, tokens = 12;
+  // C: 4 bytes read and 4 written; apart: 2 written, then 2 read, 4 read and 4 written.
+  const auto bytes = [](const Task& t) { return traffic(t.op, t.dtype).count(); };
+  CHECK(bytes(task(fused, "fc2_wgrad")) == 2 * (tokens * h + tokens * f) + 8 * h * f);
+  CHECK(bytes(task(apart, "fc2_wgrad")) + bytes(task(apart, "accumulate_fc2")) ==
+        2 * (tokens * h + tokens * f) + 12 * h * f);
+  const Task& wgrad = task(fused, "fc2_wgrad");
+  CHECK(wgrad.outputs.front().slot == wgrad.inputs.back().slot);
+  CHECK(wgrad.outputs.front().dtype == DType::fp32);
+  CHECK(wgrad.outputs.front().slot != 0);  // not scratch
+}
+
+TEST_CASE("every fusion set does the same matrix products and collectives") {
+  const bool llama = GENERATE(false, true);
+  const int tensor = GENERATE(1, 2);
+  const Books plain = count(graph_of("reference", llama, "fp64", tensor), StageId(0));
+  for (const char* set : {"eager", "megatron", "compiled", "llm.c"}) {
+    const TaskGraph graph = graph_of(set, llama, "fp64", tensor);
+    CHECK_NOTHROW(graph.check());
+    const Books books = count(graph, StageId(0));
+    CHECK(books.matrix == plain.matrix);
+    REQUIRE(books.collectives.size() == plain.collectives.size());
+    for (std::size_t i = 0; i < plain.collectives.size(); ++i) {
+      CHECK(books.collectives[i].calls == plain.collectives[i].calls);
+      CHECK(books.collectives[i].payload == plain.collectives[i].payload);
+    }
+  }
+}
+
+TEST_CASE("a plan has the fusion set of its stack unless it names one") {
+  const auto set_of = [](const std::string& stack, const std::string& fusion) {
+    std::string json = SmallPlan{}.json();
+    json.replace(json.find("\"training\": {"), 13, "\"stack\": \"" + stack + "\", \"training\": {" + fusion);
+    return parse_plan(json, "test.json").training.fusion;
+  };
+  CHECK(set_of("tandem", "") == FusionSet::reference);
+  CHECK(set_of("megatron-core", "") == FusionSet::megatron);
+  CHECK(set_of("pytorch-ddp", "") == FusionSet::eager);
+  CHECK(set_of("jax", "") == FusionSet::compiled);
+  CHECK(set_of("pytorch-ddp", "\"fusion\": \"compiled\", ") == FusionSet::compiled);
+  CHECK_THROWS_AS(set_of("tandem", "\"fusion\": \"everything\", "), ConfigError);
+}
