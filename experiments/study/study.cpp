@@ -77,6 +77,8 @@ class StudyReader {
     if (given.is_object()) return given;
     const std::string path = text(given, "base");
     const auto beside = std::filesystem::path(file_).parent_path() / path;
+    if (!std::filesystem::exists(beside))
+      refuse("base", given, "there is no such file", "give the path of a plan from the study's folder");
     json plan = read_json(beside.string());
     if (!plan.is_object()) refuse("base", given, "holds no plan", "give the path of a plan file");
     return plan;

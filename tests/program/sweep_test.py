@@ -182,7 +182,7 @@ class BadStudies(Studies):
 
     def test_a_base_that_is_missing_or_unreadable_is_named(self):
         self.assertIn("base: is missing", self.refusal({key: value for key, value in STUDY.items() if key != "base"}))
-        self.assertIn("nowhere.json: cannot be read", self.refusal(dict(STUDY, base="nowhere.json")))
+        self.assertIn('base = "nowhere.json": there is no such file', self.refusal(dict(STUDY, base="nowhere.json")))
 
     def test_no_json_and_no_object_are_refused(self):
         self.assertIn("line 1", self.refusal("{"))
