@@ -7,7 +7,7 @@ curves      the figure over an axis, a line for each value of another; crosses a
 map         the figure over two axes, where the study has two or more
 breakdown   where the step time goes, over the axis
 agreement   predicted over published step times, where there are three or more
-Over axes that a figure does not show, the plan that uses its devices best is taken, one that fits before one that does not.
+Where the study's view names values of axes, only those are drawn. Over axes that a figure does not show, the plan that uses its devices best is taken, one that fits before one that does not.
 """
 import argparse
 import json
@@ -41,18 +41,20 @@ class Study:
             self.axes = {axis_name(a): [axis_label(a, v) for v in a["values"]] for a in document["axes"]}
         except (OSError, ValueError, KeyError, TypeError) as error:
             sys.exit(f"{sys.argv[0]}: {folder}: no results of tandem sweep: {error}")
-        self.points, self.view = document.get("points", []), document.get("view", {})
-        self.solved = [row for row in self.rows if row["status"] in ("ok", "too large")]
+        self.view = document.get("view", {})
+        only = self.view.get("at", {})
+        self.points = [p for p in document.get("points", []) if only.items() <= p["at"].items()]
+        self.solved = [row for row in self.rows if row["status"] in ("ok", "too large") and only.items() <= row["at"].items()]
         if not self.solved:
             sys.exit(f"{sys.argv[0]}: {folder}: no plan of this study was predicted")
 
     def best(self, **at):
-        """The best row at these labels (names of axes with dots replaced), or None."""
-        rows = [row for row in self.solved if all(row["at"][axis] == label for axis, label in at.items())]
+        """The best row at these labels of axes, or None."""
+        rows = [row for row in self.solved if at.items() <= row["at"].items()]
         return max(rows, key=lambda r: (r["status"] == "ok", r["model_tflops_per_device"]), default=None)
 
     def published(self, figure, at):
-        return [p[figure] for p in self.points if figure in p and all(p["at"][axis] == label for axis, label in at.items())]
+        return [p[figure] for p in self.points if figure in p and at.items() <= p["at"].items()]
 
 
 def axis_name(axis):
@@ -97,13 +99,15 @@ def curves(study, chosen, width):
     ticks(axis, study.axes[chosen.x])
     axis.set_xlabel(words(chosen.x))
     axis.set_ylabel(label)
-    low, high = axis.get_ylim()
-    axis.set_ylim(bottom=0)
-    if low > 0 and high / low > 30:
+    values = [y for line in axis.get_lines() for y in line.get_ydata() if y > 0]
+    if max(values) / min(values) > 30:
         axis.set_yscale("log")
-        axis.set_ylim(low, high)
-    if chosen.series:
-        axis.legend(title=words(chosen.series), fontsize=7, title_fontsize=7)
+    else:
+        axis.set_ylim(0, 1.06 * max(values))
+    if any(chosen.y in p for p in study.points):
+        axis.plot([], [], "x", color="black", markersize=5, label="published")
+    if axis.get_legend_handles_labels()[1]:
+        axis.legend(title=words(chosen.series) if chosen.series else None, fontsize=7, title_fontsize=7)
     return figure
 
 

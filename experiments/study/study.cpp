@@ -77,6 +77,8 @@ class StudyReader {
     if (given.is_object()) return given;
     const std::string path = text(given, "base");
     const auto beside = std::filesystem::path(file_).parent_path() / path;
+    if (!std::filesystem::exists(beside))
+      refuse("base", given, "there is no such file", "give the path of a plan from the study's folder");
     json plan = read_json(beside.string());
     if (!plan.is_object()) refuse("base", given, "holds no plan", "give the path of a plan file");
     return plan;
@@ -198,11 +200,15 @@ class StudyReader {
     if (!doc_.contains("view")) return;
     const json& view = doc_["view"];
     if (!view.is_object()) refuse("view", view, "must be an object", "give x, y and series");
-    known(view, "view", {"x", "y", "series"});
+    known(view, "view", {"x", "y", "series", "at"});
     for (const char* key : {"x", "series"})
       if (view.contains(key) && find_axis(axes, text(view[key], std::string("view.") + key)) == nullptr)
         refuse(std::string("view.") + key, view[key], "there is no such axis",
                "the axes are " + list_text(names(axes)));
+    if (view.contains("at") && !view["at"].is_object())
+      refuse("view.at", view["at"], "must be an object", "name values of axes");
+    const json at = view.value("at", json::object());
+    for (const auto& [name, value] : at.items()) check_place(name, value, "view.at." + name, axes);
     if (view.contains("y") && std::find(kFigures.begin(), kFigures.end(), text(view["y"], "view.y")) == kFigures.end())
       refuse("view.y", view["y"], "is no figure of a result", "use " + list_text(kFigures, "or"));
   }

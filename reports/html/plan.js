@@ -104,9 +104,9 @@ function timelineFigure() {
   const fingers = new Map();
   let pinch = 0;
   canvas.addEventListener("wheel", (e) => {
-    if (!e.ctrlKey && !e.shiftKey && Math.abs(e.deltaY) < Math.abs(e.deltaX)) return;
+    if (!e.ctrlKey && !e.metaKey && !e.shiftKey) return;  // the plain wheel scrolls the page
     e.preventDefault();
-    zoom(e.deltaY > 0 ? 1.25 : 0.8, share(e.clientX));
+    zoom((e.deltaY || e.deltaX) > 0 ? 1.25 : 0.8, share(e.clientX));
   }, { passive: false });
   canvas.addEventListener("pointerdown", (e) => { fingers.set(e.pointerId, e.clientX); canvas.setPointerCapture(e.pointerId); hideTip(); });
   for (const end of ["pointerup", "pointercancel"]) canvas.addEventListener(end, (e) => { fingers.delete(e.pointerId); pinch = 0; });
@@ -141,7 +141,7 @@ function timelineFigure() {
     make("button", { type: "button", onclick: () => zoom(0.5, 0.5) }, "zoom in"), make("button", { type: "button", onclick: () => zoom(2, 0.5) }, "zoom out"),
     make("button", { type: "button", onclick: () => pan(-0.5) }, "←"), make("button", { type: "button", onclick: () => pan(0.5) }, "→"),
     make("button", { type: "button", onclick: () => zoom(1e9, 0) }, "whole step"),
-    make("span", { class: "soft small" }, "wheel or pinch to zoom, drag to move, hover for details"));
+    make("span", { class: "soft small" }, "ctrl + wheel or pinch to zoom, drag to move, hover for details"));
   new ResizeObserver(draw).observe(canvas);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   return [tools, make("figure", {}, canvas)];

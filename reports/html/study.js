@@ -20,6 +20,10 @@ const fits = points.filter((p) => p.fits !== undefined).map((point) => ({ point,
 
 function mean(list) { return list.reduce((a, b) => a + b, 0) / list.length; }
 
+/** Only these values of axes are drawn: axis to label. */
+const only = { ...(view.at || {}) };
+const drawn = (at) => Object.entries(only).every(([name, label]) => at[name] === label);
+
 // ---- head ----
 
 const winner = solved.filter((r) => r.status === "ok").sort((a, b) => worth(b) - worth(a))[0];
@@ -56,7 +60,7 @@ function curves() {
   const [, show] = FIGURES[state.y], axis = axes.find((a) => a.name === state.x), group = axes.find((a) => a.name === state.series);
   const names = group && group !== axis ? group.values : [NONE];
   const lines = names.map((name, i) => ({ name, colour: colour(i), dots: axis.values.map((value, index) => {
-    const here = (r) => r.at[axis.name] === value && (name === NONE || r.at[group.name] === name);
+    const here = (r) => drawn(r.at) && r.at[axis.name] === value && (name === NONE || r.at[group.name] === name);
     const row = best(solved.filter(here));
     const published = pairs.filter((p) => p.figure === state.y && here(p.point));
     return { value, index, row, y: row ? row[state.y] : null, published };
@@ -112,9 +116,28 @@ function logTicks(low, high) {
   return out;
 }
 
+/** What the three figures draw, chosen axis by axis. */
+function narrowing() {
+  return make("div", { class: "tools" }, make("span", {}, "Drawn:"), axes.filter((a) => a.values.length > 1).map((a) => {
+    const select = make("select", { "aria-label": `only ${short(a.name)}`, onchange: () => {
+      if (select.value === "") delete only[a.name];
+      else only[a.name] = a.values[Number(select.value)];
+      drawAll();
+    } }, make("option", { value: "" }, "all"), a.values.map((v, i) => make("option", { value: i, selected: only[a.name] === v }, String(v))));
+    return make("label", {}, `${short(a.name)} `, select);
+  }));
+}
+
 const curveFigure = make("div");
+let drawHeat = () => {};
 function drawCurves() { curveFigure.replaceChildren(...curves()); }
+function drawAll() {
+  drawCurves();
+  timesFigure.replaceChildren(...times());
+  drawHeat();
+}
 section("Curves",
+  narrowing(),
   make("div", { class: "tools" },
     choice("of", "y", figures.filter((f) => solved.some((r) => r[f] !== undefined)).map((f) => [f, FIGURES[f][0]]), drawCurves),
     choice("over", "x", axes.map((a) => [a.name, short(a.name)]), () => { drawCurves(); timesFigure.replaceChildren(...times()); }),
@@ -127,9 +150,10 @@ drawCurves();
 const timesFigure = make("div");
 function times() {
   const axis = axes.find((a) => a.name === state.x);
-  const list = axis.values.map((value) => ({ value, row: best(solved.filter((r) => r.at[axis.name] === value)) })).filter((e) => e.row);
+  const list = axis.values.map((value) => ({ value, row: best(solved.filter((r) => drawn(r.at) && r.at[axis.name] === value)) })).filter((e) => e.row);
   const kinds = Object.keys(list.length ? list[0].row.time_breakdown_s : {}).filter((k) => list.some((e) => e.row.time_breakdown_s[k] > 0));
   const shares = ({ value, row }) => ({ label: `${short(axis.name)} ${value}`, short: String(value), whole: 1, parts: Object.fromEntries(kinds.map((k) => [k, row.time_breakdown_s[k] / row.step_time_s])) });
+  if (!list.length) return [make("p", { class: "soft" }, "Nothing was predicted here.")];
   return [legend(kinds.map((k, i) => [words(k), colour(i)])), make("figure", {}, stackedBars(list.map(shares), kinds, (x) => percent(x, 0), 0.01))];
 }
 section("Where the time goes",
@@ -145,7 +169,7 @@ if (wide.length >= 2) {
   state.lines = wanted(view.series, state.columns);
   state.heat = view.y || "model_tflops_per_device";
   const heatFigure = make("div", { class: "scroll" });
-  const drawHeat = () => heatFigure.replaceChildren(heatMap());
+  drawHeat = () => heatFigure.replaceChildren(heatMap());
   section("Map of two axes",
     make("div", { class: "tools" },
       choice("colour", "heat", figures.map((f) => [f, FIGURES[f][0]]), drawHeat),
@@ -159,7 +183,7 @@ if (wide.length >= 2) {
 function heatMap() {
   const across = axes.find((a) => a.name === state.columns), down = axes.find((a) => a.name === state.lines), [, show, lowWins] = FIGURES[state.heat];
   const cells = down.values.map((dv) => across.values.map((av) => {
-    const here = rows.filter((r) => r.at[down.name] === dv && r.at[across.name] === av);
+    const here = rows.filter((r) => drawn(r.at) && r.at[down.name] === dv && r.at[across.name] === av);
     return { row: best(here.filter((r) => solved.includes(r))), refused: here.find((r) => !solved.includes(r)), dv, av };
   }));
   const values = cells.flat().map((c) => c.row && c.row[state.heat]).filter(Number.isFinite), low = Math.min(...values), high = Math.max(...values);
@@ -179,7 +203,7 @@ function heatMap() {
         return;
       }
       const share = high > low ? (c.row[state.heat] - low) / (high - low) : 1, strong = lowWins ? 1 - share : share, fitting = c.row.status === "ok";
-      const matches = pairs.filter((p) => p.figure === state.heat && p.point.at[down.name] === c.dv && p.point.at[across.name] === c.av);
+      const matches = pairs.filter((p) => p.figure === state.heat && drawn(p.point.at) && p.point.at[down.name] === c.dv && p.point.at[across.name] === c.av);
       svg.append(make("rect", { x: x + 1, y, width: w - 2, height: h - 2, rx: 3, fill: `color-mix(in srgb, var(--heat1) ${Math.round(100 * strong)}%, var(--heat0))`,
         stroke: top && c.row === top.row ? "var(--ink)" : fitting ? "none" : "var(--bad)", "stroke-width": 2, "stroke-dasharray": fitting ? null : "4 3",
         ...tipped(`${place(c.row.at)}\n${FIGURES[state.heat][0]}: ${show(c.row[state.heat])}${fitting ? "" : "\ndoes not fit the device"}${matches.map((m) => `\npublished: ${show(m.published)} (${signed(m.error)})`).join("")}`) }),

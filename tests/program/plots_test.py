@@ -14,7 +14,7 @@ except ImportError:
 
 import sweep_test
 import tandem
-from tandem import SMALL, SOURCE, TEXT, Folder, run
+from tandem import SMALL, SOURCE, TEXT, Folder, changed, run
 
 
 def plot(script, *arguments):
@@ -44,6 +44,12 @@ class Plots(unittest.TestCase):
         picture = self.path("timeline.png")
         self.check_picture(plot("plot_timeline.py", self.path("s.json"), self.path("r.json"), "-o", picture), picture)
         self.check_picture(plot("plot_timeline.py", self.path("r.json"), "-o", picture, "--lanes", "1"), picture)
+
+    def test_timelines_of_zero_bubble_schedules_and_gathered_weights(self):
+        for name, changes in (("h1", {"parallel.schedule": "zb-h1"}), ("zero", {"parallel.pipeline": 1, "parallel.data": 4, "parallel.zero_stage": 3})):
+            saved, picture = self.path(f"{name}.json"), self.path(f"{name}.png")
+            self.assertEqual(run("simulate", self.folder.plan(changed(SMALL, **changes)), "--timeline", saved)[0], 0)
+            self.check_picture(plot("plot_timeline.py", saved, "-o", picture), picture)
 
     def test_memory_over_time(self):
         self.assertEqual(run("simulate", self.plan, "--memory", self.path("m.json"))[0], 0)

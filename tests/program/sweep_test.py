@@ -169,6 +169,7 @@ class BadStudies(Studies):
             ({"points": [changed(point, step_time_s=-1)]}, ["points[0].step_time_s", "above zero"]),
             ({"points": [changed(point, **{"at": {"batch": 8, "parallel.tensor": 7}})]}, ["points[0].at.parallel.tensor = 7", "1, 2 and 3"]),
             ({"view": {"x": "bach"}}, ["view.x", "no such axis"]),
+            ({"view": {"at": {"batch": 9}}}, ["view.at.batch = 9", "no value of this axis"]),
             ({"view": {"y": "speed"}}, ["view.y"]),
             ({"fill": "parallel.tensor"}, ["fill", "parallel.data or cluster.devices"]),
             ({"schema_version": 2}, ["schema_version", "use 1"]),
@@ -181,7 +182,7 @@ class BadStudies(Studies):
 
     def test_a_base_that_is_missing_or_unreadable_is_named(self):
         self.assertIn("base: is missing", self.refusal({key: value for key, value in STUDY.items() if key != "base"}))
-        self.assertIn("nowhere.json: cannot be read", self.refusal(dict(STUDY, base="nowhere.json")))
+        self.assertIn('base = "nowhere.json": there is no such file', self.refusal(dict(STUDY, base="nowhere.json")))
 
     def test_no_json_and_no_object_are_refused(self):
         self.assertIn("line 1", self.refusal("{"))
