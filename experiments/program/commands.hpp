@@ -15,6 +15,7 @@ void add_compare(CLI::App& app, ExitCode& exit);
 void add_measure(CLI::App& app, ExitCode& exit);
 void add_explain(CLI::App& app, ExitCode& exit);
 void add_validate(CLI::App& app, ExitCode& exit);
+void add_calibrate(CLI::App& app, ExitCode& exit);
 void add_schema(CLI::App& app, ExitCode& exit);
 
 }  // namespace tandem::program

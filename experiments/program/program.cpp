@@ -49,6 +49,7 @@ void fill(CLI::App& app, ExitCode& exit) {
   add_measure(app, exit);
   add_explain(app, exit);
   add_validate(app, exit);
+  add_calibrate(app, exit);
   add_schema(app, exit);
 }
 

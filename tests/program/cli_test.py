@@ -320,6 +320,59 @@ class Validate(WithFolder):
         self.assertIn("bad.jsonl:2", err)
 
 
+class Calibrate(WithFolder):
+    """A device of its own: a cluster file whose calibration lies beside it."""
+
+    def setUp(self):
+        super().setUp()
+        fact = {"value": 0.5, "fit": {"low": 0.2, "high": 0.9}, "fitted_on": "nothing"}
+        self.calibration = self.folder.file("device.json", json.dumps({
+            "describes": "made up", "matmul": {"model": "flat", "ceiling": fact}, "memory_share": 0.8, "kernel_s": 0,
+            "communication": {"overhead_s": 1e-5, "inside_share": 0.8, "across_share": 0.8}}))
+        cluster = self.folder.file("cluster.json", json.dumps({
+            "node": "dgx-a100", "device": "a100-sxm4-80gb", "calibration": self.calibration,
+            "fabric": {"nodes_per_leaf": 20, "oversubscription": 1, "switch_latency_s": 3e-7}}))
+        plan = changed(SMALL, **{"cluster.preset": cluster, "model.hidden_size": 4096, "model.ffn_hidden_size": 16384,
+                                 "training.seq_length": 1024, "training.precision": "bf16"})
+        lines = []
+        for i, sequences in enumerate((8, 16, 32)):
+            of_size = changed(plan, **{"training.global_batch_size": sequences})
+            slower = 1.4 * tandem_json("simulate", self.folder.plan(of_size), "--allow-oversize")["step_time_s"]
+            lines.append(json.dumps({"id": str(i), "plan": of_size, "measured": {"step_time_s": slower}}))
+        self.records = self.folder.file("some-set.jsonl", "\n".join(lines))
+
+    def test_a_fitted_calibration_is_a_new_file_that_explains_the_measurements_better(self):
+        fit = tandem_json("calibrate", self.calibration, self.records)
+        constant, source = fit["constants"][0], fit["sources"][0]
+        self.assertEqual((constant["key"], source["name"], source["records"]), ("matmul.ceiling", "some-set", 3))
+        self.assertLess(constant["fitted"], 0.45)
+        self.assertLess(source["fitted"], 0.2 * source["before"])
+        self.assertIsNone(source["left_out"])  # there is no other source
+        written = json.loads((self.folder.path / "device.fitted.json").read_text(encoding="utf-8"))
+        self.assertEqual(written["matmul"]["ceiling"]["value"], constant["fitted"])
+        self.assertIn("3 records (some-set 3)", written["matmul"]["ceiling"]["fitted_on"])
+        self.assertEqual(json.loads(pathlib.Path(self.calibration).read_text(encoding="utf-8"))["matmul"]["ceiling"]["value"], 0.5)
+
+    def test_files_are_overwritten_only_when_told(self):
+        before = pathlib.Path(self.calibration).read_bytes()
+        code, out, err = run("calibrate", self.calibration, self.records, "-o", self.records)
+        self.assertEqual((code, out), (3, ""))
+        self.assertIn("--write", err)
+        self.assertEqual(pathlib.Path(self.calibration).read_bytes(), before)
+        code, out, err = run("calibrate", self.calibration, self.records, "--write")
+        self.assertEqual(code, 0, err)
+        self.assertIn("matmul.ceiling", out)
+        self.assertNotEqual(pathlib.Path(self.calibration).read_bytes(), before)
+
+    def test_a_device_without_records_or_constants_is_refused(self):
+        for device, word in (("cpu", "fitted"), ("nobody", "nobody"), (self.path("none.json"), "none.json")):
+            code, out, err = run("calibrate", device, self.records, "-o", self.path("out.json"))
+            self.assertEqual((code, out), (3, ""), device)
+            self.assertIn(word, err)
+        empty = self.folder.file("empty.jsonl", "")
+        self.assertEqual(run("calibrate", self.calibration, empty, "-o", self.path("out.json"))[0], 3)
+
+
 class Measure(WithFolder):
     def test_a_measured_table_is_what_the_simulator_then_uses(self):
         table, plan = self.path("cpu.json"), self.folder.plan(SMALL)
