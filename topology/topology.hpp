@@ -66,6 +66,9 @@ class Topology {
 /// InfeasibleError (more devices than the preset can hold).
 std::shared_ptr<const Topology> make_topology(const ClusterSpec& cluster, const std::string& cost_table = {});
 
+/// The same topology whose device has another calibration (a name or a path); links and facts are shared with it.
+std::shared_ptr<const Topology> recalibrated(std::shared_ptr<const Topology> topology, const std::string& calibration);
+
 /// Where a group's members sit and how a ring visits them: what models/collective expands over.
 GroupShape shape_of(const Topology& topology, const std::vector<Rank>& members);
 

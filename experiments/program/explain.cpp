@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "experiments/explain/explanation.hpp"
 #include "experiments/program/commands.hpp"
 #include "experiments/program/terminal.hpp"
 #include "models/plan.hpp"
@@ -13,7 +14,7 @@ namespace {
 using nlohmann::json;
 
 struct Options {
-  std::string plan;
+  std::string plan, key;
   bool json = false;
 };
 
@@ -74,7 +75,15 @@ std::string summary(const Plan& plan, const ParameterCount& p) {
   return out;
 }
 
+ExitCode explain_one(const Options& o) {
+  const ExplainedCase c = make_case(o.plan);
+  const Explanation e = explain_key(c, o.key);
+  print(o.json ? to_json(e) : to_text(e));
+  return ExitCode::ok;
+}
+
 ExitCode explain(const Options& o) {
+  if (!o.key.empty()) return explain_one(o);
   const Plan plan = load_plan(o.plan);
   const ParameterCount parameters = count_parameters(plan.model, plan.padded_vocab_size());
   print(o.json ? to_json_text(plan, parameters) : "plan, every default filled in\n" + to_json(plan) + "\n" + summary(plan, parameters));
@@ -85,8 +94,10 @@ ExitCode explain(const Options& o) {
 
 void add_explain(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("explain", "Print a plan with every default, its split and its parameters");
+  CLI::App* command = app.add_subcommand("explain", "Print a plan with every default, or why a value of its prediction is what it is");
   command->add_option("PLAN", o->plan, "plan file (JSON)")->required();
+  command->add_option("KEY", o->key, "a key of `simulate --json`, dotted (step_time_s, memory_bytes.weights, roles[2].arena_bytes, "
+                                     "plan.model.pad_vocab_to): formula, values, sources of the facts, range");
   command->add_flag("--json", o->json, "one JSON object on stdout");
   command->callback([o, &exit] { exit = explain(*o); });
 }

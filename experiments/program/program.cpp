@@ -51,6 +51,7 @@ void fill(CLI::App& app, ExitCode& exit) {
   add_validate(app, exit);
   add_sweep(app, exit);
   add_report(app, exit);
+  add_calibrate(app, exit);
   add_schema(app, exit);
 }
 

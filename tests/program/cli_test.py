@@ -3,6 +3,7 @@
 import csv
 import json
 import pathlib
+import re
 import signal
 import subprocess
 import time
@@ -263,6 +264,74 @@ class Explain(WithFolder):
         self.assertEqual(plan, again)
 
 
+def keys_of(value, key=""):
+    """Every key of a result as `explain` spells it, with a value of it."""
+    found = [(key, value)] if key else []
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            found += keys_of(inner, f"{key}.{name}" if key else name)
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        found += keys_of(value[0], key + "[]")
+    return found
+
+
+class ExplainKey(WithFolder):
+    A100 = changed(SMALL, **{"cluster": {"preset": "dgx-a100-80gb", "devices": 8}, "training.precision": "bf16",
+                             "training.recompute": "full"})
+
+    def test_every_key_of_a_prediction_has_an_explanation_with_its_own_value(self):
+        for plan, with_plan in ((SMALL, True), (self.A100, False)):
+            file = self.folder.plan(plan)
+            for key, value in keys_of(tandem_json("simulate", file)):
+                if key.startswith("plan") and not with_plan:
+                    continue
+                told = tandem_json("explain", file, key)
+                self.assertEqual(told["key"], key)
+                for part in ("formula", "filled", "range"):
+                    self.assertTrue(told[part], (key, part))
+                if isinstance(value, (int, float)) and not isinstance(value, bool):
+                    self.assertEqual(float(told["value"].split()[0]), value, key)
+
+    def test_the_values_filled_in_give_the_value(self):
+        file = self.folder.plan(self.A100)
+        result = tandem_json("simulate", file)
+
+        def numbers(key):
+            filled = tandem_json("explain", file, key)["filled"]
+            return [float(n.replace(",", "")) for n in re.findall(r"\d[\d,]*\.?\d*", filled)]
+
+        batch, length, seconds = numbers("tokens_per_s")
+        self.assertEqual((batch, length), (8, 16))
+        self.assertAlmostEqual(seconds, result["step_time_s"], places=6)
+        tera, devices, seconds = numbers("hardware_tflops_per_device")
+        self.assertEqual(devices, 8)
+        shares = [numbers("time_breakdown_s." + name)[0] for name in result["time_breakdown_s"]]
+        self.assertAlmostEqual(sum(shares), result["step_time_s"], places=5)
+        self.assertEqual(numbers("ranks"), [2, 2, 2, 1])
+
+    def test_facts_come_with_their_source_and_a_role_can_be_asked_for(self):
+        file = self.folder.plan(self.A100)
+        facts = {(f["part"], f["field"]): f for f in tandem_json("explain", file, "step_time_s")["facts"]}
+        self.assertIn("verified: ", facts["device", "memory_bytes_per_s"]["origin"])
+        self.assertIn("fitted on", facts["calibration", "memory_share"]["origin"])
+        only = tandem_json("explain", file, "mfu")["facts"]
+        self.assertEqual([f["field"] for f in only], ["peak_flops_per_s"])
+        roles = tandem_json("simulate", file)["roles"]
+        told = tandem_json("explain", file, f"roles[{len(roles) - 1}].first_rank")
+        self.assertEqual(told["value"], str(roles[-1]["first_rank"]))
+        text = run("explain", file, "peak_memory_bytes")[1]
+        for word in ("formula", "here", "range", "runtime_bytes"):
+            self.assertIn(word, text)
+
+    def test_an_unknown_key_is_refused_with_those_there_are(self):
+        file = self.folder.plan(SMALL)
+        for key in ("step_tim_s", "roles[99].arena_bytes", "roles[x].arena_bytes", "nonsense"):
+            code, out, err = run("explain", file, key)
+            self.assertEqual((code, out), (3, ""), key)
+            for word in (key, "tokens_per_s", "roles[].arena_bytes"):
+                self.assertIn(word, err)
+
+
 class Validate(WithFolder):
     def records(self, *plans):
         lines = [json.dumps({"id": f"r{i}", "plan": plan, "measured": {"step_time_s": 2.0}}) for i, plan in enumerate(plans)]
@@ -318,6 +387,59 @@ class Validate(WithFolder):
         code, out, err = run("validate", self.folder.file("bad.jsonl", "\n{}\n"))
         self.assertEqual((code, out), (3, ""))
         self.assertIn("bad.jsonl:2", err)
+
+
+class Calibrate(WithFolder):
+    """A device of its own: a cluster file whose calibration lies beside it."""
+
+    def setUp(self):
+        super().setUp()
+        fact = {"value": 0.5, "fit": {"low": 0.2, "high": 0.9}, "fitted_on": "nothing"}
+        self.calibration = self.folder.file("device.json", json.dumps({
+            "describes": "made up", "matmul": {"model": "flat", "ceiling": fact}, "memory_share": 0.8, "kernel_s": 0,
+            "communication": {"overhead_s": 1e-5, "inside_share": 0.8, "across_share": 0.8}}))
+        cluster = self.folder.file("cluster.json", json.dumps({
+            "node": "dgx-a100", "device": "a100-sxm4-80gb", "calibration": self.calibration,
+            "fabric": {"nodes_per_leaf": 20, "oversubscription": 1, "switch_latency_s": 3e-7}}))
+        plan = changed(SMALL, **{"cluster.preset": cluster, "model.hidden_size": 4096, "model.ffn_hidden_size": 16384,
+                                 "training.seq_length": 1024, "training.precision": "bf16"})
+        lines = []
+        for i, sequences in enumerate((8, 16, 32)):
+            of_size = changed(plan, **{"training.global_batch_size": sequences})
+            slower = 1.4 * tandem_json("simulate", self.folder.plan(of_size), "--allow-oversize")["step_time_s"]
+            lines.append(json.dumps({"id": str(i), "plan": of_size, "measured": {"step_time_s": slower}}))
+        self.records = self.folder.file("some-set.jsonl", "\n".join(lines))
+
+    def test_a_fitted_calibration_is_a_new_file_that_explains_the_measurements_better(self):
+        fit = tandem_json("calibrate", self.calibration, self.records)
+        constant, source = fit["constants"][0], fit["sources"][0]
+        self.assertEqual((constant["key"], source["name"], source["records"]), ("matmul.ceiling", "some-set", 3))
+        self.assertLess(constant["fitted"], 0.45)
+        self.assertLess(source["fitted"], 0.2 * source["before"])
+        self.assertIsNone(source["left_out"])  # there is no other source
+        written = json.loads((self.folder.path / "device.fitted.json").read_text(encoding="utf-8"))
+        self.assertEqual(written["matmul"]["ceiling"]["value"], constant["fitted"])
+        self.assertIn("3 records (some-set 3)", written["matmul"]["ceiling"]["fitted_on"])
+        self.assertEqual(json.loads(pathlib.Path(self.calibration).read_text(encoding="utf-8"))["matmul"]["ceiling"]["value"], 0.5)
+
+    def test_files_are_overwritten_only_when_told(self):
+        before = pathlib.Path(self.calibration).read_bytes()
+        code, out, err = run("calibrate", self.calibration, self.records, "-o", self.records)
+        self.assertEqual((code, out), (3, ""))
+        self.assertIn("--write", err)
+        self.assertEqual(pathlib.Path(self.calibration).read_bytes(), before)
+        code, out, err = run("calibrate", self.calibration, self.records, "--write")
+        self.assertEqual(code, 0, err)
+        self.assertIn("matmul.ceiling", out)
+        self.assertNotEqual(pathlib.Path(self.calibration).read_bytes(), before)
+
+    def test_a_device_without_records_or_constants_is_refused(self):
+        for device, word in (("cpu", "fitted"), ("nobody", "nobody"), (self.path("none.json"), "none.json")):
+            code, out, err = run("calibrate", device, self.records, "-o", self.path("out.json"))
+            self.assertEqual((code, out), (3, ""), device)
+            self.assertIn(word, err)
+        empty = self.folder.file("empty.jsonl", "")
+        self.assertEqual(run("calibrate", self.calibration, empty, "-o", self.path("out.json"))[0], 3)
 
 
 class Measure(WithFolder):

@@ -1,0 +1,198 @@
+#include "experiments/explain/explanation.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "experiments/explain/rows.hpp"
+#include "experiments/program/rehearsal.hpp"
+#include "models/base/json.hpp"
+#include "models/base/text.hpp"
+#include "reports/cost_table.hpp"
+#include "reports/text.hpp"
+#include "sim/simulate.hpp"
+
+namespace tandem::program {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kOfRole = "roles[].";
+
+/// Objects and lists of objects are keys, too, and hold others.
+void collect_keys(const json& at, const std::string& key, std::vector<std::string>& out) {
+  if (!key.empty()) out.push_back(key);
+  if (at.is_array() && !at.empty() && at.front().is_object()) collect_keys(at.front(), key + "[]", out);
+  if (!at.is_object()) return;
+  for (const auto& [name, value] : at.items()) collect_keys(value, key.empty() ? name : key + "." + name, out);
+}
+
+/// A key as the table knows it, and the role it asks for.
+struct Asked {
+  std::string key;
+  std::size_t role = 0;
+  bool of_role = false;
+};
+
+Asked parse(const std::string& key) {
+  const std::size_t open = key.find('['), close = key.find(']');
+  if (!key.starts_with("roles[") || close == std::string::npos) return {key, 0, false};
+  const std::string digits = key.substr(open + 1, close - open - 1);
+  const bool number = digits.size() < 9 && digits.find_first_not_of("0123456789") == std::string::npos;
+  if (!number) return {key, 0, true};
+  return {"roles[]" + key.substr(close + 1), digits.empty() ? 0 : std::stoul(digits), true};
+}
+
+const json& value_at(const json& result, const Asked& asked) {
+  std::string path = "/" + asked.key;
+  for (char& c : path)
+    if (c == '.') c = '/';
+  if (const std::size_t list = path.find("[]"); list != std::string::npos) path.replace(list, 2, "/" + std::to_string(asked.role));
+  return result.at(json::json_pointer(path));
+}
+
+std::string told(const json& value, const std::string& key) {
+  const std::string plain = value_text(value, 160);
+  if (!value.is_number()) return plain;
+  if (key.ends_with("_bytes") || key.find("memory_bytes.") != std::string::npos)
+    return plain + " (" + bytes_text(value.get<std::int64_t>()) + ")";
+  const bool rate = key.ends_with("_per_s");
+  if (!rate && (key.ends_with("_s") || key.find("time_breakdown_s.") != std::string::npos))
+    return plain + " (" + time_text(value.get<double>()) + ")";
+  return plain;
+}
+
+std::vector<Row> all_rows() {
+  std::vector<Row> out;
+  for (const auto& part : {time_rows(), rate_rows(), memory_rows(), other_rows()}) out.insert(out.end(), part.begin(), part.end());
+  return out;
+}
+
+const Row* find_row(const std::vector<Row>& rows, const std::string& key) {
+  const auto named = [&](const std::string& name) {
+    const auto at = std::find_if(rows.begin(), rows.end(), [&](const Row& r) { return r.key == name; });
+    return at == rows.end() ? nullptr : &*at;
+  };
+  if (const Row* row = named(key)) return row;
+  return key.starts_with(kOfRole) ? named(key.substr(kOfRole.size())) : nullptr;
+}
+
+/// The role that a value of the whole prediction is of.
+std::size_t role_of(const ExplainedCase& c, const Row& row) {
+  return row.range == RangeKind::layout ? c.prediction.heaviest_role : c.prediction.critical_role;
+}
+
+std::string scaled(double value, double low, double high, const StepRange& r) {
+  return number_text(value * low, 6) + " to " + number_text(value * high, 6) + ", " + number_text(100 * r.share, 0) +
+         " % of outcomes: " + r.basis;
+}
+
+std::string range_text(const ExplainedCase& c, const Row& row, const json& value) {
+  const StepRange& r = c.prediction.range;
+  const double step = c.prediction.step_time.seconds();
+  switch (row.range) {
+    case RangeKind::grows: return scaled(value.get<double>(), r.low_s / step, r.high_s / step, r);
+    case RangeKind::shrinks: return scaled(value.get<double>(), step / r.high_s, step / r.low_s, r);
+    case RangeKind::part: return "none of its own: published runs tell the step, not its parts; see step_time_s";
+    case RangeKind::layout:
+      return "none: the layout is exact, and what a framework keeps beside it is not in it; `tandem validate` tells how far off";
+    case RangeKind::exact: return "exact";
+  }
+  throw ContractError("unknown kind of range");
+}
+
+bool in_use(const FactOrigin& fact, const std::vector<std::string>& wanted) {
+  return std::any_of(wanted.begin(), wanted.end(), [&](const std::string& w) {
+    return w == fact.part || (fact.part + ":" + fact.field).starts_with(w + ".") || fact.part + ":" + fact.field == w;
+  });
+}
+
+[[noreturn]] void refuse(const ExplainedCase& c, const std::string& key) {
+  const std::vector<std::string> keys = explainable_keys(c);
+  std::vector<std::string> shown;
+  for (const std::string& k : keys)
+    if (!k.starts_with("plan.")) shown.push_back(k);
+  const std::string meant = nearest(key, keys);
+  throw ConfigError(Problem{"", "KEY", key, "is no key of `simulate --json`",
+                            (meant.empty() ? "" : "did you mean \"" + meant + "\"? ") + std::string("known are ") + list_text(shown) +
+                                ", and the plan's fields behind \"plan.\""});
+}
+
+/// Facts of the presets, then what the plan and this machine put in their place.
+std::vector<FactOrigin> facts_in_use(const Plan& plan, const Topology& topology) {
+  std::vector<FactOrigin> out = facts_of(plan.cluster.preset);
+  const json cluster = json::parse(to_json(plan, -1)).at("cluster");
+  if (cluster.contains("override"))
+    for (const auto& [key, value] : cluster.at("override").items())
+      out.push_back({"node", plan.file, "cluster.override." + key, value_text(value), "given by the plan or its default"});
+  const std::string& table = topology.device().cost_table;
+  if (table.empty()) return out;
+  const std::string path = table.find('/') != std::string::npos ? table : measured_table_path(table);
+  if (std::filesystem::exists(path))
+    out.push_back({"calibration", path, "measured table", "times of operations", "measured by `tandem measure`, before the roofline"});
+  return out;
+}
+
+}  // namespace
+
+ExplainedCase make_case(const std::string& plan_path) {
+  Rehearsal r = prepare(plan_path);
+  ExplainedCase c;
+  c.topology = topology_of(r.plan, "");
+  c.prediction = naming(plan_path, [&] { return sim::simulate(r.plan, r.graph, *c.topology); });
+  c.result_json = to_json(c.prediction, r.plan);
+  c.facts = facts_in_use(r.plan, *c.topology);
+  c.plan = std::move(r.plan);
+  c.graph = std::move(r.graph);
+  return c;
+}
+
+std::vector<std::string> explainable_keys(const ExplainedCase& c) {
+  std::vector<std::string> out;
+  collect_keys(json::parse(c.result_json), "", out);
+  return out;
+}
+
+Explanation explain_key(const ExplainedCase& c, const std::string& key) {
+  const Asked asked = parse(key);
+  const std::vector<std::string> keys = explainable_keys(c);
+  if (std::find(keys.begin(), keys.end(), asked.key) == keys.end() || asked.role >= c.prediction.roles.size()) refuse(c, key);
+  const json value = value_at(json::parse(c.result_json), asked);
+  Explanation out;
+  if (key == "plan" || key.starts_with("plan.")) {
+    out = explain_plan_field(c, key);
+  } else {
+    const std::vector<Row> rows = all_rows();
+    const Row* row = find_row(rows, asked.key);
+    require(row != nullptr, "a key of the prediction that no explanation was written for");
+    out.formula = row->formula;
+    out.filled = row->filled(c, asked.of_role ? asked.role : role_of(c, *row));
+    out.range = range_text(c, *row, value);
+    for (const FactOrigin& fact : c.facts)
+      if (in_use(fact, row->facts)) out.facts.push_back(fact);
+  }
+  out.key = key;
+  out.value = told(value, asked.key);
+  return out;
+}
+
+std::string to_text(const Explanation& e) {
+  const auto line = [](const std::string& what, const std::string& text) { return "  " + padded(what, 10) + text + "\n"; };
+  std::string out = e.key + " = " + e.value + "\n" + line("formula", e.formula) + line("here", e.filled) + line("range", e.range);
+  for (const FactOrigin& f : e.facts)
+    out += line("fact", f.file + ": " + f.field + " = " + f.value + "; " + f.origin);
+  return out;
+}
+
+std::string to_json(const Explanation& e) {
+  using nlohmann::ordered_json;
+  ordered_json facts = ordered_json::array();
+  for (const FactOrigin& f : e.facts)
+    facts.push_back({{"part", f.part}, {"file", f.file}, {"field", f.field}, {"value", f.value}, {"origin", f.origin}});
+  const ordered_json out = {{"schema_version", 1}, {"key", e.key}, {"value", e.value}, {"formula", e.formula},
+                            {"filled", e.filled}, {"range", e.range}, {"facts", facts}};
+  return out.dump(2) + "\n";
+}
+
+}  // namespace tandem::program

@@ -1,0 +1,37 @@
+#include "topology/fact_list.hpp"
+
+#include <algorithm>
+
+#include "models/base/error.hpp"
+#include "models/base/presets.hpp"
+#include "tests/catch.hpp"
+
+using namespace tandem;
+
+namespace {
+
+const FactOrigin& find(const std::vector<FactOrigin>& facts, const std::string& part, const std::string& field) {
+  const auto at = std::find_if(facts.begin(), facts.end(), [&](const FactOrigin& f) { return f.part == part && f.field == field; });
+  REQUIRE(at != facts.end());
+  return *at;
+}
+
+}  // namespace
+
+TEST_CASE("a cluster's numbers are listed part by part with value, file and source") {
+  const auto facts = facts_of("dgx-a100-80gb");
+  const FactOrigin& memory = find(facts, "device", "memory_bytes");
+  CHECK(memory.value == "85899345920");
+  CHECK(memory.file == "a100-sxm4-80gb.json");
+  CHECK(memory.origin == "verified: llman, stas_acc");
+  CHECK(find(facts, "device", "runtime_bytes").origin == "not verified: general_knowledge");
+  CHECK(find(facts, "calibration", "memory_share").origin.substr(0, 10) == "fitted on ");
+  CHECK(find(facts, "node", "scale_out.nics").value == "8");
+  CHECK(find(facts, "cluster", "fabric.nodes_per_leaf").file == "dgx-a100-80gb.json");
+}
+
+TEST_CASE("every number of every preset that ships has an origin, and an unknown preset is refused") {
+  for (const std::string& name : preset_names("topology/presets"))
+    for (const FactOrigin& f : facts_of(name)) CHECK((f.origin != "no source given" || name + f.part + "." + f.field == ""));
+  CHECK_THROWS_AS(facts_of("dgx-a101"), ConfigError);
+}

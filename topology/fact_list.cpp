@@ -1,0 +1,88 @@
+#include "topology/fact_list.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "models/base/json.hpp"
+#include "models/base/presets.hpp"
+
+namespace tandem {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kLongest = 90;  // of a value or a note as shown
+
+std::string path_of(const std::string& folder, const std::string& name, const std::string& what) {
+  if (name.find('/') != std::string::npos || name.ends_with(".json")) return name;
+  const std::string path = find_preset(folder, name);
+  if (path.empty()) throw ConfigError(unknown_preset(folder, name, what));
+  return path;
+}
+
+std::string sources_text(const json& fact) {
+  std::string out;
+  if (fact.contains("source") && fact["source"].is_array())
+    for (const json& id : fact["source"]) out += (out.empty() ? "" : ", ") + id.get<std::string>();
+  return out.empty() ? "no source given" : out;
+}
+
+std::string origin_of(const json& fact) {
+  if (!fact.is_object()) return "no source given";
+  if (fact.contains("fitted_on")) return "fitted on " + fact["fitted_on"].get<std::string>();
+  if (!fact.contains("verified")) return "no source given";
+  return (fact["verified"] == true ? "verified: " : "not verified: ") + sources_text(fact);
+}
+
+/// Facts are objects with a value; other objects hold facts; texts and flags are no numbers.
+void collect(const json& at, const std::string& field, const FactOrigin& place, std::vector<FactOrigin>& out) {
+  const bool fact = at.is_object() && at.contains("value");
+  if (at.is_object() && !fact) {
+    for (const auto& [key, value] : at.items()) collect(value, field.empty() ? key : field + "." + key, place, out);
+    return;
+  }
+  if (at.is_string() || at.is_boolean()) return;
+  FactOrigin found = place;
+  found.field = field;
+  found.value = value_text(fact ? at["value"] : at, kLongest);
+  found.origin = origin_of(at);
+  out.push_back(std::move(found));
+}
+
+std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+class Reader {
+ public:
+  /// A part is an object inside `parent`, or the name or path of a file of its own.
+  json part(const json& parent, const std::string& parent_path, const std::string& key) {
+    const json& at = parent.at(key);
+    const std::string path = at.is_string() ? path_of("topology/presets/" + key + "s", at, key + " preset") : parent_path;
+    json found = at.is_string() ? read_json(path) : at;
+    collect(found, at.is_string() ? "" : key, {key, file_name(path), "", "", ""}, facts);
+    return found;
+  }
+  void whole(const json& file, const std::string& path, const std::string& part) {
+    collect(file, "", {part, file_name(path), "", "", ""}, facts);
+  }
+  std::vector<FactOrigin> facts;
+};
+
+}  // namespace
+
+std::vector<FactOrigin> facts_of(const std::string& cluster_preset) {
+  const std::string path = path_of("topology/presets", cluster_preset, "cluster preset");
+  const json cluster = read_json(path);
+  Reader reader;
+  reader.part(cluster, path, "node");
+  const json device = reader.part(cluster, path, "device");
+  json rest = cluster;
+  rest.erase("node");
+  rest.erase("device");
+  reader.whole(rest, path, "cluster");
+  const std::string calibration = cluster.value("calibration", device.value("calibration", ""));
+  if (calibration.empty()) return reader.facts;
+  const std::string file = path_of("topology/calibration", calibration, "calibration");
+  reader.whole(read_json(file), file, "calibration");
+  return reader.facts;
+}
+
+}  // namespace tandem

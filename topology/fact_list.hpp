@@ -1,0 +1,22 @@
+#pragma once
+// Every number that a cluster is made of, with where it comes from.
+
+#include <string>
+#include <vector>
+
+namespace tandem {
+
+/// A fact, a fitted number or a bare one of a preset file.
+struct FactOrigin {
+  std::string part;    ///< cluster, node, device or calibration
+  std::string file;    ///< name of the file, without its folder
+  std::string field;   ///< dotted, e.g. "scale_out.nic_bytes_per_s"
+  std::string value;   ///< as written
+  std::string origin;  ///< "verified: id, id", "not verified: id", "fitted on ..." or "no source given"
+};
+
+/// Numbers of a cluster preset (a name or a path), its node, its device and the device's calibration, in the order of the
+/// files. Throws ConfigError when one of them cannot be read.
+std::vector<FactOrigin> facts_of(const std::string& cluster_preset);
+
+}  // namespace tandem
