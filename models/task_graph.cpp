@@ -3,12 +3,12 @@
 namespace tandem {
 
 std::string_view name(Stream s) {
-  constexpr std::string_view names[kStreams] = {"compute", "tensor", "data", "send", "recv"};
+  constexpr std::string_view names[kStreams] = {"compute", "tensor", "data", "send", "recv", "host"};
   return names[static_cast<std::size_t>(s)];
 }
 
 std::string_view name(Phase p) {
-  constexpr std::string_view names[] = {"forward", "recompute", "backward", "reduce", "optimizer"};
+  constexpr std::string_view names[] = {"forward", "recompute", "backward", "reduce", "optimizer", "weight", "gather"};
   return names[static_cast<std::size_t>(p)];
 }
 
