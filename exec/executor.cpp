@@ -87,6 +87,7 @@ void RankExecutor::begin_step(const StepStart& start, bool record) {
   context_.step = static_cast<std::uint64_t>(start.step);
   record_ = record;
   if (record) stamps_.assign(order_.tasks(), {});
+  if (record) routing_.clear();
   issued_.clear();
   for (auto& n : notes_) n.order.clear();
 }
@@ -154,7 +155,16 @@ TimePoint RankExecutor::perform(const Task& task, const Instance& instance, cons
                      received(instance, op->stage_offset));
   parts_.backend->run(task.op, task.dtype, std::span(at.in.data(), task.inputs.size()),
                       std::span(at.out.data(), task.outputs.size()), context_);
+  if (record_) note_routing(task, instance, at);
   return ready;
+}
+
+/// What the router of a recorded step has chosen; computed again it chooses the same.
+void RankExecutor::note_routing(const Task& task, const Instance& instance, const Pointers& at) {
+  const auto* router = std::get_if<TopKRouter>(&task.op);
+  if (router == nullptr || instance.phase != Phase::forward) return;
+  const auto* counts = reinterpret_cast<const std::int32_t*>(at.out[3]);
+  routing_.push_back({instance.layer, instance.micro_batch, {counts, counts + router->dims.experts}});
 }
 
 // Every thread of a rank has its own lane, so one group may be used from several.
@@ -220,7 +230,7 @@ RankBooks RankExecutor::books() const {
 }
 
 Lane RankExecutor::lane() const {
-  Lane lane{coords_, {parts_.rank.value()}, {}, Bytes(static_cast<std::int64_t>(parts_.arena->size()))};
+  Lane lane{coords_, {parts_.rank.value()}, {}, Bytes(static_cast<std::int64_t>(parts_.arena->size())), routing_};
   const auto since = [&](TimePoint t) {
     return Duration::nanoseconds(std::chrono::duration_cast<std::chrono::nanoseconds>(t - origin_).count());
   };

@@ -87,6 +87,7 @@ class RankExecutor {
   TimePoint perform(const Task& task, const Instance& instance, const Pointers& at, TimePoint ready);
   Pointers resolve(const Task& task, const Instance& instance, StreamNotes& notes);
   std::byte* locate(const Operand& operand, const Instance& instance, StreamNotes& notes);
+  void note_routing(const Task& task, const Instance& instance, const Pointers& at);
   TimePoint collect(const Collective& op, const Task& task, const Pointers& at);
   /// The message that `instance` exchanges with the stage `offset` away.
   MessageName sent(const Instance& instance, int offset) const;
@@ -111,6 +112,7 @@ class RankExecutor {
   bool record_ = false;
   TimePoint origin_;
   std::vector<Stamps> stamps_;             ///< by task number, of the recorded step
+  std::vector<RouterCounts> routing_;      ///< of the recorded step
   std::vector<std::pair<std::uint32_t, std::uint16_t>> issued_;
   std::array<StreamNotes, kStreams> notes_;
   std::array<std::unique_ptr<StreamWorker>, kStreams> workers_;  ///< last: their threads use all of the above

@@ -372,7 +372,8 @@ enum class Reduce : std::uint8_t { sum, max };
 ///   all_to_all              in: n shares by receiver; out: n shares by sender, another buffer
 ///   all_to_all, row > 0     rows of `row` elements, as many to each member as counts say. in: rows by receiver, sent counts,
 ///                           received counts (int32, equally many for each member); out: rows by sender. `elements` is what
-///                           dispatch sends and return receives; the other side has room for more (DeviceError beyond it)
+///                           dispatch sends and return (`back`) receives; the other side has room for more (DeviceError
+///                           beyond it)
 ///   shift                   in: elements; out: the previous member's, another buffer
 /// `chunked`: a stack that overlaps cuts it and the product it feeds or follows into pieces that run side by side; the runtime
 /// performs it whole.
@@ -384,6 +385,7 @@ struct Collective {
   Reduce reduce = Reduce::sum;
   std::int64_t row = 0;
   bool chunked = false;
+  bool back = false;
 };
 /// Rendezvous with the stage `stage_offset` away (+1 or -1; the last stage and the first are neighbours). in: buffer
 struct Send { std::int64_t elements; DType dtype; int stage_offset; };

@@ -37,9 +37,17 @@ Coords coords(const json& c) {
   return {{c.at("tp"), c.at("cp"), c.at("ep"), c.at("dp"), c.at("pp")}};
 }
 
+RouterCounts counts(const json& r) {
+  const auto row = r.get<std::vector<std::int32_t>>();
+  if (row.size() < 3) throw std::out_of_range("a routing without choices");
+  return {row[0], row[1], {row.begin() + 2, row.end()}};
+}
+
 SavedLane lane(const json& l) {
-  SavedLane out{coords(l.at("coords")), l.at("ranks"), Bytes(l.at("arena_bytes").get<std::int64_t>()), {}};
+  SavedLane out{coords(l.at("coords")), l.at("ranks"), Bytes(l.at("arena_bytes").get<std::int64_t>()), {}, {}};
   for (const json& s : l.at("spans")) out.spans.push_back(span(s));
+  if (l.contains("routing"))
+    for (const json& r : l.at("routing")) out.routing.push_back(counts(r));
   return out;
 }
 

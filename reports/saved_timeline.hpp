@@ -30,6 +30,7 @@ struct SavedLane {
   std::vector<std::int32_t> ranks;
   Bytes arena_bytes;
   std::vector<SavedSpan> spans;
+  std::vector<RouterCounts> routing;
 };
 
 struct SavedTimeline {
@@ -41,9 +42,9 @@ struct SavedTimeline {
   std::vector<SavedLane> lanes;
 };
 
-/// The file form of a timeline; tasks are listed once, in order of first appearance. Throws ContractError when a span does
-/// not lie in the graph.
-SavedTimeline saved(const Timeline& timeline, const TaskGraph& graph);
+/// The file form of a timeline; tasks are listed once, in order of first appearance, and once for each number of FLOPs that
+/// `routing`, where given, makes of them. Throws ContractError when a span does not lie in the graph.
+SavedTimeline saved(const Timeline& timeline, const TaskGraph& graph, const Routing* routing = nullptr);
 
 /// Throws ConfigError when the file is missing, no JSON, of another schema_version or inconsistent.
 SavedTimeline read_timeline(const std::string& path);

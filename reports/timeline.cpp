@@ -23,6 +23,19 @@ void append_span(std::string& out, const SavedSpan& s) {
   append_list(out, columns);
 }
 
+/// [layer, micro-batch, choices of every expert], where there are any.
+void append_routing(std::string& out, const std::vector<RouterCounts>& routing) {
+  if (routing.empty()) return;
+  out += ",\"routing\":[";
+  for (std::size_t i = 0; i < routing.size(); ++i) {
+    if (i) out += ',';
+    std::vector<std::int64_t> row{routing[i].layer, routing[i].micro_batch};
+    row.insert(row.end(), routing[i].counts.begin(), routing[i].counts.end());
+    append_list(out, row);
+  }
+  out += ']';
+}
+
 void append_lane(std::string& out, const SavedLane& lane) {
   out += "{\"coords\":{";
   const char* axes[] = {"tp", "cp", "ep", "dp", "pp"};
@@ -39,7 +52,9 @@ void append_lane(std::string& out, const SavedLane& lane) {
     if (i) out += ',';
     append_span(out, lane.spans[i]);
   }
-  out += "]}";
+  out += ']';
+  append_routing(out, lane.routing);
+  out += '}';
 }
 
 template <class Items, class Append>
@@ -54,8 +69,8 @@ void append_lines(std::string& out, const char* key, const Items& items, Append 
 
 }  // namespace
 
-void save_timeline(const Timeline& timeline, const TaskGraph& graph, const std::string& path) {
-  const SavedTimeline t = saved(timeline, graph);
+void save_timeline(const Timeline& timeline, const TaskGraph& graph, const std::string& path, const Routing* routing) {
+  const SavedTimeline t = saved(timeline, graph, routing);
   std::string out = "{\"schema_version\":1,\"what\":\"tandem timeline\",\"performer\":";
   out += t.performer == Performer::simulated ? "\"simulated\"" : "\"executed\"";
   out += ",\"step_time_ps\":";

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/mesh.hpp"
+#include "models/routing.hpp"
 #include "models/task_graph.hpp"
 
 namespace tandem {
@@ -26,6 +27,7 @@ struct Lane {
   std::vector<std::int32_t> ranks; ///< all ranks it stands for, ascending
   std::vector<Span> spans;         ///< in issue order
   Bytes arena_bytes;               ///< per rank: as planned (simulated) or as allocated (executed)
+  std::vector<RouterCounts> routing;  ///< of the representative, where experts were chosen: executed, or replayed
 };
 
 enum class Performer : std::uint8_t { simulated, executed };
@@ -39,8 +41,8 @@ struct Timeline {
 };
 
 /// Writes a timeline (JSON, schema_version 1): every span with its TaskKey, stream, operation kind, payload and FLOPs, so
-/// that `read_timeline` (reports/saved_timeline.hpp) needs no graph. Written beside and renamed. Throws ConfigError when the
-/// file cannot be written.
-void save_timeline(const Timeline& timeline, const TaskGraph& graph, const std::string& path);
+/// that `read_timeline` (reports/saved_timeline.hpp) needs no graph. `routing`, where experts get unequal rows: FLOPs are those of
+/// the rows that they got. Written beside and renamed. Throws ConfigError when the file cannot be written.
+void save_timeline(const Timeline& timeline, const TaskGraph& graph, const std::string& path, const Routing* routing = nullptr);
 
 }  // namespace tandem

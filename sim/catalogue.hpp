@@ -23,6 +23,7 @@ struct Port {
 struct Message {
   std::uint32_t port = 0;
   Op op;  ///< Collective, or Send for both ends
+  std::int32_t tmpl = -1;  ///< of rows whose numbers depend on the template that exchanges them; else -1
 };
 
 /// Slots number the tasks of all templates in a row: slot = first_slot[template] + task.
@@ -39,6 +40,7 @@ struct Catalogue {
   std::uint32_t core_port = 0;                        ///< computation, where ranks share processors
 };
 
-Catalogue make_catalogue(const TaskGraph& graph);
+/// `replayed`: exchanges of rows are as different as their templates.
+Catalogue make_catalogue(const TaskGraph& graph, bool replayed = false);
 
 }  // namespace tandem::sim

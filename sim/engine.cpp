@@ -27,7 +27,7 @@ void Engine::count_meetings(RoleState& role) const {
     for (const auto& lane : templates_[t].lanes)
       for (const LaneTask& task : lane) in_template[t] += !task.launch_only && role.slots[task.slot].exchange >= 0;
   std::uint32_t total = 0;
-  for (const std::uint16_t t : role.itinerary->tmpl) {
+  for (const std::uint32_t t : role.itinerary->tmpl) {
     role.record.first_meeting.push_back(total);
     total += in_template[t];
   }

@@ -73,7 +73,7 @@ Itinerary make_itinerary(const TaskGraph& graph, const Program& program, bool sy
   for (std::uint32_t i = 0; i < program.instances.size(); ++i) {
     const std::size_t t = program.instances[i].tmpl.index();
     out.base.push_back(position);
-    out.tmpl.push_back(static_cast<std::uint16_t>(t));
+    out.tmpl.push_back(static_cast<std::uint32_t>(t));
     position += static_cast<std::uint32_t>(graph.templates[t].tasks.size());
     for (std::size_t lane = 0; lane < kLanes; ++lane)
       if (on[t][lane]) out.lanes[lane].instances.push_back(i);

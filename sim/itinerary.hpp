@@ -44,7 +44,7 @@ struct LaneProgram {
 
 struct Itinerary {
   std::vector<std::uint32_t> base;  ///< position of each instance's first task, and the total
-  std::vector<std::uint16_t> tmpl;  ///< template of each instance
+  std::vector<std::uint32_t> tmpl;  ///< template of each instance
   std::array<LaneProgram, kLanes> lanes;
 
   std::size_t tasks() const { return base.back(); }

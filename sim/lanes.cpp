@@ -8,19 +8,20 @@ namespace {
 /// What computations take alone, asked of the cost model once for every task of a template.
 class AloneTimes {
  public:
-  explicit AloneTimes(const Scene& scene) : scene_(scene), times_(scene.graph.templates.size()) {}
+  AloneTimes(const Scene& scene, Rank rank) : scene_(scene), rank_(rank), times_(scene.graph.templates.size()) {}
 
   std::int64_t of(const Instance& instance, std::uint16_t task) {
     auto& times = times_[instance.tmpl.index()];
     const auto& tasks = scene_.graph.of(instance).tasks;
     if (times.empty())
       for (const Task& t : tasks)
-        times.push_back(is_communication(t.op) ? -1 : scene_.cost.duration(t.op, t.dtype).ps());
+        times.push_back(is_communication(t.op) ? -1 : scene_.duration(rank_, instance.tmpl.index(), t).ps());
     return times[task];
   }
 
  private:
   const Scene& scene_;
+  Rank rank_;
   std::vector<std::vector<std::int64_t>> times_;
 };
 
@@ -32,11 +33,13 @@ Lane make_lane(const Play& play, const Scene& scene, std::size_t role) {
   // Ranks of one core are slowed together while both compute. Their operating system lets one run at a time, so that is
   // how it is recorded: first the wait for the core, then the computation at its own speed.
   const bool waits_for_core = scene.topology.device().synchronous && scene.topology.ranks_per_device() > 1;
-  AloneTimes alone(scene);
+  const Rank rank(play.roles[role].ranks.front());
+  AloneTimes alone(scene, rank);
   Lane lane;
-  lane.coords = scene.mesh.coords(Rank(play.roles[role].ranks.front()));
+  lane.coords = scene.mesh.coords(rank);
   lane.ranks = play.roles[role].ranks;
   lane.arena_bytes = program.memory.arena_bytes;
+  if (scene.replay != nullptr) lane.routing = scene.replay->routing().of(rank);
   lane.spans.reserve(play.itinerary(role).tasks());
   for (std::uint32_t i = 0; i < program.instances.size(); ++i)
     for (std::uint16_t t = 0; t < scene.graph.of(program.instances[i]).tasks.size(); ++t) {

@@ -65,7 +65,7 @@ Play play(const Scene& scene, const Manner& manner) {
   check(scene, manner);
   Play out;
   out.host = {scene.cost.launch(), scene.topology.device().synchronous};
-  out.catalogue = make_catalogue(scene.graph);
+  out.catalogue = make_catalogue(scene.graph, scene.replay != nullptr);
   const Wiring wiring = make_wiring(scene, out.catalogue);
   const Folding folding = fold(wiring, colours_of(scene, manner));
   out.roles = roles_of(scene, folding.ranks);

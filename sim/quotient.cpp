@@ -105,14 +105,14 @@ class QuotientBuilder {
       const Template& tmpl = f_.scene.graph.templates[t];
       for (std::size_t i = 0; i < tmpl.tasks.size(); ++i)
         slots[f_.catalogue.first_slot[t] + i] =
-            slot(rank, tmpl.tasks[i], f_.catalogue.entries[f_.catalogue.first_slot[t] + i]);
+            slot(rank, t, tmpl.tasks[i], f_.catalogue.entries[f_.catalogue.first_slot[t] + i]);
     }
     return slots;
   }
 
-  Slot slot(Rank rank, const Task& task, const Catalogue::Entry& entry) {
+  Slot slot(Rank rank, std::uint32_t tmpl, const Task& task, const Catalogue::Entry& entry) {
     if (entry.message >= 0) return as_slot(exchange(rank, task, entry));
-    const Duration alone = f_.scene.cost.duration(task.op, task.dtype);
+    const Duration alone = f_.scene.duration(rank, tmpl, task);
     require(alone >= Duration{}, "the cost model gave a negative duration");
     return f_.wiring.shared_cores ? as_slot(computation(rank, alone)) : Slot{alone.ps(), -1};
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "models/mesh.hpp"
+#include "sim/replay.hpp"
 #include "models/task_graph.hpp"
 #include "sim/cost_model.hpp"
 #include "topology/topology.hpp"
@@ -17,8 +18,13 @@ struct Scene {
   const Mesh& mesh;
   const Topology& topology;
   const CostModel& cost;
+  const Replay* replay = nullptr;  ///< rows of experts as a run had them; then `graph` is the replay's
 
   StageId stage_of(Rank r) const { return StageId(mesh.coords(r)[Axis::pp]); }
+  /// Time of a computation of template `t` on an idle device of `rank`.
+  Duration duration(Rank rank, std::size_t t, const Task& task) const {
+    return cost.duration(replay == nullptr ? task.op : replay->timed(rank, t, task.op), task.dtype);
+  }
 };
 
 /// How to simulate a scene.

@@ -1,6 +1,7 @@
 #include "sim/simulate.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "reports/memory_over_time.hpp"
@@ -111,6 +112,7 @@ void note_machine(Prediction& out, const Plan& plan, const Scene& scene, const P
   if (scene.topology.device().peak.count(plan.training.dtypes.compute) == 0)
     out.notes.push_back("the device has no peak for " + std::string(name(plan.training.dtypes.compute)) +
                         ": utilisation is not given");
+  if (scene.replay != nullptr) out.notes.push_back("rows of experts are those of the run whose routing is replayed");
   for (const std::string& fact : scene.topology.unverified()) out.notes.push_back("not verified: " + fact);
   for (const std::string& note : scene.cost.notes()) out.notes.push_back(note);
 }
@@ -156,8 +158,9 @@ Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& to
   require_room(plan, topology);
   const Mesh mesh = make_mesh(plan);
   const std::unique_ptr<CostModel> cost = make_cost_model(topology.device());
-  const Scene scene{graph, mesh, topology, *cost};
-  const Play play = sim::play(scene, {options.unfolded, {}});
+  const auto replay = options.routing == nullptr ? std::nullopt : std::optional<Replay>(std::in_place, graph, *options.routing);
+  const Scene scene{replay ? replay->graph() : graph, mesh, topology, *cost, replay ? &*replay : nullptr};
+  const Play play = sim::play(scene, {options.unfolded, replay ? replay->marks() : std::vector<std::uint64_t>{}});
 
   Prediction out;
   out.step_time = play.step_time;

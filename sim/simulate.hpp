@@ -2,6 +2,7 @@
 // The simulator's front door: a plan in, a prediction out.
 
 #include "models/plan.hpp"
+#include "models/routing.hpp"
 #include "models/task_graph.hpp"
 #include "reports/prediction.hpp"
 #include "topology/topology.hpp"
@@ -13,6 +14,7 @@ struct SimulateOptions {
   bool memory_over_time = false;
   bool unfolded = false;  ///< every rank its own role (tests)
   std::string range_without;  ///< a source whose records the range must not rest on
+  const Routing* routing = nullptr;  ///< rows that experts get, rank by rank, as in a run; outlives the call
 };
 
 /// Predicts one optimizer step. Deterministic: equal inputs give byte-equal outputs. Throws InfeasibleError when the

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -35,12 +36,15 @@ class Layer {
   Layer(const Scene& scene, Wire& wire, const std::vector<Capacity>& links)
       : scene_(scene), wire_(wire), links_(links), fit_(scene.cost.comm_fit()) {}
 
-  Recipe lay(std::uint32_t id, const Op& op) {
+  Recipe lay(std::uint32_t id, const Message& message) {
+    const Op& op = message.op;
     Recipe recipe;
     recipe.message = id;
     const auto ranks = static_cast<std::int64_t>(wire_.members.size());
     if (ranks < 2) return recipe;
-    if (const auto measured = scene_.cost.communication(op, ranks)) {
+    if (message.tmpl >= 0) rows_ = scene_.replay->exchanged(static_cast<std::size_t>(message.tmpl), op, wire_.members);
+    else rows_.reset();
+    if (const auto measured = scene_.cost.communication(rows_ ? rows_->even(op) : op, ranks)) {
       if (hosts_carry())
         carry(recipe, *measured);
       else
@@ -91,7 +95,7 @@ class Layer {
     recipe.tail += phase.steps * print.latency;
     if (wire_.uses[print.uses].empty()) return;
     auto& chain = recipe.chains[pipelined && print.across ? 1 : 0];
-    const Work work = work_of(loaded(phase, print.across));
+    const Work work = work_of(loaded(rows_ ? uneven(phase, print) : phase.bytes, phase.steps, print.across));
     if (!chain.empty() && chain.back().uses == print.uses)
       chain.back().work += work;
     else
@@ -104,10 +108,9 @@ class Layer {
   }
 
   /// The library's choice: its latencies in place of the links', and the rate of its algorithm and protocol.
-  void tune(Recipe& recipe, CollectiveKind kind) const {
-    std::set<std::int32_t> nodes(shape_.node.begin(), shape_.node.end());
-    const NcclTask task{kind, static_cast<std::int64_t>(wire_.members.size()), static_cast<std::int64_t>(nodes.size()),
-                        seconds_of(recipe)};
+  void tune(Recipe& recipe, CollectiveKind kind) {
+    if (nodes_ == 0) nodes_ = static_cast<std::int64_t>(std::set<std::int32_t>(shape_.node.begin(), shape_.node.end()).size());
+    const NcclTask task{kind, static_cast<std::int64_t>(wire_.members.size()), nodes_, seconds_of(recipe)};
     const NcclChoice choice = nccl_choice(task, *fit_.nccl);
     recipe.tail = fit_.overhead + Duration::seconds(choice.latency_s);
     for (auto& chain : recipe.chains)
@@ -133,10 +136,26 @@ class Layer {
   }
 
   /// Bytes as the links see them: a library that reaches a share of a link's rate occupies it for longer.
-  Bytes loaded(const CommPhase& phase, bool across) const {
+  Bytes loaded(Bytes of_flow, std::int64_t steps, bool across) const {
     const double share = across ? fit_.across_share : fit_.inside_share;
-    const std::int64_t bytes = phase.steps * phase.bytes.count();
+    const std::int64_t bytes = steps * of_flow.count();
     return share == 1 ? Bytes(bytes) : Bytes(std::llround(static_cast<double>(bytes) / share));
+  }
+
+  /// Bytes of a flow with which a phase of equal flows takes as long, alone on its links, as that of unequal rows does: until the
+  /// link with most rows for its bandwidth is through.
+  Bytes uneven(const CommPhase& phase, const Footprint& print) const {
+    std::map<std::int32_t, double> rows;
+    for (const Flow& flow : phase.flows)
+      for (const std::int32_t link : scene_.topology.route(device(flow.from), device(flow.to)))
+        rows[link] += static_cast<double>(rows_->rows(flow.from, flow.to));
+    double most = 0, even = 0;
+    for (const LinkUse& use : wire_.uses[print.uses]) {
+      const double rate = scene_.topology.links()[use.link].bandwidth.bytes_per_second();
+      most = std::max(most, rows[static_cast<std::int32_t>(use.link)] / rate);
+      even = std::max(even, use.flows / rate);
+    }
+    return Bytes(std::llround(most / even * static_cast<double>(rows_->row_bytes)));
   }
 
   const Footprint& footprint(const std::vector<Flow>& flows) {
@@ -181,6 +200,8 @@ class Layer {
   const std::vector<Capacity>& links_;
   CommFit fit_;
   GroupShape shape_;
+  std::int64_t nodes_ = 0;              ///< that the members are on; 0: not counted yet
+  std::optional<ExchangedRows> rows_;   ///< of the message that is laid, where they are unequal
   std::vector<Footprint> prints_;
   std::optional<std::uint32_t> cores_;  ///< the members' processors among the wire's uses
 };
@@ -266,7 +287,7 @@ class Wirer {
       connect(2 * p + 1, wire.members[1]);
     }
     Layer layer(scene_, wire, out_.links);
-    for (const std::uint32_t m : messages(p, wire)) wire.recipes.push_back(layer.lay(m, catalogue_.messages[m].op));
+    for (const std::uint32_t m : messages(p, wire)) wire.recipes.push_back(layer.lay(m, catalogue_.messages[m]));
     out_.wires.push_back(std::move(wire));
   }
 

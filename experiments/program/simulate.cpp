@@ -1,10 +1,12 @@
 #include <CLI/CLI.hpp>
+#include <optional>
 
 #include "experiments/program/commands.hpp"
 #include "experiments/program/rehearsal.hpp"
 #include "experiments/program/terminal.hpp"
 #include "models/base/json.hpp"
 #include "reports/chrome_trace.hpp"
+#include "reports/run_routing.hpp"
 #include "sim/simulate.hpp"
 
 namespace tandem::program {
@@ -12,16 +14,16 @@ namespace tandem::program {
 namespace {
 
 struct Options {
-  std::string plan, trace, timeline, memory, cost_table;
+  std::string plan, trace, timeline, memory, cost_table, routing;
   bool json = false;
   bool allow_oversize = false;
 };
 
-void write_files(const Options& o, const Rehearsal& r, const Prediction& p) {
+void write_files(const Options& o, const Rehearsal& r, const Prediction& p, const Routing* routing) {
   for (const std::string& path : {o.trace, o.timeline, o.memory})
     if (!path.empty()) prepare_output(path);
   if (!o.trace.empty()) save_chrome_trace(timeline_of(p), r.graph, o.trace);
-  if (!o.timeline.empty()) save_timeline(timeline_of(p), r.graph, o.timeline);
+  if (!o.timeline.empty()) save_timeline(timeline_of(p), r.graph, o.timeline, routing);
   if (!o.memory.empty()) write_text(o.memory, memory_json(p, r.plan));
 }
 
@@ -31,8 +33,10 @@ ExitCode simulate(const Options& o) {
   sim::SimulateOptions options;
   options.timeline = !o.trace.empty() || !o.timeline.empty();
   options.memory_over_time = !o.memory.empty();
+  const auto routing = o.routing.empty() ? std::nullopt : std::optional(read_routing(o.routing, r.plan));
+  options.routing = routing ? &*routing : nullptr;
   const Prediction p = naming(o.plan, [&] { return sim::simulate(r.plan, r.graph, *topology, options); });
-  write_files(o, r, p);
+  write_files(o, r, p, options.routing);
   print(o.json ? to_json(p, r.plan) : to_text(p, r.plan));
   if (p.fits || o.allow_oversize) return ExitCode::ok;
   print_error(o.plan + ": the plan does not fit the memory of " + topology->device().name +
@@ -51,6 +55,8 @@ void add_simulate(CLI::App& app, ExitCode& exit) {
   command->add_option("--timeline", o->timeline, "write every task's times, for compare and plot_timeline.py");
   command->add_option("--memory", o->memory, "write memory over time, for plot_memory.py");
   command->add_option("--cost-table", o->cost_table, "cost table of `tandem measure` [where measure writes]");
+  command->add_option("--routing", o->routing,
+                      "replay which experts a run's tokens chose: its train --timeline file [an even share each]");
   command->add_flag("--allow-oversize", o->allow_oversize, "exit 0 even when the plan does not fit");
   command->callback([o, &exit] { exit = simulate(*o); });
 }

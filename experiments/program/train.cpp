@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <optional>
 
 #include "exec/run.hpp"
 #include "experiments/program/commands.hpp"
@@ -7,6 +8,7 @@
 #include "experiments/program/terminal.hpp"
 #include "experiments/program/train_report.hpp"
 #include "reports/chrome_trace.hpp"
+#include "reports/run_routing.hpp"
 
 namespace tandem::program {
 
@@ -95,12 +97,15 @@ void require_step_exists(const Options& o, const Plan& plan) {
 void write_files(const Options& o, GraphCache& graphs, const exec::RunResult& result) {
   if (!result.timeline) return;
   const auto step = static_cast<std::size_t>(o.timeline_step >= 0 ? o.timeline_step : result.steps.back().step);
-  const TaskGraph& graph = graphs.of(Segment::Kind::train, result.steps[step].global_batch_size).graph;
+  const auto& [plan, graph] = graphs.of(Segment::Kind::train, result.steps[step].global_batch_size);
   for (const std::string& path : {o.trace, o.timeline})
     if (!path.empty()) prepare_output(path);
   const Timeline timeline = timeline_of(result);
   if (!o.trace.empty()) save_chrome_trace(timeline, graph, o.trace);
-  if (!o.timeline.empty()) save_timeline(timeline, graph, o.timeline);
+  if (o.timeline.empty()) return;
+  const bool unequal = depends_on_routing(plan);
+  const auto routing = unequal ? std::optional(routing_of(timeline, make_mesh(plan))) : std::nullopt;
+  save_timeline(timeline, graph, o.timeline, unequal ? &*routing : nullptr);
 }
 
 /// Runs to the end or to Ctrl-C; then the result holds the steps that were finished and `interrupted` is set.

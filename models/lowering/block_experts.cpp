@@ -30,6 +30,7 @@ Value BlockActivations::exchange(const Value& v, Way way, const std::string& nam
   std::vector<Value> in{v};
   if (s_.unequal_rows()) {
     op.row = s_.hidden;
+    op.back = !there;
     const Value &mine = t_.moe.counts, &theirs = t_.moe.arrived;
     in.insert(in.end(), {there ? mine : theirs, there ? theirs : mine});
   }

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "reports/run_routing.hpp"
 #include "tests/agree/closeness.hpp"
 #include "tests/agree/covering.hpp"
 #include "tests/agree/layouts.hpp"
@@ -50,6 +51,7 @@ void check_case(const Case& c, const Tolerance& t) {
   CHECK(one.steps.front().grad_norm > plan.training.clip_grad);  // clipping is at work
   check_parity(run, one, t);
   tests::check_same_books(plan, tests::executed_ledgers(run), tests::simulated_ledgers(plan, graph, kSteps));
+  if (depends_on_routing(plan)) tests::check_replayed_books(plan, graph);
 }
 
 void check_part(const std::vector<Case>& cases, std::size_t part) {

@@ -3,15 +3,30 @@
 #include <algorithm>
 #include <numeric>
 
+#include "reports/run_routing.hpp"
 #include "sim/simulate.hpp"
+#include "tests/agree/layouts.hpp"
 #include "tests/catch.hpp"
 #include "topology/topology.hpp"
 
 namespace tandem::tests {
 namespace {
 
-void book(Ledger& l, const Task& task) {
-  l.flops += matrix_flops(task.op).count();
+/// What one rank of a simulation does.
+struct Seat {
+  Rank rank;
+  const Routing* routing;
+  Op op(const Task& task, const Instance& i) const { return routing ? routing->sized(task.op, rank, i) : task.op; }
+};
+
+void book_rows(Ledger& l, const Collective& c, const Instance& i, const Seat& seat) {
+  const bool of_experts = seat.routing && c.kind == CollectiveKind::all_to_all && c.group == Group::expert;
+  if (of_experts) l.rows_received += seat.routing->received(c, seat.rank, i).count();
+}
+
+void book(Ledger& l, const Task& task, const Instance& i, const Seat& seat) {
+  l.flops += matrix_flops(seat.op(task, i)).count();
+  if (const auto* c = std::get_if<Collective>(&task.op)) book_rows(l, *c, i, seat);
   if (const auto* c = std::get_if<Collective>(&task.op)) {
     ++l.collectives[{c->kind, c->group}].first;
     l.collectives[{c->kind, c->group}].second += payload(task.op).count();
@@ -22,15 +37,16 @@ void book(Ledger& l, const Task& task) {
   }
 }
 
-Ledger simulated(const TaskGraph& graph, const Lane& lane, Bytes arena) {
+Ledger simulated(const TaskGraph& graph, const Lane& lane, Bytes arena, const Seat& seat) {
   Ledger l;
   l.arena_bytes = arena.count();
   const Program& program = graph.program(StageId(lane.coords[Axis::pp]));
   std::vector<std::vector<std::pair<Duration, std::size_t>>> by_start(kStreams);
   for (std::size_t i = 0; i < lane.spans.size(); ++i) {
     const Span& span = lane.spans[i];
-    const Task& task = graph.of(program.instances[span.instance]).tasks[span.task];
-    book(l, task);
+    const Instance& instance = program.instances[span.instance];
+    const Task& task = graph.of(instance).tasks[span.task];
+    book(l, task, instance, seat);
     l.issue_order.emplace_back(span.instance, span.task);
     by_start[static_cast<std::size_t>(task.stream)].emplace_back(span.started, i);
   }
@@ -44,6 +60,7 @@ Ledger simulated(const TaskGraph& graph, const Lane& lane, Bytes arena) {
 
 Ledger repeated(Ledger l, std::int64_t steps) {
   l.flops *= steps;
+  l.rows_received *= steps;
   l.sends *= steps;
   l.sent_bytes *= steps;
   for (auto& [key, line] : l.collectives) line = {line.first * steps, line.second * steps};
@@ -56,7 +73,10 @@ Ledger executed(const exec::RankBooks& books) {
   l.arena_bytes = books.backend.peak_bytes;
   l.sends = books.comm.sends;
   l.sent_bytes = books.comm.sent_bytes;
-  for (const auto& [key, line] : books.comm.collectives) l.collectives[key] = {line.calls, line.payload_bytes};
+  for (const auto& [key, line] : books.comm.collectives) {
+    l.collectives[key] = {line.calls, line.payload_bytes};
+    if (key == std::pair(CollectiveKind::all_to_all, Group::expert)) l.rows_received += line.received_bytes;
+  }
   l.issue_order = books.issue_order;
   l.stream_order = books.stream_order;
   return l;
@@ -64,8 +84,7 @@ Ledger executed(const exec::RankBooks& books) {
 
 /// Ranks whose products are foreseen only together.
 std::vector<Rank> share_rows(const Plan& plan, const Mesh& mesh, Rank r) {
-  const bool dropless = plan.model.moe.num_experts > 0 && plan.expert_capacity() == 0;
-  return dropless ? mesh.members(Group::expert, r) : std::vector{r};
+  return depends_on_routing(plan) ? mesh.members(Group::expert, r) : std::vector{r};
 }
 
 std::int64_t flops(const std::vector<Ledger>& ledgers, const std::vector<Rank>& ranks) {
@@ -75,8 +94,9 @@ std::int64_t flops(const std::vector<Ledger>& ledgers, const std::vector<Rank>& 
 
 }  // namespace
 
-std::vector<Ledger> simulated_ledgers(const Plan& plan, const TaskGraph& graph, std::int64_t steps) {
+std::vector<Ledger> simulated_ledgers(const Plan& plan, const TaskGraph& graph, std::int64_t steps, const Routing* routing) {
   sim::SimulateOptions options;
+  options.routing = routing;
   options.timeline = true;
   const Prediction p = sim::simulate(plan, graph, *make_topology(plan.cluster), options);
   std::vector<Ledger> ledgers(static_cast<std::size_t>(p.ranks));
@@ -84,7 +104,7 @@ std::vector<Ledger> simulated_ledgers(const Plan& plan, const TaskGraph& graph, 
   for (std::size_t r = 0; r < p.roles.size(); ++r)
     for (const std::int32_t rank : p.roles[r].ranks)
       ledgers[static_cast<std::size_t>(rank)] =
-          repeated(simulated(graph, p.timeline->lanes[r], p.roles[r].arena_bytes), steps);
+          repeated(simulated(graph, p.timeline->lanes[r], p.roles[r].arena_bytes, {Rank(rank), routing}), steps);
   return ledgers;
 }
 
@@ -97,12 +117,14 @@ std::vector<Ledger> executed_ledgers(const exec::RunResult& result) {
   return ledgers;
 }
 
-void check_same_books(const Plan& plan, const std::vector<Ledger>& done, const std::vector<Ledger>& predicted) {
+void check_same_books(const Plan& plan, const std::vector<Ledger>& done, const std::vector<Ledger>& predicted, bool routed) {
   REQUIRE(predicted.size() == done.size());
   const Mesh mesh = make_mesh(plan);
   for (std::size_t r = 0; r < done.size(); ++r) {
     INFO("rank " << r);
-    const std::vector<Rank> sharing = share_rows(plan, mesh, Rank(static_cast<std::int32_t>(r)));
+    const Rank rank(static_cast<std::int32_t>(r));
+    const std::vector<Rank> sharing = routed ? std::vector{rank} : share_rows(plan, mesh, rank);
+    if (routed) CHECK(done[r].rows_received == predicted[r].rows_received);
     CHECK(flops(done, sharing) == flops(predicted, sharing));
     CHECK(done[r].collectives == predicted[r].collectives);
     CHECK(done[r].sends == predicted[r].sends);
@@ -111,6 +133,20 @@ void check_same_books(const Plan& plan, const std::vector<Ledger>& done, const s
     CHECK(done[r].stream_order == predicted[r].stream_order);
     CHECK(done[r].arena_bytes == predicted[r].arena_bytes);
   }
+}
+
+std::int64_t check_replayed_books(const Plan& plan, const TaskGraph& graph) {
+  exec::RunOptions options;
+  options.steps = 1;
+  options.timeline_step = 0;
+  const exec::RunResult run = exec::run(plan, graph, HashTokens(plan.model.vocab_size), options);
+  const Routing routing = routing_of(*run.timeline, make_mesh(plan));
+  const std::vector<Ledger> done = executed_ledgers(run);
+  check_same_books(plan, done, simulated_ledgers(plan, graph, 1, &routing), true);
+  const std::vector<Ledger> even = simulated_ledgers(plan, graph);
+  std::int64_t uneven = 0;
+  for (std::size_t r = 0; r < done.size(); ++r) uneven += done[r].flops != even[r].flops;
+  return uneven;
 }
 
 }  // namespace tandem::tests

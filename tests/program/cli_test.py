@@ -245,6 +245,43 @@ class Compare(WithFolder):
         self.assertIn("model.num_layers", err)
 
 
+class Routing(WithFolder):
+    MOE = changed(SMALL, **{"model.family": "llama", "parallel": {"data": 4, "expert": 4, "pipeline": 2},
+                            "model.moe": {"num_experts": 4, "experts_per_token": 2, "rows_bound": 4}})
+
+    def test_a_run_is_replayed_and_anything_else_exits_3_with_the_field(self):
+        plan, file = self.folder.plan(self.MOE), self.path("run.json")
+        self.assertEqual(run("train", plan, "--data", TEXT, "--steps", 2, "--timeline", file)[0], 0)
+        even, replayed = tandem_json("simulate", plan), tandem_json("simulate", plan, "--routing", file)
+        self.assertGreater(len(replayed["roles"]), len(even["roles"]))
+        self.assertEqual(replayed["arena_bytes"], even["arena_bytes"])
+        self.assertIn("rows of experts are those of the run whose routing is replayed", replayed["notes"])
+        self.assertEqual(tandem_json("simulate", plan, "--routing", file), replayed)
+        again = self.path("simulated.json")
+        self.assertEqual(run("simulate", plan, "--routing", file, "--timeline", again)[0], 0)
+        self.assertIn(run("compare", again, file)[0], (0, 6))
+        flops = lambda path: self.flops(json.loads(open(path).read()))
+        self.assertEqual(flops(again), flops(file))
+        for changes, field in (({"parallel.expert": 2}, "parallel.expert"), ({"model.ffn_hidden_size": 48}, "model.ffn_hidden_size"),
+                               ({"training.micro_batch_size": 2}, "training.micro_batch_size"),
+                               ({"model.moe": None, "parallel.expert": None}, "parallel.expert")):
+            code, out, err = run("simulate", self.folder.plan(changed(self.MOE, **changes), "other.json"), "--routing", file)
+            self.assertEqual((code, out), (3, ""), changes)
+            self.assertIn(field, err)
+        self.assertEqual(run("simulate", plan, "--timeline", again)[0], 0)
+        for wrong in (again, plan, self.path("missing.json")):
+            self.assertEqual(run("simulate", plan, "--routing", wrong)[0], 3, wrong)
+
+    @staticmethod
+    def flops(timeline):
+        """Of every rank."""
+        total = {}
+        for lane in timeline["lanes"]:
+            for rank in lane["ranks"]:
+                total[rank] = sum(timeline["tasks"][span[0]]["flops"] for span in lane["spans"])
+        return total
+
+
 class Explain(WithFolder):
     def test_every_default_and_the_split_are_told(self):
         result = tandem_json("explain", self.folder.plan(SMALL))
