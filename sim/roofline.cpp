@@ -81,7 +81,7 @@ class Roofline {
   // in Megatron-LM's vocabulary-parallel loss; PyTorch's log_softmax and nll_loss with their copies move as much (38 bytes).
   double operator()(const VocabMax& o) const { return passes(o, o.dims, 2); }
   double operator()(const VocabExpSum& o) const { return passes(o, o.dims, 3); }
-  double operator()(const CrossEntropy& o) const { return passes(o, o.dims, 2.5); }
+  double operator()(const CrossEntropy& o) const { return passes(o, o.dims, 1); }
   double operator()(const Accumulate& o) const { return stream(o); }
   double operator()(const Fill& o) const { return stream(o); }
   double operator()(const TopKRouter& o) const { return activation_kernel(o); }

@@ -9,6 +9,12 @@
 namespace tandem::lowering {
 namespace {
 
+/// Logits of 16 bits are widened for the loss, and what it leaves for the backward pass stays wide until there (Megatron-LM,
+/// core/tensor_parallel/cross_entropy.py; PyTorch's autocast of cross_entropy); a kernel that has the whole loss needs no copy.
+DType loss_type(const Shapes& s) {
+  return bits(s.dtypes.compute) >= 32 || s.fusion.one_kernel_loss ? s.dtypes.compute : DType::fp32;
+}
+
 struct HeadSaved {
   Value stats, n, dlogits;
   Value dense, activated, norm_stats, transformed;        ///< bert's transform
@@ -21,7 +27,7 @@ struct HeadSaved {
       stats = at.add(d, 2 * s.rows);
       n = at.add(d, state);
     }
-    dlogits = at.add(d, s.tokens * s.vocab_rows);
+    dlogits = at.add(loss_type(s), s.tokens * s.vocab_rows);
     if (!s.bert) return;
     dense = at.add(d, state);
     activated = at.add(d, state);
@@ -129,7 +135,8 @@ class HeadBackward {
 
   Template write() {
     const Hidden x(s_, hidden_slot(b_, s_, "x"));
-    const HeadSaved t(s_, b_.slot("saved", MemoryKind::activations));
+    HeadSaved t(s_, b_.slot("saved", MemoryKind::activations));
+    t.dlogits = narrowed(t.dlogits);
     const Hidden dx(s_, hidden_slot(b_, s_, "dx"));
     const bool pre = s_.placement == NormPlacement::pre;
     const Value n = pre ? t.n : x.state, target = pre ? Value{} : dx.state;
@@ -143,6 +150,13 @@ class HeadBackward {
 
  private:
   DType dtype() const { return s_.dtypes.compute; }
+  /// In the type that products compute in.
+  Value narrowed(const Value& wide) {
+    if (wide.dtype == dtype()) return wide;
+    const Value narrow = b_.scratch(dtype(), wide.elements);
+    b_.add("narrow_gradient", Accumulate{wide.elements, wide.dtype, dtype(), true}, {wide}, {narrow});
+    return narrow;
+  }
   void open(std::string_view from, std::string_view to) { sink_.open(from, to, dtype()); }
 
   /// Gradient of what the output matrix read; in `to` where given.
