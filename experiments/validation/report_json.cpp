@@ -55,7 +55,8 @@ ordered_json over_sets_json(const OverSets& o) {
           {"median_ape", value(o.median_ape)},
           {"bias", value(o.bias)},
           {"baseline_mape", value(o.baseline_mape)},
-          {"range_coverage", value(o.coverage)}};
+          {"range_coverage", value(o.coverage)},
+          {"range_coverage_of_records", value(o.coverage_of_records)}};
 }
 
 ordered_json record_json(const JudgedRecord& r) {

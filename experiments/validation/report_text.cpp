@@ -40,6 +40,7 @@ std::string times(const Summary& v) {
   const OverSets& o = v.over_sets;
   out += row({"mean of " + std::to_string(o.sets) + " sets", "", "", "", percent(o.mape), percent(o.median_ape), percent(o.bias),
               "", percent(o.baseline_mape), percent(o.coverage)});
+  if (o.coverage_of_records) out += "measured inside its range: " + percent(o.coverage_of_records) + " % of these sets' records\n";
   if (v.grade_c.n > 0)
     out += row({"grade C", std::to_string(v.grade_c.n), "", "", percent(v.grade_c.mape), percent(v.grade_c.median_ape),
                 percent(v.grade_c.bias), percent(v.grade_c.worst)});

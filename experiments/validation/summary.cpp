@@ -124,6 +124,14 @@ OverSets over_sets(const std::vector<SetSummary>& sets) {
   return out;
 }
 
+/// Every record of grades A and B in sets that are not apart.
+RecordList not_apart(const NamedLists& sets, const std::vector<std::string>& apart) {
+  RecordList out;
+  for (const auto& [name, records] : sets)
+    if (!listed(apart, name)) out.insert(out.end(), records.begin(), records.end());
+  return out;
+}
+
 void require_known(const std::vector<std::string>& apart, const NamedLists& sets) {
   std::vector<std::string> names;
   for (const auto& [name, records] : sets) names.push_back(name);
@@ -158,6 +166,7 @@ Summary summarise(const std::vector<JudgedRecord>& records, const std::vector<st
     out.fits.add(out.sets.back().fits);
   }
   out.over_sets = over_sets(out.sets);
+  out.over_sets.coverage_of_records = coverage(not_apart(sets, apart));
   out.grade_c = time_errors(grade_c);
   out.unverified.assign(unverified.begin(), unverified.end());
   return out;

@@ -40,6 +40,7 @@ struct SetSummary {
 struct OverSets {
   int sets = 0;
   std::optional<double> mape, median_ape, bias, baseline_mape, coverage;
+  std::optional<double> coverage_of_records;  ///< over their records, each one vote
 };
 
 struct Summary {

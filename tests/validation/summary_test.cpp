@@ -40,6 +40,8 @@ TEST_CASE("the mean over sets gives each set one vote and leaves out what is apa
   const Summary v = summarise(some(), {"a"});
   CHECK((v.over_sets.sets == 1 && *v.over_sets.mape == Approx(0.3)));
   CHECK(v.sets[0].apart);
+  CHECK(*v.over_sets.coverage_of_records == 0);  // b0: 1 is not in 0.56 to 0.91
+  CHECK(*summarise(some(), {}).over_sets.coverage_of_records == Approx(0.5));
   CHECK_THROWS_AS(summarise(some(), {"c"}), ConfigError);
 }
 
