@@ -314,7 +314,10 @@ class ExplainKey(WithFolder):
         facts = {(f["part"], f["field"]): f for f in tandem_json("explain", file, "step_time_s")["facts"]}
         self.assertIn("verified: ", facts["device", "memory_bytes_per_s"]["origin"])
         self.assertIn("fitted on", facts["calibration", "memory_share"]["origin"])
-        only = tandem_json("explain", file, "mfu")["facts"]
+        told = tandem_json("explain", file, "mfu")
+        only = told["facts"]
+        self.assertIn("stas_acc", told["sources"])
+        self.assertGreater(len(told["sources"]["stas_acc"]), 10)
         self.assertEqual([f["field"] for f in only], ["peak_flops_per_s"])
         roles = tandem_json("simulate", file)["roles"]
         told = tandem_json("explain", file, f"roles[{len(roles) - 1}].first_rank")
@@ -393,7 +396,7 @@ class Validate(WithFolder):
         table = self.path("topology/errors/step_time.json")
         self.assertEqual(run("validate", file, "--write-errors", table)[0], 0)
         told = json.loads(run("simulate", self.folder.plan(plan), "--json", environment=place)[1])["step_time_range"]
-        self.assertIn("2 records of 1 source on a100", told["basis"])
+        self.assertIn("2 records of 1 source on a100, in any situation", told["basis"])
         self.assertAlmostEqual(told["low_s"], 0.5 * predicted, delta=0.01 * predicted)
         self.assertAlmostEqual(told["high_s"], 2 * predicted, delta=0.01 * predicted)
         record = json.loads(run("validate", file, "--json", environment=place)[1])["records"][0]
