@@ -22,8 +22,8 @@ std::string row(const std::vector<std::string>& cells, const std::string& last =
 
 std::string marked(const SetSummary& s) { return s.apart ? s.name + " *" : s.name; }
 
-bool any_apart(const std::vector<SetSummary>& sets) {
-  return std::any_of(sets.begin(), sets.end(), [](const SetSummary& s) { return s.apart; });
+bool any_apart(const Summary& v) {
+  return !v.pools.empty() || std::any_of(v.sets.begin(), v.sets.end(), [](const SetSummary& s) { return s.apart; });
 }
 
 std::string time_row(const SetSummary& s) {
@@ -37,6 +37,7 @@ std::string times(const Summary& v) {
   std::string out = "step time, errors in %\n";
   out += row({"set", "n", "refused", "assumed", "mean", "median", "bias", "worst", "constant", "in range", "repeats"}, "worst record");
   for (const SetSummary& s : v.sets) out += time_row(s);
+  for (const SetSummary& s : v.pools) out += time_row(s);
   const OverSets& o = v.over_sets;
   out += row({"mean of " + std::to_string(o.sets) + " sets", "", "", "", percent(o.mape), percent(o.median_ape), percent(o.bias),
               "", percent(o.baseline_mape), percent(o.coverage)});
@@ -44,7 +45,7 @@ std::string times(const Summary& v) {
   if (v.grade_c.n > 0)
     out += row({"grade C", std::to_string(v.grade_c.n), "", "", percent(v.grade_c.mape), percent(v.grade_c.median_ape),
                 percent(v.grade_c.bias), percent(v.grade_c.worst)});
-  return out + (any_apart(v.sets) ? "* apart: not in the mean\n" : "");
+  return out + (any_apart(v) ? "* apart: not in the mean\n" : "");
 }
 
 std::string rankings(const Summary& v) {

@@ -379,7 +379,9 @@ class Validate(WithFolder):
         self.assertEqual([s["name"] for s in result["sets"]], ["other"])
         apart = tandem_json("validate", file, other, "--apart", "other")
         self.assertEqual((apart["over_sets"]["sets"], apart["sets"][1]["apart"]), (1, True))
-        for option in ("--only", "--apart", "--grade"):
+        pooled = tandem_json("validate", "--pool", "other,some-set", "--pool", "other", file, other)["pools"]
+        self.assertEqual([(p["name"], p["n"]) for p in pooled], [("some-set+other", 2), ("other", 1)])
+        for option in ("--only", "--apart", "--grade", "--pool"):
             code, out, err = run("validate", file, option, "nobody")
             self.assertEqual((code, out), (3, ""))
             self.assertIn("nobody", err)
