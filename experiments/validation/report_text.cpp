@@ -8,19 +8,19 @@ namespace tandem::program {
 
 namespace {
 
-constexpr std::size_t kWidth = 140;
+constexpr std::size_t kWidth = 140, kName = 18;
 
 std::string percent(const std::optional<double>& v) { return v ? number_text(*v * 100, 1) : "-"; }
 
 /// A heading or a row: the first cell to the left, the others to the right of columns, the last as it is.
 std::string row(const std::vector<std::string>& cells, const std::string& last = "") {
-  std::string out = padded(cells.front(), 18);
+  std::string out = padded(shortened(cells.front(), kName), kName);
   for (std::size_t i = 1; i < cells.size(); ++i) out += aligned(cells[i], 9);
   if (!last.empty()) out += "  " + last;
   return shortened(out, kWidth) + "\n";
 }
 
-std::string marked(const SetSummary& s) { return s.apart ? s.name + " *" : s.name; }
+std::string marked(const SetSummary& s) { return s.apart ? shortened(s.name, kName - 2) + " *" : s.name; }
 
 bool any_apart(const Summary& v) {
   return !v.pools.empty() || std::any_of(v.sets.begin(), v.sets.end(), [](const SetSummary& s) { return s.apart; });
