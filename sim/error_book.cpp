@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "models/base/json.hpp"
@@ -14,6 +15,7 @@ using nlohmann::json;
 
 constexpr std::string_view kFolder = "topology/errors";
 constexpr double kHostBound = 0.1;
+constexpr int kEnough = 8;  // records of a situation for it to speak for itself
 
 struct Vote {
   double error, weight;
@@ -48,11 +50,20 @@ Entries select(const ErrorBook& book, Wanted wanted) {
   return out;
 }
 
-/// Shares `weight` evenly over entries and their quantiles.
+/// Records by source.
+std::map<std::string, int> sources_of(const Entries& entries) {
+  std::map<std::string, int> out;
+  for (const ErrorEntry* e : entries) out[e->source] += e->records;
+  return out;
+}
+
+/// Shares `weight` evenly over sources, and a source's share over its entries by their records.
 void add_votes(std::vector<Vote>& votes, const Entries& entries, double weight) {
-  for (const ErrorEntry* e : entries)
-    for (double q : e->quantiles)
-      votes.push_back({q, weight / static_cast<double>(entries.size() * e->quantiles.size())});
+  const auto sources = sources_of(entries);
+  for (const ErrorEntry* e : entries) {
+    const double share = static_cast<double>(e->records) / sources.at(e->source) / static_cast<double>(sources.size());
+    for (double q : e->quantiles) votes.push_back({q, weight * share / static_cast<double>(e->quantiles.size())});
+  }
 }
 
 double quantile(std::vector<Vote>& votes, double share) {
@@ -122,15 +133,16 @@ StepRange step_range(const ErrorBook& book, const Prediction& p, const Topology&
   const Entries all = select(book, on_device);
   if (device.empty() || all.empty()) return around(step_s, book.unknown_low, book.unknown_high, book.unknown_reason);
   Entries alike = select(book, [&](const ErrorEntry& e) { return on_device(e) && e.situation == situation; });
-  const bool same = !alike.empty();
+  const bool same = records(alike) >= kEnough;
   if (!same) alike = all;
   const Entries others = select(book, [&](const ErrorEntry& e) { return e.device != device && e.source != without; });
   std::vector<Vote> votes;
-  add_votes(votes, alike, static_cast<double>(alike.size()));
+  const std::size_t sources = sources_of(alike).size();
+  add_votes(votes, alike, static_cast<double>(sources));
   add_votes(votes, others, 1);
   const double tail = (1 - kRangeShare) / 2;
-  const std::string basis = counted(static_cast<std::size_t>(records(alike)), "record") + " of " + counted(alike.size(), "source") +
-                            " on " + device + (same ? ", " + situation : ", none of them " + situation) + "; " + book.computed;
+  const std::string basis = counted(static_cast<std::size_t>(records(alike)), "record") + " of " + counted(sources, "source") +
+                            " on " + device + (same ? ", " + situation : ", in any situation for want of records " + situation) + "; " + book.computed;
   return around(step_s, quantile(votes, tail), quantile(votes, 1 - tail), basis);
 }
 

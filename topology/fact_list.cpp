@@ -4,6 +4,7 @@
 
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
+#include "models/base/text.hpp"
 
 namespace tandem {
 namespace {
@@ -19,11 +20,14 @@ std::string path_of(const std::string& folder, const std::string& name, const st
   return path;
 }
 
+std::vector<std::string> sources_of(const json& fact) {
+  return fact.is_object() && fact.contains("source") && fact["source"].is_array() ? fact["source"].get<std::vector<std::string>>()
+                                                                                    : std::vector<std::string>{};
+}
+
 std::string sources_text(const json& fact) {
-  std::string out;
-  if (fact.contains("source") && fact["source"].is_array())
-    for (const json& id : fact["source"]) out += (out.empty() ? "" : ", ") + id.get<std::string>();
-  return out.empty() ? "no source given" : out;
+  const std::vector<std::string> ids = sources_of(fact);
+  return ids.empty() ? "no source given" : list_text(ids, "and");
 }
 
 std::string origin_of(const json& fact) {
@@ -45,6 +49,7 @@ void collect(const json& at, const std::string& field, const FactOrigin& place, 
   found.field = field;
   found.value = value_text(fact ? at["value"] : at, kLongest);
   found.origin = origin_of(at);
+  found.sources = sources_of(at);
   out.push_back(std::move(found));
 }
 
@@ -83,6 +88,13 @@ std::vector<FactOrigin> facts_of(const std::string& cluster_preset) {
   const std::string file = path_of("topology/calibration", calibration, "calibration");
   reader.whole(read_json(file), file, "calibration");
   return reader.facts;
+}
+
+std::string source_text(const std::string& id) {
+  const std::string path = find_preset("topology", "sources");
+  if (path.empty()) return "";
+  const json texts = read_json(path);
+  return texts.contains(id) && texts[id].is_string() ? texts[id].get<std::string>() : "";
 }
 
 }  // namespace tandem

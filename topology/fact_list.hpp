@@ -13,10 +13,14 @@ struct FactOrigin {
   std::string field;   ///< dotted, e.g. "scale_out.nic_bytes_per_s"
   std::string value;   ///< as written
   std::string origin;  ///< "verified: id, id", "not verified: id", "fitted on ..." or "no source given"
+  std::vector<std::string> sources = {};  ///< ids of texts, see source_text
 };
 
 /// Numbers of a cluster preset (a name or a path), its node, its device and the device's calibration, in the order of the
 /// files. Throws ConfigError when one of them cannot be read.
 std::vector<FactOrigin> facts_of(const std::string& cluster_preset);
+
+/// The text behind the id of a source (topology/sources.json); empty when there is none.
+std::string source_text(const std::string& id);
 
 }  // namespace tandem

@@ -31,7 +31,7 @@ struct ConstantFit {
 struct Fit {
   std::vector<ConstantFit> constants;
   std::vector<SourceFit> sources;
-  int records = 0, refused = 0;
+  int records = 0, refused = 0;      ///< refused: of whatever device
   int evaluations = 0;               ///< sets of constants that the sampled records were simulated with
   double before = 0, after = 0;      ///< means over sources
   std::optional<double> left_out;

@@ -42,7 +42,7 @@ std::string to_text(const Fit& fit) {
          aligned("fitted", 10) + aligned("left out", 10) + "\n";
   for (const SourceFit& s : fit.sources) out += source_row(s.set, std::to_string(s.records), s.before, s.after, s.left_out);
   out += source_row("mean of sources", "", fit.before, fit.after, fit.left_out);
-  if (fit.refused > 0) out += std::to_string(fit.refused) + " records cannot be simulated and took no part\n";
+  if (fit.refused > 0) out += std::to_string(fit.refused) + " records, of whatever device, cannot be simulated and took no part\n";
   return out + std::to_string(fit.evaluations) +
          " sets of constants tried. felt: change of step times when the constant moves an eighth of its range.\n";
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "experiments/explain/rows.hpp"
@@ -108,6 +109,14 @@ bool in_use(const FactOrigin& fact, const std::vector<std::string>& wanted) {
   });
 }
 
+std::vector<std::pair<std::string, std::string>> sources_of(const std::vector<FactOrigin>& facts) {
+  std::map<std::string, std::string> texts;
+  for (const FactOrigin& fact : facts)
+    for (const std::string& id : fact.sources)
+      if (!texts.contains(id)) texts[id] = source_text(id);
+  return {texts.begin(), texts.end()};
+}
+
 [[noreturn]] void refuse(const ExplainedCase& c, const std::string& key) {
   const std::vector<std::string> keys = explainable_keys(c);
   std::vector<std::string> shown;
@@ -171,6 +180,7 @@ Explanation explain_key(const ExplainedCase& c, const std::string& key) {
     out.range = range_text(c, *row, value);
     for (const FactOrigin& fact : c.facts)
       if (in_use(fact, row->facts)) out.facts.push_back(fact);
+    out.sources = sources_of(out.facts);
   }
   out.key = key;
   out.value = told(value, asked.key);
@@ -182,6 +192,7 @@ std::string to_text(const Explanation& e) {
   std::string out = e.key + " = " + e.value + "\n" + line("formula", e.formula) + line("here", e.filled) + line("range", e.range);
   for (const FactOrigin& f : e.facts)
     out += line("fact", f.file + ": " + f.field + " = " + f.value + "; " + f.origin);
+  for (const auto& [id, text] : e.sources) out += line("source", id + ": " + text);
   return out;
 }
 
@@ -190,8 +201,10 @@ std::string to_json(const Explanation& e) {
   ordered_json facts = ordered_json::array();
   for (const FactOrigin& f : e.facts)
     facts.push_back({{"part", f.part}, {"file", f.file}, {"field", f.field}, {"value", f.value}, {"origin", f.origin}});
+  ordered_json sources = ordered_json::object();
+  for (const auto& [id, text] : e.sources) sources[id] = text;
   const ordered_json out = {{"schema_version", 1}, {"key", e.key}, {"value", e.value}, {"formula", e.formula},
-                            {"filled", e.filled}, {"range", e.range}, {"facts", facts}};
+                            {"filled", e.filled}, {"range", e.range}, {"facts", facts}, {"sources", sources}};
   return out.dump(2) + "\n";
 }
 

@@ -29,6 +29,7 @@ ExplainedCase make_case(const std::string& plan_path);
 struct Explanation {
   std::string key, value, formula, filled, range;
   std::vector<FactOrigin> facts;
+  std::vector<std::pair<std::string, std::string>> sources;  ///< ids that the facts name, and their texts
 };
 
 /// Every key that can be asked for, dotted, in the order of the result; lists of objects as "roles[]".

@@ -21,6 +21,16 @@ inline CLI::Validator fraction() {
       "FRACTION");
 }
 
+/// An option that takes "A,B,C" as one list each time it is given.
+inline CLI::Option* add_lists(CLI::App& command, const std::string& flag, std::vector<std::vector<std::string>>& lists,
+                              const std::string& help) {
+  const auto split = [&lists](const std::string& text) {
+    for (const std::string& list : CLI::detail::split(text, ';')) lists.push_back(CLI::detail::split(list, ','));
+  };
+  return command.add_option_function<std::string>(flag, split, help)->multi_option_policy(CLI::MultiOptionPolicy::Join)->delimiter(';')
+      ->type_name("NAME,...");
+}
+
 /// An option that takes "A,B,C" as one argument, so that files may follow it. May be given more than once.
 inline CLI::Option* add_list(CLI::App& command, const std::string& flag, std::vector<std::string>& words, const std::string& help) {
   const auto split = [&words](const std::string& text) {

@@ -18,7 +18,8 @@ constexpr const char* kFooter =
     "What the columns mean: experiments/validation/README.md.";
 
 struct Options {
-  std::vector<std::string> files, apart;
+  std::vector<std::string> files;
+  Wishes wishes;
   MeasurementFilter filter;
   std::string html, csv, errors;
   int jobs = all_cores();
@@ -38,7 +39,7 @@ ExitCode validate_files(const Options& o) {
   Progress progress(static_cast<std::int64_t>(measurements.size()));
   std::vector<JudgedRecord> records = judge(measurements, o.jobs, [&](std::int64_t n) { progress.done(n); });
   add_baseline(records);
-  const Summary summary = summarise(records, o.apart);
+  const Summary summary = summarise(records, o.wishes);
   write_files(o, summary, records);
   print(o.json ? to_json(summary, records) : to_text(summary, records));
   return ExitCode::ok;
@@ -53,7 +54,8 @@ void add_validate(CLI::App& app, ExitCode& exit) {
   command->add_option("FILE", o->files, "measurement files (JSON lines); a set is a file, its name the file's stem")->required();
   add_list(*command, "--only", o->filter.sets, "judge these sets only");
   add_list(*command, "--grade", o->filter.grades, "judge records of these grades (A, B, C) only");
-  add_list(*command, "--apart", o->apart, "show these sets but leave them out of the means");
+  add_list(*command, "--apart", o->wishes.apart, "show these sets but leave them out of the means");
+  add_lists(*command, "--pool", o->wishes.pools, "show the records of these sets together, too; may be given again");
   command->add_option("--jobs", o->jobs, "records simulated at once [all cores]")->check(CLI::Range(1, 1024));
   command->add_option("--html", o->html, "write one page: predicted against measured, tables, every record");
   command->add_option("--csv", o->csv, "write a line for every record");

@@ -59,6 +59,8 @@ JudgedRecord judge(const Measurement& measurement) {
     predict(out);
   } catch (const ConfigError& e) {
     out.refused = e.problems().front().message();
+  } catch (const ContractError& e) {
+    throw ContractError(measurement.id + ": " + e.what());
   }
   return out;
 }

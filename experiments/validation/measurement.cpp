@@ -39,10 +39,10 @@ bool listed(const std::vector<std::string>& list, const std::string& word) {
   return list.empty() || std::find(list.begin(), list.end(), word) != list.end();
 }
 
-void require_known_sets(const std::vector<std::string>& wanted, const std::vector<std::string>& found) {
+void require_known_sets(const std::string& option, const std::vector<std::string>& wanted, const std::vector<std::string>& found) {
   for (const std::string& set : wanted)
     if (std::find(found.begin(), found.end(), set) == found.end())
-      throw ConfigError(Problem{"", "--only", set, "no measurement file of this name was given", "given are " + list_text(found)});
+      throw ConfigError(Problem{"", option, set, "no measurement file of this name was given", "given are " + list_text(found)});
 }
 
 void require_known_grades(const std::vector<std::string>& wanted) {
@@ -74,11 +74,12 @@ std::vector<Measurement> read_measurements(const std::string& path) {
 std::vector<Measurement> read_measurements(const std::vector<std::string>& paths, const MeasurementFilter& filter) {
   std::vector<std::string> sets;
   for (const std::string& path : paths) sets.push_back(std::filesystem::path(path).stem().string());
-  require_known_sets(filter.sets, sets);
+  require_known_sets("--only", filter.sets, sets);
+  require_known_sets("--without", filter.without, sets);
   require_known_grades(filter.grades);
   std::vector<Measurement> out;
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    if (!listed(filter.sets, sets[i])) continue;
+    if (!listed(filter.sets, sets[i]) || (!filter.without.empty() && listed(filter.without, sets[i]))) continue;
     for (Measurement& m : read_measurements(paths[i]))
       if (listed(filter.grades, m.grade)) out.push_back(std::move(m));
   }

@@ -20,9 +20,10 @@ struct Measurement {
   std::vector<std::string> assumed;         ///< fields that the source does not state
 };
 
-/// Which records are judged; everything where a list is empty.
+/// Which records are taken; everything where the lists are empty.
 struct MeasurementFilter {
   std::vector<std::string> sets, grades;
+  std::vector<std::string> without;  ///< sets that are not
 };
 
 /// Every record of a measurement file (JSON lines). Throws ConfigError naming file and line.

@@ -55,7 +55,8 @@ ordered_json over_sets_json(const OverSets& o) {
           {"median_ape", value(o.median_ape)},
           {"bias", value(o.bias)},
           {"baseline_mape", value(o.baseline_mape)},
-          {"range_coverage", value(o.coverage)}};
+          {"range_coverage", value(o.coverage)},
+          {"range_coverage_of_records", value(o.coverage_of_records)}};
 }
 
 ordered_json record_json(const JudgedRecord& r) {
@@ -86,6 +87,8 @@ ordered_json record_json(const JudgedRecord& r) {
 std::string to_json(const Summary& summary, const std::vector<JudgedRecord>& records) {
   ordered_json out = {{"schema_version", 1}, {"sets", ordered_json::array()}};
   for (const SetSummary& s : summary.sets) out["sets"].push_back(set_json(s));
+  out["pools"] = ordered_json::array();
+  for (const SetSummary& s : summary.pools) out["pools"].push_back(set_json(s));
   out["over_sets"] = over_sets_json(summary.over_sets);
   out["grade_c"] = errors_json(summary.grade_c);
   out["memory_outcomes"] = fits_json(summary.fits);

@@ -8,22 +8,22 @@ namespace tandem::program {
 
 namespace {
 
-constexpr std::size_t kWidth = 140;
+constexpr std::size_t kWidth = 140, kName = 18;
 
 std::string percent(const std::optional<double>& v) { return v ? number_text(*v * 100, 1) : "-"; }
 
 /// A heading or a row: the first cell to the left, the others to the right of columns, the last as it is.
 std::string row(const std::vector<std::string>& cells, const std::string& last = "") {
-  std::string out = padded(cells.front(), 18);
+  std::string out = padded(shortened(cells.front(), kName), kName);
   for (std::size_t i = 1; i < cells.size(); ++i) out += aligned(cells[i], 9);
   if (!last.empty()) out += "  " + last;
   return shortened(out, kWidth) + "\n";
 }
 
-std::string marked(const SetSummary& s) { return s.apart ? s.name + " *" : s.name; }
+std::string marked(const SetSummary& s) { return s.apart ? shortened(s.name, kName - 2) + " *" : s.name; }
 
-bool any_apart(const std::vector<SetSummary>& sets) {
-  return std::any_of(sets.begin(), sets.end(), [](const SetSummary& s) { return s.apart; });
+bool any_apart(const Summary& v) {
+  return !v.pools.empty() || std::any_of(v.sets.begin(), v.sets.end(), [](const SetSummary& s) { return s.apart; });
 }
 
 std::string time_row(const SetSummary& s) {
@@ -37,13 +37,15 @@ std::string times(const Summary& v) {
   std::string out = "step time, errors in %\n";
   out += row({"set", "n", "refused", "assumed", "mean", "median", "bias", "worst", "constant", "in range", "repeats"}, "worst record");
   for (const SetSummary& s : v.sets) out += time_row(s);
+  for (const SetSummary& s : v.pools) out += time_row(s);
   const OverSets& o = v.over_sets;
   out += row({"mean of " + std::to_string(o.sets) + " sets", "", "", "", percent(o.mape), percent(o.median_ape), percent(o.bias),
               "", percent(o.baseline_mape), percent(o.coverage)});
+  if (o.coverage_of_records) out += "measured inside its range: " + percent(o.coverage_of_records) + " % of these sets' records\n";
   if (v.grade_c.n > 0)
     out += row({"grade C", std::to_string(v.grade_c.n), "", "", percent(v.grade_c.mape), percent(v.grade_c.median_ape),
                 percent(v.grade_c.bias), percent(v.grade_c.worst)});
-  return out + (any_apart(v.sets) ? "* apart: not in the mean\n" : "");
+  return out + (any_apart(v) ? "* apart: not in the mean\n" : "");
 }
 
 std::string rankings(const Summary& v) {

@@ -124,12 +124,34 @@ OverSets over_sets(const std::vector<SetSummary>& sets) {
   return out;
 }
 
-void require_known(const std::vector<std::string>& apart, const NamedLists& sets) {
+/// Every record of grades A and B in sets that are not apart.
+RecordList not_apart(const NamedLists& sets, const std::vector<std::string>& apart) {
+  RecordList out;
+  for (const auto& [name, records] : sets)
+    if (!listed(apart, name)) out.insert(out.end(), records.begin(), records.end());
+  return out;
+}
+
+void require_known(const std::string& option, const std::vector<std::string>& wanted, const NamedLists& sets) {
   std::vector<std::string> names;
   for (const auto& [name, records] : sets) names.push_back(name);
-  for (const std::string& set : apart)
+  for (const std::string& set : wanted)
     if (!listed(names, set))
-      throw ConfigError(Problem{"", "--apart", set, "there are no records of this set", "given are " + list_text(names)});
+      throw ConfigError(Problem{"", option, set, "there are no records of this set", "given are " + list_text(names)});
+}
+
+/// The records of several sets as one.
+SetSummary pool(const std::vector<std::string>& names, const NamedLists& sets) {
+  std::string joined;
+  RecordList records;
+  for (const auto& [name, members] : sets) {
+    if (!listed(names, name)) continue;
+    joined += (joined.empty() ? "" : "+") + name;
+    records.insert(records.end(), members.begin(), members.end());
+  }
+  SetSummary out = summary(joined, records);
+  out.apart = true;
+  return out;
 }
 
 }  // namespace
@@ -141,7 +163,7 @@ void FitsTable::add(const FitsTable& other) {
   failed_too_large += other.failed_too_large;
 }
 
-Summary summarise(const std::vector<JudgedRecord>& records, const std::vector<std::string>& apart) {
+Summary summarise(const std::vector<JudgedRecord>& records, const Wishes& wishes) {
   NamedLists sets;
   RecordList grade_c;
   std::set<std::string> unverified;
@@ -150,14 +172,17 @@ Summary summarise(const std::vector<JudgedRecord>& records, const std::vector<st
     (r.counts() ? set : grade_c).push_back(&r);
     unverified.insert(r.unverified.begin(), r.unverified.end());
   }
-  require_known(apart, sets);
+  require_known("--apart", wishes.apart, sets);
+  for (const auto& names : wishes.pools) require_known("--pool", names, sets);
   Summary out;
   for (const auto& [name, members] : sets) {
     out.sets.push_back(summary(name, members));
-    out.sets.back().apart = listed(apart, name);
+    out.sets.back().apart = listed(wishes.apart, name);
     out.fits.add(out.sets.back().fits);
   }
   out.over_sets = over_sets(out.sets);
+  for (const auto& names : wishes.pools) out.pools.push_back(pool(names, sets));
+  out.over_sets.coverage_of_records = coverage(not_apart(sets, wishes.apart));
   out.grade_c = time_errors(grade_c);
   out.unverified.assign(unverified.begin(), unverified.end());
   return out;

@@ -40,17 +40,25 @@ struct SetSummary {
 struct OverSets {
   int sets = 0;
   std::optional<double> mape, median_ape, bias, baseline_mape, coverage;
+  std::optional<double> coverage_of_records;  ///< over their records, each one vote
 };
 
 struct Summary {
   std::vector<SetSummary> sets;     ///< in order of first appearance
+  std::vector<SetSummary> pools;
   OverSets over_sets;
   ErrorSummary grade_c;             ///< all records of grade C
   FitsTable fits;                   ///< of all sets
   std::vector<std::string> unverified;  ///< facts in use that no source confirms, each once, in alphabetical order
 };
 
-/// Sets named in `apart` are shown and left out of the means. Throws ConfigError when one of them is not there.
-Summary summarise(const std::vector<JudgedRecord>& records, const std::vector<std::string>& apart);
+/// What the caller wants besides a summary of each set.
+struct Wishes {
+  std::vector<std::string> apart;               ///< sets that are shown and left out of the means
+  std::vector<std::vector<std::string>> pools;  ///< sets whose records are shown together, too ("a+b"), in no mean either
+};
+
+/// Throws ConfigError when a set of `wishes` is not there.
+Summary summarise(const std::vector<JudgedRecord>& records, const Wishes& wishes = {});
 
 }  // namespace tandem::program

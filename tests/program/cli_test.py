@@ -351,7 +351,10 @@ class ExplainKey(WithFolder):
         facts = {(f["part"], f["field"]): f for f in tandem_json("explain", file, "step_time_s")["facts"]}
         self.assertIn("verified: ", facts["device", "memory_bytes_per_s"]["origin"])
         self.assertIn("fitted on", facts["calibration", "memory_share"]["origin"])
-        only = tandem_json("explain", file, "mfu")["facts"]
+        told = tandem_json("explain", file, "mfu")
+        only = told["facts"]
+        self.assertIn("stas_acc", told["sources"])
+        self.assertGreater(len(told["sources"]["stas_acc"]), 10)
         self.assertEqual([f["field"] for f in only], ["peak_flops_per_s"])
         roles = tandem_json("simulate", file)["roles"]
         told = tandem_json("explain", file, f"roles[{len(roles) - 1}].first_rank")
@@ -413,12 +416,30 @@ class Validate(WithFolder):
         self.assertEqual([s["name"] for s in result["sets"]], ["other"])
         apart = tandem_json("validate", file, other, "--apart", "other")
         self.assertEqual((apart["over_sets"]["sets"], apart["sets"][1]["apart"]), (1, True))
-        for option in ("--only", "--apart", "--grade"):
+        pooled = tandem_json("validate", "--pool", "other,some-set", "--pool", "other", file, other)["pools"]
+        self.assertEqual([(p["name"], p["n"]) for p in pooled], [("some-set+other", 2), ("other", 1)])
+        for option in ("--only", "--apart", "--grade", "--pool"):
             code, out, err = run("validate", file, option, "nobody")
             self.assertEqual((code, out), (3, ""))
             self.assertIn("nobody", err)
         self.assertEqual(run("validate", file, "--jobs", "0")[0], 2)
         self.assertEqual(tandem_json("validate", "--grade", "B,C", "--only", "other,some-set", file, other)["records"], [])
+
+    def test_errors_that_are_written_become_ranges_but_not_those_of_their_own_set(self):
+        plan = changed(SMALL, **{"cluster": {"preset": "dgx-a100-80gb", "devices": 8}, "training.precision": "bf16"})
+        predicted = tandem_json("simulate", self.folder.plan(plan))["step_time_s"]
+        lines = [json.dumps({"id": str(i), "plan": plan, "measured": {"step_time_s": predicted * factor}})
+                 for i, factor in enumerate((0.5, 2))]
+        file = self.folder.file("some-set.jsonl", "\n".join(lines))
+        place = {"TANDEM_PRESETS": str(self.folder.path)}
+        table = self.path("topology/errors/step_time.json")
+        self.assertEqual(run("validate", file, "--write-errors", table)[0], 0)
+        told = json.loads(run("simulate", self.folder.plan(plan), "--json", environment=place)[1])["step_time_range"]
+        self.assertIn("2 records of 1 source on a100, in any situation", told["basis"])
+        self.assertAlmostEqual(told["low_s"], 0.5 * predicted, delta=0.01 * predicted)
+        self.assertAlmostEqual(told["high_s"], 2 * predicted, delta=0.01 * predicted)
+        record = json.loads(run("validate", file, "--json", environment=place)[1])["records"][0]
+        self.assertGreater(record["low_s"], 0.51 * predicted)  # the wide default: no other set is in the table
 
     def test_a_line_that_is_no_record_exits_3_with_its_number(self):
         code, out, err = run("validate", self.folder.file("bad.jsonl", "\n{}\n"))
@@ -475,6 +496,9 @@ class Calibrate(WithFolder):
             code, out, err = run("calibrate", device, self.records, "-o", self.path("out.json"))
             self.assertEqual((code, out), (3, ""), device)
             self.assertIn(word, err)
+        code, out, err = run("calibrate", self.calibration, self.records, "--without", "some-set", "-o", self.path("out.json"))
+        self.assertEqual((code, out), (3, ""))
+        self.assertIn("none of the measurements", err)
         empty = self.folder.file("empty.jsonl", "")
         self.assertEqual(run("calibrate", self.calibration, empty, "-o", self.path("out.json"))[0], 3)
 

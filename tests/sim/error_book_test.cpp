@@ -73,13 +73,27 @@ TEST_CASE("a source that is left out has no say in its own range") {
   CHECK(step_range(b, seconds(10), two_nodes_of("known"), "").high_s > without.high_s);
 }
 
-TEST_CASE("a situation without records borrows the device's others and says so, and a prediction lies in its range") {
+TEST_CASE("a situation with few records takes all of the device and says so") {
   ErrorBook b = book();
   b.entries.pop_back();
-  const StepRange r = step_range(b, seconds(10, 9), two_nodes_of("known"), "");
-  CHECK(r.basis.find("none of them host-bound") != std::string::npos);
-  b.entries = {{"known", "many nodes", "a", 3, {0.2, 0.3}}};
-  CHECK(step_range(b, seconds(10), two_nodes_of("known"), "").low_s == Approx(10));
+  const StepRange none = step_range(b, seconds(10, 9), two_nodes_of("known"), "");
+  CHECK(none.basis == "30 records of 3 sources on known, in any situation for want of records host-bound; today");
+  b.entries.push_back({"known", "host-bound", "a", 7, {-3}});
+  const StepRange few = step_range(b, seconds(10, 9), two_nodes_of("known"), "");
+  CHECK(few.basis.find("37 records of 3 sources") != std::string::npos);
+  CHECK(few.high_s == Approx(none.high_s));
+  b.entries.back().records = 8;
+  CHECK(step_range(b, seconds(10, 9), two_nodes_of("known"), "").low_s == Approx(10 * std::exp(-3)));
+}
+
+TEST_CASE("a source has one vote whatever its records and situations, and a prediction lies in its range") {
+  ErrorBook b = book();
+  b.entries = {{"known", "many nodes", "a", 9, {0.2}}, {"known", "one node", "a", 1000, {0.9}}, {"known", "many nodes", "b", 1, {0.3}}};
+  const StepRange all = step_range(b, seconds(10, 9), two_nodes_of("known"), "");
+  CHECK(all.high_s == Approx(10 * std::exp(0.9)));
+  CHECK(all.low_s == Approx(10));  // every error is above 0
+  b.entries[1].records = 1;        // a tenth of a's vote: a twentieth of all
+  CHECK(step_range(b, seconds(10, 9), two_nodes_of("known"), "").high_s == Approx(10 * std::exp(0.3)));
 }
 
 TEST_CASE("a device without records gets the wide default and its reason") {

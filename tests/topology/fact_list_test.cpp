@@ -23,7 +23,10 @@ TEST_CASE("a cluster's numbers are listed part by part with value, file and sour
   const FactOrigin& memory = find(facts, "device", "memory_bytes");
   CHECK(memory.value == "85899345920");
   CHECK(memory.file == "a100-sxm4-80gb.json");
-  CHECK(memory.origin == "verified: llman, stas_acc");
+  CHECK(memory.sources == std::vector<std::string>{"llman", "stas_acc"});
+  CHECK(!source_text("stas_acc").empty());
+  CHECK(source_text("nobody").empty());
+  CHECK(memory.origin == "verified: llman and stas_acc");
   CHECK(find(facts, "device", "runtime_bytes").origin == "not verified: general_knowledge");
   CHECK(find(facts, "calibration", "memory_share").origin.substr(0, 10) == "fitted on ");
   CHECK(find(facts, "node", "scale_out.nics").value == "8");

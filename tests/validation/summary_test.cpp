@@ -37,10 +37,21 @@ TEST_CASE("a set's errors are those of its records of grades A and B") {
 
 TEST_CASE("the mean over sets gives each set one vote and leaves out what is apart") {
   CHECK(*summarise(some(), {}).over_sets.mape == Approx((0.7 / 3 + 0.3) / 2));
-  const Summary v = summarise(some(), {"a"});
+  const Summary v = summarise(some(), {{"a"}, {}});
   CHECK((v.over_sets.sets == 1 && *v.over_sets.mape == Approx(0.3)));
   CHECK(v.sets[0].apart);
-  CHECK_THROWS_AS(summarise(some(), {"c"}), ConfigError);
+  CHECK(*v.over_sets.coverage_of_records == 0);  // b0: 1 is not in 0.56 to 0.91
+  CHECK(*summarise(some(), {}).over_sets.coverage_of_records == Approx(0.5));
+  CHECK_THROWS_AS(summarise(some(), {{"c"}, {}}), ConfigError);
+}
+
+TEST_CASE("sets that are pooled are judged as one and change no mean") {
+  const Summary v = summarise(some(), {{}, {{"b", "a"}}});
+  REQUIRE(v.pools.size() == 1);
+  CHECK((v.pools[0].name == "a+b" && v.pools[0].time.n == 4));
+  CHECK(*v.pools[0].time.mape == Approx(1.0 / 4));
+  CHECK(v.over_sets.mape == summarise(some()).over_sets.mape);
+  CHECK_THROWS_AS(summarise(some(), {{}, {{"a", "c"}}}), ConfigError);
 }
 
 TEST_CASE("outcomes are counted by how the run ended and whether the plan was predicted to fit") {
@@ -65,7 +76,7 @@ TEST_CASE("every record is a line of the JSON, and a refused one says why") {
   std::vector<JudgedRecord> r = some();
   r[2].step_time_s.reset();
   r[2].refused = "too odd";
-  const std::string text = to_json(summarise(r, {"b"}), r);
+  const std::string text = to_json(summarise(r, {{"b"}, {}}), r);
   const nlohmann::json out = nlohmann::json::parse(text);
   CHECK(out["sets"][1]["apart"] == true);
   CHECK(out["sets"][1]["mape"].is_null());
