@@ -40,6 +40,7 @@ class Grid {
     ops_.push_back(MatMul{t, a, b, false, false, false});  // gradient of the input
     ops_.push_back(MatMul{a, b, t, true, false, false});   // gradient of the weight
     ops_.push_back(MatMul{a, b, t, true, false, false, true, dtype_});  // the same, added
+    ops_.push_back(MatMul{a, b, t, true, false, false, false, DType::fp32, true});  // with that of the bias
   }
 
   void add(Kind<BiasGrad>) {

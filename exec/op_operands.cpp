@@ -13,7 +13,9 @@ class Sizes {
 
   OperandSizes operator()(const MatMul& o) const {
     const List in = with({v(o.m * o.k), v(o.k * o.n)}, o.bias, v(o.n));
-    return added_to(o, in, o.m * o.n);
+    OperandSizes all = added_to(o, in, o.m * o.n);
+    all.outputs = with(all.outputs, o.sums, v(o.m));
+    return all;
   }
   OperandSizes operator()(const BiasGrad& o) const { return {{v(o.rows * o.cols)}, {v(o.cols)}}; }
   OperandSizes operator()(const LayerNorm& o) const {

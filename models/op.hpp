@@ -30,12 +30,14 @@ enum class DropoutSite : std::uint8_t {
 
 /// C[m,n] = op(A) op(B) (+ bias over columns). op(A) is [m,k], op(B) is [k,n]; trans_x means x is stored transposed.
 /// `accumulate`: C, of type `total`, += op(A) op(B): a weight's gradient joins those of earlier micro-batches in the product's own
-/// kernel. The product is complete before it is added.
-/// in: A, B, [bias n], [C when accumulate]; out: C
+/// kernel. The product is complete before it is added. `sums`: the sums of op(A)'s rows too, the bias' gradient where A is that
+/// of a linear layer's output (A stored transposed).
+/// in: A, B, [bias n], [C when accumulate]; out: C, [sums m]
 struct MatMul {
   std::int64_t m, n, k;
   bool trans_a = false, trans_b = false, bias = false, accumulate = false;
   DType total = DType::fp32;   ///< of C where it accumulates, else unread
+  bool sums = false;
 };
 
 /// Column sums. in: dy[rows,cols]; out: dbias[cols]

@@ -99,7 +99,7 @@ Flops matrix_flops(const Op& op) {
 
 Flops vector_flops(const Op& op) {
   return Flops(std::visit(
-      overloaded{[](const MatMul& o) { return (o.bias + o.accumulate) * o.m * o.n; },
+      overloaded{[](const MatMul& o) { return (o.bias + o.accumulate) * o.m * o.n + (o.sums ? o.m * o.k : 0); },
                  [](const BiasGrad& o) { return o.rows * o.cols; },
                  [](const LayerNorm& o) { return 8 * o.rows * o.cols; },
                  [](const LayerNormBackward& o) { return norm_gradient_work(o.part) * o.rows * o.cols; },

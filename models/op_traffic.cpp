@@ -11,7 +11,8 @@ class TrafficOf {
   explicit TrafficOf(DType compute) : compute_(compute) {}
 
   Bytes operator()(const MatMul& o) const {
-    return e(o.m * o.k + o.k * o.n + (o.accumulate ? 0 : o.m * o.n) + (o.bias ? o.n : 0)) + added_to(o, o.m * o.n);
+    const std::int64_t vectors = (o.bias ? o.n : 0) + (o.sums ? o.m : 0);
+    return e(o.m * o.k + o.k * o.n + (o.accumulate ? 0 : o.m * o.n) + vectors) + added_to(o, o.m * o.n);
   }
   Bytes operator()(const BiasGrad& o) const { return e(o.rows * o.cols + o.cols); }
   Bytes operator()(const LayerNorm& o) const { return e(2 * o.rows * o.cols + (o.rms ? 1 : 2) * o.cols + 2 * o.rows); }

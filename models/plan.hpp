@@ -27,7 +27,7 @@ enum class Recompute : std::uint8_t { none, selective, full };
 enum class OptimizerKind : std::uint8_t { adamw, lans, lamb, sgd };
 enum class DecayShape : std::uint8_t { constant, linear, cosine, polynomial };
 /// What the target does in one kernel (models/lowering/fusion.cpp).
-enum class FusionSet : std::uint8_t { reference, eager, megatron, compiled, llm_c };
+enum class FusionSet : std::uint8_t { reference, eager, megatron_2021, megatron, transformer_engine, compiled, llm_c };
 
 /// The spelling of a value in a plan file: "1f1b", "squared_relu", "zb-h1" ...
 std::string_view name(Family v);
@@ -284,8 +284,9 @@ struct StackTransfers {
 };
 /// Throws ConfigError when the stack's file does not say.
 StackTransfers stack_transfers(const std::string& stack);
-/// The fusion set of a framework, which a plan that names no other has. Throws ConfigError when the stack's file names none.
-FusionSet stack_fusion(const std::string& stack);
+/// The fusion set that the plan's stack has on its machine, which a plan that names no other has. Throws ConfigError when the
+/// stack's file names none.
+FusionSet stack_fusion(const Plan& plan);
 
 /// JSON Schema (draft-07) of a plan file, generated from the definitions that the parser uses.
 std::string plan_json_schema();

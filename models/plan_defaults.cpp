@@ -147,7 +147,8 @@ void fill_defaults(Plan& plan, const Given& given) {
   fill_recompute(plan.training, given);
   fill_transfers(plan, fill);
   // An unknown stack is refused later, with all that is wrong.
-  if (!find_preset("models/stacks", plan.stack).empty()) fill.set("training.fusion", plan.training.fusion, stack_fusion(plan.stack));
+  const bool known = !find_preset("models/stacks", plan.stack).empty();
+  if (known) fill.set("training.fusion", plan.training.fusion, stack_fusion(plan));
 }
 
 }  // namespace tandem

@@ -121,18 +121,20 @@ std::string defect(const json& rule) {
   return rule.contains("when") ? condition_defect(rule["when"]) : "";
 }
 
-FusionSet fusion_in(const json& stack, const std::string& path) {
-  const json fusion = stack.is_object() && stack.contains("fusion") ? stack["fusion"] : json();
+/// The set that one entry of a stack's `fusion` names.
+FusionSet set_of(const json& entry, const std::string& path) {
   const auto& names = Spelling<FusionSet>::names;
   const std::string known = list_text(std::vector<std::string>(names.begin(), names.end()), "or");
-  const bool whole = fusion.is_object() && fusion.contains("source") && fusion.contains("verified") &&
-                     fusion.contains("set") && fusion["set"].is_string();
-  if (!whole)
-    throw ConfigError(Problem{path, "fusion", "", "is missing or lacks its set, source or verified",
-                              "write \"fusion\": {\"set\": " + known + ", \"source\": ..., \"verified\": ...}"});
-  const auto found = std::find(names.begin(), names.end(), fusion["set"].get<std::string>());
+  const bool whole = entry.is_object() && entry.contains("source") && entry.contains("verified") && entry.contains("set") &&
+                     entry["set"].is_string();
+  const std::string wrong = !whole ? "an entry lacks its set, source or verified"
+                            : entry.contains("when") ? condition_defect(entry["when"]) : "";
+  if (!wrong.empty())
+    throw ConfigError(Problem{path, "fusion", value_text(entry), wrong,
+                              "write {\"set\": " + known + ", \"when\": optional, \"source\": ..., \"verified\": ...}"});
+  const auto found = std::find(names.begin(), names.end(), entry["set"].get<std::string>());
   if (found != names.end()) return static_cast<FusionSet>(found - names.begin());
-  throw ConfigError(Problem{path, "fusion.set", value_text(fusion["set"]), "is no fusion set", "use " + known});
+  throw ConfigError(Problem{path, "fusion.set", value_text(entry["set"]), "is no fusion set", "use " + known});
 }
 
 json read_rules(const std::string& path) {
@@ -160,10 +162,15 @@ std::string stack_file(const Plan& plan, std::string_view stack) {
 
 }  // namespace
 
-FusionSet stack_fusion(const std::string& stack) {
-  const std::string path = find_preset("models/stacks", stack);
-  if (path.empty()) throw ConfigError(unknown_preset("models/stacks", stack, "stack"));
-  return fusion_in(read_json(path), path);
+FusionSet stack_fusion(const Plan& plan) {
+  const std::string path = stack_file(plan, plan.stack);
+  const json stack = read_json(path);
+  if (stack.is_object() && stack.contains("fusion") && stack["fusion"].is_array())
+    for (const json& entry : stack["fusion"]) {
+      const FusionSet set = set_of(entry, path);
+      if (applies(entry, plan)) return set;
+    }
+  throw ConfigError(Problem{path, "fusion", "", "has no entry for this plan", "end the list with an entry without \"when\""});
 }
 
 std::vector<Problem> stack_problems(const Plan& plan, std::string_view stack) {

@@ -3,6 +3,7 @@
 #include <Eigen/Core>
 
 #include "exec/cpu/attention.hpp"
+#include "exec/cpu/column_sums.hpp"
 #include "exec/cpu/experts.hpp"
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/lanes.hpp"
@@ -172,6 +173,8 @@ void for_each_head(const AttentionDims& dims, const KernelContext& context, F bo
 template <class T>
 void compute(const MatMul& op, Call& call) {
   const T* a = call.in<T>(0);
+  require(!op.sums || op.trans_a, "a product that gives sums has them of a matrix that is stored transposed");
+  if (op.sums) write_column_sums(a, op.k, op.m, call.out<T>(1));
   if (op.trans_a) return matmul<T>(op, view(a, op.k, op.m, op.m).transpose(), call);
   matmul<T>(op, view(a, op.m, op.k, op.k), call);
 }

@@ -1,18 +1,12 @@
 // Bias, dropout and residual around a block's two halves.
 #include <array>
 
+#include "exec/cpu/column_sums.hpp"
 #include "exec/cpu/dropout.hpp"
 #include "exec/cpu/kernels.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
-
-// Rows in ascending order.
-template <class T>
-void write_column_sums(const T* x, std::int64_t rows, std::int64_t cols, T* sum) {
-  std::fill_n(sum, cols, T{0});
-  for (std::int64_t r = 0; r < rows; ++r, x += cols) each(cols, [=](std::int64_t c) { sum[c] += x[c]; });
-}
 
 // body(first row, count, index of its mask) for runs of rows whose masks follow each other; one run where nothing is drawn.
 template <class Op, class F>

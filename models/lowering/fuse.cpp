@@ -47,6 +47,19 @@ void join_norm(DraftTemplate& t, std::size_t at) {
   close_up(t, at, 1);
 }
 
+// ---- a matrix and its bias ----
+
+void join_bias_gradient(DraftTemplate& t, std::size_t at) {
+  const auto* product = kind_at<MatMul>(t, at);
+  const auto* sums = kind_at<BiasGrad>(t, at + 1);
+  if (product == nullptr || sums == nullptr || !product->trans_a) return;
+  const bool same_gradient = same(t.drafts[at].in[0], t.drafts[at + 1].in[0]) && sums->rows == product->k && sums->cols == product->m;
+  if (!same_gradient) return;
+  std::get<MatMul>(t.drafts[at].op).sums = true;
+  t.drafts[at].out.push_back(t.drafts[at + 1].out[0]);
+  close_up(t, at, 1);
+}
+
 // ---- the loss ----
 
 void join_loss(DraftTemplate& t, std::size_t at) {
@@ -106,7 +119,7 @@ class Addition {
   }
   void add_in(Draft& d, Value& v, std::vector<Draft>& rest) {
     const Value to = destination(v);
-    if (is_product(d.op)) {
+    if (is_product(d.op) && &v == &d.out[0]) {
       const auto adds = [&](auto& op) {
         op.accumulate = true;
         op.total = to.dtype;
@@ -155,6 +168,7 @@ void join_tasks(DraftTemplate& t, const Fusion& f) {
   for (std::size_t at = 0; at < t.drafts.size(); ++at) {
     if (f.residual_norm) join_norm(t, at);
     if (f.one_kernel_loss) join_loss(t, at);
+    if (f.bias_gradient_in_product) join_bias_gradient(t, at);
   }
   if (f.accumulating_products) accumulate_in_products(t);
 }

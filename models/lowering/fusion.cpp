@@ -16,15 +16,30 @@ constexpr Fusion eager() {
   return f;
 }
 
-// Megatron-LM's own kernels, all on by default (megatron/training/arguments.py): gradient_accumulation_fusion
-// (megatron/core/tensor_parallel/layers.py), bias_gelu_fusion and bias_swiglu_fusion, bias_dropout_fusion
-// (megatron/core/fusions), masked_softmax_fusion (fused_softmax.py: scale in the product, mask and softmax in one kernel; dropout
-// is a module of its own, core/transformer/dot_product_attention.py), apply_rope_fusion. Norms are Apex's or Transformer
-// Engine's, with kernels apart for the two gradients; autograd adds the residual's.
-constexpr Fusion megatron() {
+// Megatron-LM's own kernels, all on by default (megatron/training/arguments.py): bias_gelu_fusion and bias_swiglu_fusion,
+// bias_dropout_fusion (megatron/core/fusions), masked_softmax_fusion (fused_softmax.py: scale in the product, mask and softmax in
+// one kernel; dropout is a module of its own, core/transformer/dot_product_attention.py), apply_rope_fusion. Norms are Apex's
+// or Transformer Engine's, with kernels apart for the two gradients; autograd adds the residual's.
+constexpr Fusion megatron_2021() {
   Fusion f;
-  f.accumulating_products = f.bias_activation = true;
+  f.bias_activation = true;
   f.attention_dropout_apart = f.norm_gradients_apart = f.residual_gradient_apart = true;
+  return f;
+}
+
+// Since 13 February 2022 (commit "gradient accumulation fusion") products add gradients too (core/tensor_parallel/layers.py,
+// wgrad_gemm_accum_fp32). DeepSpeed's fork has that commented out (deepspeedai/Megatron-DeepSpeed, the same file).
+constexpr Fusion megatron() {
+  Fusion f = megatron_2021();
+  f.accumulating_products = true;
+  return f;
+}
+
+// Transformer Engine's linear layer asks cuBLAS for the bias' gradient with that of the matrix (NVIDIA/TransformerEngine,
+// transformer_engine/common/gemm/cublaslt_gemm.cu, CUBLASLT_EPILOGUE_BGRADB).
+constexpr Fusion transformer_engine() {
+  Fusion f = megatron();
+  f.bias_gradient_in_product = true;
   return f;
 }
 
@@ -45,7 +60,8 @@ constexpr Fusion llm_c() {
 }
 
 // In the order of FusionSet.
-constexpr std::array<Fusion, 5> kSets{Fusion{}, eager(), megatron(), compiled(), llm_c()};
+constexpr std::array<Fusion, 7> kSets{Fusion{},   eager(),    megatron_2021(), megatron(), transformer_engine(),
+                                      compiled(), llm_c()};
 
 }  // namespace
 

@@ -150,7 +150,7 @@ TEST_CASE("n data ranks are n micro-batches bit for bit also where products accu
   const int n = GENERATE(3, 4);
   const Patches base{training("precision", GENERATE("fp32", "fp64")), model(GENERATE("gpt", "llama", "moe-dropless"))};
   const RunResult plain = trained(base, n);
-  for (const std::string set : {"megatron", "llm.c"}) {
+  for (const std::string set : {"transformer-engine", "llm.c"}) {
     const Patches fused = with(base, {training("fusion", set)});
     INFO(text(fused));
     const RunResult one = trained(fused, n);

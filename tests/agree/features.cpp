@@ -166,6 +166,7 @@ std::vector<Feature> training_features() {
                   {{"reference", "{}"},
                    {"eager", R"({"training": {"fusion": "eager"}})"},
                    {"megatron", R"({"training": {"fusion": "megatron"}})"},
+                   {"transformer-engine", R"({"training": {"fusion": "transformer-engine"}})"},
                    {"compiled", R"({"training": {"fusion": "compiled"}})"},
                    {"llm.c", R"({"training": {"fusion": "llm.c"}})"}})};
 }

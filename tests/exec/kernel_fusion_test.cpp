@@ -74,6 +74,22 @@ TEST_CASE("a total of a type that the backend has not is refused") {
   CHECK_FALSE(kernels.backend->supports(GroupedWeightGrad{1, 1, 1, 1, 1, false, true, DType::bf16}, DType::fp64));
 }
 
+TEST_CASE("a product that gives the bias' gradient gives what the two kernels give, bit for bit") {
+  const bool adds = GENERATE(false, true);
+  const DType dtype = GENERATE(DType::fp32, DType::fp64);
+  const std::int64_t m = 13, n = 5, k = 70;
+  MatMul alone{m, n, k, true, false, false, adds, dtype}, both = alone;
+  both.sums = true;
+  Kernels kernels(dtype);
+  std::vector<Operand> in{real(thirds(m * k, 1)), real(thirds(k * n, 2))};
+  const Operand c = adds ? real(thirds(m * n, 3)) : result(m * n);
+  if (adds) in.push_back(c);
+  const Values sums = kernels.one(BiasGrad{k, m}, {in[0]}, m);
+  CHECK(kernels.run(both, in, {c, result(m)}) == std::vector<Values>{kernels.run(alone, in, {c}).front(), sums});
+  both.trans_a = false;
+  CHECK_THROWS_AS(kernels.run(both, in, {c, result(m)}), ContractError);
+}
+
 // ---- a sum with its norm, a loss in one kernel ----
 
 TEST_CASE("a sum and its norm in one kernel are the two one after the other, bit for bit") {

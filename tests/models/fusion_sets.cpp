@@ -20,8 +20,9 @@ TaskGraph graph_of(const std::string& set, bool llama, const std::string& precis
   s.precision = precision;
   s.tensor = tensor;
   Plan plan = s.plan();
-  for (const FusionSet f : {FusionSet::reference, FusionSet::eager, FusionSet::megatron, FusionSet::compiled, FusionSet::llm_c})
-    if (name(f) == set) plan.training.fusion = f;
+  for (int f = 0; f <= static_cast<int>(FusionSet::llm_c); ++f)
+    if (name(static_cast<FusionSet>(f)) == set) plan.training.fusion = static_cast<FusionSet>(f);
+  REQUIRE(name(plan.training.fusion) == set);
   return lower(plan);
 }
 
@@ -73,6 +74,19 @@ TEST_CASE("the tasks of a GPT layer's backward pass in a later micro-batch under
         "attention_add_backward accumulate_attention_add_bias "
         "proj_dgrad proj_wgrad context_backward softmax_backward_dropout softmax_backward scores_backward qkv_dgrad qkv_wgrad "
         "qkv_bias_grad accumulate_qkv ln1_backward_parameters ln1_backward ln1_backward_residual accumulate_ln1");
+  CHECK(read("megatron-2021", false, "block_backward") ==
+        "mlp_add_backward accumulate_mlp_add_bias fc2_dgrad fc2_wgrad accumulate_fc2 activation_backward fc1_dgrad fc1_wgrad "
+        "fc1_bias_grad accumulate_fc1 ln2_backward_parameters ln2_backward ln2_backward_residual accumulate_ln2 "
+        "attention_add_backward accumulate_attention_add_bias "
+        "proj_dgrad proj_wgrad accumulate_proj context_backward softmax_backward_dropout softmax_backward scores_backward "
+        "qkv_dgrad qkv_wgrad qkv_bias_grad accumulate_qkv ln1_backward_parameters ln1_backward ln1_backward_residual "
+        "accumulate_ln1");
+  CHECK(read("transformer-engine", false, "block_backward") ==
+        "mlp_add_backward accumulate_mlp_add_bias fc2_dgrad fc2_wgrad activation_backward fc1_dgrad fc1_wgrad "
+        "accumulate_fc1 ln2_backward_parameters ln2_backward ln2_backward_residual accumulate_ln2 "
+        "attention_add_backward accumulate_attention_add_bias "
+        "proj_dgrad proj_wgrad context_backward softmax_backward_dropout softmax_backward scores_backward qkv_dgrad qkv_wgrad "
+        "accumulate_qkv ln1_backward_parameters ln1_backward ln1_backward_residual accumulate_ln1");
   CHECK(read("eager", false, "block_backward") ==
         "mlp_add_backward mlp_add_backward_bias_grad accumulate_mlp_add_bias fc2_dgrad fc2_wgrad accumulate_fc2 "
         "activation_backward fc1_dgrad fc1_wgrad "
@@ -160,7 +174,7 @@ TEST_CASE("every fusion set does the same matrix products and collectives") {
   const bool llama = GENERATE(false, true);
   const int tensor = GENERATE(1, 2);
   const Books plain = count(graph_of("reference", llama, "fp64", tensor), StageId(0));
-  for (const char* set : {"eager", "megatron", "compiled", "llm.c"}) {
+  for (const char* set : {"eager", "megatron-2021", "megatron", "transformer-engine", "compiled", "llm.c"}) {
     const TaskGraph graph = graph_of(set, llama, "fp64", tensor);
     CHECK_NOTHROW(graph.check());
     const Books books = count(graph, StageId(0));
@@ -173,6 +187,14 @@ TEST_CASE("every fusion set does the same matrix products and collectives") {
   }
 }
 
+TEST_CASE("on Gaudi the graph compiler takes the place of Megatron's fusions") {
+  std::string json = SmallPlan{}.json();
+  json.replace(json.find("\"training\": {"), 13, "\"stack\": \"megatron-deepspeed\", \"training\": {");
+  json.replace(json.find("fp64"), 4, "bf16");
+  json.replace(json.find("cpu-host"), 8, "hls-gaudi2");
+  CHECK(parse_plan(json, "test.json").training.fusion == FusionSet::compiled);
+}
+
 TEST_CASE("a plan has the fusion set of its stack unless it names one") {
   const auto set_of = [](const std::string& stack, const std::string& fusion) {
     std::string json = SmallPlan{}.json();
@@ -183,6 +205,7 @@ TEST_CASE("a plan has the fusion set of its stack unless it names one") {
   CHECK(set_of("megatron-core", "") == FusionSet::megatron);
   CHECK(set_of("pytorch-ddp", "") == FusionSet::eager);
   CHECK(set_of("jax", "") == FusionSet::compiled);
+  CHECK(set_of("megatron-deepspeed", "") == FusionSet::megatron_2021);
   CHECK(set_of("pytorch-ddp", "\"fusion\": \"compiled\", ") == FusionSet::compiled);
   CHECK_THROWS_AS(set_of("tandem", "\"fusion\": \"everything\", "), ConfigError);
 }
