@@ -34,8 +34,8 @@ const std::vector<std::int32_t>& Routing::counts(Rank rank, const Key& key) cons
   const auto& mine = counts_[rank.index()];
   const auto found = mine.find(key);
   if (found == mine.end())
-    throw ContractError("no routing of layer " + std::to_string(key.first) + ", micro-batch " + std::to_string(key.second) +
-                        " on rank " + std::to_string(rank.value()));
+    throw ContractError("no routing of layer " + std::to_string(key.first) + ", micro-batch " +
+                        std::to_string(key.second) + " on rank " + std::to_string(rank.value()));
   return found->second;
 }
 

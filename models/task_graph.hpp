@@ -67,6 +67,7 @@ struct Template {
   std::vector<Slot> slots;
   std::vector<Task> tasks;          ///< in issue order
   Bytes scratch_live_peak;          ///< most scratch bytes alive at once
+  bool host_waits = false;          ///< a device's host issues what needs it only when it has ended
 };
 
 struct Instance {

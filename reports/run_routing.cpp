@@ -1,6 +1,8 @@
 #include "reports/run_routing.hpp"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -14,9 +16,9 @@ namespace {
 using nlohmann::json;
 using Numbers = std::vector<RouterCounts>;
 
-/// Fields that decide which token meets which router on which rank; `model` as a whole does. Stages do not: a layer's router sees
-/// the same tokens wherever it lies.
-constexpr std::array<std::string_view, 7> kParallel{"tensor",     "data",   "context",   "context_mode",
+/// Fields that decide which token meets which router on which rank; `model` as a whole does. Stages do not: a layer's
+/// router sees the same tokens wherever it lies.
+constexpr std::array<std::string_view, 7> kParallel{"tensor", "data",       "context",          "context_mode",
                                                     "expert", "rank_order", "sequence_parallel"};
 constexpr std::array<std::string_view, 3> kTraining{"seq_length", "micro_batch_size", "global_batch_size"};
 constexpr std::array<std::string_view, 3> kForPeople{"name", "notes", "preset"};
@@ -28,13 +30,17 @@ class Comparison {
   void require_equal() {
     const json mine = json::parse(to_json(plan_));
     everything("model", mine.at("model"), part(theirs_, "model"));
-    for (const std::string_view key : kParallel) field("parallel." + std::string(key), value(mine, "parallel", key), value(theirs_, "parallel", key));
-    for (const std::string_view key : kTraining) field("training." + std::string(key), value(mine, "training", key), value(theirs_, "training", key));
+    for (const std::string_view key : kParallel)
+      field("parallel." + std::string(key), value(mine, "parallel", key), value(theirs_, "parallel", key));
+    for (const std::string_view key : kTraining)
+      field("training." + std::string(key), value(mine, "training", key), value(theirs_, "training", key));
     if (!problems_.empty()) throw ConfigError(std::move(problems_));
   }
 
  private:
-  static json part(const json& of, const std::string& key) { return of.is_object() && of.contains(key) ? of.at(key) : json(); }
+  static json part(const json& of, const std::string& key) {
+    return of.is_object() && of.contains(key) ? of.at(key) : json();
+  }
   static json value(const json& plan, const std::string& section, std::string_view key) {
     return part(part(plan, section), std::string(key));
   }
@@ -42,8 +48,10 @@ class Comparison {
     for (const auto& [key, v] : mine.items()) {
       if (std::find(kForPeople.begin(), kForPeople.end(), key) != kForPeople.end()) continue;
       const json other = part(theirs, key);
-      if (v.is_object()) everything(path + "." + key, v, other);
-      else field(path + "." + key, v, other);
+      if (v.is_object())
+        everything(path + "." + key, v, other);
+      else
+        field(path + "." + key, v, other);
     }
   }
   void field(const std::string& path, const json& mine, const json& theirs) {
@@ -87,10 +95,10 @@ bool complete(const Numbers& numbers, const Plan& plan) {
   for (std::int64_t l = 0; l < plan.model.total_layers(); ++l) layers += plan.model.has_experts(l);
   std::map<std::pair<std::int32_t, std::int32_t>, int> seen;
   for (const RouterCounts& c : numbers) {
-    const bool whole = std::ssize(c.counts) == moe.num_experts && *std::min_element(c.counts.begin(), c.counts.end()) >= 0 &&
-                       std::accumulate(c.counts.begin(), c.counts.end(), std::int64_t{0}) == choices &&
-                       c.layer >= 0 && plan.model.has_experts(c.layer) && c.micro_batch >= 0 &&
-                       c.micro_batch < plan.micro_batches();
+    const bool whole = std::ssize(c.counts) == moe.num_experts &&
+                       *std::min_element(c.counts.begin(), c.counts.end()) >= 0 &&
+                       std::accumulate(c.counts.begin(), c.counts.end(), std::int64_t{0}) == choices && c.layer >= 0 &&
+                       plan.model.has_experts(c.layer) && c.micro_batch >= 0 && c.micro_batch < plan.micro_batches();
     if (!whole || ++seen[{c.layer, c.micro_batch}] > 1) return false;
   }
   return std::ssize(seen) == layers * plan.micro_batches();
@@ -111,9 +119,10 @@ Routing routing_of(const Timeline& timeline, const Mesh& mesh) {
 
 Routing read_routing(const std::string& path, const Plan& plan) {
   if (!depends_on_routing(plan))
-    throw ConfigError(Problem{plan.file, "parallel.expert", std::to_string(plan.parallel.expert),
-                              "no rows depend on routing: only experts without model.moe.capacity_factor on several ranks do",
-                              "leave --routing out"});
+    throw ConfigError(
+        Problem{plan.file, "parallel.expert", std::to_string(plan.parallel.expert),
+                "no rows depend on routing: only experts without model.moe.capacity_factor on several ranks do",
+                "leave --routing out"});
   const SavedTimeline run = read_timeline(path);
   if (run.performer != Performer::executed) refuse(path, "is simulated: nothing was routed");
   Comparison(plan, path, json::parse(run.plan_json)).require_equal();

@@ -14,7 +14,7 @@ Engine::Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templa
 void Engine::add(Part part) {
   RoleState role{&part.itinerary, part.slots.data(), std::move(part.meeting_in_template), part.delays, {}, {}, false};
   role.record.ended.assign(part.itinerary.tasks(), -1);
-  if (host_.synchronous) role.record.issued.assign(part.itinerary.tasks(), -1);
+  if (host_.synchronous || part.itinerary.host_waits) role.record.issued.assign(part.itinerary.tasks(), -1);
   count_meetings(role);
   for (std::size_t lane = 0; lane < kLanes; ++lane) next_instance(role, lane, role.cursors[lane]);
   roles_.push_back(std::move(role));
@@ -98,7 +98,7 @@ bool Engine::ready_time(RoleState& role, std::size_t lane, Cursor& c, std::int64
   const std::uint32_t position = c.base + task.task;
   const std::int64_t* ended = role.record.ended.data();
   if constexpr (kind == Kind::stream) {
-    ready = std::max(c.free, (static_cast<std::int64_t>(position) + 1) * host_.launch.ps());
+    ready = c.free;
   } else if constexpr (kind == Kind::host) {
     ready = role.record.issued[position] = c.free + host_.launch.ps();
   } else {
@@ -112,8 +112,17 @@ bool Engine::ready_time(RoleState& role, std::size_t lane, Cursor& c, std::int64
   };
   for (std::uint32_t d = task.first_dep; d < task.first_dep + task.deps; ++d) after(c.base + c.deps[d]);
   const LaneEdge* edge = role.itinerary->lanes[lane].edges.data() + c.edge;
-  for (; edge->to == position; ++edge) after(edge->from);
+  for (; edge->to == position; ++edge) {
+    after(edge->from);
+    if (kind == Kind::stream && edge->host_waits)
+      c.host_late = std::max(c.host_late, ended[edge->from] - static_cast<std::int64_t>(position) * host_.launch.ps());
+  }
   if (c.waits_for != kNothing) return false;
+  if constexpr (kind == Kind::stream) {
+    const std::int64_t issued = c.host_late + (static_cast<std::int64_t>(position) + 1) * host_.launch.ps();
+    if (role.itinerary->host_waits) role.record.issued[position] = issued;
+    ready = std::max(ready, issued);
+  }
   c.edge = static_cast<std::uint32_t>(edge - role.itinerary->lanes[lane].edges.data());
   return true;
 }

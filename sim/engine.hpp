@@ -28,7 +28,7 @@ struct Meeting {
 /// What happened to one role. Picoseconds from the start of the step; -1: never.
 struct Record {
   std::vector<std::int64_t> ended;           ///< by position
-  std::vector<std::int64_t> issued;          ///< by position; synchronous devices only
+  std::vector<std::int64_t> issued;          ///< by position; empty where task n is issued at n launches
   std::vector<Meeting> meetings;             ///< of the tasks that are exchanges, in order of position
   std::vector<std::uint32_t> first_meeting;  ///< by instance
   Duration end;                              ///< of the role's last task
@@ -79,6 +79,7 @@ class Engine {
     std::uint32_t waits_for = kNothing;  ///< position whose end is not known yet
     bool meeting = false;                ///< waits for others
     std::int64_t free = 0;
+    std::int64_t host_late = 0;  ///< the host has waited for so long before it issued this lane's next task
   };
   struct RoleState {
     const Itinerary* itinerary;

@@ -35,6 +35,7 @@ struct LaneTemplate {
 /// `to` waits for `from`, both positions.
 struct LaneEdge {
   std::uint32_t to, from;
+  bool host_waits = false;  ///< the host issues `to` only when `from` has ended
 };
 
 struct LaneProgram {
@@ -46,6 +47,7 @@ struct Itinerary {
   std::vector<std::uint32_t> base;  ///< position of each instance's first task, and the total
   std::vector<std::uint32_t> tmpl;  ///< template of each instance
   std::array<LaneProgram, kLanes> lanes;
+  bool host_waits = false;          ///< some edge makes the host wait
 
   std::size_t tasks() const { return base.back(); }
 };

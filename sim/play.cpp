@@ -112,7 +112,7 @@ Happening Reader::at(std::uint32_t instance, std::uint16_t task) const {
   const std::uint32_t position = itinerary_.base[instance] + task;
   const std::uint32_t slot = first_slot_[itinerary_.tmpl[instance]] + task;
   const std::int64_t issued =
-      host_.synchronous ? record_.issued[position] : (position + std::int64_t{1}) * host_.launch.ps();
+      record_.issued.empty() ? (position + std::int64_t{1}) * host_.launch.ps() : record_.issued[position];
   const std::int64_t ended = record_.ended[position];
   if (slots_[slot].exchange < 0) {
     const std::int64_t started = ended - slots_[slot].duration - (delays_ != nullptr ? delays_[position] : 0);

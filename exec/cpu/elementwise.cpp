@@ -47,9 +47,8 @@ void compute(const RowReduce& op, Call& call) {
   T* y = call.out<T>(0);
   for (std::int64_t r = 0; r < op.rows; ++r, x += op.cols) {
     const T sum = lane_sum<T>(op.cols, [=](std::int64_t c) { return x[c]; });
-    y[r] = op.kind == RowReduceKind::sum
-               ? sum
-               : T{1} / std::sqrt(sum / static_cast<T>(op.cols) + static_cast<T>(op.epsilon));
+    y[r] = op.kind == RowReduceKind::sum ? sum
+                                         : T{1} / std::sqrt(sum / static_cast<T>(op.cols) + static_cast<T>(op.epsilon));
   }
 }
 

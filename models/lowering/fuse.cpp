@@ -1,5 +1,5 @@
-// Tasks that one kernel of the target does together, found by what they read and write. Memory is planned afterwards, so what
-// passed between them has no place in it.
+// Tasks that one kernel of the target does together, found by what they read and write. Memory is planned afterwards,
+// so what passed between them has no place in it.
 
 #include <algorithm>
 
@@ -10,7 +10,8 @@ namespace tandem::lowering {
 namespace {
 
 bool same(const Value& a, const Value& b) {
-  return a.slot == b.slot && a.scratch == b.scratch && a.offset == b.offset && a.elements == b.elements && a.dtype == b.dtype;
+  return a.slot == b.slot && a.scratch == b.scratch && a.offset == b.offset && a.elements == b.elements &&
+         a.dtype == b.dtype;
 }
 
 /// Task `at` if it is of kind A.
@@ -53,7 +54,8 @@ void join_bias_gradient(DraftTemplate& t, std::size_t at) {
   const auto* product = kind_at<MatMul>(t, at);
   const auto* sums = kind_at<BiasGrad>(t, at + 1);
   if (product == nullptr || sums == nullptr || !product->trans_a) return;
-  const bool same_gradient = same(t.drafts[at].in[0], t.drafts[at + 1].in[0]) && sums->rows == product->k && sums->cols == product->m;
+  const bool same_gradient =
+      same(t.drafts[at].in[0], t.drafts[at + 1].in[0]) && sums->rows == product->k && sums->cols == product->m;
   if (!same_gradient) return;
   std::get<MatMul>(t.drafts[at].op).sums = true;
   t.drafts[at].out.push_back(t.drafts[at + 1].out[0]);
@@ -67,7 +69,8 @@ void join_loss(DraftTemplate& t, std::size_t at) {
   const Draft last = t.drafts[at + 2];
   CrossEntropy op = std::get<CrossEntropy>(last.op);
   op.one_kernel = true;
-  for (const Value& v : {t.drafts[at].out[0], t.drafts[at + 1].out[0]}) t.scratch[static_cast<std::size_t>(v.scratch)] = Bytes(0);
+  for (const Value& v : {t.drafts[at].out[0], t.drafts[at + 1].out[0]})
+    t.scratch[static_cast<std::size_t>(v.scratch)] = Bytes(0);
   Draft& loss = t.drafts[at];
   loss.name = last.name;
   loss.op = op;
@@ -79,7 +82,8 @@ void join_loss(DraftTemplate& t, std::size_t at) {
 
 // ---- gradients that products add ----
 
-/// The gradient of one micro-batch on its way to those of the others: a scratch tensor that some tasks write and `add` adds.
+/// The gradient of one micro-batch on its way to those of the others: a scratch tensor that some tasks write and `add`
+/// adds.
 class Addition {
  public:
   Addition(DraftTemplate& t, const Draft& add) : t_(t), add_(add), from_(add.in[0]), to_(add.in[1]) {}
@@ -131,7 +135,8 @@ class Addition {
       return;
     }
     v = t_.new_scratch(v.dtype, v.elements);
-    rest.push_back({add_.name + "_" + d.name, Accumulate{v.elements, v.dtype, to.dtype}, add_.dtype, add_.stream, {v, to}, {to}});
+    const Accumulate add{v.elements, v.dtype, to.dtype};
+    rest.push_back({add_.name + "_" + d.name, add, add_.dtype, add_.stream, {v, to}, {to}, -1, {}});
   }
 
   DraftTemplate& t_;

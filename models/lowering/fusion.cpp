@@ -5,10 +5,11 @@
 namespace tandem::lowering {
 namespace {
 
-// PyTorch modules as Hugging Face's modeling_gpt2.py and modeling_llama.py (transformers 4.40) write them, one kernel an
-// operation. What PyTorch itself has one kernel for stays one: linear layers with their bias (torch.addmm), layer norm, GELU,
-// softmax, scaled_dot_product_attention (here: flash attention). Its layer norm has a kernel for the input's gradient and one
-// for the parameters' (aten/src/ATen/native/cuda/layer_norm_kernel.cu), and autograd adds a residual's gradient by itself.
+// PyTorch modules as Hugging Face's modeling_gpt2.py and modeling_llama.py (transformers 4.40) write them, one kernel
+// an operation. What PyTorch itself has one kernel for stays one: linear layers with their bias (torch.addmm), layer
+// norm, GELU, softmax, scaled_dot_product_attention (here: flash attention). Its layer norm has a kernel for the
+// input's gradient and one for the parameters' (aten/src/ATen/native/cuda/layer_norm_kernel.cu), and autograd adds a
+// residual's gradient by itself.
 constexpr Fusion eager() {
   Fusion f;
   f.scores_scaled_apart = f.mask_apart = f.attention_dropout_apart = f.dropout_apart = true;
@@ -16,10 +17,11 @@ constexpr Fusion eager() {
   return f;
 }
 
-// Megatron-LM's own kernels, all on by default (megatron/training/arguments.py): bias_gelu_fusion and bias_swiglu_fusion,
-// bias_dropout_fusion (megatron/core/fusions), masked_softmax_fusion (fused_softmax.py: scale in the product, mask and softmax in
-// one kernel; dropout is a module of its own, core/transformer/dot_product_attention.py), apply_rope_fusion. Norms are Apex's
-// or Transformer Engine's, with kernels apart for the two gradients; autograd adds the residual's.
+// Megatron-LM's own kernels, all on by default (megatron/training/arguments.py): bias_gelu_fusion and
+// bias_swiglu_fusion, bias_dropout_fusion (megatron/core/fusions), masked_softmax_fusion (fused_softmax.py: scale in
+// the product, mask and softmax in one kernel; dropout is a module of its own,
+// core/transformer/dot_product_attention.py), apply_rope_fusion. Norms are Apex's or Transformer Engine's, with kernels
+// apart for the two gradients; autograd adds the residual's.
 constexpr Fusion megatron_2021() {
   Fusion f;
   f.bias_activation = true;
@@ -27,24 +29,26 @@ constexpr Fusion megatron_2021() {
   return f;
 }
 
-// Since 13 February 2022 (commit "gradient accumulation fusion") products add gradients too (core/tensor_parallel/layers.py,
-// wgrad_gemm_accum_fp32). DeepSpeed's fork has that commented out (deepspeedai/Megatron-DeepSpeed, the same file).
+// Since 13 February 2022 (commit "gradient accumulation fusion") products add gradients too
+// (core/tensor_parallel/layers.py, wgrad_gemm_accum_fp32). DeepSpeed's fork has that commented out
+// (deepspeedai/Megatron-DeepSpeed, the same file).
 constexpr Fusion megatron() {
   Fusion f = megatron_2021();
   f.accumulating_products = true;
   return f;
 }
 
-// Transformer Engine's linear layer asks cuBLAS for the bias' gradient with that of the matrix (NVIDIA/TransformerEngine,
-// transformer_engine/common/gemm/cublaslt_gemm.cu, CUBLASLT_EPILOGUE_BGRADB).
+// Transformer Engine's linear layer asks cuBLAS for the bias' gradient with that of the matrix
+// (NVIDIA/TransformerEngine, transformer_engine/common/gemm/cublaslt_gemm.cu, CUBLASLT_EPILOGUE_BGRADB).
 constexpr Fusion transformer_engine() {
   Fusion f = megatron();
   f.bias_gradient_in_product = true;
   return f;
 }
 
-// A graph compiler puts chains of elementwise work, and the reduction that ends one, into one kernel: TorchInductor (Ansel et
-// al., PyTorch 2, ASPLOS 2024, section 4.4), XLA (openxla.org/xla/gpu_architecture, fusion), Gaudi's graph compiler and Neuron's.
+// A graph compiler puts chains of elementwise work, and the reduction that ends one, into one kernel: TorchInductor
+// (Ansel et al., PyTorch 2, ASPLOS 2024, section 4.4), XLA (openxla.org/xla/gpu_architecture, fusion), Gaudi's graph
+// compiler and Neuron's.
 constexpr Fusion compiled() {
   Fusion f;
   f.residual_norm = f.one_kernel_loss = true;
@@ -52,7 +56,8 @@ constexpr Fusion compiled() {
 }
 
 // karpathy/llm.c, train_gpt2.cu: matmul_backward adds with beta = 1, fused_residual_forward5 sums and normalises,
-// fused_classifier has loss and gradient, layernorm_backward adds to the residual's gradient. Its softmax has no dropout.
+// fused_classifier has loss and gradient, layernorm_backward adds to the residual's gradient. Its softmax has no
+// dropout.
 constexpr Fusion llm_c() {
   Fusion f;
   f.accumulating_products = f.residual_norm = f.one_kernel_loss = true;
@@ -60,7 +65,7 @@ constexpr Fusion llm_c() {
 }
 
 // In the order of FusionSet.
-constexpr std::array<Fusion, 7> kSets{Fusion{},   eager(),    megatron_2021(), megatron(), transformer_engine(),
+constexpr std::array<Fusion, 7> kSets{Fusion{},   eager(), megatron_2021(), megatron(), transformer_engine(),
                                       compiled(), llm_c()};
 
 }  // namespace

@@ -167,6 +167,7 @@ Shapes make_shapes(const Plan& plan) {
   s.relative_buckets = m.position_embedding == PositionEmbedding::relative ? kRelativeBuckets : 0;
   s.dtypes = plan.training.dtypes;
   s.scatter_p2p = plan.parallel.scatter_p2p && s.tensor > 1 && !s.sequence_parallel;
+  s.host_receives = !plan.parallel.overlap_p2p;
   s.product = s.dtypes.compute;
   s.dtypes.compute = activation_type(s.product);
   s.fusion = fusion_of(plan.training.fusion);

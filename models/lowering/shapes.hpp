@@ -68,6 +68,7 @@ struct Shapes {
   std::int64_t relative_buckets;          ///< of relative position bias; 0: none
   DTypes dtypes;   ///< `compute` is that of activations
   bool scatter_p2p;  ///< a boundary tensor crosses in shares
+  bool host_receives;  ///< the host waits for what it receives: sends are not overlapped
   DType product;   ///< of the products of linear layers: narrower than activations in an 8- or 4-bit recipe
   Fusion fusion;                          ///< what the target does in one kernel
 

@@ -40,7 +40,7 @@ class Splitter {
     put(suffix, op, std::move(inputs), std::move(outputs), now_->dtype);
   }
   void put(const std::string& suffix, const Op& op, List inputs, List outputs, DType dtype) {
-    done_.push_back({now_->name + suffix, op, dtype, now_->stream, std::move(inputs), std::move(outputs)});
+    done_.push_back({now_->name + suffix, op, dtype, now_->stream, std::move(inputs), std::move(outputs), -1, {}});
   }
   Value scratch(std::int64_t elements) { return t_.new_scratch(now_->dtype, elements); }
 
@@ -76,7 +76,8 @@ class Splitter {
     } else {
       put("", op, now_->in, {probs});
     }
-    if (drops) put("_dropout", AttentionSoftmax{o.dims, o.dropout, false, 0, o.site, SoftmaxPart::dropout}, {probs}, {out(1)});
+    if (drops)
+      put("_dropout", AttentionSoftmax{o.dims, o.dropout, false, 0, o.site, SoftmaxPart::dropout}, {probs}, {out(1)});
   }
   void split(const AttentionSoftmaxBackward& o) {
     if (!f_.attention_dropout_apart || o.dropout == 0) return keep();
@@ -86,13 +87,14 @@ class Splitter {
   /// A negation and a concatenation count as one kernel.
   void split(const Rotary& o) {
     if (!f_.rotary_apart) return keep();
-    for (const auto& [heads, name] : {std::pair{RotaryHeads::queries, "_queries"}, std::pair{RotaryHeads::keys, "_keys"}}) {
+    for (const bool keys : {false, true}) {
       Rotary op = o;
-      op.heads = heads;
+      op.heads = keys ? RotaryHeads::keys : RotaryHeads::queries;
+      const std::string name = keys ? "_keys" : "_queries";
       const Value t = scratch(op.elements()), qkv = in(0);
       const auto part = [&](RotaryPart p, const char* word, List inputs, const Value& to) {
         op.part = p;
-        put(std::string(name) + word, op, std::move(inputs), {to});
+        put(name + word, op, std::move(inputs), {to});
       };
       part(RotaryPart::swap, "_swap", {qkv}, t);
       part(RotaryPart::cosine, "_cosine", {qkv}, qkv);
@@ -177,7 +179,8 @@ class Splitter {
   void split(const LayerNorm& o) {
     if (!f_.rms_apart || !o.rms) return keep();
     const Rows n{o.rows, o.cols};
-    const Value x = widened("_widen", in(0)), square = wide_scratch(x.elements), normed = wide_scratch(x.elements), r = root(out(1));
+    const Value x = widened("_widen", in(0)), square = wide_scratch(x.elements), normed = wide_scratch(x.elements),
+                r = root(out(1));
     put("_square", n.op(ElementwiseKind::square, Spread::none), {x}, {square}, wide());
     put("_root", RowReduce{o.rows, o.cols, RowReduceKind::inverse_root_of_mean, o.epsilon}, {square}, {r}, wide());
     put("_normalise", n.op(ElementwiseKind::multiply, Spread::row), {x, r}, {normed}, wide());
@@ -190,7 +193,8 @@ class Splitter {
       rms_backward(o);
     } else if (f_.norm_gradients_apart) {
       const List gradients(now_->out.begin() + 1, now_->out.end());
-      put("_parameters", LayerNormBackward{o.rows, o.cols, false, o.rms, NormPart::parameters}, {in(0), in(1), in(2)}, gradients);
+      put("_parameters", LayerNormBackward{o.rows, o.cols, false, o.rms, NormPart::parameters}, {in(0), in(1), in(2)},
+          gradients);
       const bool joined = o.add_residual && !f_.residual_gradient_apart;
       List inputs{in(0), in(1), in(2), in(3)};
       if (joined) inputs.push_back(in(4));
@@ -199,8 +203,7 @@ class Splitter {
     } else {
       return keep();
     }
-    if (o.add_residual)
-      put("_residual", Elementwise{o.rows, o.cols, ElementwiseKind::add}, {out(0), in(4)}, {out(0)});
+    if (o.add_residual) put("_residual", Elementwise{o.rows, o.cols, ElementwiseKind::add}, {out(0), in(4)}, {out(0)});
   }
 
   /// With n = r x: dgamma = sum of dy n; and with g = dy gamma: dx = r g - x r^3 (sum of g x) / cols.
@@ -220,7 +223,8 @@ class Splitter {
     put("_sum", RowReduce{o.rows, o.cols, RowReduceKind::sum}, {along}, {sum}, wide());
     put("_root_square", column.op(ElementwiseKind::square, Spread::none), {r}, {power}, wide());
     put("_root_cube", column.op(ElementwiseKind::multiply), {power, r}, {power}, wide());
-    put("_mean", column.op(ElementwiseKind::multiply, Spread::full, 1 / static_cast<double>(o.cols)), {sum, power}, {sum}, wide());
+    put("_mean", column.op(ElementwiseKind::multiply, Spread::full, 1 / static_cast<double>(o.cols)), {sum, power},
+        {sum}, wide());
     const Value straight = wide_scratch(all), back = wide_scratch(all);
     put("_straight", n.op(ElementwiseKind::multiply, Spread::row), {wide_g, r}, {straight}, wide());
     put("_back", n.op(ElementwiseKind::multiply, Spread::row), {x, sum}, {back}, wide());
@@ -233,7 +237,7 @@ class Splitter {
   const Fusion& f_;
   const Draft* now_ = nullptr;
   std::vector<Draft> done_;
-  std::size_t first_ = 0;   ///< in `done_`: of this task
+  std::size_t first_ = 0;  ///< in `done_`: of this task
 };
 
 }  // namespace

@@ -53,7 +53,9 @@ Template transfer(std::string name, const Shapes& s, bool send, int stage_offset
   const Value part = s.scatter_p2p ? buffer.share(Group::tensor, s.tensor) : buffer;
   if (send) b.add("send", Send{part.elements, s.dtypes.compute, stage_offset}, {part}, {}, Stream::send);
   else b.add("recv", Recv{part.elements, s.dtypes.compute, stage_offset}, {}, {part}, Stream::recv);
-  return b.finish();
+  Template t = b.finish();
+  t.host_waits = !send && s.host_receives;
+  return t;
 }
 
 Template gather_transfer(const Shapes& s) {
@@ -62,7 +64,9 @@ Template gather_transfer(const Shapes& s) {
   b.add("received_all_gather",
         Collective{CollectiveKind::all_gather, Group::tensor, buffer.elements, buffer.dtype, Reduce::sum},
         {buffer.share(Group::tensor, s.tensor)}, {buffer}, Stream::tensor);
-  return b.finish();
+  Template t = b.finish();
+  t.host_waits = s.host_receives;
+  return t;
 }
 
 Template all_reduce(const ReduceSpec& spec, Stream stream) {

@@ -28,8 +28,9 @@ constexpr std::int64_t kScores = 2 * 3 * 5 * 5;
 
 TEST_CASE("a product that accumulates is the product, then added, bit for bit") {
   const DType dtype = GENERATE(DType::fp32, DType::fp64);
-  const auto [m, n, k] = GENERATE(table<int, int, int>({{1, 1, 1}, {5, 3, 2}, {48, 33, 700}, {130, 70, 1500}}));
-  const MatMul writes{m, n, k, true, false, false};
+  const MatMul writes = GENERATE(MatMul{1, 1, 1, true}, MatMul{5, 3, 2, true}, MatMul{48, 33, 700, true},
+                                 MatMul{130, 70, 1500, true});
+  const std::int64_t m = writes.m, n = writes.n, k = writes.k;
   MatMul adds = writes;
   adds.accumulate = true;
   adds.total = dtype;
@@ -148,12 +149,13 @@ TEST_CASE("mask, softmax and dropout one after the other are the whole softmax, 
   Kernels kernels;
   std::vector<Operand> in{real(thirds(kScores, 1))};
   if (buckets > 0) in.push_back(real(thirds(3 * buckets, 2)));
-  const auto whole =
-      kernels.run(AttentionSoftmax{dims, 0.25, alibi, buckets}, in, {result(kScores), result(kScores)});
+  const auto whole = kernels.run(AttentionSoftmax{dims, 0.25, alibi, buckets}, in, {result(kScores), result(kScores)});
   const auto site = DropoutSite::attention;
   const Values masked = kernels.one(AttentionSoftmax{dims, 0, alibi, buckets, site, SoftmaxPart::mask}, in, kScores);
-  const Values probs = kernels.one(AttentionSoftmax{dims, 0, false, 0, site, SoftmaxPart::softmax}, {real(masked)}, kScores);
-  const Values dropped = kernels.one(AttentionSoftmax{dims, 0.25, false, 0, site, SoftmaxPart::dropout}, {real(probs)}, kScores);
+  const Values probs =
+      kernels.one(AttentionSoftmax{dims, 0, false, 0, site, SoftmaxPart::softmax}, {real(masked)}, kScores);
+  const Values dropped =
+      kernels.one(AttentionSoftmax{dims, 0.25, false, 0, site, SoftmaxPart::dropout}, {real(probs)}, kScores);
   CHECK(whole == std::vector<Values>{probs, dropped});
 }
 
@@ -161,8 +163,8 @@ TEST_CASE("dropout before the softmax's gradient is the whole gradient, bit for 
   Kernels kernels;
   const Values dprobs = thirds(kScores, 1);
   const Values probs = kernels.one(AttentionSoftmax{kDims, 0, false}, {real(thirds(kScores, 2))}, kScores);
-  const Values kept = kernels.one(AttentionSoftmaxBackward{kDims, 0.25, 0, DropoutSite::attention, SoftmaxPart::dropout},
-                                  {real(dprobs)}, kScores);
+  const Values kept = kernels.one(
+      AttentionSoftmaxBackward{kDims, 0.25, 0, DropoutSite::attention, SoftmaxPart::dropout}, {real(dprobs)}, kScores);
   CHECK(kernels.one(AttentionSoftmaxBackward{kDims, 0}, {real(kept), real(probs)}, kScores) ==
         kernels.one(AttentionSoftmaxBackward{kDims, 0.25}, {real(dprobs), real(probs)}, kScores));
 }
@@ -191,7 +193,8 @@ TEST_CASE("unscaled products of queries and keys are scaled by a kernel of their
   const Values qkv = random_values(2 * 5 * 3 * 3 * 4, 1), dscores = random_values(kScores, 2);
   const Elementwise half{30, 5, ElementwiseKind::multiply, Spread::none, 0.5};  // 1 / sqrt(4): exact
   const Values raw = kernels.one(AttentionScores{kDims, false}, {real(qkv), real(qkv)}, kScores);
-  CHECK(kernels.one(half, {real(raw)}, kScores) == kernels.one(AttentionScores{kDims}, {real(qkv), real(qkv)}, kScores));
+  CHECK(kernels.one(half, {real(raw)}, kScores) ==
+        kernels.one(AttentionScores{kDims}, {real(qkv), real(qkv)}, kScores));
   const std::vector<Operand> out{real(qkv), same_as(0)};
   const Values scaled = kernels.one(half, {real(dscores)}, kScores);
   CHECK(kernels.run(AttentionScoresBackward{kDims, false}, {real(scaled), real(qkv), real(qkv), real(qkv)}, out) ==
@@ -231,7 +234,9 @@ TEST_CASE("elementwise operations equal plain loops for every second operand") {
     for (std::int64_t c = 0; c < kCols; ++c) {
       const std::int64_t at = other == Spread::full ? r * kCols + c : other == Spread::row ? r : c;
       const double x = a[static_cast<std::size_t>(r * kCols + c)], y = b[static_cast<std::size_t>(at)];
-      expected.push_back(2 * (kind == ElementwiseKind::add ? x + y : kind == ElementwiseKind::subtract ? x - y : x * y));
+      expected.push_back(2 * (kind == ElementwiseKind::add        ? x + y
+                              : kind == ElementwiseKind::subtract ? x - y
+                                                                  : x * y));
     }
   Kernels kernels;
   CHECK(kernels.one(Elementwise{kRows, kCols, kind, other, 2}, {real(a), real(slice(b, 0, given))}, kAll) == expected);
@@ -239,8 +244,10 @@ TEST_CASE("elementwise operations equal plain loops for every second operand") {
 
 TEST_CASE("a square and a scale have one operand, and a sum of one is a broken promise") {
   Kernels kernels;
-  CHECK(kernels.one(Elementwise{1, 3, ElementwiseKind::square, Spread::none, 2}, {real({1, 2, -3})}, 3) == Values{2, 8, 18});
-  CHECK(kernels.one(Elementwise{1, 3, ElementwiseKind::multiply, Spread::none, 2}, {real({1, 2, -3})}, 3) == Values{2, 4, -6});
+  CHECK(kernels.one(Elementwise{1, 3, ElementwiseKind::square, Spread::none, 2}, {real({1, 2, -3})}, 3) ==
+        Values{2, 8, 18});
+  CHECK(kernels.one(Elementwise{1, 3, ElementwiseKind::multiply, Spread::none, 2}, {real({1, 2, -3})}, 3) ==
+        Values{2, 4, -6});
   CHECK_THROWS_AS(kernels.one(Elementwise{1, 1, ElementwiseKind::add, Spread::none}, {real({1})}, 1), ContractError);
 }
 
@@ -261,7 +268,8 @@ TEST_CASE("an activation that adds the bias itself has the gradient of slopes, i
   };
   const Values dx = kernels.one(PointwiseBackward{kAll, kind, kCols}, {real(dy), real(x), real(bias)}, kAll);
   check_gradient([&](const Values& at) { return f(at, bias); }, x, dx);
-  check_gradient([&](const Values& b) { return f(x, b); }, bias, kernels.one(BiasGrad{kRows, kCols}, {real(dx)}, kCols));
+  check_gradient([&](const Values& b) { return f(x, b); }, bias,
+                 kernels.one(BiasGrad{kRows, kCols}, {real(dx)}, kCols));
 }
 
 TEST_CASE("a gate in two kernels is the whole one bit for bit, and so is its gradient") {
@@ -273,8 +281,10 @@ TEST_CASE("a gate in two kernels is the whole one bit for bit, and so is its gra
         kernels.one(GatedPointwise{kRows, kCols, kind}, {real(x)}, kAll));
   const auto product = kernels.run(GatedPointwiseBackward{kRows, kCols, kind, GatePart::product},
                                    {real(dy), real(a), real(x)}, {result(kAll), result(2 * kAll)});
-  const Values dx = kernels.run(GatedPointwiseBackward{kRows, kCols, kind, GatePart::activation},
-                                {real(product[0]), real(x), real(product[1])}, {real(product[1])}).front();
+  const Values dx = kernels
+                        .run(GatedPointwiseBackward{kRows, kCols, kind, GatePart::activation},
+                             {real(product[0]), real(x), real(product[1])}, {real(product[1])})
+                        .front();
   CHECK(dx == kernels.one(GatedPointwiseBackward{kRows, kCols, kind}, {real(dy), real(x)}, 2 * kAll));
 }
 
@@ -282,15 +292,16 @@ TEST_CASE("a norm's gradients in two kernels are those of one, bit for bit") {
   const bool rms = GENERATE(false, true), residual = GENERATE(false, true);
   Kernels kernels;
   const Values x = thirds(kAll, 1), gamma = thirds(kCols, 2), beta = thirds(kCols, 3);
-  const auto stats =
-      kernels.run(LayerNorm{kRows, kCols, 1e-5, rms}, {real(x), real(gamma), real(beta)}, {result(kAll), result(2 * kRows)})[1];
+  const auto stats = kernels.run(LayerNorm{kRows, kCols, 1e-5, rms}, {real(x), real(gamma), real(beta)},
+                                 {result(kAll), result(2 * kRows)})[1];
   const std::vector<Operand> parameters{real(thirds(kAll, 4)), real(x), real(stats)};
   std::vector<Operand> input = parameters, gradients{result(kCols)}, all{result(kAll), result(kCols)};
   input.push_back(real(gamma));
   if (residual) input.push_back(real(thirds(kAll, 5)));
   if (!rms) gradients.push_back(result(kCols)), all.push_back(result(kCols));
   auto apart = kernels.run(LayerNormBackward{kRows, kCols, residual, rms, NormPart::input}, input, {result(kAll)});
-  for (Values& v : kernels.run(LayerNormBackward{kRows, kCols, false, rms, NormPart::parameters}, parameters, gradients))
+  for (Values& v :
+       kernels.run(LayerNormBackward{kRows, kCols, false, rms, NormPart::parameters}, parameters, gradients))
     apart.push_back(std::move(v));
   CHECK(apart == kernels.run(LayerNormBackward{kRows, kCols, residual, rms}, input, all));
 }
@@ -312,7 +323,9 @@ TEST_CASE("dropout without a residual is dropout with a residual of zeros") {
 TEST_CASE("RMSNorm as single operations has the gradient of slopes, and is the one kernel's to rounding") {
   Kernels kernels;
   const Values gamma = random_values(kCols, 2), dy = random_values(kAll, 3), x = random_values(kAll, 1);
-  const auto all = [&](ElementwiseKind kind, Spread other, double factor = 1) { return Elementwise{kRows, kCols, kind, other, factor}; };
+  const auto all = [&](ElementwiseKind kind, Spread other, double factor = 1) {
+    return Elementwise{kRows, kCols, kind, other, factor};
+  };
   const auto times = [&](const Values& a, const Values& b, Spread other) {
     return kernels.one(all(ElementwiseKind::multiply, other), {real(a), real(b)}, kAll);
   };
@@ -321,7 +334,8 @@ TEST_CASE("RMSNorm as single operations has the gradient of slopes, and is the o
     return kernels.one(RowReduce{kRows, kCols, RowReduceKind::inverse_root_of_mean, 1e-5}, {real(square)}, kRows);
   };
   const auto norm = [&](const Values& at) { return times(times(at, root(at), Spread::row), gamma, Spread::column); };
-  const auto whole = kernels.run(LayerNorm{kRows, kCols, 1e-5, true}, {real(x), real(gamma)}, {result(kAll), result(2 * kRows)});
+  const auto whole =
+      kernels.run(LayerNorm{kRows, kCols, 1e-5, true}, {real(x), real(gamma)}, {result(kAll), result(2 * kRows)});
   check_close(norm(x), whole[0], 1e-15);
   const Values r = root(x), g = times(dy, gamma, Spread::column);
   const Values sum = kernels.one(RowReduce{kRows, kCols, RowReduceKind::sum}, {real(times(g, x, Spread::full))}, kRows);
