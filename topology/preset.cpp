@@ -139,6 +139,7 @@ void read_node(FactReader& r, ClusterFacts& facts) {
   r.text("notes", "");
   n.kind = read_kind(r);
   n.devices = n.kind == ScaleUp::shared_memory && !r.has("devices") ? 0 : r.whole("devices", 1);
+  if (r.has("devices_across_nodes")) n.devices_across = r.whole("devices_across_nodes", 1);
   read_scale_up(r.object("scale_up"), n);
   if (r.has("scale_out")) read_scale_out(r.object("scale_out"), n);
 }
@@ -179,8 +180,17 @@ void keep_devices(NodeFacts& n, std::int64_t wanted) {
   std::erase_if(n.ring, [&](std::int32_t d) { return d >= wanted; });
 }
 
+/// A job that fills parts of several nodes keeps to those parts, with their NICs, where its devices divide by them.
+void keep_job_devices(const ClusterSpec& cluster, NodeFacts& n) {
+  if (n.devices_across == 0 || cluster.override.devices_per_node || cluster.devices <= n.devices) return;
+  if (cluster.devices % n.devices_across != 0) return;
+  n.nics = n.nics * n.devices_across / n.devices;
+  n.devices = n.devices_across;
+}
+
 /// Fewer devices of a node than it has may be used with the links between them; a torus has no half.
 void set_devices(const ClusterSpec& cluster, NodeFacts& n) {
+  keep_job_devices(cluster, n);
   const std::int64_t wanted = cluster.override.devices_per_node.value_or(n.devices > 0 ? n.devices : cluster.devices);
   if (wanted < 1) infeasible("override.devices_per_node", std::to_string(wanted), "a node needs a device", "use at least 1");
   const bool fixed = n.kind == ScaleUp::torus2d;

@@ -13,6 +13,7 @@ namespace tandem {
 struct NodeFacts {
   ScaleUp kind = ScaleUp::crossbar;
   std::int64_t devices = 0;                ///< 0: as many as the plan asks for
+  std::int64_t devices_across = 0;         ///< of a node that a job over several nodes is given; 0: all
   Bandwidth link;                          ///< crossbar, shared memory: of a device; full mesh: of a pair; torus, cube: of one link
   Duration hop;                            ///< from device to device
   std::array<std::int64_t, 2> shape{};     ///< torus: chips in x and y

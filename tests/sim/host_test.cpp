@@ -171,3 +171,36 @@ TEST_CASE("tasks that wait for each other are named") {
   CHECK_THROWS_WITH(run(deadlock, mesh(1, 1, 2), {{}, false, 2, 1, 2}),
                     Catch::Contains("send_up") && Catch::Contains("send_down") && Catch::Contains("stage 1"));
 }
+
+namespace {
+
+/// Stage 0 works and sends; stage 1 receives, then has ten short tasks that need it.
+TaskGraph sender_and_ten(bool host_waits) {
+  GraphBuilder graph(2);
+  const TemplateId long_work = graph.one("long", Stream::compute, work(us(100)));
+  const TemplateId short_work = graph.one("short", Stream::compute, work(us(1)));
+  const TemplateId send = graph.one("send", Stream::send, Send{1, DType::fp32, 1});
+  const TemplateId recv = graph.one("recv", Stream::recv, Recv{1, DType::fp32, -1});
+  graph.edge(0, graph.add(0, long_work), graph.add(0, send));
+  const std::uint32_t received = graph.add(1, recv), first = graph.add(1, short_work);
+  graph.edge(1, received, first);
+  for (int i = 1; i < 10; ++i) graph.add(1, short_work);
+  TaskGraph g = graph.take();
+  g.templates[recv.index()].host_waits = host_waits;
+  return g;
+}
+
+}  // namespace
+
+TEST_CASE("a host that waits for what it receives cannot run ahead of it") {
+  Machine machine{us(5), false};
+  machine.devices = 2;
+  const Play ahead = run(sender_and_ten(false), mesh(1, 1, 2), machine);
+  const Play waits = run(sender_and_ten(true), mesh(1, 1, 2), machine);
+  // All ten were issued while nothing had come: they follow each other at once. A waiting host issues each by itself.
+  const Duration came = ahead.step_time - 10 * us(1);
+  CHECK(waits.step_time == came + 10 * us(5) + us(1));
+  const TaskGraph graph = sender_and_ten(true);
+  const Breakdown named = break_down(waits, graph, 1);
+  CHECK(named[Share::launch] >= (9 * us(4)).ps());
+}

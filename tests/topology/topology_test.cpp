@@ -21,6 +21,7 @@ TEST_CASE("pairs of devices get the bandwidth their datasheets say") {
       {"dgx-b300", 16, 3, 11, 100e9},          // one XDR NIC
       {"gb200-nvl72", 72, 0, 71, 900e9},       // one NVLink domain
       {"gb300-nvl72", 144, 5, 77, 50e9},       // one NIC for each GPU leaves the rack
+      {"gb200-nvl72", 128, 63, 64, 50e9},      // a job over racks has 64 GPUs of each
       {"trn1.32xlarge", 32, 0, 2, 48e9},       // one NeuronLink of four
       {"trn2.48xlarge", 128, 0, 64, 25e9},     // one EFA NIC for each chip
       {"trn1.32xlarge", 64, 0, 32, 12.5e9},    // one EFA NIC for two chips

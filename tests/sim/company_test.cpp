@@ -1,0 +1,57 @@
+#include "sim/company.hpp"
+
+#include "tests/catch.hpp"
+#include "tests/sim/graphs.hpp"
+
+using namespace tandem;
+using namespace tandem::sim;
+using namespace tandem::sim::test;
+
+namespace {
+
+Duration us(std::int64_t n) { return Duration::nanoseconds(1000 * n); }
+
+Collective reduce(bool chunked) {
+  return {CollectiveKind::all_reduce, Group::data, 8, DType::fp32, Reduce::sum, 0, chunked};
+}
+
+/// Work of 10 us, then an all-reduce that takes 30 us beside three more works of 20 us.
+TaskGraph beside(bool chunked) {
+  GraphBuilder graph(1);
+  const TemplateId lead = graph.one("lead", Stream::compute, work(us(10)));
+  const TemplateId sum = graph.one("sum", Stream::data, reduce(chunked));
+  const TemplateId rest = graph.one("rest", Stream::compute, work(us(20)));
+  const std::uint32_t first = graph.add(0, lead);
+  graph.edge(0, first, graph.add(0, sum));
+  for (int i = 0; i < 3; ++i) graph.add(0, rest);
+  return graph.take();
+}
+
+Play run(const TaskGraph& graph, double slowdown) {
+  Shape shape;
+  shape.devices = 2;
+  const FakeTopology topology(shape);
+  FakeCost cost;
+  cost.measured = us(30);
+  cost.fit.compute_slowdown = slowdown;
+  return play({graph, mesh(1, 2, 1), topology, cost}, {});
+}
+
+}  // namespace
+
+TEST_CASE("computation beside a collective takes longer by a share of the time they are together") {
+  CHECK(run(beside(false), 0).step_time == us(70));
+  // Together for 30 us: all of the first work, half of the second.
+  CHECK(run(beside(false), 0.5).step_time == us(85));
+}
+
+TEST_CASE("what runs in pieces beside its product has its price there") {
+  CHECK(run(beside(true), 0.5).step_time == us(70));
+}
+
+TEST_CASE("delays are those of the tasks that had company") {
+  const TaskGraph graph = beside(false);
+  const auto delays = delays_in_company(run(graph, 0), graph, 0.5);
+  REQUIRE(delays.size() == 1);
+  CHECK(delays[0] == std::vector<std::int64_t>{0, 0, us(10).ps(), us(5).ps(), 0});
+}
