@@ -145,11 +145,26 @@ struct AttentionScoresBackward { AttentionDims dims; bool scaled = true; };
 /// ring_step i >= 0 the keys are those of context rank (r - i) mod c, and from step 1 on the result is merged into what
 /// the earlier steps left. stats[batch, heads, seq]: log of the sum of exponentials so far.
 /// in: q, kv, [context, stats when ring_step > 0]; out: context, stats
-struct FlashAttention { AttentionDims dims; double dropout; bool alibi; int ring_step = -1; DropoutSite site = DropoutSite::attention; };
+/// `tuned`: a kernel written for the device's generation (cuDNN's, FlashAttention 3) in place of FlashAttention 2's.
+struct FlashAttention {
+  AttentionDims dims;
+  double dropout;
+  bool alibi;
+  int ring_step = -1;
+  DropoutSite site = DropoutSite::attention;
+  bool tuned = false;
+};
 /// Recomputes the probabilities from stats. With ring_step i >= 0, adds to dq from step 1 on, and to dkv, which travels
 /// with its keys, from step 1 on. context and stats are the finished ones.
 /// in: dcontext, q, kv, context, stats, [dq, dkv when ring_step > 0]; out: dq, dkv (both packed: the same tensor)
-struct FlashAttentionBackward { AttentionDims dims; double dropout; bool alibi; int ring_step = -1; DropoutSite site = DropoutSite::attention; };
+struct FlashAttentionBackward {
+  AttentionDims dims;
+  double dropout;
+  bool alibi;
+  int ring_step = -1;
+  DropoutSite site = DropoutSite::attention;
+  bool tuned = false;
+};
 
 /// kv[rows, kv_width] out of qkv. in: qkv; out: kv
 struct SplitKv { std::int64_t rows; AttentionDims dims; };

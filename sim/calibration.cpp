@@ -114,6 +114,7 @@ Calibration load_calibration(const std::string& name) {
   r.text("notes", "");
   c.matmul = read_matmul(r.object("matmul"));
   if (r.has("flash_attention")) c.flash = read_flash(r.object("flash_attention"));
+  c.tuned_flash = r.has("tuned_attention") ? read_flash(r.object("tuned_attention")) : c.flash;
   c.memory_share = share(r, "memory_share");
   if (r.has("stream_factor")) c.stream_factor = r.number("stream_factor", 0);
   if (r.has("cast_bytes")) c.cast_bytes = r.number("cast_bytes", 0);

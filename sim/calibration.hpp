@@ -45,6 +45,7 @@ struct FlashFit {
 struct Calibration {
   MatMulFit matmul;
   std::optional<FlashFit> flash;         ///< nothing: as products of its shapes
+  std::optional<FlashFit> tuned_flash;   ///< by a kernel of the device's generation; nothing: as `flash`
   double memory_share = 1;               ///< of the memory bandwidth that streaming operations reach
   double stream_factor = 1;              ///< what memory-bound kernels take beside their bytes at that rate, as a factor
   double cast_bytes = 0;                 ///< moved for an element that a product in 8 or 4 bits has cast

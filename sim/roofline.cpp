@@ -38,10 +38,10 @@ class Roofline {
     return products(o, {scores_by_values(o.dims), scores_by_values(o.dims)});
   }
   double operator()(const FlashAttention& o) const {
-    return flash(o, o.dims, false);
+    return flash(o, false);
   }
   double operator()(const FlashAttentionBackward& o) const {
-    return flash(o, o.dims, true);
+    return flash(o, true);
   }
   double operator()(const GroupedMatMul& o) const {
     return one_kernel(o, {grouped(o, o.n, o.k)}) + cast_seconds(o.rows() * o.k);
@@ -135,13 +135,14 @@ class Roofline {
     return std::max(arithmetic_seconds(gemms), traffic_seconds(op)) + kernels(1);
   }
   /// One kernel that does of its products only the pairs that are needed.
-  double flash(const Op& op, const AttentionDims& d, bool backward) const {
-    return std::max(flash_arithmetic(op, d, backward), traffic_seconds(op)) + kernels(1);
+  double flash(const auto& o, bool backward) const {
+    const std::optional<FlashFit>& fit = o.tuned ? calibration_.tuned_flash : calibration_.flash;
+    return std::max(flash_arithmetic(o, o.dims, fit, backward), traffic_seconds(o)) + kernels(1);
   }
-  double flash_arithmetic(const Op& op, const AttentionDims& d, bool backward) const {
+  double flash_arithmetic(const Op& op, const AttentionDims& d, const std::optional<FlashFit>& law, bool backward) const {
     const auto flops = static_cast<double>(matrix_flops(op).count());
-    if (!calibration_.flash) return flops / all_pairs(d) * arithmetic_seconds({queries_by_keys(d), scores_by_values(d)}) / 2;
-    const FlashFit& fit = *calibration_.flash;
+    if (!law) return flops / all_pairs(d) * arithmetic_seconds({queries_by_keys(d), scores_by_values(d)}) / 2;
+    const FlashFit& fit = *law;
     const double keys = static_cast<double>(d.key_count()), rows = static_cast<double>(d.batch * d.heads * d.seq);
     const double tiles = std::max(1.0, rows / fit.tile_rows);
     const double slower = (1 + fit.half_keys / keys) * (1 + fit.fill * static_cast<double>(device_.compute_units) / tiles);

@@ -39,10 +39,11 @@ constexpr Fusion megatron() {
 }
 
 // Transformer Engine's linear layer asks cuBLAS for the bias' gradient with that of the matrix
-// (NVIDIA/TransformerEngine, transformer_engine/common/gemm/cublaslt_gemm.cu, CUBLASLT_EPILOGUE_BGRADB).
+// (NVIDIA/TransformerEngine, transformer_engine/common/gemm/cublaslt_gemm.cu, CUBLASLT_EPILOGUE_BGRADB), and its attention is
+// cuDNN's (transformer_engine/pytorch/attention, backend FusedAttention on Hopper and later).
 constexpr Fusion transformer_engine() {
   Fusion f = megatron();
-  f.bias_gradient_in_product = true;
+  f.bias_gradient_in_product = f.tuned_attention = true;
   return f;
 }
 

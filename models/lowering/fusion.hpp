@@ -13,6 +13,7 @@ struct Fusion {
   bool bias_activation = false;        ///< the bias of an MLP's first matrix is added by the activation, not by the product
   bool residual_norm = false;          ///< a norm in the kernel of the sum that it follows
   bool one_kernel_loss = false;        ///< maximum, sums and gradient of a vocabulary that no rank shares
+  bool tuned_attention = false;        ///< attention without a score matrix by a kernel of the device's generation
   // Tasks that become several.
   bool scores_scaled_apart = false;    ///< the division of the scores by sqrt(head_dim)
   bool mask_apart = false;             ///< mask and bias of the scores, before their softmax
