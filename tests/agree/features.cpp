@@ -168,7 +168,12 @@ std::vector<Feature> training_features() {
                    {"megatron", R"({"training": {"fusion": "megatron"}})"},
                    {"transformer-engine", R"({"training": {"fusion": "transformer-engine"}})"},
                    {"compiled", R"({"training": {"fusion": "compiled"}})"},
-                   {"llm.c", R"({"training": {"fusion": "llm.c"}})"}})};
+                   {"llm.c", R"({"training": {"fusion": "llm.c"}})"}}),
+          degrees(Dim::transfers, "transfers",
+                  {{"overlapped", "{}"},
+                   {"waited", R"({"parallel": {"overlap_p2p": false}})"},
+                   {"in shares", R"({"parallel": {"scatter_p2p": true}})"},
+                   {"waited, in shares", R"({"parallel": {"overlap_p2p": false, "scatter_p2p": true}})"}})};
 }
 
 std::vector<Feature> build_features() {
@@ -281,6 +286,9 @@ constexpr std::array kRules{
     Rule{"no weight is gathered",
          [](const Case& c) { return chosen(c, Dim::overlap_gather) && (zero(c) == 0 || shares(c) == 1); }},
     Rule{"no tensor ranks", [](const Case& c) { return chosen(c, Dim::tensor_overlap) && tensor(c) == 1; }},
+    Rule{"nothing goes from stage to stage", [](const Case& c) { return chosen(c, Dim::transfers) && stages(c) == 1; }},
+    Rule{"no tensor ranks hold the same boundary",
+         [](const Case& c) { return value(c, Dim::transfers) > 1 && (tensor(c) == 1 || chosen(c, Dim::sequence)); }},
     Rule{"an order needs two axes", [](const Case& c) { return chosen(c, Dim::order) && axes(c) < 2; }},
     Rule{"no gradient is reduced in any type",
          [](const Case& c) { return chosen(c, Dim::reduce_type) && shares(c) == 1; }},

@@ -36,9 +36,10 @@ enum class Dim : std::uint8_t {
   dropout,
   micro_batches,
   micro_batch_size,
-  fusion
+  fusion,
+  transfers
 };
-inline constexpr std::size_t kDims = 25;
+inline constexpr std::size_t kDims = 26;
 
 struct Value {
   std::string_view label;

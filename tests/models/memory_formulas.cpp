@@ -207,14 +207,14 @@ TEST_CASE("a zero-bubble schedule keeps the gradients of every product's output 
 
 TEST_CASE("all activations of a single stage at its peak") {
   // The peak is where the head's backward begins: every layer's tensors and input, the head's input, its normalised input with
-  // statistics and the gradient of its logits, and the hidden gradient that is being written; tokens and targets of the step.
+  // statistics and the gradient of its logits in 32 bits (4sbv, section 4.3), and the hidden gradient that is being written; tokens and targets of the step.
   const std::string schedule = GENERATE("1f1b", "gpipe");
   MemoryCase c;
   c.micro_batches = 4;
   c.parallel["schedule"] = schedule;
   const TaskGraph graph = lower(c.plan());
   const std::int64_t sb = c.seq * c.batch, hidden = 2 * sb * c.hidden, flight = schedule == "gpipe" ? c.micro_batches : 1;
-  const std::int64_t head = hidden + 4 * sb + 2 * sb * c.vocab, ids = 4 * sb * c.micro_batches;
+  const std::int64_t head = hidden + 4 * sb + 4 * sb * c.vocab, ids = 4 * sb * c.micro_batches;
   const std::int64_t layers = c.layers * kept_by_layer(c, false, core_bytes(c, false, false, false)).all();
   CHECK(StageOf(graph, 0).most(of_kind(MemoryKind::activations)) == flight * (layers + hidden + head) + hidden + 2 * ids);
 }
