@@ -1,5 +1,7 @@
 #include "sim/play.hpp"
 
+#include <algorithm>
+#include <numeric>
 #include <string>
 
 #include "sim/company.hpp"
@@ -59,6 +61,15 @@ void perform(const Scene& scene, const std::vector<LaneTemplate>& templates, Pla
   out.events += engine.events();
 }
 
+/// Delays of less than half a percent of the step on every role are not: they are below what the slowdown is known to.
+bool worth_playing_again(const Play& play) {
+  Duration end;
+  for (const Record& r : play.records) end = std::max(end, r.end);
+  return std::any_of(play.delays.begin(), play.delays.end(), [&](const std::vector<std::int64_t>& of_role) {
+    return std::accumulate(of_role.begin(), of_role.end(), std::int64_t{0}) > end.ps() / 200;
+  });
+}
+
 }  // namespace
 
 Play play(const Scene& scene, const Manner& manner) {
@@ -77,6 +88,7 @@ Play play(const Scene& scene, const Manner& manner) {
   perform(scene, templates, out);
   if (const double slowdown = scene.cost.comm_fit().compute_slowdown; slowdown > 0) {
     out.delays = delays_in_company(out, scene.graph, slowdown);
+    if (!worth_playing_again(out)) out.delays.clear();
     if (!out.delays.empty()) perform(scene, templates, out);
   }
   for (std::size_t r = 0; r < out.roles.size(); ++r) {
