@@ -15,6 +15,8 @@ constexpr ByProtocol kRingBase{6.6, 14.0, 8.4}, kTreeBase{6.8, 14.0, 8.4};
 constexpr ByProtocol kRingInside{0.6, 1.9, 3.4}, kTreeInside{0.6, 1.25, 4.0};
 constexpr ByProtocol kRingAcross{2.7, 4.0, 14.0}, kTreeAcross{5.0, 8.5, 14.0};
 constexpr double kNvlsInside = 25.0, kNvlsAcross = 18.0, kNvlsTreeAcross = 20.9;
+constexpr double kNvlsChannels = 16;  ///< one of them only reduces
+
 /// Of a Simple ring's latency between nodes in an all-reduce.
 constexpr double kRingSimpleStretch = 1.4, kRingSimpleStretchVolta = 1.9;
 
@@ -46,7 +48,7 @@ NcclChoice tree(const NcclTask& t, NcclProtocol p) {
 
 /// The switch adds: a rank's bytes cross its link once each way instead of 2(n-1)/n times.
 NcclChoice in_switch(const NcclTask& t, NcclArchitecture a) {
-  const double efficiency = a == NcclArchitecture::hopper ? 0.85 : 0.74;
+  const double efficiency = (a == NcclArchitecture::hopper ? 0.85 : 0.74) * (kNvlsChannels - 1) / kNvlsChannels;
   const double once = 2 * static_cast<double>(t.ranks - 1) / static_cast<double>(t.ranks);
   if (t.nodes == 1) return {NcclAlgorithm::nvls, NcclProtocol::simple, once * efficiency, kNvlsInside * 1e-6};
   const double levels = std::log2(static_cast<double>(t.nodes));

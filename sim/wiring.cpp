@@ -111,10 +111,32 @@ class Layer {
   void tune(Recipe& recipe, CollectiveKind kind) {
     if (nodes_ == 0) nodes_ = static_cast<std::int64_t>(std::set<std::int32_t>(shape_.node.begin(), shape_.node.end()).size());
     const NcclTask task{kind, static_cast<std::int64_t>(wire_.members.size()), nodes_, seconds_of(recipe)};
-    const NcclChoice choice = nccl_choice(task, *fit_.nccl);
+    NcclChoice choice = nccl_choice(task, *fit_.nccl);
+    if (nodes_ == 1 && scene_.topology.scale_up() == ScaleUp::cube_mesh) choice.rate *= rings();
     recipe.tail = fit_.overhead + Duration::seconds(choice.latency_s);
     for (auto& chain : recipe.chains)
       for (Segment& s : chain) s.work = static_cast<Work>(static_cast<double>(s.work) / choice.rate);
+  }
+
+  /// How many times one ring's rate the members of a cube mesh reach: NCCL lays rings over all links between them.
+  double rings() const {
+    double least = 0, hop = 0;
+    const auto n = static_cast<std::int32_t>(wire_.members.size());
+    for (std::int32_t i = 0; i < n; ++i) {
+      double links = 0;
+      for (std::int32_t j = 0; j < n; ++j) links += i == j ? 0 : direct(i, j);
+      least = i == 0 ? links : std::min(least, links);
+      const auto at = [&](std::int32_t k) { return shape_.ring.empty() ? k : shape_.ring[static_cast<std::size_t>(k)]; };
+      const double next = direct(at(i), at((i + 1) % n));
+      hop = i == 0 ? next : std::min(hop, next);
+    }
+    return hop > 0 ? std::max(1.0, least / hop) : 1;
+  }
+
+  /// Bytes/s of the link between two members; 0: there is none.
+  double direct(std::int32_t a, std::int32_t b) const {
+    const auto route = scene_.topology.route(device(a), device(b));
+    return route.size() == 1 ? scene_.topology.links()[static_cast<std::size_t>(route.front())].bandwidth.bytes_per_second() : 0;
   }
 
   double seconds_of(const Recipe& recipe) const {
