@@ -20,7 +20,9 @@ enum class Activation : std::uint8_t { gelu, relu, squared_relu, swiglu, geglu }
 enum class Normalization : std::uint8_t { layernorm, rmsnorm };
 enum class NormPlacement : std::uint8_t { pre, post, post_add };
 enum class PositionEmbedding : std::uint8_t { learned, rope, alibi, relative };
-enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved, zb_h1, zb_h2 };
+enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved, zb_h1, zb_h2, breadth_first };
+/// Whether stages may hold several chunks of the model.
+constexpr bool has_chunks(ScheduleKind k) { return k == ScheduleKind::interleaved || k == ScheduleKind::breadth_first; }
 enum class ContextMode : std::uint8_t { ring, all_gather, ulysses };
 enum class OptimizerSync : std::uint8_t { global, post_validated };
 enum class Recompute : std::uint8_t { none, selective, full };

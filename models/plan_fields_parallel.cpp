@@ -17,7 +17,7 @@ std::vector<PlanField> axis_fields() {
               AT(parallel.expert), {1, kMaxDegree}),
       integer({"parallel.virtual_pipeline", "Chunks of layers that a stage holds."}, AT(parallel.virtual_pipeline),
               {1, kMaxLayers})
-          .otherwise("1; interleaved: layers / pipeline"),
+          .otherwise("1; interleaved, breadth-first: layers / pipeline"),
       choice({"parallel.schedule", "Order of forward and backward passes in the pipeline."}, AT(parallel.schedule)),
   };
 }

@@ -148,13 +148,13 @@ void check_split(const Plan& p, const Reporter& fail) {
 void check_chunks(const Plan& p, const Reporter& fail) {
   const ParallelSpec& q = p.parallel;
   const std::int64_t layers = p.model.total_layers();
-  if (q.schedule != ScheduleKind::interleaved && q.virtual_pipeline > 1) {
-    fail("parallel.virtual_pipeline", "only the interleaved schedule runs several chunks a stage",
+  if (!has_chunks(q.schedule) && q.virtual_pipeline > 1) {
+    fail("parallel.virtual_pipeline", "only the interleaved and breadth-first schedules run several chunks a stage",
          "use 1, or schedule interleaved");
   }
   if (q.virtual_pipeline == 0) {
     fail("parallel.schedule",
-         "interleaved without virtual_pipeline means layers / pipeline chunks, and " + s(layers) +
+         std::string(name(q.schedule)) + " without virtual_pipeline means layers / pipeline chunks, and " + s(layers) +
              " layers do not divide by " + s(q.pipeline),
          "give parallel.virtual_pipeline, at most " + s(std::max<std::int64_t>(1, layers / q.pipeline)));
   } else if (q.pipeline > layers) {
@@ -170,10 +170,10 @@ void check_chunks(const Plan& p, const Reporter& fail) {
 
 void check_interleaved(const Plan& p, const Reporter& fail) {
   const ParallelSpec& q = p.parallel;
-  if (q.schedule != ScheduleKind::interleaved) return;
-  if (q.pipeline == 1) {
-    fail("parallel.schedule", "interleaved needs at least two stages, and parallel.pipeline is 1", "use 1f1b");
-  } else if (p.micro_batches() < q.pipeline) {
+  if (has_chunks(q.schedule) && q.pipeline == 1)
+    fail("parallel.schedule", std::string(name(q.schedule)) + " needs at least two stages, and parallel.pipeline is 1", "use 1f1b");
+  if (q.schedule != ScheduleKind::interleaved || q.pipeline == 1) return;
+  if (p.micro_batches() < q.pipeline) {
     const std::int64_t enough = q.pipeline * p.training.micro_batch_size * q.data;
     fail("parallel.schedule",
          "interleaved passes micro-batches in groups of parallel.pipeline " + s(q.pipeline) + ", and there are " +

@@ -39,7 +39,7 @@ std::vector<Gap> t5_gaps(const Plan& p) {
       {"model.num_kv_heads", m.num_kv_heads % q.tensor != 0, "t5 with key and value heads that all tensor ranks share out"},
       {"parallel.context", q.context > 1, "t5 on whole sequences, whose relative bias needs the score matrix: context 1"},
       {"parallel.schedule", q.schedule == ScheduleKind::zb_h1 || q.schedule == ScheduleKind::zb_h2,
-       "t5 with whole backward passes: gpipe, 1f1b and interleaved"},
+       "t5 with whole backward passes: gpipe, 1f1b, interleaved and breadth-first"},
       {"training.flash_attention", p.training.flash_attention, "t5 with a score matrix, which its relative bias is added to: false"},
   };
 }

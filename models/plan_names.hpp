@@ -33,7 +33,7 @@ struct Spelling<PositionEmbedding> {
 };
 template <>
 struct Spelling<ScheduleKind> {
-  static constexpr std::array<std::string_view, 5> names{"gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2"};
+  static constexpr std::array<std::string_view, 6> names{"gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "breadth-first"};
 };
 template <>
 struct Spelling<ContextMode> {

@@ -53,7 +53,7 @@ Actions with_weights(const Actions& order, std::int64_t delay) {
 void check(ScheduleKind kind, const ScheduleShape& shape, StageId stage) {
   require(shape.stages >= 1 && shape.micro_batches >= 1 && shape.chunks >= 1, "a schedule of nothing");
   require(stage.value() >= 0 && stage.value() < shape.stages, "a schedule of a stage that is not there");
-  require(shape.chunks == 1 || kind == ScheduleKind::interleaved, "only the interleaved schedule has chunks");
+  require(shape.chunks == 1 || has_chunks(kind), "only interleaved and breadth-first schedules have chunks");
 }
 
 }  // namespace
@@ -63,6 +63,10 @@ std::int64_t interleaved_group(const ScheduleShape& shape) {
   std::int64_t group = std::min(p, m);
   while (m > p && m % group != 0 && m % group < p) ++group;
   return group;
+}
+
+std::int64_t chunk_group(ScheduleKind kind, const ScheduleShape& shape) {
+  return kind == ScheduleKind::interleaved ? interleaved_group(shape) : shape.micro_batches;
 }
 
 Actions make_schedule(ScheduleKind kind, const ScheduleShape& shape, StageId stage) {
@@ -76,6 +80,7 @@ Actions make_schedule(ScheduleKind kind, const ScheduleShape& shape, StageId sta
       const std::int64_t group = interleaved_group(shape);
       return alternate(shape, group, 2 * behind + (shape.chunks - 1) * group);
     }
+    case ScheduleKind::breadth_first: return alternate(shape, m, m * shape.chunks);
     case ScheduleKind::zb_h1: return with_weights(alternate(shape, m, behind), before);
     case ScheduleKind::zb_h2: return with_weights(alternate(shape, m, 2 * behind), 2 * before);
   }

@@ -27,7 +27,7 @@ struct Action {
 struct ScheduleShape {
   std::int64_t stages = 1;
   std::int64_t micro_batches = 1;
-  std::int64_t chunks = 1;  ///< a stage; above 1 only for interleaved
+  std::int64_t chunks = 1;  ///< a stage; above 1 only for interleaved and breadth-first
 };
 
 /// Actions of `stage` in order, each exactly once. Forwards, backwards and weights of a chunk ascend in micro-batches:
@@ -42,6 +42,9 @@ struct ScheduleShape {
 /// the same from the last chunk; min(mv, 2(p-s-1) + (v-1)g) forwards first, g as interleaved_group() has it. Step
 /// m(tF+tB) + (p-1)(tF+tB)/v for m >= p, and (p-m)(v-1)(tF+tB)/v more for m < p; at most min(mv, 2(p-s-1) + (v-1)g + 1)
 /// chunks held.
+///
+/// Breadth-first (looped BFS, arXiv 2211.05953): all micro-batches pass chunk 0, then chunk 1, ...; then all backwards from the
+/// last chunk. Step m(tF+tB) + (p-1)(tF+tB)/v for m >= p; all m micro-batches held. One chunk a stage is GPipe.
 ///
 /// ZB-H1 (arXiv 2401.10241): forwards and backwards as 1F1B; a weight follows the backward that is s later, so that
 /// every stage holds min(m, p) micro-batches until their weights. Step m(tF+tB+tW) + (p-1)(tF+tB-tW) for tW <= tF, tB
@@ -58,6 +61,8 @@ std::vector<Action> make_schedule(ScheduleKind kind, const ScheduleShape& shape,
 /// or at least p (what Megatron-LM demands of microbatch_group_size_per_vp_stage, for a smaller last group would leave
 /// bubbles); all m when there are no more than p.
 std::int64_t interleaved_group(const ScheduleShape& shape);
+/// Micro-batches that pass a chunk before the next chunk's turn: that group, or all of them.
+std::int64_t chunk_group(ScheduleKind kind, const ScheduleShape& shape);
 
 /// The other end of a transfer: the action there, on the stage `offset` away, modulo the number of stages.
 struct Neighbour {

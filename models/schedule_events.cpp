@@ -23,9 +23,8 @@ std::optional<Neighbour> neighbour(const ScheduleShape& shape, StageId stage, co
 
 /// Passes of its direction that an input waits for its action: only what changes the chunk waits, and only in a group
 /// of more micro-batches than stages.
-std::int64_t passes_waited(const ScheduleShape& shape, const Action& action, const Neighbour& from) {
+std::int64_t passes_waited(const ScheduleShape& shape, std::int64_t group, const Action& action, const Neighbour& from) {
   if (from.action.chunk == action.chunk) return 0;
-  const std::int64_t group = interleaved_group(shape);
   const std::int64_t here = std::min(group, shape.micro_batches - action.micro_batch / group * group);
   return std::max<std::int64_t>(0, here - shape.stages);
 }
@@ -40,8 +39,8 @@ struct Posting {
 
 class EventWriter {
  public:
-  EventWriter(const ScheduleShape& shape, StageId stage, std::vector<Action> actions)
-      : shape_(shape), stage_(stage), actions_(std::move(actions)) {
+  EventWriter(ScheduleKind kind, const ScheduleShape& shape, StageId stage, std::vector<Action> actions)
+      : shape_(shape), group_(chunk_group(kind, shape)), stage_(stage), actions_(std::move(actions)) {
     find_receives(Phase::forward);
     find_receives(Phase::backward);
     std::sort(receives_.begin(), receives_.end(), [](const Posting& a, const Posting& b) {
@@ -69,7 +68,7 @@ class EventWriter {
       passes.push_back(k);
       const auto from = input_from(shape_, stage_, actions_[k]);
       if (!from) continue;
-      const std::int64_t early = passes_waited(shape_, actions_[k], *from);
+      const std::int64_t early = passes_waited(shape_, group_, actions_[k], *from);
       receives_.push_back(
           {passes[passes.size() - 1 - static_cast<std::size_t>(early)], k, from->offset, kReceiveBuffers + early});
     }
@@ -106,6 +105,7 @@ class EventWriter {
   };
 
   const ScheduleShape& shape_;
+  std::int64_t group_;
   StageId stage_;
   std::vector<Action> actions_;
   std::vector<Posting> receives_;
@@ -127,13 +127,13 @@ std::optional<Neighbour> output_to(const ScheduleShape& shape, StageId stage, co
 }
 
 std::vector<ScheduleEvent> make_events(ScheduleKind kind, const ScheduleShape& shape, StageId stage) {
-  return EventWriter(shape, stage, make_schedule(kind, shape, stage)).write();
+  return EventWriter(kind, shape, stage, make_schedule(kind, shape, stage)).write();
 }
 
 std::vector<ScheduleEvent> make_forward_events(ScheduleKind kind, const ScheduleShape& shape, StageId stage) {
   std::vector<Action> actions = make_schedule(kind, shape, stage);
   std::erase_if(actions, [](const Action& a) { return a.phase != Phase::forward; });
-  return EventWriter(shape, stage, std::move(actions)).write();
+  return EventWriter(kind, shape, stage, std::move(actions)).write();
 }
 
 }  // namespace tandem

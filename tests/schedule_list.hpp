@@ -120,14 +120,14 @@ inline Played play(ScheduleKind kind, const ScheduleShape& shape, const Ticks& t
   return *played;
 }
 
-/// Every kind with the shapes it takes: stages and micro-batches from 1 to 8, for interleaved 1 to 4 chunks.
+/// Every kind with the shapes it takes: stages and micro-batches from 1 to 8, for interleaved and breadth-first 1 to 4 chunks.
 template <class F>
 void for_every_shape(F&& f) {
   for (const auto kind : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved,
-                          ScheduleKind::zb_h1, ScheduleKind::zb_h2})
+                          ScheduleKind::zb_h1, ScheduleKind::zb_h2, ScheduleKind::breadth_first})
     for (std::int64_t p = 1; p <= 8; ++p)
       for (std::int64_t m = 1; m <= 8; ++m)
-        for (std::int64_t v = 1; v <= (kind == ScheduleKind::interleaved ? 4 : 1); ++v) f(kind, ScheduleShape{p, m, v});
+        for (std::int64_t v = 1; v <= (has_chunks(kind) ? 4 : 1); ++v) f(kind, ScheduleShape{p, m, v});
 }
 
 }  // namespace tandem::tests

@@ -111,21 +111,34 @@ TEST_CASE("the interleaved schedule holds its warm-up and one chunk more") {
       }
 }
 
-TEST_CASE("golden step times of GPipe, 1F1B and interleaved with latency") {
+TEST_CASE("the breadth-first schedule takes as long as the interleaved one, and holds all micro-batches") {
+  for (const std::int64_t v : {1, 2, 3, 4})
+    for (const Ticks& grid : kGrid)
+      for (std::int64_t p = 1; p <= 8; ++p)
+        for (std::int64_t m = p; m <= 3 * p + 1; ++m) {
+          CAPTURE(p, m, v);
+          const Played played = play(ScheduleKind::breadth_first, {p, m, v}, {grid.forward * v, grid.backward * v});
+          CHECK(makespan(played) == (m * v + p - 1) * (grid.forward + grid.backward));
+          for (const auto& stage : played) CHECK(in_flight(stage, Phase::backward) == m * v);
+        }
+}
+
+TEST_CASE("golden step times of GPipe, 1F1B, interleaved and breadth-first with latency") {
   // tF = 1, tB = 2, v = 2; in twentieths.
   struct Row {
     ScheduleShape shape;
-    std::int64_t latency, gpipe, one_f_one_b, interleaved;
+    std::int64_t latency, gpipe, one_f_one_b, interleaved, breadth_first;
   };
-  const Row rows[] = {{{4, 8, 1}, 0, 660, 660, 570},     {{4, 8, 1}, 2, 672, 692, 598},
-                      {{4, 8, 1}, 10, 720, 820, 710},    {{8, 32, 1}, 0, 2340, 2340, 2130},
-                      {{8, 32, 1}, 2, 2368, 2476, 2190}, {{8, 32, 1}, 10, 2480, 3020, 2430}};
+  const Row rows[] = {{{4, 8, 1}, 0, 660, 660, 570, 570},       {{4, 8, 1}, 2, 672, 692, 598, 582},
+                      {{4, 8, 1}, 10, 720, 820, 710, 630},      {{8, 32, 1}, 0, 2340, 2340, 2130, 2130},
+                      {{8, 32, 1}, 2, 2368, 2476, 2190, 2158}, {{8, 32, 1}, 10, 2480, 3020, 2430, 2270}};
   for (const Row& r : rows) {
     const Ticks t{20, 40, 0, r.latency};
     CAPTURE(r.shape.stages, r.latency);
     CHECK(makespan(play(ScheduleKind::gpipe, r.shape, t)) == r.gpipe);
     CHECK(makespan(play(ScheduleKind::one_f_one_b, r.shape, t)) == r.one_f_one_b);
     CHECK(makespan(play(ScheduleKind::interleaved, {r.shape.stages, r.shape.micro_batches, 2}, t)) == r.interleaved);
+    CHECK(makespan(play(ScheduleKind::breadth_first, {r.shape.stages, r.shape.micro_batches, 2}, t)) == r.breadth_first);
   }
 }
 

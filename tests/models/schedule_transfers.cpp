@@ -77,7 +77,7 @@ TEST_CASE("ragged groups of more micro-batches, and more stages, do not deadlock
 TEST_CASE("with every receive one action ahead two stages with groups of three deadlock, and nothing else") {
   for_every_shape([](ScheduleKind kind, const ScheduleShape& shape) {
     INFO(name(kind) << " p " << shape.stages << " m " << shape.micro_batches << " v " << shape.chunks);
-    if (shape.stages == 1) return;
+    if (shape.stages == 1 || kind == ScheduleKind::breadth_first) return;  // whose one group is of all micro-batches
     const Machine machine = even_machine(shape, ticks_of(kind, shape, 0));
     const bool hangs =
         shape.stages == 2 && shape.chunks > 1 && shape.micro_batches >= 5 && shape.micro_batches % 2 == 1;
@@ -177,8 +177,8 @@ TEST_CASE("a stage has two receive buffers a direction, and more only for what w
   for_every_shape([](ScheduleKind kind, const ScheduleShape& shape) {
     INFO(name(kind) << " p " << shape.stages << " m " << shape.micro_batches << " v " << shape.chunks);
     const Issues issues = issues_of(kind, shape);
-    const std::int64_t more =
-        shape.chunks == 1 ? 0 : std::max<std::int64_t>(0, interleaved_group(shape) - shape.stages);
+    const std::int64_t group = kind == ScheduleKind::breadth_first ? shape.micro_batches : interleaved_group(shape);
+    const std::int64_t more = shape.chunks == 1 ? 0 : std::max<std::int64_t>(0, group - shape.stages);
     for (std::size_t s = 0; s < issues.size(); ++s) {
       check_buffers(issues[s], Phase::forward, 2 + (s == 0 ? more : 0));
       check_buffers(issues[s], Phase::backward, 2 + (s + 1 == issues.size() ? more : 0));
