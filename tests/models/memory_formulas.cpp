@@ -117,8 +117,8 @@ namespace {
 std::int64_t in_flight(ScheduleKind kind, const ScheduleShape& s, std::int64_t d) {
   const std::int64_t p = s.stages, m = s.micro_batches, v = s.chunks;
   switch (kind) {
-    case ScheduleKind::gpipe:
-    case ScheduleKind::breadth_first: return m;                                                        // arXiv 1811.06965
+    case ScheduleKind::gpipe: return m;                                                        // arXiv 1811.06965
+    case ScheduleKind::breadth_first: return m * v;                                            // arXiv 2211.05953
     case ScheduleKind::one_f_one_b: return std::min(m, p - d);                                 // arXiv 2104.04473
     case ScheduleKind::interleaved: return std::min(m * v, 2 * (p - d - 1) + (v - 1) * p + 1); // arXiv 2205.05198, p | m
     case ScheduleKind::zb_h1: return std::min(m, p);                                           // arXiv 2401.10241
