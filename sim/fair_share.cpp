@@ -99,4 +99,15 @@ void FairShare::solve(std::span<const LinkUses> bundles, std::span<Rate> rates) 
   for (const std::uint32_t link : touched_) left_[link] = {};
 }
 
+Duration time_alone(const std::array<std::vector<Segment>, 2>& chains, const std::vector<std::vector<LinkUse>>& uses,
+                    std::span<const Capacity> links) {
+  Duration longest;
+  for (const auto& chain : chains) {
+    Duration sum;
+    for (const Segment& s : chain) sum += time_of(s.work, rate_alone(uses[s.uses], links));
+    longest = std::max(longest, sum);
+  }
+  return longest;
+}
+
 }  // namespace tandem::sim

@@ -2,6 +2,7 @@
 // Max-min fair sharing of links by bundles of flows, in integers: rates depend on no order of summation, so a folded
 // and an unfolded simulation agree to the last bit.
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -75,5 +76,8 @@ class FairShare {
 
 /// Rate of a bundle that is alone on its links.
 Rate rate_alone(LinkUses bundle, std::span<const Capacity> links);
+/// The longer of two chains of segments, one after the other in each, when nobody else uses the links. `uses`: what segments name.
+Duration time_alone(const std::array<std::vector<Segment>, 2>& chains, const std::vector<std::vector<LinkUse>>& uses,
+                    std::span<const Capacity> links);
 
 }  // namespace tandem::sim

@@ -159,22 +159,12 @@ class QuotientBuilder {
     e.tail = recipe.tail;
     for (auto& chain : e.chains)
       for (Segment& s : chain) s.uses += first_use_[wire_class];
-    e.alone = alone(e);
+    e.alone = time_alone(e.chains, out_.uses, out_.links) + e.tail;
     e.parties = static_cast<std::uint32_t>(parties_[wire_class].size());
     const bool two_chains = !e.chains[0].empty() && !e.chains[1].empty();
     e.contends =
         (contends_[wire_class] || (two_chains && overlaps(e))) && !(e.chains[0].empty() && e.chains[1].empty());
     return e;
-  }
-
-  Duration alone(const Exchange& e) const {
-    Duration longest;
-    for (const auto& chain : e.chains) {
-      Duration sum;
-      for (const Segment& s : chain) sum += time_of(s.work, rate_alone(out_.uses[s.uses], out_.links));
-      longest = std::max(longest, sum);
-    }
-    return longest + e.tail;
   }
 
   /// Whether the two chains of an exchange load a common link.

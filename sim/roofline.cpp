@@ -161,13 +161,10 @@ class Roofline {
     return stream(op) + copies / memory_rate_;
   }
   /// Kernels over activations: besides their bytes they have casts, masks, statistics, odd layouts and gaps between them.
-  double activation_kernel(const Op& op) const {
+  double activation_kernel(const Op& op) const { return stream(op, calibration_.stream_factor); }
+  double stream(const Op& op, double factor = 1) const {
     const double arithmetic = static_cast<double>(vector_flops(op).count()) / device_.vector_rate.flops_per_second();
-    return std::max(arithmetic, calibration_.stream_factor * traffic_seconds(op)) + kernels(1);
-  }
-  double stream(const Op& op) const {
-    const double arithmetic = static_cast<double>(vector_flops(op).count()) / device_.vector_rate.flops_per_second();
-    return std::max(arithmetic, traffic_seconds(op)) + kernels(1);
+    return std::max(arithmetic, factor * traffic_seconds(op)) + kernels(1);
   }
   /// What a product adds to is read and written when its tiles are done: arithmetic does not hide that.
   double sum_seconds(const auto& o, std::int64_t elements) const {

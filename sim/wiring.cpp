@@ -110,7 +110,7 @@ class Layer {
   /// The library's choice: its latencies in place of the links', and the rate of its algorithm and protocol.
   void tune(Recipe& recipe, CollectiveKind kind) {
     if (nodes_ == 0) nodes_ = static_cast<std::int64_t>(std::set<std::int32_t>(shape_.node.begin(), shape_.node.end()).size());
-    const NcclTask task{kind, static_cast<std::int64_t>(wire_.members.size()), nodes_, seconds_of(recipe)};
+    const NcclTask task{kind, static_cast<std::int64_t>(wire_.members.size()), nodes_, time_alone(recipe.chains, wire_.uses, links_).seconds()};
     NcclChoice choice = nccl_choice(task, *fit_.nccl);
     if (nodes_ == 1 && scene_.topology.scale_up() == ScaleUp::cube_mesh) choice.rate *= rings();
     recipe.tail = fit_.overhead + Duration::seconds(choice.latency_s);
@@ -137,16 +137,6 @@ class Layer {
   double direct(std::int32_t a, std::int32_t b) const {
     const auto route = scene_.topology.route(device(a), device(b));
     return route.size() == 1 ? scene_.topology.links()[static_cast<std::size_t>(route.front())].bandwidth.bytes_per_second() : 0;
-  }
-
-  double seconds_of(const Recipe& recipe) const {
-    Duration longest;
-    for (const auto& chain : recipe.chains) {
-      Duration sum;
-      for (const Segment& s : chain) sum += time_of(s.work, rate_alone(wire_.uses[s.uses], links_));
-      longest = std::max(longest, sum);
-    }
-    return longest.seconds();
   }
 
   /// What of a communication is not hidden behind the product that runs beside it.

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "models/lowering/decoder_flow.hpp"
+#include "models/lowering/stage_transfers.hpp"
 
 namespace tandem::lowering {
 namespace {
@@ -14,7 +15,7 @@ class StageLowering {
       : c_(c), s_(c.shapes), t_(c.templates), stage_(stage), chunks_(stage_chunks(c.plan, stage)), b_(c.library, stage),
         memory_(c, chunks_, b_), reduction_(c, memory_, b_, c.plan.micro_batches()),
         gather_(memory_, reduction_, c.plan.parallel.prefetch_layers), w_(c.library, b_),
-        decoder_(c, chunks_, {memory_, reduction_, gather_, w_}) {}
+        decoder_(c, chunks_, {memory_, reduction_, gather_, w_}), transfers_(c, b_, w_, decoder_) {}
 
   Program lower() {
     memory_.declare(c_.plan.micro_batches());
@@ -70,16 +71,14 @@ class StageLowering {
       switch (e.kind) {
         case ScheduleEvent::Kind::receive:
           if (e.credit >= 0) b_.credit(ends[static_cast<std::size_t>(e.credit)]);
-          receive(e);
+          transfers_.receive(e, part(e.action), flight(e.action));
           break;
         case ScheduleEvent::Kind::compute:
-          if (waits_for_send_) b_.after(last_send_);
-          waits_for_send_ = false;
-          gather_received(e.action);
+          transfers_.before(e.action, flight(e.action));
           compute(e.action);
           break;
-        case ScheduleEvent::Kind::send: send(e); break;
-        case ScheduleEvent::Kind::release: release(e.action); break;
+        case ScheduleEvent::Kind::send: transfers_.send(e, part(e.action), flight(e.action)); break;
+        case ScheduleEvent::Kind::release: transfers_.release(e.action); break;
       }
       ends[i] = w_.last();
     }
@@ -89,62 +88,6 @@ class StageLowering {
     if (a.phase == Phase::forward) forward(a);
     else if (a.phase == Phase::backward) backward(a);
     else weights(a);
-  }
-
-  /// What came in shares is put together where it is needed: earlier, the tensor stream would wait for the sender.
-  void gather_received(const Action& a) {
-    const auto it = received_.find({static_cast<int>(a.phase), a.micro_batch, a.chunk});
-    if (it == received_.end()) return;
-    const InFlight& f = flight(a);
-    b_.add(it->second, key(a), {{a.phase == Phase::forward ? f.hidden[0] : f.gradient}});
-    received_.erase(it);
-  }
-
-  /// Activations come in front of a chunk's first layer and leave behind its last one, gradients the other way round.
-  TemplateId transfer_template(const ScheduleEvent& e) const {
-    return transfers(e).at(e.kind == ScheduleEvent::Kind::send, e.offset);
-  }
-  const TransferTemplates& transfers(const ScheduleEvent& e) const {
-    const bool sends = e.kind == ScheduleEvent::Kind::send;
-    const ChunkPart& p = part(e.action);
-    const bool in_front = sends == (e.action.phase == Phase::backward);
-    return decoder_.transfers(p.first_layer + (in_front ? 0 : p.layers));
-  }
-
-  void receive(const ScheduleEvent& e) {
-    const Action& a = e.action;
-    const bool forward = a.phase == Phase::forward;
-    const BufferId buffer = b_.allocate(forward ? "received_hidden" : "received_gradient", MemoryKind::communication,
-                                        w_.slot_bytes(transfer_template(e), "buffer"));
-    b_.add(transfer_template(e), key(a), {{buffer}});
-    if (s_.scatter_p2p) received_[{static_cast<int>(a.phase), a.micro_batch, a.chunk}] = transfers(e).gather;
-    InFlight& f = flight(a);
-    if (!forward) {
-      f.gradient = buffer;
-      return;
-    }
-    f.hidden.assign(static_cast<std::size_t>(part(a).layers) + 1, kNoBuffer);
-    f.hidden[0] = buffer;
-    decoder_.received(part(a), f);
-  }
-
-  void send(const ScheduleEvent& e) {
-    const Action& a = e.action;
-    InFlight& f = flight(a);
-    BufferId& buffer = a.phase == Phase::forward ? f.hidden.back() : f.gradient;
-    const std::uint32_t sent = b_.add(transfer_template(e), key(a), {{buffer}});
-    if (!c_.plan.parallel.overlap_p2p) {
-      last_send_ = b_.end_of(sent);
-      waits_for_send_ = true;
-    }
-    sent_[{static_cast<int>(a.phase), a.micro_batch, a.chunk}] = buffer;
-    buffer = kNoBuffer;
-  }
-
-  void release(const Action& a) {
-    const auto it = sent_.find({static_cast<int>(a.phase), a.micro_batch, a.chunk});
-    b_.release(it->second);
-    sent_.erase(it);
   }
 
   // ---- forward ----
@@ -439,11 +382,8 @@ class StageLowering {
   WeightGather gather_;
   InstanceWriter w_;
   DecoderFlow decoder_;
+  StageTransfers transfers_;
   std::map<std::pair<std::int32_t, std::int32_t>, InFlight> flights_;
-  std::map<std::tuple<int, std::int32_t, std::int32_t>, BufferId> sent_;
-  std::map<std::tuple<int, std::int32_t, std::int32_t>, TemplateId> received_;  ///< how what came in shares is gathered
-  Point last_send_;
-  bool waits_for_send_ = false;   ///< the next computation, for last_send_
 };
 
 }  // namespace

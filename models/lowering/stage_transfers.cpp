@@ -1,0 +1,55 @@
+#include "models/lowering/stage_transfers.hpp"
+
+namespace tandem::lowering {
+
+/// Activations come in front of a chunk's first layer and leave behind its last one, gradients the other way round.
+const TransferTemplates& StageTransfers::templates(const ScheduleEvent& e, const ChunkPart& p) const {
+  const bool sends = e.kind == ScheduleEvent::Kind::send;
+  const bool in_front = sends == (e.action.phase == Phase::backward);
+  return decoder_.transfers(p.first_layer + (in_front ? 0 : p.layers));
+}
+
+void StageTransfers::receive(const ScheduleEvent& e, const ChunkPart& p, InFlight& f) {
+  const bool forward = e.action.phase == Phase::forward;
+  const TransferTemplates& t = templates(e, p);
+  const TemplateId recv = t.at(false, e.offset);
+  const BufferId buffer = b_.allocate(forward ? "received_hidden" : "received_gradient", MemoryKind::communication,
+                                      w_.slot_bytes(recv, "buffer"));
+  b_.add(recv, key(e.action), {{buffer}});
+  if (c_.shapes.scatter_p2p) received_[pass(e.action)] = t.gather;
+  if (!forward) {
+    f.gradient = buffer;
+    return;
+  }
+  f.hidden.assign(static_cast<std::size_t>(p.layers) + 1, kNoBuffer);
+  f.hidden[0] = buffer;
+  decoder_.received(p, f);
+}
+
+void StageTransfers::send(const ScheduleEvent& e, const ChunkPart& p, InFlight& f) {
+  BufferId& buffer = e.action.phase == Phase::forward ? f.hidden.back() : f.gradient;
+  const std::uint32_t sent = b_.add(templates(e, p).at(true, e.offset), key(e.action), {{buffer}});
+  if (!c_.plan.parallel.overlap_p2p) {
+    last_send_ = b_.end_of(sent);
+    waits_for_send_ = true;
+  }
+  sent_[pass(e.action)] = buffer;
+  buffer = kNoBuffer;
+}
+
+void StageTransfers::release(const Action& a) {
+  const auto it = sent_.find(pass(a));
+  b_.release(it->second);
+  sent_.erase(it);
+}
+
+void StageTransfers::before(const Action& a, const InFlight& f) {
+  if (waits_for_send_) b_.after(last_send_);
+  waits_for_send_ = false;
+  const auto it = received_.find(pass(a));
+  if (it == received_.end()) return;
+  b_.add(it->second, key(a), {{a.phase == Phase::forward ? f.hidden[0] : f.gradient}});
+  received_.erase(it);
+}
+
+}  // namespace tandem::lowering

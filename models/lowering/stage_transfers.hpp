@@ -1,0 +1,44 @@
+#pragma once
+// What a stage sends and receives: buffers, the instances that move them, and what waits for them.
+
+#include <map>
+#include <tuple>
+
+#include "models/lowering/decoder_flow.hpp"
+#include "models/lowering/in_flight.hpp"
+#include "models/schedule.hpp"
+
+namespace tandem::lowering {
+
+class StageTransfers {
+ public:
+  StageTransfers(const StageContext& c, ProgramBuilder& b, const InstanceWriter& w, DecoderFlow& decoder)
+      : c_(c), b_(b), w_(w), decoder_(decoder) {}
+
+  /// The input of an action, into a new buffer of `f`.
+  void receive(const ScheduleEvent& e, const ChunkPart& p, InFlight& f);
+  /// The output of an action, whose buffer leaves `f`.
+  void send(const ScheduleEvent& e, const ChunkPart& p, InFlight& f);
+  /// What `a` sent may be handed on.
+  void release(const Action& a);
+  /// Comes in front of a computation: it waits for the last send where sends are not overlapped, and what came in shares is
+  /// put together. Earlier, the tensor stream would wait for the sender.
+  void before(const Action& a, const InFlight& f);
+
+ private:
+  using Pass = std::tuple<int, std::int32_t, std::int32_t>;   ///< phase, micro-batch, chunk
+  static Pass pass(const Action& a) { return {static_cast<int>(a.phase), a.micro_batch, a.chunk}; }
+  static InstanceKey key(const Action& a) { return {-1, a.micro_batch, a.chunk, a.phase}; }
+  const TransferTemplates& templates(const ScheduleEvent& e, const ChunkPart& p) const;
+
+  const StageContext& c_;
+  ProgramBuilder& b_;
+  const InstanceWriter& w_;
+  DecoderFlow& decoder_;
+  std::map<Pass, BufferId> sent_;
+  std::map<Pass, TemplateId> received_;  ///< how what came in shares is gathered
+  Point last_send_;
+  bool waits_for_send_ = false;          ///< the next computation, for last_send_
+};
+
+}  // namespace tandem::lowering
