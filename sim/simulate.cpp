@@ -122,7 +122,7 @@ void fill_roles(Prediction& out, const Scene& scene, const Play& play) {
   std::vector<Breakdown> breakdowns;
   for (std::size_t r = 0; r < play.roles.size(); ++r) {
     breakdowns.push_back(break_down(play, scene.graph, r));
-    RolePrediction role = role_memory(scene.graph.program(play.roles[r].stage).memory, device.runtime_memory);
+    RolePrediction role = role_memory(scene.graph.program(play.roles[r].stage).memory, device.runtime_memory + device.library_memory);
     role.coords = scene.mesh.coords(Rank(play.roles[r].ranks.front()));
     role.ranks = play.roles[r].ranks;
     role.time_breakdown_s = in_seconds(breakdowns[r]);

@@ -68,6 +68,7 @@ void read_device(FactReader& r, Device& d, std::string name) {
   d.memory_bandwidth = r.bandwidth("memory_bytes_per_s");
   d.host_launch = r.duration("host_launch_s");
   if (r.has("runtime_bytes")) d.runtime_memory = r.bytes("runtime_bytes");
+  if (r.has("library_bytes")) d.library_memory = r.bytes("library_bytes");
   if (r.has("compute_units")) d.compute_units = r.whole("compute_units", 1);
   d.synchronous = r.flag("synchronous", false);
   d.calibration = r.text("calibration", "");

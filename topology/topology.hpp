@@ -27,7 +27,8 @@ struct Device {
   Bandwidth host_link;                   ///< each way between the device and its host's memory; 0: not published
   Duration host_launch;                  ///< host time of one asynchronous launch
   bool synchronous = false;              ///< host computes itself: compute and tensor streams run inline in issue order
-  Bytes runtime_memory;                  ///< what context and libraries take beside the arena
+  Bytes runtime_memory;                  ///< what a process' context takes beside the arena
+  Bytes library_memory;                  ///< workspaces that libraries keep of the framework's allocator
   std::int64_t compute_units = 1;        ///< processors that share the peak (SMs): the width of a wave of tiles
   std::string calibration;               ///< name of fitted efficiencies (topology/calibration), may be empty
   std::string cost_table;                ///< name or path of a measured cost table, may be empty

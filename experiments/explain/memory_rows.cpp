@@ -70,12 +70,14 @@ Row state_row(MemoryKind kind, const std::string& formula) {
   return row;
 }
 
+Bytes runtime_of(const ExplainedCase& c) { return c.topology->device().runtime_memory + c.topology->device().library_memory; }
+
 Row runtime_row() {
   const auto filled = [](const ExplainedCase& c, std::size_t role) {
     return gib(role_of(c, role).memory_bytes[static_cast<std::size_t>(MemoryKind::runtime)]) + " for " + c.topology->device().name;
   };
-  return {"memory_bytes.runtime", "what context and libraries of the device take beside the arena", filled, RangeKind::layout,
-          {"device:runtime_bytes"}};
+  return {"memory_bytes.runtime", "what a process' context on the device and the libraries' workspaces take beside the arena", filled, RangeKind::layout,
+          {"device:runtime_bytes", "device:library_bytes"}};
 }
 
 }  // namespace
@@ -84,10 +86,10 @@ std::vector<Row> memory_rows() {
   return {
       {"peak_memory_bytes", "arena_bytes + memory_bytes.runtime, of the heaviest rank",
        [](const ExplainedCase& c, std::size_t r) {
-         return gib(role_of(c, r).arena_bytes) + " + " + gib(c.topology->device().runtime_memory) + " = " +
+         return gib(role_of(c, r).arena_bytes) + " + " + gib(runtime_of(c)) + " = " +
                 gib(role_of(c, r).peak_memory_bytes) + rank(c, r);
        },
-       RangeKind::layout, {"device:runtime_bytes"}},
+       RangeKind::layout, {"device:runtime_bytes", "device:library_bytes"}},
       {"arena_bytes", "end of the highest tensor in the arena as it is laid out: alignment, holes and reuse included",
        [](const ExplainedCase& c, std::size_t r) {
          return gib(role_of(c, r).live_peak_bytes) + " alive at the peak + " +
@@ -106,9 +108,9 @@ std::vector<Row> memory_rows() {
        RangeKind::layout, {}},
       {"memory_bytes", "live_peak_bytes by kind of tensor, and what the device's runtime takes",
        [](const ExplainedCase& c, std::size_t r) {
-         return gib(role_of(c, r).live_peak_bytes) + " alive at the peak + " + gib(c.topology->device().runtime_memory) + " runtime" + rank(c, r);
+         return gib(role_of(c, r).live_peak_bytes) + " alive at the peak + " + gib(runtime_of(c)) + " runtime" + rank(c, r);
        },
-       RangeKind::layout, {"device:runtime_bytes"}},
+       RangeKind::layout, {"device:runtime_bytes", "device:library_bytes"}},
       state_row(MemoryKind::weights, "parameters that the rank holds x bytes of training.dtypes.weights, alive at the peak"),
       state_row(MemoryKind::gradients, "gradients that the rank holds x bytes of training.dtypes.gradients, alive at the peak"),
       state_row(MemoryKind::optimizer, "master copies and optimizer states of the rank's share, alive at the peak"),
@@ -122,7 +124,7 @@ std::vector<Row> memory_rows() {
                 std::to_string(c.topology->ranks_per_device()) + (c.prediction.fits ? " <= " : " > ") +
                 gib(c.topology->device().memory);
        },
-       RangeKind::layout, {"device:memory_bytes", "device:runtime_bytes"}},
+       RangeKind::layout, {"device:memory_bytes", "device:runtime_bytes", "device:library_bytes"}},
   };
 }
 

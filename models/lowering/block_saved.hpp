@@ -43,6 +43,11 @@ struct BlockSaved {
   Kept keep(bool kept, std::int64_t elements) { return kept ? keep(s_.dtypes.compute, elements) : Kept{}; }
   Kept keep(DType dtype, std::int64_t elements) { return {at_.add(dtype, elements), written_}; }
 
+  /// Never written: dropout is a function of positions here, so only frameworks hold what was dropped.
+  void mask(std::int64_t elements) {
+    if (s_.fusion.dropout_masks) at_.add(DType::fp8, elements);
+  }
+
   void save_attention() {
     const AttentionDims core = core_dims(s_);
     const std::int64_t state = s_.rows * s_.hidden, n = s_.tokens;
@@ -50,8 +55,12 @@ struct BlockSaved {
     ln1_stats = keep(true, 2 * s_.rows);
     n1 = keep(pre && s_.keep.norms, state);
     qkv = keep(true, n * s_.qkv());
+    // Never written: what a framework holds beside what is read again.
+    if (s_.rotary && s_.fusion.rotated_copies) at_.add(s_.dtypes.compute, n * (s_.heads + s_.kv_heads) * s_.head_dim);
     scores = keep(!s_.flash && s_.keep.scores, score_elements(core));
     probs = keep(score_path, score_elements(core));
+    if (score_path && s_.attention_dropout > 0) mask(score_elements(core));
+    if (s_.hidden_dropout > 0) mask(2 * state);
     dropped = s_.attention_dropout > 0 ? keep(score_path, score_elements(core)) : probs;
     attention_stats = keep(s_.flash && s_.keep.core, stats_elements(core));
     context = keep(true, n * s_.attention);
@@ -78,6 +87,7 @@ struct BlockSaved {
 
   void save_mlp() {
     fc1 = keep(s_.keep.fc1, s_.tokens * s_.fc1);
+    if (s_.gated && s_.fusion.gate_kept && s_.keep.activated) at_.add(s_.dtypes.compute, s_.tokens * s_.ffn);
     activated = keep(s_.keep.activated, s_.tokens * s_.ffn);
     save_sum();
   }

@@ -9,11 +9,16 @@ namespace {
 // an operation. What PyTorch itself has one kernel for stays one: linear layers with their bias (torch.addmm), layer
 // norm, GELU, softmax, scaled_dot_product_attention (here: flash attention). Its layer norm has a kernel for the
 // input's gradient and one for the parameters' (aten/src/ATen/native/cuda/layer_norm_kernel.cu), and autograd adds a
-// residual's gradient by itself.
+// residual's gradient by itself. Autograd keeps operands until their consumers ran: the packed projection lives on through
+// the values' view while queries and keys have rotated copies, silu's output is an operand of the product, and backward
+// through log_softmax and nll_loss in fp32 holds three tensors of logits at once: 12 bytes each, 6 more than their gradient and
+// its 16-bit copy (measured, experiments/measured/h200: 41.9 bytes a layer, token and hidden element of a LLaMA, and 12 a logit).
 constexpr Fusion eager() {
   Fusion f;
   f.scores_scaled_apart = f.mask_apart = f.attention_dropout_apart = f.dropout_apart = true;
   f.gate_apart = f.rms_apart = f.rotary_apart = f.norm_gradients_apart = f.residual_gradient_apart = true;
+  f.rotated_copies = f.dropout_masks = f.gate_kept = true;
+  f.loss_bytes = 6;
   return f;
 }
 
@@ -21,11 +26,16 @@ constexpr Fusion eager() {
 // bias_swiglu_fusion, bias_dropout_fusion (megatron/core/fusions), masked_softmax_fusion (fused_softmax.py: scale in
 // the product, mask and softmax in one kernel; dropout is a module of its own,
 // core/transformer/dot_product_attention.py), apply_rope_fusion. Norms are Apex's or Transformer Engine's, with kernels
-// apart for the two gradients; autograd adds the residual's.
+// apart for the two gradients; autograd adds the residual's. The loss of 2021 subtracted the maximum from the fp32 copy of the
+// logits into another one (core/tensor_parallel/cross_entropy.py before April 2023), of 4 bytes a logit. DeepSpeed, whose fork
+// this is of, adds bf16 gradients to the fp32 ones when the whole backward pass of a micro-batch has run
+// (deepspeed/runtime/bf16_optimizer.py, commit 56c522386, update_hp_grads after backward).
 constexpr Fusion megatron_2021() {
   Fusion f;
   f.bias_activation = true;
-  f.attention_dropout_apart = f.norm_gradients_apart = f.residual_gradient_apart = true;
+  f.attention_dropout_apart = f.norm_gradients_apart = f.residual_gradient_apart = f.rotated_copies = true;
+  f.dropout_masks = f.narrow_gradients = true;
+  f.loss_bytes = 4;
   return f;
 }
 
@@ -35,6 +45,8 @@ constexpr Fusion megatron_2021() {
 constexpr Fusion megatron() {
   Fusion f = megatron_2021();
   f.accumulating_products = true;
+  f.narrow_gradients = false;
+  f.loss_bytes = 0;
   return f;
 }
 

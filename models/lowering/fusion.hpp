@@ -24,6 +24,12 @@ struct Fusion {
   bool rotary_apart = false;           ///< of queries and of keys: swap, times cos, times sin, sum
   bool norm_gradients_apart = false;   ///< gradients of a norm's input and of its parameters
   bool residual_gradient_apart = false;  ///< the sum of a norm's gradient and that of the residual beside it
+  // What is held beside what the gradients need.
+  bool rotated_copies = false;           ///< queries and keys before and after their rotation
+  bool dropout_masks = false;            ///< a byte an element, but inside attention without a score matrix
+  bool gate_kept = false;                ///< of a gated MLP, the activation before the product
+  bool narrow_gradients = false;         ///< bf16 gradients of all parameters beside the fp32 ones that they are added to
+  std::int64_t loss_bytes = 0;           ///< for each logit, from the forward pass of the loss to its backward pass
 };
 
 /// The rewrites of a set, with their sources (fusion.cpp).

@@ -27,6 +27,8 @@ struct HeadSaved {
       stats = at.add(d, 2 * s.rows);
       n = at.add(d, state);
     }
+    // Never written; ahead of what is, because a slot ends where its last tensor does.
+    if (bits(s.dtypes.compute) < 32) at.add(DType::fp8, s.fusion.loss_bytes * s.tokens * s.vocab_rows);
     dlogits = at.add(loss_type(s), s.tokens * s.vocab_rows);
     if (!s.bert) return;
     dense = at.add(d, state);

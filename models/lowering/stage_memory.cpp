@@ -73,6 +73,8 @@ void StageMemory::declare_gradients() {
     pieces.back() += bytes_of(d, padding(static_cast<std::int32_t>(u)));
   }
   gradient_pieces_ = static_cast<std::int32_t>(pieces.size());
+  if (s_.fusion.narrow_gradients && s_.dtypes.weights == DType::bf16 && d == DType::fp32)
+    b_.persistent("narrow_gradients", MemoryKind::gradients, {bytes_of(DType::bf16, p_.flat_elements)});
   gradients_ = b_.persistent("gradients", MemoryKind::gradients, pieces);
   for (std::int32_t e = 0; e < extras(); ++e)
     extra_gradients_.push_back(

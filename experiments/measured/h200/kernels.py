@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""Times of PyTorch's own kernels on one GPU: attention by kind, and what eager layers do beside their products.
+
+    python3 kernels.py OUT.jsonl [--seconds 120]
+
+A line is {"op", "shape", "type", "seconds", ...}: the median over batches of calls between two events, inputs random, rotated over
+buffers that do not fit in the cache. Host time of a call is measured apart, on tensors too small to keep the card busy.
+"""
+import argparse
+import json
+import math
+import statistics
+import time
+
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+BATCH_S = 0.02
+
+
+def seconds(call, copies):
+    """Median seconds of call(i), i walking over the copies of its operands."""
+    for i in range(2 * copies):
+        call(i % copies)
+    torch.cuda.synchronize()
+    begin = time.time()
+    for i in range(copies):
+        call(i)
+    torch.cuda.synchronize()
+    calls = max(copies, int(BATCH_S / max(1e-6, (time.time() - begin) / copies)))
+    found = []
+    for _ in range(5):
+        a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        a.record()
+        for i in range(calls):
+            call(i % copies)
+        b.record()
+        b.synchronize()
+        found.append(1e-3 * a.elapsed_time(b) / calls)
+    return statistics.median(found)
+
+
+def copies_of(elements, element_bytes=2):
+    return max(1, min(8, int(2**28 / max(1, elements * element_bytes))))
+
+
+def attention(write):
+    for batch, heads, kv, seq, dim in ((1, 96, 96, 2048, 128), (1, 12, 12, 2048, 128), (4, 32, 32, 2048, 128), (1, 32, 32, 4096, 128), (4, 32, 8, 4096, 128), (1, 32, 8, 8192, 128),
+                                       (1, 8, 1, 8192, 128), (1, 32, 8, 32768, 128), (1, 64, 8, 4096, 128), (1, 8, 8, 2048, 128), (1, 16, 16, 1024, 64), (16, 16, 16, 1024, 64),
+                                       (8, 16, 16, 2048, 128), (32, 12, 12, 512, 64), (4, 25, 25, 2048, 64), (2, 40, 40, 2048, 128), (1, 1, 1, 4096, 128), (1, 4, 4, 4096, 128)):
+        for causal in (True, False):
+            for kind in (SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION):
+                n = copies_of(4 * batch * heads * seq * dim)
+                q = [torch.randn(batch, heads, seq, dim, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(n)]
+                k = [torch.randn(batch, kv, seq, dim, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(n)]
+                v = [torch.randn(batch, kv, seq, dim, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(n)]
+                g = torch.randn(batch, heads, seq, dim, device="cuda", dtype=torch.bfloat16)
+                with sdpa_kernel(kind):
+                    call = lambda i: F.scaled_dot_product_attention(q[i], k[i], v[i], is_causal=causal, enable_gqa=kv != heads)
+                    with torch.no_grad():
+                        forward = seconds(call, n)
+                    out = [call(i) for i in range(n)]
+                    backward = seconds(lambda i: torch.autograd.grad(out[i], (q[i], k[i], v[i]), g, retain_graph=True), n)
+                pairs = batch * heads * seq * (seq / 2 if causal else seq)
+                write(op="attention", kind=kind.name.lower().removesuffix("_attention"), shape=dict(batch=batch, heads=heads, kv_heads=kv, seq=seq, head_dim=dim), causal=causal,
+                      type="bf16", forward_s=forward, backward_s=backward, forward_tflops=4e-12 * pairs * dim / forward, backward_tflops=10e-12 * pairs * dim / backward)
+
+
+def streaming(write):
+    for rows, width in ((1024, 1024), (4096, 1024), (2048, 4096), (8192, 4096), (8192, 16384), (32768, 2048), (4096, 12288), (32768, 8192)):
+        n = copies_of(rows * width)
+        x = [torch.randn(rows, width, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(n)]
+        y = [torch.randn(rows, width, device="cuda", dtype=torch.bfloat16) for _ in range(n)]
+        f = [torch.randn(rows, width, device="cuda") for _ in range(n)]
+        w = torch.randn(width, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+        b = torch.randn(width, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+        out = lambda fn: [fn(i) for i in range(n)]
+
+        def forward(op, fn, moved):
+            with torch.no_grad():
+                t = seconds(fn, n)
+            write(op=op, shape=dict(rows=rows, width=width), type="bf16", seconds=t, bytes=moved * rows * width, gb_per_s=1e-9 * moved * rows * width / t)
+
+        def backward(op, fn, wrt, moved):
+            made = out(fn)
+            t = seconds(lambda i: torch.autograd.grad(made[i], [x[i]] + wrt, y[i], retain_graph=True), n)
+            write(op=op, shape=dict(rows=rows, width=width), type="bf16", seconds=t, bytes=moved * rows * width, gb_per_s=1e-9 * moved * rows * width / t)
+
+        forward("copy", lambda i: x[i].clone(), 4)
+        forward("add", lambda i: x[i] + y[i], 6)
+        forward("gelu", lambda i: F.gelu(x[i], approximate="tanh"), 4)
+        forward("layer norm", lambda i: F.layer_norm(x[i], (width,), w, b), 4)
+        forward("rms norm", lambda i: F.rms_norm(x[i], (width,), w), 4)
+        forward("dropout", lambda i: F.dropout(x[i], 0.1), 5)
+        forward("cast to fp32", lambda i: x[i].float(), 6)
+        forward("add into fp32", lambda i: f[i].add_(y[i]), 10)
+        forward("softmax", lambda i: F.softmax(x[i], dim=-1), 4)
+        forward("column sum", lambda i: x[i].sum(0), 2)
+        backward("gelu backward", lambda i: F.gelu(x[i], approximate="tanh"), [], 6)
+        backward("layer norm backward", lambda i: F.layer_norm(x[i], (width,), w, b), [w, b], 6)
+        backward("rms norm backward", lambda i: F.rms_norm(x[i], (width,), w), [w], 6)
+        backward("softmax backward", lambda i: F.softmax(x[i], dim=-1), [], 6)
+        del x, y, f
+    for rows, vocab in ((2048, 50304), (8192, 32000), (8192, 51200), (8192, 128256)):
+        logits = torch.randn(rows, vocab, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+        target = torch.randint(vocab, (rows,), device="cuda")
+        with torch.no_grad():
+            t = seconds(lambda i: F.cross_entropy(logits.float(), target), 1)
+        loss = F.cross_entropy(logits.float(), target)
+        u = seconds(lambda i: torch.autograd.grad(loss, logits, retain_graph=True), 1)
+        write(op="loss in fp32", shape=dict(rows=rows, vocabulary=vocab), type="bf16", forward_s=t, backward_s=u, forward_bytes_per_logit=4.0e12 * t / (rows * vocab), backward_bytes_per_logit=4.0e12 * u / (rows * vocab))
+    for n in (10**6, 10**8, 10**9):
+        p = torch.randn(n, device="cuda", requires_grad=True)
+        p.grad = torch.randn(n, device="cuda")
+        adam = torch.optim.AdamW([p], fused=True)
+        adam.step()
+        t = seconds(lambda i: adam.step(), 1)
+        write(op="fused AdamW", shape=dict(elements=n), type="fp32", seconds=t, bytes=28 * n, gb_per_s=28e-9 * n / t)
+        del p, adam
+
+
+def host(write):
+    x = torch.randn(64, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+    w = torch.randn(64, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+    q = torch.randn(1, 2, 64, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+
+    def issue(op, fn):
+        for _ in range(50):
+            fn()
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for _ in range(2000):
+            fn()
+        t = (time.perf_counter() - begin) / 2000
+        torch.cuda.synchronize()
+        write(op="host: " + op, seconds=t)
+
+    with torch.no_grad():
+        issue("add", lambda: x + x)
+        issue("linear", lambda: F.linear(x, w))
+        issue("layer norm", lambda: F.layer_norm(x, (64,)))
+        issue("attention", lambda: F.scaled_dot_product_attention(q, q, q, is_causal=True))
+    issue("linear, graph recorded", lambda: F.linear(x, w))
+    issue("linear and its backward", lambda: torch.autograd.grad(F.linear(x, w), (x, w), x))
+    issue("attention and its backward", lambda: torch.autograd.grad(F.scaled_dot_product_attention(q, q, q, is_causal=True), q, q))
+
+
+def products(write):
+    """A few products in steady load: what power leaves of the peak."""
+    for m, n, k in ((8192, 8192, 8192), (4096, 12288, 4096), (8192, 16384, 4096), (8192, 4096, 16384), (2048, 6144, 2048), (4096, 2048, 8192), (16384, 28672, 8192), (2048, 51200, 2048),
+                    (8192, 1536, 12288), (2048, 12288, 1536), (1024, 4096, 1024), (1024, 1024, 1024)):
+        for kind in ("forward", "input gradient", "weight gradient"):
+            c = copies_of(m * k + n * k + m * n)
+            x = [torch.randn(m, k, device="cuda", dtype=torch.bfloat16) for _ in range(c)]
+            w = [torch.randn(n, k, device="cuda", dtype=torch.bfloat16) for _ in range(c)]
+            g = [torch.randn(m, n, device="cuda", dtype=torch.bfloat16) for _ in range(c)]
+            call = {"forward": lambda i: F.linear(x[i], w[i]), "input gradient": lambda i: g[i] @ w[i], "weight gradient": lambda i: g[i].T @ x[i]}[kind]
+            short = seconds(call, c)
+            until, t, calls = time.time() + 0.6, 0.0, max(8, int(0.1 / short))
+            while time.time() < until:
+                t = time.perf_counter()
+                for i in range(calls):
+                    call(i % c)
+                torch.cuda.synchronize()
+                t = (time.perf_counter() - t) / calls
+            write(op="product", kind=kind, shape=dict(m=m, n=n, k=k), type="bf16", seconds=short, steady_s=t, tflops=2e-12 * m * n * k / short, steady_tflops=2e-12 * m * n * k / t)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out")
+    o = parser.parse_args()
+    with open(o.out, "w") as out:
+        def write(**row):
+            row = {k: (float(f"{v:.5g}") if isinstance(v, float) else v) for k, v in row.items()}
+            out.write(json.dumps(row) + "\n")
+            out.flush()
+
+        write(card=torch.cuda.get_device_name(), torch=torch.__version__, cuda=torch.version.cuda, cudnn=torch.backends.cudnn.version(), date=time.strftime("%Y-%m-%d"))
+        for part in (host, products, attention, streaming):
+            begin = time.time()
+            try:
+                part(write)
+            except Exception as e:  # one part must not lose the others
+                print(part.__name__, "failed:", repr(e)[:300], flush=True)
+            print(part.__name__, f"{time.time() - begin:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
