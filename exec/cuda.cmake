@@ -10,7 +10,8 @@ file(GLOB cuda_sources CONFIGURE_DEPENDS cuda/*.cpp)
 if(CUDNN_FRONTEND_INCLUDE_DIR AND CUDNN_INCLUDE_DIR)
   list(FILTER cuda_sources EXCLUDE REGEX "/attention_absent\\.cpp$")
   set_source_files_properties(cuda/attention.cpp PROPERTIES
-                              COMPILE_OPTIONS "-isystem${CUDNN_FRONTEND_INCLUDE_DIR};-isystem${CUDNN_INCLUDE_DIR}")
+                              COMPILE_OPTIONS "-isystem${CUDNN_FRONTEND_INCLUDE_DIR};-isystem${CUDNN_INCLUDE_DIR}"
+                              COMPILE_DEFINITIONS "NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING;CUDNN_FRONTEND_SKIP_JSON_LIB")
 else()
   list(FILTER cuda_sources EXCLUDE REGEX "/attention\\.cpp$")
 endif()

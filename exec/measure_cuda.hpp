@@ -23,6 +23,7 @@ bool measures_cuda();
 
 /// Times device 0: matrix products through cuBLASLt, memory-bound kernels, copies, launches, flash attention where cuDNN's
 /// frontend was found when Tandem was built, and the memory that the libraries take. Nobody else should use the device.
+/// A device that fails on the way leaves what was measured until then, and the fact "stopped" that says why.
 /// Throws InfeasibleError where this build has no CUDA, DeviceError where there is no device, driver or cuBLASLt.
 CostTable measure_cuda(const CudaMeasureOptions& options);
 

@@ -35,16 +35,16 @@ void Footprint::context() {
 std::unique_ptr<CublasLt> Footprint::cublaslt() {
   constexpr std::int64_t kSize = 1024;
   constexpr std::size_t kWorkspace = std::size_t{32} << 20;
-  auto lt = std::make_unique<CublasLt>();
   const Buffer a(kSize * kSize * 2), b(kSize * kSize * 2), c(kSize * kSize * 2);
   before_ = used();
+  auto lt = std::make_unique<CublasLt>();
   const Buffer workspace(kWorkspace);
   const Stream stream;
   auto gemm = Gemm::make(*lt, products_of(MatMul{kSize, kSize, kSize, false, true}, DType::bf16).at(0), kWorkspace);
   if (!gemm) throw DeviceError("cuBLASLt has no algorithm for a product of 1024 x 1024 bf16 matrices");
   gemm->run({a.data(), b.data(), c.data(), nullptr, workspace.data(), kWorkspace}, stream);
   stream.wait();
-  add("cublaslt_memory", "kernels loaded by a first product, and 32 MiB of workspace");
+  add("cublaslt_memory", "a handle, kernels loaded by a first product, and 32 MiB of workspace");
   return lt;
 }
 

@@ -14,6 +14,8 @@ class Library {
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
   explicit operator bool() const { return handle_ != nullptr; }
+  /// For those who look functions up themselves.
+  void* raw() const { return handle_; }
   /// Why it is closed, in the loader's words.
   const std::string& problem() const { return problem_; }
   /// A function of it. Throws DeviceError when it has none of this name.

@@ -6,6 +6,7 @@
 #include <future>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 #include <thread>
 
 #include "exec/cuda/attention.hpp"
@@ -63,10 +64,15 @@ class Measurement {
     bench_ = std::make_unique<Bench>(pool_bytes());
     timer_ = std::make_unique<ProductTimer>(*lt_, *bench_, workspace());
     warm_up();
-    measure_launches();
-    measure_sustained();
-    measure_products();
-    measure_streaming();
+    try {
+      measure_launches();
+      measure_sustained();
+      measure_products();
+      measure_streaming();
+      measure_attention();
+    } catch (const std::runtime_error& e) {  // what was measured so far is kept, and said to be incomplete
+      table_.facts["stopped"] = e.what();
+    }
     return std::move(table_);
   }
 
@@ -206,6 +212,10 @@ class Measurement {
       c.sample.seconds = bench_->stopwatch.seconds(c.call, kBusy);
       table_.samples.push_back(c.sample);
     }
+  }
+
+  void measure_attention() {
+    tell("attention");
     const double until = passed() + kAttentionShare * options_.seconds;
     for (const CostSample& s : time_attention(*bench_, kBusy, [&](double) { tell("attention"); return passed() < until; }))
       table_.samples.push_back(s);

@@ -117,7 +117,10 @@ ExitCode measure(const Options& o) {
   prepare_output(path);
   save_cost_table(table, path);
   print(o.json ? to_json(table, path) : to_text(table, path));
-  return ExitCode::ok;
+  const auto stopped = table.facts.find("stopped");
+  if (stopped == table.facts.end()) return ExitCode::ok;
+  print_error("the table is incomplete: " + stopped->second);
+  return ExitCode::world;
 }
 
 }  // namespace
@@ -126,7 +129,10 @@ void add_measure(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("measure", "Time this machine, or its CUDA device, into a cost table that simulate reads");
   command->add_option("PLAN", o->plans, "cuda: plan files (JSON) whose operations are timed first");
-  command->add_option("--device", o->device, "what is measured [cpu]")->check(CLI::IsMember({"cpu", "cuda"}));
+  command->add_option("--device", o->device,
+                      "what is measured: cpu, or cuda (matrix products, memory-bound kernels, copies, launches; flash attention where "
+                      "Tandem was built with cuDNN's frontend headers) [cpu]")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
   command->add_option("--precision", o->precision, "cpu: element type [fp32]")->check(CLI::IsMember({"fp32", "fp64"}));
   command->add_option("-o,--output", o->output,
                       "cost table to write (JSON) [" + measured_table_path("NAME") + ", NAME cpu-host or the card's]");
