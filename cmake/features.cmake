@@ -1,13 +1,6 @@
 # Optional parts: what was asked for, what was found, and one summary at the end of the configuration.
 include(FeatureSummary)
 
-# This version has no CUDA sources, so AUTO and OFF both build without; ON must not pretend.
-if(TANDEM_CUDA STREQUAL "ON")
-  message(FATAL_ERROR "TANDEM_CUDA=ON: the CUDA backend is not in this version; use AUTO or OFF")
-elseif(NOT TANDEM_CUDA MATCHES "^(AUTO|OFF)$")
-  message(FATAL_ERROR "TANDEM_CUDA=${TANDEM_CUDA}: expected AUTO, ON or OFF")
-endif()
-
 find_program(TANDEM_CCACHE ccache)
 mark_as_advanced(TANDEM_CCACHE)
 if(TANDEM_CCACHE AND PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
@@ -15,7 +8,7 @@ if(TANDEM_CCACHE AND PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAU
 endif()
 
 add_feature_info("CPU backend" ON "Eigen, -march=${TANDEM_CPU_ARCH}")
-add_feature_info("CUDA backend" OFF "not in this version (TANDEM_CUDA=${TANDEM_CUDA})")
+add_feature_info("CUDA measuring" TANDEM_CUDA_FOUND "${TANDEM_CUDA_SUMMARY}")
 add_feature_info("Tests" TANDEM_TESTS "TANDEM_TESTS")
 add_feature_info("Install rules" TANDEM_INSTALL "TANDEM_INSTALL")
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <type_traits>
@@ -112,6 +113,8 @@ Entries entries_of(const CostTable& table) {
   for (const CostSample& s : table.samples) {
     Json entry = to_json(s.op);
     entry["seconds"] = s.seconds;
+    if (s.sustained_s > 0) entry["sustained_s"] = s.sustained_s;
+    if (s.moved.count() > 0) entry["moved"] = s.moved.count();
     out[std::string(name(s.dtype))][std::string(kind_name(s.op))].push_back(std::move(entry));
   }
   return out;
@@ -140,12 +143,32 @@ std::vector<Json> comm_entries(const CostTable& table) {
   return out;
 }
 
+std::vector<Json> copy_entries(const CostTable& table) {
+  std::vector<Json> out;
+  for (const CopySample& s : table.copies) out.push_back({{"kind", s.kind}, {"bytes", s.bytes.count()}, {"seconds", s.seconds}});
+  return out;
+}
+
+std::vector<Json> figure_entries(const CostTable& table) {
+  std::vector<Json> out;
+  for (const Figure& f : table.figures) out.push_back({{"name", f.name}, {"value", f.value}, {"unit", f.unit}, {"how", f.how}});
+  return out;
+}
+
+/// What only accelerators have.
+std::string accelerator_text(const CostTable& t) {
+  if (t.facts.empty()) return "";
+  return "  \"facts\": " + Json(t.facts).dump() + ",\n  \"figures\": " + lines(figure_entries(t), "  ") + ",\n  \"copies\": " +
+         lines(copy_entries(t), "  ") + ",\n";
+}
+
 std::string text_of_table(const CostTable& t) {
   const Json head = {{"schema_version", kVersion}, {"device", t.device},     {"date", t.date},
                      {"host", t.host},             {"compiler", t.compiler}, {"notes", t.notes},
                      {"launch_s", t.launch_s},     {"slowdown", t.slowdown}, {"runtime_bytes", t.runtime_bytes.count()}};
   std::string out = "{\n";
   for (const auto& [key, value] : head.items()) out += "  " + Json(key).dump() + ": " + value.dump() + ",\n";
+  out += accelerator_text(t);
   out += "  \"entries\": " + entries_text(entries_of(t)) + ",\n";
   return out + "  \"comm\": " + lines(comm_entries(t), "  ") + "\n}\n";
 }
@@ -161,6 +184,7 @@ struct Node {
   [[noreturn]] void refuse(const std::string& reason, const std::string& remedy = "run `tandem measure` again") const {
     throw ConfigError(Problem{file, path, value_text(json), reason, remedy});
   }
+  bool has(const std::string& key) const { return json.is_object() && json.contains(key); }
   Node at(const std::string& key) const {
     if (!json.is_object()) refuse("must be an object, not " + kind_text(json));
     if (!json.contains(key)) refuse("lacks \"" + key + "\"");
@@ -229,14 +253,29 @@ std::size_t kind_index(const Node& n, const std::string& kind) {
   n.refuse("\"" + kind + "\" is no kind of computation");
 }
 
+CostSample sample_from(const Node& n, std::size_t kind, DType dtype) {
+  CostSample s{op_from(n, kind), dtype, n.at("seconds").seconds()};
+  if (n.has("sustained_s")) s.sustained_s = n.at("sustained_s").seconds();
+  if (n.has("moved")) s.moved = Bytes(n.at("moved").whole(1));
+  return s;
+}
+
 void read_entries(const Node& root, CostTable& table) {
   for (const auto& [type, kinds] : root.members()) {
     const auto dtype = dtype_from_name(type);
     if (!dtype) kinds.refuse("\"" + type + "\" is no element type");
     for (const auto& [kind, list] : kinds.members())
       for (const Node& item : list.items())
-        table.samples.push_back({op_from(item, kind_index(list, kind)), *dtype, item.at("seconds").seconds()});
+        table.samples.push_back(sample_from(item, kind_index(list, kind), *dtype));
   }
+}
+
+void read_accelerator(const Node& root, CostTable& table) {
+  for (const auto& [key, value] : root.at("facts").members()) table.facts[key] = value.text();
+  for (const Node& n : root.at("figures").items())
+    table.figures.push_back({n.at("name").text(), n.at("value").number(std::numeric_limits<double>::lowest()), n.at("unit").text(), n.at("how").text()});
+  for (const Node& n : root.at("copies").items())
+    table.copies.push_back({n.at("kind").text(), Bytes(n.at("bytes").whole(1)), n.at("seconds").seconds()});
 }
 
 void read_comm(const Node& root, CostTable& table) {
@@ -285,6 +324,7 @@ CostTable load_cost_table(const std::string& path) {
   read_slowdown(root.at("slowdown"), table);
   read_entries(root.at("entries"), table);
   read_comm(root.at("comm"), table);
+  if (root.has("facts")) read_accelerator(root, table);
   return table;
 }
 

@@ -2,6 +2,7 @@
 // Measured times of one device, as `measure` writes and the simulator reads them. A table holds what was seen and
 // nothing else: how to read between its samples is the cost model's business.
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,22 @@ struct CostSample {
   Op op;
   DType dtype = DType::fp32;   ///< compute type
   double seconds = 0;
+  double sustained_s = 0;      ///< the same at the clocks of a device that has done nothing else for a second; 0: not measured
+  Bytes moved{};               ///< what a memory-bound kernel must read and write; 0: not stated
+};
+
+/// One copy as it was timed. kind: "device" (within its memory), "to_device" or "to_host" (pinned memory).
+struct CopySample {
+  std::string kind;
+  Bytes bytes;                 ///< copied: each is read once and written once
+  double seconds = 0;
+};
+
+/// One number about a device and how it came about.
+struct Figure {
+  std::string name;            ///< e.g. "power_limit"; may occur again with another `how`
+  double value = 0;
+  std::string unit, how;
 };
 
 /// One communication as it was timed: from the last rank's arrival to the last rank's leaving.
@@ -38,6 +55,10 @@ struct CostTable {
   double launch_s = 0;         ///< host time between two tasks of an empty program
   /// [k-1]: time of a computation when k ranks compute at once on cores of their own, over its time alone. At least {1}.
   std::vector<double> slowdown{1.0};
+  /// What else is known of an accelerator: its card, driver and library versions by name; figures; copies. Empty for processors.
+  std::map<std::string, std::string> facts;
+  std::vector<Figure> figures;
+  std::vector<CopySample> copies;
   /// Memory of the process beside the arenas, of one rank.
   Bytes runtime_bytes;
 };

@@ -519,6 +519,28 @@ class Measure(WithFolder):
         code, found, _ = run("simulate", plan, "--json", environment=place)
         self.assertEqual((code, json.loads(found)), (0, tandem_json("simulate", plan, "--cost-table", json.loads(out)["file"])))
 
+    def test_a_cuda_device_is_measured_or_refused_by_what_is_missing(self):
+        table = self.path("cuda.json")
+        code, out, err = run("measure", "--device", "cuda", "--seconds", "20", "-o", table)
+        missing = {4: "this build has no CUDA", 7: "CUDA device|cuBLASLt cannot be loaded"}
+        if code in missing:
+            self.assertRegex(err, missing[code])
+            self.assertEqual((out, pathlib.Path(table).exists()), ("", False))
+            return
+        self.assertEqual(code, 0, err)
+        with open(table, encoding="utf-8") as file:
+            measured = json.load(file)
+        self.assertTrue(measured["facts"]["card"])
+        self.assertTrue(measured["entries"]["bf16"]["matmul"])
+        self.assertTrue(all(copy["seconds"] > 0 for copy in measured["copies"]))
+
+    def test_options_of_the_other_device_are_refused(self):
+        plan = self.folder.plan(SMALL)
+        for arguments in (("--seconds", "30"), ("--name", "x"), (plan,), ("--device", "cuda", "--precision", "fp64")):
+            code, out, err = run("measure", *arguments)
+            self.assertEqual((code, out), (3, ""), arguments)
+            self.assertIn("only", err)
+
 
 if __name__ == "__main__":
     tandem.main()

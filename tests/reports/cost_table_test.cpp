@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -86,6 +87,33 @@ TEST_CASE("a cost table comes back from its file as it was, whatever the operati
   CHECK(back.comm[0].ranks == 4);
   CHECK(back.comm[1].bytes == Bytes(8));
   CHECK(back.comm[1].seconds == 2e-6);
+}
+
+TEST_CASE("what a table knows of an accelerator comes back from its file") {
+  const TemporaryFile file;
+  CostTable t = every_kind();
+  t.facts = {{"card", "a card"}, {"driver", "1.2.3"}};
+  t.figures = {{"power_limit", 700, "W", "as reported"}, {"temperature", -3.5, "C", "in winter"}};
+  t.copies = {{"to_host", Bytes(65536), 2e-6}};
+  t.samples[0].sustained_s = 3e-3;
+  t.samples[0].moved = Bytes(77);
+  save_cost_table(t, file.path);
+  const CostTable back = load_cost_table(file.path);
+  CHECK(back.facts == t.facts);
+  REQUIRE(back.figures.size() == 2);
+  CHECK(back.figures[1].name == "temperature");
+  CHECK(back.figures[1].value == -3.5);
+  CHECK(back.figures[1].unit == "C");
+  CHECK(back.figures[1].how == "in winter");
+  REQUIRE(back.copies.size() == 1);
+  CHECK(back.copies[0].kind == "to_host");
+  CHECK(back.copies[0].bytes == Bytes(65536));
+  CHECK(back.copies[0].seconds == 2e-6);
+  const auto with = [](const CostTable& table) {
+    return std::count_if(table.samples.begin(), table.samples.end(),
+                         [](const CostSample& s) { return s.sustained_s == 3e-3 && s.moved == Bytes(77); });
+  };
+  CHECK(with(back) == 1);
 }
 
 TEST_CASE("an empty cost table can be saved and loaded") {

@@ -26,10 +26,11 @@ HOMES = {
     r"nlohmann/": [r".*\.cpp", r"tests/.*"],
     r"boost/": [r"topology/route\.cpp"],
     r"Eigen/": [r"exec/cpu/.*"],
+    r"(?:cuda|cublas|cudnn)": [r"exec/cuda/.*"],
     r"CLI/": [r"experiments/program/.*", r"experiments/bench/.*"],
     r"catch2/": [r"tests/.*"],
 }
-SOURCES = {".cpp", ".hpp", ".py", ".sh", ".cmake", ".txt", ".json", ".md"}
+SOURCES = {".cpp", ".hpp", ".cu", ".py", ".sh", ".cmake", ".txt", ".json", ".md"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.MULTILINE)
 OUTSIDE = re.compile(r"(?<![\w.$}])/(?:work|root|home|tmp|mnt|opt)/[\w.-]+|(?<![\w./])\.\./(?:\.\./)*shared\b")
 
@@ -128,7 +129,7 @@ def check(root):
     problems = readme_problems(root, paths)
     for path in paths:
         text = (root / path).read_text(encoding="utf-8", errors="replace")
-        if path.suffix in {".cpp", ".hpp"}:
+        if path.suffix in {".cpp", ".hpp", ".cu"}:
             problems += include_problems(path, text)
             problems += test_name_problems(path, text)
         if path.suffix != ".md" and path.parts[:2] != ("tests", "style"):

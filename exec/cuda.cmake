@@ -1,0 +1,25 @@
+# exec/cuda, or its twin: sources in cuda_sources, what to link in cuda_libraries. cudart is linked statically and opens the
+# driver by itself; cuBLASLt, cuDNN, NCCL and the management library are opened when they are needed (cuda/library.hpp), so that
+# a program built here starts where none of them is.
+if(NOT TANDEM_CUDA_FOUND)
+  set(cuda_sources cuda_absent.cpp)
+  set(cuda_libraries)
+  return()
+endif()
+file(GLOB cuda_sources CONFIGURE_DEPENDS cuda/*.cpp)
+if(CUDNN_FRONTEND_INCLUDE_DIR AND CUDNN_INCLUDE_DIR)
+  list(FILTER cuda_sources EXCLUDE REGEX "/attention_absent\\.cpp$")
+  set_source_files_properties(cuda/attention.cpp PROPERTIES
+                              COMPILE_OPTIONS "-isystem${CUDNN_FRONTEND_INCLUDE_DIR};-isystem${CUDNN_INCLUDE_DIR}"
+                              COMPILE_DEFINITIONS "NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING;CUDNN_FRONTEND_SKIP_JSON_LIB")
+else()
+  list(FILTER cuda_sources EXCLUDE REGEX "/attention\\.cpp$")
+endif()
+# A target of its own, in C++17: CMake before 3.26 knows no C++20 for nvcc.
+add_library(tandem_cuda_kernels OBJECT cuda/kernels.cu)
+target_include_directories(tandem_cuda_kernels PRIVATE ${PROJECT_SOURCE_DIR})
+set_target_properties(tandem_cuda_kernels PROPERTIES CUDA_STANDARD 17 POSITION_INDEPENDENT_CODE ON)
+list(APPEND cuda_sources $<TARGET_OBJECTS:tandem_cuda_kernels>)
+set_source_files_properties(cuda/library.cpp PROPERTIES
+                            COMPILE_DEFINITIONS TANDEM_CUDA_LIBRARIES="${CUDAToolkit_LIBRARY_DIR}")
+set(cuda_libraries CUDA::cudart_static ${CMAKE_DL_LIBS})

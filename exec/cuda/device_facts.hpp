@@ -1,0 +1,25 @@
+#pragma once
+// Device 0 as the runtime describes it.
+
+#include <string>
+#include <vector>
+
+#include "reports/cost_table.hpp"
+
+namespace tandem::exec::cuda {
+
+struct DeviceFacts {
+  std::string card, pci;       ///< "NVIDIA H200", "0000:1b:00.0"
+  std::string driver, runtime; ///< CUDA versions, "13.0"
+  int major = 0, minor = 0;    ///< compute capability
+  std::vector<Figure> figures;
+  std::string capability() const { return std::to_string(major) + "." + std::to_string(minor); }
+};
+
+/// Throws DeviceError where there is no device or no driver for it. Creates no context.
+DeviceFacts require_device();
+
+/// "NVIDIA H200" -> "nvidia-h200".
+std::string slug(const std::string& card);
+
+}  // namespace tandem::exec::cuda

@@ -1,0 +1,26 @@
+#include "exec/cuda/library.hpp"
+
+#include <dlfcn.h>
+
+#include "models/base/error.hpp"
+
+namespace tandem::exec::cuda {
+
+Library::Library(const std::string& file) : file_(file) {
+  handle_ = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle_) return;
+  problem_ = dlerror();
+  handle_ = dlopen((std::string(TANDEM_CUDA_LIBRARIES) + "/" + file).c_str(), RTLD_NOW | RTLD_LOCAL);
+}
+
+Library::~Library() {
+  if (handle_) dlclose(handle_);
+}
+
+void* Library::symbol(const char* name) const {
+  void* found = handle_ ? dlsym(handle_, name) : nullptr;
+  if (!found) throw DeviceError(file_ + " has no function " + name + "; it is older than the one that Tandem was built with");
+  return found;
+}
+
+}  // namespace tandem::exec::cuda
