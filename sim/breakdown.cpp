@@ -3,11 +3,16 @@
 #include <algorithm>
 #include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 namespace tandem::sim {
 namespace {
 
 using Where = Place;
+
+/// By pattern, once for tasks of the optimizer and once for others: its time from the end of its first computation on.
+using PatternShares = std::vector<std::optional<Breakdown>>;
 
 Share share_of(Stream stream) {
   switch (stream) {
@@ -23,8 +28,9 @@ Share share_of(Stream stream) {
 
 class Attributor {
  public:
-  Attributor(const Play& play, const TaskGraph& graph, std::size_t role)
+  Attributor(const Play& play, const TaskGraph& graph, std::size_t role, PatternShares& known)
       : play_(play),
+        known_(known),
         graph_(graph),
         program_(graph.program(play.roles[role].stage)),
         itinerary_(play.itinerary(role)),
@@ -34,9 +40,8 @@ class Attributor {
   Breakdown run() {
     std::int64_t done = 0;
     for (std::uint32_t i = 0; i < program_.instances.size(); ++i) {
-      const Template& tmpl = graph_.of(program_.instances[i]);
-      for (std::uint16_t t = 0; t < tmpl.tasks.size(); ++t)
-        if (tmpl.tasks[t].stream == Stream::compute) done = computation({i, t}, done);
+      const Passage& p = record_.passages[i];
+      done = p.has_pattern() ? patterned(i, p, done) : computations(i, 0, done);
     }
     tail(done);
     return out_;
@@ -49,6 +54,33 @@ class Attributor {
 
   const Task& task(Where w) const { return graph_.of(program_.instances[w.instance]).tasks[w.task]; }
   Happening at(Where w) const { return reader_.at(w.instance, w.task); }
+
+  /// The instance's computations from task `t` on; the end of the last one.
+  std::int64_t computations(std::uint32_t i, std::uint16_t t, std::int64_t done) {
+    const Template& tmpl = graph_.of(program_.instances[i]);
+    for (; t < tmpl.tasks.size(); ++t)
+      if (tmpl.tasks[t].stream == Stream::compute) done = computation({i, t}, done);
+    return done;
+  }
+
+  /// What led to its first computation is the instance's own. The rest is alike in all that went by a pattern in which
+  /// nobody outside had a say, for then every cause lies behind that computation.
+  std::int64_t patterned(std::uint32_t i, const Passage& p, std::int64_t done) {
+    const Pattern& pattern = play_.patterns[p.pattern];
+    const std::uint16_t first = play_.patterns.of(pattern.stretch).first[0];
+    done = computation({i, first}, done);
+    const auto rest = static_cast<std::uint16_t>(first + 1);
+    if (!pattern.closed) return computations(i, rest, done);
+    const bool optimizer = program_.instances[i].phase == Phase::optimizer;
+    auto& known = known_[2 * p.pattern + (optimizer ? 1 : 0)];
+    if (!known) {
+      const Breakdown before = std::exchange(out_, {});
+      computations(i, rest, done);
+      known = std::exchange(out_, before);
+    }
+    for (std::size_t share = 0; share < kShares; ++share) out_.ps[share] += known->ps[share];
+    return p.start + pattern.free[0];
+  }
 
   std::int64_t computation(Where w, std::int64_t done) {
     const Happening h = at(w);
@@ -63,9 +95,22 @@ class Attributor {
     const std::int64_t end = record_.end.ps();
     add(Share::bubble, std::max(done, end), play_.step_time.ps());
     if (end <= done) return;
-    const auto last = std::max_element(record_.ended.begin(), record_.ended.end());
-    const Where w = place_of(itinerary_, static_cast<std::uint32_t>(last - record_.ended.begin()));
+    const Where w = last();
     explain(done, busy(done, end, w), w);
+  }
+
+  /// The task that ended last.
+  Where last() const {
+    Where found{0, 0};
+    std::int64_t latest = -1;
+    for (std::uint32_t i = 0; i < program_.instances.size(); ++i) {
+      const Passage& p = record_.passages[i];
+      if (p.has_pattern() && p.start + std::max(play_.patterns[p.pattern].free[0], play_.patterns[p.pattern].free[1]) <= latest)
+        continue;
+      for (std::uint16_t t = 0; t < graph_.of(program_.instances[i]).tasks.size(); ++t)
+        if (const std::int64_t end = reader_.ended(i, t); end > latest) latest = end, found = {i, t};
+    }
+    return found;
   }
 
   /// Names [lo, hi), at whose end `waiter` became ready, going back from cause to cause.
@@ -97,7 +142,7 @@ class Attributor {
   std::int64_t launches(std::int64_t lo, std::int64_t hi, Where& waiter) {
     std::uint32_t position = itinerary_.base[waiter.instance] + waiter.task;
     const std::int64_t launch = play_.host.launch.ps();
-    const auto bound_by_launch = [&] { return record_.issued[position] == hi; };
+    const auto bound_by_launch = [&] { return reader_.issued(waiter.instance, waiter.task) == hi; };
     while (hi > lo && bound_by_launch()) {
       add(Share::launch, std::max(lo, hi - launch), hi);
       hi -= launch;
@@ -151,6 +196,7 @@ class Attributor {
   }
 
   const Play& play_;
+  PatternShares& known_;
   const TaskGraph& graph_;
   const Program& program_;
   const Itinerary& itinerary_;
@@ -162,7 +208,15 @@ class Attributor {
 }  // namespace
 
 Breakdown break_down(const Play& play, const TaskGraph& graph, std::size_t role) {
-  return Attributor(play, graph, role).run();
+  PatternShares known(2 * play.patterns.size());
+  return Attributor(play, graph, role, known).run();
+}
+
+std::vector<Breakdown> break_down(const Play& play, const TaskGraph& graph) {
+  PatternShares known(2 * play.patterns.size());
+  std::vector<Breakdown> out;
+  for (std::size_t role = 0; role < play.roles.size(); ++role) out.push_back(Attributor(play, graph, role, known).run());
+  return out;
 }
 
 TimeBreakdown in_seconds(const Breakdown& breakdown) {
