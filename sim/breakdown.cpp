@@ -1,6 +1,8 @@
 #include "sim/breakdown.hpp"
 
 #include <algorithm>
+#include <array>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -11,8 +13,40 @@ namespace {
 
 using Where = Place;
 
-/// By pattern, once for tasks of the optimizer and once for others: its time from the end of its first computation on.
-using PatternShares = std::vector<std::optional<Breakdown>>;
+/// What all roles look up.
+class Known {
+ public:
+  Known(const Play& play, const TaskGraph& graph)
+      : rest_(2 * play.patterns.size()), first_edge_(graph.programs.size()), lanes_(lanes_of(play.host.synchronous)) {
+    for (const Template& t : graph.templates) {
+      last_task_.emplace_back().fill(-1);
+      for (std::size_t i = 0; i < t.tasks.size(); ++i) last_task_.back()[lane(t.tasks[i])] = static_cast<std::int32_t>(i);
+    }
+  }
+
+  /// A pattern's time from the end of its first computation on.
+  std::optional<Breakdown>& rest(PatternId id, bool optimizer) { return rest_[2 * id + (optimizer ? 1 : 0)]; }
+
+  /// By instance of a program: its first edge, and the total.
+  const std::vector<std::uint32_t>& first_edges(const Program& program) {
+    std::vector<std::uint32_t>& first = first_edge_[program.stage.index()];
+    if (!first.empty()) return first;
+    first.assign(program.instances.size() + 1, 0);
+    for (const Edge& e : program.edges) ++first[e.to_instance + 1];
+    std::partial_sum(first.begin(), first.end(), first.begin());
+    return first;
+  }
+
+  std::size_t lane(const Task& task) const { return lanes_[static_cast<std::size_t>(task.stream)]; }
+  /// The last task of a template on a lane; -1: there is none.
+  std::int32_t last_task(TemplateId t, std::size_t lane) const { return last_task_[t.index()][lane]; }
+
+ private:
+  std::vector<std::optional<Breakdown>> rest_;
+  std::vector<std::vector<std::uint32_t>> first_edge_;              ///< by stage
+  std::vector<std::array<std::int32_t, kLanes>> last_task_;         ///< by template
+  LaneOfStream lanes_;
+};
 
 Share share_of(Stream stream) {
   switch (stream) {
@@ -28,14 +62,15 @@ Share share_of(Stream stream) {
 
 class Attributor {
  public:
-  Attributor(const Play& play, const TaskGraph& graph, std::size_t role, PatternShares& known)
+  Attributor(const Play& play, const TaskGraph& graph, std::size_t role, Known& known)
       : play_(play),
-        known_(known),
         graph_(graph),
         program_(graph.program(play.roles[role].stage)),
         itinerary_(play.itinerary(role)),
         record_(play.records[role]),
-        reader_(play, role) {}
+        reader_(play, role),
+        known_(known),
+        first_edges_(known.first_edges(program_)) {}
 
   Breakdown run() {
     std::int64_t done = 0;
@@ -72,7 +107,7 @@ class Attributor {
     const auto rest = static_cast<std::uint16_t>(first + 1);
     if (!pattern.closed) return computations(i, rest, done);
     const bool optimizer = program_.instances[i].phase == Phase::optimizer;
-    auto& known = known_[2 * p.pattern + (optimizer ? 1 : 0)];
+    std::optional<Breakdown>& known = known_.rest(p.pattern, optimizer);
     if (!known) {
       const Breakdown before = std::exchange(out_, {});
       computations(i, rest, done);
@@ -153,7 +188,7 @@ class Attributor {
     return hi;
   }
 
-  std::size_t lane(Where w) const { return lanes_of(play_.host.synchronous)[static_cast<std::size_t>(task(w).stream)]; }
+  std::size_t lane(Where w) const { return known_.lane(task(w)); }
 
   /// The dependency, or the task before on the lane, whose end at `hi` let `w` go.
   std::optional<Where> cause_of(Where w, std::int64_t hi) const {
@@ -166,12 +201,11 @@ class Attributor {
   }
 
   std::span<const Edge> edges_to(Where w) const {
-    const auto less = [](const Edge& e, Where to) {
-      return e.to_instance != to.instance ? e.to_instance < to.instance : e.to_task < to.task;
-    };
-    const auto first = std::lower_bound(program_.edges.begin(), program_.edges.end(), w, less);
-    auto last = first;
-    while (last != program_.edges.end() && last->to_instance == w.instance && last->to_task == w.task) ++last;
+    const Edge* const end = program_.edges.data() + first_edges_[w.instance + 1];
+    const Edge* first = program_.edges.data() + first_edges_[w.instance];
+    while (first != end && first->to_task < w.task) ++first;
+    const Edge* last = first;
+    while (last != end && last->to_task == w.task) ++last;
     return {first, last};
   }
 
@@ -184,36 +218,35 @@ class Attributor {
 
   /// The task before `w` on its lane.
   std::optional<Where> previous(Where w) const {
+    const std::size_t own = lane(w);
     for (std::uint16_t t = w.task; t-- > 0;)
-      if (lane({w.instance, t}) == lane(w)) return Where{w.instance, t};
-    const auto& instances = itinerary_.lanes[lane(w)].instances;
-    for (auto it = std::lower_bound(instances.begin(), instances.end(), w.instance); it != instances.begin();) {
-      const std::uint32_t i = *--it;
-      for (auto t = static_cast<std::uint16_t>(graph_.of(program_.instances[i]).tasks.size()); t-- > 0;)
-        if (lane({i, t}) == lane(w)) return Where{i, t};
-    }
+      if (lane({w.instance, t}) == own) return Where{w.instance, t};
+    for (std::uint32_t i = w.instance; i-- > 0;)
+      if (const std::int32_t t = known_.last_task(program_.instances[i].tmpl, own); t >= 0)
+        return Where{i, static_cast<std::uint16_t>(t)};
     return {};
   }
 
   const Play& play_;
-  PatternShares& known_;
   const TaskGraph& graph_;
   const Program& program_;
   const Itinerary& itinerary_;
   const Record& record_;
   Reader reader_;
+  Known& known_;
+  const std::vector<std::uint32_t>& first_edges_;
   Breakdown out_;
 };
 
 }  // namespace
 
 Breakdown break_down(const Play& play, const TaskGraph& graph, std::size_t role) {
-  PatternShares known(2 * play.patterns.size());
+  Known known(play, graph);
   return Attributor(play, graph, role, known).run();
 }
 
 std::vector<Breakdown> break_down(const Play& play, const TaskGraph& graph) {
-  PatternShares known(2 * play.patterns.size());
+  Known known(play, graph);
   std::vector<Breakdown> out;
   for (std::size_t role = 0; role < play.roles.size(); ++role) out.push_back(Attributor(play, graph, role, known).run());
   return out;

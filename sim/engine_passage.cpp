@@ -34,8 +34,10 @@ Engine::Entry Engine::play_singly(RoleState& role, Cursor& c) const {
   return Entry::singly;
 }
 
-/// Looks at what a lane's tasks wait for in other instances.
-Engine::Entry Engine::meet_edges(const RoleState& role, const Stretch& s, std::size_t lane, Cursor& c) {
+/// Looks at what a lane's tasks wait for in other instances. Where an end is not known yet the whole instance waits for it;
+/// should the early tasks be needed for it to become known, `perform` in sim/play starts anew without patterns.
+Engine::Entry Engine::meet_edges(const RoleState& role, const Stretch& s, std::size_t lane, Cursor& compute) {
+  const Cursor& c = lane == 0 ? compute : role.cursors[lane];
   const std::uint32_t next = role.itinerary->base[c.instance + 1];
   const LaneEdge* const edges = role.itinerary->lanes[lane].edges.data();
   arrival_.late[lane] = c.host_late;
@@ -44,12 +46,12 @@ Engine::Entry Engine::meet_edges(const RoleState& role, const Stretch& s, std::s
     const auto task = static_cast<std::uint16_t>(edges[e].to - c.base);
     const std::int64_t end = role.record.ended_of(patterns_, edges[e].from_instance, edges[e].from_task);
     const bool first = task == s.first[lane], starts = lane == 0 && first;
-    if (end < 0 && starts) {
-      c.waits_for = edges[e].from_instance;
-      c.waits_for_task = edges[e].from_task;
+    if (edges[e].host_waits && !first) return Entry::singly;
+    if (end < 0) {
+      compute.waits_for = edges[e].from_instance;
+      compute.waits_for_task = edges[e].from_task;
       return Entry::waits;
     }
-    if (end < 0 || (edges[e].host_waits && !first)) return Entry::singly;
     if (edges[e].host_waits)
       arrival_.late[lane] = std::max(arrival_.late[lane], end - static_cast<std::int64_t>(edges[e].to) * host_.launch.ps());
     if (starts) arrival_.ready = std::max(arrival_.ready, end);
@@ -81,7 +83,7 @@ Engine::Entry Engine::pass(RoleState& role, StretchId stretch, Cursor& c) {
   arrival_.after.clear();
   c.waits_for = kNothing;
   Entry met = meet_edges(role, s, 0, c);
-  if (met == Entry::passed && s.on_tensor) met = meet_edges(role, s, 1, tensor);
+  if (met == Entry::passed && s.on_tensor) met = meet_edges(role, s, 1, c);
   if (met == Entry::waits) return met;
   if (met == Entry::singly) return play_singly(role, c);
   const std::int64_t issued =

@@ -10,7 +10,7 @@ namespace tandem::lowering {
 
 /// A point in a program: the task of an instance. Programs are written in issue order, so points compare by time of issue.
 struct Point {
-  std::int64_t instance = -1;   ///< -1: never
+  std::int32_t instance = -1;   ///< -1: never
   std::uint16_t task = 0;
   auto operator<=>(const Point&) const = default;
 };
@@ -27,7 +27,7 @@ class Arena {
     Frontier prior;      ///< who may still be using these bytes
   };
   Block allocate(Bytes bytes);
-  void release(const Block& block, const Frontier& last);
+  void release(std::int64_t offset, Bytes bytes, const Frontier& last);
   Bytes high_water() const { return Bytes(end_); }
 
  private:
