@@ -103,10 +103,12 @@ class Attributor {
   std::int64_t patterned(std::uint32_t i, const Passage& p, std::int64_t done) {
     const Pattern& pattern = play_.patterns[p.pattern];
     const std::uint16_t first = play_.patterns.of(pattern.stretch).first[0];
-    done = computation({i, first}, done);
+    const bool optimizer = program_.instances[i].phase == Phase::optimizer;
+    if (p.start > done) explain(done, p.start, {i, first});
+    done = p.start + pattern.ended[first];
+    add(optimizer ? Share::optimizer : Share::compute, p.start, done);
     const auto rest = static_cast<std::uint16_t>(first + 1);
     if (!pattern.closed) return computations(i, rest, done);
-    const bool optimizer = program_.instances[i].phase == Phase::optimizer;
     std::optional<Breakdown>& known = known_.rest(p.pattern, optimizer);
     if (!known) {
       const Breakdown before = std::exchange(out_, {});
@@ -154,7 +156,7 @@ class Attributor {
       if (const auto cause = cause_of(waiter, hi)) {
         hi = busy(lo, hi, *cause);
         waiter = *cause;
-      } else if (at(waiter).issued == hi) {
+      } else if (reader_.issued(waiter.instance, waiter.task) == hi) {
         if (!play_.host.synchronous) return add(Share::launch, lo, hi);
         hi = launches(lo, hi, waiter);
       } else {

@@ -102,8 +102,7 @@ class RoleCompany {
       const auto& tasks = tasks_of(i);
       for (std::uint16_t t = 0; t < tasks.size(); ++t) {
         if (!computes(tasks[t])) continue;
-        const Happening h = reader_.at(i, t);
-        const std::int64_t shared = company.shared(h.started, h.ended);
+        const std::int64_t shared = company.shared(reader_.started(i, t), reader_.ended(i, t));
         if (shared == 0) continue;
         if (out.first[i] == RoleDelays::kNone) {
           out.first[i] = static_cast<std::uint32_t>(out.ps.size());
@@ -126,8 +125,8 @@ class RoleCompany {
       const auto& tasks = tasks_of(i);
       for (std::uint16_t t = 0; t < tasks.size(); ++t) {
         if (!costs_company(tasks[t].op)) continue;
-        const Happening h = reader_.at(i, t);
-        if (h.ended > h.started) spans.push_back({h.started, h.ended});
+        const Span span{reader_.started(i, t), reader_.ended(i, t)};
+        if (span.to > span.from) spans.push_back(span);
       }
     }
     return merged(std::move(spans));

@@ -17,6 +17,7 @@ void Engine::add(Part part) {
                  {}, {}, false};
   role.stretches.resize(templates_.size(), -1);
   role.record.passages.resize(part.itinerary.tmpl.size());
+  if (part.itinerary.host_waits) role.record.late.reserve(kPatternLanes * part.itinerary.tmpl.size());
   count_meetings(role);
   for (std::size_t lane = 0; lane < kLanes; ++lane) next_instance(role, lane, role.cursors[lane]);
   roles_.push_back(std::move(role));
@@ -29,6 +30,7 @@ void Engine::count_meetings(RoleState& role) const {
     for (const auto& lane : templates_[t].lanes)
       for (const LaneTask& task : lane) in_template[t] += !task.launch_only && role.slots[task.slot].exchange >= 0;
   std::uint32_t total = 0;
+  role.record.first_meeting.reserve(role.itinerary->tmpl.size());
   for (const std::uint32_t t : role.itinerary->tmpl) {
     role.record.first_meeting.push_back(total);
     total += in_template[t];
@@ -135,8 +137,7 @@ bool Engine::ready_time(RoleState& role, std::size_t lane, Cursor& c, std::int64
 template <Engine::Kind kind>
 bool Engine::walk(std::uint32_t r, std::size_t lane) {
   RoleState& role = roles_[r];
-  Cursor& kept = role.cursors[lane];
-  Cursor c = kept;
+  Cursor& c = role.cursors[lane];
   bool moved = false;
   while (c.task != nullptr) {
     if (c.task == c.end && !next_instance(role, lane, c)) break;
@@ -164,13 +165,10 @@ bool Engine::walk(std::uint32_t r, std::size_t lane) {
       continue;
     }
     c.meeting = true;
-    kept = c;
     const std::uint32_t meeting = role.record.first_meeting[c.instance] + role.meeting_in_template[c.task->slot];
     arrive({r, static_cast<std::uint32_t>(lane), place, meeting}, ready, static_cast<std::uint32_t>(slot.exchange));
-    c = kept;
     if (c.meeting) break;
   }
-  kept = c;
   return moved;
 }
 

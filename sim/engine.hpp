@@ -162,7 +162,7 @@ class Engine {
   Entry enter(std::uint32_t role, std::size_t lane, Cursor& c);
   Entry play_singly(RoleState& role, Cursor& c) const;
   bool bring_tensor_lane(std::uint32_t role, const Cursor& c);
-  Entry pass(RoleState& role, StretchId stretch, Cursor& c);
+  Entry pass(std::uint32_t role, StretchId stretch, Cursor& c);
   Entry meet_edges(const RoleState& role, const Stretch& s, std::size_t lane, Cursor& compute);
   const Circumstances& circumstances(const Stretch& s, const Cursor& c, const Cursor& tensor, std::int64_t start);
   void arrive(const Seat& seat, std::int64_t ready, std::uint32_t exchange);

@@ -14,9 +14,7 @@ Engine::Entry Engine::enter(std::uint32_t r, std::size_t lane, Cursor& c) {
   const StretchId stretch = role.stretches[role.itinerary->tmpl[c.instance]];
   const bool delayed = role.delays != nullptr && role.delays->first[c.instance] != RoleDelays::kNone;
   if (stretch < 0 || delayed) return play_singly(role, c);
-  if (lane != 0) return Entry::waits;
-  if (patterns_.of(stretch).on_tensor && !bring_tensor_lane(r, c)) return play_singly(role, c);
-  return pass(role, stretch, c);
+  return lane == 0 ? pass(r, stretch, c) : Entry::waits;
 }
 
 Engine::Entry Engine::play_singly(RoleState& role, Cursor& c) const {
@@ -34,8 +32,7 @@ Engine::Entry Engine::play_singly(RoleState& role, Cursor& c) const {
   return Entry::singly;
 }
 
-/// Looks at what a lane's tasks wait for in other instances. Where an end is not known yet the whole instance waits for it;
-/// should the early tasks be needed for it to become known, `perform` in sim/play starts anew without patterns.
+/// Looks at what a lane's tasks wait for in other instances.
 Engine::Entry Engine::meet_edges(const RoleState& role, const Stretch& s, std::size_t lane, Cursor& compute) {
   const Cursor& c = lane == 0 ? compute : role.cursors[lane];
   const std::uint32_t next = role.itinerary->base[c.instance + 1];
@@ -75,7 +72,10 @@ const Circumstances& Engine::circumstances(const Stretch& s, const Cursor& c, co
   return circumstances_;
 }
 
-Engine::Entry Engine::pass(RoleState& role, StretchId stretch, Cursor& c) {
+/// The whole instance waits until everything is known that any task of it waits for. Should its early tasks be needed for
+/// that to become known, all wait for each other, and `perform` in sim/play starts anew without patterns.
+Engine::Entry Engine::pass(std::uint32_t r, StretchId stretch, Cursor& c) {
+  RoleState& role = roles_[r];
   const Stretch& s = patterns_.of(stretch);
   Cursor& tensor = role.cursors[1];
   arrival_.ready = c.free;
@@ -83,7 +83,7 @@ Engine::Entry Engine::pass(RoleState& role, StretchId stretch, Cursor& c) {
   arrival_.after.clear();
   c.waits_for = kNothing;
   Entry met = meet_edges(role, s, 0, c);
-  if (met == Entry::passed && s.on_tensor) met = meet_edges(role, s, 1, c);
+  if (met == Entry::passed && s.on_tensor) met = bring_tensor_lane(r, c) ? meet_edges(role, s, 1, c) : Entry::waits;
   if (met == Entry::waits) return met;
   if (met == Entry::singly) return play_singly(role, c);
   const std::int64_t issued =

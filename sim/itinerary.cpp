@@ -91,7 +91,9 @@ Itinerary make_itinerary(const TaskGraph& graph, const Program& program, bool sy
     if (lane != lane_of(*ends.from, lanes) || from >= le.to) out.lanes[lane].edges.push_back(le);
   }
   for (LaneProgram& lane : out.lanes) {
-    std::stable_sort(lane.edges.begin(), lane.edges.end(), [](LaneEdge a, LaneEdge b) { return a.to < b.to; });
+    const auto earlier = [](const LaneEdge& a, const LaneEdge& b) { return a.to < b.to; };
+    if (!std::is_sorted(lane.edges.begin(), lane.edges.end(), earlier))
+      std::stable_sort(lane.edges.begin(), lane.edges.end(), earlier);
     lane.edges.push_back({kEnd, 0, 0, false});
   }
   return out;

@@ -51,9 +51,9 @@ void check(const Scene& scene, const Manner& manner) {
 using Stretches = std::vector<std::vector<StretchId>>;
 
 /// By role and template. A host that computes itself has no patterns: every task waits for its own launch.
-Stretches stretches_of(const std::vector<LaneTemplate>& templates, Play& play) {
+Stretches stretches_of(const std::vector<LaneTemplate>& templates, const Manner& manner, Play& play) {
   Stretches stretches(play.roles.size());
-  if (play.host.synchronous) return stretches;
+  if (play.host.synchronous || manner.singly) return stretches;
   for (std::size_t r = 0; r < play.roles.size(); ++r) {
     stretches[r].assign(templates.size(), -1);
     for (const std::uint32_t t : play.catalogue.templates[play.roles[r].stage.index()])
@@ -105,7 +105,7 @@ Play play(const Scene& scene, const Manner& manner) {
   for (const Program& p : scene.graph.programs)
     out.itineraries.push_back(make_itinerary(scene.graph, p, out.host.synchronous));
   out.patterns = Patterns(out.host.launch);
-  const Stretches stretches = stretches_of(templates, out);
+  const Stretches stretches = stretches_of(templates, manner, out);
   perform(scene, templates, stretches, out);
   if (const double slowdown = scene.cost.comm_fit().compute_slowdown; slowdown > 0) {
     out.delays = delays_in_company(out, scene.graph, slowdown);
@@ -150,11 +150,22 @@ std::int64_t Reader::issued(std::uint32_t instance, std::uint16_t task) const {
   return record_.late[p.first + patterns_.of(patterns_[p.pattern].stretch).steps[task].lane] + alone;
 }
 
+/// Start of a task that nobody else takes part in.
+std::int64_t Reader::alone_from(std::int64_t ended, std::uint32_t instance, std::uint16_t task, std::uint32_t slot) const {
+  return ended - slots_[slot].duration - (delays_ != nullptr ? delays_->of(instance, task) : 0);
+}
+
+std::int64_t Reader::started(std::uint32_t instance, std::uint16_t task) const {
+  const std::uint32_t slot = first_slot_[itinerary_.tmpl[instance]] + task;
+  if (slots_[slot].exchange < 0) return alone_from(ended(instance, task), instance, task, slot);
+  return record_.meetings[record_.first_meeting[instance] + meeting_in_template_[slot]].started;
+}
+
 Happening Reader::at(std::uint32_t instance, std::uint16_t task) const {
   const std::uint32_t slot = first_slot_[itinerary_.tmpl[instance]] + task;
   const std::int64_t ended = this->ended(instance, task);
   if (slots_[slot].exchange < 0) {
-    const std::int64_t started = ended - slots_[slot].duration - (delays_ != nullptr ? delays_->of(instance, task) : 0);
+    const std::int64_t started = alone_from(ended, instance, task, slot);
     return {issued(instance, task), started, started, ended, {}};
   }
   const Meeting& m = record_.meetings[record_.first_meeting[instance] + meeting_in_template_[slot]];

@@ -45,12 +45,16 @@ class Reader {
  public:
   Reader(const Play& play, std::size_t role);
   Happening at(std::uint32_t instance, std::uint16_t task) const;
+  /// When the bytes or the computation began; less work than all of `at`.
+  std::int64_t started(std::uint32_t instance, std::uint16_t task) const;
   std::int64_t issued(std::uint32_t instance, std::uint16_t task) const;
   std::int64_t ended(std::uint32_t instance, std::uint16_t task) const {
     return record_.ended_of(patterns_, instance, task);
   }
 
  private:
+  std::int64_t alone_from(std::int64_t ended, std::uint32_t instance, std::uint16_t task, std::uint32_t slot) const;
+
   const Record& record_;
   const Patterns& patterns_;
   const Itinerary& itinerary_;

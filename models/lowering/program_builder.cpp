@@ -133,7 +133,12 @@ BufferId ProgramBuilder::persistent(std::string_view name, MemoryKind kind, cons
 }
 
 void ProgramBuilder::start(const std::vector<TemplateId>& used, std::size_t instances) {
+  // Generous, for pages that are never touched cost nothing, and copies would.
   program_.instances.reserve(instances);
+  program_.bindings.reserve(8 * instances);
+  program_.edges.reserve(2 * instances);
+  program_.memory.allocations.reserve(2 * instances);
+  buffers_.reserve(2 * instances);
   Bytes most;
   for (const TemplateId t : used) most = std::max(most, library_[t].slots[0].bytes);
   const Arena::Block block = arena_.allocate(most);
@@ -162,15 +167,15 @@ void ProgramBuilder::connect(const SlotUse& use, Buffer& buffer) {
   const Frontier& wait_for = use.writes ? buffer.touched : buffer.written;
   const EdgeKind kind = buffer.reused ? EdgeKind::reuse : EdgeKind::data;
   for (std::size_t s = 0; s < kStreams; ++s)
-    if (wait_for[s].instance >= 0 && s != at(use.stream))
+    if (wait_for[s].instance() >= 0 && s != at(use.stream))
       edge(wait_for[s], use.first, use.stream, static_cast<Stream>(s), kind);
 }
 
 void ProgramBuilder::edge(Point from, std::uint16_t to_task, Stream to, Stream from_stream, EdgeKind kind) {
   // Within one instance the template's own dependencies order the streams.
-  if (from.instance < 0 || from.instance == now()) return;
+  if (from.instance() < 0 || from.instance() == now()) return;
   if (from <= known_[at(to)][at(from_stream)]) return;
-  pending_.push_back({static_cast<std::uint32_t>(from.instance), static_cast<std::uint32_t>(now()), from.task, to_task, kind});
+  pending_.push_back({static_cast<std::uint32_t>(from.instance()), static_cast<std::uint32_t>(now()), from.task(), to_task, kind});
 }
 
 void ProgramBuilder::note_use(const SlotUse& use, Buffer& buffer) {
@@ -194,13 +199,13 @@ void ProgramBuilder::flush_edges() {
     const Instance& source = program_.instances[e.from_instance];
     const Stream from = library_[source.tmpl].tasks[e.from_task].stream;
     Point& known = known_[at(t.tasks[e.to_task].stream)][at(from)];
-    const Point point{static_cast<std::int32_t>(e.from_instance), e.from_task};
+    const Point point{e.from_instance, e.from_task};
     if (point <= known) continue;
     // A later edge of the same pair into the same task makes this one redundant.
     const bool superseded = std::any_of(pending_.begin(), pending_.end(), [&](const Edge& o) {
       const Instance& other = program_.instances[o.from_instance];
       return o.to_task == e.to_task && library_[other.tmpl].tasks[o.from_task].stream == from &&
-             Point{static_cast<std::int32_t>(o.from_instance), o.from_task} > point;
+             Point{o.from_instance, o.from_task} > point;
     });
     if (superseded) continue;
     known = point;
@@ -213,8 +218,8 @@ std::uint32_t ProgramBuilder::add(TemplateId id, const InstanceKey& key, const s
   const Template& t = library_[id];
   require(slots.size() + 1 == t.slots.size(), "an instance must bind every slot of its template");
   for (const auto& [p, kind] : waits_) {
-    const Instance& source = program_.instances[static_cast<std::size_t>(p.instance)];
-    edge(p, 0, t.tasks.front().stream, library_[source.tmpl].tasks[p.task].stream, kind);
+    const Instance& source = program_.instances[static_cast<std::size_t>(p.instance())];
+    edge(p, 0, t.tasks.front().stream, library_[source.tmpl].tasks[p.task()].stream, kind);
   }
   waits_.clear();
   order_scratch(library_.scratch(id));
@@ -261,7 +266,7 @@ void ProgramBuilder::note_live(const Template& t) {
 
 Point ProgramBuilder::end_of(std::uint32_t instance) const {
   const Template& t = library_[program_.instances[instance].tmpl];
-  return {static_cast<std::int32_t>(instance), static_cast<std::uint16_t>(t.tasks.size() - 1)};
+  return {instance, static_cast<std::uint16_t>(t.tasks.size() - 1)};
 }
 
 Program ProgramBuilder::finish() {

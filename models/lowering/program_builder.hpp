@@ -100,7 +100,7 @@ class ProgramBuilder {
   void note_live(const Template& t);
   void order_scratch(const ScratchUse& use);
   std::size_t record(std::string_view name, MemoryKind kind, std::int64_t offset, Bytes bytes);
-  std::int32_t now() const { return static_cast<std::int32_t>(program_.instances.size()); }
+  std::int64_t now() const { return static_cast<std::int64_t>(program_.instances.size()); }
 
   const TemplateLibrary& library_;
   Program program_;
