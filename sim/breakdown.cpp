@@ -1,13 +1,52 @@
 #include "sim/breakdown.hpp"
 
 #include <algorithm>
+#include <array>
+#include <numeric>
 #include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 namespace tandem::sim {
 namespace {
 
 using Where = Place;
+
+/// What all roles look up.
+class Known {
+ public:
+  Known(const Play& play, const TaskGraph& graph)
+      : rest_(2 * play.patterns.size()), first_edge_(graph.programs.size()), lanes_(lanes_of(play.host.synchronous)) {
+    for (const Template& t : graph.templates) {
+      last_task_.emplace_back().fill(-1);
+      for (std::size_t i = 0; i < t.tasks.size(); ++i) last_task_.back()[lane(t.tasks[i])] = static_cast<std::int32_t>(i);
+    }
+  }
+
+  /// A pattern's time from the end of its first computation on.
+  std::optional<Breakdown>& rest(PatternId id, bool optimizer) { return rest_[2 * id + (optimizer ? 1 : 0)]; }
+
+  /// By instance of a program: its first edge, and the total.
+  const std::vector<std::uint32_t>& first_edges(const Program& program) {
+    std::vector<std::uint32_t>& first = first_edge_[program.stage.index()];
+    if (!first.empty()) return first;
+    first.assign(program.instances.size() + 1, 0);
+    for (const Edge& e : program.edges) ++first[e.to_instance + 1];
+    std::partial_sum(first.begin(), first.end(), first.begin());
+    return first;
+  }
+
+  std::size_t lane(const Task& task) const { return lanes_[static_cast<std::size_t>(task.stream)]; }
+  /// The last task of a template on a lane; -1: there is none.
+  std::int32_t last_task(TemplateId t, std::size_t lane) const { return last_task_[t.index()][lane]; }
+
+ private:
+  std::vector<std::optional<Breakdown>> rest_;
+  std::vector<std::vector<std::uint32_t>> first_edge_;              ///< by stage
+  std::vector<std::array<std::int32_t, kLanes>> last_task_;         ///< by template
+  LaneOfStream lanes_;
+};
 
 Share share_of(Stream stream) {
   switch (stream) {
@@ -23,20 +62,21 @@ Share share_of(Stream stream) {
 
 class Attributor {
  public:
-  Attributor(const Play& play, const TaskGraph& graph, std::size_t role)
+  Attributor(const Play& play, const TaskGraph& graph, std::size_t role, Known& known)
       : play_(play),
         graph_(graph),
         program_(graph.program(play.roles[role].stage)),
         itinerary_(play.itinerary(role)),
         record_(play.records[role]),
-        reader_(play, role) {}
+        reader_(play, role),
+        known_(known),
+        first_edges_(known.first_edges(program_)) {}
 
   Breakdown run() {
     std::int64_t done = 0;
     for (std::uint32_t i = 0; i < program_.instances.size(); ++i) {
-      const Template& tmpl = graph_.of(program_.instances[i]);
-      for (std::uint16_t t = 0; t < tmpl.tasks.size(); ++t)
-        if (tmpl.tasks[t].stream == Stream::compute) done = computation({i, t}, done);
+      const Passage& p = record_.passages[i];
+      done = p.has_pattern() ? patterned(i, p, done) : computations(i, 0, done);
     }
     tail(done);
     return out_;
@@ -49,6 +89,35 @@ class Attributor {
 
   const Task& task(Where w) const { return graph_.of(program_.instances[w.instance]).tasks[w.task]; }
   Happening at(Where w) const { return reader_.at(w.instance, w.task); }
+
+  /// The instance's computations from task `t` on; the end of the last one.
+  std::int64_t computations(std::uint32_t i, std::uint16_t t, std::int64_t done) {
+    const Template& tmpl = graph_.of(program_.instances[i]);
+    for (; t < tmpl.tasks.size(); ++t)
+      if (tmpl.tasks[t].stream == Stream::compute) done = computation({i, t}, done);
+    return done;
+  }
+
+  /// What led to its first computation is the instance's own. The rest is alike in all that went by a pattern in which
+  /// nobody outside had a say, for then every cause lies behind that computation.
+  std::int64_t patterned(std::uint32_t i, const Passage& p, std::int64_t done) {
+    const Pattern& pattern = play_.patterns[p.pattern];
+    const std::uint16_t first = play_.patterns.of(pattern.stretch).first[0];
+    const bool optimizer = program_.instances[i].phase == Phase::optimizer;
+    if (p.start > done) explain(done, p.start, {i, first});
+    done = p.start + pattern.ended[first];
+    add(optimizer ? Share::optimizer : Share::compute, p.start, done);
+    const auto rest = static_cast<std::uint16_t>(first + 1);
+    if (!pattern.closed) return computations(i, rest, done);
+    std::optional<Breakdown>& known = known_.rest(p.pattern, optimizer);
+    if (!known) {
+      const Breakdown before = std::exchange(out_, {});
+      computations(i, rest, done);
+      known = std::exchange(out_, before);
+    }
+    for (std::size_t share = 0; share < kShares; ++share) out_.ps[share] += known->ps[share];
+    return p.start + pattern.free[0];
+  }
 
   std::int64_t computation(Where w, std::int64_t done) {
     const Happening h = at(w);
@@ -63,9 +132,22 @@ class Attributor {
     const std::int64_t end = record_.end.ps();
     add(Share::bubble, std::max(done, end), play_.step_time.ps());
     if (end <= done) return;
-    const auto last = std::max_element(record_.ended.begin(), record_.ended.end());
-    const Where w = place_of(itinerary_, static_cast<std::uint32_t>(last - record_.ended.begin()));
+    const Where w = last();
     explain(done, busy(done, end, w), w);
+  }
+
+  /// The task that ended last.
+  Where last() const {
+    Where found{0, 0};
+    std::int64_t latest = -1;
+    for (std::uint32_t i = 0; i < program_.instances.size(); ++i) {
+      const Passage& p = record_.passages[i];
+      if (p.has_pattern() && p.start + std::max(play_.patterns[p.pattern].free[0], play_.patterns[p.pattern].free[1]) <= latest)
+        continue;
+      for (std::uint16_t t = 0; t < graph_.of(program_.instances[i]).tasks.size(); ++t)
+        if (const std::int64_t end = reader_.ended(i, t); end > latest) latest = end, found = {i, t};
+    }
+    return found;
   }
 
   /// Names [lo, hi), at whose end `waiter` became ready, going back from cause to cause.
@@ -74,7 +156,7 @@ class Attributor {
       if (const auto cause = cause_of(waiter, hi)) {
         hi = busy(lo, hi, *cause);
         waiter = *cause;
-      } else if (at(waiter).issued == hi) {
+      } else if (reader_.issued(waiter.instance, waiter.task) == hi) {
         if (!play_.host.synchronous) return add(Share::launch, lo, hi);
         hi = launches(lo, hi, waiter);
       } else {
@@ -97,7 +179,7 @@ class Attributor {
   std::int64_t launches(std::int64_t lo, std::int64_t hi, Where& waiter) {
     std::uint32_t position = itinerary_.base[waiter.instance] + waiter.task;
     const std::int64_t launch = play_.host.launch.ps();
-    const auto bound_by_launch = [&] { return record_.issued[position] == hi; };
+    const auto bound_by_launch = [&] { return reader_.issued(waiter.instance, waiter.task) == hi; };
     while (hi > lo && bound_by_launch()) {
       add(Share::launch, std::max(lo, hi - launch), hi);
       hi -= launch;
@@ -108,7 +190,7 @@ class Attributor {
     return hi;
   }
 
-  std::size_t lane(Where w) const { return lanes_of(play_.host.synchronous)[static_cast<std::size_t>(task(w).stream)]; }
+  std::size_t lane(Where w) const { return known_.lane(task(w)); }
 
   /// The dependency, or the task before on the lane, whose end at `hi` let `w` go.
   std::optional<Where> cause_of(Where w, std::int64_t hi) const {
@@ -121,12 +203,11 @@ class Attributor {
   }
 
   std::span<const Edge> edges_to(Where w) const {
-    const auto less = [](const Edge& e, Where to) {
-      return e.to_instance != to.instance ? e.to_instance < to.instance : e.to_task < to.task;
-    };
-    const auto first = std::lower_bound(program_.edges.begin(), program_.edges.end(), w, less);
-    auto last = first;
-    while (last != program_.edges.end() && last->to_instance == w.instance && last->to_task == w.task) ++last;
+    const Edge* const end = program_.edges.data() + first_edges_[w.instance + 1];
+    const Edge* first = program_.edges.data() + first_edges_[w.instance];
+    while (first != end && first->to_task < w.task) ++first;
+    const Edge* last = first;
+    while (last != end && last->to_task == w.task) ++last;
     return {first, last};
   }
 
@@ -139,14 +220,12 @@ class Attributor {
 
   /// The task before `w` on its lane.
   std::optional<Where> previous(Where w) const {
+    const std::size_t own = lane(w);
     for (std::uint16_t t = w.task; t-- > 0;)
-      if (lane({w.instance, t}) == lane(w)) return Where{w.instance, t};
-    const auto& instances = itinerary_.lanes[lane(w)].instances;
-    for (auto it = std::lower_bound(instances.begin(), instances.end(), w.instance); it != instances.begin();) {
-      const std::uint32_t i = *--it;
-      for (auto t = static_cast<std::uint16_t>(graph_.of(program_.instances[i]).tasks.size()); t-- > 0;)
-        if (lane({i, t}) == lane(w)) return Where{i, t};
-    }
+      if (lane({w.instance, t}) == own) return Where{w.instance, t};
+    for (std::uint32_t i = w.instance; i-- > 0;)
+      if (const std::int32_t t = known_.last_task(program_.instances[i].tmpl, own); t >= 0)
+        return Where{i, static_cast<std::uint16_t>(t)};
     return {};
   }
 
@@ -156,13 +235,23 @@ class Attributor {
   const Itinerary& itinerary_;
   const Record& record_;
   Reader reader_;
+  Known& known_;
+  const std::vector<std::uint32_t>& first_edges_;
   Breakdown out_;
 };
 
 }  // namespace
 
 Breakdown break_down(const Play& play, const TaskGraph& graph, std::size_t role) {
-  return Attributor(play, graph, role).run();
+  Known known(play, graph);
+  return Attributor(play, graph, role, known).run();
+}
+
+std::vector<Breakdown> break_down(const Play& play, const TaskGraph& graph) {
+  Known known(play, graph);
+  std::vector<Breakdown> out;
+  for (std::size_t role = 0; role < play.roles.size(); ++role) out.push_back(Attributor(play, graph, role, known).run());
+  return out;
 }
 
 TimeBreakdown in_seconds(const Breakdown& breakdown) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "models/task_graph.hpp"
 #include "reports/prediction.hpp"
@@ -25,6 +26,8 @@ struct Breakdown {
 /// Attributes what lies between computations to what the next one waited for: a communication while it moved, the
 /// bubble while it waited for others, the host while it launched.
 Breakdown break_down(const Play& play, const TaskGraph& graph, std::size_t role);
+/// Of every role.
+std::vector<Breakdown> break_down(const Play& play, const TaskGraph& graph);
 
 /// In seconds, under the names of `simulate --json`.
 TimeBreakdown in_seconds(const Breakdown& breakdown);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace tandem::sim {
 namespace {
@@ -10,37 +11,22 @@ struct Span {
   std::int64_t from, to;
 };
 
-/// Calls f(instance, task, happening) for every task of a role, in issue order.
-template <class F>
-void visit_tasks(const Play& play, const TaskGraph& graph, std::size_t role, F&& f) {
-  const Program& program = graph.program(play.roles[role].stage);
-  const Reader reader(play, role);
-  for (std::uint32_t i = 0; i < program.instances.size(); ++i) {
-    const Template& tmpl = graph.of(program.instances[i]);
-    for (std::uint16_t t = 0; t < tmpl.tasks.size(); ++t) f(i, t, tmpl.tasks[t], reader);
-  }
-}
-
 /// Sends need few compute units, and what runs in pieces beside its product has its price in that (CommFit::chunked_exposed).
 bool costs_company(const Op& op) {
   const auto* collective = std::get_if<Collective>(&op);
   return collective != nullptr && !collective->chunked;
 }
 
-/// When the role was busy with collectives, as disjoint spans in order of time.
-std::vector<Span> communication(const Play& play, const TaskGraph& graph, std::size_t role) {
-  std::vector<Span> spans;
-  visit_tasks(play, graph, role, [&](std::uint32_t i, std::uint16_t t, const Task& task, const Reader& reader) {
-    if (!costs_company(task.op)) return;
-    const Happening h = reader.at(i, t);
-    if (h.ended > h.started) spans.push_back({h.started, h.ended});
-  });
+bool computes(const Task& task) { return task.stream == Stream::compute && !is_communication(task.op); }
+
+/// Spans that overlap or touch become one.
+std::vector<Span> merged(std::vector<Span> spans) {
   std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.from < b.from; });
-  std::vector<Span> merged;
+  std::vector<Span> out;
   for (const Span& s : spans)
-    if (merged.empty() || s.from > merged.back().to) merged.push_back(s);
-    else merged.back().to = std::max(merged.back().to, s.to);
-  return merged;
+    if (out.empty() || s.from > out.back().to) out.push_back(s);
+    else out.back().to = std::max(out.back().to, s.to);
+  return out;
 }
 
 class Company {
@@ -49,37 +35,119 @@ class Company {
 
   /// Time of [from, to) that lies in spans. Calls ask in order of `from`.
   std::int64_t shared(std::int64_t from, std::int64_t to) {
-    while (next_ < spans_.size() && spans_[next_].to <= from) ++next_;
+    pass(from);
     std::int64_t sum = 0;
     for (std::size_t s = next_; s < spans_.size() && spans_[s].from < to; ++s)
       sum += std::min(to, spans_[s].to) - std::max(from, spans_[s].from);
     return sum;
   }
+  /// Whether [from, to) shares any.
+  bool meets(std::int64_t from, std::int64_t to) {
+    pass(from);
+    return next_ < spans_.size() && spans_[next_].from < to;
+  }
 
  private:
+  void pass(std::int64_t from) {
+    while (next_ < spans_.size() && spans_[next_].to <= from) ++next_;
+  }
+
   std::vector<Span> spans_;
   std::size_t next_ = 0;
 };
 
+/// Which patterns have collectives that can be beside any computation: one of their own, or, where the collective outlasts
+/// them, one of a later instance. The others take turns with computation, and need no looking at.
+class Overlaps {
+ public:
+  Overlaps(const Play& play, const TaskGraph& graph) : play_(play), graph_(graph), known_(play.patterns.size()) {}
+
+  bool of(const Instance& instance, PatternId id) {
+    if (!known_[id]) known_[id] = found(graph_.of(instance).tasks, play_.patterns[id]);
+    return *known_[id];
+  }
+
+ private:
+  bool found(const std::vector<Task>& tasks, const Pattern& pattern) const {
+    const Stretch& stretch = play_.patterns.of(pattern.stretch);
+    std::vector<Span> spans;
+    for (std::size_t t = 0; t < tasks.size(); ++t)
+      if (costs_company(tasks[t].op) && stretch.steps[t].duration > 0)
+        spans.push_back({pattern.ended[t] - stretch.steps[t].duration, pattern.ended[t]});
+    Company company(merged(std::move(spans)));
+    for (std::size_t t = 0; t < tasks.size(); ++t)
+      if (computes(tasks[t]) && company.meets(pattern.ended[t] - stretch.steps[t].duration, pattern.ended[t])) return true;
+    return company.meets(pattern.free[0], INT64_MAX);
+  }
+
+  const Play& play_;
+  const TaskGraph& graph_;
+  std::vector<std::optional<bool>> known_;  ///< by pattern
+};
+
+/// One role's computations against its collectives.
+class RoleCompany {
+ public:
+  RoleCompany(const Play& play, const TaskGraph& graph, std::size_t role, Overlaps& overlaps)
+      : play_(play), graph_(graph), program_(graph.program(play.roles[role].stage)), passages_(play.records[role].passages),
+        reader_(play, role), overlaps_(overlaps) {}
+
+  RoleDelays delays(double slowdown) {
+    Company company(communication());
+    RoleDelays out;
+    out.first.assign(program_.instances.size(), RoleDelays::kNone);
+    for (std::uint32_t i = 0; i < program_.instances.size(); ++i) {
+      const Passage& p = passages_[i];
+      if (p.has_pattern() && !company.meets(p.start, p.start + play_.patterns[p.pattern].free[0])) continue;
+      const auto& tasks = tasks_of(i);
+      for (std::uint16_t t = 0; t < tasks.size(); ++t) {
+        if (!computes(tasks[t])) continue;
+        const std::int64_t shared = company.shared(reader_.started(i, t), reader_.ended(i, t));
+        if (shared == 0) continue;
+        if (out.first[i] == RoleDelays::kNone) {
+          out.first[i] = static_cast<std::uint32_t>(out.ps.size());
+          out.ps.resize(out.ps.size() + tasks.size(), 0);
+        }
+        out.ps[out.first[i] + t] = std::llround(static_cast<double>(shared) * slowdown);
+      }
+    }
+    return out;
+  }
+
+ private:
+  const std::vector<Task>& tasks_of(std::uint32_t i) const { return graph_.of(program_.instances[i]).tasks; }
+
+  /// When the role was busy with collectives that can have been beside a computation.
+  std::vector<Span> communication() {
+    std::vector<Span> spans;
+    for (std::uint32_t i = 0; i < program_.instances.size(); ++i) {
+      if (passages_[i].has_pattern() && !overlaps_.of(program_.instances[i], passages_[i].pattern)) continue;
+      const auto& tasks = tasks_of(i);
+      for (std::uint16_t t = 0; t < tasks.size(); ++t) {
+        if (!costs_company(tasks[t].op)) continue;
+        const Span span{reader_.started(i, t), reader_.ended(i, t)};
+        if (span.to > span.from) spans.push_back(span);
+      }
+    }
+    return merged(std::move(spans));
+  }
+
+  const Play& play_;
+  const TaskGraph& graph_;
+  const Program& program_;
+  const std::vector<Passage>& passages_;
+  Reader reader_;
+  Overlaps& overlaps_;
+};
+
 }  // namespace
 
-std::vector<std::vector<std::int64_t>> delays_in_company(const Play& play, const TaskGraph& graph, double slowdown) {
-  std::vector<std::vector<std::int64_t>> delays;
-  bool any = false;
-  for (std::size_t role = 0; role < play.roles.size(); ++role) {
-    std::vector<std::int64_t> of_role(play.itinerary(role).tasks(), 0);
-    Company company(communication(play, graph, role));
-    visit_tasks(play, graph, role, [&](std::uint32_t i, std::uint16_t t, const Task& task, const Reader& reader) {
-      if (task.stream != Stream::compute || is_communication(task.op)) return;
-      const Happening h = reader.at(i, t);
-      const std::int64_t shared = company.shared(h.started, h.ended);
-      if (shared == 0) return;
-      of_role[play.itinerary(role).base[i] + t] = std::llround(static_cast<double>(shared) * slowdown);
-      any = true;
-    });
-    delays.push_back(std::move(of_role));
-  }
-  if (!any) delays.clear();
+std::vector<RoleDelays> delays_in_company(const Play& play, const TaskGraph& graph, double slowdown) {
+  std::vector<RoleDelays> delays;
+  Overlaps overlaps(play, graph);
+  for (std::size_t role = 0; role < play.roles.size(); ++role)
+    delays.push_back(RoleCompany(play, graph, role, overlaps).delays(slowdown));
+  if (std::all_of(delays.begin(), delays.end(), [](const RoleDelays& d) { return d.ps.empty(); })) delays.clear();
   return delays;
 }
 

@@ -8,8 +8,8 @@
 
 namespace tandem::sim {
 
-/// By role and position: picoseconds that a computation takes beyond its own time when `slowdown` of the time it shared with
+/// By role: picoseconds that a computation takes beyond its own time when `slowdown` of the time it shared with
 /// communication of its rank is added. Read off a play in which nothing was slowed. Empty when nothing overlaps.
-std::vector<std::vector<std::int64_t>> delays_in_company(const Play& play, const TaskGraph& graph, double slowdown);
+std::vector<RoleDelays> delays_in_company(const Play& play, const TaskGraph& graph, double slowdown);
 
 }  // namespace tandem::sim

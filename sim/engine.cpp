@@ -4,17 +4,20 @@
 
 namespace tandem::sim {
 
-Engine::Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templates, Host host)
+Engine::Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templates, Patterns& patterns, Host host)
     : quotient_(quotient),
       templates_(templates),
+      patterns_(patterns),
       host_(host),
       network_(quotient.links, quotient.uses, 2 * quotient.exchanges.size(), queue_),
       pending_(quotient.exchanges.size()) {}
 
 void Engine::add(Part part) {
-  RoleState role{&part.itinerary, part.slots.data(), std::move(part.meeting_in_template), part.delays, {}, {}, false};
-  role.record.ended.assign(part.itinerary.tasks(), -1);
-  if (host_.synchronous || part.itinerary.host_waits) role.record.issued.assign(part.itinerary.tasks(), -1);
+  RoleState role{&part.itinerary, part.slots.data(), std::move(part.meeting_in_template), part.delays, std::move(part.stretches),
+                 {}, {}, false};
+  role.stretches.resize(templates_.size(), -1);
+  role.record.passages.resize(part.itinerary.tmpl.size());
+  if (part.itinerary.host_waits) role.record.late.reserve(kPatternLanes * part.itinerary.tmpl.size());
   count_meetings(role);
   for (std::size_t lane = 0; lane < kLanes; ++lane) next_instance(role, lane, role.cursors[lane]);
   roles_.push_back(std::move(role));
@@ -27,6 +30,7 @@ void Engine::count_meetings(RoleState& role) const {
     for (const auto& lane : templates_[t].lanes)
       for (const LaneTask& task : lane) in_template[t] += !task.launch_only && role.slots[task.slot].exchange >= 0;
   std::uint32_t total = 0;
+  role.record.first_meeting.reserve(role.itinerary->tmpl.size());
   for (const std::uint32_t t : role.itinerary->tmpl) {
     role.record.first_meeting.push_back(total);
     total += in_template[t];
@@ -70,7 +74,7 @@ void Engine::advance(std::uint32_t role) {
 bool Engine::move(std::uint32_t role, std::size_t lane) {
   const Cursor& c = roles_[role].cursors[lane];
   if (c.task == nullptr || c.meeting) return false;
-  if (c.waits_for != kNothing && roles_[role].record.ended[c.waits_for] < 0) return false;
+  if (c.waits_for != kNothing && roles_[role].record.ended_of(patterns_, c.waits_for, c.waits_for_task) < 0) return false;
   if (!host_.synchronous) return walk<Kind::stream>(role, lane);
   return lane == 0 ? walk<Kind::host>(role, lane) : walk<Kind::worker>(role, lane);
 }
@@ -84,6 +88,7 @@ bool Engine::next_instance(const RoleState& role, std::size_t lane, Cursor& c) c
   const std::uint32_t i = instances[c.item++];
   const LaneTemplate& t = templates_[role.itinerary->tmpl[i]];
   c.instance = i;
+  c.entered = false;
   c.base = role.itinerary->base[i];
   c.task = t.lanes[lane].data();
   c.end = c.task + t.lanes[lane].size();
@@ -95,32 +100,34 @@ bool Engine::next_instance(const RoleState& role, std::size_t lane, Cursor& c) c
 template <Engine::Kind kind>
 bool Engine::ready_time(RoleState& role, std::size_t lane, Cursor& c, std::int64_t& ready) const {
   const LaneTask& task = *c.task;
-  const std::uint32_t position = c.base + task.task;
-  const std::int64_t* ended = role.record.ended.data();
+  const std::uint32_t position = c.base + task.task, place = c.first + task.task;
   if constexpr (kind == Kind::stream) {
     ready = c.free;
   } else if constexpr (kind == Kind::host) {
-    ready = role.record.issued[position] = c.free + host_.launch.ps();
+    ready = role.record.issued[place] = c.free + host_.launch.ps();
   } else {
-    if (role.record.issued[position] < 0) return false;
-    ready = std::max(c.free, role.record.issued[position]);
+    if (role.record.issued[place] < 0) return false;
+    ready = std::max(c.free, role.record.issued[place]);
   }
   c.waits_for = kNothing;
-  const auto after = [&](std::uint32_t from) {
-    if (ended[from] < 0) c.waits_for = from;
-    ready = std::max(ready, ended[from]);
+  const auto after = [&](std::uint32_t instance, std::uint16_t t, std::int64_t end) {
+    if (end < 0) c.waits_for = instance, c.waits_for_task = t;
+    ready = std::max(ready, end);
+    return end;
   };
-  for (std::uint32_t d = task.first_dep; d < task.first_dep + task.deps; ++d) after(c.base + c.deps[d]);
+  for (std::uint32_t d = task.first_dep; d < task.first_dep + task.deps; ++d)
+    after(c.instance, c.deps[d], role.record.ended[c.first + c.deps[d]]);
   const LaneEdge* edge = role.itinerary->lanes[lane].edges.data() + c.edge;
   for (; edge->to == position; ++edge) {
-    after(edge->from);
+    const std::int64_t end =
+        after(edge->from_instance, edge->from_task, role.record.ended_of(patterns_, edge->from_instance, edge->from_task));
     if (kind == Kind::stream && edge->host_waits)
-      c.host_late = std::max(c.host_late, ended[edge->from] - static_cast<std::int64_t>(position) * host_.launch.ps());
+      c.host_late = std::max(c.host_late, end - static_cast<std::int64_t>(position) * host_.launch.ps());
   }
   if (c.waits_for != kNothing) return false;
   if constexpr (kind == Kind::stream) {
     const std::int64_t issued = c.host_late + (static_cast<std::int64_t>(position) + 1) * host_.launch.ps();
-    if (role.itinerary->host_waits) role.record.issued[position] = issued;
+    if (role.itinerary->host_waits) role.record.issued[place] = issued;
     ready = std::max(ready, issued);
   }
   c.edge = static_cast<std::uint32_t>(edge - role.itinerary->lanes[lane].edges.data());
@@ -130,14 +137,19 @@ bool Engine::ready_time(RoleState& role, std::size_t lane, Cursor& c, std::int64
 template <Engine::Kind kind>
 bool Engine::walk(std::uint32_t r, std::size_t lane) {
   RoleState& role = roles_[r];
-  Cursor& kept = role.cursors[lane];
-  Cursor c = kept;
+  Cursor& c = role.cursors[lane];
   bool moved = false;
   while (c.task != nullptr) {
     if (c.task == c.end && !next_instance(role, lane, c)) break;
-    const std::uint32_t position = c.base + c.task->task;
+    if (!c.entered) {
+      const Entry entry = enter(r, lane, c);
+      if (entry == Entry::waits) break;
+      moved = true;
+      if (entry == Entry::passed) continue;
+    }
+    const std::uint32_t place = c.first + c.task->task;
     if (kind == Kind::host && c.task->launch_only) {
-      role.record.issued[position] = c.free += host_.launch.ps();
+      role.record.issued[place] = c.free += host_.launch.ps();
       ++c.task;
       moved = true;
       continue;
@@ -147,20 +159,25 @@ bool Engine::walk(std::uint32_t r, std::size_t lane) {
     moved = true;
     const Slot slot = role.slots[c.task->slot];
     if (slot.exchange < 0) {
-      role.record.ended[position] = c.free =
-          ready + slot.duration + (role.delays != nullptr ? role.delays[position] : 0);
+      role.record.ended[place] = c.free =
+          ready + slot.duration + (role.delays != nullptr ? role.delays->of(c.instance, c.task->task) : 0);
       ++c.task;
       continue;
     }
     c.meeting = true;
-    kept = c;
     const std::uint32_t meeting = role.record.first_meeting[c.instance] + role.meeting_in_template[c.task->slot];
-    arrive({r, static_cast<std::uint32_t>(lane), position, meeting}, ready, static_cast<std::uint32_t>(slot.exchange));
-    c = kept;
+    arrive({r, static_cast<std::uint32_t>(lane), place, meeting}, ready, static_cast<std::uint32_t>(slot.exchange));
     if (c.meeting) break;
   }
-  kept = c;
   return moved;
+}
+
+/// Walks the tensor lane up to the instance that the compute lane has reached; false when it is held up before that.
+bool Engine::bring_tensor_lane(std::uint32_t r, const Cursor& c) {
+  const Cursor& tensor = roles_[r].cursors[1];
+  const auto there = [&] { return tensor.task != nullptr && tensor.task != tensor.end && tensor.instance == c.instance; };
+  if (!there()) move(r, 1);
+  return there();
 }
 
 void Engine::arrive(const Seat& seat, std::int64_t ready, std::uint32_t exchange) {
@@ -196,7 +213,7 @@ void Engine::finish(std::uint32_t exchange, Duration end) {
     m.started = p.last;
     m.first = p.first;
     Cursor& c = role.cursors[seat.lane];
-    role.record.ended[seat.position] = c.free = end.ps();
+    role.record.ended[seat.place] = c.free = end.ps();
     c.meeting = false;
     ++c.task;
     wake(seat.role);

@@ -1,7 +1,8 @@
 #pragma once
 // Plays all roles at once. Each role is walked eagerly, lane by lane, as far as what is known allows: a task whose
-// issue, lane and dependencies are known is a few additions, whatever the simulated time. Only what can contend for
-// links or processors goes through the event queue, at its start.
+// issue, lane and dependencies are known is a few additions, whatever the simulated time, and an instance whose pattern
+// is known (sim/pattern) is one step. Only what can contend for links or processors goes through the event queue, at its
+// start.
 //
 // Why this is causal. A walk happens at the beginning or right after an event at time t; it may go on only because that
 // event ended an exchange at some time >= t. Whatever it newly reaches starts no earlier than what released it, hence
@@ -14,6 +15,7 @@
 #include "sim/event_queue.hpp"
 #include "sim/itinerary.hpp"
 #include "sim/network.hpp"
+#include "sim/pattern.hpp"
 #include "sim/quotient.hpp"
 
 namespace tandem::sim {
@@ -25,13 +27,46 @@ struct Meeting {
   std::int64_t first = -1;    ///< the first party had arrived
 };
 
+/// How one instance of a role went.
+struct Passage {
+  static constexpr PatternId kSingly = UINT32_MAX;       ///< its tasks were played one by one
+  static constexpr PatternId kAhead = UINT32_MAX - 1;    ///< no task of it has been looked at yet
+  std::int64_t start = 0;      ///< ps; of its pattern
+  PatternId pattern = kAhead;
+  /// Of its first task in Record::ended where it was played singly, else of its lanes in Record::late.
+  std::uint32_t first = 0;
+
+  bool singly() const { return pattern == kSingly; }
+  bool has_pattern() const { return pattern < kAhead; }
+};
+
 /// What happened to one role. Picoseconds from the start of the step; -1: never.
 struct Record {
-  std::vector<std::int64_t> ended;           ///< by position
-  std::vector<std::int64_t> issued;          ///< by position; empty where task n is issued at n launches
+  std::vector<Passage> passages;             ///< by instance
+  std::vector<std::int64_t> ended;           ///< of tasks played singly
+  std::vector<std::int64_t> issued;          ///< of the same; empty where task n is issued at n launches
+  /// Where the host has to wait: how much later than at n launches it issues task n, by lane of what has a pattern.
+  std::vector<std::int64_t> late;
   std::vector<Meeting> meetings;             ///< of the tasks that are exchanges, in order of position
   std::vector<std::uint32_t> first_meeting;  ///< by instance
   Duration end;                              ///< of the role's last task
+
+  std::int64_t ended_of(const Patterns& patterns, std::uint32_t instance, std::uint16_t task) const {
+    const Passage& p = passages[instance];
+    if (p.has_pattern()) return p.start + patterns[p.pattern].ended[task];
+    return p.singly() ? ended[p.first + task] : -1;
+  }
+};
+
+/// What computations of a role take beyond the slots' durations.
+struct RoleDelays {
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+  std::vector<std::uint32_t> first;  ///< by instance: of its first task in `ps`, or kNone
+  std::vector<std::int64_t> ps;
+
+  std::int64_t of(std::uint32_t instance, std::uint16_t task) const {
+    return first[instance] == kNone ? 0 : ps[first[instance] + task];
+  }
 };
 
 /// How the host issues tasks.
@@ -45,12 +80,14 @@ struct Part {
   const Itinerary& itinerary;
   const std::vector<Slot>& slots;
   std::vector<std::uint32_t> meeting_in_template;  ///< by slot: its number among the exchanges of its template
-  const std::int64_t* delays = nullptr;  ///< by position: beyond the slot's duration, where it is no exchange; or none
+  const RoleDelays* delays = nullptr;  ///< or none
+  std::vector<StretchId> stretches;  ///< by template; -1: without a pattern
 };
 
 class Engine {
  public:
-  Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templates, Host host);
+  /// References outlive the engine.
+  Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templates, Patterns& patterns, Host host);
 
   void add(Part part);
   /// Plays until nothing moves.
@@ -72,11 +109,14 @@ class Engine {
     const LaneTask* task = nullptr;  ///< next one; nullptr: the lane is through
     const LaneTask* end = nullptr;
     const std::uint16_t* deps = nullptr;
-    std::uint32_t base = 0;  ///< position of the current instance
+    std::uint32_t base = 0;   ///< position of the current instance
+    std::uint32_t first = 0;  ///< of its first task in Record::ended
     std::uint32_t instance = 0;
     std::uint32_t item = 0;  ///< next entry of LaneProgram::instances
     std::uint32_t edge = 0;
-    std::uint32_t waits_for = kNothing;  ///< position whose end is not known yet
+    std::uint32_t waits_for = kNothing;  ///< instance with a task whose end is not known yet
+    std::uint16_t waits_for_task = 0;
+    bool entered = false;                ///< the instance is played singly
     bool meeting = false;                ///< waits for others
     std::int64_t free = 0;
     std::int64_t host_late = 0;  ///< the host has waited for so long before it issued this lane's next task
@@ -85,13 +125,21 @@ class Engine {
     const Itinerary* itinerary;
     const Slot* slots;
     std::vector<std::uint32_t> meeting_in_template;
-    const std::int64_t* delays;
+    const RoleDelays* delays;
+    std::vector<StretchId> stretches;
     Record record;
     std::array<Cursor, kLanes> cursors;
     bool listed = false;
   };
+  /// What is known about an instance before it is played.
+  struct Arrival {
+    std::int64_t ready = 0;                          ///< end of all that the first task waits for
+    std::array<std::int64_t, kPatternLanes> late{};  ///< of the host, by lane
+    std::array<std::uint32_t, kPatternLanes> edge{};            ///< the first of later instances, by lane
+    std::vector<std::pair<std::uint16_t, std::int64_t>> after;  ///< of other tasks: ends of what they wait for
+  };
   struct Seat {
-    std::uint32_t role, lane, position, meeting;
+    std::uint32_t role, lane, place, meeting;  ///< place: in Record::ended
   };
   struct Pending {
     std::vector<Seat> seats;
@@ -99,6 +147,7 @@ class Engine {
     int running = 0;  ///< chains still moving bytes
   };
   enum class Kind { stream, host, worker };
+  enum class Entry { waits, singly, passed };
 
   void count_meetings(RoleState& role) const;
   void wake(std::uint32_t role);
@@ -110,6 +159,12 @@ class Engine {
   template <Kind kind>
   bool ready_time(RoleState& role, std::size_t lane, Cursor& c, std::int64_t& ready) const;
   bool next_instance(const RoleState& role, std::size_t lane, Cursor& c) const;
+  Entry enter(std::uint32_t role, std::size_t lane, Cursor& c);
+  Entry play_singly(RoleState& role, Cursor& c) const;
+  bool bring_tensor_lane(std::uint32_t role, const Cursor& c);
+  Entry pass(std::uint32_t role, StretchId stretch, Cursor& c);
+  Entry meet_edges(const RoleState& role, const Stretch& s, std::size_t lane, Cursor& compute);
+  const Circumstances& circumstances(const Stretch& s, const Cursor& c, const Cursor& tensor, std::int64_t start);
   void arrive(const Seat& seat, std::int64_t ready, std::uint32_t exchange);
   void begin(std::uint32_t exchange);
   void start_chains(std::uint32_t exchange);
@@ -118,12 +173,15 @@ class Engine {
 
   const Quotient& quotient_;
   const std::vector<LaneTemplate>& templates_;
+  Patterns& patterns_;
   Host host_;
   EventQueue queue_;
   Network network_;
   std::vector<RoleState> roles_;
   std::vector<Pending> pending_;  ///< by exchange
   std::vector<std::uint32_t> awake_;
+  Arrival arrival_;               // scratch
+  Circumstances circumstances_;   // scratch
 };
 
 }  // namespace tandem::sim

@@ -81,20 +81,23 @@ void FairShare::fix(LinkUses bundle, Rate rate) {
 // All bundles of all tightest links are fixed in one round, before any capacity is taken: the result cannot depend on
 // the order in which they are listed.
 void FairShare::solve(std::span<const LinkUses> bundles, std::span<Rate> rates) {
+  if (bundles.size() == 1) {
+    rates[0] = std::max<Rate>(rate_alone(bundles[0], capacities_), 1);
+    return;
+  }
   open(bundles);
   std::fill(rates.begin(), rates.end(), 0);
   std::size_t open_bundles = bundles.size();
-  std::vector<std::size_t> round;
   while (open_bundles > 0) {
     const Rate share = tightest();
-    round.clear();
+    round_.clear();
     for (std::size_t i = 0; i < bundles.size(); ++i)
-      if (rates[i] == 0 && (share == kUnlimited || saturated(bundles[i], share))) round.push_back(i);
-    for (const std::size_t i : round) {
+      if (rates[i] == 0 && (share == kUnlimited || saturated(bundles[i], share))) round_.push_back(i);
+    for (const std::size_t i : round_) {
       rates[i] = std::max<Rate>(share, 1);
       fix(bundles[i], share);
     }
-    open_bundles -= round.size();
+    open_bundles -= round_.size();
   }
   for (const std::uint32_t link : touched_) left_[link] = {};
 }

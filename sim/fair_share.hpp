@@ -72,6 +72,7 @@ class FairShare {
   std::vector<Capacity> capacities_;
   std::vector<Left> left_;
   std::vector<std::uint32_t> touched_;
+  std::vector<std::size_t> round_;
 };
 
 /// Rate of a bundle that is alone on its links.

@@ -83,15 +83,18 @@ Itinerary make_itinerary(const TaskGraph& graph, const Program& program, bool sy
   const LaneOfStream lanes = lanes_of(synchronous);
   for (const Edge& edge : program.edges) {
     const EdgeEnds ends = ends_of(graph, program, edge);
-    const LaneEdge le{out.base[edge.to_instance] + edge.to_task, out.base[edge.from_instance] + edge.from_task,
+    const LaneEdge le{out.base[edge.to_instance] + edge.to_task, edge.from_instance, edge.from_task,
                       graph.of(program.instances[edge.from_instance]).host_waits};
+    const std::uint32_t from = out.base[edge.from_instance] + edge.from_task;
     const std::size_t lane = lane_of(*ends.to, lanes);
     out.host_waits |= le.host_waits;
-    if (lane != lane_of(*ends.from, lanes) || le.from >= le.to) out.lanes[lane].edges.push_back(le);
+    if (lane != lane_of(*ends.from, lanes) || from >= le.to) out.lanes[lane].edges.push_back(le);
   }
   for (LaneProgram& lane : out.lanes) {
-    std::stable_sort(lane.edges.begin(), lane.edges.end(), [](LaneEdge a, LaneEdge b) { return a.to < b.to; });
-    lane.edges.push_back({kEnd, 0, false});
+    const auto earlier = [](const LaneEdge& a, const LaneEdge& b) { return a.to < b.to; };
+    if (!std::is_sorted(lane.edges.begin(), lane.edges.end(), earlier))
+      std::stable_sort(lane.edges.begin(), lane.edges.end(), earlier);
+    lane.edges.push_back({kEnd, 0, 0, false});
   }
   return out;
 }

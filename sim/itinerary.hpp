@@ -32,9 +32,11 @@ struct LaneTemplate {
   std::vector<std::uint16_t> deps;
 };
 
-/// `to` waits for `from`, both positions.
+/// The task at position `to` waits for a task of another instance.
 struct LaneEdge {
-  std::uint32_t to, from;
+  std::uint32_t to;
+  std::uint32_t from_instance;
+  std::uint16_t from_task;
   bool host_waits = false;  ///< the host issues `to` only when `from` has ended
 };
 

@@ -66,11 +66,11 @@ void Network::settle(Transfer& t) {
 void Network::collect(std::span<const std::uint32_t> links) {
   ++visit_;
   component_.clear();
-  std::vector<std::uint32_t> open(links.begin(), links.end());
-  for (const std::uint32_t link : open) link_visit_[link] = visit_;
-  while (!open.empty()) {
-    const std::uint32_t link = open.back();
-    open.pop_back();
+  open_.assign(links.begin(), links.end());
+  for (const std::uint32_t link : open_) link_visit_[link] = visit_;
+  while (!open_.empty()) {
+    const std::uint32_t link = open_.back();
+    open_.pop_back();
     for (const std::uint32_t id : on_link_[link]) {
       if (transfers_[id].visit == visit_) continue;
       transfers_[id].visit = visit_;
@@ -78,7 +78,7 @@ void Network::collect(std::span<const std::uint32_t> links) {
       for (const LinkUse& use : uses_of(transfers_[id]))
         if (link_visit_[use.link] != visit_) {
           link_visit_[use.link] = visit_;
-          open.push_back(use.link);
+          open_.push_back(use.link);
         }
     }
   }

@@ -53,7 +53,7 @@ class Network {
   std::uint32_t visit_ = 0;
   FairShare fair_;
   EventQueue& queue_;
-  std::vector<std::uint32_t> component_, frontier_;  // scratch
+  std::vector<std::uint32_t> component_, frontier_, open_;  // scratch
   std::vector<LinkUses> bundles_;
   std::vector<Rate> rates_;
 };

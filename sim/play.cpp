@@ -48,25 +48,44 @@ void check(const Scene& scene, const Manner& manner) {
           "marks must name every rank");
 }
 
-/// Walks all programs once and keeps what happened.
-void perform(const Scene& scene, const std::vector<LaneTemplate>& templates, Play& out) {
-  Engine engine(out.quotient, templates, out.host);
+using Stretches = std::vector<std::vector<StretchId>>;
+
+/// By role and template. A host that computes itself has no patterns: every task waits for its own launch.
+Stretches stretches_of(const std::vector<LaneTemplate>& templates, const Manner& manner, Play& play) {
+  Stretches stretches(play.roles.size());
+  if (play.host.synchronous || manner.singly) return stretches;
+  for (std::size_t r = 0; r < play.roles.size(); ++r) {
+    stretches[r].assign(templates.size(), -1);
+    for (const std::uint32_t t : play.catalogue.templates[play.roles[r].stage.index()])
+      stretches[r][t] = play.patterns.stretch(templates[t], play.quotient.slots[r]);
+  }
+  return stretches;
+}
+
+/// Walks all programs once and keeps what happened; the tasks that wait for each other when that cannot finish.
+std::vector<Engine::Stuck> walk(const std::vector<LaneTemplate>& templates, const Stretches& stretches, Play& out) {
+  Engine engine(out.quotient, templates, out.patterns, out.host);
   for (std::size_t r = 0; r < out.roles.size(); ++r)
-    engine.add({out.itinerary(r), out.quotient.slots[r],
-                number_meetings(out.catalogue.first_slot, out.quotient.slots[r]),
-                out.delays.empty() ? nullptr : out.delays[r].data()});
+    engine.add({out.itinerary(r), out.quotient.slots[r], number_meetings(out.catalogue.first_slot, out.quotient.slots[r]),
+                out.delays.empty() ? nullptr : &out.delays[r], stretches[r]});
   engine.run();
-  if (const auto stuck = engine.stuck(); !stuck.empty()) report(scene, out, stuck);
   out.records = engine.take_records();
   out.events += engine.events();
+  return engine.stuck();
+}
+
+void perform(const Scene& scene, const std::vector<LaneTemplate>& templates, const Stretches& stretches, Play& out) {
+  if (walk(templates, stretches, out).empty()) return;
+  // Task by task, in case something waits for what its instance was not let begin.
+  if (const auto stuck = walk(templates, Stretches(out.roles.size()), out); !stuck.empty()) report(scene, out, stuck);
 }
 
 /// Delays of less than half a percent of the step on every role are not: they are below what the slowdown is known to.
 bool worth_playing_again(const Play& play) {
   Duration end;
   for (const Record& r : play.records) end = std::max(end, r.end);
-  return std::any_of(play.delays.begin(), play.delays.end(), [&](const std::vector<std::int64_t>& of_role) {
-    return std::accumulate(of_role.begin(), of_role.end(), std::int64_t{0}) > end.ps() / 200;
+  return std::any_of(play.delays.begin(), play.delays.end(), [&](const RoleDelays& of_role) {
+    return std::accumulate(of_role.ps.begin(), of_role.ps.end(), std::int64_t{0}) > end.ps() / 200;
   });
 }
 
@@ -85,11 +104,13 @@ Play play(const Scene& scene, const Manner& manner) {
   const auto templates = make_lane_templates(scene.graph, out.catalogue, out.host.synchronous);
   for (const Program& p : scene.graph.programs)
     out.itineraries.push_back(make_itinerary(scene.graph, p, out.host.synchronous));
-  perform(scene, templates, out);
+  out.patterns = Patterns(out.host.launch);
+  const Stretches stretches = stretches_of(templates, manner, out);
+  perform(scene, templates, stretches, out);
   if (const double slowdown = scene.cost.comm_fit().compute_slowdown; slowdown > 0) {
     out.delays = delays_in_company(out, scene.graph, slowdown);
     if (!worth_playing_again(out)) out.delays.clear();
-    if (!out.delays.empty()) perform(scene, templates, out);
+    if (!out.delays.empty()) perform(scene, templates, stretches, out);
   }
   for (std::size_t r = 0; r < out.roles.size(); ++r) {
     out.step_time = std::max(out.step_time, out.records[r].end);
@@ -113,25 +134,42 @@ std::vector<std::uint32_t> number_meetings(const std::vector<std::uint32_t>& fir
 
 Reader::Reader(const Play& play, std::size_t role)
     : record_(play.records[role]),
+      patterns_(play.patterns),
       itinerary_(play.itinerary(role)),
       slots_(play.quotient.slots[role]),
       first_slot_(play.catalogue.first_slot),
-      delays_(play.delays.empty() ? nullptr : play.delays[role].data()),
+      delays_(play.delays.empty() ? nullptr : &play.delays[role]),
       host_(play.host),
       meeting_in_template_(number_meetings(play.catalogue.first_slot, play.quotient.slots[role])) {}
 
-Happening Reader::at(std::uint32_t instance, std::uint16_t task) const {
-  const std::uint32_t position = itinerary_.base[instance] + task;
+std::int64_t Reader::issued(std::uint32_t instance, std::uint16_t task) const {
+  const Passage& p = record_.passages[instance];
+  if (p.singly() && !record_.issued.empty()) return record_.issued[p.first + task];
+  const std::int64_t alone = (itinerary_.base[instance] + task + std::int64_t{1}) * host_.launch.ps();
+  if (!p.has_pattern() || !itinerary_.host_waits) return alone;
+  return record_.late[p.first + patterns_.of(patterns_[p.pattern].stretch).steps[task].lane] + alone;
+}
+
+/// Start of a task that nobody else takes part in.
+std::int64_t Reader::alone_from(std::int64_t ended, std::uint32_t instance, std::uint16_t task, std::uint32_t slot) const {
+  return ended - slots_[slot].duration - (delays_ != nullptr ? delays_->of(instance, task) : 0);
+}
+
+std::int64_t Reader::started(std::uint32_t instance, std::uint16_t task) const {
   const std::uint32_t slot = first_slot_[itinerary_.tmpl[instance]] + task;
-  const std::int64_t issued =
-      record_.issued.empty() ? (position + std::int64_t{1}) * host_.launch.ps() : record_.issued[position];
-  const std::int64_t ended = record_.ended[position];
+  if (slots_[slot].exchange < 0) return alone_from(ended(instance, task), instance, task, slot);
+  return record_.meetings[record_.first_meeting[instance] + meeting_in_template_[slot]].started;
+}
+
+Happening Reader::at(std::uint32_t instance, std::uint16_t task) const {
+  const std::uint32_t slot = first_slot_[itinerary_.tmpl[instance]] + task;
+  const std::int64_t ended = this->ended(instance, task);
   if (slots_[slot].exchange < 0) {
-    const std::int64_t started = ended - slots_[slot].duration - (delays_ != nullptr ? delays_[position] : 0);
-    return {issued, started, started, ended, {}};
+    const std::int64_t started = alone_from(ended, instance, task, slot);
+    return {issued(instance, task), started, started, ended, {}};
   }
   const Meeting& m = record_.meetings[record_.first_meeting[instance] + meeting_in_template_[slot]];
-  return {issued, m.ready, m.started, ended, m.first};
+  return {issued(instance, task), m.ready, m.started, ended, m.first};
 }
 
 }  // namespace tandem::sim

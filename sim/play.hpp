@@ -22,7 +22,8 @@ struct Play {
   std::vector<Itinerary> itineraries;  ///< by stage
   Catalogue catalogue;
   Quotient quotient;
-  std::vector<std::vector<std::int64_t>> delays;  ///< by role and position: see sim/company; empty where nothing overlaps
+  Patterns patterns;
+  std::vector<RoleDelays> delays;  ///< by role: see sim/company; empty where nothing overlaps
   Host host;
   Duration step_time;
   std::int64_t tasks = 0, events = 0;
@@ -44,16 +45,22 @@ class Reader {
  public:
   Reader(const Play& play, std::size_t role);
   Happening at(std::uint32_t instance, std::uint16_t task) const;
+  /// When the bytes or the computation began; less work than all of `at`.
+  std::int64_t started(std::uint32_t instance, std::uint16_t task) const;
+  std::int64_t issued(std::uint32_t instance, std::uint16_t task) const;
   std::int64_t ended(std::uint32_t instance, std::uint16_t task) const {
-    return record_.ended[itinerary_.base[instance] + task];
+    return record_.ended_of(patterns_, instance, task);
   }
 
  private:
+  std::int64_t alone_from(std::int64_t ended, std::uint32_t instance, std::uint16_t task, std::uint32_t slot) const;
+
   const Record& record_;
+  const Patterns& patterns_;
   const Itinerary& itinerary_;
   const std::vector<Slot>& slots_;
   const std::vector<std::uint32_t>& first_slot_;
-  const std::int64_t* delays_;
+  const RoleDelays* delays_;
   Host host_;
   std::vector<std::uint32_t> meeting_in_template_;  ///< by slot
 };

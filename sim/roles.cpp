@@ -1,8 +1,7 @@
 #include "sim/roles.hpp"
 
-#include <algorithm>
+#include <bit>
 #include <compare>
-#include <numeric>
 
 namespace tandem::sim {
 namespace {
@@ -37,22 +36,20 @@ void then_hash(Hash& h, const Hash& other) {
   then(h, other.b);
 }
 
-/// Classes of equal hashes, numbered by first occurrence.
+/// Classes of equal hashes, numbered by first occurrence: an open-addressed table of class numbers.
 Classes classify(const std::vector<Hash>& hashes) {
-  std::vector<std::uint32_t> order(hashes.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::sort(order.begin(), order.end(),
-            [&](std::uint32_t x, std::uint32_t y) { return hashes[x] != hashes[y] ? hashes[x] < hashes[y] : x < y; });
-  std::vector<std::uint32_t> leader(hashes.size());
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    const bool same = i > 0 && hashes[order[i]] == hashes[order[i - 1]];
-    leader[order[i]] = same ? leader[order[i - 1]] : order[i];
-  }
+  std::vector<std::uint32_t> table(std::bit_ceil(2 * hashes.size() + 1), UINT32_MAX);
+  const std::size_t mask = table.size() - 1;
   Classes classes;
   classes.of.resize(hashes.size());
   for (std::uint32_t i = 0; i < hashes.size(); ++i) {
-    if (leader[i] == i) classes.first.push_back(i);
-    classes.of[i] = leader[i] == i ? static_cast<std::uint32_t>(classes.first.size() - 1) : classes.of[leader[i]];
+    std::size_t at = scramble(hashes[i].a) & mask;
+    while (table[at] != UINT32_MAX && hashes[classes.first[table[at]]] != hashes[i]) at = (at + 1) & mask;
+    if (table[at] == UINT32_MAX) {
+      table[at] = static_cast<std::uint32_t>(classes.first.size());
+      classes.first.push_back(i);
+    }
+    classes.of[i] = table[at];
   }
   return classes;
 }

@@ -33,6 +33,7 @@ struct Manner {
   /// Ranks that differ from others for a reason the graph does not show (a straggler): ranks of different marks never
   /// share a role. Empty, or one per rank.
   std::vector<std::uint64_t> marks;
+  bool singly = false;  ///< no patterns: every task is walked (tests)
 };
 
 }  // namespace tandem::sim

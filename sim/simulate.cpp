@@ -119,9 +119,8 @@ void note_machine(Prediction& out, const Plan& plan, const Scene& scene, const P
 
 void fill_roles(Prediction& out, const Scene& scene, const Play& play) {
   const Device& device = scene.topology.device();
-  std::vector<Breakdown> breakdowns;
+  const std::vector<Breakdown> breakdowns = break_down(play, scene.graph);
   for (std::size_t r = 0; r < play.roles.size(); ++r) {
-    breakdowns.push_back(break_down(play, scene.graph, r));
     RolePrediction role = role_memory(scene.graph.program(play.roles[r].stage).memory, device.runtime_memory + device.library_memory);
     role.coords = scene.mesh.coords(Rank(play.roles[r].ranks.front()));
     role.ranks = play.roles[r].ranks;

@@ -112,17 +112,26 @@ class Study {
 }  // namespace
 
 Turns::Turns(const TaskGraph& graph, const Catalogue& catalogue, const LaneOfStream& lanes)
-    : ends_(2 * catalogue.ports.size()), together_(graph.programs.size() * ends_ * ends_, false) {
+    : ends_(2 * catalogue.ports.size()), together_(graph.programs.size() * ends_ * ends_, 0) {
   const Study study(graph, catalogue, lanes);
   for (std::size_t s = 0; s < graph.programs.size(); ++s) {
-    std::vector<std::int64_t> settled(ends_, -1);
-    std::vector<std::uint8_t> lane(ends_, 0);
+    // An end is always worked by one lane, and few ends occur.
+    struct Seen {
+      PortEnd end;
+      std::uint8_t lane;
+      std::int64_t settled;
+    };
+    std::vector<Seen> seen;
     for (const Comm& c : study.of_program(graph.programs[s])) {
-      for (std::size_t other = 0; other < ends_; ++other)
-        if (settled[other] > c.after && lane[other] != c.lane)
-          together_[(s * ends_ + c.end) * ends_ + other] = together_[(s * ends_ + other) * ends_ + c.end] = true;
-      settled[c.end] = std::max(settled[c.end], c.settled);
-      lane[c.end] = c.lane;
+      Seen* own = nullptr;
+      for (Seen& other : seen) {
+        if (other.end == c.end) own = &other;
+        if (other.settled > c.after && other.lane != c.lane)
+          together_[(s * ends_ + c.end) * ends_ + other.end] = together_[(s * ends_ + other.end) * ends_ + c.end] = 1;
+      }
+      if (own == nullptr) own = &seen.emplace_back(Seen{c.end, c.lane, -1});
+      own->settled = std::max(own->settled, c.settled);
+      own->lane = c.lane;
     }
   }
 }

@@ -22,11 +22,11 @@ class Turns {
   Turns(const TaskGraph& graph, const Catalogue& catalogue, const LaneOfStream& lanes);
 
   /// Whether a rank of `stage` may be busy at both ends at once. Errs on the side of true.
-  bool at_once(StageId stage, PortEnd a, PortEnd b) const { return together_[(stage.index() * ends_ + a) * ends_ + b]; }
+  bool at_once(StageId stage, PortEnd a, PortEnd b) const { return together_[(stage.index() * ends_ + a) * ends_ + b] != 0; }
 
  private:
   std::size_t ends_;
-  std::vector<bool> together_;  ///< by stage, end, end
+  std::vector<std::uint8_t> together_;  ///< by stage, end, end
 };
 
 }  // namespace tandem::sim

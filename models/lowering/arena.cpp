@@ -35,10 +35,10 @@ Arena::Block Arena::allocate(Bytes bytes) {
   return block;
 }
 
-void Arena::release(const Block& block, const Frontier& last) {
-  const auto at = std::lower_bound(holes_.begin(), holes_.end(), block.offset,
-                                   [](const Hole& h, std::int64_t offset) { return h.offset < offset; });
-  holes_.insert(at, {block.offset, block.bytes.count(), last});
+void Arena::release(std::int64_t offset, Bytes bytes, const Frontier& last) {
+  const auto at = std::lower_bound(holes_.begin(), holes_.end(), offset,
+                                   [](const Hole& h, std::int64_t o) { return h.offset < o; });
+  holes_.insert(at, {offset, bytes.count(), last});
 }
 
 }  // namespace tandem::lowering

@@ -9,10 +9,18 @@
 namespace tandem::lowering {
 
 /// A point in a program: the task of an instance. Programs are written in issue order, so points compare by time of issue.
-struct Point {
-  std::int64_t instance = -1;   ///< -1: never
-  std::uint16_t task = 0;
+/// One number, for frontiers of them are copied and merged all the time.
+class Point {
+ public:
+  constexpr Point() = default;  ///< never: instance -1
+  constexpr Point(std::int64_t instance, std::uint16_t task) : issue_(instance * kTasks + task) {}
+  constexpr std::int64_t instance() const { return issue_ >> 16; }
+  constexpr std::uint16_t task() const { return static_cast<std::uint16_t>(issue_ & (kTasks - 1)); }
   auto operator<=>(const Point&) const = default;
+
+ private:
+  static constexpr std::int64_t kTasks = 1 << 16;
+  std::int64_t issue_ = -1;
 };
 
 /// The latest task of every stream that touched some bytes.
@@ -27,7 +35,7 @@ class Arena {
     Frontier prior;      ///< who may still be using these bytes
   };
   Block allocate(Bytes bytes);
-  void release(const Block& block, const Frontier& last);
+  void release(std::int64_t offset, Bytes bytes, const Frontier& last);
   Bytes high_water() const { return Bytes(end_); }
 
  private:

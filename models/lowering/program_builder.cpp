@@ -111,10 +111,10 @@ ProgramBuilder::ProgramBuilder(const TemplateLibrary& library, StageId stage) : 
   program_.stage = stage;
 }
 
-std::size_t ProgramBuilder::record(std::string_view name, MemoryKind kind, const Arena::Block& block) {
-  const auto now = static_cast<std::uint32_t>(program_.instances.size());
-  program_.memory.allocations.push_back({name, kind, block.offset, block.bytes, now, now});
-  live_[static_cast<std::size_t>(kind)] += block.bytes;
+std::size_t ProgramBuilder::record(std::string_view name, MemoryKind kind, std::int64_t offset, Bytes bytes) {
+  const auto first = static_cast<std::uint32_t>(now());
+  program_.memory.allocations.push_back({name, kind, offset, bytes, first, first});
+  live_[static_cast<std::size_t>(kind)] += bytes;
   return program_.memory.allocations.size() - 1;
 }
 
@@ -122,17 +122,23 @@ BufferId ProgramBuilder::persistent(std::string_view name, MemoryKind kind, cons
   Bytes bytes;
   for (const Bytes p : pieces) bytes += p;
   const Arena::Block block = arena_.allocate(bytes);
-  const std::size_t allocation = record(name, kind, block);
+  const std::size_t allocation = record(name, kind, block.offset, block.bytes);
   const auto id = static_cast<BufferId>(buffers_.size());
   std::int64_t offset = block.offset;
   for (const Bytes p : pieces) {
-    buffers_.push_back({{offset, p, {}}, {}, {}, allocation});
+    buffers_.push_back({offset, p, {}, {}, allocation});
     offset += p.count();
   }
   return id;
 }
 
-void ProgramBuilder::start(const std::vector<TemplateId>& used) {
+void ProgramBuilder::start(const std::vector<TemplateId>& used, std::size_t instances) {
+  // Generous, for pages that are never touched cost nothing, and copies would.
+  program_.instances.reserve(instances);
+  program_.bindings.reserve(8 * instances);
+  program_.edges.reserve(2 * instances);
+  program_.memory.allocations.reserve(2 * instances);
+  buffers_.reserve(2 * instances);
   Bytes most;
   for (const TemplateId t : used) most = std::max(most, library_[t].slots[0].bytes);
   const Arena::Block block = arena_.allocate(most);
@@ -144,7 +150,7 @@ void ProgramBuilder::start(const std::vector<TemplateId>& used) {
 
 BufferId ProgramBuilder::allocate(std::string_view name, MemoryKind kind, Bytes bytes) {
   const Arena::Block block = arena_.allocate(bytes);
-  buffers_.push_back({block, block.prior, block.prior, record(name, kind, block), true});
+  buffers_.push_back({block.offset, block.bytes, block.prior, block.prior, record(name, kind, block.offset, block.bytes), true});
   return static_cast<BufferId>(buffers_.size() - 1);
 }
 
@@ -153,7 +159,7 @@ void ProgramBuilder::release(BufferId id) {
   Allocation& a = program_.memory.allocations[b.allocation];
   a.last = static_cast<std::uint32_t>(program_.instances.size() - 1);
   live_[static_cast<std::size_t>(a.kind)] -= a.bytes;
-  arena_.release(b.block, b.touched);
+  arena_.release(b.offset, b.bytes, b.touched);
 }
 
 /// A write waits for everyone who touched the bytes, a read for whoever wrote them.
@@ -161,31 +167,32 @@ void ProgramBuilder::connect(const SlotUse& use, Buffer& buffer) {
   const Frontier& wait_for = use.writes ? buffer.touched : buffer.written;
   const EdgeKind kind = buffer.reused ? EdgeKind::reuse : EdgeKind::data;
   for (std::size_t s = 0; s < kStreams; ++s)
-    if (s != at(use.stream)) edge(wait_for[s], use.first, use.stream, static_cast<Stream>(s), kind);
+    if (wait_for[s].instance() >= 0 && s != at(use.stream))
+      edge(wait_for[s], use.first, use.stream, static_cast<Stream>(s), kind);
 }
 
 void ProgramBuilder::edge(Point from, std::uint16_t to_task, Stream to, Stream from_stream, EdgeKind kind) {
-  const auto now = static_cast<std::int64_t>(program_.instances.size());
   // Within one instance the template's own dependencies order the streams.
-  if (from.instance < 0 || from.instance == now) return;
+  if (from.instance() < 0 || from.instance() == now()) return;
   if (from <= known_[at(to)][at(from_stream)]) return;
-  pending_.push_back({static_cast<std::uint32_t>(from.instance), static_cast<std::uint32_t>(now), from.task, to_task, kind});
+  pending_.push_back({static_cast<std::uint32_t>(from.instance()), static_cast<std::uint32_t>(now()), from.task(), to_task, kind});
 }
 
 void ProgramBuilder::note_use(const SlotUse& use, Buffer& buffer) {
-  const auto now = static_cast<std::int64_t>(program_.instances.size());
   // Two slots may lie in one buffer, and the one noted later may be done with earlier.
   Point& touched = buffer.touched[at(use.stream)];
-  touched = std::max(touched, Point{now, use.last});
+  touched = std::max(touched, Point{now(), use.last});
   if (!use.writes) return;
   Point& written = buffer.written[at(use.stream)];
-  written = std::max(written, Point{now, use.last_write});
+  written = std::max(written, Point{now(), use.last_write});
   buffer.reused = false;
 }
 
 /// Sorts and thins the edges into the instance just described, and remembers what its streams now know.
 void ProgramBuilder::flush_edges() {
-  std::stable_sort(pending_.begin(), pending_.end(), [](const Edge& a, const Edge& b) { return a.to_task < b.to_task; });
+  if (pending_.empty()) return;
+  if (pending_.size() > 1)
+    std::stable_sort(pending_.begin(), pending_.end(), [](const Edge& a, const Edge& b) { return a.to_task < b.to_task; });
   const Instance& instance = program_.instances.back();
   const Template& t = library_[instance.tmpl];
   for (const Edge& e : pending_) {
@@ -211,8 +218,8 @@ std::uint32_t ProgramBuilder::add(TemplateId id, const InstanceKey& key, const s
   const Template& t = library_[id];
   require(slots.size() + 1 == t.slots.size(), "an instance must bind every slot of its template");
   for (const auto& [p, kind] : waits_) {
-    const Instance& source = program_.instances[static_cast<std::size_t>(p.instance)];
-    edge(p, 0, t.tasks.front().stream, library_[source.tmpl].tasks[p.task].stream, kind);
+    const Instance& source = program_.instances[static_cast<std::size_t>(p.instance())];
+    edge(p, 0, t.tasks.front().stream, library_[source.tmpl].tasks[p.task()].stream, kind);
   }
   waits_.clear();
   order_scratch(library_.scratch(id));
@@ -227,7 +234,7 @@ std::uint32_t ProgramBuilder::add(TemplateId id, const InstanceKey& key, const s
   const auto binding = static_cast<std::uint32_t>(program_.bindings.size());
   program_.bindings.push_back(scratch_);
   for (const Binding& b : slots)
-    program_.bindings.push_back(b.first == kNoBuffer ? 0 : buffers_[static_cast<std::size_t>(b.first)].block.offset + b.offset);
+    program_.bindings.push_back(b.first == kNoBuffer ? 0 : buffers_[static_cast<std::size_t>(b.first)].offset + b.offset);
   program_.instances.push_back({id, key.layer, key.micro_batch, key.chunk, key.phase, binding});
   flush_edges();
   note_live(t);
@@ -238,13 +245,12 @@ void ProgramBuilder::order_scratch(const ScratchUse& use) {
   for (const auto& [stream, task] : use.early)
     for (std::size_t s = 0; s < kStreams; ++s)
       if (s != at(stream)) edge(scratch_touched_[s], task, stream, static_cast<Stream>(s), EdgeKind::reuse);
-  const auto now = static_cast<std::int64_t>(program_.instances.size());
   for (std::size_t s = 0; s < kStreams; ++s) {
     if (scratch_open_[s] && use.first_computation >= 0)
       edge(scratch_touched_[s], static_cast<std::uint16_t>(use.first_computation), Stream::compute, static_cast<Stream>(s),
            EdgeKind::reuse);
     if (use.last[s] < 0) continue;
-    scratch_touched_[s] = {now, static_cast<std::uint16_t>(use.last[s])};
+    scratch_touched_[s] = {now(), static_cast<std::uint16_t>(use.last[s])};
     scratch_open_[s] = use.open[s];
   }
 }

@@ -65,8 +65,9 @@ class ProgramBuilder {
   /// Memory for the whole step; `pieces` (bytes each) are followed apart and lie next to each other in order.
   /// Returns the first piece's id; the others follow consecutively.
   BufferId persistent(std::string_view name, MemoryKind kind, const std::vector<Bytes>& pieces);
-  /// Everything persistent is declared: scratch for the templates that will be used is placed, instances may follow.
-  void start(const std::vector<TemplateId>& used);
+  /// Everything persistent is declared: scratch for the templates that will be used is placed, instances may follow, about
+  /// so many.
+  void start(const std::vector<TemplateId>& used, std::size_t instances);
 
   BufferId allocate(std::string_view name, MemoryKind kind, Bytes bytes);
   /// The last instance that touches it has been added; its bytes may be handed on.
@@ -85,7 +86,8 @@ class ProgramBuilder {
 
  private:
   struct Buffer {
-    Arena::Block block;
+    std::int64_t offset;
+    Bytes bytes;
     Frontier touched, written;   ///< by this owner and, until it is overwritten, by the bytes' previous owners
     std::size_t allocation;      ///< index into memory.allocations; views share the first piece's
     bool reused = false;         ///< the frontier still holds a previous owner's tasks
@@ -97,7 +99,8 @@ class ProgramBuilder {
   void flush_edges();
   void note_live(const Template& t);
   void order_scratch(const ScratchUse& use);
-  std::size_t record(std::string_view name, MemoryKind kind, const Arena::Block& block);
+  std::size_t record(std::string_view name, MemoryKind kind, std::int64_t offset, Bytes bytes);
+  std::int64_t now() const { return static_cast<std::int64_t>(program_.instances.size()); }
 
   const TemplateLibrary& library_;
   Program program_;

@@ -1,9 +1,9 @@
 #include "models/lowering/stage.hpp"
 
-#include <map>
 #include <string>
 
 #include "models/lowering/decoder_flow.hpp"
+#include "models/lowering/stage_regions.hpp"
 #include "models/lowering/stage_transfers.hpp"
 
 namespace tandem::lowering {
@@ -15,21 +15,26 @@ class StageLowering {
       : c_(c), s_(c.shapes), t_(c.templates), stage_(stage), chunks_(stage_chunks(c.plan, stage)), b_(c.library, stage),
         memory_(c, chunks_, b_), reduction_(c, memory_, b_, c.plan.micro_batches()),
         gather_(memory_, reduction_, c.plan.parallel.prefetch_layers), w_(c.library, b_),
-        decoder_(c, chunks_, {memory_, reduction_, gather_, w_}), transfers_(c, b_, w_, decoder_) {}
+        decoder_(c, chunks_, {memory_, reduction_, gather_, w_}), regions_(memory_, decoder_, chunks_), transfers_(c, b_, w_, decoder_) {}
 
   Program lower() {
     memory_.declare(c_.plan.micro_batches());
     reduction_.prepare();
-    b_.start(used_templates());
+    const ScheduleShape shape{c_.plan.parallel.pipeline, c_.plan.micro_batches(), c_.plan.parallel.virtual_pipeline};
+    const auto events = (c_.forward_only ? make_forward_events : make_events)(c_.plan.parallel.schedule, shape, stage_);
+    flights_.resize(static_cast<std::size_t>(shape.micro_batches) * chunks_.size());
+    b_.start(used_templates(), instances_of(events));
     if (c_.plan.parallel.overlap_param_gather) reduction_.gather_updated_weights();
-    run_schedule();
+    run_schedule(events);
     c_.forward_only ? reduction_.sum_loss() : reduction_.finish();
     return finish();
   }
 
  private:
   const ChunkPart& part(const Action& a) const { return chunks_[static_cast<std::size_t>(a.chunk)]; }
-  InFlight& flight(const Action& a) { return flights_[{a.micro_batch, a.chunk}]; }
+  InFlight& flight(const Action& a) {
+    return flights_[static_cast<std::size_t>(a.micro_batch) * chunks_.size() + static_cast<std::size_t>(a.chunk)];
+  }
   bool moe(std::int64_t layer) const { return s_.moe_layer[static_cast<std::size_t>(layer)]; }
   /// Templates of layer `l` of a chunk.
   const BlockTemplates& block(const ChunkPart& p, std::int64_t l) const {
@@ -62,9 +67,15 @@ class StageLowering {
 
   // ---- schedule ----
 
-  void run_schedule() {
-    const ScheduleShape shape{c_.plan.parallel.pipeline, c_.plan.micro_batches(), c_.plan.parallel.virtual_pipeline};
-    const auto events = (c_.forward_only ? make_forward_events : make_events)(c_.plan.parallel.schedule, shape, stage_);
+  /// A guess that is seldom too low.
+  std::size_t instances_of(const std::vector<ScheduleEvent>& events) const {
+    std::size_t n = events.size();
+    for (const ScheduleEvent& e : events)
+      if (e.kind == ScheduleEvent::Kind::compute) n += 3 * static_cast<std::size_t>(part(e.action).layers) / 2 + 1;
+    return n;
+  }
+
+  void run_schedule(const std::vector<ScheduleEvent>& events) {
     std::vector<Point> ends(events.size());
     for (std::size_t i = 0; i < events.size(); ++i) {
       const ScheduleEvent& e = events[i];
@@ -98,7 +109,7 @@ class StageLowering {
     const auto layers = static_cast<std::size_t>(p.layers);
     f.hidden.resize(layers + 1, kNoBuffer);
     f.saved.assign(layers, kNoBuffer);
-    gather_.plan(forward_needs(p));
+    if (memory_.weights_sharded()) gather_.plan(regions_.forward(p));
     if (p.first) embed(a);
     for (std::int64_t l = 0; l < p.layers; ++l) {
       if (decoder_.bridge_before(p, l)) decoder_.bridge(a, f, l);
@@ -108,30 +119,6 @@ class StageLowering {
     decoder_.leave(a, f);
     if (c_.forward_only) decoder_.drop_memory(f);
     if (p.last) head(a);
-  }
-
-  /// Regions whose weights are read together, in order.
-  WeightGather::Needs forward_needs(const ChunkPart& p) const {
-    WeightGather::Needs needs;
-    if (p.first) needs.push_back(some({region(RegionKind::word), region(RegionKind::embedding)}));
-    for (std::int64_t l = 0; l < p.layers; ++l) {
-      if (decoder_.bridge_before(p, l)) needs.push_back({region(RegionKind::bridge), memory_.word_region()});
-      needs.push_back(layer_regions(p.first_layer + l));
-    }
-    if (p.last) needs.push_back(head_regions());
-    return needs;
-  }
-  std::vector<std::int32_t> layer_regions(std::int64_t l) const {
-    return some({region(RegionKind::block, l), region(RegionKind::experts, l), region(RegionKind::relative)});
-  }
-  std::vector<std::int32_t> head_regions() const {
-    return some({region(RegionKind::head), memory_.output_region()});
-  }
-  static std::vector<std::int32_t> some(std::initializer_list<std::int32_t> regions) {
-    std::vector<std::int32_t> found;
-    for (const std::int32_t r : regions)
-      if (r >= 0) found.push_back(r);
-    return found;
   }
 
   void embed(const Action& a) {
@@ -174,14 +161,14 @@ class StageLowering {
     if (c_.forward_only && f.hidden[i] != f.memory.first) drop(f.hidden[i]);
   }
 
-  /// The block's weights, then the experts' where it has some, then tables of relative bias.
-  std::vector<Binding> block_weights(std::int64_t layer) const {
-    std::vector<Binding> slots;
-    for (const std::int32_t r : layer_regions(layer)) slots.push_back(memory_.weights(r));
-    return slots;
+  /// The list of bindings of one block at a time, begun with those of its weights.
+  std::vector<Binding>& block_weights(std::int64_t layer) {
+    slots_.clear();
+    for (const std::int32_t r : regions_.layer(layer)) slots_.push_back(memory_.weights(r));
+    return slots_;
   }
   void add_gradients(std::vector<Binding>& slots, std::int64_t layer, std::int32_t mb) {
-    for (const std::int32_t r : layer_regions(layer)) slots.push_back(memory_.gradients(r, mb));
+    for (const std::int32_t r : regions_.layer(layer)) slots.push_back(memory_.gradients(r, mb));
   }
 
   void run_block(const Action& a, std::int64_t l, Phase phase, BufferId y) {
@@ -190,7 +177,7 @@ class StageLowering {
     const std::int64_t layer = part(a).first_layer + l;
     const TemplateId t = block(part(a), l).forward;
     f.saved[i] = slot_buffer("block_saved", t, "saved");
-    std::vector<Binding> slots = block_weights(layer);
+    std::vector<Binding>& slots = block_weights(layer);
     slots.push_back({f.hidden[i]});
     if (decoder_.decoder(layer)) slots.push_back(f.memory);
     slots.insert(slots.end(), {{y}, {f.saved[i]}});
@@ -220,15 +207,7 @@ class StageLowering {
     InFlight& f = flight(a);
     const ChunkPart& p = part(a);
     if (s_.defer_weights) f.deferred.assign(static_cast<std::size_t>(p.layers), kNoBuffer);
-    WeightGather::Needs needs;
-    if (p.last) needs.push_back(head_regions());
-    for (std::int64_t l = p.layers; l-- > 0;) {
-      needs.push_back(layer_regions(p.first_layer + l));
-      if (decoder_.bridge_before(p, l)) needs.push_back({region(RegionKind::bridge)});
-    }
-    const std::int32_t embedding = region(RegionKind::embedding);
-    if (p.first && embedding >= 0) needs.push_back({embedding});
-    gather_.plan(std::move(needs));
+    if (memory_.weights_sharded()) gather_.plan(regions_.backward(p));
     decoder_.start_tables(a);
     if (p.last) head_backward(a);
     decoder_.start_backward(a, f);
@@ -273,7 +252,7 @@ class StageLowering {
     if (recomputed(part(a), l)) recompute(a, l);
     const TemplateId t = block(part(a), l).backward.of(a.micro_batch);
     const BufferId dx = w_.buffer("gradient", decoder_.gradient_bytes(part(a), l));
-    std::vector<Binding> slots = block_weights(layer);
+    std::vector<Binding>& slots = block_weights(layer);
     add_gradients(slots, layer, a.micro_batch);
     slots.push_back({f.hidden[i]});
     if (decoder_.decoder(layer)) slots.push_back(f.memory);
@@ -296,7 +275,7 @@ class StageLowering {
     const auto i = static_cast<std::size_t>(l);
     drop(f.saved[i]);
     drop(f.hidden[i]);
-    for (const std::int32_t r : layer_regions(part(a).first_layer + l))
+    for (const std::int32_t r : regions_.layer(part(a).first_layer + l))
       if (r != region(RegionKind::relative)) reduction_.completed(r, a.micro_batch);
   }
 
@@ -330,14 +309,12 @@ class StageLowering {
   void weights(const Action& a) {
     InFlight& f = flight(a);
     const ChunkPart& p = part(a);
-    WeightGather::Needs needs;
-    for (std::int64_t l = p.first_layer + p.layers; l-- > p.first_layer;) needs.push_back(layer_regions(l));
-    gather_.plan(std::move(needs));
+    if (memory_.weights_sharded()) gather_.plan(regions_.weights(p));
     for (std::int64_t l = p.layers; l-- > 0;) {
       const auto i = static_cast<std::size_t>(l);
       const std::int64_t layer = p.first_layer + l;
       gather_.begin();
-      std::vector<Binding> slots = block_weights(layer);
+      std::vector<Binding>& slots = block_weights(layer);
       add_gradients(slots, layer, a.micro_batch);
       slots.insert(slots.end(), {{f.hidden[i]}, {f.saved[i]}, {f.deferred[i]}});
       add(block(p, l).weights.of(a.micro_batch), layer_key(a, layer), slots);
@@ -382,8 +359,10 @@ class StageLowering {
   WeightGather gather_;
   InstanceWriter w_;
   DecoderFlow decoder_;
+  StageRegions regions_;
   StageTransfers transfers_;
-  std::map<std::pair<std::int32_t, std::int32_t>, InFlight> flights_;
+  std::vector<InFlight> flights_;                         ///< by micro-batch, then chunk
+  std::vector<Binding> slots_;                            ///< see block_weights
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "sim/play.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/graphs.hpp"
+#include "tests/sim/task_times.hpp"
 
 using namespace tandem;
 using namespace tandem::sim;
@@ -70,8 +71,8 @@ TEST_CASE("an asynchronous stream runs beside the host, and its launch comes in 
   const Play async = run(g, mesh(1, 1, 1), {us(1), false});
   CHECK(async.step_time == us(1 + 10 + 10));
   // The reduction is issued third-first on the asynchronous device, after the first computation on the synchronous one.
-  CHECK(async.records[0].ended[1] == us(2).ps());
-  CHECK(sync.records[0].ended[1] == us(12).ps());
+  CHECK(times_of(async, g, 0).ended[1] == us(2).ps());
+  CHECK(times_of(sync, g, 0).ended[1] == us(12).ps());
 }
 
 TEST_CASE("a synchronous host waits inline for a tensor collective, an accelerator's compute stream goes on") {
@@ -103,8 +104,8 @@ TEST_CASE("processors are shared only among ranks that compute at the moment") {
   graph.add(1, graph.one("short", Stream::compute, work(us(10))));
   const TaskGraph g = graph.take();
   const Play play = run(g, mesh(1, 1, 2), {{}, true, 2, 2, 1});
-  CHECK(play.records[1].ended[0] == us(20).ps());
-  CHECK(play.records[0].ended[0] == us(40).ps());
+  CHECK(times_of(play, g, 1).ended[0] == us(20).ps());
+  CHECK(times_of(play, g, 0).ended[0] == us(40).ps());
 }
 
 TEST_CASE("a rank that waits for another leaves it the processor") {

@@ -1,0 +1,110 @@
+// Instances on the way: which of them are one step, and what that step does.
+
+#include <algorithm>
+
+#include "sim/engine.hpp"
+
+namespace tandem::sim {
+
+/// A lane is at the first task of an instance. The compute lane decides how it is played; until then other lanes wait,
+/// which holds nobody up: what they do there depends on a computation of the same instance.
+Engine::Entry Engine::enter(std::uint32_t r, std::size_t lane, Cursor& c) {
+  RoleState& role = roles_[r];
+  if (role.record.passages[c.instance].singly()) return play_singly(role, c);
+  const StretchId stretch = role.stretches[role.itinerary->tmpl[c.instance]];
+  const bool delayed = role.delays != nullptr && role.delays->first[c.instance] != RoleDelays::kNone;
+  if (stretch < 0 || delayed) return play_singly(role, c);
+  return lane == 0 ? pass(r, stretch, c) : Entry::waits;
+}
+
+Engine::Entry Engine::play_singly(RoleState& role, Cursor& c) const {
+  Record& record = role.record;
+  Passage& p = record.passages[c.instance];
+  if (!p.singly()) {
+    p.pattern = Passage::kSingly;
+    p.first = static_cast<std::uint32_t>(record.ended.size());
+    const std::size_t tasks = role.itinerary->base[c.instance + 1] - c.base;
+    record.ended.resize(p.first + tasks, -1);
+    if (host_.synchronous || role.itinerary->host_waits) record.issued.resize(p.first + tasks, -1);
+  }
+  c.first = p.first;
+  c.entered = true;
+  return Entry::singly;
+}
+
+/// Looks at what a lane's tasks wait for in other instances.
+Engine::Entry Engine::meet_edges(const RoleState& role, const Stretch& s, std::size_t lane, Cursor& compute) {
+  const Cursor& c = lane == 0 ? compute : role.cursors[lane];
+  const std::uint32_t next = role.itinerary->base[c.instance + 1];
+  const LaneEdge* const edges = role.itinerary->lanes[lane].edges.data();
+  arrival_.late[lane] = c.host_late;
+  std::uint32_t e = c.edge;
+  for (; edges[e].to < next; ++e) {
+    const auto task = static_cast<std::uint16_t>(edges[e].to - c.base);
+    const std::int64_t end = role.record.ended_of(patterns_, edges[e].from_instance, edges[e].from_task);
+    const bool first = task == s.first[lane], starts = lane == 0 && first;
+    if (edges[e].host_waits && !first) return Entry::singly;
+    if (end < 0) {
+      compute.waits_for = edges[e].from_instance;
+      compute.waits_for_task = edges[e].from_task;
+      return Entry::waits;
+    }
+    if (edges[e].host_waits)
+      arrival_.late[lane] = std::max(arrival_.late[lane], end - static_cast<std::int64_t>(edges[e].to) * host_.launch.ps());
+    if (starts) arrival_.ready = std::max(arrival_.ready, end);
+    else arrival_.after.emplace_back(task, end);
+  }
+  arrival_.edge[lane] = e;
+  return Entry::passed;
+}
+
+/// The arrival as seen from the start, without what cannot matter.
+const Circumstances& Engine::circumstances(const Stretch& s, const Cursor& c, const Cursor& tensor, std::int64_t start) {
+  const std::size_t lanes = s.on_tensor ? 2 : 1;
+  for (std::size_t lane = 0; lane < kPatternLanes; ++lane) {
+    const std::int64_t issue = arrival_.late[lane] + (static_cast<std::int64_t>(c.base) + 1) * host_.launch.ps() - start;
+    circumstances_.issue[lane] = lane >= lanes || issue <= s.slack[lane] ? Circumstances::kIdle : issue;
+  }
+  circumstances_.tensor_free = s.on_tensor ? std::max<std::int64_t>(0, tensor.free - start) : 0;
+  circumstances_.after.clear();
+  for (const auto& [task, end] : arrival_.after)
+    if (end > start) circumstances_.after.emplace_back(task, end - start);
+  return circumstances_;
+}
+
+/// The whole instance waits until everything is known that any task of it waits for. Should its early tasks be needed for
+/// that to become known, all wait for each other, and `perform` in sim/play starts anew without patterns.
+Engine::Entry Engine::pass(std::uint32_t r, StretchId stretch, Cursor& c) {
+  RoleState& role = roles_[r];
+  const Stretch& s = patterns_.of(stretch);
+  Cursor& tensor = role.cursors[1];
+  arrival_.ready = c.free;
+  arrival_.late.fill(0);
+  arrival_.after.clear();
+  c.waits_for = kNothing;
+  Entry met = meet_edges(role, s, 0, c);
+  if (met == Entry::passed && s.on_tensor) met = bring_tensor_lane(r, c) ? meet_edges(role, s, 1, c) : Entry::waits;
+  if (met == Entry::waits) return met;
+  if (met == Entry::singly) return play_singly(role, c);
+  const std::int64_t issued =
+      arrival_.late[0] + (static_cast<std::int64_t>(c.base) + s.first[0] + 1) * host_.launch.ps();
+  const std::int64_t start = std::max(arrival_.ready, issued);
+  const auto id = patterns_.find(stretch, circumstances(s, c, tensor, start));
+  if (!id) return play_singly(role, c);
+
+  Record& record = role.record;
+  record.passages[c.instance] = {start, *id, static_cast<std::uint32_t>(record.late.size())};
+  if (role.itinerary->host_waits) record.late.insert(record.late.end(), arrival_.late.begin(), arrival_.late.end());
+  const auto leave = [&](Cursor& lane, std::size_t l) {
+    lane.free = start + patterns_[*id].free[l];
+    lane.host_late = arrival_.late[l];
+    lane.edge = arrival_.edge[l];
+    lane.task = lane.end;
+    lane.waits_for = kNothing;
+  };
+  leave(c, 0);
+  if (s.on_tensor) leave(tensor, 1);
+  return Entry::passed;
+}
+
+}  // namespace tandem::sim
