@@ -83,6 +83,7 @@ CommFit read_comm(FactReader r) {
   c.overhead = r.duration("overhead_s");
   c.inside_share = share(r, "inside_share");
   c.across_share = share(r, "across_share");
+  if (r.has("shared_nic_share")) c.shared_nic_share = share(r, "shared_nic_share");
   if (r.has("nccl_architecture")) {
     c.nccl = nccl_architecture(r.text("nccl_architecture", ""));
     if (!c.nccl) r.refuse("nccl_architecture", "must be volta, ampere, hopper or blackwell");

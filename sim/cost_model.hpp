@@ -20,6 +20,7 @@ struct CommFit {
   Duration overhead;          ///< once per collective or send, beside its steps
   double inside_share = 1;    ///< of a link's bandwidth inside a node that is reached
   double across_share = 1;    ///< the same between nodes
+  double shared_nic_share = 1;  ///< of that, in groups of some but not all devices of nodes whose devices share NICs
   double compute_slowdown = 0;  ///< of the time that a computation shares with communication of its rank, added to it
   double chunked_exposed = 1; ///< of a collective's time that stays when it runs in pieces beside a product
 };

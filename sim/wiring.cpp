@@ -7,6 +7,7 @@
 #include <set>
 
 #include "models/collective.hpp"
+#include "sim/chip_rings.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -52,9 +53,12 @@ class Layer {
       return recipe;
     }
     recipe.tail = fit_.overhead;
-    const Expansion expansion = expansion_of(op);
-    for (const CommPhase& phase : expansion.phases) add(recipe, phase, expansion.pipelined);
-    if (const auto* collective = std::get_if<Collective>(&op)) {
+    const auto* collective = std::get_if<Collective>(&op);
+    if (collective == nullptr || !by_ring(*collective) || !go_round(recipe, *collective)) {
+      const Expansion expansion = expansion_of(op);
+      for (const CommPhase& phase : expansion.phases) add(recipe, phase, expansion.pipelined);
+    }
+    if (collective != nullptr) {
       if (fit_.nccl && by_ring(*collective)) tune(recipe, collective->kind);
       if (collective->chunked) expose(recipe, fit_.chunked_exposed);
     }
@@ -102,6 +106,23 @@ class Layer {
       chain.push_back({print.uses, work});
   }
 
+  /// Whole chips of a torus: a piece of 1/chips goes round, each way out of a chip taking its share of it.
+  bool go_round(Recipe& recipe, const Collective& c) {
+    if (!rings_known_) rings_ = chip_rings(scene_.topology, wire_.members);
+    rings_known_ = true;
+    if (!rings_) return false;
+    const std::int64_t steps = (c.kind == CollectiveKind::all_reduce ? 2 : 1) * (rings_->chips - 1), parts = rings_->chips * rings_->ways;
+    const Bytes piece((bytes_of(c.dtype, c.elements).count() + parts - 1) / parts);
+    if (!round_) {
+      std::vector<std::int32_t> links = rings_->links;
+      wire_.uses.push_back(counted(links));
+      round_ = static_cast<std::uint32_t>(wire_.uses.size() - 1);
+    }
+    recipe.tail += steps * rings_->hop;
+    recipe.chains[0].push_back({*round_, work_of(loaded(piece, steps, false))});
+    return true;
+  }
+
   static bool by_ring(const Collective& c) {
     return c.kind == CollectiveKind::all_reduce || c.kind == CollectiveKind::all_gather ||
            c.kind == CollectiveKind::reduce_scatter;
@@ -147,9 +168,17 @@ class Layer {
       for (Segment& s : chain) s.work = static_cast<Work>(static_cast<double>(s.work) * share);
   }
 
+  /// Where devices share NICs, groups that have some of a node's devices, but several, choose theirs without knowing of the others.
+  double across_share() const {
+    if (scene_.topology.devices_per_nic() == 1 || shape_.node.empty()) return fit_.across_share;
+    const std::int64_t here = std::count(shape_.node.begin(), shape_.node.end(), shape_.node.front());
+    const bool some = here > 1 && here < scene_.topology.devices_per_node();
+    return fit_.across_share * (some ? fit_.shared_nic_share : 1);
+  }
+
   /// Bytes as the links see them: a library that reaches a share of a link's rate occupies it for longer.
   Bytes loaded(Bytes of_flow, std::int64_t steps, bool across) const {
-    const double share = across ? fit_.across_share : fit_.inside_share;
+    const double share = across ? across_share() : fit_.inside_share;
     const std::int64_t bytes = steps * of_flow.count();
     return share == 1 ? Bytes(bytes) : Bytes(std::llround(static_cast<double>(bytes) / share));
   }
@@ -215,6 +244,9 @@ class Layer {
   std::int64_t nodes_ = 0;              ///< that the members are on; 0: not counted yet
   std::optional<ExchangedRows> rows_;   ///< of the message that is laid, where they are unequal
   std::vector<Footprint> prints_;
+  std::optional<ChipRings> rings_;
+  bool rings_known_ = false;
+  std::optional<std::uint32_t> round_;  ///< the links between the members' chips among the wire's uses
   std::optional<std::uint32_t> cores_;  ///< the members' processors among the wire's uses
 };
 

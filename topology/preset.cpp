@@ -229,12 +229,21 @@ ClusterFacts load_cluster(const std::string& preset) {
   return facts;
 }
 
+/// Less than the node has is fewer of its NICs where that comes out even: devices then share them. Else all are slower or faster.
+void set_scale_out(Bandwidth total, NodeFacts& n) {
+  const double of_these = total.bytes_per_second() / n.nic.bytes_per_second();
+  const auto fewer = static_cast<std::int64_t>(std::llround(of_these));
+  if (fewer > 0 && fewer < n.nics && n.devices % fewer == 0 && std::abs(of_these - static_cast<double>(fewer)) < 1e-9)
+    n.nics = fewer;
+  else
+    n.nic = total * (1.0 / static_cast<double>(n.nics));
+}
+
 void apply_overrides(const ClusterSpec& cluster, ClusterFacts& facts) {
   NodeFacts& n = facts.node;
   set_devices(cluster, n);
   if (cluster.override.scale_up_per_device) n.link = scale_up_link(n, *cluster.override.scale_up_per_device);
-  if (cluster.override.scale_out_per_node && n.nics > 0)
-    n.nic = *cluster.override.scale_out_per_node * (1.0 / static_cast<double>(n.nics));
+  if (cluster.override.scale_out_per_node && n.nics > 0) set_scale_out(*cluster.override.scale_out_per_node, n);
   facts.device.host_link = n.host_link;
   if (cluster.override.oversubscription) facts.fabric.oversubscription = *cluster.override.oversubscription;
 }

@@ -32,6 +32,10 @@ class ClusterTopology final : public Topology {
   }
   const std::vector<Link>& links() const override { return links_; }
   const std::vector<std::int32_t>& ring_order() const override { return ring_; }
+  std::int64_t cores_per_chip() const override { return facts_.node.kind == ScaleUp::torus2d ? facts_.node.cores_per_chip : 0; }
+  std::int64_t devices_per_nic() const override {
+    return nodes_ > 1 && facts_.node.nics > 0 ? std::max<std::int64_t>(1, facts_.node.devices / facts_.node.nics) : 1;
+  }
   const std::vector<std::string>& unverified() const override { return facts_.unverified; }
 
   std::vector<std::int32_t> route(DeviceId from, DeviceId to) const override {

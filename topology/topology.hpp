@@ -58,6 +58,10 @@ class Topology {
   virtual std::vector<std::int32_t> route(DeviceId from, DeviceId to) const = 0;
   /// Local devices of a node in the order a ring visits them, so that neighbours are joined by a link.
   virtual const std::vector<std::int32_t>& ring_order() const = 0;
+  /// How many devices of a node send and receive through one NIC; 1 where each has its own or none is needed.
+  virtual std::int64_t devices_per_nic() const { return 1; }
+  /// Consecutive devices that are one chip of a torus; 0 elsewhere.
+  virtual std::int64_t cores_per_chip() const { return 0; }
   /// Facts of the presets in use that no source confirms, one phrase each.
   virtual const std::vector<std::string>& unverified() const = 0;
 };
