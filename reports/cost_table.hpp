@@ -61,6 +61,8 @@ struct CostTable {
   std::vector<CopySample> copies;
   /// Memory of the process beside the arenas, of one rank.
   Bytes runtime_bytes;
+
+  bool of_accelerator() const { return !facts.empty(); }
 };
 
 /// Where the measured table of a device of this machine lies: $TANDEM_MEASURED/<device>.json, else

@@ -124,6 +124,7 @@ std::string plan_report_json(const PlanReport& report) {
                             {"roles", roles},
                             {"kinds", kinds},
                             {"timeline", timeline_json(report, chosen)},
+                            {"measured_products", p.measured_products ? to_text(*p.measured_products) : ""},
                             {"unverified", report.unverified},
                             {"plan", ordered_json::parse(to_json(report.plan, -1))}};
   return out.dump();

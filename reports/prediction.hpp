@@ -3,11 +3,13 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "models/base/units.hpp"
 #include "models/memory_plan.hpp"
+#include "reports/product_coverage.hpp"
 #include "reports/timeline.hpp"
 
 namespace tandem {
@@ -50,6 +52,7 @@ struct Prediction {
   std::size_t critical_role = 0;         ///< index into roles: whose breakdown is reported
   std::vector<RolePrediction> roles;     ///< ascending first rank
   std::int64_t ranks = 0;
+  std::optional<ProductCoverage> measured_products;  ///< where the device has a measured table of products
   std::vector<std::string> notes;        ///< what the reader should know, e.g. one receive buffer delays the schedule
   std::shared_ptr<const Timeline> timeline; ///< when asked for
 };

@@ -40,6 +40,15 @@ json role_json(const RolePrediction& r) {
   return out;
 }
 
+json products_json(const ProductCoverage& c) {
+  json missing = json::array();
+  for (const UncoveredProduct& p : c.not_covered)
+    missing.push_back({{"product", p.product}, {"type", p.type}, {"batch", p.batch}, {"m", p.m}, {"n", p.n}, {"k", p.k},
+                       {"accumulate", p.accumulate}, {"share", p.share}});
+  return {{"table", c.table}, {"card", c.card}, {"date", c.date}, {"source", c.source}, {"shapes", c.shapes},
+          {"share", c.share}, {"not_covered", missing}};
+}
+
 json samples_json(const RolePrediction& r) {
   json samples = json::array();
   for (const MemorySample& s : r.memory_over_time) {
@@ -70,6 +79,7 @@ std::string to_json(const Prediction& p, const Plan& plan) {
   out["ranks"] = p.ranks;
   out["roles"] = json::array();
   for (const RolePrediction& r : p.roles) out["roles"].push_back(role_json(r));
+  if (p.measured_products) out["measured_products"] = products_json(*p.measured_products);
   out["notes"] = p.notes;
   out["plan"] = json::parse(to_json(plan, -1));
   return out.dump(2) + "\n";

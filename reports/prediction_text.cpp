@@ -60,6 +60,7 @@ std::string memory(const Prediction& p) {
 std::string to_text(const Prediction& p, const Plan& plan) {
   require(p.heaviest_role < p.roles.size() && p.critical_role < p.roles.size(), "a prediction without its roles");
   std::string out = headline(p, plan) + rates(p) + where_time_goes(p.roles[p.critical_role], p.step_time.seconds()) + memory(p);
+  if (p.measured_products) out += to_text(*p.measured_products) + "\n";
   for (const std::string& note : p.notes) out += "note: " + note + "\n";
   return out;
 }

@@ -6,6 +6,7 @@
 #include "models/base/error.hpp"
 #include "sim/calibration.hpp"
 #include "sim/cost_table.hpp"
+#include "sim/product_table.hpp"
 #include "sim/roofline.hpp"
 
 namespace tandem::sim {
@@ -19,15 +20,19 @@ class DeviceCosts final : public CostModel {
     for (const std::string& fact : calibration_.unverified) notes_.push_back("not verified: " + fact);
     if (table) use(*table);
   }
+  DeviceCosts(const Device& device, ProductTable products) : DeviceCosts(device, std::nullopt, {}) {
+    products_.emplace(std::move(products));
+  }
 
   Duration duration(const Op& op, DType compute) const override {
     require(!is_communication(op), "communication has no cost on one device");
     const auto seconds = measured_ ? measured_->seconds(op, compute) : std::nullopt;
-    return Duration::seconds(seconds ? *seconds : roofline_seconds(op, compute, device_, calibration_));
+    return Duration::seconds(seconds ? *seconds : roofline_seconds(op, compute, device_, calibration_, products()));
   }
   Duration launch() const override { return launch_; }
   bool covered(const Op& op, DType compute) const override {
-    return !is_communication(op) && measured_ && measured_->seconds(op, compute).has_value();
+    if (is_communication(op)) return false;
+    return (measured_ && measured_->seconds(op, compute)) || (products_ && products_->seconds(op, compute));
   }
   double slowdown(std::int64_t active) const override {
     const std::int64_t last = static_cast<std::int64_t>(slowdown_.size()) - 1;
@@ -39,6 +44,7 @@ class DeviceCosts final : public CostModel {
     return seconds ? std::optional(Duration::seconds(*seconds)) : std::nullopt;
   }
   CommFit comm_fit() const override { return calibration_.comm; }
+  const ProductTable* products() const override { return products_ ? &*products_ : nullptr; }
   std::vector<std::string> notes() const override { return notes_; }
 
  private:
@@ -54,25 +60,37 @@ class DeviceCosts final : public CostModel {
   Calibration calibration_;
   std::vector<std::string> notes_;
   Duration launch_;
-  std::optional<MeasuredCosts> measured_;
+  std::optional<MeasuredCosts> measured_;  ///< of a processor
+  std::optional<ProductTable> products_;   ///< of an accelerator
   std::vector<double> slowdown_{1.0};
 };
 
 bool is_path(const std::string& table) { return table.find('/') != std::string::npos || table.ends_with(".json"); }
 
+/// A table as a reader knows it: its name, or its file without folders.
+std::string shown(const std::string& table) { return table.substr(table.rfind('/') + 1); }
+
+/// An accelerator's launches and memory-bound kernels are not those of a framework: of its table the products count.
+std::unique_ptr<CostModel> with_table(const Device& device, const CostTable& table, const std::string& name) {
+  if (table.of_accelerator()) return std::make_unique<DeviceCosts>(device, ProductTable(table, name));
+  return std::make_unique<DeviceCosts>(device, table, std::vector<std::string>{});
+}
+
 }  // namespace
 
 std::unique_ptr<CostModel> make_cost_model(const Device& device) {
+  if (device.cost_table.empty() && !device.measured.empty())
+    return with_table(device, load_measured_products(device.measured, device), shown(device.measured));
   if (device.cost_table.empty()) return std::make_unique<DeviceCosts>(device, std::nullopt, std::vector<std::string>{});
   const bool named = !is_path(device.cost_table);
   const std::string path = named ? measured_table_path(device.cost_table) : device.cost_table;
-  if (!named || std::filesystem::exists(path)) return make_cost_model(device, load_cost_table(path));
+  if (!named || std::filesystem::exists(path)) return with_table(device, load_cost_table(path), shown(path));
   const std::string note = "no measured table " + path + ": costs are a roofline of unverified facts; run `tandem measure`";
   return std::make_unique<DeviceCosts>(device, std::nullopt, std::vector{note});
 }
 
 std::unique_ptr<CostModel> make_cost_model(const Device& device, const CostTable& table) {
-  return std::make_unique<DeviceCosts>(device, table, std::vector<std::string>{});
+  return with_table(device, table, table.device);
 }
 
 }  // namespace tandem::sim

@@ -14,6 +14,8 @@
 
 namespace tandem::sim {
 
+class ProductTable;
+
 /// What the communication library makes of the links: fitted or measured, neutral where nothing is known.
 struct CommFit {
   std::optional<NcclArchitecture> nccl;  ///< the library is NCCL: it picks algorithm and protocol, and its latencies hold
@@ -25,8 +27,8 @@ struct CommFit {
   double chunked_exposed = 1; ///< of a collective's time that stays when it runs in pieces beside a product
 };
 
-/// Device time of operations: a measured table where it has the kind, a roofline of sourced facts and calibrated
-/// efficiencies elsewhere.
+/// Device time of operations: a processor's measured table where it has the kind, an accelerator's where it has exactly the
+/// matrix product, a roofline of sourced facts and calibrated efficiencies elsewhere.
 class CostModel {
  public:
   virtual ~CostModel() = default;
@@ -34,7 +36,7 @@ class CostModel {
   virtual Duration duration(const Op& op, DType compute) const = 0;
   /// Host time of one launch.
   virtual Duration launch() const = 0;
-  /// Whether `duration` rests on measurements of this kind of operation in this compute type.
+  /// Whether `duration` rests on measurements: of this kind of operation in this compute type, or of this very product.
   virtual bool covered(const Op& op, DType compute) const = 0;
   /// Factor on `duration` while `active` devices of a node compute at once; at least 1, and 1 for one device.
   virtual double slowdown(std::int64_t active) const = 0;
@@ -42,14 +44,17 @@ class CostModel {
   /// to the end; nothing where it was not measured: then links and `comm_fit` say it.
   virtual std::optional<Duration> communication(const Op& op, std::int64_t ranks) const = 0;
   virtual CommFit comm_fit() const = 0;
+  /// The measured products of an accelerator; null where it has none.
+  virtual const ProductTable* products() const { return nullptr; }
   /// What a reader of the prediction should know: which facts are unverified, which tables are missing.
   virtual std::vector<std::string> notes() const = 0;
 };
 
 /// Cost model of a device: its calibration (`Device::calibration`) and, where there is one, its measured table
-/// (`Device::cost_table`). Throws ConfigError on an unknown calibration or an unreadable table.
+/// (`Device::cost_table`, else `Device::measured`). Throws ConfigError on an unknown calibration, an unreadable table, or
+/// measured products of another device.
 std::unique_ptr<CostModel> make_cost_model(const Device& device);
-/// The same with a table at hand, whatever the device names.
+/// The same with a table at hand, whatever the device names; of an accelerator's only the products are used.
 std::unique_ptr<CostModel> make_cost_model(const Device& device, const CostTable& table);
 
 }  // namespace tandem::sim

@@ -109,6 +109,13 @@ class Roofline {
   double operator()(const Send&) const { return communication(); }
   double operator()(const Recv&) const { return communication(); }
 
+  /// What a product has beside its own kernel.
+  double casts(const Op& op) const {
+    if (const auto* o = std::get_if<MatMul>(&op)) return o->trans_a ? 0 : cast_seconds(o->m * o->k);
+    if (const auto* o = std::get_if<GroupedMatMul>(&op)) return cast_seconds(o->rows() * o->k);
+    return 0;
+  }
+
  private:
   /// [seq, head_dim] by [head_dim, keys] for every head.
   static Gemm queries_by_keys(const AttentionDims& d) { return {d.batch * d.heads, d.seq, d.key_count(), d.head_dim}; }
@@ -189,8 +196,11 @@ class Roofline {
 
 }  // namespace
 
-double roofline_seconds(const Op& op, DType compute, const Device& device, const Calibration& calibration) {
-  return std::visit(Roofline(compute, device, calibration), op);
+double roofline_seconds(const Op& op, DType compute, const Device& device, const Calibration& calibration,
+                        const ProductTable* measured) {
+  const Roofline roofline(compute, device, calibration);
+  const auto product = measured == nullptr ? std::nullopt : measured->seconds(op, compute);
+  return product ? *product + roofline.casts(op) : std::visit(roofline, op);
 }
 
 }  // namespace tandem::sim

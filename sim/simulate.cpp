@@ -9,6 +9,7 @@
 #include "sim/error_book.hpp"
 #include "sim/lanes.hpp"
 #include "sim/play.hpp"
+#include "sim/product_coverage.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -167,6 +168,7 @@ Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& to
   fill_rates(out, plan, scene);
   fill_roles(out, scene, play);
   note_machine(out, plan, scene, play);
+  out.measured_products = product_coverage(scene);
   out.range = step_range(load_error_book(), out, topology, options.range_without);
   fill_lanes(out, plan, scene, play, options);
   return out;

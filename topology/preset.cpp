@@ -59,8 +59,9 @@ void read_peak(FactReader& r, Device& d) {
   }
 }
 
-void read_device(FactReader& r, Device& d, std::string name) {
-  d.name = r.text("name", std::move(name));
+void read_device(FactReader& r, Device& d, const std::string& preset) {
+  d.preset = preset;
+  d.name = r.text("name", preset);
   r.text("notes", "");
   read_peak(r, d);
   d.vector_rate = r.rate("vector_flops_per_s");
@@ -72,6 +73,7 @@ void read_device(FactReader& r, Device& d, std::string name) {
   if (r.has("compute_units")) d.compute_units = r.whole("compute_units", 1);
   d.synchronous = r.flag("synchronous", false);
   d.calibration = r.text("calibration", "");
+  d.measured = r.text("measured", "");
   d.cost_table = r.text("cost_table", "");
 }
 

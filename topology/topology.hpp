@@ -20,6 +20,7 @@ namespace tandem {
 /// One accelerator (or NeuronCore, or CPU core) as published. Facts only; fitted and measured numbers lie apart.
 struct Device {
   std::string name;
+  std::string preset;                    ///< name of its file; empty where a cluster's file holds it
   std::map<DType, FlopRate> peak;        ///< dense matrix rate by compute type
   FlopRate vector_rate;                  ///< fp32 arithmetic outside the matrix engine
   Bytes memory;
@@ -31,6 +32,7 @@ struct Device {
   Bytes library_memory;                  ///< workspaces that libraries keep of the framework's allocator
   std::int64_t compute_units = 1;        ///< processors that share the peak (SMs): the width of a wave of tiles
   std::string calibration;               ///< name of fitted efficiencies (topology/calibration), may be empty
+  std::string measured;                  ///< name (topology/measured) or path of its measured products, may be empty
   std::string cost_table;                ///< name or path of a measured cost table, may be empty
 };
 

@@ -66,7 +66,7 @@ std::string told(const json& value, const std::string& key) {
 
 std::vector<Row> all_rows() {
   std::vector<Row> out;
-  for (const auto& part : {time_rows(), rate_rows(), memory_rows(), other_rows()}) out.insert(out.end(), part.begin(), part.end());
+  for (const auto& part : {time_rows(), rate_rows(), memory_rows(), product_rows(), other_rows()}) out.insert(out.end(), part.begin(), part.end());
   return out;
 }
 
@@ -143,6 +143,10 @@ std::vector<FactOrigin> facts_in_use(const Plan& plan, const Topology& topology)
   return out;
 }
 
+FactOrigin origin_of(const ProductCoverage& c) {
+  return {"measured", c.table, "products", count_text(c.shapes) + " shapes", "measured on " + c.card + (c.date.empty() ? "" : ", " + c.date) + ": " + c.source};
+}
+
 }  // namespace
 
 ExplainedCase make_case(const std::string& plan_path) {
@@ -152,6 +156,7 @@ ExplainedCase make_case(const std::string& plan_path) {
   c.prediction = naming(plan_path, [&] { return sim::simulate(r.plan, r.graph, *c.topology); });
   c.result_json = to_json(c.prediction, r.plan);
   c.facts = facts_in_use(r.plan, *c.topology);
+  if (c.prediction.measured_products) c.facts.push_back(origin_of(*c.prediction.measured_products));
   c.plan = std::move(r.plan);
   c.graph = std::move(r.graph);
   return c;

@@ -30,6 +30,7 @@ std::vector<Row> time_rows();
 std::vector<Row> rate_rows();
 std::vector<Row> memory_rows();
 std::vector<Row> other_rows();
+std::vector<Row> product_rows();
 
 /// Explains "plan.x.y" from the schema of plans.
 Explanation explain_plan_field(const ExplainedCase& c, const std::string& key);

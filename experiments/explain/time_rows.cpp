@@ -6,7 +6,8 @@ namespace tandem::program {
 namespace {
 
 const std::vector<std::string> kCosts = {"device:peak_flops_per_s", "device:vector_flops_per_s", "device:memory_bytes_per_s",
-                                         "device:host_launch_s", "device:compute_units", "node", "cluster", "calibration"};
+                                         "device:host_launch_s", "device:compute_units", "node", "cluster", "calibration",
+                                         "measured"};
 
 std::string seconds_text(double s) { return number_text(s, 6) + " s"; }
 
@@ -43,7 +44,7 @@ Row end_of_range(const std::string& which, const std::string& word, double StepR
 std::vector<Row> time_rows() {
   const std::vector<std::string> arithmetic = {"device:peak_flops_per_s", "device:vector_flops_per_s", "device:memory_bytes_per_s",
                                                "device:compute_units", "calibration:matmul", "calibration:memory_share",
-                                               "calibration:kernel_s"};
+                                               "calibration:kernel_s", "measured"};
   const std::vector<std::string> network = {"node", "cluster", "calibration:communication"};
   const std::vector<std::string> host = {"device:host_launch_s", "calibration:launch_s"};
   return {
@@ -61,7 +62,8 @@ std::vector<Row> time_rows() {
        [](const ExplainedCase& c, std::size_t) { return number_text(c.prediction.range.share, 2); }, RangeKind::exact, {}},
       {"step_time_range.basis", "records the range was computed from, or why it is a default",
        [](const ExplainedCase& c, std::size_t) { return c.prediction.range.basis; }, RangeKind::exact, {}},
-      share("compute", "sum of max(matrix FLOPs / reached rate, bytes / reached bandwidth) + fixed time, over the compute stream's tasks "
+      share("compute", "sum of max(matrix FLOPs / reached rate, bytes / reached bandwidth) + fixed time, or of a product's measured "
+                       "time, over the compute stream's tasks "
                        "but the optimizer's", arithmetic),
       share("optimizer", "the same over the tasks of the update", arithmetic),
       share("tensor_comm", "compute stream idle for a collective of the tensor stream while it moves", network),

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "reports/cost_table.hpp"
+#include "sim/product_table.hpp"
 
 namespace tandem::program {
 
@@ -11,7 +12,7 @@ namespace {
 
 /// Whether a measured table is about the devices of a plan.
 bool describes(const CostTable& table, const Plan& plan, const Topology& topology) {
-  return table.device == plan.cluster.preset || table.device == topology.device().name;
+  return table.device == plan.cluster.preset || sim::describes(table, topology.device());
 }
 
 void require_described(const std::string& path, const Plan& plan, const Topology& topology) {

@@ -56,7 +56,7 @@ void add_report(CLI::App& app, ExitCode& exit) {
       ->required();
   command->add_option("--out", o->out, "the page [PLAN.html here, DIR/report.html]");
   command->add_option("--cost-table", o->cost_table,
-                      "cost table of `tandem measure`, for a plan [where measure writes]");
+                      "cost table of `tandem measure`, or measured products of the device, for a plan [what its preset names]");
   command->add_flag("--json", o->json, "one JSON object on stdout");
   command->callback([o, &exit] { exit = write_report(*o); });
 }

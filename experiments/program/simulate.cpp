@@ -54,7 +54,7 @@ void add_simulate(CLI::App& app, ExitCode& exit) {
   command->add_option("--trace", o->trace, "write a Chrome trace for Perfetto");
   command->add_option("--timeline", o->timeline, "write every task's times, for compare and plot_timeline.py");
   command->add_option("--memory", o->memory, "write memory over time, for plot_memory.py");
-  command->add_option("--cost-table", o->cost_table, "cost table of `tandem measure` [where measure writes]");
+  command->add_option("--cost-table", o->cost_table, "cost table of `tandem measure`, or measured products of the device [what its preset names]");
   command->add_option("--routing", o->routing,
                       "replay which experts a run's tokens chose: its train --timeline file [an even share each]");
   command->add_flag("--allow-oversize", o->allow_oversize, "exit 0 even when the plan does not fit");

@@ -113,7 +113,8 @@ std::string digest(std::string_view text) {
 std::string presets_digest() {
   std::string text;
   for (const char* folder :
-       {"topology/presets", "topology/presets/nodes", "topology/presets/devices", "topology/calibration"})
+       {"topology/presets", "topology/presets/nodes", "topology/presets/devices", "topology/calibration",
+        "topology/measured"})
     add_files(text, folder);
   return digest(text);
 }

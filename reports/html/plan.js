@@ -203,7 +203,7 @@ section("Memory of the roles at their peaks",
 
 // ---- what to know ----
 
-const notes = p.notes.filter((n) => !n.startsWith("not verified: "));  // those have a part of their own
+const notes = [data.measured_products, ...p.notes].filter((n) => n && !n.startsWith("not verified: "));  // those have a part of their own
 if (notes.length) section("Notes", make("ul", {}, notes.map((n) => make("li", {}, n))));
 section("Facts that no text states",
   data.unverified.length
