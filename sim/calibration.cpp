@@ -56,6 +56,7 @@ double share(FactReader& r, const std::string& key) {
 MatMulFit read_matmul(FactReader r) {
   MatMulFit m;
   m.ceiling = share(r, "ceiling");
+  if (r.has("sum_exposed")) m.sum_exposed = r.number("sum_exposed", 0);
   m.narrow_ceiling = r.has("narrow_ceiling") ? share(r, "narrow_ceiling") : m.ceiling;
   const std::string model = r.text("model", "flat");
   if (model == "tiles") {
@@ -82,6 +83,7 @@ CommFit read_comm(FactReader r) {
   CommFit c;
   c.overhead = r.duration("overhead_s");
   c.inside_share = share(r, "inside_share");
+  if (r.has("in_step_share")) c.in_step_share = share(r, "in_step_share");
   c.across_share = share(r, "across_share");
   if (r.has("shared_nic_share")) c.shared_nic_share = share(r, "shared_nic_share");
   if (r.has("nccl_architecture")) {

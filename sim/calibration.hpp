@@ -30,6 +30,7 @@ struct MatMulFit {
   double wave_softening = 1;             ///< 1: a part of a wave costs a whole one; 0: only its part
   std::vector<Tile> tiles;
   std::vector<std::int64_t> split_k;     ///< into how many parts k may be cut to fill the compute units
+  double sum_exposed = 1;                ///< of the time to read and write what a product adds to: not hidden by its arithmetic
   std::int64_t alignment_bytes = 0;      ///< rows that are no multiple fall back to the vector rate; 0: no such rule
 };
 

@@ -21,6 +21,7 @@ struct CommFit {
   std::optional<NcclArchitecture> nccl;  ///< the library is NCCL: it picks algorithm and protocol, and its latencies hold
   Duration overhead;          ///< once per collective or send, beside its steps
   double inside_share = 1;    ///< of a link's bandwidth inside a node that is reached
+  double in_step_share = 1;   ///< of inside_share, in a training step: ranks arrive at different times; 1 in a benchmark's loop
   double across_share = 1;    ///< the same between nodes
   double shared_nic_share = 1;  ///< of that, in groups of some but not all devices of nodes whose devices share NICs
   double compute_slowdown = 0;  ///< of the time that a computation shares with communication of its rank, added to it

@@ -61,7 +61,8 @@ bool misaligned(std::int64_t elements, const MatMulFit& fit, const MatMulEngine&
 }  // namespace
 
 double matmul_seconds(const Gemm& g, const MatMulFit& fit, const MatMulEngine& e) {
-  const bool falls_back = e.matrix_engine && fit.alignment_bytes > 0 && (misaligned(g.n, fit, e) || misaligned(g.k, fit, e));
+  // Rows as they lie in memory: those of the first operand, of the result and, with one of the two, of the second operand.
+  const bool falls_back = e.matrix_engine && fit.alignment_bytes > 0 && (misaligned(g.n, fit, e) || misaligned(g.trans_a ? g.m : g.k, fit, e));
   if (falls_back) return g.flops() / e.vector_rate;
   switch (fit.model) {
     case MatMulFit::Model::flat: return g.flops() / (e.peak * ceiling(fit, e));

@@ -10,6 +10,7 @@ namespace tandem::sim {
 /// `batch` products of [m,k] by [k,n].
 struct Gemm {
   std::int64_t batch, m, n, k;
+  bool trans_a = false;  ///< the first operand lies as [k, m]
   double flops() const {
     return 2.0 * static_cast<double>(batch) * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   }

@@ -27,7 +27,7 @@ class Roofline {
         memory_rate_(device.memory_bandwidth.bytes_per_second() * calibration.memory_share) {}
 
   double operator()(const MatMul& o) const {
-    return products(o, {{1, o.m, o.n, o.k}}) + (o.trans_a ? 0 : cast_seconds(o.m * o.k)) + sum_seconds(o, o.m * o.n);
+    return products(o, {{1, o.m, o.n, o.k, o.trans_a}}) + (o.trans_a ? 0 : cast_seconds(o.m * o.k)) + sum_seconds(o, o.m * o.n);
   }
   double operator()(const AttentionScores& o) const { return products(o, {queries_by_keys(o.dims)}); }
   double operator()(const AttentionContext& o) const { return products(o, {scores_by_values(o.dims)}); }
@@ -48,7 +48,7 @@ class Roofline {
   }
   double operator()(const GroupedWeightGrad& o) const {
     const Gemm rows = grouped(o, o.n, o.k);
-    return one_kernel(o, {{rows.batch, o.n, o.k, rows.m}}) + sum_seconds(o, o.experts * o.n * o.k);
+    return one_kernel(o, {{rows.batch, o.n, o.k, rows.m, true}}) + sum_seconds(o, o.experts * o.n * o.k);
   }
   double operator()(const GroupedBias& o) const { return activation_kernel(o); }
   double operator()(const GroupedBiasGrad& o) const { return stream(o); }
@@ -173,10 +173,10 @@ class Roofline {
     const double arithmetic = static_cast<double>(vector_flops(op).count()) / device_.vector_rate.flops_per_second();
     return std::max(arithmetic, factor * traffic_seconds(op)) + kernels(1);
   }
-  /// What a product adds to is read and written when its tiles are done: arithmetic does not hide that.
+  /// What a product adds to is read and written when its tiles are done: arithmetic of other tiles hides a part of that.
   double sum_seconds(const auto& o, std::int64_t elements) const {
     if (!o.accumulate) return 0;
-    return 2.0 * static_cast<double>(bytes_of(o.total, elements).count()) / memory_rate_;
+    return calibration_.matmul.sum_exposed * 2.0 * static_cast<double>(bytes_of(o.total, elements).count()) / memory_rate_;
   }
   /// A narrow product's activations are read in their own type and written in the narrow one, in two orders where the
   /// backward pass needs both.

@@ -178,7 +178,7 @@ class Layer {
 
   /// Bytes as the links see them: a library that reaches a share of a link's rate occupies it for longer.
   Bytes loaded(Bytes of_flow, std::int64_t steps, bool across) const {
-    const double share = across ? across_share() : fit_.inside_share;
+    const double share = across ? across_share() : fit_.inside_share * fit_.in_step_share;
     const std::int64_t bytes = steps * of_flow.count();
     return share == 1 ? Bytes(bytes) : Bytes(std::llround(static_cast<double>(bytes) / share));
   }

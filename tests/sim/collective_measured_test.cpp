@@ -28,7 +28,11 @@ class WithoutHost : public CostModel {
   bool covered(const Op& op, DType t) const override { return costs_->covered(op, t); }
   double slowdown(std::int64_t n) const override { return costs_->slowdown(n); }
   std::optional<Duration> communication(const Op& op, std::int64_t n) const override { return costs_->communication(op, n); }
-  CommFit comm_fit() const override { return costs_->comm_fit(); }
+  CommFit comm_fit() const override {
+    CommFit fit = costs_->comm_fit();
+    fit.in_step_share = 1;
+    return fit;
+  }
   std::vector<std::string> notes() const override { return {}; }
 
  private:
