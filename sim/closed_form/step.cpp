@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace tandem::sim::closed_form {
 namespace {
@@ -109,7 +110,8 @@ void Step::add_region(std::int64_t elements, std::int64_t ready, bool alone) {
 
 void Step::close_unit() {
   if (open_.elements == 0) return;
-  open_.elements = rounded_up(open_.elements, kBlock * shards_);
+  const std::int64_t used = std::exchange(open_.elements, rounded_up(open_.elements, kBlock * shards_));
+  open_.padded = open_.elements > used;
   scratch_.units.push_back(open_);
   open_ = {};
 }
@@ -186,7 +188,7 @@ Step::Tail Step::tail(std::int64_t s, const PassEnds& ends, std::int64_t& late) 
   Tail t;
   std::int64_t n = 0;
   for (std::int64_t c = 0; c < v_; ++c) n += layers(s, c);
-  const std::int64_t sums = split_backward_ ? 0 : n * layer_.sums;
+  const std::int64_t sums = split_backward_ ? 0 : (n + (s == 0 ? 1 : 0)) * layer_.sums;
   late += sums;
   t.computed = ends.stage[static_cast<std::size_t>(s)] + late + cost_.launch().ps();
   list_units(s, ends, late);
@@ -194,7 +196,7 @@ Step::Tail Step::tail(std::int64_t s, const PassEnds& ends, std::int64_t& late) 
   if (plan_.parallel.overlap_grad_reduce)
     std::stable_sort(scratch_.units.begin(), scratch_.units.end(), [](const Unit& a, const Unit& b) { return a.ready < b.ready; });
   else
-    for (Unit& u : scratch_.units) u.ready = std::max(u.ready, launches(s) * cost_.launch().ps());
+    for (Unit& u : scratch_.units) u.ready = std::max({u.ready, launches(s) * cost_.launch().ps(), u.padded ? t.computed : 0});
   t.reduced = send_units(s);
   const double slowdown = cost_.comm_fit().compute_slowdown * layer_.computing;
   const auto longer = [&](std::int64_t when) { return std::llround(slowdown * static_cast<double>(sending_until(when))); };
@@ -303,6 +305,10 @@ bool Step::contended(Duration step) {
     if (links_.crowded(send, neighbours, p_ - 1, stride_)) longer += sent;
     if (t_ > 1 && links_.meet(tensor, tensor_group, send, neighbours)) longer += sent / 3;
   }
+  // Behind another backward pass the head's gather can run ahead, which in the step that layers were read off it cannot.
+  const ScheduleKind kind = plan_.parallel.schedule;
+  if (plan_.parallel.sequence_parallel && (kind == ScheduleKind::gpipe || kind == ScheduleKind::breadth_first))
+    longer += m_ * alone(collective(CollectiveKind::all_gather, Group::tensor, layer_.boundary_elements * t_, activation_), tensor_group);
   if (split_backward_ && plan_.parallel.sequence_parallel && m_ < 2 * p_) longer += step.ps() / 100;  // sums beside few weight passes
   return longer > step.ps() / 200;
 }

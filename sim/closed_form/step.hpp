@@ -18,6 +18,7 @@ struct Unit {
   std::int64_t moved = 0;           ///< scratch
   bool copy = false;                ///< a gradient of parameters that have another one
   bool word = false;                ///< the word matrix is in it
+  bool padded = false;              ///< its end belongs to no parameter and is filled before it leaves
 };
 
 /// What is reused from plan to plan.

@@ -1,7 +1,7 @@
 // The closed form against the event simulation and against the formulas of schedules.
 
+#include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <memory>
 #include <random>
@@ -16,10 +16,10 @@ using namespace tandem::sim;
 
 namespace {
 
-/// A random plan that somebody could ask for: models of 125 million to 30 billion parameters on up to 64 devices.
+/// A random plan that somebody could ask for, on up to 64 devices.
 Plan random_plan(std::mt19937& random, const std::string& preset) {
-  const auto pick = [&](std::vector<std::string> list) { return list[random() % list.size()]; };
-  const auto number = [&](std::vector<int> list) { return list[random() % list.size()]; };
+  const auto pick = [&](const std::vector<std::string>& list) { return list[random() % list.size()]; };
+  const auto number = [&](const std::vector<int>& list) { return list[random() % list.size()]; };
   const auto n = [](std::int64_t v) { return std::to_string(v); };
   for (;;) {
     const int tensor = number({1, 2, 4, 8}), pipeline = number({1, 2, 4, 8}), data = number({1, 2, 4, 8});
@@ -62,24 +62,93 @@ struct Cluster {
 
 }  // namespace
 
-TEST_CASE("the closed form is within a percent of the events on random plans that nothing contends in") {
+TEST_CASE("the closed form is within a percent of the events wherever it says so, which is on half of random plans") {
   std::mt19937 random(1000);
   std::map<std::pair<std::string, std::int64_t>, std::unique_ptr<Cluster>> clusters;
-  std::map<Outside, int> counted;
+  std::map<Outside, int> plans;
   double worst = 0;
+  std::vector<double> memory;
   for (int i = 0; i < 1000; ++i) {
     const Plan plan = random_plan(random, i % 2 == 0 ? "dgx-a100-80gb" : "dgx-h100");
     auto& cluster = clusters[{plan.cluster.preset, plan.cluster.devices}];
     if (!cluster) cluster = std::make_unique<Cluster>(plan.cluster);
     const Estimate e = cluster->form.estimate(plan);
-    ++counted[e.outside];
+    ++plans[e.outside];
     if (e.outside != Outside::nothing) continue;
     const Prediction p = simulate(plan, lower(plan), *cluster->topology);
-    const double error = e.step_time.seconds() / p.step_time.seconds() - 1;
-    worst = std::max(worst, std::abs(error));
-    if (std::abs(error) > 0.01) std::printf("%+.2f%% mem %+.1f%% %s\n", 100*error, 100*(static_cast<double>(e.memory.count())/static_cast<double>(p.roles[p.heaviest_role].peak_memory_bytes.count())-1), to_json(plan, -1).c_str());
+    worst = std::max(worst, std::abs(e.step_time.seconds() / p.step_time.seconds() - 1));
+    const auto peak = static_cast<double>(p.roles[p.heaviest_role].peak_memory_bytes.count());
+    memory.push_back(std::abs(static_cast<double>(e.memory.count()) / peak - 1));
   }
-  std::printf("worst %.3f%%: %d inside, %d layout, %d contended, %d host\n", 100 * worst, counted[Outside::nothing], counted[Outside::layout], counted[Outside::contended], counted[Outside::host]);
-  CHECK(counted[Outside::nothing] >= 500);
+  std::sort(memory.begin(), memory.end());
+  const double median = memory[memory.size() / 2], tenth = memory[memory.size() * 9 / 10];
+  UNSCOPED_INFO("worst " << 100 * worst << " %; plans within " << plans[Outside::nothing] << ", outside for layout "
+                         << plans[Outside::layout] << ", host " << plans[Outside::host] << ", contention "
+                         << plans[Outside::contended] << "; memory off by " << 100 * median << " % in the median, by "
+                         << 100 * tenth << " % at nine in ten");
+  CHECK(plans[Outside::nothing] >= 500);
   CHECK(worst < 0.01);
+  CHECK(median < 0.1);
+}
+
+TEST_CASE("a plan that the closed form does not have is said to be outside") {
+  std::mt19937 random(3);
+  Plan plan = random_plan(random, "dgx-a100-80gb");
+  Cluster cluster(plan.cluster);
+  CHECK(cluster.form.estimate(plan).step_time > Duration{});
+  plan.parallel.zero_stage = 3;
+  const Estimate e = cluster.form.estimate(plan);
+  CHECK(e.outside == Outside::layout);
+  CHECK(e.step_time == Duration{});
+}
+
+namespace {
+
+/// Passes of equal stages, a chunk's share of tF, tB and tW each; transfers take no time.
+PassTimes equal_passes(const ScheduleShape& shape, std::int64_t forward, std::int64_t backward, std::int64_t weight) {
+  PassTimes times;
+  for (std::int64_t i = 0; i < shape.stages * shape.chunks; ++i) {
+    for (const std::int64_t t : {forward, backward, weight}) times.pass.insert(times.pass.end(), {t / shape.chunks, t / shape.chunks});
+    times.ahead.push_back(0);
+  }
+  times.transfer.assign(static_cast<std::size_t>(2 * shape.stages), 0);
+  return times;
+}
+
+std::int64_t longest(const PassEnds& ends) { return *std::max_element(ends.stage.begin(), ends.stage.end()); }
+
+}  // namespace
+
+TEST_CASE("recurrences of equal stages are the formulas of their schedules, short or long") {
+  PassSchedules schedules;
+  for (const std::int64_t p : {2, 4, 8})
+    for (const std::int64_t rounds : {1, 3, 20}) {
+      const std::int64_t m = rounds * p, f = 240, b = 480, w = 200;
+      INFO("p " << p << " m " << m);
+      const auto step = [&](ScheduleKind kind, std::int64_t chunks, std::int64_t weight) {
+        const ScheduleShape shape{p, m, chunks};
+        return longest(schedules.play(kind, shape, equal_passes(shape, f, b, weight)));
+      };
+      CHECK(step(ScheduleKind::one_f_one_b, 1, 0) == (m + p - 1) * (f + b));
+      CHECK(step(ScheduleKind::gpipe, 1, 0) == (m + p - 1) * (f + b));
+      CHECK(step(ScheduleKind::interleaved, 2, 0) == m * (f + b) + (p - 1) * (f + b) / 2);
+      CHECK(step(ScheduleKind::breadth_first, 2, 0) == m * (f + b) + (p - 1) * (f + b) / 2);
+      CHECK(step(ScheduleKind::zb_h1, 1, w) == m * (f + b + w) + (p - 1) * (f + b - w));
+    }
+}
+
+TEST_CASE("what is continued ends as what is played to the end, on stages that differ") {
+  std::mt19937 random(5);
+  PassSchedules schedules;
+  for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::gpipe, ScheduleKind::interleaved, ScheduleKind::zb_h1})
+    for (int i = 0; i < 20; ++i) {
+      const ScheduleShape shape{4, 64, kind == ScheduleKind::interleaved ? 2 : 1};
+      PassTimes times = equal_passes(shape, 1000, 2000, 900);
+      for (std::int64_t& t : times.pass) t += static_cast<std::int64_t>(random() % 300);
+      for (std::int64_t& t : times.transfer) t = static_cast<std::int64_t>(random() % 50);
+      PassEnds whole;
+      PassTape(kind, shape).play(times, whole);
+      const double ratio = static_cast<double>(longest(schedules.play(kind, shape, times))) / static_cast<double>(longest(whole));
+      CHECK(std::abs(ratio - 1) < 0.002);
+    }
 }
