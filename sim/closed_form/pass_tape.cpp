@@ -155,14 +155,16 @@ PassTape& PassSchedules::tape(ScheduleKind kind, const ScheduleShape& shape) {
   return tapes_.try_emplace({kind, shape.stages, shape.micro_batches, shape.chunks}, kind, shape).first->second;
 }
 
-/// Per stage. With fewer, what the slowest stage does is not all that decides yet.
-constexpr std::int64_t kEnough = 4;
+/// Passes forward that are played at least, and micro-batches for each stage: with fewer, what decides in the long run may not
+/// decide yet.
+constexpr std::int64_t kPasses = 2048, kBatches = 8;
 
 /// Micro-batches after which a step that has more of them goes on as before: interleaved ones in whole groups.
 std::int64_t PassSchedules::enough(const ScheduleShape& shape) {
   const std::int64_t p = shape.stages, rest = shape.micro_batches % p;
   if (shape.chunks > 1 && rest != 0) return shape.micro_batches;
-  return std::min(shape.micro_batches, kEnough * p + rest);
+  const std::int64_t played = std::max(kBatches * p, kPasses / (p * shape.chunks) / p * p);
+  return std::min(shape.micro_batches, played + rest);
 }
 
 const PassEnds& PassSchedules::play(ScheduleKind kind, const ScheduleShape& shape, const PassTimes& times) {

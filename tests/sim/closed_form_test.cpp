@@ -142,13 +142,14 @@ TEST_CASE("what is continued ends as what is played to the end, on stages that d
   PassSchedules schedules;
   for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::gpipe, ScheduleKind::interleaved, ScheduleKind::zb_h1})
     for (int i = 0; i < 20; ++i) {
-      const ScheduleShape shape{4, 64, kind == ScheduleKind::interleaved ? 2 : 1};
+      const ScheduleShape shape{8, 1024, kind == ScheduleKind::interleaved ? 2 : 1};
       PassTimes times = equal_passes(shape, 1000, 2000, 900);
       for (std::int64_t& t : times.pass) t += static_cast<std::int64_t>(random() % 300);
       for (std::int64_t& t : times.transfer) t = static_cast<std::int64_t>(random() % 50);
       PassEnds whole;
       PassTape(kind, shape).play(times, whole);
       const double ratio = static_cast<double>(longest(schedules.play(kind, shape, times))) / static_cast<double>(longest(whole));
-      CHECK(std::abs(ratio - 1) < 0.002);
+      INFO(name(kind) << " " << ratio);
+      CHECK(std::abs(ratio - 1) < 0.005);
     }
 }
