@@ -1,5 +1,6 @@
 // Every bar of speed and memory, each in a process of its own: bench_bars TANDEM PLANS BENCH_PLANS
-// Wall seconds and peak resident memory as the kernel has them (wait4). Other work on the machine shows in the first.
+// Wall seconds, processor seconds and peak resident memory as the kernel has them (wait4). Other work on the machine shows most in
+// the first.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,7 +18,7 @@ namespace {
 using namespace tandem::bench;
 
 struct Spent {
-  double seconds = 0, megabytes = 0;
+  double seconds = 0, processor = 0, megabytes = 0;
   bool ok = false;
 };
 
@@ -35,15 +36,16 @@ Spent in_child(const std::function<int()>& work) {
   rusage usage{};
   wait4(child, &status, 0, &usage);
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
-  return {passed.count(), static_cast<double>(usage.ru_maxrss) / 1024, WIFEXITED(status) && WEXITSTATUS(status) == 0};
+  const auto of = [](const timeval& t) { return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6; };
+  return {passed.count(), of(usage.ru_utime) + of(usage.ru_stime), static_cast<double>(usage.ru_maxrss) / 1024, WIFEXITED(status) && WEXITSTATUS(status) == 0};
 }
 
 void row(const char* what, const char* bar, const std::function<int()>& work, int times = 1) {
   Spent best = in_child(work);
   for (int i = 1; i < times; ++i)
     if (const Spent again = in_child(work); again.seconds < best.seconds) best = again;
-  if (best.ok) std::printf("%-62s %8.3f s %6.0f MB   bar %s\n", what, best.seconds, best.megabytes, bar);
-  else std::printf("%-62s failed                bar %s\n", what, bar);
+  if (best.ok) std::printf("%-58s %8.3f s, processor %8.3f s, %4.0f MB   bar %s\n", what, best.seconds, best.processor, best.megabytes, bar);
+  else std::printf("%-58s failed   bar %s\n", what, bar);
 }
 
 /// `tandem simulate PLAN` with nothing printed.
