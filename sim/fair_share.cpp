@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "models/base/error.hpp"
 
@@ -26,12 +27,6 @@ Duration time_of(Work work, Rate rate) {
   return Duration::picoseconds(static_cast<std::int64_t>((work + rate - 1) / rate));
 }
 
-Rate Capacity::with(std::int64_t users) const {
-  if (by_users.empty()) return rate;
-  const auto last = static_cast<std::int64_t>(by_users.size());
-  return by_users[static_cast<std::size_t>(std::clamp<std::int64_t>(users, 1, last) - 1)];
-}
-
 Rate rate_alone(LinkUses bundle, std::span<const Capacity> links) {
   Rate rate = kUnlimited;
   for (const LinkUse& use : bundle) {
@@ -51,23 +46,20 @@ void FairShare::open(std::span<const LinkUses> bundles) {
       if (left.users == 0) touched_.push_back(use.link);
       left.users += use.flows;
     }
-  for (const std::uint32_t link : touched_) left_[link].rate = capacities_[link].with(left_[link].users);
+  for (const std::uint32_t link : touched_) {
+    left_[link].rate = capacities_[link].with(left_[link].users);
+    left_[link].divide();
+  }
 }
 
 Rate FairShare::tightest() {
   Rate least = kUnlimited;
-  for (const std::uint32_t link : touched_) {
-    const Left& left = left_[link];
-    if (left.users > 0 && left.rate != kUnlimited) least = std::min(least, left.rate / left.users);
-  }
+  for (const std::uint32_t link : touched_) least = std::min(least, left_[link].share);
   return least;
 }
 
 bool FairShare::saturated(LinkUses bundle, Rate share) const {
-  return std::any_of(bundle.begin(), bundle.end(), [&](const LinkUse& use) {
-    const Left& left = left_[use.link];
-    return left.rate != kUnlimited && left.rate / left.users == share;
-  });
+  return std::any_of(bundle.begin(), bundle.end(), [&](const LinkUse& use) { return left_[use.link].share == share; });
 }
 
 void FairShare::fix(LinkUses bundle, Rate rate) {
@@ -75,6 +67,7 @@ void FairShare::fix(LinkUses bundle, Rate rate) {
     Left& left = left_[use.link];
     left.users -= use.flows;
     if (left.rate != kUnlimited && rate != kUnlimited) left.rate -= rate * use.flows;
+    left.divide();
   }
 }
 
@@ -82,22 +75,24 @@ void FairShare::fix(LinkUses bundle, Rate rate) {
 // the order in which they are listed.
 void FairShare::solve(std::span<const LinkUses> bundles, std::span<Rate> rates) {
   if (bundles.size() == 1) {
-    rates[0] = std::max<Rate>(rate_alone(bundles[0], capacities_), 1);
+    rates[0] = alone(bundles[0]);
     return;
   }
   open(bundles);
-  std::fill(rates.begin(), rates.end(), 0);
-  std::size_t open_bundles = bundles.size();
-  while (open_bundles > 0) {
+  open_.resize(bundles.size());
+  std::iota(open_.begin(), open_.end(), std::size_t{0});
+  while (!open_.empty()) {
     const Rate share = tightest();
     round_.clear();
-    for (std::size_t i = 0; i < bundles.size(); ++i)
-      if (rates[i] == 0 && (share == kUnlimited || saturated(bundles[i], share))) round_.push_back(i);
+    std::erase_if(open_, [&](std::size_t i) {
+      const bool fixed = share == kUnlimited || saturated(bundles[i], share);
+      if (fixed) round_.push_back(i);
+      return fixed;
+    });
     for (const std::size_t i : round_) {
       rates[i] = std::max<Rate>(share, 1);
       fix(bundles[i], share);
     }
-    open_bundles -= round_.size();
   }
   for (const std::uint32_t link : touched_) left_[link] = {};
 }

@@ -2,6 +2,7 @@
 // Max-min fair sharing of links by bundles of flows, in integers: rates depend on no order of summation, so a folded
 // and an unfolded simulation agree to the last bit.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -30,7 +31,11 @@ Duration time_of(Work work, Rate rate);
 struct Capacity {
   Rate rate = 0;
   std::vector<Rate> by_users;
-  Rate with(std::int64_t users) const;
+  Rate with(std::int64_t users) const {
+    if (by_users.empty()) return rate;
+    const auto last = static_cast<std::int64_t>(by_users.size());
+    return by_users[static_cast<std::size_t>(std::clamp<std::int64_t>(users, 1, last) - 1)];
+  }
 };
 
 /// A bundle sends `flows` flows over a link.
@@ -47,6 +52,9 @@ struct Segment {
   Work work = 0;
 };
 
+/// Rate of a bundle that is alone on its links.
+Rate rate_alone(LinkUses bundle, std::span<const Capacity> links);
+
 /// Progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2) over bundles: all flows of a bundle have one
 /// rate, that of the slowest, because each step of a collective waits for all of its messages.
 class FairShare {
@@ -57,13 +65,19 @@ class FairShare {
   /// bundle that uses no link is unlimited.
   void solve(std::span<const LinkUses> bundles, std::span<Rate> rates);
 
+  /// Rate of a flow of one bundle that nobody shares links with.
+  Rate alone(LinkUses bundle) const { return std::max<Rate>(rate_alone(bundle, capacities_), 1); }
+
   std::size_t links() const { return capacities_.size(); }
 
  private:
+  /// Of a link: capacity and flows not yet fixed, and what each of them may have.
   struct Left {
     Rate rate = 0;
     std::int64_t users = 0;
-  };  ///< of a link: capacity and flows not yet fixed
+    Rate share = kUnlimited;
+    void divide() { share = users > 0 && rate != kUnlimited ? rate / users : kUnlimited; }
+  };
   void open(std::span<const LinkUses> bundles);
   Rate tightest();
   void fix(LinkUses bundle, Rate rate);
@@ -72,11 +86,9 @@ class FairShare {
   std::vector<Capacity> capacities_;
   std::vector<Left> left_;
   std::vector<std::uint32_t> touched_;
-  std::vector<std::size_t> round_;
+  std::vector<std::size_t> round_, open_;
 };
 
-/// Rate of a bundle that is alone on its links.
-Rate rate_alone(LinkUses bundle, std::span<const Capacity> links);
 /// The longer of two chains of segments, one after the other in each, when nobody else uses the links. `uses`: what segments name.
 Duration time_alone(const std::array<std::vector<Segment>, 2>& chains, const std::vector<std::vector<LinkUse>>& uses,
                     std::span<const Capacity> links);

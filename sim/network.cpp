@@ -36,7 +36,12 @@ void Network::join(std::uint32_t id) {
   t.remaining = t.segments[t.segment].work;
   t.rate = 0;
   t.since = queue_.now();
-  for (const LinkUse& use : uses_of(t)) on_link_[use.link].push_back(id);
+  bool alone = true;
+  for (const LinkUse& use : uses_of(t)) {
+    on_link_[use.link].push_back(id);
+    alone = alone && on_link_[use.link].size() == 1;
+  }
+  if (alone) return set_rate(id, fair_.alone(uses_of(t)));
   frontier_.clear();
   for (const LinkUse& use : uses_of(t)) frontier_.push_back(use.link);
   share(frontier_);

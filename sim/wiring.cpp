@@ -368,9 +368,21 @@ bool cores_are_shared(const Scene& scene) {
 
 Work core_work(Duration alone) { return static_cast<Work>(alone.ps()) * kCoreRate; }
 
+std::vector<Capacity> capacities(const Topology& topology) {
+  std::vector<Capacity> links;
+  for (const Link& link : topology.links()) links.push_back({rate_of(link.bandwidth), {}});
+  return links;
+}
+
+Wire lay_alone(const Scene& scene, const Message& message, std::vector<Rank> members, const std::vector<Capacity>& links) {
+  Wire wire{message.port, std::move(members), std::holds_alternative<Send>(message.op), {}, {}};
+  wire.recipes.push_back(Layer(scene, wire, links).lay(0, message));
+  return wire;
+}
+
 Wiring make_wiring(const Scene& scene, const Catalogue& catalogue) {
   Wiring out;
-  for (const Link& link : scene.topology.links()) out.links.push_back({rate_of(link.bandwidth), {}});
+  out.links = capacities(scene.topology);
   Wirer wirer(scene, catalogue, out);
   if (cores_are_shared(scene)) wirer.wire_cores();
   wirer.wire_all();

@@ -40,6 +40,11 @@ struct Wiring {
 /// Work of a computation that takes `alone` on an idle processor, on links of a core port.
 Work core_work(Duration alone);
 
+/// One wire by itself: `members` carry `message` over `links` (the topology's, as in Wiring).
+Wire lay_alone(const Scene& scene, const Message& message, std::vector<Rank> members, const std::vector<Capacity>& links);
+/// Capacities of the topology's links.
+std::vector<Capacity> capacities(const Topology& topology);
+
 /// Throws ContractError when a stage receives what its peer does not send.
 Wiring make_wiring(const Scene& scene, const Catalogue& catalogue);
 

@@ -1,0 +1,105 @@
+// Cases of the network alone: its event queue and max-min sharing, no plan.
+#include <cstdio>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "experiments/bench/bars.hpp"
+#include "experiments/bench/flows.hpp"
+#include "sim/network.hpp"
+
+namespace tandem::bench {
+namespace {
+
+using namespace tandem::sim;
+
+constexpr std::int64_t kBuffer = std::int64_t{1} << 30;
+
+/// Messages of a ring as they free each other: a rank sends its next one when its last has left and its predecessor's has come.
+class Ring {
+ public:
+  explicit Ring(std::uint32_t n)
+      : n_(n), steps_(2 * (n - 1)), sent_(n, 0), came_(n, 0), busy_(n, false), segments_(n),
+        network_(links(n), uses(n), n, queue_) {
+    for (std::uint32_t r = 0; r < n; ++r) segments_[r] = {{r, work_of(Bytes(kBuffer / n))}};
+  }
+
+  Duration run() {
+    for (std::uint32_t r = 0; r < n_; ++r) go(r);
+    while (!queue_.empty()) {
+      const Event event = queue_.pop();
+      if (!network_.take(event)) continue;
+      const std::uint32_t from = event.target, to = (from + 1) % n_;
+      busy_[from] = false;
+      ++sent_[from];
+      ++came_[to];
+      go(from);
+      go(to);
+    }
+    return queue_.now();
+  }
+  std::int64_t events() const { return queue_.popped(); }
+
+ private:
+  static std::vector<Capacity> links(std::uint32_t n) { return std::vector<Capacity>(n, {rate_of(Bandwidth::bytes_per_second(25e9)), {}}); }
+  static std::vector<std::vector<LinkUse>> uses(std::uint32_t n) {
+    std::vector<std::vector<LinkUse>> all;
+    for (std::uint32_t r = 0; r < n; ++r) all.push_back({{r, 1}});
+    return all;
+  }
+  void go(std::uint32_t r) {
+    if (busy_[r] || sent_[r] == steps_ || came_[r] < sent_[r]) return;
+    busy_[r] = true;
+    network_.start(r, segments_[r]);
+  }
+
+  std::uint32_t n_, steps_;
+  std::vector<std::uint32_t> sent_, came_;
+  std::vector<bool> busy_;
+  std::vector<std::vector<Segment>> segments_;
+  EventQueue queue_;
+  Network network_;
+};
+
+}  // namespace
+
+std::vector<TimedFlow> desynchronised_flows() {
+  std::mt19937 random(16256);
+  std::vector<TimedFlow> flows;
+  std::uniform_real_distribution<double> megabytes(0.5, 1.5), when(0, 0.0025);
+  for (int from = 0; from < kFlowHosts; ++from)
+    for (int to = 0; to < kFlowHosts; ++to)
+      if (from != to) flows.push_back({from, to, megabytes(random) * 1e6, when(random)});
+  return flows;
+}
+
+int ring(int devices) {
+  Ring ring(static_cast<std::uint32_t>(devices));
+  const double seconds = ring.run().seconds();
+  std::printf("  %lld events, simulated %.6f s\n", static_cast<long long>(ring.events()), seconds);
+  return 0;
+}
+
+int desynchronised() {
+  const std::vector<TimedFlow> flows = desynchronised_flows();
+  std::vector<Capacity> links(2 * kFlowHosts, {rate_of(Bandwidth::bytes_per_second(kFlowBandwidth)), {}});
+  std::vector<std::vector<LinkUse>> uses;
+  std::vector<std::vector<Segment>> segments;
+  for (const TimedFlow& f : flows) {
+    segments.push_back({{static_cast<std::uint32_t>(uses.size()), work_of(Bytes(static_cast<std::int64_t>(f.bytes)))}});
+    uses.push_back({{static_cast<std::uint32_t>(f.from), 1}, {static_cast<std::uint32_t>(kFlowHosts + f.to), 1}});
+  }
+  EventQueue queue;
+  Network network(std::move(links), std::move(uses), flows.size(), queue);
+  const auto n = static_cast<std::uint32_t>(flows.size());
+  for (std::uint32_t f = 0; f < n; ++f) queue.schedule(Duration::seconds(flows[f].start), n + f, 0);
+  while (!queue.empty()) {
+    const Event event = queue.pop();
+    if (event.target >= n) network.start(event.target - n, segments[event.target - n]);
+    else network.take(event);
+  }
+  std::printf("  %u flows end at %.6f s, %lld events\n", n, queue.now().seconds(), static_cast<long long>(queue.popped()));
+  return 0;
+}
+
+}  // namespace tandem::bench

@@ -1,0 +1,29 @@
+#pragma once
+// Step time and memory of a plan without its task graph: the times of layers and of communications, each known once, in the
+// recurrences of the pipeline's schedule and of the exchange of gradients behind it. For searches over many plans on one cluster.
+
+#include "sim/closed_form/estimate.hpp"
+#include "sim/closed_form/step.hpp"
+
+namespace tandem::sim {
+
+/// Estimates plans on one cluster. Not for several threads at once: each has its own.
+class ClosedForm {
+ public:
+  /// References outlive the object.
+  ClosedForm(const Topology& topology, const CostModel& cost)
+      : topology_(topology), cost_(cost), layers_(topology, cost), links_(topology, cost) {}
+
+  /// Of a validated plan that fits the cluster.
+  Estimate estimate(const Plan& plan);
+
+ private:
+  const Topology& topology_;
+  const CostModel& cost_;
+  LayerTimesCache layers_;
+  LinkTimes links_;
+  PassSchedules schedules_;
+  closed_form::Scratch scratch_;
+};
+
+}  // namespace tandem::sim

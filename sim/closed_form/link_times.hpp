@@ -1,0 +1,51 @@
+#pragma once
+// What communications take that start together and share their links with nobody else, and whether others do.
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "models/op.hpp"
+#include "sim/fair_share.hpp"
+#include "sim/cost_model.hpp"
+#include "topology/topology.hpp"
+
+namespace tandem::sim {
+
+/// Ranks first + i x stride + j for i < count, j < inner.
+struct Members {
+  std::int64_t first = 0, stride = 1, count = 1, inner = 1;
+  std::int64_t groups = 1;  ///< alike, each one rank further on, that do the same at the same time
+  std::int64_t size() const { return count * inner; }
+};
+
+class LinkTimes {
+ public:
+  /// References outlive the object.
+  LinkTimes(const Topology& topology, const CostModel& cost);
+
+  /// ps of a Collective among members, or of a Send from the first to the second, beside the other groups'.
+  std::int64_t alone(const Op& op, const Members& members);
+
+  /// Whether `op` of `members` uses a link in common with the same of groups n x `by` ranks further on, n < `times`.
+  bool crowded(const Op& op, const Members& members, std::int64_t times, std::int64_t by);
+  /// Whether one group's `a` and another's `b` use a link in common.
+  bool meet(const Op& a, const Members& of_a, const Op& b, const Members& of_b);
+
+ private:
+  using Key = std::vector<std::int64_t>;
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const;
+  };
+  std::vector<std::uint32_t> links_of(const Op& op, const Members& members) const;
+  void write_key(const Op& op, const Members& members);
+
+  const Topology& topology_;
+  const CostModel& cost_;
+  std::vector<Capacity> links_;
+  std::unordered_map<Key, std::int64_t, KeyHash> alone_;
+  std::unordered_map<Key, bool, KeyHash> shared_;
+  Key key_;  // scratch
+};
+
+}  // namespace tandem::sim

@@ -1,0 +1,192 @@
+#include "sim/closed_form/pass_tape.hpp"
+
+#include <algorithm>
+#include <deque>
+
+#include "models/base/error.hpp"
+
+namespace tandem::sim {
+
+/// Brings all stages' events into an order in which every step's inputs are known: transfers are a rendezvous of the
+/// sender's and the receiver's streams, each in its own order, so any order that can be is as good as any other.
+class PassTape::Writer {
+ public:
+  Writer(PassTape& tape, ScheduleKind kind, const ScheduleShape& shape) : tape_(tape), shape_(shape) {
+    for (std::int32_t s = 0; s < shape.stages; ++s) {
+      Stage& stage = stages_.emplace_back();
+      stage.events = make_events(kind, shape, StageId(s));
+      stage.ends.assign(stage.events.size(), -1);
+    }
+    tape.gradient_.assign(static_cast<std::size_t>(shape.stages * shape.chunks), -1);
+    tape.backward_ = tape.gradient_;
+  }
+
+  void write() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t s = 0; s < stages_.size(); ++s) {
+        while (issue(s)) moved = true;
+        while (transfer(s)) moved = true;
+      }
+    }
+    for (const Stage& s : stages_) require(s.next == s.events.size() && s.sends.empty() && s.receives.empty(), "a schedule is stuck");
+    count_held();
+    tape_.registers_.resize(static_cast<std::size_t>(registers_));
+  }
+
+ private:
+  using Kind = ScheduleEvent::Kind;
+  struct Stage {
+    std::vector<ScheduleEvent> events;
+    std::vector<std::int32_t> ends;  ///< by event: register of a computation's end
+    std::size_t next = 0;
+    std::deque<std::size_t> sends, receives;
+    std::map<std::tuple<Phase, std::int32_t, std::int32_t>, std::int32_t> arrivals;  ///< by action: register
+    std::map<std::tuple<Phase, std::int32_t, std::int32_t>, std::int32_t> made;
+  };
+  static auto key(const Action& a) { return std::tuple(a.phase, a.micro_batch, a.chunk); }
+
+  bool issue(std::size_t s) {
+    Stage& stage = stages_[s];
+    if (stage.next == stage.events.size()) return false;
+    const ScheduleEvent& e = stage.events[stage.next];
+    if (e.kind == Kind::compute && !compute(s, e.action)) return false;
+    if (e.kind == Kind::send) stage.sends.push_back(stage.next);
+    if (e.kind == Kind::receive) stage.receives.push_back(stage.next);
+    ++stage.next;
+    return true;
+  }
+
+  bool compute(std::size_t s, const Action& a) {
+    Stage& stage = stages_[s];
+    std::int32_t in = -1;
+    if (input_from(shape_, StageId(static_cast<std::int32_t>(s)), a)) {
+      const auto arrived = stage.arrivals.find(key(a));
+      if (arrived == stage.arrivals.end()) return false;
+      in = arrived->second;
+    }
+    const auto time = static_cast<std::int32_t>(
+        PassTimes::index(static_cast<std::int64_t>(s), shape_.chunks, a.chunk, a.phase, a.micro_batch > 0));
+    const std::int32_t out = registers_++;
+    const auto part = static_cast<std::int32_t>(static_cast<std::int64_t>(s) * shape_.chunks + a.chunk);
+    tape_.steps_.push_back({static_cast<std::int32_t>(s), -1, time, a.phase == Phase::backward ? part : -1, in, -1, out});
+    stage.ends[stage.next] = stage.made[key(a)] = out;
+    if (a.phase != Phase::forward) tape_.gradient_[static_cast<std::size_t>(part)] = out;
+    if (a.phase == Phase::backward) tape_.backward_[static_cast<std::size_t>(part)] = out;
+    return true;
+  }
+
+  bool transfer(std::size_t s) {
+    Stage& from = stages_[s];
+    if (from.sends.empty()) return false;
+    const ScheduleEvent& e = from.events[from.sends.front()];
+    const auto there = output_to(shape_, StageId(static_cast<std::int32_t>(s)), e.action);
+    const std::size_t t = (s + stages_.size() + static_cast<std::size_t>(static_cast<std::ptrdiff_t>(there->offset))) % stages_.size();
+    Stage& to = stages_[t];
+    if (to.receives.empty() || to.events[to.receives.front()].action != there->action) return false;
+    const ScheduleEvent& r = to.events[to.receives.front()];
+    const std::int32_t credit = r.credit < 0 ? -1 : to.ends[static_cast<std::size_t>(r.credit)];
+    if (r.credit >= 0 && credit < 0) return false;
+    const bool forward = e.action.phase == Phase::forward;
+    const auto time = static_cast<std::int32_t>(forward ? s : stages_.size() + s);
+    const std::int32_t out = registers_++;
+    tape_.steps_.push_back({static_cast<std::int32_t>(s), static_cast<std::int32_t>(t), time, -1, from.made.at(key(e.action)), credit, out});
+    to.arrivals[key(r.action)] = out;
+    from.sends.pop_front();
+    to.receives.pop_front();
+    return true;
+  }
+
+  void count_held() {
+    for (const Stage& s : stages_) {
+      const bool split = std::any_of(s.events.begin(), s.events.end(), [](const ScheduleEvent& e) {
+        return e.kind == Kind::compute && e.action.phase == Phase::weight;
+      });
+      std::int64_t now = 0, most = 0;
+      for (const ScheduleEvent& e : s.events) {
+        if (e.kind != Kind::compute) continue;
+        if (e.action.phase == Phase::forward) most = std::max(most, ++now);
+        if (e.action.phase == (split ? Phase::weight : Phase::backward)) --now;
+      }
+      tape_.held_.push_back(most);
+    }
+  }
+
+  PassTape& tape_;
+  const ScheduleShape& shape_;
+  std::vector<Stage> stages_;
+  std::int32_t registers_ = 0;
+};
+
+PassTape::PassTape(ScheduleKind kind, const ScheduleShape& shape) : stages_(shape.stages) { Writer(*this, kind, shape).write(); }
+
+void PassTape::play(const PassTimes& times, PassEnds& ends) {
+  const auto n = static_cast<std::size_t>(stages_);
+  for (auto* lane : {&computing_, &sending_, &receiving_, &sent_}) lane->assign(n, 0);
+  for (const Step& step : steps_) {
+    const auto s = static_cast<std::size_t>(step.stage);
+    const std::int64_t in = step.in < 0 ? 0 : registers_[static_cast<std::size_t>(step.in)];
+    std::int64_t& out = registers_[static_cast<std::size_t>(step.out)];
+    if (step.peer < 0) {
+      const std::int64_t waits = times.wait_for_send ? sent_[s] : 0;
+      const std::int64_t ahead = step.ahead < 0 ? 0 : times.ahead[static_cast<std::size_t>(step.ahead)];
+      std::int64_t start = std::max(computing_[s], waits) + ahead;
+      if (step.in >= 0) start = std::max(start, std::max(in + times.after_arrival, waits) + times.gather);
+      out = computing_[s] = start + times.pass[static_cast<std::size_t>(step.time)] - ahead;
+      continue;
+    }
+    const auto t = static_cast<std::size_t>(step.peer);
+    const std::int64_t free = step.credit < 0 ? 0 : registers_[static_cast<std::size_t>(step.credit)];
+    out = std::max({in, free, sending_[s], receiving_[t]}) + times.transfer[static_cast<std::size_t>(step.time)];
+    sending_[s] = receiving_[t] = sent_[s] = out;
+  }
+  ends.stage = computing_;
+  const auto read = [&](const std::vector<std::int32_t>& which, std::vector<std::int64_t>& to) {
+    to.clear();
+    for (const std::int32_t r : which) to.push_back(registers_[static_cast<std::size_t>(r)]);
+  };
+  read(backward_, ends.backward);
+  read(gradient_, ends.gradient);
+}
+
+PassTape& PassSchedules::tape(ScheduleKind kind, const ScheduleShape& shape) {
+  const auto at = tapes_.find({kind, shape.stages, shape.micro_batches, shape.chunks});
+  if (at != tapes_.end()) return at->second;
+  return tapes_.try_emplace({kind, shape.stages, shape.micro_batches, shape.chunks}, kind, shape).first->second;
+}
+
+/// Passes forward that are played at least, and micro-batches for each stage: with fewer, what decides in the long run may not
+/// decide yet.
+constexpr std::int64_t kPasses = 2048, kBatches = 8;
+
+/// Micro-batches after which a step that has more of them goes on as before: interleaved ones in whole groups.
+std::int64_t PassSchedules::enough(const ScheduleShape& shape) {
+  const std::int64_t p = shape.stages, rest = shape.micro_batches % p;
+  if (shape.chunks > 1 && rest != 0) return shape.micro_batches;
+  const std::int64_t played = std::max(kBatches * p, kPasses / (p * shape.chunks) / p * p);
+  return std::min(shape.micro_batches, played + rest);
+}
+
+const PassEnds& PassSchedules::play(ScheduleKind kind, const ScheduleShape& shape, const PassTimes& times) {
+  ScheduleShape few = shape;
+  few.micro_batches = enough(shape);
+  tape(kind, few).play(times, ends_);
+  const std::int64_t more = (shape.micro_batches - few.micro_batches) / shape.stages;
+  if (more == 0) return ends_;
+  few.micro_batches -= shape.stages;
+  tape(kind, few).play(times, before_);
+  for (auto list : {&PassEnds::stage, &PassEnds::backward, &PassEnds::gradient})
+    for (std::size_t i = 0; i < (ends_.*list).size(); ++i) (ends_.*list)[i] += more * ((ends_.*list)[i] - (before_.*list)[i]);
+  return ends_;
+}
+
+std::int64_t PassSchedules::most_held(ScheduleKind kind, const ScheduleShape& shape, std::int64_t stage) {
+  ScheduleShape few = shape;
+  few.micro_batches = enough(shape);
+  const std::int64_t held = tape(kind, few).most_held(stage);
+  // All forwards first: every micro-batch is held.
+  const bool all = kind == ScheduleKind::gpipe || kind == ScheduleKind::breadth_first;
+  return all ? shape.micro_batches * shape.chunks : held;
+}
+
+}  // namespace tandem::sim

@@ -1,0 +1,81 @@
+#pragma once
+// A pipeline schedule as a recurrence over passes: which end is the later of which ends plus which time. Written once for a
+// schedule, played with any times.
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "models/schedule.hpp"
+
+namespace tandem::sim {
+
+/// What a schedule's passes and transfers take, ps.
+struct PassTimes {
+  /// By (stage x chunks + chunk) x 3 + {forward, backward, weight}, x 2 + (1 for all micro-batches but the first).
+  std::vector<std::int64_t> pass;
+  /// By stage x chunks + chunk: the part of a backward pass that needs no gradient yet (recomputation of its first layer).
+  std::vector<std::int64_t> ahead;
+  /// Forward transfers by sender, then backward ones.
+  std::vector<std::int64_t> transfer;
+  std::int64_t after_arrival = 0;   ///< between what arrived and the computation that uses it: launches
+  std::int64_t gather = 0;          ///< putting together what arrived in shares; 0: it came whole
+  bool wait_for_send = false;       ///< a stage's next computation waits for its last send
+
+  static std::size_t index(std::int64_t stage, std::int64_t chunks, std::int64_t chunk, Phase phase, bool later) {
+    const std::size_t kind = phase == Phase::forward ? 0 : phase == Phase::backward ? 1 : 2;
+    return (static_cast<std::size_t>(stage * chunks + chunk) * 3 + kind) * 2 + (later ? 1 : 0);
+  }
+};
+
+/// Ends, ps from the start of the step.
+struct PassEnds {
+  std::vector<std::int64_t> stage;     ///< of a stage's last pass
+  std::vector<std::int64_t> backward;  ///< by stage x chunks + chunk: of the last backward pass
+  std::vector<std::int64_t> gradient;  ///< the same, or of the last weight pass
+};
+
+class PassTape {
+ public:
+  PassTape(ScheduleKind kind, const ScheduleShape& shape);
+
+  void play(const PassTimes& times, PassEnds& ends);
+  /// The most passes of chunks that a stage holds for their backward passes.
+  std::int64_t most_held(std::int64_t stage) const { return held_[static_cast<std::size_t>(stage)]; }
+
+ private:
+  struct Step {
+    std::int32_t stage, peer;        ///< peer < 0: a computation
+    std::int32_t time;               ///< index into PassTimes::pass or ::transfer
+    std::int32_t ahead = -1;         ///< index into PassTimes::ahead; -1: none of it
+    std::int32_t in = -1;            ///< register: arrival of the input; of a transfer: end of what made it
+    std::int32_t credit = -1;        ///< register: end of what used the buffer before
+    std::int32_t out = -1;           ///< register
+  };
+  class Writer;
+
+  std::vector<Step> steps_;
+  std::vector<std::int32_t> backward_, gradient_;  ///< by stage x chunks + chunk: register
+  std::vector<std::int64_t> held_;
+  std::int64_t stages_;
+  std::vector<std::int64_t> registers_;
+  std::vector<std::int64_t> computing_, sending_, receiving_, sent_;  // scratch, by stage
+};
+
+/// Plays schedules of any length: what repeats itself is played for a few micro-batches and continued.
+class PassSchedules {
+ public:
+  /// Times of the whole step; the reference holds until the next call.
+  const PassEnds& play(ScheduleKind kind, const ScheduleShape& shape, const PassTimes& times);
+  std::int64_t most_held(ScheduleKind kind, const ScheduleShape& shape, std::int64_t stage);
+
+ private:
+  PassTape& tape(ScheduleKind kind, const ScheduleShape& shape);
+  static std::int64_t enough(const ScheduleShape& shape);
+
+  std::map<std::tuple<ScheduleKind, std::int64_t, std::int64_t, std::int64_t>, PassTape> tapes_;
+  PassEnds ends_, before_;
+};
+
+}  // namespace tandem::sim

@@ -1,0 +1,327 @@
+#include "sim/closed_form/step.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace tandem::sim::closed_form {
+namespace {
+
+/// Blocks of elements that parts of units are multiples of, as in the flat buffers.
+constexpr std::int64_t kBlock = 64;
+
+std::int64_t rounded_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
+
+bool zero_bubble(ScheduleKind k) { return k == ScheduleKind::zb_h1 || k == ScheduleKind::zb_h2; }
+
+}  // namespace
+
+Step::Step(const Parts& x)
+    : plan_(x.plan), topology_(x.topology), cost_(x.cost), layer_(x.layer), links_(x.links), schedules_(x.schedules),
+      scratch_(x.scratch), t_(plan_.parallel.tensor), d_(plan_.parallel.data), p_(plan_.parallel.pipeline),
+      v_(plan_.parallel.virtual_pipeline), m_(plan_.micro_batches()), stride_(t_ * d_),
+      shards_(plan_.parallel.zero_stage > 0 ? d_ : 1), split_backward_(zero_bubble(plan_.parallel.schedule)),
+      tied_(plan_.model.tie_embeddings), in_shares_(plan_.parallel.scatter_p2p && t_ > 1 && !plan_.parallel.sequence_parallel), order_(m_ > 1 ? 1 : 0), activation_(activation_type(plan_.training.dtypes.compute)),
+      dtypes_(plan_.training.dtypes) {
+  scratch_.split = plan_.layers_per_stage();
+}
+
+Estimate Step::estimate() {
+  fill_passes();
+  fill_transfers();
+  const PassEnds& ends = schedules_.play(plan_.parallel.schedule, {p_, m_, v_}, scratch_.times);
+  std::vector<Tail> tails;
+  tails.reserve(static_cast<std::size_t>(p_));
+  std::int64_t late = 0;
+  for (std::int64_t s = p_; s-- > 0;) tails.push_back(tail(s, ends, late));
+  std::reverse(tails.begin(), tails.end());
+  Estimate e;
+  e.step_time = Duration::picoseconds(update(tails));
+  e.memory = memory(tails);
+  e.outside = host_bound() ? Outside::host : contended(e.step_time) ? Outside::contended : Outside::nothing;
+  return e;
+}
+
+// ---- the pipeline ----
+
+std::int64_t Step::recomputed(std::int64_t s, std::int64_t c) const {
+  if (plan_.training.recompute != Recompute::full) return 0;
+  const std::int64_t limit = plan_.training.recompute_layers, n = layers(s, c);
+  if (limit == 0) return n;
+  std::int64_t before = 0;
+  for (std::int64_t chunk = 0; chunk < c; ++chunk) before += layers(s, chunk);
+  return std::clamp<std::int64_t>(limit - before, 0, n);
+}
+
+std::int64_t Step::pass(std::int64_t s, std::int64_t c, Phase phase, std::size_t order) const {
+  const std::int64_t n = layers(s, c);
+  if (phase == Phase::weight) return n * layer_.weight[order].ps;
+  if (phase == Phase::forward)
+    return n * layer_.forward.ps + (first(s, c) ? layer_.embed_forward.ps : 0) + (last(s, c) ? layer_.head_forward[order].ps : 0);
+  return n * layer_.backward[order].ps + recomputed(s, c) * layer_.recompute.ps +
+         (first(s, c) ? layer_.embed_backward[order].ps : 0) + (last(s, c) ? layer_.head_backward[order].ps : 0);
+}
+
+void Step::fill_passes() {
+  auto& passes = scratch_.times.pass;
+  passes.resize(static_cast<std::size_t>(p_ * v_ * 6));
+  scratch_.times.ahead.clear();
+  std::size_t i = 0;
+  for (std::int64_t s = 0; s < p_; ++s)
+    for (std::int64_t c = 0; c < v_; ++c) {
+      // What comes in shares is gathered before the tensor ranks' next collective.
+      const bool ahead = !last(s, c) && layers(s, c) > 0 && recomputed(s, c) == layers(s, c);
+      scratch_.times.ahead.push_back(!ahead ? 0 : in_shares_ ? std::min(layer_.before_tensor, layer_.recompute.ps) : layer_.recompute.ps);
+      for (const Phase phase : {Phase::forward, Phase::backward, Phase::weight})
+        for (const std::size_t order : {std::size_t{0}, std::size_t{1}}) passes[i++] = pass(s, c, phase, order);
+    }
+}
+
+void Step::fill_transfers() {
+  PassTimes& times = scratch_.times;
+  times.transfer.assign(static_cast<std::size_t>(2 * p_), 0);
+  times.wait_for_send = !plan_.parallel.overlap_p2p;
+  times.after_arrival = times.gather = 0;
+  if (p_ == 1) return;
+  const Op send = Send{layer_.boundary_elements, activation_, 1};
+  for (std::int64_t s = 0; s < p_; ++s) {
+    const bool wraps_on = s == p_ - 1, wraps_back = s == 0;
+    if (!wraps_on || v_ > 1)
+      times.transfer[static_cast<std::size_t>(s)] =
+          alone(send, {s * stride_, wraps_on ? -(p_ - 1) * stride_ : stride_, 2, 1, stride_});
+    if (!wraps_back || v_ > 1)
+      times.transfer[static_cast<std::size_t>(p_ + s)] =
+          alone(send, {s * stride_, wraps_back ? (p_ - 1) * stride_ : -stride_, 2, 1, stride_});
+  }
+  if (in_shares_)
+    times.gather = alone(collective(CollectiveKind::all_gather, Group::tensor, layer_.boundary_elements * t_, activation_), {0, 1, t_});
+  if (!plan_.parallel.overlap_p2p) times.after_arrival = (in_shares_ ? 2 : 1) * cost_.launch().ps();
+}
+
+// ---- the exchange of gradients ----
+
+void Step::add_region(std::int64_t elements, std::int64_t ready, bool alone) {
+  if (alone) close_unit();
+  open_.elements += elements;
+  open_.ready = std::max(open_.ready, ready);
+  const Bytes limit = d_ == 1 ? Bytes(0) : plan_.parallel.bucket_bytes;  // what goes nowhere waits for nobody
+  if (alone || bytes_of(dtypes_.gradient_reduce, open_.elements) >= limit) close_unit();
+}
+
+void Step::close_unit() {
+  if (open_.elements == 0) return;
+  const std::int64_t used = std::exchange(open_.elements, rounded_up(open_.elements, kBlock * shards_));
+  open_.padded = open_.elements > used;
+  scratch_.units.push_back(open_);
+  open_ = {};
+}
+
+/// The stage's parameters in order of completion, and when the last micro-batch has added its gradient to each.
+void Step::list_units(std::int64_t s, const PassEnds& ends, std::int64_t late) {
+  scratch_.units.clear();
+  const bool alone = shards_ > 1 && tied_;
+  const auto word = [&](std::int64_t ready) {
+    if (alone) close_unit();
+    open_.word = true;
+    add_region(layer_.word, ready, alone);
+  };
+  for (std::int64_t c = v_; c-- > 0;) {
+    const auto part = static_cast<std::size_t>(s * v_ + c);
+    const std::int64_t n = layers(s, c), each = gradient_pass(), again = recomputed(s, c), end = ends.backward[part] + late;
+    // A backward pass begins with the head and ends with the embedding; weight passes that were put off have neither.
+    const std::int64_t embed = first(s, c) ? layer_.embed_backward[order_].ps : 0;
+    const std::int64_t head = end - embed - n * layer_.backward[order_].ps - again * layer_.recompute.ps;
+    std::int64_t done = split_backward_ ? ends.gradient[part] + late - n * each : head;
+    // A stage with both uses of a tied matrix keeps the gradient of the output apart; it leaves first.
+    if (last(s, c) && tied_ && p_ == 1) scratch_.units.push_back({rounded_up(layer_.word, kBlock * shards_), head, 0, 0, 0, true, false});
+    if (last(s, c)) add_region(layer_.head, head, false);
+    if (last(s, c) && !(tied_ && p_ == 1)) word(head);
+    for (std::int64_t l = n; l-- > 0;) {
+      done += each + (split_backward_ || l >= again ? 0 : layer_.recompute.ps);
+      add_region(layer_.block, done, false);
+    }
+    if (!first(s, c)) continue;
+    if (layer_.embedding > 0) add_region(layer_.embedding, end, false);
+    word(end);
+  }
+  close_unit();
+}
+
+/// Units leave one after the other, each when it is complete; the end of the last.
+std::int64_t Step::send_units(std::int64_t s) {
+  const bool scatter = plan_.parallel.zero_stage > 0;
+  std::int64_t lane = 0;
+  for (Unit& u : scratch_.units) {
+    if (d_ == 1) {
+      u.start = u.end = u.ready;
+      lane = std::max(lane, u.end);
+      continue;
+    }
+    u.start = std::max(lane, u.ready);
+    lane = u.end = u.start + alone(collective(scatter ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
+                                              scatter ? Group::shard : Group::data, u.elements, dtypes_.gradient_reduce),
+                                   data_groups(s));
+  }
+  return lane;
+}
+
+/// How long units were on the way until `when`.
+std::int64_t Step::sending_until(std::int64_t when) const {
+  std::int64_t sum = 0;
+  for (const Unit& u : scratch_.units) sum += std::max<std::int64_t>(0, std::min(u.end, when) - u.start);
+  return sum;
+}
+
+/// Of a stage's passes and transfers.
+std::int64_t Step::launches(std::int64_t s) const {
+  std::int64_t n = 0, again = 0;
+  for (std::int64_t c = 0; c < v_; ++c) n += layers(s, c), again += recomputed(s, c);
+  const std::int64_t block = layer_.forward.tasks + layer_.backward[order_].tasks + layer_.weight[order_].tasks;
+  std::int64_t one = n * block + again * layer_.recompute.tasks + (p_ > 1 ? 4 * v_ : 0);
+  if (s == 0) one += layer_.embed_forward.tasks + layer_.embed_backward[order_].tasks;
+  if (s == p_ - 1) one += layer_.head_forward[order_].tasks + layer_.head_backward[order_].tasks;
+  return m_ * one;
+}
+
+/// `late`: what later stages' passes took longer because gradients were under way beside them; this stage adds its own.
+Step::Tail Step::tail(std::int64_t s, const PassEnds& ends, std::int64_t& late) {
+  Tail t;
+  std::int64_t n = 0;
+  for (std::int64_t c = 0; c < v_; ++c) n += layers(s, c);
+  const std::int64_t sums = split_backward_ ? 0 : (n + (s == 0 ? 1 : 0)) * layer_.sums;
+  late += sums;
+  t.computed = ends.stage[static_cast<std::size_t>(s)] + late + cost_.launch().ps();
+  list_units(s, ends, late);
+  // Units leave as they are completed, or in their order, issued behind all passes.
+  if (plan_.parallel.overlap_grad_reduce)
+    std::stable_sort(scratch_.units.begin(), scratch_.units.end(), [](const Unit& a, const Unit& b) { return a.ready < b.ready; });
+  else
+    for (Unit& u : scratch_.units) u.ready = std::max({u.ready, launches(s) * cost_.launch().ps(), u.padded ? t.computed : 0});
+  t.reduced = send_units(s);
+  const double slowdown = cost_.comm_fit().compute_slowdown * layer_.computing;
+  const auto longer = [&](std::int64_t when) { return std::llround(slowdown * static_cast<double>(sending_until(when))); };
+  // As in play: what is less than half a percent of the step is not counted.
+  if (const std::int64_t more = longer(t.computed); more > std::max(t.reduced, t.computed) / 200) {
+    for (Unit& u : scratch_.units) u.moved = u.ready + longer(u.ready);
+    for (Unit& u : scratch_.units) u.ready = u.moved;
+    t.computed += more;
+    late += more;
+    t.reduced = send_units(s);
+  }
+  for (const Unit& u : scratch_.units) {
+    if (u.word || d_ > 1) t.word = u.end;  // on their way they keep their order, and what ties stages comes last
+    if (!u.copy) t.flat += u.elements;
+    if (shards_ > 1 && !u.copy)
+      t.gather += alone(collective(CollectiveKind::all_gather, Group::shard, u.elements, dtypes_.weights), data_groups(s));
+  }
+  t.shard = t.flat / shards_;
+  beside_ = std::max(beside_, sending_until(t.computed));
+  way_ = std::max(way_, sending_until(INT64_MAX));
+  t.reduced = std::max(t.reduced, t.computed);
+  return t;
+}
+
+/// Ties, norm, clip, update, and with ZeRO the gathering of weights.
+std::int64_t Step::update(const std::vector<Tail>& tails) {
+  const OptimizerSpec& o = plan_.training.optimizer;
+  const bool master = dtypes_.master != dtypes_.weights;
+  std::int64_t tie = 0;
+  if (tied_ && p_ > 1) {
+    const std::int64_t share = rounded_up(layer_.word, kBlock * shards_) / shards_;
+    tie = std::max(tails.front().word, tails.back().word) +
+          alone(collective(CollectiveKind::all_reduce, Group::embedding, share, dtypes_.gradient_reduce), {0, (p_ - 1) * stride_, 2, 1, stride_});
+  } else if (tied_) {
+    const std::int64_t share = rounded_up(layer_.word, kBlock * shards_) / shards_;
+    tie = tails.front().reduced + compute(Accumulate{share, dtypes_.gradients, dtypes_.gradients});
+  }
+  std::int64_t normed = 0;
+  for (std::int64_t s = 0; s < p_; ++s) {
+    const Tail& t = tails[static_cast<std::size_t>(s)];
+    std::int64_t start = t.reduced;
+    if (tied_ && (s == 0 || s == p_ - 1)) start = std::max(start, tie);
+    if (s == p_ - 1 && d_ > 1) start += alone(collective(CollectiveKind::all_reduce, Group::data, 1, DType::fp64), data_groups(s));
+    normed = std::max(normed, start + compute(GradNorm{t.flat, dtypes_.gradients}));
+  }
+  const bool world = shards_ > 1;
+  const Members all = world ? Members{0, 1, plan_.world_size()} : Members{0, stride_, p_, t_};
+  normed += alone(collective(CollectiveKind::all_reduce, world ? Group::world : Group::model, kExactWords, DType::int64), all);
+  normed += compute(ClipCoefficient{plan_.training.clip_grad});
+  std::int64_t end = 0;
+  for (std::int64_t s = 0; s < p_; ++s) {
+    const Tail& t = tails[static_cast<std::size_t>(s)];
+    const Op op = o.kind == OptimizerKind::sgd
+                      ? Op(Sgd{t.shard, o.momentum, o.weight_decay, master, dtypes_.gradients, dtypes_.weights, dtypes_.optimizer_state})
+                      : Op(AdamW{t.shard, o.beta1, o.beta2, o.epsilon, o.weight_decay, master, dtypes_.gradients, dtypes_.weights,
+                                 dtypes_.optimizer_state});
+    const std::int64_t done = normed + compute(op);
+    end = std::max(end, done + t.gather);
+  }
+  return end;
+}
+
+// ---- memory ----
+
+/// What lives for the whole step, what the most micro-batches in flight keep, and scratch.
+Bytes Step::memory(const std::vector<Tail>& tails) {
+  const auto states = plan_.training.optimizer.kind == OptimizerKind::sgd ? (plan_.training.optimizer.momentum > 0 ? 1 : 0) : 2;
+  Bytes most;
+  for (std::int64_t s = 0; s < p_; ++s) {
+    const Tail& t = tails[static_cast<std::size_t>(s)];
+    std::int64_t n = 0;
+    for (std::int64_t c = 0; c < v_; ++c) n = std::max(n, layers(s, c));
+    Bytes sum = bytes_of(dtypes_.weights, t.flat) + bytes_of(dtypes_.gradients, t.flat) +
+                states * bytes_of(dtypes_.optimizer_state, t.shard);
+    if (dtypes_.master != dtypes_.weights) sum += bytes_of(dtypes_.master, t.shard);
+    if (tied_ && p_ == 1) sum += bytes_of(dtypes_.gradients, layer_.word);
+    const std::int64_t held = schedules_.most_held(plan_.parallel.schedule, {p_, m_, v_}, s);
+    const bool again = plan_.training.recompute == Recompute::full;
+    sum += held * ((n + 1) * layer_.hidden + (again ? Bytes(0) : n * layer_.saved)) + (again ? layer_.saved : Bytes(0));
+    most = std::max(most, sum);
+  }
+  return most + 2 * layer_.hidden + layer_.scratch + topology_.device().runtime_memory;
+}
+
+// ---- where all that holds ----
+
+/// Whether what shares links, or computes while gradients leave in a way that is not followed here, could take half a percent of
+/// the step longer for it. Beside tensor collectives, which are there for a part of the time, a part counts.
+bool Step::contended(Duration step) {
+  const Op sums = collective(CollectiveKind::all_reduce, Group::data, layer_.block, dtypes_.gradient_reduce);
+  const Op tensor = collective(CollectiveKind::all_reduce, Group::tensor, layer_.boundary_elements, activation_);
+  const Op send = Send{layer_.boundary_elements, activation_, 1};
+  const Members tensor_group{0, 1, t_}, neighbours{0, stride_, 2, 1, stride_};
+  std::int64_t longer = 0;
+  if (d_ > 1) {
+    if (links_.crowded(sums, data_groups(0), p_, stride_)) longer += way_;
+    if (t_ > 1 && links_.meet(tensor, tensor_group, sums, data_groups(0))) longer += beside_ / 4;
+    // Other chunks' passes, weight passes and tensor ranks' sums go on meanwhile, and all slow each other in turn.
+    const bool passes = v_ > 1 || split_backward_ || plan_.parallel.sequence_parallel;
+    if (passes) longer += std::llround(cost_.comm_fit().compute_slowdown * static_cast<double>(beside_));
+  }
+  if (p_ > 1) {
+    const std::int64_t transfer = *std::max_element(scratch_.times.transfer.begin(), scratch_.times.transfer.end());
+    const std::int64_t sent = 2 * m_ * v_ * transfer;
+    if (d_ > 1 && links_.meet(send, neighbours, sums, data_groups(0))) longer += p_ * transfer;
+    if (links_.crowded(send, neighbours, p_ - 1, stride_)) longer += sent;
+    if (t_ > 1 && links_.meet(tensor, tensor_group, send, neighbours)) longer += sent / 3;
+  }
+  // Behind another backward pass the head's gather can run ahead, which in the step that layers were read off it cannot.
+  const ScheduleKind kind = plan_.parallel.schedule;
+  if (plan_.parallel.sequence_parallel && (kind == ScheduleKind::gpipe || kind == ScheduleKind::breadth_first))
+    longer += m_ * alone(collective(CollectiveKind::all_gather, Group::tensor, layer_.boundary_elements * t_, activation_), tensor_group);
+  if (split_backward_ && plan_.parallel.sequence_parallel && m_ < 2 * p_) longer += step.ps() / 100;  // sums beside few weight passes
+  return longer > step.ps() / 200;
+}
+
+/// Launches that take four fifths of the work leave too little room for a host that is late.
+bool Step::host_bound() const {
+  constexpr double kRoom = 0.8;
+  const auto launch = static_cast<double>(cost_.launch().ps());
+  const auto late = [&](const PartTime& t) {
+    return t.tasks > 0 && launch * static_cast<double>(t.tasks) > kRoom * static_cast<double>(t.ps);
+  };
+  return late(layer_.forward) || late(layer_.backward[1]) || (split_backward_ && late(layer_.weight[1])) ||
+         (plan_.training.recompute == Recompute::full && late(layer_.recompute));
+}
+
+}  // namespace tandem::sim::closed_form
