@@ -33,7 +33,7 @@ double steps(CollectiveKind kind, std::int64_t ranks) {
 NcclChoice ring(const NcclTask& t, NcclProtocol p, NcclArchitecture a) {
   const bool all_reduce = t.kind == CollectiveKind::all_reduce;
   const double across = static_cast<double>((all_reduce ? 2 : 1) * (t.nodes - 1));
-  double us = at(kRingBase, p) + std::max(0.0, steps(t.kind, t.ranks) - across) * at(kRingInside, p) + across * at(kRingAcross, p);
+  double us = at(kRingBase, p) + std::max(0.0, steps(t.kind, t.ranks) - across) * at(kRingInside, p) + across * (at(kRingAcross, p) + t.network_latency_s * 1e6);
   if (p == NcclProtocol::simple && t.nodes > 1 && all_reduce)
     us *= a == NcclArchitecture::volta ? kRingSimpleStretchVolta : kRingSimpleStretch;
   return {NcclAlgorithm::ring, p, at(kRingRate, p), us * 1e-6};
@@ -42,7 +42,7 @@ NcclChoice ring(const NcclTask& t, NcclProtocol p, NcclArchitecture a) {
 NcclChoice tree(const NcclTask& t, NcclProtocol p) {
   const double per_node = static_cast<double>(t.ranks) / static_cast<double>(t.nodes);
   const double levels = std::log2(static_cast<double>(t.nodes));
-  const double us = at(kTreeBase, p) + 2 * (std::max(0.0, per_node - 1) * at(kTreeInside, p) + levels * at(kTreeAcross, p));
+  const double us = at(kTreeBase, p) + 2 * (std::max(0.0, per_node - 1) * at(kTreeInside, p) + levels * (at(kTreeAcross, p) + t.network_latency_s * 1e6));
   return {NcclAlgorithm::tree, p, at(t.nodes > 1 ? kTreeRateAcross : kTreeRateInside, p), us * 1e-6};
 }
 
@@ -52,7 +52,7 @@ NcclChoice in_switch(const NcclTask& t, NcclArchitecture a) {
   const double once = 2 * static_cast<double>(t.ranks - 1) / static_cast<double>(t.ranks);
   if (t.nodes == 1) return {NcclAlgorithm::nvls, NcclProtocol::simple, once * efficiency, kNvlsInside * 1e-6};
   const double levels = std::log2(static_cast<double>(t.nodes));
-  return {NcclAlgorithm::nvls_tree, NcclProtocol::simple, 1.0, (kNvlsInside + 2 * levels * kNvlsTreeAcross) * 1e-6};
+  return {NcclAlgorithm::nvls_tree, NcclProtocol::simple, 1.0, (kNvlsInside + 2 * levels * (kNvlsTreeAcross + t.network_latency_s * 1e6)) * 1e-6};
 }
 
 bool has_in_switch(const NcclTask& t, NcclArchitecture a) {

@@ -22,7 +22,11 @@ struct NcclTask {
   CollectiveKind kind;
   std::int64_t ranks, nodes;   ///< of the group
   double ring_seconds;
+  double network_latency_s = 0;  ///< of a step between nodes, beside NCCL's own: what the network's plugin reports
 };
+
+/// NCCL's own time of a step between nodes in Simple, which presets of networks that report none have as their latency.
+inline constexpr double kNcclStepAcross = 14e-6;
 
 struct NcclChoice {
   NcclAlgorithm algorithm;

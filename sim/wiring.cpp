@@ -17,6 +17,8 @@ constexpr Rate kCoreRate = 720'720'000'000;
 
 constexpr std::int32_t kNoWire = -1;
 
+constexpr double kSwitches = 2e-6;  ///< seconds that switches on a route may take; the library's model has them
+
 /// Processors stand behind the topology's links, nodes behind the processors.
 std::size_t core_link(const Topology& topology, DeviceId d) { return topology.links().size() + d.index(); }
 std::size_t node_link(const Topology& topology, DeviceId d) {
@@ -131,12 +133,22 @@ class Layer {
   /// The library's choice: its latencies in place of the links', and the rate of its algorithm and protocol.
   void tune(Recipe& recipe, CollectiveKind kind) {
     if (nodes_ == 0) nodes_ = static_cast<std::int64_t>(std::set<std::int32_t>(shape_.node.begin(), shape_.node.end()).size());
-    const NcclTask task{kind, static_cast<std::int64_t>(wire_.members.size()), nodes_, time_alone(recipe.chains, wire_.uses, links_).seconds()};
+    const NcclTask task{kind, static_cast<std::int64_t>(wire_.members.size()), nodes_, time_alone(recipe.chains, wire_.uses, links_).seconds(),
+                        network_latency()};
     NcclChoice choice = nccl_choice(task, *fit_.nccl);
     if (nodes_ == 1 && scene_.topology.scale_up() == ScaleUp::cube_mesh) choice.rate *= rings();
     recipe.tail = fit_.overhead + Duration::seconds(choice.latency_s);
     for (auto& chain : recipe.chains)
       for (Segment& s : chain) s.work = static_cast<Work>(static_cast<double>(s.work) / choice.rate);
+  }
+
+  /// Of the slowest route between nodes, beyond what the library's own model has for a step; switches apart.
+  double network_latency() const {
+    Duration most;
+    for (const Footprint& print : prints_)
+      if (print.across) most = std::max(most, print.latency);
+    const double beyond = most.seconds() - kNcclStepAcross;
+    return beyond > kSwitches ? beyond : 0;
   }
 
   /// How many times one ring's rate the members of a cube mesh reach: NCCL lays rings over all links between them.

@@ -96,7 +96,7 @@ TEST_CASE("collectives take about what nccl-tests measured") {
     double large, small;
   };
   const std::map<std::string, Bound> bounds{
-      {"A100", {0.10, 0.65}}, {"V100", {0.35, 0}}, {"Hopper", {0.18, 0.45}}, {"Blackwell", {0.16, 0}}};
+      {"A100", {0.10, 0.12}}, {"V100", {0.35, 0}}, {"Hopper", {0.16, 0.22}}, {"Blackwell", {0.16, 0}}};
   const auto families = by_family();
   REQUIRE(families.size() == bounds.size());
   for (const auto& [family, errors] : families) {
