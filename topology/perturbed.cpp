@@ -42,6 +42,8 @@ class Perturbed final : public Topology {
   DeviceId device_of(Rank r) const override { return machine_.device_of(r); }
   const std::vector<Link>& links() const override { return links_; }
   const std::vector<std::int32_t>& ring_order() const override { return machine_.ring_order(); }
+  std::int64_t devices_per_nic() const override { return machine_.devices_per_nic(); }
+  std::int64_t cores_per_chip() const override { return machine_.cores_per_chip(); }
   const std::vector<std::string>& unverified() const override { return machine_.unverified(); }
 
   Route route(DeviceId from, DeviceId to) const override {
