@@ -12,6 +12,7 @@
 #include "models/base/error.hpp"
 #include "models/base/units.hpp"
 #include "models/dtype.hpp"
+#include "models/perturbation.hpp"
 
 namespace tandem {
 
@@ -207,6 +208,7 @@ struct ClusterSpec {
   std::int64_t devices = 0;
   std::int64_t ranks_per_device = 1;     ///< `override.ranks_per_device`
   ClusterOverride override;
+  Perturbation perturbation;
   std::string name, notes;
 };
 

@@ -15,7 +15,7 @@ constexpr IntRange kPerNode{1, kMaxDegree};
 
 std::vector<PlanField> build_table() {
   std::vector<PlanField> all = top_fields();
-  for (const auto& part : {model_fields, parallel_fields, training_fields, cluster_fields}) {
+  for (const auto& part : {model_fields, parallel_fields, training_fields, cluster_fields, perturbation_fields}) {
     for (PlanField& f : part()) all.push_back(std::move(f));
   }
   return all;

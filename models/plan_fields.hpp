@@ -33,7 +33,7 @@ struct PlanField {
   PlanField&& otherwise(std::string words) && { return fallback = std::move(words), std::move(*this); }
 };
 
-/// All fields in the order of the file: top, model, parallel, training, cluster.
+/// All fields in the order of the file: top, model, parallel, training, cluster with its perturbation.
 const std::vector<PlanField>& plan_fields();
 
 /// The field at a dotted path, null if there is none.
@@ -47,5 +47,6 @@ std::vector<PlanField> model_fields();
 std::vector<PlanField> parallel_fields();
 std::vector<PlanField> training_fields();
 std::vector<PlanField> cluster_fields();
+std::vector<PlanField> perturbation_fields();
 
 }  // namespace tandem

@@ -39,6 +39,20 @@ struct StepRange {
   std::string basis;                 ///< the records it was computed from, or why it is a default
 };
 
+/// Step times of one plan under several seeds of its jitter.
+struct StepSpread {
+  std::int64_t seeds = 0;                ///< 0: there is no jitter, or one seed only
+  double mean_s = 0, deviation_s = 0;    ///< deviation: of the sample (seeds - 1)
+  double low_s = 0, high_s = 0;
+};
+
+/// What a plan's perturbation costs.
+struct PerturbationCost {
+  Duration undisturbed;                  ///< step time of the same plan without it
+  std::vector<std::string> changes;      ///< one phrase each
+  StepSpread spread;
+};
+
 struct Prediction {
   Duration step_time;
   StepRange range;
@@ -53,6 +67,7 @@ struct Prediction {
   std::vector<RolePrediction> roles;     ///< ascending first rank
   std::int64_t ranks = 0;
   std::optional<ProductCoverage> measured_products;  ///< where the device has a measured table of products
+  std::optional<PerturbationCost> perturbation; ///< where the plan's cluster has one
   std::vector<std::string> notes;        ///< what the reader should know, e.g. one receive buffer delays the schedule
   std::shared_ptr<const Timeline> timeline; ///< when asked for
 };

@@ -49,6 +49,18 @@ json products_json(const ProductCoverage& c) {
           {"share", c.share}, {"not_covered", missing}};
 }
 
+json spread_json(const StepSpread& s) {
+  return {{"seeds", s.seeds}, {"mean_s", s.mean_s}, {"deviation_s", s.deviation_s}, {"low_s", s.low_s}, {"high_s", s.high_s}};
+}
+
+json perturbation_json(const PerturbationCost& cost, Duration step) {
+  json out = {{"undisturbed_step_time_s", cost.undisturbed.seconds()},
+              {"added_s", (step - cost.undisturbed).seconds()},
+              {"changes", cost.changes}};
+  if (cost.spread.seeds > 0) out["step_time_over_seeds"] = spread_json(cost.spread);
+  return out;
+}
+
 json samples_json(const RolePrediction& r) {
   json samples = json::array();
   for (const MemorySample& s : r.memory_over_time) {
@@ -76,6 +88,7 @@ std::string to_json(const Prediction& p, const Plan& plan) {
   out["fits"] = p.fits;
   out["bubble_fraction"] = p.bubble_fraction;
   out["time_breakdown_s"] = p.roles[p.critical_role].time_breakdown_s;
+  if (p.perturbation) out["perturbation"] = perturbation_json(*p.perturbation, p.step_time);
   out["ranks"] = p.ranks;
   out["roles"] = json::array();
   for (const RolePrediction& r : p.roles) out["roles"].push_back(role_json(r));

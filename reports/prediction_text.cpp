@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "models/base/error.hpp"
 #include "models/plan.hpp"
 #include "reports/prediction.hpp"
@@ -28,8 +30,25 @@ std::string range(const StepRange& r) {
   return r.share == 0 ? "" : " (" + time_text(r.low_s) + " to " + time_text(r.high_s) + ", " + number_text(100 * r.share, 0) + " %)";
 }
 
+std::string signed_time(double seconds) { return (seconds < 0 ? "-" : "+") + time_text(std::abs(seconds)); }
+
+/// What the perturbation costs, and what it is.
+std::string disturbance(const Prediction& p) {
+  if (!p.perturbation) return "";
+  const PerturbationCost& cost = *p.perturbation;
+  const double added = (p.step_time - cost.undisturbed).seconds(), without = cost.undisturbed.seconds();
+  std::string out = line("of it by perturbation", signed_time(added) + " (" + number_text(100 * added / without, 2) + " % of " +
+                                                      time_text(without) + " without it)");
+  if (const StepSpread& s = cost.spread; s.seeds > 0)
+    out += line("over " + std::to_string(s.seeds) + " seeds", "mean " + time_text(s.mean_s) + ", " + signed_time(s.low_s - s.mean_s) + " to " +
+                                                                   signed_time(s.high_s - s.mean_s) + ", standard deviation " +
+                                                                   time_text(s.deviation_s));
+  for (const std::string& change : cost.changes) out += line("", change);
+  return out;
+}
+
 std::string rates(const Prediction& p) {
-  return line("step time", time_text(p.step_time.seconds()) + range(p.range)) +
+  return line("step time", time_text(p.step_time.seconds()) + range(p.range)) + disturbance(p) +
          line("throughput", number_text(p.tokens_per_s, 0) + " tokens/s, " + number_text(p.samples_per_s, 2) + " samples/s") +
          line("model FLOP rate", number_text(p.model_tflops_per_device, 2) + " TFLOP/s per device, MFU " +
                                      number_text(p.mfu * 100, 1) + " %") +

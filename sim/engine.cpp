@@ -193,6 +193,9 @@ void Engine::begin(std::uint32_t exchange) {
   const Exchange& e = quotient_.exchanges[exchange];
   const Duration started = Duration::picoseconds(pending_[exchange].last);
   if (!e.contends) return finish(exchange, started + e.alone);
+  // An instance that went in one step had waited for causes of its late tasks. Where one of its early tasks leads here, the network
+  // has moved on meanwhile: nobody leaves, and `perform` in sim/play starts anew without patterns.
+  if (stepped_ && started < queue_.now()) return;
   queue_.schedule(started, static_cast<std::uint32_t>(2 * pending_.size()) + exchange, 0);
 }
 

@@ -7,7 +7,9 @@
 // Why this is causal. A walk happens at the beginning or right after an event at time t; it may go on only because that
 // event ended an exchange at some time >= t. Whatever it newly reaches starts no earlier than what released it, hence
 // at or after t: no event is ever scheduled in the past (EventQueue checks it), and no walk can change what already
-// happened. All arrival times are maxima and sums, so the order in which roles are walked does not matter.
+// happened. All arrival times are maxima and sums, so the order in which roles are walked does not matter. Instances in one step
+// are the exception: their early tasks become known only with the causes of their late ones. An exchange that would then start in
+// the past is held, its parties are stuck, and the step is walked again task by task.
 
 #include <cstdint>
 #include <vector>
@@ -180,6 +182,7 @@ class Engine {
   std::vector<RoleState> roles_;
   std::vector<Pending> pending_;  ///< by exchange
   std::vector<std::uint32_t> awake_;
+  bool stepped_ = false;          ///< some instance went in one step
   Arrival arrival_;               // scratch
   Circumstances circumstances_;   // scratch
 };

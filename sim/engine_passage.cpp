@@ -93,6 +93,7 @@ Engine::Entry Engine::pass(std::uint32_t r, StretchId stretch, Cursor& c) {
   if (!id) return play_singly(role, c);
 
   Record& record = role.record;
+  stepped_ = true;
   record.passages[c.instance] = {start, *id, static_cast<std::uint32_t>(record.late.size())};
   if (role.itinerary->host_waits) record.late.insert(record.late.end(), arrival_.late.begin(), arrival_.late.end());
   const auto leave = [&](Cursor& lane, std::size_t l) {

@@ -1,21 +1,25 @@
 #include "sim/play.hpp"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <string>
+#include <tuple>
 
 #include "sim/company.hpp"
+#include "sim/jitter.hpp"
 
 namespace tandem::sim {
 namespace {
 
 std::vector<std::uint64_t> colours_of(const Scene& scene, const Manner& manner) {
   std::vector<std::uint64_t> colours;
-  const auto stages = static_cast<std::uint64_t>(scene.graph.programs.size());
+  std::map<std::tuple<StageId, std::uint64_t, double>, std::uint64_t> known;
   for (std::int32_t r = 0; r < scene.mesh.world_size(); ++r) {
-    const auto stage = static_cast<std::uint64_t>(scene.stage_of(Rank(r)).value());
     const std::uint64_t mark = manner.marks.empty() ? 0 : manner.marks[static_cast<std::size_t>(r)];
-    colours.push_back(manner.unfolded ? static_cast<std::uint64_t>(r) : mark * stages + stage);
+    const std::tuple kind{scene.stage_of(Rank(r)), mark, scene.speed(Rank(r))};
+    const bool alone = manner.unfolded || manner.jitter;
+    colours.push_back(alone ? static_cast<std::uint64_t>(r) : known.try_emplace(kind, known.size()).first->second);
   }
   return colours;
 }
@@ -81,18 +85,29 @@ void perform(const Scene& scene, const std::vector<LaneTemplate>& templates, con
 }
 
 /// Delays of less than half a percent of the step on every role are not: they are below what the slowdown is known to.
-bool worth_playing_again(const Play& play) {
+bool worth_playing_again(const Play& play, const std::vector<RoleDelays>& delays) {
   Duration end;
   for (const Record& r : play.records) end = std::max(end, r.end);
-  return std::any_of(play.delays.begin(), play.delays.end(), [&](const RoleDelays& of_role) {
+  return std::any_of(delays.begin(), delays.end(), [&](const RoleDelays& of_role) {
     return std::accumulate(of_role.ps.begin(), of_role.ps.end(), std::int64_t{0}) > end.ps() / 200;
   });
+}
+
+/// `more` on top of what there is.
+void add(std::vector<RoleDelays>& delays, std::vector<RoleDelays> more, const TaskGraph& graph, const std::vector<Role>& roles) {
+  if (delays.empty()) return delays.swap(more);
+  for (std::size_t r = 0; r < more.size(); ++r) {
+    const auto& instances = graph.program(roles[r].stage).instances;
+    for (std::uint32_t i = 0; i < instances.size(); ++i)
+      for (std::uint16_t t = 0; t < graph.of(instances[i]).tasks.size(); ++t) delays[r].ps[delays[r].first[i] + t] += more[r].of(i, t);
+  }
 }
 
 }  // namespace
 
 Play play(const Scene& scene, const Manner& manner) {
   check(scene, manner);
+  if (manner.jitter) require_few_tasks(scene);
   Play out;
   out.host = {scene.cost.launch(), scene.topology.device().synchronous};
   out.catalogue = make_catalogue(scene.graph, scene.replay != nullptr);
@@ -106,11 +121,14 @@ Play play(const Scene& scene, const Manner& manner) {
     out.itineraries.push_back(make_itinerary(scene.graph, p, out.host.synchronous));
   out.patterns = Patterns(out.host.launch);
   const Stretches stretches = stretches_of(templates, manner, out);
+  if (manner.jitter) out.delays = jitter_delays(out, scene.graph, *manner.jitter);
   perform(scene, templates, stretches, out);
   if (const double slowdown = scene.cost.comm_fit().compute_slowdown; slowdown > 0) {
-    out.delays = delays_in_company(out, scene.graph, slowdown);
-    if (!worth_playing_again(out)) out.delays.clear();
-    if (!out.delays.empty()) perform(scene, templates, stretches, out);
+    std::vector<RoleDelays> company = delays_in_company(out, scene.graph, slowdown);
+    if (worth_playing_again(out, company)) {
+      add(out.delays, std::move(company), scene.graph, out.roles);
+      perform(scene, templates, stretches, out);
+    }
   }
   for (std::size_t r = 0; r < out.roles.size(); ++r) {
     out.step_time = std::max(out.step_time, out.records[r].end);

@@ -1,10 +1,13 @@
 #pragma once
 // Everything one simulation reads.
 
+#include <cmath>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "models/mesh.hpp"
+#include "models/perturbation.hpp"
 #include "sim/replay.hpp"
 #include "models/task_graph.hpp"
 #include "sim/cost_model.hpp"
@@ -21,19 +24,24 @@ struct Scene {
   const Replay* replay = nullptr;  ///< rows of experts as a run had them; then `graph` is the replay's
 
   StageId stage_of(Rank r) const { return StageId(mesh.coords(r)[Axis::pp]); }
+  /// Of the full speed of a device at which that of `rank` computes.
+  double speed(Rank rank) const { return topology.speed(topology.device_of(rank)); }
   /// Time of a computation of template `t` on an idle device of `rank`.
   Duration duration(Rank rank, std::size_t t, const Task& task) const {
-    return cost.duration(replay == nullptr ? task.op : replay->timed(rank, t, task.op), task.dtype);
+    const Duration full = cost.duration(replay == nullptr ? task.op : replay->timed(rank, t, task.op), task.dtype);
+    const double share = speed(rank);
+    return share == 1 ? full : Duration::picoseconds(std::llround(static_cast<double>(full.ps()) / share));
   }
 };
 
 /// How to simulate a scene.
 struct Manner {
   bool unfolded = false;  ///< every rank its own role
-  /// Ranks that differ from others for a reason the graph does not show (a straggler): ranks of different marks never
-  /// share a role. Empty, or one per rank.
+  /// Ranks that differ from others for a reason that neither graph nor machine shows (rows of a routing): ranks of different marks
+  /// never share a role. Empty, or one per rank.
   std::vector<std::uint64_t> marks;
   bool singly = false;  ///< no patterns: every task is walked (tests)
+  std::optional<Jitter> jitter = {};  ///< every rank is then its own role
 };
 
 }  // namespace tandem::sim

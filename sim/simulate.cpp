@@ -8,6 +8,7 @@
 #include "sim/breakdown.hpp"
 #include "sim/error_book.hpp"
 #include "sim/lanes.hpp"
+#include "sim/perturbation.hpp"
 #include "sim/play.hpp"
 #include "sim/product_coverage.hpp"
 
@@ -153,17 +154,22 @@ void fill_lanes(Prediction& out, const Plan& plan, const Scene& scene, const Pla
 
 }  // namespace
 
-Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& topology,
-                    const SimulateOptions& options) {
-  require_room(plan, topology);
+Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& plain, const SimulateOptions& options) {
+  require_room(plan, plain);
+  const Perturbation& perturbation = plan.cluster.perturbation;
+  const auto changed = perturbation.of_machine() ? perturbed(plain, perturbation) : nullptr;
+  const Topology& topology = changed ? *changed : plain;
   const Mesh mesh = make_mesh(plan);
   const std::unique_ptr<CostModel> cost = make_cost_model(topology.device());
   const auto replay = options.routing == nullptr ? std::nullopt : std::optional<Replay>(std::in_place, graph, *options.routing);
   const Scene scene{replay ? replay->graph() : graph, mesh, topology, *cost, replay ? &*replay : nullptr};
-  const Play play = sim::play(scene, {options.unfolded, replay ? replay->marks() : std::vector<std::uint64_t>{}});
+  Manner manner{options.unfolded, replay ? replay->marks() : std::vector<std::uint64_t>{}};
+  if (perturbation.jitter.relative > 0) manner.jitter = perturbation.jitter;
+  const Play play = sim::play(scene, manner);
 
   Prediction out;
   out.step_time = play.step_time;
+  if (perturbation.any()) out.perturbation = perturbation_cost(perturbation, scene, manner, plain, play.step_time);
   out.ranks = mesh.world_size();
   fill_rates(out, plan, scene);
   fill_roles(out, scene, play);

@@ -17,8 +17,9 @@ struct SimulateOptions {
   const Routing* routing = nullptr;  ///< rows that experts get, rank by rank, as in a run; outlives the call
 };
 
-/// Predicts one optimizer step. Deterministic: equal inputs give byte-equal outputs. Throws InfeasibleError when the
-/// plan's ranks do not fit the topology. A plan too large for memory is simulated all the same (`fits` is false).
+/// Predicts one optimizer step on `topology` as the plan's perturbation leaves it. Deterministic: equal inputs give byte-equal
+/// outputs. Throws InfeasibleError when the plan's ranks do not fit the topology or a lost link leaves traffic no way, ConfigError
+/// when the perturbation names what the topology does not have. A plan too large for memory is simulated all the same (`fits` is false).
 Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& topology,
                     const SimulateOptions& options = {});
 

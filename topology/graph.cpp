@@ -21,7 +21,7 @@ void add_star(Graph& g, const NodeFacts& node, const std::string& centre_name) {
 }
 
 void add_pair(Graph& g, std::int32_t i, std::int32_t j, Link link) {
-  link.name = "device " + std::to_string(i) + " to " + std::to_string(j);
+  link.name = "device " + std::to_string(i) + " to device " + std::to_string(j);
   g.add_edge(i, j, std::move(link));
 }
 
@@ -43,7 +43,7 @@ void add_cube_mesh(Graph& g, const NodeFacts& node) {
 void add_torus_link(Graph& g, const NodeFacts& node, std::int64_t from, std::int64_t to) {
   if (from == to) return;
   g.add_edge(static_cast<std::int32_t>(g.devices + from), static_cast<std::int32_t>(g.devices + to),
-             {"chip " + std::to_string(from) + " to " + std::to_string(to), node.link, node.hop});
+             {"chip " + std::to_string(from) + " to chip " + std::to_string(to), node.link, node.hop});
 }
 
 /// Links of a chip to its neighbours; in a dimension of two both ways lead to the same chip and are one link each.

@@ -13,6 +13,7 @@ class Recalibrated final : public Topology {
   }
 
   const Device& device() const override { return device_; }
+  double speed(DeviceId d) const override { return other_->speed(d); }
   ScaleUp scale_up() const override { return other_->scale_up(); }
   std::int64_t devices() const override { return other_->devices(); }
   std::int64_t devices_per_node() const override { return other_->devices_per_node(); }

@@ -48,6 +48,7 @@ class Topology {
  public:
   virtual ~Topology() = default;
   virtual const Device& device() const = 0;         ///< of every device (homogeneous)
+  virtual double speed(DeviceId) const { return 1; } ///< share of `device()`'s speed at which this one computes
   virtual ScaleUp scale_up() const = 0;
   virtual std::int64_t devices() const = 0;
   virtual std::int64_t devices_per_node() const = 0;
@@ -75,6 +76,12 @@ std::shared_ptr<const Topology> make_topology(const ClusterSpec& cluster, const 
 
 /// The same topology whose device has another calibration (a name or a path); links and facts are shared with it.
 std::shared_ptr<const Topology> recalibrated(std::shared_ptr<const Topology> topology, const std::string& calibration);
+
+/// `machine` with devices and links as a perturbation leaves them; it must outlive the result. Traffic that crossed a lost link
+/// goes another way where the library would: through other devices of its nodes and their NICs (NCCL's PXN), or over other links
+/// of a cube mesh. Throws ConfigError naming every rank, device and link that the machine does not have; `route` of the result
+/// throws InfeasibleError where no way is left.
+std::unique_ptr<const Topology> perturbed(const Topology& machine, const Perturbation& perturbation);
 
 /// Where a group's members sit and how a ring visits them: what models/collective expands over.
 GroupShape shape_of(const Topology& topology, const std::vector<Rank>& members);

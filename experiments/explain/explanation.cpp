@@ -66,7 +66,8 @@ std::string told(const json& value, const std::string& key) {
 
 std::vector<Row> all_rows() {
   std::vector<Row> out;
-  for (const auto& part : {time_rows(), rate_rows(), memory_rows(), product_rows(), other_rows()}) out.insert(out.end(), part.begin(), part.end());
+  for (const auto& part : {time_rows(), rate_rows(), memory_rows(), product_rows(), perturbation_rows(), other_rows()})
+    out.insert(out.end(), part.begin(), part.end());
   return out;
 }
 

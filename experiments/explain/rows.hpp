@@ -29,6 +29,7 @@ struct Row {
 std::vector<Row> time_rows();
 std::vector<Row> rate_rows();
 std::vector<Row> memory_rows();
+std::vector<Row> perturbation_rows();
 std::vector<Row> other_rows();
 std::vector<Row> product_rows();
 

@@ -2,7 +2,10 @@
 
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 
+#include "experiments/study/fields.hpp"
+#include "models/base/json.hpp"
 #include "reports/cost_table.hpp"
 #include "sim/product_table.hpp"
 
@@ -22,10 +25,18 @@ void require_described(const std::string& path, const Plan& plan, const Topology
                             "give a table that was measured there, or none"});
 }
 
+/// The plan file with the perturbation in it.
+std::string with_perturbation(const std::string& path, const std::string& perturbation) {
+  nlohmann::json plan = read_json(path);
+  const bool in_place = perturbation.starts_with('{');
+  if (plan.is_object()) study::set_field(plan, "cluster.perturbation", in_place ? parse_json(perturbation, "--perturb") : read_json(perturbation));
+  return plan.dump();
+}
+
 }  // namespace
 
-Rehearsal prepare(const std::string& path) {
-  Plan plan = load_plan(path);
+Rehearsal prepare(const std::string& path, const std::string& perturbation) {
+  Plan plan = perturbation.empty() ? load_plan(path) : parse_plan(with_perturbation(path, perturbation), path);
   TaskGraph graph = naming(path, [&] { return require_lowerable(plan), lower(plan); });
   return {std::move(plan), std::move(graph)};
 }

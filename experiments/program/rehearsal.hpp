@@ -16,8 +16,9 @@ struct Rehearsal {
   TaskGraph graph;
 };
 
-/// Loads and lowers a plan file. Throws ConfigError or InfeasibleError; every problem names the file.
-Rehearsal prepare(const std::string& path);
+/// Loads and lowers a plan file. `perturbation`, when not empty, takes the place of the plan's cluster.perturbation: such an object
+/// as JSON, or a file that holds one. Throws ConfigError or InfeasibleError; every problem names the file.
+Rehearsal prepare(const std::string& path, const std::string& perturbation = {});
 
 /// The cluster of a plan. `cost_table`, when not empty, is a file that `measure` wrote; it must describe the plan's devices.
 /// Throws ConfigError or InfeasibleError.

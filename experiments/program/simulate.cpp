@@ -14,7 +14,7 @@ namespace tandem::program {
 namespace {
 
 struct Options {
-  std::string plan, trace, timeline, memory, cost_table, routing;
+  std::string plan, trace, timeline, memory, cost_table, routing, perturb;
   bool json = false;
   bool allow_oversize = false;
 };
@@ -28,7 +28,7 @@ void write_files(const Options& o, const Rehearsal& r, const Prediction& p, cons
 }
 
 ExitCode simulate(const Options& o) {
-  const Rehearsal r = prepare(o.plan);
+  const Rehearsal r = prepare(o.plan, o.perturb);
   const auto topology = topology_of(r.plan, o.cost_table);
   sim::SimulateOptions options;
   options.timeline = !o.trace.empty() || !o.timeline.empty();
@@ -57,6 +57,8 @@ void add_simulate(CLI::App& app, ExitCode& exit) {
   command->add_option("--cost-table", o->cost_table, "cost table of `tandem measure`, or measured products of the device [what its preset names]");
   command->add_option("--routing", o->routing,
                       "replay which experts a run's tokens chose: its train --timeline file [an even share each]");
+  command->add_option("--perturb", o->perturb,
+                      "slow devices and links, lost links, jitter: a JSON object or a file with one, as cluster.perturbation of a plan");
   command->add_flag("--allow-oversize", o->allow_oversize, "exit 0 even when the plan does not fit");
   command->callback([o, &exit] { exit = simulate(*o); });
 }

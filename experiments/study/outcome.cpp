@@ -36,6 +36,7 @@ ordered_json by_kind(const BytesByKind& bytes) {
 void add_prediction(ordered_json& row, const Prediction& p, const Topology& topology) {
   const RolePrediction& heaviest = p.roles[p.heaviest_role];
   row["step_time_s"] = p.step_time.seconds();
+  if (p.perturbation) row["undisturbed_step_time_s"] = p.perturbation->undisturbed.seconds();
   row["tokens_per_s"] = p.tokens_per_s;
   row["samples_per_s"] = p.samples_per_s;
   row["model_tflops_per_device"] = p.model_tflops_per_device;

@@ -99,6 +99,28 @@ std::vector<Bad> value_table() {
   };
 }
 
+/// cluster.perturbation with one list.
+std::string perturbed(const std::string& list) { return with("cluster", "\"perturbation\": {" + list + "}"); }
+
+std::vector<Bad> perturbation_table() {
+  const std::string devices = "cluster.perturbation.slow_devices", links = "cluster.perturbation.slow_links";
+  return {
+      {"a device that stands still", perturbed(R"("slow_devices": [{"rank": 1, "factor": 0}])"), Exit::config, devices, "factor 0 of an entry is out of range", "more than 0 and at most 1"},
+      {"a device that is fast", perturbed(R"("slow_devices": [{"rank": 1, "factor": 1.25}])"), Exit::config, devices, "factor 1.25 of an entry is out of range", "more than 0 and at most 1"},
+      {"a device of no rank", perturbed(R"("slow_devices": [{"rank": -1, "factor": 0.8}])"), Exit::config, devices, "rank -1 of an entry is negative", "at least 0"},
+      {"a slow device without a factor", perturbed(R"("slow_devices": [{"rank": 1}])"), Exit::config, devices, "without a factor", "e.g. 0.8"},
+      {"a device named twice over", perturbed(R"("slow_devices": [{"rank": 1, "node": 0, "device": 1, "factor": 0.8}])"), Exit::config, devices, "does not say which device", "\"node\" and the \"device\" in it"},
+      {"a node without a device", perturbed(R"("slow_devices": [{"node": 0, "factor": 0.8}])"), Exit::config, devices, "does not say which device", "\"rank\""},
+      {"a misspelt key of a device", perturbed(R"("slow_devices": [{"ran": 1, "factor": 0.8}])"), Exit::config, devices, "unknown key \"ran\"", "rank, node, device and factor"},
+      {"one device that is no list", perturbed(R"("slow_devices": {"rank": 1, "factor": 0.8})"), Exit::config, devices, "must be a list, not an object", "[...]"},
+      {"a slow link without a factor", perturbed(R"("slow_links": [{"link": "leaf 0 to spine"}])"), Exit::config, links, "without link or factor", "0.5"},
+      {"a lost link with a factor", perturbed(R"("lost_links": [{"link": "leaf 0 to spine", "factor": 1}])"), Exit::config, "cluster.perturbation.lost_links", "must be a string, not an object", ""},
+      {"jitter of more than all", perturbed(R"("jitter": {"relative": 2})"), Exit::config, "cluster.perturbation.jitter.relative", "out of range", "at most 1"},
+      {"no seeds", perturbed(R"("jitter": {"relative": 0.1, "seeds": 0})"), Exit::config, "cluster.perturbation.jitter.seeds", "too small", "at least 1"},
+      {"a perturbation of nothing known", perturbed(R"("slow_ranks": [])"), Exit::config, "cluster.perturbation.slow_ranks", "unknown key", "slow_links"},
+  };
+}
+
 std::vector<Bad> layout_table() {
   return {
       {"a world that is not the cluster", bent("\"devices\": 8", "\"devices\": 16"), Exit::infeasible, "cluster.devices", "2 x 2 x 2 x 1 = 8", "set parallel.data to 4, or cluster.devices to 8"},
@@ -167,6 +189,8 @@ void check_table(const std::vector<Bad>& table) {
 TEST_CASE("a text that is not JSON is refused with its line and column") { check_table(syntax_table()); }
 
 TEST_CASE("a value that a field cannot hold is refused by name with what would work") { check_table(value_table()); }
+
+TEST_CASE("a perturbation that cannot be is refused by its list with what is wrong in it") { check_table(perturbation_table()); }
 
 TEST_CASE("a layout that does not divide is infeasible and names values that work") { check_table(layout_table()); }
 

@@ -163,3 +163,20 @@ TEST_CASE("the schema names each field's default and meaning") {
     CHECK(!schema()[json::json_pointer(at)]["description"].get<std::string>().empty());
   }
 }
+
+TEST_CASE("a perturbation is printed as it was written, obeys the schema and is read again") {
+  const json perturbation = json::parse(R"({"slow_devices": [{"rank": 1, "factor": 0.8}, {"node": 0, "device": 3, "factor": 0.5}],
+    "slow_links": [{"link": "node 0: NIC 2 <-> leaf", "factor": 0.25}], "lost_links": ["leaf 0 to spine"],
+    "jitter": {"relative": 0.02, "seed": 7, "seeds": 3}})");
+  json plan = json::parse(kGoodPlan);
+  plan["cluster"]["perturbation"] = perturbation;
+  CHECK(valid(schema(), plan));
+  const std::string completed = to_json(parse_plan(plan.dump(), "good.json"));
+  CHECK(json::parse(completed)["cluster"]["perturbation"] == perturbation);
+  CHECK(valid(schema(), json::parse(completed)));
+  CHECK(to_json(parse_plan(completed, "again.json")) == completed);
+  // One that changes nothing is none.
+  plan["cluster"]["perturbation"] = json::parse(R"({"slow_devices": [], "jitter": {"relative": 0, "seed": 7}})");
+  CHECK(!parse_plan(plan.dump(), "good.json").cluster.perturbation.any());
+  CHECK(!json::parse(to_json(parse_plan(plan.dump(), "good.json")))["cluster"].contains("perturbation"));
+}

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/play.hpp"
+#include "tests/catch.hpp"
 
 namespace tandem::sim::test {
 
@@ -26,6 +27,14 @@ inline TaskTimes times_of(const Play& play, const TaskGraph& graph, std::size_t 
       out.ended.push_back(h.ended);
     }
   return out;
+}
+
+/// Every task of every rank went alike in both plays; the second is unfolded.
+inline void require_equal(const Play& folded, const Play& whole, const TaskGraph& graph) {
+  REQUIRE(folded.step_time == whole.step_time);
+  for (std::size_t r = 0; r < folded.roles.size(); ++r)
+    for (const std::int32_t rank : folded.roles[r].ranks)
+      REQUIRE(times_of(folded, graph, r) == times_of(whole, graph, static_cast<std::size_t>(rank)));
 }
 
 }  // namespace tandem::sim::test

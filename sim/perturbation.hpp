@@ -1,0 +1,14 @@
+#pragma once
+// What a perturbation costs: the same step without it, and under other seeds.
+
+#include "models/perturbation.hpp"
+#include "reports/prediction.hpp"
+#include "sim/scene.hpp"
+
+namespace tandem::sim {
+
+/// `scene` and `manner` are those of the disturbed step, which took `step`; `plain` is the machine without the perturbation.
+PerturbationCost perturbation_cost(const Perturbation& perturbation, const Scene& scene, const Manner& manner,
+                                   const Topology& plain, Duration step);
+
+}  // namespace tandem::sim

@@ -1,0 +1,103 @@
+#include "topology/link_names.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
+namespace tandem {
+namespace {
+
+bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+
+/// Takes the digits at the front.
+std::string_view take_number(std::string_view& text) {
+  std::size_t n = 0;
+  while (n < text.size() && is_digit(text[n])) ++n;
+  const std::string_view number = text.substr(0, n);
+  text.remove_prefix(n);
+  return number;
+}
+
+bool matches(std::string_view pattern, std::string_view name) {
+  for (; !pattern.empty(); pattern.remove_prefix(1)) {
+    if (pattern.front() == '*') {
+      if (take_number(name).empty()) return false;
+    } else {
+      if (name.empty() || name.front() != pattern.front()) return false;
+      name.remove_prefix(1);
+    }
+  }
+  return name.empty();
+}
+
+/// Names of each direction that is meant.
+std::vector<std::string> directions(const std::string& name) {
+  constexpr std::string_view kBoth = " <-> ";
+  const std::size_t both = name.find(kBoth);
+  if (both == std::string::npos) return {name};
+  const std::size_t colon = name.rfind(": ", both), begin = colon == std::string::npos ? 0 : colon + 2;
+  const std::string where = name.substr(0, begin), a = name.substr(begin, both - begin), b = name.substr(both + kBoth.size());
+  return {where + a + " to " + b, where + b + " to " + a};
+}
+
+/// A name with its numbers taken out.
+struct Kind {
+  std::vector<std::string> words;  ///< around the numbers
+  std::vector<std::int64_t> low, high;
+};
+
+Kind kind_of(std::string_view name) {
+  Kind kind{{""}, {}, {}};
+  while (!name.empty()) {
+    if (!is_digit(name.front())) {
+      kind.words.back() += name.front();
+      name.remove_prefix(1);
+      continue;
+    }
+    kind.low.push_back(std::stoll(std::string(take_number(name))));
+    kind.words.emplace_back();
+  }
+  kind.high = kind.low;
+  return kind;
+}
+
+std::string text(const Kind& kind) {
+  std::string out = kind.words.front();
+  for (std::size_t i = 0; i < kind.low.size(); ++i) {
+    const bool one = kind.low[i] == kind.high[i];
+    out += std::to_string(kind.low[i]) + (one ? "" : ".." + std::to_string(kind.high[i])) + kind.words[i + 1];
+  }
+  return '"' + out + '"';
+}
+
+}  // namespace
+
+std::vector<std::int32_t> links_named(const std::vector<Link>& links, const std::string& name) {
+  const std::vector<std::string> patterns = directions(name);
+  std::vector<std::int32_t> out;
+  for (std::size_t l = 0; l < links.size(); ++l)
+    if (std::any_of(patterns.begin(), patterns.end(), [&](const std::string& p) { return matches(p, links[l].name); }))
+      out.push_back(static_cast<std::int32_t>(l));
+  return out;
+}
+
+std::vector<std::string> kinds_of_links(const std::vector<Link>& links) {
+  std::vector<Kind> kinds;
+  for (const Link& link : links) {
+    const Kind one = kind_of(link.name);
+    const auto known = std::find_if(kinds.begin(), kinds.end(), [&](const Kind& k) { return k.words == one.words; });
+    if (known == kinds.end()) {
+      kinds.push_back(one);
+      continue;
+    }
+    for (std::size_t i = 0; i < one.low.size(); ++i) {
+      known->low[i] = std::min(known->low[i], one.low[i]);
+      known->high[i] = std::max(known->high[i], one.high[i]);
+    }
+  }
+  std::vector<std::string> out;
+  for (const Kind& k : kinds) out.push_back(text(k));
+  return out;
+}
+
+}  // namespace tandem
