@@ -21,7 +21,8 @@ bool known_layout(const Plan& plan, const Topology& topology) {
   const bool recomputed = t.recompute != Recompute::selective || t.recompute_layers == 0;
   // A stage that waits for its sends waits for receive buffers; where many passes run ahead those depend on where tensors lie.
   const bool buffers = q.overlap_p2p || q.schedule == ScheduleKind::one_f_one_b;
-  return model && order && exchange && update && recomputed && buffers;
+  const bool machine = !plan.cluster.perturbation.any();
+  return model && order && exchange && update && recomputed && buffers && machine;
 }
 
 }  // namespace

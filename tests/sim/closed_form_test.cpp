@@ -96,6 +96,9 @@ TEST_CASE("a plan that the closed form does not have is said to be outside") {
   Plan plan = random_plan(random, "dgx-a100-80gb");
   Cluster cluster(plan.cluster);
   CHECK(cluster.form.estimate(plan).step_time > Duration{});
+  Plan slow = plan;
+  slow.cluster.perturbation.slow_devices.push_back({0, -1, -1, 0.8});
+  CHECK(cluster.form.estimate(slow).outside == Outside::layout);
   plan.parallel.zero_stage = 3;
   const Estimate e = cluster.form.estimate(plan);
   CHECK(e.outside == Outside::layout);
