@@ -2,27 +2,18 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 
 #include "exec/measure_comm.hpp"
 #include "exec/measure_grid.hpp"
 #include "exec/measure_host.hpp"
 #include "exec/op_timer.hpp"
+#include "exec/today.hpp"
 #include "models/base/error.hpp"
 
 namespace tandem::exec {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char text[sizeof "2026-01-01"];
-  std::strftime(text, sizeof text, "%Y-%m-%d", &utc);
-  return text;
-}
 
 double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
 

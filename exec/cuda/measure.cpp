@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <future>
 #include <set>
 #include <sstream>
@@ -16,6 +15,7 @@
 #include "exec/cuda/product_shapes.hpp"
 #include "exec/cuda/products.hpp"
 #include "exec/cuda/streaming.hpp"
+#include "exec/today.hpp"
 #include "reports/op_fields.hpp"
 
 namespace tandem::exec {
@@ -29,15 +29,6 @@ constexpr double kSteadyBefore = 1.0, kSteady = 0.25;   // of load before and du
 constexpr double kAttentionShare = 0.2;                 // of all the time, at most
 constexpr std::size_t kLargestPool = std::size_t{8} << 30;
 constexpr std::size_t kHopperWorkspace = std::size_t{32} << 20, kWorkspace = std::size_t{8} << 20;
-
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char text[sizeof "2026-01-01"];
-  std::strftime(text, sizeof text, "%Y-%m-%d", &utc);
-  return text;
-}
 
 /// Equal for equal operations in equal types.
 std::string identity(const CostSample& s) {
