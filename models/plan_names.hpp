@@ -58,8 +58,8 @@ struct Spelling<DecayShape> {
 
 template <>
 struct Spelling<FusionSet> {
-  static constexpr std::array<std::string_view, 7> names{"reference",          "eager",    "megatron-2021", "megatron",
-                                                         "transformer-engine", "compiled", "llm.c"};
+  static constexpr std::array<std::string_view, 8> names{"reference",          "eager",    "megatron-2021", "megatron",
+                                                         "transformer-engine", "compiled", "llm.c", "llm-foundry"};
 };
 
 /// Precisions that `training.precision` fills dtypes from.

@@ -77,9 +77,18 @@ constexpr Fusion llm_c() {
   return f;
 }
 
+// PyTorch's modules with the cross-entropy kernel of flash-attn, which writes the gradient over the logits
+// (mosaicml/llm-foundry, llmfoundry/models/mpt/modeling_mpt.py, loss_fn: fused_crossentropy by default).
+constexpr Fusion llm_foundry() {
+  Fusion f = eager();
+  f.one_kernel_loss = true;
+  f.loss_bytes = 0;
+  return f;
+}
+
 // In the order of FusionSet.
-constexpr std::array<Fusion, 7> kSets{Fusion{},   eager(), megatron_2021(), megatron(), transformer_engine(),
-                                      compiled(), llm_c()};
+constexpr std::array<Fusion, 8> kSets{Fusion{},   eager(), megatron_2021(), megatron(), transformer_engine(),
+                                      compiled(), llm_c(), llm_foundry()};
 
 }  // namespace
 
