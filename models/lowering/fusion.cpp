@@ -26,8 +26,8 @@ constexpr Fusion eager() {
 // bias_swiglu_fusion, bias_dropout_fusion (megatron/core/fusions), masked_softmax_fusion (fused_softmax.py: scale in
 // the product, mask and softmax in one kernel; dropout is a module of its own,
 // core/transformer/dot_product_attention.py), apply_rope_fusion. Norms are Apex's or Transformer Engine's, with kernels
-// apart for the two gradients; autograd adds the residual's. The loss of 2021 subtracted the maximum from the fp32 copy of the
-// logits into another one (core/tensor_parallel/cross_entropy.py before April 2023), of 4 bytes a logit. DeepSpeed, whose fork
+// apart for the two gradients; autograd adds the residual's. Until June 2024 the loss subtracted the maximum from the fp32 copy of
+// the logits into another one (core/tensor_parallel/cross_entropy.py before commit 9634c0e4a3), of 4 bytes a logit. DeepSpeed, whose fork
 // this is of, adds bf16 gradients to the fp32 ones when the whole backward pass of a micro-batch has run
 // (deepspeed/runtime/bf16_optimizer.py, commit 56c522386, update_hp_grads after backward).
 constexpr Fusion megatron_2021() {

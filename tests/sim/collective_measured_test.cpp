@@ -7,7 +7,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "models/base/quantity.hpp"
 #include "sim/cost_model.hpp"
 #include "sim/play.hpp"
 #include "tests/catch.hpp"
@@ -66,8 +65,6 @@ std::map<std::string, Errors> by_family() {
     ClusterSpec spec;
     spec.preset = record["preset"];
     spec.devices = record["ranks"];
-    if (record.contains("scale_out_per_node"))
-      spec.override.scale_out_per_node = parse_bandwidth(record["scale_out_per_node"].get<std::string>());
     const auto topology = make_topology(spec);
     for (const auto& point : record["points"]) {
       const auto bytes = point[0].get<std::int64_t>();
