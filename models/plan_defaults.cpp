@@ -138,7 +138,8 @@ void fill_recompute(TrainingSpec& t, const Given& given) {
 
 }  // namespace
 
-void fill_defaults(Plan& plan, const Given& given) {
+void fill_defaults(Plan& plan, const Given& in_file) {
+  const Given given = fill_stack_defaults(plan, in_file);
   const Filler fill(given);
   fill_family(plan.model, fill);
   fill_sizes(plan, fill);

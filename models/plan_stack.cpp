@@ -137,6 +137,17 @@ FusionSet set_of(const json& entry, const std::string& path) {
   throw ConfigError(Problem{path, "fusion.set", value_text(entry["set"]), "is no fusion set", "use " + known});
 }
 
+/// What is wrong with one entry of a stack's `defaults`, "" if nothing.
+std::string default_defect(const json& entry) {
+  if (!entry.is_object() || !entry.contains("value") || !entry.contains("source") || !entry.contains("verified"))
+    return "an entry lacks its field, value, source or verified";
+  const PlanField* field = entry.contains("field") && entry["field"].is_string() ? find_field(entry["field"].get<std::string>()) : nullptr;
+  if (field == nullptr || field->required) return "an entry needs a field of the plan that may be left out";
+  Plan scratch;
+  if (const auto refusal = field->read(entry["value"], scratch)) return "the value " + refusal->reason;
+  return entry.contains("when") ? condition_defect(entry["when"]) : "";
+}
+
 json read_rules(const std::string& path) {
   const json stack = read_json(path);
   if (!stack.is_object() || !stack.contains("rules") || !stack["rules"].is_array()) {
@@ -186,6 +197,25 @@ std::vector<Problem> stack_problems(const Plan& plan, std::string_view stack) {
     problems.push_back({plan.file, field, value_text(value_of(plan, field)), reason, remedy_of(rule, plan)});
   }
   return problems;
+}
+
+Given fill_stack_defaults(Plan& plan, const Given& given) {
+  Given known = given;
+  const std::string path = find_preset("models/stacks", plan.stack);
+  if (path.empty()) return known;  // the stack is refused by its own field
+  const json stack = read_json(path);
+  if (!stack.is_object() || !stack.contains("defaults")) return known;
+  for (const json& entry : stack["defaults"]) {
+    const std::string wrong = default_defect(entry);
+    if (!wrong.empty())
+      throw ConfigError(Problem{path, "defaults", value_text(entry), wrong,
+                                "write {\"field\": ..., \"value\": ..., \"when\": optional, \"source\": ..., \"verified\": ...}"});
+    const std::string field = entry["field"];
+    if (known.contains(field) || !applies(entry, plan)) continue;
+    find_field(field)->read(entry["value"], plan);
+    known.insert(field);
+  }
+  return known;
 }
 
 StackTransfers stack_transfers(const std::string& stack) {

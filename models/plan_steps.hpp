@@ -17,6 +17,10 @@ using Problems = std::vector<Problem>;
 /// Fills every field that is not in `given`; needs the required ones.
 void fill_defaults(Plan& plan, const Given& given);
 
+/// Sets what the plan's stack does unless told otherwise, where the file does not say; returns `given` and those fields. Throws
+/// ConfigError for a stack file that is not of its form.
+Given fill_stack_defaults(Plan& plan, const Given& given);
+
 /// What is wrong with a completed plan whatever the machine: values that contradict one another, sizes whose products
 /// leave 64 bits. Exit code 3.
 void check_values(const Plan& plan, Problems& problems);

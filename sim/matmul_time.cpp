@@ -58,12 +58,24 @@ bool misaligned(std::int64_t elements, const MatMulFit& fit, const MatMulEngine&
   return elements * e.element_bits % (8 * fit.alignment_bytes) != 0;
 }
 
+/// The library's kernels for the vector units are cut into tiles like the others; what fills a tile's pipeline takes the time
+/// it took, which is less of k there.
+MatMulFit without_matrix_engine(MatMulFit fit, const MatMulEngine& e) {
+  fit.fill_k *= e.vector_rate / e.peak;
+  return fit;
+}
+MatMulEngine vector_engine(MatMulEngine e) {
+  e.peak = e.vector_rate;
+  e.matrix_engine = false;
+  return e;
+}
+
 }  // namespace
 
 double matmul_seconds(const Gemm& g, const MatMulFit& fit, const MatMulEngine& e) {
   // Rows as they lie in memory: those of the first operand, of the result and, with one of the two, of the second operand.
   const bool falls_back = e.matrix_engine && fit.alignment_bytes > 0 && (misaligned(g.n, fit, e) || misaligned(g.trans_a ? g.m : g.k, fit, e));
-  if (falls_back) return g.flops() / e.vector_rate;
+  if (falls_back) return matmul_seconds(g, without_matrix_engine(fit, e), vector_engine(e));
   switch (fit.model) {
     case MatMulFit::Model::flat: return g.flops() / (e.peak * ceiling(fit, e));
     case MatMulFit::Model::rounded: return rounded_seconds(g, fit, e);

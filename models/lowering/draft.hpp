@@ -57,6 +57,9 @@ struct DraftTemplate {
   }
 };
 
+/// Whether a task adds a gradient that the template has computed to that of earlier micro-batches.
+bool adds_gradient(const DraftTemplate& t, const Draft& d);
+
 struct Fusion;
 
 /// Makes one task of several where `f` says that one kernel does them (fuse.cpp).

@@ -144,12 +144,6 @@ class Addition {
   const Value from_, to_;
 };
 
-bool adds_gradient(const DraftTemplate& t, const Draft& d) {
-  const auto* add = std::get_if<Accumulate>(&d.op);
-  if (add == nullptr || add->overwrite || d.in[0].scratch < 0 || d.in[1].scratch >= 0) return false;
-  return t.slots[d.in[1].slot].kind == MemoryKind::gradients;
-}
-
 /// The additions that are left stand where the one stood.
 void accumulate_in_products(DraftTemplate& t) {
   std::size_t at = 0;
@@ -168,6 +162,12 @@ void accumulate_in_products(DraftTemplate& t) {
 }
 
 }  // namespace
+
+bool adds_gradient(const DraftTemplate& t, const Draft& d) {
+  const auto* add = std::get_if<Accumulate>(&d.op);
+  if (add == nullptr || add->overwrite || d.in[0].scratch < 0 || d.in[1].scratch >= 0) return false;
+  return t.slots[d.in[1].slot].kind == MemoryKind::gradients;
+}
 
 void join_tasks(DraftTemplate& t, const Fusion& f) {
   for (std::size_t at = 0; at < t.drafts.size(); ++at) {

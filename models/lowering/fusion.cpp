@@ -28,8 +28,8 @@ constexpr Fusion eager() {
 // core/transformer/dot_product_attention.py), apply_rope_fusion. Norms are Apex's or Transformer Engine's, with kernels
 // apart for the two gradients; autograd adds the residual's. Until June 2024 the loss subtracted the maximum from the fp32 copy of
 // the logits into another one (core/tensor_parallel/cross_entropy.py before commit 9634c0e4a3), of 4 bytes a logit. DeepSpeed, whose fork
-// this is of, adds bf16 gradients to the fp32 ones when the whole backward pass of a micro-batch has run
-// (deepspeed/runtime/bf16_optimizer.py, commit 56c522386, update_hp_grads after backward).
+// this is of, adds bf16 gradients to the fp32 ones when the whole backward pass of a micro-batch has run, each through an fp32 copy
+// (deepspeed/runtime/bf16_optimizer.py, commit 56c522386, update_hp_grads: add_(lp.grad.data.to(hp_grad.dtype))).
 constexpr Fusion megatron_2021() {
   Fusion f;
   f.bias_activation = true;

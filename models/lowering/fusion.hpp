@@ -28,7 +28,7 @@ struct Fusion {
   bool rotated_copies = false;           ///< queries and keys before and after their rotation
   bool dropout_masks = false;            ///< a byte an element, but inside attention without a score matrix
   bool gate_kept = false;                ///< of a gated MLP, the activation before the product
-  bool narrow_gradients = false;         ///< bf16 gradients of all parameters beside the fp32 ones that they are added to
+  bool narrow_gradients = false;         ///< bf16 gradients of all parameters beside the fp32 ones; each is cast, then added to them
   std::int64_t loss_bytes = 0;           ///< for each logit, from the forward pass of the loss to its backward pass
 };
 

@@ -166,6 +166,8 @@ void GradientReduction::sum_replicas(std::int32_t unit) {
 
 void GradientReduction::finish() {
   if (whole_gradients()) {
+    // What is called behind the backward passes waits for all that the device has been given before.
+    if (!c_.plan.parallel.overlap_grad_reduce) b_.after_computation();
     for (std::int32_t e = 0; e < memory_.extras(); ++e)
       if (!reduced_[static_cast<std::size_t>(memory_.extra_unit(e))]) reduce(memory_.extra_unit(e), -1);
     for (std::size_t u = 0; u < memory_.params().units.size(); ++u)

@@ -264,6 +264,15 @@ void ProgramBuilder::note_live(const Template& t) {
   m.live_at_peak[static_cast<std::size_t>(MemoryKind::workspace)] += t.scratch_live_peak;
 }
 
+void ProgramBuilder::after_computation() {
+  for (std::size_t i = program_.instances.size(); i-- > 0;) {
+    const auto& tasks = library_[program_.instances[i].tmpl].tasks;
+    const auto last = std::find_if(tasks.rbegin(), tasks.rend(), [](const Task& t) { return t.stream == Stream::compute; });
+    if (last == tasks.rend()) continue;
+    return after({static_cast<std::int64_t>(i), static_cast<std::uint16_t>(tasks.rend() - last - 1)});
+  }
+}
+
 Point ProgramBuilder::end_of(std::uint32_t instance) const {
   const Template& t = library_[program_.instances[instance].tmpl];
   return {instance, static_cast<std::uint16_t>(t.tasks.size() - 1)};

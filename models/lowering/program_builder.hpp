@@ -79,6 +79,8 @@ class ProgramBuilder {
   void credit(Point from) { waits_.push_back({from, EdgeKind::credit}); }
   /// The same without a buffer: the schedule wants it so.
   void after(Point from) { waits_.push_back({from, EdgeKind::order}); }
+  /// The same for the end of all computation added so far.
+  void after_computation();
   /// Last task of an instance.
   Point end_of(std::uint32_t instance) const;
 

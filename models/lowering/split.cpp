@@ -233,6 +233,15 @@ class Splitter {
     put("", Accumulate{all, straight.dtype, out(0).dtype, true}, {straight}, {out(0)});
   }
 
+  // ---- gradients ----
+
+  void split(const Accumulate& o) {
+    if (!f_.narrow_gradients || o.source != DType::bf16 || o.destination != DType::fp32 || !adds_gradient(t_, *now_)) return keep();
+    const Value wide = t_.new_scratch(o.destination, o.elements);
+    put("_cast", Accumulate{o.elements, o.source, o.destination, true}, {in(0)}, {wide});
+    put("", Accumulate{o.elements, o.destination, o.destination}, {wide, in(1)}, {out(0)});
+  }
+
   DraftTemplate& t_;
   const Fusion& f_;
   const Draft* now_ = nullptr;

@@ -110,8 +110,7 @@ void Step::add_region(std::int64_t elements, std::int64_t ready, bool alone) {
 
 void Step::close_unit() {
   if (open_.elements == 0) return;
-  const std::int64_t used = std::exchange(open_.elements, rounded_up(open_.elements, kBlock * shards_));
-  open_.padded = open_.elements > used;
+  open_.elements = rounded_up(open_.elements, kBlock * shards_);
   scratch_.units.push_back(open_);
   open_ = {};
 }
@@ -172,17 +171,6 @@ std::int64_t Step::sending_until(std::int64_t when) const {
   return sum;
 }
 
-/// Of a stage's passes and transfers.
-std::int64_t Step::launches(std::int64_t s) const {
-  std::int64_t n = 0, again = 0;
-  for (std::int64_t c = 0; c < v_; ++c) n += layers(s, c), again += recomputed(s, c);
-  const std::int64_t block = layer_.forward.tasks + layer_.backward[order_].tasks + layer_.weight[order_].tasks;
-  std::int64_t one = n * block + again * layer_.recompute.tasks + (p_ > 1 ? 4 * v_ : 0);
-  if (s == 0) one += layer_.embed_forward.tasks + layer_.embed_backward[order_].tasks;
-  if (s == p_ - 1) one += layer_.head_forward[order_].tasks + layer_.head_backward[order_].tasks;
-  return m_ * one;
-}
-
 /// `late`: what later stages' passes took longer because gradients were under way beside them; this stage adds its own.
 Step::Tail Step::tail(std::int64_t s, const PassEnds& ends, std::int64_t& late) {
   Tail t;
@@ -192,11 +180,11 @@ Step::Tail Step::tail(std::int64_t s, const PassEnds& ends, std::int64_t& late) 
   late += sums;
   t.computed = ends.stage[static_cast<std::size_t>(s)] + late + cost_.launch().ps();
   list_units(s, ends, late);
-  // Units leave as they are completed, or in their order, issued behind all passes.
+  // Units leave as they are completed, or in their order behind all passes.
   if (plan_.parallel.overlap_grad_reduce)
     std::stable_sort(scratch_.units.begin(), scratch_.units.end(), [](const Unit& a, const Unit& b) { return a.ready < b.ready; });
   else
-    for (Unit& u : scratch_.units) u.ready = std::max({u.ready, launches(s) * cost_.launch().ps(), u.padded ? t.computed : 0});
+    for (Unit& u : scratch_.units) u.ready = t.computed;
   t.reduced = send_units(s);
   const double slowdown = cost_.comm_fit().compute_slowdown * layer_.computing;
   const auto longer = [&](std::int64_t when) { return std::llround(slowdown * static_cast<double>(sending_until(when))); };

@@ -18,7 +18,6 @@ struct Unit {
   std::int64_t moved = 0;           ///< scratch
   bool copy = false;                ///< a gradient of parameters that have another one
   bool word = false;                ///< the word matrix is in it
-  bool padded = false;              ///< its end belongs to no parameter and is filled before it leaves
 };
 
 /// What is reused from plan to plan.
@@ -73,7 +72,6 @@ class Step {
   void add_region(std::int64_t elements, std::int64_t ready, bool alone);
   void close_unit();
   std::int64_t send_units(std::int64_t s);
-  std::int64_t launches(std::int64_t s) const;
   std::int64_t sending_until(std::int64_t when) const;
   std::int64_t update(const std::vector<Tail>& tails);
   Collective collective(CollectiveKind kind, Group group, std::int64_t elements, DType dtype) const {

@@ -129,6 +129,21 @@ TEST_CASE("the tasks of a LLaMA layer without fused kernels, in fp64 and in bf16
         std::string::npos);
 }
 
+TEST_CASE("DeepSpeed casts bf16 gradients to fp32 before it adds them: 18 bytes an element") {
+  const TaskGraph graph = graph_of("megatron-2021", false, "bf16");
+  const Template& backward = last_of(graph, "block_backward");
+  const Names names = tasks(graph, "block_backward");
+  const auto at = std::find(names.begin(), names.end(), "accumulate_fc2_cast");
+  REQUIRE(at != names.end());
+  CHECK(*(at + 1) == "accumulate_fc2");
+  const auto& cast = backward.tasks[static_cast<std::size_t>(at - names.begin())];
+  const auto& add = backward.tasks[static_cast<std::size_t>(at - names.begin()) + 1];
+  const std::int64_t n = std::get<Accumulate>(add.op).elements;
+  CHECK((traffic(cast.op, cast.dtype) + traffic(add.op, add.dtype)).count() == (2 + 4 + 4 + 4 + 4) * n);
+  for (const std::string set : {"reference", "eager", "megatron"})
+    for (const std::string& n2 : tasks(graph_of(set, false, "bf16"), "block_backward")) CHECK(n2.find("_cast") == std::string::npos);
+}
+
 TEST_CASE("a loss in one kernel needs the whole vocabulary") {
   CHECK(tasks(graph_of("reference", false), "head_forward") ==
         Names{"final_norm", "logits", "vocab_max", "vocab_exp_sum", "cross_entropy"});

@@ -111,3 +111,28 @@ TEST_CASE("a refusal names the rule's reason, its source and what works") {
         "trn.json: parallel.pipeline = 2: refused by stack neuron-megatron: pipeline parallelism is not supported "
         "(AWS Neuron documentation: Megatron-LM GPT pretraining tutorial); use 1");
 }
+
+TEST_CASE("a plan has what its stack does unless it says otherwise") {
+  const auto types = [](const std::string& text) { return parse_plan(text, "types.json").training.dtypes; };
+  const std::string fp16 = with("training", "\"precision\": \"fp16\""), own = with_top("\"stack\": \"megatron-deepspeed\"", fp16);
+  CHECK(types(fp16).gradients == DType::fp32);
+  CHECK(types(own).gradients == DType::fp16);
+  CHECK(types(own).gradient_reduce == DType::fp16);
+  CHECK(types(own).master == DType::fp32);
+  CHECK(types(with("training", "\"dtypes\": {\"gradients\": \"fp32\"}", own)).gradients == DType::fp32);
+  CHECK(types(with_top("\"stack\": \"megatron-deepspeed\"", with("training", "\"precision\": \"bf16\""))).gradients == DType::fp32);
+  const std::string ddp = with_top("\"stack\": \"pytorch-ddp\"", bent("\"tensor\": 2, \"pipeline\": 2, \"data\": 2", "\"data\": 8"));
+  CHECK(parse_plan(ddp, "ddp.json").parallel.overlap_grad_reduce);
+  CHECK_FALSE(parse_plan(with("parallel", "\"overlap_grad_reduce\": false", ddp), "ddp.json").parallel.overlap_grad_reduce);
+}
+
+TEST_CASE("every default of a stack names a source") {
+  for (const std::string& name : preset_names("models/stacks")) {
+    INFO(name);
+    const nlohmann::json file = read_json(find_preset("models/stacks", name));
+    for (const nlohmann::json& entry : file.value("defaults", nlohmann::json::array())) {
+      CHECK(!entry["source"].get<std::string>().empty());
+      CHECK(entry["verified"].is_boolean());
+    }
+  }
+}

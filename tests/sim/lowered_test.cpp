@@ -70,6 +70,38 @@ TEST_CASE("a lowered 1F1B takes the closed form with latency up to half a forwar
   }
 }
 
+TEST_CASE("gradients that are not reduced beside the backward pass are reduced behind all of it") {
+  SmallPlan small;
+  small.pipeline = 2;
+  small.data = 2;
+  small.layers = 4;
+  small.micro_batches = 3;
+  small.overlap = GENERATE(false, true);
+  Plan plan = small.plan();
+  plan.parallel.bucket_bytes = 1;  // every layer for itself
+  const TaskGraph graph = lower(plan);
+  Shape shape;
+  shape.devices = 4;
+  const FakeTopology topology(shape);
+  SoftmaxCost cost;  // a host that needs no time issues the reductions long before the device is done
+  cost.forward = Duration::nanoseconds(1000);
+  cost.backward = Duration::nanoseconds(2000);
+  const Mesh mesh = make_mesh(plan);
+  const Play play = sim::play({graph, mesh, topology, cost});
+  for (std::size_t r = 0; r < play.roles.size(); ++r) {
+    const Reader reader(play, r);
+    const Program& program = graph.program(play.roles[r].stage);
+    std::int64_t computed = 0, reduced = INT64_MAX;
+    for (std::uint32_t i = 0; i < program.instances.size(); ++i) {
+      const Template& t = graph.of(program.instances[i]);
+      const Phase phase = program.instances[i].phase;
+      if (phase == Phase::backward) computed = std::max(computed, reader.ended(i, static_cast<std::uint16_t>(t.tasks.size() - 1)));
+      if (t.name == "grad_reduce") reduced = std::min(reduced, reader.started(i, 0));
+    }
+    CHECK((reduced >= computed) == !small.overlap);
+  }
+}
+
 TEST_CASE("lowered plans on real machines simulate alike folded and unfolded, bit for bit") {
   const char* preset = GENERATE("dgx-a100-80gb", "hls-gaudi2", "trn1.32xlarge", "cpu-host");
   const std::int64_t ranks_per_device = GENERATE(1, 2);
