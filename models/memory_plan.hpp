@@ -30,6 +30,7 @@ struct MemoryPlan {
   Bytes arena_bytes;          ///< end of the highest allocation: alignment, holes and reuse included
   Bytes live_peak_bytes;      ///< largest sum of live tensors at any task
   BytesByKind live_at_peak{}; ///< split of live_peak_bytes
+  Bytes cached_bytes;         ///< of tensors past that a framework's allocator keeps beside the arena until memory runs short
   std::vector<Allocation> allocations; ///< persistent ones first (first = 0, last = end)
 };
 

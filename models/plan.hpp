@@ -30,7 +30,7 @@ enum class Recompute : std::uint8_t { none, selective, full };
 enum class OptimizerKind : std::uint8_t { adamw, lans, lamb, sgd };
 enum class DecayShape : std::uint8_t { constant, linear, cosine, polynomial };
 /// What the target does in one kernel (models/lowering/fusion.cpp).
-enum class FusionSet : std::uint8_t { reference, eager, megatron_2021, megatron, transformer_engine, compiled, llm_c, llm_foundry };
+enum class FusionSet : std::uint8_t { reference, eager, megatron_2021, megatron, transformer_engine, compiled, llm_c, llm_foundry, megatron_bridge, internevo };
 
 /// The spelling of a value in a plan file: "1f1b", "squared_relu", "zb-h1" ...
 std::string_view name(Family v);

@@ -58,8 +58,9 @@ struct Spelling<DecayShape> {
 
 template <>
 struct Spelling<FusionSet> {
-  static constexpr std::array<std::string_view, 8> names{"reference",          "eager",    "megatron-2021", "megatron",
-                                                         "transformer-engine", "compiled", "llm.c", "llm-foundry"};
+  static constexpr std::array<std::string_view, 10> names{
+      "reference", "eager", "megatron-2021", "megatron",        "transformer-engine",
+      "compiled",  "llm.c", "llm-foundry",   "megatron-bridge", "internevo"};
 };
 
 /// Precisions that `training.precision` fills dtypes from.

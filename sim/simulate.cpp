@@ -75,6 +75,7 @@ RolePrediction role_memory(const MemoryPlan& memory, Bytes runtime) {
   RolePrediction role;
   role.arena_bytes = memory.arena_bytes;
   role.live_peak_bytes = memory.live_peak_bytes;
+  role.cached_bytes = memory.cached_bytes;
   role.peak_memory_bytes = memory.arena_bytes + runtime;
   role.memory_bytes = memory.live_at_peak;
   role.memory_bytes[static_cast<std::size_t>(MemoryKind::runtime)] += runtime;

@@ -17,16 +17,18 @@ constexpr double kTera = 1e12;
 constexpr std::string_view kUnverified = "not verified: ";  // how a prediction's notes begin that name such a fact
 
 /// The figure of a role that the measuring tool would have shown: a framework's allocator counts the libraries' workspaces too.
-Bytes as_measured(const RolePrediction& role, const std::string& kind, Bytes libraries) {
-  if (kind == "device") return role.peak_memory_bytes;
-  return (kind == "reserved" ? role.arena_bytes : role.live_peak_bytes) + libraries;
+/// What it keeps of tensors past it gives back when the device is full.
+Bytes as_measured(const RolePrediction& role, const std::string& kind, const Device& device) {
+  if (kind != "device" && kind != "reserved") return role.live_peak_bytes + device.library_memory;
+  const Bytes room = std::max(device.memory - role.peak_memory_bytes, Bytes(0)), cached = std::min(role.cached_bytes, room);
+  return (kind == "device" ? role.peak_memory_bytes : role.arena_bytes + device.library_memory) + cached;
 }
 
-double peak_memory(const Prediction& p, const Measurement& m, std::int64_t last_stage, Bytes libraries) {
+double peak_memory(const Prediction& p, const Measurement& m, std::int64_t last_stage, const Device& device) {
   Bytes peak;
   for (const RolePrediction& role : p.roles)
     if (m.memory_rank != "last_stage" || role.coords[Axis::pp] == last_stage)
-      peak = std::max(peak, as_measured(role, m.memory_kind, libraries));
+      peak = std::max(peak, as_measured(role, m.memory_kind, device));
   return static_cast<double>(peak.count());
 }
 
@@ -42,7 +44,7 @@ void predict(JudgedRecord& out) {
   out.plan = digest(plan, *topology);
   out.step_time_s = p.step_time.seconds();
   out.low_s = p.range.low_s, out.high_s = p.range.high_s;
-  if (m.peak_memory_bytes) out.peak_memory_bytes = peak_memory(p, m, plan.parallel.pipeline - 1, topology->device().library_memory);
+  if (m.peak_memory_bytes) out.peak_memory_bytes = peak_memory(p, m, plan.parallel.pipeline - 1, topology->device());
   out.flops = p.hardware_tflops_per_device * kTera * p.step_time.seconds() * static_cast<double>(plan.cluster.devices);
   out.situation = sim::situation_of(p, *topology);
   out.fits = p.fits;

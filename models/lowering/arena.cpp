@@ -30,7 +30,12 @@ Arena::Block Arena::allocate(Bytes bytes) {
     end_ = std::max(end_, block.offset + need);
     return block;
   }
-  Block block{end_, Bytes(need), {}};
+  return append(bytes);
+}
+
+Arena::Block Arena::append(Bytes bytes) {
+  const std::int64_t need = std::max<std::int64_t>(arena_aligned(bytes.count()), kArenaAlignment);
+  const Block block{end_, Bytes(need), {}};
   end_ += need;
   return block;
 }

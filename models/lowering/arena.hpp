@@ -35,6 +35,8 @@ class Arena {
     Frontier prior;      ///< who may still be using these bytes
   };
   Block allocate(Bytes bytes);
+  /// Behind everything there has been.
+  Block append(Bytes bytes);
   void release(std::int64_t offset, Bytes bytes, const Frontier& last);
   Bytes high_water() const { return Bytes(end_); }
 

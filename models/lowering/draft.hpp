@@ -42,6 +42,7 @@ struct Draft {
   std::vector<Value> in, out;
   std::int32_t id = -1;               ///< what `after` of others calls it
   std::vector<std::int32_t> after;    ///< earlier tasks that it waits for, whatever they touch
+  std::vector<Value> held{};          ///< scratch that only lies there while it runs: what a framework allocates and nobody reads
 };
 
 struct DraftTemplate {

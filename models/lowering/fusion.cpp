@@ -34,7 +34,7 @@ constexpr Fusion megatron_2021() {
   Fusion f;
   f.bias_activation = true;
   f.attention_dropout_apart = f.norm_gradients_apart = f.residual_gradient_apart = f.rotated_copies = true;
-  f.dropout_masks = f.narrow_gradients = true;
+  f.dropout_masks = f.narrow_gradients = f.gradients_cast_apart = true;
   f.loss_bytes = 4;
   return f;
 }
@@ -45,17 +45,31 @@ constexpr Fusion megatron_2021() {
 constexpr Fusion megatron() {
   Fusion f = megatron_2021();
   f.accumulating_products = true;
-  f.narrow_gradients = false;
+  f.narrow_gradients = f.gradients_cast_apart = false;
   f.loss_bytes = 0;
   return f;
 }
 
-// Transformer Engine's linear layer asks cuBLAS for the bias' gradient with that of the matrix
-// (NVIDIA/TransformerEngine, transformer_engine/common/gemm/cublaslt_gemm.cu, CUBLASLT_EPILOGUE_BGRADB), and its attention is
-// cuDNN's (transformer_engine/pytorch/attention, backend FusedAttention on Hopper and later).
+// Transformer Engine's linear layer asks cuBLAS for the bias' gradient with that of the matrix (NVIDIA/TransformerEngine,
+// transformer_engine/common/gemm/cublaslt_gemm.cu, CUBLASLT_EPILOGUE_BGRADB), and its attention is cuDNN's
+// (transformer_engine/pytorch/attention, backend FusedAttention on Hopper and later). Where products add to the gradients' sums,
+// autograd is given another tensor in the gradient's place: of a layer's matrices one of each shape that is kept for good
+// (transformer_engine/pytorch/module/base.py, get_dummy_wgrad, since 2.3), of the output matrix, which is Megatron-LM's own, a
+// new one each time (megatron/core/tensor_parallel/layers.py, grad_added_to_main_grad). Its products have a workspace beside
+// PyTorch's, 32 MiB on Hopper and later, and where they overlap collectives one for each of three streams (base.py, get_workspace
+// and initialize_ub).
 constexpr Fusion transformer_engine() {
   Fusion f = megatron();
-  f.bias_gradient_in_product = f.tuned_attention = true;
+  f.bias_gradient_in_product = f.tuned_attention = f.gradient_stand_ins = true;
+  f.product_workspace = 32 << 20;
+  return f;
+}
+
+// The same with Transformer Engine's cross-entropy, which keeps the 16-bit logits and writes their gradient over them
+// (transformer_engine/pytorch/cross_entropy.py and triton/cross_entropy.py).
+constexpr Fusion megatron_bridge() {
+  Fusion f = transformer_engine();
+  f.one_kernel_loss = f.loss_in_place = true;
   return f;
 }
 
@@ -73,7 +87,7 @@ constexpr Fusion compiled() {
 // dropout.
 constexpr Fusion llm_c() {
   Fusion f;
-  f.accumulating_products = f.residual_norm = f.one_kernel_loss = true;
+  f.accumulating_products = f.residual_norm = f.one_kernel_loss = f.loss_in_place = true;
   return f;
 }
 
@@ -81,14 +95,28 @@ constexpr Fusion llm_c() {
 // (mosaicml/llm-foundry, llmfoundry/models/mpt/modeling_mpt.py, loss_fn: fused_crossentropy by default).
 constexpr Fusion llm_foundry() {
   Fusion f = eager();
-  f.one_kernel_loss = true;
+  f.one_kernel_loss = f.loss_in_place = true;
   f.loss_bytes = 0;
   return f;
 }
 
+// InternEvo's models with flash-attn's modules, and PyTorch's AdamW on fp32 copies of 16-bit gradients (which the fp32 gradients
+// stand for), whose denominator is two tensors at once (torch/optim/adamw.py, 1.13 and 2.0: the root, and its quotient by the
+// bias correction or its sum with epsilon). The 16-bit gradients lie apart from those copies; HybridZeroOptimizer has also had an
+// fp32 copy of each for the norm and a flat 16-bit one (internlm/solver/optimizer/hybrid_zero_optim.py and utils.py,
+// reduce_grads; tag v0.2.1dev20231121), while FSDPadaptOptimizer's copies for the norm have the sizes of the later ones
+// (fsdp_optimizer.py).
+constexpr Fusion internevo() {
+  Fusion f;
+  f.step_bytes = 8;
+  f.cached_bytes = 8;
+  f.cached_sharded_bytes = 2;
+  return f;
+}
+
 // In the order of FusionSet.
-constexpr std::array<Fusion, 8> kSets{Fusion{},   eager(), megatron_2021(), megatron(), transformer_engine(),
-                                      compiled(), llm_c(), llm_foundry()};
+constexpr std::array<Fusion, 10> kSets{Fusion{},   eager(), megatron_2021(), megatron(),        transformer_engine(),
+                                       compiled(), llm_c(), llm_foundry(),   megatron_bridge(), internevo()};
 
 }  // namespace
 

@@ -23,12 +23,19 @@ struct Fusion {
   bool rms_apart = false;              ///< RMSNorm as single operations, in fp32 where activations are 16 bits wide
   bool rotary_apart = false;           ///< of queries and of keys: swap, times cos, times sin, sum
   bool norm_gradients_apart = false;   ///< gradients of a norm's input and of its parameters
+  bool gradients_cast_apart = false;   ///< bf16 gradients become fp32 tensors before they are added to fp32 ones
   bool residual_gradient_apart = false;  ///< the sum of a norm's gradient and that of the residual beside it
   // What is held beside what the gradients need.
   bool rotated_copies = false;           ///< queries and keys before and after their rotation
   bool dropout_masks = false;            ///< a byte an element, but inside attention without a score matrix
   bool gate_kept = false;                ///< of a gated MLP, the activation before the product
-  bool narrow_gradients = false;         ///< bf16 gradients of all parameters beside the fp32 ones; each is cast, then added to them
+  bool gradient_stand_ins = false;       ///< where products add gradients: tensors of the matrices' shapes that only stand for them
+  bool loss_in_place = false;            ///< the gradient of the logits is written over them
+  bool narrow_gradients = false;         ///< bf16 gradients of all parameters beside the fp32 ones that they are added to
+  std::int64_t product_workspace = 0;    ///< bytes that products may use, thrice where collectives run beside them in chunks
+  std::int64_t step_bytes = 0;           ///< for each parameter that a rank updates, while its optimizer runs
+  std::int64_t cached_bytes = 0;         ///< likewise, of tensors past that the allocator keeps, no later one having their sizes
+  std::int64_t cached_sharded_bytes = 0; ///< the same where weights are sharded (ZeRO 3)
   std::int64_t loss_bytes = 0;           ///< for each logit, from the forward pass of the loss to its backward pass
 };
 

@@ -208,7 +208,9 @@ void GradientReduction::update() {
   std::vector<Binding> slots{memory_.all_gradients()};
   for (std::size_t s = 2; s < t.slots.size(); ++s)
     slots.push_back(t.slots[s].name == "weights" ? memory_.all_weights() : memory_.state(t.slots[s].name));
+  const BufferId room = memory_.begin_update();
   b_.add(optimizer_, key_of(-1, -1, Phase::optimizer), slots);
+  if (room != kNoBuffer) b_.release(room);
   update_offloaded();
   if (!c_.plan.parallel.overlap_param_gather) gather_updated_weights();
 }

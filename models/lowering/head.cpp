@@ -62,7 +62,7 @@ class HeadForward {
     if (s_.placement == NormPlacement::pre)
       norm(b_, s_, "final_norm", x.state, norm_params(s_, "final_norm", w_), {t.n, t.stats});
     const Value n = s_.placement == NormPlacement::pre ? t.n : x.state;
-    const Value logits = token_logits(s_.bert ? transform(n, t) : n);
+    const Value logits = token_logits(s_.bert ? transform(n, t) : n, t);
     // bert's two losses of a micro-batch are one before it is added, as on a data rank that has only this micro-batch.
     const Value sum = loss_;
     const bool apart = s_.bert && !first_;
@@ -88,8 +88,8 @@ class HeadForward {
     return t.transformed;
   }
 
-  Value token_logits(const Value& n) {
-    const Value logits = b_.scratch(s_.dtypes.compute, s_.tokens * s_.vocab_rows);
+  Value token_logits(const Value& n, const HeadSaved& t) {
+    const Value logits = s_.fusion.loss_in_place ? t.dlogits : b_.scratch(s_.dtypes.compute, s_.tokens * s_.vocab_rows);
     std::vector<Value> in{tensor_gather(b_, s_, n, "final_norm"), output_};
     if (s_.bert) in.push_back(w_("head.output_bias"));
     b_.add("logits", MatMul{s_.tokens, s_.vocab_rows, s_.hidden, false, true, s_.bert}, std::move(in), {logits});
@@ -174,8 +174,18 @@ class HeadBackward {
     const auto wgrad = b_.add("logits_wgrad", MatMul{v, h, s_.tokens, true, false, false},
                               {t.dlogits, tensor_gather(b_, s_, n, "final_norm")}, {output_sink_.part(name)});
     if (!s_.tensor_overlap) b_.depend(wgrad, sum.task);
+    hold_stand_in(wgrad);
     output_sink_.close("output");
     return sum.value;
+  }
+
+  /// What stands for the output matrix' gradient. A wide gradient of the logits lies in its slot to the end of the template but is
+  /// gone by then, so only what is larger counts.
+  void hold_stand_in(std::uint16_t wgrad) {
+    if (!s_.fusion.gradient_stand_ins) return;
+    const std::int64_t gone = loss_type(s_) == dtype() ? 0 : bytes_of(loss_type(s_), s_.tokens * s_.vocab_rows).count();
+    const std::int64_t more = bytes_of(dtype(), s_.vocab_rows * s_.hidden).count() - gone;
+    if (more > 0) b_.hold(wgrad, DType::fp8, more);
   }
 
   Value through_transform(const HeadSaved& t, const Value& n, const Value& to) {

@@ -154,6 +154,12 @@ BufferId ProgramBuilder::allocate(std::string_view name, MemoryKind kind, Bytes 
   return static_cast<BufferId>(buffers_.size() - 1);
 }
 
+BufferId ProgramBuilder::allocate_apart(std::string_view name, MemoryKind kind, Bytes bytes) {
+  const Arena::Block block = arena_.append(bytes);
+  buffers_.push_back({block.offset, block.bytes, {}, {}, record(name, kind, block.offset, block.bytes), true});
+  return static_cast<BufferId>(buffers_.size() - 1);
+}
+
 void ProgramBuilder::release(BufferId id) {
   Buffer& b = buffers_[static_cast<std::size_t>(id)];
   Allocation& a = program_.memory.allocations[b.allocation];

@@ -1,6 +1,7 @@
 #include "models/lowering/stage_memory.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "models/base/error.hpp"
 #include "models/mesh.hpp"
@@ -57,6 +58,9 @@ void StageMemory::declare(std::int64_t micro_batches) {
   declare_gradients();
   declare_states();
   declare_inputs(micro_batches);
+  const std::int64_t chunks = s_.tensor_overlap && s_.tensor > 1 ? 3 : 1;
+  if (const std::int64_t each = s_.fusion.product_workspace; each > 0)
+    b_.persistent("product_workspace", MemoryKind::workspace, {Bytes(chunks * each)});
 }
 
 void StageMemory::declare_gradients() {
@@ -76,9 +80,23 @@ void StageMemory::declare_gradients() {
   if (s_.fusion.narrow_gradients && s_.dtypes.weights == DType::bf16 && d == DType::fp32)
     b_.persistent("narrow_gradients", MemoryKind::gradients, {bytes_of(DType::bf16, p_.flat_elements)});
   gradients_ = b_.persistent("gradients", MemoryKind::gradients, pieces);
+  declare_stand_ins();
   for (std::int32_t e = 0; e < extras(); ++e)
     extra_gradients_.push_back(
         b_.persistent("tied_gradient", MemoryKind::gradients, {unit_bytes(extra_, d, gradients_sharded())}));
+}
+
+/// Of the matrices of linear layers in blocks, one a shape; an expert's matrices are single ones.
+void StageMemory::declare_stand_ins() {
+  if (!s_.fusion.gradient_stand_ins) return;
+  std::set<std::pair<std::int64_t, std::int64_t>> shapes;
+  for (const StageRegion& r : p_.regions)
+    if (r.kind == RegionKind::block || r.kind == RegionKind::experts)
+      for (const ParamSpec& p : r.layout.specs())
+        if (!p.vector() && p.name != "router.weight") shapes.emplace(p.expert_rows > 0 ? p.expert_rows : p.rows, p.cols);
+  std::vector<Bytes> pieces;
+  for (const auto& [rows, cols] : shapes) pieces.push_back(bytes_of(s_.dtypes.compute, rows * cols));
+  if (!pieces.empty()) b_.persistent("gradient_stand_ins", MemoryKind::gradients, pieces);
 }
 
 void StageMemory::declare_states() {
@@ -130,6 +148,13 @@ UpdateSpec StageMemory::update_spec() const {
   u.optimizer = c_.plan.training.optimizer;
   u.clip_grad = c_.plan.training.clip_grad;
   return u;
+}
+
+BufferId StageMemory::begin_update() {
+  const std::int64_t updated = update_spec().state_elements;
+  b_.keep_cached(Bytes((weights_sharded() ? s_.fusion.cached_sharded_bytes : s_.fusion.cached_bytes) * updated));
+  const Bytes room(s_.fusion.step_bytes * updated);
+  return room.count() > 0 ? b_.allocate_apart("optimizer_step", MemoryKind::optimizer, room) : kNoBuffer;
 }
 
 Binding StageMemory::state(std::string_view name) const {

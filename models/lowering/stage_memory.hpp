@@ -75,6 +75,8 @@ class StageMemory {
   /// The optimizer's other slots, by name.
   Binding state(std::string_view name) const;
   UpdateSpec update_spec() const;
+  /// Room for what a framework's optimizer holds beside states and gradients while it runs; kNoBuffer: nothing.
+  BufferId begin_update();
 
   Binding tokens(std::int32_t mb) const { return ids(tokens_, mb, c_.shapes.tokens); }
   Binding types(std::int32_t mb) const { return ids(types_, mb, c_.shapes.tokens); }
@@ -95,6 +97,7 @@ class StageMemory {
   }
   void choose_offloaded();
   void declare_gradients();
+  void declare_stand_ins();
   void declare_states();
   void declare_inputs(std::int64_t micro_batches);
   BufferId gradient_piece(std::int32_t region) const;

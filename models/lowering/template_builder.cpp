@@ -67,6 +67,7 @@ void Layout::take(std::size_t task) {
   Draft& d = t_.drafts[task];
   for (const Value& v : d.in) touch(v, static_cast<std::int32_t>(task));
   for (const Value& v : d.out) touch(v, static_cast<std::int32_t>(task));
+  for (const Value& v : d.held) touch(v, static_cast<std::int32_t>(task));
   tasks_.push_back({std::move(d.name), d.op, d.dtype, d.stream, {}, {}, {}});
   order_after_conflicts(task);
   for (const std::int32_t id : d.after) depend(task, numbered(id));
@@ -217,6 +218,10 @@ std::uint16_t TemplateBuilder::add(std::string name, Op op, std::vector<Value> i
 void TemplateBuilder::depend(std::uint16_t task, std::uint16_t on) {
   require(on < task, "a task can only wait for an earlier one");
   draft_.drafts[task].after.push_back(on);
+}
+
+void TemplateBuilder::hold(std::uint16_t task, DType dtype, std::int64_t elements) {
+  draft_.drafts[task].held.push_back(scratch(dtype, elements));
 }
 
 Template TemplateBuilder::finish() {

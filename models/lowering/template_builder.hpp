@@ -43,6 +43,9 @@ class TemplateBuilder {
   /// `task` also waits for the earlier task `on`.
   void depend(std::uint16_t task, std::uint16_t on);
 
+  /// While `task` runs, scratch of this size lies there that no task touches.
+  void hold(std::uint16_t task, DType dtype, std::int64_t elements);
+
   Template finish();
 
  private:

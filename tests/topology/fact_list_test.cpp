@@ -27,7 +27,7 @@ TEST_CASE("a cluster's numbers are listed part by part with value, file and sour
   CHECK(!source_text("stas_acc").empty());
   CHECK(source_text("nobody").empty());
   CHECK(memory.origin == "verified: llman and stas_acc");
-  CHECK(find(facts, "device", "runtime_bytes").origin == "not verified: general_knowledge");
+  CHECK(find(facts, "device", "runtime_bytes").origin == "not verified: bigscience_prequel");
   CHECK(find(facts, "calibration", "memory_share").origin.substr(0, 10) == "fitted on ");
   CHECK(find(facts, "node", "scale_out.nics").value == "8");
   CHECK(find(facts, "cluster", "fabric.nodes_per_leaf").file == "dgx-a100-80gb.json");

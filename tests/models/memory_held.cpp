@@ -1,0 +1,124 @@
+// What frameworks hold that no task reads, against formulas derived by hand from the sources that models/lowering/fusion.cpp names.
+
+#include <algorithm>
+
+#include "models/lowering/fusion.hpp"
+#include "tests/models/memory_case.hpp"
+
+using namespace tandem;
+using namespace tandem::tests;
+
+namespace {
+
+TaskGraph with_set(const MemoryCase& c, FusionSet set) {
+  Plan plan = c.plan();
+  plan.training.fusion = set;
+  return lower(plan);
+}
+
+const Template& template_of(const TaskGraph& graph, const std::string& block) {
+  const StageOf stage(graph, 0);
+  for (std::uint32_t i = 0; i < stage.program().instances.size(); ++i)
+    if (stage.block(i) == block) return graph.of(stage.program().instances[i]);
+  throw std::runtime_error("no template " + block);
+}
+
+std::int64_t scratch_of(const TaskGraph& graph, const std::string& block) {
+  return template_of(graph, block).slots.front().bytes.count();
+}
+
+std::int64_t alive_of(const TaskGraph& graph, const std::string& block, const std::string& what) {
+  const StageOf stage(graph, 0);
+  for (std::uint32_t i = 0; i < stage.program().instances.size(); ++i)
+    if (stage.block(i) == block) return stage.alive(i, called(what));
+  throw std::runtime_error("no instance of " + block);
+}
+
+/// Parameters of `c` without tensor parallelism; every part is a multiple of the 64 elements that it is padded to.
+std::int64_t parameters(const MemoryCase& c) {
+  return count_parameters(c.plan().model, c.plan().padded_vocab_size()).total;
+}
+
+MemoryCase wide() {
+  MemoryCase c;
+  c.layers = 2;
+  c.hidden = 64;
+  c.ffn = 256;
+  return c;
+}
+
+}  // namespace
+
+TEST_CASE("Transformer Engine keeps one 16-bit tensor of each shape that a layer's matrices have") {
+  MemoryCase c = wide();
+  c.tensor = GENERATE(1, 2);
+  const std::int64_t h = c.hidden, t = c.tensor;
+  // qkv, projection, and the two of the MLP, whichever layer they are of.
+  const std::int64_t expected = 2 * (3 * h * h / t + h * h / t + 2 * h * c.ffn / t);
+  CHECK(alive_of(with_set(c, FusionSet::transformer_engine), "block_forward", "gradient_stand_ins") == expected);
+  CHECK(alive_of(with_set(c, FusionSet::megatron), "block_forward", "gradient_stand_ins") == 0);
+}
+
+TEST_CASE("matrices of one shape share the tensor that stands for their gradients") {
+  MemoryCase c = wide();
+  c.ffn = c.hidden;  // the projection and both matrices of the MLP
+  CHECK(alive_of(with_set(c, FusionSet::transformer_engine), "block_forward", "gradient_stand_ins") ==
+        2 * (3 * c.hidden * c.hidden + c.hidden * c.hidden));
+}
+
+TEST_CASE("beside the gradient of the output matrix lies a 16-bit tensor of its size, where the logits' wide gradient was") {
+  MemoryCase c = wide();
+  c.vocab = 512;
+  c.hidden = GENERATE(64, 512);
+  const std::int64_t sb = c.seq * c.batch, narrow = 2 * sb * c.vocab, matrix = 2 * c.vocab * c.hidden, hidden = 2 * sb * c.hidden;
+  // The gradients of the logits, 2sbv, and of their input, 2sbh; what stands for the matrix', 2vh, has the wide one's 4sbv first.
+  CHECK(scratch_of(with_set(c, FusionSet::megatron), "head_backward") == narrow + hidden);
+  CHECK(scratch_of(with_set(c, FusionSet::transformer_engine), "head_backward") ==
+        narrow + hidden + std::max<std::int64_t>(matrix - 2 * narrow, 0));
+  // In place there is no wide one, and the narrow one is kept.
+  CHECK(scratch_of(with_set(c, FusionSet::megatron_bridge), "head_backward") == hidden + matrix);
+}
+
+TEST_CASE("a loss in place has 2sbv bytes for logits and gradient together") {
+  MemoryCase c = wide();
+  c.vocab = 512;
+  c.tensor = GENERATE(1, 2);
+  const std::int64_t logits = 2 * c.seq * c.batch * c.vocab / c.tensor;
+  const TaskGraph apart = with_set(c, FusionSet::transformer_engine), in_place = with_set(c, FusionSet::megatron_bridge);
+  CHECK_NOTHROW(in_place.check());
+  // Apart: 16-bit logits in scratch, and a gradient of 32 bits that is kept.
+  CHECK(alive_of(apart, "head_forward", "head_saved") - alive_of(in_place, "head_forward", "head_saved") == logits);
+  CHECK(scratch_of(apart, "head_forward") >= logits);
+  CHECK(scratch_of(in_place, "head_forward") < logits);
+}
+
+TEST_CASE("Transformer Engine's products have a workspace of 32 MiB, of three where they overlap collectives") {
+  MemoryCase c = wide();
+  c.tensor = GENERATE(1, 2);
+  const bool overlap = GENERATE(false, true);
+  c.parallel["sequence_parallel"] = c.tensor > 1;
+  c.parallel["tensor_overlap"] = overlap;
+  const std::int64_t chunks = overlap && c.tensor > 1 ? 3 : 1;
+  CHECK(alive_of(with_set(c, FusionSet::transformer_engine), "block_forward", "product_workspace") == chunks * (32 << 20));
+}
+
+TEST_CASE("InternEvo holds 8 bytes a parameter while it updates, and has 8 in the allocator's cache, 2 where weights are sharded") {
+  MemoryCase c = wide();
+  c.data = 2;
+  const int zero = GENERATE(0, 1, 3);
+  c.parallel["zero_stage"] = zero;
+  CAPTURE(zero);
+  const std::int64_t n = parameters(c);
+  const TaskGraph graph = with_set(c, FusionSet::internevo);
+  CHECK_NOTHROW(graph.check());
+  // Adam's mean has 4 bytes for each; of ZeRO 3 every part is padded.
+  const std::int64_t updated = alive_of(graph, "block_forward", "exp_avg") / 4;
+  if (zero < 3) CHECK(updated == (zero == 0 ? n : n / c.data));
+  CHECK(alive_of(graph, "block_forward", "optimizer_step") == 0);
+  CHECK(alive_of(graph, "optimizer", "optimizer_step") == 8 * updated);
+  const MemoryPlan& memory = graph.programs.front().memory;
+  CHECK(memory.cached_bytes.count() == (zero == 3 ? 2 : 8) * updated);
+  // Nothing that came before has lent its bytes.
+  for (const Allocation& a : memory.allocations)
+    if (a.name == "optimizer_step") CHECK(a.offset + a.bytes.count() == memory.arena_bytes.count());
+}
