@@ -104,6 +104,34 @@ TEST_CASE("a plan is held to its own stack and to no other") {
   CHECK_THROWS_AS(parse_plan(with_top("\"stack\": \"megatron-deepspeed\"", text), "bound.json"), InfeasibleError);
 }
 
+TEST_CASE("a GPT of Megatron-LM on an A100 drops 10 % unless it says what it drops, others nothing") {
+  const auto dropout = [](const std::string& text) { return parse_plan(text, "stack.json").training.dropout; };
+  for (const char* stack : {"megatron-core", "megatron-deepspeed"}) {
+    INFO(stack);
+    const std::string plan = with_top("\"stack\": \"" + std::string(stack) + "\"");
+    CHECK(dropout(plan).hidden == 0.1);
+    CHECK(dropout(plan).attention == 0.1);
+    const Dropout given = dropout(with("training", "\"dropout\": {\"hidden\": 0.0, \"attention\": 0.2}", plan));
+    CHECK(given.hidden == 0);
+    CHECK(given.attention == 0.2);
+    CHECK(dropout(with("training", "\"dropout\": {\"hidden\": 0.0}", plan)).attention == 0.1);
+    CHECK(dropout(with("model", "\"family\": \"llama\"", plan)).hidden == 0);
+    CHECK(dropout(bent("dgx-a100-80gb", "dgx-h100", plan)).hidden == 0);
+  }
+  CHECK(dropout(with_top("\"stack\": \"pytorch-ddp\"", bent("\"tensor\": 2, \"pipeline\": 2, \"data\": 2", "\"data\": 8"))).hidden == 0);
+}
+
+TEST_CASE("every default of a stack says who says so") {
+  for (const std::string& name : preset_names("models/stacks")) {
+    const nlohmann::json file = read_json(find_preset("models/stacks", name));
+    for (const nlohmann::json& entry : file.value("defaults", nlohmann::json::array())) {
+      INFO(name + ": " + entry.dump());
+      CHECK(!entry["source"].get<std::string>().empty());
+      CHECK(entry["verified"].is_boolean());
+    }
+  }
+}
+
 TEST_CASE("a refusal names the rule's reason, its source and what works") {
   const Plan plan = parse_plan(bent("\"data\": 64", "\"data\": 32, \"pipeline\": 2", kTrainium), "trn.json");
   const Problem p = stack_problems(plan, "neuron-megatron").front();
@@ -124,15 +152,4 @@ TEST_CASE("a plan has what its stack does unless it says otherwise") {
   const std::string ddp = with_top("\"stack\": \"pytorch-ddp\"", bent("\"tensor\": 2, \"pipeline\": 2, \"data\": 2", "\"data\": 8"));
   CHECK(parse_plan(ddp, "ddp.json").parallel.overlap_grad_reduce);
   CHECK_FALSE(parse_plan(with("parallel", "\"overlap_grad_reduce\": false", ddp), "ddp.json").parallel.overlap_grad_reduce);
-}
-
-TEST_CASE("every default of a stack names a source") {
-  for (const std::string& name : preset_names("models/stacks")) {
-    INFO(name);
-    const nlohmann::json file = read_json(find_preset("models/stacks", name));
-    for (const nlohmann::json& entry : file.value("defaults", nlohmann::json::array())) {
-      CHECK(!entry["source"].get<std::string>().empty());
-      CHECK(entry["verified"].is_boolean());
-    }
-  }
 }
