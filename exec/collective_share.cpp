@@ -67,10 +67,18 @@ void fold_piece(const Exchange& x, const Piece& p) {
 }
 
 template <class T>
-void fold_slice(const Exchange& x, std::size_t index) {
-  const Slice mine = slice(x, index);
+void fold_slice(const Exchange& x, std::size_t index, const Slice& mine) {
   for (auto at = mine.begin; at < mine.end; at += 1024)
     fold_piece<T>(x, {index, mine.begin, {at, std::min(at + 1024, mine.end)}});
+}
+
+void fold(const Exchange& x, std::size_t index, const Slice& mine) {
+  switch (x.op.dtype) {
+    case DType::fp64: fold_slice<double>(x, index, mine); break;
+    case DType::int32: fold_slice<std::int32_t>(x, index, mine); break;
+    case DType::int64: fold_slice<std::int64_t>(x, index, mine); break;
+    default: fold_slice<float>(x, index, mine);
+  }
 }
 
 void charge_others(std::span<std::int64_t> received, std::size_t index, std::int64_t bytes) {
@@ -79,12 +87,7 @@ void charge_others(std::span<std::int64_t> received, std::size_t index, std::int
 }
 
 void reduce_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
-  switch (x.op.dtype) {
-    case DType::fp64: fold_slice<double>(x, index); break;
-    case DType::int32: fold_slice<std::int32_t>(x, index); break;
-    case DType::int64: fold_slice<std::int64_t>(x, index); break;
-    default: fold_slice<float>(x, index);
-  }
+  fold(x, index, slice(x, index));
   const auto bytes = slice(x, index).count() * element_bytes(x.op.dtype);
   received[index] += bytes * static_cast<std::int64_t>(x.members.size() - 1);
   if (writes_all(x.op.kind)) charge_others(received, index, bytes);
@@ -110,12 +113,20 @@ void broadcast_share(const Exchange& x, std::size_t index, std::span<std::int64_
   charge_others(received, 0, bytes);
 }
 
+// ---- rows of unequal numbers ----
+
 std::int64_t rows_for(const std::int32_t* counts, std::int64_t each, std::size_t member) {
   const std::int32_t* first = counts + static_cast<std::int64_t>(member) * each;
   return std::accumulate(first, first + each, std::int64_t{0});
 }
 
-/// Rows of unequal numbers: member `index` collects its own from everybody, senders ascending.
+void require_room(std::int64_t rows, std::int64_t room) {
+  if (rows > room)
+    throw DeviceError("experts of this rank get more rows than the " + std::to_string(room) +
+                      " planned for: raise model.moe.rows_bound");
+}
+
+/// Member `index` collects its own from everybody, senders ascending.
 void rows_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
   const auto bytes = x.op.row * element_bytes(x.op.dtype);
   const MemberBuffers& mine = x.members[index];
@@ -126,14 +137,41 @@ void rows_share(const Exchange& x, std::size_t index, std::span<std::int64_t> re
     for (std::size_t before = 0; before < index; ++before) first += rows_for(from.rows.sent, from.rows.each, before);
     const std::int64_t rows = rows_for(from.rows.sent, from.rows.each, index);
     require(rows == rows_for(mine.rows.received, mine.rows.each, j), "an exchange of rows whose counts differ at both ends");
-    if (at + rows > mine.rows.room)
-      throw DeviceError("experts of this rank get more rows than the " + std::to_string(mine.rows.room) +
-                        " planned for: raise model.moe.rows_bound");
+    require_room(at + rows, mine.rows.room);
     copy(mine.out + at * bytes, from.in + first * bytes, rows * bytes);
     if (j != index) received[index] += rows * bytes;
     at += rows;
   }
 }
+
+/// The rows of member `index` among those of all members, as elements.
+Slice rows_of(const Exchange& x, std::size_t index) {
+  const RowCounts &mine = x.members[index].rows, &first = x.members.front().rows;
+  const auto all = mine.each * static_cast<std::int64_t>(x.members.size());
+  require(std::equal(mine.sent, mine.sent + all, first.sent), "rows are gathered or scattered with counts that differ");
+  std::int64_t before = 0;
+  for (std::size_t j = 0; j < index; ++j) before += rows_for(mine.sent, mine.each, j);
+  return {before * x.op.row, (before + rows_for(mine.sent, mine.each, index)) * x.op.row};
+}
+
+void gather_rows_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
+  const RowCounts& counts = x.members[index].rows;
+  const auto all = counts.each * static_cast<std::int64_t>(x.members.size());
+  require_room(std::accumulate(counts.sent, counts.sent + all, std::int64_t{0}), counts.room);
+  const Slice mine = rows_of(x, index);
+  const auto bytes = element_bytes(x.op.dtype);
+  spread(x, index, mine.begin * bytes, mine.count() * bytes);
+  charge_others(received, index, mine.count() * bytes);
+}
+
+void scatter_rows_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
+  const Slice mine = rows_of(x, index);
+  require_room(mine.count() / x.op.row, x.members[index].rows.room);
+  fold(x, index, mine);
+  received[index] += mine.count() * element_bytes(x.op.dtype) * static_cast<std::int64_t>(x.members.size() - 1);
+}
+
+// ---- equal shares ----
 
 void all_to_all_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
   const auto bytes = share_bytes(x);
@@ -148,6 +186,16 @@ void shift_share(const Exchange& x, std::size_t index, std::span<std::int64_t> r
   const auto bytes = x.op.elements * element_bytes(x.op.dtype);
   copy(x.members[index].out, x.members[before].in, bytes);
   if (before != index) received[index] += bytes;
+}
+
+void perform_rows_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
+  switch (x.op.kind) {
+    case CollectiveKind::all_to_all: return rows_share(x, index, received);
+    case CollectiveKind::all_gather: return gather_rows_share(x, index, received);
+    case CollectiveKind::reduce_scatter: return scatter_rows_share(x, index, received);
+    case CollectiveKind::all_reduce: case CollectiveKind::broadcast: case CollectiveKind::shift: break;
+  }
+  throw ContractError("no collective of rows of unequal numbers of this kind");
 }
 
 // ---- what is allowed ----
@@ -195,6 +243,8 @@ void require_exchangeable(const Collective& op, std::size_t members) {
 void require_placed(const Exchange& x, std::size_t index) {
   const auto& m = x.members[index];
   const auto all = x.op.elements * element_bytes(x.op.dtype);
+  if (x.op.row > 0)
+    return require(m.in != m.out && m.rows.sent && m.rows.received, "an exchange of rows needs counts and another buffer");
   switch (x.op.kind) {
     case CollectiveKind::all_reduce:
     case CollectiveKind::broadcast: return require(m.in == m.out, "all-reduce and broadcast work in place");
@@ -204,20 +254,18 @@ void require_placed(const Exchange& x, std::size_t index) {
       return require(share_placed(x, index, m.out, m.in), "reduce-scatter: a share inside the whole but not at its place");
     case CollectiveKind::all_to_all:
     case CollectiveKind::shift:
-      if (x.op.row > 0)
-        return require(m.in != m.out && m.rows.sent && m.rows.received, "an exchange of rows needs counts and another buffer");
       return require(!overlap({m.in, all}, {m.out, all}), "all-to-all and shift need another buffer for what arrives");
   }
 }
 
 void perform_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
+  if (x.op.row > 0) return perform_rows_share(x, index, received);
   switch (x.op.kind) {
     case CollectiveKind::all_reduce:
     case CollectiveKind::reduce_scatter: return reduce_share(x, index, received);
     case CollectiveKind::all_gather: return all_gather_share(x, index, received);
     case CollectiveKind::broadcast: return broadcast_share(x, index, received);
-    case CollectiveKind::all_to_all:
-      return x.op.row > 0 ? rows_share(x, index, received) : all_to_all_share(x, index, received);
+    case CollectiveKind::all_to_all: return all_to_all_share(x, index, received);
     case CollectiveKind::shift: return shift_share(x, index, received);
   }
 }

@@ -14,7 +14,8 @@
 
 namespace tandem::exec {
 
-/// Of an all_to_all of rows: how many go to and come from each member, as `each` numbers a member, and how many fit into out.
+/// Of an all_to_all of rows: how many go to and come from each member, as `each` numbers a member, and how many fit into out. Of a
+/// gather or a scatter of rows `sent` is how many each member has.
 struct RowCounts {
   const std::int32_t *sent = nullptr, *received = nullptr;
   std::int64_t each = 0, room = 0;
@@ -24,7 +25,7 @@ struct RowCounts {
 struct MemberBuffers {
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
-  RowCounts rows = {};        ///< all_to_all of rows only
+  RowCounts rows = {};        ///< collectives of rows only
 };
 
 /// One collective, members in ascending group index.

@@ -269,7 +269,7 @@ struct Fill { std::int64_t elements; DType dtype; };
 
 // ---- experts ----
 
-/// Sizes of one layer of experts on one rank. capacity: rows an expert takes from the micro-batch of one rank, 0: dropless.
+/// Sizes of one layer of experts on one rank. capacity: rows an expert takes from the tokens of one rank, 0: dropless.
 struct MoeDims {
   std::int64_t tokens, hidden, experts, top_k, capacity;
   /// Rows handed to experts: a fixed number for each, or one for every choice of every token.
@@ -281,9 +281,9 @@ struct MoeDims {
 /// in: logits[tokens, experts]; out: probs[tokens, experts], weights[tokens, top_k], slots[tokens, top_k] (int32),
 /// counts[experts] (int32; choices of each expert, dropped ones too)
 struct TopKRouter { MoeDims dims; };
-/// With the load-balancing loss aux_loss * experts * sum_e f_e P_e (Switch, arXiv 2101.03961 eq. 4; f: share of choices, P:
-/// mean probability), scaled by 1/micro_batches of the global batch; f is a constant to the gradient.
-/// in: dweights[tokens, top_k], probs, weights, slots, counts, logits; out: dlogits[tokens, experts]
+/// With the load-balancing loss aux_loss * experts * sum_e f_e P_e (Switch, arXiv 2101.03961 eq. 4; f: share of choices, P: mean
+/// probability), scaled by 1/micro_batches: parts of the global batch as large as `tokens`. f is a constant to the gradient.
+/// in: dweights[tokens, top_k], probs, weights, slots, counts (f's: of all that route), logits; out: dlogits[tokens, experts]
 struct TopKRouterBackward { MoeDims dims; double aux_loss; std::int64_t micro_batches; };
 /// Rows of tokens where slots put them; rows nobody takes are 0. in: x[tokens, hidden], slots; out: rows[dims.rows(), hidden]
 struct MoeDispatch { MoeDims dims; };
@@ -388,9 +388,9 @@ enum class Reduce : std::uint8_t { sum, max };
 ///   reduce_scatter          in: elements; out: its share of the sum, elements/n; out may lie at its place in in
 ///   all_to_all              in: n shares by receiver; out: n shares by sender, another buffer
 ///   all_to_all, row > 0     rows of `row` elements, as many to each member as counts say. in: rows by receiver, sent counts,
-///                           received counts (int32, equally many for each member); out: rows by sender. `elements` is what
-///                           dispatch sends and return (`back`) receives; the other side has room for more (DeviceError
-///                           beyond it)
+///                           received counts (int32, equally many for each member); out: rows by sender. `elements`: sent by
+///                           dispatch, received by return (`back`); the other side has room for more (DeviceError beyond it)
+///   gather, scatter, row > 0  in: rows, counts of all members; `elements`: planned; whole and share are buffers apart
 ///   shift                   in: elements; out: the previous member's, another buffer
 /// `chunked`: a stack that overlaps cuts it and the product it feeds or follows into pieces that run side by side; the runtime
 /// performs it whole.

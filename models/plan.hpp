@@ -239,8 +239,8 @@ struct Plan {
   std::int64_t sequence_tokens() const;
   /// Positions of a sequence in global layer `layer`: t5's decoder layers have their own.
   std::int64_t layer_seq_length(std::int64_t layer) const;
-  /// Rows that an expert takes from one rank's micro-batch: capacity_factor x tokens x experts_per_token / num_experts,
-  /// rounded up; 0: dropless.
+  /// Rows that an expert takes from the tokens one rank routes, its context (sequence-parallel: and tensor) share of a
+  /// micro-batch: capacity_factor x tokens x experts_per_token / num_experts, rounded up; 0: dropless.
   std::int64_t expert_capacity() const;
   /// Layers of every stage, `pipeline` entries (x virtual_pipeline chunks, chunk-major: entry chunk x pipeline + stage,
   /// which is the order in which a micro-batch passes them), sum = model.total_layers(). With layers + 2 chunks the

@@ -59,7 +59,8 @@ std::int64_t Plan::layer_seq_length(std::int64_t layer) const {
 std::int64_t Plan::expert_capacity() const {
   const MoeSpec& e = model.moe;
   if (e.num_experts == 0 || e.capacity_factor == 0) return 0;
-  const auto choices = static_cast<double>(micro_batch_tokens() / parallel.context * e.experts_per_token);
+  const std::int64_t shares = parallel.context * (parallel.sequence_parallel ? parallel.tensor : 1);
+  const auto choices = static_cast<double>(micro_batch_tokens() / shares * e.experts_per_token);
   return static_cast<std::int64_t>(std::ceil(e.capacity_factor * choices / static_cast<double>(e.num_experts)));
 }
 

@@ -11,6 +11,13 @@ namespace {
 /// Rows from several ranks, as many as there are.
 bool is_ragged(const auto& o) { return o.ragged && o.groups > 1; }
 
+/// Rows that the tensor ranks of `rank` get together: what experts multiply where each of them has rows of its own.
+std::int64_t gathered(const Routing& r, Rank rank, std::int32_t layer, std::int32_t micro_batch) {
+  std::int64_t sum = 0;
+  for (const Rank member : r.mesh().members(Group::tensor, rank)) sum += r.rows_of(member, layer, micro_batch);
+  return sum;
+}
+
 }  // namespace
 
 bool follows_routing(const Op& op) {
@@ -55,10 +62,13 @@ std::int64_t Routing::rows_of(Rank rank, std::int32_t layer, std::int32_t micro_
 Op Routing::sized(const Op& op, Rank rank, const Instance& instance) const {
   if (!follows_routing(op)) return op;
   Op out = op;
+  const auto all = [&] { return gathered(*this, rank, instance.layer, instance.micro_batch); };
   const auto size = [&](auto& o) {
-    if constexpr (requires { o.ragged; }) o.m = rows_of(rank, instance.layer, instance.micro_batch);
+    if constexpr (requires { o.ragged; })
+      o.m = o.groups > mesh_.group_size(Group::expert) ? all() : rows_of(rank, instance.layer, instance.micro_batch);
   };
   std::visit(size, out);
+  if (auto* c = std::get_if<Collective>(&out); c != nullptr && c->kind != CollectiveKind::all_to_all) c->elements = all() * c->row;
   return out;
 }
 
@@ -71,6 +81,10 @@ Bytes Routing::received(const Collective& op, Rank rank, const Instance& instanc
   const std::vector<Rank> members = mesh_.members(op.group, rank);
   const auto n = static_cast<std::int64_t>(members.size());
   if (op.row == 0) return bytes_of(op.dtype, op.elements / n * (n - 1));
+  const std::int64_t own = rows_of(rank, instance.layer, instance.micro_batch);
+  if (op.kind == CollectiveKind::reduce_scatter) return bytes_of(op.dtype, own * (n - 1) * op.row);
+  if (op.kind == CollectiveKind::all_gather)
+    return bytes_of(op.dtype, (gathered(*this, rank, instance.layer, instance.micro_batch) - own) * op.row);
   std::int64_t rows = 0;
   for (const Rank from : members)
     if (from != rank) rows += exchanged(op, from, rank, instance);
@@ -85,7 +99,7 @@ std::vector<RouterCounts> Routing::of(Rank rank) const {
 
 std::vector<std::int64_t> Routing::work_of(Rank rank) const {
   std::vector<std::int64_t> work;
-  for (const auto& [key, counts] : counts_[rank.index()]) work.push_back(rows_of(rank, key.first, key.second));
+  for (const auto& [key, counts] : counts_[rank.index()]) work.push_back(gathered(*this, rank, key.first, key.second));
   return work;
 }
 

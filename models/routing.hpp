@@ -32,15 +32,15 @@ class Routing {
 
   /// Rows that `from` sends to the experts of `to`, a member of its expert group. ContractError where nothing is known.
   std::int64_t rows(Rank from, Rank to, std::int32_t layer, std::int32_t micro_batch) const;
-  /// Rows that the experts of `rank` get from all members.
+  /// Rows that the experts of `rank` get from all members of its expert group.
   std::int64_t rows_of(Rank rank, std::int32_t layer, std::int32_t micro_batch) const;
-  /// `op` as `rank` does it in `instance`: a product with the rows that its experts get there.
+  /// `op` as `rank` does it in `instance`: a product with the rows that its experts get there, a gather with those it makes one.
   Op sized(const Op& op, Rank rank, const Instance& instance) const;
   /// Rows that member `from` of an exchange of rows sends to member `to` in `instance`.
   std::int64_t exchanged(const Collective& op, Rank from, Rank to, const Instance& instance) const;
-  /// Bytes that `rank` gets from the others of its group in an all-to-all.
+  /// Bytes that `rank` gets from the others of its group in an all-to-all, a gather or a scatter.
   Bytes received(const Collective& op, Rank rank, const Instance& instance) const;
-  /// Numbers that two ranks have in common when they do the same work: rows of their experts, by layer and micro-batch.
+  /// Numbers that two ranks have in common when they do the same work: rows of their tensor ranks' experts, by layer and micro-batch.
   std::vector<std::int64_t> work_of(Rank rank) const;
 
   /// What `rank` routed, in order of layer and micro-batch.

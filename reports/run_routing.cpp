@@ -90,7 +90,9 @@ std::map<Coords, Numbers> by_position(const SavedTimeline& run) {
 /// Every layer of experts and every micro-batch once, every token's choices in it.
 bool complete(const Numbers& numbers, const Plan& plan) {
   const MoeSpec& moe = plan.model.moe;
-  const std::int64_t choices = plan.micro_batch_tokens() / plan.parallel.context * moe.experts_per_token;
+  const ParallelSpec& q = plan.parallel;
+  const std::int64_t shares = q.context * (q.sequence_parallel ? q.tensor : 1);
+  const std::int64_t choices = plan.micro_batch_tokens() / shares * moe.experts_per_token;
   std::int64_t layers = 0;
   for (std::int64_t l = 0; l < plan.model.total_layers(); ++l) layers += plan.model.has_experts(l);
   std::map<std::pair<std::int32_t, std::int32_t>, int> seen;

@@ -40,13 +40,14 @@ class Layer {
       : scene_(scene), wire_(wire), links_(links), fit_(scene.cost.comm_fit()) {}
 
   Recipe lay(std::uint32_t id, const Message& message) {
-    const Op& op = message.op;
+    const Op op = replayed(message);
     Recipe recipe;
     recipe.message = id;
     const auto ranks = static_cast<std::int64_t>(wire_.members.size());
     if (ranks < 2) return recipe;
-    if (message.tmpl >= 0) rows_ = scene_.replay->exchanged(static_cast<std::size_t>(message.tmpl), op, wire_.members);
-    else rows_.reset();
+    rows_.reset();
+    if (message.tmpl >= 0 && std::get<Collective>(op).kind == CollectiveKind::all_to_all)
+      rows_ = scene_.replay->exchanged(static_cast<std::size_t>(message.tmpl), op, wire_.members);
     if (const auto measured = scene_.cost.communication(rows_ ? rows_->even(op) : op, ranks)) {
       if (hosts_carry())
         carry(recipe, *measured);
@@ -68,6 +69,11 @@ class Layer {
   }
 
  private:
+  /// A gather or a scatter of replayed rows is one of as many in equal shares.
+  Op replayed(const Message& message) const {
+    if (message.tmpl < 0) return message.op;
+    return scene_.replay->timed(wire_.members.front(), static_cast<std::size_t>(message.tmpl), message.op);
+  }
   Expansion expansion_of(const Op& op) {
     if (const auto* send = std::get_if<Send>(&op))
       return {{CommPhase{1, bytes_of(send->dtype, send->elements), {{0, 1}}, Tier::any}}, false};

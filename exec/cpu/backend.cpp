@@ -10,6 +10,8 @@ namespace tandem::exec {
 namespace {
 
 bool is_native(DType t) { return t == DType::fp32 || t == DType::fp64; }
+/// Numbers of rows are copied too.
+bool is_count_copy(const Accumulate& a) { return a.overwrite && a.source == DType::int32 && a.destination == DType::int32; }
 
 bool has_kernel(const Op& op) {
   return std::visit(overloaded{
@@ -19,7 +21,7 @@ bool has_kernel(const Op& op) {
                         [](const HostCopy&) { return false; },
                         [](const MatMul& o) { return !o.accumulate || is_native(o.total); },
                         [](const GroupedWeightGrad& o) { return !o.accumulate || is_native(o.total); },
-                        [](const Accumulate& a) { return is_native(a.source) && is_native(a.destination); },
+                        [](const Accumulate& a) { return (is_native(a.source) && is_native(a.destination)) || is_count_copy(a); },
                         [](const AdamW& a) { return !a.master; },
                         [](const Sgd& a) { return !a.master; },
                         [](const LayerwiseMoments& a) { return !a.master; },

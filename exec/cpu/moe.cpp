@@ -1,5 +1,6 @@
 // Experts: who goes to which, and the way there and back (Shazeer et al., arXiv 1701.06538; Fedus et al., arXiv 2101.03961).
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "exec/cpu/kernels.hpp"
@@ -84,11 +85,11 @@ void add_weight_gradient(const MoeDims& d, const T* probs, const std::int64_t* c
 template <class T>
 std::vector<T> auxiliary_gradient(const TopKRouterBackward& op, const std::int32_t* counts) {
   const MoeDims& d = op.dims;
-  const auto tokens = static_cast<double>(d.tokens);
-  const double factor = op.aux_loss * static_cast<double>(d.experts) / (tokens * static_cast<double>(op.micro_batches));
+  const auto choices = static_cast<double>(std::accumulate(counts, counts + d.experts, std::int64_t{0}));
+  const double factor = op.aux_loss * static_cast<double>(d.experts) / static_cast<double>(d.tokens * op.micro_batches);
   std::vector<T> out;
   for (std::int64_t e = 0; e < d.experts; ++e)
-    out.push_back(static_cast<T>(factor * static_cast<double>(counts[e]) / (tokens * static_cast<double>(d.top_k))));
+    out.push_back(static_cast<T>(factor * static_cast<double>(counts[e]) / choices));
   return out;
 }
 

@@ -60,6 +60,7 @@ void update(const AdamWStep<T>& step, const AdamWState<T>& at, std::int64_t n, b
 
 template <class T>
 void compute(const Accumulate& op, Call& call) {
+  if (op.source == DType::int32) return accumulate<std::int32_t, std::int32_t>(op, call);
   const bool from_double = op.source == DType::fp64, to_double = op.destination == DType::fp64;
   if (from_double) return to_double ? accumulate<double, double>(op, call) : accumulate<double, float>(op, call);
   to_double ? accumulate<float, double>(op, call) : accumulate<float, float>(op, call);

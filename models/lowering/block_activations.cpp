@@ -10,22 +10,24 @@ Value BlockActivations::start(Kept& t, std::int64_t elements) {
   return t;
 }
 
-Value BlockActivations::normed(int which, const Value& x) {
+Value BlockActivations::own_input(int which, const Value& x) {
+  if (s_.placement != NormPlacement::pre) return x;
   const std::string name = which == 1 ? "ln1" : "ln2";
   Kept &n = which == 1 ? t_.n1 : t_.n2, &stats = which == 1 ? t_.ln1_stats : t_.ln2_stats;
-  Value& all = input_[which - 1];
-  if (all.elements > 0) return all;
   if (!n.ready) {
     start(n, s_.rows * s_.hidden);
     // Computed again, the statistics are written again with the same values.
     norm(b_, s_, name, x, norm_params(s_, name, w_.block), {n, stats});
   }
-  return all = tensor_gather(b_, s_, n, name);
+  return n;
 }
 
-Value BlockActivations::plain(int which, const Value& x) {
+Value BlockActivations::input(int which, const Value& x) {
+  const std::string at = which == 1 ? "1" : "2";
   Value& all = input_[which - 1];
-  if (all.elements == 0) all = tensor_gather(b_, s_, x, which == 1 ? "attention_input" : "mlp_input");
+  if (all.elements == 0)
+    all = tensor_gather(b_, s_, own_input(which, x),
+                        s_.placement == NormPlacement::pre ? "ln" + at : which == 1 ? "attention_input" : "mlp_input");
   return all;
 }
 

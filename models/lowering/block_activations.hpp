@@ -20,10 +20,10 @@ class BlockActivations {
 
   BlockSaved& at() { return t_; }
 
-  /// Output of norm 1 or 2 of `x`, before its sublayer: all tokens' rows.
-  Value normed(int which, const Value& x);
-  /// `x` itself before its sublayer, where norms come after: all tokens' rows.
-  Value plain(int which, const Value& x);
+  /// What attention (1) and the MLP or the experts (2) read: the output of the norm before them, or `x` itself where norms come
+  /// after. This rank's rows, and all tokens'.
+  Value own_input(int which, const Value& x);
+  Value input(int which, const Value& x);
 
   /// qkv as the core reads it, from all tokens' rows of the attention's input.
   void qkv(const Value& input);
@@ -52,19 +52,21 @@ class BlockActivations {
   /// Brings back what the backward pass of its core reads.
   void need_cross_core();
 
-  // Experts (block_experts.cpp).
+  // Experts (block_experts.cpp), from own rows of their input.
   void route(const Value& input);
   Value dispatched(const Value& input);
   Value expert_fc1(const Value& input);
   Value expert_activated(const Value& input);
   void experts_return(const Value& input);
-  /// Rows where their experts are, or back where their tokens are: an all-to-all into `to`, or `v` itself on one rank.
-  enum class Way : std::uint8_t { to_experts, to_tokens };
-  Value exchange(const Value& v, Way way, const std::string& name, Value to = {});
+  /// Rows in order of their tokens' ranks, where their experts are: exchanged, and gathered from the tensor ranks that have rows of
+  /// their own; into `all`, or `sent` itself where one rank has all.
+  Value to_experts(const Value& sent, const std::string& name, Value all = {});
+  /// The way back: partial sums become the rank's share of the sum where they were gathered, and are exchanged, into `to`.
+  Value to_tokens(const Value& made, const std::string& name, Value to = {});
   bool ragged() const { return s_.capacity == 0; }
   /// Groups of rows that belong to one expert, and rows of a group; ragged: ranks that rows come from, and all planned rows.
-  std::int64_t groups() const { return ragged() ? s_.expert_ranks : s_.expert_ranks * s_.experts_here; }
-  std::int64_t group_rows() const { return ragged() ? s_.moe_dims().rows() : s_.capacity; }
+  std::int64_t groups() const { return s_.row_shares() * s_.expert_ranks * (ragged() ? 1 : s_.experts_here); }
+  std::int64_t group_rows() const { return ragged() ? s_.planned_expert_rows() : s_.capacity; }
   /// Ragged products also read how many rows each expert has.
   std::vector<Value> with_counts(std::vector<Value> operands) const;
 
@@ -77,6 +79,11 @@ class BlockActivations {
  private:
   /// Gives a tensor that is not kept a place in scratch; it counts as written from here on.
   Value start(Kept& t, std::int64_t elements);
+  bool rows_travel() const { return s_.expert_ranks * s_.row_shares() > 1; }
+  enum class Way : std::uint8_t { to_experts, to_tokens };
+  void exchange(const Value& v, Way way, const std::string& name, const Value& to);
+  void over_tensor_ranks(CollectiveKind kind, const Value& v, const std::string& name, const Value& to);
+  Value own_rows(const Value& all);
   void rotate();
   void score_core();
   void flash_core(const Value& context);

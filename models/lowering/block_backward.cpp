@@ -44,7 +44,6 @@ void BlockBackward::input_path() {
 
 void BlockBackward::weights_path() {
   held_ = BlockDeferred(s_, moe(), b_.slot("deferred", MemoryKind::activations));
-  const Value d_mlp = tensor_gather(b_, s_, held_.mlp, "mlp_gradient");
   if (moe()) {
     expert_rows_ = held_.expert_rows;
     expert_fc1_ = held_.expert_fc1;
@@ -52,6 +51,7 @@ void BlockBackward::weights_path() {
     router_weights(held_.logits);
   }
   if (!moe() || s_.shared_ffn > 0) {
+    const Value d_mlp = tensor_gather(b_, s_, held_.mlp, "mlp_gradient");
     fc2_weights(d_mlp, moe() ? "shared.fc2" : "fc2");
     fc1_weights(held_.fc1, moe() ? "shared.fc1" : "fc1");
   }
@@ -63,7 +63,7 @@ void BlockBackward::weights_path() {
 
 void BlockBackward::pre(const Hidden& dy, const Hidden& dx) {
   const BlockSaved& t = a_.at();
-  const Value d2 = feed_forward(mlp_branch(dy.state), {});
+  const Value d2 = feed_forward(mlp_branch(dy.state));
   const Value dx2 = s_.hidden_dropout == 0 ? hold(held_.attention, s_.rows * s_.hidden) : rows_scratch();
   norm_gradient("ln2", {d2, t.x2, t.ln2_stats, weights_.block("ln2.weight"), &dy.state}, dx2);
   const Value dx1 = s_.is_decoder() ? cross(dx2) : dx2;
@@ -77,7 +77,7 @@ void BlockBackward::post(const Hidden& dy, const Hidden& dx) {
   const bool through = s_.hidden_dropout == 0;
   const Value sum2 = through ? hold(held_.mlp, n) : rows_scratch();
   norm_gradient("ln2", {dy.state, t.sum2, t.ln2_stats, weights_.block("ln2.weight")}, sum2);
-  const Value d2 = feed_forward(mlp_branch(sum2), {});
+  const Value d2 = feed_forward(mlp_branch(sum2));
   b_.add("mlp_residual", Accumulate{n, dtype(), dtype()}, {sum2, d2}, {d2});
   const Value sum1 = through ? hold(held_.attention, n) : rows_scratch();
   norm_gradient("ln1", {d2, t.sum1, t.ln1_stats, weights_.block("ln1.weight")}, sum1);
@@ -89,7 +89,7 @@ void BlockBackward::post_add(const Hidden& dy, const Hidden& dx) {
   const BlockSaved& t = a_.at();
   const Value sum2 = s_.hidden_dropout == 0 ? hold(held_.mlp, s_.rows * s_.hidden) : rows_scratch();
   norm_gradient("ln2", {dy.state, t.sum2, t.ln2_stats, weights_.block("ln2.weight"), &dy.residual}, sum2);
-  const Value d2 = feed_forward(mlp_branch(sum2), {});
+  const Value d2 = feed_forward(mlp_branch(sum2));
   norm_gradient("ln1", {d2, t.sum1, t.ln1_stats, weights_.block("ln1.weight"), &sum2}, dx.residual);
   attention(attention_branch(dx.residual), dx.state);
 }
@@ -123,9 +123,7 @@ Value BlockBackward::branch(const Branch& at, const Value& dy) {
 
 // ---- attention ----
 
-Value BlockBackward::attention_input() {
-  return s_.placement == NormPlacement::pre ? a_.normed(1, x_.state) : a_.plain(1, x_.state);
-}
+Value BlockBackward::attention_input() { return a_.input(1, x_.state); }
 
 Value BlockBackward::attention(const Value& own, const Value& to) {
   const std::int64_t t = s_.tokens, h = s_.hidden, a = s_.attention;
@@ -188,9 +186,7 @@ void BlockBackward::proj_weights(const Value& d) {
 
 // ---- feed-forward ----
 
-Value BlockBackward::mlp_input() {
-  return s_.placement == NormPlacement::pre ? a_.normed(2, a_.at().x2) : a_.plain(2, a_.at().x2);
-}
+Value BlockBackward::mlp_input() { return a_.input(2, a_.at().x2); }
 
 /// dx of an activation, given dy and the x it read.
 Value BlockBackward::activation_backward(const std::string& name, const Value& dy, const Value& x, const Value& dx) {
@@ -203,16 +199,16 @@ Value BlockBackward::activation_backward(const std::string& name, const Value& d
   return dx;
 }
 
-Value BlockBackward::feed_forward(const Value& own, const Value& to) {
+Value BlockBackward::feed_forward(const Value& own) {
+  if (moe()) return experts(own);
   const Value d = tensor_gather(b_, s_, own, "mlp_gradient");
-  if (moe()) return experts(d, to);
   const std::int64_t t = s_.tokens, h = s_.hidden, f = s_.ffn;
   const Value da = scratch(t * f);
   b_.add("fc2_dgrad", MatMul{t, f, h, false, false, false}, {d, weights_.block("fc2.weight")}, {da});
   if (weights_here()) fc2_weights(d, "fc2");
   const Value x = a_.fc1(a_.at().fc1.ready ? Value{} : mlp_input());
   const Value df = activation_backward("activation", da, x, hold(held_.fc1, x.elements));
-  const Value dx = sum_input("fc1", df, s_.fc1, to);
+  const Value dx = sum_input("fc1", df, s_.fc1, {});
   if (weights_here()) fc1_weights(df, "fc1");
   return dx;
 }

@@ -39,6 +39,7 @@ class BlockBackward {
   void weights_path();
   Value attention_input();
   Value mlp_input();
+  Value expert_input();
 
   /// Undoes dropout and gives the bias gradient; without dropout the gradient passes through untouched.
   struct Branch {
@@ -52,7 +53,7 @@ class BlockBackward {
 
   /// Gradient of a sublayer's input from that of its output, into `to` where given.
   Value attention(const Value& d, const Value& to);
-  Value feed_forward(const Value& d, const Value& to);
+  Value feed_forward(const Value& own);
   Value core(const Value& dcontext);
   Value score_core(const Value& dcontext);
   void softmax_backward(const AttentionDims& d, const Value& dprobs, const Value& dscores);
@@ -60,9 +61,9 @@ class BlockBackward {
   Value ring_core(const Value& dcontext);
   Value merge_gathered(const Value& dkv_all, const Value& dqkv);
   Value dqkv_place();
-  Value experts(const Value& d, const Value& to);
+  Value experts(const Value& d);
   Value expert_rows(const Value& drows);
-  std::uint16_t shared_experts(const Value& d, const Value& dx);
+  std::uint16_t shared_experts(const Value& own, const Value& dx);
   Value router(const Value& dweights);
   Value activation_backward(const std::string& name, const Value& dy, const Value& x, const Value& dx);
   Value sum_input(const std::string& name, const Value& dy, std::int64_t width, const Value& to);

@@ -4,37 +4,34 @@
 
 namespace tandem::lowering {
 
-Value BlockBackward::experts(const Value& d, const Value& to) {
+Value BlockBackward::expert_input() { return a_.own_input(2, a_.at().x2); }
+
+Value BlockBackward::experts(const Value& d) {
   MoeSaved& m = a_.at().moe;
   const MoeDims dims = s_.moe_dims();
-  if (!m.dispatched.ready || !m.fc1.ready) a_.expert_fc1(mlp_input());
+  if (!m.dispatched.ready || !m.fc1.ready) a_.expert_fc1(expert_input());
   const Value drows = scratch(dims.rows() * s_.hidden), dweights = scratch(dims.tokens * dims.top_k);
   const auto combine = b_.add("combine_backward", MoeCombineBackward{dims}, {d, m.returned, m.slots, m.weights},
                               {drows, dweights});
-  tensor_all_reduce(b_, s_, dweights, "dweights", combine);
-  const Value partial = expert_rows(drows);
-  const Value dx = scratch(s_.tokens * s_.hidden);
-  auto last = b_.add("dispatch_backward", MoeDispatchBackward{dims}, {partial, m.slots}, {dx});
+  // Under sequence parallelism rows came back complete.
+  if (!s_.sequence_parallel) tensor_all_reduce(b_, s_, dweights, "dweights", combine);
+  const Value back = expert_rows(drows);
+  const Value dx = rows_scratch();
+  auto last = b_.add("dispatch_backward", MoeDispatchBackward{dims}, {back, m.slots}, {dx});
   if (s_.shared_ffn > 0) last = shared_experts(d, dx);
-  const Summed sum = tensor_sum(b_, s_, dx, "experts_dgrad", last, to);
+  if (!s_.sequence_parallel) tensor_all_reduce(b_, s_, dx, "experts_dgrad", last);
   if (weights_here()) expert_weights();
-  // Every tensor rank has the router's part whole: it joins after the sum.
+  // The router's part is whole for the rows it is of: it joins after the sum.
   const Value routed = router(dweights);
-  const Value own = s_.sequence_parallel ? routed.share(Group::tensor, s_.tensor) : routed;
-  Value result = sum.value;
-  if (!s_.sequence_parallel && to.elements > 0) {
-    b_.add("experts_place", copy_of(to), {sum.value}, {to});
-    result = to;
-  }
-  b_.add("add_router", Accumulate{own.elements, dtype(), dtype()}, {own, result}, {result});
-  return result;
+  b_.add("add_router", Accumulate{dx.elements, dtype(), dtype()}, {routed, dx}, {dx});
+  return dx;
 }
 
 /// Through the experts' two matrices, where they are; rows as they were sent.
 Value BlockBackward::expert_rows(const Value& drows) {
   const BlockActivations& a = a_;
   const std::int64_t rows = s_.expert_rows(), g = a.groups(), e = s_.experts_here, m = a.group_rows();
-  Value here = a_.exchange(drows, BlockActivations::Way::to_experts, "drows");
+  Value here = a_.to_experts(drows, "drows");
   if (split()) {
     b_.add("drows_keep", copy_of(held_.expert_rows), {here}, {held_.expert_rows});
     here = held_.expert_rows;
@@ -48,28 +45,36 @@ Value BlockBackward::expert_rows(const Value& drows) {
   const Value dx = scratch(rows * s_.hidden);
   b_.add("experts.fc1_dgrad", GroupedMatMul{g, e, m, s_.hidden, s_.expert_fc1, false, a.ragged()},
          a.with_counts({expert_fc1_, weights_.experts("experts.fc1.weight")}), {dx});
-  return a_.exchange(dx, BlockActivations::Way::to_tokens, "dispatch_backward");
+  return a_.to_tokens(dx, "dispatch_backward");
 }
 
-std::uint16_t BlockBackward::shared_experts(const Value& d, const Value& dx) {
+std::uint16_t BlockBackward::shared_experts(const Value& own, const Value& dx) {
   const std::int64_t t = s_.tokens, h = s_.hidden, f = s_.shared_ffn;
+  const Value d = tensor_gather(b_, s_, own, "mlp_gradient");
   const Value da = scratch(t * f), part = scratch(t * h);
   b_.add("shared.fc2_dgrad", MatMul{t, f, h, false, false, false}, {d, weights_.block("shared.fc2.weight")}, {da});
   if (weights_here()) fc2_weights(d, "shared.fc2");
   const Value x = a_.fc1(a_.at().fc1.ready ? Value{} : mlp_input());
   const Value df = activation_backward("activation", da, x, hold(held_.fc1, x.elements));
-  b_.add("shared.fc1_dgrad", MatMul{t, h, s_.shared_fc1, false, false, false}, {df, weights_.block("shared.fc1.weight")},
-         {part});
+  const auto product = b_.add("shared.fc1_dgrad", MatMul{t, h, s_.shared_fc1, false, false, false},
+                              {df, weights_.block("shared.fc1.weight")}, {part});
+  Summed sum{part, product};
+  if (s_.sequence_parallel) {
+    sum = tensor_sum(b_, s_, part, "shared.fc1_dgrad", product);
+    reduced_ = sum.task;
+    has_reduced_ = true;
+  }
   if (weights_here()) fc1_weights(df, "shared.fc1");
-  return b_.add("add_shared_backward", Accumulate{t * h, dtype(), dtype()}, {part, dx}, {dx});
+  return b_.add("add_shared_backward", Accumulate{dx.elements, dtype(), dtype()}, {sum.value, dx}, {dx});
 }
 
 Value BlockBackward::router(const Value& dweights) {
   const MoeSaved& m = a_.at().moe;
-  const Value dlogits = hold(held_.logits, s_.tokens * s_.experts), dx = scratch(s_.tokens * s_.hidden);
-  b_.add("top_k_backward", TopKRouterBackward{s_.moe_dims(), s_.aux_loss, s_.global_micro_batches * s_.context},
-         {dweights, m.probs, m.weights, m.slots, m.counts, m.logits}, {dlogits});
-  b_.keep_wide(b_.add("router_dgrad", MatMul{s_.tokens, s_.hidden, s_.experts, false, false, false},
+  const Value dlogits = hold(held_.logits, s_.rows * s_.experts), dx = rows_scratch();
+  b_.add("top_k_backward",
+         TopKRouterBackward{s_.moe_dims(), s_.aux_loss, s_.global_micro_batches * s_.context * s_.row_shares()},
+         {dweights, m.probs, m.weights, m.slots, m.load.kept() ? m.load : m.counts, m.logits}, {dlogits});
+  b_.keep_wide(b_.add("router_dgrad", MatMul{s_.rows, s_.hidden, s_.experts, false, false, false},
                       {dlogits, weights_.block("router.weight")}, {dx}));
   if (weights_here()) router_weights(dlogits);
   return dx;
@@ -77,14 +82,14 @@ Value BlockBackward::router(const Value& dweights) {
 
 void BlockBackward::router_weights(const Value& dlogits) {
   sink_.open("router.weight", "router.weight", dtype());
-  b_.keep_wide(b_.add("router_wgrad", MatMul{s_.experts, s_.hidden, s_.tokens, true, false, false}, {dlogits, mlp_input()},
+  b_.keep_wide(b_.add("router_wgrad", MatMul{s_.experts, s_.hidden, s_.rows, true, false, false}, {dlogits, expert_input()},
                       {sink_.part("router.weight")}));
   sink_.close("router");
 }
 
 void BlockBackward::expert_weights() {
   const MoeSaved& t = a_.at().moe;
-  const Value input = t.dispatched.ready && t.activated.ready ? Value{} : mlp_input();
+  const Value input = t.dispatched.ready && t.activated.ready ? Value{} : expert_input();
   const Value activated = a_.expert_activated(input), rows = a_.dispatched(input);
   expert_matrix("experts.fc2", expert_rows_, activated, s_.hidden, s_.expert_ffn);
   expert_matrix("experts.fc1", expert_fc1_, rows, s_.expert_fc1, s_.hidden);

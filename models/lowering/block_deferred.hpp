@@ -23,7 +23,7 @@ struct BlockDeferred {
     if (!moe) return;
     expert_rows = add(s.expert_rows() * s.hidden);
     expert_fc1 = add(s.expert_rows() * s.expert_fc1);
-    logits = add(s.tokens * s.experts);
+    logits = add(s.rows * s.experts);
   }
 };
 

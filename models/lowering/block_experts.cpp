@@ -1,32 +1,41 @@
-// A mixture of experts in place of the MLP: router, dispatch, the experts' matrices. Tokens are whole on every tensor rank;
-// experts are cut over tensor ranks like an MLP and spread over the expert group.
+// A mixture of experts in place of the MLP: router, dispatch, the experts' matrices. Experts are cut over tensor ranks like an MLP
+// and spread over the expert group. Under sequence parallelism a rank routes and sends its own rows, and the tensor ranks that share
+// experts gather what arrived before their products and scatter the sums after them, as Megatron-Core's MoEAlltoAllTokenDispatcher
+// does; without it tokens are whole on every tensor rank.
 
 #include "models/lowering/block_activations.hpp"
 
 namespace tandem::lowering {
 
 std::vector<Value> BlockActivations::with_counts(std::vector<Value> operands) const {
-  if (ragged()) operands.push_back(s_.unequal_rows() ? t_.moe.arrived : t_.moe.counts);
+  if (!ragged()) return operands;
+  const MoeSaved& m = t_.moe;
+  operands.push_back(s_.row_shares() > 1 ? m.gathered : s_.unequal_rows() ? m.arrived : m.counts);
   return operands;
 }
 
 void BlockActivations::route(const Value& input) {
   MoeSaved& m = t_.moe;
-  b_.keep_wide(b_.add("router", MatMul{s_.tokens, s_.experts, s_.hidden, false, true, false},
+  b_.keep_wide(b_.add("router", MatMul{s_.rows, s_.experts, s_.hidden, false, true, false},
                       {input, w_.block("router.weight")}, {m.logits}));
   b_.add("top_k", TopKRouter{s_.moe_dims()}, {m.logits}, {m.probs, m.weights, m.slots, m.counts});
   if (s_.unequal_rows())
     b_.add("counts_all_to_all",
            Collective{CollectiveKind::all_to_all, Group::expert, m.counts.elements, DType::int32, Reduce::sum}, {m.counts},
            {m.arrived}, Stream::tensor);
+  if (m.gathered.kept())
+    b_.add("counts_all_gather", Collective{CollectiveKind::all_gather, Group::tensor, m.gathered.elements, DType::int32},
+           {s_.unequal_rows() ? m.arrived : m.counts}, {m.gathered}, Stream::tensor);
+  if (!m.load.kept()) return;
+  b_.add("load", copy_of(m.load), {m.counts}, {m.load});
+  b_.add("load_all_reduce", Collective{CollectiveKind::all_reduce, Group::tensor, m.load.elements, DType::int32}, {m.load},
+         {m.load}, Stream::tensor);
 }
 
-Value BlockActivations::exchange(const Value& v, Way way, const std::string& name, Value to) {
-  if (s_.expert_ranks == 1) return v;
+/// An all-to-all of rows over the expert group.
+void BlockActivations::exchange(const Value& v, Way way, const std::string& name, const Value& to) {
   const bool there = way == Way::to_experts;
-  const std::int64_t sent = s_.moe_dims().rows() * s_.hidden;
-  if (to.elements == 0) to = b_.scratch(v.dtype, there ? s_.expert_rows() * s_.hidden : sent);
-  Collective op{CollectiveKind::all_to_all, Group::expert, sent, v.dtype, Reduce::sum};
+  Collective op{CollectiveKind::all_to_all, Group::expert, s_.moe_dims().rows() * s_.hidden, v.dtype, Reduce::sum};
   std::vector<Value> in{v};
   if (s_.unequal_rows()) {
     op.row = s_.hidden;
@@ -35,6 +44,42 @@ Value BlockActivations::exchange(const Value& v, Way way, const std::string& nam
     in.insert(in.end(), {there ? mine : theirs, there ? theirs : mine});
   }
   b_.add(name + "_all_to_all", op, std::move(in), {to}, Stream::tensor);
+}
+
+/// A gather or a scatter of the rows of all tensor ranks.
+void BlockActivations::over_tensor_ranks(CollectiveKind kind, const Value& v, const std::string& name, const Value& to) {
+  Collective op{kind, Group::tensor, s_.planned_expert_rows() * s_.hidden, v.dtype, Reduce::sum};
+  std::vector<Value> in{v};
+  if (s_.unequal_rows()) {
+    op.row = s_.hidden;
+    in.push_back(t_.moe.gathered);
+  }
+  b_.add(name, op, std::move(in), {to}, Stream::tensor);
+}
+
+/// Where the rows that this rank's exchange brought lie: at their place among those of all tensor ranks, if that is known.
+Value BlockActivations::own_rows(const Value& all) {
+  return s_.unequal_rows() ? b_.scratch(all.dtype, s_.arrived_rows() * s_.hidden) : all.share(Group::tensor, s_.row_shares());
+}
+
+Value BlockActivations::to_experts(const Value& sent, const std::string& name, Value all) {
+  if (!rows_travel()) return sent;
+  if (all.elements == 0) all = b_.scratch(sent.dtype, s_.expert_rows() * s_.hidden);
+  const bool shares = s_.row_shares() > 1;
+  Value own = sent;
+  if (s_.expert_ranks > 1) exchange(sent, Way::to_experts, name, own = shares ? own_rows(all) : all);
+  if (shares) over_tensor_ranks(CollectiveKind::all_gather, own, name + "_all_gather", all);
+  return all;
+}
+
+Value BlockActivations::to_tokens(const Value& made, const std::string& name, Value to) {
+  if (!rows_travel()) return made;
+  if (to.elements == 0) to = b_.scratch(made.dtype, s_.moe_dims().rows() * s_.hidden);
+  Value own = made;
+  if (s_.row_shares() > 1)
+    over_tensor_ranks(CollectiveKind::reduce_scatter, made, name + "_reduce_scatter",
+                      own = s_.expert_ranks > 1 ? own_rows(made) : to);
+  if (s_.expert_ranks > 1) exchange(own, Way::to_tokens, name, to);
   return to;
 }
 
@@ -42,10 +87,9 @@ Value BlockActivations::dispatched(const Value& input) {
   Kept& t = t_.moe.dispatched;
   if (t.ready) return t;
   const Value rows = start(t, s_.expert_rows() * s_.hidden);
-  const Value sent = s_.expert_ranks == 1 ? rows : b_.scratch(s_.dtypes.compute, s_.moe_dims().rows() * s_.hidden);
+  const Value sent = rows_travel() ? b_.scratch(s_.dtypes.compute, s_.moe_dims().rows() * s_.hidden) : rows;
   b_.add("dispatch", MoeDispatch{s_.moe_dims()}, {input, t_.moe.slots}, {sent});
-  exchange(sent, Way::to_experts, "dispatch", rows);
-  return rows;
+  return to_experts(sent, "dispatch", rows);
 }
 
 Value BlockActivations::expert_fc1(const Value& input) {
@@ -74,14 +118,14 @@ Value BlockActivations::expert_activated(const Value& input) {
 
 void BlockActivations::experts_return(const Value& input) {
   const Value a = expert_activated(input), back = t_.moe.returned;
-  const Value made = s_.expert_ranks == 1 ? back : b_.scratch(s_.dtypes.compute, s_.expert_rows() * s_.hidden);
+  const Value made = rows_travel() ? b_.scratch(s_.dtypes.compute, s_.expert_rows() * s_.hidden) : back;
   b_.add("experts.fc2",
          GroupedMatMul{groups(), s_.experts_here, group_rows(), s_.hidden, s_.expert_ffn, true, ragged()},
          with_counts({a, w_.experts("experts.fc2.weight")}), {made});
   if (s_.linear_bias)
     b_.add("experts.fc2_bias", GroupedBias{groups(), s_.experts_here, group_rows(), s_.hidden, true, ragged()},
            with_counts({made, w_.experts("experts.fc2.bias")}), {made});
-  exchange(made, Way::to_tokens, "return", back);
+  to_tokens(made, "return", back);
   t_.moe.returned.ready = true;
 }
 

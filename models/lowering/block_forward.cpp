@@ -28,23 +28,23 @@ class BlockForward {
  private:
   void pre() {
     const Value x2 = a_.at().x2, x1 = s_.is_decoder() ? a_.at().cross.x : x2;
-    attention(a_.normed(1, x_.state), x_.state, x1);
+    attention(x1);
     if (s_.is_decoder()) cross(x1, x2);
-    feed_forward(a_.normed(2, x2), x2, y_.state);
+    feed_forward(x2, y_.state);
   }
   void post() {
     BlockSaved& t = a_.at();
-    attention(a_.plain(1, x_.state), x_.state, t.sum1);
+    attention(t.sum1);
     norm(b_, s_, "ln1", t.sum1, norm_params(s_, "ln1", weights_.block), {t.x2, t.ln1_stats});
-    feed_forward(a_.plain(2, t.x2), t.x2, t.sum2);
+    feed_forward(t.x2, t.sum2);
     norm(b_, s_, "ln2", t.sum2, norm_params(s_, "ln2", weights_.block), {y_.state, t.ln2_stats});
   }
   /// Sums are never normalised on the residual's way: every norm reads it from the side.
   void post_add() {
     BlockSaved& t = a_.at();
-    attention(a_.plain(1, x_.state), x_.residual, t.sum1);
+    attention(t.sum1);
     norm(b_, s_, "ln1", t.sum1, norm_params(s_, "ln1", weights_.block), {t.x2, t.ln1_stats});
-    feed_forward(a_.plain(2, t.x2), t.sum1, y_.residual);
+    feed_forward(t.sum1, y_.residual);
     b_.add("keep_sum", copy_of(t.sum2), {y_.residual}, {t.sum2});
     norm(b_, s_, "ln2", y_.residual, norm_params(s_, "ln2", weights_.block), {y_.state, t.ln2_stats});
   }
@@ -55,10 +55,10 @@ class BlockForward {
     std::string name;
     Value residual, y;
   };
-  void attention(const Value& input, const Value& residual, const Value& y) {
-    a_.qkv(input);
+  void attention(const Value& y) {
+    a_.qkv(a_.input(1, x_.state));
     a_.core();
-    row("proj", s_.attention, a_.at().context, {DropoutSite::attention_output, "attention_add", residual, y});
+    row("proj", s_.attention, a_.at().context, {DropoutSite::attention_output, "attention_add", x_.residual, y});
   }
 
   /// A decoder's attention to the encoder's output.
@@ -68,12 +68,13 @@ class BlockForward {
         {DropoutSite::cross_attention_output, "cross_add", residual, y});
   }
 
-  void feed_forward(const Value& input, const Value& residual, const Value& y) {
+  void feed_forward(const Value& residual, const Value& y) {
     const Add add{DropoutSite::mlp_output, "mlp_add", residual, y};
-    moe_ ? experts(input, add) : row("fc2", s_.ffn, a_.activated(input), add);
+    moe_ ? experts(add) : row("fc2", s_.ffn, a_.activated(a_.input(2, a_.at().x2)), add);
   }
 
-  void experts(const Value& input, const Add& add);
+  void experts(const Add& add);
+  std::uint16_t shared_experts(const Value& out);
 
   void row(const std::string& name, std::int64_t inner, const Value& x, const Add& add) {
     const Value out = b_.scratch(s_.dtypes.compute, s_.tokens * s_.hidden);
@@ -82,9 +83,12 @@ class BlockForward {
     finish(name, out, product, add);
   }
   void finish(const std::string& name, const Value& out, std::uint16_t product, const Add& add) {
-    const Summed sum = tensor_sum(b_, s_, out, name, product);
+    join(name, tensor_sum(b_, s_, out, name, product).value, add);
+  }
+  /// `sum` is complete.
+  void join(const std::string& name, const Value& sum, const Add& add) {
     const bool bias = weights_.block.layout().has(name + ".bias");
-    std::vector<Value> in{sum.value};
+    std::vector<Value> in{sum};
     if (bias) in.push_back(weights_.block(name + ".bias"));
     in.push_back(add.residual);
     b_.add(add.name, BiasDropoutAdd{s_.rows, s_.hidden, s_.hidden_dropout, bias, add.site, s_.sequence_parallel},
@@ -102,19 +106,25 @@ class BlockForward {
   BlockActivations a_;
 };
 
-/// Rows that come back from experts are partial sums over tensor ranks, and so is what the shared experts give.
-void BlockForward::experts(const Value& input, const Add& add) {
+/// Rows come back from experts complete under sequence parallelism; else they, and what shared experts give, are partial sums.
+void BlockForward::experts(const Add& add) {
+  const Value input = a_.own_input(2, a_.at().x2);
   a_.route(input);
   a_.experts_return(input);
-  const Value out = b_.scratch(s_.dtypes.compute, s_.tokens * s_.hidden);
-  const auto combine = b_.add("combine", MoeCombine{s_.moe_dims()},
-                              {a_.at().moe.returned, a_.at().moe.slots, a_.at().moe.weights}, {out});
-  if (s_.shared_ffn == 0) return finish("experts", out, combine, add);
-  const Value shared = b_.scratch(s_.dtypes.compute, s_.tokens * s_.hidden);
-  b_.add("shared.fc2", MatMul{s_.tokens, s_.hidden, s_.shared_ffn, false, true, false},
-         {a_.activated(input), weights_.block("shared.fc2.weight")}, {shared});
-  const auto both = b_.add("add_shared", Accumulate{out.elements, out.dtype, out.dtype}, {shared, out}, {out});
-  finish("shared.fc2", out, both, add);
+  const Value out = b_.scratch(s_.dtypes.compute, s_.rows * s_.hidden);
+  auto last = b_.add("combine", MoeCombine{s_.moe_dims()},
+                     {a_.at().moe.returned, a_.at().moe.slots, a_.at().moe.weights}, {out});
+  if (s_.shared_ffn > 0) last = shared_experts(out);
+  const std::string name = s_.shared_ffn > 0 ? "shared.fc2" : "experts";
+  s_.sequence_parallel ? join(name, out, add) : finish(name, out, last, add);
+}
+
+std::uint16_t BlockForward::shared_experts(const Value& out) {
+  const Value all = b_.scratch(s_.dtypes.compute, s_.tokens * s_.hidden);
+  const auto product = b_.add("shared.fc2", MatMul{s_.tokens, s_.hidden, s_.shared_ffn, false, true, false},
+                              {a_.activated(a_.input(2, a_.at().x2)), weights_.block("shared.fc2.weight")}, {all});
+  const Value shared = s_.sequence_parallel ? tensor_sum(b_, s_, all, "shared.fc2", product).value : all;
+  return b_.add("add_shared", Accumulate{out.elements, out.dtype, out.dtype}, {shared, out}, {out});
 }
 
 }  // namespace

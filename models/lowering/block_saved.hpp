@@ -18,6 +18,8 @@ struct Kept : Value {
 struct MoeSaved {
   Kept probs, weights, slots, counts, logits, dispatched, fc1, activated, returned;
   Kept arrived;   ///< rows of each expert of this rank from each rank, where numbers are unequal
+  Kept gathered;  ///< the same of every tensor rank, where each has rows of its own and numbers are unequal
+  Kept load;      ///< choices of each expert by all tensor ranks, where each has rows of its own and there is an auxiliary loss
 };
 
 /// Of a decoder's attention to the encoder's output; x is what it is added to.
@@ -99,7 +101,10 @@ struct BlockSaved {
     moe.weights = keep(true, d.tokens * d.top_k);
     moe.slots = keep(DType::int32, d.tokens * d.top_k);
     moe.counts = keep(DType::int32, d.experts);
+    const bool shares = s_.row_shares() > 1;
     if (s_.unequal_rows()) moe.arrived = keep(DType::int32, d.experts);
+    if (shares && d.capacity == 0) moe.gathered = keep(DType::int32, s_.row_shares() * d.experts);
+    if (shares && s_.aux_loss > 0) moe.load = keep(DType::int32, d.experts);
     moe.dispatched = keep(s_.keep.dispatched, s_.expert_rows() * d.hidden);
     moe.fc1 = keep(s_.keep.fc1, s_.expert_rows() * s_.expert_fc1);
     moe.activated = keep(s_.keep.activated, s_.expert_rows() * s_.expert_ffn);

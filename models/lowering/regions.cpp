@@ -56,7 +56,7 @@ void add_cross(Specs& list, const Shapes& s) {
 }
 
 void add_router(Specs& list, const Shapes& s) {
-  list.push_back({"router.weight", s.experts, s.hidden});
+  list.push_back({"router.weight", s.experts, s.hidden, Cut::none, Init::normal, true});
   if (s.shared_ffn == 0) return;
   add_column(list, s, "shared.fc1", s.shared_fc1, s.linear_bias);
   add_row(list, s, "shared.fc2", s.shared_ffn);

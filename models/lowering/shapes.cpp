@@ -94,11 +94,11 @@ void set_experts(Shapes& s, const Plan& plan) {
 
 }  // namespace
 
-std::int64_t Shapes::expert_rows() const {
-  const std::int64_t sent = moe_dims().rows();
+std::int64_t Shapes::row_room(std::int64_t shares) const {
+  const std::int64_t sent = shares * moe_dims().rows();
   if (!unequal_rows()) return sent;
   // A token visits an expert once, so no rank can get more than this.
-  const std::int64_t most = expert_ranks * tokens * std::min(top_k, experts_here);
+  const std::int64_t most = shares * expert_ranks * rows * std::min(top_k, experts_here);
   return std::min(most, static_cast<std::int64_t>(std::ceil(rows_bound * static_cast<double>(sent))));
 }
 

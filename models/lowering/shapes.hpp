@@ -89,10 +89,20 @@ struct Shapes {
   AttentionDims cross_dims() const;
   const char* relative_table() const { return is_decoder() ? "decoder.relative.weight" : "encoder.relative.weight"; }
   VocabDims vocab_dims() const { return {tokens, vocab_rows, vocab_size}; }
-  /// Rows that the experts of a rank have room for: all that are sent, or, where numbers are unequal, the planned bound.
-  std::int64_t expert_rows() const;
+  /// Of the router, dispatch and combine, which work on the rows between blocks.
+  MoeDims moe_dims() const { return {rows, hidden, experts, top_k, capacity}; }
+  /// Tensor ranks whose rows the experts gather: under sequence parallelism each sends and gets back only its own.
+  std::int64_t row_shares() const { return sequence_parallel ? tensor : 1; }
   bool unequal_rows() const { return capacity == 0 && expert_ranks > 1; }
-  MoeDims moe_dims() const { return {tokens, hidden, experts, top_k, capacity}; }
+  /// Rows that experts are planned to multiply: all that the ranks of `row_shares` send.
+  std::int64_t planned_expert_rows() const { return row_shares() * moe_dims().rows(); }
+  /// Rows that the experts of a rank have room for: the planned ones or, where numbers are unequal, a bound.
+  std::int64_t expert_rows() const { return row_room(row_shares()); }
+  /// The same of those that this rank's own exchange brings.
+  std::int64_t arrived_rows() const { return row_room(1); }
+
+ private:
+  std::int64_t row_room(std::int64_t shares) const;
 };
 
 Shapes make_shapes(const Plan& plan);
