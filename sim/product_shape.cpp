@@ -15,8 +15,7 @@ ProductShape context(ProductKind kind, const AttentionDims& d) {
   return {kind, d.batch * d.heads, d.seq, d.head_dim, d.key_count()};
 }
 
-std::int64_t batch(const auto& o) { return o.ragged ? o.experts : o.groups; }
-std::int64_t rows(const auto& o) { return o.ragged ? (o.m + o.experts - 1) / o.experts : o.m; }
+std::int64_t rows(const auto& o) { return (o.rows() + o.experts - 1) / o.experts; }
 DType total(const auto& o) { return o.accumulate ? o.total : DType::fp32; }
 
 struct ShapeOf {
@@ -36,10 +35,10 @@ struct ShapeOf {
   }
   Found operator()(const GroupedMatMul& o) const {
     const ProductKind kind = o.trans_b ? ProductKind::experts_forward : ProductKind::experts_input_gradient;
-    return ProductShape{kind, batch(o), rows(o), o.n, o.k};
+    return ProductShape{kind, o.experts, rows(o), o.n, o.k};
   }
   Found operator()(const GroupedWeightGrad& o) const {
-    return ProductShape{ProductKind::experts_weight_gradient, batch(o), o.n, o.k, rows(o), o.accumulate, total(o)};
+    return ProductShape{ProductKind::experts_weight_gradient, o.experts, o.n, o.k, rows(o), o.accumulate, total(o)};
   }
   Found operator()(const auto&) const { return {}; }
 };

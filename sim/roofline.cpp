@@ -121,9 +121,9 @@ class Roofline {
   static Gemm queries_by_keys(const AttentionDims& d) { return {d.batch * d.heads, d.seq, d.key_count(), d.head_dim}; }
   /// [seq, keys] by [keys, head_dim] for every head.
   static Gemm scores_by_values(const AttentionDims& d) { return {d.batch * d.heads, d.seq, d.head_dim, d.key_count()}; }
-  /// The groups' products; ragged ones as if every expert had as many rows.
+  /// Of every expert one product with its rows, whichever ranks they came from; ragged ones as if every expert had as many.
   static Gemm grouped(const auto& o, std::int64_t n, std::int64_t k) {
-    return o.ragged ? Gemm{o.experts, (o.m + o.experts - 1) / o.experts, n, k} : Gemm{o.groups, o.m, n, k};
+    return {o.experts, (o.rows() + o.experts - 1) / o.experts, n, k};
   }
 
   using Gemms = std::initializer_list<Gemm>;

@@ -63,7 +63,8 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
 
 TEST_CASE("dropless experts on several ranks train like one rank") {
   const exec::RunResult one = run(plan_of({}));
-  for (const Layout& l : {Layout{1, 1, 2, 2, 0}, Layout{1, 1, 4, 4, 3}, Layout{2, 2, 2, 2, 1, 4, "zb-h1"}, Layout{2, 1, 4, 2, 2}}) {
+  for (const Layout& l : {Layout{1, 1, 2, 2, 0}, Layout{1, 1, 4, 4, 3}, Layout{2, 2, 2, 2, 1, 4, "zb-h1"}, Layout{2, 1, 4, 2, 2},
+                          Layout{2, 1, 1, 1, 0}, Layout{4, 1, 1, 1, 0}, Layout{4, 1, 2, 2, 3}}) {
     INFO("tp" << l.tensor << " pp" << l.pipeline << " dp" << l.data << " ep" << l.expert << " zero " << l.zero_stage);
     const exec::RunResult many = run(plan_of(l));
     for (std::size_t s = 0; s < one.steps.size(); ++s) {
@@ -91,7 +92,7 @@ TEST_CASE("what the experts of all ranks multiply together is what was planned f
 
 TEST_CASE("with the routing that a step left every rank's FLOPs and received bytes are simulated exactly") {
   for (const Layout& l : {Layout{1, 1, 2, 2, 0}, Layout{1, 1, 4, 4, 3}, Layout{1, 1, 4, 2, 1}, Layout{2, 2, 2, 2, 1, 4, "zb-h1"},
-                          Layout{2, 1, 4, 2, 2}, Layout{1, 2, 4, 4, 0, 4, "gpipe"}}) {
+                          Layout{2, 1, 4, 2, 2}, Layout{1, 2, 4, 4, 0, 4, "gpipe"}, Layout{4, 1, 2, 2, 0}}) {
     INFO("tp" << l.tensor << " pp" << l.pipeline << " dp" << l.data << " ep" << l.expert << " zero " << l.zero_stage);
     const Plan plan = plan_of(l);
     CHECK(tests::check_replayed_books(plan, lower(plan)) > 0);  // else the test would not see unequal numbers at all
@@ -107,10 +108,15 @@ exec::RunResult recorded(const Plan& plan, const TaskGraph& graph) {
   return exec::run(plan, graph, tests::HashTokens(plan.model.vocab_size), options);
 }
 
+/// Tokens of a micro-batch that one rank routes.
+std::int32_t routed(const Plan& plan) {
+  return static_cast<std::int32_t>(plan.micro_batch_tokens() / (plan.parallel.sequence_parallel ? plan.parallel.tensor : 1));
+}
+
 /// A routing in which every token of every rank chooses the experts of `favoured`, two of the four.
 Routing lopsided(const Plan& plan, std::int32_t favoured) {
   std::vector<RouterCounts> all;
-  const auto tokens = static_cast<std::int32_t>(plan.micro_batch_tokens());
+  const std::int32_t tokens = routed(plan);
   for (std::int32_t layer = 0; layer < 4; ++layer)
     for (std::int32_t m = 0; m < plan.micro_batches(); ++m) {
       std::vector<std::int32_t> counts(4, 0);
@@ -121,7 +127,7 @@ Routing lopsided(const Plan& plan, std::int32_t favoured) {
 }
 Routing even(const Plan& plan) {
   std::vector<RouterCounts> all;
-  const auto share = static_cast<std::int32_t>(plan.micro_batch_tokens() / 2);
+  const std::int32_t share = routed(plan) / 2;
   for (std::int32_t layer = 0; layer < 4; ++layer)
     for (std::int32_t m = 0; m < plan.micro_batches(); ++m) all.push_back({layer, m, {share, share, share, share}});
   return {make_mesh(plan), std::vector(static_cast<std::size_t>(plan.world_size()), all)};

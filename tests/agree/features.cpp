@@ -233,11 +233,12 @@ json merged(const Case& c, std::string_view precision, bool reference) {
   return plan;
 }
 
-/// Experts of a rank's micro-batch see a context rank's tokens only: what they drop, and how even a load is to the
-/// auxiliary loss, depends on the layout. So on several context ranks nothing is dropped and there is no such loss.
-void part_experts(json& moe) {
-  moe["aux_loss"] = 0;
-  if (moe.contains("capacity_factor"))
+/// What experts drop depends on the tokens that one rank routes: a context rank's and, sequence-parallel, a tensor rank's share. How
+/// even a load is to the auxiliary loss depends on a context rank's. So with such shares nothing is dropped, and on several context
+/// ranks there is no such loss.
+void part_experts(json& moe, bool context, bool sequence) {
+  if (context) moe["aux_loss"] = 0;
+  if (moe.contains("capacity_factor") && (context || sequence))
     moe["capacity_factor"] = moe["num_experts"].get<double>() / moe["experts_per_token"].get<double>();
 }
 
@@ -256,7 +257,7 @@ std::string written(const Case& c, std::string_view precision, bool reference) {
   json plan = merged(c, precision, reference);
   json& model = plan["model"];
   model["num_layers"] = model["family"] == "t5" ? layers(c) / 2 : layers(c);
-  if (context(c) > 1 && model.contains("moe")) part_experts(model["moe"]);
+  if (model.contains("moe")) part_experts(model["moe"], context(c) > 1, !plain(c, Dim::sequence));
   plan["training"]["precision"] = precision;
   return finished(std::move(plan),
                   number(c, Dim::micro_batch_size) * number(c, Dim::micro_batches) * number(c, Dim::data));

@@ -19,9 +19,13 @@ struct Seat {
   Op op(const Task& task, const Instance& i) const { return routing ? routing->sized(task.op, rank, i) : task.op; }
 };
 
+bool brings_rows(CollectiveKind kind, Group group) {
+  if (group == Group::expert) return kind == CollectiveKind::all_to_all;
+  return group == Group::tensor && (kind == CollectiveKind::all_gather || kind == CollectiveKind::reduce_scatter);
+}
+
 void book_rows(Ledger& l, const Collective& c, const Instance& i, const Seat& seat) {
-  const bool of_experts = seat.routing && c.kind == CollectiveKind::all_to_all && c.group == Group::expert;
-  if (of_experts) l.rows_received += seat.routing->received(c, seat.rank, i).count();
+  if (seat.routing && brings_rows(c.kind, c.group)) l.rows_received += seat.routing->received(c, seat.rank, i).count();
 }
 
 void book(Ledger& l, const Task& task, const Instance& i, const Seat& seat) {
@@ -75,7 +79,7 @@ Ledger executed(const exec::RankBooks& books) {
   l.sent_bytes = books.comm.sent_bytes;
   for (const auto& [key, line] : books.comm.collectives) {
     l.collectives[key] = {line.calls, line.payload_bytes};
-    if (key == std::pair(CollectiveKind::all_to_all, Group::expert)) l.rows_received += line.received_bytes;
+    if (brings_rows(key.first, key.second)) l.rows_received += line.received_bytes;
   }
   l.issue_order = books.issue_order;
   l.stream_order = books.stream_order;

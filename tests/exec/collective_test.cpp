@@ -1,5 +1,6 @@
 // Every collective against its definition, done serially: where the members' buffers lie apart and where they may share bytes.
 #include <algorithm>
+#include <numeric>
 
 #include "tests/catch.hpp"
 #include "tests/exec/on_ranks.hpp"
@@ -194,6 +195,60 @@ TEST_CASE("Bytes received add up to the bus traffic that nccl-tests states for e
     }
     REQUIRE(received == total);
   }
+}
+
+namespace {
+
+/// Members that have rows of three elements, and what each gets by a gather or a scatter of them, with the bytes it received.
+struct Rows {
+  std::vector<std::int32_t> counts;   ///< two numbers a member
+  std::int64_t of(std::size_t r) const { return counts[2 * r] + counts[2 * r + 1]; }
+  std::int64_t all() const { return std::accumulate(counts.begin(), counts.end(), std::int64_t{0}); }
+
+  std::pair<Vectors<double>, std::vector<std::int64_t>> perform(CollectiveKind kind, Vectors<double> given, std::int64_t room) const {
+    const auto n = static_cast<int>(given.size());
+    const Collective op{kind, Group::tensor, 3 * all(), DType::fp64, Reduce::sum, 3};
+    const auto comms = make_thread_communicators(n);
+    Vectors<double> out(given.size(), std::vector<double>(static_cast<std::size_t>(3 * room), 77));
+    std::vector<std::vector<std::int32_t>> mine(given.size(), counts);
+    const auto errors = on_ranks(n, [&](int rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      try {
+        comms[r]->run(op, ranks(n), {bytes(given[r]), bytes(out[r]), {mine[r].data(), mine[r].data(), 2, room}});
+      } catch (const DeviceError& e) {
+        throw CommError(e.what());
+      }
+    });
+    for (const auto& e : errors)
+      if (!e.empty()) throw CommError(e);
+    std::vector<std::int64_t> received;
+    for (const auto& c : comms) received.push_back(c->counters().collectives.at({kind, Group::tensor}).received_bytes);
+    return {out, received};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("rows of unequal numbers are gathered in order of the members, and scattered as shares of their sum") {
+  const Rows rows{{2, 0, 0, 0, 1, 4000}};
+  const auto whole = values<double>(3, 3 * rows.all());
+  const std::vector<double> sum = left_fold(whole, Reduce::sum);
+  Vectors<double> shares;
+  auto first = whole[0].begin();
+  for (std::size_t r = 0; r < 3; first += 3 * rows.of(r++)) shares.emplace_back(first, first + 3 * rows.of(r));
+  const auto [gathered, came] = rows.perform(CollectiveKind::all_gather, shares, rows.all());
+  const auto [scattered, got] = rows.perform(CollectiveKind::reduce_scatter, whole, 4001);
+  auto at = sum.begin();
+  for (std::size_t r = 0; r < 3; ++r) {
+    const std::int64_t own = 3 * rows.of(r);
+    CHECK(gathered[r] == whole[0]);
+    CHECK(came[r] == (3 * rows.all() - own) * 8);
+    CHECK(std::equal(at, at + own, scattered[r].begin()));
+    CHECK(std::all_of(scattered[r].begin() + own, scattered[r].end(), [](double x) { return x == 77; }));
+    CHECK(got[r] == own * 2 * 8);
+    at += own;
+  }
+  CHECK_THROWS_AS(rows.perform(CollectiveKind::all_gather, shares, rows.all() - 1), CommError);
 }
 
 TEST_CASE("Shares that would not be equal are refused") {

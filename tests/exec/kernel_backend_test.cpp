@@ -238,6 +238,7 @@ TEST_CASE("what is not supported is refused when it is run, by kind and type") {
                     Catch::Contains("bias_grad") && Catch::Contains("bf16"));
   CHECK_THROWS_AS(doubles.run(Send{1, DType::fp64, 1}, {real({1})}, {}), DeviceError);
   CHECK_FALSE(doubles.backend->supports(Accumulate{1, DType::bf16, DType::fp32}, DType::fp32));
+  CHECK_FALSE(doubles.backend->supports(Accumulate{1, DType::int32, DType::int32}, DType::fp32));  // copied, never added
   CHECK_FALSE(doubles.backend->supports(AdamW{1, 0.9, 0.9, 1e-8, 0, true}, DType::fp64));
   CHECK_FALSE(doubles.backend->supports(Sgd{1, 0.9, 0, true}, DType::fp64));
   CHECK_FALSE(doubles.backend->supports(LayerwiseMoments{LayerwiseKind::lamb, 1, 1, 0.9, 0.9, 1e-8, 0, true}, DType::fp64));

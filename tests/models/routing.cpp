@@ -64,6 +64,28 @@ TEST_CASE("an exchange brings a rank what the others send it, there and back") {
   CHECK(r.received(equal, Rank(1), instance(3, 1)) == Bytes(2 * 4));
 }
 
+TEST_CASE("tensor ranks with rows of their own multiply what all of them get") {
+  // Tensor fastest: ranks 0 and 1 are one data rank, 2 and 3 the other; expert rank 0 holds the experts 0 and 1.
+  const Routing r{Mesh({2, 1, 1, 2, 1}, "tp-cp-ep-dp-pp", {2, 1, 1, {}}),
+                  {{{3, 1, {5, 1, 0, 2}}}, {{3, 1, {1, 3, 2, 2}}}, {{3, 1, {0, 0, 7, 1}}}, {{3, 1, {4, 0, 0, 4}}}}};
+  CHECK(r.rows_of(Rank(0), 3, 1) == 6);
+  CHECK(r.rows_of(Rank(1), 3, 1) == 8);
+  CHECK(r.work_of(Rank(0)) == std::vector<std::int64_t>{14});
+  CHECK(r.work_of(Rank(3)) == std::vector<std::int64_t>{18});
+  const GroupedMatMul gathered{4, 2, 16, 5, 7, true, true}, own{2, 2, 8, 5, 7, true, true};
+  CHECK(matrix_flops(r.sized(gathered, Rank(1), instance(3, 1))) == Flops(2 * 14 * 5 * 7));
+  CHECK(matrix_flops(r.sized(own, Rank(1), instance(3, 1))) == Flops(2 * 8 * 5 * 7));
+  const Collective gather{CollectiveKind::all_gather, Group::tensor, 16 * 10, DType::fp32, Reduce::sum, 10};
+  Collective scatter = gather;
+  scatter.kind = CollectiveKind::reduce_scatter;
+  CHECK(follows_routing(gather));
+  CHECK(payload(r.sized(gather, Rank(1), instance(3, 1))) == Bytes(14 * 10 * 4));
+  CHECK(r.received(gather, Rank(0), instance(3, 1)) == Bytes(8 * 10 * 4));
+  CHECK(r.received(gather, Rank(1), instance(3, 1)) == Bytes(6 * 10 * 4));
+  CHECK(r.received(scatter, Rank(0), instance(3, 1)) == Bytes(6 * 10 * 4));
+  CHECK(r.received(scatter, Rank(1), instance(3, 1)) == Bytes(8 * 10 * 4));
+}
+
 TEST_CASE("every phase and every stream has a name of its own") {
   std::set<std::string_view> names;
   for (int p = 0; p <= static_cast<int>(Phase::gather); ++p) names.insert(name(static_cast<Phase>(p)));

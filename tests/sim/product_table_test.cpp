@@ -117,6 +117,7 @@ TEST_CASE("time in steady load counts where it was measured, and of repeated pro
 TEST_CASE("experts with an even share of the rows are read as groups of so many") {
   const ProductTable t(table_of({{GroupedMatMul{8, 8, 128, 256, 64, true, false}, DType::bf16, 0.25}}), "t");
   CHECK(t.seconds(GroupedMatMul{1, 8, 1024, 256, 64, true, true}, DType::bf16) == 0.25);
+  CHECK(t.seconds(GroupedMatMul{32, 8, 32, 256, 64, true, false}, DType::bf16) == 0.25);  // from four ranks
   CHECK(!t.seconds(GroupedMatMul{1, 8, 1032, 256, 64, true, true}, DType::bf16));
 }
 

@@ -1,0 +1,121 @@
+// Layers of experts under tensor and expert parallelism: what travels, and what is kept, against closed forms.
+
+#include "tests/models/memory_case.hpp"
+
+using namespace tandem;
+using namespace tandem::tests;
+
+namespace {
+
+constexpr std::int64_t kExperts = 4, kChoices = 2, kFfn = 64;
+
+struct ExpertCase : MemoryCase {
+  std::int64_t expert = 1;
+  bool sequence_parallel = true, dropless = true;
+
+  Plan made() const {
+    nlohmann::json p = nlohmann::json::parse(to_json(plan()));
+    p["parallel"]["expert"] = expert;
+    p["parallel"]["sequence_parallel"] = sequence_parallel && tensor > 1;
+    p["model"]["moe"] = {{"num_experts", kExperts}, {"experts_per_token", kChoices}, {"ffn_hidden_size", kFfn}, {"rows_bound", 1},
+                         {"capacity_factor", dropless ? 0.0 : 1.0}};
+    return parse_plan(p.dump(), "experts.json");
+  }
+  std::int64_t tokens() const { return seq * batch; }
+  /// Rows that one rank sends.
+  std::int64_t sent() const { return tokens() * kChoices / (sequence_parallel ? tensor : 1); }
+};
+
+ExpertCase spread(std::int64_t tensor, std::int64_t expert, bool dropless) {
+  ExpertCase c;
+  c.layers = 2;
+  c.tensor = tensor;
+  c.data = c.expert = expert;
+  c.dropless = dropless;
+  return c;
+}
+
+/// Payload of a step's collectives of hidden rows whose task ends so.
+std::int64_t payload_of(const TaskGraph& graph, std::string_view ending, Group group) {
+  const Program& p = graph.programs.front();
+  std::int64_t sum = 0;
+  for (const Instance& i : p.instances)
+    for (const Task& task : graph.of(i).tasks) {
+      const auto* c = std::get_if<Collective>(&task.op);
+      if (c != nullptr && c->group == group && c->dtype != DType::int32 && task.name.ends_with(ending)) sum += payload(task.op).count();
+    }
+  return sum;
+}
+
+bool has_task(const TaskGraph& graph, std::string_view name) {
+  for (const Template& t : graph.templates)
+    for (const Task& task : t.tasks)
+      if (task.name == name) return true;
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("a tensor rank exchanges its own rows four times a layer, and gathers and scatters all twice") {
+  const std::int64_t t = GENERATE(1, 2, 4), e = GENERATE(1, 2, 4);
+  const bool dropless = GENERATE(false, true);
+  const ExpertCase c = spread(t, e, dropless);
+  CAPTURE(t, e, dropless);
+  const TaskGraph graph = lower(c.made());
+  graph.check();
+  const std::int64_t once = 2 * c.layers * c.sent() * c.hidden;  // 16 bits
+  CHECK(payload_of(graph, "_all_to_all", Group::expert) == (e > 1 ? 4 * once : 0));
+  for (const char* name : {"dispatch", "drows"})
+    CHECK(payload_of(graph, std::string(name) + "_all_gather", Group::tensor) == (t > 1 ? t * once : 0));
+  for (const char* name : {"return", "dispatch_backward"})
+    CHECK(payload_of(graph, std::string(name) + "_reduce_scatter", Group::tensor) == (t > 1 ? t * once : 0));
+  // Neither the experts' input nor its gradient is gathered, and nothing of theirs is summed token by token.
+  for (const char* name : {"ln2_all_gather", "mlp_gradient_all_gather", "experts_reduce_scatter", "experts_dgrad_reduce_scatter",
+                           "dweights_all_reduce"})
+    CHECK_FALSE(has_task(graph, name));
+}
+
+TEST_CASE("without sequence parallelism every tensor rank exchanges all rows") {
+  ExpertCase c = spread(2, 2, true);
+  c.sequence_parallel = false;
+  const TaskGraph graph = lower(c.made());
+  CHECK(payload_of(graph, "_all_to_all", Group::expert) == 4 * 2 * c.layers * c.tokens() * kChoices * c.hidden);
+  CHECK(payload_of(graph, "dispatch_all_gather", Group::tensor) == 0);
+  CHECK(has_task(graph, "experts_all_reduce"));
+}
+
+TEST_CASE("FLOPs of a rank do not depend on who routes") {
+  const bool dropless = GENERATE(false, true);
+  ExpertCase c = spread(2, 2, dropless);
+  const auto products = [&](bool shared_rows) {
+    c.sequence_parallel = shared_rows;
+    const TaskGraph graph = lower(c.made());
+    std::int64_t sum = 0;
+    for (const Instance& i : graph.programs.front().instances)
+      for (const Task& task : graph.of(i).tasks)
+        if (task.name.starts_with("experts.")) sum += matrix_flops(task.op).count();
+    return sum;
+  };
+  // Forward, and twice that backward, of two matrices that tensor ranks cut.
+  CHECK(products(true) == c.layers * 3 * 2 * (2 * c.tokens() * kChoices * c.hidden * kFfn / c.tensor));
+  CHECK(products(false) == products(true));
+}
+
+TEST_CASE("a layer of experts keeps a share of all but what its products read and write") {
+  const std::int64_t t = GENERATE(1, 2), e = GENERATE(1, 2);
+  const bool dropless = GENERATE(false, true);
+  const ExpertCase c = spread(t, e, dropless);
+  CAPTURE(t, e, dropless);
+  const TaskGraph graph = lower(c.made());
+  const StageOf stage(graph, 0);
+  const std::int64_t sb = c.tokens(), rows = sb / t, sbh = sb * c.hidden, core = 2 * c.heads / t * c.seq * c.seq * c.batch;
+  // As in a dense layer: inputs of qkv, of the MLP and of the second norm, statistics; queries, keys, values and context; the core.
+  const std::int64_t attention = (6 * sbh + 8 * sb) / t + 8 * sbh / t + core;
+  // Logits and probabilities, weights and places of choices, how many there are.
+  const std::int64_t router = 2 * aligned(2 * rows * kExperts) + aligned(2 * rows * kChoices) + aligned(4 * rows * kChoices);
+  const std::int64_t counts = aligned(4 * kExperts) * (1 + (dropless && e > 1)) + (dropless && t > 1 ? aligned(4 * t * kExperts) : 0);
+  // What the first matrix reads, both outputs inside, and what came back.
+  const std::int64_t experts = 2 * sb * kChoices * (c.hidden + 2 * kFfn / t) + 2 * rows * kChoices * c.hidden;
+  CHECK(stage.behind(stage.find("block_forward", 1, 0, Phase::forward), "saved").bytes.count() ==
+        attention + router + counts + experts);
+}
