@@ -173,7 +173,8 @@ TimePoint RankExecutor::collect(const Collective& op, const Task& task, const Po
   const auto& members = groups_[static_cast<std::size_t>(op.group)];
   MemberBuffers mine{at.in[0], at.out[0]};
   if (op.row > 0)
-    mine.rows = {reinterpret_cast<const std::int32_t*>(at.in[1]), reinterpret_cast<const std::int32_t*>(at.in[task.inputs.size() - 1]),
+    mine.rows = {reinterpret_cast<const std::int32_t*>(at.in[1]),
+                 reinterpret_cast<const std::int32_t*>(at.in[task.inputs.size() - 1]),
                  task.inputs[1].elements / static_cast<std::int64_t>(members.size()), task.outputs[0].elements / op.row};
   return parts_.comm->run(op, {members, lane}, mine);
 }

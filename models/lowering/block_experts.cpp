@@ -1,5 +1,5 @@
 // A mixture of experts in place of the MLP: router, dispatch, the experts' matrices. Experts are cut over tensor ranks like an MLP
-// and spread over the expert group. Under sequence parallelism a rank routes and sends its own rows, and the tensor ranks that share
+// and spread over the expert group. Under sequence parallelism a rank routes and sends its own rows, and tensor ranks that share
 // experts gather what arrived before their products and scatter the sums after them, as Megatron-Core's MoEAlltoAllTokenDispatcher
 // does; without it tokens are whole on every tensor rank.
 

@@ -71,7 +71,7 @@ TEST_CASE("tensor ranks with a sequence each drop what ranks with as many tokens
 }
 
 TEST_CASE("a rank sends experts a share of what it sends without sequence parallelism") {
-  // All choices are received somewhere four times a layer (dispatched, returned, and their gradients), but for those of own experts.
+  // Choices are received four times a layer (dispatched, returned, and their gradients), but for those of a rank's own experts.
   const auto sent = [](std::int64_t tensor, bool sequence_parallel) {
     exec::RunOptions options;
     const Plan plan = plan_of({tensor, 4, 4, 1, 0, 2, sequence_parallel});

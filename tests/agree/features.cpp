@@ -233,9 +233,9 @@ json merged(const Case& c, std::string_view precision, bool reference) {
   return plan;
 }
 
-/// What experts drop depends on the tokens that one rank routes: a context rank's and, sequence-parallel, a tensor rank's share. How
-/// even a load is to the auxiliary loss depends on a context rank's. So with such shares nothing is dropped, and on several context
-/// ranks there is no such loss.
+/// What experts drop depends on the tokens that one rank routes: a context rank's and, sequence-parallel, a tensor rank's share.
+/// How even a load is to the auxiliary loss depends on a context rank's. So with such shares nothing is dropped, and on several
+/// context ranks there is no such loss.
 void part_experts(json& moe, bool context, bool sequence) {
   if (context) moe["aux_loss"] = 0;
   if (moe.contains("capacity_factor") && (context || sequence))

@@ -40,7 +40,8 @@ inline json read_fixture(const std::string& name) {
   throw std::runtime_error("no fixture " + name);
 }
 
-/// How a fixture's model is spread; with tensor ranks also its sequences.
+/// How a fixture's model is spread; with tensor ranks also its sequences, but for experts with a capacity: PyTorch counted it
+/// over a micro-batch, and tensor ranks that share sequences count it over their own rows.
 struct FixtureLayout {
   int tensor = 1, pipeline = 1, data = 1, expert = 1, zero = 0;
   std::string precision = "fp64";
@@ -52,12 +53,13 @@ struct FixtureLayout {
 
 inline Plan plan_of(const json& f, const FixtureLayout& l) {
   json model = f["model"], training = f["training"];
+  const bool capacity = model.contains("moe") && model["moe"].contains("capacity_factor");
   training["precision"] = l.precision;
   if (l.tensor > 1) model["pad_vocab_to"] = 4 * l.tensor;
   const json plan = {{"model", model},
                      {"training", training},
                      {"parallel",
-                      {{"tensor", l.tensor}, {"sequence_parallel", l.tensor > 1}, {"pipeline", l.pipeline},
+                      {{"tensor", l.tensor}, {"sequence_parallel", l.tensor > 1 && !capacity}, {"pipeline", l.pipeline},
                        {"data", l.data}, {"expert", l.expert}, {"zero_stage", l.zero}}},
                      {"cluster", {{"preset", "cpu-host"}, {"devices", l.tensor * l.pipeline * l.data}}}};
   return parse_plan(plan.dump(), "fixture");

@@ -19,7 +19,7 @@ using Order = std::vector<std::pair<std::uint32_t, std::uint16_t>>;
 struct Ledger {
   std::int64_t flops = 0, sent_bytes = 0, sends = 0, arena_bytes = 0;
   std::map<std::pair<CollectiveKind, Group>, std::pair<std::int64_t, std::int64_t>> collectives;  ///< calls, payload
-  std::int64_t rows_received = 0;  ///< bytes from others by all-to-alls of the expert group, gathers and scatters of the tensor group
+  std::int64_t rows_received = 0;  ///< bytes by all-to-alls of the expert group, gathers and scatters of the tensor group
   Order issue_order;
   std::vector<Order> stream_order{kStreams};
   bool operator==(const Ledger&) const = default;

@@ -47,7 +47,7 @@ TEST_CASE("so do they on two stages") {
   check_all(spread(1, 2, 1, 0));
 }
 
-TEST_CASE("so do they on two tensor ranks with sequence parallelism") {
+TEST_CASE("so do they on two tensor ranks, with sequence parallelism but where experts have a capacity") {
   check_all(spread(2, 1, 1, 0));
 }
 

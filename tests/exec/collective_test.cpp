@@ -205,7 +205,8 @@ struct Rows {
   std::int64_t of(std::size_t r) const { return counts[2 * r] + counts[2 * r + 1]; }
   std::int64_t all() const { return std::accumulate(counts.begin(), counts.end(), std::int64_t{0}); }
 
-  std::pair<Vectors<double>, std::vector<std::int64_t>> perform(CollectiveKind kind, Vectors<double> given, std::int64_t room) const {
+  std::pair<Vectors<double>, std::vector<std::int64_t>> perform(CollectiveKind kind, Vectors<double> given,
+                                                                std::int64_t room) const {
     const auto n = static_cast<int>(given.size());
     const Collective op{kind, Group::tensor, 3 * all(), DType::fp64, Reduce::sum, 3};
     const auto comms = make_thread_communicators(n);

@@ -42,7 +42,8 @@ std::int64_t payload_of(const TaskGraph& graph, std::string_view ending, Group g
   for (const Instance& i : p.instances)
     for (const Task& task : graph.of(i).tasks) {
       const auto* c = std::get_if<Collective>(&task.op);
-      if (c != nullptr && c->group == group && c->dtype != DType::int32 && task.name.ends_with(ending)) sum += payload(task.op).count();
+      const bool of_rows = c != nullptr && c->group == group && c->dtype != DType::int32;
+      if (of_rows && task.name.ends_with(ending)) sum += payload(task.op).count();
     }
   return sum;
 }
@@ -113,7 +114,8 @@ TEST_CASE("a layer of experts keeps a share of all but what its products read an
   const std::int64_t attention = (6 * sbh + 8 * sb) / t + 8 * sbh / t + core;
   // Logits and probabilities, weights and places of choices, how many there are.
   const std::int64_t router = 2 * aligned(2 * rows * kExperts) + aligned(2 * rows * kChoices) + aligned(4 * rows * kChoices);
-  const std::int64_t counts = aligned(4 * kExperts) * (1 + (dropless && e > 1)) + (dropless && t > 1 ? aligned(4 * t * kExperts) : 0);
+  const std::int64_t counts =
+      aligned(4 * kExperts) * (1 + (dropless && e > 1)) + (dropless && t > 1 ? aligned(4 * t * kExperts) : 0);
   // What the first matrix reads, both outputs inside, and what came back.
   const std::int64_t experts = 2 * sb * kChoices * (c.hidden + 2 * kFfn / t) + 2 * rows * kChoices * c.hidden;
   CHECK(stage.behind(stage.find("block_forward", 1, 0, Phase::forward), "saved").bytes.count() ==
