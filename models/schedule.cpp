@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "models/zero_bubble.hpp"
+
 namespace tandem {
 namespace {
 
@@ -54,6 +56,7 @@ void check(ScheduleKind kind, const ScheduleShape& shape, StageId stage) {
   require(shape.stages >= 1 && shape.micro_batches >= 1 && shape.chunks >= 1, "a schedule of nothing");
   require(stage.value() >= 0 && stage.value() < shape.stages, "a schedule of a stage that is not there");
   require(shape.chunks == 1 || has_chunks(kind), "only interleaved and breadth-first schedules have chunks");
+  require(shape.costs.empty() || static_cast<std::int64_t>(shape.costs.size()) == shape.stages, "costs of other stages");
 }
 
 }  // namespace
@@ -69,7 +72,7 @@ std::int64_t chunk_group(ScheduleKind kind, const ScheduleShape& shape) {
   return kind == ScheduleKind::interleaved ? interleaved_group(shape) : shape.micro_batches;
 }
 
-Actions make_schedule(ScheduleKind kind, const ScheduleShape& shape, StageId stage) {
+Actions fixed_order(ScheduleKind kind, const ScheduleShape& shape, StageId stage) {
   check(kind, shape, stage);
   const std::int64_t m = shape.micro_batches, before = stage.value(), behind = shape.stages - before - 1;
   // A closed switch: a new ScheduleKind does not compile here (-Werror=switch) until it has its order.
@@ -85,6 +88,35 @@ Actions make_schedule(ScheduleKind kind, const ScheduleShape& shape, StageId sta
     case ScheduleKind::zb_h2: return with_weights(alternate(shape, m, 2 * behind), 2 * before);
   }
   throw ContractError("unknown schedule");
+}
+
+namespace {
+
+Orders fixed_orders(ScheduleKind kind, const ScheduleShape& shape) {
+  Orders orders;
+  for (std::int32_t s = 0; s < shape.stages; ++s) orders.push_back(fixed_order(kind, shape, StageId(s)));
+  return orders;
+}
+
+}  // namespace
+
+std::optional<Orders> automatic_orders(ScheduleKind kind, const ScheduleShape& shape) {
+  const bool zero_bubble = kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_h2;
+  if (!zero_bubble || shape.stages == 1 || !passes_differ(shape)) return std::nullopt;
+  // Stages of 1F1B are one forward apart, those of twice its warm-up two.
+  const std::int64_t ahead = kind == ScheduleKind::zb_h1 ? 1 : 2;
+  return fill_gaps(shape, ahead * shape.stages, ahead, fixed_orders(kind, shape));
+}
+
+Orders make_orders(ScheduleKind kind, const ScheduleShape& shape) {
+  if (auto orders = automatic_orders(kind, shape)) return std::move(*orders);
+  return fixed_orders(kind, shape);
+}
+
+Actions make_schedule(ScheduleKind kind, const ScheduleShape& shape, StageId stage) {
+  check(kind, shape, stage);
+  if (auto orders = automatic_orders(kind, shape)) return std::move((*orders)[stage.index()]);
+  return fixed_order(kind, shape, stage);
 }
 
 }  // namespace tandem

@@ -24,11 +24,24 @@ struct Action {
   bool operator==(const Action&) const = default;
 };
 
+/// What a stage's passes take and what a micro-batch holds there, relative to each other.
+struct PassCosts {
+  std::int32_t forward = 1, backward = 1, weight = 1;  ///< times: tF, tB, tW
+  std::int32_t held = 1;      ///< memory, from a micro-batch's forward to its backward
+  std::int32_t deferred = 1;  ///< and from there to its weight
+};
+
 struct ScheduleShape {
   std::int64_t stages = 1;
   std::int64_t micro_batches = 1;
   std::int64_t chunks = 1;  ///< a stage; above 1 only for interleaved and breadth-first
+  std::vector<PassCosts> costs = {};  ///< by stage, only read by zero-bubble schedules; empty: all passes take the same
+  std::int32_t transfer = 0;          ///< time of a transfer between stages, in units of `costs`
+  bool steps_overlap = false;         ///< a stage begins the next step when it has ended this one: no stage waits for all
 };
+
+/// By stage.
+using Orders = std::vector<std::vector<Action>>;
 
 /// Actions of `stage` in order, each exactly once. Forwards, backwards and weights of a chunk ascend in micro-batches:
 /// that is the order in which gradients are added. Throws ContractError for a shape that no plan has.
@@ -55,7 +68,14 @@ struct ScheduleShape {
 ///
 /// Either with fewer micro-batches is the same rule cut short: legal, and (p-m)tW or (2p-1-m)tW longer. On one stage a
 /// weight follows its backward at once, which is the arithmetic of 1F1B.
+///
+/// Those two are the orders for passes that take the same. Where `shape.costs` differ they become what the authors run, ZB-1p
+/// and ZB-2p (section 3): orders made for these costs by a list scheduler (models/zero_bubble), in the memory of p and of 2p
+/// micro-batches before their backward, or of the handcrafted order where that is more. By the costs, neither the longest stage
+/// nor the end is later than the handcrafted order's; the less a micro-batch holds after its backward, the fewer gaps remain.
 std::vector<Action> make_schedule(ScheduleKind kind, const ScheduleShape& shape, StageId stage);
+/// Those of all stages. An automatic order is made for all stages at once: ask here for more than one.
+Orders make_orders(ScheduleKind kind, const ScheduleShape& shape);
 
 /// Micro-batches that pass a chunk as one group in the interleaved schedule: the smallest g >= p such that m % g is 0
 /// or at least p (what Megatron-LM demands of microbatch_group_size_per_vp_stage, for a smaller last group would leave
@@ -107,6 +127,9 @@ inline constexpr std::size_t kSendHold = 2;
 /// if everything waits for every computation and release in front of it; and with equal stages, transfers of at most
 /// half a forward pass cost no more time than with unlimited buffers. tests/models/schedule_transfers.cpp plays it.
 std::vector<ScheduleEvent> make_events(ScheduleKind kind, const ScheduleShape& shape, StageId stage);
+/// The same of all stages: ask here for more than one. Around an automatic order transfers stand where they happen when it is
+/// played by its costs (models/zero_bubble), so that a stage's sends and receives wait for each other as little as they can.
+std::vector<std::vector<ScheduleEvent>> make_events(ScheduleKind kind, const ScheduleShape& shape);
 
 /// The same of the forward passes alone, in their order.
 std::vector<ScheduleEvent> make_forward_events(ScheduleKind kind, const ScheduleShape& shape, StageId stage);

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "models/schedule.hpp"
+#include "models/zero_bubble.hpp"
 
 namespace tandem {
 namespace {
@@ -127,11 +127,20 @@ std::optional<Neighbour> output_to(const ScheduleShape& shape, StageId stage, co
 }
 
 std::vector<ScheduleEvent> make_events(ScheduleKind kind, const ScheduleShape& shape, StageId stage) {
-  return EventWriter(kind, shape, stage, make_schedule(kind, shape, stage)).write();
+  if (const auto orders = automatic_orders(kind, shape)) return std::move(timed_events(shape, *orders)[stage.index()]);
+  return EventWriter(kind, shape, stage, fixed_order(kind, shape, stage)).write();
+}
+
+std::vector<std::vector<ScheduleEvent>> make_events(ScheduleKind kind, const ScheduleShape& shape) {
+  if (const auto orders = automatic_orders(kind, shape)) return timed_events(shape, *orders);
+  std::vector<std::vector<ScheduleEvent>> all;
+  for (std::int32_t s = 0; s < shape.stages; ++s)
+    all.push_back(EventWriter(kind, shape, StageId(s), fixed_order(kind, shape, StageId(s))).write());
+  return all;
 }
 
 std::vector<ScheduleEvent> make_forward_events(ScheduleKind kind, const ScheduleShape& shape, StageId stage) {
-  std::vector<Action> actions = make_schedule(kind, shape, stage);
+  std::vector<Action> actions = fixed_order(kind, shape, stage);
   std::erase_if(actions, [](const Action& a) { return a.phase != Phase::forward; });
   return EventWriter(kind, shape, stage, std::move(actions)).write();
 }

@@ -16,7 +16,7 @@ BlockBackward::BlockBackward(const Shapes& s, const BlockBackwardKind& kind)
       sink_(sink("gradients", regions_.block)), expert_sink_(sink("expert_gradients", regions_.experts)),
       relative_gradients_(gradient_slot(b_, "relative_gradients", regions_.relative, s.dtypes.gradients)),
       x_whole_(hidden_slot(b_, s, "x")), x_(s, x_whole_), memory_(memory_slot(b_, s, "memory")),
-      a_(b_, s, weights_, BlockSaved(s, kind.moe, b_.slot("saved", MemoryKind::activations), true)),
+      a_(b_, s, weights_, BlockSaved(s, kind.moe, saved_slots(b_, s, kind.part == BackwardPart::weights), true)),
       held_(s, kind.moe, 0) {
   b_.products_in(s.product);
 }

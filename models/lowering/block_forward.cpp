@@ -12,7 +12,7 @@ class BlockForward {
       : s_(s), moe_(moe), regions_(s, moe), b_(s.is_decoder() ? "decoder_forward" : "block_forward", s.dtypes.compute, s.fusion),
         weights_(block_slots(b_, s, regions_)), x_(s, hidden_slot(b_, s, "x")), memory_(memory_slot(b_, s, "memory")),
         y_(s, hidden_slot(b_, s, "y")),
-        a_(b_, s, weights_, BlockSaved(s, moe, b_.slot("saved", MemoryKind::activations), false)) {
+        a_(b_, s, weights_, BlockSaved(s, moe, saved_slots(b_, s), false)) {
     b_.products_in(s.product);
   }
 

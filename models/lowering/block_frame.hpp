@@ -35,6 +35,14 @@ inline Value memory_slot(TemplateBuilder& b, const Shapes& s, std::string name) 
   return b.whole(b.slot(std::move(name), MemoryKind::activations), s.dtypes.compute, s.memory_rows * s.hidden);
 }
 
+/// What the forward pass keeps; `weights`: the template has the weights' gradients alone.
+inline SavedSlots saved_slots(TemplateBuilder& b, const Shapes& s, bool weights = false) {
+  SavedSlots slots;
+  if (!weights) slots.saved = b.slot("saved", MemoryKind::activations);
+  if (s.defer_weights) slots.weight_inputs = b.slot("weight_inputs", MemoryKind::activations);
+  return slots;
+}
+
 /// Gradients of a region, with the padding behind it.
 inline RegionValues gradient_slot(TemplateBuilder& b, std::string name, const RegionLayout& layout, DType dtype) {
   if (layout.elements() == 0) return {};

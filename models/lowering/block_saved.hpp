@@ -1,6 +1,9 @@
 #pragma once
 // What a transformer block keeps for its backward pass, laid out alike in forward, recompute and backward. A tensor that is
 // not kept is empty here and computed again where it is needed.
+//
+// Where a schedule splits the backward pass it is in two slots: what only the input's gradient reads is free when that is there
+// (arXiv 2401.10241, table 1: a backward pass leaves M_W of M_B), what the weights' gradients read stays until their pass.
 
 #include "models/lowering/core_dims.hpp"
 #include "models/lowering/template_builder.hpp"
@@ -27,6 +30,12 @@ struct CrossSaved {
   Kept x, norm_stats, n, q, kv, scores, probs, dropped, context;
 };
 
+/// Where it lies; one slot for both where the backward pass is whole.
+struct SavedSlots {
+  std::uint16_t saved = 0;          ///< read by the input's gradient alone; 0: the template has no such slot
+  std::uint16_t weight_inputs = 0;  ///< read by the weights' gradients too
+};
+
 struct BlockSaved {
   Kept ln1_stats, n1, qkv, scores, probs, dropped, attention_stats, core_context, context;
   Kept sum1, x2, ln2_stats, n2, fc1, activated, sum2;
@@ -34,7 +43,8 @@ struct BlockSaved {
   CrossSaved cross;
 
   /// `written`: the forward pass has run, everything kept can be read.
-  BlockSaved(const Shapes& s, bool experts, std::uint16_t slot, bool written) : at_(slot), s_(s), written_(written) {
+  BlockSaved(const Shapes& s, bool experts, const SavedSlots& slots, bool written)
+      : at_(slots.saved), later_(slots.weight_inputs), s_(s), has_saved_(slots.saved > 0), written_(written) {
     save_attention();
     if (s.is_decoder()) save_cross();
     if (experts) save_experts();
@@ -42,36 +52,51 @@ struct BlockSaved {
   }
 
  private:
-  Kept keep(bool kept, std::int64_t elements) { return kept ? keep(s_.dtypes.compute, elements) : Kept{}; }
-  Kept keep(DType dtype, std::int64_t elements) { return {at_.add(dtype, elements), written_}; }
+  /// For the input's gradient alone.
+  Kept keep(bool kept, std::int64_t elements) {
+    return kept && has_saved_ ? Kept{at_.add(s_.dtypes.compute, elements), written_} : Kept{};
+  }
+  /// For the weights' gradients too.
+  Kept keep_inputs(DType dtype, std::int64_t elements) {
+    return {(s_.defer_weights ? later_ : at_).add(dtype, elements), written_};
+  }
+  Kept keep_inputs(bool kept, std::int64_t elements) { return kept ? keep_inputs(s_.dtypes.compute, elements) : Kept{}; }
+  /// For the weights' gradients where those compute something of it again.
+  Kept keep_for(bool weights, bool kept, std::int64_t elements) {
+    return weights ? keep_inputs(kept, elements) : keep(kept, elements);
+  }
 
-  /// Never written: dropout is a function of positions here, so only frameworks hold what was dropped.
+  /// Never written: what a framework holds beside what is read again.
+  void hold(DType dtype, std::int64_t elements) {
+    if (has_saved_) at_.add(dtype, elements);
+  }
+  /// Dropout is a function of positions here, so only frameworks hold what was dropped.
   void mask(std::int64_t elements) {
-    if (s_.fusion.dropout_masks) at_.add(DType::fp8, elements);
+    if (s_.fusion.dropout_masks) hold(DType::fp8, elements);
   }
 
   void save_attention() {
     const AttentionDims core = core_dims(s_);
     const std::int64_t state = s_.rows * s_.hidden, n = s_.tokens;
     const bool pre = s_.placement == NormPlacement::pre, score_path = !s_.flash && s_.keep.core;
-    ln1_stats = keep(true, 2 * s_.rows);
-    n1 = keep(pre && s_.keep.norms, state);
+    const bool again = !(pre && s_.keep.norms);  // the sublayers' inputs come from the states before their norms
+    ln1_stats = keep_for(again, true, 2 * s_.rows);
+    n1 = keep_inputs(!again, state);
     qkv = keep(true, n * s_.qkv());
-    // Never written: what a framework holds beside what is read again.
-    if (s_.rotary && s_.fusion.rotated_copies) at_.add(s_.dtypes.compute, n * (s_.heads + s_.kv_heads) * s_.head_dim);
+    if (s_.rotary && s_.fusion.rotated_copies) hold(s_.dtypes.compute, n * (s_.heads + s_.kv_heads) * s_.head_dim);
     scores = keep(!s_.flash && s_.keep.scores, score_elements(core));
     probs = keep(score_path, score_elements(core));
     if (score_path && s_.attention_dropout > 0) mask(score_elements(core));
     if (s_.hidden_dropout > 0) mask(2 * state);
     dropped = s_.attention_dropout > 0 ? keep(score_path, score_elements(core)) : probs;
     attention_stats = keep(s_.flash && s_.keep.core, stats_elements(core));
-    context = keep(true, n * s_.attention);
+    context = keep_inputs(true, n * s_.attention);
     // Ulysses computes another share of the context than the one that goes on.
     core_context = s_.path == ContextPath::ulysses ? keep(s_.flash, n * s_.attention) : context;
     sum1 = keep(!pre, state);
-    x2 = keep(true, state);
-    ln2_stats = keep(true, 2 * s_.rows);
-    n2 = keep(pre && s_.keep.norms, state);
+    x2 = keep_for(again, true, state);
+    ln2_stats = keep_for(again, true, 2 * s_.rows);
+    n2 = keep_inputs(!again, state);
   }
 
   void save_cross() {
@@ -88,9 +113,9 @@ struct BlockSaved {
   }
 
   void save_mlp() {
-    fc1 = keep(s_.keep.fc1, s_.tokens * s_.fc1);
-    if (s_.gated && s_.fusion.gate_kept && s_.keep.activated) at_.add(s_.dtypes.compute, s_.tokens * s_.ffn);
-    activated = keep(s_.keep.activated, s_.tokens * s_.ffn);
+    fc1 = keep_for(!s_.keep.activated, s_.keep.fc1, s_.tokens * s_.fc1);
+    if (s_.gated && s_.fusion.gate_kept && s_.keep.activated) hold(s_.dtypes.compute, s_.tokens * s_.ffn);
+    activated = keep_inputs(s_.keep.activated, s_.tokens * s_.ffn);
     save_sum();
   }
 
@@ -99,27 +124,27 @@ struct BlockSaved {
     moe.logits = keep(true, d.tokens * d.experts);
     moe.probs = keep(true, d.tokens * d.experts);
     moe.weights = keep(true, d.tokens * d.top_k);
-    moe.slots = keep(DType::int32, d.tokens * d.top_k);
-    moe.counts = keep(DType::int32, d.experts);
-    const bool shares = s_.row_shares() > 1;
-    if (s_.unequal_rows()) moe.arrived = keep(DType::int32, d.experts);
-    if (shares && d.capacity == 0) moe.gathered = keep(DType::int32, s_.row_shares() * d.experts);
-    if (shares && s_.aux_loss > 0) moe.load = keep(DType::int32, d.experts);
-    moe.dispatched = keep(s_.keep.dispatched, s_.expert_rows() * d.hidden);
-    moe.fc1 = keep(s_.keep.fc1, s_.expert_rows() * s_.expert_fc1);
-    moe.activated = keep(s_.keep.activated, s_.expert_rows() * s_.expert_ffn);
+    const bool again = !s_.keep.activated, shares = s_.row_shares() > 1;
+    moe.slots = keep_inputs(DType::int32, d.tokens * d.top_k);
+    moe.counts = keep_inputs(DType::int32, d.experts);
+    if (s_.unequal_rows()) moe.arrived = keep_inputs(DType::int32, d.experts);
+    if (shares && d.capacity == 0) moe.gathered = keep_inputs(DType::int32, s_.row_shares() * d.experts);
+    if (shares && s_.aux_loss > 0) moe.load = keep_inputs(DType::int32, d.experts);
+    moe.dispatched = keep_inputs(s_.keep.dispatched, s_.expert_rows() * d.hidden);
+    moe.fc1 = keep_for(again, s_.keep.fc1, s_.expert_rows() * s_.expert_fc1);
+    moe.activated = keep_inputs(s_.keep.activated, s_.expert_rows() * s_.expert_ffn);
     moe.returned = keep(true, d.rows() * d.hidden);
-    fc1 = keep(s_.keep.fc1 && s_.shared_ffn > 0, s_.tokens * s_.shared_fc1);
-    activated = keep(s_.keep.activated && s_.shared_ffn > 0, s_.tokens * s_.shared_ffn);
+    fc1 = keep_for(again, s_.keep.fc1 && s_.shared_ffn > 0, s_.tokens * s_.shared_fc1);
+    activated = keep_inputs(s_.keep.activated && s_.shared_ffn > 0, s_.tokens * s_.shared_ffn);
     save_sum();
   }
 
   /// What a norm after the addition reads.
   void save_sum() { sum2 = keep(s_.placement != NormPlacement::pre, s_.rows * s_.hidden); }
 
-  SlotLayout at_;
+  SlotLayout at_, later_;
   const Shapes& s_;
-  bool written_;
+  bool has_saved_, written_;
 };
 
 }  // namespace tandem::lowering

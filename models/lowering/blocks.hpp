@@ -2,13 +2,13 @@
 // The templates: what one block, one embedding, one head, one transfer and one update do. Slots are bound by name (slot 0 is
 // always scratch); those in brackets exist where the model has such a thing:
 //
-//   block_forward    weights [experts] [relative] x [memory] y saved
-//   block_backward   weights [experts] [relative] gradients [expert_gradients] [relative_gradients] x [memory] saved dy dx
-//                    [dmemory] [deferred]
+//   block_forward    weights [experts] [relative] x [memory] y saved [weight_inputs]
+//   block_backward   weights [experts] [relative] gradients [expert_gradients] [relative_gradients] x [memory] saved
+//                    [weight_inputs] dy dx [dmemory] [deferred]
 //   bridge_forward   bridge word x decoder_tokens y saved
 //   bridge_backward  bridge bridge_gradients word_gradients x decoder_tokens saved dy dmemory dx
 //   memory_pass      from to
-//   block_weights    weights [experts] gradients [expert_gradients] x saved deferred
+//   block_weights    weights [experts] gradients [expert_gradients] x weight_inputs deferred
 //   embed_forward    word [embedding] tokens [types] y saved
 //   embed_backward   word_gradients [embedding embedding_gradients] tokens [types] saved dy
 //   head_forward     [head] output x targets [labels] loss saved

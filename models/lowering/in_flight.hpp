@@ -13,7 +13,9 @@ namespace tandem::lowering {
 struct InFlight {
   std::vector<BufferId> hidden;    ///< [layer]: input of the layer; the last one is the chunk's output
   std::vector<BufferId> saved;     ///< [layer]
-  std::vector<BufferId> deferred;  ///< [layer]: what the weight gradients still need
+  // Where the backward pass is split, by layer:
+  std::vector<BufferId> inputs;    ///< what of the forward pass the weights' gradients read
+  std::vector<BufferId> deferred;  ///< and what of the backward pass
   BufferId embed_saved = kNoBuffer, head_saved = kNoBuffer;
   BufferId gradient = kNoBuffer;   ///< of the hidden state the backward pass has reached
   // An encoder-decoder.

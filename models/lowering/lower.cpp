@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "models/lowering/stage.hpp"
+#include "models/lowering/stage_blocks.hpp"
 #include "models/mesh.hpp"
 #include "models/segments.hpp"
 
@@ -107,26 +107,75 @@ Plan forward_plan(const Plan& plan) {
   return p;
 }
 
-TaskGraph lower_plan(const Plan& plan, bool forward_only) {
-  require_lowerable(plan);
-  const lowering::Shapes shapes = lowering::make_shapes(plan);
-  lowering::TemplateLibrary library;
-  const bool some_kept = plan.training.recompute == Recompute::selective && plan.training.recompute_layers > 0;
-  const lowering::Templates templates =
-      lowering::make_templates(shapes, {plan.parallel.zero_stage > 1, some_kept}, library);
-  TaskGraph graph;
-  for (std::int32_t s = 0; s < plan.parallel.pipeline; ++s)
-    graph.programs.push_back(lowering::lower_stage({plan, shapes, templates, library, forward_only}, StageId(s)));
-  graph.templates = library.take();
-  return graph;
-}
+/// What all stages of a plan are lowered from.
+class Lowering {
+ public:
+  explicit Lowering(const Plan& plan) : plan_(plan), shapes_(lowering::make_shapes(plan)) {
+    const bool some_kept = plan.training.recompute == Recompute::selective && plan.training.recompute_layers > 0;
+    templates_ = lowering::make_templates(shapes_, {plan.parallel.zero_stage > 1, some_kept}, library_);
+  }
+
+  ScheduleShape schedule() const {
+    const ScheduleShape plain{plan_.parallel.pipeline, plan_.micro_batches(), plan_.parallel.virtual_pipeline};
+    if (!shapes_.defer_weights) return plain;
+    std::vector<PassWork> stages;
+    for (std::int32_t s = 0; s < plain.stages; ++s) {
+      const auto chunks = lowering::stage_chunks(plan_, StageId(s));
+      stages.push_back(lowering::StageBlocks(plan_, shapes_, templates_, chunks).work(library_));
+    }
+    ScheduleShape shape = with_costs(plain, stages);
+    shape.steps_overlap = plan_.parallel.optimizer_sync == OptimizerSync::post_validated;
+    return shape;
+  }
+
+  TaskGraph lower(const ScheduleShape& shape) { return lower(make_events(plan_.parallel.schedule, shape), false); }
+
+  TaskGraph lower_forward() {
+    const ScheduleShape shape = schedule();
+    std::vector<std::vector<ScheduleEvent>> events;
+    for (std::int32_t s = 0; s < shape.stages; ++s)
+      events.push_back(make_forward_events(plan_.parallel.schedule, shape, StageId(s)));
+    return lower(events, true);
+  }
+
+ private:
+  TaskGraph lower(const std::vector<std::vector<ScheduleEvent>>& events, bool forward_only) {
+    TaskGraph graph;
+    for (std::size_t s = 0; s < events.size(); ++s)
+      graph.programs.push_back(lowering::lower_stage({plan_, shapes_, templates_, library_, forward_only},
+                                                     StageId(static_cast<std::int32_t>(s)), events[s]));
+    graph.templates = library_.take();
+    return graph;
+  }
+
+  const Plan& plan_;
+  lowering::Shapes shapes_;
+  lowering::TemplateLibrary library_;
+  lowering::Templates templates_;
+};
 
 }  // namespace
 
-TaskGraph lower(const Plan& plan) { return lower_plan(plan, false); }
+ScheduleShape schedule_shape(const Plan& plan) {
+  require_lowerable(plan);
+  return Lowering(plan).schedule();
+}
+
+TaskGraph lower(const Plan& plan, const ScheduleShape& shape) {
+  require_lowerable(plan);
+  return Lowering(plan).lower(shape);
+}
+
+TaskGraph lower(const Plan& plan) {
+  require_lowerable(plan);
+  Lowering all(plan);
+  return all.lower(all.schedule());
+}
 
 TaskGraph lower_evaluation(const Plan& plan) {
-  TaskGraph graph = lower_plan(forward_plan(plan), true);
+  const Plan forward = forward_plan(plan);
+  require_lowerable(forward);
+  TaskGraph graph = Lowering(forward).lower_forward();
   drop_unused_templates(graph);
   return graph;
 }

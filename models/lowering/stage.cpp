@@ -3,6 +3,7 @@
 #include <string>
 
 #include "models/lowering/decoder_flow.hpp"
+#include "models/lowering/stage_blocks.hpp"
 #include "models/lowering/stage_regions.hpp"
 #include "models/lowering/stage_transfers.hpp"
 
@@ -12,17 +13,16 @@ namespace {
 class StageLowering {
  public:
   StageLowering(const StageContext& c, StageId stage)
-      : c_(c), s_(c.shapes), t_(c.templates), stage_(stage), chunks_(stage_chunks(c.plan, stage)), b_(c.library, stage),
+      : c_(c), s_(c.shapes), t_(c.templates), stage_(stage), chunks_(stage_chunks(c.plan, stage)),
+        blocks_(c.plan, s_, t_, chunks_), b_(c.library, stage),
         memory_(c, chunks_, b_), reduction_(c, memory_, b_, c.plan.micro_batches()),
         gather_(memory_, reduction_, c.plan.parallel.prefetch_layers), w_(c.library, b_),
         decoder_(c, chunks_, {memory_, reduction_, gather_, w_}), regions_(memory_, decoder_, chunks_), transfers_(c, b_, w_, decoder_) {}
 
-  Program lower() {
+  Program lower(const std::vector<ScheduleEvent>& events) {
     memory_.declare(c_.plan.micro_batches());
     reduction_.prepare();
-    const ScheduleShape shape{c_.plan.parallel.pipeline, c_.plan.micro_batches(), c_.plan.parallel.virtual_pipeline};
-    const auto events = (c_.forward_only ? make_forward_events : make_events)(c_.plan.parallel.schedule, shape, stage_);
-    flights_.resize(static_cast<std::size_t>(shape.micro_batches) * chunks_.size());
+    flights_.resize(static_cast<std::size_t>(c_.plan.micro_batches()) * chunks_.size());
     b_.start(used_templates(), instances_of(events));
     if (c_.plan.parallel.overlap_param_gather) reduction_.gather_updated_weights();
     run_schedule(events);
@@ -35,14 +35,7 @@ class StageLowering {
   InFlight& flight(const Action& a) {
     return flights_[static_cast<std::size_t>(a.micro_batch) * chunks_.size() + static_cast<std::size_t>(a.chunk)];
   }
-  bool moe(std::int64_t layer) const { return s_.moe_layer[static_cast<std::size_t>(layer)]; }
-  /// Templates of layer `l` of a chunk.
-  const BlockTemplates& block(const ChunkPart& p, std::int64_t l) const {
-    const TrainingSpec& t = c_.plan.training;
-    const bool kept = t.recompute == Recompute::selective && !among_recomputed(p, l);
-    if (decoder_.decoder(p.first_layer + l)) return kept ? t_.decoder.kept_block : t_.decoder.block;
-    return t_.block(moe(p.first_layer + l), kept);
-  }
+  const BlockTemplates& block(const ChunkPart& p, std::int64_t l) const { return blocks_.at(p, l); }
   std::int32_t region(RegionKind kind, std::int64_t layer = -1) const { return memory_.params().find(kind, layer); }
 
   std::vector<TemplateId> used_templates() const {
@@ -109,6 +102,7 @@ class StageLowering {
     const auto layers = static_cast<std::size_t>(p.layers);
     f.hidden.resize(layers + 1, kNoBuffer);
     f.saved.assign(layers, kNoBuffer);
+    if (s_.defer_weights) f.inputs.assign(layers, kNoBuffer);
     if (memory_.weights_sharded()) gather_.plan(regions_.forward(p));
     if (p.first) embed(a);
     for (std::int64_t l = 0; l < p.layers; ++l) {
@@ -136,20 +130,6 @@ class StageLowering {
     if (c_.forward_only && f.embed_saved != kNoBuffer) drop(f.embed_saved);
   }
 
-  bool recomputed(const ChunkPart& p, std::int64_t l) const {
-    return c_.plan.training.recompute == Recompute::full && among_recomputed(p, l);
-  }
-  bool among_recomputed(const ChunkPart& p, std::int64_t l) const {
-    const std::int64_t first = c_.plan.training.recompute_layers;
-    return first == 0 || layers_before(p) + l < first;
-  }
-  /// Layers of the stage's earlier chunks: recompute_layers counts a stage's layers in the order they run.
-  std::int64_t layers_before(const ChunkPart& p) const {
-    std::int64_t n = 0;
-    for (std::int32_t c = 0; c < p.chunk; ++c) n += chunks_[static_cast<std::size_t>(c)].layers;
-    return n;
-  }
-
   void block_forward(const Action& a, std::int64_t l) {
     InFlight& f = flight(a);
     const auto i = static_cast<std::size_t>(l);
@@ -157,7 +137,7 @@ class StageLowering {
     gather_.begin();
     run_block(a, l, Phase::forward, f.hidden[i + 1]);
     gather_.end();
-    if (c_.forward_only || recomputed(part(a), l)) drop(f.saved[i]);
+    if (c_.forward_only || blocks_.recomputed(part(a), l)) drop_kept(f, i);
     if (c_.forward_only && f.hidden[i] != f.memory.first) drop(f.hidden[i]);
   }
 
@@ -177,10 +157,12 @@ class StageLowering {
     const std::int64_t layer = part(a).first_layer + l;
     const TemplateId t = block(part(a), l).forward;
     f.saved[i] = slot_buffer("block_saved", t, "saved");
+    if (s_.defer_weights) f.inputs[i] = slot_buffer("weight_inputs", t, "weight_inputs");
     std::vector<Binding>& slots = block_weights(layer);
     slots.push_back({f.hidden[i]});
     if (decoder_.decoder(layer)) slots.push_back(f.memory);
     slots.insert(slots.end(), {{y}, {f.saved[i]}});
+    if (s_.defer_weights) slots.push_back({f.inputs[i]});
     add(t, {static_cast<std::int32_t>(layer), a.micro_batch, a.chunk, phase}, slots);
   }
 
@@ -224,6 +206,7 @@ class StageLowering {
     InFlight& f = flight(a);
     f.hidden.clear();
     f.saved.clear();
+    f.inputs.clear();
   }
 
   void head_backward(const Action& a) {
@@ -249,14 +232,16 @@ class StageLowering {
     const auto i = static_cast<std::size_t>(l);
     const std::int64_t layer = part(a).first_layer + l;
     gather_.begin();
-    if (recomputed(part(a), l)) recompute(a, l);
+    if (blocks_.recomputed(part(a), l)) recompute(a, l);
     const TemplateId t = block(part(a), l).backward.of(a.micro_batch);
     const BufferId dx = w_.buffer("gradient", decoder_.gradient_bytes(part(a), l));
     std::vector<Binding>& slots = block_weights(layer);
     add_gradients(slots, layer, a.micro_batch);
     slots.push_back({f.hidden[i]});
     if (decoder_.decoder(layer)) slots.push_back(f.memory);
-    slots.insert(slots.end(), {{f.saved[i]}, {f.gradient}, {dx}});
+    slots.push_back({f.saved[i]});
+    if (s_.defer_weights) slots.push_back({f.inputs[i]});
+    slots.insert(slots.end(), {{f.gradient}, {dx}});
     if (decoder_.decoder(layer)) slots.push_back(f.memory_gradient);
     if (s_.defer_weights) {
       f.deferred[i] = slot_buffer("weight_gradient_inputs", t, "deferred");
@@ -266,15 +251,19 @@ class StageLowering {
     gather_.end();
     decoder_.drop_gradient(f);
     f.gradient = dx;
+    drop(f.saved[i]);
     if (!s_.defer_weights) block_done(a, l);
   }
 
-  /// Nobody needs what the block kept any more, and its gradients are complete.
+  /// Nobody needs what the block's forward pass kept.
+  void drop_kept(InFlight& f, std::size_t l) {
+    drop(f.saved[l]);
+    if (s_.defer_weights) drop(f.inputs[l]);
+  }
+
+  /// Nobody needs the block's input any more, and its gradients are complete.
   void block_done(const Action& a, std::int64_t l) {
-    InFlight& f = flight(a);
-    const auto i = static_cast<std::size_t>(l);
-    drop(f.saved[i]);
-    drop(f.hidden[i]);
+    drop(flight(a).hidden[static_cast<std::size_t>(l)]);
     for (const std::int32_t r : regions_.layer(part(a).first_layer + l))
       if (r != region(RegionKind::relative)) reduction_.completed(r, a.micro_batch);
   }
@@ -316,9 +305,10 @@ class StageLowering {
       gather_.begin();
       std::vector<Binding>& slots = block_weights(layer);
       add_gradients(slots, layer, a.micro_batch);
-      slots.insert(slots.end(), {{f.hidden[i]}, {f.saved[i]}, {f.deferred[i]}});
+      slots.insert(slots.end(), {{f.hidden[i]}, {f.inputs[i]}, {f.deferred[i]}});
       add(block(p, l).weights.of(a.micro_batch), layer_key(a, layer), slots);
       gather_.end();
+      drop(f.inputs[i]);
       drop(f.deferred[i]);
       block_done(a, l);
     }
@@ -353,6 +343,7 @@ class StageLowering {
   const Templates& t_;
   StageId stage_;
   std::vector<ChunkPart> chunks_;
+  StageBlocks blocks_;
   ProgramBuilder b_;
   StageMemory memory_;
   GradientReduction reduction_;
@@ -367,6 +358,8 @@ class StageLowering {
 
 }  // namespace
 
-Program lower_stage(const StageContext& context, StageId stage) { return StageLowering(context, stage).lower(); }
+Program lower_stage(const StageContext& context, StageId stage, const std::vector<ScheduleEvent>& events) {
+  return StageLowering(context, stage).lower(events);
+}
 
 }  // namespace tandem::lowering

@@ -18,6 +18,7 @@ struct StageContext {
 /// What the chunks of stage `stage` hold, by the plan's layer split, ascending chunk.
 std::vector<ChunkPart> stage_chunks(const Plan& plan, StageId stage);
 
-Program lower_stage(const StageContext& context, StageId stage);
+/// `events`: what the stage issues.
+Program lower_stage(const StageContext& context, StageId stage, const std::vector<ScheduleEvent>& events);
 
 }  // namespace tandem::lowering

@@ -120,9 +120,32 @@ void read_memory(LayerTimes& out, const TaskGraph& graph) {
     out.scratch = std::max(out.scratch, t.slots[0].bytes);
     if (t.name != "block_forward") continue;
     for (const tandem::Slot& s : t.slots) {
-      if (s.name == "saved") out.saved = Bytes(arena_aligned(s.bytes.count()));
+      if (s.name == "saved" || s.name == "weight_inputs") out.saved += Bytes(arena_aligned(s.bytes.count()));
       if (s.name == "y") out.hidden = Bytes(arena_aligned(s.bytes.count()));
     }
+  }
+}
+
+/// Of two templates of a name the first is the first micro-batch's.
+void read_work(LayerWork& out, const TaskGraph& graph) {
+  std::int64_t inputs = 0;
+  for (const Template& t : graph.templates) {
+    const std::int64_t work = nominal_work(t);
+    if (t.name == "block_forward") {
+      inputs = slot_bytes(t, "weight_inputs");
+      out.block.forward = work;
+      out.block.held = slot_bytes(t, "x");
+      out.kept = slot_bytes(t, "saved") + inputs;
+    }
+    if (t.name == "block_backward") {
+      out.block.backward = work;
+      out.block.deferred = out.block.held + inputs + slot_bytes(t, "deferred");
+    }
+    if (t.name == "block_weights") out.block.weight = work;
+    if (t.name == "embed_forward") out.embed.forward = work;
+    if (t.name == "embed_backward") out.embed.backward = work;
+    if (t.name == "head_forward") out.head.forward = work;
+    if (t.name == "head_backward") out.head.backward = work;
   }
 }
 
@@ -174,6 +197,7 @@ const LayerTimes& LayerTimesCache::of(const Plan& plan) {
   read_times(out, play, graph);
   read_parameters(out, graph.programs[0], small.model.tie_embeddings);
   read_memory(out, graph);
+  read_work(out.work, graph);
   out.boundary_elements = boundary_elements(graph);
   return known_.emplace(key_, out).first->second;
 }

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "models/pass_work.hpp"
 #include "models/plan.hpp"
 #include "sim/cost_model.hpp"
 #include "topology/topology.hpp"
@@ -21,6 +22,13 @@ struct PartTime {
 /// [0]: of the first micro-batch, which writes gradients; [1]: of the others, which add.
 using ByOrder = std::array<PartTime, 2>;
 
+/// What schedules are made for (models/pass_work), of a micro-batch after the first.
+struct LayerWork {
+  PassWork block;         ///< of a layer whose forward pass runs again it holds its input
+  std::int64_t kept = 0;  ///< bytes that others hold besides
+  PassWork embed, head;
+};
+
 struct LayerTimes {
   PartTime forward, recompute, embed_forward;
   std::int64_t before_tensor = 0;   ///< ps of `forward` until its first collective among tensor ranks; all of it where there is none
@@ -33,6 +41,7 @@ struct LayerTimes {
   Bytes saved;    ///< kept of one layer for its backward pass, its input not counted
   Bytes hidden;   ///< of the tensor between layers
   Bytes scratch;  ///< the most that a template uses
+  LayerWork work;
   std::int64_t boundary_elements = 0;  ///< that one rank sends to the next stage
 };
 

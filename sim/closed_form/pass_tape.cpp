@@ -12,9 +12,9 @@ namespace tandem::sim {
 class PassTape::Writer {
  public:
   Writer(PassTape& tape, ScheduleKind kind, const ScheduleShape& shape) : tape_(tape), shape_(shape) {
-    for (std::int32_t s = 0; s < shape.stages; ++s) {
+    for (auto& events : make_events(kind, shape)) {
       Stage& stage = stages_.emplace_back();
-      stage.events = make_events(kind, shape, StageId(s));
+      stage.events = std::move(events);
       stage.ends.assign(stage.events.size(), -1);
     }
     tape.gradient_.assign(static_cast<std::size_t>(shape.stages * shape.chunks), -1);
@@ -150,9 +150,9 @@ void PassTape::play(const PassTimes& times, PassEnds& ends) {
 }
 
 PassTape& PassSchedules::tape(ScheduleKind kind, const ScheduleShape& shape) {
-  const auto at = tapes_.find({kind, shape.stages, shape.micro_batches, shape.chunks});
-  if (at != tapes_.end()) return at->second;
-  return tapes_.try_emplace({kind, shape.stages, shape.micro_batches, shape.chunks}, kind, shape).first->second;
+  std::vector<std::int32_t> costs;
+  for (const PassCosts& c : shape.costs) costs.insert(costs.end(), {c.forward, c.backward, c.weight, c.held, c.deferred});
+  return tapes_.try_emplace({kind, shape.stages, shape.micro_batches, shape.chunks, std::move(costs)}, kind, shape).first->second;
 }
 
 /// Passes forward that are played at least, and micro-batches for each stage: with fewer, what decides in the long run may not

@@ -74,7 +74,9 @@ class PassSchedules {
   PassTape& tape(ScheduleKind kind, const ScheduleShape& shape);
   static std::int64_t enough(const ScheduleShape& shape);
 
-  std::map<std::tuple<ScheduleKind, std::int64_t, std::int64_t, std::int64_t>, PassTape> tapes_;
+  /// Kind, stages, micro-batches, chunks, and costs.
+  using Key = std::tuple<ScheduleKind, std::int64_t, std::int64_t, std::int64_t, std::vector<std::int32_t>>;
+  std::map<Key, PassTape> tapes_;
   PassEnds ends_, before_;
 };
 

@@ -29,7 +29,8 @@ Step::Step(const Parts& x)
 Estimate Step::estimate() {
   fill_passes();
   fill_transfers();
-  const PassEnds& ends = schedules_.play(plan_.parallel.schedule, {p_, m_, v_}, scratch_.times);
+  shape_ = shape();
+  const PassEnds& ends = schedules_.play(plan_.parallel.schedule, shape_, scratch_.times);
   std::vector<Tail> tails;
   tails.reserve(static_cast<std::size_t>(p_));
   std::int64_t late = 0;
@@ -43,6 +44,26 @@ Estimate Step::estimate() {
 }
 
 // ---- the pipeline ----
+
+/// As the lowering has it.
+ScheduleShape Step::shape() const {
+  const ScheduleShape plain{p_, m_, v_};
+  if (!split_backward_) return plain;
+  const LayerWork& w = layer_.work;
+  std::vector<PassWork> stages;
+  for (std::int64_t s = 0; s < p_; ++s) {
+    const std::int64_t n = layers(s, 0), again = recomputed(s, 0);
+    PassWork sum{n * w.block.forward, n * w.block.backward + again * w.block.forward, n * w.block.weight,
+                 n * w.block.held + (n - again) * w.kept, n * w.block.deferred};
+    for (const auto& [there, part] : {std::pair(first(s, 0), &w.embed), std::pair(last(s, 0), &w.head)}) {
+      if (!there) continue;
+      sum.forward += part->forward;
+      sum.backward += part->backward;
+    }
+    stages.push_back(sum);
+  }
+  return with_costs(plain, stages);
+}
 
 std::int64_t Step::recomputed(std::int64_t s, std::int64_t c) const {
   if (plan_.training.recompute != Recompute::full) return 0;
@@ -261,7 +282,7 @@ Bytes Step::memory(const std::vector<Tail>& tails) {
                 states * bytes_of(dtypes_.optimizer_state, t.shard);
     if (dtypes_.master != dtypes_.weights) sum += bytes_of(dtypes_.master, t.shard);
     if (tied_ && p_ == 1) sum += bytes_of(dtypes_.gradients, layer_.word);
-    const std::int64_t held = schedules_.most_held(plan_.parallel.schedule, {p_, m_, v_}, s);
+    const std::int64_t held = schedules_.most_held(plan_.parallel.schedule, shape_, s);
     const bool again = plan_.training.recompute == Recompute::full;
     sum += held * ((n + 1) * layer_.hidden + (again ? Bytes(0) : n * layer_.saved)) + (again ? layer_.saved : Bytes(0));
     most = std::max(most, sum);

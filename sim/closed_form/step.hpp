@@ -54,6 +54,7 @@ class Step {
   };
 
   // The pipeline.
+  ScheduleShape shape() const;
   void fill_passes();
   void fill_transfers();
   std::int64_t pass(std::int64_t s, std::int64_t c, Phase phase, std::size_t order) const;
@@ -99,6 +100,7 @@ class Step {
   const std::size_t order_;                ///< of the last micro-batch in ByOrder, but for what is behind it alone
   const DType activation_;
   const DTypes& dtypes_;
+  ScheduleShape shape_;
   Unit open_;
   std::int64_t beside_ = 0;                ///< ps: most that a stage computed while gradients were on the way
   std::int64_t way_ = 0;                   ///< ps: most that a stage's gradients were on the way

@@ -11,6 +11,7 @@
 // softmax and dropped softmax are one tensor. Flash attention keeps 2asb of statistics instead of either. Of the 32 sbh the
 // layer's input, 2 sbh, is the output of the layer before and stands apart from the rest.
 
+#include "models/pass_work.hpp"
 #include "tests/models/memory_case.hpp"
 #include "tests/schedule_list.hpp"
 
@@ -21,6 +22,7 @@ namespace {
 
 struct Kept {
   std::int64_t input = 0, rest = 0;  ///< bytes of a layer and micro-batch on one rank
+  std::int64_t for_weights = 0;      ///< of the rest, what the weights' gradients read too
   std::int64_t all() const { return input + rest; }
 };
 
@@ -37,6 +39,8 @@ Kept kept_by_layer(const MemoryCase& c, bool sequence_parallel, std::int64_t cor
   k.input = 2 * sbh / shared;
   // Inputs of qkv, of the MLP and of the second norm, and the statistics; what tensor ranks cut: qkv, context, two of the MLP.
   k.rest = (6 * sbh + 8 * sb) / shared + (6 + 2 + 16) * sbh / t + core;
+  // Inputs of the four matrices: 2 sbh of qkv and of the MLP, which tensor ranks share or have whole, 2 and 8 of what they cut.
+  k.for_weights = 4 * sbh / shared + (2 + 8) * sbh / t;
   return k;
 }
 
@@ -58,7 +62,7 @@ Kept planned(const MemoryCase& c) {
   const std::uint32_t backward = stage.find("block_backward", 1, 0, Phase::backward);
   const Allocation &x = stage.behind(forward, "x"), &saved = stage.behind(forward, "saved");
   CHECK(x.last == backward);
-  Kept k{x.bytes.count(), 0};
+  Kept k{x.bytes.count(), 0, 0};
   if (saved.last == backward) k.rest = saved.bytes.count();
   else CHECK(saved.last == forward);
   return k;
@@ -138,6 +142,13 @@ MemoryCase pipeline(ScheduleKind kind, const ScheduleShape& s) {
   return c;
 }
 
+/// Micro-batches that wait for their backward passes; with `in_flight` those that a split backward pass leaves behind wait too.
+std::int64_t before_backward(ScheduleKind kind, const ScheduleShape& s, std::int64_t d) {
+  if (kind == ScheduleKind::zb_h1) return in_flight(ScheduleKind::one_f_one_b, s, d);
+  if (kind == ScheduleKind::zb_h2) return std::min(s.micro_batches, 2 * (s.stages - d) - 1);
+  return in_flight(kind, s, d);
+}
+
 /// Most bytes of layers' inputs at once, each from its layer's forward to the end of its last pass.
 std::int64_t most_inputs(const StageOf& stage) {
   std::map<std::uint32_t, std::int64_t> change;
@@ -161,13 +172,16 @@ TEST_CASE("a stage keeps what its layers keep for every chunk in flight") {
   MemoryCase c = pipeline(kind, s);
   c.training["recompute"] = recompute;
   CAPTURE(name(kind), s.stages, s.micro_batches, recompute);
-  const TaskGraph graph = lower(c.plan());
+  const TaskGraph graph = lower(c.plan(), s);
   const Kept layer = kept_by_layer(c, false, core_bytes(c, false, false, false));
   for (std::int64_t d = 0; d < s.stages; ++d) {
     const StageOf stage(graph, d);
-    const std::int64_t blocks = in_flight(kind, s, d) * c.layers / (s.stages * s.chunks);
+    const std::int64_t layers = c.layers / (s.stages * s.chunks), blocks = in_flight(kind, s, d) * layers;
     CHECK(most_inputs(stage) == blocks * layer.input);
-    if (recompute == "none") CHECK(stage.most(called("block_saved")) == blocks * layer.rest);
+    if (recompute != "none") continue;
+    const std::int64_t later = splits_backwards(kind) ? layer.for_weights : 0;
+    CHECK(stage.most(called("block_saved")) == before_backward(kind, s, d) * layers * (layer.rest - later));
+    CHECK(stage.most(called("weight_inputs")) == blocks * later);
   }
 }
 
@@ -178,13 +192,14 @@ TEST_CASE("with full recomputation one block's tensors are there at a time, but 
   MemoryCase c = pipeline(kind, s);
   c.training["recompute"] = "full";
   CAPTURE(name(kind));
-  const TaskGraph graph = lower(c.plan());
+  const TaskGraph graph = lower(c.plan(), s);
   const Kept layer = kept_by_layer(c, false, core_bytes(c, false, false, false));
+  const std::int64_t later = splits_backwards(kind) ? layer.for_weights : 0;
   for (std::int64_t d = 0; d < s.stages; ++d) {
     // Weights follow the backward that is d (ZB-H1) or 2d (ZB-H2) later.
     const std::int64_t waiting = kind == ScheduleKind::zb_h1 ? d + 1 : 2 * d + 1, blocks = c.layers / s.stages;
-    CHECK(StageOf(graph, d).most(called("block_saved")) ==
-          (splits_backwards(kind) ? std::min(s.micro_batches, waiting) * blocks : 1) * layer.rest);
+    CHECK(StageOf(graph, d).most(called("block_saved")) == layer.rest - later);
+    CHECK(StageOf(graph, d).most(called("weight_inputs")) == std::min(s.micro_batches, waiting) * blocks * later);
   }
 }
 
@@ -197,7 +212,7 @@ TEST_CASE("a zero-bubble schedule keeps the gradients of every product's output 
   MemoryCase c = pipeline(kind, s);
   c.tensor = 2;
   c.parallel["sequence_parallel"] = sp;
-  const TaskGraph graph = lower(c.plan());
+  const TaskGraph graph = lower(c.plan(), s);
   const std::int64_t sbh = c.seq * c.batch * c.hidden;
   for (std::int64_t d = 0; d < s.stages; ++d) {
     const std::int64_t waiting = kind == ScheduleKind::zb_h1 ? d + 1 : 2 * d + 1;
@@ -224,7 +239,7 @@ TEST_CASE("transfers hold two receive buffers a direction at most") {
   const ScheduleShape s{4, 8, 1};
   const auto kind = GENERATE(ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::zb_h1, ScheduleKind::zb_h2);
   const MemoryCase c = pipeline(kind, s);
-  const TaskGraph graph = lower(c.plan());
+  const TaskGraph graph = lower(c.plan(), s);
   const std::int64_t hidden = 2 * c.seq * c.batch * c.hidden;
   CHECK(StageOf(graph, 0).most(called("received_hidden")) == 0);
   for (std::int64_t d = 0; d + 1 < s.stages; ++d) {

@@ -1,0 +1,31 @@
+#include "models/lowering/stage_blocks.hpp"
+
+namespace tandem::lowering {
+
+void StageBlocks::add_layer(PassWork& sum, const BlockTemplates& block, bool recomputed, const TemplateLibrary& library) const {
+  const Template &forward = library[block.forward], &backward = library[block.backward.later];
+  const std::int64_t again = nominal_work(forward), input = slot_bytes(forward, "x"), inputs = slot_bytes(forward, "weight_inputs");
+  sum.forward += again;
+  sum.backward += nominal_work(backward) + (recomputed ? again : 0);
+  sum.weight += nominal_work(library[block.weights.later]);
+  sum.held += input + (recomputed ? 0 : slot_bytes(forward, "saved") + inputs);
+  sum.deferred += input + inputs + slot_bytes(backward, "deferred");
+}
+
+PassWork StageBlocks::work(const TemplateLibrary& library) const {
+  PassWork sum;
+  for (const ChunkPart& p : chunks_) {
+    for (std::int64_t l = 0; l < p.layers; ++l) add_layer(sum, at(p, l), recomputed(p, l), library);
+    if (p.first) {
+      sum.forward += nominal_work(library[t_.embed_forward]);
+      sum.backward += nominal_work(library[t_.embed_backward.later]);
+    }
+    if (p.last) {
+      sum.forward += nominal_work(library[t_.head_forward.later]);
+      sum.backward += nominal_work(library[t_.head_backward.later]);
+    }
+  }
+  return sum;
+}
+
+}  // namespace tandem::lowering
