@@ -1,6 +1,7 @@
 // What the canonical arithmetic promises bit for bit (docs/architecture.md): losses, norms, gradients and weights, with
 // clipping and dropout on, over three, four and eight data ranks.
 
+#include "models/pass_work.hpp"
 #include "tests/agree/closeness.hpp"
 #include "tests/agree/features.hpp"
 #include "tests/agree/layouts.hpp"
@@ -108,6 +109,17 @@ TEST_CASE("schedules and the number of stages change no bit of any model under Z
                      parallel("zero_stage", GENERATE(1, 2, 3)),
                      model(GENERATE("llama", "bert", "bert-post-add", "bloom", "moe-top2", "moe-shared"))};
   for (const int stages : {2, 4}) check_all_equal(base, schedules(stages), 5);
+}
+
+TEST_CASE("an order of passes that is made for their costs changes no bit") {
+  // Scores of 64 positions are much work that has no weights.
+  const Patches base{patch("training", "seq_length", "64"), patch("model", "num_layers", "8"),
+                     training("precision", GENERATE("fp32", "fp64"))};
+  const Patches automatic = with(base, {parallel("pipeline", 4), parallel("schedule", "zb-h2")});
+  constexpr int kMicroBatches = 9;
+  const ScheduleShape shape = schedule_shape(parse_plan(tests::small_json(automatic, kMicroBatches), "automatic"));
+  CHECK(make_orders(ScheduleKind::zb_h2, shape) != make_orders(ScheduleKind::zb_h2, {shape.stages, shape.micro_batches}));
+  check_equal(trained(automatic, kMicroBatches), trained(base, kMicroBatches));
 }
 
 // The shared tables of an encoder-decoder are used by several layers; their sums are added stage by stage, so its
