@@ -1,7 +1,6 @@
 // Cases of the network alone: its event queue and max-min sharing, no plan.
 #include <cstdio>
 #include <numeric>
-#include <random>
 #include <vector>
 
 #include "experiments/bench/bars.hpp"
@@ -13,15 +12,13 @@ namespace {
 
 using namespace tandem::sim;
 
-constexpr std::int64_t kBuffer = std::int64_t{1} << 30;
-
 /// Messages of a ring as they free each other: a rank sends its next one when its last has left and its predecessor's has come.
 class Ring {
  public:
   explicit Ring(std::uint32_t n)
       : n_(n), steps_(2 * (n - 1)), sent_(n, 0), came_(n, 0), busy_(n, false), segments_(n),
         network_(links(n), uses(n), n, queue_) {
-    for (std::uint32_t r = 0; r < n; ++r) segments_[r] = {{r, work_of(Bytes(kBuffer / n))}};
+    for (std::uint32_t r = 0; r < n; ++r) segments_[r] = {{r, work_of(Bytes(kRingBytes / n))}};
   }
 
   Duration run() {
@@ -41,7 +38,7 @@ class Ring {
   std::int64_t events() const { return queue_.popped(); }
 
  private:
-  static std::vector<Capacity> links(std::uint32_t n) { return std::vector<Capacity>(n, {rate_of(Bandwidth::bytes_per_second(25e9)), {}}); }
+  static std::vector<Capacity> links(std::uint32_t n) { return std::vector<Capacity>(n, {rate_of(Bandwidth::bytes_per_second(kRingBandwidth)), {}}); }
   static std::vector<std::vector<LinkUse>> uses(std::uint32_t n) {
     std::vector<std::vector<LinkUse>> all;
     for (std::uint32_t r = 0; r < n; ++r) all.push_back({{r, 1}});
@@ -62,16 +59,6 @@ class Ring {
 };
 
 }  // namespace
-
-std::vector<TimedFlow> desynchronised_flows() {
-  std::mt19937 random(16256);
-  std::vector<TimedFlow> flows;
-  std::uniform_real_distribution<double> megabytes(0.5, 1.5), when(0, 0.0025);
-  for (int from = 0; from < kFlowHosts; ++from)
-    for (int to = 0; to < kFlowHosts; ++to)
-      if (from != to) flows.push_back({from, to, megabytes(random) * 1e6, when(random)});
-  return flows;
-}
 
 int ring(int devices) {
   Ring ring(static_cast<std::uint32_t>(devices));

@@ -1,0 +1,63 @@
+// The cases of this folder on our side: bench_ours ring DEVICES | flows | unfolded PLAN | estimate RECORDS.
+// `estimate` reads records as `tandem validate` does and prints one JSON line for each: the closed form's step time and the
+// processor time of one estimate, caches warm as in a search.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <exception>
+#include <fstream>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "experiments/bench/bars.hpp"
+#include "models/plan.hpp"
+#include "sim/closed_form/closed_form.hpp"
+
+namespace {
+
+using namespace tandem;
+
+double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+void estimate(const Plan& plan, const std::string& id) {
+  constexpr int kBatches = 9, kTimes = 200;
+  const auto topology = make_topology(plan.cluster);
+  const auto cost = sim::make_cost_model(topology->device());
+  sim::ClosedForm form(*topology, *cost);
+  double step = form.estimate(plan).step_time.seconds();
+  std::array<double, kBatches> each{};
+  for (double& seconds : each) {
+    const double before = processor_seconds();
+    for (int i = 0; i < kTimes; ++i) step = form.estimate(plan).step_time.seconds();
+    seconds = (processor_seconds() - before) / kTimes;
+  }
+  std::sort(each.begin(), each.end());
+  std::printf("{\"id\": \"%s\", \"step_time_s\": %.6f, \"processor_s\": %.9f}\n", id.c_str(), step, each[kBatches / 2]);
+}
+
+int estimates(const std::string& path) {
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    const auto record = nlohmann::json::parse(line);
+    const std::string id = record.at("id");
+    estimate(parse_plan(record.at("plan").dump(), id), id);
+  }
+  return in.eof() ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const std::string what = argc > 1 ? argv[1] : "";
+  if (what == "ring" && argc == 3) return bench::ring(std::atoi(argv[2]));
+  if (what == "flows" && argc == 2) return bench::desynchronised();
+  if (what == "unfolded" && argc == 3) return bench::unfolded(argv[2]);
+  if (what == "estimate" && argc == 3) return estimates(argv[2]);
+  std::fprintf(stderr, "usage: bench_ours ring DEVICES | flows | unfolded PLAN | estimate RECORDS\n");
+  return 2;
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "bench_ours: %s\n", e.what());
+  return 1;
+}
