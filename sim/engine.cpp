@@ -41,7 +41,7 @@ void Engine::count_meetings(RoleState& role) const {
 void Engine::run() {
   for (std::uint32_t r = static_cast<std::uint32_t>(roles_.size()); r-- > 0;) wake(r);
   drain();
-  while (!queue_.empty()) {
+  while (network_.pending()) {
     handle(queue_.pop());
     drain();
   }

@@ -38,6 +38,8 @@ class EventQueue {
     return first;
   }
 
+  /// Time of the first event; there must be one.
+  Duration next() const { return heap_.front().at; }
   bool empty() const { return heap_.empty(); }
   Duration now() const { return now_; }
   /// Events handed out so far.

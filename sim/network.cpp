@@ -42,22 +42,30 @@ void Network::join(std::uint32_t id) {
     alone = alone && on_link_[use.link].size() == 1;
   }
   if (alone) return set_rate(id, fair_.alone(uses_of(t)));
-  frontier_.clear();
-  for (const LinkUse& use : uses_of(t)) frontier_.push_back(use.link);
-  share(frontier_);
+  for (const LinkUse& use : uses_of(t)) changed_.push_back(use.link);
 }
 
 void Network::leave(std::uint32_t id) {
   Transfer& t = transfers_[id];
   t.active = false;
   ++t.version;
-  frontier_.clear();
   for (const LinkUse& use : uses_of(t)) {
     auto& on = on_link_[use.link];
     on.erase(std::find(on.begin(), on.end(), id));
-    if (!on.empty()) frontier_.push_back(use.link);
+    if (!on.empty()) changed_.push_back(use.link);
   }
-  if (!frontier_.empty()) share(frontier_);
+}
+
+bool Network::pending() {
+  if (!changed_.empty() && (queue_.empty() || queue_.next() > queue_.now())) share_out();
+  return !queue_.empty();
+}
+
+void Network::share_out() {
+  ++visit_;
+  for (const std::uint32_t link : changed_)
+    if (link_visit_[link] != visit_) share(link);
+  changed_.clear();
 }
 
 /// Books the work done since the rate was set.
@@ -67,16 +75,15 @@ void Network::settle(Transfer& t) {
   t.since = queue_.now();
 }
 
-/// Active transfers that share links, directly or through others, with `links`.
-void Network::collect(std::span<const std::uint32_t> links) {
-  ++visit_;
+/// Active transfers that share links, directly or through others, with `link`.
+void Network::collect(std::uint32_t link) {
   component_.clear();
-  open_.assign(links.begin(), links.end());
-  for (const std::uint32_t link : open_) link_visit_[link] = visit_;
+  open_.assign(1, link);
+  link_visit_[link] = visit_;
   while (!open_.empty()) {
-    const std::uint32_t link = open_.back();
+    const std::uint32_t next = open_.back();
     open_.pop_back();
-    for (const std::uint32_t id : on_link_[link]) {
+    for (const std::uint32_t id : on_link_[next]) {
       if (transfers_[id].visit == visit_) continue;
       transfers_[id].visit = visit_;
       component_.push_back(id);
@@ -89,8 +96,9 @@ void Network::collect(std::span<const std::uint32_t> links) {
   }
 }
 
-void Network::share(std::span<const std::uint32_t> links) {
-  collect(links);
+void Network::share(std::uint32_t link) {
+  collect(link);
+  if (component_.empty()) return;
   bundles_.clear();
   for (const std::uint32_t id : component_) bundles_.push_back(uses_of(transfers_[id]));
   rates_.resize(component_.size());

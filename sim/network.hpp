@@ -1,5 +1,6 @@
 #pragma once
-// Transfers that may contend: each runs through its segments at the max-min fair rate of the moment.
+// Transfers that may contend: each runs through its segments at the max-min fair rate of the moment. All that starts and ends at
+// one time is shared out in one go, when time is about to go on: between, no byte moves.
 
 #include <cstdint>
 #include <optional>
@@ -22,6 +23,9 @@ class Network {
   /// Starts transfer `id`, which must be idle, at queue.now(). `segments` must outlive the transfer.
   void start(std::uint32_t id, std::span<const Segment> segments);
 
+  /// Whether the queue has an event to pop. Where the next one is later than now, rates are those of all that is under way.
+  bool pending();
+
   /// Takes an event whose target is a transfer. True when the transfer has now ended; false when it goes on with its
   /// next segment or the event was overtaken by a change of rate.
   bool take(const Event& event);
@@ -42,8 +46,9 @@ class Network {
   void join(std::uint32_t id);
   void leave(std::uint32_t id);
   void settle(Transfer& t);
-  void share(std::span<const std::uint32_t> seeds);
-  void collect(std::span<const std::uint32_t> links);
+  void share_out();
+  void share(std::uint32_t link);
+  void collect(std::uint32_t link);
   void set_rate(std::uint32_t id, Rate rate);
 
   std::vector<std::vector<LinkUse>> uses_;
@@ -53,7 +58,8 @@ class Network {
   std::uint32_t visit_ = 0;
   FairShare fair_;
   EventQueue& queue_;
-  std::vector<std::uint32_t> component_, frontier_, open_;  // scratch
+  std::vector<std::uint32_t> changed_;         ///< links that somebody joined or left at this time
+  std::vector<std::uint32_t> component_, open_;  // scratch
   std::vector<LinkUses> bundles_;
   std::vector<Rate> rates_;
 };

@@ -23,7 +23,7 @@ class Ring {
 
   Duration run() {
     for (std::uint32_t r = 0; r < n_; ++r) go(r);
-    while (!queue_.empty()) {
+    while (network_.pending()) {
       const Event event = queue_.pop();
       if (!network_.take(event)) continue;
       const std::uint32_t from = event.target, to = (from + 1) % n_;
@@ -80,7 +80,7 @@ int desynchronised() {
   Network network(std::move(links), std::move(uses), flows.size(), queue);
   const auto n = static_cast<std::uint32_t>(flows.size());
   for (std::uint32_t f = 0; f < n; ++f) queue.schedule(Duration::seconds(flows[f].start), n + f, 0);
-  while (!queue.empty()) {
+  while (network.pending()) {
     const Event event = queue.pop();
     if (event.target >= n) network.start(event.target - n, segments[event.target - n]);
     else network.take(event);

@@ -33,7 +33,7 @@ std::vector<std::int64_t> run(std::size_t links, const std::vector<FlowCase>& fl
   Network network(std::vector<Capacity>(links, {rate_of(Bandwidth::bytes_per_second(kLink)), {}}), uses, n, queue);
   for (std::uint32_t i = 0; i < n; ++i) queue.schedule(Duration::picoseconds(flows[i].start_ps), n + i, 0);
   std::vector<std::int64_t> ended(n, -1);
-  while (!queue.empty()) {
+  while (network.pending()) {
     const Event e = queue.pop();
     if (e.target >= n)
       network.start(e.target - n, segments[e.target - n]);
