@@ -22,11 +22,11 @@ Arena::Block Arena::allocate(Bytes bytes) {
     if (run < need && !at_end) continue;
 
     // A run of holes at the end of the arena grows it.
-    Block block{holes_[i].offset, Bytes(need), {}};
-    for (std::size_t k = i; k < j; ++k) merge(block.prior, holes_[k].last);
-    const Hole rest{block.offset + need, run - need, holes_[j - 1].last};
-    holes_.erase(holes_.begin() + static_cast<std::ptrdiff_t>(i), holes_.begin() + static_cast<std::ptrdiff_t>(j));
-    if (rest.bytes > 0) holes_.insert(holes_.begin() + static_cast<std::ptrdiff_t>(i), rest);
+    Block block{holes_[i].offset, Bytes(need), holes_[i].last};
+    for (std::size_t k = i + 1; k < j; ++k) merge(block.prior, holes_[k].last);
+    std::size_t kept = i;
+    if (run > need) holes_[kept++] = {block.offset + need, run - need, holes_[j - 1].last};
+    holes_.erase(holes_.begin() + static_cast<std::ptrdiff_t>(kept), holes_.begin() + static_cast<std::ptrdiff_t>(j));
     end_ = std::max(end_, block.offset + need);
     return block;
   }

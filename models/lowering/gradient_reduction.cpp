@@ -138,10 +138,11 @@ void GradientReduction::sum_partial(std::int32_t region, std::int32_t mb) {
 }
 
 void GradientReduction::count(std::int32_t unit, std::int32_t mb) {
+  const bool last = mb == micro_batches_ - 1;
+  if (!each_micro_batch() && !(last && c_.plan.parallel.overlap_grad_reduce)) return;
   if (++done_[{unit, mb}] < memory_.regions_of(unit)) return;
   done_.erase({unit, mb});
-  const bool last = mb == micro_batches_ - 1;
-  if (each_micro_batch() || (last && c_.plan.parallel.overlap_grad_reduce)) reduce(unit, mb);
+  reduce(unit, mb);
 }
 
 void GradientReduction::reduce(std::int32_t unit, std::int32_t mb) {

@@ -18,6 +18,8 @@ struct InFlight {
   std::vector<BufferId> deferred;  ///< and what of the backward pass
   BufferId embed_saved = kNoBuffer, head_saved = kNoBuffer;
   BufferId gradient = kNoBuffer;   ///< of the hidden state the backward pass has reached
+  BufferId sent_hidden = kNoBuffer, sent_gradient = kNoBuffer;  ///< until their bytes may be handed on
+  TemplateId gather_hidden, gather_gradient;  ///< of what came in shares and has not been put together
   // An encoder-decoder.
   BufferId bridge_input = kNoBuffer, bridge_saved = kNoBuffer;
   Binding memory;                  ///< the encoder's output: behind the first decoder state that the chunk has

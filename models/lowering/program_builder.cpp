@@ -172,9 +172,9 @@ void ProgramBuilder::release(BufferId id) {
 void ProgramBuilder::connect(const SlotUse& use, Buffer& buffer) {
   const Frontier& wait_for = use.writes ? buffer.touched : buffer.written;
   const EdgeKind kind = buffer.reused ? EdgeKind::reuse : EdgeKind::data;
+  const auto& known = known_[at(use.stream)];
   for (std::size_t s = 0; s < kStreams; ++s)
-    if (wait_for[s].instance() >= 0 && s != at(use.stream))
-      edge(wait_for[s], use.first, use.stream, static_cast<Stream>(s), kind);
+    if (wait_for[s] > known[s] && s != at(use.stream)) edge(wait_for[s], use.first, use.stream, static_cast<Stream>(s), kind);
 }
 
 void ProgramBuilder::edge(Point from, std::uint16_t to_task, Stream to, Stream from_stream, EdgeKind kind) {
@@ -197,8 +197,9 @@ void ProgramBuilder::note_use(const SlotUse& use, Buffer& buffer) {
 /// Sorts and thins the edges into the instance just described, and remembers what its streams now know.
 void ProgramBuilder::flush_edges() {
   if (pending_.empty()) return;
-  if (pending_.size() > 1)
-    std::stable_sort(pending_.begin(), pending_.end(), [](const Edge& a, const Edge& b) { return a.to_task < b.to_task; });
+  const auto earlier = [](const Edge& a, const Edge& b) { return a.to_task < b.to_task; };
+  for (auto e = pending_.begin(); e != pending_.end(); ++e)  // by insertion: they are a handful
+    std::rotate(std::upper_bound(pending_.begin(), e, *e, earlier), e, e + 1);
   const Instance& instance = program_.instances.back();
   const Template& t = library_[instance.tmpl];
   for (const Edge& e : pending_) {

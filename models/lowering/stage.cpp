@@ -82,7 +82,7 @@ class StageLowering {
           compute(e.action);
           break;
         case ScheduleEvent::Kind::send: transfers_.send(e, part(e.action), flight(e.action)); break;
-        case ScheduleEvent::Kind::release: transfers_.release(e.action); break;
+        case ScheduleEvent::Kind::release: transfers_.release(e.action, flight(e.action)); break;
       }
       ends[i] = w_.last();
     }

@@ -16,7 +16,7 @@ void StageTransfers::receive(const ScheduleEvent& e, const ChunkPart& p, InFligh
   const BufferId buffer = b_.allocate(forward ? "received_hidden" : "received_gradient", MemoryKind::communication,
                                       w_.slot_bytes(recv, "buffer"));
   b_.add(recv, key(e.action), {{buffer}});
-  if (c_.shapes.scatter_p2p) received_[pass(e.action)] = t.gather;
+  if (c_.shapes.scatter_p2p) (forward ? f.gather_hidden : f.gather_gradient) = t.gather;
   if (!forward) {
     f.gradient = buffer;
     return;
@@ -27,29 +27,32 @@ void StageTransfers::receive(const ScheduleEvent& e, const ChunkPart& p, InFligh
 }
 
 void StageTransfers::send(const ScheduleEvent& e, const ChunkPart& p, InFlight& f) {
-  BufferId& buffer = e.action.phase == Phase::forward ? f.hidden.back() : f.gradient;
+  const bool forward = e.action.phase == Phase::forward;
+  BufferId& buffer = forward ? f.hidden.back() : f.gradient;
   const std::uint32_t sent = b_.add(templates(e, p).at(true, e.offset), key(e.action), {{buffer}});
   if (!c_.plan.parallel.overlap_p2p) {
     last_send_ = b_.end_of(sent);
     waits_for_send_ = true;
   }
-  sent_[pass(e.action)] = buffer;
+  (forward ? f.sent_hidden : f.sent_gradient) = buffer;
   buffer = kNoBuffer;
 }
 
-void StageTransfers::release(const Action& a) {
-  const auto it = sent_.find(pass(a));
-  b_.release(it->second);
-  sent_.erase(it);
+void StageTransfers::release(const Action& a, InFlight& f) {
+  BufferId& sent = a.phase == Phase::forward ? f.sent_hidden : f.sent_gradient;
+  b_.release(sent);
+  sent = kNoBuffer;
 }
 
-void StageTransfers::before(const Action& a, const InFlight& f) {
+void StageTransfers::before(const Action& a, InFlight& f) {
   if (waits_for_send_) b_.after(last_send_);
   waits_for_send_ = false;
-  const auto it = received_.find(pass(a));
-  if (it == received_.end()) return;
-  b_.add(it->second, key(a), {{a.phase == Phase::forward ? f.hidden[0] : f.gradient}});
-  received_.erase(it);
+  if (a.phase != Phase::forward && a.phase != Phase::backward) return;
+  const bool forward = a.phase == Phase::forward;
+  TemplateId& gather = forward ? f.gather_hidden : f.gather_gradient;
+  if (gather.value() < 0) return;
+  b_.add(gather, key(a), {{forward ? f.hidden[0] : f.gradient}});
+  gather = {};
 }
 
 }  // namespace tandem::lowering

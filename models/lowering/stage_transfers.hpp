@@ -1,9 +1,6 @@
 #pragma once
 // What a stage sends and receives: buffers, the instances that move them, and what waits for them.
 
-#include <map>
-#include <tuple>
-
 #include "models/lowering/decoder_flow.hpp"
 #include "models/lowering/in_flight.hpp"
 #include "models/schedule.hpp"
@@ -20,14 +17,12 @@ class StageTransfers {
   /// The output of an action, whose buffer leaves `f`.
   void send(const ScheduleEvent& e, const ChunkPart& p, InFlight& f);
   /// What `a` sent may be handed on.
-  void release(const Action& a);
+  void release(const Action& a, InFlight& f);
   /// Comes in front of a computation: it waits for the last send where sends are not overlapped, and what came in shares is
   /// put together. Earlier, the tensor stream would wait for the sender.
-  void before(const Action& a, const InFlight& f);
+  void before(const Action& a, InFlight& f);
 
  private:
-  using Pass = std::tuple<int, std::int32_t, std::int32_t>;   ///< phase, micro-batch, chunk
-  static Pass pass(const Action& a) { return {static_cast<int>(a.phase), a.micro_batch, a.chunk}; }
   static InstanceKey key(const Action& a) { return {-1, a.micro_batch, a.chunk, a.phase}; }
   const TransferTemplates& templates(const ScheduleEvent& e, const ChunkPart& p) const;
 
@@ -35,8 +30,6 @@ class StageTransfers {
   ProgramBuilder& b_;
   const InstanceWriter& w_;
   DecoderFlow& decoder_;
-  std::map<Pass, BufferId> sent_;
-  std::map<Pass, TemplateId> received_;  ///< how what came in shares is gathered
   Point last_send_;
   bool waits_for_send_ = false;          ///< the next computation, for last_send_
 };
