@@ -89,15 +89,16 @@ Engine::Entry Engine::pass(std::uint32_t r, StretchId stretch, Cursor& c) {
   const std::int64_t issued =
       arrival_.late[0] + (static_cast<std::int64_t>(c.base) + s.first[0] + 1) * host_.launch.ps();
   const std::int64_t start = std::max(arrival_.ready, issued);
-  const auto id = patterns_.find(stretch, circumstances(s, c, tensor, start));
-  if (!id) return play_singly(role, c);
+  const PatternId id = patterns_.find(stretch, circumstances(s, c, tensor, start));
+  if (id == Patterns::kNone) return play_singly(role, c);
 
   Record& record = role.record;
   stepped_ = true;
-  record.passages[c.instance] = {start, *id, static_cast<std::uint32_t>(record.late.size())};
-  if (role.itinerary->host_waits) record.late.insert(record.late.end(), arrival_.late.begin(), arrival_.late.end());
+  record.passages[c.instance] = {start, id, static_cast<std::uint32_t>(record.late.size())};
+  if (role.itinerary->host_waits)
+    for (const std::int64_t late : arrival_.late) record.late.push_back(late);  // one by one: a copy of both would wait for their stores
   const auto leave = [&](Cursor& lane, std::size_t l) {
-    lane.free = start + patterns_[*id].free[l];
+    lane.free = start + patterns_[id].free[l];
     lane.host_late = arrival_.late[l];
     lane.edge = arrival_.edge[l];
     lane.task = lane.end;

@@ -69,6 +69,8 @@ Itinerary make_itinerary(const TaskGraph& graph, const Program& program, bool sy
   std::vector<std::array<bool, kLanes>> on;
   for (const Template& t : graph.templates) on.push_back(occupied(t, synchronous));
   Itinerary out;
+  out.base.reserve(program.instances.size() + 1);
+  out.tmpl.reserve(program.instances.size());
   std::uint32_t position = 0;
   for (std::uint32_t i = 0; i < program.instances.size(); ++i) {
     const std::size_t t = program.instances[i].tmpl.index();

@@ -1,6 +1,7 @@
 #include "sim/pattern.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace tandem::sim {
 namespace {
@@ -64,14 +65,12 @@ StretchId Patterns::stretch(const LaneTemplate& tmpl, const std::vector<Slot>& s
   return at->second;
 }
 
-std::optional<PatternId> Patterns::find(StretchId id, const Circumstances& c) {
-  const Stretch& s = of(id);
-  if (c.plain()) return s.plain;
+PatternId Patterns::look_up(StretchId id, const Circumstances& c) {
   key_.assign({id, c.issue[0], c.issue[1], c.tensor_free});
   for (const auto& [task, end] : c.after) key_.insert(key_.end(), {task, end});
   if (const auto known = known_.find(key_); known != known_.end()) return known->second;
-  if (patterns_.size() >= kMostPatterns) return {};
-  return known_.emplace(key_, play(id, s, c)).first->second;
+  if (patterns_.size() >= kMostPatterns) return kNone;
+  return known_.emplace(key_, play(id, of(id), c)).first->second;
 }
 
 /// As the engine walks: a task starts when its lane is free, it has been issued, and what it waits for is over.

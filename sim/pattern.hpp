@@ -6,7 +6,6 @@
 #include <array>
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -59,14 +58,16 @@ struct Pattern {
 
 class Patterns {
  public:
+  static constexpr PatternId kNone = UINT32_MAX;
+
   explicit Patterns(Duration launch = {}) : launch_(launch.ps()) {}
 
   /// The stretch of a template with a role's slots, known or new; -1 where somebody else may interfere: a task on another
   /// lane, an exchange, or a collective that could begin before any computation of the instance.
   StretchId stretch(const LaneTemplate& tmpl, const std::vector<Slot>& slots);
   const Stretch& of(StretchId id) const { return stretches_[static_cast<std::size_t>(id)]; }
-  /// The pattern that circumstances lead to; nothing where more patterns than are worth keeping would be needed.
-  std::optional<PatternId> find(StretchId id, const Circumstances& c);
+  /// The pattern that circumstances lead to; kNone where more patterns than are worth keeping would be needed.
+  PatternId find(StretchId id, const Circumstances& c) { return c.plain() ? of(id).plain : look_up(id, c); }
   const Pattern& operator[](PatternId id) const { return patterns_[id]; }
   std::size_t size() const { return patterns_.size(); }
 
@@ -75,6 +76,7 @@ class Patterns {
   struct KeyHash {
     std::size_t operator()(const Key& key) const;
   };
+  PatternId look_up(StretchId id, const Circumstances& c);
   PatternId play(StretchId id, const Stretch& s, const Circumstances& c);
 
   std::int64_t launch_;

@@ -31,6 +31,9 @@ void gather(Hash& sum, Hash item) {
   sum.b += scramble(item.b);
 }
 
+/// Two small numbers as one.
+std::uint64_t both(std::uint64_t a, std::uint64_t b) { return a << 32 | (b & UINT32_MAX); }
+
 void then_hash(Hash& h, const Hash& other) {
   then(h, other.a);
   then(h, other.b);
@@ -125,8 +128,7 @@ class Refiner {
       Hash members{0, 0};
       for (std::size_t m = 0; m < wire.members.size(); ++m) {
         Hash item;
-        then(item, folding_.ranks.of[wire.members[m].index()]);
-        if (wire.directed) then(item, m);
+        then(item, both(folding_.ranks.of[wire.members[m].index()], wire.directed ? m : 0));
         gather(members, item);
       }
       then_hash(hashes[w], members);
@@ -139,8 +141,7 @@ class Refiner {
     Hash sum{0, 0};
     for (const LinkUse& use : uses) {
       Hash item;
-      then(item, folding_.links.of[use.link]);
-      then(item, static_cast<std::uint64_t>(use.flows));
+      then(item, both(folding_.links.of[use.link], static_cast<std::uint64_t>(use.flows)));
       gather(sum, item);
     }
     return sum;
@@ -162,8 +163,7 @@ class Refiner {
       for (std::size_t u = 0; u < wiring_.wires[w].uses.size(); ++u)
         for (const LinkUse& use : wiring_.wires[w].uses[u]) {
           Hash item;
-          then(item, folding_.wires.of[w]);
-          then(item, u);
+          then(item, both(folding_.wires.of[w], u));
           then(item, static_cast<std::uint64_t>(use.flows));
           gather(sums[use.link], item);
         }

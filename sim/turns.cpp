@@ -33,6 +33,11 @@ class Study {
     std::vector<Comm> comms;
     std::vector<std::uint32_t> first;  // by instance
     std::vector<std::int64_t> base;
+    first.reserve(program.instances.size());
+    base.reserve(program.instances.size());
+    std::size_t count = 0;
+    for (const Instance& i : program.instances) count += in_template_[i.tmpl.index()].size();
+    comms.reserve(count);
     std::int64_t position = 0;
     for (const Instance& i : program.instances) {
       first.push_back(static_cast<std::uint32_t>(comms.size()));
@@ -122,7 +127,13 @@ Turns::Turns(const TaskGraph& graph, const Catalogue& catalogue, const LaneOfStr
       std::int64_t settled;
     };
     std::vector<Seen> seen;
+    std::size_t before = SIZE_MAX;  // of the communication before, in `seen`
     for (const Comm& c : study.of_program(graph.programs[s])) {
+      if (before < seen.size() && seen[before].end == c.end) {
+        // No lane goes back: nobody is beside it who was not beside the one before.
+        seen[before].settled = std::max(seen[before].settled, c.settled);
+        continue;
+      }
       Seen* own = nullptr;
       for (Seen& other : seen) {
         if (other.end == c.end) own = &other;
@@ -132,6 +143,7 @@ Turns::Turns(const TaskGraph& graph, const Catalogue& catalogue, const LaneOfStr
       if (own == nullptr) own = &seen.emplace_back(Seen{c.end, c.lane, -1});
       own->settled = std::max(own->settled, c.settled);
       own->lane = c.lane;
+      before = static_cast<std::size_t>(own - seen.data());
     }
   }
 }
