@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <utility>
 
 #include "models/base/error.hpp"
 
@@ -43,35 +43,50 @@ void FairShare::open(std::span<const LinkUses> bundles) {
   for (const LinkUses& bundle : bundles)
     for (const LinkUse& use : bundle) {
       Left& left = left_[use.link];
-      if (left.users == 0) touched_.push_back(use.link);
+      if (left.end++ == 0) touched_.push_back(use.link);
       left.users += use.flows;
     }
+  std::uint32_t at = 0;
   for (const std::uint32_t link : touched_) {
-    left_[link].rate = capacities_[link].with(left_[link].users);
-    left_[link].divide();
+    Left& left = left_[link];
+    left.rate = capacities_[link].with(left.users);
+    left.first = at;
+    at += std::exchange(left.end, at);
   }
+  on_.resize(at);
+  for (std::uint32_t i = 0; i < bundles.size(); ++i)
+    for (const LinkUse& use : bundles[i]) on_[left_[use.link].end++] = i;
+  open_ = touched_;
 }
 
+/// What a flow may have on the links that leave it least, which are `tight_`. Links that limit nobody any more are dropped.
 Rate FairShare::tightest() {
   Rate least = kUnlimited;
-  for (const std::uint32_t link : touched_) least = std::min(least, left_[link].share);
+  std::size_t kept = 0;
+  for (const std::uint32_t link : open_) {
+    Left& left = left_[link];
+    if (left.users == 0 || left.rate == kUnlimited) continue;
+    open_[kept++] = link;
+    if (std::exchange(left.changed, false)) left.share = left.rate / left.users;
+    if (left.share > least) continue;
+    if (left.share < least) tight_.clear();
+    least = left.share;
+    tight_.push_back(link);
+  }
+  open_.resize(kept);
   return least;
-}
-
-bool FairShare::saturated(LinkUses bundle, Rate share) const {
-  return std::any_of(bundle.begin(), bundle.end(), [&](const LinkUse& use) { return left_[use.link].share == share; });
 }
 
 void FairShare::fix(LinkUses bundle, Rate rate) {
   for (const LinkUse& use : bundle) {
     Left& left = left_[use.link];
     left.users -= use.flows;
-    if (left.rate != kUnlimited && rate != kUnlimited) left.rate -= rate * use.flows;
-    left.divide();
+    if (left.rate != kUnlimited) left.rate -= rate * use.flows;
+    left.changed = true;
   }
 }
 
-// All bundles of all tightest links are fixed in one round, before any capacity is taken: the result cannot depend on
+// All bundles of all tightest links are fixed in one round, before any share is worked out anew: the result cannot depend on
 // the order in which they are listed.
 void FairShare::solve(std::span<const LinkUses> bundles, std::span<Rate> rates) {
   if (bundles.size() == 1) {
@@ -79,21 +94,16 @@ void FairShare::solve(std::span<const LinkUses> bundles, std::span<Rate> rates) 
     return;
   }
   open(bundles);
-  open_.resize(bundles.size());
-  std::iota(open_.begin(), open_.end(), std::size_t{0});
-  while (!open_.empty()) {
-    const Rate share = tightest();
-    round_.clear();
-    std::erase_if(open_, [&](std::size_t i) {
-      const bool fixed = share == kUnlimited || saturated(bundles[i], share);
-      if (fixed) round_.push_back(i);
-      return fixed;
-    });
-    for (const std::size_t i : round_) {
-      rates[i] = std::max<Rate>(share, 1);
-      fix(bundles[i], share);
-    }
-  }
+  constexpr Rate kOpen = -1;
+  std::fill(rates.begin(), rates.end(), kOpen);
+  for (Rate share = tightest(); share != kUnlimited; share = tightest())
+    for (const std::uint32_t link : tight_)
+      for (std::uint32_t i = left_[link].first; i < left_[link].end; ++i)
+        if (Rate& rate = rates[on_[i]]; rate == kOpen) {
+          rate = std::max<Rate>(share, 1);
+          fix(bundles[on_[i]], share);
+        }
+  std::replace(rates.begin(), rates.end(), kOpen, kUnlimited);
   for (const std::uint32_t link : touched_) left_[link] = {};
 }
 

@@ -75,18 +75,18 @@ class FairShare {
   struct Left {
     Rate rate = 0;
     std::int64_t users = 0;
-    Rate share = kUnlimited;
-    void divide() { share = users > 0 && rate != kUnlimited ? rate / users : kUnlimited; }
+    Rate share = 0;
+    bool changed = true;               ///< `share` is not that of rate and users
+    std::uint32_t first = 0, end = 0;  ///< its bundles in `on_`
   };
   void open(std::span<const LinkUses> bundles);
   Rate tightest();
   void fix(LinkUses bundle, Rate rate);
-  bool saturated(LinkUses bundle, Rate share) const;
 
   std::vector<Capacity> capacities_;
   std::vector<Left> left_;
-  std::vector<std::uint32_t> touched_;
-  std::vector<std::size_t> round_, open_;
+  std::vector<std::uint32_t> touched_, open_, tight_;  ///< links: all, with capacity that limits somebody, with the least
+  std::vector<std::uint32_t> on_;                      ///< bundles by link
 };
 
 /// The longer of two chains of segments, one after the other in each, when nobody else uses the links. `uses`: what segments name.

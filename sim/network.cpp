@@ -33,23 +33,24 @@ bool Network::take(const Event& event) {
 void Network::join(std::uint32_t id) {
   Transfer& t = transfers_[id];
   t.active = true;
+  t.uses = uses_[t.segments[t.segment].uses];
   t.remaining = t.segments[t.segment].work;
   t.rate = 0;
   t.since = queue_.now();
   bool alone = true;
-  for (const LinkUse& use : uses_of(t)) {
+  for (const LinkUse& use : t.uses) {
     on_link_[use.link].push_back(id);
     alone = alone && on_link_[use.link].size() == 1;
   }
-  if (alone) return set_rate(id, fair_.alone(uses_of(t)));
-  for (const LinkUse& use : uses_of(t)) changed_.push_back(use.link);
+  if (alone) return set_rate(id, fair_.alone(t.uses));
+  for (const LinkUse& use : t.uses) changed_.push_back(use.link);
 }
 
 void Network::leave(std::uint32_t id) {
   Transfer& t = transfers_[id];
   t.active = false;
   ++t.version;
-  for (const LinkUse& use : uses_of(t)) {
+  for (const LinkUse& use : t.uses) {
     auto& on = on_link_[use.link];
     on.erase(std::find(on.begin(), on.end(), id));
     if (!on.empty()) changed_.push_back(use.link);
@@ -87,7 +88,7 @@ void Network::collect(std::uint32_t link) {
       if (transfers_[id].visit == visit_) continue;
       transfers_[id].visit = visit_;
       component_.push_back(id);
-      for (const LinkUse& use : uses_of(transfers_[id]))
+      for (const LinkUse& use : transfers_[id].uses)
         if (link_visit_[use.link] != visit_) {
           link_visit_[use.link] = visit_;
           open_.push_back(use.link);
@@ -100,7 +101,7 @@ void Network::share(std::uint32_t link) {
   collect(link);
   if (component_.empty()) return;
   bundles_.clear();
-  for (const std::uint32_t id : component_) bundles_.push_back(uses_of(transfers_[id]));
+  for (const std::uint32_t id : component_) bundles_.push_back(transfers_[id].uses);
   rates_.resize(component_.size());
   fair_.solve(bundles_, rates_);
   for (std::size_t i = 0; i < component_.size(); ++i) set_rate(component_[i], rates_[i]);

@@ -33,6 +33,7 @@ class Network {
  private:
   struct Transfer {
     std::span<const Segment> segments;
+    LinkUses uses;  ///< of the segment under way
     std::size_t segment = 0;
     Work remaining = 0;
     Rate rate = 0;
@@ -42,7 +43,6 @@ class Network {
     std::uint32_t visit = 0;
   };
 
-  LinkUses uses_of(const Transfer& t) const { return uses_[t.segments[t.segment].uses]; }
   void join(std::uint32_t id);
   void leave(std::uint32_t id);
   void settle(Transfer& t);
