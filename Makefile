@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 BUILD := $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 SANITIZERS := asan ubsan asan-ubsan tsan
 
-.PHONY: all help install-deps configure test nightly demo bench sanitize tidy install clean $(SANITIZERS)
+.PHONY: all help install-deps configure test nightly demo bench bench-peers sanitize tidy install clean $(SANITIZERS)
 
 all: configure
 	cmake --build $(BUILD) --target tandem -j $(JOBS)
@@ -16,6 +16,7 @@ help:
 	@echo "make demo         install what is missing, build, simulate, train, compare, draw into out/demo"
 	@echo "make install-deps install what packages.txt lists and the machine lacks"
 	@echo "make bench        run the benchmarks of experiments/bench"
+	@echo "make bench-peers  the same cases by other simulators, where they are installed: experiments/bench/peers"
 	@echo "make sanitize     every test under address+undefined sanitizers, the threaded ones under the thread sanitizer"
 	@echo "make asan|ubsan|tsan|asan-ubsan   one of them; make tidy: clang with clang-tidy"
 	@echo "make install      install into /usr/local or PREFIX=...; make clean: remove build trees and out/"
@@ -40,6 +41,9 @@ demo: install-deps
 
 bench: configure
 	cmake --build $(BUILD) --target bench -j $(JOBS)
+
+bench-peers: configure
+	cmake --build $(BUILD) --target bench-peers -j $(JOBS)
 
 $(SANITIZERS):
 	@$(MAKE) --no-print-directory test PRESET=$@

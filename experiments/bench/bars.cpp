@@ -74,6 +74,6 @@ int main(int argc, char** argv) {
   row("16,256 desynchronised flows", "1 s", [] { return desynchronised(); });
   std::printf("the closed form\n");
   row("9,072 plans of a search on 64 devices, seven times", "20 us median, 100,000 plans/s", [] { return closed_form(); });
-  std::printf("other simulators are not run here: experiments/bench/README.md\n");
+  std::printf("beside other simulators: make bench-peers\n");
   return 0;
 }

@@ -63,7 +63,7 @@ class Ring {
 int ring(int devices) {
   Ring ring(static_cast<std::uint32_t>(devices));
   const double seconds = ring.run().seconds();
-  std::printf("  %lld events, simulated %.6f s\n", static_cast<long long>(ring.events()), seconds);
+  std::printf("  %lld events, simulated %.9f s\n", static_cast<long long>(ring.events()), seconds);
   return 0;
 }
 
@@ -86,7 +86,7 @@ int desynchronised() {
     if (event.target >= n) network.start(event.target - n, segments[event.target - n]);
     else if (network.take(event)) end = queue.now();  // what was overtaken by a change of rate comes later
   }
-  std::printf("  %u flows end at %.6f s, %lld events\n", n, end.seconds(), static_cast<long long>(queue.popped()));
+  std::printf("  %u flows end at %.9f s, %lld events\n", n, end.seconds(), static_cast<long long>(queue.popped()));
   return 0;
 }
 

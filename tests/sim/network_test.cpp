@@ -1,6 +1,7 @@
 #include "sim/network.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <random>
 
@@ -45,7 +46,62 @@ std::vector<std::int64_t> run(std::size_t links, const std::vector<FlowCase>& fl
 
 std::int64_t seconds_of(double bytes) { return static_cast<std::int64_t>(bytes / kLink * 1e12 + 0.5); }
 
+/// The same in floating point and as plainly as can be: at every start and end all rates anew, by filling links.
+std::vector<double> plainly(std::size_t links, const std::vector<FlowCase>& flows) {
+  std::vector<double> left, start, ended(flows.size(), -1);
+  for (const FlowCase& f : flows) left.push_back(static_cast<double>(f.bytes)), start.push_back(static_cast<double>(f.start_ps) * 1e-12);
+  const auto under_way = [&](std::size_t i, double now) { return ended[i] < 0 && start[i] <= now; };
+  const auto crosses = [&](std::size_t i, std::size_t l) { return std::count(flows[i].links.begin(), flows[i].links.end(), l) > 0; };
+  for (double now = 0;;) {
+    std::vector<double> rate(flows.size(), 0), free(links, kLink);
+    for (;;) {
+      std::vector<int> open(links, 0);
+      for (std::size_t i = 0; i < flows.size(); ++i)
+        if (under_way(i, now) && rate[i] == 0)
+          for (const std::uint32_t l : flows[i].links) ++open[l];
+      std::size_t tight = links;
+      for (std::size_t l = 0; l < links; ++l)
+        if (open[l] > 0 && (tight == links || free[l] / open[l] < free[tight] / open[tight])) tight = l;
+      if (tight == links) break;
+      const double share = free[tight] / open[tight];
+      for (std::size_t i = 0; i < flows.size(); ++i) {
+        if (!under_way(i, now) || rate[i] != 0 || !crosses(i, tight)) continue;
+        rate[i] = share;
+        for (const std::uint32_t l : flows[i].links) free[l] -= share;
+      }
+    }
+    double next = INFINITY;
+    for (std::size_t i = 0; i < flows.size(); ++i)
+      if (under_way(i, now)) next = std::min(next, now + left[i] / rate[i]);
+      else if (ended[i] < 0) next = std::min(next, start[i]);
+    if (next == INFINITY) return ended;
+    for (std::size_t i = 0; i < flows.size(); ++i) {
+      if (!under_way(i, now)) continue;
+      left[i] -= rate[i] * (next - now);
+      if (left[i] < 1e-3) ended[i] = next;
+    }
+    now = next;
+  }
+}
+
 }  // namespace
+
+TEST_CASE("flows through a crossbar end when a solver in floating point says, also those that start and end together") {
+  std::mt19937 random(7);
+  const std::uint32_t hosts = 9;
+  std::vector<FlowCase> flows;
+  for (std::uint32_t from = 0; from < hosts; ++from)
+    for (std::uint32_t to = 0; to < hosts; ++to)
+      if (from != to) {
+        const bool alike = random() % 2 == 0;  // in waves of equal flows, or at times and of sizes of their own
+        const auto bytes = static_cast<std::int64_t>(alike ? 1'000'000 : 500'000 + random() % 1'000'000);
+        const auto start = static_cast<std::int64_t>(alike ? 20'000'000 * (random() % 5) : random() % 100'000'000);
+        flows.push_back({{from, hosts + to}, bytes, start});
+      }
+  const auto ended = run(2 * hosts, flows);
+  const auto expected = plainly(2 * hosts, flows);
+  for (std::size_t i = 0; i < flows.size(); ++i) CHECK(std::abs(static_cast<double>(ended[i]) * 1e-12 - expected[i]) < 1e-9);
+}
 
 TEST_CASE("an incast of k flows of s bytes takes k s / B") {
   const int k = GENERATE(1, 2, 5, 8);

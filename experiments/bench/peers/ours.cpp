@@ -2,6 +2,7 @@
 // `estimate` reads records as `tandem validate` does and prints one JSON line for each: the closed form's step time and the
 // processor time of one estimate, caches warm as in a search.
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -12,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/bench/bars.hpp"
+#include "experiments/bench/peak.hpp"
 #include "models/plan.hpp"
 #include "sim/closed_form/closed_form.hpp"
 
@@ -47,13 +49,19 @@ int estimates(const std::string& path) {
   return in.eof() ? 0 : 1;
 }
 
+/// Says beneath a case's own lines what memory it took.
+int with_peak(int status) {
+  std::printf("{\"peak_mb\": %.1f}\n", bench::peak_megabytes());
+  return status;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
   const std::string what = argc > 1 ? argv[1] : "";
-  if (what == "ring" && argc == 3) return bench::ring(std::atoi(argv[2]));
-  if (what == "flows" && argc == 2) return bench::desynchronised();
-  if (what == "unfolded" && argc == 3) return bench::unfolded(argv[2]);
+  if (what == "ring" && argc == 3) return with_peak(bench::ring(std::atoi(argv[2])));
+  if (what == "flows" && argc == 2) return with_peak(bench::desynchronised());
+  if (what == "unfolded" && argc == 3) return with_peak(bench::unfolded(argv[2]));
   if (what == "estimate" && argc == 3) return estimates(argv[2]);
   std::fprintf(stderr, "usage: bench_ours ring DEVICES | flows | unfolded PLAN | estimate RECORDS\n");
   return 2;

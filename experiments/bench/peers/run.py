@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""The same cases by Tandem and by other simulators, side by side: run.py TANDEM BENCH_OURS [BENCH_SIMGRID].
+
+calculon and SimuMax are found through PYTHONPATH, SimGrid by CMake; one that is not there is skipped and said so. Time is user time
+of the processor as the kernel has it, for other work on the machine shows least in it: medians of several runs, taken in turn.
+"""
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+RECORDS = os.path.join(HERE, "published.jsonl")
+SKIPPED = 77
+
+
+def process(command):
+    """User seconds of a process and the lines it printed."""
+    with tempfile.TemporaryFile() as out:
+        child = os.posix_spawnp(command[0], command, os.environ, file_actions=[
+            (os.POSIX_SPAWN_DUP2, out.fileno(), 1), (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)])
+        _, status, usage = os.wait4(child, 0)
+        out.seek(0)
+        lines = out.read().decode().splitlines()
+    if status != 0:
+        sys.exit(f"failed: {' '.join(command)}")
+    return usage.ru_utime, lines
+
+
+def side_by_side(what, times, ours, peer):
+    runs = {"ours": [], "peer": []}
+    for _ in range(times):
+        runs["ours"].append(process(ours))
+        runs["peer"].append(process(peer))
+    seconds = {who: statistics.median(run[0] for run in of) for who, of in runs.items()}
+    for who, of in runs.items():
+        *_, says, record = of[-1][1]
+        print(f"  {what:22} {who}  user {seconds[who]:7.3f} s  peak {json.loads(record)['peak_mb']:4.0f} MB  {says.strip()}")
+    print(f"  {what:22} the peer takes {seconds['peer'] / seconds['ours']:.1f} times as long")
+
+
+def network(ours, simgrid):
+    print("SimGrid: flows on links, max-min sharing")
+    if simgrid is None:
+        return print("  SimGrid: not installed: skipped (CMake did not find it)")
+    side_by_side("ring of 1,024, 1 GiB", 3, [ours, "ring", "1024"], [simgrid, "ring", "1024"])
+    side_by_side("16,256 flows", 5, [ours, "flows"], [simgrid, "flows"])
+
+
+def found_by(command):
+    """By id: what a driver printed; nothing where its peer is not installed."""
+    run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if run.returncode not in (0, SKIPPED):
+        sys.exit(f"failed: {' '.join(command)}")
+    return {found["id"]: found for found in map(json.loads, run.stdout.splitlines())}
+
+
+def events(tandem, plan):
+    """Step time by the event simulation, and user seconds of the whole process."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(plan, file)
+        file.flush()
+        command = [tandem, "simulate", file.name, "--allow-oversize", "--json"]
+        seconds = statistics.median(process(command)[0] for _ in range(3))
+        step = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)["step_time_s"]
+    return {"step_time_s": step, "processor_s": seconds}
+
+
+def plans(peer, driver, tandem, ours):
+    print(f"{peer}: predicted step times, and user time of one prediction")
+    theirs = found_by([sys.executable, os.path.join(HERE, driver), RECORDS])
+    if not theirs:
+        return
+    mine = found_by([ours, "estimate", RECORDS])
+    with open(RECORDS, encoding="utf-8") as lines:
+        records = [r for r in map(json.loads, lines) if r["id"] in theirs]
+    errors = {peer: [], "closed form": [], "events": []}
+    seconds = {peer: [], "closed form": [], "events": []}
+    for r in records:
+        measured, row = r["measured"]["step_time_s"], f"  {r['id'][-36:]:36} {r['measured']['step_time_s']:8.3f} s measured"
+        for who, found in ((peer, theirs[r["id"]]), ("closed form", mine[r["id"]]), ("events", events(tandem, r["plan"]))):
+            errors[who].append(found["step_time_s"] / measured - 1)
+            seconds[who].append(found["processor_s"])
+            row += f"  {who} {found['step_time_s']:8.3f} ({errors[who][-1]:+6.1%})"
+        print(row)
+    for who, all_errors in errors.items():
+        print(f"  {who:12} mean absolute error {statistics.mean(map(abs, all_errors)):5.1%}, one prediction "
+              f"{statistics.median(seconds[who]) * 1e6:9.1f} us" + (" (whole process)" if who == "events" else ""))
+    ratio = {who: statistics.median(seconds[peer]) / statistics.median(of) for who, of in seconds.items()}
+    print(f"  {peer} takes {ratio['closed form']:.0f} times as long as the closed form, {ratio['events']:.2f} times as long as the "
+          "event simulation")
+
+
+def main():
+    if len(sys.argv) not in (3, 4):
+        sys.exit(__doc__)
+    tandem, ours = sys.argv[1:3]
+    network(ours, sys.argv[3] if len(sys.argv) == 4 else None)
+    plans("calculon", "calculon_plans.py", tandem, ours)
+    plans("SimuMax", "simumax_plans.py", tandem, ours)
+
+
+if __name__ == "__main__":
+    main()
