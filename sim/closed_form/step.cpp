@@ -31,16 +31,28 @@ Estimate Step::estimate() {
   fill_transfers();
   shape_ = shape();
   const PassEnds& ends = schedules_.play(plan_.parallel.schedule, shape_, scratch_.times);
-  std::vector<Tail> tails;
-  tails.reserve(static_cast<std::size_t>(p_));
-  std::int64_t late = 0;
-  for (std::int64_t s = p_; s-- > 0;) tails.push_back(tail(s, ends, late));
-  std::reverse(tails.begin(), tails.end());
+  std::vector<Tail> tails = all_tails(ends);
   Estimate e;
   e.step_time = Duration::picoseconds(update(tails));
+  // As in play: what is less than half a percent of the step on every stage is not counted.
+  if (longest_ > e.step_time.ps() / 200) {
+    slowed_ = true;
+    tails = all_tails(ends);
+    e.step_time = Duration::picoseconds(update(tails));
+  }
   e.memory = memory(tails);
   e.outside = host_bound() ? Outside::host : contended(e.step_time) ? Outside::contended : Outside::nothing;
   return e;
+}
+
+std::vector<Step::Tail> Step::all_tails(const PassEnds& ends) {
+  std::vector<Tail> tails;
+  tails.reserve(static_cast<std::size_t>(p_));
+  std::int64_t late = 0;
+  beside_ = way_ = 0;
+  for (std::int64_t s = p_; s-- > 0;) tails.push_back(tail(s, ends, late));
+  std::reverse(tails.begin(), tails.end());
+  return tails;
 }
 
 // ---- the pipeline ----
@@ -209,8 +221,9 @@ Step::Tail Step::tail(std::int64_t s, const PassEnds& ends, std::int64_t& late) 
   t.reduced = send_units(s);
   const double slowdown = cost_.comm_fit().compute_slowdown * layer_.computing;
   const auto longer = [&](std::int64_t when) { return std::llround(slowdown * static_cast<double>(sending_until(when))); };
-  // As in play: what is less than half a percent of the step is not counted.
-  if (const std::int64_t more = longer(t.computed); more > std::max(t.reduced, t.computed) / 200) {
+  const std::int64_t more = longer(t.computed);
+  longest_ = std::max(longest_, more);
+  if (slowed_) {
     for (Unit& u : scratch_.units) u.moved = u.ready + longer(u.ready);
     for (Unit& u : scratch_.units) u.ready = u.moved;
     t.computed += more;
@@ -316,7 +329,9 @@ bool Step::contended(Duration step) {
   }
   // Behind another backward pass the head's gather can run ahead, which in the step that layers were read off it cannot.
   const ScheduleKind kind = plan_.parallel.schedule;
-  if (plan_.parallel.sequence_parallel && (kind == ScheduleKind::gpipe || kind == ScheduleKind::breadth_first))
+  // Nor is there anything beside the gather for a first block that one stage computes again.
+  const bool again = plan_.training.recompute == Recompute::full && p_ == 1;
+  if (plan_.parallel.sequence_parallel && (again || kind == ScheduleKind::gpipe || kind == ScheduleKind::breadth_first))
     longer += m_ * alone(collective(CollectiveKind::all_gather, Group::tensor, layer_.boundary_elements * t_, activation_), tensor_group);
   if (split_backward_ && plan_.parallel.sequence_parallel && m_ < 2 * p_) longer += step.ps() / 100;  // sums beside few weight passes
   return longer > step.ps() / 200;

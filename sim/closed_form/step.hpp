@@ -68,6 +68,7 @@ class Step {
   std::int64_t gradient_pass() const { return split_backward_ ? layer_.weight[order_].ps : layer_.backward[order_].ps; }
 
   // The exchange of gradients.
+  std::vector<Tail> all_tails(const PassEnds& ends);
   Tail tail(std::int64_t s, const PassEnds& ends, std::int64_t& late);
   void list_units(std::int64_t s, const PassEnds& ends, std::int64_t late);
   void add_region(std::int64_t elements, std::int64_t ready, bool alone);
@@ -102,6 +103,8 @@ class Step {
   const DTypes& dtypes_;
   ScheduleShape shape_;
   Unit open_;
+  bool slowed_ = false;                    ///< what computations take longer beside gradients on their way is counted
+  std::int64_t longest_ = 0;               ///< ps: most that a stage's computations take longer for it
   std::int64_t beside_ = 0;                ///< ps: most that a stage computed while gradients were on the way
   std::int64_t way_ = 0;                   ///< ps: most that a stage's gradients were on the way
 };
