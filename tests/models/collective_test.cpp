@@ -126,6 +126,16 @@ TEST_CASE("a hierarchical all-reduce takes the time of its closed form") {
   CHECK(star_seconds(e, kAlpha, kInside, kAcross) == Approx(latency + inside + across).epsilon(1e-12));
 }
 
+TEST_CASE("a hierarchical all-to-all exchanges inside the nodes and along the rails") {
+  const std::int32_t g = GENERATE(2, 4, 8), nodes = GENERATE(2, 3, 16);
+  const std::int64_t elements = 96 * g * nodes;
+  Expansion e = expand(collective(all_to_all, elements), hierarchical, grid(nodes, g));
+  e.pipelined = false;
+  const double S = 4.0 * static_cast<double>(elements), G = g, N = nodes;
+  CHECK(star_seconds(e, kAlpha, kInside, kAcross) ==
+        Approx((G - 1 + N - 1) * kAlpha + (G - 1) / G * S / kInside + (N - 1) / N * S / kAcross).epsilon(1e-12));
+}
+
 TEST_CASE("only phases across nodes cross nodes, and only along rails") {
   const CollectiveKind kind = GENERATE(all_reduce, all_gather, reduce_scatter, broadcast, all_to_all);
   const GroupShape shape = grid(3, 4);

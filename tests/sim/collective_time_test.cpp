@@ -153,6 +153,18 @@ TEST_CASE("no all-reduce beats its bandwidth bound") {
   CHECK(static_cast<double>(time(c).ps()) >= bound - 1);
 }
 
+TEST_CASE("an all-to-all takes a + (n-1)/n S/B on a crossbar, and no less than n S / (8 B) on a ring") {
+  const std::int64_t n = GENERATE(2, 4, 8, 16);
+  CollectiveCase c;
+  c.kind = CollectiveKind::all_to_all;
+  c.ranks = n;
+  c.bytes = n * 65536;
+  CHECK(std::abs(static_cast<double>(time(c).ps()) - closed_form(1, static_cast<double>((n - 1) * 65536))) <= 1);
+  c.shape.scale_up = ScaleUp::torus2d;
+  const double bound = static_cast<double>(n * c.bytes) / (8 * kBandwidth) * 1e12;
+  CHECK(static_cast<double>(time(c).ps()) >= bound - 1);
+}
+
 TEST_CASE("a lone collective takes the same time folded and unfolded, to the tick") {
   const auto scale_up = GENERATE(ScaleUp::crossbar, ScaleUp::full_mesh, ScaleUp::torus2d);
   CollectiveCase c;
