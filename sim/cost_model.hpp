@@ -22,6 +22,9 @@ struct CommFit {
   Duration overhead;          ///< once per collective or send, beside its steps
   double inside_share = 1;    ///< of a link's bandwidth inside a node that is reached
   double in_step_share = 1;   ///< of inside_share, in a training step: ranks arrive at different times; 1 in a benchmark's loop
+  /// Of a ring's rate inside a node that reductions in the switch reach; nothing: as the library plans.
+  std::optional<double> in_switch_share;
+  std::optional<Bandwidth> ring_copy;  ///< at which a ring's last step copies its part to its place; nothing: in no time
   double across_share = 1;    ///< the same between nodes
   double shared_nic_share = 1;  ///< of that, in groups of some but not all devices of nodes whose devices share NICs
   double compute_slowdown = 0;  ///< of the time that a computation shares with communication of its rank, added to it

@@ -1,7 +1,8 @@
 #pragma once
 // Which algorithm and protocol NCCL picks, and what they cost beside the bytes: its own tuning model (NVIDIA/nccl,
-// src/graph/tuning.cc, commit 5067397c of 2026-06-11).
+// src/graph/tuning.cc, commit 5067397c of 2026-06-11), and what its kernels do that the model leaves out.
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -17,12 +18,18 @@ std::optional<NcclArchitecture> nccl_architecture(std::string_view name);
 enum class NcclAlgorithm : std::uint8_t { ring, tree, nvls, nvls_tree };
 enum class NcclProtocol : std::uint8_t { ll, ll128, simple };
 
-/// What is to be carried: `ring_seconds` is the time of the bytes by ring in Simple at the links' rates.
+/// What is to be carried, and how long its bytes would take by ring in Simple at the links' rates: inside the nodes and between
+/// them, which overlap.
 struct NcclTask {
-  CollectiveKind kind;
-  std::int64_t ranks, nodes;   ///< of the group
-  double ring_seconds;
-  double network_latency_s = 0;  ///< of a step between nodes, beside NCCL's own: what the network's plugin reports
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  std::int64_t ranks = 2, nodes = 1;  ///< of the group
+  std::int64_t bytes = 0;             ///< of the whole vector
+  double inside_s = 0, across_s = 0;
+  double network_latency_s = 0;       ///< of a step between nodes, beside NCCL's own: what the network's plugin reports
+  std::optional<double> in_switch_share;  ///< of a ring's rate on the links that in-switch reductions reach; nothing: as NCCL plans
+  double last_copy_s = 0;             ///< of the last step of a ring, which copies what has arrived to its place and sends nothing
+
+  double ring_s() const { return std::max(inside_s, across_s); }
 };
 
 /// NCCL's own time of a step between nodes in Simple, which presets of networks that report none have as their latency.
@@ -32,11 +39,14 @@ struct NcclChoice {
   NcclAlgorithm algorithm;
   NcclProtocol protocol;
   double rate;        ///< of the bytes, relative to a ring in Simple
-  double latency_s;   ///< all of it: base and hops
-  double seconds(const NcclTask& task) const { return task.ring_seconds / rate + latency_s; }
+  double latency_s;   ///< all of it: base, hops and the filling of the pipeline
+  double seconds(const NcclTask& task) const { return task.ring_s() / rate + latency_s; }
 };
 
-/// The pair that takes least; ties go to the earlier one. Rings carry everything, the rest only all-reduces.
+/// The pair for which NCCL plans least; ties go to the earlier one. Rings carry everything, the rest only all-reduces. What it
+/// takes is what was planned, but for two things. A ring's last step only copies. And where the switch reduces, each device's links
+/// carry the vector once each way and the share of it that the device has reduced, and every stage on the way first waits for a
+/// round of chunks.
 NcclChoice nccl_choice(const NcclTask& task, NcclArchitecture architecture);
 
 }  // namespace tandem::sim

@@ -8,6 +8,7 @@
 
 #include "models/collective.hpp"
 #include "sim/chip_rings.hpp"
+#include "sim/mesh_rings.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -62,7 +63,7 @@ class Layer {
       for (const CommPhase& phase : expansion.phases) add(recipe, phase, expansion.pipelined);
     }
     if (collective != nullptr) {
-      if (fit_.nccl && by_ring(*collective)) tune(recipe, collective->kind);
+      if (fit_.nccl && by_ring(*collective)) tune(recipe, *collective);
       if (collective->chunked) expose(recipe, fit_.chunked_exposed);
     }
     return recipe;
@@ -114,19 +115,36 @@ class Layer {
       chain.push_back({print.uses, work});
   }
 
-  /// Whole chips of a torus: a piece of 1/chips goes round, each way out of a chip taking its share of it.
+  /// Several rings at once over all links between whole chips of a torus or devices of a cube mesh.
+  struct Circuit {
+    std::int64_t stations = 0, ways = 0;
+    std::vector<std::int32_t> links;  ///< once for each way that crosses it
+    Duration hop;
+  };
+
+  std::optional<Circuit> circuit() const {
+    if (auto chips = chip_rings(scene_.topology, wire_.members))
+      return Circuit{chips->chips, chips->ways, std::move(chips->links), chips->hop};
+    if (!fit_.nccl) return {};
+    if (auto mesh = mesh_rings(scene_.topology, wire_.members))
+      return Circuit{static_cast<std::int64_t>(wire_.members.size()), mesh->rings, std::move(mesh->links), mesh->hop};
+    return {};
+  }
+
+  /// A piece of 1/stations goes round, each way out of a station taking its share of it.
   bool go_round(Recipe& recipe, const Collective& c) {
-    if (!rings_known_) rings_ = chip_rings(scene_.topology, wire_.members);
-    rings_known_ = true;
-    if (!rings_) return false;
-    const std::int64_t steps = (c.kind == CollectiveKind::all_reduce ? 2 : 1) * (rings_->chips - 1), parts = rings_->chips * rings_->ways;
+    if (!circuit_known_) circuit_ = circuit();
+    circuit_known_ = true;
+    if (!circuit_) return false;
+    const std::int64_t steps = (c.kind == CollectiveKind::all_reduce ? 2 : 1) * (circuit_->stations - 1);
+    const std::int64_t parts = circuit_->stations * circuit_->ways;
     const Bytes piece((bytes_of(c.dtype, c.elements).count() + parts - 1) / parts);
     if (!round_) {
-      std::vector<std::int32_t> links = rings_->links;
+      std::vector<std::int32_t> links = circuit_->links;
       wire_.uses.push_back(counted(links));
       round_ = static_cast<std::uint32_t>(wire_.uses.size() - 1);
     }
-    recipe.tail += steps * rings_->hop;
+    recipe.tail += steps * circuit_->hop;
     recipe.chains[0].push_back({*round_, work_of(loaded(piece, steps, false))});
     return true;
   }
@@ -137,16 +155,31 @@ class Layer {
   }
 
   /// The library's choice: its latencies in place of the links', and the rate of its algorithm and protocol.
-  void tune(Recipe& recipe, CollectiveKind kind) {
-    if (nodes_ == 0) nodes_ = static_cast<std::int64_t>(std::set<std::int32_t>(shape_.node.begin(), shape_.node.end()).size());
-    const NcclTask task{kind, static_cast<std::int64_t>(wire_.members.size()), nodes_, time_alone(recipe.chains, wire_.uses, links_).seconds(),
-                        network_latency()};
-    NcclChoice choice = nccl_choice(task, *fit_.nccl);
-    if (nodes_ == 1 && scene_.topology.scale_up() == ScaleUp::cube_mesh) choice.rate *= rings();
+  void tune(Recipe& recipe, const Collective& c) {
+    if (nodes_ == 0) nodes_ = count_nodes();
+    NcclTask task;
+    task.kind = c.kind;
+    task.ranks = static_cast<std::int64_t>(wire_.members.size());
+    task.nodes = nodes_;
+    task.bytes = bytes_of(c.dtype, c.elements).count();
+    (nodes_ == 1 ? task.inside_s : task.across_s) = alone(recipe.chains[0]);
+    if (!recipe.chains[1].empty()) task.inside_s = alone(recipe.chains[0]), task.across_s = alone(recipe.chains[1]);
+    task.network_latency_s = network_latency();
+    task.in_switch_share = fit_.in_switch_share;
+    if (fit_.ring_copy) task.last_copy_s = (Bytes(task.bytes / task.ranks) / *fit_.ring_copy).seconds();
+    const NcclChoice choice = nccl_choice(task, *fit_.nccl);
     recipe.tail = fit_.overhead + Duration::seconds(choice.latency_s);
     for (auto& chain : recipe.chains)
       for (Segment& s : chain) s.work = static_cast<Work>(static_cast<double>(s.work) / choice.rate);
   }
+
+  std::int64_t count_nodes() const {
+    std::set<std::int64_t> nodes;
+    for (const Rank r : wire_.members) nodes.insert(scene_.topology.node_of(scene_.topology.device_of(r)));
+    return static_cast<std::int64_t>(nodes.size());
+  }
+
+  double alone(const std::vector<Segment>& chain) const { return time_alone({chain, {}}, wire_.uses, links_).seconds(); }
 
   /// Of the slowest route between nodes, beyond what the library's own model has for a step; switches apart.
   double network_latency() const {
@@ -155,27 +188,6 @@ class Layer {
       if (print.across) most = std::max(most, print.latency);
     const double beyond = most.seconds() - kNcclStepAcross;
     return beyond > kSwitches ? beyond : 0;
-  }
-
-  /// How many times one ring's rate the members of a cube mesh reach: NCCL lays rings over all links between them.
-  double rings() const {
-    double least = 0, hop = 0;
-    const auto n = static_cast<std::int32_t>(wire_.members.size());
-    for (std::int32_t i = 0; i < n; ++i) {
-      double links = 0;
-      for (std::int32_t j = 0; j < n; ++j) links += i == j ? 0 : direct(i, j);
-      least = i == 0 ? links : std::min(least, links);
-      const auto at = [&](std::int32_t k) { return shape_.ring.empty() ? k : shape_.ring[static_cast<std::size_t>(k)]; };
-      const double next = direct(at(i), at((i + 1) % n));
-      hop = i == 0 ? next : std::min(hop, next);
-    }
-    return hop > 0 ? std::max(1.0, least / hop) : 1;
-  }
-
-  /// Bytes/s of the link between two members; 0: there is none.
-  double direct(std::int32_t a, std::int32_t b) const {
-    const auto route = scene_.topology.route(device(a), device(b));
-    return route.size() == 1 ? scene_.topology.links()[static_cast<std::size_t>(route.front())].bandwidth.bytes_per_second() : 0;
   }
 
   /// What of a communication is not hidden behind the product that runs beside it.
@@ -262,9 +274,9 @@ class Layer {
   std::int64_t nodes_ = 0;              ///< that the members are on; 0: not counted yet
   std::optional<ExchangedRows> rows_;   ///< of the message that is laid, where they are unequal
   std::vector<Footprint> prints_;
-  std::optional<ChipRings> rings_;
-  bool rings_known_ = false;
-  std::optional<std::uint32_t> round_;  ///< the links between the members' chips among the wire's uses
+  std::optional<Circuit> circuit_;
+  bool circuit_known_ = false;
+  std::optional<std::uint32_t> round_;  ///< the circuit's links among the wire's uses
   std::optional<std::uint32_t> cores_;  ///< the members' processors among the wire's uses
 };
 

@@ -25,7 +25,7 @@ TEST_CASE("pairs of devices get the bandwidth their datasheets say") {
       {"trn1.32xlarge", 32, 0, 2, 48e9},       // one NeuronLink of four
       {"trn2.48xlarge", 128, 0, 64, 25e9},     // one EFA NIC for each chip
       {"trn1.32xlarge", 64, 0, 32, 12.5e9},    // one EFA NIC for two chips
-      {"dgx-1v", 8, 0, 1, 50e9},               // a double NVLink 2
+      {"dgx-1v", 8, 0, 3, 50e9},               // a double NVLink 2
       {"dgx-1v", 8, 0, 2, 25e9},               // a single one
   }));
   INFO(e.preset << " " << e.a << " to " << e.b);
