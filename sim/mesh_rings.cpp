@@ -1,14 +1,15 @@
 #include "sim/mesh_rings.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <utility>
 
 namespace tandem::sim {
 namespace {
 
-constexpr int kSteps = 1 << 14;  ///< NCCL_SEARCH_TIMEOUT
+constexpr int kSteps = 1 << 14;     ///< NCCL_SEARCH_TIMEOUT
+constexpr int kMost = 32;           ///< NCCL's channels, two to a ring and its reverse
+constexpr std::size_t kSlow = 8;    ///< one link of so many may be narrower than a cable
 
 using Links = std::vector<std::int32_t>;
 
@@ -65,14 +66,14 @@ class RingSearch {
   }
 
   void count_cables() {
-    double narrowest = 0;
+    std::vector<double> rates;
     for (const Links& way : ways_)
-      for (const std::int32_t l : way) {
-        const double rate = link(l).bandwidth.bytes_per_second();
-        narrowest = narrowest == 0 ? rate : std::min(narrowest, rate);
-        free_[l] = 0;
-      }
-    for (auto& [l, cables] : free_) cables = static_cast<int>(link(l).bandwidth.bytes_per_second() / narrowest + 1e-9);
+      for (const std::int32_t l : way)
+        if (free_.emplace(l, 1).second) rates.push_back(link(l).bandwidth.bytes_per_second());
+    if (rates.empty()) return;
+    std::sort(rates.begin(), rates.end());
+    const double cable = rates[rates.size() / kSlow];
+    for (auto& [l, cables] : free_) cables = std::max(1, static_cast<int>(link(l).bandwidth.bytes_per_second() / cable + 1e-9));
   }
 
   /// No more rings than every member has pairs of cables for.
@@ -89,8 +90,8 @@ class RingSearch {
   bool over() const { return best_ >= most_ || steps_ > kSteps; }
 
   int free_cables(std::size_t i, std::size_t j) const {
-    int least = 0;
-    for (const std::int32_t l : way(i, j)) least = least == 0 ? free_.at(l) : std::min(least, free_.at(l));
+    int least = way(i, j).empty() ? 0 : kMost;
+    for (const std::int32_t l : way(i, j)) least = std::min(least, free_.at(l));
     return least;
   }
 
@@ -164,7 +165,7 @@ class RingSearch {
   std::vector<std::size_t> path_;        ///< of the ring that is being laid
   std::vector<bool> visited_;
   Links used_, best_links_;
-  int found_ = 0, best_ = 0, most_ = std::numeric_limits<int>::max(), steps_ = 0;
+  int found_ = 0, best_ = 0, most_ = kMost, steps_ = 0;
 };
 
 bool in_one_mesh(const Topology& topology, const std::vector<Rank>& members) {

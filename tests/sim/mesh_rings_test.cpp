@@ -76,6 +76,17 @@ TEST_CASE("no rings in a mesh where there is none, between nodes, or where links
   CHECK(fits(*broken, *rings));
 }
 
+TEST_CASE("a slow link is a link to the library, whose rings all wait for it") {
+  const auto t = machine("dgx-1v", 8);
+  Perturbation p;
+  p.slow_links.push_back({"node 0: device 0 <-> device 1", 0.5});
+  const auto slow = perturbed(*t, p);
+  const auto plain = mesh_rings(*t, first(8)), rings = mesh_rings(*slow, first(8));
+  REQUIRE((plain && rings));
+  CHECK(rings->rings == 6);
+  CHECK(rings->links == plain->links);
+}
+
 TEST_CASE("collectives of a cube mesh take 2 (n-1)/n S / (rings x B)") {
   const std::int64_t n = GENERATE(2, 4, 8), bytes = std::int64_t{1} << 28;
   const auto kind = GENERATE(CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter);
