@@ -70,8 +70,8 @@ class ProgramBuilder {
   void start(const std::vector<TemplateId>& used, std::size_t instances);
 
   BufferId allocate(std::string_view name, MemoryKind kind, Bytes bytes);
-  /// Bytes that no tensor before had, counted as alive until `release`: of a size that an allocator's cache does not have. Nothing is
-  /// bound to them.
+  /// Bytes that no tensor before had, counted as alive until `release`: of a size that an allocator's cache does not have. Nothing
+  /// is bound to them.
   BufferId allocate_apart(std::string_view name, MemoryKind kind, Bytes bytes);
   /// Tensors that an allocator keeps when they are gone.
   void keep_cached(Bytes bytes) { program_.memory.cached_bytes += bytes; }

@@ -200,8 +200,8 @@ TEST_CASE("every fusion set does the same matrix products and collectives") {
   const bool llama = GENERATE(false, true);
   const int tensor = GENERATE(1, 2);
   const Books plain = count(graph_of("reference", llama, "fp64", tensor), StageId(0));
-  for (const char* set : {"eager", "megatron-2021", "megatron", "transformer-engine", "compiled", "llm.c", "llm-foundry", "megatron-bridge",
-                          "internevo"}) {
+  for (const char* set : {"eager", "megatron-2021", "megatron", "transformer-engine", "compiled", "llm.c", "llm-foundry",
+                          "megatron-bridge", "internevo"}) {
     const TaskGraph graph = graph_of(set, llama, "fp64", tensor);
     CHECK_NOTHROW(graph.check());
     const Books books = count(graph, StageId(0));
