@@ -57,7 +57,7 @@ json cluster(const std::string& path) {
 std::string plan(const std::string& cluster, int i) {
   const std::int64_t hidden = 256 << (i % 5), batch = 1 << (i % 3);
   const json plan = {{"model", {{"family", "gpt"}, {"num_layers", 2}, {"hidden_size", hidden}, {"num_attention_heads", 8}, {"vocab_size", 1024}}},
-                     {"parallel", {{"tensor", 1 + i % 2}, {"data", 2}}},
+                     {"parallel", {{"tensor", 1 + i % 2}, {"data", 2}, {"overlap_grad_reduce", true}}},
                      {"training", {{"seq_length", 512}, {"micro_batch_size", batch}, {"global_batch_size", 4 * batch}, {"recompute", i % 5 ? "none" : "full"}}},
                      {"cluster", {{"preset", cluster}, {"devices", 2 + 2 * (i % 2)}}}};
   return plan.dump();
