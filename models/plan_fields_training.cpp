@@ -36,9 +36,9 @@ std::vector<PlanField> precision_fields() {
                    kComputeTypes),
       element_type({"training.dtypes.weights", "Weights as the forward pass reads them."}, AT(training.dtypes.weights),
                    kStoredTypes),
-      element_type({"training.dtypes.gradients", "Accumulated gradients."}, AT(training.dtypes.gradients),
+      element_type({"training.dtypes.gradients", "Accumulated gradients; the stack may say."}, AT(training.dtypes.gradients),
                    kStoredTypes),
-      element_type({"training.dtypes.gradient_reduce", "What the data-parallel reduction carries."},
+      element_type({"training.dtypes.gradient_reduce", "What the data-parallel reduction carries; the stack may say."},
                    AT(training.dtypes.gradient_reduce), kStoredTypes),
       element_type({"training.dtypes.master", "The optimizer's weights; equal to weights there is no second copy."},
                    AT(training.dtypes.master), kStoredTypes),
@@ -73,9 +73,9 @@ std::vector<PlanField> memory_fields() {
       choice({"training.fusion", "Which operations are one kernel and which several: the habit of a kind of framework."},
              AT(training.fusion))
           .otherwise("that of the stack"),
-      number({"training.dropout.hidden", "Probability behind the embedding, attention and MLP."},
+      number({"training.dropout.hidden", "Probability behind the embedding, attention and MLP; the stack may say."},
              AT(training.dropout.hidden), {0, 1, false, true}),
-      number({"training.dropout.attention", "Probability on attention weights."}, AT(training.dropout.attention),
+      number({"training.dropout.attention", "Probability on attention weights; the stack may say."}, AT(training.dropout.attention),
              {0, 1, false, true}),
   };
 }

@@ -139,8 +139,11 @@ FusionSet set_of(const json& entry, const std::string& path) {
 
 /// What is wrong with one entry of a stack's `defaults`, "" if nothing.
 std::string default_defect(const json& entry) {
+  constexpr std::array<std::string_view, 5> kKeys{"field", "value", "when", "source", "verified"};
   if (!entry.is_object() || !entry.contains("value") || !entry.contains("source") || !entry.contains("verified"))
     return "an entry lacks its field, value, source or verified";
+  for (const auto& [key, value] : entry.items())
+    if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end()) return "an entry has no key \"" + key + "\"";
   const PlanField* field = entry.contains("field") && entry["field"].is_string() ? find_field(entry["field"].get<std::string>()) : nullptr;
   if (field == nullptr || field->required) return "an entry needs a field of the plan that may be left out";
   Plan scratch;
@@ -205,6 +208,8 @@ Given fill_stack_defaults(Plan& plan, const Given& given) {
   if (path.empty()) return known;  // the stack is refused by its own field
   const json stack = read_json(path);
   if (!stack.is_object() || !stack.contains("defaults")) return known;
+  if (!stack["defaults"].is_array())
+    throw ConfigError(Problem{path, "defaults", value_text(stack["defaults"]), "is not a list", "write \"defaults\": [...]"});
   for (const json& entry : stack["defaults"]) {
     const std::string wrong = default_defect(entry);
     if (!wrong.empty())

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "models/base/error.hpp"
 #include "models/zero_bubble.hpp"
 
 namespace tandem {
@@ -127,6 +128,7 @@ std::optional<Neighbour> output_to(const ScheduleShape& shape, StageId stage, co
 }
 
 std::vector<ScheduleEvent> make_events(ScheduleKind kind, const ScheduleShape& shape, StageId stage) {
+  require(stage.value() >= 0 && stage.value() < shape.stages, "a schedule of a stage that is not there");
   if (const auto orders = automatic_orders(kind, shape)) return std::move(timed_events(shape, *orders)[stage.index()]);
   return EventWriter(kind, shape, stage, fixed_order(kind, shape, stage)).write();
 }

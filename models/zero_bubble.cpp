@@ -125,15 +125,7 @@ class GapFiller {
   std::vector<std::int64_t> next_;  ///< by stage: when it can act
 };
 
-}  // namespace
-
-bool passes_differ(const ScheduleShape& shape) {
-  return std::any_of(shape.costs.begin(), shape.costs.end(), [&](const PassCosts& c) {
-    const std::int32_t all = shape.costs.front().forward;
-    return c.forward != all || c.backward != all || c.weight != all;
-  });
-}
-
+/// The most that `order` holds at once, in units of `costs`.
 std::int64_t most_held(const PassCosts& costs, const std::vector<Action>& order) {
   std::int64_t now = 0, most = 0;
   for (const Action& a : order) {
@@ -143,6 +135,15 @@ std::int64_t most_held(const PassCosts& costs, const std::vector<Action>& order)
     most = std::max(most, now);
   }
   return most;
+}
+
+}  // namespace
+
+bool passes_differ(const ScheduleShape& shape) {
+  return std::any_of(shape.costs.begin(), shape.costs.end(), [&](const PassCosts& c) {
+    const std::int32_t all = shape.costs.front().forward;
+    return c.forward != all || c.backward != all || c.weight != all;
+  });
 }
 
 std::optional<Orders> fill_gaps(const ScheduleShape& shape, std::int64_t micro_batches, std::int64_t ahead,

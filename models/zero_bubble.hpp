@@ -26,9 +26,6 @@ struct PlayedOrders {
 /// Throws ContractError when stages wait for each other.
 PlayedOrders play_orders(const ScheduleShape& shape, const Orders& orders);
 
-/// The most that `order` holds at once, in units of `costs`.
-std::int64_t most_held(const PassCosts& costs, const std::vector<Action>& order);
-
 /// Orders of all stages that hold no more than `micro_batches` of them before their backward pass would, or than `handcrafted`
 /// does where that is more, and whose times are not above `handcrafted`'s; nothing where none is found that is better.
 ///

@@ -9,7 +9,6 @@ namespace {
 
 constexpr int kSteps = 1 << 14;     ///< NCCL_SEARCH_TIMEOUT
 constexpr int kMost = 32;           ///< NCCL's channels, two to a ring and its reverse
-constexpr std::size_t kSlow = 8;    ///< one link of so many may be narrower than a cable
 
 using Links = std::vector<std::int32_t>;
 
@@ -42,6 +41,7 @@ class RingSearch {
 
  private:
   const Link& link(std::int32_t id) const { return topology_.links()[static_cast<std::size_t>(id)]; }
+  double built(std::int32_t id) const { return topology_.built(id).bytes_per_second(); }
   const Links& way(std::size_t i, std::size_t j) const { return ways_[i * n_ + j]; }
 
   /// Only through members: the library does not see the other devices.
@@ -59,7 +59,7 @@ class RingSearch {
       if (by == from || by == to) continue;
       const Links in = topology_.route(from, by), out = topology_.route(by, to);
       if (in.size() != 1 || out.size() != 1) continue;
-      const double width = std::min(link(in[0]).bandwidth.bytes_per_second(), link(out[0]).bandwidth.bytes_per_second());
+      const double width = std::min(built(in[0]), built(out[0]));
       if (width > widest) best = {in[0], out[0]}, widest = width;
     }
     return best;
@@ -69,11 +69,10 @@ class RingSearch {
     std::vector<double> rates;
     for (const Links& way : ways_)
       for (const std::int32_t l : way)
-        if (free_.emplace(l, 1).second) rates.push_back(link(l).bandwidth.bytes_per_second());
+        if (free_.emplace(l, 1).second) rates.push_back(built(l));
     if (rates.empty()) return;
-    std::sort(rates.begin(), rates.end());
-    const double cable = rates[rates.size() / kSlow];
-    for (auto& [l, cables] : free_) cables = std::max(1, static_cast<int>(link(l).bandwidth.bytes_per_second() / cable + 1e-9));
+    const double cable = *std::min_element(rates.begin(), rates.end());
+    for (auto& [l, cables] : free_) cables = std::max(1, static_cast<int>(built(l) / cable + 1e-9));
   }
 
   /// No more rings than every member has pairs of cables for.
@@ -84,7 +83,7 @@ class RingSearch {
         if (!way(i, j).empty()) out[way(i, j).front()] = free_.at(way(i, j).front());
       int cables = 0;
       for (const auto& [l, count] : out) cables += count;
-      most_ = std::min(most_, n_ > 2 ? cables / 2 : cables);
+      most_ = std::min(most_, n_ > 2 ? std::min(cables, kMost) / 2 : cables);
     }
   }
   bool over() const { return best_ >= most_ || steps_ > kSteps; }

@@ -18,7 +18,7 @@ struct MeshRings {
 
 /// As many rings as a search like NCCL's finds (src/graph/search.cc): every ring runs in both directions, the one found is tried
 /// again first, then members with most free cables between them, within a fixed number of steps. Links count as cables of the
-/// narrowest ones; one that a perturbation slows is a cable like others, for the library does not know. Neighbours are joined
+/// narrowest as built; the library does not know of one that a perturbation slows. Neighbours are joined
 /// directly; where no such ring is, one other device of the group may forward (PATH_NVB). Nothing where the node is no cube mesh,
 /// members share devices or are on several nodes, or no ring is there.
 std::optional<MeshRings> mesh_rings(const Topology& topology, const std::vector<Rank>& members);

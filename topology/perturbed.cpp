@@ -41,6 +41,7 @@ class Perturbed final : public Topology {
   std::int64_t ranks_per_device() const override { return machine_.ranks_per_device(); }
   DeviceId device_of(Rank r) const override { return machine_.device_of(r); }
   const std::vector<Link>& links() const override { return links_; }
+  Bandwidth built(std::int32_t link) const override { return machine_.built(link); }
   const std::vector<std::int32_t>& ring_order() const override { return machine_.ring_order(); }
   std::int64_t devices_per_nic() const override { return machine_.devices_per_nic(); }
   std::int64_t cores_per_chip() const override { return machine_.cores_per_chip(); }

@@ -23,6 +23,7 @@ class Recalibrated final : public Topology {
   std::vector<std::int32_t> route(DeviceId from, DeviceId to) const override { return other_->route(from, to); }
   const std::vector<std::int32_t>& ring_order() const override { return other_->ring_order(); }
   std::int64_t cores_per_chip() const override { return other_->cores_per_chip(); }
+  Bandwidth built(std::int32_t link) const override { return other_->built(link); }
   std::int64_t devices_per_nic() const override { return other_->devices_per_nic(); }
   const std::vector<std::string>& unverified() const override { return other_->unverified(); }
 

@@ -56,6 +56,8 @@ class Topology {
   virtual DeviceId device_of(Rank r) const = 0;     ///< placement: ranks fill devices in order
   std::int64_t node_of(DeviceId d) const { return d.value() / devices_per_node(); }
   virtual const std::vector<Link>& links() const = 0;
+  /// Bandwidth that a link was built with, whatever slows it now.
+  virtual Bandwidth built(std::int32_t link) const { return links()[static_cast<std::size_t>(link)].bandwidth; }
   /// Links crossed from one device to another, in order; empty for a device to itself. Deterministic. NICs: a device uses
   /// the NIC(s) attached to it.
   virtual std::vector<std::int32_t> route(DeviceId from, DeviceId to) const = 0;

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "models/base/error.hpp"
 #include "models/lowering/stage_blocks.hpp"
 #include "models/mesh.hpp"
 #include "models/segments.hpp"
@@ -163,6 +164,8 @@ ScheduleShape schedule_shape(const Plan& plan) {
 
 TaskGraph lower(const Plan& plan, const ScheduleShape& shape) {
   require_lowerable(plan);
+  require(shape.stages == plan.parallel.pipeline && shape.micro_batches == plan.micro_batches() && shape.chunks == plan.parallel.virtual_pipeline,
+          "a shape of another plan");
   return Lowering(plan).lower(shape);
 }
 

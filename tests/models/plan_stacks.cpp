@@ -1,5 +1,8 @@
 // Rule sets of frameworks: what each refuses is data, and so is why.
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "models/base/json.hpp"
@@ -153,4 +156,41 @@ TEST_CASE("a plan has what its stack does unless it says otherwise") {
   const std::string ddp = with_top("\"stack\": \"pytorch-ddp\"", bent("\"tensor\": 2, \"pipeline\": 2, \"data\": 2", "\"data\": 8"));
   CHECK(parse_plan(ddp, "ddp.json").parallel.overlap_grad_reduce);
   CHECK_FALSE(parse_plan(with("parallel", "\"overlap_grad_reduce\": false", ddp), "ddp.json").parallel.overlap_grad_reduce);
+}
+
+TEST_CASE("a stack whose defaults are not of their form is refused, and told what is wrong with them") {
+  namespace fs = std::filesystem;
+  const auto [defaults, wrong] = GENERATE(table<std::string, std::string>({
+      {R"({})", "is not a list"},
+      {R"([{"field": "training.clip_grad", "value": 2}])", "lacks its field, value, source or verified"},
+      {R"([{"field": "training.absent", "value": 2, "source": "s", "verified": true}])", "needs a field of the plan that may be left out"},
+      {R"([{"field": "training.seq_length", "value": 2, "source": "s", "verified": true}])", "needs a field of the plan that may be left out"},
+      {R"([{"field": "training.precision", "value": "fp15", "source": "s", "verified": true}])", "the value"},
+      {R"([{"field": "training.clip_grad", "value": 2, "wenn": {}, "source": "s", "verified": true}])", "no key \"wenn\""},
+      {R"([{"field": "training.clip_grad", "value": 2, "when": {"absent": {"min": 1}}, "source": "s", "verified": true}])", "no field \"absent\""},
+  }));
+  const fs::path folder = fs::temp_directory_path() / ("tandem_stack_" + std::to_string(reinterpret_cast<std::uintptr_t>(&defaults)));
+  fs::create_directories(folder / "models/stacks");
+  std::ofstream(folder / "models/stacks/odd.json") << R"({"name": "odd", "rules": [], "defaults": )" << defaults << "}";
+  setenv("TANDEM_PRESETS", folder.c_str(), 1);
+  try {
+    parse_plan(with_top("\"stack\": \"odd\""), "plan.json");
+    FAIL("nothing was refused");
+  } catch (const ConfigError& e) {
+    INFO(e.what());
+    CHECK(e.problems().front().field == "defaults");
+    CHECK(e.problems().front().reason.find(wrong) != std::string::npos);
+  }
+  unsetenv("TANDEM_PRESETS");
+  fs::remove_all(folder);
+}
+
+TEST_CASE("the defaults of every stack are read") {
+  for (const std::string& name : preset_names("models/stacks")) {
+    INFO(name);
+    try {
+      parse_plan(with_top("\"stack\": \"" + name + "\""), "plan.json");
+    } catch (const InfeasibleError&) {  // its rules may refuse this plan
+    }
+  }
 }
