@@ -62,7 +62,7 @@ TEST_CASE("a GPU that is joined to one other only is reached through that") {
   CHECK(rings->hop == 2 * t->links().front().latency);
 }
 
-TEST_CASE("no rings where there is no mesh, between nodes or without a way; fewer where a link is lost") {
+TEST_CASE("no rings where there is no mesh, between nodes or without a way, and fewer where a link is lost") {
   CHECK_FALSE(mesh_rings(*machine("dgx-a100-80gb", 8), first(8)));
   CHECK_FALSE(mesh_rings(*machine("dgx-1v", 16), first(16)));
   const auto t = machine("dgx-1v", 8);
