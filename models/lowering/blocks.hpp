@@ -11,8 +11,9 @@
 //   block_weights    weights [experts] gradients [expert_gradients] x weight_inputs deferred
 //   embed_forward    word [embedding] tokens [types] y saved
 //   embed_backward   word_gradients [embedding embedding_gradients] tokens [types] saved dy
-//   head_forward     [head] output x targets [labels] loss saved
+//   head_forward     [head] output x targets [labels] loss saved [logits]
 //   head_backward    [head head_gradients] output output_gradients x saved dx
+//   metrics          targets logits copies
 //   transfers        buffer
 //   reductions, gathers   buffer [shard]
 //   tie              from to
@@ -39,6 +40,9 @@ Template embed_backward(const Shapes& s, bool first);
 /// `first`: the loss is written, not added to.
 Template head_forward(const Shapes& s, bool first);
 Template head_backward(const Shapes& s, bool first);
+/// What a trainer shows is computed of the logits, which are kept until then: of decoders whose ranks have the whole vocabulary.
+bool shows_metrics(const Shapes& s);
+Template metrics(const Shapes& s);
 
 /// From the encoder's last state to the decoder's first (sizes `s` and `d`), with the encoder's normed output behind it.
 Template bridge_forward(const Shapes& s, const Shapes& d);

@@ -91,12 +91,16 @@ constexpr Fusion llm_c() {
   return f;
 }
 
-// PyTorch's modules with the cross-entropy kernel of flash-attn, which writes the gradient over the logits
-// (mosaicml/llm-foundry, llmfoundry/models/mpt/modeling_mpt.py, loss_fn: fused_crossentropy by default).
+// PyTorch's modules with the cross-entropy kernel of flash-attn (mosaicml/llm-foundry, llmfoundry/models/mpt/modeling_mpt.py,
+// loss_fn: fused_crossentropy by default, without inplace_backward). Two metrics, LanguageCrossEntropy and LanguagePerplexity, are on
+// by default (use_train_metrics), and the trainer updates both from the logits after every micro-batch's backward pass
+// (mosaicml/composer, composer/trainer/trainer.py, _train_microbatch and _eval_train_metrics): each is PyTorch's cross_entropy,
+// which autocast has in fp32 (composer/metrics/nlp.py).
 constexpr Fusion llm_foundry() {
   Fusion f = eager();
-  f.one_kernel_loss = f.loss_in_place = true;
+  f.one_kernel_loss = true;
   f.loss_bytes = 0;
+  f.metrics = 2;
   return f;
 }
 

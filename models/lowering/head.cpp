@@ -42,6 +42,10 @@ struct HeadSaved {
   }
 };
 
+Value kept_logits(TemplateBuilder& b, const Shapes& s) {
+  return b.whole(b.slot("logits", MemoryKind::activations), s.dtypes.compute, s.tokens * s.vocab_rows);
+}
+
 VocabDims pair_dims(const Shapes& s) { return {s.batch, 2, 2, true}; }
 
 class HeadForward {
@@ -59,6 +63,7 @@ class HeadForward {
     if (s_.bert) labels_ = b_.whole(b_.slot("labels", MemoryKind::activations), DType::int32, s_.batch);
     loss_ = b_.whole(b_.slot("loss", MemoryKind::workspace), DType::fp64, 1);
     const HeadSaved t(s_, b_.slot("saved", MemoryKind::activations));
+    if (shows_metrics(s_)) logits_ = kept_logits(b_, s_);
     if (s_.placement == NormPlacement::pre)
       norm(b_, s_, "final_norm", x.state, norm_params(s_, "final_norm", w_), {t.n, t.stats});
     const Value n = s_.placement == NormPlacement::pre ? t.n : x.state;
@@ -89,7 +94,9 @@ class HeadForward {
   }
 
   Value token_logits(const Value& n, const HeadSaved& t) {
-    const Value logits = s_.fusion.loss_in_place ? t.dlogits : b_.scratch(s_.dtypes.compute, s_.tokens * s_.vocab_rows);
+    Value logits = logits_;
+    if (logits.elements == 0)
+      logits = s_.fusion.loss_in_place ? t.dlogits : b_.scratch(s_.dtypes.compute, s_.tokens * s_.vocab_rows);
     std::vector<Value> in{tensor_gather(b_, s_, n, "final_norm"), output_};
     if (s_.bert) in.push_back(w_("head.output_bias"));
     b_.add("logits", MatMul{s_.tokens, s_.vocab_rows, s_.hidden, false, true, s_.bert}, std::move(in), {logits});
@@ -123,6 +130,7 @@ class HeadForward {
   TemplateBuilder b_;
   RegionValues w_;
   Value output_, targets_, labels_, loss_;
+  Value logits_;  ///< where they outlive the loss
 };
 
 class HeadBackward {
@@ -254,5 +262,24 @@ class HeadBackward {
 
 Template head_forward(const Shapes& s, bool first) { return HeadForward(s, first).write(); }
 Template head_backward(const Shapes& s, bool first) { return HeadBackward(s, first).write(); }
+
+bool shows_metrics(const Shapes& s) { return s.fusion.metrics > 0 && !s.bert && s.tensor == 1; }
+
+/// log_softmax writes as many fp32 numbers as it reads, like a loss with its gradient, and nobody reads them.
+Template metrics(const Shapes& s) {
+  TemplateBuilder b("metrics", DType::fp32, s.fusion);
+  const Value targets = b.whole(b.slot("targets", MemoryKind::activations), DType::int32, s.tokens);
+  const Value logits = kept_logits(b, s);
+  const std::int64_t n = logits.elements;
+  SlotLayout copies(b.slot("copies", MemoryKind::activations));
+  const bool narrow = bits(logits.dtype) < 32;
+  const Value wide = narrow ? copies.add(DType::fp32, n) : logits, log_softmax = copies.add(DType::fp32, n);
+  for (std::int64_t i = 0; i < s.fusion.metrics; ++i) {
+    if (narrow) b.add("logits_copy", Accumulate{n, logits.dtype, DType::fp32, true}, {logits}, {wide});
+    const Value loss = b.scratch(DType::fp64, 1);
+    b.add("metric", CrossEntropy{s.vocab_dims(), s.global_targets, true, true}, {wide, targets}, {loss, log_softmax});
+  }
+  return b.finish();
+}
 
 }  // namespace tandem::lowering

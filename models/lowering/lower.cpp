@@ -74,6 +74,7 @@ Templates make_templates(const Shapes& s, const TemplateChoice& choice, Template
   const Shapes last = s.decoder_layers > 0 ? s.decoder() : s;
   t.head_forward = pair(library, false, [&](bool first) { return head_forward(last, first); });
   t.head_backward = pair(library, always_first, [&](bool first) { return head_backward(last, first); });
+  if (shows_metrics(last)) t.metrics = library.add(metrics(last));
   t.transfer = transfers(s, library);
   if (s.decoder_layers > 0) t.decoder = decoder_templates(s, choice, library);
   return t;

@@ -54,6 +54,7 @@ class StageLowering {
       }
       if (p.first) used.push_back(t_.embed_forward), add_backward(t_.embed_backward);
       if (p.last) add(t_.head_forward), add_backward(t_.head_backward);
+      if (p.last && shows_metrics() && !c_.forward_only) used.push_back(t_.metrics);
     }
     return used;
   }
@@ -176,9 +177,11 @@ class StageLowering {
     slots.insert(slots.end(), {memory_.weights(memory_.output_region()), {f.hidden.back()}, memory_.targets(a.micro_batch)});
     if (s_.bert) slots.push_back(memory_.labels(a.micro_batch));
     slots.insert(slots.end(), {memory_.loss(), {f.head_saved}});
+    if (shows_metrics()) slots.push_back({f.logits = slot_buffer("logits", t, "logits")});
     add(t, key(a), slots);
     gather_.end();
     if (!c_.forward_only) return;
+    if (shows_metrics()) drop(f.logits);
     drop(f.head_saved);
     drop(f.hidden.back());
   }
@@ -199,6 +202,7 @@ class StageLowering {
     }
     decoder_.leave_backward(a, f);
     if (p.first) embed_backward(a);
+    if (p.last && shows_metrics()) metrics(a);
     if (!s_.defer_weights) finish_flight(a);
   }
 
@@ -291,6 +295,16 @@ class StageLowering {
     drop(f.gradient);
     if (embedding >= 0) reduction_.completed(embedding, a.micro_batch);
     reduction_.completed_word(WordUse::input, a.micro_batch);
+  }
+
+  bool shows_metrics() const { return t_.metrics.value() >= 0; }
+
+  void metrics(const Action& a) {
+    InFlight& f = flight(a);
+    BufferId copies = slot_buffer("metrics", t_.metrics, "copies");
+    add(t_.metrics, key(a), {memory_.targets(a.micro_batch), {f.logits}, {copies}});
+    drop(copies);
+    drop(f.logits);
   }
 
   // ---- deferred weight gradients ----

@@ -23,6 +23,7 @@ PassWork StageBlocks::work(const TemplateLibrary& library) const {
     if (p.last) {
       sum.forward += nominal_work(library[t_.head_forward.later]);
       sum.backward += nominal_work(library[t_.head_backward.later]);
+      if (t_.metrics.value() >= 0) sum.backward += nominal_work(library[t_.metrics]);
     }
   }
   return sum;

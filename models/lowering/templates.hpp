@@ -45,6 +45,7 @@ struct Templates {
   DecoderTemplates decoder;
   TemplateId embed_forward;
   FirstAndLater embed_backward, head_forward, head_backward;
+  TemplateId metrics;   ///< unset where none are shown
   TransferTemplates transfer;
 
   const BlockTemplates& block(bool experts, bool kept) const {

@@ -59,6 +59,7 @@ PartTime* part(LayerTimes& out, const Instance& i, const std::string& name) {
   if (name == "embed_backward") return &out.embed_backward[order];
   if (name == "head_forward") return &out.head_forward[order];
   if (name == "head_backward") return &out.head_backward[order];
+  if (name == "metrics") return &out.metrics;
   return nullptr;
 }
 
@@ -146,6 +147,7 @@ void read_work(LayerWork& out, const TaskGraph& graph) {
     if (t.name == "embed_backward") out.embed.backward = work;
     if (t.name == "head_forward") out.head.forward = work;
     if (t.name == "head_backward") out.head.backward = work;
+    if (t.name == "metrics") out.head.backward += work;  // which the library has after it
   }
 }
 

@@ -92,7 +92,8 @@ std::int64_t Step::pass(std::int64_t s, std::int64_t c, Phase phase, std::size_t
   if (phase == Phase::forward)
     return n * layer_.forward.ps + (first(s, c) ? layer_.embed_forward.ps : 0) + (last(s, c) ? layer_.head_forward[order].ps : 0);
   return n * layer_.backward[order].ps + recomputed(s, c) * layer_.recompute.ps +
-         (first(s, c) ? layer_.embed_backward[order].ps : 0) + (last(s, c) ? layer_.head_backward[order].ps : 0);
+         (first(s, c) ? layer_.embed_backward[order].ps : 0) +
+         (last(s, c) ? layer_.head_backward[order].ps + layer_.metrics.ps : 0);
 }
 
 void Step::fill_passes() {
@@ -159,7 +160,8 @@ void Step::list_units(std::int64_t s, const PassEnds& ends, std::int64_t late) {
   };
   for (std::int64_t c = v_; c-- > 0;) {
     const auto part = static_cast<std::size_t>(s * v_ + c);
-    const std::int64_t n = layers(s, c), each = gradient_pass(), again = recomputed(s, c), end = ends.backward[part] + late;
+    const std::int64_t n = layers(s, c), each = gradient_pass(), again = recomputed(s, c);
+    const std::int64_t end = ends.backward[part] + late - (last(s, c) ? layer_.metrics.ps : 0);
     // A backward pass begins with the head and ends with the embedding; weight passes that were put off have neither.
     const std::int64_t embed = first(s, c) ? layer_.embed_backward[order_].ps : 0;
     const std::int64_t head = end - embed - n * layer_.backward[order_].ps - again * layer_.recompute.ps;
@@ -326,6 +328,7 @@ bool Step::contended(Duration step) {
     if (d_ > 1 && links_.meet(send, neighbours, sums, data_groups(0))) longer += p_ * transfer;
     if (links_.crowded(send, neighbours, p_ - 1, stride_)) longer += sent;
     if (t_ > 1 && links_.meet(tensor, tensor_group, send, neighbours)) longer += sent / 3;
+    longer += m_ * v_ * scratch_.times.after_arrival;  // a host that has waited is as late for the next tasks again
   }
   // Behind another backward pass the head's gather can run ahead, which in the step that layers were read off it cannot.
   const ScheduleKind kind = plan_.parallel.schedule;

@@ -152,6 +152,26 @@ TEST_CASE("a loss in one kernel needs the whole vocabulary") {
         tasks(graph_of("reference", false, "fp64", 2), "head_forward"));
 }
 
+TEST_CASE("LLM Foundry shows two cross-entropies of every micro-batch's logits, which are kept until its backward pass is over") {
+  CHECK(read("llm-foundry", false, "metrics", "bf16") == "logits_copy metric logits_copy metric");
+  CHECK(read("llm-foundry", false, "metrics") == "metric metric");
+  const TaskGraph graph = graph_of("llm-foundry", false, "bf16");
+  const std::int64_t logits = 12 * 48;
+  std::int64_t bytes = 0;
+  for (const Task& t : last_of(graph, "metrics").tasks) bytes += traffic(t.op, t.dtype).count();
+  // A copy from 2 to 4 bytes, log_softmax from 4 to 4; and the targets of 12 tokens.
+  CHECK(bytes == 2 * (6 * logits + 8 * logits + 4 * 12));
+  const auto& instances = graph.programs.front().instances;
+  const auto after = [&](std::string_view name) {
+    return std::find_if(instances.begin(), instances.end(), [&](const Instance& i) { return graph.of(i).name == name; });
+  };
+  CHECK(after("metrics") > after("embed_backward"));
+  CHECK(after("metrics")->micro_batch == 0);
+  // A vocabulary that ranks share has no kernel that knows all of it.
+  const TaskGraph shared = graph_of("llm-foundry", false, "bf16", 2);
+  for (const Template& t : shared.templates) CHECK(t.name != "metrics");
+}
+
 TEST_CASE("a bias is added by the linear layer, or apart where a sum over ranks comes between") {
   const auto bias = [](int tensor) {
     const TaskGraph graph = graph_of("eager", false, "fp64", tensor);

@@ -41,7 +41,7 @@ Plan random_plan(std::mt19937& random, const std::string& preset) {
     const std::string training = R"({"seq_length": )" + n(number({1024, 2048, 4096})) + R"(, "micro_batch_size": )" + n(micro) +
                                  R"(, "global_batch_size": )" + n(static_cast<std::int64_t>(micro) * batches * data) +
                                  R"(, "precision": "bf16", "flash_attention": )" + pick({"true", "false"}) + R"(, "recompute": ")" +
-                                 pick({"none", "selective", "full"}) + R"("})";
+                                 pick({"none", "selective", "full"}) + R"(", "fusion": ")" + pick({"megatron", "megatron", "llm-foundry"}) + R"("})";
     try {
       return parse_plan(R"({"model": )" + model + R"(, "parallel": )" + parallel + R"(, "training": )" + training +
                             R"(, "cluster": {"preset": ")" + preset + R"(", "devices": )" + n(std::max(8, tensor * pipeline * data)) + "}}",
@@ -62,31 +62,34 @@ struct Cluster {
 
 }  // namespace
 
-TEST_CASE("the closed form is within a percent of the events wherever it says so, which is on half of random plans") {
+TEST_CASE("the closed form is within a percent of the events on 1,000 random plans that it has, which are half of those drawn") {
   std::mt19937 random(1000);
   std::map<std::pair<std::string, std::int64_t>, std::unique_ptr<Cluster>> clusters;
   std::map<Outside, int> plans;
   double worst = 0;
   std::vector<double> memory;
-  for (int i = 0; i < 1000; ++i) {
-    const Plan plan = random_plan(random, i % 2 == 0 ? "dgx-a100-80gb" : "dgx-h100");
+  int drawn = 0;
+  for (; plans[Outside::nothing] < 1000 && drawn < 3000; ++drawn) {
+    const Plan plan = random_plan(random, drawn % 2 == 0 ? "dgx-a100-80gb" : "dgx-h100");
     auto& cluster = clusters[{plan.cluster.preset, plan.cluster.devices}];
     if (!cluster) cluster = std::make_unique<Cluster>(plan.cluster);
     const Estimate e = cluster->form.estimate(plan);
     ++plans[e.outside];
     if (e.outside != Outside::nothing) continue;
     const Prediction p = simulate(plan, lower(plan), *cluster->topology);
-    worst = std::max(worst, std::abs(e.step_time.seconds() / p.step_time.seconds() - 1));
+    const double off = e.step_time.seconds() / p.step_time.seconds() - 1;
+    worst = std::max(worst, std::abs(off));
     const auto peak = static_cast<double>(p.roles[p.heaviest_role].peak_memory_bytes.count());
     memory.push_back(std::abs(static_cast<double>(e.memory.count()) / peak - 1));
   }
   std::sort(memory.begin(), memory.end());
   const double median = memory[memory.size() / 2], tenth = memory[memory.size() * 9 / 10];
-  UNSCOPED_INFO("worst " << 100 * worst << " %; plans within " << plans[Outside::nothing] << ", outside for layout "
+  UNSCOPED_INFO("worst " << 100 * worst << " %; plans drawn " << drawn << ", within " << plans[Outside::nothing] << ", outside for layout "
                          << plans[Outside::layout] << ", host " << plans[Outside::host] << ", contention "
                          << plans[Outside::contended] << "; memory off by " << 100 * median << " % in the median, by "
                          << 100 * tenth << " % at nine in ten");
-  CHECK(plans[Outside::nothing] >= 500);
+  CHECK(plans[Outside::nothing] == 1000);
+  CHECK(drawn <= 2000);
   CHECK(worst < 0.01);
   CHECK(median < 0.1);
 }
