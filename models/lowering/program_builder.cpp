@@ -45,7 +45,7 @@ bool touches_scratch(const Task& task) {
 }
 
 /// For every task, whether some computation of the template surely ends before it starts.
-std::vector<bool> after_computation(const Template& t) {
+std::vector<bool> behind_computation(const Template& t) {
   std::vector<bool> after(t.tasks.size(), false);
   std::array<bool, kStreams> stream{};
   for (std::size_t i = 0; i < t.tasks.size(); ++i) {
@@ -78,7 +78,7 @@ ScratchUse scratch_use(const Template& t) {
   ScratchUse use;
   use.first_computation = first_computation(t);
   use.last.fill(-1);
-  const std::vector<bool> after = after_computation(t);
+  const std::vector<bool> after = behind_computation(t);
   for (std::size_t i = 0; i < t.tasks.size(); ++i) {
     const Task& task = t.tasks[i];
     if (!touches_scratch(task)) continue;
