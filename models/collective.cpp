@@ -105,6 +105,34 @@ std::vector<CommPhase> doubling(const Collective& op, std::int64_t n) {
   return phases;
 }
 
+/// The larger half goes to a partner half of the group away, and so on down to one piece (`halving`), or the same backwards. Members
+/// beyond a power of two take part through a partner, as in recursive doubling.
+std::vector<CommPhase> halving_doubling(const Collective& op, std::int64_t n) {
+  const bool scatters = op.kind != CollectiveKind::all_gather, gathers = op.kind != CollectiveKind::reduce_scatter;
+  const std::int64_t p = power_below(n);
+  std::vector<CommPhase> halving;
+  for (std::int64_t distance = p / 2; distance > 0; distance /= 2) {
+    CommPhase phase{1, piece(op, p) * distance, {}};
+    for (std::int64_t i = 0; i < p; ++i)
+      phase.flows.push_back({static_cast<std::int32_t>(i), static_cast<std::int32_t>(i ^ distance)});
+    halving.push_back(phase);
+  }
+  std::vector<CommPhase> phases;
+  if (scatters) phases = halving;
+  if (gathers) phases.insert(phases.end(), halving.rbegin(), halving.rend());
+  if (p == n) return phases;
+  // What a partner takes in is its share's worth of everything, or the piece that is gathered; what it gives back likewise.
+  CommPhase in{1, scatters ? whole(op) : piece(op, n), {}}, out{1, gathers ? whole(op) : piece(op, n), {}};
+  for (auto i = static_cast<std::int32_t>(p); i < n; ++i) {
+    const auto partner = i - static_cast<std::int32_t>(p);
+    in.flows.push_back({i, partner});
+    out.flows.push_back({partner, i});
+  }
+  phases.insert(phases.begin(), in);
+  phases.push_back(out);
+  return phases;
+}
+
 /// Bruck: in step k everyone passes on what it has so far, over a distance of 2^k. A scatter is the gather backwards.
 std::vector<CommPhase> bruck(const Collective& op, std::int64_t n) {
   std::vector<CommPhase> phases;
@@ -156,6 +184,9 @@ std::vector<CommPhase> flat(const Collective& op, Algorithm algorithm, std::int6
     case Algorithm::two_way_ring: return two_way_ring(op, n);
     case Algorithm::direct: return direct(op, n);
     case Algorithm::tree: return tree(op, n);
+    case Algorithm::halving_doubling:
+      if (op.kind == CollectiveKind::broadcast) return binomial(op, n);
+      return op.kind == CollectiveKind::all_to_all ? pairwise(op, n) : halving_doubling(op, n);
     case Algorithm::hierarchical: break;
   }
   throw ContractError("a hierarchical collective has no flat form");
@@ -267,6 +298,7 @@ std::string_view name(Algorithm a) {
     case Algorithm::direct: return "direct";
     case Algorithm::tree: return "tree";
     case Algorithm::hierarchical: return "hierarchical";
+    case Algorithm::halving_doubling: return "halving_doubling";
   }
   throw ContractError("unknown algorithm");
 }

@@ -16,6 +16,7 @@ enum class Algorithm : std::uint8_t {
   direct,        ///< every rank sends to every other one at once
   tree,          ///< recursive doubling (reductions, gathers) or a binomial tree (broadcast)
   hierarchical,  ///< inside the nodes, across the nodes by one ring per rail, inside again
+  halving_doubling,  ///< Rabenseifner: a scatter by recursive halving, a gather by recursive doubling (all-to-all: by pairs)
 };
 std::string_view name(Algorithm a);
 

@@ -196,11 +196,19 @@ struct TrainingSpec {
   std::string name, notes;
 };
 
+enum class Algorithm : std::uint8_t;   // models/collective.hpp
+
+/// What communication libraries would choose themselves: algorithms of all groups' collectives.
+struct CollectiveAlgorithms {
+  std::optional<Algorithm> all_reduce, all_gather, reduce_scatter, all_to_all;
+};
+
 struct ClusterOverride {
   std::optional<Bandwidth> scale_out_per_node;
   std::optional<Bandwidth> scale_up_per_device;
   std::optional<double> oversubscription;
   std::optional<std::int64_t> devices_per_node;
+  CollectiveAlgorithms algorithms;
 };
 
 struct ClusterSpec {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/plan_field_makers.hpp"
+#include "models/plan_names.hpp"
 
 #define AT(member) ([](auto& p) -> auto& { return p.member; })
 
@@ -23,7 +24,21 @@ std::vector<PlanField> build_table() {
 
 auto read_bandwidth = [](const nlohmann::json& v, Bandwidth& out) { return read_value(v, out); };
 auto read_oversubscription = [](const nlohmann::json& v, double& out) { return read_value(v, kOversubscription, out); };
+auto read_algorithm = [](const nlohmann::json& v, Algorithm& out) {
+  std::size_t index = 0;
+  std::optional<Refusal> refused = read_choice(v, Spelling<Algorithm>::names, index);
+  if (!refused) out = static_cast<Algorithm>(index);
+  return refused;
+};
 auto read_per_node = [](const nlohmann::json& v, std::int64_t& out) { return read_value(v, kPerNode, out); };
+
+template <class Get>
+PlanField algorithm(Place place, Get get) {
+  PlanField f = maybe<Algorithm>(std::move(place), get, read_algorithm, [] { return schema_of_choice(Spelling<Algorithm>::names); });
+  f.fallback = "the library's";
+  f.write = [get](const Plan& p) { return get(p) ? nlohmann::json(std::string(name(*get(p)))) : nlohmann::json(); };
+  return f;
+}
 
 }  // namespace
 
@@ -53,6 +68,12 @@ std::vector<PlanField> cluster_fields() {
                     [] { return schema_of(kOversubscription); }),
       maybe<std::int64_t>({"cluster.override.devices_per_node", "Devices of a node."},
                           AT(cluster.override.devices_per_node), read_per_node, [] { return schema_of(kPerNode); }),
+      algorithm({"cluster.override.algorithms.all_reduce", "How every all-reduce goes, whatever the library would choose."},
+                AT(cluster.override.algorithms.all_reduce)),
+      algorithm({"cluster.override.algorithms.all_gather", "How every all-gather goes."}, AT(cluster.override.algorithms.all_gather)),
+      algorithm({"cluster.override.algorithms.reduce_scatter", "How every reduce-scatter goes."},
+                AT(cluster.override.algorithms.reduce_scatter)),
+      algorithm({"cluster.override.algorithms.all_to_all", "How every all-to-all goes."}, AT(cluster.override.algorithms.all_to_all)),
       integer({"cluster.override.ranks_per_device", "Ranks that share a device."}, AT(cluster.ranks_per_device),
               kPerNode),
   };

@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "models/collective.hpp"
 #include "models/plan.hpp"
 
 namespace tandem {
@@ -11,6 +12,10 @@ namespace tandem {
 template <class E>
 struct Spelling;  // names: one per enumerator
 
+template <>
+struct Spelling<Algorithm> {
+  static constexpr std::array<std::string_view, 6> names{"ring", "two_way_ring", "direct", "tree", "hierarchical", "halving_doubling"};
+};
 template <>
 struct Spelling<Family> {
   static constexpr std::array<std::string_view, 5> names{"gpt", "llama", "bloom", "bert", "t5"};

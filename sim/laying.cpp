@@ -5,11 +5,18 @@
 #include <map>
 #include <set>
 
+#include "models/base/error.hpp"
 #include "sim/chip_rings.hpp"
 #include "sim/mesh_rings.hpp"
 
 namespace tandem::sim {
 namespace {
+
+InfeasibleError uneven_nodes(CollectiveKind kind, std::int64_t ranks) {
+  return InfeasibleError(Problem{"", "cluster.override.algorithms." + std::string(name(kind)), "\"hierarchical\"",
+                                 "a group of " + std::to_string(ranks) + " ranks has not as many on every node",
+                                 "use another algorithm, or degrees that divide a node's devices"});
+}
 
 constexpr double kSwitches = 2e-6;  ///< seconds that switches on a route may take; the library's model has them
 
@@ -35,12 +42,13 @@ Recipe Laying::lay(std::uint32_t id, const Message& message) {
   }
   recipe.tail = fit_.overhead;
   const auto* collective = std::get_if<Collective>(&op);
-  if (collective == nullptr || !by_ring(*collective) || !go_round(recipe, *collective)) {
+  const bool library = collective != nullptr && by_ring(*collective) && !scene_.topology.algorithm(collective->kind);
+  if (!library || !go_round(recipe, *collective)) {
     const Expansion expansion = expansion_of(op);
     for (const CommPhase& phase : expansion.phases) add(recipe, phase, expansion.pipelined);
   }
   if (collective != nullptr) {
-    if (fit_.nccl && by_ring(*collective)) tune(recipe, *collective);
+    if (fit_.nccl && library) tune(recipe, *collective);
     if (collective->chunked) expose(recipe, fit_.chunked_exposed);
   }
   return recipe;
@@ -57,7 +65,9 @@ Expansion Laying::expansion_of(const Op& op) {
   const auto& collective = std::get<Collective>(op);
   if (shape_.node.empty()) shape_ = shape_of(scene_.topology, wire_.members);
   const Choice choice = choose_algorithm(scene_.topology.scale_up(), collective, shape_);
-  return expand(collective, choice.algorithm, shape_, choice.inside);
+  const auto wanted = scene_.topology.algorithm(collective.kind);
+  if (wanted == Algorithm::hierarchical && uniform(shape_) == 0) throw uneven_nodes(collective.kind, shape_.size());
+  return expand(collective, wanted.value_or(choice.algorithm), shape_, choice.inside);
 }
 
 void Laying::carry(Recipe& recipe, Duration measured) {

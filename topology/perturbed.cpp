@@ -45,6 +45,7 @@ class Perturbed final : public Topology {
   const std::vector<std::int32_t>& ring_order() const override { return machine_.ring_order(); }
   std::int64_t devices_per_nic() const override { return machine_.devices_per_nic(); }
   std::int64_t cores_per_chip() const override { return machine_.cores_per_chip(); }
+  std::optional<Algorithm> algorithm(CollectiveKind k) const override { return machine_.algorithm(k); }
   const std::vector<std::string>& unverified() const override { return machine_.unverified(); }
 
   Route route(DeviceId from, DeviceId to) const override {

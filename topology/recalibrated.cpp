@@ -25,6 +25,7 @@ class Recalibrated final : public Topology {
   std::int64_t cores_per_chip() const override { return other_->cores_per_chip(); }
   Bandwidth built(std::int32_t link) const override { return other_->built(link); }
   std::int64_t devices_per_nic() const override { return other_->devices_per_nic(); }
+  std::optional<Algorithm> algorithm(CollectiveKind k) const override { return other_->algorithm(k); }
   const std::vector<std::string>& unverified() const override { return other_->unverified(); }
 
  private:

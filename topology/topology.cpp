@@ -14,9 +14,10 @@ namespace {
 /// nodes are put together from them and the way NIC, leaf, (spine, leaf,) NIC.
 class ClusterTopology final : public Topology {
  public:
-  ClusterTopology(ClusterFacts facts, std::int64_t devices, std::int64_t ranks_per_device)
-      : facts_(std::move(facts)), devices_(devices), ranks_per_device_(ranks_per_device),
-        nodes_((devices + facts_.node.devices - 1) / facts_.node.devices), node_(node_graph(facts_.node, nodes_ > 1)),
+  ClusterTopology(ClusterFacts facts, const ClusterSpec& cluster)
+      : facts_(std::move(facts)), devices_(cluster.devices), ranks_per_device_(cluster.ranks_per_device),
+        algorithms_(cluster.override.algorithms),
+        nodes_((devices_ + facts_.node.devices - 1) / facts_.node.devices), node_(node_graph(facts_.node, nodes_ > 1)),
         layout_(cluster_layout(facts_, node_, nodes_)), router_(node_.graph), ring_(make_ring()) {
     for (GraphEdge& e : cluster_graph(facts_, node_, layout_).edges) links_.push_back(std::move(e.link));
     if (facts_.node.kind == ScaleUp::torus2d) fill_torus();
@@ -35,6 +36,17 @@ class ClusterTopology final : public Topology {
   std::int64_t cores_per_chip() const override { return facts_.node.kind == ScaleUp::torus2d ? facts_.node.cores_per_chip : 0; }
   std::int64_t devices_per_nic() const override {
     return nodes_ > 1 && facts_.node.nics > 0 ? std::max<std::int64_t>(1, facts_.node.devices / facts_.node.nics) : 1;
+  }
+  std::optional<Algorithm> algorithm(CollectiveKind k) const override {
+    switch (k) {
+      case CollectiveKind::all_reduce: return algorithms_.all_reduce;
+      case CollectiveKind::all_gather: return algorithms_.all_gather;
+      case CollectiveKind::reduce_scatter: return algorithms_.reduce_scatter;
+      case CollectiveKind::all_to_all: return algorithms_.all_to_all;
+      case CollectiveKind::broadcast:
+      case CollectiveKind::shift: break;
+    }
+    return std::nullopt;
   }
   const std::vector<std::string>& unverified() const override { return facts_.unverified; }
 
@@ -90,7 +102,9 @@ class ClusterTopology final : public Topology {
   }
 
   ClusterFacts facts_;
-  std::int64_t devices_, ranks_per_device_, nodes_;
+  std::int64_t devices_, ranks_per_device_;
+  CollectiveAlgorithms algorithms_;
+  std::int64_t nodes_;
   NodeGraph node_;
   ClusterLayout layout_;
   Router router_;
@@ -118,7 +132,7 @@ std::shared_ptr<const Topology> make_topology(const ClusterSpec& cluster, const 
   apply_overrides(cluster, facts);
   if (!cost_table.empty()) facts.device.cost_table = cost_table;
   check_size(cluster, facts);
-  return std::make_shared<ClusterTopology>(std::move(facts), cluster.devices, cluster.ranks_per_device);
+  return std::make_shared<ClusterTopology>(std::move(facts), cluster);
 }
 
 GroupShape shape_of(const Topology& topology, const std::vector<Rank>& members) {

@@ -67,6 +67,8 @@ class Topology {
   virtual std::int64_t devices_per_nic() const { return 1; }
   /// Consecutive devices that are one chip of a torus; 0 elsewhere.
   virtual std::int64_t cores_per_chip() const { return 0; }
+  /// How collectives of a kind go where the plan says so, else the library's choice.
+  virtual std::optional<Algorithm> algorithm(CollectiveKind) const { return std::nullopt; }
   /// Facts of the presets in use that no source confirms, one phrase each.
   virtual const std::vector<std::string>& unverified() const = 0;
 };

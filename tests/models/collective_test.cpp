@@ -101,6 +101,9 @@ TEST_CASE("collectives on a star take the time of their closed forms") {
   if (!power) return;
   CHECK(seconds(all_reduce, tree, n, elements) == Approx(log2n * (a + S / B)).epsilon(1e-12));
   CHECK(seconds(all_to_all, tree, n, elements) == Approx(log2n * (a + S / (2 * B))).epsilon(1e-12));
+  CHECK(seconds(all_reduce, halving_doubling, n, elements) == Approx(2 * log2n * a + 2 * (N - 1) / N * S / B).epsilon(1e-12));
+  for (const CollectiveKind kind : {all_gather, reduce_scatter})
+    CHECK(seconds(kind, halving_doubling, n, elements) == Approx(log2n * a + (N - 1) / N * S / B).epsilon(1e-12));
 }
 
 TEST_CASE("a two-way ring halves the bytes on every directed link") {
@@ -149,7 +152,7 @@ TEST_CASE("only phases across nodes cross nodes, and only along rails") {
 
 TEST_CASE("no collective moves less than information theory asks for") {
   const CollectiveKind kind = GENERATE(all_reduce, all_gather, reduce_scatter, all_to_all);
-  const Algorithm a = GENERATE(ring, two_way_ring, direct, tree, hierarchical);
+  const Algorithm a = GENERATE(ring, two_way_ring, direct, tree, hierarchical, halving_doubling);
   const auto shape = GENERATE(as<GroupShape>{}, grid(1, 2), grid(1, 5), grid(2, 4), grid(5, 3), grid(7, 1));
   const std::int64_t elements = GENERATE(1, 97, 100000);
   const double n = static_cast<double>(shape.size()), S = 4.0 * static_cast<double>(elements);
@@ -162,7 +165,7 @@ TEST_CASE("no collective moves less than information theory asks for") {
 
 TEST_CASE("everyone hears from everyone, and everyone hears a broadcast") {
   const CollectiveKind kind = GENERATE(all_reduce, all_gather, reduce_scatter, all_to_all, broadcast);
-  const Algorithm a = GENERATE(ring, two_way_ring, direct, tree, hierarchical);
+  const Algorithm a = GENERATE(ring, two_way_ring, direct, tree, hierarchical, halving_doubling);
   const auto shape = GENERATE(as<GroupShape>{}, grid(1, 2), grid(1, 6), grid(3, 2), grid(2, 4));
   const Expansion e = expand(collective(kind, 960), a, shape);
   INFO(name(kind) << " by " << name(a) << ", " << shape.size() << " members");
@@ -182,7 +185,7 @@ TEST_CASE("sizes that do not divide are rounded up to whole elements") {
 }
 
 TEST_CASE("a group of one moves nothing") {
-  const Algorithm a = GENERATE(ring, two_way_ring, direct, tree, hierarchical);
+  const Algorithm a = GENERATE(ring, two_way_ring, direct, tree, hierarchical, halving_doubling);
   CHECK(expand(collective(all_reduce, 100), a, grid(1, 1)).phases.empty());
 }
 

@@ -127,6 +127,7 @@ TEST_CASE("a completed plan reads back to itself") {
         with("training", R"("recompute": "selective", "dropout": {"hidden": 0.1, "attention": 0.2})"),
         with("cluster",
              R"("override": {"scale_up_per_device": "333.3 GB/s", "oversubscription": 1.5, "devices_per_node": 4})"),
+        with("cluster", R"("override": {"algorithms": {"all_reduce": "halving_doubling", "all_to_all": "tree"}})"),
         with_top(R"("notes": "all", "stack": "megatron-core", "$schema": "plan.schema.json")")}) {
     const std::string printed = to_json(parsed(text));
     CHECK(to_json(parsed(printed)) == printed);
@@ -141,4 +142,5 @@ TEST_CASE("a completed plan prints every default") {
   CHECK(doc["model"]["moe"]["num_experts"] == 0);
   CHECK(!doc["training"].contains("batch_rampup"));
   CHECK(!doc["cluster"]["override"].contains("oversubscription"));
+  CHECK(!doc["cluster"]["override"].contains("algorithms"));
 }

@@ -61,6 +61,25 @@ TEST_CASE("gathers and scatters by ring take half as many steps") {
   CHECK(std::abs(static_cast<double>(time(c).ps()) - closed_form(n - 1, 40000)) <= static_cast<double>(n - 1));
 }
 
+TEST_CASE("an algorithm that the plan asks for takes its own time, whatever the fabric's library would do") {
+  const std::int64_t n = GENERATE(2, 8, 64);
+  CollectiveCase c;
+  c.ranks = n;
+  c.bytes = n * 65536;
+  const auto rounds = static_cast<std::int64_t>(std::log2(n));
+  const double S = static_cast<double>(c.bytes), share = static_cast<double>(n - 1) / static_cast<double>(n);
+  const auto check = [&](Algorithm a, std::int64_t steps, double bytes) {
+    c.shape.algorithm = a;
+    const double expected = static_cast<double>(steps * kAlpha.ps()) + bytes / kBandwidth * 1e12;
+    CHECK(std::abs(static_cast<double>(time(c).ps()) - expected) <= static_cast<double>(steps));
+    CHECK(time(c, true) == time(c));
+  };
+  check(Algorithm::halving_doubling, 2 * rounds, 2 * share * S);
+  check(Algorithm::tree, rounds, static_cast<double>(rounds) * S);
+  check(Algorithm::direct, 2, 2 * share * S);
+  check(Algorithm::ring, 2 * (n - 1), 2 * share * S);
+}
+
 TEST_CASE("a direct all-reduce on a full mesh takes two steps of S/n on every link") {
   const std::int64_t n = GENERATE(2, 4, 8);
   CollectiveCase c;

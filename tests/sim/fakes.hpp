@@ -45,6 +45,7 @@ struct Shape {
   Duration latency;  ///< of a whole route on a crossbar, of each link elsewhere
   bool synchronous = false;
   std::string calibration = {};
+  std::optional<Algorithm> algorithm = {};  ///< of every collective
 };
 
 /// Crossbar: a link up (with the latency) and one down for each device. Full mesh: a link for each pair. Torus: a
@@ -79,6 +80,7 @@ class FakeTopology : public Topology {
   }
   const std::vector<Link>& links() const override { return links_; }
   const std::vector<std::int32_t>& ring_order() const override { return ring_; }
+  std::optional<Algorithm> algorithm(CollectiveKind) const override { return shape_.algorithm; }
   const std::vector<std::string>& unverified() const override { return unverified_; }
 
   std::vector<std::int32_t> route(DeviceId from, DeviceId to) const override {

@@ -221,3 +221,20 @@ TEST_CASE("the notes say how many ranks and roles were simulated") {
   REQUIRE_FALSE(p.notes.empty());
   CHECK_THAT(p.notes[0], Catch::Contains("8 ranks") || Catch::Contains("roles"));
 }
+
+TEST_CASE("algorithms that a plan asks for take the library's place, and nodes must suit them") {
+  Plan plan = small_plan().plan();
+  plan.cluster.devices = 8;
+  const auto step = [&] { return simulate(plan, lower(plan), *a100(plan)).step_time; };
+  const Duration library = step();
+  plan.cluster.override.algorithms.all_reduce = Algorithm::tree;
+  CHECK(step() != library);
+  // 12 tensor ranks are 8 on one node and 4 on the next.
+  SmallPlan uneven;
+  uneven.tensor = 12;
+  uneven.heads = 12;
+  uneven.ffn = 48;
+  plan = uneven.plan();
+  plan.cluster.override.algorithms.all_reduce = Algorithm::hierarchical;
+  CHECK_THROWS_WITH(step(), Catch::Contains("cluster.override.algorithms.all_reduce") && Catch::Contains("12 ranks"));
+}
