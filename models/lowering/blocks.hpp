@@ -104,7 +104,9 @@ Template offloaded_update(const Shapes& s, const OffloadedUpdate& spec);
 /// A unit's weights from the shares that every rank fetches from its host. Slots: buffer shard.
 Template gather_from_host(const ReduceSpec& spec);
 
-/// Norm, clip coefficient and update.
+/// Norm, clip coefficient and update; where the update is validated afterwards only this rank's part of the norm, and update.
 Template optimizer_step(const Shapes& s, const UpdateSpec& spec);
+/// What such an update is validated by: the norm of all ranks and the clip coefficient. Slots: sums.
+Template validation(const Shapes& s, const UpdateSpec& spec);
 
 }  // namespace tandem::lowering

@@ -100,6 +100,7 @@ void GradientReduction::prepare() {
     tie_ = add(tie(spec, whole_gradients()));
   }
   optimizer_ = add(optimizer_step(s_, memory_.update_spec()));
+  if (memory_.update_spec().post_validated) validation_ = add(validation(s_, memory_.update_spec()));
 }
 
 /// The sum of the stages' gradients of a matrix that each has a copy of.
@@ -128,6 +129,12 @@ void GradientReduction::completed(std::int32_t region, std::int32_t mb) {
 void GradientReduction::completed_word(WordUse use, std::int32_t mb) {
   const std::int32_t extra = memory_.extra_unit(use);
   extra < 0 ? completed(memory_.word_region(), mb) : count(extra, mb);
+  tie_waits_ = mb == micro_batches_ - 1 && exists(tie_stages_);
+}
+
+void GradientReduction::before_weights() {
+  const bool sums_first = exists(relative_) || memory_.extras() > 0 || data_ > 1 || !whole_gradients();
+  if (tie_waits_ && !sums_first) tie_stages();
 }
 
 void GradientReduction::sum_partial(std::int32_t region, std::int32_t mb) {
@@ -195,7 +202,12 @@ void GradientReduction::tie_embeddings() {
 void GradientReduction::sum_over_stages() {
   const InstanceKey key = key_of(-1, -1, Phase::reduce);
   if (exists(relative_)) b_.add(relative_, key, {share_of(memory_.params().find(RegionKind::relative))});
-  if (exists(tie_stages_)) b_.add(tie_stages_, key, {share_of(memory_.word_region())});
+  if (tie_waits_) tie_stages();
+}
+
+void GradientReduction::tie_stages() {
+  b_.add(tie_stages_, key_of(-1, -1, Phase::reduce), {share_of(memory_.word_region())});
+  tie_waits_ = false;
 }
 
 /// Gradients of a region that is its own unit wherever anything is sharded: whole, or the rank's part.
@@ -214,6 +226,7 @@ void GradientReduction::update() {
   if (room != kNoBuffer) b_.release(room);
   update_offloaded();
   if (!c_.plan.parallel.overlap_param_gather) gather_updated_weights();
+  if (exists(validation_)) b_.add(validation_, key_of(-1, -1, Phase::optimizer), {memory_.state("sums")});
 }
 
 /// Unit by unit; while one is updated the next one's states are on their way.

@@ -20,9 +20,13 @@ class GradientReduction {
   void completed(std::int32_t region, std::int32_t micro_batch);
   /// That of one use of the word matrix.
   void completed_word(WordUse use, std::int32_t micro_batch);
+  /// Comes in front of a zero-bubble schedule's weight pass: a tied matrix is summed over its stages before those that are left, so
+  /// that the first stage need not wait for the last one's (sail-sg/zero-bubble-pipeline-parallelism, branch arxiv:
+  /// megatron/core/weight_grad_store.py, clear). Not where the stage has to sum something else before.
+  void before_weights();
   /// The loss becomes that of the global batch.
   void sum_loss();
-  /// What has not left yet leaves; tied matrices, the loss, the update and the new weights follow.
+  /// What has not left yet leaves; tied matrices, the loss, the update, the new weights and what validates it follow.
   void finish();
   /// With overlap_param_gather the step begins with the weights that the last one has updated.
   void gather_updated_weights();
@@ -48,6 +52,7 @@ class GradientReduction {
   void reduce(std::int32_t unit, std::int32_t micro_batch);
   void sum_replicas(std::int32_t unit);
   void tie_embeddings();
+  void tie_stages();
   void sum_over_stages();
   TemplateId across_stages(std::int32_t region, std::string name, Group group);
   Binding share_of(std::int32_t region);
@@ -66,7 +71,8 @@ class GradientReduction {
   std::map<std::int32_t, TemplateId> partial_;  ///< by region
   std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> done_;
   std::vector<bool> reduced_;
-  TemplateId tie_, tie_stages_, relative_, loss_, optimizer_;
+  bool tie_waits_ = false;       ///< the stage has its part of a matrix that others have, too, and it is not summed yet
+  TemplateId tie_, tie_stages_, relative_, loss_, optimizer_, validation_;
 };
 
 }  // namespace tandem::lowering

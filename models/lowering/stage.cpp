@@ -311,6 +311,7 @@ class StageLowering {
 
   void weights(const Action& a) {
     InFlight& f = flight(a);
+    reduction_.before_weights();
     const ChunkPart& p = part(a);
     if (memory_.weights_sharded()) gather_.plan(regions_.weights(p));
     for (std::int64_t l = p.layers; l-- > 0;) {

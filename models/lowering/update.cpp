@@ -133,6 +133,15 @@ Template tie(const ReduceSpec& spec, bool whole) {
 
 namespace {
 
+/// The norm of all ranks from `sums`, and what it makes of the update.
+void add_validation(TemplateBuilder& b, const UpdateSpec& spec, const Value& sums) {
+  if (spec.norm_is_shared)
+    b.add("norm_all_reduce", sum_over(spec.norm_group, sums.elements, sums.dtype), {sums}, {sums}, Stream::data);
+  b.add("clip", ClipCoefficient{spec.clip_grad}, {sums}, {});
+}
+
+Value norm_slot(TemplateBuilder& b) { return b.whole(b.slot("sums", MemoryKind::workspace), DType::int64, kExactWords); }
+
 /// The optimizer's template: norm, clip coefficient, then the update of the chosen kind.
 class UpdateWriter {
  public:
@@ -140,12 +149,12 @@ class UpdateWriter {
       : spec_(spec), o_(spec.optimizer), d_(s.dtypes), master_(d_.master != d_.weights), b_("optimizer", d_.compute),
         gradients_(slot("gradients", MemoryKind::gradients, d_.gradients, spec.gradient_elements)),
         weights_(spec.weight_elements > 0 ? slot("weights", MemoryKind::weights, d_.weights, spec.weight_elements) : Value{}),
-        sums_(slot("sums", MemoryKind::workspace, DType::int64, kExactWords)) {}
+        sums_(norm_slot(b_)) {}
 
   Template write() {
-    if (!spec_.post_validated) norm();
+    own_norm();
+    if (!spec_.post_validated) add_validation(b_, spec_, sums_);
     if (spec_.state_elements > 0) update();
-    if (spec_.post_validated) norm();
     return b_.finish();
   }
 
@@ -175,11 +184,7 @@ class UpdateWriter {
     return in;
   }
 
-  void norm() {
-    b_.add("grad_norm", GradNorm{spec_.gradient_elements, d_.gradients}, {gradients_}, {sums_});
-    sum("norm_all_reduce", sums_);
-    b_.add("clip", ClipCoefficient{spec_.clip_grad}, {sums_}, {});
-  }
+  void own_norm() { b_.add("grad_norm", GradNorm{spec_.gradient_elements, d_.gradients}, {gradients_}, {sums_}); }
 
   void adamw() {
     std::vector<Value> out{weights_, state("exp_avg", d_.optimizer_state), state("exp_avg_sq", d_.optimizer_state)};
@@ -277,5 +282,11 @@ Template gather_from_host(const ReduceSpec& spec) {
 }
 
 Template optimizer_step(const Shapes& s, const UpdateSpec& spec) { return UpdateWriter(s, spec).write(); }
+
+Template validation(const Shapes& s, const UpdateSpec& spec) {
+  TemplateBuilder b("validation", s.dtypes.compute);
+  add_validation(b, spec, norm_slot(b));
+  return b.finish();
+}
 
 }  // namespace tandem::lowering

@@ -219,7 +219,7 @@ Step::Tail Step::tail(std::int64_t s, const PassEnds& ends, std::int64_t& late) 
   if (plan_.parallel.overlap_grad_reduce)
     std::stable_sort(scratch_.units.begin(), scratch_.units.end(), [](const Unit& a, const Unit& b) { return a.ready < b.ready; });
   else
-    for (Unit& u : scratch_.units) u.ready = t.computed;
+    for (Unit& u : scratch_.units) u.ready = u.word && tied_before_weights() ? u.ready : t.computed;
   t.reduced = send_units(s);
   const double slowdown = cost_.comm_fit().compute_slowdown * layer_.computing;
   const auto longer = [&](std::int64_t when) { return std::llround(slowdown * static_cast<double>(sending_until(when))); };

@@ -71,6 +71,8 @@ class Step {
   std::vector<Tail> all_tails(const PassEnds& ends);
   Tail tail(std::int64_t s, const PassEnds& ends, std::int64_t& late);
   void list_units(std::int64_t s, const PassEnds& ends, std::int64_t late);
+  /// A tied matrix is summed over its stages while weight passes are left (GradientReduction::before_weights).
+  bool tied_before_weights() const { return split_backward_ && d_ == 1 && tied_ && p_ > 1; }
   void add_region(std::int64_t elements, std::int64_t ready, bool alone);
   void close_unit();
   std::int64_t send_units(std::int64_t s);
