@@ -14,7 +14,7 @@
 
 namespace tandem {
 
-/// Step seconds of the critical role's compute stream by what fills them; they add up to the step time.
+/// Step seconds of the critical role's compute stream by what fills them, before the end of its step; they add up to the step time.
 /// Keys: compute, tensor_comm, pipeline_comm, data_comm, optimizer, bubble, launch, host_copy (offloaded states).
 using TimeBreakdown = std::map<std::string, double>;
 
@@ -55,7 +55,10 @@ struct PerturbationCost {
 };
 
 struct Prediction {
+  /// From the end of one step to the end of the next. Where the update is validated afterwards (parallel.optimizer_sync) steps
+  /// overlap, and it is less than the makespan.
   Duration step_time;
+  Duration makespan;                     ///< of one step alone, from its first start to its last end
   StepRange range;
   double tokens_per_s = 0, samples_per_s = 0;
   double model_tflops_per_device = 0;    ///< without recomputation

@@ -78,6 +78,7 @@ std::string to_json(const Prediction& p, const Plan& plan) {
   json out = memory_fields(p.roles[p.heaviest_role]);
   out["schema_version"] = 1;
   out["step_time_s"] = p.step_time.seconds();
+  out["makespan_s"] = p.makespan.seconds();
   out["step_time_range"] = range_json(p.range);
   out["tokens_per_s"] = p.tokens_per_s;
   out["samples_per_s"] = p.samples_per_s;

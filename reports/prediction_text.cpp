@@ -48,7 +48,8 @@ std::string disturbance(const Prediction& p) {
 }
 
 std::string rates(const Prediction& p) {
-  return line("step time", time_text(p.step_time.seconds()) + range(p.range)) + disturbance(p) +
+  return line("step time", time_text(p.step_time.seconds()) + range(p.range)) +
+         (p.makespan == p.step_time ? "" : line("of a step alone", time_text(p.makespan.seconds()))) + disturbance(p) +
          line("throughput", number_text(p.tokens_per_s, 0) + " tokens/s, " + number_text(p.samples_per_s, 2) + " samples/s") +
          line("model FLOP rate", number_text(p.model_tflops_per_device, 2) + " TFLOP/s per device, MFU " +
                                      number_text(p.mfu * 100, 1) + " %") +

@@ -60,9 +60,14 @@ Share share_of(Stream stream) {
   return Share::compute;
 }
 
+/// Picoseconds of a play; what lies outside is not counted.
+struct Window {
+  std::int64_t from, to;
+};
+
 class Attributor {
  public:
-  Attributor(const Play& play, const TaskGraph& graph, std::size_t role, Known& known)
+  Attributor(const Play& play, const TaskGraph& graph, std::size_t role, Known& known, Window window)
       : play_(play),
         graph_(graph),
         program_(graph.program(play.roles[role].stage)),
@@ -70,6 +75,7 @@ class Attributor {
         record_(play.records[role]),
         reader_(play, role),
         known_(known),
+        window_(window),
         first_edges_(known.first_edges(program_)) {}
 
   Breakdown run() {
@@ -84,6 +90,8 @@ class Attributor {
 
  private:
   void add(Share share, std::int64_t from, std::int64_t to) {
+    from = std::max(from, window_.from);
+    to = std::min(to, window_.to);
     if (to > from) out_.ps[static_cast<std::size_t>(share)] += to - from;
   }
 
@@ -108,7 +116,8 @@ class Attributor {
     done = p.start + pattern.ended[first];
     add(optimizer ? Share::optimizer : Share::compute, p.start, done);
     const auto rest = static_cast<std::uint16_t>(first + 1);
-    if (!pattern.closed) return computations(i, rest, done);
+    const std::int64_t end = p.start + pattern.free[0];
+    if (!pattern.closed || p.start < window_.from || end > window_.to) return computations(i, rest, done);
     std::optional<Breakdown>& known = known_.rest(p.pattern, optimizer);
     if (!known) {
       const Breakdown before = std::exchange(out_, {});
@@ -116,7 +125,7 @@ class Attributor {
       known = std::exchange(out_, before);
     }
     for (std::size_t share = 0; share < kShares; ++share) out_.ps[share] += known->ps[share];
-    return p.start + pattern.free[0];
+    return end;
   }
 
   std::int64_t computation(Where w, std::int64_t done) {
@@ -130,7 +139,7 @@ class Attributor {
   /// What follows the last computation: the role's own last communication, then the wait for the other roles.
   void tail(std::int64_t done) {
     const std::int64_t end = record_.end.ps();
-    add(Share::bubble, std::max(done, end), play_.step_time.ps());
+    add(Share::bubble, std::max(done, end), window_.to);
     if (end <= done) return;
     const Where w = last();
     explain(done, busy(done, end, w), w);
@@ -170,7 +179,7 @@ class Attributor {
     const Happening h = at(w);
     add(share_of(task(w).stream), std::max(lo, h.started), hi);
     add(Share::bubble, std::max(lo, h.ready), std::min(hi, h.started));
-    if (task(w).stream == Stream::recv && h.first && *h.first < h.ready && credited(w, h.ready))
+    if (hi > window_.from && hi <= window_.to && task(w).stream == Stream::recv && h.first && *h.first < h.ready && credited(w, h.ready))
       out_.credit_stall_ps += std::min(hi - lo, h.ready - *h.first);
     return h.ready;
   }
@@ -236,6 +245,7 @@ class Attributor {
   const Record& record_;
   Reader reader_;
   Known& known_;
+  Window window_;
   const std::vector<std::uint32_t>& first_edges_;
   Breakdown out_;
 };
@@ -244,13 +254,18 @@ class Attributor {
 
 Breakdown break_down(const Play& play, const TaskGraph& graph, std::size_t role) {
   Known known(play, graph);
-  return Attributor(play, graph, role, known).run();
+  return Attributor(play, graph, role, known, {0, play.step_time.ps()}).run();
 }
 
 std::vector<Breakdown> break_down(const Play& play, const TaskGraph& graph) {
+  return break_down(play, graph, std::vector<std::int64_t>(play.roles.size(), play.step_time.ps()), play.step_time.ps());
+}
+
+std::vector<Breakdown> break_down(const Play& play, const TaskGraph& graph, const std::vector<std::int64_t>& ends, std::int64_t span) {
   Known known(play, graph);
   std::vector<Breakdown> out;
-  for (std::size_t role = 0; role < play.roles.size(); ++role) out.push_back(Attributor(play, graph, role, known).run());
+  for (std::size_t role = 0; role < play.roles.size(); ++role)
+    out.push_back(Attributor(play, graph, role, known, {ends[role] - span, ends[role]}).run());
   return out;
 }
 

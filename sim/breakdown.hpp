@@ -15,7 +15,7 @@ namespace tandem::sim {
 enum class Share : std::uint8_t { compute, tensor_comm, pipeline_comm, data_comm, optimizer, bubble, launch, host_copy };
 inline constexpr std::size_t kShares = 8;
 
-/// Picoseconds by Share; they add up to the step time exactly.
+/// Picoseconds by Share; they add up to the time that was asked for exactly: a step alone, or from one step's end to the next one's.
 struct Breakdown {
   std::array<std::int64_t, kShares> ps{};
   std::int64_t credit_stall_ps = 0;  ///< idle time for which a sender was ready and a receive buffer was not
@@ -28,6 +28,8 @@ struct Breakdown {
 Breakdown break_down(const Play& play, const TaskGraph& graph, std::size_t role);
 /// Of every role.
 std::vector<Breakdown> break_down(const Play& play, const TaskGraph& graph);
+/// Of `span` picoseconds of every role before `ends`, by role, instead of the whole play; they add up to `span`.
+std::vector<Breakdown> break_down(const Play& play, const TaskGraph& graph, const std::vector<std::int64_t>& ends, std::int64_t span);
 
 /// In seconds, under the names of `simulate --json`.
 TimeBreakdown in_seconds(const Breakdown& breakdown);

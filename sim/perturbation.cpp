@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "reports/text.hpp"
-#include "sim/play.hpp"
+#include "sim/pace.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -52,12 +52,12 @@ PerturbationCost perturbation_cost(const Perturbation& perturbation, const Scene
   out.changes = changes_of(perturbation);
   Manner calm = manner;
   calm.jitter.reset();
-  out.undisturbed = play({scene.graph, scene.mesh, plain, scene.cost, scene.replay}, calm).step_time;
+  out.undisturbed = step_time({scene.graph, scene.mesh, plain, scene.cost, scene.replay}, calm);
   if (!manner.jitter || manner.jitter->seeds < 2) return out;
   std::vector<double> seconds{step.seconds()};
   for (Manner other = manner; static_cast<std::int64_t>(seconds.size()) < manner.jitter->seeds;) {
     ++other.jitter->seed;
-    seconds.push_back(play(scene, other).step_time.seconds());
+    seconds.push_back(step_time(scene, other).seconds());
   }
   out.spread = spread_of(seconds);
   return out;

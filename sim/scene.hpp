@@ -42,6 +42,8 @@ struct Manner {
   std::vector<std::uint64_t> marks;
   bool singly = false;  ///< no patterns: every task is walked (tests)
   std::optional<Jitter> jitter = {};  ///< every rank is then its own role
+  /// Ranks do not wait for each other between steps; programs end with what validates their update.
+  bool steps_overlap = false;
 };
 
 }  // namespace tandem::sim

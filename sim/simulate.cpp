@@ -8,6 +8,7 @@
 #include "sim/breakdown.hpp"
 #include "sim/error_book.hpp"
 #include "sim/lanes.hpp"
+#include "sim/pace.hpp"
 #include "sim/perturbation.hpp"
 #include "sim/play.hpp"
 #include "sim/product_coverage.hpp"
@@ -120,9 +121,16 @@ void note_machine(Prediction& out, const Plan& plan, const Scene& scene, const P
   for (const std::string& note : scene.cost.notes()) out.notes.push_back(note);
 }
 
-void fill_roles(Prediction& out, const Scene& scene, const Play& play) {
+/// By role of `play`: of the step alone, or of a step among others.
+std::vector<Breakdown> breakdowns_of(const Scene& scene, const Play& play, const std::optional<Pace>& pace) {
+  if (!pace) return break_down(play, scene.graph);
+  std::vector<Breakdown> out;
+  for (const Role& r : play.roles) out.push_back(pace->breakdowns[pace->roles[static_cast<std::size_t>(r.ranks.front())]]);
+  return out;
+}
+
+void fill_roles(Prediction& out, const Scene& scene, const Play& play, const std::vector<Breakdown>& breakdowns) {
   const Device& device = scene.topology.device();
-  const std::vector<Breakdown> breakdowns = break_down(play, scene.graph);
   for (std::size_t r = 0; r < play.roles.size(); ++r) {
     RolePrediction role = role_memory(scene.graph.program(play.roles[r].stage).memory, device.runtime_memory + device.library_memory);
     role.coords = scene.mesh.coords(Rank(play.roles[r].ranks.front()));
@@ -145,7 +153,7 @@ void fill_lanes(Prediction& out, const Plan& plan, const Scene& scene, const Pla
   auto timeline = std::make_shared<Timeline>();
   timeline->performer = Performer::simulated;
   timeline->plan_json = to_json(plan);
-  timeline->step_time = out.step_time;
+  timeline->step_time = out.makespan;
   for (std::size_t r = 0; r < play.roles.size(); ++r) timeline->lanes.push_back(make_lane(play, scene, r));
   if (options.memory_over_time)
     for (std::size_t r = 0; r < play.roles.size(); ++r)
@@ -166,14 +174,19 @@ Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& pl
   const Scene scene{replay ? replay->graph() : graph, mesh, topology, *cost, replay ? &*replay : nullptr};
   Manner manner{options.unfolded, replay ? replay->marks() : std::vector<std::uint64_t>{}};
   if (perturbation.jitter.relative > 0) manner.jitter = perturbation.jitter;
-  const Play play = sim::play(scene, manner);
+  manner.steps_overlap = plan.parallel.optimizer_sync == OptimizerSync::post_validated;
+  std::optional<Pace> pace;
+  Manner alone = manner;
+  if (manner.steps_overlap) alone.marks = pace.emplace(sim::pace(scene, manner)).roles;
+  const Play play = sim::play(scene, alone);
 
   Prediction out;
-  out.step_time = play.step_time;
-  if (perturbation.any()) out.perturbation = perturbation_cost(perturbation, scene, manner, plain, play.step_time);
+  out.makespan = play.step_time;
+  out.step_time = pace ? pace->step_time : play.step_time;
+  if (perturbation.any()) out.perturbation = perturbation_cost(perturbation, scene, manner, plain, out.step_time);
   out.ranks = mesh.world_size();
   fill_rates(out, plan, scene);
-  fill_roles(out, scene, play);
+  fill_roles(out, scene, play, breakdowns_of(scene, play, pace));
   note_machine(out, plan, scene, play);
   out.measured_products = product_coverage(scene);
   out.range = step_range(load_error_book(), out, topology, options.range_without);

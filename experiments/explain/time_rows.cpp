@@ -20,6 +20,11 @@ std::string sum_of_parts(const ExplainedCase& c, std::size_t role) {
          count_text(c.prediction.ranks) + " ranks";
 }
 
+std::string makespan(const ExplainedCase& c, std::size_t) {
+  return "0 s to " + seconds_text(c.prediction.makespan.seconds()) + ", next step " + seconds_text(c.prediction.step_time.seconds()) +
+         " later";
+}
+
 Row share(const std::string& what, const std::string& formula, std::vector<std::string> facts) {
   const auto filled = [what](const ExplainedCase& c, std::size_t role) {
     const double part = c.prediction.roles[role].time_breakdown_s.at(what), step = c.prediction.step_time.seconds();
@@ -50,9 +55,11 @@ std::vector<Row> time_rows() {
   return {
       {"step_time_s",
        "latest end of a task over all roles, every task started when its launch was issued, its stream was free, what it depends on "
-       "had ended and its partners had come; durations by roofline or measured table, messages by max-min sharing of links",
+       "had ended and its partners had come; durations by roofline or measured table, messages by max-min sharing of links; where the "
+       "update is validated afterwards (parallel.optimizer_sync) from the end of one step to the end of the next",
        sum_of_parts, RangeKind::grows, kCosts},
-      {"time_breakdown_s", "every moment of the compute stream, from the start of the step to its end, under one name", sum_of_parts,
+      {"makespan_s", "latest end of a task of one step alone", makespan, RangeKind::part, {}},
+      {"time_breakdown_s", "every moment of the compute stream, from the start of the step to its end (or for step_time_s before it), under one name", sum_of_parts,
        RangeKind::part, {}},
       {"step_time_range", "the middle 80 % of measured / predicted among earlier predictions, times step_time_s",
        [](const ExplainedCase& c, std::size_t) { return c.prediction.range.basis; }, RangeKind::exact, {}},
