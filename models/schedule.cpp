@@ -72,6 +72,15 @@ std::int64_t chunk_group(ScheduleKind kind, const ScheduleShape& shape) {
   return kind == ScheduleKind::interleaved ? interleaved_group(shape) : shape.micro_batches;
 }
 
+std::int64_t interleaved_warmup(const ScheduleShape& shape, StageId stage) {
+  const std::int64_t behind = shape.stages - stage.value() - 1;
+  return std::min(shape.micro_batches * shape.chunks, 2 * behind + (shape.chunks - 1) * interleaved_group(shape));
+}
+
+bool has_exchanges(ScheduleKind kind, const ScheduleShape& shape) {
+  return kind == ScheduleKind::interleaved && shape.exchanges && interleaved_group(shape) <= shape.stages;
+}
+
 Actions fixed_order(ScheduleKind kind, const ScheduleShape& shape, StageId stage) {
   check(kind, shape, stage);
   const std::int64_t m = shape.micro_batches, before = stage.value(), behind = shape.stages - before - 1;
@@ -79,10 +88,7 @@ Actions fixed_order(ScheduleKind kind, const ScheduleShape& shape, StageId stage
   switch (kind) {
     case ScheduleKind::gpipe: return alternate(shape, m, m);
     case ScheduleKind::one_f_one_b: return alternate(shape, m, behind);
-    case ScheduleKind::interleaved: {
-      const std::int64_t group = interleaved_group(shape);
-      return alternate(shape, group, 2 * behind + (shape.chunks - 1) * group);
-    }
+    case ScheduleKind::interleaved: return alternate(shape, interleaved_group(shape), interleaved_warmup(shape, stage));
     case ScheduleKind::breadth_first: return alternate(shape, m, m * shape.chunks);
     case ScheduleKind::zb_h1: return with_weights(alternate(shape, m, behind), before);
     case ScheduleKind::zb_h2: return with_weights(alternate(shape, m, 2 * behind), 2 * before);

@@ -38,6 +38,7 @@ struct ScheduleShape {
   std::vector<PassCosts> costs = {};  ///< by stage, only read by zero-bubble schedules; empty: all passes take the same
   std::int32_t transfer = 0;          ///< time of a transfer between stages, in units of `costs`
   bool steps_overlap = false;         ///< a stage begins the next step when it has ended this one: no stage waits for all
+  bool exchanges = false;             ///< interleaved: what a stage sends and receives goes at once, see make_events
 };
 
 /// By stage.
@@ -81,6 +82,10 @@ Orders make_orders(ScheduleKind kind, const ScheduleShape& shape);
 /// or at least p (what Megatron-LM demands of microbatch_group_size_per_vp_stage, for a smaller last group would leave
 /// bubbles); all m when there are no more than p.
 std::int64_t interleaved_group(const ScheduleShape& shape);
+/// Forward passes of an interleaved schedule before `stage` begins to do one forward and one backward pass in turn.
+std::int64_t interleaved_warmup(const ScheduleShape& shape, StageId stage);
+/// Whether the transfers of `shape` are exchanges.
+bool has_exchanges(ScheduleKind kind, const ScheduleShape& shape);
 /// Micro-batches that pass a chunk before the next chunk's turn: that group, or all of them.
 std::int64_t chunk_group(ScheduleKind kind, const ScheduleShape& shape);
 
@@ -126,6 +131,12 @@ inline constexpr std::size_t kSendHold = 2;
 /// sender's stream would stand still meanwhile (for p = 2 and odd m >= 5 for ever). With this no order deadlocks, even
 /// if everything waits for every computation and release in front of it; and with equal stages, transfers of at most
 /// half a forward pass cost no more time than with unlimited buffers. tests/models/schedule_transfers.cpp plays it.
+///
+/// With `shape.exchanges` an interleaved schedule has Megatron-LM's order without overlap_p2p_comm (megatron/core/pipeline_parallel/
+/// schedules.py, forward_backward_pipelining_with_interleaving): behind each pass, and between the two of a forward and a backward
+/// pass in turn not, everything is sent that was made and received that is needed before the next such place, as one exchange.
+/// Whoever lowers it lets the next pass wait for all of it. Groups of more micro-batches than stages (Megatron-LM has none) keep
+/// the order above, for their first stage receives ahead.
 std::vector<ScheduleEvent> make_events(ScheduleKind kind, const ScheduleShape& shape, StageId stage);
 /// The same of all stages: ask here for more than one. Around an automatic order transfers stand where they happen when it is
 /// played by its costs (models/zero_bubble), so that a stage's sends and receives wait for each other as little as they can.

@@ -30,6 +30,57 @@ std::int64_t passes_waited(const ScheduleShape& shape, std::int64_t group, const
   return std::max<std::int64_t>(0, here - shape.stages);
 }
 
+/// The order of exchanges: has_exchanges in models/schedule.hpp.
+class ExchangeWriter {
+ public:
+  ExchangeWriter(const ScheduleShape& shape, StageId stage, std::vector<Action> actions)
+      : shape_(shape), stage_(stage), actions_(std::move(actions)),
+        warmup_(static_cast<std::size_t>(interleaved_warmup(shape, stage))) {}
+
+  std::vector<ScheduleEvent> write() {
+    exchange(0, -1);
+    for (std::size_t k = 0; k < actions_.size(); ++k) {
+      const auto computed = static_cast<std::int32_t>(events_.size());
+      events_.push_back({Kind::compute, actions_[k]});
+      made_.push_back(k);
+      release();
+      if (!in_turn(k)) exchange(k + 1, computed);
+    }
+    release();
+    return std::move(events_);
+  }
+
+ private:
+  /// A forward pass that its backward pass follows at once.
+  bool in_turn(std::size_t k) const { return k >= warmup_ && actions_[k].phase == Phase::forward; }
+
+  /// What was made leaves, and what is needed from action `k` on until the next exchange comes, once `computed` has ended.
+  void exchange(std::size_t k, std::int32_t computed) {
+    for (const std::size_t made : made_)
+      if (const auto to = output_to(shape_, stage_, actions_[made])) {
+        events_.push_back({Kind::send, actions_[made], to->offset});
+        sent_.push_back(made);
+      }
+    made_.clear();
+    for (bool more = k < actions_.size(); more; ++k) {
+      if (const auto from = input_from(shape_, stage_, actions_[k])) events_.push_back({Kind::receive, actions_[k], from->offset, computed});
+      more = in_turn(k);
+    }
+  }
+
+  void release() {
+    for (const std::size_t sent : sent_) events_.push_back({Kind::release, actions_[sent]});
+    sent_.clear();
+  }
+
+  const ScheduleShape& shape_;
+  StageId stage_;
+  std::vector<Action> actions_;
+  std::size_t warmup_;
+  std::vector<ScheduleEvent> events_;
+  std::vector<std::size_t> made_, sent_;
+};
+
 /// A receive, and the action that it is issued one ahead of.
 struct Posting {
   std::size_t needed = 0;  ///< by this action, at the earliest
@@ -117,6 +168,16 @@ class EventWriter {
 
 }  // namespace
 
+namespace {
+
+std::vector<ScheduleEvent> fixed_events(ScheduleKind kind, const ScheduleShape& shape, StageId stage) {
+  std::vector<Action> actions = fixed_order(kind, shape, stage);
+  if (has_exchanges(kind, shape)) return ExchangeWriter(shape, stage, std::move(actions)).write();
+  return EventWriter(kind, shape, stage, std::move(actions)).write();
+}
+
+}  // namespace
+
 std::optional<Neighbour> input_from(const ScheduleShape& shape, StageId stage, const Action& action) {
   if (action.phase == Phase::weight) return std::nullopt;
   return neighbour(shape, stage, action, action.phase == Phase::forward ? -1 : 1);
@@ -130,14 +191,14 @@ std::optional<Neighbour> output_to(const ScheduleShape& shape, StageId stage, co
 std::vector<ScheduleEvent> make_events(ScheduleKind kind, const ScheduleShape& shape, StageId stage) {
   require(stage.value() >= 0 && stage.value() < shape.stages, "a schedule of a stage that is not there");
   if (const auto orders = automatic_orders(kind, shape)) return std::move(timed_events(shape, *orders)[stage.index()]);
-  return EventWriter(kind, shape, stage, fixed_order(kind, shape, stage)).write();
+  return fixed_events(kind, shape, stage);
 }
 
 std::vector<std::vector<ScheduleEvent>> make_events(ScheduleKind kind, const ScheduleShape& shape) {
   if (const auto orders = automatic_orders(kind, shape)) return timed_events(shape, *orders);
   std::vector<std::vector<ScheduleEvent>> all;
   for (std::int32_t s = 0; s < shape.stages; ++s)
-    all.push_back(EventWriter(kind, shape, StageId(s), fixed_order(kind, shape, StageId(s))).write());
+    all.push_back(fixed_events(kind, shape, StageId(s)));
   return all;
 }
 

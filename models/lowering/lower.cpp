@@ -118,7 +118,8 @@ class Lowering {
   }
 
   ScheduleShape schedule() const {
-    const ScheduleShape plain{plan_.parallel.pipeline, plan_.micro_batches(), plan_.parallel.virtual_pipeline};
+    ScheduleShape plain{plan_.parallel.pipeline, plan_.micro_batches(), plan_.parallel.virtual_pipeline};
+    plain.exchanges = !plan_.parallel.overlap_p2p;
     if (!shapes_.defer_weights) return plain;
     std::vector<PassWork> stages;
     for (std::int32_t s = 0; s < plain.stages; ++s) {
@@ -130,21 +131,23 @@ class Lowering {
     return shape;
   }
 
-  TaskGraph lower(const ScheduleShape& shape) { return lower(make_events(plan_.parallel.schedule, shape), false); }
+  TaskGraph lower(const ScheduleShape& shape) {
+    return lower(make_events(plan_.parallel.schedule, shape), false, has_exchanges(plan_.parallel.schedule, shape));
+  }
 
   TaskGraph lower_forward() {
     const ScheduleShape shape = schedule();
     std::vector<std::vector<ScheduleEvent>> events;
     for (std::int32_t s = 0; s < shape.stages; ++s)
       events.push_back(make_forward_events(plan_.parallel.schedule, shape, StageId(s)));
-    return lower(events, true);
+    return lower(events, true, false);
   }
 
  private:
-  TaskGraph lower(const std::vector<std::vector<ScheduleEvent>>& events, bool forward_only) {
+  TaskGraph lower(const std::vector<std::vector<ScheduleEvent>>& events, bool forward_only, bool exchanges) {
     TaskGraph graph;
     for (std::size_t s = 0; s < events.size(); ++s)
-      graph.programs.push_back(lowering::lower_stage({plan_, shapes_, templates_, library_, forward_only},
+      graph.programs.push_back(lowering::lower_stage({plan_, shapes_, templates_, library_, forward_only, exchanges},
                                                      StageId(static_cast<std::int32_t>(s)), events[s]));
     graph.templates = library_.take();
     return graph;

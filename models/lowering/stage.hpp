@@ -13,6 +13,7 @@ struct StageContext {
   const Templates& templates;
   TemplateLibrary& library;
   bool forward_only = false;  ///< an evaluation: what the forward passes keep is dropped behind every block
+  bool exchanges = false;     ///< a pass waits for all that was sent and received in front of it (has_exchanges)
 };
 
 /// What the chunks of stage `stage` hold, by the plan's layer split, ascending chunk.

@@ -15,7 +15,11 @@ void StageTransfers::receive(const ScheduleEvent& e, const ChunkPart& p, InFligh
   const TemplateId recv = t.at(false, e.offset);
   const BufferId buffer = b_.allocate(forward ? "received_hidden" : "received_gradient", MemoryKind::communication,
                                       w_.slot_bytes(recv, "buffer"));
-  b_.add(recv, key(e.action), {{buffer}});
+  const std::uint32_t received = b_.add(recv, key(e.action), {{buffer}});
+  if (c_.exchanges) {
+    last_receive_ = b_.end_of(received);
+    waits_for_receive_ = true;
+  }
   if (c_.shapes.scatter_p2p) (forward ? f.gather_hidden : f.gather_gradient) = t.gather;
   if (!forward) {
     f.gradient = buffer;
@@ -46,7 +50,8 @@ void StageTransfers::release(const Action& a, InFlight& f) {
 
 void StageTransfers::before(const Action& a, InFlight& f) {
   if (waits_for_send_) b_.after(last_send_);
-  waits_for_send_ = false;
+  if (waits_for_receive_) b_.after(last_receive_);
+  waits_for_send_ = waits_for_receive_ = false;
   if (a.phase != Phase::forward && a.phase != Phase::backward) return;
   const bool forward = a.phase == Phase::forward;
   TemplateId& gather = forward ? f.gather_hidden : f.gather_gradient;

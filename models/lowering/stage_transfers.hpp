@@ -18,8 +18,8 @@ class StageTransfers {
   void send(const ScheduleEvent& e, const ChunkPart& p, InFlight& f);
   /// What `a` sent may be handed on.
   void release(const Action& a, InFlight& f);
-  /// Comes in front of a computation: it waits for the last send where sends are not overlapped, and what came in shares is
-  /// put together. Earlier, the tensor stream would wait for the sender.
+  /// Comes in front of a computation: it waits for the last send where sends are not overlapped, for the last receive where both are
+  /// one exchange, and what came in shares is put together. Earlier, the tensor stream would wait for the sender.
   void before(const Action& a, InFlight& f);
 
  private:
@@ -30,8 +30,8 @@ class StageTransfers {
   ProgramBuilder& b_;
   const InstanceWriter& w_;
   DecoderFlow& decoder_;
-  Point last_send_;
-  bool waits_for_send_ = false;          ///< the next computation, for last_send_
+  Point last_send_, last_receive_;
+  bool waits_for_send_ = false, waits_for_receive_ = false;  ///< the next computation, for those
 };
 
 }  // namespace tandem::lowering

@@ -132,6 +132,39 @@ std::vector<Action> read(const std::vector<ScheduleEvent>& events, const Machine
 
 }  // namespace
 
+TEST_CASE("exchanges have every transfer once at both ends, none between passes in turn, and what is received waits for the pass before") {
+  for (const std::int64_t p : {2, 3, 5})
+    for (std::int64_t m = p; m <= 4 * p; m += p)
+      for (const std::int64_t v : {2, 3}) {
+        CAPTURE(p, m, v);
+        ScheduleShape shape{p, m, v};
+        shape.exchanges = true;
+        REQUIRE(has_exchanges(ScheduleKind::interleaved, shape));
+        const auto issues = make_events(ScheduleKind::interleaved, shape);
+        Mail mail;
+        for (std::int32_t s = 0; s < p; ++s) {
+          std::vector<Action> computed;
+          std::int32_t last = -1;
+          for (std::size_t i = 0; i < issues[static_cast<std::size_t>(s)].size(); ++i) {
+            const ScheduleEvent& e = issues[static_cast<std::size_t>(s)][i];
+            const auto forwards = static_cast<std::int64_t>(computed.size());
+            const bool in_turn = forwards > interleaved_warmup(shape, StageId(s)) && computed.back().phase == Phase::forward;
+            if (e.kind == Kind::compute) computed.push_back(e.action), last = static_cast<std::int32_t>(i);
+            if (e.kind == Kind::compute || e.kind == Kind::release) continue;
+            CHECK_FALSE(in_turn);
+            if (e.kind == Kind::receive) CHECK(e.credit == last);
+            (e.kind == Kind::send ? mail.sent : mail.received).insert(message(e, e.action.chunk * p + s));
+          }
+          CHECK(computed == make_schedule(ScheduleKind::interleaved, shape, StageId(s)));
+        }
+        CHECK(mail.sent == mail.received);
+        CHECK(static_cast<std::int64_t>(mail.sent.size()) == 2 * m * (p * v - 1));
+      }
+  ScheduleShape ahead{2, 5, 2};  // a group of three on two stages
+  ahead.exchanges = true;
+  CHECK_FALSE(has_exchanges(ScheduleKind::interleaved, ahead));
+}
+
 TEST_CASE("what a stage issues has its actions in order and every transfer once at both ends") {
   for_every_shape([](ScheduleKind kind, const ScheduleShape& shape) {
     INFO(name(kind) << " p " << shape.stages << " m " << shape.micro_batches << " v " << shape.chunks);
