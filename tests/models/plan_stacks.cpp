@@ -125,6 +125,19 @@ TEST_CASE("a GPT of Megatron-LM on an A100 drops 10 % unless it says what it dro
   CHECK(dropout(with_top("\"stack\": \"pytorch-ddp\"", data_parallel)).hidden == 0);
 }
 
+TEST_CASE("experts of NVIDIA's benchmarks get even shares, others have room for uneven ones") {
+  const auto bound = [](const std::string& text) { return parse_plan(text, "moe.json").model.moe.rows_bound; };
+  const std::string moe = with("parallel", "\"sequence_parallel\": true, \"overlap_grad_reduce\": true",
+                               with("model", "\"moe\": {\"num_experts\": 4}", bent("dgx-a100-80gb", "dgx-h100")));
+  const std::string own = with_top("\"stack\": \"megatron-core\"", moe);
+  CHECK(bound(own) == 1);
+  CHECK(bound(moe) == 2);
+  CHECK(bound(bent("\"num_experts\": 4", "\"num_experts\": 4, \"rows_bound\": 3", own)) == 3);
+  CHECK(bound(bent("\"overlap_grad_reduce\": true", "\"overlap_grad_reduce\": false", own)) == 2);
+  CHECK(bound(bent("dgx-h100", "dgx-a100-80gb", own)) == 2);
+  CHECK(bound(with("parallel", "\"zero_stage\": 3", own)) == 2);
+}
+
 TEST_CASE("every default of a stack says who says so") {
   for (const std::string& name : preset_names("models/stacks")) {
     const nlohmann::json file = read_json(find_preset("models/stacks", name));
