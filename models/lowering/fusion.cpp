@@ -29,13 +29,16 @@ constexpr Fusion eager() {
 // apart for the two gradients; autograd adds the residual's. Until June 2024 the loss subtracted the maximum from the fp32 copy of
 // the logits into another one (core/tensor_parallel/cross_entropy.py before commit 9634c0e4a3), of 4 bytes a logit. DeepSpeed, whose fork
 // this is of, adds bf16 gradients to the fp32 ones when the whole backward pass of a micro-batch has run, each through an fp32 copy
-// (deepspeed/runtime/bf16_optimizer.py, commit 56c522386, update_hp_grads: add_(lp.grad.data.to(hp_grad.dtype))).
+// (deepspeed/runtime/bf16_optimizer.py, commit 56c522386, update_hp_grads: add_(lp.grad.data.to(hp_grad.dtype))). Its collectives
+// of ZeRO 1 copy 5e8 elements at a time into one tensor (deepspeed/runtime/zero/constants.py, reduce_bucket_size and
+// allgather_bucket_size), which bigscience-workshop/bigscience's train/tr11-176B-ml leaves so; cached_tensors.hpp has the rest.
 constexpr Fusion megatron_2021() {
   Fusion f;
   f.bias_activation = true;
   f.attention_dropout_apart = f.norm_gradients_apart = f.residual_gradient_apart = f.rotated_copies = true;
   f.dropout_masks = f.narrow_gradients = f.gradients_cast_apart = true;
   f.loss_bytes = 4;
+  f.collective_elements = 500'000'000;
   return f;
 }
 
@@ -46,7 +49,7 @@ constexpr Fusion megatron() {
   Fusion f = megatron_2021();
   f.accumulating_products = true;
   f.narrow_gradients = f.gradients_cast_apart = false;
-  f.loss_bytes = 0;
+  f.loss_bytes = f.collective_elements = 0;
   return f;
 }
 

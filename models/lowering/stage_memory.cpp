@@ -4,6 +4,7 @@
 #include <set>
 
 #include "models/base/error.hpp"
+#include "models/lowering/cached_tensors.hpp"
 #include "models/mesh.hpp"
 
 namespace tandem::lowering {
@@ -150,9 +151,18 @@ UpdateSpec StageMemory::update_spec() const {
   return u;
 }
 
+Bytes StageMemory::cached(std::int64_t updated) const {
+  const Fusion& f = s_.fusion;
+  const Bytes held((weights_sharded() ? f.cached_sharded_bytes : f.cached_bytes) * updated);
+  if (z_.zero_stage != 1 || f.collective_elements == 0) return held;
+  UpdateTensors u{p_.flat_elements, updated, f.collective_elements, bytes_of(s_.dtypes.weights, 1).count()};
+  u.narrow_gradients = bits(s_.dtypes.weights) == 16 && s_.dtypes.gradients == s_.dtypes.weights;
+  return held + cached_by_update(u);
+}
+
 BufferId StageMemory::begin_update() {
   const std::int64_t updated = update_spec().state_elements;
-  b_.keep_cached(Bytes((weights_sharded() ? s_.fusion.cached_sharded_bytes : s_.fusion.cached_bytes) * updated));
+  b_.keep_cached(cached(updated));
   const Bytes room(s_.fusion.step_bytes * updated);
   return room.count() > 0 ? b_.allocate_apart("optimizer_step", MemoryKind::optimizer, room) : kNoBuffer;
 }

@@ -96,6 +96,8 @@ class StageMemory {
     return bytes_of(d, sharded ? u.shard_elements() : u.elements);
   }
   void choose_offloaded();
+  /// What the allocator keeps of the update's tensors, of `updated` parameters.
+  Bytes cached(std::int64_t updated) const;
   void declare_gradients();
   void declare_stand_ins();
   void declare_states();

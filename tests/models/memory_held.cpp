@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/lowering/cached_tensors.hpp"
 #include "models/lowering/fusion.hpp"
 #include "tests/models/memory_case.hpp"
 
@@ -121,4 +122,41 @@ TEST_CASE("InternEvo holds 8 bytes a parameter while it updates, and has 8 in th
   // Nothing that came before has lent its bytes.
   for (const Allocation& a : memory.allocations)
     if (a.name == "optimizer_step") CHECK(a.offset + a.bytes.count() == memory.arena_bytes.count());
+}
+
+TEST_CASE("what DeepSpeed's ZeRO 1 leaves in the allocator's cache, tensor by tensor") {
+  using lowering::cached_by_update;
+  constexpr std::int64_t giga = 1'000'000'000;
+  lowering::UpdateTensors u{4 * giga, giga / 2, giga / 2, 2, true};
+  // A bucket of 1e9 bytes, in which the rank's part lies next; the part in fp32, in which a bucket of weights lies next.
+  CHECK(cached_by_update(u).count() == giga + 2 * giga);
+  u.updated = 2 * giga;  // the part has 4e9 bytes and its copy 8e9
+  CHECK(cached_by_update(u).count() == giga + 4 * giga + 8 * giga);
+  u.updated = giga / 8;  // part and copy, 0.25e9 and 0.5e9 bytes, lie in the bucket's segment
+  CHECK(cached_by_update(u).count() == giga);
+  u.narrow_gradients = false;  // fp32 gradients are reduced where they lie: 8 buckets of weights are left
+  CHECK(cached_by_update(u).count() == giga);
+  u.parameters = 9 * giga / 10;  // one whole bucket fits, so all are gathered at once
+  CHECK(cached_by_update(u).count() == 9 * giga / 5);
+}
+
+TEST_CASE("plans of DeepSpeed with ZeRO 1 have that in their cache, others nothing") {
+  MemoryCase c = wide();
+  c.data = GENERATE(2, 4);
+  const int zero = GENERATE(0, 1);
+  const std::string precision = GENERATE("fp16", "bf16");
+  c.parallel["zero_stage"] = zero;
+  CAPTURE(c.data, zero, precision);
+  Plan plan = c.plan();
+  const DType narrow = precision == "fp16" ? DType::fp16 : DType::bf16;
+  plan.training.dtypes.compute = plan.training.dtypes.weights = narrow;
+  plan.training.dtypes.gradients = plan.training.dtypes.gradient_reduce = narrow == DType::fp16 ? narrow : DType::fp32;
+  plan.training.fusion = FusionSet::megatron_2021;
+  const std::int64_t n = parameters(c), cached = lower(plan).programs.front().memory.cached_bytes.count();
+  // All in one bucket of 2n bytes: the part and its copy, 6n/d, fit there or, for d = 2, the copy does not; so do the weights.
+  if (zero == 0) CHECK(cached == 0);
+  else if (narrow == DType::bf16) CHECK(cached == 2 * n);
+  else CHECK(cached == (c.data == 2 ? 2 * n + 4 * n / 2 : 2 * n));
+  plan.training.fusion = FusionSet::megatron;
+  CHECK(lower(plan).programs.front().memory.cached_bytes.count() == 0);
 }
