@@ -138,6 +138,22 @@ TEST_CASE("experts of NVIDIA's benchmarks get even shares, others have room for 
   CHECK(bound(with("parallel", "\"zero_stage\": 3", own)) == 2);
 }
 
+TEST_CASE("gradients of NVIDIA's benchmarks are of 16 bits, those of Megatron-LM's own runs of 32") {
+  const auto types = [](const std::string& text) { return parse_plan(text, "types.json").training.dtypes; };
+  const std::string own = with_top("\"stack\": \"megatron-core\"",
+                                   with("parallel", "\"overlap_grad_reduce\": true", bent("dgx-a100-80gb", "dgx-h100")));
+  for (const std::string& text : {own, with("training", "\"precision\": \"fp8\"", own), with("parallel", "\"zero_stage\": 1", own)}) {
+    CHECK(types(text).gradients == DType::bf16);
+    CHECK(types(text).gradient_reduce == DType::bf16);
+    CHECK(types(text).master == DType::fp32);
+  }
+  CHECK(types(with("training", "\"dtypes\": {\"gradients\": \"fp32\"}", own)).gradients == DType::fp32);
+  CHECK(types(with("training", "\"precision\": \"fp16\"", own)).gradients == DType::fp16);
+  CHECK(types(bent("\"overlap_grad_reduce\": true", "\"overlap_grad_reduce\": false", own)).gradients == DType::fp32);
+  CHECK(types(bent("dgx-h100", "dgx-a100-80gb", own)).gradients == DType::fp32);
+  CHECK(types(with("parallel", "\"zero_stage\": 3", own)).gradients == DType::fp32);
+}
+
 TEST_CASE("every default of a stack says who says so") {
   for (const std::string& name : preset_names("models/stacks")) {
     const nlohmann::json file = read_json(find_preset("models/stacks", name));
