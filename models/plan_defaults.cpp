@@ -131,9 +131,12 @@ void fill_transfers(Plan& p, const Filler& fill) {
 }
 
 void fill_recompute(TrainingSpec& t, const Given& given) {
-  if (t.recompute == Recompute::selective && !given.contains("training.recompute_modules")) {
-    t.recompute_modules = {"core_attention"};
-  }
+  if (t.recompute != Recompute::selective) return;
+  if (!given.contains("training.recompute_modules")) t.recompute_modules = {"core_attention"};
+  // Whole blocks are what full recomputation repeats, and all other modules are parts of one.
+  if (std::find(t.recompute_modules.begin(), t.recompute_modules.end(), "block") == t.recompute_modules.end()) return;
+  t.recompute = Recompute::full;
+  t.recompute_modules.clear();
 }
 
 }  // namespace

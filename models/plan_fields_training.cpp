@@ -50,7 +50,7 @@ std::vector<PlanField> precision_fields() {
 std::vector<PlanField> memory_fields() {
   PlanField modules{
       "training.recompute_modules",
-      "What selective recomputation repeats; operations is all but matrix products.",
+      "What selective recomputation repeats; operations is all but matrix products, block all of a layer: full.",
       "[]; selective: [core_attention]",
       false,
       {},

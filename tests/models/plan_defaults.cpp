@@ -109,6 +109,17 @@ TEST_CASE("a preset is a starting point that the file overrides") {
   CHECK(p.training.global_batch_size == 8);
 }
 
+TEST_CASE("to recompute blocks, whatever else, is full recomputation") {
+  for (const char* modules : {R"(["block"])", R"(["mlp", "block"])"}) {
+    const std::string member = R"("recompute": "selective", "recompute_layers": 2, "recompute_modules": )" + std::string(modules);
+    const Plan p = parsed(with("training", member));
+    CHECK(p.training.recompute == Recompute::full);
+    CHECK(p.training.recompute_modules.empty());
+    CHECK(p.training.recompute_layers == 2);
+  }
+  CHECK(parsed(with("training", R"("recompute": "selective", "recompute_modules": ["mlp"])")).training.recompute == Recompute::selective);
+}
+
 TEST_CASE("units and names reach the plan") {
   const Plan p =
       parsed(with("parallel", "\"bucket_bytes\": \"25 MiB\", \"notes\": \"why\"",
