@@ -185,6 +185,7 @@ struct TrainingSpec {
   Recompute recompute = Recompute::none;
   std::int64_t recompute_layers = 0;     ///< 0: all
   std::vector<std::string> recompute_modules;
+  bool recompute_products = false;       ///< of "operations": every second matrix product, too, but no attention
   bool flash_attention = false;
   FusionSet fusion = FusionSet::reference;
   Dropout dropout;

@@ -31,12 +31,13 @@ Value BlockActivations::input(int which, const Value& x) {
   return all;
 }
 
-void BlockActivations::column(const std::string& name, const Value& x, std::int64_t width, const Value& y) {
+void BlockActivations::column(const std::string& name, const Value& x, std::int64_t width, const Value& y,
+                              const std::string& part) {
   std::vector<Value> in{x, w_.block(name + ".weight")};
   const bool later = name.ends_with("fc1") && activation_bias("activation").elements > 0;
   const bool bias = !later && w_.block.layout().has(name + ".bias");
   if (bias) in.push_back(w_.block(name + ".bias"));
-  b_.add(name, MatMul{x.elements / s_.hidden, width, s_.hidden, false, true, bias}, std::move(in), {y});
+  b_.add(name + part, MatMul{x.elements / s_.hidden, width, s_.hidden, false, true, bias}, std::move(in), {y});
 }
 
 Value BlockActivations::activation_bias(const std::string& name) const {
@@ -46,26 +47,57 @@ Value BlockActivations::activation_bias(const std::string& name) const {
   return {};
 }
 
-Value BlockActivations::fc1(const Value& input) {
-  if (t_.fc1.ready) return t_.fc1;
-  const bool shared = s_.shared_ffn > 0 && !w_.block.layout().has("fc1.weight");
-  const std::int64_t width = shared ? s_.shared_fc1 : s_.fc1;
-  const Value y = start(t_.fc1, s_.tokens * width);
-  column(shared ? "shared.fc1" : "fc1", input, width, y);
-  return y;
+void BlockActivations::need_state(const Value& x) {
+  if (t_.x2.ready) return;
+  const std::int64_t n = s_.rows, h = s_.hidden;
+  const Value out = b_.scratch(s_.dtypes.compute, n * h);
+  b_.add("proj", MatMul{n, h, s_.attention, false, true, false}, {t_.context, w_.block("proj.weight")}, {out});
+  const bool bias = w_.block.layout().has("proj.bias");
+  std::vector<Value> in{out};
+  if (bias) in.push_back(w_.block("proj.bias"));
+  in.push_back(x);
+  b_.add("attention_add", BiasDropoutAdd{n, h, s_.hidden_dropout, bias, DropoutSite::attention_output, s_.sequence_parallel},
+         std::move(in), {state_place()});
+}
+
+bool BlockActivations::fc1_ready() const {
+  return t_.fc1.ready && t_.fc1.elements + fc1_rest_.elements == s_.tokens * fc1_width();
+}
+
+std::vector<Value> BlockActivations::fc1(const Value& input) {
+  const std::int64_t width = fc1_width(), kept = t_.fc1.kept() ? t_.fc1.elements / width : s_.tokens, rest = s_.tokens - kept;
+  const std::string name = w_.block.layout().has("fc1.weight") ? "fc1" : "shared.fc1";
+  const auto rows = [&](std::int64_t first, std::int64_t count) {
+    return rest == 0 ? input : input.part(first * s_.hidden, count * s_.hidden);
+  };
+  if (!t_.fc1.ready) {
+    const Value y = start(t_.fc1, kept * width);
+    column(name, rows(0, kept), width, y);
+  }
+  if (rest == 0) return {t_.fc1};
+  if (fc1_rest_.elements == 0) {
+    fc1_rest_ = b_.scratch(s_.dtypes.compute, rest * width);
+    column(name, rows(kept, rest), width, fc1_rest_, "_rest");
+  }
+  return {t_.fc1, fc1_rest_};
 }
 
 Value BlockActivations::activated(const Value& input) {
   if (t_.activated.ready) return t_.activated;
-  const Value x = fc1(input);
-  const std::int64_t width = x.elements / s_.tokens / (s_.gated ? 2 : 1);
+  const std::vector<Value> pieces = fc1(input);
+  const std::int64_t width = fc1_width() / (s_.gated ? 2 : 1);
   const Value y = start(t_.activated, s_.tokens * width);
   const Value bias = activation_bias("activation");
-  const Op op = s_.gated ? Op(GatedPointwise{s_.tokens, width, s_.gate})
-                         : Op(Pointwise{s_.tokens * width, s_.activation, bias.elements});
-  std::vector<Value> in{x};
-  if (bias.elements > 0) in.push_back(bias);
-  b_.add("activation", op, std::move(in), {y});
+  std::int64_t row = 0;
+  for (const Value& x : pieces) {
+    const std::int64_t rows = x.elements / fc1_width();
+    const Op op = s_.gated ? Op(GatedPointwise{rows, width, s_.gate}) : Op(Pointwise{rows * width, s_.activation, bias.elements});
+    std::vector<Value> in{x};
+    if (bias.elements > 0) in.push_back(bias);
+    const Value part = pieces.size() == 1 ? y : y.part(row * width, rows * width);
+    b_.add(row == 0 ? "activation" : "activation_rest", op, std::move(in), {part});
+    row += rows;
+  }
   return y;
 }
 

@@ -38,8 +38,15 @@ class BlockActivations {
   Value by_heads(const Value& v, std::int64_t columns, const std::string& name);
   void by_positions(const Value& v, std::int64_t columns, const std::string& name, const Value& to);
 
-  /// Outputs of the MLP's first matrix and of its activation, from all tokens' rows of its input.
-  Value fc1(const Value& input);
+  /// The residual sum behind the attention: a place for it in the forward pass; brought back in the backward pass, from the block's
+  /// input.
+  Value state_place() { return start(t_.x2, s_.rows * s_.hidden); }
+  void need_state(const Value& x);
+
+  /// Outputs of the MLP's first matrix, in pieces of rows of which only the first may be kept, and of its activation; from all
+  /// tokens' rows of its input, which nobody reads where `fc1_ready()`.
+  std::vector<Value> fc1(const Value& input);
+  bool fc1_ready() const;
   Value activated(const Value& input);
 
   // Attention to the encoder's output (decoder_cross.cpp), which is `memory`.
@@ -70,8 +77,8 @@ class BlockActivations {
   /// Ragged products also read how many rows each expert has.
   std::vector<Value> with_counts(std::vector<Value> operands) const;
 
-  /// y = x W^T (+ bias), `width` output columns on this rank.
-  void column(const std::string& name, const Value& x, std::int64_t width, const Value& y);
+  /// y = x W^T (+ bias), `width` output columns on this rank; `part` follows the task's name.
+  void column(const std::string& name, const Value& x, std::int64_t width, const Value& y, const std::string& part = "");
   /// The bias that the activation `name` adds to its input because the product before it did not; nothing elsewhere.
   Value activation_bias(const std::string& name) const;
   const BlockParams& weights() const { return w_; }
@@ -93,7 +100,11 @@ class BlockActivations {
   const Shapes& s_;
   BlockParams w_;
   BlockSaved t_;
+  /// Columns of what the MLP's first matrix writes.
+  std::int64_t fc1_width() const { return w_.block.layout().has("fc1.weight") ? s_.fc1 : s_.shared_fc1; }
+
   Value input_[2], own_kv_, all_kv_, cross_input_, all_memory_;
+  Value fc1_rest_;  ///< rows of fc1 that are not kept
 };
 
 }  // namespace tandem::lowering

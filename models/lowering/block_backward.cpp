@@ -63,6 +63,7 @@ void BlockBackward::weights_path() {
 
 void BlockBackward::pre(const Hidden& dy, const Hidden& dx) {
   const BlockSaved& t = a_.at();
+  a_.need_state(x_.state);
   const Value d2 = feed_forward(mlp_branch(dy.state));
   const Value dx2 = s_.hidden_dropout == 0 ? hold(held_.attention, s_.rows * s_.hidden) : rows_scratch();
   norm_gradient("ln2", {d2, t.x2, t.ln2_stats, weights_.block("ln2.weight"), &dy.state}, dx2);
@@ -188,9 +189,9 @@ void BlockBackward::proj_weights(const Value& d) {
 
 Value BlockBackward::mlp_input() { return a_.input(2, a_.at().x2); }
 
-/// dx of an activation, given dy and the x it read.
-Value BlockBackward::activation_backward(const std::string& name, const Value& dy, const Value& x, const Value& dx) {
-  const std::int64_t rows = name == "activation" ? s_.tokens : s_.expert_rows();
+/// dx of an activation over `rows` rows, given dy and the x it read.
+Value BlockBackward::activation_backward(const std::string& name, std::int64_t rows, const Value& dy, const Value& x,
+                                         const Value& dx) {
   const Op op = s_.gated ? Op(GatedPointwiseBackward{rows, dy.elements / rows, s_.gate})
                          : Op(PointwiseBackward{dy.elements, s_.activation, a_.activation_bias(name).elements});
   std::vector<Value> in{dy, x};
@@ -206,11 +207,27 @@ Value BlockBackward::feed_forward(const Value& own) {
   const Value da = scratch(t * f);
   b_.add("fc2_dgrad", MatMul{t, f, h, false, false, false}, {d, weights_.block("fc2.weight")}, {da});
   if (weights_here()) fc2_weights(d, "fc2");
-  const Value x = a_.fc1(a_.at().fc1.ready ? Value{} : mlp_input());
-  const Value df = activation_backward("activation", da, x, hold(held_.fc1, x.elements));
+  const Value df = fc1_gradient(da);
   const Value dx = sum_input("fc1", df, s_.fc1, {});
   if (weights_here()) fc1_weights(df, "fc1");
   return dx;
+}
+
+/// Gradient of what the first matrix wrote, given that of the activation's output.
+Value BlockBackward::fc1_gradient(const Value& da) {
+  const std::vector<Value> pieces = a_.fc1(a_.fc1_ready() ? Value{} : mlp_input());
+  std::int64_t all = 0, row = 0;
+  for (const Value& x : pieces) all += x.elements;
+  const Value df = hold(held_.fc1, all);
+  const std::int64_t width = all / s_.tokens, inner = da.elements / s_.tokens;
+  if (pieces.size() == 1) return activation_backward("activation", s_.tokens, da, pieces[0], df);
+  for (const Value& x : pieces) {
+    const std::int64_t rows = x.elements / width;
+    activation_backward(row == 0 ? "activation" : "activation_rest", rows, da.part(row * inner, rows * inner), x,
+                        df.part(row * width, rows * width));
+    row += rows;
+  }
+  return df;
 }
 
 void BlockBackward::fc2_weights(const Value& d, const std::string& name) {

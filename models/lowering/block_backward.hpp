@@ -65,7 +65,8 @@ class BlockBackward {
   Value expert_rows(const Value& drows);
   std::uint16_t shared_experts(const Value& own, const Value& dx);
   Value router(const Value& dweights);
-  Value activation_backward(const std::string& name, const Value& dy, const Value& x, const Value& dx);
+  Value activation_backward(const std::string& name, std::int64_t rows, const Value& dy, const Value& x, const Value& dx);
+  Value fc1_gradient(const Value& da);
   Value sum_input(const std::string& name, const Value& dy, std::int64_t width, const Value& to);
 
   void proj_weights(const Value& d);

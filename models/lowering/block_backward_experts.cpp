@@ -41,7 +41,7 @@ Value BlockBackward::expert_rows(const Value& drows) {
   b_.add("experts.fc2_dgrad", GroupedMatMul{g, e, m, s_.expert_ffn, s_.hidden, false, a.ragged()},
          a.with_counts({here, weights_.experts("experts.fc2.weight")}), {da});
   const Value x = a_.at().moe.fc1;
-  expert_fc1_ = activation_backward("experts.activation", da, x, hold(held_.expert_fc1, x.elements));
+  expert_fc1_ = activation_backward("experts.activation", s_.expert_rows(), da, x, hold(held_.expert_fc1, x.elements));
   const Value dx = scratch(rows * s_.hidden);
   b_.add("experts.fc1_dgrad", GroupedMatMul{g, e, m, s_.hidden, s_.expert_fc1, false, a.ragged()},
          a.with_counts({expert_fc1_, weights_.experts("experts.fc1.weight")}), {dx});
@@ -54,8 +54,7 @@ std::uint16_t BlockBackward::shared_experts(const Value& own, const Value& dx) {
   const Value da = scratch(t * f), part = scratch(t * h);
   b_.add("shared.fc2_dgrad", MatMul{t, f, h, false, false, false}, {d, weights_.block("shared.fc2.weight")}, {da});
   if (weights_here()) fc2_weights(d, "shared.fc2");
-  const Value x = a_.fc1(a_.at().fc1.ready ? Value{} : mlp_input());
-  const Value df = activation_backward("activation", da, x, hold(held_.fc1, x.elements));
+  const Value df = fc1_gradient(da);
   const auto product = b_.add("shared.fc1_dgrad", MatMul{t, h, s_.shared_fc1, false, false, false},
                               {df, weights_.block("shared.fc1.weight")}, {part});
   Summed sum{part, product};

@@ -27,7 +27,7 @@ class BlockForward {
 
  private:
   void pre() {
-    const Value x2 = a_.at().x2, x1 = s_.is_decoder() ? a_.at().cross.x : x2;
+    const Value x2 = a_.state_place(), x1 = s_.is_decoder() ? a_.at().cross.x : x2;
     attention(x1);
     if (s_.is_decoder()) cross(x1, x2);
     feed_forward(x2, y_.state);

@@ -94,7 +94,7 @@ struct BlockSaved {
     // Ulysses computes another share of the context than the one that goes on.
     core_context = s_.path == ContextPath::ulysses ? keep(s_.flash, n * s_.attention) : context;
     sum1 = keep(!pre, state);
-    x2 = keep_for(again, true, state);
+    x2 = keep_for(again, s_.keep.state, state);
     ln2_stats = keep_for(again, true, 2 * s_.rows);
     n2 = keep_inputs(!again, state);
   }
@@ -113,7 +113,7 @@ struct BlockSaved {
   }
 
   void save_mlp() {
-    fc1 = keep_for(!s_.keep.activated, s_.keep.fc1, s_.tokens * s_.fc1);
+    fc1 = keep_for(!s_.keep.activated, s_.keep.fc1, s_.fc1_rows() * s_.fc1);
     if (s_.gated && s_.fusion.gate_kept && s_.keep.activated) hold(s_.dtypes.compute, s_.tokens * s_.ffn);
     activated = keep_inputs(s_.keep.activated, s_.tokens * s_.ffn);
     save_sum();

@@ -42,6 +42,22 @@ Keep keep_of(const Plan& plan) {
   return k;
 }
 
+/// Products of a block in the order they are written: queries, keys, values, projection, gate, up, second of the MLP. Every second
+/// one is repeated, and so is the sum that the projection went into; attention is kept (pytorch/torchtitan, commit f4048f8e1,
+/// torchtitan/models/llama3/infra/parallelize.py, _save_list and _get_custom_policy). Keys are kept here because one matrix has
+/// them with queries and values. Sums over tensor ranks are kept by the same list; split backward passes keep all products.
+void repeat_products(Shapes& s, const Plan& plan) {
+  const TrainingSpec& t = plan.training;
+  const auto& modules = t.recompute_modules;
+  const bool operations = std::find(modules.begin(), modules.end(), "operations") != modules.end();
+  if (!t.recompute_products || t.recompute != Recompute::selective || !operations) return;
+  s.keep.core = s.flash;
+  s.keep.scores = false;
+  if (s.defer_weights) return;
+  s.keep.half_fc1 = s.gated;
+  s.keep.state = s.tensor > 1 || s.placement != NormPlacement::pre || plan.model.num_decoder_layers > 0;
+}
+
 void set_sequence(Shapes& s, const Plan& plan) {
   const ParallelSpec& q = plan.parallel;
   s.batch = plan.training.micro_batch_size;
@@ -158,6 +174,7 @@ Shapes make_shapes(const Plan& plan) {
   s.hidden_dropout = plan.training.dropout.hidden;
   s.attention_dropout = plan.training.dropout.attention;
   s.keep = keep_of(plan);
+  repeat_products(s, plan);
   if (m.moe.num_experts > 0) set_experts(s, plan);
   else s.expert_ranks = 1;
   for (std::int64_t l = 0; l < m.total_layers(); ++l) s.moe_layer.push_back(m.has_experts(l));

@@ -18,6 +18,8 @@ struct Keep {
   bool fc1 = true;         ///< output of the first matrix of the MLP or of the experts
   bool activated = true;   ///< output of the activation
   bool dispatched = true;  ///< rows as the experts receive them
+  bool state = true;       ///< the residual sum behind the attention
+  bool half_fc1 = false;   ///< of a gated MLP's fc1, what one of its two matrices wrote
 };
 
 /// How a rank's share of a sequence attends to all of it.
@@ -88,6 +90,9 @@ struct Shapes {
   /// Of a decoder's attention to the encoder's output.
   AttentionDims cross_dims() const;
   const char* relative_table() const { return is_decoder() ? "decoder.relative.weight" : "encoder.relative.weight"; }
+  /// Rows of the MLP's first matrix that are kept, if any. One matrix holds gate and up here, their columns by turns; so where one
+  /// of two products is kept, half of the rows of both are: as many bytes, and as many FLOPs and products to repeat.
+  std::int64_t fc1_rows() const { return keep.half_fc1 ? tokens - tokens / 2 : tokens; }
   VocabDims vocab_dims() const { return {tokens, vocab_rows, vocab_size}; }
   /// Of the router, dispatch and combine, which work on the rows between blocks.
   MoeDims moe_dims() const { return {rows, hidden, experts, top_k, capacity}; }

@@ -182,7 +182,8 @@ void LayerTimesCache::write_key(Key& key, const Plan& plan) {
               n(m.position_embedding), n(m.tie_embeddings), n(m.linear_bias), n(m.qkv_bias), n(m.embedding_norm),
               q.tensor, n(q.sequence_parallel), n(zero_bubble(q.schedule)), n(q.tensor_overlap), n(q.zero_stage > 1), n(q.scatter_p2p),
               t.seq_length, t.micro_batch_size, n(t.dtypes.compute), n(t.dtypes.weights), n(t.dtypes.gradients),
-              n(t.dtypes.gradient_reduce), n(t.dtypes.master), n(t.dtypes.optimizer_state), n(t.recompute), n(t.flash_attention),
+              n(t.dtypes.gradient_reduce), n(t.dtypes.master), n(t.dtypes.optimizer_state), n(t.recompute),
+              n(t.recompute_products), n(t.flash_attention),
               n(t.fusion), bits_of(t.dropout.hidden), bits_of(t.dropout.attention), n(t.optimizer.kind)});
   for (const std::string& module : t.recompute_modules) key.push_back(n(std::hash<std::string>()(module)));
 }

@@ -78,6 +78,8 @@ std::vector<Patches> recomputations(bool experts) {
   if (experts) modules.insert(modules.end(), {"moe", "moe_activation"});
   for (const std::string& m : modules)
     all.push_back({training("recompute", "selective"), patch("training", "recompute_modules", "[\"" + m + "\"]")});
+  all.push_back({training("recompute", "selective"), patch("training", "recompute_modules", "[\"operations\"]"),
+                 patch("training", "recompute_products", "true")});
   return all;
 }
 

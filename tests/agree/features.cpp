@@ -75,6 +75,8 @@ Feature recomputes() {
        {"norm", R"({"training": {"recompute": "selective", "recompute_modules": ["norm"]}})"},
        {"mlp", R"({"training": {"recompute": "selective", "recompute_modules": ["mlp"]}})"},
        {"operations", R"({"training": {"recompute": "selective", "recompute_modules": ["operations"]}})"},
+       {"operations and products",
+        R"({"training": {"recompute": "selective", "recompute_modules": ["operations"], "recompute_products": true}})"},
        {"moe", R"({"training": {"recompute": "selective", "recompute_modules": ["moe"]}})"},
        {"moe_activation", R"({"training": {"recompute": "selective", "recompute_modules": ["moe_activation"]}})"}}};
 }

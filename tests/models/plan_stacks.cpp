@@ -154,6 +154,12 @@ TEST_CASE("gradients of NVIDIA's benchmarks are of 16 bits, those of Megatron-LM
   CHECK(types(with("parallel", "\"zero_stage\": 3", own)).gradients == DType::fp32);
 }
 
+TEST_CASE("PyTorch's op-level recomputation repeats every second product") {
+  const std::string plan = bent("\"tensor\": 2, \"pipeline\": 2, \"data\": 2", "\"data\": 8, \"zero_stage\": 3");
+  CHECK_FALSE(parse_plan(plan, "own.json").training.recompute_products);
+  CHECK(parse_plan(with_top("\"stack\": \"pytorch-fsdp\"", plan), "fsdp.json").training.recompute_products);
+}
+
 TEST_CASE("every default of a stack says who says so") {
   for (const std::string& name : preset_names("models/stacks")) {
     const nlohmann::json file = read_json(find_preset("models/stacks", name));
