@@ -130,6 +130,18 @@ void fill_transfers(Plan& p, const Filler& fill) {
   fill.set("parallel.scatter_p2p", p.parallel.scatter_p2p, stack.scatter);
 }
 
+/// Layers of every chunk where the stack gives what does not divide to the last stages; elsewhere the split stays automatic.
+void fill_split(Plan& p) {
+  const std::int64_t stages = p.parallel.pipeline, chunks = p.parallel.virtual_pipeline, layers = p.model.total_layers();
+  const bool divides = stages < 2 || chunks < 1 || layers % (stages * chunks) == 0;
+  if (!p.parallel.pipeline_split.empty() || divides || layers < stages * chunks || !stack_remainder_last(p.stack)) return;
+  for (std::int64_t c = 0; c < chunks; ++c) {
+    const std::int64_t of_chunk = layers / chunks + (c < layers % chunks ? 1 : 0);
+    for (std::int64_t s = 0; s < stages; ++s)
+      p.parallel.pipeline_split.push_back(of_chunk / stages + (s >= stages - of_chunk % stages ? 1 : 0));
+  }
+}
+
 void fill_recompute(TrainingSpec& t, const Given& given) {
   if (t.recompute != Recompute::selective) return;
   if (!given.contains("training.recompute_modules")) t.recompute_modules = {"core_attention"};
@@ -150,6 +162,7 @@ void fill_defaults(Plan& plan, const Given& in_file) {
   fill_chunks(plan, fill);
   fill_recompute(plan.training, given);
   fill_transfers(plan, fill);
+  fill_split(plan);
   // An unknown stack is refused later, with all that is wrong.
   const bool known = !find_preset("models/stacks", plan.stack).empty();
   if (known) fill.set("training.fusion", plan.training.fusion, stack_fusion(plan));

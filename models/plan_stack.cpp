@@ -223,6 +223,20 @@ Given fill_stack_defaults(Plan& plan, const Given& given) {
   return known;
 }
 
+bool stack_remainder_last(const std::string& stack) {
+  const std::string path = find_preset("models/stacks", stack);
+  if (path.empty()) return false;  // the stack is refused by its own field
+  const json file = read_json(path);
+  if (!file.is_object() || !file.contains("remainder")) return false;
+  const json& found = file["remainder"];
+  const bool whole = found.is_object() && found.contains("source") && found.contains("verified") &&
+                     found.value("stages", json()) == "last";
+  if (!whole)
+    throw ConfigError(Problem{path, "remainder", value_text(found), "is no object with stages \"last\", source and verified",
+                              "write \"remainder\": {\"stages\": \"last\", \"source\": ..., \"verified\": ...}, or leave it out"});
+  return true;
+}
+
 StackTransfers stack_transfers(const std::string& stack) {
   const std::string path = find_preset("models/stacks", stack);
   if (path.empty()) return {};  // the stack is refused by its own field

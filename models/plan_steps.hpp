@@ -21,6 +21,9 @@ void fill_defaults(Plan& plan, const Given& given);
 /// ConfigError for a stack file that is not of its form.
 Given fill_stack_defaults(Plan& plan, const Given& given);
 
+/// Whether the stack gives layers that are left over to its last stages. Throws ConfigError when its file does not say it well.
+bool stack_remainder_last(const std::string& stack);
+
 /// What is wrong with a completed plan whatever the machine: values that contradict one another, sizes whose products
 /// leave 64 bits. Exit code 3.
 void check_values(const Plan& plan, Problems& problems);

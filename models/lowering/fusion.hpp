@@ -36,7 +36,7 @@ struct Fusion {
   std::int64_t step_bytes = 0;           ///< for each parameter that a rank updates, while its optimizer runs
   std::int64_t cached_bytes = 0;         ///< likewise, of tensors past that the allocator keeps, no later one having their sizes
   std::int64_t cached_sharded_bytes = 0; ///< the same where weights are sharded (ZeRO 3)
-  std::int64_t collective_elements = 0;  ///< where states alone are sharded (ZeRO 1): elements that a collective copies to send them as one
+  std::int64_t collective_elements = 0;  ///< of ZeRO 1: elements that a collective copies to send them as one tensor
   std::int64_t loss_bytes = 0;           ///< for each logit, from the forward pass of the loss to its backward pass
   // What is computed beside the step.
   std::int64_t metrics = 0;              ///< cross-entropies of the logits for display, after a micro-batch's backward pass

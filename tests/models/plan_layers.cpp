@@ -33,6 +33,25 @@ TEST_CASE("embedding and head count as a layer where layers and 2 divide") {
   CHECK(split(22, 8) == Split{2, 3, 3, 3, 3, 3, 3, 2});
 }
 
+TEST_CASE("InternEvo gives a remainder to the last stages") {
+  const auto split_of = [](std::int64_t layers, std::int64_t pipeline, const std::string& stack, const std::string& more = "") {
+    const std::string n = std::to_string(pipeline);
+    return parse_plan(R"({"model": {"family": "llama", "num_layers": )" + std::to_string(layers) +
+                          R"(, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 128}, "parallel": {)" + more +
+                          R"("pipeline": )" + n + R"(}, "training": {"seq_length": 8, "micro_batch_size": 1, "global_batch_size": 8},
+                          "cluster": {"preset": "dgx-a100-80gb", "devices": )" + n + R"(}, "stack": ")" + stack + "\"}",
+                      "split.json")
+        .layers_per_stage();
+  };
+  CHECK(split_of(32, 5, "internevo") == Split{6, 6, 6, 7, 7});
+  CHECK(split_of(7, 4, "internevo") == Split{1, 2, 2, 2});
+  CHECK(split_of(22, 8, "internevo") == Split{2, 2, 3, 3, 3, 3, 3, 3});  // embedding and head count for nothing
+  CHECK(split_of(8, 4, "internevo") == Split(4, 2));
+  CHECK(split_of(7, 4, "internevo", R"("pipeline_split": [1, 1, 2, 3], )") == Split{1, 1, 2, 3});
+  CHECK(split_of(10, 2, "internevo", R"("schedule": "interleaved", "virtual_pipeline": 2, )") == Split{2, 3, 2, 3});
+  CHECK(split_of(32, 5, "tandem") == Split{6, 7, 7, 6, 6});
+}
+
 TEST_CASE("a remainder goes to the middle stages") {
   CHECK(split(78, 12) == Split{6, 6, 6, 7, 7, 7, 7, 7, 7, 6, 6, 6});
   CHECK(split(7, 4) == Split{2, 2, 2, 1});
