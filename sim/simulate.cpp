@@ -1,9 +1,11 @@
 #include "sim/simulate.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 
+#include "models/model_flops.hpp"
 #include "reports/memory_over_time.hpp"
 #include "sim/breakdown.hpp"
 #include "sim/error_book.hpp"
@@ -32,24 +34,37 @@ struct StageFlops {
   double model = 0, hardware = 0;
 };
 
-StageFlops stage_flops(const Program& program, const std::vector<double>& of_template) {
+/// Of an instance of every template, by phase as it is met.
+class TemplateFlops {
+ public:
+  explicit TemplateFlops(const TaskGraph& graph) : graph_(graph) {
+    for (auto& known : known_) known.resize(graph.templates.size());
+  }
+
+  const StageFlops& of(const Instance& i) {
+    std::optional<StageFlops>& known = known_[static_cast<std::size_t>(i.phase)][i.tmpl.index()];
+    if (known) return *known;
+    known.emplace();
+    for (const Task& task : graph_.of(i).tasks) {
+      known->hardware += static_cast<double>(matrix_flops(task.op).count());
+      known->model += static_cast<double>(model_flops(task, i.phase).count());
+    }
+    return *known;
+  }
+
+ private:
+  const TaskGraph& graph_;
+  std::array<std::vector<std::optional<StageFlops>>, kPhases> known_;
+};
+
+StageFlops stage_flops(const Program& program, TemplateFlops& of_template) {
   StageFlops sum;
   for (const Instance& i : program.instances) {
-    const double flops = of_template[i.tmpl.index()];
-    sum.hardware += flops;
-    if (i.phase != Phase::recompute) sum.model += flops;
+    const StageFlops& flops = of_template.of(i);
+    sum.hardware += flops.hardware;
+    sum.model += flops.model;
   }
   return sum;
-}
-
-std::vector<double> template_flops(const TaskGraph& graph) {
-  std::vector<double> flops;
-  for (const Template& t : graph.templates) {
-    double sum = 0;
-    for (const Task& task : t.tasks) sum += static_cast<double>(matrix_flops(task.op).count());
-    flops.push_back(sum);
-  }
-  return flops;
 }
 
 void fill_rates(Prediction& out, const Plan& plan, const Scene& scene) {
@@ -57,7 +72,7 @@ void fill_rates(Prediction& out, const Plan& plan, const Scene& scene) {
   if (seconds <= 0) return;
   out.tokens_per_s = static_cast<double>(plan.global_batch_tokens()) / seconds;
   out.samples_per_s = static_cast<double>(plan.training.global_batch_size) / seconds;
-  const std::vector<double> of_template = template_flops(scene.graph);
+  TemplateFlops of_template(scene.graph);
   const double ranks_per_stage = static_cast<double>(out.ranks) / static_cast<double>(scene.graph.programs.size());
   const double per_device = ranks_per_stage / static_cast<double>(scene.topology.devices()) / seconds / kTera;
   for (const Program& p : scene.graph.programs) {

@@ -1,4 +1,8 @@
+#include <map>
+#include <utility>
+
 #include "experiments/explain/rows.hpp"
+#include "models/model_flops.hpp"
 #include "reports/text.hpp"
 
 namespace tandem::program {
@@ -11,16 +15,17 @@ std::string seconds_of(const ExplainedCase& c) { return number_text(c.prediction
 
 /// Matrix FLOPs of a step on all devices, counted on the graph.
 double flops(const ExplainedCase& c, bool recomputation) {
-  std::vector<double> of_template;
-  for (const Template& t : c.graph.templates) {
-    double sum = 0;
-    for (const Task& task : t.tasks) sum += static_cast<double>(matrix_flops(task.op).count());
-    of_template.push_back(sum);
-  }
+  std::map<std::pair<TemplateId, Phase>, double> known;
+  const auto of = [&](const Instance& i) {
+    const auto [at, fresh] = known.try_emplace({i.tmpl, i.phase}, 0.0);
+    if (!fresh) return at->second;
+    for (const Task& task : c.graph.of(i).tasks)
+      at->second += static_cast<double>((recomputation ? matrix_flops(task.op) : model_flops(task, i.phase)).count());
+    return at->second;
+  };
   double all = 0;
   for (const Program& p : c.graph.programs)
-    for (const Instance& i : p.instances)
-      if (recomputation || i.phase != Phase::recompute) all += of_template[i.tmpl.index()];
+    for (const Instance& i : p.instances) all += of(i);
   return all * static_cast<double>(c.prediction.ranks) / static_cast<double>(c.graph.programs.size());
 }
 

@@ -79,6 +79,26 @@ TEST_CASE("recomputation is hardware work and not model work") {
   CHECK(b.model_tflops_per_device * b.step_time.seconds() == Approx(a.model_tflops_per_device * a.step_time.seconds()));
 }
 
+TEST_CASE("model work does not depend on what is computed again") {
+  SmallPlan small = small_plan();
+  const auto model = [&](const char* recompute, const std::vector<std::string>& modules, bool flash) {
+    small.recompute = recompute;
+    Plan plan = small.plan();
+    plan.training.recompute_modules = modules;
+    plan.training.flash_attention = flash;
+    const Prediction p = simulate(plan, lower(plan), *a100(plan));
+    const bool again = flash || *recompute != 'n';
+    CHECK((p.model_tflops_per_device < p.hardware_tflops_per_device) == again);
+    return p.model_tflops_per_device * p.step_time.seconds();
+  };
+  for (const bool flash : {false, true}) {
+    const double none = model("none", {}, flash);
+    CHECK(model("selective", {"core_attention"}, flash) == Approx(none));
+    CHECK(model("selective", {"mlp"}, flash) == Approx(none));
+    CHECK(model("full", {}, flash) == Approx(none));
+  }
+}
+
 TEST_CASE("memory is the plan's book and the device's runtime, and fits or does not") {
   const Plan plan = small_plan().plan();
   const TaskGraph graph = lower(plan);
