@@ -16,6 +16,7 @@
 //   metrics          targets logits copies
 //   transfers        buffer
 //   reductions, gathers   buffer [shard]
+//   halves of reductions  buffer [sent]; sent shard
 //   tie              from to
 //   optimizer        gradients weights sums [exp_avg] [exp_avg_sq] [tensor_sums] [gradient_sums] [master], by name
 
@@ -76,6 +77,11 @@ Template all_reduce(const ReduceSpec& spec, Stream stream = Stream::data);
 /// Every rank's share of the sum of `buffer`: at its own place in `buffer`, or (`apart`) in slot `shard`, written or added to.
 enum class ShareGoes : std::uint8_t { in_place, written, added };
 Template reduce_scatter(const ReduceSpec& spec, ShareGoes goes);
+/// The first half of it: every rank's share of the sum of `buffer` at its own place there or, where gradients travel in another
+/// type than they lie in, in slot `sent`.
+Template scatter_sum(const ReduceSpec& spec);
+/// The second half: from there into slot `shard`, written or added to. Slots: sent shard.
+Template take_sum(const ReduceSpec& spec, ShareGoes goes);
 /// all_gather of `buffer` from the shares at their places in it, or (`apart`) from slot `shard`.
 Template all_gather(const ReduceSpec& spec, bool apart);
 /// Sum of the rank's share over group `over`. `whole`: the share lies at its place in `buffer`, else it is slot `shard`.

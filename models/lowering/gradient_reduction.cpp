@@ -50,9 +50,15 @@ GradientReduction::UnitTemplates GradientReduction::unit_templates(std::int32_t 
     t.reduce = add(all_reduce(spec));
     return t;
   }
-  if (u.shards > 1 || each_micro_batch()) {
+  const bool later = each_micro_batch() && micro_batches_ > 1, direct = spec.dtype == spec.held;
+  if (in_halves(unit)) {
+    if (direct) t.scatter_first = add(reduce_scatter(spec, ShareGoes::written));
+    else t.take_first = add(take_sum(spec, ShareGoes::written));
+    if (later || !direct) t.send = add(scatter_sum(spec));
+    if (later) t.take_later = add(take_sum(spec, ShareGoes::added));
+  } else if (u.shards > 1 || each_micro_batch()) {
     t.scatter_first = add(reduce_scatter(spec, whole_gradients() ? ShareGoes::in_place : ShareGoes::written));
-    if (each_micro_batch() && micro_batches_ > 1) t.scatter_later = add(reduce_scatter(spec, ShareGoes::added));
+    if (later) t.scatter_later = add(reduce_scatter(spec, ShareGoes::added));
   }
   if (u.replication == Replication::data && replicas() > 1)
     t.replicas = add(sum_share(spec, Group::replica, whole_gradients()));
@@ -158,11 +164,59 @@ void GradientReduction::reduce(std::int32_t unit, std::int32_t mb) {
   reduced_[static_cast<std::size_t>(unit)] = true;
   if (exists(t.reduce)) b_.add(t.reduce, key, {memory_.unit_gradients(unit)});
   if (whole_gradients() && exists(t.scatter_first)) b_.add(t.scatter_first, key, {memory_.unit_gradients(unit)});
-  if (whole_gradients()) return sum_replicas(unit);
-  b_.add(mb == 0 ? t.scatter_first : t.scatter_later, key,
-         {memory_.temporary_gradients(unit, mb), memory_.unit_gradients(unit)});
+  whole_gradients() ? sum_replicas(unit) : reduce_micro_batch(unit, mb);
+}
+
+bool GradientReduction::in_halves(std::int32_t unit) const {
+  return each_micro_batch() && c_.plan.parallel.overlap_grad_reduce && memory_.unit(unit).shards > 1;
+}
+
+void GradientReduction::reduce_micro_batch(std::int32_t unit, std::int32_t mb) {
+  if (in_halves(unit)) {
+    settle();
+    return send(unit, mb);
+  }
+  const UnitTemplates& t = units_[static_cast<std::size_t>(unit)];
+  const std::uint32_t sum = b_.add(mb == 0 ? t.scatter_first : t.scatter_later, key_of(unit, mb, Phase::reduce),
+                                   {memory_.temporary_gradients(unit, mb), memory_.unit_gradients(unit)});
+  if (memory_.unit(unit).shards > 1) b_.computation_after(b_.end_of(sum));
   memory_.release_gradients(unit, mb);
   if (mb == micro_batches_ - 1) sum_replicas(unit);
+}
+
+/// Beside the backward pass: what arrives is added when the next unit is complete, so that two are held and the computation
+/// between does not wait (PyTorch: torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py, reduce_scatter_state; DeepSpeed:
+/// deepspeed/runtime/zero/stage3.py, reduce_and_partition_stream).
+void GradientReduction::send(std::int32_t unit, std::int32_t mb) {
+  const UnitTemplates& t = units_[static_cast<std::size_t>(unit)];
+  const InstanceKey key = key_of(unit, mb, Phase::reduce);
+  const Binding from = memory_.temporary_gradients(unit, mb);
+  sent_ = Sent{unit, mb, kNoBuffer, {}};
+  if (mb == 0 && exists(t.scatter_first)) {
+    b_.add(t.scatter_first, key, {from, memory_.unit_gradients(unit)});
+    return;
+  }
+  sent_->take = mb == 0 ? t.take_first : t.take_later;
+  const std::vector<Slot>& slots = c_.library[t.send].slots;
+  if (slots.size() == 2) {
+    b_.add(t.send, key, {from});
+    return;
+  }
+  sent_->apart = b_.allocate("sent_gradients", slots[2].kind, slots[2].bytes);
+  b_.add(t.send, key, {from, {sent_->apart}});
+  memory_.release_gradients(unit, mb);
+}
+
+void GradientReduction::settle() {
+  if (!sent_) return;
+  const Sent s = *sent_;
+  sent_.reset();
+  const bool apart = s.apart != kNoBuffer;
+  const Binding from = apart ? Binding{s.apart} : memory_.temporary_gradients(s.unit, s.mb);
+  if (exists(s.take)) b_.add(s.take, key_of(s.unit, s.mb, Phase::reduce), {from, memory_.unit_gradients(s.unit)});
+  if (apart) b_.release(s.apart);
+  else memory_.release_gradients(s.unit, s.mb);
+  if (s.mb == micro_batches_ - 1) sum_replicas(s.unit);
 }
 
 void GradientReduction::sum_replicas(std::int32_t unit) {

@@ -2,6 +2,8 @@
 // From gradients that a rank has to gradients that are sums: units leave as soon as they are complete (or at the end of the
 // step), then the two uses of a tied matrix are added, and the update follows.
 
+#include <optional>
+
 #include "models/lowering/stage_memory.hpp"
 
 namespace tandem::lowering {
@@ -24,6 +26,8 @@ class GradientReduction {
   /// that the first stage need not wait for the last one's (sail-sg/zero-bubble-pipeline-parallelism, branch arxiv:
   /// megatron/core/weight_grad_store.py, clear). Not where the stage has to sum something else before.
   void before_weights();
+  /// A backward pass has ended: what is on its way is taken up.
+  void settle();
   /// The loss becomes that of the global batch.
   void sum_loss();
   /// What has not left yet leaves; tied matrices, the loss, the update, the new weights and what validates it follow.
@@ -36,6 +40,13 @@ class GradientReduction {
  private:
   struct UnitTemplates {
     TemplateId reduce, scatter_first, scatter_later, replicas, gather, offloaded;
+    TemplateId send, take_first, take_later;  ///< a micro-batch's gradients in two halves
+  };
+  /// Gradients of a micro-batch that are on their way.
+  struct Sent {
+    std::int32_t unit, mb;
+    BufferId apart;        ///< where they are, if not in the unit's temporary gradients
+    TemplateId take;       ///< what takes them up; none: they go where they belong
   };
   TemplateId add(Template t);
   UnitTemplates unit_templates(std::int32_t unit);
@@ -50,6 +61,9 @@ class GradientReduction {
   void count(std::int32_t unit, std::int32_t micro_batch);
   void sum_partial(std::int32_t region, std::int32_t micro_batch);
   void reduce(std::int32_t unit, std::int32_t micro_batch);
+  bool in_halves(std::int32_t unit) const;
+  void reduce_micro_batch(std::int32_t unit, std::int32_t mb);
+  void send(std::int32_t unit, std::int32_t mb);
   void sum_replicas(std::int32_t unit);
   void tie_embeddings();
   void tie_stages();
@@ -72,6 +86,7 @@ class GradientReduction {
   std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> done_;
   std::vector<bool> reduced_;
   bool tie_waits_ = false;       ///< the stage has its part of a matrix that others have, too, and it is not summed yet
+  std::optional<Sent> sent_;
   TemplateId tie_, tie_stages_, relative_, loss_, optimizer_, validation_;
 };
 

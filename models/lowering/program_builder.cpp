@@ -229,6 +229,7 @@ std::uint32_t ProgramBuilder::add(TemplateId id, const InstanceKey& key, const s
     edge(p, 0, t.tasks.front().stream, library_[source.tmpl].tasks[p.task()].stream, kind);
   }
   waits_.clear();
+  hold_computation(library_.scratch(id).first_computation);
   order_scratch(library_.scratch(id));
   for (const SlotUse& use : library_.uses(id)) {
     const Binding& b = slots[use.slot - 1U];
@@ -246,6 +247,15 @@ std::uint32_t ProgramBuilder::add(TemplateId id, const InstanceKey& key, const s
   flush_edges();
   note_live(t);
   return static_cast<std::uint32_t>(program_.instances.size() - 1);
+}
+
+/// `task`: the first computation of the instance that is added; -1: it has none.
+void ProgramBuilder::hold_computation(std::int32_t task) {
+  if (!computation_waits_ || task < 0) return;
+  const Instance& source = program_.instances[static_cast<std::size_t>(computation_waits_->instance())];
+  edge(*computation_waits_, static_cast<std::uint16_t>(task), Stream::compute,
+       library_[source.tmpl].tasks[computation_waits_->task()].stream, EdgeKind::order);
+  computation_waits_.reset();
 }
 
 void ProgramBuilder::order_scratch(const ScratchUse& use) {

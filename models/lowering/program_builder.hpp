@@ -2,6 +2,7 @@
 // Writes one stage's program: instances in issue order, the memory of every tensor, and the edges between instances that
 // follow from who reads and writes what on which stream.
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -86,6 +87,8 @@ class ProgramBuilder {
   void after(Point from) { waits_.push_back({from, EdgeKind::order}); }
   /// The same for the end of all computation added so far.
   void after_computation();
+  /// The next computation added waits until `from` has ended.
+  void computation_after(Point from) { computation_waits_ = from; }
   /// Last task of an instance.
   Point end_of(std::uint32_t instance) const;
 
@@ -105,6 +108,7 @@ class ProgramBuilder {
   void note_use(const SlotUse& use, Buffer& buffer);
   void flush_edges();
   void note_live(const Template& t);
+  void hold_computation(std::int32_t task);
   void order_scratch(const ScratchUse& use);
   std::size_t record(std::string_view name, MemoryKind kind, std::int64_t offset, Bytes bytes);
   std::int64_t now() const { return static_cast<std::int64_t>(program_.instances.size()); }
@@ -114,6 +118,7 @@ class ProgramBuilder {
   Arena arena_;
   std::vector<Buffer> buffers_;
   std::vector<std::pair<Point, EdgeKind>> waits_;   ///< of the next instance
+  std::optional<Point> computation_waits_;          ///< of the next instance with a computation
   std::vector<Edge> pending_;                       ///< edges into the instance being added
   std::array<Frontier, kStreams> known_{};          ///< [stream] is already behind these points of the other streams
   BytesByKind live_{};

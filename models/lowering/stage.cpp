@@ -202,6 +202,7 @@ class StageLowering {
     }
     decoder_.leave_backward(a, f);
     if (p.first) embed_backward(a);
+    reduction_.settle();
     if (p.last && shows_metrics()) metrics(a);
     if (!s_.defer_weights) finish_flight(a);
   }
@@ -327,6 +328,7 @@ class StageLowering {
       drop(f.deferred[i]);
       block_done(a, l);
     }
+    reduction_.settle();
     finish_flight(a);
   }
 

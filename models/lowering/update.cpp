@@ -99,6 +99,31 @@ Template reduce_scatter(const ReduceSpec& spec, ShareGoes goes) {
   return b.finish();
 }
 
+Template scatter_sum(const ReduceSpec& spec) {
+  TemplateBuilder b(spec.name, spec.dtype);
+  const Value buffer = buffer_slot(b, spec);
+  fill_padding(b, spec, buffer);
+  Value sent = buffer;
+  if (spec.dtype != spec.held) {
+    sent = b.whole(b.slot("sent", spec.kind), spec.dtype, spec.elements);
+    copy(b, "convert", buffer, sent);
+  }
+  b.add("reduce_scatter", Collective{CollectiveKind::reduce_scatter, spec.group, spec.elements, spec.dtype, Reduce::sum}, {sent},
+        {sent.share(spec.group, spec.shards)}, Stream::data);
+  return b.finish();
+}
+
+Template take_sum(const ReduceSpec& spec, ShareGoes goes) {
+  TemplateBuilder b(spec.name, spec.dtype);
+  const Value sum = b.whole(b.slot("sent", spec.kind), spec.dtype, spec.elements).share(spec.group, spec.shards);
+  const Value shard = shard_slot(b, spec);
+  if (goes == ShareGoes::added)
+    b.add("accumulate", Accumulate{shard.elements, sum.dtype, shard.dtype}, {sum, shard}, {shard});
+  else
+    copy(b, "keep", sum, shard);
+  return b.finish();
+}
+
 Template all_gather(const ReduceSpec& spec, bool apart) {
   TemplateBuilder b(spec.name, spec.dtype);
   const Value buffer = buffer_slot(b, spec);

@@ -191,6 +191,13 @@ TEST_CASE("a plan has what its stack does unless it says otherwise") {
   const std::string ddp = with_top("\"stack\": \"pytorch-ddp\"", bent("\"tensor\": 2, \"pipeline\": 2, \"data\": 2", "\"data\": 8"));
   CHECK(parse_plan(ddp, "ddp.json").parallel.overlap_grad_reduce);
   CHECK_FALSE(parse_plan(with("parallel", "\"overlap_grad_reduce\": false", ddp), "ddp.json").parallel.overlap_grad_reduce);
+  const auto reduces_beside = [&](const std::string& stack, const std::string& parallel) {
+    const std::string text = bent("\"tensor\": 2, \"pipeline\": 2, \"data\": 2", parallel);
+    return parse_plan(with_top("\"stack\": \"" + stack + "\"", text), "sharded.json").parallel.overlap_grad_reduce;
+  };
+  CHECK(reduces_beside("pytorch-fsdp", "\"data\": 8, \"zero_stage\": 3"));
+  CHECK(reduces_beside("megatron-deepspeed", "\"data\": 8, \"zero_stage\": 3"));
+  CHECK_FALSE(reduces_beside("megatron-deepspeed", "\"data\": 8, \"zero_stage\": 2"));
 }
 
 TEST_CASE("a stack whose defaults are not of their form is refused, and told what is wrong with them") {
