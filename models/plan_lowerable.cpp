@@ -58,6 +58,16 @@ std::vector<Gap> parallel_gaps(const Plan& p) {
   };
 }
 
+/// Every pass of a step is in the graph: beyond this memory runs out before an answer comes.
+constexpr double kMostPasses = 4e6;
+
+std::vector<Gap> step_gaps(const Plan& p) {
+  const double passes = static_cast<double>(p.micro_batches()) * static_cast<double>(p.parallel.pipeline) *
+                        static_cast<double>(p.parallel.virtual_pipeline);
+  return {{"training.global_batch_size", passes > kMostPasses,
+           "steps of at most 4,000,000 forward passes (micro-batches x stages x chunks): use a smaller batch, or a larger micro-batch"}};
+}
+
 std::string bare_value(const Plan& p, std::string_view field) {
   const nlohmann::json v = find_field(field)->write(p);
   return v.is_string() ? v.get<std::string>() : v.dump();
@@ -73,7 +83,7 @@ Problem not_implemented(const Plan& plan, const Gap& gap) {
 
 void require_lowerable(const Plan& plan) {
   Problems problems;
-  for (const auto& gaps : {model_gaps(plan), t5_gaps(plan), parallel_gaps(plan)}) {
+  for (const auto& gaps : {model_gaps(plan), t5_gaps(plan), parallel_gaps(plan), step_gaps(plan)}) {
     for (const Gap& g : gaps) {
       if (g.open) problems.push_back(not_implemented(plan, g));
     }
