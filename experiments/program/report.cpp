@@ -20,6 +20,15 @@ struct Options {
   bool json = false;
 };
 
+/// Facts of the cluster and of its calibration alike: a prediction names both in its notes.
+std::vector<std::string> unverified_facts(const Prediction& p) {
+  const std::string mark = "not verified: ";
+  std::vector<std::string> out;
+  for (const std::string& note : p.notes)
+    if (note.starts_with(mark)) out.push_back(note.substr(mark.size()));
+  return out;
+}
+
 std::string plan_page(const Options& o) {
   const Rehearsal r = prepare(o.subject);
   const auto topology = topology_of(r.plan, o.cost_table);
@@ -27,7 +36,7 @@ std::string plan_page(const Options& o) {
   options.timeline = options.memory_over_time = true;
   const Prediction p = naming(o.subject, [&] { return sim::simulate(r.plan, r.graph, *topology, options); });
   const Device& device = topology->device();
-  const std::string data = plan_report_json({r.plan, r.graph, p, device.name, device.memory, topology->unverified()});
+  const std::string data = plan_report_json({r.plan, r.graph, p, device.name, device.memory, unverified_facts(p)});
   return html_page("plan", (r.plan.name.empty() ? r.plan.model.name : r.plan.name) + " – Tandem", data);
 }
 

@@ -208,5 +208,5 @@ if (notes.length) section("Notes", make("ul", {}, notes.map((n) => make("li", {}
 section("Facts that no text states",
   data.unverified.length
     ? [make("p", { class: "soft" }, "The prediction rests on these numbers too; they are assumptions."), make("ul", {}, data.unverified.map((f) => make("li", {}, f)))]
-    : make("p", {}, "Every fact about the cluster that the prediction uses is stated by a source."));
+    : make("p", {}, "Every fact about the cluster and its devices that the prediction uses is stated by a source."));
 section("The plan", make("p", { class: "soft" }, "Completed: every default is printed."), make("details", {}, make("summary", {}, "show"), make("pre", {}, JSON.stringify(data.plan, null, 2))));

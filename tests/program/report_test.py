@@ -57,6 +57,7 @@ class Report(unittest.TestCase):
             self.assertEqual(data["prediction"][key], alone[key])
         self.assertEqual(data["plan"], alone["plan"])
         self.assertTrue(any("memory_bytes_per_s" in fact for fact in data["unverified"]))
+        self.assertTrue(any("matmul.ceiling" in fact for fact in data["unverified"]))  # the calibration's, too
 
     def test_the_timeline_of_a_page_is_that_of_the_simulation(self):
         plan = self.folder.plan(SMALL)
