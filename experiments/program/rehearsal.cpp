@@ -28,7 +28,7 @@ void require_described(const std::string& path, const Plan& plan, const Topology
 /// The plan file with the perturbation in it.
 std::string with_perturbation(const std::string& path, const std::string& perturbation) {
   nlohmann::json plan = read_json(path);
-  const bool in_place = perturbation.starts_with('{');
+  const bool in_place = perturbation.find_first_not_of(" \t\r\n") == perturbation.find('{');
   if (plan.is_object()) study::set_field(plan, "cluster.perturbation", in_place ? parse_json(perturbation, "--perturb") : read_json(perturbation));
   return plan.dump();
 }
