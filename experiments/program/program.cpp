@@ -39,6 +39,14 @@ ExitCode report(const CLI::App& app, const CLI::ParseError& error) {
   return ExitCode::usage;
 }
 
+/// An unset variable of a script is no way to leave an option out.
+void refuse_empty_values(CLI::App& app) {
+  const CLI::Validator filled([](const std::string& value) { return std::string(value.empty() ? "is empty" : ""); }, "");
+  for (CLI::App* command : app.get_subcommands({}))
+    for (CLI::Option* option : command->get_options())
+      if (option->get_items_expected_max() > 0) option->check(filled);
+}
+
 void fill(CLI::App& app, ExitCode& exit) {
   app.set_version_flag("--version", "tandem " TANDEM_VERSION);
   app.require_subcommand(1);
@@ -53,6 +61,7 @@ void fill(CLI::App& app, ExitCode& exit) {
   add_report(app, exit);
   add_calibrate(app, exit);
   add_schema(app, exit);
+  refuse_empty_values(app);
 }
 
 ExitCode parse_and_run(int argc, const char* const* argv) {

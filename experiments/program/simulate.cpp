@@ -20,8 +20,6 @@ struct Options {
 };
 
 void write_files(const Options& o, const Rehearsal& r, const Prediction& p, const Routing* routing) {
-  for (const std::string& path : {o.trace, o.timeline, o.memory})
-    if (!path.empty()) prepare_output(path);
   if (!o.trace.empty()) save_chrome_trace(timeline_of(p), r.graph, o.trace);
   if (!o.timeline.empty()) save_timeline(timeline_of(p), r.graph, o.timeline, routing);
   if (!o.memory.empty()) write_text(o.memory, memory_json(p, r.plan));
@@ -30,6 +28,7 @@ void write_files(const Options& o, const Rehearsal& r, const Prediction& p, cons
 ExitCode simulate(const Options& o) {
   const Rehearsal r = prepare(o.plan, o.perturb);
   const auto topology = topology_of(r.plan, o.cost_table);
+  prepare_outputs({o.trace, o.timeline, o.memory});
   sim::SimulateOptions options;
   options.timeline = !o.trace.empty() || !o.timeline.empty();
   options.memory_over_time = !o.memory.empty();

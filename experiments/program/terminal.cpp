@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <stdexcept>
 
@@ -86,7 +88,18 @@ void prepare_output(const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   std::error_code error;
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  if (error) throw ConfigError(Problem{path, "", "", "its folder cannot be made: " + error.message(), ""});
+  if (error) throw ConfigError(Problem{path, "", "", "its folder cannot be made: " + error.message(), "give another file"});
+  if (std::filesystem::is_directory(path, error))
+    throw ConfigError(Problem{path, "", "", "is a directory, not a file", "give a file in it"});
+  const bool special = std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error);
+  const std::string place = special ? path : folder.empty() ? "." : folder.string();  // a file is replaced, a device written to
+  if (access(place.c_str(), W_OK) != 0)
+    throw ConfigError(Problem{path, "", "", std::string("cannot be written: ") + std::strerror(errno), "give another file"});
+}
+
+void prepare_outputs(std::initializer_list<std::string> paths) {
+  for (const std::string& path : paths)
+    if (!path.empty()) prepare_output(path);
 }
 
 }  // namespace tandem::program

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 
 namespace tandem::program {
@@ -44,7 +45,10 @@ class InterruptWatch {
 /// Thrown to leave a long run after Ctrl-C.
 struct Interrupted {};
 
-/// Makes the folders above an output file. Throws ConfigError when it cannot.
+/// Makes the folders above an output file. Throws ConfigError when it cannot, or when the file could not be written: before
+/// the work that it is to hold.
 void prepare_output(const std::string& path);
+/// Of those that are not empty.
+void prepare_outputs(std::initializer_list<std::string> paths);
 
 }  // namespace tandem::program

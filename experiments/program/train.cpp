@@ -98,8 +98,6 @@ void write_files(const Options& o, GraphCache& graphs, const exec::RunResult& re
   if (!result.timeline) return;
   const auto step = static_cast<std::size_t>(o.timeline_step >= 0 ? o.timeline_step : result.steps.back().step);
   const auto& [plan, graph] = graphs.of(Segment::Kind::train, result.steps[step].global_batch_size);
-  for (const std::string& path : {o.trace, o.timeline})
-    if (!path.empty()) prepare_output(path);
   const Timeline timeline = timeline_of(result);
   if (!o.trace.empty()) save_chrome_trace(timeline, graph, o.trace);
   if (o.timeline.empty()) return;
@@ -147,6 +145,7 @@ ExitCode train(const Options& o) {
   require_step_exists(o, plan);
   const Data data = open_data(o, plan);
   require_vocabulary(*data.training, plan);
+  prepare_outputs({o.trace, o.timeline});
   const Run done = run_to_end(graphs, *data.training, run_options(o, plan, data));
   write_files(o, graphs, done.result);
   TrainReport report = summarise(plan, done.result);

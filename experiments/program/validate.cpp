@@ -27,8 +27,6 @@ struct Options {
 };
 
 void write_files(const Options& o, const Summary& summary, const std::vector<JudgedRecord>& records) {
-  for (const std::string& path : {o.html, o.csv, o.errors})
-    if (!path.empty()) prepare_output(path);
   if (!o.html.empty()) write_text(o.html, to_html(summary, records));
   if (!o.csv.empty()) write_text(o.csv, to_csv(records));
   if (!o.errors.empty()) write_text(o.errors, sim::to_json(error_book(records, sim::load_error_book(), "tandem " TANDEM_VERSION)));
@@ -36,6 +34,7 @@ void write_files(const Options& o, const Summary& summary, const std::vector<Jud
 
 ExitCode validate_files(const Options& o) {
   const std::vector<Measurement> measurements = read_measurements(o.files, o.filter);
+  prepare_outputs({o.html, o.csv, o.errors});
   Progress progress(static_cast<std::int64_t>(measurements.size()));
   std::vector<JudgedRecord> records = judge(measurements, o.jobs, [&](std::int64_t n) { progress.done(n); });
   add_baseline(records);

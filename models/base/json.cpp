@@ -259,10 +259,24 @@ json read_json(const std::string& path, const JsonLimits& limits) {
   return parse_json(read_text(path, limits.max_bytes), path, limits);
 }
 
+namespace {
+
+/// A device or a pipe: nothing can be put in its place.
+void write_in_place(const std::string& path, std::string_view text) {
+  errno = 0;
+  std::ofstream out(path, std::ios::binary);
+  out.write(text.data(), static_cast<std::streamsize>(text.size()));
+  out.close();
+  if (!out) refuse_file(path, "cannot be written: " + system_words());
+}
+
+}  // namespace
+
 void write_text(const std::string& path, std::string_view text) {
-  const std::string beside = path + ".new";
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) refuse_file(path, "is a directory, not a file");
+  if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) return write_in_place(path, text);
+  const std::string beside = path + ".new";
   errno = 0;
   std::ofstream out(beside, std::ios::binary | std::ios::trunc);
   if (!out) refuse_file(path, "cannot be written: " + system_words());
