@@ -65,7 +65,7 @@ std::vector<Gap> step_gaps(const Plan& p) {
   const double passes = static_cast<double>(p.micro_batches()) * static_cast<double>(p.parallel.pipeline) *
                         static_cast<double>(p.parallel.virtual_pipeline);
   return {{"training.global_batch_size", passes > kMostPasses,
-           "steps of at most 4,000,000 forward passes (micro-batches x stages x chunks): use a smaller batch, or a larger micro-batch"}};
+           "steps of at most 4,000,000 forward passes (micro-batches x stages x chunks): use a smaller batch or a larger micro-batch"}};
 }
 
 std::string bare_value(const Plan& p, std::string_view field) {
