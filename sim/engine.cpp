@@ -4,38 +4,57 @@
 
 namespace tandem::sim {
 
-Engine::Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templates, Patterns& patterns, Host host)
-    : quotient_(quotient),
-      templates_(templates),
-      patterns_(patterns),
-      host_(host),
-      network_(quotient.links, quotient.uses, 2 * quotient.exchanges.size(), queue_),
-      pending_(quotient.exchanges.size()) {}
-
-void Engine::add(Part part) {
-  RoleState role{&part.itinerary, part.slots.data(), std::move(part.meeting_in_template), part.delays, std::move(part.stretches),
-                 {}, {}, false};
-  role.stretches.resize(templates_.size(), -1);
-  role.record.passages.resize(part.itinerary.tmpl.size());
-  if (part.itinerary.host_waits) role.record.late.reserve(kPatternLanes * part.itinerary.tmpl.size());
-  count_meetings(role);
-  for (std::size_t lane = 0; lane < kLanes; ++lane) next_instance(role, lane, role.cursors[lane]);
-  roles_.push_back(std::move(role));
+Course make_course(const Itinerary& itinerary, const std::vector<LaneTemplate>& templates, const std::vector<Slot>& slots,
+                   std::vector<StretchId> stretches) {
+  Course course{std::move(stretches), {}, 0};
+  course.stretches.resize(templates.size(), -1);
+  std::vector<std::uint32_t> in_template(templates.size(), 0);
+  for (std::size_t t = 0; t < templates.size(); ++t)
+    for (const auto& lane : templates[t].lanes)
+      for (const LaneTask& task : lane) in_template[t] += !task.launch_only && slots[task.slot].exchange >= 0;
+  std::uint32_t total = 0;
+  for (std::size_t i = 0; i < itinerary.tmpl.size(); ++i) {
+    course.first_meeting.push_back(total);
+    total += in_template[itinerary.tmpl[i]];
+    if (course.stretches[itinerary.tmpl[i]] < 0) course.singly += itinerary.base[i + 1] - itinerary.base[i];
+  }
+  course.first_meeting.push_back(total);
+  return course;
 }
 
-/// Where the meetings of each instance begin in the record.
-void Engine::count_meetings(RoleState& role) const {
-  std::vector<std::uint32_t> in_template(templates_.size(), 0);
-  for (std::size_t t = 0; t < templates_.size(); ++t)
-    for (const auto& lane : templates_[t].lanes)
-      for (const LaneTask& task : lane) in_template[t] += !task.launch_only && role.slots[task.slot].exchange >= 0;
-  std::uint32_t total = 0;
-  role.record.first_meeting.reserve(role.itinerary->tmpl.size());
-  for (const std::uint32_t t : role.itinerary->tmpl) {
-    role.record.first_meeting.push_back(total);
-    total += in_template[t];
+Engine::Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templates, Patterns& patterns, Host host)
+    : templates_(templates),
+      patterns_(patterns),
+      host_(host),
+      network_(quotient.links, quotient.uses, 2 * quotient.exchanges.size(), queue_) {
+  std::uint32_t seats = 0;
+  for (const Exchange& e : quotient.exchanges) {
+    Pending p;
+    p.tail = e.tail;
+    p.alone = e.alone;
+    p.contends = e.contends;
+    p.parties = e.parties;
+    p.seats = seats;
+    seats += e.parties;
+    p.segments = static_cast<std::uint32_t>(segments_.size());
+    for (std::size_t c = 0; c < e.chains.size(); ++c) {
+      p.count[c] = static_cast<std::uint32_t>(e.chains[c].size());
+      segments_.insert(segments_.end(), e.chains[c].begin(), e.chains[c].end());
+    }
+    pending_.push_back(p);
   }
-  role.record.meetings.resize(total);
+  seats_.resize(seats);
+  roles_.reserve(quotient.roles.size());
+}
+
+void Engine::add(Part part) {
+  RoleState role{{}, &part.itinerary, part.slots.data(), part.exchanges.data(), &part.course, part.delays, {}, {}};
+  role.record.passages.resize(part.itinerary.tmpl.size());
+  role.record.meetings.resize(part.course.first_meeting.back());
+  role.record.ended.reserve(part.course.singly);
+  if (part.itinerary.host_waits) role.record.late.reserve(kPatternLanes * part.itinerary.tmpl.size());
+  for (std::size_t lane = 0; lane < kLanes; ++lane) next_instance(role, lane, role.cursors[lane]);
+  roles_.push_back(std::move(role));
 }
 
 void Engine::run() {
@@ -43,15 +62,17 @@ void Engine::run() {
   drain();
   while (network_.pending()) {
     handle(queue_.pop());
-    drain();
+    expect(queue_.coming());
+    // All that happens at one time first, then all that it sets free.
+    if (queue_.empty() || queue_.next() > queue_.now()) drain();
   }
   for (RoleState& role : roles_)
     for (const Cursor& c : role.cursors) role.record.end = std::max(role.record.end, Duration::picoseconds(c.free));
 }
 
 void Engine::wake(std::uint32_t role) {
-  if (roles_[role].listed) return;
-  roles_[role].listed = true;
+  if (roles_[role].gates.listed) return;
+  roles_[role].gates.listed = true;
   awake_.push_back(role);
 }
 
@@ -59,7 +80,7 @@ void Engine::drain() {
   while (!awake_.empty()) {
     const std::uint32_t role = awake_.back();
     awake_.pop_back();
-    roles_[role].listed = false;
+    roles_[role].gates.listed = false;
     advance(role);
   }
 }
@@ -72,17 +93,17 @@ void Engine::advance(std::uint32_t role) {
 }
 
 bool Engine::move(std::uint32_t role, std::size_t lane) {
-  const Cursor& c = roles_[role].cursors[lane];
-  if (c.task == nullptr || c.meeting) return false;
-  if (c.waits_for != kNothing && roles_[role].record.ended_of(patterns_, c.waits_for, c.waits_for_task) < 0) return false;
+  if (!roles_[role].gates.open(lane)) return false;
   if (!host_.synchronous) return walk<Kind::stream>(role, lane);
   return lane == 0 ? walk<Kind::host>(role, lane) : walk<Kind::worker>(role, lane);
 }
 
-bool Engine::next_instance(const RoleState& role, std::size_t lane, Cursor& c) const {
+bool Engine::next_instance(RoleState& role, std::size_t lane, Cursor& c) const {
   const auto& instances = role.itinerary->lanes[lane].instances;
   if (c.item == instances.size()) {
     c.task = nullptr;
+    role.gates.passed[lane] = UINT32_MAX;
+    role.gates.shut_lane(lane);
     return false;
   }
   const std::uint32_t i = instances[c.item++];
@@ -92,13 +113,12 @@ bool Engine::next_instance(const RoleState& role, std::size_t lane, Cursor& c) c
   c.base = role.itinerary->base[i];
   c.task = t.lanes[lane].data();
   c.end = c.task + t.lanes[lane].size();
-  c.deps = t.deps.data();
   return true;
 }
 
 /// When the next task of a lane could start as far as its own role is concerned; false when that is not known yet.
 template <Engine::Kind kind>
-bool Engine::ready_time(RoleState& role, std::size_t lane, Cursor& c, std::int64_t& ready) const {
+bool Engine::ready_time(RoleState& role, std::size_t lane, Cursor& c, const LaneTemplate& tmpl, std::int64_t& ready) const {
   const LaneTask& task = *c.task;
   const std::uint32_t position = c.base + task.task, place = c.first + task.task;
   if constexpr (kind == Kind::stream) {
@@ -109,22 +129,21 @@ bool Engine::ready_time(RoleState& role, std::size_t lane, Cursor& c, std::int64
     if (role.record.issued[place] < 0) return false;
     ready = std::max(c.free, role.record.issued[place]);
   }
-  c.waits_for = kNothing;
-  const auto after = [&](std::uint32_t instance, std::uint16_t t, std::int64_t end) {
-    if (end < 0) c.waits_for = instance, c.waits_for_task = t;
+  const std::uint16_t* const deps = tmpl.deps.data() + task.first_dep;
+  for (std::uint16_t d = 0; d < task.deps; ++d) {
+    const std::int64_t end = role.record.ended[c.first + deps[d]];
+    if (end < 0) return role.gates.wait(lane, tmpl.lane_of[deps[d]], c.base + deps[d]), false;
     ready = std::max(ready, end);
-    return end;
-  };
-  for (std::uint32_t d = task.first_dep; d < task.first_dep + task.deps; ++d)
-    after(c.instance, c.deps[d], role.record.ended[c.first + c.deps[d]]);
+  }
   const LaneEdge* edge = role.itinerary->lanes[lane].edges.data() + c.edge;
   for (; edge->to == position; ++edge) {
-    const std::int64_t end =
-        after(edge->from_instance, edge->from_task, role.record.ended_of(patterns_, edge->from_instance, edge->from_task));
+    const std::uint32_t from = role.itinerary->base[edge->from_instance] + edge->from_task;
+    if (role.gates.passed[edge->from_lane] <= from) return role.gates.wait(lane, edge->from_lane, from), false;
+    const std::int64_t end = role.record.ended_of(patterns_, edge->from_instance, edge->from_task);
+    ready = std::max(ready, end);
     if (kind == Kind::stream && edge->host_waits)
       c.host_late = std::max(c.host_late, end - static_cast<std::int64_t>(position) * host_.launch.ps());
   }
-  if (c.waits_for != kNothing) return false;
   if constexpr (kind == Kind::stream) {
     const std::int64_t issued = c.host_late + (static_cast<std::int64_t>(position) + 1) * host_.launch.ps();
     if (role.itinerary->host_waits) role.record.issued[place] = issued;
@@ -138,6 +157,7 @@ template <Engine::Kind kind>
 bool Engine::walk(std::uint32_t r, std::size_t lane) {
   RoleState& role = roles_[r];
   Cursor& c = role.cursors[lane];
+  role.gates.stop_waiting(lane);
   bool moved = false;
   while (c.task != nullptr) {
     if (c.task == c.end && !next_instance(role, lane, c)) break;
@@ -155,19 +175,20 @@ bool Engine::walk(std::uint32_t r, std::size_t lane) {
       continue;
     }
     std::int64_t ready = 0;
-    if (!ready_time<kind>(role, lane, c, ready)) break;
+    if (!ready_time<kind>(role, lane, c, templates_[role.itinerary->tmpl[c.instance]], ready)) break;
     moved = true;
     const Slot slot = role.slots[c.task->slot];
     if (slot.exchange < 0) {
       role.record.ended[place] = c.free =
           ready + slot.duration + (role.delays != nullptr ? role.delays->of(c.instance, c.task->task) : 0);
+      role.gates.passed[lane] = c.base + c.task->task + 1U;
       ++c.task;
       continue;
     }
-    c.meeting = true;
-    const std::uint32_t meeting = role.record.first_meeting[c.instance] + role.meeting_in_template[c.task->slot];
-    arrive({r, static_cast<std::uint32_t>(lane), place, meeting}, ready, static_cast<std::uint32_t>(slot.exchange));
-    if (c.meeting) break;
+    role.gates.shut_lane(lane);
+    const std::uint32_t meeting = role.course->first_meeting[c.instance] + slot.meeting;
+    arrive({r, place, meeting, static_cast<std::uint32_t>(lane), ready}, role.exchanges[slot.exchange]);
+    if ((role.gates.shut >> lane & 1) != 0) break;
   }
   return moved;
 }
@@ -180,19 +201,18 @@ bool Engine::bring_tensor_lane(std::uint32_t r, const Cursor& c) {
   return there();
 }
 
-void Engine::arrive(const Seat& seat, std::int64_t ready, std::uint32_t exchange) {
-  roles_[seat.role].record.meetings[seat.meeting].ready = ready;
+void Engine::arrive(const Seat& seat, std::uint32_t exchange) {
   Pending& p = pending_[exchange];
-  p.first = p.seats.empty() ? ready : std::min(p.first, ready);
-  p.last = p.seats.empty() ? ready : std::max(p.last, ready);
-  p.seats.push_back(seat);
-  if (p.seats.size() == quotient_.exchanges[exchange].parties) begin(exchange);
+  p.first = p.arrived == 0 ? seat.ready : std::min(p.first, seat.ready);
+  p.last = p.arrived == 0 ? seat.ready : std::max(p.last, seat.ready);
+  seats_[p.seats + p.arrived] = seat;
+  if (++p.arrived == p.parties) begin(exchange);
 }
 
 void Engine::begin(std::uint32_t exchange) {
-  const Exchange& e = quotient_.exchanges[exchange];
-  const Duration started = Duration::picoseconds(pending_[exchange].last);
-  if (!e.contends) return finish(exchange, started + e.alone);
+  const Pending& p = pending_[exchange];
+  const Duration started = Duration::picoseconds(p.last);
+  if (!p.contends) return finish(exchange, started + p.alone);
   // An instance that went in one step had waited for causes of its late tasks. Where one of its early tasks leads here, the network
   // has moved on meanwhile: nobody leaves, and `perform` in sim/play starts anew without patterns.
   if (stepped_ && started < queue_.now()) return;
@@ -200,28 +220,30 @@ void Engine::begin(std::uint32_t exchange) {
 }
 
 void Engine::start_chains(std::uint32_t exchange) {
+  Pending& p = pending_[exchange];
+  std::uint32_t first = p.segments;
   for (std::uint32_t chain = 0; chain < 2; ++chain) {
-    const auto& segments = quotient_.exchanges[exchange].chains[chain];
-    if (segments.empty()) continue;
-    ++pending_[exchange].running;
-    network_.start(2 * exchange + chain, segments);
+    if (p.count[chain] == 0) continue;
+    ++p.running;
+    network_.start(2 * exchange + chain, {segments_.data() + first, p.count[chain]});
+    first += p.count[chain];
   }
 }
 
 void Engine::finish(std::uint32_t exchange, Duration end) {
   Pending& p = pending_[exchange];
-  for (const Seat& seat : p.seats) {
+  for (std::uint32_t s = p.seats; s < p.seats + p.arrived; ++s) {
+    const Seat& seat = seats_[s];
     RoleState& role = roles_[seat.role];
-    Meeting& m = role.record.meetings[seat.meeting];
-    m.started = p.last;
-    m.first = p.first;
+    role.record.meetings[seat.meeting] = {seat.ready, p.last, p.first};
     Cursor& c = role.cursors[seat.lane];
     role.record.ended[seat.place] = c.free = end.ps();
-    c.meeting = false;
+    role.gates.passed[seat.lane] = c.base + c.task->task + 1U;
+    role.gates.open_lane(seat.lane);
     ++c.task;
     wake(seat.role);
   }
-  p.seats.clear();
+  p.arrived = 0;
 }
 
 void Engine::handle(const Event& event) {
@@ -229,7 +251,16 @@ void Engine::handle(const Event& event) {
   if (event.target >= transfers) return start_chains(event.target - transfers);
   if (!network_.take(event)) return;
   const std::uint32_t exchange = event.target / 2;
-  if (--pending_[exchange].running == 0) finish(exchange, queue_.now() + quotient_.exchanges[exchange].tail);
+  if (--pending_[exchange].running == 0) finish(exchange, queue_.now() + pending_[exchange].tail);
+}
+
+/// Brings near what an event will look at.
+void Engine::expect(std::uint32_t target) const {
+  if (target == EventQueue::kNone) return;
+  const auto transfers = static_cast<std::uint32_t>(2 * pending_.size());
+  const std::uint32_t exchange = target < transfers ? target / 2 : target - transfers;
+  __builtin_prefetch(&pending_[exchange]);
+  network_.expect(target < transfers ? target : 2 * exchange);
 }
 
 std::vector<Engine::Stuck> Engine::stuck() const {

@@ -50,7 +50,6 @@ struct Record {
   /// Where the host has to wait: how much later than at n launches it issues task n, by lane of what has a pattern.
   std::vector<std::int64_t> late;
   std::vector<Meeting> meetings;             ///< of the tasks that are exchanges, in order of position
-  std::vector<std::uint32_t> first_meeting;  ///< by instance
   Duration end;                              ///< of the role's last task
 
   std::int64_t ended_of(const Patterns& patterns, std::uint32_t instance, std::uint16_t task) const {
@@ -77,13 +76,23 @@ struct Host {
   bool synchronous = false;
 };
 
+/// What roles of one table of slots have in common.
+struct Course {
+  std::vector<StretchId> stretches;          ///< by template; -1: without a pattern
+  std::vector<std::uint32_t> first_meeting;  ///< by instance, and the total
+  std::uint32_t singly = 0;                  ///< tasks of instances without a pattern
+};
+
+Course make_course(const Itinerary& itinerary, const std::vector<LaneTemplate>& templates, const std::vector<Slot>& slots,
+                   std::vector<StretchId> stretches);
+
 /// What a role plays; the references outlive the engine.
 struct Part {
   const Itinerary& itinerary;
   const std::vector<Slot>& slots;
-  std::vector<std::uint32_t> meeting_in_template;  ///< by slot: its number among the exchanges of its template
+  const std::vector<std::uint32_t>& exchanges;  ///< that the slots count
+  const Course& course;
   const RoleDelays* delays = nullptr;  ///< or none
-  std::vector<StretchId> stretches;  ///< by template; -1: without a pattern
 };
 
 class Engine {
@@ -105,33 +114,46 @@ class Engine {
   std::int64_t events() const { return queue_.popped(); }
 
  private:
-  static constexpr std::uint32_t kNothing = UINT32_MAX;
+  static constexpr std::uint8_t kNoLane = UINT8_MAX;
 
   struct Cursor {
     const LaneTask* task = nullptr;  ///< next one; nullptr: the lane is through
     const LaneTask* end = nullptr;
-    const std::uint16_t* deps = nullptr;
+    std::int64_t free = 0;
+    std::int64_t host_late = 0;  ///< the host has waited for so long before it issued this lane's next task
     std::uint32_t base = 0;   ///< position of the current instance
     std::uint32_t first = 0;  ///< of its first task in Record::ended
     std::uint32_t instance = 0;
     std::uint32_t item = 0;  ///< next entry of LaneProgram::instances
     std::uint32_t edge = 0;
-    std::uint32_t waits_for = kNothing;  ///< instance with a task whose end is not known yet
-    std::uint16_t waits_for_task = 0;
-    bool entered = false;                ///< the instance is played singly
-    bool meeting = false;                ///< waits for others
-    std::int64_t free = 0;
-    std::int64_t host_late = 0;  ///< the host has waited for so long before it issued this lane's next task
+    bool entered = false;    ///< the instance is played singly
   };
-  struct RoleState {
+  /// Which lanes of a role can go on: all that a wake-up looks at where they cannot.
+  struct Gates {
+    std::array<std::uint32_t, kLanes> passed{};     ///< tasks of the lane at positions before this have ended
+    std::array<std::uint32_t, kLanes> waits_for{};  ///< position of a task whose end is not known yet
+    std::array<std::uint8_t, kLanes> waits_lane{kNoLane, kNoLane, kNoLane, kNoLane, kNoLane, kNoLane};  ///< of that task, or kNoLane
+    std::uint8_t shut = 0;  ///< bit by lane: it is through, or waits for others
+    bool listed = false;    ///< the role is awake
+
+    bool open(std::size_t lane) const {
+      const std::uint8_t other = waits_lane[lane];
+      return (shut >> lane & 1) == 0 && (other == kNoLane || passed[other] > waits_for[lane]);
+    }
+    void shut_lane(std::size_t lane) { shut = static_cast<std::uint8_t>(shut | 1U << lane); }
+    void open_lane(std::size_t lane) { shut = static_cast<std::uint8_t>(shut & ~(1U << lane)); }
+    void wait(std::size_t lane, std::uint8_t other, std::uint32_t position) { waits_lane[lane] = other, waits_for[lane] = position; }
+    void stop_waiting(std::size_t lane) { waits_lane[lane] = kNoLane; }
+  };
+  struct alignas(64) RoleState {
+    Gates gates;
     const Itinerary* itinerary;
     const Slot* slots;
-    std::vector<std::uint32_t> meeting_in_template;
+    const std::uint32_t* exchanges;
+    const Course* course;
     const RoleDelays* delays;
-    std::vector<StretchId> stretches;
     Record record;
     std::array<Cursor, kLanes> cursors;
-    bool listed = false;
   };
   /// What is known about an instance before it is played.
   struct Arrival {
@@ -141,17 +163,24 @@ class Engine {
     std::vector<std::pair<std::uint16_t, std::int64_t>> after;  ///< of other tasks: ends of what they wait for
   };
   struct Seat {
-    std::uint32_t role, lane, place, meeting;  ///< place: in Record::ended
+    std::uint32_t role, place, meeting;  ///< place: in Record::ended
+    std::uint32_t lane;
+    std::int64_t ready;
   };
-  struct Pending {
-    std::vector<Seat> seats;
+  /// An exchange on its way. One cache line, as its events come by the thousand and never twice in a row.
+  struct alignas(64) Pending {
     std::int64_t first = 0, last = 0;
-    int running = 0;  ///< chains still moving bytes
+    Duration tail, alone;
+    std::uint32_t seats = 0;  ///< its first in `seats_`
+    std::uint32_t arrived = 0, parties = 1;
+    std::uint32_t segments = 0;            ///< first of its chains in `segments_`, one after the other
+    std::array<std::uint32_t, 2> count{};  ///< segments of each chain
+    std::uint8_t running = 0;              ///< chains still moving bytes
+    bool contends = false;
   };
   enum class Kind { stream, host, worker };
   enum class Entry { waits, singly, passed };
 
-  void count_meetings(RoleState& role) const;
   void wake(std::uint32_t role);
   void drain();
   void advance(std::uint32_t role);
@@ -159,21 +188,21 @@ class Engine {
   template <Kind kind>
   bool walk(std::uint32_t role, std::size_t lane);
   template <Kind kind>
-  bool ready_time(RoleState& role, std::size_t lane, Cursor& c, std::int64_t& ready) const;
-  bool next_instance(const RoleState& role, std::size_t lane, Cursor& c) const;
+  bool ready_time(RoleState& role, std::size_t lane, Cursor& c, const LaneTemplate& tmpl, std::int64_t& ready) const;
+  bool next_instance(RoleState& role, std::size_t lane, Cursor& c) const;
   Entry enter(std::uint32_t role, std::size_t lane, Cursor& c);
   Entry play_singly(RoleState& role, Cursor& c) const;
   bool bring_tensor_lane(std::uint32_t role, const Cursor& c);
   Entry pass(std::uint32_t role, StretchId stretch, Cursor& c);
-  Entry meet_edges(const RoleState& role, const Stretch& s, std::size_t lane, Cursor& compute);
+  Entry meet_edges(RoleState& role, const Stretch& s, std::size_t lane);
   const Circumstances& circumstances(const Stretch& s, const Cursor& c, const Cursor& tensor, std::int64_t start);
-  void arrive(const Seat& seat, std::int64_t ready, std::uint32_t exchange);
+  void arrive(const Seat& seat, std::uint32_t exchange);
   void begin(std::uint32_t exchange);
   void start_chains(std::uint32_t exchange);
   void finish(std::uint32_t exchange, Duration end);
   void handle(const Event& event);
+  void expect(std::uint32_t target) const;
 
-  const Quotient& quotient_;
   const std::vector<LaneTemplate>& templates_;
   Patterns& patterns_;
   Host host_;
@@ -181,6 +210,8 @@ class Engine {
   Network network_;
   std::vector<RoleState> roles_;
   std::vector<Pending> pending_;  ///< by exchange
+  std::vector<Seat> seats_;
+  std::vector<Segment> segments_;
   std::vector<std::uint32_t> awake_;
   bool stepped_ = false;          ///< some instance went in one step
   Arrival arrival_;               // scratch

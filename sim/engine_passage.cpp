@@ -11,7 +11,7 @@ namespace tandem::sim {
 Engine::Entry Engine::enter(std::uint32_t r, std::size_t lane, Cursor& c) {
   RoleState& role = roles_[r];
   if (role.record.passages[c.instance].singly()) return play_singly(role, c);
-  const StretchId stretch = role.stretches[role.itinerary->tmpl[c.instance]];
+  const StretchId stretch = role.course->stretches[role.itinerary->tmpl[c.instance]];
   const bool delayed = role.delays != nullptr && role.delays->first[c.instance] != RoleDelays::kNone;
   if (stretch < 0 || delayed) return play_singly(role, c);
   return lane == 0 ? pass(r, stretch, c) : Entry::waits;
@@ -33,22 +33,22 @@ Engine::Entry Engine::play_singly(RoleState& role, Cursor& c) const {
 }
 
 /// Looks at what a lane's tasks wait for in other instances.
-Engine::Entry Engine::meet_edges(const RoleState& role, const Stretch& s, std::size_t lane, Cursor& compute) {
-  const Cursor& c = lane == 0 ? compute : role.cursors[lane];
+Engine::Entry Engine::meet_edges(RoleState& role, const Stretch& s, std::size_t lane) {
+  const Cursor& c = role.cursors[lane];
   const std::uint32_t next = role.itinerary->base[c.instance + 1];
   const LaneEdge* const edges = role.itinerary->lanes[lane].edges.data();
   arrival_.late[lane] = c.host_late;
   std::uint32_t e = c.edge;
   for (; edges[e].to < next; ++e) {
     const auto task = static_cast<std::uint16_t>(edges[e].to - c.base);
-    const std::int64_t end = role.record.ended_of(patterns_, edges[e].from_instance, edges[e].from_task);
     const bool first = task == s.first[lane], starts = lane == 0 && first;
     if (edges[e].host_waits && !first) return Entry::singly;
-    if (end < 0) {
-      compute.waits_for = edges[e].from_instance;
-      compute.waits_for_task = edges[e].from_task;
+    const std::uint32_t from = role.itinerary->base[edges[e].from_instance] + edges[e].from_task;
+    if (role.gates.passed[edges[e].from_lane] <= from) {
+      role.gates.wait(0, edges[e].from_lane, from);
       return Entry::waits;
     }
+    const std::int64_t end = role.record.ended_of(patterns_, edges[e].from_instance, edges[e].from_task);
     if (edges[e].host_waits)
       arrival_.late[lane] = std::max(arrival_.late[lane], end - static_cast<std::int64_t>(edges[e].to) * host_.launch.ps());
     if (starts) arrival_.ready = std::max(arrival_.ready, end);
@@ -81,9 +81,8 @@ Engine::Entry Engine::pass(std::uint32_t r, StretchId stretch, Cursor& c) {
   arrival_.ready = c.free;
   arrival_.late.fill(0);
   arrival_.after.clear();
-  c.waits_for = kNothing;
-  Entry met = meet_edges(role, s, 0, c);
-  if (met == Entry::passed && s.on_tensor) met = bring_tensor_lane(r, c) ? meet_edges(role, s, 1, c) : Entry::waits;
+  Entry met = meet_edges(role, s, 0);
+  if (met == Entry::passed && s.on_tensor) met = bring_tensor_lane(r, c) ? meet_edges(role, s, 1) : Entry::waits;
   if (met == Entry::waits) return met;
   if (met == Entry::singly) return play_singly(role, c);
   const std::int64_t issued =
@@ -102,7 +101,8 @@ Engine::Entry Engine::pass(std::uint32_t r, StretchId stretch, Cursor& c) {
     lane.host_late = arrival_.late[l];
     lane.edge = arrival_.edge[l];
     lane.task = lane.end;
-    lane.waits_for = kNothing;
+    role.gates.passed[l] = role.itinerary->base[c.instance + 1];
+    role.gates.stop_waiting(l);
   };
   leave(c, 0);
   if (s.on_tensor) leave(tensor, 1);

@@ -17,6 +17,7 @@ LaneTemplate lane_template(const Template& tmpl, std::uint32_t first_slot, bool 
   for (std::size_t i = 0; i < tmpl.tasks.size(); ++i) {
     const Task& task = tmpl.tasks[i];
     const std::size_t lane = lane_of(task, lanes);
+    out.lane_of.push_back(static_cast<std::uint8_t>(lane));
     LaneTask lt{first_slot + static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(out.deps.size()), 0,
                 static_cast<std::uint16_t>(i), false};
     for (const std::uint16_t d : task.deps)
@@ -85,18 +86,19 @@ Itinerary make_itinerary(const TaskGraph& graph, const Program& program, bool sy
   const LaneOfStream lanes = lanes_of(synchronous);
   for (const Edge& edge : program.edges) {
     const EdgeEnds ends = ends_of(graph, program, edge);
+    const std::size_t from_lane = lane_of(*ends.from, lanes);
     const LaneEdge le{out.base[edge.to_instance] + edge.to_task, edge.from_instance, edge.from_task,
-                      graph.of(program.instances[edge.from_instance]).host_waits};
+                      static_cast<std::uint8_t>(from_lane), graph.of(program.instances[edge.from_instance]).host_waits};
     const std::uint32_t from = out.base[edge.from_instance] + edge.from_task;
     const std::size_t lane = lane_of(*ends.to, lanes);
     out.host_waits |= le.host_waits;
-    if (lane != lane_of(*ends.from, lanes) || from >= le.to) out.lanes[lane].edges.push_back(le);
+    if (lane != from_lane || from >= le.to) out.lanes[lane].edges.push_back(le);
   }
   for (LaneProgram& lane : out.lanes) {
     const auto earlier = [](const LaneEdge& a, const LaneEdge& b) { return a.to < b.to; };
     if (!std::is_sorted(lane.edges.begin(), lane.edges.end(), earlier))
       std::stable_sort(lane.edges.begin(), lane.edges.end(), earlier);
-    lane.edges.push_back({kEnd, 0, 0, false});
+    lane.edges.push_back({kEnd, 0, 0, 0, false});
   }
   return out;
 }

@@ -30,6 +30,7 @@ struct LaneTask {
 struct LaneTemplate {
   std::array<std::vector<LaneTask>, kLanes> lanes;
   std::vector<std::uint16_t> deps;
+  std::vector<std::uint8_t> lane_of;  ///< by task
 };
 
 /// The task at position `to` waits for a task of another instance.
@@ -37,6 +38,7 @@ struct LaneEdge {
   std::uint32_t to;
   std::uint32_t from_instance;
   std::uint16_t from_task;
+  std::uint8_t from_lane = 0;
   bool host_waits = false;  ///< the host issues `to` only when `from` has ended
 };
 

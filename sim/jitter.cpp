@@ -36,7 +36,7 @@ InfeasibleError refusal(const std::string& reason, const std::string& remedy) {
 RoleDelays delays_of(const Play& play, const TaskGraph& graph, std::size_t role, const Jitter& jitter) {
   const Program& program = graph.program(play.roles[role].stage);
   const Itinerary& itinerary = play.itinerary(role);
-  const auto& slots = play.quotient.slots[role];
+  const auto& slots = play.quotient.slots(role);
   RoleDelays out;
   out.ps.reserve(itinerary.tasks());
   for (std::uint32_t i = 0; i < program.instances.size(); ++i) {

@@ -1,59 +1,73 @@
 #include "sim/network.hpp"
 
-#include <algorithm>
 
 namespace tandem::sim {
 
-Network::Network(std::vector<Capacity> links, std::vector<std::vector<LinkUse>> uses, std::size_t transfers,
+Network::Network(std::vector<Capacity> links, const std::vector<std::vector<LinkUse>>& uses, std::size_t transfers,
                  EventQueue& queue)
-    : uses_(std::move(uses)),
-      transfers_(transfers),
-      on_link_(links.size()),
-      link_visit_(links.size(), 0),
-      fair_(std::move(links)),
-      queue_(queue) {}
+    : transfers_(transfers), on_link_(links.size()), more_(links.size()), link_visit_(links.size(), 0), fair_(std::move(links)), queue_(queue) {
+  first_use_.reserve(uses.size() + 1);
+  for (const std::vector<LinkUse>& set : uses) {
+    first_use_.push_back(static_cast<std::uint32_t>(uses_.size()));
+    uses_.insert(uses_.end(), set.begin(), set.end());
+  }
+  first_use_.push_back(static_cast<std::uint32_t>(uses_.size()));
+}
 
 void Network::start(std::uint32_t id, std::span<const Segment> segments) {
   Transfer& t = transfers_[id];
-  require(!t.active && !segments.empty(), "a transfer was started twice or without work");
-  t.segments = segments;
-  t.segment = 0;
+  require(t.segment == nullptr && !segments.empty(), "a transfer was started twice or without work");
+  t.segment = segments.data();
+  t.more = static_cast<std::uint32_t>(segments.size() - 1);
   join(id);
 }
 
 bool Network::take(const Event& event) {
   Transfer& t = transfers_[event.target];
-  if (!t.active || event.version != t.version) return false;
+  if (t.segment == nullptr || event.version != t.version) return false;
   leave(event.target);
-  if (++t.segment == t.segments.size()) return true;
+  if (t.more == 0) {
+    t.segment = nullptr;
+    return true;
+  }
+  ++t.segment;
+  --t.more;
   join(event.target);
   return false;
 }
 
+std::uint32_t& Network::on_link(std::uint32_t link, std::uint32_t i) {
+  return i < OnLink::kHere ? on_link_[link].here[i] : more_[link][i - OnLink::kHere];
+}
+
 void Network::join(std::uint32_t id) {
   Transfer& t = transfers_[id];
-  t.active = true;
-  t.uses = uses_[t.segments[t.segment].uses];
-  t.remaining = t.segments[t.segment].work;
+  t.first_use = first_use_[t.segment->uses];
+  t.end_use = first_use_[t.segment->uses + 1];
+  t.remaining = t.segment->work;
   t.rate = 0;
   t.since = queue_.now();
   bool alone = true;
-  for (const LinkUse& use : t.uses) {
-    on_link_[use.link].push_back(id);
-    alone = alone && on_link_[use.link].size() == 1;
+  for (const LinkUse& use : uses(t)) {
+    const std::uint32_t before = on_link_[use.link].count++;
+    if (before >= OnLink::kHere) more_[use.link].push_back(id);
+    else on_link_[use.link].here[before] = id;
+    alone = alone && before == 0;
   }
-  if (alone) return set_rate(id, fair_.alone(t.uses));
-  for (const LinkUse& use : t.uses) changed_.push_back(use.link);
+  if (alone) return set_rate(id, fair_.alone(uses(t)));
+  for (const LinkUse& use : uses(t)) changed_.push_back(use.link);
 }
 
 void Network::leave(std::uint32_t id) {
   Transfer& t = transfers_[id];
-  t.active = false;
   ++t.version;
-  for (const LinkUse& use : t.uses) {
-    auto& on = on_link_[use.link];
-    on.erase(std::find(on.begin(), on.end(), id));
-    if (!on.empty()) changed_.push_back(use.link);
+  for (const LinkUse& use : uses(t)) {
+    const std::uint32_t last = --on_link_[use.link].count;
+    std::uint32_t i = 0;
+    while (on_link(use.link, i) != id) ++i;
+    on_link(use.link, i) = on_link(use.link, last);
+    if (last >= OnLink::kHere) more_[use.link].pop_back();
+    if (last > 0) changed_.push_back(use.link);
   }
 }
 
@@ -84,11 +98,12 @@ void Network::collect(std::uint32_t link) {
   while (!open_.empty()) {
     const std::uint32_t next = open_.back();
     open_.pop_back();
-    for (const std::uint32_t id : on_link_[next]) {
+    for (std::uint32_t i = 0; i < on_link_[next].count; ++i) {
+      const std::uint32_t id = on_link(next, i);
       if (transfers_[id].visit == visit_) continue;
       transfers_[id].visit = visit_;
       component_.push_back(id);
-      for (const LinkUse& use : transfers_[id].uses)
+      for (const LinkUse& use : uses(transfers_[id]))
         if (link_visit_[use.link] != visit_) {
           link_visit_[use.link] = visit_;
           open_.push_back(use.link);
@@ -101,7 +116,7 @@ void Network::share(std::uint32_t link) {
   collect(link);
   if (component_.empty()) return;
   bundles_.clear();
-  for (const std::uint32_t id : component_) bundles_.push_back(transfers_[id].uses);
+  for (const std::uint32_t id : component_) bundles_.push_back(uses(transfers_[id]));
   rates_.resize(component_.size());
   fair_.solve(bundles_, rates_);
   for (std::size_t i = 0; i < component_.size(); ++i) set_rate(component_[i], rates_[i]);

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "sim/company.hpp"
 #include "sim/jitter.hpp"
@@ -52,36 +54,41 @@ void check(const Scene& scene, const Manner& manner) {
           "marks must name every rank");
 }
 
-using Stretches = std::vector<std::vector<StretchId>>;
-
-/// By role and template. A host that computes itself has no patterns: every task waits for its own launch.
-Stretches stretches_of(const std::vector<LaneTemplate>& templates, const Manner& manner, Play& play) {
-  Stretches stretches(play.roles.size());
-  if (play.host.synchronous || manner.singly) return stretches;
+/// By table of the quotient. A host that computes itself has no patterns: every task waits for its own launch.
+std::vector<Course> courses_of(const std::vector<LaneTemplate>& templates, bool patterns, Play& play) {
+  std::vector<std::optional<Course>> courses(play.quotient.tables.size());
   for (std::size_t r = 0; r < play.roles.size(); ++r) {
-    stretches[r].assign(templates.size(), -1);
-    for (const std::uint32_t t : play.catalogue.templates[play.roles[r].stage.index()])
-      stretches[r][t] = play.patterns.stretch(templates[t], play.quotient.slots[r]);
+    std::optional<Course>& course = courses[play.quotient.roles[r].table];
+    if (course) continue;
+    std::vector<StretchId> stretches(templates.size(), -1);
+    if (patterns)
+      for (const std::uint32_t t : play.catalogue.templates[play.roles[r].stage.index()])
+        stretches[t] = play.patterns.stretch(templates[t], play.quotient.slots(r));
+    course = make_course(play.itinerary(r), templates, play.quotient.slots(r), std::move(stretches));
   }
-  return stretches;
+  std::vector<Course> out;
+  for (auto& course : courses) out.push_back(std::move(*course));
+  return out;
 }
 
 /// Walks all programs once and keeps what happened; the tasks that wait for each other when that cannot finish.
-std::vector<Engine::Stuck> walk(const std::vector<LaneTemplate>& templates, const Stretches& stretches, Play& out) {
+std::vector<Engine::Stuck> walk(const std::vector<LaneTemplate>& templates, Play& out) {
   Engine engine(out.quotient, templates, out.patterns, out.host);
   for (std::size_t r = 0; r < out.roles.size(); ++r)
-    engine.add({out.itinerary(r), out.quotient.slots[r], number_meetings(out.catalogue.first_slot, out.quotient.slots[r]),
-                out.delays.empty() ? nullptr : &out.delays[r], stretches[r]});
+    engine.add({out.itinerary(r), out.quotient.slots(r), out.quotient.roles[r].exchanges, out.course(r),
+                out.delays.empty() ? nullptr : &out.delays[r]});
   engine.run();
   out.records = engine.take_records();
   out.events += engine.events();
   return engine.stuck();
 }
 
-void perform(const Scene& scene, const std::vector<LaneTemplate>& templates, const Stretches& stretches, Play& out) {
-  if (walk(templates, stretches, out).empty()) return;
+void perform(const Scene& scene, const std::vector<LaneTemplate>& templates, Play& out) {
+  if (walk(templates, out).empty()) return;
   // Task by task, in case something waits for what its instance was not let begin.
-  if (const auto stuck = walk(templates, Stretches(out.roles.size()), out); !stuck.empty()) report(scene, out, stuck);
+  const std::vector<Course> with_patterns = std::exchange(out.courses, courses_of(templates, false, out));
+  if (const auto stuck = walk(templates, out); !stuck.empty()) report(scene, out, stuck);
+  out.courses = with_patterns;
 }
 
 /// Delays of less than half a percent of the step on every role are not: they are below what the slowdown is known to.
@@ -120,14 +127,14 @@ Play play(const Scene& scene, const Manner& manner) {
   for (const Program& p : scene.graph.programs)
     out.itineraries.push_back(make_itinerary(scene.graph, p, out.host.synchronous));
   out.patterns = Patterns(out.host.launch);
-  const Stretches stretches = stretches_of(templates, manner, out);
+  out.courses = courses_of(templates, !out.host.synchronous && !manner.singly, out);
   if (manner.jitter) out.delays = jitter_delays(out, scene.graph, *manner.jitter);
-  perform(scene, templates, stretches, out);
+  perform(scene, templates, out);
   if (const double slowdown = scene.cost.comm_fit().compute_slowdown; slowdown > 0) {
     std::vector<RoleDelays> company = delays_in_company(out, scene.graph, slowdown);
     if (worth_playing_again(out, company)) {
       add(out.delays, std::move(company), scene.graph, out.roles);
-      perform(scene, templates, stretches, out);
+      perform(scene, templates, out);
     }
   }
   for (std::size_t r = 0; r < out.roles.size(); ++r) {
@@ -137,28 +144,15 @@ Play play(const Scene& scene, const Manner& manner) {
   return out;
 }
 
-std::vector<std::uint32_t> number_meetings(const std::vector<std::uint32_t>& first_slot,
-                                           const std::vector<Slot>& slots) {
-  std::vector<std::uint32_t> numbers;
-  for (std::size_t t = 0; t + 1 < first_slot.size(); ++t) {
-    std::uint32_t n = 0;
-    for (std::uint32_t slot = first_slot[t]; slot < first_slot[t + 1]; ++slot) {
-      numbers.push_back(n);
-      n += slots[slot].exchange >= 0;
-    }
-  }
-  return numbers;
-}
-
 Reader::Reader(const Play& play, std::size_t role)
     : record_(play.records[role]),
       patterns_(play.patterns),
       itinerary_(play.itinerary(role)),
-      slots_(play.quotient.slots[role]),
+      slots_(play.quotient.slots(role)),
+      course_(play.course(role)),
       first_slot_(play.catalogue.first_slot),
       delays_(play.delays.empty() ? nullptr : &play.delays[role]),
-      host_(play.host),
-      meeting_in_template_(number_meetings(play.catalogue.first_slot, play.quotient.slots[role])) {}
+      host_(play.host) {}
 
 std::int64_t Reader::issued(std::uint32_t instance, std::uint16_t task) const {
   const Passage& p = record_.passages[instance];
@@ -176,7 +170,7 @@ std::int64_t Reader::alone_from(std::int64_t ended, std::uint32_t instance, std:
 std::int64_t Reader::started(std::uint32_t instance, std::uint16_t task) const {
   const std::uint32_t slot = first_slot_[itinerary_.tmpl[instance]] + task;
   if (slots_[slot].exchange < 0) return alone_from(ended(instance, task), instance, task, slot);
-  return record_.meetings[record_.first_meeting[instance] + meeting_in_template_[slot]].started;
+  return meeting(instance, slot).started;
 }
 
 Happening Reader::at(std::uint32_t instance, std::uint16_t task) const {
@@ -186,7 +180,7 @@ Happening Reader::at(std::uint32_t instance, std::uint16_t task) const {
     const std::int64_t started = alone_from(ended, instance, task, slot);
     return {issued(instance, task), started, started, ended, {}};
   }
-  const Meeting& m = record_.meetings[record_.first_meeting[instance] + meeting_in_template_[slot]];
+  const Meeting& m = meeting(instance, slot);
   return {issued(instance, task), m.ready, m.started, ended, m.first};
 }
 

@@ -23,12 +23,14 @@ struct Play {
   Catalogue catalogue;
   Quotient quotient;
   Patterns patterns;
+  std::vector<Course> courses;         ///< by table of the quotient
   std::vector<RoleDelays> delays;  ///< by role: see sim/company; empty where nothing overlaps
   Host host;
   Duration step_time;
   std::int64_t tasks = 0, events = 0;
 
   const Itinerary& itinerary(std::size_t role) const { return itineraries[roles[role].stage.index()]; }
+  const Course& course(std::size_t role) const { return courses[quotient.roles[role].table]; }
 };
 
 /// Throws ContractError naming the tasks that wait for each other when the graph cannot finish.
@@ -53,20 +55,19 @@ class Reader {
   }
 
  private:
+  const Meeting& meeting(std::uint32_t instance, std::uint32_t slot) const {
+    return record_.meetings[course_.first_meeting[instance] + slots_[slot].meeting];
+  }
   std::int64_t alone_from(std::int64_t ended, std::uint32_t instance, std::uint16_t task, std::uint32_t slot) const;
 
   const Record& record_;
   const Patterns& patterns_;
   const Itinerary& itinerary_;
   const std::vector<Slot>& slots_;
+  const Course& course_;
   const std::vector<std::uint32_t>& first_slot_;
   const RoleDelays* delays_;
   Host host_;
-  std::vector<std::uint32_t> meeting_in_template_;  ///< by slot
 };
-
-/// By slot: its number among the exchanges of its template.
-std::vector<std::uint32_t> number_meetings(const std::vector<std::uint32_t>& first_slot,
-                                           const std::vector<Slot>& slots);
 
 }  // namespace tandem::sim

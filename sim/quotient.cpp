@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+
+#include "sim/merged_links.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -21,9 +24,12 @@ class QuotientBuilder {
     out_.wire_classes = static_cast<std::uint32_t>(f_.folding.wires.size());
     place_uses();
     count_uses();
+    merge_links(out_.links, out_.uses);
     find_parties();
     find_contention();
-    for (std::uint32_t role = 0; role < f_.folding.ranks.size(); ++role) out_.slots.push_back(slots_of(role));
+    for (std::uint32_t role = 0; role < f_.folding.ranks.size(); ++role) place_slots(role);
+    out_.tables.resize(tables_.size());
+    for (const auto& [key, table] : tables_) out_.tables[table] = key.second;
     return std::move(out_);
   }
 
@@ -45,18 +51,19 @@ class QuotientBuilder {
         for (const LinkUse& use : f_.wiring.wires[w].uses[u]) {
           const std::uint32_t link = f_.folding.links.of[use.link];
           if (f_.folding.links.first[link] == use.link)
-            add(out_.uses[first_use_[f_.folding.wires.of[w]] + u], {link, use.flows});
+            out_.uses[first_use_[f_.folding.wires.of[w]] + u].push_back({link, use.flows});
         }
-    for (auto& uses : out_.uses) std::sort(uses.begin(), uses.end());
+    for (auto& uses : out_.uses) sum_up(uses);
   }
 
-  static void add(std::vector<LinkUse>& uses, LinkUse more) {
-    for (LinkUse& use : uses)
-      if (use.link == more.link) {
-        use.flows += more.flows;
-        return;
-      }
-    uses.push_back(more);
+  /// One entry a link, ascending.
+  static void sum_up(std::vector<LinkUse>& uses) {
+    std::sort(uses.begin(), uses.end());
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < uses.size(); ++i)
+      if (kept > 0 && uses[kept - 1].link == uses[i].link) uses[kept - 1].flows += uses[i].flows;
+      else uses[kept++] = uses[i];
+    uses.resize(kept);
   }
 
   void find_parties() {
@@ -98,30 +105,49 @@ class QuotientBuilder {
             contends_[list[i]] = contends_[list[j]] = true;
   }
 
-  std::vector<Slot> slots_of(std::uint32_t role) {
+  void place_slots(std::uint32_t role) {
+    RoleSlots own;
     std::vector<Slot> slots(f_.catalogue.entries.size());
     const Rank rank(static_cast<std::int32_t>(f_.folding.ranks.first[role]));
-    for (const std::uint32_t t : f_.catalogue.templates[f_.scene.stage_of(rank).index()]) {
+    const std::size_t stage = f_.scene.stage_of(rank).index();
+    for (const std::uint32_t t : f_.catalogue.templates[stage]) {
       const Template& tmpl = f_.scene.graph.templates[t];
-      for (std::size_t i = 0; i < tmpl.tasks.size(); ++i)
-        slots[f_.catalogue.first_slot[t] + i] =
-            slot(rank, t, tmpl.tasks[i], f_.catalogue.entries[f_.catalogue.first_slot[t] + i]);
+      std::uint32_t meetings = 0;
+      for (std::size_t i = 0; i < tmpl.tasks.size(); ++i) {
+        const std::uint32_t at = f_.catalogue.first_slot[t] + static_cast<std::uint32_t>(i);
+        slots[at] = slot(rank, t, tmpl.tasks[i], at, own.exchanges);
+        slots[at].meeting = meetings;
+        meetings += slots[at].exchange >= 0;
+      }
     }
-    return slots;
+    own.table = tables_.try_emplace({stage, std::move(slots)}, static_cast<std::uint32_t>(tables_.size())).first->second;
+    out_.roles.push_back(std::move(own));
   }
 
-  Slot slot(Rank rank, std::uint32_t tmpl, const Task& task, const Catalogue::Entry& entry) {
-    if (entry.message >= 0) return as_slot(exchange(rank, task, entry));
-    const Duration alone = f_.scene.duration(rank, tmpl, task);
-    require(alone >= Duration{}, "the cost model gave a negative duration");
-    return f_.wiring.shared_cores ? as_slot(computation(rank, alone)) : Slot{alone.ps(), -1};
+  Slot slot(Rank rank, std::uint32_t tmpl, const Task& task, std::uint32_t at, std::vector<std::uint32_t>& exchanges) {
+    const Catalogue::Entry& entry = f_.catalogue.entries[at];
+    if (entry.message >= 0) return as_slot(exchange(rank, task, entry), exchanges);
+    const Duration alone = duration(rank, tmpl, task, at);
+    return f_.wiring.shared_cores ? as_slot(computation(rank, alone), exchanges) : Slot{alone.ps()};
+  }
+
+  /// Asked of the cost model once for all ranks of one speed; where rows of experts are replayed, each has its own.
+  Duration duration(Rank rank, std::uint32_t tmpl, const Task& task, std::uint32_t at) {
+    auto& known = durations_[f_.scene.speed(rank)];
+    known.resize(f_.catalogue.entries.size());
+    if (!known[at] || f_.scene.replay != nullptr) known[at] = f_.scene.duration(rank, tmpl, task);
+    require(*known[at] >= Duration{}, "the cost model gave a negative duration");
+    return *known[at];
   }
 
   /// One role on links of its own needs no meeting and no network.
-  Slot as_slot(std::uint32_t id) const {
+  Slot as_slot(std::uint32_t id, std::vector<std::uint32_t>& exchanges) const {
     const Exchange& e = out_.exchanges[id];
-    if (e.parties == 1 && !e.contends) return {e.alone.ps(), -1};
-    return {0, static_cast<std::int32_t>(id)};
+    if (e.parties == 1 && !e.contends) return {e.alone.ps()};
+    const auto at = std::find(exchanges.begin(), exchanges.end(), id);
+    const auto number = static_cast<std::int32_t>(at - exchanges.begin());
+    if (at == exchanges.end()) exchanges.push_back(id);
+    return {0, number};
   }
 
   std::uint32_t wire_class(Rank rank, std::size_t end, const Task& task) const {
@@ -186,6 +212,8 @@ class QuotientBuilder {
   std::vector<bool> contends_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> of_message_;
   std::map<std::pair<std::uint32_t, Duration>, std::uint32_t> of_duration_;
+  std::map<double, std::vector<std::optional<Duration>>> durations_;  ///< by speed, then slot
+  std::map<std::pair<std::size_t, std::vector<Slot>>, std::uint32_t> tables_;  ///< by stage and what is in them
 };
 
 }  // namespace

@@ -28,16 +28,27 @@ struct Exchange {
 
 /// What a task of a role is to the engine: an exchange, or a duration that nothing outside the role can change.
 struct Slot {
-  std::int64_t duration = 0;  ///< ps; meaningful when exchange < 0
-  std::int32_t exchange = -1;
+  std::int64_t duration = 0;   ///< ps; meaningful when exchange < 0
+  std::int32_t exchange = -1;  ///< which of its role's exchanges
+  std::uint32_t meeting = 0;   ///< its number among the exchanges of its template
+  auto operator<=>(const Slot&) const = default;
+};
+
+/// Roles of a stage that differ only in whom they meet have one table of slots.
+struct RoleSlots {
+  std::uint32_t table = 0;
+  std::vector<std::uint32_t> exchanges;  ///< what Slot::exchange counts: indexes Quotient::exchanges
 };
 
 struct Quotient {
-  std::vector<Capacity> links;             ///< by link class
+  std::vector<Capacity> links;             ///< one for all classes of links that carry the same flows
   std::vector<std::vector<LinkUse>> uses;  ///< of all wire classes in a row
   std::vector<Exchange> exchanges;
-  std::vector<std::vector<Slot>> slots;  ///< by role, then the catalogue's slot
+  std::vector<std::vector<Slot>> tables;  ///< by the catalogue's slot; each of one stage
+  std::vector<RoleSlots> roles;
   std::uint32_t wire_classes = 0;
+
+  const std::vector<Slot>& slots(std::size_t role) const { return tables[roles[role].table]; }
 };
 
 struct Folded {
