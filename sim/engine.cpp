@@ -3,6 +3,12 @@
 #include <algorithm>
 
 namespace tandem::sim {
+namespace {
+
+/// Exchanges whose parties are told in one go: what they touch stays in the nearest cache.
+constexpr std::uint32_t kTogether = 32;
+
+}  // namespace
 
 Course make_course(const Itinerary& itinerary, const std::vector<LaneTemplate>& templates, const std::vector<Slot>& slots,
                    std::vector<StretchId> stretches) {
@@ -63,8 +69,7 @@ void Engine::run() {
   while (network_.pending()) {
     handle(queue_.pop());
     expect(queue_.coming());
-    // All that happens at one time first, then all that it sets free.
-    if (queue_.empty() || queue_.next() > queue_.now()) drain();
+    if (finished_.size() == kTogether || queue_.empty() || queue_.next() > queue_.now()) set_free();
   }
   for (RoleState& role : roles_)
     for (const Cursor& c : role.cursors) role.record.end = std::max(role.record.end, Duration::picoseconds(c.free));
@@ -251,7 +256,23 @@ void Engine::handle(const Event& event) {
   if (event.target >= transfers) return start_chains(event.target - transfers);
   if (!network_.take(event)) return;
   const std::uint32_t exchange = event.target / 2;
-  if (--pending_[exchange].running == 0) finish(exchange, queue_.now() + pending_[exchange].tail);
+  if (--pending_[exchange].running == 0) finished_.push_back({exchange, queue_.now() + pending_[exchange].tail});
+}
+
+/// Tells the parties of exchanges that have finished, and lets them go on. Each has its memory elsewhere: that of several is fetched
+/// at once.
+void Engine::set_free() {
+  const auto each_seat = [&](auto&& what) {
+    for (const Finished& f : finished_)
+      for (std::uint32_t s = 0; s < std::min(pending_[f.exchange].arrived, kTogether); ++s) what(seats_[pending_[f.exchange].seats + s]);
+  };
+  for (const Finished& f : finished_) __builtin_prefetch(&seats_[pending_[f.exchange].seats]);
+  each_seat([&](const Seat& seat) { expect(seat); });
+  each_seat([&](const Seat& seat) { expect_records(seat); });
+  for (const Finished& f : finished_) finish(f.exchange, f.end);
+  finished_.clear();
+  for (const std::uint32_t role : awake_) expect_walk(roles_[role]);
+  drain();
 }
 
 /// Brings near what an event will look at.
@@ -261,6 +282,30 @@ void Engine::expect(std::uint32_t target) const {
   const std::uint32_t exchange = target < transfers ? target / 2 : target - transfers;
   __builtin_prefetch(&pending_[exchange]);
   network_.expect(target < transfers ? target : 2 * exchange);
+}
+
+void Engine::expect(const Seat& seat) const {
+  const RoleState& role = roles_[seat.role];
+  __builtin_prefetch(&role.gates);
+  __builtin_prefetch(&role.record);
+  __builtin_prefetch(&role.record.meetings);
+  __builtin_prefetch(&role.cursors[seat.lane]);
+  __builtin_prefetch(&role.cursors[0]);
+}
+
+void Engine::expect_records(const Seat& seat) const {
+  const Record& record = roles_[seat.role].record;
+  __builtin_prefetch(&record.meetings[seat.meeting]);
+  __builtin_prefetch(&record.ended[seat.place]);
+}
+
+void Engine::expect_walk(const RoleState& role) const {
+  const Cursor& c = role.cursors[0];
+  __builtin_prefetch(&role.cursors[1]);
+  __builtin_prefetch(role.exchanges);
+  __builtin_prefetch(role.record.passages.data() + c.instance);
+  __builtin_prefetch(role.record.ended.data() + role.record.ended.size());
+  if (c.task != nullptr && c.task != c.end) __builtin_prefetch(role.record.ended.data() + c.first + c.task->task);
 }
 
 std::vector<Engine::Stuck> Engine::stuck() const {

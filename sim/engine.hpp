@@ -183,6 +183,7 @@ class Engine {
 
   void wake(std::uint32_t role);
   void drain();
+  void set_free();
   void advance(std::uint32_t role);
   bool move(std::uint32_t role, std::size_t lane);
   template <Kind kind>
@@ -202,6 +203,9 @@ class Engine {
   void finish(std::uint32_t exchange, Duration end);
   void handle(const Event& event);
   void expect(std::uint32_t target) const;
+  void expect(const Seat& seat) const;
+  void expect_records(const Seat& seat) const;
+  void expect_walk(const RoleState& role) const;
 
   const std::vector<LaneTemplate>& templates_;
   Patterns& patterns_;
@@ -213,6 +217,11 @@ class Engine {
   std::vector<Seat> seats_;
   std::vector<Segment> segments_;
   std::vector<std::uint32_t> awake_;
+  struct Finished {
+    std::uint32_t exchange;
+    Duration end;
+  };
+  std::vector<Finished> finished_;  ///< by events of this time, their parties not yet told
   bool stepped_ = false;          ///< some instance went in one step
   Arrival arrival_;               // scratch
   Circumstances circumstances_;   // scratch
