@@ -10,24 +10,6 @@ constexpr std::uint32_t kTogether = 32;
 
 }  // namespace
 
-Course make_course(const Itinerary& itinerary, const std::vector<LaneTemplate>& templates, const std::vector<Slot>& slots,
-                   std::vector<StretchId> stretches) {
-  Course course{std::move(stretches), {}, 0};
-  course.stretches.resize(templates.size(), -1);
-  std::vector<std::uint32_t> in_template(templates.size(), 0);
-  for (std::size_t t = 0; t < templates.size(); ++t)
-    for (const auto& lane : templates[t].lanes)
-      for (const LaneTask& task : lane) in_template[t] += !task.launch_only && slots[task.slot].exchange >= 0;
-  std::uint32_t total = 0;
-  for (std::size_t i = 0; i < itinerary.tmpl.size(); ++i) {
-    course.first_meeting.push_back(total);
-    total += in_template[itinerary.tmpl[i]];
-    if (course.stretches[itinerary.tmpl[i]] < 0) course.singly += itinerary.base[i + 1] - itinerary.base[i];
-  }
-  course.first_meeting.push_back(total);
-  return course;
-}
-
 Engine::Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templates, Patterns& patterns, Host host)
     : templates_(templates),
       patterns_(patterns),
@@ -54,10 +36,9 @@ Engine::Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templa
 }
 
 void Engine::add(Part part) {
-  RoleState role{{}, &part.itinerary, part.slots.data(), part.exchanges.data(), &part.course, part.delays, {}, {}};
+  RoleState role{{}, &part.itinerary, part.slots.data(), part.exchanges.data(), &part.course, part.delays, 0, {}, {}};
   role.record.passages.resize(part.itinerary.tmpl.size());
-  role.record.meetings.resize(part.course.first_meeting.back());
-  role.record.ended.reserve(part.course.singly);
+  role.record.times.reserve(part.course.times(part.itinerary));
   if (part.itinerary.host_waits) role.record.late.reserve(kPatternLanes * part.itinerary.tmpl.size());
   for (std::size_t lane = 0; lane < kLanes; ++lane) next_instance(role, lane, role.cursors[lane]);
   roles_.push_back(std::move(role));
@@ -121,11 +102,23 @@ bool Engine::next_instance(RoleState& role, std::size_t lane, Cursor& c) const {
   return true;
 }
 
+/// Of a task of the cursor's instance, in Record::times.
+std::uint32_t Engine::place(const RoleState& role, const Cursor& c, std::uint32_t slot) {
+  const Step& step = role.course->steps[slot];
+  return c.first + (c.singly ? step.singly : step.in_runs);
+}
+
+/// Whether a run that is ready goes on without a stop: the host is not late for any task of it, and none waits for another instance.
+bool Engine::unbroken(const RoleState& role, std::size_t lane, const Cursor& c, const Step& step, std::int64_t ready) const {
+  const std::int64_t issued = c.host_late + (static_cast<std::int64_t>(c.base) + c.task->task + 1) * host_.launch.ps();
+  return issued - ready <= step.slack && role.itinerary->lanes[lane].edges[c.edge].to > c.base + step.last;
+}
+
 /// When the next task of a lane could start as far as its own role is concerned; false when that is not known yet.
 template <Engine::Kind kind>
 bool Engine::ready_time(RoleState& role, std::size_t lane, Cursor& c, const LaneTemplate& tmpl, std::int64_t& ready) const {
   const LaneTask& task = *c.task;
-  const std::uint32_t position = c.base + task.task, place = c.first + task.task;
+  const std::uint32_t position = c.base + task.task, place = this->place(role, c, task.slot);
   if constexpr (kind == Kind::stream) {
     ready = c.free;
   } else if constexpr (kind == Kind::host) {
@@ -136,15 +129,17 @@ bool Engine::ready_time(RoleState& role, std::size_t lane, Cursor& c, const Lane
   }
   const std::uint16_t* const deps = tmpl.deps.data() + task.first_dep;
   for (std::uint16_t d = 0; d < task.deps; ++d) {
-    const std::int64_t end = role.record.ended[c.first + deps[d]];
+    const std::uint32_t slot = tmpl.first_slot + deps[d];
+    const std::int64_t end = role.record.times[this->place(role, c, slot)];
     if (end < 0) return role.gates.wait(lane, tmpl.lane_of[deps[d]], c.base + deps[d]), false;
-    ready = std::max(ready, end);
+    ready = std::max(ready, c.singly ? end : end + role.course->steps[slot].after);
   }
   const LaneEdge* edge = role.itinerary->lanes[lane].edges.data() + c.edge;
   for (; edge->to == position; ++edge) {
     const std::uint32_t from = role.itinerary->base[edge->from_instance] + edge->from_task;
     if (role.gates.passed[edge->from_lane] <= from) return role.gates.wait(lane, edge->from_lane, from), false;
-    const std::int64_t end = role.record.ended_of(patterns_, edge->from_instance, edge->from_task);
+    const Step& step = role.course->steps[templates_[role.itinerary->tmpl[edge->from_instance]].first_slot + edge->from_task];
+    const std::int64_t end = role.record.ended_of(patterns_, step, edge->from_instance, edge->from_task);
     ready = std::max(ready, end);
     if (kind == Kind::stream && edge->host_waits)
       c.host_late = std::max(c.host_late, end - static_cast<std::int64_t>(position) * host_.launch.ps());
@@ -172,9 +167,8 @@ bool Engine::walk(std::uint32_t r, std::size_t lane) {
       moved = true;
       if (entry == Entry::passed) continue;
     }
-    const std::uint32_t place = c.first + c.task->task;
     if (kind == Kind::host && c.task->launch_only) {
-      role.record.issued[place] = c.free += host_.launch.ps();
+      role.record.issued[place(role, c, c.task->slot)] = c.free += host_.launch.ps();
       ++c.task;
       moved = true;
       continue;
@@ -183,17 +177,26 @@ bool Engine::walk(std::uint32_t r, std::size_t lane) {
     if (!ready_time<kind>(role, lane, c, templates_[role.itinerary->tmpl[c.instance]], ready)) break;
     moved = true;
     const Slot slot = role.slots[c.task->slot];
-    if (slot.exchange < 0) {
-      role.record.ended[place] = c.free =
-          ready + slot.duration + (role.delays != nullptr ? role.delays->of(c.instance, c.task->task) : 0);
-      role.gates.passed[lane] = c.base + c.task->task + 1U;
-      ++c.task;
+    if (slot.exchange >= 0) {
+      role.gates.shut_lane(lane);
+      arrive({r, static_cast<std::uint32_t>(lane), ready}, role.exchanges[slot.exchange]);
+      if ((role.gates.shut >> lane & 1) != 0) break;
       continue;
     }
-    role.gates.shut_lane(lane);
-    const std::uint32_t meeting = role.course->first_meeting[c.instance] + slot.meeting;
-    arrive({r, place, meeting, static_cast<std::uint32_t>(lane), ready}, role.exchanges[slot.exchange]);
-    if ((role.gates.shut >> lane & 1) != 0) break;
+    const Step& step = role.course->steps[c.task->slot];
+    if (!c.singly && step.tasks > 1 && !unbroken(role, lane, c, step, ready)) part(role, c.instance);
+    const std::int64_t end = ready + slot.duration;
+    if (c.singly) {
+      const std::int64_t delay = role.delays != nullptr ? role.delays->of(c.instance, c.task->task) : 0;
+      role.record.times[c.first + step.singly] = c.free = end + delay;
+      role.gates.passed[lane] = c.base + c.task->task + 1U;
+      ++c.task;
+    } else {
+      role.record.times[c.first + step.in_runs] = end;
+      c.free = end + step.total;
+      role.gates.passed[lane] = c.base + step.last + 1U;
+      c.task += step.tasks;
+    }
   }
   return moved;
 }
@@ -240,9 +243,12 @@ void Engine::finish(std::uint32_t exchange, Duration end) {
   for (std::uint32_t s = p.seats; s < p.seats + p.arrived; ++s) {
     const Seat& seat = seats_[s];
     RoleState& role = roles_[seat.role];
-    role.record.meetings[seat.meeting] = {seat.ready, p.last, p.first};
     Cursor& c = role.cursors[seat.lane];
-    role.record.ended[seat.place] = c.free = end.ps();
+    std::int64_t* const times = &role.record.times[place(role, c, c.task->slot)];
+    times[0] = c.free = end.ps();
+    times[1] = seat.ready;
+    times[2] = p.last;
+    times[3] = p.first;
     role.gates.passed[seat.lane] = c.base + c.task->task + 1U;
     role.gates.open_lane(seat.lane);
     ++c.task;
@@ -288,15 +294,13 @@ void Engine::expect(const Seat& seat) const {
   const RoleState& role = roles_[seat.role];
   __builtin_prefetch(&role.gates);
   __builtin_prefetch(&role.record);
-  __builtin_prefetch(&role.record.meetings);
   __builtin_prefetch(&role.cursors[seat.lane]);
   __builtin_prefetch(&role.cursors[0]);
 }
 
 void Engine::expect_records(const Seat& seat) const {
-  const Record& record = roles_[seat.role].record;
-  __builtin_prefetch(&record.meetings[seat.meeting]);
-  __builtin_prefetch(&record.ended[seat.place]);
+  const RoleState& role = roles_[seat.role];
+  __builtin_prefetch(role.record.times.data() + role.cursors[seat.lane].first);
 }
 
 void Engine::expect_walk(const RoleState& role) const {
@@ -304,8 +308,7 @@ void Engine::expect_walk(const RoleState& role) const {
   __builtin_prefetch(&role.cursors[1]);
   __builtin_prefetch(role.exchanges);
   __builtin_prefetch(role.record.passages.data() + c.instance);
-  __builtin_prefetch(role.record.ended.data() + role.record.ended.size());
-  if (c.task != nullptr && c.task != c.end) __builtin_prefetch(role.record.ended.data() + c.first + c.task->task);
+  __builtin_prefetch(role.record.times.data() + role.record.times.size());
 }
 
 std::vector<Engine::Stuck> Engine::stuck() const {

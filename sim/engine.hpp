@@ -17,74 +17,16 @@
 #include "sim/event_queue.hpp"
 #include "sim/itinerary.hpp"
 #include "sim/network.hpp"
-#include "sim/pattern.hpp"
 #include "sim/quotient.hpp"
+#include "sim/record.hpp"
 
 namespace tandem::sim {
-
-/// When the parties of an exchange met, as one of them saw it. Picoseconds.
-struct Meeting {
-  std::int64_t ready = -1;    ///< this role could start
-  std::int64_t started = -1;  ///< the last party had arrived
-  std::int64_t first = -1;    ///< the first party had arrived
-};
-
-/// How one instance of a role went.
-struct Passage {
-  static constexpr PatternId kSingly = UINT32_MAX;       ///< its tasks were played one by one
-  static constexpr PatternId kAhead = UINT32_MAX - 1;    ///< no task of it has been looked at yet
-  std::int64_t start = 0;      ///< ps; of its pattern
-  PatternId pattern = kAhead;
-  /// Of its first task in Record::ended where it was played singly, else of its lanes in Record::late.
-  std::uint32_t first = 0;
-
-  bool singly() const { return pattern == kSingly; }
-  bool has_pattern() const { return pattern < kAhead; }
-};
-
-/// What happened to one role. Picoseconds from the start of the step; -1: never.
-struct Record {
-  std::vector<Passage> passages;             ///< by instance
-  std::vector<std::int64_t> ended;           ///< of tasks played singly
-  std::vector<std::int64_t> issued;          ///< of the same; empty where task n is issued at n launches
-  /// Where the host has to wait: how much later than at n launches it issues task n, by lane of what has a pattern.
-  std::vector<std::int64_t> late;
-  std::vector<Meeting> meetings;             ///< of the tasks that are exchanges, in order of position
-  Duration end;                              ///< of the role's last task
-
-  std::int64_t ended_of(const Patterns& patterns, std::uint32_t instance, std::uint16_t task) const {
-    const Passage& p = passages[instance];
-    if (p.has_pattern()) return p.start + patterns[p.pattern].ended[task];
-    return p.singly() ? ended[p.first + task] : -1;
-  }
-};
-
-/// What computations of a role take beyond the slots' durations.
-struct RoleDelays {
-  static constexpr std::uint32_t kNone = UINT32_MAX;
-  std::vector<std::uint32_t> first;  ///< by instance: of its first task in `ps`, or kNone
-  std::vector<std::int64_t> ps;
-
-  std::int64_t of(std::uint32_t instance, std::uint16_t task) const {
-    return first[instance] == kNone ? 0 : ps[first[instance] + task];
-  }
-};
 
 /// How the host issues tasks.
 struct Host {
   Duration launch;
   bool synchronous = false;
 };
-
-/// What roles of one table of slots have in common.
-struct Course {
-  std::vector<StretchId> stretches;          ///< by template; -1: without a pattern
-  std::vector<std::uint32_t> first_meeting;  ///< by instance, and the total
-  std::uint32_t singly = 0;                  ///< tasks of instances without a pattern
-};
-
-Course make_course(const Itinerary& itinerary, const std::vector<LaneTemplate>& templates, const std::vector<Slot>& slots,
-                   std::vector<StretchId> stretches);
 
 /// What a role plays; the references outlive the engine.
 struct Part {
@@ -122,11 +64,12 @@ class Engine {
     std::int64_t free = 0;
     std::int64_t host_late = 0;  ///< the host has waited for so long before it issued this lane's next task
     std::uint32_t base = 0;   ///< position of the current instance
-    std::uint32_t first = 0;  ///< of its first task in Record::ended
+    std::uint32_t first = 0;  ///< of its times in Record::times
     std::uint32_t instance = 0;
     std::uint32_t item = 0;  ///< next entry of LaneProgram::instances
     std::uint32_t edge = 0;
-    bool entered = false;    ///< the instance is played singly
+    bool entered = false;    ///< the instance is played, and not by a pattern
+    bool singly = false;     ///< task by task, not in runs
   };
   /// Which lanes of a role can go on: all that a wake-up looks at where they cannot.
   struct Gates {
@@ -152,6 +95,7 @@ class Engine {
     const std::uint32_t* exchanges;
     const Course* course;
     const RoleDelays* delays;
+    std::uint32_t parted = 0;  ///< instances whose runs were parted
     Record record;
     std::array<Cursor, kLanes> cursors;
   };
@@ -163,8 +107,7 @@ class Engine {
     std::vector<std::pair<std::uint16_t, std::int64_t>> after;  ///< of other tasks: ends of what they wait for
   };
   struct Seat {
-    std::uint32_t role, place, meeting;  ///< place: in Record::ended
-    std::uint32_t lane;
+    std::uint32_t role, lane;
     std::int64_t ready;
   };
   /// An exchange on its way. One cache line, as its events come by the thousand and never twice in a row.
@@ -179,7 +122,7 @@ class Engine {
     bool contends = false;
   };
   enum class Kind { stream, host, worker };
-  enum class Entry { waits, singly, passed };
+  enum class Entry { waits, played, passed };
 
   void wake(std::uint32_t role);
   void drain();
@@ -190,9 +133,12 @@ class Engine {
   bool walk(std::uint32_t role, std::size_t lane);
   template <Kind kind>
   bool ready_time(RoleState& role, std::size_t lane, Cursor& c, const LaneTemplate& tmpl, std::int64_t& ready) const;
+  static std::uint32_t place(const RoleState& role, const Cursor& c, std::uint32_t slot);
+  bool unbroken(const RoleState& role, std::size_t lane, const Cursor& c, const Step& step, std::int64_t ready) const;
+  void part(RoleState& role, std::uint32_t instance) const;
   bool next_instance(RoleState& role, std::size_t lane, Cursor& c) const;
   Entry enter(std::uint32_t role, std::size_t lane, Cursor& c);
-  Entry play_singly(RoleState& role, Cursor& c) const;
+  Entry play(RoleState& role, Cursor& c) const;
   bool bring_tensor_lane(std::uint32_t role, const Cursor& c);
   Entry pass(std::uint32_t role, StretchId stretch, Cursor& c);
   Entry meet_edges(RoleState& role, const Stretch& s, std::size_t lane);

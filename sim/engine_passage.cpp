@@ -5,31 +5,62 @@
 #include "sim/engine.hpp"
 
 namespace tandem::sim {
+namespace {
+
+/// Instances of a role whose runs are parted before all others are played task by task from the start: so often the host is late.
+constexpr std::uint32_t kMostParted = 64;
+
+}  // namespace
 
 /// A lane is at the first task of an instance. The compute lane decides how it is played; until then other lanes wait,
 /// which holds nobody up: what they do there depends on a computation of the same instance.
 Engine::Entry Engine::enter(std::uint32_t r, std::size_t lane, Cursor& c) {
   RoleState& role = roles_[r];
-  if (role.record.passages[c.instance].singly()) return play_singly(role, c);
+  const Passage& p = role.record.passages[c.instance];
+  if (p.singly() || p.in_runs()) return play(role, c);
   const StretchId stretch = role.course->stretches[role.itinerary->tmpl[c.instance]];
   const bool delayed = role.delays != nullptr && role.delays->first[c.instance] != RoleDelays::kNone;
-  if (stretch < 0 || delayed) return play_singly(role, c);
+  if (stretch < 0 || delayed) return play(role, c);
   return lane == 0 ? pass(r, stretch, c) : Entry::waits;
 }
 
-Engine::Entry Engine::play_singly(RoleState& role, Cursor& c) const {
+Engine::Entry Engine::play(RoleState& role, Cursor& c) const {
   Record& record = role.record;
   Passage& p = record.passages[c.instance];
-  if (!p.singly()) {
-    p.pattern = Passage::kSingly;
-    p.first = static_cast<std::uint32_t>(record.ended.size());
-    const std::size_t tasks = role.itinerary->base[c.instance + 1] - c.base;
-    record.ended.resize(p.first + tasks, -1);
-    if (host_.synchronous || role.itinerary->host_waits) record.issued.resize(p.first + tasks, -1);
+  if (!p.singly() && !p.in_runs()) {
+    const bool delayed = role.delays != nullptr && role.delays->first[c.instance] != RoleDelays::kNone;
+    const bool runs = role.course->runs && !delayed && role.parted < kMostParted;
+    p.pattern = runs ? Passage::kInRuns : Passage::kSingly;
+    p.first = static_cast<std::uint32_t>(record.times.size());
+    const std::uint32_t tmpl = role.itinerary->tmpl[c.instance];
+    record.times.resize(p.first + (runs ? role.course->in_runs : role.course->singly)[tmpl], -1);
+    if (host_.synchronous || role.itinerary->host_waits) record.issued.resize(record.times.size(), -1);
   }
   c.first = p.first;
+  c.singly = p.singly();
   c.entered = true;
-  return Entry::singly;
+  return Entry::played;
+}
+
+/// An instance in runs goes on task by task.
+void Engine::part(RoleState& role, std::uint32_t instance) const {
+  std::vector<std::int64_t>& times = role.record.times;
+  Passage& p = role.record.passages[instance];
+  const std::uint32_t tmpl = role.itinerary->tmpl[instance], before = p.first;
+  p.pattern = Passage::kSingly;
+  p.first = static_cast<std::uint32_t>(times.size());
+  times.resize(p.first + role.course->singly[tmpl], -1);
+  for (const std::vector<LaneTask>& lane : templates_[tmpl].lanes)
+    for (const LaneTask& task : lane) {
+      const Step& step = role.course->steps[task.slot];
+      const std::int64_t end = times[before + step.in_runs];
+      if (end < 0) continue;
+      times[p.first + step.singly] = end + step.after;
+      if (role.slots[task.slot].exchange >= 0) std::copy_n(&times[before + step.in_runs + 1], kExchangeTimes - 1, &times[p.first + step.singly + 1]);
+    }
+  for (Cursor& c : role.cursors)
+    if (c.entered && c.instance == instance) c.first = p.first, c.singly = true;
+  ++role.parted;
 }
 
 /// Looks at what a lane's tasks wait for in other instances.
@@ -42,13 +73,14 @@ Engine::Entry Engine::meet_edges(RoleState& role, const Stretch& s, std::size_t 
   for (; edges[e].to < next; ++e) {
     const auto task = static_cast<std::uint16_t>(edges[e].to - c.base);
     const bool first = task == s.first[lane], starts = lane == 0 && first;
-    if (edges[e].host_waits && !first) return Entry::singly;
+    if (edges[e].host_waits && !first) return Entry::played;
     const std::uint32_t from = role.itinerary->base[edges[e].from_instance] + edges[e].from_task;
     if (role.gates.passed[edges[e].from_lane] <= from) {
       role.gates.wait(0, edges[e].from_lane, from);
       return Entry::waits;
     }
-    const std::int64_t end = role.record.ended_of(patterns_, edges[e].from_instance, edges[e].from_task);
+    const Step& step = role.course->steps[templates_[role.itinerary->tmpl[edges[e].from_instance]].first_slot + edges[e].from_task];
+    const std::int64_t end = role.record.ended_of(patterns_, step, edges[e].from_instance, edges[e].from_task);
     if (edges[e].host_waits)
       arrival_.late[lane] = std::max(arrival_.late[lane], end - static_cast<std::int64_t>(edges[e].to) * host_.launch.ps());
     if (starts) arrival_.ready = std::max(arrival_.ready, end);
@@ -84,12 +116,12 @@ Engine::Entry Engine::pass(std::uint32_t r, StretchId stretch, Cursor& c) {
   Entry met = meet_edges(role, s, 0);
   if (met == Entry::passed && s.on_tensor) met = bring_tensor_lane(r, c) ? meet_edges(role, s, 1) : Entry::waits;
   if (met == Entry::waits) return met;
-  if (met == Entry::singly) return play_singly(role, c);
+  if (met == Entry::played) return play(role, c);
   const std::int64_t issued =
       arrival_.late[0] + (static_cast<std::int64_t>(c.base) + s.first[0] + 1) * host_.launch.ps();
   const std::int64_t start = std::max(arrival_.ready, issued);
   const PatternId id = patterns_.find(stretch, circumstances(s, c, tensor, start));
-  if (id == Patterns::kNone) return play_singly(role, c);
+  if (id == Patterns::kNone) return play(role, c);
 
   Record& record = role.record;
   stepped_ = true;

@@ -14,6 +14,7 @@ std::size_t lane_of(const Task& task, const LaneOfStream& lanes) {
 LaneTemplate lane_template(const Template& tmpl, std::uint32_t first_slot, bool synchronous) {
   const LaneOfStream lanes = lanes_of(synchronous);
   LaneTemplate out;
+  out.first_slot = first_slot;
   for (std::size_t i = 0; i < tmpl.tasks.size(); ++i) {
     const Task& task = tmpl.tasks[i];
     const std::size_t lane = lane_of(task, lanes);

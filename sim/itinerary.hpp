@@ -31,6 +31,7 @@ struct LaneTemplate {
   std::array<std::vector<LaneTask>, kLanes> lanes;
   std::vector<std::uint16_t> deps;
   std::vector<std::uint8_t> lane_of;  ///< by task
+  std::uint32_t first_slot = 0;
 };
 
 /// The task at position `to` waits for a task of another instance.

@@ -64,7 +64,8 @@ std::vector<Course> courses_of(const std::vector<LaneTemplate>& templates, bool 
     if (patterns)
       for (const std::uint32_t t : play.catalogue.templates[play.roles[r].stage.index()])
         stretches[t] = play.patterns.stretch(templates[t], play.quotient.slots(r));
-    course = make_course(play.itinerary(r), templates, play.quotient.slots(r), std::move(stretches));
+    course = make_course(templates, play.quotient.slots(r), std::move(stretches), play.host.launch.ps());
+    course->runs = patterns && !play.itinerary(r).host_waits;
   }
   std::vector<Course> out;
   for (auto& course : courses) out.push_back(std::move(*course));
@@ -156,7 +157,7 @@ Reader::Reader(const Play& play, std::size_t role)
 
 std::int64_t Reader::issued(std::uint32_t instance, std::uint16_t task) const {
   const Passage& p = record_.passages[instance];
-  if (p.singly() && !record_.issued.empty()) return record_.issued[p.first + task];
+  if (p.singly() && !record_.issued.empty()) return record_.issued[p.first + step(instance, task).singly];
   const std::int64_t alone = (itinerary_.base[instance] + task + std::int64_t{1}) * host_.launch.ps();
   if (!p.has_pattern() || !itinerary_.host_waits) return alone;
   return record_.late[p.first + patterns_.of(patterns_[p.pattern].stretch).steps[task].lane] + alone;
@@ -170,7 +171,7 @@ std::int64_t Reader::alone_from(std::int64_t ended, std::uint32_t instance, std:
 std::int64_t Reader::started(std::uint32_t instance, std::uint16_t task) const {
   const std::uint32_t slot = first_slot_[itinerary_.tmpl[instance]] + task;
   if (slots_[slot].exchange < 0) return alone_from(ended(instance, task), instance, task, slot);
-  return meeting(instance, slot).started;
+  return record_.exchange(course_.steps[slot], instance)[2];
 }
 
 Happening Reader::at(std::uint32_t instance, std::uint16_t task) const {
@@ -180,8 +181,8 @@ Happening Reader::at(std::uint32_t instance, std::uint16_t task) const {
     const std::int64_t started = alone_from(ended, instance, task, slot);
     return {issued(instance, task), started, started, ended, {}};
   }
-  const Meeting& m = meeting(instance, slot);
-  return {issued(instance, task), m.ready, m.started, ended, m.first};
+  const std::int64_t* const times = record_.exchange(course_.steps[slot], instance);
+  return {issued(instance, task), times[1], times[2], ended, times[3]};
 }
 
 }  // namespace tandem::sim

@@ -51,12 +51,12 @@ class Reader {
   std::int64_t started(std::uint32_t instance, std::uint16_t task) const;
   std::int64_t issued(std::uint32_t instance, std::uint16_t task) const;
   std::int64_t ended(std::uint32_t instance, std::uint16_t task) const {
-    return record_.ended_of(patterns_, instance, task);
+    return record_.ended_of(patterns_, step(instance, task), instance, task);
   }
 
  private:
-  const Meeting& meeting(std::uint32_t instance, std::uint32_t slot) const {
-    return record_.meetings[course_.first_meeting[instance] + slots_[slot].meeting];
+  const Step& step(std::uint32_t instance, std::uint16_t task) const {
+    return course_.steps[first_slot_[itinerary_.tmpl[instance]] + task];
   }
   std::int64_t alone_from(std::int64_t ended, std::uint32_t instance, std::uint16_t task, std::uint32_t slot) const;
 

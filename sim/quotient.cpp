@@ -112,12 +112,9 @@ class QuotientBuilder {
     const std::size_t stage = f_.scene.stage_of(rank).index();
     for (const std::uint32_t t : f_.catalogue.templates[stage]) {
       const Template& tmpl = f_.scene.graph.templates[t];
-      std::uint32_t meetings = 0;
       for (std::size_t i = 0; i < tmpl.tasks.size(); ++i) {
         const std::uint32_t at = f_.catalogue.first_slot[t] + static_cast<std::uint32_t>(i);
         slots[at] = slot(rank, t, tmpl.tasks[i], at, own.exchanges);
-        slots[at].meeting = meetings;
-        meetings += slots[at].exchange >= 0;
       }
     }
     own.table = tables_.try_emplace({stage, std::move(slots)}, static_cast<std::uint32_t>(tables_.size())).first->second;

@@ -30,7 +30,6 @@ struct Exchange {
 struct Slot {
   std::int64_t duration = 0;   ///< ps; meaningful when exchange < 0
   std::int32_t exchange = -1;  ///< which of its role's exchanges
-  std::uint32_t meeting = 0;   ///< its number among the exchanges of its template
   auto operator<=>(const Slot&) const = default;
 };
 

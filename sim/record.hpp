@@ -1,0 +1,62 @@
+#pragma once
+// What happened to a role.
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/course.hpp"
+
+namespace tandem::sim {
+
+/// How one instance of a role went.
+struct Passage {
+  static constexpr PatternId kSingly = UINT32_MAX;      ///< its tasks were played one by one
+  static constexpr PatternId kInRuns = UINT32_MAX - 1;  ///< its runs of tasks were
+  static constexpr PatternId kAhead = UINT32_MAX - 2;   ///< no task of it has been looked at yet
+  std::int64_t start = 0;      ///< ps; of its pattern
+  PatternId pattern = kAhead;
+  /// Of its times in Record::times where it has no pattern, else of its lanes in Record::late.
+  std::uint32_t first = 0;
+
+  bool singly() const { return pattern == kSingly; }
+  bool in_runs() const { return pattern == kInRuns; }
+  bool has_pattern() const { return pattern < kAhead; }
+};
+
+/// What happened to one role. Picoseconds from the start of the step; -1: never.
+struct Record {
+  std::vector<Passage> passages;     ///< by instance
+  std::vector<std::int64_t> times;   ///< of what has no pattern: see Step
+  std::vector<std::int64_t> issued;  ///< of the same; empty where task n is issued at n launches
+  /// Where the host has to wait: how much later than at n launches it issues task n, by lane of what has a pattern.
+  std::vector<std::int64_t> late;
+  Duration end;                      ///< of the role's last task
+
+  /// `step`: of the task.
+  std::int64_t ended_of(const Patterns& patterns, const Step& step, std::uint32_t instance, std::uint16_t task) const {
+    const Passage& p = passages[instance];
+    if (p.has_pattern()) return p.start + patterns[p.pattern].ended[task];
+    if (p.singly()) return times[p.first + step.singly];
+    if (!p.in_runs()) return -1;
+    const std::int64_t end = times[p.first + step.in_runs];
+    return end < 0 ? end : end + step.after;
+  }
+  /// The times of an exchange: see kExchangeTimes.
+  const std::int64_t* exchange(const Step& step, std::uint32_t instance) const {
+    const Passage& p = passages[instance];
+    return times.data() + p.first + (p.singly() ? step.singly : step.in_runs);
+  }
+};
+
+/// What computations of a role take beyond the slots' durations.
+struct RoleDelays {
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+  std::vector<std::uint32_t> first;  ///< by instance: of its first task in `ps`, or kNone
+  std::vector<std::int64_t> ps;
+
+  std::int64_t of(std::uint32_t instance, std::uint16_t task) const {
+    return first[instance] == kNone ? 0 : ps[first[instance] + task];
+  }
+};
+
+}  // namespace tandem::sim
