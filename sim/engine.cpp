@@ -33,18 +33,24 @@ Engine::Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templa
   }
   seats_.resize(seats);
   roles_.reserve(quotient.roles.size());
+  std::size_t exchanges = 0;
+  for (const RoleSlots& role : quotient.roles) exchanges += role.exchanges.size();
+  exchanges_.reserve(exchanges);
 }
 
 void Engine::add(Part part) {
-  RoleState role{{}, &part.itinerary, part.slots.data(), part.exchanges.data(), &part.course, part.delays, 0, {}, {}};
+  RoleState role{{}, &part.itinerary, part.slots.data(), exchanges_.data() + exchanges_.size(), &part.course, part.delays, 0, {}, {}};
+  exchanges_.insert(exchanges_.end(), part.exchanges.begin(), part.exchanges.end());
   role.record.passages.resize(part.itinerary.tmpl.size());
-  role.record.times.reserve(part.course.times(part.itinerary));
   if (part.itinerary.host_waits) role.record.late.reserve(kPatternLanes * part.itinerary.tmpl.size());
   for (std::size_t lane = 0; lane < kLanes; ++lane) next_instance(role, lane, role.cursors[lane]);
   roles_.push_back(std::move(role));
 }
 
 void Engine::run() {
+  std::size_t times = 0;
+  for (const RoleState& role : roles_) times += role.course->times(*role.itinerary);
+  times_.ended.reserve(times);
   for (std::uint32_t r = static_cast<std::uint32_t>(roles_.size()); r-- > 0;) wake(r);
   drain();
   while (network_.pending()) {
@@ -102,7 +108,7 @@ bool Engine::next_instance(RoleState& role, std::size_t lane, Cursor& c) const {
   return true;
 }
 
-/// Of a task of the cursor's instance, in Record::times.
+/// Of a task of the cursor's instance, in `times_`.
 std::uint32_t Engine::place(const RoleState& role, const Cursor& c, std::uint32_t slot) {
   const Step& step = role.course->steps[slot];
   return c.first + (c.singly ? step.singly : step.in_runs);
@@ -116,21 +122,21 @@ bool Engine::unbroken(const RoleState& role, std::size_t lane, const Cursor& c, 
 
 /// When the next task of a lane could start as far as its own role is concerned; false when that is not known yet.
 template <Engine::Kind kind>
-bool Engine::ready_time(RoleState& role, std::size_t lane, Cursor& c, const LaneTemplate& tmpl, std::int64_t& ready) const {
+bool Engine::ready_time(RoleState& role, std::size_t lane, Cursor& c, const LaneTemplate& tmpl, std::int64_t& ready) {
   const LaneTask& task = *c.task;
   const std::uint32_t position = c.base + task.task, place = this->place(role, c, task.slot);
   if constexpr (kind == Kind::stream) {
     ready = c.free;
   } else if constexpr (kind == Kind::host) {
-    ready = role.record.issued[place] = c.free + host_.launch.ps();
+    ready = times_.issued[place] = c.free + host_.launch.ps();
   } else {
-    if (role.record.issued[place] < 0) return false;
-    ready = std::max(c.free, role.record.issued[place]);
+    if (times_.issued[place] < 0) return false;
+    ready = std::max(c.free, times_.issued[place]);
   }
   const std::uint16_t* const deps = tmpl.deps.data() + task.first_dep;
   for (std::uint16_t d = 0; d < task.deps; ++d) {
     const std::uint32_t slot = tmpl.first_slot + deps[d];
-    const std::int64_t end = role.record.times[this->place(role, c, slot)];
+    const std::int64_t end = times_.ended[this->place(role, c, slot)];
     if (end < 0) return role.gates.wait(lane, tmpl.lane_of[deps[d]], c.base + deps[d]), false;
     ready = std::max(ready, c.singly ? end : end + role.course->steps[slot].after);
   }
@@ -139,14 +145,14 @@ bool Engine::ready_time(RoleState& role, std::size_t lane, Cursor& c, const Lane
     const std::uint32_t from = role.itinerary->base[edge->from_instance] + edge->from_task;
     if (role.gates.passed[edge->from_lane] <= from) return role.gates.wait(lane, edge->from_lane, from), false;
     const Step& step = role.course->steps[templates_[role.itinerary->tmpl[edge->from_instance]].first_slot + edge->from_task];
-    const std::int64_t end = role.record.ended_of(patterns_, step, edge->from_instance, edge->from_task);
+    const std::int64_t end = role.record.ended_of(times_, patterns_, step, edge->from_instance, edge->from_task);
     ready = std::max(ready, end);
     if (kind == Kind::stream && edge->host_waits)
       c.host_late = std::max(c.host_late, end - static_cast<std::int64_t>(position) * host_.launch.ps());
   }
   if constexpr (kind == Kind::stream) {
     const std::int64_t issued = c.host_late + (static_cast<std::int64_t>(position) + 1) * host_.launch.ps();
-    if (role.itinerary->host_waits) role.record.issued[place] = issued;
+    if (role.itinerary->host_waits) times_.issued[place] = issued;
     ready = std::max(ready, issued);
   }
   c.edge = static_cast<std::uint32_t>(edge - role.itinerary->lanes[lane].edges.data());
@@ -168,7 +174,7 @@ bool Engine::walk(std::uint32_t r, std::size_t lane) {
       if (entry == Entry::passed) continue;
     }
     if (kind == Kind::host && c.task->launch_only) {
-      role.record.issued[place(role, c, c.task->slot)] = c.free += host_.launch.ps();
+      times_.issued[place(role, c, c.task->slot)] = c.free += host_.launch.ps();
       ++c.task;
       moved = true;
       continue;
@@ -188,11 +194,11 @@ bool Engine::walk(std::uint32_t r, std::size_t lane) {
     const std::int64_t end = ready + slot.duration;
     if (c.singly) {
       const std::int64_t delay = role.delays != nullptr ? role.delays->of(c.instance, c.task->task) : 0;
-      role.record.times[c.first + step.singly] = c.free = end + delay;
+      times_.ended[c.first + step.singly] = c.free = end + delay;
       role.gates.passed[lane] = c.base + c.task->task + 1U;
       ++c.task;
     } else {
-      role.record.times[c.first + step.in_runs] = end;
+      times_.ended[c.first + step.in_runs] = end;
       c.free = end + step.total;
       role.gates.passed[lane] = c.base + step.last + 1U;
       c.task += step.tasks;
@@ -244,7 +250,7 @@ void Engine::finish(std::uint32_t exchange, Duration end) {
     const Seat& seat = seats_[s];
     RoleState& role = roles_[seat.role];
     Cursor& c = role.cursors[seat.lane];
-    std::int64_t* const times = &role.record.times[place(role, c, c.task->slot)];
+    std::int64_t* const times = &times_.ended[place(role, c, c.task->slot)];
     times[0] = c.free = end.ps();
     times[1] = seat.ready;
     times[2] = p.last;
@@ -300,7 +306,7 @@ void Engine::expect(const Seat& seat) const {
 
 void Engine::expect_records(const Seat& seat) const {
   const RoleState& role = roles_[seat.role];
-  __builtin_prefetch(role.record.times.data() + role.cursors[seat.lane].first);
+  __builtin_prefetch(times_.ended.data() + role.cursors[seat.lane].first);
 }
 
 void Engine::expect_walk(const RoleState& role) const {
@@ -308,7 +314,6 @@ void Engine::expect_walk(const RoleState& role) const {
   __builtin_prefetch(&role.cursors[1]);
   __builtin_prefetch(role.exchanges);
   __builtin_prefetch(role.record.passages.data() + c.instance);
-  __builtin_prefetch(role.record.times.data() + role.record.times.size());
 }
 
 std::vector<Engine::Stuck> Engine::stuck() const {

@@ -53,6 +53,7 @@ class Engine {
   std::vector<Stuck> stuck() const;
 
   std::vector<Record> take_records();
+  Times take_times() { return std::move(times_); }
   std::int64_t events() const { return queue_.popped(); }
 
  private:
@@ -64,7 +65,7 @@ class Engine {
     std::int64_t free = 0;
     std::int64_t host_late = 0;  ///< the host has waited for so long before it issued this lane's next task
     std::uint32_t base = 0;   ///< position of the current instance
-    std::uint32_t first = 0;  ///< of its times in Record::times
+    std::uint32_t first = 0;  ///< of its times in `times_`
     std::uint32_t instance = 0;
     std::uint32_t item = 0;  ///< next entry of LaneProgram::instances
     std::uint32_t edge = 0;
@@ -132,13 +133,14 @@ class Engine {
   template <Kind kind>
   bool walk(std::uint32_t role, std::size_t lane);
   template <Kind kind>
-  bool ready_time(RoleState& role, std::size_t lane, Cursor& c, const LaneTemplate& tmpl, std::int64_t& ready) const;
+  bool ready_time(RoleState& role, std::size_t lane, Cursor& c, const LaneTemplate& tmpl, std::int64_t& ready);
   static std::uint32_t place(const RoleState& role, const Cursor& c, std::uint32_t slot);
   bool unbroken(const RoleState& role, std::size_t lane, const Cursor& c, const Step& step, std::int64_t ready) const;
-  void part(RoleState& role, std::uint32_t instance) const;
+  void part(RoleState& role, std::uint32_t instance);
   bool next_instance(RoleState& role, std::size_t lane, Cursor& c) const;
   Entry enter(std::uint32_t role, std::size_t lane, Cursor& c);
-  Entry play(RoleState& role, Cursor& c) const;
+  Entry play(RoleState& role, Cursor& c);
+  std::uint32_t new_times(std::uint32_t count);
   bool bring_tensor_lane(std::uint32_t role, const Cursor& c);
   Entry pass(std::uint32_t role, StretchId stretch, Cursor& c);
   Entry meet_edges(RoleState& role, const Stretch& s, std::size_t lane);
@@ -161,6 +163,8 @@ class Engine {
   std::vector<RoleState> roles_;
   std::vector<Pending> pending_;  ///< by exchange
   std::vector<Seat> seats_;
+  std::vector<std::uint32_t> exchanges_;  ///< that roles take part in, role by role
+  Times times_;
   std::vector<Segment> segments_;
   std::vector<std::uint32_t> awake_;
   struct Finished {

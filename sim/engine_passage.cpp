@@ -24,17 +24,23 @@ Engine::Entry Engine::enter(std::uint32_t r, std::size_t lane, Cursor& c) {
   return lane == 0 ? pass(r, stretch, c) : Entry::waits;
 }
 
-Engine::Entry Engine::play(RoleState& role, Cursor& c) const {
-  Record& record = role.record;
-  Passage& p = record.passages[c.instance];
+/// Room for so many times that are not known yet.
+std::uint32_t Engine::new_times(std::uint32_t count) {
+  const std::size_t first = times_.ended.size();
+  require(first + count <= UINT32_MAX, "a step has more times than can be kept");
+  times_.ended.resize(first + count, -1);
+  return static_cast<std::uint32_t>(first);
+}
+
+Engine::Entry Engine::play(RoleState& role, Cursor& c) {
+  Passage& p = role.record.passages[c.instance];
   if (!p.singly() && !p.in_runs()) {
     const bool delayed = role.delays != nullptr && role.delays->first[c.instance] != RoleDelays::kNone;
     const bool runs = role.course->runs && !delayed && role.parted < kMostParted;
-    p.pattern = runs ? Passage::kInRuns : Passage::kSingly;
-    p.first = static_cast<std::uint32_t>(record.times.size());
     const std::uint32_t tmpl = role.itinerary->tmpl[c.instance];
-    record.times.resize(p.first + (runs ? role.course->in_runs : role.course->singly)[tmpl], -1);
-    if (host_.synchronous || role.itinerary->host_waits) record.issued.resize(record.times.size(), -1);
+    p.pattern = runs ? Passage::kInRuns : Passage::kSingly;
+    p.first = new_times((runs ? role.course->in_runs : role.course->singly)[tmpl]);
+    if (host_.synchronous || role.itinerary->host_waits) times_.issued.resize(times_.ended.size(), -1);
   }
   c.first = p.first;
   c.singly = p.singly();
@@ -43,13 +49,12 @@ Engine::Entry Engine::play(RoleState& role, Cursor& c) const {
 }
 
 /// An instance in runs goes on task by task.
-void Engine::part(RoleState& role, std::uint32_t instance) const {
-  std::vector<std::int64_t>& times = role.record.times;
+void Engine::part(RoleState& role, std::uint32_t instance) {
   Passage& p = role.record.passages[instance];
   const std::uint32_t tmpl = role.itinerary->tmpl[instance], before = p.first;
   p.pattern = Passage::kSingly;
-  p.first = static_cast<std::uint32_t>(times.size());
-  times.resize(p.first + role.course->singly[tmpl], -1);
+  p.first = new_times(role.course->singly[tmpl]);
+  std::vector<std::int64_t>& times = times_.ended;
   for (const std::vector<LaneTask>& lane : templates_[tmpl].lanes)
     for (const LaneTask& task : lane) {
       const Step& step = role.course->steps[task.slot];
@@ -80,7 +85,7 @@ Engine::Entry Engine::meet_edges(RoleState& role, const Stretch& s, std::size_t 
       return Entry::waits;
     }
     const Step& step = role.course->steps[templates_[role.itinerary->tmpl[edges[e].from_instance]].first_slot + edges[e].from_task];
-    const std::int64_t end = role.record.ended_of(patterns_, step, edges[e].from_instance, edges[e].from_task);
+    const std::int64_t end = role.record.ended_of(times_, patterns_, step, edges[e].from_instance, edges[e].from_task);
     if (edges[e].host_waits)
       arrival_.late[lane] = std::max(arrival_.late[lane], end - static_cast<std::int64_t>(edges[e].to) * host_.launch.ps());
     if (starts) arrival_.ready = std::max(arrival_.ready, end);

@@ -80,6 +80,7 @@ std::vector<Engine::Stuck> walk(const std::vector<LaneTemplate>& templates, Play
                 out.delays.empty() ? nullptr : &out.delays[r]});
   engine.run();
   out.records = engine.take_records();
+  out.times = engine.take_times();
   out.events += engine.events();
   return engine.stuck();
 }
@@ -147,17 +148,19 @@ Play play(const Scene& scene, const Manner& manner) {
 
 Reader::Reader(const Play& play, std::size_t role)
     : record_(play.records[role]),
+      times_(play.times),
       patterns_(play.patterns),
       itinerary_(play.itinerary(role)),
       slots_(play.quotient.slots(role)),
       course_(play.course(role)),
       first_slot_(play.catalogue.first_slot),
       delays_(play.delays.empty() ? nullptr : &play.delays[role]),
-      host_(play.host) {}
+      host_(play.host),
+      issues_itself_(play.host.synchronous || itinerary_.host_waits) {}
 
 std::int64_t Reader::issued(std::uint32_t instance, std::uint16_t task) const {
   const Passage& p = record_.passages[instance];
-  if (p.singly() && !record_.issued.empty()) return record_.issued[p.first + step(instance, task).singly];
+  if (p.singly() && issues_itself_) return times_.issued[p.first + step(instance, task).singly];
   const std::int64_t alone = (itinerary_.base[instance] + task + std::int64_t{1}) * host_.launch.ps();
   if (!p.has_pattern() || !itinerary_.host_waits) return alone;
   return record_.late[p.first + patterns_.of(patterns_[p.pattern].stretch).steps[task].lane] + alone;
@@ -171,7 +174,7 @@ std::int64_t Reader::alone_from(std::int64_t ended, std::uint32_t instance, std:
 std::int64_t Reader::started(std::uint32_t instance, std::uint16_t task) const {
   const std::uint32_t slot = first_slot_[itinerary_.tmpl[instance]] + task;
   if (slots_[slot].exchange < 0) return alone_from(ended(instance, task), instance, task, slot);
-  return record_.exchange(course_.steps[slot], instance)[2];
+  return record_.exchange(times_, course_.steps[slot], instance)[2];
 }
 
 Happening Reader::at(std::uint32_t instance, std::uint16_t task) const {
@@ -181,7 +184,7 @@ Happening Reader::at(std::uint32_t instance, std::uint16_t task) const {
     const std::int64_t started = alone_from(ended, instance, task, slot);
     return {issued(instance, task), started, started, ended, {}};
   }
-  const std::int64_t* const times = record_.exchange(course_.steps[slot], instance);
+  const std::int64_t* const times = record_.exchange(times_, course_.steps[slot], instance);
   return {issued(instance, task), times[1], times[2], ended, times[3]};
 }
 

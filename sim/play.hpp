@@ -19,6 +19,7 @@ struct Role {
 struct Play {
   std::vector<Role> roles;             ///< ascending first rank
   std::vector<Record> records;         ///< by role
+  Times times;                         ///< of all roles
   std::vector<Itinerary> itineraries;  ///< by stage
   Catalogue catalogue;
   Quotient quotient;
@@ -51,7 +52,7 @@ class Reader {
   std::int64_t started(std::uint32_t instance, std::uint16_t task) const;
   std::int64_t issued(std::uint32_t instance, std::uint16_t task) const;
   std::int64_t ended(std::uint32_t instance, std::uint16_t task) const {
-    return record_.ended_of(patterns_, step(instance, task), instance, task);
+    return record_.ended_of(times_, patterns_, step(instance, task), instance, task);
   }
 
  private:
@@ -61,6 +62,7 @@ class Reader {
   std::int64_t alone_from(std::int64_t ended, std::uint32_t instance, std::uint16_t task, std::uint32_t slot) const;
 
   const Record& record_;
+  const Times& times_;
   const Patterns& patterns_;
   const Itinerary& itinerary_;
   const std::vector<Slot>& slots_;
@@ -68,6 +70,7 @@ class Reader {
   const std::vector<std::uint32_t>& first_slot_;
   const RoleDelays* delays_;
   Host host_;
+  bool issues_itself_;  ///< its tasks are not issued one launch after the other
 };
 
 }  // namespace tandem::sim

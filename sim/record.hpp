@@ -15,7 +15,7 @@ struct Passage {
   static constexpr PatternId kAhead = UINT32_MAX - 2;   ///< no task of it has been looked at yet
   std::int64_t start = 0;      ///< ps; of its pattern
   PatternId pattern = kAhead;
-  /// Of its times in Record::times where it has no pattern, else of its lanes in Record::late.
+  /// Of its times in Times::ended where it has no pattern, else of its lanes in Record::late.
   std::uint32_t first = 0;
 
   bool singly() const { return pattern == kSingly; }
@@ -23,28 +23,33 @@ struct Passage {
   bool has_pattern() const { return pattern < kAhead; }
 };
 
-/// What happened to one role. Picoseconds from the start of the step; -1: never.
+/// Times of the instances of all roles that have no pattern, in the order in which they were begun: what thousands of roles do at one
+/// time lies together. Picoseconds from the start of the step; -1: never.
+struct Times {
+  std::vector<std::int64_t> ended;   ///< see Step
+  std::vector<std::int64_t> issued;  ///< of the same; only of roles that do not issue task n at n launches
+};
+
+/// What happened to one role. Picoseconds from the start of the step.
 struct Record {
   std::vector<Passage> passages;     ///< by instance
-  std::vector<std::int64_t> times;   ///< of what has no pattern: see Step
-  std::vector<std::int64_t> issued;  ///< of the same; empty where task n is issued at n launches
   /// Where the host has to wait: how much later than at n launches it issues task n, by lane of what has a pattern.
   std::vector<std::int64_t> late;
   Duration end;                      ///< of the role's last task
 
   /// `step`: of the task.
-  std::int64_t ended_of(const Patterns& patterns, const Step& step, std::uint32_t instance, std::uint16_t task) const {
+  std::int64_t ended_of(const Times& times, const Patterns& patterns, const Step& step, std::uint32_t instance, std::uint16_t task) const {
     const Passage& p = passages[instance];
     if (p.has_pattern()) return p.start + patterns[p.pattern].ended[task];
-    if (p.singly()) return times[p.first + step.singly];
+    if (p.singly()) return times.ended[p.first + step.singly];
     if (!p.in_runs()) return -1;
-    const std::int64_t end = times[p.first + step.in_runs];
+    const std::int64_t end = times.ended[p.first + step.in_runs];
     return end < 0 ? end : end + step.after;
   }
   /// The times of an exchange: see kExchangeTimes.
-  const std::int64_t* exchange(const Step& step, std::uint32_t instance) const {
+  const std::int64_t* exchange(const Times& times, const Step& step, std::uint32_t instance) const {
     const Passage& p = passages[instance];
-    return times.data() + p.first + (p.singly() ? step.singly : step.in_runs);
+    return times.ended.data() + p.first + (p.singly() ? step.singly : step.in_runs);
   }
 };
 
