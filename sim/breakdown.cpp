@@ -81,7 +81,7 @@ class Attributor {
   Breakdown run() {
     std::int64_t done = 0;
     for (std::uint32_t i = 0; i < program_.instances.size(); ++i) {
-      const Passage& p = record_.passages[i];
+      const Passage& p = record_.at(play_.times, i);
       done = p.has_pattern() ? patterned(i, p, done) : computations(i, 0, done);
     }
     tail(done);
@@ -150,7 +150,7 @@ class Attributor {
     Where found{0, 0};
     std::int64_t latest = -1;
     for (std::uint32_t i = 0; i < program_.instances.size(); ++i) {
-      const Passage& p = record_.passages[i];
+      const Passage& p = record_.at(play_.times, i);
       if (p.has_pattern() && p.start + std::max(play_.patterns[p.pattern].free[0], play_.patterns[p.pattern].free[1]) <= latest)
         continue;
       for (std::uint16_t t = 0; t < graph_.of(program_.instances[i]).tasks.size(); ++t)

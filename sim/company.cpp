@@ -89,7 +89,7 @@ class Overlaps {
 class RoleCompany {
  public:
   RoleCompany(const Play& play, const TaskGraph& graph, std::size_t role, Overlaps& overlaps)
-      : play_(play), graph_(graph), program_(graph.program(play.roles[role].stage)), passages_(play.records[role].passages),
+      : play_(play), graph_(graph), program_(graph.program(play.roles[role].stage)), record_(play.records[role]),
         reader_(play, role), overlaps_(overlaps) {}
 
   RoleDelays delays(double slowdown) {
@@ -97,7 +97,7 @@ class RoleCompany {
     RoleDelays out;
     out.first.assign(program_.instances.size(), RoleDelays::kNone);
     for (std::uint32_t i = 0; i < program_.instances.size(); ++i) {
-      const Passage& p = passages_[i];
+      const Passage& p = record_.at(play_.times, i);
       if (p.has_pattern() && !company.meets(p.start, p.start + play_.patterns[p.pattern].free[0])) continue;
       const auto& tasks = tasks_of(i);
       for (std::uint16_t t = 0; t < tasks.size(); ++t) {
@@ -121,7 +121,7 @@ class RoleCompany {
   std::vector<Span> communication() {
     std::vector<Span> spans;
     for (std::uint32_t i = 0; i < program_.instances.size(); ++i) {
-      if (passages_[i].has_pattern() && !overlaps_.of(program_.instances[i], passages_[i].pattern)) continue;
+      if (record_.at(play_.times, i).has_pattern() && !overlaps_.of(program_.instances[i], record_.at(play_.times, i).pattern)) continue;
       const auto& tasks = tasks_of(i);
       for (std::uint16_t t = 0; t < tasks.size(); ++t) {
         if (!costs_company(tasks[t].op)) continue;
@@ -135,7 +135,7 @@ class RoleCompany {
   const Play& play_;
   const TaskGraph& graph_;
   const Program& program_;
-  const std::vector<Passage>& passages_;
+  const Record& record_;
   Reader reader_;
   Overlaps& overlaps_;
 };

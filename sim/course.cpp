@@ -33,6 +33,8 @@ class Steps {
     for (std::size_t i = first; i < end; ++i) {
       Step& step = out_.steps[lane[i].slot];
       const std::uint32_t times = meets(lane[i]) ? kExchangeTimes : 1;
+      step.duration = slots_[lane[i].slot].duration;
+      step.exchange = slots_[lane[i].slot].exchange;
       step.in_runs = in_runs_;
       step.singly = singly_;
       singly_ += times;

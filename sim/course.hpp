@@ -11,9 +11,11 @@ namespace tandem::sim {
 
 /// A task as a role plays it. Tasks on one lane that wait for nobody but the one before make a run: one time says how all went.
 struct Step {
+  std::int64_t duration = 0;    ///< ps; meaningful when exchange < 0
   std::int64_t after = 0;       ///< ps; its end after that of its run's first task
   std::int64_t total = 0;       ///< ps; end of the run that begins here after the end of this task
   std::int64_t slack = 0;       ///< ps; how much later than its start the host may issue this task for the run to go on without a stop
+  std::int32_t exchange = -1;   ///< which of its role's exchanges
   std::uint32_t in_runs = 0;    ///< place of its run's time among those of an instance that is played in runs
   std::uint32_t singly = 0;     ///< place of its time in one played task by task
   std::uint16_t tasks = 1;      ///< of the run that begins here, on the lane

@@ -1,6 +1,7 @@
 #include "sim/engine.hpp"
 
 #include <algorithm>
+#include <map>
 
 namespace tandem::sim {
 namespace {
@@ -39,18 +40,38 @@ Engine::Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templa
 }
 
 void Engine::add(Part part) {
-  RoleState role{{}, &part.itinerary, part.slots.data(), exchanges_.data() + exchanges_.size(), &part.course, part.delays, 0, {}, {}};
+  RoleState role{{}, &part.itinerary, part.course.steps.data(), exchanges_.data() + exchanges_.size(), &part.course, part.delays, 0, {}, {}};
   exchanges_.insert(exchanges_.end(), part.exchanges.begin(), part.exchanges.end());
-  role.record.passages.resize(part.itinerary.tmpl.size());
   if (part.itinerary.host_waits) role.record.late.reserve(kPatternLanes * part.itinerary.tmpl.size());
   for (std::size_t lane = 0; lane < kLanes; ++lane) next_instance(role, lane, role.cursors[lane]);
   roles_.push_back(std::move(role));
 }
 
-void Engine::run() {
-  std::size_t times = 0;
-  for (const RoleState& role : roles_) times += role.course->times(*role.itinerary);
+/// Room for what will be known of the roles.
+void Engine::place_records() {
+  struct Passages {
+    std::size_t first = 0, roles = 0;
+  };
+  std::map<const Itinerary*, Passages> of;
+  std::size_t times = 0, passages = 0;
+  for (RoleState& role : roles_) {
+    times += role.course->times(*role.itinerary);
+    role.record.passage = of[role.itinerary].roles++;
+  }
+  for (auto& [itinerary, p] : of) {
+    p.first = passages;
+    passages += p.roles * itinerary->tmpl.size();
+  }
+  for (RoleState& role : roles_) {
+    role.record.passage += of[role.itinerary].first;
+    role.record.roles = of[role.itinerary].roles;
+  }
+  times_.passages.resize(passages);
   times_.ended.reserve(times);
+}
+
+void Engine::run() {
+  place_records();
   for (std::uint32_t r = static_cast<std::uint32_t>(roles_.size()); r-- > 0;) wake(r);
   drain();
   while (network_.pending()) {
@@ -108,12 +129,6 @@ bool Engine::next_instance(RoleState& role, std::size_t lane, Cursor& c) const {
   return true;
 }
 
-/// Of a task of the cursor's instance, in `times_`.
-std::uint32_t Engine::place(const RoleState& role, const Cursor& c, std::uint32_t slot) {
-  const Step& step = role.course->steps[slot];
-  return c.first + (c.singly ? step.singly : step.in_runs);
-}
-
 /// Whether a run that is ready goes on without a stop: the host is not late for any task of it, and none waits for another instance.
 bool Engine::unbroken(const RoleState& role, std::size_t lane, const Cursor& c, const Step& step, std::int64_t ready) const {
   const std::int64_t issued = c.host_late + (static_cast<std::int64_t>(c.base) + c.task->task + 1) * host_.launch.ps();
@@ -124,7 +139,7 @@ bool Engine::unbroken(const RoleState& role, std::size_t lane, const Cursor& c, 
 template <Engine::Kind kind>
 bool Engine::ready_time(RoleState& role, std::size_t lane, Cursor& c, const LaneTemplate& tmpl, std::int64_t& ready) {
   const LaneTask& task = *c.task;
-  const std::uint32_t position = c.base + task.task, place = this->place(role, c, task.slot);
+  const std::uint32_t position = c.base + task.task, place = this->place(c, role.steps[task.slot]);
   if constexpr (kind == Kind::stream) {
     ready = c.free;
   } else if constexpr (kind == Kind::host) {
@@ -135,16 +150,16 @@ bool Engine::ready_time(RoleState& role, std::size_t lane, Cursor& c, const Lane
   }
   const std::uint16_t* const deps = tmpl.deps.data() + task.first_dep;
   for (std::uint16_t d = 0; d < task.deps; ++d) {
-    const std::uint32_t slot = tmpl.first_slot + deps[d];
-    const std::int64_t end = times_.ended[this->place(role, c, slot)];
+    const Step& step = role.steps[tmpl.first_slot + deps[d]];
+    const std::int64_t end = times_.ended[this->place(c, step)];
     if (end < 0) return role.gates.wait(lane, tmpl.lane_of[deps[d]], c.base + deps[d]), false;
-    ready = std::max(ready, c.singly ? end : end + role.course->steps[slot].after);
+    ready = std::max(ready, c.singly ? end : end + step.after);
   }
   const LaneEdge* edge = role.itinerary->lanes[lane].edges.data() + c.edge;
   for (; edge->to == position; ++edge) {
     const std::uint32_t from = role.itinerary->base[edge->from_instance] + edge->from_task;
     if (role.gates.passed[edge->from_lane] <= from) return role.gates.wait(lane, edge->from_lane, from), false;
-    const Step& step = role.course->steps[templates_[role.itinerary->tmpl[edge->from_instance]].first_slot + edge->from_task];
+    const Step& step = role.steps[templates_[role.itinerary->tmpl[edge->from_instance]].first_slot + edge->from_task];
     const std::int64_t end = role.record.ended_of(times_, patterns_, step, edge->from_instance, edge->from_task);
     ready = std::max(ready, end);
     if (kind == Kind::stream && edge->host_waits)
@@ -174,7 +189,7 @@ bool Engine::walk(std::uint32_t r, std::size_t lane) {
       if (entry == Entry::passed) continue;
     }
     if (kind == Kind::host && c.task->launch_only) {
-      times_.issued[place(role, c, c.task->slot)] = c.free += host_.launch.ps();
+      times_.issued[place(c, role.steps[c.task->slot])] = c.free += host_.launch.ps();
       ++c.task;
       moved = true;
       continue;
@@ -182,16 +197,15 @@ bool Engine::walk(std::uint32_t r, std::size_t lane) {
     std::int64_t ready = 0;
     if (!ready_time<kind>(role, lane, c, templates_[role.itinerary->tmpl[c.instance]], ready)) break;
     moved = true;
-    const Slot slot = role.slots[c.task->slot];
-    if (slot.exchange >= 0) {
+    const Step& step = role.steps[c.task->slot];
+    if (step.exchange >= 0) {
       role.gates.shut_lane(lane);
-      arrive({r, static_cast<std::uint32_t>(lane), ready}, role.exchanges[slot.exchange]);
+      arrive({r, static_cast<std::uint32_t>(lane), ready}, role.exchanges[step.exchange]);
       if ((role.gates.shut >> lane & 1) != 0) break;
       continue;
     }
-    const Step& step = role.course->steps[c.task->slot];
     if (!c.singly && step.tasks > 1 && !unbroken(role, lane, c, step, ready)) part(role, c.instance);
-    const std::int64_t end = ready + slot.duration;
+    const std::int64_t end = ready + step.duration;
     if (c.singly) {
       const std::int64_t delay = role.delays != nullptr ? role.delays->of(c.instance, c.task->task) : 0;
       times_.ended[c.first + step.singly] = c.free = end + delay;
@@ -250,7 +264,7 @@ void Engine::finish(std::uint32_t exchange, Duration end) {
     const Seat& seat = seats_[s];
     RoleState& role = roles_[seat.role];
     Cursor& c = role.cursors[seat.lane];
-    std::int64_t* const times = &times_.ended[place(role, c, c.task->slot)];
+    std::int64_t* const times = &times_.ended[place(c, role.steps[c.task->slot])];
     times[0] = c.free = end.ps();
     times[1] = seat.ready;
     times[2] = p.last;
@@ -313,7 +327,7 @@ void Engine::expect_walk(const RoleState& role) const {
   const Cursor& c = role.cursors[0];
   __builtin_prefetch(&role.cursors[1]);
   __builtin_prefetch(role.exchanges);
-  __builtin_prefetch(role.record.passages.data() + c.instance);
+  __builtin_prefetch(&role.record.at(times_, c.instance));
 }
 
 std::vector<Engine::Stuck> Engine::stuck() const {

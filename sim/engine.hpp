@@ -31,8 +31,7 @@ struct Host {
 /// What a role plays; the references outlive the engine.
 struct Part {
   const Itinerary& itinerary;
-  const std::vector<Slot>& slots;
-  const std::vector<std::uint32_t>& exchanges;  ///< that the slots count
+  const std::vector<std::uint32_t>& exchanges;  ///< that the steps count
   const Course& course;
   const RoleDelays* delays = nullptr;  ///< or none
 };
@@ -92,7 +91,7 @@ class Engine {
   struct alignas(64) RoleState {
     Gates gates;
     const Itinerary* itinerary;
-    const Slot* slots;
+    const Step* steps;
     const std::uint32_t* exchanges;
     const Course* course;
     const RoleDelays* delays;
@@ -134,13 +133,18 @@ class Engine {
   bool walk(std::uint32_t role, std::size_t lane);
   template <Kind kind>
   bool ready_time(RoleState& role, std::size_t lane, Cursor& c, const LaneTemplate& tmpl, std::int64_t& ready);
-  static std::uint32_t place(const RoleState& role, const Cursor& c, std::uint32_t slot);
+  /// Of a task of the cursor's instance, in `times_`.
+  static std::uint32_t place(const Cursor& c, const Step& step) { return c.first + (c.singly ? step.singly : step.in_runs); }
   bool unbroken(const RoleState& role, std::size_t lane, const Cursor& c, const Step& step, std::int64_t ready) const;
   void part(RoleState& role, std::uint32_t instance);
   bool next_instance(RoleState& role, std::size_t lane, Cursor& c) const;
   Entry enter(std::uint32_t role, std::size_t lane, Cursor& c);
   Entry play(RoleState& role, Cursor& c);
   std::uint32_t new_times(std::uint32_t count);
+  Passage& passage(const RoleState& role, std::uint32_t instance) {
+    return times_.passages[role.record.passage + instance * role.record.roles];
+  }
+  void place_records();
   bool bring_tensor_lane(std::uint32_t role, const Cursor& c);
   Entry pass(std::uint32_t role, StretchId stretch, Cursor& c);
   Entry meet_edges(RoleState& role, const Stretch& s, std::size_t lane);

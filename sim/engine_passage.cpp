@@ -16,7 +16,7 @@ constexpr std::uint32_t kMostParted = 64;
 /// which holds nobody up: what they do there depends on a computation of the same instance.
 Engine::Entry Engine::enter(std::uint32_t r, std::size_t lane, Cursor& c) {
   RoleState& role = roles_[r];
-  const Passage& p = role.record.passages[c.instance];
+  const Passage& p = passage(role, c.instance);
   if (p.singly() || p.in_runs()) return play(role, c);
   const StretchId stretch = role.course->stretches[role.itinerary->tmpl[c.instance]];
   const bool delayed = role.delays != nullptr && role.delays->first[c.instance] != RoleDelays::kNone;
@@ -33,7 +33,7 @@ std::uint32_t Engine::new_times(std::uint32_t count) {
 }
 
 Engine::Entry Engine::play(RoleState& role, Cursor& c) {
-  Passage& p = role.record.passages[c.instance];
+  Passage& p = passage(role, c.instance);
   if (!p.singly() && !p.in_runs()) {
     const bool delayed = role.delays != nullptr && role.delays->first[c.instance] != RoleDelays::kNone;
     const bool runs = role.course->runs && !delayed && role.parted < kMostParted;
@@ -50,18 +50,18 @@ Engine::Entry Engine::play(RoleState& role, Cursor& c) {
 
 /// An instance in runs goes on task by task.
 void Engine::part(RoleState& role, std::uint32_t instance) {
-  Passage& p = role.record.passages[instance];
+  Passage& p = passage(role, instance);
   const std::uint32_t tmpl = role.itinerary->tmpl[instance], before = p.first;
   p.pattern = Passage::kSingly;
   p.first = new_times(role.course->singly[tmpl]);
   std::vector<std::int64_t>& times = times_.ended;
   for (const std::vector<LaneTask>& lane : templates_[tmpl].lanes)
     for (const LaneTask& task : lane) {
-      const Step& step = role.course->steps[task.slot];
+      const Step& step = role.steps[task.slot];
       const std::int64_t end = times[before + step.in_runs];
       if (end < 0) continue;
       times[p.first + step.singly] = end + step.after;
-      if (role.slots[task.slot].exchange >= 0) std::copy_n(&times[before + step.in_runs + 1], kExchangeTimes - 1, &times[p.first + step.singly + 1]);
+      if (step.exchange >= 0) std::copy_n(&times[before + step.in_runs + 1], kExchangeTimes - 1, &times[p.first + step.singly + 1]);
     }
   for (Cursor& c : role.cursors)
     if (c.entered && c.instance == instance) c.first = p.first, c.singly = true;
@@ -84,7 +84,7 @@ Engine::Entry Engine::meet_edges(RoleState& role, const Stretch& s, std::size_t 
       role.gates.wait(0, edges[e].from_lane, from);
       return Entry::waits;
     }
-    const Step& step = role.course->steps[templates_[role.itinerary->tmpl[edges[e].from_instance]].first_slot + edges[e].from_task];
+    const Step& step = role.steps[templates_[role.itinerary->tmpl[edges[e].from_instance]].first_slot + edges[e].from_task];
     const std::int64_t end = role.record.ended_of(times_, patterns_, step, edges[e].from_instance, edges[e].from_task);
     if (edges[e].host_waits)
       arrival_.late[lane] = std::max(arrival_.late[lane], end - static_cast<std::int64_t>(edges[e].to) * host_.launch.ps());
@@ -130,7 +130,7 @@ Engine::Entry Engine::pass(std::uint32_t r, StretchId stretch, Cursor& c) {
 
   Record& record = role.record;
   stepped_ = true;
-  record.passages[c.instance] = {start, id, static_cast<std::uint32_t>(record.late.size())};
+  passage(role, c.instance) = {start, id, static_cast<std::uint32_t>(record.late.size())};
   if (role.itinerary->host_waits)
     for (const std::int64_t late : arrival_.late) record.late.push_back(late);  // one by one: a copy of both would wait for their stores
   const auto leave = [&](Cursor& lane, std::size_t l) {

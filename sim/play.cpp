@@ -76,7 +76,7 @@ std::vector<Course> courses_of(const std::vector<LaneTemplate>& templates, bool 
 std::vector<Engine::Stuck> walk(const std::vector<LaneTemplate>& templates, Play& out) {
   Engine engine(out.quotient, templates, out.patterns, out.host);
   for (std::size_t r = 0; r < out.roles.size(); ++r)
-    engine.add({out.itinerary(r), out.quotient.slots(r), out.quotient.roles[r].exchanges, out.course(r),
+    engine.add({out.itinerary(r), out.quotient.roles[r].exchanges, out.course(r),
                 out.delays.empty() ? nullptr : &out.delays[r]});
   engine.run();
   out.records = engine.take_records();
@@ -159,7 +159,7 @@ Reader::Reader(const Play& play, std::size_t role)
       issues_itself_(play.host.synchronous || itinerary_.host_waits) {}
 
 std::int64_t Reader::issued(std::uint32_t instance, std::uint16_t task) const {
-  const Passage& p = record_.passages[instance];
+  const Passage& p = record_.at(times_, instance);
   if (p.singly() && issues_itself_) return times_.issued[p.first + step(instance, task).singly];
   const std::int64_t alone = (itinerary_.base[instance] + task + std::int64_t{1}) * host_.launch.ps();
   if (!p.has_pattern() || !itinerary_.host_waits) return alone;

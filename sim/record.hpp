@@ -23,23 +23,25 @@ struct Passage {
   bool has_pattern() const { return pattern < kAhead; }
 };
 
-/// Times of the instances of all roles that have no pattern, in the order in which they were begun: what thousands of roles do at one
-/// time lies together. Picoseconds from the start of the step; -1: never.
+/// What is kept of all roles, so that what thousands of them do at one time lies together. Picoseconds from the start of the step; -1:
+/// never.
 struct Times {
-  std::vector<std::int64_t> ended;   ///< see Step
+  std::vector<Passage> passages;     ///< by itinerary, instance, and role of the itinerary
+  std::vector<std::int64_t> ended;   ///< of instances without a pattern as they were begun: see Step
   std::vector<std::int64_t> issued;  ///< of the same; only of roles that do not issue task n at n launches
 };
 
 /// What happened to one role. Picoseconds from the start of the step.
 struct Record {
-  std::vector<Passage> passages;     ///< by instance
+  std::size_t passage = 0, roles = 1;  ///< its first in Times::passages, and the way to the next
   /// Where the host has to wait: how much later than at n launches it issues task n, by lane of what has a pattern.
   std::vector<std::int64_t> late;
-  Duration end;                      ///< of the role's last task
+  Duration end;                        ///< of the role's last task
 
+  const Passage& at(const Times& times, std::uint32_t instance) const { return times.passages[passage + instance * roles]; }
   /// `step`: of the task.
   std::int64_t ended_of(const Times& times, const Patterns& patterns, const Step& step, std::uint32_t instance, std::uint16_t task) const {
-    const Passage& p = passages[instance];
+    const Passage& p = at(times, instance);
     if (p.has_pattern()) return p.start + patterns[p.pattern].ended[task];
     if (p.singly()) return times.ended[p.first + step.singly];
     if (!p.in_runs()) return -1;
@@ -48,7 +50,7 @@ struct Record {
   }
   /// The times of an exchange: see kExchangeTimes.
   const std::int64_t* exchange(const Times& times, const Step& step, std::uint32_t instance) const {
-    const Passage& p = passages[instance];
+    const Passage& p = at(times, instance);
     return times.ended.data() + p.first + (p.singly() ? step.singly : step.in_runs);
   }
 };

@@ -75,9 +75,9 @@ TEST_CASE("instances that go by a pattern go as their tasks would one by one") {
       REQUIRE(times_of(fast, graph, r) == times_of(slow, graph, r));
       REQUIRE(shares[r].ps == expected[r].ps);
       REQUIRE(shares[r].credit_stall_ps == expected[r].credit_stall_ps);
-      for (const Passage& p : fast.records[r].passages) with_pattern += p.has_pattern();
-      instances += fast.records[r].passages.size();
     }
+    for (const Passage& p : fast.times.passages) with_pattern += p.has_pattern();
+    instances += fast.times.passages.size();
   }
   CHECK(with_pattern > instances / 4);
 }
