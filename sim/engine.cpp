@@ -99,9 +99,10 @@ void Engine::drain() {
 }
 
 void Engine::advance(std::uint32_t role) {
+  const Gates& gates = roles_[role].gates;
   for (bool moved = true; moved;) {
     moved = false;
-    for (std::size_t lane = 0; lane < kLanes; ++lane) moved |= move(role, lane);
+    for (std::size_t lane = 0; lane < kLanes; ++lane) moved |= gates.open(lane) && move(role, lane);
   }
 }
 

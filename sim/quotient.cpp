@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 
 #include "sim/merged_links.hpp"
 
@@ -28,8 +29,6 @@ class QuotientBuilder {
     find_parties();
     find_contention();
     for (std::uint32_t role = 0; role < f_.folding.ranks.size(); ++role) place_slots(role);
-    out_.tables.resize(tables_.size());
-    for (const auto& [key, table] : tables_) out_.tables[table] = key.second;
     return std::move(out_);
   }
 
@@ -105,36 +104,64 @@ class QuotientBuilder {
             contends_[list[i]] = contends_[list[j]] = true;
   }
 
+  /// What a stage's slots ask for, each thing once: a communication occurs in many templates.
+  struct Asked {
+    std::uint32_t tmpl, slot;
+    const Task* task;
+  };
+  struct StageSlots {
+    std::vector<Asked> once;
+    std::vector<std::pair<std::uint32_t, std::size_t>> slots;  ///< (slot, its place in `once`)
+  };
+
+  StageSlots stage_slots(std::size_t stage) const {
+    StageSlots out;
+    std::map<std::tuple<std::int32_t, bool, std::uint32_t>, std::size_t> known;
+    for (const std::uint32_t t : f_.catalogue.templates[stage])
+      for (std::uint32_t slot = f_.catalogue.first_slot[t]; slot < f_.catalogue.first_slot[t + 1]; ++slot) {
+        const Catalogue::Entry& entry = f_.catalogue.entries[slot];
+        const auto [at, fresh] = known.try_emplace({entry.message, entry.receiver, entry.message < 0 ? slot : 0}, out.once.size());
+        if (fresh) out.once.push_back({t, slot, &f_.scene.graph.templates[t].tasks[slot - f_.catalogue.first_slot[t]]});
+        out.slots.emplace_back(slot, at->second);
+      }
+    return out;
+  }
+
   void place_slots(std::uint32_t role) {
-    RoleSlots own;
-    std::vector<Slot> slots(f_.catalogue.entries.size());
     const Rank rank(static_cast<std::int32_t>(f_.folding.ranks.first[role]));
     const std::size_t stage = f_.scene.stage_of(rank).index();
-    for (const std::uint32_t t : f_.catalogue.templates[stage]) {
-      const Template& tmpl = f_.scene.graph.templates[t];
-      for (std::size_t i = 0; i < tmpl.tasks.size(); ++i) {
-        const std::uint32_t at = f_.catalogue.first_slot[t] + static_cast<std::uint32_t>(i);
-        slots[at] = slot(rank, t, tmpl.tasks[i], at, own.exchanges);
-      }
+    const auto [known, first_of_stage] = stage_slots_.try_emplace(stage);
+    if (first_of_stage) known->second = stage_slots(stage);
+    RoleSlots own;
+    std::vector<Slot> answers;
+    answers.reserve(known->second.once.size());
+    auto& durations = durations_[f_.scene.speed(rank)];
+    for (const Asked& asked : known->second.once) answers.push_back(slot(rank, asked, durations, own.exchanges));
+    const auto [at, fresh] = tables_.try_emplace({stage, std::move(answers)}, static_cast<std::uint32_t>(out_.tables.size()));
+    own.table = at->second;
+    if (fresh) {
+      std::vector<Slot>& table = out_.tables.emplace_back(f_.catalogue.entries.size());
+      for (const auto& [slot, place] : known->second.slots) table[slot] = at->first.second[place];
     }
-    own.table = tables_.try_emplace({stage, std::move(slots)}, static_cast<std::uint32_t>(tables_.size())).first->second;
     out_.roles.push_back(std::move(own));
   }
 
-  Slot slot(Rank rank, std::uint32_t tmpl, const Task& task, std::uint32_t at, std::vector<std::uint32_t>& exchanges) {
-    const Catalogue::Entry& entry = f_.catalogue.entries[at];
-    if (entry.message >= 0) return as_slot(exchange(rank, task, entry), exchanges);
-    const Duration alone = duration(rank, tmpl, task, at);
+  using Durations = std::vector<std::optional<Duration>>;
+
+  Slot slot(Rank rank, const Asked& asked, Durations& durations, std::vector<std::uint32_t>& exchanges) {
+    const Catalogue::Entry& entry = f_.catalogue.entries[asked.slot];
+    if (entry.message >= 0) return as_slot(exchange(rank, *asked.task, entry), exchanges);
+    const Duration alone = duration(rank, asked, durations);
     return f_.wiring.shared_cores ? as_slot(computation(rank, alone), exchanges) : Slot{alone.ps()};
   }
 
   /// Asked of the cost model once for all ranks of one speed; where rows of experts are replayed, each has its own.
-  Duration duration(Rank rank, std::uint32_t tmpl, const Task& task, std::uint32_t at) {
-    auto& known = durations_[f_.scene.speed(rank)];
-    known.resize(f_.catalogue.entries.size());
-    if (!known[at] || f_.scene.replay != nullptr) known[at] = f_.scene.duration(rank, tmpl, task);
-    require(*known[at] >= Duration{}, "the cost model gave a negative duration");
-    return *known[at];
+  Duration duration(Rank rank, const Asked& asked, Durations& durations) const {
+    durations.resize(f_.catalogue.entries.size());
+    std::optional<Duration>& known = durations[asked.slot];
+    if (!known || f_.scene.replay != nullptr) known = f_.scene.duration(rank, asked.tmpl, *asked.task);
+    require(*known >= Duration{}, "the cost model gave a negative duration");
+    return *known;
   }
 
   /// One role on links of its own needs no meeting and no network.
@@ -209,8 +236,9 @@ class QuotientBuilder {
   std::vector<bool> contends_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> of_message_;
   std::map<std::pair<std::uint32_t, Duration>, std::uint32_t> of_duration_;
-  std::map<double, std::vector<std::optional<Duration>>> durations_;  ///< by speed, then slot
-  std::map<std::pair<std::size_t, std::vector<Slot>>, std::uint32_t> tables_;  ///< by stage and what is in them
+  std::map<std::size_t, StageSlots> stage_slots_;
+  std::map<double, Durations> durations_;  ///< by speed, then slot
+  std::map<std::pair<std::size_t, std::vector<Slot>>, std::uint32_t> tables_;  ///< by stage and its answers
 };
 
 }  // namespace
