@@ -40,7 +40,8 @@ Engine::Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templa
 }
 
 void Engine::add(Part part) {
-  RoleState role{{}, &part.itinerary, part.course.steps.data(), exchanges_.data() + exchanges_.size(), &part.course, part.delays, 0, {}, {}};
+  const std::uint32_t* const exchanges = exchanges_.data() + exchanges_.size();
+  RoleState role{{}, &part.itinerary, part.course.steps.data(), exchanges, &part.course, part.delays, 0, {}, {}};
   exchanges_.insert(exchanges_.end(), part.exchanges.begin(), part.exchanges.end());
   if (part.itinerary.host_waits) role.record.late.reserve(kPatternLanes * part.itinerary.tmpl.size());
   for (std::size_t lane = 0; lane < kLanes; ++lane) next_instance(role, lane, role.cursors[lane]);
@@ -54,7 +55,9 @@ void Engine::place_records() {
   };
   std::map<const Itinerary*, Passages> of;
   std::size_t times = 0, passages = 0;
+  bool issued = host_.synchronous;
   for (RoleState& role : roles_) {
+    issued |= role.itinerary->host_waits;
     times += role.course->times(*role.itinerary);
     role.record.passage = of[role.itinerary].roles++;
   }
@@ -68,6 +71,7 @@ void Engine::place_records() {
   }
   times_.passages.resize(passages);
   times_.ended.reserve(times);
+  if (issued) times_.issued.reserve(times);
 }
 
 void Engine::run() {

@@ -1,8 +1,8 @@
 #pragma once
 // Plays all roles at once. Each role is walked eagerly, lane by lane, as far as what is known allows: a task whose
-// issue, lane and dependencies are known is a few additions, whatever the simulated time, and an instance whose pattern
-// is known (sim/pattern) is one step. Only what can contend for links or processors goes through the event queue, at its
-// start.
+// issue, lane and dependencies are known is a few additions, whatever the simulated time, a run of tasks that wait for nobody
+// (sim/course) is no more than one task, and an instance whose pattern is known (sim/pattern) is one step. Only what can contend for
+// links or processors goes through the event queue, at its start.
 //
 // Why this is causal. A walk happens at the beginning or right after an event at time t; it may go on only because that
 // event ended an exchange at some time >= t. Whatever it newly reaches starts no earlier than what released it, hence

@@ -5,7 +5,12 @@ namespace tandem::sim {
 
 Network::Network(std::vector<Capacity> links, const std::vector<std::vector<LinkUse>>& uses, std::size_t transfers,
                  EventQueue& queue)
-    : transfers_(transfers), on_link_(links.size()), more_(links.size()), link_visit_(links.size(), 0), fair_(std::move(links)), queue_(queue) {
+    : transfers_(transfers),
+      on_link_(links.size()),
+      more_(links.size()),
+      link_visit_(links.size(), 0),
+      fair_(std::move(links)),
+      queue_(queue) {
   first_use_.reserve(uses.size() + 1);
   for (const std::vector<LinkUse>& set : uses) {
     first_use_.push_back(static_cast<std::uint32_t>(uses_.size()));

@@ -79,9 +79,11 @@ class QuotientBuilder {
 
   /// Whether some role that takes part in both never does so at once.
   bool take_turns(std::uint32_t a, std::uint32_t b) const {
-    for (const Party& x : parties_[a])
-      for (const Party& y : parties_[b])
-        if (x.first == y.first && !turns_.at_once(stage(x.first), x.second, y.second)) return true;
+    if (parties_[a].size() > parties_[b].size()) std::swap(a, b);
+    const std::vector<Party> &few = parties_[a], &many = parties_[b];
+    for (const Party& x : few)
+      for (auto y = std::lower_bound(many.begin(), many.end(), Party{x.first, 0}); y != many.end() && y->first == x.first; ++y)
+        if (!turns_.at_once(stage(x.first), x.second, y->second)) return true;
     return false;
   }
 

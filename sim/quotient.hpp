@@ -4,6 +4,7 @@
 // quotient equals contention on the whole.
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <span>
 #include <vector>

@@ -1,4 +1,4 @@
-// Instances that go by a pattern against the same instances walked task by task.
+// Instances that go by a pattern, or in runs of tasks, against the same instances walked task by task.
 
 #include <random>
 
@@ -46,9 +46,9 @@ Plan random_plan(std::mt19937& random) {
 
 }  // namespace
 
-TEST_CASE("instances that go by a pattern go as their tasks would one by one") {
+TEST_CASE("instances that go by a pattern or in runs go as their tasks would one by one") {
   std::mt19937 random(11);
-  std::size_t with_pattern = 0, instances = 0;
+  std::size_t with_pattern = 0, in_runs = 0, singly = 0, instances = 0;
   for (int i = 0; i < 150; ++i) {
     const Plan plan = random_plan(random);
     const TaskGraph graph = lower(plan);
@@ -76,8 +76,11 @@ TEST_CASE("instances that go by a pattern go as their tasks would one by one") {
       REQUIRE(shares[r].ps == expected[r].ps);
       REQUIRE(shares[r].credit_stall_ps == expected[r].credit_stall_ps);
     }
-    for (const Passage& p : fast.times.passages) with_pattern += p.has_pattern();
+    for (const Passage& p : fast.times.passages) with_pattern += p.has_pattern(), in_runs += p.in_runs(), singly += p.singly();
+    for (const Passage& p : slow.times.passages) REQUIRE(p.singly());
     instances += fast.times.passages.size();
   }
   CHECK(with_pattern > instances / 4);
+  CHECK(in_runs > instances / 50);
+  CHECK(singly > instances / 50);  // no run could be kept
 }
