@@ -40,7 +40,7 @@ struct Manner {
   /// Ranks that differ from others for a reason that neither graph nor machine shows (rows of a routing): ranks of different marks
   /// never share a role. Empty, or one per rank.
   std::vector<std::uint64_t> marks;
-  bool singly = false;  ///< no patterns: every task is walked (tests)
+  bool singly = false;  ///< neither patterns nor runs: every task is walked (tests)
   std::optional<Jitter> jitter = {};  ///< every rank is then its own role
   /// Ranks do not wait for each other between steps; programs end with what validates their update.
   bool steps_overlap = false;
