@@ -12,9 +12,10 @@ namespace {
 std::vector<std::int64_t> ends_of(const Play& play, const TaskGraph& one, std::int64_t step) {
   std::vector<std::int64_t> ends;
   for (std::size_t r = 0; r < play.roles.size(); ++r) {
+    const Reader reader(play, r);
     std::int64_t end = 0;
     for (const Place& p : last_tasks(one, one.program(play.roles[r].stage), step))
-      end = std::max(end, play.records[r].ended_of(play.patterns, p.instance, p.task));
+      end = std::max(end, reader.ended(p.instance, p.task));
     ends.push_back(end);
   }
   return ends;
