@@ -111,7 +111,7 @@ void compute(const TensorNorms& op, Call& call) {
   std::int64_t* sums = call.out<std::int64_t>(0);
   std::fill_n(sums, op.global_parameters * kExactWords, 0);
   for (const ParamPiece& p : call.context().pieces) {
-    check_piece(op, p, p.gradient);
+    check_piece(op, p, p.state);
     if (!p.counted) continue;
     ExactSum sum;
     add_squares(p, sum, [g = gradients + p.gradient](std::int64_t i) { return g[i]; });

@@ -71,7 +71,7 @@ void compute(const GradNorm& op, Call& call) {
   const T* gradients = call.in<T>(0);
   ExactSum sum;
   for (const ParamPiece& p : call.context().pieces) {
-    require(p.gradient + p.count <= op.elements, "a parameter lies beyond the gradients");
+    require(p.state + p.count <= op.elements, "a parameter lies beyond the gradients of what the rank updates");
     if (p.counted) add_squares(p, sum, [g = gradients + p.gradient](std::int64_t i) { return g[i]; });
   }
   std::ranges::copy(sum.words(), call.out<std::int64_t>(0));

@@ -91,6 +91,7 @@ Template tie(const ReduceSpec& spec, bool whole);
 
 struct UpdateSpec {
   std::int64_t gradient_elements = 0, weight_elements = 0, state_elements = 0;  ///< of the rank's buffers
+  std::int64_t own_elements = 0;    ///< of its gradients, those of the parameters that it updates
   std::int64_t global_parameters = 0;
   Group norm_group = Group::model;
   bool norm_is_shared = false;      ///< the norm group has more than one rank

@@ -139,6 +139,7 @@ UpdateSpec StageMemory::update_spec() const {
   UpdateSpec u;
   for (std::size_t i = 0; i < p_.units.size(); ++i)
     if (!offloaded_[i]) u.state_elements += p_.units[i].shard_elements();
+  u.own_elements = p_.shard_elements;
   u.gradient_elements = gradients_sharded() ? p_.shard_elements : p_.flat_elements;
   u.weight_elements = weights_offloaded() ? 0 : weights_sharded() ? p_.shard_elements : p_.flat_elements;
   u.global_parameters = global_parameter_count(s_);

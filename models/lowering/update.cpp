@@ -209,7 +209,7 @@ class UpdateWriter {
     return in;
   }
 
-  void own_norm() { b_.add("grad_norm", GradNorm{spec_.gradient_elements, d_.gradients}, {gradients_}, {sums_}); }
+  void own_norm() { b_.add("grad_norm", GradNorm{spec_.own_elements, d_.gradients}, {gradients_}, {sums_}); }
 
   void adamw() {
     std::vector<Value> out{weights_, state("exp_avg", d_.optimizer_state), state("exp_avg_sq", d_.optimizer_state)};
@@ -237,7 +237,7 @@ class UpdateWriter {
     std::vector<Value> gradient_norms;
     if (kind == LayerwiseKind::lans) {
       gradient_norms = {slot("gradient_sums", MemoryKind::workspace, DType::int64, spec_.global_parameters * kExactWords)};
-      b_.add("tensor_norms", TensorNorms{spec_.gradient_elements, spec_.global_parameters, d_.gradients}, {gradients_},
+      b_.add("tensor_norms", TensorNorms{spec_.own_elements, spec_.global_parameters, d_.gradients}, {gradients_},
              gradient_norms);
       sum("tensor_norms_all_reduce", gradient_norms.front());
     }

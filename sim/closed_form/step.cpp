@@ -264,7 +264,7 @@ std::int64_t Step::update(const std::vector<Tail>& tails) {
     std::int64_t start = t.reduced;
     if (tied_ && (s == 0 || s == p_ - 1)) start = std::max(start, tie);
     if (s == p_ - 1 && d_ > 1) start += alone(collective(CollectiveKind::all_reduce, Group::data, 1, DType::fp64), data_groups(s));
-    normed = std::max(normed, start + compute(GradNorm{t.flat, dtypes_.gradients}));
+    normed = std::max(normed, start + compute(GradNorm{t.shard, dtypes_.gradients}));
   }
   const bool world = shards_ > 1;
   const Members all = world ? Members{0, 1, plan_.world_size()} : Members{0, stride_, p_, t_};

@@ -113,10 +113,10 @@ TEST_CASE("the norm of float gradients is summed in double precision") {
   CHECK(clip(whole(kernels, Values(100001, x)), 0).grad_norm == Approx(std::sqrt(100001 * x * x)).epsilon(1e-15));
 }
 
-TEST_CASE("a parameter beyond the gradients or the sums is a broken promise") {
+TEST_CASE("a parameter beyond what the rank updates or beyond the sums is a broken promise") {
   Kernels kernels;
   const Param p = parameter(0, 15, 1);
-  CHECK_THROWS_AS(norm_words(kernels, {piece(p, 0, 15, 1)}, Values(15, 1.0)), ContractError);
+  CHECK_THROWS_AS(norm_words(kernels, {ParamPiece{&p, 0, 15, 0, 0, 1, true}}, Values(15, 1.0)), ContractError);
   const std::vector<ParamPiece> pieces{piece(p, 0, 15)};
   kernels.context.pieces = pieces;
   CHECK_THROWS_AS(kernels.run(TensorNorms{15, 1}, {real(Values(15, 1.0))}, {word_result(1)}), ContractError);

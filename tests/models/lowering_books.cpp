@@ -125,3 +125,21 @@ TEST_CASE("buckets are closed by size and together hold everything once") {
   CHECK(calls(1) == p.layers + 4 + 1);      // norm, output, layers, positions, words; the loss
   CHECK(calls(1'000'000'000) == 1 + 1);
 }
+
+TEST_CASE("the gradients' norm is of those that a rank updates, whichever it holds") {
+  const int zero = GENERATE(0, 1, 2, 3);
+  Plan plan = layout(1, 1, 4).plan();
+  plan.parallel.zero_stage = zero;
+  plan.training.optimizer.kind = GENERATE(OptimizerKind::adamw, OptimizerKind::lans);
+  const TaskGraph graph = lower(plan);
+  const Program& program = graph.programs.front();
+  CHECK(program.shard_elements == program.flat_elements / (zero == 0 ? 1 : 4));
+  std::vector<std::int64_t> elements;
+  for (const Template& t : graph.templates)
+    for (const Task& task : t.tasks) {
+      if (const auto* norm = std::get_if<GradNorm>(&task.op)) elements.push_back(norm->elements);
+      if (const auto* each = std::get_if<TensorNorms>(&task.op)) elements.push_back(each->elements);
+    }
+  const std::size_t norms = plan.training.optimizer.kind == OptimizerKind::lans ? 2 : 1;
+  CHECK(elements == std::vector<std::int64_t>(norms, program.shard_elements));
+}
