@@ -195,7 +195,8 @@ TEST_CASE("a plan has what its stack does unless it says otherwise") {
     const std::string text = bent("\"tensor\": 2, \"pipeline\": 2, \"data\": 2", parallel);
     return parse_plan(with_top("\"stack\": \"" + stack + "\"", text), "sharded.json").parallel.overlap_grad_reduce;
   };
-  const std::string sharded = with_top("\"stack\": \"pytorch-fsdp\"", bent("\"tensor\": 2, \"pipeline\": 2, \"data\": 2", "\"data\": 8"));
+  const std::string eight = bent("\"tensor\": 2, \"pipeline\": 2, \"data\": 2", "\"data\": 8");
+  const std::string sharded = with_top("\"stack\": \"pytorch-fsdp\"", eight);
   CHECK(types(sharded).gradient_reduce == DType::bf16);  // LLM Foundry's, of GPTs
   CHECK(types(sharded).gradients == DType::fp32);
   CHECK(types(with("model", "\"family\": \"llama\"", sharded)).gradient_reduce == DType::fp32);
