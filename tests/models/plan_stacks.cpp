@@ -232,6 +232,27 @@ TEST_CASE("a stack whose defaults are not of their form is refused, and told wha
   fs::remove_all(folder);
 }
 
+TEST_CASE("a stack that does not say well where layers that are left over go is refused") {
+  namespace fs = std::filesystem;
+  const std::string remainder = GENERATE(R"("last")", R"({"stages": "first", "source": "s", "verified": true})",
+                                         R"({"stages": "last", "verified": true})", R"({"stages": "last", "source": "s"})");
+  const fs::path folder = fs::temp_directory_path() / ("tandem_split_" + std::to_string(reinterpret_cast<std::uintptr_t>(&remainder)));
+  fs::create_directories(folder / "models/stacks");
+  std::ofstream(folder / "models/stacks/odd.json")
+      << R"({"name": "odd", "rules": [], "transfers": {"overlap": [], "scatter": false, "source": "s", "verified": true}, "remainder": )"
+      << remainder << "}";
+  setenv("TANDEM_PRESETS", folder.c_str(), 1);
+  try {
+    parse_plan(with_top("\"stack\": \"odd\"", bent("\"num_layers\": 8", "\"num_layers\": 7")), "plan.json");
+    FAIL("nothing was refused");
+  } catch (const ConfigError& e) {
+    INFO(e.what());
+    CHECK(e.problems().front().field == "remainder");
+  }
+  unsetenv("TANDEM_PRESETS");
+  fs::remove_all(folder);
+}
+
 TEST_CASE("the defaults of every stack are read") {
   for (const std::string& name : preset_names("models/stacks")) {
     INFO(name);
