@@ -135,15 +135,71 @@ void Laying::tune(Recipe& recipe, const Collective& c) {
   task.ranks = static_cast<std::int64_t>(wire_.members.size());
   task.nodes = nodes_;
   task.bytes = bytes_of(c.dtype, c.elements).count();
+  through_all(recipe);
   (nodes_ == 1 ? task.inside_s : task.across_s) = alone(recipe.chains[0]);
   if (!recipe.chains[1].empty()) task.inside_s = alone(recipe.chains[0]), task.across_s = alone(recipe.chains[1]);
+  search(task);
   task.network_latency_s = network_latency();
   task.in_switch_share = fit_.in_switch_share;
   if (fit_.ring_copy) task.last_copy_s = (Bytes(task.bytes / task.ranks) / *fit_.ring_copy).seconds();
   const NcclChoice choice = nccl_choice(task, *fit_.nccl);
   recipe.tail = fit_.overhead + Duration::seconds(choice.latency_s);
-  for (auto& chain : recipe.chains)
-    for (Segment& s : chain) s.work = static_cast<Work>(static_cast<double>(s.work) / choice.rate);
+  for (auto& chain : recipe.chains) stretch(chain, 1 / choice.rate);
+}
+
+void Laying::through_all(Recipe& recipe) const {
+  if (recipe.chains[1].empty()) return;
+  const auto ranks = static_cast<double>(wire_.members.size()), nodes = static_cast<double>(nodes_);
+  const auto passed = [](double stations) { return (stations - 1) / stations; };
+  stretch(recipe.chains[0], passed(ranks) / passed(ranks / nodes));
+  stretch(recipe.chains[1], passed(ranks) / passed(nodes));
+}
+
+void Laying::stretch(std::vector<Segment>& chain, double factor) {
+  for (Segment& s : chain) s.work = static_cast<Work>(static_cast<double>(s.work) * factor);
+}
+
+void Laying::search(NcclTask& task) {
+  if (!node_) {
+    node_ = node_of_group();
+    graphs_ = nccl_search(*node_, *fit_.nccl);
+  }
+  task.graphs = graphs_;
+  task.nics = std::max<std::int64_t>(1, node_->nics);
+  task.switched = scene_.topology.scale_up() == ScaleUp::crossbar;
+}
+
+NcclNode Laying::node_of_group() const {
+  const Topology& t = scene_.topology;
+  const DeviceId first = device(0);
+  std::vector<DeviceId> here;
+  std::optional<DeviceId> outside;
+  for (std::int32_t m = 0; m < static_cast<std::int32_t>(wire_.members.size()); ++m) {
+    if (t.node_of(device(m)) == t.node_of(first)) here.push_back(device(m));
+    else if (!outside) outside = device(m);
+  }
+  const auto built = [&](std::int32_t link) { return t.built(link).bytes_per_second(); };
+  NcclNode node;
+  node.ranks = static_cast<std::int64_t>(here.size());
+  if (circuit_ && !outside) {
+    node.rings = circuit_->ways;
+    double cable = built(circuit_->links.front());
+    for (const std::int32_t link : circuit_->links) cable = std::min(cable, built(link));
+    node.links = cable * static_cast<double>(node.rings);
+    return node;
+  }
+  for (const DeviceId d : here)
+    if (d != first && node.links == 0) node.links = built(t.route(first, d).front());
+  if (!outside) return node;
+  std::set<std::int32_t> nics;
+  for (const DeviceId d : here) {
+    const std::vector<std::int32_t> way = t.route(d, *outside);  // to its NIC, out of it, on
+    const double rate = std::min(built(way[0]), built(way[1]));
+    node.nic = nics.empty() ? rate : std::min(node.nic, rate);
+    nics.insert(way[1]);
+  }
+  node.nics = static_cast<std::int64_t>(nics.size());
+  return node;
 }
 
 std::int64_t Laying::count_nodes() const {

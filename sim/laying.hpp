@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/collective.hpp"
+#include "sim/nccl_search.hpp"
 #include "sim/wiring.hpp"
 
 namespace tandem::sim {
@@ -59,6 +60,13 @@ class Laying {
   /// The library's choice: its latencies in place of the links', and the rate of its algorithm and protocol.
   void tune(Recipe& recipe, const Collective& c);
   std::int64_t count_nodes() const;
+
+  /// Where tiers are pipelined, NCCL's ring still goes through all ranks: each sends 2(n-1)/n of the vector, wherever it sends to.
+  void through_all(Recipe& recipe) const;
+  static void stretch(std::vector<Segment>& chain, double factor);
+  void search(NcclTask& task);
+  /// Of the first member's node, as built: NCCL looks at it before anything is slow.
+  NcclNode node_of_group() const;
   double alone(const std::vector<Segment>& chain) const { return time_alone({chain, {}}, wire_.uses, links_).seconds(); }
 
   /// Of the slowest route between nodes, beyond what the library's own model has for a step; switches apart.
@@ -87,6 +95,8 @@ class Laying {
   CommFit fit_;
   GroupShape shape_;
   std::int64_t nodes_ = 0;              ///< that the members are on; 0: not counted yet
+  std::optional<NcclNode> node_;        ///< of the first member; nothing: not looked at yet
+  NcclGraphs graphs_;                   ///< that NCCL finds there
   std::optional<ExchangedRows> rows_;   ///< of the message that is laid, where they are unequal
   std::vector<Footprint> prints_;
   std::optional<Circuit> circuit_;

@@ -15,16 +15,34 @@ namespace tandem::sim {
 enum class NcclArchitecture : std::uint8_t { volta, ampere, hopper, blackwell };
 std::optional<NcclArchitecture> nccl_architecture(std::string_view name);
 
-enum class NcclAlgorithm : std::uint8_t { ring, tree, nvls, nvls_tree };
+/// What the hosts compute with: NCCL posts to the network at its price, and small messages are read by it.
+enum class NcclProcessor : std::uint8_t { other, intel, amd };
+
+enum class NcclAlgorithm : std::uint8_t { ring, tree, nvls, nvls_tree, pat, collnet_direct, collnet_chain };
 enum class NcclProtocol : std::uint8_t { ll, ll128, simple };
 
-/// What is to be carried, and how long its bytes would take by ring in Simple at the links' rates: inside the nodes and between
-/// them, which overlap.
+/// What NCCL's search over a node's links finds (`nccl_search`): channels and the rates of each, bytes/s, by which it plans.
+struct NcclGraphs {
+  std::int64_t channels = 1;                 ///< of rings and trees
+  double ring = 0;
+  double tree_inside = 0, tree_across = 0;   ///< trees may go faster inside a node
+  std::int64_t heads = 1;                    ///< devices of a node that reduce in its switch; 1: none does
+  double head_inside = 0, head_across = 0;
+};
+
+/// What is to be carried, and how long its bytes would take in Simple by a ring through all ranks (each sends 2(n-1)/n of the
+/// vector in an all-reduce, half of that in a gather or a scatter): at the rates of a device's links, if all of them were inside a
+/// node, and at those of a node's NICs, where it leaves one.
 struct NcclTask {
   CollectiveKind kind = CollectiveKind::all_reduce;
   std::int64_t ranks = 2, nodes = 1;  ///< of the group
   std::int64_t bytes = 0;             ///< of the whole vector
   double inside_s = 0, across_s = 0;
+  NcclGraphs graphs;
+  std::int64_t nics = 1;              ///< of a node that the group's ranks are next to
+  bool switched = true;               ///< a node's devices are joined by switches
+  bool network_reduces = false;       ///< the network's switches reduce (SHARP), and NCCL is told to let them
+  NcclProcessor processor = NcclProcessor::other;
   double network_latency_s = 0;       ///< of a step between nodes, beside NCCL's own: what the network's plugin reports
   std::optional<double> in_switch_share;  ///< of a ring's rate on the links that in-switch reductions reach; nothing: as NCCL plans
   double last_copy_s = 0;             ///< of the last step of a ring, which copies what has arrived to its place and sends nothing
@@ -43,10 +61,10 @@ struct NcclChoice {
   double seconds(const NcclTask& task) const { return task.ring_s() / rate + latency_s; }
 };
 
-/// The pair for which NCCL plans least; ties go to the earlier one. Rings carry everything, the rest only all-reduces. What it
-/// takes is what was planned, but for two things. A ring's last step only copies. And where the switch reduces, each device's links
-/// carry the vector once each way and the share of it that the device has reduced, and every stage on the way first waits for a
-/// round of chunks.
+/// The pair for which NCCL plans least, by the rates it counts on; ties go to the earlier one. Rings carry everything, PAT gathers
+/// and scatters of one rank a node, the rest only all-reduces. What it takes is what was planned, but at the links' own rates, and
+/// for two things. A ring's last step only copies. And where a node's switch reduces, each device's links carry the vector once
+/// each way and the share of it that the device has reduced, and every stage on the way first waits for a round of chunks.
 NcclChoice nccl_choice(const NcclTask& task, NcclArchitecture architecture);
 
 }  // namespace tandem::sim
