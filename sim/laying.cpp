@@ -166,6 +166,8 @@ void Laying::search(NcclTask& task) {
   }
   task.graphs = graphs_;
   task.nics = std::max<std::int64_t>(1, node_->nics);
+  task.processor = scene_.topology.host_processor();
+  task.network_reduces = scene_.topology.network_reduces();
   task.switched = scene_.topology.scale_up() == ScaleUp::crossbar;
 }
 

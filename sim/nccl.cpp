@@ -83,11 +83,11 @@ double step_across(const NcclTask& t, const ByProtocol& own, NcclProtocol p) {
 /// Microseconds that posting to the network takes of each step of a ring that leaves its node.
 double posting(const NcclTask& t, NcclProtocol p) {
   if (t.nodes == 1) return 0;
-  return (t.processor == NcclProcessor::amd ? 2.0 : 1.0) * (p == NcclProtocol::simple ? 3 : 1);
+  return (t.processor == HostProcessor::amd ? 2.0 : 1.0) * (p == NcclProtocol::simple ? 3 : 1);
 }
 
 double most_by_ll(const NcclTask& t, NcclArchitecture a) {
-  return t.nodes == 1 ? of(kLlInside, a) : by_nodes(t.processor == NcclProcessor::amd ? kLlAcrossAmd : kLlAcross, t);
+  return t.nodes == 1 ? of(kLlInside, a) : by_nodes(t.processor == HostProcessor::amd ? kLlAcrossAmd : kLlAcross, t);
 }
 
 /// Bus bandwidths, bytes/s. Trees between two nodes carry the vector once each way, so that its links inside may go at twice the
@@ -201,7 +201,7 @@ double planned_in_switch(const NcclTask& t, NcclAlgorithm algorithm, NcclArchite
   if (t.nodes > 1) bus = std::min(bus, heads * t.graphs.head_across * (both_ways ? 2 : 1));
   if (algorithm == NcclAlgorithm::nvls_tree) {
     bus = std::min(bus, heads * by_nodes(of(kNvlsTreeChannel, a), t));
-    if (a == NcclArchitecture::blackwell && t.processor != NcclProcessor::other) bus *= tree_by_size(t, NcclProtocol::simple);
+    if (a == NcclArchitecture::blackwell && t.processor != HostProcessor::other) bus *= tree_by_size(t, NcclProtocol::simple);
     us += 2 * levels(t) * step_across(t, kNvlsTreeAcross, NcclProtocol::simple);
   } else if (t.nodes > 1) {
     us += step_across(t, kNvlsAcross, NcclProtocol::simple);

@@ -8,15 +8,13 @@
 #include <string_view>
 
 #include "models/op.hpp"
+#include "topology/topology.hpp"
 
 namespace tandem::sim {
 
 /// Of a device's generation, as far as the model differs by it.
 enum class NcclArchitecture : std::uint8_t { volta, ampere, hopper, blackwell };
 std::optional<NcclArchitecture> nccl_architecture(std::string_view name);
-
-/// What the hosts compute with: NCCL posts to the network at its price, and small messages are read by it.
-enum class NcclProcessor : std::uint8_t { other, intel, amd };
 
 enum class NcclAlgorithm : std::uint8_t { ring, tree, nvls, nvls_tree, pat, collnet_direct, collnet_chain };
 enum class NcclProtocol : std::uint8_t { ll, ll128, simple };
@@ -42,7 +40,7 @@ struct NcclTask {
   std::int64_t nics = 1;              ///< of a node that the group's ranks are next to
   bool switched = true;               ///< a node's devices are joined by switches
   bool network_reduces = false;       ///< the network's switches reduce (SHARP), and NCCL is told to let them
-  NcclProcessor processor = NcclProcessor::other;
+  HostProcessor processor = HostProcessor::other;  ///< of the hosts: it posts to the network and bounds LL between nodes
   double network_latency_s = 0;       ///< of a step between nodes, beside NCCL's own: what the network's plugin reports
   std::optional<double> in_switch_share;  ///< of a ring's rate on the links that in-switch reductions reach; nothing: as NCCL plans
   double last_copy_s = 0;             ///< of the last step of a ring, which copies what has arrived to its place and sends nothing

@@ -136,6 +136,14 @@ void read_scale_out(FactReader r, NodeFacts& n) {
   r.finish();
 }
 
+HostProcessor read_processor(FactReader& r) {
+  const json& maker = r.fact("host_processor");
+  if (maker == "intel") return HostProcessor::intel;
+  if (maker == "amd") return HostProcessor::amd;
+  if (maker == "other") return HostProcessor::other;
+  r.refuse("host_processor", "must be intel, amd or other");
+}
+
 void read_node(FactReader& r, ClusterFacts& facts) {
   NodeFacts& n = facts.node;
   const std::string name = r.text("name", "");
@@ -143,6 +151,7 @@ void read_node(FactReader& r, ClusterFacts& facts) {
   n.kind = read_kind(r);
   n.devices = n.kind == ScaleUp::shared_memory && !r.has("devices") ? 0 : r.whole("devices", 1);
   if (r.has("devices_across_nodes")) n.devices_across = r.whole("devices_across_nodes", 1);
+  if (r.has("host_processor")) n.host_processor = read_processor(r);
   read_scale_up(r.object("scale_up"), n);
   if (r.has("scale_out")) read_scale_out(r.object("scale_out"), n);
 }
@@ -153,6 +162,7 @@ void read_fabric(FactReader r, FabricFacts& f) {
   f.nodes_per_leaf = r.whole("nodes_per_leaf", 1);
   f.oversubscription = r.number("oversubscription", 1);
   f.switch_latency = r.duration("switch_latency_s");
+  f.reduces = r.flag("reduces", false);
   if (r.has("max_nodes")) f.max_nodes = r.whole("max_nodes", 1);
   r.finish();
 }

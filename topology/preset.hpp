@@ -25,6 +25,7 @@ struct NodeFacts {
   Bandwidth nic;
   Duration nic_latency;                    ///< from NIC to NIC under one switch, software included
   Bandwidth host_link;                     ///< between device and NIC; 0: not a limit
+  HostProcessor host_processor = HostProcessor::other;
   bool rails = false;                      ///< NICs of equal position share leaf switches
 };
 
@@ -34,6 +35,7 @@ struct FabricFacts {
   double oversubscription = 1;             ///< bandwidth into a leaf over bandwidth out of it
   Duration switch_latency;                 ///< of one more switch on the way
   std::int64_t max_nodes = 0;              ///< 0: no limit
+  bool reduces = false;                    ///< its switches reduce, and NCCL is told to let them (SHARP, NCCL_COLLNET_ENABLE)
 };
 
 struct ClusterFacts {

@@ -26,6 +26,8 @@ class Recalibrated final : public Topology {
   Bandwidth built(std::int32_t link) const override { return other_->built(link); }
   std::int64_t devices_per_nic() const override { return other_->devices_per_nic(); }
   std::optional<Algorithm> algorithm(CollectiveKind k) const override { return other_->algorithm(k); }
+  HostProcessor host_processor() const override { return other_->host_processor(); }
+  bool network_reduces() const override { return other_->network_reduces(); }
   const std::vector<std::string>& unverified() const override { return other_->unverified(); }
 
  private:

@@ -48,6 +48,8 @@ class ClusterTopology final : public Topology {
     }
     return std::nullopt;
   }
+  HostProcessor host_processor() const override { return facts_.node.host_processor; }
+  bool network_reduces() const override { return facts_.fabric.reduces; }
   const std::vector<std::string>& unverified() const override { return facts_.unverified; }
 
   std::vector<std::int32_t> route(DeviceId from, DeviceId to) const override {

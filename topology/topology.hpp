@@ -43,6 +43,9 @@ struct Link {
   Duration latency;
 };
 
+/// What the hosts compute with, as far as a collective library asks.
+enum class HostProcessor : std::uint8_t { other, intel, amd };
+
 /// A whole cluster. Link ids index `links()`. Immutable.
 class Topology {
  public:
@@ -65,6 +68,9 @@ class Topology {
   virtual const std::vector<std::int32_t>& ring_order() const = 0;
   /// How many devices of a node send and receive through one NIC; 1 where each has its own or none is needed.
   virtual std::int64_t devices_per_nic() const { return 1; }
+  virtual HostProcessor host_processor() const { return HostProcessor::other; }
+  /// The network's switches reduce (SHARP), and the library is told to let them.
+  virtual bool network_reduces() const { return false; }
   /// Consecutive devices that are one chip of a torus; 0 elsewhere.
   virtual std::int64_t cores_per_chip() const { return 0; }
   /// How collectives of a kind go where the plan says so, else the library's choice.

@@ -133,12 +133,12 @@ class Table {
   double inter(double own, int p) const {
     return (t_.ranks == t_.nodes ? kTree.across[p] : own) + t_.network_latency_s * 1e6 * (p == kSimple ? 2 : 1);
   }
-  double ll_max() const { return kLlMax[t_.nodes == 1 ? a_ : t_.processor == NcclProcessor::amd ? 1 : 0][index2_]; }
+  double ll_max() const { return kLlMax[t_.nodes == 1 ? a_ : t_.processor == HostProcessor::amd ? 1 : 0][index2_]; }
 
   void ring(double bw, int p) {
     if (p == 0) bw = std::min(ll_max(), bw * .5);
     if (p == 1) bw = std::min(bw * .92, graphs_.channels * kRingLl128Max[a_]);
-    const double overhead = t_.nodes == 1 ? 0 : (t_.processor == NcclProcessor::amd ? 2.0 : 1.0) * (p == kSimple ? 3 : 1);
+    const double overhead = t_.nodes == 1 ? 0 : (t_.processor == HostProcessor::amd ? 2.0 : 1.0) * (p == kSimple ? 3 : 1);
     const double steps_across = nodes_ == 1 ? 0 : t_.kind == kAllReduce ? 2 * (nodes_ - 1) : nodes_ - 1;
     double latency = kRing.base[p] + (nsteps_ - steps_across) * std::max(kRing.inside[p], overhead) +
                      steps_across * inter(kRing.across[p], p);
@@ -170,7 +170,7 @@ class Table {
     if (t_.network_reduces)
       offer(NcclAlgorithm::nvls, kSimple, heads * std::min(inside, across) * n_ / nsteps_, 25 + inter(18, kSimple));
     double bw = heads * std::min({inside, t_.nodes == 2 ? across * 2 : across, kNvlsTreeMax[a_][index2_]});
-    if (a_ == 3 && t_.processor != NcclProcessor::other && size_ >= 0 && size_ < 23) bw *= kTreeCorrection[kSimple][size_];
+    if (a_ == 3 && t_.processor != HostProcessor::other && size_ >= 0 && size_ < 23) bw *= kTreeCorrection[kSimple][size_];
     offer(NcclAlgorithm::nvls_tree, kSimple, bw * n_ / nsteps_, 25 + 2 * log2i_ * inter(20.9, kSimple));
   }
 
@@ -232,7 +232,7 @@ std::set<NcclAlgorithm> check_all(CollectiveKind kind, const Set& set) {
 
 TEST_CASE("NCCL's choice is the least of its table, from bytes to gigabytes") {
   using enum NcclAlgorithm;
-  for (const auto processor : {NcclProcessor::other, NcclProcessor::intel, NcclProcessor::amd})
+  for (const auto processor : {HostProcessor::other, HostProcessor::intel, HostProcessor::amd})
     for (const double latency : {0.0, 25e-6}) {
       const auto set = [&](NcclTask& t) { t.processor = processor, t.network_latency_s = latency; };
       CHECK(check_all(kAllReduce, set) == std::set{ring, tree, nvls, nvls_tree});

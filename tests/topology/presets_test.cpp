@@ -173,3 +173,21 @@ TEST_CASE("a bad cluster file is refused with file and field") {
     CHECK(!e.problems()[0].reason.empty());
   }
 }
+
+TEST_CASE("a cluster says what its hosts compute with and whether its network reduces") {
+  const auto plain = make_topology(cluster("dgx-h100", 16));
+  CHECK(plain->host_processor() == HostProcessor::other);
+  CHECK_FALSE(plain->network_reduces());
+  CHECK(make_topology(cluster("dgx-a100-80gb", 16))->host_processor() == HostProcessor::amd);
+  const std::string amd = replaced(kOwnCluster, "\"devices\": 2,", "\"devices\": 2, \"host_processor\": \"amd\",");
+  const TemporaryFile file(replaced(amd, "\"oversubscription\": 2,", "\"oversubscription\": 2, \"reduces\": true,"));
+  const auto own = make_topology(cluster(file.path, 4));
+  CHECK(own->host_processor() == HostProcessor::amd);
+  CHECK(own->network_reduces());
+  CHECK(perturbed(*own, {})->host_processor() == HostProcessor::amd);
+  CHECK(perturbed(*own, {})->network_reduces());
+  CHECK(recalibrated(own, "h100")->host_processor() == HostProcessor::amd);
+  CHECK(recalibrated(own, "h100")->network_reduces());
+  const TemporaryFile wrong(replaced(amd, "\"amd\"", "\"i8080\""));
+  CHECK_THROWS_AS(make_topology(cluster(wrong.path, 4)), ConfigError);
+}
