@@ -17,9 +17,10 @@ using namespace tandem::sim::test;
 namespace {
 
 double all_reduce_s(const std::string& fabric_more, std::int64_t devices, std::int64_t bytes) {
-  const std::string path = (std::filesystem::temp_directory_path() / ("tandem_fabric_" + std::to_string(::getpid()) + ".json")).string();
-  std::ofstream(path) << R"({"node": "dgx-a100", "device": "a100-sxm4-80gb", "fabric": {"nodes_per_leaf": 16, "oversubscription": 1,)"
-                      << fabric_more << R"("switch_latency_s": 0}})";
+  const std::string name = "tandem_fabric_" + std::to_string(::getpid()) + ".json";
+  const std::string path = (std::filesystem::temp_directory_path() / name).string();
+  std::ofstream(path) << R"({"node": "dgx-a100", "device": "a100-sxm4-80gb", "fabric": {)"
+                      << R"("nodes_per_leaf": 16, "oversubscription": 1,)" << fabric_more << R"("switch_latency_s": 0}})";
   ClusterSpec spec;
   spec.preset = path, spec.devices = devices;
   const auto topology = make_topology(spec);
@@ -37,8 +38,8 @@ double all_reduce_s(const std::string& fabric_more, std::int64_t devices, std::i
 TEST_CASE("where a fabric says that it reduces, vectors go up once and come down once") {
   const std::int64_t bytes = std::int64_t{1} << 33;
   const auto size = static_cast<double>(bytes);
-  // A ring through 16 nodes' NICs of 200 GB/s: 2 x 127/128, after 1.4 times 8.4 us, 224 steps of 6 (an AMD host posts them) and 30 of
-  // 14. What the switches reduce is held by the nodes' links in a step, up and down.
+  // A ring through 16 nodes' NICs of 200 GB/s: 2 x 127/128, after 1.4 times 8.4 us, 224 steps of 6 (an AMD host posts them) and 30
+  // of 14. What the switches reduce is held by the nodes' links in a step, up and down.
   ClusterSpec spec;
   spec.preset = "dgx-a100-80gb", spec.devices = 8;
   const double share = make_cost_model(make_topology(spec)->device())->comm_fit().in_step_share;
