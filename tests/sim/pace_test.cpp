@@ -47,12 +47,12 @@ class PassCost : public FakeCost {
   std::int64_t update_;
 };
 
-struct Times {
+struct StepTimes {
   std::int64_t step, makespan;
 };
 
 /// One layer a stage, in the orders for passes that take the same; transfers take no time.
-Times times_of(ScheduleKind kind, std::int64_t p, std::int64_t m, const Passes& passes, std::int64_t update) {
+StepTimes times_of(ScheduleKind kind, std::int64_t p, std::int64_t m, const Passes& passes, std::int64_t update) {
   const PipelinePlan small{kind, p, m, 1, {}};
   Plan plan = small.plan();
   plan.parallel.optimizer_sync = OptimizerSync::post_validated;
@@ -93,7 +93,7 @@ TEST_CASE("steps in succession take the bubble of one stage, not that of all, lo
 
 TEST_CASE("a step alone takes longer by what the last stage starts later, where every stage is busy") {
   const std::int64_t p = GENERATE(2, 4, 8);
-  const Times t = times_of(ScheduleKind::zb_h2, p, 2 * p + 1, {1000, 1000, 1000}, 0);
+  const StepTimes t = times_of(ScheduleKind::zb_h2, p, 2 * p + 1, {1000, 1000, 1000}, 0);
   CHECK(t.makespan == t.step + (p - 1) * 1000);
 }
 
@@ -109,11 +109,12 @@ TEST_CASE("a pipeline has settled into its rhythm with the second step") {
     const TaskGraph graph = in_succession(r.graph, steps);
     const Play play = sim::play({graph, mesh, *r.topology, *cost});
     for (std::size_t role = 0; role < play.roles.size(); ++role) {
+      const Reader reader(play, role);
       std::int64_t before = 0;
       for (std::int64_t s = 1; s < steps; ++s) {
         std::int64_t end = 0;
         for (const Place& last : last_tasks(r.graph, r.graph.program(play.roles[role].stage), s))
-          end = std::max(end, play.records[role].ended_of(play.patterns, last.instance, last.task));
+          end = std::max(end, reader.ended(last.instance, last.task));
         if (s > 1 && s + 1 < steps) CHECK(end - before == step.ps());
         before = end;
       }
