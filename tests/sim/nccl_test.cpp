@@ -288,7 +288,7 @@ TEST_CASE("channels are what NCCL's search finds") {
 
 // stas00/ml-engineering:network/README.md: with 4 H200 the bus carries 363 GB/s, as by ring, with 5 it is 414. B200 change with 6
 // in NCCL 2.27.7, whose rule for them was another: 6 are not asked for.
-TEST_CASE("large vectors go through the switch from five H200 on, by rings below; of B200 not yet at five, but at seven") {
+TEST_CASE("large vectors go through the switch from five H200 on and by rings below, of B200 not yet at five but at seven") {
   const std::int64_t bytes = std::int64_t{1} << 33;
   const auto pick = [&](std::int64_t ranks, const Links& links, NcclArchitecture a) {
     return nccl_choice(task(kAllReduce, ranks, 1, bytes, links, a), a).algorithm;
