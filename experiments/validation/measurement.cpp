@@ -68,6 +68,7 @@ std::vector<Measurement> read_measurements(const std::string& path) {
                                 "give JSON lines with id, plan and measured"});
     }
   }
+  if (out.empty()) throw ConfigError(Problem{path, "", "", "holds no measurement record", "give JSON lines with id, plan and measured"});
   return out;
 }
 

@@ -423,6 +423,10 @@ class Validate(WithFolder):
             self.assertEqual((code, out), (3, ""))
             self.assertIn("nobody", err)
         self.assertEqual(run("validate", file, "--jobs", "0")[0], 2)
+        empty = self.folder.file("nothing.jsonl", "\n")
+        code, out, err = run("validate", empty)
+        self.assertEqual((code, out), (3, ""))
+        self.assertIn("nothing.jsonl: holds no measurement record", err)
         self.assertEqual(tandem_json("validate", "--grade", "B,C", "--only", "other,some-set", file, other)["records"], [])
 
     def test_errors_that_are_written_become_ranges_but_not_those_of_their_own_set(self):
