@@ -83,18 +83,18 @@ std::int64_t power_below(std::int64_t n) {
   return p;
 }
 
-/// Recursive doubling; members beyond a power of two hand their vector to a partner first and get the result last.
-std::vector<CommPhase> doubling(const Collective& op, std::int64_t n) {
-  const std::int64_t p = power_below(n);
-  std::vector<CommPhase> phases;
-  for (std::int64_t distance = 1; distance < p; distance *= 2) {
-    CommPhase phase{1, whole(op), {}};
-    for (std::int64_t i = 0; i < p; ++i)
-      phase.flows.push_back({static_cast<std::int32_t>(i), static_cast<std::int32_t>(i ^ distance)});
-    phases.push_back(phase);
-  }
+/// Of the first `p` members, a power of two of them, everyone exchanges `bytes` with the one `distance` away.
+CommPhase by_pairs(std::int64_t p, std::int64_t distance, Bytes bytes) {
+  CommPhase phase{1, bytes, {}};
+  for (std::int64_t i = 0; i < p; ++i)
+    phase.flows.push_back({static_cast<std::int32_t>(i), static_cast<std::int32_t>(i ^ distance)});
+  return phase;
+}
+
+/// Members beyond the first `p` hand theirs to a partner first and get the result last.
+std::vector<CommPhase> through_partners(std::vector<CommPhase> phases, std::int64_t p, std::int64_t n, Bytes first, Bytes last) {
   if (p == n) return phases;
-  CommPhase in{1, whole(op), {}}, out{1, whole(op), {}};
+  CommPhase in{1, first, {}}, out{1, last, {}};
   for (auto i = static_cast<std::int32_t>(p); i < n; ++i) {
     const auto partner = i - static_cast<std::int32_t>(p);
     in.flows.push_back({i, partner});
@@ -105,32 +105,22 @@ std::vector<CommPhase> doubling(const Collective& op, std::int64_t n) {
   return phases;
 }
 
-/// The larger half goes to a partner half of the group away, and so on down to one piece (`halving`), or the same backwards. Members
-/// beyond a power of two take part through a partner, as in recursive doubling.
+std::vector<CommPhase> doubling(const Collective& op, std::int64_t n) {
+  const std::int64_t p = power_below(n);
+  std::vector<CommPhase> phases;
+  for (std::int64_t distance = 1; distance < p; distance *= 2) phases.push_back(by_pairs(p, distance, whole(op)));
+  return through_partners(std::move(phases), p, n, whole(op), whole(op));
+}
+
+/// The larger half goes to a partner half of the group away, and so on down to one piece, or the same backwards.
 std::vector<CommPhase> halving_doubling(const Collective& op, std::int64_t n) {
   const bool scatters = op.kind != CollectiveKind::all_gather, gathers = op.kind != CollectiveKind::reduce_scatter;
   const std::int64_t p = power_below(n);
-  std::vector<CommPhase> halving;
-  for (std::int64_t distance = p / 2; distance > 0; distance /= 2) {
-    CommPhase phase{1, piece(op, p) * distance, {}};
-    for (std::int64_t i = 0; i < p; ++i)
-      phase.flows.push_back({static_cast<std::int32_t>(i), static_cast<std::int32_t>(i ^ distance)});
-    halving.push_back(phase);
-  }
-  std::vector<CommPhase> phases;
+  std::vector<CommPhase> halving, phases;
+  for (std::int64_t distance = p / 2; distance > 0; distance /= 2) halving.push_back(by_pairs(p, distance, piece(op, p) * distance));
   if (scatters) phases = halving;
   if (gathers) phases.insert(phases.end(), halving.rbegin(), halving.rend());
-  if (p == n) return phases;
-  // What a partner takes in is its share's worth of everything, or the piece that is gathered; what it gives back likewise.
-  CommPhase in{1, scatters ? whole(op) : piece(op, n), {}}, out{1, gathers ? whole(op) : piece(op, n), {}};
-  for (auto i = static_cast<std::int32_t>(p); i < n; ++i) {
-    const auto partner = i - static_cast<std::int32_t>(p);
-    in.flows.push_back({i, partner});
-    out.flows.push_back({partner, i});
-  }
-  phases.insert(phases.begin(), in);
-  phases.push_back(out);
-  return phases;
+  return through_partners(std::move(phases), p, n, scatters ? whole(op) : piece(op, n), gathers ? whole(op) : piece(op, n));
 }
 
 /// Bruck: in step k everyone passes on what it has so far, over a distance of 2^k. A scatter is the gather backwards.
