@@ -231,6 +231,7 @@ struct Plan {
   TrainingSpec training;
   ClusterSpec cluster;
   std::string stack = "tandem";
+  std::vector<std::string> ineffective;  ///< "field changes nothing: why", of fields the plan spells out
 
   // ---- derived, all exact (plan_derived.cpp) ----
   std::int64_t world_size() const;               ///< ranks

@@ -113,6 +113,7 @@ class PlanReader {
   Plan finish() {
     throw_config();
     fill_defaults(plan, given_);
+    plan.ineffective = ineffective_fields(plan, own_);
     plan.file = file_;
     return std::move(plan);
   }
@@ -172,6 +173,7 @@ class PlanReader {
   void read_preset_file(const std::string& path, const std::string& part) {
     const json preset = read_json(path);
     const std::string plan_file = std::exchange(file_, path);
+    in_preset_ = true;
     if (!preset.is_object() || !preset.contains(part) || !preset[part].is_object()) {
       complain("", preset, {"is not a " + part + " preset: it has no object \"" + part + "\"", ""});
       assume_given(part);
@@ -182,6 +184,7 @@ class PlanReader {
       read_object(preset[part], part);
     }
     file_ = plan_file;
+    in_preset_ = false;
   }
 
   void read_object(const json& object, const std::string& prefix) {
@@ -211,6 +214,7 @@ class PlanReader {
 
   void read_field(const json& value, const PlanField& field) {
     given_.insert(field.path);
+    if (!in_preset_) own_.insert(field.path);
     if (field.path == "model.family" && value.is_string())
       if (const NotDone* what = not_done(value.get_ref<const std::string&>())) return refuse(field.path, value, *what);
     if (std::optional<Refusal> refused = field.read(value, plan)) complain(field.path, value, std::move(*refused));
@@ -239,7 +243,8 @@ class PlanReader {
   }
 
   std::string file_;
-  Given given_;
+  Given given_, own_;        ///< by the plan and its presets, and by the plan itself
+  bool in_preset_ = false;
   Problems not_done_;
 };
 

@@ -21,6 +21,9 @@ void fill_defaults(Plan& plan, const Given& given);
 /// ConfigError for a stack file that is not of its form.
 Given fill_stack_defaults(Plan& plan, const Given& given);
 
+/// "field changes nothing: why" of every field in `given` that has no effect beside the others of the completed plan.
+std::vector<std::string> ineffective_fields(const Plan& plan, const Given& given);
+
 /// Whether the stack gives layers that are left over to its last stages. Throws ConfigError when its file does not say it well.
 bool stack_remainder_last(const std::string& stack);
 

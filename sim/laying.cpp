@@ -226,6 +226,7 @@ void Laying::expose(Recipe& recipe, double share) {
 }
 
 double Laying::across_share() const {
+  if (const std::optional<double> measured = scene_.topology.network_share()) return *measured;
   if (scene_.topology.devices_per_nic() == 1 || shape_.node.empty()) return fit_.across_share;
   const std::int64_t here = std::count(shape_.node.begin(), shape_.node.end(), shape_.node.front());
   const bool some = here > 1 && here < scene_.topology.devices_per_node();

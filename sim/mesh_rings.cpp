@@ -66,13 +66,9 @@ class RingSearch {
   }
 
   void count_cables() {
-    std::vector<double> rates;
+    const double cable = topology_.cable().bytes_per_second();
     for (const Links& way : ways_)
-      for (const std::int32_t l : way)
-        if (free_.emplace(l, 1).second) rates.push_back(built(l));
-    if (rates.empty()) return;
-    const double cable = *std::min_element(rates.begin(), rates.end());
-    for (auto& [l, cables] : free_) cables = std::max(1, static_cast<int>(built(l) / cable + 1e-9));
+      for (const std::int32_t l : way) free_.emplace(l, std::max(1, static_cast<int>(built(l) / cable + 0.5)));
   }
 
   /// No more rings than every member has pairs of cables for.

@@ -17,8 +17,8 @@ struct MeshRings {
 };
 
 /// As many rings as a search like NCCL's finds (src/graph/search.cc): every ring runs in both directions, the one found is tried
-/// again first, then members with most free cables between them, within a fixed number of steps. Links count as cables of the
-/// narrowest as built; the library does not know of one that a perturbation slows. Neighbours are joined
+/// again first, then members with most free cables between them, within a fixed number of steps. A link is as many cables as
+/// it was built of; the library does not know of one that a perturbation slows. Neighbours are joined
 /// directly; where no such ring is, one other device of the group may forward (PATH_NVB). Nothing where the node is no cube mesh,
 /// members share devices or are on several nodes, or no ring is there.
 std::optional<MeshRings> mesh_rings(const Topology& topology, const std::vector<Rank>& members);

@@ -131,6 +131,7 @@ void note_machine(Prediction& out, const Plan& plan, const Scene& scene, const P
   if (scene.topology.device().peak.count(plan.training.dtypes.compute) == 0)
     out.notes.push_back("the device has no peak for " + std::string(name(plan.training.dtypes.compute)) +
                         ": utilisation is not given");
+  out.notes.insert(out.notes.end(), plan.ineffective.begin(), plan.ineffective.end());
   if (scene.replay != nullptr) out.notes.push_back("rows of experts are those of the run whose routing is replayed");
   for (const std::string& fact : scene.topology.unverified()) out.notes.push_back("not verified: " + fact);
   for (const std::string& note : scene.cost.notes()) out.notes.push_back(note);

@@ -43,9 +43,11 @@ class Perturbed final : public Topology {
   const std::vector<Link>& links() const override { return links_; }
   Bandwidth built(std::int32_t link) const override { return machine_.built(link); }
   const std::vector<std::int32_t>& ring_order() const override { return machine_.ring_order(); }
+  Bandwidth cable() const override { return machine_.cable(); }
   std::int64_t devices_per_nic() const override { return machine_.devices_per_nic(); }
   HostProcessor host_processor() const override { return machine_.host_processor(); }
   bool network_reduces() const override { return machine_.network_reduces(); }
+  std::optional<double> network_share() const override { return machine_.network_share(); }
   std::int64_t cores_per_chip() const override { return machine_.cores_per_chip(); }
   std::optional<Algorithm> algorithm(CollectiveKind k) const override { return machine_.algorithm(k); }
   const std::vector<std::string>& unverified() const override { return machine_.unverified(); }

@@ -158,11 +158,18 @@ void read_node(FactReader& r, ClusterFacts& facts) {
 
 // ---- cluster ----
 
+double reached_share(FactReader& r) {
+  const double share = r.number("reached_share", 0);
+  if (share <= 0 || share > 1) r.refuse("reached_share", "must be above 0 and at most 1");
+  return share;
+}
+
 void read_fabric(FactReader r, FabricFacts& f) {
   f.nodes_per_leaf = r.whole("nodes_per_leaf", 1);
   f.oversubscription = r.number("oversubscription", 1);
   f.switch_latency = r.duration("switch_latency_s");
   f.reduces = r.flag("reduces", false);
+  if (r.has("reached_share")) f.share = reached_share(r);
   if (r.has("max_nodes")) f.max_nodes = r.whole("max_nodes", 1);
   r.finish();
 }

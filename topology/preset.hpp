@@ -2,6 +2,7 @@
 // Cluster presets as they are read from files: facts with their sources, nothing derived yet.
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,7 @@ struct FabricFacts {
   double oversubscription = 1;             ///< bandwidth into a leaf over bandwidth out of it
   Duration switch_latency;                 ///< of one more switch on the way
   std::int64_t max_nodes = 0;              ///< 0: no limit
+  std::optional<double> share;             ///< of a NIC's rate: what the library was measured to reach over this network
   bool reduces = false;                    ///< its switches reduce, and NCCL is told to let them (SHARP, NCCL_COLLNET_ENABLE)
 };
 

@@ -24,10 +24,12 @@ class Recalibrated final : public Topology {
   const std::vector<std::int32_t>& ring_order() const override { return other_->ring_order(); }
   std::int64_t cores_per_chip() const override { return other_->cores_per_chip(); }
   Bandwidth built(std::int32_t link) const override { return other_->built(link); }
+  Bandwidth cable() const override { return other_->cable(); }
   std::int64_t devices_per_nic() const override { return other_->devices_per_nic(); }
   std::optional<Algorithm> algorithm(CollectiveKind k) const override { return other_->algorithm(k); }
   HostProcessor host_processor() const override { return other_->host_processor(); }
   bool network_reduces() const override { return other_->network_reduces(); }
+  std::optional<double> network_share() const override { return other_->network_share(); }
   const std::vector<std::string>& unverified() const override { return other_->unverified(); }
 
  private:

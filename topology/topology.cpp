@@ -34,6 +34,7 @@ class ClusterTopology final : public Topology {
   const std::vector<Link>& links() const override { return links_; }
   const std::vector<std::int32_t>& ring_order() const override { return ring_; }
   std::int64_t cores_per_chip() const override { return facts_.node.kind == ScaleUp::torus2d ? facts_.node.cores_per_chip : 0; }
+  Bandwidth cable() const override { return facts_.node.kind == ScaleUp::cube_mesh ? facts_.node.link : Bandwidth(); }
   std::int64_t devices_per_nic() const override {
     return nodes_ > 1 && facts_.node.nics > 0 ? std::max<std::int64_t>(1, facts_.node.devices / facts_.node.nics) : 1;
   }
@@ -50,6 +51,7 @@ class ClusterTopology final : public Topology {
   }
   HostProcessor host_processor() const override { return facts_.node.host_processor; }
   bool network_reduces() const override { return facts_.fabric.reduces; }
+  std::optional<double> network_share() const override { return facts_.fabric.share; }
   const std::vector<std::string>& unverified() const override { return facts_.unverified; }
 
   std::vector<std::int32_t> route(DeviceId from, DeviceId to) const override {

@@ -66,11 +66,15 @@ class Topology {
   virtual std::vector<std::int32_t> route(DeviceId from, DeviceId to) const = 0;
   /// Local devices of a node in the order a ring visits them, so that neighbours are joined by a link.
   virtual const std::vector<std::int32_t>& ring_order() const = 0;
+  /// Rate of one of the cables that a cube mesh's links are bundles of; 0 elsewhere.
+  virtual Bandwidth cable() const { return {}; }
   /// How many devices of a node send and receive through one NIC; 1 where each has its own or none is needed.
   virtual std::int64_t devices_per_nic() const { return 1; }
   virtual HostProcessor host_processor() const { return HostProcessor::other; }
   /// The network's switches reduce (SHARP), and the library is told to let them.
   virtual bool network_reduces() const { return false; }
+  /// Share of a NIC's rate that the library was measured to reach over this network; stands in for what its device reaches elsewhere.
+  virtual std::optional<double> network_share() const { return std::nullopt; }
   /// Consecutive devices that are one chip of a torus; 0 elsewhere.
   virtual std::int64_t cores_per_chip() const { return 0; }
   /// How collectives of a kind go where the plan says so, else the library's choice.

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,22 @@ inline CLI::Option* add_list(CLI::App& command, const std::string& flag, std::ve
   };
   return command.add_option_function<std::string>(flag, split, help)->multi_option_policy(CLI::MultiOptionPolicy::Join)->delimiter(',')
       ->type_name("NAME,...");
+}
+
+/// An option that takes "NAME=VALUE"; may be given again, once for a name.
+inline CLI::Option* add_pairs(CLI::App& command, const std::string& flag, std::map<std::string, std::string>& pairs,
+                              const std::string& type, const std::string& help) {
+  const auto split = [&pairs, flag, type](const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) {
+      const std::size_t middle = text.find('=');
+      if (middle == 0 || middle == std::string::npos || middle + 1 == text.size())
+        throw CLI::ValidationError(flag, text + " is not of the form " + type);
+      if (!pairs.emplace(text.substr(0, middle), text.substr(middle + 1)).second)
+        throw CLI::ValidationError(flag, text.substr(0, middle) + " is given twice");
+    }
+  };
+  return command.add_option_function<std::vector<std::string>>(flag, split, help)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name(type);
 }
 
 }  // namespace tandem::program

@@ -72,6 +72,8 @@ void add_calibrate(CLI::App& app, ExitCode& exit) {
   command->add_option("FILE", o->files, "measurement files (JSON lines); records of other devices are passed over")->required();
   add_list(*command, "--only", o->filter.sets, "fit to these sets only");
   add_list(*command, "--without", o->filter.without, "leave these sets out");
+  add_pairs(*command, "--cluster", o->filter.clusters, "SET=PRESET",
+            "run this set's plans on another cluster than they name; may be given again");
   command->add_option("--per-source", o->fit.per_source, "records of a set that the search looks at, spread evenly; 0: all [12]")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--jobs", o->fit.jobs, "records simulated at once [all cores]")->check(CLI::Range(1, 1024));

@@ -39,6 +39,12 @@ ExitCode report(const CLI::App& app, const CLI::ParseError& error) {
   return ExitCode::usage;
 }
 
+/// What a command adds about itself stands before what all have in common.
+void complete_footers(CLI::App& app) {
+  for (CLI::App* command : app.get_subcommands({}))
+    if (command->get_footer() != kFooter) command->footer(command->get_footer() + "\n\n" + kFooter);
+}
+
 /// An unset variable of a script is no way to leave an option out.
 void refuse_empty_values(CLI::App& app) {
   const CLI::Validator filled([](const std::string& value) { return std::string(value.empty() ? "is empty" : ""); }, "");
@@ -61,6 +67,7 @@ void fill(CLI::App& app, ExitCode& exit) {
   add_report(app, exit);
   add_calibrate(app, exit);
   add_schema(app, exit);
+  complete_footers(app);
   refuse_empty_values(app);
 }
 

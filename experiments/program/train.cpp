@@ -71,6 +71,7 @@ Data open_data(const Options& o, const Plan& plan) {
 Plan trained_plan(const Options& o) {
   Plan plan = load_plan(o.plan);
   if (o.steps > 0) plan.training.steps = o.steps;
+  for (const std::string& idle : plan.ineffective) log(o.plan + ": " + idle);
   if (plan.parallel.optimizer_sync != OptimizerSync::global) {
     log(o.plan + ": parallel.optimizer_sync post_validated is simulated only; training synchronises globally");
     plan.parallel.optimizer_sync = OptimizerSync::global;

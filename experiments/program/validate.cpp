@@ -55,6 +55,8 @@ void add_validate(CLI::App& app, ExitCode& exit) {
   add_list(*command, "--grade", o->filter.grades, "judge records of these grades (A, B, C) only");
   add_list(*command, "--apart", o->wishes.apart, "show these sets but leave them out of the means");
   add_lists(*command, "--pool", o->wishes.pools, "show the records of these sets together, too; may be given again");
+  add_pairs(*command, "--cluster", o->filter.clusters, "SET=PRESET",
+            "run this set's plans on another cluster than they name; may be given again");
   command->add_option("--jobs", o->jobs, "records simulated at once [all cores]")->check(CLI::Range(1, 1024));
   command->add_option("--html", o->html, "write one page: predicted against measured, tables, every record");
   command->add_option("--csv", o->csv, "write a line for every record");

@@ -8,6 +8,7 @@
 
 #include "models/base/json.hpp"
 #include "models/base/text.hpp"
+#include "topology/preset.hpp"
 
 namespace tandem::program {
 
@@ -33,6 +34,14 @@ Measurement measurement(const json& record, const std::string& set) {
   out.out_of_memory = measured.value("out_of_memory", false);
   out.assumed = record.value("assumed", std::vector<std::string>{});
   return out;
+}
+
+/// The plan on another cluster than it names.
+void move(Measurement& m, const std::string& preset) {
+  json plan = json::parse(m.plan_json);
+  plan["cluster"]["preset"] = preset;
+  m.plan_json = plan.dump();
+  m.cluster = preset;
 }
 
 bool listed(const std::vector<std::string>& list, const std::string& word) {
@@ -77,12 +86,20 @@ std::vector<Measurement> read_measurements(const std::vector<std::string>& paths
   for (const std::string& path : paths) sets.push_back(std::filesystem::path(path).stem().string());
   require_known_sets("--only", filter.sets, sets);
   require_known_sets("--without", filter.without, sets);
+  for (const auto& [set, preset] : filter.clusters) {
+    require_known_sets("--cluster", {set}, sets);
+    load_cluster(preset);
+  }
   require_known_grades(filter.grades);
   std::vector<Measurement> out;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     if (!listed(filter.sets, sets[i]) || (!filter.without.empty() && listed(filter.without, sets[i]))) continue;
-    for (Measurement& m : read_measurements(paths[i]))
-      if (listed(filter.grades, m.grade)) out.push_back(std::move(m));
+    const auto elsewhere = filter.clusters.find(sets[i]);
+    for (Measurement& m : read_measurements(paths[i])) {
+      if (!listed(filter.grades, m.grade)) continue;
+      if (elsewhere != filter.clusters.end()) move(m, elsewhere->second);
+      out.push_back(std::move(m));
+    }
   }
   return out;
 }

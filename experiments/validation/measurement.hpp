@@ -1,6 +1,7 @@
 #pragma once
 // Published measurements: records of plans and what they took.
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@ struct Measurement {
   std::string id, set;                      ///< set: the file's stem
   std::string grade;                        ///< A, B or C (sanity only); A where the record does not say
   std::string plan_json;
+  std::string cluster;                      ///< preset that it runs on in place of the one it names; empty: that one
   std::optional<double> step_time_s;
   std::optional<double> peak_memory_bytes;
   std::string memory_kind;                  ///< allocated, reserved or device; empty without a measured peak
@@ -20,17 +22,18 @@ struct Measurement {
   std::vector<std::string> assumed;         ///< fields that the source does not state
 };
 
-/// Which records are taken; everything where the lists are empty.
+/// Which records are taken, everything where the lists are empty, and where their plans run.
 struct MeasurementFilter {
   std::vector<std::string> sets, grades;
-  std::vector<std::string> without;  ///< sets that are not
+  std::vector<std::string> without;             ///< sets that are not
+  std::map<std::string, std::string> clusters;  ///< by set: the preset that its plans run on in place of the one they name
 };
 
 /// Every record of a measurement file (JSON lines). Throws ConfigError naming file and line.
 std::vector<Measurement> read_measurements(const std::string& path);
 
 /// The chosen records of several files, in order. Throws ConfigError when a chosen set is in none of them or
-/// there is no such grade.
+/// there is no such grade or cluster.
 std::vector<Measurement> read_measurements(const std::vector<std::string>& paths, const MeasurementFilter& filter);
 
 }  // namespace tandem::program

@@ -36,6 +36,7 @@ ordered_json set_json(const SetSummary& s) {
   out.update({{"refused", s.refused},
               {"assumed", s.assumed},
               {"apart", s.apart},
+              {"cluster", s.cluster.empty() ? ordered_json(nullptr) : ordered_json(s.cluster)},
               {"baseline_mape", value(s.baseline_mape)},
               {"range_coverage", value(s.coverage)},
               {"kendall_tau", value(s.ranking.kendall_tau)},

@@ -45,6 +45,8 @@ std::string times(const Summary& v) {
   if (v.grade_c.n > 0)
     out += row({"grade C", std::to_string(v.grade_c.n), "", "", percent(v.grade_c.mape), percent(v.grade_c.median_ape),
                 percent(v.grade_c.bias), percent(v.grade_c.worst)});
+  for (const SetSummary& s : v.sets)
+    if (!s.cluster.empty()) out += s.name + ": its plans run on " + s.cluster + " in place of the cluster they name\n";
   return out + (any_apart(v) ? "* apart: not in the mean\n" : "");
 }
 

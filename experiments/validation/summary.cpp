@@ -178,6 +178,7 @@ Summary summarise(const std::vector<JudgedRecord>& records, const Wishes& wishes
   for (const auto& [name, members] : sets) {
     out.sets.push_back(summary(name, members));
     out.sets.back().apart = listed(wishes.apart, name);
+    if (!members.empty()) out.sets.back().cluster = members.front()->measured.cluster;
     out.fits.add(out.sets.back().fits);
   }
   out.over_sets = over_sets(out.sets);

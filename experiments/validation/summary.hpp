@@ -24,6 +24,7 @@ struct FitsTable {
 /// Records of grades A and B of one set.
 struct SetSummary {
   std::string name;
+  std::string cluster;     ///< preset that its plans ran on in place of the one they name; empty: that one
   bool apart = false;      ///< not in the means over sets
   int refused = 0;
   int assumed = 0;         ///< predicted records with fields that the source does not state

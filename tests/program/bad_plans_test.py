@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """Plans that cannot be: each gets one clear line per problem that names file and field, and its documented exit code."""
 import json
-import unittest
 
 import tandem
-from tandem import SMALL, Folder, changed, run
+from tandem import SMALL, WithFolder, changed, run
 
 INPUT, INFEASIBLE = 3, 4
 
@@ -63,11 +62,7 @@ BAD = [
 ]
 
 
-class BadPlans(unittest.TestCase):
-    def setUp(self):
-        self.folder = Folder()
-        self.addCleanup(self.folder.close)
-
+class BadPlans(WithFolder):
     def test_the_good_plan_is_good(self):
         code, _, err = run("simulate", self.folder.plan(SMALL))
         self.assertEqual((code, err), (0, ""))

@@ -1,16 +1,13 @@
 #!/usr/bin/env python3
 """What scripts rely on: keys, streams, exit codes."""
-import csv
 import json
 import pathlib
-import re
 import signal
 import subprocess
 import time
-import unittest
 
 import tandem
-from tandem import SMALL, TEXT, Folder, changed, run, tandem_json
+from tandem import SMALL, TEXT, WithFolder, changed, run, tandem_json
 
 SIMULATE_KEYS = {
     "schema_version", "step_time_s", "tokens_per_s", "samples_per_s", "model_tflops_per_device",
@@ -19,15 +16,6 @@ SIMULATE_KEYS = {
 }
 MEMORY_KINDS = {"weights", "gradients", "optimizer", "activations", "communication", "workspace", "runtime"}
 TRAIN_KEYS = {"schema_version", "steps", "tokens_per_s", "peak_memory_bytes", "flops", "bytes_sent", "arena_bytes"}
-
-
-class WithFolder(unittest.TestCase):
-    def setUp(self):
-        self.folder = Folder()
-        self.addCleanup(self.folder.close)
-
-    def path(self, name):
-        return str(self.folder.path / name)
 
 
 class CommandLine(WithFolder):
@@ -42,6 +30,8 @@ class CommandLine(WithFolder):
         for code in ("0 ok", "1 internal", "2 bad command line", "3 bad or unreadable", "4 plan infeasible", "5 nothing",
                      "6 comparison", "7 a device", "130 interrupted"):
             self.assertIn(code, out)
+            for command in ("simulate", "validate", "calibrate"):
+                self.assertIn(code, run(command, "--help")[1])
 
     def test_a_bad_command_line_exits_2_with_one_line_on_stderr(self):
         plan = self.folder.plan(SMALL)
@@ -280,231 +270,6 @@ class Routing(WithFolder):
             for rank in lane["ranks"]:
                 total[rank] = sum(timeline["tasks"][span[0]]["flops"] for span in lane["spans"])
         return total
-
-
-class Explain(WithFolder):
-    def test_every_default_and_the_split_are_told(self):
-        result = tandem_json("explain", self.folder.plan(SMALL))
-        self.assertEqual(result["layers_per_stage"], [1, 1])
-        self.assertEqual(result["plan"]["training"]["optimizer"], "adamw")
-        self.assertEqual(result["world_size"], 8)
-        h, f, v, s = 24, 40, 256, 16
-        layer = 4 * h * h + 4 * h + 2 * h * f + f + h + 4 * h
-        self.assertEqual(result["parameters"]["per_layer"], layer)
-        self.assertEqual(result["parameters"]["total"], 2 * layer + v * h + s * h + 2 * h)
-        text = run("explain", self.folder.plan(SMALL))[1]
-        self.assertIn("layers per stage", text)
-
-    def test_the_printed_plan_is_a_plan_again(self):
-        plan = tandem_json("explain", self.folder.plan(SMALL))["plan"]
-        again = tandem_json("explain", self.folder.plan(plan, "again.json"))["plan"]
-        self.assertEqual(plan, again)
-
-
-def keys_of(value, key=""):
-    """Every key of a result as `explain` spells it, with a value of it."""
-    found = [(key, value)] if key else []
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            found += keys_of(inner, f"{key}.{name}" if key else name)
-    elif isinstance(value, list) and value and isinstance(value[0], dict):
-        found += keys_of(value[0], key + "[]")
-    return found
-
-
-class ExplainKey(WithFolder):
-    A100 = changed(SMALL, **{"cluster": {"preset": "dgx-a100-80gb", "devices": 8}, "training.precision": "bf16",
-                             "training.recompute": "full"})
-
-    def test_every_key_of_a_prediction_has_an_explanation_with_its_own_value(self):
-        for plan, with_plan in ((SMALL, True), (self.A100, False)):
-            file = self.folder.plan(plan)
-            for key, value in keys_of(tandem_json("simulate", file)):
-                if key.startswith("plan") and not with_plan:
-                    continue
-                told = tandem_json("explain", file, key)
-                self.assertEqual(told["key"], key)
-                for part in ("formula", "filled", "range"):
-                    self.assertTrue(told[part], (key, part))
-                if isinstance(value, (int, float)) and not isinstance(value, bool):
-                    self.assertEqual(float(told["value"].split()[0]), value, key)
-
-    def test_the_values_filled_in_give_the_value(self):
-        file = self.folder.plan(self.A100)
-        result = tandem_json("simulate", file)
-
-        def numbers(key):
-            filled = tandem_json("explain", file, key)["filled"]
-            return [float(n.replace(",", "")) for n in re.findall(r"\d[\d,]*\.?\d*", filled)]
-
-        batch, length, seconds = numbers("tokens_per_s")
-        self.assertEqual((batch, length), (8, 16))
-        self.assertAlmostEqual(seconds, result["step_time_s"], places=6)
-        tera, devices, seconds = numbers("hardware_tflops_per_device")
-        self.assertEqual(devices, 8)
-        shares = [numbers("time_breakdown_s." + name)[0] for name in result["time_breakdown_s"]]
-        self.assertAlmostEqual(sum(shares), result["step_time_s"], places=5)
-        self.assertEqual(numbers("ranks"), [2, 2, 2, 1])
-
-    def test_facts_come_with_their_source_and_a_role_can_be_asked_for(self):
-        file = self.folder.plan(self.A100)
-        facts = {(f["part"], f["field"]): f for f in tandem_json("explain", file, "step_time_s")["facts"]}
-        self.assertIn("verified: ", facts["device", "memory_bytes_per_s"]["origin"])
-        self.assertIn("fitted on", facts["calibration", "memory_share"]["origin"])
-        told = tandem_json("explain", file, "mfu")
-        only = told["facts"]
-        self.assertIn("stas_acc", told["sources"])
-        self.assertGreater(len(told["sources"]["stas_acc"]), 10)
-        self.assertEqual([f["field"] for f in only], ["peak_flops_per_s"])
-        roles = tandem_json("simulate", file)["roles"]
-        told = tandem_json("explain", file, f"roles[{len(roles) - 1}].first_rank")
-        self.assertEqual(told["value"], str(roles[-1]["first_rank"]))
-        text = run("explain", file, "peak_memory_bytes")[1]
-        for word in ("formula", "here", "range", "runtime_bytes"):
-            self.assertIn(word, text)
-
-    def test_an_unknown_key_is_refused_with_those_there_are(self):
-        file = self.folder.plan(SMALL)
-        for key in ("step_tim_s", "roles[99].arena_bytes", "roles[x].arena_bytes", "nonsense"):
-            code, out, err = run("explain", file, key)
-            self.assertEqual((code, out), (3, ""), key)
-            for word in (key, "tokens_per_s", "roles[].arena_bytes"):
-                self.assertIn(word, err)
-
-
-class Validate(WithFolder):
-    def records(self, *plans):
-        lines = [json.dumps({"id": f"r{i}", "plan": plan, "measured": {"step_time_s": 2.0}}) for i, plan in enumerate(plans)]
-        return self.folder.file("some-set.jsonl", "\n".join(lines) + "\n")
-
-    def test_errors_are_of_the_predicted_records_and_refused_ones_are_counted(self):
-        file = self.records(SMALL, changed(SMALL, **{"model.position_embedding": "relative"}))
-        result = tandem_json("validate", file)
-        predicted = tandem_json("simulate", self.folder.plan(SMALL))["step_time_s"]
-        summary = result["sets"][0]
-        self.assertEqual((summary["name"], summary["n"], summary["refused"]), ("some-set", 1, 1))
-        self.assertAlmostEqual(summary["bias"], predicted / 2.0 - 1, places=12)
-        self.assertEqual(summary["mape"], abs(summary["bias"]))
-        first, second = result["records"]
-        self.assertEqual((first["refused"], first["predicted_step_time_s"]), (False, predicted))
-        self.assertEqual((second["refused"], second["predicted_step_time_s"], second["fits"]), (True, None, None))
-        self.assertIn("model.position_embedding", second["reason"])
-
-    def test_the_answer_does_not_depend_on_the_number_of_threads(self):
-        file = self.records(*[changed(SMALL, **{"training.global_batch_size": 8 * n}) for n in range(1, 7)])
-        one, many = (run("validate", file, "--json", "--jobs", jobs) for jobs in (1, 5))
-        self.assertEqual((one[0], one), (0, many))
-
-    def test_the_page_and_the_csv_hold_every_record_and_refused_ones_too(self):
-        file = self.records(SMALL, changed(SMALL, **{"model.position_embedding": "relative"}))
-        page, table = self.path("out/page.html"), self.path("out/records.csv")
-        code, out, err = run("validate", file, "--html", page, "--csv", table)
-        self.assertEqual((code, err), (0, ""))
-        self.assertIn("some-set", out)
-        with open(table, encoding="utf-8", newline="") as lines:
-            rows = list(csv.DictReader(lines))
-        self.assertEqual([r["id"] for r in rows], ["r0", "r1"])
-        self.assertAlmostEqual(float(rows[0]["error"]), float(rows[0]["predicted_step_time_s"]) / 2 - 1, places=6)
-        self.assertIn("model.position_embedding", rows[1]["refused"])
-        with open(page, encoding="utf-8") as text:
-            self.assertIn('"id":"r1"', text.read())
-
-    def test_sets_can_be_chosen_and_kept_out_of_the_mean_and_unknown_ones_are_refused(self):
-        file = self.records(SMALL)
-        other = self.folder.file("other.jsonl", pathlib.Path(file).read_text(encoding="utf-8"))
-        result = tandem_json("validate", "--only", "other", file, other)
-        self.assertEqual([s["name"] for s in result["sets"]], ["other"])
-        apart = tandem_json("validate", file, other, "--apart", "other")
-        self.assertEqual((apart["over_sets"]["sets"], apart["sets"][1]["apart"]), (1, True))
-        pooled = tandem_json("validate", "--pool", "other,some-set", "--pool", "other", file, other)["pools"]
-        self.assertEqual([(p["name"], p["n"]) for p in pooled], [("some-set+other", 2), ("other", 1)])
-        for option in ("--only", "--apart", "--grade", "--pool"):
-            code, out, err = run("validate", file, option, "nobody")
-            self.assertEqual((code, out), (3, ""))
-            self.assertIn("nobody", err)
-        self.assertEqual(run("validate", file, "--jobs", "0")[0], 2)
-        empty = self.folder.file("nothing.jsonl", "\n")
-        code, out, err = run("validate", empty)
-        self.assertEqual((code, out), (3, ""))
-        self.assertIn("nothing.jsonl: holds no measurement record", err)
-        self.assertEqual(tandem_json("validate", "--grade", "B,C", "--only", "other,some-set", file, other)["records"], [])
-
-    def test_errors_that_are_written_become_ranges_but_not_those_of_their_own_set(self):
-        plan = changed(SMALL, **{"cluster": {"preset": "dgx-a100-80gb", "devices": 8}, "training.precision": "bf16"})
-        predicted = tandem_json("simulate", self.folder.plan(plan))["step_time_s"]
-        lines = [json.dumps({"id": str(i), "plan": plan, "measured": {"step_time_s": predicted * factor}})
-                 for i, factor in enumerate((0.5, 2))]
-        file = self.folder.file("some-set.jsonl", "\n".join(lines))
-        place = {"TANDEM_PRESETS": str(self.folder.path)}
-        table = self.path("topology/errors/step_time.json")
-        self.assertEqual(run("validate", file, "--write-errors", table)[0], 0)
-        told = json.loads(run("simulate", self.folder.plan(plan), "--json", environment=place)[1])["step_time_range"]
-        self.assertIn("2 records of 1 source on a100, in any situation", told["basis"])
-        self.assertAlmostEqual(told["low_s"], 0.5 * predicted, delta=0.01 * predicted)
-        self.assertAlmostEqual(told["high_s"], 2 * predicted, delta=0.01 * predicted)
-        record = json.loads(run("validate", file, "--json", environment=place)[1])["records"][0]
-        self.assertGreater(record["low_s"], 0.51 * predicted)  # the wide default: no other set is in the table
-
-    def test_a_line_that_is_no_record_exits_3_with_its_number(self):
-        code, out, err = run("validate", self.folder.file("bad.jsonl", "\n{}\n"))
-        self.assertEqual((code, out), (3, ""))
-        self.assertIn("bad.jsonl:2", err)
-
-
-class Calibrate(WithFolder):
-    """A device of its own: a cluster file whose calibration lies beside it."""
-
-    def setUp(self):
-        super().setUp()
-        fact = {"value": 0.5, "fit": {"low": 0.2, "high": 0.9}, "fitted_on": "nothing"}
-        self.calibration = self.folder.file("device.json", json.dumps({
-            "describes": "made up", "matmul": {"model": "flat", "ceiling": fact}, "memory_share": 0.8, "kernel_s": 0,
-            "communication": {"overhead_s": 1e-5, "inside_share": 0.8, "across_share": 0.8}}))
-        cluster = self.folder.file("cluster.json", json.dumps({
-            "node": "dgx-a100", "device": "a100-sxm4-80gb", "calibration": self.calibration,
-            "fabric": {"nodes_per_leaf": 20, "oversubscription": 1, "switch_latency_s": 3e-7}}))
-        plan = changed(SMALL, **{"cluster.preset": cluster, "model.hidden_size": 4096, "model.ffn_hidden_size": 16384,
-                                 "training.seq_length": 1024, "training.precision": "bf16"})
-        lines = []
-        for i, sequences in enumerate((8, 16, 32)):
-            of_size = changed(plan, **{"training.global_batch_size": sequences})
-            slower = 1.4 * tandem_json("simulate", self.folder.plan(of_size), "--allow-oversize")["step_time_s"]
-            lines.append(json.dumps({"id": str(i), "plan": of_size, "measured": {"step_time_s": slower}}))
-        self.records = self.folder.file("some-set.jsonl", "\n".join(lines))
-
-    def test_a_fitted_calibration_is_a_new_file_that_explains_the_measurements_better(self):
-        fit = tandem_json("calibrate", self.calibration, self.records)
-        constant, source = fit["constants"][0], fit["sources"][0]
-        self.assertEqual((constant["key"], source["name"], source["records"]), ("matmul.ceiling", "some-set", 3))
-        self.assertLess(constant["fitted"], 0.45)
-        self.assertLess(source["fitted"], 0.2 * source["before"])
-        self.assertIsNone(source["left_out"])  # there is no other source
-        written = json.loads((self.folder.path / "device.fitted.json").read_text(encoding="utf-8"))
-        self.assertEqual(written["matmul"]["ceiling"]["value"], constant["fitted"])
-        self.assertIn("3 records (some-set 3)", written["matmul"]["ceiling"]["fitted_on"])
-        self.assertEqual(json.loads(pathlib.Path(self.calibration).read_text(encoding="utf-8"))["matmul"]["ceiling"]["value"], 0.5)
-
-    def test_files_are_overwritten_only_when_told(self):
-        before = pathlib.Path(self.calibration).read_bytes()
-        code, out, err = run("calibrate", self.calibration, self.records, "-o", self.records)
-        self.assertEqual((code, out), (3, ""))
-        self.assertIn("--write", err)
-        self.assertEqual(pathlib.Path(self.calibration).read_bytes(), before)
-        code, out, err = run("calibrate", self.calibration, self.records, "--write")
-        self.assertEqual(code, 0, err)
-        self.assertIn("matmul.ceiling", out)
-        self.assertNotEqual(pathlib.Path(self.calibration).read_bytes(), before)
-
-    def test_a_device_without_records_or_constants_is_refused(self):
-        for device, word in (("cpu", "fitted"), ("nobody", "nobody"), (self.path("none.json"), "none.json")):
-            code, out, err = run("calibrate", device, self.records, "-o", self.path("out.json"))
-            self.assertEqual((code, out), (3, ""), device)
-            self.assertIn(word, err)
-        code, out, err = run("calibrate", self.calibration, self.records, "--without", "some-set", "-o", self.path("out.json"))
-        self.assertEqual((code, out), (3, ""))
-        self.assertIn("none of the measurements", err)
-        empty = self.folder.file("empty.jsonl", "")
-        self.assertEqual(run("calibrate", self.calibration, empty, "-o", self.path("out.json"))[0], 3)
 
 
 class Measure(WithFolder):

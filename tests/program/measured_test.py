@@ -4,11 +4,10 @@ import json
 import pathlib
 import subprocess
 import sys
-import unittest
 
 import tandem
-from cli_test import keys_of
-from tandem import SOURCE, Folder, run, tandem_json
+from explain_test import keys_of
+from tandem import SOURCE, WithFolder, run, tandem_json
 
 # One H200 whose feed-forward products are among those measured on it: 4,096 tokens, 4,096 to 12,288.
 H200 = {
@@ -21,11 +20,7 @@ A100 = {**H200, "cluster": {"preset": "dgx-a100-80gb", "devices": 1}}
 MAKER = SOURCE / "topology" / "measured" / "product_tables.py"
 
 
-class Measured(unittest.TestCase):
-    def setUp(self):
-        self.folder = Folder()
-        self.addCleanup(self.folder.close)
-
+class Measured(WithFolder):
     def made(self, name, content, *options):
         """Tables that the maker makes of a list."""
         out = self.folder.path / "tables"

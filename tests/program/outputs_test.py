@@ -4,13 +4,12 @@ import pathlib
 import unittest
 
 import tandem
-from tandem import SMALL, TEXT, Folder, changed, run
+from tandem import SMALL, TEXT, WithFolder, changed, run
 
 
-class Outputs(unittest.TestCase):
+class Outputs(WithFolder):
     def setUp(self):
-        self.folder = Folder()
-        self.addCleanup(self.folder.close)
+        super().setUp()
         self.plan = self.folder.plan(SMALL)
 
     def test_a_folder_for_a_file_is_refused_before_anything_is_done(self):

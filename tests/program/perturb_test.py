@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """Slow devices and links, lost links and jitter: what they cost, said in every way, and refused in one line."""
 import json
-import unittest
 
 import tandem
-from cli_test import WithFolder, keys_of
-from tandem import SMALL, changed, run, tandem_json
+from explain_test import keys_of
+from tandem import SMALL, WithFolder, changed, run, tandem_json
 
 A100 = changed(SMALL, **{"cluster": {"preset": "dgx-a100-80gb", "devices": 16}, "training.precision": "bf16", "parallel.data": 4,
                          "training.global_batch_size": 16})

@@ -4,7 +4,6 @@ import json
 import pathlib
 import subprocess
 import sys
-import unittest
 
 try:
     import matplotlib.image
@@ -14,7 +13,7 @@ except ImportError:
 
 import sweep_test
 import tandem
-from tandem import SMALL, SOURCE, TEXT, Folder, changed, run
+from tandem import SMALL, SOURCE, TEXT, WithFolder, changed, run
 
 
 def plot(script, *arguments):
@@ -22,10 +21,9 @@ def plot(script, *arguments):
                           check=False)
 
 
-class Plots(unittest.TestCase):
+class Plots(WithFolder):
     def setUp(self):
-        self.folder = Folder()
-        self.addCleanup(self.folder.close)
+        super().setUp()
         self.plan = self.folder.plan(SMALL)
 
     def path(self, name):

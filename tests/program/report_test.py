@@ -3,11 +3,10 @@
 import html.parser
 import json
 import pathlib
-import unittest
 
 import tandem
 from sweep_test import STUDY
-from tandem import SMALL, Folder, changed, run, tandem_json
+from tandem import SMALL, WithFolder, changed, run, tandem_json
 
 
 class Page(html.parser.HTMLParser):
@@ -34,11 +33,7 @@ class Page(html.parser.HTMLParser):
             self.title += data
 
 
-class Report(unittest.TestCase):
-    def setUp(self):
-        self.folder = Folder()
-        self.addCleanup(self.folder.close)
-
+class Report(WithFolder):
     def page(self, subject, *arguments):
         out = self.folder.path / "pages" / "page.html"
         code, said, err = run("report", subject, "--out", out, *arguments)

@@ -5,10 +5,9 @@ import json
 import signal
 import subprocess
 import time
-import unittest
 
 import tandem
-from tandem import NOTHING_MEASURED, PROGRAM, SMALL, SOURCE, Folder, changed, run, tandem_json
+from tandem import NOTHING_MEASURED, PROGRAM, SMALL, SOURCE, WithFolder, changed, run, tandem_json
 
 STUDY = {
     "name": "small",
@@ -24,10 +23,9 @@ STUDY = {
 }
 
 
-class Studies(unittest.TestCase):
+class Studies(WithFolder):
     def setUp(self):
-        self.folder = Folder()
-        self.addCleanup(self.folder.close)
+        super().setUp()
         self.out = self.folder.path / "out"
 
     def study(self, **changes):

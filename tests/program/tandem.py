@@ -6,6 +6,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import unittest
 
 PROGRAM = os.environ.get("TANDEM", "build/tandem")
 SOURCE = pathlib.Path(os.environ.get("TANDEM_SOURCE", "."))
@@ -57,6 +58,15 @@ class Folder:
         self._folder.cleanup()
 
 
+class WithFolder(unittest.TestCase):
+    def setUp(self):
+        self.folder = Folder()
+        self.addCleanup(self.folder.close)
+
+    def path(self, name):
+        return str(self.folder.path / name)
+
+
 def run(*arguments, environment=None, timeout=300):
     env = dict(os.environ, TANDEM_MEASURED=NOTHING_MEASURED, NO_COLOR="1")
     env.update(environment or {})
@@ -73,8 +83,6 @@ def tandem_json(*arguments):
 
 
 def main():
-    import unittest
-
     if not pathlib.Path(PROGRAM).exists():
         sys.exit(f"no program at {PROGRAM}; set TANDEM")
     unittest.main(module="__main__")

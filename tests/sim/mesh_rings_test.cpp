@@ -2,6 +2,7 @@
 #include "sim/mesh_rings.hpp"
 
 #include <map>
+#include <set>
 
 #include "sim/play.hpp"
 #include "tests/catch.hpp"
@@ -50,6 +51,15 @@ TEST_CASE("the first GPUs of a DGX-1 have as many rings as NCCL's bus bandwidth 
   CHECK(rings->rings == std::llround(r.gb_per_s / 22.5));
   CHECK(rings->links.size() == static_cast<std::size_t>(rings->rings * r.gpus));
   CHECK(fits(*t, *rings));
+}
+
+TEST_CASE("four GPUs joined by two links each have six rings") {
+  const auto t = machine("jean-zay-v100", 4);
+  const auto rings = mesh_rings(*t, first(4));
+  REQUIRE(rings);
+  CHECK(rings->rings == std::llround(125.0 / 22.5));  // GB/s of an all-reduce of 4 GB: bigscience's n1_16gb_all_reduce_bench
+  CHECK(fits(*t, *rings));
+  CHECK(std::set<std::int32_t>(rings->links.begin(), rings->links.end()).size() == 12);  // all links of the node
 }
 
 TEST_CASE("a GPU that is joined to one other only is reached through that") {

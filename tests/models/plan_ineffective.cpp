@@ -1,0 +1,43 @@
+// Fields that change nothing beside the others are told.
+
+#include <nlohmann/json.hpp>
+
+#include "models/plan.hpp"
+#include "tests/catch.hpp"
+#include "tests/models/plan_text.hpp"
+
+using namespace tandem;
+
+namespace {
+
+std::vector<std::string> told(const std::string& part, const std::string& fields) {
+  return parse_plan(test::with(part, fields), "plan.json").ineffective;
+}
+
+}  // namespace
+
+TEST_CASE("a field that changes nothing is told with its reason, and only then") {
+  struct Case {
+    const char *part, *idle, *effective;
+  };
+  const auto c = GENERATE(values<Case>({
+      {"model", R"("position_embedding": "learned", "rope_theta": 5e5)", R"("position_embedding": "rope", "rope_theta": 5e5)"},
+      {"model", R"("moe": {"experts_per_token": 2})", R"("moe": {"num_experts": 4, "experts_per_token": 2})"},
+      {"parallel", R"("offload": {"ratio": 0.5})", R"("offload": {"optimizer": true, "ratio": 0.5})"},
+      {"parallel", R"("zero_stage": 1, "prefetch_layers": 3)", R"("zero_stage": 3, "prefetch_layers": 3)"},
+      {"training", R"("recompute": "none", "recompute_layers": 1)", R"("recompute": "full", "recompute_layers": 1)"},
+      {"training", R"("optimizer": "adamw", "momentum": 0.9)", R"("optimizer": "sgd", "momentum": 0.9)"},
+  }));
+  CAPTURE(c.idle);
+  const auto idle = told(c.part, c.idle);
+  REQUIRE(idle.size() == 1);
+  CHECK(idle.front().find(" changes nothing: ") != std::string::npos);
+  CHECK(told(c.part, c.effective).empty());
+}
+
+TEST_CASE("a plan printed with every default tells no more than the plan did") {
+  const Plan plan = parse_plan(test::with("model", R"("rope_theta": 5e5)"), "plan.json");
+  REQUIRE(plan.ineffective.size() == 1);
+  CHECK(parse_plan(to_json(plan), "again.json").ineffective == plan.ineffective);
+  CHECK(parse_plan(to_json(parse_plan(test::kGoodPlan, "plain.json")), "again.json").ineffective.empty());
+}

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""What explain tells of a plan and of every key of its prediction."""
+import re
+
+import tandem
+from tandem import SMALL, WithFolder, changed, run, tandem_json
+
+
+class Explain(WithFolder):
+    def test_every_default_and_the_split_are_told(self):
+        result = tandem_json("explain", self.folder.plan(SMALL))
+        self.assertEqual(result["layers_per_stage"], [1, 1])
+        self.assertEqual(result["plan"]["training"]["optimizer"], "adamw")
+        self.assertEqual(result["world_size"], 8)
+        h, f, v, s = 24, 40, 256, 16
+        layer = 4 * h * h + 4 * h + 2 * h * f + f + h + 4 * h
+        self.assertEqual(result["parameters"]["per_layer"], layer)
+        self.assertEqual(result["parameters"]["total"], 2 * layer + v * h + s * h + 2 * h)
+        text = run("explain", self.folder.plan(SMALL))[1]
+        self.assertIn("layers per stage", text)
+
+    def test_the_printed_plan_is_a_plan_again(self):
+        plan = tandem_json("explain", self.folder.plan(SMALL))["plan"]
+        again = tandem_json("explain", self.folder.plan(plan, "again.json"))["plan"]
+        self.assertEqual(plan, again)
+
+
+def keys_of(value, key=""):
+    """Every key of a result as `explain` spells it, with a value of it."""
+    found = [(key, value)] if key else []
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            found += keys_of(inner, f"{key}.{name}" if key else name)
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        found += keys_of(value[0], key + "[]")
+    return found
+
+
+class ExplainKey(WithFolder):
+    A100 = changed(SMALL, **{"cluster": {"preset": "dgx-a100-80gb", "devices": 8}, "training.precision": "bf16",
+                             "training.recompute": "full"})
+
+    def test_every_key_of_a_prediction_has_an_explanation_with_its_own_value(self):
+        for plan, with_plan in ((SMALL, True), (self.A100, False)):
+            file = self.folder.plan(plan)
+            for key, value in keys_of(tandem_json("simulate", file)):
+                if key.startswith("plan") and not with_plan:
+                    continue
+                told = tandem_json("explain", file, key)
+                self.assertEqual(told["key"], key)
+                for part in ("formula", "filled", "range"):
+                    self.assertTrue(told[part], (key, part))
+                if isinstance(value, (int, float)) and not isinstance(value, bool):
+                    self.assertEqual(float(told["value"].split()[0]), value, key)
+
+    def test_the_values_filled_in_give_the_value(self):
+        file = self.folder.plan(self.A100)
+        result = tandem_json("simulate", file)
+
+        def numbers(key):
+            filled = tandem_json("explain", file, key)["filled"]
+            return [float(n.replace(",", "")) for n in re.findall(r"\d[\d,]*\.?\d*", filled)]
+
+        batch, length, seconds = numbers("tokens_per_s")
+        self.assertEqual((batch, length), (8, 16))
+        self.assertAlmostEqual(seconds, result["step_time_s"], places=6)
+        tera, devices, seconds = numbers("hardware_tflops_per_device")
+        self.assertEqual(devices, 8)
+        shares = [numbers("time_breakdown_s." + name)[0] for name in result["time_breakdown_s"]]
+        self.assertAlmostEqual(sum(shares), result["step_time_s"], places=5)
+        self.assertEqual(numbers("ranks"), [2, 2, 2, 1])
+
+    def test_facts_come_with_their_source_and_a_role_can_be_asked_for(self):
+        file = self.folder.plan(self.A100)
+        facts = {(f["part"], f["field"]): f for f in tandem_json("explain", file, "step_time_s")["facts"]}
+        self.assertIn("verified: ", facts["device", "memory_bytes_per_s"]["origin"])
+        self.assertIn("fitted on", facts["calibration", "memory_share"]["origin"])
+        told = tandem_json("explain", file, "mfu")
+        only = told["facts"]
+        self.assertIn("stas_acc", told["sources"])
+        self.assertGreater(len(told["sources"]["stas_acc"]), 10)
+        self.assertEqual([f["field"] for f in only], ["peak_flops_per_s"])
+        roles = tandem_json("simulate", file)["roles"]
+        told = tandem_json("explain", file, f"roles[{len(roles) - 1}].first_rank")
+        self.assertEqual(told["value"], str(roles[-1]["first_rank"]))
+        text = run("explain", file, "peak_memory_bytes")[1]
+        for word in ("formula", "here", "range", "runtime_bytes"):
+            self.assertIn(word, text)
+
+    def test_an_unknown_key_is_refused_with_those_there_are(self):
+        file = self.folder.plan(SMALL)
+        for key in ("step_tim_s", "roles[99].arena_bytes", "roles[x].arena_bytes", "nonsense"):
+            code, out, err = run("explain", file, key)
+            self.assertEqual((code, out), (3, ""), key)
+            for word in (key, "tokens_per_s", "roles[].arena_bytes"):
+                self.assertIn(word, err)
+
+
+if __name__ == "__main__":
+    tandem.main()

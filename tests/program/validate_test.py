@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Published measurements: predicted and judged, and constants fitted to them."""
+import csv
+import json
+import pathlib
+
+import tandem
+from tandem import SMALL, WithFolder, changed, run, tandem_json
+
+
+class Validate(WithFolder):
+    def records(self, *plans):
+        lines = [json.dumps({"id": f"r{i}", "plan": plan, "measured": {"step_time_s": 2.0}}) for i, plan in enumerate(plans)]
+        return self.folder.file("some-set.jsonl", "\n".join(lines) + "\n")
+
+    def test_errors_are_of_the_predicted_records_and_refused_ones_are_counted(self):
+        file = self.records(SMALL, changed(SMALL, **{"model.position_embedding": "relative"}))
+        result = tandem_json("validate", file)
+        predicted = tandem_json("simulate", self.folder.plan(SMALL))["step_time_s"]
+        summary = result["sets"][0]
+        self.assertEqual((summary["name"], summary["n"], summary["refused"]), ("some-set", 1, 1))
+        self.assertAlmostEqual(summary["bias"], predicted / 2.0 - 1, places=12)
+        self.assertEqual(summary["mape"], abs(summary["bias"]))
+        first, second = result["records"]
+        self.assertEqual((first["refused"], first["predicted_step_time_s"]), (False, predicted))
+        self.assertEqual((second["refused"], second["predicted_step_time_s"], second["fits"]), (True, None, None))
+        self.assertIn("model.position_embedding", second["reason"])
+
+    def test_the_answer_does_not_depend_on_the_number_of_threads(self):
+        file = self.records(*[changed(SMALL, **{"training.global_batch_size": 8 * n}) for n in range(1, 7)])
+        one, many = (run("validate", file, "--json", "--jobs", jobs) for jobs in (1, 5))
+        self.assertEqual((one[0], one), (0, many))
+
+    def test_the_page_and_the_csv_hold_every_record_and_refused_ones_too(self):
+        file = self.records(SMALL, changed(SMALL, **{"model.position_embedding": "relative"}))
+        page, table = self.path("out/page.html"), self.path("out/records.csv")
+        code, out, err = run("validate", file, "--html", page, "--csv", table)
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("some-set", out)
+        with open(table, encoding="utf-8", newline="") as lines:
+            rows = list(csv.DictReader(lines))
+        self.assertEqual([r["id"] for r in rows], ["r0", "r1"])
+        self.assertAlmostEqual(float(rows[0]["error"]), float(rows[0]["predicted_step_time_s"]) / 2 - 1, places=6)
+        self.assertIn("model.position_embedding", rows[1]["refused"])
+        with open(page, encoding="utf-8") as text:
+            self.assertIn('"id":"r1"', text.read())
+
+    def test_sets_can_be_chosen_and_kept_out_of_the_mean_and_unknown_ones_are_refused(self):
+        file = self.records(SMALL)
+        other = self.folder.file("other.jsonl", pathlib.Path(file).read_text(encoding="utf-8"))
+        result = tandem_json("validate", "--only", "other", file, other)
+        self.assertEqual([s["name"] for s in result["sets"]], ["other"])
+        apart = tandem_json("validate", file, other, "--apart", "other")
+        self.assertEqual((apart["over_sets"]["sets"], apart["sets"][1]["apart"]), (1, True))
+        pooled = tandem_json("validate", "--pool", "other,some-set", "--pool", "other", file, other)["pools"]
+        self.assertEqual([(p["name"], p["n"]) for p in pooled], [("some-set+other", 2), ("other", 1)])
+        for option in ("--only", "--apart", "--grade", "--pool"):
+            code, out, err = run("validate", file, option, "nobody")
+            self.assertEqual((code, out), (3, ""))
+            self.assertIn("nobody", err)
+        self.assertEqual(run("validate", file, "--jobs", "0")[0], 2)
+        empty = self.folder.file("nothing.jsonl", "\n")
+        code, out, err = run("validate", empty)
+        self.assertEqual((code, out), (3, ""))
+        self.assertIn("nothing.jsonl: holds no measurement record", err)
+        self.assertEqual(tandem_json("validate", "--grade", "B,C", "--only", "other,some-set", file, other)["records"], [])
+
+    def test_a_set_can_run_on_another_cluster_than_its_plans_name(self):
+        plan = changed(SMALL, **{"cluster": {"preset": "dgx-a100-80gb", "devices": 16, "override": {"scale_out_per_node": "400 Gb/s"}},
+                                 "parallel.data": 4, "training.precision": "bf16"})
+        file = self.records(plan)
+        named, moved = tandem_json("validate", file), tandem_json("validate", file, "--cluster", "some-set=jean-zay-a100")
+        there = tandem_json("simulate", self.folder.plan(changed(plan, **{"cluster.preset": "jean-zay-a100"})))["step_time_s"]
+        self.assertEqual(moved["records"][0]["predicted_step_time_s"], there)
+        self.assertGreater(there, named["records"][0]["predicted_step_time_s"])  # its network is slower
+        self.assertEqual((named["sets"][0]["cluster"], moved["sets"][0]["cluster"]), (None, "jean-zay-a100"))
+        self.assertIn("on jean-zay-a100 in place of", run("validate", file, "--cluster", "some-set=jean-zay-a100")[1])
+        for wrong, code, word in (("some-set=nowhere", 3, "nowhere"), ("other=dgx-h100", 3, "other"), ("some-set", 2, "SET=PRESET"),
+                                  ("=dgx-h100", 2, "SET=PRESET")):
+            got, out, err = run("validate", file, "--cluster", wrong)
+            self.assertEqual((got, out), (code, ""), wrong)
+            self.assertIn(word, err)
+        twice = run("validate", file, "--cluster", "some-set=dgx-h100", "--cluster", "some-set=dgx-h200")
+        self.assertEqual(twice[:2], (2, ""))
+
+    def test_errors_that_are_written_become_ranges_but_not_those_of_their_own_set(self):
+        plan = changed(SMALL, **{"cluster": {"preset": "dgx-a100-80gb", "devices": 8}, "training.precision": "bf16"})
+        predicted = tandem_json("simulate", self.folder.plan(plan))["step_time_s"]
+        lines = [json.dumps({"id": str(i), "plan": plan, "measured": {"step_time_s": predicted * factor}})
+                 for i, factor in enumerate((0.5, 2))]
+        file = self.folder.file("some-set.jsonl", "\n".join(lines))
+        place = {"TANDEM_PRESETS": str(self.folder.path)}
+        table = self.path("topology/errors/step_time.json")
+        self.assertEqual(run("validate", file, "--write-errors", table)[0], 0)
+        told = json.loads(run("simulate", self.folder.plan(plan), "--json", environment=place)[1])["step_time_range"]
+        self.assertIn("2 records of 1 source on a100, in any situation", told["basis"])
+        self.assertAlmostEqual(told["low_s"], 0.5 * predicted, delta=0.01 * predicted)
+        self.assertAlmostEqual(told["high_s"], 2 * predicted, delta=0.01 * predicted)
+        record = json.loads(run("validate", file, "--json", environment=place)[1])["records"][0]
+        self.assertGreater(record["low_s"], 0.51 * predicted)  # the wide default: no other set is in the table
+
+    def test_a_line_that_is_no_record_exits_3_with_its_number(self):
+        code, out, err = run("validate", self.folder.file("bad.jsonl", "\n{}\n"))
+        self.assertEqual((code, out), (3, ""))
+        self.assertIn("bad.jsonl:2", err)
+
+
+class Calibrate(WithFolder):
+    """A device of its own: a cluster file whose calibration lies beside it."""
+
+    def setUp(self):
+        super().setUp()
+        fact = {"value": 0.5, "fit": {"low": 0.2, "high": 0.9}, "fitted_on": "nothing"}
+        self.calibration = self.folder.file("device.json", json.dumps({
+            "describes": "made up", "matmul": {"model": "flat", "ceiling": fact}, "memory_share": 0.8, "kernel_s": 0,
+            "communication": {"overhead_s": 1e-5, "inside_share": 0.8, "across_share": 0.8}}))
+        cluster = self.folder.file("cluster.json", json.dumps({
+            "node": "dgx-a100", "device": "a100-sxm4-80gb", "calibration": self.calibration,
+            "fabric": {"nodes_per_leaf": 20, "oversubscription": 1, "switch_latency_s": 3e-7}}))
+        plan = changed(SMALL, **{"cluster.preset": cluster, "model.hidden_size": 4096, "model.ffn_hidden_size": 16384,
+                                 "training.seq_length": 1024, "training.precision": "bf16"})
+        lines = []
+        for i, sequences in enumerate((8, 16, 32)):
+            of_size = changed(plan, **{"training.global_batch_size": sequences})
+            slower = 1.4 * tandem_json("simulate", self.folder.plan(of_size), "--allow-oversize")["step_time_s"]
+            lines.append(json.dumps({"id": str(i), "plan": of_size, "measured": {"step_time_s": slower}}))
+        self.records = self.folder.file("some-set.jsonl", "\n".join(lines))
+
+    def test_a_fitted_calibration_is_a_new_file_that_explains_the_measurements_better(self):
+        fit = tandem_json("calibrate", self.calibration, self.records)
+        constant, source = fit["constants"][0], fit["sources"][0]
+        self.assertEqual((constant["key"], source["name"], source["records"]), ("matmul.ceiling", "some-set", 3))
+        self.assertLess(constant["fitted"], 0.45)
+        self.assertLess(source["fitted"], 0.2 * source["before"])
+        self.assertIsNone(source["left_out"])  # there is no other source
+        written = json.loads((self.folder.path / "device.fitted.json").read_text(encoding="utf-8"))
+        self.assertEqual(written["matmul"]["ceiling"]["value"], constant["fitted"])
+        self.assertIn("3 records (some-set 3)", written["matmul"]["ceiling"]["fitted_on"])
+        self.assertEqual(json.loads(pathlib.Path(self.calibration).read_text(encoding="utf-8"))["matmul"]["ceiling"]["value"], 0.5)
+
+    def test_files_are_overwritten_only_when_told(self):
+        before = pathlib.Path(self.calibration).read_bytes()
+        code, out, err = run("calibrate", self.calibration, self.records, "-o", self.records)
+        self.assertEqual((code, out), (3, ""))
+        self.assertIn("--write", err)
+        self.assertEqual(pathlib.Path(self.calibration).read_bytes(), before)
+        code, out, err = run("calibrate", self.calibration, self.records, "--write")
+        self.assertEqual(code, 0, err)
+        self.assertIn("matmul.ceiling", out)
+        self.assertNotEqual(pathlib.Path(self.calibration).read_bytes(), before)
+
+    def test_a_device_without_records_or_constants_is_refused(self):
+        for device, word in (("cpu", "fitted"), ("nobody", "nobody"), (self.path("none.json"), "none.json")):
+            code, out, err = run("calibrate", device, self.records, "-o", self.path("out.json"))
+            self.assertEqual((code, out), (3, ""), device)
+            self.assertIn(word, err)
+        code, out, err = run("calibrate", self.calibration, self.records, "--without", "some-set", "-o", self.path("out.json"))
+        self.assertEqual((code, out), (3, ""))
+        self.assertIn("none of the measurements", err)
+        empty = self.folder.file("empty.jsonl", "")
+        self.assertEqual(run("calibrate", self.calibration, empty, "-o", self.path("out.json"))[0], 3)
+
+
+if __name__ == "__main__":
+    tandem.main()
