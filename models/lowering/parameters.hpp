@@ -2,8 +2,8 @@
 // Which parameters a stage owns and where they lie in its flat buffers.
 //
 // The flat order is the order in which the backward pass completes gradients (head, last layer .. first, embedding), so a
-// data-parallel bucket is one contiguous range that can leave while the rest is still being computed. Experts, whose
-// gradients are summed over fewer ranks, follow everything else in the same order. Regions start at multiples of 64
+// data-parallel bucket is one contiguous range that can leave while the rest is still being computed. Experts of expert ranks, whose
+// gradients are summed over fewer of them, follow everything else in the same order. Regions start at multiples of 64
 // elements, so the blocks of which norms are summed do not depend on the split.
 
 #include <vector>

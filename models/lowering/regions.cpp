@@ -112,7 +112,7 @@ RegionLayout bridge_region(const Shapes& s) {
 RegionLayout experts_region(const Shapes& s, const std::string& prefix) {
   Specs list;
   add_experts_of(list, s);
-  return {prefix, std::move(list), Replication::expert};
+  return {prefix, std::move(list), s.experts_here < s.experts ? Replication::expert : Replication::data};
 }
 
 RegionLayout embedding_region(const Shapes& s) {

@@ -105,6 +105,24 @@ TEST_CASE("a group of ZeRO ranks smaller than the data axis shares among itself 
   CHECK(persistent(lower(c.plan())) == published(3, n, 2));
 }
 
+TEST_CASE("experts that every rank holds all of are shared out in the same groups as other parameters") {
+  MemoryCase c;
+  c.layers = 2;
+  c.hidden = 256;
+  c.ffn = 1024;
+  c.data = 4;
+  c.parallel["zero_stage"] = 1;
+  c.parallel["zero_group"] = GENERATE(1, 2, 4);
+  nlohmann::json p = nlohmann::json::parse(to_json(c.plan()));
+  p["model"]["moe"] = {{"num_experts", 4}, {"experts_per_token", 1}};
+  const Plan plan = parse_plan(p.dump(), "memory.json");
+  // Every part is a multiple of 64 N elements: two states and a copy in fp32 of each parameter, over the ranks of a group.
+  const std::int64_t n = count_parameters(plan.model, plan.padded_vocab_size()).total;
+  const TaskGraph graph = lower(plan);
+  CHECK_NOTHROW(graph.check());
+  CHECK(persistent(graph).states == 12 * n / plan.parallel.zero_group);
+}
+
 TEST_CASE("without padding a parameter takes what the paper says to the byte") {
   const int zero = GENERATE(0, 1, 2, 3);
   MemoryCase c;  // every part is a multiple of 64 N elements
