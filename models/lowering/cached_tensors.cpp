@@ -1,33 +1,33 @@
 #include "models/lowering/cached_tensors.hpp"
 
 #include <algorithm>
+#include <numeric>
+#include <vector>
 
 namespace tandem::lowering {
 namespace {
 
-constexpr std::int64_t kWide = 4;  ///< bytes of an fp32 element
+constexpr std::int64_t kWide = 4, kDouble = 8;  ///< bytes of an element in fp32 and fp64
 
-/// Segments of a cache, each for one tensor after the other and, cut, for several at once.
-struct Gradients {
-  std::int64_t all = 0, largest = 0;
+/// Segments of a cache. Tensors that are alive at once are cut from what is free of them, each from the smallest that is large
+/// enough, or have a new one.
+class Segments {
+ public:
+  void hold(const std::vector<std::int64_t>& tensors) {
+    std::vector<std::int64_t> free = sizes_;
+    for (const std::int64_t bytes : tensors) {
+      auto best = free.end();
+      for (auto it = free.begin(); it != free.end(); ++it)
+        if (*it >= bytes && (best == free.end() || *it < *best)) best = it;
+      if (best == free.end()) sizes_.push_back(bytes);
+      else *best -= bytes;
+    }
+  }
+  std::int64_t all() const { return std::accumulate(sizes_.begin(), sizes_.end(), std::int64_t{0}); }
+
+ private:
+  std::vector<std::int64_t> sizes_;
 };
-
-/// What the 16-bit gradients take on their way to the optimizer (deepspeed/runtime/zero/stage_1_and_2.py, commit 2151c787a):
-/// allreduce_bucket flattens a bucket and lets go of it; step() flattens the rank's part and, beside it, makes it fp32.
-Gradients narrow_gradients(const UpdateTensors& u) {
-  const std::int64_t bucket = u.weight_bytes * std::min(u.parameters, u.bucket);
-  const std::int64_t flat = u.weight_bytes * u.updated, wide = kWide * u.updated;
-  Gradients g{bucket, bucket};
-  const auto take = [&g](std::int64_t bytes) {
-    g.all += bytes;
-    g.largest = std::max(g.largest, bytes);
-  };
-  std::int64_t left = bucket;
-  if (flat <= left) left -= flat;
-  else take(flat);
-  if (wide > left) take(wide);
-  return g;
-}
 
 /// all_gather makes one tensor of a bucket's parts from all ranks; the buckets are as many as whole ones fit.
 std::int64_t gathered(const UpdateTensors& u) {
@@ -36,11 +36,26 @@ std::int64_t gathered(const UpdateTensors& u) {
 
 }  // namespace
 
+// deepspeed/runtime/zero/stage_1_and_2.py, commit 2151c787a, in the order of a step: allreduce_bucket flattens a bucket;
+// _has_inf_or_nan makes one tensor's gradients after the other fp32, get_grad_norm_direct fp64, as far as the rank updates them;
+// step() flattens the rank's part and, beside it, makes it fp32, and gathers the weights.
 Bytes cached_by_update(const UpdateTensors& u) {
-  // BF16_Optimizer reduces its flat fp32 gradients where they lie (deepspeed/runtime/bf16_optimizer.py, commit 56c522386).
-  const Gradients g = u.narrow_gradients ? narrow_gradients(u) : Gradients{};
-  const std::int64_t weights = gathered(u);
-  return Bytes(g.all + (weights > g.largest ? weights : 0));
+  if (!u.narrow_gradients) return Bytes(0);
+  const std::int64_t one = std::min(u.largest, u.updated);
+  Segments cache;
+  cache.hold({u.weight_bytes * std::min(u.parameters, u.bucket)});
+  cache.hold({kWide * one});
+  cache.hold({kDouble * one});
+  cache.hold({u.weight_bytes * u.updated, kWide * u.updated});
+  cache.hold({gathered(u)});
+  return Bytes(cache.all());
+}
+
+// deepspeed/runtime/bf16_optimizer.py, commit 56c522386, get_grads_for_reduction gives the flat fp32 gradients of all parameters, and
+// engine.py, allreduce_bucket, copies them to communication_data_type, which is bf16 unless the configuration says otherwise
+// (bigscience-workshop/bigscience, train/tr11-176B-ml/tr11-176B-ml.slurm, does not).
+Bytes sent_gradients(const UpdateTensors& u) {
+  return Bytes(u.narrow_gradients ? 0 : u.weight_bytes * u.parameters);
 }
 
 }  // namespace tandem::lowering

@@ -1,6 +1,6 @@
 #pragma once
-// What a step with ZeRO 1 leaves behind in the cache of PyTorch's allocator: tensors of the update that nothing of the passes
-// has the size of (c10/cuda/CUDACachingAllocator.cpp: from 10 MiB on a tensor has a segment of its own, which a later one is cut
+// What a step with ZeRO 1 holds around the update and leaves behind in the cache of PyTorch's allocator: tensors that nothing of the
+// passes has the size of (c10/cuda/CUDACachingAllocator.cpp: from 10 MiB on a tensor has a segment of its own, which a later one is cut
 // from where it fits, and which goes back to the device only when memory runs short).
 
 #include <cstdint>
@@ -13,12 +13,18 @@ namespace tandem::lowering {
 struct UpdateTensors {
   std::int64_t parameters = 0;     ///< of the rank's stage
   std::int64_t updated = 0;        ///< of these, what it updates
+  std::int64_t largest = 0;        ///< elements of the largest tensor of parameters
   std::int64_t bucket = 0;         ///< elements that one collective copies at most
   std::int64_t weight_bytes = 0;   ///< of an element
   bool narrow_gradients = false;   ///< gradients have the weights' 16 bits
 };
 
-/// DeepSpeed's: a bucket of gradients, the rank's part of them as one tensor, its fp32 copy, a bucket of gathered weights.
+/// DeepSpeed's with gradients of 16 bits: a bucket of them, wider copies of one tensor's, the rank's part as one tensor, its fp32
+/// copy, a bucket of gathered weights. Nothing where gradients are fp32: what is sent of them (`sent_gradients`) leaves room for all.
 Bytes cached_by_update(const UpdateTensors& u);
+
+/// DeepSpeed's with fp32 gradients of 16-bit weights: all of them as one tensor in the weights' type, to be summed over data ranks.
+/// Alive while they are, so it counts against fitting. Nothing where gradients have the weights' type.
+Bytes sent_gradients(const UpdateTensors& u);
 
 }  // namespace tandem::lowering

@@ -31,7 +31,7 @@ constexpr Fusion eager() {
 // this is of, adds bf16 gradients to the fp32 ones when the whole backward pass of a micro-batch has run, each through an fp32 copy
 // (deepspeed/runtime/bf16_optimizer.py, commit 56c522386, update_hp_grads: add_(lp.grad.data.to(hp_grad.dtype))). Its collectives
 // of ZeRO 1 copy 5e8 elements at a time into one tensor (deepspeed/runtime/zero/constants.py, reduce_bucket_size and
-// allgather_bucket_size), which bigscience-workshop/bigscience's train/tr11-176B-ml leaves so; cached_tensors.hpp has the rest.
+// allgather_bucket_size), which bigscience-workshop/bigscience's train/tr11-176B-ml leaves so; cached_tensors.cpp has the rest.
 constexpr Fusion megatron_2021() {
   Fusion f;
   f.bias_activation = true;

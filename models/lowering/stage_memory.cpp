@@ -4,7 +4,6 @@
 #include <set>
 
 #include "models/base/error.hpp"
-#include "models/lowering/cached_tensors.hpp"
 #include "models/mesh.hpp"
 
 namespace tandem::lowering {
@@ -152,19 +151,23 @@ UpdateSpec StageMemory::update_spec() const {
   return u;
 }
 
-Bytes StageMemory::cached(std::int64_t updated) const {
-  const Fusion& f = s_.fusion;
-  const Bytes held((weights_sharded() ? f.cached_sharded_bytes : f.cached_bytes) * updated);
-  if (z_.zero_stage != 1 || f.collective_elements == 0) return held;
-  UpdateTensors u{p_.flat_elements, updated, f.collective_elements, bytes_of(s_.dtypes.weights, 1).count()};
+UpdateTensors StageMemory::update_tensors(std::int64_t updated) const {
+  UpdateTensors u{p_.flat_elements, updated, 0, s_.fusion.collective_elements, bytes_of(s_.dtypes.weights, 1).count()};
+  for (const Param& p : p_.params) u.largest = std::max(u.largest, p.elements());
   u.narrow_gradients = bits(s_.dtypes.weights) == 16 && s_.dtypes.gradients == s_.dtypes.weights;
-  return held + cached_by_update(u);
+  return u;
 }
 
 BufferId StageMemory::begin_update() {
+  const Fusion& f = s_.fusion;
   const std::int64_t updated = update_spec().state_elements;
-  b_.keep_cached(cached(updated));
-  const Bytes room(s_.fusion.step_bytes * updated);
+  Bytes cached((weights_sharded() ? f.cached_sharded_bytes : f.cached_bytes) * updated), room(f.step_bytes * updated);
+  if (z_.zero_stage == 1 && f.collective_elements > 0 && bits(s_.dtypes.weights) == 16) {
+    const UpdateTensors u = update_tensors(updated);
+    cached += cached_by_update(u);
+    room += sent_gradients(u);
+  }
+  b_.keep_cached(cached);
   return room.count() > 0 ? b_.allocate_apart("optimizer_step", MemoryKind::optimizer, room) : kNoBuffer;
 }
 

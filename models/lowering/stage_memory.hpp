@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <map>
 
+#include "models/lowering/cached_tensors.hpp"
 #include "models/lowering/stage.hpp"
 
 namespace tandem::lowering {
@@ -96,8 +97,7 @@ class StageMemory {
     return bytes_of(d, sharded ? u.shard_elements() : u.elements);
   }
   void choose_offloaded();
-  /// What the allocator keeps of the update's tensors, of `updated` parameters.
-  Bytes cached(std::int64_t updated) const;
+  UpdateTensors update_tensors(std::int64_t updated) const;
   void declare_gradients();
   void declare_stand_ins();
   void declare_states();

@@ -127,17 +127,27 @@ TEST_CASE("InternEvo holds 8 bytes a parameter while it updates, and has 8 in th
 TEST_CASE("what DeepSpeed's ZeRO 1 leaves in the allocator's cache, tensor by tensor") {
   using lowering::cached_by_update;
   constexpr std::int64_t giga = 1'000'000'000;
-  lowering::UpdateTensors u{4 * giga, giga / 2, giga / 2, 2, true};
-  // A bucket of 1e9 bytes, in which the rank's part lies next; the part in fp32, in which a bucket of weights lies next.
+  lowering::UpdateTensors u{4 * giga, giga / 2, giga / 10, giga / 2, 2, true};
+  // A bucket of 1e9 bytes, in which one tensor in fp32 (0.4e9), in fp64 (0.8e9) and the rank's part lie one after the other; the part
+  // in fp32, 2e9; a bucket of weights lies in the first.
   CHECK(cached_by_update(u).count() == giga + 2 * giga);
-  u.updated = 2 * giga;  // the part has 4e9 bytes and its copy 8e9
+  u.largest = giga;  // half of it is the rank's: 2e9 in fp32 and 4e9 in fp64; then the part lies in the bucket, its copy in the 2e9
+  CHECK(cached_by_update(u).count() == giga + 2 * giga + 4 * giga);
+  u.updated = 2 * giga;  // the whole tensor has 4e9 and 8e9 bytes, which are just what the part and its copy need
+  CHECK(cached_by_update(u).count() == giga + 4 * giga + 8 * giga);
+  u.largest = giga / 10;  // the same without the tensor's copies
   CHECK(cached_by_update(u).count() == giga + 4 * giga + 8 * giga);
   u.updated = giga / 8;  // part and copy, 0.25e9 and 0.5e9 bytes, lie in the bucket's segment
   CHECK(cached_by_update(u).count() == giga);
-  u.narrow_gradients = false;  // fp32 gradients are reduced where they lie: 8 buckets of weights are left
-  CHECK(cached_by_update(u).count() == giga);
-  u.parameters = 9 * giga / 10;  // one whole bucket fits, so all are gathered at once
-  CHECK(cached_by_update(u).count() == 9 * giga / 5);
+  u.parameters = 9 * giga / 10;  // one whole bucket fits, so all are gathered at once, 1.8e9 bytes
+  CHECK(cached_by_update(u).count() == giga + 9 * giga / 5);
+}
+
+TEST_CASE("fp32 gradients of 16-bit weights are sent by DeepSpeed as one 16-bit tensor") {
+  const lowering::UpdateTensors wide{1000, 500, 10, 100, 2, false}, narrow{1000, 500, 10, 100, 2, true};
+  CHECK(lowering::sent_gradients(wide).count() == 2000);
+  CHECK(lowering::cached_by_update(wide).count() == 0);
+  CHECK(lowering::sent_gradients(narrow).count() == 0);
 }
 
 TEST_CASE("plans of DeepSpeed with ZeRO 1 have that in their cache, others nothing") {
@@ -152,11 +162,15 @@ TEST_CASE("plans of DeepSpeed with ZeRO 1 have that in their cache, others nothi
   plan.training.dtypes.compute = plan.training.dtypes.weights = narrow;
   plan.training.dtypes.gradients = plan.training.dtypes.gradient_reduce = narrow == DType::fp16 ? narrow : DType::fp32;
   plan.training.fusion = FusionSet::megatron_2021;
-  const std::int64_t n = parameters(c), cached = lower(plan).programs.front().memory.cached_bytes.count();
+  const TaskGraph graph = lower(plan);
+  const std::int64_t n = parameters(c), cached = graph.programs.front().memory.cached_bytes.count();
+  const std::int64_t sent = alive_of(graph, "optimizer", "optimizer_step");
   // All in one bucket of 2n bytes: the part and its copy, 6n/d, fit there or, for d = 2, the copy does not; so do the weights.
-  if (zero == 0) CHECK(cached == 0);
-  else if (narrow == DType::bf16) CHECK(cached == 2 * n);
+  if (zero == 0 || narrow == DType::bf16) CHECK(cached == 0);
   else CHECK(cached == (c.data == 2 ? 2 * n + 4 * n / 2 : 2 * n));
+  CHECK(sent == (zero == 1 && narrow == DType::bf16 ? 2 * n : 0));
   plan.training.fusion = FusionSet::megatron;
-  CHECK(lower(plan).programs.front().memory.cached_bytes.count() == 0);
+  const TaskGraph other = lower(plan);
+  CHECK(other.programs.front().memory.cached_bytes.count() == 0);
+  CHECK(alive_of(other, "optimizer", "optimizer_step") == 0);
 }
