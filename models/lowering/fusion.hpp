@@ -27,7 +27,7 @@ struct Fusion {
   bool residual_gradient_apart = false;  ///< the sum of a norm's gradient and that of the residual beside it
   // What is held beside what the gradients need.
   bool rotated_copies = false;           ///< queries and keys before and after their rotation
-  bool dropout_masks = false;            ///< a byte an element, but inside attention without a score matrix
+  bool dropout_masks = false;            ///< a byte an element, the embedding's too, but inside attention without a score matrix
   bool gate_kept = false;                ///< of a gated MLP, the activation before the product
   bool gradient_stand_ins = false;       ///< where products add gradients: tensors of the matrices' shapes that only stand for them
   bool loss_in_place = false;            ///< the gradient of the logits is written over them

@@ -17,6 +17,7 @@ struct InFlight {
   std::vector<BufferId> inputs;    ///< what of the forward pass the weights' gradients read
   std::vector<BufferId> deferred;  ///< and what of the backward pass
   BufferId embed_saved = kNoBuffer, head_saved = kNoBuffer;
+  BufferId embed_mask = kNoBuffer; ///< of the embedding's dropout: held, never touched
   BufferId logits = kNoBuffer;     ///< where they are kept for what is shown of them
   BufferId gradient = kNoBuffer;   ///< of the hidden state the backward pass has reached
   BufferId sent_hidden = kNoBuffer, sent_gradient = kNoBuffer;  ///< until their bytes may be handed on

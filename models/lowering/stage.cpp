@@ -120,6 +120,8 @@ class StageLowering {
     InFlight& f = flight(a);
     f.hidden[0] = w_.buffer("hidden", decoder_.hidden_bytes(part(a), 0));
     if (s_.embedding_norm) f.embed_saved = slot_buffer("embedding_saved", t_.embed_forward, "saved");
+    const bool masked = s_.fusion.dropout_masks && s_.hidden_dropout > 0 && !c_.forward_only;
+    if (masked) f.embed_mask = w_.buffer("embedding_mask", Bytes(s_.rows * s_.hidden));  // a byte an element, as in blocks
     gather_.begin();
     std::vector<Binding> slots{memory_.weights(memory_.word_region())};
     if (region(RegionKind::embedding) >= 0) slots.push_back(memory_.weights(region(RegionKind::embedding)));
@@ -293,6 +295,7 @@ class StageLowering {
     add(t_.embed_backward.of(a.micro_batch), key(a), slots);
     if (embedding >= 0) gather_.end();
     if (f.embed_saved != kNoBuffer) drop(f.embed_saved);
+    if (f.embed_mask != kNoBuffer) drop(f.embed_mask);
     drop(f.gradient);
     if (embedding >= 0) reduction_.completed(embedding, a.micro_batch);
     reduction_.completed_word(WordUse::input, a.micro_batch);

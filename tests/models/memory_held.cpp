@@ -103,6 +103,21 @@ TEST_CASE("Transformer Engine's products have a workspace of 32 MiB, of three wh
   CHECK(alive_of(with_set(c, FusionSet::transformer_engine), "block_forward", "product_workspace") == chunks * (32 << 20));
 }
 
+TEST_CASE("the embedding's dropout keeps a byte for each element of every micro-batch in flight, of the rank's own rows") {
+  MemoryCase c = wide();
+  c.pipeline = 2;
+  c.micro_batches = 4;
+  c.tensor = GENERATE(1, 2);
+  const bool parts = GENERATE(false, true);
+  c.parallel["sequence_parallel"] = parts && c.tensor > 1;
+  const double dropout = GENERATE(0.0, 0.1);
+  c.training["dropout"] = {{"hidden", dropout}};
+  const std::int64_t rows = c.seq * c.batch / (parts ? c.tensor : 1);
+  const auto most = [&](FusionSet set) { return StageOf(with_set(c, set), 0).most(called("embedding_mask")); };
+  CHECK(most(FusionSet::megatron) == (dropout > 0 ? 2 * rows * c.hidden : 0));  // 1F1B: two on the first of two stages
+  CHECK(most(FusionSet::reference) == 0);
+}
+
 TEST_CASE("InternEvo holds 8 bytes a parameter while it updates, and has 8 in the allocator's cache, 2 where weights are sharded") {
   MemoryCase c = wide();
   c.data = 2;
