@@ -8,6 +8,7 @@
 #include "models/base/error.hpp"
 #include "sim/chip_rings.hpp"
 #include "sim/mesh_rings.hpp"
+#include "sim/nccl_node.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -161,7 +162,8 @@ void Laying::stretch(std::vector<Segment>& chain, double factor) {
 
 void Laying::search(NcclTask& task) {
   if (!node_) {
-    node_ = node_of_group();
+    node_ = nccl_node(scene_.topology, wire_.members, circuit_ ? circuit_->ways : 0,
+                      circuit_ ? circuit_->links : std::vector<std::int32_t>());
     graphs_ = nccl_search(*node_, *fit_.nccl);
   }
   task.graphs = graphs_;
@@ -169,39 +171,6 @@ void Laying::search(NcclTask& task) {
   task.processor = scene_.topology.host_processor();
   task.network_reduces = scene_.topology.network_reduces();
   task.switched = scene_.topology.scale_up() == ScaleUp::crossbar;
-}
-
-NcclNode Laying::node_of_group() const {
-  const Topology& t = scene_.topology;
-  const DeviceId first = device(0);
-  std::vector<DeviceId> here;
-  std::optional<DeviceId> outside;
-  for (std::int32_t m = 0; m < static_cast<std::int32_t>(wire_.members.size()); ++m) {
-    if (t.node_of(device(m)) == t.node_of(first)) here.push_back(device(m));
-    else if (!outside) outside = device(m);
-  }
-  const auto built = [&](std::int32_t link) { return t.built(link).bytes_per_second(); };
-  NcclNode node;
-  node.ranks = static_cast<std::int64_t>(here.size());
-  if (circuit_ && !outside) {
-    node.rings = circuit_->ways;
-    double cable = built(circuit_->links.front());
-    for (const std::int32_t link : circuit_->links) cable = std::min(cable, built(link));
-    node.links = cable * static_cast<double>(node.rings);
-    return node;
-  }
-  for (const DeviceId d : here)
-    if (d != first && node.links == 0) node.links = built(t.route(first, d).front());
-  if (!outside) return node;
-  std::set<std::int32_t> nics;
-  for (const DeviceId d : here) {
-    const std::vector<std::int32_t> way = t.route(d, *outside);  // to its NIC, out of it, on
-    const double rate = std::min(built(way[0]), built(way[1]));
-    node.nic = nics.empty() ? rate : std::min(node.nic, rate);
-    nics.insert(way[1]);
-  }
-  node.nics = static_cast<std::int64_t>(nics.size());
-  return node;
 }
 
 std::int64_t Laying::count_nodes() const {

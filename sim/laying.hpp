@@ -65,8 +65,6 @@ class Laying {
   void through_all(Recipe& recipe) const;
   static void stretch(std::vector<Segment>& chain, double factor);
   void search(NcclTask& task);
-  /// Of the first member's node, as built: NCCL looks at it before anything is slow.
-  NcclNode node_of_group() const;
   double alone(const std::vector<Segment>& chain) const { return time_alone({chain, {}}, wire_.uses, links_).seconds(); }
 
   /// Of the slowest route between nodes, beyond what the library's own model has for a step; switches apart.

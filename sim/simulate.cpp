@@ -10,6 +10,7 @@
 #include "sim/breakdown.hpp"
 #include "sim/error_book.hpp"
 #include "sim/lanes.hpp"
+#include "sim/nccl_buffers.hpp"
 #include "sim/pace.hpp"
 #include "sim/perturbation.hpp"
 #include "sim/play.hpp"
@@ -98,6 +99,12 @@ RolePrediction role_memory(const MemoryPlan& memory, Bytes runtime) {
   return role;
 }
 
+/// What there must be room for. A host has one arena. A device's allocator gives back what lies free before it gives up (PyTorch:
+/// c10/cuda/CUDACachingAllocator.cpp, release_cached_blocks), so holes between tensors are no reason to fail.
+Bytes needed(const RolePrediction& role, const Device& device) {
+  return device.synchronous ? role.peak_memory_bytes : role.peak_memory_bytes - role.arena_bytes + role.live_peak_bytes;
+}
+
 /// The role whose compute stream is busiest: it sets the pace of the others.
 std::size_t critical_role(const std::vector<Breakdown>& breakdowns) {
   const auto busy = [](const Breakdown& b) { return b[Share::compute] + b[Share::optimizer]; };
@@ -120,6 +127,13 @@ void note_stalls(Prediction& out, const Play& play, const std::vector<Breakdown>
   out.notes.push_back("receive buffers limit the pipeline: stage " + std::to_string(play.roles[role].stage.value()) +
                       " idles up to " + in_ms(worst->credit_stall_ps) +
                       " a step while a sender is ready and no buffer is free");
+}
+
+/// Where it fits, but only because the allocator gives back what lies free between tensors.
+void note_tight(Prediction& out, const Device& device, std::int64_t ranks_per_device) {
+  const Bytes peak = out.roles[out.heaviest_role].peak_memory_bytes;
+  if (out.fits && peak.count() * ranks_per_device > device.memory.count())
+    out.notes.push_back("memory fits only as its allocator gives free segments back: tensors as they are laid out end past the device's memory");
 }
 
 void note_machine(Prediction& out, const Plan& plan, const Scene& scene, const Play& play) {
@@ -147,12 +161,17 @@ std::vector<Breakdown> breakdowns_of(const Scene& scene, const Play& play, const
 
 void fill_roles(Prediction& out, const Scene& scene, const Play& play, const std::vector<Breakdown>& breakdowns) {
   const Device& device = scene.topology.device();
+  std::vector<std::optional<Bytes>> buffers(scene.graph.programs.size());  // of communicators, by stage
   for (std::size_t r = 0; r < play.roles.size(); ++r) {
-    RolePrediction role = role_memory(scene.graph.program(play.roles[r].stage).memory, device.runtime_memory + device.library_memory);
-    role.coords = scene.mesh.coords(Rank(play.roles[r].ranks.front()));
+    const Rank first(play.roles[r].ranks.front());
+    const StageId stage = play.roles[r].stage;
+    if (!buffers[stage.index()]) buffers[stage.index()] = communicator_buffers(scene, play.catalogue, first);
+    RolePrediction role = role_memory(scene.graph.program(stage).memory,
+                                      device.runtime_memory + device.library_memory + *buffers[stage.index()]);
+    role.coords = scene.mesh.coords(first);
     role.ranks = play.roles[r].ranks;
     role.time_breakdown_s = in_seconds(breakdowns[r]);
-    out.fits = out.fits && role.peak_memory_bytes.count() * scene.topology.ranks_per_device() <= device.memory.count();
+    out.fits = out.fits && needed(role, device).count() * scene.topology.ranks_per_device() <= device.memory.count();
     if (r == 0 || role.peak_memory_bytes > out.roles[out.heaviest_role].peak_memory_bytes) out.heaviest_role = r;
     out.roles.push_back(std::move(role));
   }
@@ -160,6 +179,7 @@ void fill_roles(Prediction& out, const Scene& scene, const Play& play, const std
   const Breakdown& critical = breakdowns[out.critical_role];
   if (out.step_time > Duration{})
     out.bubble_fraction = static_cast<double>(critical[Share::bubble]) / static_cast<double>(out.step_time.ps());
+  note_tight(out, device, scene.topology.ranks_per_device());
   note_stalls(out, play, breakdowns);
 }
 

@@ -70,14 +70,24 @@ Row state_row(MemoryKind kind, const std::string& formula) {
   return row;
 }
 
-Bytes runtime_of(const ExplainedCase& c) { return c.topology->device().runtime_memory + c.topology->device().library_memory; }
+Bytes runtime_of(const ExplainedCase& c, std::size_t role) {
+  return role_of(c, role).memory_bytes[static_cast<std::size_t>(MemoryKind::runtime)];
+}
+/// What the fit is judged by: tensors as they lie on a host, as they are alive elsewhere.
+Bytes needed(const ExplainedCase& c, std::size_t role) {
+  const RolePrediction& r = role_of(c, role);
+  return runtime_of(c, role) + (c.topology->device().synchronous ? r.arena_bytes : r.live_peak_bytes);
+}
 
 Row runtime_row() {
   const auto filled = [](const ExplainedCase& c, std::size_t role) {
-    return gib(role_of(c, role).memory_bytes[static_cast<std::size_t>(MemoryKind::runtime)]) + " for " + c.topology->device().name;
+    const Device& d = c.topology->device();
+    return gib(d.runtime_memory + d.library_memory) + " for " + d.name + " + " +
+           gib(runtime_of(c, role) - d.runtime_memory - d.library_memory) + " of communicators = " + gib(runtime_of(c, role));
   };
-  return {"memory_bytes.runtime", "what a process' context on the device and the libraries' workspaces take beside the arena", filled, RangeKind::layout,
-          {"device:runtime_bytes", "device:library_bytes"}};
+  return {"memory_bytes.runtime",
+          "what a process' context on the device, the libraries' workspaces and the buffers of NCCL's communicators take beside the arena",
+          filled, RangeKind::layout, {"device:runtime_bytes", "device:library_bytes"}};
 }
 
 }  // namespace
@@ -86,7 +96,7 @@ std::vector<Row> memory_rows() {
   return {
       {"peak_memory_bytes", "arena_bytes + memory_bytes.runtime, of the heaviest rank",
        [](const ExplainedCase& c, std::size_t r) {
-         return gib(role_of(c, r).arena_bytes) + " + " + gib(runtime_of(c)) + " = " +
+         return gib(role_of(c, r).arena_bytes) + " + " + gib(runtime_of(c, r)) + " = " +
                 gib(role_of(c, r).peak_memory_bytes) + rank(c, r);
        },
        RangeKind::layout, {"device:runtime_bytes", "device:library_bytes"}},
@@ -108,7 +118,7 @@ std::vector<Row> memory_rows() {
        RangeKind::layout, {}},
       {"memory_bytes", "live_peak_bytes by kind of tensor, and what the device's runtime takes",
        [](const ExplainedCase& c, std::size_t r) {
-         return gib(role_of(c, r).live_peak_bytes) + " alive at the peak + " + gib(runtime_of(c)) + " runtime" + rank(c, r);
+         return gib(role_of(c, r).live_peak_bytes) + " alive at the peak + " + gib(runtime_of(c, r)) + " runtime" + rank(c, r);
        },
        RangeKind::layout, {"device:runtime_bytes", "device:library_bytes"}},
       state_row(MemoryKind::weights, "parameters that the rank holds x bytes of training.dtypes.weights, alive at the peak"),
@@ -118,10 +128,13 @@ std::vector<Row> memory_rows() {
       kind_row(MemoryKind::communication, "buffers of collectives, sends and receives, alive at the peak"),
       kind_row(MemoryKind::workspace, "temporary tensors, alive at the peak"),
       runtime_row(),
-      {"fits", "peak_memory_bytes x ranks of a device <= the device's memory, on every rank",
+      {"fits",
+       "(live_peak_bytes + memory_bytes.runtime) x ranks of a device <= the device's memory, on every rank; on a host arena_bytes in "
+       "place of live_peak_bytes",
        [](const ExplainedCase& c, std::size_t) {
-         return gib(c.prediction.roles[c.prediction.heaviest_role].peak_memory_bytes) + " x " +
-                std::to_string(c.topology->ranks_per_device()) + (c.prediction.fits ? " <= " : " > ") +
+         Bytes most;
+         for (std::size_t r = 0; r < c.prediction.roles.size(); ++r) most = std::max(most, needed(c, r));
+         return gib(most) + " x " + std::to_string(c.topology->ranks_per_device()) + (c.prediction.fits ? " <= " : " > ") +
                 gib(c.topology->device().memory);
        },
        RangeKind::layout, {"device:memory_bytes", "device:runtime_bytes", "device:library_bytes"}},
