@@ -60,18 +60,22 @@ constexpr Fusion megatron() {
 // (transformer_engine/pytorch/module/base.py, get_dummy_wgrad, since 2.3), of the output matrix, which is Megatron-LM's own, a
 // new one each time (megatron/core/tensor_parallel/layers.py, grad_added_to_main_grad). Its products have a workspace beside
 // PyTorch's, 32 MiB on Hopper and later, and where they overlap collectives one for each of three streams (base.py, get_workspace
-// and initialize_ub).
+// and initialize_ub). Who runs it with gradients in bf16 is NeMo (stacks/megatron-core.json), whose distributed Adam keeps the lower
+// 16 bits of the masters of bf16 weights (NVIDIA/NeMo, nemo/collections/nlp/models/language_modeling/megatron_base_model.py,
+// setup_optimization: store_param_remainders; NVIDIA/apex, apex/contrib/optimizers/distributed_fused_adam.py).
 constexpr Fusion transformer_engine() {
   Fusion f = megatron();
-  f.bias_gradient_in_product = f.tuned_attention = f.gradient_stand_ins = true;
+  f.bias_gradient_in_product = f.tuned_attention = f.gradient_stand_ins = f.master_remainders = true;
   f.product_workspace = 32 << 20;
   return f;
 }
 
 // The same with Transformer Engine's cross-entropy, which keeps the 16-bit logits and writes their gradient over them
-// (transformer_engine/pytorch/cross_entropy.py and triton/cross_entropy.py).
+// (transformer_engine/pytorch/cross_entropy.py and triton/cross_entropy.py), and with Megatron-Core's distributed optimizer, whose
+// masters are whole (megatron/core/optimizer/distrib_optimizer.py).
 constexpr Fusion megatron_bridge() {
   Fusion f = transformer_engine();
+  f.master_remainders = false;
   f.one_kernel_loss = f.loss_in_place = true;
   return f;
 }
@@ -128,5 +132,10 @@ constexpr std::array<Fusion, 10> kSets{Fusion{},   eager(), megatron_2021(), meg
 }  // namespace
 
 const Fusion& fusion_of(FusionSet set) { return kSets.at(static_cast<std::size_t>(set)); }
+
+DType held_master(const Fusion& set, const DTypes& types) {
+  const bool narrow = types.weights == DType::bf16 && types.gradients == DType::bf16;
+  return set.master_remainders && narrow && types.master == DType::fp32 ? DType::bf16 : types.master;
+}
 
 }  // namespace tandem::lowering

@@ -31,6 +31,7 @@ struct Fusion {
   bool gate_kept = false;                ///< of a gated MLP, the activation before the product
   bool gradient_stand_ins = false;       ///< where products add gradients: tensors of the matrices' shapes that only stand for them
   bool loss_in_place = false;            ///< the gradient of the logits is written over them
+  bool master_remainders = false;        ///< where gradients are as narrow as bf16 weights: of fp32 masters only what these lack
   bool narrow_gradients = false;         ///< bf16 gradients of all parameters beside the fp32 ones that they are added to
   std::int64_t product_workspace = 0;    ///< bytes that products may use, thrice where collectives run beside them in chunks
   std::int64_t step_bytes = 0;           ///< for each parameter that a rank updates, while its optimizer runs
@@ -44,5 +45,9 @@ struct Fusion {
 
 /// The rewrites of a set, with their sources (fusion.cpp).
 const Fusion& fusion_of(FusionSet set);
+
+/// In which type a set's optimizer holds the masters of `types`, which differ from the weights: 16 bits of any kind where only what
+/// the weights lack is kept.
+DType held_master(const Fusion& set, const DTypes& types);
 
 }  // namespace tandem::lowering

@@ -110,7 +110,7 @@ void StageMemory::declare_states() {
   const bool sgd = o.kind == OptimizerKind::sgd;
   if (!sgd || o.momentum > 0) state("exp_avg", d.optimizer_state);
   if (!sgd) state("exp_avg_sq", d.optimizer_state);
-  if (d.master != d.weights) state("master", d.master);
+  if (d.master != d.weights) state("master", held_master(s_.fusion, d));
   const auto sums = [&](const char* name, std::int64_t count) {
     states_[name] = b_.persistent(name, MemoryKind::workspace, {bytes_of(DType::int64, count * kExactWords)});
   };

@@ -171,7 +171,8 @@ Value norm_slot(TemplateBuilder& b) { return b.whole(b.slot("sums", MemoryKind::
 class UpdateWriter {
  public:
   UpdateWriter(const Shapes& s, const UpdateSpec& spec)
-      : spec_(spec), o_(spec.optimizer), d_(s.dtypes), master_(d_.master != d_.weights), b_("optimizer", d_.compute),
+      : spec_(spec), o_(spec.optimizer), d_(s.dtypes), master_(d_.master != d_.weights), master_type_(held_master(s.fusion, d_)),
+        b_("optimizer", d_.compute),
         gradients_(slot("gradients", MemoryKind::gradients, d_.gradients, spec.gradient_elements)),
         weights_(spec.weight_elements > 0 ? slot("weights", MemoryKind::weights, d_.weights, spec.weight_elements) : Value{}),
         sums_(norm_slot(b_)) {}
@@ -213,7 +214,7 @@ class UpdateWriter {
 
   void adamw() {
     std::vector<Value> out{weights_, state("exp_avg", d_.optimizer_state), state("exp_avg_sq", d_.optimizer_state)};
-    if (master_) out.push_back(state("master", d_.master));
+    if (master_) out.push_back(state("master", master_type_));
     b_.add("adamw", AdamW{spec_.state_elements, o_.beta1, o_.beta2, o_.epsilon, o_.weight_decay, master_, d_.gradients,
                           d_.weights, d_.optimizer_state},
            all({gradients_}, out), out);
@@ -222,7 +223,7 @@ class UpdateWriter {
   void sgd() {
     std::vector<Value> out{weights_};
     if (o_.momentum > 0) out.push_back(state("exp_avg", d_.optimizer_state));
-    if (master_) out.push_back(state("master", d_.master));
+    if (master_) out.push_back(state("master", master_type_));
     b_.add("sgd", Sgd{spec_.state_elements, o_.momentum, o_.weight_decay, master_, d_.gradients, d_.weights,
                       d_.optimizer_state},
            all({gradients_}, out), out);
@@ -242,7 +243,7 @@ class UpdateWriter {
       sum("tensor_norms_all_reduce", gradient_norms.front());
     }
     std::vector<Value> out{weights_};
-    if (master_) out.push_back(state("master", d_.master));
+    if (master_) out.push_back(state("master", master_type_));
     b_.add("moments", moments, all({gradients_, out.back(), m, v}, gradient_norms), {m, v, norms});
     sum("moments_all_reduce", norms);
     const LayerwiseApply apply{kind, spec_.state_elements, spec_.global_parameters, o_.beta1, o_.beta2, o_.epsilon,
@@ -254,6 +255,7 @@ class UpdateWriter {
   const OptimizerSpec& o_;
   const DTypes& d_;
   bool master_;
+  DType master_type_;
   TemplateBuilder b_;
   Value gradients_, weights_, sums_;
 };
@@ -274,7 +276,7 @@ Template offloaded_update(const Shapes& s, const OffloadedUpdate& spec) {
   const Value weights = part("weights", MemoryKind::weights, d.weights, spec.whole_weights);
   std::vector<Value> states{part("exp_avg", MemoryKind::optimizer, d.optimizer_state, false),
                             part("exp_avg_sq", MemoryKind::optimizer, d.optimizer_state, false)};
-  if (master) states.push_back(part("master", MemoryKind::optimizer, d.master, false));
+  if (master) states.push_back(part("master", MemoryKind::optimizer, held_master(s.fusion, d), false));
   const auto travel = [&](const Value& v, bool to_host, const std::string& name) {
     b.add(name + (to_host ? "_to_host" : "_from_host"), HostCopy{v.elements, v.dtype, to_host},
           to_host ? std::vector<Value>{v} : std::vector<Value>{}, to_host ? std::vector<Value>{} : std::vector<Value>{v},

@@ -103,6 +103,20 @@ TEST_CASE("Transformer Engine's products have a workspace of 32 MiB, of three wh
   CHECK(alive_of(with_set(c, FusionSet::transformer_engine), "block_forward", "product_workspace") == chunks * (32 << 20));
 }
 
+TEST_CASE("with gradients in bf16 NeMo's Adam keeps 2 bytes of a master beside its 2 of a weight, Megatron-Core's 4") {
+  MemoryCase c = wide();
+  const bool narrow = GENERATE(false, true);
+  c.training["dtypes"] = {{"gradients", narrow ? "bf16" : "fp32"}};
+  const std::int64_t n = parameters(c);
+  const auto master = [&](FusionSet set) {
+    const TaskGraph graph = with_set(c, set);
+    CHECK_NOTHROW(graph.check());
+    return alive_of(graph, "optimizer", "master");
+  };
+  CHECK(master(FusionSet::transformer_engine) == (narrow ? 2 : 4) * n);
+  CHECK(master(FusionSet::megatron_bridge) == 4 * n);
+}
+
 TEST_CASE("the embedding's dropout keeps a byte for each element of every micro-batch in flight, of the rank's own rows") {
   MemoryCase c = wide();
   c.pipeline = 2;
