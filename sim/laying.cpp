@@ -141,6 +141,11 @@ void Laying::tune(Recipe& recipe, const Collective& c) {
   if (!recipe.chains[1].empty()) task.inside_s = alone(recipe.chains[0]), task.across_s = alone(recipe.chains[1]);
   search(task);
   task.network_latency_s = network_latency();
+  const NcclSettings told = scene_.topology.nccl_settings();
+  if (told.reported_latency) task.reported_latency_s = told.reported_latency->seconds();
+  task.only_simple = told.only_simple;
+  if (told.buffer) task.buffer = told.buffer->count();
+  if (told.nvls_chunk) task.nvls_chunk = told.nvls_chunk->count();
   task.in_switch_share = fit_.in_switch_share;
   if (fit_.ring_copy) task.last_copy_s = (Bytes(task.bytes / task.ranks) / *fit_.ring_copy).seconds();
   const NcclChoice choice = nccl_choice(task, *fit_.nccl);

@@ -54,6 +54,11 @@ constexpr std::array<std::array<double, 23>, kProtocols> kTreeBySize{{
     {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9},
 }};
 
+/// Bytes of a tree's chunk: an eighth of the protocol's buffer without its flags (src/init.cc, src/enqueue.cc).
+constexpr std::int64_t kLlChunk = 32768, kLl128Chunk = 576000, kSteps = 8;
+/// Bytes on a link for a byte of the vector: LL has a flag for every word, LL128 for every 15.
+constexpr ByProtocol kOnLink{2, 16.0 / 15, 1};
+
 constexpr std::int64_t kNvlsHeads = 32;  ///< devices of a node that reduce, at most (NCCL_MAX_NVLS_ARITY)
 
 double at(const ByProtocol& values, NcclProtocol p) { return values[static_cast<std::size_t>(p)]; }
@@ -139,6 +144,31 @@ double tree_by_size(const NcclTask& t, NcclProtocol p) {
   return power == 0 || power > rates.size() ? 1 : rates[power - 1];
 }
 
+/// Of a channel's part; LL128 fits it to the part (calcCollChunking in src/enqueue.cc).
+std::int64_t tree_chunk(const NcclTask& t, NcclProtocol p) {
+  if (p == NcclProtocol::ll) return kLlChunk;
+  if (p == NcclProtocol::simple) return t.buffer / kSteps;
+  std::int64_t chunk = kLl128Chunk;
+  const std::int64_t part = t.bytes / (2 * t.graphs.channels);
+  const double stages = 1 + levels(t) + 0.1 * per_node(t);
+  const auto shrink = [&](double chunks, std::int64_t least) {
+    while (static_cast<double>(part / chunk) < stages * chunks / per_node(t) && chunk > least) chunk /= 2;
+  };
+  shrink(64, 131072), shrink(16, 32768);
+  return chunk;
+}
+
+/// Seconds until a tree's stages are filled: along the chains of two nodes and the levels between, up and down, each but the
+/// slowest, whose time is that of the bytes, waits for a round of chunks, one of every channel.
+double tree_fill(const NcclTask& t, NcclProtocol p) {
+  if (t.bytes == 0) return 0;
+  const auto bytes = static_cast<double>(t.bytes);
+  const double round = std::min(1.0, static_cast<double>(2 * t.graphs.channels * tree_chunk(t, p)) / bytes);
+  const double of_bus = round * at(kOnLink, p) * bytes / bus_bytes(t);
+  const double inside = t.inside_s * of_bus, across = t.across_s * of_bus;
+  return 2 * (std::max(0.0, per_node(t) - 1) * inside + levels(t) * across) - std::max(inside, across);
+}
+
 /// Up and down: a rank's links carry the whole vector each way.
 Row tree(const NcclTask& t, const Bus& over, NcclProtocol p, NcclArchitecture a) {
   const double inside = std::max(0.0, per_node(t) - 1) * at(kTreeInside, p);
@@ -148,7 +178,14 @@ Row tree(const NcclTask& t, const Bus& over, NcclProtocol p, NcclArchitecture a)
   if (p == NcclProtocol::ll) bus = std::min(bus * kTreeLlRate, most_by_ll(t, a));
   if (p == NcclProtocol::ll128)
     bus = std::min(bus * (t.nodes > 1 ? kTreeLl128Across : kTreeLl128Inside), channels * by_nodes(of(kTreeLl128Channel, a), t));
-  return {NcclAlgorithm::tree, p, bus * tree_by_size(t, p) / 2, us * 1e-6};
+  return {NcclAlgorithm::tree, p, bus / 2, us * 1e-6};
+}
+
+/// As NCCL plans it: by a rate for each size, in place of the stages that fill.
+Row planned_tree(const NcclTask& t, const Bus& over, NcclProtocol p, NcclArchitecture a) {
+  Row row = tree(t, over, p, a);
+  row.bytes_s *= tree_by_size(t, p);
+  return row;
 }
 
 /// Gathers and scatters of ranks that are alone on their nodes: a tree for every rank, folded (parallel aggregated trees).
@@ -182,12 +219,12 @@ double nvls_channels(const NcclTask& t, NcclArchitecture a) {
 
 /// Bytes that one round takes of a vector: a chunk for every channel and head, whose size NCCL fits to the vector (src/enqueue.cc).
 double round_bytes(const NcclTask& t, std::int64_t at_once) {
-  std::int64_t chunk = t.nodes < 4 ? 131072 : 65536;
+  std::int64_t chunk = t.nvls_chunk.value_or(t.nodes < 4 ? 131072 : 65536);
   const auto shrink = [&](std::int64_t rounds, std::int64_t to) {
     if (t.bytes < rounds * at_once * chunk) chunk = std::min(chunk, to);
   };
   if (t.nodes == 1) shrink(64, 65536), shrink(8, 32768), shrink(2, 16384);
-  else shrink(4, 65536), shrink(1, 32768);
+  else shrink(32, 262144), shrink(16, 131072), shrink(4, 65536), shrink(1, 32768);
   return static_cast<double>(at_once * chunk);
 }
 
@@ -257,18 +294,22 @@ NcclChoice nccl_choice(const NcclTask& task, NcclArchitecture architecture) {
     const double rate = bytes > 0 ? task.ring_s() * real.bytes_s / bytes : 1;
     offer({real.algorithm, real.protocol, rate, real.latency_s + more_s}, planned.latency_s + bytes / planned.bytes_s);
   };
+  NcclTask told = task;
+  told.network_latency_s = task.reported_latency_s.value_or(task.network_latency_s);
   const Bus plan = planned_bus(task), real = real_bus(task);
   for (const NcclProtocol p : {NcclProtocol::ll, NcclProtocol::ll128, NcclProtocol::simple}) {
-    offer_row(ring(task, plan, p, architecture), ring(task, real, p, architecture), task.last_copy_s);
-    if (task.kind == CollectiveKind::all_reduce) offer_row(tree(task, plan, p, architecture), tree(task, real, p, architecture));
+    if (task.only_simple && p != NcclProtocol::simple) continue;
+    offer_row(ring(told, plan, p, architecture), ring(task, real, p, architecture), task.last_copy_s);
+    if (task.kind == CollectiveKind::all_reduce)
+      offer_row(planned_tree(told, plan, p, architecture), tree(task, real, p, architecture), tree_fill(task, p));
   }
   if (task.kind != CollectiveKind::all_reduce) {
-    if (task.ranks == task.nodes) offer_row(pat(task, plan), pat(task, real));
+    if (task.ranks == task.nodes) offer_row(pat(told, plan), pat(task, real));
     return *best;
   }
   if (has_in_switch(task, architecture)) {
     const auto in_nodes = [&](NcclAlgorithm a) {
-      offer(in_switch(task, a, architecture), planned_in_switch(task, a, architecture));
+      offer(in_switch(task, a, architecture), planned_in_switch(told, a, architecture));
     };
     if (task.nodes == 1 || task.network_reduces) in_nodes(NcclAlgorithm::nvls);
     if (task.nodes > 1) in_nodes(NcclAlgorithm::nvls_tree);
@@ -276,7 +317,7 @@ NcclChoice nccl_choice(const NcclTask& task, NcclArchitecture architecture) {
   if (task.network_reduces && task.nodes > 1)
     for (const NcclAlgorithm a : {NcclAlgorithm::collnet_direct, NcclAlgorithm::collnet_chain})
       if (task.switched || a == NcclAlgorithm::collnet_chain)
-        offer_row(collnet(task, plan, a, architecture), collnet(task, real, a, architecture));
+        offer_row(collnet(told, plan, a, architecture), collnet(task, real, a, architecture));
   return *best;
 }
 

@@ -41,7 +41,11 @@ struct NcclTask {
   bool switched = true;               ///< a node's devices are joined by switches
   bool network_reduces = false;       ///< the network's switches reduce (SHARP), and NCCL is told to let them
   HostProcessor processor = HostProcessor::other;  ///< of the hosts: it posts to the network and bounds LL between nodes
-  double network_latency_s = 0;       ///< of a step between nodes, beside NCCL's own: what the network's plugin reports
+  double network_latency_s = 0;       ///< of a step between nodes, beside NCCL's own
+  std::optional<double> reported_latency_s;  ///< what the network's plugin says of it, by which NCCL plans; nothing: the same
+  bool only_simple = false;           ///< NCCL is told to use no other protocol
+  std::int64_t buffer = 4 << 20;      ///< bytes of a connection in Simple
+  std::optional<std::int64_t> nvls_chunk;    ///< bytes at most of reductions in switches; nothing: NCCL's own
   std::optional<double> in_switch_share;  ///< of a ring's rate on the links that in-switch reductions reach; nothing: as NCCL plans
   double last_copy_s = 0;             ///< of the last step of a ring, which copies what has arrived to its place and sends nothing
 
@@ -61,8 +65,9 @@ struct NcclChoice {
 
 /// The pair for which NCCL plans least, by the rates it counts on; ties go to the earlier one. Rings carry everything, PAT gathers
 /// and scatters of one rank a node, the rest only all-reduces. What it takes is what was planned, but at the links' own rates, and
-/// for two things. A ring's last step only copies. And where a node's switch reduces, each device's links carry the vector once
-/// each way and the share of it that the device has reduced, and every stage on the way first waits for a round of chunks.
+/// for three things. A ring's last step only copies. A tree hands on chunks: every stage up to its root and down again first waits
+/// for one of every channel, for which NCCL's model has a rate for each size instead. And where a node's switch reduces, each
+/// device's links carry the vector once each way and the share of it that the device has reduced, and stages wait for chunks, too.
 NcclChoice nccl_choice(const NcclTask& task, NcclArchitecture architecture);
 
 }  // namespace tandem::sim

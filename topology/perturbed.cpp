@@ -48,6 +48,7 @@ class Perturbed final : public Topology {
   HostProcessor host_processor() const override { return machine_.host_processor(); }
   bool network_reduces() const override { return machine_.network_reduces(); }
   std::optional<double> network_share() const override { return machine_.network_share(); }
+  NcclSettings nccl_settings() const override { return machine_.nccl_settings(); }
   std::int64_t cores_per_chip() const override { return machine_.cores_per_chip(); }
   std::optional<Algorithm> algorithm(CollectiveKind k) const override { return machine_.algorithm(k); }
   const std::vector<std::string>& unverified() const override { return machine_.unverified(); }

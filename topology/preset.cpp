@@ -127,11 +127,25 @@ void read_scale_up(FactReader r, NodeFacts& n) {
   r.finish();
 }
 
+NcclSettings read_nccl(FactReader r) {
+  NcclSettings s;
+  if (r.has("protocol")) {
+    if (r.fact("protocol") != "simple") r.refuse("protocol", "must be simple", "leave it out where NCCL may choose");
+    s.only_simple = true;
+  }
+  if (r.has("reported_latency_s")) s.reported_latency = r.duration("reported_latency_s");
+  if (r.has("buffer_bytes")) s.buffer = r.bytes("buffer_bytes");
+  if (r.has("nvls_chunk_bytes")) s.nvls_chunk = r.bytes("nvls_chunk_bytes");
+  r.finish();
+  return s;
+}
+
 void read_scale_out(FactReader r, NodeFacts& n) {
   n.nics = r.whole("nics", 1);
   n.nic = r.bandwidth("nic_bytes_per_s");
   n.nic_latency = r.duration("latency_s");
   n.rails = r.flag("rails", false);
+  if (r.has("nccl")) n.nccl = read_nccl(r.object("nccl"));
   if (r.has("host_link_bytes_per_s")) n.host_link = r.bandwidth("host_link_bytes_per_s");
   r.finish();
 }

@@ -25,6 +25,7 @@ struct NodeFacts {
   std::int64_t nics = 0;                   ///< of the node; 0: nodes cannot be joined
   Bandwidth nic;
   Duration nic_latency;                    ///< from NIC to NIC under one switch, software included
+  NcclSettings nccl;                       ///< of the NICs' plugin
   Bandwidth host_link;                     ///< between device and NIC; 0: not a limit
   HostProcessor host_processor = HostProcessor::other;
   bool rails = false;                      ///< NICs of equal position share leaf switches

@@ -30,6 +30,7 @@ class Recalibrated final : public Topology {
   HostProcessor host_processor() const override { return other_->host_processor(); }
   bool network_reduces() const override { return other_->network_reduces(); }
   std::optional<double> network_share() const override { return other_->network_share(); }
+  NcclSettings nccl_settings() const override { return other_->nccl_settings(); }
   const std::vector<std::string>& unverified() const override { return other_->unverified(); }
 
  private:

@@ -46,6 +46,14 @@ struct Link {
 /// What the hosts compute with, as far as a collective library asks.
 enum class HostProcessor : std::uint8_t { other, intel, amd };
 
+/// What a network's plugin tells NCCL.
+struct NcclSettings {
+  bool only_simple = false;                  ///< NCCL_PROTO=simple, for networks that deliver bytes in any order
+  std::optional<Duration> reported_latency;  ///< of a step between nodes, by which NCCL plans; nothing: what it takes
+  std::optional<Bytes> buffer;               ///< NCCL_BUFFSIZE
+  std::optional<Bytes> nvls_chunk;           ///< NCCL_NVLS_CHUNKSIZE and NCCL_NVLSTREE_MAX_CHUNKSIZE
+};
+
 /// A whole cluster. Link ids index `links()`. Immutable.
 class Topology {
  public:
@@ -75,6 +83,7 @@ class Topology {
   virtual bool network_reduces() const { return false; }
   /// Share of a NIC's rate that the library was measured to reach over this network; stands in for what its device reaches elsewhere.
   virtual std::optional<double> network_share() const { return std::nullopt; }
+  virtual NcclSettings nccl_settings() const { return {}; }
   /// Consecutive devices that are one chip of a torus; 0 elsewhere.
   virtual std::int64_t cores_per_chip() const { return 0; }
   /// How collectives of a kind go where the plan says so, else the library's choice.

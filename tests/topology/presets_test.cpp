@@ -174,6 +174,28 @@ TEST_CASE("a bad cluster file is refused with file and field") {
   }
 }
 
+TEST_CASE("a node says what its network's plugin tells NCCL") {
+  const NcclSettings none = make_topology(cluster("dgx-h100", 16))->nccl_settings();
+  CHECK_FALSE((none.only_simple || none.reported_latency || none.buffer || none.nvls_chunk));
+  const auto told = [](const std::string& settings) {
+    const std::string latency = R"("latency_s": "5 us")";
+    const TemporaryFile file(replaced(kOwnCluster, latency, latency + R"(, "nccl": {)" + settings + "}"));
+    return make_topology(cluster(file.path, 4));
+  };
+  const auto own = told(R"("protocol": "simple", "reported_latency_s": "75 us", )"
+                        R"("buffer_bytes": "8 MiB", "nvls_chunk_bytes": 4096)");
+  const auto slow = perturbed(*own, {});
+  for (const Topology* t : {own.get(), slow.get(), recalibrated(own, "h100").get()}) {
+    const NcclSettings s = t->nccl_settings();
+    CHECK(s.only_simple);
+    CHECK(s.reported_latency == Duration::seconds(75e-6));
+    CHECK(s.buffer == Bytes(8 << 20));
+    CHECK(s.nvls_chunk == Bytes(4096));
+  }
+  CHECK_THROWS_AS(told(R"("protocol": "ll128")"), ConfigError);
+  CHECK_THROWS_AS(told(R"("latency_s": "75 us")"), ConfigError);
+}
+
 TEST_CASE("a cluster says what its hosts compute with and whether its network reduces") {
   const auto plain = make_topology(cluster("dgx-h100", 16));
   CHECK(plain->host_processor() == HostProcessor::other);
