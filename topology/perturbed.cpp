@@ -7,7 +7,7 @@
 #include "models/base/error.hpp"
 #include "models/base/text.hpp"
 #include "topology/link_names.hpp"
-#include "topology/topology.hpp"
+#include "topology/same_topology.hpp"
 
 namespace tandem {
 namespace {
@@ -18,9 +18,9 @@ Problem problem(const std::string& field, std::string value, std::string reason,
   return {"", "cluster.perturbation." + field, std::move(value), std::move(reason), std::move(remedy)};
 }
 
-class Perturbed final : public Topology {
+class Perturbed final : public SameTopology {
  public:
-  Perturbed(const Topology& machine, const Perturbation& perturbation) : machine_(machine), links_(machine.links()) {
+  Perturbed(const Topology& machine, const Perturbation& perturbation) : SameTopology(machine), machine_(machine), links_(machine.links()) {
     for (const SlowDevice& slow : perturbation.slow_devices) slow_down(slow);
     for (const SlowLink& slow : perturbation.slow_links)
       for (const std::int32_t link : named("slow_links", slow.link))
@@ -30,28 +30,11 @@ class Perturbed final : public Topology {
     if (!problems_.empty()) throw ConfigError(std::move(problems_));
   }
 
-  const Device& device() const override { return machine_.device(); }
   double speed(DeviceId d) const override {
     const auto at = speeds_.find(d);
     return machine_.speed(d) * (at == speeds_.end() ? 1 : at->second);
   }
-  ScaleUp scale_up() const override { return machine_.scale_up(); }
-  std::int64_t devices() const override { return machine_.devices(); }
-  std::int64_t devices_per_node() const override { return machine_.devices_per_node(); }
-  std::int64_t ranks_per_device() const override { return machine_.ranks_per_device(); }
-  DeviceId device_of(Rank r) const override { return machine_.device_of(r); }
   const std::vector<Link>& links() const override { return links_; }
-  Bandwidth built(std::int32_t link) const override { return machine_.built(link); }
-  const std::vector<std::int32_t>& ring_order() const override { return machine_.ring_order(); }
-  Bandwidth cable() const override { return machine_.cable(); }
-  std::int64_t devices_per_nic() const override { return machine_.devices_per_nic(); }
-  HostProcessor host_processor() const override { return machine_.host_processor(); }
-  bool network_reduces() const override { return machine_.network_reduces(); }
-  std::optional<double> network_share() const override { return machine_.network_share(); }
-  NcclSettings nccl_settings() const override { return machine_.nccl_settings(); }
-  std::int64_t cores_per_chip() const override { return machine_.cores_per_chip(); }
-  std::optional<Algorithm> algorithm(CollectiveKind k) const override { return machine_.algorithm(k); }
-  const std::vector<std::string>& unverified() const override { return machine_.unverified(); }
 
   Route route(DeviceId from, DeviceId to) const override {
     Route way = machine_.route(from, to);

@@ -1,0 +1,39 @@
+#pragma once
+// What a topology made of another one says where it says nothing itself.
+
+#include "topology/topology.hpp"
+
+namespace tandem {
+
+/// Another topology, which must outlive this one, in everything that a derived class does not override. Every question of
+/// `Topology` that has an answer of its own belongs here, so that no derived class forgets it.
+class SameTopology : public Topology {
+ public:
+  explicit SameTopology(const Topology& other) : other_(other) {}
+
+  const Device& device() const override { return other_.device(); }
+  double speed(DeviceId d) const override { return other_.speed(d); }
+  ScaleUp scale_up() const override { return other_.scale_up(); }
+  std::int64_t devices() const override { return other_.devices(); }
+  std::int64_t devices_per_node() const override { return other_.devices_per_node(); }
+  std::int64_t ranks_per_device() const override { return other_.ranks_per_device(); }
+  DeviceId device_of(Rank r) const override { return other_.device_of(r); }
+  const std::vector<Link>& links() const override { return other_.links(); }
+  Bandwidth built(std::int32_t link) const override { return other_.built(link); }
+  std::vector<std::int32_t> route(DeviceId from, DeviceId to) const override { return other_.route(from, to); }
+  const std::vector<std::int32_t>& ring_order() const override { return other_.ring_order(); }
+  Bandwidth cable() const override { return other_.cable(); }
+  std::int64_t devices_per_nic() const override { return other_.devices_per_nic(); }
+  HostProcessor host_processor() const override { return other_.host_processor(); }
+  bool network_reduces() const override { return other_.network_reduces(); }
+  std::optional<double> network_share() const override { return other_.network_share(); }
+  NcclSettings nccl_settings() const override { return other_.nccl_settings(); }
+  std::int64_t cores_per_chip() const override { return other_.cores_per_chip(); }
+  std::optional<Algorithm> algorithm(CollectiveKind k) const override { return other_.algorithm(k); }
+  const std::vector<std::string>& unverified() const override { return other_.unverified(); }
+
+ private:
+  const Topology& other_;
+};
+
+}  // namespace tandem
