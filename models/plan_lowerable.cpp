@@ -47,9 +47,12 @@ std::vector<Gap> t5_gaps(const Plan& p) {
 std::vector<Gap> parallel_gaps(const Plan& p) {
   const ParallelSpec& q = p.parallel;
   const bool grouped = q.zero_group > 0 && q.zero_group < q.data;
+  // A group of as many ranks has every expert once: there is nothing of them to share out.
+  const bool once = q.zero_stage == 1 && q.zero_group * q.context == q.expert;
   return {
       {"parallel.expert", q.expert > 1 && (q.data * q.context) % q.expert != 0, "expert ranks that divide data x context"},
-      {"parallel.zero_group", q.expert > 1 && q.zero_stage > 0 && grouped, "experts sharded over all their ranks: zero_group 0"},
+      {"parallel.zero_group", q.expert > 1 && q.zero_stage > 0 && grouped && !once,
+       "experts sharded over all their ranks, zero_group 0, or with zero_stage 1 not at all, zero_group x context = expert"},
       {"training.optimizer", q.offload.optimizer && p.training.optimizer.kind != OptimizerKind::adamw,
        "adamw where parallel.offload.optimizer is true"},
       {"parallel.offload.parameters", q.offload.parameters && q.zero_stage != 3, "false, or zero_stage 3"},

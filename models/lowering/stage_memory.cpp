@@ -10,11 +10,10 @@ namespace tandem::lowering {
 namespace {
 
 Sharding sharding_of(const Plan& plan) {
-  const std::int64_t shards = shard_group_size(plan), data = plan.parallel.data * plan.parallel.context;
   Sharding z;
   z.zero_stage = plan.parallel.zero_stage;
-  z.shards = shards;
-  z.expert_shards = z.zero_stage > 0 ? data / plan.parallel.expert : 1;
+  z.shards = shard_group_size(plan);
+  z.expert_shards = z.zero_stage > 0 ? z.shards / plan.parallel.expert : 1;
   z.bucket_bytes = plan.parallel.bucket_bytes;
   return z;
 }

@@ -70,6 +70,20 @@ TEST_CASE("tensor ranks with a sequence each drop what ranks with as many tokens
   }
 }
 
+TEST_CASE("groups of data ranks that have every expert once share out the states of all else") {
+  const exec::RunResult one = tests::train(plan_of({1, 1, 1}), kSteps);
+  Plan plan = plan_of({1, 4, 2});
+  plan.parallel.zero_stage = 1;
+  plan.parallel.zero_group = 2;
+  require_lowerable(plan);
+  const TaskGraph graph = lower(plan);
+  graph.check();
+  const exec::RunResult run = tests::train(plan, graph, kSteps);
+  CHECK(tests::loss_error(run, one) <= 1e-12);
+  CHECK(tests::gradient_error(run, one) <= 1e-12);
+  tests::check_same_books(plan, tests::executed_ledgers(run), tests::simulated_ledgers(plan, graph, kSteps));
+}
+
 TEST_CASE("a rank sends experts a share of what it sends without sequence parallelism") {
   // Choices are received four times a layer (dispatched, returned, and their gradients), but for those of a rank's own experts.
   const auto sent = [](std::int64_t tensor, bool sequence_parallel) {

@@ -123,6 +123,27 @@ TEST_CASE("experts that every rank holds all of are shared out in the same group
   CHECK(persistent(graph).states == 12 * n / plan.parallel.zero_group);
 }
 
+TEST_CASE("in groups of as many data ranks as share out the experts, experts are whole and all else is sharded") {
+  MemoryCase c;
+  c.layers = 2;
+  c.hidden = 256;
+  c.ffn = 1024;
+  c.data = 4;
+  c.parallel["zero_stage"] = 1;
+  c.parallel["zero_group"] = 2;
+  nlohmann::json p = nlohmann::json::parse(to_json(c.plan()));
+  p["model"]["moe"] = {{"num_experts", 4}, {"experts_per_token", 1}};
+  p["model"]["linear_bias"] = false;
+  p["parallel"]["expert"] = 2;
+  const Plan plan = parse_plan(p.dump(), "memory.json");
+  const std::int64_t all = count_parameters(plan.model, plan.padded_vocab_size()).total;
+  const std::int64_t experts = c.layers * 4 * 2 * c.hidden * c.ffn;
+  const TaskGraph graph = lower(plan);
+  CHECK_NOTHROW(graph.check());
+  CHECK(persistent(graph).weights == 2 * (all - experts / 2));
+  CHECK(persistent(graph).states == 12 * ((all - experts) / 2 + experts / 2));
+}
+
 TEST_CASE("without padding a parameter takes what the paper says to the byte") {
   const int zero = GENERATE(0, 1, 2, 3);
   MemoryCase c;  // every part is a multiple of 64 N elements
