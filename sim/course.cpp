@@ -35,11 +35,12 @@ class Steps {
       const std::uint32_t times = meets(lane[i]) ? kExchangeTimes : 1;
       step.duration = slots_[lane[i].slot].duration;
       step.exchange = slots_[lane[i].slot].exchange;
+      step.issued = lane[i].issued;
       step.in_runs = in_runs_;
       step.singly = singly_;
       singly_ += times;
       if (i == first) continue;
-      head.slack = std::min(head.slack, started - static_cast<std::int64_t>(lane[i].task - lane[first].task) * launch_);
+      head.slack = std::min(head.slack, started - static_cast<std::int64_t>(lane[i].issued - lane[first].issued) * launch_);
       step.after = head.total += slots_[lane[i].slot].duration;
       started += slots_[lane[i].slot].duration;
     }

@@ -20,6 +20,7 @@ struct Step {
   std::uint32_t singly = 0;     ///< place of its time in one played task by task
   std::uint16_t tasks = 1;      ///< of the run that begins here, on the lane
   std::uint16_t last = 0;       ///< the last of them
+  std::uint32_t issued = 1;     ///< host operations of its instance, up to and with its own
 };
 
 struct Course {
@@ -37,7 +38,7 @@ struct Course {
 /// its end.
 inline constexpr std::uint32_t kExchangeTimes = 4;
 
-/// `launch`: what the host takes for a task, in ps.
+/// `launch`: what the host takes for an operation, in ps.
 Course make_course(const std::vector<LaneTemplate>& templates, const std::vector<Slot>& slots, std::vector<StretchId> stretches,
                    std::int64_t launch);
 

@@ -129,6 +129,7 @@ bool Engine::next_instance(RoleState& role, std::size_t lane, Cursor& c) const {
   c.instance = i;
   c.entered = false;
   c.base = role.itinerary->base[i];
+  c.host = role.itinerary->host[i];
   c.task = t.lanes[lane].data();
   c.end = c.task + t.lanes[lane].size();
   return true;
@@ -136,8 +137,7 @@ bool Engine::next_instance(RoleState& role, std::size_t lane, Cursor& c) const {
 
 /// Whether a run that is ready goes on without a stop: the host is not late for any task of it, and none waits for another instance.
 bool Engine::unbroken(const RoleState& role, std::size_t lane, const Cursor& c, const Step& step, std::int64_t ready) const {
-  const std::int64_t issued = c.host_late + (static_cast<std::int64_t>(c.base) + c.task->task + 1) * host_.launch.ps();
-  return issued - ready <= step.slack && role.itinerary->lanes[lane].edges[c.edge].to > c.base + step.last;
+  return c.host_late + issue(c) - ready <= step.slack && role.itinerary->lanes[lane].edges[c.edge].to > c.base + step.last;
 }
 
 /// When the next task of a lane could start as far as its own role is concerned; false when that is not known yet.
@@ -148,7 +148,7 @@ bool Engine::ready_time(RoleState& role, std::size_t lane, Cursor& c, const Lane
   if constexpr (kind == Kind::stream) {
     ready = c.free;
   } else if constexpr (kind == Kind::host) {
-    ready = times_.issued[place] = c.free + host_.launch.ps();
+    ready = times_.issued[place] = c.free + task.host * host_.launch.ps();
   } else {
     if (times_.issued[place] < 0) return false;
     ready = std::max(c.free, times_.issued[place]);
@@ -168,10 +168,10 @@ bool Engine::ready_time(RoleState& role, std::size_t lane, Cursor& c, const Lane
     const std::int64_t end = role.record.ended_of(times_, patterns_, step, edge->from_instance, edge->from_task);
     ready = std::max(ready, end);
     if (kind == Kind::stream && edge->host_waits)
-      c.host_late = std::max(c.host_late, end - static_cast<std::int64_t>(position) * host_.launch.ps());
+      c.host_late = std::max(c.host_late, end - issue(c) + task.host * host_.launch.ps());
   }
   if constexpr (kind == Kind::stream) {
-    const std::int64_t issued = c.host_late + (static_cast<std::int64_t>(position) + 1) * host_.launch.ps();
+    const std::int64_t issued = c.host_late + issue(c);
     if (role.itinerary->host_waits) times_.issued[place] = issued;
     ready = std::max(ready, issued);
   }
@@ -194,7 +194,7 @@ bool Engine::walk(std::uint32_t r, std::size_t lane) {
       if (entry == Entry::passed) continue;
     }
     if (kind == Kind::host && c.task->launch_only) {
-      times_.issued[place(c, role.steps[c.task->slot])] = c.free += host_.launch.ps();
+      times_.issued[place(c, role.steps[c.task->slot])] = c.free += c.task->host * host_.launch.ps();
       ++c.task;
       moved = true;
       continue;

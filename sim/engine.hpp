@@ -24,7 +24,7 @@ namespace tandem::sim {
 
 /// How the host issues tasks.
 struct Host {
-  Duration launch;
+  Duration launch;  ///< of one operation; a task has one or more
   bool synchronous = false;
 };
 
@@ -63,6 +63,7 @@ class Engine {
     const LaneTask* end = nullptr;
     std::int64_t free = 0;
     std::int64_t host_late = 0;  ///< the host has waited for so long before it issued this lane's next task
+    std::uint64_t host = 0;   ///< operations of the host before the current instance
     std::uint32_t base = 0;   ///< position of the current instance
     std::uint32_t first = 0;  ///< of its times in `times_`
     std::uint32_t instance = 0;
@@ -133,6 +134,8 @@ class Engine {
   bool walk(std::uint32_t role, std::size_t lane);
   template <Kind kind>
   bool ready_time(RoleState& role, std::size_t lane, Cursor& c, const LaneTemplate& tmpl, std::int64_t& ready);
+  /// What the host takes from the step's start to the issue of the cursor's task.
+  std::int64_t issue(const Cursor& c) const { return static_cast<std::int64_t>(c.host + c.task->issued) * host_.launch.ps(); }
   /// Of a task of the cursor's instance, in `times_`.
   static std::uint32_t place(const Cursor& c, const Step& step) { return c.first + (c.singly ? step.singly : step.in_runs); }
   bool unbroken(const RoleState& role, std::size_t lane, const Cursor& c, const Step& step, std::int64_t ready) const;

@@ -87,7 +87,8 @@ Engine::Entry Engine::meet_edges(RoleState& role, const Stretch& s, std::size_t 
     const Step& step = role.steps[templates_[role.itinerary->tmpl[edges[e].from_instance]].first_slot + edges[e].from_task];
     const std::int64_t end = role.record.ended_of(times_, patterns_, step, edges[e].from_instance, edges[e].from_task);
     if (edges[e].host_waits)
-      arrival_.late[lane] = std::max(arrival_.late[lane], end - static_cast<std::int64_t>(edges[e].to) * host_.launch.ps());
+      arrival_.late[lane] = std::max(
+          arrival_.late[lane], end - static_cast<std::int64_t>(c.host + s.steps[task].issued - s.steps[task].host) * host_.launch.ps());
     if (starts) arrival_.ready = std::max(arrival_.ready, end);
     else arrival_.after.emplace_back(task, end);
   }
@@ -99,7 +100,7 @@ Engine::Entry Engine::meet_edges(RoleState& role, const Stretch& s, std::size_t 
 const Circumstances& Engine::circumstances(const Stretch& s, const Cursor& c, const Cursor& tensor, std::int64_t start) {
   const std::size_t lanes = s.on_tensor ? 2 : 1;
   for (std::size_t lane = 0; lane < kPatternLanes; ++lane) {
-    const std::int64_t issue = arrival_.late[lane] + (static_cast<std::int64_t>(c.base) + 1) * host_.launch.ps() - start;
+    const std::int64_t issue = arrival_.late[lane] + static_cast<std::int64_t>(c.host) * host_.launch.ps() - start;
     circumstances_.issue[lane] = lane >= lanes || issue <= s.slack[lane] ? Circumstances::kIdle : issue;
   }
   circumstances_.tensor_free = s.on_tensor ? std::max<std::int64_t>(0, tensor.free - start) : 0;
@@ -122,9 +123,7 @@ Engine::Entry Engine::pass(std::uint32_t r, StretchId stretch, Cursor& c) {
   if (met == Entry::passed && s.on_tensor) met = bring_tensor_lane(r, c) ? meet_edges(role, s, 1) : Entry::waits;
   if (met == Entry::waits) return met;
   if (met == Entry::played) return play(role, c);
-  const std::int64_t issued =
-      arrival_.late[0] + (static_cast<std::int64_t>(c.base) + s.first[0] + 1) * host_.launch.ps();
-  const std::int64_t start = std::max(arrival_.ready, issued);
+  const std::int64_t start = std::max(arrival_.ready, arrival_.late[0] + issue(c));
   const PatternId id = patterns_.find(stretch, circumstances(s, c, tensor, start));
   if (id == Patterns::kNone) return play(role, c);
 

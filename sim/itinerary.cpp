@@ -1,6 +1,7 @@
 #include "sim/itinerary.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace tandem::sim {
 namespace {
@@ -15,17 +16,18 @@ LaneTemplate lane_template(const Template& tmpl, std::uint32_t first_slot, bool 
   const LaneOfStream lanes = lanes_of(synchronous);
   LaneTemplate out;
   out.first_slot = first_slot;
+  std::uint32_t issued = 0;
   for (std::size_t i = 0; i < tmpl.tasks.size(); ++i) {
     const Task& task = tmpl.tasks[i];
     const std::size_t lane = lane_of(task, lanes);
     out.lane_of.push_back(static_cast<std::uint8_t>(lane));
     LaneTask lt{first_slot + static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(out.deps.size()), 0,
-                static_cast<std::uint16_t>(i), false};
+                static_cast<std::uint16_t>(i), task.host_operations, issued += task.host_operations, false};
     for (const std::uint16_t d : task.deps)
       if (lane_of(tmpl.tasks[d], lanes) != lane) out.deps.push_back(d);
     lt.deps = static_cast<std::uint16_t>(out.deps.size() - lt.first_dep);
     out.lanes[lane].push_back(lt);
-    if (synchronous && lane != 0) out.lanes[0].push_back({lt.slot, lt.first_dep, 0, lt.task, true});
+    if (synchronous && lane != 0) out.lanes[0].push_back({lt.slot, lt.first_dep, 0, lt.task, lt.host, lt.issued, true});
   }
   return out;
 }
@@ -69,15 +71,24 @@ std::vector<LaneTemplate> make_lane_templates(const TaskGraph& graph, const Cata
 
 Itinerary make_itinerary(const TaskGraph& graph, const Program& program, bool synchronous) {
   std::vector<std::array<bool, kLanes>> on;
-  for (const Template& t : graph.templates) on.push_back(occupied(t, synchronous));
+  std::vector<std::uint64_t> host;  // operations of a template
+  for (const Template& t : graph.templates) {
+    on.push_back(occupied(t, synchronous));
+    host.push_back(std::accumulate(t.tasks.begin(), t.tasks.end(), std::uint64_t{0},
+                                   [](std::uint64_t sum, const Task& task) { return sum + task.host_operations; }));
+  }
   Itinerary out;
   out.base.reserve(program.instances.size() + 1);
   out.tmpl.reserve(program.instances.size());
+  out.host.reserve(program.instances.size());
   std::uint32_t position = 0;
+  std::uint64_t issued = 0;
   for (std::uint32_t i = 0; i < program.instances.size(); ++i) {
     const std::size_t t = program.instances[i].tmpl.index();
     out.base.push_back(position);
     out.tmpl.push_back(static_cast<std::uint32_t>(t));
+    out.host.push_back(issued);
+    issued += host[t];
     position += static_cast<std::uint32_t>(graph.templates[t].tasks.size());
     for (std::size_t lane = 0; lane < kLanes; ++lane)
       if (on[t][lane]) out.lanes[lane].instances.push_back(i);

@@ -24,6 +24,8 @@ struct LaneTask {
   std::uint32_t first_dep = 0;  ///< into LaneTemplate::deps
   std::uint16_t deps = 0;
   std::uint16_t task = 0;
+  std::uint16_t host = 1;       ///< host operations that issue it
+  std::uint32_t issued = 1;     ///< of its instance, up to and with its own
   bool launch_only = false;  ///< the host passes by: the task itself runs on another lane
 };
 
@@ -51,6 +53,7 @@ struct LaneProgram {
 struct Itinerary {
   std::vector<std::uint32_t> base;  ///< position of each instance's first task, and the total
   std::vector<std::uint32_t> tmpl;  ///< template of each instance
+  std::vector<std::uint64_t> host;  ///< host operations of all instances before each
   std::array<LaneProgram, kLanes> lanes;
   bool host_waits = false;          ///< some edge makes the host wait
 

@@ -26,7 +26,8 @@ std::optional<Stretch> stretch_of(const LaneTemplate& tmpl, const std::vector<Sl
     for (const LaneTask& task : tmpl.lanes[lane]) {
       const Slot& slot = slots[task.slot];
       if (slot.exchange >= 0) return {};
-      s.steps[task.task] = {static_cast<std::uint8_t>(lane), static_cast<std::uint16_t>(task.first_dep), task.deps, slot.duration};
+      s.steps[task.task] = {static_cast<std::uint8_t>(lane), static_cast<std::uint16_t>(task.first_dep), task.deps, slot.duration,
+                            task.host, task.issued};
     }
   }
   return s;
@@ -59,7 +60,7 @@ StretchId Patterns::stretch(const LaneTemplate& tmpl, const std::vector<Slot>& s
   for (std::size_t t = 0; t < ended.size(); ++t) {
     const Stretch::Step& step = s->steps[t];
     std::int64_t& slack = s->slack[step.lane];
-    slack = std::min(slack, ended[t] - step.duration - static_cast<std::int64_t>(t) * launch_);
+    slack = std::min(slack, ended[t] - step.duration - static_cast<std::int64_t>(step.issued) * launch_);
   }
   stretches_.push_back(std::move(*s));
   return at->second;
@@ -87,7 +88,7 @@ PatternId Patterns::play(StretchId id, const Stretch& s, const Circumstances& c)
     for (const auto& [task, end] : c.after)
       if (task == t) ready = std::max(ready, end);
     if (c.issue[step.lane] != Circumstances::kIdle)
-      ready = std::max(ready, c.issue[step.lane] + static_cast<std::int64_t>(t) * launch_);
+      ready = std::max(ready, c.issue[step.lane] + static_cast<std::int64_t>(step.issued) * launch_);
     p.ended[t] = p.free[step.lane] = ready + step.duration;
   }
   patterns_.push_back(std::move(p));

@@ -26,13 +26,14 @@ struct Stretch {
     std::uint8_t lane = 0;
     std::uint16_t first_dep = 0, deps = 0;  ///< into Stretch::deps
     std::int64_t duration = 0;              ///< ps
+    std::uint32_t host = 1, issued = 1;     ///< operations of the host: its own, and those of the instance up to and with them
   };
   std::vector<Step> steps;                 ///< by task
   std::vector<std::uint16_t> deps;
   std::array<std::uint16_t, kPatternLanes> first{};  ///< task of each lane
   bool on_tensor = false;                  ///< it uses the second lane
   PatternId plain = 0;                     ///< how it goes when only its start depends on others
-  /// Plain as long as the host would issue task 0 of a lane no later than so many ps after the start.
+  /// Plain as long as the host would begin on the instance's tasks for a lane no later than so many ps after the start.
   std::array<std::int64_t, kPatternLanes> slack{};
 
 };
@@ -41,7 +42,7 @@ struct Stretch {
 /// then does not matter.
 struct Circumstances {
   static constexpr std::int64_t kIdle = std::numeric_limits<std::int64_t>::min();
-  std::array<std::int64_t, kPatternLanes> issue{kIdle, kIdle};  ///< of a task numbered 0; kIdle: the host is never late
+  std::array<std::int64_t, kPatternLanes> issue{kIdle, kIdle};  ///< the host's beginning on it; kIdle: it is never late
   std::int64_t tensor_free = 0;
   std::vector<std::pair<std::uint16_t, std::int64_t>> after;    ///< (task, end of what it waits for), ends > 0 only
 

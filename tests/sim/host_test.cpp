@@ -46,6 +46,31 @@ TEST_CASE("a launch-bound chain takes n launches and the last task") {
   CHECK(run(graph, mesh(1, 1, 1), {us(5), false}).step_time == 100 * us(5) + us(3));
 }
 
+TEST_CASE("a launch-bound chain takes its host operations and the last task") {
+  TaskGraph graph = chain(100, us(3));
+  graph.templates[0].tasks[0].host_operations = 4;
+  CHECK(run(graph, mesh(1, 1, 1), {us(5), false}).step_time == 400 * us(5) + us(3));
+  CHECK(run(graph, mesh(1, 1, 1), {us(5), true}).step_time == 100 * us(4 * 5 + 3));
+}
+
+TEST_CASE("a task waits for the host operations of those before it on any stream") {
+  // Issue: compute a (3 operations), all-reduce of one rank (5, free of cost), compute b (2), in a template and over instances.
+  const Op reduce = Collective{CollectiveKind::all_reduce, Group::data, 8, DType::fp32, Reduce::sum};
+  const auto task = [](const char* name, Stream stream, const Op& op, std::uint16_t operations) {
+    Task t;
+    t.name = name, t.op = op, t.stream = stream, t.host_operations = operations;
+    return t;
+  };
+  GraphBuilder graph(1);
+  const TemplateId t = graph.many("three", {task("a", Stream::compute, work(us(1)), 3), task("reduce", Stream::data, reduce, 5),
+                                            task("b", Stream::compute, work(us(1)), 2)});
+  graph.add(0, t);
+  graph.add(0, t);
+  const TaskGraph g = graph.take();
+  const auto ended = times_of(run(g, mesh(1, 1, 1), {us(2), false}), g, 0).ended;
+  CHECK(ended == std::vector<std::int64_t>{us(7).ps(), us(16).ps(), us(21).ps(), us(27).ps(), us(36).ps(), us(41).ps()});
+}
+
 TEST_CASE("a compute-bound chain takes one launch and n tasks") {
   const TaskGraph graph = chain(100, us(7));
   CHECK(run(graph, mesh(1, 1, 1), {us(5), false}).step_time == us(5) + 100 * us(7));

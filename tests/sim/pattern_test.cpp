@@ -51,7 +51,10 @@ TEST_CASE("instances that go by a pattern or in runs go as their tasks would one
   std::size_t with_pattern = 0, in_runs = 0, singly = 0, instances = 0;
   for (int i = 0; i < 150; ++i) {
     const Plan plan = random_plan(random);
-    const TaskGraph graph = lower(plan);
+    TaskGraph graph = lower(plan);
+    if (random() % 2 == 0)
+      for (Template& t : graph.templates)
+        for (Task& task : t.tasks) task.host_operations = static_cast<std::uint16_t>(1 + random() % 5);
     const Mesh m = make_mesh(plan);
     const std::int64_t devices = m.world_size(), tensor = plan.parallel.tensor;
     const Shape shape{ScaleUp::crossbar, devices, random() % 2 == 0 ? tensor : devices, 1,
