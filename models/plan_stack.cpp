@@ -12,6 +12,7 @@
 #include "models/plan_fields.hpp"
 #include "models/plan_names.hpp"
 #include "models/plan_steps.hpp"
+#include "models/stack_conditions.hpp"
 
 namespace tandem {
 namespace {
@@ -65,13 +66,27 @@ bool satisfied(const json& rule, const json& value, const Plan& plan) {
   return !rule.contains("multiple_of") || value.get<std::int64_t>() % divisor(plan, rule["multiple_of"]) == 0;
 }
 
-bool applies(const json& rule, const Plan& plan) {
+}  // namespace
+
+bool stack_entry_applies(const json& rule, const Plan& plan) {
   if (!rule.contains("when")) return true;
   for (const auto& [field, condition] : rule["when"].items()) {
     if (!satisfied(condition, value_of(plan, field), plan)) return false;
   }
   return true;
 }
+
+std::string condition_defect(const json& when) {
+  for (const auto& [field, condition] : when.items()) {
+    if (!known_field(field)) return "there is no field \"" + field + "\"";
+    for (const auto& [key, value] : condition.items()) {
+      if (!is_constraint(key)) return "a condition has no key \"" + key + "\"";
+    }
+  }
+  return {};
+}
+
+namespace {
 
 std::string values_text(const json& list) {
   std::vector<std::string> words;
@@ -93,16 +108,6 @@ std::string remedy_of(const json& rule, const Plan& plan) {
   if (rule.contains("min")) return "use at least " + rule["min"].dump();
   if (rule.contains("max")) return at_most(rule);
   return "use a multiple of " + std::to_string(divisor(plan, rule["multiple_of"]));
-}
-
-std::string condition_defect(const json& when) {
-  for (const auto& [field, condition] : when.items()) {
-    if (!known_field(field)) return "there is no field \"" + field + "\"";
-    for (const auto& [key, value] : condition.items()) {
-      if (!is_constraint(key)) return "a condition has no key \"" + key + "\"";
-    }
-  }
-  return {};
 }
 
 /// What is wrong with a rule itself, "" if nothing.
@@ -182,7 +187,7 @@ FusionSet stack_fusion(const Plan& plan) {
   if (stack.is_object() && stack.contains("fusion") && stack["fusion"].is_array())
     for (const json& entry : stack["fusion"]) {
       const FusionSet set = set_of(entry, path);
-      if (applies(entry, plan)) return set;
+      if (stack_entry_applies(entry, plan)) return set;
     }
   throw ConfigError(Problem{path, "fusion", "", "has no entry for this plan", "end the list with an entry without \"when\""});
 }
@@ -192,7 +197,7 @@ std::vector<Problem> stack_problems(const Plan& plan, std::string_view stack) {
   const json rules = read_rules(stack_file(plan, stack));
   for (const json& rule : rules) {
     const json value = value_of(plan, rule["field"]);
-    if (!applies(rule, plan) || satisfied(rule, value, plan)) continue;
+    if (!stack_entry_applies(rule, plan) || satisfied(rule, value, plan)) continue;
     const Derived* derived = find_derived(rule["field"].get<std::string>());
     const std::string field = derived == nullptr ? rule["field"].get<std::string>() : std::string(derived->blamed);
     const std::string reason = "refused by stack " + std::string(stack) + ": " + rule["reason"].get<std::string>() +
@@ -216,7 +221,7 @@ Given fill_stack_defaults(Plan& plan, const Given& given) {
       throw ConfigError(Problem{path, "defaults", value_text(entry), wrong,
                                 "write {\"field\": ..., \"value\": ..., \"when\": optional, \"source\": ..., \"verified\": ...}"});
     const std::string field = entry["field"];
-    if (known.contains(field) || !applies(entry, plan)) continue;
+    if (known.contains(field) || !stack_entry_applies(entry, plan)) continue;
     find_field(field)->read(entry["value"], plan);
     known.insert(field);
   }

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/lowering/host_operations.hpp"
 #include "models/lowering/stage_blocks.hpp"
 #include "models/mesh.hpp"
 #include "models/segments.hpp"
@@ -150,6 +151,7 @@ class Lowering {
       graph.programs.push_back(lowering::lower_stage({plan_, shapes_, templates_, library_, forward_only, exchanges},
                                                      StageId(static_cast<std::int32_t>(s)), events[s]));
     graph.templates = library_.take();
+    lowering::count_host_operations(graph, stack_host_operations(plan_));
     return graph;
   }
 

@@ -36,7 +36,7 @@ Estimate ClosedForm::estimate(const Plan& plan) {
   if (!known_layout(plan, topology_)) return {{}, {}, Outside::layout};
   const LayerTimes& layer = layers_.of(plan);
   // Metrics come after a gradient has been handed on, whose way is not followed beside them.
-  if (layer.metrics.tasks > 0 && plan.parallel.pipeline > 1) return {{}, {}, Outside::layout};
+  if (layer.metrics.launches > 0 && plan.parallel.pipeline > 1) return {{}, {}, Outside::layout};
   return closed_form::Step({plan, topology_, cost_, layer, links_, schedules_, scratch_}).estimate();
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 
+#include "models/host_operations.hpp"
 #include "models/task_graph.hpp"
 #include "sim/play.hpp"
 
@@ -93,11 +94,12 @@ void read_times(LayerTimes& out, const Play& play, const TaskGraph& graph) {
     if (graph.of(program.instances[i]).name == "embed_backward") embed.at(batch) = start;
     if (open != nullptr) open->ps = start - since;
     open = part(out, program.instances[i], graph.of(program.instances[i]).name);
-    if (open != nullptr && open->tasks > 0) open = nullptr;  // the first layer that passes speaks for all
+    if (open != nullptr && open->launches > 0) open = nullptr;  // the first layer that passes speaks for all
     since = start;
     if (open == &out.backward[1]) busy = computation(reader, tasks, i);
     if (open == &out.forward) out.before_tensor = before_tensor(reader, tasks, i, start);
-    if (open != nullptr) open->tasks = static_cast<std::int64_t>(tasks.size());
+    if (open != nullptr)
+      for (const Task& t : tasks) open->launches += t.host_operations;
     for (std::uint16_t t = 0; t < tasks.size(); ++t) end = std::max(end, reader.ended(i, t));
   }
   if (open != nullptr) open->ps = end - since;
@@ -158,6 +160,12 @@ std::int64_t boundary_elements(const TaskGraph& graph) {
   return 0;
 }
 
+std::int64_t first_launches(const TaskGraph& graph) {
+  for (const Template& t : graph.templates)
+    if (t.name == "block_forward") return t.tasks.front().host_operations;
+  throw ContractError("a plan's graph has no block");
+}
+
 std::int64_t bits_of(double x) { return std::bit_cast<std::int64_t>(x); }
 
 }  // namespace
@@ -185,6 +193,7 @@ void LayerTimesCache::write_key(Key& key, const Plan& plan) {
               n(t.dtypes.gradient_reduce), n(t.dtypes.master), n(t.dtypes.optimizer_state), n(t.recompute),
               n(t.recompute_products), n(t.flash_attention),
               n(t.fusion), bits_of(t.dropout.hidden), bits_of(t.dropout.attention), n(t.optimizer.kind)});
+  key.push_back(n(std::hash<std::string>()(plan.stack)));
   for (const std::string& module : t.recompute_modules) key.push_back(n(std::hash<std::string>()(module)));
 }
 
@@ -202,6 +211,8 @@ const LayerTimes& LayerTimesCache::of(const Plan& plan) {
   read_memory(out, graph);
   read_work(out.work, graph);
   out.boundary_elements = boundary_elements(graph);
+  out.first_launches = first_launches(graph);
+  out.collective_launches = stack_host_operations(small).of(Collective{}, 0);
   return known_.emplace(key_, out).first->second;
 }
 

@@ -14,9 +14,9 @@
 
 namespace tandem::sim {
 
-/// ps of device time, and how many launches that takes.
+/// ps of device time, and how many operations of the host that takes.
 struct PartTime {
-  std::int64_t ps = 0, tasks = 0;
+  std::int64_t ps = 0, launches = 0;
 };
 
 /// [0]: of the first micro-batch, which writes gradients; [1]: of the others, which add.
@@ -35,6 +35,8 @@ struct LayerTimes {
   std::int64_t before_tensor = 0;   ///< ps of `forward` until its first collective among tensor ranks; all of it where there is none
   std::int64_t sums = 0;            ///< ps that a layer of the last micro-batch takes longer: tensor ranks sum what they hold alike
   double computing = 1;             ///< of a layer's backward pass, by time
+  /// Operations of the host for a block's first task and for a tensor collective.
+  std::int64_t first_launches = 1, collective_launches = 1;
   ByOrder backward, weight, embed_backward, head_forward, head_backward;
   // Elements of the parameters, padded as in the flat buffers.
   std::int64_t block = 0, word = 0, embedding = 0, head = 0;

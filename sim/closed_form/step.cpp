@@ -129,7 +129,8 @@ void Step::fill_transfers() {
   }
   if (in_shares_)
     times.gather = alone(collective(CollectiveKind::all_gather, Group::tensor, layer_.boundary_elements * t_, activation_), {0, 1, t_});
-  if (!plan_.parallel.overlap_p2p) times.after_arrival = (in_shares_ ? 2 : 1) * cost_.launch().ps();
+  const std::int64_t launches = layer_.first_launches + (in_shares_ ? layer_.collective_launches : 0);
+  if (!plan_.parallel.overlap_p2p) times.after_arrival = launches * cost_.launch().ps();
 }
 
 // ---- the exchange of gradients ----
@@ -213,7 +214,7 @@ Step::Tail Step::tail(std::int64_t s, const PassEnds& ends, std::int64_t& late) 
   for (std::int64_t c = 0; c < v_; ++c) n += layers(s, c);
   const std::int64_t sums = split_backward_ ? 0 : (n + (s == 0 ? 1 : 0)) * layer_.sums;
   late += sums;
-  t.computed = ends.stage[static_cast<std::size_t>(s)] + late + cost_.launch().ps();
+  t.computed = ends.stage[static_cast<std::size_t>(s)] + late + layer_.collective_launches * cost_.launch().ps();
   list_units(s, ends, late);
   // Units leave as they are completed, or in their order behind all passes.
   if (plan_.parallel.overlap_grad_reduce)
@@ -330,12 +331,9 @@ bool Step::contended(Duration step) {
     if (t_ > 1 && links_.meet(tensor, tensor_group, send, neighbours)) longer += sent / 3;
     longer += m_ * v_ * scratch_.times.after_arrival;  // a host that has waited is as late for the next tasks again
   }
-  // Behind another backward pass the head's gather can run ahead, which in the step that layers were read off it cannot.
-  const ScheduleKind kind = plan_.parallel.schedule;
-  // Nor is there anything beside the gather for a first block that one stage computes again.
-  const bool again = plan_.training.recompute == Recompute::full && p_ == 1;
-  if (plan_.parallel.sequence_parallel && (again || kind == ScheduleKind::gpipe || kind == ScheduleKind::breadth_first))
-    longer += m_ * alone(collective(CollectiveKind::all_gather, Group::tensor, layer_.boundary_elements * t_, activation_), tensor_group);
+  // Behind another micro-batch's pass, and at the last turn, a gather can run ahead, which in the step that layers were read off it cannot.
+  if (plan_.parallel.sequence_parallel)
+    longer += (m_ + 1) * alone(collective(CollectiveKind::all_gather, Group::tensor, layer_.boundary_elements * t_, activation_), tensor_group);
   if (split_backward_ && plan_.parallel.sequence_parallel && m_ < 2 * p_) longer += step.ps() / 100;  // sums beside few weight passes
   return longer > step.ps() / 200;
 }
@@ -345,7 +343,7 @@ bool Step::host_bound() const {
   constexpr double kRoom = 0.8;
   const auto launch = static_cast<double>(cost_.launch().ps());
   const auto late = [&](const PartTime& t) {
-    return t.tasks > 0 && launch * static_cast<double>(t.tasks) > kRoom * static_cast<double>(t.ps);
+    return t.launches > 0 && launch * static_cast<double>(t.launches) > kRoom * static_cast<double>(t.ps);
   };
   return late(layer_.forward) || late(layer_.backward[1]) || (split_backward_ && late(layer_.weight[1])) ||
          (plan_.training.recompute == Recompute::full && late(layer_.recompute));

@@ -1,0 +1,105 @@
+// Host operations of tasks: what stacks' files say, and how a graph gets it.
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "models/base/presets.hpp"
+#include "models/host_operations.hpp"
+#include "models/plan.hpp"
+#include "models/task_graph.hpp"
+#include "tests/catch.hpp"
+#include "tests/models/plan_text.hpp"
+
+using namespace tandem;
+using namespace tandem::test;
+
+namespace {
+
+/// A folder of presets with one stack, "odd", that has this table.
+class OddStack {
+ public:
+  explicit OddStack(const std::string& table)
+      : folder_(std::filesystem::temp_directory_path() / ("tandem_host_" + std::to_string(reinterpret_cast<std::uintptr_t>(this)))) {
+    std::filesystem::create_directories(folder_ / "models/stacks");
+    std::ofstream(folder_ / "models/stacks/odd.json") << R"({"name": "odd", "rules": [], "host_operations": )" << table << "}";
+    setenv("TANDEM_PRESETS", folder_.c_str(), 1);
+  }
+  ~OddStack() {
+    unsetenv("TANDEM_PRESETS");
+    std::filesystem::remove_all(folder_);
+  }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+Plan odd_plan() {
+  Plan plan = parse_plan(kGoodPlan, "good.json");
+  plan.stack = "odd";
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("a task has the host operations of its kind, and more for each parameter of its stage") {
+  const OddStack stack(R"([{"otherwise": 9, "when": {"training.seq_length": {"min": 1000000}}, "source": "s", "verified": true},
+    {"otherwise": 2, "tasks": {"matmul": 7, "collective": 3}, "per_parameter": {"adamw": 4}, "source": "s", "verified": true}])");
+  const TaskGraph graph = lower(odd_plan());
+  std::int64_t products = 0, collectives = 0, updates = 0, others = 0;
+  for (const Program& p : graph.programs)
+    for (const Instance& i : p.instances)
+      for (const Task& task : graph.of(i).tasks) {
+        INFO(task.name);
+        const bool product = std::holds_alternative<MatMul>(task.op), collective = std::holds_alternative<Collective>(task.op);
+        const bool update = std::holds_alternative<AdamW>(task.op);
+        products += product, collectives += collective, updates += update, others += !product && !collective && !update;
+        CHECK(task.host_operations == (product ? 7 : collective ? 3 : update ? 2 + 4 * p.params.size() : 2));
+      }
+  CHECK(products > 0);
+  CHECK(collectives > 0);
+  CHECK(updates == static_cast<std::int64_t>(graph.programs.size()));
+  CHECK(others > 0);
+}
+
+TEST_CASE("a stack that says nothing of its host has one operation for a task") {
+  const Plan plan = parse_plan(kGoodPlan, "good.json");
+  REQUIRE(plan.stack == "tandem");
+  for (const Template& t : lower(plan).templates)
+    for (const Task& task : t.tasks) CHECK(task.host_operations == 1);
+}
+
+TEST_CASE("a table of host operations that is not of its form is refused") {
+  const auto [entries, wrong] = GENERATE(table<std::string, std::string>({
+      {R"({})", "is not a list"},
+      {R"([])", "has no entry for this plan"},
+      {R"([{"otherwise": 2, "when": {"training.seq_length": {"min": 1000000}}, "source": "s", "verified": true}])", "has no entry"},
+      {R"([{"otherwise": 2, "verified": true}])", "lacks otherwise, source or verified"},
+      {R"([{"otherwise": 0, "source": "s", "verified": true}])", "is no whole number from 1"},
+      {R"([{"otherwise": 2.5, "source": "s", "verified": true}])", "is no whole number from 1"},
+      {R"([{"otherwise": 2, "tasks": {"matmul": 1001}, "source": "s", "verified": true}])", "is no whole number from 1"},
+      {R"([{"otherwise": 2, "tasks": {"gemm": 3}, "source": "s", "verified": true}])", "is no kind of task"},
+      {R"([{"otherwise": 2, "tasks": [], "source": "s", "verified": true}])", "tasks is no object"},
+      {R"([{"otherwise": 2, "task": {}, "source": "s", "verified": true}])", "is no key of an entry"},
+      {R"([{"otherwise": 2, "when": {"absent": {"min": 1}}, "source": "s", "verified": true}])", "no field \"absent\""},
+  }));
+  const OddStack stack(entries);
+  const Plan plan = odd_plan();
+  try {
+    stack_host_operations(plan);
+    FAIL("nothing was refused");
+  } catch (const ConfigError& e) {
+    INFO(e.what());
+    CHECK(e.problems().front().field == "host_operations");
+    CHECK(e.problems().front().reason.find(wrong) != std::string::npos);
+  }
+}
+
+TEST_CASE("the table of every stack is read") {
+  for (const std::string& name : preset_names("models/stacks")) {
+    INFO(name);
+    Plan plan = parse_plan(kGoodPlan, "good.json");
+    plan.stack = name;
+    CHECK_NOTHROW(stack_host_operations(plan));
+  }
+}
