@@ -26,11 +26,13 @@ enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved, zb_h1,
 constexpr bool has_chunks(ScheduleKind k) { return k == ScheduleKind::interleaved || k == ScheduleKind::breadth_first; }
 enum class ContextMode : std::uint8_t { ring, all_gather, ulysses };
 enum class OptimizerSync : std::uint8_t { global, post_validated };
+/// What is copied around the collectives of ZeRO 3's units (models/lowering/unit_copies.hpp).
+enum class UnitCopies : std::uint8_t { none, flat, per_parameter };
 enum class Recompute : std::uint8_t { none, selective, full };
 enum class OptimizerKind : std::uint8_t { adamw, lans, lamb, sgd };
 enum class DecayShape : std::uint8_t { constant, linear, cosine, polynomial };
 /// What the target does in one kernel (models/lowering/fusion.cpp).
-enum class FusionSet : std::uint8_t { reference, eager, megatron_2021, megatron, transformer_engine, compiled, llm_c, llm_foundry, megatron_bridge, internevo };
+enum class FusionSet : std::uint8_t { reference, eager, megatron_2021, megatron, transformer_engine, compiled, llm_c, llm_foundry, megatron_bridge, internevo, compiled_blocks };
 
 /// The spelling of a value in a plan file: "1f1b", "squared_relu", "zb-h1" ...
 std::string_view name(Family v);
@@ -41,6 +43,7 @@ std::string_view name(PositionEmbedding v);
 std::string_view name(ScheduleKind v);
 std::string_view name(ContextMode v);
 std::string_view name(OptimizerSync v);
+std::string_view name(UnitCopies v);
 std::string_view name(Recompute v);
 std::string_view name(OptimizerKind v);
 std::string_view name(DecayShape v);
@@ -128,6 +131,7 @@ struct ParallelSpec {
   bool scatter_p2p = false;              ///< tensor ranks send a share each of what all of them hold
   Bytes bucket_bytes{160'000'000};
   std::int64_t prefetch_layers = 1;
+  UnitCopies unit_copies = UnitCopies::none;
   std::vector<std::int64_t> pipeline_split; ///< layers per stage (x chunk); empty: auto
   std::string rank_order = "tp-cp-ep-dp-pp";///< fastest axis first
   OffloadSpec offload;

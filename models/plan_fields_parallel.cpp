@@ -69,6 +69,8 @@ std::vector<PlanField> sharding_fields() {
            {1, std::int64_t{1} << 50}),
       integer({"parallel.prefetch_layers", "Layers whose weights are gathered ahead; zero_stage 3."},
               AT(parallel.prefetch_layers), {0, kMaxLayers}),
+      choice({"parallel.unit_copies", "What is copied around the collectives of sharded weights, zero_stage 3; the stack says."},
+             AT(parallel.unit_copies)),
       pipeline_split(),
       rank_order(),
       flag({"parallel.offload.optimizer", "Optimizer state lives in host memory."}, AT(parallel.offload.optimizer)),

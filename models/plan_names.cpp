@@ -18,6 +18,7 @@ std::string_view name(PositionEmbedding v) { return spelled(v); }
 std::string_view name(ScheduleKind v) { return spelled(v); }
 std::string_view name(ContextMode v) { return spelled(v); }
 std::string_view name(OptimizerSync v) { return spelled(v); }
+std::string_view name(UnitCopies v) { return spelled(v); }
 std::string_view name(Recompute v) { return spelled(v); }
 std::string_view name(OptimizerKind v) { return spelled(v); }
 std::string_view name(DecayShape v) { return spelled(v); }

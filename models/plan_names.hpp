@@ -49,6 +49,10 @@ struct Spelling<OptimizerSync> {
   static constexpr std::array<std::string_view, 2> names{"global", "post_validated"};
 };
 template <>
+struct Spelling<UnitCopies> {
+  static constexpr std::array<std::string_view, 3> names{"none", "flat", "per_parameter"};
+};
+template <>
 struct Spelling<Recompute> {
   static constexpr std::array<std::string_view, 3> names{"none", "selective", "full"};
 };
@@ -63,9 +67,9 @@ struct Spelling<DecayShape> {
 
 template <>
 struct Spelling<FusionSet> {
-  static constexpr std::array<std::string_view, 10> names{
+  static constexpr std::array<std::string_view, 11> names{
       "reference", "eager", "megatron-2021", "megatron",        "transformer-engine",
-      "compiled",  "llm.c", "llm-foundry",   "megatron-bridge", "internevo"};
+      "compiled",  "llm.c", "llm-foundry",   "megatron-bridge", "internevo", "compiled-blocks"};
 };
 
 /// Precisions that `training.precision` fills dtypes from.

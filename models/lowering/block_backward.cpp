@@ -14,7 +14,7 @@ BlockBackward::BlockBackward(const Shapes& s, const BlockBackwardKind& kind)
     : s_(s), kind_(kind), regions_(s, kind.moe), b_(template_name(s, kind.part), s.dtypes.compute, s.fusion),
       weights_(block_slots(b_, s, regions_)),
       sink_(sink("gradients", regions_.block)), expert_sink_(sink("expert_gradients", regions_.experts)),
-      relative_gradients_(gradient_slot(b_, "relative_gradients", regions_.relative, s.dtypes.gradients)),
+      relative_gradients_(gradient_slot(b_, "relative_gradients", regions_.relative, s.written_gradients())),
       x_whole_(hidden_slot(b_, s, "x")), x_(s, x_whole_), memory_(memory_slot(b_, s, "memory")),
       a_(b_, s, weights_, BlockSaved(s, kind.moe, saved_slots(b_, s, kind.part == BackwardPart::weights), true)),
       held_(s, kind.moe, 0) {
@@ -22,7 +22,7 @@ BlockBackward::BlockBackward(const Shapes& s, const BlockBackwardKind& kind)
 }
 
 GradientSink BlockBackward::sink(std::string name, const RegionLayout& layout) {
-  return {b_, gradient_slot(b_, std::move(name), layout, s_.dtypes.gradients), kind_.first, inputs()};
+  return {b_, gradient_slot(b_, std::move(name), layout, s_.written_gradients()), kind_.first, inputs()};
 }
 
 Template BlockBackward::write() {

@@ -71,6 +71,8 @@ struct ReduceSpec {
   MemoryKind kind = MemoryKind::gradients;
   std::int64_t shards = 1;     ///< ranks that share the vector
   DType held = DType::fp32;    ///< as it lies in its buffers
+  bool copied = false;         ///< it is copied into one tensor before it leaves, whatever its types
+  DType written = DType::fp32; ///< of what is copied, as the full vector lies in `buffer`
 };
 /// all_reduce of `buffer` in place.
 Template all_reduce(const ReduceSpec& spec, Stream stream = Stream::data);
@@ -80,12 +82,19 @@ Template reduce_scatter(const ReduceSpec& spec, ShareGoes goes);
 /// The first half of it: every rank's share of the sum of `buffer` at its own place there or, where gradients travel in another
 /// type than they lie in, in slot `sent`.
 Template scatter_sum(const ReduceSpec& spec);
+/// The same where gradients are copied and the sum has the type that the share is kept in: it goes into slot `shard`. Slots:
+/// buffer sent shard.
+Template scatter_copied(const ReduceSpec& spec);
 /// The second half: from there into slot `shard`, written or added to. Slots: sent shard.
 Template take_sum(const ReduceSpec& spec, ShareGoes goes);
-/// all_gather of `buffer` from the shares at their places in it, or (`apart`) from slot `shard`.
-Template all_gather(const ReduceSpec& spec, bool apart);
+/// all_gather of `buffer` from the shares at their places in it.
+Template all_gather(const ReduceSpec& spec);
 /// Sum of the rank's share over group `over`. `whole`: the share lies at its place in `buffer`, else it is slot `shard`.
 Template sum_share(const ReduceSpec& spec, Group over, bool whole);
+/// The same in two halves where the share, slot `shard`, travels in another type, in slot `sent`. Slots: shard sent.
+Template send_share(const ReduceSpec& spec, Group over);
+/// The second half. Slots: sent shard.
+Template take_share(const ReduceSpec& spec);
 /// `to` += `from`, this rank's shares of the gradients of the two uses of one matrix, both on one stage. `whole` as above.
 Template tie(const ReduceSpec& spec, bool whole);
 
@@ -96,6 +105,7 @@ struct UpdateSpec {
   Group norm_group = Group::model;
   bool norm_is_shared = false;      ///< the norm group has more than one rank
   bool post_validated = false;      ///< the update does not wait for the norm (arXiv 2401.10241 section 4)
+  DType weights = DType::fp32;      ///< as the rank keeps them
   OptimizerSpec optimizer;
   double clip_grad = 0;
 };
@@ -105,12 +115,10 @@ struct OffloadedUpdate {
   ReduceSpec unit;
   bool whole_gradients = true, whole_weights = true;   ///< the share lies at its place in the whole unit
   bool weights_too = false;
+  DType weights = DType::fp32;                         ///< as the rank keeps them
   OptimizerSpec optimizer;
 };
 Template offloaded_update(const Shapes& s, const OffloadedUpdate& spec);
-/// A unit's weights from the shares that every rank fetches from its host. Slots: buffer shard.
-Template gather_from_host(const ReduceSpec& spec);
-
 /// Norm, clip coefficient and update; where the update is validated afterwards only this rank's part of the norm, and update.
 Template optimizer_step(const Shapes& s, const UpdateSpec& spec);
 /// What such an update is validated by: the norm of all ranks and the clip coefficient. Slots: sums.

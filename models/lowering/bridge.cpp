@@ -42,8 +42,8 @@ Template bridge_backward(const Shapes& s, const Shapes& d, bool first) {
   const RegionLayout layout = bridge_region(s), word_layout = word_region(s);
   TemplateBuilder b("bridge_backward", s.dtypes.compute, s.fusion);
   const RegionValues w = region_slot(b, "bridge", MemoryKind::weights, layout, s.dtypes.weights);
-  GradientSink sink(b, gradient_slot(b, "bridge_gradients", layout, s.dtypes.gradients), first);
-  GradientSink word_sink(b, gradient_slot(b, "word_gradients", word_layout, s.dtypes.gradients), first);
+  GradientSink sink(b, gradient_slot(b, "bridge_gradients", layout, s.written_gradients()), first);
+  GradientSink word_sink(b, gradient_slot(b, "word_gradients", word_layout, s.written_gradients()), first);
   const Value x = hidden_slot(b, s, "x"), tokens = token_slot(b, d), stats = stats_slot(b, s);
   const Value dy = hidden_slot(b, d, "dy"), dmemory = memory_slot(b, d, "dmemory"), dx = hidden_slot(b, s, "dx");
   Value dword = dy;
@@ -78,8 +78,8 @@ Template memory_gradient_start(const Shapes& d) {
 Template relative_gradient_start(const Shapes& s) {
   const RegionLayout layout = relative_region(s);
   TemplateBuilder b("relative_gradient_start", s.dtypes.compute);
-  const RegionValues tables = gradient_slot(b, "relative_gradients", layout, s.dtypes.gradients);
-  b.add("zero", Fill{tables.whole().elements, s.dtypes.gradients}, {}, {tables.whole()});
+  const RegionValues tables = gradient_slot(b, "relative_gradients", layout, s.written_gradients());
+  b.add("zero", Fill{tables.whole().elements, s.written_gradients()}, {}, {tables.whole()});
   return b.finish();
 }
 

@@ -88,11 +88,11 @@ class EmbedBackward {
  public:
   EmbedBackward(const Shapes& s, bool first)
       : s_(s), word_layout_(word_region(s)), layout_(embedding_region(s)), b_("embed_backward", s.dtypes.compute, s.fusion),
-        word_sink_(b_, gradient_slot(b_, "word_gradients", word_layout_, s.dtypes.gradients), first),
+        word_sink_(b_, gradient_slot(b_, "word_gradients", word_layout_, s.written_gradients()), first),
         weights_(layout_.elements() > 0
                      ? region_slot(b_, "embedding", MemoryKind::weights, layout_, s.dtypes.weights)
                      : RegionValues()),
-        sink_(b_, gradient_slot(b_, "embedding_gradients", layout_, s.dtypes.gradients), first) {
+        sink_(b_, gradient_slot(b_, "embedding_gradients", layout_, s.written_gradients()), first) {
     tokens_ = b_.whole(b_.slot("tokens", MemoryKind::activations), DType::int32, s.tokens);
     if (s.token_types > 0) types_ = b_.whole(b_.slot("types", MemoryKind::activations), DType::int32, s.tokens);
   }

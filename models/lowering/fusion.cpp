@@ -89,6 +89,16 @@ constexpr Fusion compiled() {
   return f;
 }
 
+// Blocks compiled, the loss outside of them and kept as in the eager set: torchtitan until 2025 (train.py of December 2024:
+// F.cross_entropy of pred.float(), "compiling loss function causes CUDA errors, turning off for now"), and fms-fsdp, whose loss stands
+// outside of the compiled model (main_training_llama.py, fms_fsdp/utils/train_utils.py).
+constexpr Fusion compiled_blocks() {
+  Fusion f = compiled();
+  f.one_kernel_loss = false;
+  f.loss_bytes = eager().loss_bytes;
+  return f;
+}
+
 // karpathy/llm.c, train_gpt2.cu: matmul_backward adds with beta = 1, fused_residual_forward5 sums and normalises,
 // fused_classifier has loss and gradient, layernorm_backward adds to the residual's gradient. Its softmax has no
 // dropout.
@@ -126,8 +136,8 @@ constexpr Fusion internevo() {
 }
 
 // In the order of FusionSet.
-constexpr std::array<Fusion, 10> kSets{Fusion{},   eager(), megatron_2021(), megatron(),        transformer_engine(),
-                                       compiled(), llm_c(), llm_foundry(),   megatron_bridge(), internevo()};
+constexpr std::array<Fusion, 11> kSets{Fusion{},   eager(), megatron_2021(), megatron(),        transformer_engine(),
+                                       compiled(), llm_c(), llm_foundry(),   megatron_bridge(), internevo(), compiled_blocks()};
 
 }  // namespace
 

@@ -1,5 +1,6 @@
 #include "models/lowering/gradient_reduction.hpp"
 
+#include "models/lowering/unit_copies.hpp"
 #include "models/mesh.hpp"
 
 namespace tandem::lowering {
@@ -35,7 +36,10 @@ std::int64_t GradientReduction::ranks_of(const ShardUnit& u) const {
 ReduceSpec GradientReduction::spec_of(std::int32_t unit, std::string name, DType dtype, MemoryKind kind) const {
   const ShardUnit& u = memory_.unit(unit);
   const DType held = kind == MemoryKind::gradients ? s_.dtypes.gradients : dtype;
-  return {std::move(name), group_of(u), u.elements, memory_.padding(unit), dtype, kind, u.shards, held};
+  ReduceSpec spec{std::move(name), group_of(u), u.elements, memory_.padding(unit), dtype, kind, u.shards, held};
+  spec.copied = s_.unit_copies != UnitCopies::none;
+  spec.written = s_.written_gradients();
+  return spec;
 }
 
 GradientReduction::UnitTemplates GradientReduction::unit_templates(std::int32_t unit) {
@@ -50,32 +54,43 @@ GradientReduction::UnitTemplates GradientReduction::unit_templates(std::int32_t 
     t.reduce = add(all_reduce(spec));
     return t;
   }
+  gradient_templates(unit, spec, t);
+  if (u.replication == Replication::data && replicas() > 1) {
+    const bool halves = !whole_gradients() && spec.dtype != spec.held;
+    t.replicas = add(halves ? send_share(spec, Group::replica) : sum_share(spec, Group::replica, whole_gradients()));
+    if (halves) t.replicas_back = add(take_share(spec));
+  }
+  if (tied || (u.shards == 1 && !memory_.weights_sharded())) return t;
+  t.gather = add(weight_gather(unit));
+  if (s_.unit_copies == UnitCopies::per_parameter)
+    t.copy_out = add(copy_out(spec_of(unit, "weight_copy_out", s_.dtypes.weights, MemoryKind::weights)));
+  return t;
+}
+
+/// Of a unit whose gradients are shared out.
+void GradientReduction::gradient_templates(std::int32_t unit, const ReduceSpec& spec, UnitTemplates& t) {
   const bool later = each_micro_batch() && micro_batches_ > 1, direct = spec.dtype == spec.held;
   if (in_halves(unit)) {
-    if (direct) t.scatter_first = add(reduce_scatter(spec, ShareGoes::written));
+    if (direct) t.scatter_first = add(spec.copied ? scatter_copied(spec) : reduce_scatter(spec, ShareGoes::written));
     else t.take_first = add(take_sum(spec, ShareGoes::written));
     if (later || !direct) t.send = add(scatter_sum(spec));
     if (later) t.take_later = add(take_sum(spec, ShareGoes::added));
-  } else if (u.shards > 1 || each_micro_batch()) {
+  } else if (spec.shards > 1 || each_micro_batch()) {
     t.scatter_first = add(reduce_scatter(spec, whole_gradients() ? ShareGoes::in_place : ShareGoes::written));
     if (later) t.scatter_later = add(reduce_scatter(spec, ShareGoes::added));
   }
-  if (u.replication == Replication::data && replicas() > 1)
-    t.replicas = add(sum_share(spec, Group::replica, whole_gradients()));
-  if (!tied && (u.shards > 1 || memory_.weights_sharded()))
-    t.gather = add(weight_gather(unit));
-  return t;
 }
 
 Template GradientReduction::weight_gather(std::int32_t unit) const {
   const ReduceSpec spec = spec_of(unit, "weight_gather", s_.dtypes.weights, MemoryKind::weights);
-  return memory_.weights_offloaded() ? gather_from_host(spec) : all_gather(spec, memory_.weights_sharded());
+  if (!memory_.weights_sharded()) return all_gather(spec);
+  return gather_unit(spec, s_.stored_weights(), s_.unit_copies, memory_.weights_offloaded());
 }
 
 TemplateId GradientReduction::offloaded_template(std::int32_t unit) {
   const ReduceSpec spec = spec_of(unit, "", s_.dtypes.gradients, MemoryKind::gradients);
   return add(offloaded_update(s_, {spec, whole_gradients(), !memory_.weights_sharded(), memory_.weights_offloaded(),
-                                   c_.plan.training.optimizer}));
+                                   s_.stored_weights(), c_.plan.training.optimizer}));
 }
 
 void GradientReduction::prepare() {
@@ -91,8 +106,8 @@ void GradientReduction::prepare() {
       const std::int64_t n = memory_.params().regions[r].layout.partial_elements();
       if (n > 0)
         partial_[static_cast<std::int32_t>(r)] =
-            add(all_reduce({"sequence_grad_reduce", Group::tensor, n, 0, s_.dtypes.gradients, MemoryKind::gradients, 1, s_.dtypes.gradients},
-                           Stream::tensor));
+            add(all_reduce({"sequence_grad_reduce", Group::tensor, n, 0, s_.written_gradients(), MemoryKind::gradients, 1,
+                            s_.written_gradients()}, Stream::tensor));
     }
   if (memory_.last() && data_ > 1)
     loss_ = add(all_reduce({"loss_reduce", Group::data, 1, 0, DType::fp64, MemoryKind::workspace, 1, DType::fp64}));
@@ -120,7 +135,8 @@ TemplateId GradientReduction::across_stages(std::int32_t region, std::string nam
 std::vector<TemplateId> GradientReduction::forward_templates() const {
   std::vector<TemplateId> used;
   for (const UnitTemplates& t : units_)
-    if (exists(t.gather)) used.push_back(t.gather);
+    for (const TemplateId each : {t.gather, t.copy_out})
+      if (exists(each)) used.push_back(each);
   if (exists(loss_)) used.push_back(loss_);
   return used;
 }
@@ -192,19 +208,19 @@ void GradientReduction::send(std::int32_t unit, std::int32_t mb) {
   const InstanceKey key = key_of(unit, mb, Phase::reduce);
   const Binding from = memory_.temporary_gradients(unit, mb);
   sent_ = Sent{unit, mb, kNoBuffer, {}};
-  if (mb == 0 && exists(t.scatter_first)) {
-    b_.add(t.scatter_first, key, {from, memory_.unit_gradients(unit)});
-    return;
+  const bool written = mb == 0 && exists(t.scatter_first);
+  if (!written) sent_->take = mb == 0 ? t.take_first : t.take_later;
+  const TemplateId leaves = written ? t.scatter_first : t.send;
+  std::vector<Binding> slots{from};
+  // A template has scratch, the gradients, where they travel if apart, and their share if it is written at once.
+  const std::vector<Slot>& all = c_.library[leaves].slots;
+  if (all.size() == (written ? 4U : 3U)) {
+    sent_->apart = b_.allocate("sent_gradients", all[2].kind, all[2].bytes);
+    slots.push_back({sent_->apart});
   }
-  sent_->take = mb == 0 ? t.take_first : t.take_later;
-  const std::vector<Slot>& slots = c_.library[t.send].slots;
-  if (slots.size() == 2) {
-    b_.add(t.send, key, {from});
-    return;
-  }
-  sent_->apart = b_.allocate("sent_gradients", slots[2].kind, slots[2].bytes);
-  b_.add(t.send, key, {from, {sent_->apart}});
-  memory_.release_gradients(unit, mb);
+  if (written) slots.push_back(memory_.unit_gradients(unit));
+  b_.add(leaves, key, slots);
+  if (sent_->apart != kNoBuffer) memory_.release_gradients(unit, mb);
 }
 
 void GradientReduction::settle() {
@@ -220,8 +236,25 @@ void GradientReduction::settle() {
 }
 
 void GradientReduction::sum_replicas(std::int32_t unit) {
+  take_replicas();
   const UnitTemplates& t = units_[static_cast<std::size_t>(unit)];
-  if (exists(t.replicas)) b_.add(t.replicas, key_of(unit, -1, Phase::reduce), {memory_.unit_gradients(unit)});
+  if (!exists(t.replicas)) return;
+  std::vector<Binding> slots{memory_.unit_gradients(unit)};
+  if (exists(t.replicas_back)) {
+    const Slot& sent = c_.library[t.replicas].slots[2];
+    replicas_sent_ = {unit, b_.allocate("sent_gradients", sent.kind, sent.bytes)};
+    slots.push_back({replicas_sent_->second});
+  }
+  b_.add(t.replicas, key_of(unit, -1, Phase::reduce), slots);
+}
+
+/// What travels in another type comes back when the next unit's share leaves, so that computation does not wait for it.
+void GradientReduction::take_replicas() {
+  if (!replicas_sent_) return;
+  const auto [unit, sent] = *replicas_sent_;
+  replicas_sent_.reset();
+  b_.add(units_[static_cast<std::size_t>(unit)].replicas_back, key_of(unit, -1, Phase::reduce), {{sent}, memory_.unit_gradients(unit)});
+  b_.release(sent);
 }
 
 // ---- the end of the step ----
@@ -235,6 +268,7 @@ void GradientReduction::finish() {
     for (std::size_t u = 0; u < memory_.params().units.size(); ++u)
       if (!reduced_[u]) reduce(static_cast<std::int32_t>(u), -1);
   }
+  take_replicas();
   tie_embeddings();
   sum_over_stages();
   sum_loss();
@@ -315,14 +349,23 @@ void GradientReduction::gather_updated_weights() {
 void GradientReduction::gather(std::int32_t unit) {
   const TemplateId t = units_[static_cast<std::size_t>(unit)].gather;
   const InstanceKey key = key_of(unit, -1, Phase::gather);
+  const bool apart = exists(units_[static_cast<std::size_t>(unit)].copy_out);
+  const Binding to = apart ? memory_.arrival(unit) : memory_.gather_place(unit);
   if (!memory_.weights_offloaded()) {
-    b_.add(t, key, {memory_.gather_place(unit), memory_.unit_weights(unit)});
+    b_.add(t, key, {to, memory_.unit_weights(unit)});
     return;
   }
   const Slot& shard = c_.library[t].slots[2];
   const BufferId fetched = b_.allocate("fetched_weights", shard.kind, shard.bytes);
-  b_.add(t, key, {memory_.gather_place(unit), {fetched}});
+  b_.add(t, key, {to, {fetched}});
   b_.release(fetched);
+}
+
+void GradientReduction::place(std::int32_t unit) {
+  const TemplateId t = units_[static_cast<std::size_t>(unit)].copy_out;
+  if (!exists(t) || memory_.gathered(unit)) return;
+  b_.add(t, key_of(unit, -1, Phase::gather), {memory_.arrival(unit), memory_.gather_place(unit)});
+  memory_.release_arrival(unit);
 }
 
 }  // namespace tandem::lowering

@@ -36,10 +36,12 @@ class GradientReduction {
   void gather_updated_weights();
   /// Gathers a unit's weights (ZeRO 3).
   void gather(std::int32_t unit);
+  /// A gathered unit is used next: it goes to its place, if it arrived elsewhere.
+  void place(std::int32_t unit);
 
  private:
   struct UnitTemplates {
-    TemplateId reduce, scatter_first, scatter_later, replicas, gather, offloaded;
+    TemplateId reduce, scatter_first, scatter_later, replicas, replicas_back, gather, copy_out, offloaded;
     TemplateId send, take_first, take_later;  ///< a micro-batch's gradients in two halves
   };
   /// Gradients of a micro-batch that are on their way.
@@ -51,6 +53,7 @@ class GradientReduction {
   TemplateId add(Template t);
   UnitTemplates unit_templates(std::int32_t unit);
   Template weight_gather(std::int32_t unit) const;
+  void gradient_templates(std::int32_t unit, const ReduceSpec& spec, UnitTemplates& t);
   ReduceSpec spec_of(std::int32_t unit, std::string name, DType dtype, MemoryKind kind) const;
   Group group_of(const ShardUnit& unit) const;
   Group sum_group(const ShardUnit& unit) const;
@@ -65,6 +68,7 @@ class GradientReduction {
   void reduce_micro_batch(std::int32_t unit, std::int32_t mb);
   void send(std::int32_t unit, std::int32_t mb);
   void sum_replicas(std::int32_t unit);
+  void take_replicas();
   void tie_embeddings();
   void tie_stages();
   void sum_over_stages();
@@ -87,6 +91,7 @@ class GradientReduction {
   std::vector<bool> reduced_;
   bool tie_waits_ = false;       ///< the stage has its part of a matrix that others have, too, and it is not summed yet
   std::optional<Sent> sent_;
+  std::optional<std::pair<std::int32_t, BufferId>> replicas_sent_;  ///< unit, and where the sum of its share over replicas is made
   TemplateId tie_, tie_stages_, relative_, loss_, optimizer_, validation_;
 };
 

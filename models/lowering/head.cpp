@@ -139,9 +139,9 @@ class HeadBackward {
       : s_(s), layout_(head_region(s)), output_layout_(output_region(s)), b_("head_backward", s.dtypes.compute, s.fusion),
         w_(layout_.elements() > 0 ? region_slot(b_, "head", MemoryKind::weights, layout_, s.dtypes.weights)
                                   : RegionValues()),
-        sink_(b_, gradient_slot(b_, "head_gradients", layout_, s.dtypes.gradients), first),
+        sink_(b_, gradient_slot(b_, "head_gradients", layout_, s.written_gradients()), first),
         output_(b_.whole(b_.slot("output", MemoryKind::weights), s.dtypes.weights, output_layout_.elements())),
-        output_sink_(b_, gradient_slot(b_, "output_gradients", output_layout_, s.dtypes.gradients), first) {}
+        output_sink_(b_, gradient_slot(b_, "output_gradients", output_layout_, s.written_gradients()), first) {}
 
   Template write() {
     const Hidden x(s_, hidden_slot(b_, s_, "x"));

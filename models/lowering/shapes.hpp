@@ -69,10 +69,16 @@ struct Shapes {
   std::int64_t memory_seq, memory_rows;   ///< in a decoder: of the encoder's output, which it attends to; else 0
   std::int64_t relative_buckets;          ///< of relative position bias; 0: none
   DTypes dtypes;   ///< `compute` is that of activations
+  UnitCopies unit_copies;  ///< none unless weights are sharded
   bool scatter_p2p;  ///< a boundary tensor crosses in shares
   bool host_receives;  ///< the host waits for what it receives: sends are not overlapped
   DType product;   ///< of the products of linear layers: narrower than activations in an 8- or 4-bit recipe
   Fusion fusion;                          ///< what the target does in one kernel
+
+  /// What a rank keeps of its weights: a share of a unit that is copied on its way is the optimizer's, and there is no other.
+  DType stored_weights() const { return unit_copies == UnitCopies::none ? dtypes.weights : dtypes.master; }
+  /// What the backward pass writes gradients in: those of units that are copied on their way leave their products' type there.
+  DType written_gradients() const { return unit_copies == UnitCopies::none ? dtypes.gradients : dtypes.weights; }
 
   /// Of the attention before context parallelism changes it: packed qkv of this rank's positions.
   AttentionDims attention_dims() const;

@@ -1,5 +1,6 @@
 #include "models/lowering/stage.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "models/lowering/decoder_flow.hpp"
@@ -79,6 +80,7 @@ class StageLowering {
           transfers_.receive(e, part(e.action), flight(e.action));
           break;
         case ScheduleEvent::Kind::compute:
+          backward_follows_ = backward_follows(events, i);
           transfers_.before(e.action, flight(e.action));
           compute(e.action);
           break;
@@ -87,6 +89,15 @@ class StageLowering {
       }
       ends[i] = w_.last();
     }
+  }
+
+  /// Whether the stage's next computation is the backward pass of what event `i` is the forward pass of.
+  static bool backward_follows(const std::vector<ScheduleEvent>& events, std::size_t i) {
+    const auto next = std::find_if(events.begin() + static_cast<std::ptrdiff_t>(i) + 1, events.end(),
+                                   [](const ScheduleEvent& e) { return e.kind == ScheduleEvent::Kind::compute; });
+    const Action& now = events[i].action;
+    return next != events.end() && next->action.phase == Phase::backward && next->action.micro_batch == now.micro_batch &&
+           next->action.chunk == now.chunk;
   }
 
   void compute(const Action& a) {
@@ -104,7 +115,7 @@ class StageLowering {
     f.hidden.resize(layers + 1, kNoBuffer);
     f.saved.assign(layers, kNoBuffer);
     if (s_.defer_weights) f.inputs.assign(layers, kNoBuffer);
-    if (memory_.weights_sharded()) gather_.plan(regions_.forward(p));
+    if (memory_.weights_sharded()) gather_.plan(regions_.forward(p), p.last && backward_follows_);
     if (p.first) embed(a);
     for (std::int64_t l = 0; l < p.layers; ++l) {
       if (decoder_.bridge_before(p, l)) decoder_.bridge(a, f, l);
@@ -373,6 +384,7 @@ class StageLowering {
   StageRegions regions_;
   StageTransfers transfers_;
   std::vector<InFlight> flights_;                         ///< by micro-batch, then chunk
+  bool backward_follows_ = false;                         ///< of the forward pass that is written
   std::vector<Binding> slots_;                            ///< see block_weights
 };
 

@@ -52,7 +52,7 @@ void StageMemory::choose_offloaded() {
 
 void StageMemory::declare(std::int64_t micro_batches) {
   std::vector<Bytes> weights;
-  for (const ShardUnit& u : p_.units) weights.push_back(unit_bytes(u, s_.dtypes.weights, weights_sharded()));
+  for (const ShardUnit& u : p_.units) weights.push_back(unit_bytes(u, s_.stored_weights(), weights_sharded()));
   if (!weights_offloaded()) weights_ = b_.persistent("weights", MemoryKind::weights, weights);
   declare_gradients();
   declare_states();
@@ -109,7 +109,7 @@ void StageMemory::declare_states() {
   const bool sgd = o.kind == OptimizerKind::sgd;
   if (!sgd || o.momentum > 0) state("exp_avg", d.optimizer_state);
   if (!sgd) state("exp_avg_sq", d.optimizer_state);
-  if (d.master != d.weights) state("master", held_master(s_.fusion, d));
+  if (d.master != s_.stored_weights()) state("master", held_master(s_.fusion, d));
   const auto sums = [&](const char* name, std::int64_t count) {
     states_[name] = b_.persistent(name, MemoryKind::workspace, {bytes_of(DType::int64, count * kExactWords)});
   };
@@ -147,6 +147,7 @@ UpdateSpec StageMemory::update_spec() const {
   u.post_validated = q.optimizer_sync == OptimizerSync::post_validated;
   u.optimizer = c_.plan.training.optimizer;
   u.clip_grad = c_.plan.training.clip_grad;
+  u.weights = s_.stored_weights();
   return u;
 }
 
@@ -197,8 +198,8 @@ Binding StageMemory::gradients(std::int32_t region, std::int32_t micro_batch) {
   }
   if (fresh)
     it->second = b_.allocate("unit_gradients", MemoryKind::gradients,
-                             unit_bytes(unit(r.unit), s_.dtypes.gradients, false));
-  return {it->second, 1, bytes_of(s_.dtypes.gradients, r.unit_offset).count()};
+                             unit_bytes(unit(r.unit), s_.written_gradients(), false));
+  return {it->second, 1, bytes_of(s_.written_gradients(), r.unit_offset).count()};
 }
 
 bool StageMemory::added_later(std::int32_t region, std::int32_t micro_batch) const {
@@ -226,7 +227,7 @@ Binding StageMemory::word_gradients(WordUse use, std::int32_t micro_batch) {
   if (!gradients_sharded()) return unit_gradients(u);
   const auto [it, fresh] = temporary_.try_emplace({u, micro_batch}, kNoBuffer);
   if (fresh)
-    it->second = b_.allocate("unit_gradients", MemoryKind::gradients, unit_bytes(extra_, s_.dtypes.gradients, false));
+    it->second = b_.allocate("unit_gradients", MemoryKind::gradients, unit_bytes(extra_, s_.written_gradients(), false));
   return {it->second};
 }
 
@@ -270,6 +271,18 @@ Binding StageMemory::gather_place(std::int32_t u) {
   const BufferId buffer = b_.allocate("unit_weights", MemoryKind::weights, unit_bytes(unit(u), s_.dtypes.weights, false));
   gathered_[u] = buffer;
   return {buffer};
+}
+
+Binding StageMemory::arrival(std::int32_t u) {
+  const auto [it, fresh] = arrived_.try_emplace(u, kNoBuffer);
+  if (fresh)
+    it->second = b_.allocate("arrived_weights", MemoryKind::communication, unit_bytes(unit(u), s_.dtypes.weights, false));
+  return {it->second};
+}
+
+void StageMemory::release_arrival(std::int32_t u) {
+  b_.release(arrived_.at(u));
+  arrived_.erase(u);
 }
 
 void StageMemory::release_weights(std::int32_t u) {

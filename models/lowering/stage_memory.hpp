@@ -61,8 +61,12 @@ class StageMemory {
   void release_gradients(std::int32_t u, std::int32_t micro_batch);
   /// Persistent weights of a unit, or the rank's part of them.
   Binding unit_weights(std::int32_t u) const { return {weights_ + u}; }
-  /// Where a gathered unit goes; until release_weights.
+  /// Where a gathered unit is used; until release_weights.
   Binding gather_place(std::int32_t u);
+  bool gathered(std::int32_t u) const { return gathered_.count(u) > 0; }
+  /// Where a unit arrives that is copied from there to its place; until release_arrival.
+  Binding arrival(std::int32_t u);
+  void release_arrival(std::int32_t u);
   void release_weights(std::int32_t u);
 
   // ---- offloading ----
@@ -119,7 +123,7 @@ class StageMemory {
   std::int32_t gradient_pieces_ = 0;
   std::map<std::string, BufferId, std::less<>> states_;
   std::map<std::pair<std::int32_t, std::int32_t>, BufferId> temporary_;
-  std::map<std::int32_t, BufferId> gathered_;
+  std::map<std::int32_t, BufferId> gathered_, arrived_;
 };
 
 }  // namespace tandem::lowering

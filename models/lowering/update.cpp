@@ -12,7 +12,7 @@ Collective sum_over(Group group, std::int64_t elements, DType dtype) {
 }
 
 Value buffer_slot(TemplateBuilder& b, const ReduceSpec& spec) {
-  return b.whole(b.slot("buffer", spec.kind), spec.held, spec.elements);
+  return b.whole(b.slot("buffer", spec.kind), spec.copied ? spec.written : spec.held, spec.elements);
 }
 
 Value shard_slot(TemplateBuilder& b, const ReduceSpec& spec) {
@@ -22,26 +22,27 @@ Value shard_slot(TemplateBuilder& b, const ReduceSpec& spec) {
 /// Elements that belong to no parameter travel too: they must hold something.
 void fill_padding(TemplateBuilder& b, const ReduceSpec& spec, const Value& buffer) {
   if (spec.padding > 0)
-    b.add("padding", Fill{spec.padding, spec.held}, {}, {buffer.part(spec.elements - spec.padding, spec.padding)});
+    b.add("padding", Fill{spec.padding, buffer.dtype}, {}, {buffer.part(spec.elements - spec.padding, spec.padding)});
 }
 
 void copy(TemplateBuilder& b, const std::string& name, const Value& from, const Value& to) {
   b.add(name, Accumulate{to.elements, from.dtype, to.dtype, true}, {from}, {to});
 }
 
-/// `v` in the type in which it travels: itself, or a converted copy.
-Value travelling(TemplateBuilder& b, const ReduceSpec& spec, const Value& v) {
-  if (spec.dtype == spec.held) return v;
-  const Value sent = b.scratch(spec.dtype, v.elements);
-  copy(b, "convert", v, sent);
-  return sent;
+bool travels_apart(const ReduceSpec& spec) { return spec.copied || spec.dtype != spec.held; }
+
+/// Into the tensor that travels.
+void copy_in(TemplateBuilder& b, const ReduceSpec& spec, const Value& from, const Value& to) {
+  copy(b, spec.copied ? "copy_in" : "convert", from, to);
 }
 
 /// Sums `v` over `over` and leaves the sum in `v`.
 void sum_in_place(TemplateBuilder& b, const ReduceSpec& spec, Group over, const Value& v, Stream stream) {
-  const Value sent = travelling(b, spec, v);
+  const bool apart = spec.dtype != spec.held;
+  const Value sent = apart ? b.scratch(spec.dtype, v.elements) : v;
+  if (apart) copy(b, "convert", v, sent);
   b.add("all_reduce", sum_over(over, sent.elements, sent.dtype), {sent}, {sent}, stream);
-  if (spec.dtype != spec.held) copy(b, "convert_back", sent, v);
+  if (apart) copy(b, "convert_back", sent, v);
 }
 
 }  // namespace
@@ -84,7 +85,9 @@ Template reduce_scatter(const ReduceSpec& spec, ShareGoes goes) {
   fill_padding(b, spec, buffer);
   Value sum = buffer;  // nobody to share with: the sum is what the rank has
   if (spec.shards > 1) {
-    const Value sent = travelling(b, spec, buffer);
+    const bool apart = travels_apart(spec);
+    const Value sent = apart ? b.scratch(spec.dtype, buffer.elements) : buffer;
+    if (apart) copy_in(b, spec, buffer, sent);
     const bool direct = goes == ShareGoes::written && spec.dtype == spec.held;
     sum = direct ? shard : sent.share(spec.group, spec.shards);
     b.add("reduce_scatter",
@@ -104,12 +107,23 @@ Template scatter_sum(const ReduceSpec& spec) {
   const Value buffer = buffer_slot(b, spec);
   fill_padding(b, spec, buffer);
   Value sent = buffer;
-  if (spec.dtype != spec.held) {
+  if (travels_apart(spec)) {
     sent = b.whole(b.slot("sent", spec.kind), spec.dtype, spec.elements);
-    copy(b, "convert", buffer, sent);
+    copy_in(b, spec, buffer, sent);
   }
   b.add("reduce_scatter", Collective{CollectiveKind::reduce_scatter, spec.group, spec.elements, spec.dtype, Reduce::sum}, {sent},
         {sent.share(spec.group, spec.shards)}, Stream::data);
+  return b.finish();
+}
+
+Template scatter_copied(const ReduceSpec& spec) {
+  TemplateBuilder b(spec.name, spec.dtype);
+  const Value buffer = buffer_slot(b, spec), sent = b.whole(b.slot("sent", spec.kind), spec.dtype, spec.elements);
+  const Value shard = shard_slot(b, spec);
+  fill_padding(b, spec, buffer);
+  copy_in(b, spec, buffer, sent);
+  b.add("reduce_scatter", Collective{CollectiveKind::reduce_scatter, spec.group, spec.elements, spec.dtype, Reduce::sum}, {sent},
+        {shard}, Stream::data);
   return b.finish();
 }
 
@@ -124,16 +138,11 @@ Template take_sum(const ReduceSpec& spec, ShareGoes goes) {
   return b.finish();
 }
 
-Template all_gather(const ReduceSpec& spec, bool apart) {
+Template all_gather(const ReduceSpec& spec) {
   TemplateBuilder b(spec.name, spec.dtype);
   const Value buffer = buffer_slot(b, spec);
-  const Value share = apart ? shard_slot(b, spec) : buffer.share(spec.group, spec.shards);
-  if (spec.shards == 1) {
-    copy(b, "copy", share, buffer);
-    return b.finish();
-  }
-  b.add("all_gather", Collective{CollectiveKind::all_gather, spec.group, spec.elements, spec.dtype, Reduce::sum}, {share},
-        {buffer}, Stream::data);
+  b.add("all_gather", Collective{CollectiveKind::all_gather, spec.group, spec.elements, spec.dtype, Reduce::sum},
+        {buffer.share(spec.group, spec.shards)}, {buffer}, Stream::data);
   return b.finish();
 }
 
@@ -141,6 +150,21 @@ Template sum_share(const ReduceSpec& spec, Group over, bool whole) {
   TemplateBuilder b(spec.name, spec.dtype);
   const Value share = whole ? buffer_slot(b, spec).share(spec.group, spec.shards) : shard_slot(b, spec);
   sum_in_place(b, spec, over, share, Stream::data);
+  return b.finish();
+}
+
+Template send_share(const ReduceSpec& spec, Group over) {
+  TemplateBuilder b(spec.name, spec.dtype);
+  const Value shard = shard_slot(b, spec), sent = b.whole(b.slot("sent", spec.kind), spec.dtype, shard.elements);
+  copy(b, "convert", shard, sent);
+  b.add("all_reduce", sum_over(over, sent.elements, sent.dtype), {sent}, {sent}, Stream::data);
+  return b.finish();
+}
+
+Template take_share(const ReduceSpec& spec) {
+  TemplateBuilder b(spec.name, spec.dtype);
+  const Value sent = b.whole(b.slot("sent", spec.kind), spec.dtype, spec.elements / spec.shards);
+  copy(b, "convert_back", sent, shard_slot(b, spec));
   return b.finish();
 }
 
@@ -171,10 +195,10 @@ Value norm_slot(TemplateBuilder& b) { return b.whole(b.slot("sums", MemoryKind::
 class UpdateWriter {
  public:
   UpdateWriter(const Shapes& s, const UpdateSpec& spec)
-      : spec_(spec), o_(spec.optimizer), d_(s.dtypes), master_(d_.master != d_.weights), master_type_(held_master(s.fusion, d_)),
+      : spec_(spec), o_(spec.optimizer), d_(s.dtypes), master_(d_.master != spec.weights), master_type_(held_master(s.fusion, d_)),
         b_("optimizer", d_.compute),
         gradients_(slot("gradients", MemoryKind::gradients, d_.gradients, spec.gradient_elements)),
-        weights_(spec.weight_elements > 0 ? slot("weights", MemoryKind::weights, d_.weights, spec.weight_elements) : Value{}),
+        weights_(spec.weight_elements > 0 ? slot("weights", MemoryKind::weights, spec.weights, spec.weight_elements) : Value{}),
         sums_(norm_slot(b_)) {}
 
   Template write() {
@@ -216,7 +240,7 @@ class UpdateWriter {
     std::vector<Value> out{weights_, state("exp_avg", d_.optimizer_state), state("exp_avg_sq", d_.optimizer_state)};
     if (master_) out.push_back(state("master", master_type_));
     b_.add("adamw", AdamW{spec_.state_elements, o_.beta1, o_.beta2, o_.epsilon, o_.weight_decay, master_, d_.gradients,
-                          d_.weights, d_.optimizer_state},
+                          spec_.weights, d_.optimizer_state},
            all({gradients_}, out), out);
   }
 
@@ -224,7 +248,7 @@ class UpdateWriter {
     std::vector<Value> out{weights_};
     if (o_.momentum > 0) out.push_back(state("exp_avg", d_.optimizer_state));
     if (master_) out.push_back(state("master", master_type_));
-    b_.add("sgd", Sgd{spec_.state_elements, o_.momentum, o_.weight_decay, master_, d_.gradients, d_.weights,
+    b_.add("sgd", Sgd{spec_.state_elements, o_.momentum, o_.weight_decay, master_, d_.gradients, spec_.weights,
                       d_.optimizer_state},
            all({gradients_}, out), out);
   }
@@ -232,7 +256,7 @@ class UpdateWriter {
   void layerwise(LayerwiseKind kind) {
     const Value m = state("exp_avg", d_.optimizer_state), v = state("exp_avg_sq", d_.optimizer_state);
     const LayerwiseMoments moments{kind, spec_.state_elements, spec_.global_parameters, o_.beta1, o_.beta2, o_.epsilon,
-                                   o_.weight_decay, master_, d_.gradients, d_.weights, d_.optimizer_state};
+                                   o_.weight_decay, master_, d_.gradients, spec_.weights, d_.optimizer_state};
     const Value norms = slot("tensor_sums", MemoryKind::workspace, DType::int64,
                              spec_.global_parameters * moments.norms() * kExactWords);
     std::vector<Value> gradient_norms;
@@ -247,7 +271,7 @@ class UpdateWriter {
     b_.add("moments", moments, all({gradients_, out.back(), m, v}, gradient_norms), {m, v, norms});
     sum("moments_all_reduce", norms);
     const LayerwiseApply apply{kind, spec_.state_elements, spec_.global_parameters, o_.beta1, o_.beta2, o_.epsilon,
-                               o_.weight_decay, master_, d_.gradients, d_.weights, d_.optimizer_state};
+                               o_.weight_decay, master_, d_.gradients, spec_.weights, d_.optimizer_state};
     b_.add(kind == LayerwiseKind::lamb ? "lamb" : "lans", apply, all(all({gradients_, m, v, norms}, gradient_norms), out), out);
   }
 
@@ -266,14 +290,14 @@ Template offloaded_update(const Shapes& s, const OffloadedUpdate& spec) {
   const DTypes& d = s.dtypes;
   const OptimizerSpec& o = spec.optimizer;
   const std::int64_t n = spec.unit.elements / spec.unit.shards;
-  const bool master = d.master != d.weights;
+  const bool master = d.master != spec.weights;
   TemplateBuilder b("offloaded_update", d.compute);
   const auto part = [&](const char* name, MemoryKind kind, DType type, bool whole) {
     const Value all = b.whole(b.slot(name, kind), type, whole ? spec.unit.elements : n);
     return whole ? all.share(spec.unit.group, spec.unit.shards) : all;
   };
   const Value gradients = part("gradients", MemoryKind::gradients, d.gradients, spec.whole_gradients);
-  const Value weights = part("weights", MemoryKind::weights, d.weights, spec.whole_weights);
+  const Value weights = part("weights", MemoryKind::weights, spec.weights, spec.whole_weights);
   std::vector<Value> states{part("exp_avg", MemoryKind::optimizer, d.optimizer_state, false),
                             part("exp_avg_sq", MemoryKind::optimizer, d.optimizer_state, false)};
   if (master) states.push_back(part("master", MemoryKind::optimizer, held_master(s.fusion, d), false));
@@ -285,26 +309,15 @@ Template offloaded_update(const Shapes& s, const OffloadedUpdate& spec) {
   constexpr const char* names[] = {"exp_avg", "exp_avg_sq", "master"};
   for (std::size_t i = 0; i < states.size(); ++i) travel(states[i], false, names[i]);
   if (spec.weights_too && !master) travel(weights, false, "weights");
-  if (spec.weights_too && master) b.add("weights_place", Fill{n, d.weights}, {}, {weights});
+  if (spec.weights_too && master) b.add("weights_place", Fill{n, spec.weights}, {}, {weights});
   std::vector<Value> out{weights};
   out.insert(out.end(), states.begin(), states.end());
   std::vector<Value> in{gradients};
   in.insert(in.end(), out.begin(), out.end());
-  b.add("adamw", AdamW{n, o.beta1, o.beta2, o.epsilon, o.weight_decay, master, d.gradients, d.weights, d.optimizer_state},
+  b.add("adamw", AdamW{n, o.beta1, o.beta2, o.epsilon, o.weight_decay, master, d.gradients, spec.weights, d.optimizer_state},
         std::move(in), std::move(out));
   for (std::size_t i = 0; i < states.size(); ++i) travel(states[i], true, names[i]);
   if (spec.weights_too) travel(weights, true, "weights");
-  return b.finish();
-}
-
-Template gather_from_host(const ReduceSpec& spec) {
-  TemplateBuilder b(spec.name, spec.dtype);
-  const Value buffer = buffer_slot(b, spec), shard = shard_slot(b, spec);
-  b.add("weights_from_host", HostCopy{shard.elements, shard.dtype, false}, {}, {shard}, Stream::host);
-  if (spec.shards == 1) copy(b, "copy", shard, buffer);
-  else
-    b.add("all_gather", Collective{CollectiveKind::all_gather, spec.group, spec.elements, spec.dtype, Reduce::sum}, {shard},
-          {buffer}, Stream::data);
   return b.finish();
 }
 

@@ -94,6 +94,14 @@ TEST_CASE("ZeRO 1 is ZeRO 0 and ZeRO 3 is ZeRO 2 bit for bit") {
                   {{parallel("zero_stage", 3)}, {parallel("zero_stage", 3), parallel("prefetch_layers", 0)}}, 3);
 }
 
+TEST_CASE("copies around the units of ZeRO 3 change no bit") {
+  const Patches base{parallel("data", GENERATE(3, 4)), parallel("zero_stage", 3), training("precision", GENERATE("fp32", "fp64")),
+                     model(GENERATE("gpt", "llama", "moe-top2"))};
+  const char* overlap = GENERATE("true", "false");
+  check_all_equal(with(base, {patch("parallel", "overlap_grad_reduce", overlap)}),
+                  {{parallel("unit_copies", "flat")}, {parallel("unit_copies", "per_parameter")}}, 3);
+}
+
 TEST_CASE("with one micro-batch all stages of ZeRO are equal bit for bit") {
   const Patches base{parallel("data", GENERATE(3, 4, 8)), training("precision", GENERATE("fp32", "fp64")),
                      model(GENERATE("gpt", "llama", "bert", "t5", "moe-top2"))};

@@ -31,6 +31,7 @@ enum class Dim : std::uint8_t {
   bucket,
   reduce_type,
   prefetch,
+  unit_copies,
   order,
   optimizer,
   dropout,
@@ -39,7 +40,7 @@ enum class Dim : std::uint8_t {
   fusion,
   transfers
 };
-inline constexpr std::size_t kDims = 26;
+inline constexpr std::size_t kDims = 27;
 
 struct Value {
   std::string_view label;

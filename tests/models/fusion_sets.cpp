@@ -20,7 +20,7 @@ TaskGraph graph_of(const std::string& set, bool llama, const std::string& precis
   s.precision = precision;
   s.tensor = tensor;
   Plan plan = s.plan();
-  for (int f = 0; f <= static_cast<int>(FusionSet::internevo); ++f)
+  for (int f = 0; f <= static_cast<int>(FusionSet::compiled_blocks); ++f)
     if (name(static_cast<FusionSet>(f)) == set) plan.training.fusion = static_cast<FusionSet>(f);
   REQUIRE(name(plan.training.fusion) == set);
   return lower(plan);
@@ -148,6 +148,9 @@ TEST_CASE("a loss in one kernel needs the whole vocabulary") {
   CHECK(tasks(graph_of("reference", false), "head_forward") ==
         Names{"final_norm", "logits", "vocab_max", "vocab_exp_sum", "cross_entropy"});
   CHECK(tasks(graph_of("compiled", false), "head_forward") == Names{"final_norm", "logits", "cross_entropy"});
+  CHECK(tasks(graph_of("compiled-blocks", false), "head_forward") == tasks(graph_of("reference", false), "head_forward"));
+  CHECK(tasks(graph_of("compiled-blocks", false), "block_forward") == tasks(graph_of("compiled", false), "block_forward"));
+  CHECK(tasks(graph_of("compiled-blocks", false), "block_backward") == tasks(graph_of("compiled", false), "block_backward"));
   CHECK(tasks(graph_of("compiled", false, "fp64", 2), "head_forward") ==
         tasks(graph_of("reference", false, "fp64", 2), "head_forward"));
 }

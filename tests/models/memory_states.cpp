@@ -251,3 +251,92 @@ TEST_CASE("before ZeRO 3 no weights, and before ZeRO 2 no gradients, are held be
   CHECK(StageOf(graph, 0).most(called("unit_weights")) == 0);
   CHECK((StageOf(graph, 0).most(called("unit_gradients")) > 0) == (zero == 2));
 }
+
+TEST_CASE("with copies around units the optimizer's weights are all that a rank keeps") {
+  MemoryCase c = odd(3, 2);
+  c.parallel["unit_copies"] = GENERATE("flat", "per_parameter");
+  const Parts p = parts_of(c);
+  const std::int64_t n =
+      c.layers * alone(p.layer, 2) + alone(p.word, 2) + alone(p.output, 2) + alone(p.positions, 2) + alone(p.norm, 2);
+  const std::int64_t own = aligned(4 * n / 2);
+  CHECK(persistent(lower(c.plan())) == Bytes3{own, own, 2 * own});
+}
+
+TEST_CASE("a unit that is copied out is held where it arrives until it is used, and where it is used from then on") {
+  MemoryCase c = odd(3, 2);
+  c.parallel["unit_copies"] = "per_parameter";
+  const Parts p = parts_of(c);
+  const TaskGraph graph = lower(c.plan());
+  const StageOf stage(graph, 0);
+  const std::int64_t layer = aligned(2 * alone(p.layer, 2)), head = aligned(2 * alone(p.norm, 2)) + aligned(2 * alone(p.output, 2));
+  for (std::int64_t mb = 0; mb < c.micro_batches; ++mb) {
+    const std::uint32_t first = stage.find("block_forward", 0, mb, Phase::forward), last = stage.find("block_forward", 2, mb, Phase::forward);
+    CHECK(whole(stage, first, "unit_weights") == layer);
+    CHECK(whole(stage, first, "arrived_weights") == layer);
+    CHECK(whole(stage, last, "unit_weights") == layer);
+    CHECK(whole(stage, last, "arrived_weights") == head);
+  }
+}
+
+TEST_CASE("what a forward pass ends with and the backward pass begins with is gathered once") {
+  const char* copies = GENERATE("none", "flat", "per_parameter");
+  MemoryCase c = odd(3, 2);
+  c.parallel["unit_copies"] = copies;
+  const TaskGraph graph = lower(c.plan());
+  const StageOf stage(graph, 0);
+  // A micro-batch: the word matrix and the layers forth, the layers back, positions both times (their gradient is of their unit),
+  // the head's two units once.
+  const std::int64_t each = 2 + 2 * c.layers + 2 + 1;
+  std::int64_t gathers = 0, placed = 0;
+  for (std::uint32_t i = 0; i < stage.program().instances.size(); ++i) {
+    gathers += stage.block(i) == "weight_gather";
+    placed += stage.block(i) == "weight_copy_out";
+  }
+  CHECK(gathers == c.micro_batches * each);
+  CHECK(placed == (copies == std::string("per_parameter") ? gathers : 0));
+}
+
+TEST_CASE("gradients of units that are copied leave the products in the weights' type and go through one tensor") {
+  MemoryCase c = odd(3, 2);
+  c.parallel["unit_copies"] = GENERATE("flat", "per_parameter");
+  c.parallel["overlap_grad_reduce"] = GENERATE(false, true);
+  const Parts p = parts_of(c);
+  const TaskGraph graph = lower(c.plan());
+  const StageOf stage(graph, 0);
+  const std::int64_t layer = aligned(2 * alone(p.layer, 2));
+  CHECK(whole(stage, stage.find("block_backward", 1, 0, Phase::backward), "unit_gradients") == layer);
+  std::int64_t copies = 0, sums = 0;
+  for (std::uint32_t i = 0; i < stage.program().instances.size(); ++i)
+    for (const Task& t : graph.of(stage.program().instances[i]).tasks) {
+      if (stage.block(i) != "grad_reduce") continue;
+      copies += t.name == "copy_in";
+      sums += t.name == "reduce_scatter";
+    }
+  CHECK(sums == c.micro_batches * (c.layers + 4));
+  CHECK(copies == sums);
+}
+
+TEST_CASE("a share that is summed over replicas in another type comes back when the next unit's leaves") {
+  MemoryCase c = odd(3, 4);
+  c.parallel["zero_group"] = 2;
+  c.parallel["overlap_grad_reduce"] = true;
+  c.training["dtypes"] = {{"gradient_reduce", "bf16"}};
+  const TaskGraph graph = lower(c.plan());
+  const StageOf stage(graph, 0);
+  std::vector<std::int32_t> leaves, returns;  // units
+  for (const Instance& at : stage.program().instances)
+    for (const Task& t : graph.of(at).tasks) {
+      if (graph.of(at).name != "grad_reduce") continue;
+      if (t.name == "all_reduce") {
+        CHECK(leaves.size() == returns.size());  // one is on its way at most
+        leaves.push_back(at.layer);
+      }
+      if (t.name == "convert_back") {
+        CHECK(t.stream == Stream::compute);
+        returns.push_back(at.layer);
+        CHECK(returns.size() == leaves.size());
+      }
+    }
+  CHECK(leaves.size() == static_cast<std::size_t>(c.layers + 4));
+  CHECK(leaves == returns);
+}
