@@ -199,7 +199,19 @@ TEST_CASE("a plan has what its stack does unless it says otherwise") {
   const std::string sharded = with_top("\"stack\": \"pytorch-fsdp\"", eight);
   CHECK(types(sharded).gradient_reduce == DType::bf16);  // LLM Foundry's, of GPTs
   CHECK(types(sharded).gradients == DType::fp32);
-  CHECK(types(with("model", "\"family\": \"llama\"", sharded)).gradient_reduce == DType::fp32);
+  const auto llama = [&](const std::string& vocabulary, const std::string& precision = "bf16", const std::string& on = "dgx-a100-80gb") {
+    const std::string text = with("training", "\"precision\": \"" + precision + "\"", with("model", "\"family\": \"llama\"", sharded));
+    return parse_plan(bent("dgx-a100-80gb", on, bent("1000", vocabulary, text)), "llama.json");
+  };
+  CHECK(llama("32000").training.dtypes.gradient_reduce == DType::bf16);  // fms-fsdp's
+  CHECK(llama("128256").training.dtypes.gradient_reduce == DType::fp32);  // torchtitan's
+  CHECK(llama("32000").parallel.unit_copies == UnitCopies::flat);
+  CHECK(llama("128256").parallel.unit_copies == UnitCopies::per_parameter);
+  CHECK(llama("32000").training.fusion == FusionSet::compiled_blocks);
+  CHECK(llama("128256").training.fusion == FusionSet::eager);
+  CHECK(llama("128256", "fp8", "dgx-h100").training.fusion == FusionSet::compiled_blocks);
+  CHECK(llama("128256", "fp8", "dgx-h200").training.fusion == FusionSet::compiled);
+  CHECK(parse_plan(sharded, "gpt.json").parallel.unit_copies == UnitCopies::flat);
   CHECK(reduces_beside("pytorch-fsdp", "\"data\": 8, \"zero_stage\": 3"));
   CHECK(reduces_beside("megatron-deepspeed", "\"data\": 8, \"zero_stage\": 3"));
   CHECK_FALSE(reduces_beside("megatron-deepspeed", "\"data\": 8, \"zero_stage\": 2"));
