@@ -4,11 +4,14 @@
 #include <cmath>
 #include <optional>
 
+#include "models/base/error.hpp"
+
 namespace tandem::sim {
 namespace {
 
 struct Span {
   std::int64_t from, to;
+  double memory = 0;   ///< of the device's memory bandwidth, the share that is taken meanwhile
 };
 
 /// Sends need few compute units, and what runs in pieces beside its product has its price in that (CommFit::chunked_exposed).
@@ -19,26 +22,39 @@ bool costs_company(const Op& op) {
 
 bool computes(const Task& task) { return task.stream == Stream::compute && !is_communication(task.op); }
 
-/// Spans that overlap or touch become one.
-std::vector<Span> merged(std::vector<Span> spans) {
+/// How often a ring of many ranks touches a rank's memory for each element: what arrives is written to a buffer and read there, and
+/// written to the output or added to what is read of the input (NVIDIA/nccl: src/device/prims_simple.h, all_gather.h,
+/// reduce_scatter.h); an all-reduce does both, and an exchange reads what it sends, too (sendrecv.h).
+std::int64_t touches(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce: return 6;
+    case CollectiveKind::all_to_all: return 4;
+    case CollectiveKind::all_gather:
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::broadcast:
+    case CollectiveKind::shift: return 3;
+  }
+  throw ContractError("a collective of no kind");
+}
+
+std::vector<Span> sorted(std::vector<Span> spans) {
   std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.from < b.from; });
-  std::vector<Span> out;
-  for (const Span& s : spans)
-    if (out.empty() || s.from > out.back().to) out.push_back(s);
-    else out.back().to = std::max(out.back().to, s.to);
-  return out;
+  return spans;
 }
 
 class Company {
  public:
-  explicit Company(std::vector<Span> spans) : spans_(std::move(spans)) {}
+  explicit Company(std::vector<Span> spans) : spans_(sorted(std::move(spans))) {}
 
-  /// Time of [from, to) that lies in spans. Calls ask in order of `from`.
+  /// What the traffic of spans within [from, to) takes of the memory's time, each rounded: sums do not depend on an order. Calls
+  /// ask in order of `from`.
   std::int64_t shared(std::int64_t from, std::int64_t to) {
     pass(from);
     std::int64_t sum = 0;
-    for (std::size_t s = next_; s < spans_.size() && spans_[s].from < to; ++s)
-      sum += std::min(to, spans_[s].to) - std::max(from, spans_[s].from);
+    for (std::size_t s = next_; s < spans_.size() && spans_[s].from < to; ++s) {
+      const std::int64_t together = std::min(to, spans_[s].to) - std::max(from, spans_[s].from);
+      if (together > 0) sum += std::llround(spans_[s].memory * static_cast<double>(together));
+    }
     return sum;
   }
   /// Whether [from, to) shares any.
@@ -74,7 +90,7 @@ class Overlaps {
     for (std::size_t t = 0; t < tasks.size(); ++t)
       if (costs_company(tasks[t].op) && stretch.steps[t].duration > 0)
         spans.push_back({pattern.ended[t] - stretch.steps[t].duration, pattern.ended[t]});
-    Company company(merged(std::move(spans)));
+    Company company(std::move(spans));
     for (std::size_t t = 0; t < tasks.size(); ++t)
       if (computes(tasks[t]) && company.meets(pattern.ended[t] - stretch.steps[t].duration, pattern.ended[t])) return true;
     return company.meets(pattern.free[0], INT64_MAX);
@@ -92,8 +108,8 @@ class RoleCompany {
       : play_(play), graph_(graph), program_(graph.program(play.roles[role].stage)), record_(play.records[role]),
         reader_(play, role), overlaps_(overlaps) {}
 
-  RoleDelays delays(double slowdown) {
-    Company company(communication());
+  RoleDelays delays(double slowdown, Bandwidth memory) {
+    Company company(communication(memory));
     RoleDelays out;
     out.first.assign(program_.instances.size(), RoleDelays::kNone);
     for (std::uint32_t i = 0; i < program_.instances.size(); ++i) {
@@ -118,18 +134,20 @@ class RoleCompany {
   const std::vector<Task>& tasks_of(std::uint32_t i) const { return graph_.of(program_.instances[i]).tasks; }
 
   /// When the role was busy with collectives that can have been beside a computation.
-  std::vector<Span> communication() {
+  std::vector<Span> communication(Bandwidth memory) {
     std::vector<Span> spans;
     for (std::uint32_t i = 0; i < program_.instances.size(); ++i) {
       if (record_.at(play_.times, i).has_pattern() && !overlaps_.of(program_.instances[i], record_.at(play_.times, i).pattern)) continue;
       const auto& tasks = tasks_of(i);
       for (std::uint16_t t = 0; t < tasks.size(); ++t) {
         if (!costs_company(tasks[t].op)) continue;
-        const Span span{reader_.started(i, t), reader_.ended(i, t)};
-        if (span.to > span.from) spans.push_back(span);
+        Span span{reader_.started(i, t), reader_.ended(i, t)};
+        if (span.to <= span.from) continue;
+        span.memory = memory_share(std::get<Collective>(tasks[t].op), span.to - span.from, memory);
+        spans.push_back(span);
       }
     }
-    return merged(std::move(spans));
+    return spans;
   }
 
   const Play& play_;
@@ -142,11 +160,16 @@ class RoleCompany {
 
 }  // namespace
 
-std::vector<RoleDelays> delays_in_company(const Play& play, const TaskGraph& graph, double slowdown) {
+double memory_share(const Collective& c, std::int64_t ps, Bandwidth memory) {
+  const auto bytes = static_cast<double>(bytes_of(c.dtype, touches(c.kind) * c.elements).count());
+  return bytes / memory.bytes_per_second() * 1e12 / static_cast<double>(ps);
+}
+
+std::vector<RoleDelays> delays_in_company(const Play& play, const TaskGraph& graph, double slowdown, Bandwidth memory) {
   std::vector<RoleDelays> delays;
   Overlaps overlaps(play, graph);
   for (std::size_t role = 0; role < play.roles.size(); ++role)
-    delays.push_back(RoleCompany(play, graph, role, overlaps).delays(slowdown));
+    delays.push_back(RoleCompany(play, graph, role, overlaps).delays(slowdown, memory));
   if (std::all_of(delays.begin(), delays.end(), [](const RoleDelays& d) { return d.ps.empty(); })) delays.clear();
   return delays;
 }

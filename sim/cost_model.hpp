@@ -27,7 +27,7 @@ struct CommFit {
   std::optional<Bandwidth> ring_copy;  ///< at which a ring's last step copies its part to its place; nothing: in no time
   double across_share = 1;    ///< the same between nodes
   double shared_nic_share = 1;  ///< of that, in groups of some but not all devices of nodes whose devices share NICs
-  double compute_slowdown = 0;  ///< of the time that a computation shares with communication of its rank, added to it
+  double compute_slowdown = 0;  ///< of the memory's time for what collectives move beside a computation, added to it
   double chunked_exposed = 1; ///< of a collective's time that stays when it runs in pieces beside a product
 };
 

@@ -135,7 +135,7 @@ Play play(const Scene& scene, const Manner& manner) {
   if (manner.jitter) out.delays = jitter_delays(out, scene.graph, *manner.jitter);
   perform(scene, templates, out);
   if (const double slowdown = scene.cost.comm_fit().compute_slowdown; slowdown > 0) {
-    std::vector<RoleDelays> company = delays_in_company(out, scene.graph, slowdown);
+    std::vector<RoleDelays> company = delays_in_company(out, scene.graph, slowdown, scene.topology.device().memory_bandwidth);
     if (worth_playing_again(out, company)) {
       add(out.delays, std::move(company), scene.graph, out.roles);
       perform(scene, templates, out);

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "sim/company.hpp"
+
 namespace tandem::sim::closed_form {
 namespace {
 
@@ -49,7 +51,7 @@ std::vector<Step::Tail> Step::all_tails(const PassEnds& ends) {
   std::vector<Tail> tails;
   tails.reserve(static_cast<std::size_t>(p_));
   std::int64_t late = 0;
-  beside_ = way_ = 0;
+  beside_ = disturbed_ = way_ = 0;
   for (std::int64_t s = p_; s-- > 0;) tails.push_back(tail(s, ends, late));
   std::reverse(tails.begin(), tails.end());
   return tails;
@@ -207,6 +209,20 @@ std::int64_t Step::sending_until(std::int64_t when) const {
   return sum;
 }
 
+/// What of the memory's time units had taken by `when`.
+std::int64_t Step::memory_until(std::int64_t when) const {
+  const CollectiveKind kind = plan_.parallel.zero_stage > 0 ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
+  std::int64_t sum = 0;
+  for (const Unit& u : scratch_.units) {
+    const std::int64_t time = std::min(u.end, when) - u.start;
+    if (time <= 0) continue;
+    const double share = memory_share(collective(kind, Group::data, u.elements, dtypes_.gradient_reduce), u.end - u.start,
+                                      topology_.device().memory_bandwidth);
+    sum += std::llround(share * static_cast<double>(time));
+  }
+  return sum;
+}
+
 /// `late`: what later stages' passes took longer because gradients were under way beside them; this stage adds its own.
 Step::Tail Step::tail(std::int64_t s, const PassEnds& ends, std::int64_t& late) {
   Tail t;
@@ -223,7 +239,7 @@ Step::Tail Step::tail(std::int64_t s, const PassEnds& ends, std::int64_t& late) 
     for (Unit& u : scratch_.units) u.ready = u.word && tied_before_weights() ? u.ready : t.computed;
   t.reduced = send_units(s);
   const double slowdown = cost_.comm_fit().compute_slowdown * layer_.computing;
-  const auto longer = [&](std::int64_t when) { return std::llround(slowdown * static_cast<double>(sending_until(when))); };
+  const auto longer = [&](std::int64_t when) { return std::llround(slowdown * static_cast<double>(memory_until(when))); };
   const std::int64_t more = longer(t.computed);
   longest_ = std::max(longest_, more);
   if (slowed_) {
@@ -241,6 +257,7 @@ Step::Tail Step::tail(std::int64_t s, const PassEnds& ends, std::int64_t& late) 
   }
   t.shard = t.flat / shards_;
   beside_ = std::max(beside_, sending_until(t.computed));
+  disturbed_ = std::max(disturbed_, memory_until(t.computed));
   way_ = std::max(way_, sending_until(INT64_MAX));
   t.reduced = std::max(t.reduced, t.computed);
   return t;
@@ -321,7 +338,7 @@ bool Step::contended(Duration step) {
     if (t_ > 1 && links_.meet(tensor, tensor_group, sums, data_groups(0))) longer += beside_ / 4;
     // Other chunks' passes, weight passes and tensor ranks' sums go on meanwhile, and all slow each other in turn.
     const bool passes = v_ > 1 || split_backward_ || plan_.parallel.sequence_parallel;
-    if (passes) longer += std::llround(cost_.comm_fit().compute_slowdown * static_cast<double>(beside_));
+    if (passes) longer += std::llround(cost_.comm_fit().compute_slowdown * static_cast<double>(disturbed_));
   }
   if (p_ > 1) {
     const std::int64_t transfer = *std::max_element(scratch_.times.transfer.begin(), scratch_.times.transfer.end());

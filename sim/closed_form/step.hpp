@@ -77,6 +77,7 @@ class Step {
   void close_unit();
   std::int64_t send_units(std::int64_t s);
   std::int64_t sending_until(std::int64_t when) const;
+  std::int64_t memory_until(std::int64_t when) const;
   std::int64_t update(const std::vector<Tail>& tails);
   Collective collective(CollectiveKind kind, Group group, std::int64_t elements, DType dtype) const {
     return {kind, group, elements, dtype, Reduce::sum};
@@ -108,6 +109,7 @@ class Step {
   bool slowed_ = false;                    ///< what computations take longer beside gradients on their way is counted
   std::int64_t longest_ = 0;               ///< ps: most that a stage's computations take longer for it
   std::int64_t beside_ = 0;                ///< ps: most that a stage computed while gradients were on the way
+  std::int64_t disturbed_ = 0;             ///< ps: most that a memory took for gradients on the way beside a stage's computation
   std::int64_t way_ = 0;                   ///< ps: most that a stage's gradients were on the way
 };
 

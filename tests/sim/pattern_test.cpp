@@ -64,7 +64,7 @@ TEST_CASE("instances that go by a pattern or in runs go as their tasks would one
     cost.per_byte = random() % 2 == 0 ? 3 : 200;
     // Launches from none to as much as the work itself: both the device and the host set the pace.
     cost.host_launch = Duration::nanoseconds(random() % 3 == 0 ? 0 : random() % 4000);
-    cost.fit.compute_slowdown = random() % 2 == 0 ? 0 : 0.3;
+    cost.fit.compute_slowdown = random() % 2 == 0 ? 0 : 300;
     const Scene scene{graph, m, topology, cost};
     const Play fast = play(scene);
     Manner manner;
