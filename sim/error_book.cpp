@@ -1,6 +1,8 @@
 #include "sim/error_book.hpp"
 
 #include <algorithm>
+#include <boost/math/distributions/normal.hpp>
+#include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -81,6 +83,14 @@ int records(const Entries& entries) {
   return n;
 }
 
+/// By how much the spread of `sources` votes understates that of the next one: Student's prediction interval over the normal one.
+double widened(std::size_t sources) {
+  if (sources < 2) return 1;
+  const double n = static_cast<double>(sources), share = 1 - (1 - kRangeShare) / 2;
+  return boost::math::quantile(boost::math::students_t(n - 1), share) * std::sqrt(1 + 1 / n) /
+         boost::math::quantile(boost::math::normal(), share);
+}
+
 std::string counted(std::size_t n, const std::string& what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
 
 StepRange around(double step_s, double low, double high, std::string basis) {
@@ -143,7 +153,8 @@ StepRange step_range(const ErrorBook& book, const Prediction& p, const Topology&
   const double tail = (1 - kRangeShare) / 2;
   const std::string basis = counted(static_cast<std::size_t>(records(alike)), "record") + " of " + counted(sources, "source") +
                             " on " + device + (same ? ", " + situation : ", in any situation for want of records " + situation) + "; " + book.computed;
-  return around(step_s, quantile(votes, tail), quantile(votes, 1 - tail), basis);
+  const double wider = widened(sources + (others.empty() ? 0 : 1));
+  return around(step_s, wider * quantile(votes, tail), wider * quantile(votes, 1 - tail), basis);
 }
 
 }  // namespace tandem::sim

@@ -40,7 +40,8 @@ ErrorBook load_error_book();
 std::string to_json(const ErrorBook& book);
 
 /// Where 80 % of measured step times would lie, the prediction itself always inside. Every source in the same situation
-/// on the same device has one vote, all sources on other devices together one more, so few sources make a range wider. With
+/// on the same device has one vote, all sources on other devices together one more, and few votes make a range wider, as Student's
+/// prediction interval is wider than the normal one: what the next source does is not known from two. With
 /// fewer than eight records of the situation all of the device are taken; a device without any gets the book's wide default. Records of the source
 /// `without` are not used (empty: all are).
 StepRange step_range(const ErrorBook& book, const Prediction& prediction, const Topology& topology,
