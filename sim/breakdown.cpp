@@ -166,8 +166,17 @@ class Attributor {
         hi = busy(lo, hi, *cause);
         waiter = *cause;
       } else if (reader_.issued(waiter.instance, waiter.task) == hi) {
-        if (!play_.host.synchronous) return add(Share::launch, lo, hi);
-        hi = launches(lo, hi, waiter);
+        if (play_.host.synchronous) {
+          hi = launches(lo, hi, waiter);
+        } else if (const auto cause = host_waited_for(waiter, hi)) {
+          const std::int64_t resumed = at(*cause).ended;
+          add(Share::launch, std::max(lo, resumed), hi);
+          if (resumed <= lo) return;
+          hi = busy(lo, resumed, *cause);
+          waiter = *cause;
+        } else {
+          return add(Share::launch, lo, hi);
+        }
       } else {
         return add(Share::bubble, lo, hi);
       }
@@ -197,6 +206,19 @@ class Attributor {
       if (lane(waiter) == 0) return busy(lo, hi, waiter);
     }
     return hi;
+  }
+
+  /// The last task that the host waited for before it issued `w`: what came after it is launching, what came before is not.
+  std::optional<Where> host_waited_for(Where w, std::int64_t issued) const {
+    if (!itinerary_.host_waits) return {};
+    for (std::uint32_t i = w.instance + 1; i-- > 0;) {
+      const Edge* const first = program_.edges.data() + first_edges_[i];
+      for (const Edge* e = program_.edges.data() + first_edges_[i + 1]; e-- != first;) {
+        if ((i == w.instance && e->to_task > w.task) || !graph_.of(program_.instances[e->from_instance]).host_waits) continue;
+        if (reader_.ended(e->from_instance, e->from_task) < issued) return Where{e->from_instance, e->from_task};
+      }
+    }
+    return {};
   }
 
   std::size_t lane(Where w) const { return known_.lane(task(w)); }

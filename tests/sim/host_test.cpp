@@ -228,5 +228,8 @@ TEST_CASE("a host that waits for what it receives cannot run ahead of it") {
   CHECK(waits.step_time == came + 10 * us(5) + us(1));
   const TaskGraph graph = sender_and_ten(true);
   const Breakdown named = break_down(waits, graph, 1);
-  CHECK(named[Share::launch] >= (9 * us(4)).ps());
+  // What the host waited for is its sender's work and the message; launches are the receive's own and those that came after.
+  CHECK(named[Share::launch] == (us(5) + us(5) + 9 * us(4)).ps());
+  CHECK(named[Share::bubble] + named[Share::pipeline_comm] == (came - us(5)).ps());
+  CHECK(named[Share::pipeline_comm] > 0);
 }
