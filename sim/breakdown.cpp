@@ -76,7 +76,8 @@ class Attributor {
         reader_(play, role),
         known_(known),
         window_(window),
-        first_edges_(known.first_edges(program_)) {}
+        first_edges_(known.first_edges(program_)),
+        waits_(host_waits()) {}
 
   Breakdown run() {
     std::int64_t done = 0;
@@ -208,17 +209,39 @@ class Attributor {
     return hi;
   }
 
-  /// The last task that the host waited for before it issued `w`: what came after it is launching, what came before is not.
+  /// The task that the host waited for longest before it issued `w` at `issued`: what came after its end is launching, what came
+  /// before is not.
   std::optional<Where> host_waited_for(Where w, std::int64_t issued) const {
-    if (!itinerary_.host_waits) return {};
-    for (std::uint32_t i = w.instance + 1; i-- > 0;) {
-      const Edge* const first = program_.edges.data() + first_edges_[i];
-      for (const Edge* e = program_.edges.data() + first_edges_[i + 1]; e-- != first;) {
-        if ((i == w.instance && e->to_task > w.task) || !graph_.of(program_.instances[e->from_instance]).host_waits) continue;
-        if (reader_.ended(e->from_instance, e->from_task) < issued) return Where{e->from_instance, e->from_task};
-      }
+    if (waits_.empty()) return {};
+    Wait last = w.instance > 0 ? waits_[w.instance - 1] : Wait{};
+    for (const Edge& e : edges_into(w.instance))
+      if (e.to_task <= w.task) last = later(last, wait_of(e));
+    return last.ended >= 0 && last.ended < issued ? std::optional(last.on) : std::nullopt;
+  }
+
+  struct Wait {
+    std::int64_t ended = -1;
+    Where on{0, 0};
+  };
+  static Wait later(const Wait& a, const Wait& b) { return b.ended > a.ended ? b : a; }
+  Wait wait_of(const Edge& e) const {
+    if (!graph_.of(program_.instances[e.from_instance]).host_waits) return {};
+    return {reader_.ended(e.from_instance, e.from_task), {e.from_instance, e.from_task}};
+  }
+  std::span<const Edge> edges_into(std::uint32_t instance) const {
+    const Edge* const edges = program_.edges.data();
+    return {edges + first_edges_[instance], edges + first_edges_[instance + 1]};
+  }
+
+  /// By instance: what the host waited for longest until it had issued all of it.
+  std::vector<Wait> host_waits() const {
+    if (play_.host.synchronous || !itinerary_.host_waits) return {};
+    std::vector<Wait> out(program_.instances.size());
+    for (std::uint32_t i = 0; i < out.size(); ++i) {
+      if (i > 0) out[i] = out[i - 1];
+      for (const Edge& e : edges_into(i)) out[i] = later(out[i], wait_of(e));
     }
-    return {};
+    return out;
   }
 
   std::size_t lane(Where w) const { return known_.lane(task(w)); }
@@ -269,6 +292,7 @@ class Attributor {
   Known& known_;
   Window window_;
   const std::vector<std::uint32_t>& first_edges_;
+  const std::vector<Wait> waits_;
   Breakdown out_;
 };
 
