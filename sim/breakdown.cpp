@@ -19,6 +19,7 @@ class Known {
   Known(const Play& play, const TaskGraph& graph)
       : rest_(2 * play.patterns.size()), first_edge_(graph.programs.size()), lanes_(lanes_of(play.host.synchronous)) {
     for (const Template& t : graph.templates) {
+      host_waits_.push_back(t.host_waits);
       last_task_.emplace_back().fill(-1);
       for (std::size_t i = 0; i < t.tasks.size(); ++i) last_task_.back()[lane(t.tasks[i])] = static_cast<std::int32_t>(i);
     }
@@ -37,6 +38,7 @@ class Known {
     return first;
   }
 
+  bool host_waits(TemplateId t) const { return host_waits_[t.index()]; }
   std::size_t lane(const Task& task) const { return lanes_[static_cast<std::size_t>(task.stream)]; }
   /// The last task of a template on a lane; -1: there is none.
   std::int32_t last_task(TemplateId t, std::size_t lane) const { return last_task_[t.index()][lane]; }
@@ -45,6 +47,7 @@ class Known {
   std::vector<std::optional<Breakdown>> rest_;
   std::vector<std::vector<std::uint32_t>> first_edge_;              ///< by stage
   std::vector<std::array<std::int32_t, kLanes>> last_task_;         ///< by template
+  std::vector<bool> host_waits_;                                    ///< by template
   LaneOfStream lanes_;
 };
 
@@ -225,7 +228,7 @@ class Attributor {
   };
   static Wait later(const Wait& a, const Wait& b) { return b.ended > a.ended ? b : a; }
   Wait wait_of(const Edge& e) const {
-    if (!graph_.of(program_.instances[e.from_instance]).host_waits) return {};
+    if (!known_.host_waits(program_.instances[e.from_instance].tmpl)) return {};
     return {reader_.ended(e.from_instance, e.from_task), {e.from_instance, e.from_task}};
   }
   std::span<const Edge> edges_into(std::uint32_t instance) const {
@@ -237,10 +240,9 @@ class Attributor {
   std::vector<Wait> host_waits() const {
     if (play_.host.synchronous || !itinerary_.host_waits) return {};
     std::vector<Wait> out(program_.instances.size());
-    for (std::uint32_t i = 0; i < out.size(); ++i) {
-      if (i > 0) out[i] = out[i - 1];
-      for (const Edge& e : edges_into(i)) out[i] = later(out[i], wait_of(e));
-    }
+    for (const Edge& e : program_.edges)
+      if (known_.host_waits(program_.instances[e.from_instance].tmpl)) out[e.to_instance] = later(out[e.to_instance], wait_of(e));
+    for (std::size_t i = 1; i < out.size(); ++i) out[i] = later(out[i - 1], out[i]);
     return out;
   }
 
