@@ -105,18 +105,24 @@ TEST_CASE("a group of ZeRO ranks smaller than the data axis shares among itself 
   CHECK(persistent(lower(c.plan())) == published(3, n, 2));
 }
 
-TEST_CASE("experts that every rank holds all of are shared out in the same groups as other parameters") {
+/// Four experts on four data ranks with ZeRO 1 in groups of so many. Every part is a multiple of 64 N elements.
+static nlohmann::json four_experts(std::int64_t zero_group) {
   MemoryCase c;
   c.layers = 2;
   c.hidden = 256;
   c.ffn = 1024;
   c.data = 4;
   c.parallel["zero_stage"] = 1;
-  c.parallel["zero_group"] = GENERATE(1, 2, 4);
+  c.parallel["zero_group"] = zero_group;
   nlohmann::json p = nlohmann::json::parse(to_json(c.plan()));
   p["model"]["moe"] = {{"num_experts", 4}, {"experts_per_token", 1}};
+  return p;
+}
+
+TEST_CASE("experts that every rank holds all of are shared out in the same groups as other parameters") {
+  nlohmann::json p = four_experts(GENERATE(1, 2, 4));
   const Plan plan = parse_plan(p.dump(), "memory.json");
-  // Every part is a multiple of 64 N elements: two states and a copy in fp32 of each parameter, over the ranks of a group.
+  // Two states and a copy in fp32 of each parameter, over the ranks of a group.
   const std::int64_t n = count_parameters(plan.model, plan.padded_vocab_size()).total;
   const TaskGraph graph = lower(plan);
   CHECK_NOTHROW(graph.check());
@@ -124,20 +130,12 @@ TEST_CASE("experts that every rank holds all of are shared out in the same group
 }
 
 TEST_CASE("in groups of as many data ranks as share out the experts, experts are whole and all else is sharded") {
-  MemoryCase c;
-  c.layers = 2;
-  c.hidden = 256;
-  c.ffn = 1024;
-  c.data = 4;
-  c.parallel["zero_stage"] = 1;
-  c.parallel["zero_group"] = 2;
-  nlohmann::json p = nlohmann::json::parse(to_json(c.plan()));
-  p["model"]["moe"] = {{"num_experts", 4}, {"experts_per_token", 1}};
+  nlohmann::json p = four_experts(2);
   p["model"]["linear_bias"] = false;
   p["parallel"]["expert"] = 2;
   const Plan plan = parse_plan(p.dump(), "memory.json");
   const std::int64_t all = count_parameters(plan.model, plan.padded_vocab_size()).total;
-  const std::int64_t experts = c.layers * 4 * 2 * c.hidden * c.ffn;
+  const std::int64_t experts = plan.model.num_layers * 4 * 2 * plan.model.hidden_size * plan.model.moe.ffn_hidden_size;
   const TaskGraph graph = lower(plan);
   CHECK_NOTHROW(graph.check());
   CHECK(persistent(graph).weights == 2 * (all - experts / 2));
