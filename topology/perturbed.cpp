@@ -20,7 +20,7 @@ Problem problem(const std::string& field, std::string value, std::string reason,
 
 class Perturbed final : public SameTopology {
  public:
-  Perturbed(const Topology& machine, const Perturbation& perturbation) : SameTopology(machine), machine_(machine), links_(machine.links()) {
+  Perturbed(const Topology& machine, const Perturbation& perturbation) : SameTopology(machine), links_(machine.links()) {
     for (const SlowDevice& slow : perturbation.slow_devices) slow_down(slow);
     for (const SlowLink& slow : perturbation.slow_links)
       for (const std::int32_t link : named("slow_links", slow.link))
@@ -32,14 +32,14 @@ class Perturbed final : public SameTopology {
 
   double speed(DeviceId d) const override {
     const auto at = speeds_.find(d);
-    return machine_.speed(d) * (at == speeds_.end() ? 1 : at->second);
+    return other().speed(d) * (at == speeds_.end() ? 1 : at->second);
   }
   const std::vector<Link>& links() const override { return links_; }
 
   Route route(DeviceId from, DeviceId to) const override {
-    Route way = machine_.route(from, to);
+    Route way = other().route(from, to);
     if (lost_.empty() || whole(way)) return way;
-    if (std::optional<Route> other = detour(from, to)) return *other;
+    if (std::optional<Route> around = detour(from, to)) return *around;
     const std::string link = links_[static_cast<std::size_t>(*std::find_if(way.begin(), way.end(), [&](auto l) { return lost_.contains(l); }))].name;
     throw InfeasibleError(problem("lost_links", '"' + link + '"',
                                   "the job stops: " + text(from) + " reaches " + text(to) + " over this link and no other way",
@@ -101,8 +101,8 @@ class Perturbed final : public SameTopology {
     const bool inside = node_of(from) == node_of(to);
     for (const DeviceId out : helpers(from))
       for (const DeviceId in : inside ? std::vector{to} : helpers(to)) {
-        Route way = machine_.route(from, out);
-        const Route between = machine_.route(out, in), last = machine_.route(in, to);
+        Route way = other().route(from, out);
+        const Route between = other().route(out, in), last = other().route(in, to);
         way.insert(way.end(), between.begin(), between.end());
         way.insert(way.end(), last.begin(), last.end());
         if (!whole(way)) continue;
@@ -118,7 +118,6 @@ class Perturbed final : public SameTopology {
     return sum;
   }
 
-  const Topology& machine_;
   std::vector<Link> links_;
   std::map<DeviceId, double> speeds_;
   std::set<std::int32_t> lost_;

@@ -32,6 +32,9 @@ class SameTopology : public Topology {
   std::optional<Algorithm> algorithm(CollectiveKind k) const override { return other_.algorithm(k); }
   const std::vector<std::string>& unverified() const override { return other_.unverified(); }
 
+ protected:
+  const Topology& other() const { return other_; }
+
  private:
   const Topology& other_;
 };
