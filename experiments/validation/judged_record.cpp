@@ -52,6 +52,17 @@ void predict(JudgedRecord& out) {
     if (note.starts_with(kUnverified)) out.unverified.push_back(note.substr(kUnverified.size()));
 }
 
+/// The step time of the plan on the cluster that it names; absent when that is refused.
+std::optional<double> named_step_time(const Measurement& m) {
+  try {
+    const Plan plan = parse_plan(m.named_plan_json, m.id);
+    require_lowerable(plan);
+    return sim::simulate(plan, lower(plan), *topology_of(plan, "")).step_time.seconds();
+  } catch (const ConfigError&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 JudgedRecord judge(const Measurement& measurement) {
@@ -59,6 +70,7 @@ JudgedRecord judge(const Measurement& measurement) {
   out.measured = measurement;
   try {
     predict(out);
+    if (!measurement.named_plan_json.empty()) out.named_step_time_s = named_step_time(measurement);
   } catch (const ConfigError& e) {
     out.refused = e.problems().front().message();
   } catch (const ContractError& e) {

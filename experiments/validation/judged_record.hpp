@@ -25,6 +25,7 @@ struct JudgedRecord {
   Measurement measured;
   PlanDigest plan;                          ///< empty when refused
   std::optional<double> step_time_s;
+  std::optional<double> named_step_time_s;  ///< on the cluster that its plan names, where it runs on another; absent when refused
   std::optional<double> low_s, high_s;      ///< 80 % range, not computed from the record's own set
   std::optional<double> baseline_s;         ///< see baseline.hpp
   std::optional<double> peak_memory_bytes;  ///< of the kind and rank that was measured
@@ -39,6 +40,9 @@ struct JudgedRecord {
   bool weighed() const { return peak_memory_bytes && measured.peak_memory_bytes && *measured.peak_memory_bytes > 0; }
   /// (predicted - measured) / measured; only when timed() or weighed().
   double time_error() const { return *step_time_s / *measured.step_time_s - 1; }
+  bool moved() const { return !measured.cluster.empty(); }
+  /// time_error() on the cluster that the plan names; only when timed() and, if moved(), not refused there.
+  double named_time_error() const { return named_step_time_s.value_or(*step_time_s) / *measured.step_time_s - 1; }
   double memory_error() const { return *peak_memory_bytes / *measured.peak_memory_bytes - 1; }
 };
 

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <sstream>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/validation/sites.hpp"
 #include "models/base/json.hpp"
 #include "models/base/text.hpp"
 #include "topology/preset.hpp"
@@ -26,6 +28,7 @@ Measurement measurement(const json& record, const std::string& set) {
   out.id = record.at("id");
   out.set = set;
   out.grade = record.value("grade", "A");
+  out.source = record.value("source", "");
   out.plan_json = record.at("plan").dump();
   out.step_time_s = number(measured, "step_time_s");
   out.peak_memory_bytes = number(measured, "peak_memory_bytes");
@@ -40,8 +43,21 @@ Measurement measurement(const json& record, const std::string& set) {
 void move(Measurement& m, const std::string& preset) {
   json plan = json::parse(m.plan_json);
   plan["cluster"]["preset"] = preset;
-  m.plan_json = plan.dump();
+  m.named_plan_json = std::exchange(m.plan_json, plan.dump());
   m.cluster = preset;
+}
+
+/// The preset that a plan names; empty when it names none (that is for its own check to refuse).
+std::string named_preset(const std::string& plan_json) {
+  const json plan = json::parse(plan_json);
+  const json::json_pointer preset("/cluster/preset");
+  return plan.contains(preset) && plan[preset].is_string() ? plan[preset].get<std::string>() : "";
+}
+
+/// The preset that a record runs on in place of the one it names; empty: that one.
+std::string elsewhere(const Measurement& m, const MeasurementFilter& filter, const std::vector<Site>& sites) {
+  const auto told = filter.clusters.find(m.set);
+  return told != filter.clusters.end() ? told->second : site_cluster(sites, m.source, named_preset(m.plan_json));
 }
 
 bool listed(const std::vector<std::string>& list, const std::string& word) {
@@ -91,13 +107,13 @@ std::vector<Measurement> read_measurements(const std::vector<std::string>& paths
     load_cluster(preset);
   }
   require_known_grades(filter.grades);
+  const std::vector<Site> sites = filter.as_named ? std::vector<Site>{} : load_sites();
   std::vector<Measurement> out;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     if (!listed(filter.sets, sets[i]) || (!filter.without.empty() && listed(filter.without, sets[i]))) continue;
-    const auto elsewhere = filter.clusters.find(sets[i]);
     for (Measurement& m : read_measurements(paths[i])) {
       if (!listed(filter.grades, m.grade)) continue;
-      if (elsewhere != filter.clusters.end()) move(m, elsewhere->second);
+      if (const std::string preset = elsewhere(m, filter, sites); !preset.empty()) move(m, preset);
       out.push_back(std::move(m));
     }
   }

@@ -12,8 +12,10 @@ namespace tandem::program {
 struct Measurement {
   std::string id, set;                      ///< set: the file's stem
   std::string grade;                        ///< A, B or C (sanity only); A where the record does not say
+  std::string source;                       ///< where it was published; empty where the record does not say
   std::string plan_json;
   std::string cluster;                      ///< preset that it runs on in place of the one it names; empty: that one
+  std::string named_plan_json;              ///< then: the plan on the one that it names
   std::optional<double> step_time_s;
   std::optional<double> peak_memory_bytes;
   std::string memory_kind;                  ///< allocated, reserved or device; empty without a measured peak
@@ -27,12 +29,13 @@ struct MeasurementFilter {
   std::vector<std::string> sets, grades;
   std::vector<std::string> without;             ///< sets that are not
   std::map<std::string, std::string> clusters;  ///< by set: the preset that its plans run on in place of the one they name
+  bool as_named = false;                        ///< sets without such a preset run where they say, whatever topology/sites.json knows
 };
 
 /// Every record of a measurement file (JSON lines). Throws ConfigError naming file and line.
 std::vector<Measurement> read_measurements(const std::string& path);
 
-/// The chosen records of several files, in order. Throws ConfigError when a chosen set is in none of them or
+/// The chosen records of several files, in order, each on the cluster of its set, else of its site (sites.hpp). Throws ConfigError when a chosen set is in none of them or
 /// there is no such grade or cluster.
 std::vector<Measurement> read_measurements(const std::vector<std::string>& paths, const MeasurementFilter& filter);
 

@@ -33,6 +33,18 @@ std::string time_row(const SetSummary& s) {
              s.time.worst_id);
 }
 
+/// Which plans ran on another cluster than they name, and what it would have been there.
+std::string elsewhere(const Summary& v) {
+  std::string out;
+  for (const SetSummary& s : v.sets)
+    if (s.moved > 0)
+      out += s.name + ": " + std::to_string(s.moved) + " of its plans run on " + s.cluster + " in place of the cluster they name; there: mean " +
+             percent(s.time_as_named.mape) + ", bias " + percent(s.time_as_named.bias) + "\n";
+  if (!out.empty() && v.over_sets.sets > 0)
+    out += "every plan on the cluster it names (--as-named): mean of sets " + percent(v.over_sets.mape_as_named) + "\n";
+  return out;
+}
+
 std::string times(const Summary& v) {
   std::string out = "step time, errors in %\n";
   out += row({"set", "n", "refused", "assumed", "mean", "median", "bias", "worst", "constant", "in range", "repeats"}, "worst record");
@@ -45,9 +57,7 @@ std::string times(const Summary& v) {
   if (v.grade_c.n > 0)
     out += row({"grade C", std::to_string(v.grade_c.n), "", "", percent(v.grade_c.mape), percent(v.grade_c.median_ape),
                 percent(v.grade_c.bias), percent(v.grade_c.worst)});
-  for (const SetSummary& s : v.sets)
-    if (!s.cluster.empty()) out += s.name + ": its plans run on " + s.cluster + " in place of the cluster they name\n";
-  return out + (any_apart(v) ? "* apart: not in the mean\n" : "");
+  return out + elsewhere(v) + (any_apart(v) ? "* apart: not in the mean\n" : "");
 }
 
 std::string rankings(const Summary& v) {

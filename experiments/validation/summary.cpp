@@ -12,6 +12,10 @@ namespace tandem::program {
 
 namespace {
 
+bool listed(const std::vector<std::string>& list, const std::string& word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
 /// Errors with their records' ids.
 class Errors {
  public:
@@ -42,6 +46,21 @@ ErrorSummary time_errors(const RecordList& records) {
   for (const JudgedRecord* r : records)
     if (r->timed()) errors.add(r->time_error(), r->measured.id);
   return errors.summary();
+}
+
+ErrorSummary time_errors_as_named(const RecordList& records) {
+  Errors errors;
+  for (const JudgedRecord* r : records)
+    if (r->timed() && (!r->moved() || r->named_step_time_s)) errors.add(r->named_time_error(), r->measured.id);
+  return errors.summary();
+}
+
+/// The presets that records run on in place of those they name, in order of first appearance.
+std::string clusters(const RecordList& records) {
+  std::vector<std::string> out;
+  for (const JudgedRecord* r : records)
+    if (r->moved() && !listed(out, r->measured.cluster)) out.push_back(r->measured.cluster);
+  return list_text(out);
 }
 
 ErrorSummary memory_errors(const RecordList& records) {
@@ -76,18 +95,17 @@ FitsTable fits(const RecordList& records) {
   return out;
 }
 
-bool listed(const std::vector<std::string>& list, const std::string& word) {
-  return std::find(list.begin(), list.end(), word) != list.end();
-}
-
 SetSummary summary(const std::string& name, const RecordList& records) {
   SetSummary out;
   out.name = name;
   for (const JudgedRecord* r : records) {
     out.refused += !r->refused.empty();
+    out.moved += r->moved();
     out.assumed += r->refused.empty() && !r->measured.assumed.empty();
   }
+  out.cluster = clusters(records);
   out.time = time_errors(records);
+  out.time_as_named = time_errors_as_named(records);
   out.baseline_mape = baseline_mape(records);
   out.coverage = coverage(records);
   out.ranking = ranking(layout_groups(records));
@@ -117,6 +135,7 @@ OverSets over_sets(const std::vector<SetSummary>& sets) {
   OverSets out;
   for (const SetSummary& s : sets) out.sets += !s.apart && s.time.n > 0;
   out.mape = mean_over(sets, [](const SetSummary& s) { return s.time.mape; });
+  out.mape_as_named = mean_over(sets, [](const SetSummary& s) { return s.time_as_named.mape; });
   out.median_ape = mean_over(sets, [](const SetSummary& s) { return s.time.median_ape; });
   out.bias = mean_over(sets, [](const SetSummary& s) { return s.time.bias; });
   out.baseline_mape = mean_over(sets, [](const SetSummary& s) { return s.baseline_mape; });
@@ -178,7 +197,6 @@ Summary summarise(const std::vector<JudgedRecord>& records, const Wishes& wishes
   for (const auto& [name, members] : sets) {
     out.sets.push_back(summary(name, members));
     out.sets.back().apart = listed(wishes.apart, name);
-    if (!members.empty()) out.sets.back().cluster = members.front()->measured.cluster;
     out.fits.add(out.sets.back().fits);
   }
   out.over_sets = over_sets(out.sets);

@@ -24,11 +24,13 @@ struct FitsTable {
 /// Records of grades A and B of one set.
 struct SetSummary {
   std::string name;
-  std::string cluster;     ///< preset that its plans ran on in place of the one they name; empty: that one
+  std::string cluster;     ///< presets that its plans ran on in place of those they name; empty: those
+  int moved = 0;           ///< how many did
   bool apart = false;      ///< not in the means over sets
   int refused = 0;
   int assumed = 0;         ///< predicted records with fields that the source does not state
   ErrorSummary time;
+  ErrorSummary time_as_named;  ///< with every plan on the cluster that it names
   std::optional<double> baseline_mape;
   std::optional<double> coverage;  ///< share of measured times inside their range; see JudgedRecord
   Ranking ranking;
@@ -41,6 +43,7 @@ struct SetSummary {
 struct OverSets {
   int sets = 0;
   std::optional<double> mape, median_ape, bias, baseline_mape, coverage;
+  std::optional<double> mape_as_named;        ///< with every plan on the cluster that it names
   std::optional<double> coverage_of_records;  ///< over their records, each one vote
 };
 

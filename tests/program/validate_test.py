@@ -9,8 +9,8 @@ from tandem import SMALL, WithFolder, changed, run, tandem_json
 
 
 class Validate(WithFolder):
-    def records(self, *plans):
-        lines = [json.dumps({"id": f"r{i}", "plan": plan, "measured": {"step_time_s": 2.0}}) for i, plan in enumerate(plans)]
+    def records(self, *plans, source="a paper"):
+        lines = [json.dumps({"id": f"r{i}", "source": source, "plan": plan, "measured": {"step_time_s": 2.0}}) for i, plan in enumerate(plans)]
         return self.folder.file("some-set.jsonl", "\n".join(lines) + "\n")
 
     def test_errors_are_of_the_predicted_records_and_refused_ones_are_counted(self):
@@ -74,7 +74,8 @@ class Validate(WithFolder):
         self.assertEqual(moved["records"][0]["predicted_step_time_s"], there)
         self.assertGreater(there, named["records"][0]["predicted_step_time_s"])  # its network is slower
         self.assertEqual((named["sets"][0]["cluster"], moved["sets"][0]["cluster"]), (None, "jean-zay-a100"))
-        self.assertIn("on jean-zay-a100 in place of", run("validate", file, "--cluster", "some-set=jean-zay-a100")[1])
+        self.assertIn("1 of its plans run on jean-zay-a100 in place of", run("validate", file, "--cluster", "some-set=jean-zay-a100")[1])
+        self.assertEqual(moved["sets"][0]["mape_as_named"], named["sets"][0]["mape"])
         for wrong, code, word in (("some-set=nowhere", 3, "nowhere"), ("other=dgx-h100", 3, "other"), ("some-set", 2, "SET=PRESET"),
                                   ("=dgx-h100", 2, "SET=PRESET")):
             got, out, err = run("validate", file, "--cluster", wrong)
@@ -82,6 +83,38 @@ class Validate(WithFolder):
             self.assertIn(word, err)
         twice = run("validate", file, "--cluster", "some-set=dgx-h100", "--cluster", "some-set=dgx-h200")
         self.assertEqual(twice[:2], (2, ""))
+
+    def test_a_record_runs_where_its_source_is_known_to_have_run_and_as_it_is_named_when_told(self):
+        plan = changed(SMALL, **{"cluster": {"preset": "dgx-a100-80gb", "devices": 16, "override": {"scale_out_per_node": "400 Gb/s"}},
+                                 "parallel.data": 4, "training.precision": "bf16"})
+        other = changed(plan, **{"cluster.preset": "dgx-h100"})  # the site has no cluster in place of this one
+        file = self.records(plan, other, source="chronicles; bigscience-workshop/bigscience:train/chronicles.md")
+        there = tandem_json("simulate", self.folder.plan(changed(plan, **{"cluster.preset": "jean-zay-a100"})))["step_time_s"]
+        here, on_h100 = (tandem_json("simulate", self.folder.plan(p))["step_time_s"] for p in (plan, other))
+        moved, named = tandem_json("validate", file), tandem_json("validate", file, "--as-named")
+        self.assertEqual([r["predicted_step_time_s"] for r in moved["records"]], [there, on_h100])
+        self.assertEqual([r["predicted_step_time_as_named_s"] for r in moved["records"]], [here, None])
+        self.assertEqual([r["cluster"] for r in moved["records"]], ["jean-zay-a100", None])
+        self.assertEqual([r["predicted_step_time_s"] for r in named["records"]], [here, on_h100])
+        self.assertEqual((moved["sets"][0]["moved"], named["sets"][0]["moved"]), (1, 0))
+        self.assertEqual((moved["sets"][0]["mape_as_named"], moved["over_sets"]["mape_as_named"]), (named["sets"][0]["mape"],) * 2)
+        self.assertNotEqual(moved["sets"][0]["mape"], named["sets"][0]["mape"])
+        told = tandem_json("validate", file, "--cluster", "some-set=dgx-a100-80gb")  # wins over what is known of the site
+        self.assertEqual(told["records"][0]["predicted_step_time_s"], here)
+        elsewhere = tandem_json("validate", self.records(plan, source="another repository"))
+        self.assertEqual(elsewhere["records"][0]["predicted_step_time_s"], here)
+
+    def test_a_list_of_sites_that_is_none_or_names_no_cluster_is_refused(self):
+        file, place = self.records(SMALL), {"TANDEM_PRESETS": str(self.folder.path)}
+        (self.folder.path / "topology").mkdir()
+        entry = {"name": "Here", "of_source": "a paper", "clusters": {"cpu-host": "nowhere"}}
+        for sites, word in (({"sites": [entry]}, "nowhere"), ({"sites": [{"name": "Here"}]}, "of_source"), ([], "sites"),
+                            ({"sites": [dict(entry, of_source="")]}, "is empty")):
+            (self.folder.path / "topology" / "sites.json").write_text(json.dumps(sites), encoding="utf-8")
+            code, out, err = run("validate", file, environment=place)
+            self.assertEqual((code, out), (3, ""), sites)
+            self.assertIn(word, err)
+            self.assertEqual(run("validate", file, "--as-named", environment=place)[0], 0)
 
     def test_errors_that_are_written_become_ranges_but_not_those_of_their_own_set(self):
         plan = changed(SMALL, **{"cluster": {"preset": "dgx-a100-80gb", "devices": 8}, "training.precision": "bf16"})
