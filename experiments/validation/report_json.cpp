@@ -41,6 +41,7 @@ ordered_json set_json(const SetSummary& s) {
               {"mape_as_named", value(s.time_as_named.mape)},
               {"bias_as_named", value(s.time_as_named.bias)},
               {"baseline_mape", value(s.baseline_mape)},
+              {"mape_beside_baseline", value(s.beside_baseline.mape)},
               {"range_coverage", value(s.coverage)},
               {"kendall_tau", value(s.ranking.kendall_tau)},
               {"mean_regret", value(s.ranking.mean_regret)},

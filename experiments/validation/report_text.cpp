@@ -45,6 +45,16 @@ std::string elsewhere(const Summary& v) {
   return out;
 }
 
+/// Where a constant is known for some records only, what the mean is of those: the figure to hold beside it.
+std::string beside_constant(const Summary& v) {
+  std::string out;
+  for (const SetSummary& s : v.sets)
+    if (s.beside_baseline.n > 0 && s.beside_baseline.n < s.time.n)
+      out += s.name + ": the constant is of " + std::to_string(s.beside_baseline.n) + " of its records; their mean is " +
+             percent(s.beside_baseline.mape) + "\n";
+  return out;
+}
+
 std::string times(const Summary& v) {
   std::string out = "step time, errors in %\n";
   out += row({"set", "n", "refused", "assumed", "mean", "median", "bias", "worst", "constant", "in range", "repeats"}, "worst record");
@@ -57,7 +67,7 @@ std::string times(const Summary& v) {
   if (v.grade_c.n > 0)
     out += row({"grade C", std::to_string(v.grade_c.n), "", "", percent(v.grade_c.mape), percent(v.grade_c.median_ape),
                 percent(v.grade_c.bias), percent(v.grade_c.worst)});
-  return out + elsewhere(v) + (any_apart(v) ? "* apart: not in the mean\n" : "");
+  return out + beside_constant(v) + elsewhere(v) + (any_apart(v) ? "* apart: not in the mean\n" : "");
 }
 
 std::string rankings(const Summary& v) {

@@ -41,11 +41,17 @@ class Errors {
   std::vector<std::string> ids_;
 };
 
-ErrorSummary time_errors(const RecordList& records) {
+/// Errors of the records that `counts` takes, which are timed.
+template <class Counts>
+ErrorSummary time_errors_where(const RecordList& records, Counts counts) {
   Errors errors;
   for (const JudgedRecord* r : records)
-    if (r->timed()) errors.add(r->time_error(), r->measured.id);
+    if (r->timed() && counts(*r)) errors.add(r->time_error(), r->measured.id);
   return errors.summary();
+}
+
+ErrorSummary time_errors(const RecordList& records) {
+  return time_errors_where(records, [](const JudgedRecord&) { return true; });
 }
 
 ErrorSummary time_errors_as_named(const RecordList& records) {
@@ -107,6 +113,7 @@ SetSummary summary(const std::string& name, const RecordList& records) {
   out.time = time_errors(records);
   out.time_as_named = time_errors_as_named(records);
   out.baseline_mape = baseline_mape(records);
+  out.beside_baseline = time_errors_where(records, [](const JudgedRecord& r) { return r.baseline_s.has_value(); });
   out.coverage = coverage(records);
   out.ranking = ranking(layout_groups(records));
   out.noise = noise(records);

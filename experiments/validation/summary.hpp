@@ -32,6 +32,7 @@ struct SetSummary {
   ErrorSummary time;
   ErrorSummary time_as_named;  ///< with every plan on the cluster that it names
   std::optional<double> baseline_mape;
+  ErrorSummary beside_baseline;    ///< time errors of the records that have a baseline (not the only one of a device and type)
   std::optional<double> coverage;  ///< share of measured times inside their range; see JudgedRecord
   Ranking ranking;
   Noise noise;

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include <nlohmann/json.hpp>
 
 #include "experiments/validation/report.hpp"
@@ -43,6 +45,27 @@ TEST_CASE("the mean over sets gives each set one vote and leaves out what is apa
   CHECK(*v.over_sets.coverage_of_records == 0);  // b0: 1 is not in 0.56 to 0.91
   CHECK(*summarise(some(), {}).over_sets.coverage_of_records == Approx(0.5));
   CHECK_THROWS_AS(summarise(some(), {{"c"}, {}}), ConfigError);
+}
+
+TEST_CASE("records without a constant are left out of what stands beside it") {
+  std::vector<JudgedRecord> r = some();  // a: +0.1, -0.2, +0.4
+  r[0].baseline_s = r[1].baseline_s = 1.0;
+  const Summary v = summarise(r, {});
+  CHECK(v.sets[0].beside_baseline.n == 2);
+  CHECK(*v.sets[0].beside_baseline.mape == Approx((std::abs(r[0].time_error()) + std::abs(r[1].time_error())) / 2));
+  CHECK(to_text(v, r).find("a: the constant is of 2 of its records; their mean is") != std::string::npos);
+}
+
+TEST_CASE("records that ran elsewhere are judged there, and as their plans name it") {
+  std::vector<JudgedRecord> r = some();
+  r[0].measured.cluster = "there";
+  r[0].named_step_time_s = 1.5 * *r[0].measured.step_time_s;
+  const Summary v = summarise(r, {});
+  CHECK((v.sets[0].moved == 1 && v.sets[0].cluster == "there" && v.sets[1].moved == 0));
+  CHECK(*v.sets[0].time_as_named.mape == Approx(*v.sets[0].time.mape + (0.5 - std::abs(r[0].time_error())) / 3));
+  CHECK(*v.over_sets.mape_as_named == Approx((*v.sets[0].time_as_named.mape + *v.sets[1].time.mape) / 2));
+  r[0].named_step_time_s.reset();  // refused there
+  CHECK(summarise(r, {}).sets[0].time_as_named.n == v.sets[0].time.n - 1);
 }
 
 TEST_CASE("sets that are pooled are judged as one and change no mean") {
