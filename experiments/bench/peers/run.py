@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """The same cases by Tandem and by other simulators, side by side: run.py TANDEM BENCH_OURS [BENCH_SIMGRID].
 
-calculon and SimuMax are found through PYTHONPATH, SimGrid by CMake; one that is not there is skipped and said so. Time is user time
+calculon and SimuMax are found through PYTHONPATH, SimGrid by CMake, astra-sim by $ASTRA_SIM; one that is not there is skipped and said so. Time is user time
 of the processor as the kernel has it, for other work on the machine shows least in it: medians of several runs, taken in turn.
 """
+import contextlib
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -17,7 +19,7 @@ SKIPPED = 77
 
 
 def process(command):
-    """User seconds of a process and the lines it printed."""
+    """User seconds and peak megabytes of a process, and the lines it printed."""
     with tempfile.TemporaryFile() as out:
         child = os.posix_spawnp(command[0], command, os.environ, file_actions=[
             (os.POSIX_SPAWN_DUP2, out.fileno(), 1), (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)])
@@ -26,18 +28,29 @@ def process(command):
         lines = out.read().decode().splitlines()
     if status != 0:
         sys.exit(f"failed: {' '.join(command)}")
-    return usage.ru_utime, lines
+    return usage.ru_utime, usage.ru_maxrss / 1024, lines
 
 
-def side_by_side(what, times, ours, peer):
+def told(lines):
+    """What our benchmarks and SimGrid's say: the line before their record."""
+    return lines[-2].strip()
+
+
+def last_cycles(lines):
+    """When astra-sim's last rank was done; its cycles are nanoseconds."""
+    ends = [int(cycles) for line in lines for cycles in re.findall(r"finished, (\d+) cycles", line)]
+    return f"{len(ends)} ranks done at {max(ends) * 1e-9:.9f} s"
+
+
+def side_by_side(what, times, ours, peer, peer_says=told):
     runs = {"ours": [], "peer": []}
     for _ in range(times):
         runs["ours"].append(process(ours))
         runs["peer"].append(process(peer))
     seconds = {who: statistics.median(run[0] for run in of) for who, of in runs.items()}
-    for who, of in runs.items():
-        *_, says, record = of[-1][1]
-        print(f"  {what:22} {who}  user {seconds[who]:7.3f} s  peak {json.loads(record)['peak_mb']:4.0f} MB  {says.strip()}")
+    for (who, of), says in zip(runs.items(), (told, peer_says)):
+        _, peak_mb, lines = of[-1]
+        print(f"  {what:22} {who}  user {seconds[who]:7.3f} s  peak {peak_mb:4.0f} MB  {says(lines)}")
     print(f"  {what:22} the peer takes {seconds['peer'] / seconds['ours']:.1f} times as long")
 
 
@@ -47,6 +60,19 @@ def network(ours, simgrid):
         return print("  SimGrid: not installed: skipped (CMake did not find it)")
     side_by_side("ring of 1,024, 1 GiB", 3, [ours, "ring", "1024"], [simgrid, "ring", "1024"])
     side_by_side("16,256 flows", 5, [ours, "flows"], [simgrid, "flows"])
+
+
+def astra_sim(ours):
+    print("astra-sim: every message of a ring, links with a queue")
+    ring = [os.path.abspath(ours), "ring", "1024"]
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # it writes logs where it runs
+        write = [sys.executable, os.path.join(HERE, "astra_sim_ring.py"), "1024", folder]
+        made = subprocess.run(write, stdout=subprocess.PIPE, check=False)
+        if made.returncode == SKIPPED:
+            return
+        if made.returncode != 0:
+            sys.exit("failed: astra_sim_ring.py")
+        side_by_side("ring of 1,024, 1 GiB", 3, ring, json.loads(made.stdout), last_cycles)
 
 
 def found_by(command):
@@ -98,6 +124,7 @@ def main():
         sys.exit(__doc__)
     tandem, ours = sys.argv[1:3]
     network(ours, sys.argv[3] if len(sys.argv) == 4 else None)
+    astra_sim(ours)
     plans("calculon", "calculon_plans.py", tandem, ours)
     plans("SimuMax", "simumax_plans.py", tandem, ours)
 
