@@ -44,7 +44,7 @@ class Roofline {
     return flash(o, true);
   }
   double operator()(const GroupedMatMul& o) const {
-    return one_kernel(o, {grouped(o, o.n, o.k)}) + cast_seconds(o.rows() * o.k);
+    return one_kernel(o, {grouped(o, o.n, o.k)}) + row_cast_seconds(o.rows() * o.k);
   }
   double operator()(const GroupedWeightGrad& o) const {
     const Gemm rows = grouped(o, o.n, o.k);
@@ -112,7 +112,7 @@ class Roofline {
   /// What a product has beside its own kernel.
   double casts(const Op& op) const {
     if (const auto* o = std::get_if<MatMul>(&op)) return o->trans_a ? 0 : cast_seconds(o->m * o->k);
-    if (const auto* o = std::get_if<GroupedMatMul>(&op)) return cast_seconds(o->rows() * o->k);
+    if (const auto* o = std::get_if<GroupedMatMul>(&op)) return row_cast_seconds(o->rows() * o->k);
     return 0;
   }
 
@@ -183,6 +183,14 @@ class Roofline {
   double cast_seconds(std::int64_t elements) const {
     if (bits(compute_) > 8) return 0;
     return static_cast<double>(elements) * calibration_.cast_bytes / memory_rate_;
+  }
+  /// Rows of experts come from an exchange or an activation, where no norm has made them narrow: they are read in 16 bits and
+  /// written in both orders (NVIDIA/TransformerEngine v1.11: transformer_engine/pytorch/module/grouped_linear.py and linear.py have
+  /// fp8_multi_cast_transpose_fused and fp8_cast_transpose_fused; layernorm_linear.py's norm writes 8 bits itself).
+  double row_cast_seconds(std::int64_t elements) const {
+    if (bits(compute_) > 8 || calibration_.cast_bytes == 0) return 0;
+    const std::int64_t moved = bytes_of(DType::bf16, elements).count() + 2 * bytes_of(compute_, elements).count();
+    return static_cast<double>(moved) / memory_rate_;
   }
   double traffic_seconds(const Op& op) const { return static_cast<double>(traffic(op, compute_).count()) / memory_rate_; }
   double kernels(std::int64_t n) const { return (calibration_.kernel * n).seconds(); }
