@@ -212,6 +212,14 @@ TEST_CASE("a plan has what its stack does unless it says otherwise") {
   CHECK(llama("128256", "fp8", "dgx-h100").training.fusion == FusionSet::compiled_blocks);
   CHECK(llama("128256", "fp8", "dgx-h200").training.fusion == FusionSet::compiled);
   CHECK(parse_plan(sharded, "gpt.json").parallel.unit_copies == UnitCopies::flat);
+  const auto copies = [&](const std::string& stack, const std::string& training) {
+    const std::string three = bent("\"data\": 8", "\"data\": 8, \"zero_stage\": 3", with("training", training, eight));
+    return parse_plan(with_top("\"stack\": \"" + stack + "\"", three), "copies.json").parallel.unit_copies;
+  };
+  const std::string operations = "\"recompute\": \"selective\", \"recompute_modules\": [\"operations\"]";
+  CHECK(copies("megatron-core", operations) == UnitCopies::per_parameter);  // PaxML's
+  CHECK(copies("megatron-core", "\"recompute\": \"selective\"") == UnitCopies::none);
+  CHECK(copies("jax", operations) == UnitCopies::flat);
   CHECK(reduces_beside("pytorch-fsdp", "\"data\": 8, \"zero_stage\": 3"));
   CHECK(reduces_beside("megatron-deepspeed", "\"data\": 8, \"zero_stage\": 3"));
   CHECK_FALSE(reduces_beside("megatron-deepspeed", "\"data\": 8, \"zero_stage\": 2"));
