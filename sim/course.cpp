@@ -10,48 +10,60 @@ class Steps {
   Steps(const std::vector<Slot>& slots, std::int64_t launch, Course& out) : slots_(slots), launch_(launch), out_(out) {}
 
   void lay(const LaneTemplate& tmpl) {
-    in_runs_ = singly_ = 0;
+    head_.clear();
     for (const std::vector<LaneTask>& lane : tmpl.lanes)
       for (std::size_t i = 0; i < lane.size();) i = lane[i].launch_only ? i + 1 : lay_run(lane, i);
-    out_.in_runs.push_back(in_runs_);
-    out_.singly.push_back(singly_);
+    place_times(tmpl.first_slot);
   }
 
  private:
   bool meets(const LaneTask& task) const { return slots_[task.slot].exchange >= 0; }
-  bool follows(const LaneTask& task) const { return !task.launch_only && task.deps == 0 && !meets(task); }
+  bool follows(const LaneTask& task) const { return !task.launch_only && task.deps.empty() && !meets(task); }
 
   /// The run that begins with task `first` of a lane; what comes after it.
   std::size_t lay_run(const std::vector<LaneTask>& lane, std::size_t first) {
     std::size_t end = first + 1;
     while (!meets(lane[first]) && end < lane.size() && follows(lane[end])) ++end;
     Step& head = out_.steps[lane[first].slot];
+    const std::uint16_t head_task = lane[first].task;
     head.tasks = static_cast<std::uint16_t>(end - first);
     head.last = lane[end - 1].task;
     head.slack = INT64_MAX;
     std::int64_t started = slots_[lane[first].slot].duration;  // of each task, after the run's start
     for (std::size_t i = first; i < end; ++i) {
       Step& step = out_.steps[lane[i].slot];
-      const std::uint32_t times = meets(lane[i]) ? kExchangeTimes : 1;
+      if (head_.size() <= lane[i].task) head_.resize(lane[i].task + 1U);
+      head_[lane[i].task] = head_task;
       step.duration = slots_[lane[i].slot].duration;
       step.exchange = slots_[lane[i].slot].exchange;
       step.issued = lane[i].issued;
-      step.in_runs = in_runs_;
-      step.singly = singly_;
-      singly_ += times;
       if (i == first) continue;
       head.slack = std::min(head.slack, started - static_cast<std::int64_t>(lane[i].issued - lane[first].issued) * launch_);
       step.after = head.total += slots_[lane[i].slot].duration;
       started += slots_[lane[i].slot].duration;
     }
-    in_runs_ += meets(lane[first]) ? kExchangeTimes : 1;
     return end;
+  }
+
+  /// Times in the order of tasks, whatever their lanes: about so they come to be known, and neighbours share a cache line.
+  void place_times(std::uint32_t first_slot) {
+    std::uint32_t in_runs = 0, singly = 0;
+    for (std::uint32_t task = 0; task < head_.size(); ++task) {
+      Step& step = out_.steps[first_slot + task];
+      const std::uint32_t times = step.exchange >= 0 ? kExchangeTimes : 1;
+      step.singly = singly;
+      step.in_runs = head_[task] == task ? in_runs : out_.steps[first_slot + head_[task]].in_runs;
+      singly += times;
+      if (head_[task] == task) in_runs += times;
+    }
+    out_.in_runs.push_back(in_runs);
+    out_.singly.push_back(singly);
   }
 
   const std::vector<Slot>& slots_;
   std::int64_t launch_;
   Course& out_;
-  std::uint32_t in_runs_ = 0, singly_ = 0;
+  std::vector<std::uint16_t> head_;  ///< by task of a template: the first of its run
 };
 
 }  // namespace
@@ -66,11 +78,15 @@ Course make_course(const std::vector<LaneTemplate>& templates, const std::vector
   return course;
 }
 
-std::size_t Course::times(const Itinerary& itinerary) const {
-  std::size_t sum = 0;
+std::size_t Course::times(const Itinerary& itinerary, std::size_t parted) const {
+  std::size_t sum = 0, played = 0, most = 0;
   for (const std::uint32_t t : itinerary.tmpl)
-    if (stretches[t] < 0) sum += (runs ? in_runs : singly)[t];
-  return sum;
+    if (stretches[t] < 0) {
+      ++played;
+      sum += (runs ? in_runs : singly)[t];
+      most = std::max<std::size_t>(most, singly[t]);
+    }
+  return sum + (runs ? std::min(played, parted) * most : 0);
 }
 
 }  // namespace tandem::sim

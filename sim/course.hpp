@@ -30,8 +30,8 @@ struct Course {
   std::vector<std::uint32_t> in_runs, singly;
   bool runs = true;                  ///< false: every task is played by itself
 
-  /// Times that an itinerary's instances without patterns need.
-  std::size_t times(const Itinerary& itinerary) const;
+  /// Times that an itinerary's instances without patterns need at most, when the runs of `parted` of them are parted on the way.
+  std::size_t times(const Itinerary& itinerary, std::size_t parted) const;
 };
 
 /// An exchange has four times: its end, when its role was ready, when the last party had arrived and when the first. Any other task has

@@ -41,10 +41,13 @@ Engine::Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templa
 
 void Engine::add(Part part) {
   const std::uint32_t* const exchanges = exchanges_.data() + exchanges_.size();
-  RoleState role{{}, &part.itinerary, part.course.steps.data(), exchanges, &part.course, part.delays, 0, {}, {}};
+  RoleState role{{}, {}, &part.itinerary, part.course.steps.data(), exchanges, &part.course, part.delays, 0, part.itinerary.host_waits, {}};
   exchanges_.insert(exchanges_.end(), part.exchanges.begin(), part.exchanges.end());
   if (part.itinerary.host_waits) role.record.late.reserve(kPatternLanes * part.itinerary.tmpl.size());
-  for (std::size_t lane = 0; lane < kLanes; ++lane) next_instance(role, lane, role.cursors[lane]);
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    role.cursors[lane].edge = part.itinerary.lanes[lane].edges.data();
+    next_instance(role, lane, role.cursors[lane]);
+  }
   roles_.push_back(std::move(role));
 }
 
@@ -54,11 +57,10 @@ void Engine::place_records() {
     std::size_t first = 0, roles = 0;
   };
   std::map<const Itinerary*, Passages> of;
-  std::size_t times = 0, passages = 0;
+  std::size_t passages = 0;
   bool issued = host_.synchronous;
   for (RoleState& role : roles_) {
-    issued |= role.itinerary->host_waits;
-    times += role.course->times(*role.itinerary);
+    issued |= role.host_waits;
     role.record.passage = of[role.itinerary].roles++;
   }
   for (auto& [itinerary, p] : of) {
@@ -70,8 +72,21 @@ void Engine::place_records() {
     role.record.roles = of[role.itinerary].roles;
   }
   times_.passages.resize(passages);
+  const std::size_t times = room_for_times();
   times_.ended.reserve(times);
   if (issued) times_.issued.reserve(times);
+}
+
+/// As many as may be needed: room that nobody writes costs nothing, moving them all would.
+std::size_t Engine::room_for_times() const {
+  std::map<std::pair<const Itinerary*, const Course*>, std::size_t> known;
+  std::size_t sum = 0;
+  for (const RoleState& role : roles_) {
+    const auto [at, fresh] = known.try_emplace({role.itinerary, role.course}, 0);
+    if (fresh) at->second = role.course->times(*role.itinerary, kMostParted);
+    sum += at->second;
+  }
+  return sum;
 }
 
 void Engine::run() {
@@ -106,12 +121,17 @@ void Engine::advance(std::uint32_t role) {
   const Gates& gates = roles_[role].gates;
   for (bool moved = true; moved;) {
     moved = false;
-    for (std::size_t lane = 0; lane < kLanes; ++lane) moved |= gates.open(lane) && move(role, lane);
+    unsigned ahead = kAllLanes;  // those that have not had their turn
+    while (const unsigned open = ahead & gates.open) {
+      const auto lane = static_cast<std::size_t>(std::countr_zero(open));
+      ahead = ~1U << lane;
+      moved |= go(role, lane);
+    }
   }
 }
 
-bool Engine::move(std::uint32_t role, std::size_t lane) {
-  if (!roles_[role].gates.open(lane)) return false;
+/// Walks a lane that is open.
+bool Engine::go(std::uint32_t role, std::size_t lane) {
   if (!host_.synchronous) return walk<Kind::stream>(role, lane);
   return lane == 0 ? walk<Kind::host>(role, lane) : walk<Kind::worker>(role, lane);
 }
@@ -120,7 +140,7 @@ bool Engine::next_instance(RoleState& role, std::size_t lane, Cursor& c) const {
   const auto& instances = role.itinerary->lanes[lane].instances;
   if (c.item == instances.size()) {
     c.task = nullptr;
-    role.gates.passed[lane] = UINT32_MAX;
+    role.gates.pass(lane, UINT32_MAX);
     role.gates.shut_lane(lane);
     return false;
   }
@@ -135,32 +155,26 @@ bool Engine::next_instance(RoleState& role, std::size_t lane, Cursor& c) const {
   return true;
 }
 
-/// Whether a run that is ready goes on without a stop: the host is not late for any task of it, and none waits for another instance.
-bool Engine::unbroken(const RoleState& role, std::size_t lane, const Cursor& c, const Step& step, std::int64_t ready) const {
-  return c.host_late + issue(c) - ready <= step.slack && role.itinerary->lanes[lane].edges[c.edge].to > c.base + step.last;
-}
-
 /// When the next task of a lane could start as far as its own role is concerned; false when that is not known yet.
 template <Engine::Kind kind>
-bool Engine::ready_time(RoleState& role, std::size_t lane, Cursor& c, const LaneTemplate& tmpl, std::int64_t& ready) {
+inline bool Engine::ready_time(RoleState& role, std::size_t lane, Cursor& c, std::int64_t& ready) {
   const LaneTask& task = *c.task;
-  const std::uint32_t position = c.base + task.task, place = this->place(c, role.steps[task.slot]);
+  const std::uint32_t position = c.base + task.task;
+  const auto issued_at = [&]() -> std::int64_t& { return times_.issued[place(c, role.steps[task.slot])]; };
   if constexpr (kind == Kind::stream) {
     ready = c.free;
   } else if constexpr (kind == Kind::host) {
-    ready = times_.issued[place] = c.free + task.host * host_.launch.ps();
+    ready = issued_at() = c.free + task.host * host_.launch.ps();
   } else {
-    if (times_.issued[place] < 0) return false;
-    ready = std::max(c.free, times_.issued[place]);
+    if (issued_at() < 0) return false;
+    ready = std::max(c.free, issued_at());
   }
-  const std::uint16_t* const deps = tmpl.deps.data() + task.first_dep;
-  for (std::uint16_t d = 0; d < task.deps; ++d) {
-    const Step& step = role.steps[tmpl.first_slot + deps[d]];
-    const std::int64_t end = times_.ended[this->place(c, step)];
-    if (end < 0) return role.gates.wait(lane, tmpl.lane_of[deps[d]], c.base + deps[d]), false;
-    ready = std::max(ready, c.singly ? end : end + step.after);
+  for (const LaneDep& dep : task.deps) {
+    if (role.gates.passed[dep.lane] <= c.base + dep.task) return role.gates.wait(lane, dep.lane, c.base + dep.task), false;
+    const Step& step = role.steps[dep.slot];
+    ready = std::max(ready, times_.ended[this->place(c, step)] + (c.singly ? 0 : step.after));
   }
-  const LaneEdge* edge = role.itinerary->lanes[lane].edges.data() + c.edge;
+  const LaneEdge* edge = c.edge;
   for (; edge->to == position; ++edge) {
     const std::uint32_t from = role.itinerary->base[edge->from_instance] + edge->from_task;
     if (role.gates.passed[edge->from_lane] <= from) return role.gates.wait(lane, edge->from_lane, from), false;
@@ -172,10 +186,10 @@ bool Engine::ready_time(RoleState& role, std::size_t lane, Cursor& c, const Lane
   }
   if constexpr (kind == Kind::stream) {
     const std::int64_t issued = c.host_late + issue(c);
-    if (role.itinerary->host_waits) times_.issued[place] = issued;
+    if (role.host_waits) issued_at() = issued;
     ready = std::max(ready, issued);
   }
-  c.edge = static_cast<std::uint32_t>(edge - role.itinerary->lanes[lane].edges.data());
+  c.edge = edge;
   return true;
 }
 
@@ -183,7 +197,6 @@ template <Engine::Kind kind>
 bool Engine::walk(std::uint32_t r, std::size_t lane) {
   RoleState& role = roles_[r];
   Cursor& c = role.cursors[lane];
-  role.gates.stop_waiting(lane);
   bool moved = false;
   while (c.task != nullptr) {
     if (c.task == c.end && !next_instance(role, lane, c)) break;
@@ -200,26 +213,26 @@ bool Engine::walk(std::uint32_t r, std::size_t lane) {
       continue;
     }
     std::int64_t ready = 0;
-    if (!ready_time<kind>(role, lane, c, templates_[role.itinerary->tmpl[c.instance]], ready)) break;
+    if (!ready_time<kind>(role, lane, c, ready)) break;
     moved = true;
     const Step& step = role.steps[c.task->slot];
     if (step.exchange >= 0) {
       role.gates.shut_lane(lane);
       arrive({r, static_cast<std::uint32_t>(lane), ready}, role.exchanges[step.exchange]);
-      if ((role.gates.shut >> lane & 1) != 0) break;
+      if (!role.gates.is_open(lane)) break;
       continue;
     }
-    if (!c.singly && step.tasks > 1 && !unbroken(role, lane, c, step, ready)) part(role, c.instance);
+    if (!c.singly && step.tasks > 1 && !unbroken(c, step, ready)) part(role, c.instance);
     const std::int64_t end = ready + step.duration;
     if (c.singly) {
       const std::int64_t delay = role.delays != nullptr ? role.delays->of(c.instance, c.task->task) : 0;
       times_.ended[c.first + step.singly] = c.free = end + delay;
-      role.gates.passed[lane] = c.base + c.task->task + 1U;
+      role.gates.pass(lane, c.base + c.task->task + 1U);
       ++c.task;
     } else {
       times_.ended[c.first + step.in_runs] = end;
       c.free = end + step.total;
-      role.gates.passed[lane] = c.base + step.last + 1U;
+      role.gates.pass(lane, c.base + step.last + 1U);
       c.task += step.tasks;
     }
   }
@@ -230,7 +243,7 @@ bool Engine::walk(std::uint32_t r, std::size_t lane) {
 bool Engine::bring_tensor_lane(std::uint32_t r, const Cursor& c) {
   const Cursor& tensor = roles_[r].cursors[1];
   const auto there = [&] { return tensor.task != nullptr && tensor.task != tensor.end && tensor.instance == c.instance; };
-  if (!there()) move(r, 1);
+  if (!there() && roles_[r].gates.is_open(1)) go(r, 1);
   return there();
 }
 
@@ -274,7 +287,7 @@ void Engine::finish(std::uint32_t exchange, Duration end) {
     times[1] = seat.ready;
     times[2] = p.last;
     times[3] = p.first;
-    role.gates.passed[seat.lane] = c.base + c.task->task + 1U;
+    role.gates.pass(seat.lane, c.base + c.task->task + 1U);
     role.gates.open_lane(seat.lane);
     ++c.task;
     wake(seat.role);
@@ -325,7 +338,8 @@ void Engine::expect(const Seat& seat) const {
 
 void Engine::expect_records(const Seat& seat) const {
   const RoleState& role = roles_[seat.role];
-  __builtin_prefetch(times_.ended.data() + role.cursors[seat.lane].first);
+  const Cursor& c = role.cursors[seat.lane];
+  __builtin_prefetch(&times_.ended[place(c, role.steps[c.task->slot])]);
 }
 
 void Engine::expect_walk(const RoleState& role) const {

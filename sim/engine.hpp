@@ -11,6 +11,8 @@
 // are the exception: their early tasks become known only with the causes of their late ones. An exchange that would then start in
 // the past is held, its parties are stuck, and the step is walked again task by task.
 
+#include <array>
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -56,55 +58,72 @@ class Engine {
   std::int64_t events() const { return queue_.popped(); }
 
  private:
-  static constexpr std::uint8_t kNoLane = UINT8_MAX;
+  static constexpr std::uint8_t kAllLanes = (1U << kLanes) - 1;
+  /// Instances of a role whose runs are parted before all others are played task by task from the start: so often the host is late.
+  static constexpr std::uint32_t kMostParted = 64;
 
-  struct Cursor {
+  struct alignas(64) Cursor {
     const LaneTask* task = nullptr;  ///< next one; nullptr: the lane is through
     const LaneTask* end = nullptr;
+    const LaneEdge* edge = nullptr;  ///< the next that the lane has not met
     std::int64_t free = 0;
     std::int64_t host_late = 0;  ///< the host has waited for so long before it issued this lane's next task
     std::uint64_t host = 0;   ///< operations of the host before the current instance
     std::uint32_t base = 0;   ///< position of the current instance
     std::uint32_t first = 0;  ///< of its times in `times_`
     std::uint32_t instance = 0;
-    std::uint32_t item = 0;  ///< next entry of LaneProgram::instances
-    std::uint32_t edge = 0;
-    bool entered = false;    ///< the instance is played, and not by a pattern
-    bool singly = false;     ///< task by task, not in runs
+    std::uint32_t item : 30 = 0;   ///< next entry of LaneProgram::instances
+    std::uint32_t entered : 1 = 0;  ///< the instance is played, and not by a pattern
+    std::uint32_t singly : 1 = 0;   ///< task by task, not in runs
   };
   /// Which lanes of a role can go on: all that a wake-up looks at where they cannot.
   struct Gates {
     std::array<std::uint32_t, kLanes> passed{};     ///< tasks of the lane at positions before this have ended
     std::array<std::uint32_t, kLanes> waits_for{};  ///< position of a task whose end is not known yet
-    std::array<std::uint8_t, kLanes> waits_lane{kNoLane, kNoLane, kNoLane, kNoLane, kNoLane, kNoLane};  ///< of that task, or kNoLane
-    std::uint8_t shut = 0;  ///< bit by lane: it is through, or waits for others
-    bool listed = false;    ///< the role is awake
+    std::array<std::uint8_t, kLanes> waiting{};     ///< bits of the lanes that wait for a task of the lane
+    std::uint8_t open = kAllLanes;                  ///< bit by lane: it is not through and waits for nobody
+    bool listed = false;                            ///< the role is awake
 
-    bool open(std::size_t lane) const {
-      const std::uint8_t other = waits_lane[lane];
-      return (shut >> lane & 1) == 0 && (other == kNoLane || passed[other] > waits_for[lane]);
+    static constexpr std::uint8_t bit(std::size_t lane) { return static_cast<std::uint8_t>(1U << lane); }
+    bool is_open(std::size_t lane) const { return (open & bit(lane)) != 0; }
+    void shut_lane(std::size_t lane) { open = static_cast<std::uint8_t>(open & ~bit(lane)); }
+    void open_lane(std::size_t lane) { open |= bit(lane); }
+    void wait(std::size_t lane, std::uint8_t other, std::uint32_t position) {
+      waits_for[lane] = position;
+      waiting[other] |= bit(lane);
+      shut_lane(lane);
     }
-    void shut_lane(std::size_t lane) { shut = static_cast<std::uint8_t>(shut | 1U << lane); }
-    void open_lane(std::size_t lane) { shut = static_cast<std::uint8_t>(shut & ~(1U << lane)); }
-    void wait(std::size_t lane, std::uint8_t other, std::uint32_t position) { waits_lane[lane] = other, waits_for[lane] = position; }
-    void stop_waiting(std::size_t lane) { waits_lane[lane] = kNoLane; }
+    void pass(std::size_t lane, std::uint32_t position) {
+      passed[lane] = position;
+      if (waiting[lane] != 0) release(lane);
+    }
+    void release(std::size_t lane) {
+      for (unsigned left = waiting[lane]; left != 0; left &= left - 1) {
+        const auto other = static_cast<std::size_t>(std::countr_zero(left));
+        if (passed[lane] <= waits_for[other]) continue;
+        waiting[lane] = static_cast<std::uint8_t>(waiting[lane] & ~bit(other));
+        open_lane(other);
+      }
+    }
   };
+  /// What an exchange of a role touches is four cache lines: gates, two cursors, and what follows these up to Record::roles.
   struct alignas(64) RoleState {
     Gates gates;
+    alignas(64) std::array<Cursor, kLanes> cursors;
     const Itinerary* itinerary;
     const Step* steps;
     const std::uint32_t* exchanges;
     const Course* course;
     const RoleDelays* delays;
     std::uint32_t parted = 0;  ///< instances whose runs were parted
+    bool host_waits = false;   ///< as the itinerary's
     Record record;
-    std::array<Cursor, kLanes> cursors;
   };
   /// What is known about an instance before it is played.
   struct Arrival {
     std::int64_t ready = 0;                          ///< end of all that the first task waits for
     std::array<std::int64_t, kPatternLanes> late{};  ///< of the host, by lane
-    std::array<std::uint32_t, kPatternLanes> edge{};            ///< the first of later instances, by lane
+    std::array<const LaneEdge*, kPatternLanes> edge{};          ///< the first of later instances, by lane
     std::vector<std::pair<std::uint16_t, std::int64_t>> after;  ///< of other tasks: ends of what they wait for
   };
   struct Seat {
@@ -129,27 +148,31 @@ class Engine {
   void drain();
   void set_free();
   void advance(std::uint32_t role);
-  bool move(std::uint32_t role, std::size_t lane);
+  bool go(std::uint32_t role, std::size_t lane);
   template <Kind kind>
   bool walk(std::uint32_t role, std::size_t lane);
   template <Kind kind>
-  bool ready_time(RoleState& role, std::size_t lane, Cursor& c, const LaneTemplate& tmpl, std::int64_t& ready);
+  bool ready_time(RoleState& role, std::size_t lane, Cursor& c, std::int64_t& ready);
   /// What the host takes from the step's start to the issue of the cursor's task.
   std::int64_t issue(const Cursor& c) const { return static_cast<std::int64_t>(c.host + c.task->issued) * host_.launch.ps(); }
   /// Of a task of the cursor's instance, in `times_`.
   static std::uint32_t place(const Cursor& c, const Step& step) { return c.first + (c.singly ? step.singly : step.in_runs); }
-  bool unbroken(const RoleState& role, std::size_t lane, const Cursor& c, const Step& step, std::int64_t ready) const;
+  /// Whether a run that is ready goes on without a stop: the host is not late for any task of it, and none waits for another instance.
+  bool unbroken(const Cursor& c, const Step& step, std::int64_t ready) const {
+    return c.host_late + issue(c) - ready <= step.slack && c.edge->to > c.base + step.last;
+  }
   void part(RoleState& role, std::uint32_t instance);
   bool next_instance(RoleState& role, std::size_t lane, Cursor& c) const;
   Entry enter(std::uint32_t role, std::size_t lane, Cursor& c);
-  Entry play(RoleState& role, Cursor& c);
+  Entry play(RoleState& role, Cursor& c, Passage& p);
   std::uint32_t new_times(std::uint32_t count);
   Passage& passage(const RoleState& role, std::uint32_t instance) {
     return times_.passages[role.record.passage + instance * role.record.roles];
   }
   void place_records();
+  std::size_t room_for_times() const;
   bool bring_tensor_lane(std::uint32_t role, const Cursor& c);
-  Entry pass(std::uint32_t role, StretchId stretch, Cursor& c);
+  Entry pass(std::uint32_t role, StretchId stretch, Cursor& c, Passage& p);
   Entry meet_edges(RoleState& role, const Stretch& s, std::size_t lane);
   const Circumstances& circumstances(const Stretch& s, const Cursor& c, const Cursor& tensor, std::int64_t start);
   void arrive(const Seat& seat, std::uint32_t exchange);

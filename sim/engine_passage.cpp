@@ -5,23 +5,17 @@
 #include "sim/engine.hpp"
 
 namespace tandem::sim {
-namespace {
-
-/// Instances of a role whose runs are parted before all others are played task by task from the start: so often the host is late.
-constexpr std::uint32_t kMostParted = 64;
-
-}  // namespace
 
 /// A lane is at the first task of an instance. The compute lane decides how it is played; until then other lanes wait,
 /// which holds nobody up: what they do there depends on a computation of the same instance.
 Engine::Entry Engine::enter(std::uint32_t r, std::size_t lane, Cursor& c) {
   RoleState& role = roles_[r];
-  const Passage& p = passage(role, c.instance);
-  if (p.singly() || p.in_runs()) return play(role, c);
+  Passage& p = passage(role, c.instance);
+  if (p.singly() || p.in_runs()) return play(role, c, p);
   const StretchId stretch = role.course->stretches[role.itinerary->tmpl[c.instance]];
   const bool delayed = role.delays != nullptr && role.delays->first[c.instance] != RoleDelays::kNone;
-  if (stretch < 0 || delayed) return play(role, c);
-  return lane == 0 ? pass(r, stretch, c) : Entry::waits;
+  if (stretch < 0 || delayed) return play(role, c, p);
+  return lane == 0 ? pass(r, stretch, c, p) : Entry::waits;
 }
 
 /// Room for so many times that are not known yet.
@@ -32,8 +26,7 @@ std::uint32_t Engine::new_times(std::uint32_t count) {
   return static_cast<std::uint32_t>(first);
 }
 
-Engine::Entry Engine::play(RoleState& role, Cursor& c) {
-  Passage& p = passage(role, c.instance);
+Engine::Entry Engine::play(RoleState& role, Cursor& c, Passage& p) {
   if (!p.singly() && !p.in_runs()) {
     const bool delayed = role.delays != nullptr && role.delays->first[c.instance] != RoleDelays::kNone;
     const bool runs = role.course->runs && !delayed && role.parted < kMostParted;
@@ -72,27 +65,26 @@ void Engine::part(RoleState& role, std::uint32_t instance) {
 Engine::Entry Engine::meet_edges(RoleState& role, const Stretch& s, std::size_t lane) {
   const Cursor& c = role.cursors[lane];
   const std::uint32_t next = role.itinerary->base[c.instance + 1];
-  const LaneEdge* const edges = role.itinerary->lanes[lane].edges.data();
   arrival_.late[lane] = c.host_late;
-  std::uint32_t e = c.edge;
-  for (; edges[e].to < next; ++e) {
-    const auto task = static_cast<std::uint16_t>(edges[e].to - c.base);
+  const LaneEdge* edge = c.edge;
+  for (; edge->to < next; ++edge) {
+    const auto task = static_cast<std::uint16_t>(edge->to - c.base);
     const bool first = task == s.first[lane], starts = lane == 0 && first;
-    if (edges[e].host_waits && !first) return Entry::played;
-    const std::uint32_t from = role.itinerary->base[edges[e].from_instance] + edges[e].from_task;
-    if (role.gates.passed[edges[e].from_lane] <= from) {
-      role.gates.wait(0, edges[e].from_lane, from);
+    if (edge->host_waits && !first) return Entry::played;
+    const std::uint32_t from = role.itinerary->base[edge->from_instance] + edge->from_task;
+    if (role.gates.passed[edge->from_lane] <= from) {
+      role.gates.wait(0, edge->from_lane, from);
       return Entry::waits;
     }
-    const Step& step = role.steps[templates_[role.itinerary->tmpl[edges[e].from_instance]].first_slot + edges[e].from_task];
-    const std::int64_t end = role.record.ended_of(times_, patterns_, step, edges[e].from_instance, edges[e].from_task);
-    if (edges[e].host_waits)
+    const Step& step = role.steps[templates_[role.itinerary->tmpl[edge->from_instance]].first_slot + edge->from_task];
+    const std::int64_t end = role.record.ended_of(times_, patterns_, step, edge->from_instance, edge->from_task);
+    if (edge->host_waits)
       arrival_.late[lane] = std::max(
           arrival_.late[lane], end - static_cast<std::int64_t>(c.host + s.steps[task].issued - s.steps[task].host) * host_.launch.ps());
     if (starts) arrival_.ready = std::max(arrival_.ready, end);
     else arrival_.after.emplace_back(task, end);
   }
-  arrival_.edge[lane] = e;
+  arrival_.edge[lane] = edge;
   return Entry::passed;
 }
 
@@ -112,7 +104,7 @@ const Circumstances& Engine::circumstances(const Stretch& s, const Cursor& c, co
 
 /// The whole instance waits until everything is known that any task of it waits for. Should its early tasks be needed for
 /// that to become known, all wait for each other, and `perform` in sim/play starts anew without patterns.
-Engine::Entry Engine::pass(std::uint32_t r, StretchId stretch, Cursor& c) {
+Engine::Entry Engine::pass(std::uint32_t r, StretchId stretch, Cursor& c, Passage& p) {
   RoleState& role = roles_[r];
   const Stretch& s = patterns_.of(stretch);
   Cursor& tensor = role.cursors[1];
@@ -122,14 +114,14 @@ Engine::Entry Engine::pass(std::uint32_t r, StretchId stretch, Cursor& c) {
   Entry met = meet_edges(role, s, 0);
   if (met == Entry::passed && s.on_tensor) met = bring_tensor_lane(r, c) ? meet_edges(role, s, 1) : Entry::waits;
   if (met == Entry::waits) return met;
-  if (met == Entry::played) return play(role, c);
+  if (met == Entry::played) return play(role, c, p);
   const std::int64_t start = std::max(arrival_.ready, arrival_.late[0] + issue(c));
   const PatternId id = patterns_.find(stretch, circumstances(s, c, tensor, start));
-  if (id == Patterns::kNone) return play(role, c);
+  if (id == Patterns::kNone) return play(role, c, p);
 
   Record& record = role.record;
   stepped_ = true;
-  passage(role, c.instance) = {start, id, static_cast<std::uint32_t>(record.late.size())};
+  p = {start, id, static_cast<std::uint32_t>(record.late.size())};
   if (role.itinerary->host_waits)
     for (const std::int64_t late : arrival_.late) record.late.push_back(late);  // one by one: a copy of both would wait for their stores
   const auto leave = [&](Cursor& lane, std::size_t l) {
@@ -137,8 +129,7 @@ Engine::Entry Engine::pass(std::uint32_t r, StretchId stretch, Cursor& c) {
     lane.host_late = arrival_.late[l];
     lane.edge = arrival_.edge[l];
     lane.task = lane.end;
-    role.gates.passed[l] = role.itinerary->base[c.instance + 1];
-    role.gates.stop_waiting(l);
+    role.gates.pass(l, role.itinerary->base[c.instance + 1]);
   };
   leave(c, 0);
   if (s.on_tensor) leave(tensor, 1);

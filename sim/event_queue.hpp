@@ -25,15 +25,30 @@ class EventQueue {
   EventQueue();
 
   /// Throws ContractError when `at` lies before now().
-  void schedule(Duration at, std::uint32_t target, std::uint32_t version);
+  void schedule(Duration at, std::uint32_t target, std::uint32_t version) {
+    require(at >= now_, "an event was scheduled in the past");
+    const std::uint32_t recent = recent_[place(at)];
+    lines_[lines_[recent].at == at ? recent : begin_line(at)].items.push_back({target, version});
+  }
 
   /// Removes the first event and moves now() to its time.
-  Event pop();
+  Event pop() {
+    Line& line = lines_[heap_.front().line];
+    const Item item = line.items[line.taken];
+    now_ = line.at;
+    ++popped_;
+    if (++line.taken == line.items.size()) end_line();
+    return {now_, item.target, item.version};
+  }
 
   /// Time of the first event; there must be one.
   Duration next() const { return heap_.front().at; }
   /// Target of an event that comes a few after the first, for who wants to have its memory at hand; kNone where it is not near.
-  std::uint32_t coming() const;
+  std::uint32_t coming() const {
+    if (heap_.empty()) return kNone;
+    const Line& line = lines_[heap_.front().line];
+    return line.taken + kAhead < line.items.size() ? line.items[line.taken + kAhead].target : kNone;
+  }
   bool empty() const { return heap_.empty(); }
   Duration now() const { return now_; }
   /// Events handed out so far.
@@ -41,16 +56,16 @@ class EventQueue {
 
  private:
   static constexpr std::uint32_t kAhead = 6;  ///< places from the first event to the one that is coming
+  static constexpr int kRecentBits = 10;
 
   struct Item {
-    std::uint32_t target, version, next;
+    std::uint32_t target, version;
   };
   /// Events of one time, but for those of lines that were begun earlier.
   struct Line {
     Duration at;
-    std::uint32_t first = kNone, last = kNone;
-    std::uint32_t coming = kNone;  ///< kAhead places behind the first
-    std::uint32_t size = 0;
+    std::uint32_t taken = 0;  ///< of `items`
+    std::vector<Item> items;
   };
   struct Entry {
     Duration at;
@@ -58,13 +73,14 @@ class EventQueue {
     std::uint32_t line;
   };
   static bool later(const Entry& a, const Entry& b) { return a.at != b.at ? a.at > b.at : a.order > b.order; }
-  std::uint32_t line_at(Duration at);
-  std::uint32_t item(std::uint32_t target, std::uint32_t version);
+  /// Fibonacci hashing (Knuth, The Art of Computer Programming, 6.4).
+  static std::size_t place(Duration at) { return static_cast<std::uint64_t>(at.ps()) * 0x9e3779b97f4a7c15 >> (64 - kRecentBits); }
+  std::uint32_t begin_line(Duration at);
+  void end_line();
 
   std::vector<Entry> heap_;
   std::vector<Line> lines_;
-  std::vector<Item> items_;
-  std::uint32_t free_line_ = kNone, free_item_ = kNone;  ///< chains through Line::first and Item::next
+  std::vector<std::uint32_t> free_;  ///< lines that nobody stands in
   /// By time scrambled: the last line begun for a time of this place. Only the last line of a time may take more.
   std::vector<std::uint32_t> recent_;
   Duration now_;

@@ -16,18 +16,22 @@ LaneTemplate lane_template(const Template& tmpl, std::uint32_t first_slot, bool 
   const LaneOfStream lanes = lanes_of(synchronous);
   LaneTemplate out;
   out.first_slot = first_slot;
+  for (const Task& task : tmpl.tasks)
+    for (const std::uint16_t d : task.deps)
+      if (const std::size_t from = lane_of(tmpl.tasks[d], lanes); from != lane_of(task, lanes))
+        out.deps.push_back({first_slot + d, d, static_cast<std::uint8_t>(from)});
   std::uint32_t issued = 0;
+  std::size_t first = 0;  // of a task's, in `deps`
   for (std::size_t i = 0; i < tmpl.tasks.size(); ++i) {
     const Task& task = tmpl.tasks[i];
     const std::size_t lane = lane_of(task, lanes);
-    out.lane_of.push_back(static_cast<std::uint8_t>(lane));
-    LaneTask lt{first_slot + static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(out.deps.size()), 0,
-                static_cast<std::uint16_t>(i), task.host_operations, issued += task.host_operations, false};
-    for (const std::uint16_t d : task.deps)
-      if (lane_of(tmpl.tasks[d], lanes) != lane) out.deps.push_back(d);
-    lt.deps = static_cast<std::uint16_t>(out.deps.size() - lt.first_dep);
+    const auto count = std::count_if(task.deps.begin(), task.deps.end(), [&](std::uint16_t d) { return lane_of(tmpl.tasks[d], lanes) != lane; });
+    const std::span<const LaneDep> deps{out.deps.data() + first, static_cast<std::size_t>(count)};
+    first += deps.size();
+    const LaneTask lt{deps, first_slot + static_cast<std::uint32_t>(i), issued += task.host_operations, static_cast<std::uint16_t>(i),
+                      task.host_operations, false};
     out.lanes[lane].push_back(lt);
-    if (synchronous && lane != 0) out.lanes[0].push_back({lt.slot, lt.first_dep, 0, lt.task, lt.host, lt.issued, true});
+    if (synchronous && lane != 0) out.lanes[0].push_back({{}, lt.slot, lt.issued, lt.task, lt.host, true});
   }
   return out;
 }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "models/task_graph.hpp"
@@ -18,21 +19,31 @@ inline constexpr std::size_t kLanes = kStreams;
 /// itself.
 LaneOfStream lanes_of(bool synchronous);
 
-/// A task of a template on a lane.
-struct LaneTask {
-  std::uint32_t slot = 0;
-  std::uint32_t first_dep = 0;  ///< into LaneTemplate::deps
-  std::uint16_t deps = 0;
-  std::uint16_t task = 0;
-  std::uint16_t host = 1;       ///< host operations that issue it
-  std::uint32_t issued = 1;     ///< of its instance, up to and with its own
-  bool launch_only = false;  ///< the host passes by: the task itself runs on another lane
+/// A task of the same instance, on another lane, that one waits for.
+struct LaneDep {
+  std::uint32_t slot;
+  std::uint16_t task;
+  std::uint8_t lane;
 };
 
+/// A task of a template on a lane.
+struct LaneTask {
+  std::span<const LaneDep> deps;  ///< of LaneTemplate::deps
+  std::uint32_t slot = 0;
+  std::uint32_t issued = 1;       ///< host operations of its instance, up to and with its own
+  std::uint16_t task = 0;
+  std::uint16_t host = 1;         ///< host operations that issue it
+  bool launch_only = false;       ///< the host passes by: the task itself runs on another lane
+};
+
+/// Its tasks point into `deps`: it can be moved, not copied.
 struct LaneTemplate {
+  LaneTemplate() = default;
+  LaneTemplate(LaneTemplate&&) = default;
+  LaneTemplate& operator=(LaneTemplate&&) = default;
+
   std::array<std::vector<LaneTask>, kLanes> lanes;
-  std::vector<std::uint16_t> deps;
-  std::vector<std::uint8_t> lane_of;  ///< by task
+  std::vector<LaneDep> deps;
   std::uint32_t first_slot = 0;
 };
 

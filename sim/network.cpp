@@ -1,6 +1,5 @@
 #include "sim/network.hpp"
 
-
 namespace tandem::sim {
 
 Network::Network(std::vector<Capacity> links, const std::vector<std::vector<LinkUse>>& uses, std::size_t transfers,
@@ -17,6 +16,8 @@ Network::Network(std::vector<Capacity> links, const std::vector<std::vector<Link
     uses_.insert(uses_.end(), set.begin(), set.end());
   }
   first_use_.push_back(static_cast<std::uint32_t>(uses_.size()));
+  alone_.reserve(uses.size());
+  for (const std::vector<LinkUse>& set : uses) alone_.push_back(fair_.alone(set));
 }
 
 void Network::start(std::uint32_t id, std::span<const Segment> segments) {
@@ -41,7 +42,7 @@ bool Network::take(const Event& event) {
   return false;
 }
 
-std::uint32_t& Network::on_link(std::uint32_t link, std::uint32_t i) {
+inline std::uint32_t& Network::on_link(std::uint32_t link, std::uint32_t i) {
   return i < OnLink::kHere ? on_link_[link].here[i] : more_[link][i - OnLink::kHere];
 }
 
@@ -59,7 +60,7 @@ void Network::join(std::uint32_t id) {
     else on_link_[use.link].here[before] = id;
     alone = alone && before == 0;
   }
-  if (alone) return set_rate(id, fair_.alone(uses(t)));
+  if (alone) return set_rate(id, alone_[t.segment->uses]);
   for (const LinkUse& use : uses(t)) changed_.push_back(use.link);
 }
 
@@ -68,11 +69,12 @@ void Network::leave(std::uint32_t id) {
   ++t.version;
   for (const LinkUse& use : uses(t)) {
     const std::uint32_t last = --on_link_[use.link].count;
+    if (last == 0) continue;
     std::uint32_t i = 0;
     while (on_link(use.link, i) != id) ++i;
     on_link(use.link, i) = on_link(use.link, last);
     if (last >= OnLink::kHere) more_[use.link].pop_back();
-    if (last > 0) changed_.push_back(use.link);
+    changed_.push_back(use.link);
   }
 }
 

@@ -64,6 +64,7 @@ class Network {
 
   std::vector<LinkUse> uses_;             ///< all sets in a row
   std::vector<std::uint32_t> first_use_;  ///< by set
+  std::vector<Rate> alone_;               ///< by set: the rate of who is alone on its links
   std::vector<Transfer> transfers_;
   std::vector<OnLink> on_link_;
   std::vector<std::vector<std::uint32_t>> more_;  ///< by link

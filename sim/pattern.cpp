@@ -16,18 +16,18 @@ std::optional<Stretch> stretch_of(const LaneTemplate& tmpl, const std::vector<Sl
     tasks += tmpl.lanes[lane].size();
   }
   const auto& tensor = tmpl.lanes[1];
-  if (tmpl.lanes[0].empty() || (!tensor.empty() && tensor.front().deps == 0)) return {};
+  if (tmpl.lanes[0].empty() || (!tensor.empty() && tensor.front().deps.empty())) return {};
   Stretch s;
   s.steps.resize(tasks);
-  s.deps = tmpl.deps;
+  for (const LaneDep& dep : tmpl.deps) s.deps.push_back(dep.task);
   s.on_tensor = !tensor.empty();
   for (std::size_t lane = 0; lane < kPatternLanes; ++lane) {
     if (!tmpl.lanes[lane].empty()) s.first[lane] = tmpl.lanes[lane].front().task;
     for (const LaneTask& task : tmpl.lanes[lane]) {
       const Slot& slot = slots[task.slot];
       if (slot.exchange >= 0) return {};
-      s.steps[task.task] = {static_cast<std::uint8_t>(lane), static_cast<std::uint16_t>(task.first_dep), task.deps, slot.duration,
-                            task.host, task.issued};
+      s.steps[task.task] = {static_cast<std::uint8_t>(lane), static_cast<std::uint16_t>(task.deps.data() - tmpl.deps.data()),
+                            static_cast<std::uint16_t>(task.deps.size()), slot.duration, task.host, task.issued};
     }
   }
   return s;
