@@ -132,6 +132,7 @@ struct ParallelSpec {
   Bytes bucket_bytes{160'000'000};
   std::int64_t prefetch_layers = 1;
   UnitCopies unit_copies = UnitCopies::none;
+  bool root_unit = false;                ///< both ends of the model are one unit of zero_stage 3, whole in both passes
   std::vector<std::int64_t> pipeline_split; ///< layers per stage (x chunk); empty: auto
   std::string rank_order = "tp-cp-ep-dp-pp";///< fastest axis first
   OffloadSpec offload;

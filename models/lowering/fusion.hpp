@@ -37,6 +37,7 @@ struct Fusion {
   std::int64_t step_bytes = 0;           ///< for each parameter that a rank updates, while its optimizer runs
   std::int64_t cached_bytes = 0;         ///< likewise, of tensors past that the allocator keeps, no later one having their sizes
   std::int64_t cached_sharded_bytes = 0; ///< the same where weights are sharded (ZeRO 3)
+  bool sharded_streams = false;          ///< sharded weights are PyTorch's FSDP's, whose streams have memory of their own
   std::int64_t collective_elements = 0;  ///< of ZeRO 1: elements that a collective copies to send them as one tensor
   std::int64_t loss_bytes = 0;           ///< for each logit, from the forward pass of the loss to its backward pass
   // What is computed beside the step.

@@ -1,5 +1,8 @@
 #include "models/lowering/gradient_reduction.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "models/lowering/unit_copies.hpp"
 #include "models/mesh.hpp"
 
@@ -101,6 +104,7 @@ void GradientReduction::prepare() {
     if (!memory_.is_extra(u) && memory_.offloaded(u)) units_.back().offloaded = offloaded_template(u);
   }
   reduced_.assign(static_cast<std::size_t>(units), false);
+  for (std::int32_t u = 0; u < units; ++u) root_.push_back(memory_.in_root(u));
   if (s_.sequence_parallel)
     for (std::size_t r = 0; r < memory_.params().regions.size(); ++r) {
       const std::int64_t n = memory_.params().regions[r].layout.partial_elements();
@@ -171,7 +175,17 @@ void GradientReduction::count(std::int32_t unit, std::int32_t mb) {
   if (!each_micro_batch() && !(last && c_.plan.parallel.overlap_grad_reduce)) return;
   if (++done_[{unit, mb}] < memory_.regions_of(unit)) return;
   done_.erase({unit, mb});
-  reduce(unit, mb);
+  in_root(unit) ? count_root(unit, mb) : reduce(unit, mb);
+}
+
+/// The root's gradients leave together, when the last of them is complete.
+void GradientReduction::count_root(std::int32_t unit, std::int32_t mb) {
+  std::vector<std::int32_t>& complete = root_done_[mb];
+  complete.push_back(unit);
+  if (static_cast<std::ptrdiff_t>(complete.size()) < std::count(root_.begin(), root_.end(), true)) return;
+  settle();
+  for (const std::int32_t u : complete) reduce(u, mb);
+  root_done_.erase(mb);
 }
 
 void GradientReduction::reduce(std::int32_t unit, std::int32_t mb) {
@@ -189,7 +203,7 @@ bool GradientReduction::in_halves(std::int32_t unit) const {
 
 void GradientReduction::reduce_micro_batch(std::int32_t unit, std::int32_t mb) {
   if (in_halves(unit)) {
-    settle();
+    if (!in_root(unit)) settle();
     return send(unit, mb);
   }
   const UnitTemplates& t = units_[static_cast<std::size_t>(unit)];
@@ -207,26 +221,29 @@ void GradientReduction::send(std::int32_t unit, std::int32_t mb) {
   const UnitTemplates& t = units_[static_cast<std::size_t>(unit)];
   const InstanceKey key = key_of(unit, mb, Phase::reduce);
   const Binding from = memory_.temporary_gradients(unit, mb);
-  sent_ = Sent{unit, mb, kNoBuffer, {}};
+  Sent sent{unit, mb, kNoBuffer, {}};
   const bool written = mb == 0 && exists(t.scatter_first);
-  if (!written) sent_->take = mb == 0 ? t.take_first : t.take_later;
+  if (!written) sent.take = mb == 0 ? t.take_first : t.take_later;
   const TemplateId leaves = written ? t.scatter_first : t.send;
   std::vector<Binding> slots{from};
   // A template has scratch, the gradients, where they travel if apart, and their share if it is written at once.
   const std::vector<Slot>& all = c_.library[leaves].slots;
   if (all.size() == (written ? 4U : 3U)) {
-    sent_->apart = b_.allocate("sent_gradients", all[2].kind, all[2].bytes);
-    slots.push_back({sent_->apart});
+    const Pool pool = memory_.gathers_in_place() ? Pool::reductions : Pool::computation;
+    sent.apart = b_.allocate("sent_gradients", all[2].kind, all[2].bytes, pool);
+    slots.push_back({sent.apart});
   }
   if (written) slots.push_back(memory_.unit_gradients(unit));
   b_.add(leaves, key, slots);
-  if (sent_->apart != kNoBuffer) memory_.release_gradients(unit, mb);
+  if (sent.apart != kNoBuffer) memory_.release_gradients(unit, mb);
+  sent_.push_back(sent);
 }
 
 void GradientReduction::settle() {
-  if (!sent_) return;
-  const Sent s = *sent_;
-  sent_.reset();
+  for (const Sent& s : std::exchange(sent_, {})) take_up(s);
+}
+
+void GradientReduction::take_up(const Sent& s) {
   const bool apart = s.apart != kNoBuffer;
   const Binding from = apart ? Binding{s.apart} : memory_.temporary_gradients(s.unit, s.mb);
   if (exists(s.take)) b_.add(s.take, key_of(s.unit, s.mb, Phase::reduce), {from, memory_.unit_gradients(s.unit)});

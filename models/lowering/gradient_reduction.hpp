@@ -67,6 +67,9 @@ class GradientReduction {
   bool in_halves(std::int32_t unit) const;
   void reduce_micro_batch(std::int32_t unit, std::int32_t mb);
   void send(std::int32_t unit, std::int32_t mb);
+  void take_up(const Sent& sent);
+  bool in_root(std::int32_t unit) const { return root_[static_cast<std::size_t>(unit)]; }
+  void count_root(std::int32_t unit, std::int32_t mb);
   void sum_replicas(std::int32_t unit);
   void take_replicas();
   void tie_embeddings();
@@ -90,7 +93,9 @@ class GradientReduction {
   std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> done_;
   std::vector<bool> reduced_;
   bool tie_waits_ = false;       ///< the stage has its part of a matrix that others have, too, and it is not summed yet
-  std::optional<Sent> sent_;
+  std::vector<Sent> sent_;       ///< of one unit, or of the root's
+  std::vector<bool> root_;       ///< by unit
+  std::map<std::int32_t, std::vector<std::int32_t>> root_done_;  ///< by micro-batch: units of the root that are complete
   std::optional<std::pair<std::int32_t, BufferId>> replicas_sent_;  ///< unit, and where the sum of its share over replicas is made
   TemplateId tie_, tie_stages_, relative_, loss_, optimizer_, validation_;
 };

@@ -111,18 +111,19 @@ ProgramBuilder::ProgramBuilder(const TemplateLibrary& library, StageId stage) : 
   program_.stage = stage;
 }
 
-std::size_t ProgramBuilder::record(std::string_view name, MemoryKind kind, std::int64_t offset, Bytes bytes) {
+std::size_t ProgramBuilder::record(std::string_view name, MemoryKind kind, std::int64_t offset, Bytes bytes, Pool pool) {
   const auto first = static_cast<std::uint32_t>(now());
   program_.memory.allocations.push_back({name, kind, offset, bytes, first, first});
   live_[static_cast<std::size_t>(kind)] += bytes;
+  live_in_pool_[static_cast<std::size_t>(pool)] += bytes;
   return program_.memory.allocations.size() - 1;
 }
 
-BufferId ProgramBuilder::persistent(std::string_view name, MemoryKind kind, const std::vector<Bytes>& pieces) {
+BufferId ProgramBuilder::persistent(std::string_view name, MemoryKind kind, const std::vector<Bytes>& pieces, Pool pool) {
   Bytes bytes;
   for (const Bytes p : pieces) bytes += p;
   const Arena::Block block = arena_.allocate(bytes);
-  const std::size_t allocation = record(name, kind, block.offset, block.bytes);
+  const std::size_t allocation = record(name, kind, block.offset, block.bytes, pool);
   const auto id = static_cast<BufferId>(buffers_.size());
   std::int64_t offset = block.offset;
   for (const Bytes p : pieces) {
@@ -148,15 +149,17 @@ void ProgramBuilder::start(const std::vector<TemplateId>& used, std::size_t inst
   persistent_ = program_.memory.allocations.size();
 }
 
-BufferId ProgramBuilder::allocate(std::string_view name, MemoryKind kind, Bytes bytes) {
+BufferId ProgramBuilder::allocate(std::string_view name, MemoryKind kind, Bytes bytes, Pool pool) {
   const Arena::Block block = arena_.allocate(bytes);
-  buffers_.push_back({block.offset, block.bytes, block.prior, block.prior, record(name, kind, block.offset, block.bytes), true});
+  const std::size_t allocation = record(name, kind, block.offset, block.bytes, pool);
+  buffers_.push_back({block.offset, block.bytes, block.prior, block.prior, allocation, true, pool});
   return static_cast<BufferId>(buffers_.size() - 1);
 }
 
 BufferId ProgramBuilder::allocate_apart(std::string_view name, MemoryKind kind, Bytes bytes) {
   const Arena::Block block = arena_.append(bytes);
-  buffers_.push_back({block.offset, block.bytes, {}, {}, record(name, kind, block.offset, block.bytes), true});
+  const std::size_t allocation = record(name, kind, block.offset, block.bytes, Pool::computation);
+  buffers_.push_back({block.offset, block.bytes, {}, {}, allocation, true});
   return static_cast<BufferId>(buffers_.size() - 1);
 }
 
@@ -165,6 +168,7 @@ void ProgramBuilder::release(BufferId id) {
   Allocation& a = program_.memory.allocations[b.allocation];
   a.last = static_cast<std::uint32_t>(program_.instances.size() - 1);
   live_[static_cast<std::size_t>(a.kind)] -= a.bytes;
+  live_in_pool_[static_cast<std::size_t>(b.pool)] -= a.bytes;
   arena_.release(b.offset, b.bytes, b.touched);
 }
 
@@ -273,6 +277,10 @@ void ProgramBuilder::order_scratch(const ScratchUse& use) {
 }
 
 void ProgramBuilder::note_live(const Template& t) {
+  for (std::size_t p = 0; p < kPools; ++p) {
+    const Bytes scratch = p == static_cast<std::size_t>(Pool::computation) ? t.scratch_live_peak : Bytes(0);
+    pool_peaks_[p] = std::max(pool_peaks_[p], live_in_pool_[p] + scratch);
+  }
   const Bytes now = total(live_) + t.scratch_live_peak;
   MemoryPlan& m = program_.memory;
   if (now <= m.live_peak_bytes) return;
@@ -295,7 +303,15 @@ Point ProgramBuilder::end_of(std::uint32_t instance) const {
   return {instance, static_cast<std::uint16_t>(t.tasks.size() - 1)};
 }
 
+/// What pools reserve past the most that is alive at once: each keeps its own peak.
+Bytes ProgramBuilder::apart_in_pools() const {
+  Bytes sum;
+  for (const Bytes peak : pool_peaks_) sum += peak;
+  return sum - program_.memory.live_peak_bytes;
+}
+
 Program ProgramBuilder::finish() {
+  keep_cached(apart_in_pools());
   const auto end = static_cast<std::uint32_t>(program_.instances.size() - 1);
   for (std::size_t i = 0; i < persistent_; ++i) program_.memory.allocations[i].last = end;
   program_.memory.arena_bytes = arena_.high_water();

@@ -54,6 +54,12 @@ struct Binding {
   std::int64_t offset = 0;       ///< bytes
 };
 
+/// On which of its streams a framework allocates a tensor. PyTorch's allocator hands bytes on only inside a stream
+/// (pytorch/pytorch: c10/cuda/CUDACachingAllocator.cpp, get_free_block takes blocks of the request's stream), so it reserves what
+/// each needs at most.
+enum class Pool : std::uint8_t { computation, gathers, reductions };
+inline constexpr std::size_t kPools = 3;
+
 struct InstanceKey {
   std::int32_t layer = -1, micro_batch = -1, chunk = 0;
   Phase phase = Phase::forward;
@@ -65,12 +71,12 @@ class ProgramBuilder {
 
   /// Memory for the whole step; `pieces` (bytes each) are followed apart and lie next to each other in order.
   /// Returns the first piece's id; the others follow consecutively.
-  BufferId persistent(std::string_view name, MemoryKind kind, const std::vector<Bytes>& pieces);
+  BufferId persistent(std::string_view name, MemoryKind kind, const std::vector<Bytes>& pieces, Pool pool = Pool::computation);
   /// Everything persistent is declared: scratch for the templates that will be used is placed, instances may follow, about
   /// so many.
   void start(const std::vector<TemplateId>& used, std::size_t instances);
 
-  BufferId allocate(std::string_view name, MemoryKind kind, Bytes bytes);
+  BufferId allocate(std::string_view name, MemoryKind kind, Bytes bytes, Pool pool = Pool::computation);
   /// Bytes that no tensor before had, counted as alive until `release`: of a size that an allocator's cache does not have. Nothing
   /// is bound to them.
   BufferId allocate_apart(std::string_view name, MemoryKind kind, Bytes bytes);
@@ -101,6 +107,7 @@ class ProgramBuilder {
     Frontier touched, written;   ///< by this owner and, until it is overwritten, by the bytes' previous owners
     std::size_t allocation;      ///< index into memory.allocations; views share the first piece's
     bool reused = false;         ///< the frontier still holds a previous owner's tasks
+    Pool pool = Pool::computation;
   };
 
   void connect(const SlotUse& use, Buffer& buffer);
@@ -110,7 +117,8 @@ class ProgramBuilder {
   void note_live(const Template& t);
   void hold_computation(std::int32_t task);
   void order_scratch(const ScratchUse& use);
-  std::size_t record(std::string_view name, MemoryKind kind, std::int64_t offset, Bytes bytes);
+  std::size_t record(std::string_view name, MemoryKind kind, std::int64_t offset, Bytes bytes, Pool pool);
+  Bytes apart_in_pools() const;
   std::int64_t now() const { return static_cast<std::int64_t>(program_.instances.size()); }
 
   const TemplateLibrary& library_;
@@ -122,6 +130,7 @@ class ProgramBuilder {
   std::vector<Edge> pending_;                       ///< edges into the instance being added
   std::array<Frontier, kStreams> known_{};          ///< [stream] is already behind these points of the other streams
   BytesByKind live_{};
+  std::array<Bytes, kPools> live_in_pool_{}, pool_peaks_{};
   std::int64_t scratch_ = 0;
   Frontier scratch_touched_{};
   std::array<bool, kStreams> scratch_open_{};

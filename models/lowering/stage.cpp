@@ -115,6 +115,7 @@ class StageLowering {
     f.hidden.resize(layers + 1, kNoBuffer);
     f.saved.assign(layers, kNoBuffer);
     if (s_.defer_weights) f.inputs.assign(layers, kNoBuffer);
+    gather_.hold(memory_.root_regions(p));
     if (memory_.weights_sharded()) gather_.plan(regions_.forward(p), p.last && backward_follows_);
     if (p.first) embed(a);
     for (std::int64_t l = 0; l < p.layers; ++l) {
@@ -125,6 +126,7 @@ class StageLowering {
     decoder_.leave(a, f);
     if (c_.forward_only) decoder_.drop_memory(f);
     if (p.last) head(a);
+    if (c_.forward_only) gather_.let_go(memory_.root_regions(p));
   }
 
   void embed(const Action& a) {
@@ -215,6 +217,7 @@ class StageLowering {
     }
     decoder_.leave_backward(a, f);
     if (p.first) embed_backward(a);
+    gather_.let_go(memory_.root_regions(p));
     reduction_.settle();
     if (p.last && shows_metrics()) metrics(a);
     if (!s_.defer_weights) finish_flight(a);

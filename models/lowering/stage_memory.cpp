@@ -78,7 +78,7 @@ void StageMemory::declare_gradients() {
   gradient_pieces_ = static_cast<std::int32_t>(pieces.size());
   if (s_.fusion.narrow_gradients && s_.dtypes.weights == DType::bf16 && d == DType::fp32)
     b_.persistent("narrow_gradients", MemoryKind::gradients, {bytes_of(DType::bf16, p_.flat_elements)});
-  gradients_ = b_.persistent("gradients", MemoryKind::gradients, pieces);
+  gradients_ = b_.persistent("gradients", MemoryKind::gradients, pieces, own_streams() ? Pool::reductions : Pool::computation);
   declare_stand_ins();
   for (std::int32_t e = 0; e < extras(); ++e)
     extra_gradients_.push_back(
@@ -235,6 +235,24 @@ Binding StageMemory::output_gradients(std::int32_t micro_batch) {
   return s_.tied ? word_gradients(WordUse::output, micro_batch) : gradients(output_region(), micro_batch);
 }
 
+// ---- both ends of the model ----
+
+std::vector<std::int32_t> StageMemory::root_regions(const ChunkPart& part) const {
+  if (!weights_sharded() || !c_.plan.parallel.root_unit) return {};
+  std::vector<std::int32_t> regions;
+  if (part.first) regions = {word_region(), p_.find(RegionKind::embedding)};
+  if (part.last) regions.insert(regions.end(), {p_.find(RegionKind::head), output_region()});
+  std::erase(regions, -1);
+  return regions;
+}
+
+bool StageMemory::in_root(std::int32_t u) const {
+  if (!weights_sharded() || !c_.plan.parallel.root_unit) return false;
+  if (is_extra(u)) return true;
+  const RegionKind kind = p_.regions[static_cast<std::size_t>(p_.unit_regions[static_cast<std::size_t>(u)].first)].kind;
+  return kind == RegionKind::word || kind == RegionKind::embedding || kind == RegionKind::head || kind == RegionKind::output;
+}
+
 // ---- by unit ----
 
 const ShardUnit& StageMemory::unit(std::int32_t u) const {
@@ -268,7 +286,8 @@ void StageMemory::release_gradients(std::int32_t u, std::int32_t micro_batch) {
 }
 
 Binding StageMemory::gather_place(std::int32_t u) {
-  const BufferId buffer = b_.allocate("unit_weights", MemoryKind::weights, unit_bytes(unit(u), s_.dtypes.weights, false));
+  const Pool pool = gathers_in_place() ? Pool::gathers : Pool::computation;
+  const BufferId buffer = b_.allocate("unit_weights", MemoryKind::weights, unit_bytes(unit(u), s_.dtypes.weights, false), pool);
   gathered_[u] = buffer;
   return {buffer};
 }
@@ -276,7 +295,8 @@ Binding StageMemory::gather_place(std::int32_t u) {
 Binding StageMemory::arrival(std::int32_t u) {
   const auto [it, fresh] = arrived_.try_emplace(u, kNoBuffer);
   if (fresh)
-    it->second = b_.allocate("arrived_weights", MemoryKind::communication, unit_bytes(unit(u), s_.dtypes.weights, false));
+    it->second = b_.allocate("arrived_weights", MemoryKind::communication, unit_bytes(unit(u), s_.dtypes.weights, false),
+                             Pool::gathers);
   return {it->second};
 }
 

@@ -27,6 +27,12 @@ class StageMemory {
   const Sharding& sharding() const { return z_; }
   bool weights_sharded() const { return z_.zero_stage == 3; }
   bool gradients_sharded() const { return z_.zero_stage > 1; }
+  /// PyTorch's FSDP, which allocates on streams of their own what gathers and reductions write; FSDP1 also what it sends
+  /// (pytorch/pytorch: torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_all_gather and foreach_reduce;
+  /// torch/distributed/fsdp/_runtime_utils.py, _unshard and _reduce_grad).
+  bool own_streams() const { return s_.unit_copies != UnitCopies::none || (weights_sharded() && s_.fusion.sharded_streams); }
+  /// Weights are gathered where they are used: FSDP1.
+  bool gathers_in_place() const { return own_streams() && s_.unit_copies != UnitCopies::per_parameter; }
   bool first() const { return first_; }
   bool last() const { return last_; }
   /// This stage's uses of its copy of the word matrix, in order. The gradient of the first one lies with the other
@@ -36,6 +42,8 @@ class StageMemory {
 
   // ---- by region ----
   Binding weights(std::int32_t region) const;
+  /// Of a chunk's regions those that the model begins and ends with, where they are one unit for FSDP; else none.
+  std::vector<std::int32_t> root_regions(const ChunkPart& part) const;
   /// Of a micro-batch; allocates a temporary unit where gradients are sharded.
   Binding gradients(std::int32_t region, std::int32_t micro_batch);
   /// Whether `gradients` lie apart until a micro-batch is complete and are then added: of tables that many layers add to.
@@ -49,6 +57,8 @@ class StageMemory {
 
   // ---- by unit; units from `extra_unit(0)` on are the extra gradients of the word matrix ----
   std::int32_t extra_unit(std::int32_t extra) const { return static_cast<std::int32_t>(p_.units.size()) + extra; }
+  /// Whether a unit's gradients leave with those of both ends of the model.
+  bool in_root(std::int32_t u) const;
   bool is_extra(std::int32_t u) const { return u >= extra_unit(0); }
   /// Unit of the gradient of a use of the word matrix; -1: it lies in the word matrix's own region.
   std::int32_t extra_unit(WordUse use) const;

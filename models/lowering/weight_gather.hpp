@@ -25,6 +25,17 @@ class WeightGather {
     now_ = asked_ = 0;
   }
 
+  /// Regions that stay, whatever uses them, until `let_go`: FSDP's root unit (pytorch/pytorch: torch/distributed/fsdp/_fully_shard/
+  /// _fsdp_state.py, _lazy_init does not reshard the root after the forward pass).
+  void hold(const std::vector<std::int32_t>& regions) {
+    for (const std::int32_t r : regions)
+      if (const std::int32_t u = unit_of(r); ++users_[u] == 1) reduction_.gather(u);
+    for (const std::int32_t r : regions) reduction_.place(unit_of(r));
+  }
+  void let_go(const std::vector<std::int32_t>& regions) {
+    for (const std::int32_t r : regions) leave(unit_of(r));
+  }
+
   /// The next use begins: its weights, and those of the next ones, are asked for.
   void begin() {
     if (!memory_.weights_sharded()) return;
@@ -51,10 +62,10 @@ class WeightGather {
   }
   std::vector<std::int32_t> units(std::size_t use) const {
     std::vector<std::int32_t> found;
-    for (const std::int32_t region : needs_[use])
-      found.push_back(memory_.params().regions[static_cast<std::size_t>(region)].unit);
+    for (const std::int32_t region : needs_[use]) found.push_back(unit_of(region));
     return found;
   }
+  std::int32_t unit_of(std::int32_t region) const { return memory_.params().regions[static_cast<std::size_t>(region)].unit; }
 
   StageMemory& memory_;
   GradientReduction& reduction_;

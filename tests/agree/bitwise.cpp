@@ -99,7 +99,11 @@ TEST_CASE("copies around the units of ZeRO 3 change no bit") {
                      model(GENERATE("gpt", "llama", "moe-top2"))};
   const char* overlap = GENERATE("true", "false");
   check_all_equal(with(base, {patch("parallel", "overlap_grad_reduce", overlap)}),
-                  {{parallel("unit_copies", "flat")}, {parallel("unit_copies", "per_parameter")}}, 3);
+                  {{parallel("unit_copies", "flat")},
+                   {parallel("unit_copies", "per_parameter")},
+                   {patch("parallel", "root_unit", "true")},
+                   {parallel("unit_copies", "flat"), patch("parallel", "root_unit", "true")}},
+                  3);
 }
 
 TEST_CASE("with one micro-batch all stages of ZeRO are equal bit for bit") {

@@ -2,8 +2,10 @@
 // A GPT for memory formulas, and what is alive in a lowered program. Sizes are such that every tensor that a block keeps is a
 // multiple of the arena's 256 bytes: formulas need no rounding but where a test says so.
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "models/plan.hpp"
 #include "models/task_graph.hpp"
@@ -88,6 +90,20 @@ class StageOf {
   const TaskGraph& graph_;
   const Program& p_;
 };
+
+/// The most that is alive of the tensors of these names, and of all others with the scratch of the instance that runs.
+struct PoolPeaks {
+  std::int64_t named = 0, others = 0;
+};
+inline PoolPeaks peaks_of(const TaskGraph& graph, std::int64_t stage, const std::set<std::string_view>& names) {
+  const StageOf at(graph, stage);
+  const auto is_named = [&](const Allocation& a) { return names.count(a.name) > 0; };
+  PoolPeaks out{at.most(is_named), 0};
+  for (std::uint32_t i = 0; i < at.program().instances.size(); ++i)
+    out.others = std::max(out.others, at.alive(i, [&](const Allocation& a) { return !is_named(a); }) +
+                                          graph.of(at.program().instances[i]).scratch_live_peak.count());
+  return out;
+}
 
 inline auto of_kind(MemoryKind kind) {
   return [kind](const Allocation& a) { return a.kind == kind; };

@@ -207,6 +207,9 @@ TEST_CASE("a plan has what its stack does unless it says otherwise") {
   CHECK(llama("128256").training.dtypes.gradient_reduce == DType::fp32);  // torchtitan's
   CHECK(llama("32000").parallel.unit_copies == UnitCopies::flat);
   CHECK(llama("128256").parallel.unit_copies == UnitCopies::per_parameter);
+  CHECK_FALSE(llama("32000").parallel.root_unit);
+  CHECK(llama("128256").parallel.root_unit);  // torchtitan's of 2024
+  CHECK_FALSE(llama("128256", "bf16", "dgx-b200").parallel.root_unit);
   CHECK(llama("32000").training.fusion == FusionSet::compiled_blocks);
   CHECK(llama("128256").training.fusion == FusionSet::eager);
   CHECK(llama("128256", "fp8", "dgx-h100").training.fusion == FusionSet::compiled_blocks);
