@@ -160,6 +160,20 @@ TEST_CASE("PyTorch's op-level recomputation repeats every second product") {
   CHECK(parse_plan(with_top("\"stack\": \"pytorch-fsdp\"", plan), "fsdp.json").training.recompute_products);
 }
 
+TEST_CASE("Trainium keeps fp32 masters and gradients only with ZeRO 1, and the first Megatron reference nowhere") {
+  const auto types = [](const std::string& text) { return parse_plan(text, "trn.json").training.dtypes; };
+  const std::string bf16 = with("training", "\"precision\": \"bf16\"", kTrainium);
+  const std::string megatron = with_top("\"stack\": \"neuron-megatron\"", bf16), later = with_top("\"stack\": \"neuronx\"", bf16);
+  for (const std::string& whole : {megatron, bent("\"data\": 64", "\"data\": 64, \"zero_stage\": 0", later)}) {
+    CHECK(types(whole).gradients == DType::bf16);
+    CHECK(types(whole).master == DType::bf16);
+    CHECK(types(whole).optimizer_state == DType::bf16);
+  }
+  const DTypes sharded = types(bent("\"data\": 64", "\"data\": 64, \"zero_stage\": 1", later));
+  CHECK(sharded.gradients == DType::fp32);
+  CHECK(sharded.master == DType::fp32);
+}
+
 TEST_CASE("every default of a stack says who says so") {
   for (const std::string& name : preset_names("models/stacks")) {
     const nlohmann::json file = read_json(find_preset("models/stacks", name));
