@@ -6,7 +6,9 @@
 //                   concatenated in the reduction's type before they leave (PyTorch: torch/distributed/fsdp/_flat_param.py,
 //                   _runtime_utils.py: parameters are views of one tensor, whose gradient autograd concatenates)
 //   per_parameter   the same, but a unit arrives in a tensor of its own, of which its parameters are copied before they are used
-//                   (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py: all_gather_copy_in, split_with_sizes_copy, chunk_cat)
+//                   (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py: all_gather_copy_in, split_with_sizes_copy, chunk_cat); so does
+//                   a loop over layers in XLA, which hands what it gathered to its next iteration (openxla/xla: gpu_compiler.cc,
+//                   AddDoubleBufferingPasses, is there to get rid of that)
 //
 // Copies before a gather run on a stream of their own there, on the compute stream here: they touch a share only. Left out is what
 // FSDP1 does to gradients on the reduction's stream, beside computation: a cast where types differ, and a division.
