@@ -30,6 +30,7 @@ struct KernelContext {
   std::int64_t first_sequence = 0;     ///< global index of the micro-batch's first sequence within the run
   std::int64_t seq_length = 0;         ///< tokens of a whole sequence, of the stack that the layer is in
   std::int32_t tensor_rank = 0, tensor_size = 1;
+  std::int32_t expert_tensor_rank = 0;  ///< among the ranks that share the matrices of the same experts
   std::int32_t context_rank = 0, context_size = 1;
   Scalars* scalars = nullptr;          ///< of the rank
   std::span<const ParamPiece> pieces;  ///< what the rank updates, ascending (GradNorm and the optimizers)

@@ -8,8 +8,6 @@
 namespace tandem::exec {
 namespace {
 
-constexpr std::size_t kGroups = static_cast<std::size_t>(Group::kv) + 1;
-
 std::vector<std::vector<Rank>> groups_of(const Mesh& mesh, Rank rank) {
   std::vector<std::vector<Rank>> groups;
   for (std::size_t g = 0; g < kGroups; ++g) groups.push_back(mesh.members(static_cast<Group>(g), rank));
@@ -46,6 +44,7 @@ RankExecutor::RankExecutor(const RunContext& run, RankParts parts, std::function
       board_(order_.tasks()) {
   context_.seed = run.plan.training.seed;
   context_.tensor_rank = coords_[Axis::tp];
+  context_.expert_tensor_rank = static_cast<std::int32_t>(positions_[static_cast<std::size_t>(Group::expert_tensor)]);
   context_.tensor_size = static_cast<std::int32_t>(run.mesh.size(Axis::tp));
   context_.context_rank = coords_[Axis::cp];
   context_.context_size = static_cast<std::int32_t>(run.mesh.size(Axis::cp));

@@ -32,25 +32,33 @@ std::vector<Axis> spanned(Group g) {
   switch (g) {
     case Group::tensor: case Group::kv: return {Axis::tp};
     case Group::context: return {Axis::cp};
-    case Group::data: case Group::expert: case Group::expert_data: case Group::shard: case Group::replica:
-      return {Axis::cp, Axis::ep, Axis::dp};
-    case Group::pipeline: case Group::embedding: return {Axis::pp};
+    case Group::data: case Group::shard: case Group::replica: return {Axis::cp, Axis::ep, Axis::dp};
+    case Group::expert: case Group::expert_data: case Group::expert_tensor: return {Axis::tp, Axis::cp, Axis::ep, Axis::dp};
+    case Group::pipeline: case Group::embedding: case Group::position: return {Axis::pp};
     case Group::model: return {Axis::tp, Axis::pp};
     case Group::world: return {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::pp};
   }
   return {};
 }
 
-/// How a group parts the ranks it spans: `neighbours` in a row, or (across) the ranks at the same place of every row.
+/// How a group parts the ranks it spans: `neighbours` in a row, or (across) the ranks at the same place of every row. With a
+/// stride there are as many rows side by side.
 struct Parting {
   std::int64_t neighbours = 0;  ///< 0: not parted
   bool across = false;
+  std::int64_t stride = 1;
+
+  bool together(std::int64_t a, std::int64_t b) const {
+    if (across) return a % neighbours == b % neighbours;
+    return a % stride == b % stride && a / (neighbours * stride) == b / (neighbours * stride);
+  }
 };
 
 Parting parting(Group g, const Divisions& d) {
   switch (g) {
-    case Group::expert: return {d.expert, false};
-    case Group::expert_data: return {d.expert, true};
+    case Group::expert: return {d.expert, false, d.expert_tensor};
+    case Group::expert_data: return {d.expert * d.expert_tensor, true};
+    case Group::expert_tensor: return {d.expert_tensor, false};
     case Group::shard: return {d.shard, false};
     case Group::replica: return {d.shard, true};
     case Group::kv: return {d.kv, false};
@@ -61,14 +69,17 @@ Parting parting(Group g, const Divisions& d) {
 }  // namespace
 
 std::string_view name(Group g) {
-  constexpr std::string_view names[] = {"tensor", "data",   "pipeline",    "model", "embedding", "world",
-                                        "context", "expert", "expert_data", "shard", "replica",   "kv"};
+  constexpr std::string_view names[] = {"tensor",  "data",   "pipeline",    "model", "embedding", "world", "context",
+                                        "expert", "expert_data", "shard", "replica", "kv",   "position", "expert_tensor"};
+  static_assert(std::size(names) == kGroups);
   return names[static_cast<std::size_t>(g)];
 }
 
 Mesh::Mesh(std::array<std::int64_t, kAxes> sizes, std::string_view order, Divisions divisions)
     : sizes_(sizes), divisions_(std::move(divisions)) {
-  require(size(Axis::ep) == 1, "expert groups part the data group; the expert axis itself has size one");
+  require(size(Axis::ep) == 1, "expert groups part the ranks of a stage; the expert axis itself has size one");
+  if (divisions_.expert_tensor == 0) divisions_.expert_tensor = size(Axis::tp);
+  if (divisions_.position_stages.empty()) divisions_.position_stages = {0};
   if (divisions_.word_stages.empty()) divisions_.word_stages = {0, static_cast<std::int32_t>(size(Axis::pp) - 1)};
   for (const Axis a : parse_order(order)) {
     strides_[static_cast<std::size_t>(a)] = world_;
@@ -88,12 +99,18 @@ Rank Mesh::rank(const Coords& c) const {
   return Rank(static_cast<std::int32_t>(r));
 }
 
+const std::vector<std::int32_t>* Mesh::stages_of(Group g) const {
+  if (g == Group::embedding) return &divisions_.word_stages;
+  return g == Group::position ? &divisions_.position_stages : nullptr;
+}
+
 std::vector<Rank> Mesh::members(Group g, Rank r) const {
   const Coords mine = coords(r);
-  const auto uses_words = [&](std::int32_t stage) {
-    return std::find(divisions_.word_stages.begin(), divisions_.word_stages.end(), stage) != divisions_.word_stages.end();
+  const std::vector<std::int32_t>* stages = stages_of(g);
+  const auto member = [&](std::int32_t stage) {
+    return !stages || std::find(stages->begin(), stages->end(), stage) != stages->end();
   };
-  if (g == Group::embedding && !uses_words(mine[Axis::pp])) return {r};
+  if (!member(mine[Axis::pp])) return {r};
 
   std::vector<Coords> found{mine};
   for (const Axis a : spanned(g)) {
@@ -101,7 +118,7 @@ std::vector<Rank> Mesh::members(Group g, Rank r) const {
     for (std::int32_t i = 0; i < size(a); ++i)
       for (Coords c : found) {
         c[a] = i;
-        if (g != Group::embedding || uses_words(i)) next.push_back(c);
+        if (a != Axis::pp || member(i)) next.push_back(c);
       }
     found = std::move(next);
   }
@@ -112,8 +129,7 @@ std::vector<Rank> Mesh::members(Group g, Rank r) const {
   const auto here = std::find(all.begin(), all.end(), r) - all.begin();
   std::vector<Rank> members;
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(all.size()); ++i)
-    if (part.across ? i % part.neighbours == here % part.neighbours : i / part.neighbours == here / part.neighbours)
-      members.push_back(all[static_cast<std::size_t>(i)]);
+    if (part.together(i, here)) members.push_back(all[static_cast<std::size_t>(i)]);
   return members;
 }
 
@@ -137,6 +153,11 @@ std::int64_t shard_group_size(const Plan& plan) {
   return (q.zero_group > 0 ? q.zero_group : q.data) * q.context;
 }
 
+std::int64_t expert_copies(const Plan& plan) {
+  const ParallelSpec& q = plan.parallel;
+  return q.tensor * q.context * q.data / (q.expert * q.expert_tensor);
+}
+
 std::int32_t bridge_stage(const Plan& plan) {
   const auto layers = plan.layers_per_stage();
   std::int64_t end = 0;
@@ -155,11 +176,16 @@ std::vector<std::int32_t> word_stages(const Plan& plan) {
   return stages;
 }
 
+std::vector<std::int32_t> position_stages(const Plan& plan) {
+  const std::int32_t bridge = bridge_stage(plan);
+  return bridge > 0 ? std::vector<std::int32_t>{0, bridge} : std::vector<std::int32_t>{0};
+}
+
 Mesh make_mesh(const Plan& plan) {
   const ParallelSpec& q = plan.parallel;
   const std::int64_t kv = std::max<std::int64_t>(1, q.tensor / std::max<std::int64_t>(1, plan.model.num_kv_heads));
-  return Mesh({q.tensor, q.context, 1, q.data, q.pipeline}, q.rank_order, 
-              {q.expert, shard_group_size(plan), kv, word_stages(plan)});
+  return Mesh({q.tensor, q.context, 1, q.data, q.pipeline}, q.rank_order,
+              {q.expert, shard_group_size(plan), kv, word_stages(plan), position_stages(plan), q.expert_tensor});
 }
 
 }  // namespace tandem

@@ -32,26 +32,33 @@ enum class Group : std::uint8_t {
   embedding,  ///< the stages of one pipeline that use the word matrix: first and last; t5's decoder has one more
   world,
   context,    ///< all cp: one sequence
-  expert,     ///< so many neighbours of `data` that together hold every expert
-  expert_data,///< the ranks of `data` that hold the same experts
+  expert,     ///< of the ranks of a stage, those that together hold every expert, each the same part of its matrices
+  expert_data,///< the ranks of a stage that hold the same part of the same experts
   shard,      ///< so many neighbours of `data` that together hold one copy of what ZeRO shards
   replica,    ///< the ranks of `data` that hold the same shard
   kv,         ///< tensor ranks that hold the same key and value heads
+  position,   ///< the stages of one pipeline that use t5's table of learned positions
+  expert_tensor, ///< so many neighbours of a stage that share the matrices of the same experts
 };
+inline constexpr std::size_t kGroups = static_cast<std::size_t>(Group::expert_tensor) + 1;
 std::string_view name(Group g);
 /// Whether members lie on several pipeline stages.
 constexpr bool crosses_stages(Group g) {
-  return g == Group::pipeline || g == Group::model || g == Group::embedding || g == Group::world;
+  return g == Group::pipeline || g == Group::model || g == Group::embedding || g == Group::position || g == Group::world;
 }
 
-/// Sizes of the groups that part a larger one: so many neighbours of `data` (context fastest) or `tensor` each.
+/// Sizes of the groups that part a larger one: so many neighbours of `data` (context fastest) or `tensor` each. Ranks of a stage,
+/// tensor fastest, then context, then data, are parted by experts: `expert_tensor` neighbours share matrices, `expert` of these
+/// hold every expert (Megatron-LM: megatron/core/parallel_state.py, the expert's RankGenerator).
 struct Divisions {
   std::int64_t expert = 1, shard = 1, kv = 1;
-  std::vector<std::int32_t> word_stages;  ///< members of `embedding`, ascending; empty: the first and the last stage
+  std::vector<std::int32_t> word_stages{};  ///< members of `embedding`, ascending; empty: the first and the last stage
+  std::vector<std::int32_t> position_stages{};  ///< members of `position`, ascending; empty: the first stage
+  std::int64_t expert_tensor = 0;         ///< 0: as many as tensor ranks
 };
 
 /// Immutable map between ranks and coordinates. `sizes` by Axis; `order` lists axes fastest first ("tp-cp-ep-dp-pp"). The
-/// expert axis has size one: expert groups part the data group.
+/// expert axis has size one: expert groups part the ranks of a stage.
 class Mesh {
  public:
   Mesh(std::array<std::int64_t, kAxes> sizes, std::string_view order, Divisions divisions = {});
@@ -61,17 +68,20 @@ class Mesh {
   Coords coords(Rank r) const;
   Rank rank(const Coords& c) const;
 
-  /// Members of `g` that contain `r`, ascending group index. A group of one is a list of one. The embedding group of a
-  /// rank on another stage is that rank alone.
+  /// Members of `g` that contain `r`, ascending group index. A group of one is a list of one. The embedding or position group of
+  /// a rank on another stage is that rank alone.
   std::vector<Rank> members(Group g, Rank r) const;
   /// Position of `r` among the members of `g`.
   std::int64_t position(Group g, Rank r) const;
-  /// Number of members of `g` (of the embedding group: on its stages).
+  /// Number of members of `g` (of the embedding and the position group: on their stages).
   std::int64_t group_size(Group g) const;
   /// The neighbour `offset` stages away on the pipeline axis, cyclically.
   Rank stage_neighbour(Rank r, int offset) const;
 
  private:
+  /// Stages that are members of `g`; nullptr: all.
+  const std::vector<std::int32_t>* stages_of(Group g) const;
+
   std::array<std::int64_t, kAxes> sizes_{};
   std::array<std::int64_t, kAxes> strides_{};
   Divisions divisions_;
@@ -83,8 +93,12 @@ struct Plan;
 std::int32_t bridge_stage(const Plan& plan);
 /// Stages that use the word matrix, ascending: as the input of a stack or, where it is tied, as the output matrix.
 std::vector<std::int32_t> word_stages(const Plan& plan);
+/// Stages that look words up and add learned positions to them, ascending: an encoder's and a decoder's first one.
+std::vector<std::int32_t> position_stages(const Plan& plan);
 /// Ranks of the data group that together hold one copy of what ZeRO shards; 1 without ZeRO.
 std::int64_t shard_group_size(const Plan& plan);
+/// Ranks of a stage that hold the same part of the same experts.
+std::int64_t expert_copies(const Plan& plan);
 Mesh make_mesh(const Plan& plan);
 
 }  // namespace tandem

@@ -311,7 +311,8 @@ struct GroupedWeightGrad {
   DType total = DType::fp32;   ///< of dW where it accumulates, else unread
   std::int64_t rows() const { return ragged ? m : groups * m; }
 };
-/// x += the bias of each row's expert, rows as in GroupedMatMul. `once`: on tensor rank 0 only, where x is a partial sum.
+/// x += the bias of each row's expert, rows as in GroupedMatMul. `once`: only on the first of the ranks
+/// that share the experts' matrices, where x is a partial sum.
 /// in: x[groups,m,n](inout), bias[experts,n], [counts]; out: x
 struct GroupedBias {
   std::int64_t groups, experts, m, n;

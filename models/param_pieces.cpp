@@ -20,7 +20,7 @@ Part part_of(const ShardUnit& unit, const ShardSeat& seat) {
 
 /// Whether this rank's copy is the one that norms count: of all ranks that hold the same elements, one.
 bool counts(const Param& p, const ShardUnit& unit, const ShardSeat& seat) {
-  if (!p.in_norm || !p.counts_on(seat.tensor_rank)) return false;
+  if (!p.in_norm || !p.counts_on(seat.share_of(p))) return false;
   if (!seat.norm_over_world) return true;
   if (p.replication == Replication::expert) return unit.shards > 1 || seat.expert_data == 0;
   return unit.shards > 1 ? seat.replica == 0 : seat.data == 0;

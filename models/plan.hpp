@@ -117,6 +117,7 @@ struct ParallelSpec {
   std::int64_t data = 1;
   std::int64_t context = 1;
   std::int64_t expert = 1;
+  std::int64_t expert_tensor = 1;        ///< ranks that share the matrices of the same experts
   std::int64_t virtual_pipeline = 1;     ///< chunks a stage
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   bool sequence_parallel = false;

@@ -101,6 +101,14 @@ void fill_sizes(Plan& p, const Filler& fill) {
   if (m.moe.num_experts > 0 && m.moe.ffn_hidden_size == 0) m.moe.ffn_hidden_size = m.ffn_hidden_size;
 }
 
+/// Experts are cut like everything else unless their ranks need part of the tensor axis.
+void fill_expert_tensor(ParallelSpec& q, const Filler& fill) {
+  const std::int64_t ranks = q.tensor * q.context * q.data;
+  std::int64_t most = q.tensor;
+  while (most > 1 && (q.tensor % most != 0 || ranks % (most * q.expert) != 0)) --most;
+  fill.set("parallel.expert_tensor", q.expert_tensor, most);
+}
+
 void fill_types(TrainingSpec& t, const Filler& fill) {
   DTypes d;
   for (const Precision& p : kPrecisionTypes) {
@@ -158,6 +166,7 @@ void fill_defaults(Plan& plan, const Given& in_file) {
   const Filler fill(given);
   fill_family(plan.model, fill);
   fill_sizes(plan, fill);
+  fill_expert_tensor(plan.parallel, fill);
   fill_types(plan.training, fill);
   fill_chunks(plan, fill);
   fill_recompute(plan.training, given);

@@ -15,6 +15,10 @@ std::vector<PlanField> axis_fields() {
       integer({"parallel.context", "Ranks that share every sequence."}, AT(parallel.context), {1, kMaxDegree}),
       integer({"parallel.expert", "Ranks that share the experts; divides data x context x tensor."},
               AT(parallel.expert), {1, kMaxDegree}),
+      integer({"parallel.expert_tensor",
+               "Ranks that share the matrices of the same experts; with expert, divides data x context x tensor."},
+              AT(parallel.expert_tensor), {1, kMaxDegree})
+          .otherwise("tensor, or as much of it as parallel.expert leaves"),
       integer({"parallel.virtual_pipeline", "Chunks of layers that a stage holds."}, AT(parallel.virtual_pipeline),
               {1, kMaxLayers})
           .otherwise("1; interleaved, breadth-first: layers / pipeline"),

@@ -24,6 +24,7 @@ std::vector<Ineffective> table(const Plan& p) {
       {"model.rope_scaling.", !rotary, "positions are not rotary"},
       {"model.moe.", !experts, "model.moe.num_experts is 0"},
       {"parallel.expert", !experts, "model.moe.num_experts is 0"},
+      {"parallel.expert_tensor", !experts, "model.moe.num_experts is 0"},
       {"parallel.offload.ratio", !offloads, "nothing is offloaded"},
       {"parallel.prefetch_layers", p.parallel.zero_stage != 3, "parallel.zero_stage is not 3"},
       {"parallel.root_unit", p.parallel.zero_stage != 3, "parallel.zero_stage is not 3"},

@@ -204,11 +204,19 @@ void check_experts(const Plan& p, const Reporter& fail) {
     fail("parallel.expert",
          "does not divide data x context x tensor = " + product_text({q.data, q.context, q.tensor}) + " = " + s(ranks),
          use_one_of(divisors(both), q.expert));
+  } else if (ranks % (q.expert * q.expert_tensor) != 0) {
+    fail("parallel.expert_tensor",
+         "does not divide data x context x tensor / expert = " + product_text({q.data, q.context, q.tensor}) + " / " + s(q.expert) +
+             " = " + s(ranks / q.expert),
+         use_one_of(divisors(std::gcd(e.ffn_hidden_size, ranks / q.expert)), q.expert_tensor));
   }
-  // Experts are cut by the tensor axis only where that axis does not already carry expert ranks.
-  const bool cut = (q.data * q.context) % q.expert == 0;
-  if (cut && e.ffn_hidden_size % q.tensor != 0) {
-    fail("parallel.tensor", "does not divide model.moe.ffn_hidden_size " + s(e.ffn_hidden_size),
+  if (e.ffn_hidden_size % q.expert_tensor != 0) {
+    fail(q.expert_tensor == q.tensor ? "parallel.tensor" : "parallel.expert_tensor",
+         "does not divide model.moe.ffn_hidden_size " + s(e.ffn_hidden_size),
+         use_one_of(divisors(e.ffn_hidden_size), q.expert_tensor));
+  }
+  if (e.num_shared_experts > 0 && q.expert_tensor != q.tensor && e.ffn_hidden_size % q.tensor != 0) {
+    fail("parallel.tensor", "does not divide model.moe.ffn_hidden_size " + s(e.ffn_hidden_size) + ", of which shared experts are",
          use_one_of(divisors(e.ffn_hidden_size), q.tensor));
   }
 }

@@ -74,9 +74,19 @@ class Player {
 constexpr auto kSend = static_cast<std::size_t>(Stream::send);
 constexpr auto kRecv = static_cast<std::size_t>(Stream::recv);
 
+/// Stages that have a copy of a parameter.
+std::vector<std::size_t> stages_with(const TaskGraph& graph, std::string_view name) {
+  std::vector<std::size_t> stages;
+  for (std::size_t s = 0; s < graph.programs.size(); ++s) {
+    const auto& params = graph.programs[s].params;
+    if (std::any_of(params.begin(), params.end(), [&](const Param& p) { return p.name == name; })) stages.push_back(s);
+  }
+  return stages;
+}
+
 class Table {
  public:
-  Table(const TaskGraph& graph, Host host) : word_stages_(word_stages(graph)) {
+  Table(const TaskGraph& graph, Host host) : word_stages_(word_stages(graph)), position_stages_(position_stages(graph)) {
     for (const Program& p : graph.programs) players_.emplace_back(graph, p, host);
   }
 
@@ -89,7 +99,8 @@ class Table {
         moved = transfer(s, 1) || moved;
         moved = transfer(s, -1) || moved;
       }
-      for (const Group g : {Group::pipeline, Group::model, Group::embedding, Group::world}) moved = shared(g) || moved;
+      for (const Group g : {Group::pipeline, Group::model, Group::embedding, Group::position, Group::world})
+        moved = shared(g) || moved;
     }
     return report();
   }
@@ -130,16 +141,18 @@ class Table {
   bool shared(Group group) {
     std::vector<std::pair<std::size_t, std::size_t>> heads;
     for (std::size_t s = 0; s < players_.size(); ++s) {
-      if (group == Group::embedding && !uses_words(s)) continue;
+      if (!is_member(s, group)) continue;
       const std::size_t q = head_stream(players_[s], group);
       if (q == kStreams) return false;
       heads.emplace_back(s, q);
     }
     for (const auto& [s, q] : heads) players_[s].finish(q);
-    return true;
+    return !heads.empty();
   }
-  bool uses_words(std::size_t stage) const {
-    return std::find(word_stages_.begin(), word_stages_.end(), stage) != word_stages_.end();
+  bool is_member(std::size_t stage, Group group) const {
+    if (group != Group::embedding && group != Group::position) return true;
+    const std::vector<std::size_t>& stages = group == Group::embedding ? word_stages_ : position_stages_;
+    return std::find(stages.begin(), stages.end(), stage) != stages.end();
   }
   static std::size_t head_stream(const Player& p, Group group) {
     for (std::size_t q = 0; q < kStreams; ++q)
@@ -156,22 +169,18 @@ class Table {
     return s.empty() ? std::nullopt : std::optional(s);
   }
 
-  std::vector<std::size_t> word_stages_;
+  std::vector<std::size_t> word_stages_, position_stages_;
   std::vector<Player> players_;
 };
 
 }  // namespace
 
 std::vector<std::size_t> word_stages(const TaskGraph& graph) {
-  std::vector<std::size_t> stages;
-  for (std::size_t s = 0; s < graph.programs.size(); ++s) {
-    const auto& params = graph.programs[s].params;
-    const auto is_word = [](const Param& p) { return p.name == "embedding.word.weight"; };
-    if (std::any_of(params.begin(), params.end(), is_word)) stages.push_back(s);
-  }
-  if (stages.empty()) return {0, graph.programs.size() - 1};
-  return stages;
+  const std::vector<std::size_t> stages = stages_with(graph, "embedding.word.weight");
+  return stages.empty() ? std::vector<std::size_t>{0, graph.programs.size() - 1} : stages;
 }
+
+std::vector<std::size_t> position_stages(const TaskGraph& graph) { return stages_with(graph, "embedding.position.weight"); }
 
 std::optional<std::string> find_deadlock(const TaskGraph& graph, Host host) { return Table(graph, host).play(); }
 

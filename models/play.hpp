@@ -18,6 +18,8 @@ enum class Host : std::uint8_t {
 /// Stages that hold the word matrix, and so meet in the embedding group: those with a parameter of its name, or (a graph
 /// without parameters) the first and the last.
 std::vector<std::size_t> word_stages(const TaskGraph& graph);
+/// Stages that hold a table of learned positions, which t5's meet in the position group.
+std::vector<std::size_t> position_stages(const TaskGraph& graph);
 
 /// Nothing when every task of every stage runs; else one line for each stage naming the tasks that wait and for what.
 std::optional<std::string> find_deadlock(const TaskGraph& graph, Host host);

@@ -11,10 +11,10 @@ namespace {
 /// Rows from several ranks, as many as there are.
 bool is_ragged(const auto& o) { return o.ragged && o.groups > 1; }
 
-/// Rows that the tensor ranks of `rank` get together: what experts multiply where each of them has rows of its own.
+/// Rows that the ranks which share experts' matrices with `rank` get together: what those multiply where each has rows of its own.
 std::int64_t gathered(const Routing& r, Rank rank, std::int32_t layer, std::int32_t micro_batch) {
   std::int64_t sum = 0;
-  for (const Rank member : r.mesh().members(Group::tensor, rank)) sum += r.rows_of(member, layer, micro_batch);
+  for (const Rank member : r.mesh().members(Group::expert_tensor, rank)) sum += r.rows_of(member, layer, micro_batch);
   return sum;
 }
 

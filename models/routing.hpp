@@ -40,7 +40,7 @@ class Routing {
   std::int64_t exchanged(const Collective& op, Rank from, Rank to, const Instance& instance) const;
   /// Bytes that `rank` gets from the others of its group in an all-to-all, a gather or a scatter.
   Bytes received(const Collective& op, Rank rank, const Instance& instance) const;
-  /// Numbers that two ranks have in common when they do the same work: rows of their tensor group, by layer and micro-batch.
+  /// Numbers that two ranks have in common when they do the same work: rows of their expert tensor group, by layer and micro-batch.
   std::vector<std::int64_t> work_of(Rank rank) const;
 
   /// What `rank` routed, in order of layer and micro-batch.

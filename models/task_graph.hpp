@@ -93,7 +93,7 @@ struct Edge {
 /// How a parameter lies on the ranks of the data group.
 enum class Replication : std::uint8_t {
   data,    ///< the same on all of them (sharded by ZeRO)
-  expert,  ///< other experts on every rank of the expert group
+  expert,  ///< other experts, or other parts of their matrices, on ranks of the data group
 };
 
 /// One parameter tensor of a rank (or some of its rows), in its place in the flat buffers.
@@ -103,7 +103,7 @@ struct Param {
   std::int64_t offset;         ///< elements, into the flat buffers
   std::int64_t rows, cols;     ///< local shape; cols = 1 for vectors
   std::int64_t full_rows, full_cols;
-  int shard_dim = -1;          ///< dimension cut over tensor ranks (0 or 1), -1: replicated
+  int shard_dim = -1;          ///< dimension cut over tensor ranks (an expert's: expert tensor ranks) (0 or 1), -1: replicated
   bool decay = false;          ///< weight decay applies
   bool in_norm = true;         ///< counts in the global norm (a tied copy does not)
   enum class Init : std::uint8_t { normal, normal_scaled, ones, zeros } init = Init::normal;
@@ -156,11 +156,14 @@ struct Program {
 
 /// Who a rank is to the parameters of its stage.
 struct ShardSeat {
-  std::int64_t tensor_rank = 0;
+  std::int64_t tensor_rank = 0, expert_tensor_rank = 0;
   std::int64_t shard = 0, replica = 0;               ///< positions in the shard and replica groups
   std::int64_t expert_data = 0;                      ///< position among the ranks with the same experts
   std::int64_t data = 0;                             ///< position in the data group
   bool norm_over_world = false;                      ///< norms are summed over all ranks, not over one model's
+
+  /// Which of a parameter's shares the rank has.
+  std::int64_t share_of(const Param& p) const { return p.expert_rows > 0 ? expert_tensor_rank : tensor_rank; }
 };
 
 /// What the rank in `seat` updates of `program`'s parameters, in order. With ZeRO its parts of the units, else everything.

@@ -215,10 +215,13 @@ void check_communication(const TaskGraph& graph) {
       check_talk(collectives(graph, p[s], g), collectives(graph, p[next], g),
                  "collectives of the " + std::string(name(g)) + " group " + between);
   }
-  const auto words = word_stages(graph);
-  for (const std::size_t s : words)
-    check_talk(collectives(graph, p[words.front()], Group::embedding), collectives(graph, p[s], Group::embedding),
-               "collectives of the embedding group");
+  const auto check_sharing = [&](const std::vector<std::size_t>& stages, Group g) {
+    for (const std::size_t s : stages)
+      check_talk(collectives(graph, p[stages.front()], g), collectives(graph, p[s], g),
+                 "collectives of the " + std::string(name(g)) + " group");
+  };
+  check_sharing(word_stages(graph), Group::embedding);
+  check_sharing(position_stages(graph), Group::position);
 }
 
 void check_plays(const TaskGraph& graph) {

@@ -83,7 +83,7 @@ constexpr int values_of(RotaryPart) { return std::size(kRotaryParts); }
 constexpr int values_of(RotaryHeads) { return std::size(kRotaryHeads); }
 constexpr int values_of(DType) { return static_cast<int>(DType::int64) + 1; }
 constexpr int values_of(CollectiveKind) { return static_cast<int>(CollectiveKind::shift) + 1; }
-constexpr int values_of(Group) { return static_cast<int>(Group::kv) + 1; }
+constexpr int values_of(Group) { return static_cast<int>(kGroups); }
 
 // ---- writing ----
 

@@ -9,7 +9,7 @@ namespace tandem::exec::cpu {
 
 template <class T>
 void compute(const GroupedBias& op, Call& call) {
-  if (op.once && call.context().tensor_rank != 0) return;
+  if (op.once && call.context().expert_tensor_rank != 0) return;
   const T* biases = call.in<T>(1);
   T* x = call.out<T>(0);
   for_each_group(op, op.ragged ? call.in<std::int32_t>(2) : nullptr, [&](std::int64_t first, std::int64_t rows, std::int64_t expert) {

@@ -32,7 +32,8 @@ std::string degree(const char* axis, std::int64_t n) { return n > 1 ? std::strin
 std::string summary(const Plan& p) {
   const ParallelSpec& q = p.parallel;
   std::string out = p.model.name.empty() ? std::string(name(p.model.family)) : p.model.name;
-  out += "," + degree("tp", q.tensor) + degree("cp", q.context) + degree("ep", q.expert) + degree("pp", q.pipeline) +
+  out += "," + degree("tp", q.tensor) + degree("cp", q.context) + degree("ep", q.expert) +
+         (q.expert_tensor == q.tensor ? "" : " etp" + std::to_string(q.expert_tensor)) + degree("pp", q.pipeline) +
          degree("vp", q.virtual_pipeline) + " dp" + std::to_string(q.data);
   if (q.zero_stage > 0) out += " zero" + std::to_string(q.zero_stage);
   out += ", batch " + std::to_string(p.training.global_batch_size) + " by " + std::to_string(p.training.micro_batch_size) +

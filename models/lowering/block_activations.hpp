@@ -89,7 +89,7 @@ class BlockActivations {
   bool rows_travel() const { return s_.expert_ranks * s_.row_shares() > 1; }
   enum class Way : std::uint8_t { to_experts, to_tokens };
   void exchange(const Value& v, Way way, const std::string& name, const Value& to);
-  void over_tensor_ranks(CollectiveKind kind, const Value& v, const std::string& name, const Value& to);
+  void over_row_shares(CollectiveKind kind, const Value& v, const std::string& name, const Value& to);
   Value own_rows(const Value& all);
   void rotate();
   void score_core();

@@ -71,7 +71,7 @@ Value BlockBackward::router(const Value& dweights) {
   const MoeSaved& m = a_.at().moe;
   const Value dlogits = hold(held_.logits, s_.rows * s_.experts), dx = rows_scratch();
   b_.add("top_k_backward",
-         TopKRouterBackward{s_.moe_dims(), s_.aux_loss, s_.global_micro_batches * s_.context * s_.row_shares()},
+         TopKRouterBackward{s_.moe_dims(), s_.aux_loss, s_.global_micro_batches * s_.context * s_.token_shares()},
          {dweights, m.probs, m.weights, m.slots, m.load.kept() ? m.load : m.counts, m.logits}, {dlogits});
   b_.keep_wide(b_.add("router_dgrad", MatMul{s_.rows, s_.hidden, s_.experts, false, false, false},
                       {dlogits, weights_.block("router.weight")}, {dx}));

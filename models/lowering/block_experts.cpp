@@ -1,7 +1,7 @@
-// A mixture of experts in place of the MLP: router, dispatch, the experts' matrices. Experts are cut over tensor ranks like an MLP
-// and spread over the expert group. Under sequence parallelism a rank routes and sends its own rows, and tensor ranks that share
-// experts gather what arrived before their products and scatter the sums after them, as Megatron-Core's MoEAlltoAllTokenDispatcher
-// does; without it tokens are whole on every tensor rank.
+// A mixture of experts in place of the MLP: router, dispatch, the experts' matrices. Experts are spread over the expert group and
+// cut over tensor ranks like an MLP, or over as many neighbours of a stage as the plan says. Under sequence parallelism a rank
+// routes and sends its own rows, and ranks that share experts' matrices gather what arrived before their products and scatter the
+// sums after them, as Megatron-Core's MoEAlltoAllTokenDispatcher does; without it tokens are whole on every tensor rank.
 
 #include "models/lowering/block_activations.hpp"
 
@@ -24,7 +24,7 @@ void BlockActivations::route(const Value& input) {
            Collective{CollectiveKind::all_to_all, Group::expert, m.counts.elements, DType::int32, Reduce::sum}, {m.counts},
            {m.arrived}, Stream::tensor);
   if (m.gathered.kept())
-    b_.add("counts_all_gather", Collective{CollectiveKind::all_gather, Group::tensor, m.gathered.elements, DType::int32},
+    b_.add("counts_all_gather", Collective{CollectiveKind::all_gather, s_.row_group(), m.gathered.elements, DType::int32},
            {s_.unequal_rows() ? m.arrived : m.counts}, {m.gathered}, Stream::tensor);
   if (!m.load.kept()) return;
   b_.add("load", copy_of(m.load), {m.counts}, {m.load});
@@ -46,9 +46,9 @@ void BlockActivations::exchange(const Value& v, Way way, const std::string& name
   b_.add(name + "_all_to_all", op, std::move(in), {to}, Stream::tensor);
 }
 
-/// A gather or a scatter of the rows of all tensor ranks.
-void BlockActivations::over_tensor_ranks(CollectiveKind kind, const Value& v, const std::string& name, const Value& to) {
-  Collective op{kind, Group::tensor, s_.planned_expert_rows() * s_.hidden, v.dtype, Reduce::sum};
+/// A gather or a scatter of the rows of all ranks that share experts' matrices.
+void BlockActivations::over_row_shares(CollectiveKind kind, const Value& v, const std::string& name, const Value& to) {
+  Collective op{kind, s_.row_group(), s_.planned_expert_rows() * s_.hidden, v.dtype, Reduce::sum};
   std::vector<Value> in{v};
   if (s_.unequal_rows()) {
     op.row = s_.hidden;
@@ -57,9 +57,9 @@ void BlockActivations::over_tensor_ranks(CollectiveKind kind, const Value& v, co
   b_.add(name, op, std::move(in), {to}, Stream::tensor);
 }
 
-/// Where the rows that this rank's exchange brought lie: at their place among those of all tensor ranks, if that is known.
+/// Where the rows that this rank's exchange brought lie: at their place among the gathered ones, if that is known.
 Value BlockActivations::own_rows(const Value& all) {
-  return s_.unequal_rows() ? b_.scratch(all.dtype, s_.arrived_rows() * s_.hidden) : all.share(Group::tensor, s_.row_shares());
+  return s_.unequal_rows() ? b_.scratch(all.dtype, s_.arrived_rows() * s_.hidden) : all.share(s_.row_group(), s_.row_shares());
 }
 
 Value BlockActivations::to_experts(const Value& sent, const std::string& name, Value all) {
@@ -68,7 +68,7 @@ Value BlockActivations::to_experts(const Value& sent, const std::string& name, V
   const bool shares = s_.row_shares() > 1;
   Value own = sent;
   if (s_.expert_ranks > 1) exchange(sent, Way::to_experts, name, own = shares ? own_rows(all) : all);
-  if (shares) over_tensor_ranks(CollectiveKind::all_gather, own, name + "_all_gather", all);
+  if (shares) over_row_shares(CollectiveKind::all_gather, own, name + "_all_gather", all);
   return all;
 }
 
@@ -77,7 +77,7 @@ Value BlockActivations::to_tokens(const Value& made, const std::string& name, Va
   if (to.elements == 0) to = b_.scratch(made.dtype, s_.moe_dims().rows() * s_.hidden);
   Value own = made;
   if (s_.row_shares() > 1)
-    over_tensor_ranks(CollectiveKind::reduce_scatter, made, name + "_reduce_scatter",
+    over_row_shares(CollectiveKind::reduce_scatter, made, name + "_reduce_scatter",
                       own = s_.expert_ranks > 1 ? own_rows(made) : to);
   if (s_.expert_ranks > 1) exchange(own, Way::to_tokens, name, to);
   return to;

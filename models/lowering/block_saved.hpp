@@ -21,7 +21,7 @@ struct Kept : Value {
 struct MoeSaved {
   Kept probs, weights, slots, counts, logits, dispatched, fc1, activated, returned;
   Kept arrived;   ///< rows of each expert of this rank from each rank, where numbers are unequal
-  Kept gathered;  ///< the same of every tensor rank, where each has rows of its own and numbers are unequal
+  Kept gathered;  ///< the same of every rank that shares their matrices, where each has rows of its own and numbers are unequal
   Kept load;      ///< choices of each expert by all tensor ranks, where each has rows of its own and there is an auxiliary loss
 };
 
@@ -129,7 +129,7 @@ struct BlockSaved {
     moe.counts = keep_inputs(DType::int32, d.experts);
     if (s_.unequal_rows()) moe.arrived = keep_inputs(DType::int32, d.experts);
     if (shares && d.capacity == 0) moe.gathered = keep_inputs(DType::int32, s_.row_shares() * d.experts);
-    if (shares && s_.aux_loss > 0) moe.load = keep_inputs(DType::int32, d.experts);
+    if (s_.token_shares() > 1 && s_.aux_loss > 0) moe.load = keep_inputs(DType::int32, d.experts);
     moe.dispatched = keep_inputs(s_.keep.dispatched, s_.expert_rows() * d.hidden);
     moe.fc1 = keep_for(again, s_.keep.fc1, s_.expert_rows() * s_.expert_fc1);
     moe.activated = keep_inputs(s_.keep.activated, s_.expert_rows() * s_.expert_ffn);

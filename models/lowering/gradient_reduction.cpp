@@ -33,7 +33,7 @@ Group GradientReduction::sum_group(const ShardUnit& u) const {
   return u.replication == Replication::expert ? Group::expert_data : Group::data;
 }
 std::int64_t GradientReduction::ranks_of(const ShardUnit& u) const {
-  return u.replication == Replication::expert ? data_ / c_.plan.parallel.expert : data_;
+  return u.replication == Replication::expert ? expert_copies(c_.plan) : data_;
 }
 
 ReduceSpec GradientReduction::spec_of(std::int32_t unit, std::string name, DType dtype, MemoryKind kind) const {
@@ -159,7 +159,8 @@ void GradientReduction::completed_word(WordUse use, std::int32_t mb) {
 }
 
 void GradientReduction::before_weights() {
-  const bool sums_first = exists(relative_) || memory_.extras() > 0 || data_ > 1 || !whole_gradients();
+  const bool experts = s_.experts > 0 && expert_copies(c_.plan) > 1;
+  const bool sums_first = exists(relative_) || memory_.extras() > 0 || data_ > 1 || experts || !whole_gradients();
   if (tie_waits_ && !sums_first) tie_stages();
 }
 

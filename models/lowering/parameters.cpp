@@ -151,7 +151,7 @@ void place(StageParams& p, const Sharding& z) {
 // ---- parameters ----
 
 Param param_of(const Shapes& s, const StageRegion& r, const ParamSpec& spec, std::int32_t index) {
-  const std::int64_t t = s.tensor;
+  const std::int64_t t = spec.expert_rows > 0 ? s.expert_tensor : s.tensor;
   Param p;
   p.name = r.layout.prefix() + spec.name;
   p.global_index = p.init_id = index;

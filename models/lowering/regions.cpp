@@ -112,7 +112,8 @@ RegionLayout bridge_region(const Shapes& s) {
 RegionLayout experts_region(const Shapes& s, const std::string& prefix) {
   Specs list;
   add_experts_of(list, s);
-  return {prefix, std::move(list), s.experts_here < s.experts ? Replication::expert : Replication::data};
+  const bool apart = s.experts_here < s.experts || s.expert_tensor != s.tensor;
+  return {prefix, std::move(list), apart ? Replication::expert : Replication::data};
 }
 
 RegionLayout embedding_region(const Shapes& s) {

@@ -60,8 +60,9 @@ RegionLayout block_region(const Shapes& s, bool moe, const std::string& prefix =
 RegionLayout relative_region(const Shapes& s);
 /// Between an encoder and a decoder: the norm of the encoder's output.
 RegionLayout bridge_region(const Shapes& s);
-/// The experts of one block that this rank holds; where it holds all of them they are parameters like any others (Megatron-LM:
-/// megatron/core/transformer/moe/experts.py sets `allreduce` off for parameters only where expert_model_parallel_size > 1).
+/// The experts of one block that this rank holds; where it holds all of them, cut as all else, they are parameters like any others
+/// (Megatron-LM: megatron/core/transformer/moe/experts.py sets `allreduce` off for parameters only where
+/// expert_model_parallel_size > 1).
 RegionLayout experts_region(const Shapes& s, const std::string& prefix = "");
 /// Everything of the embedding but the word matrix.
 RegionLayout embedding_region(const Shapes& s);

@@ -94,16 +94,16 @@ void set_attention(Shapes& s, const Plan& plan) {
 
 void set_experts(Shapes& s, const Plan& plan) {
   const MoeSpec& e = plan.model.moe;
-  const std::int64_t t = plan.parallel.tensor;
   s.expert_ranks = plan.parallel.expert;
+  s.expert_tensor = plan.parallel.expert_tensor;
   s.experts = e.num_experts;
   s.experts_here = e.num_experts / s.expert_ranks;
   s.top_k = e.experts_per_token;
   s.capacity = plan.expert_capacity();
-  s.expert_ffn = e.ffn_hidden_size / t;
+  s.expert_ffn = e.ffn_hidden_size / s.expert_tensor;
   s.expert_fc1 = s.gated ? 2 * s.expert_ffn : s.expert_ffn;
-  s.shared_ffn = e.num_shared_experts * s.expert_ffn;
-  s.shared_fc1 = e.num_shared_experts * s.expert_fc1;
+  s.shared_ffn = e.num_shared_experts * e.ffn_hidden_size / plan.parallel.tensor;
+  s.shared_fc1 = s.gated ? 2 * s.shared_ffn : s.shared_ffn;
   s.aux_loss = e.aux_loss;
   s.rows_bound = e.rows_bound;
 }
@@ -176,7 +176,7 @@ Shapes make_shapes(const Plan& plan) {
   s.keep = keep_of(plan);
   repeat_products(s, plan);
   if (m.moe.num_experts > 0) set_experts(s, plan);
-  else s.expert_ranks = 1;
+  else s.expert_ranks = 1, s.expert_tensor = t;
   for (std::int64_t l = 0; l < m.total_layers(); ++l) s.moe_layer.push_back(m.has_experts(l));
   s.encoder_layers = m.num_layers;
   s.decoder_layers = m.num_decoder_layers;

@@ -61,7 +61,7 @@ struct Shapes {
   double norm_epsilon, hidden_dropout, attention_dropout;
   Keep keep;
   // Experts; 0 experts: none.
-  std::int64_t experts, experts_here, top_k, capacity, expert_ffn, expert_fc1, shared_ffn, shared_fc1, expert_ranks;
+  std::int64_t experts, experts_here, top_k, capacity, expert_ffn, expert_fc1, shared_ffn, shared_fc1, expert_ranks, expert_tensor;
   double rows_bound, aux_loss;
   std::vector<bool> moe_layer;  ///< by global layer: holds experts
   // An encoder and a decoder; 0 decoder layers: one stack. These are the encoder's sizes, or those of `decoder()`.
@@ -102,8 +102,13 @@ struct Shapes {
   VocabDims vocab_dims() const { return {tokens, vocab_rows, vocab_size}; }
   /// Of the router, dispatch and combine, which work on the rows between blocks.
   MoeDims moe_dims() const { return {rows, hidden, experts, top_k, capacity}; }
-  /// Tensor ranks whose rows the experts gather: under sequence parallelism each sends and gets back only its own.
-  std::int64_t row_shares() const { return sequence_parallel ? tensor : 1; }
+  /// Whether every rank of a stage has rows of its own: it sends and gets back only those.
+  bool own_rows() const { return sequence_parallel || tensor == 1; }
+  /// Tensor ranks that route shares of the tokens of a context rank.
+  std::int64_t token_shares() const { return sequence_parallel ? tensor : 1; }
+  /// Ranks whose rows the experts gather, those that share their matrices; where tensor ranks have the same rows, none.
+  std::int64_t row_shares() const { return own_rows() ? expert_tensor : 1; }
+  Group row_group() const { return expert_tensor == tensor ? Group::tensor : Group::expert_tensor; }
   bool unequal_rows() const { return capacity == 0 && expert_ranks > 1; }
   /// Rows that experts are planned to multiply: all that the ranks of `row_shares` send.
   std::int64_t planned_expert_rows() const { return row_shares() * moe_dims().rows(); }

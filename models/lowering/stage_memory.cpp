@@ -13,7 +13,7 @@ Sharding sharding_of(const Plan& plan) {
   Sharding z;
   z.zero_stage = plan.parallel.zero_stage;
   z.shards = shard_group_size(plan);
-  z.expert_shards = z.zero_stage > 0 ? z.shards / plan.parallel.expert : 1;
+  z.expert_shards = z.zero_stage == 0 ? 1 : z.shards * expert_copies(plan) / (plan.parallel.data * plan.parallel.context);
   z.bucket_bytes = plan.parallel.bucket_bytes;
   return z;
 }
@@ -141,7 +141,8 @@ UpdateSpec StageMemory::update_spec() const {
   u.gradient_elements = gradients_sharded() ? p_.shard_elements : p_.flat_elements;
   u.weight_elements = weights_offloaded() ? 0 : weights_sharded() ? p_.shard_elements : p_.flat_elements;
   u.global_parameters = global_parameter_count(s_);
-  const bool world = (q.zero_stage > 0 && z_.shards > 1) || q.expert > 1;
+  const bool experts_apart = s_.experts > 0 && (q.expert > 1 || s_.expert_tensor != s_.tensor);
+  const bool world = (q.zero_stage > 0 && z_.shards > 1) || experts_apart;
   u.norm_group = world ? Group::world : Group::model;
   u.norm_is_shared = world ? c_.plan.world_size() > 1 : q.tensor * q.pipeline > 1;
   u.post_validated = q.optimizer_sync == OptimizerSync::post_validated;

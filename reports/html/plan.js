@@ -6,7 +6,13 @@ const layout = data.plan.parallel, training = data.plan.training;
 
 function degrees() {
   const all = [["tensor", layout.tensor], ["pipeline", layout.pipeline], ["data", layout.data], ["context", layout.context], ["expert", layout.expert]];
-  return all.filter(([name, n]) => n > 1 || ["tensor", "pipeline", "data"].includes(name)).map(([name, n]) => `${name} ${n}`).join(" × ");
+  return all.filter(([name, n]) => n > 1 || ["tensor", "pipeline", "data"].includes(name)).map(([name, n]) => `${name} ${n}`).join(" × ") + experts_cut();
+}
+
+// Experts are told of where they are cut over other ranks than everything else.
+function experts_cut() {
+  const experts = data.plan.model.moe && data.plan.model.moe.num_experts > 0;
+  return experts && layout.expert_tensor !== layout.tensor ? ` (an expert on ${layout.expert_tensor})` : "";
 }
 
 page.append(make("h1", {}, data.name),

@@ -129,7 +129,11 @@ std::vector<Feature> parallel_features() {
                    {"3", R"({"parallel": {"zero_stage": 3}})"}}),
           degrees(Dim::zero_group, "zero_group", {{"all", "{}"}, {"2", R"({"parallel": {"zero_group": 2}})"}}),
           contexts(),
-          degrees(Dim::expert, "expert", {{"1", "{}"}, {"2", R"({"parallel": {"expert": 2}})"}})};
+          degrees(Dim::expert, "expert", {{"1", "{}"}, {"2", R"({"parallel": {"expert": 2}})"}}),
+          degrees(Dim::expert_tensor, "expert_tensor",
+                  {{"tensor", "{}"},
+                   {"1", R"({"parallel": {"expert_tensor": 1}})"},
+                   {"2", R"({"parallel": {"expert_tensor": 2}})"}})};
 }
 
 std::vector<Feature> manner_features() {
@@ -305,6 +309,11 @@ constexpr std::array kRules{
     Rule{"an order needs two axes", [](const Case& c) { return chosen(c, Dim::order) && axes(c) < 2; }},
     Rule{"no gradient is reduced in any type",
          [](const Case& c) { return chosen(c, Dim::reduce_type) && shares(c) == 1; }},
+    Rule{"experts are cut so anyway",
+         [](const Case& c) {
+           return chosen(c, Dim::expert_tensor) &&
+                  (!of_experts(c, Dim::model) || value(c, Dim::expert_tensor) == tensor(c));
+         }},
     Rule{"no experts to recompute",
          [](const Case& c) { return of_experts(c, Dim::recompute) && !of_experts(c, Dim::model); }}};
 

@@ -23,6 +23,7 @@ enum class Dim : std::uint8_t {
   zero_group,
   context,
   expert,
+  expert_tensor,
   recompute,
   flash,
   overlap_reduce,
@@ -40,7 +41,7 @@ enum class Dim : std::uint8_t {
   fusion,
   transfers
 };
-inline constexpr std::size_t kDims = 27;
+inline constexpr std::size_t kDims = 28;
 
 struct Value {
   std::string_view label;

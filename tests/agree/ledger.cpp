@@ -21,7 +21,8 @@ struct Seat {
 
 bool brings_rows(CollectiveKind kind, Group group) {
   if (group == Group::expert) return kind == CollectiveKind::all_to_all;
-  return group == Group::tensor && (kind == CollectiveKind::all_gather || kind == CollectiveKind::reduce_scatter);
+  const bool shares = group == Group::tensor || group == Group::expert_tensor;
+  return shares && (kind == CollectiveKind::all_gather || kind == CollectiveKind::reduce_scatter);
 }
 
 void book_rows(Ledger& l, const Collective& c, const Instance& i, const Seat& seat) {

@@ -31,6 +31,7 @@ Param cut(const char* name, std::int64_t rows, std::int64_t cols, int dim, std::
 struct Lay {
   std::int64_t tensor = 1, data = 1, context = 1, expert = 1, shard = 1;
   bool gradients_sharded = false, weights_sharded = false;
+  std::int64_t expert_tensor = 0;
   std::int64_t world() const { return tensor * data * context; }
 };
 
@@ -87,7 +88,7 @@ struct World {
 
   World(const Lay& lay, Program p)
       : program(std::move(p)),
-        mesh({lay.tensor, lay.context, 1, lay.data, 1}, "tp-cp-ep-dp-pp", {lay.expert, lay.shard, 1, {}}) {
+        mesh({lay.tensor, lay.context, 1, lay.data, 1}, "tp-cp-ep-dp-pp", {lay.expert, lay.shard, 1, {}, {}, lay.expert_tensor}) {
     for (std::int32_t r = 0; r < lay.world(); ++r) {
       memory.emplace_back(static_cast<std::size_t>(program.memory.arena_bytes.count() / 8), kNaN);
       ranks.push_back(rank_state(program, mesh, Rank(r), reinterpret_cast<std::byte*>(memory.back().data())));
@@ -251,6 +252,27 @@ TEST_CASE("Experts lie on their ranks, each cut over the tensor ranks by itself"
   CHECK(numbered(w.gather("weights")));
   std::fill_n(w.buffer(6, "weights") + 9, 6, -1);
   CHECK(numbered(w.gather("weights")) == (shards == 1));
+}
+
+TEST_CASE("Experts cut over two of four tensor ranks lie on their ranks, and every part counts once") {
+  // Of four ranks 0 and 1 have the first two experts, 2 and 3 the others, a half of the rows each; the bias is whole on both.
+  Lay lay{4, 1, 1, 2};
+  lay.expert_tensor = 2;
+  Param p = cut("experts", 16, 3, 0, 2), bias = cut("bias", 8, 1, -1, 2);
+  p.rows = 4, p.expert_rows = 2, p.outer = 2;
+  bias.rows = 4, bias.expert_rows = 2;
+  p.replication = bias.replication = Replication::expert;
+  World w(lay, ProgramMaker(lay).add(p).add(bias).unit(Replication::expert, 1).done());
+  number(w);
+  // Rank 3 has rows 2,3 of experts 2 and 3, rows 10,11 and 14,15, and the bias of both.
+  CHECK(w.values(3, "weights", 0, 6) == std::vector<double>{30, 31, 32, 33, 34, 35});
+  CHECK(w.values(3, "weights", 6, 6) == std::vector<double>{42, 43, 44, 45, 46, 47});
+  CHECK(w.values(3, "weights", 12, 4) == std::vector<double>{1004, 1005, 1006, 1007});
+  CHECK(numbered(w.gather("weights")));
+  std::fill_n(w.buffer(3, "weights") + 12, 4, -1);  // the copy that does not count
+  CHECK(numbered(w.gather("weights")));
+  w.buffer(2, "weights")[12] = -1;
+  CHECK_FALSE(numbered(w.gather("weights")));
 }
 
 TEST_CASE("Columns and whole rows of experts lie side by side and one after the other") {

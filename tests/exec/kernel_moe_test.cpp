@@ -231,6 +231,8 @@ TEST_CASE("every row gets its expert's bias, once over tensor ranks if so asked,
   check_gradient([&](const Values& v) { return dot(dy, forward(v, false)); }, bias, dbias);
   kernels.context.tensor_size = 2;
   kernels.context.tensor_rank = 1;
+  CHECK(forward(bias, true) == expected);  // the ranks that share experts' matrices need not be the tensor ranks
+  kernels.context.expert_tensor_rank = 1;
   CHECK(forward(bias, false) == expected);
   CHECK(forward(bias, true) == x);
 }

@@ -10,12 +10,14 @@ namespace {
 constexpr std::int64_t kExperts = 4, kChoices = 2, kFfn = 64;
 
 struct ExpertCase : MemoryCase {
-  std::int64_t expert = 1;
+  std::int64_t expert = 1, expert_tensor = 0;  ///< 0: as the plan's default has it
   bool sequence_parallel = true, dropless = true;
 
   Plan made() const {
     nlohmann::json p = nlohmann::json::parse(to_json(plan()));
     p["parallel"]["expert"] = expert;
+    p["parallel"].erase("expert_tensor");
+    if (expert_tensor > 0) p["parallel"]["expert_tensor"] = expert_tensor;
     p["parallel"]["sequence_parallel"] = sequence_parallel && tensor > 1;
     p["model"]["moe"] = {{"num_experts", kExperts}, {"experts_per_token", kChoices}, {"ffn_hidden_size", kFfn}, {"rows_bound", 1},
                          {"capacity_factor", dropless ? 0.0 : 1.0}};
@@ -83,6 +85,90 @@ TEST_CASE("without sequence parallelism every tensor rank exchanges all rows") {
   CHECK(payload_of(graph, "_all_to_all", Group::expert) == 4 * 2 * c.layers * c.tokens() * kChoices * c.hidden);
   CHECK(payload_of(graph, "dispatch_all_gather", Group::tensor) == 0);
   CHECK(has_task(graph, "experts_all_reduce"));
+}
+
+namespace {
+
+/// Two layers on tensor x data ranks.
+ExpertCase folded(std::int64_t tensor, std::int64_t data, std::int64_t expert, std::int64_t expert_tensor) {
+  ExpertCase c;
+  c.layers = 2;
+  c.tensor = tensor;
+  c.data = data;
+  c.expert = expert;
+  c.expert_tensor = expert_tensor;
+  return c;
+}
+
+/// Tensor, data, expert, expert tensor.
+const std::vector<std::array<std::int64_t, 4>> kFolded{{4, 1, 2, 2}, {2, 2, 4, 1}, {2, 4, 4, 1}, {4, 1, 4, 1},
+                                                       {4, 1, 1, 2}, {2, 2, 1, 4}, {1, 4, 2, 2}, {4, 2, 4, 2}};
+
+std::int64_t local_elements(const TaskGraph& graph, std::string_view part) {
+  std::int64_t sum = 0;
+  for (const Param& p : graph.programs.front().params)
+    if (p.name.find(part) != std::string::npos) sum += p.elements();
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("experts cut over other ranks than the rest: what a rank holds, multiplies, sends and gathers") {
+  const auto [t, d, e, w] = GENERATE(from_range(kFolded));
+  const ExpertCase c = folded(t, d, e, w);
+  CAPTURE(t, d, e, w);
+  const Plan plan = c.made();
+  const TaskGraph graph = lower(plan);
+  graph.check();
+  // Every rank sends what it routes, and gathers it with those that share its experts' matrices.
+  const std::int64_t once = 2 * c.layers * c.sent() * c.hidden;  // 16 bits
+  CHECK(payload_of(graph, "_all_to_all", Group::expert) == (e > 1 ? 4 * once : 0));
+  CHECK(payload_of(graph, "dispatch_all_gather", Group::expert_tensor) == (w > 1 ? w * once : 0));
+  CHECK(payload_of(graph, "dispatch_backward_reduce_scatter", Group::expert_tensor) == (w > 1 ? w * once : 0));
+  CHECK(payload_of(graph, "dispatch_all_gather", Group::tensor) == 0);
+  // Two matrices of its experts, a part each; attention is cut over tensor ranks as ever.
+  CHECK(local_elements(graph, "experts.fc1.weight") == c.layers * kExperts / e * kFfn / w * c.hidden);
+  CHECK(local_elements(graph, "experts.fc2.weight") == c.layers * kExperts / e * kFfn / w * c.hidden);
+  CHECK(local_elements(graph, "proj.weight") == c.layers * c.hidden * c.hidden / t);
+  // Megatron-Core: expert_data_parallel_size = world / (expert_tensor x expert x pipeline).
+  CHECK(make_mesh(plan).group_size(Group::expert_data) == t * d / (w * e));
+  // What all ranks of a stage multiply together is what the tokens of its data ranks choose.
+  std::int64_t flops = 0;
+  for (const Instance& i : graph.programs.front().instances)
+    for (const Task& task : graph.of(i).tasks)
+      if (task.name.starts_with("experts.")) flops += matrix_flops(task.op).count();
+  CHECK(t * d * flops == d * c.layers * 3 * 2 * (2 * c.tokens() * kChoices * c.hidden * kFfn));
+}
+
+TEST_CASE("experts take as much of the tensor axis as their ranks leave") {
+  const auto default_of = [](std::int64_t t, std::int64_t d, std::int64_t e) {
+    return folded(t, d, e, 0).made().parallel.expert_tensor;
+  };
+  CHECK(default_of(4, 2, 2) == 4);
+  CHECK(default_of(4, 1, 2) == 2);
+  CHECK(default_of(2, 2, 4) == 1);
+  CHECK(default_of(2, 1, 1) == 2);
+}
+
+TEST_CASE("experts cut over other ranks than the rest need rows of their own on every tensor rank, and are not sharded in groups") {
+  ExpertCase c = folded(4, 1, 2, 2);
+  c.sequence_parallel = false;
+  const auto fields = [](const Plan& plan) {
+    std::vector<std::string> all;
+    try {
+      require_lowerable(plan);
+    } catch (const InfeasibleError& e) {
+      for (const Problem& p : e.problems()) all.push_back(p.field);
+    }
+    return all;
+  };
+  CHECK(fields(c.made()) == std::vector<std::string>{"parallel.expert_tensor"});
+  Plan grouped = folded(2, 4, 4, 1).made();
+  CHECK(fields(grouped).empty());
+  grouped.parallel.zero_stage = 1;
+  CHECK(fields(grouped).empty());
+  grouped.parallel.zero_group = 2;
+  CHECK(fields(grouped) == std::vector<std::string>{"parallel.zero_group"});
 }
 
 TEST_CASE("FLOPs of a rank do not depend on who routes") {

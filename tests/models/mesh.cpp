@@ -43,8 +43,49 @@ TEST_CASE("the model group is all tensor ranks of all stages, tensor fastest") {
   CHECK(values(mesh.members(Group::model, Rank(9))) == std::vector<int>{2, 3, 8, 9, 14, 15, 20, 21});
 }
 
+// Of Megatron-LM's docstring of initialize_model_parallel (megatron/core/parallel_state.py): 16 ranks, tensor 2, pipeline 4. Expert
+// groups as its RankGenerator lists them with the order tp-cp-ep-dp-pp.
+TEST_CASE("experts part the ranks of a stage as Megatron-LM's rank generator does") {
+  const auto groups = [](const Mesh& m, Group g) {
+    std::vector<std::vector<int>> all;
+    for (int r = 0; r < m.world_size(); ++r)
+      if (auto members = values(m.members(g, Rank(r))); members.front() == r) all.push_back(std::move(members));
+    return all;
+  };
+  using Groups = std::vector<std::vector<int>>;
+  // Tensor 4 on two stages, each expert on two ranks, two expert ranks.
+  const Mesh inside({4, 1, 1, 1, 2}, "tp-cp-ep-dp-pp", {.expert = 2, .expert_tensor = 2});
+  CHECK(groups(inside, Group::expert_tensor) == Groups{{0, 1}, {2, 3}, {4, 5}, {6, 7}});
+  CHECK(groups(inside, Group::expert) == Groups{{0, 2}, {1, 3}, {4, 6}, {5, 7}});
+  CHECK(groups(inside, Group::expert_data).size() == 8);
+  // Tensor 2 and data 4, whole experts, four expert ranks: two of each part.
+  const Mesh across({2, 1, 1, 4, 1}, "tp-cp-ep-dp-pp", {.expert = 4, .expert_tensor = 1});
+  CHECK(groups(across, Group::expert) == Groups{{0, 1, 2, 3}, {4, 5, 6, 7}});
+  CHECK(groups(across, Group::expert_data) == Groups{{0, 4}, {1, 5}, {2, 6}, {3, 7}});
+  // Experts over more ranks than everything else.
+  const Mesh wide({2, 2, 1, 2, 1}, "tp-cp-ep-dp-pp", {.expert = 2, .expert_tensor = 4});
+  CHECK(groups(wide, Group::expert_tensor) == Groups{{0, 1, 2, 3}, {4, 5, 6, 7}});
+  CHECK(groups(wide, Group::expert) == Groups{{0, 4}, {1, 5}, {2, 6}, {3, 7}});
+  // Stages inside of data ranks: which ranks of the world these are changes, their order in a stage does not.
+  const Mesh stages({2, 1, 1, 2, 2}, "tp-cp-ep-pp-dp", {.expert = 4, .expert_tensor = 1});
+  CHECK(groups(stages, Group::expert) == Groups{{0, 1, 4, 5}, {2, 3, 6, 7}});
+  // Unless it is told otherwise, experts are cut over the tensor ranks.
+  const Mesh usual({2, 1, 1, 4, 1}, "tp-cp-ep-dp-pp", {.expert = 2});
+  CHECK(groups(usual, Group::expert_tensor) == groups(usual, Group::tensor));
+  CHECK(groups(usual, Group::expert) == Groups{{0, 2}, {1, 3}, {4, 6}, {5, 7}});
+}
+
+TEST_CASE("the position group joins the stages that it is told and leaves the others alone") {
+  const Mesh m({1, 1, 1, 2, 4}, "tp-cp-ep-dp-pp", {.position_stages = {0, 2}});
+  CHECK(values(m.members(Group::position, Rank(5))) == std::vector<int>{1, 5});
+  CHECK(values(m.members(Group::position, Rank(7))) == std::vector<int>{7});
+  CHECK(m.group_size(Group::position) == 2);
+  CHECK(mesh.group_size(Group::position) == 1);
+}
+
 TEST_CASE("groups partition the ranks") {
-  const auto group = GENERATE(Group::tensor, Group::data, Group::pipeline, Group::model, Group::embedding, Group::world);
+  const auto group = GENERATE(Group::tensor, Group::data, Group::pipeline, Group::model, Group::embedding, Group::world,
+                              Group::expert, Group::expert_data, Group::expert_tensor, Group::position);
   for (int r = 0; r < mesh.world_size(); ++r) {
     const auto members = mesh.members(group, Rank(r));
     CHECK(std::count(members.begin(), members.end(), Rank(r)) == 1);
