@@ -85,12 +85,14 @@ void check_tensor(const Plan& p, const Reporter& fail) {
 
 void check_sequence(const Plan& p, const Reporter& fail) {
   const ParallelSpec& q = p.parallel;
-  const std::int64_t length = p.training.seq_length;
-  if (p.model.position_embedding == PositionEmbedding::learned && length > p.model.max_position_embeddings) {
-    fail("training.seq_length",
-         "is longer than the position table: model.max_position_embeddings is " + s(p.model.max_position_embeddings),
+  const std::int64_t length = p.training.seq_length, decoder = p.training.decoder_seq_length;
+  const auto fits_table = [&](std::string_view field, std::int64_t positions) {
+    if (p.model.position_embedding != PositionEmbedding::learned || positions <= p.model.max_position_embeddings) return;
+    fail(field, "is longer than the position table: model.max_position_embeddings is " + s(p.model.max_position_embeddings),
          "use at most " + s(p.model.max_position_embeddings) + ", or enlarge the table");
-  }
+  };
+  fits_table("training.seq_length", length);
+  fits_table("training.decoder_seq_length", decoder);
   if (length % q.context != 0) {
     fail("parallel.context", "does not divide training.seq_length " + s(length),
          use_one_of(divisors(length), q.context));
@@ -110,7 +112,6 @@ void check_sequence(const Plan& p, const Reporter& fail) {
              product_text({q.tensor, q.context}) + " = " + s(q.tensor * q.context),
          multiples_remedy(length, q.tensor * q.context) + " as seq_length");
   }
-  const std::int64_t decoder = p.training.decoder_seq_length;
   if (q.sequence_parallel && decoder % q.tensor != 0) {
     fail("parallel.sequence_parallel",
          "training.decoder_seq_length " + s(decoder) + " is not a multiple of tensor " + s(q.tensor),

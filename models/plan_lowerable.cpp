@@ -17,9 +17,11 @@ struct Gap {
 
 std::vector<Gap> model_gaps(const Plan& p) {
   const ModelSpec& m = p.model;
+  const bool t5_positions =
+      m.position_embedding == PositionEmbedding::relative || m.position_embedding == PositionEmbedding::learned;
   return {
-      {"model.position_embedding", (m.position_embedding == PositionEmbedding::relative) != (m.family == Family::t5),
-       "relative in t5, and learned, rope and alibi elsewhere"},
+      {"model.position_embedding", m.family == Family::t5 ? !t5_positions : m.position_embedding == PositionEmbedding::relative,
+       "relative and learned in t5, and learned, rope and alibi elsewhere"},
       {"model.rope_scaling.type",
        !m.rope_scaling.type.empty() && m.rope_scaling.type != "linear" && m.rope_scaling.type != "llama3",
        "linear and llama3"},
@@ -37,10 +39,11 @@ std::vector<Gap> t5_gaps(const Plan& p) {
       {"model.token_types", m.token_types > 0, "t5 without token types: 0"},
       {"model.embedding_norm", m.embedding_norm, "t5 without an embedding norm: false"},
       {"model.num_kv_heads", m.num_kv_heads % q.tensor != 0, "t5 with key and value heads that all tensor ranks share out"},
-      {"parallel.context", q.context > 1, "t5 on whole sequences, whose relative bias needs the score matrix: context 1"},
+      {"parallel.context", q.context > 1, "t5 on whole sequences: context 1"},
       {"parallel.schedule", q.schedule == ScheduleKind::zb_h1 || q.schedule == ScheduleKind::zb_h2,
        "t5 with whole backward passes: gpipe, 1f1b, interleaved and breadth-first"},
-      {"training.flash_attention", p.training.flash_attention, "t5 with a score matrix, which its relative bias is added to: false"},
+      {"training.flash_attention", p.training.flash_attention && m.position_embedding == PositionEmbedding::relative,
+       "t5 with learned positions, or with a score matrix, which relative bias is added to: false"},
   };
 }
 

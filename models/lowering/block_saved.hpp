@@ -27,7 +27,7 @@ struct MoeSaved {
 
 /// Of a decoder's attention to the encoder's output; x is what it is added to.
 struct CrossSaved {
-  Kept x, norm_stats, n, q, kv, scores, probs, dropped, context;
+  Kept x, norm_stats, n, q, kv, scores, probs, dropped, stats, context;
 };
 
 /// Where it lies; one slot for both where the backward pass is whole.
@@ -106,9 +106,11 @@ struct BlockSaved {
     cross.n = keep(s_.keep.norms, s_.rows * s_.hidden);
     cross.q = keep(true, s_.tokens * d.q_width());
     cross.kv = keep(true, s_.memory_tokens() * d.kv_width());
-    cross.scores = keep(s_.keep.scores, score_elements(d));
-    cross.probs = keep(s_.keep.core, score_elements(d));
-    cross.dropped = s_.attention_dropout > 0 ? keep(s_.keep.core, score_elements(d)) : cross.probs;
+    const bool score_path = !s_.flash && s_.keep.core;
+    cross.scores = keep(!s_.flash && s_.keep.scores, score_elements(d));
+    cross.probs = keep(score_path, score_elements(d));
+    cross.dropped = s_.attention_dropout > 0 ? keep(score_path, score_elements(d)) : cross.probs;
+    cross.stats = keep(s_.flash && s_.keep.core, stats_elements(d));
     cross.context = keep(true, s_.tokens * d.q_width());
   }
 

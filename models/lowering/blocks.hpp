@@ -5,12 +5,12 @@
 //   block_forward    weights [experts] [relative] x [memory] y saved [weight_inputs]
 //   block_backward   weights [experts] [relative] gradients [expert_gradients] [relative_gradients] x [memory] saved
 //                    [weight_inputs] dy dx [dmemory] [deferred]
-//   bridge_forward   bridge word x decoder_tokens y saved
-//   bridge_backward  bridge bridge_gradients word_gradients x decoder_tokens saved dy dmemory dx
+//   bridge_forward   bridge word [positions] x decoder_tokens y saved
+//   bridge_backward  bridge bridge_gradients word_gradients [position_gradients] x decoder_tokens saved dy dmemory dx
 //   memory_pass      from to
 //   block_weights    weights [experts] gradients [expert_gradients] x weight_inputs deferred
-//   embed_forward    word [embedding] tokens [types] y saved
-//   embed_backward   word_gradients [embedding embedding_gradients] tokens [types] saved dy
+//   embed_forward    word [embedding] [positions] tokens [types] y saved
+//   embed_backward   word_gradients [embedding embedding_gradients] [position_gradients] tokens [types] saved dy
 //   head_forward     [head] output x targets [labels] loss saved [logits]
 //   head_backward    [head head_gradients] output output_gradients x saved dx
 //   metrics          targets logits copies
@@ -52,9 +52,9 @@ Template bridge_backward(const Shapes& s, const Shapes& d, bool first);
 Template memory_pass(std::string name, const Shapes& d);
 /// Gradients that every layer adds to begin at zero.
 Template memory_gradient_start(const Shapes& d);
-Template relative_gradient_start(const Shapes& s);
-/// What all layers added to the tables in a micro-batch is complete before it is added to the others'. Slots: from, to.
-Template relative_gradient_add(const Shapes& s);
+Template table_gradient_start(const Shapes& s);
+/// What all uses added to the tables in a micro-batch is complete before it is added to the others'. Slots: from, to.
+Template table_gradient_add(const Shapes& s);
 
 /// One boundary tensor to or from the stage `stage_offset` away.
 Template transfer(std::string name, const Shapes& s, bool send, int stage_offset);

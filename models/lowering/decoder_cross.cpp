@@ -1,5 +1,6 @@
 // A decoder's attention to the encoder's output (arXiv 1706.03762 section 3.2.3), between its self attention and its MLP:
-// queries come from the decoder's state, keys and values from the memory. No bias of position takes part (arXiv 1910.10683).
+// queries come from the decoder's state, keys and values from the memory. No bias of position takes part (arXiv 1910.10683), so
+// it is flash attention wherever the plan has that.
 
 #include "models/lowering/block_activations.hpp"
 #include "models/lowering/tensor_parallel.hpp"
@@ -28,13 +29,20 @@ void BlockActivations::cross(const Value& memory) {
   column("cross_q", cross_normed(), d.q_width(), t.q);
   column("cross_kv", all_memory(memory), d.kv_width(), t.kv);
   need_cross_core();
-  b_.add("cross_context", AttentionContext{d}, {t.dropped, t.kv}, {t.context});
+  if (!s_.flash) b_.add("cross_context", AttentionContext{d}, {t.dropped, t.kv}, {t.context});
 }
 
 void BlockActivations::need_cross_core() {
   CrossSaved& t = t_.cross;
-  if (t.probs.ready) return;
+  if (s_.flash ? t.stats.ready : t.probs.ready) return;
   const AttentionDims d = s_.cross_dims();
+  if (s_.flash) {
+    start(t.stats, stats_elements(d));
+    // Computed again, the context is written again with the same values.
+    const FlashAttention op{d, s_.attention_dropout, false, -1, DropoutSite::cross_attention, s_.fusion.tuned_attention};
+    b_.add("cross_attention", op, {t.q, t.kv}, {t.context, t.stats});
+    return;
+  }
   const std::int64_t n = score_elements(d);
   if (!t.scores.ready) {
     start(t.scores, n);

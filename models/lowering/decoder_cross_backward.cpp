@@ -28,6 +28,12 @@ void BlockBackward::cross_core(const Value& dcontext, const Value& dq, const Val
   a_.need_cross_core();
   const CrossSaved& t = a_.at().cross;
   const AttentionDims d = s_.cross_dims();
+  if (s_.flash) {
+    b_.add("cross_attention_backward",
+           FlashAttentionBackward{d, s_.attention_dropout, false, -1, DropoutSite::cross_attention, s_.fusion.tuned_attention},
+           {dcontext, t.q, t.kv, t.context, t.stats}, {dq, dkv});
+    return;
+  }
   const Value dprobs = scratch(score_elements(d)), dscores = scratch(score_elements(d));
   b_.add("cross_context_backward", AttentionContextBackward{d}, {dcontext, t.dropped, t.kv}, {dprobs, dkv});
   b_.add("cross_softmax_backward", AttentionSoftmaxBackward{d, s_.attention_dropout, 0, DropoutSite::cross_attention},

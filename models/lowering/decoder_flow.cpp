@@ -8,7 +8,7 @@ DecoderFlow::DecoderFlow(const StageContext& c, const std::vector<ChunkPart>& ch
 
 std::vector<TemplateId> DecoderFlow::used_templates() const {
   std::vector<TemplateId> used;
-  if (s_.relative_buckets > 0) used.insert(used.end(), {t_.relative_start, t_.relative_add});
+  if (to_.memory.params().tables() >= 0) used.insert(used.end(), {t_.tables_start, t_.tables_add});
   for (const ChunkPart& p : chunks_) {
     if (p.bridge) used.insert(used.end(), {t_.bridge_forward, t_.bridge_backward.first, t_.bridge_backward.later});
     if (decoder(p.first_layer + p.layers - 1)) used.insert(used.end(), {t_.pass_memory, t_.pass_gradient, t_.memory_start});
@@ -30,6 +30,14 @@ const TransferTemplates& DecoderFlow::transfers(std::int64_t layer) const {
   return decoder(layer - 1) ? t_.transfer : all_.transfer;
 }
 
+void DecoderFlow::add_positions(std::vector<Binding>& slots) const {
+  if (const std::int32_t r = region(RegionKind::positions); r >= 0) slots.push_back(to_.memory.weights(r));
+}
+
+void DecoderFlow::add_position_gradients(std::vector<Binding>& slots, std::int32_t micro_batch) const {
+  if (const std::int32_t r = region(RegionKind::positions); r >= 0) slots.push_back(to_.memory.gradients(r, micro_batch));
+}
+
 InstanceKey DecoderFlow::bridge_key(const Action& a) const {
   return {static_cast<std::int32_t>(s_.encoder_layers), a.micro_batch, a.chunk, a.phase};
 }
@@ -46,9 +54,10 @@ void DecoderFlow::bridge(const Action& a, InFlight& f, std::int64_t l) {
   state = to_.writer.slot_buffer("hidden", t_.bridge_forward, "y");
   f.bridge_saved = to_.writer.slot_buffer("bridge_saved", t_.bridge_forward, "saved");
   to_.gather.begin();
-  to_.writer.add(t_.bridge_forward, bridge_key(a),
-                 {to_.memory.weights(region(RegionKind::bridge)), to_.memory.weights(to_.memory.word_region()),
-                  {f.bridge_input}, to_.memory.decoder_tokens(a.micro_batch), {state}, {f.bridge_saved}});
+  std::vector<Binding> slots{to_.memory.weights(region(RegionKind::bridge)), to_.memory.weights(to_.memory.word_region())};
+  add_positions(slots);
+  slots.insert(slots.end(), {{f.bridge_input}, to_.memory.decoder_tokens(a.micro_batch), {state}, {f.bridge_saved}});
+  to_.writer.add(t_.bridge_forward, bridge_key(a), slots);
   to_.gather.end();
   f.memory = behind(state);
 }
@@ -73,9 +82,9 @@ void DecoderFlow::drop_memory(InFlight& f) {
 
 void DecoderFlow::start_tables(const Action& a) {
   const bool top = static_cast<std::size_t>(a.chunk) + 1 == chunks_.size();
-  if (s_.relative_buckets == 0 || !top) return;
-  to_.writer.add(t_.relative_start, {-1, a.micro_batch, a.chunk, a.phase},
-                 {to_.memory.gradients(region(RegionKind::relative), a.micro_batch)});
+  const std::int32_t tables = to_.memory.params().tables();
+  if (tables < 0 || !top) return;
+  to_.writer.add(t_.tables_start, {-1, a.micro_batch, a.chunk, a.phase}, {to_.memory.gradients(tables, a.micro_batch)});
 }
 
 void DecoderFlow::start_backward(const Action& a, InFlight& f) {
@@ -95,9 +104,11 @@ void DecoderFlow::bridge_backward(const Action& a, InFlight& f) {
   const TemplateId t = t_.bridge_backward.of(mb);
   const BufferId dx = to_.writer.slot_buffer("gradient", t, "dx");
   to_.gather.begin();
-  to_.writer.add(t, bridge_key(a),
-                 {m.weights(norm), m.gradients(norm, mb), m.word_gradients(WordUse::decoder_input, mb), {f.bridge_input},
-                  m.decoder_tokens(mb), {f.bridge_saved}, {f.gradient}, f.memory_gradient, {dx}});
+  std::vector<Binding> slots{m.weights(norm), m.gradients(norm, mb), m.word_gradients(WordUse::decoder_input, mb)};
+  add_position_gradients(slots, mb);
+  slots.insert(slots.end(),
+               {{f.bridge_input}, m.decoder_tokens(mb), {f.bridge_saved}, {f.gradient}, f.memory_gradient, {dx}});
+  to_.writer.add(t, bridge_key(a), slots);
   to_.gather.end();
   drop_gradient(f);
   to_.writer.drop(f.memory_gradient.first);
@@ -117,13 +128,13 @@ void DecoderFlow::leave_backward(const Action& a, InFlight& f) {
     to_.writer.add(t_.pass_gradient, {-1, a.micro_batch, a.chunk, a.phase}, {f.memory_gradient, behind(f.gradient)});
     to_.writer.drop(f.memory_gradient.first);
   }
-  if (s_.relative_buckets > 0 && a.chunk == 0) complete_tables(a);
 }
 
 void DecoderFlow::complete_tables(const Action& a) {
-  const std::int32_t tables = region(RegionKind::relative), mb = a.micro_batch;
+  const std::int32_t tables = to_.memory.params().tables(), mb = a.micro_batch;
+  if (tables < 0 || a.chunk > 0) return;
   if (to_.memory.added_later(tables, mb)) {
-    to_.writer.add(t_.relative_add, {-1, mb, a.chunk, a.phase}, {to_.memory.gradients(tables, mb), to_.memory.gradients(tables, 0)});
+    to_.writer.add(t_.tables_add, {-1, mb, a.chunk, a.phase}, {to_.memory.gradients(tables, mb), to_.memory.gradients(tables, 0)});
     to_.memory.release_gradients(to_.memory.params().regions[static_cast<std::size_t>(tables)].unit, mb);
   }
   to_.reduction.completed(tables, mb);

@@ -40,8 +40,10 @@ class DecoderFlow {
   void drop_memory(InFlight& f);
 
   // ---- backward ----
-  /// Before everything else; after the head's backward pass where the chunk has the head.
+  /// Before everything else, and behind everything else.
   void start_tables(const Action& a);
+  void complete_tables(const Action& a);
+  /// After the head's backward pass where the chunk has the head.
   void start_backward(const Action& a, InFlight& f);
   void bridge_backward(const Action& a, InFlight& f);
   /// Drops the gradient that has been used, unless that of the encoder's output lies behind it.
@@ -49,7 +51,6 @@ class DecoderFlow {
   void leave_backward(const Action& a, InFlight& f);
 
  private:
-  void complete_tables(const Action& a);
   const ChunkPart& part(const Action& a) const { return chunks_[static_cast<std::size_t>(a.chunk)]; }
   /// Sizes of the state that leaves the layer before `layer`, and of that which `layer` reads.
   const Shapes& before(std::int64_t layer) const { return decoder(layer - 1) ? d_ : s_; }
@@ -57,6 +58,9 @@ class DecoderFlow {
   Binding behind(BufferId state) const { return {state, 1, bytes(d_.hidden_elements()).count()}; }
   Bytes bytes(std::int64_t elements) const { return bytes_of(s_.dtypes.compute, elements); }
   std::int32_t region(RegionKind kind) const { return to_.memory.params().find(kind); }
+  /// Adds the table of positions to a list of bindings, or its gradient, where both stacks share one.
+  void add_positions(std::vector<Binding>& slots) const;
+  void add_position_gradients(std::vector<Binding>& slots, std::int32_t micro_batch) const;
   InstanceKey bridge_key(const Action& a) const;
 
   const DecoderTemplates& t_;

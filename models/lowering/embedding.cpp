@@ -1,4 +1,4 @@
-#include "models/lowering/block_frame.hpp"
+#include "models/lowering/position_embedding.hpp"
 #include "models/lowering/word_embedding.hpp"
 
 namespace tandem::lowering {
@@ -17,20 +17,15 @@ struct EmbedSaved {
 /// Positions are added before an embedding norm (arXiv 1810.04805), dropout comes after it.
 bool position_is_last(const Shapes& s) { return !s.embedding_norm && (s.learned_positions || s.hidden_dropout > 0); }
 
-PositionDropout position(const Shapes& s, double dropout, bool learned) {
-  return {s.batch, s.seq, s.hidden, dropout, learned, s.sequence_parallel, s.rows};
-}
-PositionDropoutBackward position_backward(const Shapes& s, double dropout, bool learned) {
-  return {s.batch, s.seq, s.hidden, s.max_positions, dropout, learned, s.sequence_parallel, s.rows};
-}
-
 class EmbedForward {
  public:
   explicit EmbedForward(const Shapes& s)
-      : s_(s), word_layout_(word_region(s)), layout_(embedding_region(s)), b_("embed_forward", s.dtypes.compute, s.fusion) {
+      : s_(s), word_layout_(word_region(s)), layout_(embedding_region(s)), position_layout_(position_region(s)),
+        b_("embed_forward", s.dtypes.compute, s.fusion) {
     word_ = region_slot(b_, "word", MemoryKind::weights, word_layout_, s.dtypes.weights);
     if (layout_.elements() > 0)
       weights_ = region_slot(b_, "embedding", MemoryKind::weights, layout_, s.dtypes.weights);
+    positions_ = position_slot(b_, s, position_layout_);
     tokens_ = b_.whole(b_.slot("tokens", MemoryKind::activations), DType::int32, s.tokens);
     if (s.token_types > 0) types_ = b_.whole(b_.slot("types", MemoryKind::activations), DType::int32, s.tokens);
   }
@@ -64,7 +59,7 @@ class EmbedForward {
 
   void add_position(const Value& x, const Value& y, double dropout) {
     std::vector<Value> in{x};
-    if (s_.learned_positions) in.push_back(weights_("position.weight"));
+    if (s_.learned_positions) in.push_back((s_.shared_positions() ? positions_ : weights_)("position.weight"));
     b_.add("position", position(s_, dropout, s_.learned_positions), std::move(in), {y});
   }
 
@@ -78,21 +73,23 @@ class EmbedForward {
   }
 
   const Shapes& s_;
-  RegionLayout word_layout_, layout_;
+  RegionLayout word_layout_, layout_, position_layout_;
   TemplateBuilder b_;
-  RegionValues word_, weights_;
+  RegionValues word_, weights_, positions_;
   Value tokens_, types_;
 };
 
 class EmbedBackward {
  public:
   EmbedBackward(const Shapes& s, bool first)
-      : s_(s), word_layout_(word_region(s)), layout_(embedding_region(s)), b_("embed_backward", s.dtypes.compute, s.fusion),
+      : s_(s), word_layout_(word_region(s)), layout_(embedding_region(s)), position_layout_(position_region(s)),
+        b_("embed_backward", s.dtypes.compute, s.fusion),
         word_sink_(b_, gradient_slot(b_, "word_gradients", word_layout_, s.written_gradients()), first),
         weights_(layout_.elements() > 0
                      ? region_slot(b_, "embedding", MemoryKind::weights, layout_, s.dtypes.weights)
                      : RegionValues()),
-        sink_(b_, gradient_slot(b_, "embedding_gradients", layout_, s.written_gradients()), first) {
+        sink_(b_, gradient_slot(b_, "embedding_gradients", layout_, s.written_gradients()), first),
+        position_gradients_(position_gradient_slot(b_, s, position_layout_)) {
     tokens_ = b_.whole(b_.slot("tokens", MemoryKind::activations), DType::int32, s.tokens);
     if (s.token_types > 0) types_ = b_.whole(b_.slot("types", MemoryKind::activations), DType::int32, s.tokens);
   }
@@ -114,6 +111,10 @@ class EmbedBackward {
 
   Value through_position(const Value& dy, double dropout) {
     const Value dx = scratch();
+    if (s_.shared_positions()) {
+      shared_position_backward(b_, s_, dy, dx, position_gradients_);
+      return dx;
+    }
     std::vector<Value> out{dx};
     if (s_.learned_positions) {
       open("position.weight", "position.weight");
@@ -147,11 +148,12 @@ class EmbedBackward {
   }
 
   const Shapes& s_;
-  RegionLayout word_layout_, layout_;
+  RegionLayout word_layout_, layout_, position_layout_;
   TemplateBuilder b_;
   GradientSink word_sink_;
   RegionValues weights_;
   GradientSink sink_;
+  RegionValues position_gradients_;
   Value tokens_, types_;
 };
 

@@ -118,7 +118,9 @@ void GradientReduction::prepare() {
   if (memory_.word_region() >= 0 && word_stages(c_.plan).size() > 1)
     tie_stages_ = across_stages(memory_.word_region(), "tie_reduce", Group::embedding);
   if (s_.relative_buckets > 0 && c_.plan.parallel.pipeline > 1)
-    relative_ = across_stages(memory_.params().find(RegionKind::relative), "relative_reduce", Group::pipeline);
+    tables_ = across_stages(memory_.params().tables(), "relative_reduce", Group::pipeline);
+  if (s_.shared_positions() && memory_.params().tables() >= 0 && position_stages(c_.plan).size() > 1)
+    tables_ = across_stages(memory_.params().tables(), "position_reduce", Group::position);
   if (memory_.extras() > 0) {
     ReduceSpec spec = spec_of(memory_.extra_unit(0), "tie", d, MemoryKind::gradients);
     if (memory_.sharding().zero_stage == 0) spec.elements = s_.vocab_rows * s_.hidden;
@@ -160,7 +162,7 @@ void GradientReduction::completed_word(WordUse use, std::int32_t mb) {
 
 void GradientReduction::before_weights() {
   const bool experts = s_.experts > 0 && expert_copies(c_.plan) > 1;
-  const bool sums_first = exists(relative_) || memory_.extras() > 0 || data_ > 1 || experts || !whole_gradients();
+  const bool sums_first = exists(tables_) || memory_.extras() > 0 || data_ > 1 || experts || !whole_gradients();
   if (tie_waits_ && !sums_first) tie_stages();
 }
 
@@ -168,7 +170,9 @@ void GradientReduction::sum_partial(std::int32_t region, std::int32_t mb) {
   const auto t = partial_.find(region);
   if (t == partial_.end()) return;
   const auto layer = static_cast<std::int32_t>(memory_.params().regions[static_cast<std::size_t>(region)].layer);
-  b_.add(t->second, key_of(layer, mb, Phase::reduce), {memory_.gradients(region, mb)});
+  // Of tables all micro-batches' lie where the first one's do.
+  const std::int32_t place = memory_.added_later(region, mb) ? 0 : mb;
+  b_.add(t->second, key_of(layer, mb, Phase::reduce), {memory_.gradients(region, place)});
 }
 
 void GradientReduction::count(std::int32_t unit, std::int32_t mb) {
@@ -307,7 +311,7 @@ void GradientReduction::tie_embeddings() {
 
 void GradientReduction::sum_over_stages() {
   const InstanceKey key = key_of(-1, -1, Phase::reduce);
-  if (exists(relative_)) b_.add(relative_, key, {share_of(memory_.params().find(RegionKind::relative))});
+  if (exists(tables_)) b_.add(tables_, key, {share_of(memory_.params().tables())});
   if (tie_waits_) tie_stages();
 }
 

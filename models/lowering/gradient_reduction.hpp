@@ -97,7 +97,7 @@ class GradientReduction {
   std::vector<bool> root_;       ///< by unit
   std::map<std::int32_t, std::vector<std::int32_t>> root_done_;  ///< by micro-batch: units of the root that are complete
   std::optional<std::pair<std::int32_t, BufferId>> replicas_sent_;  ///< unit, and where the sum of its share over replicas is made
-  TemplateId tie_, tie_stages_, relative_, loss_, optimizer_, validation_;
+  TemplateId tie_, tie_stages_, tables_, loss_, optimizer_, validation_;
 };
 
 }  // namespace tandem::lowering

@@ -50,9 +50,9 @@ DecoderTemplates decoder_templates(const Shapes& s, const TemplateChoice& choice
   t.pass_memory = library.add(memory_pass("memory_forward", d));
   t.pass_gradient = library.add(memory_pass("memory_backward", d));
   t.memory_start = library.add(memory_gradient_start(d));
-  if (s.relative_buckets > 0) {
-    t.relative_start = library.add(relative_gradient_start(s));
-    t.relative_add = library.add(relative_gradient_add(s));
+  if (tables_region(s).elements() > 0) {
+    t.tables_start = library.add(table_gradient_start(s));
+    t.tables_add = library.add(table_gradient_add(s));
   }
   return t;
 }

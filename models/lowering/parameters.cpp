@@ -22,8 +22,8 @@ std::int32_t tensors_before(const Shapes& s, std::int64_t layer) {
   return dense * block_region(s, false).tensors() + moe * each + extra;
 }
 
-/// Place of a region's first tensor in the whole model's list: word, embedding, tables of relative bias, blocks with their
-/// experts, the norm between encoder and decoder, head, output.
+/// Place of a region's first tensor in the whole model's list: word, embedding, tables of relative bias or of positions, blocks
+/// with their experts, the norm between encoder and decoder, head, output.
 std::int32_t first_tensor(const Shapes& s, RegionKind kind, std::int64_t layer) {
   std::int32_t at = 0;
   if (kind == RegionKind::word) return at;
@@ -32,6 +32,8 @@ std::int32_t first_tensor(const Shapes& s, RegionKind kind, std::int64_t layer) 
   at += embedding_region(s).tensors();
   if (kind == RegionKind::relative) return at;
   at += relative_region(s).tensors();
+  if (kind == RegionKind::positions) return at;
+  at += position_region(s).tensors();
   const bool in_layers = kind == RegionKind::block || kind == RegionKind::experts;
   at += tensors_before(s, in_layers ? layer : static_cast<std::int64_t>(s.moe_layer.size()));
   if (kind == RegionKind::block || kind == RegionKind::bridge) return at;
@@ -89,6 +91,9 @@ std::vector<StageRegion> regions_of(const Shapes& s, const std::vector<ChunkPart
   std::vector<StageRegion> regions;
   for (std::size_t c = chunks.size(); c-- > 0;) add_chunk(regions, s, chunks[c], has);
   if (s.relative_buckets > 0) regions.push_back({RegionKind::relative, 0, -1, relative_region(s), !has.first});
+  const bool bridge = std::any_of(chunks.begin(), chunks.end(), [](const ChunkPart& c) { return c.bridge; });
+  if (s.shared_positions() && (has.first || bridge))
+    regions.push_back({RegionKind::positions, 0, -1, position_region(s), !has.first});
   std::stable_partition(regions.begin(), regions.end(),
                         [](const StageRegion& r) { return r.layout.replication() == Replication::data; });
   return regions;
@@ -99,7 +104,7 @@ std::vector<StageRegion> regions_of(const Shapes& s, const std::vector<ChunkPart
 /// A matrix that several stages (or uses on one) share: its gradients are added part by part, so its parts lie alike.
 bool shared(const Shapes& s, const StageRegion& r) {
   if (r.kind == RegionKind::word) return s.tied || s.decoder_layers > 0;
-  return r.kind == RegionKind::relative || (r.kind == RegionKind::output && s.tied);
+  return is_table(r.kind) || (r.kind == RegionKind::output && s.tied);
 }
 
 std::vector<UnitRegions> unit_regions(const Shapes& s, const std::vector<StageRegion>& regions, const Sharding& z) {
@@ -207,6 +212,11 @@ std::int32_t StageParams::find(RegionKind kind, std::int64_t layer) const {
   for (std::size_t i = 0; i < regions.size(); ++i)
     if (regions[i].kind == kind && regions[i].layer == layer) return static_cast<std::int32_t>(i);
   return -1;
+}
+
+std::int32_t StageParams::tables() const {
+  const auto r = std::find_if(regions.begin(), regions.end(), [](const StageRegion& region) { return is_table(region.kind); });
+  return r == regions.end() ? -1 : static_cast<std::int32_t>(r - regions.begin());
 }
 
 StageParams stage_params(const Shapes& s, const std::vector<ChunkPart>& chunks, const Sharding& sharding) {

@@ -20,7 +20,9 @@ struct ChunkPart {
   bool bridge = false;                 ///< has the decoder's first layer, and what stands before it
 };
 
-enum class RegionKind : std::uint8_t { head, output, block, experts, bridge, embedding, word, relative };
+enum class RegionKind : std::uint8_t { head, output, block, experts, bridge, embedding, word, relative, positions };
+/// Tables that several places of an encoder-decoder add to: a micro-batch's gradient is complete before it joins the others'.
+constexpr bool is_table(RegionKind k) { return k == RegionKind::relative || k == RegionKind::positions; }
 
 /// One region of a stage in its flat buffers.
 struct StageRegion {
@@ -55,6 +57,8 @@ struct StageParams {
 
   /// Index of a region; -1 where the stage has none.
   std::int32_t find(RegionKind kind, std::int64_t layer = -1) const;
+  /// The region of tables; -1 where the stage has none.
+  std::int32_t tables() const;
 };
 
 /// `tied`: the word matrix is the output matrix; a stage that is both first and last has it once.

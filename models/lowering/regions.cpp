@@ -55,6 +55,10 @@ void add_cross(Specs& list, const Shapes& s) {
   add_row(list, s, "cross_proj", s.attention);
 }
 
+ParamSpec positions_of(const Shapes& s) {
+  return {"position.weight", s.max_positions, s.hidden, Cut::none, Init::normal, true};
+}
+
 void add_router(Specs& list, const Shapes& s) {
   list.push_back({"router.weight", s.experts, s.hidden, Cut::none, Init::normal, true});
   if (s.shared_ffn == 0) return;
@@ -116,10 +120,17 @@ RegionLayout experts_region(const Shapes& s, const std::string& prefix) {
   return {prefix, std::move(list), apart ? Replication::expert : Replication::data};
 }
 
+RegionLayout position_region(const Shapes& s) {
+  return s.shared_positions() ? RegionLayout{"embedding.", {positions_of(s)}} : RegionLayout{"", {}};
+}
+
+RegionLayout tables_region(const Shapes& s) {
+  return s.relative_buckets > 0 ? relative_region(s) : position_region(s);
+}
+
 RegionLayout embedding_region(const Shapes& s) {
   Specs list;
-  if (s.learned_positions)
-    list.push_back({"position.weight", s.max_positions, s.hidden, Cut::none, Init::normal, true});
+  if (s.learned_positions && !s.shared_positions()) list.push_back(positions_of(s));
   if (s.token_types > 0) list.push_back({"type.weight", s.token_types, s.hidden, Cut::none, Init::normal, true});
   if (s.embedding_norm) add_norm(list, s, "norm");
   return {"embedding.", std::move(list)};

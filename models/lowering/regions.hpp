@@ -64,7 +64,11 @@ RegionLayout bridge_region(const Shapes& s);
 /// (Megatron-LM: megatron/core/transformer/moe/experts.py sets `allreduce` off for parameters only where
 /// expert_model_parallel_size > 1).
 RegionLayout experts_region(const Shapes& s, const std::string& prefix = "");
-/// Everything of the embedding but the word matrix.
+/// The table of learned positions that both stacks of an encoder-decoder use: the stages that look words up have a copy.
+RegionLayout position_region(const Shapes& s);
+/// Whichever of these tables the model has; empty: neither.
+RegionLayout tables_region(const Shapes& s);
+/// Everything of the embedding but the word matrix and positions that two stacks share.
 RegionLayout embedding_region(const Shapes& s);
 RegionLayout word_region(const Shapes& s);
 /// Everything of the head but the output matrix.

@@ -89,6 +89,9 @@ struct Shapes {
   /// The same with the encoder's output behind it: what a decoder's chunk begins with.
   std::int64_t boundary_elements() const { return hidden_elements() + memory_rows * hidden; }
   bool is_decoder() const { return memory_rows > 0; }
+  /// Whether an encoder and its decoder add the same table of learned positions to their words (NVIDIA/Megatron-LM:
+  /// megatron/core/models/T5/t5_model.py, both stacks call the same LanguageModelEmbedding).
+  bool shared_positions() const { return learned_positions && decoder_layers > 0; }
   bool is_decoder_layer(std::int64_t layer) const { return decoder_layers > 0 && layer >= encoder_layers; }
   /// Sizes of the decoder that follows this encoder.
   Shapes decoder() const;

@@ -137,7 +137,8 @@ class StageLowering {
     if (masked) f.embed_mask = w_.buffer("embedding_mask", Bytes(s_.rows * s_.hidden));  // a byte an element, as in blocks
     gather_.begin();
     std::vector<Binding> slots{memory_.weights(memory_.word_region())};
-    if (region(RegionKind::embedding) >= 0) slots.push_back(memory_.weights(region(RegionKind::embedding)));
+    for (const RegionKind kind : {RegionKind::embedding, RegionKind::positions})
+      if (region(kind) >= 0) slots.push_back(memory_.weights(region(kind)));
     slots.push_back(memory_.tokens(a.micro_batch));
     if (s_.token_types > 0) slots.push_back(memory_.types(a.micro_batch));
     slots.insert(slots.end(), {{f.hidden[0]}, {f.embed_saved}});
@@ -217,6 +218,7 @@ class StageLowering {
     }
     decoder_.leave_backward(a, f);
     if (p.first) embed_backward(a);
+    decoder_.complete_tables(a);
     gather_.let_go(memory_.root_regions(p));
     reduction_.settle();
     if (p.last && shows_metrics()) metrics(a);
@@ -303,6 +305,7 @@ class StageLowering {
     std::vector<Binding> slots{memory_.word_gradients(WordUse::input, a.micro_batch)};
     if (embedding >= 0)
       slots.insert(slots.end(), {memory_.weights(embedding), memory_.gradients(embedding, a.micro_batch)});
+    if (const std::int32_t p = region(RegionKind::positions); p >= 0) slots.push_back(memory_.gradients(p, a.micro_batch));
     slots.push_back(memory_.tokens(a.micro_batch));
     if (s_.token_types > 0) slots.push_back(memory_.types(a.micro_batch));
     slots.insert(slots.end(), {{f.embed_saved}, {f.gradient}});

@@ -204,8 +204,7 @@ Binding StageMemory::gradients(std::int32_t region, std::int32_t micro_batch) {
 }
 
 bool StageMemory::added_later(std::int32_t region, std::int32_t micro_batch) const {
-  return !gradients_sharded() && micro_batch > 0 &&
-         p_.regions[static_cast<std::size_t>(region)].kind == RegionKind::relative;
+  return !gradients_sharded() && micro_batch > 0 && is_table(p_.regions[static_cast<std::size_t>(region)].kind);
 }
 
 std::int32_t StageMemory::word_region() const {

@@ -29,9 +29,10 @@ std::vector<std::int32_t> StageRegions::head() const { return some({find(RegionK
 
 WeightGather::Needs StageRegions::forward(const ChunkPart& p) const {
   WeightGather::Needs needs;
-  if (p.first) needs.push_back(some({find(RegionKind::word), find(RegionKind::embedding)}));
+  const std::int32_t positions = find(RegionKind::positions);
+  if (p.first) needs.push_back(some({find(RegionKind::word), find(RegionKind::embedding), positions}));
   for (std::int64_t l = 0; l < p.layers; ++l) {
-    if (decoder_.bridge_before(p, l)) needs.push_back({find(RegionKind::bridge), memory_.word_region()});
+    if (decoder_.bridge_before(p, l)) needs.push_back(some({find(RegionKind::bridge), memory_.word_region(), positions}));
     needs.push_back(layer(p.first_layer + l));
   }
   if (p.last) needs.push_back(head());

@@ -35,7 +35,7 @@ struct DecoderTemplates {
   BlockTemplates block;
   BlockTemplates kept_block;       ///< of layers that selective recomputation leaves out
   TransferTemplates transfer;      ///< of a decoder's state with the encoder's output behind it
-  TemplateId bridge_forward, pass_memory, pass_gradient, memory_start, relative_start, relative_add;
+  TemplateId bridge_forward, pass_memory, pass_gradient, memory_start, tables_start, tables_add;
   FirstAndLater bridge_backward;
 };
 

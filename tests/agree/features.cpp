@@ -34,6 +34,8 @@ Feature models() {
        {"bert-pre", R"({"model": {"family": "bert", "vocab_size": 38, "norm_placement": "pre"}})"},
        {"bert-post-add", R"({"model": {"family": "bert", "vocab_size": 38, "norm_placement": "post_add"}})"},
        {"t5", R"({"model": {"family": "t5"}})"},
+       {"t5-learned", R"({"model": {"family": "t5", "position_embedding": "learned", "activation": "gelu",
+                                    "normalization": "layernorm", "linear_bias": true}})"},
        {"squared-relu", R"({"model": {"activation": "squared_relu", "linear_bias": false}})"},
        {"geglu",
         R"({"model": {"activation": "geglu", "normalization": "rmsnorm", "qkv_bias": true, "linear_bias": false}})"},

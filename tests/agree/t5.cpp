@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/simulate.hpp"
+#include "tests/agree/closeness.hpp"
 #include "tests/agree/layouts.hpp"
 #include "tests/catch.hpp"
 
@@ -13,15 +14,23 @@ using nlohmann::json;
 
 namespace {
 
-const json& fixture() {
-  static const json f = json::parse(std::ifstream(std::string(TANDEM_SOURCE_DIR) + "/tests/fixtures/t5_pytorch.json"));
+json read(const std::string& file) {
+  return json::parse(std::ifstream(std::string(TANDEM_SOURCE_DIR) + "/tests/fixtures/" + file));
+}
+/// T5 as published, and with learned positions in layer norms and GELU.
+const json& relative_fixture() {
+  static const json f = read("t5_pytorch.json");
+  return f;
+}
+const json& learned_fixture() {
+  static const json f = read("t5_learned_pytorch.json");
   return f;
 }
 
-/// The fixture's batches in order.
+/// A fixture's batches in order.
 class FixturePairs : public tests::HashTokens {
  public:
-  FixturePairs() : HashTokens(fixture()["model"]["vocab_size"]) {}
+  explicit FixturePairs(const json& fixture) : HashTokens(fixture["model"]["vocab_size"]), fixture_(fixture) {}
   exec::Example prefix_example(std::int64_t index, const exec::PrefixLengths&) const override {
     exec::Example e;
     e.tokens = of("encoder_tokens", index);
@@ -31,10 +40,11 @@ class FixturePairs : public tests::HashTokens {
   }
 
  private:
-  static std::vector<std::int32_t> of(const char* what, std::int64_t index) {
-    const std::int64_t batch = fixture()["training"]["global_batch_size"];
-    return fixture()[what][static_cast<std::size_t>(index / batch)][static_cast<std::size_t>(index % batch)];
+  std::vector<std::int32_t> of(const char* what, std::int64_t index) const {
+    const std::int64_t batch = fixture_["training"]["global_batch_size"];
+    return fixture_[what][static_cast<std::size_t>(index / batch)][static_cast<std::size_t>(index % batch)];
   }
+  const json& fixture_;
 };
 
 std::int64_t ranks_of(const json& parallel) {
@@ -91,17 +101,18 @@ void check_tensors(const std::vector<exec::GatheredTensor>& got, const json& exp
   }
 }
 
-void check_against_pytorch(const json& parallel) {
+void check_against_pytorch(const json& f, const json& parallel, const json& more = json::object()) {
   constexpr double kTolerance = 1e-9;
-  const json& f = fixture();
+  json training = f["training"];
+  training.update(more);
   exec::RunOptions options;
   options.steps = static_cast<std::int64_t>(f["losses"].size());
   options.initialise = [&](const std::string& name, std::vector<double>& full) {
     for (const json& p : f["initial"])
       if (p["name"] == name) full = p["values"].get<std::vector<double>>();
   };
-  const exec::RunResult result = train(plan_of(f["model"], parallel, f["training"]), FixturePairs(), options);
-  INFO(parallel.dump());
+  const exec::RunResult result = train(plan_of(f["model"], parallel, training), FixturePairs(f), options);
+  INFO(parallel.dump() << " " << more.dump());
   check_tensors(result.gradients[0], f["gradients"], kTolerance);
   for (std::size_t s = 0; s < result.steps.size(); ++s) {
     INFO("step " << s);
@@ -115,17 +126,27 @@ void check_against_pytorch(const json& parallel) {
 }  // namespace
 
 TEST_CASE("a T5 gives PyTorch's gradients, losses and weights over 20 AdamW steps in fp64") {
-  check_against_pytorch(json::object());
+  check_against_pytorch(relative_fixture(), json::object());
 }
 
 TEST_CASE("a T5 on tensor ranks with shards of the sequence gives PyTorch's numbers") {
-  check_against_pytorch({{"tensor", 2}, {"sequence_parallel", true}});
+  check_against_pytorch(relative_fixture(), {{"tensor", 2}, {"sequence_parallel", true}});
 }
 
-TEST_CASE("a T5 whose weights are shards gives PyTorch's numbers") { check_against_pytorch({{"data", 2}, {"zero_stage", 3}}); }
+TEST_CASE("a T5 whose weights are shards gives PyTorch's numbers") {
+  check_against_pytorch(relative_fixture(), {{"data", 2}, {"zero_stage", 3}});
+}
 
 TEST_CASE("a T5 on two stages, the second without an encoder, gives PyTorch's numbers") {
-  check_against_pytorch({{"pipeline", 2}});
+  check_against_pytorch(relative_fixture(), {{"pipeline", 2}});
+}
+
+TEST_CASE("a T5 whose stacks share a table of learned positions gives PyTorch's numbers, with and without flash attention") {
+  const json flash = GENERATE(json::object(), json{{"flash_attention", true}});
+  check_against_pytorch(learned_fixture(), json::object(), flash);
+  check_against_pytorch(learned_fixture(), {{"tensor", 2}, {"sequence_parallel", true}}, flash);
+  check_against_pytorch(learned_fixture(), {{"pipeline", 2}}, flash);
+  check_against_pytorch(learned_fixture(), {{"pipeline", 4}, {"data", 2}, {"zero_stage", 2}}, flash);
 }
 
 // ---- layouts ----
@@ -193,6 +214,35 @@ constexpr const char* kOther = R"({"num_kv_heads": 2, "normalization": "layernor
   "activation": "geglu", "init_std": 0.1})";
 constexpr const char* kFull = R"({"recompute": "full"})";
 
+// Both stacks add the same table of positions; of eight a decoder's, the rest have no gradient from it.
+constexpr const char* kLearned = R"({"position_embedding": "learned", "normalization": "layernorm", "linear_bias": true,
+  "qkv_bias": true, "activation": "gelu"})";
+constexpr const char* kLearnedUntied =
+    R"({"position_embedding": "learned", "max_position_embeddings": 19, "tie_embeddings": false})";
+constexpr const char* kFlash = R"({"flash_attention": true})";
+
+const Layout kLearnedLayouts[] = {
+    {R"({"tensor": 2})", kLearned},
+    {R"({"tensor": 2})", kLearned, kFlash},
+    {"{}", kLearned, R"({"micro_batch_size": 1, "flash_attention": true, "recompute": "full"})"},
+    {R"({"tensor": 4, "sequence_parallel": true})", kLearned,
+     R"({"flash_attention": true, "recompute": "selective", "recompute_modules": ["core_attention", "norm"]})"},
+    {R"({"pipeline": 2})", kLearned, R"({"recompute": "selective", "recompute_modules": ["mlp"], "recompute_layers": 1})"},
+    {R"({"pipeline": 3, "pipeline_split": [1, 3, 1]})", kLearned, kFull},   // the table on two stages of three
+    {R"({"pipeline": 4, "pipeline_split": [2, 1, 1, 1], "schedule": "gpipe"})", kLearnedUntied},
+    {R"({"pipeline": 2, "pipeline_split": [4, 1]})", kLearned},             // both uses on the first stage
+    {R"({"pipeline": 3, "data": 2, "zero_stage": 2, "pipeline_split": [1, 3, 1]})", kLearnedUntied},
+    {R"({"pipeline": 2, "data": 2, "zero_stage": 3, "pipeline_split": [4, 1]})", kLearned, kFlash},
+    {R"({"pipeline": 2, "data": 2, "zero_stage": 3})", kLearnedUntied},
+    {R"({"pipeline": 2, "schedule": "interleaved", "virtual_pipeline": 2, "pipeline_split": [1, 1, 2, 1]})", kLearned},
+    {R"({"pipeline": 2, "schedule": "interleaved", "virtual_pipeline": 2, "pipeline_split": [1, 2, 1, 1], "data": 2,
+         "zero_stage": 2})", kLearned},
+    {R"({"tensor": 2, "sequence_parallel": true, "pipeline": 2, "data": 2, "zero_stage": 1})", kLearned, kFull},
+    {R"({"tensor": 2, "sequence_parallel": true, "data": 2, "zero_stage": 3})", kLearned, kFlash},
+    {R"({"pipeline": 2, "data": 4, "zero_stage": 2, "zero_group": 2, "pipeline_split": [4, 1]})", kLearned},
+    {R"({"data": 2, "overlap_grad_reduce": true, "bucket_bytes": "1 B"})", kLearned},
+};
+
 const Layout kLayouts[] = {
     {R"({"tensor": 2})"},
     {"{}", "{}", R"({"micro_batch_size": 1})"},                 // masks are of positions, not of places in a micro-batch
@@ -223,6 +273,17 @@ const Layout kLayouts[] = {
 
 TEST_CASE("every layout of a T5 trains like one rank in fp64, to rounding") {
   for (const Layout& l : kLayouts) check_like_one_rank(l);
+}
+
+TEST_CASE("every layout of a T5 with learned positions trains like one rank in fp64, to rounding") {
+  for (const Layout& l : kLearnedLayouts) check_like_one_rank(l);
+}
+
+TEST_CASE("ranks that share the batch of a T5 with learned positions train bit for bit as one with as many micro-batches") {
+  constexpr const char* kFour = R"({"global_batch_size": 8})";
+  const exec::RunResult one = train(Layout{"{}", kLearned, kFour});
+  tests::check_equal(train(Layout{R"({"data": 4})", kLearned, kFour}), one);
+  tests::check_equal(train(Layout{R"({"data": 4, "zero_stage": 1})", kLearned, kFour}), one);
 }
 
 TEST_CASE("a T5 under LAMB, which scales every tensor's update by norms, trains alike on stages") {
@@ -274,7 +335,9 @@ std::vector<Ledger> executed(const Plan& plan, const TaskGraph& graph) {
 
 TEST_CASE("a T5 does exactly what was simulated: FLOPs, payloads and memory") {
   for (const Layout& l : {Layout{R"({"tensor": 2, "sequence_parallel": true, "pipeline": 2, "data": 2, "zero_stage": 2})"},
-                          Layout{R"({"pipeline": 3, "pipeline_split": [1, 3, 1]})"}}) {
+                          Layout{R"({"pipeline": 3, "pipeline_split": [1, 3, 1]})"},
+                          Layout{R"({"tensor": 2, "sequence_parallel": true, "pipeline": 2})", kLearned, kFlash},
+                          Layout{R"({"pipeline": 3, "pipeline_split": [1, 3, 1], "data": 2})", kLearned}}) {
     const Plan plan = plan_of(l);
     const TaskGraph graph = lower(plan);
     INFO(l.parallel);
