@@ -43,8 +43,8 @@ TEST_CASE("the model group is all tensor ranks of all stages, tensor fastest") {
   CHECK(values(mesh.members(Group::model, Rank(9))) == std::vector<int>{2, 3, 8, 9, 14, 15, 20, 21});
 }
 
-// Of Megatron-LM's docstring of initialize_model_parallel (megatron/core/parallel_state.py): 16 ranks, tensor 2, pipeline 4. Expert
-// groups as its RankGenerator lists them with the order tp-cp-ep-dp-pp.
+// Groups as the RankGenerator of experts lists them (NVIDIA/Megatron-LM: megatron/core/parallel_state.py): a rank is the sum of its
+// places on the axes expert tensor, expert, expert data and pipeline, each times the product of the sizes before it.
 TEST_CASE("experts part the ranks of a stage as Megatron-LM's rank generator does") {
   const auto groups = [](const Mesh& m, Group g) {
     std::vector<std::vector<int>> all;
@@ -66,9 +66,10 @@ TEST_CASE("experts part the ranks of a stage as Megatron-LM's rank generator doe
   const Mesh wide({2, 2, 1, 2, 1}, "tp-cp-ep-dp-pp", {.expert = 2, .expert_tensor = 4});
   CHECK(groups(wide, Group::expert_tensor) == Groups{{0, 1, 2, 3}, {4, 5, 6, 7}});
   CHECK(groups(wide, Group::expert) == Groups{{0, 4}, {1, 5}, {2, 6}, {3, 7}});
-  // Stages inside of data ranks: which ranks of the world these are changes, their order in a stage does not.
-  const Mesh stages({2, 1, 1, 2, 2}, "tp-cp-ep-pp-dp", {.expert = 4, .expert_tensor = 1});
-  CHECK(groups(stages, Group::expert) == Groups{{0, 1, 4, 5}, {2, 3, 6, 7}});
+  // Stages inside of data ranks, for which it needs as many data ranks of experts as of all else.
+  const Mesh stages({4, 1, 1, 2, 2}, "tp-cp-ep-pp-dp", {.expert = 2, .expert_tensor = 2});
+  CHECK(groups(stages, Group::expert) == Groups{{0, 2}, {1, 3}, {4, 6}, {5, 7}, {8, 10}, {9, 11}, {12, 14}, {13, 15}});
+  CHECK(groups(stages, Group::expert_data) == Groups{{0, 8}, {1, 9}, {2, 10}, {3, 11}, {4, 12}, {5, 13}, {6, 14}, {7, 15}});
   // Unless it is told otherwise, experts are cut over the tensor ranks.
   const Mesh usual({2, 1, 1, 4, 1}, "tp-cp-ep-dp-pp", {.expert = 2});
   CHECK(groups(usual, Group::expert_tensor) == groups(usual, Group::tensor));
