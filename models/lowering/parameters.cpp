@@ -11,10 +11,16 @@ constexpr std::int64_t kBlock = 64;  ///< elements; GradNorm's blocks
 
 std::int64_t up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
 
+/// Of every layer, how many mixtures of experts there are before it; then, how many there are.
+std::vector<std::int32_t> mixtures_before(const Shapes& s) {
+  std::vector<std::int32_t> before(1, 0);
+  for (const bool moe : s.moe_layer) before.push_back(before.back() + moe);
+  return before;
+}
+
 /// Tensors of all blocks before `layer`, their experts included.
-std::int32_t tensors_before(const Shapes& s, std::int64_t layer) {
-  const auto end = s.moe_layer.begin() + static_cast<std::ptrdiff_t>(layer);
-  const auto moe = static_cast<std::int32_t>(std::count(s.moe_layer.begin(), end, true));
+std::int32_t tensors_before(const Shapes& s, std::int64_t layer, const std::vector<std::int32_t>& mixtures) {
+  const std::int32_t moe = mixtures[static_cast<std::size_t>(layer)];
   const auto decoder = static_cast<std::int32_t>(s.decoder_layers > 0 ? std::max<std::int64_t>(0, layer - s.encoder_layers) : 0);
   const std::int32_t dense = static_cast<std::int32_t>(layer) - moe - decoder;
   const std::int32_t each = moe > 0 ? block_region(s, true).tensors() + experts_region(s).tensors() : 0;
@@ -24,7 +30,7 @@ std::int32_t tensors_before(const Shapes& s, std::int64_t layer) {
 
 /// Place of a region's first tensor in the whole model's list: word, embedding, tables of relative bias or of positions, blocks
 /// with their experts, the norm between encoder and decoder, head, output.
-std::int32_t first_tensor(const Shapes& s, RegionKind kind, std::int64_t layer) {
+std::int32_t first_tensor(const Shapes& s, RegionKind kind, std::int64_t layer, const std::vector<std::int32_t>& mixtures) {
   std::int32_t at = 0;
   if (kind == RegionKind::word) return at;
   at += 1;
@@ -35,7 +41,7 @@ std::int32_t first_tensor(const Shapes& s, RegionKind kind, std::int64_t layer) 
   if (kind == RegionKind::positions) return at;
   at += position_region(s).tensors();
   const bool in_layers = kind == RegionKind::block || kind == RegionKind::experts;
-  at += tensors_before(s, in_layers ? layer : static_cast<std::int64_t>(s.moe_layer.size()));
+  at += tensors_before(s, in_layers ? layer : static_cast<std::int64_t>(s.moe_layer.size()), mixtures);
   if (kind == RegionKind::block || kind == RegionKind::bridge) return at;
   if (kind == RegionKind::experts) return at + block_region(s, true).tensors();
   if (s.decoder_layers > 0) at += bridge_region(s).tensors();
@@ -194,8 +200,8 @@ void add_kv_copies(std::vector<Param>& out, const Shapes& s, const Param& whole)
   out.push_back(std::move(keys));
 }
 
-void add_params(StageParams& out, const Shapes& s, const StageRegion& r) {
-  std::int32_t index = first_tensor(s, r.kind, r.layer);
+void add_params(StageParams& out, const Shapes& s, const StageRegion& r, const std::vector<std::int32_t>& mixtures) {
+  std::int32_t index = first_tensor(s, r.kind, r.layer, mixtures);
   std::vector<Param> mine;
   for (const ParamSpec& spec : r.layout.specs()) {
     const Param p = param_of(s, r, spec, index++);
@@ -209,9 +215,8 @@ void add_params(StageParams& out, const Shapes& s, const StageRegion& r) {
 }  // namespace
 
 std::int32_t StageParams::find(RegionKind kind, std::int64_t layer) const {
-  for (std::size_t i = 0; i < regions.size(); ++i)
-    if (regions[i].kind == kind && regions[i].layer == layer) return static_cast<std::int32_t>(i);
-  return -1;
+  const auto known = region_of.find({kind, layer});
+  return known == region_of.end() ? -1 : known->second;
 }
 
 std::int32_t StageParams::tables() const {
@@ -225,12 +230,16 @@ StageParams stage_params(const Shapes& s, const std::vector<ChunkPart>& chunks, 
   for (StageRegion& r : p.regions) r.elements = r.layout.padded_elements();
   p.unit_regions = unit_regions(s, p.regions, sharding);
   place(p, sharding);
-  for (const StageRegion& r : p.regions) add_params(p, s, r);
+  const std::vector<std::int32_t> mixtures = mixtures_before(s);
+  for (const StageRegion& r : p.regions) {
+    p.region_of.try_emplace({r.kind, r.layer}, static_cast<std::int32_t>(&r - p.regions.data()));
+    add_params(p, s, r, mixtures);
+  }
   return p;
 }
 
 std::int64_t global_parameter_count(const Shapes& s) {
-  return first_tensor(s, RegionKind::head, -1) + head_region(s).tensors() + (s.tied ? 0 : 1);
+  return first_tensor(s, RegionKind::head, -1, mixtures_before(s)) + head_region(s).tensors() + (s.tied ? 0 : 1);
 }
 
 }  // namespace tandem::lowering

@@ -6,6 +6,8 @@
 // gradients are summed over fewer of them, follow everything else in the same order. Regions start at multiples of 64
 // elements, so the blocks of which norms are summed do not depend on the split.
 
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "models/lowering/regions.hpp"
@@ -54,6 +56,7 @@ struct StageParams {
   std::vector<ShardUnit> units;        ///< parallel to unit_regions
   std::vector<Param> params;           ///< ascending offset
   std::int64_t flat_elements = 0, shard_elements = 0;
+  std::map<std::pair<RegionKind, std::int64_t>, std::int32_t> region_of;  ///< by kind and layer, the first of `regions`
 
   /// Index of a region; -1 where the stage has none.
   std::int32_t find(RegionKind kind, std::int64_t layer = -1) const;

@@ -1,0 +1,65 @@
+#pragma once
+// The free bytes of an arena as runs without a gap, by address, so that the first run that is long enough is found without looking
+// at all of them.
+
+#include <array>
+#include <cstdint>
+#include <list>
+#include <vector>
+
+#include "models/lowering/point.hpp"
+
+namespace tandem::lowering {
+
+/// Bytes that were freed together.
+struct Hole {
+  std::int64_t offset, bytes;
+  Frontier last;
+};
+
+/// Runs in leaves of some dozens, each leaf with the length of its longest run. Of n runs a look-up touches about n / kLeaf leaves.
+class FreeRuns {
+ public:
+  /// Where a run stands; until the next change.
+  struct Place {
+    std::size_t leaf = 0, index = 0;
+  };
+  struct Taken {
+    std::int64_t offset, bytes;
+    Frontier prior;  ///< who touched these bytes last
+  };
+
+  /// The first run of at least `bytes`, or the one that ends at `end`, whichever comes first; false: there is none.
+  bool first_fit(std::int64_t bytes, std::int64_t end, Place& place) const;
+  /// The first `bytes` of a run, or all of a shorter one, are free no more.
+  Taken take(Place place, std::int64_t bytes);
+  void add(const Hole& hole);
+
+ private:
+  static constexpr std::size_t kLeaf = 64;
+  using Holes = std::list<Hole>;
+
+  /// A longest row of adjacent holes.
+  struct Run {
+    std::int64_t offset, bytes;
+    Holes::iterator first;
+    std::int64_t end() const { return offset + bytes; }
+  };
+  struct Leaf {
+    std::vector<Run> runs;  ///< never empty
+    std::int64_t longest = 0;
+  };
+
+  Place after(std::int64_t offset) const;
+  Run* at(Place p) { return p.leaf < leaves_.size() ? &leaves_[p.leaf].runs[p.index] : nullptr; }
+  Holes::iterator put(Holes::iterator before, const Hole& hole);
+  void insert(Place place, const Run& run);
+  void erase(Place place);
+  void measure(std::size_t leaf);
+
+  Holes holes_;  ///< ascending offset; adjacent ones are kept apart, for their frontiers differ
+  Holes spare_;  ///< to be used again: nodes come and go all the time
+  std::vector<Leaf> leaves_;
+};
+
+}  // namespace tandem::lowering
