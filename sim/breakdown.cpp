@@ -216,7 +216,9 @@ class Attributor {
   /// before is not.
   std::optional<Where> host_waited_for(Where w, std::int64_t issued) const {
     if (waits_.empty()) return {};
-    Wait last = w.instance > 0 ? waits_[w.instance - 1] : Wait{};
+    const auto after = std::lower_bound(waits_.begin(), waits_.end(), w.instance,
+                                        [](const Waited& a, std::uint32_t instance) { return a.instance < instance; });
+    Wait last = after != waits_.begin() ? (after - 1)->longest : Wait{};
     for (const Edge& e : edges_into(w.instance))
       if (e.to_task <= w.task) last = later(last, wait_of(e));
     return last.ended >= 0 && last.ended < issued ? std::optional(last.on) : std::nullopt;
@@ -225,6 +227,11 @@ class Attributor {
   struct Wait {
     std::int64_t ended = -1;
     Where on{0, 0};
+  };
+  /// From this instance on.
+  struct Waited {
+    std::uint32_t instance;
+    Wait longest;
   };
   static Wait later(const Wait& a, const Wait& b) { return b.ended > a.ended ? b : a; }
   Wait wait_of(const Edge& e) const {
@@ -236,13 +243,18 @@ class Attributor {
     return {edges + first_edges_[instance], edges + first_edges_[instance + 1]};
   }
 
-  /// By instance: what the host waited for longest until it had issued all of it.
-  std::vector<Wait> host_waits() const {
+  /// What the host waited for longest until it had issued all of an instance, where that is another task than before.
+  std::vector<Waited> host_waits() const {
     if (play_.host.synchronous || !itinerary_.host_waits) return {};
-    std::vector<Wait> out(program_.instances.size());
-    for (const Edge& e : program_.edges)
-      if (known_.host_waits(program_.instances[e.from_instance].tmpl)) out[e.to_instance] = later(out[e.to_instance], wait_of(e));
-    for (std::size_t i = 1; i < out.size(); ++i) out[i] = later(out[i - 1], out[i]);
+    std::vector<Waited> out;
+    Wait longest;
+    for (const Edge& e : program_.edges) {  // ascending instance
+      const Wait wait = wait_of(e);
+      if (wait.ended <= longest.ended) continue;
+      longest = wait;
+      if (!out.empty() && out.back().instance == e.to_instance) out.back().longest = wait;
+      else out.push_back({e.to_instance, wait});
+    }
     return out;
   }
 
@@ -294,7 +306,7 @@ class Attributor {
   Known& known_;
   Window window_;
   const std::vector<std::uint32_t>& first_edges_;
-  const std::vector<Wait> waits_;
+  const std::vector<Waited> waits_;
   Breakdown out_;
 };
 

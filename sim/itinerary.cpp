@@ -25,7 +25,8 @@ LaneTemplate lane_template(const Template& tmpl, std::uint32_t first_slot, bool 
   for (std::size_t i = 0; i < tmpl.tasks.size(); ++i) {
     const Task& task = tmpl.tasks[i];
     const std::size_t lane = lane_of(task, lanes);
-    const auto count = std::count_if(task.deps.begin(), task.deps.end(), [&](std::uint16_t d) { return lane_of(tmpl.tasks[d], lanes) != lane; });
+    const auto elsewhere = [&](std::uint16_t d) { return lane_of(tmpl.tasks[d], lanes) != lane; };
+    const auto count = std::count_if(task.deps.begin(), task.deps.end(), elsewhere);
     const std::span<const LaneDep> deps{out.deps.data() + first, static_cast<std::size_t>(count)};
     first += deps.size();
     const LaneTask lt{deps, first_slot + static_cast<std::uint32_t>(i), issued += task.host_operations, static_cast<std::uint16_t>(i),
@@ -36,12 +37,15 @@ LaneTemplate lane_template(const Template& tmpl, std::uint32_t first_slot, bool 
   return out;
 }
 
-/// Which lanes a template's tasks stand on.
-std::array<bool, kLanes> occupied(const Template& tmpl, bool synchronous) {
+/// The lanes that a template's tasks stand on.
+std::vector<std::uint8_t> occupied(const Template& tmpl, bool synchronous) {
   std::array<bool, kLanes> on{};
   for (const Task& task : tmpl.tasks) on[lane_of(task, lanes_of(synchronous))] = true;
   if (synchronous) on[0] = !tmpl.tasks.empty();
-  return on;
+  std::vector<std::uint8_t> lanes;
+  for (std::uint8_t lane = 0; lane < kLanes; ++lane)
+    if (on[lane]) lanes.push_back(lane);
+  return lanes;
 }
 
 struct EdgeEnds {
@@ -74,7 +78,7 @@ std::vector<LaneTemplate> make_lane_templates(const TaskGraph& graph, const Cata
 }
 
 Itinerary make_itinerary(const TaskGraph& graph, const Program& program, bool synchronous) {
-  std::vector<std::array<bool, kLanes>> on;
+  std::vector<std::vector<std::uint8_t>> on;
   std::vector<std::uint64_t> host;  // operations of a template
   for (const Template& t : graph.templates) {
     on.push_back(occupied(t, synchronous));
@@ -94,8 +98,7 @@ Itinerary make_itinerary(const TaskGraph& graph, const Program& program, bool sy
     out.host.push_back(issued);
     issued += host[t];
     position += static_cast<std::uint32_t>(graph.templates[t].tasks.size());
-    for (std::size_t lane = 0; lane < kLanes; ++lane)
-      if (on[t][lane]) out.lanes[lane].instances.push_back(i);
+    for (const std::uint8_t lane : on[t]) out.lanes[lane].instances.push_back(i);
   }
   out.base.push_back(position);
 

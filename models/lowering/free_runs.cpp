@@ -1,6 +1,7 @@
 #include "models/lowering/free_runs.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace tandem::lowering {
 namespace {
@@ -25,31 +26,32 @@ bool FreeRuns::first_fit(std::int64_t bytes, std::int64_t end, Place& place) con
 FreeRuns::Taken FreeRuns::take(Place place, std::int64_t bytes) {
   Run& run = *at(place);
   const bool longest = run.bytes == leaves_[place.leaf].longest;
-  Taken taken{run.offset, std::min(bytes, run.bytes), {}};
+  Taken taken{run.offset, std::min(bytes, run.bytes), nodes_[run.first].hole.last};
   for (std::int64_t left = taken.bytes; left > 0;) {
-    const Holes::iterator hole = run.first;
-    const std::int64_t part = std::min(left, hole->bytes);
-    merge(taken.prior, hole->last);
+    Node& first = nodes_[run.first];
+    const std::int64_t part = std::min(left, first.hole.bytes);
+    if (left < taken.bytes) merge(taken.prior, first.hole.last);
     left -= part;
-    hole->offset += part;
-    hole->bytes -= part;
-    if (hole->bytes > 0) continue;
-    ++run.first;
-    spare_.splice(spare_.begin(), holes_, hole);
+    first.hole.offset += part;
+    first.hole.bytes -= part;
+    if (first.hole.bytes > 0) continue;
+    spare_ = std::exchange(run.first, std::exchange(first.next, spare_));
   }
   run.offset += taken.bytes;
   run.bytes -= taken.bytes;
-  if (run.bytes == 0) erase(place);
+  if (run.bytes == 0) erase(place, longest);
   else if (longest) measure(place.leaf);
   return taken;
 }
 
-FreeRuns::Holes::iterator FreeRuns::put(Holes::iterator before, const Hole& hole) {
-  if (spare_.empty()) return holes_.insert(before, hole);
-  const Holes::iterator node = spare_.begin();
-  *node = hole;
-  holes_.splice(before, spare_, node);
-  return node;
+std::uint32_t FreeRuns::node(const Hole& hole) {
+  if (spare_ == kNone) {
+    nodes_.push_back({hole, kNone});
+    return static_cast<std::uint32_t>(nodes_.size() - 1);
+  }
+  const std::uint32_t id = std::exchange(spare_, nodes_[spare_].next);
+  nodes_[id] = {hole, kNone};
+  return id;
 }
 
 /// The first run behind `offset`, which no run holds. Where it is the first of a leaf, the end of the leaf before stands for it.
@@ -69,19 +71,23 @@ void FreeRuns::add(const Hole& hole) {
   const bool last_of_leaf = here.leaf < leaves_.size() && here.index == leaves_[here.leaf].runs.size();
   const Place next = last_of_leaf ? Place{here.leaf + 1, 0} : here;
   Run* const behind = at(next);
-  const Holes::iterator it = put(behind != nullptr ? behind->first : holes_.end(), hole);
+  const std::uint32_t id = node(hole);
   const std::int64_t end = hole.offset + hole.bytes;
   const bool joins_before = before != nullptr && before->end() == hole.offset;
   const bool joins_behind = behind != nullptr && behind->offset == end;
   if (joins_before) {
+    nodes_[before->last].next = id;
+    before->last = joins_behind ? behind->last : id;
+    if (joins_behind) nodes_[id].next = behind->first;
     before->bytes += hole.bytes + (joins_behind ? behind->bytes : 0);
     leaves_[here.leaf].longest = std::max(leaves_[here.leaf].longest, before->bytes);
-    if (joins_behind) erase(next);
+    if (joins_behind) erase(next, next.leaf != here.leaf);
   } else if (joins_behind) {
-    *behind = {hole.offset, hole.bytes + behind->bytes, it};
+    nodes_[id].next = behind->first;
+    *behind = {hole.offset, hole.bytes + behind->bytes, id, behind->last};
     leaves_[next.leaf].longest = std::max(leaves_[next.leaf].longest, behind->bytes);
   } else {
-    insert(here, {hole.offset, hole.bytes, it});
+    insert(here, {hole.offset, hole.bytes, id, id});
   }
 }
 
@@ -99,11 +105,12 @@ void FreeRuns::insert(Place place, const Run& run) {
   measure(place.leaf + 1);
 }
 
-void FreeRuns::erase(Place place) {
+/// `longest`: the run was the longest of its leaf.
+void FreeRuns::erase(Place place, bool longest) {
   std::vector<Run>& runs = leaves_[place.leaf].runs;
   runs.erase(runs.begin() + static_cast<std::ptrdiff_t>(place.index));
   if (runs.empty()) leaves_.erase(leaves_.begin() + static_cast<std::ptrdiff_t>(place.leaf));
-  else measure(place.leaf);
+  else if (longest) measure(place.leaf);
 }
 
 void FreeRuns::measure(std::size_t leaf) {

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <list>
 #include <vector>
 
 #include "models/lowering/point.hpp"
@@ -37,12 +36,17 @@ class FreeRuns {
 
  private:
   static constexpr std::size_t kLeaf = 64;
-  using Holes = std::list<Hole>;
+  static constexpr std::uint32_t kNone = UINT32_MAX;
 
-  /// A longest row of adjacent holes.
+  /// A hole and the one behind it in its run.
+  struct Node {
+    Hole hole;
+    std::uint32_t next;
+  };
+  /// A longest row of adjacent holes, which are kept apart, for their frontiers differ.
   struct Run {
     std::int64_t offset, bytes;
-    Holes::iterator first;
+    std::uint32_t first, last;  ///< nodes
     std::int64_t end() const { return offset + bytes; }
   };
   struct Leaf {
@@ -52,13 +56,13 @@ class FreeRuns {
 
   Place after(std::int64_t offset) const;
   Run* at(Place p) { return p.leaf < leaves_.size() ? &leaves_[p.leaf].runs[p.index] : nullptr; }
-  Holes::iterator put(Holes::iterator before, const Hole& hole);
+  std::uint32_t node(const Hole& hole);
   void insert(Place place, const Run& run);
-  void erase(Place place);
+  void erase(Place place, bool longest);
   void measure(std::size_t leaf);
 
-  Holes holes_;  ///< ascending offset; adjacent ones are kept apart, for their frontiers differ
-  Holes spare_;  ///< to be used again: nodes come and go all the time
+  std::vector<Node> nodes_;
+  std::uint32_t spare_ = kNone;  ///< the first node to be used again; they come and go all the time
   std::vector<Leaf> leaves_;
 };
 

@@ -84,7 +84,7 @@ TEST_CASE("the arena finds what looking at every byte from the first one on find
       } else {
         const std::size_t k = random() % 3 == 0 ? live.size() - 1 : random() % live.size();
         Frontier last;
-        for (Point& p : last) p = Point(i - static_cast<int>(random() % 5), static_cast<std::uint16_t>(random() % 9));
+        for (Point& p : last) p = Point(i + static_cast<int>(random() % 5), static_cast<std::uint16_t>(random() % 9));
         arena.release(live[k].first * kArenaAlignment, Bytes(live[k].count * kArenaAlignment), last);
         units.release(live[k].first, live[k].count, last);
         live[k] = live.back();
