@@ -41,11 +41,12 @@ Engine::Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templa
 
 void Engine::add(Part part) {
   const std::uint32_t* const exchanges = exchanges_.data() + exchanges_.size();
-  RoleState role{{}, {}, &part.itinerary, part.course.steps.data(), exchanges, &part.course, part.delays, 0, part.itinerary.host_waits, {}};
+  const Itinerary& itinerary = part.itinerary;
+  RoleState role{{}, {}, &itinerary, part.course.steps.data(), exchanges, &part.course, part.delays, 0, itinerary.host_waits, {}};
   exchanges_.insert(exchanges_.end(), part.exchanges.begin(), part.exchanges.end());
-  if (part.itinerary.host_waits) role.record.late.reserve(kPatternLanes * part.itinerary.tmpl.size());
+  if (itinerary.host_waits) role.record.late.reserve(kPatternLanes * itinerary.tmpl.size());
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
-    role.cursors[lane].edge = part.itinerary.lanes[lane].edges.data();
+    role.cursors[lane].edge = itinerary.lanes[lane].edges.data();
     next_instance(role, lane, role.cursors[lane]);
   }
   roles_.push_back(std::move(role));

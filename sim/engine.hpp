@@ -157,7 +157,8 @@ class Engine {
   std::int64_t issue(const Cursor& c) const { return static_cast<std::int64_t>(c.host + c.task->issued) * host_.launch.ps(); }
   /// Of a task of the cursor's instance, in `times_`.
   static std::uint32_t place(const Cursor& c, const Step& step) { return c.first + (c.singly ? step.singly : step.in_runs); }
-  /// Whether a run that is ready goes on without a stop: the host is not late for any task of it, and none waits for another instance.
+  /// Whether a run that is ready goes on without a stop: the host is not late for any task of it, and none waits for another
+  /// instance.
   bool unbroken(const Cursor& c, const Step& step, std::int64_t ready) const {
     return c.host_late + issue(c) - ready <= step.slack && c.edge->to > c.base + step.last;
   }

@@ -29,8 +29,9 @@ LaneTemplate lane_template(const Template& tmpl, std::uint32_t first_slot, bool 
     const auto count = std::count_if(task.deps.begin(), task.deps.end(), elsewhere);
     const std::span<const LaneDep> deps{out.deps.data() + first, static_cast<std::size_t>(count)};
     first += deps.size();
-    const LaneTask lt{deps, first_slot + static_cast<std::uint32_t>(i), issued += task.host_operations, static_cast<std::uint16_t>(i),
-                      task.host_operations, false};
+    issued += task.host_operations;
+    const LaneTask lt{deps, first_slot + static_cast<std::uint32_t>(i), issued, static_cast<std::uint16_t>(i), task.host_operations,
+                      false};
     out.lanes[lane].push_back(lt);
     if (synchronous && lane != 0) out.lanes[0].push_back({{}, lt.slot, lt.issued, lt.task, lt.host, true});
   }
