@@ -38,7 +38,7 @@ std::string elsewhere(const Summary& v) {
   std::string out;
   for (const SetSummary& s : v.sets)
     if (s.moved > 0)
-      out += s.name + ": " + std::to_string(s.moved) + " of its plans run on " + s.cluster + " in place of the cluster they name; there: mean " +
+      out += s.name + ": " + std::to_string(s.moved) + " of its plans run on " + s.cluster + " in place of the cluster they name; as named: mean " +
              percent(s.time_as_named.mape) + ", bias " + percent(s.time_as_named.bias) + "\n";
   if (!out.empty() && v.over_sets.sets > 0)
     out += "every plan on the cluster it names (--as-named): mean of sets " + percent(v.over_sets.mape_as_named) + "\n";
