@@ -240,7 +240,7 @@ Binding StageMemory::output_gradients(std::int32_t micro_batch) {
 std::vector<std::int32_t> StageMemory::root_regions(const ChunkPart& part) const {
   if (!weights_sharded() || !c_.plan.parallel.root_unit) return {};
   std::vector<std::int32_t> regions;
-  if (part.first) regions = {word_region(), p_.find(RegionKind::embedding)};
+  if (part.first || part.bridge) regions = {word_region(), p_.find(RegionKind::embedding), p_.find(RegionKind::positions)};
   if (part.last) regions.insert(regions.end(), {p_.find(RegionKind::head), output_region()});
   std::erase(regions, -1);
   return regions;
@@ -249,8 +249,11 @@ std::vector<std::int32_t> StageMemory::root_regions(const ChunkPart& part) const
 bool StageMemory::in_root(std::int32_t u) const {
   if (!weights_sharded() || !c_.plan.parallel.root_unit) return false;
   if (is_extra(u)) return true;
-  const RegionKind kind = p_.regions[static_cast<std::size_t>(p_.unit_regions[static_cast<std::size_t>(u)].first)].kind;
-  return kind == RegionKind::word || kind == RegionKind::embedding || kind == RegionKind::head || kind == RegionKind::output;
+  switch (p_.regions[static_cast<std::size_t>(p_.unit_regions[static_cast<std::size_t>(u)].first)].kind) {
+    case RegionKind::word: case RegionKind::embedding: case RegionKind::positions: case RegionKind::head: case RegionKind::output:
+      return true;
+    default: return false;
+  }
 }
 
 // ---- by unit ----

@@ -121,3 +121,27 @@ TEST_CASE("the root unit's gradients leave together behind the backward pass, th
     CHECK(before == c.layers + (root ? 0 : 2));  // the head's two units leave at once, unless they wait for the embedding's two
   }
 }
+
+TEST_CASE("of an encoder and a decoder, words and positions that both use are in the root unit of every stage that has them") {
+  const std::int64_t stages = GENERATE(1, 2);
+  nlohmann::json p = {
+      {"model", {{"family", "t5"}, {"num_layers", 3}, {"num_decoder_layers", 2}, {"hidden_size", 24}, {"num_attention_heads", 4},
+                 {"vocab_size", 37}, {"position_embedding", "learned"}, {"max_position_embeddings", 21}, {"tie_embeddings", true}}},
+      {"parallel", {{"pipeline", stages}, {"data", 2}, {"zero_stage", 3}, {"unit_copies", "per_parameter"}, {"root_unit", true}}},
+      {"training", {{"seq_length", 16}, {"decoder_seq_length", 8}, {"micro_batch_size", 1}, {"global_batch_size", 4}}},
+      {"cluster", {{"preset", "cpu-host"}, {"devices", 2 * stages}}}};
+  if (stages == 2) p["parallel"]["pipeline_split"] = {3, 2};
+  const TaskGraph graph = lower(parse_plan(p.dump(), "t5.json"));
+  CHECK_NOTHROW(graph.check());
+  const StageOf last(graph, stages - 1);
+  std::int64_t gathers = 0;
+  for (std::uint32_t i = 0; i < last.program().instances.size(); ++i) gathers += last.block(i) == "weight_gather";
+  // Words, positions and the last norm once; blocks, and the norm between the stacks, in both passes.
+  CHECK(gathers == 2 * (3 + 2 * (stages == 1 ? 5 + 1 : 2 + 1)));
+  const std::pair<const char*, Phase> passes[] = {{"decoder_forward", Phase::forward}, {"decoder_backward", Phase::backward}};
+  for (const auto& [block, phase] : passes) {
+    std::int64_t held = 0;
+    last.alive(last.find(block, 4, 0, phase), [&](const Allocation& a) { return held += a.name == "unit_weights", false; });
+    CHECK(held == 3 + 1);  // and the block's own
+  }
+}
