@@ -39,25 +39,25 @@ Measurement measurement(const json& record, const std::string& set) {
   return out;
 }
 
-/// The plan on another cluster than it names.
+/// The preset that a plan names; empty when it names none (that is for its own check to refuse).
+std::string named_preset(const json& plan) {
+  const json::json_pointer preset("/cluster/preset");
+  return plan.contains(preset) && plan[preset].is_string() ? plan[preset].get<std::string>() : "";
+}
+
+/// The plan on another cluster than it names. One that has no place for a cluster is for its own check to refuse.
 void move(Measurement& m, const std::string& preset) {
   json plan = json::parse(m.plan_json);
+  if (!plan.is_object() || !plan.value("cluster", json()).is_object() || named_preset(plan) == preset) return;
   plan["cluster"]["preset"] = preset;
   m.named_plan_json = std::exchange(m.plan_json, plan.dump());
   m.cluster = preset;
 }
 
-/// The preset that a plan names; empty when it names none (that is for its own check to refuse).
-std::string named_preset(const std::string& plan_json) {
-  const json plan = json::parse(plan_json);
-  const json::json_pointer preset("/cluster/preset");
-  return plan.contains(preset) && plan[preset].is_string() ? plan[preset].get<std::string>() : "";
-}
-
 /// The preset that a record runs on in place of the one it names; empty: that one.
 std::string elsewhere(const Measurement& m, const MeasurementFilter& filter, const std::vector<Site>& sites) {
   const auto told = filter.clusters.find(m.set);
-  return told != filter.clusters.end() ? told->second : site_cluster(sites, m.source, named_preset(m.plan_json));
+  return told != filter.clusters.end() ? told->second : site_cluster(sites, m.source, named_preset(json::parse(m.plan_json)));
 }
 
 bool listed(const std::vector<std::string>& list, const std::string& word) {

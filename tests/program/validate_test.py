@@ -81,6 +81,9 @@ class Validate(WithFolder):
             got, out, err = run("validate", file, "--cluster", wrong)
             self.assertEqual((got, out), (code, ""), wrong)
             self.assertIn(word, err)
+        for broken in ([1], {"cluster": [1]}, {"cluster": "dgx-h100"}):  # is refused for what it is, wherever it is told to run
+            told = tandem_json("validate", self.records(broken), "--cluster", "some-set=dgx-h100")
+            self.assertIn("must be an object", told["records"][0]["reason"])
         twice = run("validate", file, "--cluster", "some-set=dgx-h100", "--cluster", "some-set=dgx-h200")
         self.assertEqual(twice[:2], (2, ""))
 
@@ -101,6 +104,7 @@ class Validate(WithFolder):
         self.assertNotEqual(moved["sets"][0]["mape"], named["sets"][0]["mape"])
         told = tandem_json("validate", file, "--cluster", "some-set=dgx-a100-80gb")  # wins over what is known of the site
         self.assertEqual(told["records"][0]["predicted_step_time_s"], here)
+        self.assertEqual((told["sets"][0]["moved"], told["records"][0]["cluster"]), (1, None))  # of two
         elsewhere = tandem_json("validate", self.records(plan, source="another repository"))
         self.assertEqual(elsewhere["records"][0]["predicted_step_time_s"], here)
 
