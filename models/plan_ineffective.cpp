@@ -27,6 +27,7 @@ std::vector<Ineffective> table(const Plan& p) {
       {"parallel.expert_tensor", !experts, "model.moe.num_experts is 0"},
       {"parallel.offload.ratio", !offloads, "nothing is offloaded"},
       {"parallel.prefetch_layers", p.parallel.zero_stage != 3, "parallel.zero_stage is not 3"},
+      {"parallel.unit_copies", p.parallel.zero_stage != 3, "parallel.zero_stage is not 3"},
       {"parallel.root_unit", p.parallel.zero_stage != 3, "parallel.zero_stage is not 3"},
       {"parallel.context_mode", p.parallel.context == 1, "parallel.context is 1"},
       {"training.recompute_layers", p.training.recompute == Recompute::none, "training.recompute is none"},
