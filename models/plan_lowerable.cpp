@@ -52,14 +52,19 @@ std::vector<Gap> parallel_gaps(const Plan& p) {
   const bool grouped = q.zero_group > 0 && q.zero_group < q.data;
   // Experts are cut over other ranks than all else.
   const bool apart = p.model.moe.num_experts > 0 && q.expert_tensor != q.tensor;
+  const bool could_be_cut_alike = (q.data * q.context) % q.expert == 0;
   // A group of as many ranks has every expert once: there is nothing of them to share out.
   const bool once = q.zero_stage == 1 && q.zero_group * q.context == q.expert;
   return {
-      {"parallel.expert_tensor", apart && q.tensor > 1 && !q.sequence_parallel,
-       "experts that are cut as everything else is, expert_tensor = tensor, or tensor ranks that have rows of their own, "
-       "sequence_parallel true"},
+      {could_be_cut_alike ? "parallel.expert_tensor" : "parallel.expert", apart && q.tensor > 1 && !q.sequence_parallel,
+       could_be_cut_alike ? "experts that are cut as everything else is, expert_tensor = tensor, or tensor ranks that have rows of "
+                           "their own, sequence_parallel true"
+                         : "expert ranks that divide data x context, or tensor ranks that have rows of their own, "
+                           "sequence_parallel true"},
       {"parallel.zero_group", (q.expert > 1 || apart) && q.zero_stage > 0 && grouped && (apart || !once),
-       "experts sharded over all their ranks, zero_group 0, or with zero_stage 1 not at all, zero_group x context = expert"},
+       apart ? "experts that are cut over other ranks than everything else sharded over all their ranks, zero_group 0"
+             : "experts sharded over all their ranks, zero_group 0, or with zero_stage 1 not at all, zero_group x context = "
+               "expert"},
       {"training.optimizer", q.offload.optimizer && p.training.optimizer.kind != OptimizerKind::adamw,
        "adamw where parallel.offload.optimizer is true"},
       {"parallel.offload.parameters", q.offload.parameters && q.zero_stage != 3, "false, or zero_stage 3"},

@@ -151,8 +151,6 @@ TEST_CASE("experts take as much of the tensor axis as their ranks leave") {
 }
 
 TEST_CASE("experts cut over other ranks than the rest need rows of their own on every tensor rank, and are not sharded in groups") {
-  ExpertCase c = folded(4, 1, 2, 2);
-  c.sequence_parallel = false;
   const auto fields = [](const Plan& plan) {
     std::vector<std::string> all;
     try {
@@ -162,7 +160,11 @@ TEST_CASE("experts cut over other ranks than the rest need rows of their own on 
     }
     return all;
   };
-  CHECK(fields(c.made()) == std::vector<std::string>{"parallel.expert_tensor"});
+  for (const auto& [data, field] : {std::pair(2, "parallel.expert_tensor"), std::pair(1, "parallel.expert")}) {
+    ExpertCase c = folded(4, data, 2, 2);  // one data rank: two expert ranks need tensor ranks, however experts are cut
+    c.sequence_parallel = false;
+    CHECK(fields(c.made()) == std::vector<std::string>{field});
+  }
   Plan grouped = folded(2, 4, 4, 1).made();
   CHECK(fields(grouped).empty());
   grouped.parallel.zero_stage = 1;
