@@ -69,8 +69,8 @@ JudgedRecord judge(const Measurement& measurement) {
   JudgedRecord out;
   out.measured = measurement;
   try {
+    if (out.moved()) out.named_step_time_s = named_step_time(measurement);
     predict(out);
-    if (!measurement.named_plan_json.empty()) out.named_step_time_s = named_step_time(measurement);
   } catch (const ConfigError& e) {
     out.refused = e.problems().front().message();
   } catch (const ContractError& e) {

@@ -41,8 +41,12 @@ struct JudgedRecord {
   /// (predicted - measured) / measured; only when timed() or weighed().
   double time_error() const { return *step_time_s / *measured.step_time_s - 1; }
   bool moved() const { return !measured.cluster.empty(); }
-  /// time_error() on the cluster that the plan names; only when timed() and, if moved(), not refused there.
-  double named_time_error() const { return named_step_time_s.value_or(*step_time_s) / *measured.step_time_s - 1; }
+  /// time_error() on the cluster that the plan names, whether or not it is refused where it runs; absent when refused there.
+  std::optional<double> named_time_error() const {
+    const std::optional<double>& predicted = moved() ? named_step_time_s : step_time_s;
+    if (!predicted || !measured.step_time_s || *measured.step_time_s <= 0) return std::nullopt;
+    return *predicted / *measured.step_time_s - 1;
+  }
   double memory_error() const { return *peak_memory_bytes / *measured.peak_memory_bytes - 1; }
 };
 

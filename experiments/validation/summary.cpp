@@ -57,7 +57,7 @@ ErrorSummary time_errors(const RecordList& records) {
 ErrorSummary time_errors_as_named(const RecordList& records) {
   Errors errors;
   for (const JudgedRecord* r : records)
-    if (r->timed() && (!r->moved() || r->named_step_time_s)) errors.add(r->named_time_error(), r->measured.id);
+    if (const std::optional<double> error = r->named_time_error()) errors.add(*error, r->measured.id);
   return errors.summary();
 }
 

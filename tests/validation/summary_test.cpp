@@ -64,7 +64,10 @@ TEST_CASE("records that ran elsewhere are judged there, and as their plans name 
   CHECK((v.sets[0].moved == 1 && v.sets[0].cluster == "there" && v.sets[1].moved == 0));
   CHECK(*v.sets[0].time_as_named.mape == Approx(*v.sets[0].time.mape + (0.5 - std::abs(r[0].time_error())) / 3));
   CHECK(*v.over_sets.mape_as_named == Approx((*v.sets[0].time_as_named.mape + *v.sets[1].time.mape) / 2));
-  r[0].named_step_time_s.reset();  // refused there
+  r[0].step_time_s.reset();  // refused where it runs, not where it is named
+  CHECK(summarise(r, {}).sets[0].time_as_named.n == v.sets[0].time.n);
+  CHECK(summarise(r, {}).sets[0].time.n == v.sets[0].time.n - 1);
+  r[0].named_step_time_s.reset();  // refused there, too
   CHECK(summarise(r, {}).sets[0].time_as_named.n == v.sets[0].time.n - 1);
 }
 
