@@ -35,8 +35,8 @@ struct MeasurementFilter {
 /// Every record of a measurement file (JSON lines). Throws ConfigError naming file and line.
 std::vector<Measurement> read_measurements(const std::string& path);
 
-/// The chosen records of several files, in order, each on the cluster of its set, else of its site (sites.hpp). Throws ConfigError when a chosen set is in none of them or
-/// there is no such grade or cluster.
+/// The chosen records of several files, in order, each on the cluster of its set, else of its site (sites.hpp). Throws
+/// ConfigError when a chosen set is in none of them or there is no such grade or cluster.
 std::vector<Measurement> read_measurements(const std::vector<std::string>& paths, const MeasurementFilter& filter);
 
 }  // namespace tandem::program

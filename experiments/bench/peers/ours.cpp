@@ -1,5 +1,5 @@
 // The cases of this folder on our side: bench_ours ring DEVICES | flows | unfolded PLAN | estimate RECORDS.
-// `estimate` reads records as `tandem validate` does and prints one JSON line for each: the closed form's step time and the
+// `estimate` reads records as `tandem validate` does and prints one JSON line for each that the closed form knows: its step time and the
 // processor time of one estimate, caches warm as in a search.
 #include <algorithm>
 #include <array>
@@ -28,7 +28,9 @@ void estimate(const Plan& plan, const std::string& id) {
   const auto topology = make_topology(plan.cluster);
   const auto cost = sim::make_cost_model(topology->device());
   sim::ClosedForm form(*topology, *cost);
-  double step = form.estimate(plan).step_time.seconds();
+  const sim::Estimate first = form.estimate(plan);
+  if (first.outside == sim::Outside::layout) return;  // no answer, and its time would be none
+  double step = first.step_time.seconds();
   std::array<double, kBatches> each{};
   for (double& seconds : each) {
     const double before = processor_seconds();

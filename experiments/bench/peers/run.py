@@ -31,15 +31,15 @@ def process(command):
     return usage.ru_utime, usage.ru_maxrss / 1024, lines
 
 
-def told(lines):
-    """What our benchmarks and SimGrid's say: the line before their record."""
-    return lines[-2].strip()
+def told(lines, _):
+    """What our benchmarks and SimGrid's say, and their peak in megabytes: the line before their record, and the record."""
+    return lines[-2].strip(), json.loads(lines[-1])["peak_mb"]
 
 
-def last_cycles(lines):
-    """When astra-sim's last rank was done; its cycles are nanoseconds."""
+def last_cycles(lines, peak_mb):
+    """When astra-sim's last rank was done; its cycles are nanoseconds. The kernel's peak begins with this program's own."""
     ends = [int(cycles) for line in lines for cycles in re.findall(r"finished, (\d+) cycles", line)]
-    return f"{len(ends)} ranks done at {max(ends) * 1e-9:.9f} s"
+    return f"{len(ends)} ranks done at {max(ends) * 1e-9:.9f} s", peak_mb
 
 
 def side_by_side(what, times, ours, peer, peer_says=told):
@@ -50,7 +50,8 @@ def side_by_side(what, times, ours, peer, peer_says=told):
     seconds = {who: statistics.median(run[0] for run in of) for who, of in runs.items()}
     for (who, of), says in zip(runs.items(), (told, peer_says)):
         _, peak_mb, lines = of[-1]
-        print(f"  {what:22} {who}  user {seconds[who]:7.3f} s  peak {peak_mb:4.0f} MB  {says(lines)}")
+        text, peak_mb = says(lines, peak_mb)
+        print(f"  {what:22} {who}  user {seconds[who]:7.3f} s  peak {peak_mb:4.0f} MB  {text}")
     print(f"  {what:22} the peer takes {seconds['peer'] / seconds['ours']:.1f} times as long")
 
 
@@ -106,13 +107,16 @@ def plans(peer, driver, tandem, ours):
     seconds = {peer: [], "closed form": [], "events": []}
     for r in records:
         measured, row = r["measured"]["step_time_s"], f"  {r['id'][-36:]:36} {r['measured']['step_time_s']:8.3f} s measured"
-        for who, found in ((peer, theirs[r["id"]]), ("closed form", mine[r["id"]]), ("events", events(tandem, r["plan"]))):
+        for who, found in ((peer, theirs[r["id"]]), ("closed form", mine.get(r["id"])), ("events", events(tandem, r["plan"]))):
+            if found is None:
+                row += f"  {who} has no such plan"
+                continue
             errors[who].append(found["step_time_s"] / measured - 1)
             seconds[who].append(found["processor_s"])
             row += f"  {who} {found['step_time_s']:8.3f} ({errors[who][-1]:+6.1%})"
         print(row)
     for who, all_errors in errors.items():
-        print(f"  {who:12} mean absolute error {statistics.mean(map(abs, all_errors)):5.1%}, one prediction "
+        print(f"  {who:12} mean absolute error {statistics.mean(map(abs, all_errors)):5.1%} of {len(all_errors)} plans, one prediction "
               f"{statistics.median(seconds[who]) * 1e6:9.1f} us" + (" (whole process)" if who == "events" else ""))
     ratio = {who: statistics.median(seconds[peer]) / statistics.median(of) for who, of in seconds.items()}
     print(f"  {peer} takes {ratio['closed form']:.0f} times as long as the closed form, {ratio['events']:.2f} times as long as the "
