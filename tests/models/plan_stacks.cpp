@@ -238,16 +238,6 @@ TEST_CASE("a plan has what its stack does unless it says otherwise") {
   CHECK(copies("megatron-core", "\"recompute\": \"selective\"") == UnitCopies::none);
   CHECK(copies("megatron-core", "\"recompute\": \"none\", \"recompute_modules\": [\"operations\"]") == UnitCopies::none);
   CHECK(copies("jax", operations) == UnitCopies::flat);
-  const auto group = [&](const std::string& hidden, const std::string& on, const std::string& experts = "") {
-    const std::string three = bent("\"data\": 8", "\"data\": 8, \"zero_stage\": 3", with("training", operations, eight));
-    const std::string wide = bent("\"hidden_size\": 64", "\"hidden_size\": " + hidden, bent("dgx-a100-80gb", on, three));
-    const std::string mixed = experts.empty() ? wide : with("model", "\"moe\": {\"num_experts\": " + experts + "}", wide);
-    return parse_plan(with_top("\"stack\": \"megatron-core\"", mixed), "group.json").parallel.zero_group;
-  };
-  CHECK(group("4096", "dgx-h100") == 8);  // PaxML's 5B
-  CHECK(group("12288", "dgx-h100") == 0);  // its 175B shards over 128
-  CHECK(group("4096", "dgx-a100-80gb") == 0);
-  CHECK(group("4096", "dgx-h100", "4") == 0);  // it had no experts, which are not sharded in groups here
   CHECK(reduces_beside("pytorch-fsdp", "\"data\": 8, \"zero_stage\": 3"));
   CHECK(reduces_beside("megatron-deepspeed", "\"data\": 8, \"zero_stage\": 3"));
   CHECK_FALSE(reduces_beside("megatron-deepspeed", "\"data\": 8, \"zero_stage\": 2"));
