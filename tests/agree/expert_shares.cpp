@@ -1,6 +1,5 @@
 // Under sequence parallelism a tensor rank routes its own rows: what experts drop then, and what travels to them and back.
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "tests/agree/closeness.hpp"
@@ -40,16 +39,6 @@ Plan plan_of(const Layout& l) {
   return parse_plan(plan.dump(), "shares.json");
 }
 
-/// Losses and gradients are those of the run `one`, and both performers keep the same books.
-void check_trains_like(const exec::RunResult& one, const Plan& plan) {
-  const TaskGraph graph = lower(plan);
-  graph.check();
-  const exec::RunResult run = tests::train(plan, graph, kSteps);
-  CHECK(tests::loss_error(run, one) <= 1e-12);
-  CHECK(tests::gradient_error(run, one) <= 1e-12);
-  tests::check_same_books(plan, tests::executed_ledgers(run), tests::simulated_ledgers(plan, graph, kSteps));
-}
-
 /// Received bytes over all ranks of a step, by kind and group.
 std::int64_t received(const exec::RunResult& run, CollectiveKind kind, Group group) {
   std::int64_t sum = 0;
@@ -70,7 +59,7 @@ TEST_CASE("tensor ranks with a sequence each drop what ranks with as many tokens
                             Layout{2, 1, 1, 2, shared, 1, true, "selective"}, Layout{2, 2, 2, 2, shared, 1, true, "full"}}) {
       INFO("tp" << l.tensor << " dp" << l.data << " ep" << l.expert << " shared " << l.shared << " recompute " << l.recompute);
       const Plan plan = plan_of(l);
-      check_trains_like(one, plan);
+      tests::check_trains_like(one, plan);
     }
   }
 }
@@ -81,7 +70,7 @@ TEST_CASE("groups of data ranks that have every expert once share out the states
   plan.parallel.zero_stage = 1;
   plan.parallel.zero_group = 2;
   require_lowerable(plan);
-  check_trains_like(one, plan);
+  tests::check_trains_like(one, plan);
 }
 
 TEST_CASE("a rank sends experts a share of what it sends without sequence parallelism") {

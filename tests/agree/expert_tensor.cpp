@@ -1,11 +1,9 @@
 // Experts cut over other ranks than everything else (Megatron-Core's expert tensor parallel size): every layout trains like one
 // rank and does what was simulated.
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "reports/run_routing.hpp"
-#include "tests/agree/closeness.hpp"
 #include "tests/agree/layouts.hpp"
 #include "tests/agree/ledger.hpp"
 #include "tests/catch.hpp"
@@ -70,17 +68,8 @@ const Layout kContextLayouts[] = {
 };
 
 void check_like(const exec::RunResult& one, const Plan& plan) {
-  const TaskGraph graph = lower(plan);
-  graph.check();
-  const exec::RunResult run = tests::train(plan, graph, kSteps);
-  CHECK(tests::loss_error(run, one) <= 1e-12);
-  CHECK(tests::gradient_error(run, one) <= 1e-12);
-  for (int s = 0; s < kSteps; ++s) {
-    const auto at = static_cast<std::size_t>(s);
-    CHECK(std::abs(run.steps[at].grad_norm - one.steps[at].grad_norm) <= 1e-12 * one.steps[at].grad_norm);
-  }
-  tests::check_same_books(plan, tests::executed_ledgers(run), tests::simulated_ledgers(plan, graph, kSteps));
-  if (depends_on_routing(plan)) tests::check_replayed_books(plan, graph);
+  tests::check_trains_like(one, plan);
+  if (depends_on_routing(plan)) tests::check_replayed_books(plan, lower(plan));
 }
 
 }  // namespace

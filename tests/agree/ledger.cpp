@@ -1,10 +1,12 @@
 #include "tests/agree/ledger.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "reports/run_routing.hpp"
 #include "sim/simulate.hpp"
+#include "tests/agree/closeness.hpp"
 #include "tests/agree/layouts.hpp"
 #include "tests/catch.hpp"
 #include "topology/topology.hpp"
@@ -152,6 +154,18 @@ std::int64_t check_replayed_books(const Plan& plan, const TaskGraph& graph) {
   std::int64_t uneven = 0;
   for (std::size_t r = 0; r < done.size(); ++r) uneven += done[r].flops != even[r].flops;
   return uneven;
+}
+
+void check_trains_like(const exec::RunResult& one, const Plan& plan) {
+  const auto steps = static_cast<std::int64_t>(one.steps.size());
+  const TaskGraph graph = lower(plan);
+  graph.check();
+  const exec::RunResult run = train(plan, graph, steps);
+  CHECK(loss_error(run, one) <= 1e-12);
+  CHECK(gradient_error(run, one) <= 1e-12);
+  for (std::size_t s = 0; s < one.steps.size(); ++s)
+    CHECK(std::abs(run.steps[s].grad_norm - one.steps[s].grad_norm) <= 1e-12 * one.steps[s].grad_norm);
+  check_same_books(plan, executed_ledgers(run), simulated_ledgers(plan, graph, steps));
 }
 
 }  // namespace tandem::tests

@@ -39,5 +39,8 @@ void check_same_books(const Plan& plan, const std::vector<Ledger>& done, const s
 /// Runs one step of a plan whose experts get unequal rows and simulates it with the routing that the step left: checks the books
 /// of every rank. Returns the ranks whose FLOPs differ from an even share's.
 std::int64_t check_replayed_books(const Plan& plan, const TaskGraph& graph);
+/// Trains a plan in fp64 and checks losses, gradients and their norms against the run `one` of one rank, to 1e-12 (sums in another
+/// order), and that both performers keep the same books.
+void check_trains_like(const exec::RunResult& one, const Plan& plan);
 
 }  // namespace tandem::tests

@@ -35,7 +35,21 @@ struct MemoryCase {
   }
 };
 
-inline std::int64_t aligned(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
+/// Three layers and two micro-batches, in sizes that no block of 64 divides.
+inline MemoryCase odd_sizes() {
+  MemoryCase c;
+  c.layers = 3;
+  c.hidden = 20;
+  c.ffn = 36;
+  c.vocab = 34;
+  c.seq = 6;
+  c.micro_batches = 2;
+  return c;
+}
+
+/// The next multiple of `to`.
+inline std::int64_t up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
+inline std::int64_t aligned(std::int64_t bytes) { return up(bytes, 256); }
 
 /// One lowered stage.
 class StageOf {

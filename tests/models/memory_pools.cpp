@@ -11,18 +11,10 @@ using namespace tandem::tests;
 
 namespace {
 
-std::int64_t up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
-
-/// Three layers on two data ranks, in sizes that no block of 64 divides.
+/// On two data ranks.
 MemoryCase sharded(const std::string& copies) {
-  MemoryCase c;
-  c.layers = 3;
-  c.hidden = 20;
-  c.ffn = 36;
-  c.vocab = 34;
-  c.seq = 6;
+  MemoryCase c = odd_sizes();
   c.data = 2;
-  c.micro_batches = 2;
   c.parallel = {{"zero_stage", 3}, {"bucket_bytes", "1 B"}, {"unit_copies", copies}};
   return c;
 }

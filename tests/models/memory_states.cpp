@@ -15,8 +15,6 @@ using namespace tandem::tests;
 
 namespace {
 
-std::int64_t up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
-
 /// Parameters of the parts of a GPT on one tensor rank.
 struct Parts {
   std::int64_t layer, word, output, positions, norm;
@@ -29,17 +27,11 @@ Parts parts_of(const MemoryCase& c) {
   return {layer, c.vocab / t * h, c.vocab / t * h, c.seq * h, 2 * h};
 }
 
-/// Sizes that no block of 64 divides.
+/// On two tensor ranks.
 MemoryCase odd(int zero, std::int64_t data) {
-  MemoryCase c;
-  c.layers = 3;
-  c.hidden = 20;
-  c.ffn = 36;
-  c.vocab = 34;
-  c.seq = 6;
+  MemoryCase c = odd_sizes();
   c.data = data;
   c.tensor = 2;
-  c.micro_batches = 2;
   c.parallel["zero_stage"] = zero;
   c.parallel["bucket_bytes"] = "1 B";
   return c;
