@@ -128,6 +128,7 @@ struct ParallelSpec {
   bool overlap_grad_reduce = false;
   bool overlap_param_gather = false;
   bool tensor_overlap = false;
+  bool overlap_tensor_sum = false;       ///< an input's gradient is summed while its matrix' gradient is computed
   bool overlap_p2p = true;               ///< stages compute while they send
   bool scatter_p2p = false;              ///< tensor ranks send a share each of what all of them hold
   Bytes bucket_bytes{160'000'000};

@@ -25,6 +25,7 @@ std::vector<Ineffective> table(const Plan& p) {
       {"model.moe.", !experts, "model.moe.num_experts is 0"},
       {"parallel.expert", !experts, "model.moe.num_experts is 0"},
       {"parallel.expert_tensor", !experts, "model.moe.num_experts is 0"},
+      {"parallel.overlap_tensor_sum", p.parallel.tensor == 1, "parallel.tensor is 1"},
       {"parallel.offload.ratio", !offloads, "nothing is offloaded"},
       {"parallel.prefetch_layers", p.parallel.zero_stage != 3, "parallel.zero_stage is not 3"},
       {"parallel.unit_copies", p.parallel.zero_stage != 3, "parallel.zero_stage is not 3"},

@@ -19,6 +19,7 @@ BlockBackward::BlockBackward(const Shapes& s, const BlockBackwardKind& kind)
       a_(b_, s, weights_, BlockSaved(s, kind.moe, saved_slots(b_, s, kind.part == BackwardPart::weights), true)),
       held_(s, kind.moe, 0) {
   b_.products_in(s.product);
+  b_.collectives_in_pieces(s.tensor_overlap);
 }
 
 GradientSink BlockBackward::sink(std::string name, const RegionLayout& layout) {
@@ -133,6 +134,7 @@ Value BlockBackward::attention(const Value& own, const Value& to) {
   b_.add("proj_dgrad", MatMul{t, a, h, false, false, false}, {d, weights_.block("proj.weight")}, {dcontext});
   if (weights_here()) proj_weights(d);
   const Value dqkv = core(dcontext);
+  if (gathers_ahead()) attention_input();
   const Value dx = sum_input("qkv", dqkv, s_.qkv(), to);
   if (weights_here()) qkv_weights(dqkv);
   return dx;
@@ -156,7 +158,7 @@ void BlockBackward::column_weights(const std::string& name, const Value& dy, con
   sink_.open(name + ".weight", bias ? name + ".bias" : name + ".weight", dtype());
   const auto wgrad = b_.add(name + "_wgrad", MatMul{width, s_.hidden, rows, true, false, false}, {dy, input},
                             {sink_.part(name + ".weight")});
-  if (has_reduced_ && !s_.tensor_overlap) b_.depend(wgrad, reduced_);
+  if (has_reduced_ && !s_.sum_beside_weights) b_.depend(wgrad, reduced_);
   if (bias) b_.add(name + "_bias_grad", BiasGrad{rows, width}, {dy}, {sink_.part(name + ".bias")});
 }
 
@@ -208,6 +210,7 @@ Value BlockBackward::feed_forward(const Value& own) {
   b_.add("fc2_dgrad", MatMul{t, f, h, false, false, false}, {d, weights_.block("fc2.weight")}, {da});
   if (weights_here()) fc2_weights(d, "fc2");
   const Value df = fc1_gradient(da);
+  if (gathers_ahead()) mlp_input();
   const Value dx = sum_input("fc1", df, s_.fc1, {});
   if (weights_here()) fc1_weights(df, "fc1");
   return dx;

@@ -20,6 +20,8 @@ class BlockBackward {
   GradientSink sink(std::string name, const RegionLayout& layout);
   bool inputs() const { return kind_.part != Part::weights; }
   bool weights_here() const { return kind_.part != Part::input; }
+  /// What a weight gradient reads is gathered beside the input's, so that it runs beside the input gradient's sum.
+  bool gathers_ahead() const { return weights_here() && s_.sum_beside_weights && s_.sequence_parallel; }
   bool split() const { return kind_.part != Part::whole; }
   DType dtype() const { return s_.dtypes.compute; }
   Value scratch(std::int64_t elements) { return b_.scratch(dtype(), elements); }

@@ -55,6 +55,7 @@ std::uint16_t BlockBackward::shared_experts(const Value& own, const Value& dx) {
   b_.add("shared.fc2_dgrad", MatMul{t, f, h, false, false, false}, {d, weights_.block("shared.fc2.weight")}, {da});
   if (weights_here()) fc2_weights(d, "shared.fc2");
   const Value df = fc1_gradient(da);
+  if (gathers_ahead()) mlp_input();
   const auto product = b_.add("shared.fc1_dgrad", MatMul{t, h, s_.shared_fc1, false, false, false},
                               {df, weights_.block("shared.fc1.weight")}, {part});
   Summed sum{part, product};

@@ -14,6 +14,7 @@ class BlockForward {
         y_(s, hidden_slot(b_, s, "y")),
         a_(b_, s, weights_, BlockSaved(s, moe, saved_slots(b_, s), false)) {
     b_.products_in(s.product);
+    b_.collectives_in_pieces(s.tensor_overlap);
   }
 
   Template write() {

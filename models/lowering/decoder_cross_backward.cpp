@@ -16,6 +16,7 @@ Value BlockBackward::cross(const Value& dy) {
   const Value dq = scratch(s_.tokens * d.q_width()), dkv = scratch(s_.memory_tokens() * d.kv_width());
   cross_core(dcontext, dq, dkv);
   cross_memory(dkv);
+  if (gathers_ahead()) a_.cross_normed();
   const Value dn = sum_input("cross_q", dq, d.q_width(), {});
   column_weights("cross_q", dq, a_.cross_normed(), d.q_width());
   sink_.close("cross_q");
@@ -45,6 +46,7 @@ void BlockBackward::cross_core(const Value& dcontext, const Value& dq, const Val
 void BlockBackward::cross_memory(const Value& dkv) {
   const std::int64_t n = s_.memory_tokens(), width = s_.cross_dims().kv_width();
   const Value partial = scratch(n * s_.hidden);
+  if (gathers_ahead()) a_.all_memory(memory_);
   const auto dgrad = b_.add("cross_kv_dgrad", MatMul{n, s_.hidden, width, false, false, false},
                             {dkv, weights_.block("cross_kv.weight")}, {partial});
   const Summed sum = tensor_sum(b_, s_, partial, "cross_kv_dgrad", dgrad);

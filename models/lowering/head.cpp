@@ -174,14 +174,16 @@ class HeadBackward {
     const std::int64_t h = s_.hidden, v = s_.vocab_rows;
     const bool direct = to.elements > 0 && !s_.sequence_parallel;
     const Value partial = direct ? to : b_.scratch(dtype(), s_.tokens * h);
+    const bool ahead = s_.sum_beside_weights;
+    const Value all = ahead ? tensor_gather(b_, s_, n, "final_norm") : Value{};
     const auto dgrad =
         b_.add("logits_dgrad", MatMul{s_.tokens, h, v, false, false, false}, {t.dlogits, output_}, {partial});
     const Summed sum = tensor_sum(b_, s_, partial, "logits_dgrad", dgrad, to);
     const std::string& name = output_layout_.specs().front().name;
     output_sink_.open(name, name, dtype());
     const auto wgrad = b_.add("logits_wgrad", MatMul{v, h, s_.tokens, true, false, false},
-                              {t.dlogits, tensor_gather(b_, s_, n, "final_norm")}, {output_sink_.part(name)});
-    if (!s_.tensor_overlap) b_.depend(wgrad, sum.task);
+                              {t.dlogits, ahead ? all : tensor_gather(b_, s_, n, "final_norm")}, {output_sink_.part(name)});
+    if (!ahead) b_.depend(wgrad, sum.task);
     hold_stand_in(wgrad);
     output_sink_.close("output");
     return sum.value;

@@ -56,7 +56,8 @@ struct Shapes {
   RopeScalingKind rope_scaling;
   double rope_factor;
   bool alibi, learned_positions, embedding_norm, tied;
-  bool tensor_overlap;          ///< weight gradients run beside the reduction of the input gradient
+  bool tensor_overlap;          ///< tensor ranks' collectives run in pieces beside the products they feed or follow
+  bool sum_beside_weights;      ///< weight gradients run beside the sum of the input gradient
   bool defer_weights;           ///< zero-bubble: weight gradients are an action of their own
   double norm_epsilon, hidden_dropout, attention_dropout;
   Keep keep;

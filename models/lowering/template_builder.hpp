@@ -29,6 +29,10 @@ class TemplateBuilder {
 
   /// Products of linear layers added from here on compute in `t`.
   void products_in(DType t) { product_ = t; }
+  /// Tensor ranks' collectives run in pieces beside the products that they feed or follow: a layer's, not those of the head and
+  /// the embedding, which Megatron-Core keeps outside (megatron/core/tensor_parallel/layers.py has no ub_overlap).
+  void collectives_in_pieces(bool in_pieces) { in_pieces_ = in_pieces; }
+  bool in_pieces() const { return in_pieces_; }
   /// A product that computes in the type of activations whatever its neighbours do.
   void keep_wide(std::uint16_t task) { draft_.drafts[task].dtype = draft_.compute; }
 
@@ -51,6 +55,7 @@ class TemplateBuilder {
  private:
   DraftTemplate draft_;
   DType product_;
+  bool in_pieces_ = false;
   Fusion fusion_;
 };
 

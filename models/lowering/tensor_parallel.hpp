@@ -12,7 +12,7 @@ namespace tandem::lowering {
 inline std::uint16_t tensor_all_reduce(TemplateBuilder& b, const Shapes& s, const Value& v, const std::string& name,
                                        std::uint16_t producer, Reduce reduce = Reduce::sum) {
   if (s.tensor == 1) return producer;
-  return b.add(name + "_all_reduce", Collective{CollectiveKind::all_reduce, Group::tensor, v.elements, v.dtype, reduce, 0, s.tensor_overlap},
+  return b.add(name + "_all_reduce", Collective{CollectiveKind::all_reduce, Group::tensor, v.elements, v.dtype, reduce, 0, b.in_pieces()},
                {v}, {v}, Stream::tensor);
 }
 
@@ -29,7 +29,7 @@ inline Summed tensor_sum(TemplateBuilder& b, const Shapes& s, const Value& v, co
   if (!s.sequence_parallel) return {v, tensor_all_reduce(b, s, v, name, producer)};
   if (own.elements == 0) own = b.scratch(v.dtype, v.elements / s.tensor);
   const auto task = b.add(name + "_reduce_scatter",
-                          Collective{CollectiveKind::reduce_scatter, Group::tensor, v.elements, v.dtype, Reduce::sum, 0, s.tensor_overlap}, {v},
+                          Collective{CollectiveKind::reduce_scatter, Group::tensor, v.elements, v.dtype, Reduce::sum, 0, b.in_pieces()}, {v},
                           {own}, Stream::tensor);
   return {own, task};
 }
@@ -38,7 +38,7 @@ inline Summed tensor_sum(TemplateBuilder& b, const Shapes& s, const Value& v, co
 inline Value tensor_gather(TemplateBuilder& b, const Shapes& s, const Value& own, const std::string& name) {
   if (!s.sequence_parallel) return own;
   const Value all = b.scratch(own.dtype, own.elements * s.tensor);
-  b.add(name + "_all_gather", Collective{CollectiveKind::all_gather, Group::tensor, all.elements, own.dtype, Reduce::sum, 0, s.tensor_overlap},
+  b.add(name + "_all_gather", Collective{CollectiveKind::all_gather, Group::tensor, all.elements, own.dtype, Reduce::sum, 0, b.in_pieces()},
         {own}, {all}, Stream::tensor);
   return all;
 }

@@ -188,7 +188,7 @@ void LayerTimesCache::write_key(Key& key, const Plan& plan) {
   key.assign({n(m.family), m.hidden_size, m.num_attention_heads, m.num_kv_heads, m.head_dim, m.ffn_hidden_size, m.vocab_size,
               m.pad_vocab_to, m.max_position_embeddings, m.token_types, n(m.activation), n(m.normalization), n(m.norm_placement),
               n(m.position_embedding), n(m.tie_embeddings), n(m.linear_bias), n(m.qkv_bias), n(m.embedding_norm),
-              q.tensor, n(q.sequence_parallel), n(zero_bubble(q.schedule)), n(q.tensor_overlap), n(q.zero_stage > 1), n(q.scatter_p2p),
+              q.tensor, n(q.sequence_parallel), n(zero_bubble(q.schedule)), n(q.tensor_overlap), n(q.overlap_tensor_sum), n(q.zero_stage > 1), n(q.scatter_p2p),
               t.seq_length, t.micro_batch_size, n(t.dtypes.compute), n(t.dtypes.weights), n(t.dtypes.gradients),
               n(t.dtypes.gradient_reduce), n(t.dtypes.master), n(t.dtypes.optimizer_state), n(t.recompute),
               n(t.recompute_products), n(t.flash_attention),

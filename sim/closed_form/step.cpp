@@ -337,7 +337,8 @@ bool Step::contended(Duration step) {
     if (links_.crowded(sums, data_groups(0), p_, stride_)) longer += way_;
     if (t_ > 1 && links_.meet(tensor, tensor_group, sums, data_groups(0))) longer += beside_ / 4;
     // Other chunks' passes, weight passes and tensor ranks' sums go on meanwhile, and all slow each other in turn.
-    const bool passes = v_ > 1 || split_backward_ || plan_.parallel.sequence_parallel;
+    const bool sums_beside = t_ > 1 && (plan_.parallel.sequence_parallel || plan_.parallel.overlap_tensor_sum);
+    const bool passes = v_ > 1 || split_backward_ || sums_beside;
     if (passes) longer += std::llround(cost_.comm_fit().compute_slowdown * static_cast<double>(disturbed_));
   }
   if (p_ > 1) {

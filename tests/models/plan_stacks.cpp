@@ -154,6 +154,20 @@ TEST_CASE("gradients of NVIDIA's benchmarks are of 16 bits, those of Megatron-LM
   CHECK(types(with("parallel", "\"zero_stage\": 3", own)).gradients == DType::fp32);
 }
 
+TEST_CASE("Megatron-Core sums an input's gradient beside its matrix' where one queue keeps the order of kernels") {
+  const auto beside = [](const std::string& text) { return parse_plan(text, "sums.json").parallel.overlap_tensor_sum; };
+  const std::string own = with_top("\"stack\": \"megatron-core\"");
+  CHECK(beside(own));
+  CHECK(beside(bent("dgx-a100-80gb", "dgx-h100", own)));
+  CHECK(beside(with("training", "\"precision\": \"fp16\"", bent("dgx-a100-80gb", "dgx-h100", own))));
+  CHECK_FALSE(beside(kGoodPlan));
+  CHECK_FALSE(beside(with("parallel", "\"overlap_tensor_sum\": false", own)));
+  CHECK_FALSE(beside(bent("dgx-a100-80gb", "dgx-b200", own)));
+  CHECK_FALSE(beside(with("training", "\"precision\": \"fp16\"", own)));
+  CHECK_FALSE(beside(with("parallel", "\"zero_stage\": 3", own)));
+  CHECK_FALSE(beside(bent("\"tensor\": 2, \"pipeline\": 2, \"data\": 2", "\"data\": 8", own)));
+}
+
 TEST_CASE("PyTorch's op-level recomputation repeats every second product") {
   const std::string plan = bent("\"tensor\": 2, \"pipeline\": 2, \"data\": 2", "\"data\": 8, \"zero_stage\": 3");
   CHECK_FALSE(parse_plan(plan, "own.json").training.recompute_products);

@@ -37,7 +37,8 @@ Plan random_plan(std::mt19937& random, const std::string& preset) {
         R"({"tensor": )" + n(tensor) + R"(, "pipeline": )" + n(pipeline) + R"(, "data": )" + n(data) + R"(, "virtual_pipeline": )" +
         n(chunks) + R"(, "schedule": ")" + schedule + R"(", "zero_stage": )" + n(number({0, 0, 1})) + R"(, "sequence_parallel": )" +
         pick({"true", "false"}) + R"(, "overlap_grad_reduce": )" + pick({"true", "false"}) + R"(, "overlap_p2p": )" +
-        (schedule == "1f1b" ? pick({"true", "false"}) : "true") + R"(, "scatter_p2p": )" + pick({"true", "false"}) + "}";
+        (schedule == "1f1b" ? pick({"true", "false"}) : "true") + R"(, "scatter_p2p": )" + pick({"true", "false"}) + R"(, "overlap_tensor_sum": )" +
+        pick({"true", "false"}) + "}";
     const std::string training = R"({"seq_length": )" + n(number({1024, 2048, 4096})) + R"(, "micro_batch_size": )" + n(micro) +
                                  R"(, "global_batch_size": )" + n(static_cast<std::int64_t>(micro) * batches * data) +
                                  R"(, "precision": "bf16", "flash_attention": )" + pick({"true", "false"}) + R"(, "recompute": ")" +
