@@ -26,8 +26,8 @@ std::set<std::string_view> kinds(std::index_sequence<kind...>) {
 
 [[noreturn]] void refuse(const std::string& path, const json& value, const std::string& reason) {
   throw ConfigError(Problem{path, "host_operations", value_text(value), reason,
-                            "write {\"otherwise\": 3, \"tasks\": {\"matmul\": 8}, \"per_parameter\": optional, \"when\": optional, "
-                            "\"source\": ..., \"verified\": ...}"});
+                            "write {\"otherwise\": 3, \"tasks\": {\"matmul\": 8}, \"per_parameter\": optional, \"more\": optional, "
+                            "\"when\": optional, \"source\": ..., \"verified\": ...}"});
 }
 
 std::int64_t count(const json& value, const std::string& path) {
@@ -48,13 +48,37 @@ std::map<std::string, std::int64_t, std::less<>> counts(const json& entry, const
   return out;
 }
 
-HostOperations read(const json& entry, const std::string& path) {
-  static const std::set<std::string_view> keys{"otherwise", "tasks", "per_parameter", "when", "source", "verified"};
-  if (!entry.is_object() || !entry.contains("otherwise") || !entry.contains("source") || !entry.contains("verified"))
-    refuse(path, entry, "an entry lacks otherwise, source or verified");
+using Keys = std::set<std::string_view>;
+
+/// Throws unless an object has all of `needed`, besides them only `optional` keys, and a `when` without a defect.
+void check_entry(const json& entry, const Keys& needed, const Keys& optional, const std::string& lacks, const std::string& path) {
+  if (!entry.is_object()) refuse(path, entry, lacks);
+  for (const std::string_view key : needed)
+    if (!entry.contains(key)) refuse(path, entry, lacks);
   for (const auto& [key, value] : entry.items())
-    if (!keys.contains(key)) refuse(path, key, "is no key of an entry");
-  return {count(entry["otherwise"], path), counts(entry, "tasks", path), counts(entry, "per_parameter", path)};
+    if (!needed.contains(key) && !optional.contains(key)) refuse(path, key, "is no key of an entry");
+  const std::string wrong = condition_defect(entry.value("when", json::object()));
+  if (!wrong.empty()) refuse(path, entry["when"], wrong);
+}
+
+/// What an entry's `more` adds for this plan.
+void add_more(HostOperations& all, const json& entry, const Plan& plan, const std::string& path) {
+  if (!entry.contains("more")) return;
+  if (!entry["more"].is_array()) refuse(path, entry["more"], "more is no list");
+  for (const json& more : entry["more"]) {
+    check_entry(more, {"tasks", "source", "verified"}, {"when"}, "more lacks tasks, source or verified", path);
+    const auto extra = counts(more, "tasks", path);
+    if (!stack_entry_applies(more, plan)) continue;
+    for (const auto& [kind, n] : extra) all.tasks.try_emplace(kind, all.otherwise).first->second += n;
+  }
+}
+
+HostOperations read(const json& entry, const Plan& plan, const std::string& path) {
+  check_entry(entry, {"otherwise", "source", "verified"}, {"tasks", "per_parameter", "more", "when"},
+              "an entry lacks otherwise, source or verified", path);
+  HostOperations all{count(entry["otherwise"], path), counts(entry, "tasks", path), counts(entry, "per_parameter", path)};
+  add_more(all, entry, plan, path);
+  return all;
 }
 
 }  // namespace
@@ -71,8 +95,7 @@ HostOperations stack_host_operations(const Plan& plan) {
   if (!stack.is_object() || !stack.contains("host_operations")) return {};
   if (!stack["host_operations"].is_array()) refuse(path, stack["host_operations"], "is not a list");
   for (const json& entry : stack["host_operations"]) {
-    const HostOperations found = read(entry, path);
-    if (const std::string wrong = condition_defect(entry.value("when", json::object())); !wrong.empty()) refuse(path, entry["when"], wrong);
+    const HostOperations found = read(entry, plan, path);
     if (stack_entry_applies(entry, plan)) return found;
   }
   refuse(path, stack["host_operations"], "has no entry for this plan: end the list with one without \"when\"");

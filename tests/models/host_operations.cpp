@@ -62,6 +62,22 @@ TEST_CASE("a task has the host operations of its kind, and more for each paramet
   CHECK(others > 0);
 }
 
+TEST_CASE("what an entry adds under conditions joins its counts, of kinds that it lists and of others") {
+  const OddStack stack(R"([{"otherwise": 2, "tasks": {"matmul": 7}, "source": "s", "verified": true, "more": [
+    {"tasks": {"matmul": 3, "collective": 4}, "when": {"training.precision": {"allowed": ["fp8"]}}, "source": "s", "verified": true},
+    {"tasks": {"matmul": 1}, "source": "s", "verified": true}]}])");
+  Plan plan = odd_plan();
+  const Op product = MatMul{}, collective = Collective{}, update = AdamW{};
+  const auto of = [&](const Op& op) { return stack_host_operations(plan).of(op, 0); };
+  plan.training.precision = "bf16";
+  CHECK(of(product) == 8);
+  CHECK(of(collective) == 2);
+  plan.training.precision = "fp8";
+  CHECK(of(product) == 11);
+  CHECK(of(collective) == 6);
+  CHECK(of(update) == 2);
+}
+
 TEST_CASE("a stack that says nothing of its host has one operation for a task") {
   const Plan plan = parse_plan(kGoodPlan, "good.json");
   REQUIRE(plan.stack == "tandem");
@@ -81,6 +97,10 @@ TEST_CASE("a table of host operations that is not of its form is refused") {
       {R"([{"otherwise": 2, "tasks": {"gemm": 3}, "source": "s", "verified": true}])", "is no kind of task"},
       {R"([{"otherwise": 2, "tasks": [], "source": "s", "verified": true}])", "tasks is no object"},
       {R"([{"otherwise": 2, "task": {}, "source": "s", "verified": true}])", "is no key of an entry"},
+      {R"([{"otherwise": 2, "more": {}, "source": "s", "verified": true}])", "more is no list"},
+      {R"([{"otherwise": 2, "more": [{"tasks": {}, "source": "s"}], "source": "s", "verified": true}])", "more lacks tasks, source or"},
+      {R"([{"otherwise": 2, "more": [{"tasks": {"gemm": 3}, "source": "s", "verified": true}], "source": "s", "verified": true}])",
+       "is no kind of task"},
       {R"([{"otherwise": 2, "when": {"absent": {"min": 1}}, "source": "s", "verified": true}])", "no field \"absent\""},
   }));
   const OddStack stack(entries);
