@@ -64,7 +64,8 @@ TEST_CASE("a task has the host operations of its kind, and more for each paramet
 
 TEST_CASE("what an entry adds under conditions joins its counts, of kinds that it lists and of others") {
   const OddStack stack(R"([{"otherwise": 2, "tasks": {"matmul": 7}, "source": "s", "verified": true, "more": [
-    {"tasks": {"matmul": 3, "collective": 4}, "when": {"training.precision": {"allowed": ["fp8"]}}, "source": "s", "verified": true},
+    {"tasks": {"matmul": 3, "collective": 4}, "when": {"training.precision": {"allowed": ["fp8"]}},
+     "source": "s", "verified": true},
     {"tasks": {"matmul": 1}, "source": "s", "verified": true}]}])");
   Plan plan = odd_plan();
   const Op product = MatMul{}, collective = Collective{}, update = AdamW{};
@@ -98,7 +99,7 @@ TEST_CASE("a table of host operations that is not of its form is refused") {
       {R"([{"otherwise": 2, "tasks": [], "source": "s", "verified": true}])", "tasks is no object"},
       {R"([{"otherwise": 2, "task": {}, "source": "s", "verified": true}])", "is no key of an entry"},
       {R"([{"otherwise": 2, "more": {}, "source": "s", "verified": true}])", "more is no list"},
-      {R"([{"otherwise": 2, "more": [{"tasks": {}, "source": "s"}], "source": "s", "verified": true}])", "more lacks tasks, source or"},
+      {R"([{"otherwise": 2, "more": [{"tasks": {}, "source": "s"}], "source": "s", "verified": true}])", "more lacks tasks, source"},
       {R"([{"otherwise": 2, "more": [{"tasks": {"gemm": 3}, "source": "s", "verified": true}], "source": "s", "verified": true}])",
        "is no kind of task"},
       {R"([{"otherwise": 2, "when": {"absent": {"min": 1}}, "source": "s", "verified": true}])", "no field \"absent\""},
