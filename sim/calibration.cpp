@@ -75,6 +75,7 @@ MatMulFit read_matmul(FactReader r) {
 FlashFit read_flash(FactReader r) {
   FlashFit a{share(r, "forward_share"), share(r, "backward_share"), r.number("half_keys", 0), r.number("tile_rows", 1),
              r.number("fill", 0)};
+  if (r.has("dropout_factor")) a.dropout_factor = r.number("dropout_factor", 1);
   r.finish();
   return a;
 }

@@ -41,6 +41,7 @@ struct FlashFit {
   double half_keys = 0;                          ///< half of it is reached with so many keys
   double tile_rows = 128;                        ///< query rows of one tile
   double fill = 0;                               ///< time grows by fill * units / tiles
+  double dropout_factor = 1;                     ///< time with dropout, whose random bits the kernel makes, by that without
 };
 
 struct Calibration {

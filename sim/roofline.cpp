@@ -144,7 +144,8 @@ class Roofline {
   /// One kernel that does of its products only the pairs that are needed.
   double flash(const auto& o, bool backward) const {
     const std::optional<FlashFit>& fit = o.tuned ? calibration_.tuned_flash : calibration_.flash;
-    return std::max(flash_arithmetic(o, o.dims, fit, backward), traffic_seconds(o)) + kernels(1);
+    const double dropout = fit && o.dropout > 0 ? fit->dropout_factor : 1;
+    return std::max(dropout * flash_arithmetic(o, o.dims, fit, backward), traffic_seconds(o)) + kernels(1);
   }
   double flash_arithmetic(const Op& op, const AttentionDims& d, const std::optional<FlashFit>& law, bool backward) const {
     const auto flops = static_cast<double>(matrix_flops(op).count());
