@@ -17,7 +17,8 @@ using Where = Place;
 class Known {
  public:
   Known(const Play& play, const TaskGraph& graph)
-      : rest_(2 * play.patterns.size()), first_edge_(graph.programs.size()), lanes_(lanes_of(play.host.synchronous)) {
+      : rest_(2 * play.patterns.size()), first_edge_(graph.programs.size()), waits_(graph.programs.size()),
+        lanes_(lanes_of(play.host.synchronous)) {
     for (const Template& t : graph.templates) {
       host_waits_.push_back(t.host_waits);
       last_task_.emplace_back().fill(-1);
@@ -38,7 +39,16 @@ class Known {
     return first;
   }
 
-  bool host_waits(TemplateId t) const { return host_waits_[t.index()]; }
+  /// The edges of a program whose end the host waits for before it issues on.
+  const std::vector<Edge>& host_waits(const Program& program) {
+    std::optional<std::vector<Edge>>& waits = waits_[program.stage.index()];
+    if (waits) return *waits;
+    waits.emplace();
+    for (const Edge& e : program.edges)
+      if (host_waits(program, e)) waits->push_back(e);
+    return *waits;
+  }
+  bool host_waits(const Program& program, const Edge& e) const { return host_waits_[program.instances[e.from_instance].tmpl.index()]; }
   std::size_t lane(const Task& task) const { return lanes_[static_cast<std::size_t>(task.stream)]; }
   /// The last task of a template on a lane; -1: there is none.
   std::int32_t last_task(TemplateId t, std::size_t lane) const { return last_task_[t.index()][lane]; }
@@ -46,6 +56,7 @@ class Known {
  private:
   std::vector<std::optional<Breakdown>> rest_;
   std::vector<std::vector<std::uint32_t>> first_edge_;              ///< by stage
+  std::vector<std::optional<std::vector<Edge>>> waits_;             ///< by stage
   std::vector<std::array<std::int32_t, kLanes>> last_task_;         ///< by template
   std::vector<bool> host_waits_;                                    ///< by template
   LaneOfStream lanes_;
@@ -220,7 +231,7 @@ class Attributor {
                                         [](const Waited& a, std::uint32_t instance) { return a.instance < instance; });
     Wait last = after != waits_.begin() ? (after - 1)->longest : Wait{};
     for (const Edge& e : edges_into(w.instance))
-      if (e.to_task <= w.task) last = later(last, wait_of(e));
+      if (e.to_task <= w.task && known_.host_waits(program_, e)) last = later(last, wait_of(e));
     return last.ended >= 0 && last.ended < issued ? std::optional(last.on) : std::nullopt;
   }
 
@@ -234,10 +245,7 @@ class Attributor {
     Wait longest;
   };
   static Wait later(const Wait& a, const Wait& b) { return b.ended > a.ended ? b : a; }
-  Wait wait_of(const Edge& e) const {
-    if (!known_.host_waits(program_.instances[e.from_instance].tmpl)) return {};
-    return {reader_.ended(e.from_instance, e.from_task), {e.from_instance, e.from_task}};
-  }
+  Wait wait_of(const Edge& e) const { return {reader_.ended(e.from_instance, e.from_task), {e.from_instance, e.from_task}}; }
   std::span<const Edge> edges_into(std::uint32_t instance) const {
     const Edge* const edges = program_.edges.data();
     return {edges + first_edges_[instance], edges + first_edges_[instance + 1]};
@@ -248,7 +256,7 @@ class Attributor {
     if (play_.host.synchronous || !itinerary_.host_waits) return {};
     std::vector<Waited> out;
     Wait longest;
-    for (const Edge& e : program_.edges) {  // ascending instance
+    for (const Edge& e : known_.host_waits(program_)) {  // ascending instance
       const Wait wait = wait_of(e);
       if (wait.ended <= longest.ended) continue;
       longest = wait;

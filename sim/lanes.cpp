@@ -48,7 +48,7 @@ Lane make_lane(const Play& play, const Scene& scene, std::size_t role) {
         const std::int64_t time = alone.of(program.instances[i], t);
         if (time >= 0) h.started = std::max(h.started, h.ended - time);
       }
-      lane.spans.push_back({i, t, Duration::picoseconds(h.issued), Duration::picoseconds(h.ready),
+      lane.spans.push_back({i, t, Duration::picoseconds(reader.issued(i, t)), Duration::picoseconds(h.ready),
                             Duration::picoseconds(h.started), Duration::picoseconds(h.ended)});
     }
   return lane;

@@ -184,10 +184,10 @@ Happening Reader::at(std::uint32_t instance, std::uint16_t task) const {
   const std::int64_t ended = this->ended(instance, task);
   if (slots_[slot].exchange < 0) {
     const std::int64_t started = alone_from(ended, instance, task, slot);
-    return {issued(instance, task), started, started, ended, {}};
+    return {started, started, ended, {}};
   }
   const std::int64_t* const times = record_.exchange(times_, course_.steps[slot], instance);
-  return {issued(instance, task), times[1], times[2], ended, times[3]};
+  return {times[1], times[2], ended, times[3]};
 }
 
 }  // namespace tandem::sim

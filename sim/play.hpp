@@ -39,7 +39,7 @@ Play play(const Scene& scene, const Manner& manner = {});
 
 /// One task as it happened to a role.
 struct Happening {
-  std::int64_t issued, ready, started, ended;  ///< ps
+  std::int64_t ready, started, ended;  ///< ps
   std::optional<std::int64_t> first;           ///< earliest party's arrival, where parties met
 };
 

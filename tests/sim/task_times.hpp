@@ -21,7 +21,7 @@ inline TaskTimes times_of(const Play& play, const TaskGraph& graph, std::size_t 
   for (std::uint32_t i = 0; i < program.instances.size(); ++i)
     for (std::uint16_t t = 0; t < graph.of(program.instances[i]).tasks.size(); ++t) {
       const Happening h = reader.at(i, t);
-      out.issued.push_back(h.issued);
+      out.issued.push_back(reader.issued(i, t));
       out.ready.push_back(h.ready);
       out.started.push_back(h.started);
       out.ended.push_back(h.ended);
