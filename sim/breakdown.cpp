@@ -210,7 +210,7 @@ class Attributor {
 
   /// A host that computes itself: its launches back to the end of what it ran before. `waiter` becomes that.
   std::int64_t launches(std::int64_t lo, std::int64_t hi, Where& waiter) {
-    std::uint32_t position = itinerary_.base[waiter.instance] + waiter.task;
+    std::uint32_t position = itinerary_.stops[waiter.instance].base + waiter.task;
     const auto bound_by_launch = [&] { return reader_.issued(waiter.instance, waiter.task) == hi; };
     while (hi > lo && bound_by_launch()) {
       const std::int64_t launch = task(waiter).host_operations * play_.host.launch.ps();

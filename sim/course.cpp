@@ -80,8 +80,8 @@ Course make_course(const std::vector<LaneTemplate>& templates, const std::vector
 
 std::size_t Course::times(const Itinerary& itinerary, std::size_t parted) const {
   std::size_t sum = 0, played = 0, most = 0;
-  for (const std::uint32_t t : itinerary.tmpl)
-    if (stretches[t] < 0) {
+  for (std::size_t i = 0; i < itinerary.instances(); ++i)
+    if (const std::uint32_t t = itinerary.stops[i].tmpl; stretches[t] < 0) {
       ++played;
       sum += (runs ? in_runs : singly)[t];
       most = std::max<std::size_t>(most, singly[t]);

@@ -44,7 +44,6 @@ void Engine::add(Part part) {
   const Itinerary& itinerary = part.itinerary;
   RoleState role{{}, {}, &itinerary, part.course.steps.data(), exchanges, &part.course, part.delays, 0, itinerary.host_waits, {}};
   exchanges_.insert(exchanges_.end(), part.exchanges.begin(), part.exchanges.end());
-  if (itinerary.host_waits) role.record.late.reserve(kPatternLanes * itinerary.tmpl.size());
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
     role.cursors[lane].edge = itinerary.lanes[lane].edges.data();
     next_instance(role, lane, role.cursors[lane]);
@@ -66,7 +65,7 @@ void Engine::place_records() {
   }
   for (auto& [itinerary, p] : of) {
     p.first = passages;
-    passages += p.roles * itinerary->tmpl.size();
+    passages += p.roles * itinerary->instances();
   }
   for (RoleState& role : roles_) {
     role.record.passage += of[role.itinerary].first;
@@ -146,11 +145,12 @@ bool Engine::next_instance(RoleState& role, std::size_t lane, Cursor& c) const {
     return false;
   }
   const std::uint32_t i = instances[c.item++];
-  const LaneTemplate& t = templates_[role.itinerary->tmpl[i]];
+  const Stop& stop = role.itinerary->stops[i];
+  const LaneTemplate& t = templates_[stop.tmpl];
   c.instance = i;
   c.entered = false;
-  c.base = role.itinerary->base[i];
-  c.host = role.itinerary->host[i];
+  c.base = stop.base;
+  c.host = stop.host;
   c.task = t.lanes[lane].data();
   c.end = c.task + t.lanes[lane].size();
   return true;
@@ -177,9 +177,8 @@ inline bool Engine::ready_time(RoleState& role, std::size_t lane, Cursor& c, std
   }
   const LaneEdge* edge = c.edge;
   for (; edge->to == position; ++edge) {
-    const std::uint32_t from = role.itinerary->base[edge->from_instance] + edge->from_task;
-    if (role.gates.passed[edge->from_lane] <= from) return role.gates.wait(lane, edge->from_lane, from), false;
-    const Step& step = role.steps[templates_[role.itinerary->tmpl[edge->from_instance]].first_slot + edge->from_task];
+    if (role.gates.passed[edge->from_lane] <= edge->from) return role.gates.wait(lane, edge->from_lane, edge->from), false;
+    const Step& step = role.steps[edge->from_slot];
     const std::int64_t end = role.record.ended_of(times_, patterns_, step, edge->from_instance, edge->from_task);
     ready = std::max(ready, end);
     if (kind == Kind::stream && edge->host_waits)

@@ -175,6 +175,7 @@ class Engine {
   bool bring_tensor_lane(std::uint32_t role, const Cursor& c);
   Entry pass(std::uint32_t role, StretchId stretch, Cursor& c, Passage& p);
   Entry meet_edges(RoleState& role, const Stretch& s, std::size_t lane);
+  std::uint32_t lateness(Record& record) const;
   const Circumstances& circumstances(const Stretch& s, const Cursor& c, const Cursor& tensor, std::int64_t start);
   void arrive(const Seat& seat, std::uint32_t exchange);
   void begin(std::uint32_t exchange);

@@ -12,7 +12,7 @@ Engine::Entry Engine::enter(std::uint32_t r, std::size_t lane, Cursor& c) {
   RoleState& role = roles_[r];
   Passage& p = passage(role, c.instance);
   if (p.singly() || p.in_runs()) return play(role, c, p);
-  const StretchId stretch = role.course->stretches[role.itinerary->tmpl[c.instance]];
+  const StretchId stretch = role.course->stretches[role.itinerary->stops[c.instance].tmpl];
   const bool delayed = role.delays != nullptr && role.delays->first[c.instance] != RoleDelays::kNone;
   if (stretch < 0 || delayed) return play(role, c, p);
   return lane == 0 ? pass(r, stretch, c, p) : Entry::waits;
@@ -30,7 +30,7 @@ Engine::Entry Engine::play(RoleState& role, Cursor& c, Passage& p) {
   if (!p.singly() && !p.in_runs()) {
     const bool delayed = role.delays != nullptr && role.delays->first[c.instance] != RoleDelays::kNone;
     const bool runs = role.course->runs && !delayed && role.parted < kMostParted;
-    const std::uint32_t tmpl = role.itinerary->tmpl[c.instance];
+    const std::uint32_t tmpl = role.itinerary->stops[c.instance].tmpl;
     p.pattern = runs ? Passage::kInRuns : Passage::kSingly;
     p.first = new_times((runs ? role.course->in_runs : role.course->singly)[tmpl]);
     if (host_.synchronous || role.itinerary->host_waits) times_.issued.resize(times_.ended.size(), -1);
@@ -44,7 +44,7 @@ Engine::Entry Engine::play(RoleState& role, Cursor& c, Passage& p) {
 /// An instance in runs goes on task by task.
 void Engine::part(RoleState& role, std::uint32_t instance) {
   Passage& p = passage(role, instance);
-  const std::uint32_t tmpl = role.itinerary->tmpl[instance], before = p.first;
+  const std::uint32_t tmpl = role.itinerary->stops[instance].tmpl, before = p.first;
   p.pattern = Passage::kSingly;
   p.first = new_times(role.course->singly[tmpl]);
   std::vector<std::int64_t>& times = times_.ended;
@@ -64,19 +64,18 @@ void Engine::part(RoleState& role, std::uint32_t instance) {
 /// Looks at what a lane's tasks wait for in other instances.
 Engine::Entry Engine::meet_edges(RoleState& role, const Stretch& s, std::size_t lane) {
   const Cursor& c = role.cursors[lane];
-  const std::uint32_t next = role.itinerary->base[c.instance + 1];
+  const std::uint32_t next = role.itinerary->stops[c.instance + 1].base;
   arrival_.late[lane] = c.host_late;
   const LaneEdge* edge = c.edge;
   for (; edge->to < next; ++edge) {
     const auto task = static_cast<std::uint16_t>(edge->to - c.base);
     const bool first = task == s.first[lane], starts = lane == 0 && first;
     if (edge->host_waits && !first) return Entry::played;
-    const std::uint32_t from = role.itinerary->base[edge->from_instance] + edge->from_task;
-    if (role.gates.passed[edge->from_lane] <= from) {
-      role.gates.wait(0, edge->from_lane, from);
+    if (role.gates.passed[edge->from_lane] <= edge->from) {
+      role.gates.wait(0, edge->from_lane, edge->from);
       return Entry::waits;
     }
-    const Step& step = role.steps[templates_[role.itinerary->tmpl[edge->from_instance]].first_slot + edge->from_task];
+    const Step& step = role.steps[edge->from_slot];
     const std::int64_t end = role.record.ended_of(times_, patterns_, step, edge->from_instance, edge->from_task);
     if (edge->host_waits)
       arrival_.late[lane] = std::max(
@@ -102,6 +101,14 @@ const Circumstances& Engine::circumstances(const Stretch& s, const Cursor& c, co
   return circumstances_;
 }
 
+/// Where the record says how late the host is now. Seldom is it later than it was: such instances share an entry.
+std::uint32_t Engine::lateness(Record& record) const {
+  std::vector<std::int64_t>& known = record.late;
+  if (known.empty() || !std::equal(arrival_.late.begin(), arrival_.late.end(), known.end() - kPatternLanes))
+    known.insert(known.end(), arrival_.late.begin(), arrival_.late.end());
+  return static_cast<std::uint32_t>(known.size() - kPatternLanes);
+}
+
 /// The whole instance waits until everything is known that any task of it waits for. Should its early tasks be needed for
 /// that to become known, all wait for each other, and `perform` in sim/play starts anew without patterns.
 Engine::Entry Engine::pass(std::uint32_t r, StretchId stretch, Cursor& c, Passage& p) {
@@ -121,15 +128,13 @@ Engine::Entry Engine::pass(std::uint32_t r, StretchId stretch, Cursor& c, Passag
 
   Record& record = role.record;
   stepped_ = true;
-  p = {start, id, static_cast<std::uint32_t>(record.late.size())};
-  if (role.itinerary->host_waits)
-    for (const std::int64_t late : arrival_.late) record.late.push_back(late);  // one by one: a copy of both would wait for their stores
+  p = {start, id, role.host_waits ? lateness(record) : 0};
   const auto leave = [&](Cursor& lane, std::size_t l) {
     lane.free = start + patterns_[id].free[l];
     lane.host_late = arrival_.late[l];
     lane.edge = arrival_.edge[l];
     lane.task = lane.end;
-    role.gates.pass(l, role.itinerary->base[c.instance + 1]);
+    role.gates.pass(l, role.itinerary->stops[c.instance + 1].base);
   };
   leave(c, 0);
   if (s.on_tensor) leave(tensor, 1);

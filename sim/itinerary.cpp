@@ -1,7 +1,6 @@
 #include "sim/itinerary.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 namespace tandem::sim {
 namespace {
@@ -38,29 +37,65 @@ LaneTemplate lane_template(const Template& tmpl, std::uint32_t first_slot, bool 
   return out;
 }
 
-/// The lanes that a template's tasks stand on.
-std::vector<std::uint8_t> occupied(const Template& tmpl, bool synchronous) {
-  std::array<bool, kLanes> on{};
-  for (const Task& task : tmpl.tasks) on[lane_of(task, lanes_of(synchronous))] = true;
-  if (synchronous) on[0] = !tmpl.tasks.empty();
-  std::vector<std::uint8_t> lanes;
-  for (std::uint8_t lane = 0; lane < kLanes; ++lane)
-    if (on[lane]) lanes.push_back(lane);
-  return lanes;
-}
-
-struct EdgeEnds {
-  const Task *from, *to;
+/// What a program's instances and edges ask of a template, without its tasks' many words.
+struct Outline {
+  std::vector<std::uint8_t> lanes;    ///< that its tasks stand on
+  std::vector<std::uint8_t> lane_of;  ///< by task
+  std::uint64_t host = 0;             ///< host operations
+  std::uint32_t first_slot = 0;
+  bool host_waits = false;
 };
 
-EdgeEnds ends_of(const TaskGraph& graph, const Program& program, const Edge& edge) {
-  const auto task = [&](std::uint32_t instance, std::uint16_t t) {
-    require(instance < program.instances.size(), "an edge names no instance of its program");
-    const Template& tmpl = graph.of(program.instances[instance]);
-    require(t < tmpl.tasks.size(), "an edge names no task of its instance");
-    return &tmpl.tasks[t];
-  };
-  return {task(edge.from_instance, edge.from_task), task(edge.to_instance, edge.to_task)};
+Outline outline(const Template& tmpl, std::uint32_t first_slot, bool synchronous) {
+  const LaneOfStream lanes = lanes_of(synchronous);
+  Outline out;
+  out.first_slot = first_slot;
+  out.host_waits = tmpl.host_waits;
+  std::array<bool, kLanes> on{};
+  for (const Task& task : tmpl.tasks) {
+    out.lane_of.push_back(static_cast<std::uint8_t>(lane_of(task, lanes)));
+    out.host += task.host_operations;
+    on[out.lane_of.back()] = true;
+  }
+  if (synchronous) on[0] = !tmpl.tasks.empty();
+  for (std::uint8_t lane = 0; lane < kLanes; ++lane)
+    if (on[lane]) out.lanes.push_back(lane);
+  return out;
+}
+
+void add_stops(Itinerary& out, const std::vector<Outline>& outlines, const Program& program) {
+  out.stops.reserve(program.instances.size() + 1);
+  Stop next;
+  for (std::uint32_t i = 0; i < program.instances.size(); ++i) {
+    next.tmpl = static_cast<std::uint32_t>(program.instances[i].tmpl.index());
+    out.stops.push_back(next);
+    const Outline& tmpl = outlines[next.tmpl];
+    next.host += tmpl.host;
+    next.base += static_cast<std::uint32_t>(tmpl.lane_of.size());
+    for (const std::uint8_t lane : tmpl.lanes) out.lanes[lane].instances.push_back(i);
+  }
+  next.tmpl = 0;
+  out.stops.push_back(next);
+}
+
+void add_edges(Itinerary& out, const std::vector<Outline>& outlines, const Program& program) {
+  for (const Edge& edge : program.edges) {
+    require(std::max(edge.from_instance, edge.to_instance) < out.instances(), "an edge names no instance of its program");
+    const Stop &from = out.stops[edge.from_instance], &to = out.stops[edge.to_instance];
+    const Outline &source = outlines[from.tmpl], &target = outlines[to.tmpl];
+    require(edge.from_task < source.lane_of.size() && edge.to_task < target.lane_of.size(), "an edge names no task of its instance");
+    const LaneEdge le{to.base + edge.to_task, from.base + edge.from_task, edge.from_instance, source.first_slot + edge.from_task,
+                      edge.from_task, source.lane_of[edge.from_task], source.host_waits};
+    const std::uint8_t lane = target.lane_of[edge.to_task];
+    out.host_waits |= le.host_waits;
+    if (lane != le.from_lane || le.from >= le.to) out.lanes[lane].edges.push_back(le);
+  }
+  for (LaneProgram& lane : out.lanes) {
+    const auto earlier = [](const LaneEdge& a, const LaneEdge& b) { return a.to < b.to; };
+    if (!std::is_sorted(lane.edges.begin(), lane.edges.end(), earlier))
+      std::stable_sort(lane.edges.begin(), lane.edges.end(), earlier);
+    lane.edges.push_back({kEnd, 0, 0, 0, 0, 0, false});
+  }
 }
 
 }  // namespace
@@ -78,55 +113,23 @@ std::vector<LaneTemplate> make_lane_templates(const TaskGraph& graph, const Cata
   return out;
 }
 
-Itinerary make_itinerary(const TaskGraph& graph, const Program& program, bool synchronous) {
-  std::vector<std::vector<std::uint8_t>> on;
-  std::vector<std::uint64_t> host;  // operations of a template
-  for (const Template& t : graph.templates) {
-    on.push_back(occupied(t, synchronous));
-    host.push_back(std::accumulate(t.tasks.begin(), t.tasks.end(), std::uint64_t{0},
-                                   [](std::uint64_t sum, const Task& task) { return sum + task.host_operations; }));
-  }
-  Itinerary out;
-  out.base.reserve(program.instances.size() + 1);
-  out.tmpl.reserve(program.instances.size());
-  out.host.reserve(program.instances.size());
-  std::uint32_t position = 0;
-  std::uint64_t issued = 0;
-  for (std::uint32_t i = 0; i < program.instances.size(); ++i) {
-    const std::size_t t = program.instances[i].tmpl.index();
-    out.base.push_back(position);
-    out.tmpl.push_back(static_cast<std::uint32_t>(t));
-    out.host.push_back(issued);
-    issued += host[t];
-    position += static_cast<std::uint32_t>(graph.templates[t].tasks.size());
-    for (const std::uint8_t lane : on[t]) out.lanes[lane].instances.push_back(i);
-  }
-  out.base.push_back(position);
-
-  const LaneOfStream lanes = lanes_of(synchronous);
-  for (const Edge& edge : program.edges) {
-    const EdgeEnds ends = ends_of(graph, program, edge);
-    const std::size_t from_lane = lane_of(*ends.from, lanes);
-    const LaneEdge le{out.base[edge.to_instance] + edge.to_task, edge.from_instance, edge.from_task,
-                      static_cast<std::uint8_t>(from_lane), graph.of(program.instances[edge.from_instance]).host_waits};
-    const std::uint32_t from = out.base[edge.from_instance] + edge.from_task;
-    const std::size_t lane = lane_of(*ends.to, lanes);
-    out.host_waits |= le.host_waits;
-    if (lane != from_lane || from >= le.to) out.lanes[lane].edges.push_back(le);
-  }
-  for (LaneProgram& lane : out.lanes) {
-    const auto earlier = [](const LaneEdge& a, const LaneEdge& b) { return a.to < b.to; };
-    if (!std::is_sorted(lane.edges.begin(), lane.edges.end(), earlier))
-      std::stable_sort(lane.edges.begin(), lane.edges.end(), earlier);
-    lane.edges.push_back({kEnd, 0, 0, 0, false});
+std::vector<Itinerary> make_itineraries(const TaskGraph& graph, const Catalogue& catalogue, bool synchronous) {
+  std::vector<Outline> outlines;
+  for (std::size_t t = 0; t < graph.templates.size(); ++t)
+    outlines.push_back(outline(graph.templates[t], catalogue.first_slot[t], synchronous));
+  std::vector<Itinerary> out(graph.programs.size());
+  for (std::size_t s = 0; s < out.size(); ++s) {
+    add_stops(out[s], outlines, graph.programs[s]);
+    add_edges(out[s], outlines, graph.programs[s]);
   }
   return out;
 }
 
 Place place_of(const Itinerary& itinerary, std::uint32_t position) {
-  const auto after = std::upper_bound(itinerary.base.begin(), itinerary.base.end() - 1, position);
-  const auto instance = static_cast<std::uint32_t>(after - itinerary.base.begin() - 1);
-  return {instance, static_cast<std::uint16_t>(position - itinerary.base[instance])};
+  const auto after = std::upper_bound(itinerary.stops.begin(), itinerary.stops.end() - 1, position,
+                                      [](std::uint32_t p, const Stop& stop) { return p < stop.base; });
+  const auto instance = static_cast<std::uint32_t>(after - itinerary.stops.begin() - 1);
+  return {instance, static_cast<std::uint16_t>(position - itinerary.stops[instance].base)};
 }
 
 }  // namespace tandem::sim

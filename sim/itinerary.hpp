@@ -50,7 +50,9 @@ struct LaneTemplate {
 /// The task at position `to` waits for a task of another instance.
 struct LaneEdge {
   std::uint32_t to;
+  std::uint32_t from;           ///< position
   std::uint32_t from_instance;
+  std::uint32_t from_slot;
   std::uint16_t from_task;
   std::uint8_t from_lane = 0;
   bool host_waits = false;  ///< the host issues `to` only when `from` has ended
@@ -61,20 +63,26 @@ struct LaneProgram {
   std::vector<LaneEdge> edges;           ///< ascending `to`, then an end mark
 };
 
-struct Itinerary {
-  std::vector<std::uint32_t> base;  ///< position of each instance's first task, and the total
-  std::vector<std::uint32_t> tmpl;  ///< template of each instance
-  std::vector<std::uint64_t> host;  ///< host operations of all instances before each
-  std::array<LaneProgram, kLanes> lanes;
-  bool host_waits = false;          ///< some edge makes the host wait
+/// An instance on its way. All that a lane asks of it is together.
+struct Stop {
+  std::uint64_t host = 0;  ///< host operations of all instances before
+  std::uint32_t base = 0;  ///< position of its first task
+  std::uint32_t tmpl = 0;
+};
 
-  std::size_t tasks() const { return base.back(); }
+struct Itinerary {
+  std::vector<Stop> stops;  ///< by instance, then one behind them all
+  std::array<LaneProgram, kLanes> lanes;
+  bool host_waits = false;  ///< some edge makes the host wait
+
+  std::size_t instances() const { return stops.size() - 1; }
+  std::size_t tasks() const { return stops.back().base; }
 };
 
 std::vector<LaneTemplate> make_lane_templates(const TaskGraph& graph, const Catalogue& catalogue, bool synchronous);
 
-/// Throws ContractError on an edge that names no task.
-Itinerary make_itinerary(const TaskGraph& graph, const Program& program, bool synchronous);
+/// By stage. Throws ContractError on an edge that names no task.
+std::vector<Itinerary> make_itineraries(const TaskGraph& graph, const Catalogue& catalogue, bool synchronous);
 
 /// (instance, task) of a position.
 struct Place {

@@ -43,10 +43,10 @@ RoleDelays delays_of(const Play& play, const TaskGraph& graph, std::size_t role,
     const auto& tasks = graph.of(program.instances[i]).tasks;
     out.first.push_back(static_cast<std::uint32_t>(out.ps.size()));
     for (std::uint16_t t = 0; t < tasks.size(); ++t) {
-      const Slot& slot = slots[play.catalogue.first_slot[itinerary.tmpl[i]] + t];
+      const Slot& slot = slots[play.catalogue.first_slot[itinerary.stops[i].tmpl] + t];
       if (varies(tasks[t].op) && slot.exchange >= 0)
         throw refusal("not implemented: jitter where computations of several ranks slow each other down", "leave it out on this machine");
-      const double factor = varies(tasks[t].op) ? jitter_factor(jitter, play.roles[role].ranks.front(), itinerary.base[i] + t) : 1;
+      const double factor = varies(tasks[t].op) ? jitter_factor(jitter, play.roles[role].ranks.front(), itinerary.stops[i].base + t) : 1;
       out.ps.push_back(std::llround(static_cast<double>(slot.duration) * (factor - 1)));
     }
   }

@@ -128,8 +128,7 @@ Play play(const Scene& scene, const Manner& manner) {
   out.quotient = make_quotient({scene, out.catalogue, wiring, folding}, lanes_of(out.host.synchronous));
 
   const auto templates = make_lane_templates(scene.graph, out.catalogue, out.host.synchronous);
-  for (const Program& p : scene.graph.programs)
-    out.itineraries.push_back(make_itinerary(scene.graph, p, out.host.synchronous));
+  out.itineraries = make_itineraries(scene.graph, out.catalogue, out.host.synchronous);
   out.patterns = Patterns(out.host.launch);
   out.courses = courses_of(templates, !out.host.synchronous && !manner.singly, out);
   if (manner.jitter) out.delays = jitter_delays(out, scene.graph, *manner.jitter);
@@ -163,7 +162,7 @@ Reader::Reader(const Play& play, std::size_t role)
 std::int64_t Reader::issued(std::uint32_t instance, std::uint16_t task) const {
   const Passage& p = record_.at(times_, instance);
   if (p.singly() && issues_itself_) return times_.issued[p.first + step(instance, task).singly];
-  const std::int64_t alone = static_cast<std::int64_t>(itinerary_.host[instance] + step(instance, task).issued) * host_.launch.ps();
+  const std::int64_t alone = static_cast<std::int64_t>(itinerary_.stops[instance].host + step(instance, task).issued) * host_.launch.ps();
   if (!p.has_pattern() || !itinerary_.host_waits) return alone;
   return record_.late[p.first + patterns_.of(patterns_[p.pattern].stretch).steps[task].lane] + alone;
 }
@@ -174,13 +173,13 @@ std::int64_t Reader::alone_from(std::int64_t ended, std::uint32_t instance, std:
 }
 
 std::int64_t Reader::started(std::uint32_t instance, std::uint16_t task) const {
-  const std::uint32_t slot = first_slot_[itinerary_.tmpl[instance]] + task;
+  const std::uint32_t slot = first_slot_[itinerary_.stops[instance].tmpl] + task;
   if (slots_[slot].exchange < 0) return alone_from(ended(instance, task), instance, task, slot);
   return record_.exchange(times_, course_.steps[slot], instance)[2];
 }
 
 Happening Reader::at(std::uint32_t instance, std::uint16_t task) const {
-  const std::uint32_t slot = first_slot_[itinerary_.tmpl[instance]] + task;
+  const std::uint32_t slot = first_slot_[itinerary_.stops[instance].tmpl] + task;
   const std::int64_t ended = this->ended(instance, task);
   if (slots_[slot].exchange < 0) {
     const std::int64_t started = alone_from(ended, instance, task, slot);

@@ -57,7 +57,7 @@ class Reader {
 
  private:
   const Step& step(std::uint32_t instance, std::uint16_t task) const {
-    return course_.steps[first_slot_[itinerary_.tmpl[instance]] + task];
+    return course_.steps[first_slot_[itinerary_.stops[instance].tmpl] + task];
   }
   std::int64_t alone_from(std::int64_t ended, std::uint32_t instance, std::uint16_t task, std::uint32_t slot) const;
 

@@ -34,7 +34,8 @@ struct Times {
 /// What happened to one role. Picoseconds from the start of the step.
 struct Record {
   std::size_t passage = 0, roles = 1;  ///< its first in Times::passages, and the way to the next
-  /// Where the host has to wait: how much later than at n launches it issues task n, by lane of what has a pattern.
+  /// Where the host has to wait: how much later than at n launches it issues task n, by lane of what has a pattern. Instances in
+  /// a row that it issues as late have one entry.
   std::vector<std::int64_t> late;
   Duration end;                        ///< of the role's last task
 
