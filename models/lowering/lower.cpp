@@ -147,9 +147,11 @@ class Lowering {
  private:
   TaskGraph lower(const std::vector<std::vector<ScheduleEvent>>& events, bool forward_only, bool exchanges) {
     TaskGraph graph;
-    for (std::size_t s = 0; s < events.size(); ++s)
-      graph.programs.push_back(lowering::lower_stage({plan_, shapes_, templates_, library_, forward_only, exchanges},
+    for (std::size_t s = 0; s < events.size(); ++s) {
+      const Program* const before = s > 0 ? &graph.programs.back() : nullptr;
+      graph.programs.push_back(lowering::lower_stage({plan_, shapes_, templates_, library_, forward_only, exchanges, before},
                                                      StageId(static_cast<std::int32_t>(s)), events[s]));
+    }
     graph.templates = library_.take();
     lowering::count_host_operations(graph, stack_host_operations(plan_));
     return graph;

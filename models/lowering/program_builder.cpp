@@ -127,19 +127,18 @@ BufferId ProgramBuilder::persistent(std::string_view name, MemoryKind kind, cons
   const auto id = static_cast<BufferId>(buffers_.size());
   std::int64_t offset = block.offset;
   for (const Bytes p : pieces) {
-    buffers_.push_back({offset, p, {}, {}, allocation});
+    buffers_.push_back({offset, p, {}, {}, allocation, kind});
     offset += p.count();
   }
   return id;
 }
 
-void ProgramBuilder::start(const std::vector<TemplateId>& used, std::size_t instances) {
-  // Generous, for pages that are never touched cost nothing, and copies would.
-  program_.instances.reserve(instances);
-  program_.bindings.reserve(8 * instances);
-  program_.edges.reserve(2 * instances);
-  program_.memory.allocations.reserve(2 * instances);
-  buffers_.reserve(2 * instances);
+void ProgramBuilder::start(const std::vector<TemplateId>& used, std::size_t instances, const Program* like) {
+  const auto some_more = [](std::size_t n) { return n + n / 8; };
+  program_.instances.reserve(like ? some_more(like->instances.size()) : instances);
+  program_.bindings.reserve(like ? some_more(like->bindings.size()) : 6 * instances);
+  program_.edges.reserve(like ? some_more(like->edges.size()) : instances);
+  program_.memory.allocations.reserve(like ? some_more(like->memory.allocations.size()) : 2 * instances);
   Bytes most;
   for (const TemplateId t : used) most = std::max(most, library_[t].slots[0].bytes);
   const Arena::Block block = arena_.allocate(most);
@@ -152,24 +151,34 @@ void ProgramBuilder::start(const std::vector<TemplateId>& used, std::size_t inst
 BufferId ProgramBuilder::allocate(std::string_view name, MemoryKind kind, Bytes bytes, Pool pool) {
   const Arena::Block block = arena_.allocate(bytes);
   const std::size_t allocation = record(name, kind, block.offset, block.bytes, pool);
-  buffers_.push_back({block.offset, block.bytes, block.prior, block.prior, allocation, true, pool});
-  return static_cast<BufferId>(buffers_.size() - 1);
+  return follow({block.offset, block.bytes, block.prior, block.prior, allocation, kind, true, pool});
 }
 
 BufferId ProgramBuilder::allocate_apart(std::string_view name, MemoryKind kind, Bytes bytes) {
   const Arena::Block block = arena_.append(bytes);
   const std::size_t allocation = record(name, kind, block.offset, block.bytes, Pool::computation);
-  buffers_.push_back({block.offset, block.bytes, {}, {}, allocation, true});
-  return static_cast<BufferId>(buffers_.size() - 1);
+  return follow({block.offset, block.bytes, {}, {}, allocation, kind, true});
+}
+
+/// Under the id of one that was released, if there is any: those that are followed stay near.
+BufferId ProgramBuilder::follow(const Buffer& buffer) {
+  if (released_.empty()) {
+    buffers_.push_back(buffer);
+    return static_cast<BufferId>(buffers_.size() - 1);
+  }
+  const BufferId id = released_.back();
+  released_.pop_back();
+  buffers_[static_cast<std::size_t>(id)] = buffer;
+  return id;
 }
 
 void ProgramBuilder::release(BufferId id) {
-  Buffer& b = buffers_[static_cast<std::size_t>(id)];
-  Allocation& a = program_.memory.allocations[b.allocation];
-  a.last = static_cast<std::uint32_t>(program_.instances.size() - 1);
-  live_[static_cast<std::size_t>(a.kind)] -= a.bytes;
-  live_in_pool_[static_cast<std::size_t>(b.pool)] -= a.bytes;
+  const Buffer& b = buffers_[static_cast<std::size_t>(id)];
+  program_.memory.allocations[b.allocation].last = static_cast<std::uint32_t>(program_.instances.size() - 1);
+  live_[static_cast<std::size_t>(b.kind)] -= b.bytes;
+  live_in_pool_[static_cast<std::size_t>(b.pool)] -= b.bytes;
   arena_.release(b.offset, b.bytes, b.touched);
+  released_.push_back(id);
 }
 
 /// A write waits for everyone who touched the bytes, a read for whoever wrote them.
@@ -185,7 +194,7 @@ void ProgramBuilder::edge(Point from, std::uint16_t to_task, Stream to, Stream f
   // Within one instance the template's own dependencies order the streams.
   if (from.instance() < 0 || from.instance() == now()) return;
   if (from <= known_[at(to)][at(from_stream)]) return;
-  pending_.push_back({static_cast<std::uint32_t>(from.instance()), static_cast<std::uint32_t>(now()), from.task(), to_task, kind});
+  pending_.push_back({from, to_task, to, from_stream, kind});
 }
 
 void ProgramBuilder::note_use(const SlotUse& use, Buffer& buffer) {
@@ -200,32 +209,25 @@ void ProgramBuilder::note_use(const SlotUse& use, Buffer& buffer) {
 
 /// Sorts and thins the edges into the instance just described, and remembers what its streams now know.
 void ProgramBuilder::flush_edges() {
-  if (pending_.empty()) return;
-  const auto earlier = [](const Edge& a, const Edge& b) { return a.to_task < b.to_task; };
+  const auto earlier = [](const Pending& a, const Pending& b) { return a.to_task < b.to_task; };
   for (auto e = pending_.begin(); e != pending_.end(); ++e)  // by insertion: they are a handful
     std::rotate(std::upper_bound(pending_.begin(), e, *e, earlier), e, e + 1);
-  const Instance& instance = program_.instances.back();
-  const Template& t = library_[instance.tmpl];
-  for (const Edge& e : pending_) {
-    const Instance& source = program_.instances[e.from_instance];
-    const Stream from = library_[source.tmpl].tasks[e.from_task].stream;
-    Point& known = known_[at(t.tasks[e.to_task].stream)][at(from)];
-    const Point point{e.from_instance, e.from_task};
-    if (point <= known) continue;
+  for (const Pending& e : pending_) {
+    Point& known = known_[at(e.to)][at(e.from_stream)];
+    if (e.from <= known) continue;
     // A later edge of the same pair into the same task makes this one redundant.
-    const bool superseded = std::any_of(pending_.begin(), pending_.end(), [&](const Edge& o) {
-      const Instance& other = program_.instances[o.from_instance];
-      return o.to_task == e.to_task && library_[other.tmpl].tasks[o.from_task].stream == from &&
-             Point{o.from_instance, o.from_task} > point;
+    const bool superseded = std::any_of(pending_.begin(), pending_.end(), [&](const Pending& o) {
+      return o.to_task == e.to_task && o.from_stream == e.from_stream && o.from > e.from;
     });
     if (superseded) continue;
-    known = point;
-    program_.edges.push_back(e);
+    known = e.from;
+    program_.edges.push_back({static_cast<std::uint32_t>(e.from.instance()), static_cast<std::uint32_t>(program_.instances.size() - 1),
+                              e.from.task(), e.to_task, e.kind});
   }
   pending_.clear();
 }
 
-std::uint32_t ProgramBuilder::add(TemplateId id, const InstanceKey& key, const std::vector<Binding>& slots) {
+std::uint32_t ProgramBuilder::add(TemplateId id, const InstanceKey& key, std::span<const Binding> slots) {
   const Template& t = library_[id];
   require(slots.size() + 1 == t.slots.size(), "an instance must bind every slot of its template");
   for (const auto& [p, kind] : waits_) {

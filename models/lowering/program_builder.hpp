@@ -2,7 +2,9 @@
 // Writes one stage's program: instances in issue order, the memory of every tensor, and the edges between instances that
 // follow from who reads and writes what on which stream.
 
+#include <initializer_list>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -73,8 +75,8 @@ class ProgramBuilder {
   /// Returns the first piece's id; the others follow consecutively.
   BufferId persistent(std::string_view name, MemoryKind kind, const std::vector<Bytes>& pieces, Pool pool = Pool::computation);
   /// Everything persistent is declared: scratch for the templates that will be used is placed, instances may follow, about
-  /// so many.
-  void start(const std::vector<TemplateId>& used, std::size_t instances);
+  /// so many, or where there is a program `like` it about as many as that has.
+  void start(const std::vector<TemplateId>& used, std::size_t instances, const Program* like);
 
   BufferId allocate(std::string_view name, MemoryKind kind, Bytes bytes, Pool pool = Pool::computation);
   /// Bytes that no tensor before had, counted as alive until `release`: of a size that an allocator's cache does not have. Nothing
@@ -86,7 +88,10 @@ class ProgramBuilder {
   void release(BufferId buffer);
 
   /// Appends an instance; `slots` bind slots 1, 2, ... in order. Returns its index.
-  std::uint32_t add(TemplateId tmpl, const InstanceKey& key, const std::vector<Binding>& slots);
+  std::uint32_t add(TemplateId tmpl, const InstanceKey& key, std::span<const Binding> slots);
+  std::uint32_t add(TemplateId tmpl, const InstanceKey& key, std::initializer_list<Binding> slots) {
+    return add(tmpl, key, std::span(slots.begin(), slots.size()));
+  }
   /// The next instance added waits at its first task until `from` has ended.
   void credit(Point from) { waits_.push_back({from, EdgeKind::credit}); }
   /// The same without a buffer: the schedule wants it so.
@@ -106,10 +111,20 @@ class ProgramBuilder {
     Bytes bytes;
     Frontier touched, written;   ///< by this owner and, until it is overwritten, by the bytes' previous owners
     std::size_t allocation;      ///< index into memory.allocations; views share the first piece's
+    MemoryKind kind;
     bool reused = false;         ///< the frontier still holds a previous owner's tasks
     Pool pool = Pool::computation;
   };
 
+  /// An edge into the instance being added.
+  struct Pending {
+    Point from;
+    std::uint16_t to_task;
+    Stream to, from_stream;
+    EdgeKind kind;
+  };
+
+  BufferId follow(const Buffer& buffer);
   void connect(const SlotUse& use, Buffer& buffer);
   void edge(Point from, std::uint16_t to_task, Stream to, Stream from_stream, EdgeKind kind);
   void note_use(const SlotUse& use, Buffer& buffer);
@@ -125,9 +140,10 @@ class ProgramBuilder {
   Program program_;
   Arena arena_;
   std::vector<Buffer> buffers_;
+  std::vector<BufferId> released_;                  ///< ids that nobody has
   std::vector<std::pair<Point, EdgeKind>> waits_;   ///< of the next instance
   std::optional<Point> computation_waits_;          ///< of the next instance with a computation
-  std::vector<Edge> pending_;                       ///< edges into the instance being added
+  std::vector<Pending> pending_;                    ///< edges into the instance being added
   std::array<Frontier, kStreams> known_{};          ///< [stream] is already behind these points of the other streams
   BytesByKind live_{};
   std::array<Bytes, kPools> live_in_pool_{}, pool_peaks_{};

@@ -24,7 +24,7 @@ class StageLowering {
     memory_.declare(c_.plan.micro_batches());
     reduction_.prepare();
     flights_.resize(static_cast<std::size_t>(c_.plan.micro_batches()) * chunks_.size());
-    b_.start(used_templates(), instances_of(events));
+    b_.start(used_templates(), instances_of(events), c_.before);
     if (c_.plan.parallel.overlap_param_gather) reduction_.gather_updated_weights();
     run_schedule(events);
     c_.forward_only ? reduction_.sum_loss() : reduction_.finish();
@@ -178,7 +178,8 @@ class StageLowering {
     std::vector<Binding>& slots = block_weights(layer);
     slots.push_back({f.hidden[i]});
     if (decoder_.decoder(layer)) slots.push_back(f.memory);
-    slots.insert(slots.end(), {{y}, {f.saved[i]}});
+    slots.push_back({y});
+    slots.push_back({f.saved[i]});
     if (s_.defer_weights) slots.push_back({f.inputs[i]});
     add(t, {static_cast<std::int32_t>(layer), a.micro_batch, a.chunk, phase}, slots);
   }
@@ -264,7 +265,8 @@ class StageLowering {
     if (decoder_.decoder(layer)) slots.push_back(f.memory);
     slots.push_back({f.saved[i]});
     if (s_.defer_weights) slots.push_back({f.inputs[i]});
-    slots.insert(slots.end(), {{f.gradient}, {dx}});
+    slots.push_back({f.gradient});
+    slots.push_back({dx});
     if (decoder_.decoder(layer)) slots.push_back(f.memory_gradient);
     if (s_.defer_weights) {
       f.deferred[i] = slot_buffer("weight_gradient_inputs", t, "deferred");

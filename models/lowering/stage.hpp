@@ -14,6 +14,7 @@ struct StageContext {
   TemplateLibrary& library;
   bool forward_only = false;  ///< an evaluation: what the forward passes keep is dropped behind every block
   bool exchanges = false;     ///< a pass waits for all that was sent and received in front of it (has_exchanges)
+  const Program* before = nullptr;  ///< of the stage before, which is much alike; none for the first
 };
 
 /// What the chunks of stage `stage` hold, by the plan's layer split, ascending chunk.
