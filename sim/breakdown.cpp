@@ -90,8 +90,7 @@ class Attributor {
         reader_(play, role),
         known_(known),
         window_(window),
-        first_edges_(known.first_edges(program_)),
-        waits_(host_waits()) {}
+        first_edges_(known.first_edges(program_)) {}
 
   Breakdown run() {
     std::int64_t done = 0;
@@ -160,18 +159,20 @@ class Attributor {
     explain(done, busy(done, end, w), w);
   }
 
-  /// The task that ended last.
+  std::int64_t ended(Where w) const { return reader_.ended(w.instance, w.task); }
+
+  /// The task that ended last; of several the one that was issued first. On a lane none ends before the one in front of it.
   Where last() const {
-    Where found{0, 0};
-    std::int64_t latest = -1;
-    for (std::uint32_t i = 0; i < program_.instances.size(); ++i) {
-      const Passage& p = record_.at(play_.times, i);
-      if (p.has_pattern() && p.start + std::max(play_.patterns[p.pattern].free[0], play_.patterns[p.pattern].free[1]) <= latest)
-        continue;
-      for (std::uint16_t t = 0; t < graph_.of(program_.instances[i]).tasks.size(); ++t)
-        if (const std::int64_t end = reader_.ended(i, t); end > latest) latest = end, found = {i, t};
+    std::optional<Where> found;
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      std::optional<Where> w = before(static_cast<std::uint32_t>(program_.instances.size()), lane);
+      if (!w) continue;
+      const std::int64_t end = ended(*w);
+      for (auto earlier = previous(*w); earlier && ended(*earlier) == end; earlier = previous(*w)) w = earlier;
+      const auto position = [](Where x) { return std::pair(x.instance, x.task); };
+      if (!found || end > ended(*found) || (end == ended(*found) && position(*w) < position(*found))) found = w;
     }
-    return found;
+    return *found;
   }
 
   /// Names [lo, hi), at whose end `waiter` became ready, going back from cause to cause.
@@ -225,8 +226,9 @@ class Attributor {
 
   /// The task that the host waited for longest before it issued `w` at `issued`: what came after its end is launching, what came
   /// before is not.
-  std::optional<Where> host_waited_for(Where w, std::int64_t issued) const {
-    if (waits_.empty()) return {};
+  std::optional<Where> host_waited_for(Where w, std::int64_t issued) {
+    if (!itinerary_.host_waits) return {};
+    note_host_waits(w.instance);
     const auto after = std::lower_bound(waits_.begin(), waits_.end(), w.instance,
                                         [](const Waited& a, std::uint32_t instance) { return a.instance < instance; });
     Wait last = after != waits_.begin() ? (after - 1)->longest : Wait{};
@@ -251,19 +253,16 @@ class Attributor {
     return {edges + first_edges_[instance], edges + first_edges_[instance + 1]};
   }
 
-  /// What the host waited for longest until it had issued all of an instance, where that is another task than before.
-  std::vector<Waited> host_waits() const {
-    if (play_.host.synchronous || !itinerary_.host_waits) return {};
-    std::vector<Waited> out;
-    Wait longest;
-    for (const Edge& e : known_.host_waits(program_)) {  // ascending instance
+  /// Up to an instance: what the host waited for longest until it had issued all of one, where that is another task than before.
+  void note_host_waits(std::uint32_t instance) {
+    const std::vector<Edge>& edges = known_.host_waits(program_);  // ascending instance
+    for (; noted_ < edges.size() && edges[noted_].to_instance <= instance; ++noted_) {
+      const Edge& e = edges[noted_];
       const Wait wait = wait_of(e);
-      if (wait.ended <= longest.ended) continue;
-      longest = wait;
-      if (!out.empty() && out.back().instance == e.to_instance) out.back().longest = wait;
-      else out.push_back({e.to_instance, wait});
+      if (wait.ended <= (waits_.empty() ? Wait{} : waits_.back().longest).ended) continue;
+      if (!waits_.empty() && waits_.back().instance == e.to_instance) waits_.back().longest = wait;
+      else waits_.push_back({e.to_instance, wait});
     }
-    return out;
   }
 
   std::size_t lane(Where w) const { return known_.lane(task(w)); }
@@ -299,9 +298,15 @@ class Attributor {
     const std::size_t own = lane(w);
     for (std::uint16_t t = w.task; t-- > 0;)
       if (lane({w.instance, t}) == own) return Where{w.instance, t};
-    for (std::uint32_t i = w.instance; i-- > 0;)
-      if (const std::int32_t t = known_.last_task(program_.instances[i].tmpl, own); t >= 0)
-        return Where{i, static_cast<std::uint16_t>(t)};
+    return before(w.instance, own);
+  }
+
+  /// The last task of a lane before an instance.
+  std::optional<Where> before(std::uint32_t instance, std::size_t lane) const {
+    const std::vector<std::uint32_t>& on = itinerary_.lanes[lane].instances;
+    for (auto i = std::lower_bound(on.begin(), on.end(), instance); i != on.begin();)
+      if (const std::int32_t t = known_.last_task(program_.instances[*--i].tmpl, lane); t >= 0)
+        return Where{*i, static_cast<std::uint16_t>(t)};
     return {};
   }
 
@@ -314,7 +319,8 @@ class Attributor {
   Known& known_;
   Window window_;
   const std::vector<std::uint32_t>& first_edges_;
-  const std::vector<Waited> waits_;
+  std::vector<Waited> waits_;   ///< as far as somebody has asked
+  std::size_t noted_ = 0;       ///< edges of waiting hosts up to there
   Breakdown out_;
 };
 

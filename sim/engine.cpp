@@ -347,6 +347,8 @@ void Engine::expect_walk(const RoleState& role) const {
   __builtin_prefetch(&role.cursors[1]);
   __builtin_prefetch(role.exchanges);
   __builtin_prefetch(&role.record.at(times_, c.instance));
+  __builtin_prefetch(&role.itinerary->stops[c.instance]);
+  __builtin_prefetch(role.itinerary->lanes[0].instances.data() + c.item);
 }
 
 std::vector<Engine::Stuck> Engine::stuck() const {

@@ -103,10 +103,9 @@ const Circumstances& Engine::circumstances(const Stretch& s, const Cursor& c, co
 
 /// Where the record says how late the host is now. Seldom is it later than it was: such instances share an entry.
 std::uint32_t Engine::lateness(Record& record) const {
-  std::vector<std::int64_t>& known = record.late;
-  if (known.empty() || !std::equal(arrival_.late.begin(), arrival_.late.end(), known.end() - kPatternLanes))
-    known.insert(known.end(), arrival_.late.begin(), arrival_.late.end());
-  return static_cast<std::uint32_t>(known.size() - kPatternLanes);
+  std::vector<std::array<std::int64_t, kPatternLanes>>& known = record.late;
+  if (known.empty() || known.back()[0] != arrival_.late[0] || known.back()[1] != arrival_.late[1]) known.push_back(arrival_.late);
+  return static_cast<std::uint32_t>(known.size() - 1);
 }
 
 /// The whole instance waits until everything is known that any task of it waits for. Should its early tasks be needed for

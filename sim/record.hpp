@@ -1,6 +1,7 @@
 #pragma once
 // What happened to a role.
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -15,7 +16,7 @@ struct Passage {
   static constexpr PatternId kAhead = UINT32_MAX - 2;   ///< no task of it has been looked at yet
   std::int64_t start = 0;      ///< ps; of its pattern
   PatternId pattern = kAhead;
-  /// Of its times in Times::ended where it has no pattern, else of its lanes in Record::late.
+  /// Of its times in Times::ended where it has no pattern, else its entry of Record::late.
   std::uint32_t first = 0;
 
   bool singly() const { return pattern == kSingly; }
@@ -36,7 +37,7 @@ struct Record {
   std::size_t passage = 0, roles = 1;  ///< its first in Times::passages, and the way to the next
   /// Where the host has to wait: how much later than at n launches it issues task n, by lane of what has a pattern. Instances in
   /// a row that it issues as late have one entry.
-  std::vector<std::int64_t> late;
+  std::vector<std::array<std::int64_t, kPatternLanes>> late;
   Duration end;                        ///< of the role's last task
 
   const Passage& at(const Times& times, std::uint32_t instance) const { return times.passages[passage + instance * roles]; }

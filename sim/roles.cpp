@@ -25,10 +25,10 @@ void then(Hash& h, std::uint64_t value) {
   h.b = scramble(h.b + value * 0xff51afd7ed558ccd) + 0xc4ceb9fe1a85ec53;
 }
 
-/// Order does not matter.
-void gather(Hash& sum, Hash item) {
-  sum.a += scramble(item.a);
-  sum.b += scramble(item.b);
+/// Order does not matter. Items are scrambled already: they come from `then`.
+void gather(Hash& sum, const Hash& item) {
+  sum.a += item.a;
+  sum.b += item.b;
 }
 
 /// Two small numbers as one.

@@ -51,7 +51,7 @@ class Study {
       if (to >= 0 && from < 0) raise(comms[static_cast<std::size_t>(to)].after, base[e.from_instance] + e.from_task);
       if (from >= 0 && to < 0) lower(comms[static_cast<std::size_t>(from)].settled, base[e.to_instance] + e.to_task);
     }
-    chain(comms);
+    settle(comms);
     return comms;
   }
 
@@ -98,11 +98,9 @@ class Study {
     return -1;
   }
 
-  /// On a lane what went before has ended, and what comes after has not begun.
-  static void chain(std::vector<Comm>& comms) {
+  /// On a lane what comes after has not begun.
+  static void settle(std::vector<Comm>& comms) {
     std::array<std::int64_t, kStreams> known;
-    known.fill(-1);
-    for (Comm& c : comms) c.after = known[c.lane] = std::max(known[c.lane], c.after);
     known.fill(kNever);
     for (auto c = comms.rbegin(); c != comms.rend(); ++c)
       c->settled = known[c->lane] = std::min(known[c->lane], c->settled);
@@ -128,7 +126,10 @@ Turns::Turns(const TaskGraph& graph, const Catalogue& catalogue, const LaneOfStr
     };
     std::vector<Seen> seen;
     std::size_t before = SIZE_MAX;  // of the communication before, in `seen`
+    std::array<std::int64_t, kStreams> after;  // on a lane what went before has ended
+    after.fill(-1);
     for (const Comm& c : study.of_program(graph.programs[s])) {
+      after[c.lane] = std::max(after[c.lane], c.after);
       if (before < seen.size() && seen[before].end == c.end) {
         // No lane goes back: nobody is beside it who was not beside the one before.
         seen[before].settled = std::max(seen[before].settled, c.settled);
@@ -137,7 +138,7 @@ Turns::Turns(const TaskGraph& graph, const Catalogue& catalogue, const LaneOfStr
       Seen* own = nullptr;
       for (Seen& other : seen) {
         if (other.end == c.end) own = &other;
-        if (other.settled > c.after && other.lane != c.lane)
+        if (other.settled > after[c.lane] && other.lane != c.lane)
           together_[(s * ends_ + c.end) * ends_ + other.end] = together_[(s * ends_ + other.end) * ends_ + c.end] = 1;
       }
       if (own == nullptr) own = &seen.emplace_back(Seen{c.end, c.lane, -1});

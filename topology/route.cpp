@@ -97,6 +97,7 @@ Router::~Router() = default;
 std::vector<std::int32_t> Router::path(std::int32_t from, std::int32_t to) const {
   const Tree& tree = impl_->tree(from);
   std::vector<std::int32_t> out;
+  out.reserve(4);  // few are longer
   for (std::int32_t at = to; at != from;) {
     const std::int32_t edge = tree[static_cast<std::size_t>(at)];
     require(edge != kNone, "two vertices of a topology are not joined");

@@ -60,6 +60,7 @@ class ClusterTopology final : public Topology {
             "a route is between devices of the topology");
     if (from == to) return {};
     std::vector<std::int32_t> out;
+    out.reserve(8);  // between nodes, as a rule
     if (node_of(from) == node_of(to))
       append(out, node_of(from), inside(local(from), local(to)));
     else

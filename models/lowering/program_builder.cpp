@@ -151,24 +151,34 @@ void ProgramBuilder::start(const std::vector<TemplateId>& used, std::size_t inst
 BufferId ProgramBuilder::allocate(std::string_view name, MemoryKind kind, Bytes bytes, Pool pool) {
   const Arena::Block block = arena_.allocate(bytes);
   const std::size_t allocation = record(name, kind, block.offset, block.bytes, pool);
-  return follow({block.offset, block.bytes, block.prior, block.prior, allocation, kind, true, pool});
+  const BufferId id = unused_buffer();
+  Buffer& b = buffers_[static_cast<std::size_t>(id)];
+  b.offset = block.offset;
+  b.bytes = block.bytes;
+  b.touched = b.written = block.prior;
+  b.allocation = allocation;
+  b.kind = kind;
+  b.reused = true;
+  b.pool = pool;
+  return id;
 }
 
 BufferId ProgramBuilder::allocate_apart(std::string_view name, MemoryKind kind, Bytes bytes) {
   const Arena::Block block = arena_.append(bytes);
   const std::size_t allocation = record(name, kind, block.offset, block.bytes, Pool::computation);
-  return follow({block.offset, block.bytes, {}, {}, allocation, kind, true});
+  const BufferId id = unused_buffer();
+  buffers_[static_cast<std::size_t>(id)] = {block.offset, block.bytes, {}, {}, allocation, kind, true};
+  return id;
 }
 
-/// Under the id of one that was released, if there is any: those that are followed stay near.
-BufferId ProgramBuilder::follow(const Buffer& buffer) {
+/// One that was released, if there is any: those in use stay near each other.
+BufferId ProgramBuilder::unused_buffer() {
   if (released_.empty()) {
-    buffers_.push_back(buffer);
+    buffers_.emplace_back();
     return static_cast<BufferId>(buffers_.size() - 1);
   }
   const BufferId id = released_.back();
   released_.pop_back();
-  buffers_[static_cast<std::size_t>(id)] = buffer;
   return id;
 }
 

@@ -107,11 +107,11 @@ class ProgramBuilder {
 
  private:
   struct Buffer {
-    std::int64_t offset;
+    std::int64_t offset = 0;
     Bytes bytes;
     Frontier touched, written;   ///< by this owner and, until it is overwritten, by the bytes' previous owners
-    std::size_t allocation;      ///< index into memory.allocations; views share the first piece's
-    MemoryKind kind;
+    std::size_t allocation = 0;  ///< index into memory.allocations; views share the first piece's
+    MemoryKind kind = MemoryKind::workspace;
     bool reused = false;         ///< the frontier still holds a previous owner's tasks
     Pool pool = Pool::computation;
   };
@@ -124,7 +124,7 @@ class ProgramBuilder {
     EdgeKind kind;
   };
 
-  BufferId follow(const Buffer& buffer);
+  BufferId unused_buffer();
   void connect(const SlotUse& use, Buffer& buffer);
   void edge(Point from, std::uint16_t to_task, Stream to, Stream from_stream, EdgeKind kind);
   void note_use(const SlotUse& use, Buffer& buffer);
