@@ -39,13 +39,14 @@ class Known {
     return first;
   }
 
-  /// The edges of a program whose end the host waits for before it issues on.
+  /// The edges of a program whose end the host waits for before it issues on; of those from one task the first.
   const std::vector<Edge>& host_waits(const Program& program) {
     std::optional<std::vector<Edge>>& waits = waits_[program.stage.index()];
     if (waits) return *waits;
     waits.emplace();
+    std::vector<std::int32_t> noted(program.instances.size(), -1);  // task, by instance
     for (const Edge& e : program.edges)
-      if (host_waits(program, e)) waits->push_back(e);
+      if (host_waits(program, e) && std::exchange(noted[e.from_instance], e.from_task) != e.from_task) waits->push_back(e);
     return *waits;
   }
   bool host_waits(const Program& program, const Edge& e) const { return host_waits_[program.instances[e.from_instance].tmpl.index()]; }
@@ -90,7 +91,8 @@ class Attributor {
         reader_(play, role),
         known_(known),
         window_(window),
-        first_edges_(known.first_edges(program_)) {}
+        first_edges_(known.first_edges(program_)),
+        waits_(host_waits()) {}
 
   Breakdown run() {
     std::int64_t done = 0;
@@ -226,9 +228,8 @@ class Attributor {
 
   /// The task that the host waited for longest before it issued `w` at `issued`: what came after its end is launching, what came
   /// before is not.
-  std::optional<Where> host_waited_for(Where w, std::int64_t issued) {
-    if (!itinerary_.host_waits) return {};
-    note_host_waits(w.instance);
+  std::optional<Where> host_waited_for(Where w, std::int64_t issued) const {
+    if (waits_.empty()) return {};
     const auto after = std::lower_bound(waits_.begin(), waits_.end(), w.instance,
                                         [](const Waited& a, std::uint32_t instance) { return a.instance < instance; });
     Wait last = after != waits_.begin() ? (after - 1)->longest : Wait{};
@@ -253,16 +254,22 @@ class Attributor {
     return {edges + first_edges_[instance], edges + first_edges_[instance + 1]};
   }
 
-  /// Up to an instance: what the host waited for longest until it had issued all of one, where that is another task than before.
-  void note_host_waits(std::uint32_t instance) {
+  /// What the host waited for longest until it had issued all of an instance, where that is another task than before.
+  std::vector<Waited> host_waits() const {
+    if (play_.host.synchronous || !itinerary_.host_waits) return {};
     const std::vector<Edge>& edges = known_.host_waits(program_);  // ascending instance
-    for (; noted_ < edges.size() && edges[noted_].to_instance <= instance; ++noted_) {
-      const Edge& e = edges[noted_];
-      const Wait wait = wait_of(e);
-      if (wait.ended <= (waits_.empty() ? Wait{} : waits_.back().longest).ended) continue;
-      if (!waits_.empty() && waits_.back().instance == e.to_instance) waits_.back().longest = wait;
-      else waits_.push_back({e.to_instance, wait});
+    std::vector<Wait> waits;
+    waits.reserve(edges.size());
+    for (const Edge& e : edges) waits.push_back(wait_of(e));  // all at once: most have to be fetched from far away
+    std::vector<Waited> out;
+    Wait longest;
+    for (std::size_t i = 0; i < edges.size(); ++i) {
+      if (waits[i].ended <= longest.ended) continue;
+      longest = waits[i];
+      if (!out.empty() && out.back().instance == edges[i].to_instance) out.back().longest = longest;
+      else out.push_back({edges[i].to_instance, longest});
     }
+    return out;
   }
 
   std::size_t lane(Where w) const { return known_.lane(task(w)); }
@@ -319,8 +326,7 @@ class Attributor {
   Known& known_;
   Window window_;
   const std::vector<std::uint32_t>& first_edges_;
-  std::vector<Waited> waits_;   ///< as far as somebody has asked
-  std::size_t noted_ = 0;       ///< edges of waiting hosts up to there
+  const std::vector<Waited> waits_;
   Breakdown out_;
 };
 

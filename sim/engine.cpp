@@ -9,6 +9,9 @@ namespace {
 /// Exchanges whose parties are told in one go: what they touch stays in the nearest cache.
 constexpr std::uint32_t kTogether = 32;
 
+/// A role plays some instances, and then others play: what it will read this many instances on is fetched meanwhile.
+constexpr std::size_t kAhead = 16;
+
 }  // namespace
 
 Engine::Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templates, Patterns& patterns, Host host)
@@ -146,6 +149,11 @@ bool Engine::next_instance(RoleState& role, std::size_t lane, Cursor& c) const {
   }
   const std::uint32_t i = instances[c.item++];
   const Stop& stop = role.itinerary->stops[i];
+  __builtin_prefetch(&instances[0] + c.item + kAhead);
+  if (lane == 0) {
+    __builtin_prefetch(&stop + kAhead);
+    __builtin_prefetch(times_.passages.data() + role.record.passage + (i + kAhead) * role.record.roles);
+  }
   const LaneTemplate& t = templates_[stop.tmpl];
   c.instance = i;
   c.entered = false;
@@ -347,8 +355,6 @@ void Engine::expect_walk(const RoleState& role) const {
   __builtin_prefetch(&role.cursors[1]);
   __builtin_prefetch(role.exchanges);
   __builtin_prefetch(&role.record.at(times_, c.instance));
-  __builtin_prefetch(&role.itinerary->stops[c.instance]);
-  __builtin_prefetch(role.itinerary->lanes[0].instances.data() + c.item);
 }
 
 std::vector<Engine::Stuck> Engine::stuck() const {

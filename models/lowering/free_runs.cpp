@@ -92,7 +92,10 @@ void FreeRuns::add(const Hole& hole) {
 }
 
 void FreeRuns::insert(Place place, const Run& run) {
-  if (leaves_.empty()) leaves_.emplace_back();
+  if (leaves_.empty()) {
+    leaves_.push_back({std::move(idle_), 0});
+    leaves_.back().runs.reserve(kLeaf + 1);
+  }
   Leaf& leaf = leaves_[place.leaf];
   leaf.runs.insert(leaf.runs.begin() + static_cast<std::ptrdiff_t>(place.index), run);
   leaf.longest = std::max(leaf.longest, run.bytes);
@@ -109,8 +112,12 @@ void FreeRuns::insert(Place place, const Run& run) {
 void FreeRuns::erase(Place place, bool longest) {
   std::vector<Run>& runs = leaves_[place.leaf].runs;
   runs.erase(runs.begin() + static_cast<std::ptrdiff_t>(place.index));
-  if (runs.empty()) leaves_.erase(leaves_.begin() + static_cast<std::ptrdiff_t>(place.leaf));
-  else if (longest) measure(place.leaf);
+  if (runs.empty()) {
+    idle_ = std::move(runs);
+    leaves_.erase(leaves_.begin() + static_cast<std::ptrdiff_t>(place.leaf));
+  } else if (longest) {
+    measure(place.leaf);
+  }
 }
 
 void FreeRuns::measure(std::size_t leaf) {

@@ -64,6 +64,7 @@ class FreeRuns {
   std::vector<Node> nodes_;
   std::uint32_t spare_ = kNone;  ///< the first node to be used again; they come and go all the time
   std::vector<Leaf> leaves_;
+  std::vector<Run> idle_;        ///< memory of the only leaf while nothing is free
 };
 
 }  // namespace tandem::lowering
