@@ -249,9 +249,15 @@ bool Engine::walk(std::uint32_t r, std::size_t lane) {
 
 /// Walks the tensor lane up to the instance that the compute lane has reached; false when it is held up before that.
 bool Engine::bring_tensor_lane(std::uint32_t r, const Cursor& c) {
-  const Cursor& tensor = roles_[r].cursors[1];
+  RoleState& role = roles_[r];
+  Cursor& tensor = role.cursors[1];
   const auto there = [&] { return tensor.task != nullptr && tensor.task != tensor.end && tensor.instance == c.instance; };
-  if (!there() && roles_[r].gates.is_open(1)) go(r, 1);
+  if (there()) return true;
+  if (!role.gates.is_open(1)) return false;
+  const std::vector<std::uint32_t>& instances = role.itinerary->lanes[1].instances;
+  const bool next = tensor.task == tensor.end && tensor.item < instances.size() && instances[tensor.item] == c.instance;
+  if (next) return next_instance(role, 1, tensor);  // as a rule: it need not be walked
+  go(r, 1);
   return there();
 }
 

@@ -232,6 +232,7 @@ const Footprint& Laying::footprint(const std::vector<Flow>& flows) {
     if (known.flows == flows) return known;
   Footprint print{flows, static_cast<std::uint32_t>(wire_.uses.size()), false, {}};
   std::vector<std::int32_t> crossed;
+  crossed.reserve(8 * flows.size());  // links of a route between nodes, as a rule
   for (const Flow& flow : flows) trace(flow, print, crossed);
   wire_.uses.push_back(counted(crossed));
   prints_.push_back(std::move(print));
@@ -255,7 +256,10 @@ DeviceId Laying::device(std::int32_t member) const {
 
 std::vector<LinkUse> Laying::counted(std::vector<std::int32_t>& crossed) {
   std::sort(crossed.begin(), crossed.end());
+  std::size_t links = 0;
+  for (std::size_t i = 0; i < crossed.size(); ++i) links += i == 0 || crossed[i] != crossed[i - 1];
   std::vector<LinkUse> uses;
+  uses.reserve(links);
   for (const std::int32_t link : crossed) {
     if (uses.empty() || uses.back().link != static_cast<std::uint32_t>(link))
       uses.push_back({static_cast<std::uint32_t>(link), 0});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "sim/laying.hpp"
 
@@ -105,19 +106,16 @@ class Wirer {
 
   /// What any member sends over the wire.
   std::vector<std::uint32_t> messages(std::uint32_t p, const Wire& wire) const {
-    std::vector<std::size_t> stages;
-    for (const Rank r : wire.members) stages.push_back(stages_[r.index()]);
-    std::sort(stages.begin(), stages.end());
-    stages.erase(std::unique(stages.begin(), stages.end()), stages.end());
-    if (catalogue_.ports[p].kind == Port::Kind::send) stages = {stages_[wire.members[0].index()]};
-    std::vector<std::uint32_t> all;
-    for (const std::size_t s : stages) {
-      const auto& list = needs_[s].by_port[2 * p];
-      all.insert(all.end(), list.begin(), list.end());
+    const std::size_t first = stages_[wire.members[0].index()];
+    const auto other_stage = [&](Rank r) { return stages_[r.index()] != first; };
+    const auto other = std::find_if(wire.members.begin(), wire.members.end(), other_stage);
+    if (other == wire.members.end() || catalogue_.ports[p].kind == Port::Kind::send) return needs_[first].by_port[2 * p];
+    std::set<std::uint32_t> all;
+    for (const Rank r : wire.members) {
+      const auto& list = needs_[stages_[r.index()]].by_port[2 * p];
+      all.insert(list.begin(), list.end());
     }
-    std::sort(all.begin(), all.end());
-    all.erase(std::unique(all.begin(), all.end()), all.end());
-    return all;
+    return {all.begin(), all.end()};
   }
 
   const Scene& scene_;
