@@ -310,10 +310,12 @@ class Attributor {
 
   /// The last task of a lane before an instance.
   std::optional<Where> before(std::uint32_t instance, std::size_t lane) const {
+    if (instance == 0) return {};
+    const auto last_of = [&](std::uint32_t i) { return known_.last_task(program_.instances[i].tmpl, lane); };
+    if (const std::int32_t t = last_of(instance - 1); t >= 0) return Where{instance - 1, static_cast<std::uint16_t>(t)};
     const std::vector<std::uint32_t>& on = itinerary_.lanes[lane].instances;
     for (auto i = std::lower_bound(on.begin(), on.end(), instance); i != on.begin();)
-      if (const std::int32_t t = known_.last_task(program_.instances[*--i].tmpl, lane); t >= 0)
-        return Where{*i, static_cast<std::uint16_t>(t)};
+      if (const std::int32_t t = last_of(*--i); t >= 0) return Where{*i, static_cast<std::uint16_t>(t)};
     return {};
   }
 

@@ -65,6 +65,14 @@ Outline outline(const Template& tmpl, std::uint32_t first_slot, bool synchronous
 
 void add_stops(Itinerary& out, const std::vector<Outline>& outlines, const Program& program) {
   out.stops.reserve(program.instances.size() + 1);
+  std::vector<std::size_t> count(outlines.size());  // instances of each template
+  for (const Instance& i : program.instances) ++count[i.tmpl.index()];
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    std::size_t on = 0;
+    for (std::size_t t = 0; t < outlines.size(); ++t)
+      if (std::find(outlines[t].lanes.begin(), outlines[t].lanes.end(), lane) != outlines[t].lanes.end()) on += count[t];
+    out.lanes[lane].instances.reserve(on);
+  }
   Stop next;
   for (std::uint32_t i = 0; i < program.instances.size(); ++i) {
     next.tmpl = static_cast<std::uint32_t>(program.instances[i].tmpl.index());

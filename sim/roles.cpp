@@ -97,22 +97,18 @@ class Refiner {
     folding_ = {classify(ranks), classify(wires), classify(links)};
   }
 
+  /// Ranks and links follow from wires: once these stay as they are, so do those.
   Folding run() {
-    for (std::size_t before = 0; before != count();) {
-      before = count();
-      refine();
+    for (std::size_t before = 0; before != folding_.wires.size();) {
+      before = folding_.wires.size();
+      folding_.ranks = classify(rank_hashes());
+      folding_.links = classify(link_hashes());
+      folding_.wires = classify(wire_hashes());
     }
     return std::move(folding_);
   }
 
  private:
-  std::size_t count() const { return folding_.ranks.size() + folding_.wires.size() + folding_.links.size(); }
-
-  void refine() {
-    folding_.wires = classify(wire_hashes());
-    folding_.ranks = classify(rank_hashes());
-    folding_.links = classify(link_hashes());
-  }
 
   static std::vector<Hash> start(const Classes& classes) {
     std::vector<Hash> hashes(classes.of.size());

@@ -192,7 +192,7 @@ void ProgramBuilder::release(BufferId id) {
 }
 
 /// A write waits for everyone who touched the bytes, a read for whoever wrote them.
-void ProgramBuilder::connect(const SlotUse& use, Buffer& buffer) {
+inline void ProgramBuilder::connect(const SlotUse& use, Buffer& buffer) {
   const Frontier& wait_for = use.writes ? buffer.touched : buffer.written;
   const EdgeKind kind = buffer.reused ? EdgeKind::reuse : EdgeKind::data;
   const auto& known = known_[at(use.stream)];
@@ -207,7 +207,7 @@ void ProgramBuilder::edge(Point from, std::uint16_t to_task, Stream to, Stream f
   pending_.push_back({from, to_task, to, from_stream, kind});
 }
 
-void ProgramBuilder::note_use(const SlotUse& use, Buffer& buffer) {
+inline void ProgramBuilder::note_use(const SlotUse& use, Buffer& buffer) {
   // Two slots may lie in one buffer, and the one noted later may be done with earlier.
   Point& touched = buffer.touched[at(use.stream)];
   touched = std::max(touched, Point{now(), use.last});
