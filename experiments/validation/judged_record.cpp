@@ -52,14 +52,18 @@ void predict(JudgedRecord& out) {
     if (note.starts_with(kUnverified)) out.unverified.push_back(note.substr(kUnverified.size()));
 }
 
-/// The step time of the plan on the cluster that it names; absent when that is refused.
-std::optional<double> named_step_time(const Measurement& m) {
+/// What the plan takes on the cluster that it names; nothing when that is refused.
+void predict_as_named(JudgedRecord& out) {
+  const Measurement& m = out.measured;
   try {
     const Plan plan = parse_plan(m.named_plan_json, m.id);
     require_lowerable(plan);
-    return sim::simulate(plan, lower(plan), *topology_of(plan, "")).step_time.seconds();
+    const auto topology = topology_of(plan, "");
+    const Prediction p = sim::simulate(plan, lower(plan), *topology);
+    out.named_step_time_s = p.step_time.seconds();
+    if (m.peak_memory_bytes) out.named_peak_memory_bytes = peak_memory(p, m, plan.parallel.pipeline - 1, topology->device());
   } catch (const ConfigError&) {
-    return std::nullopt;
+    return;
   }
 }
 
@@ -69,7 +73,7 @@ JudgedRecord judge(const Measurement& measurement) {
   JudgedRecord out;
   out.measured = measurement;
   try {
-    if (out.moved()) out.named_step_time_s = named_step_time(measurement);
+    if (out.moved()) predict_as_named(out);
     predict(out);
   } catch (const ConfigError& e) {
     out.refused = e.problems().front().message();

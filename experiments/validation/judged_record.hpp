@@ -26,6 +26,7 @@ struct JudgedRecord {
   PlanDigest plan;                          ///< empty when refused
   std::optional<double> step_time_s;
   std::optional<double> named_step_time_s;  ///< on the cluster that its plan names, where it runs on another; absent when refused
+  std::optional<double> named_peak_memory_bytes;  ///< likewise
   std::optional<double> low_s, high_s;      ///< 80 % range, not computed from the record's own set
   std::optional<double> baseline_s;         ///< see baseline.hpp
   std::optional<double> peak_memory_bytes;  ///< of the kind and rank that was measured
@@ -48,6 +49,14 @@ struct JudgedRecord {
     return *predicted / *measured.step_time_s - 1;
   }
   double memory_error() const { return *peak_memory_bytes / *measured.peak_memory_bytes - 1; }
+  bool reread() const { return !measured.memory_unit.empty(); }
+  /// memory_error() on the cluster that the plan names, of the peak as the record has it; absent when refused there.
+  std::optional<double> named_memory_error() const {
+    const std::optional<double>& predicted = moved() ? named_peak_memory_bytes : peak_memory_bytes;
+    const std::optional<double>& peak = reread() ? measured.named_peak_memory_bytes : measured.peak_memory_bytes;
+    if (!predicted || !peak || *peak <= 0) return std::nullopt;
+    return *predicted / *peak - 1;
+  }
 };
 
 /// Simulates one record; a plan that is refused is an answer and no error.

@@ -32,6 +32,7 @@ Measurement measurement(const json& record, const std::string& set) {
   out.plan_json = record.at("plan").dump();
   out.step_time_s = number(measured, "step_time_s");
   out.peak_memory_bytes = number(measured, "peak_memory_bytes");
+  out.memory_note = measured.value("peak_memory_note", "");
   out.memory_kind = measured.value("peak_memory_kind", "");
   out.memory_rank = measured.value("peak_memory_rank", "heaviest");
   out.out_of_memory = measured.value("out_of_memory", false);
@@ -58,6 +59,13 @@ void move(Measurement& m, const std::string& preset) {
 std::string elsewhere(const Measurement& m, const MeasurementFilter& filter, const std::vector<Site>& sites) {
   const auto told = filter.clusters.find(m.set);
   return told != filter.clusters.end() ? told->second : site_cluster(sites, m.source, named_preset(json::parse(m.plan_json)));
+}
+
+/// The record's peak in the unit that its source has it in.
+void reread_memory(Measurement& m, const MemoryUnit& memory) {
+  m.memory_unit = memory.unit;
+  m.named_peak_memory_bytes = m.peak_memory_bytes;
+  *m.peak_memory_bytes *= memory.factor();
 }
 
 bool listed(const std::vector<std::string>& list, const std::string& word) {
@@ -114,6 +122,7 @@ std::vector<Measurement> read_measurements(const std::vector<std::string>& paths
     for (Measurement& m : read_measurements(paths[i])) {
       if (!listed(filter.grades, m.grade)) continue;
       if (const std::string preset = elsewhere(m, filter, sites); !preset.empty()) move(m, preset);
+      if (const auto unit = site_memory_unit(sites, m.source, m.memory_note); unit && m.peak_memory_bytes) reread_memory(m, *unit);
       out.push_back(std::move(m));
     }
   }

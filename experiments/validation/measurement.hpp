@@ -18,25 +18,28 @@ struct Measurement {
   std::string named_plan_json;              ///< then: the plan on the one that it names
   std::optional<double> step_time_s;
   std::optional<double> peak_memory_bytes;
+  std::string memory_unit;                  ///< that its source has memory in, where the record took another; empty: as it has it
+  std::optional<double> named_peak_memory_bytes;  ///< then: as the record has it
+  std::string memory_note;                  ///< what the record says of its peak
   std::string memory_kind;                  ///< allocated, reserved or device; empty without a measured peak
   std::string memory_rank;                  ///< heaviest or last_stage
   bool out_of_memory = false;               ///< the run ended for lack of memory
   std::vector<std::string> assumed;         ///< fields that the source does not state
 };
 
-/// Which records are taken, everything where the lists are empty, and where their plans run.
+/// Which records are taken, everything where the lists are empty, where their plans run and what their memory figures are.
 struct MeasurementFilter {
   std::vector<std::string> sets, grades;
   std::vector<std::string> without;             ///< sets that are not
   std::map<std::string, std::string> clusters;  ///< by set: the preset that its plans run on in place of the one they name
-  bool as_named = false;                        ///< sets without such a preset run where they say, whatever topology/sites.json knows
+  bool as_named = false;                        ///< records are as they say, but for such sets, whatever topology/sites.json knows
 };
 
 /// Every record of a measurement file (JSON lines). Throws ConfigError naming file and line.
 std::vector<Measurement> read_measurements(const std::string& path);
 
-/// The chosen records of several files, in order, each on the cluster of its set, else of its site (sites.hpp). Throws
-/// ConfigError when a chosen set is in none of them or there is no such grade or cluster.
+/// The chosen records of several files, in order, each on the cluster of its set, else of its site, with memory in its site's
+/// unit (sites.hpp). Throws ConfigError when a chosen set is in none of them or there is no such grade or cluster.
 std::vector<Measurement> read_measurements(const std::vector<std::string>& paths, const MeasurementFilter& filter);
 
 }  // namespace tandem::program

@@ -49,6 +49,10 @@ ordered_json set_json(const SetSummary& s) {
               {"layout_plans", s.ranking.plans},
               {"memory_mape", value(s.memory.mape)},
               {"memory", errors_json(s.memory)},
+              {"memory_unit", s.memory_unit.empty() ? ordered_json(nullptr) : ordered_json(s.memory_unit)},
+              {"memory_reread", s.reread},
+              {"memory_mape_as_named", value(s.memory_as_named.mape)},
+              {"memory_bias_as_named", value(s.memory_as_named.bias)},
               {"noise", noise_json(s.noise)},
               {"memory_outcomes", fits_json(s.fits)}});
   return out;
@@ -80,6 +84,8 @@ ordered_json record_json(const JudgedRecord& r) {
                       {"baseline_s", value(r.baseline_s)},
                       {"predicted_peak_memory_bytes", value(r.peak_memory_bytes)},
                       {"measured_peak_memory_bytes", value(r.measured.peak_memory_bytes)},
+                      {"predicted_peak_memory_as_named_bytes", value(r.named_peak_memory_bytes)},
+                      {"measured_peak_memory_as_named_bytes", value(r.measured.named_peak_memory_bytes)},
                       {"memory_error", r.weighed() ? ordered_json(r.memory_error()) : ordered_json(nullptr)},
                       {"fits", refused ? ordered_json(nullptr) : ordered_json(r.fits)},
                       {"out_of_memory", r.measured.out_of_memory},

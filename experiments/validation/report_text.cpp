@@ -90,13 +90,26 @@ bool tells_of_memory(const SetSummary& s) {
   return s.memory.n > 0 || s.fits.ran_too_large + s.fits.failed_fits + s.fits.failed_too_large > 0;
 }
 
+/// Which peaks are in another unit than their records took them for or of plans elsewhere, and what the errors would be as named.
+std::string reread(const Summary& v) {
+  std::string out;
+  for (const SetSummary& s : v.sets) {
+    if (s.memory_as_named.n == 0 || s.reread + s.moved == 0) continue;
+    out += s.name + ": ";
+    if (s.reread > 0) out += std::to_string(s.reread) + " of its peaks are in " + s.memory_unit + ", not as they were read; ";
+    out += "as named: mean " + percent(s.memory_as_named.mape) + ", bias " + percent(s.memory_as_named.bias) + "\n";
+  }
+  return out;
+}
+
 std::string memory(const Summary& v) {
   std::string out = "\npeak memory, errors in %; how runs ended and whether they were predicted to fit\n";
   out += row({"set", "n", "mean", "median", "bias", "worst", "ran fits", "ran over", "oom fits", "oom over"}, "worst record");
   for (const SetSummary& s : v.sets)
     if (tells_of_memory(s)) out += memory_row(s.name, s.memory, s.fits);
-  return out + row({"all", "", "", "", "", "", std::to_string(v.fits.ran_fits), std::to_string(v.fits.ran_too_large),
-                    std::to_string(v.fits.failed_fits), std::to_string(v.fits.failed_too_large)});
+  out += row({"all", "", "", "", "", "", std::to_string(v.fits.ran_fits), std::to_string(v.fits.ran_too_large),
+              std::to_string(v.fits.failed_fits), std::to_string(v.fits.failed_too_large)});
+  return out + reread(v);
 }
 
 /// Reasons of refusal, each with its first record and how many share it.

@@ -15,15 +15,31 @@ constexpr std::string_view kFile = "sites.json";
 
 bool ran_at(const Site& site, const std::string& source) { return source.find(site.of_source) != std::string::npos; }
 
+std::optional<double> bytes_of(const std::string& unit) {
+  const std::map<std::string, double> known = {{"MB", 1e6}, {"MiB", 0x1p20}, {"GB", 1e9}, {"GiB", 0x1p30}};
+  const auto at = known.find(unit);
+  return at == known.end() ? std::nullopt : std::optional(at->second);
+}
+
 Site site_of(const nlohmann::json& entry) {
-  return {entry.at("name"), entry.at("of_source"), entry.at("clusters").get<std::map<std::string, std::string>>()};
+  Site out{entry.at("name"), entry.at("of_source"), {}, {}};
+  if (entry.contains("clusters")) entry["clusters"].get_to(out.clusters);
+  if (entry.contains("memory")) out.memory = MemoryUnit{entry["memory"].at("unit"), entry["memory"].at("read_as")};
+  return out;
 }
 
 void check(const Site& site, const std::string& path) {
   if (site.of_source.empty())
     throw ConfigError(Problem{path, "sites." + site.name + ".of_source", "", "is empty: every record would have run there",
                               "give a text that the source of its records has"});
+  if (site.clusters.empty() && !site.memory)
+    throw ConfigError(Problem{path, "sites." + site.name, "", "says nothing of its records",
+                              "give clusters or memory, or leave it out"});
   for (const auto& [named, there] : site.clusters) load_cluster(named), load_cluster(there);
+  if (!site.memory) return;
+  for (const std::string& unit : {site.memory->unit, site.memory->read_as})
+    if (!bytes_of(unit))
+      throw ConfigError(Problem{path, "sites." + site.name + ".memory", unit, "is no unit of memory", "give MB, MiB, GB or GiB"});
 }
 
 }  // namespace
@@ -39,7 +55,7 @@ std::vector<Site> load_sites() {
     for (const nlohmann::json& entry : file.at("sites")) out.push_back(site_of(entry));
   } catch (const nlohmann::json::exception& e) {
     throw ConfigError(Problem{path, "", "", std::string("is no list of sites: ") + e.what(),
-                              "give sites with name, of_source and clusters"});
+                              "give sites with name, of_source, and clusters or memory"});
   }
   for (const Site& site : out) check(site, path);
   return out;
@@ -49,6 +65,14 @@ std::string site_cluster(const std::vector<Site>& sites, const std::string& sour
   for (const Site& site : sites)
     if (const auto there = site.clusters.find(preset); ran_at(site, source) && there != site.clusters.end()) return there->second;
   return "";
+}
+
+double MemoryUnit::factor() const { return bytes_of(unit).value() / bytes_of(read_as).value(); }
+
+std::optional<MemoryUnit> site_memory_unit(const std::vector<Site>& sites, const std::string& source, const std::string& note) {
+  for (const Site& site : sites)
+    if (site.memory && ran_at(site, source) && note.find("read as " + site.memory->read_as) != note.npos) return site.memory;
+  return std::nullopt;
 }
 
 }  // namespace tandem::program

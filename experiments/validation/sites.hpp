@@ -1,23 +1,35 @@
 #pragma once
-// Where published measurements ran: clusters that a source is known to have had where its plans name a like one.
+// Where published measurements come from: what is known of it and their records do not have.
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace tandem::program {
+
+/// A unit of memory figures and the one that records read them as: "GB", "GiB".
+struct MemoryUnit {
+  std::string unit, read_as;
+  double factor() const;  ///< bytes of one over bytes of the other
+};
 
 /// A place that measurements come from.
 struct Site {
   std::string name;                             ///< "Jean Zay"
   std::string of_source;                        ///< records whose source has this text ran there
   std::map<std::string, std::string> clusters;  ///< preset that a plan names: preset of the site
+  std::optional<MemoryUnit> memory;             ///< that its figures are in
 };
 
-/// topology/sites.json. Throws ConfigError when it cannot be read or names a cluster that is none.
+/// topology/sites.json. Throws ConfigError when it cannot be read or names a cluster or a unit that is none.
 std::vector<Site> load_sites();
 
 /// The site's preset for a record of `source` whose plan names `preset`; empty when no site has one.
 std::string site_cluster(const std::vector<Site>& sites, const std::string& source, const std::string& preset);
+
+/// The unit of a site's memory figures for a record of `source` whose note says that they were read as another; absent when no
+/// site has one.
+std::optional<MemoryUnit> site_memory_unit(const std::vector<Site>& sites, const std::string& source, const std::string& note);
 
 }  // namespace tandem::program

@@ -61,11 +61,11 @@ ErrorSummary time_errors_as_named(const RecordList& records) {
   return errors.summary();
 }
 
-/// The presets that records run on in place of those they name, in order of first appearance.
-std::string clusters(const RecordList& records) {
+/// A word that some records have, each once, in order of first appearance.
+std::string words(const RecordList& records, std::string Measurement::* word) {
   std::vector<std::string> out;
   for (const JudgedRecord* r : records)
-    if (r->moved() && !listed(out, r->measured.cluster)) out.push_back(r->measured.cluster);
+    if (const std::string& has = r->measured.*word; !has.empty() && !listed(out, has)) out.push_back(has);
   return list_text(out);
 }
 
@@ -73,6 +73,13 @@ ErrorSummary memory_errors(const RecordList& records) {
   Errors errors;
   for (const JudgedRecord* r : records)
     if (r->weighed()) errors.add(r->memory_error(), r->measured.id);
+  return errors.summary();
+}
+
+ErrorSummary memory_errors_as_named(const RecordList& records) {
+  Errors errors;
+  for (const JudgedRecord* r : records)
+    if (const std::optional<double> error = r->named_memory_error()) errors.add(*error, r->measured.id);
   return errors.summary();
 }
 
@@ -107,9 +114,10 @@ SetSummary summary(const std::string& name, const RecordList& records) {
   for (const JudgedRecord* r : records) {
     out.refused += !r->refused.empty();
     out.moved += r->moved();
+    out.reread += r->reread();
     out.assumed += r->refused.empty() && !r->measured.assumed.empty();
   }
-  out.cluster = clusters(records);
+  out.cluster = words(records, &Measurement::cluster);
   out.time = time_errors(records);
   out.time_as_named = time_errors_as_named(records);
   out.baseline_mape = baseline_mape(records);
@@ -118,6 +126,8 @@ SetSummary summary(const std::string& name, const RecordList& records) {
   out.ranking = ranking(layout_groups(records));
   out.noise = noise(records);
   out.memory = memory_errors(records);
+  out.memory_unit = words(records, &Measurement::memory_unit);
+  out.memory_as_named = memory_errors_as_named(records);
   out.fits = fits(records);
   return out;
 }

@@ -37,6 +37,9 @@ struct SetSummary {
   Ranking ranking;
   Noise noise;
   ErrorSummary memory;
+  std::string memory_unit;     ///< units that peaks were published in where their records took them for others; empty: none
+  int reread = 0;              ///< how many were
+  ErrorSummary memory_as_named;  ///< with every plan on the cluster that it names and every peak as its record has it
   FitsTable fits;
 };
 

@@ -113,12 +113,32 @@ class Validate(WithFolder):
         (self.folder.path / "topology").mkdir()
         entry = {"name": "Here", "of_source": "a paper", "clusters": {"cpu-host": "nowhere"}}
         for sites, word in (({"sites": [entry]}, "nowhere"), ({"sites": [{"name": "Here"}]}, "of_source"), ([], "sites"),
-                            ({"sites": [dict(entry, of_source="")]}, "is empty")):
+                            ({"sites": [dict(entry, of_source="")]}, "is empty"), ({"sites": [dict(entry, clusters={})]}, "says nothing"),
+                            ({"sites": [dict(entry, clusters={}, memory={"unit": "GB", "read_as": "gigs"})]}, "gigs")):
             (self.folder.path / "topology" / "sites.json").write_text(json.dumps(sites), encoding="utf-8")
             code, out, err = run("validate", file, environment=place)
             self.assertEqual((code, out), (3, ""), sites)
             self.assertIn(word, err)
             self.assertEqual(run("validate", file, "--as-named", environment=place)[0], 0)
+
+    def test_a_peak_is_in_the_unit_of_its_source_where_its_note_says_that_it_was_read_as_another(self):
+        def record(name, source, note):
+            return {"id": name, "source": source, "plan": SMALL, "measured": {"peak_memory_bytes": 2.0 ** 30, "peak_memory_note": note}}
+        paper, note = "Zero Bubble Pipeline Parallelism (arXiv 2401.10241) Tables 3+4", "source prints GB, read as GiB"
+        lines = [record("a", paper, note), record("b", paper, "bytes of the allocator"), record("c", "another", note)]
+        file = self.folder.file("some-set.jsonl", "\n".join(json.dumps(line) for line in lines))
+        here, named = tandem_json("validate", file), tandem_json("validate", file, "--as-named")
+        self.assertEqual([r["measured_peak_memory_bytes"] for r in here["records"]], [1e9, 2 ** 30, 2 ** 30])
+        self.assertEqual([r["measured_peak_memory_as_named_bytes"] for r in here["records"]], [2 ** 30, None, None])
+        self.assertEqual([r["measured_peak_memory_bytes"] for r in named["records"]], [2 ** 30] * 3)
+        a, b = here["sets"][0], named["sets"][0]
+        self.assertEqual((a["memory_unit"], a["memory_reread"], b["memory_unit"], b["memory_reread"]), ("GB", 1, None, 0))
+        self.assertEqual(a["memory_mape_as_named"], b["memory_mape"])
+        self.assertNotEqual(a["memory_mape"], b["memory_mape"])
+        self.assertIn("1 of its peaks are in GB", run("validate", file)[1])
+        page = self.path("page.html")
+        self.assertEqual(run("validate", file, "--html", page)[0], 0)
+        self.assertIn('"memory_reread": 1', pathlib.Path(page).read_text(encoding="utf-8"))
 
     def test_errors_that_are_written_become_ranges_but_not_those_of_their_own_set(self):
         plan = changed(SMALL, **{"cluster": {"preset": "dgx-a100-80gb", "devices": 8}, "training.precision": "bf16"})

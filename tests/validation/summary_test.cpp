@@ -98,6 +98,22 @@ TEST_CASE("memory is judged where it was measured") {
   CHECK(v.sets[1].memory.n == 0);
 }
 
+TEST_CASE("peaks that are in another unit are judged in it, and as their records have them") {
+  std::vector<JudgedRecord> r = some();
+  for (int i : {0, 1}) r[i].peak_memory_bytes = 90, r[i].measured.peak_memory_bytes = 100;
+  r[0].measured.memory_unit = "GB", r[0].measured.named_peak_memory_bytes = 120;
+  const SetSummary s = summarise(r, {}).sets[0];
+  CHECK((s.reread == 1 && s.memory_unit == "GB" && s.memory.n == 2 && s.memory_as_named.n == 2));
+  CHECK(*s.memory.bias == Approx(-0.1));
+  CHECK(*s.memory_as_named.bias == Approx((-0.25 - 0.1) / 2));
+  const std::string told = "a: 1 of its peaks are in GB, not as they were read; as named: mean 17.5, bias -17.5\n";
+  CHECK(to_text(summarise(r, {}), r).find(told) != std::string::npos);
+  r[1].measured.cluster = "there", r[1].named_peak_memory_bytes = 105;  // ran elsewhere, where it takes less
+  CHECK(*summarise(r, {}).sets[0].memory_as_named.bias == Approx((-0.25 + 0.05) / 2));
+  r[1].named_peak_memory_bytes.reset();  // refused where it is named
+  CHECK(summarise(r, {}).sets[0].memory_as_named.n == 1);
+}
+
 TEST_CASE("every record is a line of the JSON, and a refused one says why") {
   std::vector<JudgedRecord> r = some();
   r[2].step_time_s.reset();
