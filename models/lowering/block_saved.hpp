@@ -134,8 +134,11 @@ struct BlockSaved {
     if (s_.token_shares() > 1 && s_.aux_loss > 0) moe.load = keep_inputs(DType::int32, d.experts);
     moe.dispatched = keep_inputs(s_.keep.dispatched, s_.expert_rows() * d.hidden);
     moe.fc1 = keep_for(again, s_.keep.fc1, s_.expert_rows() * s_.expert_fc1);
-    moe.activated = keep_inputs(s_.keep.activated, s_.expert_rows() * s_.expert_ffn);
-    moe.returned = keep(true, d.rows() * d.hidden);
+    const std::int64_t returned = d.rows() * d.hidden, wide = s_.expert_rows() * s_.expert_ffn;
+    if (s_.fusion.weighted_activations && !s_.gated && s_.keep.activated && wide > returned)
+      hold(s_.dtypes.compute, wide - returned);  // and what comes back is not kept
+    moe.activated = keep_inputs(s_.keep.activated, wide);
+    moe.returned = keep(true, returned);
     fc1 = keep_for(again, s_.keep.fc1 && s_.shared_ffn > 0, s_.tokens * s_.shared_fc1);
     activated = keep_inputs(s_.keep.activated && s_.shared_ffn > 0, s_.tokens * s_.shared_ffn);
     save_sum();

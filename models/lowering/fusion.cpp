@@ -44,10 +44,13 @@ constexpr Fusion megatron_2021() {
 
 // Since 13 February 2022 (commit "gradient accumulation fusion") products add gradients too
 // (core/tensor_parallel/layers.py, wgrad_gemm_accum_fp32). DeepSpeed's fork has that commented out
-// (deepspeedai/Megatron-DeepSpeed, the same file).
+// (deepspeedai/Megatron-DeepSpeed, the same file). Its experts weight their rows before the second product since April 2025 (commit
+// 2659630721, "Memory efficient token permutation": core/transformer/moe/experts.py, bias_act_func, and core/transformer/mlp.py,
+// per_token_scale): a gated activation does so in its kernel, any other one is an operand of a product of its own and is kept for the
+// weights' gradients, which no longer need the rows that come back.
 constexpr Fusion megatron() {
   Fusion f = megatron_2021();
-  f.accumulating_products = true;
+  f.accumulating_products = f.weighted_activations = true;
   f.narrow_gradients = f.gradients_cast_apart = false;
   f.loss_bytes = f.collective_elements = 0;
   return f;

@@ -29,6 +29,7 @@ struct Fusion {
   bool rotated_copies = false;           ///< queries and keys before and after their rotation
   bool dropout_masks = false;            ///< a byte an element, the embedding's too, but inside attention without a score matrix
   bool gate_kept = false;                ///< of a gated MLP, the activation before the product
+  bool weighted_activations = false;     ///< of experts without a gate, also before their weights; nothing of what comes back
   bool gradient_stand_ins = false;       ///< where products add gradients: tensors of the matrices' shapes that only stand for them
   bool loss_in_place = false;            ///< the gradient of the logits is written over them
   bool master_remainders = false;        ///< where gradients are as narrow as bf16 weights: of fp32 masters only what these lack

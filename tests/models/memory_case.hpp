@@ -17,7 +17,8 @@ struct MemoryCase {
   std::int64_t layers = 8, hidden = 32, heads = 4, ffn = 128, vocab = 96;
   std::int64_t seq = 64, batch = 2, micro_batches = 1;  ///< batch: of one micro-batch
   std::int64_t tensor = 1, pipeline = 1, data = 1;
-  nlohmann::json parallel = nlohmann::json::object(), training = nlohmann::json::object();  ///< further fields
+  /// Further fields.
+  nlohmann::json model = nlohmann::json::object(), parallel = nlohmann::json::object(), training = nlohmann::json::object();
 
   Plan plan() const {
     nlohmann::json p = {
@@ -29,6 +30,7 @@ struct MemoryCase {
          {{"seq_length", seq}, {"micro_batch_size", batch}, {"global_batch_size", batch * micro_batches * data},
           {"precision", "bf16"}}},
         {"cluster", {{"preset", "cpu-host"}, {"devices", tensor * pipeline * data}}}};
+    p["model"].update(model);
     p["parallel"].update(parallel);
     p["training"].update(training);
     return parse_plan(p.dump(), "memory.json");

@@ -103,6 +103,22 @@ TEST_CASE("Transformer Engine's products have a workspace of 32 MiB, of three wh
   CHECK(alive_of(with_set(c, FusionSet::transformer_engine), "block_forward", "product_workspace") == chunks * (32 << 20));
 }
 
+TEST_CASE("experts without a gate keep their activation before its weights in Megatron-Core, and no rows that come back") {
+  MemoryCase c = wide();
+  c.data = GENERATE(1, 2);
+  c.parallel["expert"] = c.data;
+  const std::string activation = GENERATE("gelu", "swiglu");
+  const std::int64_t ffn = GENERATE(32, 128), choices = 2, rows = c.seq * c.batch * choices;
+  c.model = {{"activation", activation},
+             {"moe", {{"num_experts", 4}, {"experts_per_token", choices}, {"ffn_hidden_size", ffn}, {"rows_bound", 1}}}};
+  const auto kept = [&](FusionSet set) { return alive_of(with_set(c, set), "block_forward", "block_saved"); };
+  // The reference keeps what the experts made, 2 bytes a row and hidden element; a gated activation is weighted in its kernel.
+  const std::int64_t more = activation == "gelu" ? std::max<std::int64_t>(2 * rows * (ffn - c.hidden), 0) : 0;
+  CAPTURE(activation, ffn, c.data);
+  CHECK(kept(FusionSet::megatron) - kept(FusionSet::megatron_2021) == more);
+  CHECK(kept(FusionSet::transformer_engine) - kept(FusionSet::megatron_2021) == more);
+}
+
 TEST_CASE("with gradients in bf16 NeMo's Adam keeps 2 bytes of a master beside its 2 of a weight, Megatron-Core's 4") {
   MemoryCase c = wide();
   const bool narrow = GENERATE(false, true);
