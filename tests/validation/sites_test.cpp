@@ -1,0 +1,48 @@
+#include "experiments/validation/sites.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/catch.hpp"
+
+using namespace tandem::program;
+using nlohmann::json;
+
+namespace {
+
+/// Every list of presets in `value` that something is said of.
+void collect_presets(const json& value, std::vector<json>& lists) {
+  if (value.is_object() && value.contains("cluster.preset") && value["cluster.preset"].contains("allowed"))
+    lists.push_back(value["cluster.preset"]["allowed"]);
+  for (const json& part : value)
+    if (part.is_structured()) collect_presets(part, lists);
+}
+
+bool has(const json& list, const std::string& name) { return std::find(list.begin(), list.end(), name) != list.end(); }
+
+}  // namespace
+
+TEST_CASE("what a stack does on a cluster it does on the one of a site that stands in its place") {
+  int checked = 0;
+  for (const auto& file : std::filesystem::directory_iterator(std::string(TANDEM_SOURCE_DIR) + "/models/stacks")) {
+    if (file.path().extension() != ".json") continue;
+    std::vector<json> lists;
+    collect_presets(json::parse(std::ifstream(file.path())), lists);
+    for (const json& list : lists)
+      for (const Site& site : load_sites())
+        for (const auto& [named, there] : site.clusters) {
+          INFO(file.path().filename().string() << ": " << named << " in " << list.dump());
+          CHECK(has(list, named) == has(list, there));
+          checked += has(list, named);
+        }
+  }
+  CHECK(checked > 0);
+}
+
+TEST_CASE("a unit's factor is bytes of the one over bytes of the other") {
+  CHECK(MemoryUnit{"GB", "GiB"}.factor() == Approx(0.931322574615478515625));
+  CHECK(MemoryUnit{"MiB", "MB"}.factor() == Approx(1.048576));
+}
