@@ -7,6 +7,7 @@
 #include "experiments/validation/parallel.hpp"
 #include "experiments/validation/plan_digest.hpp"
 #include "sim/error_book.hpp"
+#include "sim/reserved_memory.hpp"
 #include "sim/simulate.hpp"
 
 namespace tandem::program {
@@ -16,19 +17,46 @@ namespace {
 constexpr double kTera = 1e12;
 constexpr std::string_view kUnverified = "not verified: ";  // how a prediction's notes begin that name such a fact
 
-/// The figure of a role that the measuring tool would have shown: a framework's allocator counts the libraries' workspaces too.
-/// What it keeps of tensors past it gives back when the device is full.
-Bytes as_measured(const RolePrediction& role, const std::string& kind, const Device& device) {
-  if (kind != "device" && kind != "reserved") return role.live_peak_bytes + device.library_memory;
-  const Bytes room = std::max(device.memory - role.peak_memory_bytes, Bytes(0)), cached = std::min(role.cached_bytes, room);
-  return (kind == "device" ? role.peak_memory_bytes : role.arena_bytes + device.library_memory) + cached;
-}
+/// What the measuring tool would have shown of a plan's roles.
+class Gauge {
+ public:
+  Gauge(const TaskGraph& graph, const Device& device, const std::string& kind)
+      : graph_(graph), device_(device), kind_(kind), reserved_(graph.programs.size()) {}
 
-double peak_memory(const Prediction& p, const Measurement& m, std::int64_t last_stage, const Device& device) {
+  /// A framework's allocator counts the libraries' workspaces too, and the device what lies beside the allocator.
+  Bytes of(const RolePrediction& role) {
+    if (kind_ != "device" && kind_ != "reserved") return role.live_peak_bytes + device_.library_memory;
+    const Bytes beside = role.peak_memory_bytes - role.arena_bytes;
+    return held(role, device_.memory - beside) + (kind_ == "device" ? beside : device_.library_memory);
+  }
+
+ private:
+  /// Segments, and what is kept of tensors past; when the device is full an allocator gives back what is free.
+  Bytes held(const RolePrediction& role, Bytes room) {
+    return std::min(reserved(role) + role.cached_bytes, std::max(room, role.live_peak_bytes));
+  }
+
+  /// A host has one arena and no allocator.
+  Bytes reserved(const RolePrediction& role) {
+    if (device_.synchronous) return role.arena_bytes;
+    const auto stage = static_cast<std::size_t>(role.coords[Axis::pp]);
+    std::optional<Bytes>& known = reserved_[stage];
+    if (!known) known = sim::reserved_bytes(graph_, graph_.programs[stage]);
+    return *known;
+  }
+
+  const TaskGraph& graph_;
+  const Device& device_;
+  const std::string& kind_;
+  std::vector<std::optional<Bytes>> reserved_;  ///< by stage, as far as asked for
+};
+
+double peak_memory(const Prediction& p, const Measurement& m, const TaskGraph& graph, const Device& device) {
+  const auto last_stage = static_cast<std::int64_t>(graph.programs.size()) - 1;
+  Gauge gauge(graph, device, m.memory_kind);
   Bytes peak;
   for (const RolePrediction& role : p.roles)
-    if (m.memory_rank != "last_stage" || role.coords[Axis::pp] == last_stage)
-      peak = std::max(peak, as_measured(role, m.memory_kind, device));
+    if (m.memory_rank != "last_stage" || role.coords[Axis::pp] == last_stage) peak = std::max(peak, gauge.of(role));
   return static_cast<double>(peak.count());
 }
 
@@ -44,7 +72,7 @@ void predict(JudgedRecord& out) {
   out.plan = digest(plan, *topology);
   out.step_time_s = p.step_time.seconds();
   out.low_s = p.range.low_s, out.high_s = p.range.high_s;
-  if (m.peak_memory_bytes) out.peak_memory_bytes = peak_memory(p, m, plan.parallel.pipeline - 1, topology->device());
+  if (m.peak_memory_bytes) out.peak_memory_bytes = peak_memory(p, m, graph, topology->device());
   out.flops = p.hardware_tflops_per_device * kTera * p.step_time.seconds() * static_cast<double>(plan.cluster.devices);
   out.situation = sim::situation_of(p, *topology);
   out.fits = p.fits;
@@ -59,9 +87,10 @@ void predict_as_named(JudgedRecord& out) {
     const Plan plan = parse_plan(m.named_plan_json, m.id);
     require_lowerable(plan);
     const auto topology = topology_of(plan, "");
-    const Prediction p = sim::simulate(plan, lower(plan), *topology);
+    const TaskGraph graph = lower(plan);
+    const Prediction p = sim::simulate(plan, graph, *topology);
     out.named_step_time_s = p.step_time.seconds();
-    if (m.peak_memory_bytes) out.named_peak_memory_bytes = peak_memory(p, m, plan.parallel.pipeline - 1, topology->device());
+    if (m.peak_memory_bytes) out.named_peak_memory_bytes = peak_memory(p, m, graph, topology->device());
   } catch (const ConfigError&) {
     return;
   }

@@ -1,0 +1,88 @@
+#include "sim/caching_allocator.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "models/base/error.hpp"
+
+namespace tandem::sim {
+
+namespace {
+
+constexpr std::int64_t kMiB = 1 << 20;
+constexpr std::int64_t kMinBlock = 512;            ///< sizes are multiples of it
+constexpr std::int64_t kSmallSize = kMiB;          ///< largest "small" tensor
+constexpr std::int64_t kSmallSegment = 2 * kMiB;
+constexpr std::int64_t kLargeSegment = 20 * kMiB;  ///< of tensors below kMinLarge
+constexpr std::int64_t kMinLarge = 10 * kMiB;
+constexpr std::int64_t kRoundLarge = 2 * kMiB;     ///< segments of others are multiples of it
+
+std::int64_t up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
+
+std::int64_t segment_for(std::int64_t bytes) {
+  if (bytes <= kSmallSize) return kSmallSegment;
+  return bytes < kMinLarge ? kLargeSegment : up(bytes, kRoundLarge);
+}
+
+/// Whether what a tensor leaves of a block becomes a block of its own.
+bool splits(std::int64_t rest, bool small) { return small ? rest >= kMinBlock : rest > kSmallSize; }
+
+}  // namespace
+
+std::size_t CachingAllocator::add_segment(std::int64_t bytes, bool small) {
+  segments_.push_back({small, std::pmr::map<std::int64_t, Block>(&nodes_)});
+  segments_.back().blocks[0] = {bytes, true};
+  reserved_ += Bytes(bytes);
+  return segments_.size() - 1;
+}
+
+void CachingAllocator::set_free(std::size_t segment, std::int64_t offset, std::int64_t bytes) {
+  segments_[segment].blocks[offset] = {bytes, true};
+  (segments_[segment].small ? free_small_ : free_large_).insert({bytes, segment, offset});
+}
+
+CachingAllocator::Place CachingAllocator::allocate(Bytes bytes) {
+  const std::int64_t wanted = std::max(kMinBlock, up(bytes.count(), kMinBlock));
+  const bool small = wanted <= kSmallSize;
+  auto& free = small ? free_small_ : free_large_;
+  Place place;
+  std::int64_t found = 0;
+  if (const auto best = free.lower_bound({wanted, 0, 0}); best != free.end()) {
+    std::tie(found, place.segment, place.offset) = *best;
+    free.erase(best);
+  } else {
+    found = segment_for(wanted);
+    place.segment = add_segment(found, small);
+  }
+  const std::int64_t rest = found - wanted, taken = splits(rest, small) ? wanted : found;
+  segments_[place.segment].blocks[place.offset] = {taken, false};
+  if (taken < found) set_free(place.segment, place.offset + taken, rest);
+  allocated_ += Bytes(taken);
+  return place;
+}
+
+void CachingAllocator::release(Place place) {
+  require(place.segment < segments_.size(), "a tensor is freed in a segment that is none");
+  Segment& segment = segments_[place.segment];
+  auto& free = segment.small ? free_small_ : free_large_;
+  auto block = segment.blocks.find(place.offset);
+  require(block != segment.blocks.end() && !block->second.free, "a tensor is freed that is not there");
+  std::int64_t from = place.offset, bytes = block->second.bytes;
+  allocated_ -= Bytes(bytes);
+  if (const auto next = std::next(block); next != segment.blocks.end() && next->second.free) {
+    free.erase({next->second.bytes, place.segment, next->first});
+    bytes += next->second.bytes;
+    segment.blocks.erase(next);
+  }
+  if (block != segment.blocks.begin()) {
+    if (const auto prior = std::prev(block); prior->second.free) {
+      free.erase({prior->second.bytes, place.segment, prior->first});
+      bytes += prior->second.bytes;
+      from = prior->first;
+      segment.blocks.erase(block);
+    }
+  }
+  set_free(place.segment, from, bytes);
+}
+
+}  // namespace tandem::sim

@@ -1,0 +1,57 @@
+#pragma once
+// What a framework's allocator takes of a device for tensors that come and go: PyTorch's (c10/cuda/CUDACachingAllocator.cpp,
+// get_free_block, should_split, get_allocation_size, free_block; constants in c10/core/AllocatorConfig.h), of one stream.
+
+#include <map>
+#include <memory_resource>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include "models/base/units.hpp"
+
+namespace tandem::sim {
+
+/// Segments are taken from the device and cut into blocks. A tensor gets the smallest free block that is large enough, or a segment;
+/// a free block joins free neighbours of its segment, and no segment is ever given back.
+class CachingAllocator {
+ public:
+  CachingAllocator() = default;
+  CachingAllocator(const CachingAllocator&) = delete;
+  CachingAllocator& operator=(const CachingAllocator&) = delete;
+
+  /// Where a tensor lies.
+  struct Place {
+    std::size_t segment = 0;
+    std::int64_t offset = 0;  ///< bytes
+  };
+
+  /// A place for `bytes`, at least 0.
+  Place allocate(Bytes bytes);
+  /// Frees what allocate() gave and nobody has freed yet; throws ContractError for anything else.
+  void release(Place place);
+
+  Bytes reserved() const { return reserved_; }  ///< sum of all segments
+  Bytes allocated() const { return allocated_; }  ///< sum of the blocks in use
+
+ private:
+  struct Block {
+    std::int64_t bytes = 0;
+    bool free = true;
+  };
+  struct Segment {
+    bool small = false;
+    std::pmr::map<std::int64_t, Block> blocks;  ///< by offset, without gaps
+  };
+  using FreeBlock = std::tuple<std::int64_t, std::size_t, std::int64_t>;  ///< bytes, segment, offset
+
+  std::size_t add_segment(std::int64_t bytes, bool small);
+  void set_free(std::size_t segment, std::int64_t offset, std::int64_t bytes);
+
+  std::pmr::unsynchronized_pool_resource nodes_;  ///< of the containers below, whose entries come and go with every tensor
+  std::vector<Segment> segments_;
+  std::pmr::set<FreeBlock> free_large_{&nodes_}, free_small_{&nodes_};
+  Bytes reserved_, allocated_;
+};
+
+}  // namespace tandem::sim

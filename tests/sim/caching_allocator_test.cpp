@@ -1,0 +1,139 @@
+#include "sim/caching_allocator.hpp"
+
+#include <algorithm>
+#include <random>
+
+#include "models/base/error.hpp"
+#include "tests/catch.hpp"
+
+using namespace tandem;
+using namespace tandem::sim;
+
+namespace {
+
+constexpr std::int64_t kMiB = 1 << 20;
+
+/// Every 512 bytes of every segment: the tensor that has it, 0 where it is free, or a mark where a tensor begins at the start of a block. Found
+/// by looking at all of it.
+class Map {
+ public:
+  /// Number of a new tensor.
+  int allocate(std::int64_t bytes) {
+    const std::size_t units = std::max<std::size_t>(1, static_cast<std::size_t>((bytes + 511) / 512));
+    const bool small = units <= 2048;
+    std::size_t best_segment = segments_.size(), best_from = 0, best = 0;
+    for (std::size_t s = 0; s < segments_.size(); ++s) {
+      if (small_[s] != small) continue;
+      for (const auto& [from, free] : holes(segments_[s]))
+        if (free >= units && (best == 0 || free < best)) best_segment = s, best_from = from, best = free;
+    }
+    if (best == 0) {
+      best = small ? 4096 : units < 20480 ? 40960 : (units + 4095) / 4096 * 4096;
+      segments_.emplace_back(best, 0);
+      small_.push_back(small);
+    }
+    const std::size_t rest = best - units, taken = (small ? rest >= 1 : rest > 2048) ? units : best;
+    std::fill_n(segments_[best_segment].begin() + static_cast<std::ptrdiff_t>(best_from), taken, ++tensors_);
+    return tensors_;
+  }
+  void release(int tensor) {
+    for (auto& s : segments_) std::replace(s.begin(), s.end(), tensor, 0);
+  }
+  std::int64_t reserved() const {
+    std::int64_t sum = 0;
+    for (const auto& s : segments_) sum += static_cast<std::int64_t>(s.size()) * 512;
+    return sum;
+  }
+  std::int64_t allocated() const {
+    std::int64_t sum = 0;
+    for (const auto& s : segments_) sum += (static_cast<std::int64_t>(s.size()) - std::count(s.begin(), s.end(), 0)) * 512;
+    return sum;
+  }
+
+ private:
+  static std::vector<std::pair<std::size_t, std::size_t>> holes(const std::vector<int>& segment) {
+    std::vector<std::pair<std::size_t, std::size_t>> out;
+    for (std::size_t i = 0; i < segment.size(); ++i) {
+      if (segment[i] != 0) continue;
+      if (i == 0 || segment[i - 1] != 0) out.emplace_back(i, 0);
+      ++out.back().second;
+    }
+    return out;
+  }
+
+  std::vector<std::vector<int>> segments_;
+  std::vector<bool> small_;
+  int tensors_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("small tensors share segments of 2 MiB, middling ones of 20, and large ones have their own in steps of 2") {
+  CachingAllocator a;
+  const auto reserved = [&](std::int64_t bytes) {
+    a.allocate(Bytes(bytes));
+    return a.reserved().count() / kMiB;
+  };
+  CHECK(reserved(1) == 2);
+  CHECK(a.allocated() == Bytes(512));
+  CHECK(reserved(kMiB) == 2);
+  CHECK(reserved(kMiB) == 4);           // 512 bytes are missing
+  CHECK(reserved(kMiB + 1) == 24);
+  CHECK(reserved(10 * kMiB - 1) == 24);
+  CHECK(reserved(10 * kMiB) == 34);
+  CHECK(reserved(31 * kMiB) == 66);
+}
+
+TEST_CASE("a rest of more than 1 MiB is another block, a smaller one goes with its tensor") {
+  CachingAllocator a;
+  a.release(a.allocate(Bytes(30 * kMiB)));
+  a.allocate(Bytes(29 * kMiB));
+  CHECK(a.allocated() == Bytes(30 * kMiB));
+  CachingAllocator b;
+  b.release(b.allocate(Bytes(30 * kMiB)));
+  b.allocate(Bytes(28 * kMiB));
+  CHECK(b.allocated() == Bytes(28 * kMiB));
+}
+
+TEST_CASE("a tensor that stays between others that have gone costs what lies free beside it") {
+  CachingAllocator a;
+  const auto wide = a.allocate(Bytes(100 * kMiB));
+  a.release(wide);
+  const auto left = a.allocate(Bytes(40 * kMiB));
+  a.allocate(Bytes(20 * kMiB));  // stays
+  a.release(left);
+  a.allocate(Bytes(60 * kMiB));  // 80 MiB are free, in two parts of 40
+  CHECK(a.reserved() == Bytes(160 * kMiB));
+}
+
+TEST_CASE("what is freed joins its neighbours, and what is not there is not freed") {
+  CachingAllocator a;
+  a.release(a.allocate(Bytes(90 * kMiB)));
+  const auto x = a.allocate(Bytes(30 * kMiB)), y = a.allocate(Bytes(30 * kMiB)), z = a.allocate(Bytes(30 * kMiB));
+  a.release(x), a.release(z), a.release(y);
+  a.allocate(Bytes(90 * kMiB));
+  CHECK(a.reserved() == Bytes(90 * kMiB));
+  CHECK_THROWS_AS(a.release(y), ContractError);
+  CHECK_THROWS_AS(a.release({7, 0}), ContractError);
+}
+
+TEST_CASE("segments are as a search through every byte finds them") {
+  std::mt19937 random(GENERATE(1u, 2u, 3u, 4u));
+  CachingAllocator a;
+  Map map;
+  std::vector<std::pair<CachingAllocator::Place, int>> alive;
+  const std::int64_t sizes[] = {300, 5000, kMiB / 2, kMiB, kMiB + 5, 3 * kMiB, 7 * kMiB, 10 * kMiB, 11 * kMiB + 3, 24 * kMiB};
+  for (int n = 0; n < 400; ++n) {
+    if (!alive.empty() && random() % 5 < 2) {
+      const std::size_t which = random() % alive.size();
+      a.release(alive[which].first);
+      map.release(alive[which].second);
+      alive.erase(alive.begin() + static_cast<std::ptrdiff_t>(which));
+    } else {
+      const std::int64_t bytes = sizes[random() % std::size(sizes)];
+      alive.emplace_back(a.allocate(Bytes(bytes)), map.allocate(bytes));
+    }
+    REQUIRE(a.reserved() == Bytes(map.reserved()));
+    REQUIRE(a.allocated() == Bytes(map.allocated()));
+  }
+}
