@@ -12,8 +12,8 @@
 
 namespace tandem::sim {
 
-/// Segments are taken from the device and cut into blocks. A tensor gets the smallest free block that is large enough, or a segment;
-/// a free block joins free neighbours of its segment, and no segment is ever given back.
+/// Segments are taken from the device and cut into blocks. A tensor gets the smallest free block that is large enough, or a
+/// segment; a free block joins free neighbours of its segment, and no segment is ever given back.
 class CachingAllocator {
  public:
   CachingAllocator() = default;

@@ -35,8 +35,8 @@ void use(Tensors& tensors, Tensor more) {
 
 Tensor seen(const Operand& o, std::int64_t task) { return {o.offset, o.offset + o.span(), task, task}; }
 
-/// Tensors inside a template's scratch, where places are used again: what is written anew is another tensor, but for parts and views of what
-/// the same task reads or writes.
+/// Tensors inside a template's scratch, where places are used again: what is written anew is another tensor, but for parts and
+/// views of what the same task reads or writes.
 class Scratch {
  public:
   void read(const Tensor& t) {

@@ -1,13 +1,13 @@
 #pragma once
-// What a framework's allocator has reserved for a stage's step. The arena (models/lowering) is laid out with all of a step in sight; an
-// allocator gives every tensor a place when it comes, and tensors that stay lie between others that have gone.
+// What a framework's allocator has reserved for a stage's step. The arena (models/lowering) is laid out with all of a step in
+// sight; an allocator gives every tensor a place when it comes, and tensors that stay lie between others that have gone.
 
 #include "models/task_graph.hpp"
 
 namespace tandem::sim {
 
-/// Segments that a caching allocator has after a step of a rank of `program`, a program of `graph`: its tensors in issue order, each from
-/// the task that first touches it to the last one, what is alive for the whole step first. Tensors of other streams than the
+/// Segments that a caching allocator has after a step of a rank of `program`, a program of `graph`: its tensors in issue order, each
+/// from the task that first touches it to the last one, what is alive for the whole step first. Tensors of other streams than the
 /// computation's are among them; workspaces of libraries and what MemoryPlan::cached_bytes counts are not. Further steps take
 /// hardly more (within 0.01 % for 78 published plans, 2026-11-22).
 Bytes reserved_bytes(const TaskGraph& graph, const Program& program);

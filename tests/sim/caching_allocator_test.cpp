@@ -13,8 +13,7 @@ namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
 
-/// Every 512 bytes of every segment: the tensor that has it, 0 where it is free, or a mark where a tensor begins at the start of a block. Found
-/// by looking at all of it.
+/// Every 512 bytes of every segment: the number of the tensor that has it, 0 where it is free. Found by looking at all of it.
 class Map {
  public:
   /// Number of a new tensor.

@@ -27,8 +27,8 @@ Allocation allocation(MemoryKind kind, std::int64_t offset, std::int64_t mib, st
   return {"tensor", kind, offset * kMiB, Bytes(mib * kMiB), first, last};
 }
 
-/// Two passes forward that keep 30 MiB each, made with 12 MiB of scratch, and two backward that read it and have `wide` MiB of scratch.
-/// Weights of 64 MiB are there for all of it.
+/// Two passes forward that keep 30 MiB each, made with 12 MiB of scratch, and two backward that read it and have `wide` MiB of
+/// scratch. Weights of 64 MiB are there for all of it.
 TaskGraph two_each_way(std::int64_t wide) {
   TaskGraph graph;
   Template forward, backward;
@@ -50,7 +50,8 @@ TaskGraph two_each_way(std::int64_t wide) {
   }
   p.memory.allocations = {allocation(MemoryKind::weights, 0, 64, 0, 3), allocation(MemoryKind::activations, 64, 30, 0, 3),
                           allocation(MemoryKind::activations, 94, 30, 1, 2)};
-  p.memory.allocations.push_back({"scratch", MemoryKind::workspace, 124 * kMiB, Bytes(std::max<std::int64_t>(12, wide) * kMiB), 0, 3});
+  const Bytes scratch(std::max<std::int64_t>(12, wide) * kMiB);
+  p.memory.allocations.push_back({"scratch", MemoryKind::workspace, 124 * kMiB, scratch, 0, 3});
   return graph;
 }
 
