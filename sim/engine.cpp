@@ -247,20 +247,6 @@ bool Engine::walk(std::uint32_t r, std::size_t lane) {
   return moved;
 }
 
-/// Walks the tensor lane up to the instance that the compute lane has reached; false when it is held up before that.
-bool Engine::bring_tensor_lane(std::uint32_t r, const Cursor& c) {
-  RoleState& role = roles_[r];
-  Cursor& tensor = role.cursors[1];
-  const auto there = [&] { return tensor.task != nullptr && tensor.task != tensor.end && tensor.instance == c.instance; };
-  if (there()) return true;
-  if (!role.gates.is_open(1)) return false;
-  const std::vector<std::uint32_t>& instances = role.itinerary->lanes[1].instances;
-  const bool next = tensor.task == tensor.end && tensor.item < instances.size() && instances[tensor.item] == c.instance;
-  if (next) return next_instance(role, 1, tensor);  // as a rule: it need not be walked
-  go(r, 1);
-  return there();
-}
-
 void Engine::arrive(const Seat& seat, std::uint32_t exchange) {
   Pending& p = pending_[exchange];
   p.first = p.arrived == 0 ? seat.ready : std::min(p.first, seat.ready);

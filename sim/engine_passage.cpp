@@ -62,7 +62,7 @@ void Engine::part(RoleState& role, std::uint32_t instance) {
 }
 
 /// Looks at what a lane's tasks wait for in other instances.
-Engine::Entry Engine::meet_edges(RoleState& role, const Stretch& s, std::size_t lane) {
+inline Engine::Entry Engine::meet_edges(RoleState& role, const Stretch& s, std::size_t lane) {
   const Cursor& c = role.cursors[lane];
   const std::uint32_t next = role.itinerary->stops[c.instance + 1].base;
   arrival_.late[lane] = c.host_late;
@@ -88,7 +88,7 @@ Engine::Entry Engine::meet_edges(RoleState& role, const Stretch& s, std::size_t 
 }
 
 /// The arrival as seen from the start, without what cannot matter.
-const Circumstances& Engine::circumstances(const Stretch& s, const Cursor& c, const Cursor& tensor, std::int64_t start) {
+inline const Circumstances& Engine::circumstances(const Stretch& s, const Cursor& c, const Cursor& tensor, std::int64_t start) {
   const std::size_t lanes = s.on_tensor ? 2 : 1;
   for (std::size_t lane = 0; lane < kPatternLanes; ++lane) {
     const std::int64_t issue = arrival_.late[lane] + static_cast<std::int64_t>(c.host) * host_.launch.ps() - start;
@@ -102,10 +102,24 @@ const Circumstances& Engine::circumstances(const Stretch& s, const Cursor& c, co
 }
 
 /// Where the record says how late the host is now. Seldom is it later than it was: such instances share an entry.
-std::uint32_t Engine::lateness(Record& record) const {
+inline std::uint32_t Engine::lateness(Record& record) const {
   std::vector<std::array<std::int64_t, kPatternLanes>>& known = record.late;
   if (known.empty() || known.back()[0] != arrival_.late[0] || known.back()[1] != arrival_.late[1]) known.push_back(arrival_.late);
   return static_cast<std::uint32_t>(known.size() - 1);
+}
+
+/// Walks the tensor lane up to the instance that the compute lane has reached; false when it is held up before that.
+inline bool Engine::bring_tensor_lane(std::uint32_t r, const Cursor& c) {
+  RoleState& role = roles_[r];
+  Cursor& tensor = role.cursors[1];
+  const auto there = [&] { return tensor.task != nullptr && tensor.task != tensor.end && tensor.instance == c.instance; };
+  if (there()) return true;
+  if (!role.gates.is_open(1)) return false;
+  const std::vector<std::uint32_t>& instances = role.itinerary->lanes[1].instances;
+  const bool next = tensor.task == tensor.end && tensor.item < instances.size() && instances[tensor.item] == c.instance;
+  if (next) return next_instance(role, 1, tensor);  // as a rule: it need not be walked
+  go(r, 1);
+  return there();
 }
 
 /// The whole instance waits until everything is known that any task of it waits for. Should its early tasks be needed for

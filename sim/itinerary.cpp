@@ -86,7 +86,9 @@ void add_stops(Itinerary& out, const std::vector<Outline>& outlines, const Progr
   out.stops.push_back(next);
 }
 
-void add_edges(Itinerary& out, const std::vector<Outline>& outlines, const Program& program) {
+/// `lanes`: memory for edges of a lane, used for every program.
+void add_edges(Itinerary& out, const std::vector<Outline>& outlines, const Program& program, std::array<std::vector<LaneEdge>, kLanes>& lanes) {
+  for (std::vector<LaneEdge>& edges : lanes) edges.clear();
   for (const Edge& edge : program.edges) {
     require(std::max(edge.from_instance, edge.to_instance) < out.instances(), "an edge names no instance of its program");
     const Stop &from = out.stops[edge.from_instance], &to = out.stops[edge.to_instance];
@@ -96,13 +98,14 @@ void add_edges(Itinerary& out, const std::vector<Outline>& outlines, const Progr
                       edge.from_task, source.lane_of[edge.from_task], source.host_waits};
     const std::uint8_t lane = target.lane_of[edge.to_task];
     out.host_waits |= le.host_waits;
-    if (lane != le.from_lane || le.from >= le.to) out.lanes[lane].edges.push_back(le);
+    if (lane != le.from_lane || le.from >= le.to) lanes[lane].push_back(le);
   }
-  for (LaneProgram& lane : out.lanes) {
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    std::vector<LaneEdge>& edges = lanes[lane];
     const auto earlier = [](const LaneEdge& a, const LaneEdge& b) { return a.to < b.to; };
-    if (!std::is_sorted(lane.edges.begin(), lane.edges.end(), earlier))
-      std::stable_sort(lane.edges.begin(), lane.edges.end(), earlier);
-    lane.edges.push_back({kEnd, 0, 0, 0, 0, 0, false});
+    if (!std::is_sorted(edges.begin(), edges.end(), earlier)) std::stable_sort(edges.begin(), edges.end(), earlier);
+    edges.push_back({kEnd, 0, 0, 0, 0, 0, false});
+    out.lanes[lane].edges.assign(edges.begin(), edges.end());
   }
 }
 
@@ -126,9 +129,10 @@ std::vector<Itinerary> make_itineraries(const TaskGraph& graph, const Catalogue&
   for (std::size_t t = 0; t < graph.templates.size(); ++t)
     outlines.push_back(outline(graph.templates[t], catalogue.first_slot[t], synchronous));
   std::vector<Itinerary> out(graph.programs.size());
+  std::array<std::vector<LaneEdge>, kLanes> lanes;
   for (std::size_t s = 0; s < out.size(); ++s) {
     add_stops(out[s], outlines, graph.programs[s]);
-    add_edges(out[s], outlines, graph.programs[s]);
+    add_edges(out[s], outlines, graph.programs[s], lanes);
   }
   return out;
 }

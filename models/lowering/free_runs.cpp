@@ -44,7 +44,7 @@ FreeRuns::Taken FreeRuns::take(Place place, std::int64_t bytes) {
   return taken;
 }
 
-std::uint32_t FreeRuns::node(const Hole& hole) {
+inline std::uint32_t FreeRuns::node(const Hole& hole) {
   if (spare_ == kNone) {
     nodes_.push_back({hole, kNone});
     return static_cast<std::uint32_t>(nodes_.size() - 1);
@@ -55,7 +55,7 @@ std::uint32_t FreeRuns::node(const Hole& hole) {
 }
 
 /// The first run behind `offset`, which no run holds. Where it is the first of a leaf, the end of the leaf before stands for it.
-FreeRuns::Place FreeRuns::after(std::int64_t offset) const {
+inline FreeRuns::Place FreeRuns::after(std::int64_t offset) const {
   const auto leaf = std::upper_bound(leaves_.begin(), leaves_.end(), offset,
                                      [](std::int64_t o, const Leaf& l) { return o < l.runs.front().offset; });
   if (leaf == leaves_.begin()) return {};
@@ -91,7 +91,7 @@ void FreeRuns::add(const Hole& hole) {
   }
 }
 
-void FreeRuns::insert(Place place, const Run& run) {
+inline void FreeRuns::insert(Place place, const Run& run) {
   if (leaves_.empty()) {
     leaves_.push_back({std::move(idle_), 0});
     leaves_.back().runs.reserve(kLeaf + 1);
@@ -109,7 +109,7 @@ void FreeRuns::insert(Place place, const Run& run) {
 }
 
 /// `longest`: the run was the longest of its leaf.
-void FreeRuns::erase(Place place, bool longest) {
+inline void FreeRuns::erase(Place place, bool longest) {
   std::vector<Run>& runs = leaves_[place.leaf].runs;
   runs.erase(runs.begin() + static_cast<std::ptrdiff_t>(place.index));
   if (runs.empty()) {

@@ -111,7 +111,7 @@ ProgramBuilder::ProgramBuilder(const TemplateLibrary& library, StageId stage) : 
   program_.stage = stage;
 }
 
-std::size_t ProgramBuilder::record(std::string_view name, MemoryKind kind, std::int64_t offset, Bytes bytes, Pool pool) {
+inline std::size_t ProgramBuilder::record(std::string_view name, MemoryKind kind, std::int64_t offset, Bytes bytes, Pool pool) {
   const auto first = static_cast<std::uint32_t>(now());
   program_.memory.allocations.push_back({name, kind, offset, bytes, first, first});
   live_[static_cast<std::size_t>(kind)] += bytes;
@@ -172,7 +172,7 @@ BufferId ProgramBuilder::allocate_apart(std::string_view name, MemoryKind kind, 
 }
 
 /// One that was released, if there is any: those in use stay near each other.
-BufferId ProgramBuilder::unused_buffer() {
+inline BufferId ProgramBuilder::unused_buffer() {
   if (released_.empty()) {
     buffers_.emplace_back();
     return static_cast<BufferId>(buffers_.size() - 1);
@@ -200,7 +200,7 @@ inline void ProgramBuilder::connect(const SlotUse& use, Buffer& buffer) {
     if (wait_for[s] > known[s] && s != at(use.stream)) edge(wait_for[s], use.first, use.stream, static_cast<Stream>(s), kind);
 }
 
-void ProgramBuilder::edge(Point from, std::uint16_t to_task, Stream to, Stream from_stream, EdgeKind kind) {
+inline void ProgramBuilder::edge(Point from, std::uint16_t to_task, Stream to, Stream from_stream, EdgeKind kind) {
   // Within one instance the template's own dependencies order the streams.
   if (from.instance() < 0 || from.instance() == now()) return;
   if (from <= known_[at(to)][at(from_stream)]) return;
@@ -218,7 +218,7 @@ inline void ProgramBuilder::note_use(const SlotUse& use, Buffer& buffer) {
 }
 
 /// Sorts and thins the edges into the instance just described, and remembers what its streams now know.
-void ProgramBuilder::flush_edges() {
+inline void ProgramBuilder::flush_edges() {
   const auto earlier = [](const Pending& a, const Pending& b) { return a.to_task < b.to_task; };
   for (auto e = pending_.begin(); e != pending_.end(); ++e)  // by insertion: they are a handful
     std::rotate(std::upper_bound(pending_.begin(), e, *e, earlier), e, e + 1);
@@ -266,7 +266,7 @@ std::uint32_t ProgramBuilder::add(TemplateId id, const InstanceKey& key, std::sp
 }
 
 /// `task`: the first computation of the instance that is added; -1: it has none.
-void ProgramBuilder::hold_computation(std::int32_t task) {
+inline void ProgramBuilder::hold_computation(std::int32_t task) {
   if (!computation_waits_ || task < 0) return;
   const Instance& source = program_.instances[static_cast<std::size_t>(computation_waits_->instance())];
   edge(*computation_waits_, static_cast<std::uint16_t>(task), Stream::compute,
@@ -274,7 +274,7 @@ void ProgramBuilder::hold_computation(std::int32_t task) {
   computation_waits_.reset();
 }
 
-void ProgramBuilder::order_scratch(const ScratchUse& use) {
+inline void ProgramBuilder::order_scratch(const ScratchUse& use) {
   for (const auto& [stream, task] : use.early)
     for (std::size_t s = 0; s < kStreams; ++s)
       if (s != at(stream)) edge(scratch_touched_[s], task, stream, static_cast<Stream>(s), EdgeKind::reuse);
@@ -288,7 +288,7 @@ void ProgramBuilder::order_scratch(const ScratchUse& use) {
   }
 }
 
-void ProgramBuilder::note_live(const Template& t) {
+inline void ProgramBuilder::note_live(const Template& t) {
   for (std::size_t p = 0; p < kPools; ++p) {
     const Bytes scratch = p == static_cast<std::size_t>(Pool::computation) ? t.scratch_live_peak : Bytes(0);
     pool_peaks_[p] = std::max(pool_peaks_[p], live_in_pool_[p] + scratch);
