@@ -17,8 +17,13 @@ using Where = Place;
 class Known {
  public:
   Known(const Play& play, const TaskGraph& graph)
-      : rest_(2 * play.patterns.size()), first_edge_(graph.programs.size()), waits_(graph.programs.size()),
-        lanes_(lanes_of(play.host.synchronous)) {
+      : first_edge_(graph.programs.size()), waits_(graph.programs.size()), lanes_(lanes_of(play.host.synchronous)) {
+    ways_.reserve(play.patterns.size());
+    for (PatternId id = 0; id < play.patterns.size(); ++id) {
+      const Pattern& p = play.patterns[id];
+      const std::uint16_t first = play.patterns.of(p.stretch).first[0];
+      ways_.push_back({first, p.closed, p.ended[first], p.free[0], {}});
+    }
     for (const Template& t : graph.templates) {
       host_waits_.push_back(t.host_waits);
       last_task_.emplace_back().fill(-1);
@@ -26,8 +31,14 @@ class Known {
     }
   }
 
-  /// A pattern's time from the end of its first computation on.
-  std::optional<Breakdown>& rest(PatternId id, bool optimizer) { return rest_[2 * id + (optimizer ? 1 : 0)]; }
+  /// What of a pattern every instance that went so asks for.
+  struct Way {
+    std::uint16_t first;                            ///< computation
+    bool closed;
+    std::int64_t first_ended, ended;                ///< ps from the start: the first computation, the last one
+    std::array<std::optional<Breakdown>, 2> rest;   ///< from the end of the first one on; of any instance, of the optimizer's
+  };
+  Way& way(PatternId id) { return ways_[id]; }
 
   /// By instance of a program: its first edge, and the total.
   const std::vector<std::uint32_t>& first_edges(const Program& program) {
@@ -55,7 +66,7 @@ class Known {
   std::int32_t last_task(TemplateId t, std::size_t lane) const { return last_task_[t.index()][lane]; }
 
  private:
-  std::vector<std::optional<Breakdown>> rest_;
+  std::vector<Way> ways_;  ///< by pattern
   std::vector<std::vector<std::uint32_t>> first_edge_;              ///< by stage
   std::vector<std::optional<std::vector<Edge>>> waits_;             ///< by stage
   std::vector<std::array<std::int32_t, kLanes>> last_task_;         ///< by template
@@ -125,16 +136,15 @@ class Attributor {
   /// What led to its first computation is the instance's own. The rest is alike in all that went by a pattern in which
   /// nobody outside had a say, for then every cause lies behind that computation.
   std::int64_t patterned(std::uint32_t i, const Passage& p, std::int64_t done) {
-    const Pattern& pattern = play_.patterns[p.pattern];
-    const std::uint16_t first = play_.patterns.of(pattern.stretch).first[0];
+    Known::Way& way = known_.way(p.pattern);
     const bool optimizer = program_.instances[i].phase == Phase::optimizer;
-    if (p.start > done) explain(done, p.start, {i, first});
-    done = p.start + pattern.ended[first];
+    if (p.start > done) explain(done, p.start, {i, way.first});
+    done = p.start + way.first_ended;
     add(optimizer ? Share::optimizer : Share::compute, p.start, done);
-    const auto rest = static_cast<std::uint16_t>(first + 1);
-    const std::int64_t end = p.start + pattern.free[0];
-    if (!pattern.closed || p.start < window_.from || end > window_.to) return computations(i, rest, done);
-    std::optional<Breakdown>& known = known_.rest(p.pattern, optimizer);
+    const auto rest = static_cast<std::uint16_t>(way.first + 1);
+    const std::int64_t end = p.start + way.ended;
+    if (!way.closed || p.start < window_.from || end > window_.to) return computations(i, rest, done);
+    std::optional<Breakdown>& known = way.rest[optimizer ? 1 : 0];
     if (!known) {
       const Breakdown before = std::exchange(out_, {});
       computations(i, rest, done);
