@@ -91,7 +91,8 @@ std::int64_t HostOperations::of(const Op& op, std::int64_t parameters) const {
 HostOperations stack_host_operations(const Plan& plan) {
   const std::string path = find_preset("models/stacks", plan.stack);
   if (path.empty()) return {};  // the stack is refused by its own field
-  const json stack = read_json(path);
+  const auto held = read_stack(path);
+  const json& stack = *held;
   if (!stack.is_object() || !stack.contains("host_operations")) return {};
   if (!stack["host_operations"].is_array()) refuse(path, stack["host_operations"], "is not a list");
   for (const json& entry : stack["host_operations"]) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "models/base/presets.hpp"
@@ -67,6 +68,17 @@ bool satisfied(const json& rule, const json& value, const Plan& plan) {
 }
 
 }  // namespace
+
+std::shared_ptr<const json> read_stack(const std::string& path) {
+  struct Parsed {
+    std::string path, text;
+    std::shared_ptr<const json> stack;
+  };
+  thread_local Parsed last;
+  std::string text = read_text(path);
+  if (last.path != path || last.text != text) last = {path, text, std::make_shared<const json>(parse_json(text, path))};
+  return last.stack;
+}
 
 bool stack_entry_applies(const json& rule, const Plan& plan) {
   if (!rule.contains("when")) return true;
@@ -157,7 +169,8 @@ std::string default_defect(const json& entry) {
 }
 
 json read_rules(const std::string& path) {
-  const json stack = read_json(path);
+  const auto held = read_stack(path);
+  const json& stack = *held;
   if (!stack.is_object() || !stack.contains("rules") || !stack["rules"].is_array()) {
     throw ConfigError(Problem{path, "rules", "", "is missing or not a list", "write \"rules\": [...]"});
   }
@@ -183,7 +196,8 @@ std::string stack_file(const Plan& plan, std::string_view stack) {
 
 FusionSet stack_fusion(const Plan& plan) {
   const std::string path = stack_file(plan, plan.stack);
-  const json stack = read_json(path);
+  const auto held = read_stack(path);
+  const json& stack = *held;
   if (stack.is_object() && stack.contains("fusion") && stack["fusion"].is_array())
     for (const json& entry : stack["fusion"]) {
       const FusionSet set = set_of(entry, path);
@@ -211,7 +225,8 @@ Given fill_stack_defaults(Plan& plan, const Given& given) {
   Given known = given;
   const std::string path = find_preset("models/stacks", plan.stack);
   if (path.empty()) return known;  // the stack is refused by its own field
-  const json stack = read_json(path);
+  const auto held = read_stack(path);
+  const json& stack = *held;
   if (!stack.is_object() || !stack.contains("defaults")) return known;
   if (!stack["defaults"].is_array())
     throw ConfigError(Problem{path, "defaults", value_text(stack["defaults"]), "is not a list", "write \"defaults\": [...]"});
@@ -231,7 +246,8 @@ Given fill_stack_defaults(Plan& plan, const Given& given) {
 bool stack_remainder_last(const std::string& stack) {
   const std::string path = find_preset("models/stacks", stack);
   if (path.empty()) return false;  // the stack is refused by its own field
-  const json file = read_json(path);
+  const auto held = read_stack(path);
+  const json& file = *held;
   if (!file.is_object() || !file.contains("remainder")) return false;
   const json& found = file["remainder"];
   const bool whole = found.is_object() && found.contains("source") && found.contains("verified") &&
@@ -245,7 +261,8 @@ bool stack_remainder_last(const std::string& stack) {
 StackTransfers stack_transfers(const std::string& stack) {
   const std::string path = find_preset("models/stacks", stack);
   if (path.empty()) return {};  // the stack is refused by its own field
-  const json file = read_json(path);
+  const auto held = read_stack(path);
+  const json& file = *held;
   const json found = file.is_object() ? file.value("transfers", json()) : json();
   const bool whole = found.is_object() && found.contains("source") && found.contains("verified") &&
                      found.contains("overlap") && found["overlap"].is_array() && found.contains("scatter") &&

@@ -60,7 +60,9 @@ class Known {
       if (host_waits(program, e) && std::exchange(noted[e.from_instance], e.from_task) != e.from_task) waits->push_back(e);
     return *waits;
   }
-  bool host_waits(const Program& program, const Edge& e) const { return host_waits_[program.instances[e.from_instance].tmpl.index()]; }
+  bool host_waits(const Program& program, const Edge& e) const {
+    return host_waits_[program.instances[e.from_instance].tmpl.index()];
+  }
   std::size_t lane(const Task& task) const { return lanes_[static_cast<std::size_t>(task.stream)]; }
   /// The last task of a template on a lane; -1: there is none.
   std::int32_t last_task(TemplateId t, std::size_t lane) const { return last_task_[t.index()][lane]; }

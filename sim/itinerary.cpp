@@ -86,14 +86,17 @@ void add_stops(Itinerary& out, const std::vector<Outline>& outlines, const Progr
   out.stops.push_back(next);
 }
 
-/// `lanes`: memory for edges of a lane, used for every program.
-void add_edges(Itinerary& out, const std::vector<Outline>& outlines, const Program& program, std::array<std::vector<LaneEdge>, kLanes>& lanes) {
+using EdgesOfLanes = std::array<std::vector<LaneEdge>, kLanes>;
+
+/// `lanes`: memory that every program uses.
+void add_edges(Itinerary& out, const std::vector<Outline>& outlines, const Program& program, EdgesOfLanes& lanes) {
   for (std::vector<LaneEdge>& edges : lanes) edges.clear();
   for (const Edge& edge : program.edges) {
     require(std::max(edge.from_instance, edge.to_instance) < out.instances(), "an edge names no instance of its program");
     const Stop &from = out.stops[edge.from_instance], &to = out.stops[edge.to_instance];
     const Outline &source = outlines[from.tmpl], &target = outlines[to.tmpl];
-    require(edge.from_task < source.lane_of.size() && edge.to_task < target.lane_of.size(), "an edge names no task of its instance");
+    require(edge.from_task < source.lane_of.size() && edge.to_task < target.lane_of.size(),
+            "an edge names no task of its instance");
     const LaneEdge le{to.base + edge.to_task, from.base + edge.from_task, edge.from_instance, source.first_slot + edge.from_task,
                       edge.from_task, source.lane_of[edge.from_task], source.host_waits};
     const std::uint8_t lane = target.lane_of[edge.to_task];
@@ -129,7 +132,7 @@ std::vector<Itinerary> make_itineraries(const TaskGraph& graph, const Catalogue&
   for (std::size_t t = 0; t < graph.templates.size(); ++t)
     outlines.push_back(outline(graph.templates[t], catalogue.first_slot[t], synchronous));
   std::vector<Itinerary> out(graph.programs.size());
-  std::array<std::vector<LaneEdge>, kLanes> lanes;
+  EdgesOfLanes lanes;
   for (std::size_t s = 0; s < out.size(); ++s) {
     add_stops(out[s], outlines, graph.programs[s]);
     add_edges(out[s], outlines, graph.programs[s], lanes);

@@ -46,7 +46,8 @@ RoleDelays delays_of(const Play& play, const TaskGraph& graph, std::size_t role,
       const Slot& slot = slots[play.catalogue.first_slot[itinerary.stops[i].tmpl] + t];
       if (varies(tasks[t].op) && slot.exchange >= 0)
         throw refusal("not implemented: jitter where computations of several ranks slow each other down", "leave it out on this machine");
-      const double factor = varies(tasks[t].op) ? jitter_factor(jitter, play.roles[role].ranks.front(), itinerary.stops[i].base + t) : 1;
+      const std::uint32_t position = itinerary.stops[i].base + t;
+      const double factor = varies(tasks[t].op) ? jitter_factor(jitter, play.roles[role].ranks.front(), position) : 1;
       out.ps.push_back(std::llround(static_cast<double>(slot.duration) * (factor - 1)));
     }
   }

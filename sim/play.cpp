@@ -162,7 +162,8 @@ Reader::Reader(const Play& play, std::size_t role)
 std::int64_t Reader::issued(std::uint32_t instance, std::uint16_t task) const {
   const Passage& p = record_.at(times_, instance);
   if (p.singly() && issues_itself_) return times_.issued[p.first + step(instance, task).singly];
-  const std::int64_t alone = static_cast<std::int64_t>(itinerary_.stops[instance].host + step(instance, task).issued) * host_.launch.ps();
+  const std::uint64_t operations = itinerary_.stops[instance].host + step(instance, task).issued;
+  const std::int64_t alone = static_cast<std::int64_t>(operations) * host_.launch.ps();
   if (!p.has_pattern() || !itinerary_.host_waits) return alone;
   return record_.late[p.first][patterns_.of(patterns_[p.pattern].stretch).steps[task].lane] + alone;
 }

@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::int64_t kNever = INT64_MAX;
 
-/// Communications of an instance that follow each other at one end, which one lane works. Computations are known by their positions in issue order.
+/// Communications of an instance that follow each other at one end, which one lane works. Computations are known by their positions
+/// in issue order.
 struct Comms {
   PortEnd end = 0;
   std::uint8_t lane = 0;
@@ -57,8 +58,11 @@ class Study {
       const TemplateComms::Seat& from = seat(program, e.from_instance, e.from_task);
       const TemplateComms::Seat& to = seat(program, e.to_instance, e.to_task);
       if ((from.row < 0) == (to.row < 0)) continue;
-      if (to.row >= 0) start_after(rows[first[e.to_instance] + static_cast<std::size_t>(to.row)], to, base[e.from_instance] + e.from_task);
-      else settle(rows[first[e.from_instance] + static_cast<std::size_t>(from.row)], from, base[e.to_instance] + e.to_task);
+      const auto row = [&](std::uint32_t instance, const TemplateComms::Seat& seat) -> Comms& {
+        return rows[first[instance] + static_cast<std::size_t>(seat.row)];
+      };
+      if (to.row >= 0) start_after(row(e.to_instance, to), to, base[e.from_instance] + e.from_task);
+      else settle(row(e.from_instance, from), from, base[e.to_instance] + e.to_task);
     }
     settle(rows);
     return rows;

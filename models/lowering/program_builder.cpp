@@ -222,6 +222,7 @@ inline void ProgramBuilder::flush_edges() {
   const auto earlier = [](const Pending& a, const Pending& b) { return a.to_task < b.to_task; };
   for (auto e = pending_.begin(); e != pending_.end(); ++e)  // by insertion: they are a handful
     std::rotate(std::upper_bound(pending_.begin(), e, *e, earlier), e, e + 1);
+  const auto instance = static_cast<std::uint32_t>(program_.instances.size() - 1);
   for (const Pending& e : pending_) {
     Point& known = known_[at(e.to)][at(e.from_stream)];
     if (e.from <= known) continue;
@@ -231,8 +232,7 @@ inline void ProgramBuilder::flush_edges() {
     });
     if (superseded) continue;
     known = e.from;
-    program_.edges.push_back({static_cast<std::uint32_t>(e.from.instance()), static_cast<std::uint32_t>(program_.instances.size() - 1),
-                              e.from.task(), e.to_task, e.kind});
+    program_.edges.push_back({static_cast<std::uint32_t>(e.from.instance()), instance, e.from.task(), e.to_task, e.kind});
   }
   pending_.clear();
 }
