@@ -149,8 +149,8 @@ bool Engine::next_instance(RoleState& role, std::size_t lane, Cursor& c) const {
   }
   const std::uint32_t i = instances[c.item++];
   const Stop& stop = role.itinerary->stops[i];
-  __builtin_prefetch(&instances[0] + c.item + kAhead);
-  if (lane == 0) {
+  __builtin_prefetch(instances.data() + c.item + kAhead);
+  if (lane == 0 && !times_.passages.empty()) {  // before the run there are none
     __builtin_prefetch(&stop + kAhead);
     __builtin_prefetch(times_.passages.data() + role.record.passage + (i + kAhead) * role.record.roles);
   }
