@@ -216,6 +216,25 @@ TEST_CASE("cost grows with every dimension by whole tiles") {
   }
 }
 
+TEST_CASE("Blackwell scales blocks of mxfp8 at the rate of fp8, and of nvfp4 at twice that or more") {
+  // Throughput of tcgen05.mma beside Hopper's fp8: f8f6f4 and mxf8f6f4 2, mxf4nvf4 4 (NVIDIA/cutlass, media/docs/cpp/blackwell_functionality.md)
+  for (const char* preset : {"dgx-b200", "dgx-b300", "gb200-nvl72", "gb300-nvl72"}) {
+    INFO(preset);
+    const Device device = device_of(preset);
+    const auto rate = [&](DType t) { return device.peak.at(t).flops_per_second(); };
+    CHECK(rate(DType::mxfp8) == rate(DType::fp8));
+    CHECK(rate(DType::nvfp4) >= 2 * rate(DType::fp8));
+    const auto model = make_cost_model(device);
+    const MatMul o = product(16384, 16384, 16384);
+    const auto seconds = [&](DType t) { return model->duration(o, t).seconds(); };
+    CHECK(seconds(DType::mxfp8) == seconds(DType::fp8));
+    CHECK(seconds(DType::nvfp4) < seconds(DType::fp8));
+    CHECK(seconds(DType::nvfp4) > seconds(DType::fp8) / 4);
+    CHECK(seconds(DType::nvfp4) > static_cast<double>(matrix_flops(o).count()) / rate(DType::nvfp4));
+  }
+  CHECK_THROWS_AS(make_cost_model(device_of("dgx-h100"))->duration(product(64, 64, 64), DType::mxfp8), InfeasibleError);
+}
+
 TEST_CASE("a type without a published rate is refused by name") {
   try {
     make_cost_model(device_of("dgx-a100-80gb"))->duration(product(64, 64, 64), DType::fp8);
