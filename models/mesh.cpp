@@ -33,7 +33,8 @@ std::vector<Axis> spanned(Group g) {
     case Group::tensor: case Group::kv: return {Axis::tp};
     case Group::context: return {Axis::cp};
     case Group::data: case Group::shard: case Group::replica: return {Axis::cp, Axis::ep, Axis::dp};
-    case Group::expert: case Group::expert_data: case Group::expert_tensor: return {Axis::tp, Axis::cp, Axis::ep, Axis::dp};
+    case Group::expert: case Group::expert_data: case Group::expert_tensor: case Group::expert_shard: case Group::expert_replica:
+      return {Axis::tp, Axis::cp, Axis::ep, Axis::dp};
     case Group::pipeline: case Group::embedding: case Group::position: return {Axis::pp};
     case Group::model: return {Axis::tp, Axis::pp};
     case Group::world: return {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::pp};
@@ -59,6 +60,8 @@ Parting parting(Group g, const Divisions& d) {
     case Group::expert: return {d.expert, false, d.expert_tensor};
     case Group::expert_data: return {d.expert * d.expert_tensor, true};
     case Group::expert_tensor: return {d.expert_tensor, false};
+    case Group::expert_shard: return {d.expert_shard, false, d.expert * d.expert_tensor};
+    case Group::expert_replica: return {d.expert_shard * d.expert * d.expert_tensor, true};
     case Group::shard: return {d.shard, false};
     case Group::replica: return {d.shard, true};
     case Group::kv: return {d.kv, false};
@@ -70,7 +73,8 @@ Parting parting(Group g, const Divisions& d) {
 
 std::string_view name(Group g) {
   constexpr std::string_view names[] = {"tensor",  "data",   "pipeline",    "model", "embedding", "world", "context",
-                                        "expert", "expert_data", "shard", "replica", "kv",   "position", "expert_tensor"};
+                                        "expert", "expert_data", "shard", "replica", "kv",   "position", "expert_tensor",
+                                        "expert_shard", "expert_replica"};
   static_assert(std::size(names) == kGroups);
   return names[static_cast<std::size_t>(g)];
 }
@@ -158,6 +162,11 @@ std::int64_t expert_copies(const Plan& plan) {
   return q.tensor * q.context * q.data / (q.expert * q.expert_tensor);
 }
 
+std::int64_t expert_shard_group_size(const Plan& plan) {
+  if (plan.parallel.zero_stage == 0) return 1;
+  return shard_group_size(plan) * expert_copies(plan) / (plan.parallel.data * plan.parallel.context);
+}
+
 std::int32_t bridge_stage(const Plan& plan) {
   const auto layers = plan.layers_per_stage();
   std::int64_t end = 0;
@@ -185,7 +194,8 @@ Mesh make_mesh(const Plan& plan) {
   const ParallelSpec& q = plan.parallel;
   const std::int64_t kv = std::max<std::int64_t>(1, q.tensor / std::max<std::int64_t>(1, plan.model.num_kv_heads));
   return Mesh({q.tensor, q.context, 1, q.data, q.pipeline}, q.rank_order,
-              {q.expert, shard_group_size(plan), kv, word_stages(plan), position_stages(plan), q.expert_tensor});
+              {q.expert, shard_group_size(plan), kv, word_stages(plan), position_stages(plan), q.expert_tensor,
+               std::max<std::int64_t>(1, expert_shard_group_size(plan))});
 }
 
 }  // namespace tandem

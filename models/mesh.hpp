@@ -39,8 +39,10 @@ enum class Group : std::uint8_t {
   kv,         ///< tensor ranks that hold the same key and value heads
   position,   ///< the stages of one pipeline that use t5's table of learned positions
   expert_tensor, ///< so many neighbours of a stage that share the matrices of the same experts
+  expert_shard,  ///< so many neighbours of `expert_data` that together hold one copy of what ZeRO shards of their experts
+  expert_replica,///< the ranks of `expert_data` that hold the same shard
 };
-inline constexpr std::size_t kGroups = static_cast<std::size_t>(Group::expert_tensor) + 1;
+inline constexpr std::size_t kGroups = static_cast<std::size_t>(Group::expert_replica) + 1;
 std::string_view name(Group g);
 /// Whether members lie on several pipeline stages.
 constexpr bool crosses_stages(Group g) {
@@ -49,12 +51,14 @@ constexpr bool crosses_stages(Group g) {
 
 /// Sizes of the groups that part a larger one: so many neighbours of `data` (context fastest) or `tensor` each. Ranks of a stage,
 /// tensor fastest, then context, then data, are parted by experts: `expert_tensor` neighbours share matrices, `expert` of these
-/// hold every expert (Megatron-LM: megatron/core/parallel_state.py, the expert's RankGenerator).
+/// hold every expert (Megatron-LM: megatron/core/parallel_state.py, the expert's RankGenerator), and of those with the same experts
+/// `expert_shard` share what ZeRO shards (there: intra_partial_expert_data_parallel_group).
 struct Divisions {
   std::int64_t expert = 1, shard = 1, kv = 1;
   std::vector<std::int32_t> word_stages{};  ///< members of `embedding`, ascending; empty: the first and the last stage
   std::vector<std::int32_t> position_stages{};  ///< members of `position`, ascending; empty: the first stage
   std::int64_t expert_tensor = 0;         ///< 0: as many as tensor ranks
+  std::int64_t expert_shard = 1;
 };
 
 /// Immutable map between ranks and coordinates. `sizes` by Axis; `order` lists axes fastest first ("tp-cp-ep-dp-pp"). The
@@ -99,6 +103,8 @@ std::vector<std::int32_t> position_stages(const Plan& plan);
 std::int64_t shard_group_size(const Plan& plan);
 /// Ranks of a stage that hold the same part of the same experts.
 std::int64_t expert_copies(const Plan& plan);
+/// Those of them that together hold one copy of what ZeRO shards of these experts: as many as a sharding group has; 1 without ZeRO.
+std::int64_t expert_shard_group_size(const Plan& plan);
 Mesh make_mesh(const Plan& plan);
 
 }  // namespace tandem

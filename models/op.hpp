@@ -176,13 +176,15 @@ struct PackColumns { std::int64_t rows, cols, parts; };
 struct UnpackColumns { std::int64_t rows, cols, parts; };
 
 /// Rotary position embedding (arXiv 2104.09864) of the query and key heads, halves paired: (i, i + head_dim/2) turns by
-/// position * theta^(-2i/head_dim). `inverse` turns back: the gradient. Rows are of this context rank, before anything is
+/// position * theta^(-2i/head_dim). `inverse`: the gradient, which turns back. Rows are of this context rank, before anything is
 /// exchanged. `scaling`: linear divides the position by factor; llama3 scales frequencies by wavelength (Llama 3.1, arXiv
-/// 2407.21783 as published with its weights: low 1, high 4, original context 8192). in: qkv (inout); out: qkv
+/// 2407.21783 as published with its weights: low 1, high 4); yarn scales those that turn less than once in `original` positions, keeps
+/// those that turn more than 32 times, goes linearly from pair to pair between them, and multiplies queries and keys by
+/// 1 + 0.1 ln(factor) (arXiv 2309.00071, sections 3.2 and 3.4). in: qkv (inout); out: qkv
 /// In kernels of their own, for the query or for the key heads, with t[batch*seq, those heads' columns]: t = (-second half, first
 /// half) of every head (in: qkv; out: t), qkv *= cos (in: qkv(inout); out: qkv), t *= sin (in: t(inout); out: t), and
 /// qkv += t (in: t, qkv(inout); out: qkv).
-enum class RopeScalingKind : std::uint8_t { none, linear, llama3 };
+enum class RopeScalingKind : std::uint8_t { none, linear, llama3, yarn };
 enum class RotaryPart : std::uint8_t { whole, swap, cosine, sine, add };
 enum class RotaryHeads : std::uint8_t { both, queries, keys };
 struct Rotary {
@@ -193,6 +195,7 @@ struct Rotary {
   double factor = 1;
   RotaryPart part = RotaryPart::whole;
   RotaryHeads heads = RotaryHeads::both;
+  std::int64_t original = 8192;  ///< llama3 and yarn: longest sequence before the scaling
   /// Elements that a kernel turns.
   std::int64_t elements() const {
     const std::int64_t q = heads == RotaryHeads::keys ? 0 : dims.heads, k = heads == RotaryHeads::queries ? 0 : dims.groups();

@@ -13,7 +13,7 @@ struct Part {
 };
 
 Part part_of(const ShardUnit& unit, const ShardSeat& seat) {
-  const std::int64_t index = unit.replication == Replication::expert ? seat.expert_data : seat.shard;
+  const std::int64_t index = unit.replication == Replication::expert ? seat.expert_shard : seat.shard;
   const std::int64_t begin = unit.offset + (unit.shards > 1 ? index * unit.shard_elements() : 0);
   return {begin, begin + unit.shard_elements()};
 }
@@ -22,7 +22,7 @@ Part part_of(const ShardUnit& unit, const ShardSeat& seat) {
 bool counts(const Param& p, const ShardUnit& unit, const ShardSeat& seat) {
   if (!p.in_norm || !p.counts_on(seat.share_of(p))) return false;
   if (!seat.norm_over_world) return true;
-  if (p.replication == Replication::expert) return unit.shards > 1 || seat.expert_data == 0;
+  if (p.replication == Replication::expert) return unit.shards > 1 ? seat.expert_replica == 0 : seat.expert_data == 0;
   return unit.shards > 1 ? seat.replica == 0 : seat.data == 0;
 }
 

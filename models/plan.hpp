@@ -67,6 +67,7 @@ struct MoeSpec {
 struct RopeScaling {
   std::string type;                      ///< empty: none
   double factor = 1;
+  std::int64_t original_max_position_embeddings = 4096;  ///< llama3 and yarn: sequences that the model was trained on before
 };
 
 struct ModelSpec {

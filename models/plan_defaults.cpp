@@ -82,6 +82,9 @@ void fill_family(ModelSpec& m, const Filler& fill) {
   fill.set("model.qkv_bias", m.qkv_bias, m.linear_bias);
   fill.set("model.embedding_norm", m.embedding_norm, d.embedding_norm);
   fill.set("model.token_types", m.token_types, d.token_types);
+  // As published with Llama 3.1, and Megatron-Core's of YaRN (megatron/core/models/common/embeddings/yarn_rotary_pos_embedding.py).
+  fill.set("model.rope_scaling.original_max_position_embeddings", m.rope_scaling.original_max_position_embeddings,
+           m.rope_scaling.type == "llama3" ? 8192 : 4096);
 }
 
 void fill_sizes(Plan& p, const Filler& fill) {

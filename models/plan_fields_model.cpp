@@ -82,6 +82,9 @@ std::vector<PlanField> style_fields() {
            "none"),
       number({"model.rope_scaling.factor", "Factor of the stretching."}, AT(model.rope_scaling.factor),
              {0, 1e6, true, false}),
+      integer({"model.rope_scaling.original_max_position_embeddings", "Longest sequence before the stretching; llama3 and yarn."},
+              AT(model.rope_scaling.original_max_position_embeddings), {1, kMaxSequence})
+          .otherwise("4096; llama3: 8192"),
       flag({"model.tie_embeddings", "The output matrix is the embedding table."}, AT(model.tie_embeddings))
           .otherwise("true; llama: false"),
       flag({"model.linear_bias", "Linear layers have a bias."}, AT(model.linear_bias))

@@ -12,7 +12,7 @@ namespace {
 struct Gap {
   std::string_view field;
   bool open;                ///< this plan asks for it
-  std::string_view lowers;  ///< what this version does lower
+  std::string lowers;       ///< what this version does lower
 };
 
 std::vector<Gap> model_gaps(const Plan& p) {
@@ -23,8 +23,7 @@ std::vector<Gap> model_gaps(const Plan& p) {
       {"model.position_embedding", m.family == Family::t5 ? !t5_positions : m.position_embedding == PositionEmbedding::relative,
        "relative and learned in t5, and learned, rope and alibi elsewhere"},
       {"model.rope_scaling.type",
-       !m.rope_scaling.type.empty() && m.rope_scaling.type != "linear" && m.rope_scaling.type != "llama3",
-       "linear and llama3"},
+       m.rope_scaling.type == "dynamic" || m.rope_scaling.type == "longrope", "linear, llama3 and yarn"},
   };
 }
 
@@ -49,22 +48,22 @@ std::vector<Gap> t5_gaps(const Plan& p) {
 
 std::vector<Gap> parallel_gaps(const Plan& p) {
   const ParallelSpec& q = p.parallel;
-  const bool grouped = q.zero_group > 0 && q.zero_group < q.data;
+  const bool grouped = q.zero_stage > 0 && q.zero_group > 0 && q.zero_group < q.data;
   // Experts are cut over other ranks than all else.
   const bool apart = p.model.moe.num_experts > 0 && q.expert_tensor != q.tensor;
   const bool could_be_cut_alike = (q.data * q.context) % q.expert == 0;
-  // A group of as many ranks has every expert once: there is nothing of them to share out.
-  const bool once = q.zero_stage == 1 && q.zero_group * q.context == q.expert;
+  // Ranks of a stage that hold every expert once: a sharding group is made of whole such sets (Megatron-LM: megatron/core/parallel_state.py
+  // asserts that the data ranks of experts divide by the number of distributed optimizers' instances).
+  const std::int64_t set = q.expert * q.expert_tensor, group_ranks = q.zero_group * q.context * q.tensor;
   return {
       {could_be_cut_alike ? "parallel.expert_tensor" : "parallel.expert", apart && q.tensor > 1 && !q.sequence_parallel,
        could_be_cut_alike ? "experts that are cut as everything else is, expert_tensor = tensor, or tensor ranks that have rows of "
                            "their own, sequence_parallel true"
                          : "expert ranks that divide data x context, or tensor ranks that have rows of their own, "
                            "sequence_parallel true"},
-      {"parallel.zero_group", (q.expert > 1 || apart) && q.zero_stage > 0 && grouped && (apart || !once),
-       apart ? "experts that are cut over other ranks than everything else sharded over all their ranks, zero_group 0"
-             : "experts sharded over all their ranks, zero_group 0, or with zero_stage 1 not at all, zero_group x context = "
-               "expert"},
+      {"parallel.zero_group", p.model.moe.num_experts > 0 && grouped && group_ranks % set != 0,
+       "sharding groups that have every expert once or several times: zero_group x context x tensor a multiple of expert x expert_tensor, " +
+           product_text({q.expert, q.expert_tensor})},
       {"training.optimizer", q.offload.optimizer && p.training.optimizer.kind != OptimizerKind::adamw,
        "adamw where parallel.offload.optimizer is true"},
       {"parallel.offload.parameters", q.offload.parameters && q.zero_stage != 3, "false, or zero_stage 3"},
@@ -91,7 +90,7 @@ std::string bare_value(const Plan& p, std::string_view field) {
 Problem not_implemented(const Plan& plan, const Gap& gap) {
   const std::string field(gap.field), value = bare_value(plan, gap.field);
   return {plan.file, field, value, "not implemented: " + field + " " + value,
-          "this version lowers " + std::string(gap.lowers)};
+          "this version lowers " + gap.lowers};
 }
 
 }  // namespace

@@ -159,6 +159,7 @@ struct ShardSeat {
   std::int64_t tensor_rank = 0, expert_tensor_rank = 0;
   std::int64_t shard = 0, replica = 0;               ///< positions in the shard and replica groups
   std::int64_t expert_data = 0;                      ///< position among the ranks with the same experts
+  std::int64_t expert_shard = 0, expert_replica = 0; ///< positions in the shard and replica groups of experts
   std::int64_t data = 0;                             ///< position in the data group
   bool norm_over_world = false;                      ///< norms are summed over all ranks, not over one model's
 

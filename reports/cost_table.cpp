@@ -27,7 +27,7 @@ constexpr std::string_view kGates[] = {"silu", "gelu_tanh"};
 constexpr std::string_view kSites[] = {"embedding", "attention", "attention_output",
                                        "mlp_output", "cross_attention", "cross_attention_output"};
 constexpr std::string_view kShares[] = {"whole", "queries", "heads"};
-constexpr std::string_view kRopeScalings[] = {"none", "linear", "llama3"};
+constexpr std::string_view kRopeScalings[] = {"none", "linear", "llama3", "yarn"};
 constexpr std::string_view kLayerwise[] = {"lamb", "lans"};
 constexpr std::string_view kReduce[] = {"sum", "max"};
 constexpr std::string_view kNormParts[] = {"whole", "input", "parameters"};

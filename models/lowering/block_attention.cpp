@@ -6,7 +6,7 @@ namespace tandem::lowering {
 
 void BlockActivations::rotate() {
   if (!s_.rotary) return;
-  b_.add("rotary", Rotary{s_.attention_dims(), s_.rope_theta, false, s_.rope_scaling, s_.rope_factor}, {t_.qkv}, {t_.qkv});
+  b_.add("rotary", s_.rotation(false), {t_.qkv}, {t_.qkv});
 }
 
 void BlockActivations::qkv(const Value& input) {

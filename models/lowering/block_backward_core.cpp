@@ -12,8 +12,7 @@ Value BlockBackward::core(const Value& dcontext) {
   const Value out = ulysses ? hold(held_.qkv, s_.tokens * s_.qkv()) : dqkv;
   if (ulysses) a_.by_positions(dqkv, s_.qkv(), "dqkv", out);
   if (s_.rotary)
-    b_.add("rotary_backward", Rotary{s_.attention_dims(), s_.rope_theta, true, s_.rope_scaling, s_.rope_factor}, {out},
-           {out});
+    b_.add("rotary_backward", s_.rotation(true), {out}, {out});
   return out;
 }
 

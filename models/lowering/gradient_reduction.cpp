@@ -27,7 +27,7 @@ TemplateId GradientReduction::add(Template t) {
 // ---- what a unit needs ----
 
 Group GradientReduction::group_of(const ShardUnit& u) const {
-  return u.replication == Replication::expert ? Group::expert_data : Group::shard;
+  return u.replication == Replication::expert ? Group::expert_shard : Group::shard;
 }
 Group GradientReduction::sum_group(const ShardUnit& u) const {
   return u.replication == Replication::expert ? Group::expert_data : Group::data;
@@ -58,9 +58,10 @@ GradientReduction::UnitTemplates GradientReduction::unit_templates(std::int32_t 
     return t;
   }
   gradient_templates(unit, spec, t);
-  if (u.replication == Replication::data && replicas() > 1) {
+  if (ranks_of(u) > u.shards) {
+    const Group replicas = u.replication == Replication::expert ? Group::expert_replica : Group::replica;
     const bool halves = !whole_gradients() && spec.dtype != spec.held;
-    t.replicas = add(halves ? send_share(spec, Group::replica) : sum_share(spec, Group::replica, whole_gradients()));
+    t.replicas = add(halves ? send_share(spec, replicas) : sum_share(spec, replicas, whole_gradients()));
     if (halves) t.replicas_back = add(take_share(spec));
   }
   if (tied || (u.shards == 1 && !memory_.weights_sharded())) return t;

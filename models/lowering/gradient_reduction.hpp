@@ -58,7 +58,6 @@ class GradientReduction {
   Group group_of(const ShardUnit& unit) const;
   Group sum_group(const ShardUnit& unit) const;
   std::int64_t ranks_of(const ShardUnit& unit) const;
-  std::int64_t replicas() const { return data_ / memory_.sharding().shards; }
   bool each_micro_batch() const { return memory_.gradients_sharded(); }
   bool whole_gradients() const { return !memory_.gradients_sharded(); }
   void count(std::int32_t unit, std::int32_t micro_batch);

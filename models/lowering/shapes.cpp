@@ -73,6 +73,12 @@ void set_sequence(Shapes& s, const Plan& plan) {
   s.global_targets = plan.loss_targets();
 }
 
+RopeScalingKind rope_scaling(const std::string& type) {
+  if (type == "linear") return RopeScalingKind::linear;
+  if (type == "llama3") return RopeScalingKind::llama3;
+  return type == "yarn" ? RopeScalingKind::yarn : RopeScalingKind::none;
+}
+
 void set_attention(Shapes& s, const Plan& plan) {
   const ModelSpec& m = plan.model;
   const std::int64_t t = plan.parallel.tensor;
@@ -84,10 +90,9 @@ void set_attention(Shapes& s, const Plan& plan) {
   s.attention = s.heads * s.head_dim;
   s.rotary = m.position_embedding == PositionEmbedding::rope;
   s.rope_theta = m.rope_theta;
-  s.rope_scaling = m.rope_scaling.type.empty()       ? RopeScalingKind::none
-                   : m.rope_scaling.type == "linear" ? RopeScalingKind::linear
-                                                     : RopeScalingKind::llama3;
+  s.rope_scaling = rope_scaling(m.rope_scaling.type);
   s.rope_factor = m.rope_scaling.factor;
+  s.rope_original = m.rope_scaling.original_max_position_embeddings;
   s.alibi = m.position_embedding == PositionEmbedding::alibi;
   s.causal = m.family != Family::bert && m.family != Family::t5;
 }
@@ -116,6 +121,12 @@ std::int64_t Shapes::row_room(std::int64_t shares) const {
   // A token visits an expert once, so no rank can get more than this.
   const std::int64_t most = shares * expert_ranks * rows * std::min(top_k, experts_here);
   return std::min(most, static_cast<std::int64_t>(std::ceil(rows_bound * static_cast<double>(sent))));
+}
+
+Rotary Shapes::rotation(bool inverse) const {
+  Rotary op{attention_dims(), rope_theta, inverse, rope_scaling, rope_factor};
+  if (rope_scaling == RopeScalingKind::llama3 || rope_scaling == RopeScalingKind::yarn) op.original = rope_original;
+  return op;
 }
 
 AttentionDims Shapes::attention_dims() const {

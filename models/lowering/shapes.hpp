@@ -55,6 +55,7 @@ struct Shapes {
   double rope_theta;
   RopeScalingKind rope_scaling;
   double rope_factor;
+  std::int64_t rope_original;  ///< longest sequence before the scaling
   bool alibi, learned_positions, embedding_norm, tied;
   bool tensor_overlap;          ///< tensor ranks' collectives run in pieces beside the products they feed or follow
   bool sum_beside_weights;      ///< weight gradients run beside the sum of the input gradient
@@ -83,6 +84,8 @@ struct Shapes {
 
   /// Of the attention before context parallelism changes it: packed qkv of this rank's positions.
   AttentionDims attention_dims() const;
+  /// The turn of queries and keys by their positions, or its gradient.
+  Rotary rotation(bool inverse) const;
   std::int64_t qkv() const { return attention_dims().qkv_width(); }
   /// Elements of the tensor between blocks. With norms after the addition and a residual that is not normalised, it holds
   /// the normalised state and then the residual.

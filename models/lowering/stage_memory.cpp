@@ -13,7 +13,7 @@ Sharding sharding_of(const Plan& plan) {
   Sharding z;
   z.zero_stage = plan.parallel.zero_stage;
   z.shards = shard_group_size(plan);
-  z.expert_shards = z.zero_stage == 0 ? 1 : z.shards * expert_copies(plan) / (plan.parallel.data * plan.parallel.context);
+  z.expert_shards = expert_shard_group_size(plan);
   z.bucket_bytes = plan.parallel.bucket_bytes;
   return z;
 }

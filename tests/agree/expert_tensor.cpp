@@ -58,6 +58,15 @@ const Layout kLayouts[] = {
     {R"({"tensor": 2, "data": 4, "expert": 2, "expert_tensor": 1, "zero_stage": 2})"},
     {R"({"tensor": 2, "data": 4, "expert": 4, "expert_tensor": 1, "zero_stage": 3, "unit_copies": "per_parameter"})"},
     {R"({"tensor": 4, "expert_tensor": 1, "zero_stage": 1})"},                    // nothing but experts is sharded
+    // Sharding groups of whole sets of experts: each part of an expert on two ranks of a group, or on one, and both groups have it.
+    {R"({"tensor": 2, "data": 4, "expert": 2, "expert_tensor": 1, "zero_stage": 1, "zero_group": 2})"},
+    {R"({"tensor": 2, "data": 4, "expert": 2, "expert_tensor": 1, "zero_stage": 2, "zero_group": 2, "overlap_grad_reduce": true})"},
+    {R"({"tensor": 2, "data": 4, "expert": 2, "expert_tensor": 1, "zero_stage": 3, "zero_group": 2})"},
+    {R"({"tensor": 2, "data": 4, "expert": 2, "zero_stage": 1, "zero_group": 2, "overlap_grad_reduce": true, "bucket_bytes": "1 B"})"},
+    {R"({"data": 4, "expert": 2, "zero_stage": 2, "zero_group": 2})"},
+    {R"({"tensor": 2, "data": 4, "expert": 2, "zero_stage": 3, "zero_group": 2, "overlap_grad_reduce": true})"},
+    {R"({"data": 8, "expert": 2, "zero_stage": 3, "zero_group": 4, "overlap_param_gather": true})"},
+    {R"({"data": 4, "expert_tensor": 2, "zero_stage": 1, "zero_group": 2})"},
 };
 
 // Context ranks see parts of sequences, over which an auxiliary loss would be another one.
@@ -65,6 +74,7 @@ const Layout kContextLayouts[] = {
     {R"({"tensor": 2, "context": 2, "expert": 4})"},
     {R"({"context": 2, "data": 2, "expert": 2, "expert_tensor": 2})"},
     {R"({"tensor": 2, "context": 2, "data": 2, "expert": 2, "expert_tensor": 4, "zero_stage": 1})"},
+    {R"({"context": 2, "data": 4, "expert": 2, "zero_stage": 2, "zero_group": 2})"},
 };
 
 void check_like(const exec::RunResult& one, const Plan& plan) {

@@ -43,6 +43,7 @@ Feature models() {
         R"({"model": {"family": "llama", "moe": {"num_experts": 4, "experts_per_token": 2, "ffn_hidden_size": 16,
                                                             "capacity_factor": 1, "aux_loss": 0.02}}})"},
        {"moe-dropless", R"({"model": {"family": "llama", "num_kv_heads": 2,
+                                     "rope_scaling": {"type": "yarn", "factor": 4, "original_max_position_embeddings": 4},
                                      "moe": {"num_experts": 4, "experts_per_token": 2, "ffn_hidden_size": 16}}})"},
        {"moe-shared", R"({"model": {"moe": {"num_experts": 6, "experts_per_token": 1, "ffn_hidden_size": 20,
                                            "num_shared_experts": 1, "layer_frequency": 2, "capacity_factor": 1.5,

@@ -166,6 +166,38 @@ TEST_CASE("llama3 scaling stretches long waves, keeps short ones and joins them 
   CHECK(between > 3);
 }
 
+TEST_CASE("yarn keeps fast pairs, stretches slow ones, goes linearly between them and lengthens heads") {
+  Kernels kernels;
+  const AttentionDims dims{1, 1, 2, 64};
+  const double base = 10000, factor = 16;
+  const Rotary scaled{dims, base, false, RopeScalingKind::yarn, factor, RotaryPart::whole, RotaryHeads::both, 4096};
+  // find_correction_range and linear_ramp_mask of jquesnelle/yarn, scaled_rope/LlamaYaRNScaledRotaryEmbedding.py: with 64 dimensions,
+  // 4096 positions and base 10000, 64 ln(4096 / (32 2 pi)) / (2 ln 10000) = 10.47 and 64 ln(4096 / (2 pi)) / (2 ln 10000) = 22.51.
+  const double low = 10, high = 23;
+  int kept = 0, stretched = 0;
+  for (std::int64_t i = 0; i < 32; ++i) {
+    const double plain = std::pow(base, -2.0 * static_cast<double>(i) / 64);
+    double ramp = (static_cast<double>(i) - low) / (high - low);
+    if (ramp <= 0) ramp = 0, ++kept;
+    if (ramp >= 1) ramp = 1, ++stretched;
+    INFO(i);
+    CHECK(angle(kernels, scaled, 1, i) == Approx(plain / factor * ramp + plain * (1 - ramp)).epsilon(1e-13));
+  }
+  CHECK(kept == 11);
+  CHECK(stretched == 9);
+  // What was (1, 0) is as long as get_mscale says, 0.1 ln 16 + 1, and so is a gradient's way back.
+  Values x(static_cast<std::size_t>(2 * dims.qkv_width()), 0.0);
+  x[static_cast<std::size_t>(dims.qkv_width())] = 1;
+  const Values y = kernels.run(scaled, {real(x)}, {real(x)})[0];
+  const auto at = static_cast<std::size_t>(dims.qkv_width());
+  CHECK(std::hypot(y[at], y[at + 32]) == Approx(1.2772588722239781).epsilon(1e-13));
+  Rotary back = scaled;
+  back.inverse = true;
+  const Values dy = random_values(2 * dims.qkv_width(), 8), v = random_values(2 * dims.qkv_width(), 9);
+  const auto dot = [](const Values& a, const Values& b) { return std::inner_product(a.begin(), a.end(), b.begin(), 0.0); };
+  CHECK(dot(dy, kernels.run(scaled, {real(v)}, {real(v)})[0]) == Approx(dot(kernels.run(back, {real(dy)}, {real(dy)})[0], v)).epsilon(1e-12));
+}
+
 TEST_CASE("a context rank turns its rows by their positions in the sequence, and back") {
   Kernels kernels;
   const AttentionDims whole{2, 6, 12, 4, 2};

@@ -150,7 +150,7 @@ TEST_CASE("experts take as much of the tensor axis as their ranks leave") {
   CHECK(default_of(2, 1, 1) == 2);
 }
 
-TEST_CASE("experts cut over other ranks than the rest need rows of their own on every tensor rank, and are not sharded in groups") {
+TEST_CASE("experts cut over other ranks than the rest need rows of their own on every tensor rank, and whole sets in a sharding group") {
   const auto fields = [](const Plan& plan) {
     std::vector<std::string> all;
     try {
@@ -169,8 +169,12 @@ TEST_CASE("experts cut over other ranks than the rest need rows of their own on 
   CHECK(fields(grouped).empty());
   grouped.parallel.zero_stage = 1;
   CHECK(fields(grouped).empty());
-  grouped.parallel.zero_group = 2;
+  grouped.parallel.zero_group = 2;  // of two tensor ranks each, with four expert ranks
+  CHECK(fields(grouped).empty());
+  grouped.parallel.zero_group = 1;
   CHECK(fields(grouped) == std::vector<std::string>{"parallel.zero_group"});
+  grouped.parallel.zero_stage = 0;  // nothing is sharded
+  CHECK(fields(grouped).empty());
 }
 
 TEST_CASE("FLOPs of a rank do not depend on who routes") {

@@ -76,6 +76,20 @@ TEST_CASE("experts part the ranks of a stage as Megatron-LM's rank generator doe
   CHECK(groups(usual, Group::expert) == Groups{{0, 2}, {1, 3}, {4, 6}, {5, 7}});
 }
 
+// There: intra_partial_expert_data_parallel_group, and the group across the optimizer's instances that have the same part.
+TEST_CASE("the ranks with the same experts are parted by sharding groups as Megatron-LM's optimizer instances are") {
+  // Tensor 2, data 4, two expert ranks with whole experts: four copies of every expert, in two groups of two.
+  const Mesh m({2, 1, 1, 4, 1}, "tp-cp-ep-dp-pp", {.expert = 2, .expert_tensor = 1, .expert_shard = 2});
+  const auto of = [&](Group g, int r) { return values(m.members(g, Rank(r))); };
+  CHECK(of(Group::expert_data, 3) == std::vector<int>{1, 3, 5, 7});
+  CHECK(of(Group::expert_shard, 0) == std::vector<int>{0, 2});
+  CHECK(of(Group::expert_shard, 7) == std::vector<int>{5, 7});
+  CHECK(of(Group::expert_replica, 3) == std::vector<int>{3, 7});
+  CHECK(of(Group::expert_replica, 4) == std::vector<int>{0, 4});
+  CHECK(m.position(Group::expert_shard, Rank(6)) == 1);
+  CHECK(m.position(Group::expert_replica, Rank(6)) == 1);
+}
+
 TEST_CASE("the position group joins the stages that it is told and leaves the others alone") {
   const Mesh m({1, 1, 1, 2, 4}, "tp-cp-ep-dp-pp", {.position_stages = {0, 2}});
   CHECK(values(m.members(Group::position, Rank(5))) == std::vector<int>{1, 5});
@@ -86,7 +100,8 @@ TEST_CASE("the position group joins the stages that it is told and leaves the ot
 
 TEST_CASE("groups partition the ranks") {
   const auto group = GENERATE(Group::tensor, Group::data, Group::pipeline, Group::model, Group::embedding, Group::world,
-                              Group::expert, Group::expert_data, Group::expert_tensor, Group::position);
+                              Group::expert, Group::expert_data, Group::expert_tensor, Group::expert_shard, Group::expert_replica,
+                              Group::position);
   for (int r = 0; r < mesh.world_size(); ++r) {
     const auto members = mesh.members(group, Rank(r));
     CHECK(std::count(members.begin(), members.end(), Rank(r)) == 1);

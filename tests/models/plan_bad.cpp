@@ -255,16 +255,16 @@ TEST_CASE("what other systems do and this one does not is refused by its name th
 
 TEST_CASE("what this version cannot lower is loaded, and refused by field when it is lowered") {
   const std::string host = "\"zero_stage\": 1, \"offload\": {\"optimizer\": true, \"parameters\": true}";
-  const std::string yarn = "\"family\": \"llama\", \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2}";
-  const Plan plan = parse_plan(with("parallel", host, with("model", yarn)), "later.json");
+  const std::string longrope = "\"family\": \"llama\", \"rope_scaling\": {\"type\": \"longrope\", \"factor\": 2}";
+  const Plan plan = parse_plan(with("parallel", host, with("model", longrope)), "later.json");
   try {
     require_lowerable(plan);
-    FAIL("offloaded weights without ZeRO 3 and yarn were accepted");
+    FAIL("offloaded weights without ZeRO 3 and longrope were accepted");
   } catch (const InfeasibleError& e) {
     REQUIRE(e.problems().size() == 2);
     CHECK(e.problems()[0].field == "model.rope_scaling.type");
-    CHECK(e.problems()[0].reason == "not implemented: model.rope_scaling.type yarn");
-    CHECK(e.problems()[0].message().rfind("later.json: model.rope_scaling.type = yarn", 0) == 0);
+    CHECK(e.problems()[0].reason == "not implemented: model.rope_scaling.type longrope");
+    CHECK(e.problems()[0].message().rfind("later.json: model.rope_scaling.type = longrope", 0) == 0);
     CHECK(e.problems()[1].field == "parallel.offload.parameters");
     CHECK(e.problems()[1].reason == "not implemented: parallel.offload.parameters true");
   }
