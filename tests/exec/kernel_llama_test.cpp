@@ -194,7 +194,6 @@ TEST_CASE("yarn keeps fast pairs, stretches slow ones, goes linearly between the
   Rotary back = scaled;
   back.inverse = true;
   const Values dy = random_values(2 * dims.qkv_width(), 8), v = random_values(2 * dims.qkv_width(), 9);
-  const auto dot = [](const Values& a, const Values& b) { return std::inner_product(a.begin(), a.end(), b.begin(), 0.0); };
   CHECK(dot(dy, kernels.run(scaled, {real(v)}, {real(v)})[0]) == Approx(dot(kernels.run(back, {real(dy)}, {real(dy)})[0], v)).epsilon(1e-12));
 }
 
