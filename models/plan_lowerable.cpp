@@ -52,8 +52,8 @@ std::vector<Gap> parallel_gaps(const Plan& p) {
   // Experts are cut over other ranks than all else.
   const bool apart = p.model.moe.num_experts > 0 && q.expert_tensor != q.tensor;
   const bool could_be_cut_alike = (q.data * q.context) % q.expert == 0;
-  // Ranks of a stage that hold every expert once: a sharding group is made of whole such sets (Megatron-LM: megatron/core/parallel_state.py
-  // asserts that the data ranks of experts divide by the number of distributed optimizers' instances).
+  // Ranks of a stage that hold every expert once: a sharding group is made of whole such sets (Megatron-LM:
+  // megatron/core/parallel_state.py asserts that the data ranks of experts divide by the number of optimizer instances).
   const std::int64_t set = q.expert * q.expert_tensor, group_ranks = q.zero_group * q.context * q.tensor;
   return {
       {could_be_cut_alike ? "parallel.expert_tensor" : "parallel.expert", apart && q.tensor > 1 && !q.sequence_parallel,
@@ -62,8 +62,8 @@ std::vector<Gap> parallel_gaps(const Plan& p) {
                          : "expert ranks that divide data x context, or tensor ranks that have rows of their own, "
                            "sequence_parallel true"},
       {"parallel.zero_group", p.model.moe.num_experts > 0 && grouped && group_ranks % set != 0,
-       "sharding groups that have every expert once or several times: zero_group x context x tensor a multiple of expert x expert_tensor, " +
-           product_text({q.expert, q.expert_tensor})},
+       "sharding groups that have every expert once or several times: zero_group x context x tensor a multiple of "
+       "expert x expert_tensor, " + product_text({q.expert, q.expert_tensor})},
       {"training.optimizer", q.offload.optimizer && p.training.optimizer.kind != OptimizerKind::adamw,
        "adamw where parallel.offload.optimizer is true"},
       {"parallel.offload.parameters", q.offload.parameters && q.zero_stage != 3, "false, or zero_stage 3"},
