@@ -31,7 +31,7 @@ Param cut(const char* name, std::int64_t rows, std::int64_t cols, int dim, std::
 struct Lay {
   std::int64_t tensor = 1, data = 1, context = 1, expert = 1, shard = 1;
   bool gradients_sharded = false, weights_sharded = false;
-  std::int64_t expert_tensor = 0;
+  std::int64_t expert_tensor = 0, expert_shard = 1;
   std::int64_t world() const { return tensor * data * context; }
 };
 
@@ -88,7 +88,8 @@ struct World {
 
   World(const Lay& lay, Program p)
       : program(std::move(p)),
-        mesh({lay.tensor, lay.context, 1, lay.data, 1}, "tp-cp-ep-dp-pp", {lay.expert, lay.shard, 1, {}, {}, lay.expert_tensor}) {
+        mesh({lay.tensor, lay.context, 1, lay.data, 1}, "tp-cp-ep-dp-pp",
+             {lay.expert, lay.shard, 1, {}, {}, lay.expert_tensor, lay.expert_shard}) {
     for (std::int32_t r = 0; r < lay.world(); ++r) {
       memory.emplace_back(static_cast<std::size_t>(program.memory.arena_bytes.count() / 8), kNaN);
       ranks.push_back(rank_state(program, mesh, Rank(r), reinterpret_cast<std::byte*>(memory.back().data())));
@@ -236,6 +237,7 @@ TEST_CASE("Experts lie on their ranks, each cut over the tensor ranks by itself"
   // 4 experts of 4 x 3 over an expert group of 2 and 2 tensor ranks; data 4, so two ranks have the same experts.
   const std::int64_t shards = GENERATE(1, 2);
   Lay lay{2, 4, 1, 2};
+  lay.expert_shard = shards;
   Param p = cut("experts", 16, 3, 0, 2);
   p.rows = 4, p.expert_rows = 2, p.outer = 2;
   p.replication = Replication::expert;
@@ -403,4 +405,23 @@ TEST_CASE("Tied copies are left out of what is gathered") {
 TEST_CASE("Values of another size are refused") {
   World w({}, mixed({}));
   CHECK_THROWS_AS(initialise(w.ranks, plan(), [](const std::string&, std::vector<double>& v) { v.pop_back(); }), ContractError);
+}
+
+TEST_CASE("Experts that a sharding group holds twice are shared by two ranks of it, and the other group has the same parts") {
+  // 2 experts of 4 x 3 over an expert group of 2 on 8 data ranks: four copies of each, in two groups of four data ranks.
+  Lay lay{1, 8, 1, 2};
+  lay.expert_shard = 2;
+  Param p = cut("experts", 8, 3, -1, 1);
+  p.rows = 4, p.expert_rows = 4, p.outer = 4;
+  p.replication = Replication::expert;
+  World w(lay, ProgramMaker(lay).add(p).unit(p.replication, 2).done());
+  number(w);
+  CHECK(numbered(w.gather("master")));
+  // Expert 1 lies on the odd ranks: 1 and 5 update its first half, 3 and 7 its second one.
+  const auto pieces = [&](int r) { return param_pieces(w.program, rank_state(w.program, w.mesh, Rank(r), nullptr).seat); };
+  for (const int r : {1, 3, 5, 7}) {
+    REQUIRE(pieces(r).size() == 1);
+    CHECK(pieces(r)[0].first == (r % 4 == 1 ? 0 : 6));
+    CHECK(pieces(r)[0].count == 6);
+  }
 }
