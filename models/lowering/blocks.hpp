@@ -87,6 +87,11 @@ Template scatter_sum(const ReduceSpec& spec);
 Template scatter_copied(const ReduceSpec& spec);
 /// The second half: from there into slot `shard`, written or added to. Slots: sent shard.
 Template take_sum(const ReduceSpec& spec, ShareGoes goes);
+/// The sum of `buffer` over its group in two halves, where it travels in another type: what of it the rank keeps, all or its share,
+/// is in slot `sent`. Slots: buffer sent.
+Template sum_apart(const ReduceSpec& spec);
+/// The second half: from there to its place in `buffer`. Slots: sent buffer.
+Template take_apart(const ReduceSpec& spec);
 /// all_gather of `buffer` from the shares at their places in it.
 Template all_gather(const ReduceSpec& spec);
 /// Sum of the rank's share over group `over`. `whole`: the share lies at its place in `buffer`, else it is slot `shard`.

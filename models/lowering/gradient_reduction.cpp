@@ -54,7 +54,8 @@ GradientReduction::UnitTemplates GradientReduction::unit_templates(std::int32_t 
   ReduceSpec spec = spec_of(unit, tied ? "tied_grad_reduce" : "grad_reduce", d, MemoryKind::gradients);
   if (u.shards == 1 && whole_gradients()) {
     spec.group = sum_group(u);
-    t.reduce = add(all_reduce(spec));
+    if (sent_apart(spec)) whole_in_halves(spec, t);
+    else t.reduce = add(all_reduce(spec));
     return t;
   }
   gradient_templates(unit, spec, t);
@@ -79,10 +80,21 @@ void GradientReduction::gradient_templates(std::int32_t unit, const ReduceSpec& 
     else t.take_first = add(take_sum(spec, ShareGoes::written));
     if (later || !direct) t.send = add(scatter_sum(spec));
     if (later) t.take_later = add(take_sum(spec, ShareGoes::added));
+  } else if (sent_apart(spec) && spec.shards > 1) {
+    whole_in_halves(spec, t);
   } else if (spec.shards > 1 || each_micro_batch()) {
     t.scatter_first = add(reduce_scatter(spec, whole_gradients() ? ShareGoes::in_place : ShareGoes::written));
     if (later) t.scatter_later = add(reduce_scatter(spec, ShareGoes::added));
   }
+}
+
+bool GradientReduction::sent_apart(const ReduceSpec& spec) const {
+  return whole_gradients() && c_.plan.parallel.overlap_grad_reduce && spec.dtype != spec.held;
+}
+
+void GradientReduction::whole_in_halves(const ReduceSpec& spec, UnitTemplates& t) {
+  t.send = add(sum_apart(spec));
+  t.take_first = add(take_apart(spec));
 }
 
 Template GradientReduction::weight_gather(std::int32_t unit) const {
@@ -198,6 +210,7 @@ void GradientReduction::reduce(std::int32_t unit, std::int32_t mb) {
   const UnitTemplates& t = units_[static_cast<std::size_t>(unit)];
   const InstanceKey key = key_of(unit, each_micro_batch() ? mb : -1, Phase::reduce);
   reduced_[static_cast<std::size_t>(unit)] = true;
+  if (whole_gradients() && exists(t.send)) return send_whole(unit);
   if (exists(t.reduce)) b_.add(t.reduce, key, {memory_.unit_gradients(unit)});
   if (whole_gradients() && exists(t.scatter_first)) b_.add(t.scatter_first, key, {memory_.unit_gradients(unit)});
   whole_gradients() ? sum_replicas(unit) : reduce_micro_batch(unit, mb);
@@ -245,14 +258,29 @@ void GradientReduction::send(std::int32_t unit, std::int32_t mb) {
   sent_.push_back(sent);
 }
 
+/// Whole gradients that travel in another type leave before the unit that left last is taken up: links have work while computation waits.
+void GradientReduction::send_whole(std::int32_t unit) {
+  const UnitTemplates& t = units_[static_cast<std::size_t>(unit)];
+  const Slot& slot = c_.library[t.send].slots[2];  // behind scratch and the gradients
+  const BufferId apart = b_.allocate("sent_gradients", slot.kind, slot.bytes);
+  b_.add(t.send, key_of(unit, -1, Phase::reduce), {memory_.unit_gradients(unit), {apart}});
+  const std::vector<Sent> before = std::exchange(sent_, {{unit, micro_batches_ - 1, apart, t.take_first}});
+  for (const Sent& s : before) take_up(s);
+}
+
 void GradientReduction::settle() {
+  if (each_micro_batch()) take_up_all();
+}
+
+void GradientReduction::take_up_all() {
   for (const Sent& s : std::exchange(sent_, {})) take_up(s);
 }
 
 void GradientReduction::take_up(const Sent& s) {
   const bool apart = s.apart != kNoBuffer;
   const Binding from = apart ? Binding{s.apart} : memory_.temporary_gradients(s.unit, s.mb);
-  if (exists(s.take)) b_.add(s.take, key_of(s.unit, s.mb, Phase::reduce), {from, memory_.unit_gradients(s.unit)});
+  const InstanceKey key = key_of(s.unit, each_micro_batch() ? s.mb : -1, Phase::reduce);
+  if (exists(s.take)) b_.add(s.take, key, {from, memory_.unit_gradients(s.unit)});
   if (apart) b_.release(s.apart);
   else memory_.release_gradients(s.unit, s.mb);
   if (s.mb == micro_batches_ - 1) sum_replicas(s.unit);
@@ -291,6 +319,7 @@ void GradientReduction::finish() {
     for (std::size_t u = 0; u < memory_.params().units.size(); ++u)
       if (!reduced_[u]) reduce(static_cast<std::int32_t>(u), -1);
   }
+  take_up_all();
   take_replicas();
   tie_embeddings();
   sum_over_stages();

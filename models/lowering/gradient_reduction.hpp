@@ -26,7 +26,7 @@ class GradientReduction {
   /// that the first stage need not wait for the last one's (sail-sg/zero-bubble-pipeline-parallelism, branch arxiv:
   /// megatron/core/weight_grad_store.py, clear). Not where the stage has to sum something else before.
   void before_weights();
-  /// A backward pass has ended: what is on its way is taken up.
+  /// A backward pass has ended: what is on its way of its gradients is taken up.
   void settle();
   /// The loss becomes that of the global batch.
   void sum_loss();
@@ -42,7 +42,7 @@ class GradientReduction {
  private:
   struct UnitTemplates {
     TemplateId reduce, scatter_first, scatter_later, replicas, replicas_back, gather, copy_out, offloaded;
-    TemplateId send, take_first, take_later;  ///< a micro-batch's gradients in two halves
+    TemplateId send, take_first, take_later;  ///< in two halves: a micro-batch's gradients, or all that travel in another type
   };
   /// Gradients of a micro-batch that are on their way.
   struct Sent {
@@ -66,7 +66,11 @@ class GradientReduction {
   bool in_halves(std::int32_t unit) const;
   void reduce_micro_batch(std::int32_t unit, std::int32_t mb);
   void send(std::int32_t unit, std::int32_t mb);
+  bool sent_apart(const ReduceSpec& spec) const;
+  void whole_in_halves(const ReduceSpec& spec, UnitTemplates& t);
+  void send_whole(std::int32_t unit);
   void take_up(const Sent& sent);
+  void take_up_all();
   bool in_root(std::int32_t unit) const { return root_[static_cast<std::size_t>(unit)]; }
   void count_root(std::int32_t unit, std::int32_t mb);
   void sum_replicas(std::int32_t unit);

@@ -146,6 +146,24 @@ Template all_gather(const ReduceSpec& spec) {
   return b.finish();
 }
 
+Template sum_apart(const ReduceSpec& spec) {
+  if (spec.shards > 1) return scatter_sum(spec);
+  TemplateBuilder b(spec.name, spec.dtype);
+  const Value buffer = buffer_slot(b, spec);
+  fill_padding(b, spec, buffer);
+  const Value sent = b.whole(b.slot("sent", spec.kind), spec.dtype, spec.elements);
+  copy(b, "convert", buffer, sent);
+  b.add("all_reduce", sum_over(spec.group, sent.elements, sent.dtype), {sent}, {sent}, Stream::data);
+  return b.finish();
+}
+
+Template take_apart(const ReduceSpec& spec) {
+  TemplateBuilder b(spec.name, spec.dtype);
+  const Value sent = b.whole(b.slot("sent", spec.kind), spec.dtype, spec.elements), buffer = buffer_slot(b, spec);
+  copy(b, "convert_back", sent.share(spec.group, spec.shards), buffer.share(spec.group, spec.shards));
+  return b.finish();
+}
+
 Template sum_share(const ReduceSpec& spec, Group over, bool whole) {
   TemplateBuilder b(spec.name, spec.dtype);
   const Value share = whole ? buffer_slot(b, spec).share(spec.group, spec.shards) : shard_slot(b, spec);
