@@ -21,6 +21,7 @@ struct Fusion {
   bool dropout_apart = false;          ///< bias, dropout and residual sum behind a sublayer
   bool gate_apart = false;             ///< activation and product of a gated MLP
   bool rms_apart = false;              ///< RMSNorm as single operations, in fp32 where activations are 16 bits wide
+  bool norm_widened = false;           ///< a norm's 16-bit input becomes an fp32 tensor before it, and its gradient 16 bits wide behind it
   bool rotary_apart = false;           ///< of queries and of keys: swap, times cos, times sin, sum
   bool norm_gradients_apart = false;   ///< gradients of a norm's input and of its parameters
   bool gradients_cast_apart = false;   ///< bf16 gradients become fp32 tensors before they are added to fp32 ones

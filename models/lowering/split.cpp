@@ -176,7 +176,14 @@ class Splitter {
     }
   };
 
+  bool widens_norms() const { return f_.norm_widened && wide() != now_->dtype; }
+
   void split(const LayerNorm& o) {
+    if (widens_norms()) {
+      List inputs = now_->in;
+      inputs[0] = widened("_widen", in(0));
+      return put("", o, std::move(inputs), now_->out);
+    }
     if (!f_.rms_apart || !o.rms) return keep();
     const Rows n{o.rows, o.cols};
     const Value x = widened("_widen", in(0)), square = wide_scratch(x.elements), normed = wide_scratch(x.elements),
@@ -200,6 +207,11 @@ class Splitter {
       if (joined) inputs.push_back(in(4));
       put("", LayerNormBackward{o.rows, o.cols, joined, o.rms, NormPart::input}, std::move(inputs), {out(0)});
       if (joined) return;
+    } else if (widens_norms()) {
+      List gradients = now_->out;
+      gradients[0] = wide_scratch(o.rows * o.cols);
+      put("", LayerNormBackward{o.rows, o.cols, false, o.rms, o.part}, {in(0), in(1), in(2), in(3)}, gradients);
+      put("_narrow", Accumulate{o.rows * o.cols, wide(), now_->dtype, true}, {gradients[0]}, {out(0)});
     } else {
       return keep();
     }
