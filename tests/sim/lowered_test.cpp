@@ -103,6 +103,44 @@ TEST_CASE("gradients that are not reduced beside the backward pass are reduced b
   }
 }
 
+TEST_CASE("whole gradients that travel in another type are on their way while the next block computes") {
+  SmallPlan small;
+  small.data = 2;
+  small.layers = 4;
+  small.micro_batches = 3;
+  small.tied = false;
+  small.overlap = true;
+  Plan plan = small.plan();
+  plan.parallel.zero_stage = GENERATE(0, 1);
+  plan.parallel.bucket_bytes = Bytes(1);  // every layer for itself
+  plan.training.dtypes.gradient_reduce = DType::bf16;
+  const TaskGraph graph = lower(plan);
+  graph.check();
+  Shape shape;
+  shape.devices = 2;
+  const FakeTopology topology(shape);
+  SoftmaxCost cost;
+  cost.forward = Duration::nanoseconds(1000);
+  cost.backward = Duration::nanoseconds(2000);
+  const Mesh mesh = make_mesh(plan);
+  const Play play = sim::play({graph, mesh, topology, cost});
+  const Reader reader(play, 0);
+  const Program& program = graph.programs[0];
+  int pairs = 0;
+  std::int64_t reduced = -1;
+  for (std::uint32_t i = 0; i < program.instances.size(); ++i) {
+    const Template& t = graph.of(program.instances[i]);
+    if (t.name == "block_backward" && reduced >= 0) {
+      CHECK(reader.started(i, 0) < reduced);
+      ++pairs;
+      reduced = -1;
+    }
+    for (std::uint16_t k = 0; k < t.tasks.size() && t.name == "grad_reduce"; ++k)
+      if (t.tasks[k].stream == Stream::data) reduced = reader.ended(i, k);
+  }
+  CHECK(pairs == 4);  // behind the head and behind every layer but the first, in the last micro-batch
+}
+
 TEST_CASE("shared gradients are on their way while the next block computes, in every micro-batch, or are waited for") {
   SmallPlan small;
   small.data = 2;
