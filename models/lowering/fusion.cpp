@@ -130,7 +130,8 @@ constexpr Fusion llm_foundry() {
 // fp32 copy of each for the norm and a flat 16-bit one (internlm/solver/optimizer/hybrid_zero_optim.py and utils.py,
 // reduce_grads; tag v0.2.1dev20231121), while FSDPadaptOptimizer's copies for the norm have the sizes of the later ones
 // (fsdp_optimizer.py). Norms are Apex's, called with what they read made fp32 (internlm/model/modeling_internlm.py,
-// _dropout_and_norm_attn and _dropout_and_norm_ffn: norm(_residual.float())). Its sharded weights are FSDP1's (internlm/train/training_internlm.py, wrap_FSDP_model).
+// _dropout_and_norm_attn and _dropout_and_norm_ffn: norm(_residual.float())). Its sharded weights are FSDP1's
+// (internlm/train/training_internlm.py, wrap_FSDP_model).
 constexpr Fusion internevo() {
   Fusion f;
   f.norm_widened = true;

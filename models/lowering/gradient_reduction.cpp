@@ -258,7 +258,8 @@ void GradientReduction::send(std::int32_t unit, std::int32_t mb) {
   sent_.push_back(sent);
 }
 
-/// Whole gradients that travel in another type leave before the unit that left last is taken up: links have work while computation waits.
+/// Whole gradients that travel in another type leave before the unit that left last is taken up: links have work while computation
+/// waits.
 void GradientReduction::send_whole(std::int32_t unit) {
   const UnitTemplates& t = units_[static_cast<std::size_t>(unit)];
   const Slot& slot = c_.library[t.send].slots[2];  // behind scratch and the gradients

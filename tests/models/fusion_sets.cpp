@@ -237,6 +237,28 @@ TEST_CASE("every fusion set does the same matrix products and collectives") {
   }
 }
 
+TEST_CASE("InternEvo's norms read 16-bit activations made fp32, and their gradients come back narrow") {
+  CHECK(read("internevo", true, "block_forward") == read("reference", true, "block_forward"));
+  CHECK(read("internevo", true, "block_backward") == read("reference", true, "block_backward"));
+  const TaskGraph graph = graph_of("internevo", true, "bf16");
+  CHECK_NOTHROW(graph.check());
+  const auto type_of = [](const Template& t, const std::string& task, std::size_t operand, bool input) {
+    const auto k = std::find_if(t.tasks.begin(), t.tasks.end(), [&](const Task& x) { return x.name == task; });
+    INFO(t.name << " " << task);
+    REQUIRE(k != t.tasks.end());
+    return (input ? k->inputs : k->outputs).at(operand).dtype;
+  };
+  const Template &forward = last_of(graph, "block_forward"), &backward = last_of(graph, "block_backward");
+  for (const std::string norm : {"ln1", "ln2"}) {
+    CHECK(type_of(forward, norm + "_widen", 0, true) == DType::bf16);
+    CHECK(type_of(forward, norm, 0, true) == DType::fp32);
+    CHECK(type_of(forward, norm, 0, false) == DType::bf16);
+    CHECK(type_of(backward, norm + "_backward", 0, false) == DType::fp32);
+    CHECK(type_of(backward, norm + "_backward_narrow", 0, true) == DType::fp32);
+    CHECK(type_of(backward, norm + "_backward_narrow", 0, false) == DType::bf16);
+  }
+}
+
 TEST_CASE("on Gaudi the graph compiler takes the place of Megatron's fusions") {
   std::string json = SmallPlan{}.json();
   json.replace(json.find("\"training\": {"), 13, "\"stack\": \"megatron-deepspeed\", \"training\": {");
