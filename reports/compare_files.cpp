@@ -34,12 +34,19 @@ void require_performer(const SavedTimeline& timeline, Performer wanted, const st
                             "give the simulated timeline first, the executed one second"});
 }
 
+/// What makes two plans one. A step from before the end of a batch ramp-up is of a plan with its own batch and no ramp-up.
+std::string remedy(const std::string& field, const nlohmann::json& executed) {
+  if (!field.starts_with("training.batch_rampup")) return "simulate and train the same plan";
+  return "the step that was kept has a batch of " + executed.at("training").value("global_batch_size", nlohmann::json()).dump() +
+         ": keep one from after the ramp-up (train --timeline-step), or simulate the plan with that batch and no ramp-up";
+}
+
 void require_same_plan(const SavedTimeline& simulated, const SavedTimeline& executed, const std::string& path) {
-  std::string field = first_difference(task_deciding(simulated.plan_json), task_deciding(executed.plan_json));
+  const nlohmann::json own = task_deciding(executed.plan_json);
+  std::string field = first_difference(task_deciding(simulated.plan_json), own);
   if (field.empty()) return;
   std::replace(field.begin(), field.end(), '/', '.');
-  throw ConfigError(Problem{path, field, "", "differs from the plan of the simulated timeline",
-                            "simulate and train the same plan"});
+  throw ConfigError(Problem{path, field, "", "differs from the plan of the simulated timeline", remedy(field, own)});
 }
 
 }  // namespace

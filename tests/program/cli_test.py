@@ -234,6 +234,17 @@ class Compare(WithFolder):
         self.assertEqual(code, 3)
         self.assertIn("model.num_layers", err)
 
+    def test_a_step_of_a_batch_ramp_up_is_told_and_one_behind_it_compares(self):
+        plan = self.folder.plan(changed(SMALL, **{"training.batch_rampup": {"start": 4, "increment": 4, "samples": 4}}))
+        simulated, during, after = self.path("sim.json"), self.path("during.json"), self.path("after.json")
+        self.assertEqual(run("simulate", plan, "--timeline", simulated)[0], 0)
+        for step, file in ((0, during), (3, after)):
+            self.assertEqual(run("train", plan, "--data", TEXT, "--steps", 4, "--timeline", file, "--timeline-step", step)[0], 0)
+        code, _, err = run("compare", simulated, during)
+        self.assertEqual(code, 3)
+        self.assertRegex(err, r"training\.batch_rampup: .*batch of 4: .*--timeline-step")
+        self.assertIn(run("compare", simulated, after)[0], (0, 6))
+
 
 class Routing(WithFolder):
     MOE = changed(SMALL, **{"model.family": "llama", "parallel": {"data": 4, "expert": 4, "pipeline": 2},
