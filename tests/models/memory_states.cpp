@@ -121,8 +121,10 @@ TEST_CASE("experts that every rank holds all of are shared out in the same group
   CHECK(persistent(graph).states == 12 * n / plan.parallel.zero_group);
 }
 
-TEST_CASE("in groups of as many data ranks as share out the experts, experts are whole and all else is sharded") {
-  nlohmann::json p = four_experts(2);
+namespace {
+
+/// Experts are shared out in halves, and each half over the ranks of a group that hold it; all else is over the whole group.
+void check_groups(nlohmann::json p, std::int64_t group) {
   p["model"]["linear_bias"] = false;
   p["parallel"]["expert"] = 2;
   const Plan plan = parse_plan(p.dump(), "memory.json");
@@ -131,22 +133,20 @@ TEST_CASE("in groups of as many data ranks as share out the experts, experts are
   const TaskGraph graph = lower(plan);
   CHECK_NOTHROW(graph.check());
   CHECK(persistent(graph).weights == 2 * (all - experts / 2));
-  CHECK(persistent(graph).states == 12 * ((all - experts) / 2 + experts / 2));
+  CHECK(persistent(graph).states == 12 * ((all - experts) / group + experts / 2 / (group / 2)));
+}
+
+}  // namespace
+
+TEST_CASE("in groups of as many data ranks as share out the experts, experts are whole and all else is sharded") {
+  check_groups(four_experts(2), 2);
 }
 
 TEST_CASE("in groups that hold every expert twice, experts are shared out in halves and all else over the group") {
   nlohmann::json p = four_experts(4);
-  p["model"]["linear_bias"] = false;
-  p["parallel"]["expert"] = 2;
   p["parallel"]["data"] = p["cluster"]["devices"] = 8;
   p["training"]["global_batch_size"] = 8 * p["training"]["micro_batch_size"].get<std::int64_t>();
-  const Plan plan = parse_plan(p.dump(), "memory.json");
-  const std::int64_t all = count_parameters(plan.model, plan.padded_vocab_size()).total;
-  const std::int64_t experts = plan.model.num_layers * 4 * 2 * plan.model.hidden_size * plan.model.moe.ffn_hidden_size;
-  const TaskGraph graph = lower(plan);
-  CHECK_NOTHROW(graph.check());
-  CHECK(persistent(graph).weights == 2 * (all - experts / 2));
-  CHECK(persistent(graph).states == 12 * ((all - experts) / 4 + experts / 2 / 2));
+  check_groups(p, 4);
 }
 
 TEST_CASE("without padding a parameter takes what the paper says to the byte") {
