@@ -30,7 +30,7 @@ bool splits(std::int64_t rest, bool small) { return small ? rest >= kMinBlock : 
 }  // namespace
 
 std::size_t CachingAllocator::add_segment(std::int64_t bytes, bool small) {
-  segments_.push_back({small, std::pmr::map<std::int64_t, Block>(&nodes_)});
+  segments_.push_back({small, {}});
   segments_.back().blocks[0] = {bytes, true};
   reserved_ += Bytes(bytes);
   return segments_.size() - 1;

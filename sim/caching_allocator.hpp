@@ -2,11 +2,11 @@
 // What a framework's allocator takes of a device for tensors that come and go: PyTorch's (c10/cuda/CUDACachingAllocator.cpp,
 // get_free_block, should_split, get_allocation_size, free_block; constants in c10/core/AllocatorConfig.h), of one stream.
 
-#include <map>
-#include <memory_resource>
-#include <set>
 #include <tuple>
 #include <vector>
+
+#include <boost/container/flat_map.hpp>
+#include <boost/container/flat_set.hpp>
 
 #include "models/base/units.hpp"
 
@@ -41,16 +41,15 @@ class CachingAllocator {
   };
   struct Segment {
     bool small = false;
-    std::pmr::map<std::int64_t, Block> blocks;  ///< by offset, without gaps
+    boost::container::flat_map<std::int64_t, Block> blocks;  ///< by offset, without gaps
   };
   using FreeBlock = std::tuple<std::int64_t, std::size_t, std::int64_t>;  ///< bytes, segment, offset
 
   std::size_t add_segment(std::int64_t bytes, bool small);
   void set_free(std::size_t segment, std::int64_t offset, std::int64_t bytes);
 
-  std::pmr::unsynchronized_pool_resource nodes_;  ///< of the containers below, whose entries come and go with every tensor
   std::vector<Segment> segments_;
-  std::pmr::set<FreeBlock> free_large_{&nodes_}, free_small_{&nodes_};
+  boost::container::flat_set<FreeBlock> free_large_, free_small_;
   Bytes reserved_, allocated_;
 };
 

@@ -72,17 +72,13 @@ std::vector<Tensors> tensors_of(const Template& t) {
   return slots;
 }
 
-/// A tensor that comes or goes at a task.
+/// A tensor that comes, at an even time, or goes, at the odd one behind it: at one task what it writes is there before what it
+/// reads goes.
 struct Event {
-  std::int64_t at;
-  bool comes;
+  std::int64_t when;
   std::size_t tensor;
+  bool comes() const { return when % 2 == 0; }
 };
-
-/// At one task what it writes is there before what it reads goes.
-bool before(const Event& x, const Event& y) {
-  return std::tuple(x.at, !x.comes, x.tensor) < std::tuple(y.at, !y.comes, y.tensor);
-}
 
 /// Tensors that come and go, in order.
 struct Traffic {
@@ -90,11 +86,14 @@ struct Traffic {
   std::vector<Event> events;
 
   void add(const Tensor& t) {
-    events.push_back({t.first, true, bytes.size()});
-    events.push_back({t.last, false, bytes.size()});
+    events.push_back({2 * t.first, bytes.size()});
+    events.push_back({2 * t.last + 1, bytes.size()});
     bytes.push_back(Bytes(t.high - t.low));
   }
-  void sort() { std::sort(events.begin(), events.end(), before); }
+  void sort() {
+    std::sort(events.begin(), events.end(),
+              [](const Event& x, const Event& y) { return std::tie(x.when, x.tensor) < std::tie(y.when, y.tensor); });
+  }
 };
 
 /// A template's tensors: its scratch, which comes and goes with every instance, and those of the other slots.
@@ -134,8 +133,8 @@ class Step {
       const Traffic& scratch = tensors(i).scratch;
       scratch_places_.resize(scratch.bytes.size());
       for (Event e : scratch.events) {
-        e.at += time(i, 0);
-        for (; next != slots_.events.end() && std::tuple(next->at, !next->comes) <= std::tuple(e.at, !e.comes); ++next)
+        e.when += 2 * time(i, 0);
+        for (; next != slots_.events.end() && next->when <= e.when; ++next)
           apply(*next, slots_, places_, allocator);
         apply(e, scratch, scratch_places_, allocator);
       }
@@ -147,7 +146,7 @@ class Step {
   using Places = std::vector<CachingAllocator::Place>;
 
   static void apply(const Event& e, const Traffic& of, Places& places, CachingAllocator& allocator) {
-    if (e.comes) places[e.tensor] = allocator.allocate(of.bytes[e.tensor]);
+    if (e.comes()) places[e.tensor] = allocator.allocate(of.bytes[e.tensor]);
     else allocator.release(places[e.tensor]);
   }
 

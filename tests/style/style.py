@@ -25,6 +25,7 @@ HOMES = {
     r"nlohmann/json_fwd\.hpp": [r"models/base/json\.hpp"],
     r"nlohmann/": [r".*\.cpp", r"tests/.*"],
     r"boost/math/": [r"sim/error_book\.cpp"],
+    r"boost/container/": [r"sim/caching_allocator\.hpp"],
     r"boost/": [r"topology/route\.cpp"],
     r"Eigen/": [r"exec/cpu/.*"],
     r"(?:cuda|cublas|cudnn)": [r"exec/cuda/.*"],
