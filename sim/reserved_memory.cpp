@@ -159,6 +159,8 @@ class Step {
       else transient_.push_back(a);
     }
     std::stable_sort(transient_.begin(), transient_.end(), [&](auto x, auto y) { return all[x].first < all[y].first; });
+    going_ = transient_;
+    std::stable_sort(going_.begin(), going_.end(), [&](auto x, auto y) { return all[x].last < all[y].last; });
   }
 
   const TemplateTensors& tensors(std::size_t instance) const { return templates_[program_.instances[instance].tmpl.index()]; }
@@ -174,7 +176,7 @@ class Step {
 
   void visit(std::size_t i) {
     const auto& all = program_.memory.allocations;
-    std::erase_if(here_, [&](const auto& entry) { return all[entry.second].last < i; });
+    for (; gone_ < going_.size() && all[going_[gone_]].last < i; ++gone_) here_.erase(all[going_[gone_]].offset);
     for (; next_ < transient_.size() && all[transient_[next_]].first <= i; ++next_)
       here_[all[transient_[next_]].offset] = transient_[next_];
     const std::vector<Tensors>& slots = tensors(i).slots;
@@ -202,7 +204,8 @@ class Step {
   std::int64_t tasks_ = 1;                      ///< most of a template
   std::vector<Bytes> lasting_;
   std::vector<std::uint32_t> transient_;        ///< allocations by first instance
-  std::size_t next_ = 0;
+  std::vector<std::uint32_t> going_;            ///< the same by last instance
+  std::size_t next_ = 0, gone_ = 0;             ///< the first of them that are not here yet, or still are
   std::map<std::int64_t, std::uint32_t> here_;  ///< by offset
   std::vector<Tensors> tensors_;                ///< by allocation
   Traffic slots_;
