@@ -22,6 +22,11 @@ std::optional<double> number(const json& object, const char* key) {
   return object.contains(key) && object[key].is_number() ? std::optional(object[key].get<double>()) : std::nullopt;
 }
 
+/// Prose of a record: nothing where it has none, or null.
+std::string prose(const json& object, const char* key) {
+  return object.contains(key) && object[key].is_string() ? object[key].get<std::string>() : "";
+}
+
 Measurement measurement(const json& record, const std::string& set) {
   const json& measured = record.at("measured");
   Measurement out;
@@ -32,7 +37,7 @@ Measurement measurement(const json& record, const std::string& set) {
   out.plan_json = record.at("plan").dump();
   out.step_time_s = number(measured, "step_time_s");
   out.peak_memory_bytes = number(measured, "peak_memory_bytes");
-  out.memory_note = measured.value("peak_memory_note", "");
+  out.memory_note = prose(measured, "peak_memory_note");
   out.memory_kind = measured.value("peak_memory_kind", "");
   out.memory_rank = measured.value("peak_memory_rank", "heaviest");
   out.out_of_memory = measured.value("out_of_memory", false);

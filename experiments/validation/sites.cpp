@@ -1,9 +1,12 @@
 #include "experiments/validation/sites.hpp"
 
+#include <set>
+
 #include <nlohmann/json.hpp>
 
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
+#include "models/base/text.hpp"
 #include "topology/preset.hpp"
 
 namespace tandem::program {
@@ -21,8 +24,19 @@ std::optional<double> bytes_of(const std::string& unit) {
   return at == known.end() ? std::nullopt : std::optional(at->second);
 }
 
-Site site_of(const nlohmann::json& entry) {
+/// Throws on a key that says nothing here, which is as a rule one that was meant to be another.
+void check_keys(const nlohmann::json& object, const std::set<std::string>& known, const std::string& field, const std::string& path) {
+  if (!object.is_object()) return;  // for at() to refuse
+  for (const auto& [key, value] : object.items())
+    if (!known.contains(key))
+      throw ConfigError(Problem{path, field + "." + key, value_text(value), "is no key that is known here",
+                                "there are " + list_text(std::vector<std::string>(known.begin(), known.end()))});
+}
+
+Site site_of(const nlohmann::json& entry, const std::string& path) {
   Site out{entry.at("name"), entry.at("of_source"), {}, {}};
+  check_keys(entry, {"name", "of_source", "clusters", "memory", "why", "source"}, "sites." + out.name, path);
+  if (entry.contains("memory")) check_keys(entry["memory"], {"unit", "read_as"}, "sites." + out.name + ".memory", path);
   if (entry.contains("clusters")) entry["clusters"].get_to(out.clusters);
   if (entry.contains("memory")) out.memory = MemoryUnit{entry["memory"].at("unit"), entry["memory"].at("read_as")};
   return out;
@@ -52,7 +66,7 @@ std::vector<Site> load_sites() {
   std::vector<Site> out;
   try {
     const nlohmann::json file = read_json(path);
-    for (const nlohmann::json& entry : file.at("sites")) out.push_back(site_of(entry));
+    for (const nlohmann::json& entry : file.at("sites")) out.push_back(site_of(entry, path));
   } catch (const nlohmann::json::exception& e) {
     throw ConfigError(Problem{path, "", "", std::string("is no list of sites: ") + e.what(),
                               "give sites with name, of_source, and clusters or memory"});

@@ -114,7 +114,9 @@ class Validate(WithFolder):
         entry = {"name": "Here", "of_source": "a paper", "clusters": {"cpu-host": "nowhere"}}
         for sites, word in (({"sites": [entry]}, "nowhere"), ({"sites": [{"name": "Here"}]}, "of_source"), ([], "sites"),
                             ({"sites": [dict(entry, of_source="")]}, "is empty"), ({"sites": [dict(entry, clusters={})]}, "says nothing"),
-                            ({"sites": [dict(entry, clusters={}, memory={"unit": "GB", "read_as": "gigs"})]}, "gigs")):
+                            ({"sites": [dict(entry, clusters={}, memory={"unit": "GB", "read_as": "gigs"})]}, "gigs"),
+                            ({"sites": [dict(entry, memroy={})]}, "memroy"),
+                            ({"sites": [dict(entry, clusters={}, memory={"unit": "GB", "read_as": "GiB", "kind": 1})]}, "memory.kind")):
             (self.folder.path / "topology" / "sites.json").write_text(json.dumps(sites), encoding="utf-8")
             code, out, err = run("validate", file, environment=place)
             self.assertEqual((code, out), (3, ""), sites)
@@ -131,6 +133,8 @@ class Validate(WithFolder):
         self.assertEqual([r["measured_peak_memory_bytes"] for r in here["records"]], [1e9, 2 ** 30, 2 ** 30])
         self.assertEqual([r["measured_peak_memory_as_named_bytes"] for r in here["records"]], [2 ** 30, None, None])
         self.assertEqual([r["measured_peak_memory_bytes"] for r in named["records"]], [2 ** 30] * 3)
+        silent = self.folder.file("silent.jsonl", json.dumps(record("a", paper, None)))  # a note that says nothing is none
+        self.assertEqual(tandem_json("validate", silent)["records"][0]["measured_peak_memory_bytes"], 2 ** 30)
         a, b = here["sets"][0], named["sets"][0]
         self.assertEqual((a["memory_unit"], a["memory_reread"], b["memory_unit"], b["memory_reread"]), ("GB", 1, None, 0))
         self.assertEqual(a["memory_mape_as_named"], b["memory_mape"])
