@@ -32,7 +32,7 @@ struct LaneTask {
   std::uint32_t slot = 0;
   std::uint32_t issued = 1;       ///< host operations of its instance, up to and with its own
   std::uint16_t task = 0;
-  std::uint16_t host = 1;         ///< host operations that issue it
+  std::uint32_t host = 1;         ///< host operations that issue it
   bool launch_only = false;       ///< the host passes by: the task itself runs on another lane
 };
 

@@ -1,5 +1,6 @@
 // Host operations of tasks: what stacks' files say, and how a graph gets it.
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -60,6 +61,20 @@ TEST_CASE("a task has the host operations of its kind, and more for each paramet
   CHECK(collectives > 0);
   CHECK(updates == static_cast<std::int64_t>(graph.programs.size()));
   CHECK(others > 0);
+}
+
+TEST_CASE("an update of a hundred parameters and more has all of their host operations") {
+  const OddStack stack(R"([{"otherwise": 2, "per_parameter": {"adamw": 1000}, "source": "s", "verified": true}])");
+  Plan plan = parse_plan(bent("\"num_layers\": 8", "\"num_layers\": 16"), "deep.json");
+  plan.stack = "odd";
+  const TaskGraph graph = lower(plan);
+  for (const Program& p : graph.programs) {
+    REQUIRE(p.params.size() > 65);
+    const Template& update = graph.of(p.instances.back());
+    const auto adamw = std::find_if(update.tasks.begin(), update.tasks.end(), [](const Task& t) { return std::holds_alternative<AdamW>(t.op); });
+    REQUIRE(adamw != update.tasks.end());
+    CHECK(adamw->host_operations == 2 + 1000 * p.params.size());
+  }
 }
 
 TEST_CASE("what an entry adds under conditions joins its counts, of kinds that it lists and of others") {
