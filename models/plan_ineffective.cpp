@@ -19,9 +19,14 @@ std::vector<Ineffective> table(const Plan& p) {
   const bool rotary = p.model.position_embedding == PositionEmbedding::rope;
   const bool experts = p.model.moe.num_experts > 0, offloads = p.parallel.offload.optimizer || p.parallel.offload.parameters;
   const OptimizerSpec& o = p.training.optimizer;
+  const std::string& scaling = p.model.rope_scaling.type;
+  const bool of_length = scaling == "llama3" || scaling == "yarn";
   return {
       {"model.rope_theta", !rotary, "positions are not rotary"},
       {"model.rope_scaling.", !rotary, "positions are not rotary"},
+      {"model.rope_scaling.factor", rotary && scaling.empty(), "model.rope_scaling.type is none"},
+      {"model.rope_scaling.original_max_position_embeddings", rotary && !of_length,
+       "model.rope_scaling.type is neither llama3 nor yarn"},
       {"model.moe.", !experts, "model.moe.num_experts is 0"},
       {"parallel.expert", !experts, "model.moe.num_experts is 0"},
       {"parallel.expert_tensor", !experts, "model.moe.num_experts is 0"},

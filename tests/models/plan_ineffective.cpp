@@ -22,6 +22,10 @@ TEST_CASE("a field that changes nothing is told with its reason, and only then")
   };
   const auto c = GENERATE(values<Case>({
       {"model", R"("position_embedding": "learned", "rope_theta": 5e5)", R"("position_embedding": "rope", "rope_theta": 5e5)"},
+      {"model", R"("position_embedding": "rope", "rope_scaling": {"factor": 8})",
+       R"("position_embedding": "rope", "rope_scaling": {"type": "linear", "factor": 8})"},
+      {"model", R"("position_embedding": "rope", "rope_scaling": {"type": "linear", "original_max_position_embeddings": 2048})",
+       R"("position_embedding": "rope", "rope_scaling": {"type": "yarn", "original_max_position_embeddings": 2048})"},
       {"model", R"("moe": {"experts_per_token": 2})", R"("moe": {"num_experts": 4, "experts_per_token": 2})"},
       {"parallel", R"("offload": {"ratio": 0.5})", R"("offload": {"optimizer": true, "ratio": 0.5})"},
       {"parallel", R"("zero_stage": 1, "prefetch_layers": 3)", R"("zero_stage": 3, "prefetch_layers": 3)"},
