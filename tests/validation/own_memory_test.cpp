@@ -1,4 +1,6 @@
 // Predicted memory against what PyTorch's allocator counted on one H200 (experiments/measured/h200).
+#include <unistd.h>
+
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -23,7 +25,7 @@ std::vector<JudgedRecord> judged(const std::string& file) {
 
 /// The same records with what the allocator had reserved for what was allocated.
 std::vector<JudgedRecord> reserved() {
-  const auto path = std::filesystem::temp_directory_path() / "tandem-reserved.jsonl";
+  const auto path = std::filesystem::temp_directory_path() / ("tandem-reserved-" + std::to_string(::getpid()) + ".jsonl");
   std::ifstream lines(kFile);
   std::ofstream out(path);
   for (std::string line; std::getline(lines, line);) {
