@@ -12,6 +12,12 @@ constexpr std::uint32_t kTogether = 32;
 /// A role plays some instances, and then others play: what it will read this many instances on is fetched meanwhile.
 constexpr std::size_t kAhead = 16;
 
+/// Has the item `n` behind `first` fetched. There may be none: that is an address, which no pointer may have, and nothing is read.
+template <class T>
+void fetch(const T* first, std::size_t n) {
+  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(first) + n * sizeof(T)));
+}
+
 }  // namespace
 
 Engine::Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templates, Patterns& patterns, Host host)
@@ -149,10 +155,10 @@ bool Engine::next_instance(RoleState& role, std::size_t lane, Cursor& c) const {
   }
   const std::uint32_t i = instances[c.item++];
   const Stop& stop = role.itinerary->stops[i];
-  __builtin_prefetch(instances.data() + c.item + kAhead);
+  fetch(instances.data(), c.item + kAhead);
   if (lane == 0 && !times_.passages.empty()) {  // before the run there are none
-    __builtin_prefetch(&stop + kAhead);
-    __builtin_prefetch(times_.passages.data() + role.record.passage + (i + kAhead) * role.record.roles);
+    fetch(&stop, kAhead);
+    fetch(times_.passages.data(), role.record.passage + (i + kAhead) * role.record.roles);
   }
   const LaneTemplate& t = templates_[stop.tmpl];
   c.instance = i;
