@@ -25,7 +25,8 @@ std::optional<double> bytes_of(const std::string& unit) {
 }
 
 /// Throws on a key that says nothing here, which is as a rule one that was meant to be another.
-void check_keys(const nlohmann::json& object, const std::set<std::string>& known, const std::string& field, const std::string& path) {
+void check_keys(const nlohmann::json& object, const std::set<std::string>& known, const std::string& field,
+                const std::string& path) {
   if (!object.is_object()) return;  // for at() to refuse
   for (const auto& [key, value] : object.items())
     if (!known.contains(key))

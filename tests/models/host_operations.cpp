@@ -71,7 +71,8 @@ TEST_CASE("an update of a hundred parameters and more has all of their host oper
   for (const Program& p : graph.programs) {
     REQUIRE(p.params.size() > 65);
     const Template& update = graph.of(p.instances.back());
-    const auto adamw = std::find_if(update.tasks.begin(), update.tasks.end(), [](const Task& t) { return std::holds_alternative<AdamW>(t.op); });
+    const auto updates = [](const Task& t) { return std::holds_alternative<AdamW>(t.op); };
+    const auto adamw = std::find_if(update.tasks.begin(), update.tasks.end(), updates);
     REQUIRE(adamw != update.tasks.end());
     CHECK(adamw->host_operations == 2 + 1000 * p.params.size());
   }

@@ -61,7 +61,8 @@ TaskGraph two_each_way(std::int64_t wide) {
 TaskGraph many_each_way(std::uint32_t passes) {
   TaskGraph graph;
   Template forward, backward;
-  forward.slots = backward.slots = {{"scratch", MemoryKind::workspace, Bytes(0)}, {"kept", MemoryKind::activations, Bytes(2 * kMiB)}};
+  forward.slots = backward.slots = {{"scratch", MemoryKind::workspace, Bytes(0)},
+                                    {"kept", MemoryKind::activations, Bytes(2 * kMiB)}};
   forward.tasks = {task("keep", {}, {operand(1, 2)})};
   backward.tasks = {task("use", {operand(1, 2)}, {})};
   graph.templates = {forward, backward};
@@ -69,7 +70,8 @@ TaskGraph many_each_way(std::uint32_t passes) {
   p.stage = StageId(0);
   for (std::uint32_t i = 0; i < 2 * passes; ++i) {
     const std::uint32_t kept = i < passes ? i : 2 * passes - 1 - i;
-    p.instances.push_back({TemplateId(i < passes ? 0 : 1), -1, -1, 0, Phase::forward, static_cast<std::uint32_t>(p.bindings.size())});
+    const auto binding = static_cast<std::uint32_t>(p.bindings.size());
+    p.instances.push_back({TemplateId(i < passes ? 0 : 1), -1, -1, 0, Phase::forward, binding});
     p.bindings.insert(p.bindings.end(), {0, 2 * kMiB * kept});
     if (i < passes) p.memory.allocations.push_back(allocation(MemoryKind::activations, 2 * i, 2, i, 2 * passes - 1 - i));
   }
