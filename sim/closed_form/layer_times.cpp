@@ -194,6 +194,7 @@ void LayerTimesCache::write_key(Key& key, const Plan& plan) {
               n(t.recompute_products), n(t.flash_attention),
               n(t.fusion), bits_of(t.dropout.hidden), bits_of(t.dropout.attention), n(t.optimizer.kind)});
   key.push_back(n(std::hash<std::string>()(plan.stack)));
+  key.push_back(n(std::hash<std::string>()(t.precision)));  // on which a stack's counts of host operations may depend
   for (const std::string& module : t.recompute_modules) key.push_back(n(std::hash<std::string>()(module)));
 }
 

@@ -41,6 +41,14 @@ TEST_CASE("a field that changes nothing is told with its reason, and only then")
   CHECK(told(c.part, c.effective).empty());
 }
 
+TEST_CASE("without tensor ranks there is no sum to overlap") {
+  const std::string overlap = test::with("parallel", R"("overlap_tensor_sum": true)");
+  CHECK(parse_plan(overlap, "plan.json").ineffective.empty());
+  const std::string alone = test::bent(R"("tensor": 2, "pipeline": 2, "data": 2)", R"("data": 8)", overlap);
+  CHECK(parse_plan(alone, "plan.json").ineffective ==
+        std::vector<std::string>{"parallel.overlap_tensor_sum changes nothing: parallel.tensor is 1"});
+}
+
 TEST_CASE("a plan printed with every default tells no more than the plan did") {
   const Plan plan = parse_plan(test::with("model", R"("rope_theta": 5e5)"), "plan.json");
   REQUIRE(plan.ineffective.size() == 1);

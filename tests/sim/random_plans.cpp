@@ -47,6 +47,7 @@ std::string PlanGenerator::json() {
   const std::string preset = cluster["preset"];
   if (preset == "dgx-1v") training["precision"] = "fp16";
   if (preset == "cpu-host") training["precision"] = "fp32";
+  if (one_in(4)) training["dtypes"] = {{"gradient_reduce", "bf16"}};
   if (one_in(4)) cluster["override"] = {{"oversubscription", pick({2, 4})}};
   return Json{{"model", model}, {"parallel", parallel}, {"training", training}, {"cluster", cluster}}.dump();
 }
