@@ -39,10 +39,10 @@ std::uint16_t task_of(const Template& t, const std::string& name) {
 /// All that must have ended before a task starts: what it depends on, and what its stream has before it.
 std::set<std::uint16_t> before(const Template& t, std::uint16_t task) {
   std::set<std::uint16_t> seen;
-  std::vector<std::uint16_t> todo{task};
-  while (!todo.empty()) {
-    const std::uint16_t at = todo.back();
-    todo.pop_back();
+  std::vector<std::uint16_t> ahead{task};
+  while (!ahead.empty()) {
+    const std::uint16_t at = ahead.back();
+    ahead.pop_back();
     std::vector<std::uint16_t> next = t.tasks[at].deps;
     for (std::uint16_t k = at; k-- > 0;) {
       if (t.tasks[k].stream != t.tasks[at].stream) continue;
@@ -50,7 +50,7 @@ std::set<std::uint16_t> before(const Template& t, std::uint16_t task) {
       break;
     }
     for (const std::uint16_t k : next)
-      if (seen.insert(k).second) todo.push_back(k);
+      if (seen.insert(k).second) ahead.push_back(k);
   }
   return seen;
 }
