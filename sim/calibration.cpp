@@ -29,6 +29,12 @@ bool is_tile(const json& t) {
          t[0].get<std::int64_t>() > 0 && t[1].get<std::int64_t>() > 0 && t[2].get<double>() > 0;
 }
 
+double share(FactReader& r, const std::string& key) {
+  const double v = r.number(key, 0);
+  if (v <= 0 || v > 1) r.refuse(key, "a share is above 0 and at most 1");
+  return v;
+}
+
 void read_tiles(FactReader& r, MatMulFit& m) {
   m.fill_k = r.number("fill_k", 0);
   m.wave_softening = r.number("wave_softening", 0);
@@ -38,19 +44,15 @@ void read_tiles(FactReader& r, MatMulFit& m) {
     m.tiles.push_back({t[0].get<std::int64_t>(), t[1].get<std::int64_t>(), t[2].get<double>()});
   }
   if (m.tiles.empty()) r.refuse("tiles", "needs at least one tile");
-  if (r.has("alignment_bytes")) m.alignment_bytes = r.whole("alignment_bytes", 1);
+  if (!r.has("alignment_bytes")) return;
+  m.alignment_bytes = r.whole("alignment_bytes", 1);
+  m.unaligned_share = share(r, "unaligned_share");
 }
 
 void read_rounding(FactReader& r, MatMulFit& m) {
   const std::vector<std::int64_t> tile = counts(r, "tile");
   if (tile.size() != 3) r.refuse("tile", "must be [m, n, k]");
   m.round_m = tile[0], m.round_n = tile[1], m.round_k = tile[2];
-}
-
-double share(FactReader& r, const std::string& key) {
-  const double v = r.number(key, 0);
-  if (v <= 0 || v > 1) r.refuse(key, "a share is above 0 and at most 1");
-  return v;
 }
 
 MatMulFit read_matmul(FactReader r) {

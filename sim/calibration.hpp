@@ -31,7 +31,8 @@ struct MatMulFit {
   std::vector<Tile> tiles;
   std::vector<std::int64_t> split_k;     ///< into how many parts k may be cut to fill the compute units
   double sum_exposed = 1;                ///< of the time to read and write what a product adds to: not hidden by its arithmetic
-  std::int64_t alignment_bytes = 0;      ///< rows that are no multiple fall back to the vector rate; 0: no such rule
+  std::int64_t alignment_bytes = 0;      ///< rows of a product should be a multiple; 0: no such rule
+  double unaligned_share = 1;            ///< of its rate with such rows that a product reaches otherwise; batches of them have the vector rate
 };
 
 /// Attention without a score matrix: a share of the peak that grows with the keys a query sees and falls while there are fewer

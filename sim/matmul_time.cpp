@@ -58,6 +58,11 @@ bool misaligned(std::int64_t elements, const MatMulFit& fit, const MatMulEngine&
   return elements * e.element_bits % (8 * fit.alignment_bytes) != 0;
 }
 
+/// Rows as they lie in memory: those of the first operand, of the result and, with one of the two, of the second operand.
+bool unaligned(const Gemm& g, const MatMulFit& fit, const MatMulEngine& e) {
+  return e.matrix_engine && fit.alignment_bytes > 0 && (misaligned(g.n, fit, e) || misaligned(g.trans_a ? g.m : g.k, fit, e));
+}
+
 /// The library's kernels for the vector units are cut into tiles like the others; what fills a tile's pipeline takes the time
 /// it took, which is less of k there.
 MatMulFit without_matrix_engine(MatMulFit fit, const MatMulEngine& e) {
@@ -70,18 +75,21 @@ MatMulEngine vector_engine(MatMulEngine e) {
   return e;
 }
 
-}  // namespace
-
-double matmul_seconds(const Gemm& g, const MatMulFit& fit, const MatMulEngine& e) {
-  // Rows as they lie in memory: those of the first operand, of the result and, with one of the two, of the second operand.
-  const bool falls_back = e.matrix_engine && fit.alignment_bytes > 0 && (misaligned(g.n, fit, e) || misaligned(g.trans_a ? g.m : g.k, fit, e));
-  if (falls_back) return matmul_seconds(g, without_matrix_engine(fit, e), vector_engine(e));
+double aligned_seconds(const Gemm& g, const MatMulFit& fit, const MatMulEngine& e) {
   switch (fit.model) {
     case MatMulFit::Model::flat: return g.flops() / (e.peak * ceiling(fit, e));
     case MatMulFit::Model::rounded: return rounded_seconds(g, fit, e);
     case MatMulFit::Model::tiles: return tiled_seconds(g, fit, e);
   }
   throw ContractError("unknown model of matrix products");
+}
+
+}  // namespace
+
+double matmul_seconds(const Gemm& g, const MatMulFit& fit, const MatMulEngine& e) {
+  if (!unaligned(g, fit, e)) return aligned_seconds(g, fit, e);
+  if (g.batch > 1) return aligned_seconds(g, without_matrix_engine(fit, e), vector_engine(e));
+  return aligned_seconds(g, fit, e) / fit.unaligned_share;
 }
 
 }  // namespace tandem::sim
