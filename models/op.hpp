@@ -23,6 +23,14 @@
 
 namespace tandem {
 
+/// Whose kernels compute attention without a score matrix; they differ in speed alone.
+enum class AttentionKernel : std::uint8_t {
+  flash1,  ///< FlashAttention's first version
+  triton,  ///< flash-attn's in Triton
+  flash2,  ///< FlashAttention 2
+  tuned,   ///< written for the device's generation: cuDNN's, FlashAttention 3
+};
+
 /// Where a random mask is drawn; with (seed, step, layer, global index) it names every random number of a run.
 enum class DropoutSite : std::uint8_t {
   embedding, attention, attention_output, mlp_output, cross_attention, cross_attention_output
@@ -145,14 +153,13 @@ struct AttentionScoresBackward { AttentionDims dims; bool scaled = true; };
 /// ring_step i >= 0 the keys are those of context rank (r - i) mod c, and from step 1 on the result is merged into what
 /// the earlier steps left. stats[batch, heads, seq]: log of the sum of exponentials so far.
 /// in: q, kv, [context, stats when ring_step > 0]; out: context, stats
-/// `tuned`: a kernel written for the device's generation (cuDNN's, FlashAttention 3) in place of FlashAttention 2's.
 struct FlashAttention {
   AttentionDims dims;
   double dropout;
   bool alibi;
   int ring_step = -1;
   DropoutSite site = DropoutSite::attention;
-  bool tuned = false;
+  AttentionKernel kernel = AttentionKernel::flash2;
 };
 /// Recomputes the probabilities from stats. With ring_step i >= 0, adds to dq from step 1 on, and to dkv, which travels
 /// with its keys, from step 1 on. context and stats are the finished ones.
@@ -163,7 +170,7 @@ struct FlashAttentionBackward {
   bool alibi;
   int ring_step = -1;
   DropoutSite site = DropoutSite::attention;
-  bool tuned = false;
+  AttentionKernel kernel = AttentionKernel::flash2;
 };
 
 /// kv[rows, kv_width] out of qkv. in: qkv; out: kv

@@ -26,6 +26,7 @@ constexpr std::string_view kPointwise[] = {"gelu_tanh", "relu", "squared_relu", 
 constexpr std::string_view kGates[] = {"silu", "gelu_tanh"};
 constexpr std::string_view kSites[] = {"embedding", "attention", "attention_output",
                                        "mlp_output", "cross_attention", "cross_attention_output"};
+constexpr std::string_view kAttentionKernels[] = {"flash1", "triton", "flash2", "tuned"};
 constexpr std::string_view kShares[] = {"whole", "queries", "heads"};
 constexpr std::string_view kRopeScalings[] = {"none", "linear", "llama3", "yarn"};
 constexpr std::string_view kLayerwise[] = {"lamb", "lans"};
@@ -42,6 +43,7 @@ constexpr std::string_view kRotaryHeads[] = {"both", "queries", "keys"};
 std::string_view spelling(PointwiseKind k) { return kPointwise[static_cast<std::size_t>(k)]; }
 std::string_view spelling(GateKind k) { return kGates[static_cast<std::size_t>(k)]; }
 std::string_view spelling(DropoutSite s) { return kSites[static_cast<std::size_t>(s)]; }
+std::string_view spelling(AttentionKernel k) { return kAttentionKernels[static_cast<std::size_t>(k)]; }
 std::string_view spelling(AttentionShare s) { return kShares[static_cast<std::size_t>(s)]; }
 std::string_view spelling(RopeScalingKind k) { return kRopeScalings[static_cast<std::size_t>(k)]; }
 std::string_view spelling(LayerwiseKind k) { return kLayerwise[static_cast<std::size_t>(k)]; }
@@ -69,6 +71,7 @@ int find_spelling(std::string_view text, int count) {
 constexpr int values_of(PointwiseKind) { return std::size(kPointwise); }
 constexpr int values_of(GateKind) { return std::size(kGates); }
 constexpr int values_of(DropoutSite) { return std::size(kSites); }
+constexpr int values_of(AttentionKernel) { return std::size(kAttentionKernels); }
 constexpr int values_of(AttentionShare) { return std::size(kShares); }
 constexpr int values_of(RopeScalingKind) { return std::size(kRopeScalings); }
 constexpr int values_of(LayerwiseKind) { return std::size(kLayerwise); }

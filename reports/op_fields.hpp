@@ -28,8 +28,8 @@ template <class F> void fields(AttentionContext& o, F&& f) { fields(o.dims, f); 
 template <class F> void fields(AttentionContextBackward& o, F&& f) { fields(o.dims, f); }
 template <class F> void fields(AttentionSoftmaxBackward& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("relative_buckets", o.relative_buckets); f("site", o.site); f("part", o.part); }
 template <class F> void fields(AttentionScoresBackward& o, F&& f) { fields(o.dims, f); f("scaled", o.scaled); }
-template <class F> void fields(FlashAttention& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("alibi", o.alibi); f("ring_step", o.ring_step); f("site", o.site); f("tuned", o.tuned); }
-template <class F> void fields(FlashAttentionBackward& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("alibi", o.alibi); f("ring_step", o.ring_step); f("site", o.site); f("tuned", o.tuned); }
+template <class F> void fields(FlashAttention& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("alibi", o.alibi); f("ring_step", o.ring_step); f("site", o.site); f("kernel", o.kernel); }
+template <class F> void fields(FlashAttentionBackward& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("alibi", o.alibi); f("ring_step", o.ring_step); f("site", o.site); f("kernel", o.kernel); }
 template <class F> void fields(SplitKv& o, F&& f) { f("rows", o.rows); fields(o.dims, f); }
 template <class F> void fields(MergeKv& o, F&& f) { f("rows", o.rows); fields(o.dims, f); }
 template <class F> void fields(PackColumns& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("parts", o.parts); }

@@ -110,6 +110,17 @@ std::string path_of(const std::string& name) {
   throw ConfigError(p);
 }
 
+/// Kernels without a law of their own take FlashAttention 2's time.
+void read_attention(FactReader& r, Calibration& c) {
+  if (r.has("flash_attention")) c.flash.fill(read_flash(r.object("flash_attention")));
+  const auto own = [&](const char* key, AttentionKernel kernel) {
+    if (r.has(key)) c.attention(kernel) = read_flash(r.object(key));
+  };
+  own("flash1_attention", AttentionKernel::flash1);
+  own("triton_attention", AttentionKernel::triton);
+  own("tuned_attention", AttentionKernel::tuned);
+}
+
 }  // namespace
 
 Calibration load_calibration(const std::string& name) {
@@ -121,8 +132,7 @@ Calibration load_calibration(const std::string& name) {
   r.text("describes", "");
   r.text("notes", "");
   c.matmul = read_matmul(r.object("matmul"));
-  if (r.has("flash_attention")) c.flash = read_flash(r.object("flash_attention"));
-  c.tuned_flash = r.has("tuned_attention") ? read_flash(r.object("tuned_attention")) : c.flash;
+  read_attention(r, c);
   c.memory_share = share(r, "memory_share");
   if (r.has("stream_factor")) c.stream_factor = r.number("stream_factor", 0);
   if (r.has("cast_bytes")) c.cast_bytes = r.number("cast_bytes", 0);

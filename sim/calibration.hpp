@@ -1,6 +1,7 @@
 #pragma once
 // Efficiencies of a device, as fitted or published: data, read from topology/calibration.
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,8 +48,7 @@ struct FlashFit {
 
 struct Calibration {
   MatMulFit matmul;
-  std::optional<FlashFit> flash;         ///< nothing: as products of its shapes
-  std::optional<FlashFit> tuned_flash;   ///< by a kernel of the device's generation; nothing: as `flash`
+  std::array<std::optional<FlashFit>, 4> flash;  ///< by AttentionKernel; nothing: as products of its shapes
   double memory_share = 1;               ///< of the memory bandwidth that streaming operations reach
   double stream_factor = 1;              ///< what memory-bound kernels take beside their bytes at that rate, as a factor
   double cast_bytes = 0;                 ///< moved for an element that a product in 8 or 4 bits has cast
@@ -56,6 +56,9 @@ struct Calibration {
   std::optional<Duration> launch;        ///< host time of one task as frameworks reach it; nothing: the device's own fact
   CommFit comm;
   std::vector<std::string> unverified;
+
+  std::optional<FlashFit>& attention(AttentionKernel k) { return flash[static_cast<std::size_t>(k)]; }
+  const std::optional<FlashFit>& attention(AttentionKernel k) const { return flash[static_cast<std::size_t>(k)]; }
 };
 
 /// Reads topology/calibration/<name>.json, or a file when `name` is a path; a neutral one when `name` is empty. Throws

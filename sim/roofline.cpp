@@ -143,7 +143,7 @@ class Roofline {
   }
   /// One kernel that does of its products only the pairs that are needed.
   double flash(const auto& o, bool backward) const {
-    const std::optional<FlashFit>& fit = o.tuned ? calibration_.tuned_flash : calibration_.flash;
+    const std::optional<FlashFit>& fit = calibration_.attention(o.kernel);
     const double dropout = fit && o.dropout > 0 ? fit->dropout_factor : 1;
     return std::max(dropout * flash_arithmetic(o, o.dims, fit, backward), traffic_seconds(o)) + kernels(1);
   }

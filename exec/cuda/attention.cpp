@@ -151,12 +151,12 @@ void time_one(const Cudnn& cudnn, Bench& bench, const AttentionDims& d, std::vec
   const auto forward = attention.forward(busy_s);
   if (!forward) return;
   FlashAttention op{d, 0, false};
-  op.tuned = true;
+  op.kernel = AttentionKernel::tuned;
   out.push_back({op, DType::bf16, *forward});
   const auto backward = attention.backward(busy_s);
   if (!backward) return;
   FlashAttentionBackward back{d, 0, false};
-  back.tuned = true;
+  back.kernel = AttentionKernel::tuned;
   out.push_back({back, DType::bf16, *backward});
 }
 

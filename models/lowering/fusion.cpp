@@ -68,7 +68,8 @@ constexpr Fusion megatron() {
 // setup_optimization: store_param_remainders; NVIDIA/apex, apex/contrib/optimizers/distributed_fused_adam.py).
 constexpr Fusion transformer_engine() {
   Fusion f = megatron();
-  f.bias_gradient_in_product = f.tuned_attention = f.gradient_stand_ins = f.master_remainders = true;
+  f.bias_gradient_in_product = f.gradient_stand_ins = f.master_remainders = true;
+  f.attention = AttentionKernel::tuned;
   f.product_workspace = 32 << 20;
   return f;
 }
@@ -104,10 +105,11 @@ constexpr Fusion compiled_blocks() {
 
 // karpathy/llm.c, train_gpt2.cu: matmul_backward adds with beta = 1, fused_residual_forward5 sums and normalises,
 // fused_classifier has loss and gradient, layernorm_backward adds to the residual's gradient. Its softmax has no
-// dropout.
+// dropout; its attention is cuDNN's where it is built with it (Makefile, USE_CUDNN; llmc/cudnn_att.cpp).
 constexpr Fusion llm_c() {
   Fusion f;
   f.accumulating_products = f.residual_norm = f.one_kernel_loss = f.loss_in_place = true;
+  f.attention = AttentionKernel::tuned;
   return f;
 }
 
@@ -115,12 +117,14 @@ constexpr Fusion llm_c() {
 // loss_fn: fused_crossentropy by default, without inplace_backward). Two metrics, LanguageCrossEntropy and LanguagePerplexity, are on
 // by default (use_train_metrics), and the trainer updates both from the logits after every micro-batch's backward pass
 // (mosaicml/composer, composer/trainer/trainer.py, _train_microbatch and _eval_train_metrics): each is PyTorch's cross_entropy,
-// which autocast has in fp32 (composer/metrics/nlp.py).
+// which autocast has in fp32 (composer/metrics/nlp.py). Attention is flash-attn's in Triton
+// (scripts/train/benchmarking/submit_benchmarks.py, attn_impl is triton from 2023-05-03 to 2024-01-06 at least).
 constexpr Fusion llm_foundry() {
   Fusion f = eager();
   f.one_kernel_loss = true;
   f.loss_bytes = 0;
   f.metrics = 2;
+  f.attention = AttentionKernel::triton;
   return f;
 }
 
@@ -131,10 +135,12 @@ constexpr Fusion llm_foundry() {
 // reduce_grads; tag v0.2.1dev20231121), while FSDPadaptOptimizer's copies for the norm have the sizes of the later ones
 // (fsdp_optimizer.py). Norms are Apex's, called with what they read made fp32 (internlm/model/modeling_internlm.py,
 // _dropout_and_norm_attn and _dropout_and_norm_ffn: norm(_residual.float())). Its sharded weights are FSDP1's
-// (internlm/train/training_internlm.py, wrap_FSDP_model).
+// (internlm/train/training_internlm.py, wrap_FSDP_model). Attention was FlashAttention 1's until 2024-01-29, when flash-attn 1.0.5
+// became 2.2.1 (third_party/flash-attention, commit 87445e3).
 constexpr Fusion internevo() {
   Fusion f;
   f.norm_widened = true;
+  f.attention = AttentionKernel::flash1;
   f.step_bytes = 8;
   f.cached_bytes = 8;
   f.cached_sharded_bytes = 2;

@@ -1,6 +1,7 @@
 #pragma once
 // Which operations a target does in one kernel: the named sets of `training.fusion` as choices of a few rewrites.
 
+#include "models/op.hpp"
 #include "models/plan.hpp"
 
 namespace tandem::lowering {
@@ -13,7 +14,7 @@ struct Fusion {
   bool bias_activation = false;        ///< the bias of an MLP's first matrix is added by the activation, not by the product
   bool residual_norm = false;          ///< a norm in the kernel of the sum that it follows
   bool one_kernel_loss = false;        ///< maximum, sums and gradient of a vocabulary that no rank shares
-  bool tuned_attention = false;        ///< attention without a score matrix by a kernel of the device's generation
+  AttentionKernel attention = AttentionKernel::flash2;  ///< without a score matrix
   // Tasks that become several.
   bool scores_scaled_apart = false;    ///< the division of the scores by sqrt(head_dim)
   bool mask_apart = false;             ///< mask and bias of the scores, before their softmax
