@@ -5,6 +5,7 @@
 #include <optional>
 #include <tuple>
 
+#include "models/slot_tensors.hpp"
 #include "sim/caching_allocator.hpp"
 
 namespace tandem::sim {
@@ -12,65 +13,6 @@ namespace tandem::sim {
 namespace {
 
 constexpr std::int64_t kPadding = 4096;  ///< bytes of an allocation that no tensor has: more is a tensor that nobody touches
-
-/// Bytes [low, high) of a slot or an allocation, from the first to the last task that touches them.
-struct Tensor {
-  std::int64_t low, high, first, last;
-  bool touches(const Tensor& other) const { return low < other.high && other.low < high; }
-  bool holds(const Tensor& other) const { return low <= other.low && other.high <= high; }
-};
-
-using Tensors = std::vector<Tensor>;
-
-/// Adds bytes that are in use; what overlaps is one tensor (a share of it, a view).
-void use(Tensors& tensors, Tensor more) {
-  const auto apart = std::partition(tensors.begin(), tensors.end(), [&](const Tensor& t) { return !t.touches(more); });
-  for (auto t = apart; t != tensors.end(); ++t) {
-    more.low = std::min(more.low, t->low), more.high = std::max(more.high, t->high);
-    more.first = std::min(more.first, t->first), more.last = std::max(more.last, t->last);
-  }
-  tensors.erase(apart, tensors.end());
-  tensors.push_back(more);
-}
-
-Tensor seen(const Operand& o, std::int64_t task) { return {o.offset, o.offset + o.span(), task, task}; }
-
-/// Tensors inside a template's scratch, where places are used again: what is written anew is another tensor, but for parts and
-/// views of what the same task reads or writes.
-class Scratch {
- public:
-  void read(const Tensor& t) {
-    for (const std::size_t a : alive_)
-      if (found_[a].touches(t)) found_[a].last = t.last;
-  }
-  void write(const Tensor& t) {
-    for (const std::size_t a : alive_)
-      if (found_[a].holds(t) && found_[a].last == t.last) return;
-    std::erase_if(alive_, [&](std::size_t a) { return found_[a].touches(t); });
-    alive_.push_back(found_.size());
-    found_.push_back(t);
-  }
-  Tensors take() { return std::move(found_); }
-
- private:
-  Tensors found_;
-  std::vector<std::size_t> alive_;  ///< of found_, whose places nothing else has yet
-};
-
-/// A template's tensors, by slot; times are its tasks.
-std::vector<Tensors> tensors_of(const Template& t) {
-  std::vector<Tensors> slots(std::max<std::size_t>(1, t.slots.size()));
-  Scratch scratch;
-  for (std::size_t k = 0; k < t.tasks.size(); ++k) {
-    const auto task = static_cast<std::int64_t>(k);
-    for (const Operand& o : t.tasks[k].inputs)
-      if (o.elements > 0) o.slot == 0 ? scratch.read(seen(o, task)) : use(slots[o.slot], seen(o, task));
-    for (const Operand& o : t.tasks[k].outputs)
-      if (o.elements > 0) o.slot == 0 ? scratch.write(seen(o, task)) : use(slots[o.slot], seen(o, task));
-  }
-  slots.front() = scratch.take();
-  return slots;
-}
 
 /// A tensor that comes, at an even time, or goes, at the odd one behind it: at one task what it writes is there before what it
 /// reads goes.
@@ -85,10 +27,10 @@ struct Traffic {
   std::vector<Bytes> bytes;
   std::vector<Event> events;
 
-  void add(const Tensor& t) {
-    events.push_back({2 * t.first, bytes.size()});
-    events.push_back({2 * t.last + 1, bytes.size()});
-    bytes.push_back(Bytes(t.high - t.low));
+  void add(Bytes of, std::int64_t first, std::int64_t last) {
+    events.push_back({2 * first, bytes.size()});
+    events.push_back({2 * last + 1, bytes.size()});
+    bytes.push_back(of);
   }
   void sort() {
     std::sort(events.begin(), events.end(),
@@ -99,10 +41,10 @@ struct Traffic {
 /// A template's tensors: its scratch, which comes and goes with every instance, and those of the other slots.
 struct TemplateTensors {
   Traffic scratch;
-  std::vector<Tensors> slots;
+  std::vector<TensorSpans> slots;
 
-  explicit TemplateTensors(const Template& t) : slots(tensors_of(t)) {
-    for (const Tensor& each : slots.front()) scratch.add(each);
+  explicit TemplateTensors(const Template& t) : slots(slot_tensors(t)) {
+    for (const ScratchTensor& each : t.scratch) scratch.add(each.bytes, each.first, each.last);
     scratch.sort();
   }
 };
@@ -179,24 +121,29 @@ class Step {
     for (; gone_ < going_.size() && all[going_[gone_]].last < i; ++gone_) here_.erase(all[going_[gone_]].offset);
     for (; next_ < transient_.size() && all[transient_[next_]].first <= i; ++next_)
       here_[all[transient_[next_]].offset] = transient_[next_];
-    const std::vector<Tensors>& slots = tensors(i).slots;
+    const std::vector<TensorSpans>& slots = tensors(i).slots;
     for (std::size_t s = 1; s < slots.size(); ++s) {
       const std::int64_t offset = program_.bindings[program_.instances[i].binding + s];
       const auto a = behind(offset);
       if (!a) continue;
       const std::int64_t base = offset - all[*a].offset;
-      for (const Tensor& t : slots[s]) use(tensors_[*a], {base + t.low, base + t.high, time(i, t.first), time(i, t.last)});
+      for (const TensorSpan& t : slots[s])
+        join(tensors_[*a], {base + t.low, base + t.high, time(i, t.first), time(i, t.last)});
     }
   }
 
+  /// A tensor is there from where the program has it: inside the first instance of its allocation from the first task that touches
+  /// it, inside the last one to the last. What neither touches (a receive's buffer before it is used, what was sent until the sender
+  /// knows) is there for all of it.
   void close(std::uint32_t a) {
     const Allocation& allocation = program_.memory.allocations[a];
+    const std::int64_t from = time(allocation.first, 0), to = time(allocation.last, tasks_ - 1);
     std::int64_t rest = allocation.bytes.count();
-    for (const Tensor& t : tensors_[a]) {
-      slots_.add(t);
-      rest -= t.high - t.low;
+    for (const TensorSpan& t : tensors_[a]) {
+      slots_.add(Bytes(t.bytes()), t.first < from + tasks_ ? t.first : from, t.last > to - tasks_ ? t.last : to);
+      rest -= t.bytes();
     }
-    if (rest > kPadding) slots_.add({0, rest, time(allocation.first, 0), time(allocation.last, tasks_ - 1)});
+    if (rest > kPadding) slots_.add(Bytes(rest), from, to);
   }
 
   const Program& program_;
@@ -207,7 +154,7 @@ class Step {
   std::vector<std::uint32_t> going_;            ///< the same by last instance
   std::size_t next_ = 0, gone_ = 0;             ///< the first of them that are not here yet, or still are
   std::map<std::int64_t, std::uint32_t> here_;  ///< by offset
-  std::vector<Tensors> tensors_;                ///< by allocation
+  std::vector<TensorSpans> tensors_;            ///< by allocation
   Traffic slots_;
   Places places_, scratch_places_;
 };

@@ -4,7 +4,6 @@
 #include <string_view>
 #include <vector>
 
-#include "models/base/error.hpp"
 #include "models/lowering/stage.hpp"
 
 namespace tandem::lowering {
@@ -40,11 +39,7 @@ class InstanceWriter {
   }
   BufferId buffer(std::string_view name, Bytes bytes) { return b_.allocate(name, MemoryKind::activations, bytes); }
   BufferId slot_buffer(std::string_view name, TemplateId t, std::string_view slot) { return buffer(name, slot_bytes(t, slot)); }
-  Bytes slot_bytes(TemplateId t, std::string_view name) const {
-    for (const Slot& slot : library_[t].slots)
-      if (slot.name == name) return slot.bytes;
-    throw ContractError("a template has no slot of this name");
-  }
+  Bytes slot_bytes(TemplateId t, std::string_view name) const { return library_[t].slots[library_.slot(t, name)].bytes; }
   /// End of the last computation.
   Point last() const { return last_; }
 

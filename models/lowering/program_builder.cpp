@@ -92,19 +92,25 @@ ScratchUse scratch_use(const Template& t) {
   return use;
 }
 
-Bytes total(const BytesByKind& live) {
-  Bytes sum;
-  for (const Bytes b : live) sum += b;
-  return sum;
-}
-
 }  // namespace
 
 TemplateId TemplateLibrary::add(Template t) {
   uses_.push_back(slot_uses(t));
   scratch_.push_back(scratch_use(t));
+  tensors_.emplace_back(t);
   templates_.push_back(std::move(t));
   return TemplateId(static_cast<std::int32_t>(templates_.size() - 1));
+}
+
+bool TemplateLibrary::touches(TemplateId id, std::uint16_t slot) const {
+  return std::any_of(uses(id).begin(), uses(id).end(), [&](const SlotUse& u) { return u.slot == slot; });
+}
+
+std::uint16_t TemplateLibrary::slot(TemplateId id, std::string_view name) const {
+  const auto& slots = (*this)[id].slots;
+  const auto found = std::find_if(slots.begin(), slots.end(), [&](const Slot& s) { return s.name == name; });
+  require(found != slots.end(), "a template has no slot of this name");
+  return static_cast<std::uint16_t>(found - slots.begin());
 }
 
 ProgramBuilder::ProgramBuilder(const TemplateLibrary& library, StageId stage) : library_(library) {
@@ -114,8 +120,7 @@ ProgramBuilder::ProgramBuilder(const TemplateLibrary& library, StageId stage) : 
 inline std::size_t ProgramBuilder::record(std::string_view name, MemoryKind kind, std::int64_t offset, Bytes bytes, Pool pool) {
   const auto first = static_cast<std::uint32_t>(now());
   program_.memory.allocations.push_back({name, kind, offset, bytes, first, first});
-  live_[static_cast<std::size_t>(kind)] += bytes;
-  live_in_pool_[static_cast<std::size_t>(pool)] += bytes;
+  live_.add(kind, pool, bytes);
   return program_.memory.allocations.size() - 1;
 }
 
@@ -185,8 +190,7 @@ inline BufferId ProgramBuilder::unused_buffer() {
 void ProgramBuilder::release(BufferId id) {
   const Buffer& b = buffers_[static_cast<std::size_t>(id)];
   program_.memory.allocations[b.allocation].last = static_cast<std::uint32_t>(program_.instances.size() - 1);
-  live_[static_cast<std::size_t>(b.kind)] -= b.bytes;
-  live_in_pool_[static_cast<std::size_t>(b.pool)] -= b.bytes;
+  live_.remove(id, b.kind, b.pool, b.bytes);
   arena_.release(b.offset, b.bytes, b.touched);
   released_.push_back(id);
 }
@@ -261,7 +265,7 @@ std::uint32_t ProgramBuilder::add(TemplateId id, const InstanceKey& key, std::sp
     program_.bindings.push_back(b.first == kNoBuffer ? 0 : buffers_[static_cast<std::size_t>(b.first)].offset + b.offset);
   program_.instances.push_back({id, key.layer, key.micro_batch, key.chunk, key.phase, binding});
   flush_edges();
-  note_live(t);
+  note_live(id, slots);
   return static_cast<std::uint32_t>(program_.instances.size() - 1);
 }
 
@@ -288,17 +292,20 @@ inline void ProgramBuilder::order_scratch(const ScratchUse& use) {
   }
 }
 
-inline void ProgramBuilder::note_live(const Template& t) {
-  for (std::size_t p = 0; p < kPools; ++p) {
-    const Bytes scratch = p == static_cast<std::size_t>(Pool::computation) ? t.scratch_live_peak : Bytes(0);
-    pool_peaks_[p] = std::max(pool_peaks_[p], live_in_pool_[p] + scratch);
+inline void ProgramBuilder::note_live(TemplateId id, std::span<const Binding> slots) {
+  const Template& t = library_[id];
+  const auto here = static_cast<std::uint32_t>(now() - 1);
+  bound_.clear();
+  for (std::size_t s = 0; s < slots.size(); ++s) {
+    const Binding& b = slots[s];
+    LiveCount::Bound& to = bound_.emplace_back();
+    if (b.first == kNoBuffer || b.count > 1) continue;
+    const Buffer& buffer = buffers_[static_cast<std::size_t>(b.first)];
+    if (buffer.allocation < persistent_) continue;
+    const bool comes = program_.memory.allocations[buffer.allocation].first == here;
+    to = {b.first, buffer.kind, buffer.pool, buffer.offset + b.offset, t.slots[s + 1].bytes, comes};
   }
-  const Bytes now = total(live_) + t.scratch_live_peak;
-  MemoryPlan& m = program_.memory;
-  if (now <= m.live_peak_bytes) return;
-  m.live_peak_bytes = now;
-  m.live_at_peak = live_;
-  m.live_at_peak[static_cast<std::size_t>(MemoryKind::workspace)] += t.scratch_live_peak;
+  live_.instance(id, library_.tensors(id), bound_);
 }
 
 void ProgramBuilder::after_computation() {
@@ -315,15 +322,11 @@ Point ProgramBuilder::end_of(std::uint32_t instance) const {
   return {instance, static_cast<std::uint16_t>(t.tasks.size() - 1)};
 }
 
-/// What pools reserve past the most that is alive at once: each keeps its own peak.
-Bytes ProgramBuilder::apart_in_pools() const {
-  Bytes sum;
-  for (const Bytes peak : pool_peaks_) sum += peak;
-  return sum - program_.memory.live_peak_bytes;
-}
-
 Program ProgramBuilder::finish() {
-  keep_cached(apart_in_pools());
+  live_.settle();
+  program_.memory.live_peak_bytes = live_.peak();
+  program_.memory.live_at_peak = live_.at_peak();
+  keep_cached(live_.apart_in_pools());
   const auto end = static_cast<std::uint32_t>(program_.instances.size() - 1);
   for (std::size_t i = 0; i < persistent_; ++i) program_.memory.allocations[i].last = end;
   program_.memory.arena_bytes = arena_.high_water();

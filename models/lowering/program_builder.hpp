@@ -2,6 +2,7 @@
 // Writes one stage's program: instances in issue order, the memory of every tensor, and the edges between instances that
 // follow from who reads and writes what on which stream.
 
+#include <deque>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "models/lowering/arena.hpp"
+#include "models/lowering/live_count.hpp"
 #include "models/task_graph.hpp"
 
 namespace tandem::lowering {
@@ -35,6 +37,11 @@ class TemplateLibrary {
  public:
   TemplateId add(Template t);
   const ScratchUse& scratch(TemplateId id) const { return scratch_[id.index()]; }
+  const TemplateTensors& tensors(TemplateId id) const { return tensors_[id.index()]; }
+  /// Whether a task of the template touches `slot`.
+  bool touches(TemplateId id, std::uint16_t slot) const;
+  /// The slot of this name. Throws ContractError when the template has none.
+  std::uint16_t slot(TemplateId id, std::string_view name) const;
   const Template& operator[](TemplateId id) const { return templates_[id.index()]; }
   const std::vector<SlotUse>& uses(TemplateId id) const { return uses_[id.index()]; }
   std::vector<Template> take() { return std::move(templates_); }
@@ -43,11 +50,8 @@ class TemplateLibrary {
   std::vector<Template> templates_;
   std::vector<std::vector<SlotUse>> uses_;
   std::vector<ScratchUse> scratch_;
+  std::deque<TemplateTensors> tensors_;  ///< that stay where they are
 };
-
-/// Index of a piece of memory whose readers and writers are followed together.
-using BufferId = std::int32_t;
-inline constexpr BufferId kNoBuffer = -1;
 
 /// What a slot is bound to: neighbouring buffers, and where in the first one the slot starts.
 struct Binding {
@@ -55,12 +59,6 @@ struct Binding {
   std::int32_t count = 1;        ///< neighbours in the arena, consecutive ids
   std::int64_t offset = 0;       ///< bytes
 };
-
-/// On which of its streams a framework allocates a tensor. PyTorch's allocator hands bytes on only inside a stream
-/// (pytorch/pytorch: c10/cuda/CUDACachingAllocator.cpp, get_free_block takes blocks of the request's stream), so it reserves what
-/// each needs at most.
-enum class Pool : std::uint8_t { computation, gathers, reductions };
-inline constexpr std::size_t kPools = 3;
 
 struct InstanceKey {
   std::int32_t layer = -1, micro_batch = -1, chunk = 0;
@@ -129,11 +127,10 @@ class ProgramBuilder {
   void edge(Point from, std::uint16_t to_task, Stream to, Stream from_stream, EdgeKind kind);
   void note_use(const SlotUse& use, Buffer& buffer);
   void flush_edges();
-  void note_live(const Template& t);
+  void note_live(TemplateId id, std::span<const Binding> slots);
   void hold_computation(std::int32_t task);
   void order_scratch(const ScratchUse& use);
   std::size_t record(std::string_view name, MemoryKind kind, std::int64_t offset, Bytes bytes, Pool pool);
-  Bytes apart_in_pools() const;
   std::int64_t now() const { return static_cast<std::int64_t>(program_.instances.size()); }
 
   const TemplateLibrary& library_;
@@ -145,8 +142,8 @@ class ProgramBuilder {
   std::optional<Point> computation_waits_;          ///< of the next instance with a computation
   std::vector<Pending> pending_;                    ///< edges into the instance being added
   std::array<Frontier, kStreams> known_{};          ///< [stream] is already behind these points of the other streams
-  BytesByKind live_{};
-  std::array<Bytes, kPools> live_in_pool_{}, pool_peaks_{};
+  LiveCount live_;
+  std::vector<LiveCount::Bound> bound_;             ///< of one instance at a time
   std::int64_t scratch_ = 0;
   Frontier scratch_touched_{};
   std::array<bool, kStreams> scratch_open_{};

@@ -164,8 +164,12 @@ class StageLowering {
     for (const std::int32_t r : regions_.layer(layer)) slots_.push_back(memory_.weights(r));
     return slots_;
   }
-  void add_gradients(std::vector<Binding>& slots, std::int64_t layer, std::int32_t mb) {
-    for (const std::int32_t r : regions_.layer(layer)) slots.push_back(memory_.gradients(r, mb));
+  /// Those of the gradients that template `t` touches; the others have no room before.
+  void add_gradients(std::vector<Binding>& slots, TemplateId t, std::int64_t layer, std::int32_t mb) {
+    for (const std::int32_t r : regions_.layer(layer)) {
+      const bool touched = c_.library.touches(t, static_cast<std::uint16_t>(slots.size() + 1));
+      slots.push_back(touched ? memory_.gradients(r, mb) : Binding{});
+    }
   }
 
   void run_block(const Action& a, std::int64_t l, Phase phase, BufferId y) {
@@ -260,7 +264,7 @@ class StageLowering {
     const TemplateId t = block(part(a), l).backward.of(a.micro_batch);
     const BufferId dx = w_.buffer("gradient", decoder_.gradient_bytes(part(a), l));
     std::vector<Binding>& slots = block_weights(layer);
-    add_gradients(slots, layer, a.micro_batch);
+    add_gradients(slots, t, layer, a.micro_batch);
     slots.push_back({f.hidden[i]});
     if (decoder_.decoder(layer)) slots.push_back(f.memory);
     slots.push_back({f.saved[i]});
@@ -278,6 +282,13 @@ class StageLowering {
     f.gradient = dx;
     drop(f.saved[i]);
     if (!s_.defer_weights) block_done(a, l);
+    else if (!reads_input_later(a, l)) drop(f.hidden[i]);
+  }
+
+  /// Whether the weights' gradients of a block read its input.
+  bool reads_input_later(const Action& a, std::int64_t l) const {
+    const TemplateId t = block(part(a), l).weights.of(a.micro_batch);
+    return c_.library.touches(t, c_.library.slot(t, "x"));
   }
 
   /// Nobody needs what the block's forward pass kept.
@@ -288,7 +299,7 @@ class StageLowering {
 
   /// Nobody needs the block's input any more, and its gradients are complete.
   void block_done(const Action& a, std::int64_t l) {
-    drop(flight(a).hidden[static_cast<std::size_t>(l)]);
+    if (BufferId& x = flight(a).hidden[static_cast<std::size_t>(l)]; x != kNoBuffer) drop(x);
     for (const std::int32_t r : regions_.layer(part(a).first_layer + l))
       if (r != region(RegionKind::relative)) reduction_.completed(r, a.micro_batch);
   }
@@ -342,9 +353,10 @@ class StageLowering {
       const std::int64_t layer = p.first_layer + l;
       gather_.begin();
       std::vector<Binding>& slots = block_weights(layer);
-      add_gradients(slots, layer, a.micro_batch);
+      const TemplateId t = block(p, l).weights.of(a.micro_batch);
+      add_gradients(slots, t, layer, a.micro_batch);
       slots.insert(slots.end(), {{f.hidden[i]}, {f.inputs[i]}, {f.deferred[i]}});
-      add(block(p, l).weights.of(a.micro_batch), layer_key(a, layer), slots);
+      add(t, layer_key(a, layer), slots);
       gather_.end();
       drop(f.inputs[i]);
       drop(f.deferred[i]);

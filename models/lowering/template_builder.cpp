@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/slot_tensors.hpp"
 
 namespace tandem::lowering {
 namespace {
@@ -33,6 +34,7 @@ class Layout {
     place_scratch();
     order_after_reuse();
     Template t{std::move(t_.name), std::move(t_.slots), {}, live_peak()};
+    t.scratch = scratch_tensors();
     for (std::size_t i = 0; i < tasks_.size(); ++i) t.tasks.push_back(finished(i));
     return t;
   }
@@ -57,6 +59,7 @@ class Layout {
   bool is_ordered(std::size_t before, std::size_t after) const;
   Operand operand(const Value& v) const;
   Bytes live_peak() const;
+  std::vector<ScratchTensor> scratch_tensors() const;
 
   DraftTemplate t_;
   std::vector<Task> tasks_;       ///< without operands
@@ -173,6 +176,34 @@ Bytes Layout::live_peak() const {
     peak = std::max(peak, live);
   }
   return peak;
+}
+
+/// Parts that tasks write apart are tensors of their own; what nobody writes is held as long as the rest.
+std::vector<ScratchTensor> Layout::scratch_tensors() const {
+  std::vector<TensorSpans> written(scratch_.size());
+  const auto each_scratch = [&](const std::vector<Value>& values, const auto& f) {
+    for (const Value& v : values)
+      if (v.scratch >= 0 && v.end() > v.offset) f(written[static_cast<std::size_t>(v.scratch)], v);
+  };
+  for (std::size_t k = 0; k < t_.drafts.size(); ++k) {
+    const auto task = static_cast<std::int64_t>(k);
+    each_scratch(t_.drafts[k].in, [&](TensorSpans& parts, const Value& v) {
+      for (TensorSpan& p : parts)
+        if (v.offset < p.high && p.low < v.end()) p.last = task;
+    });
+    each_scratch(t_.drafts[k].out, [&](TensorSpans& parts, const Value& v) { join(parts, {v.offset, v.end(), task, task}); });
+  }
+  std::vector<ScratchTensor> tensors;
+  for (std::size_t i = 0; i < scratch_.size(); ++i) {
+    Bytes rest = scratch_[i].first < 0 ? Bytes(0) : scratch_[i].bytes;
+    for (const TensorSpan& p : written[i]) {
+      tensors.push_back({Bytes(p.bytes()), static_cast<std::int32_t>(p.first), static_cast<std::int32_t>(p.last)});
+      rest -= Bytes(p.bytes());
+    }
+    if (rest >= Bytes(kArenaAlignment)) tensors.push_back({rest, scratch_[i].first, scratch_[i].last});
+  }
+  std::stable_sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  return tensors;
 }
 
 }  // namespace

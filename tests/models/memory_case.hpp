@@ -107,18 +107,55 @@ class StageOf {
   const Program& p_;
 };
 
-/// The most that is alive of the tensors of these names, and of all others with the scratch of the instance that runs.
+/// Bytes alive by task of an instance, counted byte by byte, of scratch and of allocations for which `counts` says so: of one that the
+/// instance is the first to have, a byte from the first task that touches it; of one that it is the last to have, to the last such task.
+template <class F>
+std::vector<std::int64_t> alive_by_task(const TaskGraph& graph, const Program& p, std::uint32_t instance, F&& counts) {
+  const Template& t = graph.of(p.instances[instance]);
+  const auto tasks = static_cast<std::int64_t>(t.tasks.size());
+  std::vector<std::int64_t> alive(t.tasks.size(), 0);
+  const auto add = [&](std::int64_t from, std::int64_t to, std::int64_t bytes) {
+    for (std::int64_t k = from; k <= to; ++k) alive[static_cast<std::size_t>(k)] += bytes;
+  };
+  for (const ScratchTensor& s : t.scratch) add(s.first, s.last, s.bytes.count());
+  for (const Allocation& a : p.memory.allocations) {
+    if (a.name == "scratch" || instance < a.first || a.last < instance || !counts(a)) continue;
+    const bool lasting = a.first == 0 && a.last + 1 == p.instances.size();
+    const bool comes = a.first == instance && !lasting, goes = a.last == instance && !lasting;
+    std::vector<std::pair<std::int64_t, std::int64_t>> touched(comes || goes ? static_cast<std::size_t>(a.bytes.count()) : 0, {-1, -1});
+    for (std::int64_t k = 0; k < tasks && !touched.empty(); ++k)
+      for (const auto* operands : {&t.tasks[static_cast<std::size_t>(k)].inputs, &t.tasks[static_cast<std::size_t>(k)].outputs})
+        for (const Operand& o : *operands) {
+          const std::int64_t from = p.bindings[p.instances[instance].binding + o.slot] + o.offset - a.offset;
+          if (o.slot == 0 || from < 0 || from >= a.bytes.count()) continue;
+          for (std::int64_t b = from; b < from + o.span(); ++b) {
+            auto& [first, last] = touched[static_cast<std::size_t>(b)];
+            first = first < 0 ? k : first, last = k;
+          }
+        }
+    if (touched.empty()) add(0, tasks - 1, a.bytes.count());
+    for (const auto& [first, last] : touched) add(comes && first >= 0 ? first : 0, goes && last >= 0 ? last : tasks - 1, 1);
+  }
+  return alive;
+}
+
+/// The most of them at any task of a stage.
+template <class F>
+std::int64_t most_at_a_task(const TaskGraph& graph, const Program& p, F&& counts) {
+  std::int64_t most = 0;
+  for (std::uint32_t i = 0; i < p.instances.size(); ++i)
+    for (const std::int64_t alive : alive_by_task(graph, p, i, counts)) most = std::max(most, alive);
+  return most;
+}
+
+/// The most that is alive between tasks of the tensors of these names, and of all others with scratch at a task.
 struct PoolPeaks {
   std::int64_t named = 0, others = 0;
 };
 inline PoolPeaks peaks_of(const TaskGraph& graph, std::int64_t stage, const std::set<std::string_view>& names) {
   const StageOf at(graph, stage);
   const auto is_named = [&](const Allocation& a) { return names.count(a.name) > 0; };
-  PoolPeaks out{at.most(is_named), 0};
-  for (std::uint32_t i = 0; i < at.program().instances.size(); ++i)
-    out.others = std::max(out.others, at.alive(i, [&](const Allocation& a) { return !is_named(a); }) +
-                                          graph.of(at.program().instances[i]).scratch_live_peak.count());
-  return out;
+  return {at.most(is_named), most_at_a_task(graph, at.program(), [&](const Allocation& a) { return !is_named(a); })};
 }
 
 inline auto of_kind(MemoryKind kind) {

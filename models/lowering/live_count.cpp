@@ -1,0 +1,123 @@
+#include "models/lowering/live_count.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tandem::lowering {
+namespace {
+
+constexpr std::size_t kMostSlots = 64;  ///< that are looked into; of more, what is bound is there for all of the instance
+
+std::size_t at(MemoryKind k) { return static_cast<std::size_t>(k); }
+std::size_t at(Pool p) { return static_cast<std::size_t>(p); }
+std::uint64_t bit(std::size_t slot) { return slot < kMostSlots ? std::uint64_t{1} << slot : 0; }
+
+Bytes total(const BytesByKind& live) { return std::accumulate(live.begin(), live.end(), Bytes(0)); }
+
+}  // namespace
+
+TemplateTensors::TemplateTensors(const Template& t) : scratch(t.tasks.size(), 0), slots(slot_tensors(t)) {
+  for (const ScratchTensor& s : t.scratch)
+    for (std::int32_t k = s.first; k <= s.last; ++k) scratch[static_cast<std::size_t>(k)] += s.bytes.count();
+}
+
+std::int64_t TemplateTensors::before(std::size_t s, std::int64_t task) const {
+  std::int64_t sum = 0;
+  for (const TensorSpan& t : slots[s])
+    if (task < t.first) sum += t.bytes();
+  return sum;
+}
+
+std::int64_t TemplateTensors::behind(std::size_t s, std::int64_t task) const {
+  std::int64_t sum = 0;
+  for (const TensorSpan& t : slots[s])
+    if (t.last < task) sum += t.bytes();
+  return sum;
+}
+
+void LiveCount::add(MemoryKind kind, Pool pool, Bytes bytes) {
+  live_[at(kind)] += bytes;
+  in_pool_[at(pool)] += bytes;
+}
+
+void LiveCount::remove(BufferId buffer, MemoryKind kind, Pool pool, Bytes bytes) {
+  live_[at(kind)] -= bytes;
+  in_pool_[at(pool)] -= bytes;
+  for (std::size_t s = 0; s < slots_.size(); ++s)
+    if (slots_[s].buffer == buffer && alone(s)) going_ |= bit(s + 1);
+}
+
+void LiveCount::instance(TemplateId id, const TemplateTensors& tensors, const std::vector<Bound>& slots) {
+  settle();
+  id_ = id;
+  tensors_ = &tensors;
+  slots_ = slots;
+  live_then_ = live_;
+  in_pool_then_ = in_pool_;
+  coming_ = going_ = 0;
+  for (std::size_t s = 0; s < slots_.size(); ++s)
+    if (slots_[s].comes && alone(s)) coming_ |= bit(s + 1);
+}
+
+/// Whether no other slot of the instance has some of the same bytes.
+bool LiveCount::alone(std::size_t slot) const {
+  const Bound& one = slots_[slot];
+  return std::none_of(slots_.begin(), slots_.end(), [&](const Bound& o) {
+    return &o != &one && o.buffer == one.buffer && o.offset < one.offset + one.bytes.count() &&
+           one.offset < o.offset + o.bytes.count();
+  });
+}
+
+void LiveCount::settle() {
+  if (!tensors_) return;
+  note(most(coming_, going_), coming_, going_);
+  // What is allocated on other streams is as much as between instances.
+  Slots here = 0;
+  for (std::size_t s = 0; s < slots_.size(); ++s)
+    if (slots_[s].pool == Pool::computation) here |= bit(s + 1);
+  const Most own = most(coming_ & here, going_ & here);
+  for (std::size_t p = 0; p < kPools; ++p)
+    pool_peaks_[p] = std::max(pool_peaks_[p], in_pool_then_[p] + Bytes(p == at(Pool::computation) ? own.bytes : 0));
+  tensors_ = nullptr;
+}
+
+LiveCount::Most LiveCount::most(Slots coming, Slots going) {
+  const auto [it, fresh] = known_.try_emplace({id_.value(), coming, going});
+  if (fresh) it->second = search(coming, going);
+  return it->second;
+}
+
+LiveCount::Most LiveCount::search(Slots coming, Slots going) const {
+  Most most{-1, 0};
+  bool none = true;
+  for (std::size_t k = 0; k < tensors_->scratch.size(); ++k) {
+    const auto task = static_cast<std::int64_t>(k);
+    std::int64_t bytes = tensors_->scratch[k];
+    for (std::size_t s = 1; s < std::min(kMostSlots, tensors_->slots.size()); ++s) {
+      if (coming & bit(s)) bytes -= tensors_->before(s, task);
+      if (going & bit(s)) bytes -= tensors_->behind(s, task);
+    }
+    if (none || bytes > most.bytes) most = {bytes, k};
+    none = false;
+  }
+  return none ? Most{} : most;
+}
+
+void LiveCount::note(const Most& most, Slots coming, Slots going) {
+  const Bytes now = total(live_then_) + Bytes(most.bytes);
+  if (now <= peak_) return;
+  peak_ = now;
+  at_peak_ = live_then_;
+  if (tensors_->scratch.empty()) return;
+  at_peak_[at(MemoryKind::workspace)] += Bytes(tensors_->scratch[most.task]);
+  const auto task = static_cast<std::int64_t>(most.task);
+  for (std::size_t s = 1; s <= std::min(kMostSlots - 1, slots_.size()); ++s) {
+    Bytes& kind = at_peak_[at(slots_[s - 1].kind)];
+    if (coming & bit(s)) kind -= Bytes(tensors_->before(s, task));
+    if (going & bit(s)) kind -= Bytes(tensors_->behind(s, task));
+  }
+}
+
+Bytes LiveCount::apart_in_pools() const { return std::accumulate(pool_peaks_.begin(), pool_peaks_.end(), Bytes(0)) - peak_; }
+
+}  // namespace tandem::lowering
