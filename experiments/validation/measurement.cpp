@@ -27,7 +27,16 @@ std::string prose(const json& object, const char* key) {
   return object.contains(key) && object[key].is_string() ? object[key].get<std::string>() : "";
 }
 
-Measurement measurement(const json& record, const std::string& set) {
+/// One of a field's words; the first of them where a record has none, or null. Throws ConfigError for any other.
+std::string word(const json& measured, const char* key, const std::vector<std::string>& words, const std::string& place) {
+  if (!measured.contains(key) || measured[key].is_null()) return words.front();
+  const json& value = measured[key];
+  if (value.is_string() && std::find(words.begin(), words.end(), value.get<std::string>()) != words.end()) return value;
+  throw ConfigError(Problem{place, std::string("measured.") + key, value.dump(), "is none of the words that it may be",
+                            "use " + list_text(words) + ", or leave it out for " + words.front()});
+}
+
+Measurement measurement(const json& record, const std::string& set, const std::string& place) {
   const json& measured = record.at("measured");
   Measurement out;
   out.id = record.at("id");
@@ -38,8 +47,8 @@ Measurement measurement(const json& record, const std::string& set) {
   out.step_time_s = number(measured, "step_time_s");
   out.peak_memory_bytes = number(measured, "peak_memory_bytes");
   out.memory_note = prose(measured, "peak_memory_note");
-  out.memory_kind = measured.value("peak_memory_kind", "");
-  out.memory_rank = measured.value("peak_memory_rank", "heaviest");
+  out.memory_kind = word(measured, "peak_memory_kind", {"allocated", "reserved", "device"}, place);
+  out.memory_rank = word(measured, "peak_memory_rank", {"heaviest", "last_stage"}, place);
   out.out_of_memory = measured.value("out_of_memory", false);
   out.assumed = record.value("assumed", std::vector<std::string>{});
   return out;
@@ -100,7 +109,7 @@ std::vector<Measurement> read_measurements(const std::string& path) {
     if (line.empty()) continue;
     const std::string place = path + ":" + std::to_string(number);
     try {
-      out.push_back(measurement(parse_json(line, place), set));
+      out.push_back(measurement(parse_json(line, place), set, place));
     } catch (const json::exception& e) {
       throw ConfigError(Problem{place, "", "", std::string("is no measurement record: ") + e.what(),
                                 "give JSON lines with id, plan and measured"});

@@ -21,7 +21,7 @@ struct Measurement {
   std::string memory_unit;                  ///< that its source has memory in, where the record took another; empty: as it has it
   std::optional<double> named_peak_memory_bytes;  ///< then: as the record has it
   std::string memory_note;                  ///< what the record says of its peak
-  std::string memory_kind;                  ///< allocated, reserved or device; empty without a measured peak
+  std::string memory_kind;                  ///< allocated, reserved or device
   std::string memory_rank;                  ///< heaviest or last_stage
   bool out_of_memory = false;               ///< the run ended for lack of memory
   std::vector<std::string> assumed;         ///< fields that the source does not state
