@@ -80,7 +80,7 @@ void predict(JudgedRecord& out) {
     if (note.starts_with(kUnverified)) out.unverified.push_back(note.substr(kUnverified.size()));
 }
 
-/// What the plan takes on the cluster that it names; nothing when that is refused.
+/// What the plan takes as the record has it; nothing when that is refused.
 void predict_as_named(JudgedRecord& out) {
   const Measurement& m = out.measured;
   try {

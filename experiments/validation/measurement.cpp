@@ -69,6 +69,15 @@ void move(Measurement& m, const std::string& preset) {
   m.cluster = preset;
 }
 
+/// The plan with what its run had in place of what the record says.
+void change(Measurement& m, const std::vector<Site>& sites) {
+  json plan = json::parse(m.plan_json);
+  m.changed = change_fields(sites, m.source, plan);
+  if (m.changed.empty()) return;
+  if (m.named_plan_json.empty()) m.named_plan_json = m.plan_json;
+  m.plan_json = plan.dump();
+}
+
 /// The preset that a record runs on in place of the one it names; empty: that one.
 std::string elsewhere(const Measurement& m, const MeasurementFilter& filter, const std::vector<Site>& sites) {
   const auto told = filter.clusters.find(m.set);
@@ -136,6 +145,7 @@ std::vector<Measurement> read_measurements(const std::vector<std::string>& paths
     for (Measurement& m : read_measurements(paths[i])) {
       if (!listed(filter.grades, m.grade)) continue;
       if (const std::string preset = elsewhere(m, filter, sites); !preset.empty()) move(m, preset);
+      change(m, sites);
       if (const auto unit = site_memory_unit(sites, m.source, m.memory_note); unit && m.peak_memory_bytes) reread_memory(m, *unit);
       out.push_back(std::move(m));
     }

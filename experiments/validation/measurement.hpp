@@ -15,7 +15,8 @@ struct Measurement {
   std::string source;                       ///< where it was published; empty where the record does not say
   std::string plan_json;
   std::string cluster;                      ///< preset that it runs on in place of the one it names; empty: that one
-  std::string named_plan_json;              ///< then: the plan on the one that it names
+  std::string changed;                      ///< fields that its run had with other values than it says, and these; empty: none
+  std::string named_plan_json;              ///< where there is one or the other: the plan as it says
   std::optional<double> step_time_s;
   std::optional<double> peak_memory_bytes;
   std::string memory_unit;                  ///< that its source has memory in, where the record took another; empty: as it has it
@@ -39,7 +40,7 @@ struct MeasurementFilter {
 std::vector<Measurement> read_measurements(const std::string& path);
 
 /// The chosen records of several files, in order, each on the cluster of its set, else of its site, with memory in its site's
-/// unit (sites.hpp). Throws ConfigError when a chosen set is in none of them or there is no such grade or cluster.
+/// unit and the fields that its runs had (sites.hpp). Throws ConfigError when a chosen set is in none of them or there is no such grade or cluster.
 std::vector<Measurement> read_measurements(const std::vector<std::string>& paths, const MeasurementFilter& filter);
 
 }  // namespace tandem::program

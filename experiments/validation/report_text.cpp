@@ -33,12 +33,19 @@ std::string time_row(const SetSummary& s) {
              s.time.worst_id);
 }
 
-/// Which plans ran on another cluster than they name, and what it would have been there.
+/// "on jean-zay-a100 in place of the cluster they name, with parallel.zero_stage 1".
+std::string how(const SetSummary& s) {
+  const std::string there = s.cluster.empty() ? "" : "on " + s.cluster + " in place of the cluster they name";
+  const std::string with = s.changed.empty() ? "" : "with " + s.changed;
+  return there + (there.empty() || with.empty() ? "" : ", ") + with;
+}
+
+/// Which plans ran otherwise than their records have them, and what it would have been so.
 std::string elsewhere(const Summary& v) {
   std::string out;
   for (const SetSummary& s : v.sets)
     if (s.moved > 0)
-      out += s.name + ": " + std::to_string(s.moved) + " of its plans run on " + s.cluster + " in place of the cluster they name; as named: mean " +
+      out += s.name + ": " + std::to_string(s.moved) + " of its plans run " + how(s) + "; as named: mean " +
              percent(s.time_as_named.mape) + ", bias " + percent(s.time_as_named.bias) + "\n";
   if (!out.empty() && v.over_sets.sets > 0)
     out += "every plan on the cluster it names (--as-named): mean of sets " + percent(v.over_sets.mape_as_named) + "\n";

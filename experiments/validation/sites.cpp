@@ -35,10 +35,14 @@ void check_keys(const nlohmann::json& object, const std::set<std::string>& known
 }
 
 Site site_of(const nlohmann::json& entry, const std::string& path) {
-  Site out{entry.at("name"), entry.at("of_source"), {}, {}};
-  check_keys(entry, {"name", "of_source", "clusters", "memory", "why", "source"}, "sites." + out.name, path);
+  Site out{entry.at("name"), entry.at("of_source"), {}, {}, {}};
+  check_keys(entry, {"name", "of_source", "clusters", "memory", "fields", "why", "source"}, "sites." + out.name, path);
   if (entry.contains("memory")) check_keys(entry["memory"], {"unit", "read_as"}, "sites." + out.name + ".memory", path);
   if (entry.contains("clusters")) entry["clusters"].get_to(out.clusters);
+  for (const nlohmann::json& f : entry.value("fields", nlohmann::json::array())) {
+    check_keys(f, {"field", "named", "ran"}, "sites." + out.name + ".fields", path);
+    out.fields.push_back({f.at("field"), f.at("named"), f.at("ran")});
+  }
   if (entry.contains("memory")) out.memory = MemoryUnit{entry["memory"].at("unit"), entry["memory"].at("read_as")};
   return out;
 }
@@ -47,9 +51,9 @@ void check(const Site& site, const std::string& path) {
   if (site.of_source.empty())
     throw ConfigError(Problem{path, "sites." + site.name + ".of_source", "", "is empty: every record would have run there",
                               "give a text that the source of its records has"});
-  if (site.clusters.empty() && !site.memory)
+  if (site.clusters.empty() && !site.memory && site.fields.empty())
     throw ConfigError(Problem{path, "sites." + site.name, "", "says nothing of its records",
-                              "give clusters or memory, or leave it out"});
+                              "give clusters, memory or fields, or leave it out"});
   for (const auto& [named, there] : site.clusters) load_cluster(named), load_cluster(there);
   if (!site.memory) return;
   for (const std::string& unit : {site.memory->unit, site.memory->read_as})
@@ -70,7 +74,7 @@ std::vector<Site> load_sites() {
     for (const nlohmann::json& entry : file.at("sites")) out.push_back(site_of(entry, path));
   } catch (const nlohmann::json::exception& e) {
     throw ConfigError(Problem{path, "", "", std::string("is no list of sites: ") + e.what(),
-                              "give sites with name, of_source, and clusters or memory"});
+                              "give sites with name, of_source, and clusters, memory or fields"});
   }
   for (const Site& site : out) check(site, path);
   return out;
@@ -80,6 +84,20 @@ std::string site_cluster(const std::vector<Site>& sites, const std::string& sour
   for (const Site& site : sites)
     if (const auto there = site.clusters.find(preset); ran_at(site, source) && there != site.clusters.end()) return there->second;
   return "";
+}
+
+std::string change_fields(const std::vector<Site>& sites, const std::string& source, nlohmann::json& plan) {
+  std::string changed;
+  for (const Site& site : sites)
+    for (const ChangedField& f : site.fields) {
+      std::string path = "/" + f.field;
+      std::replace(path.begin(), path.end(), '.', '/');
+      const nlohmann::json::json_pointer at(path);
+      if (!ran_at(site, source) || !plan.contains(at) || plan[at] != f.named) continue;
+      plan[at] = f.ran;
+      changed += (changed.empty() ? "" : ", ") + f.field + " " + value_text(f.ran);
+    }
+  return changed;
 }
 
 double MemoryUnit::factor() const { return bytes_of(unit).value() / bytes_of(read_as).value(); }

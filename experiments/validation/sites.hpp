@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 namespace tandem::program {
 
 /// A unit of memory figures and the one that records read them as: "GB", "GiB".
@@ -14,12 +16,19 @@ struct MemoryUnit {
   double factor() const;  ///< bytes of one over bytes of the other
 };
 
+/// A field that records give one value and their runs had with another: "parallel.zero_stage", 0, 1.
+struct ChangedField {
+  std::string field;        ///< dotted
+  nlohmann::json named, ran;
+};
+
 /// A place that measurements come from.
 struct Site {
   std::string name;                             ///< "Jean Zay"
   std::string of_source;                        ///< records whose source has this text ran there
   std::map<std::string, std::string> clusters;  ///< preset that a plan names: preset of the site
   std::optional<MemoryUnit> memory;             ///< that its figures are in
+  std::vector<ChangedField> fields;             ///< of plans
 };
 
 /// topology/sites.json. Throws ConfigError when it cannot be read or names a cluster or a unit that is none.
@@ -27,6 +36,10 @@ std::vector<Site> load_sites();
 
 /// The site's preset for a record of `source` whose plan names `preset`; empty when no site has one.
 std::string site_cluster(const std::vector<Site>& sites, const std::string& source, const std::string& preset);
+
+/// Gives the fields of a record's plan the values that its run had, and says which: "parallel.zero_stage 1"; empty when no site has
+/// any that the plan has.
+std::string change_fields(const std::vector<Site>& sites, const std::string& source, nlohmann::json& plan);
 
 /// The unit of a site's memory figures for a record of `source` whose note says that they were read as another; absent when no
 /// site has one.

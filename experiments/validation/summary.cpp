@@ -118,6 +118,7 @@ SetSummary summary(const std::string& name, const RecordList& records) {
     out.assumed += r->refused.empty() && !r->measured.assumed.empty();
   }
   out.cluster = words(records, &Measurement::cluster);
+  out.changed = words(records, &Measurement::changed);
   out.time = time_errors(records);
   out.time_as_named = time_errors_as_named(records);
   out.baseline_mape = baseline_mape(records);

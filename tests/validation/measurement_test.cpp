@@ -74,3 +74,14 @@ TEST_CASE("a kind or a rank of peaks that nobody knows is refused with its line,
   for (const char* word : {"allocated", "reserved", "device"})
     CHECK((p.remedy.find(word) != std::string::npos) == (field == "peak_memory_kind"));
 }
+
+TEST_CASE("a run that had another value than its record says is judged with it, unless as named") {
+  const std::string of = "GitHub bigscience-workshop/bigscience:experiments/tr3m-1B3.md";
+  const Measurement m = OneRecord("", of).taken(false);
+  CHECK(m.changed == "parallel.zero_stage 1");
+  CHECK(m.plan_json.find(R"("zero_stage":1)") != std::string::npos);
+  CHECK(m.named_plan_json.find(R"("zero_stage":0)") != std::string::npos);
+  CHECK(OneRecord("", of).taken(true).changed.empty());
+  CHECK(OneRecord("", of, 2).taken(false).changed.empty());
+  CHECK(OneRecord("", "somewhere").taken(false).changed.empty());
+}
