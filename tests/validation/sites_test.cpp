@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "models/plan.hpp"
 #include "tests/catch.hpp"
 
 using namespace tandem::program;
@@ -45,4 +46,27 @@ TEST_CASE("what a stack does on a cluster it does on the one of a site that stan
 TEST_CASE("a unit's factor is bytes of the one over bytes of the other") {
   CHECK(MemoryUnit{"GB", "GiB"}.factor() == Approx(0.931322574615478515625));
   CHECK(MemoryUnit{"MiB", "MB"}.factor() == Approx(1.048576));
+}
+
+TEST_CASE("what runs had otherwise are fields of plans, with values that plans take") {
+  const auto text = [](const json& plan) { return tandem::to_json(tandem::parse_plan(plan.dump(), "site.json")); };
+  const json least{{"model", {{"preset", "gpt2-124m"}}},
+                   {"parallel", {{"data", 8}}},
+                   {"training", {{"seq_length", 128}, {"micro_batch_size", 1}, {"global_batch_size", 8}, {"recompute", "selective"}}},
+                   {"cluster", {{"preset", "dgx-h100"}, {"devices", 8}}}};
+  int checked = 0;
+  for (const Site& site : load_sites())
+    for (const ChangedField& f : site.fields) {
+      INFO(site.name << ": " << f.field);
+      std::string path = "/" + f.field;
+      std::replace(path.begin(), path.end(), '.', '/');
+      const json::json_pointer at(path);
+      for (const json& value : {f.named, f.ran}) {
+        json plan = least;
+        plan[at] = value;
+        CHECK(json::parse(text(plan))[at] == value);
+        ++checked;
+      }
+    }
+  CHECK(checked > 0);
 }
