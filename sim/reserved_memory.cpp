@@ -132,9 +132,9 @@ class Step {
     }
   }
 
-  /// A tensor is there from where the program has it: inside the first instance of its allocation from the first task that touches
-  /// it, inside the last one to the last. What neither touches (a receive's buffer before it is used, what was sent until the sender
-  /// knows) is there for all of it.
+  /// A tensor is there where the program has it: inside the first instance of its allocation from the first task that
+  /// touches it, inside the last one to the last. What neither touches (a receive's buffer before it is used, what was
+  /// sent until the sender knows) is there for all of it.
   void close(std::uint32_t a) {
     const Allocation& allocation = program_.memory.allocations[a];
     const std::int64_t from = time(allocation.first, 0), to = time(allocation.last, tasks_ - 1);

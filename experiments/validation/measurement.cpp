@@ -71,11 +71,11 @@ void move(Measurement& m, const std::string& preset) {
 
 /// The plan with what its run had in place of what the record says.
 void change(Measurement& m, const std::vector<Site>& sites) {
-  json plan = json::parse(m.plan_json);
+  std::string plan = m.plan_json;
   m.changed = change_fields(sites, m.source, plan);
   if (m.changed.empty()) return;
   if (m.named_plan_json.empty()) m.named_plan_json = m.plan_json;
-  m.plan_json = plan.dump();
+  m.plan_json = plan;
 }
 
 /// The preset that a record runs on in place of the one it names; empty: that one.

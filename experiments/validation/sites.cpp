@@ -41,7 +41,7 @@ Site site_of(const nlohmann::json& entry, const std::string& path) {
   if (entry.contains("clusters")) entry["clusters"].get_to(out.clusters);
   for (const nlohmann::json& f : entry.value("fields", nlohmann::json::array())) {
     check_keys(f, {"field", "named", "ran"}, "sites." + out.name + ".fields", path);
-    out.fields.push_back({f.at("field"), f.at("named"), f.at("ran")});
+    out.fields.push_back({f.at("field"), f.at("named").dump(), f.at("ran").dump()});
   }
   if (entry.contains("memory")) out.memory = MemoryUnit{entry["memory"].at("unit"), entry["memory"].at("read_as")};
   return out;
@@ -86,17 +86,19 @@ std::string site_cluster(const std::vector<Site>& sites, const std::string& sour
   return "";
 }
 
-std::string change_fields(const std::vector<Site>& sites, const std::string& source, nlohmann::json& plan) {
+std::string change_fields(const std::vector<Site>& sites, const std::string& source, std::string& plan_json) {
+  nlohmann::json plan = nlohmann::json::parse(plan_json);
   std::string changed;
   for (const Site& site : sites)
     for (const ChangedField& f : site.fields) {
       std::string path = "/" + f.field;
       std::replace(path.begin(), path.end(), '.', '/');
       const nlohmann::json::json_pointer at(path);
-      if (!ran_at(site, source) || !plan.contains(at) || plan[at] != f.named) continue;
-      plan[at] = f.ran;
-      changed += (changed.empty() ? "" : ", ") + f.field + " " + value_text(f.ran);
+      if (!ran_at(site, source) || !plan.contains(at) || plan[at] != nlohmann::json::parse(f.named)) continue;
+      plan[at] = nlohmann::json::parse(f.ran);
+      changed += (changed.empty() ? "" : ", ") + f.field + " " + f.ran;
     }
+  if (!changed.empty()) plan_json = plan.dump();
   return changed;
 }
 

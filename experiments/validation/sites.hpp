@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 namespace tandem::program {
 
 /// A unit of memory figures and the one that records read them as: "GB", "GiB".
@@ -18,8 +16,8 @@ struct MemoryUnit {
 
 /// A field that records give one value and their runs had with another: "parallel.zero_stage", 0, 1.
 struct ChangedField {
-  std::string field;        ///< dotted
-  nlohmann::json named, ran;
+  std::string field;       ///< dotted
+  std::string named, ran;  ///< JSON
 };
 
 /// A place that measurements come from.
@@ -37,9 +35,9 @@ std::vector<Site> load_sites();
 /// The site's preset for a record of `source` whose plan names `preset`; empty when no site has one.
 std::string site_cluster(const std::vector<Site>& sites, const std::string& source, const std::string& preset);
 
-/// Gives the fields of a record's plan the values that its run had, and says which: "parallel.zero_stage 1"; empty when no site has
-/// any that the plan has.
-std::string change_fields(const std::vector<Site>& sites, const std::string& source, nlohmann::json& plan);
+/// Gives the fields of a record's plan (JSON) the values that its run had, and says which: "parallel.zero_stage 1"; empty, and
+/// nothing is changed, when no site has any that the plan has.
+std::string change_fields(const std::vector<Site>& sites, const std::string& source, std::string& plan_json);
 
 /// The unit of a site's memory figures for a record of `source` whose note says that they were read as another; absent when no
 /// site has one.

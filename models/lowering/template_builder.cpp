@@ -191,7 +191,8 @@ std::vector<ScratchTensor> Layout::scratch_tensors() const {
       for (TensorSpan& p : parts)
         if (v.offset < p.high && p.low < v.end()) p.last = task;
     });
-    each_scratch(t_.drafts[k].out, [&](TensorSpans& parts, const Value& v) { join(parts, {v.offset, v.end(), task, task}); });
+    each_scratch(t_.drafts[k].out,
+                 [&](TensorSpans& parts, const Value& v) { join(parts, {v.offset, v.end(), task, task}); });
   }
   std::vector<ScratchTensor> tensors;
   for (std::size_t i = 0; i < scratch_.size(); ++i) {

@@ -107,8 +107,9 @@ class StageOf {
   const Program& p_;
 };
 
-/// Bytes alive by task of an instance, counted byte by byte, of scratch and of allocations for which `counts` says so: of one that the
-/// instance is the first to have, a byte from the first task that touches it; of one that it is the last to have, to the last such task.
+/// Bytes alive by task of an instance, counted byte by byte, of scratch and of allocations for which `counts` says so: of one
+/// that the instance is the first to have, a byte from the first task that touches it; of one that it is the last to have,
+/// to the last such task.
 template <class F>
 std::vector<std::int64_t> alive_by_task(const TaskGraph& graph, const Program& p, std::uint32_t instance, F&& counts) {
   const Template& t = graph.of(p.instances[instance]);
@@ -122,7 +123,8 @@ std::vector<std::int64_t> alive_by_task(const TaskGraph& graph, const Program& p
     if (a.name == "scratch" || instance < a.first || a.last < instance || !counts(a)) continue;
     const bool lasting = a.first == 0 && a.last + 1 == p.instances.size();
     const bool comes = a.first == instance && !lasting, goes = a.last == instance && !lasting;
-    std::vector<std::pair<std::int64_t, std::int64_t>> touched(comes || goes ? static_cast<std::size_t>(a.bytes.count()) : 0, {-1, -1});
+    const auto size = comes || goes ? static_cast<std::size_t>(a.bytes.count()) : 0;
+    std::vector<std::pair<std::int64_t, std::int64_t>> touched(size, {-1, -1});  // by byte
     for (std::int64_t k = 0; k < tasks && !touched.empty(); ++k)
       for (const auto* operands : {&t.tasks[static_cast<std::size_t>(k)].inputs, &t.tasks[static_cast<std::size_t>(k)].outputs})
         for (const Operand& o : *operands) {
@@ -134,7 +136,8 @@ std::vector<std::int64_t> alive_by_task(const TaskGraph& graph, const Program& p
           }
         }
     if (touched.empty()) add(0, tasks - 1, a.bytes.count());
-    for (const auto& [first, last] : touched) add(comes && first >= 0 ? first : 0, goes && last >= 0 ? last : tasks - 1, 1);
+    for (const auto& [first, last] : touched)
+      add(comes && first >= 0 ? first : 0, goes && last >= 0 ? last : tasks - 1, 1);
   }
   return alive;
 }

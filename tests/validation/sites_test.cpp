@@ -50,9 +50,10 @@ TEST_CASE("a unit's factor is bytes of the one over bytes of the other") {
 
 TEST_CASE("what runs had otherwise are fields of plans, with values that plans take") {
   const auto text = [](const json& plan) { return tandem::to_json(tandem::parse_plan(plan.dump(), "site.json")); };
+  const json training{{"seq_length", 128}, {"micro_batch_size", 1}, {"global_batch_size", 8}, {"recompute", "selective"}};
   const json least{{"model", {{"preset", "gpt2-124m"}}},
                    {"parallel", {{"data", 8}}},
-                   {"training", {{"seq_length", 128}, {"micro_batch_size", 1}, {"global_batch_size", 8}, {"recompute", "selective"}}},
+                   {"training", training},
                    {"cluster", {{"preset", "dgx-h100"}, {"devices", 8}}}};
   int checked = 0;
   for (const Site& site : load_sites())
@@ -61,7 +62,7 @@ TEST_CASE("what runs had otherwise are fields of plans, with values that plans t
       std::string path = "/" + f.field;
       std::replace(path.begin(), path.end(), '.', '/');
       const json::json_pointer at(path);
-      for (const json& value : {f.named, f.ran}) {
+      for (const json& value : {json::parse(f.named), json::parse(f.ran)}) {
         json plan = least;
         plan[at] = value;
         CHECK(json::parse(text(plan))[at] == value);
