@@ -19,6 +19,7 @@ Bytes total(const BytesByKind& live) { return std::accumulate(live.begin(), live
 TemplateTensors::TemplateTensors(const Template& t) : scratch(t.tasks.size(), 0), slots(slot_tensors(t)) {
   for (const ScratchTensor& s : t.scratch)
     for (std::int32_t k = s.first; k <= s.last; ++k) scratch[static_cast<std::size_t>(k)] += s.bytes.count();
+  for (const std::int64_t bytes : scratch) most_scratch = std::max(most_scratch, bytes);
 }
 
 std::int64_t TemplateTensors::before(std::size_t s, std::int64_t task) const {
@@ -43,15 +44,24 @@ void LiveCount::add(MemoryKind kind, Pool pool, Bytes bytes) {
 void LiveCount::remove(BufferId buffer, MemoryKind kind, Pool pool, Bytes bytes) {
   live_[at(kind)] -= bytes;
   in_pool_[at(pool)] -= bytes;
+  if (!tensors_) return;
   for (std::size_t s = 0; s < slots_.size(); ++s)
     if (slots_[s].buffer == buffer && alone(s)) going_ |= bit(s + 1);
 }
 
-void LiveCount::instance(TemplateId id, const TemplateTensors& tensors, const std::vector<Bound>& slots) {
+bool LiveCount::next(const TemplateTensors& tensors) {
   settle();
+  const auto own = static_cast<std::size_t>(Pool::computation);
+  for (std::size_t p = 0; p < kPools; ++p)
+    if (p != own) pool_peaks_[p] = std::max(pool_peaks_[p], in_pool_[p]);
+  const Bytes scratch(tensors.most_scratch);
+  return total(live_) + scratch > peak_ || in_pool_[own] + scratch > pool_peaks_[own];
+}
+
+void LiveCount::instance(TemplateId id, const TemplateTensors& tensors, std::vector<Bound>& slots) {
   id_ = id;
   tensors_ = &tensors;
-  slots_ = slots;
+  slots_.swap(slots);
   live_then_ = live_;
   in_pool_then_ = in_pool_;
   coming_ = going_ = 0;
@@ -70,21 +80,25 @@ bool LiveCount::alone(std::size_t slot) const {
 
 void LiveCount::settle() {
   if (!tensors_) return;
-  note(most(coming_, going_), coming_, going_);
+  const Most all = most(coming_, going_);
+  note(all, coming_, going_);
   // What is allocated on other streams is as much as between instances.
   Slots here = 0;
   for (std::size_t s = 0; s < slots_.size(); ++s)
     if (slots_[s].pool == Pool::computation) here |= bit(s + 1);
-  const Most own = most(coming_ & here, going_ & here);
-  for (std::size_t p = 0; p < kPools; ++p)
-    pool_peaks_[p] = std::max(pool_peaks_[p], in_pool_then_[p] + Bytes(p == at(Pool::computation) ? own.bytes : 0));
+  const bool whole = (coming_ & ~here) == 0 && (going_ & ~here) == 0;
+  const Most own = whole ? all : most(coming_ & here, going_ & here);
+  Bytes& peak = pool_peaks_[at(Pool::computation)];
+  peak = std::max(peak, in_pool_then_[at(Pool::computation)] + Bytes(own.bytes));
   tensors_ = nullptr;
 }
 
 LiveCount::Most LiveCount::most(Slots coming, Slots going) {
-  const auto [it, fresh] = known_.try_emplace({id_.value(), coming, going});
-  if (fresh) it->second = search(coming, going);
-  return it->second;
+  if (known_.size() <= id_.index()) known_.resize(id_.index() + 1);
+  for (const Known& k : known_[id_.index()])
+    if (k.coming == coming && k.going == going) return k.most;
+  known_[id_.index()].push_back({coming, going, search(coming, going)});
+  return known_[id_.index()].back().most;
 }
 
 LiveCount::Most LiveCount::search(Slots coming, Slots going) const {

@@ -5,8 +5,6 @@
 // first task that touches them, inside the last one they go with the last: a framework frees what a layer kept operation by
 // operation, and that is when it has most.
 
-#include <map>
-#include <tuple>
 #include <vector>
 
 #include "models/slot_tensors.hpp"
@@ -28,6 +26,7 @@ struct TemplateTensors {
   explicit TemplateTensors(const Template& t);
 
   std::vector<std::int64_t> scratch;  ///< bytes, by task
+  std::int64_t most_scratch = 0;      ///< the largest of them
   std::vector<TensorSpans> slots;
   /// Bytes of slot `s` that are not there yet when `task` runs, or not any more.
   std::int64_t before(std::size_t s, std::int64_t task) const;
@@ -49,8 +48,10 @@ class LiveCount {
   /// A buffer of a kind is there from the next instance on, or behind the last one not any more.
   void add(MemoryKind kind, Pool pool, Bytes bytes);
   void remove(BufferId buffer, MemoryKind kind, Pool pool, Bytes bytes);
-  /// The next instance; `slots`: those from slot 1 on. Nothing more is removed behind the one before.
-  void instance(TemplateId id, const TemplateTensors& tensors, const std::vector<Bound>& slots);
+  /// Nothing more is removed behind the last instance. Whether the next one may have more than any before: if so it is to be given.
+  bool next(const TemplateTensors& tensors);
+  /// The next instance; `slots`: those from slot 1 on, which are taken.
+  void instance(TemplateId id, const TemplateTensors& tensors, std::vector<Bound>& slots);
   /// Behind the last instance.
   void settle();
 
@@ -66,6 +67,10 @@ class LiveCount {
     std::size_t task = 0;
   };
   using Slots = std::uint64_t;  ///< a bit each
+  struct Known {
+    Slots coming, going;
+    Most most;
+  };
   Most most(Slots coming, Slots going);
   Most search(Slots coming, Slots going) const;
   bool alone(std::size_t slot) const;
@@ -74,7 +79,7 @@ class LiveCount {
   BytesByKind live_{}, at_peak_{};
   std::array<Bytes, kPools> in_pool_{}, pool_peaks_{};
   Bytes peak_;
-  std::map<std::tuple<std::int32_t, Slots, Slots>, Most> known_;
+  std::vector<std::vector<Known>> known_;  ///< by template, a handful each
   // The instance that was added last:
   TemplateId id_;
   const TemplateTensors* tensors_ = nullptr;  ///< none: nothing is to be settled

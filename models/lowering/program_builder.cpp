@@ -293,6 +293,7 @@ inline void ProgramBuilder::order_scratch(const ScratchUse& use) {
 }
 
 inline void ProgramBuilder::note_live(TemplateId id, std::span<const Binding> slots) {
+  if (!live_.next(library_.tensors(id))) return;
   const Template& t = library_[id];
   const auto here = static_cast<std::uint32_t>(now() - 1);
   bound_.clear();
