@@ -52,7 +52,8 @@ Row kind_row(MemoryKind kind, const std::string& formula) {
   const auto filled = [kind](const ExplainedCase& c, std::size_t role) {
     const std::string tensors = alive_at_peak(layout_of(c, role), kind);
     const Bytes all = role_of(c, role).memory_bytes[static_cast<std::size_t>(kind)];
-    return (tensors.empty() ? "nothing of it is alive at the peak" : tensors) + ": " + gib(all) + rank(c, role);
+    if (tensors.empty()) return "nothing of it is alive at the peak: " + gib(all) + rank(c, role);
+    return tensors + ", as far as they are alive at the task that has most: " + gib(all) + rank(c, role);
   };
   return {"memory_bytes." + std::string(name(kind)), formula, filled, RangeKind::layout, {}};
 }
@@ -103,7 +104,7 @@ std::vector<Row> memory_rows() {
       {"arena_bytes", "end of the highest tensor in the arena as it is laid out: alignment, holes and reuse included",
        [](const ExplainedCase& c, std::size_t r) {
          return gib(role_of(c, r).live_peak_bytes) + " alive at the peak + " +
-                gib(role_of(c, r).arena_bytes - role_of(c, r).live_peak_bytes) + " of holes, from " +
+                gib(role_of(c, r).arena_bytes - role_of(c, r).live_peak_bytes) + " of holes and of tensors that have gone by then, from " +
                 count_text(static_cast<std::int64_t>(layout_of(c, r).allocations.size())) + " tensors" + rank(c, r);
        },
        RangeKind::layout, {}},
