@@ -8,6 +8,7 @@
 
 #include "exec/permutation.hpp"
 #include "models/base/error.hpp"
+#include "models/base/fnv.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -49,6 +50,9 @@ class ByteText final : public TokenSource {
 
   std::int64_t vocab_size() const override { return 256; }
   std::int64_t sequences() const override { return windows_; }
+  std::uint64_t fingerprint() const override {
+    return fnv1a({reinterpret_cast<const char*>(bytes_.data()), bytes_.size()});
+  }
 
   void sequence(std::int64_t index, std::span<std::int32_t> tokens) const override {
     require(index >= 0, "sequences are counted from zero");

@@ -20,6 +20,8 @@ class TokenSource {
   virtual void sequence(std::int64_t index, std::span<std::int32_t> tokens) const = 0;
   /// Sequences 0 .. sequences() - 1 are what other sequences take strange second halves from.
   virtual std::int64_t sequences() const { return 1 << 16; }
+  /// Names the tokens, so that a run that is resumed can tell whether they are the same; 0: unknown.
+  virtual std::uint64_t fingerprint() const { return 0; }
   /// Global sequence `index` as bert reads it. A source of ready-made examples says so here; it must hide exactly
   /// masking.masked positions. Thread-safe.
   virtual Example masked_example(std::int64_t index, const Masking& masking) const {

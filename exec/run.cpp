@@ -42,6 +42,13 @@ void require_vocabulary(const Plan& plan, const TokenSource& data) {
                                 "set model.vocab_size to at least " + std::to_string(data.vocab_size() + (bert ? 1 : 0))});
 }
 
+void require_steps_left(const TrainingState* resume, std::int64_t steps) {
+  if (resume == nullptr || resume->steps < steps) return;
+  throw ConfigError(Problem{"", "training.steps", std::to_string(steps),
+                            "the state to resume has " + std::to_string(resume->steps) + " steps behind it",
+                            "give more steps: they count from the beginning of the run"});
+}
+
 /// A training step of the runtime knows the norm before it updates anything.
 void require_global_sync(const Plan& plan) {
   if (plan.parallel.optimizer_sync == OptimizerSync::global) return;
@@ -112,12 +119,18 @@ std::string text_of(const std::exception_ptr& what) {
 class Run {
  public:
   Run(const Plan& plan, const Script& script, const RunOptions& options)
-      : plan_(plan), script_(script), options_(options), gate_(static_cast<std::size_t>(script.mesh().world_size())) {}
+      : plan_(plan),
+        script_(script),
+        options_(options),
+        gate_(static_cast<std::size_t>(script.mesh().world_size())),
+        last_step_(options.steps - 1),
+        timeline_step_(options.timeline_step) {}
 
   RunResult train() {
     make_ranks();
-    const RunContext& first = *script_.acts().front().context;
-    initialise(states(first), plan_, options_.initialise);
+    const auto first = states(*script_.acts().front().context);
+    initialise(first, plan_, options_.initialise);
+    if (options_.resume != nullptr) restore_state(first, plan_, *options_.resume);
     {
       std::vector<std::jthread> threads;
       for (auto& rank : ranks_) threads.emplace_back([this, &rank] { rank_main(*rank); });
@@ -187,8 +200,9 @@ class Run {
     for (std::int64_t i = 0; i < act.segment.steps; ++i) {
       StepStart at = start(act, i);
       at.scalars = scalars(act, i);
-      const bool recorded = at.step == options_.timeline_step;
       const auto begin = meet();
+      if (at.step > last_step_) return;
+      const bool recorded = at.step == timeline_step_;
       rank.enter(act).run_step(at, recorded ? std::optional(begin) : std::nullopt);
       const auto end = meet();
       if (recorded) rank.keep_lane();
@@ -200,6 +214,7 @@ class Run {
     double sum = 0;
     for (std::int64_t i = 0; i < act.segment.steps; ++i) {
       meet();
+      if (act.segment.first_step > last_step_ + 1) return;
       rank.enter(act).run_step(start(act, i), std::nullopt);
       meet();
       if (rank.rank() == Rank(0)) sum += loss(*act.context);
@@ -236,8 +251,25 @@ class Run {
     result_.steps.push_back(done);
     if (options_.gather_gradients)
       result_.gradients.push_back(gather(states(*act.context), "gradients", plan_.training.dtypes.gradients));
-    if (step == options_.timeline_step) begin_timeline(act, seconds);
+    if (step == timeline_step_) begin_timeline(act, seconds);
     if (options_.on_step) options_.on_step(done);
+    if (step < last_step_ && options_.stop && options_.stop()) stop_behind(step);
+    if (options_.on_state && (step == last_step_ || (options_.state_every > 0 && (step + 1) % options_.state_every == 0)))
+      keep_state(act, step + 1);
+  }
+
+  /// The others read these once they have met rank 0 for the next step.
+  void stop_behind(std::int64_t step) {
+    const bool wanted = timeline_step_ == options_.steps - 1;
+    last_step_ = wanted ? step + 1 : step;
+    if (wanted) timeline_step_ = last_step_;
+  }
+
+  void keep_state(const Act& act, std::int64_t steps) {
+    TrainingState state = collect_state(states(*act.context), plan_);
+    state.steps = steps;
+    state.samples = act.segment.first_sample + (steps - act.segment.first_step) * act.segment.global_batch_size;
+    options_.on_state(state);
   }
 
   void finish_evaluation(const EvaluationResult& done) {
@@ -268,6 +300,7 @@ class Run {
   const Script& script_;
   const RunOptions& options_;
   Rendezvous gate_;
+  std::int64_t last_step_, timeline_step_;  ///< rank 0 brings them forward when the run is stopped
   FirstFailure failure_;
   std::vector<Communicator*> comms_;
   RunResult result_;
@@ -280,6 +313,7 @@ RunResult run_script(const Plan& plan, const TokenSource& data, const RunOptions
   require_precision(plan);
   require_global_sync(plan);
   require_vocabulary(plan, data);
+  require_steps_left(options.resume, options.steps);
   if (options.evaluation_data != nullptr) require_vocabulary(plan, *options.evaluation_data);
   const auto performable = [&](const Segment& s) {
     const GraphOf g = graph_of(s);

@@ -10,6 +10,7 @@
 #include "exec/backend.hpp"
 #include "exec/communicator.hpp"
 #include "exec/data.hpp"
+#include "exec/training_state.hpp"
 #include "models/segments.hpp"
 #include "reports/timeline.hpp"
 
@@ -30,19 +31,20 @@ struct EvaluationResult {
   double loss = 0;
 };
 
-/// One whole (unsharded) parameter or gradient, in fp64, for tests and checkpoints to come.
-struct GatheredTensor {
-  std::string name;
-  std::int64_t rows = 0, cols = 0;
-  std::vector<double> values;
-};
-
 struct RunOptions {
-  std::int64_t steps = 1;
+  std::int64_t steps = 1;               ///< of the whole run, those before `resume` counted in
   std::int64_t timeline_step = -1;      ///< step whose spans are kept; -1: none
+  const TrainingState* resume = nullptr;  ///< where the run goes on, some of its steps done; initial values where there is none
   bool gather_gradients = false;        ///< after each step: gradients as reduced, before clipping
   bool gather_weights = false;          ///< after the last step
   std::function<void(const StepResult&)> on_step;   ///< called by rank 0's thread
+  /// Asked by rank 0's thread behind every step: whether the run ends there. Where the last step's timeline is wanted one
+  /// more step is done, whose timeline is kept.
+  std::function<bool()> stop;
+  /// Called by rank 0's thread behind every `state_every`-th step (0: none) and the last one. An evaluation due there comes
+  /// after it, and first when the run is resumed.
+  std::function<void(const TrainingState&)> on_state;
+  std::int64_t state_every = 0;
   EvaluationRhythm evaluation;
   const TokenSource* evaluation_data = nullptr;     ///< its sequences from 0 on; needed where something is evaluated
   std::function<void(const EvaluationResult&)> on_evaluation;  ///< as on_step
@@ -72,6 +74,7 @@ struct RunResult {
 
 /// Trains the cache's plan for `options.steps`, with its ramp-up, each segment on the graph of its batch. Blocking. The first failing rank's cause is thrown as CommError or DeviceError with its
 /// rank; every other rank is woken. `supports` is asked of the backend for every operation first (InfeasibleError).
+/// A state that is resumed must be of fewer steps than `options.steps` (ConfigError), and of the plan's model and optimizer.
 /// A plan that is not synchronised globally is refused (InfeasibleError): the runtime has no roll-back.
 RunResult run(GraphCache& graphs, const TokenSource& data, const RunOptions& options);
 

@@ -58,6 +58,17 @@ std::vector<Segment> with_evaluations(const Plan& plan, const std::vector<Segmen
   return all;
 }
 
+std::vector<Segment> from_step(const std::vector<Segment>& all, std::int64_t done) {
+  if (done == 0) return all;
+  std::vector<Segment> left;
+  for (const Segment& s : all) {
+    const std::int64_t end = s.first_step + s.steps;
+    if (s.kind == Segment::Kind::evaluate && s.first_step >= done) left.push_back(s);
+    if (s.kind == Segment::Kind::train && end > done) left.push_back(part_of(s, std::max(s.first_step, done), end));
+  }
+  return left;
+}
+
 Plan with_batch(const Plan& plan, std::int64_t global_batch_size) {
   Plan p = plan;
   p.training.global_batch_size = global_batch_size;

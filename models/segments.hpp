@@ -35,6 +35,9 @@ struct EvaluationRhythm {
 /// `training` with an evaluation behind every `rhythm.every`-th step; segments that one falls into are cut in two.
 std::vector<Segment> with_evaluations(const Plan& plan, const std::vector<Segment>& training, const EvaluationRhythm& rhythm);
 
+/// What of `all` is left once `done` optimizer steps are done; an evaluation due behind them is left, too.
+std::vector<Segment> from_step(const std::vector<Segment>& all, std::int64_t done);
+
 /// The plan with this constant batch, and without a ramp-up.
 Plan with_batch(const Plan& plan, std::int64_t global_batch_size);
 

@@ -5,6 +5,7 @@
 
 #include "models/base/error.hpp"
 #include "models/plan.hpp"
+#include "reports/plan_title.hpp"
 #include "reports/timeline_boxes.hpp"
 
 namespace tandem {
@@ -114,7 +115,7 @@ std::string plan_report_json(const PlanReport& report) {
   for (std::size_t k = 0; k < kMemoryKinds; ++k) kinds.push_back(name(static_cast<MemoryKind>(k)));
   const ordered_json out = {{"what", "tandem plan report"},
                             {"schema_version", 1},
-                            {"name", report.plan.name.empty() ? report.plan.model.name : report.plan.name},
+                            {"name", title(report.plan)},
                             {"device", report.device},
                             {"device_memory_bytes", report.device_memory.count()},
                             {"prediction", whole},

@@ -3,6 +3,7 @@
 #include "models/base/error.hpp"
 #include "models/plan.hpp"
 #include "reports/prediction.hpp"
+#include "reports/plan_title.hpp"
 #include "reports/text.hpp"
 
 namespace tandem {
@@ -20,7 +21,7 @@ std::string degrees(const Plan& plan) {
 std::string counted(std::size_t n, const std::string& what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
 
 std::string headline(const Prediction& p, const Plan& plan) {
-  return (plan.name.empty() ? plan.model.name : plan.name) + ": " + degrees(plan) + ", " + count_text(p.ranks) +
+  return title(plan) + ": " + degrees(plan) + ", " + count_text(p.ranks) +
          " ranks in " + counted(p.roles.size(), "role") + " on " + plan.cluster.preset +
          ", global batch " + count_text(plan.training.global_batch_size) + " x " + count_text(plan.training.seq_length) +
          " tokens\n";

@@ -49,7 +49,7 @@ ExitCode calibrate(const Options& o) {
   const ConstantsFile file(o.device);
   const std::string output = output_of(o, file);
   require_free(output, o.write);
-  prepare_output(output);
+  prepare_outputs({output}, o.files);
   const FitCases cases = fit_cases(read_measurements(o.files, o.filter), o.device, o.fit.jobs);
   const Fit fit = fit_device(file, cases, o.fit);
   write_text(output, file.with(fitted_values(fit), fitted_on(fit, today())));

@@ -1,3 +1,4 @@
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 
@@ -32,5 +33,6 @@ void ask_for_large_pages() {
 
 int main(int argc, char** argv) {
   ask_for_large_pages();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file at its limit is an error that is told, and nothing is left half written
   return static_cast<int>(tandem::program::run(argc, argv));
 }

@@ -111,7 +111,7 @@ void require_sensible(const Options& o) {
 ExitCode measure(const Options& o) {
   require_sensible(o);
   const bool cuda = o.device == "cuda";
-  if (!o.output.empty()) prepare_output(o.output);
+  prepare_outputs({o.output}, o.plans);
   const CostTable table = cuda ? measure_cuda(o) : measure_cpu(o);
   const std::string path = o.output.empty() ? measured_table_path(table.device) : o.output;
   prepare_output(path);

@@ -16,7 +16,7 @@ constexpr const char* kFooter =
     "exit codes: 0 ok; 1 internal error; 2 bad command line; 3 bad or unreadable input (file and field named);\n"
     "  4 plan infeasible (does not divide; does not fit: the whole result is printed first; not implemented);\n"
     "  5 nothing found by a search; 6 comparison outside tolerance; 7 a device or rank failed;\n"
-    "  130 interrupted, results kept\n"
+    "  130 interrupted (Ctrl-C, SIGTERM, SIGHUP), results kept\n"
     "Data goes to stdout, messages and progress to stderr. NO_COLOR is respected.";
 
 ExitCode report(const ConfigError& error, ExitCode code) {
@@ -35,7 +35,8 @@ ExitCode report(const CLI::App& app, const CLI::ParseError& error) {
     app.exit(error);
     return ExitCode::ok;
   }
-  print_error(std::string(error.what()) + "; see tandem --help");
+  const std::vector<CLI::App*> given = app.get_subcommands();
+  print_error(std::string(error.what()) + "; see tandem " + (given.empty() ? "" : given.front()->get_name() + " ") + "--help");
   return ExitCode::usage;
 }
 

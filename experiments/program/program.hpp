@@ -13,7 +13,7 @@ enum class ExitCode : int {
   nothing = 5,      ///< nothing found by a search
   tolerance = 6,    ///< a comparison outside tolerance
   world = 7,        ///< a device or a rank failed
-  interrupted = 130,///< by the user; results so far are kept
+  interrupted = 130,///< by the user or a batch system; results so far are kept
 };
 
 /// Parses the command line, runs one subcommand and turns its errors into messages on stderr. Data goes to stdout.

@@ -9,6 +9,7 @@
 #include "models/base/json.hpp"
 #include "reports/html_page.hpp"
 #include "reports/plan_report.hpp"
+#include "reports/plan_title.hpp"
 #include "sim/simulate.hpp"
 
 namespace tandem::program {
@@ -37,7 +38,7 @@ std::string plan_page(const Options& o) {
   const Prediction p = naming(o.subject, [&] { return sim::simulate(r.plan, r.graph, *topology, options); });
   const Device& device = topology->device();
   const std::string data = plan_report_json({r.plan, r.graph, p, device.name, device.memory, unverified_facts(p)});
-  return html_page("plan", (r.plan.name.empty() ? r.plan.model.name : r.plan.name) + " – Tandem", data);
+  return html_page("plan", title(r.plan) + " – Tandem", data);
 }
 
 std::string study_page(const Options& o) {
@@ -50,7 +51,7 @@ ExitCode write_report(const Options& o) {
   const std::string out = !o.out.empty() ? o.out
                           : folder       ? o.subject + "/report.html"
                                          : std::filesystem::path(o.subject).stem().string() + ".html";
-  prepare_output(out);
+  prepare_outputs({out}, {o.subject, o.cost_table});
   write_text(out, folder ? study_page(o) : plan_page(o));
   print(o.json ? nlohmann::json{{"schema_version", 1}, {"page", out}}.dump(2) + "\n" : out + "\n");
   return ExitCode::ok;

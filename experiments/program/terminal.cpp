@@ -23,9 +23,20 @@ constexpr std::int64_t kBarWidth = 30;
 
 volatile std::sig_atomic_t interrupts = 0;
 
+constexpr int kInterrupts[] = {SIGINT, SIGTERM, SIGHUP};  // Ctrl-C, a batch system at its time limit, a closed terminal
+constexpr char kNotice[] = "interrupted: what runs is finished and kept; once more ends at once\n";
+
+/// The next one of any kind ends the program.
 void on_interrupt(int) {
   interrupts = interrupts + 1;
-  std::signal(SIGINT, SIG_DFL);
+  for (int s : kInterrupts) std::signal(s, SIG_DFL);
+  if (write(STDERR_FILENO, kNotice, sizeof kNotice - 1) < 0) return;  // nobody listens
+}
+
+/// `nohup` asks that a closed terminal goes unnoticed.
+void watch_interrupts() {
+  for (int s : kInterrupts)
+    if (std::signal(s, on_interrupt) == SIG_IGN && s == SIGHUP) std::signal(s, SIG_IGN);
 }
 
 bool stderr_is_terminal() {
@@ -77,10 +88,13 @@ void Progress::done(std::int64_t count) {
 
 InterruptWatch::InterruptWatch() {
   interrupts = 0;
-  std::signal(SIGINT, on_interrupt);
+  watch_interrupts();
 }
 
-InterruptWatch::~InterruptWatch() { std::signal(SIGINT, SIG_DFL); }
+InterruptWatch::~InterruptWatch() {
+  for (int s : kInterrupts)
+    if (std::signal(s, SIG_DFL) == SIG_IGN) std::signal(s, SIG_IGN);
+}
 
 bool InterruptWatch::pressed() { return interrupts != 0; }
 
@@ -97,9 +111,30 @@ void prepare_output(const std::string& path) {
     throw ConfigError(Problem{path, "", "", std::string("cannot be written: ") + std::strerror(errno), "give another file"});
 }
 
-void prepare_outputs(std::initializer_list<std::string> paths) {
-  for (const std::string& path : paths)
-    if (!path.empty()) prepare_output(path);
+namespace {
+
+/// Whether two names are one file that writing replaces; devices and pipes are not.
+bool one_file(const std::string& a, const std::string& b) {
+  std::error_code ignored;
+  if (std::filesystem::exists(a, ignored) && !std::filesystem::is_regular_file(a, ignored)) return false;
+  return std::filesystem::weakly_canonical(std::filesystem::absolute(a, ignored), ignored) ==
+         std::filesystem::weakly_canonical(std::filesystem::absolute(b, ignored), ignored);
+}
+
+void require_other_file(const std::string& path, const std::string& taken, const char* reason) {
+  if (!taken.empty() && one_file(path, taken)) throw ConfigError(Problem{path, "", "", reason, "give another file"});
+}
+
+}  // namespace
+
+void prepare_outputs(const std::vector<std::string>& paths, const std::vector<std::string>& inputs) {
+  for (auto path = paths.begin(); path != paths.end(); ++path) {
+    if (path->empty()) continue;
+    for (const std::string& input : inputs) require_other_file(*path, input, "is read by this command and would be written over");
+    for (auto other = paths.begin(); other != path; ++other)
+      require_other_file(*path, *other, "is wanted for two outputs");
+    prepare_output(*path);
+  }
 }
 
 }  // namespace tandem::program

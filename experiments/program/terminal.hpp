@@ -1,10 +1,10 @@
 #pragma once
-// What a person at a terminal sees: messages and progress on stderr, data on stdout, and Ctrl-C.
+// What a person at a terminal sees: messages and progress on stderr, data on stdout, and Ctrl-C and its like.
 
 #include <chrono>
 #include <cstdint>
-#include <initializer_list>
 #include <string>
+#include <vector>
 
 namespace tandem::program {
 
@@ -32,7 +32,8 @@ class Progress {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-/// While it lives, Ctrl-C only sets a flag that `pressed` tells; a second Ctrl-C ends the program.
+/// While it lives, Ctrl-C, SIGTERM and SIGHUP (unless ignored, as under nohup) only set a flag that `pressed` tells; a second one
+/// ends the program.
 class InterruptWatch {
  public:
   InterruptWatch();
@@ -42,13 +43,13 @@ class InterruptWatch {
   static bool pressed();
 };
 
-/// Thrown to leave a long run after Ctrl-C.
+/// Thrown to leave a long run after that.
 struct Interrupted {};
 
 /// Makes the folders above an output file. Throws ConfigError when it cannot, or when the file could not be written: before
 /// the work that it is to hold.
 void prepare_output(const std::string& path);
-/// Of those that are not empty.
-void prepare_outputs(std::initializer_list<std::string> paths);
+/// Of those that are not empty. Throws ConfigError, too, when one of them is another one or one of the `inputs` (names may be empty).
+void prepare_outputs(const std::vector<std::string>& paths, const std::vector<std::string>& inputs);
 
 }  // namespace tandem::program

@@ -2,11 +2,13 @@
 #include <cstdio>
 #include <optional>
 
+#include "exec/checkpoint.hpp"
 #include "exec/run.hpp"
 #include "experiments/program/commands.hpp"
 #include "experiments/program/rehearsal.hpp"
 #include "experiments/program/terminal.hpp"
 #include "experiments/program/train_report.hpp"
+#include "experiments/validation/parallel.hpp"
 #include "reports/chrome_trace.hpp"
 #include "reports/run_routing.hpp"
 
@@ -15,10 +17,10 @@ namespace tandem::program {
 namespace {
 
 struct Options {
-  std::string plan, data, eval_data, trace, timeline;
+  std::string plan, data, eval_data, trace, timeline, save, resume;
   std::string backend = "cpu", launch = "threads";
   std::int64_t steps = 0;
-  std::int64_t eval_every = 0, eval_steps = 1;
+  std::int64_t eval_every = 0, eval_steps = 1, save_every = 0;
   std::int64_t timeline_step = -1;   ///< -1: the last
   bool json = false;
 };
@@ -30,6 +32,17 @@ void require_available(const Options& o) {
   if (o.launch != "threads")
     problems.push_back({"", "--launch", o.launch, "not implemented in this version", "use threads"});
   if (!problems.empty()) throw InfeasibleError(problems);
+}
+
+/// A plan of more cores than there are is trained all the same, but no prediction of it will meet these times.
+void tell_crowding(const Plan& plan) {
+  const std::int64_t cores = all_cores(), devices = plan.cluster.devices;
+  if (plan.cluster.preset != "cpu-host" || devices <= cores) return;
+  std::string advice = "its times are not those of the plan's cluster";
+  if (devices % cores == 0)
+    advice += "; to compare with a prediction set cluster.devices to " + std::to_string(cores) +
+              " and cluster.override.ranks_per_device to " + std::to_string(devices / cores * plan.cluster.ranks_per_device);
+  log(plan.file + ": " + std::to_string(devices) + " devices share the " + std::to_string(cores) + " processors of this machine: " + advice);
 }
 
 void require_vocabulary(const exec::TokenSource& data, const Plan& plan) {
@@ -79,8 +92,50 @@ Plan trained_plan(const Options& o) {
   return plan;
 }
 
-exec::RunOptions run_options(const Options& o, const Plan& plan, const Data& data) {
+/// What --resume names, checked against the plan; nothing where it names nothing.
+std::optional<exec::Checkpoint> open_checkpoint(const Options& o, const Plan& plan, const exec::TokenSource& data) {
+  if (o.resume.empty()) return std::nullopt;
+  exec::Checkpoint checkpoint = exec::load_checkpoint(o.resume);
+  exec::require_resumable(o.resume, checkpoint, plan);
+  if (checkpoint.state.steps >= plan.training.steps)
+    throw ConfigError(Problem{o.resume, "steps", std::to_string(checkpoint.state.steps),
+                              "the run has " + std::to_string(plan.training.steps) + " in all, so none is left",
+                              "give more --steps: they count from the first one of the run"});
+  if (checkpoint.data != data.fingerprint()) log(o.resume + ": was trained on another text than " + o.data + " (or another part of it)");
+  return checkpoint;
+}
+
+/// Saves what the run keeps, under its plan and text. A full disk does not end a long training, but its exit code tells.
+class Saver {
+ public:
+  Saver(const Options& o, const Plan& plan, const exec::TokenSource& data)
+      : path_(o.save), plan_(to_json(plan, -1)), data_(data.fingerprint()) {}
+
+  void operator()(const exec::TrainingState& state) {
+    try {
+      exec::save_checkpoint(path_, {state, plan_, data_});
+      failed_ = nullptr;
+    } catch (const ConfigError& e) {
+      log(std::string(e.what()) + "; the training goes on without it");
+      failed_ = std::current_exception();
+    }
+  }
+
+  /// Throws where the last checkpoint could not be written.
+  void finish() const {
+    if (failed_) std::rethrow_exception(failed_);
+  }
+
+ private:
+  std::string path_, plan_;
+  std::uint64_t data_;
+  std::exception_ptr failed_;
+};
+
+exec::RunOptions run_options(const Options& o, const Plan& plan, const Data& data, Saver& saver) {
   exec::RunOptions options;
+  if (!o.save.empty()) options.on_state = std::ref(saver);
+  options.state_every = o.save_every;
   options.steps = plan.training.steps;
   options.evaluation = {o.eval_every, o.eval_steps};
   options.evaluation_data = data.evaluation.get();
@@ -89,16 +144,18 @@ exec::RunOptions run_options(const Options& o, const Plan& plan, const Data& dat
   return options;
 }
 
-void require_step_exists(const Options& o, const Plan& plan) {
-  if (o.timeline_step < plan.training.steps) return;
+void require_step_exists(const Options& o, const Plan& plan, std::int64_t done) {
+  if (o.timeline_step < 0 || (done <= o.timeline_step && o.timeline_step < plan.training.steps)) return;
   throw ConfigError(Problem{"", "--timeline-step", std::to_string(o.timeline_step),
-                            "the run has steps 0 to " + std::to_string(plan.training.steps - 1), ""});
+                            "the run has steps " + std::to_string(done) + " to " + std::to_string(plan.training.steps - 1), ""});
 }
 
 void write_files(const Options& o, GraphCache& graphs, const exec::RunResult& result) {
-  if (!result.timeline) return;
-  const auto step = static_cast<std::size_t>(o.timeline_step >= 0 ? o.timeline_step : result.steps.back().step);
-  const auto& [plan, graph] = graphs.of(Segment::Kind::train, result.steps[step].global_batch_size);
+  if (o.trace.empty() && o.timeline.empty()) return;
+  if (!result.timeline) return log("no timeline is written: the run ended before step " + std::to_string(o.timeline_step));
+  const std::int64_t step = o.timeline_step >= 0 ? o.timeline_step : result.steps.back().step;
+  const auto& kept = result.steps.at(static_cast<std::size_t>(step - result.steps.front().step));
+  const auto& [plan, graph] = graphs.of(Segment::Kind::train, kept.global_batch_size);
   const Timeline timeline = timeline_of(result);
   if (!o.trace.empty()) save_chrome_trace(timeline, graph, o.trace);
   if (o.timeline.empty()) return;
@@ -107,35 +164,18 @@ void write_files(const Options& o, GraphCache& graphs, const exec::RunResult& re
   save_timeline(timeline, graph, o.timeline, unequal ? &*routing : nullptr);
 }
 
-/// Runs to the end or to Ctrl-C; then the result holds the steps that were finished and `interrupted` is set.
-struct Run {
-  exec::RunResult result;
-  bool interrupted = false;
-};
-
-Run run_to_end(GraphCache& graphs, const exec::TokenSource& data, exec::RunOptions options) {
+/// Runs to the end or to Ctrl-C.
+exec::RunResult run_to_end(GraphCache& graphs, const exec::TokenSource& data, exec::RunOptions options) {
   const InterruptWatch watch;
-  Progress progress(options.steps);
-  Run out;
-  exec::RunResult finished;
+  const std::int64_t done = options.resume != nullptr ? options.resume->steps : 0;
+  Progress progress(options.steps - done);
   options.on_step = [&](const exec::StepResult& s) {
-    finished.steps.push_back(s);
     log(step_line(s));
-    progress.done(s.step + 1);
-    if (InterruptWatch::pressed() && s.step + 1 < options.steps) throw Interrupted();
+    progress.done(s.step + 1 - done);
   };
-  options.on_evaluation = [&](const exec::EvaluationResult& e) {
-    finished.evaluations.push_back(e);
-    log(evaluation_line(e));
-  };
-  try {
-    out.result = naming(graphs.plan().file, [&] { return exec::run(graphs, data, options); });
-  } catch (...) {
-    if (!InterruptWatch::pressed()) throw;
-    out.interrupted = true;
-    out.result = finished;
-  }
-  return out;
+  options.on_evaluation = [&](const exec::EvaluationResult& e) { log(evaluation_line(e)); };
+  options.stop = [] { return InterruptWatch::pressed(); };
+  return naming(graphs.plan().file, [&] { return exec::run(graphs, data, options); });
 }
 
 ExitCode train(const Options& o) {
@@ -143,16 +183,23 @@ ExitCode train(const Options& o) {
   GraphCache graphs(trained_plan(o));
   const Plan& plan = graphs.plan();
   naming(o.plan, [&] { return require_lowerable(plan), true; });
-  require_step_exists(o, plan);
   const Data data = open_data(o, plan);
   require_vocabulary(*data.training, plan);
-  prepare_outputs({o.trace, o.timeline});
-  const Run done = run_to_end(graphs, *data.training, run_options(o, plan, data));
-  write_files(o, graphs, done.result);
-  TrainReport report = summarise(plan, done.result);
-  report.bigram_entropy_nats = exec::bigram_entropy(o.data);
+  const std::optional<exec::Checkpoint> resumed = open_checkpoint(o, plan, *data.training);
+  require_step_exists(o, plan, resumed ? resumed->state.steps : 0);
+  prepare_outputs({o.trace, o.timeline, o.save}, {o.plan, o.data, o.eval_data});
+  const double entropy = exec::bigram_entropy(o.data);  // before the run: afterwards the text may be gone
+  tell_crowding(plan);
+  Saver saver(o, plan, *data.training);
+  exec::RunOptions options = run_options(o, plan, data, saver);
+  options.resume = resumed ? &resumed->state : nullptr;
+  const exec::RunResult result = run_to_end(graphs, *data.training, options);
+  TrainReport report = summarise(plan, result);
+  report.bigram_entropy_nats = entropy;
   print(o.json ? to_json(report) : to_text(report));
-  return done.interrupted ? ExitCode::interrupted : ExitCode::ok;
+  write_files(o, graphs, result);
+  saver.finish();
+  return result.steps.back().step + 1 < plan.training.steps ? ExitCode::interrupted : ExitCode::ok;
 }
 
 }  // namespace
@@ -170,6 +217,11 @@ void add_train(CLI::App& app, ExitCode& exit) {
       ->needs(every);
   command->add_option("--eval-data", o->eval_data, "text to evaluate on [the last tenth of --data, which is not trained on]")
       ->needs(every);
+  CLI::Option* save = command->add_option("--save", o->save, "checkpoint to write behind the last step, also when interrupted (safetensors)");
+  command->add_option("--save-every", o->save_every, "and behind every N-th step [never]")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}))
+      ->needs(save);
+  command->add_option("--resume", o->resume, "checkpoint to go on from, under this or another layout; --steps counts its steps too");
   command->add_flag("--json", o->json, "one JSON object on stdout");
   command->add_option("--trace", o->trace, "write a Chrome trace of one step for Perfetto");
   command->add_option("--timeline", o->timeline, "write every task's times of one step, for compare and plot_timeline.py");

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/program/rehearsal.hpp"
+#include "models/base/fnv.hpp"
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
 #include "sim/simulate.hpp"
@@ -104,8 +105,7 @@ std::string_view name(Status s) {
 }
 
 std::string digest(std::string_view text) {
-  std::uint64_t hash = 14695981039346656037U;  // FNV-1a
-  for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+  std::uint64_t hash = fnv1a(text);
   std::string out(16, '0');
   for (std::size_t i = 16; i-- > 0; hash >>= 4) out[i] = "0123456789abcdef"[hash & 15];
   return out;

@@ -192,6 +192,26 @@ TEST_CASE("a ramp-up may begin with fewer micro-batches than stages") {
   REQUIRE_NOTHROW(lower(with_batch(plan, plan.training.micro_batch_size * plan.parallel.data)).check());
 }
 
+TEST_CASE("what is left of a run are its last steps, and the evaluations from there on") {
+  const Plan plan = bent_plan(SmallPlan{}, R"({"training": {"batch_rampup": {"start": 2, "increment": 2, "samples": 9}}})");
+  const auto all = with_evaluations(plan, segments(plan, 12), {4, 1});
+  std::vector<std::pair<std::int64_t, std::int64_t>> steps;  // samples before each, and its batch
+  for (const Segment& s : all)
+    for (std::int64_t i = 0; s.kind == Kind::train && i < s.steps; ++i)
+      steps.push_back({s.first_sample + i * s.global_batch_size, s.global_batch_size});
+  for (std::int64_t done = 0; done < 12; ++done) {
+    std::int64_t step = done, evaluations = 0;
+    for (const Segment& s : from_step(all, done)) {
+      CHECK(s.first_step == step);
+      if (s.kind == Kind::evaluate) ++evaluations;
+      for (std::int64_t i = 0; s.kind == Kind::train && i < s.steps; ++i, ++step)
+        CHECK(steps[static_cast<std::size_t>(step)] == std::pair(s.first_sample + i * s.global_batch_size, s.global_batch_size));
+    }
+    CHECK(step == 12);
+    CHECK(evaluations == 3 - (done - 1) / 4);
+  }
+}
+
 TEST_CASE("a cache lowers every batch once") {
   const Plan plan = bent_plan(SmallPlan{}, R"({"training": {"batch_rampup": {"start": 2, "increment": 2, "samples": 9}}})");
   GraphCache cache(plan);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What scripts rely on: keys, streams, exit codes."""
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -185,18 +186,71 @@ class Train(WithFolder):
         self.assertEqual(code, 3)
         self.assertIn("model.vocab_size", err)
 
-    def test_ctrl_c_keeps_the_finished_steps_and_exits_130(self):
-        plan = self.folder.plan(SMALL)
-        process = subprocess.Popen([tandem.PROGRAM, "train", plan, "--data", str(TEXT), "--steps", "1000000", "--json"],
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    def interrupted(self, signal_number, *arguments):
+        """What a long training leaves that is sent a signal: its exit code and its JSON."""
+        process = subprocess.Popen([tandem.PROGRAM, "train", self.folder.plan(SMALL), "--data", str(TEXT), "--steps", "1000000",
+                                    "--json", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for line in process.stderr:
             if line.startswith("step "):
                 break
         time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal_number)
         out, _ = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, 130)
-        self.assertGreaterEqual(len(json.loads(out)["steps"]), 1)
+        return process.returncode, json.loads(out)
+
+    def test_ctrl_c_and_its_like_keep_the_finished_steps_and_exit_130(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            code, result = self.interrupted(number)
+            self.assertEqual(code, 130, number)
+            self.assertGreaterEqual(len(result["steps"]), 1)
+            self.assertGreater(result["flops"], 0)
+
+    def test_an_interrupted_run_leaves_its_last_timeline_and_a_checkpoint_to_go_on_from(self):
+        saved, timeline, simulated = self.path("run.safetensors"), self.path("run.json"), self.path("sim.json")
+        code, result = self.interrupted(signal.SIGTERM, "--save", saved, "--timeline", timeline)
+        done = len(result["steps"])
+        self.assertEqual(code, 130)
+        plan = self.folder.plan(SMALL)
+        self.assertEqual(run("simulate", plan, "--timeline", simulated)[0], 0)
+        self.assertEqual(run("compare", simulated, timeline)[0], 0)
+        rest = tandem_json("train", plan, "--data", TEXT, "--steps", done + 2, "--resume", saved)
+        whole = tandem_json("train", plan, "--data", TEXT, "--steps", done + 2)
+        self.assertEqual([(s["step"], s["loss"], s["grad_norm"]) for s in rest["steps"]],
+                         [(s["step"], s["loss"], s["grad_norm"]) for s in whole["steps"][done:]])
+
+    def test_a_killed_run_leaves_a_whole_checkpoint(self):
+        saved, plan = self.path("run.safetensors"), self.folder.plan(SMALL)
+        process = subprocess.Popen([tandem.PROGRAM, "train", plan, "--data", str(TEXT), "--steps", "1000000", "--save", saved,
+                                    "--save-every", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for line in process.stderr:
+            if line.startswith("step     3"):
+                break
+        process.kill()
+        process.communicate(timeout=60)
+        code, _, err = run("train", plan, "--data", TEXT, "--steps", 1, "--resume", saved)
+        self.assertEqual(code, 3)  # it is whole: what is refused is that no step is left
+        self.assertIn("none is left", err)
+
+    def test_a_checkpoint_that_is_missing_damaged_or_of_another_model_exits_3(self):
+        plan, saved = self.folder.plan(SMALL), self.path("a.safetensors")
+        self.assertEqual(run("train", plan, "--data", TEXT, "--steps", 1, "--save", saved)[0], 0)
+        whole = pathlib.Path(saved).read_bytes()
+        cut = self.folder.file("cut.safetensors", whole[:-100])
+        other = self.folder.plan(changed(SMALL, **{"model.hidden_size": 48}), "other.json")
+        for arguments, said in (((plan, self.path("none")), "cannot be read"), ((plan, cut), "cut short"),
+                                ((plan, plan), "is not a checkpoint"), ((other, saved), "model.hidden_size = 24: the plan has 48")):
+            code, out, err = run("train", arguments[0], "--data", TEXT, "--steps", 2, "--resume", arguments[1])
+            self.assertEqual((code, out), (3, ""), err)
+            self.assertIn(said, err)
+        text = self.folder.file("other.txt", "a" * 1000)
+        code, _, err = run("train", plan, "--data", text, "--steps", 2, "--resume", saved)
+        self.assertEqual(code, 0)
+        self.assertIn("another text", err)
+
+    def test_more_devices_than_processors_are_told(self):
+        plan = self.folder.plan(changed(SMALL, **{"cluster.devices": 8}))
+        err = run("train", plan, "--data", TEXT, "--steps", 1)[2]
+        self.assertEqual("devices share the" in err, (os.cpu_count() or 1) < 8, err)
 
 
 class Compare(WithFolder):
