@@ -46,6 +46,20 @@ std::vector<Entry> entries(const SavedTimeline& timeline, const SavedLane& lane,
 
 Duration busy(const SavedSpan& s) { return s.ended - s.started; }
 
+/// How long at least one task of the lane runs.
+Duration covered(const SavedLane& lane) {
+  std::vector<std::pair<Duration, Duration>> runs;
+  for (const SavedSpan& s : lane.spans) runs.emplace_back(s.started, s.ended);
+  std::sort(runs.begin(), runs.end());
+  Duration sum, end;
+  for (const auto& [from, to] : runs) {
+    const Duration begin = std::max(from, end);
+    if (to > begin) sum += to - begin;
+    end = std::max(end, to);
+  }
+  return sum;
+}
+
 double relative_error(double simulated, double executed) {
   if (executed == 0) return simulated == 0 ? 0 : std::numeric_limits<double>::infinity();
   return (simulated - executed) / executed;
@@ -62,6 +76,8 @@ class Joiner {
     for (const SavedLane& lane : executed_.lanes) join_ranks(lane);
     memory();
     step();
+    comparison_.first = simulated_.performer;
+    comparison_.second = executed_.performer;
     comparison_.kinds = finished(kinds_);
     comparison_.stages = finished(stages_);
     comparison_.collectives = finished(collectives_);
@@ -136,6 +152,19 @@ class Joiner {
   void step() {
     comparison_.step = {"step", 0, simulated_.step_time, executed_.step_time,
                         relative_error(simulated_.step_time.seconds(), executed_.step_time.seconds())};
+    const Duration predicted = waiting(simulated_), ran = waiting(executed_);
+    comparison_.waiting = {"waiting", 0, predicted, ran, relative_error(predicted.seconds(), ran.seconds())};
+  }
+
+  /// Mean over ranks of what is left of the step where no task of the rank runs.
+  static Duration waiting(const SavedTimeline& t) {
+    std::int64_t sum = 0, ranks = 0;
+    for (const SavedLane& lane : t.lanes) {
+      const auto n = static_cast<std::int64_t>(lane.ranks.size());
+      sum += n * (t.step_time - std::min(t.step_time, covered(lane))).ps();
+      ranks += n;
+    }
+    return Duration::picoseconds(ranks > 0 ? sum / ranks : 0);
   }
 
   const SavedTimeline& simulated_;

@@ -1,5 +1,5 @@
 #pragma once
-// Prediction laid over measurement, task by task.
+// Prediction laid over measurement, or one run over another, task by task.
 
 #include <cstdint>
 #include <string>
@@ -18,18 +18,24 @@ struct CompareLine {
   double error = 0;          ///< (simulated - executed) / executed; 0 when both are 0, infinite when only executed is
 };
 
-/// Two timelines of one plan, joined by TaskKey.
+/// Two timelines of one plan, joined by TaskKey. Where both are of one performer, `simulated` stands for the first file and
+/// `executed` for the second, the baseline.
 struct Comparison {
+  Performer first = Performer::simulated, second = Performer::executed;
   CompareLine step;                                                 ///< whole step times; tasks = 0
+  CompareLine waiting;                                              ///< of the step, per rank: no task of the rank runs; tasks = 0
   std::vector<CompareLine> kinds, stages, collectives;              ///< ascending name, stage number, name
   std::int64_t joined = 0, only_simulated = 0, only_executed = 0;   ///< tasks over all ranks
   std::int64_t simulated_peak_bytes = 0, executed_peak_bytes = 0;   ///< arena of the heaviest rank
   double memory_error = 0;                                          ///< (simulated - executed) / executed
 };
 
+/// Whether the comparison is of two runs, or of two simulations: a change against a baseline, not an error.
+inline bool of_one_performer(const Comparison& c) { return c.first == c.second; }
+
 /// Joins two saved timelines by TaskKey; a role's lane stands for all its ranks. Throws ConfigError on unreadable files, on
-/// a file of the other performer and on plans that differ in model, parallel or training.
-Comparison compare(const std::string& simulated_path, const std::string& executed_path);
+/// an executed timeline before a simulated one and on plans that differ in model, parallel or training.
+Comparison compare(const std::string& first_path, const std::string& second_path);
 
 /// The same for timelines in memory; the paths are only used in messages.
 Comparison compare(const SavedTimeline& simulated, const SavedTimeline& executed);
@@ -37,7 +43,7 @@ Comparison compare(const SavedTimeline& simulated, const SavedTimeline& executed
 /// A table for people.
 std::string to_text(const Comparison& comparison);
 
-/// schema_version, step, kinds[], stages[], collectives[], joined and memory; times in seconds, errors as fractions.
+/// schema_version, step, waiting, kinds[], stages[], collectives[], joined and memory; times in seconds, errors as fractions.
 std::string to_json(const Comparison& comparison);
 
 }  // namespace tandem

@@ -26,38 +26,36 @@ std::string first_difference(const nlohmann::json& a, const nlohmann::json& b) {
   return "";
 }
 
-void require_performer(const SavedTimeline& timeline, Performer wanted, const std::string& path) {
-  if (timeline.performer == wanted) return;
-  const bool simulated = wanted == Performer::simulated;
-  throw ConfigError(Problem{path, "performer", simulated ? "executed" : "simulated",
-                            std::string("a ") + (simulated ? "simulated" : "executed") + " timeline is wanted here",
+/// A prediction is judged by a measurement, never the other way round.
+void require_order(const SavedTimeline& first, const SavedTimeline& second, const std::string& path) {
+  if (first.performer != Performer::executed || second.performer != Performer::simulated) return;
+  throw ConfigError(Problem{path, "performer", "executed", "the second timeline is a simulated one",
                             "give the simulated timeline first, the executed one second"});
 }
 
 /// What makes two plans one. A step from before the end of a batch ramp-up is of a plan with its own batch and no ramp-up.
 std::string remedy(const std::string& field, const nlohmann::json& executed) {
-  if (!field.starts_with("training.batch_rampup")) return "simulate and train the same plan";
+  if (!field.starts_with("training.batch_rampup")) return "compare timelines of the same plan";
   return "the step that was kept has a batch of " + executed.at("training").value("global_batch_size", nlohmann::json()).dump() +
          ": keep one from after the ramp-up (train --timeline-step), or simulate the plan with that batch and no ramp-up";
 }
 
-void require_same_plan(const SavedTimeline& simulated, const SavedTimeline& executed, const std::string& path) {
-  const nlohmann::json own = task_deciding(executed.plan_json);
-  std::string field = first_difference(task_deciding(simulated.plan_json), own);
+void require_same_plan(const SavedTimeline& first, const SavedTimeline& second, const std::string& path) {
+  const nlohmann::json own = task_deciding(second.plan_json);
+  std::string field = first_difference(task_deciding(first.plan_json), own);
   if (field.empty()) return;
   std::replace(field.begin(), field.end(), '/', '.');
-  throw ConfigError(Problem{path, field, "", "differs from the plan of the simulated timeline", remedy(field, own)});
+  throw ConfigError(Problem{path, field, "", "differs from the plan of the first timeline", remedy(field, own)});
 }
 
 }  // namespace
 
-Comparison compare(const std::string& simulated_path, const std::string& executed_path) {
-  const SavedTimeline simulated = read_timeline(simulated_path);
-  const SavedTimeline executed = read_timeline(executed_path);
-  require_performer(simulated, Performer::simulated, simulated_path);
-  require_performer(executed, Performer::executed, executed_path);
-  require_same_plan(simulated, executed, executed_path);
-  return compare(simulated, executed);
+Comparison compare(const std::string& first_path, const std::string& second_path) {
+  const SavedTimeline first = read_timeline(first_path);
+  const SavedTimeline second = read_timeline(second_path);
+  require_order(first, second, first_path);
+  require_same_plan(first, second, second_path);
+  return compare(first, second);
 }
 
 }  // namespace tandem

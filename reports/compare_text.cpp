@@ -27,44 +27,56 @@ std::string section(const std::string& title, const std::vector<CompareLine>& li
 /// JSON has no infinity: an error against nothing executed is null.
 json error_value(double error) { return std::isfinite(error) ? json(error) : json(nullptr); }
 
-json object(const CompareLine& line) {
-  return {{"what", line.what},
-          {"tasks", line.tasks},
-          {"simulated_s", line.simulated.seconds()},
-          {"executed_s", line.executed.seconds()},
-          {"error", error_value(line.error)}};
+/// What the two sides and their difference are called.
+struct Words {
+  std::string first, second, difference;
+};
+
+Words words(const Comparison& c) {
+  return of_one_performer(c) ? Words{"new", "baseline", "change"} : Words{"simulated", "executed", "error"};
 }
 
-json objects(const std::vector<CompareLine>& lines) {
+json object(const CompareLine& line, const Words& w) {
+  return {{"what", line.what},
+          {"tasks", line.tasks},
+          {w.first + "_s", line.simulated.seconds()},
+          {w.second + "_s", line.executed.seconds()},
+          {w.difference, error_value(line.error)}};
+}
+
+json objects(const std::vector<CompareLine>& lines, const Words& w) {
   json out = json::array();
-  for (const CompareLine& line : lines) out.push_back(object(line));
+  for (const CompareLine& line : lines) out.push_back(object(line, w));
   return out;
 }
 
 }  // namespace
 
 std::string to_text(const Comparison& c) {
-  std::string out = padded("per rank and step", 28) + aligned("tasks", 10) + aligned("simulated", 13) +
-                    aligned("executed", 13) + aligned("error", 11) + "\n" + row(c.step);
+  const Words w = words(c);
+  std::string out = padded("per rank and step", 28) + aligned("tasks", 10) + aligned(w.first, 13) + aligned(w.second, 13) +
+                    aligned(w.difference, 11) + "\n" + row(c.step) + row(c.waiting);
   out += section("by operation", c.kinds) + section("by stage", c.stages) + section("by collective", c.collectives);
-  out += "\nmemory, arena of the heaviest rank: simulated " + bytes_text(c.simulated_peak_bytes) + ", executed " +
-         bytes_text(c.executed_peak_bytes) + ", error " + percent_text(c.memory_error) + "\n";
-  out += "tasks joined " + std::to_string(c.joined) + ", only simulated " + std::to_string(c.only_simulated) +
-         ", only executed " + std::to_string(c.only_executed) + "\n";
+  out += "\nmemory, arena of the heaviest rank: " + w.first + " " + bytes_text(c.simulated_peak_bytes) + ", " + w.second + " " +
+         bytes_text(c.executed_peak_bytes) + ", " + w.difference + " " + percent_text(c.memory_error) + "\n";
+  out += "tasks joined " + std::to_string(c.joined) + ", only " + w.first + " " + std::to_string(c.only_simulated) + ", only " +
+         w.second + " " + std::to_string(c.only_executed) + "\n";
   return out;
 }
 
 std::string to_json(const Comparison& c) {
+  const Words w = words(c);
   const json out = {{"schema_version", 1},
-                    {"step", object(c.step)},
-                    {"kinds", objects(c.kinds)},
-                    {"stages", objects(c.stages)},
-                    {"collectives", objects(c.collectives)},
-                    {"tasks", {{"joined", c.joined}, {"only_simulated", c.only_simulated}, {"only_executed", c.only_executed}}},
+                    {"step", object(c.step, w)},
+                    {"waiting", object(c.waiting, w)},
+                    {"kinds", objects(c.kinds, w)},
+                    {"stages", objects(c.stages, w)},
+                    {"collectives", objects(c.collectives, w)},
+                    {"tasks", {{"joined", c.joined}, {"only_" + w.first, c.only_simulated}, {"only_" + w.second, c.only_executed}}},
                     {"memory",
-                     {{"simulated_peak_bytes", c.simulated_peak_bytes},
-                      {"executed_peak_bytes", c.executed_peak_bytes},
-                      {"error", error_value(c.memory_error)}}}};
+                     {{w.first + "_peak_bytes", c.simulated_peak_bytes},
+                      {w.second + "_peak_bytes", c.executed_peak_bytes},
+                      {w.difference, error_value(c.memory_error)}}}};
   return out.dump(2) + "\n";
 }
 

@@ -14,31 +14,32 @@ namespace tandem::program {
 namespace {
 
 struct Options {
-  std::string simulated, executed;
+  std::string first, second;
   bool json = false;
   std::optional<double> tolerance, memory_tolerance;
 };
 
-/// Says what is outside; true when nothing is.
-bool within(const std::string& what, double error, const std::optional<double>& tolerance) {
-  if (!tolerance || std::abs(error) <= *tolerance) return true;
-  print_error("error of " + what + " " + percent_text(error) + " is outside +-" + number_text(*tolerance * 100, 1) + " %");
+/// Says what is outside; true when nothing is. Less than the baseline is never too much.
+bool within(const std::string& what, double error, const std::optional<double>& tolerance, bool one_performer) {
+  if (!tolerance || (one_performer ? error : std::abs(error)) <= *tolerance) return true;
+  print_error((one_performer ? "change of " : "error of ") + what + " " + percent_text(error) + " is outside " +
+              (one_performer ? "+" : "+-") + number_text(*tolerance * 100, 1) + " %");
   return false;
 }
 
 bool all_joined(const Comparison& c, const Options& o) {
   if (!o.tolerance && !o.memory_tolerance) return true;
   if (c.joined > 0 && c.only_simulated == 0 && c.only_executed == 0) return true;
-  print_error(std::to_string(c.only_simulated) + " simulated and " + std::to_string(c.only_executed) +
-              " executed tasks have no counterpart");
+  print_error(std::to_string(c.only_simulated) + " tasks of " + o.first + " and " + std::to_string(c.only_executed) + " of " + o.second +
+              " have no counterpart");
   return false;
 }
 
 ExitCode compare_files(const Options& o) {
-  const Comparison c = compare(o.simulated, o.executed);
+  const Comparison c = compare(o.first, o.second);
   print(o.json ? to_json(c) : to_text(c));
-  const bool time = within("the step time", c.step.error, o.tolerance);
-  const bool memory = within("peak memory", c.memory_error, o.memory_tolerance);
+  const bool time = within("the step time", c.step.error, o.tolerance, of_one_performer(c));
+  const bool memory = within("peak memory", c.memory_error, o.memory_tolerance, of_one_performer(c));
   return time && memory && all_joined(c, o) ? ExitCode::ok : ExitCode::tolerance;
 }
 
@@ -46,11 +47,11 @@ ExitCode compare_files(const Options& o) {
 
 void add_compare(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("compare", "Lay a simulated timeline over an executed one, task by task");
-  command->add_option("SIM", o->simulated, "timeline of `tandem simulate --timeline`")->required();
-  command->add_option("RUN", o->executed, "timeline of `tandem train --timeline`")->required();
+  CLI::App* command = app.add_subcommand("compare", "Lay a simulated timeline over an executed one, or one run over another, task by task");
+  command->add_option("SIM", o->first, "timeline of `tandem simulate --timeline`; or of the newer of two runs or simulations")->required();
+  command->add_option("RUN", o->second, "timeline of `tandem train --timeline`; or of the one that is the baseline")->required();
   command->add_flag("--json", o->json, "one JSON object on stdout");
-  command->add_option("--tolerance", o->tolerance, "largest step time error as a fraction, e.g. 0.15; beyond it exit 6")
+  command->add_option("--tolerance", o->tolerance, "largest step time error as a fraction, e.g. 0.15, or how much slower than the baseline; beyond it exit 6")
       ->check(fraction());
   command->add_option("--memory-tolerance", o->memory_tolerance, "the same for peak memory")->check(fraction());
   command->callback([o, &exit] { exit = compare_files(*o); });

@@ -278,6 +278,17 @@ class Compare(WithFolder):
         self.assertRegex(err, r"tandem: error: error of the step time")
         self.assertEqual(run("compare", *files, "--tolerance", "1e9", "--memory-tolerance", "0")[0], 0)
 
+    def test_a_run_slower_than_its_baseline_exits_6_and_a_faster_one_0(self):
+        simulated, _ = self.timelines(self.folder.plan(SMALL))
+        slow = self.path("slow.json")
+        self.assertEqual(run("simulate", self.folder.plan(SMALL), "--timeline", slow, "--perturb",
+                             '{"slow_devices": [{"rank": 0, "factor": 0.02}]}')[0], 0)
+        code, _, err = run("compare", slow, simulated, "--tolerance", "0.05")
+        self.assertEqual(code, 6)
+        self.assertRegex(err, r"change of the step time \+\d")
+        self.assertEqual(run("compare", simulated, slow, "--tolerance", "0")[0], 0)
+        self.assertEqual(run("compare", simulated, simulated, "--tolerance", "0", "--memory-tolerance", "0")[0], 0)
+
     def test_swapped_or_foreign_files_exit_3(self):
         simulated, executed = self.timelines(self.folder.plan(SMALL))
         self.assertEqual(run("compare", executed, simulated)[0], 3)

@@ -118,6 +118,43 @@ TEST_CASE("Time predicted for what took none is an infinite error and null in JS
   CHECK(json["tasks"]["joined"] == 7);
 }
 
+TEST_CASE("Waiting is what is left of the step where no task of a rank runs") {
+  // Lane 0 is busy for 50 of 100 ns and lane 1 for the union of its spans; counted here a nanosecond at a time.
+  const Timeline executed = fixture::timeline(Performer::executed);
+  std::int64_t idle = 0;
+  for (const Lane& lane : executed.lanes)
+    for (std::int64_t t = 0; t < 100; ++t) {
+      bool runs = false;
+      for (const Span& s : lane.spans) runs = runs || (s.started <= ns(t) && ns(t) < s.ended);
+      idle += runs ? 0 : 1;
+    }
+  Timeline simulated = fixture::timeline(Performer::simulated);
+  simulated.step_time = ns(110);
+  const Comparison c = compared(simulated, executed);
+  CHECK(c.waiting.executed == Duration::picoseconds(idle * 1000 / 2));
+  CHECK(c.waiting.simulated == Duration::picoseconds(idle * 1000 / 2) + ns(10));
+}
+
+TEST_CASE("Two runs, or two simulations, are a new one and its baseline") {
+  const Performer performer = GENERATE(Performer::simulated, Performer::executed);
+  Timeline slower = fixture::timeline(performer);
+  slower.step_time = ns(125);
+  const TemporaryFile now("now"), before("before");
+  save_timeline(slower, fixture::graph(), now.path());
+  save_timeline(fixture::timeline(performer), fixture::graph(), before.path());
+  const Comparison c = compare(now.path(), before.path());
+  CHECK(of_one_performer(c));
+  CHECK(c.joined == 7);
+  CHECK(c.step.error == 0.25);
+  const auto json = nlohmann::json::parse(to_json(c));
+  CHECK(json["step"]["new_s"] == 1.25e-7);
+  CHECK(json["step"]["baseline_s"] == 1e-7);
+  CHECK(json["step"]["change"] == 0.25);
+  CHECK(json["tasks"]["only_baseline"] == 0);
+  CHECK(to_text(c).find("baseline") != std::string::npos);
+  CHECK(to_text(c).find("simulated") == std::string::npos);
+}
+
 TEST_CASE("Files are refused when the performers are swapped or the plans differ") {
   const TemporaryFile simulated("simulated"), executed("executed"), other("other");
   save_timeline(fixture::timeline(Performer::simulated), fixture::graph(), simulated.path());
