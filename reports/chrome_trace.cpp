@@ -82,10 +82,15 @@ class Writer {
           ",\"tid\":" + std::to_string(tid) + ",\"args\":{" + args + "}");
   }
 
-  static std::string process_name(const Lane& lane) {
+  /// Whether ranks differ along an axis that few plans split.
+  bool split(std::size_t axis) const {
+    return std::any_of(timeline_.lanes.begin(), timeline_.lanes.end(), [&](const Lane& l) { return l.coords.at[axis] > 0; });
+  }
+
+  std::string process_name(const Lane& lane) const {
     std::string out = "rank " + std::to_string(lane.ranks.front()) + " |";
-    for (int a = kAxes - 1; a >= 0; --a)
-      if (a != 1 && a != 2) out += std::string(" ") + kAxisNames[a] + std::to_string(lane.coords.at[static_cast<std::size_t>(a)]);
+    for (std::size_t a = kAxes; a-- > 0;)
+      if ((a != 1 && a != 2) || split(a)) out += std::string(" ") + kAxisNames[a] + std::to_string(lane.coords.at[a]);
     return lane.ranks.size() == 1 ? out : out + " | stands for " + std::to_string(lane.ranks.size()) + " ranks";
   }
 

@@ -169,14 +169,20 @@ section("Timeline",
 
 // ---- memory ----
 
+/// The unit that an axis up to so many bytes is numbered in.
+const byteUnit = (most) => [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]].find(([, size]) => most >= size) || ["B", 1];
+
 function memoryChart(role) {
   const samples = role.memory_over_time, width = Math.max(320, Math.min(1350, innerWidth - 40)), height = 300, left = 74, bottom = 28;
-  const top = Math.max(data.device_memory_bytes * 1.06, ...samples.map((s) => s.slice(1).reduce((a, b) => a + b, 0) * 1.04));
+  const most = Math.max(1, ...samples.map((s) => s.slice(1).reduce((a, b) => a + b, 0)));
+  const near = data.device_memory_bytes <= 8 * most;  // else what is used would be a line on the ground
+  const top = near ? Math.max(data.device_memory_bytes * 1.06, most * 1.04) : most * 1.15;
+  const [unit, size] = byteUnit(top);
   const x = (ns) => left + (width - left - 10) * ns / data.timeline.step_ns, y = (b) => 10 + (height - bottom - 10) * (1 - b / top);
   const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, role: "img" });
-  for (const g of ticks(0, top / 2 ** 30, 5))
-    svg.append(make("line", { class: "axis", x1: left, x2: width - 10, y1: y(g * 2 ** 30), y2: y(g * 2 ** 30) }),
-      make("text", { class: "soft", x: left - 6, y: y(g * 2 ** 30) + 4, "text-anchor": "end" }, `${number(g)} GiB`));
+  for (const g of ticks(0, top / size, 5))
+    svg.append(make("line", { class: "axis", x1: left, x2: width - 10, y1: y(g * size), y2: y(g * size) }),
+      make("text", { class: "soft", x: left - 6, y: y(g * size) + 4, "text-anchor": "end" }, `${number(g)} ${unit}`));
   for (const t of ticks(0, data.timeline.step_ns * 1e-9, width > 700 ? 8 : 3))
     svg.append(make("text", { class: "soft", x: Math.min(x(t * 1e9), width - 22), y: height - 8, "text-anchor": "middle" }, seconds(t)));
   const base = samples.map(() => 0);
@@ -188,6 +194,10 @@ function memoryChart(role) {
     const up = steps(base).map(([a, b, h]) => `L${a} ${h}L${b} ${h}`).join(""), down = steps(low).reverse().map(([a, b, h]) => `L${b} ${h}L${a} ${h}`).join("");
     svg.append(make("path", { d: `M${up.slice(1)}${down}Z`, fill: colour(k), ...tipped(`${kind}\nat the peak: ${bytes(role.memory_bytes[kind])}`) }));
   });
+  if (!near) {
+    svg.append(make("text", { x: width - 14, y: 20, "text-anchor": "end" }, `${data.device}: ${bytes(data.device_memory_bytes)}, far above`));
+    return svg;
+  }
   const line = y(data.device_memory_bytes);
   svg.append(make("line", { x1: left, x2: width - 10, y1: line, y2: line, stroke: "var(--bad)", "stroke-width": 1.5, "stroke-dasharray": "6 4" }),
     make("text", { x: width - 14, y: line - 5, "text-anchor": "end" }, `${data.device}: ${bytes(data.device_memory_bytes)}`));
@@ -205,7 +215,8 @@ section("Memory over the step",
   memoryFigure,
   make("p", { class: "soft" }, `Live bytes of one device by kind. The heaviest role's arena, holes and alignment included, takes ${bytes(data.roles[data.heaviest_role].arena_bytes)}.`));
 section("Memory of the roles at their peaks",
-  make("figure", {}, stackedBars(roles.map((r) => ({ label: r.label, short: `rank ${r.first_rank}`, parts: r.memory_bytes, whole: r.peak_memory_bytes })), data.kinds, bytes, 2 ** 30)));
+  make("figure", {}, stackedBars(roles.map((r) => ({ label: r.label, short: `rank ${r.first_rank}`, parts: r.memory_bytes, whole: r.peak_memory_bytes })), data.kinds, bytes,
+    byteUnit(Math.max(...roles.map((r) => r.peak_memory_bytes)))[1])));
 
 // ---- what to know ----
 

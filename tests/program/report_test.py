@@ -34,6 +34,12 @@ class Page(html.parser.HTMLParser):
 
 
 class Report(WithFolder):
+    def test_a_plan_without_a_name_is_called_after_its_file(self):
+        plan, out = self.folder.plan(changed(SMALL, name=None), "mine.json"), self.path("page.html")
+        self.assertEqual(run("report", plan, "--out", out)[0], 0)
+        self.assertEqual(Page(out).title, "mine – Tandem")
+        self.assertTrue(run("simulate", plan)[1].startswith("mine: tensor 2"))
+
     def page(self, subject, *arguments):
         out = self.folder.path / "pages" / "page.html"
         code, said, err = run("report", subject, "--out", out, *arguments)

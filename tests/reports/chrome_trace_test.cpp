@@ -117,3 +117,14 @@ TEST_CASE("A lane that stands for many ranks says so in its name") {
   CHECK(names[0]["name"] == "process_name");
   CHECK(names[0]["args"]["name"] == "rank 0 | pp0 dp0 tp0 | stands for 4 ranks");
 }
+
+TEST_CASE("Ranks that differ along the context or expert axis are told apart by name") {
+  Timeline t = fixture::timeline(Performer::executed);
+  t.lanes[1].coords[Axis::cp] = 1;
+  t.lanes[1].coords[Axis::pp] = 0;
+  t.lanes[1].spans.clear();
+  std::set<std::string> names;
+  for (const json& e : events(t, "M"))
+    if (e["name"] == "process_name") names.insert(e["args"]["name"]);
+  CHECK(names == std::set<std::string>{"rank 0 | pp0 dp0 cp0 tp0", "rank 1 | pp0 dp0 cp1 tp0"});
+}
