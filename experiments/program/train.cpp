@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 
 #include "exec/checkpoint.hpp"
@@ -32,6 +33,13 @@ void require_available(const Options& o) {
   if (o.launch != "threads")
     problems.push_back({"", "--launch", o.launch, "not implemented in this version", "use threads"});
   if (!problems.empty()) throw InfeasibleError(problems);
+}
+
+/// Started by a launcher, every process would train the whole plan.
+void tell_launcher() {
+  for (const char* name : {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"})
+    if (const char* value = std::getenv(name); value != nullptr && std::atoll(value) > 1)
+      return log(std::string(name) + "=" + value + " is not used: all ranks are threads of this one process, which needs no launcher");
 }
 
 /// A plan of more cores than there are is trained all the same, but no prediction of it will meet these times.
@@ -190,6 +198,7 @@ ExitCode train(const Options& o) {
   prepare_outputs({o.trace, o.timeline, o.save}, {o.plan, o.data, o.eval_data});
   const double entropy = exec::bigram_entropy(o.data);  // before the run: afterwards the text may be gone
   tell_crowding(plan);
+  tell_launcher();
   Saver saver(o, plan, *data.training);
   exec::RunOptions options = run_options(o, plan, data, saver);
   options.resume = resumed ? &resumed->state : nullptr;

@@ -1,5 +1,7 @@
 #include "models/base/json.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -276,7 +278,7 @@ void write_text(const std::string& path, std::string_view text) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) refuse_file(path, "is a directory, not a file");
   if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) return write_in_place(path, text);
-  const std::string beside = path + ".new";
+  const std::string beside = path + "." + std::to_string(getpid()) + ".new";  // another process may write the same file now
   errno = 0;
   std::ofstream out(beside, std::ios::binary | std::ios::trunc);
   if (!out) refuse_file(path, "cannot be written: " + system_words());

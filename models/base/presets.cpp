@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "models/base/error.hpp"
 #include "models/base/text.hpp"
 
 namespace tandem {
@@ -12,11 +13,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// A name that leads nowhere would silently give the presets of another place.
+void require_folder(const std::string& own) {
+  std::error_code absent;
+  if (fs::is_directory(own, absent)) return;
+  throw ConfigError(Problem{"", "TANDEM_PRESETS", own, "is no folder",
+                            "unset it, or name one with folders as topology/presets or models/presets in it"});
+}
+
 /// Places in the order they are searched. The source tree comes before the installation so that a developer's edit
 /// is what a developer's build reads.
 std::vector<fs::path> places() {
   std::vector<fs::path> found;
-  if (const char* own = std::getenv("TANDEM_PRESETS"); own != nullptr && *own != '\0') found.emplace_back(own);
+  if (const char* own = std::getenv("TANDEM_PRESETS"); own != nullptr && *own != '\0') {
+    require_folder(own);
+    found.emplace_back(own);
+  }
   found.emplace_back(TANDEM_SOURCE_PRESETS);
   found.emplace_back(TANDEM_INSTALL_PRESETS);
   return found;

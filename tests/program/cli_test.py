@@ -247,6 +247,25 @@ class Train(WithFolder):
         self.assertEqual(code, 0)
         self.assertIn("another text", err)
 
+    def test_a_launchers_variables_and_presets_that_are_nowhere_are_told(self):
+        plan = self.folder.plan(SMALL)
+        err = run("train", plan, "--data", TEXT, "--steps", 1, environment={"WORLD_SIZE": "4", "RANK": "1"})[2]
+        self.assertIn("WORLD_SIZE=4 is not used", err)
+        self.assertNotIn("is not used", run("train", plan, "--data", TEXT, "--steps", 1, environment={"WORLD_SIZE": "1"})[2])
+        code, out, err = run("simulate", plan, environment={"TANDEM_PRESETS": self.path("nowhere")})
+        self.assertEqual((code, out), (3, ""))
+        self.assertIn("TANDEM_PRESETS", err)
+
+    def test_two_runs_that_save_the_same_file_leave_a_whole_one(self):
+        plan, saved = self.folder.plan(SMALL), self.path("same.safetensors")
+        runs = [subprocess.Popen([tandem.PROGRAM, "train", plan, "--data", str(TEXT), "--steps", "40", "--save", saved, "--save-every",
+                                  "1"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+        for process in runs:
+            err = process.communicate(timeout=120)[1]
+            self.assertEqual(process.returncode, 0, err)
+            self.assertNotIn("cannot be written", err)
+        self.assertEqual(run("train", plan, "--data", TEXT, "--steps", 41, "--resume", saved)[0], 0)
+
     def test_more_devices_than_processors_are_told(self):
         plan = self.folder.plan(changed(SMALL, **{"cluster.devices": 8}))
         err = run("train", plan, "--data", TEXT, "--steps", 1)[2]
