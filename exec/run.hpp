@@ -1,6 +1,7 @@
 #pragma once
 // The runtime's front door: really trains a plan with ranks as threads of this process.
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -23,6 +24,8 @@ struct StepResult {
   double learning_rate = 0;
   double step_time_s = 0;
   std::int64_t global_batch_size = 0;
+  /// The update was left out: gradients were not finite.
+  bool skipped() const { return !std::isfinite(grad_norm); }
 };
 
 /// Mean loss over the batches of one evaluation: forward passes without dropout.

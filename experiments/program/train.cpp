@@ -12,6 +12,7 @@
 #include "experiments/validation/parallel.hpp"
 #include "reports/chrome_trace.hpp"
 #include "reports/run_routing.hpp"
+#include "reports/text.hpp"
 
 namespace tandem::program {
 
@@ -62,15 +63,13 @@ void require_vocabulary(const exec::TokenSource& data, const Plan& plan) {
 
 std::string step_line(const exec::StepResult& s) {
   char text[160];
-  std::snprintf(text, sizeof text, "step %5lld  loss %8.5f  grad norm %9.4f  lr %.3e  %9.2f ms",
-                static_cast<long long>(s.step), s.loss, s.grad_norm, s.learning_rate, s.step_time_s * 1e3);
-  return text;
+  std::snprintf(text, sizeof text, "step %5lld  loss %8s  grad norm %9s  lr %.3e  %9.2f ms", static_cast<long long>(s.step),
+                loss_text(s.loss, 5).c_str(), loss_text(s.grad_norm, 4).c_str(), s.learning_rate, s.step_time_s * 1e3);
+  return text + std::string(s.skipped() ? "  update skipped: its gradients are not finite" : "");
 }
 
 std::string evaluation_line(const exec::EvaluationResult& e) {
-  char text[80];
-  std::snprintf(text, sizeof text, "evaluation after step %lld  loss %8.5f", static_cast<long long>(e.step), e.loss);
-  return text;
+  return "evaluation after step " + std::to_string(e.step) + "  loss " + aligned(loss_text(e.loss, 5), 8);
 }
 
 /// What is trained on and what is evaluated on; the latter is the end of the text where no other file is given.
@@ -218,7 +217,7 @@ void add_train(CLI::App& app, ExitCode& exit) {
   CLI::App* command = app.add_subcommand("train", "Really train a plan");
   command->add_option("PLAN", o->plan, "plan file (JSON)")->required();
   command->add_option("--data", o->data, "text file, read as byte tokens")->required();
-  command->add_option("--steps", o->steps, "optimizer steps [the plan's]")->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
+  command->add_option("--steps", o->steps, "optimizer steps [the plan's training.steps, which is 1 where it says nothing]")->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
   CLI::Option* every = command->add_option("--eval-every", o->eval_every, "evaluate behind every N-th step [never]")
                            ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
   command->add_option("--eval-steps", o->eval_steps, "global batches of an evaluation [1]")

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include <nlohmann/json.hpp>
 
@@ -47,7 +48,8 @@ json step_json(const exec::StepResult& s) {
           {"grad_norm", number(s.grad_norm)},
           {"learning_rate", s.learning_rate},
           {"step_time_s", s.step_time_s},
-          {"global_batch_size", s.global_batch_size}};
+          {"global_batch_size", s.global_batch_size},
+          {"skipped", s.skipped()}};
 }
 
 json evaluations_json(const std::vector<exec::EvaluationResult>& evaluations) {
@@ -58,7 +60,19 @@ json evaluations_json(const std::vector<exec::EvaluationResult>& evaluations) {
 
 std::string line(const std::string& what, const std::string& value) { return "  " + padded(what, 24) + value + "\n"; }
 
+std::string skipped_line(const std::vector<exec::StepResult>& steps) {
+  const auto n = std::count_if(steps.begin(), steps.end(), [](const exec::StepResult& s) { return s.skipped(); });
+  return n == 0 ? "" : line("updates skipped", count_text(n) + ", their gradients were not finite");
+}
+
 }  // namespace
+
+std::string loss_text(double value, int digits) {
+  if (std::isnan(value)) return "nan";  // printf knows a negative one
+  char text[40];
+  std::snprintf(text, sizeof text, std::abs(value) < 1e6 ? "%.*f" : "%.*e", digits, value);
+  return text;
+}
 
 TrainReport summarise(const Plan& plan, const exec::RunResult& result) {
   TrainReport out;
@@ -79,10 +93,11 @@ TrainReport summarise(const Plan& plan, const exec::RunResult& result) {
 std::string to_text(const TrainReport& r) {
   if (r.steps.empty()) return "no step was finished\n";
   std::string out = "trained " + count_text(static_cast<std::int64_t>(r.steps.size())) + " steps, loss " +
-                    number_text(r.steps.front().loss, 4) + " -> " + number_text(r.steps.back().loss, 4) + "\n";
+                    loss_text(r.steps.front().loss, 4) + " -> " + loss_text(r.steps.back().loss, 4) + "\n";
+  out += skipped_line(r.steps);
   if (!r.evaluations.empty())
-    out += line("evaluation loss", number_text(r.evaluations.front().loss, 4) + " -> " +
-                                       number_text(r.evaluations.back().loss, 4));
+    out += line("evaluation loss", loss_text(r.evaluations.front().loss, 4) + " -> " +
+                                       loss_text(r.evaluations.back().loss, 4));
   out += line("bigram entropy of data", number_text(r.bigram_entropy_nats, 4) + " nats");
   out += line("step time, median", time_text(r.median_step_time_s));
   out += line("throughput", number_text(r.tokens_per_s, 0) + " tokens/s");

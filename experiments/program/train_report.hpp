@@ -32,6 +32,9 @@ struct TrainReport {
 TrainReport summarise(const Plan& plan, const exec::RunResult& result);
 std::string to_text(const TrainReport& report);
 
+/// A loss or a norm with so many digits; what has left the numbers or grown out of all bounds stays readable.
+std::string loss_text(double value, int digits);
+
 /// schema_version, steps[], evaluations[]{step loss}, tokens_per_s, peak_memory_bytes, flops, bytes_sent{kind}, collectives[], arena_bytes, data_bigram_entropy_nats.
 std::string to_json(const TrainReport& report);
 

@@ -117,7 +117,7 @@ class Train(WithFolder):
         result = tandem_json("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 3)
         self.assertLessEqual(TRAIN_KEYS, set(result))
         self.assertEqual([s["step"] for s in result["steps"]], [0, 1, 2])
-        self.assertEqual(set(result["steps"][0]), {"step", "loss", "grad_norm", "learning_rate", "step_time_s",
+        self.assertEqual(set(result["steps"][0]), {"step", "loss", "grad_norm", "learning_rate", "skipped", "step_time_s",
                                                     "global_batch_size"})
         self.assertLess(abs(result["steps"][0]["loss"] - 5.545), 0.3)  # ln 256: nothing is known yet
         predicted = tandem_json("simulate", self.folder.plan(SMALL))
@@ -266,6 +266,16 @@ class Train(WithFolder):
             self.assertNotIn("cannot be written", err)
         self.assertEqual(run("train", plan, "--data", TEXT, "--steps", 41, "--resume", saved)[0], 0)
 
+    def test_a_loss_that_leaves_the_numbers_is_null_and_its_updates_are_told_to_be_skipped(self):
+        plan = self.folder.plan(changed(SMALL, **{"training.learning_rate": 1e6, "training.clip_grad": 0}))
+        code, out, err = run("train", plan, "--data", TEXT, "--steps", 8, "--json")
+        last = json.loads(out)["steps"][-1]
+        self.assertEqual((code, last["loss"], last["grad_norm"], last["skipped"]), (0, None, None, True))
+        self.assertIn("update skipped", err)
+        self.assertNotIn("-nan", err)
+        self.assertIn("updates skipped", run("train", plan, "--data", TEXT, "--steps", 8)[1])
+        self.assertFalse(any(s["skipped"] for s in tandem_json("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 2)["steps"]))
+
     def test_more_devices_than_processors_are_told(self):
         plan = self.folder.plan(changed(SMALL, **{"cluster.devices": 8}))
         err = run("train", plan, "--data", TEXT, "--steps", 1)[2]
@@ -354,7 +364,9 @@ class Routing(WithFolder):
             self.assertEqual((code, out), (3, ""), changes)
             self.assertIn(field, err)
         self.assertEqual(run("simulate", plan, "--timeline", again)[0], 0)
-        for wrong in (again, plan, self.path("missing.json")):
+        run_file = json.loads(pathlib.Path(file).read_text(encoding="utf-8"))
+        run_file["lanes"][-1]["routing"][0][0] += 100  # a layer that the model lacks
+        for wrong in (again, plan, self.path("missing.json"), self.folder.file("bent.json", json.dumps(run_file))):
             self.assertEqual(run("simulate", plan, "--routing", wrong)[0], 3, wrong)
 
     @staticmethod
