@@ -226,10 +226,20 @@ std::vector<std::int64_t> sizes(bool few) {
   return all;
 }
 
-std::vector<CollectiveKind> kinds(bool quick) {
-  if (quick) return {CollectiveKind::all_reduce};
-  return {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
-          CollectiveKind::broadcast, CollectiveKind::all_to_all, CollectiveKind::shift};
+/// All of them, however quick: between ranks of one core there is no link whose time could stand in.
+constexpr CollectiveKind kKinds[] = {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
+                                     CollectiveKind::broadcast, CollectiveKind::all_to_all, CollectiveKind::shift};
+
+/// Ranks and sizes that a kind is measured with.
+struct Grid {
+  std::vector<int> ranks;
+  std::vector<std::int64_t> bytes;
+};
+
+Grid grid(CollectiveKind kind, bool quick) {
+  if (kind == CollectiveKind::all_reduce) return {{2, 4, 8}, sizes(quick)};
+  if (quick) return {{2, 8}, {256, 16 << 10, 1 << 20}};
+  return {{2, 4, 8}, sizes(true)};
 }
 
 struct Case {
@@ -248,9 +258,11 @@ struct Case {
 
 std::vector<Case> cases(bool quick) {
   std::vector<Case> all;
-  for (const auto kind : kinds(quick))
-    for (const int n : {2, 4, 8})
-      for (const auto bytes : sizes(quick || kind != CollectiveKind::all_reduce)) all.push_back({kind, n, bytes});
+  for (const auto kind : kKinds) {
+    const Grid points = grid(kind, quick);
+    for (const int n : points.ranks)
+      for (const auto bytes : points.bytes) all.push_back({kind, n, bytes});
+  }
   return all;
 }
 
