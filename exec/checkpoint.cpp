@@ -211,9 +211,17 @@ std::set<std::string> fixed_fields(const json& a, const json& b) {
                                "/training/optimizer", "/training/seed",           "/training/seq_length",
                                "/training/decoder_seq_length"};
   for (const json& model : {at(a, "/model"), at(b, "/model")})
-    for (const auto& [key, value] : model.items())
-      if (key != "name" && key != "notes" && key != "pad_vocab_to") fields.insert("/model/" + key);
+    for (const auto& [key, value] : model.items()) fields.insert("/model/" + key);
   return fields;
+}
+
+/// A plan without what of its model decides neither the state nor what a step computes: names, and room.
+json deciding(json plan) {
+  if (!at(plan, "/model").is_object()) return plan;
+  json& model = plan["model"];
+  for (const char* key : {"name", "notes", "pad_vocab_to"}) model.erase(key);
+  if (model.contains("moe") && model["moe"].is_object()) model["moe"].erase("rows_bound");
+  return plan;
 }
 
 Problem difference(const std::string& path, const std::string& field, const json& saved, const json& wanted) {
@@ -254,7 +262,7 @@ Checkpoint load_checkpoint(const std::string& path) {
 }
 
 void require_resumable(const std::string& path, const Checkpoint& checkpoint, const Plan& plan) {
-  const json saved = parse_json(checkpoint.plan_json, path), wanted = json::parse(to_json(plan, -1));
+  const json saved = deciding(parse_json(checkpoint.plan_json, path)), wanted = deciding(json::parse(to_json(plan, -1)));
   std::vector<Problem> problems;
   for (const std::string& field : fixed_fields(saved, wanted))
     if (at(saved, field) != at(wanted, field)) problems.push_back(difference(path, field, at(saved, field), at(wanted, field)));

@@ -260,6 +260,7 @@ TEST_CASE("A plan of another model, seed, optimizer or batch is refused with the
   };
   CHECK(refusal("{}").empty());
   CHECK(refusal(R"({"training": {"learning_rate": 0.5, "recompute": "full", "clip_grad": 2}, "model": {"pad_vocab_to": 64}})").empty());
+  CHECK(refusal(R"({"model": {"moe": {"rows_bound": 4}}})").empty());  // what a run that met too many rows is told to raise
   CHECK(refusal(R"({"model": {"hidden_size": 48}})").find("model.hidden_size") != std::string::npos);
   CHECK(refusal(R"({"training": {"seed": 3}})").find("training.seed") != std::string::npos);
   CHECK(refusal(R"({"training": {"optimizer": "lamb"}})").find("training.optimizer") != std::string::npos);
