@@ -1,3 +1,4 @@
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "models/base/error.hpp"
@@ -61,11 +62,27 @@ bool within(const SavedTimeline& t, const SavedSpan& s) {
   return s.task < t.tasks.size() && s.phase >= 0 && static_cast<std::size_t>(s.phase) < t.phases.size();
 }
 
+/// The longest time that may be summed over all streams of all ranks.
+std::int64_t summable(const SavedTimeline& t) {
+  std::int64_t ranks = 1;
+  for (const SavedLane& l : t.lanes) ranks += static_cast<std::int64_t>(l.ranks.size());
+  return std::numeric_limits<std::int64_t>::max() / (8 * ranks);
+}
+
+void require_within(std::int64_t most, Duration time) {
+  if (time.ps() > most || time.ps() < -most) throw std::out_of_range("a time that no step has");
+}
+
 void check(const SavedTimeline& t) {
+  const std::int64_t most = summable(t);
+  require_within(most, t.step_time);
   for (const SavedLane& l : t.lanes) {
     if (l.ranks.empty()) throw std::out_of_range("a lane without ranks");
-    for (const SavedSpan& s : l.spans)
+    for (const SavedSpan& s : l.spans) {
       if (!within(t, s)) throw std::out_of_range("a span with a task or phase that the file lacks");
+      for (const Duration at : {s.issued, s.ready, s.started, s.ended}) require_within(most, at);
+      if (s.ended < s.started) throw std::out_of_range("a span that ends before it starts");
+    }
   }
 }
 

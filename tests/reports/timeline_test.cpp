@@ -69,6 +69,15 @@ TEST_CASE("A span whose task the file lacks is refused") {
   CHECK_THROWS_AS(read_timeline(file.path()), ConfigError);
 }
 
+TEST_CASE("Times that end before they start, or that no sum could hold, are refused") {
+  const auto bend = GENERATE(std::int64_t{-1}, std::int64_t{9'000'000'000'000'000'000});
+  Timeline bent = fixture::timeline(Performer::executed);
+  bent.lanes[0].spans[1].ended = bend < 0 ? bent.lanes[0].spans[1].started - Duration::picoseconds(1) : Duration::picoseconds(bend);
+  const TemporaryFile file("bent");
+  save_timeline(bent, fixture::graph(), file.path());
+  CHECK_THROWS_AS(read_timeline(file.path()), ConfigError);
+}
+
 TEST_CASE("A span outside the graph breaks a contract instead of writing nonsense") {
   Timeline t = fixture::timeline(Performer::simulated);
   t.lanes[0].spans[0].task = 77;
