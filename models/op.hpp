@@ -153,6 +153,7 @@ struct AttentionScoresBackward { AttentionDims dims; bool scaled = true; };
 /// ring_step i >= 0 the keys are those of context rank (r - i) mod c, and from step 1 on the result is merged into what
 /// the earlier steps left. stats[batch, heads, seq]: log of the sum of exponentials so far.
 /// in: q, kv, [context, stats when ring_step > 0]; out: context, stats
+/// `deterministic`: one whose sums have the same order every time (here all have).
 struct FlashAttention {
   AttentionDims dims;
   double dropout;
@@ -160,6 +161,7 @@ struct FlashAttention {
   int ring_step = -1;
   DropoutSite site = DropoutSite::attention;
   AttentionKernel kernel = AttentionKernel::flash2;
+  bool deterministic = false;
 };
 /// Recomputes the probabilities from stats. With ring_step i >= 0, adds to dq from step 1 on, and to dkv, which travels
 /// with its keys, from step 1 on. context and stats are the finished ones.
@@ -171,6 +173,7 @@ struct FlashAttentionBackward {
   int ring_step = -1;
   DropoutSite site = DropoutSite::attention;
   AttentionKernel kernel = AttentionKernel::flash2;
+  bool deterministic = false;
 };
 
 /// kv[rows, kv_width] out of qkv. in: qkv; out: kv
@@ -274,8 +277,8 @@ struct CrossEntropy { VocabDims dims; std::int64_t global_tokens; bool first; bo
 /// in: source, [destination(inout) unless overwrite]; out: destination
 struct Accumulate { std::int64_t elements; DType source, destination; bool overwrite = false; };
 
-/// destination = 0. in: none; out: destination
-struct Fill { std::int64_t elements; DType dtype; };
+/// destination = 0 or, `nan`, all bits 1: NaN, -1 in integers. in: none; out: destination
+struct Fill { std::int64_t elements; DType dtype; bool nan = false; };
 
 // ---- experts ----
 

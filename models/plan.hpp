@@ -31,8 +31,16 @@ enum class UnitCopies : std::uint8_t { none, flat, per_parameter };
 enum class Recompute : std::uint8_t { none, selective, full };
 enum class OptimizerKind : std::uint8_t { adamw, lans, lamb, sgd };
 enum class DecayShape : std::uint8_t { constant, linear, cosine, polynomial };
+/// What of a step is captured in CUDA graphs (models/lowering/cuda_graphs.hpp).
+enum class CudaGraphs : std::uint8_t { none, layers, iteration };
 /// What the target does in one kernel (models/lowering/fusion.cpp).
 enum class FusionSet : std::uint8_t { reference, eager, megatron_2021, megatron, transformer_engine, compiled, llm_c, llm_foundry, megatron_bridge, internevo, compiled_blocks };
+
+/// Whether tensors are PyTorch's, allocated by calls that fill them where it is told to: those of compiled code are not
+/// (TorchInductor's wrapper allocates by torch._C._dynamo.guards._empty_strided_cuda), and llm.c has no PyTorch.
+constexpr bool allocates_by_dispatcher(FusionSet s) {
+  return s != FusionSet::compiled && s != FusionSet::compiled_blocks && s != FusionSet::llm_c;
+}
 
 /// The spelling of a value in a plan file: "1f1b", "squared_relu", "zb-h1" ...
 std::string_view name(Family v);
@@ -47,6 +55,7 @@ std::string_view name(UnitCopies v);
 std::string_view name(Recompute v);
 std::string_view name(OptimizerKind v);
 std::string_view name(DecayShape v);
+std::string_view name(CudaGraphs v);
 std::string_view name(FusionSet v);
 
 /// Buckets of relative positions, a learned number for each and every head (T5, arXiv 1910.10683 section 2.1).
@@ -196,6 +205,9 @@ struct TrainingSpec {
   bool recompute_products = false;       ///< of "operations": every second matrix product, too, but no attention
   bool flash_attention = false;
   FusionSet fusion = FusionSet::reference;
+  CudaGraphs cuda_graphs = CudaGraphs::none;
+  bool deterministic = false;            ///< only kernels and collectives that give the same bits again
+  bool fill_uninitialized_memory = false;///< tensors are filled before tasks write them; only where deterministic
   Dropout dropout;
   OptimizerSpec optimizer;
   BatchRampup batch_rampup;
@@ -218,6 +230,7 @@ struct ClusterOverride {
   std::optional<double> oversubscription;
   std::optional<std::int64_t> devices_per_node;
   CollectiveAlgorithms algorithms;
+  std::string nccl_algo;                 ///< what NCCL may choose from: ring, ^nvls; empty: everything
 };
 
 struct ClusterSpec {
@@ -309,6 +322,10 @@ StackTransfers stack_transfers(const std::string& stack);
 /// The fusion set that the plan's stack has on its machine, which a plan that names no other has. Throws ConfigError when the
 /// stack's file names none.
 FusionSet stack_fusion(const Plan& plan);
+
+/// Host operations of the launch of one of the plan's CUDA graphs (of a layer where it has none); nothing where its stack's file has
+/// nothing of graphs. Throws ConfigError on a file that is not of the form that models/stacks/README.md describes.
+std::optional<std::int64_t> stack_graph_launch(const Plan& plan);
 
 /// JSON Schema (draft-07) of a plan file, generated from the definitions that the parser uses.
 std::string plan_json_schema();

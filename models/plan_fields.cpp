@@ -40,6 +40,19 @@ PlanField algorithm(Place place, Get get) {
   return f;
 }
 
+/// Left out of the output where NCCL may choose.
+PlanField nccl_algo() {
+  PlanField f = word({"cluster.override.nccl_algo",
+                      "NCCL_ALGO: rings alone, or all but reductions in switches; the stack may say."},
+                     AT(cluster.override.nccl_algo), kNcclAlgorithms);
+  f.fallback = "NCCL's choice";
+  f.write = [](const Plan& p) {
+    const std::string& algo = p.cluster.override.nccl_algo;
+    return algo.empty() ? nlohmann::json() : nlohmann::json(algo);
+  };
+  return f;
+}
+
 }  // namespace
 
 std::vector<PlanField> top_fields() {
@@ -74,6 +87,7 @@ std::vector<PlanField> cluster_fields() {
       algorithm({"cluster.override.algorithms.reduce_scatter", "How every reduce-scatter goes."},
                 AT(cluster.override.algorithms.reduce_scatter)),
       algorithm({"cluster.override.algorithms.all_to_all", "How every all-to-all goes."}, AT(cluster.override.algorithms.all_to_all)),
+      nccl_algo(),
       integer({"cluster.override.ranks_per_device", "Ranks that share a device."}, AT(cluster.ranks_per_device),
               kPerNode),
   };

@@ -38,6 +38,9 @@ std::vector<Ineffective> table(const Plan& p) {
       {"parallel.context_mode", p.parallel.context == 1, "parallel.context is 1"},
       {"training.recompute_layers", p.training.recompute == Recompute::none, "training.recompute is none"},
       {"training.recompute_modules", p.training.recompute != Recompute::selective, "training.recompute is not selective"},
+      {"training.fill_uninitialized_memory", !p.training.deterministic, "training.deterministic is false"},
+      {"training.fill_uninitialized_memory", p.training.deterministic && !allocates_by_dispatcher(p.training.fusion),
+       "tensors of this training.fusion are not allocated by calls of PyTorch that fill them"},
       {"training.momentum", o.kind != OptimizerKind::sgd, "training.optimizer is not sgd"},
       {"training.decay_power", o.learning_rate.decay != DecayShape::polynomial, "training.learning_rate_decay is not polynomial"},
   };

@@ -66,6 +66,10 @@ struct Spelling<DecayShape> {
 };
 
 template <>
+struct Spelling<CudaGraphs> {
+  static constexpr std::array<std::string_view, 3> names{"none", "layers", "iteration"};
+};
+template <>
 struct Spelling<FusionSet> {
   static constexpr std::array<std::string_view, 11> names{
       "reference", "eager", "megatron-2021", "megatron",        "transformer-engine",
@@ -75,6 +79,9 @@ struct Spelling<FusionSet> {
 /// Precisions that `training.precision` fills dtypes from.
 inline constexpr std::array<std::string_view, 8> kPrecisions{"fp64", "fp32", "tf32",  "fp16",
                                                              "bf16", "fp8",  "mxfp8", "nvfp4"};
+
+/// Values of `cluster.override.nccl_algo`.
+inline constexpr std::array<std::string_view, 2> kNcclAlgorithms{"ring", "^nvls"};
 
 inline constexpr std::array<std::string_view, 7> kRecomputeModules{"core_attention", "norm",  "mlp",       "moe",
                                                                    "moe_activation", "block", "operations"};

@@ -257,6 +257,7 @@ void validate(const Plan& plan) {
   check_layout(plan, infeasible);
   check_batch(plan, infeasible);
   for (Problem& p : stack_problems(plan, plan.stack)) infeasible.push_back(std::move(p));
+  if (auto p = uncaptured(plan)) infeasible.push_back(std::move(*p));
   if (!infeasible.empty()) throw InfeasibleError(std::move(infeasible));
 }
 

@@ -21,6 +21,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::array<std::string_view, 5> kConstraints{"allowed", "except", "min", "max", "multiple_of"};
+constexpr std::int64_t kMostLaunch = 1000;  ///< host operations of a graph's launch
 constexpr std::array<std::string_view, 5> kOtherKeys{"field", "when", "reason", "source", "remedy"};
 
 bool is_constraint(std::string_view key) {
@@ -221,6 +222,12 @@ std::vector<Problem> stack_problems(const Plan& plan, std::string_view stack) {
   return problems;
 }
 
+std::optional<Problem> uncaptured(const Plan& plan) {
+  if (plan.training.cuda_graphs == CudaGraphs::none || stack_graph_launch(plan)) return std::nullopt;
+  return Problem{plan.file, "training.cuda_graphs", std::string(name(plan.training.cuda_graphs)),
+                 "models/stacks has nothing of CUDA graphs in " + plan.stack, "use none, or stack megatron-core"};
+}
+
 Given fill_stack_defaults(Plan& plan, const Given& given) {
   Given known = given;
   const std::string path = find_preset("models/stacks", plan.stack);
@@ -256,6 +263,24 @@ bool stack_remainder_last(const std::string& stack) {
     throw ConfigError(Problem{path, "remainder", value_text(found), "is no object with stages \"last\", source and verified",
                               "write \"remainder\": {\"stages\": \"last\", \"source\": ..., \"verified\": ...}, or leave it out"});
   return true;
+}
+
+std::optional<std::int64_t> stack_graph_launch(const Plan& plan) {
+  const std::string path = find_preset("models/stacks", plan.stack);
+  if (path.empty()) return std::nullopt;  // the stack is refused by its own field
+  const auto held = read_stack(path);
+  const json& file = *held;
+  if (!file.is_object() || !file.contains("cuda_graphs")) return std::nullopt;
+  const json& found = file["cuda_graphs"];
+  const auto counts = [&](const char* key) {
+    return found.contains(key) && found[key].is_number_integer() && found[key] >= 1 && found[key] <= kMostLaunch;
+  };
+  if (!found.is_object() || !found.contains("source") || !found.contains("verified") || !counts("layers") || !counts("iteration"))
+    throw ConfigError(Problem{path, "cuda_graphs", value_text(found), "is no object with layers and iteration, whole numbers from 1 to " +
+                              std::to_string(kMostLaunch) + ", source and verified",
+                              "write \"cuda_graphs\": {\"layers\": 5, \"iteration\": 4, \"source\": ..., \"verified\": ...}, or leave it out"});
+  return found[std::string(name(plan.training.cuda_graphs == CudaGraphs::iteration ? CudaGraphs::iteration : CudaGraphs::layers))]
+      .get<std::int64_t>();
 }
 
 StackTransfers stack_transfers(const std::string& stack) {

@@ -2,6 +2,7 @@
 // The steps from a parsed file to a valid Plan. Private to models/plan_*.cpp.
 
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -26,6 +27,9 @@ std::vector<std::string> ineffective_fields(const Plan& plan, const Given& given
 
 /// Whether the stack gives layers that are left over to its last stages. Throws ConfigError when its file does not say it well.
 bool stack_remainder_last(const std::string& stack);
+
+/// What is wrong with CUDA graphs in a stack whose file has nothing of them.
+std::optional<Problem> uncaptured(const Plan& plan);
 
 /// What is wrong with a completed plan whatever the machine: values that contradict one another, sizes whose products
 /// leave 64 bits. Exit code 3.

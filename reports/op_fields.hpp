@@ -28,8 +28,8 @@ template <class F> void fields(AttentionContext& o, F&& f) { fields(o.dims, f); 
 template <class F> void fields(AttentionContextBackward& o, F&& f) { fields(o.dims, f); }
 template <class F> void fields(AttentionSoftmaxBackward& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("relative_buckets", o.relative_buckets); f("site", o.site); f("part", o.part); }
 template <class F> void fields(AttentionScoresBackward& o, F&& f) { fields(o.dims, f); f("scaled", o.scaled); }
-template <class F> void fields(FlashAttention& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("alibi", o.alibi); f("ring_step", o.ring_step); f("site", o.site); f("kernel", o.kernel); }
-template <class F> void fields(FlashAttentionBackward& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("alibi", o.alibi); f("ring_step", o.ring_step); f("site", o.site); f("kernel", o.kernel); }
+template <class F> void fields(FlashAttention& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("alibi", o.alibi); f("ring_step", o.ring_step); f("site", o.site); f("kernel", o.kernel); f("deterministic", o.deterministic); }
+template <class F> void fields(FlashAttentionBackward& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("alibi", o.alibi); f("ring_step", o.ring_step); f("site", o.site); f("kernel", o.kernel); f("deterministic", o.deterministic); }
 template <class F> void fields(SplitKv& o, F&& f) { f("rows", o.rows); fields(o.dims, f); }
 template <class F> void fields(MergeKv& o, F&& f) { f("rows", o.rows); fields(o.dims, f); }
 template <class F> void fields(PackColumns& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("parts", o.parts); }
@@ -49,7 +49,7 @@ template <class F> void fields(VocabMax& o, F&& f) { fields(o.dims, f); }
 template <class F> void fields(VocabExpSum& o, F&& f) { fields(o.dims, f); }
 template <class F> void fields(CrossEntropy& o, F&& f) { fields(o.dims, f); f("global_tokens", o.global_tokens); f("first", o.first); f("one_kernel", o.one_kernel); }
 template <class F> void fields(Accumulate& o, F&& f) { f("elements", o.elements); f("source", o.source); f("destination", o.destination); f("overwrite", o.overwrite); }
-template <class F> void fields(Fill& o, F&& f) { f("elements", o.elements); f("dtype", o.dtype); }
+template <class F> void fields(Fill& o, F&& f) { f("elements", o.elements); f("dtype", o.dtype); f("nan", o.nan); }
 template <class F> void fields(MoeDims& o, F&& f) { f("tokens", o.tokens); f("hidden", o.hidden); f("experts", o.experts); f("top_k", o.top_k); f("capacity", o.capacity); }
 template <class F> void fields(TopKRouter& o, F&& f) { fields(o.dims, f); }
 template <class F> void fields(TopKRouterBackward& o, F&& f) { fields(o.dims, f); f("aux_loss", o.aux_loss); f("micro_batches", o.micro_batches); }

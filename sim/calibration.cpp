@@ -78,6 +78,7 @@ FlashFit read_flash(FactReader r) {
   FlashFit a{share(r, "forward_share"), share(r, "backward_share"), r.number("half_keys", 0), r.number("tile_rows", 1),
              r.number("fill", 0)};
   if (r.has("dropout_factor")) a.dropout_factor = r.number("dropout_factor", 1);
+  if (r.has("deterministic_factor")) a.deterministic_factor = r.number("deterministic_factor", 1);
   r.finish();
   return a;
 }
@@ -133,6 +134,7 @@ Calibration load_calibration(const std::string& name) {
   r.text("notes", "");
   c.matmul = read_matmul(r.object("matmul"));
   read_attention(r, c);
+  if (r.has("deterministic_dropout_attention")) c.deterministic_dropout_flash = read_flash(r.object("deterministic_dropout_attention"));
   c.memory_share = share(r, "memory_share");
   if (r.has("stream_factor")) c.stream_factor = r.number("stream_factor", 0);
   if (r.has("cast_bytes")) c.cast_bytes = r.number("cast_bytes", 0);

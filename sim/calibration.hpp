@@ -44,11 +44,13 @@ struct FlashFit {
   double tile_rows = 128;                        ///< query rows of one tile
   double fill = 0;                               ///< time grows by fill * units / tiles
   double dropout_factor = 1;                     ///< time with dropout, whose random bits the kernel makes, by that without
+  double deterministic_factor = 1;               ///< time of a backward pass that gives the same bits again, by that of any
 };
 
 struct Calibration {
   MatMulFit matmul;
   std::array<std::optional<FlashFit>, 4> flash;  ///< by AttentionKernel; nothing: as products of its shapes
+  std::optional<FlashFit> deterministic_dropout_flash;  ///< where neither is deterministic with dropout, by one that is
   double memory_share = 1;               ///< of the memory bandwidth that streaming operations reach
   double stream_factor = 1;              ///< what memory-bound kernels take beside their bytes at that rate, as a factor
   double cast_bytes = 0;                 ///< moved for an element that a product in 8 or 4 bits has cast

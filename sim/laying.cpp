@@ -144,6 +144,8 @@ void Laying::tune(Recipe& recipe, const Collective& c) {
   const NcclSettings told = scene_.topology.nccl_settings();
   if (told.reported_latency) task.reported_latency_s = told.reported_latency->seconds();
   task.only_simple = told.only_simple;
+  task.only_ring = told.only_ring;
+  task.no_nvls = told.no_nvls;
   if (told.buffer) task.buffer = told.buffer->count();
   if (told.nvls_chunk) task.nvls_chunk = told.nvls_chunk->count();
   task.in_switch_share = fit_.in_switch_share;

@@ -300,14 +300,15 @@ NcclChoice nccl_choice(const NcclTask& task, NcclArchitecture architecture) {
   for (const NcclProtocol p : {NcclProtocol::ll, NcclProtocol::ll128, NcclProtocol::simple}) {
     if (task.only_simple && p != NcclProtocol::simple) continue;
     offer_row(ring(told, plan, p, architecture), ring(task, real, p, architecture), task.last_copy_s);
-    if (task.kind == CollectiveKind::all_reduce)
+    if (task.kind == CollectiveKind::all_reduce && !task.only_ring)
       offer_row(planned_tree(told, plan, p, architecture), tree(task, real, p, architecture), tree_fill(task, p));
   }
+  if (task.only_ring) return *best;
   if (task.kind != CollectiveKind::all_reduce) {
     if (task.ranks == task.nodes) offer_row(pat(told, plan), pat(task, real));
     return *best;
   }
-  if (has_in_switch(task, architecture)) {
+  if (!task.no_nvls && has_in_switch(task, architecture)) {
     const auto in_nodes = [&](NcclAlgorithm a) {
       offer(in_switch(task, a, architecture), planned_in_switch(told, a, architecture));
     };

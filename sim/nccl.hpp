@@ -44,6 +44,8 @@ struct NcclTask {
   double network_latency_s = 0;       ///< of a step between nodes, beside NCCL's own
   std::optional<double> reported_latency_s;  ///< what the network's plugin says of it, by which NCCL plans; nothing: the same
   bool only_simple = false;           ///< NCCL is told to use no other protocol
+  bool only_ring = false;             ///< NCCL is told to use no other algorithm
+  bool no_nvls = false;               ///< NCCL is told not to reduce in the switches of nodes
   std::int64_t buffer = 4 << 20;      ///< bytes of a connection in Simple
   std::optional<std::int64_t> nvls_chunk;    ///< bytes at most of reductions in switches; nothing: NCCL's own
   std::optional<double> in_switch_share;  ///< of a ring's rate on the links that in-switch reductions reach; nothing: as NCCL plans

@@ -143,9 +143,14 @@ class Roofline {
   }
   /// One kernel that does of its products only the pairs that are needed.
   double flash(const auto& o, bool backward) const {
-    const std::optional<FlashFit>& fit = calibration_.attention(o.kernel);
+    const std::optional<FlashFit>& fit = flash_law(o);
     const double dropout = fit && o.dropout > 0 ? fit->dropout_factor : 1;
-    return std::max(dropout * flash_arithmetic(o, o.dims, fit, backward), traffic_seconds(o)) + kernels(1);
+    const double ordered = fit && backward && o.deterministic ? fit->deterministic_factor : 1;
+    return std::max(dropout * ordered * flash_arithmetic(o, o.dims, fit, backward), traffic_seconds(o)) + kernels(1);
+  }
+  const std::optional<FlashFit>& flash_law(const auto& o) const {
+    if (o.deterministic && o.dropout > 0 && calibration_.deterministic_dropout_flash) return calibration_.deterministic_dropout_flash;
+    return calibration_.attention(o.kernel);
   }
   double flash_arithmetic(const Op& op, const AttentionDims& d, const std::optional<FlashFit>& law, bool backward) const {
     const auto flops = static_cast<double>(matrix_flops(op).count());

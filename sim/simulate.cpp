@@ -8,6 +8,7 @@
 #include "models/model_flops.hpp"
 #include "reports/memory_over_time.hpp"
 #include "sim/breakdown.hpp"
+#include "sim/cuda_only.hpp"
 #include "sim/error_book.hpp"
 #include "sim/lanes.hpp"
 #include "sim/nccl_buffers.hpp"
@@ -206,6 +207,7 @@ Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& pl
   const Topology& topology = changed ? *changed : plain;
   const Mesh mesh = make_mesh(plan);
   const std::unique_ptr<CostModel> cost = make_cost_model(topology.device());
+  require_cuda(plan, topology.device(), cost->comm_fit());
   const auto replay = options.routing == nullptr ? std::nullopt : std::optional<Replay>(std::in_place, graph, *options.routing);
   const Scene scene{replay ? replay->graph() : graph, mesh, topology, *cost, replay ? &*replay : nullptr};
   Manner manner{options.unfolded, replay ? replay->marks() : std::vector<std::uint64_t>{}};

@@ -279,6 +279,8 @@ void apply_overrides(const ClusterSpec& cluster, ClusterFacts& facts) {
   if (cluster.override.scale_out_per_node && n.nics > 0) set_scale_out(*cluster.override.scale_out_per_node, n);
   facts.device.host_link = n.host_link;
   if (cluster.override.oversubscription) facts.fabric.oversubscription = *cluster.override.oversubscription;
+  n.nccl.only_ring = cluster.override.nccl_algo == "ring";
+  n.nccl.no_nvls = cluster.override.nccl_algo == "^nvls";
 }
 
 }  // namespace tandem

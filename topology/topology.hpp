@@ -52,6 +52,8 @@ struct NcclSettings {
   std::optional<Duration> reported_latency;  ///< of a step between nodes, by which NCCL plans; nothing: what it takes
   std::optional<Bytes> buffer;               ///< NCCL_BUFFSIZE
   std::optional<Bytes> nvls_chunk;           ///< NCCL_NVLS_CHUNKSIZE and NCCL_NVLSTREE_MAX_CHUNKSIZE
+  bool only_ring = false;                    ///< NCCL_ALGO=Ring, of the plan
+  bool no_nvls = false;                      ///< NCCL_ALGO=^NVLS (NVLSTree too), of the plan
 };
 
 /// A whole cluster. Link ids index `links()`. Immutable.

@@ -71,7 +71,7 @@ void compute(const TakeFirstBackward& op, Call& call) {
 
 template <class T>
 void compute(const Fill& op, Call& call) {
-  std::fill_n(call.out<std::byte>(0), bytes_of(op.dtype, op.elements).count(), std::byte{0});
+  std::fill_n(call.out<std::byte>(0), bytes_of(op.dtype, op.elements).count(), op.nan ? std::byte{0xff} : std::byte{0});
 }
 
 TANDEM_KERNEL(SplitKv);

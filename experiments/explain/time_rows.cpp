@@ -71,13 +71,14 @@ std::vector<Row> time_rows() {
        [](const ExplainedCase& c, std::size_t) { return c.prediction.range.basis; }, RangeKind::exact, {}},
       share("compute", "sum of max(matrix FLOPs / reached rate, bytes / reached bandwidth) + fixed time, or of a product's measured "
                        "time, over the compute stream's tasks "
-                       "but the optimizer's", arithmetic),
+                       "but the optimizer's; fills of new tensors (training.fill_uninitialized_memory) are tasks, too", arithmetic),
       share("optimizer", "the same over the tasks of the update", arithmetic),
       share("tensor_comm", "compute stream idle for a collective of the tensor stream while it moves", network),
       share("pipeline_comm", "compute stream idle for a send or receive while it moves", network),
       share("data_comm", "compute stream idle for a collective of the data stream while it moves", network),
       share("bubble", "compute stream idle for others: what it waits for has not begun to move", {}),
-      share("launch", "compute stream idle until the host has issued its next task", host),
+      share("launch", "compute stream idle until the host has issued its next task; what CUDA graphs hold (training.cuda_graphs) is issued "
+                      "with their launch", host),
       share("host_copy", "compute stream idle for states on their way from or to the host's memory", {"node:scale_out.host_link_bytes_per_s"}),
       {"bubble_fraction", "time_breakdown_s.bubble / step_time_s, of the critical rank",
        [](const ExplainedCase& c, std::size_t) {

@@ -96,6 +96,10 @@ Plan trained_plan(const Options& o) {
     log(o.plan + ": parallel.optimizer_sync post_validated is simulated only; training synchronises globally");
     plan.parallel.optimizer_sync = OptimizerSync::global;
   }
+  if (plan.training.cuda_graphs != CudaGraphs::none) {
+    log(o.plan + ": training.cuda_graphs is simulated only; this host computes itself and launches nothing that could be captured");
+    plan.training.cuda_graphs = CudaGraphs::none;
+  }
   return plan;
 }
 

@@ -95,7 +95,8 @@ void BlockActivations::score_core() {
 void BlockActivations::flash_core(const Value& context) {
   const AttentionDims d = core_dims(s_);
   start(t_.attention_stats, stats_elements(d));
-  b_.add("attention", FlashAttention{d, s_.attention_dropout, s_.alibi, -1, DropoutSite::attention, s_.fusion.attention}, {t_.qkv, all_kv()}, {context, t_.attention_stats});
+  b_.add("attention", FlashAttention{d, s_.attention_dropout, s_.alibi, -1, DropoutSite::attention,
+                       s_.fusion.attention, s_.fusion.deterministic_attention}, {t_.qkv, all_kv()}, {context, t_.attention_stats});
 }
 
 /// Ring attention (arXiv 2310.01889): keys and values go round; the next ones arrive while these are worked on.
@@ -113,7 +114,8 @@ void BlockActivations::ring_core(const Value& context) {
     }
     std::vector<Value> in{t_.qkv, here};
     if (step > 0) in.insert(in.end(), {context, t_.attention_stats});
-    b_.add("attention" + n, FlashAttention{d, s_.attention_dropout, s_.alibi, step, DropoutSite::attention, s_.fusion.attention}, std::move(in),
+    b_.add("attention" + n, FlashAttention{d, s_.attention_dropout, s_.alibi, step, DropoutSite::attention,
+                         s_.fusion.attention, s_.fusion.deterministic_attention}, std::move(in),
            {context, t_.attention_stats});
   }
 }

@@ -63,7 +63,8 @@ Value BlockBackward::flash_core(const Value& dcontext) {
   const AttentionDims d = core_dims(s_);
   const BlockSaved& t = a_.at();
   const Value kv = a_.all_kv(), dqkv = dqkv_place(), dkv = d.kv_packed ? dqkv : scratch(kv.elements);
-  b_.add("attention_backward", FlashAttentionBackward{d, s_.attention_dropout, s_.alibi, -1, DropoutSite::attention, s_.fusion.attention},
+  b_.add("attention_backward", FlashAttentionBackward{d, s_.attention_dropout, s_.alibi, -1, DropoutSite::attention,
+                       s_.fusion.attention, s_.fusion.deterministic_attention},
          {dcontext, t.qkv, kv, t.core_context, t.attention_stats}, {dqkv, dkv});
   return d.kv_packed ? dqkv : merge_gathered(dkv, dqkv);
 }
@@ -86,7 +87,8 @@ Value BlockBackward::ring_core(const Value& dcontext) {
     if (step + 1 < s_.context) kv = shift(here, "kv_shift" + n + "_backward");
     std::vector<Value> in{dcontext, t.qkv, here, t.core_context, t.attention_stats};
     if (step > 0) in.insert(in.end(), {dqkv, dkv});
-    b_.add("attention_backward" + n, FlashAttentionBackward{d, s_.attention_dropout, s_.alibi, step, DropoutSite::attention, s_.fusion.attention}, std::move(in),
+    b_.add("attention_backward" + n, FlashAttentionBackward{d, s_.attention_dropout, s_.alibi, step, DropoutSite::attention,
+                         s_.fusion.attention, s_.fusion.deterministic_attention}, std::move(in),
            {dqkv, dkv});
     dkv = shift(dkv, "dkv_shift" + n);
   }

@@ -39,7 +39,8 @@ void BlockActivations::need_cross_core() {
   if (s_.flash) {
     start(t.stats, stats_elements(d));
     // Computed again, the context is written again with the same values.
-    const FlashAttention op{d, s_.attention_dropout, false, -1, DropoutSite::cross_attention, s_.fusion.attention};
+    const FlashAttention op{d, s_.attention_dropout, false, -1, DropoutSite::cross_attention,
+                         s_.fusion.attention, s_.fusion.deterministic_attention};
     b_.add("cross_attention", op, {t.q, t.kv}, {t.context, t.stats});
     return;
   }

@@ -68,5 +68,8 @@ void join_tasks(DraftTemplate& t, const Fusion& f);
 /// Makes several tasks of one where `f` says that each is a kernel (split.cpp). Products that scale no scores, and the other new
 /// tasks, touch what the one touched and scratch of their own.
 void split_tasks(DraftTemplate& t, const Fusion& f);
+/// Puts a task before each that writes a tensor of its own, which fills it (uninitialized.cpp). No more is alive for it: the tensor
+/// is there from then on, and nothing ends in between.
+void fill_tensors(DraftTemplate& t);
 
 }  // namespace tandem::lowering

@@ -15,6 +15,7 @@ struct Fusion {
   bool residual_norm = false;          ///< a norm in the kernel of the sum that it follows
   bool one_kernel_loss = false;        ///< maximum, sums and gradient of a vocabulary that no rank shares
   AttentionKernel attention = AttentionKernel::flash2;  ///< without a score matrix
+  bool deterministic_attention = false;  ///< by one that gives the same bits again: of the plan, not of a set
   // Tasks that become several.
   bool scores_scaled_apart = false;    ///< the division of the scores by sqrt(head_dim)
   bool mask_apart = false;             ///< mask and bias of the scores, before their softmax
@@ -27,6 +28,7 @@ struct Fusion {
   bool norm_gradients_apart = false;   ///< gradients of a norm's input and of its parameters
   bool gradients_cast_apart = false;   ///< bf16 gradients become fp32 tensors before they are added to fp32 ones
   bool residual_gradient_apart = false;  ///< the sum of a norm's gradient and that of the residual beside it
+  bool tensors_filled = false;         ///< before a task writes a tensor of its own, one fills it: of the plan, not of a set
   // What is held beside what the gradients need.
   bool rotated_copies = false;           ///< queries and keys before and after their rotation
   bool dropout_masks = false;            ///< a byte an element, the embedding's too, but inside attention without a score matrix

@@ -16,7 +16,9 @@ void count_host_operations(TaskGraph& graph, const HostOperations& of_stack) {
     }
   for (std::size_t t = 0; t < graph.templates.size(); ++t)
     for (Task& task : graph.templates[t].tasks) {
-      const std::int64_t n = of_stack.of(task.op, parameters[t]);
+      // A tensor's fill is one call of PyTorch, whatever allocated it.
+      const auto* fill = std::get_if<Fill>(&task.op);
+      const std::int64_t n = fill != nullptr && fill->nan ? 1 : of_stack.of(task.op, parameters[t]);
       require(n <= std::numeric_limits<decltype(task.host_operations)>::max(), "a task has more host operations than can be kept");
       task.host_operations = static_cast<decltype(task.host_operations)>(n);
     }

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/lowering/cuda_graphs.hpp"
 #include "models/lowering/host_operations.hpp"
 #include "models/lowering/stage_blocks.hpp"
 #include "models/mesh.hpp"
@@ -154,7 +155,14 @@ class Lowering {
     }
     graph.templates = library_.take();
     lowering::count_host_operations(graph, stack_host_operations(plan_));
+    lowering::capture_graphs(graph, capture());
     return graph;
+  }
+
+  lowering::Capture capture() const {
+    lowering::Capture c{plan_.training.cuda_graphs, 0, shapes_.capacity == 0, !plan_.parallel.overlap_param_gather};
+    if (c.of != CudaGraphs::none) c.launch = stack_graph_launch(plan_).value();  // the plan was refused without
+    return c;
   }
 
   const Plan& plan_;

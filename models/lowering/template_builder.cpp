@@ -259,6 +259,7 @@ void TemplateBuilder::hold(std::uint16_t task, DType dtype, std::int64_t element
 Template TemplateBuilder::finish() {
   join_tasks(draft_, fusion_);
   split_tasks(draft_, fusion_);
+  if (fusion_.tensors_filled) fill_tensors(draft_);
   return Layout(std::move(draft_)).done();
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/closed_form/step.hpp"
+#include "sim/cuda_only.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -33,10 +34,11 @@ const char* name(Outside o) {
 }
 
 Estimate ClosedForm::estimate(const Plan& plan) {
+  require_cuda(plan, topology_.device(), cost_.comm_fit());
   if (!known_layout(plan, topology_)) return {{}, {}, Outside::layout};
   const LayerTimes& layer = layers_.of(plan);
   // Metrics come after a gradient has been handed on, whose way is not followed beside them.
-  if (layer.metrics.launches > 0 && plan.parallel.pipeline > 1) return {{}, {}, Outside::layout};
+  if (layer.metrics.ps > 0 && plan.parallel.pipeline > 1) return {{}, {}, Outside::layout};
   return closed_form::Step({plan, topology_, cost_, layer, links_, schedules_, scratch_}).estimate();
 }
 

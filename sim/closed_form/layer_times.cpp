@@ -94,7 +94,7 @@ void read_times(LayerTimes& out, const Play& play, const TaskGraph& graph) {
     if (graph.of(program.instances[i]).name == "embed_backward") embed.at(batch) = start;
     if (open != nullptr) open->ps = start - since;
     open = part(out, program.instances[i], graph.of(program.instances[i]).name);
-    if (open != nullptr && open->launches > 0) open = nullptr;  // the first layer that passes speaks for all
+    if (open != nullptr && open->ps > 0) open = nullptr;  // the first layer that passes speaks for all
     since = start;
     if (open == &out.backward[1]) busy = computation(reader, tasks, i);
     if (open == &out.forward) out.before_tensor = before_tensor(reader, tasks, i, start);
@@ -192,7 +192,7 @@ void LayerTimesCache::write_key(Key& key, const Plan& plan) {
               t.seq_length, t.micro_batch_size, n(t.dtypes.compute), n(t.dtypes.weights), n(t.dtypes.gradients),
               n(t.dtypes.gradient_reduce), n(t.dtypes.master), n(t.dtypes.optimizer_state), n(t.recompute),
               n(t.recompute_products), n(t.flash_attention),
-              n(t.fusion), bits_of(t.dropout.hidden), bits_of(t.dropout.attention), n(t.optimizer.kind)});
+              n(t.fusion), n(t.cuda_graphs), n(t.deterministic), n(t.fill_uninitialized_memory), bits_of(t.dropout.hidden), bits_of(t.dropout.attention), n(t.optimizer.kind)});
   key.push_back(n(std::hash<std::string>()(plan.stack)));
   key.push_back(n(std::hash<std::string>()(t.precision)));  // on which a stack's counts of host operations may depend
   for (const std::string& module : t.recompute_modules) key.push_back(n(std::hash<std::string>()(module)));
@@ -213,7 +213,8 @@ const LayerTimes& LayerTimesCache::of(const Plan& plan) {
   read_work(out.work, graph);
   out.boundary_elements = boundary_elements(graph);
   out.first_launches = first_launches(graph);
-  out.collective_launches = stack_host_operations(small).of(Collective{}, 0);
+  const bool captured = small.training.cuda_graphs == CudaGraphs::iteration;  // sums of gradients and shares of boundaries, too
+  out.collective_launches = captured ? 0 : stack_host_operations(small).of(Collective{}, 0);
   return known_.emplace(key_, out).first->second;
 }
 

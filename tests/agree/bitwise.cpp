@@ -202,6 +202,21 @@ TEST_CASE("buckets and overlap change no bit", "[tsan]") {
   check_all_equal(base, variants, 3);
 }
 
+TEST_CASE("deterministic mode changes no bit, tensors filled with NaN or not: the runtime always is, and reads nothing unwritten") {
+  const Patches fixed{patch("training", "deterministic", "true")};
+  const Patches filled = with(fixed, {patch("training", "fill_uninitialized_memory", "true")});
+  const std::string fp64 = training("precision", "fp64");
+  const Patches base{fp64, parallel("tensor", 2), parallel("pipeline", 2)};
+  check_all_equal(base, {fixed, filled}, 3);
+  check_all_equal(with(base, {training("fusion", "eager")}), {with(filled, {training("recompute", "full")})}, 3);
+  check_all_equal({fp64, model("moe-dropless"), parallel("data", 2), parallel("expert", 2)}, {filled}, 3);
+}
+
+TEST_CASE("graphs of launches change no bit") {
+  for (const char* graphs : {"layers", "iteration"})
+    check_all_equal({training("precision", "fp64"), parallel("pipeline", 2), parallel("data", 2)}, {{training("cuda_graphs", graphs)}}, 3);
+}
+
 TEST_CASE("the same plan twice gives the same bits", "[tsan]") {
   const Patches base{parallel("tensor", 2),
                      patch("parallel", "sequence_parallel", "true"),

@@ -190,6 +190,7 @@ std::vector<Feature> training_features() {
                    {"llm-foundry", R"({"training": {"fusion": "llm-foundry"}})"},
                    {"megatron-bridge", R"({"training": {"fusion": "megatron-bridge"}})"},
                    {"internevo", R"({"training": {"fusion": "internevo"}})"}}),
+          flag(Dim::fill, "fill_uninitialized_memory", R"({"training": {"deterministic": true, "fill_uninitialized_memory": true}})"),
           degrees(Dim::transfers, "transfers",
                   {{"overlapped", "{}"},
                    {"waited", R"({"parallel": {"overlap_p2p": false}})"},
@@ -320,6 +321,8 @@ constexpr std::array kRules{
            return chosen(c, Dim::expert_tensor) &&
                   (!of_experts(c, Dim::model) || value(c, Dim::expert_tensor) == tensor(c));
          }},
+    Rule{"no tensor is allocated by calls that fill it",
+         [](const Case& c) { return chosen(c, Dim::fill) && (label(c, Dim::fusion) == "compiled" || label(c, Dim::fusion) == "llm.c"); }},
     Rule{"no experts to recompute",
          [](const Case& c) { return of_experts(c, Dim::recompute) && !of_experts(c, Dim::model); }}};
 

@@ -39,9 +39,10 @@ enum class Dim : std::uint8_t {
   micro_batches,
   micro_batch_size,
   fusion,
+  fill,
   transfers
 };
-inline constexpr std::size_t kDims = 28;
+inline constexpr std::size_t kDims = 29;
 
 struct Value {
   std::string_view label;

@@ -55,6 +55,9 @@ TEST_CASE("a fill zeroes as many elements of its type and no more") {
   CHECK(kernels.run(Fill{3, DType::fp64}, {}, {fp64({1, 2, 3, 4})}).front() == Values{0, 0, 0, 4});
   CHECK(kernels.run(Fill{3, DType::int32}, {}, {integers({1, 2, 3, 4})}).front() == Values{0, 0, 0, 4});
   CHECK(kernels.run(Fill{1, DType::int64}, {}, {words({5, 6})}).front() == Values{0, 6});
+  CHECK(kernels.run(Fill{2, DType::int32, true}, {}, {integers({1, 2, 3})}).front() == Values{-1, -1, 3});
+  const Values filled = kernels.run(Fill{1, DType::fp64, true}, {}, {fp64({1, 2})}).front();
+  CHECK((std::isnan(filled[0]) && filled[1] == 2));
 }
 
 }  // namespace tandem::exec::test

@@ -50,6 +50,22 @@ TEST_CASE("every rule set loads and every rule says why and who says so") {
                                                 "pytorch-fsdp", "tandem"});
 }
 
+TEST_CASE("Megatron-Core in deterministic mode has what its code sets, and refuses what its code refuses") {
+  const auto plan = [](const std::string& training) {
+    const std::string text = bent("\"dgx-a100-80gb\"", "\"dgx-h100\"", with("training", training, with_top("\"stack\": \"megatron-core\"")));
+    return parse_plan(bent("\"num_layers\"", "\"family\": \"llama\", \"num_layers\"", text), "mode.json");
+  };
+  const Plan free = plan("\"seed\": 1"), fixed = plan("\"deterministic\": true");
+  CHECK((free.training.fusion == FusionSet::megatron_bridge && fixed.training.fusion == FusionSet::transformer_engine));
+  CHECK((!free.training.fill_uninitialized_memory && fixed.training.fill_uninitialized_memory));
+  CHECK((free.cluster.override.nccl_algo.empty() && fixed.cluster.override.nccl_algo == "ring"));
+  CHECK(fixed.ineffective.empty());
+  CHECK_FALSE(plan("\"deterministic\": true, \"fill_uninitialized_memory\": false").training.fill_uninitialized_memory);
+  CHECK_THROWS_WITH(plan("\"deterministic\": true, \"fusion\": \"megatron-bridge\""), Catch::Contains("cross-entropy unfused"));
+  CHECK(parse_plan(to_json(fixed), "again.json").cluster.override.nccl_algo == "ring");
+  CHECK_THROWS_AS(parse_plan(with("cluster", "\"override\": {\"nccl_algo\": \"tree\"}"), "tree.json"), ConfigError);
+}
+
 TEST_CASE("Tandem's own rule set refuses nothing") {
   CHECK(refused(with("parallel", "\"zero_stage\": 3"), "tandem").empty());
 }

@@ -173,6 +173,14 @@ class Train(WithFolder):
         plain = tandem_json("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 2)
         self.assertEqual([s["loss"] for s in json.loads(out)["steps"]], [s["loss"] for s in plain["steps"]])
 
+    def test_graphs_of_launches_are_trained_without_and_said_so_once(self):
+        plan = self.folder.plan(changed(SMALL, **{"training.cuda_graphs": "iteration"}), "graphs.json")
+        code, out, err = run("train", plan, "--data", TEXT, "--steps", 2, "--json")
+        self.assertEqual((code, err.count("training.cuda_graphs")), (0, 1))
+        plain = tandem_json("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 2)
+        self.assertEqual([s["loss"] for s in json.loads(out)["steps"]], [s["loss"] for s in plain["steps"]])
+        self.assertEqual(run("simulate", plan)[0], 4)  # a host that computes itself launches nothing
+
     def test_bad_data_exits_3(self):
         plan = self.folder.plan(SMALL)
         for data in (self.path("missing.txt"), self.folder.file("short.txt", "abc"), str(self.folder.path)):

@@ -124,6 +124,49 @@ TEST_CASE("dropout makes the arithmetic of attention longer and not its bytes") 
   CHECK(time(8, 0.1) == time(8, 0));
 }
 
+TEST_CASE("a deterministic backward pass of attention takes as much longer as was measured, and the forward pass no longer") {
+  struct Published { const char* preset; double any_ms, ordered_ms; };
+  // Dao-AILab/flash-attention pull requests 1893 (H100) and 2280 (B200, one CTA), causal
+  const auto [preset, any_ms, ordered_ms] = GENERATE(Published{"dgx-h100", 2.391, 2.900}, Published{"dgx-b200", 2.459, 2.945});
+  CAPTURE(preset);
+  const Device device = device_of(preset);
+  Calibration c = load_calibration(device.calibration);
+  c.kernel = Duration::nanoseconds(0);
+  const AttentionDims d{1, 16, 8192, 128};
+  const auto back = [&, p = device](bool deterministic) {
+    return roofline_seconds(FlashAttentionBackward{d, 0, false, -1, DropoutSite::attention, true, deterministic}, DType::bf16, p, c);
+  };
+  const auto forth = [&, p = device](bool deterministic) {
+    return roofline_seconds(FlashAttention{d, 0, false, -1, DropoutSite::attention, true, deterministic}, DType::bf16, p, c);
+  };
+  CHECK(back(true) / back(false) == Approx(ordered_ms / any_ms).epsilon(0.001));
+  CHECK(forth(true) == forth(false));
+}
+
+TEST_CASE("on Blackwell deterministic attention with dropout is FlashAttention 2, at its published rates") {
+  struct Published { std::int64_t keys; double forward_tflops, backward_tflops; };
+  // meta-pytorch/tritonbench pull request 171 (8 x 16 heads of 128), Dao-AILab/flash-attention issue 1589 (heads of 64, 16,384 tokens)
+  const auto [keys, forward, backward] =
+      GENERATE(Published{512, 245.259, 243.05}, Published{1024, 315.111, 280.64}, Published{2048, 352.104, 301.61},
+               Published{4096, 353.912, 314.71}, Published{8192, 361.591, 329.09}, Published{16384, 330.587, 333.95});
+  const auto preset = GENERATE(as<std::string>(), "dgx-b200", "gb200-nvl72");
+  CAPTURE(keys, preset);
+  const Device device = device_of(preset.c_str());
+  Calibration c = load_calibration(device.calibration);
+  c.kernel = Duration::nanoseconds(0);
+  c.deterministic_dropout_flash->dropout_factor = 1;  // published without dropout
+  const auto tflops = [&](const Op& op) {
+    return static_cast<double>(matrix_flops(op).count()) / roofline_seconds(op, DType::bf16, device, c) / 1e12;
+  };
+  const AttentionDims wide{8, 16, keys, 128, 0, 0, false}, narrow{16384 / keys, 32, keys, 64, 0, 0, false};
+  const auto site = DropoutSite::attention;
+  CHECK(tflops(FlashAttention{wide, 0.1, false, -1, site, true, true}) == Approx(forward).epsilon(0.11));
+  CHECK(tflops(FlashAttentionBackward{narrow, 0.1, false, -1, site, true, true}) == Approx(backward).epsilon(0.03));
+  const double faster = keys < 2048 ? 1 : 1.5;
+  CHECK(tflops(FlashAttention{wide, 0, false, -1, site, true, true}) > faster * forward);  // cuDNN's, which is deterministic without
+  CHECK(tflops(FlashAttention{wide, 0.1, false, -1, site, true, false}) > faster * forward);
+}
+
 TEST_CASE("tiles are dealt in waves") {
   const Gemm full{1, 1280, 128, 1000};  // ten tiles
   const MatMulEngine ten{100e9, 10e9, 1e9, 10, 16, true};

@@ -49,6 +49,28 @@ std::set<NcclAlgorithm> check_all(CollectiveKind kind, const Set& set) {
 
 }  // namespace
 
+TEST_CASE("NCCL_ALGO keeps rings alone, or all but reductions in switches, of the same table") {
+  using enum NcclAlgorithm;
+  const Links links{371e9, 50e9};
+  for (const std::int64_t nodes : {1, 4})
+    for (std::int64_t bytes = 4096; bytes < std::int64_t{1} << 32; bytes *= 8)
+      for (const bool only_ring : {true, false}) {
+        NcclTask t = task(kAllReduce, 8 * nodes, nodes, bytes, links, NcclArchitecture::hopper);
+        std::vector<Time> planned = Table(t, NcclArchitecture::hopper).planned();
+        std::erase_if(planned, [&](const Time& time) {
+          return only_ring ? time.algorithm != ring : time.algorithm == nvls || time.algorithm == nvls_tree;
+        });
+        const Time least = *std::min_element(planned.begin(), planned.end(), [](const Time& x, const Time& y) { return x.us < y.us; });
+        (only_ring ? t.only_ring : t.no_nvls) = true;
+        const NcclChoice chosen = nccl_choice(t, NcclArchitecture::hopper);
+        CAPTURE(nodes, bytes, only_ring);
+        CHECK(chosen.algorithm == least.algorithm);
+        CHECK(chosen.protocol == least.protocol);
+      }
+  NcclTask large = task(kAllReduce, 8, 1, std::int64_t{1} << 30, links, NcclArchitecture::hopper);
+  CHECK(nccl_choice(large, NcclArchitecture::hopper).algorithm == nvls);  // so there was something to keep it from
+}
+
 TEST_CASE("NCCL's choice is the least of its table, from bytes to gigabytes") {
   using enum NcclAlgorithm;
   for (const auto processor : {HostProcessor::other, HostProcessor::intel, HostProcessor::amd})

@@ -49,6 +49,10 @@ std::string PlanGenerator::json() {
   if (preset == "cpu-host") training["precision"] = "fp32";
   if (one_in(4)) training["dtypes"] = {{"gradient_reduce", "bf16"}};
   if (one_in(4)) cluster["override"] = {{"oversubscription", pick({2, 4})}};
+  const bool cuda = preset.starts_with("dgx") || preset.starts_with("gb200");
+  if (one_in(4) && cuda) training["cuda_graphs"] = pick<const char*>({"layers", "iteration"});
+  if (one_in(4)) training["deterministic"] = training["fill_uninitialized_memory"] = true;
+  if (one_in(4) && cuda) cluster["override"]["nccl_algo"] = pick<const char*>({"ring", "^nvls"});
   return Json{{"model", model}, {"parallel", parallel}, {"training", training}, {"cluster", cluster}}.dump();
 }
 

@@ -1,0 +1,24 @@
+#pragma once
+// What a device's host launches as one CUDA graph: a captured task costs the host nothing, the first of each graph its launch.
+
+#include <cstdint>
+
+#include "models/plan.hpp"
+#include "models/task_graph.hpp"
+
+namespace tandem::lowering {
+
+/// What of a step is captured, and how many operations of the stack the launch of one graph is.
+struct Capture {
+  CudaGraphs of = CudaGraphs::none;
+  std::int64_t launch = 1;
+  bool experts_apart = false;   ///< the host reads how many rows experts get: from dispatch to combination nothing is captured
+  bool gathers_follow = false;  ///< ZeRO's gathers are the update's, not the next forward pass'
+};
+
+/// Sets `Task::host_operations` of captured tasks. Layers: of every block's passes, of one with experts apart what is before and
+/// behind these, a graph each. Iteration: all but the optimizer (and gathers that follow it), one graph, whose launch the first
+/// task of each stage has, in a template of its own; its host waits for nothing that is received.
+void capture_graphs(TaskGraph& graph, const Capture& capture);
+
+}  // namespace tandem::lowering
