@@ -1,5 +1,6 @@
 #include "experiments/validation/sites.hpp"
 
+#include <algorithm>
 #include <set>
 
 #include <nlohmann/json.hpp>
@@ -7,6 +8,7 @@
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
+#include "models/plan_fields.hpp"
 #include "topology/preset.hpp"
 
 namespace tandem::program {
@@ -16,7 +18,10 @@ namespace {
 constexpr std::string_view kFolder = "topology";
 constexpr std::string_view kFile = "sites.json";
 
-bool ran_at(const Site& site, const std::string& source) { return source.find(site.of_source) != std::string::npos; }
+bool ran_at(const Site& site, const std::string& source) {
+  const auto has = [&](const std::string& text) { return source.find(text) != std::string::npos; };
+  return has(site.of_source) && std::none_of(site.but.begin(), site.but.end(), has);
+}
 
 std::optional<double> bytes_of(const std::string& unit) {
   const std::map<std::string, double> known = {{"MB", 1e6}, {"MiB", 0x1p20}, {"GB", 1e9}, {"GiB", 0x1p30}};
@@ -35,19 +40,35 @@ void check_keys(const nlohmann::json& object, const std::set<std::string>& known
 }
 
 Site site_of(const nlohmann::json& entry, const std::string& path) {
-  Site out{entry.at("name"), entry.at("of_source"), {}, {}, {}};
-  check_keys(entry, {"name", "of_source", "clusters", "memory", "fields", "why", "source"}, "sites." + out.name, path);
+  Site out{entry.at("name"), entry.at("of_source"), {}, {}, {}, {}};
+  check_keys(entry, {"name", "of_source", "but", "clusters", "memory", "fields", "why", "source"}, "sites." + out.name, path);
   if (entry.contains("memory")) check_keys(entry["memory"], {"unit", "read_as"}, "sites." + out.name + ".memory", path);
   if (entry.contains("clusters")) entry["clusters"].get_to(out.clusters);
+  if (entry.contains("but")) entry["but"].get_to(out.but);
   for (const nlohmann::json& f : entry.value("fields", nlohmann::json::array())) {
     check_keys(f, {"field", "named", "ran"}, "sites." + out.name + ".fields", path);
-    out.fields.push_back({f.at("field"), f.at("named").dump(), f.at("ran").dump()});
+    out.fields.push_back({f.at("field"), f.contains("named") ? f["named"].dump() : "", f.at("ran").dump()});
   }
   if (entry.contains("memory")) out.memory = MemoryUnit{entry["memory"].at("unit"), entry["memory"].at("read_as")};
   return out;
 }
 
+void check_fields(const Site& site, const std::string& path) {
+  for (const ChangedField& f : site.fields) {
+    const PlanField* field = find_field(f.field);
+    Plan scratch;
+    const auto refused = field == nullptr ? std::nullopt : field->read(nlohmann::json::parse(f.ran), scratch);
+    if (field == nullptr || refused)
+      throw ConfigError(Problem{path, "sites." + site.name + ".fields." + f.field, f.ran,
+                                field == nullptr ? "is no field of a plan" : refused->reason, "see tandem schema"});
+  }
+}
+
 void check(const Site& site, const std::string& path) {
+  if (std::find(site.but.begin(), site.but.end(), "") != site.but.end())
+    throw ConfigError(Problem{path, "sites." + site.name + ".but", "", "has an empty text: no record would have run there",
+                              "leave it out"});
+  check_fields(site, path);
   if (site.of_source.empty())
     throw ConfigError(Problem{path, "sites." + site.name + ".of_source", "", "is empty: every record would have run there",
                               "give a text that the source of its records has"});
@@ -59,6 +80,18 @@ void check(const Site& site, const std::string& path) {
   for (const std::string& unit : {site.memory->unit, site.memory->read_as})
     if (!bytes_of(unit))
       throw ConfigError(Problem{path, "sites." + site.name + ".memory", unit, "is no unit of memory", "give MB, MiB, GB or GiB"});
+}
+
+nlohmann::json::json_pointer place_of(const ChangedField& f) {
+  std::string path = "/" + f.field;
+  std::replace(path.begin(), path.end(), '.', '/');
+  return nlohmann::json::json_pointer(path);
+}
+
+bool has_as_named(const nlohmann::json& plan, const ChangedField& f) {
+  const nlohmann::json::json_pointer at = place_of(f);
+  if (!f.named.empty()) return plan.contains(at) && plan[at] == nlohmann::json::parse(f.named);
+  return plan.is_object() && !plan.contains(at) && plan.value(at.parent_pointer(), nlohmann::json::object()).is_object();
 }
 
 }  // namespace
@@ -91,10 +124,8 @@ std::string change_fields(const std::vector<Site>& sites, const std::string& sou
   std::string changed;
   for (const Site& site : sites)
     for (const ChangedField& f : site.fields) {
-      std::string path = "/" + f.field;
-      std::replace(path.begin(), path.end(), '.', '/');
-      const nlohmann::json::json_pointer at(path);
-      if (!ran_at(site, source) || !plan.contains(at) || plan[at] != nlohmann::json::parse(f.named)) continue;
+      if (!ran_at(site, source) || !has_as_named(plan, f)) continue;
+      const nlohmann::json::json_pointer at = place_of(f);
       plan[at] = nlohmann::json::parse(f.ran);
       changed += (changed.empty() ? "" : ", ") + f.field + " " + f.ran;
     }

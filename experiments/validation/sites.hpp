@@ -14,10 +14,11 @@ struct MemoryUnit {
   double factor() const;  ///< bytes of one over bytes of the other
 };
 
-/// A field that records give one value and their runs had with another: "parallel.zero_stage", 0, 1.
+/// A field that runs had with a value that their records do not have: "parallel.zero_stage", 0, 1.
 struct ChangedField {
-  std::string field;       ///< dotted
-  std::string named, ran;  ///< JSON
+  std::string field;  ///< dotted
+  std::string named;  ///< JSON, what records have; empty: they do not say the field
+  std::string ran;    ///< JSON
 };
 
 /// A place that measurements come from.
@@ -27,16 +28,17 @@ struct Site {
   std::map<std::string, std::string> clusters;  ///< preset that a plan names: preset of the site
   std::optional<MemoryUnit> memory;             ///< that its figures are in
   std::vector<ChangedField> fields;             ///< of plans
+  std::vector<std::string> but;                 ///< records whose source has one of these did not run there
 };
 
-/// topology/sites.json. Throws ConfigError when it cannot be read or names a cluster or a unit that is none.
+/// topology/sites.json. Throws ConfigError when it cannot be read or names a cluster, a unit or a field that is none.
 std::vector<Site> load_sites();
 
 /// The site's preset for a record of `source` whose plan names `preset`; empty when no site has one.
 std::string site_cluster(const std::vector<Site>& sites, const std::string& source, const std::string& preset);
 
 /// Gives the fields of a record's plan (JSON) the values that its run had, and says which: "parallel.zero_stage 1"; empty, and
-/// nothing is changed, when no site has any that the plan has.
+/// nothing is changed, when no site has any for it. One whose place for a field is no object is for its own check to refuse.
 std::string change_fields(const std::vector<Site>& sites, const std::string& source, std::string& plan_json);
 
 /// The unit of a site's memory figures for a record of `source` whose note says that they were read as another; absent when no

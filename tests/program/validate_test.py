@@ -108,6 +108,25 @@ class Validate(WithFolder):
         elsewhere = tandem_json("validate", self.records(plan, source="another repository"))
         self.assertEqual(elsewhere["records"][0]["predicted_step_time_s"], here)
 
+    def test_a_record_has_the_fields_that_its_source_is_known_to_have_had_unless_it_says_otherwise(self):
+        plan = changed(SMALL, **{"cluster": {"preset": "dgx-a100-80gb", "devices": 8}, "training.precision": "bf16", "stack": "megatron-core"})
+        told = changed(plan, **{"training.deterministic": False})
+        source = "NVIDIA/Megatron-LM:tests/functional_tests/test_cases/gpt/gpt3_mcore_te_tp2_pp2%s/golden_values_dev.json"
+        here, fixed = (tandem_json("simulate", self.folder.plan(p))["step_time_s"]
+                       for p in (plan, changed(plan, **{"training.deterministic": True})))
+        self.assertGreater(fixed, here)
+        file = self.records(plan, told, source=source % "")
+        judged, named = tandem_json("validate", file), tandem_json("validate", file, "--as-named")
+        self.assertEqual([r["predicted_step_time_s"] for r in judged["records"]], [fixed, here])
+        self.assertEqual([r["predicted_step_time_as_named_s"] for r in judged["records"]], [here, None])
+        self.assertEqual([r["changed"] for r in judged["records"]], ["training.deterministic true", None])
+        self.assertEqual([r["predicted_step_time_s"] for r in named["records"]], [here, here])
+        of = judged["sets"][0]
+        self.assertEqual((of["cluster"], of["moved"], of["changed"]), (None, 1, "training.deterministic true"))
+        self.assertIn("1 of its plans run with training.deterministic true", run("validate", file)[1])
+        other = tandem_json("validate", self.records(plan, source=source % "_cp2_nondeterministic"))  # is listed as one without
+        self.assertEqual(other["records"][0]["predicted_step_time_s"], here)
+
     def test_a_list_of_sites_that_is_none_or_names_no_cluster_is_refused(self):
         file, place = self.records(SMALL), {"TANDEM_PRESETS": str(self.folder.path)}
         (self.folder.path / "topology").mkdir()
@@ -116,6 +135,9 @@ class Validate(WithFolder):
                             ({"sites": [dict(entry, of_source="")]}, "is empty"), ({"sites": [dict(entry, clusters={})]}, "says nothing"),
                             ({"sites": [dict(entry, clusters={}, memory={"unit": "GB", "read_as": "gigs"})]}, "gigs"),
                             ({"sites": [dict(entry, memroy={})]}, "memroy"),
+                            ({"sites": [dict(entry, clusters={}, fields=[{"field": "training.sead", "ran": 1}])]}, "training.sead"),
+                            ({"sites": [dict(entry, clusters={}, fields=[{"field": "training.seed", "ran": "one"}])]}, "training.seed"),
+                            ({"sites": [dict(entry, clusters={}, fields=[{"field": "training.seed", "ran": 1}], but=[""])]}, "empty text"),
                             ({"sites": [dict(entry, clusters={}, memory={"unit": "GB", "read_as": "GiB", "kind": 1})]}, "memory.kind")):
             (self.folder.path / "topology" / "sites.json").write_text(json.dumps(sites), encoding="utf-8")
             code, out, err = run("validate", file, environment=place)

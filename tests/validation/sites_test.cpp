@@ -62,7 +62,9 @@ TEST_CASE("what runs had otherwise are fields of plans, with values that plans t
       std::string path = "/" + f.field;
       std::replace(path.begin(), path.end(), '.', '/');
       const json::json_pointer at(path);
-      for (const json& value : {json::parse(f.named), json::parse(f.ran)}) {
+      for (const std::string& text_of : {f.named, f.ran}) {
+        if (text_of.empty()) continue;  // records do not say it
+        const json value = json::parse(text_of);
         json plan = least;
         plan[at] = value;
         CHECK(json::parse(text(plan))[at] == value);
