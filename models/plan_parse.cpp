@@ -112,6 +112,7 @@ class PlanReader {
 
   Plan finish() {
     throw_config();
+    if (is_preset_path(plan.cluster.preset)) plan.cluster.preset = beside(plan.cluster.preset, file_);
     fill_defaults(plan, given_);
     plan.ineffective = ineffective_fields(plan, own_);
     plan.file = file_;

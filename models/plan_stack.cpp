@@ -10,6 +10,7 @@
 
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
+#include "models/cluster_kinship.hpp"
 #include "models/plan_fields.hpp"
 #include "models/plan_names.hpp"
 #include "models/plan_steps.hpp"
@@ -81,10 +82,22 @@ std::shared_ptr<const json> read_stack(const std::string& path) {
   return last.stack;
 }
 
+namespace {
+
+/// What a condition compares: of a cluster of one's own the preset that it counts as.
+json compared(const Plan& plan, const std::string& field, const json& condition) {
+  if (field == "cluster.preset")
+    for (const char* key : {"allowed", "except"})
+      if (condition.contains(key)) return counts_as(plan.cluster.preset, condition[key]);
+  return value_of(plan, field);
+}
+
+}  // namespace
+
 bool stack_entry_applies(const json& rule, const Plan& plan) {
   if (!rule.contains("when")) return true;
   for (const auto& [field, condition] : rule["when"].items()) {
-    if (!satisfied(condition, value_of(plan, field), plan)) return false;
+    if (!satisfied(condition, compared(plan, field, condition), plan)) return false;
   }
   return true;
 }

@@ -103,7 +103,7 @@ CommFit read_comm(FactReader r) {
 }
 
 std::string path_of(const std::string& name) {
-  if (name.find('/') != std::string::npos || name.ends_with(".json")) return name;
+  if (is_preset_path(name)) return name;
   const std::string path = find_preset(kFolder, name);
   if (!path.empty()) return path;
   Problem p = unknown_preset(kFolder, name, "calibration");

@@ -16,7 +16,7 @@ std::string fact(const CostTable& table, const std::string& key, const std::stri
 }
 
 std::string path_of(const std::string& name) {
-  if (name.find('/') != std::string::npos || name.ends_with(".json")) return name;
+  if (is_preset_path(name)) return name;
   const std::string path = find_preset(kFolder, name);
   if (!path.empty()) return path;
   Problem p = unknown_preset(kFolder, name, "measured table");

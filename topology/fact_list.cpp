@@ -13,16 +13,18 @@ using nlohmann::json;
 
 constexpr std::size_t kLongest = 90;  // of a value or a note as shown
 
-std::string path_of(const std::string& folder, const std::string& name, const std::string& what) {
-  if (name.find('/') != std::string::npos || name.ends_with(".json")) return name;
+/// Of a preset, or of a file as `file` names it.
+std::string path_of(const std::string& folder, const std::string& name, const std::string& what, const std::string& file = "") {
+  if (is_preset_path(name)) return beside(name, file);
   const std::string path = find_preset(folder, name);
   if (path.empty()) throw ConfigError(unknown_preset(folder, name, what));
   return path;
 }
 
 std::vector<std::string> sources_of(const json& fact) {
-  return fact.is_object() && fact.contains("source") && fact["source"].is_array() ? fact["source"].get<std::vector<std::string>>()
-                                                                                    : std::vector<std::string>{};
+  if (!fact.is_object() || !fact.contains("source")) return {};
+  if (fact["source"].is_string()) return {fact["source"].get<std::string>()};
+  return fact["source"].get<std::vector<std::string>>();
 }
 
 std::string sources_text(const json& fact) {
@@ -55,14 +57,20 @@ void collect(const json& at, const std::string& field, const FactOrigin& place, 
 
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
+/// A part of a cluster and the file that it stands in.
+struct Part {
+  nlohmann::json json;
+  std::string file;
+};
+
 class Reader {
  public:
   /// A part is an object inside `parent`, or the name or path of a file of its own.
-  json part(const json& parent, const std::string& parent_path, const std::string& key) {
+  Part part(const json& parent, const std::string& parent_path, const std::string& key) {
     const json& at = parent.at(key);
-    const std::string path = at.is_string() ? path_of("topology/presets/" + key + "s", at, key + " preset") : parent_path;
-    json found = at.is_string() ? read_json(path) : at;
-    collect(found, at.is_string() ? "" : key, {key, file_name(path), "", "", ""}, facts);
+    const std::string path = at.is_string() ? path_of("topology/presets/" + key + "s", at, key + " preset", parent_path) : parent_path;
+    Part found{at.is_string() ? read_json(path) : at, path};
+    collect(found.json, at.is_string() ? "" : key, {key, file_name(path), "", "", ""}, facts);
     return found;
   }
   void whole(const json& file, const std::string& path, const std::string& part) {
@@ -78,14 +86,15 @@ std::vector<FactOrigin> facts_of(const std::string& cluster_preset) {
   const json cluster = read_json(path);
   Reader reader;
   reader.part(cluster, path, "node");
-  const json device = reader.part(cluster, path, "device");
+  const Part device = reader.part(cluster, path, "device");
   json rest = cluster;
   rest.erase("node");
   rest.erase("device");
   reader.whole(rest, path, "cluster");
-  const std::string calibration = cluster.value("calibration", device.value("calibration", ""));
+  const std::string calibration = cluster.value("calibration", device.json.value("calibration", ""));
   if (calibration.empty()) return reader.facts;
-  const std::string file = path_of("topology/calibration", calibration, "calibration");
+  const std::string file =
+      path_of("topology/calibration", calibration, "calibration", cluster.contains("calibration") ? path : device.file);
   reader.whole(read_json(file), file, "calibration");
   return reader.facts;
 }

@@ -1,9 +1,12 @@
 #include "topology/fact_reader.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
 
 #include "models/base/json.hpp"
 #include "models/base/quantity.hpp"
@@ -15,7 +18,19 @@ namespace {
 using nlohmann::json;
 
 constexpr double kTiny = std::numeric_limits<double>::min();
-constexpr double kLongest = 1e6;  // seconds: a Duration holds some more
+// What no device or network is beyond: a number without its unit, or of another one, is.
+constexpr double kLongest = 1;    // s
+constexpr double kSlowest = 1e6;  // bytes/s
+constexpr double kLeast = 1e9;    // FLOP/s
+
+/// How a fact with this ending may be written.
+std::string example_of(std::string_view key) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kExamples{
+      {{"flops_per_s", "\"312 TFLOP/s\""}, {"bytes_per_s", "\"25 GB/s\""}, {"_bytes", "\"80 GiB\""}, {"_s", "\"2 us\""}}};
+  for (const auto& [ending, example] : kExamples)
+    if (key.ends_with(ending)) return "write for example " + std::string(example);
+  return "";
+}
 
 bool is_fact(const json& value) { return value.is_object() && value.contains("value"); }
 
@@ -24,8 +39,12 @@ bool is_fitted(const json& value) {
   return is_fact(value) && value.contains("fitted_on") && value["fitted_on"].is_string();
 }
 
+bool is_texts(const json& value) {
+  return value.is_string() || (value.is_array() && std::all_of(value.begin(), value.end(), [](const json& v) { return v.is_string(); }));
+}
+
 bool has_source(const json& value) {
-  return value.contains("source") && value.contains("verified") && value["verified"].is_boolean();
+  return value.contains("source") && is_texts(value["source"]) && value.contains("verified") && value["verified"].is_boolean();
 }
 
 /// Calls a parser of "25 GB/s" and puts file and field into its refusal.
@@ -62,7 +81,7 @@ bool FactReader::has(const std::string& key) {
 
 const json& FactReader::raw(const std::string& key) {
   asked_.insert(key);
-  if (!json_.contains(key)) refuse(key, "is missing");
+  if (!json_.contains(key)) refuse(key, "is missing", example_of(key));
   return json_.at(key);
 }
 
@@ -79,7 +98,9 @@ void FactReader::note_unverified(const std::string& key, const json& fact) {
 const json& FactReader::fact(const std::string& key) {
   const json& found = raw(key);
   if (is_fact(found) && !is_fitted(found) && !has_source(found))
-    refuse(key, "a fact needs \"source\" and \"verified\", a fitted number \"fitted_on\"");
+    refuse(key, "a fact needs \"source\" (texts) and \"verified\" (true or false), a fitted number \"fitted_on\"",
+           "or write the value alone: it counts as not verified");
+  if (is_fact(found) && found.contains("note") && !found["note"].is_string()) refuse(key, "its note must be a text");
   note_unverified(key, found);
   return is_fact(found) ? found["value"] : found;
 }
@@ -98,9 +119,10 @@ bool FactReader::flag(const std::string& key, bool otherwise) {
 
 double FactReader::number(const std::string& key, double least) {
   const json& value = fact(key);
-  if (!value.is_number()) refuse(key, "must be a number");
+  if (!value.is_number()) refuse(key, "must be a number", example_of(key));
   const double v = value.get<double>();
-  if (!std::isfinite(v) || v < least) refuse(key, least == kTiny ? "must be above zero" : "is too small");
+  if (!std::isfinite(v) || v < least)
+    refuse(key, least == kTiny ? "must be above zero" : "must be at least " + json(least).dump(), example_of(key));
   return v;
 }
 
@@ -111,11 +133,6 @@ std::int64_t FactReader::whole(const std::string& key, std::int64_t least) {
   return value.get<std::int64_t>();
 }
 
-double FactReader::at_most(const std::string& key, double v, double most) const {
-  if (v > most) refuse(key, "is too large");
-  return v;
-}
-
 Bytes FactReader::bytes(const std::string& key) {
   const json& value = fact(key);
   return value.is_string() ? parse_at(parse_bytes, value.get<std::string>(), file_, place(key)) : Bytes(whole(key, 0));
@@ -123,20 +140,28 @@ Bytes FactReader::bytes(const std::string& key) {
 
 Bandwidth FactReader::bandwidth(const std::string& key) {
   const json& value = fact(key);
-  return value.is_string() ? parse_at(parse_bandwidth, value.get<std::string>(), file_, place(key))
-                           : Bandwidth::bytes_per_second(number(key, kTiny));
+  const Bandwidth b = value.is_string() ? parse_at(parse_bandwidth, value.get<std::string>(), file_, place(key))
+                                        : Bandwidth::bytes_per_second(number(key, kTiny));
+  if (b.bytes_per_second() < kSlowest) refuse(key, "is less than a megabyte a second", example_of(key));
+  return b;
 }
 
-FlopRate FactReader::rate(const std::string& key) {
-  const json& value = fact(key);
-  return value.is_string() ? parse_at(parse_flop_rate, value.get<std::string>(), file_, place(key))
-                           : FlopRate::flops_per_second(number(key, kTiny));
+FlopRate FactReader::rate(const std::string& key) { return rate(key, fact(key), ""); }
+
+FlopRate FactReader::rate(const std::string& key, const json& value, const std::string& of) {
+  if (!value.is_string() && (!value.is_number() || !(value.get<double>() > 0)))
+    refuse(key, of + "must be a rate above zero", example_of(key));
+  const FlopRate r = value.is_string() ? parse_at(parse_flop_rate, value.get<std::string>(), file_, place(key))
+                                       : FlopRate::flops_per_second(value.get<double>());
+  if (r.flops_per_second() < kLeast) refuse(key, of + "is less than a GFLOP/s", example_of(key));
+  return r;
 }
 
 Duration FactReader::duration(const std::string& key) {
   const json& value = fact(key);
-  return value.is_string() ? parse_at(parse_duration, value.get<std::string>(), file_, place(key))
-                           : Duration::seconds(at_most(key, number(key, 0), kLongest));
+  const double seconds = value.is_string() ? parse_at(parse_duration, value.get<std::string>(), file_, place(key)).seconds() : number(key, 0);
+  if (seconds > kLongest) refuse(key, "is longer than a second", example_of(key));
+  return Duration::seconds(seconds);
 }
 
 void FactReader::finish() const {

@@ -28,9 +28,10 @@ class FactReader {
   double number(const std::string& key, double least);        ///< at least `least`, finite
   std::int64_t whole(const std::string& key, std::int64_t least);
   Bytes bytes(const std::string& key);                        ///< number or "80 GiB"
-  Bandwidth bandwidth(const std::string& key);                ///< number or "25 GB/s"; above zero
-  FlopRate rate(const std::string& key);                      ///< number or "312 TFLOP/s"; above zero
-  Duration duration(const std::string& key);                  ///< number or "2 us"
+  Bandwidth bandwidth(const std::string& key);                ///< number or "25 GB/s"; at least 1 MB/s
+  FlopRate rate(const std::string& key);                      ///< number or "312 TFLOP/s"; at least 1 GFLOP/s
+  FlopRate rate(const std::string& key, const nlohmann::json& value, const std::string& of);  ///< one of several; `of` heads a refusal
+  Duration duration(const std::string& key);                  ///< number or "2 us"; at most a second
   /// Throws ConfigError naming the nearest known key if there is one that nobody asked for.
   void finish() const;
   [[noreturn]] void refuse(const std::string& key, const std::string& reason, const std::string& remedy = "") const;
@@ -39,7 +40,6 @@ class FactReader {
 
  private:
   std::string place(const std::string& key) const;
-  double at_most(const std::string& key, double v, double most) const;
   void note_unverified(const std::string& key, const nlohmann::json& fact);
 
   const nlohmann::json& json_;

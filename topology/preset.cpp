@@ -15,12 +15,8 @@ constexpr std::string_view kClusters = "topology/presets";
 constexpr std::string_view kNodes = "topology/presets/nodes";
 constexpr std::string_view kDevices = "topology/presets/devices";
 
-bool is_path(const std::string& preset) {
-  return preset.find('/') != std::string::npos || preset.ends_with(".json");
-}
-
 std::string file_of(std::string_view folder, const std::string& name, std::string_view what) {
-  if (is_path(name)) return name;
+  if (is_preset_path(name)) return name;
   std::string path = find_preset(folder, name);
   if (!path.empty()) return path;
   Problem p = unknown_preset(folder, name, what);
@@ -38,7 +34,7 @@ void read_part(FactReader& parent, const std::string& key, std::string_view fold
     return in_place.finish();
   }
   const std::string name = parent.text(key, "");
-  const std::string path = is_path(name) ? name : find_preset(folder, name);
+  const std::string path = is_preset_path(name) ? beside(name, parent.file()) : find_preset(folder, name);
   if (path.empty()) parent.refuse(key, "there is no such preset in " + std::string(folder), "give a name from there or an object");
   const json file = read_json(path);
   FactReader reader(file, path, "", unverified);
@@ -48,15 +44,22 @@ void read_part(FactReader& parent, const std::string& key, std::string_view fold
 
 // ---- device ----
 
+constexpr Bytes kLeastMemory{1'000'000};  // less is a number without its unit
+
 void read_peak(FactReader& r, Device& d) {
   const json& rates = r.fact("peak_flops_per_s");
-  if (!rates.is_object() || rates.empty()) r.refuse("peak_flops_per_s", "needs a rate for each compute type");
+  if (!rates.is_object() || rates.empty()) r.refuse("peak_flops_per_s", "needs a rate for each compute type", "write for example {\"bf16\": \"312 TFLOP/s\", \"fp32\": \"19.5 TFLOP/s\"}");
   for (const auto& [type, value] : rates.items()) {
     const auto dtype = dtype_from_name(type);
     if (!dtype) r.refuse("peak_flops_per_s", "\"" + type + "\" is no element type");
-    if (!value.is_number() || value.get<double>() <= 0) r.refuse("peak_flops_per_s", type + " must be a number above zero");
-    d.peak[*dtype] = FlopRate::flops_per_second(value.get<double>());
+    d.peak[*dtype] = r.rate("peak_flops_per_s", value, type + " ");
   }
+}
+
+/// The name of a preset, or the path of a file from the folder of the one that says it.
+std::string name_or_path(FactReader& r, const std::string& key, const std::string& otherwise) {
+  const std::string given = r.text(key, otherwise);
+  return is_preset_path(given) && r.has(key) ? beside(given, r.file()) : given;
 }
 
 void read_device(FactReader& r, Device& d, const std::string& preset) {
@@ -66,15 +69,16 @@ void read_device(FactReader& r, Device& d, const std::string& preset) {
   read_peak(r, d);
   d.vector_rate = r.rate("vector_flops_per_s");
   d.memory = r.bytes("memory_bytes");
+  if (d.memory < kLeastMemory) r.refuse("memory_bytes", "is less than a megabyte", "write for example \"80 GiB\"");
   d.memory_bandwidth = r.bandwidth("memory_bytes_per_s");
   d.host_launch = r.duration("host_launch_s");
   if (r.has("runtime_bytes")) d.runtime_memory = r.bytes("runtime_bytes");
   if (r.has("library_bytes")) d.library_memory = r.bytes("library_bytes");
   if (r.has("compute_units")) d.compute_units = r.whole("compute_units", 1);
   d.synchronous = r.flag("synchronous", false);
-  d.calibration = r.text("calibration", "");
-  d.measured = r.text("measured", "");
-  d.cost_table = r.text("cost_table", "");
+  d.calibration = name_or_path(r, "calibration", "");
+  d.measured = name_or_path(r, "measured", "");
+  d.cost_table = name_or_path(r, "cost_table", "");
 }
 
 // ---- node ----
@@ -196,8 +200,8 @@ void read_cluster(FactReader& r, ClusterFacts& facts) {
   read_part(r, "device", kDevices, facts.unverified, [&](FactReader& part) { read_device(part, facts.device, device); });
   if (r.has("fabric")) read_fabric(r.object("fabric"), facts.fabric);
   if (facts.node.nics == 0) facts.fabric.max_nodes = 1;
-  facts.device.calibration = r.text("calibration", facts.device.calibration);
-  facts.device.cost_table = r.text("cost_table", facts.device.cost_table);
+  facts.device.calibration = name_or_path(r, "calibration", facts.device.calibration);
+  facts.device.cost_table = name_or_path(r, "cost_table", facts.device.cost_table);
 }
 
 // ---- overrides ----

@@ -14,7 +14,7 @@ using nlohmann::ordered_json;
 constexpr std::string_view kFolder = "topology/calibration";
 
 std::string path_of(const std::string& device) {
-  if (device.find('/') != std::string::npos || device.ends_with(".json")) return device;
+  if (is_preset_path(device)) return device;
   const std::string path = find_preset(kFolder, device);
   if (path.empty()) throw ConfigError(unknown_preset(kFolder, device, "calibration"));
   return path;

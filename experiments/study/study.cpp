@@ -6,6 +6,7 @@
 
 #include "experiments/study/fields.hpp"
 #include "models/base/json.hpp"
+#include "models/base/presets.hpp"
 #include "models/base/text.hpp"
 
 namespace tandem::study {
@@ -81,6 +82,9 @@ class StudyReader {
       refuse("base", given, "there is no such file", "give the path of a plan from the study's folder");
     json plan = read_json(beside.string());
     if (!plan.is_object()) refuse("base", given, "holds no plan", "give the path of a plan file");
+    const json::json_pointer cluster("/cluster/preset");
+    if (plan.contains(cluster) && plan[cluster].is_string() && is_preset_path(plan[cluster].get<std::string>()))
+      plan[cluster] = tandem::beside(plan[cluster], beside.string());
     return plan;
   }
 

@@ -68,6 +68,15 @@ std::string find_preset(std::string_view folder, std::string_view name) {
   return safe_name(name) ? find_data_file(folder, std::string(name) + ".json") : std::string();
 }
 
+bool is_preset_path(std::string_view name) { return name.find('/') != std::string_view::npos || name.ends_with(".json"); }
+
+std::string beside(const std::string& path, const std::string& file) {
+  if (fs::path(path).is_absolute()) return path;
+  const fs::path there = fs::path(file).parent_path() / path;
+  std::error_code ignored;
+  return fs::is_regular_file(there, ignored) ? there.string() : path;
+}
+
 std::vector<std::string> preset_names(std::string_view folder) {
   std::vector<std::string> names;
   for (const fs::path& place : places()) {

@@ -17,6 +17,12 @@ std::string find_preset(std::string_view folder, std::string_view name);
 /// Path of `<folder>/<file>` in the first of the same places that has it; empty when there is none.
 std::string find_data_file(std::string_view folder, std::string_view file);
 
+/// Whether what stands where a preset's name may stand is the path of a file of one's own: it has a slash or ends in .json.
+bool is_preset_path(std::string_view name);
+
+/// A relative path as seen from the folder of `file`, the file that says it, where there is such a file; else as it stands.
+std::string beside(const std::string& path, const std::string& file);
+
 /// Names that find_preset finds in `folder`, sorted, each once.
 std::vector<std::string> preset_names(std::string_view folder);
 

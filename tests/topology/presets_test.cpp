@@ -147,6 +147,69 @@ TEST_CASE("a user's own file is a cluster") {
   REQUIRE(t->unverified().size() >= 8);
 }
 
+namespace {
+
+std::string device_in_place(const std::string& facts) {
+  return replaced(kOwnCluster, "\"a100-sxm4-80gb\"", "{" + facts + R"(, "memory_bytes_per_s": "3.35 TB/s", "host_launch_s": "5 us"})");
+}
+
+}  // namespace
+
+TEST_CASE("rates of a device in place are numbers or texts with units") {
+  const TemporaryFile file(device_in_place(R"("peak_flops_per_s": {"bf16": "989.4 TFLOP/s", "fp32": 66.9e12}, "vector_flops_per_s": "66.9 TFLOP/s",
+                                              "memory_bytes": "80 GB")"));
+  const auto t = make_topology(cluster(file.path, 16));
+  CHECK(t->device().peak.at(DType::bf16).flops_per_second() == 989.4e12);
+  CHECK(t->device().peak.at(DType::fp32).flops_per_second() == 66.9e12);
+  CHECK(t->device().memory.count() == 80'000'000'000);
+}
+
+TEST_CASE("numbers of a device that lack their unit are refused, and so are those of another kind") {
+  struct Bad { const char *peak, *vector, *memory, *field; };
+  const auto bad = GENERATE(values<Bad>({
+      {"989", "6e13", "8e10", "peak_flops_per_s"},
+      {"\"989 TFLOPS\"", "6e13", "80000000000", "peak_flops_per_s"},
+      {"\"\"", "6e13", "80000000000", "peak_flops_per_s"},
+      {"0", "6e13", "80000000000", "peak_flops_per_s"},
+      {"9e14", "67", "80000000000", "vector_flops_per_s"},
+      {"9e14", "-6e13", "80000000000", "vector_flops_per_s"},
+      {"9e14", "\"6e13\"", "80000000000", "vector_flops_per_s"},
+      {"9e14", "6e13", "80", "memory_bytes"},
+      {"9e14", "6e13", "\"80 GB/s\"", "memory_bytes"},
+  }));
+  const TemporaryFile file(device_in_place(R"("peak_flops_per_s": {"bf16": )" + std::string(bad.peak) + R"(}, "vector_flops_per_s": )" +
+                                           bad.vector + R"(, "memory_bytes": )" + bad.memory));
+  try {
+    make_topology(cluster(file.path, 16));
+    FAIL("accepted");
+  } catch (const ConfigError& e) {
+    INFO(e.what());
+    CHECK(e.problems()[0].file == file.path);
+    CHECK(e.problems()[0].field == "device." + std::string(bad.field));
+    CHECK(!e.problems()[0].remedy.empty());
+  }
+}
+
+TEST_CASE("parts of a cluster that have files of their own are found from its folder") {
+  const fs::path folder = fs::temp_directory_path() / ("tandem_parts_" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  json own = json::parse(kOwnCluster);
+  std::ofstream(folder / "node.json") << own["node"].dump();
+  std::ofstream(folder / "device.json") << [] {
+    json device = read(kTopology / "presets/devices/a100-sxm4-80gb.json");
+    device["calibration"] = "fitted.json";
+    return device;
+  }();
+  own["node"] = "node.json", own["device"] = "./device.json";
+  std::ofstream(folder / "own.json") << own.dump();
+  const auto t = make_topology(cluster((folder / "own.json").string(), 16));
+  CHECK(t->devices_per_node() == 2);
+  CHECK(t->device().calibration == "fitted.json");  // which is not there: its reader says so
+  std::ofstream(folder / "fitted.json") << "{}";
+  CHECK(make_topology(cluster((folder / "own.json").string(), 16))->device().calibration == (folder / "./fitted.json").string());
+  fs::remove_all(folder);
+}
+
 TEST_CASE("a bad cluster file is refused with file and field") {
   struct Bad { const char *what, *by, *field; };
   const auto bad = GENERATE(values<Bad>({
@@ -161,6 +224,11 @@ TEST_CASE("a bad cluster file is refused with file and field") {
       {"\"nodes_per_leaf\": 4, ", "", "fabric.nodes_per_leaf"},
       {"a100-sxm4-80gb", "a100-sxm4-90gb", "device"},
       {"\"5 us\"", "1e300", "node.scale_out.latency_s"},
+      {"\"5 us\"", "5", "node.scale_out.latency_s"},            // microseconds, forgotten
+      {"\"5 us\"", "\"5 s\"", "node.scale_out.latency_s"},
+      {"\"10 GB/s\"", "10", "node.scale_up.device_bytes_per_s"},  // gigabytes, forgotten
+      {"\"5 us\"", "{\"value\": 5e-6, \"source\": [], \"verified\": true, \"note\": 3}", "node.scale_out.latency_s"},
+      {"\"5 us\"", "{\"value\": 5e-6, \"source\": 3, \"verified\": true}", "node.scale_out.latency_s"},
   }));
   const TemporaryFile file(replaced(kOwnCluster, bad.what, bad.by));
   try {
