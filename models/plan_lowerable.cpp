@@ -73,13 +73,14 @@ std::vector<Gap> parallel_gaps(const Plan& p) {
 }
 
 /// Every pass of a step is in the graph: beyond this memory runs out before an answer comes.
-constexpr double kMostPasses = 4e6;
+constexpr double kMostPasses = 2e7;  // some 4 GiB
 
 std::vector<Gap> step_gaps(const Plan& p) {
-  const double passes = static_cast<double>(p.micro_batches()) * static_cast<double>(p.parallel.pipeline) *
-                        static_cast<double>(p.parallel.virtual_pipeline);
+  const double ends = 2 * static_cast<double>(p.parallel.pipeline) * static_cast<double>(p.parallel.virtual_pipeline);
+  const double passes = static_cast<double>(p.micro_batches()) * (static_cast<double>(p.model.total_layers()) + ends);
   return {{"training.global_batch_size", passes > kMostPasses,
-           "steps of at most 4,000,000 forward passes (micro-batches x stages x chunks): use a smaller batch or a larger micro-batch"}};
+           "steps of at most 20,000,000 passes of a micro-batch through a layer or an end of a stage: use a smaller batch, a larger "
+           "micro-batch or more data ranks"}};
 }
 
 std::string bare_value(const Plan& p, std::string_view field) {

@@ -4,19 +4,26 @@
 #include <filesystem>
 
 #include "models/base/error.hpp"
+#include "models/base/presets.hpp"
 #include "sim/calibration.hpp"
 #include "sim/cost_table.hpp"
+#include "sim/countable.hpp"
 #include "sim/product_table.hpp"
 #include "sim/roofline.hpp"
 
 namespace tandem::sim {
 namespace {
 
+constexpr const char* kUncalibrated =
+    "the device has no calibration: its arithmetic, memory and network are taken to reach all of their published rates, which is a bound "
+    "and no prediction; give it \"calibration\", e.g. \"h100\" (a file of topology/calibration)";
+
 class DeviceCosts final : public CostModel {
  public:
   DeviceCosts(const Device& device, const std::optional<CostTable>& table, std::vector<std::string> notes)
       : device_(device), calibration_(load_calibration(device.calibration)), notes_(std::move(notes)),
         launch_(calibration_.launch.value_or(device.host_launch)) {
+    if (device.calibration.empty()) notes_.push_back(kUncalibrated);
     for (const std::string& fact : calibration_.unverified) notes_.push_back("not verified: " + fact);
     if (table) use(*table);
   }
@@ -27,7 +34,7 @@ class DeviceCosts final : public CostModel {
   Duration duration(const Op& op, DType compute) const override {
     require(!is_communication(op), "communication has no cost on one device");
     const auto seconds = measured_ ? measured_->seconds(op, compute) : std::nullopt;
-    return Duration::seconds(seconds ? *seconds : roofline_seconds(op, compute, device_, calibration_, products()));
+    return countable(seconds ? *seconds : roofline_seconds(op, compute, device_, calibration_, products()));
   }
   Duration launch() const override { return launch_; }
   bool covered(const Op& op, DType compute) const override {
@@ -65,8 +72,6 @@ class DeviceCosts final : public CostModel {
   std::vector<double> slowdown_{1.0};
 };
 
-bool is_path(const std::string& table) { return table.find('/') != std::string::npos || table.ends_with(".json"); }
-
 /// A table as a reader knows it: its name, or its file without folders.
 std::string shown(const std::string& table) { return table.substr(table.rfind('/') + 1); }
 
@@ -82,7 +87,7 @@ std::unique_ptr<CostModel> make_cost_model(const Device& device) {
   if (device.cost_table.empty() && !device.measured.empty())
     return with_table(device, load_measured_products(device.measured, device), shown(device.measured));
   if (device.cost_table.empty()) return std::make_unique<DeviceCosts>(device, std::nullopt, std::vector<std::string>{});
-  const bool named = !is_path(device.cost_table);
+  const bool named = !is_preset_path(device.cost_table);
   const std::string path = named ? measured_table_path(device.cost_table) : device.cost_table;
   if (!named || std::filesystem::exists(path)) return with_table(device, load_cost_table(path), shown(path));
   const std::string note = "no measured table " + path + ": costs are a roofline of unverified facts; run `tandem measure`";

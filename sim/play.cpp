@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "sim/company.hpp"
+#include "sim/countable.hpp"
 #include "sim/jitter.hpp"
 
 namespace tandem::sim {
@@ -126,6 +127,7 @@ Play play(const Scene& scene, const Manner& manner) {
   const Folding folding = fold(wiring, colours_of(scene, manner));
   out.roles = roles_of(scene, folding.ranks);
   out.quotient = make_quotient({scene, out.catalogue, wiring, folding}, lanes_of(out.host.synchronous));
+  require_countable(scene, out);
 
   const auto templates = make_lane_templates(scene.graph, out.catalogue, out.host.synchronous);
   out.itineraries = make_itineraries(scene.graph, out.catalogue, out.host.synchronous);

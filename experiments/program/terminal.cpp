@@ -59,7 +59,8 @@ void write_err(const std::string& text) {
 
 void print(const std::string& text) {
   const std::size_t written = std::fwrite(text.data(), 1, text.size(), stdout);
-  if (written != text.size() || std::fflush(stdout) != 0) throw std::runtime_error("cannot write to stdout");
+  if (written == text.size() && std::fflush(stdout) == 0) return;
+  throw ConfigError(Problem{"standard output", "", "", std::string("cannot be written: ") + std::strerror(errno), ""});
 }
 
 void print_error(const std::string& message) {

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""A user's own cluster and device: a copy of a preset predicts what the preset does, and what a file lacks is told."""
+import json
+
+import tandem
+from tandem import SOURCE, WithFolder, changed, run, tandem_json
+
+PRESETS = SOURCE / "topology" / "presets"
+PLAN = {
+    "stack": "megatron-core",
+    "model": {"preset": "llama3-8b"},
+    "parallel": {"tensor": 2, "pipeline": 2, "data": 4, "sequence_parallel": True, "zero_stage": 1},
+    "training": {"seq_length": 4096, "micro_batch_size": 1, "global_batch_size": 64, "flash_attention": True},
+    "cluster": {"preset": "dgx-h100", "devices": 16},
+}
+
+
+class OwnCluster(WithFolder):
+    def setUp(self):
+        super().setUp()
+        self.cluster = json.loads((PRESETS / "dgx-h100.json").read_text())
+
+    def simulated(self, cluster):
+        (self.folder.path / "own.json").write_text(json.dumps(cluster))
+        return tandem_json("simulate", self.folder.plan(changed(PLAN, **{"cluster.preset": "own.json"})))
+
+    def in_place(self):
+        return self.cluster | {"node": json.loads((PRESETS / "nodes/dgx-h100.json").read_text()),
+                               "device": json.loads((PRESETS / "devices/h100-sxm5-80gb.json").read_text())}
+
+    def test_a_copy_of_a_preset_predicts_what_the_preset_does(self):
+        preset = tandem_json("simulate", self.folder.plan(PLAN))
+        for own in (self.cluster, self.in_place()):
+            copy = self.simulated(own)
+            for key in ("step_time_s", "peak_memory_bytes", "mfu", "step_time_range", "time_breakdown_s", "memory_bytes"):
+                self.assertEqual(copy[key], preset[key], key)
+
+    def test_a_device_without_calibration_is_told(self):
+        own = self.in_place()
+        self.assertFalse(any("no calibration" in note for note in self.simulated(own)["notes"]))
+        with_calibration = self.simulated(own)["step_time_s"]
+        del own["device"]["calibration"]
+        bare = self.simulated(own)
+        self.assertTrue(any("no calibration" in note for note in bare["notes"]))
+        self.assertLess(bare["step_time_s"], with_calibration)
+        self.assertIn("no published step time on this device", bare["step_time_range"]["basis"])
+
+    def test_explain_knows_the_facts_of_a_cluster_in_parts(self):
+        parts = self.in_place()
+        for part in ("node", "device"):
+            (self.folder.path / f"{part}.json").write_text(json.dumps(parts[part]))
+        (self.folder.path / "own.json").write_text(json.dumps(self.cluster | {"node": "node.json", "device": "device.json"}))
+        plan = self.folder.plan(changed(PLAN, **{"cluster.preset": "own.json"}))
+        facts = tandem_json("explain", plan, "step_time_s")["facts"]
+        self.assertIn(("device", "device.json"), {(f["part"], f["file"]) for f in facts})
+
+    def test_every_mistake_in_a_file_is_named_with_file_field_and_remedy(self):
+        for part, key, value, words in (
+            ("device", "peak_flops_per_s", {"bf16": 989}, ["device.peak_flops_per_s", "less than a GFLOP/s", "312 TFLOP/s"]),
+            ("device", "memory_bytes", 80, ["device.memory_bytes", "less than a megabyte", "80 GiB"]),
+            ("device", "memory_bytes", None, ["device.memory_bytes", "is missing", "80 GiB"]),
+            ("device", "memory_bytes_per_s", "3.35 TB", ["device.memory_bytes_per_s", "not a unit"]),
+            ("node", "kind", "ladder", ["node.kind", "crossbar"]),
+            ("device", "calibration", "h101", ["calibration", "h101", "h100"]),
+        ):
+            own = self.in_place()
+            own[part][key] = value
+            if value is None:
+                del own[part][key]
+            (self.folder.path / "own.json").write_text(json.dumps(own))
+            code, out, err = run("simulate", self.folder.plan(changed(PLAN, **{"cluster.preset": "own.json"})))
+            self.assertEqual((code, out), (3, ""), err)
+            self.assertRegex(err, r"\Atandem: error: [^\n]+\n\Z")
+            for word in words:
+                self.assertIn(word, err)
+
+
+if __name__ == "__main__":
+    tandem.main()
