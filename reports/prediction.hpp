@@ -15,7 +15,7 @@
 namespace tandem {
 
 /// Step seconds of the critical role's compute stream by what fills them, before the end of its step; they add up to the step time.
-/// Keys: compute, tensor_comm, pipeline_comm, data_comm, optimizer, bubble, launch, host_copy (offloaded states).
+/// Keys: compute, tensor_comm, context_comm, expert_comm, pipeline_comm, data_comm, optimizer, bubble, launch, host_copy (offloaded states).
 using TimeBreakdown = std::map<std::string, double>;
 
 struct MemorySample {
@@ -65,6 +65,7 @@ struct Prediction {
   double hardware_tflops_per_device = 0; ///< every matrix FLOP done
   double mfu = 0, hfu = 0;               ///< of the device's peak in the compute type
   double bubble_fraction = 0;            ///< of the step, on the critical role
+  Bytes device_memory;                   ///< of one device
   bool fits = true;
   std::size_t heaviest_role = 0;         ///< index into roles: the most memory
   std::size_t critical_role = 0;         ///< index into roles: whose breakdown is reported

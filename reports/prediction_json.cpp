@@ -86,6 +86,7 @@ std::string to_json(const Prediction& p, const Plan& plan) {
   out["hardware_tflops_per_device"] = p.hardware_tflops_per_device;
   out["mfu"] = p.mfu;
   out["hfu"] = p.hfu;
+  out["device_memory_bytes"] = p.device_memory.count();
   out["fits"] = p.fits;
   out["bubble_fraction"] = p.bubble_fraction;
   out["time_breakdown_s"] = p.roles[p.critical_role].time_breakdown_s;

@@ -1,4 +1,9 @@
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "models/base/error.hpp"
 #include "models/plan.hpp"
@@ -14,8 +19,9 @@ std::string line(const std::string& what, const std::string& value) { return "  
 
 std::string degrees(const Plan& plan) {
   const ParallelSpec& p = plan.parallel;
-  return "tensor " + std::to_string(p.tensor) + " x pipeline " + std::to_string(p.pipeline) + " x data " +
-         std::to_string(p.data);
+  return "tensor " + std::to_string(p.tensor) + " x pipeline " + std::to_string(p.pipeline) + " x data " + std::to_string(p.data) +
+         (p.context > 1 ? " x context " + std::to_string(p.context) : "") +
+         (p.expert > 1 ? ", experts over " + std::to_string(p.expert) : "");
 }
 
 std::string counted(std::size_t n, const std::string& what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
@@ -48,20 +54,32 @@ std::string disturbance(const Prediction& p) {
   return out;
 }
 
-std::string rates(const Prediction& p) {
+/// "MFU 37.3 % of 989.4 TFLOP/s": of the device's peak in the type that products compute in.
+std::string utilisation(const std::string& what, double share, double tflops) {
+  return share > 0 ? ", " + what + " " + number_text(share * 100, 1) + " % of " + number_text(tflops / share, 1) : "";
+}
+
+std::string rates(const Prediction& p, const Plan& plan) {
+  const std::string peak = p.mfu > 0 ? " (" + std::string(name(plan.training.dtypes.compute)) + ")\n" : "\n";
+  const double devices = static_cast<double>(plan.cluster.devices);
   return line("step time", time_text(p.step_time.seconds()) + range(p.range)) +
          (p.makespan == p.step_time ? "" : line("of a step alone", time_text(p.makespan.seconds()))) + disturbance(p) +
-         line("throughput", number_text(p.tokens_per_s, 0) + " tokens/s, " + number_text(p.samples_per_s, 2) + " samples/s") +
-         line("model FLOP rate", number_text(p.model_tflops_per_device, 2) + " TFLOP/s per device, MFU " +
-                                     number_text(p.mfu * 100, 1) + " %") +
-         line("hardware FLOP rate", number_text(p.hardware_tflops_per_device, 2) + " TFLOP/s per device, HFU " +
-                                        number_text(p.hfu * 100, 1) + " %") +
+         line("throughput", count_text(std::llround(p.tokens_per_s)) + " tokens/s (" + number_text(p.tokens_per_s / devices, 1) +
+                                " per device), " + number_text(p.samples_per_s, 2) + " samples/s") +
+         "  " + padded("model FLOP rate", 26) + number_text(p.model_tflops_per_device, 2) + " TFLOP/s per device" +
+         utilisation("MFU", p.mfu, p.model_tflops_per_device) + peak + "  " + padded("hardware FLOP rate", 26) +
+         number_text(p.hardware_tflops_per_device, 2) + " TFLOP/s per device" +
+         utilisation("HFU", p.hfu, p.hardware_tflops_per_device) + peak +
          line("pipeline bubble", number_text(p.bubble_fraction * 100, 1) + " %");
 }
 
+/// The largest share first; what does not happen is left out.
 std::string where_time_goes(const RolePrediction& role, double step_s) {
-  std::string out = "where the time goes (rank " + std::to_string(role.ranks.front()) + ")\n";
-  for (const auto& [what, seconds] : role.time_breakdown_s)
+  std::vector<std::pair<std::string, double>> parts(role.time_breakdown_s.begin(), role.time_breakdown_s.end());
+  std::erase_if(parts, [](const auto& part) { return part.second <= 0; });
+  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string out = "where the time goes (rank " + std::to_string(role.ranks.front()) + ", which computes most)\n";
+  for (const auto& [what, seconds] : parts)
     out += line(what, aligned(time_text(seconds), 9) + aligned(number_text(100 * seconds / step_s, 1) + " %", 9));
   return out;
 }
@@ -69,21 +87,47 @@ std::string where_time_goes(const RolePrediction& role, double step_s) {
 std::string memory(const Prediction& p) {
   const RolePrediction& role = p.roles[p.heaviest_role];
   std::string out = "memory of the heaviest rank (" + std::to_string(role.ranks.front()) + "): " +
-                    bytes_text(role.peak_memory_bytes.count()) + (p.fits ? ", fits\n" : ", DOES NOT FIT\n");
+                    bytes_text(role.peak_memory_bytes.count()) + " of the device's " + bytes_text(p.device_memory.count()) +
+                    (p.fits ? ", fits\n" : ", DOES NOT FIT\n");
   for (std::size_t k = 0; k < kMemoryKinds; ++k)
     if (role.memory_bytes[k].count())
       out += line(std::string(name(static_cast<MemoryKind>(k))), aligned(bytes_text(role.memory_bytes[k].count()), 9));
   return out + line("arena / live peak", bytes_text(role.arena_bytes.count()) + " / " + bytes_text(role.live_peak_bytes.count()));
 }
 
+/// Facts that no text states, by file: their names alone. `--json` and `explain` have what is known of each.
+std::string unverified(const std::vector<std::string>& facts) {
+  std::vector<std::pair<std::string, std::string>> files;
+  for (const std::string& fact : facts) {
+    const std::size_t colon = fact.find(": ");
+    const std::string file = fact.substr(0, colon), field = fact.substr(colon + 2, fact.find(" (", colon) - colon - 2);
+    if (files.empty() || files.back().first != file) files.emplace_back(file, "");
+    files.back().second += (files.back().second.empty() ? "" : ", ") + field;
+  }
+  std::string out;
+  for (const auto& [file, fields] : files) out += "not verified in " + file + ": " + fields + "\n";
+  return out;
+}
+
+std::string notes(const Prediction& p) {
+  constexpr std::string_view kUnverified = "not verified: ";
+  std::string out;
+  std::vector<std::string> facts;
+  for (const std::string& note : p.notes)
+    if (note.starts_with(kUnverified) && note.find(": ", kUnverified.size()) != std::string::npos)
+      facts.push_back(note.substr(kUnverified.size()));
+    else
+      out += "note: " + note + "\n";
+  return out + unverified(facts);
+}
+
 }  // namespace
 
 std::string to_text(const Prediction& p, const Plan& plan) {
   require(p.heaviest_role < p.roles.size() && p.critical_role < p.roles.size(), "a prediction without its roles");
-  std::string out = headline(p, plan) + rates(p) + where_time_goes(p.roles[p.critical_role], p.step_time.seconds()) + memory(p);
+  std::string out = headline(p, plan) + rates(p, plan) + where_time_goes(p.roles[p.critical_role], p.step_time.seconds()) + memory(p);
   if (p.measured_products) out += to_text(*p.measured_products) + "\n";
-  for (const std::string& note : p.notes) out += "note: " + note + "\n";
-  return out;
+  return out + notes(p);
 }
 
 }  // namespace tandem

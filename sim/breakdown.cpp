@@ -76,9 +76,17 @@ class Known {
   LaneOfStream lanes_;
 };
 
-Share share_of(Stream stream) {
-  switch (stream) {
-    case Stream::tensor: return Share::tensor_comm;
+/// What runs on the tensor stream stands in a layer's way: sums and gathers of tensor ranks, exchanges of context and expert ranks.
+Share share_in_layer(const Op& op) {
+  const auto* collective = std::get_if<Collective>(&op);
+  if (collective != nullptr && collective->group == Group::context) return Share::context_comm;
+  if (collective != nullptr && collective->group == Group::expert) return Share::expert_comm;
+  return Share::tensor_comm;
+}
+
+Share share_of(const Task& task) {
+  switch (task.stream) {
+    case Stream::tensor: return share_in_layer(task.op);
     case Stream::data: return Share::data_comm;
     case Stream::send:
     case Stream::recv: return Share::pipeline_comm;
@@ -216,7 +224,7 @@ class Attributor {
   /// Names the time back from hi, when `w` ended, to when it was ready; returns that.
   std::int64_t busy(std::int64_t lo, std::int64_t hi, Where w) {
     const Happening h = at(w);
-    add(share_of(task(w).stream), std::max(lo, h.started), hi);
+    add(share_of(task(w)), std::max(lo, h.started), hi);
     add(Share::bubble, std::max(lo, h.ready), std::min(hi, h.started));
     if (hi > window_.from && hi <= window_.to && task(w).stream == Stream::recv && h.first && *h.first < h.ready && credited(w, h.ready))
       out_.credit_stall_ps += std::min(hi - lo, h.ready - *h.first);
@@ -364,8 +372,8 @@ std::vector<Breakdown> break_down(const Play& play, const TaskGraph& graph, cons
 }
 
 TimeBreakdown in_seconds(const Breakdown& breakdown) {
-  constexpr const char* names[kShares] = {"compute",   "tensor_comm", "pipeline_comm", "data_comm",
-                                          "optimizer", "bubble",      "launch",        "host_copy"};
+  constexpr const char* names[kShares] = {"compute",   "tensor_comm", "context_comm", "expert_comm", "pipeline_comm",
+                                          "data_comm", "optimizer",   "bubble",       "launch",      "host_copy"};
   TimeBreakdown out;
   for (std::size_t i = 0; i < kShares; ++i) out[names[i]] = static_cast<double>(breakdown.ps[i]) * 1e-12;
   return out;

@@ -12,8 +12,10 @@
 
 namespace tandem::sim {
 
-enum class Share : std::uint8_t { compute, tensor_comm, pipeline_comm, data_comm, optimizer, bubble, launch, host_copy };
-inline constexpr std::size_t kShares = 8;
+enum class Share : std::uint8_t {
+  compute, tensor_comm, context_comm, expert_comm, pipeline_comm, data_comm, optimizer, bubble, launch, host_copy
+};
+inline constexpr std::size_t kShares = 10;
 
 /// Picoseconds by Share; they add up to the time that was asked for exactly: a step alone, or from one step's end to the next one's.
 struct Breakdown {

@@ -223,6 +223,7 @@ Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& pl
   out.step_time = pace ? pace->step_time : play.step_time;
   if (perturbation.any()) out.perturbation = perturbation_cost(perturbation, scene, manner, plain, out.step_time);
   out.ranks = mesh.world_size();
+  out.device_memory = topology.device().memory;
   fill_rates(out, plan, scene);
   fill_roles(out, scene, play, breakdowns_of(scene, play, pace));
   note_machine(out, plan, scene, play);

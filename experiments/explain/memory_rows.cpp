@@ -129,6 +129,9 @@ std::vector<Row> memory_rows() {
       kind_row(MemoryKind::communication, "buffers of collectives, sends and receives, alive at the peak"),
       kind_row(MemoryKind::workspace, "temporary tensors, alive at the peak"),
       runtime_row(),
+      {"device_memory_bytes", "memory of one device",
+       [](const ExplainedCase& c, std::size_t) { return gib(c.prediction.device_memory) + " of " + c.topology->device().name; },
+       RangeKind::exact, {"device:memory_bytes"}},
       {"fits",
        "(live_peak_bytes + memory_bytes.runtime) x ranks of a device <= the device's memory, on every rank; on a host arena_bytes in "
        "place of live_peak_bytes",

@@ -34,9 +34,11 @@ ordered_json by_kind(const BytesByKind& bytes) {
   return out;
 }
 
-void add_prediction(ordered_json& row, const Prediction& p, const Topology& topology) {
+void add_prediction(ordered_json& row, const Prediction& p) {
   const RolePrediction& heaviest = p.roles[p.heaviest_role];
   row["step_time_s"] = p.step_time.seconds();
+  row["step_time_low_s"] = p.range.low_s;
+  row["step_time_high_s"] = p.range.high_s;
   if (p.perturbation) row["undisturbed_step_time_s"] = p.perturbation->undisturbed.seconds();
   row["tokens_per_s"] = p.tokens_per_s;
   row["samples_per_s"] = p.samples_per_s;
@@ -47,7 +49,7 @@ void add_prediction(ordered_json& row, const Prediction& p, const Topology& topo
   row["bubble_fraction"] = p.bubble_fraction;
   row["fits"] = p.fits;
   row["peak_memory_bytes"] = heaviest.peak_memory_bytes.count();
-  row["device_memory_bytes"] = topology.device().memory.count();
+  row["device_memory_bytes"] = p.device_memory.count();
   row["time_breakdown_s"] = p.roles[p.critical_role].time_breakdown_s;
   row["memory_bytes"] = by_kind(heaviest.memory_bytes);
 }
@@ -75,7 +77,7 @@ void predict(ordered_json& row, const Point& point, const std::string& file) {
   const Prediction p = sim::simulate(plan, graph, *topology);
   settle(row, p.fits ? Status::ok : Status::too_large,
          p.fits ? "" : "does not fit the memory of " + topology->device().name);
-  add_prediction(row, p, *topology);
+  add_prediction(row, p);
 }
 
 void add_files(std::string& text, std::string_view folder) {

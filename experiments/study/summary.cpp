@@ -1,5 +1,7 @@
 #include "experiments/study/summary.hpp"
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "reports/text.hpp"
@@ -49,19 +51,46 @@ std::vector<Comparison> comparisons(const Study& study, const json& rows) {
   return out;
 }
 
-/// Most model FLOP/s of a device among the plans that fit; null where none does. Comparable across models and clusters.
-json best_of(const json& rows) {
-  json best;
-  double most = 0;
-  for (const json& row : rows) {
-    if (row["status"] != "ok") continue;
-    const double rate = row["model_tflops_per_device"];
-    if (rate > most) {
-      most = rate;
-      best = row;
-    }
-  }
-  return best;
+/// Plans that fit, most model FLOP/s of a device first: comparable across models and clusters.
+std::vector<json> ranking(const json& rows) {
+  std::vector<json> fitting;
+  for (const json& row : rows)
+    if (row["status"] == "ok" && row["model_tflops_per_device"] > 0) fitting.push_back(row);
+  std::stable_sort(fitting.begin(), fitting.end(),
+                   [](const json& a, const json& b) { return a["model_tflops_per_device"] > b["model_tflops_per_device"]; });
+  return fitting;
+}
+
+json best_of(const std::vector<json>& ranked) { return ranked.empty() ? json() : ranked.front(); }
+
+std::string memory_text(const json& row) {
+  return bytes_text(row["peak_memory_bytes"].get<std::int64_t>()) + " of " + bytes_text(row["device_memory_bytes"].get<std::int64_t>());
+}
+
+std::string best_line(const json& row) {
+  return "best: " + place_text(row["at"]) + ": " + time_text(row["step_time_s"]) + " a step, " +
+         number_text(row["model_tflops_per_device"], 1) + " TFLOP/s per device, " + memory_text(row) + "\n";
+}
+
+/// Plans that come close to the best one are alternatives: predictions are not that exact.
+std::string next_lines(const std::vector<json>& ranked) {
+  constexpr std::size_t kShown = 5;
+  std::string out;
+  for (std::size_t i = 1; i < std::min(kShown, ranked.size()); ++i)
+    out += "  " + padded(place_text(ranked[i]["at"]), 60) + "  " + aligned(time_text(ranked[i]["step_time_s"]), 9) +
+           aligned(number_text(ranked[i]["model_tflops_per_device"], 1) + " TFLOP/s", 15) + "  " + memory_text(ranked[i]) + "\n";
+  return out.empty() ? "" : "next best\n" + out;
+}
+
+/// Why plans have no prediction: the reason that most of a status have, and how many have another.
+std::string reason_line(const json& rows, const std::string& status, std::size_t count) {
+  std::map<std::string, std::size_t> reasons;
+  for (const json& row : rows)
+    if (row["status"] == status && !row.contains("step_time_s")) ++reasons[row["reason"].get<std::string>()];
+  const auto most = std::max_element(reasons.begin(), reasons.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most == reasons.end()) return "";
+  const std::size_t others = count - most->second;
+  return "    " + most->first + (others > 0 ? " (and " + std::to_string(others) + " for other reasons)" : "") + "\n";
 }
 
 std::string figure_text(const std::string& figure, double value) {
@@ -83,10 +112,10 @@ std::string summary_text(const Study& study, const std::vector<std::string>& lin
                     " computed, " + std::to_string(tally.kept) + " kept from before";
   if (tally.missing > 0) out += ", " + std::to_string(tally.missing) + " still missing";
   out += "\n";
-  for (const auto& [status, count] : tally.by_status) out += "  " + padded(status, 26) + std::to_string(count) + "\n";
-  if (const json best = best_of(rows); !best.is_null())
-    out += "best: " + place_text(best["at"]) + ": " + time_text(best["step_time_s"]) + " a step, " +
-           number_text(best["model_tflops_per_device"], 1) + " TFLOP/s per device\n";
+  for (const auto& [status, count] : tally.by_status)
+    out += "  " + padded(status, 26) + std::to_string(count) + "\n" + reason_line(rows, status, static_cast<std::size_t>(count));
+  const std::vector<json> ranked = ranking(rows);
+  if (!ranked.empty()) out += best_line(ranked.front()) + next_lines(ranked);
   const std::vector<Comparison> published = comparisons(study, rows);
   if (!published.empty())
     out += padded("published", 62) + aligned("published", 10) + aligned("predicted", 11) + aligned("error", 9) + "\n";
@@ -105,7 +134,7 @@ std::string summary_json(const Study& study, const std::vector<std::string>& lin
                          {"error", c.error()}});
   const json out = {{"schema_version", 1},          {"name", study.name},    {"points", tally.points},
                     {"computed", tally.computed},   {"kept", tally.kept},    {"missing", tally.missing},
-                    {"by_status", tally.by_status}, {"best", best_of(rows)}, {"published", published}};
+                    {"by_status", tally.by_status}, {"best", best_of(ranking(rows))}, {"published", published}};
   return out.dump(2) + "\n";
 }
 

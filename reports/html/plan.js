@@ -15,10 +15,11 @@ function experts_cut() {
   return experts && layout.expert_tensor !== layout.tensor ? ` (an expert on ${layout.expert_tensor})` : "";
 }
 
+const range = p.step_time_range;
 page.append(make("h1", {}, data.name),
   make("p", { class: "soft" }, `${degrees()} on ${number(data.plan.cluster.devices)} × ${data.device} (${data.plan.cluster.preset}); ` +
     `global batch ${number(training.global_batch_size)} × ${number(training.seq_length)} tokens, micro-batch ${training.micro_batch_size}, ${training.precision}. One optimizer step, simulated.`),
-  cards([["step time", seconds(p.step_time_s)], ["tokens per second", number(p.tokens_per_s)],
+  cards([[range.share ? `step time (${Math.round(100 * range.share)} %: ${seconds(range.low_s)} to ${seconds(range.high_s)})` : "step time", seconds(p.step_time_s)], ["tokens per second", number(p.tokens_per_s)],
     ["model TFLOP/s per device", number(p.model_tflops_per_device)], ["model FLOP utilisation", percent(p.mfu)],
     ["pipeline bubble", percent(p.bubble_fraction)],
     [`of ${bytes(data.device_memory_bytes)} ${p.fits ? "per device" : "per device: does not fit"}`, bytes(p.peak_memory_bytes), p.fits ? null : "bad"]]));

@@ -260,6 +260,7 @@ function scatter() {
 const wins = section("All plans");
 const filter = make("input", { type: "search", placeholder: "filter", "aria-label": "filter", oninput: () => drawTable() });
 const onlyFit = make("input", { type: "checkbox", onchange: () => drawTable() });
+onlyFit.checked = rows.some((r) => r.status === "ok");
 wins.append(make("div", { class: "tools" }, filter, make("label", {}, onlyFit, " only plans that fit")));
 const tablePlace = make("div");
 wins.append(tablePlace);

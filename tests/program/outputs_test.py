@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Places that a result cannot go to are refused before the work, devices are written to, and no option is empty by accident."""
+import json
 import pathlib
 import resource
 import subprocess
 import unittest
 
 import tandem
-from tandem import SMALL, TEXT, WithFolder, changed, run
+from tandem import PROGRAM, SMALL, TEXT, WithFolder, changed, run
 
 
 class Outputs(WithFolder):
@@ -65,6 +66,50 @@ class Outputs(WithFolder):
         code, _, err = run("simulate", plan)
         self.assertEqual(code, 4)
         self.assertIn("training.global_batch_size", err)
+
+    def test_many_micro_batches_of_many_layers_are_too_many(self):
+        plan = changed(SMALL, **{"training.global_batch_size": 2**20, "model.num_layers": 80})
+        code, _, err = run("simulate", self.folder.plan(plan))
+        self.assertEqual(code, 4)
+        self.assertIn("passes of a micro-batch", err)
+
+    def test_a_step_that_takes_longer_than_time_is_counted_is_refused(self):
+        plan = {"model": {"preset": "gpt3-175b"}, "cluster": {"preset": "cpu-host", "devices": 1},
+                "training": {"seq_length": 2048, "micro_batch_size": 1, "global_batch_size": 512, "precision": "fp32"}}
+        code, out, err = run("simulate", self.folder.plan(plan))
+        self.assertEqual((code, out), (4, ""))
+        self.assertIn("plan.json: training.global_batch_size: a step may take longer", err)
+
+    @unittest.skipUnless(pathlib.Path("/dev/full").is_char_device(), "no /dev/full")
+    def test_a_full_standard_output_is_no_internal_error(self):
+        with open("/dev/full", "w") as full:
+            told = subprocess.run([PROGRAM, "schema"], stdout=full, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(told.returncode, 3)
+        self.assertEqual(told.stderr, "tandem: error: standard output: cannot be written: No space left on device\n")
+
+    def test_a_page_for_people_says_what_a_planner_asks(self):
+        plan = self.folder.plan({
+            "model": {"num_layers": 8, "hidden_size": 512, "num_attention_heads": 8, "vocab_size": 32000,
+                      "moe": {"num_experts": 8, "experts_per_token": 2}},
+            "parallel": {"data": 4, "context": 2, "expert": 4}, "cluster": {"preset": "dgx-a100-80gb", "devices": 8},
+            "training": {"seq_length": 512, "micro_batch_size": 1, "global_batch_size": 32, "flash_attention": True}})
+        code, text, _ = run("simulate", plan)
+        result = json.loads(run("simulate", "--json", plan)[1])
+        self.assertEqual(code, 0)
+        lines = text.splitlines()
+        self.assertTrue(lines[0].startswith("plan: tensor 1 x pipeline 1 x data 4 x context 2, experts over 4, 8 ranks"), lines[0])
+        self.assertIn(f"({result['tokens_per_s'] / 8:.1f} per device)", text)
+        self.assertIn("% of 312.0 (bf16)", text)
+        self.assertIn(" of the device's 80.0 GiB, fits", text)
+        self.assertEqual(result["device_memory_bytes"], 80 * 2**30)
+        begin = next(i for i, line in enumerate(lines) if line.startswith("where the time goes"))
+        shares = [float(line.split()[-2]) for line in lines[begin + 1:begin + 1 + sum(v > 0 for v in result["time_breakdown_s"].values())]]
+        self.assertEqual(shares, sorted(shares, reverse=True))
+        self.assertGreater(result["time_breakdown_s"]["expert_comm"], 0)
+        self.assertGreater(result["time_breakdown_s"]["context_comm"], 0)
+        self.assertEqual(result["time_breakdown_s"]["tensor_comm"], 0)
+        told = sum(note.startswith("not verified: ") for note in result["notes"])
+        self.assertEqual(sum(line.count(",") + 1 for line in lines if line.startswith("not verified in ")), told)
 
 
 if __name__ == "__main__":

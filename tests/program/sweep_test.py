@@ -123,6 +123,36 @@ class Resuming(Studies):
         again = self.sweep(self.study(**{"base.training.seq_length": 32}))
         self.assertEqual(again["kept"], 0)
 
+    def test_the_summary_ranks_what_fits_and_says_why_the_rest_is_not_there(self):
+        code, text, _ = run("sweep", self.study(), "--out", self.out)
+        self.assertEqual(code, 0)
+        rows = sorted((r for r in self.rows() if r["status"] == "ok"), key=lambda r: -r["model_tflops_per_device"])
+        lines = text.splitlines()
+        place = lambda row: f"parallel.tensor {row['at']['parallel.tensor']}, batch {row['at']['batch']}"
+        at = next(i for i, line in enumerate(lines) if line.startswith("best: "))
+        self.assertTrue(lines[at].startswith("best: " + place(rows[0]) + ": "), lines[at])
+        self.assertIn(" GiB", lines[at].split(" per device, ")[1])
+        self.assertEqual(lines[at + 1], "next best")
+        for line, row in zip(lines[at + 2:], rows[1:5]):
+            self.assertTrue(line.strip().startswith(place(row)), line)
+        bad = next(r for r in self.rows() if r["status"] == "infeasible")
+        self.assertIn("    " + bad["reason"], lines)
+        for row in rows:
+            self.assertTrue(row["step_time_low_s"] <= row["step_time_s"] <= row["step_time_high_s"], row)
+
+    def test_a_cluster_file_is_found_from_the_folder_of_the_study_or_of_its_base(self):
+        preset = json.loads((SOURCE / "topology/presets/cpu-host.json").read_text())
+        (self.folder.path / "elsewhere").mkdir()
+        for name in ("mine.json", "elsewhere/theirs.json"):
+            (self.folder.path / name).write_text(json.dumps(preset))
+        base = changed(STUDY["base"], **{"cluster.preset": "theirs.json"})
+        (self.folder.path / "elsewhere" / "plan.json").write_text(json.dumps(base))
+        for study in (changed(STUDY, **{"base.cluster.preset": "mine.json"}), STUDY | {"base": "elsewhere/plan.json"}):
+            path = self.folder.file("study.json", json.dumps(study))
+            code, _, err = run("sweep", path, "--out", self.out, "--fresh")
+            self.assertEqual(code, 0, err)
+            self.assertEqual(sum(row["status"] == "ok" for row in self.rows()), 4)
+
     def test_ctrl_c_keeps_what_is_done_and_exits_130(self):
         many = changed(STUDY, **{"points": None, "view": None, "axes": [{"field": "training.seed", "values": list(range(4000))}]})
         path = self.folder.file("study.json", json.dumps(many))

@@ -60,6 +60,25 @@ TEST_CASE("a computation that waits for a tensor collective waits for tensor_com
   CHECK(total(b) == us(32).ps());
 }
 
+TEST_CASE("exchanges in a layer are told apart by who exchanges") {
+  const auto waited = [](Group group, const Mesh& ranks) {
+    GraphBuilder graph(1);
+    graph.add(0, graph.many("block", {task("a", Stream::compute, work(us(10))), task("r", Stream::tensor, reduce(group), {0}),
+                                      task("b", Stream::compute, work(us(20)), {1})}));
+    return run(graph.take(), ranks, {}).roles[0];
+  };
+  Divisions of_experts;
+  of_experts.expert = 2;
+  const Breakdown experts = waited(Group::expert, Mesh({1, 1, 1, 2, 1}, "tp-cp-ep-dp-pp", of_experts));
+  const Breakdown context = waited(Group::context, Mesh({1, 2, 1, 1, 1}, "tp-cp-ep-dp-pp"));
+  CHECK(experts[Share::expert_comm] == us(2).ps());
+  CHECK(context[Share::context_comm] == us(2).ps());
+  for (const Breakdown& b : {experts, context}) {
+    CHECK(b[Share::tensor_comm] == 0);
+    CHECK(total(b) == us(32).ps());
+  }
+}
+
 TEST_CASE("what a launch-bound stream waits for is the host") {
   GraphBuilder graph(1);
   const TemplateId t = graph.one("work", Stream::compute, work(us(3)));

@@ -52,7 +52,7 @@ TEST_CASE("throughput, utilisation and the breakdown follow from the step time")
   for (std::int32_t s = 0; s < 2; ++s) flops += 4 * static_cast<double>(count(graph, StageId(s)).matrix.count());
   CHECK(p.hardware_tflops_per_device == Approx(flops / 8 / seconds / 1e12));
   for (const RolePrediction& role : p.roles) {
-    CHECK(role.time_breakdown_s.size() == 8);
+    CHECK(role.time_breakdown_s.size() == 10);
     CHECK(sum(role.time_breakdown_s) == Approx(seconds).epsilon(1e-12));
   }
   CHECK(p.bubble_fraction == Approx(p.roles[p.critical_role].time_breakdown_s.at("bubble") / seconds));
