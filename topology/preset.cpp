@@ -1,5 +1,6 @@
 #include "topology/preset.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "models/base/json.hpp"
@@ -107,7 +108,8 @@ void read_torus(FactReader& r, NodeFacts& n) {
   n.shape = {shape[0], shape[1]};
   n.cores_per_chip = r.whole("cores_per_chip", 1);
   n.core_port = r.bandwidth("core_port_bytes_per_s");
-  if (n.shape[0] * n.shape[1] * n.cores_per_chip != n.devices || n.devices == 0)
+  const bool countable = std::max({n.shape[0], n.shape[1], n.cores_per_chip}) <= n.devices;
+  if (!countable || n.shape[0] * n.shape[1] * n.cores_per_chip != n.devices || n.devices == 0)
     r.refuse("shape", "x by y chips with their cores must be all devices of the node");
 }
 
@@ -144,8 +146,17 @@ NcclSettings read_nccl(FactReader r) {
   return s;
 }
 
+constexpr std::int64_t kMostOfNode = 65'536, kMostOfMesh = 256;  // a mesh has a link for every two
+
+/// So many devices or NICs, as a node may have.
+std::int64_t of_node(FactReader& r, const std::string& key, std::int64_t most = kMostOfNode) {
+  const std::int64_t n = r.whole(key, 1);
+  if (n > most) r.refuse(key, "is more than a node can have", "use at most " + std::to_string(most));
+  return n;
+}
+
 void read_scale_out(FactReader r, NodeFacts& n) {
-  n.nics = r.whole("nics", 1);
+  n.nics = of_node(r, "nics");
   n.nic = r.bandwidth("nic_bytes_per_s");
   n.nic_latency = r.duration("latency_s");
   n.rails = r.flag("rails", false);
@@ -167,7 +178,7 @@ void read_node(FactReader& r, ClusterFacts& facts) {
   const std::string name = r.text("name", "");
   r.text("notes", "");
   n.kind = read_kind(r);
-  n.devices = n.kind == ScaleUp::shared_memory && !r.has("devices") ? 0 : r.whole("devices", 1);
+  n.devices = n.kind == ScaleUp::shared_memory && !r.has("devices") ? 0 : of_node(r, "devices", n.kind == ScaleUp::full_mesh ? kMostOfMesh : kMostOfNode);
   if (r.has("devices_across_nodes")) n.devices_across = r.whole("devices_across_nodes", 1);
   if (r.has("host_processor")) n.host_processor = read_processor(r);
   read_scale_up(r.object("scale_up"), n);

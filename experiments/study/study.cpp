@@ -174,6 +174,8 @@ class StudyReader {
     keys.insert(keys.end(), kFigures.begin(), kFigures.end());
     known(point, place, keys);
     text(needed(point, "source", place, "say where the figure was published"), place + ".source");
+    for (const char* prose : {"name", "notes"})
+      if (point.contains(prose)) text(point[prose], place + "." + prose);
     int figures = 0;
     for (const std::string& figure : kFigures) {
       if (!point.contains(figure)) continue;

@@ -18,8 +18,29 @@ namespace {
 
 using nlohmann::json;
 
-std::optional<double> number(const json& object, const char* key) {
-  return object.contains(key) && object[key].is_number() ? std::optional(object[key].get<double>()) : std::nullopt;
+constexpr const char* kForm = "give JSON lines with id (a text), plan and measured (objects)";
+
+[[noreturn]] void refuse(const std::string& place, const std::string& field, const json& value, const std::string& reason,
+                         const std::string& remedy) {
+  throw ConfigError(Problem{place, field, value.is_null() ? "" : value_text(value), reason, remedy});
+}
+
+/// A measured figure, nothing where the record has none or null. Throws ConfigError for what cannot have been measured.
+std::optional<double> figure(const json& measured, const char* key, const std::string& unit, const std::string& place) {
+  if (!measured.contains(key) || measured[key].is_null()) return std::nullopt;
+  const json& value = measured[key];
+  if (!value.is_number() || !(value.get<double>() > 0))
+    refuse(place, std::string("measured.") + key, value, "is no number above zero", "give " + unit + " without a unit, or leave it out");
+  return value.get<double>();
+}
+
+void require_record(const json& record, const std::string& place) {
+  if (!record.is_object()) refuse(place, "", record, "is no measurement record", kForm);
+  for (const char* key : {"id", "plan", "measured"}) {
+    if (!record.contains(key)) refuse(place, key, {}, "is missing: no measurement record", kForm);
+  }
+  if (!record["id"].is_string()) refuse(place, "id", record["id"], "must be a text", kForm);
+  if (!record["measured"].is_object()) refuse(place, "measured", record["measured"], "must be an object", kForm);
 }
 
 /// Prose of a record: nothing where it has none, or null.
@@ -37,6 +58,7 @@ std::string word(const json& measured, const char* key, const std::vector<std::s
 }
 
 Measurement measurement(const json& record, const std::string& set, const std::string& place) {
+  require_record(record, place);
   const json& measured = record.at("measured");
   Measurement out;
   out.id = record.at("id");
@@ -44,8 +66,8 @@ Measurement measurement(const json& record, const std::string& set, const std::s
   out.grade = record.value("grade", "A");
   out.source = record.value("source", "");
   out.plan_json = record.at("plan").dump();
-  out.step_time_s = number(measured, "step_time_s");
-  out.peak_memory_bytes = number(measured, "peak_memory_bytes");
+  out.step_time_s = figure(measured, "step_time_s", "seconds", place);
+  out.peak_memory_bytes = figure(measured, "peak_memory_bytes", "bytes", place);
   out.memory_note = prose(measured, "peak_memory_note");
   out.memory_kind = word(measured, "peak_memory_kind", {"allocated", "reserved", "device"}, place);
   out.memory_rank = word(measured, "peak_memory_rank", {"heaviest", "last_stage"}, place);
@@ -115,16 +137,15 @@ std::vector<Measurement> read_measurements(const std::string& path) {
   std::vector<Measurement> out;
   std::string line;
   for (int number = 1; std::getline(lines, line); ++number) {
-    if (line.empty()) continue;
+    if (line.find_first_not_of(" \t\r") == line.npos) continue;
     const std::string place = path + ":" + std::to_string(number);
     try {
       out.push_back(measurement(parse_json(line, place), set, place));
     } catch (const json::exception& e) {
-      throw ConfigError(Problem{place, "", "", std::string("is no measurement record: ") + e.what(),
-                                "give JSON lines with id, plan and measured"});
+      throw ConfigError(Problem{place, "", "", std::string("is no measurement record: ") + e.what(), kForm});
     }
   }
-  if (out.empty()) throw ConfigError(Problem{path, "", "", "holds no measurement record", "give JSON lines with id, plan and measured"});
+  if (out.empty()) throw ConfigError(Problem{path, "", "", "holds no measurement record", kForm});
   return out;
 }
 

@@ -25,6 +25,7 @@ struct Measurement {
   std::string memory_kind;                  ///< allocated, reserved or device
   std::string memory_rank;                  ///< heaviest or last_stage
   bool out_of_memory = false;               ///< the run ended for lack of memory
+  bool tells() const { return step_time_s || peak_memory_bytes || out_of_memory; }  ///< whether anything that is judged was measured
   std::vector<std::string> assumed;         ///< fields that the source does not state
 };
 

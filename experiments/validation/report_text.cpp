@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "experiments/validation/report.hpp"
 #include "models/base/text.hpp"
@@ -136,6 +137,24 @@ std::string refusals(const std::vector<JudgedRecord>& records) {
   return out;
 }
 
+std::string first_of(const std::vector<std::string>& ids) {
+  return ids.front() + (ids.size() > 1 ? " and " + std::to_string(ids.size() - 1) + " more" : "");
+}
+
+/// Records that may not be what their file means to say.
+std::string doubtful(const std::vector<JudgedRecord>& records) {
+  std::vector<std::string> silent, twice;
+  std::set<std::pair<std::string, std::string>> seen;
+  for (const JudgedRecord& r : records) {
+    if (!r.measured.tells()) silent.push_back(r.measured.id);
+    if (!seen.insert({r.measured.set, r.measured.id}).second) twice.push_back(r.measured.id);
+  }
+  std::string out;
+  if (!silent.empty()) out += "\nno step_time_s, peak_memory_bytes or out_of_memory measured: " + first_of(silent) + "\n";
+  if (!twice.empty()) out += "\nid given before in the same file: " + first_of(twice) + "\n";
+  return out;
+}
+
 std::string sources(const Summary& v) {
   if (v.unverified.empty()) return "";
   return "\n" + std::to_string(v.unverified.size()) + " facts in use are not verified in a source (--json lists them)\n";
@@ -144,7 +163,7 @@ std::string sources(const Summary& v) {
 }  // namespace
 
 std::string to_text(const Summary& summary, const std::vector<JudgedRecord>& records) {
-  return times(summary) + rankings(summary) + memory(summary) + refusals(records) + sources(summary) +
+  return times(summary) + rankings(summary) + memory(summary) + refusals(records) + doubtful(records) + sources(summary) +
          "\nassumed: records with fields their source does not state. constant: one achieved rate for each device and type,\n"
          "fitted without the record. in range: measured inside the 80 % range, which no record of the set was used for.\n"
          "repeats: slowest over fastest of equal plans. oom: the run ended for lack of memory; over: predicted not to fit.\n"

@@ -26,6 +26,34 @@ class Validate(WithFolder):
         self.assertEqual((second["refused"], second["predicted_step_time_s"], second["fits"]), (True, None, None))
         self.assertIn("model.position_embedding", second["reason"])
 
+    def test_what_cannot_have_been_measured_is_refused_with_line_and_field(self):
+        good = {"id": "r", "plan": SMALL, "measured": {"step_time_s": 2.0}}
+        for bad, words in (
+            (changed(good, **{"measured.step_time_s": -2}), [":2: measured.step_time_s = -2: is no number above zero", "seconds"]),
+            (changed(good, **{"measured.step_time_s": "2 s"}), [':2: measured.step_time_s = "2 s": is no number', "without a unit"]),
+            (changed(good, **{"measured.peak_memory_bytes": 0}), [":2: measured.peak_memory_bytes = 0: ", "bytes"]),
+            (changed(good, id=None), [":2: id: is missing"]),
+            (changed(good, id=7), [":2: id = 7: must be a text"]),
+            (changed(good, measured=3), [":2: measured = 3: must be an object"]),
+            ([good], [":2: ", "is no measurement record"]),
+        ):
+            file = self.folder.file("bad.jsonl", json.dumps(good) + "\n" + json.dumps(bad) + "\n")
+            for command in (("validate", file), ("calibrate", "h100", file)):
+                code, out, err = run(*command)
+                self.assertEqual((code, out), (3, ""), err)
+                self.assertRegex(err, r"\Atandem: error: [^\n]+\n\Z")
+                for word in words:
+                    self.assertIn(word, err)
+
+    def test_records_that_tell_nothing_or_stand_twice_are_named(self):
+        lines = [{"id": "a", "plan": SMALL, "measured": {"step_time_s": 2.0}}, {"id": "a", "plan": SMALL, "measured": {"step_time_s": 2.1}},
+                 {"id": "b", "plan": SMALL, "measured": {"step_time_ms": 2000}}, {"id": "c", "plan": SMALL, "measured": {"step_time_s": None}}]
+        file = self.folder.file("odd.jsonl", "\r\n".join(json.dumps(line) for line in lines) + "\r\n \r\n")
+        code, out, _ = run("validate", file)
+        self.assertEqual(code, 0)
+        self.assertIn("no step_time_s, peak_memory_bytes or out_of_memory measured: b and 1 more\n", out)
+        self.assertIn("id given before in the same file: a\n", out)
+
     def test_the_answer_does_not_depend_on_the_number_of_threads(self):
         file = self.records(*[changed(SMALL, **{"training.global_batch_size": 8 * n}) for n in range(1, 7)])
         one, many = (run("validate", file, "--json", "--jobs", jobs) for jobs in (1, 5))

@@ -216,6 +216,8 @@ TEST_CASE("a bad cluster file is refused with file and field") {
       {"\"crossbar\"", "\"ladder\"", "node.kind"},
       {"\"devices\": 2", "\"devices\": 0", "node.devices"},
       {"\"devices\": 2", "\"devices\": \"two\"", "node.devices"},
+      {"\"devices\": 2", "\"devices\": 4294967296", "node.devices"},
+      {"\"nics\": 1", "\"nics\": 37500000000", "node.scale_out.nics"},
       {"\"devices\": 2", "\"devices\": 2, \"nicks\": 3", "node.nicks"},
       {"\"10 GB/s\"", "-1", "node.scale_up.device_bytes_per_s"},
       {"\"10 GB/s\"", "\"10 apples\"", "node.scale_up.device_bytes_per_s"},
