@@ -113,14 +113,43 @@ void read_torus(FactReader& r, NodeFacts& n) {
     r.refuse("shape", "x by y chips with their cores must be all devices of the node");
 }
 
+using LinkMatrix = std::vector<std::vector<int>>;
+
+/// Links go both ways, and none to the device itself.
+bool symmetric(const LinkMatrix& links) {
+  for (std::size_t a = 0; a < links.size(); ++a)
+    for (std::size_t b = 0; b <= a; ++b)
+      if (links[a][b] != links[b][a] || (a == b && links[a][b] != 0)) return false;
+  return true;
+}
+
+/// Whether there is a way from the first device to every other.
+bool joined(const LinkMatrix& links) {
+  std::vector<std::size_t> reached{0};
+  std::vector<bool> seen(links.size());
+  seen[0] = true;
+  for (std::size_t i = 0; i < reached.size(); ++i)
+    for (std::size_t b = 0; b < links.size(); ++b)
+      if (links[reached[i]][b] > 0 && !seen[b]) seen[b] = true, reached.push_back(b);
+  return reached.size() == links.size();
+}
+
+bool names_each_once(std::vector<std::int32_t> ring) {
+  std::sort(ring.begin(), ring.end());
+  for (std::size_t i = 0; i < ring.size(); ++i)
+    if (ring[i] != static_cast<std::int32_t>(i)) return false;
+  return true;
+}
+
 void read_cube(FactReader& r, NodeFacts& n) {
   const auto size = static_cast<std::size_t>(n.devices);
   const json& rows = r.fact("link_matrix");
   if (!rows.is_array() || rows.size() != size) r.refuse("link_matrix", "needs a row for every device");
   for (const json& row : rows) n.matrix.push_back(whole_list<int>(r, "link_matrix", row, size));
+  if (!symmetric(n.matrix)) r.refuse("link_matrix", "is not symmetric: a link goes both ways, and none to its own device");
+  if (!joined(n.matrix)) r.refuse("link_matrix", "leaves devices without a way to each other", "give every device a link at least");
   n.ring = whole_list<std::int32_t>(r, "ring", r.fact("ring"), size);
-  for (std::int32_t d : n.ring)
-    if (d >= n.devices) r.refuse("ring", "must name devices of the node");
+  if (!names_each_once(n.ring)) r.refuse("ring", "must name every device of the node once", "number them from 0");
 }
 
 void read_scale_up(FactReader r, NodeFacts& n) {
@@ -227,6 +256,8 @@ void keep_devices(NodeFacts& n, std::int64_t wanted) {
   n.matrix.resize(static_cast<std::size_t>(wanted));
   for (auto& row : n.matrix) row.resize(static_cast<std::size_t>(wanted));
   std::erase_if(n.ring, [&](std::int32_t d) { return d >= wanted; });
+  if (!joined(n.matrix))
+    infeasible("override.devices_per_node", std::to_string(wanted), "the first devices of the node have no way to each other", "use more of them");
 }
 
 /// A job that fills parts of several nodes keeps to those parts, with their NICs, where its devices divide by them.

@@ -1,6 +1,7 @@
 #include "experiments/explain/explanation.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -118,7 +119,18 @@ std::vector<std::pair<std::string, std::string>> sources_of(const std::vector<Fa
   return {texts.begin(), texts.end()};
 }
 
+/// "roles[9]..." where there are fewer.
+bool beyond_roles(const ExplainedCase& c, const std::string& key) {
+  constexpr std::string_view kRoles = "roles[";
+  std::size_t role = 0;
+  if (!key.starts_with(kRoles)) return false;
+  const auto [end, error] = std::from_chars(key.data() + kRoles.size(), key.data() + key.size(), role);
+  return error == std::errc() && end != key.data() + key.size() && *end == ']' && role >= c.prediction.roles.size();
+}
+
 [[noreturn]] void refuse(const ExplainedCase& c, const std::string& key) {
+  if (beyond_roles(c, key))
+    throw ConfigError(Problem{"", "KEY", key, "the prediction has no role of this number", "roles are 0 to " + std::to_string(c.prediction.roles.size() - 1)});
   const std::vector<std::string> keys = explainable_keys(c);
   std::vector<std::string> shown;
   for (const std::string& k : keys)

@@ -78,7 +78,7 @@ void add_calibrate(CLI::App& app, ExitCode& exit) {
                     "take records as they are even where their source is known to have had another cluster than their plans name, or "
                     "fields that these do not say (topology/sites.json)");
   command->add_option("--per-source", o->fit.per_source, "records of a set that the search looks at, spread evenly; 0: all [12]")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, 1'000'000));
   command->add_option("--jobs", o->fit.jobs, "records simulated at once [all cores]")->check(CLI::Range(1, 1024));
   command->add_option("-o,--output", o->output, "the new calibration file [DEVICE.fitted.json beside the device's own]");
   command->add_flag("--write", o->write, "overwrite: the device's own calibration file, or what -o names");

@@ -3,9 +3,11 @@
 
 #include "experiments/explain/explanation.hpp"
 #include "experiments/program/commands.hpp"
+#include "experiments/program/rehearsal.hpp"
 #include "experiments/program/terminal.hpp"
 #include "models/plan.hpp"
 #include "reports/text.hpp"
+#include "topology/preset.hpp"
 
 namespace tandem::program {
 
@@ -85,6 +87,7 @@ ExitCode explain_one(const Options& o) {
 ExitCode explain(const Options& o) {
   if (!o.key.empty()) return explain_one(o);
   const Plan plan = load_plan(o.plan);
+  naming(o.plan, [&] { return load_cluster(plan.cluster.preset); });
   const ParameterCount parameters = count_parameters(plan.model, plan.padded_vocab_size());
   print(o.json ? to_json_text(plan, parameters) : "plan, every default filled in\n" + to_json(plan) + "\n" + summary(plan, parameters));
   return ExitCode::ok;

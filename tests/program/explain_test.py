@@ -89,11 +89,20 @@ class ExplainKey(WithFolder):
 
     def test_an_unknown_key_is_refused_with_those_there_are(self):
         file = self.folder.plan(SMALL)
-        for key in ("step_tim_s", "roles[99].arena_bytes", "roles[x].arena_bytes", "nonsense"):
+        for key in ("step_tim_s", "roles[x].arena_bytes", "nonsense"):
             code, out, err = run("explain", file, key)
             self.assertEqual((code, out), (3, ""), key)
             for word in (key, "tokens_per_s", "roles[].arena_bytes"):
                 self.assertIn(word, err)
+        roles = len(tandem_json("simulate", file)["roles"])
+        code, out, err = run("explain", file, f"roles[{roles}].arena_bytes")
+        self.assertEqual((code, out), (3, ""))
+        self.assertIn(f"roles are 0 to {roles - 1}\n", err)
+
+    def test_a_plan_on_an_unknown_cluster_is_not_explained(self):
+        code, out, err = run("explain", self.folder.plan(changed(SMALL, **{"cluster.preset": "nowhere"})))
+        self.assertEqual((code, out), (3, ""))
+        self.assertIn('cluster.preset = "nowhere": there is no cluster preset of this name', err)
 
 
 if __name__ == "__main__":

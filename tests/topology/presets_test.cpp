@@ -210,6 +210,28 @@ TEST_CASE("parts of a cluster that have files of their own are found from its fo
   fs::remove_all(folder);
 }
 
+TEST_CASE("a cube mesh whose links or ring cannot be is refused") {
+  const auto refused = [](const std::string& links, const std::string& ring) {
+    const std::string text = replaced(replaced(kOwnCluster, "\"crossbar\"", "\"cube_mesh\""), "\"device_bytes_per_s\": \"10 GB/s\"",
+                                      "\"link_bytes_per_s\": \"10 GB/s\", \"link_matrix\": " + links + ", \"ring\": " + ring);
+    const TemporaryFile file(text);
+    try {
+      make_topology(cluster(file.path, 2));
+    } catch (const ConfigError& e) {
+      return e.problems()[0].field;
+    }
+    return std::string();
+  };
+  CHECK(refused("[[0, 1], [1, 0]]", "[0, 1]").empty());
+  const std::string matrix = "node.scale_up.link_matrix", ring = "node.scale_up.ring";
+  CHECK(refused("[[0, 0], [0, 0]]", "[0, 1]") == matrix);
+  CHECK(refused("[[0, 1], [2, 0]]", "[0, 1]") == matrix);
+  CHECK(refused("[[1, 1], [1, 0]]", "[0, 1]") == matrix);
+  CHECK(refused("[[0, 1]]", "[0, 1]") == matrix);
+  CHECK(refused("[[0, 1], [1, 0]]", "[1, 1]") == ring);
+  CHECK(refused("[[0, 1], [1, 0]]", "[1, 2]") == ring);
+}
+
 TEST_CASE("a bad cluster file is refused with file and field") {
   struct Bad { const char *what, *by, *field; };
   const auto bad = GENERATE(values<Bad>({
