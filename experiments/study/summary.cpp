@@ -110,6 +110,9 @@ std::string summary_text(const Study& study, const std::vector<std::string>& lin
   const json rows = rows_of(lines);
   std::string out = study.name + ": " + std::to_string(tally.points) + " plans, " + std::to_string(tally.computed) +
                     " computed, " + std::to_string(tally.kept) + " kept from before";
+  // Values of an axis that change nothing, as defaults are, make plans that are others again.
+  if (const std::size_t own = tally.computed + tally.kept, there = tally.points - tally.missing; there > own)
+    out += ", " + std::to_string(there - own) + " the same as another";
   if (tally.missing > 0) out += ", " + std::to_string(tally.missing) + " still missing";
   out += "\n";
   for (const auto& [status, count] : tally.by_status)
