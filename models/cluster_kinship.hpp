@@ -1,8 +1,9 @@
 #pragma once
 // Which cluster presets a cluster of one's own counts as, where a stack's entries name presets.
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
+
+#include "models/base/json.hpp"
 
 namespace tandem {
 

@@ -99,6 +99,20 @@ class ExplainKey(WithFolder):
         self.assertEqual((code, out), (3, ""))
         self.assertIn(f"roles are 0 to {roles - 1}\n", err)
 
+    def test_model_flops_are_those_of_a_hand_count(self):
+        layers, hidden, inner, vocabulary, sequence, batch = 4, 1024, 4096, 32000, 2048, 4
+        for flash in (True, False):
+            file = self.folder.plan({
+                "model": {"family": "llama", "num_layers": layers, "hidden_size": hidden, "num_attention_heads": 8,
+                          "ffn_hidden_size": inner, "vocab_size": vocabulary, "pad_vocab_to": 1},
+                "training": {"seq_length": sequence, "micro_batch_size": 1, "global_batch_size": batch, "flash_attention": flash},
+                "cluster": {"preset": "dgx-h100", "devices": 1}})
+            result = tandem_json("simulate", file)
+            weights = layers * (4 * hidden**2 + 3 * hidden * inner) + hidden * vocabulary
+            pairs = (sequence + 1) / 2 if flash else sequence  # for each token
+            flops = batch * sequence * (6 * weights + 12 * layers * hidden * pairs)
+            self.assertAlmostEqual(result["model_tflops_per_device"] * 1e12 * result["step_time_s"] / flops, 1, places=9)
+
     def test_a_plan_on_an_unknown_cluster_is_not_explained(self):
         code, out, err = run("explain", self.folder.plan(changed(SMALL, **{"cluster.preset": "nowhere"})))
         self.assertEqual((code, out), (3, ""))
