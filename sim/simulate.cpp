@@ -146,6 +146,9 @@ void note_machine(Prediction& out, const Plan& plan, const Scene& scene, const P
   if (scene.topology.device().peak.count(plan.training.dtypes.compute) == 0)
     out.notes.push_back("the device has no peak for " + std::string(name(plan.training.dtypes.compute)) +
                         ": utilisation is not given");
+  const TrainingSpec& t = plan.training;
+  if (t.recompute == Recompute::selective && t.flash_attention && t.recompute_modules == std::vector<std::string>{"core_attention"})
+    out.notes.push_back("attention is computed twice for little memory: flash attention keeps no scores that recomputing it would free");
   out.notes.insert(out.notes.end(), plan.ineffective.begin(), plan.ineffective.end());
   if (scene.replay != nullptr) out.notes.push_back("rows of experts are those of the run whose routing is replayed");
   for (const std::string& fact : scene.topology.unverified()) out.notes.push_back("not verified: " + fact);

@@ -87,6 +87,20 @@ class Outputs(WithFolder):
         self.assertEqual(told.returncode, 3)
         self.assertEqual(told.stderr, "tandem: error: standard output: cannot be written: No space left on device\n")
 
+    def test_recomputing_flash_attention_alone_is_told_to_save_little(self):
+        def simulated(**training):
+            plan = changed(SMALL, **{"cluster.preset": "dgx-a100-80gb", "training.precision": "bf16", "training.seq_length": 512})
+            plan["training"] |= training
+            return json.loads(run("simulate", "--json", self.folder.plan(plan))[1])
+
+        told = lambda result: any("attention is computed twice for little memory" in note for note in result["notes"])
+        none, twice = simulated(flash_attention=True), simulated(flash_attention=True, recompute="selective")
+        self.assertTrue(told(twice))
+        self.assertGreater(twice["step_time_s"], none["step_time_s"])
+        scores = simulated(flash_attention=False), simulated(flash_attention=False, recompute="selective")
+        self.assertLess(none["live_peak_bytes"] - twice["live_peak_bytes"], 0.1 * (scores[0]["live_peak_bytes"] - scores[1]["live_peak_bytes"]))
+        self.assertFalse(any(map(told, (none, *scores, simulated(flash_attention=True, recompute="full")))))
+
     def test_a_page_for_people_says_what_a_planner_asks(self):
         plan = self.folder.plan({
             "model": {"num_layers": 8, "hidden_size": 512, "num_attention_heads": 8, "vocab_size": 32000,
