@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <new>
+#include <vector>
 
 #include "experiments/program/commands.hpp"
 #include "experiments/program/terminal.hpp"

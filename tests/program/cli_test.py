@@ -34,6 +34,10 @@ class CommandLine(WithFolder):
             for command in ("simulate", "validate", "calibrate"):
                 self.assertIn(code, run(command, "--help")[1])
 
+    def test_a_bad_command_line_points_to_the_help_of_its_command(self):
+        self.assertTrue(run("simulate", "plan.json", "--jsn")[2].endswith("; see tandem simulate --help\n"))
+        self.assertTrue(run("simulat")[2].endswith("; see tandem --help\n"))
+
     def test_a_bad_command_line_exits_2_with_one_line_on_stderr(self):
         plan = self.folder.plan(SMALL)
         for arguments in ([], ["simulat", plan], ["simulate"], ["simulate", plan, "--jsn"],
