@@ -1,6 +1,7 @@
 #include "experiments/program/program.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <new>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "experiments/program/commands.hpp"
 #include "experiments/program/terminal.hpp"
 #include "models/base/error.hpp"
+#include "models/base/text.hpp"
 
 namespace tandem::program {
 
@@ -73,11 +75,23 @@ void fill(CLI::App& app, ExitCode& exit) {
   refuse_empty_values(app);
 }
 
+/// What stands where a command must and is none, said before the parser misses one.
+void refuse_unknown_command(CLI::App& app, const std::string& word) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  if (word.starts_with('-') || std::find(names.begin(), names.end(), word) != names.end()) return;
+  const std::string meant = nearest(word, names);
+  throw CLI::ParseError("\"" + shortened(word) + "\" is no command: " +
+                            (meant.empty() ? "there are " + list_text(names) : "did you mean \"" + meant + "\"?"),
+                        static_cast<int>(ExitCode::usage));
+}
+
 ExitCode parse_and_run(int argc, const char* const* argv) {
   CLI::App app("Rehearses distributed transformer training before it is paid for, and then performs it.", "tandem");
   ExitCode exit = ExitCode::ok;
   fill(app, exit);
   try {
+    if (argc > 1) refuse_unknown_command(app, argv[1]);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return report(app, e);
