@@ -15,7 +15,8 @@
 namespace tandem {
 
 /// Step seconds of the critical role's compute stream by what fills them, before the end of its step; they add up to the step time.
-/// Keys: compute, tensor_comm, context_comm, expert_comm, pipeline_comm, data_comm, optimizer, bubble, launch, host_copy (offloaded states).
+/// Keys: compute, tensor_comm, context_comm, expert_comm, pipeline_comm, data_comm, optimizer, bubble, launch, host_copy (offloaded
+/// states).
 using TimeBreakdown = std::map<std::string, double>;
 
 struct MemorySample {

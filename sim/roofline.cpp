@@ -17,7 +17,8 @@ FlopRate peak_of(const Device& device, DType compute) {
   std::string known;
   for (const auto& [type, rate] : device.peak) known += (known.empty() ? "" : ", ") + std::string(name(type));
   throw InfeasibleError(Problem{"", "training.dtypes.compute", std::string(name(compute)),
-                                "there is no published rate of " + device.name + " for it", "use " + known + "; training.precision sets it"});
+                                "there is no published rate of " + device.name + " for it",
+                                "use " + known + "; training.precision sets it"});
 }
 
 class Roofline {

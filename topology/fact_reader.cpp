@@ -159,7 +159,8 @@ FlopRate FactReader::rate(const std::string& key, const json& value, const std::
 
 Duration FactReader::duration(const std::string& key) {
   const json& value = fact(key);
-  const double seconds = value.is_string() ? parse_at(parse_duration, value.get<std::string>(), file_, place(key)).seconds() : number(key, 0);
+  const double seconds = value.is_string() ? parse_at(parse_duration, value.get<std::string>(), file_, place(key)).seconds()
+                                           : number(key, 0);
   if (seconds > kLongest) refuse(key, "is longer than a second", example_of(key));
   return Duration::seconds(seconds);
 }

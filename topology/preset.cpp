@@ -49,7 +49,9 @@ constexpr Bytes kLeastMemory{1'000'000};  // less is a number without its unit
 
 void read_peak(FactReader& r, Device& d) {
   const json& rates = r.fact("peak_flops_per_s");
-  if (!rates.is_object() || rates.empty()) r.refuse("peak_flops_per_s", "needs a rate for each compute type", "write for example {\"bf16\": \"312 TFLOP/s\", \"fp32\": \"19.5 TFLOP/s\"}");
+  if (!rates.is_object() || rates.empty())
+    r.refuse("peak_flops_per_s", "needs a rate for each compute type",
+             "write for example {\"bf16\": \"312 TFLOP/s\", \"fp32\": \"19.5 TFLOP/s\"}");
   for (const auto& [type, value] : rates.items()) {
     const auto dtype = dtype_from_name(type);
     if (!dtype) r.refuse("peak_flops_per_s", "\"" + type + "\" is no element type");
@@ -207,7 +209,8 @@ void read_node(FactReader& r, ClusterFacts& facts) {
   const std::string name = r.text("name", "");
   r.text("notes", "");
   n.kind = read_kind(r);
-  n.devices = n.kind == ScaleUp::shared_memory && !r.has("devices") ? 0 : of_node(r, "devices", n.kind == ScaleUp::full_mesh ? kMostOfMesh : kMostOfNode);
+  const std::int64_t most = n.kind == ScaleUp::full_mesh ? kMostOfMesh : kMostOfNode;
+  n.devices = n.kind == ScaleUp::shared_memory && !r.has("devices") ? 0 : of_node(r, "devices", most);
   if (r.has("devices_across_nodes")) n.devices_across = r.whole("devices_across_nodes", 1);
   if (r.has("host_processor")) n.host_processor = read_processor(r);
   read_scale_up(r.object("scale_up"), n);
@@ -257,7 +260,8 @@ void keep_devices(NodeFacts& n, std::int64_t wanted) {
   for (auto& row : n.matrix) row.resize(static_cast<std::size_t>(wanted));
   std::erase_if(n.ring, [&](std::int32_t d) { return d >= wanted; });
   if (!joined(n.matrix))
-    infeasible("override.devices_per_node", std::to_string(wanted), "the first devices of the node have no way to each other", "use more of them");
+    infeasible("override.devices_per_node", std::to_string(wanted), "the first devices of the node have no way to each other",
+               "use more of them");
 }
 
 /// A job that fills parts of several nodes keeps to those parts, with their NICs, where its devices divide by them.

@@ -130,7 +130,8 @@ bool beyond_roles(const ExplainedCase& c, const std::string& key) {
 
 [[noreturn]] void refuse(const ExplainedCase& c, const std::string& key) {
   if (beyond_roles(c, key))
-    throw ConfigError(Problem{"", "KEY", key, "the prediction has no role of this number", "roles are 0 to " + std::to_string(c.prediction.roles.size() - 1)});
+    throw ConfigError(Problem{"", "KEY", key, "the prediction has no role of this number",
+                              "roles are 0 to " + std::to_string(c.prediction.roles.size() - 1)});
   const std::vector<std::string> keys = explainable_keys(c);
   std::vector<std::string> shown;
   for (const std::string& k : keys)

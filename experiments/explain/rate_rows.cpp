@@ -54,9 +54,10 @@ std::vector<Row> rate_rows() {
       {"samples_per_s", "training.global_batch_size / step_time_s",
        [](const ExplainedCase& c, std::size_t) { return count_text(c.plan.training.global_batch_size) + " / " + seconds_of(c); },
        RangeKind::shrinks, {}},
-      {"model_tflops_per_device", "matrix FLOPs of a step without recomputation / (devices x step_time_s): 6 for every weight of a product and token, and attention's "
-                                    "products over all pairs of positions or, with flash attention, over those that a causal mask leaves; an "
-                                    "embedding's look-up is none",
+      {"model_tflops_per_device",
+       "matrix FLOPs of a step without recomputation / (devices x step_time_s): 6 for every weight of a product and token, and "
+       "attention's products over all pairs of positions or, with flash attention, over those that a causal mask leaves; an "
+       "embedding's look-up is none",
        [](const ExplainedCase& c, std::size_t) { return rate(c, false); }, RangeKind::shrinks, {}},
       {"hardware_tflops_per_device", "every matrix FLOP of a step / (devices x step_time_s)",
        [](const ExplainedCase& c, std::size_t) { return rate(c, true); }, RangeKind::shrinks, {}},

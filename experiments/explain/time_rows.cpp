@@ -73,7 +73,8 @@ std::vector<Row> time_rows() {
                        "time, over the compute stream's tasks "
                        "but the optimizer's; fills of new tensors (training.fill_uninitialized_memory) are tasks, too", arithmetic),
       share("optimizer", "the same over the tasks of the update", arithmetic),
-      share("tensor_comm", "compute stream idle for a sum or gather over tensor ranks (or over those that share experts' matrices) while it moves", network),
+      share("tensor_comm", "compute stream idle for a sum or gather over tensor ranks (or over those that share experts' matrices) "
+                           "while it moves", network),
       share("context_comm", "compute stream idle for keys and values, or heads, of other context ranks while they move", network),
       share("expert_comm", "compute stream idle for tokens on their way to or from the ranks of their experts", network),
       share("pipeline_comm", "compute stream idle for a send or receive while it moves", network),

@@ -156,7 +156,8 @@ std::string device_in_place(const std::string& facts) {
 }  // namespace
 
 TEST_CASE("rates of a device in place are numbers or texts with units") {
-  const TemporaryFile file(device_in_place(R"("peak_flops_per_s": {"bf16": "989.4 TFLOP/s", "fp32": 66.9e12}, "vector_flops_per_s": "66.9 TFLOP/s",
+  const TemporaryFile file(device_in_place(R"("peak_flops_per_s": {"bf16": "989.4 TFLOP/s", "fp32": 66.9e12},
+                                              "vector_flops_per_s": "66.9 TFLOP/s",
                                               "memory_bytes": "80 GB")"));
   const auto t = make_topology(cluster(file.path, 16));
   CHECK(t->device().peak.at(DType::bf16).flops_per_second() == 989.4e12);
