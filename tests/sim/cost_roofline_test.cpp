@@ -134,10 +134,10 @@ TEST_CASE("a deterministic backward pass of attention takes as much longer as wa
   c.kernel = Duration::nanoseconds(0);
   const AttentionDims d{1, 16, 8192, 128};
   const auto back = [&, p = device](bool deterministic) {
-    return roofline_seconds(FlashAttentionBackward{d, 0, false, -1, DropoutSite::attention, true, deterministic}, DType::bf16, p, c);
+    return roofline_seconds(FlashAttentionBackward{d, 0, false, -1, DropoutSite::attention, AttentionKernel::tuned, deterministic}, DType::bf16, p, c);
   };
   const auto forth = [&, p = device](bool deterministic) {
-    return roofline_seconds(FlashAttention{d, 0, false, -1, DropoutSite::attention, true, deterministic}, DType::bf16, p, c);
+    return roofline_seconds(FlashAttention{d, 0, false, -1, DropoutSite::attention, AttentionKernel::tuned, deterministic}, DType::bf16, p, c);
   };
   CHECK(back(true) / back(false) == Approx(ordered_ms / any_ms).epsilon(0.001));
   CHECK(forth(true) == forth(false));
@@ -160,11 +160,12 @@ TEST_CASE("on Blackwell deterministic attention with dropout is FlashAttention 2
   };
   const AttentionDims wide{8, 16, keys, 128, 0, 0, false}, narrow{16384 / keys, 32, keys, 64, 0, 0, false};
   const auto site = DropoutSite::attention;
-  CHECK(tflops(FlashAttention{wide, 0.1, false, -1, site, true, true}) == Approx(forward).epsilon(0.11));
-  CHECK(tflops(FlashAttentionBackward{narrow, 0.1, false, -1, site, true, true}) == Approx(backward).epsilon(0.03));
+  const auto kernel = AttentionKernel::tuned;
+  CHECK(tflops(FlashAttention{wide, 0.1, false, -1, site, kernel, true}) == Approx(forward).epsilon(0.11));
+  CHECK(tflops(FlashAttentionBackward{narrow, 0.1, false, -1, site, kernel, true}) == Approx(backward).epsilon(0.03));
   const double faster = keys < 2048 ? 1 : 1.5;
-  CHECK(tflops(FlashAttention{wide, 0, false, -1, site, true, true}) > faster * forward);  // cuDNN's, which is deterministic without
-  CHECK(tflops(FlashAttention{wide, 0.1, false, -1, site, true, false}) > faster * forward);
+  CHECK(tflops(FlashAttention{wide, 0, false, -1, site, kernel, true}) > faster * forward);  // cuDNN's, which is deterministic without
+  CHECK(tflops(FlashAttention{wide, 0.1, false, -1, site, kernel, false}) > faster * forward);
 }
 
 TEST_CASE("tiles are dealt in waves") {
