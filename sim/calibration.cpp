@@ -86,11 +86,13 @@ FlashFit read_flash(FactReader r) {
 CommFit read_comm(FactReader r) {
   CommFit c;
   c.overhead = r.duration("overhead_s");
+  if (r.has("in_step_overhead_s")) c.in_step_overhead = r.duration("in_step_overhead_s");
   c.inside_share = share(r, "inside_share");
   if (r.has("in_step_share")) c.in_step_share = share(r, "in_step_share");
   if (r.has("in_switch_share")) c.in_switch_share = share(r, "in_switch_share");
   if (r.has("ring_copy_bytes_per_s")) c.ring_copy = r.bandwidth("ring_copy_bytes_per_s");
   c.across_share = share(r, "across_share");
+  if (r.has("in_step_across_share")) c.in_step_across_share = share(r, "in_step_across_share");
   if (r.has("shared_nic_share")) c.shared_nic_share = share(r, "shared_nic_share");
   if (r.has("nccl_architecture")) {
     c.nccl = nccl_architecture(r.text("nccl_architecture", ""));

@@ -41,7 +41,7 @@ Recipe Laying::lay(std::uint32_t id, const Message& message) {
       recipe.tail = *measured;
     return recipe;
   }
-  recipe.tail = fit_.overhead;
+  recipe.tail = fit_.overhead + fit_.in_step_overhead;
   const auto* collective = std::get_if<Collective>(&op);
   const bool library = collective != nullptr && by_ring(*collective) && !scene_.topology.algorithm(collective->kind);
   if (!library || !go_round(recipe, *collective)) {
@@ -151,7 +151,7 @@ void Laying::tune(Recipe& recipe, const Collective& c) {
   task.in_switch_share = fit_.in_switch_share;
   if (fit_.ring_copy) task.last_copy_s = (Bytes(task.bytes / task.ranks) / *fit_.ring_copy).seconds();
   const NcclChoice choice = nccl_choice(task, *fit_.nccl);
-  recipe.tail = fit_.overhead + Duration::seconds(choice.latency_s);
+  recipe.tail = fit_.overhead + fit_.in_step_overhead + Duration::seconds(choice.latency_s);
   for (auto& chain : recipe.chains) stretch(chain, 1 / choice.rate);
 }
 
@@ -203,10 +203,11 @@ void Laying::expose(Recipe& recipe, double share) {
 
 double Laying::across_share() const {
   if (const std::optional<double> measured = scene_.topology.network_share()) return *measured;
-  if (scene_.topology.devices_per_nic() == 1 || shape_.node.empty()) return fit_.across_share;
+  const double share = fit_.across_share * fit_.in_step_across_share;
+  if (scene_.topology.devices_per_nic() == 1 || shape_.node.empty()) return share;
   const std::int64_t here = std::count(shape_.node.begin(), shape_.node.end(), shape_.node.front());
   const bool some = here > 1 && here < scene_.topology.devices_per_node();
-  return fit_.across_share * (some ? fit_.shared_nic_share : 1);
+  return share * (some ? fit_.shared_nic_share : 1);
 }
 
 Bytes Laying::loaded(Bytes of_flow, std::int64_t steps, bool across) const {

@@ -96,13 +96,18 @@ void perform(const Scene& scene, const std::vector<LaneTemplate>& templates, Pla
   out.courses = with_patterns;
 }
 
-/// Delays of less than half a percent of the step on every role are not: they are below what the slowdown is known to.
+/// Delays of less than half a percent of the step, those of stages that wait for each other added, are not: they are below what the
+/// slowdown is known to.
 bool worth_playing_again(const Play& play, const std::vector<RoleDelays>& delays) {
   Duration end;
   for (const Record& r : play.records) end = std::max(end, r.end);
-  return std::any_of(delays.begin(), delays.end(), [&](const RoleDelays& of_role) {
-    return std::accumulate(of_role.ps.begin(), of_role.ps.end(), std::int64_t{0}) > end.ps() / 200;
-  });
+  std::map<std::size_t, std::int64_t> most;  // by stage
+  for (std::size_t r = 0; r < delays.size(); ++r) {
+    std::int64_t& of_stage = most[play.roles[r].stage.index()];
+    of_stage = std::max(of_stage, std::accumulate(delays[r].ps.begin(), delays[r].ps.end(), std::int64_t{0}));
+  }
+  const auto sum = [](std::int64_t so_far, const auto& stage) { return so_far + stage.second; };
+  return std::accumulate(most.begin(), most.end(), std::int64_t{0}, sum) > end.ps() / 200;
 }
 
 /// `more` on top of what there is.

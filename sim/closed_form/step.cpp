@@ -36,8 +36,8 @@ Estimate Step::estimate() {
   std::vector<Tail> tails = all_tails(ends);
   Estimate e;
   e.step_time = Duration::picoseconds(update(tails));
-  // As in play: what is less than half a percent of the step on every stage is not counted.
-  if (longest_ > e.step_time.ps() / 200) {
+  // As in play: what is less than half a percent of the step, all stages' added, is not counted.
+  if (longer_ > e.step_time.ps() / 200) {
     slowed_ = true;
     tails = all_tails(ends);
     e.step_time = Duration::picoseconds(update(tails));
@@ -241,7 +241,7 @@ Step::Tail Step::tail(std::int64_t s, const PassEnds& ends, std::int64_t& late) 
   const double slowdown = cost_.comm_fit().compute_slowdown * layer_.computing;
   const auto longer = [&](std::int64_t when) { return std::llround(slowdown * static_cast<double>(memory_until(when))); };
   const std::int64_t more = longer(t.computed);
-  longest_ = std::max(longest_, more);
+  if (!slowed_) longer_ += more;
   if (slowed_) {
     for (Unit& u : scratch_.units) u.moved = u.ready + longer(u.ready);
     for (Unit& u : scratch_.units) u.ready = u.moved;
@@ -339,7 +339,7 @@ bool Step::contended(Duration step) {
     // Other chunks' passes, weight passes and tensor ranks' sums go on meanwhile, and all slow each other in turn.
     const bool sums_beside = t_ > 1 && (plan_.parallel.sequence_parallel || plan_.parallel.overlap_tensor_sum);
     const bool passes = v_ > 1 || split_backward_ || sums_beside;
-    if (passes) longer += std::llround(cost_.comm_fit().compute_slowdown * static_cast<double>(disturbed_));
+    if (passes) longer += std::max<std::int64_t>(longer_, std::llround(cost_.comm_fit().compute_slowdown * static_cast<double>(disturbed_)));
   }
   if (p_ > 1) {
     const std::int64_t transfer = *std::max_element(scratch_.times.transfer.begin(), scratch_.times.transfer.end());

@@ -107,7 +107,7 @@ class Step {
   ScheduleShape shape_;
   Unit open_;
   bool slowed_ = false;                    ///< what computations take longer beside gradients on their way is counted
-  std::int64_t longest_ = 0;               ///< ps: most that a stage's computations take longer for it
+  std::int64_t longer_ = 0;                ///< ps: what stages' computations take longer for it, all added
   std::int64_t beside_ = 0;                ///< ps: most that a stage computed while gradients were on the way
   std::int64_t disturbed_ = 0;             ///< ps: most that a memory took for gradients on the way beside a stage's computation
   std::int64_t way_ = 0;                   ///< ps: most that a stage's gradients were on the way

@@ -29,7 +29,8 @@ class WithoutHost : public CostModel {
   std::optional<Duration> communication(const Op& op, std::int64_t n) const override { return costs_->communication(op, n); }
   CommFit comm_fit() const override {
     CommFit fit = costs_->comm_fit();
-    fit.in_step_share = 1;
+    fit.in_step_share = fit.in_step_across_share = 1;
+    fit.in_step_overhead = {};
     return fit;
   }
   std::vector<std::string> notes() const override { return {}; }

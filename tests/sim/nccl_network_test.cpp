@@ -53,9 +53,9 @@ TEST_CASE("where a fabric says that it reduces, vectors go up once and come down
   // of 14. What the switches reduce is held by the nodes' links in a step, up and down.
   ClusterSpec spec;
   spec.preset = "dgx-a100-80gb", spec.devices = 8;
-  const double share = make_cost_model(make_topology(spec)->device())->comm_fit().in_step_share;
-  CHECK(all_reduce_s("", 128, bytes) == Approx(size * 2 * 127 / 128 / 200e9 + 1.4 * 1772.4e-6).epsilon(0.005));
-  CHECK(all_reduce_s(R"("reduces": true, )", 128, bytes) == Approx(size * 2 / (240e9 * share)).epsilon(0.005));
+  const CommFit fit = make_cost_model(make_topology(spec)->device())->comm_fit();
+  CHECK(all_reduce_s("", 128, bytes) == Approx(size * 2 * 127 / 128 / (200e9 * fit.in_step_across_share) + 1.4 * 1772.4e-6).epsilon(0.005));
+  CHECK(all_reduce_s(R"("reduces": true, )", 128, bytes) == Approx(size * 2 / (240e9 * fit.in_step_share)).epsilon(0.005));
   CHECK(all_reduce_s(R"("reduces": true, )", 8, bytes) == all_reduce_s("", 8, bytes));
 }
 
@@ -72,8 +72,8 @@ TEST_CASE("what a network's plugin tells NCCL reaches its choice") {
   const double at_8_mib = seconds(whole_chunks);
   node["scale_out"]["nccl"].erase("buffer_bytes");
   // Chunks of 512 KiB less on 8 channels: 14 stages over a device's links and one over a node's NICs.
-  const double inside = 240e9 * costs->comm_fit().in_step_share;
-  CHECK(at_8_mib - seconds(whole_chunks) == Approx((4 << 20) * (14 / inside + 1 / 50e9)).epsilon(0.001));
+  const double inside = 240e9 * costs->comm_fit().in_step_share, across = 50e9 * costs->comm_fit().in_step_across_share;
+  CHECK(at_8_mib - seconds(whole_chunks) == Approx((4 << 20) * (14 / inside + 1 / across)).epsilon(0.001));
   node["scale_out"].erase("nccl");
   CHECK(seconds(64) == Approx(before + 61.2e-6).epsilon(0.01));   // LL: 6.8 + 2 (7 x 0.6 + 5 + 18)
 }
