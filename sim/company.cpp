@@ -118,7 +118,8 @@ class RoleCompany {
       const auto& tasks = tasks_of(i);
       for (std::uint16_t t = 0; t < tasks.size(); ++t) {
         if (!computes(tasks[t])) continue;
-        const std::int64_t shared = company.shared(reader_.started(i, t), reader_.ended(i, t));
+        const auto [started, ended] = reader_.computed(i, t);
+        const std::int64_t shared = company.shared(started, ended);
         if (shared == 0) continue;
         if (out.first[i] == RoleDelays::kNone) {
           out.first[i] = static_cast<std::uint32_t>(out.ps.size());

@@ -50,6 +50,11 @@ class Reader {
   Happening at(std::uint32_t instance, std::uint16_t task) const;
   /// When the bytes or the computation began; less work than all of `at`.
   std::int64_t started(std::uint32_t instance, std::uint16_t task) const;
+  /// When a task that exchanges nothing started and ended, read once.
+  std::pair<std::int64_t, std::int64_t> computed(std::uint32_t instance, std::uint16_t task) const {
+    const std::int64_t end = ended(instance, task);
+    return {alone_from(end, instance, task, first_slot_[itinerary_.stops[instance].tmpl] + task), end};
+  }
   std::int64_t issued(std::uint32_t instance, std::uint16_t task) const;
   std::int64_t ended(std::uint32_t instance, std::uint16_t task) const {
     return record_.ended_of(times_, patterns_, step(instance, task), instance, task);
