@@ -10,12 +10,15 @@
 namespace tandem::exec {
 namespace {
 
+/// What an update alone needs (InternEvo's) is gone behind it.
+bool stays(const Allocation& a, const Program& program) { return a.first == 0 && a.last + 1 == program.instances.size(); }
+
 /// The optimizer's buffers that are kept from step to step, of any stage.
 std::set<std::string> optimizer_buffers(std::span<const RankState> ranks) {
   std::set<std::string> names;
   for (const auto& rank : ranks)
     for (const auto& a : rank.program->memory.allocations)
-      if (a.kind == MemoryKind::optimizer) names.emplace(a.name);
+      if (a.kind == MemoryKind::optimizer && stays(a, *rank.program)) names.emplace(a.name);
   return names;
 }
 

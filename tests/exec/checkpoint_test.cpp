@@ -136,6 +136,7 @@ TEST_CASE("A training that is cut and resumed from its file is the one that was 
       {1, 2, 1, R"({"model": {"family": "t5", "num_layers": 2, "num_decoder_layers": 3}, "training": {"decoder_seq_length": 4}})"},
       {1, 1, 2, R"({"model": {"moe": {"num_experts": 4, "capacity_factor": 2}}, "parallel": {"expert": 2}})"},
       {1, 1, 1, R"({"training": {"batch_rampup": {"start": 4, "increment": 4, "samples": 16}}})"},
+      {1, 2, 2, R"({"parallel": {"zero_stage": 1}, "training": {"fusion": "internevo"}})"},
   }));
   INFO(l.patch);
   const Plan plan = plan_of(l);
