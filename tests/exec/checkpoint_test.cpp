@@ -1,5 +1,7 @@
 // Trainings that are cut, kept in a file and taken up again: against the same training in one piece.
 
+#include <unistd.h>
+
 #include <cmath>
 #include <cstdio>
 #include <fstream>
@@ -35,7 +37,8 @@ class Numbers : public TokenSource {
 /// A file that is gone when the test ends.
 class CheckpointFile {
  public:
-  explicit CheckpointFile(const std::string& name) : path_("exec_checkpoint_test_" + name) {}
+  /// Of this process: tests run at once.
+  explicit CheckpointFile(const std::string& name) : path_("exec_checkpoint_test_" + name + std::to_string(getpid())) {}
   ~CheckpointFile() { std::remove(path_.c_str()); }
   const std::string& path() const { return path_; }
   std::string bytes() const {
