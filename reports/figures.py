@@ -19,7 +19,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-COLOURS = ["#4C78A8", "#F58518", "#54A24B", "#B279A2", "#E45756", "#72B7B2", "#B79A20", "#9D755D"]
+COLOURS = ["#4C78A8", "#F58518", "#54A24B", "#B279A2", "#E45756", "#72B7B2", "#B79A20", "#9D755D", "#8B8FA3", "#D977B8"]
 FIGURES = {  # key: (label, factor)
     "step_time_s": ("step time (s)", 1), "tokens_per_s": ("tokens per second", 1), "samples_per_s": ("samples per second", 1),
     "model_tflops_per_device": ("model TFLOP/s per device", 1), "hardware_tflops_per_device": ("hardware TFLOP/s per device", 1),

@@ -3,7 +3,7 @@
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const page = document.getElementById("page");
-const COLOURS = 9;
+const COLOURS = 10;  // as many as a step has shares of time
 
 function colour(i) { return `var(--c${((i % COLOURS) + COLOURS) % COLOURS})`; }
 function css(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }

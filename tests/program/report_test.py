@@ -3,6 +3,7 @@
 import html.parser
 import json
 import pathlib
+import re
 
 import tandem
 from sweep_test import STUDY
@@ -59,6 +60,15 @@ class Report(WithFolder):
         self.assertEqual(data["plan"], alone["plan"])
         self.assertTrue(any("memory_bytes_per_s" in fact for fact in data["unverified"]))
         self.assertTrue(any("matmul.ceiling" in fact for fact in data["unverified"]))  # the calibration's, too
+
+    def test_every_share_of_a_steps_time_has_a_colour_of_its_own(self):
+        page, data = self.page(self.folder.plan(SMALL))
+        shares = len(data["prediction"]["time_breakdown_s"])
+        self.assertEqual(page.text.count("--paper:"), 2)
+        for scheme in page.text.split("--paper:")[1:]:  # light and dark
+            colours = dict(re.findall(r"--c(\d+): (#\w+)", scheme.split("--heat0")[0]))
+            self.assertGreaterEqual(len(set(colours.values())), shares)
+            self.assertIn(f"const COLOURS = {len(colours)};", page.text)
 
     def test_the_timeline_of_a_page_is_that_of_the_simulation(self):
         plan = self.folder.plan(SMALL)
