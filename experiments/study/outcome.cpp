@@ -84,19 +84,33 @@ void add_files(std::string& text, std::string_view folder) {
   for (const std::string& preset : preset_names(folder)) text += preset + read_text(find_preset(folder, preset));
 }
 
-/// Problems of one plan as problems of the study that formed it.
+/// Problems of one plan, or of files that it names, as problems of the study that formed it.
 std::vector<Problem> in_study(const std::string& file, const std::string& at, std::vector<Problem> problems) {
   for (Problem& p : problems) {
+    const std::string place = p.file.empty() || p.file == file ? "" : p.file + (p.field.empty() ? "" : ": ");
     p.file = file;
-    p.field = "plan at " + at + ": " + p.field;
+    p.field = "plan at " + at + ": " + place + p.field;
   }
   return problems;
 }
 
-/// The text of a cluster file of the user's own, which a key must follow too.
+/// The text of a file of the user's own and, `depth` files deep, of those that it names for parts of a cluster.
+std::string with_parts(const std::string& path, int depth) {
+  std::string text = read_text(path);
+  if (depth == 0) return text;
+  const auto add = [&](const nlohmann::json& of, const char* key) {
+    const bool named = of.is_object() && of.contains(key) && of[key].is_string();
+    if (named && is_preset_path(of[key].get<std::string>())) text += with_parts(beside(of[key], path), depth - 1);
+  };
+  const nlohmann::json file = parse_json(text, path);
+  const nlohmann::json device = file.is_object() ? file.value("device", nlohmann::json()) : nlohmann::json();
+  for (const char* key : {"node", "device", "calibration", "measured", "cost_table"}) add(file, key), add(device, key);
+  return text;
+}
+
+/// What a cluster of the user's own says, which a key must follow too: itself, its device, and what that has.
 std::string own_cluster(const Plan& plan) {
-  const std::string& preset = plan.cluster.preset;
-  return preset.find('/') != preset.npos || preset.ends_with(".json") ? read_text(preset) : "";
+  return is_preset_path(plan.cluster.preset) ? with_parts(plan.cluster.preset, 2) : "";
 }
 
 }  // namespace

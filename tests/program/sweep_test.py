@@ -161,6 +161,19 @@ class Resuming(Studies):
             self.assertEqual(code, 0, err)
             self.assertEqual(sum(row["status"] == "ok" for row in self.rows()), 4)
 
+    def test_a_plan_is_computed_again_where_a_part_of_its_own_cluster_changed(self):
+        presets = SOURCE / "topology/presets"
+        own = json.loads((presets / "cpu-host.json").read_text()) | {"device": "device.json"}
+        device = json.loads((presets / "devices/cpu-core.json").read_text())
+        self.folder.file("mine.json", json.dumps(own))
+        study = self.study(**{"base.cluster.preset": "mine.json"})
+        code, out, err = run("sweep", study, "--out", self.out)
+        self.assertEqual((code, out), (3, ""))
+        self.assertIn("device.json: cannot be read", err)
+        for name, computed in (("one", 6), ("one", 0), ("another", 4)):  # two are infeasible on any
+            self.folder.file("device.json", json.dumps(device | {"name": name}))
+            self.assertEqual(self.sweep(study)["computed"], computed)
+
     def test_ctrl_c_keeps_what_is_done_and_exits_130(self):
         many = changed(STUDY, **{"points": None, "view": None, "axes": [{"field": "training.seed", "values": list(range(4000))}]})
         path = self.folder.file("study.json", json.dumps(many))
