@@ -199,6 +199,7 @@ ExitCode train(const Options& o) {
   const std::optional<exec::Checkpoint> resumed = open_checkpoint(o, plan, *data.training);
   require_step_exists(o, plan, resumed ? resumed->state.steps : 0);
   prepare_outputs({o.trace, o.timeline, o.save}, {o.plan, o.data, o.eval_data});
+  prepare_outputs({o.trace, o.timeline}, {o.resume});  // a checkpoint alone may take the place of the one before
   const double entropy = exec::bigram_entropy(o.data);  // before the run: afterwards the text may be gone
   tell_crowding(plan);
   tell_launcher();

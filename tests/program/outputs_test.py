@@ -34,10 +34,12 @@ class Outputs(WithFolder):
 
     def test_an_output_that_is_an_input_or_another_output_is_refused(self):
         before = pathlib.Path(self.plan).read_bytes()
-        twice = self.path("twice.json")
+        twice, kept = self.path("twice.json"), self.path("kept.safetensors")
+        self.assertEqual(run("train", self.plan, "--data", TEXT, "--steps", 1, "--save", kept)[0], 0)
         for arguments in (("simulate", self.plan, "--timeline", self.plan), ("report", self.plan, "--out", self.plan),
                           ("simulate", self.plan, "--timeline", twice, "--trace", self.folder.path / "." / "twice.json"),
-                          ("train", self.plan, "--data", TEXT, "--steps", 1, "--save", TEXT)):
+                          ("train", self.plan, "--data", TEXT, "--steps", 1, "--save", TEXT),
+                          ("train", self.plan, "--data", TEXT, "--steps", 2, "--resume", kept, "--timeline", kept)):
             code, out, err = run(*arguments)
             self.assertEqual((code, out), (3, ""), arguments)
             self.assertRegex(err, r"would be written over|two outputs")
