@@ -73,7 +73,6 @@ struct Template {
   std::string name;                 ///< e.g. "block_forward"
   std::vector<Slot> slots;
   std::vector<Task> tasks;          ///< in issue order
-  Bytes scratch_live_peak;          ///< most scratch bytes alive at once
   bool host_waits = false;          ///< a device's host issues what needs it only when it has ended
   std::vector<ScratchTensor> scratch{};  ///< ascending first; those that are held and never touched among them
 };

@@ -33,7 +33,7 @@ class Layout {
     for (std::size_t i = 0; i < t_.drafts.size(); ++i) take(i);
     place_scratch();
     order_after_reuse();
-    Template t{std::move(t_.name), std::move(t_.slots), {}, live_peak()};
+    Template t{std::move(t_.name), std::move(t_.slots), {}};
     t.scratch = scratch_tensors();
     for (std::size_t i = 0; i < tasks_.size(); ++i) t.tasks.push_back(finished(i));
     return t;
@@ -58,7 +58,6 @@ class Layout {
   void order_after_reuse();
   bool is_ordered(std::size_t before, std::size_t after) const;
   Operand operand(const Value& v) const;
-  Bytes live_peak() const;
   std::vector<ScratchTensor> scratch_tensors() const;
 
   DraftTemplate t_;
@@ -165,17 +164,6 @@ void Layout::order_after_reuse() {
 Operand Layout::operand(const Value& v) const {
   const std::int64_t base = v.scratch < 0 ? 0 : scratch_[static_cast<std::size_t>(v.scratch)].offset;
   return {v.slot, v.dtype, base + v.offset, v.elements, v.stride, v.shards, v.shard_group};
-}
-
-Bytes Layout::live_peak() const {
-  Bytes peak;
-  for (std::int32_t t = 0; t < static_cast<std::int32_t>(t_.drafts.size()); ++t) {
-    Bytes live;
-    for (const Scratch& s : scratch_)
-      if (s.first <= t && t <= s.last) live += s.bytes;
-    peak = std::max(peak, live);
-  }
-  return peak;
 }
 
 /// Parts that tasks write apart are tensors of their own; what nobody writes is held as long as the rest.
