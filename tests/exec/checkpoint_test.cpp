@@ -13,26 +13,15 @@
 #include "models/base/fnv.hpp"
 #include "tests/bent_plan.hpp"
 #include "tests/catch.hpp"
+#include "tests/exec/numbers.hpp"
 
 using namespace tandem;
 using namespace tandem::exec;
+using test::Numbers;
 using tests::bent_plan;
 using tests::SmallPlan;
 
 namespace {
-
-/// Tokens that are a function of the sequence's index.
-class Numbers : public TokenSource {
- public:
-  std::int64_t vocab_size() const override { return 36; }
-  void sequence(std::int64_t index, std::span<std::int32_t> tokens) const override {
-    auto x = static_cast<std::uint64_t>(index) * 0x9e3779b97f4a7c15ull + 7;
-    for (std::int32_t& t : tokens) {
-      x = (x ^ (x >> 29)) * 0xbf58476d1ce4e5b9ull;
-      t = static_cast<std::int32_t>((x >> 20) % 36);
-    }
-  }
-};
 
 /// A file that is gone when the test ends.
 class CheckpointFile {
