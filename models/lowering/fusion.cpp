@@ -118,7 +118,8 @@ constexpr Fusion llm_c() {
 // by default (use_train_metrics), and the trainer updates both from the logits after every micro-batch's backward pass
 // (mosaicml/composer, composer/trainer/trainer.py, _train_microbatch and _eval_train_metrics): each is PyTorch's cross_entropy,
 // which autocast has in fp32 (composer/metrics/nlp.py). Attention is flash-attn's in Triton
-// (scripts/train/benchmarking/submit_benchmarks.py, attn_impl is triton from 2023-05-03 to 2024-01-06 at least).
+// (scripts/train/benchmarking/submit_benchmarks.py, attn_impl is triton by default from 2023-05-03 to 2024-01-06 at least; sweep.py of
+// that day, for 128 and more H100, has FlashAttention 2 for 1B to 7B).
 constexpr Fusion llm_foundry() {
   Fusion f = eager();
   f.one_kernel_loss = true;

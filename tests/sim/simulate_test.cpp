@@ -276,6 +276,6 @@ TEST_CASE("an unpadded vocabulary costs a small GPT about what was measured") {
         "cluster": {"preset": "dgx-a100-80gb", "devices": 8}, "stack": "pytorch-ddp"})", "nanogpt.json");
     return simulate(plan, lower(plan), *make_topology(plan.cluster)).step_time.seconds();
   };
-  // A. Karpathy on nanoGPT, 2023-02-03: about 25 % faster with 50,304; heads alone took three times as long elsewhere
-  CHECK(step(1) / step(64) == Approx(1.25).margin(0.1));
+  // intel/torch-xpu-ops issue 1129: 30 % on A100 for PyTorch's padding of products, a GPT-2 of no stated size and batch: hence the margin
+  CHECK(step(1) / step(64) == Approx(1.3).margin(0.1));
 }
