@@ -143,6 +143,7 @@ struct ParallelSpec {
   bool scatter_p2p = false;              ///< tensor ranks send a share each of what all of them hold
   Bytes bucket_bytes{160'000'000};
   std::int64_t prefetch_layers = 1;
+  std::int64_t reuse_distance = 0;       ///< parameters: what zero_stage 3 uses again before so many others stays gathered
   UnitCopies unit_copies = UnitCopies::none;
   bool root_unit = false;                ///< both ends of the model are one unit of zero_stage 3, whole in both passes
   std::vector<std::int64_t> pipeline_split; ///< layers per stage (x chunk); empty: auto

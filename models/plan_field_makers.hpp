@@ -18,6 +18,7 @@ inline constexpr std::int64_t kMaxHidden = std::int64_t{1} << 20;
 inline constexpr std::int64_t kMaxFfn = std::int64_t{1} << 23;
 inline constexpr std::int64_t kMaxHeads = std::int64_t{1} << 16;
 inline constexpr std::int64_t kMaxExperts = std::int64_t{1} << 16;
+inline constexpr std::int64_t kMaxParameters = std::int64_t{1} << 50;
 inline constexpr std::int64_t kMaxVocab = std::int64_t{1} << 26;
 inline constexpr std::int64_t kMaxSequence = std::int64_t{1} << 27;
 inline constexpr std::int64_t kMaxBatch = std::int64_t{1} << 31;

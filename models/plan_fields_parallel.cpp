@@ -76,6 +76,10 @@ std::vector<PlanField> sharding_fields() {
            {1, std::int64_t{1} << 50}),
       integer({"parallel.prefetch_layers", "Layers whose weights are gathered ahead; zero_stage 3."},
               AT(parallel.prefetch_layers), {0, kMaxLayers}),
+      integer({"parallel.reuse_distance",
+               "Weights that the backward pass reads before so many other parameters have been read stay gathered, zero_stage 3; the "
+               "stack says."},
+              AT(parallel.reuse_distance), {0, kMaxParameters}),
       choice({"parallel.unit_copies", "What is copied around the collectives of sharded weights, zero_stage 3; the stack says."},
              AT(parallel.unit_copies)),
       flag({"parallel.root_unit",

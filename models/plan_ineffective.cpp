@@ -33,6 +33,7 @@ std::vector<Ineffective> table(const Plan& p) {
       {"parallel.overlap_tensor_sum", p.parallel.tensor == 1, "parallel.tensor is 1"},
       {"parallel.offload.ratio", !offloads, "nothing is offloaded"},
       {"parallel.prefetch_layers", p.parallel.zero_stage != 3, "parallel.zero_stage is not 3"},
+      {"parallel.reuse_distance", p.parallel.zero_stage != 3, "parallel.zero_stage is not 3"},
       {"parallel.unit_copies", p.parallel.zero_stage != 3, "parallel.zero_stage is not 3"},
       {"parallel.root_unit", p.parallel.zero_stage != 3, "parallel.zero_stage is not 3"},
       {"parallel.context_mode", p.parallel.context == 1, "parallel.context is 1"},

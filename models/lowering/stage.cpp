@@ -116,7 +116,7 @@ class StageLowering {
     f.saved.assign(layers, kNoBuffer);
     if (s_.defer_weights) f.inputs.assign(layers, kNoBuffer);
     gather_.hold(memory_.root_regions(p));
-    if (memory_.weights_sharded()) gather_.plan(regions_.forward(p), p.last && backward_follows_);
+    if (memory_.weights_sharded()) gather_forward(p);
     if (p.first) embed(a);
     for (std::int64_t l = 0; l < p.layers; ++l) {
       if (decoder_.bridge_before(p, l)) decoder_.bridge(a, f, l);
@@ -127,6 +127,12 @@ class StageLowering {
     if (c_.forward_only) decoder_.drop_memory(f);
     if (p.last) head(a);
     if (c_.forward_only) gather_.let_go(memory_.root_regions(p));
+  }
+
+  void gather_forward(const ChunkPart& p) {
+    if (!p.last || !backward_follows_) return gather_.plan(regions_.forward(p));
+    gather_.plan_before_backward(regions_.forward(p), regions_.backward(p), regions_.backward_reads(p, blocks_),
+                                 c_.plan.parallel.reuse_distance);
   }
 
   void embed(const Action& a) {

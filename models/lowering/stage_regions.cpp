@@ -51,6 +51,17 @@ WeightGather::Needs StageRegions::backward(const ChunkPart& p) const {
   return needs;
 }
 
+std::vector<std::int64_t> StageRegions::backward_reads(const ChunkPart& p, const StageBlocks& blocks) const {
+  std::vector<std::int64_t> times;
+  if (p.last) times.push_back(1);
+  for (std::int64_t l = p.layers; l-- > 0;) {
+    times.push_back(blocks.recomputed(p, l) ? 2 : 1);
+    if (decoder_.bridge_before(p, l)) times.push_back(1);
+  }
+  if (p.first && find(RegionKind::embedding) >= 0) times.push_back(1);
+  return times;
+}
+
 WeightGather::Needs StageRegions::weights(const ChunkPart& p) const {
   WeightGather::Needs needs;
   for (std::int64_t l = p.first_layer + p.layers; l-- > p.first_layer;) needs.push_back(layer(l));

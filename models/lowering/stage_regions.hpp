@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "models/lowering/decoder_flow.hpp"
+#include "models/lowering/stage_blocks.hpp"
 #include "models/lowering/weight_gather.hpp"
 
 namespace tandem::lowering {
@@ -18,6 +19,8 @@ class StageRegions {
   /// Regions whose weights are read together, in order.
   WeightGather::Needs forward(const ChunkPart& p) const;
   WeightGather::Needs backward(const ChunkPart& p) const;
+  /// How often each use of `backward` reads its parameters: a layer whose forward pass runs again, twice.
+  std::vector<std::int64_t> backward_reads(const ChunkPart& p, const StageBlocks& blocks) const;
   /// Of the weight gradients that were put off.
   WeightGather::Needs weights(const ChunkPart& p) const;
 

@@ -1,6 +1,9 @@
 #pragma once
 // ZeRO 3: weights are gathered before they are used and dropped afterwards, some layers ahead of the computation.
 
+#include <set>
+#include <utility>
+
 #include "models/lowering/gradient_reduction.hpp"
 
 namespace tandem::lowering {
@@ -14,15 +17,34 @@ class WeightGather {
   WeightGather(StageMemory& memory, GradientReduction& reduction, std::int64_t ahead)
       : memory_(memory), reduction_(reduction), ahead_(static_cast<std::size_t>(ahead)) {}
 
-  /// What the following pass will use. Without ZeRO 3 nothing of this does anything. `keep_last`: the pass behind it begins with
-  /// what this one ends with, which stays (PyTorch: torch/distributed/fsdp/_runtime_utils.py, _post_forward_reshard leaves the
-  /// root unit; pytorch/torchtitan: torchtitan/models/llama3/infra/parallelize.py, apply_fsdp; DeepSpeed:
-  /// stage3_max_reuse_distance).
-  void plan(Needs needs, bool keep_last = false) {
+  /// What the following pass will use. Without ZeRO 3 nothing of this does anything.
+  void plan(Needs needs) {
     if (!memory_.weights_sharded()) return;
     needs_ = std::move(needs);
-    keep_last_ = keep_last;
+    stay_.clear();
     now_ = asked_ = 0;
+  }
+  /// The same, and the pass behind it is `backward`, whose uses read their parameters so many `times`. What is used again stays where
+  /// it is of the last use here (PyTorch: torch/distributed/fsdp/_runtime_utils.py, _post_forward_reshard leaves the root unit;
+  /// pytorch/torchtitan: torchtitan/models/llama3/infra/parallelize.py, apply_fsdp), or where less than `distance` parameters are
+  /// read between (DeepSpeed: deepspeed/runtime/zero/partitioned_param_coordinator.py, __params_to_release).
+  void plan_before_backward(Needs needs, const Needs& backward, const std::vector<std::int64_t>& times, std::int64_t distance) {
+    plan(std::move(needs));
+    std::map<std::int32_t, std::int64_t> read_before;  // parameters read from the last of all uses back to the next of a unit
+    std::int64_t read = 0;
+    for (std::size_t use = backward.size(); use-- > 0;) {
+      read += times[use] * parameters(backward[use]);
+      for (const std::int32_t unit : units(backward[use])) read_before[unit] = read;
+    }
+    for (std::size_t use = needs_.size(); use-- > 0;) {
+      for (const std::int32_t unit : units(needs_[use])) {
+        const auto next = read_before.find(unit);
+        if (next == read_before.end()) continue;
+        if (read - next->second < distance || use + 1 == needs_.size()) stay_.insert({use, unit});
+      }
+      read += parameters(needs_[use]);
+      for (const std::int32_t unit : units(needs_[use])) read_before[unit] = read;
+    }
   }
 
   /// Regions that stay, whatever uses them, until `let_go`: FSDP's root unit (pytorch/pytorch: torch/distributed/fsdp/_fully_shard/
@@ -40,30 +62,34 @@ class WeightGather {
   void begin() {
     if (!memory_.weights_sharded()) return;
     for (; asked_ < needs_.size() && asked_ <= now_ + ahead_; ++asked_)
-      for (const std::int32_t unit : units(asked_))
-        if (++users_[unit] == 1) reduction_.gather(unit);
-    for (const std::int32_t unit : units(now_)) reduction_.place(unit);
-    for (const std::int32_t unit : kept_) leave(unit);
-    kept_.clear();
+      for (const std::int32_t unit : units(needs_[asked_]))
+        if (kept_.erase(unit) == 0 && ++users_[unit] == 1) reduction_.gather(unit);
+    for (const std::int32_t unit : units(needs_[now_])) reduction_.place(unit);
   }
 
   /// The use has ended.
   void end() {
     if (!memory_.weights_sharded()) return;
-    const std::vector<std::int32_t> used = units(now_++);
-    if (keep_last_ && now_ == needs_.size()) kept_ = used;
-    else
-      for (const std::int32_t unit : used) leave(unit);
+    for (const std::int32_t unit : units(needs_[now_])) {
+      if (stay_.contains({now_, unit}) && kept_.insert(unit).second) continue;
+      leave(unit);
+    }
+    ++now_;
   }
 
  private:
   void leave(std::int32_t unit) {
     if (--users_[unit] == 0) memory_.release_weights(unit);
   }
-  std::vector<std::int32_t> units(std::size_t use) const {
+  std::vector<std::int32_t> units(const std::vector<std::int32_t>& use) const {
     std::vector<std::int32_t> found;
-    for (const std::int32_t region : needs_[use]) found.push_back(unit_of(region));
+    for (const std::int32_t region : use) found.push_back(unit_of(region));
     return found;
+  }
+  std::int64_t parameters(const std::vector<std::int32_t>& use) const {
+    std::int64_t sum = 0;
+    for (const std::int32_t unit : units(use)) sum += memory_.params().units[static_cast<std::size_t>(unit)].elements;
+    return sum;
   }
   std::int32_t unit_of(std::int32_t region) const { return memory_.params().regions[static_cast<std::size_t>(region)].unit; }
 
@@ -71,10 +97,10 @@ class WeightGather {
   GradientReduction& reduction_;
   std::size_t ahead_;
   Needs needs_;
-  bool keep_last_ = false;
   std::size_t now_ = 0, asked_ = 0;
   std::map<std::int32_t, std::int32_t> users_;
-  std::vector<std::int32_t> kept_;   ///< by the last pass, for the next one
+  std::set<std::pair<std::size_t, std::int32_t>> stay_;  ///< use of this pass, unit
+  std::set<std::int32_t> kept_;                          ///< for the next use, which need not gather it: each counts as one of users_
 };
 
 }  // namespace tandem::lowering

@@ -94,6 +94,17 @@ TEST_CASE("ZeRO 1 is ZeRO 0 and ZeRO 3 is ZeRO 2 bit for bit") {
                   {{parallel("zero_stage", 3)}, {parallel("zero_stage", 3), parallel("prefetch_layers", 0)}}, 3);
 }
 
+TEST_CASE("weights that stay gathered for their next use change no bit") {
+  const Patches base{parallel("data", GENERATE(3, 4)), parallel("zero_stage", 3), training("precision", GENERATE("fp32", "fp64")),
+                     model(GENERATE("gpt", "llama", "t5", "moe-top2")), training("recompute", GENERATE("none", "full"))};
+  check_all_equal(base,
+                  {{parallel("reuse_distance", 3'000)},
+                   {parallel("reuse_distance", 1'000'000'000)},
+                   {parallel("reuse_distance", 10'000), parallel("prefetch_layers", 0)},
+                   {parallel("reuse_distance", 1'000'000'000), parallel("unit_copies", "flat")}},
+                  3);
+}
+
 TEST_CASE("copies around the units of ZeRO 3 change no bit") {
   const Patches base{parallel("data", GENERATE(3, 4)), parallel("zero_stage", 3), training("precision", GENERATE("fp32", "fp64")),
                      model(GENERATE("gpt", "llama", "moe-top2"))};
