@@ -1,0 +1,144 @@
+#pragma once
+// Attention with and without a score matrix, what its tensors are packed and turned by. Conventions: models/op.hpp.
+
+#include <cstdint>
+
+#include "models/ops/dropout_site.hpp"
+
+namespace tandem {
+
+/// Whose kernels compute attention without a score matrix; they differ in speed alone.
+enum class AttentionKernel : std::uint8_t {
+  flash1,  ///< FlashAttention's first version
+  triton,  ///< flash-attn's in Triton
+  flash2,  ///< FlashAttention 2
+  tuned,   ///< written for the device's generation: cuDNN's, FlashAttention 3
+};
+
+/// Which part of the attention a context rank computes.
+enum class AttentionShare : std::uint8_t {
+  whole,    ///< everything its tensor rank has
+  queries,  ///< its own queries, all heads of its tensor rank (all-gather and ring)
+  heads,    ///< its share of the tensor rank's heads, all queries (Ulysses)
+};
+
+/// Dimensions shared by the attention operations. heads are local. The operations that keep the score matrix compute all
+/// of seq x keys, as the published FLOP counts have it; the flash operations only the (query, key) pairs that are needed.
+struct AttentionDims {
+  std::int64_t batch, heads, seq, head_dim;  ///< seq: queries of a sequence that this rank computes
+  std::int64_t kv_heads = 0;  ///< key and value heads (grouped-query attention), a divisor of heads; 0: as many as heads
+  std::int64_t keys = 0;      ///< keys of a sequence; 0: seq
+  bool causal = true;         ///< a query sees no key behind its own position
+  bool q_packed = true;       ///< q is a qkv tensor; else [batch*seq, heads*head_dim]
+  bool kv_packed = true;      ///< kv is a qkv tensor; else [batch*keys, 2*groups*head_dim]
+  AttentionShare share = AttentionShare::whole;
+  /// Context ranks whose rows follow each other in kv (share queries), or in all operands (share heads): rows are then
+  /// ordered (context rank, sequence, position); 1: (sequence, position).
+  std::int64_t row_shards = 1;
+
+  std::int64_t groups() const { return kv_heads > 0 ? kv_heads : heads; }
+  std::int64_t key_count() const { return keys > 0 ? keys : seq; }
+  /// Columns of qkv, of kv where it stands apart, and of the context.
+  std::int64_t qkv_width() const { return (heads + 2 * groups()) * head_dim; }
+  std::int64_t kv_width() const { return 2 * groups() * head_dim; }
+  std::int64_t q_width() const { return heads * head_dim; }
+};
+/// scores[batch,heads,seq,keys] = q k^T / sqrt(head_dim), undivided unless `scaled`.
+/// in: q, kv (the same qkv tensor where both are packed); out: scores
+struct AttentionScores { AttentionDims dims; bool scaled = true; };
+/// Softmax (causal where dims say so; + ALiBi or relative bias), then dropout. Relative bias: a learned number for each of
+/// `relative_buckets` buckets of key position - query position and each head (arXiv 1910.10683 section 2.1; distances from
+/// 128 on share a bucket; with causal dims only keys before the query have buckets).
+/// in: scores, [table[heads, relative_buckets]]; out: probs, [dropped when dropout > 0]
+/// In kernels of their own: bias and mask (out: scores, -inf where a query sees no key), softmax (in: those; out: probs, which may
+/// be the same) and dropout (in: probs; out: dropped).
+enum class SoftmaxPart : std::uint8_t { whole, mask, softmax, dropout };
+struct AttentionSoftmax {
+  AttentionDims dims;
+  double dropout;
+  bool alibi;
+  std::int64_t relative_buckets = 0;
+  DropoutSite site = DropoutSite::attention;
+  SoftmaxPart part = SoftmaxPart::whole;
+};
+/// context[batch*seq, heads*head_dim] = probs v. in: probs (dropped ones where there are), kv; out: context
+struct AttentionContext { AttentionDims dims; };
+/// in: dcontext, probs (as AttentionContext read them), kv; out: dprobs, dkv (writes its v part)
+struct AttentionContextBackward { AttentionDims dims; };
+/// in: dprobs, probs (before dropout); out: dscores, [dtable[heads, relative_buckets]]
+/// Dropout in a kernel of its own: in: dprobs; out: the same without what was dropped. The rest is then a whole one without it.
+struct AttentionSoftmaxBackward {
+  AttentionDims dims;
+  double dropout;
+  std::int64_t relative_buckets = 0;
+  DropoutSite site = DropoutSite::attention;
+  SoftmaxPart part = SoftmaxPart::whole;
+};
+/// in: dscores, q, kv, dkv; out: dq (written), dkv (inout: writes its k part). Both packed: dq and dkv are the same tensor.
+struct AttentionScoresBackward { AttentionDims dims; bool scaled = true; };
+
+/// Attention that keeps no scores (FlashAttention, arXiv 2205.14135), with ring steps (arXiv 2310.01889): with
+/// ring_step i >= 0 the keys are those of context rank (r - i) mod c, and from step 1 on the result is merged into what
+/// the earlier steps left. stats[batch, heads, seq]: log of the sum of exponentials so far.
+/// in: q, kv, [context, stats when ring_step > 0]; out: context, stats
+/// `deterministic`: one whose sums have the same order every time (here all have).
+struct FlashAttention {
+  AttentionDims dims;
+  double dropout;
+  bool alibi;
+  int ring_step = -1;
+  DropoutSite site = DropoutSite::attention;
+  AttentionKernel kernel = AttentionKernel::flash2;
+  bool deterministic = false;
+};
+/// Recomputes the probabilities from stats. With ring_step i >= 0, adds to dq from step 1 on, and to dkv, which travels
+/// with its keys, from step 1 on. context and stats are the finished ones.
+/// in: dcontext, q, kv, context, stats, [dq, dkv when ring_step > 0]; out: dq, dkv (both packed: the same tensor)
+struct FlashAttentionBackward {
+  AttentionDims dims;
+  double dropout;
+  bool alibi;
+  int ring_step = -1;
+  DropoutSite site = DropoutSite::attention;
+  AttentionKernel kernel = AttentionKernel::flash2;
+  bool deterministic = false;
+};
+
+/// kv[rows, kv_width] out of qkv. in: qkv; out: kv
+struct SplitKv { std::int64_t rows; AttentionDims dims; };
+/// Its gradient. in: dkv, dqkv(inout: writes k and v parts); out: dqkv
+struct MergeKv { std::int64_t rows; AttentionDims dims; };
+/// y[parts, rows, cols/parts] from x[rows, cols]: columns that go to one peer lie together. in: x; out: y
+struct PackColumns { std::int64_t rows, cols, parts; };
+/// The inverse. in: y[parts, rows, cols/parts]; out: x[rows, cols]
+struct UnpackColumns { std::int64_t rows, cols, parts; };
+
+/// Rotary position embedding (arXiv 2104.09864) of the query and key heads, halves paired: (i, i + head_dim/2) turns by
+/// position * theta^(-2i/head_dim). `inverse`: the gradient, which turns back. Rows are of this context rank, before anything is
+/// exchanged. `scaling`: linear divides the position by factor; llama3 scales frequencies by wavelength (Llama 3.1, arXiv
+/// 2407.21783 as published with its weights: low 1, high 4); yarn scales those that turn less than once in `original` positions, keeps
+/// those that turn more than 32 times, goes linearly from pair to pair between them, and multiplies queries and keys by
+/// 1 + 0.1 ln(factor) (arXiv 2309.00071, sections 3.2 and 3.4). in: qkv (inout); out: qkv
+/// In kernels of their own, for the query or for the key heads, with t[batch*seq, those heads' columns]: t = (-second half, first
+/// half) of every head (in: qkv; out: t), qkv *= cos (in: qkv(inout); out: qkv), t *= sin (in: t(inout); out: t), and
+/// qkv += t (in: t, qkv(inout); out: qkv).
+enum class RopeScalingKind : std::uint8_t { none, linear, llama3, yarn };
+enum class RotaryPart : std::uint8_t { whole, swap, cosine, sine, add };
+enum class RotaryHeads : std::uint8_t { both, queries, keys };
+struct Rotary {
+  AttentionDims dims;
+  double theta;
+  bool inverse = false;
+  RopeScalingKind scaling = RopeScalingKind::none;
+  double factor = 1;
+  RotaryPart part = RotaryPart::whole;
+  RotaryHeads heads = RotaryHeads::both;
+  std::int64_t original = 8192;  ///< llama3 and yarn: longest sequence before the scaling
+  /// Elements that a kernel turns.
+  std::int64_t elements() const {
+    const std::int64_t q = heads == RotaryHeads::keys ? 0 : dims.heads, k = heads == RotaryHeads::queries ? 0 : dims.groups();
+    return dims.batch * dims.seq * (q + k) * dims.head_dim;
+  }
+};
+
+}  // namespace tandem

@@ -1,0 +1,43 @@
+#pragma once
+// What travels between devices, and between a device and its host. Conventions: models/op.hpp.
+
+#include <cstdint>
+
+#include "models/dtype.hpp"
+#include "models/mesh.hpp"
+
+namespace tandem {
+
+/// `shift`: every member's buffer goes to the next member, cyclically.
+enum class CollectiveKind : std::uint8_t { all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, shift };
+enum class Reduce : std::uint8_t { sum, max };
+/// `elements` is nccl-tests' "size": the full vector. in: what the member gives; out: what it gets.
+///   all_reduce, broadcast   in and out are one buffer of `elements`
+///   all_gather              in: its share, elements/n; out: all shares in order of the members; in may lie at its place in out
+///   reduce_scatter          in: elements; out: its share of the sum, elements/n; out may lie at its place in in
+///   all_to_all              in: n shares by receiver; out: n shares by sender, another buffer
+///   all_to_all, row > 0     rows of `row` elements, as many to each member as counts say. in: rows by receiver, sent counts,
+///                           received counts (int32, equally many for each member); out: rows by sender. `elements`: sent by
+///                           dispatch, received by return (`back`); the other side has room for more (DeviceError beyond it)
+///   gather, scatter, row > 0  in: rows, counts of all members; `elements`: planned; whole and share are buffers apart
+///   shift                   in: elements; out: the previous member's, another buffer
+/// `chunked`: a stack that overlaps cuts it and the product it feeds or follows into pieces that run side by side; the runtime
+/// performs it whole.
+struct Collective {
+  CollectiveKind kind;
+  Group group;
+  std::int64_t elements;
+  DType dtype;
+  Reduce reduce = Reduce::sum;
+  std::int64_t row = 0;
+  bool chunked = false;
+  bool back = false;
+};
+/// Rendezvous with the stage `stage_offset` away (+1 or -1; the last stage and the first are neighbours). in: buffer
+struct Send { std::int64_t elements; DType dtype; int stage_offset; };
+/// out: buffer
+struct Recv { std::int64_t elements; DType dtype; int stage_offset; };
+/// Between the device and its host's memory, which the arena does not hold. in: buffer when to_host; out: buffer otherwise
+struct HostCopy { std::int64_t elements; DType dtype; bool to_host; };
+
+}  // namespace tandem

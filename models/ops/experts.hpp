@@ -1,0 +1,67 @@
+#pragma once
+// Mixture of experts: the router, where rows go, products with one matrix for each expert. Conventions: models/op.hpp.
+
+#include <cstdint>
+
+#include "models/dtype.hpp"
+
+namespace tandem {
+
+/// Sizes of one layer of experts on one rank. capacity: rows an expert takes from the tokens of one rank, 0: dropless.
+struct MoeDims {
+  std::int64_t tokens, hidden, experts, top_k, capacity;
+  /// Rows handed to experts: a fixed number for each, or one for every choice of every token.
+  std::int64_t rows() const { return capacity > 0 ? experts * capacity : tokens * top_k; }
+};
+/// Softmax over the experts, then the top_k largest (the lower index wins a tie); weights are their probabilities, divided
+/// by their sum when top_k > 1. With a capacity, choices beyond it (in ascending token, then choice) are dropped: slot -1.
+/// slots: the row of dispatch that a choice takes: expert*capacity + position, or its place in order of (expert, token).
+/// in: logits[tokens, experts]; out: probs[tokens, experts], weights[tokens, top_k], slots[tokens, top_k] (int32),
+/// counts[experts] (int32; choices of each expert, dropped ones too)
+struct TopKRouter { MoeDims dims; };
+/// With the load-balancing loss aux_loss * experts * sum_e f_e P_e (Switch, arXiv 2101.03961 eq. 4; f: share of choices, P: mean
+/// probability), scaled by 1/micro_batches: parts of the global batch as large as `tokens`. f is a constant to the gradient.
+/// in: dweights[tokens, top_k], probs, weights, slots, counts (f's: of all that route), logits; out: dlogits[tokens, experts]
+struct TopKRouterBackward { MoeDims dims; double aux_loss; std::int64_t micro_batches; };
+/// Rows of tokens where slots put them; rows nobody takes are 0. in: x[tokens, hidden], slots; out: rows[dims.rows(), hidden]
+struct MoeDispatch { MoeDims dims; };
+/// in: drows, slots; out: dx[tokens, hidden] (sum over choices, ascending)
+struct MoeDispatchBackward { MoeDims dims; };
+/// y = sum over choices of weight * row. in: rows[dims.rows(), hidden], slots, weights; out: y[tokens, hidden]
+struct MoeCombine { MoeDims dims; };
+/// in: dy, rows, slots, weights; out: drows (rows nobody takes: 0), dweights[tokens, top_k]
+struct MoeCombineBackward { MoeDims dims; };
+/// Products with one matrix for each expert. Without `ragged`: groups of m rows, group g with matrix g % experts
+/// (groups = experts x the ranks the rows came from): C[groups,m,n] = A[groups,m,k] op(B[experts]). With `ragged`: rows are in
+/// order of (rank they came from, expert), counts[rank, expert] of them; groups = ranks they came from, and m is the planned
+/// number of all rows: exact on one rank, an even share on several. B is [experts,k,n], or [experts,n,k] when trans_b.
+/// in: A, B, [counts[groups, experts] int32 when ragged]; out: C
+struct GroupedMatMul {
+  std::int64_t groups, experts, m, n, k;
+  bool trans_b = false, ragged = false;
+  std::int64_t rows() const { return ragged ? m : groups * m; }
+};
+/// dW[experts,n,k] = sum over an expert's rows of dy^T x, groups ascending; `accumulate`: added to dW, of type `total`, when
+/// complete. in: dy[groups,m,n], x[groups,m,k], [counts], [dW when accumulate]; out: dW
+struct GroupedWeightGrad {
+  std::int64_t groups, experts, m, n, k;
+  bool ragged = false, accumulate = false;
+  DType total = DType::fp32;   ///< of dW where it accumulates, else unread
+  std::int64_t rows() const { return ragged ? m : groups * m; }
+};
+/// x += the bias of each row's expert, rows as in GroupedMatMul. `once`: only on the first of the ranks
+/// that share the experts' matrices, where x is a partial sum.
+/// in: x[groups,m,n](inout), bias[experts,n], [counts]; out: x
+struct GroupedBias {
+  std::int64_t groups, experts, m, n;
+  bool once = false, ragged = false;
+  std::int64_t rows() const { return ragged ? m : groups * m; }
+};
+/// in: dy[groups,m,n], [counts]; out: dbias[experts,n]
+struct GroupedBiasGrad {
+  std::int64_t groups, experts, m, n;
+  bool ragged = false;
+  std::int64_t rows() const { return ragged ? m : groups * m; }
+};
+
+}  // namespace tandem

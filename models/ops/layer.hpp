@@ -1,0 +1,87 @@
+#pragma once
+// Operations of a layer outside of its attention: products, norms, activations, dropout with what is added beside it. Conventions: models/op.hpp.
+
+#include <cstdint>
+
+#include "models/dtype.hpp"
+#include "models/ops/dropout_site.hpp"
+
+namespace tandem {
+
+/// C[m,n] = op(A) op(B) (+ bias over columns). op(A) is [m,k], op(B) is [k,n]; trans_x means x is stored transposed.
+/// `accumulate`: C, of type `total`, += op(A) op(B): a weight's gradient joins those of earlier micro-batches in the product's own
+/// kernel. The product is complete before it is added. `sums`: the sums of op(A)'s rows too, the bias' gradient where A is that
+/// of a linear layer's output (A stored transposed).
+/// in: A, B, [bias n], [C when accumulate]; out: C, [sums m]
+struct MatMul {
+  std::int64_t m, n, k;
+  bool trans_a = false, trans_b = false, bias = false, accumulate = false;
+  DType total = DType::fp32;   ///< of C where it accumulates, else unread
+  bool sums = false;
+};
+
+/// Column sums. in: dy[rows,cols]; out: dbias[cols]
+struct BiasGrad { std::int64_t rows, cols; };
+
+/// `rms`: RMSNorm (arXiv 1910.07467), which takes off no mean (it stands as 0 in stats) and has no beta.
+/// in: x[rows,cols], gamma, [beta unless rms]; out: y, stats[rows,2] (mean, 1/std)
+struct LayerNorm { std::int64_t rows, cols; double epsilon; bool rms = false; };
+/// Both gradients, or one of them where each has a kernel of its own.
+/// in: dy, x, stats, [gamma unless parameters], [residual dres]; out: [dx (+= dres when add_residual) unless parameters],
+/// [dgamma, [dbeta unless rms] unless input]
+enum class NormPart : std::uint8_t { whole, input, parameters };
+struct LayerNormBackward { std::int64_t rows, cols; bool add_residual; bool rms = false; NormPart part = NormPart::whole; };
+
+/// Tanh-approximated GELU, ReLU, squared ReLU or tanh. With `bias_cols` the rows of x are so long and a bias is added to them
+/// first. in: x, [bias]; out: y
+enum class PointwiseKind : std::uint8_t { gelu_tanh, relu, squared_relu, tanh };
+struct Pointwise { std::int64_t elements; PointwiseKind kind; std::int64_t bias_cols = 0; };
+/// in: dy, x, [bias]; out: dx
+struct PointwiseBackward { std::int64_t elements; PointwiseKind kind; std::int64_t bias_cols = 0; };
+
+/// y = act(gate) * up: SwiGLU and GeGLU (arXiv 2002.05202). Columns of x are ordered (unit, {gate, up}), so a
+/// tensor-parallel shard is a contiguous block of rows of the weight. in: x[rows, 2*cols]; out: y[rows, cols]
+/// In two kernels: a = act(gate) (in: x; out: a[rows, cols]) and y = a * up (in: a, x; out: y).
+enum class GateKind : std::uint8_t { silu, gelu_tanh };
+enum class GatePart : std::uint8_t { whole, activation, product };
+struct GatedPointwise { std::int64_t rows, cols; GateKind kind; GatePart part = GatePart::whole; };
+/// in: dy[rows, cols], x[rows, 2*cols]; out: dx[rows, 2*cols]
+/// In two kernels: of the product (in: dy, a, x; out: da[rows, cols], dx(writes its up columns)) and of the activation (in: da,
+/// x, dx(inout: writes its gate columns); out: dx).
+struct GatedPointwiseBackward { std::int64_t rows, cols; GateKind kind; GatePart part = GatePart::whole; };
+
+/// y = factor * (a + b), factor * (a - b), factor * a * b or factor * a * a, b being as large as a, a number for each row or for each column, or
+/// absent (then y = factor * a). y may be a. in: a[rows,cols], [b]; out: y[rows,cols]
+enum class ElementwiseKind : std::uint8_t { add, subtract, multiply, square };
+enum class Spread : std::uint8_t { full, row, column, none };
+struct Elementwise { std::int64_t rows, cols; ElementwiseKind kind; Spread other = Spread::full; double factor = 1; };
+/// Of each row the sum, or 1 / sqrt(sum / cols + epsilon). in: x[rows,cols]; out: y[rows]
+enum class RowReduceKind : std::uint8_t { sum, inverse_root_of_mean };
+struct RowReduce { std::int64_t rows, cols; RowReduceKind kind; double epsilon = 0; };
+
+/// y = dropout(x + bias) + residual, nothing added unless `residual`. `shard`: rows are a sequence shard.
+/// in: x[rows,cols], [bias when bias], [residual]; out: y
+struct BiasDropoutAdd {
+  std::int64_t rows, cols;
+  double dropout;
+  bool bias;
+  DropoutSite site;
+  bool shard = false, residual = true;
+};
+/// dx = mask * dy / (1-p). in: dy; out: dx, [dbias when bias]
+struct BiasDropoutAddBackward { std::int64_t rows, cols; double dropout; bool bias; DropoutSite site; bool shard = false; };
+/// BiasDropoutAdd, and the norm of its result, in one kernel.
+/// in: x[rows,cols], [bias when bias], residual, gamma, [beta unless rms]; out: sum, y, stats[rows,2]
+struct BiasDropoutAddNorm {
+  std::int64_t rows, cols;
+  double dropout;
+  bool bias;
+  DropoutSite site;
+  bool shard = false;
+  double epsilon = 0;
+  bool rms = false;
+  BiasDropoutAdd add() const { return {rows, cols, dropout, bias, site, shard}; }
+  LayerNorm norm() const { return {rows, cols, epsilon, rms}; }
+};
+
+}  // namespace tandem
