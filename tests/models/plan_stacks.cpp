@@ -257,6 +257,10 @@ TEST_CASE("a plan has what its stack does unless it says otherwise") {
   CHECK(llama("128256", "fp8", "dgx-h100").training.fusion == FusionSet::compiled_blocks);
   CHECK(llama("128256", "fp8", "dgx-h200").training.fusion == FusionSet::compiled);
   CHECK(parse_plan(sharded, "gpt.json").parallel.unit_copies == UnitCopies::flat);
+  CHECK(parse_plan(sharded, "gpt.json").training.flash_attention);
+  CHECK_FALSE(llama("32000", "fp32").training.flash_attention);  // its kernels are of 16 and 8 bits
+  CHECK_FALSE(llama("32000", "fp16", "dgx-1v").training.flash_attention);  // and of Ampere on
+  CHECK_FALSE(parse_plan(with("training", "\"flash_attention\": false", sharded), "scores.json").training.flash_attention);
   const auto copies = [&](const std::string& stack, const std::string& training) {
     const std::string three = bent("\"data\": 8", "\"data\": 8, \"zero_stage\": 3", with("training", training, eight));
     return parse_plan(with_top("\"stack\": \"" + stack + "\"", three), "copies.json").parallel.unit_copies;
