@@ -114,7 +114,8 @@ TEST_CASE("DeepSpeed BERT is data parallel only, with ZeRO up to 2") {
   CHECK(refused(kBert, "deepspeed-bert").empty());
   CHECK(refused(bent("\"zero_stage\": 1", "\"zero_stage\": 3", kBert), "deepspeed-bert") ==
         Fields{"parallel.zero_stage"});
-  CHECK(refused(kGoodPlan, "deepspeed-bert") == Fields{"model.family", "parallel.tensor", "parallel.pipeline"});
+  CHECK(refused(kGoodPlan, "deepspeed-bert") ==
+        Fields{"model.family", "parallel.tensor", "parallel.pipeline", "training.flash_attention"});
 }
 
 TEST_CASE("a plan is held to its own stack and to no other") {
@@ -258,6 +259,8 @@ TEST_CASE("a plan has what its stack does unless it says otherwise") {
   CHECK(llama("128256", "fp8", "dgx-h200").training.fusion == FusionSet::compiled);
   CHECK(parse_plan(sharded, "gpt.json").parallel.unit_copies == UnitCopies::flat);
   CHECK(parse_plan(sharded, "gpt.json").training.flash_attention);
+  CHECK(parse_plan(eight, "gpt.json").training.flash_attention);
+  CHECK_FALSE(parse_plan(bent("dgx-a100-80gb", "hls-gaudi2", eight), "gaudi.json").training.flash_attention);
   CHECK_FALSE(llama("32000", "fp32").training.flash_attention);  // its kernels are of 16 and 8 bits
   CHECK_FALSE(llama("32000", "fp16", "dgx-1v").training.flash_attention);  // and of Ampere on
   CHECK_FALSE(parse_plan(with("training", "\"flash_attention\": false", sharded), "scores.json").training.flash_attention);
