@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "models/base/error.hpp"
+#include "sim/company_outline.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -13,14 +14,6 @@ struct Span {
   std::int64_t from, to;
   double memory = 0;   ///< of the device's memory bandwidth, the share that is taken meanwhile
 };
-
-/// Sends need few compute units, and what runs in pieces beside its product has its price in that (CommFit::chunked_exposed).
-bool costs_company(const Op& op) {
-  const auto* collective = std::get_if<Collective>(&op);
-  return collective != nullptr && !collective->chunked;
-}
-
-bool computes(const Task& task) { return task.stream == Stream::compute && !is_communication(task.op); }
 
 /// How often a ring of many ranks touches a rank's memory for each element: what arrives is written to a buffer and read there, and
 /// written to the output or added to what is read of the input (NVIDIA/nccl: src/device/prims_simple.h, all_gather.h,
@@ -37,14 +30,20 @@ std::int64_t touches(CollectiveKind kind) {
   throw ContractError("a collective of no kind");
 }
 
-std::vector<Span> sorted(std::vector<Span> spans) {
-  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.from < b.from; });
-  return spans;
-}
-
+/// Spans of a role, of which those that are over are forgotten.
 class Company {
  public:
-  explicit Company(std::vector<Span> spans) : spans_(sorted(std::move(spans))) {}
+  /// Takes the place of what there was.
+  void meet(std::vector<Span>& spans) {
+    const auto earlier = [](const Span& a, const Span& b) { return a.from < b.from; };
+    if (!std::is_sorted(spans.begin(), spans.end(), earlier)) std::sort(spans.begin(), spans.end(), earlier);
+    spans_.swap(spans);
+    next_ = 0;
+  }
+
+  bool over() const { return next_ == spans_.size(); }
+  /// When the first that is not over began; there must be one.
+  std::int64_t began() const { return spans_[next_].from; }
 
   /// What the traffic of spans within [from, to) takes of the memory's time, each rounded: sums do not depend on an order. Calls
   /// ask in order of `from`.
@@ -76,87 +75,126 @@ class Company {
 /// them, one of a later instance. The others take turns with computation, and need no looking at.
 class Overlaps {
  public:
-  Overlaps(const Play& play, const TaskGraph& graph) : play_(play), graph_(graph), known_(play.patterns.size()) {}
+  explicit Overlaps(const Play& play) : play_(play), known_(play.patterns.size()) {}
 
-  bool of(const Instance& instance, PatternId id) {
-    if (!known_[id]) known_[id] = found(graph_.of(instance).tasks, play_.patterns[id]);
+  bool of(const CompanyOutline& outline, PatternId id) {
+    if (!known_[id]) known_[id] = found(outline, play_.patterns[id]);
     return *known_[id];
   }
 
  private:
-  bool found(const std::vector<Task>& tasks, const Pattern& pattern) const {
+  bool found(const CompanyOutline& outline, const Pattern& pattern) {
     const Stretch& stretch = play_.patterns.of(pattern.stretch);
-    std::vector<Span> spans;
-    for (std::size_t t = 0; t < tasks.size(); ++t)
-      if (costs_company(tasks[t].op) && stretch.steps[t].duration > 0)
-        spans.push_back({pattern.ended[t] - stretch.steps[t].duration, pattern.ended[t]});
-    Company company(std::move(spans));
-    for (std::size_t t = 0; t < tasks.size(); ++t)
-      if (computes(tasks[t]) && company.meets(pattern.ended[t] - stretch.steps[t].duration, pattern.ended[t])) return true;
-    return company.meets(pattern.free[0], INT64_MAX);
+    spans_.clear();
+    for (const CompanyOutline::Traffic& c : outline.collectives)
+      if (stretch.steps[c.task].duration > 0)
+        spans_.push_back({pattern.ended[c.task] - stretch.steps[c.task].duration, pattern.ended[c.task]});
+    company_.meet(spans_);
+    for (const std::uint16_t t : outline.computations)
+      if (company_.meets(pattern.ended[t] - stretch.steps[t].duration, pattern.ended[t])) return true;
+    return company_.meets(pattern.free[0], INT64_MAX);
   }
 
   const Play& play_;
-  const TaskGraph& graph_;
   std::vector<std::optional<bool>> known_;  ///< by pattern
+  std::vector<Span> spans_;                 // scratch
+  Company company_;                         // scratch
 };
 
-/// One role's computations against its collectives.
+/// Of a program, the instances that matter here, ascending.
+struct Candidates {
+  std::vector<std::uint32_t> collectives, computations;
+};
+
+Candidates candidates_of(const Itinerary& itinerary, const std::vector<CompanyOutline>& outlines) {
+  Candidates out;
+  for (std::uint32_t i = 0; i < itinerary.instances(); ++i) {
+    const CompanyOutline& outline = outlines[itinerary.stops[i].tmpl];
+    if (!outline.collectives.empty()) out.collectives.push_back(i);
+    if (!outline.computations.empty()) out.computations.push_back(i);
+  }
+  return out;
+}
+
+/// Roles' computations against their collectives.
 class RoleCompany {
  public:
-  RoleCompany(const Play& play, const TaskGraph& graph, std::size_t role, Overlaps& overlaps)
-      : play_(play), graph_(graph), program_(graph.program(play.roles[role].stage)), record_(play.records[role]),
-        reader_(play, role), overlaps_(overlaps) {}
+  RoleCompany(const Play& play, const TaskGraph& graph, double slowdown, Bandwidth memory)
+      : play_(play), slowdown_(slowdown), memory_(memory), overlaps_(play),
+        outlines_(company_outlines(graph, lanes_of(play.host.synchronous))) {
+    for (const Itinerary& itinerary : play.itineraries) candidates_.push_back(candidates_of(itinerary, outlines_));
+  }
 
-  RoleDelays delays(double slowdown, Bandwidth memory) {
-    Company company(communication(memory));
+  RoleDelays delays(std::size_t role) {
+    const Reader reader(play_, role);
+    const Candidates& candidates = candidates_[play_.roles[role].stage.index()];
+    communication(role, reader, candidates.collectives);
+    company_.meet(spans_);
     RoleDelays out;
-    out.first.assign(program_.instances.size(), RoleDelays::kNone);
-    for (std::uint32_t i = 0; i < program_.instances.size(); ++i) {
-      const Passage& p = record_.at(play_.times, i);
-      if (p.has_pattern() && !company.meets(p.start, p.start + play_.patterns[p.pattern].free[0])) continue;
-      const auto& tasks = tasks_of(i);
-      for (std::uint16_t t = 0; t < tasks.size(); ++t) {
-        if (!computes(tasks[t])) continue;
-        const auto [started, ended] = reader_.computed(i, t);
-        const std::int64_t shared = company.shared(started, ended);
-        if (shared == 0) continue;
-        if (out.first[i] == RoleDelays::kNone) {
-          out.first[i] = static_cast<std::uint32_t>(out.ps.size());
-          out.ps.resize(out.ps.size() + tasks.size(), 0);
-        }
-        out.ps[out.first[i] + t] = std::llround(static_cast<double>(shared) * slowdown);
-      }
+    out.first.assign(play_.itinerary(role).instances(), RoleDelays::kNone);
+    const std::vector<std::uint32_t>& instances = candidates.computations;
+    for (std::size_t next = 0; !company_.over(); ++next) {
+      next = ending_after(company_.began(), role, reader, instances, next);
+      if (next == instances.size()) break;
+      delay(role, reader, instances[next], out);
     }
     return out;
   }
 
  private:
-  const std::vector<Task>& tasks_of(std::uint32_t i) const { return graph_.of(program_.instances[i]).tasks; }
+  const CompanyOutline& outline(std::size_t role, std::uint32_t i) const { return outlines_[play_.itinerary(role).stops[i].tmpl]; }
 
   /// When the role was busy with collectives that can have been beside a computation.
-  std::vector<Span> communication(Bandwidth memory) {
-    std::vector<Span> spans;
-    for (std::uint32_t i = 0; i < program_.instances.size(); ++i) {
-      if (record_.at(play_.times, i).has_pattern() && !overlaps_.of(program_.instances[i], record_.at(play_.times, i).pattern)) continue;
-      const auto& tasks = tasks_of(i);
-      for (std::uint16_t t = 0; t < tasks.size(); ++t) {
-        if (!costs_company(tasks[t].op)) continue;
-        Span span{reader_.started(i, t), reader_.ended(i, t)};
+  void communication(std::size_t role, const Reader& reader, const std::vector<std::uint32_t>& instances) {
+    spans_.clear();
+    for (const std::uint32_t i : instances) {
+      const Passage& p = play_.records[role].at(play_.times, i);
+      const CompanyOutline& outline = this->outline(role, i);
+      if (p.has_pattern() && !overlaps_.of(outline, p.pattern)) continue;
+      for (const CompanyOutline::Traffic& c : outline.collectives) {
+        Span span{reader.started(i, c.task), reader.ended(i, c.task)};
         if (span.to <= span.from) continue;
-        span.memory = memory_share(std::get<Collective>(tasks[t].op), span.to - span.from, memory);
-        spans.push_back(span);
+        span.memory = memory_share(*c.op, span.to - span.from, memory_);
+        spans_.push_back(span);
       }
     }
-    return spans;
+  }
+
+  /// The first of `instances` from `next` on whose computations end after `time`: they end one after the other. Nearly always a near one, so
+  /// that strides grow from one.
+  std::size_t ending_after(std::int64_t time, std::size_t role, const Reader& reader, const std::vector<std::uint32_t>& instances,
+                           std::size_t next) const {
+    const auto before = [&](std::uint32_t i) { return reader.ended(i, outline(role, i).computations.back()) <= time; };
+    std::size_t stride = 1, end = next;
+    for (; end < instances.size() && before(instances[end]); stride *= 2) next = end + 1, end += stride;
+    end = std::min(end, instances.size());
+    const auto at = [&](std::size_t n) { return instances.begin() + static_cast<std::ptrdiff_t>(n); };
+    return static_cast<std::size_t>(std::partition_point(at(next), at(end), before) - instances.begin());
+  }
+
+  void delay(std::size_t role, const Reader& reader, std::uint32_t i, RoleDelays& out) {
+    const Passage& p = play_.records[role].at(play_.times, i);
+    if (p.has_pattern() && !company_.meets(p.start, p.start + play_.patterns[p.pattern].free[0])) return;
+    for (const std::uint16_t t : outline(role, i).computations) {
+      const auto [started, ended] = reader.computed(i, t);
+      const std::int64_t shared = company_.shared(started, ended);
+      if (shared == 0) continue;
+      if (out.first[i] == RoleDelays::kNone) {
+        out.first[i] = static_cast<std::uint32_t>(out.ps.size());
+        out.ps.resize(out.ps.size() + outline(role, i).tasks, 0);
+      }
+      out.ps[out.first[i] + t] = std::llround(static_cast<double>(shared) * slowdown_);
+    }
   }
 
   const Play& play_;
-  const TaskGraph& graph_;
-  const Program& program_;
-  const Record& record_;
-  Reader reader_;
-  Overlaps& overlaps_;
+  double slowdown_;
+  Bandwidth memory_;
+  Overlaps overlaps_;
+  std::vector<CompanyOutline> outlines_;  ///< by template
+  std::vector<Candidates> candidates_;    ///< by stage
+  std::vector<Span> spans_;               // scratch
+  Company company_;                       // scratch
 };
 
 }  // namespace
@@ -168,9 +206,9 @@ double memory_share(const Collective& c, std::int64_t ps, Bandwidth memory) {
 
 std::vector<RoleDelays> delays_in_company(const Play& play, const TaskGraph& graph, double slowdown, Bandwidth memory) {
   std::vector<RoleDelays> delays;
-  Overlaps overlaps(play, graph);
-  for (std::size_t role = 0; role < play.roles.size(); ++role)
-    delays.push_back(RoleCompany(play, graph, role, overlaps).delays(slowdown, memory));
+  delays.reserve(play.roles.size());
+  RoleCompany company(play, graph, slowdown, memory);
+  for (std::size_t role = 0; role < play.roles.size(); ++role) delays.push_back(company.delays(role));
   if (std::all_of(delays.begin(), delays.end(), [](const RoleDelays& d) { return d.ps.empty(); })) delays.clear();
   return delays;
 }

@@ -1,7 +1,10 @@
 #include "sim/company.hpp"
 
+#include <cmath>
+
 #include "tests/catch.hpp"
 #include "tests/sim/graphs.hpp"
+#include "tests/sim/random_plans.hpp"
 
 using namespace tandem;
 using namespace tandem::sim;
@@ -40,6 +43,37 @@ Play run(const TaskGraph& graph, double slowdown) {
   return play({graph, mesh(1, 2, 1), topology, cost}, {});
 }
 
+/// A computation takes as many picoseconds as its operands have bytes.
+class TrafficCost : public FakeCost {
+ public:
+  Duration duration(const Op& op, DType compute) const override { return Duration::picoseconds(traffic(op, compute).count()); }
+};
+
+/// Every computation of a role held against every collective of it.
+std::vector<std::int64_t> held_one_by_one(const Play& play, const TaskGraph& graph, std::size_t role, Bandwidth memory) {
+  const Reader reader(play, role);
+  const Program& program = graph.program(play.roles[role].stage);
+  const auto each = [&](auto&& what) {
+    for (std::uint32_t i = 0; i < program.instances.size(); ++i)
+      for (std::uint16_t t = 0; t < graph.of(program.instances[i]).tasks.size(); ++t) what(graph.of(program.instances[i]).tasks[t], reader.at(i, t));
+  };
+  std::vector<std::pair<const Collective*, Happening>> collectives;
+  each([&](const Task& task, const Happening& h) {
+    const auto* c = std::get_if<Collective>(&task.op);
+    if (c != nullptr && !c->chunked && h.ended > h.started) collectives.emplace_back(c, h);
+  });
+  std::vector<std::int64_t> delays;
+  each([&](const Task& task, const Happening& h) {
+    std::int64_t sum = 0;
+    if (task.stream == Stream::compute && !is_communication(task.op))
+      for (const auto& [c, at] : collectives)
+        if (const std::int64_t together = std::min(h.ended, at.ended) - std::max(h.started, at.started); together > 0)
+          sum += std::llround(memory_share(*c, at.ended - at.started, memory) * static_cast<double>(together));
+    delays.push_back(sum);
+  });
+  return delays;
+}
+
 }  // namespace
 
 TEST_CASE("computation beside a collective takes longer by the memory's time for what it moves meanwhile") {
@@ -64,4 +98,30 @@ TEST_CASE("delays are those of the tasks that had company") {
     for (std::uint16_t t = 0; t < graph.of(graph.programs[0].instances[i]).tasks.size(); ++t)
       of_tasks.push_back(delays[0].of(i, t));
   CHECK(of_tasks == std::vector<std::int64_t>{0, 0, us(10).ps(), us(5).ps(), 0});
+}
+
+TEST_CASE("delays of random plans are those of every computation held against every collective") {
+  const Bandwidth memory = Bandwidth::bytes_per_second(1e11);
+  PlanGenerator plans(19, 16);
+  int with_delays = 0, without = 0;
+  for (int i = 0; i < 60; ++i) {
+    const RandomPlan r = plans.next();
+    INFO(to_json(r.plan, -1));
+    const Mesh m = make_mesh(r.plan);
+    TrafficCost cost;
+    cost.host_launch = Duration::nanoseconds(i % 3 * 1000);
+    const Play whole = play({r.graph, m, *r.topology, cost}, {});
+    const auto delays = delays_in_company(whole, r.graph, 1, memory);
+    (delays.empty() ? without : with_delays) += 1;
+    for (std::size_t role = 0; role < whole.roles.size(); ++role) {
+      const auto expected = held_one_by_one(whole, r.graph, role, memory);
+      const Itinerary& itinerary = whole.itinerary(role);
+      for (std::uint32_t at = 0; at < expected.size(); ++at) {
+        const Place place = place_of(itinerary, at);
+        REQUIRE((delays.empty() ? 0 : delays[role].of(place.instance, place.task)) == expected[at]);
+      }
+    }
+  }
+  CHECK(with_delays > 20);
+  CHECK(without > 2);
 }
