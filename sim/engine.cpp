@@ -20,11 +20,15 @@ void fetch(const T* first, std::size_t n) {
 
 }  // namespace
 
-Engine::Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templates, Patterns& patterns, Host host)
+Engine::Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templates, Patterns& patterns, Host host, Times memory)
     : templates_(templates),
       patterns_(patterns),
       host_(host),
-      network_(quotient.links, quotient.uses, 2 * quotient.exchanges.size(), queue_) {
+      network_(quotient.links, quotient.uses, 2 * quotient.exchanges.size(), queue_),
+      times_(std::move(memory)) {
+  times_.passages.clear();
+  times_.ended.clear();
+  times_.issued.clear();
   std::uint32_t seats = 0;
   for (const Exchange& e : quotient.exchanges) {
     Pending p;
@@ -81,9 +85,23 @@ void Engine::place_records() {
     role.record.roles = of[role.itinerary].roles;
   }
   times_.passages.resize(passages);
-  const std::size_t times = room_for_times();
+  std::size_t times = room_for_times();
+  for (const RoleState& role : roles_)
+    if (role.delays != nullptr) times += mark_delayed(role);
   times_.ended.reserve(times);
   if (issued) times_.issued.reserve(times);
+}
+
+/// The times that these instances need, for they are played task by task.
+std::size_t Engine::mark_delayed(const RoleState& role) {
+  const std::vector<std::uint32_t>& first = role.delays->first;
+  std::size_t times = 0;
+  for (std::uint32_t i = 0; i < first.size(); ++i) {
+    if (first[i] == RoleDelays::kNone) continue;
+    passage(role, i).pattern = Passage::kDelayed;
+    times += role.course->singly[role.itinerary->stops[i].tmpl];
+  }
+  return times;
 }
 
 /// As many as may be needed: room that nobody writes costs nothing, moving them all would.
@@ -253,7 +271,7 @@ bool Engine::walk(std::uint32_t r, std::size_t lane) {
   return moved;
 }
 
-void Engine::arrive(const Seat& seat, std::uint32_t exchange) {
+void Engine::arrive(Seat seat, std::uint32_t exchange) {
   Pending& p = pending_[exchange];
   p.first = p.arrived == 0 ? seat.ready : std::min(p.first, seat.ready);
   p.last = p.arrived == 0 ? seat.ready : std::max(p.last, seat.ready);

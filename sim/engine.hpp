@@ -40,8 +40,8 @@ struct Part {
 
 class Engine {
  public:
-  /// References outlive the engine.
-  Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templates, Patterns& patterns, Host host);
+  /// References outlive the engine. `memory`: of an earlier walk, whose times are forgotten.
+  Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templates, Patterns& patterns, Host host, Times memory = {});
 
   void add(Part part);
   /// Plays until nothing moves.
@@ -171,13 +171,14 @@ class Engine {
     return times_.passages[role.record.passage + instance * role.record.roles];
   }
   void place_records();
+  std::size_t mark_delayed(const RoleState& role);
   std::size_t room_for_times() const;
   bool bring_tensor_lane(std::uint32_t role, const Cursor& c);
   Entry pass(std::uint32_t role, StretchId stretch, Cursor& c, Passage& p);
   Entry meet_edges(RoleState& role, const Stretch& s, std::size_t lane);
   std::uint32_t lateness(Record& record) const;
   const Circumstances& circumstances(const Stretch& s, const Cursor& c, const Cursor& tensor, std::int64_t start);
-  void arrive(const Seat& seat, std::uint32_t exchange);
+  void arrive(Seat seat, std::uint32_t exchange);
   void begin(std::uint32_t exchange);
   void start_chains(std::uint32_t exchange);
   void finish(std::uint32_t exchange, Duration end);

@@ -13,8 +13,7 @@ Engine::Entry Engine::enter(std::uint32_t r, std::size_t lane, Cursor& c) {
   Passage& p = passage(role, c.instance);
   if (p.singly() || p.in_runs()) return play(role, c, p);
   const StretchId stretch = role.course->stretches[role.itinerary->stops[c.instance].tmpl];
-  const bool delayed = role.delays != nullptr && role.delays->first[c.instance] != RoleDelays::kNone;
-  if (stretch < 0 || delayed) return play(role, c, p);
+  if (stretch < 0 || p.pattern == Passage::kDelayed) return play(role, c, p);
   return lane == 0 ? pass(r, stretch, c, p) : Entry::waits;
 }
 
@@ -28,8 +27,7 @@ std::uint32_t Engine::new_times(std::uint32_t count) {
 
 Engine::Entry Engine::play(RoleState& role, Cursor& c, Passage& p) {
   if (!p.singly() && !p.in_runs()) {
-    const bool delayed = role.delays != nullptr && role.delays->first[c.instance] != RoleDelays::kNone;
-    const bool runs = role.course->runs && !delayed && role.parted < kMostParted;
+    const bool runs = role.course->runs && p.pattern != Passage::kDelayed && role.parted < kMostParted;
     const std::uint32_t tmpl = role.itinerary->stops[c.instance].tmpl;
     p.pattern = runs ? Passage::kInRuns : Passage::kSingly;
     p.first = new_times((runs ? role.course->in_runs : role.course->singly)[tmpl]);

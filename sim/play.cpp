@@ -75,9 +75,8 @@ std::vector<Course> courses_of(const std::vector<LaneTemplate>& templates, bool 
 
 /// Walks all programs once and keeps what happened; the tasks that wait for each other when that cannot finish.
 std::vector<Engine::Stuck> walk(const std::vector<LaneTemplate>& templates, Play& out) {
-  out.records.clear();  // of an earlier walk: not two of them at once
-  out.times = {};
-  Engine engine(out.quotient, templates, out.patterns, out.host);
+  out.records.clear();
+  Engine engine(out.quotient, templates, out.patterns, out.host, std::move(out.times));
   for (std::size_t r = 0; r < out.roles.size(); ++r)
     engine.add({out.itinerary(r), out.quotient.roles[r].exchanges, out.course(r),
                 out.delays.empty() ? nullptr : &out.delays[r]});

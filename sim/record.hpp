@@ -14,6 +14,7 @@ struct Passage {
   static constexpr PatternId kSingly = UINT32_MAX;      ///< its tasks were played one by one
   static constexpr PatternId kInRuns = UINT32_MAX - 1;  ///< its runs of tasks were
   static constexpr PatternId kAhead = UINT32_MAX - 2;   ///< no task of it has been looked at yet
+  static constexpr PatternId kDelayed = UINT32_MAX - 3;  ///< nor of this, some of whose computations take longer
   std::int64_t start = 0;      ///< ps; of its pattern
   PatternId pattern = kAhead;
   /// Of its times in Times::ended where it has no pattern, else its entry of Record::late.
@@ -21,7 +22,7 @@ struct Passage {
 
   bool singly() const { return pattern == kSingly; }
   bool in_runs() const { return pattern == kInRuns; }
-  bool has_pattern() const { return pattern < kAhead; }
+  bool has_pattern() const { return pattern < kDelayed; }
 };
 
 /// What is kept of all roles, so that what thousands of them do at one time lies together. Picoseconds from the start of the step; -1:
