@@ -71,9 +71,9 @@ void Engine::place_records() {
   };
   std::map<const Itinerary*, Passages> of;
   std::size_t passages = 0;
-  bool issued = host_.synchronous;
+  keeps_issues_ = host_.synchronous;
   for (RoleState& role : roles_) {
-    issued |= role.host_waits;
+    keeps_issues_ |= role.host_waits;
     role.record.passage = of[role.itinerary].roles++;
   }
   for (auto& [itinerary, p] : of) {
@@ -85,11 +85,11 @@ void Engine::place_records() {
     role.record.roles = of[role.itinerary].roles;
   }
   times_.passages.resize(passages);
-  std::size_t times = room_for_times();
+  std::size_t times = room_for_times() + kTimesAtOnce;
   for (const RoleState& role : roles_)
     if (role.delays != nullptr) times += mark_delayed(role);
   times_.ended.reserve(times);
-  if (issued) times_.issued.reserve(times);
+  if (keeps_issues_) times_.issued.reserve(times);
 }
 
 /// The times that these instances need, for they are played task by task.
@@ -127,12 +127,6 @@ void Engine::run() {
   }
   for (RoleState& role : roles_)
     for (const Cursor& c : role.cursors) role.record.end = std::max(role.record.end, Duration::picoseconds(c.free));
-}
-
-void Engine::wake(std::uint32_t role) {
-  if (roles_[role].gates.listed) return;
-  roles_[role].gates.listed = true;
-  awake_.push_back(role);
 }
 
 void Engine::drain() {

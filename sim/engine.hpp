@@ -14,6 +14,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "sim/event_queue.hpp"
@@ -61,6 +62,8 @@ class Engine {
   static constexpr std::uint8_t kAllLanes = (1U << kLanes) - 1;
   /// Instances of a role whose runs are parted before all others are played task by task from the start: so often the host is late.
   static constexpr std::uint32_t kMostParted = 64;
+  /// Times that are made at once for instances to come.
+  static constexpr std::size_t kTimesAtOnce = 1024;
 
   struct alignas(64) Cursor {
     const LaneTask* task = nullptr;  ///< next one; nullptr: the lane is through
@@ -144,7 +147,10 @@ class Engine {
   enum class Kind { stream, host, worker };
   enum class Entry { waits, played, passed };
 
-  void wake(std::uint32_t role);
+  void wake(std::uint32_t role) {
+    if (std::exchange(roles_[role].gates.listed, true)) return;
+    awake_.push_back(role);
+  }
   void drain();
   void set_free();
   void advance(std::uint32_t role);
@@ -167,6 +173,7 @@ class Engine {
   Entry enter(std::uint32_t role, std::size_t lane, Cursor& c);
   Entry play(RoleState& role, Cursor& c, Passage& p);
   std::uint32_t new_times(std::uint32_t count);
+  void add_times();
   Passage& passage(const RoleState& role, std::uint32_t instance) {
     return times_.passages[role.record.passage + instance * role.record.roles];
   }
@@ -198,6 +205,8 @@ class Engine {
   std::vector<Seat> seats_;
   std::vector<std::uint32_t> exchanges_;  ///< that roles take part in, role by role
   Times times_;
+  std::size_t taken_times_ = 0;  ///< of `times_.ended`
+  bool keeps_issues_ = false;    ///< some role does not issue task n at n launches
   std::vector<Segment> segments_;
   std::vector<std::uint32_t> awake_;
   struct Finished {

@@ -17,12 +17,20 @@ Engine::Entry Engine::enter(std::uint32_t r, std::size_t lane, Cursor& c) {
   return lane == 0 ? pass(r, stretch, c, p) : Entry::waits;
 }
 
-/// Room for so many times that are not known yet.
-std::uint32_t Engine::new_times(std::uint32_t count) {
-  const std::size_t first = times_.ended.size();
-  require(first + count <= UINT32_MAX, "a step has more times than can be kept");
-  times_.ended.resize(first + count, -1);
+/// So many places of times that are not known yet.
+inline std::uint32_t Engine::new_times(std::uint32_t count) {
+  const std::size_t first = taken_times_;
+  taken_times_ += count;
+  if (taken_times_ > times_.ended.size()) add_times();
   return static_cast<std::uint32_t>(first);
+}
+
+/// As many as instances to come will take meanwhile: adding them one instance at a time would cost more than what they hold.
+void Engine::add_times() {
+  const std::size_t size = std::max(taken_times_, times_.ended.size() + kTimesAtOnce);
+  require(taken_times_ <= UINT32_MAX, "a step has more times than can be kept");
+  times_.ended.resize(size, -1);
+  if (keeps_issues_) times_.issued.resize(size, -1);
 }
 
 Engine::Entry Engine::play(RoleState& role, Cursor& c, Passage& p) {
@@ -31,7 +39,6 @@ Engine::Entry Engine::play(RoleState& role, Cursor& c, Passage& p) {
     const std::uint32_t tmpl = role.itinerary->stops[c.instance].tmpl;
     p.pattern = runs ? Passage::kInRuns : Passage::kSingly;
     p.first = new_times((runs ? role.course->in_runs : role.course->singly)[tmpl]);
-    if (host_.synchronous || role.itinerary->host_waits) times_.issued.resize(times_.ended.size(), -1);
   }
   c.first = p.first;
   c.singly = p.singly();
@@ -45,7 +52,7 @@ void Engine::part(RoleState& role, std::uint32_t instance) {
   const std::uint32_t tmpl = role.itinerary->stops[instance].tmpl, before = p.first;
   p.pattern = Passage::kSingly;
   p.first = new_times(role.course->singly[tmpl]);
-  std::vector<std::int64_t>& times = times_.ended;
+  auto& times = times_.ended;
   for (const std::vector<LaneTask>& lane : templates_[tmpl].lanes)
     for (const LaneTask& task : lane) {
       const Step& step = role.steps[task.slot];

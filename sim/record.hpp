@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/course.hpp"
+#include "sim/large_pages.hpp"
 
 namespace tandem::sim {
 
@@ -28,9 +29,11 @@ struct Passage {
 /// What is kept of all roles, so that what thousands of them do at one time lies together. Picoseconds from the start of the step; -1:
 /// never.
 struct Times {
-  std::vector<Passage> passages;     ///< by itinerary, instance, and role of the itinerary
-  std::vector<std::int64_t> ended;   ///< of instances without a pattern as they were begun: see Step
-  std::vector<std::int64_t> issued;  ///< of the same; only of roles that do not issue task n at n launches
+  template <class T>
+  using Many = std::vector<T, LargePages<T>>;
+  Many<Passage> passages;     ///< by itinerary, instance, and role of the itinerary
+  Many<std::int64_t> ended;   ///< of instances without a pattern as they were begun: see Step
+  Many<std::int64_t> issued;  ///< of the same; only of roles that do not issue task n at n launches
 };
 
 /// What happened to one role. Picoseconds from the start of the step.
