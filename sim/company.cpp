@@ -173,9 +173,9 @@ class RoleCompany {
   }
 
   void delay(std::size_t role, const Reader& reader, std::uint32_t i, RoleDelays& out) {
-    const Passage& p = play_.records[role].at(play_.times, i);
-    if (p.has_pattern() && !company_.meets(p.start, p.start + play_.patterns[p.pattern].free[0])) return;
-    for (const std::uint16_t t : outline(role, i).computations) {
+    const std::vector<std::uint16_t>& computations = outline(role, i).computations;
+    if (!company_.meets(reader.computed(i, computations.front()).first, reader.ended(i, computations.back()))) return;
+    for (const std::uint16_t t : computations) {
       const auto [started, ended] = reader.computed(i, t);
       const std::int64_t shared = company_.shared(started, ended);
       if (shared == 0) continue;
