@@ -42,7 +42,7 @@ title "The same plan simulated on the measured cores"
   --trace "$out/simulated.trace.json" --memory "$out/memory.json"
 
 title "Laid over one another, task by task"
-"$tandem" compare "$out/simulated.json" "$out/executed.json" | tee "$out/compare.txt"
+"$tandem" compare "$out/simulated.json" "$out/executed.json" --html "$out/compare.html" | tee "$out/compare.txt"
 
 title "Has it learned?"
 loss=$(value "$out/train.json" "sum(s['loss'] for s in d['steps'][-5:]) / 5")
@@ -54,6 +54,7 @@ echo "yes: the model knows more than which byte follows which"
 title "Pictures and traces"
 "$python" "$here/../reports/plot_timeline.py" "$out/simulated.json" "$out/executed.json" -o "$out/timeline.png"
 "$python" "$here/../reports/plot_memory.py" "$out/memory.json" -o "$out/memory.png"
+echo "$out/compare.html"
 echo "$out/simulated.trace.json"
 echo "$out/executed.trace.json"
 echo "Open the traces at https://ui.perfetto.dev"

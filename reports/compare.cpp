@@ -81,6 +81,7 @@ class Joiner {
     comparison_.kinds = finished(kinds_);
     comparison_.stages = finished(stages_);
     comparison_.collectives = finished(collectives_);
+    comparison_.operations = finished(operations_);
     return comparison_;
   }
 
@@ -116,6 +117,7 @@ class Joiner {
     ++comparison_.joined;
     const SavedTask& task = executed_.tasks[ran.task];
     count(kinds_, {0, task.kind}, predicted, ran);
+    count(operations_, {0, task.block + ": " + task.task}, predicted, ran);
     count(stages_, {stage, "stage " + std::to_string(stage)}, predicted, ran);
     if (!task.group.empty()) count(collectives_, {0, task.kind + " " + task.group}, predicted, ran);
   }
@@ -171,7 +173,7 @@ class Joiner {
   const SavedTimeline& executed_;
   std::map<std::int32_t, const SavedLane*> role_of_;
   Names names_;
-  Lines kinds_, stages_, collectives_;
+  Lines kinds_, stages_, collectives_, operations_;
   std::int64_t ranks_ = 0;
   Comparison comparison_;
 };

@@ -25,6 +25,7 @@ struct Comparison {
   CompareLine step;                                                 ///< whole step times; tasks = 0
   CompareLine waiting;                                              ///< of the step, per rank: no task of the rank runs; tasks = 0
   std::vector<CompareLine> kinds, stages, collectives;              ///< ascending name, stage number, name
+  std::vector<CompareLine> operations;                              ///< "block_forward: qkv", ascending
   std::int64_t joined = 0, only_simulated = 0, only_executed = 0;   ///< tasks over all ranks
   std::int64_t simulated_peak_bytes = 0, executed_peak_bytes = 0;   ///< arena of the heaviest rank
   double memory_error = 0;                                          ///< (simulated - executed) / executed
@@ -43,7 +44,7 @@ Comparison compare(const SavedTimeline& simulated, const SavedTimeline& executed
 /// A table for people.
 std::string to_text(const Comparison& comparison);
 
-/// schema_version, step, waiting, kinds[], stages[], collectives[], joined and memory; times in seconds, errors as fractions.
+/// schema_version, step, waiting, kinds[], stages[], collectives[], operations[], joined and memory; times in seconds, errors as fractions.
 std::string to_json(const Comparison& comparison);
 
 }  // namespace tandem

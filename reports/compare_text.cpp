@@ -72,6 +72,7 @@ std::string to_json(const Comparison& c) {
                     {"kinds", objects(c.kinds, w)},
                     {"stages", objects(c.stages, w)},
                     {"collectives", objects(c.collectives, w)},
+                    {"operations", objects(c.operations, w)},
                     {"tasks", {{"joined", c.joined}, {"only_" + w.first, c.only_simulated}, {"only_" + w.second, c.only_executed}}},
                     {"memory",
                      {{w.first + "_peak_bytes", c.simulated_peak_bytes},

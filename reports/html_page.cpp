@@ -40,7 +40,7 @@ std::string html_page(const std::string& name, const std::string& title, const s
   std::string page = part("page.html");
   fill(page, "@title@", escaped(title));
   fill(page, "@style@", part("style.css"));
-  fill(page, "@script@", part("charts.js") + part(name + ".js"));
+  fill(page, "@script@", part("charts.js") + part("timeline.js") + part(name + ".js"));
   fill(page, "@data@", embedded(data));
   return page;
 }

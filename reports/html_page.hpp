@@ -5,7 +5,7 @@
 
 namespace tandem {
 
-/// The page `name` of reports/html ("plan", "study") with `data` (JSON text) in it. It asks no server for anything.
+/// The page `name` of reports/html ("plan", "run", "study") with `data` (JSON text) in it. It asks no server for anything.
 /// Throws ConfigError when the files of the page are not found.
 std::string html_page(const std::string& name, const std::string& title, const std::string& data);
 

@@ -52,6 +52,19 @@ SavedLane lane(const json& l) {
   return out;
 }
 
+double number(const json& v) { return v.is_null() ? std::numeric_limits<double>::quiet_NaN() : v.get<double>(); }
+
+RunHistory history(const json& h) {
+  RunHistory out;
+  out.kept_step = h.at("kept_step");
+  out.peak_memory_bytes = h.at("peak_memory_bytes");
+  for (const json& s : h.at("steps"))
+    out.steps.push_back({s.at("step"), number(s.at("loss")), number(s.at("grad_norm")), s.at("learning_rate"), s.at("step_time_s"),
+                         s.at("global_batch_size")});
+  for (const json& e : h.at("evaluations")) out.evaluations.push_back({e.at("step"), number(e.at("loss"))});
+  return out;
+}
+
 Performer performer(const json& document) {
   const std::string word = document.at("performer");
   if (word != "simulated" && word != "executed") throw std::out_of_range("performer is neither simulated nor executed");
@@ -94,6 +107,7 @@ SavedTimeline timeline(const json& document) {
   out.phases = document.at("phases").get<std::vector<std::string>>();
   for (const json& t : document.at("tasks")) out.tasks.push_back(task(t));
   for (const json& l : document.at("lanes")) out.lanes.push_back(lane(l));
+  if (document.contains("run")) out.history = history(document.at("run"));
   check(out);
   return out;
 }

@@ -2,6 +2,7 @@
 // A timeline as a file holds it: readable without the graph that made it.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,7 @@ struct SavedTimeline {
   std::vector<std::string> phases;
   std::vector<SavedTask> tasks;
   std::vector<SavedLane> lanes;
+  std::optional<RunHistory> history{};    ///< of a training, where its timeline was written with one
 };
 
 /// The file form of a timeline; tasks are listed once, in order of first appearance, and once for each number of FLOPs that

@@ -69,13 +69,15 @@ void append_lines(std::string& out, const char* key, const Items& items, Append 
 
 }  // namespace
 
-void save_timeline(const Timeline& timeline, const TaskGraph& graph, const std::string& path, const Routing* routing) {
+void save_timeline(const Timeline& timeline, const TaskGraph& graph, const std::string& path, const Routing* routing,
+                   const RunHistory* history) {
   const SavedTimeline t = saved(timeline, graph, routing);
   std::string out = "{\"schema_version\":1,\"what\":\"tandem timeline\",\"performer\":";
   out += t.performer == Performer::simulated ? "\"simulated\"" : "\"executed\"";
   out += ",\"step_time_ps\":";
   append_number(out, t.step_time.ps());
   out += ",\n\"plan\":" + (t.plan_json.empty() ? std::string("null") : t.plan_json);
+  if (history != nullptr) out += ",\n\"run\":" + to_json(*history);
   append_lines(out, "phases", t.phases, [](std::string& o, const std::string& p) { o += quoted(p); });
   append_lines(out, "tasks", t.tasks, append_task);
   out += ",\n\"span_columns\":[\"task\",\"layer\",\"micro_batch\",\"chunk\",\"phase\",\"issued_ps\",\"ready_ps\","

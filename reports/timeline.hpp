@@ -8,6 +8,7 @@
 #include "models/mesh.hpp"
 #include "models/routing.hpp"
 #include "models/task_graph.hpp"
+#include "reports/run_history.hpp"
 
 namespace tandem {
 
@@ -42,7 +43,9 @@ struct Timeline {
 
 /// Writes a timeline (JSON, schema_version 1): every span with its TaskKey, stream, operation kind, payload and FLOPs, so
 /// that `read_timeline` (reports/saved_timeline.hpp) needs no graph. `routing`, where experts get unequal rows: FLOPs are those of
-/// the rows that they got. Written beside and renamed. Throws ConfigError when the file cannot be written.
-void save_timeline(const Timeline& timeline, const TaskGraph& graph, const std::string& path, const Routing* routing = nullptr);
+/// the rows that they got. `history`, of a training: all its steps. Written beside and renamed. Throws ConfigError when the file
+/// cannot be written.
+void save_timeline(const Timeline& timeline, const TaskGraph& graph, const std::string& path, const Routing* routing = nullptr,
+                   const RunHistory* history = nullptr);
 
 }  // namespace tandem

@@ -6,7 +6,9 @@
 
 #include "experiments/program/arguments.hpp"
 #include "experiments/program/commands.hpp"
+#include "experiments/program/run_page.hpp"
 #include "experiments/program/terminal.hpp"
+#include "models/base/json.hpp"
 #include "reports/text.hpp"
 
 namespace tandem::program {
@@ -14,7 +16,7 @@ namespace tandem::program {
 namespace {
 
 struct Options {
-  std::string first, second;
+  std::string first, second, html;
   bool json = false;
   std::optional<double> tolerance, memory_tolerance;
 };
@@ -36,7 +38,9 @@ bool all_joined(const Comparison& c, const Options& o) {
 }
 
 ExitCode compare_files(const Options& o) {
+  prepare_outputs({o.html}, {o.first, o.second});
   const Comparison c = compare(o.first, o.second);
+  if (!o.html.empty()) write_text(o.html, comparison_page(o.first, o.second));
   print(o.json ? to_json(c) : to_text(c));
   const bool time = within("the step time", c.step.error, o.tolerance, of_one_performer(c));
   const bool memory = within("peak memory", c.memory_error, o.memory_tolerance, of_one_performer(c));
@@ -51,6 +55,7 @@ void add_compare(CLI::App& app, ExitCode& exit) {
   command->add_option("SIM", o->first, "timeline of `tandem simulate --timeline`; or of the newer of two runs or simulations")->required();
   command->add_option("RUN", o->second, "timeline of `tandem train --timeline`; or of the one that is the baseline")->required();
   command->add_flag("--json", o->json, "one JSON object on stdout");
+  command->add_option("--html", o->html, "write a page: both timelines, where the time goes, memory, loss, every operation");
   command->add_option("--tolerance", o->tolerance, "largest step time error as a fraction, e.g. 0.15, or how much slower than the baseline; beyond it exit 6")
       ->check(fraction());
   command->add_option("--memory-tolerance", o->memory_tolerance, "the same for peak memory")->check(fraction());

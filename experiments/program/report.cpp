@@ -4,6 +4,7 @@
 
 #include "experiments/program/commands.hpp"
 #include "experiments/program/rehearsal.hpp"
+#include "experiments/program/run_page.hpp"
 #include "experiments/program/terminal.hpp"
 #include "experiments/study/report.hpp"
 #include "models/base/json.hpp"
@@ -46,13 +47,21 @@ std::string study_page(const Options& o) {
   return html_page("study", report.name + " – Tandem", report.data);
 }
 
+std::string page(const Options& o, bool folder) {
+  if (folder) return study_page(o);
+  if (!is_timeline(o.subject)) return plan_page(o);
+  if (!o.cost_table.empty())
+    throw ConfigError(Problem{"", "--cost-table", o.cost_table, "is for a plan, which is simulated; a timeline has its times", "leave it out"});
+  return run_page(o.subject);
+}
+
 ExitCode write_report(const Options& o) {
   const bool folder = std::filesystem::is_directory(o.subject);
   const std::string out = !o.out.empty() ? o.out
                           : folder       ? o.subject + "/report.html"
                                          : std::filesystem::path(o.subject).stem().string() + ".html";
   prepare_outputs({out}, {o.subject, o.cost_table});
-  write_text(out, folder ? study_page(o) : plan_page(o));
+  write_text(out, page(o, folder));
   print(o.json ? nlohmann::json{{"schema_version", 1}, {"page", out}}.dump(2) + "\n" : out + "\n");
   return ExitCode::ok;
 }
@@ -61,10 +70,10 @@ ExitCode write_report(const Options& o) {
 
 void add_report(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("report", "Write one HTML page about a plan, or about the results of a sweep");
-  command->add_option("PLAN|DIR", o->subject, "plan file (JSON), or a folder that `tandem sweep` has written")
+  CLI::App* command = app.add_subcommand("report", "Write one HTML page about a plan, a timeline of a run or simulation, or the results of a sweep");
+  command->add_option("PLAN|TIMELINE|DIR", o->subject, "plan file (JSON), a file of `train --timeline` or `simulate --timeline`, or a folder that `tandem sweep` has written")
       ->required();
-  command->add_option("--out", o->out, "the page [PLAN.html here, DIR/report.html]");
+  command->add_option("--out", o->out, "the page [PLAN.html or TIMELINE.html here, DIR/report.html]");
   command->add_option("--cost-table", o->cost_table,
                       "cost table of `tandem measure`, or measured products of the device, for a plan [what its preset names]");
   command->add_flag("--json", o->json, "one JSON object on stdout");

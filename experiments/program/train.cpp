@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -161,6 +162,16 @@ void require_step_exists(const Options& o, const Plan& plan, std::int64_t done) 
                             "the run has steps " + std::to_string(done) + " to " + std::to_string(plan.training.steps - 1), ""});
 }
 
+RunHistory history_of(const exec::RunResult& result, std::int64_t kept_step) {
+  RunHistory out;
+  for (const exec::StepResult& s : result.steps)
+    out.steps.push_back({s.step, s.loss, s.grad_norm, s.learning_rate, s.step_time_s, s.global_batch_size});
+  for (const exec::EvaluationResult& e : result.evaluations) out.evaluations.push_back({e.step, e.loss});
+  out.kept_step = kept_step;
+  for (const exec::RankBooks& r : result.ranks) out.peak_memory_bytes = std::max(out.peak_memory_bytes, r.backend.peak_bytes);
+  return out;
+}
+
 void write_files(const Options& o, GraphCache& graphs, const exec::RunResult& result) {
   if (o.trace.empty() && o.timeline.empty()) return;
   if (!result.timeline) return log("no timeline is written: the run ended before step " + std::to_string(o.timeline_step));
@@ -172,7 +183,8 @@ void write_files(const Options& o, GraphCache& graphs, const exec::RunResult& re
   if (o.timeline.empty()) return;
   const bool unequal = depends_on_routing(plan);
   const auto routing = unequal ? std::optional(routing_of(timeline, make_mesh(plan))) : std::nullopt;
-  save_timeline(timeline, graph, o.timeline, unequal ? &*routing : nullptr);
+  const RunHistory history = history_of(result, step);
+  save_timeline(timeline, graph, o.timeline, unequal ? &*routing : nullptr, &history);
 }
 
 /// Runs to the end or to Ctrl-C.

@@ -51,6 +51,7 @@ function bytes(b) {
   return `${number(b)} ${["B", "KiB", "MiB", "GiB", "TiB", "PiB"][i]}`;
 }
 function percent(x, digits = 1) { return Number.isFinite(x) ? `${(100 * x).toFixed(digits)} %` : "–"; }
+function signed(x) { return Number.isFinite(x) ? `${x >= 0 ? "+" : "−"}${Math.abs(100 * x).toFixed(1)} %` : "–"; }
 function words(key) { return key.replace(/_/g, " "); }
 
 const FIGURES = {
@@ -96,8 +97,8 @@ function ticks(low, high, count = 5) {
   return out;
 }
 
-/** Stacked horizontal bars: rows of {label, short, parts: {kind: value}, whole}; the scale is cut at round multiples of `unit`. */
-function stackedBars(rows, kinds, show, unit = 1) {
+/** Stacked horizontal bars: rows of {label, short, parts: {kind: value}, whole}; the scale is cut at round multiples of `unit`; `paint(kind)` is its colour. */
+function stackedBars(rows, kinds, show, unit = 1, paint = (kind) => colour(kinds.indexOf(kind))) {
   const width = Math.max(320, Math.min(1350, innerWidth - 40));
   const left = 20 + Math.min(width < 700 ? 80 : 330, 6.6 * Math.max(...rows.map((r) => (width < 700 ? r.short : r.label).length))), bar = 20, gap = 8;
   const most = Math.max(...rows.map((r) => kinds.reduce((s, k) => s + (r.parts[k] || 0), 0)), 1e-30);
@@ -112,14 +113,49 @@ function stackedBars(rows, kinds, show, unit = 1) {
     let x = left;
     const y = 8 + i * (bar + gap);
     svg.append(make("text", { x: left - 8, y: y + 14, "text-anchor": "end" }, width < 700 ? row.short : row.label));
-    kinds.forEach((kind, k) => {
+    kinds.forEach((kind) => {
       const value = row.parts[kind] || 0;
       if (value <= 0) return;
-      svg.append(make("rect", { x, y, width: Math.max(0.5, value * scale), height: bar, fill: colour(k),
+      svg.append(make("rect", { x, y, width: Math.max(0.5, value * scale), height: bar, fill: paint(kind),
         ...tipped(`${row.label}\n${words(kind)}: ${show(value)} (${percent(value / (row.whole || most))})`) }));
       x += value * scale;
     });
   });
+  return svg;
+}
+
+/**
+ * Lines over whole numbers: [{name, colour, points: [[x, y]], dots}]; what is no number is a gap, `dots` are not joined.
+ * `marks`: [{x, text}] upright.
+ */
+function lineChart(lines, xName, show, marks = []) {
+  const width = Math.max(320, Math.min(1350, innerWidth - 40)), height = 260, left = 78, bottom = 40;
+  const points = lines.flatMap((l) => l.points).filter(([, v]) => Number.isFinite(v));
+  if (!points.length) return make("p", { class: "soft" }, "No finite value.");
+  const xs = points.map(([at]) => at), ys = points.map(([, v]) => v), first = Math.min(...xs), last = Math.max(...xs, first + 1);
+  const least = Math.min(...ys), most = Math.max(...ys), room = (most - least || Math.abs(most) || 1) * 0.08;
+  const low = least >= 0 && least < 0.5 * most ? 0 : least - room, high = most + room;
+  const x = (v) => left + (width - left - 16) * (v - first) / (last - first), y = (v) => 10 + (height - bottom - 10) * (high - v) / (high - low);
+  const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, role: "img" });
+  for (const v of ticks(low, high, 5))
+    svg.append(make("line", { class: "axis", x1: left, x2: width - 16, y1: y(v), y2: y(v) }), make("text", { class: "soft", x: left - 8, y: y(v) + 4, "text-anchor": "end" }, show(v)));
+  for (const v of ticks(first, last, width > 700 ? 10 : 4).filter(Number.isInteger))
+    svg.append(make("text", { class: "soft", x: x(v), y: height - bottom + 16, "text-anchor": "middle" }, number(v)));
+  svg.append(make("text", { class: "soft", x: (left + width - 16) / 2, y: height - 6, "text-anchor": "middle" }, xName));
+  for (const mark of marks)
+    svg.append(make("line", { x1: x(mark.x), x2: x(mark.x), y1: 10, y2: height - bottom, stroke: "var(--soft)", "stroke-dasharray": "3 4", ...tipped(mark.text) }));
+  for (const line of lines) {
+    let d = "", open = false;
+    for (const [at, v] of line.points) {
+      if (Number.isFinite(v)) d += `${open ? "L" : "M"}${x(at).toFixed(1)} ${y(v).toFixed(1)}`;
+      open = Number.isFinite(v);
+    }
+    if (!line.dots) svg.append(make("path", { d, fill: "none", stroke: line.colour, "stroke-width": 2, "stroke-dasharray": line.dashed ? "6 4" : null }));
+    const few = line.points.length <= 60;
+    for (const [at, v] of line.points)
+      if (Number.isFinite(v) && !line.dashed)
+        svg.append(make("circle", { cx: x(at), cy: y(v), r: line.dots ? 4.5 : few ? 3 : 6, fill: line.dots || few ? line.colour : "transparent", ...tipped(`${line.name}\n${xName} ${at}: ${show(v)}`) }));
+  }
   return svg;
 }
 

@@ -109,7 +109,6 @@ function axisLabel(text, x, y, slant) {
   return make("text", slant ? { class: "soft", x, y: y - 4, "text-anchor": "end", transform: `rotate(-35 ${x} ${y - 4})` } : { class: "soft", x, y, "text-anchor": "middle" }, text);
 }
 
-function signed(x) { return Number.isFinite(x) ? `${x >= 0 ? "+" : "−"}${Math.abs(100 * x).toFixed(1)} %` : "–"; }
 function logTicks(low, high) {
   const out = [];
   for (let e = Math.floor(Math.log10(low)); e <= Math.log10(high); ++e) for (const m of [1, 2, 5]) if (m * 10 ** e >= low && m * 10 ** e <= high) out.push(m * 10 ** e);

@@ -7,7 +7,7 @@ import re
 
 import tandem
 from sweep_test import STUDY
-from tandem import SMALL, WithFolder, changed, run, tandem_json
+from tandem import SMALL, TEXT, WithFolder, changed, run, tandem_json
 
 
 class Page(html.parser.HTMLParser):
@@ -112,6 +112,58 @@ class Report(WithFolder):
         self.assertEqual([dict(row, key=None) for row in data["rows"]], [dict(row, key=None) for row in rows])
         self.assertEqual(data["study"]["points"], STUDY["points"])
         self.assertIn("small", page.title)
+
+    def timelines(self):
+        plan, run_file, sim_file = self.folder.plan(SMALL), self.path("run.json"), self.path("sim.json")
+        out = tandem_json("train", plan, "--data", TEXT, "--steps", 4, "--eval-every", 2, "--timeline", run_file)
+        self.assertEqual(run("simulate", plan, "--timeline", sim_file)[0], 0)
+        return run_file, sim_file, out
+
+    def test_a_runs_page_holds_what_the_training_said(self):
+        run_file, sim_file, out = self.timelines()
+        page, data = self.page(run_file)
+        self.assertEqual(page.title, "small – Tandem")
+        side, = data["sides"]
+        self.assertEqual(side["performer"], "measured")
+        for key in ("loss", "grad_norm", "learning_rate", "step_time_s"):
+            self.assertEqual([s[key] for s in side["run"]["steps"]], [s[key] for s in out["steps"]])
+        self.assertEqual(side["run"]["evaluations"], out["evaluations"])
+        self.assertEqual(side["run"]["peak_memory_bytes"], out["peak_memory_bytes"])
+        self.assertEqual(side["run"]["kept_step"], 3)
+        self.assertEqual(max(r["arena_bytes"] for r in side["roles"].values()), out["arena_bytes"])
+        self.assertEqual(len(side["roles"]), 8)
+        for role in side["roles"].values():
+            self.assertAlmostEqual(sum(role["time_shares_s"].values()), side["step_time_s"], places=9)
+            self.assertLessEqual(max(sum(sample[1:]) for sample in role["memory_over_time"]), role["arena_bytes"])
+        spans = sum(len(lane["spans"]) for lane in json.loads(pathlib.Path(run_file).read_text())["lanes"])
+        self.assertEqual(sum(len(s["boxes"]) for lane in side["timeline"]["lanes"] for s in lane["streams"]), spans)
+        _, data = self.page(sim_file)
+        self.assertIsNone(data["sides"][0]["run"])
+        self.assertEqual(data["sides"][0]["performer"], "predicted")
+        self.assertEqual(run("report", run_file, "--cost-table", "x.json")[0], 3)
+
+    def test_a_comparisons_page_holds_what_compare_says(self):
+        run_file, sim_file, _ = self.timelines()
+        out = self.path("compared.html")
+        alone = tandem_json("compare", sim_file, run_file)
+        self.assertEqual(tandem_json("compare", sim_file, run_file, "--html", out), alone)
+        page = Page(out)
+        self.assertEqual(page.asked, [])
+        data = json.loads(page.data)
+        self.assertEqual(data["comparison"], alone)
+        self.assertEqual([s["what"] for s in data["sides"]], ["measured", "predicted"])
+        self.assertEqual({line["what"] for line in alone["operations"]} & {"block_forward: qkv", "block_backward: qkv_dgrad"},
+                         {"block_forward: qkv", "block_backward: qkv_dgrad"})
+        for key in ("executed_s", "simulated_s"):
+            self.assertAlmostEqual(sum(line[key] for line in alone["operations"]), sum(line[key] for line in alone["kinds"]), places=9)
+        shown = {rank for r in data["sides"][1]["roles"].values() for rank in r["ranks"]}
+        self.assertEqual(shown, set(range(8)))
+        code, _, _ = run("compare", run_file, run_file, "--html", out)
+        self.assertEqual(code, 0)
+        self.assertEqual([s["what"] for s in json.loads(Page(out).data)["sides"]], ["baseline", "new"])
+        before = pathlib.Path(run_file).read_bytes()
+        self.assertEqual(run("compare", sim_file, run_file, "--html", run_file)[0], 3)
+        self.assertEqual(pathlib.Path(run_file).read_bytes(), before)
 
     def test_other_subjects_are_refused(self):
         empty = self.folder.path / "empty"

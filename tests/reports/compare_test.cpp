@@ -71,6 +71,9 @@ TEST_CASE("Errors are of the time from the last arrival to the end, by kind, sta
   CHECK(find(c.kinds, "recv").error == 0);
   CHECK(find(c.collectives, "all_reduce tensor").error == -0.5);
   CHECK(c.collectives.size() == 1);
+  CHECK(find(c.operations, "first: reduce").error == -0.5);
+  CHECK(find(c.operations, "first: product").tasks == 1);
+  CHECK(find(c.operations, "second: product").executed == ns(15));  // 30 ns on one of two ranks
   // stage 0: 20 + 10 + 10 + 10 ns measured, 5 of them not predicted
   CHECK(find(c.stages, "stage 0").error == Approx(-0.1).epsilon(1e-12));
   CHECK(find(c.stages, "stage 1").error == 0);
