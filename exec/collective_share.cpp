@@ -122,8 +122,8 @@ std::int64_t rows_for(const std::int32_t* counts, std::int64_t each, std::size_t
 
 void require_room(std::int64_t rows, std::int64_t room) {
   if (rows > room)
-    throw DeviceError("experts of this rank get more rows than the " + std::to_string(room) +
-                      " planned for: raise model.moe.rows_bound");
+    throw DeviceError("experts of this rank get " + std::to_string(rows) + " rows, and " + std::to_string(room) +
+                      " are planned for: raise model.moe.rows_bound");
 }
 
 /// Member `index` collects its own from everybody, senders ascending.

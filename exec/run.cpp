@@ -1,14 +1,14 @@
 #include "exec/run.hpp"
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
-#include <exception>
-#include <mutex>
 #include <thread>
 
 #include "exec/gather.hpp"
 #include "exec/initialise.hpp"
 #include "exec/learning_rate.hpp"
+#include "exec/rank_failure.hpp"
 #include "exec/rank_seat.hpp"
 #include "exec/rendezvous.hpp"
 #include "models/base/error.hpp"
@@ -75,46 +75,6 @@ void require_supported(const Plan& plan, const TaskGraph& graph, const Backend& 
                                       "choose another precision or backend"});
 }
 
-/// The first thing that went wrong, and on which rank. Thread-safe.
-class FirstFailure {
- public:
-  /// True for the first call.
-  bool record(Rank rank, std::exception_ptr what) {
-    std::lock_guard lock(mutex_);
-    if (what_) return false;
-    rank_ = rank, what_ = std::move(what);
-    return true;
-  }
-
-  /// Throws what was recorded, with its rank in the message; a CommError names the rank it began on itself.
-  void rethrow() const {
-    if (!what_) return;
-    const auto prefix = "rank " + std::to_string(rank_.value()) + " failed: ";
-    try {
-      std::rethrow_exception(what_);
-    } catch (const DeviceError& e) {
-      throw DeviceError(prefix + e.what());
-    } catch (const ContractError& e) {
-      throw ContractError(prefix + e.what());
-    }
-  }
-
- private:
-  std::mutex mutex_;
-  Rank rank_;
-  std::exception_ptr what_;
-};
-
-std::string text_of(const std::exception_ptr& what) {
-  try {
-    std::rethrow_exception(what);
-  } catch (const std::exception& e) {
-    return e.what();
-  } catch (...) {
-    return "unknown failure";
-  }
-}
-
 /// All ranks of one run.
 class Run {
  public:
@@ -124,17 +84,17 @@ class Run {
         options_(options),
         gate_(static_cast<std::size_t>(script.mesh().world_size())),
         last_step_(options.steps - 1),
-        timeline_step_(options.timeline_step) {}
+        timeline_step_(options.timeline_step),
+        step_(options.resume != nullptr ? options.resume->steps : 0) {}
 
   RunResult train() {
-    make_ranks();
-    const auto first = states(*script_.acts().front().context);
-    initialise(first, plan_, options_.initialise);
-    if (options_.resume != nullptr) restore_state(first, plan_, *options_.resume);
-    {
-      std::vector<std::jthread> threads;
-      for (auto& rank : ranks_) threads.emplace_back([this, &rank] { rank_main(*rank); });
+    if (make_ranks()) {
+      const auto first = states(*script_.acts().front().context);
+      initialise(first, plan_, options_.initialise);
+      if (options_.resume != nullptr) restore_state(first, plan_, *options_.resume);
+      run_threads();
     }
+    if (failure_.failure() && options_.on_failure) options_.on_failure(*failure_.failure(), take_result());
     failure_.rethrow();
     return take_result();
   }
@@ -144,20 +104,28 @@ class Run {
     return options_.make_backend ? options_.make_backend() : make_cpu_backend();
   }
 
-  void make_ranks() {
+  /// False where the host has no room for a rank, which then has failed.
+  bool make_ranks() {
     const auto world = static_cast<int>(script_.mesh().world_size());
     auto comms = make_thread_communicators(world);
-    for (int r = 0; r < world; ++r) {
-      RankParts parts{Rank(r), make_backend(), std::move(comms[static_cast<std::size_t>(r)]), nullptr};
-      if (r == 0)
-        for (const auto* c : script_.contexts()) require_supported(c->plan, c->graph, *parts.backend);
-      const auto stage = StageId(script_.mesh().coords(Rank(r))[Axis::pp]);
-      parts.arena = parts.backend->allocate(static_cast<std::size_t>(script_.arena_bytes(stage).count()));
-      // All ones is not a number: what reads a byte that nobody wrote shows it.
-      std::memset(parts.arena->data(), 0xFF, parts.arena->size());
-      comms_.push_back(parts.comm.get());
-      ranks_.push_back(std::make_unique<RankSeat>(std::move(parts), [this](Rank rank) { fail(rank); }));
-    }
+    for (int r = 0; r < world; ++r) try {
+        make_rank(Rank(r), std::move(comms[static_cast<std::size_t>(r)]));
+      } catch (const DeviceError&) {
+        return !failure_.record(Rank(r), step_, evaluating_);
+      }
+    return true;
+  }
+
+  void make_rank(Rank rank, std::unique_ptr<Communicator> comm) {
+    RankParts parts{rank, make_backend(), std::move(comm), nullptr};
+    if (rank == Rank(0))
+      for (const auto* c : script_.contexts()) require_supported(c->plan, c->graph, *parts.backend);
+    const auto stage = StageId(script_.mesh().coords(rank)[Axis::pp]);
+    parts.arena = parts.backend->allocate(static_cast<std::size_t>(script_.arena_bytes(stage).count()));
+    // All ones is not a number: what reads a byte that nobody wrote shows it.
+    std::memset(parts.arena->data(), 0xFF, parts.arena->size());
+    comms_.push_back(parts.comm.get());
+    ranks_.push_back(std::make_unique<RankSeat>(std::move(parts), [this](Rank failed) { fail(failed); }));
   }
 
   std::vector<RankState> states(const RunContext& context) const {
@@ -166,10 +134,19 @@ class Run {
     return all;
   }
 
+  /// Returns when all have ended. A thread that cannot be started is a rank that failed.
+  void run_threads() {
+    std::vector<std::jthread> threads;
+    for (auto& rank : ranks_) try {
+        threads.emplace_back([this, &rank] { rank_main(*rank); });
+      } catch (const std::system_error&) {
+        return fail(rank->rank());
+      }
+  }
+
   // Called inside the handler of whatever thread failed. Only the first failure is news; the rest are its consequences.
   void fail(Rank rank) {
-    const auto what = std::current_exception();
-    if (failure_.record(rank, what)) comms_[rank.index()]->abort(text_of(what));
+    if (failure_.record(rank, step_, evaluating_)) comms_[rank.index()]->abort(failure_.failure()->reason);
     gate_.abort();
     ranks_[rank.index()]->cancel();
   }
@@ -184,6 +161,9 @@ class Run {
       fail(rank.rank());
     }
   }
+
+  /// Said by every rank once all have met, so that a failure knows when it was.
+  void doing(std::int64_t step, bool evaluation) { step_ = step, evaluating_ = evaluation; }
 
   TimePoint meet() {
     const auto full = gate_.arrive();
@@ -202,6 +182,7 @@ class Run {
       at.scalars = scalars(act, i);
       const auto begin = meet();
       if (at.step > last_step_) return;
+      doing(at.step, false);
       const bool recorded = at.step == timeline_step_;
       rank.enter(act).run_step(at, recorded ? std::optional(begin) : std::nullopt);
       const auto end = meet();
@@ -215,6 +196,7 @@ class Run {
     for (std::int64_t i = 0; i < act.segment.steps; ++i) {
       meet();
       if (act.segment.first_step > last_step_ + 1) return;
+      doing(act.segment.first_step - 1, true);
       rank.enter(act).run_step(start(act, i), std::nullopt);
       meet();
       if (rank.rank() == Rank(0)) sum += loss(*act.context);
@@ -288,6 +270,7 @@ class Run {
 
   RunResult take_result() {
     for (const auto& rank : ranks_) result_.ranks.push_back(rank->books());
+    if (failure_.failure()) return std::move(result_);  // the step that failed left weights and a timeline in parts
     if (options_.gather_weights)
       result_.weights = gather(states(*script_.acts().front().context), "weights", plan_.training.dtypes.weights);
     if (timeline_)
@@ -302,6 +285,8 @@ class Run {
   Rendezvous gate_;
   std::int64_t last_step_, timeline_step_;  ///< rank 0 brings them forward when the run is stopped
   FirstFailure failure_;
+  std::atomic<std::int64_t> step_;
+  std::atomic<bool> evaluating_ = false;
   std::vector<Communicator*> comms_;
   RunResult result_;
   std::shared_ptr<Timeline> timeline_;

@@ -11,6 +11,7 @@
 #include "exec/backend.hpp"
 #include "exec/communicator.hpp"
 #include "exec/data.hpp"
+#include "exec/rank_failure.hpp"
 #include "exec/training_state.hpp"
 #include "models/segments.hpp"
 #include "reports/timeline.hpp"
@@ -34,6 +35,8 @@ struct EvaluationResult {
   double loss = 0;
 };
 
+struct RunResult;
+
 struct RunOptions {
   std::int64_t steps = 1;               ///< of the whole run, those before `resume` counted in
   std::int64_t timeline_step = -1;      ///< step whose spans are kept; -1: none
@@ -53,6 +56,9 @@ struct RunOptions {
   std::function<void(const EvaluationResult&)> on_evaluation;  ///< as on_step
   /// Replaces initial values (fixtures): called with each parameter's name and its whole row-major value in fp64.
   std::function<void(const std::string& name, std::vector<double>& full)> initialise;
+  /// Called once all ranks have ended, where one has failed, before its cause is thrown: with what the run had until then (steps,
+  /// evaluations, books).
+  std::function<void(const RankFailure&, const RunResult&)> on_failure;
   /// Makes one rank's backend; empty: make_cpu_backend.
   std::function<std::unique_ptr<Backend>()> make_backend;
 };

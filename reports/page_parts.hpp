@@ -2,10 +2,10 @@
 // What pages about one step share, as JSON for reports/html: labels, timelines in boxes, memory.
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "models/base/json.hpp"
 #include "models/plan.hpp"
 #include "models/task_graph.hpp"
 #include "reports/prediction.hpp"

@@ -218,10 +218,15 @@ ExitCode train(const Options& o) {
   Saver saver(o, plan, *data.training);
   exec::RunOptions options = run_options(o, plan, data, saver);
   options.resume = resumed ? &resumed->state : nullptr;
+  const auto tell = [&](const exec::RunResult& result, const std::optional<exec::RankFailure>& failure) {
+    TrainReport report = summarise(plan, result);
+    report.bigram_entropy_nats = entropy;
+    report.failure = failure;
+    print(o.json ? to_json(report) : to_text(report));
+  };
+  options.on_failure = [&](const exec::RankFailure& failure, const exec::RunResult& until_then) { tell(until_then, failure); };
   const exec::RunResult result = run_to_end(graphs, *data.training, options);
-  TrainReport report = summarise(plan, result);
-  report.bigram_entropy_nats = entropy;
-  print(o.json ? to_json(report) : to_text(report));
+  tell(result, std::nullopt);
   write_files(o, graphs, result);
   saver.finish();
   return result.steps.back().step + 1 < plan.training.steps ? ExitCode::interrupted : ExitCode::ok;

@@ -58,6 +58,11 @@ json evaluations_json(const std::vector<exec::EvaluationResult>& evaluations) {
   return out;
 }
 
+json failure_json(const std::optional<exec::RankFailure>& f) {
+  if (!f) return nullptr;
+  return {{"rank", f->rank.value()}, {"step", f->step}, {"during", f->evaluation ? "evaluation" : "training"}, {"reason", f->reason}};
+}
+
 std::string line(const std::string& what, const std::string& value) { return "  " + padded(what, 24) + value + "\n"; }
 
 std::string skipped_line(const std::vector<exec::StepResult>& steps) {
@@ -122,7 +127,8 @@ std::string to_json(const TrainReport& r) {
                     {"bytes_sent", r.bytes_sent},
                     {"collectives", std::move(collectives)},
                     {"arena_bytes", r.arena_bytes},
-                    {"data_bigram_entropy_nats", r.bigram_entropy_nats}};
+                    {"data_bigram_entropy_nats", r.bigram_entropy_nats},
+                    {"failure", failure_json(r.failure)}};
   return out.dump(2) + "\n";
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct TrainReport {
   std::vector<Collective> collectives;
   std::int64_t arena_bytes = 0;                   ///< heaviest rank
   std::int64_t peak_memory_bytes = 0;             ///< heaviest rank: all that its backend had handed out at once
+  std::optional<exec::RankFailure> failure;       ///< what ended the run
   double bigram_entropy_nats = 0;                 ///< of the data: what a loss must fall below to mean more than a table
 };
 
@@ -35,7 +37,8 @@ std::string to_text(const TrainReport& report);
 /// A loss or a norm with so many digits; what has left the numbers or grown out of all bounds stays readable.
 std::string loss_text(double value, int digits);
 
-/// schema_version, steps[], evaluations[]{step loss}, tokens_per_s, peak_memory_bytes, flops, bytes_sent{kind}, collectives[], arena_bytes, data_bigram_entropy_nats.
+/// schema_version, steps[], evaluations[]{step loss}, tokens_per_s, peak_memory_bytes, flops, bytes_sent{kind}, collectives[], arena_bytes, data_bigram_entropy_nats, failure{rank step during reason} (null
+/// where none failed).
 std::string to_json(const TrainReport& report);
 
 /// The run's timeline with every lane's allocated memory filled in.

@@ -172,7 +172,49 @@ TEST_CASE("A rank that fails wakes the others and its cause is thrown with its r
   RunOptions options;
   options.steps = 3;
   REQUIRE_THROWS_AS(run_graph(plan_of(4, 1, 1), graph, body, options), DeviceError);
-  REQUIRE_THROWS_WITH(run_graph(plan_of(4, 1, 1), graph, body, options), "rank 2 failed: out of memory");
+  REQUIRE_THROWS_WITH(run_graph(plan_of(4, 1, 1), graph, body, options), "rank 2 failed in step 1: out of memory");
+}
+
+TEST_CASE("A failure is told with its rank, its step and the steps before it", "[tsan]") {
+  const auto body = [](const float*, float* out, const KernelContext& c) {
+    if (c.tensor_rank == 1 && c.step == 2) throw std::bad_alloc();
+    fill(out, 1);
+  };
+  RunOptions options;
+  options.steps = 4;
+  std::optional<RankFailure> told;
+  std::size_t steps = 0, ranks = 0;
+  options.on_failure = [&](const RankFailure& failure, const RunResult& until_then) {
+    told = failure, steps = until_then.steps.size(), ranks = until_then.ranks.size();
+  };
+  const auto graph = graph_of({{{{compute(3, 2)}}, {}, {}}});
+  REQUIRE_THROWS_AS(run_graph(plan_of(2, 1, 1), graph, body, options), DeviceError);
+  REQUIRE(told.has_value());
+  CHECK(told->rank == Rank(1));
+  CHECK(told->step == 2);
+  CHECK_FALSE(told->evaluation);
+  CHECK(told->reason == "the host has no memory left");
+  CHECK(steps == 2);
+  CHECK(ranks == 2);
+}
+
+TEST_CASE("A rank that the host has no room for is a rank that failed") {
+  int made = 0;
+  RunOptions options;
+  options.make_backend = [&]() -> std::unique_ptr<Backend> {
+    if (++made == 2) throw DeviceError("no room");
+    return std::make_unique<AddingBackend>(one);
+  };
+  std::optional<RankFailure> told;
+  options.on_failure = [&](const RankFailure& failure, const RunResult& until_then) {
+    told = failure;
+    CHECK(until_then.steps.empty());
+  };
+  const Plan plan = plan_of(2, 1, 1);
+  const auto graph = graph_of({{{{compute(3, 2)}}, {}, {}}});
+  REQUIRE_THROWS_WITH(run(plan, graph, CountingTokens(), options), "rank 1 failed in step 0: no room");
+  REQUIRE(told.has_value());
+  CHECK(told->rank == Rank(1));
 }
 
 TEST_CASE("A failing callback ends the run with its own exception") {

@@ -118,6 +118,22 @@ class Simulate(WithFolder):
 
 
 class Train(WithFolder):
+    def test_a_rank_that_fails_is_named_with_step_and_reason_behind_the_steps_before_it(self):
+        moe = changed(SMALL, **{"parallel": {"data": 4, "expert": 4}, "cluster.devices": 4,
+                                "model.moe": {"num_experts": 8, "experts_per_token": 1, "rows_bound": 1.05}})
+        arguments = ("train", self.folder.plan(moe), "--data", TEXT, "--steps", 50)
+        code, out, err = run(*arguments, "--json")
+        self.assertEqual(code, 7)
+        result = json.loads(out)
+        failure = result["failure"]
+        self.assertEqual(failure["during"], "training")
+        self.assertEqual([s["step"] for s in result["steps"]], list(range(failure["step"])))
+        self.assertLess(failure["rank"], 4)
+        self.assertIn("rows_bound", failure["reason"])
+        self.assertIn(f"rank {failure['rank']} failed in step {failure['step']}: {failure['reason']}", err)
+        self.assertEqual(run(*arguments)[0], 7)
+        self.assertIsNone(tandem_json("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 1)["failure"])
+
     def test_training_prints_documented_keys_and_agrees_with_the_plan(self):
         result = tandem_json("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 3)
         self.assertLessEqual(TRAIN_KEYS, set(result))

@@ -61,7 +61,7 @@ TEST_CASE("A timeline whose plan is lowered otherwise now is refused with its fi
   CHECK_THROWS_AS(restored(twice, fixture::graph(), "mine.json"), ConfigError);
 }
 
-TEST_CASE("Shares of time are what computes, what is sent while nothing computes, and waiting; they add up to the step") {
+TEST_CASE("Shares of time add up to the step, computing before what is sent before waiting") {
   SavedTimeline t = of_fixture();
   // stage 0: product 0 to 20, its reduction 25 to 35, send 35 to 45, gradient 80 to 90; of 100 ns
   CHECK(time_shares(t, t.lanes[0]) == TimeShares{{"forward", ns(20)}, {"tensor_comm", ns(10)}, {"pipeline_comm", ns(20)}, {"waiting", ns(50)}});
