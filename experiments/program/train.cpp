@@ -11,6 +11,7 @@
 #include "experiments/program/terminal.hpp"
 #include "experiments/program/train_report.hpp"
 #include "experiments/validation/parallel.hpp"
+#include "models/base/leftovers.hpp"
 #include "reports/chrome_trace.hpp"
 #include "reports/run_routing.hpp"
 #include "reports/text.hpp"
@@ -124,6 +125,7 @@ class Saver {
       : path_(o.save), plan_(to_json(plan, -1)), data_(data.fingerprint()) {}
 
   void operator()(const exec::TrainingState& state) {
+    for (const std::string& left : remove_leftovers(path_)) log("removed " + left + ", which a killed run had begun to write");
     try {
       exec::save_checkpoint(path_, {state, plan_, data_});
       failed_ = nullptr;

@@ -285,6 +285,17 @@ class Train(WithFolder):
         self.assertEqual((code, out), (3, ""))
         self.assertIn("TANDEM_PRESETS", err)
 
+    def test_what_a_killed_save_left_is_removed_by_the_next_one_and_told(self):
+        plan, saved = self.folder.plan(SMALL), self.path("run.safetensors")
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        left = self.folder.file(f"run.safetensors.{gone.pid}.new", "half a checkpoint")
+        os.utime(left, (0, 0))
+        code, _, err = run("train", plan, "--data", TEXT, "--steps", 1, "--save", saved)
+        self.assertEqual(code, 0)
+        self.assertIn(f"removed {left}", err)
+        self.assertFalse(pathlib.Path(left).exists())
+
     def test_two_runs_that_save_the_same_file_leave_a_whole_one(self):
         plan, saved = self.folder.plan(SMALL), self.path("same.safetensors")
         runs = [subprocess.Popen([tandem.PROGRAM, "train", plan, "--data", str(TEXT), "--steps", "40", "--save", saved, "--save-every",
