@@ -18,7 +18,7 @@ namespace {
 constexpr const char* kFooter =
     "exit codes: 0 ok; 1 internal error; 2 bad command line; 3 bad or unreadable input (file and field named);\n"
     "  4 plan infeasible (does not divide; does not fit: the whole result is printed first; not implemented);\n"
-    "  5 nothing found by a search; 6 comparison outside tolerance; 7 a device or rank failed;\n"
+    "  5 nothing found (no plan of a sweep fits); 6 comparison outside tolerance; 7 a device or rank failed;\n"
     "  130 interrupted (Ctrl-C, SIGTERM, SIGHUP), results kept\n"
     "Data goes to stdout, messages and progress to stderr. NO_COLOR is respected.";
 

@@ -10,7 +10,7 @@ enum class ExitCode : int {
   usage = 2,        ///< bad command line
   input = 3,        ///< bad or unreadable input: file and field are named
   infeasible = 4,   ///< a plan that cannot be: does not divide, does not fit, not implemented
-  nothing = 5,      ///< nothing found by a search
+  nothing = 5,      ///< nothing found: no plan of a sweep fits
   tolerance = 6,    ///< a comparison outside tolerance
   world = 7,        ///< a device or a rank failed
   interrupted = 130,///< by the user or a batch system; results so far are kept

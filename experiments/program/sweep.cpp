@@ -71,7 +71,10 @@ ExitCode sweep_study(const Options& o) {
   print(o.json ? summary_json(s, lines, tally) : summary_text(s, lines, tally));
   log("tandem: results in " + folder);
   if (tally.missing > 0) throw Interrupted{};
-  return tally.by_status.count("failed") ? ExitCode::internal : ExitCode::ok;
+  if (tally.by_status.count("failed")) return ExitCode::internal;
+  const std::string nothing = study::nothing_found(lines);
+  if (!nothing.empty()) print_error(o.study + ": " + nothing);
+  return nothing.empty() ? ExitCode::ok : ExitCode::nothing;
 }
 
 }  // namespace

@@ -82,6 +82,17 @@ std::string next_lines(const std::vector<json>& ranked) {
   return out.empty() ? "" : "next best\n" + out;
 }
 
+/// Of plans that do not fit, the one that needs the least of its device's memory; null where one fits or none was predicted.
+json nearest_of(const json& rows) {
+  const auto share = [](const json& row) { return row["peak_memory_bytes"].get<double>() / row["device_memory_bytes"].get<double>(); };
+  json nearest;
+  for (const json& row : rows) {
+    if (row["status"] == "ok") return json();
+    if (row["status"] == "too large" && (nearest.is_null() || share(row) < share(nearest))) nearest = row;
+  }
+  return nearest;
+}
+
 /// Why plans have no prediction: the reason that most of a status have, and how many have another.
 std::string reason_line(const json& rows, const std::string& status, std::size_t count) {
   std::map<std::string, std::size_t> reasons;
@@ -137,8 +148,18 @@ std::string summary_json(const Study& study, const std::vector<std::string>& lin
                          {"error", c.error()}});
   const json out = {{"schema_version", 1},          {"name", study.name},    {"points", tally.points},
                     {"computed", tally.computed},   {"kept", tally.kept},    {"missing", tally.missing},
-                    {"by_status", tally.by_status}, {"best", best_of(ranking(rows))}, {"published", published}};
+                    {"by_status", tally.by_status}, {"best", best_of(ranking(rows))}, {"nearest", nearest_of(rows)}, {"published", published}};
   return out.dump(2) + "\n";
+}
+
+std::string nothing_found(const std::vector<std::string>& lines) {
+  const json rows = rows_of(lines);
+  std::map<std::string, std::size_t> counts;
+  for (const json& row : rows) ++counts[row["status"].get<std::string>()];
+  if (counts.empty() || counts.count("ok")) return "";
+  if (const json nearest = nearest_of(rows); !nearest.is_null())
+    return "no plan of this study fits its devices; nearest is " + place_text(nearest["at"]) + ": " + memory_text(nearest);
+  return "no plan of this study can be: " + rows.front()["reason"].get<std::string>();
 }
 
 }  // namespace tandem::study

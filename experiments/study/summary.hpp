@@ -20,4 +20,8 @@ std::string summary_text(const Study& study, const std::vector<std::string>& lin
 /// The same as one JSON object (schema_version 1).
 std::string summary_json(const Study& study, const std::vector<std::string>& lines, const Tally& tally);
 
+/// Why a sweep has found nothing: the plan that comes nearest to fitting, or the reason that most plans cannot be. Empty where a plan
+/// fits, or where there is no row.
+std::string nothing_found(const std::vector<std::string>& lines);
+
 }  // namespace tandem::study

@@ -117,12 +117,20 @@ TEST_CASE("an iteration is one launch a stage but for the optimizer, and its hos
   }
 }
 
+TEST_CASE("experts of a capacity are captured in an iteration by every stack that has graphs") {
+  const auto stack = GENERATE(std::string("tandem"), std::string("megatron-core"));
+  CHECK_NOTHROW(plan_of("iteration", {}, R"({"stack": ")" + stack + R"(", "model": {"family": "llama", "moe": {"num_experts": 4,
+                                           "experts_per_token": 2, "ffn_hidden_size": 16, "capacity_factor": 1}}})"));
+}
+
 TEST_CASE("what cannot be captured is refused with what would work") {
   struct Case { const char *graphs, *patch, *reason; };
   const auto c = GENERATE(values<Case>({
       {"layers", R"({"training": {"recompute": "full"}})", "holds no full recomputation"},
       {"layers", R"({"training": {"recompute": "selective", "dropout": {"attention": 0.1}}})", "may have no dropout"},
       {"iteration", kExperts, "is known on the host"},
+      {"iteration", R"({"stack": "tandem", "model": {"family": "llama", "moe": {"num_experts": 4, "experts_per_token": 2,
+                        "ffn_hidden_size": 16}}})", "is known when tokens have chosen"},
       {"layers", R"({"stack": "pytorch-ddp"})", "has nothing of CUDA graphs"},
   }));
   CAPTURE(c.patch);

@@ -61,9 +61,22 @@ class Sweep(Studies):
         self.assertEqual(result["by_status"], {"ok": 4, "infeasible": 2})
 
     def test_a_plan_too_large_is_predicted_and_marked(self):
-        self.sweep(self.study(**{"base.model.hidden_size": 24 * 1024, "base.model.ffn_hidden_size": 4 * 24 * 1024, "base.model.num_layers": 4}))
+        study = self.study(**{"base.model.hidden_size": 24 * 1024, "base.model.ffn_hidden_size": 4 * 24 * 1024, "base.model.num_layers": 4})
+        code, out, err = run("sweep", study, "--out", self.out, "--json")
+        self.assertEqual(code, 5)
+        result = json.loads(out)
+        self.assertIsNone(result["best"])
+        least = min((r for r in self.rows() if r["status"] == "too large"), key=lambda r: r["peak_memory_bytes"] / r["device_memory_bytes"])
+        self.assertEqual(result["nearest"], least)
+        self.assertIn("no plan of this study fits its devices; nearest is parallel.tensor ", err)
         self.assertEqual({r["status"] for r in self.rows() if r["at"]["parallel.tensor"] < 3}, {"too large"})
         self.assertGreater(self.rows()[0]["step_time_s"], 0)
+
+    def test_a_study_of_plans_that_cannot_be_has_found_nothing_and_says_why(self):
+        code, out, err = run("sweep", self.study(axes=[{"field": "parallel.tensor", "values": [3]}], points=None, view=None), "--out", self.out)
+        self.assertEqual(code, 5)
+        self.assertIn("no multiple of tensor x pipeline", out)
+        self.assertIn("no plan of this study can be: ", err)
 
     def test_the_csv_has_the_rows_of_the_jsonl(self):
         self.sweep(self.study())
@@ -257,7 +270,9 @@ class ReadyStudies(Studies):
             study["axes"] = [dict(axis, values=axis["values"][:1]) for axis in study["axes"]]
             study.pop("points", None)
             small = self.folder.file(path.parent.name + ".json", json.dumps(study))
-            self.assertEqual(tandem_json("sweep", small, "--out", self.folder.path / path.parent.name)["points"], 1)
+            code, out, err = run("sweep", small, "--out", self.folder.path / path.parent.name, "--json")
+            self.assertIn(code, (0, 5), err)  # 5: the one plan does not fit
+            self.assertEqual(json.loads(out)["points"], 1)
 
 
 if __name__ == "__main__":
