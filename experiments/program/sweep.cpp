@@ -72,7 +72,7 @@ ExitCode sweep_study(const Options& o) {
   log("tandem: results in " + folder);
   if (tally.missing > 0) throw Interrupted{};
   if (tally.by_status.count("failed")) return ExitCode::internal;
-  const std::string nothing = study::nothing_found(lines);
+  const std::string nothing = study::nothing_found(s, lines);
   if (!nothing.empty()) print_error(o.study + ": " + nothing);
   return nothing.empty() ? ExitCode::ok : ExitCode::nothing;
 }

@@ -259,8 +259,8 @@ void add_train(CLI::App& app, ExitCode& exit) {
   command->add_option("--timeline", o->timeline, "write every task's times of one step, for compare and plot_timeline.py");
   command->add_option("--timeline-step", o->timeline_step, "the step that is kept, counted from 0 [the last]")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000}));
-  command->add_option("--backend", o->backend, "what computes [cpu]")->check(CLI::IsMember({"cpu", "cuda"}));
-  command->add_option("--launch", o->launch, "what ranks are [threads]")->check(CLI::IsMember({"threads", "mpi", "env"}));
+  command->add_option("--backend", o->backend, "what computes [cpu]; cuda is not implemented in this version")->check(CLI::IsMember({"cpu", "cuda"}));
+  command->add_option("--launch", o->launch, "what ranks are [threads]; mpi and env are not implemented in this version: no transport between processes or hosts")->check(CLI::IsMember({"threads", "mpi", "env"}));
   command->callback([o, &exit] { exit = train(*o); });
 }
 

@@ -40,10 +40,11 @@ void write_all(int file, const std::string& text, const std::string& path) {
   }
 }
 
-/// The point's own place in a line that another point with the same plan may have left.
-std::string placed(const std::string& line, const Point& point) {
+/// The point's own place in a line that another point with the same plan may have left, and what the study's goal makes of it.
+std::string placed(const std::string& line, const Point& point, const std::optional<Goal>& goal) {
   ordered_json row = ordered_json::parse(line);
   row["at"] = ordered_json::parse(point.at);
+  if (goal) add_goal(row, *goal);
   return row.dump();
 }
 
@@ -108,7 +109,7 @@ std::vector<std::string> Results::finish(const Study& study, const std::vector<C
   for (const Candidate& c : candidates) {
     const auto found = lines_.find(c.key);
     if (found == lines_.end()) continue;
-    lines.push_back(placed(found->second, study.points[c.point]));
+    lines.push_back(placed(found->second, study.points[c.point], study.goal));
     text += lines.back() + "\n";
   }
   write_text(path("results.jsonl"), text);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "experiments/study/fields.hpp"
 #include "models/base/json.hpp"
@@ -28,7 +29,7 @@ class StudyReader {
 
   Study read() {
     if (!doc_.is_object()) refuse("", doc_, "must be an object", "give base and axes");
-    known(doc_, "", {"schema_version", "name", "notes", "base", "axes", "fill", "points", "view"});
+    known(doc_, "", {"schema_version", "name", "notes", "base", "axes", "fill", "points", "view", "goal"});
     if (doc_.value("schema_version", json(1)) != 1)
       refuse("schema_version", doc_["schema_version"], "is not known", "use 1");
     Study study;
@@ -41,6 +42,7 @@ class StudyReader {
     check_points(study.axes);
     check_view(study.axes);
     study.points = expand(study.axes);
+    if (doc_.contains("goal")) study.goal = read_goal(doc_["goal"], file_, clusters(study.points));
     study.text = doc_.dump(2);
     return study;
   }
@@ -217,6 +219,16 @@ class StudyReader {
     for (const auto& [name, value] : at.items()) check_place(name, value, "view.at." + name, axes);
     if (view.contains("y") && std::find(kFigures.begin(), kFigures.end(), text(view["y"], "view.y")) == kFigures.end())
       refuse("view.y", view["y"], "is no figure of a result", "use " + list_text(kFigures, "or"));
+  }
+
+  /// That the plans name, each once.
+  static std::vector<std::string> clusters(const std::vector<Point>& points) {
+    std::set<std::string> out;
+    for (const Point& p : points) {
+      const json plan = json::parse(p.plan), cluster = plan.value("cluster", json::object());
+      if (cluster.is_object() && cluster.contains("preset") && cluster["preset"].is_string()) out.insert(cluster["preset"]);
+    }
+    return {out.begin(), out.end()};
   }
 
   std::vector<Point> expand(const std::vector<Axis>& axes) const {

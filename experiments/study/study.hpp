@@ -1,8 +1,11 @@
 #pragma once
 // A study: one plan, fields of it that vary, and published figures to lay beside what comes out.
 
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "experiments/study/goal.hpp"
 
 namespace tandem::study {
 
@@ -30,6 +33,7 @@ struct Study {
   std::string name;
   std::string text;  ///< the study with its base plan in place: all that a report needs (JSON)
   std::vector<Axis> axes;
+  std::optional<Goal> goal;
   std::vector<Point> points;  ///< every combination, the last axis fastest
 };
 

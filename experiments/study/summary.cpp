@@ -1,6 +1,7 @@
 #include "experiments/study/summary.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -51,13 +52,13 @@ std::vector<Comparison> comparisons(const Study& study, const json& rows) {
   return out;
 }
 
-/// Plans that fit, most model FLOP/s of a device first: comparable across models and clusters.
-std::vector<json> ranking(const json& rows) {
+/// Plans that fit (and are in time): cheapest first where the study has a goal, else most model FLOP/s of a device first, which is
+/// comparable across models and clusters.
+std::vector<json> ranking(const json& rows, const std::optional<Goal>& goal) {
   std::vector<json> fitting;
   for (const json& row : rows)
-    if (row["status"] == "ok" && row["model_tflops_per_device"] > 0) fitting.push_back(row);
-  std::stable_sort(fitting.begin(), fitting.end(),
-                   [](const json& a, const json& b) { return a["model_tflops_per_device"] > b["model_tflops_per_device"]; });
+    if (meets(row, goal)) fitting.push_back(row);
+  std::stable_sort(fitting.begin(), fitting.end(), [&](const json& a, const json& b) { return rank_of(a, goal) < rank_of(b, goal); });
   return fitting;
 }
 
@@ -67,9 +68,17 @@ std::string memory_text(const json& row) {
   return bytes_text(row["peak_memory_bytes"].get<std::int64_t>()) + " of " + bytes_text(row["device_memory_bytes"].get<std::int64_t>());
 }
 
+/// What a row's whole training takes: "25.2 days, 154,900 device hours, cost 387,250".
+std::string training_text(const json& row) {
+  const auto whole = [](const json& v) { return count_text(static_cast<std::int64_t>(std::llround(v.get<double>()))); };
+  return number_text(row["training_days"].get<double>(), 1) + " days, " + whole(row["device_hours"]) + " device hours" +
+         (row.contains("cost") ? ", cost " + whole(row["cost"]) : "");
+}
+
 std::string best_line(const json& row) {
   return "best: " + place_text(row["at"]) + ": " + time_text(row["step_time_s"]) + " a step, " +
-         number_text(row["model_tflops_per_device"], 1) + " TFLOP/s per device, " + memory_text(row) + "\n";
+         number_text(row["model_tflops_per_device"], 1) + " TFLOP/s per device, " + memory_text(row) +
+         (row.contains("training_days") ? "; " + training_text(row) : "") + "\n";
 }
 
 /// Plans that come close to the best one are alternatives: predictions are not that exact.
@@ -78,7 +87,8 @@ std::string next_lines(const std::vector<json>& ranked) {
   std::string out;
   for (std::size_t i = 1; i < std::min(kShown, ranked.size()); ++i)
     out += "  " + padded(place_text(ranked[i]["at"]), 60) + "  " + aligned(time_text(ranked[i]["step_time_s"]), 9) +
-           aligned(number_text(ranked[i]["model_tflops_per_device"], 1) + " TFLOP/s", 15) + "  " + memory_text(ranked[i]) + "\n";
+           aligned(number_text(ranked[i]["model_tflops_per_device"], 1) + " TFLOP/s", 15) + "  " + memory_text(ranked[i]) +
+           (ranked[i].contains("training_days") ? "  " + training_text(ranked[i]) : "") + "\n";
   return out.empty() ? "" : "next best\n" + out;
 }
 
@@ -128,7 +138,7 @@ std::string summary_text(const Study& study, const std::vector<std::string>& lin
   out += "\n";
   for (const auto& [status, count] : tally.by_status)
     out += "  " + padded(status, 26) + std::to_string(count) + "\n" + reason_line(rows, status, static_cast<std::size_t>(count));
-  const std::vector<json> ranked = ranking(rows);
+  const std::vector<json> ranked = ranking(rows, study.goal);
   if (!ranked.empty()) out += best_line(ranked.front()) + next_lines(ranked);
   const std::vector<Comparison> published = comparisons(study, rows);
   if (!published.empty())
@@ -148,15 +158,19 @@ std::string summary_json(const Study& study, const std::vector<std::string>& lin
                          {"error", c.error()}});
   const json out = {{"schema_version", 1},          {"name", study.name},    {"points", tally.points},
                     {"computed", tally.computed},   {"kept", tally.kept},    {"missing", tally.missing},
-                    {"by_status", tally.by_status}, {"best", best_of(ranking(rows))}, {"nearest", nearest_of(rows)}, {"published", published}};
+                    {"by_status", tally.by_status}, {"best", best_of(ranking(rows, study.goal))}, {"nearest", nearest_of(rows)}, {"published", published}};
   return out.dump(2) + "\n";
 }
 
-std::string nothing_found(const std::vector<std::string>& lines) {
+std::string nothing_found(const Study& study, const std::vector<std::string>& lines) {
   const json rows = rows_of(lines);
-  std::map<std::string, std::size_t> counts;
-  for (const json& row : rows) ++counts[row["status"].get<std::string>()];
-  if (counts.empty() || counts.count("ok")) return "";
+  if (rows.empty() || !ranking(rows, study.goal).empty()) return "";
+  const std::vector<json> fitting = ranking(rows, std::nullopt);
+  const auto fastest = std::min_element(fitting.begin(), fitting.end(),
+                                        [](const json& a, const json& b) { return a["training_days"] < b["training_days"]; });
+  if (fastest != fitting.end())
+    return "no plan of this study that fits is done in " + number_text(study.goal->days.value(), 1) + " days; the fastest is " +
+           place_text((*fastest)["at"]) + ": " + number_text((*fastest)["training_days"].get<double>(), 1) + " days";
   if (const json nearest = nearest_of(rows); !nearest.is_null())
     return "no plan of this study fits its devices; nearest is " + place_text(nearest["at"]) + ": " + memory_text(nearest);
   return "no plan of this study can be: " + rows.front()["reason"].get<std::string>();

@@ -3,9 +3,13 @@
 const study = data.study, points = study.points || [], view = study.view || {};
 const axes = study.axes.map((a) => ({ name: a.field || a.name, values: a.values.map((v) => (a.field ? (v !== null && typeof v === "object" ? JSON.stringify(v) : v) : v.label)) }));
 const rows = data.rows, solved = rows.filter((r) => r.status === "ok" || r.status === "too large");
-const figures = Object.keys(FIGURES);
+const figures = Object.keys(FIGURES).filter((f) => study.goal || !GOAL_FIGURES.includes(f));
 const ofDevices = (r) => r.tokens_per_s / r.layout.devices;
-const worth = (r) => r.model_tflops_per_device;  // what a device does for the model: comparable across models and clusters
+const goal = study.goal || null;
+const worth = (r) => (goal ? -(r.cost ?? r.device_hours) : r.model_tflops_per_device);  // what a device does for the model is comparable across models and clusters
+const late = (r) => r.in_time === false;
+const costly = rows.some((r) => r.cost !== undefined) ? "cost" : "device_hours";  // what a goal ranks by
+const preferred = goal ? `the plan of ${costly === "cost" ? "least cost" : "fewest device hours"}` : "the plan with most model FLOP/s of a device";
 const short = (name) => words(name.replace(/^(parallel|training|cluster|model)\./, ""));
 const place = (at) => axes.map((a) => `${short(a.name)} ${at[a.name]}`).join(", ");
 const same = (a, b) => axes.every((x) => a[x.name] === b[x.name]);
@@ -26,28 +30,30 @@ const drawn = (at) => Object.entries(only).every(([name, label]) => at[name] ===
 
 // ---- head ----
 
-const winner = solved.filter((r) => r.status === "ok").sort((a, b) => worth(b) - worth(a))[0];
+const winner = solved.filter((r) => r.status === "ok" && !late(r)).sort((a, b) => worth(b) - worth(a))[0];
 const judged = pairs.filter((p) => Number.isFinite(p.error) && p.figure === (pairs.some((q) => q.figure === "step_time_s") ? "step_time_s" : p.figure));
 const errors = judged.map((p) => Math.abs(p.error));
 const count = (status) => rows.filter((r) => r.status === status).length;
-page.append(make("h1", {}, study.name), study.notes ? make("p", {}, study.notes) : null,
+page.append(make("h1", {}, study.name), ...(study.notes ? [make("p", {}, study.notes)] : []),
   cards([["plans predicted", number(solved.length)], ["do not fit the device", number(count("too large"))],
     ["cannot be", number(count("infeasible") + count("refused") + count("failed"))],
     ...(winner ? [["step time of the winner", seconds(winner.step_time_s)], ["model TFLOP/s per device", number(winner.model_tflops_per_device)]] : []),
+    ...(winner && goal ? [["days of training", number(winner.training_days)], winner.cost !== undefined ? ["cost", number(winner.cost)] : ["device hours", number(winner.device_hours)]] : []),
     ...(errors.length ? [[`mean error of ${errors.length} published ${judged[0].figure === "step_time_s" ? "step times" : "figures"}`, percent(mean(errors))]] : [])]),
-  winner ? make("p", {}, make("b", {}, "Most model FLOP/s of a device among the plans that fit: "), `${place(winner.at)}.`) : make("p", { class: "bad" }, "No plan of this study fits its devices."));
+  winner ? make("p", {}, make("b", {}, goal ? `For ${number(goal.tokens)} tokens${goal.days ? ` in ${number(goal.days)} days` : ""}, ${preferred} that fits: ` : "Most model FLOP/s of a device among the plans that fit: "), `${place(winner.at)}.`)
+    : make("p", { class: "bad" }, solved.some((r) => r.status === "ok") ? `No plan of this study that fits is done in ${number(goal.days)} days.` : "No plan of this study fits its devices."));
 
 // ---- curves ----
 
 function numeric(values) { return values.every((v) => typeof v === "number"); }
 /** The best row of those: most model FLOP/s of a device, a plan that fits before one that does not. */
-function best(list) { return [...list].sort((a, b) => (a.status === "too large") - (b.status === "too large") || worth(b) - worth(a))[0]; }
+function best(list) { return [...list].sort((a, b) => (a.status === "too large") - (b.status === "too large") || late(a) - late(b) || worth(b) - worth(a))[0]; }
 
 const NONE = "(all)";
 const state = {
   x: view.x || axes[axes.length - 1].name,
   series: view.series || (axes.length > 1 ? axes.find((a) => a.name !== (view.x || axes[axes.length - 1].name)).name : NONE),
-  y: view.y || "step_time_s",
+  y: view.y || (goal ? costly : "step_time_s"),
 };
 
 function choice(label, key, options, redraw) {
@@ -96,7 +102,7 @@ function curves() {
   const notes = [];
   if (pairs.some((p) => p.figure === state.y)) notes.push("Crosses are published figures.");
   if (lines.some((l) => l.dots.some((d) => d.row && d.row.status !== "ok"))) notes.push("Hollow dots do not fit the device.");
-  if (axes.length > (names[0] === NONE ? 1 : 2)) notes.push("Over the other axes the plan with most model FLOP/s of a device is taken, one that fits before one that does not.");
+  if (axes.length > (names[0] === NONE ? 1 : 2)) notes.push("Over the other axes " + preferred + " is taken, one that fits before one that does not.");
   return [names[0] === NONE ? null : legend(lines.map((l) => [`${short(group.name)} ${l.name}`, l.colour])), make("figure", {}, svg), make("p", { class: "soft small" }, notes.join(" "))].filter(Boolean);
 }
 
@@ -166,7 +172,7 @@ if (wide.length >= 2) {
   const wanted = (name, other) => (wide.find((a) => a.name === name && name !== other) || wide.find((a) => a.name !== other)).name;
   state.columns = wanted(view.x, null);
   state.lines = wanted(view.series, state.columns);
-  state.heat = view.y || "model_tflops_per_device";
+  state.heat = view.y || (goal ? costly : "model_tflops_per_device");
   const heatFigure = make("div", { class: "scroll" });
   drawHeat = () => heatFigure.replaceChildren(heatMap());
   section("Map of two axes",
@@ -175,7 +181,7 @@ if (wide.length >= 2) {
       choice("rows", "lines", wide.map((a) => [a.name, short(a.name)]), drawHeat),
       choice("columns", "columns", wide.map((a) => [a.name, short(a.name)]), drawHeat)),
     heatFigure,
-    make("p", { class: "soft small" }, "Every cell is the plan with most model FLOP/s of a device over the other axes, one that fits before one that does not. Dashed frames do not fit the device; empty cells cannot be: hover tells why. The border marks the best cell."));
+    make("p", { class: "soft small" }, `Every cell is ${preferred} over the other axes, one that fits before one that does not. Dashed frames do not fit the device${goal && goal.days ? ", or are not in time" : ""}; empty cells cannot be: hover tells why. The border marks the best cell.`));
   drawHeat();
 }
 
@@ -186,7 +192,7 @@ function heatMap() {
     return { row: best(here.filter((r) => solved.includes(r))), refused: here.find((r) => !solved.includes(r)), dv, av };
   }));
   const values = cells.flat().map((c) => c.row && c.row[state.heat]).filter(Number.isFinite), low = Math.min(...values), high = Math.max(...values);
-  const top = cells.flat().filter((c) => c.row && c.row.status === "ok").sort((a, b) => (lowWins ? 1 : -1) * (a.row[state.heat] - b.row[state.heat]))[0];
+  const top = cells.flat().filter((c) => c.row && c.row.status === "ok" && !late(c.row)).sort((a, b) => (lowWins ? 1 : -1) * (a.row[state.heat] - b.row[state.heat]))[0];
   const left = 24 + 7 * Math.max(short(down.name).length, ...down.values.map((v) => String(v).length)), w = Math.max(64, Math.min(130, (Math.min(1350, innerWidth - 40) - left) / across.values.length)), h = 34;
   const slant = slanted(across.values, w), width = left + across.values.length * w + 10, height = down.values.length * h + 52 + slant;
   const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, style: `width:${width}px;max-width:none`, role: "img" });
@@ -201,11 +207,11 @@ function heatMap() {
           ...tipped(c.refused ? `${place(c.refused.at)}\n${c.refused.status}: ${c.refused.reason}` : "not computed") }));
         return;
       }
-      const share = high > low ? (c.row[state.heat] - low) / (high - low) : 1, strong = lowWins ? 1 - share : share, fitting = c.row.status === "ok";
+      const share = high > low ? (c.row[state.heat] - low) / (high - low) : 1, strong = lowWins ? 1 - share : share, fitting = c.row.status === "ok" && !late(c.row);
       const matches = pairs.filter((p) => p.figure === state.heat && drawn(p.point.at) && p.point.at[down.name] === c.dv && p.point.at[across.name] === c.av);
       svg.append(make("rect", { x: x + 1, y, width: w - 2, height: h - 2, rx: 3, fill: `color-mix(in srgb, var(--heat1) ${Math.round(100 * strong)}%, var(--heat0))`,
         stroke: top && c.row === top.row ? "var(--ink)" : fitting ? "none" : "var(--bad)", "stroke-width": 2, "stroke-dasharray": fitting ? null : "4 3",
-        ...tipped(`${place(c.row.at)}\n${FIGURES[state.heat][0]}: ${show(c.row[state.heat])}${fitting ? "" : "\ndoes not fit the device"}${matches.map((m) => `\npublished: ${show(m.published)} (${signed(m.error)})`).join("")}`) }),
+        ...tipped(`${place(c.row.at)}\n${FIGURES[state.heat][0]}: ${show(c.row[state.heat])}${fitting ? "" : late(c.row) ? "\nnot in time" : "\ndoes not fit the device"}${matches.map((m) => `\npublished: ${show(m.published)} (${signed(m.error)})`).join("")}`) }),
         make("text", { x: x + w / 2, y: y + 20, "text-anchor": "middle", style: `pointer-events:none;fill:${strong > 0.55 ? "var(--paper)" : "var(--ink)"}` }, show(c.row[state.heat]) + (matches.length ? " ×" : "")));
     });
   });
@@ -259,22 +265,23 @@ function scatter() {
 const wins = section("All plans");
 const filter = make("input", { type: "search", placeholder: "filter", "aria-label": "filter", oninput: () => drawTable() });
 const onlyFit = make("input", { type: "checkbox", onchange: () => drawTable() });
-onlyFit.checked = rows.some((r) => r.status === "ok");
-wins.append(make("div", { class: "tools" }, filter, make("label", {}, onlyFit, " only plans that fit")));
+onlyFit.checked = rows.some((r) => r.status === "ok" && !late(r));
+wins.append(make("div", { class: "tools" }, filter, make("label", {}, onlyFit, goal && goal.days ? " only plans that fit and are in time" : " only plans that fit")));
 const tablePlace = make("div");
 wins.append(tablePlace);
 const figureColumn = (f) => ({ title: FIGURES[f][0], text: (r) => (r[f] === undefined ? "–" : FIGURES[f][1](r[f])), value: (r) => r[f] });
 const columns = [
   ...axes.map((a, i) => ({ title: short(a.name), left: i === 0 || !numeric(a.values), text: (r) => String(r.at[a.name]), value: (r) => axes[i].values.indexOf(r.at[a.name]) })),
+  ...(goal ? GOAL_FIGURES.filter((f) => rows.some((r) => r[f] !== undefined)).map(figureColumn) : []),
   figureColumn("step_time_s"),
   { title: "tokens/s per device", text: (r) => (r.layout && r.tokens_per_s ? number(ofDevices(r)) : "–"), value: (r) => (r.tokens_per_s ? ofDevices(r) : undefined) },
   figureColumn("model_tflops_per_device"), figureColumn("mfu"), figureColumn("bubble_fraction"), figureColumn("peak_memory_bytes"),
-  { title: "outcome", left: true, text: (r) => r.status, value: (r) => r.status, mark: (r) => (r.status === "ok" ? "good" : "bad") },
+  { title: "outcome", left: true, text: (r) => (r.status === "ok" && late(r) ? "ok, too late" : r.status), value: (r) => r.status, mark: (r) => (r.status === "ok" && !late(r) ? "good" : "bad") },
   { title: "reason", left: true, words: true, text: (r) => r.reason, value: (r) => r.reason },
 ];
 function drawTable() {
   const wanted = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-  const shown = rows.filter((r) => (!onlyFit.checked || r.status === "ok") && wanted.every((w) => `${place(r.at)} ${r.status} ${r.reason}`.toLowerCase().includes(w)));
-  tablePlace.replaceChildren(sortableTable(columns, shown, { column: axes.length + 2, down: true }));
+  const shown = rows.filter((r) => (!onlyFit.checked || (r.status === "ok" && !late(r))) && wanted.every((w) => `${place(r.at)} ${r.status} ${r.reason}`.toLowerCase().includes(w)));
+  tablePlace.replaceChildren(sortableTable(columns, shown, goal ? { column: columns.findIndex((c) => c.title === FIGURES[costly][0]), down: false } : { column: axes.length + 2, down: true }));
 }
 drawTable();

@@ -78,6 +78,40 @@ class Sweep(Studies):
         self.assertIn("no multiple of tensor x pipeline", out)
         self.assertIn("no plan of this study can be: ", err)
 
+    def test_a_goal_tells_days_device_hours_and_cost_and_ranks_by_them(self):
+        price = {"cpu-host": 0.5}
+        result = self.sweep(self.study(goal={"tokens": 1e9, "goodput": 0.5, "device_hour_price": price}))
+        rows = [r for r in self.rows() if r["status"] == "ok"]
+        for row in rows:
+            self.assertAlmostEqual(row["training_days"] * 86400 * row["tokens_per_s"] * 0.5, 1e9, delta=1)
+            self.assertAlmostEqual(row["device_hours"], row["training_days"] * 24 * 8)
+            self.assertAlmostEqual(row["cost"], row["device_hours"] * 0.5)
+            self.assertNotIn("in_time", row)
+        self.assertEqual(result["best"], min(rows, key=lambda r: r["cost"]))
+        header = (self.out / "results.csv").read_text().splitlines()[0].split(",")
+        self.assertLessEqual({"training_days", "device_hours", "cost"}, set(header))
+        # another goal of the same plans: nothing is simulated anew, and nothing of the old one stays
+        days = sorted(r["training_days"] / 2 for r in rows)
+        limit = (days[0] + days[1]) / 2
+        result = self.sweep(self.study(goal={"tokens": 1e9, "days": limit}))
+        self.assertEqual(result["computed"], 0)
+        self.assertEqual([r["in_time"] for r in self.rows() if r["status"] == "ok"].count(True), 1)
+        self.assertNotIn("cost", result["best"])
+        self.assertLessEqual(result["best"]["training_days"], limit)
+        code, _, err = run("sweep", self.study(goal={"tokens": 1e9, "days": days[0] / 2}), "--out", self.out)
+        self.assertEqual(code, 5)
+        self.assertIn("the fastest is", err)
+
+    def test_goals_that_say_too_little_are_refused_by_field(self):
+        for goal, said in (({}, "goal.tokens"), ({"tokens": 0}, "goal.tokens"), ({"tokens": 1e9, "day": 3}, "goal.day"), (3, "goal = 3"),
+                           ({"tokens": 1e9, "goodput": 2}, "goal.goodput"), ({"tokens": 1e9, "days": -1}, "goal.days"),
+                           ({"tokens": 1e9, "device_hour_price": {}}, "no price for cpu-host"),
+                           ({"tokens": 1e9, "device_hour_price": {"cpu-host": "2"}}, "device_hour_price.cpu-host"),
+                           ({"tokens": 1e9, "device_hour_price": {"dgx-h100": 2, "cpu-host": 1}}, "they are on cpu-host")):
+            code, out, err = run("sweep", self.study(goal=goal), "--out", self.out)
+            self.assertEqual((code, out), (3, ""), goal)
+            self.assertIn(said, err)
+
     def test_the_csv_has_the_rows_of_the_jsonl(self):
         self.sweep(self.study())
         with open(self.out / "results.csv", newline="", encoding="utf-8") as file:

@@ -1,0 +1,81 @@
+#include "experiments/study/goal.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "models/base/json.hpp"
+#include "models/base/text.hpp"
+
+namespace tandem::study {
+
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+const std::vector<std::string> kKeys = {"tokens", "days", "goodput", "device_hour_price"};
+
+[[noreturn]] void refuse(const std::string& file, const std::string& field, const json& value, const std::string& reason,
+                         const std::string& remedy) {
+  throw ConfigError(Problem{file, field, value.is_null() ? "" : value_text(value), reason, remedy});
+}
+
+double positive(const json& value, const std::string& file, const std::string& field, const std::string& remedy) {
+  if (!value.is_number() || value.get<double>() <= 0) refuse(file, field, value, "must be a number above zero", remedy);
+  return value.get<double>();
+}
+
+std::map<std::string, double> prices(const json& given, const std::string& file, const std::vector<std::string>& clusters) {
+  const std::string field = "goal.device_hour_price", remedy = "give what a device costs an hour, in any currency";
+  if (!given.is_object()) return {{"", positive(given, file, field, remedy)}};
+  std::map<std::string, double> out;
+  for (const auto& [cluster, price] : given.items()) {
+    if (std::find(clusters.begin(), clusters.end(), cluster) == clusters.end())
+      refuse(file, field + "." + cluster, price, "no plan of the study is on this cluster", "they are on " + list_text(clusters));
+    out[cluster] = positive(price, file, field + "." + cluster, remedy);
+  }
+  for (const std::string& cluster : clusters)
+    if (!out.count(cluster)) refuse(file, field, given, "has no price for " + cluster, "give one for every cluster of the study");
+  return out;
+}
+
+}  // namespace
+
+Goal read_goal(const json& goal, const std::string& file, const std::vector<std::string>& clusters) {
+  if (!goal.is_object()) refuse(file, "goal", goal, "must be an object", "give {\"tokens\": 2e12, \"days\": 30}");
+  for (const auto& [key, value] : goal.items())
+    if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end())
+      refuse(file, "goal." + key, value, "is not known here", "there are " + list_text(kKeys));
+  Goal out;
+  if (!goal.contains("tokens")) refuse(file, "goal.tokens", {}, "is missing", "say how many tokens are trained on, e.g. 2e12");
+  out.tokens = positive(goal["tokens"], file, "goal.tokens", "say how many tokens are trained on, e.g. 2e12");
+  if (goal.contains("days")) out.days = positive(goal["days"], file, "goal.days", "say how long the training may take, or leave it out");
+  if (goal.contains("goodput")) out.goodput = positive(goal["goodput"], file, "goal.goodput", "give a share, e.g. 0.9");
+  if (out.goodput > 1) refuse(file, "goal.goodput", goal["goodput"], "is a share of time, at most 1", "give a share, e.g. 0.9");
+  if (goal.contains("device_hour_price")) out.prices = prices(goal["device_hour_price"], file, clusters);
+  return out;
+}
+
+void add_goal(ordered_json& row, const Goal& goal) {
+  for (const char* key : {"training_days", "device_hours", "in_time", "cost"}) row.erase(key);  // of another goal, in a row that was kept
+  if (!row.contains("tokens_per_s") || row["tokens_per_s"].get<double>() <= 0) return;
+  const double hours = goal.tokens / row["tokens_per_s"].get<double>() / goal.goodput / 3600;
+  row["training_days"] = hours / 24;
+  row["device_hours"] = hours * row["layout"]["devices"].get<double>();
+  if (goal.days) row["in_time"] = hours / 24 <= *goal.days;
+  if (goal.prices.empty()) return;
+  const auto own = goal.prices.find(row["layout"]["cluster"].get<std::string>());
+  row["cost"] = row["device_hours"].get<double>() * (own != goal.prices.end() ? own->second : goal.prices.at(""));
+}
+
+bool meets(const ordered_json& row, const std::optional<Goal>& goal) {
+  if (row["status"] != "ok" || !(row["model_tflops_per_device"] > 0)) return false;
+  return !goal || !goal->days || row["in_time"] == true;
+}
+
+double rank_of(const ordered_json& row, const std::optional<Goal>& goal) {
+  if (!goal) return -row["model_tflops_per_device"].get<double>();
+  return row[goal->prices.empty() ? "device_hours" : "cost"].get<double>();
+}
+
+}  // namespace tandem::study
