@@ -1,9 +1,11 @@
 #include "experiments/study/goal.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "models/base/json.hpp"
+#include "models/base/presets.hpp"
 #include "models/base/text.hpp"
 
 namespace tandem::study {
@@ -25,14 +27,20 @@ double positive(const json& value, const std::string& file, const std::string& f
   return value.get<double>();
 }
 
-std::map<std::string, double> prices(const json& given, const std::string& file, const std::vector<std::string>& clusters) {
+/// A preset's name, or the name of a user's own file, wherever the plan that names it lies.
+std::string short_name(const std::string& preset) {
+  return is_preset_path(preset) ? std::filesystem::path(preset).filename().string() : preset;
+}
+
+std::map<std::string, double> prices(const json& given, const std::string& file, std::vector<std::string> clusters) {
+  for (std::string& cluster : clusters) cluster = short_name(cluster);
   const std::string field = "goal.device_hour_price", remedy = "give what a device costs an hour, in any currency";
   if (!given.is_object()) return {{"", positive(given, file, field, remedy)}};
   std::map<std::string, double> out;
   for (const auto& [cluster, price] : given.items()) {
-    if (std::find(clusters.begin(), clusters.end(), cluster) == clusters.end())
+    if (std::find(clusters.begin(), clusters.end(), short_name(cluster)) == clusters.end())
       refuse(file, field + "." + cluster, price, "no plan of the study is on this cluster", "they are on " + list_text(clusters));
-    out[cluster] = positive(price, file, field + "." + cluster, remedy);
+    out[short_name(cluster)] = positive(price, file, field + "." + cluster, remedy);
   }
   for (const std::string& cluster : clusters)
     if (!out.count(cluster)) refuse(file, field, given, "has no price for " + cluster, "give one for every cluster of the study");
@@ -64,7 +72,7 @@ void add_goal(ordered_json& row, const Goal& goal) {
   row["device_hours"] = hours * row["layout"]["devices"].get<double>();
   if (goal.days) row["in_time"] = hours / 24 <= *goal.days;
   if (goal.prices.empty()) return;
-  const auto own = goal.prices.find(row["layout"]["cluster"].get<std::string>());
+  const auto own = goal.prices.find(short_name(row["layout"]["cluster"].get<std::string>()));
   row["cost"] = row["device_hours"].get<double>() * (own != goal.prices.end() ? own->second : goal.prices.at(""));
 }
 

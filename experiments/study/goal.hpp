@@ -14,7 +14,7 @@ struct Goal {
   double tokens = 0;                     ///< of the whole training
   double goodput = 1;                    ///< share of the time in which steps are done that stay
   std::optional<double> days;            ///< the training may take
-  std::map<std::string, double> prices;  ///< of a device hour, by cluster.preset; "" for every cluster. Empty: none was given
+  std::map<std::string, double> prices;  ///< of a device hour, by cluster.preset (a user's own by its file's name); "" for every cluster. Empty: none was given
 };
 
 /// Reads `goal` of a study `file`; `clusters` are those that its plans name. Throws ConfigError with field, value, reason and remedy.

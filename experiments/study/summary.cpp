@@ -64,8 +64,10 @@ std::vector<json> ranking(const json& rows, const std::optional<Goal>& goal) {
 
 json best_of(const std::vector<json>& ranked) { return ranked.empty() ? json() : ranked.front(); }
 
+/// What is laid out of a device's memory may be more than it has, and fit: an allocator gives free segments back.
 std::string memory_text(const json& row) {
-  return bytes_text(row["peak_memory_bytes"].get<std::int64_t>()) + " of " + bytes_text(row["device_memory_bytes"].get<std::int64_t>());
+  const auto peak = row["peak_memory_bytes"].get<std::int64_t>(), device = row["device_memory_bytes"].get<std::int64_t>();
+  return bytes_text(peak) + " of " + bytes_text(device) + (row["fits"] == true && peak > device ? " (fits once free segments are given back)" : "");
 }
 
 /// What a row's whole training takes: "25.2 days, 154,900 device hours, cost 387,250".

@@ -102,6 +102,17 @@ class Sweep(Studies):
         self.assertEqual(code, 5)
         self.assertIn("the fastest is", err)
 
+    def test_a_users_own_cluster_is_priced_by_the_name_of_its_file(self):
+        cluster = json.loads((SOURCE / "topology" / "presets" / "dgx-a100-80gb.json").read_text())
+        (self.folder.path / "own").mkdir()
+        self.folder.file("own/mine.json", json.dumps(cluster))
+        base = changed(SMALL, **{"cluster.preset": "./mine.json", "stack": "megatron-core", "training.precision": "bf16"})
+        self.folder.file("own/plan.json", json.dumps(base))
+        study = {"base": "plan.json", "axes": [{"field": "training.global_batch_size", "values": [8, 16]}],
+                 "goal": {"tokens": 1e9, "device_hour_price": {"./mine.json": 2}}}
+        result = self.sweep(self.folder.file("own/study.json", json.dumps(study)))
+        self.assertAlmostEqual(result["best"]["cost"], 2 * result["best"]["device_hours"])
+
     def test_goals_that_say_too_little_are_refused_by_field(self):
         for goal, said in (({}, "goal.tokens"), ({"tokens": 0}, "goal.tokens"), ({"tokens": 1e9, "day": 3}, "goal.day"), (3, "goal = 3"),
                            ({"tokens": 1e9, "goodput": 2}, "goal.goodput"), ({"tokens": 1e9, "days": -1}, "goal.days"),
