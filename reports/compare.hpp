@@ -38,7 +38,11 @@ inline bool of_one_performer(const Comparison& c) { return c.first == c.second; 
 /// an executed timeline before a simulated one and on plans that differ in model, parallel or training.
 Comparison compare(const std::string& first_path, const std::string& second_path);
 
-/// The same for timelines in memory; the paths are only used in messages.
+/// Whether two timelines may be laid over one another. Throws ConfigError, with their paths, as above.
+void require_comparable(const SavedTimeline& first, const SavedTimeline& second, const std::string& first_path,
+                        const std::string& second_path);
+
+/// The same for timelines in memory that are comparable.
 Comparison compare(const SavedTimeline& simulated, const SavedTimeline& executed);
 
 /// A table for people.

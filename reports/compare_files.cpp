@@ -50,11 +50,16 @@ void require_same_plan(const SavedTimeline& first, const SavedTimeline& second, 
 
 }  // namespace
 
+void require_comparable(const SavedTimeline& first, const SavedTimeline& second, const std::string& first_path,
+                        const std::string& second_path) {
+  require_order(first, second, first_path);
+  require_same_plan(first, second, second_path);
+}
+
 Comparison compare(const std::string& first_path, const std::string& second_path) {
   const SavedTimeline first = read_timeline(first_path);
   const SavedTimeline second = read_timeline(second_path);
-  require_order(first, second, first_path);
-  require_same_plan(first, second, second_path);
+  require_comparable(first, second, first_path, second_path);
   return compare(first, second);
 }
 

@@ -39,8 +39,10 @@ bool all_joined(const Comparison& c, const Options& o) {
 
 ExitCode compare_files(const Options& o) {
   prepare_outputs({o.html}, {o.first, o.second});
-  const Comparison c = compare(o.first, o.second);
-  if (!o.html.empty()) write_text(o.html, comparison_page(o.first, o.second));
+  const SavedTimeline first = read_timeline(o.first), second = read_timeline(o.second);
+  require_comparable(first, second, o.first, o.second);
+  const Comparison c = compare(first, second);
+  if (!o.html.empty()) write_text(o.html, comparison_page(o.first, first, o.second, second, c));
   print(o.json ? to_json(c) : to_text(c));
   const bool time = within("the step time", c.step.error, o.tolerance, of_one_performer(c));
   const bool memory = within("peak memory", c.memory_error, o.memory_tolerance, of_one_performer(c));

@@ -11,15 +11,15 @@ namespace tandem::program {
 
 namespace {
 
-/// A timeline file with its plan, lowered as it was when the file was written.
-struct Loaded {
-  explicit Loaded(const std::string& path)
-      : file(path), timeline(read_timeline(path)), plan(parse_plan(timeline.plan_json, path)),
+/// A timeline with its plan, lowered as it was when its file was written.
+struct Lowered {
+  Lowered(const std::string& path, const SavedTimeline& read)
+      : file(path), timeline(read), plan(parse_plan(timeline.plan_json, path)),
         graph(naming(path, [&] { return require_lowerable(plan), lower(plan); })) {}
   RunSide side() const { return {file, timeline, plan, graph}; }
 
-  std::string file;
-  SavedTimeline timeline;
+  const std::string& file;
+  const SavedTimeline& timeline;
   Plan plan;
   TaskGraph graph;
 };
@@ -34,13 +34,15 @@ bool is_timeline(const std::string& path) {
 }
 
 std::string run_page(const std::string& path) {
-  const Loaded run(path);
+  const SavedTimeline timeline = read_timeline(path);
+  const Lowered run(path, timeline);
   return html_page("run", title(run.plan) + " – Tandem", run_report_json(run.side()));
 }
 
-std::string comparison_page(const std::string& first, const std::string& second) {
-  const Loaded a(first), b(second);
-  return html_page("run", title(b.plan) + ", compared – Tandem", comparison_report_json(a.side(), b.side(), compare(first, second)));
+std::string comparison_page(const std::string& first, const SavedTimeline& newer, const std::string& second, const SavedTimeline& older,
+                            const Comparison& comparison) {
+  const Lowered a(first, newer), b(second, older);
+  return html_page("run", title(b.plan) + ", compared – Tandem", comparison_report_json(a.side(), b.side(), comparison));
 }
 
 }  // namespace tandem::program

@@ -3,6 +3,9 @@
 
 #include <string>
 
+#include "reports/compare.hpp"
+#include "reports/saved_timeline.hpp"
+
 namespace tandem::program {
 
 /// Whether a file begins as `tandem simulate --timeline` and `tandem train --timeline` write theirs.
@@ -11,7 +14,8 @@ bool is_timeline(const std::string& path);
 /// A page about one timeline file. Throws ConfigError.
 std::string run_page(const std::string& path);
 
-/// A page about what `tandem compare FIRST SECOND` compares. Throws ConfigError.
-std::string comparison_page(const std::string& first, const std::string& second);
+/// A page about two timelines, read from the files `first` and `second`, and their comparison. Throws ConfigError.
+std::string comparison_page(const std::string& first, const SavedTimeline& newer, const std::string& second, const SavedTimeline& older,
+                            const Comparison& comparison);
 
 }  // namespace tandem::program

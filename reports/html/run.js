@@ -27,7 +27,7 @@ function headline() {
     : [[history ? `step time, step ${history.kept_step}` : "step time", seconds(main.step_time_s)]];
   if (full.length > 1) list.push([`step time, median of ${full.length}`, seconds(typical)]);
   if (!pair) list.push(["tokens per second", number(training.global_batch_size * training.seq_length / typical)]);
-  if (steps.length > 1) list.push([`loss, step ${steps[0].step} to ${steps.at(-1).step}`, `${number(steps[0].loss)} → ${number(steps.at(-1).loss)}`]);
+  if (steps.length > 1) list.push([`loss, step ${steps[0].step} to ${steps.at(-1).step}`, `${lossText(steps[0].loss)} → ${lossText(steps.at(-1).loss)}`]);
   list.push(["arena, heaviest rank", bytes(heaviest(main))]);
   if (pair) list.push([judged ? "error of the arena" : "change of the arena", signed(data.comparison.memory[errorKey])]);
   return list;
@@ -44,6 +44,9 @@ if (main.roles_in_all > rolesOf(main).length)
 
 // ---- steps ----
 
+/** A loss that grows out of all bounds stays readable. */
+function lossText(v) { return v === null ? "no number" : Math.abs(v) < 1e6 ? number(v) : v.toExponential(1); }
+
 const told = sides.filter((s) => s.run && s.run.steps.length > 1);
 if (told.length) {
   const named = (side, what) => (told.length > 1 ? `${what}, ${side.what}` : what);
@@ -51,7 +54,7 @@ if (told.length) {
     { name: named(side, "training"), colour: colour(2 * i), points: side.run.steps.map((s) => [s.step, s.loss]) },
     ...(side.run.evaluations.length ? [{ name: named(side, "evaluation"), colour: colour(2 * i + 1), dots: true, points: side.run.evaluations.map((e) => [e.step, e.loss]) }] : [])]);
   const skipped = told.flatMap((side) => side.run.steps.filter((s) => s.grad_norm === null));
-  section("Loss", legend(curves.map((c) => [c.name, c.colour])), make("figure", {}, lineChart(curves, "step", number)),
+  section("Loss", legend(curves.map((c) => [c.name, c.colour])), make("figure", {}, lineChart(curves, "step", lossText)),
     skipped.length ? make("p", { class: "bad" }, `${skipped.length} updates were skipped: their gradients were not finite.`) : null);
   const times = told.map((side, i) => ({ name: named(side, "measured"), colour: colour(2 * i), points: side.run.steps.map((s) => [s.step, s.step_time_s]) }));
   if (judged) times.push({ name: "predicted", colour: colour(1), dashed: true, points: [main.run.steps[0].step, main.run.steps.at(-1).step].map((at) => [at, other.step_time_s]) });

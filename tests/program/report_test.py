@@ -172,6 +172,10 @@ class Report(WithFolder):
         self.assertEqual((code, out), (3, ""))
         self.assertIn("tandem sweep", err)
         self.assertEqual(run("report", self.folder.path / "none.json")[0], 3)
+        printed = self.folder.file("printed.json", run("simulate", self.folder.plan(SMALL), "--json")[1])
+        code, out, err = run("report", printed)
+        self.assertEqual((code, out, err.count("\n")), (3, "", 1))
+        self.assertIn("train --timeline", err)
         self.assertEqual(run("report")[0], 2)
 
 
