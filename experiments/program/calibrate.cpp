@@ -8,6 +8,7 @@
 #include "experiments/validation/errors.hpp"
 #include "experiments/validation/parallel.hpp"
 #include "models/base/json.hpp"
+#include "models/base/presets.hpp"
 
 namespace tandem::program {
 
@@ -28,10 +29,12 @@ struct Options {
   bool write = false, json = false;
 };
 
-/// DEVICE.fitted.json beside the calibration that it starts from, unless it is told where.
+/// DEVICE.fitted.json, unless it is told where: beside a user's own calibration, but never among the presets.
 std::string output_of(const Options& o, const ConstantsFile& file) {
   if (!o.output.empty()) return o.output;
-  return o.write ? file.path() : std::filesystem::path(file.path()).replace_extension(".fitted.json").string();
+  if (o.write) return file.path();
+  const auto fitted = std::filesystem::path(file.path()).replace_extension(".fitted.json");
+  return (is_preset_path(o.device) ? fitted : fitted.filename()).string();
 }
 
 void require_free(const std::string& output, bool write) {
@@ -80,7 +83,7 @@ void add_calibrate(CLI::App& app, ExitCode& exit) {
   command->add_option("--per-source", o->fit.per_source, "records of a set that the search looks at, spread evenly; 0: all [12]")
       ->check(CLI::Range(0, 1'000'000));
   command->add_option("--jobs", o->fit.jobs, "records simulated at once [all cores]")->check(CLI::Range(1, 1024));
-  command->add_option("-o,--output", o->output, "the new calibration file [DEVICE.fitted.json beside the device's own]");
+  command->add_option("-o,--output", o->output, "the new calibration file [DEVICE.fitted.json here, or beside DEVICE where that is a path]");
   command->add_flag("--write", o->write, "overwrite: the device's own calibration file, or what -o names");
   command->add_flag("--json", o->json, "one JSON object on stdout");
   command->callback([o, &exit] {

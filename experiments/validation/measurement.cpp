@@ -43,6 +43,14 @@ void require_record(const json& record, const std::string& place) {
   if (!record["measured"].is_object()) refuse(place, "measured", record["measured"], "must be an object", kForm);
 }
 
+/// A (where the record says nothing), B or C.
+std::string grade(const json& record, const std::string& place) {
+  const json& given = record.contains("grade") ? record["grade"] : json("A");
+  if (given != "A" && given != "B" && given != "C")
+    refuse(place, "grade", given, "is no grade of a measurement", "use A, B or C, or leave it out for A");
+  return given;
+}
+
 /// Prose of a record: nothing where it has none, or null.
 std::string prose(const json& object, const char* key) {
   return object.contains(key) && object[key].is_string() ? object[key].get<std::string>() : "";
@@ -63,7 +71,7 @@ Measurement measurement(const json& record, const std::string& set, const std::s
   Measurement out;
   out.id = record.at("id");
   out.set = set;
-  out.grade = record.value("grade", "A");
+  out.grade = grade(record, place);
   out.source = record.value("source", "");
   out.plan_json = record.at("plan").dump();
   out.step_time_s = figure(measured, "step_time_s", "seconds", place);

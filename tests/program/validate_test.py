@@ -34,6 +34,7 @@ class Validate(WithFolder):
             (changed(good, **{"measured.peak_memory_bytes": 0}), [":2: measured.peak_memory_bytes = 0: ", "bytes"]),
             (changed(good, id=None), [":2: id: is missing"]),
             (changed(good, id=7), [":2: id = 7: must be a text"]),
+            (changed(good, grade="X"), [':2: grade = "X": is no grade', "A, B or C"]),
             (changed(good, measured=3), [":2: measured = 3: must be an object"]),
             ([good], [":2: ", "is no measurement record"]),
         ):
