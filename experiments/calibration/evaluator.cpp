@@ -8,17 +8,25 @@
 
 #include "experiments/validation/parallel.hpp"
 #include "models/base/json.hpp"
+#include "models/base/presets.hpp"
 #include "sim/simulate.hpp"
 
 namespace tandem::program {
 
 namespace {
 
+/// A preset by its name, a file of one's own wherever it is named from.
+bool same_calibration(const std::string& a, const std::string& b) {
+  if (a == b || !is_preset_path(a) || !is_preset_path(b)) return a == b;
+  std::error_code unknown;
+  return std::filesystem::weakly_canonical(a, unknown) == std::filesystem::weakly_canonical(b, unknown) && !unknown;
+}
+
 /// Nothing when the record is not of this device.
 std::optional<FitCase> fit_case(const Measurement& m, const std::string& calibration) {
   Plan plan = parse_plan(m.plan_json, m.id);
   auto topology = make_topology(plan.cluster);
-  if (topology->device().calibration != calibration) return std::nullopt;
+  if (!same_calibration(topology->device().calibration, calibration)) return std::nullopt;
   require_lowerable(plan);
   TaskGraph graph = lower(plan);
   return FitCase{m.id, m.set, *m.step_time_s, std::move(plan), std::move(graph), std::move(topology)};

@@ -222,8 +222,9 @@ void add_means(Fit& fit) {
 
 Fit fit_device(const ConstantsFile& file, const FitCases& cases, const FitOptions& options) {
   if (cases.cases.empty())
-    throw ConfigError(Problem{file.path(), "", "", "none of the measurements was made on a device with this calibration",
-                              "give files with step times of it"});
+    throw ConfigError(Problem{file.path(), "", "", "none of the measurements was made on a device with this calibration" +
+                                  (cases.refused > 0 ? ", and " + std::to_string(cases.refused) + " cannot be simulated" : std::string()),
+                              cases.refused > 0 ? "tandem validate says why they cannot be" : "give files with step times of it"});
   Search search(file, cases, options);
   const std::vector<double> before = values_before(search.constants());
   const LinearModel model = search.linear(search.best(), kNear / 4);

@@ -37,9 +37,11 @@ std::string output_of(const Options& o, const ConstantsFile& file) {
   return (is_preset_path(o.device) ? fitted : fitted.filename()).string();
 }
 
-void require_free(const std::string& output, bool write) {
-  if (write || !std::filesystem::exists(output)) return;
-  throw ConfigError(Problem{output, "", "", "exists already", "overwrite it with --write, or give another file with -o"});
+void require_free(const Options& o, const std::string& output) {
+  if (o.write || !std::filesystem::exists(output)) return;
+  throw ConfigError(Problem{output, "", "", "exists already",
+                            o.output.empty() ? "remove it, or name it or another with -o (--write alone overwrites the device's own calibration)"
+                                             : "overwrite it with --write, or give another file with -o"});
 }
 
 std::vector<double> fitted_values(const Fit& fit) {
@@ -51,7 +53,7 @@ std::vector<double> fitted_values(const Fit& fit) {
 ExitCode calibrate(const Options& o) {
   const ConstantsFile file(o.device);
   const std::string output = output_of(o, file);
-  require_free(output, o.write);
+  require_free(o, output);
   prepare_outputs({output}, o.files);
   const FitCases cases = fit_cases(read_measurements(o.files, o.filter), o.device, o.fit.jobs);
   const Fit fit = fit_device(file, cases, o.fit);

@@ -9,6 +9,7 @@
 
 #include "experiments/validation/sites.hpp"
 #include "models/base/json.hpp"
+#include "models/base/presets.hpp"
 #include "models/base/text.hpp"
 #include "topology/preset.hpp"
 
@@ -90,6 +91,15 @@ std::string named_preset(const json& plan) {
   return plan.contains(preset) && plan[preset].is_string() ? plan[preset].get<std::string>() : "";
 }
 
+/// A cluster of the user's own is named from the folder of the file that the record stands in, as a plan's is.
+void find_own_cluster(Measurement& m, const std::string& path) {
+  json plan = json::parse(m.plan_json);
+  const std::string preset = named_preset(plan);
+  if (!is_preset_path(preset)) return;
+  plan["cluster"]["preset"] = beside(preset, path);
+  m.plan_json = plan.dump();
+}
+
 /// The plan on another cluster than it names. One that has no place for a cluster is for its own check to refuse.
 void move(Measurement& m, const std::string& preset) {
   json plan = json::parse(m.plan_json);
@@ -149,6 +159,7 @@ std::vector<Measurement> read_measurements(const std::string& path) {
     const std::string place = path + ":" + std::to_string(number);
     try {
       out.push_back(measurement(parse_json(line, place), set, place));
+      find_own_cluster(out.back(), path);
     } catch (const json::exception& e) {
       throw ConfigError(Problem{place, "", "", std::string("is no measurement record: ") + e.what(), kForm});
     }

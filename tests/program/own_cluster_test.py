@@ -24,6 +24,30 @@ class OwnCluster(WithFolder):
         (self.folder.path / "own.json").write_text(json.dumps(cluster))
         return tandem_json("simulate", self.folder.plan(changed(PLAN, **{"cluster.preset": "own.json"})))
 
+    def test_records_and_a_calibration_name_own_files_from_where_they_stand(self):
+        folder = self.folder.path / "lab"
+        folder.mkdir()
+        own = self.in_place()
+        own["device"]["calibration"] = "mine.json"
+        (folder / "own.json").write_text(json.dumps(own))
+        (folder / "mine.json").write_text((SOURCE / "topology" / "calibration" / "h100.json").read_text())
+        plan = changed(PLAN, **{"cluster.preset": "./own.json"})
+        (folder / "plan.json").write_text(json.dumps(plan))
+        predicted = tandem_json("simulate", folder / "plan.json", "--allow-oversize")["step_time_s"]
+        (folder / "runs.jsonl").write_text(json.dumps({"id": "r", "plan": plan, "measured": {"step_time_s": 1.1 * predicted}}))
+        record, = tandem_json("validate", folder / "runs.jsonl")["records"]
+        self.assertEqual(record["predicted_step_time_s"], predicted)
+        fit = tandem_json("calibrate", folder / "mine.json", folder / "runs.jsonl")
+        self.assertEqual(fit["sources"][0]["records"], 1)
+        self.assertTrue((folder / "mine.fitted.json").exists())
+        (folder / "broken.jsonl").write_text(json.dumps({"id": "r", "plan": {}, "measured": {"step_time_s": 1}}))
+        code, _, err = run("calibrate", folder / "mine.json", folder / "runs.jsonl")
+        self.assertEqual(code, 3)
+        self.assertIn("exists already; remove it", err)
+        code, _, err = run("calibrate", folder / "mine.json", folder / "broken.jsonl", "-o", folder / "other.json")
+        self.assertEqual(code, 3)
+        self.assertIn("1 cannot be simulated", err)
+
     def in_place(self):
         return self.cluster | {"node": json.loads((PRESETS / "nodes/dgx-h100.json").read_text()),
                                "device": json.loads((PRESETS / "devices/h100-sxm5-80gb.json").read_text())}
