@@ -43,8 +43,9 @@ class ByteText final : public TokenSource {
     require(seq_length >= 1, "a sequence has at least one token");
     if (static_cast<std::int64_t>(bytes_.size()) < seq_length + 1)
       throw ConfigError(Problem{path, "data", std::to_string(bytes_.size()) + " bytes",
-                         "the text is shorter than one sequence and its last target",
-                         "give at least " + std::to_string(seq_length + 1) + " bytes, or shorten training.seq_length"});
+                                std::string(part.end - part.begin < 1 ? "the part of the text that is read" : "the text") +
+                                    " is shorter than one sequence and its last target",
+                                "give at least " + std::to_string(seq_length + 1) + " bytes, or shorten training.seq_length"});
     windows_ = (static_cast<std::int64_t>(bytes_.size()) - 1) / seq_length;
   }
 

@@ -1,11 +1,14 @@
 #include "experiments/program/rehearsal.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "experiments/program/terminal.hpp"
 #include "experiments/study/fields.hpp"
 #include "models/base/json.hpp"
+#include "models/base/presets.hpp"
 #include "reports/cost_table.hpp"
 #include "sim/product_table.hpp"
 
@@ -18,11 +21,29 @@ bool describes(const CostTable& table, const Plan& plan, const Topology& topolog
   return table.device == plan.cluster.preset || sim::describes(table, topology.device());
 }
 
+/// The type that a processor's table was measured in where that is not the plan's; empty where the plan's type is there.
+std::string other_type(const CostTable& table, const Plan& plan) {
+  if (table.of_accelerator() || table.samples.empty()) return "";
+  const auto own = [&](const CostSample& s) { return s.dtype == plan.training.dtypes.compute; };
+  if (std::any_of(table.samples.begin(), table.samples.end(), own)) return "";
+  return std::string(name(table.samples.front().dtype));
+}
+
+std::string unmeasured(const Plan& plan) {
+  return "the plan computes in " + std::string(name(plan.training.dtypes.compute)) + ", in which nothing was measured";
+}
+
+std::string remedy(const Plan& plan) {
+  return "run tandem measure --precision " + std::string(name(plan.training.dtypes.compute)) + " -o F, and give --cost-table F";
+}
+
 void require_described(const std::string& path, const Plan& plan, const Topology& topology) {
   const CostTable table = load_cost_table(path);
-  if (describes(table, plan, topology)) return;
-  throw ConfigError(Problem{path, "device", table.device, "the plan runs on " + plan.cluster.preset,
-                            "give a table that was measured there, or none"});
+  if (!describes(table, plan, topology))
+    throw ConfigError(Problem{path, "device", table.device, "the plan runs on " + plan.cluster.preset,
+                              "give a table that was measured there, or none"});
+  if (const std::string type = other_type(table, plan); !type.empty())
+    throw ConfigError(Problem{path, "entries", type, unmeasured(plan), remedy(plan)});
 }
 
 /// The plan file with the perturbation in it.
@@ -46,6 +67,14 @@ std::shared_ptr<const Topology> topology_of(const Plan& plan, const std::string&
   if (cost_table.empty()) return plain;
   require_described(cost_table, plan, *plain);
   return make_topology(plan.cluster, std::filesystem::absolute(cost_table).string());
+}
+
+void tell_other_type(const Plan& plan, const Topology& topology) {
+  const std::string& table = topology.device().cost_table;
+  if (table.empty() || is_preset_path(table) || !std::filesystem::exists(measured_table_path(table))) return;
+  const std::string path = measured_table_path(table), type = other_type(load_cost_table(path), plan);
+  if (!type.empty())
+    log(path + ": was measured in " + type + "; " + unmeasured(plan) + ": costs are a roofline of unverified facts; " + remedy(plan));
 }
 
 Timeline timeline_of(const Prediction& prediction) {

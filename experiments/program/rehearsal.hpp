@@ -20,9 +20,12 @@ struct Rehearsal {
 /// as JSON, or a file that holds one. Throws ConfigError or InfeasibleError; every problem names the file.
 Rehearsal prepare(const std::string& path, const std::string& perturbation = {});
 
-/// The cluster of a plan. `cost_table`, when not empty, is a file that `measure` wrote; it must describe the plan's devices.
-/// Throws ConfigError or InfeasibleError.
+/// The cluster of a plan. `cost_table`, when not empty, is a file that `measure` wrote; it must describe the plan's devices, a
+/// processor's in the type that the plan computes in. Throws ConfigError or InfeasibleError.
 std::shared_ptr<const Topology> topology_of(const Plan& plan, const std::string& cost_table);
+
+/// Says where this machine's own table was measured in another type than the plan computes in, so that it does not count.
+void tell_other_type(const Plan& plan, const Topology& topology);
 
 /// `prediction.timeline` with every lane's planned memory filled in. Throws ContractError when there is no timeline.
 Timeline timeline_of(const Prediction& prediction);

@@ -43,6 +43,7 @@ std::string plan_page(const Options& o) {
   require_no_result(o.subject);
   const Rehearsal r = prepare(o.subject);
   const auto topology = topology_of(r.plan, o.cost_table);
+  tell_other_type(r.plan, *topology);
   sim::SimulateOptions options;
   options.timeline = options.memory_over_time = true;
   const Prediction p = naming(o.subject, [&] { return sim::simulate(r.plan, r.graph, *topology, options); });

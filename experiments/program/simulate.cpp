@@ -28,6 +28,7 @@ void write_files(const Options& o, const Rehearsal& r, const Prediction& p, cons
 ExitCode simulate(const Options& o) {
   const Rehearsal r = prepare(o.plan, o.perturb);
   const auto topology = topology_of(r.plan, o.cost_table);
+  tell_other_type(r.plan, *topology);
   prepare_outputs({o.trace, o.timeline, o.memory}, {o.plan, o.cost_table, o.routing, o.perturb});
   sim::SimulateOptions options;
   options.timeline = !o.trace.empty() || !o.timeline.empty();

@@ -159,6 +159,9 @@ exec::RunOptions run_options(const Options& o, const Plan& plan, const Data& dat
 }
 
 void require_step_exists(const Options& o, const Plan& plan, std::int64_t done) {
+  if (o.timeline_step >= 0 && o.trace.empty() && o.timeline.empty())
+    throw ConfigError(Problem{"", "--timeline-step", std::to_string(o.timeline_step), "no file is asked for that a step is kept in",
+                              "give --timeline or --trace"});
   if (o.timeline_step < 0 || (done <= o.timeline_step && o.timeline_step < plan.training.steps)) return;
   throw ConfigError(Problem{"", "--timeline-step", std::to_string(o.timeline_step),
                             "the run has steps " + std::to_string(done) + " to " + std::to_string(plan.training.steps - 1), ""});

@@ -134,6 +134,11 @@ class Train(WithFolder):
         self.assertEqual(run(*arguments)[0], 7)
         self.assertIsNone(tandem_json("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 1)["failure"])
 
+    def test_a_step_to_keep_without_a_file_to_keep_it_in_is_refused(self):
+        code, out, err = run("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 2, "--timeline-step", 1)
+        self.assertEqual((code, out), (3, ""))
+        self.assertIn("give --timeline or --trace", err)
+
     def test_training_prints_documented_keys_and_agrees_with_the_plan(self):
         result = tandem_json("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 3)
         self.assertLessEqual(TRAIN_KEYS, set(result))
@@ -427,6 +432,18 @@ class Measure(WithFolder):
         generic, measured = tandem_json("simulate", plan), tandem_json("simulate", plan, "--cost-table", table)
         self.assertNotEqual(generic["step_time_s"], measured["step_time_s"])
         self.assertNotEqual(generic["notes"], measured["notes"])
+        # in another type the table says nothing, which is no reason to predict as if there were none
+        double = self.folder.plan(changed(SMALL, **{"training.precision": "fp64"}), "double.json")
+        code, out, err = run("simulate", double, "--cost-table", table)
+        self.assertEqual((code, out), (3, ""))
+        self.assertIn("entries = fp32: the plan computes in fp64", err)
+        self.assertIn("measure --precision fp64", err)
+        (self.folder.path / "cpu-host.json").write_bytes(pathlib.Path(table).read_bytes())
+        place = {"TANDEM_MEASURED": str(self.folder.path)}
+        code, _, err = run("simulate", double, environment=place)
+        self.assertEqual(code, 0)
+        self.assertIn("was measured in fp32; the plan computes in fp64", err)
+        self.assertNotIn("was measured in", run("simulate", plan, environment=place)[2])
 
     def test_a_table_written_to_its_own_place_is_found_there(self):
         place, plan = {"TANDEM_MEASURED": self.path("measured")}, self.folder.plan(SMALL)
