@@ -79,6 +79,9 @@ FlashFit read_flash(FactReader r) {
              r.number("fill", 0)};
   if (r.has("dropout_factor")) a.dropout_factor = r.number("dropout_factor", 1);
   if (r.has("deterministic_factor")) a.deterministic_factor = r.number("deterministic_factor", 1);
+  if (r.has("ordered_blocks")) a.ordered_blocks = static_cast<double>(r.whole("ordered_blocks", 1));
+  if (r.has("head_64_factor")) a.head_64_factor = r.number("head_64_factor", 0);
+  if (r.has("head_dims")) a.head_dims = counts(r, "head_dims");
   r.finish();
   return a;
 }

@@ -1,6 +1,7 @@
 #include "sim/roofline.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 
 #include "models/base/error.hpp"
@@ -146,7 +147,7 @@ class Roofline {
   double flash(const auto& o, bool backward) const {
     const std::optional<FlashFit>& fit = flash_law(o);
     const double dropout = fit && o.dropout > 0 ? fit->dropout_factor : 1;
-    const double ordered = fit && backward && o.deterministic ? fit->deterministic_factor : 1;
+    const double ordered = fit && backward && o.deterministic ? fit->deterministic_factor * ordered_waves(o.dims, *fit) : 1;
     return std::max(dropout * ordered * flash_arithmetic(o, o.dims, fit, backward), traffic_seconds(o)) + kernels(1);
   }
   const std::optional<FlashFit>& flash_law(const auto& o) const {
@@ -161,7 +162,22 @@ class Roofline {
     const double tiles = std::max(1.0, rows / fit.tile_rows);
     const double slower = (1 + fit.half_keys / keys) * (1 + fit.fill * static_cast<double>(device_.compute_units) / tiles);
     const double share = backward ? fit.backward_share : fit.forward_share;
-    return flops * slower / (peak_of(device_, compute_).flops_per_second() * share);
+    return flops * slower * head_factor(d.head_dim, fit) / (peak_of(device_, compute_).flops_per_second() * share);
+  }
+  /// What a FLOP takes with heads of this size by what it takes with 128: the kernel is that of the next size there is one for.
+  static double head_factor(std::int64_t head_dim, const FlashFit& fit) {
+    const auto next = std::lower_bound(fit.head_dims.begin(), fit.head_dims.end(), head_dim);
+    const double own = static_cast<double>(head_dim), padded = next == fit.head_dims.end() ? own : static_cast<double>(*next);
+    const double narrowness = std::clamp(128 / padded - 1, 0.0, 1.0);
+    return padded / own * (1 + narrowness * (fit.head_64_factor - 1));
+  }
+  /// A backward pass whose sums have an order cuts each head into as many blocks as fill the units once, so units are idle in the last
+  /// wave: its waves by those that its blocks would fill.
+  double ordered_waves(const AttentionDims& d, const FlashFit& fit) const {
+    if (fit.ordered_blocks == 0) return 1;
+    const double units = static_cast<double>(device_.compute_units), heads = static_cast<double>(std::max<std::int64_t>(1, d.batch * d.heads));
+    const double blocks = std::ceil(units / heads) * heads, at_once = units * fit.ordered_blocks;
+    return std::ceil(blocks / at_once) * at_once / blocks;
   }
   /// FLOPs of one product of all queries with all keys.
   static double all_pairs(const AttentionDims& d) {

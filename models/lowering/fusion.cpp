@@ -31,12 +31,15 @@ constexpr Fusion eager() {
 // this is of, adds bf16 gradients to the fp32 ones when the whole backward pass of a micro-batch has run, each through an fp32 copy
 // (deepspeed/runtime/bf16_optimizer.py, commit 56c522386, update_hp_grads: add_(lp.grad.data.to(hp_grad.dtype))). Its collectives
 // of ZeRO 1 copy 5e8 elements at a time into one tensor (deepspeed/runtime/zero/constants.py, reduce_bucket_size and
-// allgather_bucket_size), which bigscience-workshop/bigscience's train/tr11-176B-ml leaves so; cached_tensors.cpp has the rest.
+// allgather_bucket_size), which bigscience-workshop/bigscience's train/tr11-176B-ml leaves so; cached_tensors.cpp has the rest. Gates and
+// rotations are PyTorch's operations in that fork (megatron/model/transformer.py, swiglu: F.silu(x[0]) * x[1];
+// megatron/model/rotary_pos_embedding.py, apply_rotary_pos_emb), as they were in Megatron-LM until the end of 2023.
 constexpr Fusion megatron_2021() {
   Fusion f;
   f.bias_activation = true;
   f.attention_dropout_apart = f.norm_gradients_apart = f.residual_gradient_apart = f.rotated_copies = true;
   f.dropout_masks = f.narrow_gradients = f.gradients_cast_apart = true;
+  f.gate_apart = f.gate_kept = f.rotary_apart = true;
   f.loss_bytes = 4;
   f.collective_elements = 500'000'000;
   return f;
@@ -51,7 +54,7 @@ constexpr Fusion megatron_2021() {
 constexpr Fusion megatron() {
   Fusion f = megatron_2021();
   f.accumulating_products = f.weighted_activations = true;
-  f.narrow_gradients = f.gradients_cast_apart = false;
+  f.narrow_gradients = f.gradients_cast_apart = f.gate_apart = f.gate_kept = f.rotary_apart = false;
   f.loss_bytes = f.collective_elements = 0;
   return f;
 }

@@ -129,6 +129,13 @@ TEST_CASE("the tasks of a LLaMA layer without fused kernels, in fp64 and in bf16
         std::string::npos);
 }
 
+TEST_CASE("DeepSpeed's fork of Megatron-LM has gates and rotations as PyTorch's operations, Megatron-LM in a kernel") {
+  const std::string theirs = read("megatron-2021", true, "block_forward"), own = read("megatron", true, "block_forward");
+  CHECK(theirs.find("rotary_queries_swap rotary_queries_cosine rotary_queries_sine rotary_queries_add rotary_keys_swap") != theirs.npos);
+  CHECK(theirs.find("activation_gate activation fc2") != theirs.npos);
+  CHECK((own.find("rotary_queries") == own.npos && own.find("activation_gate") == own.npos));
+}
+
 TEST_CASE("DeepSpeed casts bf16 gradients to fp32 before it adds them: 18 bytes an element") {
   const TaskGraph graph = graph_of("megatron-2021", false, "bf16");
   const Template& backward = last_of(graph, "block_backward");
