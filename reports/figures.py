@@ -14,10 +14,7 @@ import json
 import pathlib
 import sys
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+from plotting import plt
 
 COLOURS = ["#4C78A8", "#F58518", "#54A24B", "#B279A2", "#E45756", "#72B7B2", "#B79A20", "#9D755D", "#8B8FA3", "#D977B8"]
 FIGURES = {  # key: (label, factor)

@@ -6,12 +6,7 @@
 import argparse
 import sys
 
-import matplotlib
-
-from plotting import add_header, load, number_at_least_one, plan_title
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+from plotting import add_header, load, number_at_least_one, plan_title, plt
 
 COLOURS = {
     "weights": "#4C78A8",

@@ -7,12 +7,7 @@ Two files are drawn one above the other on one time axis.
 """
 import argparse
 
-import matplotlib
-
-from plotting import add_header, load, number_at_least_one, plan_title
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+from plotting import add_header, load, number_at_least_one, plan_title, plt
 from matplotlib.collections import PolyCollection
 from matplotlib.patches import Patch
 

@@ -2,6 +2,13 @@
 import json
 import sys
 
+try:
+    import matplotlib
+except ImportError:
+    sys.exit(f"{sys.argv[0]}: {sys.executable} has no matplotlib; install python3-matplotlib, or run it with the interpreter that has it (Debian's: /usr/bin/python3)")
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
 
 def load(path, what):
     """The JSON document of `path`; ends the program with one message when it is not a `what` of schema_version 1."""

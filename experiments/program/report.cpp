@@ -31,16 +31,19 @@ std::vector<std::string> unverified_facts(const Prediction& p) {
   return out;
 }
 
-/// What another command printed is no plan, and its keys are no misspelt fields of one.
-void require_no_result(const std::string& path) {
+/// A study, or what another command printed, is no plan, and its keys are no misspelt fields of one.
+void require_plan(const std::string& path) {
   const nlohmann::json file = read_json(path);
-  if (!file.is_object() || !file.contains("schema_version") || file.contains("model")) return;
+  if (!file.is_object() || file.contains("model")) return;
+  if (file.contains("axes"))
+    throw ConfigError(Problem{path, "", "", "is a study, not its results", "run tandem sweep on it, and give the folder that it writes"});
+  if (!file.contains("schema_version")) return;
   throw ConfigError(Problem{path, "", "", "is a result of some command, not a plan or a timeline",
                             "give a plan, a file of `train --timeline` or `simulate --timeline`, or a folder of `sweep`"});
 }
 
 std::string plan_page(const Options& o) {
-  require_no_result(o.subject);
+  require_plan(o.subject);
   const Rehearsal r = prepare(o.subject);
   const auto topology = topology_of(r.plan, o.cost_table);
   tell_other_type(r.plan, *topology);

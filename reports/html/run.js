@@ -71,8 +71,13 @@ const lanes = rolesOf(main).flatMap((role) => [{ side: main, role, label: role.l
   .map((l) => (pair ? { ...l, label: `${l.label}, ${l.side.what}`, short: `${l.short} ${l.side.what.slice(0, 4)}.` } : l));
 const ORDER = ["forward", "recompute", "backward", "weight", "reduce", "gather", "optimizer", "tensor_comm", "context_comm", "expert_comm", "data_comm", "pipeline_comm", "host_copy", "waiting"];
 const SHARE_PAINT = { ...PAINT, tensor_comm: 1, context_comm: 9, expert_comm: 7, data_comm: 3, pipeline_comm: 8, host_copy: 7 };  // as in the timeline
-const sharePaint = (kind) => (kind === "waiting" ? "var(--line)" : colour(SHARE_PAINT[kind]));
 const shares = ORDER.filter((k) => lanes.some((l) => l.role.time_shares_s[k] > 0));
+const painted = {};  // no two shares of one page alike: the first has the colour, the next one that is free
+for (const kind of shares) {
+  const free = [SHARE_PAINT[kind], ...Array(COLOURS).keys()].find((c) => !Object.values(painted).includes(c));
+  painted[kind] = kind === "waiting" ? null : free ?? SHARE_PAINT[kind];
+}
+const sharePaint = (kind) => (kind === "waiting" ? "var(--line)" : colour(painted[kind]));
 section("Where the time goes",
   make("p", { class: "soft" }, "What a rank computes, else what it sends or receives while nothing computes, else waiting: for others, or for its turn on a shared processor."),
   legend(shares.map((k) => [words(k), sharePaint(k)])),

@@ -49,6 +49,15 @@ class Plots(WithFolder):
             self.assertEqual(run("simulate", self.folder.plan(changed(SMALL, **changes)), "--timeline", saved)[0], 0)
             self.check_picture(plot("plot_timeline.py", saved, "-o", picture), picture)
 
+    def test_an_interpreter_without_matplotlib_is_told_in_one_line(self):
+        self.folder.file("matplotlib.py", "raise ImportError")
+        for script in ("figures.py", "plot_timeline.py", "plot_memory.py"):
+            done = subprocess.run([sys.executable, str(SOURCE / "reports" / script), "x"], capture_output=True, text=True, check=False,
+                                  env={"PYTHONPATH": str(self.folder.path)})
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("install python3-matplotlib", done.stderr)
+            self.assertNotIn("Traceback", done.stderr)
+
     def test_memory_over_time(self):
         self.assertEqual(run("simulate", self.plan, "--memory", self.path("m.json"))[0], 0)
         picture = self.path("memory.png")
