@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "models/attention_kernel.hpp"
 #include "models/base/error.hpp"
 #include "models/base/units.hpp"
 #include "models/dtype.hpp"
@@ -36,6 +37,18 @@ enum class CudaGraphs : std::uint8_t { none, layers, iteration };
 /// What the target does in one kernel (models/lowering/fusion.cpp).
 enum class FusionSet : std::uint8_t { reference, eager, megatron_2021, megatron, transformer_engine, compiled, llm_c, llm_foundry, megatron_bridge, internevo, compiled_blocks };
 
+/// Those of a fusion set that says no other; sources: models/lowering/fusion.cpp.
+constexpr AttentionKernel attention_kernel(FusionSet s) {
+  switch (s) {
+    case FusionSet::transformer_engine:
+    case FusionSet::megatron_bridge:
+    case FusionSet::llm_c: return AttentionKernel::tuned;
+    case FusionSet::llm_foundry: return AttentionKernel::triton;
+    case FusionSet::internevo: return AttentionKernel::flash1;
+    default: return AttentionKernel::flash2;
+  }
+}
+
 /// Whether tensors are PyTorch's, allocated by calls that fill them where it is told to: those of compiled code are not
 /// (TorchInductor's wrapper allocates by torch._C._dynamo.guards._empty_strided_cuda), and llm.c has no PyTorch.
 constexpr bool allocates_by_dispatcher(FusionSet s) {
@@ -56,6 +69,7 @@ std::string_view name(Recompute v);
 std::string_view name(OptimizerKind v);
 std::string_view name(DecayShape v);
 std::string_view name(CudaGraphs v);
+std::string_view name(AttentionKernel v);
 std::string_view name(FusionSet v);
 
 /// Buckets of relative positions, a learned number for each and every head (T5, arXiv 1910.10683 section 2.1).
@@ -205,6 +219,7 @@ struct TrainingSpec {
   std::vector<std::string> recompute_modules;
   bool recompute_products = false;       ///< of "operations": every second matrix product, too, but no attention
   bool flash_attention = false;
+  AttentionKernel attention_kernel = AttentionKernel::flash2;  ///< only with flash_attention
   FusionSet fusion = FusionSet::reference;
   CudaGraphs cuda_graphs = CudaGraphs::none;
   bool deterministic = false;            ///< only kernels and collectives that give the same bits again

@@ -178,6 +178,7 @@ void fill_defaults(Plan& plan, const Given& in_file) {
   // An unknown stack is refused later, with all that is wrong.
   const bool known = !find_preset("models/stacks", plan.stack).empty();
   if (known) fill.set("training.fusion", plan.training.fusion, stack_fusion(plan));
+  fill.set("training.attention_kernel", plan.training.attention_kernel, attention_kernel(plan.training.fusion));
 }
 
 }  // namespace tandem

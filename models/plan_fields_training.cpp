@@ -73,6 +73,11 @@ std::vector<PlanField> memory_fields() {
            AT(training.recompute_products)),
       flag({"training.flash_attention", "Attention in one kernel that keeps no score matrix."},
            AT(training.flash_attention)),
+      choice({"training.attention_kernel",
+              "Whose kernel that is: flash1 and flash2 are FlashAttention's versions, triton is flash-attn's in Triton, tuned one for the "
+              "device's generation (cuDNN's, FlashAttention 3)."},
+             AT(training.attention_kernel))
+          .otherwise("that of training.fusion; the stack may say"),
       choice({"training.fusion", "Which operations are one kernel and which several: the habit of a kind of framework."},
              AT(training.fusion))
           .otherwise("that of the stack"),

@@ -39,6 +39,7 @@ std::vector<Ineffective> table(const Plan& p) {
       {"parallel.context_mode", p.parallel.context == 1, "parallel.context is 1"},
       {"training.recompute_layers", p.training.recompute == Recompute::none, "training.recompute is none"},
       {"training.recompute_modules", p.training.recompute != Recompute::selective, "training.recompute is not selective"},
+      {"training.attention_kernel", !p.training.flash_attention, "training.flash_attention is false"},
       {"training.fill_uninitialized_memory", !p.training.deterministic, "training.deterministic is false"},
       {"training.fill_uninitialized_memory", p.training.deterministic && !allocates_by_dispatcher(p.training.fusion),
        "tensors of this training.fusion are not allocated by calls of PyTorch that fill them"},

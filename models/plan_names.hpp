@@ -70,6 +70,10 @@ struct Spelling<CudaGraphs> {
   static constexpr std::array<std::string_view, 3> names{"none", "layers", "iteration"};
 };
 template <>
+struct Spelling<AttentionKernel> {
+  static constexpr std::array<std::string_view, 4> names{"flash1", "triton", "flash2", "tuned"};
+};
+template <>
 struct Spelling<FusionSet> {
   static constexpr std::array<std::string_view, 11> names{
       "reference", "eager", "megatron-2021", "megatron",        "transformer-engine",

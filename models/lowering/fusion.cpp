@@ -72,7 +72,6 @@ constexpr Fusion megatron() {
 constexpr Fusion transformer_engine() {
   Fusion f = megatron();
   f.bias_gradient_in_product = f.gradient_stand_ins = f.master_remainders = true;
-  f.attention = AttentionKernel::tuned;
   f.product_workspace = 32 << 20;
   return f;
 }
@@ -112,7 +111,6 @@ constexpr Fusion compiled_blocks() {
 constexpr Fusion llm_c() {
   Fusion f;
   f.accumulating_products = f.residual_norm = f.one_kernel_loss = f.loss_in_place = true;
-  f.attention = AttentionKernel::tuned;
   return f;
 }
 
@@ -128,7 +126,6 @@ constexpr Fusion llm_foundry() {
   f.one_kernel_loss = true;
   f.loss_bytes = 0;
   f.metrics = 2;
-  f.attention = AttentionKernel::triton;
   return f;
 }
 
@@ -144,7 +141,6 @@ constexpr Fusion llm_foundry() {
 constexpr Fusion internevo() {
   Fusion f;
   f.norm_widened = true;
-  f.attention = AttentionKernel::flash1;
   f.step_bytes = 8;
   f.cached_bytes = 8;
   f.cached_sharded_bytes = 2;

@@ -14,7 +14,7 @@ struct Fusion {
   bool bias_activation = false;        ///< the bias of an MLP's first matrix is added by the activation, not by the product
   bool residual_norm = false;          ///< a norm in the kernel of the sum that it follows
   bool one_kernel_loss = false;        ///< maximum, sums and gradient of a vocabulary that no rank shares
-  AttentionKernel attention = AttentionKernel::flash2;  ///< without a score matrix
+  AttentionKernel attention = AttentionKernel::flash2;  ///< without a score matrix: of the plan, which has a set's by default
   bool deterministic_attention = false;  ///< by one that gives the same bits again: of the plan, not of a set
   // Tasks that become several.
   bool scores_scaled_apart = false;    ///< the division of the scores by sqrt(head_dim)

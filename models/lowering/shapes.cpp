@@ -201,6 +201,7 @@ Shapes make_shapes(const Plan& plan) {
   s.dtypes.compute = activation_type(s.product);
   s.unit_copies = plan.parallel.zero_stage == 3 ? plan.parallel.unit_copies : UnitCopies::none;
   s.fusion = fusion_of(plan.training.fusion);
+  s.fusion.attention = plan.training.attention_kernel;
   s.fusion.deterministic_attention = plan.training.deterministic;
   const TrainingSpec& of = plan.training;
   s.fusion.tensors_filled = of.deterministic && of.fill_uninitialized_memory && allocates_by_dispatcher(of.fusion);

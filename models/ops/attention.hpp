@@ -3,17 +3,10 @@
 
 #include <cstdint>
 
+#include "models/attention_kernel.hpp"
 #include "models/ops/dropout_site.hpp"
 
 namespace tandem {
-
-/// Whose kernels compute attention without a score matrix; they differ in speed alone.
-enum class AttentionKernel : std::uint8_t {
-  flash1,  ///< FlashAttention's first version
-  triton,  ///< flash-attn's in Triton
-  flash2,  ///< FlashAttention 2
-  tuned,   ///< written for the device's generation: cuDNN's, FlashAttention 3
-};
 
 /// Which part of the attention a context rank computes.
 enum class AttentionShare : std::uint8_t {

@@ -191,7 +191,7 @@ void LayerTimesCache::write_key(Key& key, const Plan& plan) {
               q.tensor, n(q.sequence_parallel), n(zero_bubble(q.schedule)), n(q.tensor_overlap), n(q.overlap_tensor_sum), n(q.zero_stage > 1), n(q.scatter_p2p),
               t.seq_length, t.micro_batch_size, n(t.dtypes.compute), n(t.dtypes.weights), n(t.dtypes.gradients),
               n(t.dtypes.gradient_reduce), n(t.dtypes.master), n(t.dtypes.optimizer_state), n(t.recompute),
-              n(t.recompute_products), n(t.flash_attention),
+              n(t.recompute_products), n(t.flash_attention), n(t.attention_kernel),
               n(t.fusion), n(t.cuda_graphs), n(t.deterministic), n(t.fill_uninitialized_memory), bits_of(t.dropout.hidden), bits_of(t.dropout.attention), n(t.optimizer.kind)});
   key.push_back(n(std::hash<std::string>()(plan.stack)));
   key.push_back(n(std::hash<std::string>()(t.precision)));  // on which a stack's counts of host operations may depend
