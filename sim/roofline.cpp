@@ -171,11 +171,12 @@ class Roofline {
     const double narrowness = std::clamp(128 / padded - 1, 0.0, 1.0);
     return padded / own * (1 + narrowness * (fit.head_64_factor - 1));
   }
-  /// A backward pass whose sums have an order cuts each head into as many blocks as fill the units once, so units are idle in the last
-  /// wave: its waves by those that its blocks would fill.
+  /// A backward pass whose sums have an order cuts each head into as many blocks as fill the units once, so units are idle in the
+  /// last wave: its waves by those that its blocks would fill.
   double ordered_waves(const AttentionDims& d, const FlashFit& fit) const {
     if (fit.ordered_blocks == 0) return 1;
-    const double units = static_cast<double>(device_.compute_units), heads = static_cast<double>(std::max<std::int64_t>(1, d.batch * d.heads));
+    const double units = static_cast<double>(device_.compute_units);
+    const double heads = static_cast<double>(std::max<std::int64_t>(1, d.batch * d.heads));
     const double blocks = std::ceil(units / heads) * heads, at_once = units * fit.ordered_blocks;
     return std::ceil(blocks / at_once) * at_once / blocks;
   }

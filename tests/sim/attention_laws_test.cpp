@@ -44,15 +44,15 @@ Device plain(int units) {
 double backward_seconds(const AttentionDims& d, const FlashFit& law, bool deterministic, int units) {
   Calibration c;
   c.flash.fill(law);
-  return roofline_seconds(FlashAttentionBackward{d, 0, false, -1, DropoutSite::attention, AttentionKernel::flash2, deterministic}, DType::bf16,
-                          plain(units), c);
+  const FlashAttentionBackward op{d, 0, false, -1, DropoutSite::attention, AttentionKernel::flash2, deterministic};
+  return roofline_seconds(op, DType::bf16, plain(units), c);
 }
 
 }  // namespace
 
 TEST_CASE("FlashAttention 1 and 2 are as fast as published for every length") {
-  // Dao-AILab/flash-attention: assets/flash2_a100_fwd_bwd_benchmark.png, flash2_h100_fwd_bwd_benchmark.png: a width of 2,048, 16k tokens. Of
-  // FlashAttention 2 on Hopper the law is of a newer PyTorch, 8 to 14 % slower than this (topology/calibration/h100.json).
+  // Dao-AILab/flash-attention: assets/flash2_a100_fwd_bwd_benchmark.png, flash2_h100_fwd_bwd_benchmark.png: a width of 2,048, 16k
+  // tokens. Of FlashAttention 2 on Hopper the law is of a newer PyTorch, 8 to 14 % slower than this (calibration/h100.json).
   const auto [preset, kernel, head_dim, published, within] = GENERATE(
       Speeds{"dgx-a100-80gb", AttentionKernel::flash2, 128, {99, 133, 155, 173, 182, 189}, 0.04},
       Speeds{"dgx-a100-80gb", AttentionKernel::flash2, 64, {88, 119, 140, 156, 165, 171}, 0.03},
@@ -72,14 +72,15 @@ TEST_CASE("FlashAttention 1 and 2 are as fast as published for every length") {
     const FlashAttentionBackward back{d, 0, false, -1, DropoutSite::attention, kernel};
     const double seconds = roofline_seconds(forth, DType::bf16, device, c) + roofline_seconds(back, DType::bf16, device, c);
     // As the figure counts: half of all pairs, two products forward and five backward.
-    const double flops = 7.0 * static_cast<double>(d.batch * d.heads) * static_cast<double>(keys) * static_cast<double>(keys * head_dim);
+    const double pairs = static_cast<double>(d.batch * d.heads) * static_cast<double>(keys) * static_cast<double>(keys);
+    const double flops = 7.0 * pairs * static_cast<double>(head_dim);
     CHECK(flops / seconds / 1e12 == Approx(published[i]).epsilon(within));
   }
 }
 
 TEST_CASE("FlashAttention 2 in an order has idle units in its last wave, as published") {
-  // Dao-AILab/flash-attention pull request 1893: 166.0 TFLOP/s of a causal backward pass on H100, 8,192 tokens, 16 heads of 128 (its
-  // forward pass, 1.796 ms at 306.2, is of two sequences), deterministic
+  // Dao-AILab/flash-attention pull request 1893: 166.0 TFLOP/s of a causal deterministic backward pass on H100, 8,192 tokens, 16
+  // heads of 128 (its forward pass, 1.796 ms at 306.2, is of two sequences)
   const Device device = device_of("dgx-h100");
   const AttentionDims d{2, 16, 8192, 128};
   const FlashAttentionBackward back{d, 0, false, -1, DropoutSite::attention, AttentionKernel::flash2, true};
