@@ -45,7 +45,7 @@ struct FlashFit {
   double fill = 0;                               ///< time grows by fill * units / tiles
   double dropout_factor = 1;                     ///< time with dropout, whose random bits the kernel makes, by that without
   double deterministic_factor = 1;               ///< time of a backward pass that gives the same bits again, by that of any
-  /// Of such a pass, blocks that a compute unit has at once where heads are cut into just as many as fill the units; 0: they are not.
+  /// Of such a pass, blocks that a compute unit has at once where heads are cut into as many as fill the units; 0: they are not.
   double ordered_blocks = 0;
   double head_64_factor = 1;  ///< time of a FLOP with heads of 64 by that with 128; between them linear in 1 / head_dim
   std::vector<std::int64_t> head_dims;  ///< sizes that there are kernels for, ascending: other heads take the next one; empty: all
