@@ -30,8 +30,9 @@ class FirstFailure {
   /// What was recorded, once no rank runs any more.
   const std::optional<RankFailure>& failure() const { return failure_; }
 
-  /// Throws what was recorded, if anything: DeviceError with the failure's message where a rank's own memory or threads gave out, too;
-  /// ContractError with it; CommError, which names the rank that it began on itself, and what a caller's function threw as they are.
+  /// Throws what was recorded, if anything: DeviceError with the failure's message, where a rank's memory or threads gave out too;
+  /// ContractError with it; CommError, which names the rank that it began on itself, and what a caller's function threw, as they
+  /// are.
   void rethrow() const;
 
  private:

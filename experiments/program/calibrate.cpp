@@ -40,8 +40,9 @@ std::string output_of(const Options& o, const ConstantsFile& file) {
 void require_free(const Options& o, const std::string& output) {
   if (o.write || !std::filesystem::exists(output)) return;
   throw ConfigError(Problem{output, "", "", "exists already",
-                            o.output.empty() ? "remove it, or name it or another with -o (--write alone overwrites the device's own calibration)"
-                                             : "overwrite it with --write, or give another file with -o"});
+                            o.output.empty()
+                                ? "remove it, or name it or another with -o (--write alone overwrites the device's own calibration)"
+                                : "overwrite it with --write, or give another file with -o"});
 }
 
 std::vector<double> fitted_values(const Fit& fit) {
