@@ -36,11 +36,6 @@ std::size_t CachingAllocator::add_segment(std::int64_t bytes, bool small) {
   return segments_.size() - 1;
 }
 
-void CachingAllocator::set_free(std::size_t segment, std::int64_t offset, std::int64_t bytes) {
-  segments_[segment].blocks[offset] = {bytes, true};
-  (segments_[segment].small ? free_small_ : free_large_).insert({bytes, segment, offset});
-}
-
 CachingAllocator::Place CachingAllocator::allocate(Bytes bytes) {
   const std::int64_t wanted = std::max(kMinBlock, up(bytes.count(), kMinBlock));
   const bool small = wanted <= kSmallSize;
@@ -55,8 +50,13 @@ CachingAllocator::Place CachingAllocator::allocate(Bytes bytes) {
     place.segment = add_segment(found, small);
   }
   const std::int64_t rest = found - wanted, taken = splits(rest, small) ? wanted : found;
-  segments_[place.segment].blocks[place.offset] = {taken, false};
-  if (taken < found) set_free(place.segment, place.offset + taken, rest);
+  auto& blocks = segments_[place.segment].blocks;
+  const auto block = blocks.find(place.offset);
+  block->second = {taken, false};
+  if (taken < found) {
+    blocks.emplace_hint(std::next(block), place.offset + taken, Block{rest, true});
+    free.insert({rest, place.segment, place.offset + taken});
+  }
   allocated_ += Bytes(taken);
   return place;
 }
@@ -67,22 +67,22 @@ void CachingAllocator::release(Place place) {
   auto& free = segment.small ? free_small_ : free_large_;
   auto block = segment.blocks.find(place.offset);
   require(block != segment.blocks.end() && !block->second.free, "a tensor is freed that is not there");
-  std::int64_t from = place.offset, bytes = block->second.bytes;
+  std::int64_t bytes = block->second.bytes;
   allocated_ -= Bytes(bytes);
-  if (const auto next = std::next(block); next != segment.blocks.end() && next->second.free) {
-    free.erase({next->second.bytes, place.segment, next->first});
-    bytes += next->second.bytes;
-    segment.blocks.erase(next);
+  auto first = block, end = std::next(block);  // what becomes one block
+  if (end != segment.blocks.end() && end->second.free) {
+    free.erase({end->second.bytes, place.segment, end->first});
+    bytes += end->second.bytes;
+    ++end;
   }
-  if (block != segment.blocks.begin()) {
-    if (const auto prior = std::prev(block); prior->second.free) {
-      free.erase({prior->second.bytes, place.segment, prior->first});
-      bytes += prior->second.bytes;
-      from = prior->first;
-      segment.blocks.erase(block);
-    }
+  if (block != segment.blocks.begin() && std::prev(block)->second.free) {
+    first = std::prev(block);
+    free.erase({first->second.bytes, place.segment, first->first});
+    bytes += first->second.bytes;
   }
-  set_free(place.segment, from, bytes);
+  first->second = {bytes, true};
+  free.insert({bytes, place.segment, first->first});
+  segment.blocks.erase(std::next(first), end);
 }
 
 }  // namespace tandem::sim

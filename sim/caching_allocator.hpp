@@ -46,7 +46,6 @@ class CachingAllocator {
   using FreeBlock = std::tuple<std::int64_t, std::size_t, std::int64_t>;  ///< bytes, segment, offset
 
   std::size_t add_segment(std::int64_t bytes, bool small);
-  void set_free(std::size_t segment, std::int64_t offset, std::int64_t bytes);
 
   std::vector<Segment> segments_;
   boost::container::flat_set<FreeBlock> free_large_, free_small_;

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
-#include <tuple>
+#include <vector>
 
 #include "models/slot_tensors.hpp"
 #include "sim/caching_allocator.hpp"
@@ -32,9 +33,16 @@ struct Traffic {
     events.push_back({2 * last + 1, bytes.size()});
     bytes.push_back(of);
   }
+  /// By time, those of one time by tensor: that is how they were added. Times are small numbers, so they are counted.
   void sort() {
-    std::sort(events.begin(), events.end(),
-              [](const Event& x, const Event& y) { return std::tie(x.when, x.tensor) < std::tie(y.when, y.tensor); });
+    std::int64_t last = 0;
+    for (const Event& e : events) last = std::max(last, e.when);
+    std::vector<std::size_t> place(static_cast<std::size_t>(last) + 2, 0);  // by time: of the next event
+    for (const Event& e : events) ++place[static_cast<std::size_t>(e.when) + 1];
+    std::partial_sum(place.begin(), place.end(), place.begin());
+    std::vector<Event> sorted(events.size());
+    for (const Event& e : events) sorted[place[static_cast<std::size_t>(e.when)]++] = e;
+    events.swap(sorted);
   }
 };
 
