@@ -160,8 +160,8 @@ class RoleCompany {
     }
   }
 
-  /// The first of `instances` from `next` on whose computations end after `time`: they end one after the other. Nearly always a near one, so
-  /// that strides grow from one.
+  /// The first of `instances` from `next` on whose computations end after `time`: they end one after the other. Nearly always a near
+  /// one, so that strides grow from one.
   std::size_t ending_after(std::int64_t time, std::size_t role, const Reader& reader, const std::vector<std::uint32_t>& instances,
                            std::size_t next) const {
     const auto before = [&](std::uint32_t i) { return reader.ended(i, outline(role, i).computations.back()) <= time; };

@@ -1,5 +1,6 @@
 #pragma once
-// What company (sim/company) asks of a template: which of its tasks compute, and which of its collectives can run beside computation.
+// What company (sim/company) asks of a template: which of its tasks compute, and which of its collectives can run beside
+// computation.
 
 #include <cstdint>
 #include <vector>
@@ -19,8 +20,8 @@ struct CompanyOutline {
   std::size_t tasks = 0;
 };
 
-/// By template of `graph`, which must outlive what is returned. A collective that starts only when one computation of its instance has
-/// ended, and that the very next one waits for, takes turns with all computations of its rank.
+/// By template of `graph`, which must outlive what is returned. A collective that starts only when one computation of its instance
+/// has ended, and that the very next one waits for, takes turns with all computations of its rank.
 std::vector<CompanyOutline> company_outlines(const TaskGraph& graph, const LaneOfStream& lanes);
 
 }  // namespace tandem::sim

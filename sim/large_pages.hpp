@@ -1,6 +1,6 @@
 #pragma once
-// Memory for what is written once and is tens of megabytes: a page fault for every 4 KiB of it takes the kernel longer than writing it
-// takes us. Where larger pages are to be had by asking (Linux, transparent_hugepage: madvise), they are asked for.
+// Memory for what is written once and is tens of megabytes: a page fault for every 4 KiB of it takes the kernel longer than writing
+// it takes us. Where larger pages are to be had by asking (Linux, transparent_hugepage: madvise), they are asked for.
 
 #include <cstddef>
 #include <cstdlib>

@@ -55,7 +55,8 @@ std::vector<std::int64_t> held_one_by_one(const Play& play, const TaskGraph& gra
   const Program& program = graph.program(play.roles[role].stage);
   const auto each = [&](auto&& what) {
     for (std::uint32_t i = 0; i < program.instances.size(); ++i)
-      for (std::uint16_t t = 0; t < graph.of(program.instances[i]).tasks.size(); ++t) what(graph.of(program.instances[i]).tasks[t], reader.at(i, t));
+      for (std::uint16_t t = 0; t < graph.of(program.instances[i]).tasks.size(); ++t)
+        what(graph.of(program.instances[i]).tasks[t], reader.at(i, t));
   };
   std::vector<std::pair<const Collective*, Happening>> collectives;
   each([&](const Task& task, const Happening& h) {
