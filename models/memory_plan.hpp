@@ -17,6 +17,12 @@ std::string_view name(MemoryKind k);
 
 using BytesByKind = std::array<Bytes, kMemoryKinds>;
 
+/// On which of its streams a framework allocates a tensor. PyTorch's allocator hands bytes on only inside a stream
+/// (pytorch/pytorch: c10/cuda/CUDACachingAllocator.cpp, get_free_block takes blocks of the request's stream), so it reserves what
+/// each needs at most.
+enum class Pool : std::uint8_t { computation, gathers, reductions };
+inline constexpr std::size_t kPools = 3;
+
 /// One tensor's place: alive from the start of instance `first` to the end of instance `last` (inclusive).
 struct Allocation {
   std::string_view name;
@@ -24,6 +30,7 @@ struct Allocation {
   std::int64_t offset;   ///< bytes into the arena
   Bytes bytes;           ///< rounded up to the alignment
   std::uint32_t first, last;
+  Pool pool = Pool::computation;
 };
 
 struct MemoryPlan {
@@ -31,7 +38,9 @@ struct MemoryPlan {
   Bytes live_peak_bytes;      ///< largest sum of live tensors at any task
   BytesByKind live_at_peak{}; ///< split of live_peak_bytes
   Bytes cached_bytes;         ///< of tensors past that a framework's allocator keeps beside the arena until memory runs short
-  std::vector<Allocation> allocations; ///< persistent ones first (first = 0, last = end)
+  Bytes pooled_bytes;         ///< of cached_bytes, what streams have at most while the others have less
+  bool expandable_segments = false;    ///< whether the framework's allocator maps more memory behind what it has
+  std::vector<Allocation> allocations; ///< persistent ones first (first = 0, or where a framework makes them; last = end)
 };
 
 inline constexpr std::int64_t kArenaAlignment = 256;  ///< bytes; what device allocators and vector units want

@@ -35,7 +35,8 @@ enum class DecayShape : std::uint8_t { constant, linear, cosine, polynomial };
 /// What of a step is captured in CUDA graphs (models/lowering/cuda_graphs.hpp).
 enum class CudaGraphs : std::uint8_t { none, layers, iteration };
 /// What the target does in one kernel (models/lowering/fusion.cpp).
-enum class FusionSet : std::uint8_t { reference, eager, megatron_2021, megatron, transformer_engine, compiled, llm_c, llm_foundry, megatron_bridge, internevo, compiled_blocks };
+enum class FusionSet : std::uint8_t { reference, eager, megatron_2021, megatron, transformer_engine, compiled, llm_c, llm_foundry, megatron_bridge, internevo, compiled_blocks,
+                                       megatron_wide_softmax };
 
 /// Those of a fusion set that says no other; sources: models/lowering/fusion.cpp.
 constexpr AttentionKernel attention_kernel(FusionSet s) {
@@ -224,6 +225,7 @@ struct TrainingSpec {
   CudaGraphs cuda_graphs = CudaGraphs::none;
   bool deterministic = false;            ///< only kernels and collectives that give the same bits again
   bool fill_uninitialized_memory = false;///< tensors are filled before tasks write them; only where deterministic
+  bool expandable_segments = false;      ///< PyTorch's allocator maps more memory behind a segment in place of taking another
   Dropout dropout;
   OptimizerSpec optimizer;
   BatchRampup batch_rampup;

@@ -75,9 +75,10 @@ struct Spelling<AttentionKernel> {
 };
 template <>
 struct Spelling<FusionSet> {
-  static constexpr std::array<std::string_view, 11> names{
+  static constexpr std::array<std::string_view, 12> names{
       "reference", "eager", "megatron-2021", "megatron",        "transformer-engine",
-      "compiled",  "llm.c", "llm-foundry",   "megatron-bridge", "internevo", "compiled-blocks"};
+      "compiled",  "llm.c", "llm-foundry",   "megatron-bridge", "internevo", "compiled-blocks",
+      "megatron-wide-softmax"};
 };
 
 /// Precisions that `training.precision` fills dtypes from.

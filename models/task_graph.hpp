@@ -67,6 +67,7 @@ struct Slot {
 struct ScratchTensor {
   Bytes bytes;
   std::int32_t first = 0, last = 0;
+  bool ahead = false;  ///< gone before what task `first` writes is there; nobody touches it
 };
 
 struct Template {

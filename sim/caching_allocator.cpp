@@ -25,7 +25,7 @@ std::int64_t segment_for(std::int64_t bytes) {
 }
 
 /// Whether what a tensor leaves of a block becomes a block of its own.
-bool splits(std::int64_t rest, bool small) { return small ? rest >= kMinBlock : rest > kSmallSize; }
+bool splits(std::int64_t rest, bool any) { return any ? rest >= kMinBlock : rest > kSmallSize; }
 
 }  // namespace
 
@@ -34,6 +34,28 @@ std::size_t CachingAllocator::add_segment(std::int64_t bytes, bool small) {
   segments_.back().blocks[0] = {bytes, true};
   reserved_ += Bytes(bytes);
   return segments_.size() - 1;
+}
+
+/// Maps so much behind the segment that a block of `wanted` bytes ends with it, in pieces of a small or a large segment, and takes the
+/// free block at its end for it.
+CachingAllocator::Place CachingAllocator::expand(std::int64_t wanted, bool small) {
+  auto found = std::find_if(segments_.begin(), segments_.end(), [&](const Segment& s) { return s.small == small; });
+  if (found == segments_.end()) found = segments_.insert(segments_.end(), Segment{small, {}});
+  auto& blocks = found->blocks;
+  const auto segment = static_cast<std::size_t>(found - segments_.begin());
+  std::int64_t from = 0, free = 0;
+  if (!blocks.empty()) {
+    const auto last = std::prev(blocks.end());
+    from = last->first + (last->second.free ? 0 : last->second.bytes);
+    if (last->second.free) {
+      free = last->second.bytes;
+      (small ? free_small_ : free_large_).erase({free, segment, from});
+    }
+  }
+  const std::int64_t more = up(segment_for(wanted) - free, small ? kSmallSegment : kLargeSegment);
+  blocks[from] = {free + more, true};
+  reserved_ += Bytes(more);
+  return {segment, from};
 }
 
 CachingAllocator::Place CachingAllocator::allocate(Bytes bytes) {
@@ -45,11 +67,14 @@ CachingAllocator::Place CachingAllocator::allocate(Bytes bytes) {
   if (const auto best = free.lower_bound({wanted, 0, 0}); best != free.end()) {
     std::tie(found, place.segment, place.offset) = *best;
     free.erase(best);
+  } else if (expandable_) {
+    place = expand(wanted, small);
+    found = segments_[place.segment].blocks[place.offset].bytes;
   } else {
     found = segment_for(wanted);
     place.segment = add_segment(found, small);
   }
-  const std::int64_t rest = found - wanted, taken = splits(rest, small) ? wanted : found;
+  const std::int64_t rest = found - wanted, taken = splits(rest, small || expandable_) ? wanted : found;
   auto& blocks = segments_[place.segment].blocks;
   const auto block = blocks.find(place.offset);
   block->second = {taken, false};

@@ -1,6 +1,7 @@
 #include "sim/reserved_memory.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -15,8 +16,10 @@ namespace {
 
 constexpr std::int64_t kPadding = 4096;  ///< bytes of an allocation that no tensor has: more is a tensor that nobody touches
 
-/// A tensor that comes, at an even time, or goes, at the odd one behind it: at one task what it writes is there before what it
-/// reads goes.
+/// Times of a task: what is there ahead of what it writes comes and goes, then what it writes comes, then what it reads goes.
+constexpr std::int64_t kTimes = 4;
+
+/// A tensor that comes, at an even time, or goes, at an odd one.
 struct Event {
   std::int64_t when;
   std::size_t tensor;
@@ -26,12 +29,15 @@ struct Event {
 /// Tensors that come and go, in order.
 struct Traffic {
   std::vector<Bytes> bytes;
+  std::vector<Pool> pools;
   std::vector<Event> events;
 
-  void add(Bytes of, std::int64_t first, std::int64_t last) {
-    events.push_back({2 * first, bytes.size()});
-    events.push_back({2 * last + 1, bytes.size()});
-    bytes.push_back(of);
+  void add(Bytes of, Pool pool, std::int64_t first, std::int64_t last) {
+    add_at(of, pool, kTimes * first + 2, kTimes * last + 3);
+  }
+  void add(const ScratchTensor& s) {
+    if (s.ahead) add_at(s.bytes, Pool::computation, kTimes * s.first, kTimes * s.first + 1);
+    else add(s.bytes, Pool::computation, s.first, s.last);
   }
   /// By time, those of one time by tensor: that is how they were added. Times are small numbers, so they are counted.
   void sort() {
@@ -44,6 +50,31 @@ struct Traffic {
     for (const Event& e : events) sorted[place[static_cast<std::size_t>(e.when)]++] = e;
     events.swap(sorted);
   }
+
+ private:
+  void add_at(Bytes of, Pool pool, std::int64_t comes, std::int64_t goes) {
+    events.push_back({comes, bytes.size()});
+    events.push_back({goes, bytes.size()});
+    bytes.push_back(of);
+    pools.push_back(pool);
+  }
+};
+
+/// One allocator a stream.
+class Allocators {
+ public:
+  explicit Allocators(bool expandable) {
+    for (std::size_t p = 0; p < kPools; ++p) each_.emplace_back(expandable);
+  }
+  CachingAllocator& of(Pool p) { return each_[static_cast<std::size_t>(p)]; }
+  Bytes reserved() const {
+    Bytes sum;
+    for (const CachingAllocator& a : each_) sum += a.reserved();
+    return sum;
+  }
+
+ private:
+  std::deque<CachingAllocator> each_;  ///< which stay where they are
 };
 
 /// A template's tensors: its scratch, which comes and goes with every instance, and those of the other slots.
@@ -52,7 +83,7 @@ struct TemplateTensors {
   std::vector<TensorSpans> slots;
 
   explicit TemplateTensors(const Template& t) : slots(slot_tensors(t)) {
-    for (const ScratchTensor& each : t.scratch) scratch.add(each.bytes, each.first, each.last);
+    for (const ScratchTensor& each : t.scratch) scratch.add(each);
     scratch.sort();
   }
 };
@@ -73,29 +104,33 @@ class Step {
   }
 
   /// What is there for the whole step, in the order in which it was declared.
-  void begin(CachingAllocator& allocator) const {
-    for (const Bytes b : lasting_) allocator.allocate(b);
+  void begin(Allocators& allocators) const {
+    for (const std::uint32_t a : lasting_) {
+      const Allocation& one = program_.memory.allocations[a];
+      allocators.of(one.pool).allocate(one.bytes);
+    }
   }
 
-  void run(CachingAllocator& allocator) {
+  void run(Allocators& allocators) {
     auto next = slots_.events.begin();
     for (std::size_t i = 0; i < program_.instances.size(); ++i) {
       const Traffic& scratch = tensors(i).scratch;
       scratch_places_.resize(scratch.bytes.size());
       for (Event e : scratch.events) {
-        e.when += 2 * time(i, 0);
+        e.when += kTimes * time(i, 0);
         for (; next != slots_.events.end() && next->when <= e.when; ++next)
-          apply(*next, slots_, places_, allocator);
-        apply(e, scratch, scratch_places_, allocator);
+          apply(*next, slots_, places_, allocators);
+        apply(e, scratch, scratch_places_, allocators);
       }
     }
-    for (; next != slots_.events.end(); ++next) apply(*next, slots_, places_, allocator);
+    for (; next != slots_.events.end(); ++next) apply(*next, slots_, places_, allocators);
   }
 
  private:
   using Places = std::vector<CachingAllocator::Place>;
 
-  static void apply(const Event& e, const Traffic& of, Places& places, CachingAllocator& allocator) {
+  static void apply(const Event& e, const Traffic& of, Places& places, Allocators& allocators) {
+    CachingAllocator& allocator = allocators.of(of.pools[e.tensor]);
     if (e.comes()) places[e.tensor] = allocator.allocate(of.bytes[e.tensor]);
     else allocator.release(places[e.tensor]);
   }
@@ -105,7 +140,7 @@ class Step {
     const auto end = static_cast<std::uint32_t>(program_.instances.size()) - 1;
     for (std::uint32_t a = 0; a < all.size(); ++a) {
       if (all[a].name == "scratch") continue;
-      if (all[a].first == 0 && all[a].last >= end) lasting_.push_back(all[a].bytes);
+      if (all[a].first == 0 && all[a].last >= end) lasting_.push_back(a);
       else transient_.push_back(a);
     }
     std::stable_sort(transient_.begin(), transient_.end(), [&](auto x, auto y) { return all[x].first < all[y].first; });
@@ -134,9 +169,10 @@ class Step {
       const std::int64_t offset = program_.bindings[program_.instances[i].binding + s];
       const auto a = behind(offset);
       if (!a) continue;
-      const std::int64_t base = offset - all[*a].offset;
-      for (const TensorSpan& t : slots[s])
-        join(tensors_[*a], {base + t.low, base + t.high, time(i, t.first), time(i, t.last)});
+      const std::int64_t base = offset - all[*a].offset, end = all[*a].bytes.count();
+      for (const TensorSpan& t : slots[s])  // a slot may reach into the next allocations, which last as long (gradients of units)
+        if (base + t.low < end)
+          join(tensors_[*a], {base + t.low, std::min(base + t.high, end), time(i, t.first), time(i, t.last)});
     }
   }
 
@@ -148,16 +184,16 @@ class Step {
     const std::int64_t from = time(allocation.first, 0), to = time(allocation.last, tasks_ - 1);
     std::int64_t rest = allocation.bytes.count();
     for (const TensorSpan& t : tensors_[a]) {
-      slots_.add(Bytes(t.bytes()), t.first < from + tasks_ ? t.first : from, t.last > to - tasks_ ? t.last : to);
+      slots_.add(Bytes(t.bytes()), allocation.pool, t.first < from + tasks_ ? t.first : from, t.last > to - tasks_ ? t.last : to);
       rest -= t.bytes();
     }
-    if (rest > kPadding) slots_.add(Bytes(rest), from, to);
+    if (rest > kPadding) slots_.add(Bytes(rest), allocation.pool, from, to);
   }
 
   const Program& program_;
   std::vector<TemplateTensors> templates_;
   std::int64_t tasks_ = 1;                      ///< most of a template
-  std::vector<Bytes> lasting_;
+  std::vector<std::uint32_t> lasting_;          ///< allocations
   std::vector<std::uint32_t> transient_;        ///< allocations by first instance
   std::vector<std::uint32_t> going_;            ///< the same by last instance
   std::size_t next_ = 0, gone_ = 0;             ///< the first of them that are not here yet, or still are
@@ -171,10 +207,10 @@ class Step {
 
 Bytes reserved_bytes(const TaskGraph& graph, const Program& program) {
   Step step(graph, program);
-  CachingAllocator allocator;
-  step.begin(allocator);
-  step.run(allocator);
-  return allocator.reserved();
+  Allocators allocators(program.memory.expandable_segments);
+  step.begin(allocators);
+  step.run(allocators);
+  return allocators.reserved();
 }
 
 }  // namespace tandem::sim

@@ -16,6 +16,7 @@
 #include "sim/perturbation.hpp"
 #include "sim/play.hpp"
 #include "sim/product_coverage.hpp"
+#include "sim/workspaces.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -163,7 +164,7 @@ std::vector<Breakdown> breakdowns_of(const Scene& scene, const Play& play, const
   return out;
 }
 
-void fill_roles(Prediction& out, const Scene& scene, const Play& play, const std::vector<Breakdown>& breakdowns) {
+void fill_roles(Prediction& out, const Scene& scene, const Play& play, const std::vector<Breakdown>& breakdowns, Bytes libraries) {
   const Device& device = scene.topology.device();
   std::vector<std::optional<Bytes>> buffers(scene.graph.programs.size());  // of communicators, by stage
   for (std::size_t r = 0; r < play.roles.size(); ++r) {
@@ -171,7 +172,7 @@ void fill_roles(Prediction& out, const Scene& scene, const Play& play, const std
     const StageId stage = play.roles[r].stage;
     if (!buffers[stage.index()]) buffers[stage.index()] = communicator_buffers(scene, play.catalogue, first);
     RolePrediction role = role_memory(scene.graph.program(stage).memory,
-                                      device.runtime_memory + device.library_memory + *buffers[stage.index()]);
+                                      device.runtime_memory + libraries + *buffers[stage.index()]);
     role.coords = scene.mesh.coords(first);
     role.ranks = play.roles[r].ranks;
     role.time_breakdown_s = in_seconds(breakdowns[r]);
@@ -228,7 +229,7 @@ Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& pl
   out.ranks = mesh.world_size();
   out.device_memory = topology.device().memory;
   fill_rates(out, plan, scene);
-  fill_roles(out, scene, play, breakdowns_of(scene, play, pace));
+  fill_roles(out, scene, play, breakdowns_of(scene, play, pace), library_memory(plan, scene.topology.device()));
   note_machine(out, plan, scene, play);
   out.measured_products = product_coverage(scene);
   out.range = step_range(load_error_book(), out, topology, options.range_without);

@@ -3,6 +3,7 @@
 
 #include "experiments/explain/rows.hpp"
 #include "reports/text.hpp"
+#include "sim/workspaces.hpp"
 
 namespace tandem::program {
 
@@ -83,8 +84,8 @@ Bytes needed(const ExplainedCase& c, std::size_t role) {
 Row runtime_row() {
   const auto filled = [](const ExplainedCase& c, std::size_t role) {
     const Device& d = c.topology->device();
-    return gib(d.runtime_memory + d.library_memory) + " for " + d.name + " + " +
-           gib(runtime_of(c, role) - d.runtime_memory - d.library_memory) + " of communicators = " + gib(runtime_of(c, role));
+    const Bytes own = d.runtime_memory + sim::library_memory(c.plan, d), all = runtime_of(c, role);
+    return gib(own) + " for " + d.name + " + " + gib(all - own) + " of communicators = " + gib(all);
   };
   return {"memory_bytes.runtime",
           "what a process' context on the device, the libraries' workspaces and the buffers of NCCL's communicators take beside the arena",

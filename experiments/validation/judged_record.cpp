@@ -9,6 +9,7 @@
 #include "sim/error_book.hpp"
 #include "sim/reserved_memory.hpp"
 #include "sim/simulate.hpp"
+#include "sim/workspaces.hpp"
 
 namespace tandem::program {
 
@@ -20,43 +21,54 @@ constexpr std::string_view kUnverified = "not verified: ";  // how a prediction'
 /// What the measuring tool would have shown of a plan's roles.
 class Gauge {
  public:
-  Gauge(const TaskGraph& graph, const Device& device, const std::string& kind)
-      : graph_(graph), device_(device), kind_(kind), reserved_(graph.programs.size()) {}
+  Gauge(const TaskGraph& graph, const Device& device, Bytes libraries, const std::string& kind)
+      : graph_(graph), device_(device), libraries_(libraries), kind_(kind), reserved_(graph.programs.size()) {}
 
   /// A framework's allocator counts the libraries' workspaces too, and the device what lies beside the allocator.
   Bytes of(const RolePrediction& role) {
-    if (kind_ != "device" && kind_ != "reserved") return role.live_peak_bytes + device_.library_memory;
+    if (kind_ != "device" && kind_ != "reserved") return role.live_peak_bytes + libraries_;
     const Bytes beside = role.peak_memory_bytes - role.arena_bytes;
-    return held(role, device_.memory - beside) + (kind_ == "device" ? beside : device_.library_memory);
+    return held(role, device_.memory - beside) + (kind_ == "device" ? beside : libraries_);
   }
 
  private:
   /// Segments, and what is kept of tensors past; when the device is full an allocator gives back what is free.
   Bytes held(const RolePrediction& role, Bytes room) {
-    return std::min(reserved(role) + role.cached_bytes, std::max(room, role.live_peak_bytes));
+    return std::min(reserved(role), std::max(room, role.live_peak_bytes));
   }
 
   /// A host has one arena and no allocator.
   Bytes reserved(const RolePrediction& role) {
-    if (device_.synchronous) return role.arena_bytes;
     const auto stage = static_cast<std::size_t>(role.coords[Axis::pp]);
+    if (device_.synchronous) return role.arena_bytes + role.cached_bytes;
     std::optional<Bytes>& known = reserved_[stage];
-    if (!known) known = sim::reserved_bytes(graph_, graph_.programs[stage]);
+    const MemoryPlan& memory = graph_.programs[stage].memory;
+    if (!known) known = sim::reserved_bytes(graph_, graph_.programs[stage]) + memory.cached_bytes - memory.pooled_bytes;
     return *known;
   }
 
   const TaskGraph& graph_;
   const Device& device_;
+  Bytes libraries_;  ///< workspaces
   const std::string& kind_;
   std::vector<std::optional<Bytes>> reserved_;  ///< by stage, as far as asked for
 };
 
-double peak_memory(const Prediction& p, const Measurement& m, const TaskGraph& graph, const Device& device) {
-  const auto last_stage = static_cast<std::int64_t>(graph.programs.size()) - 1;
-  Gauge gauge(graph, device, m.memory_kind);
+/// Whether a role is among those whose memory was read: all, those of the last stage, or those with a rank on the first node.
+bool was_read(const RolePrediction& role, const std::string& rank, std::int64_t stages, const Topology& topology) {
+  if (rank == "last_stage") return role.coords[Axis::pp] == stages - 1;
+  return rank != "first_node" || std::any_of(role.ranks.begin(), role.ranks.end(), [&](std::int32_t r) {
+    return topology.node_of(topology.device_of(Rank(r))) == topology.node_of(topology.device_of(Rank(0)));
+  });
+}
+
+double peak_memory(const Prediction& p, const Measurement& m, const Plan& plan, const TaskGraph& graph,
+                   const Topology& topology) {
+  const auto stages = static_cast<std::int64_t>(graph.programs.size());
+  Gauge gauge(graph, topology.device(), sim::library_memory(plan, topology.device()), m.memory_kind);
   Bytes peak;
   for (const RolePrediction& role : p.roles)
-    if (m.memory_rank != "last_stage" || role.coords[Axis::pp] == last_stage) peak = std::max(peak, gauge.of(role));
+    if (was_read(role, m.memory_rank, stages, topology)) peak = std::max(peak, gauge.of(role));
   return static_cast<double>(peak.count());
 }
 
@@ -72,7 +84,7 @@ void predict(JudgedRecord& out) {
   out.plan = digest(plan, *topology);
   out.step_time_s = p.step_time.seconds();
   out.low_s = p.range.low_s, out.high_s = p.range.high_s;
-  if (m.peak_memory_bytes) out.peak_memory_bytes = peak_memory(p, m, graph, topology->device());
+  if (m.peak_memory_bytes) out.peak_memory_bytes = peak_memory(p, m, plan, graph, *topology);
   out.flops = p.hardware_tflops_per_device * kTera * p.step_time.seconds() * static_cast<double>(plan.cluster.devices);
   out.situation = sim::situation_of(p, *topology);
   out.fits = p.fits;
@@ -90,7 +102,7 @@ void predict_as_named(JudgedRecord& out) {
     const TaskGraph graph = lower(plan);
     const Prediction p = sim::simulate(plan, graph, *topology);
     out.named_step_time_s = p.step_time.seconds();
-    if (m.peak_memory_bytes) out.named_peak_memory_bytes = peak_memory(p, m, graph, topology->device());
+    if (m.peak_memory_bytes) out.named_peak_memory_bytes = peak_memory(p, m, plan, graph, *topology);
   } catch (const ConfigError&) {
     return;
   }

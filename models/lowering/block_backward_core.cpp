@@ -51,7 +51,9 @@ void BlockBackward::softmax_backward(const AttentionDims& d, const Value& dprobs
   const AttentionSoftmaxBackward op{d, s_.attention_dropout, s_.relative_buckets};
   const std::vector<Value> in{dprobs, a_.at().probs};
   if (s_.relative_buckets == 0) {
-    b_.add("softmax_backward", op, in, {dscores});
+    const auto task = b_.add("softmax_backward", op, in, {dscores});
+    if (s_.widens_softmax())
+      for (int i = 0; i < 2; ++i) b_.hold(task, DType::fp32, dscores.elements);  // the gradient of the probabilities and of what they are of
     return;
   }
   const Value total = relative_gradients_(s_.relative_table()), dtable = scratch(total.elements);

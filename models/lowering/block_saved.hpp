@@ -83,9 +83,10 @@ struct BlockSaved {
     ln1_stats = keep_for(again, true, 2 * s_.rows);
     n1 = keep_inputs(!again, state);
     qkv = keep(true, n * s_.qkv());
-    if (s_.rotary && s_.fusion.rotated_copies) hold(s_.dtypes.compute, n * (s_.heads + s_.kv_heads) * s_.head_dim);
+    if (s_.rotary && s_.fusion.rotated_copies && !s_.keep.by_products) hold(s_.dtypes.compute, n * (s_.heads + s_.kv_heads) * s_.head_dim);
     scores = keep(!s_.flash && s_.keep.scores, score_elements(core));
     probs = keep(score_path, score_elements(core));
+    if (score_path && s_.widens_softmax()) hold(DType::fp32, score_elements(core) - score_elements(core) / 2);  // past the narrow ones
     if (score_path && s_.attention_dropout > 0) mask(score_elements(core));
     if (s_.hidden_dropout > 0) mask(2 * state);
     dropped = s_.attention_dropout > 0 ? keep(score_path, score_elements(core)) : probs;
@@ -115,10 +116,19 @@ struct BlockSaved {
   }
 
   void save_mlp() {
+    save_last_product();  // ahead of what is written, because a slot ends where its last tensor does
     fc1 = keep_for(!s_.keep.activated, s_.keep.fc1, s_.fc1_rows() * s_.fc1);
     if (s_.gated && s_.fusion.gate_kept && s_.keep.activated) hold(s_.dtypes.compute, s_.tokens * s_.ffn);
     activated = keep_inputs(s_.keep.activated, s_.tokens * s_.ffn);
     save_sum();
+  }
+
+  /// Eager PyTorch's selective checkpoint keeps every product that it does not repeat, the last one's, too, which nobody reads, but
+  /// not the keys, whose product is a second one and is kept here with those of queries and values
+  /// (torch/utils/checkpoint.py, _CachingTorchDispatchMode); a compiler keeps what is read.
+  void save_last_product() {
+    const std::int64_t keys = s_.tokens * s_.kv_heads * s_.head_dim, last = s_.rows * s_.hidden;
+    if (s_.keep.by_products && s_.gated && s_.fusion.gate_apart && last > keys) hold(s_.dtypes.compute, last - keys);
   }
 
   void save_experts() {

@@ -43,6 +43,7 @@ struct Draft {
   std::int32_t id = -1;               ///< what `after` of others calls it
   std::vector<std::int32_t> after;    ///< earlier tasks that it waits for, whatever they touch
   std::vector<Value> held{};          ///< scratch that only lies there while it runs: what a framework allocates and nobody reads
+  std::vector<Value> held_ahead{};    ///< the same, gone before what it writes is there
 };
 
 struct DraftTemplate {

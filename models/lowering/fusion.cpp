@@ -11,14 +11,13 @@ namespace {
 // input's gradient and one for the parameters' (aten/src/ATen/native/cuda/layer_norm_kernel.cu), and autograd adds a
 // residual's gradient by itself. Autograd keeps operands until their consumers ran: the packed projection lives on through
 // the values' view while queries and keys have rotated copies, silu's output is an operand of the product, and backward
-// through log_softmax and nll_loss in fp32 holds three tensors of logits at once: 12 bytes each, 6 more than their gradient and
-// its 16-bit copy (measured, experiments/measured/h200: 41.9 bytes a layer, token and hidden element of a LLaMA, and 12 a logit).
+// through log_softmax and nll_loss in fp32 holds three tensors of logits at once: 12 bytes each, before the gradient is made narrow
+// (measured, experiments/measured/h200: 41.9 bytes a layer, token and hidden element of a LLaMA, and 12 a logit).
 constexpr Fusion eager() {
   Fusion f;
   f.scores_scaled_apart = f.mask_apart = f.attention_dropout_apart = f.dropout_apart = true;
   f.gate_apart = f.rms_apart = f.rotary_apart = f.norm_gradients_apart = f.residual_gradient_apart = true;
-  f.rotated_copies = f.dropout_masks = f.gate_kept = true;
-  f.loss_bytes = 6;
+  f.rotated_copies = f.dropout_masks = f.gate_kept = f.loss_copies = true;
   return f;
 }
 
@@ -56,6 +55,15 @@ constexpr Fusion megatron() {
   f.accumulating_products = f.weighted_activations = true;
   f.narrow_gradients = f.gradients_cast_apart = f.gate_apart = f.gate_kept = f.rotary_apart = false;
   f.loss_bytes = f.collective_elements = 0;
+  return f;
+}
+
+// The same with --no-masked-softmax-fusion and --apply-query-key-layer-scaling, which puts the softmax in fp32
+// (megatron/core/fusions/fused_softmax.py, forward_torch_softmax: float(), times the layer's scale, softmax, half(); autograd keeps the
+// softmax's fp32 output, and its backward pass has two more of these beside the narrow gradient).
+constexpr Fusion megatron_wide_softmax() {
+  Fusion f = megatron();
+  f.softmax_widened = true;
   return f;
 }
 
@@ -101,7 +109,7 @@ constexpr Fusion compiled() {
 constexpr Fusion compiled_blocks() {
   Fusion f = compiled();
   f.one_kernel_loss = false;
-  f.loss_bytes = eager().loss_bytes;
+  f.loss_copies = true;
   return f;
 }
 
@@ -124,7 +132,7 @@ constexpr Fusion llm_c() {
 constexpr Fusion llm_foundry() {
   Fusion f = eager();
   f.one_kernel_loss = true;
-  f.loss_bytes = 0;
+  f.loss_copies = false;
   f.metrics = 2;
   return f;
 }
@@ -149,8 +157,9 @@ constexpr Fusion internevo() {
 }
 
 // In the order of FusionSet.
-constexpr std::array<Fusion, 11> kSets{Fusion{},   eager(), megatron_2021(), megatron(),        transformer_engine(),
-                                       compiled(), llm_c(), llm_foundry(),   megatron_bridge(), internevo(), compiled_blocks()};
+constexpr std::array<Fusion, 12> kSets{Fusion{},   eager(), megatron_2021(), megatron(),        transformer_engine(),
+                                       compiled(), llm_c(), llm_foundry(),   megatron_bridge(), internevo(), compiled_blocks(),
+                                       megatron_wide_softmax()};
 
 }  // namespace
 

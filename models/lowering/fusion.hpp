@@ -44,6 +44,8 @@ struct Fusion {
   std::int64_t cached_sharded_bytes = 0; ///< the same where weights are sharded (ZeRO 3)
   bool sharded_streams = false;          ///< sharded weights are PyTorch's FSDP's, whose streams have memory of their own
   std::int64_t collective_elements = 0;  ///< of ZeRO 1: elements that a collective copies to send them as one tensor
+  bool loss_copies = false;              ///< an fp32 copy of 16-bit logits until the loss, and two gradients beside log_softmax before its narrow one
+  bool softmax_widened = false;          ///< of a score matrix by PyTorch in fp32: its probabilities beside their narrow copy
   std::int64_t loss_bytes = 0;           ///< for each logit, from the forward pass of the loss to its backward pass
   // What is computed beside the step.
   std::int64_t metrics = 0;              ///< cross-entropies of the logits for display, after a micro-batch's backward pass

@@ -111,7 +111,8 @@ class HeadForward {
     if (!dims.whole) tensor_all_reduce(b_, s_, sums, "vocab_exp_sum", exp_sum);
     std::vector<Value> in{l.logits, max, sums, l.targets};
     if (!l.first) in.push_back(loss_);
-    b_.add(name + "cross_entropy", CrossEntropy{dims, targets, l.first}, std::move(in), {loss_, l.dlogits});
+    const auto entropy = b_.add(name + "cross_entropy", CrossEntropy{dims, targets, l.first}, std::move(in), {loss_, l.dlogits});
+    if (s_.fusion.loss_copies && l.dlogits.dtype != s_.dtypes.compute) b_.hold(entropy, DType::fp32, l.logits.elements);
   }
 
   void classify_pair(const Value& n, const HeadSaved& t) {
@@ -164,7 +165,8 @@ class HeadBackward {
   Value narrowed(const Value& wide) {
     if (wide.dtype == dtype()) return wide;
     const Value narrow = b_.scratch(dtype(), wide.elements);
-    b_.add("narrow_gradient", Accumulate{wide.elements, wide.dtype, dtype(), true}, {wide}, {narrow});
+    const auto task = b_.add("narrow_gradient", Accumulate{wide.elements, wide.dtype, dtype(), true}, {wide}, {narrow});
+    for (int i = 0; s_.fusion.loss_copies && i < 2; ++i) b_.hold_ahead(task, wide.dtype, wide.elements);  // nll_loss', log_softmax'
     return narrow;
   }
   void open(std::string_view from, std::string_view to) { sink_.open(from, to, dtype()); }

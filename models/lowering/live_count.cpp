@@ -16,10 +16,20 @@ Bytes total(const BytesByKind& live) { return std::accumulate(live.begin(), live
 
 }  // namespace
 
-TemplateTensors::TemplateTensors(const Template& t) : scratch(t.tasks.size(), 0), slots(slot_tensors(t)) {
-  for (const ScratchTensor& s : t.scratch)
-    for (std::int32_t k = s.first; k <= s.last; ++k) scratch[static_cast<std::size_t>(k)] += s.bytes.count();
-  for (const std::int64_t bytes : scratch) most_scratch = std::max(most_scratch, bytes);
+TemplateTensors::TemplateTensors(const Template& t)
+    : scratch(t.tasks.size(), 0), ahead(t.tasks.size(), 0), slots(slot_tensors(t)) {
+  std::vector<bool> any(t.tasks.size(), false);
+  for (const ScratchTensor& s : t.scratch) {
+    if (s.ahead) any[static_cast<std::size_t>(s.first)] = true;
+    for (std::int32_t k = s.first; k <= s.last; ++k) {
+      if (!s.ahead) scratch[static_cast<std::size_t>(k)] += s.bytes.count();
+      if (s.ahead || k > s.first) ahead[static_cast<std::size_t>(k)] += s.bytes.count();
+    }
+  }
+  for (std::size_t k = 0; k < any.size(); ++k)
+    if (!any[k]) ahead[k] = 0;
+  for (const auto* bytes : {&scratch, &ahead})
+    for (const std::int64_t b : *bytes) most_scratch = std::max(most_scratch, b);
 }
 
 std::int64_t TemplateTensors::before(std::size_t s, std::int64_t task) const {
@@ -106,13 +116,16 @@ LiveCount::Most LiveCount::search(Slots coming, Slots going) const {
   bool none = true;
   for (std::size_t k = 0; k < tensors_->scratch.size(); ++k) {
     const auto task = static_cast<std::int64_t>(k);
-    std::int64_t bytes = tensors_->scratch[k];
-    for (std::size_t s = 1; s < std::min(kMostSlots, tensors_->slots.size()); ++s) {
-      if (coming & bit(s)) bytes -= tensors_->before(s, task);
-      if (going & bit(s)) bytes -= tensors_->behind(s, task);
+    for (const bool ahead : {false, true}) {
+      if (ahead && tensors_->ahead[k] == 0) continue;
+      std::int64_t bytes = ahead ? tensors_->ahead[k] : tensors_->scratch[k];
+      for (std::size_t s = 1; s < std::min(kMostSlots, tensors_->slots.size()); ++s) {
+        if (coming & bit(s)) bytes -= tensors_->before(s, ahead ? task - 1 : task);
+        if (going & bit(s)) bytes -= tensors_->behind(s, task);
+      }
+      if (none || bytes > most.bytes) most = {bytes, k, ahead};
+      none = false;
     }
-    if (none || bytes > most.bytes) most = {bytes, k};
-    none = false;
   }
   return none ? Most{} : most;
 }
@@ -123,11 +136,11 @@ void LiveCount::note(const Most& most, Slots coming, Slots going) {
   peak_ = now;
   at_peak_ = live_then_;
   if (tensors_->scratch.empty()) return;
-  at_peak_[at(MemoryKind::workspace)] += Bytes(tensors_->scratch[most.task]);
-  const auto task = static_cast<std::int64_t>(most.task);
+  at_peak_[at(MemoryKind::workspace)] += Bytes(most.ahead ? tensors_->ahead[most.task] : tensors_->scratch[most.task]);
+  const auto task = static_cast<std::int64_t>(most.task), there = most.ahead ? task - 1 : task;
   for (std::size_t s = 1; s <= std::min(kMostSlots - 1, slots_.size()); ++s) {
     Bytes& kind = at_peak_[at(slots_[s - 1].kind)];
-    if (coming & bit(s)) kind -= Bytes(tensors_->before(s, task));
+    if (coming & bit(s)) kind -= Bytes(tensors_->before(s, there));
     if (going & bit(s)) kind -= Bytes(tensors_->behind(s, task));
   }
 }

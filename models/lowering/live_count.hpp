@@ -15,18 +15,13 @@ namespace tandem::lowering {
 using BufferId = std::int32_t;
 inline constexpr BufferId kNoBuffer = -1;
 
-/// On which of its streams a framework allocates a tensor. PyTorch's allocator hands bytes on only inside a stream
-/// (pytorch/pytorch: c10/cuda/CUDACachingAllocator.cpp, get_free_block takes blocks of the request's stream), so it reserves what
-/// each needs at most.
-enum class Pool : std::uint8_t { computation, gathers, reductions };
-inline constexpr std::size_t kPools = 3;
-
 /// A template's tensors by task.
 struct TemplateTensors {
   explicit TemplateTensors(const Template& t);
 
   std::vector<std::int64_t> scratch;  ///< bytes, by task
-  std::int64_t most_scratch = 0;      ///< the largest of them
+  std::vector<std::int64_t> ahead;    ///< bytes just before what the task writes is there
+  std::int64_t most_scratch = 0;      ///< the largest of both
   std::vector<TensorSpans> slots;
   /// Bytes of slot `s` that are not there yet when `task` runs, or not any more.
   std::int64_t before(std::size_t s, std::int64_t task) const;
@@ -65,6 +60,7 @@ class LiveCount {
   struct Most {
     std::int64_t bytes = 0;
     std::size_t task = 0;
+    bool ahead = false;  ///< of what it writes
   };
   using Slots = std::uint64_t;  ///< a bit each
   struct Known {

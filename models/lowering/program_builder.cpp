@@ -119,7 +119,7 @@ ProgramBuilder::ProgramBuilder(const TemplateLibrary& library, StageId stage) : 
 
 inline std::size_t ProgramBuilder::record(std::string_view name, MemoryKind kind, std::int64_t offset, Bytes bytes, Pool pool) {
   const auto first = static_cast<std::uint32_t>(now());
-  program_.memory.allocations.push_back({name, kind, offset, bytes, first, first});
+  program_.memory.allocations.push_back({name, kind, offset, bytes, first, first, pool});
   live_.add(kind, pool, bytes);
   return program_.memory.allocations.size() - 1;
 }
@@ -135,6 +135,22 @@ BufferId ProgramBuilder::persistent(std::string_view name, MemoryKind kind, cons
     buffers_.push_back({offset, p, {}, {}, allocation, kind});
     offset += p.count();
   }
+  return id;
+}
+
+BufferId ProgramBuilder::persistent_later(std::string_view name, MemoryKind kind, const std::vector<Bytes>& pieces, Pool pool) {
+  Bytes bytes;
+  for (const Bytes p : pieces) bytes += p;
+  const Arena::Block block = arena_.allocate(bytes);
+  const auto id = static_cast<BufferId>(buffers_.size());
+  std::int64_t offset = block.offset;
+  for (const Bytes p : pieces) {
+    program_.memory.allocations.push_back({name, kind, offset, p, 0, 0, pool});
+    Buffer& b = buffers_.emplace_back();
+    b.offset = offset, b.bytes = p, b.allocation = program_.memory.allocations.size() - 1, b.kind = kind, b.pool = pool, b.later = true;
+    offset += p.count();
+  }
+  later_ = later_ || !pieces.empty();
   return id;
 }
 
@@ -265,6 +281,7 @@ std::uint32_t ProgramBuilder::add(TemplateId id, const InstanceKey& key, std::sp
     program_.bindings.push_back(b.first == kNoBuffer ? 0 : buffers_[static_cast<std::size_t>(b.first)].offset + b.offset);
   program_.instances.push_back({id, key.layer, key.micro_batch, key.chunk, key.phase, binding});
   flush_edges();
+  if (later_) note_arrivals(slots);
   note_live(id, slots);
   return static_cast<std::uint32_t>(program_.instances.size() - 1);
 }
@@ -292,6 +309,18 @@ inline void ProgramBuilder::order_scratch(const ScratchUse& use) {
   }
 }
 
+/// What the instance just described is the first one to touch.
+void ProgramBuilder::note_arrivals(std::span<const Binding> slots) {
+  for (const Binding& b : slots)
+    for (std::int32_t i = 0; i < b.count && b.first != kNoBuffer; ++i) {
+      Buffer& buffer = buffers_[static_cast<std::size_t>(b.first + i)];
+      if (!buffer.later) continue;
+      buffer.later = false;
+      program_.memory.allocations[buffer.allocation].first = static_cast<std::uint32_t>(now() - 1);
+      live_.add(buffer.kind, buffer.pool, buffer.bytes);
+    }
+}
+
 inline void ProgramBuilder::note_live(TemplateId id, std::span<const Binding> slots) {
   if (!live_.next(library_.tensors(id))) return;
   const Template& t = library_[id];
@@ -302,8 +331,8 @@ inline void ProgramBuilder::note_live(TemplateId id, std::span<const Binding> sl
     LiveCount::Bound& to = bound_.emplace_back();
     if (b.first == kNoBuffer || b.count > 1) continue;
     const Buffer& buffer = buffers_[static_cast<std::size_t>(b.first)];
-    if (buffer.allocation < persistent_) continue;
     const bool comes = program_.memory.allocations[buffer.allocation].first == here;
+    if (buffer.allocation < persistent_ && (!comes || here == 0)) continue;
     to = {b.first, buffer.kind, buffer.pool, buffer.offset + b.offset, t.slots[s + 1].bytes, comes};
   }
   live_.instance(id, library_.tensors(id), bound_);
@@ -327,7 +356,8 @@ Program ProgramBuilder::finish() {
   live_.settle();
   program_.memory.live_peak_bytes = live_.peak();
   program_.memory.live_at_peak = live_.at_peak();
-  keep_cached(live_.apart_in_pools());
+  program_.memory.pooled_bytes = live_.apart_in_pools();
+  keep_cached(program_.memory.pooled_bytes);
   const auto end = static_cast<std::uint32_t>(program_.instances.size() - 1);
   for (std::size_t i = 0; i < persistent_; ++i) program_.memory.allocations[i].last = end;
   program_.memory.arena_bytes = arena_.high_water();

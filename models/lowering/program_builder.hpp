@@ -72,6 +72,9 @@ class ProgramBuilder {
   /// Memory for the whole step; `pieces` (bytes each) are followed apart and lie next to each other in order.
   /// Returns the first piece's id; the others follow consecutively.
   BufferId persistent(std::string_view name, MemoryKind kind, const std::vector<Bytes>& pieces, Pool pool = Pool::computation);
+  /// The same in the arena, but a framework makes each piece when it is first written: it counts as alive from the first instance
+  /// that touches it.
+  BufferId persistent_later(std::string_view name, MemoryKind kind, const std::vector<Bytes>& pieces, Pool pool);
   /// Everything persistent is declared: scratch for the templates that will be used is placed, instances may follow, about
   /// so many, or where there is a program `like` it about as many as that has.
   void start(const std::vector<TemplateId>& used, std::size_t instances, const Program* like);
@@ -111,6 +114,7 @@ class ProgramBuilder {
     std::size_t allocation = 0;  ///< index into memory.allocations; views share the first piece's
     MemoryKind kind = MemoryKind::workspace;
     bool reused = false;         ///< the frontier still holds a previous owner's tasks
+    bool later = false;          ///< nothing has touched it yet, and until then it is not alive
     Pool pool = Pool::computation;
   };
 
@@ -127,6 +131,7 @@ class ProgramBuilder {
   void edge(Point from, std::uint16_t to_task, Stream to, Stream from_stream, EdgeKind kind);
   void note_use(const SlotUse& use, Buffer& buffer);
   void flush_edges();
+  void note_arrivals(std::span<const Binding> slots);
   void note_live(TemplateId id, std::span<const Binding> slots);
   void hold_computation(std::int32_t task);
   void order_scratch(const ScratchUse& use);
@@ -147,7 +152,8 @@ class ProgramBuilder {
   std::int64_t scratch_ = 0;
   Frontier scratch_touched_{};
   std::array<bool, kStreams> scratch_open_{};
-  std::size_t persistent_ = 0;                      ///< the first allocations, alive for the whole step
+  std::size_t persistent_ = 0;                      ///< the first allocations, there to the end of the step
+  bool later_ = false;                              ///< some of them are not alive yet
 };
 
 }  // namespace tandem::lowering

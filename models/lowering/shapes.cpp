@@ -55,6 +55,7 @@ void repeat_products(Shapes& s, const Plan& plan) {
   s.keep.scores = false;
   if (s.defer_weights) return;
   s.keep.half_fc1 = s.gated;
+  s.keep.by_products = true;
   s.keep.state = s.tensor > 1 || s.placement != NormPlacement::pre || plan.model.num_decoder_layers > 0;
 }
 

@@ -20,6 +20,7 @@ struct Keep {
   bool dispatched = true;  ///< rows as the experts receive them
   bool state = true;       ///< the residual sum behind the attention
   bool half_fc1 = false;   ///< of a gated MLP's fc1, what one of its two matrices wrote
+  bool by_products = false;  ///< what products wrote, every second one's, and nothing between
 };
 
 /// How a rank's share of a sequence attends to all of it.
@@ -105,6 +106,8 @@ struct Shapes {
   const char* relative_table() const { return is_decoder() ? "decoder.relative.weight" : "encoder.relative.weight"; }
   /// Rows of the MLP's first matrix that are kept, if any. One matrix holds gate and up here, their columns by turns; so where one
   /// of two products is kept, half of the rows of both are: as many bytes, and as many FLOPs and products to repeat.
+  /// Of a score matrix in 16 bits.
+  bool widens_softmax() const { return fusion.softmax_widened && bits(dtypes.compute) == 16; }
   std::int64_t fc1_rows() const { return keep.half_fc1 ? tokens - tokens / 2 : tokens; }
   VocabDims vocab_dims() const { return {tokens, vocab_rows, vocab_size}; }
   /// Of the router, dispatch and combine, which work on the rows between blocks.

@@ -27,6 +27,8 @@ class Splitter {
       std::visit([&](const auto& op) { split(op); }, d.op);
       done_[first_].after = d.after;
       done_.back().id = d.id;
+      done_[first_].held_ahead = d.held_ahead;
+      done_.back().held = d.held;
     }
     t_.drafts = std::move(done_);
   }

@@ -376,6 +376,7 @@ class StageLowering {
 
   Program finish() {
     Program p = b_.finish();
+    p.memory.expandable_segments = c_.plan.training.expandable_segments;
     const StageParams& params = memory_.params();
     p.params = params.params;
     p.units = params.units;

@@ -78,7 +78,8 @@ void StageMemory::declare_gradients() {
   gradient_pieces_ = static_cast<std::int32_t>(pieces.size());
   if (s_.fusion.narrow_gradients && s_.dtypes.weights == DType::bf16 && d == DType::fp32)
     b_.persistent("narrow_gradients", MemoryKind::gradients, {bytes_of(DType::bf16, p_.flat_elements)});
-  gradients_ = b_.persistent("gradients", MemoryKind::gradients, pieces, own_streams() ? Pool::reductions : Pool::computation);
+  gradients_ = own_streams() && gradients_sharded() ? b_.persistent_later("gradients", MemoryKind::gradients, pieces, Pool::reductions)
+                                                    : b_.persistent("gradients", MemoryKind::gradients, pieces);
   declare_stand_ins();
   for (std::int32_t e = 0; e < extras(); ++e)
     extra_gradients_.push_back(

@@ -44,6 +44,12 @@ class Layout {
     Bytes bytes;
     std::int32_t first = -1, last = -1;  ///< tasks that touch it, in issue order
     std::int64_t offset = 0;
+    bool ahead = false;                  ///< gone before what task `first` writes is there
+    bool with(const Scratch& o) const {
+      const auto from = [](const Scratch& s) { return 2 * s.first - (s.ahead ? 1 : 0); };
+      const auto to = [](const Scratch& s) { return 2 * s.last - (s.ahead ? 1 : 0); };
+      return from(o) <= to(*this) && from(*this) <= to(o);
+    }
   };
 
   void take(std::size_t task);
@@ -70,6 +76,10 @@ void Layout::take(std::size_t task) {
   for (const Value& v : d.in) touch(v, static_cast<std::int32_t>(task));
   for (const Value& v : d.out) touch(v, static_cast<std::int32_t>(task));
   for (const Value& v : d.held) touch(v, static_cast<std::int32_t>(task));
+  for (const Value& v : d.held_ahead) {
+    touch(v, static_cast<std::int32_t>(task));
+    scratch_[static_cast<std::size_t>(v.scratch)].ahead = true;
+  }
   tasks_.push_back({std::move(d.name), d.op, d.dtype, d.stream, {}, {}, {}});
   order_after_conflicts(task);
   for (const std::int32_t id : d.after) depend(task, numbered(id));
@@ -136,8 +146,7 @@ void Layout::place_scratch() {
     std::sort(placed.begin(), placed.end(), [&](auto a, auto b) { return scratch_[a].offset < scratch_[b].offset; });
     for (const auto p : placed) {
       const Scratch& other = scratch_[p];
-      const bool alive_together = other.first <= s.last && s.first <= other.last;
-      if (alive_together && other.offset < s.offset + s.bytes.count() && s.offset < other.offset + other.bytes.count())
+      if (s.with(other) && other.offset < s.offset + s.bytes.count() && s.offset < other.offset + other.bytes.count())
         s.offset = other.offset + other.bytes.count();
     }
     t_.slots[0].bytes = std::max(t_.slots[0].bytes, Bytes(s.offset) + s.bytes);
@@ -189,7 +198,7 @@ std::vector<ScratchTensor> Layout::scratch_tensors() const {
       tensors.push_back({Bytes(p.bytes()), static_cast<std::int32_t>(p.first), static_cast<std::int32_t>(p.last)});
       rest -= Bytes(p.bytes());
     }
-    if (rest >= Bytes(kArenaAlignment)) tensors.push_back({rest, scratch_[i].first, scratch_[i].last});
+    if (rest >= Bytes(kArenaAlignment)) tensors.push_back({rest, scratch_[i].first, scratch_[i].last, scratch_[i].ahead});
   }
   std::stable_sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   return tensors;
@@ -242,6 +251,10 @@ void TemplateBuilder::depend(std::uint16_t task, std::uint16_t on) {
 
 void TemplateBuilder::hold(std::uint16_t task, DType dtype, std::int64_t elements) {
   draft_.drafts[task].held.push_back(scratch(dtype, elements));
+}
+
+void TemplateBuilder::hold_ahead(std::uint16_t task, DType dtype, std::int64_t elements) {
+  draft_.drafts[task].held_ahead.push_back(scratch(dtype, elements));
 }
 
 Template TemplateBuilder::finish() {

@@ -47,8 +47,11 @@ class TemplateBuilder {
   /// `task` also waits for the earlier task `on`.
   void depend(std::uint16_t task, std::uint16_t on);
 
-  /// While `task` runs, scratch of this size lies there that no task touches.
+  /// While `task` (of several kernels the last one) runs, scratch of this size lies there that no task touches.
   void hold(std::uint16_t task, DType dtype, std::int64_t elements);
+
+  /// The same just before `task`: gone when what it writes is there.
+  void hold_ahead(std::uint16_t task, DType dtype, std::int64_t elements);
 
   Template finish();
 

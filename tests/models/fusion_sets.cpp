@@ -20,7 +20,7 @@ TaskGraph graph_of(const std::string& set, bool llama, const std::string& precis
   s.precision = precision;
   s.tensor = tensor;
   Plan plan = s.plan();
-  for (int f = 0; f <= static_cast<int>(FusionSet::compiled_blocks); ++f)
+  for (int f = 0; f <= static_cast<int>(FusionSet::megatron_wide_softmax); ++f)
     if (name(static_cast<FusionSet>(f)) == set) plan.training.fusion = static_cast<FusionSet>(f);
   REQUIRE(name(plan.training.fusion) == set);
   return lower(plan);
@@ -231,7 +231,7 @@ TEST_CASE("every fusion set does the same matrix products and collectives") {
   const int tensor = GENERATE(1, 2);
   const Books plain = count(graph_of("reference", llama, "fp64", tensor), StageId(0));
   for (const char* set : {"eager", "megatron-2021", "megatron", "transformer-engine", "compiled", "llm.c", "llm-foundry",
-                          "megatron-bridge", "internevo"}) {
+                          "megatron-bridge", "internevo", "compiled-blocks", "megatron-wide-softmax"}) {
     const TaskGraph graph = graph_of(set, llama, "fp64", tensor);
     CHECK_NOTHROW(graph.check());
     const Books books = count(graph, StageId(0));

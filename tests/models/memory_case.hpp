@@ -114,11 +114,17 @@ template <class F>
 std::vector<std::int64_t> alive_by_task(const TaskGraph& graph, const Program& p, std::uint32_t instance, F&& counts) {
   const Template& t = graph.of(p.instances[instance]);
   const auto tasks = static_cast<std::int64_t>(t.tasks.size());
-  std::vector<std::int64_t> alive(t.tasks.size(), 0);
-  const auto add = [&](std::int64_t from, std::int64_t to, std::int64_t bytes) {
+  // While a task has what it writes, and just before, where something is held ahead of that.
+  std::vector<std::int64_t> alive(t.tasks.size(), 0), ahead(t.tasks.size(), 0);
+  std::vector<bool> holds_ahead(t.tasks.size(), false);
+  const auto add = [&](std::int64_t from, std::int64_t to, std::int64_t bytes, bool was_there = false) {
     for (std::int64_t k = from; k <= to; ++k) alive[static_cast<std::size_t>(k)] += bytes;
+    for (std::int64_t k = was_there ? from : from + 1; k <= to; ++k) ahead[static_cast<std::size_t>(k)] += bytes;
   };
-  for (const ScratchTensor& s : t.scratch) add(s.first, s.last, s.bytes.count());
+  for (const ScratchTensor& s : t.scratch) {
+    if (!s.ahead) add(s.first, s.last, s.bytes.count());
+    else ahead[static_cast<std::size_t>(s.first)] += s.bytes.count(), holds_ahead[static_cast<std::size_t>(s.first)] = true;
+  }
   for (const Allocation& a : p.memory.allocations) {
     if (a.name == "scratch" || instance < a.first || a.last < instance || !counts(a)) continue;
     const bool lasting = a.first == 0 && a.last + 1 == p.instances.size();
@@ -129,16 +135,20 @@ std::vector<std::int64_t> alive_by_task(const TaskGraph& graph, const Program& p
       for (const auto* operands : {&t.tasks[static_cast<std::size_t>(k)].inputs, &t.tasks[static_cast<std::size_t>(k)].outputs})
         for (const Operand& o : *operands) {
           const std::int64_t from = p.bindings[p.instances[instance].binding + o.slot] + o.offset - a.offset;
-          if (o.slot == 0 || from < 0 || from >= a.bytes.count()) continue;
-          for (std::int64_t b = from; b < from + o.span(); ++b) {
+          if (o.slot == 0) continue;
+          for (std::int64_t b = std::max<std::int64_t>(0, from); b < std::min(from + o.span(), a.bytes.count()); ++b) {
             auto& [first, last] = touched[static_cast<std::size_t>(b)];
             first = first < 0 ? k : first, last = k;
           }
         }
-    if (touched.empty()) add(0, tasks - 1, a.bytes.count());
-    for (const auto& [first, last] : touched)
-      add(comes && first >= 0 ? first : 0, goes && last >= 0 ? last : tasks - 1, 1);
+    if (touched.empty()) add(0, tasks - 1, a.bytes.count(), true);
+    for (const auto& [first, last] : touched) {
+      const bool new_here = comes && first >= 0;
+      add(new_here ? first : 0, goes && last >= 0 ? last : tasks - 1, 1, !new_here);
+    }
   }
+  for (std::size_t k = 0; k < alive.size(); ++k)
+    if (holds_ahead[k]) alive[k] = std::max(alive[k], ahead[k]);
   return alive;
 }
 

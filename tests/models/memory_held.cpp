@@ -80,6 +80,58 @@ TEST_CASE("beside the gradient of the output matrix lies a 16-bit tensor of its 
   CHECK(scratch_of(with_set(c, FusionSet::megatron_bridge), "head_backward") == hidden + matrix);
 }
 
+TEST_CASE("PyTorch's loss has a wide copy of the logits beside them and log_softmax, and two wide gradients before the narrow one") {
+  MemoryCase c = wide();
+  c.vocab = 4096;
+  const std::int64_t n = c.seq * c.batch * c.vocab;
+  const auto held = [&](FusionSet set, const std::string& block, const std::string& task, bool ahead) {
+    const TaskGraph graph = with_set(c, set);
+    const Template& t = template_of(graph, block);
+    std::int64_t sum = 0, k = 0;
+    for (; t.tasks.at(static_cast<std::size_t>(k)).name != task; ++k) {}
+    for (const ScratchTensor& s : t.scratch)
+      if (s.first <= k && k <= s.last && s.ahead == ahead) sum += s.bytes.count();
+    return sum;
+  };
+  for (const FusionSet set : {FusionSet::eager, FusionSet::compiled_blocks}) {
+    CHECK(held(set, "head_backward", "narrow_gradient", true) == 8 * n);
+    CHECK(held(set, "head_backward", "narrow_gradient", false) == 2 * n);
+    CHECK(held(set, "head_forward", "cross_entropy", false) - held(FusionSet::reference, "head_forward", "cross_entropy", false) == 4 * n);
+  }
+  CHECK(held(FusionSet::reference, "head_backward", "narrow_gradient", true) == 0);
+  // The most that is alive is 12 bytes a logit: log_softmax and the two gradients.
+  c.layers = 1;
+  const auto most = [&](std::int64_t vocab) {
+    MemoryCase other = c;
+    other.vocab = vocab;
+    const TaskGraph graph = with_set(other, FusionSet::eager);
+    return graph.programs.front().memory.live_peak_bytes.count();
+  };
+  const std::int64_t states = (2 + 2 + 12 + 4) * 2 * c.hidden * 4096;  // of both word matrices: at most so much of the difference
+  CHECK(most(8192) - most(4096) >= 12 * n);
+  CHECK(most(8192) - most(4096) <= 12 * n + states);
+}
+
+TEST_CASE("a softmax in fp32 keeps its wide output beside the narrow one, and has two wide gradients") {
+  MemoryCase c = wide();
+  c.training["flash_attention"] = false;
+  const TaskGraph narrow = with_set(c, FusionSet::megatron), widened = with_set(c, FusionSet::megatron_wide_softmax);
+  const std::int64_t scores = c.batch * c.heads * c.seq * c.seq;
+  CHECK_NOTHROW(widened.check());
+  // 4 bytes in place of 2.
+  CHECK(alive_of(widened, "block_forward", "block_saved") - alive_of(narrow, "block_forward", "block_saved") == 2 * scores);
+  const auto most = [](const Template& t) {
+    std::int64_t most = 0;
+    for (std::int32_t k = 0; k < static_cast<std::int32_t>(t.tasks.size()); ++k) {
+      if (t.tasks[static_cast<std::size_t>(k)].name != "softmax_backward") continue;
+      for (const ScratchTensor& s : t.scratch)
+        if (s.first <= k && k <= s.last) most += s.bytes.count();
+    }
+    return most;
+  };
+  CHECK(most(template_of(widened, "block_backward")) - most(template_of(narrow, "block_backward")) == 8 * scores);
+}
+
 TEST_CASE("a loss in place has 2sbv bytes for logits and gradient together") {
   MemoryCase c = wide();
   c.vocab = 512;

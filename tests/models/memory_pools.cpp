@@ -69,6 +69,35 @@ TEST_CASE("FSDP1 reserves gathered weights, and sent and summed gradients beside
   CHECK(cached(graph) == uses + sums + computation - live(graph));
 }
 
+TEST_CASE("FSDP's summed gradients are made unit by unit as they are first summed, and stay to the end of the step") {
+  MemoryCase c = sharded("per_parameter");
+  c.micro_batches = GENERATE(1, 2);
+  const TaskGraph graph = lower(c.plan());
+  CHECK_NOTHROW(graph.check());
+  const StageOf stage(graph, 0);
+  const auto sums = [&](const char* block, std::int64_t layer, std::int64_t mb, Phase phase) {
+    return stage.alive(stage.find(block, layer, mb, phase), called("gradients"));
+  };
+  // One of two ranks' half in fp32 has as many bytes as all of a unit in bf16.
+  const Gathered g = gathered_of(c);
+  const std::int64_t all = g.layer * c.layers + g.ends();
+  CHECK(sums("head_backward", -1, 0, Phase::backward) == 0);
+  CHECK(stage.alive(static_cast<std::uint32_t>(stage.program().instances.size() - 1), called("gradients")) == all);
+  std::int64_t before = 0;
+  for (std::int64_t l = c.layers; l-- > 0;) {
+    const std::int64_t now = sums("block_backward", l, 0, Phase::backward);
+    CHECK(now >= before);
+    CHECK(now < stage.most(called("gradients")));
+    before = now;
+  }
+  if (c.micro_batches == 2) CHECK(sums("embed_forward", -1, 1, Phase::forward) == stage.most(called("gradients")));
+  // Not FSDP's: there from the start.
+  c.parallel["unit_copies"] = "none";
+  const TaskGraph plain = lower(c.plan());
+  const StageOf other(plain, 0);
+  CHECK(other.alive(0, called("gradients")) == other.most(called("gradients")));
+}
+
 TEST_CASE("the root unit is gathered once a micro-batch, and whole from its forward to the end of its backward pass") {
   MemoryCase c = sharded("per_parameter");
   c.parallel["root_unit"] = true;

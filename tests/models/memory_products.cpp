@@ -17,6 +17,7 @@ struct Llama {
   std::int64_t tensor = 1;
   std::string activation = "swiglu";
   bool flash = true;
+  std::string fusion = "reference";
 
   TaskGraph lowered() const {
     const nlohmann::json p = {
@@ -27,7 +28,7 @@ struct Llama {
         {"training",
          {{"seq_length", kSeq}, {"micro_batch_size", kBatch}, {"global_batch_size", kBatch}, {"precision", "bf16"},
           {"flash_attention", flash}, {"recompute", recompute}, {"recompute_modules", {"operations"}},
-          {"recompute_products", products}}},
+          {"recompute_products", products}, {"fusion", fusion}}},
         {"cluster", {{"preset", "cpu-host"}, {"devices", tensor}}}};
     TaskGraph graph = lower(parse_plan(p.dump(), "llama.json"));
     graph.check();
@@ -78,6 +79,14 @@ TEST_CASE("sums over tensor ranks are kept, and an MLP without gate has its firs
   // A tensor rank keeps its half of what the heads and the MLP wrote and of the rows between.
   CHECK(Llama{"none", false, 2}.kept() - Llama{"selective", true, 2}.kept() == 2 * kTokens * (2 * kHidden + kFfn + kFfn) / 2);
   CHECK(Llama{"none", false, 1, "gelu"}.kept() - Llama{"selective", true, 1, "gelu"}.kept() == 2 * kTokens * (3 * kHidden + kFfn));
+}
+
+TEST_CASE("eager PyTorch keeps what the last product wrote, too, and no copies before a rotation, which is made again") {
+  // The last product's is a hidden state; keys, of half as many heads as queries, are kept here and not there.
+  const Llama read{"selective", true}, eager{"selective", true, 1, "swiglu", true, "eager"};
+  CHECK(eager.kept() - read.kept() == 2 * kTokens * (kHidden - kHidden / 2));
+  const Llama compiled{"selective", true, 1, "swiglu", true, "compiled"};
+  CHECK(compiled.kept() == read.kept());
 }
 
 TEST_CASE("recompute_products says nothing where no operations are recomputed") {

@@ -44,7 +44,7 @@ std::int64_t persistent(const StageOf& stage, MemoryKind kind) {
   const auto last = static_cast<std::uint32_t>(stage.program().instances.size() - 1);
   std::int64_t sum = 0;
   for (const Allocation& a : stage.program().memory.allocations)
-    if (a.kind == kind && a.first == 0 && a.last == last) sum += a.bytes.count();
+    if (a.kind == kind && (a.first == 0 || a.name == "gradients") && a.last == last) sum += a.bytes.count();
   return sum;
 }
 

@@ -16,6 +16,7 @@ constexpr std::int64_t kMiB = 1 << 20;
 /// Every 512 bytes of every segment: the number of the tensor that has it, 0 where it is free. Found by looking at all of it.
 class Map {
  public:
+  explicit Map(bool expandable = false) : expandable_(expandable) {}
   /// Number of a new tensor.
   int allocate(std::int64_t bytes) {
     const std::size_t units = std::max<std::size_t>(1, static_cast<std::size_t>((bytes + 511) / 512));
@@ -26,12 +27,22 @@ class Map {
       for (const auto& [from, free] : holes(segments_[s]))
         if (free >= units && (best == 0 || free < best)) best_segment = s, best_from = from, best = free;
     }
+    if (best == 0 && expandable_) {
+      best_segment = static_cast<std::size_t>(std::find(small_.begin(), small_.end(), small) - small_.begin());
+      if (best_segment == segments_.size()) segments_.emplace_back(), small_.push_back(small);
+      auto& all = segments_[best_segment];
+      const auto last_used = std::find_if(all.rbegin(), all.rend(), [](int t) { return t != 0; });
+      best_from = static_cast<std::size_t>(all.rend() - last_used);
+      const std::size_t needed = best_from + (small ? 4096 : units < 20480 ? 40960 : (units + 4095) / 4096 * 4096);
+      while (all.size() < needed) all.resize(all.size() + (small ? 4096 : 40960), 0);
+      best = all.size() - best_from;
+    }
     if (best == 0) {
       best = small ? 4096 : units < 20480 ? 40960 : (units + 4095) / 4096 * 4096;
       segments_.emplace_back(best, 0);
       small_.push_back(small);
     }
-    const std::size_t rest = best - units, taken = (small ? rest >= 1 : rest > 2048) ? units : best;
+    const std::size_t rest = best - units, taken = (small || expandable_ ? rest >= 1 : rest > 2048) ? units : best;
     std::fill_n(segments_[best_segment].begin() + static_cast<std::ptrdiff_t>(best_from), taken, ++tensors_);
     return tensors_;
   }
@@ -60,6 +71,7 @@ class Map {
     return out;
   }
 
+  bool expandable_;
   std::vector<std::vector<int>> segments_;
   std::vector<bool> small_;
   int tensors_ = 0;
@@ -116,10 +128,28 @@ TEST_CASE("what is freed joins its neighbours, and what is not there is not free
   CHECK_THROWS_AS(a.release({7, 0}), ContractError);
 }
 
+TEST_CASE("an expandable segment grows behind what is free at its end, and what is free in it is one whatever it was taken for") {
+  CachingAllocator a(true);
+  const auto x = a.allocate(Bytes(40 * kMiB)), y = a.allocate(Bytes(40 * kMiB));
+  a.release(x), a.release(y);
+  const auto both = a.allocate(Bytes(80 * kMiB));  // two segments of 40 MiB would not do
+  CHECK(a.reserved() == Bytes(80 * kMiB));
+  a.release(both);
+  const auto z = a.allocate(Bytes(60 * kMiB));
+  a.allocate(Bytes(100 * kMiB));  // 20 are free behind it
+  CHECK(a.reserved() == Bytes(160 * kMiB));
+  a.release(z);
+  a.allocate(Bytes(61 * kMiB));  // in steps of 20 MiB
+  CHECK(a.reserved() == Bytes(240 * kMiB));
+  a.allocate(Bytes(300));  // small ones in a segment of their own
+  CHECK(a.reserved() == Bytes(242 * kMiB));
+}
+
 TEST_CASE("segments are as a search through every byte finds them") {
   std::mt19937 random(GENERATE(1u, 2u, 3u, 4u));
-  CachingAllocator a;
-  Map map;
+  const bool expandable = GENERATE(false, true);
+  CachingAllocator a(expandable);
+  Map map(expandable);
   std::vector<std::pair<CachingAllocator::Place, int>> alive;
   const std::int64_t sizes[] = {300, 5000, kMiB / 2, kMiB, kMiB + 5, 3 * kMiB, 7 * kMiB, 10 * kMiB, 11 * kMiB + 3, 24 * kMiB};
   for (int n = 0; n < 400; ++n) {

@@ -106,6 +106,45 @@ TEST_CASE("what a task holds and nobody touches takes room while the task runs")
   CHECK(reserved(graph) == 64 + 30 + 30 + 12 + 40);
 }
 
+TEST_CASE("what is held ahead of what a task writes leaves its place to it") {
+  TaskGraph graph = two_each_way(12);
+  // A backward pass holds 12 and 30 MiB before it writes its 12: the former lie where the forward passes' 12 were, and so does what is
+  // written behind them; the latter are new.
+  graph.templates[1].scratch.insert(graph.templates[1].scratch.begin(), {{Bytes(12 * kMiB), 0, 0, true}, {Bytes(30 * kMiB), 0, 0, true}});
+  CHECK(reserved(graph) == 64 + 30 + 30 + 12 + 30);
+  for (ScratchTensor& s : graph.templates[1].scratch) s.ahead = false;
+  CHECK(reserved(graph) == 64 + 30 + 30 + 12 + 30 + 12);
+}
+
+TEST_CASE("each stream has segments of its own, which others' tensors do not lie in") {
+  TaskGraph graph = two_each_way(20);
+  // The backward passes' 20 MiB find what the second one kept free, unless that is another stream's.
+  const auto of = [&](Pool pool) {
+    for (std::uint32_t a : {1U, 2U}) graph.programs.front().memory.allocations[a].pool = pool;
+    return reserved(graph);
+  };
+  CHECK(of(Pool::computation) == 64 + 30 + 30 + 12 + 20);
+  CHECK(of(Pool::reductions) == 64 + 30 + 30 + 12 + 20);
+  graph = two_each_way(12);
+  graph.templates[1].scratch = {{Bytes(12 * kMiB), 0, 0}};
+  graph.programs.front().memory.allocations[2].last = 1;  // what the second pass keeps is gone when the backward passes run
+  graph.templates[1].scratch.push_back({Bytes(30 * kMiB), 0, 0});
+  CHECK(of(Pool::computation) == 64 + 30 + 30 + 12);
+  CHECK(of(Pool::gathers) == 64 + 30 + 30 + 12 + 30);
+}
+
+TEST_CASE("where segments are expandable tensors lie in what others of other sizes have left") {
+  TaskGraph graph = two_each_way(40);
+  graph.programs.front().memory.expandable_segments = true;
+  // Weights and the two kept tensors, 12 between them; the 40 are mapped behind, and all in steps of 20 MiB: 80 of the weights, of which
+  // 16 are left for the first 12, 20 more for the first kept one (4 are there), and so on.
+  std::int64_t end = 0;
+  for (const std::int64_t mib : {64, 12, 30, 30, 40}) end += mib;
+  CHECK(reserved(graph) <= (end + 19) / 20 * 20);
+  CHECK(reserved(graph) >= 64 + 30 + 30 + 40);
+  CHECK(reserved(two_each_way(40)) == 64 + 30 + 30 + 12 + 40);
+}
+
 TEST_CASE("what is sent stays until the program lets go of it") {
   // A second send is made while the first one's bytes, touched no more, are still the first one's.
   for (const std::uint32_t released : {1U, 2U}) {
