@@ -19,6 +19,9 @@ namespace {
 
 using nlohmann::json;
 
+/// Whose memory was read; the first: nobody says more.
+const std::vector<std::string> kRanks{"heaviest", "last_stage", "first_node"};
+
 constexpr const char* kForm = "give JSON lines with id (a text), plan and measured (objects)";
 
 [[noreturn]] void refuse(const std::string& place, const std::string& field, const json& value, const std::string& reason,
@@ -79,7 +82,7 @@ Measurement measurement(const json& record, const std::string& set, const std::s
   out.peak_memory_bytes = figure(measured, "peak_memory_bytes", "bytes", place);
   out.memory_note = prose(measured, "peak_memory_note");
   out.memory_kind = word(measured, "peak_memory_kind", {"allocated", "reserved", "device"}, place);
-  out.memory_rank = word(measured, "peak_memory_rank", {"heaviest", "last_stage"}, place);
+  out.memory_rank = word(measured, "peak_memory_rank", kRanks, place);
   out.out_of_memory = measured.value("out_of_memory", false);
   out.assumed = record.value("assumed", std::vector<std::string>{});
   return out;
@@ -187,6 +190,8 @@ std::vector<Measurement> read_measurements(const std::vector<std::string>& paths
       if (const std::string preset = elsewhere(m, filter, sites); !preset.empty()) move(m, preset);
       change(m, sites);
       if (const auto unit = site_memory_unit(sites, m.source, m.memory_note); unit && m.peak_memory_bytes) reread_memory(m, *unit);
+      if (const std::string rank = site_memory_rank(sites, m.source); !rank.empty() && m.memory_rank == kRanks.front())
+        m.memory_rank = rank;
       out.push_back(std::move(m));
     }
   }

@@ -23,7 +23,7 @@ struct Measurement {
   std::optional<double> named_peak_memory_bytes;  ///< then: as the record has it
   std::string memory_note;                  ///< what the record says of its peak
   std::string memory_kind;                  ///< allocated, reserved or device
-  std::string memory_rank;                  ///< heaviest or last_stage
+  std::string memory_rank;                  ///< heaviest, last_stage or first_node
   bool out_of_memory = false;               ///< the run ended for lack of memory
   bool tells() const { return step_time_s || peak_memory_bytes || out_of_memory; }  ///< whether anything that is judged was measured
   std::vector<std::string> assumed;         ///< fields that the source does not state

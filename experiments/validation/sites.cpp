@@ -40,8 +40,9 @@ void check_keys(const nlohmann::json& object, const std::set<std::string>& known
 }
 
 Site site_of(const nlohmann::json& entry, const std::string& path) {
-  Site out{entry.at("name"), entry.at("of_source"), {}, {}, {}, {}};
-  check_keys(entry, {"name", "of_source", "but", "clusters", "memory", "fields", "why", "source"}, "sites." + out.name, path);
+  Site out{entry.at("name"), entry.at("of_source"), {}, {}, {}, {}, {}};
+  check_keys(entry, {"name", "of_source", "but", "clusters", "memory", "memory_rank", "fields", "why", "source"},
+             "sites." + out.name, path);
   if (entry.contains("memory")) check_keys(entry["memory"], {"unit", "read_as"}, "sites." + out.name + ".memory", path);
   if (entry.contains("clusters")) entry["clusters"].get_to(out.clusters);
   if (entry.contains("but")) entry["but"].get_to(out.but);
@@ -49,6 +50,7 @@ Site site_of(const nlohmann::json& entry, const std::string& path) {
     check_keys(f, {"field", "named", "ran"}, "sites." + out.name + ".fields", path);
     out.fields.push_back({f.at("field"), f.contains("named") ? f["named"].dump() : "", f.at("ran").dump()});
   }
+  out.memory_rank = entry.value("memory_rank", "");
   if (entry.contains("memory")) out.memory = MemoryUnit{entry["memory"].at("unit"), entry["memory"].at("read_as")};
   return out;
 }
@@ -72,9 +74,12 @@ void check(const Site& site, const std::string& path) {
   if (site.of_source.empty())
     throw ConfigError(Problem{path, "sites." + site.name + ".of_source", "", "is empty: every record would have run there",
                               "give a text that the source of its records has"});
-  if (site.clusters.empty() && !site.memory && site.fields.empty())
+  if (site.clusters.empty() && !site.memory && site.memory_rank.empty() && site.fields.empty())
     throw ConfigError(Problem{path, "sites." + site.name, "", "says nothing of its records",
-                              "give clusters, memory or fields, or leave it out"});
+                              "give clusters, memory, memory_rank or fields, or leave it out"});
+  if (!site.memory_rank.empty() && site.memory_rank != "first_node" && site.memory_rank != "last_stage")
+    throw ConfigError(Problem{path, "sites." + site.name + ".memory_rank", site.memory_rank, "is nobody whose memory is read",
+                              "give first_node or last_stage, or leave it out for the heaviest rank"});
   for (const auto& [named, there] : site.clusters) load_cluster(named), load_cluster(there);
   if (!site.memory) return;
   for (const std::string& unit : {site.memory->unit, site.memory->read_as})
@@ -107,7 +112,7 @@ std::vector<Site> load_sites() {
     for (const nlohmann::json& entry : file.at("sites")) out.push_back(site_of(entry, path));
   } catch (const nlohmann::json::exception& e) {
     throw ConfigError(Problem{path, "", "", std::string("is no list of sites: ") + e.what(),
-                              "give sites with name, of_source, and clusters, memory or fields"});
+                              "give sites with name, of_source, and clusters, memory, memory_rank or fields"});
   }
   for (const Site& site : out) check(site, path);
   return out;
@@ -139,6 +144,12 @@ std::optional<MemoryUnit> site_memory_unit(const std::vector<Site>& sites, const
   for (const Site& site : sites)
     if (site.memory && ran_at(site, source) && note.find("read as " + site.memory->read_as) != note.npos) return site.memory;
   return std::nullopt;
+}
+
+std::string site_memory_rank(const std::vector<Site>& sites, const std::string& source) {
+  for (const Site& site : sites)
+    if (!site.memory_rank.empty() && ran_at(site, source)) return site.memory_rank;
+  return "";
 }
 
 }  // namespace tandem::program

@@ -27,6 +27,7 @@ struct Site {
   std::string of_source;                        ///< records whose source has this text ran there
   std::map<std::string, std::string> clusters;  ///< preset that a plan names: preset of the site
   std::optional<MemoryUnit> memory;             ///< that its figures are in
+  std::string memory_rank;                      ///< whose its figures are, of records that do not say; empty: the heaviest's
   std::vector<ChangedField> fields;             ///< of plans
   std::vector<std::string> but;                 ///< records whose source has one of these did not run there
 };
@@ -44,5 +45,8 @@ std::string change_fields(const std::vector<Site>& sites, const std::string& sou
 /// The unit of a site's memory figures for a record of `source` whose note says that they were read as another; absent when no
 /// site has one.
 std::optional<MemoryUnit> site_memory_unit(const std::vector<Site>& sites, const std::string& source, const std::string& note);
+
+/// Whose memory a record of `source` has that does not say; empty when no site says.
+std::string site_memory_rank(const std::vector<Site>& sites, const std::string& source);
 
 }  // namespace tandem::program

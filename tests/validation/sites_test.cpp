@@ -73,3 +73,10 @@ TEST_CASE("what runs had otherwise are fields of plans, with values that plans t
     }
   CHECK(checked > 0);
 }
+
+TEST_CASE("a site may say whose memory was read, and of other sources nothing is said") {
+  const std::vector<Site> sites = load_sites();
+  CHECK(site_memory_rank(sites, "bigscience 1.3B benchmark; bigscience-workshop/bigscience:experiments/tr3m-1B3.md line 22") == "first_node");
+  CHECK(site_memory_rank(sites, "bigscience-workshop/bigscience:train/tr11-176B-ml/chronicles-prequel.md").empty());
+  CHECK(site_memory_rank(sites, "").empty());
+}
