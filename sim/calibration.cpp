@@ -75,8 +75,12 @@ MatMulFit read_matmul(FactReader r) {
 }
 
 FlashFit read_flash(FactReader r) {
-  FlashFit a{share(r, "forward_share"), share(r, "backward_share"), r.number("half_keys", 0), r.number("tile_rows", 1),
-             r.number("fill", 0)};
+  FlashFit a;
+  a.forward_share = share(r, "forward_share");
+  a.backward_share = share(r, "backward_share");
+  a.half_keys = r.number("half_keys", 0);
+  a.tile_rows = r.number("tile_rows", 1);
+  a.fill = r.number("fill", 0);
   if (r.has("dropout_factor")) a.dropout_factor = r.number("dropout_factor", 1);
   if (r.has("deterministic_factor")) a.deterministic_factor = r.number("deterministic_factor", 1);
   if (r.has("ordered_blocks")) a.ordered_blocks = static_cast<double>(r.whole("ordered_blocks", 1));
