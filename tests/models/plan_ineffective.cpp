@@ -33,7 +33,7 @@ TEST_CASE("a field that changes nothing is told with its reason, and only then")
       {"parallel", R"("zero_stage": 2, "unit_copies": "flat")", R"("zero_stage": 3, "unit_copies": "flat")"},
       {"parallel", R"("zero_stage": 2, "root_unit": true)", R"("zero_stage": 3, "root_unit": true)"},
       {"training", R"("recompute": "none", "recompute_layers": 1)", R"("recompute": "full", "recompute_layers": 1)"},
-      {"training", R"("attention_kernel": "triton")", R"("flash_attention": true, "attention_kernel": "triton")"},
+      {"training", R"("flash_attention": false, "attention_kernel": "triton")", R"("flash_attention": true, "attention_kernel": "triton")"},
       {"training", R"("fill_uninitialized_memory": true)", R"("deterministic": true, "fill_uninitialized_memory": true)"},
       {"training", R"("deterministic": true, "fill_uninitialized_memory": true, "fusion": "compiled")",
        R"("deterministic": true, "fill_uninitialized_memory": true, "fusion": "eager")"},
