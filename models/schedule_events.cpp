@@ -208,4 +208,12 @@ std::vector<ScheduleEvent> make_forward_events(ScheduleKind kind, const Schedule
   return EventWriter(kind, shape, stage, std::move(actions)).write();
 }
 
+bool backward_follows(const std::vector<ScheduleEvent>& events, std::size_t i) {
+  const auto next = std::find_if(events.begin() + static_cast<std::ptrdiff_t>(i) + 1, events.end(),
+                                 [](const ScheduleEvent& e) { return e.kind == ScheduleEvent::Kind::compute; });
+  const Action& now = events[i].action;
+  return next != events.end() && next->action.phase == Phase::backward && next->action.micro_batch == now.micro_batch &&
+         next->action.chunk == now.chunk;
+}
+
 }  // namespace tandem

@@ -8,6 +8,8 @@
 
 namespace tandem::lowering {
 
+inline bool exists(TemplateId t) { return t.value() >= 0; }
+
 class GradientReduction {
  public:
   GradientReduction(const StageContext& c, StageMemory& memory, ProgramBuilder& builder, std::int64_t micro_batches);

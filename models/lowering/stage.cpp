@@ -1,6 +1,5 @@
 #include "models/lowering/stage.hpp"
 
-#include <algorithm>
 #include <string>
 
 #include "models/lowering/decoder_flow.hpp"
@@ -41,22 +40,8 @@ class StageLowering {
 
   std::vector<TemplateId> used_templates() const {
     std::vector<TemplateId> used = c_.forward_only ? reduction_.forward_templates() : reduction_.templates();
-    const std::vector<TemplateId> more = decoder_.used_templates();
-    used.insert(used.end(), more.begin(), more.end());
-    const auto add = [&](const FirstAndLater& f) { used.insert(used.end(), {f.first, f.later}); };
-    const auto add_backward = [&](const FirstAndLater& f) {
-      if (!c_.forward_only) add(f);
-    };
-    for (const ChunkPart& p : chunks_) {
-      for (std::int64_t l = 0; l < p.layers; ++l) {
-        used.push_back(block(p, l).forward);
-        add_backward(block(p, l).backward);
-        if (s_.defer_weights) add_backward(block(p, l).weights);
-      }
-      if (p.first) used.push_back(t_.embed_forward), add_backward(t_.embed_backward);
-      if (p.last) add(t_.head_forward), add_backward(t_.head_backward);
-      if (p.last && shows_metrics() && !c_.forward_only) used.push_back(t_.metrics);
-    }
+    for (const std::vector<TemplateId>& more : {decoder_.used_templates(), blocks_.used_templates(c_.forward_only, shows_metrics())})
+      used.insert(used.end(), more.begin(), more.end());
     return used;
   }
 
@@ -89,15 +74,6 @@ class StageLowering {
       }
       ends[i] = w_.last();
     }
-  }
-
-  /// Whether the stage's next computation is the backward pass of what event `i` is the forward pass of.
-  static bool backward_follows(const std::vector<ScheduleEvent>& events, std::size_t i) {
-    const auto next = std::find_if(events.begin() + static_cast<std::ptrdiff_t>(i) + 1, events.end(),
-                                   [](const ScheduleEvent& e) { return e.kind == ScheduleEvent::Kind::compute; });
-    const Action& now = events[i].action;
-    return next != events.end() && next->action.phase == Phase::backward && next->action.micro_batch == now.micro_batch &&
-           next->action.chunk == now.chunk;
   }
 
   void compute(const Action& a) {

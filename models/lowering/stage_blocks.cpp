@@ -12,6 +12,25 @@ void StageBlocks::add_layer(PassWork& sum, const BlockTemplates& block, bool rec
   sum.deferred += input + inputs + slot_bytes(backward, "deferred");
 }
 
+std::vector<TemplateId> StageBlocks::used_templates(bool forward_only, bool metrics) const {
+  std::vector<TemplateId> used;
+  const auto add = [&](const FirstAndLater& f) { used.insert(used.end(), {f.first, f.later}); };
+  const auto add_backward = [&](const FirstAndLater& f) {
+    if (!forward_only) add(f);
+  };
+  for (const ChunkPart& p : chunks_) {
+    for (std::int64_t l = 0; l < p.layers; ++l) {
+      used.push_back(at(p, l).forward);
+      add_backward(at(p, l).backward);
+      if (s_.defer_weights) add_backward(at(p, l).weights);
+    }
+    if (p.first) used.push_back(t_.embed_forward), add_backward(t_.embed_backward);
+    if (p.last) add(t_.head_forward), add_backward(t_.head_backward);
+    if (p.last && metrics && !forward_only) used.push_back(t_.metrics);
+  }
+  return used;
+}
+
 PassWork StageBlocks::work(const TemplateLibrary& library) const {
   PassWork sum;
   for (const ChunkPart& p : chunks_) {

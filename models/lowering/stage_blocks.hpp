@@ -23,6 +23,9 @@ class StageBlocks {
     return plan_.training.recompute == Recompute::full && among_recomputed(p, l);
   }
 
+  /// Of the passes of these chunks; `metrics`: what is shown of the loss has a template.
+  std::vector<TemplateId> used_templates(bool forward_only, bool metrics) const;
+
   /// Of a micro-batch after the first; of one stack of layers.
   PassWork work(const TemplateLibrary& library) const;
 
