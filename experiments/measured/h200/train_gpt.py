@@ -193,6 +193,8 @@ def name_of(k):
 def plan_of(k):
     training = dict(seq_length=k["seq"], micro_batch_size=k["micro"], global_batch_size=k["micro"] * k["batches"], precision="bf16",
                     recompute=k["recompute"], flash_attention=k["flash"], optimizer="adamw")
+    if k["flash"]:
+        training["attention_kernel"] = "tuned"  # PyTorch 2.11 takes cuDNN's on this device
     if k["compiled"]:
         training["fusion"] = "compiled"
     return dict(name=name_of(k), model=k["model"], parallel=dict(tensor=1, pipeline=1, data=1, zero_stage=0), training=training,
