@@ -104,10 +104,10 @@ struct Shapes {
   /// Of a decoder's attention to the encoder's output.
   AttentionDims cross_dims() const;
   const char* relative_table() const { return is_decoder() ? "decoder.relative.weight" : "encoder.relative.weight"; }
+  /// Whether the softmax makes an fp32 copy of its score matrix, which is in 16 bits.
+  bool widens_softmax() const { return fusion.softmax_widened && bits(dtypes.compute) == 16; }
   /// Rows of the MLP's first matrix that are kept, if any. One matrix holds gate and up here, their columns by turns; so where one
   /// of two products is kept, half of the rows of both are: as many bytes, and as many FLOPs and products to repeat.
-  /// Of a score matrix in 16 bits.
-  bool widens_softmax() const { return fusion.softmax_widened && bits(dtypes.compute) == 16; }
   std::int64_t fc1_rows() const { return keep.half_fc1 ? tokens - tokens / 2 : tokens; }
   VocabDims vocab_dims() const { return {tokens, vocab_rows, vocab_size}; }
   /// Of the router, dispatch and combine, which work on the rows between blocks.

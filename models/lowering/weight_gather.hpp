@@ -1,6 +1,7 @@
 #pragma once
 // ZeRO 3: weights are gathered before they are used and dropped afterwards, some layers ahead of the computation.
 
+#include <map>
 #include <set>
 #include <utility>
 
@@ -30,20 +31,24 @@ class WeightGather {
   /// read between (DeepSpeed: deepspeed/runtime/zero/partitioned_param_coordinator.py, __params_to_release).
   void plan_before_backward(Needs needs, const Needs& backward, const std::vector<std::int64_t>& times, std::int64_t distance) {
     plan(std::move(needs));
-    std::map<std::int32_t, std::int64_t> read_before;  // parameters read from the last of all uses back to the next of a unit
+    struct Next {
+      std::int64_t read;  ///< parameters from the last of all uses back to this one
+      std::size_t use;    ///< of this pass, or as many as it has
+    };
+    std::map<std::int32_t, Next> nexts;  // by unit
     std::int64_t read = 0;
     for (std::size_t use = backward.size(); use-- > 0;) {
       read += times[use] * parameters(backward[use]);
-      for (const std::int32_t unit : units(backward[use])) read_before[unit] = read;
+      for (const std::int32_t unit : units(backward[use])) nexts[unit] = {read, needs_.size()};
     }
     for (std::size_t use = needs_.size(); use-- > 0;) {
       for (const std::int32_t unit : units(needs_[use])) {
-        const auto next = read_before.find(unit);
-        if (next == read_before.end()) continue;
-        if (read - next->second < distance || use + 1 == needs_.size()) stay_.insert({use, unit});
+        const auto next = nexts.find(unit);
+        if (next == nexts.end()) continue;
+        if (read - next->second.read < distance || use + 1 == needs_.size()) stay_[{use, unit}] = next->second.use;
       }
       read += parameters(needs_[use]);
-      for (const std::int32_t unit : units(needs_[use])) read_before[unit] = read;
+      for (const std::int32_t unit : units(needs_[use])) nexts[unit] = {read, use};
     }
   }
 
@@ -71,8 +76,9 @@ class WeightGather {
   void end() {
     if (!memory_.weights_sharded()) return;
     for (const std::int32_t unit : units(needs_[now_])) {
-      if (stay_.contains({now_, unit}) && kept_.insert(unit).second) continue;
-      leave(unit);
+      // Where its next use has asked for it already, it is among users_ for that one.
+      if (const auto next = stay_.find({now_, unit}); next != stay_.end() && next->second >= asked_) kept_.insert(unit);
+      else leave(unit);
     }
     ++now_;
   }
@@ -99,8 +105,8 @@ class WeightGather {
   Needs needs_;
   std::size_t now_ = 0, asked_ = 0;
   std::map<std::int32_t, std::int32_t> users_;
-  std::set<std::pair<std::size_t, std::int32_t>> stay_;  ///< use of this pass, unit
-  std::set<std::int32_t> kept_;                          ///< for the next use, which need not gather it: each counts as one of users_
+  std::map<std::pair<std::size_t, std::int32_t>, std::size_t> stay_;  ///< use of this pass, unit: its next use
+  std::set<std::int32_t> kept_;  ///< for the next use, which need not gather it: each counts as one of users_
 };
 
 }  // namespace tandem::lowering

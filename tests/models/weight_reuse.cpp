@@ -114,3 +114,27 @@ TEST_CASE("ZeRO 3 keeps what is read again within reuse_distance parameters, and
     CHECK(holds("embed_backward", -1, mb, Phase::backward) == bytes(13));
   }
 }
+
+TEST_CASE("what an encoder and a decoder both read stays no longer than to its last use, however early that asks for it") {
+  const std::string positions = GENERATE("learned", "relative");
+  const std::int64_t prefetch = GENERATE(0, 1, 2, 50), distance = GENERATE(0, 3000, 8000, 20'000, 1'000'000'000);
+  CAPTURE(positions, prefetch, distance);
+  const auto gathers = [&](std::int64_t micro_batches) {
+    const nlohmann::json p = {
+        {"model", {{"family", "t5"}, {"num_layers", 3}, {"num_decoder_layers", 4}, {"hidden_size", 24}, {"num_attention_heads", 4},
+                   {"vocab_size", 37}, {"position_embedding", positions}, {"max_position_embeddings", 21}, {"tie_embeddings", true}}},
+        {"parallel", {{"data", 2}, {"zero_stage", 3}, {"prefetch_layers", prefetch}, {"reuse_distance", distance}}},
+        {"training", {{"seq_length", 16}, {"decoder_seq_length", 8}, {"micro_batch_size", 1}, {"global_batch_size", 2 * micro_batches}}},
+        {"cluster", {{"preset", "cpu-host"}, {"devices", 2}}}};
+    nlohmann::json without = p;
+    if (positions == "relative") without["model"].erase("max_position_embeddings");
+    const TaskGraph graph = lower(parse_plan(without.dump(), "t5.json"));
+    const StageOf stage(graph, 0);
+    const auto end = static_cast<std::uint32_t>(stage.program().instances.size()) - 1;
+    CHECK(stage.alive(end, [](const Allocation& a) { return a.name == "unit_weights"; }) == 0);
+    std::int64_t sum = 0;
+    for (std::uint32_t i = 0; i <= end; ++i) sum += stage.block(i) == "weight_gather";
+    return sum;
+  };
+  CHECK(gathers(2) == 2 * gathers(1));
+}
