@@ -36,8 +36,8 @@ std::size_t CachingAllocator::add_segment(std::int64_t bytes, bool small) {
   return segments_.size() - 1;
 }
 
-/// Maps so much behind the segment that a block of `wanted` bytes ends with it, in pieces of a small or a large segment, and takes the
-/// free block at its end for it.
+/// Maps so much behind the segment that `wanted` bytes are free at its end, in pieces of a small or a large segment, and takes the
+/// free block there for it.
 CachingAllocator::Place CachingAllocator::expand(std::int64_t wanted, bool small) {
   auto found = std::find_if(segments_.begin(), segments_.end(), [&](const Segment& s) { return s.small == small; });
   if (found == segments_.end()) found = segments_.insert(segments_.end(), Segment{small, {}});
@@ -52,10 +52,19 @@ CachingAllocator::Place CachingAllocator::expand(std::int64_t wanted, bool small
       (small ? free_small_ : free_large_).erase({free, segment, from});
     }
   }
-  const std::int64_t more = up(segment_for(wanted) - free, small ? kSmallSegment : kLargeSegment);
+  const std::int64_t more = up(wanted - free, small ? kSmallSegment : kLargeSegment);
   blocks[from] = {free + more, true};
   reserved_ += Bytes(more);
   return {segment, from};
+}
+
+/// The smallest block that is large enough. What lies at the end of an expandable segment counts as large as that can become
+/// (get_free_block), so it comes last.
+CachingAllocator::FreeBlocks::iterator CachingAllocator::best_fit(FreeBlocks& free, std::int64_t wanted) const {
+  const auto best = free.lower_bound({wanted, 0, 0});
+  if (!expandable_ || best == free.end() || std::next(best) == free.end()) return best;
+  const auto& [bytes, segment, offset] = *best;
+  return offset == segments_[segment].blocks.rbegin()->first ? std::next(best) : best;
 }
 
 CachingAllocator::Place CachingAllocator::allocate(Bytes bytes) {
@@ -64,7 +73,7 @@ CachingAllocator::Place CachingAllocator::allocate(Bytes bytes) {
   auto& free = small ? free_small_ : free_large_;
   Place place;
   std::int64_t found = 0;
-  if (const auto best = free.lower_bound({wanted, 0, 0}); best != free.end()) {
+  if (const auto best = best_fit(free, wanted); best != free.end()) {
     std::tie(found, place.segment, place.offset) = *best;
     free.erase(best);
   } else if (expandable_) {

@@ -1,6 +1,7 @@
 #pragma once
 // What a framework's allocator takes of a device for tensors that come and go: PyTorch's (c10/cuda/CUDACachingAllocator.cpp,
-// get_free_block, should_split, get_allocation_size, free_block, try_allocate_expandable_block; constants in c10/core/AllocatorConfig.h), of one stream.
+// get_free_block, should_split, get_allocation_size, free_block, try_allocate_expandable_block; constants in
+// c10/core/AllocatorConfig.h), of one stream.
 
 #include <tuple>
 #include <vector>
@@ -15,7 +16,7 @@ namespace tandem::sim {
 /// Segments are taken from the device and cut into blocks. A tensor gets the smallest free block that is large enough, or a
 /// segment; a free block joins free neighbours of its segment, and no segment is ever given back. Where segments are expandable
 /// (PyTorch's expandable_segments) there is one for small tensors and one for others, and in place of a new one more memory is
-/// mapped behind it, as much as the free block at its end lacks.
+/// mapped behind it, as much as the free block at its end lacks; that block is the last that is taken.
 class CachingAllocator {
  public:
   explicit CachingAllocator(bool expandable = false) : expandable_(expandable) {}
@@ -46,13 +47,15 @@ class CachingAllocator {
     boost::container::flat_map<std::int64_t, Block> blocks;  ///< by offset, without gaps
   };
   using FreeBlock = std::tuple<std::int64_t, std::size_t, std::int64_t>;  ///< bytes, segment, offset
+  using FreeBlocks = boost::container::flat_set<FreeBlock>;
 
   std::size_t add_segment(std::int64_t bytes, bool small);
   Place expand(std::int64_t wanted, bool small);
+  FreeBlocks::iterator best_fit(FreeBlocks& free, std::int64_t wanted) const;
 
   bool expandable_;
   std::vector<Segment> segments_;
-  boost::container::flat_set<FreeBlock> free_large_, free_small_;
+  FreeBlocks free_large_, free_small_;
   Bytes reserved_, allocated_;
 };
 
