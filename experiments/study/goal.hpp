@@ -20,8 +20,9 @@ struct Goal {
 /// Reads `goal` of a study `file`; `clusters` are those that its plans name. Throws ConfigError with field, value, reason and remedy.
 Goal read_goal(const nlohmann::json& goal, const std::string& file, const std::vector<std::string>& clusters);
 
-/// Adds training_days, device_hours, in_time (where days were given) and cost (where prices were) to a predicted row.
-void add_goal(nlohmann::ordered_json& row, const Goal& goal);
+/// Gives a predicted row training_days, device_hours, in_time (where days were given) and cost (where prices were), in place of those of
+/// an earlier goal; takes them away where there is none.
+void add_goal(nlohmann::ordered_json& row, const std::optional<Goal>& goal);
 
 /// Whether a row fits and is in time.
 bool meets(const nlohmann::ordered_json& row, const std::optional<Goal>& goal);

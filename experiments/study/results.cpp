@@ -44,7 +44,7 @@ void write_all(int file, const std::string& text, const std::string& path) {
 std::string placed(const std::string& line, const Point& point, const std::optional<Goal>& goal) {
   ordered_json row = ordered_json::parse(line);
   row["at"] = ordered_json::parse(point.at);
-  if (goal) add_goal(row, *goal);
+  add_goal(row, goal);
   return row.dump();
 }
 

@@ -72,7 +72,10 @@ std::string memory_text(const json& row) {
 
 /// What a row's whole training takes: "25.2 days, 154,900 device hours, cost 387,250".
 std::string training_text(const json& row) {
-  const auto whole = [](const json& v) { return count_text(static_cast<std::int64_t>(std::llround(v.get<double>()))); };
+  const auto whole = [](const json& v) {
+    const auto n = v.get<double>();
+    return n < 1e15 ? count_text(static_cast<std::int64_t>(std::llround(n))) : number_text(n, 0);
+  };
   return number_text(row["training_days"].get<double>(), 1) + " days, " + whole(row["device_hours"]) + " device hours" +
          (row.contains("cost") ? ", cost " + whole(row["cost"]) : "");
 }

@@ -101,6 +101,17 @@ class Sweep(Studies):
         code, _, err = run("sweep", self.study(goal={"tokens": 1e9, "days": days[0] / 2}), "--out", self.out)
         self.assertEqual(code, 5)
         self.assertIn("the fastest is", err)
+        # and none: nothing of it stays either
+        result = self.sweep(self.study())
+        self.assertEqual(result["computed"], 0)
+        for row in self.rows():
+            self.assertFalse({"training_days", "device_hours", "in_time", "cost"} & set(row), row)
+
+    def test_the_largest_goal_has_finite_results(self):
+        result = self.sweep(self.study(goal={"tokens": 1e18, "goodput": 1e-3, "device_hour_price": 1e9}))
+        self.assertGreater(result["best"]["cost"], 1e18)
+        _, out, _ = run("sweep", self.study(goal={"tokens": 1e18, "goodput": 1e-3, "device_hour_price": 1e9}), "--out", self.out)
+        self.assertNotIn("cost -", out)
 
     def test_a_users_own_cluster_is_priced_by_the_name_of_its_file(self):
         cluster = json.loads((SOURCE / "topology" / "presets" / "dgx-a100-80gb.json").read_text())
@@ -116,6 +127,8 @@ class Sweep(Studies):
     def test_goals_that_say_too_little_are_refused_by_field(self):
         for goal, said in (({}, "goal.tokens"), ({"tokens": 0}, "goal.tokens"), ({"tokens": 1e9, "day": 3}, "goal.day"), (3, "goal = 3"),
                            ({"tokens": 1e9, "goodput": 2}, "goal.goodput"), ({"tokens": 1e9, "days": -1}, "goal.days"),
+                           ({"tokens": 1e19}, "goal.tokens"), ({"tokens": 1e9, "goodput": 1e-4}, "goal.goodput"),
+                           ({"tokens": 1e9, "device_hour_price": 1e10}, "goal.device_hour_price = "),
                            ({"tokens": 1e9, "device_hour_price": {}}, "no price for cpu-host"),
                            ({"tokens": 1e9, "device_hour_price": {"cpu-host": "2"}}, "device_hour_price.cpu-host"),
                            ({"tokens": 1e9, "device_hour_price": {"dgx-h100": 2, "cpu-host": 1}}, "they are on cpu-host")):
