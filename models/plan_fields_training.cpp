@@ -71,7 +71,7 @@ std::vector<PlanField> memory_fields() {
       flag({"training.recompute_products",
             "Of operations: every second matrix product is repeated too, attention is not; the stack may say."},
            AT(training.recompute_products)),
-      flag({"training.flash_attention", "Attention in one kernel that keeps no score matrix."},
+      flag({"training.flash_attention", "Attention in one kernel that keeps no score matrix; the stack may say."},
            AT(training.flash_attention)),
       choice({"training.attention_kernel",
               "Whose kernel that is: flash1 and flash2 are FlashAttention's versions, triton is flash-attn's in Triton, tuned one for the "

@@ -38,10 +38,11 @@ void fill(std::string& page, const std::string& mark, const std::string& text) {
 
 std::string html_page(const std::string& name, const std::string& title, const std::string& data) {
   std::string page = part("page.html");
-  fill(page, "@title@", escaped(title));
-  fill(page, "@style@", part("style.css"));
+  // From the last mark to the first: what is filled in lies behind those to come, and may have their texts in it.
   fill(page, "@script@", part("charts.js") + part("timeline.js") + part(name + ".js"));
   fill(page, "@data@", embedded(data));
+  fill(page, "@style@", part("style.css"));
+  fill(page, "@title@", escaped(title));
   return page;
 }
 

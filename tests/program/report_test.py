@@ -103,6 +103,12 @@ class Report(WithFolder):
         self.assertEqual(data["name"], name)
         self.assertNotIn("<img", page.text)
 
+    def test_names_may_have_the_marks_of_the_template_in_them(self):
+        name = "@data@ of @script@ in @style@"
+        page, data = self.page(self.folder.plan(changed(SMALL, name=name)))
+        self.assertEqual(data["name"], name)
+        self.assertIn(name, page.title)
+
     def test_a_studys_page_holds_its_rows_and_points(self):
         study = self.folder.file("study.json", json.dumps(STUDY))
         out = self.folder.path / "out"
