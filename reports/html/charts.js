@@ -126,6 +126,10 @@ function stackedBars(rows, kinds, show, unit = 1, paint = (kind) => colour(kinds
   return svg;
 }
 
+/** Of lists longer than a call may have arguments. */
+function smallest(list) { return list.reduce((a, b) => Math.min(a, b), Infinity); }
+function largest(list) { return list.reduce((a, b) => Math.max(a, b), -Infinity); }
+
 /**
  * Lines over whole numbers: [{name, colour, points: [[x, y]], dots}]; what is no number is a gap, `dots` are not joined.
  * `marks`: [{x, text}] upright.
@@ -134,8 +138,8 @@ function lineChart(lines, xName, show, marks = []) {
   const width = Math.max(320, Math.min(1350, innerWidth - 40)), height = 260, left = 78, bottom = 40;
   const points = lines.flatMap((l) => l.points).filter(([, v]) => Number.isFinite(v));
   if (!points.length) return make("p", { class: "soft" }, "No finite value.");
-  const xs = lines.flatMap((l) => l.points.map(([at]) => at)), ys = points.map(([, v]) => v), first = Math.min(...xs), last = Math.max(...xs, first + 1);
-  const least = Math.min(...ys), most = Math.max(...ys), room = (most - least || Math.abs(most) || 1) * 0.08;
+  const xs = lines.flatMap((l) => l.points.map(([at]) => at)), ys = points.map(([, v]) => v), first = smallest(xs), last = Math.max(largest(xs), first + 1);
+  const least = smallest(ys), most = largest(ys), room = (most - least || Math.abs(most) || 1) * 0.08;
   const low = least >= 0 && least < 0.5 * most ? 0 : least - room, high = most + room;
   const x = (v) => left + (width - left - 16) * (v - first) / (last - first), y = (v) => 10 + (height - bottom - 10) * (high - v) / (high - low);
   const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, role: "img" });
@@ -153,8 +157,8 @@ function lineChart(lines, xName, show, marks = []) {
       open = Number.isFinite(v);
     }
     if (!line.dots) svg.append(make("path", { d, fill: "none", stroke: line.colour, "stroke-width": 2, "stroke-dasharray": line.dashed ? "6 4" : null }));
-    const few = line.points.length <= 60;
-    for (const [at, v] of line.points)
+    const few = line.points.length <= 60, every = Math.ceil(line.points.length / 3000);  // a long run's points tell their values now and then
+    for (const [at, v] of line.points.filter((_, i) => i % every === 0))
       if (Number.isFinite(v) && !line.dashed)
         svg.append(make("circle", { cx: x(at), cy: y(v), r: line.dots ? 4.5 : few ? 3 : 6, fill: line.dots || few ? line.colour : "transparent", ...tipped(`${line.name}\n${xName} ${at}: ${show(v)}`) }));
   }
