@@ -102,11 +102,26 @@ bool stack_entry_applies(const json& rule, const Plan& plan) {
   return true;
 }
 
+namespace {
+
+/// What is wrong with the value of a constraint, "" if nothing.
+std::string constraint_defect(std::string_view key, const json& value) {
+  if (key == "min" || key == "max") return value.is_number() ? "" : std::string(key) + " must be a number";
+  if (key != "multiple_of") return value.is_array() ? "" : std::string(key) + " must be a list";
+  const bool number = value.is_number_integer() && value > 0, field = value.is_string() && known_field(value.get<std::string>());
+  return number || field ? "" : "multiple_of must be a whole number above zero or a field of the plan";
+}
+
+}  // namespace
+
 std::string condition_defect(const json& when) {
+  if (!when.is_object()) return "\"when\" must be an object";
   for (const auto& [field, condition] : when.items()) {
     if (!known_field(field)) return "there is no field \"" + field + "\"";
+    if (!condition.is_object()) return "the condition on " + field + " must be an object";
     for (const auto& [key, value] : condition.items()) {
       if (!is_constraint(key)) return "a condition has no key \"" + key + "\"";
+      if (std::string wrong = constraint_defect(key, value); !wrong.empty()) return wrong;
     }
   }
   return {};
@@ -139,14 +154,17 @@ std::string remedy_of(const json& rule, const Plan& plan) {
 /// What is wrong with a rule itself, "" if nothing.
 std::string defect(const json& rule) {
   if (!rule.is_object()) return "a rule must be an object";
-  if (!rule.contains("field") || !known_field(rule["field"])) return "a rule needs a field of the plan";
-  if (!rule.contains("reason") || !rule.contains("source")) return "a rule needs a reason and a source";
+  const auto text = [&](const char* key) { return rule.contains(key) && rule[key].is_string(); };
+  if (!text("field") || !known_field(rule["field"])) return "a rule needs a field of the plan";
+  if (!text("reason") || !text("source")) return "a rule needs a reason and a source";
+  if (rule.contains("remedy") && !text("remedy")) return "a remedy must be a text";
   int constraints = 0;
   for (const auto& [key, value] : rule.items()) {
     constraints += is_constraint(key) ? 1 : 0;
     if (!is_constraint(key) && std::find(kOtherKeys.begin(), kOtherKeys.end(), key) == kOtherKeys.end()) {
       return "a rule has no key \"" + key + "\"";
     }
+    if (std::string wrong = is_constraint(key) ? constraint_defect(key, value) : ""; !wrong.empty()) return wrong;
   }
   if (constraints != 1) return "a rule needs one of allowed, except, min, max and multiple_of";
   return rule.contains("when") ? condition_defect(rule["when"]) : "";
@@ -303,7 +321,9 @@ StackTransfers stack_transfers(const std::string& stack) {
   const json& file = *held;
   const json found = file.is_object() ? file.value("transfers", json()) : json();
   const bool whole = found.is_object() && found.contains("source") && found.contains("verified") &&
-                     found.contains("overlap") && found["overlap"].is_array() && found.contains("scatter") &&
+                     found.contains("overlap") && found["overlap"].is_array() &&
+                     std::all_of(found["overlap"].begin(), found["overlap"].end(), [](const json& s) { return s.is_string(); }) &&
+                     found.contains("scatter") &&
                      found["scatter"].is_boolean();
   if (!whole)
     throw ConfigError(Problem{path, "transfers", "", "is missing or lacks overlap, scatter, source or verified",

@@ -288,6 +288,11 @@ TEST_CASE("a stack whose defaults are not of their form is refused, and told wha
       {R"([{"field": "training.precision", "value": "fp15", "source": "s", "verified": true}])", "the value"},
       {R"([{"field": "training.clip_grad", "value": 2, "wenn": {}, "source": "s", "verified": true}])", "no key \"wenn\""},
       {R"([{"field": "training.clip_grad", "value": 2, "when": {"absent": {"min": 1}}, "source": "s", "verified": true}])", "no field \"absent\""},
+      {R"([{"field": "training.clip_grad", "value": 2, "when": [], "source": "s", "verified": true}])", "must be an object"},
+      {R"([{"field": "training.clip_grad", "value": 2, "when": {"model.vocab_size": 3}, "source": "s", "verified": true}])", "must be an object"},
+      {R"([{"field": "training.clip_grad", "value": 2, "when": {"model.vocab_size": {"max": "1"}}, "source": "s", "verified": true}])", "max must be a number"},
+      {R"([{"field": "training.clip_grad", "value": 2, "when": {"model.vocab_size": {"allowed": 1}}, "source": "s", "verified": true}])", "allowed must be a list"},
+      {R"([{"field": "training.clip_grad", "value": 2, "when": {"model.vocab_size": {"multiple_of": 0}}, "source": "s", "verified": true}])", "multiple_of must be"},
   }));
   const fs::path folder = fs::temp_directory_path() / ("tandem_stack_" + std::to_string(reinterpret_cast<std::uintptr_t>(&defaults)));
   fs::create_directories(folder / "models/stacks");
