@@ -90,8 +90,8 @@ std::vector<PlanField> memory_fields() {
             "Where deterministic: every tensor is filled before it is written, as PyTorch does unless told otherwise; the stack may say."},
            AT(training.fill_uninitialized_memory)),
       flag({"training.expandable_segments",
-            "The framework's allocator expands a segment in place of taking another one (PYTORCH_CUDA_ALLOC_CONF); memory as reserved, which "
-            "validate judges, depends on it, what simulate prints does not. The stack may say."},
+            "The framework's allocator expands a segment in place of taking another one (PYTORCH_CUDA_ALLOC_CONF); memory as "
+            "reserved, which validate judges, depends on it, what simulate prints does not. The stack may say."},
            AT(training.expandable_segments)),
       number({"training.dropout.hidden", "Probability behind the embedding, attention and MLP; the stack may say."},
              AT(training.dropout.hidden), {0, 1, false, true}),

@@ -22,7 +22,8 @@ const std::vector<std::string> kKeys = {"tokens", "days", "goodput", "device_hou
   throw ConfigError(Problem{file, field, value.is_null() ? "" : value_text(value), reason, remedy});
 }
 
-constexpr double kMostTokens = 1e18, kMostDays = 1e6, kMostPrice = 1e9, kLeastGoodput = 1e-3;  // so that no result is beyond all numbers
+// So that no result is beyond all numbers.
+constexpr double kMostTokens = 1e18, kMostDays = 1e6, kMostPrice = 1e9, kLeastGoodput = 1e-3;
 
 double positive(const json& value, double most, const std::string& file, const std::string& field, const std::string& remedy) {
   if (!value.is_number() || value.get<double>() <= 0) refuse(file, field, value, "must be a number above zero", remedy);
@@ -64,7 +65,8 @@ Goal read_goal(const json& goal, const std::string& file, const std::vector<std:
     out.days = positive(goal["days"], kMostDays, file, "goal.days", "say how long the training may take, or leave it out");
   if (goal.contains("goodput")) out.goodput = positive(goal["goodput"], 1, file, "goal.goodput", "give a share of time, e.g. 0.9");
   if (out.goodput < kLeastGoodput)
-    refuse(file, "goal.goodput", goal["goodput"], "is less than " + value_text(json(kLeastGoodput)), "give a share of time, e.g. 0.9");
+    refuse(file, "goal.goodput", goal["goodput"], "is less than " + value_text(json(kLeastGoodput)),
+           "give a share of time, e.g. 0.9");
   if (goal.contains("device_hour_price")) out.prices = prices(goal["device_hour_price"], file, clusters);
   return out;
 }

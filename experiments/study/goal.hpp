@@ -20,8 +20,8 @@ struct Goal {
 /// Reads `goal` of a study `file`; `clusters` are those that its plans name. Throws ConfigError with field, value, reason and remedy.
 Goal read_goal(const nlohmann::json& goal, const std::string& file, const std::vector<std::string>& clusters);
 
-/// Gives a predicted row training_days, device_hours, in_time (where days were given) and cost (where prices were), in place of those of
-/// an earlier goal; takes them away where there is none.
+/// Gives a predicted row training_days, device_hours, in_time (where days were given) and cost (where prices were), in place of
+/// those of an earlier goal; takes them away where there is none.
 void add_goal(nlohmann::ordered_json& row, const std::optional<Goal>& goal);
 
 /// Whether a row fits and is in time.

@@ -149,7 +149,7 @@ TEST_CASE("an expandable segment grows behind what is free at its end, and what 
   CHECK(a.reserved() == Bytes(242 * kMiB));
 }
 
-TEST_CASE("what lies free at the end of an expandable segment is left for what needs it, and no more is mapped than a tensor lacks") {
+TEST_CASE("the end of an expandable segment is left for what needs it, and no more is mapped than a tensor lacks") {
   CachingAllocator a(true);
   const auto x = a.allocate(Bytes(50 * kMiB));
   a.allocate(Bytes(30 * kMiB));
