@@ -260,7 +260,8 @@ TEST_CASE("a plan has what its stack does unless it says otherwise") {
   CHECK(parse_plan(sharded, "gpt.json").parallel.unit_copies == UnitCopies::flat);
   CHECK(parse_plan(sharded, "gpt.json").training.flash_attention);
   CHECK(parse_plan(eight, "gpt.json").training.flash_attention);
-  CHECK_FALSE(parse_plan(bent("dgx-a100-80gb", "hls-gaudi2", eight), "gaudi.json").training.flash_attention);
+  CHECK(parse_plan(bent("dgx-a100-80gb", "hls-gaudi2", eight), "gaudi.json").training.flash_attention);
+  CHECK_FALSE(parse_plan(bent("dgx-a100-80gb", "hls-gaudi1", eight), "gaudi.json").training.flash_attention);
   CHECK_FALSE(llama("32000", "fp32").training.flash_attention);  // its kernels are of 16 and 8 bits
   CHECK_FALSE(llama("32000", "fp16", "dgx-1v").training.flash_attention);  // and of Ampere on
   CHECK_FALSE(parse_plan(with("training", "\"flash_attention\": false", sharded), "scores.json").training.flash_attention);
