@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kEnd = ".new";
-constexpr std::chrono::minutes kUntouched{1};
+constexpr std::chrono::minutes kUntouched{10};
 
 /// The process that `name` says is writing `of`; 0 where it says none.
 pid_t writer(std::string_view name, std::string_view of) {
