@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "models/base/error.hpp"
 #include "models/lowering/gradient_reduction.hpp"
 
 namespace tandem::lowering {
@@ -30,6 +31,7 @@ class WeightGather {
   /// pytorch/torchtitan: torchtitan/models/llama3/infra/parallelize.py, apply_fsdp), or where less than `distance` parameters are
   /// read between (DeepSpeed: deepspeed/runtime/zero/partitioned_param_coordinator.py, __params_to_release).
   void plan_before_backward(Needs needs, const Needs& backward, const std::vector<std::int64_t>& times, std::int64_t distance) {
+    require(times.size() == backward.size(), "uses of a backward pass and how often they read are not as many");
     plan(std::move(needs));
     struct Next {
       std::int64_t read;  ///< parameters from the last of all uses back to this one
