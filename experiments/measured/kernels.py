@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times of PyTorch's own kernels on one GPU: attention by kind, and what eager layers do beside their products.
 
-    python3 kernels.py OUT.jsonl [--seconds 120]
+    python3 kernels.py OUT.jsonl [--only PART...]
 
 A line is {"op", "shape", "type", "seconds", ...}: the median over batches of calls between two events, inputs random, rotated over
 buffers that do not fit in the cache. Host time of a call is measured apart, on tensors too small to keep the card busy.
@@ -120,6 +120,67 @@ def streaming(write):
         del p, adam
 
 
+def chains(write):
+    """One addition after the other, each reading what the last one wrote: what a cache gives that lone kernels do not show."""
+    for megabytes in (2, 4, 8, 16, 24, 32, 48, 64, 128, 256, 512):
+        n = megabytes * 2**20 // 2
+        for tensors in (1, 4):  # as many are written in turn: a layer's activations
+            x = [torch.randn(n, device="cuda", dtype=torch.bfloat16) for _ in range(tensors + 1)]
+
+            def call(i):
+                for t in range(tensors):
+                    torch.add(x[t], 1.0, out=x[t + 1])
+
+            t = seconds(call, 1) / tensors
+            write(op="chained addition", shape=dict(megabytes=megabytes, tensors=tensors), type="bf16", seconds=t, bytes=4 * n, gb_per_s=4e-9 * n / t)
+            del x
+
+
+def compiled(write):
+    """Kernels as a compiler fuses them, forward and backward: what stands between a layer's products in fused stacks."""
+    def rope(x, cos, sin):
+        a, b = x.chunk(2, dim=-1)
+        return x * cos + torch.cat((-b, a), dim=-1) * sin
+
+    def gated(x):
+        a, b = x.chunk(2, dim=-1)
+        return F.silu(a) * b
+
+    torch.backends.cuda.matmul.allow_tf32 = True
+    for rows, width in ((8192, 4096), (8192, 16384)):
+        def of(columns, rank=2):
+            shape = (rows, columns) if rank == 2 else (1, columns // 128, rows, 128)
+            return torch.randn(*shape, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+
+        w = torch.randn(width, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+        b = torch.randn(width, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+        angle = torch.randn(rows, 128, device="cuda", dtype=torch.bfloat16)
+        # Name, function, operands, elements read and written a row: forward, backward.
+        cases = (("bias and gelu", lambda x, v: F.gelu(x + v, approximate="tanh"), (of(width), b), 2, 3),
+                 ("swiglu", gated, (of(2 * width),), 3, 5),
+                 ("bias, dropout and addition", lambda x, v, r: r + F.dropout(x + v, 0.1), (of(width), b, of(width)), 3, 3),
+                 ("rms norm and addition", lambda x, r, v: F.rms_norm(x + r, (width,), v), (of(width), of(width), w), 3, 5),
+                 ("layer norm and addition", lambda x, r, v, u: F.layer_norm(x + r, (width,), v, u), (of(width), of(width), w, b), 3, 5),
+                 ("rotation", lambda x: rope(x, angle, angle), (of(width, 4),), 2, 2))
+        for name, f, operands, forward_moves, backward_moves in cases:
+            for kind in ("eager", "compiled"):
+                if kind == "eager" and rows * width != 8192 * 4096:
+                    continue
+                torch._dynamo.reset()
+                g = torch.compile(f) if kind == "compiled" else f
+                n = copies_of(3 * operands[0].numel())
+                sets = [[torch.randn_like(o).requires_grad_() if o.dim() > 1 else o for o in operands] for _ in range(n)]
+                made = [g(*s) for s in sets]
+                grad = torch.randn_like(made[0])
+                with torch.no_grad():
+                    t = seconds(lambda i: g(*sets[i]), n)
+                u = seconds(lambda i: torch.autograd.grad(made[i], sets[i], grad, retain_graph=True), n)
+                e = 2 * rows * width
+                write(op=name, kind=kind, shape=dict(rows=rows, width=width), type="bf16", forward_s=t, backward_s=u,
+                      forward_gb_per_s=1e-9 * forward_moves * e / t, backward_gb_per_s=1e-9 * backward_moves * e / u)
+                del sets, made
+
+
 def host(write):
     x = torch.randn(64, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
     w = torch.randn(64, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
@@ -170,6 +231,7 @@ def products(write):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out")
+    parser.add_argument("--only", nargs="*", help="parts: host products attention streaming chains compiled")
     o = parser.parse_args()
     with open(o.out, "w") as out:
         def write(**row):
@@ -177,9 +239,10 @@ def main():
             out.write(json.dumps(row) + "\n")
             out.flush()
 
+        parts = dict(host=host, products=products, attention=attention, streaming=streaming, chains=chains, compiled=compiled)
         write(card=torch.cuda.get_device_name(), torch=torch.__version__, cuda=torch.version.cuda, cudnn=torch.backends.cudnn.version(), date=time.strftime("%Y-%m-%d"))
-        for part in (host, products, attention, streaming):
-            begin = time.time()
+        for name in o.only or parts:
+            part, begin = parts[name], time.time()
             try:
                 part(write)
             except Exception as e:  # one part must not lose the others

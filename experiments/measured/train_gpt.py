@@ -22,6 +22,7 @@ import torch.nn.functional as F
 from torch.utils.checkpoint import checkpoint
 
 STEPS, WARM_UP = 5, 3
+CARD = "h200"  # prefix of the records' names and end of their cluster's; main() takes the card that is there
 
 
 class Norm(nn.Module):
@@ -187,7 +188,7 @@ def name_of(k):
     words = [k["model"]["name"].replace(",", "").replace(" ", "-").lower(), f"s{k['seq']}", f"b{k['micro']}"]
     words += [f"m{k['batches']}"] * (k["batches"] > 1) + ["recompute"] * (k["recompute"] == "full")
     words += ["scores"] * (not k["flash"]) + ["compiled"] * k["compiled"]
-    return "h200-" + "-".join(words).replace("/", "-")
+    return CARD + "-" + "-".join(words).replace("/", "-")
 
 
 def plan_of(k):
@@ -198,7 +199,7 @@ def plan_of(k):
     if k["compiled"]:
         training["fusion"] = "compiled"
     return dict(name=name_of(k), model=k["model"], parallel=dict(tensor=1, pipeline=1, data=1, zero_stage=0), training=training,
-                cluster=dict(devices=1, preset="dgx-h200"), stack="pytorch-ddp")
+                cluster=dict(devices=1, preset="dgx-" + CARD), stack="pytorch-ddp")
 
 
 def run(k, kernels):
@@ -233,7 +234,7 @@ def run(k, kernels):
         host.append(time.time() - begin)
         torch.cuda.synchronize()
         times.append(time.time() - begin)
-    record = dict(id=name_of(k), source="experiments/measured/h200/train_gpt.py", grade="A", plan=plan_of(k),
+    record = dict(id=name_of(k), source="experiments/measured/train_gpt.py", grade="A", plan=plan_of(k),
                   measured=dict(step_time_s=statistics.median(times), peak_memory_bytes=torch.cuda.max_memory_allocated(), peak_memory_kind="allocated",
                                 peak_memory_rank="heaviest"),
                   details=dict(steps=len(times), fastest_s=min(times), slowest_s=max(times), host_s=statistics.median(host),
@@ -245,7 +246,7 @@ def run(k, kernels):
             step()
             torch.cuda.synchronize()
         rows = [dict(kernel=e.key[:160], calls=e.count, seconds=e.device_time_total * 1e-6) for e in p.key_averages() if e.device_time_total > 0]
-        kernels[record["id"]] = sorted(rows, key=lambda r: -r["seconds"])[:40]
+        kernels[record["id"]] = sorted(rows, key=lambda r: -r["seconds"])[:60]
     return record
 
 
@@ -253,10 +254,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out")
     parser.add_argument("--seconds", type=float, default=420, help="no new case is begun after this long")
-    parser.add_argument("--kernels", help="time by kernel of every case that is not compiled, as JSON")
+    parser.add_argument("--kernels", help="time by kernel of a step of every case, as JSON")
     parser.add_argument("--only", help="cases whose name contains this")
     parser.add_argument("--list", action="store_true", help="print the plans and stop")
+    parser.add_argument("--card", choices=("h100", "h200"), help="without a GPU: whose plans are listed")
     o = parser.parse_args()
+    global CARD
+    CARD = o.card or torch.cuda.get_device_name().split()[1].lower()
     todo = [k for k in cases() if not o.only or o.only in name_of(k)]
     if o.list:
         for k in todo:
@@ -274,7 +278,7 @@ def main():
                 print("not measured for want of time:", name_of(k), flush=True)
                 continue
             try:
-                record = run(k, None if k["compiled"] else kernels)
+                record = run(k, kernels)
                 record["details"].update(where)
                 out.write(json.dumps(record) + "\n")
                 out.flush()
