@@ -75,10 +75,10 @@ struct Spelling<AttentionKernel> {
 };
 template <>
 struct Spelling<FusionSet> {
-  static constexpr std::array<std::string_view, 12> names{
+  static constexpr std::array<std::string_view, 13> names{
       "reference", "eager", "megatron-2021", "megatron",        "transformer-engine",
       "compiled",  "llm.c", "llm-foundry",   "megatron-bridge", "internevo", "compiled-blocks",
-      "megatron-wide-softmax"};
+      "megatron-wide-softmax", "eager-fused-rmsnorm"};
 };
 
 /// Precisions that `training.precision` fills dtypes from.

@@ -75,12 +75,18 @@ struct BlockSaved {
     if (s_.fusion.dropout_masks) hold(DType::fp8, elements);
   }
 
+  /// Ahead of what is written, because a slot ends where its last tensor does.
+  void norm_copy() {
+    if (s_.keep.norms) hold(s_.norm_copy_type(), s_.norm_copy());
+  }
+
   void save_attention() {
     const AttentionDims core = core_dims(s_);
     const std::int64_t state = s_.rows * s_.hidden, n = s_.tokens;
     const bool pre = s_.placement == NormPlacement::pre, score_path = !s_.flash && s_.keep.core;
     const bool again = !(pre && s_.keep.norms);  // the sublayers' inputs come from the states before their norms
     ln1_stats = keep_for(again, true, 2 * s_.rows);
+    norm_copy();
     n1 = keep_inputs(!again, state);
     qkv = keep(true, n * s_.qkv());
     if (s_.rotary && s_.fusion.rotated_copies && !s_.keep.by_products) hold(s_.dtypes.compute, n * (s_.heads + s_.kv_heads) * s_.head_dim);
@@ -97,6 +103,7 @@ struct BlockSaved {
     sum1 = keep(!pre, state);
     x2 = keep_for(again, s_.keep.state, state);
     ln2_stats = keep_for(again, true, 2 * s_.rows);
+    norm_copy();
     n2 = keep_inputs(!again, state);
   }
 
@@ -104,6 +111,7 @@ struct BlockSaved {
     const AttentionDims d = s_.cross_dims();
     cross.x = keep(true, s_.rows * s_.hidden);
     cross.norm_stats = keep(true, 2 * s_.rows);
+    norm_copy();
     cross.n = keep(s_.keep.norms, s_.rows * s_.hidden);
     cross.q = keep(true, s_.tokens * d.q_width());
     cross.kv = keep(true, s_.memory_tokens() * d.kv_width());

@@ -19,7 +19,9 @@ Value token_slot(TemplateBuilder& b, const Shapes& d) {
 std::string table_name(const Shapes& s) { return s.relative_buckets > 0 ? "relative" : "position"; }
 
 Value stats_slot(TemplateBuilder& b, const Shapes& s) {
-  return b.whole(b.slot("saved", MemoryKind::activations), s.dtypes.compute, 2 * s.rows);
+  SlotLayout at(b.slot("saved", MemoryKind::activations));
+  at.add(s.norm_copy_type(), s.norm_copy());  // never written
+  return at.add(s.dtypes.compute, 2 * s.rows);
 }
 
 }  // namespace

@@ -10,14 +10,28 @@ namespace {
 // norm, GELU, softmax, scaled_dot_product_attention (here: flash attention). Its layer norm has a kernel for the
 // input's gradient and one for the parameters' (aten/src/ATen/native/cuda/layer_norm_kernel.cu), and autograd adds a
 // residual's gradient by itself. Autograd keeps operands until their consumers ran: the packed projection lives on through
-// the values' view while queries and keys have rotated copies, silu's output is an operand of the product, and backward
-// through log_softmax and nll_loss in fp32 holds three tensors of logits at once: 12 bytes each, before the gradient is made narrow
-// (measured, experiments/measured/h200: 41.9 bytes a layer, token and hidden element of a LLaMA, and 12 a logit).
+// the values' view while queries and keys have rotated copies, silu's output is an operand of the product, RMSNorm's are its input made
+// fp32 and the normed rows made narrow, but not the narrow input (6 bytes an element for 2), and backward
+// through log_softmax and nll_loss in fp32 holds three tensors of logits at once: 12 bytes a logit, before the gradient is made narrow
+// (measured, experiments/measured/h200).
 constexpr Fusion eager() {
   Fusion f;
   f.scores_scaled_apart = f.mask_apart = f.attention_dropout_apart = f.dropout_apart = true;
   f.gate_apart = f.rms_apart = f.rotary_apart = f.norm_gradients_apart = f.residual_gradient_apart = true;
-  f.rotated_copies = f.dropout_masks = f.gate_kept = f.loss_copies = true;
+  f.rotated_copies = f.norm_copies = f.dropout_masks = f.gate_kept = f.loss_copies = true;
+  return f;
+}
+
+// The same with torch.nn.functional.rms_norm or torch.nn.RMSNorm, one kernel on CUDA since PyTorch 2.9: aten::_fused_rms_norm, which in
+// 2.8 only Metal had (aten/src/ATen/native/native_functions.yaml of both; pytorch/pytorch pull request 153666). It is layer norm's
+// without a mean, and so are its two of the backward pass: in a profiled step of PyTorch 2.11 on one H100 vectorized_layer_norm_kernel,
+// layer_norm_grad_input_kernel_vectorized and GammaBetaBackwardCUDAKernelTemplate each ran once a norm (experiments/measured/train_gpt.py
+// with --kernels). Autograd keeps the input, which the residual's sum is anyway, and its second result, a number in fp32 a row
+// (tools/autograd/derivatives.yaml, _fused_rms_norm): measured so, 41.9 bytes a layer, token and hidden element of a LLaMA
+// (experiments/measured/h200).
+constexpr Fusion eager_fused_rmsnorm() {
+  Fusion f = eager();
+  f.rms_apart = f.norm_copies = false;
   return f;
 }
 
@@ -157,9 +171,9 @@ constexpr Fusion internevo() {
 }
 
 // In the order of FusionSet.
-constexpr std::array<Fusion, 12> kSets{Fusion{},   eager(), megatron_2021(), megatron(),        transformer_engine(),
+constexpr std::array<Fusion, 13> kSets{Fusion{},   eager(), megatron_2021(), megatron(),        transformer_engine(),
                                        compiled(), llm_c(), llm_foundry(),   megatron_bridge(), internevo(), compiled_blocks(),
-                                       megatron_wide_softmax()};
+                                       megatron_wide_softmax(), eager_fused_rmsnorm()};
 
 }  // namespace
 

@@ -31,6 +31,7 @@ struct Fusion {
   bool tensors_filled = false;         ///< before a task writes a tensor of its own, one fills it: of the plan, not of a set
   // What is held beside what the gradients need.
   bool rotated_copies = false;           ///< queries and keys before and after their rotation
+  bool norm_copies = false;              ///< of RMSNorm as single operations, an fp32 tensor beside input and output
   bool dropout_masks = false;            ///< a byte an element, the embedding's too, but inside attention without a score matrix
   bool gate_kept = false;                ///< of a gated MLP, the activation before the product
   bool weighted_activations = false;     ///< of experts without a gate, also before their weights; nothing of what comes back

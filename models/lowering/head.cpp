@@ -25,9 +25,10 @@ struct HeadSaved {
     const std::int64_t state = s.rows * s.hidden;
     if (s.placement == NormPlacement::pre) {
       stats = at.add(d, 2 * s.rows);
+      at.add(s.norm_copy_type(), s.norm_copy());
       n = at.add(d, state);
     }
-    // Never written; ahead of what is, because a slot ends where its last tensor does.
+    // Never written, as the copy; ahead of what is, because a slot ends where its last tensor does.
     if (bits(s.dtypes.compute) < 32) at.add(DType::fp8, s.fusion.loss_bytes * s.tokens * s.vocab_rows);
     dlogits = at.add(loss_type(s), s.tokens * s.vocab_rows);
     if (!s.bert) return;

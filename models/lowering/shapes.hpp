@@ -106,6 +106,9 @@ struct Shapes {
   const char* relative_table() const { return is_decoder() ? "decoder.relative.weight" : "encoder.relative.weight"; }
   /// Whether the softmax makes an fp32 copy of its score matrix, which is in 16 bits.
   bool widens_softmax() const { return fusion.softmax_widened && bits(dtypes.compute) == 16; }
+  /// Elements that a norm written as single operations keeps beside its 16-bit input and output, and their type.
+  std::int64_t norm_copy() const { return rms && fusion.norm_copies ? rows * hidden : 0; }
+  DType norm_copy_type() const { return bits(dtypes.compute) == 16 ? DType::fp32 : dtypes.compute; }
   /// Rows of the MLP's first matrix that are kept, if any. One matrix holds gate and up here, their columns by turns; so where one
   /// of two products is kept, half of the rows of both are: as many bytes, and as many FLOPs and products to repeat.
   std::int64_t fc1_rows() const { return keep.half_fc1 ? tokens - tokens / 2 : tokens; }

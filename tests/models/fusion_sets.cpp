@@ -20,7 +20,7 @@ TaskGraph graph_of(const std::string& set, bool llama, const std::string& precis
   s.precision = precision;
   s.tensor = tensor;
   Plan plan = s.plan();
-  for (int f = 0; f <= static_cast<int>(FusionSet::megatron_wide_softmax); ++f)
+  for (int f = 0; f <= static_cast<int>(FusionSet::eager_fused_rmsnorm); ++f)
     if (name(static_cast<FusionSet>(f)) == set) plan.training.fusion = static_cast<FusionSet>(f);
   REQUIRE(name(plan.training.fusion) == set);
   return lower(plan);
@@ -129,6 +129,45 @@ TEST_CASE("the tasks of a LLaMA layer without fused kernels, in fp64 and in bf16
         std::string::npos);
 }
 
+TEST_CASE("PyTorch since 2.9 has RMSNorm in one kernel, its gradients in two, and all else as without") {
+  const std::string set = "eager-fused-rmsnorm";
+  const auto without_norms = [](const TaskGraph& graph, std::string_view block) {
+    Names names = tasks(graph, block);
+    std::erase_if(names, [](const std::string& n) { return n.starts_with("ln") || n.starts_with("final_norm"); });
+    return names;
+  };
+  const auto of_norm = [](const TaskGraph& graph, std::string_view block, const std::string& norm) {
+    Names names = tasks(graph, block);
+    std::erase_if(names, [&](const std::string& n) { return !n.starts_with(norm); });
+    return names;
+  };
+  for (const std::string precision : {"fp64", "bf16"}) {
+    const TaskGraph apart = graph_of("eager", true, precision), fused = graph_of(set, true, precision);
+    CHECK_NOTHROW(fused.check());
+    for (const char* block : {"block_forward", "block_backward", "head_forward", "head_backward"})
+      CHECK(without_norms(fused, block) == without_norms(apart, block));
+    for (const std::string norm : {"ln1", "ln2"}) {
+      CHECK(of_norm(fused, "block_forward", norm) == Names{norm});
+      CHECK(of_norm(fused, "block_backward", norm) ==
+            Names{norm + "_backward_parameters", norm + "_backward", norm + "_backward_residual"});
+    }
+    CHECK(of_norm(fused, "head_backward", "final_norm") == Names{"final_norm_backward_parameters", "final_norm_backward"});
+  }
+  for (const char* block : {"block_forward", "block_backward"}) CHECK(read(set, false, block) == read("eager", false, block));
+
+  // Of 12 rows of 24 in bf16 with a number in fp32 each: what is read and written once.
+  const TaskGraph graph = graph_of(set, true, "bf16");
+  const auto bytes = [&](std::string_view block, std::string_view name) {
+    for (const Task& t : last_of(graph, block).tasks)
+      if (t.name == name) return traffic(t.op, t.dtype).count();
+    throw ContractError("no such task");
+  };
+  const std::int64_t all = 2 * 12 * 24, rows = 4 * 12, gamma = 2 * 24;
+  CHECK(bytes("block_forward", "ln1") == 2 * all + rows + gamma);
+  CHECK(bytes("block_backward", "ln1_backward_parameters") == 2 * all + rows + gamma);
+  CHECK(bytes("block_backward", "ln1_backward") == 3 * all + rows + gamma);
+}
+
 TEST_CASE("DeepSpeed's fork of Megatron-LM has gates and rotations as PyTorch's operations, Megatron-LM in a kernel") {
   const std::string theirs = read("megatron-2021", true, "block_forward"), own = read("megatron", true, "block_forward");
   CHECK(theirs.find("rotary_queries_swap rotary_queries_cosine rotary_queries_sine rotary_queries_add rotary_keys_swap") != theirs.npos);
@@ -231,7 +270,7 @@ TEST_CASE("every fusion set does the same matrix products and collectives") {
   const int tensor = GENERATE(1, 2);
   const Books plain = count(graph_of("reference", llama, "fp64", tensor), StageId(0));
   for (const char* set : {"eager", "megatron-2021", "megatron", "transformer-engine", "compiled", "llm.c", "llm-foundry",
-                          "megatron-bridge", "internevo", "compiled-blocks", "megatron-wide-softmax"}) {
+                          "megatron-bridge", "internevo", "compiled-blocks", "megatron-wide-softmax", "eager-fused-rmsnorm"}) {
     const TaskGraph graph = graph_of(set, llama, "fp64", tensor);
     CHECK_NOTHROW(graph.check());
     const Books books = count(graph, StageId(0));

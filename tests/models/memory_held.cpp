@@ -112,6 +112,48 @@ TEST_CASE("PyTorch's loss has a wide copy of the logits beside them and log_soft
   CHECK(most(8192) - most(4096) <= 12 * n + states);
 }
 
+TEST_CASE("a LLaMA's layer of eager PyTorch with fused RMSNorm keeps norms' inputs and outputs and 4 bytes a row and norm") {
+  MemoryCase c = wide();
+  c.heads = 4;
+  c.model = {{"family", "llama"}, {"num_kv_heads", 2}, {"activation", "swiglu"}};
+  c.training = {{"flash_attention", true}};
+  const std::int64_t rows = c.seq * c.batch, h = c.hidden, kv = h / 2, f = c.ffn;
+  // The first norm's input is kept by whoever made it. Packed projection and rotated queries and keys; attention's output and a
+  // number a row and head; gate and up, silu's output, the product.
+  const std::int64_t tensors = h + (h + 2 * kv) + (h + kv) + h + c.heads + h + h + 2 * f + f + f;
+  const auto kept = [&](FusionSet set) { return alive_of(with_set(c, set), "block_forward", "block_saved"); };
+  CHECK(kept(FusionSet::eager_fused_rmsnorm) == rows * (2 * tensors + 2 * 4));
+}
+
+TEST_CASE("RMSNorm as PyTorch's operations keeps its input in fp32 and narrow normed rows in place of its narrow input") {
+  MemoryCase c = wide();
+  const std::string precision = GENERATE("bf16", "fp32", "fp64"), normed = GENERATE("rmsnorm", "layernorm");
+  c.model = {{"family", "llama"}, {"normalization", normed}};
+  c.training = {{"precision", precision}};
+  // 4 + 2 bytes for 2; where nothing is narrow the normed rows beside the input.
+  const std::int64_t copy = normed == "rmsnorm" ? (precision == "fp64" ? 8 : 4) * c.seq * c.batch * c.hidden : 0;
+  const auto more = [&](const std::string& block, const std::string& what) {
+    const auto kept = [&](FusionSet set) { return alive_of(with_set(c, set), block, what); };
+    return kept(FusionSet::eager) - kept(FusionSet::eager_fused_rmsnorm);
+  };
+  CAPTURE(precision, normed);
+  CHECK_NOTHROW(with_set(c, FusionSet::eager).check());
+  CHECK(more("block_forward", "block_saved") == 2 * copy);
+  CHECK(more("head_forward", "head_saved") == copy);
+  MemoryCase t5 = c;
+  c.training.update({{"recompute", "selective"}, {"recompute_modules", {"norm"}}});
+  CHECK(more("block_forward", "block_saved") == 0);  // normed again from what the residuals' sums leave
+
+  // The norm behind an encoder, and the three of every decoder layer, whose sequences are as long.
+  c = t5;
+  c.model = {{"family", "t5"}, {"normalization", normed}, {"num_decoder_layers", 1}};
+  CHECK_NOTHROW(with_set(c, FusionSet::eager).check());
+  // There the statistics end the slot: a number a row, for which the kernel writes two of the activations' type.
+  const std::int64_t mean = precision == "bf16" ? 0 : copy / c.hidden;
+  CHECK(more("bridge_forward", "bridge_saved") == copy - mean);
+  CHECK(more("head_forward", "block_saved") == (2 * c.layers + 3) * copy);
+}
+
 TEST_CASE("a softmax in fp32 keeps its wide output beside the narrow one, and has two wide gradients") {
   MemoryCase c = wide();
   c.training["flash_attention"] = false;

@@ -52,6 +52,8 @@ TEST_CASE("eager training on one GPU takes the memory that was predicted, to 4 p
     REQUIRE(r.weighed());
     if (compiled(r)) continue;
     CHECK(std::abs(r.memory_error()) < 0.04);
+    // LLaMAs keep what they are said to keep of a fused RMSNorm.
+    if (r.measured.id.find("llama") != std::string::npos) CHECK(std::abs(r.memory_error()) < 0.001);
     sum += std::abs(r.memory_error());
     ++eager;
   }
