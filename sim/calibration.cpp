@@ -111,6 +111,13 @@ CommFit read_comm(FactReader r) {
   return c;
 }
 
+double spread(FactReader& r) {
+  constexpr double kMost = 0.2;  // with more the slowest of many would stand still
+  const double s = r.number("spread", 0);
+  if (s > kMost) r.refuse("spread", "must be at most 0.2: a standard deviation, as a share", "write for example 0.02");
+  return s;
+}
+
 std::string path_of(const std::string& name) {
   if (is_preset_path(name)) return name;
   const std::string path = find_preset(kFolder, name);
@@ -144,6 +151,7 @@ Calibration load_calibration(const std::string& name) {
   c.matmul = read_matmul(r.object("matmul"));
   read_attention(r, c);
   if (r.has("deterministic_dropout_attention")) c.deterministic_dropout_flash = read_flash(r.object("deterministic_dropout_attention"));
+  if (r.has("spread")) c.spread = spread(r);
   c.memory_share = share(r, "memory_share");
   if (r.has("stream_factor")) c.stream_factor = r.number("stream_factor", 0);
   if (r.has("cast_bytes")) c.cast_bytes = r.number("cast_bytes", 0);

@@ -55,6 +55,7 @@ struct Calibration {
   MatMulFit matmul;
   std::array<std::optional<FlashFit>, 4> flash;  ///< by AttentionKernel; nothing: as products of its shapes
   std::optional<FlashFit> deterministic_dropout_flash;  ///< where neither is deterministic with dropout, by one that is
+  double spread = 0;                     ///< standard deviation of the times of arithmetic among devices of this kind, as a share
   double memory_share = 1;               ///< of the memory bandwidth that streaming operations reach
   double stream_factor = 1;              ///< what memory-bound kernels take beside their bytes at that rate, as a factor
   double cast_bytes = 0;                 ///< moved for an element that a product in 8 or 4 bits has cast

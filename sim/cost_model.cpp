@@ -10,6 +10,7 @@
 #include "sim/countable.hpp"
 #include "sim/product_table.hpp"
 #include "sim/roofline.hpp"
+#include "sim/slowest.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -20,21 +21,24 @@ constexpr const char* kUncalibrated =
 
 class DeviceCosts final : public CostModel {
  public:
-  DeviceCosts(const Device& device, const std::optional<CostTable>& table, std::vector<std::string> notes)
+  DeviceCosts(const Device& device, std::int64_t together, const std::optional<CostTable>& table, std::vector<std::string> notes)
       : device_(device), calibration_(load_calibration(device.calibration)), notes_(std::move(notes)),
-        launch_(calibration_.launch.value_or(device.host_launch)) {
+        launch_(calibration_.launch.value_or(device.host_launch)), slowest_(slowest_of(together, calibration_.spread)) {
+    for (auto& [type, rate] : device_.peak) rate = FlopRate::flops_per_second(rate.flops_per_second() / slowest_);
+    device_.vector_rate = FlopRate::flops_per_second(device_.vector_rate.flops_per_second() / slowest_);
     if (device.calibration.empty()) notes_.push_back(kUncalibrated);
     for (const std::string& fact : calibration_.unverified) notes_.push_back("not verified: " + fact);
     if (table) use(*table);
   }
-  DeviceCosts(const Device& device, ProductTable products) : DeviceCosts(device, std::nullopt, {}) {
-    products_.emplace(std::move(products));
+  DeviceCosts(const Device& device, std::int64_t together, std::shared_ptr<const ProductTable> products)
+      : DeviceCosts(device, together, std::nullopt, {}) {
+    products_ = std::move(products);
   }
 
   Duration duration(const Op& op, DType compute) const override {
     require(!is_communication(op), "communication has no cost on one device");
     const auto seconds = measured_ ? measured_->seconds(op, compute) : std::nullopt;
-    return countable(seconds ? *seconds : roofline_seconds(op, compute, device_, calibration_, products()));
+    return countable(seconds ? *seconds : roofline_seconds(op, compute, device_, calibration_, products(), slowest_));
   }
   Duration launch() const override { return launch_; }
   bool covered(const Op& op, DType compute) const override {
@@ -51,7 +55,7 @@ class DeviceCosts final : public CostModel {
     return seconds ? std::optional(Duration::seconds(*seconds)) : std::nullopt;
   }
   CommFit comm_fit() const override { return calibration_.comm; }
-  const ProductTable* products() const override { return products_ ? &*products_ : nullptr; }
+  const ProductTable* products() const override { return products_.get(); }
   std::vector<std::string> notes() const override { return notes_; }
 
  private:
@@ -67,8 +71,9 @@ class DeviceCosts final : public CostModel {
   Calibration calibration_;
   std::vector<std::string> notes_;
   Duration launch_;
+  double slowest_;  ///< time of the slowest device's arithmetic by that of the mean one
   std::optional<MeasuredCosts> measured_;  ///< of a processor
-  std::optional<ProductTable> products_;   ///< of an accelerator
+  std::shared_ptr<const ProductTable> products_;  ///< of an accelerator
   std::vector<double> slowdown_{1.0};
 };
 
@@ -76,26 +81,30 @@ class DeviceCosts final : public CostModel {
 std::string shown(const std::string& table) { return table.substr(table.rfind('/') + 1); }
 
 /// An accelerator's launches and memory-bound kernels are not those of a framework: of its table the products count.
-std::unique_ptr<CostModel> with_table(const Device& device, const CostTable& table, const std::string& name) {
-  if (table.of_accelerator()) return std::make_unique<DeviceCosts>(device, ProductTable(table, name));
-  return std::make_unique<DeviceCosts>(device, table, std::vector<std::string>{});
+std::unique_ptr<CostModel> with_table(const Device& device, std::int64_t together, const CostTable& table, const std::string& name) {
+  if (table.of_accelerator()) return std::make_unique<DeviceCosts>(device, together, std::make_shared<const ProductTable>(table, name));
+  return std::make_unique<DeviceCosts>(device, together, table, std::vector<std::string>{});
 }
 
 }  // namespace
 
-std::unique_ptr<CostModel> make_cost_model(const Device& device) {
+std::unique_ptr<CostModel> make_cost_model(const Device& device, std::int64_t together) {
   if (device.cost_table.empty() && !device.measured.empty())
-    return with_table(device, load_measured_products(device.measured, device), shown(device.measured));
-  if (device.cost_table.empty()) return std::make_unique<DeviceCosts>(device, std::nullopt, std::vector<std::string>{});
+    return std::make_unique<DeviceCosts>(device, together, measured_products(device.measured, device));
+  if (device.cost_table.empty()) return std::make_unique<DeviceCosts>(device, together, std::nullopt, std::vector<std::string>{});
   const bool named = !is_preset_path(device.cost_table);
   const std::string path = named ? measured_table_path(device.cost_table) : device.cost_table;
-  if (!named || std::filesystem::exists(path)) return with_table(device, load_cost_table(path), shown(path));
+  if (!named || std::filesystem::exists(path)) return with_table(device, together, load_cost_table(path), shown(path));
   const std::string note = "no measured table " + path + ": costs are a roofline of unverified facts; run `tandem measure`";
-  return std::make_unique<DeviceCosts>(device, std::nullopt, std::vector{note});
+  return std::make_unique<DeviceCosts>(device, together, std::nullopt, std::vector{note});
+}
+
+std::unique_ptr<CostModel> make_cost_model(const Topology& topology) {
+  return make_cost_model(topology.device(), topology.devices());
 }
 
 std::unique_ptr<CostModel> make_cost_model(const Device& device, const CostTable& table) {
-  return with_table(device, table, table.device);
+  return with_table(device, 1, table, table.device);
 }
 
 }  // namespace tandem::sim

@@ -59,7 +59,10 @@ class CostModel {
 /// Cost model of a device: its calibration (`Device::calibration`) and, where there is one, its measured table
 /// (`Device::cost_table`, else `Device::measured`). Throws ConfigError on an unknown calibration, an unreadable table, or
 /// measured products of another device.
-std::unique_ptr<CostModel> make_cost_model(const Device& device);
+/// `together`: devices that work in step, of which the slowest sets the pace (`Calibration::spread`).
+std::unique_ptr<CostModel> make_cost_model(const Device& device, std::int64_t together = 1);
+/// Of all devices of a cluster, working in step.
+std::unique_ptr<CostModel> make_cost_model(const Topology& topology);
 /// The same with a table at hand, whatever the device names; of an accelerator's only the products are used.
 std::unique_ptr<CostModel> make_cost_model(const Device& device, const CostTable& table);
 

@@ -111,6 +111,12 @@ class Roofline {
   double operator()(const Send&) const { return communication(); }
   double operator()(const Recv&) const { return communication(); }
 
+  /// A measured product on the slowest of many devices, of which the arithmetic is slower and the memory is not: whole from twice
+  /// the time of its traffic on, not at all at that time.
+  double on_slowest(const Op& op, double measured, double slowest) const {
+    const double bound = std::clamp((measured - kernels(1)) / traffic_seconds(op) - 1, 0.0, 1.0);
+    return measured * (1 + (slowest - 1) * bound);
+  }
   /// What a product has beside its own kernel.
   double casts(const Op& op) const {
     if (const auto* o = std::get_if<MatMul>(&op)) return o->trans_a ? 0 : cast_seconds(o->m * o->k);
@@ -229,10 +235,10 @@ class Roofline {
 }  // namespace
 
 double roofline_seconds(const Op& op, DType compute, const Device& device, const Calibration& calibration,
-                        const ProductTable* measured) {
+                        const ProductTable* measured, double slowest) {
   const Roofline roofline(compute, device, calibration);
   const auto product = measured == nullptr ? std::nullopt : measured->seconds(op, compute);
-  return product ? *product + roofline.casts(op) : std::visit(roofline, op);
+  return product ? roofline.on_slowest(op, *product, slowest) + roofline.casts(op) : std::visit(roofline, op);
 }
 
 }  // namespace tandem::sim

@@ -210,7 +210,7 @@ Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& pl
   const auto changed = perturbation.of_machine() ? perturbed(plain, perturbation) : nullptr;
   const Topology& topology = changed ? *changed : plain;
   const Mesh mesh = make_mesh(plan);
-  const std::unique_ptr<CostModel> cost = make_cost_model(topology.device());
+  const std::unique_ptr<CostModel> cost = make_cost_model(topology);
   require_cuda(plan, topology.device(), cost->comm_fit());
   const auto replay = options.routing == nullptr ? std::nullopt : std::optional<Replay>(std::in_place, graph, *options.routing);
   const Scene scene{replay ? replay->graph() : graph, mesh, topology, *cost, replay ? &*replay : nullptr};

@@ -302,6 +302,17 @@ Bandwidth scale_up_link(const NodeFacts& n, Bandwidth device) {
 
 }  // namespace
 
+std::optional<Device> find_device_preset(const std::string& name) {
+  const std::string path = find_preset(kDevices, name);
+  if (path.empty()) return std::nullopt;
+  const json file = read_json(path);
+  std::vector<std::string> unverified;
+  FactReader reader(file, path, "", unverified);
+  Device device;
+  read_device(reader, device, name);
+  return device;
+}
+
 ClusterFacts load_cluster(const std::string& preset) {
   const std::string path = file_of(kClusters, preset, "cluster preset");
   const json file = read_json(path);

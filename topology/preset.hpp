@@ -48,6 +48,8 @@ struct ClusterFacts {
   std::vector<std::string> unverified;
 };
 
+/// The device preset of this name; nothing where there is none. Throws ConfigError on a broken file.
+std::optional<Device> find_device_preset(const std::string& name);
 /// Reads a cluster preset by name, or a file when `preset` contains '/' or ends in ".json". Throws ConfigError.
 ClusterFacts load_cluster(const std::string& preset);
 

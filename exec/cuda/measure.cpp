@@ -83,7 +83,9 @@ class Measurement {
     table_.host = device_.card;
     table_.compiler = "CUDA " + device_.runtime;
     table_.facts = {{"card", device_.card}, {"compute_capability", device_.capability()}, {"driver", nvml_.driver()},
-                    {"cuda_driver", device_.driver}, {"cuda_runtime", device_.runtime}};
+                    {"cuda_driver", device_.driver}, {"cuda_runtime", device_.runtime},
+                    {"source", "own measurement, tandem measure --device cuda"}, {"law", table_.device},
+                    {"times", "seconds: short bursts; sustained_s: after a second of the same product without a pause"}};
     for (const Figure& f : device_.figures) table_.figures.push_back(f);
     figure("power_limit", nvml_.power_limit_watts(), "W", "enforced, as the driver reports it");
     figure("clock_at_start", nvml_.clock_hz(), "Hz", "of the multiprocessors, before any load");

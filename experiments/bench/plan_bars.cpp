@@ -70,7 +70,7 @@ int unfolded(const std::string& path) {
   const Plan plan = load_plan(path);
   const TaskGraph graph = lower(plan);
   const auto topology = make_topology(plan.cluster);
-  const auto cost = sim::make_cost_model(topology->device());
+  const auto cost = sim::make_cost_model(*topology);
   const Mesh mesh = make_mesh(plan);
   const double before = processor_seconds();
   const sim::Play play = sim::play({graph, mesh, *topology, *cost}, {true, {}});
@@ -85,7 +85,7 @@ int closed_form() {
   using Clock = std::chrono::steady_clock;
   const std::vector<Plan> plans = search_plans();
   const auto topology = make_topology(plans.front().cluster);
-  const auto cost = sim::make_cost_model(topology->device());
+  const auto cost = sim::make_cost_model(*topology);
   sim::ClosedForm form(*topology, *cost);
   double sum = 0;
   for (const char* caches : {"cold", "warm"}) {

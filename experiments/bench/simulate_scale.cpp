@@ -47,7 +47,7 @@ void measure(const char* path) {
   const double simulating = lap(), busy = processor_seconds() - before;
 
   const Mesh mesh = make_mesh(plan);
-  const auto cost = sim::make_cost_model(topology->device());
+  const auto cost = sim::make_cost_model(*topology);
   lap();
   const sim::Play play = sim::play({graph, mesh, *topology, *cost});
   const double playing = lap();

@@ -53,7 +53,7 @@ std::vector<Row> product_rows() {
        "that of the law",
        shares_text,
        RangeKind::exact,
-       {"measured", "calibration:matmul"}},
+       {"measured", "calibration:matmul", "calibration:spread"}},
       of_table("table", "name of the table in topology/measured, or the file that --cost-table gave"),
       of_table("card", "card that the table was measured on"),
       of_table("date", "date of the measurement; empty where its source states none"),

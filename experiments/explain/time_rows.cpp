@@ -49,7 +49,7 @@ Row end_of_range(const std::string& which, const std::string& word, double StepR
 std::vector<Row> time_rows() {
   const std::vector<std::string> arithmetic = {"device:peak_flops_per_s", "device:vector_flops_per_s", "device:memory_bytes_per_s",
                                                "device:compute_units", "calibration:matmul", "calibration:memory_share",
-                                               "calibration:kernel_s", "measured"};
+                                               "calibration:kernel_s", "calibration:spread", "measured"};
   const std::vector<std::string> network = {"node", "cluster", "calibration:communication"};
   const std::vector<std::string> host = {"device:host_launch_s", "calibration:launch_s"};
   return {

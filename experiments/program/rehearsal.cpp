@@ -18,7 +18,7 @@ namespace {
 
 /// Whether a measured table is about the devices of a plan.
 bool describes(const CostTable& table, const Plan& plan, const Topology& topology) {
-  return table.device == plan.cluster.preset || sim::describes(table, topology.device());
+  return table.device == plan.cluster.preset || sim::describes(table.device, topology.device());
 }
 
 /// The type that a processor's table was measured in where that is not the plan's; empty where the plan's type is there.

@@ -32,7 +32,7 @@ class Measured(WithFolder):
     def test_text_json_and_page_say_how_much_was_measured(self):
         plan = self.folder.plan(H200)
         found = tandem_json("simulate", plan)["measured_products"]
-        self.assertEqual((found["table"], found["card"], found["shapes"]), ("h200-sxm-141gb", "NVIDIA H200", 30))
+        self.assertEqual((found["table"], found["card"], found["shapes"]), ("h200-sxm-141gb", "NVIDIA H200", 5732))
         self.assertTrue(0.1 < found["share"] < 0.9, found["share"])
         self.assertAlmostEqual(found["share"] + sum(p["share"] for p in found["not_covered"]), 1, places=9)
         missing = {(p["product"], p["m"], p["n"], p["k"]) for p in found["not_covered"]}

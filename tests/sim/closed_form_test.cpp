@@ -55,7 +55,7 @@ Plan random_plan(std::mt19937& random, const std::string& preset) {
 
 /// A cluster and what estimates plans on it.
 struct Cluster {
-  explicit Cluster(const ClusterSpec& spec) : topology(make_topology(spec)), cost(make_cost_model(topology->device())), form(*topology, *cost) {}
+  explicit Cluster(const ClusterSpec& spec) : topology(make_topology(spec)), cost(make_cost_model(*topology)), form(*topology, *cost) {}
   std::shared_ptr<const Topology> topology;
   std::unique_ptr<CostModel> cost;
   ClosedForm form;

@@ -2,8 +2,12 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "models/base/error.hpp"
+#include "models/base/json.hpp"
 #include "models/base/presets.hpp"
 #include "reports/op_fields.hpp"
 #include "sim/calibration.hpp"
@@ -329,6 +333,22 @@ TEST_CASE("every calibration can be read and an unknown one is refused") {
   for (const std::string& name : preset_names("topology/calibration")) CHECK_NOTHROW(load_calibration(name));
   CHECK(load_calibration("").memory_share == 1);
   CHECK_THROWS_AS(load_calibration("a101"), ConfigError);
+}
+
+TEST_CASE("a spread of devices that cannot be is refused by file, field and value") {
+  nlohmann::json file = read_json(find_preset("topology/calibration", "a100"));
+  file["spread"]["value"] = 0.5;
+  const std::string path = (std::filesystem::temp_directory_path() / ("tandem_spread_" + std::to_string(::getpid()) + ".json")).string();
+  std::ofstream(path) << file;
+  try {
+    load_calibration(path);
+    FAIL("accepted");
+  } catch (const ConfigError& e) {
+    CHECK(e.problems().front().file == path);
+    CHECK(e.problems().front().field == "spread");
+    CHECK(e.problems().front().reason.find("at most 0.2") != std::string::npos);
+  }
+  std::filesystem::remove(path);
 }
 
 TEST_CASE("an unmeasured CPU says so") {

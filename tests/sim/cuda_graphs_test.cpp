@@ -74,7 +74,7 @@ TEST_CASE("the closed form has plans with graphs that it has without") {
     CAPTURE(of);
     const Plan plan = plan_of(graphs(of, large));
     const auto topology = make_topology(plan.cluster);
-    const auto cost = make_cost_model(topology->device());
+    const auto cost = make_cost_model(*topology);
     ClosedForm form(*topology, *cost);
     const Estimate e = form.estimate(plan);
     REQUIRE(e.outside == Outside::nothing);

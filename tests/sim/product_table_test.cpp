@@ -206,6 +206,39 @@ TEST_CASE("measured products of another device are refused by file, field, value
   CHECK(p.remedy.find("h200-sxm-141gb") != std::string::npos);
 }
 
+TEST_CASE("a product without a time in steady load takes as much longer as those of its type that have both do in the mean") {
+  const MatMul a{512, 512, 512}, b{1024, 512, 512}, c{2048, 512, 512};
+  CostSample one{a, DType::bf16, 1.0}, other{b, DType::bf16, 2.0};
+  one.sustained_s = 1.3;
+  other.sustained_s = 1.8;  // a short one's noise: no steady load is faster
+  const ProductTable t(table_of({one, other, {c, DType::bf16, 4.0}, {c, DType::fp16, 4.0}}), "t");
+  CHECK(t.seconds(a, DType::bf16) == 1.3);
+  CHECK(t.seconds(b, DType::bf16) == 1.8);
+  CHECK(*t.seconds(c, DType::bf16) == Approx(4.0 * (1.3 + 1.0) / 2));
+  CHECK(t.seconds(c, DType::fp16) == 4.0);  // of that type nothing is known
+}
+
+TEST_CASE("a copy of a device preset has its measured products, one with other rates has not") {
+  ClusterSpec spec;
+  spec.preset = "dgx-h100";
+  spec.devices = 8;
+  Device copy = make_topology(spec)->device();
+  REQUIRE(copy.measured == "h100-sxm5-80gb");
+  copy.preset.clear();
+  CHECK(make_cost_model(copy)->products() != nullptr);
+  copy.name = "of another name";
+  CHECK(make_cost_model(copy)->products() != nullptr);
+  Device slower = copy;
+  slower.peak[DType::bf16] = FlopRate::flops_per_second(1e14);
+  slower.name = "h100-sxm5-80gb";  // a name makes no device
+  const Problem p = problem_of(slower);
+  CHECK(p.field == "device");
+  CHECK(p.value == "h100-sxm5-80gb");
+  CHECK(p.reason.find("other rates") != std::string::npos);
+  copy.measured = "/nowhere/table.json";
+  CHECK(problem_of(copy).file == "/nowhere/table.json");
+}
+
 TEST_CASE("every measured table names its card and source and holds products") {
   for (const std::string& name : preset_names("topology/measured")) {
     INFO(name);

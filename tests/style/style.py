@@ -24,7 +24,7 @@ ALLOWED = {
 HOMES = {
     r"nlohmann/json_fwd\.hpp": [r"models/base/json\.hpp"],
     r"nlohmann/": [r".*\.cpp", r"tests/.*"],
-    r"boost/math/": [r"sim/error_book\.cpp"],
+    r"boost/math/": [r"sim/(error_book|slowest)\.cpp"],
     r"boost/container/": [r"sim/caching_allocator\.hpp"],
     r"boost/": [r"topology/route\.cpp"],
     r"Eigen/": [r"exec/cpu/.*"],

@@ -26,7 +26,7 @@ double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_P
 void estimate(const Plan& plan, const std::string& id) {
   constexpr int kBatches = 9, kTimes = 200;
   const auto topology = make_topology(plan.cluster);
-  const auto cost = sim::make_cost_model(topology->device());
+  const auto cost = sim::make_cost_model(*topology);
   sim::ClosedForm form(*topology, *cost);
   const sim::Estimate first = form.estimate(plan);
   if (first.outside == sim::Outside::layout) return;  // no answer, and its time would be none
