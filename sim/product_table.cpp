@@ -58,8 +58,8 @@ void require_same(const std::string& path, const std::string& measured, const De
   const std::string shown = device.name.empty() ? "this one" : device.name;
   const bool preset = find_device_preset(measured).has_value();
   throw ConfigError(Problem{path, "device", measured,
-                            preset ? "these times were measured on that preset, and " + shown + " has other rates or compute units than it"
-                                   : "these times were measured on another device than " + shown,
+                            "these times were measured on another device than " + shown +
+                                (preset ? ", which has other rates or compute units" : ""),
                             "name a table of " + (device.preset.empty() ? shown : device.preset) +
                                 " in the device's \"measured\", or leave that out"});
 }
