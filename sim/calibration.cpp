@@ -112,7 +112,7 @@ CommFit read_comm(FactReader r) {
 }
 
 double spread(FactReader& r) {
-  constexpr double kMost = 0.2;  // with more the slowest of many would stand still
+  constexpr double kMost = 0.2;  // devices of one kind that differ by more are no kind
   const double s = r.number("spread", 0);
   if (s > kMost) r.refuse("spread", "must be at most 0.2: a standard deviation, as a share", "write for example 0.02");
   return s;

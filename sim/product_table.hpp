@@ -17,8 +17,8 @@ class ProductTable {
  public:
   /// Products of `table`; its other samples are of kernels that frameworks do not have. Times are those of steady load: where only
   /// a short one was measured, it is taken for as much longer as in the mean of the table's products of that type that have
-  /// both (a card that was idle has higher clocks than one whose power limit has set in; never shorter). Of repeated shapes the least counts.
-  /// `name`: what a reader finds the table by.
+  /// both (a card that was idle has higher clocks than one whose power limit has set in; never shorter). Of repeated shapes the
+  /// least counts. `name`: what a reader finds the table by.
   ProductTable(const CostTable& table, std::string name);
 
   /// Seconds of the whole kernel (its traffic, its sum where it accumulates and its fixed time are in them) in steady
