@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+"""Training by the command line: its lines and keys, its checkpoints, what it refuses and what it tells."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import tandem
+from tandem import SMALL, TEXT, WithFolder, changed, run, tandem_json
+
+TRAIN_KEYS = {"schema_version", "steps", "tokens_per_s", "peak_memory_bytes", "flops", "bytes_sent", "arena_bytes"}
+
+
+class Train(WithFolder):
+    def test_a_rank_that_fails_is_named_with_step_and_reason_behind_the_steps_before_it(self):
+        moe = changed(SMALL, **{"parallel": {"data": 4, "expert": 4}, "cluster.devices": 4,
+                                "model.moe": {"num_experts": 8, "experts_per_token": 1, "rows_bound": 1.05}})
+        arguments = ("train", self.folder.plan(moe), "--data", TEXT, "--steps", 50)
+        code, out, err = run(*arguments, "--json")
+        self.assertEqual(code, 7)
+        result = json.loads(out)
+        failure = result["failure"]
+        self.assertEqual(failure["during"], "training")
+        self.assertEqual([s["step"] for s in result["steps"]], list(range(failure["step"])))
+        self.assertLess(failure["rank"], 4)
+        self.assertIn("rows_bound", failure["reason"])
+        self.assertIn(f"rank {failure['rank']} failed in step {failure['step']}: {failure['reason']}", err)
+        self.assertEqual(run(*arguments)[0], 7)
+        self.assertIsNone(tandem_json("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 1)["failure"])
+
+    def test_a_step_to_keep_without_a_file_to_keep_it_in_is_refused(self):
+        code, out, err = run("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 2, "--timeline-step", 1)
+        self.assertEqual((code, out), (3, ""))
+        self.assertIn("give --timeline or --trace", err)
+
+    def test_training_prints_documented_keys_and_agrees_with_the_plan(self):
+        result = tandem_json("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 3)
+        self.assertLessEqual(TRAIN_KEYS, set(result))
+        self.assertEqual([s["step"] for s in result["steps"]], [0, 1, 2])
+        self.assertEqual(set(result["steps"][0]), {"step", "loss", "grad_norm", "learning_rate", "skipped", "step_time_s",
+                                                    "global_batch_size"})
+        self.assertLess(abs(result["steps"][0]["loss"] - 5.545), 0.3)  # ln 256: nothing is known yet
+        predicted = tandem_json("simulate", self.folder.plan(SMALL))
+        self.assertEqual(result["arena_bytes"], predicted["arena_bytes"])
+        self.assertLessEqual({"all_reduce", "send"}, set(result["bytes_sent"]))
+
+    def test_a_step_is_a_line_on_stderr_and_nothing_but_data_on_stdout(self):
+        code, out, err = run("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 2, "--json")
+        self.assertEqual(code, 0)
+        self.assertEqual(len([line for line in err.splitlines() if line.startswith("step ")]), 2)
+        self.assertNotIn("\033", err)
+        json.loads(out)
+
+    def test_evaluations_follow_their_steps_and_change_no_loss(self):
+        plan, train = self.folder.plan(SMALL), ("--data", TEXT, "--steps", 5)
+        other = self.folder.file("other.txt", TEXT.read_bytes()[:20000])
+        evaluate = ("--eval-every", 2, "--eval-steps", 3)
+        beside = tandem_json("train", plan, *train, *evaluate, "--eval-data", other)
+        self.assertEqual([e["step"] for e in beside["evaluations"]], [1, 3])
+        for e in beside["evaluations"]:
+            self.assertEqual(set(e), {"step", "loss"})
+            self.assertLess(abs(e["loss"] - 5.5), 0.5)
+        plain = tandem_json("train", plan, *train)
+        self.assertEqual(plain["evaluations"], [])
+        self.assertEqual([s["loss"] for s in beside["steps"]], [s["loss"] for s in plain["steps"]])
+        kept_back = tandem_json("train", plan, *train, *evaluate)
+        self.assertNotEqual([s["loss"] for s in kept_back["steps"]], [s["loss"] for s in plain["steps"]])
+        code, _, err = run("train", plan, *train, *evaluate)
+        self.assertEqual((code, err.count("\nevaluation after step ")), (0, 2))
+
+    def test_the_evaluations_data_can_be_bad_too(self):
+        plan, missing = self.folder.plan(SMALL), self.path("missing.txt")
+        code, _, err = run("train", plan, "--data", TEXT, "--steps", 1, "--eval-every", 1, "--eval-data", missing)
+        self.assertEqual(code, 3)
+        self.assertIn(missing, err)
+
+    def test_a_batch_ramps_up_and_its_simulation_is_of_the_full_one(self):
+        ramp = {"start": 2, "increment": 2, "samples": 6}
+        plan = self.folder.plan(changed(SMALL, **{"training.batch_rampup": ramp}))
+        result = tandem_json("train", plan, "--data", TEXT, "--steps", 6, "--trace", self.path("trace.json"))
+        self.assertEqual([s["global_batch_size"] for s in result["steps"]], [2, 4, 8, 8, 8, 8])
+        predicted, full = tandem_json("simulate", plan), tandem_json("simulate", self.folder.plan(SMALL, "full.json"))
+        self.assertEqual(predicted["step_time_s"], full["step_time_s"])
+        constant = [self.folder.plan(changed(SMALL, **{"training.global_batch_size": n}), f"{n}.json") for n in (2, 4, 8)]
+        arenas = [tandem_json("simulate", name)["arena_bytes"] for name in constant]
+        self.assertEqual(max(arenas), result["arena_bytes"])  # of any batch: holes depend on it
+        self.assertIn("step time is that of the full batch; ramp-up of 6 samples before it", predicted["notes"])
+
+    def test_a_post_validated_update_is_trained_synchronised_and_said_so_once(self):
+        plan = self.folder.plan(changed(SMALL, **{"parallel.optimizer_sync": "post_validated"}), "after.json")
+        code, out, err = run("train", plan, "--data", TEXT, "--steps", 2, "--json")
+        self.assertEqual((code, err.count("parallel.optimizer_sync")), (0, 1))
+        plain = tandem_json("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 2)
+        self.assertEqual([s["loss"] for s in json.loads(out)["steps"]], [s["loss"] for s in plain["steps"]])
+
+    def test_graphs_of_launches_are_trained_without_and_said_so_once(self):
+        plan = self.folder.plan(changed(SMALL, **{"training.cuda_graphs": "iteration"}), "graphs.json")
+        code, out, err = run("train", plan, "--data", TEXT, "--steps", 2, "--json")
+        self.assertEqual((code, err.count("training.cuda_graphs")), (0, 1))
+        plain = tandem_json("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 2)
+        self.assertEqual([s["loss"] for s in json.loads(out)["steps"]], [s["loss"] for s in plain["steps"]])
+        self.assertEqual(run("simulate", plan)[0], 4)  # a host that computes itself launches nothing
+
+    def test_bad_data_exits_3(self):
+        plan = self.folder.plan(SMALL)
+        for data in (self.path("missing.txt"), self.folder.file("short.txt", "abc"), str(self.folder.path)):
+            code, out, err = run("train", plan, "--data", data, "--steps", 1)
+            self.assertEqual((code, out), (3, ""), err)
+            self.assertIn(data, err)
+
+    def test_a_vocabulary_smaller_than_the_data_is_refused_by_field(self):
+        plan = self.folder.plan(changed(SMALL, **{"model.vocab_size": 100}))
+        code, _, err = run("train", plan, "--data", TEXT, "--steps", 1)
+        self.assertEqual(code, 3)
+        self.assertIn("model.vocab_size", err)
+
+    def interrupted(self, signal_number, *arguments):
+        """What a long training leaves that is sent a signal: its exit code and its JSON."""
+        process = subprocess.Popen([tandem.PROGRAM, "train", self.folder.plan(SMALL), "--data", str(TEXT), "--steps", "1000000",
+                                    "--json", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for line in process.stderr:
+            if line.startswith("step "):
+                break
+        time.sleep(0.05)
+        process.send_signal(signal_number)
+        out, _ = process.communicate(timeout=60)
+        return process.returncode, json.loads(out)
+
+    def test_ctrl_c_and_its_like_keep_the_finished_steps_and_exit_130(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            code, result = self.interrupted(number)
+            self.assertEqual(code, 130, number)
+            self.assertGreaterEqual(len(result["steps"]), 1)
+            self.assertGreater(result["flops"], 0)
+
+    def test_an_interrupted_run_leaves_its_last_timeline_and_a_checkpoint_to_go_on_from(self):
+        saved, timeline, simulated = self.path("run.safetensors"), self.path("run.json"), self.path("sim.json")
+        code, result = self.interrupted(signal.SIGTERM, "--save", saved, "--timeline", timeline)
+        done = len(result["steps"])
+        self.assertEqual(code, 130)
+        plan = self.folder.plan(SMALL)
+        self.assertEqual(run("simulate", plan, "--timeline", simulated)[0], 0)
+        self.assertEqual(run("compare", simulated, timeline)[0], 0)
+        rest = tandem_json("train", plan, "--data", TEXT, "--steps", done + 2, "--resume", saved)
+        whole = tandem_json("train", plan, "--data", TEXT, "--steps", done + 2)
+        self.assertEqual([(s["step"], s["loss"], s["grad_norm"]) for s in rest["steps"]],
+                         [(s["step"], s["loss"], s["grad_norm"]) for s in whole["steps"][done:]])
+
+    def test_a_killed_run_leaves_a_whole_checkpoint(self):
+        saved, plan = self.path("run.safetensors"), self.folder.plan(SMALL)
+        process = subprocess.Popen([tandem.PROGRAM, "train", plan, "--data", str(TEXT), "--steps", "1000000", "--save", saved,
+                                    "--save-every", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for line in process.stderr:
+            if line.startswith("step     3"):
+                break
+        process.kill()
+        process.communicate(timeout=60)
+        code, _, err = run("train", plan, "--data", TEXT, "--steps", 1, "--resume", saved)
+        self.assertEqual(code, 3)  # it is whole: what is refused is that no step is left
+        self.assertIn("none is left", err)
+
+    def test_a_checkpoint_that_is_missing_damaged_or_of_another_model_exits_3(self):
+        plan, saved = self.folder.plan(SMALL), self.path("a.safetensors")
+        self.assertEqual(run("train", plan, "--data", TEXT, "--steps", 1, "--save", saved)[0], 0)
+        whole = pathlib.Path(saved).read_bytes()
+        cut = self.folder.file("cut.safetensors", whole[:-100])
+        other = self.folder.plan(changed(SMALL, **{"model.hidden_size": 48}), "other.json")
+        for arguments, said in (((plan, self.path("none")), "cannot be read"), ((plan, cut), "cut short"),
+                                ((plan, plan), "is not a checkpoint"), ((other, saved), "model.hidden_size = 24: the plan has 48")):
+            code, out, err = run("train", arguments[0], "--data", TEXT, "--steps", 2, "--resume", arguments[1])
+            self.assertEqual((code, out), (3, ""), err)
+            self.assertIn(said, err)
+        text = self.folder.file("other.txt", "a" * 1000)
+        code, _, err = run("train", plan, "--data", text, "--steps", 2, "--resume", saved)
+        self.assertEqual(code, 0)
+        self.assertIn("another text", err)
+
+    def test_a_launchers_variables_and_presets_that_are_nowhere_are_told(self):
+        plan = self.folder.plan(SMALL)
+        err = run("train", plan, "--data", TEXT, "--steps", 1, environment={"WORLD_SIZE": "4", "RANK": "1"})[2]
+        self.assertIn("WORLD_SIZE=4 is not used", err)
+        self.assertNotIn("is not used", run("train", plan, "--data", TEXT, "--steps", 1, environment={"WORLD_SIZE": "1"})[2])
+        code, out, err = run("simulate", plan, environment={"TANDEM_PRESETS": self.path("nowhere")})
+        self.assertEqual((code, out), (3, ""))
+        self.assertIn("TANDEM_PRESETS", err)
+
+    def test_what_a_killed_save_left_is_removed_by_the_next_one_and_told(self):
+        plan, saved = self.folder.plan(SMALL), self.path("run.safetensors")
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        left = self.folder.file(f"run.safetensors.{gone.pid}.new", "half a checkpoint")
+        os.utime(left, (0, 0))
+        code, _, err = run("train", plan, "--data", TEXT, "--steps", 1, "--save", saved)
+        self.assertEqual(code, 0)
+        self.assertIn(f"removed {left}", err)
+        self.assertFalse(pathlib.Path(left).exists())
+
+    def test_two_runs_that_save_the_same_file_leave_a_whole_one(self):
+        plan, saved = self.folder.plan(SMALL), self.path("same.safetensors")
+        runs = [subprocess.Popen([tandem.PROGRAM, "train", plan, "--data", str(TEXT), "--steps", "40", "--save", saved, "--save-every",
+                                  "1"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+        for process in runs:
+            err = process.communicate(timeout=120)[1]
+            self.assertEqual(process.returncode, 0, err)
+            self.assertNotIn("cannot be written", err)
+        self.assertEqual(run("train", plan, "--data", TEXT, "--steps", 41, "--resume", saved)[0], 0)
+
+    def test_a_loss_that_leaves_the_numbers_is_null_and_its_updates_are_told_to_be_skipped(self):
+        plan = self.folder.plan(changed(SMALL, **{"training.learning_rate": 1e6, "training.clip_grad": 0}))
+        code, out, err = run("train", plan, "--data", TEXT, "--steps", 8, "--json")
+        last = json.loads(out)["steps"][-1]
+        self.assertEqual((code, last["loss"], last["grad_norm"], last["skipped"]), (0, None, None, True))
+        self.assertIn("update skipped", err)
+        self.assertNotIn("-nan", err)
+        self.assertIn("updates skipped", run("train", plan, "--data", TEXT, "--steps", 8)[1])
+        self.assertFalse(any(s["skipped"] for s in tandem_json("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 2)["steps"]))
+
+    def test_more_devices_than_processors_are_told(self):
+        plan = self.folder.plan(changed(SMALL, **{"cluster.devices": 8}))
+        err = run("train", plan, "--data", TEXT, "--steps", 1)[2]
+        self.assertEqual("devices share the" in err, (os.cpu_count() or 1) < 8, err)
+
+
+if __name__ == "__main__":
+    tandem.main()
