@@ -218,13 +218,8 @@ void add_means(Fit& fit) {
   if (!left_out.empty()) fit.left_out = mean(left_out);
 }
 
-}  // namespace
-
-Fit fit_device(const ConstantsFile& file, const FitCases& cases, const FitOptions& options) {
-  if (cases.cases.empty())
-    throw ConfigError(Problem{file.path(), "", "", "none of the measurements was made on a device with this calibration" +
-                                  (cases.refused > 0 ? ", and " + std::to_string(cases.refused) + " cannot be simulated" : std::string()),
-                              cases.refused > 0 ? "tandem validate says why they cannot be" : "give files with step times of it"});
+/// The best constants by the records that `options.per_source` lets the search look at; errors over all records.
+Fit fit_to_sample(const ConstantsFile& file, const FitCases& cases, const FitOptions& options) {
   Search search(file, cases, options);
   const std::vector<double> before = values_before(search.constants());
   const LinearModel model = search.linear(search.best(), kNear / 4);
@@ -245,7 +240,35 @@ Fit fit_device(const ConstantsFile& file, const FitCases& cases, const FitOption
   out.records = static_cast<int>(cases.cases.size());
   out.refused = cases.refused;
   out.evaluations = search.tried();
+  out.per_source = options.per_source;
   add_means(out);
+  return out;
+}
+
+/// Nothing better was found: the constants stay as they were.
+void keep_before(Fit& fit) {
+  for (ConstantFit& c : fit.constants) c.fitted = c.before.value;
+  for (SourceFit& s : fit.sources) s.after = s.before;
+  fit.after = fit.before;
+}
+
+}  // namespace
+
+Fit fit_device(const ConstantsFile& file, const FitCases& cases, const FitOptions& options) {
+  if (cases.cases.empty())
+    throw ConfigError(Problem{file.path(), "", "", "none of the measurements was made on a device with this calibration" +
+                                  (cases.refused > 0 ? ", and " + std::to_string(cases.refused) + " cannot be simulated" : std::string()),
+                              cases.refused > 0 ? "tandem validate says why they cannot be" : "give files with step times of it"});
+  Fit out = fit_to_sample(file, cases, options);
+  FitOptions wider = options;
+  while (out.after > out.before && wider.per_source > 0 && static_cast<std::size_t>(wider.per_source) < cases.cases.size()) {
+    const int tried = out.evaluations;
+    wider.per_source *= 2;
+    wider.tell = [&options, tried](int n) { options.tell(tried + n); };
+    out = fit_to_sample(file, cases, wider);
+    out.evaluations += tried;
+  }
+  if (out.after > out.before) keep_before(out);
   return out;
 }
 

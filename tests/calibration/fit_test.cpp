@@ -156,6 +156,23 @@ TEST_CASE("constants that made the measurements are found again, and sources lef
   CHECK(fitted_on(fit, "today").find("24 records (set0 8, set1 8, set2 8), each source one vote, today") != std::string::npos);
 }
 
+TEST_CASE("a sample that misleads is widened, and constants than which nothing better is found stay") {
+  const Folder folder;
+  const std::string path = folder.write("device.json", calibration(0.62, 0.75, 2e-5));
+  const std::string preset = folder.write("cluster.json", cluster(path));
+  std::vector<Measurement> records = measured(preset, ConstantsFile(path));
+  for (int i : {12, 13, 14}) records[i].step_time_s = 2 * *records[i].step_time_s;  // the one of eight that a sample of one is
+  const FitCases cases = fit_cases(records, path, 2);
+  int told = 0;
+  const Fit fit = fit_device(ConstantsFile(path), cases, {2, 1, [&](int tried) { told = tried; }});
+  CHECK(fit.per_source > 1);
+  CHECK(fit.after <= fit.before);
+  CHECK(fit.constants[1].fitted == Approx(0.62).epsilon(0.05));
+  CHECK(fit.constants[0].fitted == Approx(2e-5).epsilon(0.1));
+  CHECK(told == fit.evaluations);
+  CHECK(to_text(fit).find("on up to " + std::to_string(fit.per_source) + " records of a source") != std::string::npos);
+}
+
 TEST_CASE("a constant that would leave its range ends at the border and is said to") {
   const Folder folder;
   const std::string path = folder.write("device.json", calibration(0.62, 0.75, 2e-5));
