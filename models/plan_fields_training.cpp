@@ -69,7 +69,8 @@ std::vector<PlanField> memory_fields() {
               AT(training.recompute_layers), {0, kMaxLayers}),
       std::move(modules),
       flag({"training.recompute_products",
-            "Of operations: every second matrix product is repeated too, attention is not; the stack may say."},
+            "Of operations: every second matrix product is repeated too, attention only where core_attention is listed; the stack "
+            "may say."},
            AT(training.recompute_products)),
       flag({"training.flash_attention", "Attention in one kernel that keeps no score matrix; the stack may say."},
            AT(training.flash_attention)),

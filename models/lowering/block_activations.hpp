@@ -29,6 +29,8 @@ class BlockActivations {
   void qkv(const Value& input);
   /// The core's probabilities or flash statistics, and the context of this rank's tokens.
   void core();
+  /// The context of this rank's tokens, brought back where it was not kept.
+  Value context();
   /// Brings back what the core's backward pass reads.
   void need_core();
   /// Keys and values of this rank's positions, where they stand apart from the queries; of the whole sequence.

@@ -61,18 +61,25 @@ Value BlockActivations::all_kv() {
 
 void BlockActivations::core() {
   const bool ulysses = s_.path == ContextPath::ulysses;
-  const Value context = ulysses ? start(t_.core_context, t_.context.elements) : Value(t_.context);
+  const Value context = ulysses ? start(t_.core_context, t_.context.elements) : start(t_.context, s_.tokens * s_.attention);
   need_core();
   if (!s_.flash) b_.add("context", AttentionContext{core_dims(s_)}, {t_.dropped, all_kv()}, {context});
   if (ulysses) by_positions(context, s_.attention, "context", t_.context);
   t_.context.ready = true;
 }
 
+Value BlockActivations::context() {
+  if (!t_.context.ready) need_core();
+  return t_.context;
+}
+
 void BlockActivations::need_core() {
   if (s_.flash ? t_.attention_stats.ready : t_.probs.ready) return;
   if (!s_.flash) return score_core();
   // Computed again, the context is written again with the same values.
-  const Value context = s_.path == ContextPath::ulysses ? Value(t_.core_context) : Value(t_.context);
+  const bool ulysses = s_.path == ContextPath::ulysses;
+  const Value context = ulysses ? Value(t_.core_context) : start(t_.context, s_.tokens * s_.attention);
+  if (!ulysses) static_cast<Value&>(t_.core_context) = context;
   s_.path == ContextPath::ring ? ring_core(context) : flash_core(context);
 }
 

@@ -182,7 +182,7 @@ void BlockBackward::kv_copies_sum() {
 
 void BlockBackward::proj_weights(const Value& d) {
   sink_.open("proj.weight", "proj.weight", dtype());
-  b_.add("proj_wgrad", MatMul{s_.hidden, s_.attention, s_.tokens, true, false, false}, {d, a_.at().context},
+  b_.add("proj_wgrad", MatMul{s_.hidden, s_.attention, s_.tokens, true, false, false}, {d, a_.context()},
          {sink_.part("proj.weight")});
   sink_.close("proj");
 }

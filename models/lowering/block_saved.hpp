@@ -97,7 +97,7 @@ struct BlockSaved {
     if (s_.hidden_dropout > 0) mask(2 * state);
     dropped = s_.attention_dropout > 0 ? keep(score_path, score_elements(core)) : probs;
     attention_stats = keep(s_.flash && s_.keep.core, stats_elements(core));
-    context = keep_inputs(true, n * s_.attention);
+    context = keep_inputs(s_.keep.context, n * s_.attention);
     // Ulysses computes another share of the context than the one that goes on.
     core_context = s_.path == ContextPath::ulysses ? keep(s_.flash, n * s_.attention) : context;
     sum1 = keep(!pre, state);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 namespace tandem::lowering {
 namespace {
@@ -42,21 +43,32 @@ Keep keep_of(const Plan& plan) {
   return k;
 }
 
+bool recomputed(const Plan& plan, std::string_view module) {
+  const auto& modules = plan.training.recompute_modules;
+  return plan.training.recompute == Recompute::selective && std::find(modules.begin(), modules.end(), module) != modules.end();
+}
+
 /// Products of a block in the order they are written: queries, keys, values, projection, gate, up, second of the MLP. Every second
 /// one is repeated, and so is the sum that the projection went into; attention is kept (pytorch/torchtitan, commit f4048f8e1,
-/// torchtitan/models/llama3/infra/parallelize.py, _save_list and _get_custom_policy). Keys are kept here because one matrix has
-/// them with queries and values. Sums over tensor ranks are kept by the same list; split backward passes keep all products.
+/// torchtitan/models/llama3/infra/parallelize.py, _save_list and _get_custom_policy) unless it is listed: before commit b39377f9f
+/// that list had no cuDNN's. Keys are kept here because one matrix has them with queries and values. Sums over tensor ranks are kept
+/// by the same list; split backward passes keep all products.
 void repeat_products(Shapes& s, const Plan& plan) {
-  const TrainingSpec& t = plan.training;
-  const auto& modules = t.recompute_modules;
-  const bool operations = std::find(modules.begin(), modules.end(), "operations") != modules.end();
-  if (!t.recompute_products || t.recompute != Recompute::selective || !operations) return;
-  s.keep.core = s.flash;
+  if (!plan.training.recompute_products || !recomputed(plan, "operations")) return;
+  s.keep.core = s.flash && !recomputed(plan, "core_attention");
   s.keep.scores = false;
   if (s.defer_weights) return;
   s.keep.half_fc1 = s.gated;
   s.keep.by_products = true;
   s.keep.state = s.tensor > 1 || s.placement != NormPlacement::pre || plan.model.num_decoder_layers > 0;
+}
+
+/// What flash attention wrote is no product's, so where all else is repeated it is made again with the rest of it (google/praxis:
+/// praxis/layers/checkpoint_policy.py, save_dot_only and save_qkv_out_proj, beside which save_context is a policy of its own).
+/// A checkpoint around attention alone keeps it: the projection, outside of that, reads it.
+void drop_context(Shapes& s, const Plan& plan) {
+  const bool again = recomputed(plan, "operations") && s.flash && !s.keep.core;
+  s.keep.context = !again || s.path != ContextPath::none || s.defer_weights;
 }
 
 void set_sequence(Shapes& s, const Plan& plan) {
@@ -188,6 +200,7 @@ Shapes make_shapes(const Plan& plan) {
   s.attention_dropout = plan.training.dropout.attention;
   s.keep = keep_of(plan);
   repeat_products(s, plan);
+  drop_context(s, plan);
   if (m.moe.num_experts > 0) set_experts(s, plan);
   else s.expert_ranks = 1, s.expert_tensor = t;
   for (std::int64_t l = 0; l < m.total_layers(); ++l) s.moe_layer.push_back(m.has_experts(l));

@@ -15,6 +15,7 @@ struct Keep {
   bool norms = true;       ///< outputs of the norms
   bool scores = false;     ///< the score matrix itself
   bool core = true;        ///< probabilities, or what flash attention leaves
+  bool context = true;     ///< what attention wrote
   bool fc1 = true;         ///< output of the first matrix of the MLP or of the experts
   bool activated = true;   ///< output of the activation
   bool dispatched = true;  ///< rows as the experts receive them

@@ -80,6 +80,8 @@ std::vector<Patches> recomputations(bool experts) {
     all.push_back({training("recompute", "selective"), patch("training", "recompute_modules", "[\"" + m + "\"]")});
   all.push_back({training("recompute", "selective"), patch("training", "recompute_modules", "[\"operations\"]"),
                  patch("training", "recompute_products", "true")});
+  all.push_back({training("recompute", "selective"), patch("training", "recompute_modules", R"(["operations", "core_attention"])"),
+                 patch("training", "recompute_products", "true")});
   return all;
 }
 

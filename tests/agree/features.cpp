@@ -80,6 +80,9 @@ Feature recomputes() {
        {"operations", R"({"training": {"recompute": "selective", "recompute_modules": ["operations"]}})"},
        {"operations and products",
         R"({"training": {"recompute": "selective", "recompute_modules": ["operations"], "recompute_products": true}})"},
+       {"operations, products and attention",
+        R"({"training": {"recompute": "selective", "recompute_modules": ["operations", "core_attention"],)"
+        R"( "recompute_products": true}})"},
        {"moe", R"({"training": {"recompute": "selective", "recompute_modules": ["moe"]}})"},
        {"moe_activation", R"({"training": {"recompute": "selective", "recompute_modules": ["moe_activation"]}})"}}};
 }

@@ -1,6 +1,8 @@
 // What op-level recomputation keeps and repeats where every second product is repeated too, against formulas by hand from
 // torchtitan's policy (see models/lowering/shapes.cpp).
 
+#include <algorithm>
+
 #include "models/op.hpp"
 #include "tests/models/memory_case.hpp"
 
@@ -18,8 +20,11 @@ struct Llama {
   std::string activation = "swiglu";
   bool flash = true;
   std::string fusion = "reference";
+  bool attention = false;  ///< repeated, too
 
   TaskGraph lowered() const {
+    nlohmann::json modules{"operations"};
+    if (attention) modules.push_back("core_attention");
     const nlohmann::json p = {
         {"model",
          {{"family", "llama"}, {"num_layers", 2}, {"hidden_size", kHidden}, {"num_attention_heads", 4}, {"num_kv_heads", 2},
@@ -27,7 +32,7 @@ struct Llama {
         {"parallel", {{"tensor", tensor}, {"sequence_parallel", tensor > 1}}},
         {"training",
          {{"seq_length", kSeq}, {"micro_batch_size", kBatch}, {"global_batch_size", kBatch}, {"precision", "bf16"},
-          {"flash_attention", flash}, {"recompute", recompute}, {"recompute_modules", {"operations"}},
+          {"flash_attention", flash}, {"recompute", recompute}, {"recompute_modules", modules},
           {"recompute_products", products}, {"fusion", fusion}}},
         {"cluster", {{"preset", "cpu-host"}, {"devices", tensor}}}};
     TaskGraph graph = lower(parse_plan(p.dump(), "llama.json"));
@@ -63,6 +68,8 @@ TEST_CASE("with every second product repeated, a layer keeps neither its norms a
   // All that products wrote is kept there, but not what attention leaves beside its output: two numbers a row and head.
   const Llama plain{"none", false, 1, "swiglu", true};
   CHECK(plain.kept() - operations.kept() >= 2 * kTokens * (2 * kHidden + kFfn));
+  // Flash attention is no product, and what it wrote goes, too, with its number for each row of four heads.
+  CHECK(plain.kept() - operations.kept() == 2 * kTokens * (2 * kHidden + kFfn + kHidden + 4));
   CHECK(operations.kept() > products.kept());
 }
 
@@ -73,6 +80,21 @@ TEST_CASE("with every second product repeated, the projection and one of gate an
   for (const Template& t : graph.templates)
     if (t.name == "block_backward")
       for (const Task& task : t.tasks) CHECK(!std::holds_alternative<FlashAttention>(task.op));
+}
+
+// torchtitan's list had no operation of cuDNN's attention from 3b85aa31f, which uses it on B200, to b39377f9f.
+TEST_CASE("attention that is listed beside operations runs again with every second product, and leaves nothing") {
+  const Llama products{"selective", true};
+  Llama listed = products;
+  listed.attention = true;
+  // What it wrote, and a number for each row of four heads.
+  CHECK(products.kept() - listed.kept() == 2 * kTokens * (kHidden + 4));
+  CHECK(listed.backward_flops() == products.backward_flops());  // of matrix products: the same ones run again
+  const TaskGraph graph = listed.lowered();
+  for (const Template& t : graph.templates) {
+    const auto attends = [](const Task& task) { return std::holds_alternative<FlashAttention>(task.op); };
+    if (t.name == "block_backward") CHECK(std::count_if(t.tasks.begin(), t.tasks.end(), attends) == 1);
+  }
 }
 
 TEST_CASE("sums over tensor ranks are kept, and an MLP without gate has its first product kept") {
