@@ -80,7 +80,7 @@ Measurement measurement(const json& record, const std::string& set, const std::s
   out.plan_json = record.at("plan").dump();
   out.step_time_s = figure(measured, "step_time_s", "seconds", place);
   out.peak_memory_bytes = figure(measured, "peak_memory_bytes", "bytes", place);
-  out.memory_note = prose(measured, "peak_memory_note");
+  out.memory_note = prose(measured, "peak_memory_note") + " " + prose(record, "notes");
   out.memory_kind = word(measured, "peak_memory_kind", {"allocated", "reserved", "device"}, place);
   out.memory_rank = word(measured, "peak_memory_rank", kRanks, place);
   out.out_of_memory = measured.value("out_of_memory", false);

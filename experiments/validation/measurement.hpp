@@ -21,7 +21,7 @@ struct Measurement {
   std::optional<double> peak_memory_bytes;
   std::string memory_unit;                  ///< that its source has memory in, where the record took another; empty: as it has it
   std::optional<double> named_peak_memory_bytes;  ///< then: as the record has it
-  std::string memory_note;                  ///< what the record says of its peak
+  std::string memory_note;                  ///< what the record says of its peak, and of itself
   std::string memory_kind;                  ///< allocated, reserved or device
   std::string memory_rank;                  ///< heaviest, last_stage or first_node
   bool out_of_memory = false;               ///< the run ended for lack of memory

@@ -39,11 +39,16 @@ void check_keys(const nlohmann::json& object, const std::set<std::string>& known
                                 "there are " + list_text(std::vector<std::string>(known.begin(), known.end()))});
 }
 
+MemoryUnit memory_of(const nlohmann::json& m) {
+  const std::string read_as = m.at("read_as");
+  return {m.at("unit"), read_as, m.value("note", "read as " + read_as)};
+}
+
 Site site_of(const nlohmann::json& entry, const std::string& path) {
   Site out{entry.at("name"), entry.at("of_source"), {}, {}, {}, {}, {}};
   check_keys(entry, {"name", "of_source", "but", "clusters", "memory", "memory_rank", "fields", "why", "source"},
              "sites." + out.name, path);
-  if (entry.contains("memory")) check_keys(entry["memory"], {"unit", "read_as"}, "sites." + out.name + ".memory", path);
+  if (entry.contains("memory")) check_keys(entry["memory"], {"unit", "read_as", "note"}, "sites." + out.name + ".memory", path);
   if (entry.contains("clusters")) entry["clusters"].get_to(out.clusters);
   if (entry.contains("but")) entry["but"].get_to(out.but);
   for (const nlohmann::json& f : entry.value("fields", nlohmann::json::array())) {
@@ -51,7 +56,7 @@ Site site_of(const nlohmann::json& entry, const std::string& path) {
     out.fields.push_back({f.at("field"), f.contains("named") ? f["named"].dump() : "", f.at("ran").dump()});
   }
   out.memory_rank = entry.value("memory_rank", "");
-  if (entry.contains("memory")) out.memory = MemoryUnit{entry["memory"].at("unit"), entry["memory"].at("read_as")};
+  if (entry.contains("memory")) out.memory = memory_of(entry["memory"]);
   return out;
 }
 
@@ -142,7 +147,7 @@ double MemoryUnit::factor() const { return bytes_of(unit).value() / bytes_of(rea
 
 std::optional<MemoryUnit> site_memory_unit(const std::vector<Site>& sites, const std::string& source, const std::string& note) {
   for (const Site& site : sites)
-    if (site.memory && ran_at(site, source) && note.find("read as " + site.memory->read_as) != note.npos) return site.memory;
+    if (site.memory && ran_at(site, source) && note.find(site.memory->note) != note.npos) return site.memory;
   return std::nullopt;
 }
 

@@ -11,6 +11,7 @@ namespace tandem::program {
 /// A unit of memory figures and the one that records read them as: "GB", "GiB".
 struct MemoryUnit {
   std::string unit, read_as;
+  std::string note = {};  ///< text of the notes of records that did so
   double factor() const;  ///< bytes of one over bytes of the other
 };
 

@@ -48,6 +48,14 @@ TEST_CASE("a unit's factor is bytes of the one over bytes of the other") {
   CHECK(MemoryUnit{"MiB", "MB"}.factor() == Approx(1.048576));
 }
 
+TEST_CASE("what torchtitan logs in GiB is GiB where a record took it for GB") {
+  const std::string source = "torchtitan mxfp8 doc; pytorch/torchtitan:torchtitan/components/quantization/mxfp8.md";
+  const auto unit = site_memory_unit(load_sites(), source, "Doc gives memory in GB (converted to GiB assuming decimal GB)");
+  REQUIRE(unit);
+  CHECK(31.39 * unit->factor() == Approx(33.705).epsilon(1e-4));  // what it has, and what its page then says
+  CHECK_FALSE(site_memory_unit(load_sites(), source, "GiB"));
+}
+
 TEST_CASE("what runs had otherwise are fields of plans, with values that plans take") {
   const auto text = [](const json& plan) { return tandem::to_json(tandem::parse_plan(plan.dump(), "site.json")); };
   const json training{{"seq_length", 128}, {"micro_batch_size", 1}, {"global_batch_size", 8}, {"recompute", "selective"}};
