@@ -1,5 +1,6 @@
 #include "models/lowering/stage.hpp"
 
+#include <set>
 #include <string>
 
 #include "models/lowering/decoder_flow.hpp"
@@ -197,6 +198,7 @@ class StageLowering {
     if (s_.defer_weights) f.deferred.assign(static_cast<std::size_t>(p.layers), kNoBuffer);
     if (memory_.weights_sharded()) gather_.plan(regions_.backward(p));
     decoder_.start_tables(a);
+    drop_narrow_gradients();
     if (p.last) head_backward(a);
     decoder_.start_backward(a, f);
     for (std::int64_t l = p.layers; l-- > 0;) {
@@ -228,6 +230,8 @@ class StageLowering {
     if (head >= 0) slots = {memory_.weights(head), memory_.gradients(head, a.micro_batch)};
     slots.insert(slots.end(), {memory_.weights(memory_.output_region()), memory_.output_gradients(a.micro_batch), {f.hidden.back()},
                                {f.head_saved}, {f.gradient}});
+    if (head >= 0) make_narrow_gradient(head);
+    make_narrow_gradient(memory_.output_region());
     add(t_.head_backward.of(a.micro_batch), key(a), slots);
     gather_.end();
     drop(f.head_saved);
@@ -258,6 +262,7 @@ class StageLowering {
       f.deferred[i] = slot_buffer("weight_gradient_inputs", t, "deferred");
       slots.push_back({f.deferred[i]});
     }
+    for (const std::int32_t r : regions_.layer(layer)) make_narrow_gradient(r);
     add(t, layer_key(a, layer), slots);
     gather_.end();
     decoder_.drop_gradient(f);
@@ -265,6 +270,19 @@ class StageLowering {
     drop(f.saved[i]);
     if (!s_.defer_weights) block_done(a, l);
     else if (!reads_input_later(a, l)) drop(f.hidden[i]);
+  }
+
+  /// A backward pass begins without those of the one before (deepspeed/runtime/pipe/engine.py and bf16_optimizer.py, commit 56c522386:
+  /// clear_lp_grads sets them to none) and makes them as it goes.
+  void drop_narrow_gradients() {
+    for (BufferId& b : narrow_) drop(b);
+    narrow_.clear();
+    narrow_made_.clear();
+  }
+  void make_narrow_gradient(std::int32_t region) {
+    const Bytes bytes = memory_.narrow_gradient(region);
+    if (bytes.count() > 0 && narrow_made_.insert(region).second)
+      narrow_.push_back(b_.allocate("narrow_gradients", MemoryKind::gradients, bytes));
   }
 
   /// Whether the weights' gradients of a block read its input.
@@ -304,6 +322,8 @@ class StageLowering {
     slots.push_back(memory_.tokens(a.micro_batch));
     if (s_.token_types > 0) slots.push_back(memory_.types(a.micro_batch));
     slots.insert(slots.end(), {{f.embed_saved}, {f.gradient}});
+    for (const std::int32_t r : {memory_.word_region(), embedding, region(RegionKind::positions)})
+      if (r >= 0) make_narrow_gradient(r);
     add(t_.embed_backward.of(a.micro_batch), key(a), slots);
     if (embedding >= 0) gather_.end();
     if (f.embed_saved != kNoBuffer) drop(f.embed_saved);
@@ -351,6 +371,7 @@ class StageLowering {
   // ---- small ----
 
   Program finish() {
+    drop_narrow_gradients();
     Program p = b_.finish();
     p.memory.expandable_segments = c_.plan.training.expandable_segments;
     const StageParams& params = memory_.params();
@@ -387,6 +408,8 @@ class StageLowering {
   StageRegions regions_;
   StageTransfers transfers_;
   std::vector<InFlight> flights_;                         ///< by micro-batch, then chunk
+  std::vector<BufferId> narrow_;                          ///< of the last backward pass
+  std::set<std::int32_t> narrow_made_;                    ///< regions that have one of them
   bool backward_follows_ = false;                         ///< of the forward pass that is written
   std::vector<Binding> slots_;                            ///< see block_weights
 };

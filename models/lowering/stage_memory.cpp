@@ -76,7 +76,7 @@ void StageMemory::declare_gradients() {
     pieces.back() += bytes_of(d, padding(static_cast<std::int32_t>(u)));
   }
   gradient_pieces_ = static_cast<std::int32_t>(pieces.size());
-  if (s_.fusion.narrow_gradients && s_.dtypes.weights == DType::bf16 && d == DType::fp32)
+  if (narrow_gradients() && s_.defer_weights)
     b_.persistent("narrow_gradients", MemoryKind::gradients, {bytes_of(DType::bf16, p_.flat_elements)});
   gradients_ = own_streams() && gradients_sharded() ? b_.persistent_later("gradients", MemoryKind::gradients, pieces, Pool::reductions)
                                                     : b_.persistent("gradients", MemoryKind::gradients, pieces);
@@ -84,6 +84,15 @@ void StageMemory::declare_gradients() {
   for (std::int32_t e = 0; e < extras(); ++e)
     extra_gradients_.push_back(
         b_.persistent("tied_gradient", MemoryKind::gradients, {unit_bytes(extra_, d, gradients_sharded())}));
+}
+
+bool StageMemory::narrow_gradients() const {
+  return s_.fusion.narrow_gradients && s_.dtypes.weights == DType::bf16 && s_.dtypes.gradients == DType::fp32;
+}
+
+Bytes StageMemory::narrow_gradient(std::int32_t region) const {
+  const bool made = narrow_gradients() && !s_.defer_weights;
+  return made ? bytes_of(DType::bf16, p_.regions[static_cast<std::size_t>(region)].elements) : Bytes(0);
 }
 
 /// Of the matrices of linear layers in blocks, one a shape; an expert's matrices are single ones.

@@ -67,6 +67,9 @@ class StageMemory {
   std::int32_t regions_of(std::int32_t u) const;
   /// Persistent gradients of a unit, or the rank's part of them.
   Binding unit_gradients(std::int32_t u) const;
+  /// What a backward pass writes of a region beside its fp32 gradients, until the next one begins (fusion.hpp, narrow_gradients); no bytes
+  /// where there is nothing, or it is there for the step.
+  Bytes narrow_gradient(std::int32_t region) const;
   Binding temporary_gradients(std::int32_t u, std::int32_t micro_batch) const { return {temporary_.at({u, micro_batch})}; }
   void release_gradients(std::int32_t u, std::int32_t micro_batch);
   /// Persistent weights of a unit, or the rank's part of them.
@@ -101,6 +104,7 @@ class StageMemory {
   Binding loss() const { return {loss_}; }
 
  private:
+  bool narrow_gradients() const;
   Binding ids(BufferId buffer, std::int32_t mb, std::int64_t each) const {
     return {buffer, 1, bytes_of(DType::int32, each * mb).count()};
   }

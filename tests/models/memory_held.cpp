@@ -293,6 +293,36 @@ TEST_CASE("fp32 gradients of 16-bit weights are sent by DeepSpeed as one 16-bit 
   CHECK(lowering::sent_gradients(narrow).count() == 0);
 }
 
+// deepspeed/runtime/bf16_optimizer.py, commit 56c522386: backward() begins with clear_lp_grads(), which sets them to none.
+TEST_CASE("bf16 gradients beside fp32 ones are gone when a backward pass begins and come with its blocks") {
+  MemoryCase c;
+  c.micro_batches = 2;
+  c.training = {{"fusion", "megatron-2021"}};
+  const TaskGraph graph = lower(c.plan());
+  const Program& program = graph.programs.front();
+  const auto alive = [&](std::size_t instance) {
+    std::int64_t sum = 0;
+    for (const Allocation& a : program.memory.allocations)
+      if (a.name == "narrow_gradients" && a.first <= instance && instance <= a.last) sum += a.bytes.count();
+    return sum;
+  };
+  const std::int64_t h = c.hidden, block = aligned(2 * (4 * h * h + 2 * h * c.ffn + 4 * h + c.ffn + h + 4 * h));
+  const std::int64_t head = aligned(2 * 2 * h) + aligned(2 * c.vocab * h), ends = aligned(2 * c.vocab * h) + aligned(2 * c.seq * h);
+  std::int64_t blocks = 0, forward = 0;
+  for (std::size_t i = 0; i < program.instances.size(); ++i) {
+    const Instance& at = program.instances[i];
+    const std::string& name = graph.templates[at.tmpl.index()].name;
+    if (at.micro_batch == 0 && name == "block_forward") CHECK(alive(i) == 0);
+    if (at.micro_batch == 1 && name == "block_forward") {
+      CHECK(alive(i) == head + c.layers * block + ends);
+      ++forward;
+    }
+    if (at.micro_batch == 1 && name == "block_backward") CHECK(alive(i) == head + ++blocks * block);
+  }
+  CHECK((blocks == c.layers && forward == c.layers));
+  CHECK(alive(program.instances.size() - 1) == head + c.layers * block + ends);
+}
+
 TEST_CASE("plans of DeepSpeed with ZeRO 1 have that in their cache, others nothing") {
   MemoryCase c = wide();
   c.data = GENERATE(2, 4);
