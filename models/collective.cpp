@@ -117,7 +117,8 @@ std::vector<CommPhase> halving_doubling(const Collective& op, std::int64_t n) {
   const bool scatters = op.kind != CollectiveKind::all_gather, gathers = op.kind != CollectiveKind::reduce_scatter;
   const std::int64_t p = power_below(n);
   std::vector<CommPhase> halving, phases;
-  for (std::int64_t distance = p / 2; distance > 0; distance /= 2) halving.push_back(by_pairs(p, distance, piece(op, p) * distance));
+  for (std::int64_t distance = p / 2; distance > 0; distance /= 2)
+    halving.push_back(by_pairs(p, distance, piece(op, p) * distance));
   if (scatters) phases = halving;
   if (gathers) phases.insert(phases.end(), halving.rbegin(), halving.rend());
   return through_partners(std::move(phases), p, n, scatters ? whole(op) : piece(op, n), gathers ? whole(op) : piece(op, n));
@@ -177,9 +178,10 @@ std::vector<CommPhase> flat(const Collective& op, Algorithm algorithm, std::int6
     case Algorithm::halving_doubling:
       if (op.kind == CollectiveKind::broadcast) return binomial(op, n);
       return op.kind == CollectiveKind::all_to_all ? pairwise(op, n) : halving_doubling(op, n);
-    case Algorithm::hierarchical: break;
+    case Algorithm::hierarchical:
+    case Algorithm::multi_ring: break;
   }
-  throw ContractError("a hierarchical collective has no flat form");
+  throw ContractError("a collective that knows of nodes has no flat form");
 }
 
 /// The same phases in several groups at once.
@@ -268,6 +270,38 @@ std::vector<CommPhase> hierarchical(const Collective& op, const Tiers& t) {
   return out;
 }
 
+/// A node's members as one of several rings visits them: it comes to another one first. Where every two have a link of their own
+/// (`meshed`) it goes on by other strides, so that rings share few links.
+Members way_through(const Members& node, std::size_t way, bool meshed) {
+  std::vector<std::size_t> strides;
+  for (std::size_t s = 1; s < std::max<std::size_t>(2, node.size()); ++s)
+    if (std::gcd(s, node.size()) == 1) strides.push_back(s);
+  const std::size_t stride = meshed ? strides[way % strides.size()] : 1;
+  Members out;
+  for (std::size_t i = 0; i < node.size(); ++i) out.push_back(node[(way + i * stride) % node.size()]);
+  return out;
+}
+
+/// Rings through all members, as many as every node has ways in and out. All-to-alls and broadcasts have one.
+std::vector<CommPhase> multi_ring(const Collective& op, const std::vector<Members>& nodes, const Members& order, bool meshed) {
+  std::size_t rings = order.size();
+  for (const Members& node : nodes) rings = std::min(rings, node.size());
+  const auto n = static_cast<std::int64_t>(order.size());
+  std::vector<CommPhase> out;
+  if (nodes.size() == 1 || rings == 1 || op.kind == CollectiveKind::all_to_all || op.kind == CollectiveKind::broadcast) {
+    append(out, flat(op, Algorithm::ring, n), {order}, Tier::any);
+    return out;
+  }
+  std::vector<Members> ways(rings);
+  for (std::size_t way = 0; way < rings; ++way)
+    for (const Members& node : nodes) {
+      const Members through = way_through(node, way, meshed);
+      ways[way].insert(ways[way].end(), through.begin(), through.end());
+    }
+  append(out, {{ring_steps(op.kind, n), piece(op, n * static_cast<std::int64_t>(rings)), rotate(n, 1)}}, ways, Tier::any);
+  return out;
+}
+
 Algorithm inside_algorithm(ScaleUp scale_up) {
   switch (scale_up) {
     case ScaleUp::crossbar:
@@ -289,6 +323,7 @@ std::string_view name(Algorithm a) {
     case Algorithm::tree: return "tree";
     case Algorithm::hierarchical: return "hierarchical";
     case Algorithm::halving_doubling: return "halving_doubling";
+    case Algorithm::multi_ring: return "multi_ring";
   }
   throw ContractError("unknown algorithm");
 }
@@ -331,6 +366,10 @@ Expansion expand(const Collective& op, Algorithm algorithm, const GroupShape& sh
     out.phases = {{1, whole(op), rotate(shape.size(), 1)}};
     return out;
   }
+  if (algorithm == Algorithm::multi_ring) {
+    out.phases = multi_ring(op, by_node(shape), visiting_order(shape), inside == Algorithm::direct);
+    return out;
+  }
   if (algorithm != Algorithm::hierarchical) {
     append(out.phases, flat(op, algorithm, shape.size()), {visiting_order(shape)}, Tier::any);
     return out;
@@ -355,6 +394,7 @@ Choice choose_algorithm(ScaleUp scale_up, const Collective& op, const GroupShape
   if (op.kind == CollectiveKind::shift) return {Algorithm::ring, inside};
   if (op.kind == CollectiveKind::all_to_all) return {Algorithm::direct, inside};
   if (one_node) return {inside, inside};
+  if (per_node == 0) return {Algorithm::multi_ring, inside};
   return {per_node > 1 ? Algorithm::hierarchical : Algorithm::ring, inside};
 }
 

@@ -17,6 +17,7 @@ enum class Algorithm : std::uint8_t {
   tree,          ///< recursive doubling (reductions, gathers) or a binomial tree (broadcast)
   hierarchical,  ///< inside the nodes, across the nodes by one ring per rail, inside again
   halving_doubling,  ///< Rabenseifner: a scatter by recursive halving, a gather by recursive doubling (all-to-all: by pairs)
+  multi_ring,    ///< rings through all ranks, as many as the smallest node has, each with a share and its own ways between nodes
 };
 std::string_view name(Algorithm a);
 
@@ -63,7 +64,8 @@ struct Expansion {
 
 /// Phases of `op` under `algorithm`. A group of one has none. Sizes that do not divide are rounded up to whole elements
 /// per step. `hierarchical` needs as many members on every node (see `uniform`), else ContractError.
-/// `inside` says what a node's own part of a hierarchical collective uses: ring, two_way_ring or direct.
+/// `inside` says what a node's own part of a hierarchical collective uses: ring, two_way_ring or direct (a full mesh, whose
+/// links several rings share out).
 Expansion expand(const Collective& op, Algorithm algorithm, const GroupShape& shape, Algorithm inside = Algorithm::ring);
 
 /// Members per node if all nodes that have any have as many, else 0.
@@ -77,7 +79,8 @@ struct Choice {
 
 /// The library's rule. Inside a node: ring on a crossbar or cube mesh (NCCL) and in shared memory, direct on a full mesh
 /// (HCCL), two-way ring on a torus (Neuron). Across nodes: hierarchical where every node has the same number, above one,
-/// of members; else one ring. Broadcasts are trees; all-to-alls are direct inside a node, pairwise (ring) across.
+/// of members; else as many rings as the node with fewest has members (NCCL: channels are those that every node has), one
+/// where every node has one. Broadcasts are trees; all-to-alls are direct inside a node, pairwise (ring) across.
 Choice choose_algorithm(ScaleUp scale_up, const Collective& op, const GroupShape& shape);
 
 }  // namespace tandem

@@ -14,7 +14,8 @@ struct Spelling;  // names: one per enumerator
 
 template <>
 struct Spelling<Algorithm> {
-  static constexpr std::array<std::string_view, 6> names{"ring", "two_way_ring", "direct", "tree", "hierarchical", "halving_doubling"};
+  static constexpr std::array<std::string_view, 7> names{"ring", "two_way_ring", "direct", "tree", "hierarchical", "halving_doubling",
+                                                       "multi_ring"};
 };
 template <>
 struct Spelling<Family> {

@@ -3,6 +3,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <vector>
 
 #include "models/base/error.hpp"
 #include "models/collective.hpp"
@@ -76,6 +77,7 @@ std::set<std::int32_t> heard(const Expansion& e, std::int32_t member) {
   return knows[member];
 }
 
+using Sizes = std::vector<std::int32_t>;
 using enum CollectiveKind;
 using enum Algorithm;
 
@@ -152,7 +154,7 @@ TEST_CASE("only phases across nodes cross nodes, and only along rails") {
 
 TEST_CASE("no collective moves less than information theory asks for") {
   const CollectiveKind kind = GENERATE(all_reduce, all_gather, reduce_scatter, all_to_all);
-  const Algorithm a = GENERATE(ring, two_way_ring, direct, tree, hierarchical, halving_doubling);
+  const Algorithm a = GENERATE(ring, two_way_ring, direct, tree, hierarchical, halving_doubling, multi_ring);
   const auto shape = GENERATE(as<GroupShape>{}, grid(1, 2), grid(1, 5), grid(2, 4), grid(5, 3), grid(7, 1));
   const std::int64_t elements = GENERATE(1, 97, 100000);
   const double n = static_cast<double>(shape.size()), S = 4.0 * static_cast<double>(elements);
@@ -165,7 +167,7 @@ TEST_CASE("no collective moves less than information theory asks for") {
 
 TEST_CASE("everyone hears from everyone, and everyone hears a broadcast") {
   const CollectiveKind kind = GENERATE(all_reduce, all_gather, reduce_scatter, all_to_all, broadcast);
-  const Algorithm a = GENERATE(ring, two_way_ring, direct, tree, hierarchical, halving_doubling);
+  const Algorithm a = GENERATE(ring, two_way_ring, direct, tree, hierarchical, halving_doubling, multi_ring);
   const auto shape = GENERATE(as<GroupShape>{}, grid(1, 2), grid(1, 6), grid(3, 2), grid(2, 4));
   const Expansion e = expand(collective(kind, 960), a, shape);
   INFO(name(kind) << " by " << name(a) << ", " << shape.size() << " members");
@@ -185,7 +187,7 @@ TEST_CASE("sizes that do not divide are rounded up to whole elements") {
 }
 
 TEST_CASE("a group of one moves nothing") {
-  const Algorithm a = GENERATE(ring, two_way_ring, direct, tree, hierarchical, halving_doubling);
+  const Algorithm a = GENERATE(ring, two_way_ring, direct, tree, hierarchical, halving_doubling, multi_ring);
   CHECK(expand(collective(all_reduce, 100), a, grid(1, 1)).phases.empty());
 }
 
@@ -194,6 +196,41 @@ TEST_CASE("a ring follows the order it is given") {
   shape.ring = {0, 2, 3, 1};
   const auto flows = expand(collective(all_gather, 8), ring, shape).phases[0].flows;
   CHECK(flows == std::vector<Flow>{{0, 2}, {2, 3}, {3, 1}, {1, 0}});
+}
+
+TEST_CASE("rings over nodes of unlike size are as many as the smallest has members, each with its own way in and out") {
+  const CollectiveKind kind = GENERATE(all_reduce, all_gather, reduce_scatter);
+  const auto sizes = GENERATE(as<Sizes>{}, Sizes({8, 4}), Sizes({3, 8, 5}), Sizes({4, 4}), Sizes({8, 1}));
+  GroupShape shape;
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    shape.node.insert(shape.node.end(), static_cast<std::size_t>(sizes[i]), static_cast<std::int32_t>(i));
+  const std::int64_t n = shape.size(), rings = *std::min_element(sizes.begin(), sizes.end()), elements = 960 * n * rings;
+  const Expansion e = expand(collective(kind, elements), multi_ring, shape);
+  REQUIRE(e.phases.size() == 1);
+  const CommPhase& p = e.phases[0];
+  CHECK(p.steps == (kind == all_reduce ? 2 : 1) * (n - 1));
+  CHECK(p.bytes == Bytes(4 * elements / (n * rings)));
+  CHECK(static_cast<std::int64_t>(p.flows.size()) == n * rings);
+  std::map<std::int32_t, std::int64_t> leaving, entering, of_node;  // flows between nodes
+  for (const Flow& f : p.flows) {
+    const std::int32_t from = shape.node[static_cast<std::size_t>(f.from)], to = shape.node[static_cast<std::size_t>(f.to)];
+    if (from == to) continue;
+    CHECK((++leaving[f.from] == 1 && ++entering[f.to] == 1));
+    ++of_node[from];
+  }
+  for (const auto& [node, flows] : of_node) CHECK(flows == rings);
+  CHECK(of_node.size() == sizes.size());
+  for (std::int32_t m = 0; m < n; ++m) CHECK(static_cast<std::int64_t>(heard(e, m).size()) == n);
+}
+
+TEST_CASE("several rings through a mesh have links of their own") {
+  GroupShape shape = grid(1, 8);
+  shape.node.insert(shape.node.end(), 4, 1);
+  std::map<Flow, std::int64_t> uses;
+  for (const Flow& f : expand(collective(all_reduce, 4800), multi_ring, shape, direct).phases[0].flows) ++uses[f];
+  std::int64_t shared = 0;
+  for (const auto& [flow, n] : uses) shared += n - 1;
+  CHECK(shared == 4);  // of four rings through four members two go each way round, from opposite ends, with two of three links alike
 }
 
 TEST_CASE("the library's choice follows the fabric and the placement") {
@@ -207,6 +244,6 @@ TEST_CASE("the library's choice follows the fabric and the placement") {
   CHECK(choose_algorithm(ScaleUp::full_mesh, ar, grid(4, 2)).inside == direct);
   GroupShape uneven = grid(2, 2);
   uneven.node.push_back(2);
-  CHECK(chosen(ScaleUp::crossbar, uneven) == ring);
+  CHECK(chosen(ScaleUp::crossbar, uneven) == multi_ring);
   CHECK_THROWS_AS(expand(ar, hierarchical, uneven), ContractError);
 }
