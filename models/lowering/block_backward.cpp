@@ -17,13 +17,13 @@ BlockBackward::BlockBackward(const Shapes& s, const BlockBackwardKind& kind)
       relative_gradients_(gradient_slot(b_, "relative_gradients", regions_.relative, s.written_gradients())),
       x_whole_(hidden_slot(b_, s, "x")), x_(s, x_whole_), memory_(memory_slot(b_, s, "memory")),
       a_(b_, s, weights_, BlockSaved(s, kind.moe, saved_slots(b_, s, kind.part == BackwardPart::weights), true)),
-      held_(s, kind.moe, 0) {
+      held_(deferred(0)) {
   b_.products_in(s.product);
   b_.collectives_in_pieces(s.tensor_overlap);
 }
 
 GradientSink BlockBackward::sink(std::string name, const RegionLayout& layout) {
-  return {b_, gradient_slot(b_, std::move(name), layout, s_.written_gradients()), kind_.first, inputs()};
+  return {b_, gradient_slot(b_, std::move(name), layout, s_.written_gradients()), kind_.first, begins_gradients()};
 }
 
 Template BlockBackward::write() {
@@ -35,7 +35,8 @@ Template BlockBackward::write() {
 void BlockBackward::input_path() {
   const Hidden dy(s_, hidden_slot(b_, s_, "dy")), dx(s_, hidden_slot(b_, s_, "dx"));
   dmemory_ = memory_slot(b_, s_, "dmemory");
-  if (split()) held_ = BlockDeferred(s_, moe(), b_.slot("deferred", MemoryKind::activations));
+  if (split()) held_ = deferred(b_.slot("deferred", MemoryKind::activations));
+  if (keeps_early()) early_sink_.emplace(b_, RegionValues(regions_.early, held_.early), true, false);
   switch (s_.placement) {
     case NormPlacement::pre: return pre(dy, dx);
     case NormPlacement::post: return post(dy, dx);
@@ -44,7 +45,8 @@ void BlockBackward::input_path() {
 }
 
 void BlockBackward::weights_path() {
-  held_ = BlockDeferred(s_, moe(), b_.slot("deferred", MemoryKind::activations));
+  held_ = deferred(b_.slot("deferred", MemoryKind::activations));
+  if (keeps_early()) take_early();
   if (moe()) {
     expert_rows_ = held_.expert_rows;
     expert_fc1_ = held_.expert_fc1;
@@ -58,6 +60,21 @@ void BlockBackward::weights_path() {
   }
   proj_weights(tensor_gather(b_, s_, held_.attention, "attention_gradient"));
   qkv_weights(held_.qkv);
+}
+
+/// Neighbours in the whole region are neighbours here.
+void BlockBackward::take_early() {
+  const RegionLayout& early = regions_.early;
+  const auto& all = early.specs();
+  for (std::size_t from = 0, to = 0; from < all.size(); from = to) {
+    const auto shift = [&](std::size_t i) { return regions_.block.at(all[i].name).offset - all[i].offset; };
+    while (to < all.size() && shift(to) == shift(from)) ++to;
+    const std::string &first = all[from].name, &last = all[to - 1].name;
+    sink_.open(first, last, s_.written_gradients());
+    const Value kept = held_.early.part(all[from].offset, sink_.whole().elements);
+    b_.add(from == 0 ? "early_gradients" : "early_gradients_rest", copy_of(kept), {kept}, {sink_.whole()});
+    sink_.close(first);
+  }
 }
 
 // ---- where norms stand ----
@@ -97,26 +114,28 @@ void BlockBackward::post_add(const Hidden& dy, const Hidden& dx) {
 }
 
 void BlockBackward::norm_gradient(const std::string& name, const NormGradient& n, const Value& dx) {
-  sink_.open(name + ".weight", s_.rms ? name + ".weight" : name + ".bias", dtype());
-  norm_backward(b_, s_, name, n, dx, {sink_.part(name + ".weight"), s_.rms ? Value{} : sink_.part(name + ".bias")});
-  sink_.close(name);
+  GradientSink& early = early_sink();
+  early.open(name + ".weight", s_.rms ? name + ".weight" : name + ".bias", dtype());
+  norm_backward(b_, s_, name, n, dx, {early.part(name + ".weight"), s_.rms ? Value{} : early.part(name + ".bias")});
+  early.close(name);
 }
 
 Value BlockBackward::branch(const Branch& at, const Value& dy) {
   const std::int64_t t = s_.rows, h = s_.hidden;
-  const bool bias = sink_.has(at.bias);
-  if (bias) sink_.open(at.bias, at.bias, dtype());
+  GradientSink& early = early_sink();
+  const bool bias = early.has(at.bias);
+  if (bias) early.open(at.bias, at.bias, dtype());
   Value dx = dy;
   if (s_.hidden_dropout > 0) {
     dx = hold(at.kept, t * h);
     std::vector<Value> out{dx};
-    if (bias) out.push_back(sink_.part(at.bias));
+    if (bias) out.push_back(early.part(at.bias));
     b_.add(at.name + "_backward", BiasDropoutAddBackward{t, h, s_.hidden_dropout, bias, at.site, s_.sequence_parallel}, {dy},
            out);
   } else if (bias) {
-    b_.add(at.name + "_bias_grad", BiasGrad{t, h}, {dy}, {sink_.part(at.bias)});
+    b_.add(at.name + "_bias_grad", BiasGrad{t, h}, {dy}, {early.part(at.bias)});
   }
-  if (bias) sink_.close(at.name + "_bias");
+  if (bias) early.close(at.name + "_bias");
   // The block's own incoming gradient does not outlive this half of the pass.
   const bool must_copy = split() && (dx.slot != at.kept.slot || dx.offset != at.kept.offset);
   if (must_copy) b_.add(at.name + "_keep", copy_of(at.kept), {dx}, {at.kept});

@@ -2,6 +2,8 @@
 // Writes the backward pass of a block, mirroring BlockForward: whole, or as the two halves of a zero-bubble schedule (arXiv
 // 2401.10241): the gradient of the input, and later the gradients of the matrices.
 
+#include <optional>
+
 #include "models/lowering/block_deferred.hpp"
 #include "models/lowering/block_frame.hpp"
 #include "models/lowering/gradient_sink.hpp"
@@ -18,11 +20,18 @@ class BlockBackward {
   using Part = BackwardPart;
 
   GradientSink sink(std::string name, const RegionLayout& layout);
+  BlockDeferred deferred(std::uint16_t slot) const { return {s_, moe(), slot, regions_.early.elements()}; }
   bool inputs() const { return kind_.part != Part::weights; }
   bool weights_here() const { return kind_.part != Part::input; }
   /// What a weight gradient reads is gathered beside the input's, so that it runs beside the input gradient's sum.
   bool gathers_ahead() const { return weights_here() && s_.sum_beside_weights && s_.sequence_parallel; }
   bool split() const { return kind_.part != Part::whole; }
+  /// What the first half has of the gradients is kept for the second one, which begins the micro-batch's own.
+  bool keeps_early() const { return split() && s_.sharded_gradients; }
+  bool begins_gradients() const { return keeps_early() ? weights_here() : inputs(); }
+  /// Of norms and of biases that are added after a sum.
+  GradientSink& early_sink() { return early_sink_ ? *early_sink_ : sink_; }
+  void take_early();
   DType dtype() const { return s_.dtypes.compute; }
   Value scratch(std::int64_t elements) { return b_.scratch(dtype(), elements); }
   Value rows_scratch() { return scratch(s_.rows * s_.hidden); }
@@ -89,6 +98,7 @@ class BlockBackward {
   TemplateBuilder b_;
   BlockParams weights_;
   GradientSink sink_, expert_sink_;
+  std::optional<GradientSink> early_sink_;
   RegionValues relative_gradients_;
   Value x_whole_;
   Hidden x_;

@@ -1,7 +1,9 @@
 #pragma once
 // What the weight-gradient half of a split backward pass reads besides the kept activations: the gradients of the outputs
-// of every matrix product.
+// of every matrix product. Where gradients of a micro-batch lie in units of their own, these begin with the second half, and what
+// the first half has of them waits here, too.
 
+#include "models/lowering/regions.hpp"
 #include "models/lowering/shapes.hpp"
 #include "models/lowering/template_builder.hpp"
 
@@ -10,11 +12,13 @@ namespace tandem::lowering {
 struct BlockDeferred {
   Value attention, qkv, mlp, fc1;          ///< gradients of proj's, qkv's, fc2's and fc1's outputs
   Value expert_rows, expert_fc1, logits;   ///< of the experts' and the router's
+  Value early;                             ///< of norms and of biases that are added after a sum
 
   /// In slot `slot`; nothing is laid out where weight gradients are not deferred.
-  BlockDeferred(const Shapes& s, bool moe, std::uint16_t slot) {
+  BlockDeferred(const Shapes& s, bool moe, std::uint16_t slot, std::int64_t early_elements) {
     SlotLayout at(slot);
     const auto add = [&](std::int64_t n) { return at.add(s.dtypes.compute, n); };
+    if (s.sharded_gradients) early = at.add(s.written_gradients(), early_elements);
     attention = add(s.rows * s.hidden);
     qkv = add(s.tokens * s.qkv());
     mlp = add(s.rows * s.hidden);

@@ -31,6 +31,8 @@ class GradientSink {
     const ParamSpec& p = gradients_.layout().at(name);
     return target_.part(p.offset - offset_, p.elements());
   }
+  /// The destination of the whole group.
+  const Value& whole() const { return target_; }
   bool has(std::string_view name) const { return gradients_.layout().has(name); }
   /// Adds the finished group into the accumulated gradient.
   void close(const std::string& name) {

@@ -116,7 +116,7 @@ class Lowering {
  public:
   explicit Lowering(const Plan& plan) : plan_(plan), shapes_(lowering::make_shapes(plan)) {
     const bool some_kept = plan.training.recompute == Recompute::selective && plan.training.recompute_layers > 0;
-    templates_ = lowering::make_templates(shapes_, {plan.parallel.zero_stage > 1, some_kept}, library_);
+    templates_ = lowering::make_templates(shapes_, {shapes_.sharded_gradients, some_kept}, library_);
   }
 
   ScheduleShape schedule() const {

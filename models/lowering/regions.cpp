@@ -101,6 +101,13 @@ RegionLayout block_region(const Shapes& s, bool moe, const std::string& prefix) 
   return {prefix, std::move(list)};
 }
 
+RegionLayout early_region(const RegionLayout& block) {
+  Specs list;
+  for (const ParamSpec& p : block.specs())
+    if (p.partial && p.name != "router.weight") list.push_back(p);
+  return {block.prefix(), std::move(list)};
+}
+
 RegionLayout relative_region(const Shapes& s) {
   if (s.relative_buckets == 0) return {"", {}};
   return {"", {{"encoder.relative.weight", s.heads, s.relative_buckets, Cut::rows},

@@ -56,6 +56,8 @@ class RegionLayout {
 
 /// A block without its experts, of a decoder where `s` are a decoder's sizes. `moe`: with a router (and shared experts) instead of an MLP.
 RegionLayout block_region(const Shapes& s, bool moe, const std::string& prefix = "");
+/// Of a block's region what the first half of a split backward pass gives gradients of: norms, and biases that are added after a sum.
+RegionLayout early_region(const RegionLayout& block);
 /// The tables of relative position bias of both stacks: every stage has a copy.
 RegionLayout relative_region(const Shapes& s);
 /// Between an encoder and a decoder: the norm of the encoder's output.

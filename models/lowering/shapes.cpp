@@ -195,6 +195,7 @@ Shapes make_shapes(const Plan& plan) {
   s.sum_beside_weights = plan.parallel.tensor_overlap || plan.parallel.overlap_tensor_sum;
   s.defer_weights =
       plan.parallel.schedule == ScheduleKind::zb_h1 || plan.parallel.schedule == ScheduleKind::zb_h2;
+  s.sharded_gradients = plan.parallel.zero_stage > 1;
   s.norm_epsilon = m.norm_epsilon;
   s.hidden_dropout = plan.training.dropout.hidden;
   s.attention_dropout = plan.training.dropout.attention;

@@ -62,6 +62,7 @@ struct Shapes {
   bool tensor_overlap;          ///< tensor ranks' collectives run in pieces beside the products they feed or follow
   bool sum_beside_weights;      ///< weight gradients run beside the sum of the input gradient
   bool defer_weights;           ///< zero-bubble: weight gradients are an action of their own
+  bool sharded_gradients;       ///< ZeRO 2 and 3: those of a micro-batch lie apart until they are reduced
   double norm_epsilon, hidden_dropout, attention_dropout;
   Keep keep;
   // Experts; 0 experts: none.

@@ -191,6 +191,32 @@ TEST_CASE("ZeRO 2 and 3 hold whole gradients of no more than what has not been s
   }
 }
 
+TEST_CASE("a weight's whole gradient under ZeRO 2 and 3 begins with a zero-bubble schedule's weight pass, so 1F1B holds as much") {
+  const int zero = GENERATE(2, 3);
+  const std::string schedule = GENERATE("zb-h1", "zb-h2");
+  MemoryCase c = odd(zero, 2);
+  c.layers = 4;
+  c.pipeline = 2;
+  c.micro_batches = 6;
+  c.parallel["schedule"] = schedule;
+  MemoryCase whole_passes = c;
+  whole_passes.parallel["schedule"] = "1f1b";
+  CAPTURE(zero, schedule);
+  const std::int64_t layer = aligned(4 * alone(parts_of(c).layer, 2));
+  const TaskGraph graph = lower(c.plan()), plain = lower(whole_passes.plan());
+  CHECK_NOTHROW(graph.check());
+  for (std::int64_t d = 0; d < c.pipeline; ++d) {
+    const StageOf stage(graph, d);
+    for (std::uint32_t i = 0; i < stage.program().instances.size(); ++i) {
+      const std::int64_t now = whole(stage, i, "unit_gradients");
+      INFO(stage.block(i));
+      if (stage.block(i) == "block_weights") CHECK(now == layer);
+      else if (stage.block(i) == "block_backward" || stage.block(i) == "block_forward") CHECK(now == 0);
+    }
+    CHECK(stage.most(of_kind(MemoryKind::gradients)) == StageOf(plain, d).most(of_kind(MemoryKind::gradients)));
+  }
+}
+
 TEST_CASE("ZeRO 2 with one bucket a layer and the head holds both until both are there") {
   MemoryCase c = odd(2, 2);
   const Parts p = parts_of(c);
