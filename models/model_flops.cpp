@@ -1,5 +1,7 @@
 #include "models/model_flops.hpp"
 
+#include <cmath>
+
 namespace tandem {
 namespace {
 
@@ -12,11 +14,22 @@ bool forward_product(const Op& op) {
                     op);
 }
 
+bool of_experts(const Op& op) { return std::holds_alternative<GroupedMatMul>(op) || std::holds_alternative<GroupedWeightGrad>(op); }
+
 }  // namespace
 
-Flops model_flops(const Task& task, Phase phase) {
+ExpertRows expert_rows(const TaskGraph& graph) {
+  for (const Template& t : graph.templates)
+    for (const Task& task : t.tasks)
+      if (const auto* router = std::get_if<TopKRouter>(&task.op)) return {router->dims.tokens * router->dims.top_k, router->dims.rows()};
+  return {};
+}
+
+Flops model_flops(const Task& task, Phase phase, const ExpertRows& rows) {
   if (phase == Phase::recompute || (phase != Phase::forward && forward_product(task.op))) return Flops(0);
   const Flops all = matrix_flops(task.op);
+  if (of_experts(task.op) && rows.asked != rows.room)
+    return Flops(std::llround(static_cast<double>(all.count()) * static_cast<double>(rows.asked) / static_cast<double>(rows.room)));
   return std::holds_alternative<FlashAttentionBackward>(task.op) ? Flops(all.count() / 5 * 4) : all;
 }
 

@@ -5,9 +5,19 @@
 
 namespace tandem {
 
+/// Rows of one rank's tokens in one layer of experts: those that the router asks for, one for every expert of every token, and those
+/// that experts with a capacity have room for and multiply. Without a capacity the two are the same.
+struct ExpertRows {
+  std::int64_t asked = 1, room = 1;
+};
+/// As the routers of a graph have them, all alike.
+ExpertRows expert_rows(const TaskGraph& graph);
+
 /// Matrix FLOPs of a task in an instance of `phase`, without those that are computed again in a backward pass: whole blocks,
 /// products of a forward pass among those of a backward one (selective recomputation), and the scores that a backward kernel
-/// without a score matrix makes again (arXiv 2205.14135 section 3.1: of its five products four are gradients).
-Flops model_flops(const Task& task, Phase phase);
+/// without a score matrix makes again (arXiv 2205.14135 section 3.1: of its five products four are gradients). Products of experts
+/// count the rows that are asked for, whatever the capacity: not the room that stays empty with much, and with little the tokens that
+/// are dropped, too.
+Flops model_flops(const Task& task, Phase phase, const ExpertRows& rows);
 
 }  // namespace tandem

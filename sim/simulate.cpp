@@ -40,7 +40,7 @@ struct StageFlops {
 /// Of an instance of every template, by phase as it is met.
 class TemplateFlops {
  public:
-  explicit TemplateFlops(const TaskGraph& graph) : graph_(graph) {
+  explicit TemplateFlops(const TaskGraph& graph) : graph_(graph), rows_(expert_rows(graph)) {
     for (auto& known : known_) known.resize(graph.templates.size());
   }
 
@@ -50,13 +50,14 @@ class TemplateFlops {
     known.emplace();
     for (const Task& task : graph_.of(i).tasks) {
       known->hardware += static_cast<double>(matrix_flops(task.op).count());
-      known->model += static_cast<double>(model_flops(task, i.phase).count());
+      known->model += static_cast<double>(model_flops(task, i.phase, rows_).count());
     }
     return *known;
   }
 
  private:
   const TaskGraph& graph_;
+  ExpertRows rows_;
   std::array<std::vector<std::optional<StageFlops>>, kPhases> known_;
 };
 

@@ -16,11 +16,12 @@ std::string seconds_of(const ExplainedCase& c) { return number_text(c.prediction
 /// Matrix FLOPs of a step on all devices, counted on the graph.
 double flops(const ExplainedCase& c, bool recomputation) {
   std::map<std::pair<TemplateId, Phase>, double> known;
+  const ExpertRows rows = expert_rows(c.graph);
   const auto of = [&](const Instance& i) {
     const auto [at, fresh] = known.try_emplace({i.tmpl, i.phase}, 0.0);
     if (!fresh) return at->second;
     for (const Task& task : c.graph.of(i).tasks)
-      at->second += static_cast<double>((recomputation ? matrix_flops(task.op) : model_flops(task, i.phase)).count());
+      at->second += static_cast<double>((recomputation ? matrix_flops(task.op) : model_flops(task, i.phase, rows)).count());
     return at->second;
   };
   double all = 0;
@@ -57,9 +58,9 @@ std::vector<Row> rate_rows() {
       {"model_tflops_per_device",
        "matrix FLOPs of a step without recomputation / (devices x step_time_s): 6 for every weight of a product and token, and "
        "attention's products over all pairs of positions or, with flash attention, over those that a causal mask leaves; an "
-       "embedding's look-up is none",
+       "embedding's look-up is none; of experts those that a token visits, whatever their capacity",
        [](const ExplainedCase& c, std::size_t) { return rate(c, false); }, RangeKind::shrinks, {}},
-      {"hardware_tflops_per_device", "every matrix FLOP of a step / (devices x step_time_s)",
+      {"hardware_tflops_per_device", "every matrix FLOP of a step, of empty places of experts too / (devices x step_time_s)",
        [](const ExplainedCase& c, std::size_t) { return rate(c, true); }, RangeKind::shrinks, {}},
       {"mfu", "model_tflops_per_device / the device's dense peak in the compute type",
        [](const ExplainedCase& c, std::size_t) { return of_peak(c, c.prediction.model_tflops_per_device); }, RangeKind::shrinks,
