@@ -69,6 +69,12 @@ MatMulFit without_matrix_engine(MatMulFit fit, const MatMulEngine& e) {
   fit.fill_k *= e.vector_rate / e.peak;
   return fit;
 }
+/// The same of types that only the vector units have, with the share of their own rate that products reach there.
+MatMulFit on_vector_units(MatMulFit fit, const MatMulEngine& e) {
+  fit.ceiling = *fit.vector_ceiling;
+  if (e.matrix_rate > 0) fit.fill_k *= e.peak / e.matrix_rate;
+  return fit;
+}
 MatMulEngine vector_engine(MatMulEngine e) {
   e.peak = e.vector_rate;
   e.matrix_engine = false;
@@ -87,6 +93,7 @@ double aligned_seconds(const Gemm& g, const MatMulFit& fit, const MatMulEngine& 
 }  // namespace
 
 double matmul_seconds(const Gemm& g, const MatMulFit& fit, const MatMulEngine& e) {
+  if (!e.matrix_engine && fit.vector_ceiling) return aligned_seconds(g, on_vector_units(fit, e), e);
   if (!unaligned(g, fit, e)) return aligned_seconds(g, fit, e);
   if (g.batch > 1) return aligned_seconds(g, without_matrix_engine(fit, e), vector_engine(e));
   return aligned_seconds(g, fit, e) / fit.unaligned_share;

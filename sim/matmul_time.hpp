@@ -24,6 +24,7 @@ struct MatMulEngine {
   std::int64_t units;      ///< compute units that share the peak
   int element_bits;
   bool matrix_engine;      ///< the compute type runs on one
+  double matrix_rate = 0;  ///< FLOP/s of 16-bit types, in which what fills a tile's pipeline is counted; 0: as `peak`
 };
 
 /// Seconds of arithmetic, operands' traffic and fixed costs not counted.

@@ -22,6 +22,14 @@ FlopRate peak_of(const Device& device, DType compute) {
                                 "use " + known + "; training.precision sets it"});
 }
 
+/// In 16 bits; 0: the device has none.
+double matrix_rate(const Device& device) {
+  double rate = 0;
+  for (const DType t : {DType::fp16, DType::bf16})
+    if (const auto found = device.peak.find(t); found != device.peak.end()) rate = std::max(rate, found->second.flops_per_second());
+  return rate;
+}
+
 class Roofline {
  public:
   Roofline(DType compute, const Device& device, const Calibration& calibration)
@@ -138,7 +146,7 @@ class Roofline {
 
   double arithmetic_seconds(const Gemms& gemms) const {
     const MatMulEngine engine{peak_of(device_, compute_).flops_per_second(), device_.vector_rate.flops_per_second(),
-                              memory_rate_, device_.compute_units, bits(compute_), on_matrix_engine(compute_)};
+                              memory_rate_, device_.compute_units, bits(compute_), on_matrix_engine(compute_), matrix_rate(device_)};
     double seconds = 0;
     for (const Gemm& g : gemms) seconds += matmul_seconds(g, calibration_.matmul, engine);
     return seconds;
