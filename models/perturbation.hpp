@@ -12,14 +12,14 @@ namespace tandem {
 struct SlowDevice {
   std::int64_t rank = -1;              ///< -1: named by node and device
   std::int64_t node = -1, device = -1;
-  double factor = 1;                   ///< share of its speed that is left, above 0 and at most 1
+  double factor = 1;                   ///< share of its speed that is left, 0.0001 to 1
 };
 
 /// Links by name as the topology has them: "node 0: NIC 2 to leaf" is one direction, "node 0: NIC 2 <-> leaf" both, and '*'
 /// stands for any number.
 struct SlowLink {
   std::string link;
-  double factor = 1;                   ///< share of its bandwidth that is left, above 0 and at most 1
+  double factor = 1;                   ///< share of its bandwidth that is left, 0.0001 to 1
 };
 
 /// Every computation of every rank takes a log-normal factor of its time, of mean 1.

@@ -13,8 +13,8 @@ namespace {
 
 using nlohmann::json;
 
-/// What is left of a speed. At most all of it: who writes 1.25 means 0.8.
-constexpr NumberRange kFactor{0, 1, true, false};
+/// What is left of a speed. At most all of it: who writes 1.25 means 0.8. What has less than a ten thousandth left has failed.
+constexpr NumberRange kFactor{1e-4, 1, false, false};
 constexpr IntRange kPlace{0, kMaxDevices - 1};
 constexpr const char* kExample = R"(write for example {"rank": 5, "factor": 0.8})";
 

@@ -12,6 +12,7 @@ namespace {
 
 using nlohmann::json;
 
+constexpr double kSlowest = 1e6;  // bytes/s: no network is beyond, a number of another unit is (as in presets)
 constexpr double kExactInteger = 9007199254740992.0;  // 2^53: every whole double up to here is the number written
 
 std::vector<std::string> words(Names names) { return {names.begin(), names.end()}; }
@@ -132,7 +133,11 @@ std::optional<Refusal> read_value(const json& v, IntRange range, Bytes& out) {
 }
 
 std::optional<Refusal> read_value(const json& v, Bandwidth& out) {
-  if (v.is_string()) return read_quantity(v, parse_bandwidth, out);
+  if (v.is_string()) {
+    std::optional<Refusal> refused = read_quantity(v, parse_bandwidth, out);
+    if (refused || out.bytes_per_second() >= kSlowest) return refused;
+    return Refusal{"is less than a megabyte a second", "write for example \"400 Gb/s\""};
+  }
   if (v.is_number()) return Refusal{"has no unit", "write for example \"400 Gb/s\""};
   return wrong_kind(v, "a bandwidth", "write for example \"400 Gb/s\"");
 }

@@ -52,7 +52,7 @@ class DeviceCosts final : public CostModel {
   std::optional<Duration> communication(const Op& op, std::int64_t ranks) const override {
     require(is_communication(op), "computation has no cost between devices");
     const auto seconds = measured_ ? measured_->communication(op, ranks) : std::nullopt;
-    return seconds ? std::optional(Duration::seconds(*seconds)) : std::nullopt;
+    return seconds ? std::optional(countable(*seconds)) : std::nullopt;
   }
   CommFit comm_fit() const override { return calibration_.comm; }
   const ProductTable* products() const override { return products_.get(); }

@@ -1,16 +1,21 @@
 #include "sim/countable.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+
+#include "reports/text.hpp"
+#include "sim/play.hpp"
 
 namespace tandem::sim {
 namespace {
 
 constexpr double kMost = 4.6e6;  // s
+constexpr const char* kTooLong = "longer than is simulated (4,600,000 s, 53 days)";
 
 [[noreturn]] void refuse() {
-  throw InfeasibleError(Problem{"", "training.global_batch_size", "", "a step may take longer than is simulated (4,600,000 s, 53 days)",
-                                "use more or faster devices, or a smaller batch"});
+  throw Uncountable(Problem{"", "training.global_batch_size", "", std::string("a step may take ") + kTooLong,
+                            "use more or faster devices, or a smaller batch"});
 }
 
 double seconds(const Play& play, std::size_t role, const Slot& slot) {
@@ -39,6 +44,22 @@ double seconds_of_role(const Play& play, std::size_t role, const std::vector<dou
 Duration countable(double seconds) {
   if (!(seconds <= kMost)) refuse();
   return Duration::seconds(seconds);
+}
+
+Duration slowed(Duration full, double share) {
+  const double ps = static_cast<double>(full.ps()) / share;
+  if (!(ps <= kMost * 1e12)) refuse();
+  return Duration::picoseconds(std::llround(ps));
+}
+
+void refuse_message() {
+  throw Uncountable(Problem{"", "cluster", "", std::string("a message alone takes ") + kTooLong, "give it faster links"});
+}
+
+void refuse_perturbation(Duration undisturbed) {
+  throw Uncountable(Problem{"", "cluster.perturbation", "",
+                            "a step that takes " + time_text(undisturbed.seconds()) + " without it may take " + kTooLong,
+                            "use larger factors"});
 }
 
 void require_countable(const Scene& scene, const Play& play) {

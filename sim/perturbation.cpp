@@ -46,13 +46,17 @@ StepSpread spread_of(const std::vector<double>& seconds) {
 
 }  // namespace
 
+Duration undisturbed(const Scene& scene, const Manner& manner, const Topology& plain) {
+  Manner calm = manner;
+  calm.jitter.reset();
+  return step_time({scene.graph, scene.mesh, plain, scene.cost, scene.replay}, calm);
+}
+
 PerturbationCost perturbation_cost(const Perturbation& perturbation, const Scene& scene, const Manner& manner,
                                    const Topology& plain, Duration step) {
   PerturbationCost out;
   out.changes = changes_of(perturbation);
-  Manner calm = manner;
-  calm.jitter.reset();
-  out.undisturbed = step_time({scene.graph, scene.mesh, plain, scene.cost, scene.replay}, calm);
+  out.undisturbed = tandem::sim::undisturbed(scene, manner, plain);
   if (!manner.jitter || manner.jitter->seeds < 2) return out;
   std::vector<double> seconds{step.seconds()};
   for (Manner other = manner; static_cast<std::int64_t>(seconds.size()) < manner.jitter->seeds;) {

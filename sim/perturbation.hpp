@@ -7,6 +7,9 @@
 
 namespace tandem::sim {
 
+/// The step on `plain` and without jitter.
+Duration undisturbed(const Scene& scene, const Manner& manner, const Topology& plain);
+
 /// `scene` and `manner` are those of the disturbed step, which took `step`; `plain` is the machine without the perturbation.
 PerturbationCost perturbation_cost(const Perturbation& perturbation, const Scene& scene, const Manner& manner,
                                    const Topology& plain, Duration step);

@@ -1,13 +1,13 @@
 #pragma once
 // Everything one simulation reads.
 
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "models/mesh.hpp"
 #include "models/perturbation.hpp"
+#include "sim/countable.hpp"
 #include "sim/replay.hpp"
 #include "models/task_graph.hpp"
 #include "sim/cost_model.hpp"
@@ -30,7 +30,7 @@ struct Scene {
   Duration duration(Rank rank, std::size_t t, const Task& task) const {
     const Duration full = cost.duration(replay == nullptr ? task.op : replay->timed(rank, t, task.op), task.dtype);
     const double share = speed(rank);
-    return share == 1 ? full : Duration::picoseconds(std::llround(static_cast<double>(full.ps()) / share));
+    return share == 1 ? full : slowed(full, share);
   }
 };
 

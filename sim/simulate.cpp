@@ -4,10 +4,12 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "models/model_flops.hpp"
 #include "reports/memory_over_time.hpp"
 #include "sim/breakdown.hpp"
+#include "sim/countable.hpp"
 #include "sim/cuda_only.hpp"
 #include "sim/error_book.hpp"
 #include "sim/lanes.hpp"
@@ -203,6 +205,30 @@ void fill_lanes(Prediction& out, const Plan& plan, const Scene& scene, const Pla
   if (options.timeline) out.timeline = std::move(timeline);
 }
 
+/// The step, and of steps that overlap what lies between two of them.
+struct Played {
+  std::optional<Pace> pace;
+  Play play;
+};
+
+Played played(const Scene& scene, const Manner& manner) {
+  std::optional<Pace> pace;
+  Manner alone = manner;
+  if (manner.steps_overlap) alone.marks = pace.emplace(sim::pace(scene, manner)).roles;
+  Play play = sim::play(scene, alone);
+  return {std::move(pace), std::move(play)};
+}
+
+/// A step that is too long with its perturbation alone is the perturbation's fault.
+Played played(const Scene& scene, const Manner& manner, const Perturbation& perturbation, const Topology& plain) {
+  try {
+    return played(scene, manner);
+  } catch (const Uncountable&) {
+    if (!perturbation.of_machine()) throw;
+    refuse_perturbation(undisturbed(scene, manner, plain));
+  }
+}
+
 }  // namespace
 
 Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& plain, const SimulateOptions& options) {
@@ -218,10 +244,7 @@ Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& pl
   Manner manner{options.unfolded, replay ? replay->marks() : std::vector<std::uint64_t>{}};
   if (perturbation.jitter.relative > 0) manner.jitter = perturbation.jitter;
   manner.steps_overlap = plan.parallel.optimizer_sync == OptimizerSync::post_validated;
-  std::optional<Pace> pace;
-  Manner alone = manner;
-  if (manner.steps_overlap) alone.marks = pace.emplace(sim::pace(scene, manner)).roles;
-  const Play play = sim::play(scene, alone);
+  const auto [pace, play] = played(scene, manner, perturbation, plain);
 
   Prediction out;
   out.makespan = play.step_time;

@@ -75,11 +75,21 @@ class Perturb(WithFolder):
         for perturbation, words in (
                 ({"slow_devices": [{"rank": 16, "factor": 0.8}]}, "rank 16: the cluster has no such rank; use 0 to 15"),
                 ({"slow_devices": [{"rank": 1, "factor": 0}]}, "factor 0 of an entry is out of range"),
+                ({"slow_devices": [{"rank": 1, "factor": 1e-9}]}, "factor 1e-09 of an entry is out of range; use at least 0.0001 and at most 1"),
+                ({"slow_links": [{"link": "node 0: NIC 2 <-> leaf", "factor": 1e-12}]}, "factor 1e-12 of an entry is out of range"),
                 ({"slow_links": [{"link": "NIC 2", "factor": 0.5}]}, '"node 0..1: NIC 0..7 to leaf"'),
                 ({"slow_things": []}, "unknown key")):
             code, out, err = run("simulate", self.folder.plan(A100), "--perturb", json.dumps(perturbation))
             self.assertEqual((code, out), (3, ""), perturbation)
             self.assertIn(words, err)
+            self.assertEqual(err.count("\n"), 1, err)
+
+    def test_a_step_that_it_makes_too_long_is_its_fault(self):
+        device, link = {"rank": 0, "factor": 1e-4}, {"link": "node *: NIC * <-> leaf", "factor": 1e-4}
+        for perturbation in ({"slow_devices": [device] * 4}, {"slow_devices": [device] * 6}, {"slow_links": [link] * 4}, {"slow_links": [link] * 6}):
+            code, out, err = run("simulate", self.folder.plan(A100), "--perturb", json.dumps(perturbation))
+            self.assertEqual((code, out), (4, ""), perturbation)
+            self.assertRegex(err, r"plan\.json: cluster\.perturbation: a step that takes \S+ \S+ without it may take longer than is simulated")
             self.assertEqual(err.count("\n"), 1, err)
 
     def test_a_study_varies_it_like_any_field(self):
