@@ -165,9 +165,9 @@ void fill_recompute(TrainingSpec& t, const Given& given) {
 }  // namespace
 
 void fill_defaults(Plan& plan, const Given& in_file) {
+  fill_family(plan.model, Filler(in_file));  // first: what a stack does depends on the model (positions, activation)
   const Given given = fill_stack_defaults(plan, in_file);
   const Filler fill(given);
-  fill_family(plan.model, fill);
   fill_sizes(plan, fill);
   fill_expert_tensor(plan.parallel, fill);
   fill_types(plan.training, fill);

@@ -265,6 +265,9 @@ TEST_CASE("a plan has what its stack does unless it says otherwise") {
   CHECK_FALSE(llama("32000", "fp32").training.flash_attention);  // its kernels are of 16 and 8 bits
   CHECK_FALSE(llama("32000", "fp16", "dgx-1v").training.flash_attention);  // and of Ampere on
   CHECK_FALSE(parse_plan(with("training", "\"flash_attention\": false", sharded), "scores.json").training.flash_attention);
+  // Relative positions, which the family says and not the file, are added to a score matrix.
+  CHECK_FALSE(parse_plan(with("model", R"("family": "t5")"), "t5.json").training.flash_attention);
+  CHECK(parse_plan(with("model", R"("family": "t5", "position_embedding": "learned")"), "t5.json").training.flash_attention);
   const auto copies = [&](const std::string& stack, const std::string& training) {
     const std::string three = bent("\"data\": 8", "\"data\": 8, \"zero_stage\": 3", with("training", training, eight));
     return parse_plan(with_top("\"stack\": \"" + stack + "\"", three), "copies.json").parallel.unit_copies;
