@@ -56,7 +56,9 @@ ExitCode calibrate(const Options& o) {
   const std::string output = output_of(o, file);
   require_free(o, output);
   prepare_outputs({output}, o.files);
-  const FitCases cases = fit_cases(read_measurements(o.files, o.filter), o.device, o.fit.jobs);
+  const std::vector<Measurement> measurements = read_measurements(o.files, o.filter);
+  if (const std::string unread = unread_text(measurements); !unread.empty()) log(unread);
+  const FitCases cases = fit_cases(measurements, o.device, o.fit.jobs);
   const Fit fit = fit_device(file, cases, o.fit);
   write_text(output, file.with(fitted_values(fit), fitted_on(fit, today())));
   print(o.json ? to_json(fit) : to_text(fit));

@@ -34,6 +34,7 @@ void write_files(const Options& o, const Summary& summary, const std::vector<Jud
 
 ExitCode validate_files(const Options& o) {
   const std::vector<Measurement> measurements = read_measurements(o.files, o.filter);
+  if (const std::string unread = unread_text(measurements); !unread.empty()) log(unread);
   prepare_outputs({o.html, o.csv, o.errors}, o.files);
   Progress progress(static_cast<std::int64_t>(measurements.size()));
   std::vector<JudgedRecord> records = judge(measurements, o.jobs, [&](std::int64_t n) { progress.done(n); });

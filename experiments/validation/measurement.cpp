@@ -22,6 +22,11 @@ using nlohmann::json;
 /// Whose memory was read; the first: nobody says more.
 const std::vector<std::string> kRanks{"heaviest", "last_stage", "first_node"};
 
+/// Keys of a record, and of what it measured: those that are judged, and what people who gather records keep beside them.
+const std::vector<std::string> kKeys{"id", "source", "grade", "plan", "measured", "assumed", "notes", "published", "because", "error", "details"};
+const std::vector<std::string> kMeasured{"step_time_s", "step_time_from", "peak_memory_bytes", "peak_memory_kind", "peak_memory_rank",
+                                         "peak_memory_note", "out_of_memory", "tflops_per_device", "tflops_kind"};
+
 constexpr const char* kForm = "give JSON lines with id (a text), plan and measured (objects)";
 
 [[noreturn]] void refuse(const std::string& place, const std::string& field, const json& value, const std::string& reason,
@@ -45,6 +50,22 @@ void require_record(const json& record, const std::string& place) {
   }
   if (!record["id"].is_string()) refuse(place, "id", record["id"], "must be a text", kForm);
   if (!record["measured"].is_object()) refuse(place, "measured", record["measured"], "must be an object", kForm);
+}
+
+/// Whether `key` is a slip of the pen for `known`, or leaves out its end (a unit): less like it, it is a key of the writer's own.
+bool is_slip(const std::string& key, const std::string& known) {
+  return edit_distance(key, known) <= (known.size() < 6 ? 1 : 2) || (key.size() > 3 && known.starts_with(key));
+}
+
+/// Keys of `object` that nobody knows. Throws ConfigError for those that stand for a known one.
+void list_unread(const json& object, const std::string& prefix, const std::vector<std::string>& known, const std::string& place,
+                 std::vector<std::string>& out) {
+  for (const auto& [key, value] : object.items()) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    const auto meant = std::find_if(known.begin(), known.end(), [&](const std::string& k) { return is_slip(key, k); });
+    if (meant != known.end()) refuse(place, prefix + key, value, "unknown key", "did you mean \"" + *meant + "\"?");
+    out.push_back(prefix + key);
+  }
 }
 
 /// A (where the record says nothing), B or C.
@@ -85,6 +106,8 @@ Measurement measurement(const json& record, const std::string& set, const std::s
   out.memory_rank = word(measured, "peak_memory_rank", kRanks, place);
   out.out_of_memory = measured.value("out_of_memory", false);
   out.assumed = record.value("assumed", std::vector<std::string>{});
+  list_unread(record, "", kKeys, place, out.unread);
+  list_unread(measured, "measured.", kMeasured, place, out.unread);
   return out;
 }
 
@@ -151,6 +174,14 @@ void require_known_grades(const std::vector<std::string>& wanted) {
 }
 
 }  // namespace
+
+std::string unread_text(const std::vector<Measurement>& measurements) {
+  std::vector<std::string> keys;
+  for (const Measurement& m : measurements)
+    for (const std::string& key : m.unread)
+      if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+  return keys.empty() ? "" : "keys of records that are not read: " + shortened(list_text(keys), 200);
+}
 
 std::vector<Measurement> read_measurements(const std::string& path) {
   const std::string set = std::filesystem::path(path).stem().string();

@@ -27,6 +27,7 @@ struct Measurement {
   bool out_of_memory = false;               ///< the run ended for lack of memory
   bool tells() const { return step_time_s || peak_memory_bytes || out_of_memory; }  ///< whether anything that is judged was measured
   std::vector<std::string> assumed;         ///< fields that the source does not state
+  std::vector<std::string> unread;          ///< keys that nobody knows, dotted
 };
 
 /// Which records are taken, everything where the lists are empty, where their plans run and what their memory figures are.
@@ -36,6 +37,9 @@ struct MeasurementFilter {
   std::map<std::string, std::string> clusters;  ///< by set: the preset that its plans run on in place of the one they name
   bool as_named = false;                        ///< records are as they say, but for such sets, whatever topology/sites.json knows
 };
+
+/// One line about what is not read of the records; empty: nothing.
+std::string unread_text(const std::vector<Measurement>& measurements);
 
 /// Every record of a measurement file (JSON lines). Throws ConfigError naming file and line.
 std::vector<Measurement> read_measurements(const std::string& path);

@@ -36,6 +36,9 @@ class Validate(WithFolder):
             (changed(good, id=7), [":2: id = 7: must be a text"]),
             (changed(good, grade="X"), [':2: grade = "X": is no grade', "A, B or C"]),
             (changed(good, measured=3), [":2: measured = 3: must be an object"]),
+            (changed(good, **{"measured.peak_memory_byte": 1e9}), [":2: measured.peak_memory_byte = ", "unknown key", '"peak_memory_bytes"']),
+            (changed(good, **{"measured.step_time": 2.0}), [":2: measured.step_time = 2.0: unknown key", 'did you mean "step_time_s"?']),
+            (changed(good, assume=["stack"]), [":2: assume = ", 'did you mean "assumed"?']),
             ([good], [":2: ", "is no measurement record"]),
         ):
             file = self.folder.file("bad.jsonl", json.dumps(good) + "\n" + json.dumps(bad) + "\n")
@@ -48,12 +51,17 @@ class Validate(WithFolder):
 
     def test_records_that_tell_nothing_or_stand_twice_are_named(self):
         lines = [{"id": "a", "plan": SMALL, "measured": {"step_time_s": 2.0}}, {"id": "a", "plan": SMALL, "measured": {"step_time_s": 2.1}},
-                 {"id": "b", "plan": SMALL, "measured": {"step_time_ms": 2000}}, {"id": "c", "plan": SMALL, "measured": {"step_time_s": None}}]
+                 {"id": "b", "plan": SMALL, "measured": {"tflops_per_device": 50}}, {"id": "c", "plan": SMALL, "measured": {"step_time_s": None}}]
         file = self.folder.file("odd.jsonl", "\r\n".join(json.dumps(line) for line in lines) + "\r\n \r\n")
         code, out, _ = run("validate", file)
         self.assertEqual(code, 0)
         self.assertIn("no step_time_s, peak_memory_bytes or out_of_memory measured: b and 1 more\n", out)
         self.assertIn("id given before in the same file: a\n", out)
+
+    def test_keys_of_a_record_that_nobody_knows_are_told(self):
+        record = {"id": "r", "plan": SMALL, "measured": {"step_time_s": 2.0, "loss": 3}, "foo": 1}
+        code, _, err = run("validate", self.folder.file("own.jsonl", (json.dumps(record) + "\n") * 2))
+        self.assertEqual((code, err), (0, "keys of records that are not read: foo and measured.loss\n"))
 
     def test_the_answer_does_not_depend_on_the_number_of_threads(self):
         file = self.records(*[changed(SMALL, **{"training.global_batch_size": 8 * n}) for n in range(1, 7)])
