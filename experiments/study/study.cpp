@@ -34,7 +34,7 @@ class StudyReader {
       refuse("schema_version", doc_["schema_version"], "is not known", "use 1");
     Study study;
     study.file = file_;
-    study.name = doc_.contains("name") ? text(doc_["name"], "name") : std::filesystem::path(file_).stem().string();
+    study.name = doc_.contains("name") ? file_name(doc_["name"]) : std::filesystem::path(file_).stem().string();
     if (doc_.contains("notes")) text(doc_["notes"], "notes");
     doc_["name"] = study.name;
     doc_["base"] = base();
@@ -66,6 +66,14 @@ class StudyReader {
     if (!value.is_string() || value.get<std::string>().empty())
       refuse(field, value, "must be a text", "write it in quotes");
     return value;
+  }
+
+  /// The study's name is that of its folder of results, too.
+  std::string file_name(const json& value) const {
+    const std::string name = text(value, "name");
+    if (name.find_first_of("/\\") != name.npos || name == "." || name == "..")
+      refuse("name", value, "cannot be the name of a folder of results", "leave out / and \\, and give --out for another place");
+    return name;
   }
 
   const json& needed(const json& object, const char* key, const std::string& place, const std::string& remedy) const {

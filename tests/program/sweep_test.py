@@ -293,6 +293,8 @@ class BadStudies(Studies):
             ({"view": {"at": {"batch": 9}}}, ["view.at.batch = 9", "no value of this axis"]),
             ({"view": {"y": "speed"}}, ["view.y"]),
             ({"fill": "parallel.tensor"}, ["fill", "parallel.data or cluster.devices"]),
+            ({"name": "../../elsewhere"}, ['name = "../../elsewhere"', "folder of results"]),
+            ({"name": ".."}, ['name = ".."', "folder of results"]),
             ({"schema_version": 2}, ["schema_version", "use 1"]),
             ({"basis": {}}, ["basis", 'did you mean "base"?']),
             ({"base.training.seq_length": "long"}, ["training.seq_length", "long"]),
