@@ -32,6 +32,17 @@ class Outputs(WithFolder):
         self.assertIn("cannot be written", err)
         self.assertTrue(link.is_symlink())
 
+    @unittest.skipUnless(pathlib.Path("/proc/self").exists() and pathlib.Path("/dev/full").is_char_device(), "no /proc and /dev/full")
+    def test_a_place_that_takes_nothing_is_refused_before_the_first_step(self):
+        for option, place in (("--save", "/proc/x"), ("--timeline", "/proc/x"), ("--timeline", "/dev/full"), ("--trace", "/dev/full")):
+            code, out, err = run("train", self.plan, "--data", TEXT, "--steps", 1, option, place)
+            self.assertEqual((code, out), (3, ""), (option, place))
+            self.assertRegex(err, r"\Atandem: error: " + place + r": cannot be written: [^\n]+; give another file\n\Z")
+
+    def test_nothing_is_left_where_a_place_was_tried(self):
+        self.assertEqual(run("train", self.plan, "--data", TEXT, "--steps", 1, "--timeline", self.path("new.json"))[0], 0)
+        self.assertEqual(sorted(p.name for p in self.folder.path.iterdir()), ["new.json", "plan.json"])
+
     def test_an_output_that_is_an_input_or_another_output_is_refused(self):
         before = pathlib.Path(self.plan).read_bytes()
         twice, kept = self.path("twice.json"), self.path("kept.safetensors")
