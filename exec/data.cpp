@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
-#include <limits>
 #include <vector>
 
 #include "exec/permutation.hpp"
@@ -14,10 +14,12 @@ namespace tandem::exec {
 namespace {
 
 std::vector<std::uint8_t> read_bytes(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
+    throw ConfigError(Problem{path, "data", "", "is no plain file", "give the path of a plain text file"});
   std::ifstream in(path, std::ios::binary | std::ios::ate);
   const auto size = in ? static_cast<std::int64_t>(in.tellg()) : -1;
-  // A directory opens but has no size worth the name.
-  if (size < 0 || size == std::numeric_limits<std::int64_t>::max())
+  if (size < 0)
     throw ConfigError(Problem{path, "data", "", "the text cannot be read", "give the path of a plain text file"});
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(size));
   in.seekg(0);

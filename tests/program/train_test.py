@@ -109,6 +109,7 @@ class Train(WithFolder):
             code, out, err = run("train", plan, "--data", data, "--steps", 1)
             self.assertEqual((code, out), (3, ""), err)
             self.assertIn(data, err)
+        self.assertIn("/dev/zero: data: is no plain file", run("train", plan, "--data", "/dev/zero", "--steps", 1)[2])
 
     def test_a_vocabulary_smaller_than_the_data_is_refused_by_field(self):
         plan = self.folder.plan(changed(SMALL, **{"model.vocab_size": 100}))
