@@ -28,6 +28,7 @@ struct RolePrediction {
   Coords coords;                     ///< of the representative
   std::vector<std::int32_t> ranks;
   Bytes arena_bytes, live_peak_bytes, peak_memory_bytes; ///< peak = arena + runtime
+  Bytes needed_bytes;                ///< that there must be room for: of a host the peak, elsewhere live tensors and runtime
   Bytes cached_bytes;                ///< what an allocator reserves beside the arena while there is room
   BytesByKind memory_bytes{};        ///< live peak by kind, runtime added
   TimeBreakdown time_breakdown_s;

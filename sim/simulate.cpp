@@ -179,7 +179,8 @@ void fill_roles(Prediction& out, const Scene& scene, const Play& play, const std
     role.coords = scene.mesh.coords(first);
     role.ranks = play.roles[r].ranks;
     role.time_breakdown_s = in_seconds(breakdowns[r]);
-    out.fits = out.fits && needed(role, device).count() * scene.topology.ranks_per_device() <= device.memory.count();
+    role.needed_bytes = needed(role, device);
+    out.fits = out.fits && role.needed_bytes.count() * scene.topology.ranks_per_device() <= device.memory.count();
     if (r == 0 || role.peak_memory_bytes > out.roles[out.heaviest_role].peak_memory_bytes) out.heaviest_role = r;
     out.roles.push_back(std::move(role));
   }

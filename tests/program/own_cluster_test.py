@@ -52,6 +52,26 @@ class OwnCluster(WithFolder):
         return self.cluster | {"node": json.loads((PRESETS / "nodes/dgx-h100.json").read_text()),
                                "device": json.loads((PRESETS / "devices/h100-sxm5-80gb.json").read_text())}
 
+    def test_whether_a_plan_fits_is_said_with_the_figure_that_decides(self):
+        own, plan = self.in_place(), changed(PLAN, **{"cluster.preset": "own.json"})
+
+        def told(memory, plan=plan):
+            own["device"]["memory_bytes"] = memory
+            (self.folder.path / "own.json").write_text(json.dumps(own))
+            out = run("simulate", self.folder.plan(plan), "--allow-oversize")[1]
+            return next(line for line in out.splitlines() if line.startswith("memory of the heaviest rank"))
+
+        result = self.simulated(own)
+        peak, needed = result["peak_memory_bytes"], result["peak_memory_bytes"] - result["arena_bytes"] + result["live_peak_bytes"]
+        self.assertLess(needed, peak)
+        gib = lambda count: f"{count / 2**30:.1f} GiB"
+        self.assertIn(f": {gib(peak)} of the device's 80.0 GiB, fits", told(80 * 2**30))
+        self.assertIn(f": {gib(peak)} laid out, {gib(needed)} needed of the device's {gib(needed)}, fits", told(needed))
+        self.assertIn(f": {gib(peak)} laid out, {gib(needed)} needed of the device's {gib(needed - 1)}, DOES NOT FIT", told(needed - 1))
+        two = changed(plan, **{"cluster.devices": 8, "cluster.override": {"ranks_per_device": 2}})
+        self.assertRegex(told(80 * 2**30, two), r": [0-9.]+ GiB; the 2 ranks that share a device need [0-9.]+ GiB of its 80.0 GiB, fits")
+        self.assertRegex(told(2**30, two), r": [0-9.]+ GiB laid out, [0-9.]+ GiB needed; the 2 ranks .* of its 1.00 GiB, DOES NOT FIT")
+
     def test_a_copy_of_a_preset_predicts_what_the_preset_does(self):
         preset = tandem_json("simulate", self.folder.plan(PLAN))
         for own in (self.cluster, self.in_place()):
