@@ -36,6 +36,9 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 std::string nearest(std::string_view word, std::span<const std::string> known) {
   if (word.empty() || word.size() > 200) return {};
   std::string best;
+  for (const std::string& k : known)  // whoever leaves out the end of a name means no other one
+    if (word.size() >= 3 && k.size() > word.size() && k.starts_with(word) && (best.empty() || k.size() < best.size())) best = k;
+  if (!best.empty()) return best;
   std::size_t fewest = std::max<std::size_t>(2, word.size() / 3) + 1;
   for (const std::string& k : known) {
     const std::size_t d = edit_distance(word, k);

@@ -13,7 +13,7 @@ namespace tandem {
 /// (optimal string alignment).
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The known name that `word` most likely meant: fewest edits, the first among equals; a name that contains the word
+/// The known name that `word` most likely meant: the shortest that it begins; else fewest edits, the first among equals; a name that contains the word
 /// (or is contained in it) where nothing is a few edits away. Empty when nothing is near.
 std::string nearest(std::string_view word, std::span<const std::string> known);
 

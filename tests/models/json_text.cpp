@@ -106,6 +106,8 @@ TEST_CASE("the nearest name is the one with the fewest edits") {
   CHECK(nearest("pipelien", known) == "pipeline");
   CHECK(nearest("global_batch", known) == "global_batch_size");
   CHECK(nearest("zzz", known).empty());
+  // Who leaves out the end of a name means that one, though another of the same length is fewer edits away.
+  CHECK(nearest("dgx-a100", std::vector<std::string>{"dgx-h100", "dgx-a100-80gb", "dgx-a100-80gb-two"}) == "dgx-a100-80gb");
   CHECK(nearest("", known).empty());
   CHECK(edit_distance("kitten", "sitting") == 3);
   CHECK(edit_distance("ab", "ba") == 1);

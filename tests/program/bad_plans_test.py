@@ -42,6 +42,7 @@ BAD = [
     ("a zero stage that does not exist", text(**{"parallel.zero_stage": 7}), INPUT, ["parallel.zero_stage"]),
     ("an unknown model preset", text(model={"preset": "gpt-3"}), INPUT, ["model.preset"]),
     ("an unknown cluster preset", text(**{"cluster.preset": "dgx-a100-80g"}), INPUT, ["cluster.preset", "dgx-a100-80gb"]),
+    ("a cluster preset without its end", text(**{"cluster.preset": "dgx-a100"}), INPUT, ['did you mean "dgx-a100-80gb"?']),
     ("an unknown stack", text(stack="megatron-deepsped"), INPUT, ["stack", "megatron-deepspeed"]),
     ("ranks that are not the devices", text(**{"cluster.devices": 9}), INFEASIBLE, ["9"]),
     ("degrees left out, of a model too large for one rank",
