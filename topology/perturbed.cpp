@@ -74,7 +74,7 @@ class Perturbed final : public SameTopology {
     Route out = links_named(links_, name);
     if (out.empty())
       problems_.push_back(problem(field, '"' + name + '"', "the cluster has no such link",
-                                  "there are " + list_text(kinds_of_links(links_)) + "; \"A <-> B\" is both ways, * any number"));
+                                  "there are " + list_text(kinds_of_links(links_)) + "; \"A <-> B\" is both ways, * stands for a numeral"));
     return out;
   }
 

@@ -78,6 +78,7 @@ class Perturb(WithFolder):
                 ({"slow_devices": [{"rank": 1, "factor": 1e-9}]}, "factor 1e-09 of an entry is out of range; use at least 0.0001 and at most 1"),
                 ({"slow_links": [{"link": "node 0: NIC 2 <-> leaf", "factor": 1e-12}]}, "factor 1e-12 of an entry is out of range"),
                 ({"slow_links": [{"link": "NIC 2", "factor": 0.5}]}, '"node 0..1: NIC 0..7 to leaf"'),
+                ({"lost_links": ["*"]}, "* stands for a numeral"),
                 ({"slow_things": []}, "unknown key")):
             code, out, err = run("simulate", self.folder.plan(A100), "--perturb", json.dumps(perturbation))
             self.assertEqual((code, out), (3, ""), perturbation)
