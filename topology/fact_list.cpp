@@ -1,5 +1,6 @@
 #include "topology/fact_list.hpp"
 
+#include <cctype>
 #include <nlohmann/json.hpp>
 
 #include "models/base/json.hpp"
@@ -39,14 +40,22 @@ std::string origin_of(const json& fact) {
   return (fact["verified"] == true ? "verified: " : "not verified: ") + sources_text(fact);
 }
 
-/// Facts are objects with a value; other objects hold facts; texts and flags are no numbers.
+/// A text that is a number with its unit: "3.35 TB/s". Names and notes may begin with a digit, too.
+bool is_quantity(const json& at, const std::string& field) {
+  const std::string key = field.substr(field.rfind('.') + 1);
+  if (!at.is_string() || key == "name" || key == "notes" || key == "note") return false;
+  const auto& text = at.get_ref<const std::string&>();
+  return !text.empty() && std::isdigit(static_cast<unsigned char>(text.front())) != 0;
+}
+
+/// Facts are objects with a value; other objects hold facts; texts without a number and flags are none.
 void collect(const json& at, const std::string& field, const FactOrigin& place, std::vector<FactOrigin>& out) {
   const bool fact = at.is_object() && at.contains("value");
   if (at.is_object() && !fact) {
     for (const auto& [key, value] : at.items()) collect(value, field.empty() ? key : field + "." + key, place, out);
     return;
   }
-  if (at.is_string() || at.is_boolean()) return;
+  if ((at.is_string() && !is_quantity(at, field)) || at.is_boolean()) return;
   FactOrigin found = place;
   found.field = field;
   found.value = value_text(fact ? at["value"] : at, kLongest);

@@ -1,7 +1,6 @@
 #include "experiments/explain/explanation.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -22,36 +21,49 @@ using nlohmann::json;
 
 constexpr std::string_view kOfRole = "roles[].";
 
-/// Objects and lists of objects are keys, too, and hold others.
+/// Objects, lists of objects and lists of texts of the result are keys, too, and hold others.
 void collect_keys(const json& at, const std::string& key, std::vector<std::string>& out) {
   if (!key.empty()) out.push_back(key);
-  if (at.is_array() && !at.empty() && at.front().is_object()) collect_keys(at.front(), key + "[]", out);
+  if (at.is_array() && !at.empty() && (at.front().is_object() || (at.front().is_string() && !key.starts_with("plan."))))
+    collect_keys(at.front(), key + "[]", out);
   if (!at.is_object()) return;
   for (const auto& [name, value] : at.items()) collect_keys(value, key.empty() ? name : key + "." + name, out);
 }
 
-/// A key as the table knows it, and the role it asks for.
+/// A key as the table knows it, and what it asks for of a list.
 struct Asked {
-  std::string key;
-  std::size_t role = 0;
+  std::string key;            ///< "roles[].arena_bytes", "notes[]"
+  std::size_t index = 0;      ///< 0 where the key says none
   bool of_role = false;
 };
 
+/// Only the first list of a key is counted through: no list of objects holds another.
 Asked parse(const std::string& key) {
-  const std::size_t open = key.find('['), close = key.find(']');
-  if (!key.starts_with("roles[") || close == std::string::npos) return {key, 0, false};
+  const std::size_t open = key.find('['), close = key.find(']', open);
+  const bool of_role = key.starts_with("roles[");
+  if (open == std::string::npos || close == std::string::npos || key.starts_with("plan.")) return {key, 0, of_role};
   const std::string digits = key.substr(open + 1, close - open - 1);
   const bool number = digits.size() < 9 && digits.find_first_not_of("0123456789") == std::string::npos;
-  if (!number) return {key, 0, true};
-  return {"roles[]" + key.substr(close + 1), digits.empty() ? 0 : std::stoul(digits), true};
+  if (!number) return {key, 0, of_role};
+  return {key.substr(0, open + 1) + key.substr(close), digits.empty() ? 0 : std::stoul(digits), of_role};
 }
 
-const json& value_at(const json& result, const Asked& asked) {
-  std::string path = "/" + asked.key;
-  for (char& c : path)
+std::string dotted_path(std::string key) {
+  for (char& c : key)
     if (c == '.') c = '/';
-  if (const std::size_t list = path.find("[]"); list != std::string::npos) path.replace(list, 2, "/" + std::to_string(asked.role));
-  return result.at(json::json_pointer(path));
+  return "/" + key;
+}
+
+/// Throws ConfigError where a list has no such entry.
+json value_at(const json& result, const Asked& asked, const std::string& key) {
+  std::string path = dotted_path(asked.key);
+  const std::size_t list = path.find("[]");
+  if (list == std::string::npos) return result.at(json::json_pointer(path));
+  const std::size_t count = result.at(json::json_pointer(path.substr(0, list))).size();
+  if (asked.index >= count)
+    throw ConfigError(Problem{"", "KEY", key, "the prediction has none of this number",
+                              asked.key.substr(0, asked.key.find("[]")) + " are 0 to " + std::to_string(count - 1)});
+  return result.at(json::json_pointer(path.replace(list, 2, "/" + std::to_string(asked.index))));
 }
 
 std::string told(const json& value, const std::string& key) {
@@ -101,14 +113,17 @@ std::string range_text(const ExplainedCase& c, const Row& row, const json& value
     case RangeKind::layout:
       return "none: the layout is exact, and what a framework keeps beside it is not in it; `tandem validate` tells how far off";
     case RangeKind::exact: return "exact";
+    case RangeKind::itself: return "none: it is the range of step_time_s";
   }
   throw ContractError("unknown kind of range");
 }
 
+/// A part that stands inside the cluster's file has its fields behind its own name: "device.peak_flops_per_s".
 bool in_use(const FactOrigin& fact, const std::vector<std::string>& wanted) {
-  return std::any_of(wanted.begin(), wanted.end(), [&](const std::string& w) {
-    return w == fact.part || (fact.part + ":" + fact.field).starts_with(w + ".") || fact.part + ":" + fact.field == w;
-  });
+  const bool inside = fact.field.starts_with(fact.part + ".");
+  const std::string field = fact.part + ":" + (inside ? fact.field.substr(fact.part.size() + 1) : fact.field);
+  return std::any_of(wanted.begin(), wanted.end(),
+                     [&](const std::string& w) { return w == fact.part || field.starts_with(w + ".") || field == w; });
 }
 
 std::vector<std::pair<std::string, std::string>> sources_of(const std::vector<FactOrigin>& facts) {
@@ -119,19 +134,7 @@ std::vector<std::pair<std::string, std::string>> sources_of(const std::vector<Fa
   return {texts.begin(), texts.end()};
 }
 
-/// "roles[9]..." where there are fewer.
-bool beyond_roles(const ExplainedCase& c, const std::string& key) {
-  constexpr std::string_view kRoles = "roles[";
-  std::size_t role = 0;
-  if (!key.starts_with(kRoles)) return false;
-  const auto [end, error] = std::from_chars(key.data() + kRoles.size(), key.data() + key.size(), role);
-  return error == std::errc() && end != key.data() + key.size() && *end == ']' && role >= c.prediction.roles.size();
-}
-
 [[noreturn]] void refuse(const ExplainedCase& c, const std::string& key) {
-  if (beyond_roles(c, key))
-    throw ConfigError(Problem{"", "KEY", key, "the prediction has no role of this number",
-                              "roles are 0 to " + std::to_string(c.prediction.roles.size() - 1)});
   const std::vector<std::string> keys = explainable_keys(c);
   std::vector<std::string> shown;
   for (const std::string& k : keys)
@@ -185,8 +188,8 @@ std::vector<std::string> explainable_keys(const ExplainedCase& c) {
 Explanation explain_key(const ExplainedCase& c, const std::string& key) {
   const Asked asked = parse(key);
   const std::vector<std::string> keys = explainable_keys(c);
-  if (std::find(keys.begin(), keys.end(), asked.key) == keys.end() || asked.role >= c.prediction.roles.size()) refuse(c, key);
-  const json value = value_at(json::parse(c.result_json), asked);
+  if (std::find(keys.begin(), keys.end(), asked.key) == keys.end()) refuse(c, key);
+  const json value = value_at(json::parse(c.result_json), asked, key);
   Explanation out;
   if (key == "plan" || key.starts_with("plan.")) {
     out = explain_plan_field(c, key);
@@ -195,7 +198,7 @@ Explanation explain_key(const ExplainedCase& c, const std::string& key) {
     const Row* row = find_row(rows, asked.key);
     require(row != nullptr, "a key of the prediction that no explanation was written for");
     out.formula = row->formula;
-    out.filled = row->filled(c, asked.of_role ? asked.role : role_of(c, *row));
+    out.filled = row->filled(c, asked.of_role || asked.key.find("[]") != std::string::npos ? asked.index : role_of(c, *row));
     out.range = range_text(c, *row, value);
     for (const FactOrigin& fact : c.facts)
       if (in_use(fact, row->facts)) out.facts.push_back(fact);

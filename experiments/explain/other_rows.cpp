@@ -55,6 +55,8 @@ std::vector<Row> other_rows() {
        RangeKind::exact, {}},
       {"notes", "what a reader of this prediction should know",
        [](const ExplainedCase& c, std::size_t) { return std::to_string(c.prediction.notes.size()) + " notes"; }, RangeKind::exact, {}},
+      {"notes[]", "one thing that a reader of this prediction should know",
+       [](const ExplainedCase& c, std::size_t place) { return c.prediction.notes.at(place); }, RangeKind::exact, {}},
       {"roles[].ranks", "number of ranks that cannot be told apart from the role's first",
        [](const ExplainedCase& c, std::size_t role) {
          return std::to_string(c.prediction.roles[role].ranks.size()) + " of " + count_text(c.prediction.ranks);

@@ -29,6 +29,8 @@ std::vector<Row> perturbation_rows() {
       {"perturbation.undisturbed_step_time_s", "step_time_s of the same plan without cluster.perturbation",
        [](const ExplainedCase& c, std::size_t) { return seconds_text(cost(c).undisturbed.seconds()); }, RangeKind::part, {}},
       {"perturbation.added_s", "step_time_s - perturbation.undisturbed_step_time_s", difference, RangeKind::part, {}},
+      {"perturbation.changes[]", "one of them",
+       [](const ExplainedCase& c, std::size_t place) { return cost(c).changes.at(place); }, RangeKind::exact, {}},
       {"perturbation.changes", "what cluster.perturbation says, one phrase for each thing that is not as it should be",
        [](const ExplainedCase& c, std::size_t) { return std::to_string(cost(c).changes.size()) + " changes"; }, RangeKind::exact, {}},
       of_spread("", "step times of the same plan under several seeds of its jitter"),

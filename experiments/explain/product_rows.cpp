@@ -26,9 +26,10 @@ std::string shares_text(const ExplainedCase& c, std::size_t) {
          " shapes without a measurement";
 }
 
-std::string first_missing(const ExplainedCase& c, std::size_t) {
-  const UncoveredProduct& u = coverage(c).not_covered.front();
-  return "the shape that takes most of the time that is not measured: " + u.product + ", " +
+std::string missing_shape(const ExplainedCase& c, std::size_t place) {
+  const UncoveredProduct& u = coverage(c).not_covered.at(place);
+  return (place == 0 ? std::string("the shape that takes most of the time that is not measured: ")
+                     : "number " + std::to_string(place + 1) + " by the time that is not measured: ") + u.product + ", " +
          number_text(100 * u.share, 2) + " %";
 }
 
@@ -39,7 +40,7 @@ Row of_table(const std::string& key, const std::string& formula) {
 Row of_missing(const std::string& key, const std::string& formula) {
   return {"measured_products.not_covered[]" + (key.empty() ? "" : "." + key),
           formula,
-          first_missing,
+          missing_shape,
           RangeKind::exact,
           {"measured"}};
 }

@@ -15,13 +15,14 @@ enum class RangeKind {
   shrinks,   ///< when the step takes longer
   part,      ///< a part of the step, of which only the sum was ever measured
   exact,     ///< follows from the plan
+  itself,    ///< it is the range
   layout,    ///< of memory: the layout is exact, what a framework adds is not in it
 };
 
 struct Row {
   std::string key;      ///< without "roles[]."
   std::string formula;
-  std::function<std::string(const ExplainedCase&, std::size_t role)> filled;
+  std::function<std::string(const ExplainedCase&, std::size_t place)> filled;  ///< place: of the role, or in the list that the key asks of
   RangeKind range;
   std::vector<std::string> facts;  ///< "part" or "part:field" of the facts in use; a field's beginning will do
 };

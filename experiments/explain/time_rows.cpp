@@ -41,7 +41,7 @@ Row end_of_range(const std::string& which, const std::string& word, double StepR
   };
   return {"step_time_range." + which,
           "step_time_s x the " + word + " of measured / predicted among earlier predictions on this device in the same situation",
-          filled, RangeKind::exact, {}};
+          filled, RangeKind::itself, {}};
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ std::vector<Row> time_rows() {
       {"time_breakdown_s", "every moment of the compute stream, from the start of the step to its end (or for step_time_s before it), under one name", sum_of_parts,
        RangeKind::part, {}},
       {"step_time_range", "the middle 80 % of measured / predicted among earlier predictions, times step_time_s",
-       [](const ExplainedCase& c, std::size_t) { return c.prediction.range.basis; }, RangeKind::exact, {}},
+       [](const ExplainedCase& c, std::size_t) { return c.prediction.range.basis; }, RangeKind::itself, {}},
       end_of_range("low_s", "10 % quantile", &StepRange::low_s),
       end_of_range("high_s", "90 % quantile", &StepRange::high_s),
       {"step_time_range.share", "share of measured step times that the range is meant to hold",

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """What explain tells of a plan and of every key of its prediction."""
+import json
 import re
 
 import tandem
-from tandem import SMALL, WithFolder, changed, run, tandem_json
+from tandem import SMALL, SOURCE, WithFolder, changed, run, tandem_json
 
 
 class Explain(WithFolder):
@@ -31,7 +32,7 @@ def keys_of(value, key=""):
     if isinstance(value, dict):
         for name, inner in value.items():
             found += keys_of(inner, f"{key}.{name}" if key else name)
-    elif isinstance(value, list) and value and isinstance(value[0], dict):
+    elif isinstance(value, list) and value and (isinstance(value[0], dict) or isinstance(value[0], str) and not key.startswith("plan.")):
         found += keys_of(value[0], key + "[]")
     return found
 
@@ -86,6 +87,40 @@ class ExplainKey(WithFolder):
         text = run("explain", file, "peak_memory_bytes")[1]
         for word in ("formula", "here", "range", "runtime_bytes"):
             self.assertIn(word, text)
+
+    def test_any_list_can_be_asked_by_number(self):
+        h100 = {"model": {"preset": "llama3-8b", "num_layers": 4}, "parallel": {"tensor": 2, "data": 4}, "cluster": {"preset": "dgx-h100", "devices": 8},
+                "training": {"seq_length": 8192, "micro_batch_size": 1, "global_batch_size": 128}}
+        file = self.folder.plan(h100)
+        result = tandem_json("simulate", file)
+        missing, notes = result["measured_products"]["not_covered"], result["notes"]
+        for i in (0, len(missing) - 1):
+            told = tandem_json("explain", file, f"measured_products.not_covered[{i}].share")
+            self.assertEqual(float(told["value"]), missing[i]["share"])
+            self.assertIn(missing[i]["product"], told["filled"])
+        for i in (0, len(notes) - 1):
+            self.assertEqual(tandem_json("explain", file, f"notes[{i}]")["filled"], notes[i])
+        code, out, err = run("explain", file, f"notes[{len(notes)}]")
+        self.assertEqual((code, out), (3, ""))
+        self.assertIn(f"notes are 0 to {len(notes) - 1}\n", err)
+        for key in ("step_time_range", "step_time_range.low_s"):
+            self.assertEqual(tandem_json("explain", file, key)["range"], "none: it is the range of step_time_s")
+
+    def test_a_users_own_facts_are_listed_with_their_place(self):
+        presets = SOURCE / "topology" / "presets"
+        own = json.loads((presets / "dgx-a100-80gb.json").read_text())
+        own["device"] = json.loads((presets / "devices" / (own["device"] + ".json")).read_text())
+        own["device"].update(memory_bytes_per_s="2.5 TB/s", name="40 of them")
+        own["device"].pop("measured", None)
+        own["fabric"]["switch_latency_s"] = "1 us"
+        self.folder.file("own.json", json.dumps(own))
+        file = self.folder.plan(changed(self.A100, **{"cluster.preset": "./own.json"}))
+        facts = {(f["file"], f["field"]): f for f in tandem_json("explain", file, "step_time_s")["facts"]}
+        self.assertEqual(facts["own.json", "device.memory_bytes_per_s"]["value"], '"2.5 TB/s"')
+        self.assertEqual(facts["own.json", "device.memory_bytes_per_s"]["origin"], "no source given")
+        self.assertIn(("own.json", "device.peak_flops_per_s"), {(f, k[:len("device.peak_flops_per_s")]) for f, k in facts})
+        self.assertEqual(facts["own.json", "fabric.switch_latency_s"]["value"], '"1 us"')
+        self.assertNotIn(("own.json", "device.name"), facts)
 
     def test_an_unknown_key_is_refused_with_those_there_are(self):
         file = self.folder.plan(SMALL)
