@@ -153,6 +153,9 @@ void note_machine(Prediction& out, const Plan& plan, const Scene& scene, const P
   const TrainingSpec& t = plan.training;
   if (t.recompute == Recompute::selective && t.flash_attention && t.recompute_modules == std::vector<std::string>{"core_attention"})
     out.notes.push_back("attention is computed twice for little memory: flash attention keeps no scores that recomputing it would free");
+  if (scene.topology.device().calibration.empty() && !t.flash_attention)
+    out.notes.push_back("a device without calibration counts as none that stacks know: training.flash_attention is false here unless the plan "
+                        "says true");
   out.notes.insert(out.notes.end(), plan.ineffective.begin(), plan.ineffective.end());
   if (scene.replay != nullptr) out.notes.push_back("rows of experts are those of the run whose routing is replayed");
   for (const std::string& fact : scene.topology.unverified()) out.notes.push_back("not verified: " + fact);
