@@ -105,8 +105,8 @@ std::string perturbed(const std::string& list) { return with("cluster", "\"pertu
 std::vector<Bad> perturbation_table() {
   const std::string devices = "cluster.perturbation.slow_devices", links = "cluster.perturbation.slow_links";
   return {
-      {"a device that stands still", perturbed(R"("slow_devices": [{"rank": 1, "factor": 0}])"), Exit::config, devices, "factor 0 of an entry is out of range", "more than 0 and at most 1"},
-      {"a device that is fast", perturbed(R"("slow_devices": [{"rank": 1, "factor": 1.25}])"), Exit::config, devices, "factor 1.25 of an entry is out of range", "more than 0 and at most 1"},
+      {"a device that stands still", perturbed(R"("slow_devices": [{"rank": 1, "factor": 0}])"), Exit::config, devices, "factor 0 of an entry is out of range", "at least 0.0001 and at most 1"},
+      {"a device that is fast", perturbed(R"("slow_devices": [{"rank": 1, "factor": 1.25}])"), Exit::config, devices, "factor 1.25 of an entry is out of range", "at least 0.0001 and at most 1"},
       {"a device of no rank", perturbed(R"("slow_devices": [{"rank": -1, "factor": 0.8}])"), Exit::config, devices, "rank -1 of an entry is negative", "at least 0"},
       {"a slow device without a factor", perturbed(R"("slow_devices": [{"rank": 1}])"), Exit::config, devices, "without a factor", "e.g. 0.8"},
       {"a device named twice over", perturbed(R"("slow_devices": [{"rank": 1, "node": 0, "device": 1, "factor": 0.8}])"), Exit::config, devices, "does not say which device", "\"node\" and the \"device\" in it"},
