@@ -270,35 +270,44 @@ std::vector<CommPhase> hierarchical(const Collective& op, const Tiers& t) {
   return out;
 }
 
-/// A node's members as one of several rings visits them: it comes to another one first. Where every two have a link of their own
-/// (`meshed`) it goes on by other strides, so that rings share few links.
-Members way_through(const Members& node, std::size_t way, bool meshed) {
-  std::vector<std::size_t> strides;
-  for (std::size_t s = 1; s < std::max<std::size_t>(2, node.size()); ++s)
-    if (std::gcd(s, node.size()) == 1) strides.push_back(s);
-  const std::size_t stride = meshed ? strides[way % strides.size()] : 1;
+/// A node's members as the `way`-th of several rings visits them. Rings come in at different members and go out at different
+/// ones: up the node from their own to the one before it or, in every other node, down from that one, so that between the two they
+/// stay on their rail. Where every two members have a link of their own (`meshed`) a ring goes to and fro, and rings share next to none.
+Members way_through(const Members& node, std::size_t way, std::size_t rings, bool down, bool meshed) {
+  const std::size_t n = node.size(), first = down && !meshed ? (way + rings - 1) % rings : way;
+  const auto to_and_fro = [n](std::size_t i) { return i % 2 == 1 ? (i + 1) / 2 : n - i / 2; };
   Members out;
-  for (std::size_t i = 0; i < node.size(); ++i) out.push_back(node[(way + i * stride) % node.size()]);
+  for (std::size_t i = 0; i < n; ++i) out.push_back(node[(first + (meshed ? to_and_fro(i) : down ? n - i : i)) % n]);
   return out;
 }
 
 /// Rings through all members, as many as every node has ways in and out. All-to-alls and broadcasts have one.
-std::vector<CommPhase> multi_ring(const Collective& op, const std::vector<Members>& nodes, const Members& order, bool meshed) {
+Expansion multi_ring(const Collective& op, const std::vector<Members>& nodes, const Members& order, bool meshed) {
   std::size_t rings = order.size();
   for (const Members& node : nodes) rings = std::min(rings, node.size());
   const auto n = static_cast<std::int64_t>(order.size());
-  std::vector<CommPhase> out;
-  if (nodes.size() == 1 || rings == 1 || op.kind == CollectiveKind::all_to_all || op.kind == CollectiveKind::broadcast) {
-    append(out, flat(op, Algorithm::ring, n), {order}, Tier::any);
+  Expansion out;
+  if (nodes.size() == 1 || op.kind == CollectiveKind::all_to_all || op.kind == CollectiveKind::broadcast) {
+    append(out.phases, flat(op, Algorithm::ring, n), {order}, Tier::any);
     return out;
   }
-  std::vector<Members> ways(rings);
-  for (std::size_t way = 0; way < rings; ++way)
-    for (const Members& node : nodes) {
-      const Members through = way_through(node, way, meshed);
-      ways[way].insert(ways[way].end(), through.begin(), through.end());
+  CommPhase inside{ring_steps(op.kind, n), piece(op, n * static_cast<std::int64_t>(rings)), {}, Tier::inside};
+  CommPhase across{inside.steps, inside.bytes, {}, Tier::across};
+  for (std::size_t way = 0; way < rings; ++way) {
+    Members ring;
+    std::vector<bool> leaves;
+    for (std::size_t k = 0; k < nodes.size(); ++k) {
+      const Members through = way_through(nodes[k], way, rings, k % 2 == 1, meshed);
+      ring.insert(ring.end(), through.begin(), through.end());
+      leaves.resize(ring.size(), false);
+      leaves.back() = true;
     }
-  append(out, {{ring_steps(op.kind, n), piece(op, n * static_cast<std::int64_t>(rings)), rotate(n, 1)}}, ways, Tier::any);
+    for (std::size_t i = 0; i < ring.size(); ++i)
+      (leaves[i] ? across : inside).flows.push_back({ring[i], ring[(i + 1) % ring.size()]});
+  }
+  if (!inside.flows.empty()) out.phases.push_back(std::move(inside));
+  out.phases.push_back(std::move(across));
+  out.pipelined = true;
   return out;
 }
 
@@ -366,10 +375,8 @@ Expansion expand(const Collective& op, Algorithm algorithm, const GroupShape& sh
     out.phases = {{1, whole(op), rotate(shape.size(), 1)}};
     return out;
   }
-  if (algorithm == Algorithm::multi_ring) {
-    out.phases = multi_ring(op, by_node(shape), visiting_order(shape), inside == Algorithm::direct);
-    return out;
-  }
+  if (algorithm == Algorithm::multi_ring)
+    return multi_ring(op, by_node(shape), visiting_order(shape), inside == Algorithm::direct);
   if (algorithm != Algorithm::hierarchical) {
     append(out.phases, flat(op, algorithm, shape.size()), {visiting_order(shape)}, Tier::any);
     return out;

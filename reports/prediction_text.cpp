@@ -83,21 +83,29 @@ std::string where_time_goes(const RolePrediction& role, double step_s) {
   return out;
 }
 
-/// The heaviest rank's memory beside its device's: where the laid-out peak alone would not tell whether it fits, with what decides.
+/// The rank that has most laid out or, where the plan does not fit, the one that needs most.
+const RolePrediction& told_role(const Prediction& p) {
+  const auto needs_less = [](const RolePrediction& a, const RolePrediction& b) { return a.needed_bytes < b.needed_bytes; };
+  return p.fits ? p.roles[p.heaviest_role] : *std::max_element(p.roles.begin(), p.roles.end(), needs_less);
+}
+
+/// That rank's memory beside its device's: where the laid-out peak alone would not tell whether it fits, with what decides.
 std::string memory_beside_device(const Prediction& p, std::int64_t sharing) {
-  const RolePrediction& role = p.roles[p.heaviest_role];
+  const RolePrediction& role = told_role(p);
   const std::int64_t peak = role.peak_memory_bytes.count(), needed = role.needed_bytes.count();
   const bool decides = peak * sharing > p.device_memory.count() && needed < peak;
   const std::string device = bytes_text(p.device_memory.count()), verdict = p.fits ? ", fits" : ", DOES NOT FIT";
   if (sharing > 1)
     return bytes_text(peak) + (decides ? " laid out, " + bytes_text(needed) + " needed" : "") + "; the " + std::to_string(sharing) +
            " ranks that share a device need " + bytes_text((decides ? needed : peak) * sharing) + " of its " + device + verdict;
-  return bytes_text(peak) + (decides ? " laid out, " + bytes_text(needed) + " needed" : "") + " of the device's " + device + verdict;
+  const std::string laid_out = bytes_text(peak) + (decides ? " laid out, " + bytes_text(needed) + " needed" : "");
+  return laid_out + " of the device's " + device + verdict;
 }
 
 std::string memory(const Prediction& p, std::int64_t sharing) {
-  const RolePrediction& role = p.roles[p.heaviest_role];
-  std::string out = "memory of the heaviest rank (" + std::to_string(role.ranks.front()) + "): " + memory_beside_device(p, sharing) + "\n";
+  const RolePrediction& role = told_role(p);
+  std::string out = "memory of the heaviest rank (" + std::to_string(role.ranks.front()) + "): ";
+  out += memory_beside_device(p, sharing) + "\n";
   for (std::size_t k = 0; k < kMemoryKinds; ++k)
     if (role.memory_bytes[k].count())
       out += line(std::string(name(static_cast<MemoryKind>(k))), aligned(bytes_text(role.memory_bytes[k].count()), 9));
@@ -134,7 +142,8 @@ std::string notes(const Prediction& p) {
 
 std::string to_text(const Prediction& p, const Plan& plan) {
   require(p.heaviest_role < p.roles.size() && p.critical_role < p.roles.size(), "a prediction without its roles");
-  std::string out = headline(p, plan) + rates(p, plan) + where_time_goes(p.roles[p.critical_role], p.step_time.seconds()) + memory(p, plan.cluster.ranks_per_device);
+  std::string out = headline(p, plan) + rates(p, plan) + where_time_goes(p.roles[p.critical_role], p.step_time.seconds());
+  out += memory(p, plan.cluster.ranks_per_device);
   if (p.measured_products) out += to_text(*p.measured_products) + "\n";
   return out + notes(p);
 }

@@ -136,7 +136,7 @@ void Laying::tune(Recipe& recipe, const Collective& c) {
   task.ranks = static_cast<std::int64_t>(wire_.members.size());
   task.nodes = nodes_;
   task.bytes = bytes_of(c.dtype, c.elements).count();
-  through_all(recipe);
+  if (uniform(shape_) > 0) through_all(recipe);  // rings of nodes of unlike size do go through all
   (nodes_ == 1 ? task.inside_s : task.across_s) = alone(recipe.chains[0]);
   if (!recipe.chains[1].empty()) task.inside_s = alone(recipe.chains[0]), task.across_s = alone(recipe.chains[1]);
   search(task);

@@ -247,9 +247,11 @@ Fit fit_to_sample(const ConstantsFile& file, const FitCases& cases, const FitOpt
 
 /// Nothing better was found: the constants stay as they were.
 void keep_before(Fit& fit) {
-  for (ConstantFit& c : fit.constants) c.fitted = c.before.value;
-  for (SourceFit& s : fit.sources) s.after = s.before;
+  for (ConstantFit& c : fit.constants) c.fitted = c.least = c.most = c.before.value, c.at_border = false;
+  for (SourceFit& s : fit.sources) s.after = s.before, s.left_out.reset();
   fit.after = fit.before;
+  fit.left_out.reset();
+  fit.kept = true;
 }
 
 }  // namespace
@@ -260,10 +262,12 @@ Fit fit_device(const ConstantsFile& file, const FitCases& cases, const FitOption
                                   (cases.refused > 0 ? ", and " + std::to_string(cases.refused) + " cannot be simulated" : std::string()),
                               cases.refused > 0 ? "tandem validate says why they cannot be" : "give files with step times of it"});
   Fit out = fit_to_sample(file, cases, options);
+  int largest = 0;
+  for (const SourceFit& source : out.sources) largest = std::max(largest, source.records);
   FitOptions wider = options;
-  while (out.after > out.before && wider.per_source > 0 && static_cast<std::size_t>(wider.per_source) < cases.cases.size()) {
+  while (out.after > out.before && wider.per_source > 0 && wider.per_source < largest) {
     const int tried = out.evaluations;
-    wider.per_source *= 2;
+    wider.per_source = 2 * wider.per_source < largest ? 2 * wider.per_source : 0;  // 0: all
     wider.tell = [&options, tried](int n) { options.tell(tried + n); };
     out = fit_to_sample(file, cases, wider);
     out.evaluations += tried;

@@ -33,6 +33,7 @@ struct Fit {
   std::vector<SourceFit> sources;
   int records = 0, refused = 0;      ///< refused: of whatever device
   int per_source = 0;                ///< records of a source that the search looked at, at most; 0: all
+  bool kept = false;                 ///< nothing better was found: the constants are as they were, and nothing is said of others
   int evaluations = 0;               ///< sets of constants that the sampled records were simulated with
   double before = 0, after = 0;      ///< means over sources
   std::optional<double> left_out;
@@ -45,9 +46,10 @@ struct FitOptions {
 };
 
 /// Minimises the mean over sources of the mean absolute log error: simulates the sampled records around a point, searches the
-/// linear model of their errors near it, and goes on from there while the simulator confirms it. One set of constants for all: nothing is fitted for a model,
-/// a plan or a source. Errors that are reported are over all records; where what was found is worse over all records than the constants as they were, the
-/// sample misled, and the search is made again with twice as many of each source, up to all; constants than which nothing better is found stay. Throws ConfigError when no record is of this device.
+/// linear model of their errors near it, and goes on from there while the simulator confirms it. One set of constants for all:
+/// nothing is fitted for a model, a plan or a source. Errors that are reported are over all records; where what was found is worse
+/// over all records than the constants as they were, the sample misled, and the search is made again with twice as many of each
+/// source, up to all; constants than which nothing better is found stay. Throws ConfigError when no record is of this device.
 Fit fit_device(const ConstantsFile& file, const FitCases& cases, const FitOptions& options);
 
 /// What stands as `fitted_on` beside every fitted number.

@@ -60,7 +60,7 @@ ExitCode calibrate(const Options& o) {
   if (const std::string unread = unread_text(measurements); !unread.empty()) log(unread);
   const FitCases cases = fit_cases(measurements, o.device, o.fit.jobs);
   const Fit fit = fit_device(file, cases, o.fit);
-  write_text(output, file.with(fitted_values(fit), fitted_on(fit, today())));
+  write_text(output, file.with(fitted_values(fit), fit.kept ? "" : fitted_on(fit, today())));
   print(o.json ? to_json(fit) : to_text(fit));
   log("wrote " + output);
   return ExitCode::ok;

@@ -19,7 +19,7 @@ UNKNOWNS = 4
 
 
 def kind(plan):
-    """What a record's layers have in common, and its layers and micro-batches."""
+    """What a record's layers have in common, and its layers and micro-batches. KeyError where the plan does not say one itself."""
     model, parallel, training = plan["model"], plan["parallel"], plan["training"]
     data = parallel.get("data", 1)
     micro = training["micro_batch_size"]
@@ -69,16 +69,21 @@ def main():
     try:
         with open(options.records, encoding="utf-8") as file:
             plans = {r["id"]: r["plan"] for r in map(json.loads, filter(str.strip, file))}
+        for plan in plans.values():
+            kind(plan)
     except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
-        print(f"layer_profiles.py: error: {options.records}: {error!r}", file=sys.stderr)
+        reason = f"a record or its plan lacks {error}" if isinstance(error, KeyError) else str(error)
+        print(f"layer_profiles.py: error: {options.records}: {reason}", file=sys.stderr)
         return 3
     judged = subprocess.run([options.tandem, "validate", options.records, "--json"], stdout=subprocess.PIPE, text=True, check=False)
     if judged.returncode:
         return judged.returncode
-    print("hidden  tokens  tensor  micro-batch  pipeline  data  records   layer: measured predicted   rest: measured predicted   off at most")
-    for (hidden, tokens, tensor, micro, pipeline, data), n, found, said, off in profiles(json.loads(judged.stdout)["records"], plans):
-        print(f"{hidden:6} {tokens:7} {tensor:7} {micro:12} {pipeline:9} {data:5} {n:8} {pipeline * found[0]:17.3f} {pipeline * said[0]:9.3f}"
-              f" {found[1]:16.2f} {said[1]:9.2f} {100 * off:11.3f} %")
+    print("hidden  tokens  tensor  micro-batch  pipeline  data  records   layer: measured predicted"
+          "   rest: measured predicted   off at most")
+    for key, n, found, said, off in profiles(json.loads(judged.stdout)["records"], plans):
+        hidden, tokens, tensor, micro, pipeline, data = key
+        print(f"{hidden:6} {tokens:7} {tensor:7} {micro:12} {pipeline:9} {data:5} {n:8} {pipeline * found[0]:17.3f}"
+              f" {pipeline * said[0]:9.3f} {found[1]:16.2f} {said[1]:9.2f} {100 * off:11.3f} %")
     return 0
 
 

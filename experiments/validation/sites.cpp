@@ -39,9 +39,13 @@ void check_keys(const nlohmann::json& object, const std::set<std::string>& known
                                 "there are " + list_text(std::vector<std::string>(known.begin(), known.end()))});
 }
 
-MemoryUnit memory_of(const nlohmann::json& m) {
+MemoryUnit memory_of(const nlohmann::json& m, const std::string& site, const std::string& path) {
   const std::string read_as = m.at("read_as");
-  return {m.at("unit"), read_as, m.value("note", "read as " + read_as)};
+  const std::string note = m.value("note", "read as " + read_as);
+  if (note.empty())
+    throw ConfigError(
+        Problem{path, "sites." + site + ".memory.note", "\"\"", "would be in every note", "give words of the notes it is about"});
+  return {m.at("unit"), read_as, note};
 }
 
 Site site_of(const nlohmann::json& entry, const std::string& path) {
@@ -56,7 +60,7 @@ Site site_of(const nlohmann::json& entry, const std::string& path) {
     out.fields.push_back({f.at("field"), f.contains("named") ? f["named"].dump() : "", f.at("ran").dump()});
   }
   out.memory_rank = entry.value("memory_rank", "");
-  if (entry.contains("memory")) out.memory = memory_of(entry["memory"]);
+  if (entry.contains("memory")) out.memory = memory_of(entry["memory"], out.name, path);
   return out;
 }
 

@@ -46,7 +46,8 @@ class LayerProfiles(WithFolder):
         self.assertEqual(len(self.tool(self.records(*[(2, m) for m in (4, 8, 12, 16, 20)]))[1].splitlines()), 1)
 
     def test_a_file_that_is_none_is_named_and_exits_3(self):
-        for records in (self.path("nowhere.jsonl"), self.folder.file("odd.jsonl", "{\n"), self.folder.file("list.jsonl", "[1]\n")):
+        for records in (self.path("nowhere.jsonl"), self.folder.file("odd.jsonl", "{\n"), self.folder.file("list.jsonl", "[1]\n"),
+                        self.folder.file("preset.jsonl", json.dumps({"id": "a", "plan": {"model": {"preset": "llama3-8b"}}}))):
             code, out, err = self.tool(records)
             self.assertEqual((code, out), (3, ""), err)
             self.assertIn(records, err)
