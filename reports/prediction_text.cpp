@@ -95,10 +95,10 @@ std::string memory_beside_device(const Prediction& p, std::int64_t sharing) {
   const std::int64_t peak = role.peak_memory_bytes.count(), needed = role.needed_bytes.count();
   const bool decides = peak * sharing > p.device_memory.count() && needed < peak;
   const std::string device = bytes_text(p.device_memory.count()), verdict = p.fits ? ", fits" : ", DOES NOT FIT";
-  if (sharing > 1)
-    return bytes_text(peak) + (decides ? " laid out, " + bytes_text(needed) + " needed" : "") + "; the " + std::to_string(sharing) +
-           " ranks that share a device need " + bytes_text((decides ? needed : peak) * sharing) + " of its " + device + verdict;
   const std::string laid_out = bytes_text(peak) + (decides ? " laid out, " + bytes_text(needed) + " needed" : "");
+  if (sharing > 1)
+    return laid_out + "; the " + std::to_string(sharing) + " ranks that share a device need " +
+           bytes_text((decides ? needed : peak) * sharing) + " of its " + device + verdict;
   return laid_out + " of the device's " + device + verdict;
 }
 
