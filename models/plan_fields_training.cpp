@@ -72,6 +72,10 @@ std::vector<PlanField> memory_fields() {
             "Of operations: every second matrix product is repeated too, attention only where core_attention is listed; the stack "
             "may say."},
            AT(training.recompute_products)),
+      flag({"training.recompute_early_stop",
+            "Layers run again only as far as the backward pass reads what they write, not their last product, unless dropout follows it; "
+            "the stack may say."},
+           AT(training.recompute_early_stop)),
       flag({"training.flash_attention", "Attention in one kernel that keeps no score matrix; the stack may say."},
            AT(training.flash_attention)),
       choice({"training.attention_kernel",

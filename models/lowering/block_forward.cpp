@@ -8,8 +8,8 @@ namespace {
 /// their bias is added after the sum, once (Megatron-LM, arXiv 1909.08053 section 3).
 class BlockForward {
  public:
-  BlockForward(const Shapes& s, bool moe)
-      : s_(s), moe_(moe), regions_(s, moe), b_(s.is_decoder() ? "decoder_forward" : "block_forward", s.dtypes.compute, s.fusion),
+  BlockForward(const Shapes& s, bool moe, std::string name)
+      : s_(s), moe_(moe), regions_(s, moe), b_(std::move(name), s.dtypes.compute, s.fusion),
         weights_(block_slots(b_, s, regions_)), x_(s, hidden_slot(b_, s, "x")), memory_(memory_slot(b_, s, "memory")),
         y_(s, hidden_slot(b_, s, "y")),
         a_(b_, s, weights_, BlockSaved(s, moe, saved_slots(b_, s), false)) {
@@ -17,16 +17,18 @@ class BlockForward {
     b_.collectives_in_pieces(s.tensor_overlap);
   }
 
-  Template write() {
+  Template write() { return lay(), b_.finish(); }
+  /// Nobody reads what the block gives, only what it keeps.
+  Template write_kept() { return lay(), b_.end_without(y_.state), b_.finish(); }
+
+ private:
+  void lay() {
     switch (s_.placement) {
       case NormPlacement::pre: pre(); break;
       case NormPlacement::post: post(); break;
       case NormPlacement::post_add: post_add(); break;
     }
-    return b_.finish();
   }
-
- private:
   void pre() {
     const Value x2 = a_.state_place(), x1 = s_.is_decoder() ? a_.at().cross.x : x2;
     attention(x1);
@@ -130,6 +132,11 @@ std::uint16_t BlockForward::shared_experts(const Value& out) {
 
 }  // namespace
 
-Template block_forward(const Shapes& s, bool moe) { return BlockForward(s, moe).write(); }
+Template block_forward(const Shapes& s, bool moe) {
+  return BlockForward(s, moe, s.is_decoder() ? "decoder_forward" : "block_forward").write();
+}
+Template block_again(const Shapes& s, bool moe) {
+  return BlockForward(s, moe, s.is_decoder() ? "decoder_again" : "block_again").write_kept();
+}
 
 }  // namespace tandem::lowering

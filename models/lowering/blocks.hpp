@@ -3,6 +3,7 @@
 // always scratch); those in brackets exist where the model has such a thing:
 //
 //   block_forward    weights [experts] [relative] x [memory] y saved [weight_inputs]
+//   block_again      the same; nothing touches y
 //   block_backward   weights [experts] [relative] gradients [expert_gradients] [relative_gradients] x [memory] saved
 //                    [weight_inputs] dy dx [dmemory] [deferred]
 //   bridge_forward   bridge word [positions] x decoder_tokens y saved
@@ -27,6 +28,8 @@ namespace tandem::lowering {
 
 /// `moe`: a layer of experts. With a decoder's sizes, a decoder's block: "decoder_forward" and "decoder_backward".
 Template block_forward(const Shapes& s, bool moe);
+/// The same without its last tasks, those that write nothing but its output: what its backward pass needs to have run again.
+Template block_again(const Shapes& s, bool moe);
 
 enum class BackwardPart : std::uint8_t { whole, input, weights };
 struct BlockBackwardKind {

@@ -23,6 +23,7 @@ BlockTemplates block_templates(const Shapes& s, bool moe, bool always_first, Tem
   };
   BlockTemplates t;
   t.forward = library.add(block_forward(s, moe));
+  t.again = s.early_stop ? library.add(block_again(s, moe)) : t.forward;
   t.backward = backward(s.defer_weights ? BackwardPart::input : BackwardPart::whole);
   if (s.defer_weights) t.weights = backward(BackwardPart::weights);
   return t;

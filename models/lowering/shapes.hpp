@@ -63,6 +63,7 @@ struct Shapes {
   bool sum_beside_weights;      ///< weight gradients run beside the sum of the input gradient
   bool defer_weights;           ///< zero-bubble: weight gradients are an action of their own
   bool sharded_gradients;       ///< ZeRO 2 and 3: those of a micro-batch lie apart until they are reduced
+  bool early_stop;              ///< a layer that runs again ends where its backward pass has what it reads
   double norm_epsilon, hidden_dropout, attention_dropout;
   Keep keep;
   // Experts; 0 experts: none.

@@ -135,7 +135,7 @@ class StageLowering {
     const auto i = static_cast<std::size_t>(l);
     f.hidden[i + 1] = w_.buffer("hidden", decoder_.hidden_bytes(part(a), l + 1));
     gather_.begin();
-    run_block(a, l, Phase::forward, f.hidden[i + 1]);
+    run_block(a, l, Phase::forward, {f.hidden[i + 1]});
     gather_.end();
     if (c_.forward_only || blocks_.recomputed(part(a), l)) drop_kept(f, i);
     if (c_.forward_only && f.hidden[i] != f.memory.first) drop(f.hidden[i]);
@@ -155,17 +155,17 @@ class StageLowering {
     }
   }
 
-  void run_block(const Action& a, std::int64_t l, Phase phase, BufferId y) {
+  void run_block(const Action& a, std::int64_t l, Phase phase, const Binding& y) {
     InFlight& f = flight(a);
     const auto i = static_cast<std::size_t>(l);
     const std::int64_t layer = part(a).first_layer + l;
-    const TemplateId t = block(part(a), l).forward;
+    const TemplateId t = phase == Phase::recompute ? block(part(a), l).again : block(part(a), l).forward;
     f.saved[i] = slot_buffer("block_saved", t, "saved");
     if (s_.defer_weights) f.inputs[i] = slot_buffer("weight_inputs", t, "weight_inputs");
     std::vector<Binding>& slots = block_weights(layer);
     slots.push_back({f.hidden[i]});
     if (decoder_.decoder(layer)) slots.push_back(f.memory);
-    slots.push_back({y});
+    slots.push_back(y);
     slots.push_back({f.saved[i]});
     if (s_.defer_weights) slots.push_back({f.inputs[i]});
     add(t, {static_cast<std::int32_t>(layer), a.micro_batch, a.chunk, phase}, slots);
@@ -306,8 +306,10 @@ class StageLowering {
 
   /// Runs the block's forward again from its input; its output is not needed.
   void recompute(const Action& a, std::int64_t l) {
-    BufferId y = w_.slot_buffer("recomputed_hidden", block(part(a), l).forward, "y");
-    run_block(a, l, Phase::recompute, y);
+    const TemplateId t = block(part(a), l).again;
+    if (!c_.library.touches(t, c_.library.slot(t, "y"))) return run_block(a, l, Phase::recompute, {});
+    BufferId y = w_.slot_buffer("recomputed_hidden", t, "y");
+    run_block(a, l, Phase::recompute, {y});
     drop(y);
   }
 

@@ -4,9 +4,9 @@ namespace tandem::lowering {
 
 void StageBlocks::add_layer(PassWork& sum, const BlockTemplates& block, bool recomputed, const TemplateLibrary& library) const {
   const Template &forward = library[block.forward], &backward = library[block.backward.later];
-  const std::int64_t again = nominal_work(forward), input = slot_bytes(forward, "x"), inputs = slot_bytes(forward, "weight_inputs");
-  sum.forward += again;
-  sum.backward += nominal_work(backward) + (recomputed ? again : 0);
+  const std::int64_t input = slot_bytes(forward, "x"), inputs = slot_bytes(forward, "weight_inputs");
+  sum.forward += nominal_work(forward);
+  sum.backward += nominal_work(backward) + (recomputed ? nominal_work(library[block.again]) : 0);
   sum.weight += nominal_work(library[block.weights.later]);
   sum.held += input + (recomputed ? 0 : slot_bytes(forward, "saved") + inputs);
   sum.deferred += input + inputs + slot_bytes(backward, "deferred");
@@ -21,6 +21,7 @@ std::vector<TemplateId> StageBlocks::used_templates(bool forward_only, bool metr
   for (const ChunkPart& p : chunks_) {
     for (std::int64_t l = 0; l < p.layers; ++l) {
       used.push_back(at(p, l).forward);
+      if (!forward_only && recomputed(p, l)) used.push_back(at(p, l).again);
       add_backward(at(p, l).backward);
       if (s_.defer_weights) add_backward(at(p, l).weights);
     }

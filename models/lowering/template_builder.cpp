@@ -257,6 +257,19 @@ void TemplateBuilder::hold_ahead(std::uint16_t task, DType dtype, std::int64_t e
   draft_.drafts[task].held_ahead.push_back(scratch(dtype, elements));
 }
 
+void TemplateBuilder::end_without(const Value& unread) {
+  const auto idle = [&](const Value& v) { return v.scratch >= 0 || v.slot == unread.slot; };
+  std::vector<Draft>& drafts = draft_.drafts;
+  while (!drafts.empty() && std::all_of(drafts.back().out.begin(), drafts.back().out.end(), idle)) drafts.pop_back();
+  std::vector<bool> used(draft_.scratch.size(), false);
+  for (const Draft& d : drafts)
+    for (const auto* values : {&d.in, &d.out, &d.held, &d.held_ahead})
+      for (const Value& v : *values)
+        if (v.scratch >= 0) used[static_cast<std::size_t>(v.scratch)] = true;
+  for (std::size_t i = 0; i < used.size(); ++i)
+    if (!used[i]) draft_.scratch[i] = Bytes(0);
+}
+
 Template TemplateBuilder::finish() {
   join_tasks(draft_, fusion_);
   split_tasks(draft_, fusion_);

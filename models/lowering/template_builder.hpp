@@ -53,6 +53,9 @@ class TemplateBuilder {
   /// The same just before `task`: gone when what it writes is there.
   void hold_ahead(std::uint16_t task, DType dtype, std::int64_t elements);
 
+  /// Takes the last tasks back, as far as they write nothing but scratch and the slot that `unread` is in.
+  void end_without(const Value& unread);
+
   Template finish();
 
  private:

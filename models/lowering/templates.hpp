@@ -14,7 +14,7 @@ struct FirstAndLater {
 
 /// Of one kind of block.
 struct BlockTemplates {
-  TemplateId forward;
+  TemplateId forward, again;  ///< `again`: before the backward pass of a layer that is recomputed
   FirstAndLater backward;
   FirstAndLater weights;      ///< the deferred half, where a schedule splits the backward pass
 };

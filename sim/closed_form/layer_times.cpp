@@ -53,7 +53,7 @@ Plan small_plan(const Plan& plan) {
 /// Where the time of an instance belongs; nothing for the optimizer and what leads to it.
 PartTime* part(LayerTimes& out, const Instance& i, const std::string& name) {
   const std::size_t order = i.micro_batch == 0 ? 0 : 1;
-  if (name == "block_forward") return i.phase == Phase::recompute ? &out.recompute : &out.forward;
+  if (name == "block_forward" || name == "block_again") return i.phase == Phase::recompute ? &out.recompute : &out.forward;
   if (i.layer >= 0 && i.phase == Phase::weight) return &out.weight[order];
   if (i.layer >= 0 && i.phase == Phase::backward) return &out.backward[order];
   if (name == "embed_forward") return &out.embed_forward;
@@ -136,10 +136,11 @@ void read_work(LayerWork& out, const TaskGraph& graph) {
     const std::int64_t work = nominal_work(t);
     if (t.name == "block_forward") {
       inputs = slot_bytes(t, "weight_inputs");
-      out.block.forward = work;
+      out.block.forward = out.again = work;
       out.block.held = slot_bytes(t, "x");
       out.kept = slot_bytes(t, "saved") + inputs;
     }
+    if (t.name == "block_again") out.again = work;  // behind that one in the library
     if (t.name == "block_backward") {
       out.block.backward = work;
       out.block.deferred = out.block.held + inputs + slot_bytes(t, "deferred");
@@ -191,7 +192,7 @@ void LayerTimesCache::write_key(Key& key, const Plan& plan) {
               q.tensor, n(q.sequence_parallel), n(zero_bubble(q.schedule)), n(q.tensor_overlap), n(q.overlap_tensor_sum), n(q.zero_stage > 1), n(q.scatter_p2p),
               t.seq_length, t.micro_batch_size, n(t.dtypes.compute), n(t.dtypes.weights), n(t.dtypes.gradients),
               n(t.dtypes.gradient_reduce), n(t.dtypes.master), n(t.dtypes.optimizer_state), n(t.recompute),
-              n(t.recompute_products), n(t.flash_attention), n(t.attention_kernel),
+              n(t.recompute_products), n(t.recompute_early_stop), n(t.flash_attention), n(t.attention_kernel),
               n(t.fusion), n(t.cuda_graphs), n(t.deterministic), n(t.fill_uninitialized_memory), bits_of(t.dropout.hidden), bits_of(t.dropout.attention), n(t.optimizer.kind)});
   key.push_back(n(std::hash<std::string>()(plan.stack)));
   key.push_back(n(std::hash<std::string>()(t.precision)));  // on which a stack's counts of host operations may depend

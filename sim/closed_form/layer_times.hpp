@@ -25,6 +25,7 @@ using ByOrder = std::array<PartTime, 2>;
 /// What schedules are made for (models/pass_work), of a micro-batch after the first.
 struct LayerWork {
   PassWork block;         ///< of a layer whose forward pass runs again it holds its input
+  std::int64_t again = 0; ///< of such a layer's forward pass as it runs again
   std::int64_t kept = 0;  ///< bytes that others hold besides
   PassWork embed, head;
 };

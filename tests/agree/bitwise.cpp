@@ -49,7 +49,7 @@ RunResult trained(const Patches& patches, int micro_batches) {
   const Plan plan = parse_plan(tests::small_json(patches, micro_batches), "bitwise");
   RunResult run = tests::train(plan, kSteps);
   CHECK(run.steps.front().grad_norm > plan.training.clip_grad);
-  CHECK(plan.training.dropout.hidden > 0);
+  CHECK(plan.training.dropout.attention > 0);
   return run;
 }
 
@@ -168,6 +168,15 @@ TEST_CASE("recomputation changes no bit on tensor ranks and stages", "[tsan]") {
   const Patches base{parallel("tensor", GENERATE(1, 2)), parallel("pipeline", GENERATE(1, 2)),
                      training("precision", "fp32")};
   check_all_equal(base, recomputations(false), 3);
+}
+
+TEST_CASE("recomputation that stops early changes no bit") {
+  const std::string kind = GENERATE("gpt", "llama", "bert", "t5", "moe-top2", "moe-shared");
+  const std::string schedule = kind == "t5" ? "1f1b" : GENERATE("1f1b", "zb-h1");
+  const Patches base{parallel("tensor", GENERATE(1, 2)), parallel("pipeline", 2), parallel("schedule", schedule), model(kind),
+                     training("precision", "fp32"), patch("training", "dropout", R"({"hidden": 0, "attention": 0.1})")};
+  const Patches full{training("recompute", "full"), patch("training", "recompute_early_stop", "true")};
+  check_all_equal(base, {full, with(full, {patch("training", "recompute_layers", "1")})}, 3);
 }
 
 TEST_CASE("n data ranks with one micro-batch each are n micro-batches on one rank, bit for bit") {

@@ -42,7 +42,7 @@ Plan random_plan(std::mt19937& random, const std::string& preset) {
     const std::string training = R"({"seq_length": )" + n(number({1024, 2048, 4096})) + R"(, "micro_batch_size": )" + n(micro) +
                                  R"(, "global_batch_size": )" + n(static_cast<std::int64_t>(micro) * batches * data) +
                                  R"(, "precision": "bf16", "flash_attention": )" + pick({"true", "false"}) + R"(, "recompute": ")" +
-                                 pick({"none", "selective", "full"}) + R"(", "fusion": ")" + pick({"megatron", "megatron", "llm-foundry"}) + R"("})";
+                                 pick({"none", "selective", "full"}) + R"(", "recompute_early_stop": )" + pick({"true", "false"}) + R"(, "fusion": ")" + pick({"megatron", "megatron", "llm-foundry"}) + R"("})";
     try {
       return parse_plan(R"({"model": )" + model + R"(, "parallel": )" + parallel + R"(, "training": )" + training +
                             R"(, "cluster": {"preset": ")" + preset + R"(", "devices": )" + n(std::max(8, tensor * pipeline * data)) + "}}",

@@ -40,7 +40,8 @@ std::string PlanGenerator::json() {
              {"num_attention_heads", 16}, {"vocab_size", 4000}, {"tie_embeddings", one_in(2)}};
   if (experts) model["moe"] = {{"num_experts", 8}, {"experts_per_token", 2}, {"capacity_factor", pick({0.0, 1.25})}};
   Json training{{"seq_length", pick({128, 1024})}, {"micro_batch_size", micro}, {"global_batch_size", micro * count * at(parallel, "data")},
-                {"recompute", pick<const char*>({"none", "selective", "full"})}, {"flash_attention", one_in(2)}};
+                {"recompute", pick<const char*>({"none", "selective", "full"})}, {"recompute_early_stop", one_in(2)},
+                {"flash_attention", one_in(2)}};
   Json cluster{{"preset", pick<const char*>({"dgx-a100-80gb", "dgx-a100-80gb", "dgx-1v", "dgx-h100", "dgx-b200", "gb200-nvl72", "hls-gaudi2",
                                              "trn1.32xlarge", "cpu-host"})},
                {"devices", others * at(parallel, "data")}};

@@ -278,7 +278,8 @@ TEST_CASE("a node says what its network's plugin tells NCCL") {
   const auto own = told(R"("protocol": "simple", "reported_latency_s": "75 us", )"
                         R"("buffer_bytes": "8 MiB", "nvls_chunk_bytes": 4096)");
   const auto slow = perturbed(*own, {});
-  for (const Topology* t : {own.get(), slow.get(), recalibrated(own, "h100").get()}) {
+  const auto other = recalibrated(own, "h100");
+  for (const Topology* t : {own.get(), slow.get(), other.get()}) {
     const NcclSettings s = t->nccl_settings();
     CHECK(s.only_simple);
     CHECK(s.reported_latency == Duration::seconds(75e-6));
