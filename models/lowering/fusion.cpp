@@ -39,9 +39,11 @@ constexpr Fusion eager_fused_rmsnorm() {
 // bias_swiglu_fusion, bias_dropout_fusion (megatron/core/fusions), masked_softmax_fusion (fused_softmax.py: scale in
 // the product, mask and softmax in one kernel; dropout is a module of its own,
 // core/transformer/dot_product_attention.py), apply_rope_fusion. Norms are Apex's or Transformer Engine's, with kernels
-// apart for the two gradients; autograd adds the residual's. Until June 2024 the loss subtracted the maximum from the fp32 copy of
-// the logits into another one (core/tensor_parallel/cross_entropy.py before commit 9634c0e4a3), of 4 bytes a logit. DeepSpeed, whose fork
-// this is of, adds bf16 gradients to the fp32 ones when the whole backward pass of a micro-batch has run, each through an fp32 copy
+// apart for the two gradients; autograd adds the residual's. The loss writes over the fp32 copy of the logits
+// (bigscience-workshop/Megatron-DeepSpeed, megatron/mpu/cross_entropy.py: sub_, exp with out, div_), which the engine of DeepSpeed, whose
+// fork this is of, goes on referring to: the last of its stages returns from a backward pass before the line that lets go of the forward
+// pass' outputs, and has two buffers of these however few stages there are (deepspeed/runtime/pipe/engine.py, _exec_backward_pass, and
+// schedule.py, TrainSchedule.num_pipe_buffers; alike from v0.3.16 to v0.6.0). DeepSpeed adds bf16 gradients to the fp32 ones when the whole backward pass of a micro-batch has run, each through an fp32 copy
 // (deepspeed/runtime/bf16_optimizer.py, commit 56c522386, update_hp_grads: add_(lp.grad.data.to(hp_grad.dtype))). Its collectives
 // of ZeRO 1 copy 5e8 elements at a time into one tensor (deepspeed/runtime/zero/constants.py, reduce_bucket_size and
 // allgather_bucket_size), which bigscience-workshop/bigscience's train/tr11-176B-ml leaves so; cached_tensors.cpp has the rest. Gates and
@@ -53,7 +55,7 @@ constexpr Fusion megatron_2021() {
   f.attention_dropout_apart = f.norm_gradients_apart = f.residual_gradient_apart = f.rotated_copies = true;
   f.dropout_masks = f.narrow_gradients = f.gradients_cast_apart = true;
   f.gate_apart = f.gate_kept = f.rotary_apart = true;
-  f.loss_bytes = 4;
+  f.kept_logits = 2;
   f.collective_elements = 500'000'000;
   return f;
 }
@@ -68,7 +70,7 @@ constexpr Fusion megatron() {
   Fusion f = megatron_2021();
   f.accumulating_products = f.weighted_activations = true;
   f.narrow_gradients = f.gradients_cast_apart = f.gate_apart = f.gate_kept = f.rotary_apart = false;
-  f.loss_bytes = f.collective_elements = 0;
+  f.kept_logits = f.collective_elements = 0;
   return f;
 }
 

@@ -47,7 +47,7 @@ struct Fusion {
   std::int64_t collective_elements = 0;  ///< of ZeRO 1: elements that a collective copies to send them as one tensor
   bool loss_copies = false;              ///< an fp32 copy of 16-bit logits until the loss, and two gradients beside log_softmax before its narrow one
   bool softmax_widened = false;          ///< of a score matrix by PyTorch in fp32: its probabilities beside their narrow copy
-  std::int64_t loss_bytes = 0;           ///< for each logit, from the forward pass of the loss to its backward pass
+  std::int64_t kept_logits = 0;          ///< micro-batches whose logits, as wide as the loss, stay until as many more have passed
   // What is computed beside the step.
   std::int64_t metrics = 0;              ///< cross-entropies of the logits for display, after a micro-batch's backward pass
 };

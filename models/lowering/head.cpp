@@ -9,12 +9,6 @@
 namespace tandem::lowering {
 namespace {
 
-/// Logits of 16 bits are widened for the loss, and what it leaves for the backward pass stays wide until there (Megatron-LM,
-/// core/tensor_parallel/cross_entropy.py; PyTorch's autocast of cross_entropy); a kernel that has the whole loss needs no copy.
-DType loss_type(const Shapes& s) {
-  return bits(s.dtypes.compute) >= 32 || s.fusion.one_kernel_loss ? s.dtypes.compute : DType::fp32;
-}
-
 struct HeadSaved {
   Value stats, n, dlogits;
   Value dense, activated, norm_stats, transformed;        ///< bert's transform
@@ -28,9 +22,7 @@ struct HeadSaved {
       at.add(s.norm_copy_type(), s.norm_copy());
       n = at.add(d, state);
     }
-    // Never written, as the copy; ahead of what is, because a slot ends where its last tensor does.
-    if (bits(s.dtypes.compute) < 32) at.add(DType::fp8, s.fusion.loss_bytes * s.tokens * s.vocab_rows);
-    dlogits = at.add(loss_type(s), s.tokens * s.vocab_rows);
+    dlogits = at.add(s.loss_type(), s.tokens * s.vocab_rows);
     if (!s.bert) return;
     dense = at.add(d, state);
     activated = at.add(d, state);
@@ -196,7 +188,7 @@ class HeadBackward {
   /// gone by then, so only what is larger counts.
   void hold_stand_in(std::uint16_t wgrad) {
     if (!s_.fusion.gradient_stand_ins) return;
-    const std::int64_t gone = loss_type(s_) == dtype() ? 0 : bytes_of(loss_type(s_), s_.tokens * s_.vocab_rows).count();
+    const std::int64_t gone = s_.loss_type() == dtype() ? 0 : bytes_of(s_.loss_type(), s_.tokens * s_.vocab_rows).count();
     const std::int64_t more = bytes_of(dtype(), s_.vocab_rows * s_.hidden).count() - gone;
     if (more > 0) b_.hold(wgrad, DType::fp8, more);
   }

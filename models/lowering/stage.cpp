@@ -1,5 +1,6 @@
 #include "models/lowering/stage.hpp"
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -26,6 +27,7 @@ class StageLowering {
     flights_.resize(static_cast<std::size_t>(c_.plan.micro_batches()) * chunks_.size());
     b_.start(used_templates(), instances_of(events), c_.before);
     if (c_.plan.parallel.overlap_param_gather) reduction_.gather_updated_weights();
+    while (outputs_.size() < kept_outputs()) keep_output();
     run_schedule(events);
     c_.forward_only ? reduction_.sum_loss() : reduction_.finish();
     return finish();
@@ -184,6 +186,7 @@ class StageLowering {
     if (shows_metrics()) slots.push_back({f.logits = slot_buffer("logits", t, "logits")});
     add(t, key(a), slots);
     gather_.end();
+    drop_output();
     if (!c_.forward_only) return;
     if (shows_metrics()) drop(f.logits);
     drop(f.head_saved);
@@ -235,10 +238,25 @@ class StageLowering {
     add(t_.head_backward.of(a.micro_batch), key(a), slots);
     gather_.end();
     drop(f.head_saved);
+    if (outputs_.size() < kept_outputs()) keep_output();
     drop(f.hidden.back());
     if (head >= 0) reduction_.completed(head, a.micro_batch);
     if (s_.tied) reduction_.completed_word(WordUse::output, a.micro_batch);
     else reduction_.completed(region(RegionKind::output), a.micro_batch);
+  }
+
+  /// Logits of earlier micro-batches that the framework still refers to; one of them goes when a later forward pass has ended.
+  std::size_t kept_outputs() const {
+    const bool any = !c_.forward_only && std::any_of(chunks_.begin(), chunks_.end(), [](const ChunkPart& p) { return p.last; });
+    return any ? static_cast<std::size_t>(s_.fusion.kept_logits) : 0;
+  }
+  void keep_output() {
+    outputs_.push_back(b_.allocate("kept_logits", MemoryKind::activations, bytes_of(s_.loss_type(), s_.tokens * s_.vocab_rows)));
+  }
+  void drop_output() {
+    if (outputs_.empty()) return;
+    b_.release(outputs_.back());
+    outputs_.pop_back();
   }
 
   void block_backward(const Action& a, std::int64_t l) {
@@ -374,6 +392,7 @@ class StageLowering {
 
   Program finish() {
     drop_narrow_gradients();
+    while (!outputs_.empty()) drop_output();
     Program p = b_.finish();
     p.memory.expandable_segments = c_.plan.training.expandable_segments;
     const StageParams& params = memory_.params();
@@ -411,6 +430,7 @@ class StageLowering {
   StageTransfers transfers_;
   std::vector<InFlight> flights_;                         ///< by micro-batch, then chunk
   std::vector<BufferId> narrow_;                          ///< of the last backward pass
+  std::vector<BufferId> outputs_;                         ///< of earlier micro-batches
   std::set<std::int32_t> narrow_made_;                    ///< regions that have one of them
   bool backward_follows_ = false;                         ///< of the forward pass that is written
   std::vector<Binding> slots_;                            ///< see block_weights

@@ -1,6 +1,7 @@
 // What frameworks hold that no task reads, against formulas derived by hand from the sources that models/lowering/fusion.cpp names.
 
 #include <algorithm>
+#include <set>
 
 #include "models/lowering/cached_tensors.hpp"
 #include "models/lowering/fusion.hpp"
@@ -284,6 +285,28 @@ TEST_CASE("what DeepSpeed's ZeRO 1 leaves in the allocator's cache, tensor by te
   CHECK(cached_by_update(u).count() == giga);
   u.parameters = 9 * giga / 10;  // one whole bucket fits, so all are gathered at once, 1.8e9 bytes
   CHECK(cached_by_update(u).count() == giga + 9 * giga / 5);
+}
+
+TEST_CASE("DeepSpeed's last stage keeps the fp32 logits of two micro-batches, and of one from a forward pass to its backward pass") {
+  MemoryCase c = wide();
+  c.micro_batches = 4;
+  c.pipeline = GENERATE(1, 2);
+  const std::int64_t logits = 4 * c.seq * c.batch * c.vocab;
+  const auto at = [&](FusionSet set, const std::string& block) {
+    const TaskGraph graph = with_set(c, set);
+    const StageOf stage(graph, c.pipeline - 1);
+    std::set<std::int64_t> alive;
+    for (std::uint32_t i = 0; i < stage.program().instances.size(); ++i)
+      if (stage.block(i) == block) alive.insert(stage.alive(i, called("kept_logits")));
+    return alive;
+  };
+  using Alive = std::set<std::int64_t>;
+  CHECK(at(FusionSet::megatron_2021, "head_forward") == Alive{2 * logits});
+  CHECK(at(FusionSet::megatron_2021, "head_backward") == Alive{logits});
+  CHECK(at(FusionSet::megatron_2021, "block_backward") == Alive{2 * logits});
+  CHECK(at(FusionSet::megatron_2021, "optimizer") == Alive{2 * logits});
+  CHECK(at(FusionSet::megatron, "head_forward") == Alive{0});
+  if (c.pipeline > 1) CHECK(StageOf(with_set(c, FusionSet::megatron_2021), 0).most(called("kept_logits")) == 0);
 }
 
 TEST_CASE("fp32 gradients of 16-bit weights are sent by DeepSpeed as one 16-bit tensor") {
