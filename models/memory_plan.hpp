@@ -33,12 +33,19 @@ struct Allocation {
   Pool pool = Pool::computation;
 };
 
+/// A tensor of a framework's update that no task has and the arena has no room for: it lies in what its allocator keeps.
+struct PassingTensor {
+  Bytes bytes;
+  std::int32_t comes = 0, goes = 0;  ///< in an order of such tensors alone, behind the passes; both of them inclusive
+};
+
 struct MemoryPlan {
   Bytes arena_bytes;          ///< end of the highest allocation: alignment, holes and reuse included
   Bytes live_peak_bytes;      ///< largest sum of live tensors at any task
   BytesByKind live_at_peak{}; ///< split of live_peak_bytes
   Bytes cached_bytes;         ///< of tensors past that a framework's allocator keeps beside the arena until memory runs short
   Bytes pooled_bytes;         ///< of cached_bytes, what streams have at most while the others have less
+  std::vector<PassingTensor> passing;  ///< by `comes`
   bool expandable_segments = false;    ///< whether the framework's allocator maps more memory behind what it has
   std::vector<Allocation> allocations; ///< persistent ones first (first = 0, or where a framework makes them; last = end)
 };

@@ -226,6 +226,7 @@ struct TrainingSpec {
   CudaGraphs cuda_graphs = CudaGraphs::none;
   bool deterministic = false;            ///< only kernels and collectives that give the same bits again
   bool fill_uninitialized_memory = false;///< tensors are filled before tasks write them; only where deterministic
+  bool launch_blocking = false;          ///< a launch returns when the device has done it, so the host is never ahead
   bool expandable_segments = false;      ///< PyTorch's allocator maps more memory behind a segment in place of taking another
   Dropout dropout;
   OptimizerSpec optimizer;

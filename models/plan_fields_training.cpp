@@ -94,6 +94,10 @@ std::vector<PlanField> memory_fields() {
       flag({"training.fill_uninitialized_memory",
             "Where deterministic: every tensor is filled before it is written, as PyTorch does unless told otherwise; the stack may say."},
            AT(training.fill_uninitialized_memory)),
+      flag({"training.launch_blocking",
+            "Every launch returns when the device is done (CUDA_LAUNCH_BLOCKING): what a collective has read is free at once. Memory as "
+            "reserved, which validate judges, depends on it; what it costs in time is not known to the simulator."},
+           AT(training.launch_blocking)),
       flag({"training.expandable_segments",
             "The framework's allocator expands a segment in place of taking another one (PYTORCH_CUDA_ALLOC_CONF); memory as "
             "reserved, which validate judges, depends on it, what simulate prints does not. The stack may say."},

@@ -124,6 +124,7 @@ class Step {
       }
     }
     for (; next != slots_.events.end(); ++next) apply(*next, slots_, places_, allocators);
+    update(allocators.of(Pool::computation));
   }
 
  private:
@@ -133,6 +134,17 @@ class Step {
     CachingAllocator& allocator = allocators.of(of.pools[e.tensor]);
     if (e.comes()) places[e.tensor] = allocator.allocate(of.bytes[e.tensor]);
     else allocator.release(places[e.tensor]);
+  }
+
+  void update(CachingAllocator& allocator) const {
+    Traffic passing;
+    for (const PassingTensor& t : program_.memory.passing) passing.add(t.bytes, Pool::computation, t.comes, t.goes);
+    passing.sort();
+    Places places(passing.bytes.size());
+    for (const Event& e : passing.events) {
+      if (e.comes()) places[e.tensor] = allocator.allocate(passing.bytes[e.tensor]);
+      else allocator.release(places[e.tensor]);
+    }
   }
 
   void order_allocations() {

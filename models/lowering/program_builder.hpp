@@ -84,6 +84,7 @@ class ProgramBuilder {
   /// is bound to them.
   BufferId allocate_apart(std::string_view name, MemoryKind kind, Bytes bytes);
   /// Tensors that an allocator keeps when they are gone.
+  void pass(std::vector<PassingTensor> tensors) { program_.memory.passing = std::move(tensors); }
   void keep_cached(Bytes bytes) { program_.memory.cached_bytes += bytes; }
   /// The last instance that touches it has been added; its bytes may be handed on.
   void release(BufferId buffer);

@@ -165,6 +165,7 @@ UpdateSpec StageMemory::update_spec() const {
 UpdateTensors StageMemory::update_tensors(std::int64_t updated) const {
   UpdateTensors u{p_.flat_elements, updated, 0, s_.fusion.collective_elements, bytes_of(s_.dtypes.weights, 1).count()};
   for (const Param& p : p_.params) u.largest = std::max(u.largest, p.elements());
+  u.host_waits = c_.plan.training.launch_blocking;
   u.narrow_gradients = bits(s_.dtypes.weights) == 16 && s_.dtypes.gradients == s_.dtypes.weights;
   return u;
 }
@@ -175,7 +176,7 @@ BufferId StageMemory::begin_update() {
   Bytes cached((weights_sharded() ? f.cached_sharded_bytes : f.cached_bytes) * updated), room(f.step_bytes * updated);
   if (z_.zero_stage == 1 && f.collective_elements > 0 && bits(s_.dtypes.weights) == 16) {
     const UpdateTensors u = update_tensors(updated);
-    cached += cached_by_update(u);
+    b_.pass(passing_in_update(u));
     room += sent_gradients(u);
   }
   b_.keep_cached(cached);

@@ -268,23 +268,28 @@ TEST_CASE("InternEvo holds 8 bytes a parameter while it updates, and has 8 in th
     if (a.name == "optimizer_step") CHECK(a.offset + a.bytes.count() == memory.arena_bytes.count());
 }
 
-TEST_CASE("what DeepSpeed's ZeRO 1 leaves in the allocator's cache, tensor by tensor") {
-  using lowering::cached_by_update;
+TEST_CASE("what DeepSpeed's ZeRO 1 makes around the update, tensor by tensor: all buckets at once unless the host waits") {
   constexpr std::int64_t giga = 1'000'000'000;
-  lowering::UpdateTensors u{4 * giga, giga / 2, giga / 10, giga / 2, 2, true};
-  // A bucket of 1e9 bytes, in which one tensor in fp32 (0.4e9), in fp64 (0.8e9) and the rank's part lie one after the other; the part
-  // in fp32, 2e9; a bucket of weights lies in the first.
-  CHECK(cached_by_update(u).count() == giga + 2 * giga);
-  u.largest = giga;  // half of it is the rank's: 2e9 in fp32 and 4e9 in fp64; then the part lies in the bucket, its copy in the 2e9
-  CHECK(cached_by_update(u).count() == giga + 2 * giga + 4 * giga);
-  u.updated = 2 * giga;  // the whole tensor has 4e9 and 8e9 bytes, which are just what the part and its copy need
-  CHECK(cached_by_update(u).count() == giga + 4 * giga + 8 * giga);
-  u.largest = giga / 10;  // the same without the tensor's copies
-  CHECK(cached_by_update(u).count() == giga + 4 * giga + 8 * giga);
-  u.updated = giga / 8;  // part and copy, 0.25e9 and 0.5e9 bytes, lie in the bucket's segment
-  CHECK(cached_by_update(u).count() == giga);
-  u.parameters = 9 * giga / 10;  // one whole bucket fits, so all are gathered at once, 1.8e9 bytes
-  CHECK(cached_by_update(u).count() == giga + 9 * giga / 5);
+  using Times = std::vector<std::vector<std::int64_t>>;  // what is there at each time
+  const auto times = [](const lowering::UpdateTensors& u) {
+    Times out;
+    for (const PassingTensor& t : lowering::passing_in_update(u)) {
+      CHECK(t.goes == t.comes);
+      out.resize(static_cast<std::size_t>(t.comes) + 1);
+      out.back().push_back(t.bytes.count());
+    }
+    return out;
+  };
+  // Two and a half buckets of 1e9 bytes, one tensor in fp32 and in fp64, the part and its copy, two gathers of 1.25e9 bytes each.
+  lowering::UpdateTensors u{5 * giga / 4, giga / 2, giga / 10, giga / 2, 2, true, false};
+  const std::int64_t rest = giga / 2, gather = 5 * giga / 4;
+  CHECK(times(u) == Times{{giga, giga, rest}, {2 * giga / 5}, {4 * giga / 5}, {giga, 2 * giga}, {gather, gather}});
+  u.host_waits = true;
+  CHECK(times(u) == Times{{giga}, {giga}, {rest}, {2 * giga / 5}, {4 * giga / 5}, {giga, 2 * giga}, {gather}, {gather}});
+  u.largest = giga;  // half of it is the rank's
+  CHECK(times(u).at(3) == std::vector<std::int64_t>{2 * giga});
+  u.parameters = 9 * giga / 10;  // one whole bucket fits, so all are gathered at once
+  CHECK(times(u) == Times{{giga}, {8 * giga / 10}, {2 * giga}, {4 * giga}, {giga, 2 * giga}, {9 * giga / 5}});
 }
 
 TEST_CASE("DeepSpeed's last stage keeps the fp32 logits of two micro-batches, and of one from a forward pass to its backward pass") {
@@ -312,7 +317,7 @@ TEST_CASE("DeepSpeed's last stage keeps the fp32 logits of two micro-batches, an
 TEST_CASE("fp32 gradients of 16-bit weights are sent by DeepSpeed as one 16-bit tensor") {
   const lowering::UpdateTensors wide{1000, 500, 10, 100, 2, false}, narrow{1000, 500, 10, 100, 2, true};
   CHECK(lowering::sent_gradients(wide).count() == 2000);
-  CHECK(lowering::cached_by_update(wide).count() == 0);
+  CHECK(lowering::passing_in_update(wide).empty());
   CHECK(lowering::sent_gradients(narrow).count() == 0);
 }
 
@@ -346,7 +351,7 @@ TEST_CASE("bf16 gradients beside fp32 ones are gone when a backward pass begins 
   CHECK(alive(program.instances.size() - 1) == head + c.layers * block + ends);
 }
 
-TEST_CASE("plans of DeepSpeed with ZeRO 1 have that in their cache, others nothing") {
+TEST_CASE("plans of DeepSpeed with ZeRO 1 have that around the update, others nothing") {
   MemoryCase c = wide();
   c.data = GENERATE(2, 4);
   const int zero = GENERATE(0, 1);
@@ -359,14 +364,22 @@ TEST_CASE("plans of DeepSpeed with ZeRO 1 have that in their cache, others nothi
   plan.training.dtypes.gradients = plan.training.dtypes.gradient_reduce = narrow == DType::fp16 ? narrow : DType::fp32;
   plan.training.fusion = FusionSet::megatron_2021;
   const TaskGraph graph = lower(plan);
-  const std::int64_t n = parameters(c), cached = graph.programs.front().memory.cached_bytes.count();
-  const std::int64_t sent = alive_of(graph, "optimizer", "optimizer_step");
-  // All in one bucket of 2n bytes: the part and its copy, 6n/d, fit there or, for d = 2, the copy does not; so do the weights.
-  if (zero == 0 || narrow == DType::bf16) CHECK(cached == 0);
-  else CHECK(cached == (c.data == 2 ? 2 * n + 4 * n / 2 : 2 * n));
+  const std::int64_t n = parameters(c), sent = alive_of(graph, "optimizer", "optimizer_step");
+  const auto bytes_at = [&](std::int32_t time) {
+    std::int64_t sum = 0;
+    for (const PassingTensor& t : graph.programs.front().memory.passing)
+      if (t.comes <= time && time <= t.goes) sum += t.bytes.count();
+    return sum;
+  };
+  // All in one bucket of 2n bytes; the part and its copy; one gather.
+  const bool any = zero == 1 && narrow == DType::fp16;
+  CHECK(bytes_at(0) == (any ? 2 * n : 0));
+  CHECK(bytes_at(3) == (any ? 6 * n / c.data : 0));
+  CHECK(bytes_at(4) == (any ? 2 * n : 0));
+  CHECK(graph.programs.front().memory.cached_bytes.count() == 0);
   CHECK(sent == (zero == 1 && narrow == DType::bf16 ? 2 * n : 0));
   plan.training.fusion = FusionSet::megatron;
   const TaskGraph other = lower(plan);
-  CHECK(other.programs.front().memory.cached_bytes.count() == 0);
+  CHECK(other.programs.front().memory.passing.empty());
   CHECK(alive_of(other, "optimizer", "optimizer_step") == 0);
 }

@@ -92,6 +92,20 @@ TEST_CASE("tensors have segments from the task that makes them to the last one t
   CHECK(reserved(two_each_way(12)) == 64 + 30 + 30 + 12);
 }
 
+TEST_CASE("tensors of the update lie in what the passes have left, and those that are there at once apart from each other") {
+  TaskGraph graph = two_each_way(12);
+  const auto passing = [&](std::vector<PassingTensor> tensors) {
+    graph.programs.front().memory.passing = std::move(tensors);
+    return reserved(graph);
+  };
+  const Bytes b(30 * kMiB);
+  CHECK(passing({}) == 64 + 30 + 30 + 12);
+  CHECK(passing({{b, 0, 0}, {b, 1, 1}, {Bytes(12 * kMiB), 1, 1}}) == 64 + 30 + 30 + 12);  // the second pass' 30 are free
+  CHECK(passing({{b, 0, 0}, {b, 0, 0}, {b, 1, 1}}) == 64 + 30 + 30 + 12 + 30);
+  CHECK(passing({{b, 0, 1}, {b, 1, 1}}) == 64 + 30 + 30 + 12 + 30);
+  CHECK(passing({{Bytes(32 * kMiB), 0, 0}, {b, 1, 1}, {b, 1, 1}}) == 64 + 30 + 30 + 12 + 32);
+}
+
 TEST_CASE("as many tensors as micro-batches and layers keep at once are played") {
   constexpr std::uint32_t kPasses = 100'000;  // a moment; minutes where a pass looks at all that is there
   const TaskGraph graph = many_each_way(kPasses);
