@@ -55,25 +55,35 @@ Bytes nccl_buffers(const NcclGroup& group, NcclArchitecture architecture) {
                                          static_cast<double>(group.here)));
 }
 
-Bytes communicator_buffers(const Scene& scene, const Catalogue& catalogue, Rank rank) {
+Bytes communicator_buffers(const Scene& scene, const Catalogue& catalogue, Rank rank, const std::vector<Communicators>& of_stack) {
   const auto nccl = scene.cost.comm_fit().nccl;
   if (!nccl || scene.topology.ranks_per_device() > 1) return Bytes(0);
-  std::set<std::vector<Rank>> communicators;
+  std::set<std::vector<Rank>> groups, pairs;
   for (const std::uint32_t t : catalogue.templates[scene.stage_of(rank).index()])
     for (std::uint32_t slot = catalogue.first_slot[t]; slot < catalogue.first_slot[t + 1]; ++slot) {
       const Catalogue::Entry& entry = catalogue.entries[slot];
       if (entry.message < 0) continue;
       const Port& port = catalogue.ports[catalogue.messages[static_cast<std::size_t>(entry.message)].port];
       if (port.kind == Port::Kind::collective) {
-        communicators.insert(scene.mesh.members(port.group, rank));
+        groups.insert(scene.mesh.members(port.group, rank));
         continue;
       }
       const Rank other = scene.mesh.stage_neighbour(rank, entry.receiver ? -port.offset : port.offset);
-      communicators.insert({std::min(rank, other), std::max(rank, other)});
+      pairs.insert({std::min(rank, other), std::max(rank, other)});
     }
+  const auto buffers = [&](const std::vector<Rank>& members) {
+    return members.size() > 1 ? nccl_buffers(group_of(scene, members, *nccl), *nccl) : Bytes(0);
+  };
   Bytes sum;
-  for (const std::vector<Rank>& members : communicators)
-    if (members.size() > 1) sum += nccl_buffers(group_of(scene, members, *nccl), *nccl);
+  for (const Communicators& c : of_stack) {
+    const std::vector<Rank> members = scene.mesh.members(c.group, rank);
+    sum += c.count * buffers(members);
+    groups.erase(members);
+  }
+  for (const std::vector<Rank>& members : pairs) {
+    if (!of_stack.empty() || !groups.contains(members)) sum += buffers(members);
+  }
+  for (const std::vector<Rank>& members : groups) sum += buffers(members);
   return sum;
 }
 

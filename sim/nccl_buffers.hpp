@@ -2,7 +2,9 @@
 // What NCCL's communicators hold on a device beside the framework's allocator: the buffers of their connections.
 
 #include <cstdint>
+#include <vector>
 
+#include "models/communicators.hpp"
 #include "sim/catalogue.hpp"
 #include "sim/nccl.hpp"
 #include "sim/scene.hpp"
@@ -21,8 +23,9 @@ struct NcclGroup {
 /// rings are counted here. Buffers of NVLS and of sends and receives beyond a pair's ring are left out.
 Bytes nccl_buffers(const NcclGroup& group, NcclArchitecture architecture);
 
-/// Of all communicators of `rank`: one for each group in which its stage's tasks communicate, and one for each neighbour of the
-/// pipeline (PyTorch makes one of two ranks for sends and receives). Nothing where the library is not NCCL.
-Bytes communicator_buffers(const Scene& scene, const Catalogue& catalogue, Rank rank);
+/// Of all communicators of `rank`: those that its framework makes, as far as that is known, one for every other set of ranks in which its
+/// stage's tasks communicate, and one for each neighbour of the pipeline (PyTorch makes one of two ranks for sends and receives).
+/// Nothing where the library is not NCCL.
+Bytes communicator_buffers(const Scene& scene, const Catalogue& catalogue, Rank rank, const std::vector<Communicators>& of_stack);
 
 }  // namespace tandem::sim

@@ -170,13 +170,16 @@ std::vector<Breakdown> breakdowns_of(const Scene& scene, const Play& play, const
   return out;
 }
 
-void fill_roles(Prediction& out, const Scene& scene, const Play& play, const std::vector<Breakdown>& breakdowns, Bytes libraries) {
+void fill_roles(Prediction& out, const Scene& scene, const Play& play, const std::vector<Breakdown>& breakdowns,
+                const Plan& plan) {
   const Device& device = scene.topology.device();
+  const Bytes libraries = library_memory(plan, device);
+  const std::vector<Communicators> communicators = stack_communicators(plan);
   std::vector<std::optional<Bytes>> buffers(scene.graph.programs.size());  // of communicators, by stage
   for (std::size_t r = 0; r < play.roles.size(); ++r) {
     const Rank first(play.roles[r].ranks.front());
     const StageId stage = play.roles[r].stage;
-    if (!buffers[stage.index()]) buffers[stage.index()] = communicator_buffers(scene, play.catalogue, first);
+    if (!buffers[stage.index()]) buffers[stage.index()] = communicator_buffers(scene, play.catalogue, first, communicators);
     RolePrediction role = role_memory(scene.graph.program(stage).memory,
                                       device.runtime_memory + libraries + *buffers[stage.index()]);
     role.coords = scene.mesh.coords(first);
@@ -257,7 +260,7 @@ Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& pl
   out.ranks = mesh.world_size();
   out.device_memory = topology.device().memory;
   fill_rates(out, plan, scene);
-  fill_roles(out, scene, play, breakdowns_of(scene, play, pace), library_memory(plan, scene.topology.device()));
+  fill_roles(out, scene, play, breakdowns_of(scene, play, pace), plan);
   note_machine(out, plan, scene, play);
   out.measured_products = product_coverage(scene);
   out.range = step_range(load_error_book(), out, topology, options.range_without);

@@ -14,8 +14,9 @@ namespace {
 constexpr std::int64_t kAll = 524'288 + 4'915'200 + 4'194'304, kNoLl = kAll - 524'288;
 
 /// Of the first rank of a plan on DGX A100, beside the context and the workspaces.
-std::int64_t communicators(const SmallPlan& small) {
-  const Plan plan = small.plan();
+std::int64_t communicators(const SmallPlan& small, const std::string& stack = "tandem") {
+  Plan plan = small.plan();
+  plan.stack = stack;
   ClusterSpec cluster = plan.cluster;
   cluster.preset = "dgx-a100-80gb";
   const auto topology = make_topology(cluster);
@@ -61,4 +62,17 @@ TEST_CASE("a rank has one communicator for each group of its own, and one for ea
   plan.data = 2;
   // The neighbour (with it words and norm) and the data rank.
   CHECK(communicators(plan) == 2 * two);
+}
+
+TEST_CASE("DeepSpeed's engine has communicators of its own beside Megatron's for the same ranks") {
+  SmallPlan plan;
+  plan.precision = "fp32";
+  const std::int64_t two = nccl_buffers({2, 1, 12}, NcclArchitecture::ampere).count();
+  plan.tensor = 1, plan.pipeline = 1, plan.data = 2;
+  CHECK(communicators(plan, "megatron-deepspeed") == 3 * two);  // world, and data of each of the two
+  plan.data = 1, plan.tensor = 2;
+  CHECK(communicators(plan, "megatron-deepspeed") == 3 * two);  // world, model, tensor; slices go with pipelines
+  plan.tensor = 1, plan.pipeline = 2;
+  // World, model, tied words, the pipeline of each of the two, and the neighbour.
+  CHECK(communicators(plan, "megatron-deepspeed") == 6 * two);
 }
