@@ -45,7 +45,7 @@ struct MemoryPlan {
   BytesByKind live_at_peak{}; ///< split of live_peak_bytes
   Bytes cached_bytes;         ///< of tensors past that a framework's allocator keeps beside the arena until memory runs short
   Bytes pooled_bytes;         ///< of cached_bytes, what streams have at most while the others have less
-  std::vector<PassingTensor> passing;  ///< by `comes`
+  std::vector<PassingTensor> passing;  ///< by `comes`; where there are any, gradients come and go with the step
   bool expandable_segments = false;    ///< whether the framework's allocator maps more memory behind what it has
   std::vector<Allocation> allocations; ///< persistent ones first (first = 0, or where a framework makes them; last = end)
 };

@@ -109,6 +109,7 @@ class Step {
       const Allocation& one = program_.memory.allocations[a];
       allocators.of(one.pool).allocate(one.bytes);
     }
+    begin_parameters(allocators.of(Pool::computation));
   }
 
   void run(Allocators& allocators) {
@@ -130,6 +131,14 @@ class Step {
  private:
   using Places = std::vector<CachingAllocator::Place>;
 
+  /// Before the weights became one tensor every parameter had one of its own (deepspeed/runtime/zero/stage_1_and_2.py, __init__:
+  /// move_to_cpu and flatten), as large as its gradient.
+  void begin_parameters(CachingAllocator& allocator) const {
+    Places places;
+    for (const Bytes each : gradients_) places.push_back(allocator.allocate(each));
+    for (const CachingAllocator::Place& p : places) allocator.release(p);
+  }
+
   static void apply(const Event& e, const Traffic& of, Places& places, Allocators& allocators) {
     CachingAllocator& allocator = allocators.of(of.pools[e.tensor]);
     if (e.comes()) places[e.tensor] = allocator.allocate(of.bytes[e.tensor]);
@@ -147,12 +156,21 @@ class Step {
     }
   }
 
+  /// Gradients that the framework lets go of after the update: each is made by the first backward pass (stage_1_and_2.py,
+  /// independent_gradient_partition_epilogue ends with zero_grad, which sets them to none).
+  bool passes(const Allocation& a) const { return !program_.memory.passing.empty() && a.kind == MemoryKind::gradients; }
+
+  /// Reductions and the update touch gradients of many parameters as one.
+  static bool makes_gradients(const Instance& i) {
+    return i.phase != Phase::reduce && i.phase != Phase::optimizer && i.phase != Phase::gather;
+  }
+
   void order_allocations() {
     const auto& all = program_.memory.allocations;
     const auto end = static_cast<std::uint32_t>(program_.instances.size()) - 1;
     for (std::uint32_t a = 0; a < all.size(); ++a) {
       if (all[a].name == "scratch") continue;
-      if (all[a].first == 0 && all[a].last >= end) lasting_.push_back(a);
+      if (all[a].first == 0 && all[a].last >= end && !passes(all[a])) lasting_.push_back(a);
       else transient_.push_back(a);
     }
     std::stable_sort(transient_.begin(), transient_.end(), [&](auto x, auto y) { return all[x].first < all[y].first; });
@@ -180,7 +198,7 @@ class Step {
     for (std::size_t s = 1; s < slots.size(); ++s) {
       const std::int64_t offset = program_.bindings[program_.instances[i].binding + s];
       const auto a = behind(offset);
-      if (!a) continue;
+      if (!a || (passes(all[*a]) && !makes_gradients(program_.instances[i]))) continue;
       const std::int64_t base = offset - all[*a].offset, end = all[*a].bytes.count();
       for (const TensorSpan& t : slots[s])  // a slot may reach into the next allocations, which last as long (gradients of units)
         if (base + t.low < end)
@@ -194,12 +212,20 @@ class Step {
   void close(std::uint32_t a) {
     const Allocation& allocation = program_.memory.allocations[a];
     const std::int64_t from = time(allocation.first, 0), to = time(allocation.last, tasks_ - 1);
+    if (passes(allocation)) return close_gradients(a, to);
     std::int64_t rest = allocation.bytes.count();
     for (const TensorSpan& t : tensors_[a]) {
       slots_.add(Bytes(t.bytes()), allocation.pool, t.first < from + tasks_ ? t.first : from, t.last > to - tasks_ ? t.last : to);
       rest -= t.bytes();
     }
     if (rest > kPadding) slots_.add(Bytes(rest), allocation.pool, from, to);
+  }
+
+  void close_gradients(std::uint32_t a, std::int64_t to) {
+    for (const TensorSpan& t : tensors_[a]) {
+      slots_.add(Bytes(t.bytes()), program_.memory.allocations[a].pool, t.first, to);
+      gradients_.push_back(Bytes(t.bytes()));
+    }
   }
 
   const Program& program_;
@@ -211,6 +237,7 @@ class Step {
   std::size_t next_ = 0, gone_ = 0;             ///< the first of them that are not here yet, or still are
   std::map<std::int64_t, std::uint32_t> here_;  ///< by offset
   std::vector<TensorSpans> tensors_;            ///< by allocation
+  std::vector<Bytes> gradients_;                ///< of parameters, where they pass
   Traffic slots_;
   Places places_, scratch_places_;
 };
@@ -222,7 +249,7 @@ Bytes reserved_bytes(const TaskGraph& graph, const Program& program) {
   Allocators allocators(program.memory.expandable_segments);
   step.begin(allocators);
   step.run(allocators);
-  return allocators.reserved();
+  return std::max(allocators.reserved(), program.memory.live_peak_bytes);  // where gradients pass, less may be alive than is counted
 }
 
 }  // namespace tandem::sim

@@ -106,6 +106,29 @@ TEST_CASE("tensors of the update lie in what the passes have left, and those tha
   CHECK(passing({{Bytes(32 * kMiB), 0, 0}, {b, 1, 1}, {b, 1, 1}}) == 64 + 30 + 30 + 12 + 32);
 }
 
+TEST_CASE("gradients that pass come with the first backward pass, where something else may lie in what parameters have left") {
+  TaskGraph graph = two_each_way(12);
+  Program& p = graph.programs.front();
+  Template& backward = graph.templates[1];
+  backward.slots.push_back({"gradients", MemoryKind::gradients, Bytes(40 * kMiB)});
+  backward.tasks.front().outputs.insert(backward.tasks.front().outputs.end(), {operand(3, 32), operand(3, 8, 32)});
+  p.memory.allocations.push_back(allocation(MemoryKind::gradients, 200, 40, 0, 3));
+  for (std::uint32_t i = 2; i < 4; ++i) {
+    const auto first = p.bindings.begin() + p.instances[i].binding;
+    const std::vector<std::int64_t> own(first, first + 3);
+    p.instances[i].binding = static_cast<std::uint32_t>(p.bindings.size());
+    p.bindings.insert(p.bindings.end(), own.begin(), own.end());
+    p.bindings.push_back(200 * kMiB);
+  }
+  CHECK(reserved(graph) == 64 + 30 + 40 + 30 + 12);  // there for the whole step
+  // Parameters of 32 and 8 MiB leave segments of 32 and 20. What the second forward pass keeps lies in the former when gradients come,
+  // and they need 32 anew; the latter has 8 of them and 12 of scratch. The update finds room.
+  p.memory.passing = {{Bytes(30 * kMiB), 0, 0}};
+  CHECK(reserved(graph) == 64 + 30 + 32 + 20 + 32);
+  p.memory.live_peak_bytes = Bytes(200 * kMiB);
+  CHECK(reserved(graph) == 200);
+}
+
 TEST_CASE("as many tensors as micro-batches and layers keep at once are played") {
   constexpr std::uint32_t kPasses = 100'000;  // a moment; minutes where a pass looks at all that is there
   const TaskGraph graph = many_each_way(kPasses);
