@@ -8,6 +8,7 @@
 
 #include "models/base/fnv.hpp"
 #include "models/base/json.hpp"
+#include "models/base/output.hpp"
 #include "models/segments.hpp"
 
 namespace tandem::exec {

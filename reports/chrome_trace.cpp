@@ -5,7 +5,7 @@
 #include <set>
 
 #include "models/base/error.hpp"
-#include "models/base/json.hpp"
+#include "models/base/output.hpp"
 #include "reports/json_text.hpp"
 #include "reports/memory_over_time.hpp"
 #include "reports/trace_flows.hpp"

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "models/base/json.hpp"
+#include "models/base/output.hpp"
 #include "models/collective.hpp"
 #include "reports/op_fields.hpp"
 

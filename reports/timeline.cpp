@@ -1,6 +1,6 @@
 #include "reports/timeline.hpp"
 
-#include "models/base/json.hpp"
+#include "models/base/output.hpp"
 #include "reports/json_text.hpp"
 #include "reports/saved_timeline.hpp"
 

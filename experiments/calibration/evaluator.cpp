@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "experiments/validation/parallel.hpp"
-#include "models/base/json.hpp"
+#include "models/base/output.hpp"
 #include "models/base/presets.hpp"
 #include "sim/simulate.hpp"
 

@@ -7,7 +7,7 @@
 #include "experiments/program/terminal.hpp"
 #include "experiments/validation/errors.hpp"
 #include "experiments/validation/parallel.hpp"
-#include "models/base/json.hpp"
+#include "models/base/output.hpp"
 #include "models/base/presets.hpp"
 
 namespace tandem::program {

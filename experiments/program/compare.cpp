@@ -8,7 +8,7 @@
 #include "experiments/program/commands.hpp"
 #include "experiments/program/run_page.hpp"
 #include "experiments/program/terminal.hpp"
-#include "models/base/json.hpp"
+#include "models/base/output.hpp"
 #include "reports/text.hpp"
 
 namespace tandem::program {

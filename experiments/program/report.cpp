@@ -8,6 +8,7 @@
 #include "experiments/program/terminal.hpp"
 #include "experiments/study/report.hpp"
 #include "models/base/json.hpp"
+#include "models/base/output.hpp"
 #include "reports/html_page.hpp"
 #include "reports/plan_report.hpp"
 #include "reports/plan_title.hpp"

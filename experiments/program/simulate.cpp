@@ -4,7 +4,7 @@
 #include "experiments/program/commands.hpp"
 #include "experiments/program/rehearsal.hpp"
 #include "experiments/program/terminal.hpp"
-#include "models/base/json.hpp"
+#include "models/base/output.hpp"
 #include "reports/chrome_trace.hpp"
 #include "reports/run_routing.hpp"
 #include "sim/simulate.hpp"

@@ -1,6 +1,5 @@
 #include "experiments/program/terminal.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <stdexcept>
 
 #include "models/base/error.hpp"
+#include "models/base/output.hpp"
 #include "reports/text.hpp"
 
 namespace tandem::program {
@@ -100,41 +100,15 @@ InterruptWatch::~InterruptWatch() {
 
 bool InterruptWatch::pressed() { return interrupts != 0; }
 
-namespace {
-
-/// Whether what is no file can be written to, else `errno` says why. A pipe waits for its reader: it is not opened.
-bool takes_bytes(const std::string& path) {
-  if (!std::filesystem::is_character_file(path)) return access(path.c_str(), W_OK) == 0;
-  const int file = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY);
-  if (file < 0) return false;
-  const bool taken = write(file, "", 0) == 0;  // a full device refuses even nothing
-  const int why = errno;
-  close(file);
-  errno = why;
-  return taken;
-}
-
-/// Whether a file can be made where write_text begins this one, else `errno` says why. Permissions alone do not tell: root has them
-/// all, and some file systems take no files.
-bool takes_files(const std::string& path) {
-  const std::string beside = path + "." + std::to_string(getpid()) + ".new";
-  const int file = open(beside.c_str(), O_WRONLY | O_CREAT, 0600);
-  if (file < 0) return false;
-  close(file);
-  return unlink(beside.c_str()) == 0;
-}
-
-}  // namespace
-
 void prepare_output(const std::string& path) {
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  std::error_code error;
+  std::error_code error, absent;
+  if (std::filesystem::is_directory(path, absent))
+    throw ConfigError(Problem{path, "", "", "is a directory, not a file", "give a file in it"});
+  const OutputPlace place = output_place(path);
+  const std::filesystem::path folder = std::filesystem::path(place.path).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
   if (error) throw ConfigError(Problem{path, "", "", "its folder cannot be made: " + error.message(), "give another file"});
-  if (std::filesystem::is_directory(path, error))
-    throw ConfigError(Problem{path, "", "", "is a directory, not a file", "give a file in it"});
-  const bool special = std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error);
-  if (!(special ? takes_bytes(path) : takes_files(path)))
+  if (!takes_output(place))
     throw ConfigError(Problem{path, "", "", std::string("cannot be written: ") + std::strerror(errno), "give another file"});
 }
 
@@ -143,7 +117,7 @@ namespace {
 /// Whether two names are one file that writing replaces; devices and pipes are not.
 bool one_file(const std::string& a, const std::string& b) {
   std::error_code ignored;
-  if (std::filesystem::exists(a, ignored) && !std::filesystem::is_regular_file(a, ignored)) return false;
+  if (output_place(a).in_place) return false;
   return std::filesystem::weakly_canonical(std::filesystem::absolute(a, ignored), ignored) ==
          std::filesystem::weakly_canonical(std::filesystem::absolute(b, ignored), ignored);
 }

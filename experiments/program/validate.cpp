@@ -8,6 +8,7 @@
 #include "experiments/validation/parallel.hpp"
 #include "experiments/validation/report.hpp"
 #include "models/base/json.hpp"
+#include "models/base/output.hpp"
 
 namespace tandem::program {
 

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "models/base/json.hpp"
+#include "models/base/output.hpp"
 
 namespace tandem::study {
 

@@ -1,7 +1,5 @@
 #include "models/base/json.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -259,38 +257,6 @@ json parse_json(std::string_view text, const std::string& file, const JsonLimits
 
 json read_json(const std::string& path, const JsonLimits& limits) {
   return parse_json(read_text(path, limits.max_bytes), path, limits);
-}
-
-namespace {
-
-/// A device or a pipe: nothing can be put in its place.
-void write_in_place(const std::string& path, std::string_view text) {
-  errno = 0;
-  std::ofstream out(path, std::ios::binary);
-  out.write(text.data(), static_cast<std::streamsize>(text.size()));
-  out.close();
-  if (!out) refuse_file(path, "cannot be written: " + system_words());
-}
-
-}  // namespace
-
-void write_text(const std::string& path, std::string_view text) {
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored)) refuse_file(path, "is a directory, not a file");
-  if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) return write_in_place(path, text);
-  const std::string beside = path + "." + std::to_string(getpid()) + ".new";  // another process may write the same file now
-  errno = 0;
-  std::ofstream out(beside, std::ios::binary | std::ios::trunc);
-  if (!out) refuse_file(path, "cannot be written: " + system_words());
-  out.write(text.data(), static_cast<std::streamsize>(text.size()));
-  out.close();
-  std::error_code failed;
-  if (out) fs::rename(beside, path, failed);
-  if (!out || failed) {
-    const std::string reason = failed ? failed.message() : system_words();
-    fs::remove(beside, ignored);
-    refuse_file(path, "cannot be written: " + reason);
-  }
 }
 
 std::string value_text(const json& value, std::size_t limit) {

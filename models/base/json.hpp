@@ -1,5 +1,5 @@
 #pragma once
-// JSON in and out, the one home of the JSON library's name in a header (its forward declarations only).
+// JSON, the one home of the JSON library's name in a header (its forward declarations only).
 // Every refusal is a ConfigError that names the file and the place in it.
 
 #include <cstddef>
@@ -27,10 +27,6 @@ nlohmann::json parse_json(std::string_view text, const std::string& file, const 
 
 /// read_text and parse_json.
 nlohmann::json read_json(const std::string& path, const JsonLimits& limits = {});
-
-/// Writes `text` to a neighbour of `path` and renames it into place, so a reader never sees half a file. Throws
-/// ConfigError when the place cannot be written.
-void write_text(const std::string& path, std::string_view text);
 
 /// A JSON value as it stands in a message: one line, at most `limit` bytes.
 std::string value_text(const nlohmann::json& value, std::size_t limit = 60);

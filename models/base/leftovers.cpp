@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "models/base/output.hpp"
+
 namespace tandem {
 
 namespace fs = std::filesystem;
@@ -40,7 +42,9 @@ bool abandoned(const fs::path& file, std::string_view of) {
 }  // namespace
 
 std::vector<std::string> remove_leftovers(const std::string& path) {
-  const fs::path place(path);
+  const OutputPlace output = output_place(path);
+  if (output.in_place) return {};
+  const fs::path place(output.path);
   const std::string name = place.filename().string();
   std::vector<std::string> removed;
   std::error_code failed;

@@ -6,7 +6,7 @@
 
 namespace tandem {
 
-/// Removes the halves of `path` that write_text had begun in processes that are gone: regular files PATH.PID.new beside it whose process
+/// Removes the halves of the file that `path` names (at the end of its symbolic links) that write_text had begun in processes that are gone: regular files PATH.PID.new beside it whose process
 /// does not live and that nobody has written to for ten minutes (the writer may live on another host that shares the folder). Returns
 /// their paths, ascending; what cannot be read or removed stays, and is not among them.
 std::vector<std::string> remove_leftovers(const std::string& path);

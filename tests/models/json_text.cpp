@@ -84,16 +84,6 @@ TEST_CASE("only UTF-8 is read") {
   }
 }
 
-TEST_CASE("a file is written whole or not at all") {
-  Folder folder;
-  const std::string path = folder.file("out.json", "old");
-  write_text(path, "new text");
-  CHECK(read_text(path) == "new text");
-  CHECK(std::distance(fs::directory_iterator(folder.path), fs::directory_iterator()) == 1);
-  CHECK_THROWS_AS(write_text((folder.path / "absent" / "out.json").string(), "x"), ConfigError);
-  CHECK_THROWS_AS(write_text(folder.path.string(), "x"), ConfigError);
-}
-
 TEST_CASE("a message is one line whatever the input held") {
   const Problem p{"f.json", "a\nb", "\x01", "is wrong", "use\tless"};
   CHECK(p.message() == "f.json: a\\x0ab = \\x01: is wrong; use\\x09less");

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Places that a result cannot go to are refused before the work, devices are written to, and no option is empty by accident."""
 import json
+import os
 import pathlib
 import resource
 import subprocess
@@ -42,6 +43,31 @@ class Outputs(WithFolder):
     def test_nothing_is_left_where_a_place_was_tried(self):
         self.assertEqual(run("train", self.plan, "--data", TEXT, "--steps", 1, "--timeline", self.path("new.json"))[0], 0)
         self.assertEqual(sorted(p.name for p in self.folder.path.iterdir()), ["new.json", "plan.json"])
+
+    def test_every_file_is_written_behind_a_link_that_stays(self):
+        kept = {}
+        for arguments, option in ((("simulate", self.plan), "--timeline"), (("simulate", self.plan), "--trace"),
+                                  (("simulate", self.plan), "--memory"), (("report", self.plan), "--out"),
+                                  (("train", self.plan, "--data", TEXT, "--steps", 1), "--save"),
+                                  (("compare", self.path("--timeline.file"), self.path("--timeline.file")), "--html")):
+            file, link = self.folder.path / f"{option}.file", self.folder.path / f"{option}.link"
+            link.symlink_to(file.name)
+            self.assertEqual(run(*arguments, option, link)[0], 0, arguments)
+            self.assertTrue(link.is_symlink())
+            self.assertFalse(file.is_symlink())
+            kept[option] = file.read_bytes()
+        self.assertTrue(all(kept.values()))
+
+    @unittest.skipUnless(pathlib.Path("/proc/self/fd").exists(), "no /proc")
+    def test_standard_output_in_a_file_holds_what_was_printed_and_the_file_asked_for(self):
+        named, out = self.folder.path / "named.json", self.folder.path / "out.txt"
+        printed = subprocess.run([PROGRAM, "simulate", "--json", self.plan, "--timeline", named], capture_output=True, check=True).stdout
+        for place in filter(os.path.exists, ("/dev/stdout", "/proc/self/fd/1", "/dev/fd/1")):
+            with open(out, "wb") as file:
+                file.write(b"first\n")
+                file.flush()
+                subprocess.run([PROGRAM, "simulate", "--json", self.plan, "--timeline", place], stdout=file, check=True)
+            self.assertTrue(out.read_bytes() == b"first\n" + named.read_bytes() + printed, place)
 
     def test_an_output_that_is_an_input_or_another_output_is_refused(self):
         before = pathlib.Path(self.plan).read_bytes()

@@ -1,5 +1,6 @@
 #include "models/base/error.hpp"
 #include "models/base/json.hpp"
+#include "models/base/output.hpp"
 #include "reports/saved_timeline.hpp"
 #include "tests/catch.hpp"
 #include "tests/reports/fixture.hpp"

@@ -1,0 +1,155 @@
+#include "models/base/output.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "models/base/error.hpp"
+#include "models/base/leftovers.hpp"
+#include "tests/catch.hpp"
+
+using namespace tandem;
+namespace fs = std::filesystem;
+
+namespace {
+
+class Folder {
+ public:
+  Folder() : path_(fs::temp_directory_path() / ("tandem_output_" + std::to_string(getpid()))) { fs::create_directory(path_); }
+  ~Folder() { fs::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::string at(const std::string& name) const { return (path_ / name).string(); }
+  std::string file(const std::string& name, const std::string& text) const {
+    std::ofstream(at(name), std::ios::binary) << text;
+    return at(name);
+  }
+  std::string link(const std::string& name, const std::string& target) const {
+    fs::create_symlink(target, path_ / name);
+    return at(name);
+  }
+  std::ptrdiff_t files() const { return std::distance(fs::directory_iterator(path_), fs::directory_iterator()); }
+
+ private:
+  fs::path path_;
+};
+
+std::string content(const std::string& path) {
+  std::ostringstream out;
+  out << std::ifstream(path, std::ios::binary).rdbuf();
+  return out.str();
+}
+
+/// An open file of this process.
+class Opened {
+ public:
+  explicit Opened(const std::string& path, int how = O_WRONLY) : number_(::open(path.c_str(), how)) { REQUIRE(number_ >= 0); }
+  ~Opened() { ::close(number_); }
+  Opened(const Opened&) = delete;
+  Opened& operator=(const Opened&) = delete;
+  std::string name() const { return "/proc/self/fd/" + std::to_string(number_); }
+  void write(const std::string& text) const { REQUIRE(::write(number_, text.data(), text.size()) == static_cast<ssize_t>(text.size())); }
+
+ private:
+  int number_;
+};
+
+bool has_proc() { return fs::exists("/proc/self/fd"); }
+
+}  // namespace
+
+TEST_CASE("a file is written whole or not at all") {
+  const Folder folder;
+  const std::string path = folder.file("out.json", "old");
+  write_text(path, "new text");
+  CHECK(content(path) == "new text");
+  CHECK(folder.files() == 1);
+  CHECK_THROWS_AS(write_text(folder.at("absent/out.json"), "x"), ConfigError);
+  CHECK_THROWS_AS(write_text(folder.at(""), "x"), ConfigError);
+}
+
+TEST_CASE("What is written to a symbolic link goes to the file at its end and the link stays") {
+  const Folder folder;
+  fs::create_directory(folder.at("far"));
+  const std::string file = folder.file("far/out.json", "old");
+  folder.link("far/second", "out.json");  // relative to its own folder
+  const std::string first = folder.link("first", "far/second"), absolute = folder.link("absolute", file);
+  for (const std::string& name : {first, absolute, folder.link("up", "far/../absolute")}) {
+    write_text(name, "through " + name);
+    CHECK(content(file) == "through " + name);
+    CHECK(fs::is_symlink(name));
+  }
+  CHECK(fs::is_symlink(folder.at("far/second")));
+  CHECK(folder.files() == 4);
+  CHECK(output_place(first).beside() == folder.at("far/out.json." + std::to_string(getpid()) + ".new"));
+  CHECK_FALSE(output_place(first).in_place);
+}
+
+TEST_CASE("A link to no file yet makes that file, and a ring of links is refused") {
+  const Folder folder;
+  const std::string name = folder.link("link", "made.json");
+  CHECK(takes_output(output_place(name)));
+  CHECK(folder.files() == 1);
+  write_text(name, "text");
+  CHECK(content(folder.at("made.json")) == "text");
+  CHECK(fs::is_symlink(name));
+  folder.link("a", "b");
+  CHECK_THROWS_AS(write_text(folder.link("b", "a"), "x"), ConfigError);
+  CHECK_THROWS_AS(write_text(folder.link("here", "."), "x"), ConfigError);
+}
+
+TEST_CASE("A name of an open file of this process is written to where the file stands") {
+  if (!has_proc()) return;
+  const Folder folder;
+  const std::string file = folder.file("out.txt", "");
+  const Opened open(file);
+  open.write("before ");
+  write_text(open.name(), "within ");
+  open.write("behind ");
+  write_text(folder.link("link", open.name()), "linked");
+  CHECK(content(file) == "before within behind linked");
+  CHECK(takes_output(output_place(open.name())));
+  CHECK(folder.files() == 2);
+  CHECK(remove_leftovers(open.name()).empty());
+  CHECK_FALSE(takes_output(output_place(Opened(file, O_RDONLY).name())));
+  CHECK_THROWS_AS(write_text(Opened(file, O_RDONLY).name(), "x"), ConfigError);
+}
+
+TEST_CASE("A file that is open and has no name any more is written to") {
+  if (!has_proc()) return;
+  const Folder folder;
+  const Opened open(folder.file("out.txt", ""), O_RDWR);
+  fs::remove(folder.at("out.txt"));
+  write_text(open.name(), "text");
+  CHECK(content(open.name()) == "text");
+  CHECK(folder.files() == 0);
+}
+
+TEST_CASE("A pipe is written to and stays one") {
+  const Folder folder;
+  const std::string pipe = folder.at("pipe");
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(takes_output(output_place(pipe)));
+  std::string read;
+  std::thread reader([&] { read = content(pipe); });
+  write_text(folder.link("link", "pipe"), "text");
+  reader.join();
+  CHECK(read == "text");
+  CHECK(fs::is_fifo(pipe));
+  CHECK(folder.files() == 2);
+}
+
+TEST_CASE("The half of a file that a link names lies beside the file") {
+  const Folder folder;
+  fs::create_directory(folder.at("far"));
+  const std::string name = folder.link("link", "far/out.st");
+  const std::string half = folder.file("far/out.st.999999999.new", "half");  // above every process number of Linux
+  fs::last_write_time(half, fs::file_time_type::clock::now() - std::chrono::hours(1));
+  CHECK(remove_leftovers(name) == std::vector<std::string>{half});
+}
