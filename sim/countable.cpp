@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "reports/text.hpp"
@@ -10,11 +11,14 @@
 namespace tandem::sim {
 namespace {
 
-constexpr double kMost = 4.6e6;  // s
-constexpr const char* kTooLong = "longer than is simulated (4,600,000 s, 53 days)";
+static_assert(kLongestPicoseconds <= std::numeric_limits<std::int64_t>::max() / 2);
+
+std::string too_long() {
+  return "longer than is simulated (" + std::to_string(kLongestSeconds) + " s, " + std::to_string(kLongestSeconds / 86400) + " days)";
+}
 
 [[noreturn]] void refuse() {
-  throw Uncountable(Problem{"", "training.global_batch_size", "", std::string("a step may take ") + kTooLong,
+  throw Uncountable(Problem{"", "training.global_batch_size", "", "a step may take " + too_long(),
                             "use more or faster devices, or a smaller batch"});
 }
 
@@ -42,23 +46,23 @@ double seconds_of_role(const Play& play, std::size_t role, const std::vector<dou
 }  // namespace
 
 Duration countable(double seconds) {
-  if (!(seconds <= kMost)) refuse();
+  if (!(seconds <= static_cast<double>(kLongestSeconds))) refuse();
   return Duration::seconds(seconds);
 }
 
 Duration slowed(Duration full, double share) {
   const double ps = static_cast<double>(full.ps()) / share;
-  if (!(ps <= kMost * 1e12)) refuse();
+  if (!(ps <= static_cast<double>(kLongestPicoseconds))) refuse();
   return Duration::picoseconds(std::llround(ps));
 }
 
 void refuse_message() {
-  throw Uncountable(Problem{"", "cluster", "", std::string("a message alone takes ") + kTooLong, "give it faster links"});
+  throw Uncountable(Problem{"", "cluster", "", "a message alone takes " + too_long(), "give it faster links"});
 }
 
 void refuse_perturbation(Duration undisturbed) {
   throw Uncountable(Problem{"", "cluster.perturbation", "",
-                            "a step that takes " + time_text(undisturbed.seconds()) + " without it may take " + kTooLong,
+                            "a step that takes " + time_text(undisturbed.seconds()) + " without it may take " + too_long(),
                             "use larger factors"});
 }
 
@@ -70,7 +74,7 @@ void require_countable(const Scene& scene, const Play& play) {
     double& of_stage = longest[play.roles[r].stage.index()];
     of_stage = std::max(of_stage, seconds_of_role(play, r, occurs[play.roles[r].stage.index()]));
   }
-  if (std::accumulate(longest.begin(), longest.end(), 0.0) > kMost) refuse();
+  if (std::accumulate(longest.begin(), longest.end(), 0.0) > static_cast<double>(kLongestSeconds)) refuse();
 }
 
 }  // namespace tandem::sim

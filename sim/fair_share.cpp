@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "models/base/error.hpp"
@@ -13,7 +12,6 @@ namespace {
 
 constexpr double kRatePerByte = 1000;                         // thousandths of a byte per second
 constexpr std::int64_t kWorkPerByte = 1'000'000'000'000'000;  // kRatePerByte x picoseconds per second
-constexpr std::int64_t kLongest = std::numeric_limits<std::int64_t>::max() / 2;  // ps
 
 }  // namespace
 
@@ -28,7 +26,7 @@ Work work_of(Bytes bytes) { return static_cast<Work>(bytes.count()) * kWorkPerBy
 Duration time_of(Work work, Rate rate) {
   if (work <= 0 || rate == kUnlimited) return {};
   const Work time = (work + rate - 1) / rate;
-  if (time > kLongest) refuse_message();
+  if (time > kLongestPicoseconds) refuse_message();
   return Duration::picoseconds(static_cast<std::int64_t>(time));
 }
 
@@ -119,7 +117,7 @@ Duration time_alone(const std::array<std::vector<Segment>, 2>& chains, const std
     Duration sum;
     for (const Segment& s : chain) {
       sum += time_of(s.work, rate_alone(uses[s.uses], links));
-      if (sum.ps() > kLongest) refuse_message();
+      if (sum.ps() > kLongestPicoseconds) refuse_message();
     }
     longest = std::max(longest, sum);
   }
