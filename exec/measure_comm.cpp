@@ -59,7 +59,8 @@ class CollectiveBuffers {
 /// One size: rounds[i] is the time of round i, from the last arrival to the last leaving.
 class CollectiveTimer {
  public:
-  CollectiveTimer(const Collective& op, int n) : op_(op), n_(n), comms_(make_thread_communicators(n)), gate_(static_cast<std::size_t>(n)) {}
+  CollectiveTimer(const Collective& op, int n)
+      : op_(op), n_(n), comms_(make_thread_communicators(n)), gate_(static_cast<std::size_t>(n)) {}
 
   double measure() {
     const auto once = std::max(run(kFewest), 1e-6);

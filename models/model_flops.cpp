@@ -21,7 +21,8 @@ bool of_experts(const Op& op) { return std::holds_alternative<GroupedMatMul>(op)
 ExpertRows expert_rows(const TaskGraph& graph) {
   for (const Template& t : graph.templates)
     for (const Task& task : t.tasks)
-      if (const auto* router = std::get_if<TopKRouter>(&task.op)) return {router->dims.tokens * router->dims.top_k, router->dims.rows()};
+      if (const auto* router = std::get_if<TopKRouter>(&task.op))
+        return {router->dims.tokens * router->dims.top_k, router->dims.rows()};
   return {};
 }
 

@@ -28,15 +28,15 @@
 
 namespace tandem {
 
-using Op = std::variant<MatMul, BiasGrad, LayerNorm, LayerNormBackward, Pointwise, PointwiseBackward,
-                        GatedPointwise, GatedPointwiseBackward, Elementwise, RowReduce, AttentionScores,
-                        AttentionSoftmax, AttentionContext, AttentionContextBackward, AttentionSoftmaxBackward,
-                        AttentionScoresBackward, FlashAttention, FlashAttentionBackward, SplitKv, MergeKv, PackColumns,
-                        UnpackColumns, Rotary, BiasDropoutAdd, BiasDropoutAddBackward, BiasDropoutAddNorm, Embedding, EmbeddingBackward,
-                        PositionDropout, PositionDropoutBackward, TakeFirst, TakeFirstBackward, VocabMax, VocabExpSum,
-                        CrossEntropy, Accumulate, Fill, TopKRouter, TopKRouterBackward, MoeDispatch, MoeDispatchBackward,
-                        MoeCombine, MoeCombineBackward, GroupedMatMul, GroupedWeightGrad, GroupedBias, GroupedBiasGrad, GradNorm, ClipCoefficient, AdamW,
-                        Sgd, TensorNorms, LayerwiseMoments, LayerwiseApply, Collective, Send, Recv, HostCopy>;
+using Op = std::variant<MatMul, BiasGrad, LayerNorm, LayerNormBackward, Pointwise, PointwiseBackward, GatedPointwise,
+                        GatedPointwiseBackward, Elementwise, RowReduce, AttentionScores, AttentionSoftmax, AttentionContext,
+                        AttentionContextBackward, AttentionSoftmaxBackward, AttentionScoresBackward, FlashAttention,
+                        FlashAttentionBackward, SplitKv, MergeKv, PackColumns, UnpackColumns, Rotary, BiasDropoutAdd,
+                        BiasDropoutAddBackward, BiasDropoutAddNorm, Embedding, EmbeddingBackward, PositionDropout,
+                        PositionDropoutBackward, TakeFirst, TakeFirstBackward, VocabMax, VocabExpSum, CrossEntropy, Accumulate,
+                        Fill, TopKRouter, TopKRouterBackward, MoeDispatch, MoeDispatchBackward, MoeCombine, MoeCombineBackward,
+                        GroupedMatMul, GroupedWeightGrad, GroupedBias, GroupedBiasGrad, GradNorm, ClipCoefficient, AdamW, Sgd,
+                        TensorNorms, LayerwiseMoments, LayerwiseApply, Collective, Send, Recv, HostCopy>;
 
 /// Builds a total visitor from one lambda (or function) per alternative.
 template <class... F>

@@ -35,8 +35,21 @@ enum class DecayShape : std::uint8_t { constant, linear, cosine, polynomial };
 /// What of a step is captured in CUDA graphs (models/lowering/cuda_graphs.hpp).
 enum class CudaGraphs : std::uint8_t { none, layers, iteration };
 /// What the target does in one kernel (models/lowering/fusion.cpp).
-enum class FusionSet : std::uint8_t { reference, eager, megatron_2021, megatron, transformer_engine, compiled, llm_c, llm_foundry, megatron_bridge, internevo, compiled_blocks,
-                                       megatron_wide_softmax, eager_fused_rmsnorm };
+enum class FusionSet : std::uint8_t {
+  reference,
+  eager,
+  megatron_2021,
+  megatron,
+  transformer_engine,
+  compiled,
+  llm_c,
+  llm_foundry,
+  megatron_bridge,
+  internevo,
+  compiled_blocks,
+  megatron_wide_softmax,
+  eager_fused_rmsnorm
+};
 
 /// Those of a fusion set that says no other; sources: models/lowering/fusion.cpp.
 constexpr AttentionKernel attention_kernel(FusionSet s) {

@@ -34,7 +34,8 @@ auto read_per_node = [](const nlohmann::json& v, std::int64_t& out) { return rea
 
 template <class Get>
 PlanField algorithm(Place place, Get get) {
-  PlanField f = maybe<Algorithm>(std::move(place), get, read_algorithm, [] { return schema_of_choice(Spelling<Algorithm>::names); });
+  PlanField f =
+      maybe<Algorithm>(std::move(place), get, read_algorithm, [] { return schema_of_choice(Spelling<Algorithm>::names); });
   f.fallback = "the library's";
   f.write = [get](const Plan& p) { return get(p) ? nlohmann::json(std::string(name(*get(p)))) : nlohmann::json(); };
   return f;

@@ -63,7 +63,8 @@ class ExchangeWriter {
       }
     made_.clear();
     for (bool more = k < actions_.size(); more; ++k) {
-      if (const auto from = input_from(shape_, stage_, actions_[k])) events_.push_back({Kind::receive, actions_[k], from->offset, computed});
+      if (const auto from = input_from(shape_, stage_, actions_[k]))
+        events_.push_back({Kind::receive, actions_[k], from->offset, computed});
       more = in_turn(k);
     }
   }

@@ -65,7 +65,8 @@ class Restorer {
       const Instance& in = instances[i];
       const Template& block = graph_.of(in);
       for (std::uint16_t t = 0; t < block.tasks.size(); ++t)
-        at->second[{name_of(block.name, block.tasks[t].name), in.layer, in.micro_batch, in.chunk, static_cast<std::int32_t>(in.phase)}]
+        at->second[{name_of(block.name, block.tasks[t].name), in.layer, in.micro_batch, in.chunk,
+                    static_cast<std::int32_t>(in.phase)}]
             .push_back({i, t});
     }
     return at->second;

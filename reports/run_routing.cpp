@@ -97,10 +97,10 @@ bool complete(const Numbers& numbers, const Plan& plan) {
   for (std::int64_t l = 0; l < plan.model.total_layers(); ++l) layers += plan.model.has_experts(l);
   std::map<std::pair<std::int32_t, std::int32_t>, int> seen;
   for (const RouterCounts& c : numbers) {
-    const bool whole = std::ssize(c.counts) == moe.num_experts &&
-                       *std::min_element(c.counts.begin(), c.counts.end()) >= 0 &&
+    const bool whole = std::ssize(c.counts) == moe.num_experts && *std::min_element(c.counts.begin(), c.counts.end()) >= 0 &&
                        std::accumulate(c.counts.begin(), c.counts.end(), std::int64_t{0}) == choices && c.layer >= 0 &&
-                       c.layer < plan.model.total_layers() && plan.model.has_experts(c.layer) && c.micro_batch >= 0 && c.micro_batch < plan.micro_batches();
+                       c.layer < plan.model.total_layers() && plan.model.has_experts(c.layer) && c.micro_batch >= 0 &&
+                       c.micro_batch < plan.micro_batches();
     if (!whole || ++seen[{c.layer, c.micro_batch}] > 1) return false;
   }
   return std::ssize(seen) == layers * plan.micro_batches();

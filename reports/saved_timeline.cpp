@@ -57,8 +57,8 @@ SavedLane saved_lane(const Lane& lane, const Program& program, TaskTable& table)
   for (const Span& s : lane.spans) {
     require(s.instance < program.instances.size(), "a timeline's span names an instance that its program lacks");
     const Instance& i = program.instances[s.instance];
-    out.spans.push_back({table.index(Rank(lane.ranks.front()), i, s.task), i.layer, i.micro_batch, i.chunk, static_cast<std::int32_t>(i.phase),
-                         s.issued, s.ready, s.started, s.ended});
+    out.spans.push_back({table.index(Rank(lane.ranks.front()), i, s.task), i.layer, i.micro_batch, i.chunk,
+                         static_cast<std::int32_t>(i.phase), s.issued, s.ready, s.started, s.ended});
   }
   return out;
 }

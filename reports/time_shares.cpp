@@ -28,7 +28,8 @@ std::vector<Change> changes(const SavedTimeline& timeline, const SavedLane& lane
   for (const SavedSpan& s : lane.spans) {
     const SavedTask& task = timeline.tasks[s.task];
     const std::size_t part = task.stream == "compute" ? static_cast<std::size_t>(s.phase) : timeline.phases.size() + behind(task);
-    const Duration from = std::clamp(s.started, Duration(), timeline.step_time), to = std::clamp(s.ended, Duration(), timeline.step_time);
+    const Duration from = std::clamp(s.started, Duration(), timeline.step_time),
+                   to = std::clamp(s.ended, Duration(), timeline.step_time);
     out.push_back({from, 1, part});
     out.push_back({to, -1, part});
   }
@@ -56,7 +57,10 @@ TimeShares time_shares(const SavedTimeline& timeline, const SavedLane& lane) {
   TimeShares out;
   for (std::size_t p = 0; p <= parts; ++p)
     if (sums[p] > Duration())
-      out.emplace_back(p == parts ? "waiting" : p < timeline.phases.size() ? timeline.phases[p] : kBehind[p - timeline.phases.size()], sums[p]);
+      out.emplace_back(p == parts                   ? "waiting"
+                       : p < timeline.phases.size() ? timeline.phases[p]
+                                                    : kBehind[p - timeline.phases.size()],
+                       sums[p]);
   return out;
 }
 

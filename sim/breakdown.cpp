@@ -226,7 +226,8 @@ class Attributor {
     const Happening h = at(w);
     add(share_of(task(w)), std::max(lo, h.started), hi);
     add(Share::bubble, std::max(lo, h.ready), std::min(hi, h.started));
-    if (hi > window_.from && hi <= window_.to && task(w).stream == Stream::recv && h.first && *h.first < h.ready && credited(w, h.ready))
+    if (hi > window_.from && hi <= window_.to && task(w).stream == Stream::recv && h.first && *h.first < h.ready &&
+        credited(w, h.ready))
       out_.credit_stall_ps += std::min(hi - lo, h.ready - *h.first);
     return h.ready;
   }
@@ -363,7 +364,8 @@ std::vector<Breakdown> break_down(const Play& play, const TaskGraph& graph) {
   return break_down(play, graph, std::vector<std::int64_t>(play.roles.size(), play.step_time.ps()), play.step_time.ps());
 }
 
-std::vector<Breakdown> break_down(const Play& play, const TaskGraph& graph, const std::vector<std::int64_t>& ends, std::int64_t span) {
+std::vector<Breakdown> break_down(const Play& play, const TaskGraph& graph, const std::vector<std::int64_t>& ends,
+                                  std::int64_t span) {
   Known known(play, graph);
   std::vector<Breakdown> out;
   for (std::size_t role = 0; role < play.roles.size(); ++role)

@@ -31,7 +31,8 @@ Breakdown break_down(const Play& play, const TaskGraph& graph, std::size_t role)
 /// Of every role.
 std::vector<Breakdown> break_down(const Play& play, const TaskGraph& graph);
 /// Of `span` picoseconds of every role before `ends`, by role, instead of the whole play; they add up to `span`.
-std::vector<Breakdown> break_down(const Play& play, const TaskGraph& graph, const std::vector<std::int64_t>& ends, std::int64_t span);
+std::vector<Breakdown> break_down(const Play& play, const TaskGraph& graph, const std::vector<std::int64_t>& ends,
+                                  std::int64_t span);
 
 /// In seconds, under the names of `simulate --json`.
 TimeBreakdown in_seconds(const Breakdown& breakdown);

@@ -81,8 +81,10 @@ class DeviceCosts final : public CostModel {
 std::string shown(const std::string& table) { return table.substr(table.rfind('/') + 1); }
 
 /// An accelerator's launches and memory-bound kernels are not those of a framework: of its table the products count.
-std::unique_ptr<CostModel> with_table(const Device& device, std::int64_t together, const CostTable& table, const std::string& name) {
-  if (table.of_accelerator()) return std::make_unique<DeviceCosts>(device, together, std::make_shared<const ProductTable>(table, name));
+std::unique_ptr<CostModel> with_table(const Device& device, std::int64_t together, const CostTable& table,
+                                      const std::string& name) {
+  if (table.of_accelerator())
+    return std::make_unique<DeviceCosts>(device, together, std::make_shared<const ProductTable>(table, name));
   return std::make_unique<DeviceCosts>(device, together, table, std::vector<std::string>{});
 }
 

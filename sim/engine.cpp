@@ -326,7 +326,8 @@ void Engine::handle(const Event& event) {
 void Engine::set_free() {
   const auto each_seat = [&](auto&& what) {
     for (const Finished& f : finished_)
-      for (std::uint32_t s = 0; s < std::min(pending_[f.exchange].arrived, kTogether); ++s) what(seats_[pending_[f.exchange].seats + s]);
+      for (std::uint32_t s = 0; s < std::min(pending_[f.exchange].arrived, kTogether); ++s)
+        what(seats_[pending_[f.exchange].seats + s]);
   };
   for (const Finished& f : finished_) __builtin_prefetch(&seats_[pending_[f.exchange].seats]);
   each_seat([&](const Seat& seat) { expect(seat); });

@@ -83,8 +83,9 @@ inline Engine::Entry Engine::meet_edges(RoleState& role, const Stretch& s, std::
     const Step& step = role.steps[edge->from_slot];
     const std::int64_t end = role.record.ended_of(times_, patterns_, step, edge->from_instance, edge->from_task);
     if (edge->host_waits)
-      arrival_.late[lane] = std::max(
-          arrival_.late[lane], end - static_cast<std::int64_t>(c.host + s.steps[task].issued - s.steps[task].host) * host_.launch.ps());
+      arrival_.late[lane] =
+          std::max(arrival_.late[lane],
+                   end - static_cast<std::int64_t>(c.host + s.steps[task].issued - s.steps[task].host) * host_.launch.ps());
     if (starts) arrival_.ready = std::max(arrival_.ready, end);
     else arrival_.after.emplace_back(task, end);
   }

@@ -34,7 +34,8 @@ std::vector<std::uint32_t> alike(std::size_t links, const std::vector<std::vecto
 /// By link: the one that stands for it, itself or a slower one.
 std::vector<std::uint32_t> slowest(const std::vector<Capacity>& links, const std::vector<std::vector<LinkUse>>& uses) {
   const std::vector<std::uint32_t> number = alike(links.size(), uses);
-  std::vector<std::uint32_t> best(links.empty() ? 0 : *std::max_element(number.begin(), number.end()) + 1, kNone), out(links.size());
+  std::vector<std::uint32_t> best(links.empty() ? 0 : *std::max_element(number.begin(), number.end()) + 1, kNone),
+      out(links.size());
   for (std::uint32_t l = 0; l < links.size(); ++l)
     if (std::uint32_t& b = best[number[l]]; links[l].by_users.empty() && (b == kNone || links[l].rate < links[b].rate)) b = l;
   for (std::uint32_t l = 0; l < links.size(); ++l) out[l] = links[l].by_users.empty() ? best[number[l]] : l;

@@ -115,7 +115,8 @@ void add(std::vector<RoleDelays>& delays, std::vector<RoleDelays> more, const Ta
   for (std::size_t r = 0; r < more.size(); ++r) {
     const auto& instances = graph.program(roles[r].stage).instances;
     for (std::uint32_t i = 0; i < instances.size(); ++i)
-      for (std::uint16_t t = 0; t < graph.of(instances[i]).tasks.size(); ++t) delays[r].ps[delays[r].first[i] + t] += more[r].of(i, t);
+      for (std::uint16_t t = 0; t < graph.of(instances[i]).tasks.size(); ++t)
+        delays[r].ps[delays[r].first[i] + t] += more[r].of(i, t);
   }
 }
 

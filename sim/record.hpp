@@ -46,7 +46,8 @@ struct Record {
 
   const Passage& at(const Times& times, std::uint32_t instance) const { return times.passages[passage + instance * roles]; }
   /// `step`: of the task.
-  std::int64_t ended_of(const Times& times, const Patterns& patterns, const Step& step, std::uint32_t instance, std::uint16_t task) const {
+  std::int64_t ended_of(const Times& times, const Patterns& patterns, const Step& step, std::uint32_t instance,
+                        std::uint16_t task) const {
     const Passage& p = at(times, instance);
     if (p.has_pattern()) return p.start + patterns[p.pattern].ended[task];
     if (p.singly()) return times.ended[p.first + step.singly];

@@ -145,8 +145,13 @@ class Roofline {
   using Gemms = std::initializer_list<Gemm>;
 
   double arithmetic_seconds(const Gemms& gemms) const {
-    const MatMulEngine engine{peak_of(device_, compute_).flops_per_second(), device_.vector_rate.flops_per_second(),
-                              memory_rate_, device_.compute_units, bits(compute_), on_matrix_engine(compute_), matrix_rate(device_)};
+    const MatMulEngine engine{peak_of(device_, compute_).flops_per_second(),
+                              device_.vector_rate.flops_per_second(),
+                              memory_rate_,
+                              device_.compute_units,
+                              bits(compute_),
+                              on_matrix_engine(compute_),
+                              matrix_rate(device_)};
     double seconds = 0;
     for (const Gemm& g : gemms) seconds += matmul_seconds(g, calibration_.matmul, engine);
     return seconds;
@@ -165,7 +170,8 @@ class Roofline {
     return std::max(dropout * ordered * flash_arithmetic(o, o.dims, fit, backward), traffic_seconds(o)) + kernels(1);
   }
   const std::optional<FlashFit>& flash_law(const auto& o) const {
-    if (o.deterministic && o.dropout > 0 && calibration_.deterministic_dropout_flash) return calibration_.deterministic_dropout_flash;
+    if (o.deterministic && o.dropout > 0 && calibration_.deterministic_dropout_flash)
+      return calibration_.deterministic_dropout_flash;
     return calibration_.attention(o.kernel);
   }
   double flash_arithmetic(const Op& op, const AttentionDims& d, const std::optional<FlashFit>& law, bool backward) const {

@@ -39,7 +39,8 @@ bool same(const Prediction& folded, const Prediction& whole) {
     const RolePrediction* role = of_rank[static_cast<std::size_t>(one.ranks.front())];
     return role != nullptr && same(*role, one);
   };
-  return folded.step_time == whole.step_time && folded.fits == whole.fits && std::all_of(whole.roles.begin(), whole.roles.end(), alike);
+  return folded.step_time == whole.step_time && folded.fits == whole.fits &&
+         std::all_of(whole.roles.begin(), whole.roles.end(), alike);
 }
 
 void compare(const program::Measurement& m, std::int64_t most, Folded& out) {
@@ -74,7 +75,9 @@ void print(const Folded& f) {
 
 void print_sums(const std::vector<Folded>& all) {
   const auto count = [&](auto which) { return std::count_if(all.begin(), all.end(), which); };
-  const auto answered = [&](const std::string& answer) { return count([&](const Folded& f) { return f.predicted() && f.answer == answer; }); };
+  const auto answered = [&](const std::string& answer) {
+    return count([&](const Folded& f) { return f.predicted() && f.answer == answer; });
+  };
   std::cout << all.size() << " records, " << count([](const Folded& f) { return f.predicted(); }) << " predicted: " << answered("equal")
             << " equal to unfolded, " << answered("differs") << " different, " << answered("not unfolded") << " not unfolded; "
             << count([](const Folded& f) { return f.predicted() && f.roles < f.ranks; }) << " in fewer roles than ranks, "

@@ -40,7 +40,8 @@ bool is_fitted(const json& value) {
 }
 
 bool is_texts(const json& value) {
-  return value.is_string() || (value.is_array() && std::all_of(value.begin(), value.end(), [](const json& v) { return v.is_string(); }));
+  return value.is_string() ||
+         (value.is_array() && std::all_of(value.begin(), value.end(), [](const json& v) { return v.is_string(); }));
 }
 
 bool has_source(const json& value) {

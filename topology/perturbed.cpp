@@ -40,7 +40,8 @@ class Perturbed final : public SameTopology {
     Route way = other().route(from, to);
     if (lost_.empty() || whole(way)) return way;
     if (std::optional<Route> around = detour(from, to)) return *around;
-    const std::string link = links_[static_cast<std::size_t>(*std::find_if(way.begin(), way.end(), [&](auto l) { return lost_.contains(l); }))].name;
+    const std::string link =
+        links_[static_cast<std::size_t>(*std::find_if(way.begin(), way.end(), [&](auto l) { return lost_.contains(l); }))].name;
     throw InfeasibleError(problem("lost_links", '"' + link + '"',
                                   "the job stops: " + text(from) + " reaches " + text(to) + " over this link and no other way",
                                   "make it slow instead, or plan without the device"));
@@ -106,7 +107,8 @@ class Perturbed final : public SameTopology {
         way.insert(way.end(), between.begin(), between.end());
         way.insert(way.end(), last.begin(), last.end());
         if (!whole(way)) continue;
-        const std::tuple rank{between.size(), way.size(), latency(way), std::abs(out.value() - from.value()) + std::abs(in.value() - to.value())};
+        const std::tuple rank{between.size(), way.size(), latency(way),
+                              std::abs(out.value() - from.value()) + std::abs(in.value() - to.value())};
         if (!best || rank < least) best = std::move(way), least = rank;
       }
     return best;

@@ -33,7 +33,8 @@ using Tree = std::vector<std::int32_t>;
 }  // namespace
 
 struct Router::Impl {
-  explicit Impl(const Graph& g) : graph(g), boost(static_cast<std::size_t>(g.vertices)), trees(static_cast<std::size_t>(g.vertices)) {
+  explicit Impl(const Graph& g)
+      : graph(g), boost(static_cast<std::size_t>(g.vertices)), trees(static_cast<std::size_t>(g.vertices)) {
     for (std::size_t i = 0; i < g.edges.size(); ++i) {
       const GraphEdge& e = g.edges[i];
       const EdgeData data{kHop + e.link.latency.ps(), static_cast<std::int32_t>(i)};

@@ -12,10 +12,11 @@ void compute(const GroupedBias& op, Call& call) {
   if (op.once && call.context().expert_tensor_rank != 0) return;
   const T* biases = call.in<T>(1);
   T* x = call.out<T>(0);
-  for_each_group(op, op.ragged ? call.in<std::int32_t>(2) : nullptr, [&](std::int64_t first, std::int64_t rows, std::int64_t expert) {
-    for (std::int64_t r = first; r < first + rows; ++r)
-      each(op.n, [=, to = x + r * op.n, bias = biases + expert * op.n](std::int64_t c) { to[c] += bias[c]; });
-  });
+  for_each_group(op, op.ragged ? call.in<std::int32_t>(2) : nullptr,
+                 [&](std::int64_t first, std::int64_t rows, std::int64_t expert) {
+                   for (std::int64_t r = first; r < first + rows; ++r)
+                     each(op.n, [=, to = x + r * op.n, bias = biases + expert * op.n](std::int64_t c) { to[c] += bias[c]; });
+                 });
 }
 
 template <class T>
@@ -23,10 +24,11 @@ void compute(const GroupedBiasGrad& op, Call& call) {
   const T* dy = call.in<T>(0);
   T* dbiases = call.out<T>(0);
   std::fill_n(dbiases, op.experts * op.n, T{0});
-  for_each_group(op, op.ragged ? call.in<std::int32_t>(1) : nullptr, [&](std::int64_t first, std::int64_t rows, std::int64_t expert) {
-    for (std::int64_t r = first; r < first + rows; ++r)
-      each(op.n, [=, from = dy + r * op.n, sum = dbiases + expert * op.n](std::int64_t c) { sum[c] += from[c]; });
-  });
+  for_each_group(op, op.ragged ? call.in<std::int32_t>(1) : nullptr,
+                 [&](std::int64_t first, std::int64_t rows, std::int64_t expert) {
+                   for (std::int64_t r = first; r < first + rows; ++r)
+                     each(op.n, [=, from = dy + r * op.n, sum = dbiases + expert * op.n](std::int64_t c) { sum[c] += from[c]; });
+                 });
 }
 
 TANDEM_KERNEL(GroupedBias);

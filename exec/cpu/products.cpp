@@ -184,7 +184,8 @@ void compute(const AttentionScores& op, Call& call) {
   const T *q = call.in<T>(0), *kv = call.in<T>(1);
   T* scores = call.out<T>(0);
   for_each_head(op.dims, call.context(), [&](const Head& h) {
-    multiply_scaled(h.scores(scores), op.scaled ? score_scale<T>(op.dims) : T{1}, h.query(q).matrix(), h.key(kv).matrix().transpose(), call);
+    multiply_scaled(h.scores(scores), op.scaled ? score_scale<T>(op.dims) : T{1}, h.query(q).matrix(),
+                    h.key(kv).matrix().transpose(), call);
   });
 }
 

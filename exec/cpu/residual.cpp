@@ -28,7 +28,8 @@ void compute(const BiasGrad& op, Call& call) {
 
 template <class T>
 void compute(const BiasDropoutAdd& op, Call& call) {
-  const T *x = call.in<T>(0), *bias = op.bias ? call.in<T>(1) : nullptr, *residual = op.residual ? call.in<T>(op.bias ? 2 : 1) : nullptr;
+  const T *x = call.in<T>(0), *bias = op.bias ? call.in<T>(1) : nullptr,
+          *residual = op.residual ? call.in<T>(op.bias ? 2 : 1) : nullptr;
   T* y = call.out<T>(0);
   const Dropout<T> dropout(call.context(), op.site, op.dropout);
   each_masked_run(op, call.context(), [&](std::int64_t row, std::int64_t count, std::uint64_t first) {

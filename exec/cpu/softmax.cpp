@@ -152,7 +152,8 @@ void compute(const AttentionSoftmax& op, Call& call) {
     bias.add(scores + at, probs + at, row, whole ? padded_width<T>(row, keys) : row.visible);
     if (!whole) return std::fill(probs + at + row.visible, probs + at + keys, kMasked<T>);
     normalise_row(probs + at, row, keys);
-    if (dropped != nullptr) drop_row(dropout, places.mask_index(row.sequence, row.head, row.query), row, keys, probs + at, dropped + at);
+    if (dropped != nullptr)
+      drop_row(dropout, places.mask_index(row.sequence, row.head, row.query), row, keys, probs + at, dropped + at);
   });
 }
 

@@ -95,7 +95,9 @@ class Attention {
   }
   static fe::graph::Graph graph() {
     fe::graph::Graph g;
-    g.set_io_data_type(fe::DataType_t::BFLOAT16).set_intermediate_data_type(fe::DataType_t::FLOAT).set_compute_data_type(fe::DataType_t::FLOAT);
+    g.set_io_data_type(fe::DataType_t::BFLOAT16)
+        .set_intermediate_data_type(fe::DataType_t::FLOAT)
+        .set_compute_data_type(fe::DataType_t::FLOAT);
     return g;
   }
   Tensor input(fe::graph::Graph& g, std::int64_t uid, std::int64_t parts) const {
@@ -107,7 +109,8 @@ class Attention {
   /// nullopt where cuDNN has no engine for it.
   std::optional<double> time(fe::graph::Graph& g, double busy_s) {
     std::int64_t workspace_bytes = 0;
-    if (g.build(cudnn_.handle(), {fe::HeurMode_t::A}).is_bad() || g.get_workspace_size(workspace_bytes).is_bad()) return std::nullopt;
+    if (g.build(cudnn_.handle(), {fe::HeurMode_t::A}).is_bad() || g.get_workspace_size(workspace_bytes).is_bad())
+      return std::nullopt;
     const Buffer workspace(static_cast<std::size_t>(std::max<std::int64_t>(workspace_bytes, 1)));
     return b_.stopwatch.seconds(
         [&] {

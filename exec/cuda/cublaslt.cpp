@@ -129,8 +129,8 @@ void Gemm::run(const Operands& o, cudaStream_t s) {
   Plan& p = *plan_;
   if (p.shape.bias || p.shape.sums) p.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, o.vector);
   const float beta = p.shape.accumulate ? 1 : 0, alpha = 1;
-  check_blas(p.lt.matmul(p.lt.handle(), p.operation, &alpha, o.first, p.first, o.second, p.second, &beta, o.out, p.out, o.out, p.out,
-                         &p.algorithm, o.workspace, o.workspace_bytes, s),
+  check_blas(p.lt.matmul(p.lt.handle(), p.operation, &alpha, o.first, p.first, o.second, p.second, &beta, o.out, p.out, o.out,
+                         p.out, &p.algorithm, o.workspace, o.workspace_bytes, s),
              "multiplying");
 }
 

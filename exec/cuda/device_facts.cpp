@@ -50,7 +50,8 @@ DeviceFacts require_device() {
 
 std::string slug(const std::string& card) {
   std::string out;
-  for (const char c : card) out += std::isalnum(static_cast<unsigned char>(c)) ? static_cast<char>(std::tolower(static_cast<unsigned char>(c))) : '-';
+  for (const char c : card)
+    out += std::isalnum(static_cast<unsigned char>(c)) ? static_cast<char>(std::tolower(static_cast<unsigned char>(c))) : '-';
   return out;
 }
 

@@ -140,7 +140,9 @@ __global__ void accumulate_kernel(const void* x, float4* y, std::int64_t n) {
   }
 }
 
-struct AdamNumbers { float rate = 1e-4f, beta1 = 0.9f, beta2 = 0.95f, epsilon = 1e-8f, decay = 0.1f, correction1 = 0.5f, correction2 = 0.5f; };
+struct AdamNumbers {
+  float rate = 1e-4f, beta1 = 0.9f, beta2 = 0.95f, epsilon = 1e-8f, decay = 0.1f, correction1 = 0.5f, correction2 = 0.5f;
+};
 
 __device__ float adam_one(float g, float& w, float& m, float& v, const AdamNumbers& a) {
   m = a.beta1 * m + (1 - a.beta1) * g;

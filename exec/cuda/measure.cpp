@@ -132,7 +132,10 @@ class Measurement {
                                 {MatMul{16384, 24576, 12288, false, true}, DType::bf16, 0},
                                 {MatMul{24576, 12288, 16384, true, false, false, true}, DType::bf16, 0},
                                 {MatMul{2048, 6144, 2048, false, true}, DType::bf16, 0},
-                                {square, DType::fp16, 0}, {square, DType::fp8, 0}, {square, DType::tf32, 0}, {square, DType::fp32, 0}};
+                                {square, DType::fp16, 0},
+                                {square, DType::fp8, 0},
+                                {square, DType::tf32, 0},
+                                {square, DType::fp32, 0}};
     for (const CostSample& c : cases) {
       tell("sustained load");
       auto s = sustained(c);
@@ -160,7 +163,8 @@ class Measurement {
     std::vector<CostSample> list;
     for (const CostSample& s : options_.wanted) list.push_back(s);
     for (CostSample& s : default_products()) list.push_back(std::move(s));
-    std::erase_if(list, [&](const CostSample& s) { return products_of(s.op, s.dtype).empty() || !seen_.insert(identity(s)).second; });
+    std::erase_if(list,
+                  [&](const CostSample& s) { return products_of(s.op, s.dtype).empty() || !seen_.insert(identity(s)).second; });
     return list;
   }
 

@@ -25,7 +25,8 @@ Nvml::Nvml(const std::string& pci_address) : library_("libnvidia-ml.so.1") {
 template <class... Extra>
 std::optional<double> Nvml::number(const char* function, double unit, Extra... extra) const {
   unsigned value = 0;
-  if (!card_ || library_.get<int (*)(void*, Extra..., unsigned*)>(function)(card_, extra..., &value) != kSuccess) return std::nullopt;
+  if (!card_ || library_.get<int (*)(void*, Extra..., unsigned*)>(function)(card_, extra..., &value) != kSuccess)
+    return std::nullopt;
   return value * unit;
 }
 

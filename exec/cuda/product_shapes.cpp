@@ -77,7 +77,8 @@ class List {
     product({out, in, tokens, true, false, false, true, DType::fp32}, t);
   }
   void attention(const AttentionDims& d, DType t) {
-    for (const Op& op : {Op(AttentionScores{d}), Op(AttentionContext{d}), Op(AttentionContextBackward{d}), Op(AttentionScoresBackward{d})})
+    for (const Op& op :
+         {Op(AttentionScores{d}), Op(AttentionContext{d}), Op(AttentionContextBackward{d}), Op(AttentionScoresBackward{d})})
       samples_.push_back({op, t, 0});
   }
   std::vector<CostSample>& samples() { return samples_; }

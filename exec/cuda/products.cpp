@@ -40,7 +40,8 @@ void ProductTimer::fill(DType dtype) {
 }
 
 bool ProductTimer::fits(const GemmShape& g) const {
-  return bench_.inputs.holds(bytes_of_span(g.first, g.batch, g.type)) && bench_.inputs.holds(bytes_of_span(g.second, g.batch, g.type)) &&
+  return bench_.inputs.holds(bytes_of_span(g.first, g.batch, g.type)) &&
+         bench_.inputs.holds(bytes_of_span(g.second, g.batch, g.type)) &&
          bench_.outputs.holds(bytes_of_span(g.out, g.batch, g.result)) &&
          static_cast<std::size_t>(bytes_of(g.result, g.bias ? g.out.rows : g.out.cols).count()) <= kVector;
 }

@@ -22,7 +22,8 @@ class Cases {
   }
 
   std::vector<StreamingCase> all() {
-    for (std::size_t size = kLeast; size <= kMost && b_.outputs.holds(2 * size); size *= kStep) of_size(static_cast<std::int64_t>(size));
+    for (std::size_t size = kLeast; size <= kMost && b_.outputs.holds(2 * size); size *= kStep)
+      of_size(static_cast<std::int64_t>(size));
     return std::move(cases_);
   }
 
@@ -59,7 +60,8 @@ class Cases {
     n = count(3);
     put(Accumulate{n, DType::bf16, DType::fp8, true}, DType::bf16, 3 * n, [this, n, s] { cast_fp8(in(2 * n), out(n), n, s); });
     n = count(10);
-    put(Accumulate{n, DType::bf16, DType::fp32, false}, DType::bf16, 10 * n, [this, n, s] { accumulate(in(2 * n), floats(n), n, s); });
+    put(Accumulate{n, DType::bf16, DType::fp32, false}, DType::bf16, 10 * n,
+        [this, n, s] { accumulate(in(2 * n), floats(n), n, s); });
     n = count(30);
     put(AdamW{n, 0.9, 0.95, 1e-8, 0.1, true, DType::fp32, DType::bf16, DType::fp32}, DType::fp32, 30 * n, [this, n, s] {
       adamw({reinterpret_cast<const float*>(in(4 * n)), out(2 * n), floats(n), floats(n), floats(n)}, n, s);
@@ -92,8 +94,9 @@ class Cases {
     if (rows < 1 || rows > kTargets) return;
     CrossEntropy op{{rows, vocab, vocab, true}, rows, true, true};
     put(op, DType::bf16, 4 * rows * vocab, [=, this, targets = targets_, s = cudaStream_t(b_.stream)] {
-      cross_entropy({in(2 * rows * vocab), reinterpret_cast<const std::int32_t*>(targets->data()), floats(rows), out(2 * rows * vocab)},
-                    rows, vocab, s);
+      cross_entropy(
+          {in(2 * rows * vocab), reinterpret_cast<const std::int32_t*>(targets->data()), floats(rows), out(2 * rows * vocab)}, rows,
+          vocab, s);
     });
   }
 
@@ -121,7 +124,9 @@ std::vector<CopySample> time_copies(Bench& bench, double busy_s) {
   };
   const cudaStream_t s = bench.stream;
   for (std::size_t n = kLeast; n <= kMost && bench.inputs.holds(n); n *= kStep)
-    time("device", n, [&](std::size_t b) { return cudaMemcpyAsync(bench.outputs.next(b), bench.inputs.next(b), b, cudaMemcpyDeviceToDevice, s); });
+    time("device", n, [&](std::size_t b) {
+      return cudaMemcpyAsync(bench.outputs.next(b), bench.inputs.next(b), b, cudaMemcpyDeviceToDevice, s);
+    });
   for (std::size_t n = kLeast; n <= host.size(); n *= kStep) {
     time("to_device", n, [&](std::size_t b) { return cudaMemcpyAsync(bench.inputs.next(b), host.data(), b, cudaMemcpyHostToDevice, s); });
     time("to_host", n, [&](std::size_t b) { return cudaMemcpyAsync(host.data(), bench.inputs.next(b), b, cudaMemcpyDeviceToHost, s); });

@@ -37,7 +37,8 @@ Spent in_child(const std::function<int()>& work) {
   wait4(child, &status, 0, &usage);
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
   const auto of = [](const timeval& t) { return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6; };
-  return {passed.count(), of(usage.ru_utime) + of(usage.ru_stime), static_cast<double>(usage.ru_maxrss) / 1024, WIFEXITED(status) && WEXITSTATUS(status) == 0};
+  return {passed.count(), of(usage.ru_utime) + of(usage.ru_stime), static_cast<double>(usage.ru_maxrss) / 1024,
+          WIFEXITED(status) && WEXITSTATUS(status) == 0};
 }
 
 void row(const char* what, const char* bar, const std::function<int()>& work, int times = 1) {

@@ -38,7 +38,9 @@ class Ring {
   std::int64_t events() const { return queue_.popped(); }
 
  private:
-  static std::vector<Capacity> links(std::uint32_t n) { return std::vector<Capacity>(n, {rate_of(Bandwidth::bytes_per_second(kRingBandwidth)), {}}); }
+  static std::vector<Capacity> links(std::uint32_t n) {
+    return std::vector<Capacity>(n, {rate_of(Bandwidth::bytes_per_second(kRingBandwidth)), {}});
+  }
   static std::vector<std::vector<LinkUse>> uses(std::uint32_t n) {
     std::vector<std::vector<LinkUse>> all;
     for (std::uint32_t r = 0; r < n; ++r) all.push_back({{r, 1}});

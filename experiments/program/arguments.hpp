@@ -53,7 +53,9 @@ inline CLI::Option* add_pairs(CLI::App& command, const std::string& flag, std::m
         throw CLI::ValidationError(flag, text.substr(0, middle) + " is given twice");
     }
   };
-  return command.add_option_function<std::vector<std::string>>(flag, split, help)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+  return command.add_option_function<std::vector<std::string>>(flag, split, help)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name(type);
 }
 

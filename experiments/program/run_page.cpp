@@ -39,8 +39,8 @@ std::string run_page(const std::string& path) {
   return html_page("run", title(run.plan) + " – Tandem", run_report_json(run.side()));
 }
 
-std::string comparison_page(const std::string& first, const SavedTimeline& newer, const std::string& second, const SavedTimeline& older,
-                            const Comparison& comparison) {
+std::string comparison_page(const std::string& first, const SavedTimeline& newer, const std::string& second,
+                            const SavedTimeline& older, const Comparison& comparison) {
   const Lowered a(first, newer), b(second, older);
   return html_page("run", title(b.plan) + ", compared – Tandem", comparison_report_json(a.side(), b.side(), comparison));
 }

@@ -15,7 +15,7 @@ bool is_timeline(const std::string& path);
 std::string run_page(const std::string& path);
 
 /// A page about two timelines, read from the files `first` and `second`, and their comparison. Throws ConfigError.
-std::string comparison_page(const std::string& first, const SavedTimeline& newer, const std::string& second, const SavedTimeline& older,
-                            const Comparison& comparison);
+std::string comparison_page(const std::string& first, const SavedTimeline& newer, const std::string& second,
+                            const SavedTimeline& older, const Comparison& comparison);
 
 }  // namespace tandem::program

@@ -58,7 +58,8 @@ std::vector<json> ranking(const json& rows, const std::optional<Goal>& goal) {
   std::vector<json> fitting;
   for (const json& row : rows)
     if (meets(row, goal)) fitting.push_back(row);
-  std::stable_sort(fitting.begin(), fitting.end(), [&](const json& a, const json& b) { return rank_of(a, goal) < rank_of(b, goal); });
+  std::stable_sort(fitting.begin(), fitting.end(),
+                   [&](const json& a, const json& b) { return rank_of(a, goal) < rank_of(b, goal); });
   return fitting;
 }
 
@@ -113,7 +114,8 @@ std::string reason_line(const json& rows, const std::string& status, std::size_t
   std::map<std::string, std::size_t> reasons;
   for (const json& row : rows)
     if (row["status"] == status && !row.contains("step_time_s")) ++reasons[row["reason"].get<std::string>()];
-  const auto most = std::max_element(reasons.begin(), reasons.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto most =
+      std::max_element(reasons.begin(), reasons.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most == reasons.end()) return "";
   const std::size_t others = count - most->second;
   return "    " + most->first + (others > 0 ? " (and " + std::to_string(others) + " for other reasons)" : "") + "\n";

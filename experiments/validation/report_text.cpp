@@ -82,7 +82,8 @@ std::string rankings(const Summary& v) {
   std::string out;
   for (const SetSummary& s : v.sets)
     if (const Ranking& r = s.ranking; r.groups > 0)
-      out += row({s.name, std::to_string(r.groups), std::to_string(r.plans), number_text(*r.kendall_tau, 2), percent(r.mean_regret)});
+      out +=
+          row({s.name, std::to_string(r.groups), std::to_string(r.plans), number_text(*r.kendall_tau, 2), percent(r.mean_regret)});
   return out.empty() ? out : "\norder of layouts of one task\n" + row({"set", "tasks", "plans", "tau", "regret %"}) + out;
 }
 

@@ -89,7 +89,8 @@ struct BlockSaved {
     norm_copy();
     n1 = keep_inputs(!again, state);
     qkv = keep(true, n * s_.qkv());
-    if (s_.rotary && s_.fusion.rotated_copies && !s_.keep.by_products) hold(s_.dtypes.compute, n * (s_.heads + s_.kv_heads) * s_.head_dim);
+    if (s_.rotary && s_.fusion.rotated_copies && !s_.keep.by_products)
+      hold(s_.dtypes.compute, n * (s_.heads + s_.kv_heads) * s_.head_dim);
     scores = keep(!s_.flash && s_.keep.scores, score_elements(core));
     probs = keep(score_path, score_elements(core));
     if (score_path && s_.widens_softmax()) hold(DType::fp32, score_elements(core) - score_elements(core) / 2);  // past the narrow ones

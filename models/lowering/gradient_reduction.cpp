@@ -162,7 +162,8 @@ void GradientReduction::take_replicas() {
   if (!replicas_sent_) return;
   const auto [unit, sent] = *replicas_sent_;
   replicas_sent_.reset();
-  b_.add(units_[static_cast<std::size_t>(unit)].replicas_back, key_of(unit, -1, Phase::reduce), {{sent}, memory_.unit_gradients(unit)});
+  b_.add(units_[static_cast<std::size_t>(unit)].replicas_back, key_of(unit, -1, Phase::reduce),
+         {{sent}, memory_.unit_gradients(unit)});
   b_.release(sent);
 }
 

@@ -181,7 +181,8 @@ ScheduleShape schedule_shape(const Plan& plan) {
 
 TaskGraph lower(const Plan& plan, const ScheduleShape& shape) {
   require_lowerable(plan);
-  require(shape.stages == plan.parallel.pipeline && shape.micro_batches == plan.micro_batches() && shape.chunks == plan.parallel.virtual_pipeline,
+  require(shape.stages == plan.parallel.pipeline && shape.micro_batches == plan.micro_batches() &&
+              shape.chunks == plan.parallel.virtual_pipeline,
           "a shape of another plan");
   return Lowering(plan).lower(shape);
 }

@@ -147,7 +147,8 @@ BufferId ProgramBuilder::persistent_later(std::string_view name, MemoryKind kind
   for (const Bytes p : pieces) {
     program_.memory.allocations.push_back({name, kind, offset, p, 0, 0, pool});
     Buffer& b = buffers_.emplace_back();
-    b.offset = offset, b.bytes = p, b.allocation = program_.memory.allocations.size() - 1, b.kind = kind, b.pool = pool, b.later = true;
+    b.offset = offset, b.bytes = p, b.allocation = program_.memory.allocations.size() - 1, b.kind = kind, b.pool = pool,
+    b.later = true;
     offset += p.count();
   }
   later_ = later_ || !pieces.empty();

@@ -250,7 +250,8 @@ class Splitter {
   // ---- gradients ----
 
   void split(const Accumulate& o) {
-    if (!f_.gradients_cast_apart || o.source != DType::bf16 || o.destination != DType::fp32 || !adds_gradient(t_, *now_)) return keep();
+    if (!f_.gradients_cast_apart || o.source != DType::bf16 || o.destination != DType::fp32 || !adds_gradient(t_, *now_))
+      return keep();
     const Value wide = t_.new_scratch(o.destination, o.elements);
     put("_cast", Accumulate{o.elements, o.source, o.destination, true}, {in(0)}, {wide});
     put("", Accumulate{o.elements, o.destination, o.destination}, {wide, in(1)}, {out(0)});

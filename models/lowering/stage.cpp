@@ -15,11 +15,20 @@ namespace {
 class StageLowering {
  public:
   StageLowering(const StageContext& c, StageId stage)
-      : c_(c), s_(c.shapes), t_(c.templates), stage_(stage), chunks_(stage_chunks(c.plan, stage)),
-        blocks_(c.plan, s_, t_, chunks_), b_(c.library, stage),
-        memory_(c, chunks_, b_), reduction_(c, memory_, b_, c.plan.micro_batches()),
-        gather_(memory_, reduction_, c.plan.parallel.prefetch_layers), w_(c.library, b_),
-        decoder_(c, chunks_, {memory_, reduction_, gather_, w_}), regions_(memory_, decoder_, chunks_), transfers_(c, b_, w_, decoder_) {}
+      : c_(c),
+        s_(c.shapes),
+        t_(c.templates),
+        stage_(stage),
+        chunks_(stage_chunks(c.plan, stage)),
+        blocks_(c.plan, s_, t_, chunks_),
+        b_(c.library, stage),
+        memory_(c, chunks_, b_),
+        reduction_(c, memory_, b_, c.plan.micro_batches()),
+        gather_(memory_, reduction_, c.plan.parallel.prefetch_layers),
+        w_(c.library, b_),
+        decoder_(c, chunks_, {memory_, reduction_, gather_, w_}),
+        regions_(memory_, decoder_, chunks_),
+        transfers_(c, b_, w_, decoder_) {}
 
   Program lower(const std::vector<ScheduleEvent>& events) {
     memory_.declare(c_.plan.micro_batches());
@@ -43,7 +52,8 @@ class StageLowering {
 
   std::vector<TemplateId> used_templates() const {
     std::vector<TemplateId> used = c_.forward_only ? reduction_.forward_templates() : reduction_.templates();
-    for (const std::vector<TemplateId>& more : {decoder_.used_templates(), blocks_.used_templates(c_.forward_only, shows_metrics())})
+    for (const std::vector<TemplateId>& more :
+         {decoder_.used_templates(), blocks_.used_templates(c_.forward_only, shows_metrics())})
       used.insert(used.end(), more.begin(), more.end());
     return used;
   }

@@ -240,7 +240,8 @@ std::uint16_t TemplateBuilder::slot(std::string name, MemoryKind kind) {
 
 std::uint16_t TemplateBuilder::add(std::string name, Op op, std::vector<Value> in, std::vector<Value> out, Stream stream) {
   const auto number = static_cast<std::int32_t>(draft_.drafts.size());
-  draft_.drafts.push_back({std::move(name), op, is_linear(op) ? product_ : draft_.compute, stream, std::move(in), std::move(out), number, {}});
+  draft_.drafts.push_back(
+      {std::move(name), op, is_linear(op) ? product_ : draft_.compute, stream, std::move(in), std::move(out), number, {}});
   return static_cast<std::uint16_t>(number);
 }
 

@@ -28,9 +28,10 @@ inline Summed tensor_sum(TemplateBuilder& b, const Shapes& s, const Value& v, co
                          std::uint16_t producer, Value own = {}) {
   if (!s.sequence_parallel) return {v, tensor_all_reduce(b, s, v, name, producer)};
   if (own.elements == 0) own = b.scratch(v.dtype, v.elements / s.tensor);
-  const auto task = b.add(name + "_reduce_scatter",
-                          Collective{CollectiveKind::reduce_scatter, Group::tensor, v.elements, v.dtype, Reduce::sum, 0, b.in_pieces()}, {v},
-                          {own}, Stream::tensor);
+  const auto task =
+      b.add(name + "_reduce_scatter",
+            Collective{CollectiveKind::reduce_scatter, Group::tensor, v.elements, v.dtype, Reduce::sum, 0, b.in_pieces()}, {v},
+            {own}, Stream::tensor);
   return {own, task};
 }
 

@@ -13,7 +13,13 @@ struct Embedding { std::int64_t tokens, hidden, vocab_rows; bool whole = false, 
 struct EmbeddingBackward { std::int64_t tokens, hidden, vocab_rows; bool whole = false; };
 /// y = dropout(x + position[pos]) (position omitted when !learned). seq: positions of this context rank; rows = batch*seq, or
 /// a sequence shard of them. in: x[rows, hidden], [table[max_positions, hidden]]; out: y
-struct PositionDropout { std::int64_t batch, seq, hidden; double dropout; bool learned; bool shard = false; std::int64_t rows = 0; };
+struct PositionDropout {
+  std::int64_t batch, seq, hidden;
+  double dropout;
+  bool learned;
+  bool shard = false;
+  std::int64_t rows = 0;
+};
 /// in: dy; out: dx, [dposition[max_positions, hidden] when learned; rows nobody here uses are zeroed]
 struct PositionDropoutBackward {
   std::int64_t batch, seq, hidden, max_positions;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 
 #include "models/host_operations.hpp"
@@ -188,12 +189,15 @@ void LayerTimesCache::write_key(Key& key, const Plan& plan) {
   const auto n = [](auto value) { return static_cast<std::int64_t>(value); };
   key.assign({n(m.family), m.hidden_size, m.num_attention_heads, m.num_kv_heads, m.head_dim, m.ffn_hidden_size, m.vocab_size,
               m.pad_vocab_to, m.max_position_embeddings, m.token_types, n(m.activation), n(m.normalization), n(m.norm_placement),
-              n(m.position_embedding), n(m.tie_embeddings), n(m.linear_bias), n(m.qkv_bias), n(m.embedding_norm),
-              q.tensor, n(q.sequence_parallel), n(zero_bubble(q.schedule)), n(q.tensor_overlap), n(q.overlap_tensor_sum), n(q.zero_stage > 1), n(q.scatter_p2p),
-              t.seq_length, t.micro_batch_size, n(t.dtypes.compute), n(t.dtypes.weights), n(t.dtypes.gradients),
-              n(t.dtypes.gradient_reduce), n(t.dtypes.master), n(t.dtypes.optimizer_state), n(t.recompute),
-              n(t.recompute_products), n(t.recompute_early_stop), n(t.flash_attention), n(t.attention_kernel),
-              n(t.fusion), n(t.cuda_graphs), n(t.deterministic), n(t.fill_uninitialized_memory), bits_of(t.dropout.hidden), bits_of(t.dropout.attention), n(t.optimizer.kind)});
+              n(m.position_embedding), n(m.tie_embeddings), n(m.linear_bias), n(m.qkv_bias), n(m.embedding_norm)});
+  const auto more = [&](std::initializer_list<std::int64_t> values) { key.insert(key.end(), values); };
+  more({q.tensor, n(q.sequence_parallel), n(zero_bubble(q.schedule)), n(q.tensor_overlap), n(q.overlap_tensor_sum),
+        n(q.zero_stage > 1), n(q.scatter_p2p)});
+  more({t.seq_length, t.micro_batch_size, n(t.dtypes.compute), n(t.dtypes.weights), n(t.dtypes.gradients),
+        n(t.dtypes.gradient_reduce), n(t.dtypes.master), n(t.dtypes.optimizer_state), n(t.recompute), n(t.recompute_products),
+        n(t.recompute_early_stop), n(t.flash_attention), n(t.attention_kernel), n(t.fusion), n(t.cuda_graphs),
+        n(t.deterministic), n(t.fill_uninitialized_memory), bits_of(t.dropout.hidden), bits_of(t.dropout.attention),
+        n(t.optimizer.kind)});
   key.push_back(n(std::hash<std::string>()(plan.stack)));
   key.push_back(n(std::hash<std::string>()(t.precision)));  // on which a stack's counts of host operations may depend
   for (const std::string& module : t.recompute_modules) key.push_back(n(std::hash<std::string>()(module)));

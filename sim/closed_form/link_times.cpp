@@ -16,7 +16,8 @@ std::vector<Rank> ranks_of(const Members& members) {
   return ranks;
 }
 
-Wire wire_of(const Topology& topology, const CostModel& cost, const std::vector<Capacity>& links, const Op& op, const Members& members) {
+Wire wire_of(const Topology& topology, const CostModel& cost, const std::vector<Capacity>& links, const Op& op,
+             const Members& members) {
   static const TaskGraph no_graph;
   static const Mesh no_mesh({1, 1, 1, 1, 1}, "tp-cp-ep-dp-pp");
   return lay_alone({no_graph, no_mesh, topology, cost}, Message{0, op, -1}, ranks_of(members), links);

@@ -81,7 +81,8 @@ class PassTape::Writer {
     if (from.sends.empty()) return false;
     const ScheduleEvent& e = from.events[from.sends.front()];
     const auto there = output_to(shape_, StageId(static_cast<std::int32_t>(s)), e.action);
-    const std::size_t t = (s + stages_.size() + static_cast<std::size_t>(static_cast<std::ptrdiff_t>(there->offset))) % stages_.size();
+    const std::size_t t =
+        (s + stages_.size() + static_cast<std::size_t>(static_cast<std::ptrdiff_t>(there->offset))) % stages_.size();
     Stage& to = stages_[t];
     if (to.receives.empty() || to.events[to.receives.front()].action != there->action) return false;
     const ScheduleEvent& r = to.events[to.receives.front()];
@@ -90,7 +91,8 @@ class PassTape::Writer {
     const bool forward = e.action.phase == Phase::forward;
     const auto time = static_cast<std::int32_t>(forward ? s : stages_.size() + s);
     const std::int32_t out = registers_++;
-    tape_.steps_.push_back({static_cast<std::int32_t>(s), static_cast<std::int32_t>(t), time, -1, from.made.at(key(e.action)), credit, out});
+    tape_.steps_.push_back(
+        {static_cast<std::int32_t>(s), static_cast<std::int32_t>(t), time, -1, from.made.at(key(e.action)), credit, out});
     to.arrivals[key(r.action)] = out;
     from.sends.pop_front();
     to.receives.pop_front();

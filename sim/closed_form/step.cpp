@@ -19,11 +19,25 @@ bool zero_bubble(ScheduleKind k) { return k == ScheduleKind::zb_h1 || k == Sched
 }  // namespace
 
 Step::Step(const Parts& x)
-    : plan_(x.plan), topology_(x.topology), cost_(x.cost), layer_(x.layer), links_(x.links), schedules_(x.schedules),
-      scratch_(x.scratch), t_(plan_.parallel.tensor), d_(plan_.parallel.data), p_(plan_.parallel.pipeline),
-      v_(plan_.parallel.virtual_pipeline), m_(plan_.micro_batches()), stride_(t_ * d_),
-      shards_(plan_.parallel.zero_stage > 0 ? d_ : 1), split_backward_(zero_bubble(plan_.parallel.schedule)),
-      tied_(plan_.model.tie_embeddings), in_shares_(plan_.parallel.scatter_p2p && t_ > 1 && !plan_.parallel.sequence_parallel), order_(m_ > 1 ? 1 : 0), activation_(activation_type(plan_.training.dtypes.compute)),
+    : plan_(x.plan),
+      topology_(x.topology),
+      cost_(x.cost),
+      layer_(x.layer),
+      links_(x.links),
+      schedules_(x.schedules),
+      scratch_(x.scratch),
+      t_(plan_.parallel.tensor),
+      d_(plan_.parallel.data),
+      p_(plan_.parallel.pipeline),
+      v_(plan_.parallel.virtual_pipeline),
+      m_(plan_.micro_batches()),
+      stride_(t_ * d_),
+      shards_(plan_.parallel.zero_stage > 0 ? d_ : 1),
+      split_backward_(zero_bubble(plan_.parallel.schedule)),
+      tied_(plan_.model.tie_embeddings),
+      in_shares_(plan_.parallel.scatter_p2p && t_ > 1 && !plan_.parallel.sequence_parallel),
+      order_(m_ > 1 ? 1 : 0),
+      activation_(activation_type(plan_.training.dtypes.compute)),
       dtypes_(plan_.training.dtypes) {
   scratch_.split = plan_.layers_per_stage();
 }
@@ -107,7 +121,9 @@ void Step::fill_passes() {
     for (std::int64_t c = 0; c < v_; ++c) {
       // What comes in shares is gathered before the tensor ranks' next collective.
       const bool ahead = !last(s, c) && layers(s, c) > 0 && recomputed(s, c) == layers(s, c);
-      scratch_.times.ahead.push_back(!ahead ? 0 : in_shares_ ? std::min(layer_.before_tensor, layer_.recompute.ps) : layer_.recompute.ps);
+      scratch_.times.ahead.push_back(!ahead       ? 0
+                                     : in_shares_ ? std::min(layer_.before_tensor, layer_.recompute.ps)
+                                                  : layer_.recompute.ps);
       for (const Phase phase : {Phase::forward, Phase::backward, Phase::weight})
         for (const std::size_t order : {std::size_t{0}, std::size_t{1}}) passes[i++] = pass(s, c, phase, order);
     }
@@ -130,7 +146,8 @@ void Step::fill_transfers() {
           alone(send, {s * stride_, wraps_back ? (p_ - 1) * stride_ : -stride_, 2, 1, stride_});
   }
   if (in_shares_)
-    times.gather = alone(collective(CollectiveKind::all_gather, Group::tensor, layer_.boundary_elements * t_, activation_), {0, 1, t_});
+    times.gather =
+        alone(collective(CollectiveKind::all_gather, Group::tensor, layer_.boundary_elements * t_, activation_), {0, 1, t_});
   const std::int64_t launches = layer_.first_launches + (in_shares_ ? layer_.collective_launches : 0);
   if (!plan_.parallel.overlap_p2p) times.after_arrival = launches * cost_.launch().ps();
 }
@@ -170,7 +187,8 @@ void Step::list_units(std::int64_t s, const PassEnds& ends, std::int64_t late) {
     const std::int64_t head = end - embed - n * layer_.backward[order_].ps - again * layer_.recompute.ps;
     std::int64_t done = split_backward_ ? ends.gradient[part] + late - n * each : head;
     // A stage with both uses of a tied matrix keeps the gradient of the output apart; it leaves first.
-    if (last(s, c) && tied_ && p_ == 1) scratch_.units.push_back({rounded_up(layer_.word, kBlock * shards_), head, 0, 0, 0, true, false});
+    if (last(s, c) && tied_ && p_ == 1)
+      scratch_.units.push_back({rounded_up(layer_.word, kBlock * shards_), head, 0, 0, 0, true, false});
     if (last(s, c)) add_region(layer_.head, head, false);
     if (last(s, c) && !(tied_ && p_ == 1)) word(head);
     for (std::int64_t l = n; l-- > 0;) {
@@ -271,7 +289,8 @@ std::int64_t Step::update(const std::vector<Tail>& tails) {
   if (tied_ && p_ > 1) {
     const std::int64_t share = rounded_up(layer_.word, kBlock * shards_) / shards_;
     tie = std::max(tails.front().word, tails.back().word) +
-          alone(collective(CollectiveKind::all_reduce, Group::embedding, share, dtypes_.gradient_reduce), {0, (p_ - 1) * stride_, 2, 1, stride_});
+          alone(collective(CollectiveKind::all_reduce, Group::embedding, share, dtypes_.gradient_reduce),
+                {0, (p_ - 1) * stride_, 2, 1, stride_});
   } else if (tied_) {
     const std::int64_t share = rounded_up(layer_.word, kBlock * shards_) / shards_;
     tie = tails.front().reduced + compute(Accumulate{share, dtypes_.gradients, dtypes_.gradients});
@@ -291,10 +310,11 @@ std::int64_t Step::update(const std::vector<Tail>& tails) {
   std::int64_t end = 0;
   for (std::int64_t s = 0; s < p_; ++s) {
     const Tail& t = tails[static_cast<std::size_t>(s)];
-    const Op op = o.kind == OptimizerKind::sgd
-                      ? Op(Sgd{t.shard, o.momentum, o.weight_decay, master, dtypes_.gradients, dtypes_.weights, dtypes_.optimizer_state})
-                      : Op(AdamW{t.shard, o.beta1, o.beta2, o.epsilon, o.weight_decay, master, dtypes_.gradients, dtypes_.weights,
-                                 dtypes_.optimizer_state});
+    const Op op =
+        o.kind == OptimizerKind::sgd
+            ? Op(Sgd{t.shard, o.momentum, o.weight_decay, master, dtypes_.gradients, dtypes_.weights, dtypes_.optimizer_state})
+            : Op(AdamW{t.shard, o.beta1, o.beta2, o.epsilon, o.weight_decay, master, dtypes_.gradients, dtypes_.weights,
+                       dtypes_.optimizer_state});
     const std::int64_t done = normed + compute(op);
     end = std::max(end, done + t.gather);
   }
@@ -339,7 +359,8 @@ bool Step::contended(Duration step) {
     // Other chunks' passes, weight passes and tensor ranks' sums go on meanwhile, and all slow each other in turn.
     const bool sums_beside = t_ > 1 && (plan_.parallel.sequence_parallel || plan_.parallel.overlap_tensor_sum);
     const bool passes = v_ > 1 || split_backward_ || sums_beside;
-    if (passes) longer += std::max<std::int64_t>(longer_, std::llround(cost_.comm_fit().compute_slowdown * static_cast<double>(disturbed_)));
+    if (passes)
+      longer += std::max<std::int64_t>(longer_, std::llround(cost_.comm_fit().compute_slowdown * static_cast<double>(disturbed_)));
   }
   if (p_ > 1) {
     const std::int64_t transfer = *std::max_element(scratch_.times.transfer.begin(), scratch_.times.transfer.end());
@@ -351,7 +372,8 @@ bool Step::contended(Duration step) {
   }
   // Behind another micro-batch's pass, and at the last turn, a gather can run ahead, which in the step that layers were read off it cannot.
   if (plan_.parallel.sequence_parallel)
-    longer += (m_ + 1) * alone(collective(CollectiveKind::all_gather, Group::tensor, layer_.boundary_elements * t_, activation_), tensor_group);
+    longer += (m_ + 1) * alone(collective(CollectiveKind::all_gather, Group::tensor, layer_.boundary_elements * t_, activation_),
+                               tensor_group);
   if (split_backward_ && plan_.parallel.sequence_parallel && m_ < 2 * p_) longer += step.ps() / 100;  // sums beside few weight passes
   return longer > step.ps() / 200;
 }

@@ -63,7 +63,9 @@ struct PlainMask {
   std::int64_t first_sequence;
 
   PlainMask(const WholeAttention& whole, const KernelContext& c)
-      : a(whole), stream(RandomStream::dropout(c.seed, DropoutSite::attention, c.step, c.layer)), first_sequence(c.first_sequence) {}
+      : a(whole),
+        stream(RandomStream::dropout(c.seed, DropoutSite::attention, c.step, c.layer)),
+        first_sequence(c.first_sequence) {}
   double at(std::int64_t s, std::int64_t h, std::int64_t q, std::int64_t k) const {
     if (a.dropout == 0) return 1;
     const std::int64_t index = (((first_sequence + s) * a.heads + h) * a.queries + q) * a.keys + k;
@@ -91,8 +93,8 @@ Values plain_attention(const WholeAttention& a, const Qkv& x, const KernelContex
         }
         for (std::int64_t k = 0; k <= last; ++k)
           for (std::int64_t d = 0; d < a.dim; ++d)
-            out[static_cast<std::size_t>(a.q_at(s, q, h) + d)] += mask.at(s, h, q, k) * weight[static_cast<std::size_t>(k)] / total *
-                                                                 x.v[static_cast<std::size_t>(a.k_at(s, k, g) + d)];
+            out[static_cast<std::size_t>(a.q_at(s, q, h) + d)] += mask.at(s, h, q, k) * weight[static_cast<std::size_t>(k)] /
+                                                                  total * x.v[static_cast<std::size_t>(a.k_at(s, k, g) + d)];
       }
   return out;
 }
@@ -238,8 +240,9 @@ inline FlashResult flash(Kernels& kernels, const WholeAttention& a, const Qkv& x
   const Layout q = whole_layout(a, a.queries), k = whole_layout(a, a.keys);
   const bool packed = a.queries == a.keys;
   d.q_packed = d.kv_packed = packed;
-  const auto out = kernels.run(FlashAttention{d, a.dropout, a.alibi}, {real(packed ? q.qkv(x) : q.q(x.q)), real(packed ? q.qkv(x) : k.kv(x))},
-                               {result(a.q_size()), result(a.batch * a.heads * a.queries)});
+  const auto out =
+      kernels.run(FlashAttention{d, a.dropout, a.alibi}, {real(packed ? q.qkv(x) : q.q(x.q)), real(packed ? q.qkv(x) : k.kv(x))},
+                  {result(a.q_size()), result(a.batch * a.heads * a.queries)});
   return {out[0], out[1]};
 }
 

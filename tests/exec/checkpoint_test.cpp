@@ -201,7 +201,8 @@ TEST_CASE("A file that is cut short, longer or has any bit turned over is refuse
     return problem_of([&] { load_checkpoint(file.path()); }).find(file.path()) != std::string::npos;
   };
   CHECK_FALSE(refused(whole));
-  for (std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{8}, std::size_t{9}, std::size_t{40}, whole.size() / 2, whole.size() - 1}) {
+  for (std::size_t n :
+       {std::size_t{0}, std::size_t{1}, std::size_t{8}, std::size_t{9}, std::size_t{40}, whole.size() / 2, whole.size() - 1}) {
     INFO(n << " bytes");
     CHECK(refused(whole.substr(0, n)));
   }

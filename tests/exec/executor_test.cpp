@@ -235,7 +235,8 @@ TEST_CASE("Messages that do not match end the run with both ends named") {
 TEST_CASE("A rank finds its own share of a larger tensor by its place in the operand's group") {
   // Share i of buffer 2 holds 10^i; every rank adds its own to the weights.
   const auto powers = [](const float*, float* out, const KernelContext&) {
-    for (int i = 0; i < 4; ++i) std::fill_n(out + i * kElements, kElements, std::array{1.0F, 10.0F, 100.0F, 1000.0F}[static_cast<std::size_t>(i)]);
+    for (int i = 0; i < 4; ++i)
+      std::fill_n(out + i * kElements, kElements, std::array{1.0F, 10.0F, 100.0F, 1000.0F}[static_cast<std::size_t>(i)]);
   };
   const auto [plan, group] = GENERATE(table<Plan, Group>({{plan_of(4, 1, 1), Group::tensor},
                                                           {plan_of(1, 1, 4), Group::data},

@@ -114,7 +114,8 @@ class CountingTokens final : public TokenSource {
  public:
   std::int64_t vocab_size() const override { return 256; }
   void sequence(std::int64_t index, std::span<std::int32_t> tokens) const override {
-    for (std::size_t t = 0; t < tokens.size(); ++t) tokens[t] = static_cast<std::int32_t>(index) * 10 + static_cast<std::int32_t>(t);
+    for (std::size_t t = 0; t < tokens.size(); ++t)
+      tokens[t] = static_cast<std::int32_t>(index) * 10 + static_cast<std::int32_t>(t);
   }
 };
 

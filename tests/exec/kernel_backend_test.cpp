@@ -94,7 +94,8 @@ std::vector<Call> attention_calls() {
 
 std::vector<Call> expert_calls() {
   const MoeDims dims{kTokens, 11, 7, 2, 0};
-  const Operand slots = integers({0, 9, 1, 10, 2, 11, 3, 12, 4, 13, 5, 14, 6, 15, 7, 16, 8, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29});
+  const Operand slots =
+      integers({0, 9, 1, 10, 2, 11, 3, 12, 4, 13, 5, 14, 6, 15, 7, 16, 8, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29});
   const Operand counts = integers({9, 9, 0, 2, 5, 5, 0}), logits = random(kTokens * 7, 1), weights = random(2 * kTokens, 2);
   const std::int64_t rows = dims.rows() * dims.hidden;
   return {{TopKRouter{dims}, {logits}, {result(kTokens * 7), result(2 * kTokens), integer_result(2 * kTokens), integer_result(7)}},
@@ -267,7 +268,8 @@ TEST_CASE("every operation writes every element of its outputs, and the same bit
   for (const Call& c : all_calls()) {
     INFO(kind_name(c.op));
     const auto results = run(c, dtype);
-    for (const Values& v : results) CHECK(std::none_of(v.begin(), v.end(), [](double x) { return std::isnan(x) || x == kUnwritten; }));
+    for (const Values& v : results)
+      CHECK(std::none_of(v.begin(), v.end(), [](double x) { return std::isnan(x) || x == kUnwritten; }));
     CHECK(run(c, dtype) == results);
   }
 }

@@ -198,7 +198,8 @@ void flash_exchanged(const Group& g, std::int64_t part, std::int64_t parts, cons
   const std::int64_t before = g.kernels.backend->counters().gemm_flops;
   const auto f = g.kernels.run(op, {qkv, qkv}, {result(own.q_size()), result(d.batch * d.heads * d.seq)});
   const std::int64_t between = before + booked(g.kernels, before, op);
-  const auto b = g.kernels.run(back, {real(own.q(dcontext)), qkv, qkv, real(f[0]), real(f[1])}, {result(own.qkv_size()), same_as(0)});
+  const auto b =
+      g.kernels.run(back, {real(own.q(dcontext)), qkv, qkv, real(f[0]), real(f[1])}, {result(own.qkv_size()), same_as(0)});
   booked(g.kernels, between, back);
   own.add_q(f[0], out.context);
   own.add_qkv(b[0], out.gradient);

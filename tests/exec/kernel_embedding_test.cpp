@@ -97,9 +97,11 @@ TEST_CASE("a whole table gives every rank the rows of all tokens, and its gradie
   one_of_three.context.tensor_rank = 1;
   const Embedding op{kTokens, kHidden, kVocabRows, true};
   CHECK(one_of_three.one(op, {integers(tokens), real(table)}, kTokens * kHidden) == plain_rows(table, tokens));
-  CHECK(one_of_three.one(EmbeddingBackward{kTokens, kHidden, kVocabRows, true}, {integers(tokens), real(dy)}, kVocabRows * kHidden) ==
-        alone.one(EmbeddingBackward{kTokens, kHidden, kVocabRows}, {integers(tokens), real(dy)}, kVocabRows * kHidden));
-  CHECK_THROWS_AS(one_of_three.one(op, {integers(std::vector<int>(kTokens, kVocabRows)), real(table)}, kTokens * kHidden), DeviceError);
+  CHECK(
+      one_of_three.one(EmbeddingBackward{kTokens, kHidden, kVocabRows, true}, {integers(tokens), real(dy)}, kVocabRows * kHidden) ==
+      alone.one(EmbeddingBackward{kTokens, kHidden, kVocabRows}, {integers(tokens), real(dy)}, kVocabRows * kHidden));
+  CHECK_THROWS_AS(one_of_three.one(op, {integers(std::vector<int>(kTokens, kVocabRows)), real(table)}, kTokens * kHidden),
+                  DeviceError);
 }
 
 TEST_CASE("a second embedding is added to the first, of its shard's tokens alone") {
@@ -108,7 +110,8 @@ TEST_CASE("a second embedding is added to the first, of its shard's tokens alone
   Kernels kernels;
   kernels.context.tensor_size = 2;
   const Values sum =
-      kernels.run(Embedding{kTokens, kHidden, kVocabRows, false, true}, {integers(tokens), real(table), real(y)}, {real(y)}).front();
+      kernels.run(Embedding{kTokens, kHidden, kVocabRows, false, true}, {integers(tokens), real(table), real(y)}, {real(y)})
+          .front();
   for (std::size_t i = 0; i < sum.size(); ++i) {
     const auto row = static_cast<std::size_t>(tokens[i / kHidden]);
     REQUIRE(sum[i] == y[i] + (row < kVocabRows ? table[row * kHidden + i % kHidden] : 0));

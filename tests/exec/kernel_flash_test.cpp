@@ -36,9 +36,11 @@ ScoresPath by_scores(Kernels& kernels, const WholeAttention& a, const Qkv& x, co
   const auto probs = kernels.run(AttentionSoftmax{d, a.dropout, a.alibi}, {real(scores)}, probs_out);
   ScoresPath out;
   out.context = kernels.one(AttentionContext{d}, {real(probs.back()), kv}, a.q_size());
-  const auto half = kernels.run(AttentionContextBackward{d}, {real(dcontext), real(probs.back()), kv}, {result(square), result(k.kv_size())});
+  const auto half =
+      kernels.run(AttentionContextBackward{d}, {real(dcontext), real(probs.back()), kv}, {result(square), result(k.kv_size())});
   const Values dscores = kernels.one(AttentionSoftmaxBackward{d, a.dropout}, {real(half[0]), real(probs[0])}, square);
-  const auto rest = kernels.run(AttentionScoresBackward{d}, {real(dscores), query, kv, real(half[1])}, {result(q.q_size()), real(half[1])});
+  const auto rest =
+      kernels.run(AttentionScoresBackward{d}, {real(dscores), query, kv, real(half[1])}, {result(q.q_size()), real(half[1])});
   out.gradient = a.zeros();
   q.add_q(rest[0], out.gradient.q);
   k.add_kv(rest[1], out.gradient);
@@ -148,7 +150,8 @@ TEST_CASE("another site of dropout draws other masks") {
   Kernels kernels;
   const Qkv x = a.random(1);
   FlashAttention op{a.dims(), 0.4, false};
-  const std::vector<Operand> in{real(whole_layout(a, 12).qkv(x)), real(whole_layout(a, 12).qkv(x))}, out{result(a.q_size()), result(2 * 4 * 12)};
+  const std::vector<Operand> in{real(whole_layout(a, 12).qkv(x)), real(whole_layout(a, 12).qkv(x))},
+      out{result(a.q_size()), result(2 * 4 * 12)};
   const Values first = kernels.run(op, in, out)[0];
   op.site = DropoutSite::cross_attention;
   CHECK(kernels.run(op, in, out)[0] != first);

@@ -150,7 +150,8 @@ TEST_CASE("LAMB and LANS follow their papers over several steps") {
     const Values gradient = random_values(kElements, 10u + static_cast<unsigned>(t));
     ranks.kernels.scalars = scalars(t);
     ranks.step(gradient, x);
-    for (const Block& b : kBlocks) (kind == LayerwiseKind::lamb ? plain_lamb : plain_lans)(moments(kind), scalars(t), b, gradient, expected);
+    for (const Block& b : kBlocks)
+      (kind == LayerwiseKind::lamb ? plain_lamb : plain_lans)(moments(kind), scalars(t), b, gradient, expected);
   }
   const double tolerance = dtype == DType::fp64 ? 1e-14 : 5e-6;
   check_close(x.weight, expected.weight, tolerance);
@@ -200,7 +201,8 @@ TEST_CASE("a tensor of zeros or without an update is moved by the plain learning
   State expected = x;
   const Values gradient = random_values(kElements, 5), none(kElements, 0.0);
   ranks.step(gradient, x);
-  for (const Block& b : kBlocks) (kind == LayerwiseKind::lamb ? plain_lamb : plain_lans)(moments(kind), scalars(1), b, gradient, expected);
+  for (const Block& b : kBlocks)
+    (kind == LayerwiseKind::lamb ? plain_lamb : plain_lans)(moments(kind), scalars(1), b, gradient, expected);
   check_close(x.weight, expected.weight, 1e-14);
   CHECK(largest(x.weight) > 0);
   State still;

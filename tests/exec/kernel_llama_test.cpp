@@ -46,7 +46,8 @@ TEST_CASE("RMSNorm divides by the root of the mean square and nothing else") {
   const auto y = c.forward(kernels);
   for (std::int64_t r = 0; r < kRows; ++r) {
     double square = 0;
-    for (std::int64_t i = 0; i < kCols; ++i) square += c.x[static_cast<std::size_t>(r * kCols + i)] * c.x[static_cast<std::size_t>(r * kCols + i)];
+    for (std::int64_t i = 0; i < kCols; ++i)
+      square += c.x[static_cast<std::size_t>(r * kCols + i)] * c.x[static_cast<std::size_t>(r * kCols + i)];
     const double rstd = 1 / std::sqrt(square / kCols + 1e-5);
     CHECK(y[1][static_cast<std::size_t>(2 * r)] == 0);
     for (std::int64_t i = 0; i < kCols; ++i) {
@@ -105,7 +106,8 @@ TEST_CASE("rotary embedding turns pairs of queries and keys by position, leaves 
       for (std::int64_t i = 0; i < dim / 2; ++i) {
         const auto at = static_cast<std::size_t>(token * kGrouped.qkv_width() + head * dim + i);
         const bool value = head % (queries + 2) == queries + 1;
-        const double angle = value ? 0 : static_cast<double>(token % kGrouped.seq) * std::pow(100.0, -2.0 * static_cast<double>(i) / dim);
+        const double angle =
+            value ? 0 : static_cast<double>(token % kGrouped.seq) * std::pow(100.0, -2.0 * static_cast<double>(i) / dim);
         CHECK(y[at] == Approx(x[at] * std::cos(angle) - x[at + 2] * std::sin(angle)).epsilon(1e-14).margin(1e-15));
         CHECK(y[at + 2] == Approx(x[at + 2] * std::cos(angle) + x[at] * std::sin(angle)).epsilon(1e-14).margin(1e-15));
       }
@@ -194,7 +196,8 @@ TEST_CASE("yarn keeps fast pairs, stretches slow ones, goes linearly between the
   Rotary back = scaled;
   back.inverse = true;
   const Values dy = random_values(2 * dims.qkv_width(), 8), v = random_values(2 * dims.qkv_width(), 9);
-  CHECK(dot(dy, kernels.run(scaled, {real(v)}, {real(v)})[0]) == Approx(dot(kernels.run(back, {real(dy)}, {real(dy)})[0], v)).epsilon(1e-12));
+  CHECK(dot(dy, kernels.run(scaled, {real(v)}, {real(v)})[0]) ==
+        Approx(dot(kernels.run(back, {real(dy)}, {real(dy)})[0], v)).epsilon(1e-12));
 }
 
 TEST_CASE("a context rank turns its rows by their positions in the sequence, and back") {
@@ -226,7 +229,9 @@ TEST_CASE("grouped queries attend to their group's keys and values, and gather t
   const std::int64_t tokens = 10, square = 2 * 6 * 5 * 5, context = tokens * 24;
   const Values qkv = random_values(tokens * kGrouped.qkv_width(), 9), wide = repeated(qkv);
   const Values probs = random_values(square, 10), dcontext = random_values(context, 11), dscores = random_values(square, 12);
-  const auto scores = [&](const AttentionDims& d, const Values& v) { return kernels.one(AttentionScores{d}, {real(v), real(v)}, square); };
+  const auto scores = [&](const AttentionDims& d, const Values& v) {
+    return kernels.one(AttentionScores{d}, {real(v), real(v)}, square);
+  };
   const auto mix = [&](const AttentionDims& d, const Values& v) {
     return kernels.one(AttentionContext{d}, {real(probs), real(v)}, context);
   };

@@ -40,9 +40,11 @@ struct PlainRouting {
     for (const double l : x) total += std::exp(l);
     std::vector<int> order(x.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return x[static_cast<std::size_t>(a)] > x[static_cast<std::size_t>(b)]; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int a, int b) { return x[static_cast<std::size_t>(a)] > x[static_cast<std::size_t>(b)]; });
     for (const double l : x) probs.push_back(std::exp(l) / total);
-    for (std::int64_t j = 0; j < d.top_k; ++j) chosen += std::exp(x[static_cast<std::size_t>(order[static_cast<std::size_t>(j)])]) / total;
+    for (std::int64_t j = 0; j < d.top_k; ++j)
+      chosen += std::exp(x[static_cast<std::size_t>(order[static_cast<std::size_t>(j)])]) / total;
     for (std::int64_t j = 0; j < d.top_k; ++j) {
       const int e = order[static_cast<std::size_t>(j)];
       experts.push_back(e);
@@ -93,14 +95,16 @@ TEST_CASE("the router's gradient equals slopes with the choices held, its balanc
     double balance = 0;
     for (std::int64_t e = 0; e < d.experts; ++e) {
       double mean = 0;
-      for (std::int64_t t = 0; t < d.tokens; ++t) mean += r.probs[static_cast<std::size_t>(t * d.experts + e)] / static_cast<double>(d.tokens);
+      for (std::int64_t t = 0; t < d.tokens; ++t)
+        mean += r.probs[static_cast<std::size_t>(t * d.experts + e)] / static_cast<double>(d.tokens);
       balance += mean * held.counts[static_cast<std::size_t>(e)] / static_cast<double>(d.tokens * d.top_k);
     }
     return dot(dweights, r.weights) + aux * static_cast<double>(d.experts) * balance / micro_batches;
   };
-  const Values g = kernels.one(TopKRouterBackward{d, aux, micro_batches},
-                               {real(dweights), real(held.probs), real(held.weights), integers(held.slots), integers(held.counts), real(logits)},
-                               d.tokens * d.experts);
+  const Values g =
+      kernels.one(TopKRouterBackward{d, aux, micro_batches},
+                  {real(dweights), real(held.probs), real(held.weights), integers(held.slots), integers(held.counts), real(logits)},
+                  d.tokens * d.experts);
   check_gradient(loss, logits, g);
 }
 
@@ -109,7 +113,9 @@ TEST_CASE("rows go where the slots say, rows nobody takes are zero, and the grad
   Kernels kernels;
   const Routing r = route(kernels, d, logits_of(d));
   const Values x = random_values(d.tokens * kHidden, 1), drows = random_values(d.rows() * kHidden, 2);
-  const auto forward = [&](const Values& v) { return kernels.one(MoeDispatch{d}, {real(v), integers(r.slots)}, d.rows() * kHidden); };
+  const auto forward = [&](const Values& v) {
+    return kernels.one(MoeDispatch{d}, {real(v), integers(r.slots)}, d.rows() * kHidden);
+  };
   Values expected(static_cast<std::size_t>(d.rows() * kHidden), 0.0);
   for (std::size_t i = 0; i < r.slots.size(); ++i) {
     if (r.slots[i] < 0) continue;
@@ -132,7 +138,8 @@ TEST_CASE("rows come back weighted, and the gradients of rows and weights equal 
   Values expected(dy.size(), 0.0);
   for (std::size_t i = 0; i < r.slots.size(); ++i)
     for (std::size_t c = 0; c < kHidden && r.slots[i] >= 0; ++c)
-      expected[i / static_cast<std::size_t>(d.top_k) * kHidden + c] += r.weights[i] * rows[static_cast<std::size_t>(r.slots[i]) * kHidden + c];
+      expected[i / static_cast<std::size_t>(d.top_k) * kHidden + c] +=
+          r.weights[i] * rows[static_cast<std::size_t>(r.slots[i]) * kHidden + c];
   check_close(forward(rows, r.weights), expected, 1e-15);
   const auto g = kernels.run(MoeCombineBackward{d}, {real(dy), real(rows), integers(r.slots), real(r.weights)},
                              {result(d.rows() * kHidden), result(d.tokens * d.top_k)});
@@ -197,9 +204,12 @@ TEST_CASE("grouped products are each expert's own, of equal groups and of ragged
 TEST_CASE("the experts' gradients equal slopes") {
   Groups s;
   s.ragged = GENERATE(false, true);
-  const Values x = random_values(s.rows() * s.k, 1), w = random_values(s.experts * s.n * s.k, 2), dy = random_values(s.rows() * s.n, 3);
+  const Values x = random_values(s.rows() * s.k, 1), w = random_values(s.experts * s.n * s.k, 2),
+               dy = random_values(s.rows() * s.n, 3);
   Kernels kernels;
-  const auto forward = [&](const Values& a, const Values& b) { return kernels.one(s.forward(true), s.operands(a, b), s.rows() * s.n); };
+  const auto forward = [&](const Values& a, const Values& b) {
+    return kernels.one(s.forward(true), s.operands(a, b), s.rows() * s.n);
+  };
   GroupedMatMul back = s.forward(false);
   std::swap(back.n, back.k);
   const GroupedWeightGrad weight{back.groups, s.experts, back.m, s.n, s.k, s.ragged};
@@ -213,7 +223,8 @@ TEST_CASE("the experts' gradients equal slopes") {
 TEST_CASE("every row gets its expert's bias, once over tensor ranks if so asked, and gives it its gradient") {
   Groups s;
   s.ragged = GENERATE(false, true);
-  const Values x = random_values(s.rows() * s.n, 1), bias = random_values(s.experts * s.n, 2), dy = random_values(s.rows() * s.n, 3);
+  const Values x = random_values(s.rows() * s.n, 1), bias = random_values(s.experts * s.n, 2),
+               dy = random_values(s.rows() * s.n, 3);
   Kernels kernels;
   const std::int64_t groups = s.forward(false).groups, m = s.forward(false).m;
   const auto forward = [&](const Values& b, bool once) {

@@ -188,7 +188,8 @@ TEST_CASE("SGD equals plain loops over several steps, with and without momentum"
   for (unsigned t = 1; t <= 4; ++t) {
     kernels.scalars = {.learning_rate = 0.01 * t, .clip_coefficient = 0.5};
     const Values gradient = random_values(n, 10 + t);
-    const auto after = kernels.run(op, {real(gradient)}, momentum > 0 ? std::vector{real(weight), real(buffer)} : std::vector{real(weight)});
+    const auto after =
+        kernels.run(op, {real(gradient)}, momentum > 0 ? std::vector{real(weight), real(buffer)} : std::vector{real(weight)});
     weight = after[0];
     if (momentum > 0) buffer = after[1];
     // torch.optim.SGD, its documented algorithm with dampening 0: the first buffer is the gradient itself.

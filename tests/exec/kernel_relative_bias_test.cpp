@@ -103,7 +103,8 @@ TEST_CASE("the gradients of the scores and of the table equal slopes") {
   WholeAttention without = a;
   without.dropout = 0;
   const Values probs = softmax(kernels, without, scores, table, 8);
-  const auto g = kernels.run(AttentionSoftmaxBackward{a.dims(), a.dropout, 8}, {real(dy), real(probs)}, {result(square(a)), result(a.heads * 8)});
+  const auto g = kernels.run(AttentionSoftmaxBackward{a.dims(), a.dropout, 8}, {real(dy), real(probs)},
+                             {result(square(a)), result(a.heads * 8)});
   check_gradient([&](const Values& v) { return dot(dy, softmax(kernels, a, v, table, 8)); }, scores, g[0]);
   check_gradient([&](const Values& v) { return dot(dy, softmax(kernels, a, scores, v, 8)); }, table, g[1]);
 }

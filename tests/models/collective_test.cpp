@@ -201,7 +201,8 @@ TEST_CASE("a ring follows the order it is given") {
 TEST_CASE("rings over nodes of unlike size are as many as the smallest has members, each with its own way in and out") {
   const CollectiveKind kind = GENERATE(all_reduce, all_gather, reduce_scatter);
   const Algorithm inside = GENERATE(ring, direct);
-  const auto sizes = GENERATE(as<Sizes>{}, Sizes({8, 4}), Sizes({3, 8, 5}), Sizes({8, 7}), Sizes({4, 4}), Sizes({8, 1}), Sizes({8, 8, 2}));
+  const auto sizes =
+      GENERATE(as<Sizes>{}, Sizes({8, 4}), Sizes({3, 8, 5}), Sizes({8, 7}), Sizes({4, 4}), Sizes({8, 1}), Sizes({8, 8, 2}));
   GroupShape shape;
   for (std::size_t i = 0; i < sizes.size(); ++i)
     shape.node.insert(shape.node.end(), static_cast<std::size_t>(sizes[i]), static_cast<std::int32_t>(i));

@@ -93,7 +93,8 @@ TEST_CASE("a group of ZeRO ranks smaller than the data axis shares among itself 
   MemoryCase c = odd(3, 4);
   c.parallel["zero_group"] = 2;
   const Parts p = parts_of(c);
-  const std::int64_t n = c.layers * alone(p.layer, 2) + alone(p.word, 2) + alone(p.output, 2) + alone(p.positions, 2) + alone(p.norm, 2);
+  const std::int64_t n =
+      c.layers * alone(p.layer, 2) + alone(p.word, 2) + alone(p.output, 2) + alone(p.positions, 2) + alone(p.norm, 2);
   CHECK(persistent(lower(c.plan())) == published(3, n, 2));
 }
 

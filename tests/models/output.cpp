@@ -54,7 +54,9 @@ class Opened {
   Opened(const Opened&) = delete;
   Opened& operator=(const Opened&) = delete;
   std::string name() const { return "/proc/self/fd/" + std::to_string(number_); }
-  void write(const std::string& text) const { REQUIRE(::write(number_, text.data(), text.size()) == static_cast<ssize_t>(text.size())); }
+  void write(const std::string& text) const {
+    REQUIRE(::write(number_, text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+  }
 
  private:
   int number_;

@@ -76,7 +76,8 @@ TEST_CASE("Shares of time add up to the step, computing before what is sent befo
 
 TEST_CASE("A training's steps are kept in its timeline file, losses that are no numbers too") {
   RunHistory history;
-  history.steps = {{0, 5.5, 2, 1e-3, 0.25, 8}, {1, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), 1e-3, 0.5, 8}};
+  history.steps = {{0, 5.5, 2, 1e-3, 0.25, 8},
+                   {1, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), 1e-3, 0.5, 8}};
   history.evaluations = {{1, 5.25}};
   history.kept_step = 1;
   history.peak_memory_bytes = 4096;

@@ -55,7 +55,8 @@ Plan random_plan(std::mt19937& random, const std::string& preset) {
 
 /// A cluster and what estimates plans on it.
 struct Cluster {
-  explicit Cluster(const ClusterSpec& spec) : topology(make_topology(spec)), cost(make_cost_model(*topology)), form(*topology, *cost) {}
+  explicit Cluster(const ClusterSpec& spec)
+      : topology(make_topology(spec)), cost(make_cost_model(*topology)), form(*topology, *cost) {}
   std::shared_ptr<const Topology> topology;
   std::unique_ptr<CostModel> cost;
   ClosedForm form;
@@ -115,7 +116,8 @@ namespace {
 PassTimes equal_passes(const ScheduleShape& shape, std::int64_t forward, std::int64_t backward, std::int64_t weight) {
   PassTimes times;
   for (std::int64_t i = 0; i < shape.stages * shape.chunks; ++i) {
-    for (const std::int64_t t : {forward, backward, weight}) times.pass.insert(times.pass.end(), {t / shape.chunks, t / shape.chunks});
+    for (const std::int64_t t : {forward, backward, weight})
+      times.pass.insert(times.pass.end(), {t / shape.chunks, t / shape.chunks});
     times.ahead.push_back(0);
   }
   times.transfer.assign(static_cast<std::size_t>(2 * shape.stages), 0);

@@ -138,10 +138,12 @@ TEST_CASE("a deterministic backward pass of attention takes as much longer as wa
   c.kernel = Duration::nanoseconds(0);
   const AttentionDims d{1, 16, 8192, 128};
   const auto back = [&, p = device](bool deterministic) {
-    return roofline_seconds(FlashAttentionBackward{d, 0, false, -1, DropoutSite::attention, AttentionKernel::tuned, deterministic}, DType::bf16, p, c);
+    return roofline_seconds(FlashAttentionBackward{d, 0, false, -1, DropoutSite::attention, AttentionKernel::tuned, deterministic},
+                            DType::bf16, p, c);
   };
   const auto forth = [&, p = device](bool deterministic) {
-    return roofline_seconds(FlashAttention{d, 0, false, -1, DropoutSite::attention, AttentionKernel::tuned, deterministic}, DType::bf16, p, c);
+    return roofline_seconds(FlashAttention{d, 0, false, -1, DropoutSite::attention, AttentionKernel::tuned, deterministic},
+                            DType::bf16, p, c);
   };
   CHECK(back(true) / back(false) == Approx(ordered_ms / any_ms).epsilon(0.001));
   CHECK(forth(true) == forth(false));
@@ -270,7 +272,9 @@ TEST_CASE("no product runs faster than the published peak, and large ones come n
 
 TEST_CASE("cost grows with every dimension by whole tiles") {
   const auto model = make_cost_model(device_of("dgx-a100-80gb"));
-  const auto seconds = [&](std::int64_t m, std::int64_t n, std::int64_t k) { return model->duration(product(m, n, k), DType::bf16); };
+  const auto seconds = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+    return model->duration(product(m, n, k), DType::bf16);
+  };
   for (std::int64_t s = 512; s < 8192; s += 512) {
     CHECK(seconds(s, 2048, 2048) <= seconds(s + 512, 2048, 2048));
     CHECK(seconds(2048, s, 2048) <= seconds(2048, s + 512, 2048));

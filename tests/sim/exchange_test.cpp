@@ -94,7 +94,8 @@ class Loop {
     const bool last = r == p_ - 1, first = r == 0;
     if (const std::int64_t k = e - 1; passes(k, last && chunk(k) == v_ - 1)) out.push_back({after, k + to_next});
     if (const std::int64_t k = e; passes(k, first && chunk(k) == 0)) out.push_back({before, k - to_first + 1});
-    if (const std::int64_t k = e - 1 - warm(r); passes(k, first && chunk(k) == v_ - 1)) out.push_back({before, warm(before) + k + to_first});
+    if (const std::int64_t k = e - 1 - warm(r); passes(k, first && chunk(k) == v_ - 1))
+      out.push_back({before, warm(before) + k + to_first});
     if (const std::int64_t k = e - warm(r); passes(k, last && chunk(k) == 0)) out.push_back({after, warm(after) + k - to_next + 1});
     return out;
   }

@@ -54,7 +54,8 @@ TEST_CASE("where a fabric says that it reduces, vectors go up once and come down
   ClusterSpec spec;
   spec.preset = "dgx-a100-80gb", spec.devices = 8;
   const CommFit fit = make_cost_model(make_topology(spec)->device())->comm_fit();
-  CHECK(all_reduce_s("", 128, bytes) == Approx(size * 2 * 127 / 128 / (200e9 * fit.in_step_across_share) + 1.4 * 1772.4e-6).epsilon(0.005));
+  CHECK(all_reduce_s("", 128, bytes) ==
+        Approx(size * 2 * 127 / 128 / (200e9 * fit.in_step_across_share) + 1.4 * 1772.4e-6).epsilon(0.005));
   CHECK(all_reduce_s(R"("reduces": true, )", 128, bytes) == Approx(size * 2 / (240e9 * fit.in_step_share)).epsilon(0.005));
   CHECK(all_reduce_s(R"("reduces": true, )", 8, bytes) == all_reduce_s("", 8, bytes));
 }

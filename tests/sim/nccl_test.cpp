@@ -60,7 +60,8 @@ TEST_CASE("NCCL_ALGO keeps rings alone, or all but reductions in switches, of th
         std::erase_if(planned, [&](const Time& time) {
           return only_ring ? time.algorithm != ring : time.algorithm == nvls || time.algorithm == nvls_tree;
         });
-        const Time least = *std::min_element(planned.begin(), planned.end(), [](const Time& x, const Time& y) { return x.us < y.us; });
+        const Time least =
+            *std::min_element(planned.begin(), planned.end(), [](const Time& x, const Time& y) { return x.us < y.us; });
         (only_ring ? t.only_ring : t.no_nvls) = true;
         const NcclChoice chosen = nccl_choice(t, NcclArchitecture::hopper);
         CAPTURE(nodes, bytes, only_ring);

@@ -49,9 +49,12 @@ std::int64_t seconds_of(double bytes) { return static_cast<std::int64_t>(bytes /
 /// The same in floating point and as plainly as can be: at every start and end all rates anew, by filling links.
 std::vector<double> plainly(std::size_t links, const std::vector<FlowCase>& flows) {
   std::vector<double> left, start, ended(flows.size(), -1);
-  for (const FlowCase& f : flows) left.push_back(static_cast<double>(f.bytes)), start.push_back(static_cast<double>(f.start_ps) * 1e-12);
+  for (const FlowCase& f : flows)
+    left.push_back(static_cast<double>(f.bytes)), start.push_back(static_cast<double>(f.start_ps) * 1e-12);
   const auto under_way = [&](std::size_t i, double now) { return ended[i] < 0 && start[i] <= now; };
-  const auto crosses = [&](std::size_t i, std::size_t l) { return std::count(flows[i].links.begin(), flows[i].links.end(), l) > 0; };
+  const auto crosses = [&](std::size_t i, std::size_t l) {
+    return std::count(flows[i].links.begin(), flows[i].links.end(), l) > 0;
+  };
   for (double now = 0;;) {
     std::vector<double> rate(flows.size(), 0), free(links, kLink);
     for (;;) {

@@ -55,7 +55,8 @@ Perturbation random_perturbation(std::mt19937& random, const FakeTopology& topol
   constexpr double factors[] = {0.5, 0.8, 0.9, 0.99};
   Perturbation p;
   const auto below = [&](std::size_t n) { return static_cast<std::int64_t>(random() % n); };
-  for (std::int64_t n = below(3); n >= 0; --n) p.slow_devices.push_back({below(static_cast<std::size_t>(ranks)), -1, -1, factors[random() % 4]});
+  for (std::int64_t n = below(3); n >= 0; --n)
+    p.slow_devices.push_back({below(static_cast<std::size_t>(ranks)), -1, -1, factors[random() % 4]});
   for (std::int64_t n = below(3); n > 0; --n)
     p.slow_links.push_back({"link" + std::to_string(below(topology.links().size())), factors[random() % 4]});
   return p;

@@ -147,7 +147,8 @@ TEST_CASE("what is held ahead of what a task writes leaves its place to it") {
   TaskGraph graph = two_each_way(12);
   // A backward pass holds 12 and 30 MiB before it writes its 12: the former lie where the forward passes' 12 were, and so does what is
   // written behind them; the latter are new.
-  graph.templates[1].scratch.insert(graph.templates[1].scratch.begin(), {{Bytes(12 * kMiB), 0, 0, true}, {Bytes(30 * kMiB), 0, 0, true}});
+  graph.templates[1].scratch.insert(graph.templates[1].scratch.begin(),
+                                    {{Bytes(12 * kMiB), 0, 0, true}, {Bytes(30 * kMiB), 0, 0, true}});
   CHECK(reserved(graph) == 64 + 30 + 30 + 12 + 30);
   for (ScratchTensor& s : graph.templates[1].scratch) s.ahead = false;
   CHECK(reserved(graph) == 64 + 30 + 30 + 12 + 30 + 12);

@@ -28,7 +28,8 @@ double step_of(const std::string& cluster, int devices) {
 
 TEST_CASE("groups of unlike nodes have the ways between nodes that the smallest has, and no more") {
   const std::string cluster = GENERATE("dgx-h100", "dgx-a100-80gb");
-  const double one_node = step_of(cluster, 8), twelve = step_of(cluster, 12), fifteen = step_of(cluster, 15), even = step_of(cluster, 16);
+  const double one_node = step_of(cluster, 8), twelve = step_of(cluster, 12), fifteen = step_of(cluster, 15),
+               even = step_of(cluster, 16);
   CHECK(fifteen > one_node);
   CHECK(fifteen == Approx(even).epsilon(0.06));  // seven ways of eight
   CHECK(twelve > even);                          // four of eight

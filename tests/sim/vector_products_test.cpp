@@ -23,10 +23,13 @@ Device device_of(const std::string& preset) {
 }
 
 /// By the law alone, whatever products of the device were measured.
-double law(const Op& op, const Device& device) { return roofline_seconds(op, DType::fp32, device, load_calibration(device.calibration)); }
+double law(const Op& op, const Device& device) {
+  return roofline_seconds(op, DType::fp32, device, load_calibration(device.calibration));
+}
 
 double tflops(std::int64_t m, std::int64_t n, std::int64_t k, const Device& device) {
-  return 2e-12 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / law(MatMul{m, n, k, false, true, false}, device);
+  return 2e-12 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) /
+         law(MatMul{m, n, k, false, true, false}, device);
 }
 
 }  // namespace

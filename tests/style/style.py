@@ -4,7 +4,7 @@
     style.py ROOT
 
 Fails on: an include against the direction table, a third party outside its home, a folder without README.md, a path that
-leaves the project. Prints function and file sizes; they never fail.
+leaves the project, a line of C++ with more than 132 characters of code. Prints function and file sizes; they never fail.
 """
 import re
 import statistics
@@ -32,6 +32,7 @@ HOMES = {
     r"CLI/": [r"experiments/program/.*", r"experiments/bench/.*"],
     r"catch2/": [r"tests/.*"],
 }
+LONGEST_LINE = 132
 SOURCES = {".cpp", ".hpp", ".cu", ".py", ".sh", ".cmake", ".txt", ".json", ".md"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.MULTILINE)
 OUTSIDE = re.compile(r"(?<![\w.$}])/(?:work|root|home|tmp|mnt|opt)/[\w.-]+|(?<![\w./])\.\./(?:\.\./)*shared\b")
@@ -92,6 +93,13 @@ def code_only(text):
     return re.sub(pattern, lambda m: "\n" * m.group(0).count("\n"), text, flags=re.DOTALL)
 
 
+def line_problems(path, text):
+    """Lines of code over 132 characters, messages (the inside of strings), comments and tables (clang-format off) left out."""
+    tables = re.sub(r"// clang-format off.*?(// clang-format on|\Z)", lambda m: "\n" * m.group(0).count("\n"), text, flags=re.DOTALL)
+    lines = enumerate(code_only(tables).split("\n"), 1)
+    return [f"{path}:{i}: {len(line)} characters of code are more than {LONGEST_LINE}" for i, line in lines if len(line) > LONGEST_LINE]
+
+
 def function_sizes(text):
     """Lines of every braced body that follows a parameter list, nested lambdas counted with their function."""
     text = code_only(text)
@@ -134,6 +142,7 @@ def check(root):
         if path.suffix in {".cpp", ".hpp", ".cu"}:
             problems += include_problems(path, text)
             problems += test_name_problems(path, text)
+            problems += line_problems(path, text)
         if path.suffix != ".md" and path.parts[:2] != ("tests", "style"):
             problems += path_problems(path, text)
     return problems, report(root, [p for p in paths if p.suffix in {".cpp", ".hpp"} and p.parts[0] != "tests"])

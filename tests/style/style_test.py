@@ -66,6 +66,19 @@ class TestNames(unittest.TestCase):
         self.assertFalse(style.test_name_problems(Path("a.cpp"), 'TEST_CASE("numbers are even", "[slow]") {'))
 
 
+class Lines(unittest.TestCase):
+    def test_a_line_of_code_that_is_too_long_is_found(self):
+        long = "int " + "a" * (style.LONGEST_LINE - 8) + " = 1;"
+        self.assertFalse(style.line_problems(Path("a.cpp"), f"int b;\n{long[1:]}\n"))
+        self.assertEqual(len(style.line_problems(Path("a.cpp"), f"int b;\n{long}\n")), 1)
+        self.assertIn("a.cpp:2", style.line_problems(Path("a.cpp"), f"int b;\n{long}\n")[0])
+
+    def test_messages_comments_and_tables_may_be_long(self):
+        for text in (f'f("{"a" * 200}");', f"int a;  // {'b ' * 100}", f"// clang-format off\nint {'a' * 200};\n// clang-format on"):
+            self.assertFalse(style.line_problems(Path("a.cpp"), text + "\n"))
+        self.assertTrue(style.line_problems(Path("a.cpp"), f"// clang-format off\n// clang-format on\nint {'a' * 200};\n"))
+
+
 class Sizes(unittest.TestCase):
     def test_functions_are_counted_with_the_lambdas_inside_them(self):
         text = "int f() {\n  auto g = [](int a) { return a; };\n  return g(1);\n}\nint h() { return 2; }\n"

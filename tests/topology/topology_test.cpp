@@ -45,7 +45,9 @@ TEST_CASE("oversubscription narrows what leaves a leaf and nothing else") {
   spec.override.oversubscription = 4;
   const auto narrow = make_topology(spec);
   const auto rail = full->route(DeviceId(0), DeviceId(8)), spine = full->route(DeviceId(0), DeviceId(9));
-  const auto bandwidth = [](const Topology& t, std::int32_t l) { return t.links()[static_cast<std::size_t>(l)].bandwidth.bytes_per_second(); };
+  const auto bandwidth = [](const Topology& t, std::int32_t l) {
+    return t.links()[static_cast<std::size_t>(l)].bandwidth.bytes_per_second();
+  };
   for (std::int32_t l : rail) REQUIRE(bandwidth(*narrow, l) == bandwidth(*full, l));
   REQUIRE(bandwidth(*full, spine[2]) == 20 * 25e9);   // all NICs of a leaf at once
   REQUIRE(bandwidth(*narrow, spine[2]) == 5 * 25e9);
