@@ -17,7 +17,7 @@ Value BlockActivations::own_input(int which, const Value& x) {
   if (!n.ready) {
     start(n, s_.rows * s_.hidden);
     // Computed again, the statistics are written again with the same values.
-    norm(b_, s_, name, x, norm_params(s_, name, w_.block), {n, stats});
+    norm(b_, s_, name, x, norm_params(s_, name, [&](const std::string& at) { return w_.vector(at); }), {n, stats});
   }
   return n;
 }
@@ -43,7 +43,7 @@ void BlockActivations::column(const std::string& name, const Value& x, std::int6
 Value BlockActivations::activation_bias(const std::string& name) const {
   if (!s_.fusion.bias_activation || s_.gated || name != "activation") return {};
   for (const std::string bias : {"fc1.bias", "shared.fc1.bias"})
-    if (w_.block.layout().has(bias)) return w_.block(bias);
+    if (w_.block.layout().has(bias)) return w_.vector(bias);
   return {};
 }
 

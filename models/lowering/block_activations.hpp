@@ -11,6 +11,11 @@ namespace tandem::lowering {
 /// Parameters of one block: its own region, its experts' where it has some, and the tables of relative bias.
 struct BlockParams {
   RegionValues block, experts, relative;
+  RegionValues again;  ///< vectors of the block that are read elsewhere (again_region); none where it is empty
+
+  Value vector(std::string_view name) const {
+    return again.whole().elements > 0 && again.layout().has(name) ? again(name) : block(name);
+  }
 };
 
 class BlockActivations {
@@ -19,6 +24,8 @@ class BlockActivations {
       : b_(b), s_(s), w_(weights), t_(saved) {}
 
   BlockSaved& at() { return t_; }
+  /// From here on these vectors of the block are read here and not among its weights.
+  void vectors_from(const RegionValues& again) { w_.again = again; }
 
   /// What attention (1) and the MLP or the experts (2) read: the output of the norm before them, or `x` itself where norms come
   /// after. This rank's rows, and all tokens'.

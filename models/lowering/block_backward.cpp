@@ -36,6 +36,7 @@ void BlockBackward::input_path() {
   const Hidden dy(s_, hidden_slot(b_, s_, "dy")), dx(s_, hidden_slot(b_, s_, "dx"));
   dmemory_ = memory_slot(b_, s_, "dmemory");
   if (split()) held_ = deferred(b_.slot("deferred", MemoryKind::activations));
+  if (split()) keep_again();
   if (keeps_early()) early_sink_.emplace(b_, RegionValues(regions_.early, held_.early), true, false);
   switch (s_.placement) {
     case NormPlacement::pre: return pre(dy, dx);
@@ -46,6 +47,7 @@ void BlockBackward::input_path() {
 
 void BlockBackward::weights_path() {
   held_ = deferred(b_.slot("deferred", MemoryKind::activations));
+  if (held_.again.elements > 0) a_.vectors_from({regions_.again, held_.again});
   if (keeps_early()) take_early();
   if (moe()) {
     expert_rows_ = held_.expert_rows;
@@ -60,6 +62,16 @@ void BlockBackward::weights_path() {
   }
   proj_weights(tensor_gather(b_, s_, held_.attention, "attention_gradient"));
   qkv_weights(held_.qkv);
+}
+
+/// The weights are not there when the second half runs.
+void BlockBackward::keep_again() {
+  if (held_.again.elements == 0) return;
+  for (const Neighbours& n : neighbours(regions_.again, regions_.block)) {
+    const Value kept = held_.again.part(n.in_part, n.elements);
+    b_.add(n.in_part == 0 ? "vectors_keep" : "vectors_keep_rest", copy_of(kept), {weights_.block.whole().part(n.in_whole, n.elements)},
+           {kept});
+  }
 }
 
 /// Neighbours in the whole region are neighbours here.

@@ -20,7 +20,7 @@ class BlockBackward {
   using Part = BackwardPart;
 
   GradientSink sink(std::string name, const RegionLayout& layout);
-  BlockDeferred deferred(std::uint16_t slot) const { return {s_, moe(), slot, regions_.early.elements()}; }
+  BlockDeferred deferred(std::uint16_t slot) const { return {s_, moe(), slot, regions_}; }
   bool inputs() const { return kind_.part != Part::weights; }
   bool weights_here() const { return kind_.part != Part::input; }
   /// What a weight gradient reads is gathered beside the input's, so that it runs beside the input gradient's sum.
@@ -32,6 +32,7 @@ class BlockBackward {
   /// Of norms and of biases that are added after a sum.
   GradientSink& early_sink() { return early_sink_ ? *early_sink_ : sink_; }
   void take_early();
+  void keep_again();
   DType dtype() const { return s_.dtypes.compute; }
   Value scratch(std::int64_t elements) { return b_.scratch(dtype(), elements); }
   Value rows_scratch() { return scratch(s_.rows * s_.hidden); }

@@ -8,9 +8,9 @@ namespace tandem::lowering {
 
 /// Regions of a block, owned for as long as a template is written.
 struct BlockRegions {
-  RegionLayout block, early, experts, relative;
+  RegionLayout block, early, again, experts, relative;
   BlockRegions(const Shapes& s, bool moe)
-      : block(block_region(s, moe)), early(early_region(block)), experts(moe ? experts_region(s) : RegionLayout{"", {}}),
+      : block(block_region(s, moe)), early(early_region(block)), again(again_region(s, block)), experts(moe ? experts_region(s) : RegionLayout{"", {}}),
         relative(relative_region(s)) {}
 };
 

@@ -108,6 +108,28 @@ RegionLayout early_region(const RegionLayout& block) {
   return {block.prefix(), std::move(list)};
 }
 
+RegionLayout again_region(const Shapes& s, const RegionLayout& block) {
+  const bool norms = s.placement == NormPlacement::pre && !s.keep.norms;
+  const bool bias = s.fusion.bias_activation && !s.gated && !s.keep.activated;
+  Specs list;
+  for (const ParamSpec& p : block.specs())
+    if ((norms && (p.name.starts_with("ln1.") || p.name.starts_with("ln2."))) || (bias && p.name.ends_with("fc1.bias")))
+      list.push_back(p);
+  return {block.prefix(), std::move(list)};
+}
+
+std::vector<Neighbours> neighbours(const RegionLayout& part, const RegionLayout& whole) {
+  std::vector<Neighbours> found;
+  for (const ParamSpec& p : part.specs()) {
+    const std::int64_t at = whole.at(p.name).offset;
+    const bool follows = !found.empty() && found.back().in_part + found.back().elements == p.offset &&
+                         found.back().in_whole + found.back().elements == at;
+    if (follows) found.back().elements += p.elements();
+    else found.push_back({p.offset, at, p.elements()});
+  }
+  return found;
+}
+
 RegionLayout relative_region(const Shapes& s) {
   if (s.relative_buckets == 0) return {"", {}};
   return {"", {{"encoder.relative.weight", s.heads, s.relative_buckets, Cut::rows},

@@ -58,6 +58,14 @@ class RegionLayout {
 RegionLayout block_region(const Shapes& s, bool moe, const std::string& prefix = "");
 /// Of a block's region what the first half of a split backward pass gives gradients of: norms, and biases that are added after a sum.
 RegionLayout early_region(const RegionLayout& block);
+/// Of a block's region the vectors that the second half of a split backward pass reads to compute a forward pass' tensors again: norms'
+/// parameters, where what they gave is not kept, and the bias in an activation, where that is not.
+RegionLayout again_region(const Shapes& s, const RegionLayout& block);
+/// Parameters that stand together in a part of a region and in the region: where they begin in both.
+struct Neighbours {
+  std::int64_t in_part, in_whole, elements;
+};
+std::vector<Neighbours> neighbours(const RegionLayout& part, const RegionLayout& whole);
 /// The tables of relative position bias of both stacks: every stage has a copy.
 RegionLayout relative_region(const Shapes& s);
 /// Between an encoder and a decoder: the norm of the encoder's output.

@@ -196,6 +196,7 @@ Shapes make_shapes(const Plan& plan) {
   s.defer_weights =
       plan.parallel.schedule == ScheduleKind::zb_h1 || plan.parallel.schedule == ScheduleKind::zb_h2;
   s.sharded_gradients = plan.parallel.zero_stage > 1;
+  s.sharded_weights = plan.parallel.zero_stage > 2;
   s.norm_epsilon = m.norm_epsilon;
   s.hidden_dropout = plan.training.dropout.hidden;
   s.attention_dropout = plan.training.dropout.attention;

@@ -64,6 +64,7 @@ struct Shapes {
   bool defer_weights;           ///< zero-bubble: weight gradients are an action of their own
   bool sharded_gradients;       ///< ZeRO 2 and 3: those of a micro-batch lie apart until they are reduced
   bool early_stop;              ///< a layer that runs again ends where its backward pass has what it reads
+  bool sharded_weights;         ///< ZeRO 3: gathered before they are used
   double norm_epsilon, hidden_dropout, attention_dropout;
   Keep keep;
   // Experts; 0 experts: none.

@@ -159,6 +159,13 @@ class StageLowering {
     for (const std::int32_t r : regions_.layer(layer)) slots_.push_back(memory_.weights(r));
     return slots_;
   }
+  /// Those that template `t` touches; the others may not be there.
+  std::vector<Binding>& block_weights(std::int64_t layer, TemplateId t) {
+    slots_.clear();
+    for (const std::int32_t r : regions_.layer(layer))
+      slots_.push_back(c_.library.touches(t, static_cast<std::uint16_t>(slots_.size() + 1)) ? memory_.weights(r) : Binding{});
+    return slots_;
+  }
   /// Those of the gradients that template `t` touches; the others have no room before.
   void add_gradients(std::vector<Binding>& slots, TemplateId t, std::int64_t layer, std::int32_t mb) {
     for (const std::int32_t r : regions_.layer(layer)) {
@@ -375,17 +382,30 @@ class StageLowering {
 
   // ---- deferred weight gradients ----
 
+  /// The weights that they read, layer by layer: those of products that are computed again.
+  WeightGather::Needs weights_again(const Action& a) const {
+    const ChunkPart& p = part(a);
+    WeightGather::Needs needs;
+    for (std::int64_t l = p.layers; l-- > 0;) {
+      const std::vector<std::int32_t>& all = regions_.layer(p.first_layer + l);
+      std::vector<std::int32_t>& read = needs.emplace_back();
+      for (std::size_t i = 0; i < all.size(); ++i)
+        if (c_.library.touches(block(p, l).weights.of(a.micro_batch), static_cast<std::uint16_t>(i + 1))) read.push_back(all[i]);
+    }
+    return needs;
+  }
+
   void weights(const Action& a) {
     InFlight& f = flight(a);
     reduction_.before_weights();
     const ChunkPart& p = part(a);
-    if (memory_.weights_sharded()) gather_.plan(regions_.weights(p));
+    if (memory_.weights_sharded()) gather_.plan(weights_again(a));
     for (std::int64_t l = p.layers; l-- > 0;) {
       const auto i = static_cast<std::size_t>(l);
       const std::int64_t layer = p.first_layer + l;
       gather_.begin();
-      std::vector<Binding>& slots = block_weights(layer);
       const TemplateId t = block(p, l).weights.of(a.micro_batch);
+      std::vector<Binding>& slots = block_weights(layer, t);
       add_gradients(slots, t, layer, a.micro_batch);
       slots.insert(slots.end(), {{f.hidden[i]}, {f.inputs[i]}, {f.deferred[i]}});
       add(t, layer_key(a, layer), slots);

@@ -62,10 +62,4 @@ std::vector<std::int64_t> StageRegions::backward_reads(const ChunkPart& p, const
   return times;
 }
 
-WeightGather::Needs StageRegions::weights(const ChunkPart& p) const {
-  WeightGather::Needs needs;
-  for (std::int64_t l = p.first_layer + p.layers; l-- > p.first_layer;) needs.push_back(layer(l));
-  return needs;
-}
-
 }  // namespace tandem::lowering

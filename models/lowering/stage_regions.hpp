@@ -21,8 +21,6 @@ class StageRegions {
   WeightGather::Needs backward(const ChunkPart& p) const;
   /// How often each use of `backward` reads its parameters: a layer whose forward pass runs again, twice.
   std::vector<std::int64_t> backward_reads(const ChunkPart& p, const StageBlocks& blocks) const;
-  /// Of the weight gradients that were put off.
-  WeightGather::Needs weights(const ChunkPart& p) const;
 
  private:
   std::int32_t find(RegionKind kind, std::int64_t layer = -1) const { return memory_.params().find(kind, layer); }

@@ -179,6 +179,15 @@ TEST_CASE("recomputation that stops early changes no bit") {
   check_all_equal(base, {full, with(full, {patch("training", "recompute_layers", "1")})}, 3);
 }
 
+TEST_CASE("recomputation changes no bit where a weight pass has no weights") {
+  const std::string kind = GENERATE("gpt", "llama", "bloom", "moe-top2", "moe-shared");
+  const Patches base{parallel("data", 2), parallel("pipeline", 2), parallel("zero_stage", 3), training("precision", "fp32"),
+                     training("fusion", GENERATE("reference", "megatron")), model(kind)};
+  std::vector<Patches> variants = recomputations(kind.starts_with("moe"));
+  for (Patches& v : variants) v.push_back(parallel("schedule", v.size() % 2 ? "zb-h1" : "zb-h2"));
+  check_all_equal(base, variants, 3);
+}
+
 TEST_CASE("n data ranks with one micro-batch each are n micro-batches on one rank, bit for bit") {
   const int n = GENERATE(3, 4, 8);
   const std::string kind = GENERATE("gpt", "llama", "bert", "t5", "moe-top2", "moe-dropless");

@@ -138,3 +138,46 @@ TEST_CASE("what an encoder and a decoder both read stays no longer than to its l
   };
   CHECK(gathers(2) == 2 * gathers(1));
 }
+
+TEST_CASE("A weight pass gathers nothing unless it computes a product again") {
+  struct Again {
+    const char* module;  ///< recomputed; "": nothing
+    bool product;
+  };
+  const Again again = GENERATE(Again{"", false}, Again{"norm", false}, Again{"core_attention", false}, Again{"operations", false},
+                               Again{"mlp", true});
+  const std::string fusion = GENERATE("reference", "megatron"), family = GENERATE("gpt", "llama");
+  const std::string schedule = GENERATE("zb-h1", "zb-h2");
+  CAPTURE(again.module, fusion, family, schedule);
+  MemoryCase c;
+  c.layers = 4;
+  c.micro_batches = 3;
+  c.data = c.pipeline = 2;
+  c.model = {{"family", family}};
+  c.training["fusion"] = fusion;
+  if (*again.module != '\0') {
+    c.training["recompute"] = "selective";
+    c.training["recompute_modules"] = {again.module};
+  }
+  const auto lowered = [&](const std::string& order) {
+    c.parallel = {{"zero_stage", 3}, {"prefetch_layers", 0}, {"schedule", order}};
+    return lower(c.plan());
+  };
+  const TaskGraph split = lowered(schedule), whole = lowered("1f1b");
+  for (std::int64_t s = 0; s < c.pipeline; ++s) {
+    const StageOf stage(split, s), like(whole, s);
+    const auto gathers = [](const StageOf& of) {
+      std::int64_t sum = 0;
+      for (std::uint32_t i = 0; i < of.program().instances.size(); ++i) sum += of.block(i) == "weight_gather";
+      return sum;
+    };
+    const std::int64_t layers = c.layers / c.pipeline;
+    CHECK(gathers(stage) - gathers(like) == (again.product ? layers * c.micro_batches : 0));
+    for (std::int64_t l = s * layers; l < (s + 1) * layers; ++l)
+      for (std::int64_t mb = 0; mb < c.micro_batches; ++mb) {
+        const auto held = stage.alive(stage.find("block_weights", l, mb, Phase::weight),
+                                      [](const Allocation& a) { return a.name == "unit_weights"; });
+        CHECK((held > 0) == again.product);
+      }
+  }
+}
