@@ -29,7 +29,7 @@ ExpertRows expert_rows(const TaskGraph& graph) {
 Flops model_flops(const Task& task, Phase phase, const ExpertRows& rows) {
   if (phase == Phase::recompute || (phase != Phase::forward && forward_product(task.op))) return Flops(0);
   const Flops all = matrix_flops(task.op);
-  if (of_experts(task.op) && rows.asked != rows.room)
+  if (of_experts(task.op) && rows.asked < rows.room)
     return Flops(std::llround(static_cast<double>(all.count()) * static_cast<double>(rows.asked) / static_cast<double>(rows.room)));
   return std::holds_alternative<FlashAttentionBackward>(task.op) ? Flops(all.count() / 5 * 4) : all;
 }

@@ -16,8 +16,8 @@ ExpertRows expert_rows(const TaskGraph& graph);
 /// Matrix FLOPs of a task in an instance of `phase`, without those that are computed again in a backward pass: whole blocks,
 /// products of a forward pass among those of a backward one (selective recomputation), and the scores that a backward kernel
 /// without a score matrix makes again (arXiv 2205.14135 section 3.1: of its five products four are gradients). Products of experts
-/// count the rows that are asked for, whatever the capacity: not the room that stays empty with much, and with little the tokens that
-/// are dropped, too.
+/// count the rows that are asked for and have room where tokens spread evenly: neither places that stay empty with much capacity nor
+/// tokens that are dropped with little, which the model so defined does not compute. So they are never more than matrix_flops.
 Flops model_flops(const Task& task, Phase phase, const ExpertRows& rows);
 
 }  // namespace tandem

@@ -58,7 +58,7 @@ std::vector<Row> rate_rows() {
       {"model_tflops_per_device",
        "matrix FLOPs of a step without recomputation / (devices x step_time_s): 6 for every weight of a product and token, and "
        "attention's products over all pairs of positions or, with flash attention, over those that a causal mask leaves; an "
-       "embedding's look-up is none; of experts those that a token asks for, whatever their capacity",
+       "embedding's look-up is none; of experts those that a token asks for and that have room, not empty places",
        [](const ExplainedCase& c, std::size_t) { return rate(c, false); }, RangeKind::shrinks, {}},
       {"hardware_tflops_per_device", "every matrix FLOP of a step, of empty places of experts too / (devices x step_time_s)",
        [](const ExplainedCase& c, std::size_t) { return rate(c, true); }, RangeKind::shrinks, {}},

@@ -148,7 +148,7 @@ class ExplainKey(WithFolder):
             flops = batch * sequence * (6 * weights + 12 * layers * hidden * pairs)
             self.assertAlmostEqual(result["model_tflops_per_device"] * 1e12 * result["step_time_s"] / flops, 1, places=9)
 
-    def test_model_flops_of_experts_are_those_that_tokens_visit_whatever_the_capacity(self):
+    def test_model_flops_of_experts_are_those_that_tokens_visit_and_that_have_room(self):
         layers, hidden, inner, vocabulary, sequence, batch, experts, visited = 2, 1024, 2048, 32000, 1024, 4, 8, 2
         tokens, expert = batch * sequence, 3 * hidden * inner
         for split in ({}, {"data": 4, "expert": 4}, {"tensor": 2, "data": 2, "expert": 2, "sequence_parallel": True}):
@@ -161,9 +161,11 @@ class ExplainKey(WithFolder):
                     "training": {"seq_length": sequence, "micro_batch_size": 1, "global_batch_size": batch, "flash_attention": False},
                     "cluster": {"preset": "dgx-h100", "devices": 4 if split else 1}})
                 result = tandem_json("simulate", file)
-                weights = layers * (4 * hidden**2 + hidden * experts + visited * expert) + hidden * vocabulary
+                room = min(factor, 1) if factor else 1  # of what tokens visit
+                weights = layers * (4 * hidden**2 + hidden * experts + visited * expert * room) + hidden * vocabulary
                 model = tokens * (6 * weights + 12 * layers * hidden * sequence)
-                empty = tokens * 6 * layers * visited * expert * (factor - 1 if factor else 0)
+                empty = tokens * 6 * layers * visited * expert * max(factor - 1, 0)
+                self.assertLessEqual(result["mfu"], result["hfu"])
                 # The router is in every tensor rank's share of the rows once.
                 for key, flops in (("model_tflops_per_device", model), ("hardware_tflops_per_device", model + empty)):
                     count = result[key] * 1e12 * result["step_time_s"] * (4 if split else 1)
