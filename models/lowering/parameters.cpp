@@ -113,6 +113,12 @@ bool shared(const Shapes& s, const StageRegion& r) {
   return is_table(r.kind) || (r.kind == RegionKind::output && s.tied);
 }
 
+/// Whether a split backward pass gives the region's gradients in its second half: with others in one unit they would be there from the
+/// first one on, whole and once for every micro-batch between the two.
+bool in_second_half(const Shapes& s, const StageRegion& r) {
+  return s.defer_weights && (r.kind == RegionKind::block || r.kind == RegionKind::experts);
+}
+
 std::vector<UnitRegions> unit_regions(const Shapes& s, const std::vector<StageRegion>& regions, const Sharding& z) {
   std::vector<UnitRegions> units;
   std::vector<std::int64_t> run;
@@ -129,7 +135,8 @@ std::vector<UnitRegions> unit_regions(const Shapes& s, const std::vector<StageRe
     const bool other = i > 0 && regions[i].layout.replication() != regions[i - 1].layout.replication();
     const bool after_alone = i > 0 && z.zero_stage > 0 && shared(s, regions[i - 1]);
     const bool next_chunk = i > 0 && z.zero_stage > 1 && regions[i].chunk != regions[i - 1].chunk;
-    if (alone || other || after_alone || next_chunk) close();
+    const bool next_half = i > 0 && z.zero_stage > 1 && in_second_half(s, regions[i]) != in_second_half(s, regions[i - 1]);
+    if (alone || other || after_alone || next_chunk || next_half) close();
     run.push_back(regions[i].elements);
   }
   close();

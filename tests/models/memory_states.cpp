@@ -218,6 +218,27 @@ TEST_CASE("a weight's whole gradient under ZeRO 2 and 3 begins with a zero-bubbl
   }
 }
 
+TEST_CASE("Under ZeRO 2 no bucket joins gradients of the two halves of a split backward pass, however large it may be") {
+  MemoryCase c = odd(2, 2);
+  c.layers = 4;
+  c.pipeline = 2;
+  c.micro_batches = 6;
+  c.parallel["schedule"] = GENERATE("zb-h1", "zb-h2");
+  c.parallel["bucket_bytes"] = "1 GB";
+  const TaskGraph graph = lower(c.plan());
+  const Parts p = parts_of(c);
+  const std::int64_t layers = 2 * up(p.layer, 64);
+  for (std::int64_t d = 0; d < c.pipeline; ++d) {
+    const StageOf stage(graph, d);
+    for (std::uint32_t i = 0; i < stage.program().instances.size(); ++i) {
+      INFO(stage.block(i));
+      const std::int64_t now = whole(stage, i, "unit_gradients");
+      if (stage.block(i) == "block_weights") CHECK(now == aligned(4 * up(layers, 128)));
+      else if (stage.block(i) == "block_backward" || stage.block(i) == "block_forward") CHECK(now == 0);
+    }
+  }
+}
+
 TEST_CASE("ZeRO 2 with one bucket a layer and the head holds both until both are there") {
   MemoryCase c = odd(2, 2);
   const Parts p = parts_of(c);
