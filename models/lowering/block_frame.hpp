@@ -10,7 +10,10 @@ namespace tandem::lowering {
 struct BlockRegions {
   RegionLayout block, early, again, experts, relative;
   BlockRegions(const Shapes& s, bool moe)
-      : block(block_region(s, moe)), early(early_region(block)), again(again_region(s, block)), experts(moe ? experts_region(s) : RegionLayout{"", {}}),
+      : block(block_region(s, moe)),
+        early(early_region(block)),
+        again(again_region(s, block)),
+        experts(moe ? experts_region(s) : RegionLayout{"", {}}),
         relative(relative_region(s)) {}
 };
 
