@@ -173,7 +173,9 @@ TEST_CASE("recomputation changes no bit on tensor ranks and stages", "[tsan]") {
 TEST_CASE("recomputation that stops early changes no bit") {
   const std::string kind = GENERATE("gpt", "llama", "bert", "t5", "moe-top2", "moe-shared");
   const std::string schedule = kind == "t5" ? "1f1b" : GENERATE("1f1b", "zb-h1");
-  const Patches base{parallel("tensor", GENERATE(1, 2)), parallel("pipeline", 2), parallel("schedule", schedule), model(kind),
+  const int tensor = GENERATE(1, 2), zero = tensor == 1 ? GENERATE(0, 3) : 0;
+  const Patches base{parallel("tensor", tensor), parallel("pipeline", 2), parallel("data", zero == 0 ? 1 : 2),
+                     parallel("zero_stage", zero), parallel("schedule", schedule), model(kind),
                      training("precision", "fp32"), patch("training", "dropout", R"({"hidden": 0, "attention": 0.1})")};
   const Patches full{training("recompute", "full"), patch("training", "recompute_early_stop", "true")};
   check_all_equal(base, {full, with(full, {patch("training", "recompute_layers", "1")})}, 3);

@@ -71,7 +71,6 @@ Feature recomputes() {
       false,
       {{"none", "{}"},
        {"full", R"({"training": {"recompute": "full"}})"},
-       {"full-stopped", R"({"training": {"recompute": "full", "recompute_early_stop": true, "dropout": {"hidden": 0, "attention": 0.1}}})"},
        {"full-1-layer", R"({"training": {"recompute": "full", "recompute_layers": 1}})"},
        {"core_attention", R"({"training": {"recompute": "selective", "recompute_modules": ["core_attention"]}})"},
        {"core_attention-1-layer",
