@@ -263,9 +263,11 @@ class StageLowering {
   }
 
   /// Logits of earlier micro-batches that the framework still refers to; one of them goes when a later forward pass has ended.
+  /// It is its engine of pipelines that does, which asserts a ZeRO stage below 2 (deepspeed/runtime/pipe/engine.py), and which its
+  /// recipes of experts do without (microsoft/Megatron-DeepSpeed: examples_deepspeed/MoE, --no-pipeline-parallel).
   std::size_t kept_outputs() const {
-    const bool any = !c_.forward_only && std::any_of(chunks_.begin(), chunks_.end(), [](const ChunkPart& p) { return p.last; });
-    return any ? static_cast<std::size_t>(s_.fusion.kept_logits) : 0;
+    const bool any = std::any_of(chunks_.begin(), chunks_.end(), [](const ChunkPart& p) { return p.last; });
+    return any && !c_.forward_only && !s_.sharded_gradients && s_.experts == 0 ? static_cast<std::size_t>(s_.fusion.kept_logits) : 0;
   }
   void keep_output() {
     outputs_.push_back(b_.allocate("kept_logits", MemoryKind::activations, bytes_of(s_.loss_type(), s_.tokens * s_.vocab_rows)));

@@ -312,6 +312,10 @@ TEST_CASE("DeepSpeed's last stage keeps the fp32 logits of two micro-batches, an
   CHECK(at(FusionSet::megatron_2021, "optimizer") == Alive{2 * logits});
   CHECK(at(FusionSet::megatron, "head_forward") == Alive{0});
   if (c.pipeline > 1) CHECK(StageOf(with_set(c, FusionSet::megatron_2021), 0).most(called("kept_logits")) == 0);
+  c.pipeline = 1;
+  c.data = 2;
+  c.parallel["zero_stage"] = GENERATE(2, 3);  // not by its engine of pipelines
+  CHECK(at(FusionSet::megatron_2021, "head_forward") == Alive{0});
 }
 
 TEST_CASE("fp32 gradients of 16-bit weights are sent by DeepSpeed as one 16-bit tensor") {
