@@ -1,10 +1,10 @@
 #include "models/lowering/stage.hpp"
 
-#include <algorithm>
 #include <set>
 #include <string>
 
 #include "models/lowering/decoder_flow.hpp"
+#include "models/lowering/kept_logits.hpp"
 #include "models/lowering/stage_blocks.hpp"
 #include "models/lowering/stage_regions.hpp"
 #include "models/lowering/stage_transfers.hpp"
@@ -23,6 +23,7 @@ class StageLowering {
         blocks_(c.plan, s_, t_, chunks_),
         b_(c.library, stage),
         memory_(c, chunks_, b_),
+        kept_logits_(c, chunks_, b_),
         reduction_(c, memory_, b_, c.plan.micro_batches()),
         gather_(memory_, reduction_, c.plan.parallel.prefetch_layers),
         w_(c.library, b_),
@@ -36,7 +37,7 @@ class StageLowering {
     flights_.resize(static_cast<std::size_t>(c_.plan.micro_batches()) * chunks_.size());
     b_.start(used_templates(), instances_of(events), c_.before);
     if (c_.plan.parallel.overlap_param_gather) reduction_.gather_updated_weights();
-    while (outputs_.size() < kept_outputs()) keep_output();
+    kept_logits_.begin();
     run_schedule(events);
     c_.forward_only ? reduction_.sum_loss() : reduction_.finish();
     return finish();
@@ -203,7 +204,7 @@ class StageLowering {
     if (shows_metrics()) slots.push_back({f.logits = slot_buffer("logits", t, "logits")});
     add(t, key(a), slots);
     gather_.end();
-    drop_output();
+    kept_logits_.drop();
     if (!c_.forward_only) return;
     if (shows_metrics()) drop(f.logits);
     drop(f.head_saved);
@@ -255,27 +256,11 @@ class StageLowering {
     add(t_.head_backward.of(a.micro_batch), key(a), slots);
     gather_.end();
     drop(f.head_saved);
-    if (outputs_.size() < kept_outputs()) keep_output();
+    kept_logits_.keep();
     drop(f.hidden.back());
     if (head >= 0) reduction_.completed(head, a.micro_batch);
     if (s_.tied) reduction_.completed_word(WordUse::output, a.micro_batch);
     else reduction_.completed(region(RegionKind::output), a.micro_batch);
-  }
-
-  /// Logits of earlier micro-batches that the framework still refers to; one of them goes when a later forward pass has ended.
-  /// It is its engine of pipelines that does, which asserts a ZeRO stage below 2 (deepspeed/runtime/pipe/engine.py), and which its
-  /// recipes of experts do without (microsoft/Megatron-DeepSpeed: examples_deepspeed/MoE, --no-pipeline-parallel).
-  std::size_t kept_outputs() const {
-    const bool any = std::any_of(chunks_.begin(), chunks_.end(), [](const ChunkPart& p) { return p.last; });
-    return any && !c_.forward_only && !s_.sharded_gradients && s_.experts == 0 ? static_cast<std::size_t>(s_.fusion.kept_logits) : 0;
-  }
-  void keep_output() {
-    outputs_.push_back(b_.allocate("kept_logits", MemoryKind::activations, bytes_of(s_.loss_type(), s_.tokens * s_.vocab_rows)));
-  }
-  void drop_output() {
-    if (outputs_.empty()) return;
-    b_.release(outputs_.back());
-    outputs_.pop_back();
   }
 
   void block_backward(const Action& a, std::int64_t l) {
@@ -424,7 +409,7 @@ class StageLowering {
 
   Program finish() {
     drop_narrow_gradients();
-    while (!outputs_.empty()) drop_output();
+    kept_logits_.end();
     Program p = b_.finish();
     p.memory.expandable_segments = c_.plan.training.expandable_segments;
     const StageParams& params = memory_.params();
@@ -454,6 +439,7 @@ class StageLowering {
   StageBlocks blocks_;
   ProgramBuilder b_;
   StageMemory memory_;
+  KeptLogits kept_logits_;
   GradientReduction reduction_;
   WeightGather gather_;
   InstanceWriter w_;
@@ -462,7 +448,6 @@ class StageLowering {
   StageTransfers transfers_;
   std::vector<InFlight> flights_;                         ///< by micro-batch, then chunk
   std::vector<BufferId> narrow_;                          ///< of the last backward pass
-  std::vector<BufferId> outputs_;                         ///< of earlier micro-batches
   std::set<std::int32_t> narrow_made_;                    ///< regions that have one of them
   bool backward_follows_ = false;                         ///< of the forward pass that is written
   std::vector<Binding> slots_;                            ///< see block_weights

@@ -1,0 +1,50 @@
+#pragma once
+// Logits of earlier micro-batches that a framework still refers to; one of them goes when a later forward pass has ended.
+
+#include <algorithm>
+#include <vector>
+
+#include "models/lowering/stage.hpp"
+
+namespace tandem::lowering {
+
+class KeptLogits {
+ public:
+  KeptLogits(const StageContext& c, const std::vector<ChunkPart>& chunks, ProgramBuilder& b) : s_(c.shapes), b_(b) {
+    const bool head = std::any_of(chunks.begin(), chunks.end(), [](const ChunkPart& p) { return p.last; });
+    if (head && !c.forward_only && by_pipeline_engine()) most_ = static_cast<std::size_t>(s_.fusion.kept_logits);
+  }
+
+  /// Those of earlier steps.
+  void begin() {
+    while (kept_.size() < most_) allocate();
+  }
+  void keep() {
+    if (kept_.size() < most_) allocate();
+  }
+  void drop() {
+    if (kept_.empty()) return;
+    b_.release(kept_.back());
+    kept_.pop_back();
+  }
+  void end() {
+    while (!kept_.empty()) drop();
+  }
+
+ private:
+  /// DeepSpeed's, which asserts a ZeRO stage below 2 (deepspeed/runtime/pipe/engine.py), and which its recipes of experts do without
+  /// (microsoft/Megatron-DeepSpeed: examples_deepspeed/MoE, --no-pipeline-parallel).
+  bool by_pipeline_engine() const { return !s_.sharded_gradients && s_.experts == 0; }
+
+  void allocate() {
+    const Bytes bytes = bytes_of(s_.loss_type(), s_.tokens * s_.vocab_rows);
+    kept_.push_back(b_.allocate("kept_logits", MemoryKind::activations, bytes));
+  }
+
+  const Shapes& s_;
+  ProgramBuilder& b_;
+  std::size_t most_ = 0;
+  std::vector<BufferId> kept_;
+};
+
+}  // namespace tandem::lowering
