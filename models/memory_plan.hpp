@@ -39,13 +39,19 @@ struct PassingTensor {
   std::int32_t comes = 0, goes = 0;  ///< in an order of such tensors alone, behind the passes; both of them inclusive
 };
 
+/// All of them.
+struct PassingTensors {
+  std::vector<PassingTensor> tensors;  ///< by `comes`
+  std::int32_t gradients_go = 0;       ///< in the same order: those of the passes are gone when tensors of this time come
+};
+
 struct MemoryPlan {
   Bytes arena_bytes;          ///< end of the highest allocation: alignment, holes and reuse included
   Bytes live_peak_bytes;      ///< largest sum of live tensors at any task
   BytesByKind live_at_peak{}; ///< split of live_peak_bytes
   Bytes cached_bytes;         ///< of tensors past that a framework's allocator keeps beside the arena until memory runs short
   Bytes pooled_bytes;         ///< of cached_bytes, what streams have at most while the others have less
-  std::vector<PassingTensor> passing;  ///< by `comes`; where there are any, gradients come and go with the step
+  PassingTensors passing;     ///< where there are any, gradients come and go with the step
   bool expandable_segments = false;    ///< whether the framework's allocator maps more memory behind what it has
   std::vector<Allocation> allocations; ///< persistent ones first (first = 0, or where a framework makes them; last = end)
 };

@@ -42,6 +42,8 @@ std::vector<Ineffective> table(const Plan& p) {
       {"training.recompute_early_stop", p.training.recompute != Recompute::full, "training.recompute is not full"},
       {"training.recompute_early_stop", p.training.recompute == Recompute::full && p.training.dropout.hidden > 0,
        "a dropout follows the last product (training.dropout.hidden), whose mask is drawn again"},
+      {"training.recompute_early_stop", p.training.recompute == Recompute::full && p.model.norm_placement != NormPlacement::pre,
+       "a norm follows the last product (model.norm_placement), which keeps what it reads"},
       {"training.attention_kernel", !p.training.flash_attention, "training.flash_attention is false"},
       {"training.fill_uninitialized_memory", !p.training.deterministic, "training.deterministic is false"},
       {"training.fill_uninitialized_memory", p.training.deterministic && !allocates_by_dispatcher(p.training.fusion),

@@ -124,15 +124,19 @@ class Step {
         apply(e, scratch, scratch_places_, allocators);
       }
     }
-    for (; next != slots_.events.end(); ++next) apply(*next, slots_, places_, allocators);
-    update(allocators.of(Pool::computation));
+    const std::int64_t end = kTimes * gradients_end();
+    for (; next != slots_.events.end() && next->when < end; ++next) apply(*next, slots_, places_, allocators);
+    const auto let_go = [&] {
+      for (; next != slots_.events.end(); ++next) apply(*next, slots_, places_, allocators);
+    };
+    update(allocators.of(Pool::computation), let_go);
   }
 
  private:
   using Places = std::vector<CachingAllocator::Place>;
 
-  /// Before the weights became one tensor every parameter had one of its own (deepspeed/runtime/zero/stage_1_and_2.py, __init__:
-  /// move_to_cpu and flatten), as large as its gradient.
+  /// Before the weights became one tensor every parameter had one of its own (deepspeed/runtime/zero/stage2.py, branch big-science of
+  /// 2021, __init__: move_to_cpu and flatten; later versions empty the cache between the two), as large as its gradient.
   void begin_parameters(CachingAllocator& allocator) const {
     Places places;
     for (const Bytes each : gradients_) places.push_back(allocator.allocate(each));
@@ -145,20 +149,22 @@ class Step {
     else allocator.release(places[e.tensor]);
   }
 
-  void update(CachingAllocator& allocator) const {
+  /// `let_go` of the gradients of the passes.
+  void update(CachingAllocator& allocator, const auto& let_go) const {
     Traffic passing;
-    for (const PassingTensor& t : program_.memory.passing) passing.add(t.bytes, Pool::computation, t.comes, t.goes);
+    for (const PassingTensor& t : program_.memory.passing.tensors) passing.add(t.bytes, Pool::computation, t.comes, t.goes);
     passing.sort();
     Places places(passing.bytes.size());
     for (const Event& e : passing.events) {
+      if (e.when >= kTimes * program_.memory.passing.gradients_go) let_go();
       if (e.comes()) places[e.tensor] = allocator.allocate(passing.bytes[e.tensor]);
       else allocator.release(places[e.tensor]);
     }
   }
 
-  /// Gradients that the framework lets go of after the update: each is made by the first backward pass (stage_1_and_2.py,
+  /// Gradients that the framework lets go of: each is made by the first backward pass (stage_1_and_2.py,
   /// independent_gradient_partition_epilogue ends with zero_grad, which sets them to none).
-  bool passes(const Allocation& a) const { return !program_.memory.passing.empty() && a.kind == MemoryKind::gradients; }
+  bool passes(const Allocation& a) const { return !program_.memory.passing.tensors.empty() && a.kind == MemoryKind::gradients; }
 
   /// Reductions and the update touch gradients of many parameters as one.
   static bool makes_gradients(const Instance& i) {
@@ -212,7 +218,7 @@ class Step {
   void close(std::uint32_t a) {
     const Allocation& allocation = program_.memory.allocations[a];
     const std::int64_t from = time(allocation.first, 0), to = time(allocation.last, tasks_ - 1);
-    if (passes(allocation)) return close_gradients(a, to);
+    if (passes(allocation)) return close_gradients(a);
     std::int64_t rest = allocation.bytes.count();
     for (const TensorSpan& t : tensors_[a]) {
       slots_.add(Bytes(t.bytes()), allocation.pool, t.first < from + tasks_ ? t.first : from, t.last > to - tasks_ ? t.last : to);
@@ -221,9 +227,12 @@ class Step {
     if (rest > kPadding) slots_.add(Bytes(rest), allocation.pool, from, to);
   }
 
-  void close_gradients(std::uint32_t a, std::int64_t to) {
+  /// Behind all tasks; those that are let go of are alone there.
+  std::int64_t gradients_end() const { return time(program_.instances.size(), 0); }
+
+  void close_gradients(std::uint32_t a) {
     for (const TensorSpan& t : tensors_[a]) {
-      slots_.add(Bytes(t.bytes()), program_.memory.allocations[a].pool, t.first, to);
+      slots_.add(Bytes(t.bytes()), program_.memory.allocations[a].pool, t.first, gradients_end());
       gradients_.push_back(Bytes(t.bytes()));
     }
   }

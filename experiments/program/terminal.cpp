@@ -116,10 +116,12 @@ namespace {
 
 /// Whether two names are one file that writing replaces; devices and pipes are not.
 bool one_file(const std::string& a, const std::string& b) {
-  std::error_code ignored;
-  if (output_place(a).in_place) return false;
-  return std::filesystem::weakly_canonical(std::filesystem::absolute(a, ignored), ignored) ==
-         std::filesystem::weakly_canonical(std::filesystem::absolute(b, ignored), ignored);
+  const OutputPlace place = output_place(a);  // behind links, whose targets need not be there
+  const auto whole = [](const std::string& path) {
+    std::error_code ignored;
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, ignored), ignored);
+  };
+  return !place.in_place && whole(place.path) == whole(output_place(b).path);
 }
 
 void require_other_file(const std::string& path, const std::string& taken, const char* reason) {

@@ -12,7 +12,7 @@ class Passing {
  public:
   /// Tensors that are there at once.
   void hold(const std::vector<std::int64_t>& bytes) {
-    for (const std::int64_t each : bytes) tensors_.push_back({Bytes(each), now_, now_});
+    for (const std::int64_t each : bytes) passing_.tensors.push_back({Bytes(each), now_, now_});
     ++now_;
   }
   /// One behind the other, each gone before the next, or all there until the last is done.
@@ -20,10 +20,11 @@ class Passing {
     if (!apart) return hold(bytes);
     for (const std::int64_t each : bytes) hold({each});
   }
-  std::vector<PassingTensor> finish() { return std::move(tensors_); }
+  void gradients_go() { passing_.gradients_go = now_; }
+  PassingTensors finish() { return std::move(passing_); }
 
  private:
-  std::vector<PassingTensor> tensors_;
+  PassingTensors passing_;
   std::int32_t now_ = 0;
 };
 
@@ -42,17 +43,18 @@ std::vector<std::int64_t> gathered(const UpdateTensors& u) {
 
 }  // namespace
 
-// deepspeed/runtime/zero/stage_1_and_2.py, commit 2151c787a, in the order of a step: allreduce_bucket flattens a bucket;
-// _has_inf_or_nan makes one tensor's gradients after the other fp32, get_grad_norm_direct fp64, as far as the rank updates them, and
+// deepspeed/runtime/zero/stage_1_and_2.py, commit 2151c787a, in the order of a step: allreduce_bucket flattens a bucket,
+// independent_gradient_partition_epilogue, behind all of them, lets go of the gradients; _has_inf_or_nan makes one tensor's gradients after the other fp32, get_grad_norm_direct fp64, as far as the rank updates them, and
 // waits for each; step() flattens the rank's part and, beside it, makes it fp32, and gathers the weights. (zero/stage2.py of the branch
 // big-science, 2021, does the same.) A tensor that Python frees stays while a collective's stream has not passed it: pytorch/pytorch,
 // torch/lib/c10d/ProcessGroupNCCL.cpp, collective() and allgather() call recordStream, and c10/cuda/CUDACachingAllocator.cpp,
 // free() then insert_events(), process_events() frees. Nothing waits between buckets.
-std::vector<PassingTensor> passing_in_update(const UpdateTensors& u) {
+PassingTensors passing_in_update(const UpdateTensors& u) {
   if (!u.narrow_gradients) return {};
   const std::int64_t one = std::min(u.largest, u.updated);
   Passing passing;
   passing.hold(buckets(u), u.host_waits);
+  passing.gradients_go();
   passing.hold({kWide * one});
   passing.hold({kDouble * one});
   passing.hold({u.weight_bytes * u.updated, kWide * u.updated});

@@ -26,7 +26,7 @@ struct UpdateTensors {
 /// buckets of gathered weights. What a collective has read or written stays until the device has done it, and the host, unless it waits
 /// for every launch, has made all buckets by then. Nothing where gradients are fp32: what is sent of them (`sent_gradients`) leaves room
 /// for all.
-std::vector<PassingTensor> passing_in_update(const UpdateTensors& u);
+PassingTensors passing_in_update(const UpdateTensors& u);
 
 /// DeepSpeed's with fp32 gradients of 16-bit weights: all of them as one tensor in the weights' type, to be summed over data ranks.
 /// Alive while they are, so it counts against fitting. Nothing where gradients have the weights' type.

@@ -12,7 +12,7 @@ class KeptLogits {
  public:
   KeptLogits(const StageContext& c, const std::vector<ChunkPart>& chunks, ProgramBuilder& b) : s_(c.shapes), b_(b) {
     const bool head = std::any_of(chunks.begin(), chunks.end(), [](const ChunkPart& p) { return p.last; });
-    if (head && !c.forward_only && by_pipeline_engine()) most_ = static_cast<std::size_t>(s_.fusion.kept_logits);
+    if (head && !c.forward_only && by_pipeline_engine(c)) most_ = static_cast<std::size_t>(s_.fusion.kept_logits);
   }
 
   /// Those of earlier steps.
@@ -32,9 +32,13 @@ class KeptLogits {
   }
 
  private:
-  /// DeepSpeed's, which asserts a ZeRO stage below 2 (deepspeed/runtime/pipe/engine.py), and which its recipes of experts do without
-  /// (microsoft/Megatron-DeepSpeed: examples_deepspeed/MoE, --no-pipeline-parallel).
-  bool by_pipeline_engine() const { return !s_.sharded_gradients && s_.experts == 0; }
+  /// DeepSpeed's, which has 1F1B alone and asserts a ZeRO stage below 2 (deepspeed/runtime/pipe/engine.py), and which its recipes of
+  /// experts and of Ulysses do without (microsoft/Megatron-DeepSpeed: examples_deepspeed/MoE, --no-pipeline-parallel;
+  /// megatron/core/parallel_state.py).
+  static bool by_pipeline_engine(const StageContext& c) {
+    const bool plain = c.plan.parallel.schedule == ScheduleKind::one_f_one_b && c.plan.parallel.virtual_pipeline == 1;
+    return plain && !c.shapes.sharded_gradients && c.shapes.experts == 0 && c.shapes.context == 1;
+  }
 
   void allocate() {
     const Bytes bytes = bytes_of(s_.loss_type(), s_.tokens * s_.vocab_rows);

@@ -185,6 +185,14 @@ BufferId ProgramBuilder::allocate(std::string_view name, MemoryKind kind, Bytes 
   return id;
 }
 
+BufferId ProgramBuilder::allocate_later(std::string_view name, MemoryKind kind, Bytes bytes) {
+  const BufferId id = allocate(name, kind, bytes);
+  Buffer& b = buffers_[static_cast<std::size_t>(id)];
+  live_.remove(id, kind, b.pool, b.bytes);  // until it arrives
+  b.later = later_ = true;
+  return id;
+}
+
 BufferId ProgramBuilder::allocate_apart(std::string_view name, MemoryKind kind, Bytes bytes) {
   const Arena::Block block = arena_.append(bytes);
   const std::size_t allocation = record(name, kind, block.offset, block.bytes, Pool::computation);

@@ -80,11 +80,13 @@ class ProgramBuilder {
   void start(const std::vector<TemplateId>& used, std::size_t instances, const Program* like);
 
   BufferId allocate(std::string_view name, MemoryKind kind, Bytes bytes, Pool pool = Pool::computation);
+  /// The same with its place from now on, alive from the first instance on that touches it.
+  BufferId allocate_later(std::string_view name, MemoryKind kind, Bytes bytes);
   /// Bytes that no tensor before had, counted as alive until `release`: of a size that an allocator's cache does not have. Nothing
   /// is bound to them.
   BufferId allocate_apart(std::string_view name, MemoryKind kind, Bytes bytes);
+  void pass(PassingTensors tensors) { program_.memory.passing = std::move(tensors); }
   /// Tensors that an allocator keeps when they are gone.
-  void pass(std::vector<PassingTensor> tensors) { program_.memory.passing = std::move(tensors); }
   void keep_cached(Bytes bytes) { program_.memory.cached_bytes += bytes; }
   /// The last instance that touches it has been added; its bytes may be handed on.
   void release(BufferId buffer);

@@ -108,10 +108,10 @@ struct Shapes {
   /// Of a decoder's attention to the encoder's output.
   AttentionDims cross_dims() const;
   const char* relative_table() const { return is_decoder() ? "decoder.relative.weight" : "encoder.relative.weight"; }
-  /// Whether the softmax makes an fp32 copy of its score matrix, which is in 16 bits.
   /// Logits of 16 bits are widened for the loss, and what it leaves for the backward pass stays wide until there (Megatron-LM,
   /// core/tensor_parallel/cross_entropy.py; PyTorch's autocast of cross_entropy); a kernel that has the whole loss needs no copy.
   DType loss_type() const { return bits(dtypes.compute) >= 32 || fusion.one_kernel_loss ? dtypes.compute : DType::fp32; }
+  /// Whether the softmax makes an fp32 copy of its score matrix, which is in 16 bits.
   bool widens_softmax() const { return fusion.softmax_widened && bits(dtypes.compute) == 16; }
   /// Elements that a norm written as single operations keeps beside its 16-bit input and output, and their type.
   std::int64_t norm_copy() const { return rms && fusion.norm_copies ? rows * hidden : 0; }

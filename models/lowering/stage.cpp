@@ -268,9 +268,8 @@ class StageLowering {
     const auto i = static_cast<std::size_t>(l);
     const std::int64_t layer = part(a).first_layer + l;
     gather_.begin();
-    if (blocks_.recomputed(part(a), l)) recompute(a, l);
+    const BufferId dx = recompute_and_begin(a, l);
     const TemplateId t = block(part(a), l).backward.of(a.micro_batch);
-    const BufferId dx = w_.buffer("gradient", decoder_.gradient_bytes(part(a), l));
     std::vector<Binding>& slots = block_weights(layer);
     add_gradients(slots, t, layer, a.micro_batch);
     slots.push_back({f.hidden[i]});
@@ -326,13 +325,23 @@ class StageLowering {
       if (r != region(RegionKind::relative)) reduction_.completed(r, a.micro_batch);
   }
 
-  /// Runs the block's forward again from its input; its output is not needed.
-  void recompute(const Action& a, std::int64_t l) {
+  /// Runs the block's forward again from its input where it is recomputed; its output is not needed. Then makes the gradient of the
+  /// input, in the place of that output; where there is none, ahead of what the block keeps, which would have that place and leave the
+  /// gradient one in a large hole that others want.
+  BufferId recompute_and_begin(const Action& a, std::int64_t l) {
+    const auto gradient = [&] { return w_.buffer("gradient", decoder_.gradient_bytes(part(a), l)); };
+    if (!blocks_.recomputed(part(a), l)) return gradient();
     const TemplateId t = block(part(a), l).again;
-    if (!c_.library.touches(t, c_.library.slot(t, "y"))) return run_block(a, l, Phase::recompute, {});
-    BufferId y = w_.slot_buffer("recomputed_hidden", t, "y");
-    run_block(a, l, Phase::recompute, {y});
-    drop(y);
+    if (c_.library.touches(t, c_.library.slot(t, "y"))) {
+      BufferId y = w_.slot_buffer("recomputed_hidden", t, "y");
+      run_block(a, l, Phase::recompute, {y});
+      drop(y);
+      return gradient();
+    }
+    const Bytes bytes = decoder_.gradient_bytes(part(a), l);
+    const BufferId dx = b_.allocate_later("gradient", MemoryKind::activations, bytes);
+    run_block(a, l, Phase::recompute, {});
+    return dx;
   }
 
   void embed_backward(const Action& a) {

@@ -137,11 +137,12 @@ void read_work(LayerWork& out, const TaskGraph& graph) {
     const std::int64_t work = nominal_work(t);
     if (t.name == "block_forward") {
       inputs = slot_bytes(t, "weight_inputs");
-      out.block.forward = out.again = work;
+      out.block.forward = work;
+      if (out.again == 0) out.again = work;
       out.block.held = slot_bytes(t, "x");
       out.kept = slot_bytes(t, "saved") + inputs;
     }
-    if (t.name == "block_again") out.again = work;  // behind that one in the library
+    if (t.name == "block_again") out.again = work;
     if (t.name == "block_backward") {
       out.block.backward = work;
       out.block.deferred = out.block.held + inputs + slot_bytes(t, "deferred");

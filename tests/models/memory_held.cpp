@@ -273,7 +273,7 @@ TEST_CASE("what DeepSpeed's ZeRO 1 makes around the update, tensor by tensor: al
   using Times = std::vector<std::vector<std::int64_t>>;  // what is there at each time
   const auto times = [](const lowering::UpdateTensors& u) {
     Times out;
-    for (const PassingTensor& t : lowering::passing_in_update(u)) {
+    for (const PassingTensor& t : lowering::passing_in_update(u).tensors) {
       CHECK(t.goes == t.comes);
       out.resize(static_cast<std::size_t>(t.comes) + 1);
       out.back().push_back(t.bytes.count());
@@ -284,7 +284,9 @@ TEST_CASE("what DeepSpeed's ZeRO 1 makes around the update, tensor by tensor: al
   lowering::UpdateTensors u{5 * giga / 4, giga / 2, giga / 10, giga / 2, 2, true, false};
   const std::int64_t rest = giga / 2, gather = 5 * giga / 4;
   CHECK(times(u) == Times{{giga, giga, rest}, {2 * giga / 5}, {4 * giga / 5}, {giga, 2 * giga}, {gather, gather}});
+  CHECK(lowering::passing_in_update(u).gradients_go == 1);
   u.host_waits = true;
+  CHECK(lowering::passing_in_update(u).gradients_go == 3);  // behind the last bucket
   CHECK(times(u) == Times{{giga}, {giga}, {rest}, {2 * giga / 5}, {4 * giga / 5}, {giga, 2 * giga}, {gather}, {gather}});
   u.largest = giga;  // half of it is the rank's
   CHECK(times(u).at(3) == std::vector<std::int64_t>{2 * giga});
@@ -321,7 +323,7 @@ TEST_CASE("DeepSpeed's last stage keeps the fp32 logits of two micro-batches, an
 TEST_CASE("fp32 gradients of 16-bit weights are sent by DeepSpeed as one 16-bit tensor") {
   const lowering::UpdateTensors wide{1000, 500, 10, 100, 2, false}, narrow{1000, 500, 10, 100, 2, true};
   CHECK(lowering::sent_gradients(wide).count() == 2000);
-  CHECK(lowering::passing_in_update(wide).empty());
+  CHECK(lowering::passing_in_update(wide).tensors.empty());
   CHECK(lowering::sent_gradients(narrow).count() == 0);
 }
 
@@ -371,7 +373,7 @@ TEST_CASE("plans of DeepSpeed with ZeRO 1 have that around the update, others no
   const std::int64_t n = parameters(c), sent = alive_of(graph, "optimizer", "optimizer_step");
   const auto bytes_at = [&](std::int32_t time) {
     std::int64_t sum = 0;
-    for (const PassingTensor& t : graph.programs.front().memory.passing)
+    for (const PassingTensor& t : graph.programs.front().memory.passing.tensors)
       if (t.comes <= time && time <= t.goes) sum += t.bytes.count();
     return sum;
   };
@@ -384,6 +386,6 @@ TEST_CASE("plans of DeepSpeed with ZeRO 1 have that around the update, others no
   CHECK(sent == (zero == 1 && narrow == DType::bf16 ? 2 * n : 0));
   plan.training.fusion = FusionSet::megatron;
   const TaskGraph other = lower(plan);
-  CHECK(other.programs.front().memory.passing.empty());
+  CHECK(other.programs.front().memory.passing.tensors.empty());
   CHECK(alive_of(other, "optimizer", "optimizer_step") == 0);
 }

@@ -49,6 +49,16 @@ TEST_CASE("a field that changes nothing is told with its reason, and only then")
   CHECK(told(c.part, c.effective).empty());
 }
 
+TEST_CASE("recomputation does not stop early before a norm") {
+  const std::string early = test::with("training", R"("recompute": "full", "recompute_early_stop": true)");
+  const auto of = [&](const std::string& placement) {
+    return parse_plan(test::with("model", R"("norm_placement": ")" + placement + "\"", early), "plan.json").ineffective;
+  };
+  CHECK(of("pre").empty());
+  REQUIRE(of("post").size() == 1);
+  CHECK(of("post").front().find("a norm follows") != std::string::npos);
+}
+
 TEST_CASE("without tensor ranks there is no sum to overlap") {
   const std::string overlap = test::with("parallel", R"("overlap_tensor_sum": true)");
   CHECK(parse_plan(overlap, "plan.json").ineffective.empty());

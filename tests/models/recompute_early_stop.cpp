@@ -97,3 +97,21 @@ TEST_CASE("the hardware's FLOPs are fewer by the last product of every recompute
   CHECK(flops(c, false) == flops(full(false), false));
   CHECK(flops(full(false), true) - flops(c, true) == c.layers * 2 * c.seq * c.batch * c.hidden * c.ffn);
 }
+
+TEST_CASE("what runs again without its output leaves no hole that others want: the arena is no larger") {
+  MemoryCase c = full(true, {{"precision", "bf16"}});
+  c.hidden = 64;
+  c.ffn = 256;
+  c.vocab = GENERATE(96, 3072);
+  c.pipeline = GENERATE(1, 2, 4);
+  c.tensor = GENERATE(1, 2);
+  c.micro_batches = 8;
+  c.parallel["schedule"] = c.pipeline == 1 ? "1f1b" : GENERATE("1f1b", "gpipe", "zb-h1");
+  MemoryCase whole = c;
+  whole.training["recompute_early_stop"] = false;
+  const TaskGraph stopped = lower(c.plan()), all = lower(whole.plan());
+  for (std::size_t s = 0; s < all.programs.size(); ++s) {
+    CHECK(stopped.programs[s].memory.arena_bytes <= all.programs[s].memory.arena_bytes);
+    CHECK(stopped.programs[s].memory.live_peak_bytes <= all.programs[s].memory.live_peak_bytes);
+  }
+}

@@ -84,6 +84,16 @@ class Outputs(WithFolder):
         self.assertFalse(pathlib.Path(twice).exists())
         self.assertEqual(run("simulate", self.plan, "--timeline", "/dev/null", "--trace", "/dev/null")[0], 0)
 
+    def test_two_names_of_a_file_that_is_not_there_yet_are_one_output(self):
+        missing, link, other = (self.folder.path / name for name in ("missing.json", "link.json", "other.json"))
+        link.symlink_to(missing.name)
+        other.symlink_to(missing)
+        for pair in ((link, missing), (missing, link), (link, other)):
+            code, out, err = run("simulate", self.plan, "--timeline", pair[0], "--trace", pair[1])
+            self.assertEqual((code, out), (3, ""), pair)
+            self.assertIn("give another file", err)
+        self.assertFalse(missing.exists())
+
     def test_a_file_at_its_size_limit_is_told_and_leaves_nothing_half_written(self):
         plan, saved = self.folder.plan(changed(SMALL, **{"model.hidden_size": 192})), self.path("a.safetensors")
         limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))

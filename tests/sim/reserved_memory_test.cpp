@@ -95,7 +95,7 @@ TEST_CASE("tensors have segments from the task that makes them to the last one t
 TEST_CASE("tensors of the update lie in what the passes have left, and those that are there at once apart from each other") {
   TaskGraph graph = two_each_way(12);
   const auto passing = [&](std::vector<PassingTensor> tensors) {
-    graph.programs.front().memory.passing = std::move(tensors);
+    graph.programs.front().memory.passing.tensors = std::move(tensors);
     return reserved(graph);
   };
   const Bytes b(30 * kMiB);
@@ -123,7 +123,15 @@ TEST_CASE("gradients that pass come with the first backward pass, where somethin
   CHECK(reserved(graph) == 64 + 30 + 40 + 30 + 12);  // there for the whole step
   // Parameters of 32 and 8 MiB leave segments of 32 and 20. What the second forward pass keeps lies in the former when gradients come,
   // and they need 32 anew; the latter has 8 of them and 12 of scratch. The update finds room.
-  p.memory.passing = {{Bytes(30 * kMiB), 0, 0}};
+  const PassingTensor bucket{Bytes(30 * kMiB), 0, 0};
+  p.memory.passing = {{bucket}, 1};
+  CHECK(reserved(graph) == 64 + 30 + 32 + 20 + 32);
+  // One of the 32 is the gradients' still; when they have gone there are two.
+  p.memory.passing = {{bucket, bucket}, 1};
+  CHECK(reserved(graph) == 64 + 30 + 32 + 20 + 32 + 30);
+  p.memory.passing = {{bucket, bucket}, 0};
+  CHECK(reserved(graph) == 64 + 30 + 32 + 20 + 32);
+  p.memory.passing = {{bucket, {Bytes(30 * kMiB), 1, 1}, {Bytes(30 * kMiB), 1, 1}}, 1};
   CHECK(reserved(graph) == 64 + 30 + 32 + 20 + 32);
   p.memory.live_peak_bytes = Bytes(200 * kMiB);
   CHECK(reserved(graph) == 200);
