@@ -129,7 +129,7 @@ class Step {
     const auto let_go = [&] {
       for (; next != slots_.events.end(); ++next) apply(*next, slots_, places_, allocators);
     };
-    update(allocators.of(Pool::computation), let_go);
+    update(allocators, let_go);
   }
 
  private:
@@ -150,15 +150,14 @@ class Step {
   }
 
   /// `let_go` of the gradients of the passes.
-  void update(CachingAllocator& allocator, const auto& let_go) const {
+  void update(Allocators& allocators, const auto& let_go) const {
     Traffic passing;
     for (const PassingTensor& t : program_.memory.passing.tensors) passing.add(t.bytes, Pool::computation, t.comes, t.goes);
     passing.sort();
     Places places(passing.bytes.size());
     for (const Event& e : passing.events) {
       if (e.when >= kTimes * program_.memory.passing.gradients_go) let_go();
-      if (e.comes()) places[e.tensor] = allocator.allocate(passing.bytes[e.tensor]);
-      else allocator.release(places[e.tensor]);
+      apply(e, passing, places, allocators);
     }
   }
 

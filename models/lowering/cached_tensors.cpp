@@ -44,8 +44,8 @@ std::vector<std::int64_t> gathered(const UpdateTensors& u) {
 }  // namespace
 
 // deepspeed/runtime/zero/stage_1_and_2.py, commit 2151c787a, in the order of a step: allreduce_bucket flattens a bucket,
-// independent_gradient_partition_epilogue, behind all of them, lets go of the gradients; _has_inf_or_nan makes one tensor's gradients after the other fp32, get_grad_norm_direct fp64, as far as the rank updates them, and
-// waits for each; step() flattens the rank's part and, beside it, makes it fp32, and gathers the weights. (zero/stage2.py of the branch
+// independent_gradient_partition_epilogue, behind all of them, lets go of the gradients; _has_inf_or_nan makes one tensor's gradients
+// after the other fp32, get_grad_norm_direct fp64, as far as the rank updates them, and waits for each; step() flattens the rank's part and, beside it, makes it fp32, and gathers the weights. (zero/stage2.py of the branch
 // big-science, 2021, does the same.) A tensor that Python frees stays while a collective's stream has not passed it: pytorch/pytorch,
 // torch/lib/c10d/ProcessGroupNCCL.cpp, collective() and allgather() call recordStream, and c10/cuda/CUDACachingAllocator.cpp,
 // free() then insert_events(), process_events() frees. Nothing waits between buckets.
