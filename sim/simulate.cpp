@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "models/model_flops.hpp"
+#include "models/stack_allocator.hpp"
 #include "reports/memory_over_time.hpp"
 #include "sim/breakdown.hpp"
 #include "sim/countable.hpp"
@@ -18,6 +19,7 @@
 #include "sim/perturbation.hpp"
 #include "sim/play.hpp"
 #include "sim/product_coverage.hpp"
+#include "sim/role_memory.hpp"
 #include "sim/workspaces.hpp"
 
 namespace tandem::sim {
@@ -93,23 +95,6 @@ void fill_rates(Prediction& out, const Plan& plan, const Scene& scene) {
   out.hfu = out.hardware_tflops_per_device * kTera / peak->second.flops_per_second();
 }
 
-RolePrediction role_memory(const MemoryPlan& memory, Bytes runtime) {
-  RolePrediction role;
-  role.arena_bytes = memory.arena_bytes;
-  role.live_peak_bytes = memory.live_peak_bytes;
-  role.cached_bytes = memory.cached_bytes;
-  role.peak_memory_bytes = memory.arena_bytes + runtime;
-  role.memory_bytes = memory.live_at_peak;
-  role.memory_bytes[static_cast<std::size_t>(MemoryKind::runtime)] += runtime;
-  return role;
-}
-
-/// What there must be room for. A host has one arena. A device's allocator gives back what lies free before it gives up (PyTorch:
-/// c10/cuda/CUDACachingAllocator.cpp, release_cached_blocks), so holes between tensors are no reason to fail.
-Bytes needed(const RolePrediction& role, const Device& device) {
-  return device.synchronous ? role.peak_memory_bytes : role.peak_memory_bytes - role.arena_bytes + role.live_peak_bytes;
-}
-
 /// The role whose compute stream is busiest: it sets the pace of the others.
 std::size_t critical_role(const std::vector<Breakdown>& breakdowns) {
   const auto busy = [](const Breakdown& b) { return b[Share::compute] + b[Share::optimizer]; };
@@ -134,11 +119,14 @@ void note_stalls(Prediction& out, const Play& play, const std::vector<Breakdown>
                       " a step while a sender is ready and no buffer is free");
 }
 
-/// Where it fits, but only because the allocator gives back what lies free between tensors.
-void note_tight(Prediction& out, const Device& device, std::int64_t ranks_per_device) {
-  const Bytes peak = out.roles[out.heaviest_role].peak_memory_bytes;
-  if (out.fits && peak.count() * ranks_per_device > device.memory.count())
+/// Where it fits, but only because the allocator gives back what lies free between tensors; where it does not, but only because of that.
+void note_tight(Prediction& out, std::int64_t ranks_per_device) {
+  const auto past = [&](Bytes b) { return b.count() * ranks_per_device > out.device_memory.count(); };
+  if (out.fits && past(out.roles[out.heaviest_role].peak_memory_bytes))
     out.notes.push_back("memory fits only as its allocator gives free segments back: tensors as they are laid out end past the device's memory");
+  const auto needs_less = [](const RolePrediction& a, const RolePrediction& b) { return a.needed_bytes < b.needed_bytes; };
+  if (!out.fits && !past(std::max_element(out.roles.begin(), out.roles.end(), needs_less)->needed_bytes))
+    out.notes.push_back("memory would do for what is alive at once, but not in the places that its allocator finds: free memory lies in pieces between tensors");
 }
 
 void note_machine(Prediction& out, const Plan& plan, const Scene& scene, const Play& play) {
@@ -176,17 +164,19 @@ void fill_roles(Prediction& out, const Scene& scene, const Play& play, const std
   const Bytes libraries = library_memory(plan, device);
   const std::vector<Communicators> communicators = stack_communicators(plan);
   std::vector<std::optional<Bytes>> buffers(scene.graph.programs.size());  // of communicators, by stage
+  std::vector<bool> asked(scene.graph.programs.size(), false);             // roles of a stage have the same memory
+  const DeviceRoom room(scene.graph, device, scene.topology.ranks_per_device(),
+                        scene.cost.comm_fit().nccl && stack_allocator_caches(plan.stack));
   for (std::size_t r = 0; r < play.roles.size(); ++r) {
     const Rank first(play.roles[r].ranks.front());
     const StageId stage = play.roles[r].stage;
     if (!buffers[stage.index()]) buffers[stage.index()] = communicator_buffers(scene, play.catalogue, first, communicators);
-    RolePrediction role = role_memory(scene.graph.program(stage).memory,
-                                      device.runtime_memory + libraries + *buffers[stage.index()]);
+    RolePrediction role = role_memory(scene.graph.program(stage), device.runtime_memory + libraries + *buffers[stage.index()], device);
     role.coords = scene.mesh.coords(first);
     role.ranks = play.roles[r].ranks;
     role.time_breakdown_s = in_seconds(breakdowns[r]);
-    role.needed_bytes = needed(role, device);
-    out.fits = out.fits && role.needed_bytes.count() * scene.topology.ranks_per_device() <= device.memory.count();
+    if (!asked[stage.index()]) out.fits = out.fits && room.fits(role, stage);
+    asked[stage.index()] = true;
     if (r == 0 || role.peak_memory_bytes > out.roles[out.heaviest_role].peak_memory_bytes) out.heaviest_role = r;
     out.roles.push_back(std::move(role));
   }
@@ -194,7 +184,7 @@ void fill_roles(Prediction& out, const Scene& scene, const Play& play, const std
   const Breakdown& critical = breakdowns[out.critical_role];
   if (out.step_time > Duration{})
     out.bubble_fraction = static_cast<double>(critical[Share::bubble]) / static_cast<double>(out.step_time.ps());
-  note_tight(out, device, scene.topology.ranks_per_device());
+  note_tight(out, scene.topology.ranks_per_device());
   note_stalls(out, play, breakdowns);
 }
 
@@ -258,7 +248,7 @@ Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& pl
   out.step_time = pace ? pace->step_time : play.step_time;
   if (perturbation.any()) out.perturbation = perturbation_cost(perturbation, scene, manner, plain, out.step_time);
   out.ranks = mesh.world_size();
-  out.device_memory = topology.device().memory;
+  out.device_memory = topology.device().usable_memory;
   fill_rates(out, plan, scene);
   fill_roles(out, scene, play, breakdowns_of(scene, play, pace), plan);
   note_machine(out, plan, scene, play);

@@ -23,7 +23,8 @@ struct Device {
   std::string preset;                    ///< name of its file; empty where a cluster's file holds it
   std::map<DType, FlopRate> peak;        ///< dense matrix rate by compute type
   FlopRate vector_rate;                  ///< fp32 arithmetic outside the matrix engine
-  Bytes memory;
+  Bytes memory;                          ///< as built
+  Bytes usable_memory;                   ///< of that, what the driver lets processes have; all of it where nothing else is known
   Bandwidth memory_bandwidth;
   Bandwidth host_link;                   ///< each way between the device and its host's memory; 0: not published
   Duration host_launch;                  ///< host time of one asynchronous launch

@@ -130,19 +130,19 @@ std::vector<Row> memory_rows() {
       kind_row(MemoryKind::communication, "buffers of collectives, sends and receives, alive at the peak"),
       kind_row(MemoryKind::workspace, "temporary tensors, alive at the peak"),
       runtime_row(),
-      {"device_memory_bytes", "memory of one device",
+      {"device_memory_bytes", "memory of one device that processes can have",
        [](const ExplainedCase& c, std::size_t) { return gib(c.prediction.device_memory) + " of " + c.topology->device().name; },
-       RangeKind::exact, {"device:memory_bytes"}},
+       RangeKind::exact, {"device:memory_bytes", "device:usable_memory_bytes"}},
       {"fits",
-       "(live_peak_bytes + memory_bytes.runtime) x ranks of a device <= the device's memory, on every rank; on a host arena_bytes in "
-       "place of live_peak_bytes",
+       "(live_peak_bytes + memory_bytes.runtime) x ranks of a device <= device_memory_bytes, on every rank; on a host arena_bytes in "
+       "place of live_peak_bytes; where the stack's allocator keeps segments it must also find a place for every tensor when it comes",
        [](const ExplainedCase& c, std::size_t) {
          Bytes most;
          for (std::size_t r = 0; r < c.prediction.roles.size(); ++r) most = std::max(most, needed(c, r));
          return gib(most) + " x " + std::to_string(c.topology->ranks_per_device()) + (c.prediction.fits ? " <= " : " > ") +
-                gib(c.topology->device().memory);
+                gib(c.topology->device().usable_memory);
        },
-       RangeKind::layout, {"device:memory_bytes", "device:runtime_bytes", "device:library_bytes"}},
+       RangeKind::layout, {"device:memory_bytes", "device:usable_memory_bytes", "device:runtime_bytes", "device:library_bytes"}},
   };
 }
 

@@ -52,7 +52,7 @@ std::string plan_page(const Options& o) {
   options.timeline = options.memory_over_time = true;
   const Prediction p = naming(o.subject, [&] { return sim::simulate(r.plan, r.graph, *topology, options); });
   const Device& device = topology->device();
-  const std::string data = plan_report_json({r.plan, r.graph, p, device.name, device.memory, unverified_facts(p)});
+  const std::string data = plan_report_json({r.plan, r.graph, p, device.name, device.usable_memory, unverified_facts(p)});
   return html_page("plan", title(r.plan) + " – Tandem", data);
 }
 

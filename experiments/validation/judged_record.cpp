@@ -28,7 +28,7 @@ class Gauge {
   Bytes of(const RolePrediction& role) {
     if (kind_ != "device" && kind_ != "reserved") return role.live_peak_bytes + libraries_;
     const Bytes beside = role.peak_memory_bytes - role.arena_bytes;
-    return held(role, device_.memory - beside) + (kind_ == "device" ? beside : libraries_);
+    return held(role, device_.usable_memory - beside) + (kind_ == "device" ? beside : libraries_);
   }
 
  private:

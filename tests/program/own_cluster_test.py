@@ -56,7 +56,7 @@ class OwnCluster(WithFolder):
         own, plan = self.in_place(), changed(PLAN, **{"cluster.preset": "own.json"})
 
         def told(memory, plan=plan):
-            own["device"]["memory_bytes"] = memory
+            own["device"] |= {"memory_bytes": memory, "usable_memory_bytes": memory}
             (self.folder.path / "own.json").write_text(json.dumps(own))
             out = run("simulate", self.folder.plan(plan), "--allow-oversize")[1]
             return next(line for line in out.splitlines() if line.startswith("memory of the heaviest rank"))

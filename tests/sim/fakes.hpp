@@ -57,7 +57,7 @@ class FakeTopology : public Topology {
     device_.name = "fake";
     device_.synchronous = shape.synchronous;
     device_.calibration = shape.calibration;
-    device_.memory = Bytes(std::int64_t{1} << 30);
+    device_.memory = device_.usable_memory = Bytes(std::int64_t{1} << 30);
     device_.peak[DType::fp32] = FlopRate::flops_per_second(1e12);
     device_.vector_rate = FlopRate::flops_per_second(1e11);
     device_.memory_bandwidth = Bandwidth::bytes_per_second(1e11);

@@ -125,12 +125,12 @@ TEST_CASE("memory is the plan's book and the device's runtime, and fits or does 
   topology.edit().synchronous = host;
   const std::int64_t enough = host ? most : alive;
   REQUIRE(alive < most);
-  topology.edit().memory = Bytes(enough);
+  topology.edit().usable_memory = Bytes(enough);
   p = simulate(plan, graph, topology);
   CHECK(p.fits);
   const bool told = std::any_of(p.notes.begin(), p.notes.end(), [](const std::string& n) { return n.find("segments back") != n.npos; });
   CHECK(told == !host);
-  topology.edit().memory = Bytes(enough - 1);
+  topology.edit().usable_memory = Bytes(enough - 1);
   p = simulate(plan, graph, topology);
   CHECK_FALSE(p.fits);
   CHECK(p.step_time > Duration{});
@@ -145,9 +145,9 @@ TEST_CASE("ranks that share a device share its memory") {
   FakeTopology topology(shape);
   topology.edit().synchronous = true;
   const Prediction p = simulate(plan, graph, topology);
-  topology.edit().memory = 2 * p.roles[p.heaviest_role].peak_memory_bytes;
+  topology.edit().usable_memory = 2 * p.roles[p.heaviest_role].peak_memory_bytes;
   CHECK(simulate(plan, graph, topology).fits);
-  topology.edit().memory -= Bytes(1);
+  topology.edit().usable_memory -= Bytes(1);
   CHECK_FALSE(simulate(plan, graph, topology).fits);
 }
 

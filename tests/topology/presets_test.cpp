@@ -163,6 +163,7 @@ TEST_CASE("rates of a device in place are numbers or texts with units") {
   CHECK(t->device().peak.at(DType::bf16).flops_per_second() == 989.4e12);
   CHECK(t->device().peak.at(DType::fp32).flops_per_second() == 66.9e12);
   CHECK(t->device().memory.count() == 80'000'000'000);
+  CHECK(t->device().usable_memory == t->device().memory);
 }
 
 TEST_CASE("numbers of a device that lack their unit are refused, and so are those of another kind") {
@@ -177,6 +178,8 @@ TEST_CASE("numbers of a device that lack their unit are refused, and so are thos
       {"9e14", "\"6e13\"", "80000000000", "vector_flops_per_s"},
       {"9e14", "6e13", "80", "memory_bytes"},
       {"9e14", "6e13", "\"80 GB/s\"", "memory_bytes"},
+      {"9e14", "6e13", "80000000000, \"usable_memory_bytes\": \"80 GiB\"", "usable_memory_bytes"},
+      {"9e14", "6e13", "80000000000, \"usable_memory_bytes\": 80", "usable_memory_bytes"},
   }));
   const TemporaryFile file(device_in_place(R"("peak_flops_per_s": {"bf16": )" + std::string(bad.peak) + R"(}, "vector_flops_per_s": )" +
                                            bad.vector + R"(, "memory_bytes": )" + bad.memory));
