@@ -41,7 +41,8 @@ std::size_t CachingAllocator::add_segment(std::int64_t bytes, bool small) {
 std::int64_t CachingAllocator::expansion(std::int64_t wanted, bool small) const {
   const auto found = std::find_if(segments_.begin(), segments_.end(), [&](const Segment& s) { return s.small == small; });
   std::int64_t free = 0;
-  if (found != segments_.end() && !found->blocks.empty() && found->blocks.rbegin()->second.free) free = found->blocks.rbegin()->second.bytes;
+  if (found != segments_.end() && !found->blocks.empty() && found->blocks.rbegin()->second.free)
+    free = found->blocks.rbegin()->second.bytes;
   return up(wanted - free, small ? kSmallSegment : kLargeSegment);
 }
 

@@ -171,7 +171,8 @@ void fill_roles(Prediction& out, const Scene& scene, const Play& play, const std
     const Rank first(play.roles[r].ranks.front());
     const StageId stage = play.roles[r].stage;
     if (!buffers[stage.index()]) buffers[stage.index()] = communicator_buffers(scene, play.catalogue, first, communicators);
-    RolePrediction role = role_memory(scene.graph.program(stage), device.runtime_memory + libraries + *buffers[stage.index()], device);
+    const Bytes runtime = device.runtime_memory + libraries + *buffers[stage.index()];
+    RolePrediction role = role_memory(scene.graph.program(stage), runtime, device);
     role.coords = scene.mesh.coords(first);
     role.ranks = play.roles[r].ranks;
     role.time_breakdown_s = in_seconds(breakdowns[r]);

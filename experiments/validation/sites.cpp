@@ -56,22 +56,31 @@ Site site_of(const nlohmann::json& entry, const std::string& path) {
   if (entry.contains("clusters")) entry["clusters"].get_to(out.clusters);
   if (entry.contains("but")) entry["but"].get_to(out.but);
   for (const nlohmann::json& f : entry.value("fields", nlohmann::json::array())) {
-    check_keys(f, {"field", "named", "ran"}, "sites." + out.name + ".fields", path);
-    out.fields.push_back({f.at("field"), f.contains("named") ? f["named"].dump() : "", f.at("ran").dump()});
+    check_keys(f, {"field", "named", "ran", "when"}, "sites." + out.name + ".fields", path);
+    ChangedField& field = out.fields.emplace_back(f.at("field"), f.contains("named") ? f["named"].dump() : "", f.at("ran").dump());
+    const nlohmann::json when = f.value("when", nlohmann::json::object());
+    for (const auto& [of, values] : when.items())
+      for (const nlohmann::json& v : values) field.when[of].push_back(v.dump());
   }
   out.memory_rank = entry.value("memory_rank", "");
   if (entry.contains("memory")) out.memory = memory_of(entry["memory"], out.name, path);
   return out;
 }
 
+void check_field(const std::string& name, const std::string& value, const std::string& of, const std::string& path) {
+  const PlanField* field = find_field(name);
+  Plan scratch;
+  const auto refused = field == nullptr ? std::nullopt : field->read(nlohmann::json::parse(value), scratch);
+  if (field == nullptr || refused)
+    throw ConfigError(Problem{path, of + "." + name, value, field == nullptr ? "is no field of a plan" : refused->reason, "see tandem schema"});
+}
+
 void check_fields(const Site& site, const std::string& path) {
+  const std::string of = "sites." + site.name + ".fields";
   for (const ChangedField& f : site.fields) {
-    const PlanField* field = find_field(f.field);
-    Plan scratch;
-    const auto refused = field == nullptr ? std::nullopt : field->read(nlohmann::json::parse(f.ran), scratch);
-    if (field == nullptr || refused)
-      throw ConfigError(Problem{path, "sites." + site.name + ".fields." + f.field, f.ran,
-                                field == nullptr ? "is no field of a plan" : refused->reason, "see tandem schema"});
+    check_field(f.field, f.ran, of, path);
+    for (const auto& [name, values] : f.when)
+      for (const std::string& v : values) check_field(name, v, of + "." + f.field + ".when", path);
   }
 }
 
@@ -96,14 +105,21 @@ void check(const Site& site, const std::string& path) {
       throw ConfigError(Problem{path, "sites." + site.name + ".memory", unit, "is no unit of memory", "give MB, MiB, GB or GiB"});
 }
 
-nlohmann::json::json_pointer place_of(const ChangedField& f) {
-  std::string path = "/" + f.field;
+nlohmann::json::json_pointer place_of(const std::string& field) {
+  std::string path = "/" + field;
   std::replace(path.begin(), path.end(), '.', '/');
   return nlohmann::json::json_pointer(path);
 }
 
+bool has_one_of(const nlohmann::json& plan, const std::string& field, const std::vector<std::string>& values) {
+  const nlohmann::json::json_pointer at = place_of(field);
+  return plan.contains(at) && std::find(values.begin(), values.end(), plan[at].dump()) != values.end();
+}
+
 bool has_as_named(const nlohmann::json& plan, const ChangedField& f) {
-  const nlohmann::json::json_pointer at = place_of(f);
+  for (const auto& [field, values] : f.when)
+    if (!has_one_of(plan, field, values)) return false;
+  const nlohmann::json::json_pointer at = place_of(f.field);
   if (!f.named.empty()) return plan.contains(at) && plan[at] == nlohmann::json::parse(f.named);
   return plan.is_object() && !plan.contains(at) && plan.value(at.parent_pointer(), nlohmann::json::object()).is_object();
 }
@@ -139,7 +155,7 @@ std::string change_fields(const std::vector<Site>& sites, const std::string& sou
   for (const Site& site : sites)
     for (const ChangedField& f : site.fields) {
       if (!ran_at(site, source) || !has_as_named(plan, f)) continue;
-      const nlohmann::json::json_pointer at = place_of(f);
+      const nlohmann::json::json_pointer at = place_of(f.field);
       plan[at] = nlohmann::json::parse(f.ran);
       changed += (changed.empty() ? "" : ", ") + f.field + " " + f.ran;
     }

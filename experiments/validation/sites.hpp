@@ -20,6 +20,7 @@ struct ChangedField {
   std::string field;  ///< dotted
   std::string named;  ///< JSON, what records have; empty: they do not say the field
   std::string ran;    ///< JSON
+  std::map<std::string, std::vector<std::string>> when = {};  ///< dotted field: values (JSON) of which the plan has one
 };
 
 /// A place that measurements come from.

@@ -88,3 +88,26 @@ TEST_CASE("a site may say whose memory was read, and of other sources nothing is
   CHECK(site_memory_rank(sites, "bigscience-workshop/bigscience:train/tr11-176B-ml/chronicles-prequel.md").empty());
   CHECK(site_memory_rank(sites, "").empty());
 }
+
+TEST_CASE("a field that runs had otherwise may hang on others of the plan, as it is after those before it") {
+  const std::string source = "AWS Neuron SDK 2.24.0 Trn1/Trn1n training benchmark; aws-neuron/aws-neuron-sdk:x.csv";
+  const auto changed = [&](const std::string& family, int length, int pipeline, const std::string& recompute = "none") {
+    std::string plan = json{{"model", {{"family", family}}},
+                            {"parallel", {{"pipeline", pipeline}}},
+                            {"training", {{"seq_length", length}, {"recompute", recompute}, {"flash_attention", false}}}}
+                           .dump();
+    change_fields(load_sites(), source, plan);
+    return json::parse(plan)["training"];
+  };
+  const json core{"core_attention"}, mlp{"mlp"};
+  json t = changed("llama", 4096, 4);
+  CHECK((t["recompute"] == "selective" && t["recompute_modules"] == core && t["flash_attention"] == false));
+  t = changed("llama", 8192, 8);
+  CHECK((t["recompute"] == "selective" && t["recompute_modules"] == mlp && t["flash_attention"] == true));
+  t = changed("llama", 8192, 1);
+  CHECK((t["recompute"] == "none" && !t.contains("recompute_modules") && t["flash_attention"] == true));
+  t = changed("llama", 4096, 4, "full");
+  CHECK((t["recompute"] == "full" && !t.contains("recompute_modules")));
+  t = changed("bert", 4096, 1);
+  CHECK((t["recompute"] == "none" && t["flash_attention"] == false));
+}
