@@ -352,7 +352,8 @@ TEST_CASE("a stack's allocator is read, or refused by its field") {
   CHECK_FALSE(stack_allocator_caches("tandem"));
   const std::string allocator = GENERATE(R"("caching")", R"({"kind": "buddy", "source": "s", "verified": true})",
                                          R"({"kind": "caching", "verified": true})", R"({"kind": "caching", "source": "s"})");
-  const std::filesystem::path folder = std::filesystem::temp_directory_path() / ("tandem_allocator_" + std::to_string(reinterpret_cast<std::uintptr_t>(&allocator)));
+  const std::string own = "tandem_allocator_" + std::to_string(reinterpret_cast<std::uintptr_t>(&allocator));
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / own;
   std::filesystem::create_directories(folder / "models/stacks");
   std::ofstream(folder / "models/stacks/odd.json") << R"({"name": "odd", "rules": [], "allocator": )" << allocator << "}";
   setenv("TANDEM_PRESETS", folder.c_str(), 1);
