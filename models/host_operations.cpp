@@ -26,7 +26,7 @@ std::set<std::string_view> kinds(std::index_sequence<kind...>) {
 
 [[noreturn]] void refuse(const std::string& path, const json& value, const std::string& reason) {
   throw ConfigError(Problem{path, "host_operations", value_text(value), reason,
-                            "write {\"otherwise\": 3, \"tasks\": {\"matmul\": 8}, \"per_parameter\": optional, \"more\": optional, "
+                            "write {\"otherwise\": 3, \"tasks\": {\"matmul\": 8}, \"per_parameter\": optional, \"update_recorded\": optional, \"more\": optional, "
                             "\"when\": optional, \"source\": ..., \"verified\": ...}"});
 }
 
@@ -74,9 +74,12 @@ void add_more(HostOperations& all, const json& entry, const Plan& plan, const st
 }
 
 HostOperations read(const json& entry, const Plan& plan, const std::string& path) {
-  check_entry(entry, {"otherwise", "source", "verified"}, {"tasks", "per_parameter", "more", "when"},
+  check_entry(entry, {"otherwise", "source", "verified"}, {"tasks", "per_parameter", "update_recorded", "more", "when"},
               "an entry lacks otherwise, source or verified", path);
-  HostOperations all{count(entry["otherwise"], path), counts(entry, "tasks", path), counts(entry, "per_parameter", path)};
+  if (entry.contains("update_recorded") && !entry["update_recorded"].is_boolean())
+    refuse(path, entry["update_recorded"], "update_recorded is neither true nor false");
+  HostOperations all{count(entry["otherwise"], path), counts(entry, "tasks", path), counts(entry, "per_parameter", path),
+                     entry.value("update_recorded", false)};
   add_more(all, entry, plan, path);
   return all;
 }

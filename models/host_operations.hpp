@@ -18,6 +18,7 @@ struct HostOperations {
   std::int64_t otherwise = 1;                         ///< of kinds that are not listed
   std::map<std::string, std::int64_t, std::less<>> tasks;
   std::map<std::string, std::int64_t, std::less<>> per_parameter;  ///< more, for each parameter tensor of the stage
+  bool update_recorded = false;  ///< nothing behind the last pass begins before the host has all of it (a lazily traced graph)
 
   /// Of one task on a stage with so many parameter tensors.
   std::int64_t of(const Op& op, std::int64_t parameters) const;

@@ -155,7 +155,9 @@ class Lowering {
                                                      StageId(static_cast<std::int32_t>(s)), events[s]));
     }
     graph.templates = library_.take();
-    lowering::count_host_operations(graph, stack_host_operations(plan_));
+    const HostOperations of_stack = stack_host_operations(plan_);
+    lowering::count_host_operations(graph, of_stack);
+    if (of_stack.update_recorded) lowering::record_updates(graph);
     lowering::capture_graphs(graph, capture());
     return graph;
   }

@@ -220,7 +220,9 @@ const LayerTimes& LayerTimesCache::of(const Plan& plan) {
   out.boundary_elements = boundary_elements(graph);
   out.first_launches = first_launches(graph);
   const bool captured = small.training.cuda_graphs == CudaGraphs::iteration;  // sums of gradients and shares of boundaries, too
-  out.collective_launches = captured ? 0 : stack_host_operations(small).of(Collective{}, 0);
+  const HostOperations of_stack = stack_host_operations(small);
+  out.collective_launches = captured ? 0 : of_stack.of(Collective{}, 0);
+  out.update_recorded = of_stack.update_recorded;
   return known_.emplace(key_, out).first->second;
 }
 

@@ -38,6 +38,7 @@ struct LayerTimes {
   double computing = 1;             ///< of a layer's backward pass, by time
   /// Operations of the host for a block's first task and for a tensor collective.
   std::int64_t first_launches = 1, collective_launches = 1;
+  bool update_recorded = false;  ///< the host has all of the update before it begins
   ByOrder backward, weight, embed_backward, head_forward, head_backward;
   // Elements of the parameters, padded as in the flat buffers.
   std::int64_t block = 0, word = 0, embedding = 0, head = 0;

@@ -378,15 +378,15 @@ bool Step::contended(Duration step) {
   return longer > step.ps() / 200;
 }
 
-/// Launches that take four fifths of the work leave too little room for a host that is late.
+/// Launches that take four fifths of the work leave too little room for a host that is late. Nor is known here how long it is with an update.
 bool Step::host_bound() const {
   constexpr double kRoom = 0.8;
   const auto launch = static_cast<double>(cost_.launch().ps());
   const auto late = [&](const PartTime& t) {
     return t.launches > 0 && launch * static_cast<double>(t.launches) > kRoom * static_cast<double>(t.ps);
   };
-  return late(layer_.forward) || late(layer_.backward[1]) || (split_backward_ && late(layer_.weight[1])) ||
-         (plan_.training.recompute == Recompute::full && late(layer_.recompute));
+  return (layer_.update_recorded && launch > 0) || late(layer_.forward) || late(layer_.backward[1]) ||
+         (split_backward_ && late(layer_.weight[1])) || (plan_.training.recompute == Recompute::full && late(layer_.recompute));
 }
 
 }  // namespace tandem::sim::closed_form

@@ -114,6 +114,7 @@ TEST_CASE("a table of host operations that is not of its form is refused") {
       {R"([{"otherwise": 2, "tasks": {"gemm": 3}, "source": "s", "verified": true}])", "is no kind of task"},
       {R"([{"otherwise": 2, "tasks": [], "source": "s", "verified": true}])", "tasks is no object"},
       {R"([{"otherwise": 2, "task": {}, "source": "s", "verified": true}])", "is no key of an entry"},
+      {R"([{"otherwise": 2, "update_recorded": 1, "source": "s", "verified": true}])", "neither true nor false"},
       {R"([{"otherwise": 2, "more": {}, "source": "s", "verified": true}])", "more is no list"},
       {R"([{"otherwise": 2, "more": [{"tasks": {}, "source": "s"}], "source": "s", "verified": true}])", "more lacks tasks, source"},
       {R"([{"otherwise": 2, "more": [{"tasks": {"gemm": 3}, "source": "s", "verified": true}], "source": "s", "verified": true}])",
@@ -138,5 +139,35 @@ TEST_CASE("the table of every stack is read") {
     Plan plan = parse_plan(kGoodPlan, "good.json");
     plan.stack = name;
     CHECK_NOTHROW(stack_host_operations(plan));
+  }
+}
+
+TEST_CASE("where the update is recorded its first task has all operations behind the last pass, and passes keep theirs") {
+  const std::string form = R"([{"otherwise": 2, "per_parameter": {"adamw": 3}, "source": "s", "verified": true)";
+  const auto lowered = [](const std::string& entries) {
+    const OddStack stack(entries);
+    return lower(odd_plan());
+  };
+  const TaskGraph streamed = lowered(form + "}]"), recorded = lowered(form + R"(, "update_recorded": true}])");
+  REQUIRE(recorded.programs.size() == streamed.programs.size());
+  for (std::size_t s = 0; s < streamed.programs.size(); ++s) {
+    const auto &before = streamed.programs[s].instances, &after = recorded.programs[s].instances;
+    REQUIRE(before.size() == after.size());
+    const auto is_pass = [](const Instance& i) {
+      return i.phase == Phase::forward || i.phase == Phase::backward || i.phase == Phase::recompute;
+    };
+    const auto tail = static_cast<std::size_t>(std::find_if(before.rbegin(), before.rend(), is_pass).base() - before.begin());
+    REQUIRE(tail < before.size());
+    std::uint32_t all = 0, first = 0, others = 0;
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      const auto &tasks = streamed.of(before[i]).tasks, &own = recorded.of(after[i]).tasks;
+      REQUIRE(tasks.size() == own.size());
+      for (std::size_t t = 0; t < tasks.size(); ++t) {
+        if (i < tail) CHECK(own[t].host_operations == tasks[t].host_operations);
+        else all += tasks[t].host_operations, (i == tail && t == 0 ? first : others) += own[t].host_operations;
+      }
+    }
+    CHECK(first == all);
+    CHECK(others == 0);
   }
 }
