@@ -5,12 +5,13 @@
 namespace tandem {
 namespace {
 
-constexpr std::int64_t kFlopsPerByte = 150, kMemoryOverLink = 8;
+constexpr std::int64_t kFlopsPerByte = 150, kMemoryOverLink = 8, kMemoryOverNetwork = 75;
 constexpr std::int64_t kSteps = 32;
 
 std::int64_t nominal_work(const Task& task) {
   if (const auto* c = std::get_if<Collective>(&task.op))
     return kMemoryOverLink * (c->kind == CollectiveKind::all_reduce ? 2 : 1) * payload(task.op).count();
+  if (std::holds_alternative<Send>(task.op)) return kMemoryOverNetwork * payload(task.op).count();
   return matrix_flops(task.op).count() / kFlopsPerByte + traffic(task.op, task.dtype).count();
 }
 
@@ -34,15 +35,18 @@ std::int64_t slot_bytes(const Template& t, std::string_view name) {
 }
 
 ScheduleShape with_costs(ScheduleShape shape, const std::vector<PassWork>& stages) {
-  std::int64_t longest = 0;
-  for (const PassWork& w : stages) longest = std::max({longest, w.forward, w.backward, w.weight});
+  std::int64_t longest = 0, transfer = 0;
+  for (const PassWork& w : stages) {
+    longest = std::max({longest, w.forward, w.backward, w.weight});
+    transfer = std::max(transfer, w.transfer);
+  }
   shape.costs.clear();
   for (const PassWork& w : stages) {
     const std::int64_t most = std::max(w.held, w.deferred);
     shape.costs.push_back({steps(w.forward, longest), steps(w.backward, longest), steps(w.weight, longest), steps(w.held, most),
                            steps(w.deferred, most)});
   }
-  shape.transfer = 1;
+  shape.transfer = steps(transfer, longest);
   return shape;
 }
 

@@ -142,7 +142,8 @@ inline constexpr std::size_t kSendHold = 2;
 /// the order above, for their first stage receives ahead.
 std::vector<ScheduleEvent> make_events(ScheduleKind kind, const ScheduleShape& shape, StageId stage);
 /// The same of all stages: ask here for more than one. Around an automatic order transfers stand where they happen when it is
-/// played by its costs (models/zero_bubble), so that a stage's sends and receives wait for each other as little as they can.
+/// played by its costs, with longer transfers (models/zero_bubble), so that a stage's sends and receives wait for each other as
+/// little as they can.
 std::vector<std::vector<ScheduleEvent>> make_events(ScheduleKind kind, const ScheduleShape& shape);
 
 /// The same of the forward passes alone, in their order.

@@ -88,7 +88,7 @@ struct Timed {
 class TimedWriter {
  public:
   TimedWriter(const ScheduleShape& shape, const Orders& orders)
-      : shape_(shape), orders_(orders), played_(play_orders(shape, orders)) {
+      : shape_(with_room(shape)), orders_(orders), played_(play_orders(shape_, orders)) {
     for (std::size_t s = 0; s < orders.size(); ++s) {
       by_stage_.emplace_back().reserve(3 * orders[s].size());
       for (std::size_t k = 0; k < orders[s].size(); ++k)
@@ -150,7 +150,7 @@ class TimedWriter {
     return events;
   }
 
-  const ScheduleShape& shape_;
+  ScheduleShape shape_;
   const Orders& orders_;
   PlayedOrders played_;
   std::vector<std::vector<Timed>> by_stage_;

@@ -137,7 +137,36 @@ std::int64_t most_held(const PassCosts& costs, const std::vector<Action>& order)
   return most;
 }
 
+ScheduleShape with_transfer(ScheduleShape shape, std::int32_t transfer) {
+  shape.transfer = transfer;
+  return shape;
+}
+
+/// Whether orders are no slower than `handcrafted` where transfers take nothing, and where they take as long as is left room for.
+class NoSlower {
+ public:
+  NoSlower(const ScheduleShape& shape, const Orders& handcrafted) {
+    for (const std::int32_t transfer : {std::int32_t{0}, with_room(shape).transfer}) {
+      shapes_.push_back(with_transfer(shape, transfer));
+      limits_.push_back(play_orders(shapes_.back(), handcrafted));
+    }
+  }
+
+  bool operator()(const Orders& orders) const {
+    for (std::size_t i = 0; i < shapes_.size(); ++i)
+      if (const PlayedOrders p = play_orders(shapes_[i], orders); p.end > limits_[i].end || p.longest > limits_[i].longest)
+        return false;
+    return true;
+  }
+
+ private:
+  std::vector<ScheduleShape> shapes_;
+  std::vector<PlayedOrders> limits_;
+};
+
 }  // namespace
+
+ScheduleShape with_room(const ScheduleShape& shape) { return with_transfer(shape, 3 * shape.transfer); }
 
 bool passes_differ(const ScheduleShape& shape) {
   return std::any_of(shape.costs.begin(), shape.costs.end(), [&](const PassCosts& c) {
@@ -153,6 +182,7 @@ std::optional<Orders> fill_gaps(const ScheduleShape& shape, std::int64_t micro_b
     limits.push_back(std::max(micro_batches * shape.costs[s].held, most_held(shape.costs[s], handcrafted[s])));
   std::optional<Orders> best;
   const PlayedOrders first = play_orders(shape, handcrafted);
+  const NoSlower no_slower(shape, handcrafted);
   PlayedOrders least = first;
   const auto goal = [&](const PlayedOrders& p) {
     return shape.steps_overlap ? std::pair(p.longest, p.end) : std::pair(p.end, p.longest);
@@ -161,6 +191,7 @@ std::optional<Orders> fill_gaps(const ScheduleShape& shape, std::int64_t micro_b
     Orders filled = GapFiller(shape, limits, ahead, quarters).fill();
     PlayedOrders played = play_orders(shape, filled);
     if (played.end > first.end || played.longest > first.longest || goal(played) >= goal(least)) continue;
+    if (!no_slower(filled)) continue;
     least = std::move(played);
     best = std::move(filled);
   }

@@ -34,6 +34,7 @@ std::vector<TemplateId> StageBlocks::used_templates(bool forward_only, bool metr
 
 PassWork StageBlocks::work(const TemplateLibrary& library) const {
   PassWork sum;
+  sum.transfer = nominal_work(library[t_.transfer.send_forward]);
   for (const ChunkPart& p : chunks_) {
     for (std::int64_t l = 0; l < p.layers; ++l) add_layer(sum, at(p, l), recomputed(p, l), library);
     if (p.first) {

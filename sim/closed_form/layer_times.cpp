@@ -148,6 +148,7 @@ void read_work(LayerWork& out, const TaskGraph& graph) {
       out.block.deferred = out.block.held + inputs + slot_bytes(t, "deferred");
     }
     if (t.name == "block_weights") out.block.weight = work;
+    if (t.name == "send_forward") out.block.transfer = work;
     if (t.name == "embed_forward") out.embed.forward = work;
     if (t.name == "embed_backward") out.embed.backward = work;
     if (t.name == "head_forward") out.head.forward = work;

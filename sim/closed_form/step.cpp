@@ -82,7 +82,7 @@ ScheduleShape Step::shape() const {
   for (std::int64_t s = 0; s < p_; ++s) {
     const std::int64_t n = layers(s, 0), again = recomputed(s, 0);
     PassWork sum{n * w.block.forward, n * w.block.backward + again * w.again, n * w.block.weight,
-                 n * w.block.held + (n - again) * w.kept, n * w.block.deferred};
+                 n * w.block.held + (n - again) * w.kept, n * w.block.deferred, w.block.transfer};
     for (const auto& [there, part] : {std::pair(first(s, 0), &w.embed), std::pair(last(s, 0), &w.head)}) {
       if (!there) continue;
       sum.forward += part->forward;

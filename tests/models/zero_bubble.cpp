@@ -162,8 +162,29 @@ TEST_CASE("what is played is what the orders take, with two receive buffers and 
     REQUIRE(met);
     if (shape.transfer == 0) CHECK(makespan(*met) == played.end);
     else CHECK(makespan(*met) >= played.end);
-    CHECK(makespan(*met) * 100 <= played.end * 104);
+    // Most where a transfer is half the longest pass, for three of which they are placed.
+    CHECK(makespan(*met) * 100 <= played.end * 106);
   });
+}
+
+TEST_CASE("streams of an automatic order cost little that the handcrafted one has, for transfers of up to half a pass, planned for or not") {
+  // The handcrafted order by the test's list scheduler: any number of buffers, and transfers at once. Streams that are in each
+  // other's way cost a share of every micro-batch: transfers placed for what was planned took 10 to 40 % more.
+  for (const auto kind : kKinds)
+    for (const std::int64_t p : {4, 8})
+      for (const std::int64_t m : {24, 96})
+        for (const PassCosts& last : {PassCosts{20, 32, 4, 32, 22}, PassCosts{22, 32, 14, 32, 11}, PassCosts{12, 15, 4, 32, 22}})
+          for (const std::int32_t transfer : {1, 3, 6, 9}) {
+            ScheduleShape shape = equal_stages(p, m, {12, 15, last.weight, 32, last.deferred}, transfer);
+            shape.costs.back() = last;
+            Machine machine = machine_of(shape);
+            for (machine.latency = 0; machine.latency <= std::min(3 * transfer, last.backward / 2); machine.latency += transfer) {
+              const auto met = Rendezvous(make_events(kind, shape), machine, IssuedBy::launching_host).play();
+              const auto alone = list_schedule(make_orders(kind, without_costs(shape)), machine);
+              CAPTURE(name(kind), p, m, last.forward, last.weight, transfer, machine.latency, makespan(*met), makespan(*alone));
+              CHECK(makespan(*met) * 100 <= makespan(*alone) * 105);
+            }
+          }
 }
 
 TEST_CASE("with short weight passes that hold little ZB-2p leaves a quarter of ZB-H2's gaps") {
@@ -245,6 +266,7 @@ TEST_CASE("costs are relative in 32 steps, none below one") {
   CHECK(same(shape.costs[0], {16, 32, 1, 32, 16}));
   CHECK(same(shape.costs[1], {32, 1, 16, 1, 32}));
   CHECK(shape.transfer == 1);
+  CHECK(with_costs({2, 4}, {{3200, 6400, 100, 10, 5, 1600}, {6300, 1, 3200, 0, 7, 800}}).transfer == 8);
   CHECK_THROWS_AS(make_schedule(ScheduleKind::zb_h1, {3, 4, 1, shape.costs}, StageId(0)), ContractError);
 }
 
