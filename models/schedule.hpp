@@ -120,6 +120,9 @@ struct ScheduleEvent {
 /// Whether the next computation after event `i`, a forward pass, is the backward pass of the same micro-batch and chunk.
 bool backward_follows(const std::vector<ScheduleEvent>& events, std::size_t i);
 
+/// Whether the next computation after event `i` is the same pass of the same chunk.
+bool same_follows(const std::vector<ScheduleEvent>& events, std::size_t i);
+
 /// Receive buffers of each direction (forward, backward), but for those that hold what waits longer (make_events).
 inline constexpr std::int64_t kReceiveBuffers = 2;
 /// A sent buffer is handed on that many actions later.

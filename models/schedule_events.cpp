@@ -209,12 +209,25 @@ std::vector<ScheduleEvent> make_forward_events(ScheduleKind kind, const Schedule
   return EventWriter(kind, shape, stage, std::move(actions)).write();
 }
 
-bool backward_follows(const std::vector<ScheduleEvent>& events, std::size_t i) {
+namespace {
+
+/// The next computation after event `i`; nothing behind the last.
+const Action* next_action(const std::vector<ScheduleEvent>& events, std::size_t i) {
   const auto next = std::find_if(events.begin() + static_cast<std::ptrdiff_t>(i) + 1, events.end(),
                                  [](const ScheduleEvent& e) { return e.kind == ScheduleEvent::Kind::compute; });
-  const Action& now = events[i].action;
-  return next != events.end() && next->action.phase == Phase::backward && next->action.micro_batch == now.micro_batch &&
-         next->action.chunk == now.chunk;
+  return next == events.end() ? nullptr : &next->action;
+}
+
+}  // namespace
+
+bool backward_follows(const std::vector<ScheduleEvent>& events, std::size_t i) {
+  const Action *now = &events[i].action, *next = next_action(events, i);
+  return next != nullptr && next->phase == Phase::backward && next->micro_batch == now->micro_batch && next->chunk == now->chunk;
+}
+
+bool same_follows(const std::vector<ScheduleEvent>& events, std::size_t i) {
+  const Action *now = &events[i].action, *next = next_action(events, i);
+  return next != nullptr && next->phase == now->phase && next->chunk == now->chunk;
 }
 
 }  // namespace tandem

@@ -80,6 +80,7 @@ class StageLowering {
           break;
         case ScheduleEvent::Kind::compute:
           backward_follows_ = backward_follows(events, i);
+          weights_stay_ = c_.plan.parallel.schedule == ScheduleKind::breadth_first && same_follows(events, i);
           transfers_.before(e.action, flight(e.action));
           compute(e.action);
           break;
@@ -120,6 +121,7 @@ class StageLowering {
   }
 
   void gather_forward(const ChunkPart& p) {
+    if (weights_stay_) return gather_.plan_before_same(regions_.forward(p));
     if (!p.last || !backward_follows_) return gather_.plan(regions_.forward(p));
     gather_.plan_before_backward(regions_.forward(p), regions_.backward(p), regions_.backward_reads(p, blocks_),
                                  c_.plan.parallel.reuse_distance);
@@ -217,7 +219,7 @@ class StageLowering {
     InFlight& f = flight(a);
     const ChunkPart& p = part(a);
     if (s_.defer_weights) f.deferred.assign(static_cast<std::size_t>(p.layers), kNoBuffer);
-    if (memory_.weights_sharded()) gather_.plan(regions_.backward(p));
+    if (memory_.weights_sharded()) weights_stay_ ? gather_.plan_before_same(regions_.backward(p)) : gather_.plan(regions_.backward(p));
     decoder_.start_tables(a);
     drop_narrow_gradients();
     if (p.last) head_backward(a);
@@ -459,6 +461,7 @@ class StageLowering {
   std::vector<BufferId> narrow_;                          ///< of the last backward pass
   std::set<std::int32_t> narrow_made_;                    ///< regions that have one of them
   bool backward_follows_ = false;                         ///< of the forward pass that is written
+  bool weights_stay_ = false;                             ///< gathered ones, for the pass behind the one that is written
   std::vector<Binding> slots_;                            ///< see block_weights
 };
 

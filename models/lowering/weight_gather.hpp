@@ -26,6 +26,18 @@ class WeightGather {
     stay_.clear();
     now_ = asked_ = 0;
   }
+  /// The same, and the pass behind it uses the same: everything stays (arXiv 2211.05953, of breadth-first schedules; PyTorch's
+  /// pipelines gather around a run of passes, too: torch/distributed/pipelining/schedules.py, _add_unshard_reshard).
+  void plan_before_same(Needs needs) {
+    plan(std::move(needs));
+    std::map<std::int32_t, std::size_t> next;  // use, by unit
+    for (std::size_t use = needs_.size(); use-- > 0;)
+      for (const std::int32_t unit : units(needs_[use])) {
+        const auto later = next.find(unit);
+        stay_[{use, unit}] = later == next.end() ? needs_.size() : later->second;
+        next[unit] = use;
+      }
+  }
   /// The same, and the pass behind it is `backward`, whose uses read their parameters so many `times`. What is used again stays where
   /// it is of the last use here (PyTorch: torch/distributed/fsdp/_runtime_utils.py, _post_forward_reshard leaves the root unit;
   /// pytorch/torchtitan: torchtitan/models/llama3/infra/parallelize.py, apply_fsdp), or where less than `distance` parameters are

@@ -181,3 +181,46 @@ TEST_CASE("A weight pass gathers nothing unless it computes a product again") {
       }
   }
 }
+
+TEST_CASE("a breadth-first schedule gathers a chunk's weights once in each direction, whatever its micro-batches, and holds them meanwhile") {
+  const std::int64_t prefetch = GENERATE(0, 1, 3), micro_batches = GENERATE(2, 3, 5);
+  const bool recompute = GENERATE(false, true);
+  CAPTURE(prefetch, micro_batches, recompute);
+  MemoryCase c = odd_sizes();
+  c.layers = 12;
+  c.micro_batches = micro_batches;
+  c.data = c.pipeline = 2;
+  c.model = {{"tie_embeddings", false}};
+  c.training["recompute"] = recompute ? "full" : "none";
+  c.parallel = {{"zero_stage", 3}, {"prefetch_layers", prefetch}, {"schedule", "breadth-first"}, {"virtual_pipeline", 2}};
+  const TaskGraph graph = lower(c.plan());
+  const std::int64_t chunk = 3, h = c.hidden, f = c.ffn;
+  const auto bytes = [&](std::int64_t elements) { return aligned(2 * up(up(elements, 64), 128)); };
+  const std::int64_t layer = bytes(4 * h + 3 * h * h + 3 * h + h * h + h + f * h + f + f * h + h);
+  for (std::int64_t s = 0; s < 2; ++s) {
+    const StageOf stage(graph, s);
+    std::int64_t gathers = 0;
+    for (std::uint32_t i = 0; i < stage.program().instances.size(); ++i) gathers += stage.block(i) == "weight_gather";
+    // Word matrix and positions, and positions once more; last norm and output matrix, twice.
+    CHECK(gathers == 2 * 2 * chunk + (s == 0 ? 3 : 4));
+    const auto layers_held = [&](const char* block, std::int64_t l, std::int64_t mb, Phase phase) {
+      std::int64_t n = 0;
+      stage.alive(stage.find(block, l, mb, phase), [&](const Allocation& a) {
+        n += a.name == "unit_weights" && aligned(a.bytes.count()) == layer;
+        return false;
+      });
+      return n;
+    };
+    for (std::int64_t v = 0; v < 2; ++v)
+      for (std::int64_t mb = 0; mb < micro_batches; ++mb)
+        for (std::int64_t k = 0; k < chunk; ++k) {  // of the chunk's layers in the order of a pass
+          const std::int64_t first = (2 * v + s) * chunk;
+          std::int64_t held = chunk;
+          if (mb == 0) held = std::min(k + 1 + prefetch, chunk);
+          if (mb == micro_batches - 1) held = chunk - k;
+          CAPTURE(s, v, mb, k);
+          CHECK(layers_held("block_forward", first + k, mb, Phase::forward) == held);
+          CHECK(layers_held("block_backward", first + chunk - 1 - k, mb, Phase::backward) == held);
+        }
+  }
+}
