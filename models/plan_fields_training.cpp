@@ -73,8 +73,8 @@ std::vector<PlanField> memory_fields() {
             "may say."},
            AT(training.recompute_products)),
       flag({"training.recompute_early_stop",
-            "Layers run again only as far as the backward pass reads what they write, not their last product, unless dropout follows it; "
-            "the stack may say."},
+            "Layers run again only as far as the backward pass reads what they write, not their last product, unless a dropout with a mask follows "
+            "it; the stack may say."},
            AT(training.recompute_early_stop)),
       flag({"training.flash_attention", "Attention in one kernel that keeps no score matrix; the stack may say."},
            AT(training.flash_attention)),

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "models/dropout_masks.hpp"
 #include "models/plan_fields.hpp"
 #include "models/plan_steps.hpp"
 
@@ -40,8 +41,9 @@ std::vector<Ineffective> table(const Plan& p) {
       {"training.recompute_layers", p.training.recompute == Recompute::none, "training.recompute is none"},
       {"training.recompute_modules", p.training.recompute != Recompute::selective, "training.recompute is not selective"},
       {"training.recompute_early_stop", p.training.recompute != Recompute::full, "training.recompute is not full"},
-      {"training.recompute_early_stop", p.training.recompute == Recompute::full && p.training.dropout.hidden > 0,
-       "a dropout follows the last product (training.dropout.hidden), whose mask is drawn again"},
+      {"training.recompute_early_stop",
+       p.training.recompute == Recompute::full && p.training.dropout.hidden > 0 && keeps_dropout_masks(p.training.fusion),
+       "a dropout follows the last product (training.dropout.hidden), whose mask is kept and drawn again (training.fusion)"},
       {"training.recompute_early_stop", p.training.recompute == Recompute::full && p.model.norm_placement != NormPlacement::pre,
        "a norm follows the last product (model.norm_placement), which keeps what it reads"},
       {"training.attention_kernel", !p.training.flash_attention, "training.flash_attention is false"},

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "models/dropout_masks.hpp"
+
 namespace tandem::lowering {
 namespace {
 
@@ -176,6 +178,13 @@ constexpr Fusion internevo() {
 constexpr std::array<Fusion, 13> kSets{Fusion{},   eager(), megatron_2021(), megatron(),        transformer_engine(),
                                        compiled(), llm_c(), llm_foundry(),   megatron_bridge(), internevo(), compiled_blocks(),
                                        megatron_wide_softmax(), eager_fused_rmsnorm()};
+
+constexpr bool masks_agree() {
+  for (std::size_t i = 0; i < kSets.size(); ++i)
+    if (kSets[i].dropout_masks != keeps_dropout_masks(static_cast<FusionSet>(i))) return false;
+  return true;
+}
+static_assert(masks_agree());
 
 }  // namespace
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "models/dropout_masks.hpp"
+
 namespace tandem::lowering {
 namespace {
 
@@ -200,8 +202,10 @@ Shapes make_shapes(const Plan& plan) {
   s.norm_epsilon = m.norm_epsilon;
   s.hidden_dropout = plan.training.dropout.hidden;
   s.attention_dropout = plan.training.dropout.attention;
-  // Behind the last product a dropout keeps its mask, which frameworks draw again with the rest.
-  s.early_stop = plan.training.recompute == Recompute::full && plan.training.recompute_early_stop && s.hidden_dropout == 0;
+  // Behind the last product a dropout keeps its mask, which frameworks draw again with the rest; one that is a function of its place is
+  // not kept.
+  s.early_stop = plan.training.recompute == Recompute::full && plan.training.recompute_early_stop &&
+                 (s.hidden_dropout == 0 || !keeps_dropout_masks(plan.training.fusion));
   s.keep = keep_of(plan);
   repeat_products(s, plan);
   drop_context(s, plan);

@@ -33,9 +33,9 @@ TEST_CASE("a field that changes nothing is told with its reason, and only then")
       {"parallel", R"("zero_stage": 2, "unit_copies": "flat")", R"("zero_stage": 3, "unit_copies": "flat")"},
       {"parallel", R"("zero_stage": 2, "root_unit": true)", R"("zero_stage": 3, "root_unit": true)"},
       {"training", R"("recompute": "none", "recompute_layers": 1)", R"("recompute": "full", "recompute_layers": 1)"},
-      {"training", R"("recompute": "selective", "recompute_early_stop": true)", R"("recompute": "full", "recompute_early_stop": true)"},
-      {"training", R"("recompute": "full", "recompute_early_stop": true, "dropout": {"hidden": 0.1})",
-       R"("recompute": "full", "recompute_early_stop": true, "dropout": {"attention": 0.1})"},
+      {"training", R"("recompute": "selective", "recompute_early_stop": false)", R"("recompute": "full", "recompute_early_stop": false)"},
+      {"training", R"("recompute": "full", "recompute_early_stop": false, "dropout": {"hidden": 0.1}, "fusion": "megatron")",
+       R"("recompute": "full", "recompute_early_stop": false, "dropout": {"hidden": 0.1})"},
       {"training", R"("flash_attention": false, "attention_kernel": "triton")", R"("flash_attention": true, "attention_kernel": "triton")"},
       {"training", R"("fill_uninitialized_memory": true)", R"("deterministic": true, "fill_uninitialized_memory": true)"},
       {"training", R"("deterministic": true, "fill_uninitialized_memory": true, "fusion": "compiled")",
@@ -50,7 +50,7 @@ TEST_CASE("a field that changes nothing is told with its reason, and only then")
 }
 
 TEST_CASE("recomputation does not stop early before a norm") {
-  const std::string early = test::with("training", R"("recompute": "full", "recompute_early_stop": true)");
+  const std::string early = test::with("training", R"("recompute": "full", "recompute_early_stop": false)");
   const auto of = [&](const std::string& placement) {
     return parse_plan(test::with("model", R"("norm_placement": ")" + placement + "\"", early), "plan.json").ineffective;
   };

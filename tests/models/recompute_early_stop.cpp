@@ -68,8 +68,11 @@ TEST_CASE("tensor ranks do not sum again what nobody reads") {
   CHECK_FALSE(stopped.has("fc2" + sum));
 }
 
-TEST_CASE("a dropout behind the last product, or a norm that keeps what it reads, has the layer run whole") {
-  CHECK(Again(full(true, {{"dropout", {{"hidden", 0.1}}}})).names == Again(full(false, {{"dropout", {{"hidden", 0.1}}}})).names);
+TEST_CASE("a dropout behind the last product that keeps a mask, or a norm that keeps what it reads, has the layer run whole") {
+  const json drops = {{"dropout", {{"hidden", 0.1}}}}, masked = {{"dropout", {{"hidden", 0.1}}}, {"fusion", "megatron"}};
+  CHECK(Again(full(true, masked)).names == Again(full(false, masked)).names);
+  // Where it is a function of its place nothing is kept of it.
+  CHECK(Again(full(true, drops)).names == Again(full(true)).names);
   MemoryCase post = full(true), whole = full(false);
   post.model = whole.model = {{"norm_placement", "post"}};
   CHECK(Again(post).names == Again(whole).names);
