@@ -127,6 +127,11 @@ class StageLowering {
                                  c_.plan.parallel.reuse_distance);
   }
 
+  void gather_backward(const ChunkPart& p) {
+    if (weights_stay_) gather_.plan_before_same(regions_.backward(p));
+    else gather_.plan(regions_.backward(p));
+  }
+
   void embed(const Action& a) {
     InFlight& f = flight(a);
     f.hidden[0] = w_.buffer("hidden", decoder_.hidden_bytes(part(a), 0));
@@ -219,7 +224,7 @@ class StageLowering {
     InFlight& f = flight(a);
     const ChunkPart& p = part(a);
     if (s_.defer_weights) f.deferred.assign(static_cast<std::size_t>(p.layers), kNoBuffer);
-    if (memory_.weights_sharded()) weights_stay_ ? gather_.plan_before_same(regions_.backward(p)) : gather_.plan(regions_.backward(p));
+    if (memory_.weights_sharded()) gather_backward(p);
     decoder_.start_tables(a);
     drop_narrow_gradients();
     if (p.last) head_backward(a);

@@ -26,8 +26,8 @@ class WeightGather {
     stay_.clear();
     now_ = asked_ = 0;
   }
-  /// The same, and the pass behind it uses the same: everything stays (arXiv 2211.05953, of breadth-first schedules; PyTorch's
-  /// pipelines gather around a run of passes, too: torch/distributed/pipelining/schedules.py, _add_unshard_reshard).
+  /// The same, and the pass behind it uses the same: everything stays (arXiv 2211.05953, of breadth-first schedules; pipelines of
+  /// PyTorch gather around a run of passes, too: torch/distributed/pipelining/schedules.py, _add_unshard_reshard).
   void plan_before_same(Needs needs) {
     plan(std::move(needs));
     std::map<std::int32_t, std::size_t> next;  // use, by unit

@@ -177,7 +177,8 @@ TEST_CASE("recomputation that stops early changes no bit") {
   const Patches base{parallel("tensor", tensor), parallel("pipeline", 2), parallel("data", zero == 0 ? 1 : 2),
                      parallel("zero_stage", zero), parallel("schedule", schedule), model(kind),
                      training("precision", "fp32"),
-                     patch("training", "dropout", GENERATE(R"({"hidden": 0, "attention": 0.1})", R"({"hidden": 0.1, "attention": 0.1})"))};
+                     patch("training", "dropout", GENERATE(R"({"hidden": 0, "attention": 0.1})",
+                                                           R"({"hidden": 0.1, "attention": 0.1})"))};
   const Patches full{training("recompute", "full"), patch("training", "recompute_early_stop", "true")};
   const Patches whole{training("recompute", "full"), patch("training", "recompute_early_stop", "false")};
   check_all_equal(base, {full, whole, with(full, {patch("training", "recompute_layers", "1")})}, 3);
