@@ -169,7 +169,7 @@ TEST_CASE("what is played is what the orders take, with two receive buffers and 
 
 TEST_CASE("streams of an automatic order cost little that the handcrafted one has, for transfers of up to half a pass, planned for or not") {
   // The handcrafted order by the test's list scheduler: any number of buffers, and transfers at once. Streams that are in each
-  // other's way cost a share of every micro-batch: transfers placed for what was planned took 10 to 40 % more.
+  // other's way cost a share of every micro-batch: transfers placed for what was planned took up to a third more.
   for (const auto kind : kKinds)
     for (const std::int64_t p : {4, 8})
       for (const std::int64_t m : {24, 96})
