@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <vector>
 
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
@@ -57,15 +57,16 @@ class Presets {
     return at->second;
   }
 
+  /// Most clusters are presets themselves: their device is among those that are known, and no other file need be read.
   bool have_device(const std::string& device) {
-    if (devices_.empty())
-      for (const std::string& name : preset_names(kClusters)) devices_.insert(kind(name).device);
-    return !device.empty() && devices_.contains(device);
+    if (device.empty()) return false;
+    if (std::any_of(kinds_.begin(), kinds_.end(), [&](const auto& known) { return known.second.device == device; })) return true;
+    const std::vector<std::string> names = preset_names(kClusters);
+    return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return kind(name).device == device; });
   }
 
  private:
   std::map<std::string, Kind> kinds_;
-  std::set<std::string> devices_;
 };
 
 Presets& presets() {

@@ -233,7 +233,7 @@ std::string read_text(const std::string& path, std::size_t max_bytes) {
   std::ifstream in(path, std::ios::binary);
   if (!in) refuse_file(path, "cannot be read: " + system_words());
   std::string text;
-  std::array<char, 65536> block{};
+  std::array<char, 16384> block{};
   while (in.read(block.data(), block.size()) || in.gcount() > 0) {
     text.append(block.data(), static_cast<std::size_t>(in.gcount()));
     if (text.size() > max_bytes) {
