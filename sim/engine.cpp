@@ -138,7 +138,7 @@ void Engine::drain() {
   }
 }
 
-void Engine::advance(std::uint32_t role) {
+inline void Engine::advance(std::uint32_t role) {
   const Gates& gates = roles_[role].gates;
   for (bool moved = true; moved;) {
     moved = false;
@@ -146,7 +146,7 @@ void Engine::advance(std::uint32_t role) {
     while (const unsigned open = ahead & gates.open) {
       const auto lane = static_cast<std::size_t>(std::countr_zero(open));
       ahead = ~1U << lane;
-      moved |= go(role, lane);
+      moved |= host_.synchronous ? go(role, lane) : walk<Kind::stream>(role, lane);
     }
   }
 }
@@ -265,7 +265,7 @@ bool Engine::walk(std::uint32_t r, std::size_t lane) {
   return moved;
 }
 
-void Engine::arrive(Seat seat, std::uint32_t exchange) {
+inline void Engine::arrive(Seat seat, std::uint32_t exchange) {
   Pending& p = pending_[exchange];
   p.first = p.arrived == 0 ? seat.ready : std::min(p.first, seat.ready);
   p.last = p.arrived == 0 ? seat.ready : std::max(p.last, seat.ready);
@@ -273,7 +273,7 @@ void Engine::arrive(Seat seat, std::uint32_t exchange) {
   if (++p.arrived == p.parties) begin(exchange);
 }
 
-void Engine::begin(std::uint32_t exchange) {
+inline void Engine::begin(std::uint32_t exchange) {
   const Pending& p = pending_[exchange];
   const Duration started = Duration::picoseconds(p.last);
   if (!p.contends) return finish(exchange, started + p.alone);
@@ -283,7 +283,7 @@ void Engine::begin(std::uint32_t exchange) {
   queue_.schedule(started, static_cast<std::uint32_t>(2 * pending_.size()) + exchange, 0);
 }
 
-void Engine::start_chains(std::uint32_t exchange) {
+inline void Engine::start_chains(std::uint32_t exchange) {
   Pending& p = pending_[exchange];
   std::uint32_t first = p.segments;
   for (std::uint32_t chain = 0; chain < 2; ++chain) {
@@ -294,7 +294,7 @@ void Engine::start_chains(std::uint32_t exchange) {
   }
 }
 
-void Engine::finish(std::uint32_t exchange, Duration end) {
+inline void Engine::finish(std::uint32_t exchange, Duration end) {
   Pending& p = pending_[exchange];
   for (std::uint32_t s = p.seats; s < p.seats + p.arrived; ++s) {
     const Seat& seat = seats_[s];
@@ -313,7 +313,7 @@ void Engine::finish(std::uint32_t exchange, Duration end) {
   p.arrived = 0;
 }
 
-void Engine::handle(const Event& event) {
+inline void Engine::handle(const Event& event) {
   const auto transfers = static_cast<std::uint32_t>(2 * pending_.size());
   if (event.target >= transfers) return start_chains(event.target - transfers);
   if (!network_.take(event)) return;
@@ -339,7 +339,7 @@ void Engine::set_free() {
 }
 
 /// Brings near what an event will look at.
-void Engine::expect(std::uint32_t target) const {
+inline void Engine::expect(std::uint32_t target) const {
   if (target == EventQueue::kNone) return;
   const auto transfers = static_cast<std::uint32_t>(2 * pending_.size());
   const std::uint32_t exchange = target < transfers ? target / 2 : target - transfers;
@@ -347,7 +347,7 @@ void Engine::expect(std::uint32_t target) const {
   network_.expect(target < transfers ? target : 2 * exchange);
 }
 
-void Engine::expect(const Seat& seat) const {
+inline void Engine::expect(const Seat& seat) const {
   const RoleState& role = roles_[seat.role];
   __builtin_prefetch(&role.gates);
   __builtin_prefetch(&role.record);
@@ -355,13 +355,13 @@ void Engine::expect(const Seat& seat) const {
   __builtin_prefetch(&role.cursors[0]);
 }
 
-void Engine::expect_records(const Seat& seat) const {
+inline void Engine::expect_records(const Seat& seat) const {
   const RoleState& role = roles_[seat.role];
   const Cursor& c = role.cursors[seat.lane];
   __builtin_prefetch(&times_.ended[place(c, role.steps[c.task->slot])]);
 }
 
-void Engine::expect_walk(const RoleState& role) const {
+inline void Engine::expect_walk(const RoleState& role) const {
   const Cursor& c = role.cursors[0];
   __builtin_prefetch(&role.cursors[1]);
   __builtin_prefetch(role.exchanges);

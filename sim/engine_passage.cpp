@@ -33,7 +33,7 @@ void Engine::add_times() {
   if (keeps_issues_) times_.issued.resize(size, -1);
 }
 
-Engine::Entry Engine::play(RoleState& role, Cursor& c, Passage& p) {
+inline Engine::Entry Engine::play(RoleState& role, Cursor& c, Passage& p) {
   if (!p.singly() && !p.in_runs()) {
     const bool runs = role.course->runs && p.pattern != Passage::kDelayed && role.parted < kMostParted;
     const std::uint32_t tmpl = role.itinerary->stops[c.instance].tmpl;
@@ -130,7 +130,7 @@ inline bool Engine::bring_tensor_lane(std::uint32_t r, const Cursor& c) {
 
 /// The whole instance waits until everything is known that any task of it waits for. Should its early tasks be needed for
 /// that to become known, all wait for each other, and `perform` in sim/play starts anew without patterns.
-Engine::Entry Engine::pass(std::uint32_t r, StretchId stretch, Cursor& c, Passage& p) {
+inline Engine::Entry Engine::pass(std::uint32_t r, StretchId stretch, Cursor& c, Passage& p) {
   RoleState& role = roles_[r];
   const Stretch& s = patterns_.of(stretch);
   Cursor& tensor = role.cursors[1];

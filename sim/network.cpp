@@ -46,7 +46,7 @@ inline std::uint32_t& Network::on_link(std::uint32_t link, std::uint32_t i) {
   return i < OnLink::kHere ? on_link_[link].here[i] : more_[link][i - OnLink::kHere];
 }
 
-void Network::join(std::uint32_t id) {
+inline void Network::join(std::uint32_t id) {
   Transfer& t = transfers_[id];
   t.first_use = first_use_[t.segment->uses];
   t.end_use = first_use_[t.segment->uses + 1];
@@ -64,7 +64,7 @@ void Network::join(std::uint32_t id) {
   for (const LinkUse& use : uses(t)) changed_.push_back(use.link);
 }
 
-void Network::leave(std::uint32_t id) {
+inline void Network::leave(std::uint32_t id) {
   Transfer& t = transfers_[id];
   ++t.version;
   for (const LinkUse& use : uses(t)) {
@@ -83,7 +83,7 @@ bool Network::pending() {
   return !queue_.empty();
 }
 
-void Network::share_out() {
+inline void Network::share_out() {
   ++visit_;
   for (const std::uint32_t link : changed_)
     if (link_visit_[link] != visit_) share(link);
@@ -91,14 +91,14 @@ void Network::share_out() {
 }
 
 /// Books the work done since the rate was set.
-void Network::settle(Transfer& t) {
+inline void Network::settle(Transfer& t) {
   const std::int64_t elapsed = (queue_.now() - t.since).ps();
   if (t.rate != kUnlimited) t.remaining -= static_cast<Work>(t.rate) * elapsed;
   t.since = queue_.now();
 }
 
 /// Active transfers that share links, directly or through others, with `link`.
-void Network::collect(std::uint32_t link) {
+inline void Network::collect(std::uint32_t link) {
   component_.clear();
   open_.assign(1, link);
   link_visit_[link] = visit_;
@@ -119,7 +119,7 @@ void Network::collect(std::uint32_t link) {
   }
 }
 
-void Network::share(std::uint32_t link) {
+inline void Network::share(std::uint32_t link) {
   collect(link);
   if (component_.empty()) return;
   bundles_.clear();
@@ -129,7 +129,7 @@ void Network::share(std::uint32_t link) {
   for (std::size_t i = 0; i < component_.size(); ++i) set_rate(component_[i], rates_[i]);
 }
 
-void Network::set_rate(std::uint32_t id, Rate rate) {
+inline void Network::set_rate(std::uint32_t id, Rate rate) {
   Transfer& t = transfers_[id];
   if (t.rate == rate) return;
   settle(t);

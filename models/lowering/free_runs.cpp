@@ -120,7 +120,7 @@ inline void FreeRuns::erase(Place place, bool longest) {
   }
 }
 
-void FreeRuns::measure(std::size_t leaf) {
+inline void FreeRuns::measure(std::size_t leaf) {
   leaves_[leaf].longest = 0;
   for (const Run& r : leaves_[leaf].runs) leaves_[leaf].longest = std::max(leaves_[leaf].longest, r.bytes);
 }

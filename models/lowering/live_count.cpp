@@ -80,7 +80,7 @@ void LiveCount::instance(TemplateId id, const TemplateTensors& tensors, std::vec
 }
 
 /// Whether no other slot of the instance has some of the same bytes.
-bool LiveCount::alone(std::size_t slot) const {
+inline bool LiveCount::alone(std::size_t slot) const {
   const Bound& one = slots_[slot];
   return std::none_of(slots_.begin(), slots_.end(), [&](const Bound& o) {
     return &o != &one && o.buffer == one.buffer && o.offset < one.offset + one.bytes.count() &&
@@ -103,7 +103,7 @@ void LiveCount::settle() {
   tensors_ = nullptr;
 }
 
-LiveCount::Most LiveCount::most(Slots coming, Slots going) {
+inline LiveCount::Most LiveCount::most(Slots coming, Slots going) {
   if (known_.size() <= id_.index()) known_.resize(id_.index() + 1);
   for (const Known& k : known_[id_.index()])
     if (k.coming == coming && k.going == going) return k.most;
@@ -130,7 +130,7 @@ LiveCount::Most LiveCount::search(Slots coming, Slots going) const {
   return none ? Most{} : most;
 }
 
-void LiveCount::note(const Most& most, Slots coming, Slots going) {
+inline void LiveCount::note(const Most& most, Slots coming, Slots going) {
   const Bytes now = total(live_then_) + Bytes(most.bytes);
   if (now <= peak_) return;
   peak_ = now;
