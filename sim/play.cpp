@@ -175,26 +175,4 @@ std::int64_t Reader::issued(std::uint32_t instance, std::uint16_t task) const {
   return record_.late[p.first][patterns_.of(patterns_[p.pattern].stretch).steps[task].lane] + alone;
 }
 
-/// Start of a task that nobody else takes part in.
-std::int64_t Reader::alone_from(std::int64_t ended, std::uint32_t instance, std::uint16_t task, std::uint32_t slot) const {
-  return ended - slots_[slot].duration - (delays_ != nullptr ? delays_->of(instance, task) : 0);
-}
-
-std::int64_t Reader::started(std::uint32_t instance, std::uint16_t task) const {
-  const std::uint32_t slot = first_slot_[itinerary_.stops[instance].tmpl] + task;
-  if (slots_[slot].exchange < 0) return alone_from(ended(instance, task), instance, task, slot);
-  return record_.exchange(times_, course_.steps[slot], instance)[2];
-}
-
-Happening Reader::at(std::uint32_t instance, std::uint16_t task) const {
-  const std::uint32_t slot = first_slot_[itinerary_.stops[instance].tmpl] + task;
-  const std::int64_t ended = this->ended(instance, task);
-  if (slots_[slot].exchange < 0) {
-    const std::int64_t started = alone_from(ended, instance, task, slot);
-    return {started, started, ended, {}};
-  }
-  const std::int64_t* const times = record_.exchange(times_, course_.steps[slot], instance);
-  return {times[1], times[2], ended, times[3]};
-}
-
 }  // namespace tandem::sim

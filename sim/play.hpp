@@ -43,17 +43,30 @@ struct Happening {
   std::optional<std::int64_t> first;           ///< earliest party's arrival, where parties met
 };
 
-/// Reads a role's record task by task.
+/// Reads a role's record task by task. Breakdowns ask millions of times, so that what they ask for stands here.
 class Reader {
  public:
   Reader(const Play& play, std::size_t role);
-  Happening at(std::uint32_t instance, std::uint16_t task) const;
+  Happening at(std::uint32_t instance, std::uint16_t task) const {
+    const std::uint32_t slot = slot_of(instance, task);
+    const std::int64_t ended = this->ended(instance, task);
+    if (slots_[slot].exchange < 0) {
+      const std::int64_t started = alone_from(ended, instance, task, slot);
+      return {started, started, ended, {}};
+    }
+    const std::int64_t* const times = record_.exchange(times_, course_.steps[slot], instance);
+    return {times[1], times[2], ended, times[3]};
+  }
   /// When the bytes or the computation began; less work than all of `at`.
-  std::int64_t started(std::uint32_t instance, std::uint16_t task) const;
+  std::int64_t started(std::uint32_t instance, std::uint16_t task) const {
+    const std::uint32_t slot = slot_of(instance, task);
+    if (slots_[slot].exchange < 0) return alone_from(ended(instance, task), instance, task, slot);
+    return record_.exchange(times_, course_.steps[slot], instance)[2];
+  }
   /// When a task that exchanges nothing started and ended, read once.
   std::pair<std::int64_t, std::int64_t> computed(std::uint32_t instance, std::uint16_t task) const {
     const std::int64_t end = ended(instance, task);
-    return {alone_from(end, instance, task, first_slot_[itinerary_.stops[instance].tmpl] + task), end};
+    return {alone_from(end, instance, task, slot_of(instance, task)), end};
   }
   std::int64_t issued(std::uint32_t instance, std::uint16_t task) const;
   std::int64_t ended(std::uint32_t instance, std::uint16_t task) const {
@@ -61,10 +74,14 @@ class Reader {
   }
 
  private:
-  const Step& step(std::uint32_t instance, std::uint16_t task) const {
-    return course_.steps[first_slot_[itinerary_.stops[instance].tmpl] + task];
+  std::uint32_t slot_of(std::uint32_t instance, std::uint16_t task) const {
+    return first_slot_[itinerary_.stops[instance].tmpl] + task;
   }
-  std::int64_t alone_from(std::int64_t ended, std::uint32_t instance, std::uint16_t task, std::uint32_t slot) const;
+  const Step& step(std::uint32_t instance, std::uint16_t task) const { return course_.steps[slot_of(instance, task)]; }
+  /// Start of a task that nobody else takes part in.
+  std::int64_t alone_from(std::int64_t ended, std::uint32_t instance, std::uint16_t task, std::uint32_t slot) const {
+    return ended - slots_[slot].duration - (delays_ != nullptr ? delays_->of(instance, task) : 0);
+  }
 
   const Record& record_;
   const Times& times_;
