@@ -47,7 +47,7 @@ class Writer {
            ",\"step_time_us\":" + microseconds(timeline_.step_time) + ",\"note\":" + quoted(note(lanes.size())) +
            "},\n\"traceEvents\":[";
     for (const Lane* lane : lanes) write(*lane);
-    for (const Flow& flow : flows(lanes, graph_)) write(flow);
+    for (const TraceFlow& flow : flows(lanes, graph_)) write(flow);
     return std::move(out_) + "\n]}\n";
   }
 
@@ -151,7 +151,7 @@ class Writer {
 
   static std::string mebibytes(Bytes b) { return std::to_string(static_cast<double>(b.count()) / 1048576.0); }
 
-  void write(const Flow& f) {
+  void write(const TraceFlow& f) {
     const std::string common = "\"name\":\"pipeline\",\"cat\":\"p2p\",\"id\":" + std::to_string(f.id);
     event("\"ph\":\"s\"," + common + ",\"pid\":" + std::to_string(f.from_rank) + ",\"tid\":30,\"ts\":" + microseconds(f.sent));
     event("\"ph\":\"f\",\"bp\":\"e\"," + common + ",\"pid\":" + std::to_string(f.to_rank) +

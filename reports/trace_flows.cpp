@@ -37,10 +37,10 @@ std::size_t neighbour(const std::vector<const Lane*>& lanes, Coords coords, int 
 
 }  // namespace
 
-std::vector<Flow> flows(const std::vector<const Lane*>& lanes, const TaskGraph& graph) {
+std::vector<TraceFlow> flows(const std::vector<const Lane*>& lanes, const TaskGraph& graph) {
   std::vector<Transfers> by_lane;
   for (const Lane* lane : lanes) by_lane.push_back(transfers(*lane, graph));
-  std::vector<Flow> out;
+  std::vector<TraceFlow> out;
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     for (const auto& [direction, sent] : by_lane[i]) {
       const auto& [is_send, offset] = direction;

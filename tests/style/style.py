@@ -4,7 +4,7 @@
     style.py ROOT
 
 Fails on: an include against the direction table, a third party outside its home, a folder without README.md, a path that
-leaves the project, a line of C++ with more than 132 characters of code. Prints function and file sizes; they never fail.
+leaves the project, a line of C++ with more than 132 characters of code, two types of one name in one namespace. Prints function and file sizes; they never fail.
 """
 import re
 import statistics
@@ -35,6 +35,7 @@ HOMES = {
 LONGEST_LINE = 132
 SOURCES = {".cpp", ".hpp", ".cu", ".py", ".sh", ".cmake", ".txt", ".json", ".md"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.MULTILINE)
+NAMESPACE = re.compile(r"^namespace ([\w:]+ )?\{|^\}  // namespace( [\w:]+)?$|^(?:struct|class|union) (?:alignas\(\w+\) )?(\w+)(?: final)?(?: : [^;{]*?)? ?\{", re.MULTILINE)
 OUTSIDE = re.compile(r"(?<![\w.$}])/(?:work|root|home|tmp|mnt|opt)/[\w.-]+|(?<![\w./])\.\./(?:\.\./)*shared\b")
 
 
@@ -100,6 +101,25 @@ def line_problems(path, text):
     return [f"{path}:{i}: {len(line)} characters of code are more than {LONGEST_LINE}" for i, line in lines if len(line) > LONGEST_LINE]
 
 
+def types(text):
+    """Full names of the types at the edge of a file, but those of namespaces without a name: nobody else sees them."""
+    spaces = []
+    for m in NAMESPACE.finditer(text):
+        if m.group().startswith("namespace"):
+            spaces.append((m.group(1) or "").strip())
+        elif m.group().startswith("}"):
+            spaces.pop()
+        elif all(spaces):
+            yield "::".join([*spaces, m.group(3)])
+
+
+def one_definition_problems(where):
+    """A program with two types of one name is wrong without a word from compiler or linker: of the functions that templates make
+    of the two it takes one (the standard, basic.def.odr). `where`: files by type, of the whole project."""
+    return [f"{paths[1]}: {name} is another type in {paths[0]}: give one of them another name"
+            for name, paths in sorted(where.items()) if len(paths) > 1]
+
+
 def function_sizes(text):
     """Lines of every braced body that follows a parameter list, nested lambdas counted with their function."""
     text = code_only(text)
@@ -137,14 +157,18 @@ def report(root, sources):
 def check(root):
     paths = list(files(root))
     problems = readme_problems(root, paths)
+    where = {}
     for path in paths:
         text = (root / path).read_text(encoding="utf-8", errors="replace")
         if path.suffix in {".cpp", ".hpp", ".cu"}:
             problems += include_problems(path, text)
             problems += test_name_problems(path, text)
             problems += line_problems(path, text)
+            for name in types(text):
+                where.setdefault(name, []).append(path.as_posix())
         if path.suffix != ".md" and path.parts[:2] != ("tests", "style"):
             problems += path_problems(path, text)
+    problems += one_definition_problems(where)
     return problems, report(root, [p for p in paths if p.suffix in {".cpp", ".hpp"} and p.parts[0] != "tests"])
 
 

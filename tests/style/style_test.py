@@ -66,6 +66,30 @@ class TestNames(unittest.TestCase):
         self.assertFalse(style.test_name_problems(Path("a.cpp"), 'TEST_CASE("numbers are even", "[slow]") {'))
 
 
+class OneDefinition(unittest.TestCase):
+    def found(self, **texts):
+        where = {}
+        for path, text in texts.items():
+            for name in style.types(text):
+                where.setdefault(name, []).append(path)
+        return style.one_definition_problems(where)
+
+    def test_two_types_of_one_name_in_a_namespace_are_found(self):
+        one = "namespace tandem {\nstruct Flow {\n  int id;\n};\n}  // namespace tandem\n"
+        other = "namespace tandem {\nclass Flow : Base {\n};\n}  // namespace tandem\n"
+        self.assertEqual(len(self.found(a=one, b=other)), 1)
+        self.assertIn("tandem::Flow", self.found(a=one, b=other)[0])
+
+    def test_names_apart_declarations_and_members_are_fine(self):
+        one = "namespace tandem {\nstruct Flow {\n};\nstruct Traits {\n};\n}  // namespace tandem\n"
+        for other in ("namespace tandem {\nnamespace {\nstruct Flow {\n};\n}  // namespace\n}  // namespace tandem\n",
+                      "namespace tandem::sim {\nstruct Flow {\n};\n}  // namespace tandem::sim\n",
+                      "namespace tandem {\nstruct Flow;\nclass Other;\n}  // namespace tandem\n",
+                      "namespace tandem {\nstruct Flow::Part {\n};\ntemplate <>\nstruct Traits<int> {\n};\n}  // namespace tandem\n",
+                      "namespace tandem {\nstruct Router {\n  struct Flow {\n  };\n};\n}  // namespace tandem\n"):
+            self.assertEqual(self.found(a=one, b=other), [])
+
+
 class Lines(unittest.TestCase):
     def test_a_line_of_code_that_is_too_long_is_found(self):
         long = "int " + "a" * (style.LONGEST_LINE - 8) + " = 1;"
