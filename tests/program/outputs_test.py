@@ -69,6 +69,11 @@ class Outputs(WithFolder):
                 subprocess.run([PROGRAM, "simulate", "--json", self.plan, "--timeline", place], stdout=file, check=True)
             self.assertTrue(out.read_bytes() == b"first\n" + named.read_bytes() + printed, place)
 
+    @unittest.skipUnless(os.path.exists("/dev/stdout"), "no /dev/stdout")
+    def test_a_page_on_standard_output_is_all_that_is_there(self):
+        out = run("report", self.plan, "--out", "/dev/stdout")[1]
+        self.assertTrue(out.lower().startswith("<!doctype html>") and out.rstrip().endswith("</html>"), out[-80:])
+
     def test_an_output_that_is_an_input_or_another_output_is_refused(self):
         before = pathlib.Path(self.plan).read_bytes()
         twice, kept = self.path("twice.json"), self.path("kept.safetensors")
@@ -164,7 +169,7 @@ class Outputs(WithFolder):
         self.assertIn(f"({result['tokens_per_s'] / 8:.1f} per device)", text)
         self.assertIn("% of 312.0 (bf16)", text)
         self.assertIn(" of the device's 79.2 GiB, fits", text)
-        self.assertEqual(result["device_memory_bytes"], 80 * 2**30)
+        self.assertEqual(result["device_memory_bytes"], 85094039552)  # of an A100 of 80 GB
         begin = next(i for i, line in enumerate(lines) if line.startswith("where the time goes"))
         shares = [float(line.split()[-2]) for line in lines[begin + 1:begin + 1 + sum(v > 0 for v in result["time_breakdown_s"].values())]]
         self.assertEqual(shares, sorted(shares, reverse=True))
