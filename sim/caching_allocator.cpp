@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 
 #include "models/base/error.hpp"
 
@@ -37,18 +36,9 @@ std::size_t CachingAllocator::add_segment(std::int64_t bytes, bool small) {
   return segments_.size() - 1;
 }
 
-/// What is mapped behind the segment so that `wanted` bytes are free at its end: pieces of a small or a large segment.
-std::int64_t CachingAllocator::expansion(std::int64_t wanted, bool small) const {
-  const auto found = std::find_if(segments_.begin(), segments_.end(), [&](const Segment& s) { return s.small == small; });
-  std::int64_t free = 0;
-  if (found != segments_.end() && !found->blocks.empty() && found->blocks.rbegin()->second.free)
-    free = found->blocks.rbegin()->second.bytes;
-  return up(wanted - free, small ? kSmallSegment : kLargeSegment);
-}
-
-/// Maps that, and takes the free block there for it.
+/// Maps so much behind the segment that `wanted` bytes are free at its end, in pieces of a small or a large segment, and takes the
+/// free block there for it.
 CachingAllocator::Place CachingAllocator::expand(std::int64_t wanted, bool small) {
-  const std::int64_t more = expansion(wanted, small);
   auto found = std::find_if(segments_.begin(), segments_.end(), [&](const Segment& s) { return s.small == small; });
   if (found == segments_.end()) found = segments_.insert(segments_.end(), Segment{small, {}});
   auto& blocks = found->blocks;
@@ -62,6 +52,7 @@ CachingAllocator::Place CachingAllocator::expand(std::int64_t wanted, bool small
       (small ? free_small_ : free_large_).erase({free, segment, from});
     }
   }
+  const std::int64_t more = up(wanted - free, small ? kSmallSegment : kLargeSegment);
   blocks[from] = {free + more, true};
   reserved_ += Bytes(more);
   return {segment, from};
@@ -77,24 +68,12 @@ CachingAllocator::FreeBlocks::iterator CachingAllocator::best_fit(FreeBlocks& fr
 }
 
 CachingAllocator::Place CachingAllocator::allocate(Bytes bytes) {
-  return *allocate_within(bytes, Bytes(std::numeric_limits<std::int64_t>::max()));
-}
-
-std::optional<CachingAllocator::Place> CachingAllocator::allocate_within(Bytes bytes, Bytes room) {
   const std::int64_t wanted = std::max(kMinBlock, up(bytes.count(), kMinBlock));
   const bool small = wanted <= kSmallSize;
   auto& free = small ? free_small_ : free_large_;
-  const auto best = best_fit(free, wanted);
-  if (best == free.end() && (expandable_ ? expansion(wanted, small) : segment_for(wanted)) > room.count()) return std::nullopt;
-  return take(wanted, small, best);
-}
-
-/// Of that free block or, where it is none, of a segment.
-CachingAllocator::Place CachingAllocator::take(std::int64_t wanted, bool small, FreeBlocks::iterator best) {
-  auto& free = small ? free_small_ : free_large_;
   Place place;
   std::int64_t found = 0;
-  if (best != free.end()) {
+  if (const auto best = best_fit(free, wanted); best != free.end()) {
     std::tie(found, place.segment, place.offset) = *best;
     free.erase(best);
   } else if (expandable_) {
@@ -114,18 +93,6 @@ CachingAllocator::Place CachingAllocator::take(std::int64_t wanted, bool small, 
   }
   allocated_ += Bytes(taken);
   return place;
-}
-
-void CachingAllocator::give_back() {
-  if (expandable_) return;
-  for (std::size_t s = 0; s < segments_.size(); ++s) {
-    auto& blocks = segments_[s].blocks;
-    if (blocks.size() != 1 || !blocks.begin()->second.free) continue;
-    const std::int64_t bytes = blocks.begin()->second.bytes;
-    (segments_[s].small ? free_small_ : free_large_).erase({bytes, s, 0});
-    reserved_ -= Bytes(bytes);
-    blocks.clear();  // its number is not given to another
-  }
 }
 
 void CachingAllocator::release(Place place) {

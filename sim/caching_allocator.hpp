@@ -1,9 +1,8 @@
 #pragma once
 // What a framework's allocator takes of a device for tensors that come and go: PyTorch's (c10/cuda/CUDACachingAllocator.cpp,
-// get_free_block, should_split, get_allocation_size, free_block, try_allocate_expandable_block, release_cached_blocks; constants in
+// get_free_block, should_split, get_allocation_size, free_block, try_allocate_expandable_block; constants in
 // c10/core/AllocatorConfig.h), of one stream.
 
-#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -15,7 +14,7 @@
 namespace tandem::sim {
 
 /// Segments are taken from the device and cut into blocks. A tensor gets the smallest free block that is large enough, or a
-/// segment; a free block joins free neighbours of its segment. No segment is given back unless asked for. Where segments are expandable
+/// segment; a free block joins free neighbours of its segment, and no segment is ever given back. Where segments are expandable
 /// (PyTorch's expandable_segments) there is one for small tensors and one for others, and in place of a new one more memory is
 /// mapped behind it, as much as the free block at its end lacks; that block is the last that is taken.
 class CachingAllocator {
@@ -32,10 +31,6 @@ class CachingAllocator {
 
   /// A place for `bytes`, at least 0.
   Place allocate(Bytes bytes);
-  /// The same where segments may take `room` more of the device; nothing, and nothing is changed, where that is too little.
-  std::optional<Place> allocate_within(Bytes bytes, Bytes room);
-  /// Gives segments back in which nothing lies, as before a framework gives up; one that is expandable stays.
-  void give_back();
   /// Frees what allocate() gave and nobody has freed yet; throws ContractError for anything else.
   void release(Place place);
 
@@ -55,9 +50,7 @@ class CachingAllocator {
   using FreeBlocks = boost::container::flat_set<FreeBlock>;
 
   std::size_t add_segment(std::int64_t bytes, bool small);
-  std::int64_t expansion(std::int64_t wanted, bool small) const;
   Place expand(std::int64_t wanted, bool small);
-  Place take(std::int64_t wanted, bool small, FreeBlocks::iterator best);
   FreeBlocks::iterator best_fit(FreeBlocks& free, std::int64_t wanted) const;
 
   bool expandable_;

@@ -153,13 +153,13 @@ class Engine {
   }
   void drain();
   void set_free();
-  void advance(std::uint32_t role);
+  inline void advance(std::uint32_t role);
   bool go(std::uint32_t role, std::size_t lane);
   /// Written into its callers' loops: most walks are a task or two long, and calling them took a tenth of all the engine's instructions.
   template <Kind kind>
   [[gnu::always_inline]] inline bool walk(std::uint32_t role, std::size_t lane);
   template <Kind kind>
-  bool ready_time(RoleState& role, std::size_t lane, Cursor& c, std::int64_t& ready);
+  inline bool ready_time(RoleState& role, std::size_t lane, Cursor& c, std::int64_t& ready);
   /// What the host takes from the step's start to the issue of the cursor's task.
   std::int64_t issue(const Cursor& c) const { return static_cast<std::int64_t>(c.host + c.task->issued) * host_.launch.ps(); }
   /// Of a task of the cursor's instance, in `times_`.
@@ -172,8 +172,8 @@ class Engine {
   void part(RoleState& role, std::uint32_t instance);
   bool next_instance(RoleState& role, std::size_t lane, Cursor& c) const;
   Entry enter(std::uint32_t role, std::size_t lane, Cursor& c);
-  Entry play(RoleState& role, Cursor& c, Passage& p);
-  std::uint32_t new_times(std::uint32_t count);
+  inline Entry play(RoleState& role, Cursor& c, Passage& p);
+  inline std::uint32_t new_times(std::uint32_t count);
   void add_times();
   Passage& passage(const RoleState& role, std::uint32_t instance) {
     return times_.passages[role.record.passage + instance * role.record.roles];
@@ -181,20 +181,20 @@ class Engine {
   void place_records();
   std::size_t mark_delayed(const RoleState& role);
   std::size_t room_for_times() const;
-  bool bring_tensor_lane(std::uint32_t role, const Cursor& c);
-  Entry pass(std::uint32_t role, StretchId stretch, Cursor& c, Passage& p);
-  Entry meet_edges(RoleState& role, const Stretch& s, std::size_t lane);
-  std::uint32_t lateness(Record& record) const;
-  const Circumstances& circumstances(const Stretch& s, const Cursor& c, const Cursor& tensor, std::int64_t start);
-  void arrive(Seat seat, std::uint32_t exchange);
-  void begin(std::uint32_t exchange);
-  void start_chains(std::uint32_t exchange);
-  void finish(std::uint32_t exchange, Duration end);
-  void handle(const Event& event);
-  void expect(std::uint32_t target) const;
-  void expect(const Seat& seat) const;
-  void expect_records(const Seat& seat) const;
-  void expect_walk(const RoleState& role) const;
+  inline bool bring_tensor_lane(std::uint32_t role, const Cursor& c);
+  inline Entry pass(std::uint32_t role, StretchId stretch, Cursor& c, Passage& p);
+  inline Entry meet_edges(RoleState& role, const Stretch& s, std::size_t lane);
+  inline std::uint32_t lateness(Record& record) const;
+  inline const Circumstances& circumstances(const Stretch& s, const Cursor& c, const Cursor& tensor, std::int64_t start);
+  inline void arrive(Seat seat, std::uint32_t exchange);
+  inline void begin(std::uint32_t exchange);
+  inline void start_chains(std::uint32_t exchange);
+  inline void finish(std::uint32_t exchange, Duration end);
+  inline void handle(const Event& event);
+  inline void expect(std::uint32_t target) const;
+  inline void expect(const Seat& seat) const;
+  inline void expect_records(const Seat& seat) const;
+  inline void expect_walk(const RoleState& role) const;
 
   const std::vector<LaneTemplate>& templates_;
   Patterns& patterns_;

@@ -53,14 +53,14 @@ class Network {
   };
 
   LinkUses uses(const Transfer& t) const { return {uses_.data() + t.first_use, uses_.data() + t.end_use}; }
-  std::uint32_t& on_link(std::uint32_t link, std::uint32_t i);
-  void join(std::uint32_t id);
-  void leave(std::uint32_t id);
-  void settle(Transfer& t);
-  void share_out();
-  void share(std::uint32_t link);
-  void collect(std::uint32_t link);
-  void set_rate(std::uint32_t id, Rate rate);
+  inline std::uint32_t& on_link(std::uint32_t link, std::uint32_t i);
+  inline void join(std::uint32_t id);
+  inline void leave(std::uint32_t id);
+  inline void settle(Transfer& t);
+  inline void share_out();
+  inline void share(std::uint32_t link);
+  inline void collect(std::uint32_t link);
+  inline void set_rate(std::uint32_t id, Rate rate);
 
   std::vector<LinkUse> uses_;             ///< all sets in a row
   std::vector<std::uint32_t> first_use_;  ///< by set

@@ -60,38 +60,20 @@ struct Traffic {
   }
 };
 
-/// One allocator a stream. They share the device.
+/// One allocator a stream.
 class Allocators {
  public:
-  using Place = CachingAllocator::Place;
-
-  explicit Allocators(bool expandable, std::optional<Bytes> limit = std::nullopt) : limit_(limit) {
+  explicit Allocators(bool expandable) {
     for (std::size_t p = 0; p < kPools; ++p) each_.emplace_back(expandable);
   }
-  Place allocate(Pool p, Bytes bytes) {
-    if (!limit_) return of(p).allocate(bytes);
-    auto place = of(p).allocate_within(bytes, *limit_ - reserved());
-    if (!place) {
-      for (CachingAllocator& a : each_) a.give_back();
-      place = of(p).allocate_within(bytes, *limit_ - reserved());
-    }
-    if (place) return *place;
-    full_ = true;
-    return of(p).allocate(bytes);
-  }
-  void release(Pool p, Place place) { of(p).release(place); }
+  CachingAllocator& of(Pool p) { return each_[static_cast<std::size_t>(p)]; }
   Bytes reserved() const {
     Bytes sum;
     for (const CachingAllocator& a : each_) sum += a.reserved();
     return sum;
   }
-  bool full() const { return full_; }  ///< whether a tensor found no place inside the limit
 
  private:
-  CachingAllocator& of(Pool p) { return each_[static_cast<std::size_t>(p)]; }
-
-  std::optional<Bytes> limit_;
-  bool full_ = false;
   std::deque<CachingAllocator> each_;  ///< which stay where they are
 };
 
@@ -125,9 +107,9 @@ class Step {
   void begin(Allocators& allocators) const {
     for (const std::uint32_t a : lasting_) {
       const Allocation& one = program_.memory.allocations[a];
-      allocators.allocate(one.pool, one.bytes);
+      allocators.of(one.pool).allocate(one.bytes);
     }
-    begin_parameters(allocators);
+    begin_parameters(allocators.of(Pool::computation));
   }
 
   void run(Allocators& allocators) {
@@ -151,20 +133,20 @@ class Step {
   }
 
  private:
-  using Places = std::vector<Allocators::Place>;
+  using Places = std::vector<CachingAllocator::Place>;
 
   /// Before the weights became one tensor every parameter had one of its own (deepspeed/runtime/zero/stage2.py, branch big-science of
   /// 2021, __init__: move_to_cpu and flatten; later versions empty the cache between the two), as large as its gradient.
-  void begin_parameters(Allocators& allocators) const {
+  void begin_parameters(CachingAllocator& allocator) const {
     Places places;
-    for (const Bytes each : gradients_) places.push_back(allocators.allocate(Pool::computation, each));
-    for (const Allocators::Place& p : places) allocators.release(Pool::computation, p);
+    for (const Bytes each : gradients_) places.push_back(allocator.allocate(each));
+    for (const CachingAllocator::Place& p : places) allocator.release(p);
   }
 
   static void apply(const Event& e, const Traffic& of, Places& places, Allocators& allocators) {
-    const Pool pool = of.pools[e.tensor];
-    if (e.comes()) places[e.tensor] = allocators.allocate(pool, of.bytes[e.tensor]);
-    else allocators.release(pool, places[e.tensor]);
+    CachingAllocator& allocator = allocators.of(of.pools[e.tensor]);
+    if (e.comes()) places[e.tensor] = allocator.allocate(of.bytes[e.tensor]);
+    else allocator.release(places[e.tensor]);
   }
 
   /// `let_go` of the gradients of the passes.
@@ -268,26 +250,14 @@ class Step {
   Places places_, scratch_places_;
 };
 
-void play(const TaskGraph& graph, const Program& program, Allocators& allocators) {
-  Step step(graph, program);
-  step.begin(allocators);
-  step.run(allocators);
-}
-
 }  // namespace
 
 Bytes reserved_bytes(const TaskGraph& graph, const Program& program) {
+  Step step(graph, program);
   Allocators allocators(program.memory.expandable_segments);
-  play(graph, program, allocators);
+  step.begin(allocators);
+  step.run(allocators);
   return std::max(allocators.reserved(), program.memory.live_peak_bytes);  // where gradients pass, less may be alive than is counted
-}
-
-bool step_fits(const TaskGraph& graph, const Program& program, Bytes limit) {
-  if (program.memory.live_peak_bytes > limit) return false;
-  if (program.memory.expandable_segments) return true;
-  Allocators allocators(false, limit);
-  play(graph, program, allocators);
-  return !allocators.full();
 }
 
 }  // namespace tandem::sim

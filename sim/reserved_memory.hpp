@@ -15,9 +15,4 @@ namespace tandem::sim {
 /// Further steps take hardly more (within 0.01 % for 78 published plans, 2026-11-22).
 Bytes reserved_bytes(const TaskGraph& graph, const Program& program);
 
-/// Whether such a step gets along with segments of `limit` in all. A tensor that finds no place has the allocator give back every segment in
-/// which nothing lies; where it has still none the framework is out of memory. Segments that are expandable have no holes that
-/// matter: what is alive decides.
-bool step_fits(const TaskGraph& graph, const Program& program, Bytes limit);
-
 }  // namespace tandem::sim

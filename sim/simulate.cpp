@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "models/model_flops.hpp"
-#include "models/stack_allocator.hpp"
 #include "reports/memory_over_time.hpp"
 #include "sim/breakdown.hpp"
 #include "sim/countable.hpp"
@@ -19,7 +18,6 @@
 #include "sim/perturbation.hpp"
 #include "sim/play.hpp"
 #include "sim/product_coverage.hpp"
-#include "sim/role_memory.hpp"
 #include "sim/workspaces.hpp"
 
 namespace tandem::sim {
@@ -95,6 +93,22 @@ void fill_rates(Prediction& out, const Plan& plan, const Scene& scene) {
   out.hfu = out.hardware_tflops_per_device * kTera / peak->second.flops_per_second();
 }
 
+/// Of a rank of `program`, beside whose tensors a device has `runtime`. A host has one arena, which must be there. A device's allocator gives
+/// back what lies free before it gives up (PyTorch: c10/cuda/CUDACachingAllocator.cpp, release_cached_blocks, which waits for the
+/// device first), so holes between tensors are no reason to fail.
+RolePrediction role_memory(const Program& program, Bytes runtime, const Device& device) {
+  const MemoryPlan& memory = program.memory;
+  RolePrediction role;
+  role.arena_bytes = memory.arena_bytes;
+  role.live_peak_bytes = memory.live_peak_bytes;
+  role.cached_bytes = memory.cached_bytes;
+  role.peak_memory_bytes = memory.arena_bytes + runtime;
+  role.needed_bytes = device.synchronous ? role.peak_memory_bytes : memory.live_peak_bytes + runtime;
+  role.memory_bytes = memory.live_at_peak;
+  role.memory_bytes[static_cast<std::size_t>(MemoryKind::runtime)] += runtime;
+  return role;
+}
+
 /// The role whose compute stream is busiest: it sets the pace of the others.
 std::size_t critical_role(const std::vector<Breakdown>& breakdowns) {
   const auto busy = [](const Breakdown& b) { return b[Share::compute] + b[Share::optimizer]; };
@@ -119,14 +133,11 @@ void note_stalls(Prediction& out, const Play& play, const std::vector<Breakdown>
                       " a step while a sender is ready and no buffer is free");
 }
 
-/// Where it fits, but only because the allocator gives back what lies free between tensors; where it does not, but only because of that.
+/// Where it fits, but only because the allocator gives back what lies free between tensors.
 void note_tight(Prediction& out, std::int64_t ranks_per_device) {
-  const auto past = [&](Bytes b) { return b.count() * ranks_per_device > out.device_memory.count(); };
-  if (out.fits && past(out.roles[out.heaviest_role].peak_memory_bytes))
+  const Bytes peak = out.roles[out.heaviest_role].peak_memory_bytes;
+  if (out.fits && peak.count() * ranks_per_device > out.device_memory.count())
     out.notes.push_back("memory fits only as its allocator gives free segments back: tensors as they are laid out end past the device's memory");
-  const auto needs_less = [](const RolePrediction& a, const RolePrediction& b) { return a.needed_bytes < b.needed_bytes; };
-  if (!out.fits && !past(std::max_element(out.roles.begin(), out.roles.end(), needs_less)->needed_bytes))
-    out.notes.push_back("memory would do for what is alive at once, but not in the places that its allocator finds: free memory lies in pieces between tensors");
 }
 
 void note_machine(Prediction& out, const Plan& plan, const Scene& scene, const Play& play) {
@@ -164,9 +175,6 @@ void fill_roles(Prediction& out, const Scene& scene, const Play& play, const std
   const Bytes libraries = library_memory(plan, device);
   const std::vector<Communicators> communicators = stack_communicators(plan);
   std::vector<std::optional<Bytes>> buffers(scene.graph.programs.size());  // of communicators, by stage
-  std::vector<bool> asked(scene.graph.programs.size(), false);             // roles of a stage have the same memory
-  const DeviceRoom room(scene.graph, device, scene.topology.ranks_per_device(),
-                        scene.cost.comm_fit().nccl && stack_allocator_caches(plan.stack));
   for (std::size_t r = 0; r < play.roles.size(); ++r) {
     const Rank first(play.roles[r].ranks.front());
     const StageId stage = play.roles[r].stage;
@@ -176,8 +184,7 @@ void fill_roles(Prediction& out, const Scene& scene, const Play& play, const std
     role.coords = scene.mesh.coords(first);
     role.ranks = play.roles[r].ranks;
     role.time_breakdown_s = in_seconds(breakdowns[r]);
-    if (!asked[stage.index()]) out.fits = out.fits && room.fits(role, stage);
-    asked[stage.index()] = true;
+    out.fits = out.fits && role.needed_bytes.count() * scene.topology.ranks_per_device() <= out.device_memory.count();
     if (r == 0 || role.peak_memory_bytes > out.roles[out.heaviest_role].peak_memory_bytes) out.heaviest_role = r;
     out.roles.push_back(std::move(role));
   }

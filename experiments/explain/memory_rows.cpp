@@ -135,14 +135,12 @@ std::vector<Row> memory_rows() {
        RangeKind::exact, {"device:memory_bytes", "device:usable_memory_bytes"}},
       {"fits",
        "(live_peak_bytes + memory_bytes.runtime) x ranks of a device <= device_memory_bytes, on every rank; on a host arena_bytes in "
-       "place of live_peak_bytes; where the stack's allocator keeps segments it must also find a place for every tensor when it comes, in 1.06 of that",
+       "place of live_peak_bytes",
        [](const ExplainedCase& c, std::size_t) {
          Bytes most;
          for (std::size_t r = 0; r < c.prediction.roles.size(); ++r) most = std::max(most, needed(c, r));
-         const std::int64_t sharing = c.topology->ranks_per_device();
-         const bool alive_fits = most.count() * sharing <= c.prediction.device_memory.count();
-         return gib(most) + " x " + std::to_string(sharing) + (alive_fits ? " <= " : " > ") + gib(c.prediction.device_memory) +
-                (alive_fits && !c.prediction.fits ? ", but holes between tensors leave some without a place" : "");
+         const std::string sharing = std::to_string(c.topology->ranks_per_device());
+         return gib(most) + " x " + sharing + (c.prediction.fits ? " <= " : " > ") + gib(c.prediction.device_memory);
        },
        RangeKind::layout, {"device:memory_bytes", "device:usable_memory_bytes", "device:runtime_bytes", "device:library_bytes"}},
   };

@@ -48,6 +48,23 @@ MemoryUnit memory_of(const nlohmann::json& m, const std::string& site, const std
   return {m.at("unit"), read_as, note};
 }
 
+using Conditions = std::map<std::string, std::vector<std::string>>;  ///< of ChangedField::when
+
+/// Throws unless every field has a value to be: a condition that nothing can meet, or anything, is a slip.
+Conditions when_of(const nlohmann::json& when, const std::string& of, const std::string& path) {
+  Conditions out;
+  bool whole = when.is_object() && !when.empty();
+  if (whole)
+    for (const auto& [field, values] : when.items()) {
+      whole = whole && values.is_array() && !values.empty();
+      for (const nlohmann::json& v : values) out[field].push_back(v.dump());
+    }
+  if (!whole)
+    throw ConfigError(Problem{path, of + ".when", value_text(when), "is no object of lists of values, with at least one of each",
+                              "write for example {\"model.family\": [\"llama\"]}, or leave it out"});
+  return out;
+}
+
 Site site_of(const nlohmann::json& entry, const std::string& path) {
   Site out{entry.at("name"), entry.at("of_source"), {}, {}, {}, {}, {}};
   check_keys(entry, {"name", "of_source", "but", "clusters", "memory", "memory_rank", "fields", "why", "source"},
@@ -57,10 +74,8 @@ Site site_of(const nlohmann::json& entry, const std::string& path) {
   if (entry.contains("but")) entry["but"].get_to(out.but);
   for (const nlohmann::json& f : entry.value("fields", nlohmann::json::array())) {
     check_keys(f, {"field", "named", "ran", "when"}, "sites." + out.name + ".fields", path);
-    ChangedField& field = out.fields.emplace_back(f.at("field"), f.contains("named") ? f["named"].dump() : "", f.at("ran").dump());
-    const nlohmann::json when = f.value("when", nlohmann::json::object());
-    for (const auto& [of, values] : when.items())
-      for (const nlohmann::json& v : values) field.when[of].push_back(v.dump());
+    out.fields.push_back({f.at("field"), f.contains("named") ? f["named"].dump() : "", f.at("ran").dump()});
+    if (f.contains("when")) out.fields.back().when = when_of(f["when"], "sites." + out.name + ".fields." + out.fields.back().field, path);
   }
   out.memory_rank = entry.value("memory_rank", "");
   if (entry.contains("memory")) out.memory = memory_of(entry["memory"], out.name, path);

@@ -115,7 +115,7 @@ std::string shortest(double v) {
 Bytes parse_bytes(std::string_view text) {
   const double value = parse(text, {"a size", kBytes, "80 GiB"}).value();
   if (!(value < 9e18)) refuse(text, "is more bytes than can be counted", "use less than 8 million TB");
-  if (value != std::floor(value)) refuse(text, "is not a whole number of bytes", "");
+  if (value != std::floor(value)) refuse(text, "is not a whole number of bytes", "write one, or a smaller unit: 81009 MiB for 79.11 GiB");
   return Bytes(static_cast<std::int64_t>(value));
 }
 

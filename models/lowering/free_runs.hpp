@@ -59,7 +59,7 @@ class FreeRuns {
   std::uint32_t node(const Hole& hole);
   void insert(Place place, const Run& run);
   void erase(Place place, bool longest);
-  void measure(std::size_t leaf);
+  inline void measure(std::size_t leaf);
 
   std::vector<Node> nodes_;
   std::uint32_t spare_ = kNone;  ///< the first node to be used again; they come and go all the time

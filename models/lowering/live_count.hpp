@@ -67,10 +67,10 @@ class LiveCount {
     Slots coming, going;
     Most most;
   };
-  Most most(Slots coming, Slots going);
+  inline Most most(Slots coming, Slots going);
   Most search(Slots coming, Slots going) const;
-  bool alone(std::size_t slot) const;
-  void note(const Most& most, Slots coming, Slots going);
+  inline bool alone(std::size_t slot) const;
+  inline void note(const Most& most, Slots coming, Slots going);
 
   BytesByKind live_{}, at_peak_{};
   std::array<Bytes, kPools> in_pool_{}, pool_peaks_{};

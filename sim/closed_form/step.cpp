@@ -378,7 +378,8 @@ bool Step::contended(Duration step) {
   return longer > step.ps() / 200;
 }
 
-/// Launches that take four fifths of the work leave too little room for a host that is late. Nor is known here how long it is with an update.
+/// Launches that take four fifths of the work leave too little room for a host that is late. An update that is recorded before it begins
+/// waits for the host, too, and how long is not known here.
 bool Step::host_bound() const {
   constexpr double kRoom = 0.8;
   const auto launch = static_cast<double>(cost_.launch().ps());

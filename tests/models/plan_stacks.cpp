@@ -8,7 +8,6 @@
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
 #include "models/plan.hpp"
-#include "models/stack_allocator.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/plan_text.hpp"
 
@@ -344,28 +343,6 @@ TEST_CASE("a stack that does not say well where layers that are left over go is 
   }
   unsetenv("TANDEM_PRESETS");
   fs::remove_all(folder);
-}
-
-TEST_CASE("a stack's allocator is read, or refused by its field") {
-  CHECK(stack_allocator_caches("megatron-core"));
-  CHECK_FALSE(stack_allocator_caches("jax"));
-  CHECK_FALSE(stack_allocator_caches("tandem"));
-  const std::string allocator = GENERATE(R"("caching")", R"({"kind": "buddy", "source": "s", "verified": true})",
-                                         R"({"kind": "caching", "verified": true})", R"({"kind": "caching", "source": "s"})");
-  const std::string own = "tandem_allocator_" + std::to_string(reinterpret_cast<std::uintptr_t>(&allocator));
-  const std::filesystem::path folder = std::filesystem::temp_directory_path() / own;
-  std::filesystem::create_directories(folder / "models/stacks");
-  std::ofstream(folder / "models/stacks/odd.json") << R"({"name": "odd", "rules": [], "allocator": )" << allocator << "}";
-  setenv("TANDEM_PRESETS", folder.c_str(), 1);
-  try {
-    stack_allocator_caches("odd");
-    FAIL("nothing was refused");
-  } catch (const ConfigError& e) {
-    INFO(e.what());
-    CHECK(e.problems().front().field == "allocator");
-  }
-  unsetenv("TANDEM_PRESETS");
-  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("the defaults of every stack are read") {

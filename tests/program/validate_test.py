@@ -164,6 +164,9 @@ class Validate(WithFolder):
         other = tandem_json("validate", self.records(plan, source=source % "_cp2_nondeterministic"))  # is listed as one without
         self.assertEqual(other["records"][0]["predicted_step_time_s"], here)
 
+    def when(self, entry, condition):
+        return {"sites": [dict(entry, clusters={}, fields=[{"field": "training.seed", "ran": 1, "when": condition}])]}
+
     def test_a_list_of_sites_that_is_none_or_names_no_cluster_is_refused(self):
         file, place = self.records(SMALL), {"TANDEM_PRESETS": str(self.folder.path)}
         (self.folder.path / "topology").mkdir()
@@ -175,7 +178,11 @@ class Validate(WithFolder):
                             ({"sites": [dict(entry, clusters={}, fields=[{"field": "training.sead", "ran": 1}])]}, "training.sead"),
                             ({"sites": [dict(entry, clusters={}, fields=[{"field": "training.seed", "ran": "one"}])]}, "training.seed"),
                             ({"sites": [dict(entry, clusters={}, fields=[{"field": "training.seed", "ran": 1}], but=[""])]}, "empty text"),
-                            ({"sites": [dict(entry, clusters={}, memory={"unit": "GB", "read_as": "GiB", "kind": 1})]}, "memory.kind")):
+                            ({"sites": [dict(entry, clusters={}, memory={"unit": "GB", "read_as": "GiB", "kind": 1})]}, "memory.kind"),
+                            *((self.when(entry, bad), "lists of values") for bad in (None, [], {}, 3, {"model.family": []},
+                                                                                     {"model.family": "gpt"}, {"model.family": None})),
+                            (self.when(entry, {"model.familie": ["gpt"]}), "model.familie"),
+                            (self.when(entry, {"model.family": ["gtp"]}), "model.family")):
             (self.folder.path / "topology" / "sites.json").write_text(json.dumps(sites), encoding="utf-8")
             code, out, err = run("validate", file, environment=place)
             self.assertEqual((code, out), (3, ""), sites)

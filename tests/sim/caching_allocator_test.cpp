@@ -49,12 +49,6 @@ class Map {
   void release(int tensor) {
     for (auto& s : segments_) std::replace(s.begin(), s.end(), tensor, 0);
   }
-  /// Segments without a tensor; small_ goes on saying of which kind the others are.
-  void give_back() {
-    if (expandable_) return;
-    for (auto& s : segments_)
-      if (std::count(s.begin(), s.end(), 0) == static_cast<std::ptrdiff_t>(s.size())) s.clear();
-  }
   std::int64_t reserved() const {
     std::int64_t sum = 0;
     for (const auto& s : segments_) sum += static_cast<std::int64_t>(s.size()) * 512;
@@ -187,37 +181,7 @@ TEST_CASE("segments are as a search through every byte finds them") {
       const std::int64_t bytes = sizes[random() % std::size(sizes)];
       alive.emplace_back(a.allocate(Bytes(bytes)), map.allocate(bytes));
     }
-    if (random() % 10 == 0) a.give_back(), map.give_back();
     REQUIRE(a.reserved() == Bytes(map.reserved()));
     REQUIRE(a.allocated() == Bytes(map.allocated()));
   }
-}
-
-TEST_CASE("segments in which nothing lies are given back, and their tensors find others") {
-  CachingAllocator a;
-  const auto x = a.allocate(Bytes(30 * kMiB)), y = a.allocate(Bytes(40 * kMiB));
-  a.allocate(Bytes(100));
-  a.give_back();
-  CHECK(a.reserved() == Bytes(72 * kMiB));
-  a.release(x);
-  a.give_back();
-  CHECK(a.reserved() == Bytes(42 * kMiB));
-  CHECK(a.allocated() == Bytes(40 * kMiB + 512));
-  CHECK_THROWS_AS(a.release(x), ContractError);
-  a.release(y);
-  a.allocate(Bytes(20 * kMiB));  // of the 40
-  a.give_back();
-  CHECK(a.reserved() == Bytes(42 * kMiB));
-}
-
-TEST_CASE("a tensor for which there is no room changes nothing") {
-  const bool expandable = GENERATE(false, true);
-  CachingAllocator a(expandable);
-  const auto x = a.allocate(Bytes(40 * kMiB));
-  CHECK_FALSE(a.allocate_within(Bytes(20 * kMiB), Bytes(20 * kMiB - 1)));
-  CHECK(a.reserved() == Bytes(40 * kMiB));
-  CHECK(a.allocate_within(Bytes(20 * kMiB), Bytes(20 * kMiB)));
-  a.release(x);
-  CHECK(a.allocate_within(Bytes(40 * kMiB), Bytes(0)));  // what is free needs none
-  CHECK(a.reserved() == Bytes(60 * kMiB));
 }

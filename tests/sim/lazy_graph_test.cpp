@@ -28,5 +28,5 @@ double micro_batch_s(int length, int size) {
 TEST_CASE("BERT's micro-batches on Trainium take as long as the host needs to record their operations") {
   const double wide = micro_batch_s(128, 16), narrow = micro_batch_s(512, 2);
   CHECK(wide / narrow == Approx(1.0).epsilon(0.01));
-  CHECK(wide == Approx(17.5559 / 128).epsilon(0.05));
+  CHECK(wide == Approx(17.5559 / 128).epsilon(0.05));  // `launch_s` was fitted on both; that one number gives both is the test
 }

@@ -240,27 +240,3 @@ TEST_CASE("an allocator never reserves less than is alive at once") {
     }
   }
 }
-
-TEST_CASE("a step fits where an allocator that gives back what is free finds places for all tensors") {
-  TaskGraph graph = two_each_way(40);
-  const auto fits = [&](std::int64_t mib) { return step_fits(graph, graph.programs.front(), Bytes(mib * kMiB)); };
-  // Before the first backward pass has its 40 the 12 that both forward passes had are given back.
-  CHECK(fits(64 + 30 + 30 + 40));
-  CHECK_FALSE(fits(64 + 30 + 30 + 39));
-  graph.programs.front().memory.live_peak_bytes = Bytes(165 * kMiB);  // what is alive is asked first
-  CHECK_FALSE(fits(164));
-  graph.programs.front().memory.expandable_segments = true;  // and alone where there are no holes
-  CHECK(fits(165));
-}
-
-TEST_CASE("a step fits in what it reserves where nothing is limited, and in nothing less than is alive") {
-  sim::test::PlanGenerator generator(20261123, 64);
-  for (int n = 0; n < 60; ++n) {
-    const auto random = generator.next();
-    for (const Program& p : random.graph.programs) {
-      CAPTURE(n, to_json(random.plan, -1));
-      CHECK(step_fits(random.graph, p, reserved_bytes(random.graph, p)));
-      CHECK_FALSE(step_fits(random.graph, p, p.memory.live_peak_bytes - Bytes(1)));
-    }
-  }
-}
