@@ -1,7 +1,5 @@
 #include "experiments/calibration/fit.hpp"
 
-#include <unistd.h>
-
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -10,6 +8,7 @@
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
 #include "tests/catch.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace tandem;
 using namespace tandem::program;
@@ -17,21 +16,8 @@ using nlohmann::json;
 
 namespace {
 
-/// A folder of its own for the files of one test.
-class Folder {
- public:
-  Folder() : path_(std::filesystem::temp_directory_path() / ("tandem_fit_test_" + std::to_string(getpid()))) {
-    std::filesystem::create_directories(path_);
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(path_ / name) << text;
-    return (path_ / name).string();
-  }
-  std::string write(const std::string& name, const json& value) const { return write(name, value.dump(2)); }
-
- private:
-  std::filesystem::path path_;
+struct Folder : tests::TemporaryFolder {
+  std::string write(const std::string& name, const json& value) const { return file(name, value.dump(2)); }
 };
 
 json constant(double value, double low, double high) {

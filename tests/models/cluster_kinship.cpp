@@ -1,7 +1,5 @@
 // A user's own cluster is treated by a stack as the presets that have its device.
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -13,6 +11,7 @@
 #include "models/plan.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/plan_text.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace tandem;
 using namespace tandem::test;
@@ -21,14 +20,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct Folder {
-  fs::path path = fs::temp_directory_path() / ("tandem_kinship_" + std::to_string(::getpid()));
-  Folder() { fs::create_directories(path); }
-  ~Folder() { fs::remove_all(path); }
-  std::string file(const std::string& name, const json& content) const {
-    std::ofstream(path / name) << content.dump();
-    return (path / name).string();
-  }
+struct Folder : tests::TemporaryFolder {
+  std::string file(const std::string& name, const json& content) const { return TemporaryFolder::file(name, content.dump()); }
 };
 
 json preset(const std::string& name) { return read_json(find_preset("topology/presets", name)); }
@@ -83,18 +76,18 @@ TEST_CASE("a cluster counts as one with its device, and where no preset has that
   own["calibration"] = "a100";
   CHECK(counted() == "dgx-a100-80gb");
   CHECK(counts_as("dgx-h200", named) == "dgx-h200");
-  CHECK(counts_as((folder.path / "absent.json").string(), named) == (folder.path / "absent.json").string());
-  CHECK(counts_as(folder.file("odd.json", json::array({1})), named) == (folder.path / "odd.json").string());
+  CHECK(counts_as((folder.path() / "absent.json").string(), named) == (folder.path() / "absent.json").string());
+  CHECK(counts_as(folder.file("odd.json", json::array({1})), named) == (folder.path() / "odd.json").string());
 }
 
 TEST_CASE("a cluster file is found from the plan's folder, else as it stands") {
   const Folder folder;
   const std::string own = folder.file("own.json", preset("dgx-h100"));
   const auto found = [&](const std::string& cluster) {
-    return parse_plan(bent("dgx-a100-80gb", cluster), (folder.path / "plan.json").string()).cluster.preset;
+    return parse_plan(bent("dgx-a100-80gb", cluster), (folder.path() / "plan.json").string()).cluster.preset;
   };
   CHECK(found("own.json") == own);
-  CHECK(found("./own.json") == (folder.path / "./own.json").string());
+  CHECK(found("./own.json") == (folder.path() / "./own.json").string());
   CHECK(found(own) == own);
   CHECK(found("absent.json") == "absent.json");
   CHECK(found("dgx-h100") == "dgx-h100");

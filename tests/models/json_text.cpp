@@ -11,6 +11,7 @@
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
 #include "tests/catch.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace tandem;
 namespace fs = std::filesystem;
@@ -18,16 +19,6 @@ namespace fs = std::filesystem;
 namespace {
 
 /// A directory of its own that is gone at the end.
-struct Folder {
-  fs::path path = fs::temp_directory_path() / ("tandem_json_" + std::to_string(reinterpret_cast<std::uintptr_t>(this)));
-  Folder() { fs::create_directories(path); }
-  ~Folder() { fs::remove_all(path); }
-  std::string file(const std::string& name, const std::string& content) const {
-    std::ofstream(path / name, std::ios::binary) << content;
-    return (path / name).string();
-  }
-};
-
 std::vector<Problem> problems_of(const std::string& text, JsonLimits limits = {}) {
   try {
     parse_json(text, "t.json", limits);
@@ -55,7 +46,7 @@ TEST_CASE("nesting is allowed up to the limit and not beyond") {
 }
 
 TEST_CASE("a text beyond the size limit is refused before it is parsed") {
-  Folder folder;
+  const tests::TemporaryFolder folder;
   CHECK(problems_of("[1, 2, 3]", {4, 8}).front().reason.rfind("is larger than", 0) == 0);
   CHECK_THROWS_AS(read_json(folder.file("big.json", std::string(5000, ' ')), {4000, 8}), ConfigError);
 }
@@ -135,10 +126,10 @@ TEST_CASE("presets are found by name and never outside their folder") {
 }
 
 TEST_CASE("TANDEM_PRESETS is searched first") {
-  Folder folder;
-  fs::create_directories(folder.path / "models/presets");
+  const tests::TemporaryFolder folder;
+  fs::create_directories(folder.path() / "models/presets");
   const std::string own = folder.file("models/presets/mine.json", "{}");
-  setenv("TANDEM_PRESETS", folder.path.c_str(), 1);
+  setenv("TANDEM_PRESETS", folder.path().c_str(), 1);
   CHECK(find_preset("models/presets", "mine") == own);
   CHECK(!find_preset("models/presets", "gpt2-124m").empty());
   unsetenv("TANDEM_PRESETS");

@@ -7,6 +7,7 @@
 
 #include "models/base/leftovers.hpp"
 #include "tests/catch.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace tandem;
 namespace fs = std::filesystem;
@@ -21,22 +22,12 @@ pid_t gone() {
   return child;
 }
 
-class Folder {
- public:
-  Folder() : path_(fs::temp_directory_path() / ("tandem_leftovers_" + std::to_string(getpid()))) { fs::create_directory(path_); }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::string at(const std::string& name) const { return (path_ / name).string(); }
+struct Folder : tests::TemporaryFolder {
   /// A file that was last written so long ago.
   std::string file(const std::string& name, std::chrono::seconds age) const {
-    std::ofstream(at(name)) << "half";
-    fs::last_write_time(at(name), fs::file_time_type::clock::now() - age);
+    fs::last_write_time(TemporaryFolder::file(name, "half"), fs::file_time_type::clock::now() - age);
     return at(name);
   }
-
- private:
-  fs::path path_;
 };
 
 }  // namespace

@@ -13,31 +13,19 @@
 #include "models/base/error.hpp"
 #include "models/base/leftovers.hpp"
 #include "tests/catch.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace tandem;
 namespace fs = std::filesystem;
 
 namespace {
 
-class Folder {
- public:
-  Folder() : path_(fs::temp_directory_path() / ("tandem_output_" + std::to_string(getpid()))) { fs::create_directory(path_); }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::string at(const std::string& name) const { return (path_ / name).string(); }
-  std::string file(const std::string& name, const std::string& text) const {
-    std::ofstream(at(name), std::ios::binary) << text;
-    return at(name);
-  }
+struct Folder : tests::TemporaryFolder {
   std::string link(const std::string& name, const std::string& target) const {
-    fs::create_symlink(target, path_ / name);
+    fs::create_symlink(target, path() / name);
     return at(name);
   }
-  std::ptrdiff_t files() const { return std::distance(fs::directory_iterator(path_), fs::directory_iterator()); }
-
- private:
-  fs::path path_;
+  std::ptrdiff_t files() const { return std::distance(fs::directory_iterator(path()), fs::directory_iterator()); }
 };
 
 std::string content(const std::string& path) {
