@@ -93,11 +93,10 @@ void fill_rates(Prediction& out, const Plan& plan, const Scene& scene) {
   out.hfu = out.hardware_tflops_per_device * kTera / peak->second.flops_per_second();
 }
 
-/// Of a rank of `program`, beside whose tensors a device has `runtime`. A host has one arena, which must be there. A device's allocator gives
+/// Of a rank of a program, beside whose tensors a device has `runtime`. A host has one arena, which must be there. A device's allocator gives
 /// back what lies free before it gives up (PyTorch: c10/cuda/CUDACachingAllocator.cpp, release_cached_blocks, which waits for the
 /// device first), so holes between tensors are no reason to fail.
-RolePrediction role_memory(const Program& program, Bytes runtime, const Device& device) {
-  const MemoryPlan& memory = program.memory;
+RolePrediction role_memory(const MemoryPlan& memory, Bytes runtime, const Device& device) {
   RolePrediction role;
   role.arena_bytes = memory.arena_bytes;
   role.live_peak_bytes = memory.live_peak_bytes;
@@ -180,7 +179,7 @@ void fill_roles(Prediction& out, const Scene& scene, const Play& play, const std
     const StageId stage = play.roles[r].stage;
     if (!buffers[stage.index()]) buffers[stage.index()] = communicator_buffers(scene, play.catalogue, first, communicators);
     const Bytes runtime = device.runtime_memory + libraries + *buffers[stage.index()];
-    RolePrediction role = role_memory(scene.graph.program(stage), runtime, device);
+    RolePrediction role = role_memory(scene.graph.program(stage).memory, runtime, device);
     role.coords = scene.mesh.coords(first);
     role.ranks = play.roles[r].ranks;
     role.time_breakdown_s = in_seconds(breakdowns[r]);

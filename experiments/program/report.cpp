@@ -78,7 +78,7 @@ ExitCode write_report(const Options& o) {
                                          : std::filesystem::path(o.subject).stem().string() + ".html";
   prepare_outputs({out}, {o.subject, o.cost_table});
   write_text(out, page(o, folder));
-  if (output_place(out).descriptor == STDOUT_FILENO) return ExitCode::ok;  // the page is what stands there
+  if (!o.json && output_place(out).descriptor == STDOUT_FILENO) return ExitCode::ok;  // the page is what stands there
   print(o.json ? nlohmann::json{{"schema_version", 1}, {"page", out}}.dump(2) + "\n" : out + "\n");
   return ExitCode::ok;
 }

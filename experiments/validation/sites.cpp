@@ -9,6 +9,7 @@
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
 #include "models/plan_fields.hpp"
+#include "models/stack_conditions.hpp"
 #include "topology/preset.hpp"
 
 namespace tandem::program {
@@ -48,23 +49,6 @@ MemoryUnit memory_of(const nlohmann::json& m, const std::string& site, const std
   return {m.at("unit"), read_as, note};
 }
 
-using Conditions = std::map<std::string, std::vector<std::string>>;  ///< of ChangedField::when
-
-/// Throws unless every field has a value to be: a condition that nothing can meet, or anything, is a slip.
-Conditions when_of(const nlohmann::json& when, const std::string& of, const std::string& path) {
-  Conditions out;
-  bool whole = when.is_object() && !when.empty();
-  if (whole)
-    for (const auto& [field, values] : when.items()) {
-      whole = whole && values.is_array() && !values.empty();
-      for (const nlohmann::json& v : values) out[field].push_back(v.dump());
-    }
-  if (!whole)
-    throw ConfigError(Problem{path, of + ".when", value_text(when), "is no object of lists of values, with at least one of each",
-                              "write for example {\"model.family\": [\"llama\"]}, or leave it out"});
-  return out;
-}
-
 Site site_of(const nlohmann::json& entry, const std::string& path) {
   Site out{entry.at("name"), entry.at("of_source"), {}, {}, {}, {}, {}};
   check_keys(entry, {"name", "of_source", "but", "clusters", "memory", "memory_rank", "fields", "why", "source"},
@@ -75,27 +59,25 @@ Site site_of(const nlohmann::json& entry, const std::string& path) {
   for (const nlohmann::json& f : entry.value("fields", nlohmann::json::array())) {
     check_keys(f, {"field", "named", "ran", "when"}, "sites." + out.name + ".fields", path);
     out.fields.push_back({f.at("field"), f.contains("named") ? f["named"].dump() : "", f.at("ran").dump()});
-    if (f.contains("when")) out.fields.back().when = when_of(f["when"], "sites." + out.name + ".fields." + out.fields.back().field, path);
+    if (!f.contains("when")) continue;
+    if (const std::string wrong = condition_defect(f["when"]); !wrong.empty())
+      throw ConfigError(Problem{path, "sites." + out.name + ".fields." + out.fields.back().field + ".when", value_text(f["when"]), wrong,
+                                "write for example {\"model.family\": {\"allowed\": [\"llama\"]}}, or leave it out"});
+    out.fields.back().when = f["when"].dump();
   }
   out.memory_rank = entry.value("memory_rank", "");
   if (entry.contains("memory")) out.memory = memory_of(entry["memory"], out.name, path);
   return out;
 }
 
-void check_field(const std::string& name, const std::string& value, const std::string& of, const std::string& path) {
-  const PlanField* field = find_field(name);
-  Plan scratch;
-  const auto refused = field == nullptr ? std::nullopt : field->read(nlohmann::json::parse(value), scratch);
-  if (field == nullptr || refused)
-    throw ConfigError(Problem{path, of + "." + name, value, field == nullptr ? "is no field of a plan" : refused->reason, "see tandem schema"});
-}
-
 void check_fields(const Site& site, const std::string& path) {
-  const std::string of = "sites." + site.name + ".fields";
   for (const ChangedField& f : site.fields) {
-    check_field(f.field, f.ran, of, path);
-    for (const auto& [name, values] : f.when)
-      for (const std::string& v : values) check_field(name, v, of + "." + f.field + ".when", path);
+    const PlanField* field = find_field(f.field);
+    Plan scratch;
+    const auto refused = field == nullptr ? std::nullopt : field->read(nlohmann::json::parse(f.ran), scratch);
+    if (field == nullptr || refused)
+      throw ConfigError(Problem{path, "sites." + site.name + ".fields." + f.field, f.ran,
+                                field == nullptr ? "is no field of a plan" : refused->reason, "see tandem schema"});
   }
 }
 
@@ -120,23 +102,26 @@ void check(const Site& site, const std::string& path) {
       throw ConfigError(Problem{path, "sites." + site.name + ".memory", unit, "is no unit of memory", "give MB, MiB, GB or GiB"});
 }
 
-nlohmann::json::json_pointer place_of(const std::string& field) {
-  std::string path = "/" + field;
+nlohmann::json::json_pointer place_of(const ChangedField& f) {
+  std::string path = "/" + f.field;
   std::replace(path.begin(), path.end(), '.', '/');
   return nlohmann::json::json_pointer(path);
 }
 
-bool has_one_of(const nlohmann::json& plan, const std::string& field, const std::vector<std::string>& values) {
-  const nlohmann::json::json_pointer at = place_of(field);
-  return plan.contains(at) && std::find(values.begin(), values.end(), plan[at].dump()) != values.end();
-}
-
 bool has_as_named(const nlohmann::json& plan, const ChangedField& f) {
-  for (const auto& [field, values] : f.when)
-    if (!has_one_of(plan, field, values)) return false;
-  const nlohmann::json::json_pointer at = place_of(f.field);
+  const nlohmann::json::json_pointer at = place_of(f);
   if (!f.named.empty()) return plan.contains(at) && plan[at] == nlohmann::json::parse(f.named);
   return plan.is_object() && !plan.contains(at) && plan.value(at.parent_pointer(), nlohmann::json::object()).is_object();
+}
+
+/// Whether the completed plan meets the conditions. One that is refused meets none, and is refused again where it is judged.
+bool is_meant(const nlohmann::json& plan, const ChangedField& f) {
+  if (f.when.empty()) return true;
+  try {
+    return stack_entry_applies({{"when", nlohmann::json::parse(f.when)}}, parse_plan(plan.dump(), ""));
+  } catch (const ConfigError&) {
+    return false;
+  }
 }
 
 }  // namespace
@@ -169,8 +154,8 @@ std::string change_fields(const std::vector<Site>& sites, const std::string& sou
   std::string changed;
   for (const Site& site : sites)
     for (const ChangedField& f : site.fields) {
-      if (!ran_at(site, source) || !has_as_named(plan, f)) continue;
-      const nlohmann::json::json_pointer at = place_of(f.field);
+      if (!ran_at(site, source) || !has_as_named(plan, f) || !is_meant(plan, f)) continue;
+      const nlohmann::json::json_pointer at = place_of(f);
       plan[at] = nlohmann::json::parse(f.ran);
       changed += (changed.empty() ? "" : ", ") + f.field + " " + f.ran;
     }

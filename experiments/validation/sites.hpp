@@ -20,7 +20,7 @@ struct ChangedField {
   std::string field;  ///< dotted
   std::string named;  ///< JSON, what records have; empty: they do not say the field
   std::string ran;    ///< JSON
-  std::map<std::string, std::vector<std::string>> when = {};  ///< dotted field: values (JSON) of which the plan has one
+  std::string when = {};  ///< JSON, conditions on the plan as those of stacks are (models/stack_conditions); empty: always
 };
 
 /// A place that measurements come from.

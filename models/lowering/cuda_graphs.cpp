@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "models/base/error.hpp"
+#include "models/lowering/host_operations.hpp"
 
 namespace tandem::lowering {
 namespace {
@@ -53,10 +54,7 @@ void launch_first(TaskGraph& graph, Program& p, const std::vector<bool>& capture
   const auto is_captured = [&](const Instance& i) { return captured[i.tmpl.index()]; };
   const auto first = std::find_if(p.instances.begin(), p.instances.end(), is_captured);
   if (first == p.instances.end()) return;
-  Template own = graph.of(*first);
-  own.tasks.front().host_operations = launch;
-  first->tmpl = TemplateId(static_cast<std::int32_t>(graph.templates.size()));
-  graph.templates.push_back(std::move(own));
+  first->tmpl = add_launched_at_once(graph, first->tmpl, launch);
 }
 
 void capture_iteration(TaskGraph& graph, const Capture& c, std::uint32_t launch) {

@@ -2,12 +2,21 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
-#include <optional>
 
 #include "models/base/error.hpp"
 
 namespace tandem::lowering {
+namespace {
+
+decltype(Task::host_operations) kept(std::int64_t n) {
+  constexpr std::int64_t kMost = std::numeric_limits<decltype(Task::host_operations)>::max();
+  require(n >= 0 && n <= kMost, "a task has more host operations than can be kept");
+  return static_cast<decltype(Task::host_operations)>(n);
+}
+
+}  // namespace
 
 void count_host_operations(TaskGraph& graph, const HostOperations& of_stack) {
   std::vector<std::int64_t> parameters(graph.templates.size());
@@ -21,9 +30,16 @@ void count_host_operations(TaskGraph& graph, const HostOperations& of_stack) {
       // A tensor's fill is one call of PyTorch, whatever allocated it.
       const auto* fill = std::get_if<Fill>(&task.op);
       const std::int64_t n = fill != nullptr && fill->nan ? 1 : of_stack.of(task.op, parameters[t]);
-      require(n <= std::numeric_limits<decltype(task.host_operations)>::max(), "a task has more host operations than can be kept");
-      task.host_operations = static_cast<decltype(task.host_operations)>(n);
+      task.host_operations = kept(n);
     }
+}
+
+TemplateId add_launched_at_once(TaskGraph& graph, TemplateId tmpl, std::int64_t operations) {
+  Template own = graph.templates[tmpl.index()];
+  for (Task& task : own.tasks) task.host_operations = 0;
+  own.tasks.front().host_operations = kept(operations);
+  graph.templates.push_back(std::move(own));
+  return TemplateId(static_cast<std::int32_t>(graph.templates.size() - 1));
 }
 
 namespace {
@@ -32,45 +48,26 @@ bool is_pass(const Instance& i) {
   return i.phase == Phase::forward || i.phase == Phase::recompute || i.phase == Phase::backward || i.phase == Phase::weight;
 }
 
-std::uint32_t host_operations(const Template& t) {
-  const auto add = [](std::uint32_t sum, const Task& task) { return sum + task.host_operations; };
-  return std::accumulate(t.tasks.begin(), t.tasks.end(), 0u, add);
+std::int64_t operations_of(const Template& t) {
+  const auto add = [](std::int64_t sum, const Task& task) { return sum + task.host_operations; };
+  return std::accumulate(t.tasks.begin(), t.tasks.end(), std::int64_t{0}, add);
 }
-
-/// Copies of templates for which the host has nothing to do, each made once.
-class Silent {
- public:
-  explicit Silent(TaskGraph& graph) : graph_(graph), known_(graph.templates.size()) {}
-
-  TemplateId of(TemplateId tmpl) {
-    std::optional<TemplateId>& known = known_[tmpl.index()];
-    if (!known) known = add(tmpl, 0);
-    return *known;
-  }
-  TemplateId add(TemplateId tmpl, std::uint32_t first) {
-    Template own = graph_.templates[tmpl.index()];
-    for (Task& task : own.tasks) task.host_operations = 0;
-    own.tasks.front().host_operations = first;
-    graph_.templates.push_back(std::move(own));
-    return TemplateId(static_cast<std::int32_t>(graph_.templates.size() - 1));
-  }
-
- private:
-  TaskGraph& graph_;
-  std::vector<std::optional<TemplateId>> known_;
-};
 
 }  // namespace
 
 void record_updates(TaskGraph& graph) {
-  Silent silent(graph);
+  std::map<TemplateId, TemplateId> silent;  // copies for which the host has nothing to do
   for (Program& p : graph.programs) {
     const auto first = std::find_if(p.instances.rbegin(), p.instances.rend(), is_pass).base();
     if (first == p.instances.end()) continue;
-    const std::uint32_t all = std::accumulate(first, p.instances.end(), 0u, [&](std::uint32_t sum, const Instance& i) {
-      return sum + host_operations(graph.of(i));
+    const std::int64_t all = std::accumulate(first, p.instances.end(), std::int64_t{0}, [&](std::int64_t sum, const Instance& i) {
+      return sum + operations_of(graph.of(i));
     });
-    for (auto i = first; i != p.instances.end(); ++i) i->tmpl = i == first ? silent.add(i->tmpl, all) : silent.of(i->tmpl);
+    first->tmpl = add_launched_at_once(graph, first->tmpl, all);
+    for (auto i = first + 1; i != p.instances.end(); ++i) {
+      if (!silent.contains(i->tmpl)) silent.emplace(i->tmpl, add_launched_at_once(graph, i->tmpl, 0));
+      i->tmpl = silent.at(i->tmpl);
+    }
   }
 }
 

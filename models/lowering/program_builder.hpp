@@ -85,6 +85,7 @@ class ProgramBuilder {
   /// Bytes that no tensor before had, counted as alive until `release`: of a size that an allocator's cache does not have. Nothing
   /// is bound to them.
   BufferId allocate_apart(std::string_view name, MemoryKind kind, Bytes bytes);
+  /// Tensors of the update that no task has.
   void pass(PassingTensors tensors) { program_.memory.passing = std::move(tensors); }
   /// Tensors that an allocator keeps when they are gone.
   void keep_cached(Bytes bytes) { program_.memory.cached_bytes += bytes; }

@@ -110,6 +110,20 @@ TEST_CASE("a plan that the closed form does not have is said to be outside") {
   CHECK(e.step_time == Duration{});
 }
 
+TEST_CASE("where the host records an update before it begins the closed form does not say how long that takes") {
+  const auto outside = [](const std::string& stack) {
+    const Plan plan = parse_plan(
+        R"({"model": {"family": "gpt", "num_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "vocab_size": 50257},
+            "parallel": {"tensor": 8, "data": 4, "zero_stage": 1},
+            "training": {"seq_length": 2048, "micro_batch_size": 1, "global_batch_size": 64, "precision": "bf16"},
+            "cluster": {"preset": "trn1.32xlarge", "devices": 32}, "stack": ")" + stack + "\"}",
+        "plan.json");
+    return Cluster(plan.cluster).form.estimate(plan).outside;
+  };
+  CHECK(outside("neuronx") == Outside::host);
+  CHECK(outside("tandem") != Outside::host);
+}
+
 namespace {
 
 /// Passes of equal stages, a chunk's share of tF, tB and tW each; transfers take no time.

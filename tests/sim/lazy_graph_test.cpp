@@ -24,9 +24,12 @@ double micro_batch_s(int length, int size) {
 }  // namespace
 
 // Published of trn1.32xlarge (aws-neuron/aws-neuron-sdk, SDK 2.15 and 2.9): 17.5559 s a step of 128 micro-batches of 16 x 128 tokens,
-// 69.7006 s of 512 of 2 x 512. Half as many tokens take as long, because the host records the same operations for both.
+// 69.7006 s of 512 of 2 x 512: 137.2 and 136.1 ms each, 1 % apart. Half as many tokens take as long, because the host records the same
+// operations for both.
 TEST_CASE("BERT's micro-batches on Trainium take as long as the host needs to record their operations") {
   const double wide = micro_batch_s(128, 16), narrow = micro_batch_s(512, 2);
   CHECK(wide / narrow == Approx(1.0).epsilon(0.01));
-  CHECK(wide == Approx(17.5559 / 128).epsilon(0.05));  // `launch_s` was fitted on both; that one number gives both is the test
+  // `launch_s` was fitted on both and the five others: the first check is the test, this one says that the fit is to these. The published steps
+  // have an update each, a few tenths of a second of 17 and 70.
+  CHECK(wide == Approx(17.5559 / 128).epsilon(0.03));
 }

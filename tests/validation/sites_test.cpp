@@ -92,9 +92,13 @@ TEST_CASE("a site may say whose memory was read, and of other sources nothing is
 TEST_CASE("a field that runs had otherwise may hang on others of the plan, as it is after those before it") {
   const std::string source = "AWS Neuron SDK 2.24.0 Trn1/Trn1n training benchmark; aws-neuron/aws-neuron-sdk:x.csv";
   const auto changed = [&](const std::string& family, int length, int pipeline, const std::string& recompute = "none") {
-    std::string plan = json{{"model", {{"family", family}}},
+    const json model{{"family", family}, {"num_layers", 16}, {"hidden_size", 1024}, {"num_attention_heads", 8}, {"vocab_size", 32000}};
+    const json training{{"seq_length", length}, {"micro_batch_size", 1}, {"global_batch_size", 8}, {"recompute", recompute},
+                        {"flash_attention", false}};
+    std::string plan = json{{"model", model},
                             {"parallel", {{"pipeline", pipeline}}},
-                            {"training", {{"seq_length", length}, {"recompute", recompute}, {"flash_attention", false}}}}
+                            {"training", training},
+                            {"cluster", {{"preset", "trn1.32xlarge"}, {"devices", pipeline}}}}
                            .dump();
     change_fields(load_sites(), source, plan);
     return json::parse(plan)["training"];
@@ -108,6 +112,10 @@ TEST_CASE("a field that runs had otherwise may hang on others of the plan, as it
   CHECK((t["recompute"] == "none" && !t.contains("recompute_modules") && t["flash_attention"] == true));
   t = changed("llama", 4096, 4, "full");
   CHECK((t["recompute"] == "full" && !t.contains("recompute_modules")));
-  t = changed("bert", 4096, 1);
+  t = changed("gpt", 4096, 1);
   CHECK((t["recompute"] == "none" && t["flash_attention"] == false));
+  t = changed("llama", 4096, 3);  // 16 layers over 3 stages go, over 17 they do not: such a plan is refused, and left as it is
+  CHECK(t["recompute"] == "selective");
+  t = changed("llama", 4096, 17);
+  CHECK(t["recompute"] == "none");
 }
