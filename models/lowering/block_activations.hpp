@@ -86,6 +86,10 @@ class BlockActivations {
   /// Ragged products also read how many rows each expert has.
   std::vector<Value> with_counts(std::vector<Value> operands) const;
 
+  /// While product `task` runs what it reads of `x`, which is kept narrow, lies there as it was written, too.
+  void hold_wide(std::uint16_t task, const Value& x) {
+    if (bits(x.dtype) < bits(s_.dtypes.compute)) b_.hold(task, s_.dtypes.compute, x.elements);
+  }
   /// y = x W^T (+ bias), `width` output columns on this rank; `part` follows the task's name.
   void column(const std::string& name, const Value& x, std::int64_t width, const Value& y, const std::string& part = "");
   /// The bias that the activation `name` adds to its input because the product before it did not; nothing elsewhere.
@@ -100,6 +104,7 @@ class BlockActivations {
   void exchange(const Value& v, Way way, const std::string& name, const Value& to);
   void over_row_shares(CollectiveKind kind, const Value& v, const std::string& name, const Value& to);
   Value own_rows(const Value& all);
+  Value arrivals(DType dtype) { return b_.scratch(dtype, s_.arrived_rows() * s_.hidden); }
   void rotate();
   void score_core();
   void flash_core(const Value& context);

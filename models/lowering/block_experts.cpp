@@ -59,7 +59,7 @@ void BlockActivations::over_row_shares(CollectiveKind kind, const Value& v, cons
 
 /// Where the rows that this rank's exchange brought lie: at their place among the gathered ones, if that is known.
 Value BlockActivations::own_rows(const Value& all) {
-  return s_.unequal_rows() ? b_.scratch(all.dtype, s_.arrived_rows() * s_.hidden) : all.share(s_.row_group(), s_.row_shares());
+  return s_.unequal_rows() ? arrivals(all.dtype) : all.share(s_.row_group(), s_.row_shares());
 }
 
 Value BlockActivations::to_experts(const Value& sent, const std::string& name, Value all) {
@@ -67,7 +67,7 @@ Value BlockActivations::to_experts(const Value& sent, const std::string& name, V
   if (all.elements == 0) all = b_.scratch(sent.dtype, s_.expert_rows() * s_.hidden);
   const bool shares = s_.row_shares() > 1;
   Value own = sent;
-  if (s_.expert_ranks > 1) exchange(sent, Way::to_experts, name, own = shares ? own_rows(all) : all);
+  if (s_.expert_ranks > 1) exchange(sent, Way::to_experts, name, own = !shares ? all : sent.dtype == all.dtype ? own_rows(all) : arrivals(sent.dtype));
   if (shares) over_row_shares(CollectiveKind::all_gather, own, name + "_all_gather", all);
   return all;
 }
@@ -96,9 +96,10 @@ Value BlockActivations::expert_fc1(const Value& input) {
   Kept& t = t_.moe.fc1;
   if (t.ready) return t;
   const Value x = dispatched(input), y = start(t, s_.expert_rows() * s_.expert_fc1);
-  b_.add("experts.fc1",
-         GroupedMatMul{groups(), s_.experts_here, group_rows(), s_.expert_fc1, s_.hidden, true, ragged()},
-         with_counts({x, w_.experts("experts.fc1.weight")}), {y});
+  hold_wide(b_.add("experts.fc1",
+                   GroupedMatMul{groups(), s_.experts_here, group_rows(), s_.expert_fc1, s_.hidden, true, ragged()},
+                   with_counts({x, w_.experts("experts.fc1.weight")}), {y}),
+            x);
   if (s_.linear_bias)
     b_.add("experts.fc1_bias", GroupedBias{groups(), s_.experts_here, group_rows(), s_.expert_fc1, false, ragged()},
            with_counts({y, w_.experts("experts.fc1.bias")}), {y});
@@ -119,9 +120,10 @@ Value BlockActivations::expert_activated(const Value& input) {
 void BlockActivations::experts_return(const Value& input) {
   const Value a = expert_activated(input), back = t_.moe.returned;
   const Value made = rows_travel() ? b_.scratch(s_.dtypes.compute, s_.expert_rows() * s_.hidden) : back;
-  b_.add("experts.fc2",
-         GroupedMatMul{groups(), s_.experts_here, group_rows(), s_.hidden, s_.expert_ffn, true, ragged()},
-         with_counts({a, w_.experts("experts.fc2.weight")}), {made});
+  hold_wide(b_.add("experts.fc2",
+                   GroupedMatMul{groups(), s_.experts_here, group_rows(), s_.hidden, s_.expert_ffn, true, ragged()},
+                   with_counts({a, w_.experts("experts.fc2.weight")}), {made}),
+            a);
   if (s_.linear_bias)
     b_.add("experts.fc2_bias", GroupedBias{groups(), s_.experts_here, group_rows(), s_.hidden, true, ragged()},
            with_counts({made, w_.experts("experts.fc2.bias")}), {made});

@@ -83,6 +83,7 @@ class BlockForward {
     const Value out = b_.scratch(s_.dtypes.compute, s_.tokens * s_.hidden);
     const auto product = b_.add(name, MatMul{s_.tokens, s_.hidden, inner, false, true, false},
                                 {x, weights_.block(name + ".weight")}, {out});
+    a_.hold_wide(product, x);
     finish(name, out, product, add);
   }
   void finish(const std::string& name, const Value& out, std::uint16_t product, const Add& add) {
@@ -124,8 +125,10 @@ void BlockForward::experts(const Add& add) {
 
 std::uint16_t BlockForward::shared_experts(const Value& out) {
   const Value all = b_.scratch(s_.dtypes.compute, s_.tokens * s_.hidden);
+  const Value x = a_.activated(a_.input(2, a_.at().x2));
   const auto product = b_.add("shared.fc2", MatMul{s_.tokens, s_.hidden, s_.shared_ffn, false, true, false},
-                              {a_.activated(a_.input(2, a_.at().x2)), weights_.block("shared.fc2.weight")}, {all});
+                              {x, weights_.block("shared.fc2.weight")}, {all});
+  a_.hold_wide(product, x);
   const Value shared = s_.sequence_parallel ? tensor_sum(b_, s_, all, "shared.fc2", product).value : all;
   return b_.add("add_shared", Accumulate{out.elements, out.dtype, out.dtype}, {shared, out}, {out});
 }

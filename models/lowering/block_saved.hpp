@@ -45,7 +45,7 @@ struct BlockSaved {
   /// `written`: the forward pass has run, everything kept can be read.
   BlockSaved(const Shapes& s, bool experts, const SavedSlots& slots, bool written)
       : at_(slots.saved), later_(slots.weight_inputs), s_(s), has_saved_(slots.saved > 0), written_(written) {
-    save_attention();
+    save_attention(experts);
     if (s.is_decoder()) save_cross();
     if (experts) save_experts();
     else save_mlp();
@@ -61,6 +61,20 @@ struct BlockSaved {
     return {(s_.defer_weights ? later_ : at_).add(dtype, elements), written_};
   }
   Kept keep_inputs(bool kept, std::int64_t elements) { return kept ? keep_inputs(s_.dtypes.compute, elements) : Kept{}; }
+  /// The input of a product of a linear layer, in the type in which the framework keeps it, behind its scales.
+  Kept keep_operand(bool kept, std::int64_t elements) {
+    if (!kept) return {};
+    if (s_.narrow.inputs) (s_.defer_weights ? later_ : at_).add(DType::fp8, s_.scales(elements));
+    return keep_inputs(s_.kept_input(), elements);
+  }
+  /// Attention's output: kept by attention where that has no score matrix and is not computed again, and by the product behind it.
+  Kept keep_context(bool kept, bool by_attention, std::int64_t elements) {
+    const bool both = s_.narrow.attention_output == AttentionOutput::both;
+    if (!both) return keep_inputs(kept, elements);
+    if (!by_attention) return keep_operand(kept, elements);
+    if (kept) hold(s_.product, elements);
+    return keep_inputs(kept, elements);
+  }
   /// For the weights' gradients where those compute something of it again.
   Kept keep_for(bool weights, bool kept, std::int64_t elements) {
     return weights ? keep_inputs(kept, elements) : keep(kept, elements);
@@ -80,14 +94,14 @@ struct BlockSaved {
     if (s_.keep.norms) hold(s_.norm_copy_type(), s_.norm_copy());
   }
 
-  void save_attention() {
+  void save_attention(bool experts) {
     const AttentionDims core = core_dims(s_);
     const std::int64_t state = s_.rows * s_.hidden, n = s_.tokens;
     const bool pre = s_.placement == NormPlacement::pre, score_path = !s_.flash && s_.keep.core;
     const bool again = !(pre && s_.keep.norms);  // the sublayers' inputs come from the states before their norms
     ln1_stats = keep_for(again, true, 2 * s_.rows);
     norm_copy();
-    n1 = keep_inputs(!again, state);
+    n1 = keep_operand(!again, state);
     qkv = keep(true, n * s_.qkv());
     if (s_.rotary && s_.fusion.rotated_copies && !s_.keep.by_products)
       hold(s_.dtypes.compute, n * (s_.heads + s_.kv_heads) * s_.head_dim);
@@ -98,14 +112,18 @@ struct BlockSaved {
     if (s_.hidden_dropout > 0) mask(2 * state);
     dropped = s_.attention_dropout > 0 ? keep(score_path, score_elements(core)) : probs;
     attention_stats = keep(s_.flash && s_.keep.core, stats_elements(core));
-    context = keep_inputs(s_.keep.context, n * s_.attention);
+    const bool ulysses = s_.path == ContextPath::ulysses;
+    context = keep_context(s_.keep.context, s_.flash && s_.keep.core && !ulysses, n * s_.attention);
     // Ulysses computes another share of the context than the one that goes on.
-    core_context = s_.path == ContextPath::ulysses ? keep(s_.flash, n * s_.attention) : context;
+    core_context = ulysses ? keep(s_.flash, n * s_.attention) : context;
     sum1 = keep(!pre, state);
     x2 = keep_for(again, s_.keep.state, state);
     ln2_stats = keep_for(again, true, 2 * s_.rows);
     norm_copy();
-    n2 = keep_inputs(!again, state);
+    // Experts' router and dispatch read it wide; a product of the layer has a narrow one only in a shared expert.
+    const bool shared = experts && s_.shared_ffn > 0 && s_.narrow.inputs && s_.narrow.attention_output == AttentionOutput::both;
+    if (shared && !again) hold(s_.product, state);
+    n2 = experts ? keep_inputs(!again, state) : keep_operand(!again, state);
   }
 
   void save_cross() {
@@ -128,7 +146,7 @@ struct BlockSaved {
     save_last_product();  // ahead of what is written, because a slot ends where its last tensor does
     fc1 = keep_for(!s_.keep.activated, s_.keep.fc1, s_.fc1_rows() * s_.fc1);
     if (s_.gated && s_.fusion.gate_kept && s_.keep.activated) hold(s_.dtypes.compute, s_.tokens * s_.ffn);
-    activated = keep_inputs(s_.keep.activated, s_.tokens * s_.ffn);
+    activated = keep_operand(s_.keep.activated, s_.tokens * s_.ffn);
     save_sum();
   }
 
@@ -151,15 +169,15 @@ struct BlockSaved {
     if (s_.unequal_rows()) moe.arrived = keep_inputs(DType::int32, d.experts);
     if (shares && d.capacity == 0) moe.gathered = keep_inputs(DType::int32, s_.row_shares() * d.experts);
     if (s_.token_shares() > 1 && s_.aux_loss > 0) moe.load = keep_inputs(DType::int32, d.experts);
-    moe.dispatched = keep_inputs(s_.keep.dispatched, s_.expert_rows() * d.hidden);
+    moe.dispatched = keep_operand(s_.keep.dispatched, s_.expert_rows() * d.hidden);
     moe.fc1 = keep_for(again, s_.keep.fc1, s_.expert_rows() * s_.expert_fc1);
     const std::int64_t returned = d.rows() * d.hidden, wide = s_.expert_rows() * s_.expert_ffn;
     if (s_.fusion.weighted_activations && !s_.gated && s_.keep.activated && wide > returned)
       hold(s_.dtypes.compute, wide - returned);  // and what comes back is not kept
-    moe.activated = keep_inputs(s_.keep.activated, wide);
+    moe.activated = keep_operand(s_.keep.activated, wide);
     moe.returned = keep(true, returned);
     fc1 = keep_for(again, s_.keep.fc1 && s_.shared_ffn > 0, s_.tokens * s_.shared_fc1);
-    activated = keep_inputs(s_.keep.activated && s_.shared_ffn > 0, s_.tokens * s_.shared_ffn);
+    activated = keep_operand(s_.keep.activated && s_.shared_ffn > 0, s_.tokens * s_.shared_ffn);
     save_sum();
   }
 

@@ -221,6 +221,7 @@ Shapes make_shapes(const Plan& plan) {
   s.host_receives = !plan.parallel.overlap_p2p;
   s.product = s.dtypes.compute;
   s.dtypes.compute = activation_type(s.product);
+  s.narrow = stack_narrow_products(plan);
   s.unit_copies = plan.parallel.zero_stage == 3 ? plan.parallel.unit_copies : UnitCopies::none;
   s.fusion = fusion_of(plan.training.fusion);
   s.fusion.attention = plan.training.attention_kernel;

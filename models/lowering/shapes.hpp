@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "models/lowering/fusion.hpp"
+#include "models/narrow_products.hpp"
 #include "models/op.hpp"
 #include "models/plan.hpp"
 
@@ -80,12 +81,18 @@ struct Shapes {
   bool scatter_p2p;  ///< a boundary tensor crosses in shares
   bool host_receives;  ///< the host waits for what it receives: sends are not overlapped
   DType product;   ///< of the products of linear layers: narrower than activations in an 8- or 4-bit recipe
+  NarrowProducts narrow;                  ///< what is kept of those products
   Fusion fusion;                          ///< what the target does in one kernel
 
   /// What a rank keeps of its weights: a share of a unit that is copied on its way is the optimizer's, and there is no other.
   DType stored_weights() const { return unit_copies == UnitCopies::none ? dtypes.weights : dtypes.master; }
   /// What the backward pass writes gradients in: those of units that are copied on their way leave their products' type there.
   DType written_gradients() const { return unit_copies == UnitCopies::none ? dtypes.gradients : dtypes.weights; }
+
+  /// In which type a product's input is kept for its matrix' gradient.
+  DType kept_input() const { return narrow.inputs ? product : dtypes.compute; }
+  /// Bytes of the scales of `elements` in the products' type.
+  std::int64_t scales(std::int64_t elements) const { return narrow.scale_block == 0 ? 0 : (elements + narrow.scale_block - 1) / narrow.scale_block; }
 
   /// Of the attention before context parallelism changes it: packed qkv of this rank's positions.
   AttentionDims attention_dims() const;

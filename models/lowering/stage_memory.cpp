@@ -18,6 +18,11 @@ Sharding sharding_of(const Plan& plan) {
   return z;
 }
 
+/// Whether it is a matrix of a linear layer of a block; an expert's matrices are.
+bool in_linear_layer(const StageRegion& r, const ParamSpec& p) {
+  return (r.kind == RegionKind::block || r.kind == RegionKind::experts) && !p.vector() && p.name != "router.weight";
+}
+
 }  // namespace
 
 StageMemory::StageMemory(const StageContext& c, const std::vector<ChunkPart>& chunks, ProgramBuilder& builder)
@@ -54,12 +59,30 @@ void StageMemory::declare(std::int64_t micro_batches) {
   std::vector<Bytes> weights;
   for (const ShardUnit& u : p_.units) weights.push_back(unit_bytes(u, s_.stored_weights(), weights_sharded()));
   if (!weights_offloaded()) weights_ = b_.persistent("weights", MemoryKind::weights, weights);
+  declare_narrow_weights();
   declare_gradients();
   declare_states();
   declare_inputs(micro_batches);
   const std::int64_t chunks = s_.tensor_overlap && s_.tensor > 1 ? 3 : 1;
   if (const std::int64_t each = s_.fusion.product_workspace; each > 0)
     b_.persistent("product_workspace", MemoryKind::workspace, {Bytes(chunks * each)});
+}
+
+/// What a framework holds of weights beside those that the plan stores: narrow copies of matrices and, where those are what is stored,
+/// the rest of a wide one of everything else.
+void StageMemory::declare_narrow_weights() {
+  if (!s_.narrow.states() || weights_sharded()) return;
+  const bool stored = bits(s_.dtypes.weights) <= 8;
+  const std::int64_t copies = s_.narrow.weight_copies;
+  std::int64_t matrices = 0, others = 0;
+  for (const StageRegion& r : p_.regions)
+    for (const ParamSpec& p : r.layout.specs()) (in_linear_layer(r, p) ? matrices : others) += p.elements();
+  const Bytes each = bytes_of(s_.product, matrices), scales(copies * s_.scales(matrices));
+  std::vector<Bytes> pieces;
+  for (std::int64_t c = stored ? 1 : 0; c < copies; ++c) pieces.push_back(each);
+  if (scales.count() > 0) pieces.push_back(scales);
+  if (!pieces.empty()) b_.persistent("weight_copies", MemoryKind::weights, pieces);
+  if (stored) b_.persistent("wide_weights", MemoryKind::weights, {bytes_of(s_.dtypes.compute, others) - bytes_of(s_.dtypes.weights, others)});
 }
 
 void StageMemory::declare_gradients() {
@@ -100,9 +123,8 @@ void StageMemory::declare_stand_ins() {
   if (!s_.fusion.gradient_stand_ins) return;
   std::set<std::pair<std::int64_t, std::int64_t>> shapes;
   for (const StageRegion& r : p_.regions)
-    if (r.kind == RegionKind::block || r.kind == RegionKind::experts)
-      for (const ParamSpec& p : r.layout.specs())
-        if (!p.vector() && p.name != "router.weight") shapes.emplace(p.expert_rows > 0 ? p.expert_rows : p.rows, p.cols);
+    for (const ParamSpec& p : r.layout.specs())
+      if (in_linear_layer(r, p)) shapes.emplace(p.expert_rows > 0 ? p.expert_rows : p.rows, p.cols);
   std::vector<Bytes> pieces;
   for (const auto& [rows, cols] : shapes) pieces.push_back(bytes_of(s_.dtypes.compute, rows * cols));
   if (!pieces.empty()) b_.persistent("gradient_stand_ins", MemoryKind::gradients, pieces);

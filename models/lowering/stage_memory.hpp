@@ -116,6 +116,7 @@ class StageMemory {
   }
   void choose_offloaded();
   UpdateTensors update_tensors(std::int64_t updated) const;
+  void declare_narrow_weights();
   void declare_gradients();
   void declare_stand_ins();
   void declare_states();
