@@ -4,8 +4,10 @@
 
 namespace tandem::lowering {
 
-Value BlockActivations::start(Kept& t, std::int64_t elements) {
-  if (!t.kept()) static_cast<Value&>(t) = b_.scratch(s_.dtypes.compute, elements);
+Value BlockActivations::start(Kept& t, std::int64_t elements) { return start(t, elements, s_.dtypes.compute); }
+
+Value BlockActivations::start(Kept& t, std::int64_t elements, DType dtype) {
+  if (!t.kept()) static_cast<Value&>(t) = b_.scratch(dtype, elements);
   t.ready = true;
   return t;
 }
@@ -15,7 +17,9 @@ Value BlockActivations::own_input(int which, const Value& x) {
   const std::string name = which == 1 ? "ln1" : "ln2";
   Kept &n = which == 1 ? t_.n1 : t_.n2, &stats = which == 1 ? t_.ln1_stats : t_.ln2_stats;
   if (!n.ready) {
-    start(n, s_.rows * s_.hidden);
+    // What a router reads is wide; a norm that only a product reads writes what that does.
+    const bool routed = which == 2 && w_.block.layout().has("router.weight");
+    start(n, s_.rows * s_.hidden, routed ? s_.dtypes.compute : s_.kept_input());
     // Computed again, the statistics are written again with the same values.
     norm(b_, s_, name, x, norm_params(s_, name, [&](const std::string& at) { return w_.vector(at); }), {n, stats});
   }

@@ -99,6 +99,7 @@ class BlockActivations {
  private:
   /// Gives a tensor that is not kept a place in scratch; it counts as written from here on.
   Value start(Kept& t, std::int64_t elements);
+  Value start(Kept& t, std::int64_t elements, DType dtype);
   bool rows_travel() const { return s_.expert_ranks * s_.row_shares() > 1; }
   enum class Way : std::uint8_t { to_experts, to_tokens };
   void exchange(const Value& v, Way way, const std::string& name, const Value& to);

@@ -56,11 +56,11 @@ void BlockBackward::weights_path() {
     router_weights(held_.logits);
   }
   if (!moe() || s_.shared_ffn > 0) {
-    const Value d_mlp = tensor_gather(b_, s_, held_.mlp, "mlp_gradient");
+    const Value d_mlp = gathered(held_.mlp, "mlp_gradient");
     fc2_weights(d_mlp, moe() ? "shared.fc2" : "fc2");
     fc1_weights(held_.fc1, moe() ? "shared.fc1" : "fc1");
   }
-  proj_weights(tensor_gather(b_, s_, held_.attention, "attention_gradient"));
+  proj_weights(gathered(held_.attention, "attention_gradient"));
   qkv_weights(held_.qkv);
 }
 
@@ -160,7 +160,7 @@ Value BlockBackward::attention_input() { return a_.input(1, x_.state); }
 
 Value BlockBackward::attention(const Value& own, const Value& to) {
   const std::int64_t t = s_.tokens, h = s_.hidden, a = s_.attention;
-  const Value d = tensor_gather(b_, s_, own, "attention_gradient");
+  const Value d = gathered(own, "attention_gradient");
   const Value dcontext = scratch(t * a);
   b_.add("proj_dgrad", MatMul{t, a, h, false, false, false}, {d, weights_.block("proj.weight")}, {dcontext});
   if (weights_here()) proj_weights(d);
@@ -235,7 +235,7 @@ Value BlockBackward::activation_backward(const std::string& name, std::int64_t r
 
 Value BlockBackward::feed_forward(const Value& own) {
   if (moe()) return experts(own);
-  const Value d = tensor_gather(b_, s_, own, "mlp_gradient");
+  const Value d = gathered(own, "mlp_gradient");
   const std::int64_t t = s_.tokens, h = s_.hidden, f = s_.ffn;
   const Value da = scratch(t * f);
   b_.add("fc2_dgrad", MatMul{t, f, h, false, false, false}, {d, weights_.block("fc2.weight")}, {da});

@@ -81,6 +81,12 @@ class BlockBackward {
   Value fc1_gradient(const Value& da);
   Value sum_input(const std::string& name, const Value& dy, std::int64_t width, const Value& to);
 
+  /// All rows of an output's gradient, in the type in which its products read it where the framework narrows it ahead.
+  Value gathered(Value own, const std::string& name) {
+    if (s_.sequence_parallel) own.dtype = s_.kept_input();
+    return tensor_gather(b_, s_, own, name);
+  }
+
   void proj_weights(const Value& d);
   void qkv_weights(const Value& dqkv);
   void fc2_weights(const Value& d, const std::string& name);

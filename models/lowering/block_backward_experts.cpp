@@ -50,7 +50,7 @@ Value BlockBackward::expert_rows(const Value& drows) {
 
 std::uint16_t BlockBackward::shared_experts(const Value& own, const Value& dx) {
   const std::int64_t t = s_.tokens, h = s_.hidden, f = s_.shared_ffn;
-  const Value d = tensor_gather(b_, s_, own, "mlp_gradient");
+  const Value d = gathered(own, "mlp_gradient");
   const Value da = scratch(t * f), part = scratch(t * h);
   b_.add("shared.fc2_dgrad", MatMul{t, f, h, false, false, false}, {d, weights_.block("shared.fc2.weight")}, {da});
   if (weights_here()) fc2_weights(d, "shared.fc2");
