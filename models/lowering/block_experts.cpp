@@ -67,7 +67,9 @@ Value BlockActivations::to_experts(const Value& sent, const std::string& name, V
   if (all.elements == 0) all = b_.scratch(sent.dtype, s_.expert_rows() * s_.hidden);
   const bool shares = s_.row_shares() > 1;
   Value own = sent;
-  if (s_.expert_ranks > 1) exchange(sent, Way::to_experts, name, own = !shares ? all : sent.dtype == all.dtype ? own_rows(all) : arrivals(sent.dtype));
+  // Rows travel as they are sent, whatever the product that reads them keeps.
+  const auto here = [&] { return sent.dtype == all.dtype ? own_rows(all) : arrivals(sent.dtype); };
+  if (s_.expert_ranks > 1) exchange(sent, Way::to_experts, name, own = shares ? here() : all);
   if (shares) over_row_shares(CollectiveKind::all_gather, own, name + "_all_gather", all);
   return all;
 }

@@ -92,7 +92,10 @@ struct Shapes {
   /// In which type a product's input is kept for its matrix' gradient.
   DType kept_input() const { return narrow.inputs ? product : dtypes.compute; }
   /// Bytes of the scales of `elements` in the products' type.
-  std::int64_t scales(std::int64_t elements) const { return narrow.scale_block == 0 ? 0 : (elements + narrow.scale_block - 1) / narrow.scale_block; }
+  std::int64_t scales(std::int64_t elements) const {
+    const std::int64_t block = narrow.scale_block;
+    return block == 0 ? 0 : (elements + block - 1) / block;
+  }
 
   /// Of the attention before context parallelism changes it: packed qkv of this rank's positions.
   AttentionDims attention_dims() const;
