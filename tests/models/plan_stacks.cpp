@@ -50,6 +50,20 @@ TEST_CASE("every rule set loads and every rule says why and who says so") {
                                                 "pytorch-fsdp", "tandem"});
 }
 
+TEST_CASE("NVIDIA's benchmarks store weights in 8 bits where they compute so, other plans only if they say it") {
+  const auto weights = [](const std::string& training, const std::string& parallel, const std::string& preset = "dgx-h100") {
+    const std::string text = with("training", training, with("parallel", parallel, with_top("\"stack\": \"megatron-core\"")));
+    return parse_plan(bent("\"dgx-a100-80gb\"", "\"" + preset + "\"", text), "weights.json").training.dtypes.weights;
+  };
+  const std::string benchmark = R"("overlap_grad_reduce": true, "zero_stage": 1)", fp8 = R"("precision": "fp8")";
+  CHECK(weights(fp8, benchmark) == DType::fp8);
+  CHECK(weights(fp8, benchmark, "dgx-b200") == DType::fp8);
+  CHECK(weights(fp8, R"("overlap_grad_reduce": false, "zero_stage": 1)") == DType::bf16);
+  CHECK(weights(fp8, R"("overlap_grad_reduce": true, "zero_stage": 0)") == DType::bf16);
+  CHECK(weights(R"("precision": "bf16")", benchmark) == DType::bf16);
+  CHECK(weights(fp8 + R"(, "dtypes": {"weights": "bf16"})", benchmark) == DType::bf16);
+}
+
 TEST_CASE("Megatron-Core in deterministic mode has what its code sets, and refuses what its code refuses") {
   const auto plan = [](const std::string& training) {
     const std::string text = bent("\"dgx-a100-80gb\"", "\"dgx-h100\"", with("training", training, with_top("\"stack\": \"megatron-core\"")));
