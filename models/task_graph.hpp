@@ -150,6 +150,7 @@ struct ShardUnit {
 struct Program {
   StageId stage;
   std::vector<Instance> instances;
+  std::int64_t copied = 0;             ///< of these, that were copied from earlier micro-batches'
   std::vector<std::int64_t> bindings;  ///< arena byte offsets, by Instance::binding + slot
   std::vector<Edge> edges;             ///< ascending (to_instance, to_task)
   std::vector<Param> params;           ///< ascending offset
@@ -195,6 +196,8 @@ struct TaskGraph {
 
 /// Lowers a validated plan. Throws InfeasibleError for what this version cannot lower.
 TaskGraph lower(const Plan& plan);
+/// The same graph, every pass of it written by itself: lower() copies micro-batches that are as earlier ones.
+TaskGraph lower_every_pass(const Plan& plan);
 
 /// Names one task across roles, layouts and performers: the join key of `compare`.
 struct TaskKey {

@@ -1,11 +1,16 @@
 #pragma once
 // Lays a stage's tensors out in one arena while its program is being written, remembering who touched every byte last.
 
+#include <span>
+
 #include "models/lowering/free_runs.hpp"
 
 namespace tandem::lowering {
 
-/// First fit, lowest address first. Free bytes keep the frontier of their last owner.
+/// A tensor has the place of the last one of its size that went; where there is none, the lowest free bytes that are enough, for which
+/// places of other sizes are given up before the arena grows. So a micro-batch finds the places of one that has just ended, and which
+/// tensor comes to lie where another one lay does not depend on addresses: repeat() says no more than these.
+/// Free bytes keep the frontier of their last owner.
 class Arena {
  public:
   struct Block {
@@ -19,9 +24,31 @@ class Arena {
   void release(std::int64_t offset, Bytes bytes, const Frontier& last);
   Bytes high_water() const { return Bytes(end_); }
 
+  /// Everything but the offsets of places.
+  void show(Recurrence& r);
+
+  /// Offsets of the places of one size, the next one last.
+  struct Places {
+    std::int64_t bytes;
+    std::vector<std::int64_t> offsets;
+  };
+  /// Of all sizes there are.
+  std::vector<Places> places() const;
+  /// The same places lie there in another order.
+  void reorder(std::span<const Places> places);
+
  private:
-  FreeRuns free_;
-  std::int64_t end_ = 0;
+  struct Size {
+    std::int64_t bytes;
+    std::vector<Hole> holes;
+  };
+  static std::int64_t needed(Bytes bytes);
+  inline Size& size(std::int64_t bytes);
+  Block search(std::int64_t need);
+
+  std::vector<Size> sizes_;      ///< a handful
+  FreeRuns free_;                ///< what is no place any more
+  std::int64_t end_ = 0, searches_ = 0;
 };
 
 }  // namespace tandem::lowering

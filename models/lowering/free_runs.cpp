@@ -91,6 +91,21 @@ void FreeRuns::add(const Hole& hole) {
   }
 }
 
+/// How runs are spread over leaves is of no consequence.
+void FreeRuns::show(Recurrence& r) {
+  for (const Leaf& leaf : leaves_)
+    for (const Run& run : leaf.runs) {
+      if (r.over()) return;
+      r.number(run.offset);
+      r.number(run.bytes);
+      for (std::uint32_t n = run.first;; n = nodes_[n].next) {
+        r.number(nodes_[n].hole.bytes);
+        r.points(nodes_[n].hole.last);
+        if (n == run.last) break;
+      }
+    }
+}
+
 inline void FreeRuns::insert(Place place, const Run& run) {
   if (leaves_.empty()) {
     leaves_.push_back({std::move(idle_), 0});

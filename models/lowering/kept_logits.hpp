@@ -30,6 +30,7 @@ class KeptLogits {
   void end() {
     while (!kept_.empty()) drop();
   }
+  const std::vector<BufferId>& kept() const { return kept_; }
 
  private:
   /// DeepSpeed's, which has 1F1B alone and asserts a ZeRO stage below 2 (deepspeed/runtime/pipe/engine.py), and which its recipes of

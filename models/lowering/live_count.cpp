@@ -103,6 +103,27 @@ void LiveCount::settle() {
   tensors_ = nullptr;
 }
 
+void LiveCount::show(Recurrence& r) const {
+  const auto all = [&](const auto& list) {
+    for (const Bytes b : list) r.number(b.count());
+  };
+  all(live_);
+  all(in_pool_);
+  r.number(tensors_ != nullptr ? id_.value() : -1);
+  if (tensors_ == nullptr) return;
+  for (const Bound& b : slots_) {
+    r.number(b.buffer == kNoBuffer ? -1 : b.offset);
+    r.number(b.bytes.count());
+    r.number(static_cast<std::int64_t>(at(b.kind)));
+    r.number(static_cast<std::int64_t>(at(b.pool)));
+    r.number(b.comes ? 1 : 0);
+  }
+  all(live_then_);
+  all(in_pool_then_);
+  r.number(static_cast<std::int64_t>(coming_));
+  r.number(static_cast<std::int64_t>(going_));
+}
+
 inline LiveCount::Most LiveCount::most(Slots coming, Slots going) {
   if (known_.size() <= id_.index()) known_.resize(id_.index() + 1);
   for (const Known& k : known_[id_.index()])

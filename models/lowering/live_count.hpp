@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "models/lowering/recurrence.hpp"
 #include "models/slot_tensors.hpp"
 
 namespace tandem::lowering {
@@ -35,7 +36,7 @@ class LiveCount {
     BufferId buffer = kNoBuffer;
     MemoryKind kind = MemoryKind::activations;
     Pool pool = Pool::computation;
-    std::int64_t offset = 0;   ///< bytes into the arena
+    std::int64_t offset = 0;   ///< bytes into the buffer
     Bytes bytes;               ///< of the slot
     bool comes = false;        ///< no instance before has had the buffer
   };
@@ -49,6 +50,8 @@ class LiveCount {
   void instance(TemplateId id, const TemplateTensors& tensors, std::vector<Bound>& slots);
   /// Behind the last instance.
   void settle();
+  /// What is alive, and what of the last instance is not settled. The peaks so far are no part of it: they only grow.
+  void show(Recurrence& r) const;
 
   Bytes peak() const { return peak_; }
   const BytesByKind& at_peak() const { return at_peak_; }  ///< split of peak()

@@ -115,7 +115,8 @@ Plan forward_plan(const Plan& plan) {
 /// What all stages of a plan are lowered from.
 class Lowering {
  public:
-  explicit Lowering(const Plan& plan) : plan_(plan), shapes_(lowering::make_shapes(plan)) {
+  explicit Lowering(const Plan& plan, bool every_pass = false)
+      : plan_(plan), every_pass_(every_pass), shapes_(lowering::make_shapes(plan)) {
     const bool some_kept = plan.training.recompute == Recompute::selective && plan.training.recompute_layers > 0;
     templates_ = lowering::make_templates(shapes_, {shapes_.sharded_gradients, some_kept}, library_);
   }
@@ -135,7 +136,8 @@ class Lowering {
   }
 
   TaskGraph lower(const ScheduleShape& shape) {
-    return lower(make_events(plan_.parallel.schedule, shape), false, has_exchanges(plan_.parallel.schedule, shape));
+    const ScheduleKind kind = plan_.parallel.schedule;
+    return lower(make_events(kind, shape), false, has_exchanges(kind, shape), has_chunks(kind) ? chunk_group(kind, shape) : 1);
   }
 
   TaskGraph lower_forward() {
@@ -143,15 +145,15 @@ class Lowering {
     std::vector<std::vector<ScheduleEvent>> events;
     for (std::int32_t s = 0; s < shape.stages; ++s)
       events.push_back(make_forward_events(plan_.parallel.schedule, shape, StageId(s)));
-    return lower(events, true, false);
+    return lower(events, true, false, 1);
   }
 
  private:
-  TaskGraph lower(const std::vector<std::vector<ScheduleEvent>>& events, bool forward_only, bool exchanges) {
+  TaskGraph lower(const std::vector<std::vector<ScheduleEvent>>& events, bool forward_only, bool exchanges, std::int64_t group) {
     TaskGraph graph;
     for (std::size_t s = 0; s < events.size(); ++s) {
       const Program* const before = s > 0 ? &graph.programs.back() : nullptr;
-      graph.programs.push_back(lowering::lower_stage({plan_, shapes_, templates_, library_, forward_only, exchanges, before},
+      graph.programs.push_back(lowering::lower_stage({plan_, shapes_, templates_, library_, forward_only, exchanges, every_pass_, group, before},
                                                      StageId(static_cast<std::int32_t>(s)), events[s]));
     }
     graph.templates = library_.take();
@@ -169,6 +171,7 @@ class Lowering {
   }
 
   const Plan& plan_;
+  bool every_pass_;
   lowering::Shapes shapes_;
   lowering::TemplateLibrary library_;
   lowering::Templates templates_;
@@ -192,6 +195,12 @@ TaskGraph lower(const Plan& plan, const ScheduleShape& shape) {
 TaskGraph lower(const Plan& plan) {
   require_lowerable(plan);
   Lowering all(plan);
+  return all.lower(all.schedule());
+}
+
+TaskGraph lower_every_pass(const Plan& plan) {
+  require_lowerable(plan);
+  Lowering all(plan, true);
   return all.lower(all.schedule());
 }
 

@@ -17,9 +17,13 @@ class Point {
   constexpr std::int64_t instance() const { return issue_ >> 16; }
   constexpr std::uint16_t task() const { return static_cast<std::uint16_t>(issue_ & (kTasks - 1)); }
   auto operator<=>(const Point&) const = default;
+  /// The number that points compare by: kTasks an instance.
+  constexpr std::int64_t issue() const { return issue_; }
+  /// To the same task so many instances later.
+  constexpr void go(std::int64_t instances) { issue_ += instances * kTasks; }
+  static constexpr std::int64_t kTasks = 1 << 16;
 
  private:
-  static constexpr std::int64_t kTasks = 1 << 16;
   std::int64_t issue_ = -1;
 };
 

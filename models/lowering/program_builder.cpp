@@ -138,6 +138,12 @@ BufferId ProgramBuilder::persistent(std::string_view name, MemoryKind kind, cons
   return id;
 }
 
+BufferId ProgramBuilder::persistent_uncounted(std::string_view name, MemoryKind kind, Bytes bytes) {
+  const Arena::Block block = arena_.allocate(bytes);
+  buffers_.push_back({block.offset, bytes, {}, {}, record(name, kind, block.offset, Bytes(0), Pool::computation), kind});
+  return static_cast<BufferId>(buffers_.size() - 1);
+}
+
 BufferId ProgramBuilder::persistent_later(std::string_view name, MemoryKind kind, const std::vector<Bytes>& pieces, Pool pool) {
   Bytes bytes;
   for (const Bytes p : pieces) bytes += p;
@@ -168,6 +174,7 @@ void ProgramBuilder::start(const std::vector<TemplateId>& used, std::size_t inst
   // Scratch counts as live only as far as a template really uses it: see note_live.
   program_.memory.allocations.push_back({"scratch", MemoryKind::workspace, block.offset, block.bytes, 0, 0});
   persistent_ = program_.memory.allocations.size();
+  persistent_buffers_ = buffers_.size();
 }
 
 BufferId ProgramBuilder::allocate(std::string_view name, MemoryKind kind, Bytes bytes, Pool pool) {
@@ -182,6 +189,7 @@ BufferId ProgramBuilder::allocate(std::string_view name, MemoryKind kind, Bytes 
   b.kind = kind;
   b.reused = true;
   b.pool = pool;
+  if (log_) log_->moves.push_back({true, id, block.bytes, allocation, program_.bindings.size()});
   return id;
 }
 
@@ -215,6 +223,7 @@ inline BufferId ProgramBuilder::unused_buffer() {
 void ProgramBuilder::release(BufferId id) {
   const Buffer& b = buffers_[static_cast<std::size_t>(id)];
   program_.memory.allocations[b.allocation].last = static_cast<std::uint32_t>(program_.instances.size() - 1);
+  if (log_) log_->moves.push_back({false, id, b.bytes, b.allocation, program_.bindings.size()});
   live_.remove(id, b.kind, b.pool, b.bytes);
   arena_.release(b.offset, b.bytes, b.touched);
   released_.push_back(id);
@@ -241,6 +250,11 @@ inline void ProgramBuilder::note_use(const SlotUse& use, Buffer& buffer) {
   Point& touched = buffer.touched[at(use.stream)];
   touched = std::max(touched, Point{now(), use.last});
   if (!use.writes) return;
+  // It has waited for all that earlier instances did there, so that whoever waits for it waits for them.
+  for (std::size_t s = 0; s < kStreams; ++s) {
+    if (buffer.touched[s].instance() < now()) buffer.touched[s] = {};
+    if (buffer.written[s].instance() < now()) buffer.written[s] = {};
+  }
   Point& written = buffer.written[at(use.stream)];
   written = std::max(written, Point{now(), use.last_write});
   buffer.reused = false;
@@ -288,6 +302,10 @@ std::uint32_t ProgramBuilder::add(TemplateId id, const InstanceKey& key, std::sp
   program_.bindings.push_back(scratch_);
   for (const Binding& b : slots)
     program_.bindings.push_back(b.first == kNoBuffer ? 0 : buffers_[static_cast<std::size_t>(b.first)].offset + b.offset);
+  if (log_) {
+    log_->bound.emplace_back();  // scratch
+    log_->bound.insert(log_->bound.end(), slots.begin(), slots.end());
+  }
   program_.instances.push_back({id, key.layer, key.micro_batch, key.chunk, key.phase, binding});
   flush_edges();
   if (later_) note_arrivals(slots);
@@ -342,7 +360,7 @@ inline void ProgramBuilder::note_live(TemplateId id, std::span<const Binding> sl
     const Buffer& buffer = buffers_[static_cast<std::size_t>(b.first)];
     const bool comes = program_.memory.allocations[buffer.allocation].first == here;
     if (buffer.allocation < persistent_ && (!comes || here == 0)) continue;
-    to = {b.first, buffer.kind, buffer.pool, buffer.offset + b.offset, t.slots[s + 1].bytes, comes};
+    to = {b.first, buffer.kind, buffer.pool, b.offset, t.slots[s + 1].bytes, comes};
   }
   live_.instance(id, library_.tensors(id), bound_);
 }

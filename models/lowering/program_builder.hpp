@@ -58,6 +58,7 @@ struct Binding {
   BufferId first = kNoBuffer;
   std::int32_t count = 1;        ///< neighbours in the arena, consecutive ids
   std::int64_t offset = 0;       ///< bytes
+  std::int64_t each = 0;         ///< bytes that `offset` grows by with the micro-batch
 };
 
 struct InstanceKey {
@@ -72,6 +73,8 @@ class ProgramBuilder {
   /// Memory for the whole step; `pieces` (bytes each) are followed apart and lie next to each other in order.
   /// Returns the first piece's id; the others follow consecutively.
   BufferId persistent(std::string_view name, MemoryKind kind, const std::vector<Bytes>& pieces, Pool pool = Pool::computation);
+  /// The same, but the plan's framework has nothing like it: the arena has room for it, and it counts as no bytes.
+  BufferId persistent_uncounted(std::string_view name, MemoryKind kind, Bytes bytes);
   /// The same in the arena, but a framework makes each piece when it is first written: it counts as alive from the first instance
   /// that touches it.
   BufferId persistent_later(std::string_view name, MemoryKind kind, const std::vector<Bytes>& pieces, Pool pool);
@@ -108,6 +111,23 @@ class ProgramBuilder {
   /// Last task of an instance.
   Point end_of(std::uint32_t instance) const;
 
+  // ---- what comes again: program_repeat.cpp ----
+
+  /// How far the program is written.
+  struct Mark {
+    std::size_t instances, bindings, edges, moves;
+  };
+  /// From the first one on everything is noted that `repeat` needs.
+  Mark mark();
+  Recurrence::Written written() const { return {now(), static_cast<std::int64_t>(program_.memory.allocations.size())}; }
+  /// A buffer that somebody else keeps, who shows it.
+  void show(Recurrence& r, BufferId buffer);
+  /// All else that what will be added depends on; `shown`: buffers that were shown before. Refuses when there are others.
+  void show(Recurrence& r, std::size_t shown);
+  /// Writes what has been added since `from` as often again, each time so many micro-batches later, where the state shown at both times is
+  /// the same.
+  void repeat(const Mark& from, std::int64_t times, std::int32_t micro_batches, const Recurrence& state);
+
   Program finish();
 
  private:
@@ -120,6 +140,15 @@ class ProgramBuilder {
     bool reused = false;         ///< the frontier still holds a previous owner's tasks
     bool later = false;          ///< nothing has touched it yet, and until then it is not alive
     Pool pool = Pool::computation;
+  };
+
+  /// A buffer is allocated or released.
+  struct Move {
+    bool comes;
+    BufferId buffer;
+    Bytes bytes;
+    std::size_t allocation;
+    std::size_t bindings;        ///< written before
   };
 
   /// An edge into the instance being added.
@@ -140,6 +169,7 @@ class ProgramBuilder {
   void hold_computation(std::int32_t task);
   void order_scratch(const ScratchUse& use);
   std::size_t record(std::string_view name, MemoryKind kind, std::int64_t offset, Bytes bytes, Pool pool);
+  void repeat_instances(const Mark& from, const Mark& to, std::int64_t n, std::int32_t micro_batches);
   std::int64_t now() const { return static_cast<std::int64_t>(program_.instances.size()); }
 
   const TemplateLibrary& library_;
@@ -157,6 +187,13 @@ class ProgramBuilder {
   Frontier scratch_touched_{};
   std::array<bool, kStreams> scratch_open_{};
   std::size_t persistent_ = 0;                      ///< the first allocations, there to the end of the step
+  std::size_t persistent_buffers_ = 0;
+  struct Log {
+    std::size_t first_binding = 0;
+    std::vector<Binding> bound;                     ///< what each binding from there on is
+    std::vector<Move> moves;
+  };
+  std::optional<Log> log_;
   bool later_ = false;                              ///< some of them are not alive yet
 };
 

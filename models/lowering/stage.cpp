@@ -1,5 +1,7 @@
 #include "models/lowering/stage.hpp"
 
+#include <algorithm>
+
 #include "models/lowering/stage_lowering.hpp"
 
 namespace tandem::lowering {
@@ -50,23 +52,31 @@ std::size_t StageLowering::instances_of(const std::vector<ScheduleEvent>& events
 
 void StageLowering::run_schedule(const std::vector<ScheduleEvent>& events) {
   std::vector<Point> ends(events.size());
+  group_ = static_cast<std::int32_t>(c_.group);
+  repeats_ = !c_.every_pass && !c_.forward_only && s_.decoder_layers == 0;
   for (std::size_t i = 0; i < events.size(); ++i) {
-    const ScheduleEvent& e = events[i];
-    switch (e.kind) {
-      case ScheduleEvent::Kind::receive:
-        if (e.credit >= 0) b_.credit(ends[static_cast<std::size_t>(e.credit)]);
-        transfers_.receive(e, part(e.action), flight(e.action));
-        break;
-      case ScheduleEvent::Kind::compute:
-        backward_follows_ = backward_follows(events, i);
-        weights_stay_ = c_.plan.parallel.schedule == ScheduleKind::breadth_first && same_follows(events, i);
-        transfers_.before(e.action, flight(e.action));
-        compute(e.action);
-        break;
-      case ScheduleEvent::Kind::send: transfers_.send(e, part(e.action), flight(e.action)); break;
-      case ScheduleEvent::Kind::release: transfers_.release(e.action, flight(e.action)); break;
-    }
+    if (repeats_) i += repeat(events, i, ends);
+    run(events, i, ends);
     ends[i] = w_.last();
+  }
+}
+
+void StageLowering::run(const std::vector<ScheduleEvent>& events, std::size_t i, const std::vector<Point>& ends) {
+  const ScheduleEvent& e = events[i];
+  last_begun_ = std::max(last_begun_, e.action.micro_batch);
+  switch (e.kind) {
+    case ScheduleEvent::Kind::receive:
+      if (e.credit >= 0) b_.credit(ends[static_cast<std::size_t>(e.credit)]);
+      transfers_.receive(e, part(e.action), flight(e.action));
+      break;
+    case ScheduleEvent::Kind::compute:
+      backward_follows_ = backward_follows(events, i);
+      weights_stay_ = c_.plan.parallel.schedule == ScheduleKind::breadth_first && same_follows(events, i);
+      transfers_.before(e.action, flight(e.action));
+      compute(e.action);
+      break;
+    case ScheduleEvent::Kind::send: transfers_.send(e, part(e.action), flight(e.action)); break;
+    case ScheduleEvent::Kind::release: transfers_.release(e.action, flight(e.action)); break;
   }
 }
 

@@ -35,8 +35,23 @@ class StageLowering {
   /// A guess that is seldom too low.
   std::size_t instances_of(const std::vector<ScheduleEvent>& events) const;
   void run_schedule(const std::vector<ScheduleEvent>& events);
+  void run(const std::vector<ScheduleEvent>& events, std::size_t i, const std::vector<Point>& ends);
   void compute(const Action& a);
   Program finish();
+
+  // ---- what comes again: stage_repeat.cpp ----
+
+  /// Before event `i`: writes what is as it was some micro-batches ago; how many events that has done. `ends`: by event.
+  std::size_t repeat(const std::vector<ScheduleEvent>& events, std::size_t i, std::vector<Point>& ends);
+  /// Everything that the rest of the program depends on. `mb`: the next micro-batch.
+  void show(Recurrence& r, std::int32_t mb);
+  std::size_t show(Recurrence& r, InFlight& f);
+  struct Reference;
+  std::size_t repeat(Reference& r, std::size_t times, std::size_t i, std::vector<Point>& ends);
+  /// How often the events from a reference up to `i` come again from there on, one after the other.
+  std::size_t recurrences(const std::vector<ScheduleEvent>& events, Reference& r, std::size_t i) const;
+  void refer(std::size_t event, std::int32_t mb);
+  bool alive(std::int32_t mb) const;
 
   // ---- forward: stage_forward.cpp ----
 
@@ -109,6 +124,20 @@ class StageLowering {
   bool backward_follows_ = false;                         ///< of the forward pass that is written
   bool weights_stay_ = false;                             ///< gathered ones, for the pass behind the one that is written
   std::vector<Binding> slots_;                            ///< see block_weights
+
+  /// The state at some forward pass of the first chunk.
+  struct Reference {
+    Recurrence state;
+    std::size_t event = 0;
+    std::int32_t micro_batch = 0, micro_batches = 0;      ///< its own, and how many behind it the state is the same
+    ProgramBuilder::Mark mark{};
+  };
+  std::vector<Reference> references_;
+  std::int32_t until_reference_ = -1;                     ///< such passes until the next one is noted; not known yet
+  bool repeats_ = false;                                  ///< something may come again
+  std::int32_t group_ = 1;                                ///< micro-batches that the schedule takes together
+  bool turned_ = false;                                   ///< there has been a backward pass since the last such pass
+  std::int32_t first_alive_ = 0, last_begun_ = 0;         ///< micro-batches; none before the first has anything in memory
 };
 
 }  // namespace tandem::lowering

@@ -103,10 +103,14 @@ class StageMemory {
   Binding labels(std::int32_t mb) const { return ids(labels_, mb, c_.shapes.batch); }
   Binding loss() const { return {loss_}; }
 
+  /// Nothing of a micro-batch is there: neither gathered weights nor gradients that have not been added.
+  bool quiet() const { return temporary_.empty() && gathered_.empty() && arrived_.empty(); }
+
  private:
   bool narrow_gradients() const;
   Binding ids(BufferId buffer, std::int32_t mb, std::int64_t each) const {
-    return {buffer, 1, bytes_of(DType::int32, each * mb).count()};
+    const std::int64_t bytes = bytes_of(DType::int32, each).count();
+    return {buffer, 1, bytes * mb, bytes};
   }
   /// Tokens of a micro-batch where the model ends.
   std::int64_t last_tokens() const { return s_.decoder_layers > 0 ? s_.decoder().tokens : s_.tokens; }

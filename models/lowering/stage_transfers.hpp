@@ -21,6 +21,11 @@ class StageTransfers {
   /// Comes in front of a computation: it waits for the last send where sends are not overlapped, for the last receive where both are
   /// one exchange, and what came in shares is put together. Earlier, the tensor stream would wait for the sender.
   void before(const Action& a, InFlight& f);
+  void show(Recurrence& r) {
+    r.point(last_send_);
+    r.point(last_receive_);
+    r.number((waits_for_send_ ? 1 : 0) + (waits_for_receive_ ? 2 : 0));
+  }
 
  private:
   static InstanceKey key(const Action& a) { return {-1, a.micro_batch, a.chunk, a.phase}; }

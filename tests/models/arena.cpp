@@ -1,4 +1,4 @@
-// The arena against a map of its units of alignment: first fit by looking at every one of them.
+// The arena against a map of its units of alignment and a list of what was freed, each looked at one by one.
 
 #include "models/lowering/arena.hpp"
 
@@ -13,7 +13,7 @@ using namespace tandem::lowering;
 
 namespace {
 
-/// Who touched each unit last, and whether it is free.
+/// Who touched each unit last, and whether it is free. What was freed stays a place of its size until there is no other room.
 class Units {
  public:
   struct Found {
@@ -22,24 +22,42 @@ class Units {
   };
 
   Found allocate(std::int64_t count) {
-    std::size_t first = 0, free = 0;
-    for (std::size_t u = 0; u < free_.size() && free < static_cast<std::size_t>(count); ++u) {
-      free = free_[u] ? free + 1 : 0;
-      first = u + 1 - free;
+    for (std::size_t p = places_.size(); p-- > 0;)
+      if (places_[p].count == count) {
+        const std::size_t first = places_[p].first;
+        places_.erase(places_.begin() + static_cast<std::ptrdiff_t>(p));
+        return take(first, count);
+      }
+    Run run = first_fit(count);
+    if (run.count < count) {
+      for (const Run& p : places_)
+        for (std::size_t u = p.first; u < p.first + static_cast<std::size_t>(p.count); ++u) free_[u] = true;
+      places_.clear();
+      run = first_fit(count);
     }
-    if (free == 0) first = free_.size();
-    return take(first, count);
+    return take(run.first, count);
   }
   Found append(std::int64_t count) { return take(free_.size(), count); }
   void release(std::int64_t first, std::int64_t count, const Frontier& last) {
-    for (std::int64_t u = first; u < first + count; ++u) {
-      free_[static_cast<std::size_t>(u)] = true;
-      last_[static_cast<std::size_t>(u)] = last;
-    }
+    for (std::int64_t u = first; u < first + count; ++u) last_[static_cast<std::size_t>(u)] = last;
+    places_.push_back({static_cast<std::size_t>(first), count});
   }
   std::int64_t size() const { return static_cast<std::int64_t>(free_.size()); }
 
  private:
+  struct Run {
+    std::size_t first;
+    std::int64_t count;
+  };
+  /// The first run of so many free units, or the one at the end, which may be shorter.
+  Run first_fit(std::int64_t count) const {
+    Run run{0, 0};
+    for (std::size_t u = 0; u < free_.size() && run.count < count; ++u) {
+      run.count = free_[u] ? run.count + 1 : 0;
+      run.first = u + 1 - static_cast<std::size_t>(run.count);
+    }
+    return run.count > 0 ? run : Run{free_.size(), 0};
+  }
   Found take(std::size_t first, std::int64_t count) {
     const std::size_t end = first + static_cast<std::size_t>(count);
     if (free_.size() < end) free_.resize(end), last_.resize(end);
@@ -52,8 +70,9 @@ class Units {
     return found;
   }
 
-  std::vector<bool> free_;
+  std::vector<bool> free_;         ///< of no tensor, and no place
   std::vector<Frontier> last_;
+  std::vector<Run> places_;        ///< as they were freed
 };
 
 struct Live {
@@ -62,7 +81,7 @@ struct Live {
 
 }  // namespace
 
-TEST_CASE("the arena finds what looking at every byte from the first one on finds, with who touched it") {
+TEST_CASE("the arena finds the last place of a size, else what looking at every byte finds, with who touched it") {
   for (unsigned seed = 0; seed < 24; ++seed) {
     std::mt19937 random(seed);
     Arena arena;
