@@ -28,7 +28,7 @@ struct Allocation {
   std::string_view name;
   MemoryKind kind;
   std::int64_t offset;   ///< bytes into the arena
-  Bytes bytes;           ///< rounded up to the alignment
+  Bytes bytes;           ///< rounded up to the alignment; none of what only the arena has (ProgramBuilder::persistent_uncounted)
   std::uint32_t first, last;
   Pool pool = Pool::computation;
 };
