@@ -6,6 +6,7 @@
 #include "models/lowering/stage_blocks.hpp"
 #include "models/mesh.hpp"
 #include "models/segments.hpp"
+#include "models/whole_units.hpp"
 
 namespace tandem {
 namespace lowering {
@@ -112,11 +113,18 @@ Plan forward_plan(const Plan& plan) {
   return p;
 }
 
+/// With weights and gradients whole from a step's first micro-batch to its last, data ranks share what they do in ZeRO 1.
+Plan sharing_between_micro_batches(const Plan& plan) {
+  Plan p = plan;
+  if (whole_between_micro_batches(plan)) p.parallel.zero_stage = 1;
+  return p;
+}
+
 /// What all stages of a plan are lowered from.
 class Lowering {
  public:
   explicit Lowering(const Plan& plan, bool every_pass = false)
-      : plan_(plan), every_pass_(every_pass), shapes_(lowering::make_shapes(plan)) {
+      : plan_(sharing_between_micro_batches(plan)), every_pass_(every_pass), shapes_(lowering::make_shapes(plan_)) {
     const bool some_kept = plan.training.recompute == Recompute::selective && plan.training.recompute_layers > 0;
     templates_ = lowering::make_templates(shapes_, {shapes_.sharded_gradients, some_kept}, library_);
   }
@@ -170,7 +178,7 @@ class Lowering {
     return c;
   }
 
-  const Plan& plan_;
+  const Plan plan_;
   bool every_pass_;
   lowering::Shapes shapes_;
   lowering::TemplateLibrary library_;

@@ -119,6 +119,14 @@ TEST_CASE("copies around the units of ZeRO 3 change no bit") {
                   3);
 }
 
+TEST_CASE("with weights and gradients whole between micro-batches ZeRO 2 and 3 are ZeRO 0 bit for bit") {
+  const char* schedule = GENERATE("1f1b", "gpipe", "zb-h1", "interleaved");
+  const Patches base{"{\"stack\": \"pytorch-fsdp\"}", parallel("pipeline", 2), parallel("data", GENERATE(3, 4)),
+                     training("precision", "fp32"), model(GENERATE("gpt", "llama")), parallel("schedule", schedule)};
+  const Patches chunks = schedule == std::string("interleaved") ? with(base, {parallel("virtual_pipeline", 2)}) : base;
+  check_all_equal(chunks, {{parallel("zero_stage", 2)}, {parallel("zero_stage", 3)}}, 3);
+}
+
 TEST_CASE("with one micro-batch all stages of ZeRO are equal bit for bit") {
   const Patches base{parallel("data", GENERATE(3, 4, 8)), training("precision", GENERATE("fp32", "fp64")),
                      model(GENERATE("gpt", "llama", "bert", "t5", "moe-top2"))};

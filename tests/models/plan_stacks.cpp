@@ -302,6 +302,7 @@ TEST_CASE("a plan has what its stack does unless it says otherwise") {
   CHECK(copies("megatron-core", "\"recompute\": \"none\", \"recompute_modules\": [\"operations\"]") == UnitCopies::none);
   CHECK(copies("jax", operations) == UnitCopies::flat);
   CHECK(reduces_beside("pytorch-fsdp", "\"data\": 8, \"zero_stage\": 3"));
+  CHECK_FALSE(reduces_beside("pytorch-fsdp", "\"pipeline\": 2, \"data\": 4, \"zero_stage\": 3"));  // behind the last backward pass
   CHECK(reduces_beside("megatron-deepspeed", "\"data\": 8, \"zero_stage\": 3"));
   CHECK_FALSE(reduces_beside("megatron-deepspeed", "\"data\": 8, \"zero_stage\": 2"));
 }

@@ -1,0 +1,98 @@
+// What a stack says of ZeRO 2 and 3 in pipelines, and what is sent where its stages have all of it between micro-batches.
+
+#include "models/whole_units.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "models/plan.hpp"
+#include "models/task_graph.hpp"
+#include "tests/catch.hpp"
+#include "tests/models/plan_text.hpp"
+#include "tests/plans.hpp"
+
+using namespace tandem;
+using namespace tandem::test;
+
+namespace {
+
+/// Two stages of two data ranks.
+Plan piped(const std::string& stack, int zero_stage, int micro_batches) {
+  tests::SmallPlan small;
+  small.pipeline = small.data = 2;
+  small.micro_batches = micro_batches;
+  Plan plan = small.plan();
+  plan.stack = stack;
+  plan.parallel.zero_stage = zero_stage;
+  return plan;
+}
+
+/// Bytes that a rank of the first stage gives in a step to collectives of those that share what ZeRO shards.
+Bytes sent(const Plan& plan) {
+  Bytes sum;
+  for (const Books::Line& line : count(lower(plan), StageId(0)).collectives)
+    if (line.group == Group::shard) sum += line.payload;
+  return sum;
+}
+
+/// "yes" or "no" of a plan whose stack has this list, or what is wrong with the list.
+std::string read(const std::string& list, const Plan& of = piped("odd", 3, 2)) {
+  const auto folder = std::filesystem::temp_directory_path() / "tandem_whole_units";
+  std::filesystem::create_directories(folder / "models/stacks");
+  std::ofstream(folder / "models/stacks/odd.json")
+      << R"({"name": "odd", "rules": [], "whole_between_micro_batches": )" << list << "}";
+  setenv("TANDEM_PRESETS", folder.c_str(), 1);
+  std::string out;
+  try {
+    out = whole_between_micro_batches(of) ? "yes" : "no";
+  } catch (const ConfigError& e) {
+    out = e.problems().front().reason;
+  }
+  unsetenv("TANDEM_PRESETS");
+  std::filesystem::remove_all(folder);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a stack says of which pipelines ZeRO 2 and 3 have weights and gradients whole between micro-batches") {
+  const std::string always = R"([{"source": "s", "verified": true}])";
+  CHECK(read(always) == "yes");
+  CHECK(read(always, piped("odd", 2, 2)) == "yes");
+  CHECK(read(always, piped("odd", 1, 2)) == "no");
+  Plan alone = piped("odd", 3, 2);
+  alone.parallel.pipeline = 1;
+  CHECK(read(always, alone) == "no");
+  Plan offloaded = piped("odd", 3, 2);
+  offloaded.parallel.offload.parameters = true;
+  CHECK(read(always, offloaded) == "no");
+  CHECK(read(R"([{"when": {"parallel.zero_stage": {"max": 2}}, "source": "s", "verified": true}])") == "no");
+  CHECK(read("[]") == "no");
+}
+
+TEST_CASE("a list of what is whole between micro-batches that has a defect is refused") {
+  CHECK(read("3") == "is not a list");
+  CHECK(read(R"([{"source": "s"}])") == "an entry lacks verified");
+  CHECK(!read(R"([{"when": {"odd": 1}, "source": "s", "verified": true}])").empty());
+}
+
+TEST_CASE("Megatron-LM reduced gradients of pipelines once a step before it had an FSDP of its own") {
+  Plan plan = piped("megatron-core", 2, 2);
+  for (const auto& [preset, whole] : {std::pair{"dgx-a100-80gb", true}, std::pair{"dgx-1v", true}, std::pair{"dgx-h100", false}}) {
+    plan.cluster.preset = preset;
+    CHECK(whole_between_micro_batches(plan) == whole);
+  }
+}
+
+TEST_CASE("pipelines of PyTorch's FSDP gather weights once and reduce gradients once a step, whatever the micro-batches") {
+  // Of one micro-batch ZeRO 2 does just that: a gather of the weights and a reduction of their gradients.
+  const Bytes once = sent(piped("tandem", 2, 1));
+  CHECK(once.count() > 0);
+  for (const int micro_batches : {1, 2, 4})
+    for (const int zero : {2, 3}) {
+      INFO("ZeRO " << zero << ", " << micro_batches << " micro-batches");
+      CHECK(sent(piped("pytorch-fsdp", zero, micro_batches)) == once);
+    }
+  CHECK(sent(piped("tandem", 2, 4)).count() > 2 * once.count());
+}
