@@ -77,15 +77,7 @@ TEST_CASE("a list of what is whole between micro-batches that has a defect is re
   CHECK(!read(R"([{"when": {"odd": 1}, "source": "s", "verified": true}])").empty());
 }
 
-TEST_CASE("Megatron-LM reduced gradients of pipelines once a step before it had an FSDP of its own") {
-  Plan plan = piped("megatron-core", 2, 2);
-  for (const auto& [preset, whole] : {std::pair{"dgx-a100-80gb", true}, std::pair{"dgx-1v", true}, std::pair{"dgx-h100", false}}) {
-    plan.cluster.preset = preset;
-    CHECK(whole_between_micro_batches(plan) == whole);
-  }
-}
-
-TEST_CASE("pipelines of PyTorch's FSDP gather weights once and reduce gradients once a step, whatever the micro-batches") {
+TEST_CASE("pipelines of PyTorch's FSDP and of Megatron-Core gather weights once and reduce gradients once a step") {
   // Of one micro-batch ZeRO 2 does just that: a gather of the weights and a reduction of their gradients.
   const Bytes once = sent(piped("tandem", 2, 1));
   CHECK(once.count() > 0);
@@ -93,6 +85,7 @@ TEST_CASE("pipelines of PyTorch's FSDP gather weights once and reduce gradients 
     for (const int zero : {2, 3}) {
       INFO("ZeRO " << zero << ", " << micro_batches << " micro-batches");
       CHECK(sent(piped("pytorch-fsdp", zero, micro_batches)) == once);
+      CHECK(sent(piped("megatron-core", zero, micro_batches)) == once);
     }
   CHECK(sent(piped("tandem", 2, 4)).count() > 2 * once.count());
 }
