@@ -132,6 +132,21 @@ TEST_CASE("DeepSpeed BERT is data parallel only, with ZeRO up to 2") {
         Fields{"model.family", "parallel.tensor", "parallel.pipeline", "training.flash_attention"});
 }
 
+TEST_CASE("DeepSpeed's BERT is in bf16 on Gaudi and was in fp16 on V100") {
+  const std::string half = with("training", "\"precision\": \"fp16\"", kBert);
+  CHECK(refused(half, "deepspeed-bert") == Fields{"training.precision"});
+  CHECK(refused(bent("hls-gaudi1", "dgx-1v", half), "deepspeed-bert").empty());
+}
+
+TEST_CASE("Trn1's runtime forms groups of 1, 2, 8, 16 and 32 cores") {
+  const auto tensor = [](const std::string& degree) {
+    const std::string shared = bent("\"tensor\": 8, \"data\": 64", "\"tensor\": " + degree + ", \"data\": " + std::to_string(512 / std::stoi(degree)), kTrainium);
+    return refused(shared, "neuronx");
+  };
+  for (const char* degree : {"1", "2", "8", "16", "32"}) CHECK(tensor(degree).empty());
+  CHECK(tensor("4") == Fields{"parallel.tensor"});
+}
+
 TEST_CASE("a plan is held to its own stack and to no other") {
   const std::string text = with("parallel", "\"zero_stage\": 2");
   CHECK_NOTHROW(parse_plan(text, "free.json"));
