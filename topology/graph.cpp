@@ -97,7 +97,8 @@ bool joined(const Graph& g, std::int32_t from, std::int32_t to) {
 
 void add_nics(NodeGraph& n, const NodeFacts& node) {
   const std::int64_t count = nic_vertices(node);
-  const Bandwidth attach = node.host_link.bytes_per_second() > 0 ? node.host_link : nic_bandwidth(node);
+  const bool own_ports = node.kind == ScaleUp::full_mesh;  // no bus between a device and the network
+  const Bandwidth attach = node.host_link.bytes_per_second() > 0 && !own_ports ? node.host_link : nic_bandwidth(node);
   for (std::int64_t i = 0; i < count; ++i) n.nics.push_back({n.graph.add_vertex(), n.graph.add_vertex()});
   for (std::int32_t d = 0; d < n.graph.devices; ++d) {
     const auto nic = static_cast<std::int32_t>(d * count / n.graph.devices);

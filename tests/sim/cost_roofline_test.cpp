@@ -255,6 +255,19 @@ TEST_CASE("every operation has a cost on every device, and none but communicatio
   }
 }
 
+TEST_CASE("what Gaudi has in its host's memory comes over sixteen lanes of PCIe") {
+  struct Lanes { const char* preset; double transfers; };
+  for (const Lanes& of : {Lanes{"hls-gaudi1", 16e9}, Lanes{"hls-gaudi2", 16e9}, Lanes{"hls-gaudi3", 32e9}}) {
+    INFO(of.preset);
+    HostCopy copy;
+    copy.dtype = DType::fp32;
+    copy.elements = 1 << 28;
+    const double bytes_a_second = 16 * of.transfers * 128 / 130 / 8;  // 128 of 130 bits are data
+    const double seconds = make_cost_model(device_of(of.preset))->duration(Op(copy), DType::bf16).seconds();
+    CHECK(seconds == Approx(4.0 * (1 << 28) / bytes_a_second).epsilon(0.02));  // presets have whole gigabytes
+  }
+}
+
 TEST_CASE("no product runs faster than the published peak, and large ones come near the published best") {
   struct Published { const char* preset; double peak, best; std::int64_t m, n, k; };
   // best shapes of a search on each device, TFLOP/s (stas00/ml-engineering, compute/accelerator)
