@@ -15,6 +15,7 @@ struct PipelinePlan {
   std::int64_t stages = 1, micro_batches = 1, chunks = 1;
   std::vector<std::int64_t> split;  ///< layers by chunk, in the order a micro-batch passes them; empty: one each
   std::int64_t hidden = 4, ffn = 5, vocab = 7, seq = 2;
+  std::string recompute = "none";
 
   std::int64_t qkv() const { return 3 * hidden; }
 
@@ -31,7 +32,7 @@ struct PipelinePlan {
     const std::string parallel = R"({"pipeline": )" + n(stages) + R"(, "virtual_pipeline": )" + n(chunks) +
                                  R"(, "schedule": ")" + std::string(name(schedule)) + R"(", "pipeline_split": [)" + list + "]}";
     const std::string training = R"({"seq_length": )" + n(seq) + R"(, "micro_batch_size": 1, "global_batch_size": )" +
-                                 n(micro_batches) + R"(, "precision": "fp32"})";
+                                 n(micro_batches) + R"(, "precision": "fp32", "recompute": ")" + recompute + R"("})";
     return parse_plan(R"({"model": )" + model + R"(, "parallel": )" + parallel + R"(, "training": )" + training +
                           R"(, "cluster": {"preset": "cpu-host", "devices": )" + n(stages) + "}}",
                       "pipeline.json");

@@ -21,6 +21,7 @@ struct InFlight {
   BufferId gradient = kNoBuffer;   ///< of the hidden state the backward pass has reached
   BufferId sent_hidden = kNoBuffer, sent_gradient = kNoBuffer;  ///< until their bytes may be handed on
   TemplateId gather_hidden, gather_gradient;  ///< of what came in shares and has not been put together
+  Point gradient_there;            ///< when a received gradient has come, whole
   // An encoder-decoder.
   BufferId bridge_input = kNoBuffer, bridge_saved = kNoBuffer;
   Binding memory;                  ///< the encoder's output: behind the first decoder state that the chunk has

@@ -23,6 +23,7 @@ void StageTransfers::receive(const ScheduleEvent& e, const ChunkPart& p, InFligh
   if (c_.shapes.scatter_p2p) (forward ? f.gather_hidden : f.gather_gradient) = t.gather;
   if (!forward) {
     f.gradient = buffer;
+    f.gradient_there = b_.end_of(received);
     return;
   }
   f.hidden.assign(static_cast<std::size_t>(p.layers) + 1, kNoBuffer);
@@ -54,9 +55,18 @@ void StageTransfers::before(const Action& a, InFlight& f) {
   waits_for_send_ = waits_for_receive_ = false;
   if (a.phase != Phase::forward && a.phase != Phase::backward) return;
   const bool forward = a.phase == Phase::forward;
+  put_together(a, f);
+  // What is computed again needs no gradient, but no backward pass is begun without one. Gathers of weights (ZeRO 3) are.
+  const bool again = c_.plan.training.recompute != Recompute::none && c_.plan.parallel.zero_stage < 2;
+  if (!forward && again && f.gradient_there.instance() >= 0) b_.after(f.gradient_there);
+}
+
+void StageTransfers::put_together(const Action& a, InFlight& f) {
+  const bool forward = a.phase == Phase::forward;
   TemplateId& gather = forward ? f.gather_hidden : f.gather_gradient;
   if (gather.value() < 0) return;
-  b_.add(gather, key(a), {{forward ? f.hidden[0] : f.gradient}});
+  const std::uint32_t whole = b_.add(gather, key(a), {{forward ? f.hidden[0] : f.gradient}});
+  if (!forward) f.gradient_there = b_.end_of(whole);
   gather = {};
 }
 

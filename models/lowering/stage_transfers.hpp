@@ -29,6 +29,7 @@ class StageTransfers {
 
  private:
   static InstanceKey key(const Action& a) { return {-1, a.micro_batch, a.chunk, a.phase}; }
+  void put_together(const Action& a, InFlight& f);
   const TransferTemplates& templates(const ScheduleEvent& e, const ChunkPart& p) const;
 
   const StageContext& c_;

@@ -65,12 +65,6 @@ PartTime* part(LayerTimes& out, const Instance& i, const std::string& name) {
   return nullptr;
 }
 
-std::int64_t before_tensor(const Reader& reader, const std::vector<Task>& tasks, std::uint32_t i, std::int64_t start) {
-  for (std::size_t t = 0; t < tasks.size(); ++t)
-    if (tasks[t].stream == Stream::tensor) return reader.started(i, static_cast<std::uint16_t>(t)) - start;
-  return reader.ended(i, static_cast<std::uint16_t>(tasks.size() - 1)) - start;
-}
-
 std::int64_t computation(const Reader& reader, const std::vector<Task>& tasks, std::uint32_t i) {
   std::int64_t sum = 0;
   for (std::uint16_t t = 0; t < tasks.size(); ++t)
@@ -98,7 +92,6 @@ void read_times(LayerTimes& out, const Play& play, const TaskGraph& graph) {
     if (open != nullptr && open->ps > 0) open = nullptr;  // the first layer that passes speaks for all
     since = start;
     if (open == &out.backward[1]) busy = computation(reader, tasks, i);
-    if (open == &out.forward) out.before_tensor = before_tensor(reader, tasks, i, start);
     if (open != nullptr)
       for (const Task& t : tasks) open->launches += t.host_operations;
     for (std::uint16_t t = 0; t < tasks.size(); ++t) end = std::max(end, reader.ended(i, t));

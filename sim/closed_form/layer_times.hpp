@@ -33,7 +33,6 @@ struct LayerWork {
 struct LayerTimes {
   PartTime forward, recompute, embed_forward;
   PartTime metrics;                 ///< after the backward pass of the stage with the head
-  std::int64_t before_tensor = 0;   ///< ps of `forward` until its first collective among tensor ranks; all of it where there is none
   std::int64_t sums = 0;            ///< ps that a layer of the last micro-batch takes longer: tensor ranks sum what they hold alike
   double computing = 1;             ///< of a layer's backward pass, by time
   /// Operations of the host for a block's first task and for a tensor collective.

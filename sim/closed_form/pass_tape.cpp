@@ -69,7 +69,7 @@ class PassTape::Writer {
         PassTimes::index(static_cast<std::int64_t>(s), shape_.chunks, a.chunk, a.phase, a.micro_batch > 0));
     const std::int32_t out = registers_++;
     const auto part = static_cast<std::int32_t>(static_cast<std::int64_t>(s) * shape_.chunks + a.chunk);
-    tape_.steps_.push_back({static_cast<std::int32_t>(s), -1, time, a.phase == Phase::backward ? part : -1, in, -1, out});
+    tape_.steps_.push_back({static_cast<std::int32_t>(s), -1, time, in, -1, out});
     stage.ends[stage.next] = stage.made[key(a)] = out;
     if (a.phase != Phase::forward) tape_.gradient_[static_cast<std::size_t>(part)] = out;
     if (a.phase == Phase::backward) tape_.backward_[static_cast<std::size_t>(part)] = out;
@@ -92,7 +92,7 @@ class PassTape::Writer {
     const auto time = static_cast<std::int32_t>(forward ? s : stages_.size() + s);
     const std::int32_t out = registers_++;
     tape_.steps_.push_back(
-        {static_cast<std::int32_t>(s), static_cast<std::int32_t>(t), time, -1, from.made.at(key(e.action)), credit, out});
+        {static_cast<std::int32_t>(s), static_cast<std::int32_t>(t), time, from.made.at(key(e.action)), credit, out});
     to.arrivals[key(r.action)] = out;
     from.sends.pop_front();
     to.receives.pop_front();
@@ -131,10 +131,9 @@ void PassTape::play(const PassTimes& times, PassEnds& ends) {
     std::int64_t& out = registers_[static_cast<std::size_t>(step.out)];
     if (step.peer < 0) {
       const std::int64_t waits = times.wait_for_send ? sent_[s] : 0;
-      const std::int64_t ahead = step.ahead < 0 ? 0 : times.ahead[static_cast<std::size_t>(step.ahead)];
-      std::int64_t start = std::max(computing_[s], waits) + ahead;
+      std::int64_t start = std::max(computing_[s], waits);
       if (step.in >= 0) start = std::max(start, std::max(in + times.after_arrival, waits) + times.gather);
-      out = computing_[s] = start + times.pass[static_cast<std::size_t>(step.time)] - ahead;
+      out = computing_[s] = start + times.pass[static_cast<std::size_t>(step.time)];
       continue;
     }
     const auto t = static_cast<std::size_t>(step.peer);

@@ -15,8 +15,6 @@ namespace tandem::sim {
 struct PassTimes {
   /// By (stage x chunks + chunk) x 3 + {forward, backward, weight}, x 2 + (1 for all micro-batches but the first).
   std::vector<std::int64_t> pass;
-  /// By stage x chunks + chunk: the part of a backward pass that needs no gradient yet (recomputation of its first layer).
-  std::vector<std::int64_t> ahead;
   /// Forward transfers by sender, then backward ones.
   std::vector<std::int64_t> transfer;
   std::int64_t after_arrival = 0;   ///< between what arrived and the computation that uses it: launches
@@ -48,7 +46,6 @@ class PassTape {
   struct Step {
     std::int32_t stage, peer;        ///< peer < 0: a computation
     std::int32_t time;               ///< index into PassTimes::pass or ::transfer
-    std::int32_t ahead = -1;         ///< index into PassTimes::ahead; -1: none of it
     std::int32_t in = -1;            ///< register: arrival of the input; of a transfer: end of what made it
     std::int32_t credit = -1;        ///< register: end of what used the buffer before
     std::int32_t out = -1;           ///< register

@@ -115,18 +115,11 @@ std::int64_t Step::pass(std::int64_t s, std::int64_t c, Phase phase, std::size_t
 void Step::fill_passes() {
   auto& passes = scratch_.times.pass;
   passes.resize(static_cast<std::size_t>(p_ * v_ * 6));
-  scratch_.times.ahead.clear();
   std::size_t i = 0;
   for (std::int64_t s = 0; s < p_; ++s)
-    for (std::int64_t c = 0; c < v_; ++c) {
-      // What comes in shares is gathered before the tensor ranks' next collective.
-      const bool ahead = !last(s, c) && layers(s, c) > 0 && recomputed(s, c) == layers(s, c);
-      scratch_.times.ahead.push_back(!ahead       ? 0
-                                     : in_shares_ ? std::min(layer_.before_tensor, layer_.recompute.ps)
-                                                  : layer_.recompute.ps);
+    for (std::int64_t c = 0; c < v_; ++c)
       for (const Phase phase : {Phase::forward, Phase::backward, Phase::weight})
         for (const std::size_t order : {std::size_t{0}, std::size_t{1}}) passes[i++] = pass(s, c, phase, order);
-    }
 }
 
 void Step::fill_transfers() {

@@ -129,11 +129,9 @@ namespace {
 /// Passes of equal stages, a chunk's share of tF, tB and tW each; transfers take no time.
 PassTimes equal_passes(const ScheduleShape& shape, std::int64_t forward, std::int64_t backward, std::int64_t weight) {
   PassTimes times;
-  for (std::int64_t i = 0; i < shape.stages * shape.chunks; ++i) {
+  for (std::int64_t i = 0; i < shape.stages * shape.chunks; ++i)
     for (const std::int64_t t : {forward, backward, weight})
       times.pass.insert(times.pass.end(), {t / shape.chunks, t / shape.chunks});
-    times.ahead.push_back(0);
-  }
   times.transfer.assign(static_cast<std::size_t>(2 * shape.stages), 0);
   return times;
 }

@@ -121,6 +121,20 @@ TEST_CASE("a lowered GPipe and 1F1B take (m+p-1)(tF+tB), and hold m and min(m, p
     }
 }
 
+TEST_CASE("a lowered GPipe and 1F1B that compute all again take (m+p-1)(2tF+tB): no backward pass begins without its gradient") {
+  const auto kind = GENERATE(ScheduleKind::gpipe, ScheduleKind::one_f_one_b);
+  for (const std::int64_t p : {2, 4, 8, 16})
+    for (const std::int64_t rounds : kRounds) {
+      const std::int64_t m = rounds * p;
+      INFO(name(kind) << " p " << p << " m " << m);
+      PipelinePlan again = equal_stages(kind, p, m);
+      again.recompute = "full";
+      const Pipeline pipeline(again);
+      for (const Ticks& t : kGrid)
+        CHECK(pipeline.step(per_block(t, kLayers / p)) == 240 * (m + p - 1) * (2 * t.forward + t.backward));
+    }
+}
+
 TEST_CASE("a lowered interleaved 1F1B takes m(tF+tB) + (p-1)(tF+tB)/v, and holds 2(p-d-1) + (v-1)p + 1 chunks") {
   // arXiv 2104.04473 section 2.2; device 0 holds p(1 + (p-1)/(pv)) micro-batches (arXiv 2205.05198).
   const std::int64_t v = GENERATE(2, 4);
