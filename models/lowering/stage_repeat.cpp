@@ -130,6 +130,7 @@ std::size_t StageLowering::show(Recurrence& r, InFlight& f) {
     for (const BufferId b : *list) buffer(b);
   }
   for (const BufferId b : {f.embed_saved, f.embed_mask, f.head_saved, f.logits, f.gradient, f.sent_hidden, f.sent_gradient}) buffer(b);
+  r.point(f.gradient_there);
   r.number(f.gather_hidden.value());
   r.number(f.gather_gradient.value());
   return buffers;

@@ -61,9 +61,9 @@ Plan with_micro_batches(Plan plan, std::int64_t n) {
 TEST_CASE("copied micro-batches are what would have been written") {
   sim::test::PlanGenerator plans(20261123, 32);
   std::map<std::string, Copied> of;  // by schedule
-  for (int i = 0; i < 120; ++i) {
+  for (int i = 0; i < 400; ++i) {
     const Plan plan = plans.next().plan;
-    const std::int64_t n = plan.parallel.pipeline * (8 + i % 5);
+    const std::int64_t n = plan.parallel.pipeline * (8 + i % 7);
     const Plan longer = with_micro_batches(plan, n);
     INFO(to_json(longer));
     const Copied c = check_copies(longer);
