@@ -161,8 +161,9 @@ class Lowering {
     TaskGraph graph;
     for (std::size_t s = 0; s < events.size(); ++s) {
       const Program* const before = s > 0 ? &graph.programs.back() : nullptr;
-      graph.programs.push_back(lowering::lower_stage({plan_, shapes_, templates_, library_, forward_only, exchanges, every_pass_, group, before},
-                                                     StageId(static_cast<std::int32_t>(s)), events[s]));
+      const lowering::StageContext context{plan_,     shapes_,     templates_, library_, forward_only,
+                                           exchanges, every_pass_, group,      before};
+      graph.programs.push_back(lowering::lower_stage(context, StageId(static_cast<std::int32_t>(s)), events[s]));
     }
     graph.templates = library_.take();
     const HostOperations of_stack = stack_host_operations(plan_);

@@ -189,7 +189,7 @@ class ProgramBuilder {
   std::size_t persistent_ = 0;                      ///< the first allocations, there to the end of the step
   std::size_t persistent_buffers_ = 0;
   struct Log {
-    std::size_t first_binding = 0;
+    std::size_t first_binding;
     std::vector<Binding> bound;                     ///< what each binding from there on is
     std::vector<Move> moves;
   };

@@ -6,7 +6,7 @@ namespace tandem::lowering {
 
 ProgramBuilder::Mark ProgramBuilder::mark() {
   const Program& p = program_;
-  if (!log_) log_.emplace().first_binding = p.bindings.size();
+  if (!log_) log_ = Log{p.bindings.size(), {}, {}};
   return {p.instances.size(), p.bindings.size(), p.edges.size(), log_->moves.size()};
 }
 
@@ -77,8 +77,9 @@ void ProgramBuilder::repeat(const Mark& from, std::int64_t times, std::int32_t m
     const auto bind = [&](std::size_t end) {
       for (; next < end; ++next) {
         const Binding& b = log_->bound[next - log_->first_binding];
-        const std::int64_t bytes = b.offset + n * micro_batches * b.each;
-        program_.bindings.push_back(b.first == kNoBuffer ? program_.bindings[next] : offset[static_cast<std::size_t>(b.first)] + bytes);
+        const std::int64_t inside = b.offset + n * micro_batches * b.each;
+        const bool bound = b.first != kNoBuffer;
+        program_.bindings.push_back(bound ? offset[static_cast<std::size_t>(b.first)] + inside : program_.bindings[next]);
       }
     };
     const std::uint32_t later = static_cast<std::uint32_t>(n) * instances;

@@ -62,7 +62,8 @@ Recurrence::Time& Recurrence::time(std::int64_t x, std::int64_t step) {
 
 void Recurrence::point(Point& p) {
   const Time& t = time(p.issue(), Point::kTasks * more_.instances);
-  if (mode_ == Mode::compare) t.along ? oldest_along_ = std::min(oldest_along_, t.then) : newest_still_ = std::max(newest_still_, t.then);
+  if (mode_ == Mode::compare && t.along) oldest_along_ = std::min(oldest_along_, t.then);
+  if (mode_ == Mode::compare && !t.along) newest_still_ = std::max(newest_still_, t.then);
   if (mode_ == Mode::move && t.along) p.go(moved_ * more_.instances);
 }
 

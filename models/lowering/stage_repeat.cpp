@@ -129,7 +129,8 @@ std::size_t StageLowering::show(Recurrence& r, InFlight& f) {
     r.number(static_cast<std::int64_t>(list->size()));
     for (const BufferId b : *list) buffer(b);
   }
-  for (const BufferId b : {f.embed_saved, f.embed_mask, f.head_saved, f.logits, f.gradient, f.sent_hidden, f.sent_gradient}) buffer(b);
+  for (const BufferId b : {f.embed_saved, f.embed_mask, f.head_saved, f.logits}) buffer(b);
+  for (const BufferId b : {f.gradient, f.sent_hidden, f.sent_gradient}) buffer(b);
   r.point(f.gradient_there);
   r.number(f.gather_hidden.value());
   r.number(f.gather_gradient.value());
