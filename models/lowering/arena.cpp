@@ -14,6 +14,7 @@ std::int64_t Arena::needed(Bytes bytes) { return std::max<std::int64_t>(arena_al
 
 Arena::Block Arena::allocate(Bytes bytes) {
   const std::int64_t need = needed(bytes);
+  if (!keeps_places_) return search(need);
   std::vector<Hole>& same = size(need).holes;
   if (same.empty()) return search(need);
   const Block block{same.back().offset, Bytes(need), same.back().last};
@@ -24,7 +25,7 @@ Arena::Block Arena::allocate(Bytes bytes) {
 Arena::Block Arena::search(std::int64_t need) {
   ++searches_;
   FreeRuns::Place place;
-  if (!free_.first_fit(need, -1, place)) {
+  if (!keeps_places_ || !free_.first_fit(need, -1, place)) {
     for (Size& s : sizes_) {
       for (const Hole& h : s.holes) free_.add(h);
       s.holes.clear();
@@ -43,7 +44,8 @@ Arena::Block Arena::append(Bytes bytes) {
 }
 
 void Arena::release(std::int64_t offset, Bytes bytes, const Frontier& last) {
-  size(bytes.count()).holes.push_back({offset, bytes.count(), last});
+  const Hole hole{offset, bytes.count(), last};
+  keeps_places_ ? size(bytes.count()).holes.push_back(hole) : free_.add(hole);
 }
 
 void Arena::show(Recurrence& r) {

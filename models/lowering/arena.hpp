@@ -7,9 +7,10 @@
 
 namespace tandem::lowering {
 
-/// A tensor has the place of the last one of its size that went; where there is none, the lowest free bytes that are enough, for which
-/// places of other sizes are given up before the arena grows. So a micro-batch finds the places of one that has just ended, and which
-/// tensor comes to lie where another one lay does not depend on addresses: repeat() says no more than these.
+/// First fit, lowest address first. From `keep_places` on what is released stays a place of its size, and a tensor has the place of the
+/// last one of its size that went; where there is none, the lowest free bytes that are enough, for which all places are given up before
+/// the arena grows. Then a micro-batch finds the places of one that has just ended, and which tensor comes to lie where another one lay
+/// does not depend on addresses.
 /// Free bytes keep the frontier of their last owner.
 class Arena {
  public:
@@ -22,6 +23,7 @@ class Arena {
   /// Behind everything there has been.
   Block append(Bytes bytes);
   void release(std::int64_t offset, Bytes bytes, const Frontier& last);
+  void keep_places() { keeps_places_ = true; }
   Bytes high_water() const { return Bytes(end_); }
 
   /// Everything but the offsets of places.
@@ -48,6 +50,7 @@ class Arena {
 
   std::vector<Size> sizes_;      ///< a handful
   FreeRuns free_;                ///< what is no place any more
+  bool keeps_places_ = false;
   std::int64_t end_ = 0, searches_ = 0;
 };
 

@@ -40,8 +40,6 @@ class GradientReduction {
   void gather(std::int32_t unit);
   /// A gathered unit is used next: it goes to its place, if it arrived elsewhere.
   void place(std::int32_t unit);
-  /// Nothing of a micro-batch is half done.
-  bool quiet() const { return done_.empty() && root_done_.empty() && sent_.empty() && !replicas_sent_ && !tie_waits_; }
 
  private:
   struct UnitTemplates {

@@ -117,6 +117,8 @@ class ProgramBuilder {
   struct Mark {
     std::size_t instances, bindings, edges, moves;
   };
+  /// From here on tensors take the places of those of their size (Arena).
+  void keep_places() { arena_.keep_places(); }
   /// From the first one on everything is noted that `repeat` needs.
   Mark mark();
   Recurrence::Written written() const { return {now(), static_cast<std::int64_t>(program_.memory.allocations.size())}; }

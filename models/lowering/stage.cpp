@@ -53,7 +53,8 @@ std::size_t StageLowering::instances_of(const std::vector<ScheduleEvent>& events
 void StageLowering::run_schedule(const std::vector<ScheduleEvent>& events) {
   std::vector<Point> ends(events.size());
   group_ = static_cast<std::int32_t>(c_.group);
-  repeats_ = !c_.every_pass && !c_.forward_only && s_.decoder_layers == 0;
+  // Units of ZeRO 2 and 3 are of many sizes, whose places would leave gaps.
+  repeats_ = !c_.forward_only && s_.decoder_layers == 0 && !memory_.gradients_sharded();
   for (std::size_t i = 0; i < events.size(); ++i) {
     if (repeats_) i += repeat(events, i, ends);
     run(events, i, ends);

@@ -103,9 +103,6 @@ class StageMemory {
   Binding labels(std::int32_t mb) const { return ids(labels_, mb, c_.shapes.batch); }
   Binding loss() const { return {loss_}; }
 
-  /// Nothing of a micro-batch is there: neither gathered weights nor gradients that have not been added.
-  bool quiet() const { return temporary_.empty() && gathered_.empty() && arrived_.empty(); }
-
  private:
   bool narrow_gradients() const;
   Binding ids(BufferId buffer, std::int32_t mb, std::int64_t each) const {

@@ -1,4 +1,5 @@
-// Micro-batches that a stage does as it did earlier ones are copied: in the middle of a pipeline's step, all.
+// Micro-batches that a stage does as it did earlier ones are copied: in the middle of a step, all. Without ZeRO 2 and 3 and without a
+// decoder, so that of micro-batches nothing is there between passes but what is shown here.
 
 #include <algorithm>
 #include <utility>
@@ -18,8 +19,7 @@ bool again(const std::vector<ScheduleEvent>& events, std::size_t a, std::size_t 
   const auto apart = static_cast<std::int32_t>(b - a);
   const bool credit = x.credit < 0 || y.credit < 0 ? x.credit == y.credit : x.credit + apart == y.credit;
   const Action moved{x.action.phase, x.action.micro_batch + micro_batches, x.action.chunk};
-  return x.kind == y.kind && moved == y.action && x.offset == y.offset && credit &&
-         (x.kind != ScheduleEvent::Kind::compute || backward_follows(events, a) == backward_follows(events, b));
+  return x.kind == y.kind && moved == y.action && x.offset == y.offset && credit;
 }
 
 }  // namespace
@@ -32,16 +32,20 @@ std::size_t StageLowering::repeat(const std::vector<ScheduleEvent>& events, std:
   if (mb % group_ != 0 || !std::exchange(turned_, false)) return 0;
   while (first_alive_ < mb && !alive(first_alive_)) ++first_alive_;
   if (first_alive_ < 2) return 0;  // the first micro-batch' passes are others
+  // What was begun before the first backward pass lies in places that others had, which those after it do not. Two rounds of all places
+  // later nothing is left of that.
+  const std::int32_t in_flight = (last_begun_ - first_alive_) / group_;
+  if (until_reference_ < 0) {
+    b_.keep_places();
+    until_reference_ = 2 * in_flight;
+  }
+  if (c_.every_pass) return repeats_ = false, 0;
   for (Reference& r : references_) {
     r.state.compare(b_.written());
     show(r.state, mb);
     if (!r.state.matches()) continue;
     if (const std::size_t times = recurrences(events, r, i); times > 0) return repeat(r, times, i, ends);
   }
-  // What was begun before the first backward pass lies in places that others had, which those after it do not. Two rounds of all places
-  // later nothing is left of that.
-  const std::int32_t in_flight = (last_begun_ - first_alive_) / group_;
-  if (until_reference_ < 0) until_reference_ = 2 * in_flight;
   if (until_reference_-- > 0) return 0;
   refer(i, mb);
   until_reference_ = in_flight / 4;
@@ -98,7 +102,6 @@ bool StageLowering::alive(std::int32_t mb) const {
 }
 
 void StageLowering::show(Recurrence& r, std::int32_t mb) {
-  if (!memory_.quiet() || !reduction_.quiet()) return r.refuse();
   r.number(first_alive_ - mb);
   r.number(last_begun_ - mb);
   w_.show(r);

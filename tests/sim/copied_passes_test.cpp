@@ -67,6 +67,10 @@ TEST_CASE("copied micro-batches are what would have been written") {
     const Plan longer = with_micro_batches(plan, n);
     INFO(to_json(longer));
     const Copied c = check_copies(longer);
+    if (plan.parallel.zero_stage > 1) {
+      CHECK(c.copied == 0);
+      continue;
+    }
     Copied& all = of[std::string(name(plan.parallel.schedule))];
     all.instances += c.instances;
     all.copied += c.copied;
