@@ -6,6 +6,7 @@
 #include "models/dropout_masks.hpp"
 #include "models/plan_fields.hpp"
 #include "models/plan_steps.hpp"
+#include "models/whole_units.hpp"
 
 namespace tandem {
 namespace {
@@ -21,6 +22,8 @@ std::vector<Ineffective> table(const Plan& p) {
   const bool experts = p.model.moe.num_experts > 0, offloads = p.parallel.offload.optimizer || p.parallel.offload.parameters;
   const OptimizerSpec& o = p.training.optimizer;
   const std::string& scaling = p.model.rope_scaling.type;
+  const bool whole = p.parallel.zero_stage == 3 && whole_between_micro_batches(p);
+  const std::string_view stays = "pipelines of this stack have weights whole between micro-batches";
   const bool of_length = scaling == "llama3" || scaling == "yarn";
   return {
       {"model.rope_theta", !rotary, "positions are not rotary"},
@@ -37,6 +40,10 @@ std::vector<Ineffective> table(const Plan& p) {
       {"parallel.reuse_distance", p.parallel.zero_stage != 3, "parallel.zero_stage is not 3"},
       {"parallel.unit_copies", p.parallel.zero_stage != 3, "parallel.zero_stage is not 3"},
       {"parallel.root_unit", p.parallel.zero_stage != 3, "parallel.zero_stage is not 3"},
+      {"parallel.prefetch_layers", whole, stays},
+      {"parallel.reuse_distance", whole, stays},
+      {"parallel.unit_copies", whole, stays},
+      {"parallel.root_unit", whole, stays},
       {"parallel.context_mode", p.parallel.context == 1, "parallel.context is 1"},
       {"training.recompute_layers", p.training.recompute == Recompute::none, "training.recompute is none"},
       {"training.recompute_modules", p.training.recompute != Recompute::selective, "training.recompute is not selective"},

@@ -59,6 +59,18 @@ TEST_CASE("recomputation does not stop early before a norm") {
   CHECK(of("post").front().find("a norm follows") != std::string::npos);
 }
 
+TEST_CASE("where a stack's pipelines have weights whole between micro-batches nothing of how ZeRO 3 gathers them has an effect") {
+  const char* field = GENERATE(R"("prefetch_layers": 3)", R"("reuse_distance": 3)", R"("unit_copies": "none")", R"("root_unit": true)");
+  const std::string fsdp = test::with_top(R"("stack": "pytorch-fsdp")", test::with("parallel", std::string(R"("zero_stage": 3, )") + field));
+  const std::string piped = test::bent(R"("tensor": 2, "pipeline": 2, "data": 2)", R"("pipeline": 2, "data": 4)", fsdp);
+  const std::string alone = test::bent(R"("tensor": 2, "pipeline": 2, "data": 2)", R"("data": 8)", fsdp);
+  CAPTURE(field);
+  const auto idle = parse_plan(piped, "plan.json").ineffective;
+  REQUIRE(idle.size() == 1);
+  CHECK(idle.front().find("whole between micro-batches") != std::string::npos);
+  CHECK(parse_plan(alone, "plan.json").ineffective.empty());
+}
+
 TEST_CASE("without tensor ranks there is no sum to overlap") {
   const std::string overlap = test::with("parallel", R"("overlap_tensor_sum": true)");
   CHECK(parse_plan(overlap, "plan.json").ineffective.empty());
