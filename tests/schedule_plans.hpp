@@ -16,6 +16,7 @@ struct PipelinePlan {
   std::vector<std::int64_t> split;  ///< layers by chunk, in the order a micro-batch passes them; empty: one each
   std::int64_t hidden = 4, ffn = 5, vocab = 7, seq = 2;
   std::string recompute = "none";
+  std::int64_t zero_stage = 0;
 
   std::int64_t qkv() const { return 3 * hidden; }
 
@@ -30,7 +31,8 @@ struct PipelinePlan {
                               R"(, "num_attention_heads": 2, "ffn_hidden_size": )" + n(ffn) + R"(, "vocab_size": )" + n(vocab) +
                               R"(, "pad_vocab_to": )" + n(vocab) + R"(, "tie_embeddings": false})";
     const std::string parallel = R"({"pipeline": )" + n(stages) + R"(, "virtual_pipeline": )" + n(chunks) +
-                                 R"(, "schedule": ")" + std::string(name(schedule)) + R"(", "pipeline_split": [)" + list + "]}";
+                                 R"(, "schedule": ")" + std::string(name(schedule)) + R"(", "pipeline_split": [)" + list +
+                                 R"(], "zero_stage": )" + n(zero_stage) + "}";
     const std::string training = R"({"seq_length": )" + n(seq) + R"(, "micro_batch_size": 1, "global_batch_size": )" +
                                  n(micro_batches) + R"(, "precision": "fp32", "recompute": ")" + recompute + R"("})";
     return parse_plan(R"({"model": )" + model + R"(, "parallel": )" + parallel + R"(, "training": )" + training +

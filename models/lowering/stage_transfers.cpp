@@ -57,7 +57,7 @@ void StageTransfers::before(const Action& a, InFlight& f) {
   const bool forward = a.phase == Phase::forward;
   put_together(a, f);
   // What is computed again needs no gradient, but no backward pass is begun without one. Gathers of weights (ZeRO 3) are.
-  const bool again = c_.plan.training.recompute != Recompute::none && c_.plan.parallel.zero_stage < 2;
+  const bool again = c_.plan.training.recompute != Recompute::none && c_.plan.parallel.zero_stage < 3;
   if (!forward && again && f.gradient_there.instance() >= 0) b_.after(f.gradient_there);
 }
 
