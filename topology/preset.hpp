@@ -26,7 +26,7 @@ struct NodeFacts {
   Bandwidth nic;
   Duration nic_latency;                    ///< from NIC to NIC under one switch, software included
   NcclSettings nccl;                       ///< of the NICs' plugin
-  Bandwidth host_link;                     ///< between device and NIC; 0: not a limit
+  Bandwidth host_link;                     ///< between device and host, and NIC but in a full mesh, whose devices have ports; 0: not a limit
   HostProcessor host_processor = HostProcessor::other;
   bool rails = false;                      ///< NICs of equal position share leaf switches
 };
