@@ -25,6 +25,8 @@ class Arena {
   void release(std::int64_t offset, Bytes bytes, const Frontier& last);
   void keep_places() { keeps_places_ = true; }
   Bytes high_water() const { return Bytes(end_); }
+  /// How often there was no place of a tensor's size. What is shown of two times between which that was so is not the same.
+  std::int64_t searches() const { return searches_; }
 
   /// Everything but the offsets of places.
   void show(Recurrence& r);

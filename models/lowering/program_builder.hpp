@@ -122,6 +122,8 @@ class ProgramBuilder {
   /// From the first one on everything is noted that `repeat` needs.
   Mark mark();
   Recurrence::Written written() const { return {now(), static_cast<std::int64_t>(program_.memory.allocations.size())}; }
+  /// What only grows, and is part of what is shown.
+  std::int64_t searches() const { return arena_.searches(); }
   /// A buffer that somebody else keeps, who shows it.
   void show(Recurrence& r, BufferId buffer);
   /// All else that what will be added depends on; `shown`: buffers that were shown before. Refuses when there are others.

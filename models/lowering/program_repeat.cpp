@@ -24,6 +24,7 @@ void ProgramBuilder::show(Recurrence& r, BufferId id) {
   r.number(static_cast<std::int64_t>(b.kind));
   r.number(static_cast<std::int64_t>(b.pool));
   r.number((b.reused ? 1 : 0) + (b.later ? 2 : 0));
+  r.number(program_.memory.allocations[b.allocation].first == now() ? 1 : 0);
 }
 
 void ProgramBuilder::show(Recurrence& r, std::size_t shown) {

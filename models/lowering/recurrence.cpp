@@ -51,7 +51,7 @@ Recurrence::Time& Recurrence::time(std::int64_t x, std::int64_t step) {
   if (mode_ == Mode::take) return times_.emplace_back(Time{x});
   if (next_time_ == times_.size()) {  // more is shown than there was
     differs_ = true;
-    return times_.emplace_back(Time{x});
+    return none_ = {x};
   }
   Time& t = times_[next_time_++];
   if (mode_ == Mode::move) return t;

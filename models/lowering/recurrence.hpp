@@ -59,6 +59,7 @@ class Recurrence {
   bool refused_ = false, differs_ = false;
   std::vector<std::int64_t> numbers_;
   std::vector<Time> times_;
+  Time none_{};  ///< stands for one that there was not
   std::vector<std::int32_t> then_, now_;
   std::size_t next_number_ = 0, next_time_ = 0;
   Written before_, more_;

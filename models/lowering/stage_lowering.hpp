@@ -49,7 +49,8 @@ class StageLowering {
   struct Reference;
   std::size_t repeat(Reference& r, std::size_t times, std::size_t i, std::vector<Point>& ends);
   /// How often the events from a reference up to `i` come again from there on, one after the other.
-  std::size_t recurrences(const std::vector<ScheduleEvent>& events, Reference& r, std::size_t i) const;
+  std::size_t recurrences(const std::vector<ScheduleEvent>& events, Reference& r, std::size_t i,
+                          const std::vector<Point>& ends) const;
   void refer(std::size_t event, std::int32_t mb);
   bool alive(std::int32_t mb) const;
 
@@ -129,10 +130,11 @@ class StageLowering {
   struct Reference {
     Recurrence state;
     std::size_t event = 0;
+    std::int64_t searches = 0;                            ///< of the arena, until then
     std::int32_t micro_batch = 0, micro_batches = 0;      ///< its own, and how many behind it the state is the same
     ProgramBuilder::Mark mark{};
   };
-  std::vector<Reference> references_;
+  std::vector<Reference> references_;                     ///< the last few that may come again
   std::int32_t until_reference_ = -1;                     ///< such passes until the next one is noted; not known yet
   bool repeats_ = false;                                  ///< something may come again
   std::int32_t group_ = 1;                                ///< micro-batches that the schedule takes together

@@ -9,6 +9,10 @@
 namespace tandem::lowering {
 namespace {
 
+/// States that are looked back to. Of those that came again in thousands of random plans none was more than eight back; where none does, all
+/// micro-batches would be compared with all.
+constexpr std::size_t kReferences = 16;
+
 bool begins_forward(const ScheduleEvent& e) {
   return e.kind == ScheduleEvent::Kind::compute && e.action.phase == Phase::forward && e.action.chunk == 0;
 }
@@ -40,11 +44,12 @@ std::size_t StageLowering::repeat(const std::vector<ScheduleEvent>& events, std:
     until_reference_ = 2 * in_flight;
   }
   if (c_.every_pass) return repeats_ = false, 0;
+  std::erase_if(references_, [&](const Reference& r) { return r.searches != b_.searches(); });
   for (Reference& r : references_) {
     r.state.compare(b_.written());
     show(r.state, mb);
     if (!r.state.matches()) continue;
-    if (const std::size_t times = recurrences(events, r, i); times > 0) return repeat(r, times, i, ends);
+    if (const std::size_t times = recurrences(events, r, i, ends); times > 0) return repeat(r, times, i, ends);
   }
   if (until_reference_-- > 0) return 0;
   refer(i, mb);
@@ -74,11 +79,20 @@ std::size_t StageLowering::repeat(Reference& r, std::size_t times, std::size_t i
 }
 
 /// The first micro-batch writes gradients where later ones add to them, and behind the last one they are reduced.
-std::size_t StageLowering::recurrences(const std::vector<ScheduleEvent>& events, Reference& r, std::size_t i) const {
+std::size_t StageLowering::recurrences(const std::vector<ScheduleEvent>& events, Reference& r, std::size_t i,
+                                       const std::vector<Point>& ends) const {
   const std::size_t period = i - r.event;
+  const std::int64_t instances = b_.written().instances - static_cast<std::int64_t>(r.mark.instances);
   r.micro_batches = events[i].action.micro_batch - r.micro_batch;
-  for (std::size_t k = r.event; k < i; ++k)
+  for (std::size_t k = r.event; k < i; ++k) {
     if (events[k].action.micro_batch == 0) return 0;
+    // What a credit waits for may be older than the state that was shown.
+    if (const auto c = static_cast<std::size_t>(events[k].credit); events[k].credit >= 0 && c < r.event) {
+      Point then = ends[c];
+      then.go(instances);
+      if (then != ends[c + period]) return 0;
+    }
+  }
   const auto last = static_cast<std::int32_t>(c_.plan.micro_batches()) - 1;
   std::size_t k = i;
   while (k < events.size() && events[k].action.micro_batch < last && again(events, k - period, k, r.micro_batches)) ++k;
@@ -86,7 +100,9 @@ std::size_t StageLowering::recurrences(const std::vector<ScheduleEvent>& events,
 }
 
 void StageLowering::refer(std::size_t event, std::int32_t mb) {
+  if (references_.size() == kReferences) references_.erase(references_.begin());
   Reference& r = references_.emplace_back();
+  r.searches = b_.searches();
   r.state.take(b_.written());
   show(r.state, mb);
   r.event = event;

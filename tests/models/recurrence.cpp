@@ -62,6 +62,12 @@ TEST_CASE("another number, another distance, more or less is another state") {
   CHECK_FALSE(matches(1, 9, 1));
   CHECK_FALSE(matches(1, 9, -1));
   r.compare({12, 0});
+  r.number(1);
+  r.point(p);
+  r.point(p);
+  CHECK_FALSE(r.matches());
+  CHECK(matches(1, 9, 0));  // what was too much is forgotten
+  r.compare({12, 0});
   r.refuse();
   CHECK_FALSE(r.matches());
 }
