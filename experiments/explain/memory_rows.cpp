@@ -106,7 +106,7 @@ std::vector<Row> memory_rows() {
       {"arena_bytes", "end of the highest tensor in the arena as it is laid out: alignment, holes and reuse included",
        [](const ExplainedCase& c, std::size_t r) {
          return gib(role_of(c, r).live_peak_bytes) + " alive at the peak + " +
-                gib(role_of(c, r).arena_bytes - role_of(c, r).live_peak_bytes) + " of holes and of tensors that have gone by then, from " +
+                gib(role_of(c, r).arena_bytes - role_of(c, r).live_peak_bytes) + " of holes and of tensors that have gone by then or only this runtime has, from " +
                 count_text(static_cast<std::int64_t>(layout_of(c, r).allocations.size())) + " tensors" + rank(c, r);
        },
        RangeKind::layout, {}},

@@ -327,7 +327,7 @@ Bytes Step::memory(const std::vector<Tail>& tails) {
     Bytes sum = bytes_of(dtypes_.weights, t.flat) + bytes_of(dtypes_.gradients, t.flat) +
                 states * bytes_of(dtypes_.optimizer_state, t.shard);
     if (dtypes_.master != dtypes_.weights) sum += bytes_of(dtypes_.master, t.shard);
-    if (tied_ && p_ == 1) sum += bytes_of(dtypes_.gradients, layer_.word);
+    if (tied_ && p_ == 1 && plan_.training.fusion == FusionSet::reference) sum += bytes_of(dtypes_.gradients, layer_.word);
     const std::int64_t held = schedules_.most_held(plan_.parallel.schedule, shape_, s);
     const bool again = plan_.training.recompute == Recompute::full;
     sum += held * ((n + 1) * layer_.hidden + (again ? Bytes(0) : n * layer_.saved)) + (again ? layer_.saved : Bytes(0));

@@ -305,16 +305,17 @@ constexpr ScheduleKind kSchedules[] = {ScheduleKind::gpipe, ScheduleKind::one_f_
 
 TEST_CASE("lowered pipelines of unequal stages take as long as with unlimited buffers while latency is half a forward at most") {
   // But for interleaved: what a stage that is slower than its neighbours will need last may be in its receiving stream before what it needs
-  // first. Over equal stages it is not, as the closed forms above show.
+  // first, or take up a buffer. Over equal stages it does not, as the closed forms above show.
   int later = 0;
   for (const auto kind : kSchedules) {
     std::mt19937 random(7);
     for (int i = 0; i < (kind == ScheduleKind::interleaved ? 300 : 60); ++i) {
       const Uneven u = random_pipeline(random, kind, 50);
       INFO(name(kind) << " p " << u.plan.stages << " m " << u.plan.micro_batches << " v " << u.plan.chunks);
-      const std::int64_t step = Pipeline(u.plan).step(u.block), least = unlimited(u);
-      CHECK(step == unlimited_in_streams(u));
-      CHECK((kind == ScheduleKind::interleaved ? step >= least : step == least));
+      const std::int64_t step = Pipeline(u.plan).step(u.block), streams = unlimited_in_streams(u), least = unlimited(u);
+      const bool exact = kind != ScheduleKind::interleaved;
+      CHECK((exact ? step == streams : step >= streams));
+      CHECK((exact ? streams == least : streams >= least));
       later += step > least;
     }
   }
