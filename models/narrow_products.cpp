@@ -40,6 +40,8 @@ NarrowProducts read(const json& entry, const std::string& path) {
   for (const char* key : {"inputs", "attention_output", "weight_copies", "scale_block", "source", "verified"})
     if (!entry.is_object() || !entry.contains(key)) refuse(path, entry, std::string("an entry lacks ") + key);
   if (!entry["inputs"].is_boolean()) refuse(path, entry["inputs"], "inputs is neither true nor false");
+  if (!entry["inputs"].get<bool>() && entry["attention_output"] == "both")
+    refuse(path, entry["attention_output"], "a narrow copy of attention's output is an input in 8 bits, of which there are none");
   const std::string wrong = condition_defect(entry.value("when", json::object()));
   if (!wrong.empty()) refuse(path, entry["when"], wrong);
   return {entry["inputs"].get<bool>(), attention_output(entry["attention_output"], path),

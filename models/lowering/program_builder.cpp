@@ -315,11 +315,12 @@ std::uint32_t ProgramBuilder::add(TemplateId id, const InstanceKey& key, std::sp
 
 /// `task`: the first computation of the instance that is added; -1: it has none.
 inline void ProgramBuilder::hold_computation(std::int32_t task) {
-  if (!computation_waits_ || task < 0) return;
-  const Instance& source = program_.instances[static_cast<std::size_t>(computation_waits_->instance())];
-  edge(*computation_waits_, static_cast<std::uint16_t>(task), Stream::compute,
-       library_[source.tmpl].tasks[computation_waits_->task()].stream, EdgeKind::order);
-  computation_waits_.reset();
+  if (task < 0) return;
+  for (const Point& p : computation_waits_) {
+    const Instance& source = program_.instances[static_cast<std::size_t>(p.instance())];
+    edge(p, static_cast<std::uint16_t>(task), Stream::compute, library_[source.tmpl].tasks[p.task()].stream, EdgeKind::order);
+  }
+  computation_waits_.clear();
 }
 
 inline void ProgramBuilder::order_scratch(const ScratchUse& use) {

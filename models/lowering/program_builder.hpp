@@ -107,7 +107,7 @@ class ProgramBuilder {
   /// The same for the end of all computation added so far.
   void after_computation();
   /// The next computation added waits until `from` has ended.
-  void computation_after(Point from) { computation_waits_ = from; }
+  void computation_after(Point from) { computation_waits_.push_back(from); }
   /// Last task of an instance.
   Point end_of(std::uint32_t instance) const;
 
@@ -182,7 +182,7 @@ class ProgramBuilder {
   std::vector<Buffer> buffers_;
   std::vector<BufferId> released_;                  ///< ids that nobody has
   std::vector<std::pair<Point, EdgeKind>> waits_;   ///< of the next instance
-  std::optional<Point> computation_waits_;          ///< of the next instance with a computation
+  std::vector<Point> computation_waits_;            ///< of the next instance with a computation
   std::vector<Pending> pending_;                    ///< edges into the instance being added
   std::array<Frontier, kStreams> known_{};          ///< [stream] is already behind these points of the other streams
   LiveCount live_;

@@ -37,8 +37,8 @@ void ProgramBuilder::show(Recurrence& r, std::size_t shown) {
     r.point(point);
     r.number(static_cast<std::int64_t>(kind));
   }
-  r.number(computation_waits_ ? 1 : 0);
-  if (computation_waits_) r.point(*computation_waits_);
+  r.number(static_cast<std::int64_t>(computation_waits_.size()));
+  for (Point& p : computation_waits_) r.point(p);
   for (Frontier& f : known_) r.points(f);
   r.points(scratch_touched_);
   for (const bool open : scratch_open_) r.number(open ? 1 : 0);

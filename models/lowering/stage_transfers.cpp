@@ -56,9 +56,9 @@ void StageTransfers::before(const Action& a, InFlight& f) {
   if (a.phase != Phase::forward && a.phase != Phase::backward) return;
   const bool forward = a.phase == Phase::forward;
   put_together(a, f);
-  // What is computed again needs no gradient, but no backward pass is begun without one. Gathers of weights (ZeRO 3) are.
-  const bool again = c_.plan.training.recompute != Recompute::none && c_.plan.parallel.zero_stage < 3;
-  if (!forward && again && f.gradient_there.instance() >= 0) b_.after(f.gradient_there);
+  // What is computed again needs no gradient, but no backward pass is begun without one. Weights may be gathered before it.
+  if (forward || c_.plan.training.recompute == Recompute::none || f.gradient_there.instance() < 0) return;
+  c_.plan.parallel.zero_stage == 3 ? b_.computation_after(f.gradient_there) : b_.after(f.gradient_there);
 }
 
 void StageTransfers::put_together(const Action& a, InFlight& f) {

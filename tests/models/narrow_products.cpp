@@ -110,6 +110,8 @@ TEST_CASE("a list of narrow products with a defect is refused") {
   CHECK(read(list_of({{"weight_copies", 3}}), "fp8") == "weight_copies is no whole number from 0 to 2");
   CHECK(read(list_of({{"inputs", 1}}), "fp8") == "inputs is neither true nor false");
   CHECK(read(list_of({{"attention_output", "x"}}), "fp8") == "attention_output is neither wide nor both");
+  CHECK(read(list_of({{"inputs", false}}), "fp8") ==
+        "a narrow copy of attention's output is an input in 8 bits, of which there are none");
   CHECK(read(list_of({{"when", {{"odd", 1}}}}), "fp8") == "there is no field \"odd\"");
 }
 

@@ -123,7 +123,7 @@ TEST_CASE("a lowered GPipe and 1F1B take (m+p-1)(tF+tB), and hold m and min(m, p
 
 TEST_CASE("a lowered GPipe and 1F1B that compute all again take (m+p-1)(2tF+tB): no backward pass begins without its gradient") {
   const auto kind = GENERATE(ScheduleKind::gpipe, ScheduleKind::one_f_one_b);
-  const std::int64_t zero_stage = GENERATE(0, 2);
+  const std::int64_t zero_stage = GENERATE(0, 2, 3);
   for (const std::int64_t p : {2, 4, 8, 16})
     for (const std::int64_t rounds : kRounds) {
       const std::int64_t m = rounds * p;
