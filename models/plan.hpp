@@ -275,6 +275,9 @@ struct ClusterSpec {
   std::string name, notes;
 };
 
+/// The stack of this project's runtime.
+inline constexpr std::string_view kOwnStack = "tandem";
+
 /// A validated plan. Every default is filled in; no field is "unset" any more.
 struct Plan {
   std::string name;
@@ -284,7 +287,7 @@ struct Plan {
   ParallelSpec parallel;
   TrainingSpec training;
   ClusterSpec cluster;
-  std::string stack = "tandem";
+  std::string stack{kOwnStack};
   std::vector<std::string> ineffective;  ///< "field changes nothing: why", of fields the plan spells out
 
   // ---- derived, all exact (plan_derived.cpp) ----

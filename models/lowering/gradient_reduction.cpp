@@ -26,7 +26,12 @@ void GradientReduction::completed(std::int32_t region, std::int32_t mb) {
 
 void GradientReduction::completed_word(WordUse use, std::int32_t mb) {
   const std::int32_t extra = memory_.extra_unit(use);
-  extra < 0 ? completed(memory_.word_region(), mb) : count(extra, mb);
+  if (uses_added_) {  // the first use is the last one that is complete
+    if (extra < 0 && mb == micro_batches_ - 1) tie_embeddings();
+    if (extra < 0) completed(memory_.word_region(), mb);
+  } else {
+    extra < 0 ? completed(memory_.word_region(), mb) : count(extra, mb);
+  }
   tie_waits_ = mb == micro_batches_ - 1 && exists(tie_stages_);
 }
 
@@ -173,14 +178,14 @@ void GradientReduction::finish() {
   if (whole_gradients()) {
     // What is called behind the backward passes waits for all that the device has been given before.
     if (!c_.plan.parallel.overlap_grad_reduce) b_.after_computation();
-    for (std::int32_t e = 0; e < memory_.extras(); ++e)
+    for (std::int32_t e = 0; e < memory_.extras() && !uses_added_; ++e)
       if (!reduced_[static_cast<std::size_t>(memory_.extra_unit(e))]) reduce(memory_.extra_unit(e), -1);
     for (std::size_t u = 0; u < memory_.params().units.size(); ++u)
       if (!reduced_[u]) reduce(static_cast<std::int32_t>(u), -1);
   }
   take_up_all();
   take_replicas();
-  tie_embeddings();
+  if (!uses_added_) tie_embeddings();
   sum_over_stages();
   sum_loss();
   update();
@@ -191,7 +196,8 @@ void GradientReduction::sum_loss() {
 }
 
 /// The gradients of the uses of a shared matrix are added once, after the data-parallel reduction of each, so that the sum does
-/// not depend on the number of data ranks, nor, where it has two uses, on the number of stages.
+/// not depend on the number of data ranks, nor, where it has two uses, on the number of stages. Other frameworks, which have one gradient
+/// of all uses, reduce that: there they are added before.
 void GradientReduction::tie_embeddings() {
   for (std::int32_t e = 0; e < memory_.extras(); ++e)
     b_.add(tie_, key_of(e, -1, Phase::reduce),

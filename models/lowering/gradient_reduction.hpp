@@ -92,6 +92,7 @@ class GradientReduction {
   ProgramBuilder& b_;
   std::int32_t micro_batches_;
   std::int64_t data_;            ///< ranks that see different data
+  bool uses_added_ = false;      ///< the gradients of a matrix' uses on this stage, before they leave
   std::vector<TemplateId> all_;
   std::vector<UnitTemplates> units_;
   std::map<std::int32_t, TemplateId> partial_;  ///< by region

@@ -100,8 +100,9 @@ TemplateId GradientReduction::offloaded_template(std::int32_t unit) {
 void GradientReduction::prepare() {
   const DType d = s_.dtypes.gradient_reduce;
   const auto units = memory_.extra_unit(memory_.extras());
+  uses_added_ = memory_.extras() > 0 && whole_gradients() && !memory_.uses_apart();
   for (std::int32_t u = 0; u < units; ++u) {
-    units_.push_back(unit_templates(u));
+    units_.push_back(uses_added_ && memory_.is_extra(u) ? UnitTemplates{} : unit_templates(u));
     if (!memory_.is_extra(u) && memory_.offloaded(u)) units_.back().offloaded = offloaded_template(u);
   }
   reduced_.assign(static_cast<std::size_t>(units), false);
@@ -124,7 +125,8 @@ void GradientReduction::prepare() {
     tables_ = across_stages(memory_.params().tables(), "position_reduce", Group::position);
   if (memory_.extras() > 0) {
     ReduceSpec spec = spec_of(memory_.extra_unit(0), "tie", d, MemoryKind::gradients);
-    if (memory_.sharding().zero_stage == 0) spec.elements = s_.vocab_rows * s_.hidden;
+    if (memory_.sharding().zero_stage == 0 || uses_added_) spec.elements = s_.vocab_rows * s_.hidden;  // no padding
+    if (uses_added_) spec.shards = 1;
     tie_ = add(tie(spec, whole_gradients()));
   }
   optimizer_ = add(optimizer_step(s_, memory_.update_spec()));

@@ -104,13 +104,10 @@ void StageMemory::declare_gradients() {
   gradients_ = own_streams() && gradients_sharded() ? b_.persistent_later("gradients", MemoryKind::gradients, pieces, Pool::reductions)
                                                     : b_.persistent("gradients", MemoryKind::gradients, pieces);
   declare_stand_ins();
-  // Others add all uses' gradients to one: PyTorch's autograd (torch/csrc/autograd/functions/accumulate_grad.h), Megatron-LM's products
-  // (main_grad: megatron/core/tensor_parallel/layers.py), llm.c (train_gpt2.cu, grads.wte). Here their sum must not depend on the stages.
-  const bool apart = c_.plan.training.fusion == FusionSet::reference;
   for (std::int32_t e = 0; e < extras(); ++e) {
     const Bytes bytes = unit_bytes(extra_, d, gradients_sharded());
-    extra_gradients_.push_back(apart ? b_.persistent("tied_gradient", MemoryKind::gradients, {bytes})
-                                     : b_.persistent_uncounted("tied_gradient", MemoryKind::gradients, bytes));
+    extra_gradients_.push_back(uses_apart() ? b_.persistent("tied_gradient", MemoryKind::gradients, {bytes})
+                                            : b_.persistent_uncounted("tied_gradient", MemoryKind::gradients, bytes));
   }
 }
 

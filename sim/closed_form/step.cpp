@@ -36,6 +36,7 @@ Step::Step(const Parts& x)
       split_backward_(zero_bubble(plan_.parallel.schedule)),
       tied_(plan_.model.tie_embeddings),
       in_shares_(plan_.parallel.scatter_p2p && t_ > 1 && !plan_.parallel.sequence_parallel),
+      uses_apart_(tied_ && p_ == 1 && plan_.stack == kOwnStack),
       order_(m_ > 1 ? 1 : 0),
       activation_(activation_type(plan_.training.dtypes.compute)),
       dtypes_(plan_.training.dtypes) {
@@ -162,6 +163,11 @@ void Step::close_unit() {
   open_ = {};
 }
 
+/// Between the last backward pass and a tied matrix' gradient that leaves as one.
+std::int64_t Step::added_uses() {
+  return tied_ && p_ == 1 && !uses_apart_ ? compute(Accumulate{layer_.word, dtypes_.gradients, dtypes_.gradients}) : 0;
+}
+
 /// The stage's parameters in order of completion, and when the last micro-batch has added its gradient to each.
 void Step::list_units(std::int64_t s, const PassEnds& ends, std::int64_t late) {
   scratch_.units.clear();
@@ -180,7 +186,7 @@ void Step::list_units(std::int64_t s, const PassEnds& ends, std::int64_t late) {
     const std::int64_t head = end - embed - n * layer_.backward[order_].ps - again * layer_.recompute.ps;
     std::int64_t done = split_backward_ ? ends.gradient[part] + late - n * each : head;
     // A stage with both uses of a tied matrix keeps the gradient of the output apart; it leaves first.
-    if (last(s, c) && tied_ && p_ == 1)
+    if (last(s, c) && uses_apart_)
       scratch_.units.push_back({rounded_up(layer_.word, kBlock * shards_), head, 0, 0, 0, true, false});
     if (last(s, c)) add_region(layer_.head, head, false);
     if (last(s, c) && !(tied_ && p_ == 1)) word(head);
@@ -190,7 +196,7 @@ void Step::list_units(std::int64_t s, const PassEnds& ends, std::int64_t late) {
     }
     if (!first(s, c)) continue;
     if (layer_.embedding > 0) add_region(layer_.embedding, end, false);
-    word(end);
+    word(end + added_uses());
   }
   close_unit();
 }
@@ -241,7 +247,7 @@ Step::Tail Step::tail(std::int64_t s, const PassEnds& ends, std::int64_t& late) 
   for (std::int64_t c = 0; c < v_; ++c) n += layers(s, c);
   const std::int64_t sums = split_backward_ ? 0 : (n + (s == 0 ? 1 : 0)) * layer_.sums;
   late += sums;
-  t.computed = ends.stage[static_cast<std::size_t>(s)] + late + layer_.collective_launches * cost_.launch().ps();
+  t.computed = ends.stage[static_cast<std::size_t>(s)] + late + added_uses() + layer_.collective_launches * cost_.launch().ps();
   list_units(s, ends, late);
   // Units leave as they are completed, or in their order behind all passes.
   if (plan_.parallel.overlap_grad_reduce)
@@ -284,7 +290,7 @@ std::int64_t Step::update(const std::vector<Tail>& tails) {
     tie = std::max(tails.front().word, tails.back().word) +
           alone(collective(CollectiveKind::all_reduce, Group::embedding, share, dtypes_.gradient_reduce),
                 {0, (p_ - 1) * stride_, 2, 1, stride_});
-  } else if (tied_) {
+  } else if (uses_apart_) {
     const std::int64_t share = rounded_up(layer_.word, kBlock * shards_) / shards_;
     tie = tails.front().reduced + compute(Accumulate{share, dtypes_.gradients, dtypes_.gradients});
   }
@@ -327,7 +333,7 @@ Bytes Step::memory(const std::vector<Tail>& tails) {
     Bytes sum = bytes_of(dtypes_.weights, t.flat) + bytes_of(dtypes_.gradients, t.flat) +
                 states * bytes_of(dtypes_.optimizer_state, t.shard);
     if (dtypes_.master != dtypes_.weights) sum += bytes_of(dtypes_.master, t.shard);
-    if (tied_ && p_ == 1 && plan_.training.fusion == FusionSet::reference) sum += bytes_of(dtypes_.gradients, layer_.word);
+    if (uses_apart_) sum += bytes_of(dtypes_.gradients, layer_.word);
     const std::int64_t held = schedules_.most_held(plan_.parallel.schedule, shape_, s);
     const bool again = plan_.training.recompute == Recompute::full;
     sum += held * ((n + 1) * layer_.hidden + (again ? Bytes(0) : n * layer_.saved)) + (again ? layer_.saved : Bytes(0));

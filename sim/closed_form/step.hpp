@@ -70,6 +70,7 @@ class Step {
   // The exchange of gradients.
   std::vector<Tail> all_tails(const PassEnds& ends);
   Tail tail(std::int64_t s, const PassEnds& ends, std::int64_t& late);
+  std::int64_t added_uses();
   void list_units(std::int64_t s, const PassEnds& ends, std::int64_t late);
   /// A tied matrix is summed over its stages while weight passes are left (GradientReduction::before_weights).
   bool tied_before_weights() const { return split_backward_ && d_ == 1 && tied_ && p_ > 1; }
@@ -101,6 +102,7 @@ class Step {
   const std::int64_t stride_;              ///< ranks of a stage
   const std::int64_t shards_;
   const bool split_backward_, tied_, in_shares_;
+  const bool uses_apart_;                  ///< a stage with both uses of a tied matrix has, and reduces, a gradient of each
   const std::size_t order_;                ///< of the last micro-batch in ByOrder, but for what is behind it alone
   const DType activation_;
   const DTypes& dtypes_;

@@ -2,13 +2,10 @@
 
 #include "models/communicators.hpp"
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-
 #include "models/plan.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/plan_text.hpp"
+#include "tests/odd_stack.hpp"
 
 using namespace tandem;
 using namespace tandem::test;
@@ -17,21 +14,13 @@ namespace {
 
 /// Counts by group that a plan of a stack with this list has, or what is wrong with the list.
 std::string read(const std::string& list) {
-  const auto folder = std::filesystem::temp_directory_path() / "tandem_communicators";
-  std::filesystem::create_directories(folder / "models/stacks");
-  std::ofstream(folder / "models/stacks/odd.json") << R"({"name": "odd", "rules": [], "communicators": )" << list << "}";
   Plan plan = parse_plan(kGoodPlan, "good.json");
   plan.stack = "odd";
-  setenv("TANDEM_PRESETS", folder.c_str(), 1);
-  std::string out;
-  try {
+  return tests::with_odd_stack("communicators", list, [&] {
+    std::string out;
     for (const Communicators& c : stack_communicators(plan)) out += std::string(name(c.group)) + " " + std::to_string(c.count) + " ";
-  } catch (const ConfigError& e) {
-    out = e.problems().front().reason;
-  }
-  unsetenv("TANDEM_PRESETS");
-  std::filesystem::remove_all(folder);
-  return out;
+    return out;
+  });
 }
 
 }  // namespace

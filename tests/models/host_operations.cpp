@@ -1,9 +1,6 @@
 // Host operations of tasks: what stacks' files say, and how a graph gets it.
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 
 #include "models/base/presets.hpp"
 #include "models/host_operations.hpp"
@@ -11,29 +8,12 @@
 #include "models/task_graph.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/plan_text.hpp"
+#include "tests/odd_stack.hpp"
 
 using namespace tandem;
 using namespace tandem::test;
 
 namespace {
-
-/// A folder of presets with one stack, "odd", that has this table.
-class OddStack {
- public:
-  explicit OddStack(const std::string& table)
-      : folder_(std::filesystem::temp_directory_path() / ("tandem_host_" + std::to_string(reinterpret_cast<std::uintptr_t>(this)))) {
-    std::filesystem::create_directories(folder_ / "models/stacks");
-    std::ofstream(folder_ / "models/stacks/odd.json") << R"({"name": "odd", "rules": [], "host_operations": )" << table << "}";
-    setenv("TANDEM_PRESETS", folder_.c_str(), 1);
-  }
-  ~OddStack() {
-    unsetenv("TANDEM_PRESETS");
-    std::filesystem::remove_all(folder_);
-  }
-
- private:
-  std::filesystem::path folder_;
-};
 
 Plan odd_plan() {
   Plan plan = parse_plan(kGoodPlan, "good.json");
@@ -44,7 +24,7 @@ Plan odd_plan() {
 }  // namespace
 
 TEST_CASE("a task has the host operations of its kind, and more for each parameter of its stage") {
-  const OddStack stack(R"([{"otherwise": 9, "when": {"training.seq_length": {"min": 1000000}}, "source": "s", "verified": true},
+  const tests::OddStack stack("host_operations", R"([{"otherwise": 9, "when": {"training.seq_length": {"min": 1000000}}, "source": "s", "verified": true},
     {"otherwise": 2, "tasks": {"matmul": 7, "collective": 3}, "per_parameter": {"adamw": 4}, "source": "s", "verified": true}])");
   const TaskGraph graph = lower(odd_plan());
   std::int64_t products = 0, collectives = 0, updates = 0, others = 0;
@@ -64,7 +44,7 @@ TEST_CASE("a task has the host operations of its kind, and more for each paramet
 }
 
 TEST_CASE("an update of a hundred parameters and more has all of their host operations") {
-  const OddStack stack(R"([{"otherwise": 2, "per_parameter": {"adamw": 1000}, "source": "s", "verified": true}])");
+  const tests::OddStack stack("host_operations", R"([{"otherwise": 2, "per_parameter": {"adamw": 1000}, "source": "s", "verified": true}])");
   Plan plan = parse_plan(bent("\"num_layers\": 8", "\"num_layers\": 16"), "deep.json");
   plan.stack = "odd";
   const TaskGraph graph = lower(plan);
@@ -79,7 +59,7 @@ TEST_CASE("an update of a hundred parameters and more has all of their host oper
 }
 
 TEST_CASE("what an entry adds under conditions joins its counts, of kinds that it lists and of others") {
-  const OddStack stack(R"([{"otherwise": 2, "tasks": {"matmul": 7}, "source": "s", "verified": true, "more": [
+  const tests::OddStack stack("host_operations", R"([{"otherwise": 2, "tasks": {"matmul": 7}, "source": "s", "verified": true, "more": [
     {"tasks": {"matmul": 3, "collective": 4}, "when": {"training.precision": {"allowed": ["fp8"]}},
      "source": "s", "verified": true},
     {"tasks": {"matmul": 1}, "source": "s", "verified": true}]}])");
@@ -121,7 +101,7 @@ TEST_CASE("a table of host operations that is not of its form is refused") {
        "is no kind of task"},
       {R"([{"otherwise": 2, "when": {"absent": {"min": 1}}, "source": "s", "verified": true}])", "no field \"absent\""},
   }));
-  const OddStack stack(entries);
+  const tests::OddStack stack("host_operations", entries);
   const Plan plan = odd_plan();
   try {
     stack_host_operations(plan);
@@ -145,7 +125,7 @@ TEST_CASE("the table of every stack is read") {
 TEST_CASE("where the update is recorded its first task has all operations behind the last pass, and passes keep theirs") {
   const std::string form = R"([{"otherwise": 2, "per_parameter": {"adamw": 3}, "source": "s", "verified": true)";
   const auto lowered = [](const std::string& entries) {
-    const OddStack stack(entries);
+    const tests::OddStack stack("host_operations", entries);
     return lower(odd_plan());
   };
   const TaskGraph streamed = lowered(form + "}]"), recorded = lowered(form + R"(, "update_recorded": true}])");

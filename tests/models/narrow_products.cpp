@@ -3,12 +3,9 @@
 
 #include "models/narrow_products.hpp"
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-
 #include "models/op.hpp"
 #include "tests/models/memory_case.hpp"
+#include "tests/odd_stack.hpp"
 
 using namespace tandem;
 using namespace tandem::tests;
@@ -66,23 +63,13 @@ std::int64_t matrices(const MemoryCase& c, std::int64_t kv, std::int64_t first) 
 }
 
 std::string read(const std::string& list, const std::string& precision) {
-  const auto folder = std::filesystem::temp_directory_path() / "tandem_narrow_products";
-  std::filesystem::create_directories(folder / "models/stacks");
-  std::ofstream(folder / "models/stacks/odd.json") << R"({"name": "odd", "rules": [], "narrow_products": )" << list << "}";
   Plan plan = wide(precision).plan();
   plan.stack = "odd";
-  setenv("TANDEM_PRESETS", folder.c_str(), 1);
-  std::string out;
-  try {
+  return tests::with_odd_stack("narrow_products", list, [&] {
     const NarrowProducts n = stack_narrow_products(plan);
-    out = std::string(n.inputs ? "narrow" : "wide") + (n.attention_output == AttentionOutput::both ? " both " : " ") +
-          std::to_string(n.weight_copies) + " " + std::to_string(n.scale_block);
-  } catch (const ConfigError& e) {
-    out = e.problems().front().reason;
-  }
-  unsetenv("TANDEM_PRESETS");
-  std::filesystem::remove_all(folder);
-  return out;
+    return std::string(n.inputs ? "narrow" : "wide") + (n.attention_output == AttentionOutput::both ? " both " : " ") +
+           std::to_string(n.weight_copies) + " " + std::to_string(n.scale_block);
+  });
 }
 
 /// A list of one entry, which is sound but for `more`.

@@ -2,14 +2,11 @@
 
 #include "models/whole_units.hpp"
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-
 #include "models/plan.hpp"
 #include "models/task_graph.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/plan_text.hpp"
+#include "tests/odd_stack.hpp"
 #include "tests/plans.hpp"
 
 using namespace tandem;
@@ -38,20 +35,7 @@ Bytes sent(const Plan& plan) {
 
 /// "yes" or "no" of a plan whose stack has this list, or what is wrong with the list.
 std::string read(const std::string& list, const Plan& of = piped("odd", 3, 2)) {
-  const auto folder = std::filesystem::temp_directory_path() / "tandem_whole_units";
-  std::filesystem::create_directories(folder / "models/stacks");
-  std::ofstream(folder / "models/stacks/odd.json")
-      << R"({"name": "odd", "rules": [], "whole_between_micro_batches": )" << list << "}";
-  setenv("TANDEM_PRESETS", folder.c_str(), 1);
-  std::string out;
-  try {
-    out = whole_between_micro_batches(of) ? "yes" : "no";
-  } catch (const ConfigError& e) {
-    out = e.problems().front().reason;
-  }
-  unsetenv("TANDEM_PRESETS");
-  std::filesystem::remove_all(folder);
-  return out;
+  return tests::with_odd_stack("whole_between_micro_batches", list, [&] { return whole_between_micro_batches(of) ? "yes" : "no"; });
 }
 
 }  // namespace
