@@ -26,12 +26,9 @@ void GradientReduction::completed(std::int32_t region, std::int32_t mb) {
 
 void GradientReduction::completed_word(WordUse use, std::int32_t mb) {
   const std::int32_t extra = memory_.extra_unit(use);
-  if (uses_added_) {  // the first use is the last one that is complete
-    if (extra < 0 && mb == micro_batches_ - 1) tie_embeddings();
-    if (extra < 0) completed(memory_.word_region(), mb);
-  } else {
-    extra < 0 ? completed(memory_.word_region(), mb) : count(extra, mb);
-  }
+  if (uses_added_ && extra < 0 && mb == micro_batches_ - 1) tie_embeddings();  // the first use is the last one that is complete
+  if (extra < 0) completed(memory_.word_region(), mb);
+  else if (!uses_added_) count(extra, mb);
   tie_waits_ = mb == micro_batches_ - 1 && exists(tie_stages_);
 }
 

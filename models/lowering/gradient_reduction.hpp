@@ -1,6 +1,6 @@
 #pragma once
 // From gradients that a rank has to gradients that are sums: units leave as soon as they are complete (or at the end of the
-// step), then the two uses of a tied matrix are added, and the update follows.
+// step), then (under other frameworks before) the two uses of a tied matrix are added, and the update follows.
 
 #include <optional>
 

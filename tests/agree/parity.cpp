@@ -51,6 +51,24 @@ TEST_CASE("every layout trains like one rank in fp32, to rounding") {
   }
 }
 
+TEST_CASE("a tied matrix whose uses' gradients are added before data ranks reduce them trains like one rank") {
+  SmallPlan p = tests::layout(GENERATE(1, 2), 1, 2, 6);
+  p.overlap = GENERATE(false, true);
+  const RunResult one = train(one_rank(p), kSteps);
+  for (const char* stack : {"pytorch-ddp", "megatron-core"})
+    for (const int zero_stage : {0, 1}) {
+      Plan plan = p.plan();
+      plan.stack = stack;
+      plan.parallel.zero_stage = zero_stage;
+      const TaskGraph graph = lower(plan);
+      graph.check();
+      const RunResult run = train(plan, graph, kSteps);
+      INFO(p.label() << " " << stack << " ZeRO " << zero_stage);
+      CHECK(loss_error(run, one) <= 1e-12);
+      CHECK(gradient_error(run, one) <= 1e-12);
+    }
+}
+
 TEST_CASE("untied output, ALiBi and embedding norm train alike on every layout") {
   for (SmallPlan p : {tests::layout(2, 2, 2, 2), tests::layout(1, 4, 1, 4), tests::layout(4, 1, 2, 2)}) {
     p.tied = GENERATE(true, false);
