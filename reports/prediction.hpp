@@ -28,7 +28,7 @@ struct RolePrediction {
   Coords coords;                     ///< of the representative
   std::vector<std::int32_t> ranks;
   Bytes arena_bytes, live_peak_bytes, peak_memory_bytes; ///< peak = arena + runtime
-  Bytes needed_bytes;                ///< that there must be room for: of a host the peak, elsewhere live tensors and runtime
+  Bytes needed_bytes;                ///< that there must be room for (sim/role_memory): runtime and the arena of a host, elsewhere live tensors or what an allocator needs for them
   Bytes cached_bytes;                ///< what an allocator reserves beside the arena while there is room
   BytesByKind memory_bytes{};        ///< live peak by kind, runtime added
   TimeBreakdown time_breakdown_s;

@@ -24,6 +24,7 @@ json memory_fields(const RolePrediction& r) {
   return {{"peak_memory_bytes", r.peak_memory_bytes.count()},
           {"arena_bytes", r.arena_bytes.count()},
           {"live_peak_bytes", r.live_peak_bytes.count()},
+          {"needed_bytes", r.needed_bytes.count()},
           {"memory_bytes", by_kind(r.memory_bytes)}};
 }
 

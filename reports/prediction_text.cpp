@@ -93,7 +93,7 @@ const RolePrediction& told_role(const Prediction& p) {
 std::string memory_beside_device(const Prediction& p, std::int64_t sharing) {
   const RolePrediction& role = told_role(p);
   const std::int64_t peak = role.peak_memory_bytes.count(), needed = role.needed_bytes.count();
-  const bool decides = peak * sharing > p.device_memory.count() && needed < peak;
+  const bool decides = std::max(peak, needed) * sharing > p.device_memory.count() && needed != peak;
   const std::string device = bytes_text(p.device_memory.count()), verdict = p.fits ? ", fits" : ", DOES NOT FIT";
   const std::string laid_out = bytes_text(peak) + (decides ? " laid out, " + bytes_text(needed) + " needed" : "");
   if (sharing > 1)

@@ -19,6 +19,8 @@ constexpr std::int64_t kRoundLarge = 2 * kMiB;     ///< segments of others are m
 
 std::int64_t up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
 
+std::int64_t block_for(Bytes bytes) { return std::max(kMinBlock, up(bytes.count(), kMinBlock)); }
+
 std::int64_t segment_for(std::int64_t bytes) {
   if (bytes <= kSmallSize) return kSmallSegment;
   return bytes < kMinLarge ? kLargeSegment : up(bytes, kRoundLarge);
@@ -60,7 +62,7 @@ CachingAllocator::Place CachingAllocator::expand(std::int64_t wanted, bool small
 
 /// The smallest block that is large enough. What lies at the end of an expandable segment counts as large as that can become
 /// (get_free_block), so it comes last.
-CachingAllocator::FreeBlocks::iterator CachingAllocator::best_fit(FreeBlocks& free, std::int64_t wanted) const {
+CachingAllocator::FreeBlocks::const_iterator CachingAllocator::best_fit(const FreeBlocks& free, std::int64_t wanted) const {
   const auto best = free.lower_bound({wanted, 0, 0});
   if (!expandable_ || best == free.end() || std::next(best) == free.end()) return best;
   const auto& [bytes, segment, offset] = *best;
@@ -68,7 +70,7 @@ CachingAllocator::FreeBlocks::iterator CachingAllocator::best_fit(FreeBlocks& fr
 }
 
 CachingAllocator::Place CachingAllocator::allocate(Bytes bytes) {
-  const std::int64_t wanted = std::max(kMinBlock, up(bytes.count(), kMinBlock));
+  const std::int64_t wanted = block_for(bytes);
   const bool small = wanted <= kSmallSize;
   auto& free = small ? free_small_ : free_large_;
   Place place;
@@ -117,6 +119,28 @@ void CachingAllocator::release(Place place) {
   first->second = {bytes, true};
   free.insert({bytes, place.segment, first->first});
   segment.blocks.erase(std::next(first), end);
+}
+
+Bytes CachingAllocator::growth(Bytes bytes) const {
+  require(!expandable_, "how an expandable segment would grow is not told");
+  const std::int64_t wanted = block_for(bytes);
+  const auto& free = wanted <= kSmallSize ? free_small_ : free_large_;
+  return best_fit(free, wanted) == free.end() ? Bytes(segment_for(wanted)) : Bytes();
+}
+
+void CachingAllocator::give_back() {
+  require(!expandable_, "expandable segments are not given back");
+  for (FreeBlocks* free : {&free_large_, &free_small_})
+    for (auto at = free->begin(); at != free->end();) {
+      Segment& segment = segments_[std::get<1>(*at)];
+      if (segment.blocks.size() > 1) {
+        ++at;
+        continue;
+      }
+      reserved_ -= Bytes(std::get<0>(*at));
+      segment.blocks.clear();
+      at = free->erase(at);
+    }
 }
 
 }  // namespace tandem::sim

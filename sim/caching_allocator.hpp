@@ -14,7 +14,7 @@
 namespace tandem::sim {
 
 /// Segments are taken from the device and cut into blocks. A tensor gets the smallest free block that is large enough, or a
-/// segment; a free block joins free neighbours of its segment, and no segment is ever given back. Where segments are expandable
+/// segment; a free block joins free neighbours of its segment, and segments stay until give_back(). Where segments are expandable
 /// (PyTorch's expandable_segments) there is one for small tensors and one for others, and in place of a new one more memory is
 /// mapped behind it, as much as the free block at its end lacks; that block is the last that is taken.
 class CachingAllocator {
@@ -33,6 +33,10 @@ class CachingAllocator {
   Place allocate(Bytes bytes);
   /// Frees what allocate() gave and nobody has freed yet; throws ContractError for anything else.
   void release(Place place);
+  /// What reserved() would grow by if allocate(bytes) came now; not of expandable segments.
+  Bytes growth(Bytes bytes) const;
+  /// Segments without a tensor go back to the device, as they do before an allocation fails (release_cached_blocks); not expandable ones.
+  void give_back();
 
   Bytes reserved() const { return reserved_; }  ///< sum of all segments
   Bytes allocated() const { return allocated_; }  ///< sum of the blocks in use
@@ -51,7 +55,7 @@ class CachingAllocator {
 
   std::size_t add_segment(std::int64_t bytes, bool small);
   Place expand(std::int64_t wanted, bool small);
-  FreeBlocks::iterator best_fit(FreeBlocks& free, std::int64_t wanted) const;
+  FreeBlocks::const_iterator best_fit(const FreeBlocks& free, std::int64_t wanted) const;
 
   bool expandable_;
   std::vector<Segment> segments_;

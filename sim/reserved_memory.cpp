@@ -16,6 +16,8 @@ namespace {
 
 constexpr std::int64_t kPadding = 4096;  ///< bytes of an allocation that no tensor has: more is a tensor that nobody touches
 
+constexpr std::int64_t kPrecision = 2 << 20;  ///< bytes, of a search
+
 /// Times of a task: what is there ahead of what it writes comes and goes, then what it writes comes, then what it reads goes.
 constexpr std::int64_t kTimes = 4;
 
@@ -66,7 +68,19 @@ class Allocators {
   explicit Allocators(bool expandable) {
     for (std::size_t p = 0; p < kPools; ++p) each_.emplace_back(expandable);
   }
-  CachingAllocator& of(Pool p) { return each_[static_cast<std::size_t>(p)]; }
+  /// Of so much memory.
+  void limit(Bytes room) { room_ = room; }
+  CachingAllocator::Place allocate(Pool p, Bytes bytes) {
+    CachingAllocator& one = of(p);
+    if (room_ && !enough(one.growth(bytes))) {
+      for (CachingAllocator& a : each_) a.give_back();
+      short_ = short_ || !enough(one.growth(bytes));
+    }
+    return one.allocate(bytes);
+  }
+  void release(Pool p, CachingAllocator::Place place) { of(p).release(place); }
+  /// Whether some allocation failed; it was given more than there is.
+  bool ran_short() const { return short_; }
   Bytes reserved() const {
     Bytes sum;
     for (const CachingAllocator& a : each_) sum += a.reserved();
@@ -74,6 +88,11 @@ class Allocators {
   }
 
  private:
+  CachingAllocator& of(Pool p) { return each_[static_cast<std::size_t>(p)]; }
+  bool enough(Bytes growth) const { return growth == Bytes() || reserved() + growth <= *room_; }
+
+  std::optional<Bytes> room_;
+  bool short_ = false;
   std::deque<CachingAllocator> each_;  ///< which stay where they are
 };
 
@@ -107,9 +126,9 @@ class Step {
   void begin(Allocators& allocators) const {
     for (const std::uint32_t a : lasting_) {
       const Allocation& one = program_.memory.allocations[a];
-      allocators.of(one.pool).allocate(one.bytes);
+      allocators.allocate(one.pool, one.bytes);
     }
-    begin_parameters(allocators.of(Pool::computation));
+    begin_parameters(allocators);
   }
 
   void run(Allocators& allocators) {
@@ -137,16 +156,16 @@ class Step {
 
   /// Before the weights became one tensor every parameter had one of its own (deepspeed/runtime/zero/stage2.py, branch big-science of
   /// 2021, __init__: move_to_cpu and flatten; later versions empty the cache between the two), as large as its gradient.
-  void begin_parameters(CachingAllocator& allocator) const {
+  void begin_parameters(Allocators& allocators) const {
     Places places;
-    for (const Bytes each : gradients_) places.push_back(allocator.allocate(each));
-    for (const CachingAllocator::Place& p : places) allocator.release(p);
+    for (const Bytes each : gradients_) places.push_back(allocators.allocate(Pool::computation, each));
+    for (const CachingAllocator::Place& p : places) allocators.release(Pool::computation, p);
   }
 
   static void apply(const Event& e, const Traffic& of, Places& places, Allocators& allocators) {
-    CachingAllocator& allocator = allocators.of(of.pools[e.tensor]);
-    if (e.comes()) places[e.tensor] = allocator.allocate(of.bytes[e.tensor]);
-    else allocator.release(places[e.tensor]);
+    const Pool pool = of.pools[e.tensor];
+    if (e.comes()) places[e.tensor] = allocators.allocate(pool, of.bytes[e.tensor]);
+    else allocators.release(pool, places[e.tensor]);
   }
 
   /// `let_go` of the gradients of the passes.
@@ -258,6 +277,26 @@ Bytes reserved_bytes(const TaskGraph& graph, const Program& program) {
   step.begin(allocators);
   step.run(allocators);
   return std::max(allocators.reserved(), program.memory.live_peak_bytes);  // where gradients pass, less may be alive than is counted
+}
+
+Bytes needed_bytes(const TaskGraph& graph, const Program& program, Bytes room) {
+  const MemoryPlan& memory = program.memory;
+  if (memory.live_peak_bytes > room || memory.expandable_segments) return memory.live_peak_bytes;
+  Step step(graph, program);
+  const auto runs_in = [&](std::int64_t bytes) {
+    Allocators allocators(false);
+    allocators.limit(Bytes(bytes));
+    step.begin(allocators);
+    step.run(allocators);
+    return !allocators.ran_short();
+  };
+  if (runs_in(room.count())) return memory.live_peak_bytes;
+  std::int64_t fails = room.count(), runs = reserved_bytes(graph, program).count();
+  while (runs - fails > kPrecision) {
+    const std::int64_t middle = fails + (runs - fails) / 2;
+    (runs_in(middle) ? runs : fails) = middle;
+  }
+  return Bytes(runs);
 }
 
 }  // namespace tandem::sim

@@ -14,12 +14,11 @@
 #include "sim/cuda_only.hpp"
 #include "sim/error_book.hpp"
 #include "sim/lanes.hpp"
-#include "sim/nccl_buffers.hpp"
 #include "sim/pace.hpp"
 #include "sim/perturbation.hpp"
 #include "sim/play.hpp"
 #include "sim/product_coverage.hpp"
-#include "sim/workspaces.hpp"
+#include "sim/role_memory.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -94,21 +93,6 @@ void fill_rates(Prediction& out, const Plan& plan, const Scene& scene) {
   out.hfu = out.hardware_tflops_per_device * kTera / peak->second.flops_per_second();
 }
 
-/// Of a rank of a program, beside whose tensors a device has `runtime`. A host has one arena, which must be there. A device's allocator gives
-/// back what lies free before it gives up (PyTorch: c10/cuda/CUDACachingAllocator.cpp, release_cached_blocks, which waits for the
-/// device first), so holes between tensors are no reason to fail.
-RolePrediction role_memory(const MemoryPlan& memory, Bytes runtime, const Device& device) {
-  RolePrediction role;
-  role.arena_bytes = memory.arena_bytes;
-  role.live_peak_bytes = memory.live_peak_bytes;
-  role.cached_bytes = memory.cached_bytes;
-  role.peak_memory_bytes = memory.arena_bytes + runtime;
-  role.needed_bytes = device.synchronous ? role.peak_memory_bytes : memory.live_peak_bytes + runtime;
-  role.memory_bytes = memory.live_at_peak;
-  role.memory_bytes[static_cast<std::size_t>(MemoryKind::runtime)] += runtime;
-  return role;
-}
-
 /// The role whose compute stream is busiest: it sets the pace of the others.
 std::size_t critical_role(const std::vector<Breakdown>& breakdowns) {
   const auto busy = [](const Breakdown& b) { return b[Share::compute] + b[Share::optimizer]; };
@@ -133,11 +117,19 @@ void note_stalls(Prediction& out, const Play& play, const std::vector<Breakdown>
                       " a step while a sender is ready and no buffer is free");
 }
 
-/// Where it fits, but only because the allocator gives back what lies free between tensors.
+/// Where it fits only because the allocator gives back what lies free between tensors, or does not though what is alive would.
 void note_tight(Prediction& out, std::int64_t ranks_per_device) {
-  const Bytes peak = out.roles[out.heaviest_role].peak_memory_bytes;
-  if (out.fits && peak.count() * ranks_per_device > out.device_memory.count())
+  const auto on_device = [&](Bytes of_rank) { return of_rank.count() * ranks_per_device; };
+  const std::int64_t room = out.device_memory.count();
+  if (out.fits && on_device(out.roles[out.heaviest_role].peak_memory_bytes) > room)
     out.notes.push_back("memory fits only as its allocator gives free segments back: tensors as they are laid out end past the device's memory");
+  const auto lacks = [&](const RolePrediction& r) { return on_device(r.needed_bytes) > room; };
+  const auto holed = [&](const RolePrediction& r) {
+    return lacks(r) && on_device(r.live_peak_bytes + r.memory_bytes[static_cast<std::size_t>(MemoryKind::runtime)]) <= room;
+  };
+  if (!out.fits && std::none_of(out.roles.begin(), out.roles.end(), [&](const RolePrediction& r) { return lacks(r) && !holed(r); }))
+    out.notes.push_back("tensors alive at once would fit, but not as the framework's allocator places them: what is free lies in segments with "
+                        "tensors, in pieces too small (training.expandable_segments avoids it)");
 }
 
 void note_machine(Prediction& out, const Plan& plan, const Scene& scene, const Play& play) {
@@ -173,20 +165,13 @@ std::vector<Breakdown> breakdowns_of(const Scene& scene, const Play& play, const
 
 void fill_roles(Prediction& out, const Scene& scene, const Play& play, const std::vector<Breakdown>& breakdowns,
                 const Plan& plan) {
-  const Device& device = scene.topology.device();
-  const Bytes libraries = library_memory(plan, device);
-  const std::vector<Communicators> communicators = stack_communicators(plan);
-  std::vector<std::optional<Bytes>> buffers(scene.graph.programs.size());  // of communicators, by stage
+  RoleMemory memory(plan, scene, play);
   for (std::size_t r = 0; r < play.roles.size(); ++r) {
-    const Rank first(play.roles[r].ranks.front());
-    const StageId stage = play.roles[r].stage;
-    if (!buffers[stage.index()]) buffers[stage.index()] = communicator_buffers(scene, play.catalogue, first, communicators);
-    const Bytes runtime = device.runtime_memory + libraries + *buffers[stage.index()];
-    RolePrediction role = role_memory(scene.graph.program(stage).memory, runtime, device);
-    role.coords = scene.mesh.coords(first);
+    RolePrediction role = memory.of(play.roles[r]);
+    role.coords = scene.mesh.coords(Rank(play.roles[r].ranks.front()));
     role.ranks = play.roles[r].ranks;
     role.time_breakdown_s = in_seconds(breakdowns[r]);
-    out.fits = out.fits && role.needed_bytes.count() * scene.topology.ranks_per_device() <= out.device_memory.count();
+    out.fits = out.fits && memory.fits(role);
     if (r == 0 || role.peak_memory_bytes > out.roles[out.heaviest_role].peak_memory_bytes) out.heaviest_role = r;
     out.roles.push_back(std::move(role));
   }

@@ -76,11 +76,6 @@ Row state_row(MemoryKind kind, const std::string& formula) {
 Bytes runtime_of(const ExplainedCase& c, std::size_t role) {
   return role_of(c, role).memory_bytes[static_cast<std::size_t>(MemoryKind::runtime)];
 }
-/// What the fit is judged by: tensors as they lie on a host, as they are alive elsewhere.
-Bytes needed(const ExplainedCase& c, std::size_t role) {
-  const RolePrediction& r = role_of(c, role);
-  return runtime_of(c, role) + (c.topology->device().synchronous ? r.arena_bytes : r.live_peak_bytes);
-}
 
 Row runtime_row() {
   const auto filled = [](const ExplainedCase& c, std::size_t role) {
@@ -119,6 +114,14 @@ std::vector<Row> memory_rows() {
          return out + rank(c, r);
        },
        RangeKind::layout, {}},
+      {"needed_bytes",
+       "what a rank must have: live_peak_bytes + memory_bytes.runtime; on a host arena_bytes in place of the former and, where PyTorch's "
+       "allocator runs short of segments for it, the least with which it does not",
+       [](const ExplainedCase& c, std::size_t r) {
+         return gib(role_of(c, r).needed_bytes - runtime_of(c, r)) + " + " + gib(runtime_of(c, r)) + " = " +
+                gib(role_of(c, r).needed_bytes) + rank(c, r);
+       },
+       RangeKind::layout, {"device:usable_memory_bytes", "device:runtime_bytes", "device:library_bytes"}},
       {"memory_bytes", "live_peak_bytes by kind of tensor, and what the device's runtime takes",
        [](const ExplainedCase& c, std::size_t r) {
          return gib(role_of(c, r).live_peak_bytes) + " alive at the peak + " + gib(runtime_of(c, r)) + " runtime" + rank(c, r);
@@ -135,11 +138,10 @@ std::vector<Row> memory_rows() {
        [](const ExplainedCase& c, std::size_t) { return gib(c.prediction.device_memory) + " of " + c.topology->device().name; },
        RangeKind::exact, {"device:memory_bytes", "device:usable_memory_bytes"}},
       {"fits",
-       "(live_peak_bytes + memory_bytes.runtime) x ranks of a device <= device_memory_bytes, on every rank; on a host arena_bytes in "
-       "place of live_peak_bytes",
+       "needed_bytes x ranks of a device <= device_memory_bytes, on every rank",
        [](const ExplainedCase& c, std::size_t) {
          Bytes most;
-         for (std::size_t r = 0; r < c.prediction.roles.size(); ++r) most = std::max(most, needed(c, r));
+         for (std::size_t r = 0; r < c.prediction.roles.size(); ++r) most = std::max(most, role_of(c, r).needed_bytes);
          const std::string sharing = std::to_string(c.topology->ranks_per_device());
          return gib(most) + " x " + sharing + (c.prediction.fits ? " <= " : " > ") + gib(c.prediction.device_memory);
        },

@@ -94,7 +94,8 @@ constexpr Fusion megatron_wide_softmax() {
 // PyTorch's, 32 MiB on Hopper and later, and where they overlap collectives one for each of three streams (base.py, get_workspace
 // and initialize_ub). Who runs it with gradients in bf16 is NeMo (stacks/megatron-core.json), whose distributed Adam keeps the lower
 // 16 bits of the masters of bf16 weights (NVIDIA/NeMo, nemo/collections/nlp/models/language_modeling/megatron_base_model.py,
-// setup_optimization: store_param_remainders; NVIDIA/apex, apex/contrib/optimizers/distributed_fused_adam.py).
+// setup_optimization: store_param_remainders; NVIDIA/apex, apex/contrib/optimizers/distributed_fused_adam.py). Its parameters have no
+// grad_added_to_main_grad (NVIDIA/NeMo v2.0.0: nemo/core/optim/distributed_adam.py), so nothing stands for their gradients.
 constexpr Fusion transformer_engine() {
   Fusion f = megatron();
   f.bias_gradient_in_product = f.gradient_stand_ins = f.master_remainders = true;
@@ -193,6 +194,10 @@ const Fusion& fusion_of(FusionSet set) { return kSets.at(static_cast<std::size_t
 DType held_master(const Fusion& set, const DTypes& types) {
   const bool narrow = types.weights == DType::bf16 && types.gradients == DType::bf16;
   return set.master_remainders && narrow && types.master == DType::fp32 ? DType::bf16 : types.master;
+}
+
+bool has_stand_ins(const Fusion& set, const DTypes& types) {
+  return set.gradient_stand_ins && !(set.master_remainders && types.gradients == DType::bf16);
 }
 
 }  // namespace tandem::lowering

@@ -59,4 +59,8 @@ const Fusion& fusion_of(FusionSet set);
 /// the weights lack is kept.
 DType held_master(const Fusion& set, const DTypes& types);
 
+/// Whether tensors stand for gradients of `types` that products have added: the optimizer that keeps remainders of masters is told
+/// without any.
+bool has_stand_ins(const Fusion& set, const DTypes& types);
+
 }  // namespace tandem::lowering

@@ -61,6 +61,19 @@ TEST_CASE("Transformer Engine keeps one 16-bit tensor of each shape that a layer
   CHECK(alive_of(with_set(c, FusionSet::megatron), "block_forward", "gradient_stand_ins") == 0);
 }
 
+TEST_CASE("nothing stands for gradients in bf16 whose optimizer keeps remainders of masters") {
+  Plan plan = wide().plan();
+  const auto stand_ins = [&](FusionSet set) {
+    plan.training.fusion = set;
+    return alive_of(lower(plan), "block_forward", "gradient_stand_ins") > 0;
+  };
+  plan.training.dtypes.gradients = DType::bf16;
+  CHECK_FALSE(stand_ins(FusionSet::transformer_engine));
+  CHECK(stand_ins(FusionSet::megatron_bridge));
+  plan.training.dtypes.gradients = DType::fp32;
+  CHECK(stand_ins(FusionSet::transformer_engine));
+}
+
 TEST_CASE("matrices of one shape share the tensor that stands for their gradients") {
   MemoryCase c = wide();
   c.ffn = c.hidden;  // the projection and both matrices of the MLP

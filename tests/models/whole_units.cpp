@@ -3,6 +3,7 @@
 #include "models/whole_units.hpp"
 
 #include "models/plan.hpp"
+#include "models/stack_statement.hpp"
 #include "models/task_graph.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/plan_text.hpp"
@@ -59,6 +60,20 @@ TEST_CASE("a list of what is whole between micro-batches that has a defect is re
   CHECK(read("3") == "is not a list");
   CHECK(read(R"([{"source": "s"}])") == "an entry lacks verified");
   CHECK(read(R"([{"when": {"odd": 1}, "source": "s", "verified": true}])") == "there is no field \"odd\"");
+}
+
+TEST_CASE("a stack's list of conditions says yes wherever an entry's hold, and a stack without the list no") {
+  const auto states = [](const std::string& list, const char* key) {
+    return tests::with_odd_stack("caching_allocator", list, [&] { return stack_states(piped("odd", 3, 2), key) ? "yes" : "no"; });
+  };
+  const std::string never = R"({"when": {"parallel.zero_stage": {"max": 2}}, "source": "s", "verified": true})";
+  const std::string always = R"({"source": "s", "verified": true})";
+  CHECK(states("[" + never + ", " + always + "]", "caching_allocator") == "yes");
+  CHECK(states("[" + never + "]", "caching_allocator") == "no");
+  CHECK(states("[" + always + "]", "other") == "no");
+  CHECK(states("[" + always + ", " + R"({"verified": true})" + "]", "caching_allocator") == "an entry lacks source");
+  CHECK(stack_states(piped("megatron-core", 1, 2), "caching_allocator"));
+  CHECK_FALSE(stack_states(piped("tandem", 1, 2), "caching_allocator"));
 }
 
 TEST_CASE("pipelines of PyTorch's FSDP and of Megatron-Core gather weights once and reduce gradients once a step") {

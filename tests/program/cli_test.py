@@ -9,7 +9,7 @@ from tandem import SMALL, SOURCE, TEXT, WithFolder, changed, run, tandem_json
 
 SIMULATE_KEYS = {
     "schema_version", "step_time_s", "tokens_per_s", "samples_per_s", "model_tflops_per_device",
-    "hardware_tflops_per_device", "mfu", "hfu", "peak_memory_bytes", "arena_bytes", "live_peak_bytes", "fits",
+    "hardware_tflops_per_device", "mfu", "hfu", "peak_memory_bytes", "arena_bytes", "live_peak_bytes", "needed_bytes", "fits",
     "bubble_fraction", "time_breakdown_s", "memory_bytes", "plan",
 }
 MEMORY_KINDS = {"weights", "gradients", "optimizer", "activations", "communication", "workspace", "runtime"}

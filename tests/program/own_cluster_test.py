@@ -53,7 +53,8 @@ class OwnCluster(WithFolder):
                                "device": json.loads((PRESETS / "devices/h100-sxm5-80gb.json").read_text())}
 
     def test_whether_a_plan_fits_is_said_with_the_figure_that_decides(self):
-        own, plan = self.in_place(), changed(PLAN, **{"cluster.preset": "own.json"})
+        own, plan = self.in_place(), changed(PLAN, **{"cluster.preset": "own.json", "training.expandable_segments": True})
+        segments = changed(plan, **{"training.expandable_segments": False})
 
         def told(memory, plan=plan):
             own["device"] |= {"memory_bytes": memory, "usable_memory_bytes": memory}
@@ -68,6 +69,7 @@ class OwnCluster(WithFolder):
         self.assertIn(f": {gib(peak)} of the device's 80.0 GiB, fits", told(80 * 2**30))
         self.assertIn(f": {gib(peak)} laid out, {gib(needed)} needed of the device's {gib(needed)}, fits", told(needed))
         self.assertIn(f": {gib(peak)} laid out, {gib(needed)} needed of the device's {gib(needed - 1)}, DOES NOT FIT", told(needed - 1))
+        self.assertRegex(told(needed, segments), rf": {gib(peak)} laid out, [0-9.]+ GiB needed of the device's {gib(needed)}, DOES NOT FIT")
         two = changed(plan, **{"cluster.devices": 8, "cluster.override": {"ranks_per_device": 2}})
         self.assertRegex(told(80 * 2**30, two), r": [0-9.]+ GiB; the 2 ranks that share a device need [0-9.]+ GiB of its 80.0 GiB, fits")
         self.assertRegex(told(2**30, two), r": [0-9.]+ GiB laid out, [0-9.]+ GiB needed; the 2 ranks .* of its 1.00 GiB, DOES NOT FIT")

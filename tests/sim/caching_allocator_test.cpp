@@ -49,6 +49,10 @@ class Map {
   void release(int tensor) {
     for (auto& s : segments_) std::replace(s.begin(), s.end(), tensor, 0);
   }
+  void give_back() {
+    for (auto& s : segments_)
+      if (std::count(s.begin(), s.end(), 0) == static_cast<std::ptrdiff_t>(s.size())) s.clear();
+  }
   std::int64_t reserved() const {
     std::int64_t sum = 0;
     for (const auto& s : segments_) sum += static_cast<std::int64_t>(s.size()) * 512;
@@ -164,6 +168,31 @@ TEST_CASE("the end of an expandable segment is left for what needs it, and no mo
   CHECK(b.reserved() == Bytes(40 * kMiB));
 }
 
+TEST_CASE("segments that hold no tensor are given back, others with all that is free in them are not") {
+  CachingAllocator a;
+  const auto x = a.allocate(Bytes(40 * kMiB)), y = a.allocate(Bytes(30 * kMiB));
+  const auto z = a.allocate(Bytes(1000)), w = a.allocate(Bytes(1000));
+  a.release(x), a.release(z);
+  const auto part = a.allocate(Bytes(10 * kMiB));  // of the 40
+  a.release(y);
+  CHECK(a.growth(Bytes(31 * kMiB)) == Bytes(32 * kMiB));
+  CHECK(a.growth(Bytes(30 * kMiB)) == Bytes(0));
+  CHECK(a.growth(Bytes(500)) == Bytes(0));
+  a.give_back();
+  CHECK(a.reserved() == Bytes(42 * kMiB));  // the 40, and 2 of small ones
+  CHECK(a.growth(Bytes(30 * kMiB)) == Bytes(0));
+  CHECK(a.growth(Bytes(31 * kMiB)) == Bytes(32 * kMiB));
+  a.release(part), a.release(w);
+  a.give_back();
+  CHECK(a.reserved() == Bytes(0));
+  CHECK(a.allocated() == Bytes(0));
+  CHECK_THROWS_AS(a.release(w), ContractError);
+  a.allocate(Bytes(40 * kMiB));
+  CHECK(a.reserved() == Bytes(40 * kMiB));
+  CachingAllocator expandable(true);
+  CHECK_THROWS_AS(expandable.give_back(), ContractError);
+}
+
 TEST_CASE("segments are as a search through every byte finds them") {
   std::mt19937 random(GENERATE(1u, 2u, 3u, 4u));
   const bool expandable = GENERATE(false, true);
@@ -179,8 +208,11 @@ TEST_CASE("segments are as a search through every byte finds them") {
       alive.erase(alive.begin() + static_cast<std::ptrdiff_t>(which));
     } else {
       const std::int64_t bytes = sizes[random() % std::size(sizes)];
+      const Bytes before = a.reserved(), growth = expandable ? Bytes(0) : a.growth(Bytes(bytes));
       alive.emplace_back(a.allocate(Bytes(bytes)), map.allocate(bytes));
+      if (!expandable) REQUIRE(a.reserved() == before + growth);
     }
+    if (!expandable && random() % 50 == 0) a.give_back(), map.give_back();
     REQUIRE(a.reserved() == Bytes(map.reserved()));
     REQUIRE(a.allocated() == Bytes(map.allocated()));
   }

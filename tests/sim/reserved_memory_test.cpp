@@ -224,6 +224,49 @@ TEST_CASE("for plain plans an allocator reserves what is alive at once or more, 
   }
 }
 
+TEST_CASE("what an allocator needs is what is alive where it can give segments back, and more where tensors lie in them") {
+  TaskGraph graph = two_each_way(40);
+  Program& p = graph.programs.front();
+  const auto needed = [&](std::int64_t room) { return needed_bytes(graph, p, Bytes(room * kMiB)).count() / kMiB; };
+  p.memory.live_peak_bytes = Bytes((64 + 30 + 30 + 40) * kMiB);
+  // The forward passes' 12 MiB go back when the backward pass has 40.
+  CHECK(reserved(graph) == 64 + 30 + 30 + 12 + 40);
+  CHECK(needed(64 + 30 + 30 + 40) == 64 + 30 + 30 + 40);
+  CHECK(needed(64 + 30 + 30 + 39) == 64 + 30 + 30 + 40);  // not even what is alive fits
+  // 2 MiB that come with the second forward pass lie in the 12 of the first, so it has 12 of its own, and only these go back.
+  p.memory.allocations.push_back(allocation(MemoryKind::activations, 300, 2, 1, 3));
+  p.memory.live_peak_bytes += Bytes(2 * kMiB);
+  const std::int64_t alive = 64 + 30 + 30 + 40 + 2, least = alive + 10;
+  CHECK(reserved(graph) == least + 12);
+  CHECK(needed(least) == alive);
+  for (const std::int64_t room : {alive, least - 1}) {
+    CHECK(needed(room) >= least);
+    CHECK(needed(room) <= least + 2);
+  }
+  p.memory.expandable_segments = true;
+  CHECK(needed(alive) == alive);
+}
+
+TEST_CASE("what an allocator needs is enough for it, between what is alive and what it reserves with nobody in its way") {
+  sim::test::PlanGenerator generator(20261123, 16);
+  int holed = 0;
+  for (int n = 0; n < 100; ++n) {
+    const auto random = generator.next();
+    for (const Program& p : random.graph.programs) {
+      CAPTURE(n, to_json(random.plan, -1));
+      const Bytes live = p.memory.live_peak_bytes, most = reserved_bytes(random.graph, p);
+      CHECK(needed_bytes(random.graph, p, most) == live);
+      const Bytes needed = needed_bytes(random.graph, p, live);
+      CHECK(needed <= most);
+      if (needed == live) continue;
+      CHECK(needed > live);
+      CHECK(needed_bytes(random.graph, p, needed) == live);
+      ++holed;
+    }
+  }
+  CHECK(holed > 0);
+}
+
 TEST_CASE("an allocator never reserves less than is alive at once") {
   sim::test::PlanGenerator generator(20261122, 64);
   for (int n = 0; n < 150; ++n) {

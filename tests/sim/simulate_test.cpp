@@ -136,6 +136,30 @@ TEST_CASE("memory is the plan's book and the device's runtime, and fits or does 
   CHECK(p.step_time > Duration{});
 }
 
+TEST_CASE("in PyTorch's frameworks a device has room for segments, not only for what is alive") {
+  const std::string stack = GENERATE("megatron-core", "tandem");
+  Plan plan = small_plan().plan();
+  plan.stack = stack;
+  plan.training.expandable_segments = GENERATE(false, true);
+  const TaskGraph graph = lower(plan);
+  Shape shape;
+  shape.devices = 8;
+  FakeTopology topology(shape);
+  Bytes alive;
+  for (const RolePrediction& role : simulate(plan, graph, topology).roles)
+    alive = std::max(alive, role.live_peak_bytes + role.memory_bytes[static_cast<std::size_t>(MemoryKind::runtime)]);
+  topology.edit().usable_memory = alive;
+  const Prediction p = simulate(plan, graph, topology);
+  const bool holed = stack == "megatron-core" && !plan.training.expandable_segments;
+  CHECK(p.fits == !holed);
+  CHECK(std::any_of(p.notes.begin(), p.notes.end(), [](const std::string& n) { return n.find("would fit, but not as") != n.npos; }) == holed);
+  Bytes needed;
+  for (const RolePrediction& role : p.roles) needed = std::max(needed, role.needed_bytes);
+  CHECK((needed > alive) == holed);
+  topology.edit().usable_memory = needed;
+  CHECK(simulate(plan, graph, topology).fits);
+}
+
 TEST_CASE("ranks that share a device share its memory") {
   const Plan plan = small_plan().plan();
   const TaskGraph graph = lower(plan);

@@ -58,11 +58,11 @@ TEST_CASE("what torchtitan logs in GiB is GiB where a record took it for GB") {
 
 TEST_CASE("what runs had otherwise are fields of plans, with values that plans take") {
   const auto text = [](const json& plan) { return tandem::to_json(tandem::parse_plan(plan.dump(), "site.json")); };
-  const json training{{"seq_length", 128}, {"micro_batch_size", 1}, {"global_batch_size", 8}, {"recompute", "selective"}};
+  const json training{{"seq_length", 128}, {"micro_batch_size", 1}, {"global_batch_size", 128}, {"recompute", "selective"}};
   const json least{{"model", {{"preset", "gpt2-124m"}}},
-                   {"parallel", {{"data", 8}}},
+                   {"parallel", {{"data", 128}}},
                    {"training", training},
-                   {"cluster", {{"preset", "dgx-h100"}, {"devices", 8}}}};
+                   {"cluster", {{"preset", "dgx-h100"}, {"devices", 128}}}};
   int checked = 0;
   for (const Site& site : load_sites())
     for (const ChangedField& f : site.fields) {
@@ -118,4 +118,22 @@ TEST_CASE("a field that runs had otherwise may hang on others of the plan, as it
   CHECK(t["recompute"] == "selective");
   t = changed("llama", 4096, 17);
   CHECK(t["recompute"] == "none");
+}
+
+TEST_CASE("PaxML's runs were JAX's, sharded over the devices that the recipe of their size shards over") {
+  const auto changed = [](const std::string& size, int data) {
+    std::string plan = json{{"model", {{"preset", "gpt2-124m"}}},
+                            {"parallel", {{"data", data}, {"zero_stage", 3}}},
+                            {"training", {{"seq_length", 128}, {"micro_batch_size", 1}, {"global_batch_size", data}}},
+                            {"cluster", {{"preset", "dgx-h100"}, {"devices", data}}},
+                            {"stack", "megatron-core"}}
+                           .dump();
+    change_fields(load_sites(), "recipe; NVIDIA/dgxc-benchmarking:paxml/README_" + size + ".md (tag v24.11.1)", plan);
+    const json out = json::parse(plan);
+    return std::pair(out["stack"].get<std::string>(), out["parallel"].value("zero_group", 0));
+  };
+  CHECK(changed("5b", 8) == std::pair(std::string("jax"), 0));
+  CHECK(changed("5b", 64) == std::pair(std::string("jax"), 8));
+  CHECK(changed("175b", 128) == std::pair(std::string("jax"), 0));
+  CHECK(changed("175b", 256) == std::pair(std::string("jax"), 128));
 }
