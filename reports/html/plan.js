@@ -56,7 +56,7 @@ section("Memory over the step",
   make("div", { class: "tools" }, make("label", {}, "role ", roleChoice)),
   legend(data.kinds.map((k, i) => [k, colour(i), i]).filter(([, , i]) => roles.some((r) => r.memory_over_time.some((s) => s[i + 1] > 0)))),
   memoryFigure,
-  make("p", { class: "soft" }, `Live bytes of one device by kind. The heaviest role's arena, holes and alignment included, takes ${bytes(data.roles[data.heaviest_role].arena_bytes)}.`));
+  make("p", { class: "soft" }, `Bytes of one device by kind, a tensor for as long as a pass has it: what is alive at once is less. The heaviest role's arena, holes and alignment included, takes ${bytes(data.roles[data.heaviest_role].arena_bytes)}.`));
 section("Memory of the roles at their peaks",
   make("figure", {}, stackedBars(roles.map((r) => ({ label: r.label, short: `rank ${r.first_rank}`, parts: r.memory_bytes, whole: r.peak_memory_bytes })), data.kinds, bytes,
     byteUnit(Math.max(...roles.map((r) => r.peak_memory_bytes)))[1])));
