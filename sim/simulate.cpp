@@ -118,8 +118,10 @@ void note_stalls(Prediction& out, const Play& play, const std::vector<Breakdown>
 }
 
 /// Where it fits only because the allocator gives back what lies free between tensors, or does not though what is alive would.
-void note_tight(Prediction& out, std::int64_t ranks_per_device) {
-  const auto on_device = [&](Bytes of_rank) { return of_rank.count() * ranks_per_device; };
+/// A host has one arena, which has no segments.
+void note_tight(Prediction& out, const Topology& topology) {
+  if (topology.device().synchronous) return;
+  const auto on_device = [&](Bytes of_rank) { return of_rank.count() * topology.ranks_per_device(); };
   const std::int64_t room = out.device_memory.count();
   if (out.fits && on_device(out.roles[out.heaviest_role].peak_memory_bytes) > room)
     out.notes.push_back("memory fits only as its allocator gives free segments back: tensors as they are laid out end past the device's memory");
@@ -179,7 +181,7 @@ void fill_roles(Prediction& out, const Scene& scene, const Play& play, const std
   const Breakdown& critical = breakdowns[out.critical_role];
   if (out.step_time > Duration{})
     out.bubble_fraction = static_cast<double>(critical[Share::bubble]) / static_cast<double>(out.step_time.ps());
-  note_tight(out, scene.topology.ranks_per_device());
+  note_tight(out, scene.topology);
   note_stalls(out, play, breakdowns);
 }
 

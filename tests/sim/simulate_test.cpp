@@ -133,6 +133,7 @@ TEST_CASE("memory is the plan's book and the device's runtime, and fits or does 
   topology.edit().usable_memory = Bytes(enough - 1);
   p = simulate(plan, graph, topology);
   CHECK_FALSE(p.fits);
+  CHECK(std::none_of(p.notes.begin(), p.notes.end(), [](const std::string& n) { return n.find("segments") != n.npos; }));
   CHECK(p.step_time > Duration{});
 }
 
