@@ -37,6 +37,7 @@ struct Allocation {
 struct PassingTensor {
   Bytes bytes;
   std::int32_t comes = 0, goes = 0;  ///< in an order of such tensors alone, behind the passes; both of them inclusive
+  bool let_go = false;               ///< beside the next one only a stream keeps it: it goes sooner where the host waits for the device
 };
 
 /// All of them.

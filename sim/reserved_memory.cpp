@@ -70,6 +70,7 @@ class Allocators {
   }
   /// Of so much memory.
   void limit(Bytes room) { room_ = room; }
+  bool limited() const { return room_.has_value(); }
   CachingAllocator::Place allocate(Pool p, Bytes bytes) {
     CachingAllocator& one = of(p);
     if (room_ && !enough(one.growth(bytes))) {
@@ -131,9 +132,11 @@ class Step {
     begin_parameters(allocators);
   }
 
+  /// To the first instance behind one in which an allocation failed.
   void run(Allocators& allocators) {
     auto next = slots_.events.begin();
     for (std::size_t i = 0; i < program_.instances.size(); ++i) {
+      if (allocators.ran_short()) return;
       const Traffic& scratch = tensors(i).scratch;
       scratch_places_.resize(scratch.bytes.size());
       for (Event e : scratch.events) {
@@ -168,15 +171,20 @@ class Step {
     else allocators.release(pool, places[e.tensor]);
   }
 
-  /// `let_go` of the gradients of the passes.
+  /// `let_go` of the gradients of the passes. An allocator that runs short waits for the device first (synchronize_and_free_events of
+  /// release_cached_blocks), so with a limit nothing is in the way that only a stream keeps.
   void update(Allocators& allocators, const auto& let_go) const {
     Traffic passing;
-    for (const PassingTensor& t : program_.memory.passing.tensors) passing.add(t.bytes, Pool::computation, t.comes, t.goes);
+    const std::vector<PassingTensor>& tensors = program_.memory.passing.tensors;
+    for (const PassingTensor& t : tensors) passing.add(t.bytes, Pool::computation, t.comes, t.goes);
     passing.sort();
     Places places(passing.bytes.size());
     for (const Event& e : passing.events) {
       if (e.when >= kTimes * program_.memory.passing.gradients_go) let_go();
+      const bool goes_at_once = tensors[e.tensor].let_go && allocators.limited();
+      if (goes_at_once && !e.comes()) continue;
       apply(e, passing, places, allocators);
+      if (goes_at_once) allocators.release(Pool::computation, places[e.tensor]);
     }
   }
 

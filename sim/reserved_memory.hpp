@@ -15,9 +15,10 @@ namespace tandem::sim {
 /// Further steps take hardly more (within 0.01 % for 78 published plans, 2026-11-22).
 Bytes reserved_bytes(const TaskGraph& graph, const Program& program);
 
-/// What such an allocator must have for that step's tensors: MemoryPlan::live_peak_bytes if the step runs in `room`, else the least above
-/// `room` in which it was found to, to 2 MiB. An allocation that needs a segment more than there is room for has all segments without a tensor
-/// given back first, and fails if that is not enough; expandable segments give back every page.
+/// What such an allocator must have for that step's tensors: MemoryPlan::live_peak_bytes if the step runs in `room` or even they are more,
+/// else the least above `room` in which it was found to, to 2 MiB; in more than that it may fail again, having given back less. An
+/// allocation that needs a segment more than there is room for has all segments without a tensor given back first, and fails if that is
+/// not enough; expandable segments give back every page.
 Bytes needed_bytes(const TaskGraph& graph, const Program& program, Bytes room);
 
 }  // namespace tandem::sim

@@ -11,19 +11,21 @@ constexpr std::int64_t kWide = 4, kDouble = 8;  ///< bytes of an element in fp32
 class Passing {
  public:
   /// Tensors that are there at once.
-  void hold(const std::vector<std::int64_t>& bytes) {
-    for (const std::int64_t each : bytes) passing_.tensors.push_back({Bytes(each), now_, now_});
-    ++now_;
-  }
+  void hold(const std::vector<std::int64_t>& bytes) { add(bytes, false); }
   /// One behind the other, each gone before the next, or all there until the last is done.
   void hold(const std::vector<std::int64_t>& bytes, bool apart) {
-    if (!apart) return hold(bytes);
+    if (!apart) return add(bytes, true);
     for (const std::int64_t each : bytes) hold({each});
   }
   void gradients_go() { passing_.gradients_go = now_; }
   PassingTensors finish() { return std::move(passing_); }
 
  private:
+  void add(const std::vector<std::int64_t>& bytes, bool let_go) {
+    for (const std::int64_t each : bytes) passing_.tensors.push_back({Bytes(each), now_, now_, let_go});
+    ++now_;
+  }
+
   PassingTensors passing_;
   std::int32_t now_ = 0;
 };

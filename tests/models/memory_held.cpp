@@ -298,6 +298,7 @@ TEST_CASE("what DeepSpeed's ZeRO 1 makes around the update, tensor by tensor: al
   const std::int64_t rest = giga / 2, gather = 5 * giga / 4;
   CHECK(times(u) == Times{{giga, giga, rest}, {2 * giga / 5}, {4 * giga / 5}, {giga, 2 * giga}, {gather, gather}});
   CHECK(lowering::passing_in_update(u).gradients_go == 1);
+  for (const PassingTensor& t : lowering::passing_in_update(u).tensors) CHECK(t.let_go == (t.comes == 0 || t.comes == 4));  // what is sent
   u.host_waits = true;
   CHECK(lowering::passing_in_update(u).gradients_go == 3);  // behind the last bucket
   CHECK(times(u) == Times{{giga}, {giga}, {rest}, {2 * giga / 5}, {4 * giga / 5}, {giga, 2 * giga}, {gather}, {gather}});

@@ -247,6 +247,20 @@ TEST_CASE("what an allocator needs is what is alive where it can give segments b
   CHECK(needed(alive) == alive);
 }
 
+TEST_CASE("what only a stream keeps is in nobody's way where memory runs short") {
+  TaskGraph graph = two_each_way(12);
+  MemoryPlan& memory = graph.programs.front().memory;
+  memory.live_peak_bytes = Bytes((64 + 30 + 30 + 12) * kMiB);
+  const auto needed = [&] { return needed_bytes(graph, graph.programs.front(), memory.live_peak_bytes).count() / kMiB; };
+  PassingTensor bucket{Bytes(30 * kMiB), 0, 0, true};
+  memory.passing.tensors = {bucket, bucket, bucket};
+  CHECK(reserved(graph) == 64 + 30 + 30 + 12 + 30 + 30);
+  CHECK(needed() == 64 + 30 + 30 + 12);
+  bucket.let_go = false;
+  memory.passing.tensors = {bucket, bucket, bucket};
+  CHECK(needed() == 64 + 30 + 3 * 30);  // the 12 of scratch go back
+}
+
 TEST_CASE("what an allocator needs is enough for it, between what is alive and what it reserves with nobody in its way") {
   sim::test::PlanGenerator generator(20261123, 16);
   int holed = 0;
