@@ -85,8 +85,7 @@ std::string where_time_goes(const RolePrediction& role, double step_s) {
 
 /// The rank that has most laid out or, where the plan does not fit, the one that needs most.
 const RolePrediction& told_role(const Prediction& p) {
-  const auto needs_less = [](const RolePrediction& a, const RolePrediction& b) { return a.needed_bytes < b.needed_bytes; };
-  return p.fits ? p.roles[p.heaviest_role] : *std::max_element(p.roles.begin(), p.roles.end(), needs_less);
+  return p.roles[p.fits ? p.heaviest_role : neediest_role(p)];
 }
 
 /// That rank's memory beside its device's: where the laid-out peak alone would not tell whether it fits, with what decides.
@@ -139,6 +138,11 @@ std::string notes(const Prediction& p) {
 }
 
 }  // namespace
+
+std::size_t neediest_role(const Prediction& p) {
+  const auto needs_less = [](const RolePrediction& a, const RolePrediction& b) { return a.needed_bytes < b.needed_bytes; };
+  return static_cast<std::size_t>(std::max_element(p.roles.begin(), p.roles.end(), needs_less) - p.roles.begin());
+}
 
 std::string to_text(const Prediction& p, const Plan& plan) {
   require(p.heaviest_role < p.roles.size() && p.critical_role < p.roles.size(), "a prediction without its roles");

@@ -115,8 +115,8 @@ std::vector<Row> memory_rows() {
        },
        RangeKind::layout, {}},
       {"needed_bytes",
-       "what a rank must have: live_peak_bytes + memory_bytes.runtime; on a host arena_bytes in place of the former and, where PyTorch's "
-       "allocator runs short of segments for it, the least with which it does not",
+       "the most that a rank must have: live_peak_bytes + memory_bytes.runtime; on a host arena_bytes in place of the former and, where "
+       "there is room for that but PyTorch's allocator runs short of segments for it, the least with which it does not",
        [](const ExplainedCase& c, std::size_t r) {
          return gib(role_of(c, r).needed_bytes - runtime_of(c, r)) + " + " + gib(runtime_of(c, r)) + " = " +
                 gib(role_of(c, r).needed_bytes) + rank(c, r);
@@ -140,8 +140,7 @@ std::vector<Row> memory_rows() {
       {"fits",
        "needed_bytes x ranks of a device <= device_memory_bytes, on every rank",
        [](const ExplainedCase& c, std::size_t) {
-         Bytes most;
-         for (std::size_t r = 0; r < c.prediction.roles.size(); ++r) most = std::max(most, role_of(c, r).needed_bytes);
+         const Bytes most = role_of(c, neediest_role(c.prediction)).needed_bytes;
          const std::string sharing = std::to_string(c.topology->ranks_per_device());
          return gib(most) + " x " + sharing + (c.prediction.fits ? " <= " : " > ") + gib(c.prediction.device_memory);
        },

@@ -49,6 +49,7 @@ void add_prediction(ordered_json& row, const Prediction& p) {
   row["bubble_fraction"] = p.bubble_fraction;
   row["fits"] = p.fits;
   row["peak_memory_bytes"] = heaviest.peak_memory_bytes.count();
+  row["needed_bytes"] = p.roles[neediest_role(p)].needed_bytes.count();
   row["device_memory_bytes"] = p.device_memory.count();
   row["time_breakdown_s"] = p.roles[p.critical_role].time_breakdown_s;
   row["memory_bytes"] = by_kind(heaviest.memory_bytes);
@@ -131,7 +132,7 @@ std::string presets_digest() {
   std::string text;
   for (const char* folder :
        {"topology/presets", "topology/presets/nodes", "topology/presets/devices", "topology/calibration",
-        "topology/measured"})
+        "topology/measured", "models/stacks"})
     add_files(text, folder);
   return digest(text);
 }

@@ -65,9 +65,11 @@ std::vector<json> ranking(const json& rows, const std::optional<Goal>& goal) {
 
 json best_of(const std::vector<json>& ranked) { return ranked.empty() ? json() : ranked.front(); }
 
-/// What is laid out of a device's memory may be more than it has, and fit: an allocator gives free segments back.
+/// What is laid out of a device's memory may be more than it has, and fit: an allocator gives free segments back. What does not fit may be
+/// laid out in less, so there it is what a rank needs.
 std::string memory_text(const json& row) {
   const auto peak = row["peak_memory_bytes"].get<std::int64_t>(), device = row["device_memory_bytes"].get<std::int64_t>();
+  if (row["fits"] == false) return bytes_text(row["needed_bytes"].get<std::int64_t>()) + " of " + bytes_text(device);
   return bytes_text(peak) + " of " + bytes_text(device) + (row["fits"] == true && peak > device ? " (fits once free segments are given back)" : "");
 }
 
@@ -100,7 +102,7 @@ std::string next_lines(const std::vector<json>& ranked) {
 
 /// Of plans that do not fit, the one that needs the least of its device's memory; null where one fits or none was predicted.
 json nearest_of(const json& rows) {
-  const auto share = [](const json& row) { return row["peak_memory_bytes"].get<double>() / row["device_memory_bytes"].get<double>(); };
+  const auto share = [](const json& row) { return row["needed_bytes"].get<double>() / row["device_memory_bytes"].get<double>(); };
   json nearest;
   for (const json& row : rows) {
     if (row["status"] == "ok") return json();

@@ -22,7 +22,8 @@ page.append(make("h1", {}, data.name),
   cards([[range.share ? `step time (${Math.round(100 * range.share)} %: ${seconds(range.low_s)} to ${seconds(range.high_s)})` : "step time", seconds(p.step_time_s)], ["tokens per second", number(p.tokens_per_s)],
     ["model TFLOP/s per device", number(p.model_tflops_per_device)], ["model FLOP utilisation", percent(p.mfu)],
     ["pipeline bubble", percent(p.bubble_fraction)],
-    [`of ${bytes(data.device_memory_bytes)} ${p.fits ? "per device" : "per device: does not fit"}`, bytes(p.peak_memory_bytes), p.fits ? null : "bad"]]));
+    p.fits ? [`of ${bytes(data.device_memory_bytes)} per device`, bytes(p.peak_memory_bytes), null]
+      : [`needed of ${bytes(data.device_memory_bytes)} per device: does not fit`, bytes(p.needed_bytes), "bad"]]));
 if (data.roles_in_all > roles.length)
   page.append(make("p", { class: "soft small" }, `Ranks that do the same are one role. ${roles.length} of ${data.roles_in_all} roles are shown, the critical and the heaviest among them.`));
 

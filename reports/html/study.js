@@ -233,7 +233,7 @@ if (pairs.length || fits.length) {
   ], pairs));
   if (fits.length)
     part.append(make("p", {}, `Whether the plan fits was published for ${fits.length}; ${fits.filter((f) => f.row && f.row.fits === f.point.fits).length} are predicted so: ` +
-      fits.map((f) => `${f.point.name || place(f.point.at)} ${f.point.fits ? "fits" : "ran out of memory"}, predicted ${f.row && f.row.peak_memory_bytes ? `${bytes(f.row.peak_memory_bytes)} of ${bytes(f.row.device_memory_bytes)}` : f.row ? f.row.status : "–"}`).join("; ") + "."));
+      fits.map((f) => `${f.point.name || place(f.point.at)} ${f.point.fits ? "fits" : "ran out of memory"}, predicted ${f.row && f.row.peak_memory_bytes ? `${bytes(f.row.fits ? f.row.peak_memory_bytes : f.row.needed_bytes)} of ${bytes(f.row.device_memory_bytes)}` : f.row ? f.row.status : "–"}`).join("; ") + "."));
 }
 
 function scatter() {

@@ -74,6 +74,27 @@ class OwnCluster(WithFolder):
         self.assertRegex(told(80 * 2**30, two), r": [0-9.]+ GiB; the 2 ranks that share a device need [0-9.]+ GiB of its 80.0 GiB, fits")
         self.assertRegex(told(2**30, two), r": [0-9.]+ GiB laid out, [0-9.]+ GiB needed; the 2 ranks .* of its 1.00 GiB, DOES NOT FIT")
 
+    def test_what_is_needed_is_the_most_that_any_rank_needs_which_need_not_have_most_laid_out(self):
+        own = self.in_place()
+        plan = changed(PLAN, **{"cluster.preset": "own.json", "cluster.devices": 128, "stack": "megatron-deepspeed", "training.recompute": "full",
+                                "training.seq_length": 1024, "training.micro_batch_size": 4, "training.global_batch_size": 128,
+                                "parallel": {"tensor": 8, "pipeline": 8, "data": 2}})
+        (self.folder.path / "own.json").write_text(json.dumps(own))
+        alive = max(r["live_peak_bytes"] + r["memory_bytes"]["runtime"] for r in tandem_json("simulate", self.folder.plan(plan))["roles"])
+        own["device"] |= {"memory_bytes": alive, "usable_memory_bytes": alive}
+        (self.folder.path / "own.json").write_text(json.dumps(own))
+        file = self.folder.plan(plan)
+        result = tandem_json("simulate", file, "--allow-oversize")
+        needed = [r["needed_bytes"] for r in result["roles"]]
+        heaviest = max(result["roles"], key=lambda r: r["peak_memory_bytes"])
+        self.assertFalse(result["fits"])
+        self.assertLess(heaviest["needed_bytes"], max(needed))
+        self.assertEqual(result["needed_bytes"], max(needed))
+        rank = result["roles"][needed.index(max(needed))]["first_rank"]
+        self.assertRegex(tandem_json("explain", file, "needed_bytes")["filled"], rf" on rank {rank}\Z")
+        own_figure = tandem_json("explain", file, f"roles[{result['roles'].index(heaviest)}].needed_bytes")
+        self.assertTrue(own_figure["value"].startswith(f"{heaviest['needed_bytes']} ("), own_figure)
+
     def test_a_copy_of_a_preset_predicts_what_the_preset_does(self):
         preset = tandem_json("simulate", self.folder.plan(PLAN))
         for own in (self.cluster, self.in_place()):

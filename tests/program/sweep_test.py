@@ -66,7 +66,7 @@ class Sweep(Studies):
         self.assertEqual(code, 5)
         result = json.loads(out)
         self.assertIsNone(result["best"])
-        least = min((r for r in self.rows() if r["status"] == "too large"), key=lambda r: r["peak_memory_bytes"] / r["device_memory_bytes"])
+        least = min((r for r in self.rows() if r["status"] == "too large"), key=lambda r: r["needed_bytes"] / r["device_memory_bytes"])
         self.assertEqual(result["nearest"], least)
         self.assertIn("no plan of this study fits its devices; nearest is parallel.tensor ", err)
         self.assertEqual({r["status"] for r in self.rows() if r["at"]["parallel.tensor"] < 3}, {"too large"})
@@ -244,6 +244,17 @@ class Resuming(Studies):
         for name, computed in (("one", 6), ("one", 0), ("another", 4)):  # two are infeasible on any
             self.folder.file("device.json", json.dumps(device | {"name": name}))
             self.assertEqual(self.sweep(study)["computed"], computed)
+
+    def test_plans_are_computed_again_where_the_file_of_a_stack_changed(self):
+        stack = json.loads((SOURCE / "models/stacks/tandem.json").read_text())
+        study = self.study(**{"base.stack": "odd"})
+        file = self.folder.path / "presets/models/stacks/odd.json"
+        file.parent.mkdir(parents=True)
+        for notes, computed in (("one", 6), ("one", 0), ("another", 6)):
+            file.write_text(json.dumps(stack | {"name": "odd", "notes": notes}))
+            code, out, err = run("sweep", study, "--out", self.out, "--json", environment={"TANDEM_PRESETS": str(self.folder.path / "presets")})
+            self.assertEqual(code, 0, err)
+            self.assertEqual(json.loads(out)["computed"], computed)
 
     def test_ctrl_c_keeps_what_is_done_and_exits_130(self):
         many = changed(STUDY, **{"points": None, "view": None, "axes": [{"field": "training.seed", "values": list(range(4000))}]})
