@@ -19,7 +19,7 @@ RoleMemory::RoleMemory(const Plan& plan, const Scene& scene, const Play& play)
     : scene_(scene),
       play_(play),
       libraries_(library_memory(plan, scene.topology.device())),
-      caches_(stack_states(plan, "caching_allocator")),
+      caches_(scene.cost.comm_fit().nccl && stack_states(plan, "caching_allocator")),
       of_stack_(stack_communicators(plan)),
       stages_(scene.graph.programs.size()) {}
 

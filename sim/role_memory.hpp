@@ -34,7 +34,7 @@ class RoleMemory {
   const Scene& scene_;
   const Play& play_;
   Bytes libraries_;
-  bool caches_;  ///< whether the plan's framework has PyTorch's allocator
+  bool caches_;  ///< whether the plan's framework has PyTorch's allocator, and the device is CUDA's
   std::vector<Communicators> of_stack_;
   std::vector<Stage> stages_;
 };

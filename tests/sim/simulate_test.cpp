@@ -145,13 +145,14 @@ TEST_CASE("in PyTorch's frameworks a device has room for segments, not only for 
   const TaskGraph graph = lower(plan);
   Shape shape;
   shape.devices = 8;
+  shape.calibration = GENERATE("a100", "gaudi2");
   FakeTopology topology(shape);
   Bytes alive;
   for (const RolePrediction& role : simulate(plan, graph, topology).roles)
     alive = std::max(alive, role.live_peak_bytes + role.memory_bytes[static_cast<std::size_t>(MemoryKind::runtime)]);
   topology.edit().usable_memory = alive;
   const Prediction p = simulate(plan, graph, topology);
-  const bool holed = stack == "megatron-core" && !plan.training.expandable_segments;
+  const bool holed = stack == "megatron-core" && !plan.training.expandable_segments && shape.calibration == "a100";
   CHECK(p.fits == !holed);
   CHECK(std::any_of(p.notes.begin(), p.notes.end(), [](const std::string& n) { return n.find("would fit, but not as") != n.npos; }) == holed);
   Bytes needed;
