@@ -61,12 +61,21 @@ ErrorSummary time_errors_as_named(const RecordList& records) {
   return errors.summary();
 }
 
-/// A word that some records have, each once, in order of first appearance.
-std::string words(const RecordList& records, std::string Measurement::* word) {
+/// Words that some records have, each once, in order of first appearance.
+std::vector<std::string> distinct(const RecordList& records, std::string Measurement::* word) {
   std::vector<std::string> out;
   for (const JudgedRecord* r : records)
     if (const std::string& has = r->measured.*word; !has.empty() && !listed(out, has)) out.push_back(has);
-  return list_text(out);
+  return out;
+}
+
+std::string words(const RecordList& records, std::string Measurement::* word) { return list_text(distinct(records, word)); }
+
+/// Changes that runs had, each a list of fields with commas.
+std::string changes(const RecordList& records) {
+  std::string out;
+  for (const std::string& each : distinct(records, &Measurement::changed)) out += (out.empty() ? "" : ", or with ") + each;
+  return out;
 }
 
 ErrorSummary memory_errors(const RecordList& records) {
@@ -118,7 +127,7 @@ SetSummary summary(const std::string& name, const RecordList& records) {
     out.assumed += r->refused.empty() && !r->measured.assumed.empty();
   }
   out.cluster = words(records, &Measurement::cluster);
-  out.changed = words(records, &Measurement::changed);
+  out.changed = changes(records);
   out.time = time_errors(records);
   out.time_as_named = time_errors_as_named(records);
   out.baseline_mape = baseline_mape(records);
