@@ -317,7 +317,7 @@ Algorithm inside_algorithm(ScaleUp scale_up) {
     case ScaleUp::cube_mesh:
     case ScaleUp::shared_memory: return Algorithm::ring;
     case ScaleUp::full_mesh: return Algorithm::direct;
-    case ScaleUp::torus2d: return Algorithm::two_way_ring;
+    case ScaleUp::torus: return Algorithm::two_way_ring;
   }
   throw ContractError("unknown kind of node");
 }
@@ -341,7 +341,7 @@ std::string_view name(ScaleUp s) {
   switch (s) {
     case ScaleUp::crossbar: return "crossbar";
     case ScaleUp::full_mesh: return "full_mesh";
-    case ScaleUp::torus2d: return "torus2d";
+    case ScaleUp::torus: return "torus";
     case ScaleUp::cube_mesh: return "cube_mesh";
     case ScaleUp::shared_memory: return "shared_memory";
   }

@@ -40,32 +40,29 @@ void add_cube_mesh(Graph& g, const NodeFacts& node) {
         add_pair(g, i, j, {"", node.link * links, node.hop});
 }
 
-void add_torus_link(Graph& g, const NodeFacts& node, std::int64_t from, std::int64_t to) {
-  if (from == to) return;
-  g.add_edge(static_cast<std::int32_t>(g.devices + from), static_cast<std::int32_t>(g.devices + to),
-             {"chip " + std::to_string(from) + " to chip " + std::to_string(to), node.link, node.hop});
-}
-
-/// Links of a chip to its neighbours; in a dimension of two both ways lead to the same chip and are one link each.
-void add_chip_links(Graph& g, const NodeFacts& node, std::int64_t x, std::int64_t y) {
-  const auto [width, height] = node.shape;
-  const std::int64_t chip = x + width * y;
-  add_torus_link(g, node, chip, (x + 1) % width + width * y);
-  if (width > 2) add_torus_link(g, node, chip, (x + width - 1) % width + width * y);
-  add_torus_link(g, node, chip, x + width * ((y + 1) % height));
-  if (height > 2) add_torus_link(g, node, chip, x + width * ((y + height - 1) % height));
+/// Links of a chip to its neighbours in one dimension; in one of two both ways lead to the same chip and are one link.
+void add_chip_links(Graph& g, const NodeFacts& node, NodeFacts::ChipPlace at, std::size_t dimension) {
+  const std::int64_t size = node.shape[dimension], here = at[dimension], from = node.chip(at);
+  for (const std::int64_t step : {std::int64_t{1}, size - 1}) {
+    if (size == 1) return;
+    at[dimension] = (here + step) % size;
+    const std::int64_t to = node.chip(at);
+    g.add_edge(static_cast<std::int32_t>(g.devices + from), static_cast<std::int32_t>(g.devices + to),
+               {"chip " + std::to_string(from) + " to chip " + std::to_string(to), dimension == 2 ? node.z_link : node.link, node.hop});
+    if (size == 2) return;
+  }
 }
 
 void add_torus(Graph& g, const NodeFacts& node) {
-  const std::int64_t chips = node.shape[0] * node.shape[1];
+  const std::int64_t chips = node.shape[0] * node.shape[1] * node.shape[2];
   for (std::int64_t c = 0; c < chips; ++c) g.add_vertex();
   for (std::int32_t d = 0; d < g.devices; ++d) {
     const auto chip = static_cast<std::int32_t>(g.devices + d / node.cores_per_chip);
     g.add_edge(d, chip, {"core " + std::to_string(d) + " to chip", node.core_port, Duration{}});
     g.add_edge(chip, d, {"chip to core " + std::to_string(d), node.core_port, Duration{}});
   }
-  for (std::int64_t y = 0; y < node.shape[1]; ++y)
-    for (std::int64_t x = 0; x < node.shape[0]; ++x) add_chip_links(g, node, x, y);
+  for (std::int64_t c = 0; c < chips; ++c)
+    for (std::size_t dimension = 0; dimension < 3; ++dimension) add_chip_links(g, node, node.place(c), dimension);
 }
 
 void add_scale_up(Graph& g, const NodeFacts& node) {
@@ -74,14 +71,14 @@ void add_scale_up(Graph& g, const NodeFacts& node) {
     case ScaleUp::shared_memory: return add_star(g, node, "memory");
     case ScaleUp::full_mesh: return add_full_mesh(g, node);
     case ScaleUp::cube_mesh: return add_cube_mesh(g, node);
-    case ScaleUp::torus2d: return add_torus(g, node);
+    case ScaleUp::torus: return add_torus(g, node);
   }
   throw ContractError("unknown kind of node");
 }
 
 /// Where a device's traffic leaves the node from: its chip in a torus, else itself.
 std::int32_t exit_of(const NodeGraph& n, const NodeFacts& node, std::int32_t device) {
-  return node.kind == ScaleUp::torus2d ? static_cast<std::int32_t>(n.graph.devices + device / node.cores_per_chip) : device;
+  return node.kind == ScaleUp::torus ? static_cast<std::int32_t>(n.graph.devices + device / node.cores_per_chip) : device;
 }
 
 /// NICs that act as one: those of one device are joined, and a device never uses two.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
@@ -90,12 +91,15 @@ void read_device(FactReader& r, Device& d, const std::string& preset) {
 
 // ---- node ----
 
+constexpr std::string_view kTorus2d = "torus2d", kTorus3d = "torus3d";
+
 ScaleUp read_kind(FactReader& r) {
   using enum ScaleUp;
   const std::string kind = r.text("kind", "");
-  for (ScaleUp s : {crossbar, full_mesh, torus2d, cube_mesh, shared_memory})
+  if (kind == kTorus2d || kind == kTorus3d) return torus;
+  for (ScaleUp s : {crossbar, full_mesh, cube_mesh, shared_memory})
     if (kind == name(s)) return s;
-  r.refuse("kind", "must be crossbar, full_mesh, torus2d, cube_mesh or shared_memory");
+  r.refuse("kind", "must be crossbar, full_mesh, torus2d, torus3d, cube_mesh or shared_memory");
 }
 
 template <class T>
@@ -109,14 +113,15 @@ std::vector<T> whole_list(FactReader& r, const std::string& key, const json& lis
   return out;
 }
 
-void read_torus(FactReader& r, NodeFacts& n) {
-  const auto shape = whole_list<std::int64_t>(r, "shape", r.fact("shape"), 2);
-  n.shape = {shape[0], shape[1]};
+void read_torus(FactReader& r, NodeFacts& n, bool three) {
+  const auto shape = whole_list<std::int64_t>(r, "shape", r.fact("shape"), three ? 3 : 2);
+  std::copy(shape.begin(), shape.end(), n.shape.begin());
+  if (three) n.z_link = r.bandwidth("z_link_bytes_per_s");
   n.cores_per_chip = r.whole("cores_per_chip", 1);
   n.core_port = r.bandwidth("core_port_bytes_per_s");
-  const bool countable = std::max({n.shape[0], n.shape[1], n.cores_per_chip}) <= n.devices;
-  if (!countable || n.shape[0] * n.shape[1] * n.cores_per_chip != n.devices || n.devices == 0)
-    r.refuse("shape", "x by y chips with their cores must be all devices of the node");
+  const bool countable = std::max({n.shape[0], n.shape[1], n.shape[2], n.cores_per_chip}) <= n.devices;
+  if (!countable || n.shape[0] * n.shape[1] * n.shape[2] * n.cores_per_chip != n.devices || n.devices == 0)
+    r.refuse("shape", std::string(three ? "x by y by z" : "x by y") + " chips with their cores must be all devices of the node");
 }
 
 using LinkMatrix = std::vector<std::vector<int>>;
@@ -158,12 +163,12 @@ void read_cube(FactReader& r, NodeFacts& n) {
   if (!names_each_once(n.ring)) r.refuse("ring", "must name every device of the node once", "number them from 0");
 }
 
-void read_scale_up(FactReader r, NodeFacts& n) {
+void read_scale_up(FactReader r, NodeFacts& n, bool three) {
   n.link = r.bandwidth(n.kind == ScaleUp::full_mesh                                ? "pair_bytes_per_s"
-                       : n.kind == ScaleUp::torus2d || n.kind == ScaleUp::cube_mesh ? "link_bytes_per_s"
+                       : n.kind == ScaleUp::torus || n.kind == ScaleUp::cube_mesh ? "link_bytes_per_s"
                                                                                     : "device_bytes_per_s");
   n.hop = r.duration("hop_latency_s");
-  if (n.kind == ScaleUp::torus2d) read_torus(r, n);
+  if (n.kind == ScaleUp::torus) read_torus(r, n, three);
   if (n.kind == ScaleUp::cube_mesh) read_cube(r, n);
   r.finish();
 }
@@ -181,7 +186,7 @@ NcclSettings read_nccl(FactReader r) {
   return s;
 }
 
-constexpr std::int64_t kMostOfNode = 65'536, kMostOfMesh = 256;  // a mesh has a link for every two
+constexpr std::int64_t kMostOfNode = 65'536, kMostOfMesh = 256, kMostOfTorus = 1024;  // a mesh has a link for every two, a torus a route
 
 /// So many devices or NICs, as a node may have.
 std::int64_t of_node(FactReader& r, const std::string& key, std::int64_t most = kMostOfNode) {
@@ -213,11 +218,12 @@ void read_node(FactReader& r, ClusterFacts& facts) {
   const std::string name = r.text("name", "");
   r.text("notes", "");
   n.kind = read_kind(r);
-  const std::int64_t most = n.kind == ScaleUp::full_mesh ? kMostOfMesh : kMostOfNode;
+  const bool paired = n.kind == ScaleUp::full_mesh, routed = n.kind == ScaleUp::torus;
+  const std::int64_t most = paired ? kMostOfMesh : routed ? kMostOfTorus : kMostOfNode;
   n.devices = n.kind == ScaleUp::shared_memory && !r.has("devices") ? 0 : of_node(r, "devices", most);
   if (r.has("devices_across_nodes")) n.devices_across = r.whole("devices_across_nodes", 1);
   if (r.has("host_processor")) n.host_processor = read_processor(r);
-  read_scale_up(r.object("scale_up"), n);
+  read_scale_up(r.object("scale_up"), n, r.text("kind", "") == kTorus3d);
   if (r.has("scale_out")) read_scale_out(r.object("scale_out"), n);
 }
 
@@ -281,7 +287,7 @@ void set_devices(const ClusterSpec& cluster, NodeFacts& n) {
   keep_job_devices(cluster, n);
   const std::int64_t wanted = cluster.override.devices_per_node.value_or(n.devices > 0 ? n.devices : cluster.devices);
   if (wanted < 1) infeasible("override.devices_per_node", std::to_string(wanted), "a node needs a device", "use at least 1");
-  const bool fixed = n.kind == ScaleUp::torus2d;
+  const bool fixed = n.kind == ScaleUp::torus;
   if (n.devices > 0 && (fixed ? wanted != n.devices : wanted > n.devices))
     infeasible("override.devices_per_node", std::to_string(wanted),
                "a node of \"" + cluster.preset + "\" has " + std::to_string(n.devices) + " devices",
@@ -290,18 +296,22 @@ void set_devices(const ClusterSpec& cluster, NodeFacts& n) {
   n.devices = wanted;
 }
 
+/// Of what leaves a chip of a torus, the part that `link` has: there are two in every dimension.
+double torus_share(const NodeFacts& n, Bandwidth link) {
+  return link.bytes_per_second() / (4 * n.link.bytes_per_second() + 2 * n.z_link.bytes_per_second());
+}
+
 /// The override is of a whole device: its links share it.
-Bandwidth scale_up_link(const NodeFacts& n, Bandwidth device) {
+void set_scale_up(Bandwidth device, NodeFacts& n) {
+  const auto cores = static_cast<double>(n.cores_per_chip);
+  const double xy = torus_share(n, n.link), z = torus_share(n, n.z_link);
   switch (n.kind) {
     case ScaleUp::crossbar:
-    case ScaleUp::shared_memory: return device;
-    case ScaleUp::full_mesh: return device * (1.0 / static_cast<double>(std::max<std::int64_t>(1, n.devices - 1)));
-    case ScaleUp::torus2d: return device * 0.25 * static_cast<double>(n.cores_per_chip);
-    case ScaleUp::cube_mesh: break;
+    case ScaleUp::shared_memory: n.link = device; return;
+    case ScaleUp::full_mesh: n.link = device * (1.0 / static_cast<double>(std::max<std::int64_t>(1, n.devices - 1))); return;
+    case ScaleUp::torus: n.link = device * (xy * cores), n.z_link = device * (z * cores); return;
+    case ScaleUp::cube_mesh: n.link = device * (1.0 / std::accumulate(n.matrix.front().begin(), n.matrix.front().end(), 0)); return;
   }
-  int links = 0;
-  for (int k : n.matrix.front()) links += k;
-  return device * (1.0 / links);
 }
 
 }  // namespace
@@ -340,7 +350,7 @@ void set_scale_out(Bandwidth total, NodeFacts& n) {
 void apply_overrides(const ClusterSpec& cluster, ClusterFacts& facts) {
   NodeFacts& n = facts.node;
   set_devices(cluster, n);
-  if (cluster.override.scale_up_per_device) n.link = scale_up_link(n, *cluster.override.scale_up_per_device);
+  if (cluster.override.scale_up_per_device) set_scale_up(*cluster.override.scale_up_per_device, n);
   if (cluster.override.scale_out_per_node && n.nics > 0) set_scale_out(*cluster.override.scale_out_per_node, n);
   facts.device.host_link = n.host_link;
   if (cluster.override.oversubscription) facts.fabric.oversubscription = *cluster.override.oversubscription;

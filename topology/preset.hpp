@@ -17,7 +17,8 @@ struct NodeFacts {
   std::int64_t devices_across = 0;         ///< of a node that a job over several nodes is given; 0: all
   Bandwidth link;                          ///< crossbar, shared memory: of a device; full mesh: of a pair; torus, cube: of one link
   Duration hop;                            ///< from device to device
-  std::array<std::int64_t, 2> shape{};     ///< torus: chips in x and y
+  std::array<std::int64_t, 3> shape{1, 1, 1};  ///< torus: chips in x, y and z
+  Bandwidth z_link;                        ///< torus of three dimensions: of one link in z; `link` is of those in x and y
   std::int64_t cores_per_chip = 1;         ///< torus: devices that share a chip's ports
   Bandwidth core_port;                     ///< torus: of a core to its chip
   std::vector<std::vector<int>> matrix;    ///< cube mesh: links between two devices
@@ -29,6 +30,10 @@ struct NodeFacts {
   Bandwidth host_link;                     ///< between device and host, and NIC but in a full mesh, whose devices have ports; 0: not a limit
   HostProcessor host_processor = HostProcessor::other;
   bool rails = false;                      ///< NICs of equal position share leaf switches
+
+  using ChipPlace = std::array<std::int64_t, 3>;  ///< x, y, z
+  std::int64_t chip(const ChipPlace& at) const { return at[0] + shape[0] * (at[1] + shape[1] * at[2]); }
+  ChipPlace place(std::int64_t chip) const { return {chip % shape[0], chip / shape[0] % shape[1], chip / (shape[0] * shape[1])}; }
 };
 
 /// What joins the nodes.

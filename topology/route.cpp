@@ -7,7 +7,9 @@
 #include <boost/property_map/function_property_map.hpp>
 #include <boost/range/iterator_range.hpp>
 #include <limits>
+#include <map>
 #include <mutex>
+#include <utility>
 
 #include "models/base/error.hpp"
 
@@ -117,45 +119,73 @@ std::int64_t step_towards(std::int64_t at, std::int64_t to, std::int64_t size) {
   return 2 * up <= size ? (at + 1) % size : (at + size - 1) % size;
 }
 
-/// Chips from `from` to `to`, both included: x first.
+/// Chips from `from` to `to`, both included.
 std::vector<std::int64_t> chips_between(const NodeFacts& node, std::int64_t from, std::int64_t to) {
-  const std::int64_t width = node.shape[0];
-  std::int64_t x = from % width, y = from / width;
+  NodeFacts::ChipPlace at = node.place(from);
+  const NodeFacts::ChipPlace end = node.place(to);
   std::vector<std::int64_t> chips{from};
-  while (x != to % width) chips.push_back((x = step_towards(x, to % width, width)) + width * y);
-  while (y != to / width) chips.push_back(x + width * (y = step_towards(y, to / width, node.shape[1])));
+  for (std::size_t d = 0; d < at.size(); ++d)
+    while (at[d] != end[d]) {
+      at[d] = step_towards(at[d], end[d], node.shape[d]);
+      chips.push_back(node.chip(at));
+    }
   return chips;
 }
 
-std::int32_t edge_between(const Graph& graph, std::int64_t from, std::int64_t to) {
-  const auto found = std::find_if(graph.edges.begin(), graph.edges.end(),
-                                  [&](const GraphEdge& e) { return e.from == from && e.to == to; });
-  require(found != graph.edges.end(), "neighbours of a torus are not joined");
-  return static_cast<std::int32_t>(found - graph.edges.begin());
+/// Edges by their ends.
+class Edges {
+ public:
+  explicit Edges(const Graph& graph) {
+    for (std::size_t e = 0; e < graph.edges.size(); ++e)
+      index_.try_emplace({graph.edges[e].from, graph.edges[e].to}, static_cast<std::int32_t>(e));
+  }
+  std::int32_t between(std::int64_t from, std::int64_t to) const {
+    const auto found = index_.find({from, to});
+    require(found != index_.end(), "neighbours of a torus are not joined");
+    return found->second;
+  }
+
+ private:
+  std::map<std::pair<std::int64_t, std::int64_t>, std::int32_t> index_;
+};
+
+std::vector<std::int32_t> torus_path(const NodeFacts& node, const Edges& edges, std::int64_t from, std::int64_t to) {
+  if (from == to) return {};
+  std::vector<std::int32_t> path;
+  std::int64_t at = from;
+  const auto go = [&](std::int64_t next) { path.push_back(edges.between(std::exchange(at, next), next)); };
+  for (const std::int64_t chip : chips_between(node, from / node.cores_per_chip, to / node.cores_per_chip)) go(node.devices + chip);
+  go(to);
+  return path;
+}
+
+/// Places of a plane, row by row, every other one backwards.
+std::vector<NodeFacts::ChipPlace> snake(const NodeFacts& node, std::int64_t z) {
+  std::vector<NodeFacts::ChipPlace> out;
+  for (std::int64_t y = 0; y < node.shape[1]; ++y)
+    for (std::int64_t i = 0; i < node.shape[0]; ++i) out.push_back({y % 2 == 0 ? i : node.shape[0] - 1 - i, y, z});
+  return out;
 }
 
 }  // namespace
 
-std::vector<std::int32_t> torus_path(const NodeFacts& node, const Graph& graph, std::int32_t from, std::int32_t to) {
-  if (from == to) return {};
-  std::vector<std::int64_t> vertices{from};
-  for (std::int64_t chip : chips_between(node, from / node.cores_per_chip, to / node.cores_per_chip))
-    vertices.push_back(graph.devices + chip);
-  vertices.push_back(to);
-  std::vector<std::int32_t> path;
-  for (std::size_t i = 0; i + 1 < vertices.size(); ++i)
-    path.push_back(edge_between(graph, vertices[i], vertices[i + 1]));
-  return path;
+std::vector<std::vector<std::int32_t>> torus_paths(const NodeFacts& node, const Graph& graph) {
+  const Edges edges(graph);
+  std::vector<std::vector<std::int32_t>> out;
+  for (std::int64_t a = 0; a < node.devices; ++a)
+    for (std::int64_t b = 0; b < node.devices; ++b) out.push_back(torus_path(node, edges, a, b));
+  return out;
 }
 
 std::vector<std::int32_t> torus_ring(const NodeFacts& node) {
   std::vector<std::int32_t> order;
-  for (std::int64_t y = 0; y < node.shape[1]; ++y)
-    for (std::int64_t i = 0; i < node.shape[0]; ++i) {
-      const std::int64_t x = y % 2 == 0 ? i : node.shape[0] - 1 - i;
+  for (std::int64_t z = 0; z < node.shape[2]; ++z) {
+    std::vector<NodeFacts::ChipPlace> plane = snake(node, z);
+    if (z % 2 != 0) std::reverse(plane.begin(), plane.end());
+    for (const NodeFacts::ChipPlace& at : plane)
       for (std::int64_t core = 0; core < node.cores_per_chip; ++core)
-        order.push_back(static_cast<std::int32_t>((x + node.shape[0] * y) * node.cores_per_chip + core));
-    }
+        order.push_back(static_cast<std::int32_t>(node.chip(at) * node.cores_per_chip + core));
+  }
   return order;
 }
 

@@ -23,11 +23,12 @@ class Router {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Dimension-ordered path in a torus node (`node` of kind torus2d): x first, then y, the shorter way round, upwards where
-/// both are equal. Between devices of the node.
-std::vector<std::int32_t> torus_path(const NodeFacts& node, const Graph& graph, std::int32_t from, std::int32_t to);
+/// Dimension-ordered paths in a torus node, of edges: x first, then y, then z, the shorter way round, upwards where both are equal. By
+/// first device x devices of the node + last; empty from a device to itself.
+std::vector<std::vector<std::int32_t>> torus_paths(const NodeFacts& node, const Graph& graph);
 
-/// Snake order of a torus node's devices, so that neighbours in it are neighbours in the torus and the ends meet.
+/// Snake order of a torus node's devices, so that neighbours in it are neighbours in the torus and, with an even number of rows (of
+/// planes, where there are three dimensions), the ends meet.
 std::vector<std::int32_t> torus_ring(const NodeFacts& node);
 
 }  // namespace tandem

@@ -20,7 +20,7 @@ class ClusterTopology final : public Topology {
         nodes_((devices_ + facts_.node.devices - 1) / facts_.node.devices), node_(node_graph(facts_.node, nodes_ > 1)),
         layout_(cluster_layout(facts_, node_, nodes_)), router_(node_.graph), ring_(make_ring()) {
     for (GraphEdge& e : cluster_graph(facts_, node_, layout_).edges) links_.push_back(std::move(e.link));
-    if (facts_.node.kind == ScaleUp::torus2d) fill_torus();
+    if (facts_.node.kind == ScaleUp::torus) torus_ = torus_paths(facts_.node, node_.graph);
   }
 
   const Device& device() const override { return facts_.device; }
@@ -33,7 +33,7 @@ class ClusterTopology final : public Topology {
   }
   const std::vector<Link>& links() const override { return links_; }
   const std::vector<std::int32_t>& ring_order() const override { return ring_; }
-  std::int64_t cores_per_chip() const override { return facts_.node.kind == ScaleUp::torus2d ? facts_.node.cores_per_chip : 0; }
+  std::int64_t cores_per_chip() const override { return facts_.node.kind == ScaleUp::torus ? facts_.node.cores_per_chip : 0; }
   Bandwidth cable() const override { return facts_.node.kind == ScaleUp::cube_mesh ? facts_.node.link : Bandwidth(); }
   std::int64_t devices_per_nic() const override {
     return nodes_ > 1 && facts_.node.nics > 0 ? std::max<std::int64_t>(1, facts_.node.devices / facts_.node.nics) : 1;
@@ -93,14 +93,8 @@ class ClusterTopology final : public Topology {
     append(out, node_of(to), router_.path(vertices(to).in, local(to)));
   }
 
-  void fill_torus() {
-    for (std::int32_t a = 0; a < facts_.node.devices; ++a)
-      for (std::int32_t b = 0; b < facts_.node.devices; ++b)
-        torus_.push_back(torus_path(facts_.node, node_.graph, a, b));
-  }
-
   std::vector<std::int32_t> make_ring() const {
-    if (facts_.node.kind == ScaleUp::torus2d) return torus_ring(facts_.node);
+    if (facts_.node.kind == ScaleUp::torus) return torus_ring(facts_.node);
     if (facts_.node.kind == ScaleUp::cube_mesh) return facts_.node.ring;
     std::vector<std::int32_t> order(static_cast<std::size_t>(facts_.node.devices));
     std::iota(order.begin(), order.end(), 0);

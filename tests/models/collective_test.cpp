@@ -252,7 +252,7 @@ TEST_CASE("the library's choice follows the fabric and the placement") {
   const auto chosen = [&](ScaleUp s, const GroupShape& g) { return choose_algorithm(s, ar, g).algorithm; };
   CHECK(chosen(ScaleUp::crossbar, grid(1, 8)) == ring);
   CHECK(chosen(ScaleUp::full_mesh, grid(1, 8)) == direct);
-  CHECK(chosen(ScaleUp::torus2d, grid(1, 32)) == two_way_ring);
+  CHECK(chosen(ScaleUp::torus, grid(1, 32)) == two_way_ring);
   CHECK(chosen(ScaleUp::crossbar, grid(16, 1)) == ring);
   CHECK(chosen(ScaleUp::crossbar, grid(4, 2)) == hierarchical);
   CHECK(choose_algorithm(ScaleUp::full_mesh, ar, grid(4, 2)).inside == direct);

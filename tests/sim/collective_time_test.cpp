@@ -94,7 +94,7 @@ TEST_CASE("two rings in opposite directions on a torus carry half of the bytes e
   CollectiveCase c;
   c.ranks = n;
   c.bytes = 2 * n * 32768;
-  c.shape.scale_up = ScaleUp::torus2d;
+  c.shape.scale_up = ScaleUp::torus;
   CHECK(std::abs(static_cast<double>(time(c).ps()) - closed_form(2 * (n - 1), 32768)) <=
         static_cast<double>(2 * (n - 1)));
 }
@@ -157,7 +157,7 @@ TEST_CASE("a measured communication takes its measured time, whatever the links"
 }
 
 TEST_CASE("no all-reduce beats its bandwidth bound") {
-  const auto scale_up = GENERATE(ScaleUp::crossbar, ScaleUp::full_mesh, ScaleUp::torus2d);
+  const auto scale_up = GENERATE(ScaleUp::crossbar, ScaleUp::full_mesh, ScaleUp::torus);
   const std::int64_t n = GENERATE(2, 4, 8);
   CollectiveCase c;
   c.ranks = n;
@@ -165,7 +165,7 @@ TEST_CASE("no all-reduce beats its bandwidth bound") {
   c.shape.scale_up = scale_up;
   // Every rank must put 2(n-1)/n S on its links; a mesh has n-1 of them, a torus two.
   const double links = scale_up == ScaleUp::full_mesh ? static_cast<double>(n - 1)
-                       : scale_up == ScaleUp::torus2d ? 2
+                       : scale_up == ScaleUp::torus ? 2
                                                       : 1;
   const auto nd = static_cast<double>(n);
   const double bound = 2 * (nd - 1) / nd * static_cast<double>(c.bytes) / (kBandwidth * links) * 1e12;
@@ -179,13 +179,13 @@ TEST_CASE("an all-to-all takes a + (n-1)/n S/B on a crossbar, and no less than n
   c.ranks = n;
   c.bytes = n * 65536;
   CHECK(std::abs(static_cast<double>(time(c).ps()) - closed_form(1, static_cast<double>((n - 1) * 65536))) <= 1);
-  c.shape.scale_up = ScaleUp::torus2d;
+  c.shape.scale_up = ScaleUp::torus;
   const double bound = static_cast<double>(n * c.bytes) / (8 * kBandwidth) * 1e12;
   CHECK(static_cast<double>(time(c).ps()) >= bound - 1);
 }
 
 TEST_CASE("a lone collective takes the same time folded and unfolded, to the tick") {
-  const auto scale_up = GENERATE(ScaleUp::crossbar, ScaleUp::full_mesh, ScaleUp::torus2d);
+  const auto scale_up = GENERATE(ScaleUp::crossbar, ScaleUp::full_mesh, ScaleUp::torus);
   CollectiveCase c;
   c.ranks = 8;
   c.bytes = 1'000'004;

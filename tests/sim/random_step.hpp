@@ -68,7 +68,7 @@ inline Layout random_layout(std::mt19937& random) {
 
 inline Shape random_shape(std::mt19937& random, std::int64_t world) {
   Shape shape;
-  constexpr ScaleUp kinds[] = {ScaleUp::crossbar, ScaleUp::full_mesh, ScaleUp::torus2d};
+  constexpr ScaleUp kinds[] = {ScaleUp::crossbar, ScaleUp::full_mesh, ScaleUp::torus};
   shape.scale_up = kinds[random() % 3];
   shape.ranks_per_device = random() % 3 == 0 && world % 2 == 0 ? 2 : 1;
   shape.devices = world / shape.ranks_per_device;

@@ -98,7 +98,12 @@ TEST_CASE("a number without a source is found") {
 TEST_CASE("every cluster preset builds, with rates, memory and routes") {
   const auto names = preset_names("topology/presets");
   for (const char* needed : {"dgx-1v", "dgx-1v-16gb", "dgx-a100-80gb", "hgx-a100-40gb", "dgx-h100", "dgx-h200", "dgx-b200", "gb200-nvl72",
-                             "gb300-nvl72", "hls-gaudi1", "hls-gaudi2", "hls-gaudi3", "trn1.32xlarge", "trn2.48xlarge", "cpu-host"})
+                             "gb300-nvl72", "hls-gaudi1", "hls-gaudi2", "hls-gaudi3", "trn1.32xlarge", "trn2.48xlarge", "cpu-host",
+                             "p3dn.24xlarge", "p4d.24xlarge", "p4de.24xlarge", "p5.48xlarge", "p5e.48xlarge", "p5en.48xlarge",
+                             "p6-b200.48xlarge", "p6-b300.48xlarge", "p6e-gb200.36xlarge", "nd96asr_v4", "nd96amsr_a100_v4",
+                             "nd96isr_h100_v5", "a3-highgpu-8g", "a3-megagpu-8g", "a3-ultragpu-8g", "hls-gaudi1h", "dl1.24xlarge",
+                             "trn1n.32xlarge", "trn2-ultraserver", "trn3-gen1-ultraserver", "trn3-gen2-ultraserver", "dgx-b300",
+                             "meta-24k", "meta-rsc", "imbue-h100", "spectrum-x-4k", "alibaba-hpn"})
     REQUIRE(std::find(names.begin(), names.end(), needed) != names.end());
   for (const std::string& name : names) {
     INFO(name);
@@ -128,6 +133,52 @@ TEST_CASE("four logical cores of a Trainium2 chip share its links, and a chip ha
   for (std::int32_t chip : {1, 3, 4, 12}) REQUIRE(far(4 * chip) == 3);  // one NeuronLink
   REQUIRE(far(4 * 10) == 6);                                         // two steps in either dimension
   REQUIRE(t->route(DeviceId(0), DeviceId(4))[1] == t->route(DeviceId(3), DeviceId(7))[1]);
+}
+
+TEST_CASE("an UltraServer's planes are joined by rings of slower links, and the shortest ways are taken") {
+  const auto t = make_topology(cluster("trn2-ultraserver", 256));
+  const auto rate = [&](std::int32_t to) {
+    const std::int32_t link = t->route(DeviceId(0), DeviceId(to))[1];
+    return t->links()[static_cast<std::size_t>(link)].bandwidth.bytes_per_second();
+  };
+  CHECK(rate(4 * 1) == 128e9);
+  CHECK(rate(4 * 4) == 128e9);
+  CHECK(rate(4 * 16) == 64e9);
+  CHECK(rate(4 * 48) == 64e9);  // the other way round
+  const auto steps = [](std::int32_t a, std::int32_t b) { return std::min(std::abs(a - b), 4 - std::abs(a - b)); };
+  for (std::int32_t a = 0; a < 64; ++a)
+    for (std::int32_t b = 0; b < 64; ++b) {
+      if (a == b) continue;
+      const std::int32_t apart = steps(a % 4, b % 4) + steps(a / 4 % 4, b / 4 % 4) + steps(a / 16, b / 16);
+      REQUIRE(t->route(DeviceId(4 * a), DeviceId(4 * b + 3)).size() == static_cast<std::size_t>(apart + 2));
+    }
+  const std::vector<std::int32_t>& ring = t->ring_order();
+  REQUIRE(std::set<std::int32_t>(ring.begin(), ring.end()).size() == 256);
+  for (std::size_t i = 0; i < ring.size(); ++i)
+    REQUIRE(t->route(DeviceId(ring[i]), DeviceId(ring[(i + 1) % ring.size()])).size() <= 3);  // on one chip or the next
+}
+
+TEST_CASE("a device's rate inside an UltraServer, told otherwise, is shared by its chip's links as before") {
+  ClusterSpec spec = cluster("trn2-ultraserver", 256);
+  spec.override.scale_up_per_device = Bandwidth::bytes_per_second(2 * (4 * 128e9 + 2 * 64e9) / 4);  // twice of each of four cores
+  const auto t = make_topology(spec);
+  for (const auto& [to, rate] : {std::pair(4, 256e9), std::pair(4 * 16, 128e9)})
+    CHECK(t->links()[static_cast<std::size_t>(t->route(DeviceId(0), DeviceId(to))[1])].bandwidth.bytes_per_second() == Approx(rate));
+}
+
+TEST_CASE("cards of a box without links between them are joined by its network alone") {
+  const auto t = make_topology(cluster("hls-gaudi1h", 8));
+  CHECK(t->devices_per_node() == 1);
+  CHECK(narrowest(*t, 0, 1) == Approx(10 * 12.5e9));
+}
+
+TEST_CASE("Meta's pods are joined at a seventh of what is inside them") {
+  const auto t = make_topology(cluster("meta-24k", 2 * 3072));
+  CHECK(narrowest(*t, 0, 8 * 383) == Approx(50e9));
+  double to_spine = 0;
+  for (const std::int32_t link : t->route(DeviceId(0), DeviceId(3072)))
+    to_spine = std::max(to_spine, t->links()[static_cast<std::size_t>(link)].bandwidth.bytes_per_second());
+  CHECK(to_spine == Approx(3072 * 50e9 / 7));
 }
 
 TEST_CASE("unverified facts are named, verified ones are not") {
