@@ -162,8 +162,10 @@ TEST_CASE("a device's rate inside an UltraServer, told otherwise, is shared by i
   ClusterSpec spec = cluster("trn2-ultraserver", 256);
   spec.override.scale_up_per_device = Bandwidth::bytes_per_second(2 * (4 * 128e9 + 2 * 64e9) / 4);  // twice of each of four cores
   const auto t = make_topology(spec);
-  for (const auto& [to, rate] : {std::pair(4, 256e9), std::pair(4 * 16, 128e9)})
-    CHECK(t->links()[static_cast<std::size_t>(t->route(DeviceId(0), DeviceId(to))[1])].bandwidth.bytes_per_second() == Approx(rate));
+  for (const auto& [to, rate] : {std::pair(4, 256e9), std::pair(4 * 16, 128e9)}) {
+    const auto link = static_cast<std::size_t>(t->route(DeviceId(0), DeviceId(to))[1]);
+    CHECK(t->links()[link].bandwidth.bytes_per_second() == Approx(rate));
+  }
 }
 
 TEST_CASE("cards of a box without links between them are joined by its network alone") {
