@@ -303,13 +303,17 @@ double torus_share(const NodeFacts& n, Bandwidth link) {
 
 /// The override is of a whole device: its links share it.
 void set_scale_up(Bandwidth device, NodeFacts& n) {
-  const auto cores = static_cast<double>(n.cores_per_chip);
-  const double xy = torus_share(n, n.link), z = torus_share(n, n.z_link);
   switch (n.kind) {
     case ScaleUp::crossbar:
     case ScaleUp::shared_memory: n.link = device; return;
     case ScaleUp::full_mesh: n.link = device * (1.0 / static_cast<double>(std::max<std::int64_t>(1, n.devices - 1))); return;
-    case ScaleUp::torus: n.link = device * (xy * cores), n.z_link = device * (z * cores); return;
+    case ScaleUp::torus: {
+      const Bandwidth chip = device * static_cast<double>(n.cores_per_chip);
+      const double z = torus_share(n, n.z_link);
+      n.link = chip * torus_share(n, n.link);
+      n.z_link = chip * z;
+      return;
+    }
     case ScaleUp::cube_mesh: n.link = device * (1.0 / std::accumulate(n.matrix.front().begin(), n.matrix.front().end(), 0)); return;
   }
 }
