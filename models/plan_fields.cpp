@@ -54,6 +54,33 @@ PlanField nccl_algo() {
   return f;
 }
 
+PlanField stack_month() {
+  PlanField f{"stack.as_of", "Month of the framework's code, \"2024-07\": its habits are those of that time.",
+              "the newest code that the stack's file was read from", false, {}, {}, [] { return schema_of_type("string"); }};
+  f.read = [](const nlohmann::json& v, Plan& p) -> std::optional<Refusal> {
+    const auto month = v.is_string() ? parse_month(v.get<std::string>()) : std::nullopt;
+    if (!month) return Refusal{"is no month", "write it as \"2024-07\""};
+    p.stack.as_of = *month;
+    return std::nullopt;
+  };
+  f.write = [](const Plan& p) { return p.stack.as_of.said() ? nlohmann::json(text_of(p.stack.as_of)) : nlohmann::json(); };
+  return f;
+}
+
+PlanField stack_rules() {
+  static constexpr std::array<std::string_view, 2> kNames{"note", "refuse"};
+  PlanField f{"stack.rules", "Whether what the framework cannot run is refused, or told in a note and simulated all the same.",
+              "refuse where the plan names the stack, else note", false, {}, {}, [] { return schema_of_choice(kNames); }};
+  f.read = [](const nlohmann::json& v, Plan& p) {
+    std::size_t index = 0;
+    std::optional<Refusal> refused = read_choice(v, kNames, index);
+    if (!refused) p.stack.refuses = index == 1;
+    return refused;
+  };
+  f.write = [](const Plan& p) { return nlohmann::json(std::string(kNames[p.stack.refuses ? 1 : 0])); };
+  return f;
+}
+
 }  // namespace
 
 std::vector<PlanField> top_fields() {
@@ -61,7 +88,10 @@ std::vector<PlanField> top_fields() {
       directive({"$schema", "For editors."}),
       text({"name", "For people."}, AT(name)),
       text({"notes", "For people."}, AT(notes)),
-      text({"stack", "Framework whose rules the plan obeys: a file of models/stacks."}, AT(stack)),
+      text({"stack.name", "Framework whose habits and rules the plan has: a file of models/stacks."}, AT(stack.name))
+          .otherwise("the framework most used on the device"),
+      stack_month(),
+      stack_rules(),
   };
 }
 

@@ -1,5 +1,7 @@
 #include <nlohmann/json.hpp>
 
+#include "models/base/presets.hpp"
+#include "models/base/text.hpp"
 #include "models/plan_field_makers.hpp"
 
 #define AT(member) ([](auto& p) -> auto& { return p.member; })
@@ -11,6 +13,25 @@ constexpr std::array<std::string_view, 3> kUnits{"steps", "samples", "tokens"};
 constexpr std::array<std::string_view, 8> kComputeTypes{"fp64", "fp32", "tf32",  "bf16",
                                                         "fp16", "fp8",  "mxfp8", "nvfp4"};
 constexpr std::array<std::string_view, 7> kStoredTypes{"fp64", "fp32", "bf16", "fp16", "fp8", "mxfp8", "nvfp4"};
+
+nlohmann::json schema_of_sets() {
+  return {{"type", "string"}, {"enum", fusion_set_names()}};
+}
+
+/// A file of models/stacks/fusions, or of the same folder of TANDEM_PRESETS.
+PlanField fusion() {
+  PlanField f{"training.fusion", "Which operations are one kernel and which several: the habit of a kind of framework.", "that of the stack",
+              false, {}, {}, schema_of_sets};
+  f.read = [](const nlohmann::json& v, Plan& p) -> std::optional<Refusal> {
+    if (!v.is_string()) return Refusal{"must be a string, not " + kind_text(v), "use " + list_text(fusion_set_names(), "or")};
+    const std::string name = v.get<std::string>();
+    if (find_preset("models/stacks/fusions", name).empty()) return Refusal{"is no fusion set", "use " + list_text(fusion_set_names(), "or")};
+    p.training.fusion = fusion_set(name);
+    return std::nullopt;
+  };
+  f.write = [](const Plan& p) { return nlohmann::json(p.training.fusion.name); };
+  return f;
+}
 
 std::vector<PlanField> size_fields() {
   return {
@@ -83,9 +104,7 @@ std::vector<PlanField> memory_fields() {
               "device's generation (cuDNN's, FlashAttention 3)."},
              AT(training.attention_kernel))
           .otherwise("that of training.fusion; the stack may say"),
-      choice({"training.fusion", "Which operations are one kernel and which several: the habit of a kind of framework."},
-             AT(training.fusion))
-          .otherwise("that of the stack"),
+      fusion(),
       choice({"training.cuda_graphs",
               "What a device's host launches as one captured graph: each layer's passes, or a step's whole forward and backward pass."},
              AT(training.cuda_graphs)),

@@ -24,6 +24,5 @@ std::string_view name(OptimizerKind v) { return spelled(v); }
 std::string_view name(DecayShape v) { return spelled(v); }
 std::string_view name(CudaGraphs v) { return spelled(v); }
 std::string_view name(AttentionKernel v) { return spelled(v); }
-std::string_view name(FusionSet v) { return spelled(v); }
 
 }  // namespace tandem

@@ -74,13 +74,6 @@ template <>
 struct Spelling<AttentionKernel> {
   static constexpr std::array<std::string_view, 4> names{"flash1", "triton", "flash2", "tuned"};
 };
-template <>
-struct Spelling<FusionSet> {
-  static constexpr std::array<std::string_view, 13> names{
-      "reference", "eager", "megatron-2021", "megatron",        "transformer-engine",
-      "compiled",  "llm.c", "llm-foundry",   "megatron-bridge", "internevo", "compiled-blocks",
-      "megatron-wide-softmax", "eager-fused-rmsnorm"};
-};
 
 /// Precisions that `training.precision` fills dtypes from.
 inline constexpr std::array<std::string_view, 8> kPrecisions{"fp64", "fp32", "tf32",  "fp16",

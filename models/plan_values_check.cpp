@@ -42,8 +42,8 @@ void check_rampup(const Plan& p, const Reporter& fail) {
 }
 
 void check_stack_name(const Plan& p, Problems& problems) {
-  if (!find_preset("models/stacks", p.stack).empty()) return;
-  Problem unknown = unknown_preset("models/stacks", p.stack, "stack");
+  if (!find_preset("models/stacks", p.stack.name).empty()) return;
+  Problem unknown = unknown_preset("models/stacks", p.stack.name, "stack");
   unknown.file = p.file;
   unknown.field = "stack";
   problems.push_back(std::move(unknown));

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "models/communicators.hpp"
+#include "models/stack/facts.hpp"
 #include "sim/catalogue.hpp"
 #include "sim/nccl.hpp"
 #include "sim/scene.hpp"

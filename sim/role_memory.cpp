@@ -1,6 +1,5 @@
 #include "sim/role_memory.hpp"
 
-#include "models/stack_statement.hpp"
 #include "sim/nccl_buffers.hpp"
 #include "sim/reserved_memory.hpp"
 #include "sim/workspaces.hpp"
@@ -19,8 +18,8 @@ RoleMemory::RoleMemory(const Plan& plan, const Scene& scene, const Play& play)
     : scene_(scene),
       play_(play),
       libraries_(library_memory(plan, scene.topology.device())),
-      caches_(scene.cost.comm_fit().nccl && stack_states(plan, "caching_allocator")),
-      of_stack_(stack_communicators(plan)),
+      caches_(scene.cost.comm_fit().nccl && plan.stack.facts.caching_allocator),
+      of_stack_(plan.stack.facts.communicators),
       stages_(scene.graph.programs.size()) {}
 
 /// A host has one arena, which must be there. A device's allocator gives back segments without a tensor before it gives up (PyTorch:

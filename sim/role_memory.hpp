@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "models/communicators.hpp"
+#include "models/stack/facts.hpp"
 #include "reports/prediction.hpp"
 #include "sim/play.hpp"
 #include "sim/scene.hpp"

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "models/model_flops.hpp"
-#include "models/whole_units.hpp"
 #include "reports/memory_over_time.hpp"
 #include "sim/breakdown.hpp"
 #include "sim/countable.hpp"
@@ -146,12 +145,10 @@ void note_machine(Prediction& out, const Plan& plan, const Scene& scene, const P
   const TrainingSpec& t = plan.training;
   if (t.recompute == Recompute::selective && t.flash_attention && t.recompute_modules == std::vector<std::string>{"core_attention"})
     out.notes.push_back("attention is computed twice for little memory: flash attention keeps no scores that recomputing it would free");
-  if (scene.topology.device().calibration.empty() && !t.flash_attention)
-    out.notes.push_back("a device without calibration counts as none that stacks know: training.flash_attention is false here unless the plan "
-                        "says true");
-  if (whole_between_micro_batches(plan))
-    out.notes.push_back("weights and gradients are exchanged once a step and whole between micro-batches: pipelines of stack " + plan.stack);
+  if (plan.stack.facts.whole_between_micro_batches)
+    out.notes.push_back("weights and gradients are exchanged once a step and whole between micro-batches: pipelines of stack " + plan.stack.name);
   out.notes.insert(out.notes.end(), plan.ineffective.begin(), plan.ineffective.end());
+  out.notes.insert(out.notes.end(), plan.stack.facts.notes.begin(), plan.stack.facts.notes.end());
   if (scene.replay != nullptr) out.notes.push_back("rows of experts are those of the run whose routing is replayed");
   for (const std::string& fact : scene.topology.unverified()) out.notes.push_back("not verified: " + fact);
   for (const std::string& note : scene.cost.notes()) out.notes.push_back(note);

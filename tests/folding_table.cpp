@@ -14,6 +14,7 @@
 #include "experiments/validation/measurement.hpp"
 #include "experiments/validation/parallel.hpp"
 #include "sim/simulate.hpp"
+#include "topology/plan_reader.hpp"
 
 namespace {
 

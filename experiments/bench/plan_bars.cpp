@@ -11,6 +11,7 @@
 #include "models/task_graph.hpp"
 #include "sim/closed_form/closed_form.hpp"
 #include "sim/play.hpp"
+#include "topology/plan_reader.hpp"
 
 namespace tandem::bench {
 namespace {

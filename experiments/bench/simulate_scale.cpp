@@ -12,6 +12,7 @@
 #include "models/task_graph.hpp"
 #include "sim/play.hpp"
 #include "sim/simulate.hpp"
+#include "topology/plan_reader.hpp"
 #include "topology/topology.hpp"
 
 namespace {

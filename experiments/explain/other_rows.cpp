@@ -80,7 +80,7 @@ Explanation explain_plan_field(const ExplainedCase& c, const std::string& key) {
   Explanation out;
   out.formula = field && field->contains("description") ? field->at("description").get<std::string>() : "part of the plan as it was completed: every default filled in";
   if (field && field->contains("default")) out.formula += " Default: " + field->at("default").dump() + ".";
-  out.filled = "from " + c.plan.file + ", its presets, the rules of stack " + c.plan.stack + " or the default";
+  out.filled = "from " + c.plan.file + ", its presets, the rules of stack " + c.plan.stack.name + " or the default";
   out.range = "exact: an input";
   return out;
 }

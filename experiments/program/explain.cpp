@@ -7,6 +7,7 @@
 #include "experiments/program/terminal.hpp"
 #include "models/plan.hpp"
 #include "reports/text.hpp"
+#include "topology/plan_reader.hpp"
 #include "topology/preset.hpp"
 
 namespace tandem::program {

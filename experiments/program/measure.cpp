@@ -12,6 +12,7 @@
 #include "models/plan.hpp"
 #include "models/task_graph.hpp"
 #include "reports/text.hpp"
+#include "topology/plan_reader.hpp"
 
 namespace tandem::program {
 

@@ -11,6 +11,7 @@
 #include "models/base/presets.hpp"
 #include "reports/cost_table.hpp"
 #include "sim/product_table.hpp"
+#include "topology/plan_reader.hpp"
 
 namespace tandem::program {
 

@@ -6,6 +6,7 @@
 #include "reports/html_page.hpp"
 #include "reports/plan_title.hpp"
 #include "reports/run_report.hpp"
+#include "topology/plan_reader.hpp"
 
 namespace tandem::program {
 

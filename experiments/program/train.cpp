@@ -15,6 +15,7 @@
 #include "reports/chrome_trace.hpp"
 #include "reports/run_routing.hpp"
 #include "reports/text.hpp"
+#include "topology/plan_reader.hpp"
 
 namespace tandem::program {
 

@@ -7,6 +7,7 @@
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
 #include "sim/simulate.hpp"
+#include "topology/plan_reader.hpp"
 
 namespace tandem::study {
 

@@ -10,6 +10,7 @@
 #include "sim/reserved_memory.hpp"
 #include "sim/simulate.hpp"
 #include "sim/workspaces.hpp"
+#include "topology/plan_reader.hpp"
 
 namespace tandem::program {
 

@@ -9,7 +9,7 @@
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
 #include "models/plan_fields.hpp"
-#include "models/stack_conditions.hpp"
+#include "topology/plan_reader.hpp"
 #include "topology/preset.hpp"
 
 namespace tandem::program {

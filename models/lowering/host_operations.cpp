@@ -29,7 +29,7 @@ void count_host_operations(TaskGraph& graph, const HostOperations& of_stack) {
     for (Task& task : graph.templates[t].tasks) {
       // A tensor's fill is one call of PyTorch, whatever allocated it.
       const auto* fill = std::get_if<Fill>(&task.op);
-      const std::int64_t n = fill != nullptr && fill->nan ? 1 : of_stack.of(task.op, parameters[t]);
+      const std::int64_t n = fill != nullptr && fill->nan ? 1 : of_stack.of(kind_name(task.op), parameters[t]);
       task.host_operations = kept(n);
     }
 }

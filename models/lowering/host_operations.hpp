@@ -1,7 +1,7 @@
 #pragma once
 // How many operations of its framework the host has for each task of a graph.
 
-#include "models/host_operations.hpp"
+#include "models/stack/facts.hpp"
 #include "models/task_graph.hpp"
 
 namespace tandem::lowering {

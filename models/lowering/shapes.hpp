@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "models/lowering/fusion.hpp"
-#include "models/narrow_products.hpp"
+#include "models/stack/facts.hpp"
 #include "models/op.hpp"
 #include "models/plan.hpp"
 

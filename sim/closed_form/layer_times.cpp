@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <optional>
 
-#include "models/host_operations.hpp"
+#include "models/stack/resolve.hpp"
 #include "models/task_graph.hpp"
 #include "sim/play.hpp"
 
@@ -48,6 +48,7 @@ Plan small_plan(const Plan& plan) {
   small.model.num_layers = kSmallLayers;
   small.training.recompute_layers = 0;
   small.training.global_batch_size = kSmallBatches * plan.training.micro_batch_size;
+  resolve_stack(small);
   return small;
 }
 
@@ -190,10 +191,10 @@ void LayerTimesCache::write_key(Key& key, const Plan& plan) {
         n(q.zero_stage > 1), n(q.scatter_p2p)});
   more({t.seq_length, t.micro_batch_size, n(t.dtypes.compute), n(t.dtypes.weights), n(t.dtypes.gradients),
         n(t.dtypes.gradient_reduce), n(t.dtypes.master), n(t.dtypes.optimizer_state), n(t.recompute), n(t.recompute_products),
-        n(t.recompute_early_stop), n(t.flash_attention), n(t.attention_kernel), n(t.fusion), n(t.cuda_graphs),
+        n(t.recompute_early_stop), n(t.flash_attention), n(t.attention_kernel), n(std::hash<std::string>()(t.fusion.name)), n(t.cuda_graphs),
         n(t.deterministic), n(t.fill_uninitialized_memory), bits_of(t.dropout.hidden), bits_of(t.dropout.attention),
         n(t.optimizer.kind)});
-  key.push_back(n(std::hash<std::string>()(plan.stack)));
+  key.push_back(n(std::hash<std::string>()(plan.stack.name + text_of(plan.stack.as_of))));
   key.push_back(n(std::hash<std::string>()(t.precision)));  // on which a stack's counts of host operations may depend
   for (const std::string& module : t.recompute_modules) key.push_back(n(std::hash<std::string>()(module)));
 }
@@ -214,8 +215,8 @@ const LayerTimes& LayerTimesCache::of(const Plan& plan) {
   out.boundary_elements = boundary_elements(graph);
   out.first_launches = first_launches(graph);
   const bool captured = small.training.cuda_graphs == CudaGraphs::iteration;  // sums of gradients and shares of boundaries, too
-  const HostOperations of_stack = stack_host_operations(small);
-  out.collective_launches = captured ? 0 : of_stack.of(Collective{}, 0);
+  const HostOperations& of_stack = small.stack.facts.host_operations;
+  out.collective_launches = captured ? 0 : of_stack.of(kind_name(Collective{}), 0);
   out.update_recorded = of_stack.update_recorded;
   return known_.emplace(key_, out).first->second;
 }

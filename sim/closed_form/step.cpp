@@ -36,7 +36,7 @@ Step::Step(const Parts& x)
       split_backward_(zero_bubble(plan_.parallel.schedule)),
       tied_(plan_.model.tie_embeddings),
       in_shares_(plan_.parallel.scatter_p2p && t_ > 1 && !plan_.parallel.sequence_parallel),
-      uses_apart_(tied_ && p_ == 1 && plan_.stack == kOwnStack),
+      uses_apart_(tied_ && p_ == 1 && plan_.stack.name == kOwnStack),
       order_(m_ > 1 ? 1 : 0),
       activation_(activation_type(plan_.training.dtypes.compute)),
       dtypes_(plan_.training.dtypes) {

@@ -7,11 +7,11 @@
 
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
-#include "models/cluster_kinship.hpp"
 #include "models/plan.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/plan_text.hpp"
 #include "tests/temporary_folder.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using namespace tandem::test;

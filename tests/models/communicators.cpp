@@ -1,11 +1,12 @@
 // Communicators of frameworks: what stacks' files say.
 
-#include "models/communicators.hpp"
+#include "models/stack/facts.hpp"
 
 #include "models/plan.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/plan_text.hpp"
 #include "tests/odd_stack.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using namespace tandem::test;

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 
-#include "models/host_operations.hpp"
+#include "models/stack/facts.hpp"
 #include "models/task_graph.hpp"
 #include "tests/bent_plan.hpp"
 #include "tests/catch.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using namespace tandem::tests;

@@ -6,6 +6,7 @@
 #include "models/task_graph.hpp"
 #include "tests/catch.hpp"
 #include "tests/plans.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using tests::SmallPlan;

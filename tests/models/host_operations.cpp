@@ -3,12 +3,13 @@
 #include <algorithm>
 
 #include "models/base/presets.hpp"
-#include "models/host_operations.hpp"
+#include "models/stack/facts.hpp"
 #include "models/plan.hpp"
 #include "models/task_graph.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/plan_text.hpp"
 #include "tests/odd_stack.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using namespace tandem::test;

@@ -8,6 +8,7 @@
 #include "models/plan.hpp"
 #include "models/task_graph.hpp"
 #include "tests/catch.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using nlohmann::json;

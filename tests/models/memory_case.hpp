@@ -10,6 +10,7 @@
 #include "models/plan.hpp"
 #include "models/task_graph.hpp"
 #include "tests/catch.hpp"
+#include "topology/plan_reader.hpp"
 
 namespace tandem::tests {
 

@@ -5,6 +5,7 @@
 
 #include "models/op.hpp"
 #include "tests/models/memory_case.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using namespace tandem::tests;

@@ -1,7 +1,7 @@
 // What frameworks keep of products in 8 bits: what stacks' files say, and the bytes that follow, by formulas derived by hand from
 // the sources that models/stacks/megatron-core.json names.
 
-#include "models/narrow_products.hpp"
+#include "models/stack/facts.hpp"
 
 #include "models/op.hpp"
 #include "tests/models/memory_case.hpp"

@@ -11,6 +11,7 @@
 #include "models/plan.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/plan_text.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using namespace tandem::test;

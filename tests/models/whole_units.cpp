@@ -1,9 +1,7 @@
 // What a stack says of ZeRO 2 and 3 in pipelines, and what is sent where its stages have all of it between micro-batches.
 
-#include "models/whole_units.hpp"
 
 #include "models/plan.hpp"
-#include "models/stack_statement.hpp"
 #include "models/task_graph.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/plan_text.hpp"

@@ -5,6 +5,7 @@
 #include "sim/simulate.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/random_plans.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using namespace tandem::sim;

@@ -8,6 +8,7 @@
 #include "models/base/text.hpp"
 #include "sim/simulate.hpp"
 #include "tests/catch.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using namespace tandem::sim;

@@ -5,6 +5,7 @@
 #include "tests/catch.hpp"
 #include "tests/plans.hpp"
 #include "tests/sim/fakes.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using namespace tandem::sim;

@@ -6,6 +6,7 @@
 #include "models/task_graph.hpp"
 #include "sim/simulate.hpp"
 #include "tests/catch.hpp"
+#include "topology/plan_reader.hpp"
 #include "topology/topology.hpp"
 
 using namespace tandem;

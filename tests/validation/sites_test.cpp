@@ -8,6 +8,7 @@
 
 #include "models/plan.hpp"
 #include "tests/catch.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem::program;
 using nlohmann::json;

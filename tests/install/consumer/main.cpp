@@ -5,6 +5,7 @@
 #include "models/plan.hpp"
 #include "models/task_graph.hpp"
 #include "sim/simulate.hpp"
+#include "topology/plan_reader.hpp"
 #include "topology/topology.hpp"
 
 namespace {
