@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "models/plan.hpp"
+#include "models/plan/plan.hpp"
 
 namespace tandem {
 
@@ -13,7 +13,7 @@ namespace tandem {
 /// or its device names none: building the cluster refuses such files with the reason.
 std::string generation_of(const std::string& cluster);
 
-/// parse_plan and load_plan of models/plan.hpp with generation_of. `stack` stands in place of what the file says.
+/// parse_plan and load_plan of models/plan/plan.hpp with generation_of. `stack` stands in place of what the file says.
 Plan parse_plan(std::string_view text, const std::string& file, const std::optional<StackChoice>& stack = std::nullopt);
 Plan load_plan(const std::string& path, const std::optional<StackChoice>& stack = std::nullopt);
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "models/mesh.hpp"
+#include "models/plan/mesh.hpp"
 #include "models/stack/month.hpp"
 
 namespace tandem {

@@ -7,7 +7,7 @@
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
-#include "models/plan_names.hpp"
+#include "models/planfile/plan_names.hpp"
 
 namespace tandem {
 namespace {

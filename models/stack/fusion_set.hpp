@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "models/attention_kernel.hpp"
+#include "models/plan/attention_kernel.hpp"
 
 namespace tandem {
 

@@ -5,7 +5,7 @@
 
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
-#include "models/plan_fields.hpp"
+#include "models/planfile/plan_fields.hpp"
 #include "models/stack/condition.hpp"
 #include "models/stack/stack_file.hpp"
 

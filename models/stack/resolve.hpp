@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "models/plan.hpp"
-#include "models/plan_steps.hpp"
+#include "models/plan/plan.hpp"
+#include "models/planfile/plan_steps.hpp"
 
 namespace tandem {
 

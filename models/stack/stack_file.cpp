@@ -8,8 +8,8 @@
 
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
-#include "models/op.hpp"
-#include "models/plan_fields.hpp"
+#include "models/ops/op.hpp"
+#include "models/planfile/plan_fields.hpp"
 #include "models/stack/condition.hpp"
 #include "models/stack/fusion_set.hpp"
 
