@@ -2,7 +2,7 @@
 // How many operations of its framework the host has for each task of a graph.
 
 #include "models/graph/task_graph.hpp"
-#include "models/stack/facts.hpp"
+#include "models/plan/stack_facts.hpp"
 
 namespace tandem::lowering {
 

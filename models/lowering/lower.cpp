@@ -174,7 +174,7 @@ class Lowering {
 
   lowering::Capture capture() const {
     lowering::Capture c{plan_.training.cuda_graphs, 0, shapes_.capacity == 0, !plan_.parallel.overlap_param_gather};
-    c.launch = graph_launch(plan_);
+    if (c.of != CudaGraphs::none) c.launch = plan_.stack.facts.graph_launches.of(c.of == CudaGraphs::iteration);
     return c;
   }
 

@@ -14,8 +14,8 @@
 #include "models/base/error.hpp"
 #include "models/base/units.hpp"
 #include "models/plan/perturbation.hpp"
-#include "models/stack/facts.hpp"
-#include "models/stack/fusion_set.hpp"
+#include "models/plan/stack_facts.hpp"
+#include "models/plan/fusion_set.hpp"
 
 namespace tandem {
 

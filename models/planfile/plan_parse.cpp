@@ -5,7 +5,7 @@
 
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
-#include "models/planfile/plan_fields.hpp"
+#include "models/fields/plan_fields.hpp"
 #include "models/planfile/plan_steps.hpp"
 #include "models/stack/resolve.hpp"
 

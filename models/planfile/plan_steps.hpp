@@ -7,13 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "models/fields/plan_fields.hpp"
 #include "models/plan/plan.hpp"
 
 namespace tandem {
-
-/// Dotted paths of the fields that a file (or a preset it names) spells out.
-using Given = std::set<std::string, std::less<>>;
-using Problems = std::vector<Problem>;
 
 /// Fills every field that is not in `given`; needs the required ones.
 void fill_defaults(Plan& plan, const Given& given);

@@ -4,9 +4,9 @@
 
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
-#include "models/planfile/plan_fields.hpp"
+#include "models/fields/plan_fields.hpp"
 #include "models/planfile/plan_steps.hpp"
-#include "models/planfile/plan_values.hpp"
+#include "models/fields/plan_values.hpp"
 
 namespace tandem {
 namespace {

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "models/planfile/plan_fields.hpp"
+#include "models/fields/plan_fields.hpp"
 
 namespace tandem {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "models/planfile/plan_fields.hpp"
+#include "models/fields/plan_fields.hpp"
 
 namespace tandem {
 namespace {

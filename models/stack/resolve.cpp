@@ -5,7 +5,7 @@
 
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
-#include "models/planfile/plan_fields.hpp"
+#include "models/fields/plan_fields.hpp"
 #include "models/stack/condition.hpp"
 #include "models/stack/stack_file.hpp"
 
@@ -166,13 +166,6 @@ std::vector<Problem> stack_problems(const Plan& plan, const std::string& stack, 
     problems.push_back({plan.file, field, value_text(value_of(plan, field)), reason, remedy_of(rule, plan)});
   }
   return problems;
-}
-
-std::int64_t graph_launch(const Plan& plan) {
-  const GraphLaunches& launches = plan.stack.facts.graph_launches;
-  if (plan.training.cuda_graphs == CudaGraphs::none) return 0;
-  if (!launches.said()) return 1;
-  return plan.training.cuda_graphs == CudaGraphs::iteration ? launches.iteration : launches.layers;
 }
 
 std::optional<Problem> uncaptured(const Plan& plan) {

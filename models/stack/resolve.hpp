@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "models/plan/plan.hpp"
-#include "models/planfile/plan_steps.hpp"
+#include "models/fields/plan_fields.hpp"
 
 namespace tandem {
 
@@ -35,9 +35,6 @@ void resolve_stack(Plan& plan);
 
 /// The rules of a framework that a completed plan breaks; `stack` need not be the plan's own. Without a month: the newest.
 std::vector<Problem> stack_problems(const Plan& plan, const std::string& stack, std::optional<Month> as_of = std::nullopt);
-
-/// Host operations of the launch of one of the plan's CUDA graphs, 0 without graphs; 1 where the stack's file says nothing of them.
-std::int64_t graph_launch(const Plan& plan);
 
 /// The problem of CUDA graphs in a stack whose file says nothing of them.
 std::optional<Problem> uncaptured(const Plan& plan);

@@ -9,9 +9,9 @@
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
 #include "models/ops/op.hpp"
-#include "models/planfile/plan_fields.hpp"
+#include "models/fields/plan_fields.hpp"
 #include "models/stack/condition.hpp"
-#include "models/stack/fusion_set.hpp"
+#include "models/plan/fusion_set.hpp"
 
 namespace tandem {
 namespace {

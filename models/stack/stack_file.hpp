@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "models/base/json.hpp"
-#include "models/stack/facts.hpp"
+#include "models/plan/stack_facts.hpp"
 
 namespace tandem {
 

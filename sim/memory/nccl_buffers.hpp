@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "models/stack/facts.hpp"
+#include "models/plan/stack_facts.hpp"
 #include "sim/nccl/nccl.hpp"
 #include "sim/network/catalogue.hpp"
 #include "sim/network/scene.hpp"

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "models/stack/facts.hpp"
+#include "models/plan/stack_facts.hpp"
 #include "reports/prediction/prediction.hpp"
 #include "sim/engine/play.hpp"
 #include "sim/network/scene.hpp"

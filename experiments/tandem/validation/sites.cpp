@@ -8,7 +8,7 @@
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
-#include "models/planfile/plan_fields.hpp"
+#include "models/fields/plan_fields.hpp"
 #include "topology/plan_reader.hpp"
 #include "topology/preset.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "models/graph/task_graph.hpp"
-#include "models/stack/facts.hpp"
+#include "models/plan/stack_facts.hpp"
 #include "tests/bent_plan.hpp"
 #include "tests/catch.hpp"
 #include "topology/plan_reader.hpp"

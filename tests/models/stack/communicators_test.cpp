@@ -1,6 +1,6 @@
 // Communicators of frameworks: what stacks' files say.
 
-#include "models/stack/facts.hpp"
+#include "models/plan/stack_facts.hpp"
 
 #include "models/plan/plan.hpp"
 #include "tests/catch.hpp"

@@ -5,7 +5,7 @@
 #include "models/base/presets.hpp"
 #include "models/graph/task_graph.hpp"
 #include "models/plan/plan.hpp"
-#include "models/stack/facts.hpp"
+#include "models/plan/stack_facts.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/planfile/plan_text.hpp"
 #include "tests/odd_stack.hpp"

@@ -1,7 +1,7 @@
 // What frameworks keep of products in 8 bits: what stacks' files say, and the bytes that follow, by formulas derived by hand from
 // the sources that models/stacks/megatron-core.json names.
 
-#include "models/stack/facts.hpp"
+#include "models/plan/stack_facts.hpp"
 
 #include "models/ops/op.hpp"
 #include "tests/models/lowering/memory_case.hpp"

@@ -1,4 +1,4 @@
-#include "models/planfile/plan_values.hpp"
+#include "models/fields/plan_values.hpp"
 
 #include <algorithm>
 #include <cmath>

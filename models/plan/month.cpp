@@ -1,4 +1,4 @@
-#include "models/stack/month.hpp"
+#include "models/plan/month.hpp"
 
 #include <algorithm>
 #include <cctype>

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "models/planfile/plan_fields.hpp"
+#include "models/fields/plan_fields.hpp"
 
 namespace tandem {
 

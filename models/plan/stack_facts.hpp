@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "models/plan/mesh.hpp"
-#include "models/stack/month.hpp"
+#include "models/plan/month.hpp"
 
 namespace tandem {
 
@@ -50,6 +50,8 @@ struct GraphLaunches {
   std::int64_t layers = 0;     ///< of a layer's graph; 0: the stack's file says nothing of graphs
   std::int64_t iteration = 0;  ///< of a step's graph
   bool said() const { return layers > 0; }
+  /// Of a step's graph or of a layer's: 1 where the file says nothing.
+  std::int64_t of(bool step) const { return !said() ? 1 : step ? iteration : layers; }
 };
 
 /// A default that a rule of the stack gave a plan.

@@ -1,4 +1,4 @@
-#include "models/stack/facts.hpp"
+#include "models/plan/stack_facts.hpp"
 
 namespace tandem {
 

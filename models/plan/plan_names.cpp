@@ -1,4 +1,4 @@
-#include "models/planfile/plan_names.hpp"
+#include "models/plan/plan_names.hpp"
 
 namespace tandem {
 namespace {

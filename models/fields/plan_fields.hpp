@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,10 @@
 #include "models/plan/plan.hpp"
 
 namespace tandem {
+
+/// Dotted paths of the fields that a file (or a preset it names) spells out.
+using Given = std::set<std::string, std::less<>>;
+using Problems = std::vector<Problem>;
 
 /// Why a value is refused and what would work.
 struct Refusal {

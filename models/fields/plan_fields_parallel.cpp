@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "models/planfile/plan_field_makers.hpp"
+#include "models/fields/plan_field_makers.hpp"
 
 #define AT(member) ([](auto& p) -> auto& { return p.member; })
 

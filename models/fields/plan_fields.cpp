@@ -1,10 +1,10 @@
-#include "models/planfile/plan_fields.hpp"
+#include "models/fields/plan_fields.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "models/planfile/plan_field_makers.hpp"
-#include "models/planfile/plan_names.hpp"
+#include "models/fields/plan_field_makers.hpp"
+#include "models/plan/plan_names.hpp"
 
 #define AT(member) ([](auto& p) -> auto& { return p.member; })
 

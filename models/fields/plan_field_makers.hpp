@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "models/base/quantity.hpp"
-#include "models/planfile/plan_fields.hpp"
-#include "models/planfile/plan_names.hpp"
-#include "models/planfile/plan_values.hpp"
+#include "models/fields/plan_fields.hpp"
+#include "models/plan/plan_names.hpp"
+#include "models/fields/plan_values.hpp"
 
 namespace tandem {
 
