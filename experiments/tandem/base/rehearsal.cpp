@@ -1,5 +1,6 @@
 #include "experiments/tandem/base/rehearsal.hpp"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -57,8 +58,19 @@ std::string with_perturbation(const std::string& path, const std::string& pertur
 
 }  // namespace
 
-Rehearsal prepare(const std::string& path, const std::string& perturbation) {
-  Plan plan = perturbation.empty() ? load_plan(path) : parse_plan(with_perturbation(path, perturbation), path);
+std::optional<StackChoice> chosen_stack(const std::string& stack) {
+  return stack.empty() ? std::nullopt : std::optional(parse_stack_choice(stack));
+}
+
+void add_stack_option(CLI::App& command, std::string& stack) {
+  command.add_option("--stack", stack,
+                     "framework whose habits and rules the plan has, NAME or NAME@YYYY-MM for its code of a month [the plan's, else the "
+                     "one most used on the device]");
+}
+
+Rehearsal prepare(const std::string& path, const std::string& perturbation, const std::string& stack) {
+  const auto choice = chosen_stack(stack);
+  Plan plan = perturbation.empty() ? load_plan(path, choice) : parse_plan(with_perturbation(path, perturbation), path, choice);
   TaskGraph graph = naming(path, [&] { return require_lowerable(plan), lower(plan); });
   return {std::move(plan), std::move(graph)};
 }
