@@ -15,7 +15,7 @@ namespace {
 // the values' view while queries and keys have rotated copies, silu's output is an operand of the product, RMSNorm's are its input made
 // fp32 and the normed rows made narrow, but not the narrow input (6 bytes an element for 2), and backward
 // through log_softmax and nll_loss in fp32 holds three tensors of logits at once: 12 bytes a logit, before the gradient is made narrow
-// (measured, experiments/measured/h200).
+// (measured, experiments/corpus/measured/h200).
 constexpr Fusion eager() {
   Fusion f;
   f.scores_scaled_apart = f.mask_apart = f.attention_dropout_apart = f.dropout_apart = true;
@@ -27,10 +27,10 @@ constexpr Fusion eager() {
 // The same with torch.nn.functional.rms_norm or torch.nn.RMSNorm, one kernel on CUDA since PyTorch 2.9: aten::_fused_rms_norm, which in
 // 2.8 only Metal had (aten/src/ATen/native/native_functions.yaml of both; pytorch/pytorch pull request 153666). It is layer norm's
 // without a mean, and so are its two of the backward pass: in a profiled step of PyTorch 2.11 on one H100 vectorized_layer_norm_kernel,
-// layer_norm_grad_input_kernel_vectorized and GammaBetaBackwardCUDAKernelTemplate each ran once a norm (experiments/measured/train_gpt.py
-// with --kernels). Autograd keeps the input, which the residual's sum is anyway, and its second result, a number in fp32 a row
+// layer_norm_grad_input_kernel_vectorized and GammaBetaBackwardCUDAKernelTemplate each ran once a norm
+// (experiments/corpus/measured/train_gpt.py with --kernels). Autograd keeps the input, which the residual's sum is anyway, and its second result, a number in fp32 a row
 // (tools/autograd/derivatives.yaml, _fused_rms_norm): measured so, 41.9 bytes a layer, token and hidden element of a LLaMA
-// (experiments/measured/h200).
+// (experiments/corpus/measured/h200).
 constexpr Fusion eager_fused_rmsnorm() {
   Fusion f = eager();
   f.rms_apart = f.norm_copies = false;
