@@ -16,20 +16,14 @@ namespace {
 /// A file of one record whose `measured` has this beside a peak, behind an empty line.
 class OneRecord {
  public:
-  explicit OneRecord(const std::string& more, const std::string& source = "somewhere", int zero = 0)
+  explicit OneRecord(const std::string& more, const std::string& plan = "{}", const std::string& keys = "")
       : path_(std::filesystem::temp_directory_path() / ("one-record-" + std::to_string(::getpid()) + ".jsonl")) {
     std::ofstream(path_) << "\n"
-                         << R"({"id": "one", "source": ")" << source << R"(", "plan": {"parallel": {"zero_stage": )" << zero
-                         << R"(}}, "measured": {"peak_memory_bytes": 1000)" << more << "}}\n";
+                         << R"({"id": "one", "plan": )" << plan << keys << R"(, "measured": {"peak_memory_bytes": 1000)" << more << "}}\n";
   }
   ~OneRecord() { std::filesystem::remove(path_); }
 
   Measurement read() const { return read_measurements(path_.string()).front(); }
-  Measurement taken(bool as_named) const {
-    MeasurementFilter filter;
-    filter.as_named = as_named;
-    return read_measurements({path_.string()}, filter).front();
-  }
   Problem problem() const {
     try {
       read();
@@ -73,15 +67,4 @@ TEST_CASE("a kind or a rank of peaks that nobody knows is refused with its line,
   CHECK(p.value == value);
   for (const char* word : {"allocated", "reserved", "device"})
     CHECK((p.remedy.find(word) != std::string::npos) == (field == "peak_memory_kind"));
-}
-
-TEST_CASE("a run that had another value than its record says is judged with it, unless as named") {
-  const std::string of = "GitHub bigscience-workshop/bigscience:experiments/tr3m-1B3.md";
-  const Measurement m = OneRecord("", of).taken(false);
-  CHECK(m.changed == "parallel.zero_stage 1");
-  CHECK(m.plan_json.find(R"("zero_stage":1)") != std::string::npos);
-  CHECK(m.named_plan_json.find(R"("zero_stage":0)") != std::string::npos);
-  CHECK(OneRecord("", of).taken(true).changed.empty());
-  CHECK(OneRecord("", of, 2).taken(false).changed.empty());
-  CHECK(OneRecord("", "somewhere").taken(false).changed.empty());
 }
