@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/tandem/validation/record_stack.hpp"
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
@@ -21,7 +22,8 @@ using nlohmann::json;
 const std::vector<std::string> kRanks{"heaviest", "last_stage", "first_node"};
 
 /// Keys of a record, and of what it measured: those that are judged, and what people who gather records keep beside them.
-const std::vector<std::string> kKeys{"id", "source", "grade", "plan", "measured", "assumed", "notes", "published", "because", "error", "details"};
+const std::vector<std::string> kKeys{"id",    "source",    "as_of",   "framework", "grade", "plan",   "measured", "assumed",
+                                     "notes", "published", "because", "error",     "details"};
 const std::vector<std::string> kMeasured{"step_time_s", "step_time_from", "peak_memory_bytes", "peak_memory_kind", "peak_memory_rank",
                                          "peak_memory_note", "out_of_memory", "tflops_per_device", "tflops_kind"};
 
@@ -90,7 +92,10 @@ Measurement measurement(const json& record, const std::string& set, const std::s
   out.id = record.at("id");
   out.set = set;
   out.grade = grade(record, place);
-  out.plan_json = record.at("plan").dump();
+  json plan = record.at("plan");
+  if (const std::string unknown = set_stack(plan, record, place); !unknown.empty())
+    out.unread.push_back("framework \"" + unknown + "\" (no such stack)");
+  out.plan_json = plan.dump();
   out.step_time_s = figure(measured, "step_time_s", "seconds", place);
   out.peak_memory_bytes = figure(measured, "peak_memory_bytes", "bytes", place);
   out.memory_kind = word(measured, "peak_memory_kind", {"allocated", "reserved", "device"}, place);

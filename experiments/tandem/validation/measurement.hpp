@@ -12,7 +12,7 @@ namespace tandem::program {
 struct Measurement {
   std::string id, set;                      ///< set: the file's stem
   std::string grade;                        ///< A, B or C (sanity only); A where the record does not say
-  std::string plan_json;
+  std::string plan_json;                    ///< with the stack that the record says (record_stack.hpp)
   std::string cluster;                      ///< preset that the caller has it run on in place of the one it names; empty: that one
   std::optional<double> step_time_s;
   std::optional<double> peak_memory_bytes;
@@ -21,7 +21,7 @@ struct Measurement {
   bool out_of_memory = false;               ///< the run ended for lack of memory
   bool tells() const { return step_time_s || peak_memory_bytes || out_of_memory; }  ///< whether anything that is judged was measured
   std::vector<std::string> assumed;         ///< fields that the source does not state
-  std::vector<std::string> unread;          ///< keys that nobody knows, dotted
+  std::vector<std::string> unread;          ///< keys that nobody knows, dotted, and a framework without a stack
 };
 
 /// Which records are taken, everything where the lists are empty, and where their plans run.

@@ -39,6 +39,8 @@ class Validate(WithFolder):
             (changed(good, **{"measured.peak_memory_byte": 1e9}), [":2: measured.peak_memory_byte = ", "unknown key", '"peak_memory_bytes"']),
             (changed(good, **{"measured.step_time": 2.0}), [":2: measured.step_time = 2.0: unknown key", 'did you mean "step_time_s"?']),
             (changed(good, assume=["stack"]), [":2: assume = ", 'did you mean "assumed"?']),
+            (changed(good, as_of="2024-13"), [':2: as_of = "2024-13": is no month', "YYYY-MM"]),
+            (changed(good, framework=7), [":2: framework = 7: must be a text"]),
             ([good], [":2: ", "is no measurement record"]),
         ):
             file = self.folder.file("bad.jsonl", json.dumps(good) + "\n" + json.dumps(bad) + "\n")
@@ -122,6 +124,18 @@ class Validate(WithFolder):
             self.assertIn("must be an object", told["records"][0]["reason"])
         twice = run("validate", file, "--cluster", "some-set=dgx-h100", "--cluster", "some-set=dgx-h200")
         self.assertEqual(twice[:2], (2, ""))
+
+    def test_a_record_is_of_its_framework_where_that_is_a_stack_and_else_of_its_plans(self):
+        plan = changed(SMALL, **{"cluster": {"preset": "dgx-a100-80gb", "devices": 8}, "training.precision": "bf16", "stack": "megatron-core"})
+        core, torch = (tandem_json("simulate", self.folder.plan(changed(plan, stack=stack)))["step_time_s"]
+                       for stack in ("megatron-core", "pytorch-fsdp"))
+        self.assertNotEqual(core, torch)
+        for keys, expected, told in (({"as_of": "2024-07"}, core, ""), ({"framework": "pytorch-fsdp", "as_of": "2024-07"}, torch, ""),
+                                     ({"framework": "in-house"}, core, 'framework "in-house" (no such stack)')):
+            code, out, err = run("validate", self.records(plan, **keys), "--json")
+            self.assertEqual((code, json.loads(out)["records"][0]["predicted_step_time_s"]), (0, expected))
+            self.assertIn(told, err)
+            self.assertEqual(err == "", told == "")
 
     def test_errors_that_are_written_become_ranges_but_not_those_of_their_own_set(self):
         plan = changed(SMALL, **{"cluster": {"preset": "dgx-a100-80gb", "devices": 8}, "training.precision": "bf16"})
