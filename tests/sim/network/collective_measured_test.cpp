@@ -60,7 +60,7 @@ struct Errors {
 
 std::map<std::string, Errors> by_family() {
   std::map<std::string, Errors> all;
-  std::ifstream file(TANDEM_SOURCE_DIR "/tests/data/collectives.jsonl");
+  std::ifstream file(TANDEM_SOURCE_DIR "/experiments/corpus/collectives.jsonl");
   for (std::string line; std::getline(file, line);) {
     const auto record = nlohmann::json::parse(line);
     ClusterSpec spec;

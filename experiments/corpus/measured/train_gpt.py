@@ -252,7 +252,7 @@ def run(k, kernels):
         host.append(time.time() - begin)
         torch.cuda.synchronize()
         times.append(time.time() - begin)
-    record = dict(id=name_of(k), source="experiments/measured/train_gpt.py", grade="A", plan=plan_of(k),
+    record = dict(id=name_of(k), source="experiments/corpus/measured/train_gpt.py", grade="A", plan=plan_of(k),
                   measured=dict(step_time_s=statistics.median(times), peak_memory_bytes=torch.cuda.max_memory_allocated(), peak_memory_kind="allocated",
                                 peak_memory_rank="heaviest"),
                   details=dict(steps=len(times), fastest_s=min(times), slowest_s=max(times), host_s=statistics.median(host),

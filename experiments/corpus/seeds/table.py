@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Simulates every plan of this folder and prints what came of it as a Markdown table.
+"""Simulates every plan of experiments/plans/seeds and prints what came of it as a Markdown table.
 
-    experiments/seeds/table.py build/tandem [--jobs 2] [PLAN ...]
+    experiments/corpus/seeds/table.py build/tandem [--jobs 2] [PLAN ...]
 
 Memory is of the heaviest device. A plan that its stack refuses, or that this version cannot do, shows the reason.
 """
@@ -14,6 +14,7 @@ import subprocess
 import sys
 
 FOLDER = pathlib.Path(__file__).resolve().parent
+PLANS = FOLDER.parents[1] / "plans" / "seeds"
 COLUMNS = ["plan", "stack", "devices", "step time", "memory per device", "fits", "published"]
 
 
@@ -49,7 +50,7 @@ def published(figure):
 
 def row(path, plan, outcome, figure):
     result, messages = outcome
-    start = [f"[{path.stem}]({path.name})", plan["stack"], f"{plan['cluster']['devices']:,}"]
+    start = [f"[{path.stem}](../../plans/seeds/{path.name})", plan["stack"], f"{plan['cluster']['devices']:,}"]
     if result is None:
         return start + [reasons(messages), "", "", published(figure)]
     return start + [seconds(result["step_time_s"]), f"{result['peak_memory_bytes'] / 2**30:.1f} GiB",
@@ -63,11 +64,11 @@ def line(cells):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tandem", help="the program")
-    parser.add_argument("plans", nargs="*", type=pathlib.Path, help="plans; default: all of this folder")
+    parser.add_argument("plans", nargs="*", type=pathlib.Path, help="plans; default: all of experiments/plans/seeds")
     parser.add_argument("--jobs", type=int, default=1, help="simulations at a time")
     options = parser.parse_args()
     figures = json.loads((FOLDER / "published.json").read_text(encoding="utf-8"))
-    paths = options.plans or sorted(p for p in FOLDER.glob("*.json") if p.stem in figures)
+    paths = options.plans or sorted(PLANS.glob("*.json"))
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         outcomes = list(pool.map(lambda p: simulate(options.tandem, p), paths))
     print(line(COLUMNS))

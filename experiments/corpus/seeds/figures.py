@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The runs' own published step times beside predictions, as a Markdown table.
 
-    experiments/seeds/figures.py build/tandem
+    experiments/corpus/seeds/figures.py build/tandem
 """
 import json
 import pathlib
