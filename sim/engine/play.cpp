@@ -8,9 +8,9 @@
 #include <tuple>
 #include <utility>
 
-#include "sim/cost/countable.hpp"
 #include "sim/engine/company.hpp"
 #include "sim/engine/jitter.hpp"
+#include "sim/engine/step_limit.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -132,7 +132,7 @@ Play play(const Scene& scene, const Manner& manner) {
   const Folding folding = fold(wiring, colours_of(scene, manner));
   out.roles = roles_of(scene, folding.ranks);
   out.quotient = make_quotient({scene, out.catalogue, wiring, folding}, lanes_of(out.host.synchronous));
-  require_countable(scene, out);
+  require_within_time_limit(scene, out);
 
   const auto templates = make_lane_templates(scene.graph, out.catalogue, out.host.synchronous);
   out.itineraries = make_itineraries(scene.graph, out.catalogue, out.host.synchronous);

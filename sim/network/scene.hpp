@@ -9,7 +9,7 @@
 #include "models/plan/mesh.hpp"
 #include "models/plan/perturbation.hpp"
 #include "sim/cost/cost_model.hpp"
-#include "sim/cost/countable.hpp"
+#include "sim/cost/time_limit.hpp"
 #include "sim/network/replay.hpp"
 #include "topology/topology.hpp"
 

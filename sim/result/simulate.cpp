@@ -9,7 +9,7 @@
 #include "models/graph/model_flops.hpp"
 #include "models/stack/whole_units.hpp"
 #include "reports/timeline/memory_over_time.hpp"
-#include "sim/cost/countable.hpp"
+#include "sim/cost/time_limit.hpp"
 #include "sim/cost/cuda_only.hpp"
 #include "sim/engine/play.hpp"
 #include "sim/memory/role_memory.hpp"
@@ -217,7 +217,7 @@ Played played(const Scene& scene, const Manner& manner) {
 Played played(const Scene& scene, const Manner& manner, const Perturbation& perturbation, const Topology& plain) {
   try {
     return played(scene, manner);
-  } catch (const Uncountable&) {
+  } catch (const TimeLimitExceeded&) {
     if (!perturbation.of_machine()) throw;
     refuse_perturbation(undisturbed(scene, manner, plain));
   }
