@@ -7,10 +7,10 @@
 #include "models/base/presets.hpp"
 #include "sim/cost/calibration.hpp"
 #include "sim/cost/cost_table.hpp"
-#include "sim/cost/time_limit.hpp"
 #include "sim/cost/product_table.hpp"
 #include "sim/cost/roofline.hpp"
 #include "sim/cost/slowest.hpp"
+#include "sim/cost/time_limit.hpp"
 
 namespace tandem::sim {
 namespace {
