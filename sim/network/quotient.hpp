@@ -44,7 +44,7 @@ struct Quotient {
   std::vector<Capacity> links;             ///< one for all classes of links that carry the same flows
   std::vector<std::vector<LinkUse>> uses;  ///< of all transfer classes in a row
   std::vector<Exchange> exchanges;
-  std::vector<std::vector<Slot>> tables;  ///< by the communications's slot; each of one stage
+  std::vector<std::vector<Slot>> tables;  ///< by slot of the communications; each of one stage
   std::vector<RoleSlots> roles;
   std::uint32_t transfer_classes = 0;
 

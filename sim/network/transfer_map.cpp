@@ -12,7 +12,7 @@ namespace {
 /// Divisible by every sharing degree up to 16, so that equal shares are exact.
 constexpr Rate kCoreRate = 720'720'000'000;
 
-constexpr std::int32_t kNoWire = -1;
+constexpr std::int32_t kNoTransfer = -1;
 
 /// Processors stand behind the topology's links, nodes behind the processors.
 std::size_t node_link(const Topology& topology, DeviceId d) {
@@ -47,7 +47,7 @@ class TransferMapper {
       : setup_(setup), communications_(communications), out_(out) {
     for (const auto& templates : communications.templates) needs_.push_back(needs_of(communications, templates));
     const auto world = static_cast<std::size_t>(setup.mesh.world_size());
-    out_.transfer_of.assign(2 * communications.ports.size(), std::vector<std::int32_t>(world, kNoWire));
+    out_.transfer_of.assign(2 * communications.ports.size(), std::vector<std::int32_t>(world, kNoTransfer));
     stages_.reserve(world);
     for (std::int32_t r = 0; r < setup.mesh.world_size(); ++r) stages_.push_back(setup.stage_of(Rank(r)).index());
   }
@@ -88,7 +88,7 @@ class TransferMapper {
 
   void plug_in(std::uint32_t p, Rank r) {
     const Port& port = communications_.ports[p];
-    if (out_.transfer_of[2 * p][r.index()] != kNoWire || needs_[stages_[r.index()]].by_port[2 * p].empty()) return;
+    if (out_.transfer_of[2 * p][r.index()] != kNoTransfer || needs_[stages_[r.index()]].by_port[2 * p].empty()) return;
     Transfer transfer;
     transfer.port = p;
     if (port.kind == Port::Kind::collective) {
