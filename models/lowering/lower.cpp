@@ -3,8 +3,10 @@
 #include "models/base/error.hpp"
 #include "models/graph/segments.hpp"
 #include "models/lowering/cuda_graphs.hpp"
-#include "models/lowering/host_operations.hpp"
+#include "models/lowering/stage/stage.hpp"
 #include "models/lowering/stage/stage_blocks.hpp"
+#include "models/lowering/stage/stage_chunks.hpp"
+#include "models/lowering/task_launches.hpp"
 #include "models/plan/mesh.hpp"
 
 namespace tandem {

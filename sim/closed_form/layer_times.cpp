@@ -8,7 +8,7 @@
 
 #include "models/graph/task_graph.hpp"
 #include "models/stack/resolve.hpp"
-#include "sim/engine/play.hpp"
+#include "sim/engine/simulated_step.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -74,8 +74,8 @@ std::int64_t computation(const Reader& reader, const std::vector<Task>& tasks, s
 }
 
 /// An instance's time is from its first computation to that of the next: whatever of its collectives sticks out is in it.
-void read_times(LayerTimes& out, const Play& play, const TaskGraph& graph) {
-  const Reader reader(play, 0);
+void read_times(LayerTimes& out, const SimulatedStep& simulated, const TaskGraph& graph) {
+  const Reader reader(simulated, 0);
   const Program& program = graph.programs[0];
   PartTime* open = nullptr;
   std::int64_t since = 0, end = 0, busy = 0;
@@ -206,9 +206,9 @@ const LayerTimes& LayerTimesCache::of(const Plan& plan) {
   const TaskGraph graph = lower(small);
   const Mesh mesh = make_mesh(small);
   const DeviceTime device(cost_);
-  const Play play = sim::play({graph, mesh, topology_, device});
+  const SimulatedStep simulated = sim::simulate_step({graph, mesh, topology_, device});
   LayerTimes out;
-  read_times(out, play, graph);
+  read_times(out, simulated, graph);
   read_parameters(out, graph.programs[0], small.model.tie_embeddings);
   read_memory(out, graph);
   read_work(out.work, graph);

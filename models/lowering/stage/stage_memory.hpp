@@ -8,8 +8,9 @@
 #include <algorithm>
 #include <map>
 
+#include "models/lowering/shapes/parameters.hpp"
 #include "models/lowering/stage/cached_tensors.hpp"
-#include "models/lowering/stage/stage.hpp"
+#include "models/lowering/stage/stage_context.hpp"
 
 namespace tandem::lowering {
 
