@@ -8,7 +8,7 @@
 
 #include "models/graph/task_graph.hpp"
 #include "models/stack/host_operations.hpp"
-#include "sim/engine/simulated_step.hpp"
+#include "sim/engine/simulate_step.hpp"
 
 namespace tandem::sim {
 namespace {
