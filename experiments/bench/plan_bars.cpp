@@ -10,7 +10,7 @@
 #include "models/graph/task_graph.hpp"
 #include "models/plan/plan.hpp"
 #include "sim/closed_form/closed_form.hpp"
-#include "sim/engine/simulated_step.hpp"
+#include "sim/engine/simulate_step.hpp"
 #include "topology/plan_reader.hpp"
 
 namespace tandem::bench {

@@ -7,7 +7,7 @@
 
 #include "models/base/quantity.hpp"
 #include "models/fields/plan_fields.hpp"
-#include "models/plan/plan_names.hpp"
+#include "models/fields/plan_names.hpp"
 #include "models/fields/plan_values.hpp"
 
 namespace tandem {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/fields/plan_field_makers.hpp"
-#include "models/plan/plan_names.hpp"
+#include "models/fields/plan_names.hpp"
 
 #define AT(member) ([](auto& p) -> auto& { return p.member; })
 

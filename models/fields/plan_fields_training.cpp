@@ -2,6 +2,7 @@
 
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
+#include "models/fields/fusion_file.hpp"
 #include "models/fields/plan_field_makers.hpp"
 
 #define AT(member) ([](auto& p) -> auto& { return p.member; })

@@ -1,10 +1,9 @@
 #pragma once
-// Fusion sets: which operations a framework does in one kernel, and what it holds besides. Each is a file of models/stacks/fusions.
+// Fusion sets: which operations a framework does in one kernel, and what it holds besides. Each is a file of models/stacks/fusions, which
+// models/fields/fusion_file.hpp reads.
 
 #include <cstdint>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "models/plan/attention_kernel.hpp"
 
@@ -57,11 +56,5 @@ struct FusionSet {
 
   bool operator==(const FusionSet&) const = default;
 };
-
-/// Reads a set by name. Throws ConfigError where there is no such file, or it is not of the form of models/stacks/README.md.
-FusionSet fusion_set(std::string_view name);
-
-/// Names of all sets, sorted.
-std::vector<std::string> fusion_set_names();
 
 }  // namespace tandem

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "models/base/presets.hpp"
+#include "models/fields/fusion_file.hpp"
 #include "models/planfile/plan_steps.hpp"
 #include "models/stack/resolve.hpp"
 

@@ -14,6 +14,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr const char* kLastEntry = "end the list with an entry without \"when\", since and until";
+
 bool is_known(const Plan& plan) { return !find_preset("models/stacks", plan.stack.name).empty(); }
 
 template <class Entry>
@@ -115,7 +117,7 @@ Given fill_stack_defaults(Plan& plan, const Given& given) {
 std::string stack_fusion(const Plan& plan) {
   const auto stack = load_stack(plan.stack.name);
   if (const FusionEntry* entry = entry_for(stack->fusion, plan)) return entry->set;
-  throw ConfigError(Problem{stack->path, "fusion", "", "has no entry for this plan", "end the list with an entry without \"when\", since and until"});
+  throw ConfigError(Problem{stack->path, "fusion", "", "has no entry for this plan", kLastEntry});
 }
 
 StackTransfers stack_transfers(const Plan& plan) {
@@ -123,7 +125,7 @@ StackTransfers stack_transfers(const Plan& plan) {
   const auto stack = load_stack(plan.stack.name);
   const TransfersEntry* entry = entry_for(stack->transfers, plan);
   if (entry == nullptr)
-    throw ConfigError(Problem{stack->path, "transfers", "", "has no entry for this plan", "end the list with an entry without \"when\", since and until"});
+    throw ConfigError(Problem{stack->path, "transfers", "", "has no entry for this plan", kLastEntry});
   const bool overlap = std::find(entry->overlap.begin(), entry->overlap.end(), name(plan.parallel.schedule)) != entry->overlap.end();
   return {overlap, entry->scatter};
 }

@@ -11,7 +11,7 @@
 #include "models/ops/op.hpp"
 #include "models/fields/plan_fields.hpp"
 #include "models/stack/condition.hpp"
-#include "models/plan/fusion_set.hpp"
+#include "models/fields/fusion_file.hpp"
 
 namespace tandem {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "models/graph/task_graph.hpp"
 #include "models/stack/resolve.hpp"
-#include "sim/engine/simulated_step.hpp"
+#include "sim/engine/simulate_step.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -183,6 +183,7 @@ void LayerTimesCache::write_key(Key& key, const Plan& plan) {
   const ParallelSpec& q = plan.parallel;
   const TrainingSpec& t = plan.training;
   const auto n = [](auto value) { return static_cast<std::int64_t>(value); };
+  const auto hash_of = [&](const std::string& text) { return n(std::hash<std::string>()(text)); };
   key.assign({n(m.family), m.hidden_size, m.num_attention_heads, m.num_kv_heads, m.head_dim, m.ffn_hidden_size, m.vocab_size,
               m.pad_vocab_to, m.max_position_embeddings, m.token_types, n(m.activation), n(m.normalization), n(m.norm_placement),
               n(m.position_embedding), n(m.tie_embeddings), n(m.linear_bias), n(m.qkv_bias), n(m.embedding_norm)});
@@ -191,12 +192,12 @@ void LayerTimesCache::write_key(Key& key, const Plan& plan) {
         n(q.zero_stage > 1), n(q.scatter_p2p)});
   more({t.seq_length, t.micro_batch_size, n(t.dtypes.compute), n(t.dtypes.weights), n(t.dtypes.gradients),
         n(t.dtypes.gradient_reduce), n(t.dtypes.master), n(t.dtypes.optimizer_state), n(t.recompute), n(t.recompute_products),
-        n(t.recompute_early_stop), n(t.flash_attention), n(t.attention_kernel), n(std::hash<std::string>()(t.fusion.name)), n(t.cuda_graphs),
+        n(t.recompute_early_stop), n(t.flash_attention), n(t.attention_kernel), hash_of(t.fusion.name), n(t.cuda_graphs),
         n(t.deterministic), n(t.fill_uninitialized_memory), bits_of(t.dropout.hidden), bits_of(t.dropout.attention),
         n(t.optimizer.kind)});
-  key.push_back(n(std::hash<std::string>()(plan.stack.name + text_of(plan.stack.as_of))));
-  key.push_back(n(std::hash<std::string>()(t.precision)));  // on which a stack's counts of host operations may depend
-  for (const std::string& module : t.recompute_modules) key.push_back(n(std::hash<std::string>()(module)));
+  key.push_back(hash_of(plan.stack.name + text_of(plan.stack.as_of)));
+  key.push_back(hash_of(t.precision));  // on which a stack's counts of host operations may depend
+  for (const std::string& module : t.recompute_modules) key.push_back(hash_of(module));
 }
 
 const LayerTimes& LayerTimesCache::of(const Plan& plan) {

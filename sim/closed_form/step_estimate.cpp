@@ -51,7 +51,7 @@ Estimate StepEstimate::estimate() {
   std::vector<Tail> tails = all_tails(ends);
   Estimate e;
   e.step_time = Duration::picoseconds(update(tails));
-  // As in sim/engine/simulated_step: what is less than half a percent of the step, all stages' added, is not counted.
+  // As in sim/engine/simulate_step: what is less than half a percent of the step, all stages' added, is not counted.
   if (longer_ > e.step_time.ps() / 200) {
     slowed_ = true;
     tails = all_tails(ends);

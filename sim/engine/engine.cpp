@@ -279,7 +279,7 @@ inline void Engine::begin(std::uint32_t exchange) {
   const Duration started = Duration::picoseconds(p.last);
   if (!p.contends) return finish(exchange, started + p.alone);
   // An instance that went in one step had waited for causes of its late tasks. Where one of its early tasks leads here, the network
-  // has moved on meanwhile: nobody leaves, and `perform` in sim/engine/simulated_step starts anew without patterns.
+  // has moved on meanwhile: nobody leaves, and `perform` in sim/engine/simulate_step starts anew without patterns.
   if (stepped_ && started < queue_.now()) return;
   queue_.schedule(started, static_cast<std::uint32_t>(2 * pending_.size()) + exchange, 0);
 }

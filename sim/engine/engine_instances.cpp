@@ -130,7 +130,7 @@ inline bool Engine::bring_tensor_lane(std::uint32_t r, const Cursor& c) {
 }
 
 /// The whole instance waits until everything is known that any task of it waits for. Should its early tasks be needed for
-/// that to become known, all wait for each other, and `perform` in sim/engine/simulated_step starts anew without patterns.
+/// that to become known, all wait for each other, and `perform` in sim/engine/simulate_step starts anew without patterns.
 inline Engine::Entry Engine::pass(std::uint32_t r, TimedTemplateId timed, Cursor& c, InstanceRecord& p) {
   RoleState& role = roles_[r];
   const TimedTemplate& s = patterns_.of(timed);

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "sim/engine/engine.hpp"
-#include "sim/network/setup.hpp"
 
 namespace tandem::sim {
 
@@ -33,9 +32,6 @@ struct SimulatedStep {
   const LaneProgram& lane_program(std::size_t role) const { return lane_programs[roles[role].stage.index()]; }
   const RunTable& run_table(std::size_t role) const { return run_tables[quotient.roles[role].table]; }
 };
-
-/// Throws ContractError naming the tasks that wait for each other when the graph cannot finish.
-SimulatedStep simulate_step(const Setup& setup, const Options& options = {});
 
 /// One task as it happened to a role.
 struct TaskSpan {

@@ -2,6 +2,7 @@
 // Refuses steps that cannot be simulated within the time limit, before they are simulated.
 
 #include "sim/engine/simulated_step.hpp"
+#include "sim/network/setup.hpp"
 
 namespace tandem::sim {
 

@@ -9,9 +9,6 @@
 namespace tandem::sim {
 namespace {
 
-/// Divisible by every sharing degree up to 16, so that equal shares are exact.
-constexpr Rate kCoreRate = 720'720'000'000;
-
 constexpr std::int32_t kNoTransfer = -1;
 
 /// Processors stand behind the topology's links, nodes behind the processors.
@@ -132,8 +129,6 @@ bool cores_are_shared(const Setup& setup) {
 }
 
 }  // namespace
-
-Work core_work(Duration alone) { return static_cast<Work>(alone.ps()) * kCoreRate; }
 
 std::vector<Capacity> capacities(const Topology& topology) {
   std::vector<Capacity> links;

@@ -2,43 +2,14 @@
 // Every rank's communications laid over the topology: who takes part, which links are crossed how often. Built whole,
 // for all ranks, so that symmetry can be seen rather than assumed.
 
-#include <array>
-#include <cstdint>
 #include <vector>
 
 #include "sim/network/communications.hpp"
 #include "sim/network/fair_share.hpp"
 #include "sim/network/setup.hpp"
+#include "sim/network/transfer.hpp"
 
 namespace tandem::sim {
-
-/// One message over one transfer: two chains at most (one, unless the library pipelines its tiers), each running its
-/// segments in turn. Ends `tail` after the last byte of the later chain.
-struct TransferPlan {
-  std::uint32_t message = 0;
-  std::array<std::vector<Segment>, 2> chains;  ///< Segment::uses indexes Transfer::uses
-  Duration tail;                               ///< latencies and the library's overhead
-};
-
-/// A concrete group of ranks, or a sender and its receiver, on one port.
-struct Transfer {
-  std::uint32_t port = 0;
-  std::vector<Rank> members;
-  bool directed = false;                   ///< members are a sender and its receiver
-  std::vector<std::vector<LinkUse>> uses;  ///< ascending link
-  std::vector<TransferPlan> plans;         ///< ascending message
-};
-
-struct TransferMap {
-  std::vector<Transfer> transfers;
-  /// By 2 * port + receiver, then rank: index into transfers or -1.
-  std::vector<std::vector<std::int32_t>> transfer_of;
-  std::vector<Capacity> links;  ///< the topology's, then processors and nodes where ranks share them
-  bool shared_cores = false;    ///< computation goes through the core port
-};
-
-/// Work of a computation that takes `alone` on an idle processor, on links of a core port.
-Work core_work(Duration alone);
 
 /// One transfer by itself: `members` carry `message` over `links` (the topology's, as in TransferMap).
 Transfer plan_alone(const Setup& setup, const Message& message, std::vector<Rank> members, const std::vector<Capacity>& links);

@@ -8,7 +8,9 @@
 
 #include "models/ops/collective.hpp"
 #include "sim/nccl/nccl_search.hpp"
-#include "sim/network/transfer_map.hpp"
+#include "sim/network/communications.hpp"
+#include "sim/network/setup.hpp"
+#include "sim/network/transfer.hpp"
 
 namespace tandem::sim {
 

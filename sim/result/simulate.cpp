@@ -10,7 +10,7 @@
 #include "reports/timeline/memory_over_time.hpp"
 #include "sim/cost/cuda_only.hpp"
 #include "sim/cost/time_limit.hpp"
-#include "sim/engine/simulated_step.hpp"
+#include "sim/engine/simulate_step.hpp"
 #include "sim/memory/role_memory.hpp"
 #include "sim/result/breakdown.hpp"
 #include "sim/result/error_book.hpp"

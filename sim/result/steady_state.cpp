@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "sim/engine/repeated_steps.hpp"
-#include "sim/engine/simulated_step.hpp"
+#include "sim/engine/simulate_step.hpp"
 
 namespace tandem::sim {
 namespace {

@@ -1,6 +1,5 @@
 #include "experiments/tandem/base/rehearsal.hpp"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -60,12 +59,6 @@ std::string with_perturbation(const std::string& path, const std::string& pertur
 
 std::optional<StackChoice> chosen_stack(const std::string& stack) {
   return stack.empty() ? std::nullopt : std::optional(parse_stack_choice(stack));
-}
-
-void add_stack_option(CLI::App& command, std::string& stack) {
-  command.add_option("--stack", stack,
-                     "framework whose habits and rules the plan has, NAME or NAME@YYYY-MM for its code of a month [the plan's, else the "
-                     "one most used on the device]");
 }
 
 Rehearsal prepare(const std::string& path, const std::string& perturbation, const std::string& stack) {

@@ -10,10 +10,6 @@
 #include "reports/prediction/prediction.hpp"
 #include "topology/topology.hpp"
 
-namespace CLI {
-class App;
-}
-
 namespace tandem::program {
 
 struct Rehearsal {
@@ -27,9 +23,6 @@ Rehearsal prepare(const std::string& path, const std::string& perturbation = {},
 
 /// The stack that --stack names; nothing where it is empty. Throws ConfigError.
 std::optional<StackChoice> chosen_stack(const std::string& stack);
-
-/// Adds --stack to a command.
-void add_stack_option(CLI::App& command, std::string& stack);
 
 /// The cluster of a plan. `cost_table`, when not empty, is a file that `measure` wrote; it must describe the plan's devices, a
 /// processor's in the type that the plan computes in. Throws ConfigError or InfeasibleError.

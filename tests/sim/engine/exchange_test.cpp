@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include "sim/engine/simulated_step.hpp"
+#include "sim/engine/simulate_step.hpp"
 #include "tests/catch.hpp"
 #include "tests/schedule_plans.hpp"
 #include "tests/sim/engine/fakes.hpp"

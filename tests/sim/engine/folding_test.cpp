@@ -1,6 +1,6 @@
 #include <random>
 
-#include "sim/engine/simulated_step.hpp"
+#include "sim/engine/simulate_step.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/engine/random_step.hpp"
 #include "tests/sim/engine/task_times.hpp"

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "sim/engine/simulate_step.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/engine/graphs.hpp"
 #include "tests/sim/engine/random_plans.hpp"

@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "sim/engine/simulate_step.hpp"
 #include "sim/result/breakdown.hpp"
 #include "tests/catch.hpp"
 #include "tests/plans.hpp"

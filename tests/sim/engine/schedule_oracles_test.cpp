@@ -10,7 +10,7 @@
 
 #include "models/schedule/pass_work.hpp"
 #include "models/schedule/zero_bubble.hpp"
-#include "sim/engine/simulated_step.hpp"
+#include "sim/engine/simulate_step.hpp"
 #include "tests/catch.hpp"
 #include "tests/schedule_plans.hpp"
 #include "tests/schedule_rendezvous.hpp"

@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-#include "sim/engine/simulated_step.hpp"
+#include "sim/engine/simulate_step.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/engine/fakes.hpp"
 #include "tests/sim/engine/graphs.hpp"

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "sim/engine/simulated_step.hpp"
+#include "sim/engine/simulate_step.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/engine/fakes.hpp"
 #include "tests/sim/engine/graphs.hpp"

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/cost/cost_model.hpp"
-#include "sim/engine/simulated_step.hpp"
+#include "sim/engine/simulate_step.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/engine/graphs.hpp"
 

@@ -1,6 +1,6 @@
 // Groups of nodes whose devices share NICs.
 
-#include "sim/engine/simulated_step.hpp"
+#include "sim/engine/simulate_step.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/engine/graphs.hpp"
 #include "tests/topology/clusters.hpp"

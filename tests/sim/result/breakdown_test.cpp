@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "sim/engine/simulate_step.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/engine/graphs.hpp"
 

@@ -1,5 +1,5 @@
 // The lowering's own graphs on machines with chosen numbers.
-#include "sim/engine/simulated_step.hpp"
+#include "sim/engine/simulate_step.hpp"
 #include "sim/result/breakdown.hpp"
 #include "tests/catch.hpp"
 #include "tests/plans.hpp"

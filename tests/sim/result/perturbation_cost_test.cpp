@@ -1,6 +1,7 @@
 // Stragglers, slow links and jitter, against what can be worked out by hand and against the unfolded simulation.
 
 #include "sim/engine/jitter.hpp"
+#include "sim/engine/simulate_step.hpp"
 #include "tests/sim/engine/random_step.hpp"
 #include "tests/sim/engine/task_times.hpp"
 

@@ -7,6 +7,7 @@
 
 #include "models/schedule/pass_work.hpp"
 #include "sim/engine/repeated_steps.hpp"
+#include "sim/engine/simulate_step.hpp"
 #include "sim/result/simulate.hpp"
 #include "sim/result/steady_state.hpp"
 #include "tests/catch.hpp"

@@ -1,4 +1,4 @@
-#include "models/plan/fusion_set.hpp"
+#include "models/fields/fusion_file.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
-#include "models/plan/plan_names.hpp"
+#include "models/fields/plan_names.hpp"
 
 namespace tandem {
 namespace {

@@ -1,4 +1,4 @@
-#include "models/plan/plan_names.hpp"
+#include "models/fields/plan_names.hpp"
 
 namespace tandem {
 namespace {
