@@ -126,8 +126,8 @@ StackTransfers stack_transfers(const Plan& plan) {
   const TransfersEntry* entry = entry_for(stack->transfers, plan);
   if (entry == nullptr)
     throw ConfigError(Problem{stack->path, "transfers", "", "has no entry for this plan", kLastEntry});
-  const bool overlap = std::find(entry->overlap.begin(), entry->overlap.end(), name(plan.parallel.schedule)) != entry->overlap.end();
-  return {overlap, entry->scatter};
+  const auto& overlap = entry->overlap;
+  return {std::find(overlap.begin(), overlap.end(), name(plan.parallel.schedule)) != overlap.end(), entry->scatter};
 }
 
 bool stack_remainder_last(const Plan& plan) {
@@ -171,7 +171,8 @@ std::vector<Problem> stack_problems(const Plan& plan, const std::string& stack, 
 }
 
 std::optional<Problem> uncaptured(const Plan& plan) {
-  if (plan.training.cuda_graphs == CudaGraphs::none || plan.stack.facts.graph_launches.said() || !plan.stack.refuses) return std::nullopt;
+  const bool captures = plan.training.cuda_graphs != CudaGraphs::none;
+  if (!captures || plan.stack.facts.graph_launches.said() || !plan.stack.refuses) return std::nullopt;
   return Problem{plan.file, "training.cuda_graphs", std::string(name(plan.training.cuda_graphs)),
                  "models/stacks has nothing of CUDA graphs in " + plan.stack.name, "use none, or stack megatron-core"};
 }

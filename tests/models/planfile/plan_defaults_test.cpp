@@ -41,7 +41,7 @@ TEST_CASE("defaults are those of the schema") {
   CHECK(p.training.optimizer.epsilon == 1e-8);
   CHECK(p.training.optimizer.weight_decay == 0.1);
   CHECK(p.training.clip_grad == 1.0);
-  CHECK(p.stack == "tandem");
+  CHECK(p.stack.name == "tandem");
   CHECK(p.cluster.ranks_per_device == 1);
 }
 

@@ -16,10 +16,10 @@ namespace {
 /// Counts by group that a plan of a stack with this list has, or what is wrong with the list.
 std::string read(const std::string& list) {
   Plan plan = parse_plan(kGoodPlan, "good.json");
-  plan.stack = "odd";
   return tests::with_odd_stack("communicators", list, [&] {
+    tests::set_stack(plan, "odd");
     std::string out;
-    for (const Communicators& c : stack_communicators(plan)) out += std::string(name(c.group)) + " " + std::to_string(c.count) + " ";
+    for (const Communicators& c : plan.stack.facts.communicators) out += std::string(name(c.group)) + " " + std::to_string(c.count) + " ";
     return out;
   });
 }
@@ -31,7 +31,7 @@ TEST_CASE("a stack says how many communicators of which groups its framework mak
     {"group": "world", "count": 1, "when": {"training.seq_length": {"min": 1000000}}, "source": "s", "verified": true},
     {"group": "embedding", "count": 1, "source": "s", "verified": false}])") == "data 2 embedding 1 ");
   CHECK(read("[]").empty());
-  CHECK(stack_communicators(parse_plan(kGoodPlan, "good.json")).empty());
+  CHECK(parse_plan(kGoodPlan, "good.json").stack.facts.communicators.empty());
 }
 
 TEST_CASE("a list of communicators with a defect is refused") {
