@@ -56,7 +56,9 @@ PlanField nccl_algo() {
 
 PlanField stack_month() {
   PlanField f{"stack.as_of", "Month of the framework's code, \"2024-07\": its habits are those of that time.",
-              "the newest code that the stack's file was read from", false, {}, {}, [] { return schema_of_type("string"); }};
+              "the newest code that the stack's file was read from", false, {}, {}, [] {
+                return nlohmann::json{{"type", "string"}, {"pattern", "^(199[0-9]|2[0-9]{3})-(0[1-9]|1[0-2])$"}};
+              }};
   f.read = [](const nlohmann::json& v, Plan& p) -> std::optional<Refusal> {
     const auto month = v.is_string() ? parse_month(v.get<std::string>()) : std::nullopt;
     if (!month) return Refusal{"is no month", "write it as \"2024-07\""};

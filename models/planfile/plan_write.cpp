@@ -82,6 +82,7 @@ std::string plan_json_schema() {
   }
   object_schema(schema, "cluster")["required"] = required_of("cluster.");
   schema["required"] = {"model", "training", "cluster"};
+  schema["properties"]["stack"]["type"] = {"string", "object"};  // "megatron-core" is {"name": "megatron-core"}
   return schema.dump(2);
 }
 

@@ -14,8 +14,4 @@ DType held_master(const FusionSet& set, const DTypes& types) {
   return set.master_remainders && narrow && types.master == DType::fp32 ? DType::bf16 : types.master;
 }
 
-bool has_stand_ins(const FusionSet& set, const DTypes& types) {
-  return set.gradient_stand_ins && !(set.master_remainders && types.gradients == DType::bf16);
-}
-
 }  // namespace tandem::lowering

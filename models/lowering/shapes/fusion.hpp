@@ -18,8 +18,4 @@ Fusion fusion_of(const TrainingSpec& training);
 /// the weights lack is kept.
 DType held_master(const FusionSet& set, const DTypes& types);
 
-/// Whether tensors stand for gradients of `types` that products have added: the optimizer that keeps remainders of masters is told
-/// without any.
-bool has_stand_ins(const FusionSet& set, const DTypes& types);
-
 }  // namespace tandem::lowering

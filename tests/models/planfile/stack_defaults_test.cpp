@@ -17,7 +17,9 @@ using namespace tandem::test;
 namespace {
 
 Plan read(const std::string& text) { return parse_plan(text, "plan.json"); }
-Plan of(const std::string& stack, const std::string& month = "", const std::string& text = kGoodPlan) { return read(under(stack, month, text)); }
+Plan of(const std::string& stack, const std::string& month = "", const std::string& text = kGoodPlan) {
+  return read(under(stack, month, text));
+}
 std::string on(const std::string& preset, const std::string& text = kGoodPlan) { return bent("\"dgx-a100-80gb\"", "\"" + preset + "\"", text); }
 
 const std::string kData = bent("\"tensor\": 2, \"pipeline\": 2, \"data\": 2", "\"data\": 8");
@@ -179,7 +181,9 @@ TEST_CASE("frameworks on PyTorch's FSDP have their own habits by name, whatever 
 }
 
 TEST_CASE("flash attention is a default where a framework's kernels have the device, the type and the positions") {
-  const auto flash = [](const std::string& stack, const std::string& month, const std::string& text) { return of(stack, month, text).training.flash_attention; };
+  const auto flash = [](const std::string& stack, const std::string& month, const std::string& text) {
+    return of(stack, month, text).training.flash_attention;
+  };
   CHECK(flash("megatron-core", "", kGoodPlan));
   CHECK_FALSE(flash("megatron-core", "2023-12", kGoodPlan));
   CHECK_FALSE(flash("megatron-core", "", on("dgx-1v", with("training", "\"precision\": \"fp16\""))));

@@ -39,6 +39,6 @@ TEST_CASE("a list of communicators with a defect is refused") {
   CHECK(read(R"([{"group": "data", "count": 2, "source": "s"}])") == "an entry lacks verified");
   CHECK(read(R"([{"group": "shard", "count": 2, "source": "s", "verified": true}])") ==
         "is none of tensor, data, pipeline, model, embedding and world");
-  CHECK(read(R"([{"group": "data", "count": 0, "source": "s", "verified": true}])") == "is no whole number from 1 to 100");
+  CHECK(read(R"([{"group": "data", "count": 0, "source": "s", "verified": true}])") == "count is no whole number from 1 to 100");
   CHECK(!read(R"([{"group": "data", "count": 1, "when": {"odd": 1}, "source": "s", "verified": true}])").empty());
 }
