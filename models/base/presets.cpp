@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <mutex>
 #include <set>
 
+#include "models/base/data_folders.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files.hpp"
 #include "models/base/own_presets.hpp"
@@ -18,24 +18,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Places in the order they are searched. The source tree comes before the installation so that a developer's edit
-/// is what a developer's build reads.
-std::vector<fs::path> places() {
-  std::vector<fs::path> found;
-  if (const std::string own = own_presets_folder(); !own.empty()) found.emplace_back(own);
-  found.emplace_back(TANDEM_SOURCE_PRESETS);
-  found.emplace_back(TANDEM_INSTALL_PRESETS);
-  return found;
-}
-
 bool safe_character(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.' || c == '+';
 }
 
 std::string not_found(std::string_view file) {
-  std::vector<std::string> searched;
-  for (const fs::path& place : places()) searched.push_back(place.string());
-  return std::string(file) + " was not found (searched: " + list_text(searched, ",") + "). Install Tandem's data, or set TANDEM_PRESETS.";
+  std::string searched;
+  for (const std::string& folder : data_folders()) searched += (searched.empty() ? "" : ", ") + folder;
+  return std::string(file) + " was not found (searched: " + searched + "). Install Tandem's data, or set TANDEM_PRESETS.";
 }
 
 std::string names_remedy(std::string_view name, const std::vector<std::string>& names) {
@@ -82,8 +72,8 @@ std::string find_data_file(std::string_view folder, std::string_view file) {
   if (!is_preset_name(file)) return {};
   require(is_data_folder(folder), "data files are looked for in a folder that TANDEM_PRESETS is not checked for");
   const std::string own = own_presets_folder();
-  for (const fs::path& place : places()) {
-    const fs::path path = place / folder / file;
+  for (const std::string& place : data_folders()) {
+    const fs::path path = fs::path(place) / folder / file;
     if (!is_there(path)) continue;
     if (place == own) found_own().add(own, (fs::path(folder) / file).string());
     return path.string();
@@ -118,8 +108,8 @@ std::string beside(const std::string& path, const std::string& file) {
 
 std::vector<std::string> preset_names(std::string_view folder) {
   std::set<std::string> names;
-  for (const fs::path& place : places()) {
-    for (const fs::path file : folder_entries((place / folder).string()).names)
+  for (const std::string& place : data_folders()) {
+    for (const fs::path file : folder_entries((fs::path(place) / folder).string()).names)
       if (file.extension() == ".json" && is_preset_name(file.stem().string())) names.insert(file.stem().string());
   }
   return {names.begin(), names.end()};
