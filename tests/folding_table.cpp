@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "experiments/program/rehearsal.hpp"
-#include "experiments/validation/measurement.hpp"
-#include "experiments/validation/parallel.hpp"
-#include "sim/simulate.hpp"
+#include "experiments/tandem/base/rehearsal.hpp"
+#include "experiments/tandem/validation/measurement.hpp"
+#include "experiments/tandem/validation/parallel.hpp"
+#include "sim/result/simulate.hpp"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "exec/measure_cuda.hpp"
+#include "exec/measure/measure_cuda.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -15,8 +15,8 @@
 #include "exec/cuda/product_shapes.hpp"
 #include "exec/cuda/products.hpp"
 #include "exec/cuda/streaming.hpp"
-#include "exec/today.hpp"
-#include "reports/op_fields.hpp"
+#include "exec/measure/today.hpp"
+#include "reports/prediction/op_fields.hpp"
 
 namespace tandem::exec {
 namespace cuda {

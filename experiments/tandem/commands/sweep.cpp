@@ -1,0 +1,91 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "experiments/tandem/base/terminal.hpp"
+#include "experiments/tandem/commands/commands.hpp"
+#include "experiments/tandem/study/summary.hpp"
+#include "experiments/tandem/study/sweep.hpp"
+#include "models/base/files.hpp"
+#include "models/base/json.hpp"
+
+namespace tandem::program {
+
+namespace {
+
+struct Options {
+  std::string study, out;
+  int jobs = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  bool json = false, fresh = false;
+};
+
+/// Results belong to this build of the program and to the presets it reads.
+std::string program_digest() {
+  const std::string self = "/proc/self/exe";
+  const bool readable = why_unreadable(self).empty();
+  return std::string(TANDEM_VERSION) + study::presets_digest() +
+         (readable ? study::digest(read_text(self, std::size_t{1} << 32)) : std::string());
+}
+
+std::vector<study::Candidate> candidates(const study::Study& s, bool fresh, const std::string& folder) {
+  if (fresh) remove_file(folder + "/results.jsonl");  // the sweep says so where it cannot be written anew
+  const std::string program = program_digest();
+  std::vector<study::Candidate> out;
+  for (std::size_t i = 0; i < s.points.size(); ++i) out.push_back(study::candidate(s, i, program));
+  return out;
+}
+
+study::Tally tally_of(const std::vector<std::string>& lines, std::size_t points) {
+  study::Tally tally;
+  tally.points = points;
+  tally.missing = points - lines.size();
+  for (const std::string& line : lines) ++tally.by_status[nlohmann::json::parse(line)["status"].get<std::string>()];
+  return tally;
+}
+
+ExitCode sweep_study(const Options& o) {
+  const study::Study s = study::load_study(o.study);
+  const std::string folder = o.out.empty() ? "out/" + s.name : o.out;
+  const std::vector<study::Candidate> plans = candidates(s, o.fresh, folder);
+  study::Results results(folder, plans);
+  std::size_t computed = 0;
+  const InterruptWatch watch;
+  {
+    Progress bar(static_cast<std::int64_t>(plans.size() - std::min(plans.size(), results.kept())));
+    study::sweep(s, plans, results, o.jobs,
+                 {[] { return InterruptWatch::pressed(); },
+                  [&](std::size_t done) {
+                    computed = done;
+                    bar.done(static_cast<std::int64_t>(done));
+                  }});
+  }
+  const std::vector<std::string> lines = results.finish(s, plans);
+  study::Tally tally = tally_of(lines, plans.size());
+  tally.computed = computed;
+  tally.kept = results.kept();
+  print(o.json ? summary_json(s, lines, tally) : summary_text(s, lines, tally));
+  log("tandem: results in " + folder);
+  if (tally.missing > 0) throw Interrupted{};
+  if (tally.by_status.count("failed")) return ExitCode::internal;
+  const std::string nothing = study::nothing_found(s, lines);
+  if (!nothing.empty()) print_error(o.study + ": " + nothing);
+  return nothing.empty() ? ExitCode::ok : ExitCode::nothing;
+}
+
+}  // namespace
+
+void add_sweep(CLI::App& app, ExitCode& exit) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("sweep", "Predict every plan of a study; what is done already is not done again");
+  command->add_option("STUDY", o->study, "study file (JSON): a base plan and the values that its fields take")
+      ->required();
+  command->add_option("--out", o->out, "folder for results.jsonl, results.csv and study.json [out/NAME]");
+  command->add_option("--jobs", o->jobs, "plans at a time [processors]")->check(CLI::Range(1, 1024));
+  command->add_flag("--fresh", o->fresh, "compute everything again");
+  command->add_flag("--json", o->json, "one JSON object on stdout");
+  command->callback([o, &exit] { exit = sweep_study(*o); });
+}
+
+}  // namespace tandem::program
