@@ -25,7 +25,7 @@ install-deps:
 	@./cmake/install_deps.sh
 
 configure:
-	@[ -f $(BUILD)/build.ninja ] || cmake --preset $(PRESET)
+	@[ -f $(BUILD)/build.ninja ] || ./cmake/configure.sh $(PRESET)
 
 test: install-deps
 	@$(MAKE) --no-print-directory configure PRESET=$(PRESET)

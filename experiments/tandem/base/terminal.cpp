@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "models/base/error.hpp"
+#include "models/base/files.hpp"
 #include "models/base/output.hpp"
 #include "reports/prediction/text.hpp"
 
@@ -101,12 +102,11 @@ InterruptWatch::~InterruptWatch() {
 bool InterruptWatch::pressed() { return interrupts != 0; }
 
 void prepare_output(const std::string& path) {
-  std::error_code error, absent;
-  if (std::filesystem::is_directory(path, absent))
+  if (is_folder(path))
     throw ConfigError(Problem{path, "", "", "is a directory, not a file", "give a file in it"});
   const OutputPlace place = output_place(path);
   const std::filesystem::path folder = std::filesystem::path(place.path).parent_path();
-  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  const std::error_code error = folder.empty() ? std::error_code() : make_folders(folder);
   if (error) throw ConfigError(Problem{path, "", "", "its folder cannot be made: " + error.message(), "give another file"});
   if (!takes_output(place))
     throw ConfigError(Problem{path, "", "", std::string("cannot be written: ") + std::strerror(errno), "give another file"});
@@ -117,11 +117,8 @@ namespace {
 /// Whether two names are one file that writing replaces; devices and pipes are not.
 bool one_file(const std::string& a, const std::string& b) {
   const OutputPlace place = output_place(a);  // behind links, whose targets need not be there
-  const auto whole = [](const std::string& path) {
-    std::error_code ignored;
-    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, ignored), ignored);
-  };
-  return !place.in_place && whole(place.path) == whole(output_place(b).path);
+  const std::string whole = canonical_path(place.path);
+  return !place.in_place && !whole.empty() && whole == canonical_path(output_place(b).path);
 }
 
 void require_other_file(const std::string& path, const std::string& taken, const char* reason) {

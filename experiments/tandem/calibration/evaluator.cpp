@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include <cmath>
-#include <filesystem>
 #include <optional>
 
 #include "experiments/tandem/validation/parallel.hpp"
+#include "models/base/files.hpp"
 #include "models/base/output.hpp"
 #include "models/base/presets.hpp"
 #include "sim/result/simulate.hpp"
@@ -19,8 +19,8 @@ namespace {
 /// A preset by its name, a file of one's own wherever it is named from.
 bool same_calibration(const std::string& a, const std::string& b) {
   if (a == b || !is_preset_path(a) || !is_preset_path(b)) return a == b;
-  std::error_code unknown;
-  return std::filesystem::weakly_canonical(a, unknown) == std::filesystem::weakly_canonical(b, unknown) && !unknown;
+  const std::string whole = canonical_path(a);
+  return !whole.empty() && whole == canonical_path(b);
 }
 
 /// Nothing when the record is not of this device.
@@ -58,12 +58,9 @@ FitCases fit_cases(const std::vector<Measurement>& measurements, const std::stri
 
 Evaluator::Evaluator(const std::vector<FitCase>& cases, const ConstantsFile& file, int jobs)
     : cases_(cases), file_(file), jobs_(jobs),
-      candidate_(std::filesystem::temp_directory_path() / ("tandem_calibrate_" + std::to_string(getpid()) + ".json")) {}
+      candidate_(temporary_folder() + "/tandem_calibrate_" + std::to_string(getpid()) + ".json") {}
 
-Evaluator::~Evaluator() {
-  std::error_code ignored;
-  std::filesystem::remove(candidate_, ignored);
-}
+Evaluator::~Evaluator() { remove_file(candidate_); }
 
 LogErrors Evaluator::errors(const std::vector<double>& values, const std::vector<std::size_t>& which) {
   write_text(candidate_, file_.with(values));

@@ -7,6 +7,7 @@
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/validation/errors.hpp"
 #include "experiments/tandem/validation/parallel.hpp"
+#include "models/base/files.hpp"
 #include "models/base/output.hpp"
 #include "models/base/presets.hpp"
 
@@ -38,7 +39,7 @@ std::string output_of(const Options& o, const ConstantsFile& file) {
 }
 
 void require_free(const Options& o, const std::string& output) {
-  if (o.write || !std::filesystem::exists(output)) return;
+  if (o.write || !file_exists(output)) return;
   throw ConfigError(Problem{output, "", "", "exists already",
                             o.output.empty()
                                 ? "remove it, or name it or another with -o (--write alone overwrites the device's own calibration)"

@@ -1,6 +1,5 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -8,6 +7,7 @@
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/study/summary.hpp"
 #include "experiments/tandem/study/sweep.hpp"
+#include "models/base/files.hpp"
 #include "models/base/json.hpp"
 
 namespace tandem::program {
@@ -23,17 +23,13 @@ struct Options {
 /// Results belong to this build of the program and to the presets it reads.
 std::string program_digest() {
   const std::string self = "/proc/self/exe";
-  std::error_code unknown;
-  const bool readable = std::filesystem::exists(self, unknown);
+  const bool readable = why_unreadable(self).empty();
   return std::string(TANDEM_VERSION) + study::presets_digest() +
          (readable ? study::digest(read_text(self, std::size_t{1} << 32)) : std::string());
 }
 
 std::vector<study::Candidate> candidates(const study::Study& s, bool fresh, const std::string& folder) {
-  if (fresh) {
-    std::error_code absent;
-    std::filesystem::remove(folder + "/results.jsonl", absent);
-  }
+  if (fresh) remove_file(folder + "/results.jsonl");  // the sweep says so where it cannot be written anew
   const std::string program = program_digest();
   std::vector<study::Candidate> out;
   for (std::size_t i = 0; i < s.points.size(); ++i) out.push_back(study::candidate(s, i, program));

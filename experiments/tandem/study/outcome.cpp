@@ -8,6 +8,7 @@
 #include "models/base/presets.hpp"
 #include "sim/result/simulate.hpp"
 #include "topology/plan_reader.hpp"
+#include "topology/preset.hpp"
 
 namespace tandem::study {
 
@@ -112,7 +113,7 @@ std::string with_parts(const std::string& path, int depth) {
 
 /// What a cluster of the user's own says, which a key must follow too: itself, its device, and what that has.
 std::string own_cluster(const Plan& plan) {
-  return is_preset_path(plan.cluster.preset) ? with_parts(plan.cluster.preset, 2) : "";
+  return is_preset_path(plan.cluster.preset) ? with_parts(cluster_file(plan.cluster.preset), 2) : "";
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "models/base/files.hpp"
 #include "models/base/json.hpp"
 
 namespace tandem::study {
@@ -30,7 +31,7 @@ json rows_of(const std::string& path) {
 }  // namespace
 
 StudyReport read_report(const std::string& folder) {
-  if (!std::filesystem::exists(folder + "/study.json"))
+  if (file_state(folder + "/study.json").kind == FileKind::absent)
     throw ConfigError(
         Problem{folder, "", "", "holds no study.json", "give a plan file, or a folder that tandem sweep has written"});
   json study = read_json(folder + "/study.json");

@@ -6,11 +6,11 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
+#include "models/base/files.hpp"
 #include "models/base/json.hpp"
 #include "models/base/output.hpp"
 
@@ -52,9 +52,8 @@ std::string placed(const std::string& line, const Point& point, const std::optio
 }  // namespace
 
 Results::Results(std::string folder, const std::vector<Candidate>& candidates) : folder_(std::move(folder)) {
-  std::error_code failed;
-  std::filesystem::create_directories(folder_, failed);
-  if (failed) refuse(folder_, "cannot be made: " + failed.message(), "give another folder with --out");
+  if (const std::error_code failed = make_folders(folder_); failed)
+    refuse(folder_, "cannot be made: " + failed.message(), "give another folder with --out");
   lock();
   read_kept(candidates);
   open_log();
@@ -75,7 +74,7 @@ void Results::lock() {
 
 void Results::read_kept(const std::vector<Candidate>& candidates) {
   const std::string file = path("results.jsonl");
-  if (!std::filesystem::exists(file)) return;
+  if (!file_exists(file)) return;
   std::set<std::string> wanted;
   for (const Candidate& c : candidates) wanted.insert(c.key);
   std::istringstream lines(read_text(file, std::size_t{1} << 32));
