@@ -12,7 +12,7 @@
 
 #include "experiments/program/rehearsal.hpp"
 #include "experiments/validation/measurement.hpp"
-#include "experiments/validation/parallel.hpp"
+#include "models/base/threads.hpp"
 #include "sim/simulate.hpp"
 
 namespace {
@@ -95,7 +95,7 @@ int main(int argc, char** argv) {
   const auto records = program::read_measurements({argv + 2, argv + argc}, {});
   std::vector<Folded> all(records.size());
   std::mutex one;
-  program::for_each_index(records.size(), program::all_cores(), [&](std::size_t i) {
+  for_each_index(records.size(), {all_cores()}, [&](std::size_t i) {
     all[i] = folded(records[i], most);
     const std::lock_guard lock(one);
     print(all[i]);

@@ -36,6 +36,7 @@ ExitCode simulate(const Options& o) {
   const auto routing = o.routing.empty() ? std::nullopt : std::optional(read_routing(o.routing, r.plan));
   options.routing = routing ? &*routing : nullptr;
   const Prediction p = naming(o.plan, [&] { return sim::simulate(r.plan, r.graph, *topology, options); });
+  const InterruptWatch watch;  // a file that is begun is finished
   write_files(o, r, p, options.routing);
   print(o.json ? to_json(p, r.plan) : to_text(p, r.plan));
   if (p.fits || o.allow_oversize) return ExitCode::ok;

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "models/base/threads.hpp"
+
 namespace tandem::program {
 
 /// Writes data to stdout. Throws std::runtime_error when it cannot (a full disk; a closed pipe ends the program).
@@ -32,8 +34,16 @@ class Progress {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-/// While it lives, Ctrl-C, SIGTERM and SIGHUP (unless ignored, as under nohup) only set a flag that `pressed` tells; a second one
-/// ends the program.
+/// From now on Ctrl-C, SIGTERM and SIGHUP (unless ignored, as under nohup) end the program at once, with exit code 130.
+void end_at_interrupts();
+
+/// An error line that needs no memory.
+void tell_no_memory();
+/// From now on an allocation that fails ends the program, with that line and exit code 7. To unwind would take memory again: a
+/// destructor of the JSON library that gets none ends in abort().
+void end_without_memory();
+
+/// While it lives, signals only set a flag that `pressed` tells, for work that has something to keep; a second one ends the program.
 class InterruptWatch {
  public:
   InterruptWatch();
@@ -45,6 +55,13 @@ class InterruptWatch {
 
 /// Thrown to leave a long run after that.
 struct Interrupted {};
+
+/// At most `jobs` threads, which an InterruptWatch stops; a line of log says where the host gives fewer.
+Jobs interruptible(int jobs);
+
+/// Where the part that an interrupted command has made goes, which never takes the place of a file that was there: FILE.interrupted.json
+/// beside a FILE.json.
+std::string place_when_interrupted(const std::string& path);
 
 /// Makes the folders above an output file. Throws ConfigError when it cannot, or when the file could not be written: before
 /// the work that it is to hold.

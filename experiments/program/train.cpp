@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <optional>
 
 #include "exec/checkpoint.hpp"
@@ -10,8 +11,8 @@
 #include "experiments/program/rehearsal.hpp"
 #include "experiments/program/terminal.hpp"
 #include "experiments/program/train_report.hpp"
-#include "experiments/validation/parallel.hpp"
 #include "models/base/leftovers.hpp"
+#include "models/base/threads.hpp"
 #include "reports/chrome_trace.hpp"
 #include "reports/run_routing.hpp"
 #include "reports/text.hpp"
@@ -208,6 +209,7 @@ exec::RunResult run_to_end(GraphCache& graphs, const exec::TokenSource& data, ex
 
 ExitCode train(const Options& o) {
   require_available(o);
+  std::set_new_handler(nullptr);  // the runtime goes on, or says which rank it was
   GraphCache graphs(trained_plan(o));
   const Plan& plan = graphs.plan();
   naming(o.plan, [&] { return require_lowerable(plan), true; });

@@ -1,5 +1,6 @@
 #include "experiments/study/outcome.hpp"
 
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "experiments/program/rehearsal.hpp"
@@ -169,6 +170,8 @@ std::string evaluate(const Study& study, const Candidate& c) {
     settle(row, Status::infeasible, reasons(e));
   } catch (const ConfigError& e) {
     settle(row, Status::refused, reasons(e));
+  } catch (const std::bad_alloc&) {
+    throw;  // says nothing of the plan
   } catch (const std::exception& e) {
     settle(row, Status::failed, e.what());
   }
