@@ -2,7 +2,7 @@
 # driver by itself; cuBLASLt, cuDNN, NCCL and the management library are opened when they are needed (cuda/library.hpp), so that
 # a program built here starts where none of them is.
 if(NOT TANDEM_CUDA_FOUND)
-  set(cuda_sources cuda_absent.cpp)
+  set(cuda_sources measure/cuda_absent.cpp)
   set(cuda_libraries)
   return()
 endif()

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "experiments/program/rehearsal.hpp"
-#include "experiments/validation/measurement.hpp"
+#include "experiments/tandem/base/rehearsal.hpp"
+#include "experiments/tandem/validation/measurement.hpp"
 #include "models/base/threads.hpp"
-#include "sim/simulate.hpp"
+#include "sim/result/simulate.hpp"
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "models/schedule.hpp"
+#include "models/schedule/schedule.hpp"
 
 namespace tandem::tests {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "models/plan.hpp"
+#include "models/plan/plan.hpp"
 
 namespace tandem::tests {
 

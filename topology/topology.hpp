@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "models/base/dtype.hpp"
 #include "models/base/ids.hpp"
 #include "models/base/units.hpp"
-#include "models/collective.hpp"
-#include "models/dtype.hpp"
-#include "models/plan.hpp"
+#include "models/ops/collective.hpp"
+#include "models/plan/plan.hpp"
 
 namespace tandem {
 
@@ -109,7 +109,7 @@ std::shared_ptr<const Topology> recalibrated(std::shared_ptr<const Topology> top
 /// throws InfeasibleError where no way is left.
 std::unique_ptr<const Topology> perturbed(const Topology& machine, const Perturbation& perturbation);
 
-/// Where a group's members sit and how a ring visits them: what models/collective expands over.
+/// Where a group's members sit and how a ring visits them: what models/ops/collective expands over.
 GroupShape shape_of(const Topology& topology, const std::vector<Rank>& members);
 
 }  // namespace tandem

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "exec/backend.hpp"
-#include "exec/sequence_map.hpp"
+#include "exec/cpu/backend.hpp"
+#include "exec/data/sequence_map.hpp"
 
 namespace tandem::exec::cpu {
 

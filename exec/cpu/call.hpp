@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <span>
 
-#include "exec/backend.hpp"
+#include "exec/cpu/backend.hpp"
 #include "models/base/error.hpp"
 
 namespace tandem::exec::cpu {
 
-/// Operands by position, as models/op.hpp lists them, and where products are counted. Lives for one call.
+/// Operands by position, as models/ops/op.hpp lists them, and where products are counted. Lives for one call.
 class Call {
  public:
   Call(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, const KernelContext& context,

@@ -5,10 +5,10 @@
 #include <array>
 #include <cstdint>
 
-#include "exec/backend.hpp"
+#include "exec/cpu/backend.hpp"
 #include "exec/cpu/lanes.hpp"
-#include "exec/random.hpp"
-#include "exec/sequence_map.hpp"
+#include "exec/data/random.hpp"
+#include "exec/data/sequence_map.hpp"
 
 namespace tandem::exec::cpu {
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "models/op.hpp"
+#include "models/ops/op.hpp"
 
 namespace tandem::exec::cpu {
 

@@ -1,9 +1,9 @@
 #pragma once
-// One overload per computation of models/op.hpp. `T` (float or double) is the type of every floating operand that
+// One overload per computation of models/ops/op.hpp. `T` (float or double) is the type of every floating operand that
 // op.hpp does not give another. An operation added there without an overload here does not compile (backend.cpp).
 
 #include "exec/cpu/call.hpp"
-#include "models/op.hpp"
+#include "models/ops/op.hpp"
 
 namespace tandem::exec::cpu {
 

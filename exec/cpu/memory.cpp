@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "models/base/error.hpp"
-#include "models/memory_plan.hpp"
+#include "models/graph/memory_plan.hpp"
 
 namespace tandem::exec::cpu {
 namespace {

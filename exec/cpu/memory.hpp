@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "exec/backend.hpp"
+#include "exec/cpu/backend.hpp"
 
 namespace tandem::exec::cpu {
 

@@ -6,7 +6,7 @@
 
 #include "exec/cpu/exact_sum.hpp"
 #include "exec/cpu/lanes.hpp"
-#include "models/task_graph.hpp"
+#include "models/graph/task_graph.hpp"
 
 namespace tandem::exec::cpu {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "models/op.hpp"
+#include "models/ops/op.hpp"
 
 namespace tandem::exec::cpu {
 

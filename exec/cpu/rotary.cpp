@@ -6,7 +6,7 @@
 
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/lanes.hpp"
-#include "exec/sequence_map.hpp"
+#include "exec/data/sequence_map.hpp"
 
 namespace tandem::exec::cpu {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "exec/cuda/bench.hpp"
-#include "reports/cost_table.hpp"
+#include "reports/prediction/cost_table.hpp"
 
 namespace tandem::exec::cuda {
 

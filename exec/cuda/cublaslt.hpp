@@ -10,7 +10,7 @@
 
 #include "exec/cuda/library.hpp"
 #include "exec/cuda/resources.hpp"
-#include "models/dtype.hpp"
+#include "models/base/dtype.hpp"
 
 namespace tandem::exec::cuda {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/cost_table.hpp"
+#include "reports/prediction/cost_table.hpp"
 
 namespace tandem::exec::cuda {
 

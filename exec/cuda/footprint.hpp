@@ -8,7 +8,7 @@
 
 #include "exec/cuda/cublaslt.hpp"
 #include "exec/cuda/nvml.hpp"
-#include "reports/cost_table.hpp"
+#include "reports/prediction/cost_table.hpp"
 
 namespace tandem::exec::cuda {
 

@@ -1,4 +1,4 @@
-#include "exec/measure_cuda.hpp"
+#include "exec/measure/measure_cuda.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -13,9 +13,9 @@
 #include "exec/cuda/product_shapes.hpp"
 #include "exec/cuda/products.hpp"
 #include "exec/cuda/streaming.hpp"
-#include "exec/today.hpp"
+#include "exec/measure/today.hpp"
 #include "models/base/threads.hpp"
-#include "reports/op_fields.hpp"
+#include "reports/prediction/op_fields.hpp"
 
 namespace tandem::exec {
 namespace cuda {

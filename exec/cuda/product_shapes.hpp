@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "exec/cuda/cublaslt.hpp"
-#include "models/op.hpp"
-#include "reports/cost_table.hpp"
+#include "models/ops/op.hpp"
+#include "reports/prediction/cost_table.hpp"
 
 namespace tandem::exec::cuda {
 

@@ -5,7 +5,7 @@
 
 #include "exec/cuda/bench.hpp"
 #include "exec/cuda/cublaslt.hpp"
-#include "models/op.hpp"
+#include "models/ops/op.hpp"
 
 namespace tandem::exec::cuda {
 

@@ -1,6 +1,6 @@
 // Speed of the CPU backend, one core: GFLOP/s of matrix products over shapes, GB/s of every other operation.
 //   bench_kernels            the table, by thread CPU time, best of several batches
-// Bytes are those of models/op.hpp's traffic(): every operand moved once.
+// Bytes are those of models/ops/op.hpp's traffic(): every operand moved once.
 #include <time.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "exec/backend.hpp"
+#include "exec/cpu/backend.hpp"
 
 namespace {
 

@@ -5,7 +5,7 @@
 
 #include "experiments/bench/bars.hpp"
 #include "experiments/bench/flows.hpp"
-#include "sim/network.hpp"
+#include "sim/network/network.hpp"
 
 namespace tandem::bench {
 namespace {

@@ -7,10 +7,10 @@
 
 #include "experiments/bench/bars.hpp"
 #include "models/base/threads.hpp"
-#include "models/plan.hpp"
-#include "models/task_graph.hpp"
+#include "models/graph/task_graph.hpp"
+#include "models/plan/plan.hpp"
 #include "sim/closed_form/closed_form.hpp"
-#include "sim/play.hpp"
+#include "sim/engine/play.hpp"
 
 namespace tandem::bench {
 namespace {

@@ -1,4 +1,4 @@
-// How far the law of matrix products (sim/roofline, a device's calibration) is from every measured table of them.
+// How far the law of matrix products (sim/cost/roofline, a device's calibration) is from every measured table of them.
 //
 //   bench_products [TABLE.json ...]     all of topology/measured unless tables are given
 //
@@ -17,9 +17,9 @@
 
 #include "models/base/error.hpp"
 #include "models/base/presets.hpp"
-#include "sim/calibration.hpp"
-#include "sim/product_table.hpp"
-#include "sim/roofline.hpp"
+#include "sim/cost/calibration.hpp"
+#include "sim/cost/product_table.hpp"
+#include "sim/cost/roofline.hpp"
 
 using namespace tandem;
 

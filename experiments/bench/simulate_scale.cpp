@@ -8,10 +8,10 @@
 #include <ctime>
 #include <exception>
 
-#include "models/plan.hpp"
-#include "models/task_graph.hpp"
-#include "sim/play.hpp"
-#include "sim/simulate.hpp"
+#include "models/graph/task_graph.hpp"
+#include "models/plan/plan.hpp"
+#include "sim/engine/play.hpp"
+#include "sim/result/simulate.hpp"
 #include "topology/topology.hpp"
 
 namespace {

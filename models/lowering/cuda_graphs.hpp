@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "models/plan.hpp"
-#include "models/task_graph.hpp"
+#include "models/graph/task_graph.hpp"
+#include "models/plan/plan.hpp"
 
 namespace tandem::lowering {
 

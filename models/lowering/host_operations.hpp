@@ -1,8 +1,8 @@
 #pragma once
 // How many operations of its framework the host has for each task of a graph.
 
-#include "models/host_operations.hpp"
-#include "models/task_graph.hpp"
+#include "models/graph/task_graph.hpp"
+#include "models/stack/host_operations.hpp"
 
 namespace tandem::lowering {
 

@@ -1,12 +1,12 @@
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/graph/segments.hpp"
 #include "models/lowering/cuda_graphs.hpp"
 #include "models/lowering/host_operations.hpp"
-#include "models/lowering/stage_blocks.hpp"
-#include "models/mesh.hpp"
-#include "models/segments.hpp"
-#include "models/whole_units.hpp"
+#include "models/lowering/stage/stage_blocks.hpp"
+#include "models/plan/mesh.hpp"
+#include "models/stack/whole_units.hpp"
 
 namespace tandem {
 namespace lowering {

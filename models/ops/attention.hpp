@@ -1,10 +1,10 @@
 #pragma once
-// Attention with and without a score matrix, what its tensors are packed and turned by. Conventions: models/op.hpp.
+// Attention with and without a score matrix, what its tensors are packed and turned by. Conventions: models/ops/op.hpp.
 
 #include <cstdint>
 
-#include "models/attention_kernel.hpp"
 #include "models/ops/dropout_site.hpp"
+#include "models/plan/attention_kernel.hpp"
 
 namespace tandem {
 

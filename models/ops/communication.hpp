@@ -1,10 +1,10 @@
 #pragma once
-// What travels between devices, and between a device and its host. Conventions: models/op.hpp.
+// What travels between devices, and between a device and its host. Conventions: models/ops/op.hpp.
 
 #include <cstdint>
 
-#include "models/dtype.hpp"
-#include "models/mesh.hpp"
+#include "models/base/dtype.hpp"
+#include "models/plan/mesh.hpp"
 
 namespace tandem {
 

@@ -1,5 +1,5 @@
 #pragma once
-// Where random masks are drawn. Conventions: models/op.hpp.
+// Where random masks are drawn. Conventions: models/ops/op.hpp.
 
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 #pragma once
-// The two ends of a model: embedding, and the loss over a vocabulary. Conventions: models/op.hpp.
+// The two ends of a model: embedding, and the loss over a vocabulary. Conventions: models/ops/op.hpp.
 
 #include <cstdint>
 

@@ -1,9 +1,9 @@
 #pragma once
-// Mixture of experts: the router, where rows go, products with one matrix for each expert. Conventions: models/op.hpp.
+// Mixture of experts: the router, where rows go, products with one matrix for each expert. Conventions: models/ops/op.hpp.
 
 #include <cstdint>
 
-#include "models/dtype.hpp"
+#include "models/base/dtype.hpp"
 
 namespace tandem {
 

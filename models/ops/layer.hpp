@@ -1,9 +1,9 @@
 #pragma once
-// Operations of a layer outside of its attention: products, norms, activations, dropout with what is added beside it. Conventions: models/op.hpp.
+// Operations of a layer outside of its attention: products, norms, activations, dropout with what is added beside it. Conventions: models/ops/op.hpp.
 
 #include <cstdint>
 
-#include "models/dtype.hpp"
+#include "models/base/dtype.hpp"
 #include "models/ops/dropout_site.hpp"
 
 namespace tandem {

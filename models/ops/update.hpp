@@ -1,9 +1,9 @@
 #pragma once
-// From gradients to new weights. Conventions: models/op.hpp.
+// From gradients to new weights. Conventions: models/ops/op.hpp.
 
 #include <cstdint>
 
-#include "models/dtype.hpp"
+#include "models/base/dtype.hpp"
 
 namespace tandem {
 

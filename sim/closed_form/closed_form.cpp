@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "sim/closed_form/step.hpp"
-#include "sim/cuda_only.hpp"
+#include "sim/cost/cuda_only.hpp"
 
 namespace tandem::sim {
 namespace {

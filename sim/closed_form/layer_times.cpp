@@ -6,9 +6,9 @@
 #include <initializer_list>
 #include <optional>
 
-#include "models/host_operations.hpp"
-#include "models/task_graph.hpp"
-#include "sim/play.hpp"
+#include "models/graph/task_graph.hpp"
+#include "models/stack/host_operations.hpp"
+#include "sim/engine/play.hpp"
 
 namespace tandem::sim {
 namespace {

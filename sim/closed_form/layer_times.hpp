@@ -7,9 +7,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "models/pass_work.hpp"
-#include "models/plan.hpp"
-#include "sim/cost_model.hpp"
+#include "models/plan/plan.hpp"
+#include "models/schedule/pass_work.hpp"
+#include "sim/cost/cost_model.hpp"
 #include "topology/topology.hpp"
 
 namespace tandem::sim {
@@ -22,7 +22,7 @@ struct PartTime {
 /// [0]: of the first micro-batch, which writes gradients; [1]: of the others, which add.
 using ByOrder = std::array<PartTime, 2>;
 
-/// What schedules are made for (models/pass_work), of a micro-batch after the first.
+/// What schedules are made for (models/schedule/pass_work), of a micro-batch after the first.
 struct LayerWork {
   PassWork block;         ///< of a layer whose forward pass runs again it holds its input
   std::int64_t again = 0; ///< of such a layer's forward pass as it runs again

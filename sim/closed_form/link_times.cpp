@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "models/base/error.hpp"
-#include "sim/wiring.hpp"
+#include "sim/network/wiring.hpp"
 
 namespace tandem::sim {
 namespace {

@@ -5,9 +5,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "models/op.hpp"
-#include "sim/fair_share.hpp"
-#include "sim/cost_model.hpp"
+#include "models/ops/op.hpp"
+#include "sim/cost/cost_model.hpp"
+#include "sim/network/fair_share.hpp"
 #include "topology/topology.hpp"
 
 namespace tandem::sim {

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "models/schedule.hpp"
+#include "models/schedule/schedule.hpp"
 
 namespace tandem::sim {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "sim/company.hpp"
+#include "sim/engine/company.hpp"
 
 namespace tandem::sim::closed_form {
 namespace {

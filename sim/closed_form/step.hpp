@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "models/plan.hpp"
+#include "models/plan/plan.hpp"
 #include "sim/closed_form/estimate.hpp"
 #include "sim/closed_form/layer_times.hpp"
 #include "sim/closed_form/link_times.hpp"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "exec/run.hpp"
+#include "exec/run/run.hpp"
 #include "tests/catch.hpp"
 
 namespace tandem::tests {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "models/plan.hpp"
+#include "models/plan/plan.hpp"
 
 namespace tandem::tests {
 

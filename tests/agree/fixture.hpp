@@ -8,8 +8,8 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
-#include "exec/run.hpp"
-#include "models/plan.hpp"
+#include "exec/run/run.hpp"
+#include "models/plan/plan.hpp"
 #include "tests/catch.hpp"
 
 namespace tandem::tests {

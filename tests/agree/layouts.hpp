@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "exec/run.hpp"
+#include "exec/run/run.hpp"
 #include "tests/plans.hpp"
 
 namespace tandem::tests {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "reports/run_routing.hpp"
-#include "sim/simulate.hpp"
+#include "reports/timeline/run_routing.hpp"
+#include "sim/result/simulate.hpp"
 #include "tests/agree/closeness.hpp"
 #include "tests/agree/layouts.hpp"
 #include "tests/catch.hpp"

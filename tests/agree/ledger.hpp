@@ -6,9 +6,9 @@
 #include <map>
 #include <vector>
 
-#include "exec/run.hpp"
-#include "models/plan.hpp"
-#include "models/task_graph.hpp"
+#include "exec/run/run.hpp"
+#include "models/graph/task_graph.hpp"
+#include "models/plan/plan.hpp"
 
 namespace tandem::tests {
 

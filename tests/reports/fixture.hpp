@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <string>
 
-#include "models/task_graph.hpp"
-#include "reports/timeline.hpp"
+#include "models/graph/task_graph.hpp"
+#include "reports/timeline/timeline.hpp"
 
 namespace fixture {
 

@@ -24,12 +24,12 @@ ALLOWED = {
 HOMES = {
     r"nlohmann/json_fwd\.hpp": [r"models/base/json\.hpp"],
     r"nlohmann/": [r".*\.cpp", r"tests/.*"],
-    r"boost/math/": [r"sim/(error_book|slowest)\.cpp"],
-    r"boost/container/": [r"sim/caching_allocator\.hpp"],
+    r"boost/math/": [r"sim/(result/error_book|cost/slowest)\.cpp"],
+    r"boost/container/": [r"sim/memory/caching_allocator\.hpp"],
     r"boost/": [r"topology/route\.cpp"],
     r"Eigen/": [r"exec/cpu/.*"],
     r"(?:cuda|cublas|cudnn)": [r"exec/cuda/.*"],
-    r"CLI/": [r"experiments/program/.*", r"experiments/bench/.*"],
+    r"CLI/": [r"experiments/tandem/commands/.*", r"experiments/bench/.*"],
     r"catch2/": [r"tests/.*"],
     r"(?:thread|future)$": [r"models/base/threads\.hpp", r"tests/.*"],
 }
@@ -81,10 +81,10 @@ def readme_problems(root, paths):
 
 
 def needs_readme(root, folder):
-    """Folders of sources need one; folders of nothing but data may be described by a folder above."""
+    """Folders of sources need one; folders of tests or of nothing but data may be described by a folder above."""
     if (root / folder / "README.md").exists():
         return False
-    code = any(p.suffix in {".cpp", ".hpp", ".py"} for p in (root / folder).iterdir())
+    code = folder.parts[0] != "tests" and any(p.suffix in {".cpp", ".hpp", ".py"} for p in (root / folder).iterdir())
     above = [p for p in folder.parents if p != Path(".")]
     return code or not any((root / p / "README.md").exists() for p in above)
 

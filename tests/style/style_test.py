@@ -13,30 +13,30 @@ def includes(path, line):
 
 class Includes(unittest.TestCase):
     def test_an_include_against_the_direction_is_found(self):
-        self.assertTrue(includes("sim/engine.cpp", '#include "exec/run.hpp"'))
-        self.assertTrue(includes("exec/run.cpp", '#include "sim/simulate.hpp"'))
+        self.assertTrue(includes("sim/engine/engine.cpp", '#include "exec/run/run.hpp"'))
+        self.assertTrue(includes("exec/run/run.cpp", '#include "sim/result/simulate.hpp"'))
         self.assertTrue(includes("models/plan.cpp", '#include "topology/topology.hpp"'))
-        self.assertTrue(includes("reports/compare.cpp", '#include "sim/simulate.hpp"'))
+        self.assertTrue(includes("reports/compare/compare.cpp", '#include "sim/result/simulate.hpp"'))
 
     def test_an_include_not_written_from_the_root_is_found(self):
         self.assertTrue(includes("models/plan.cpp", '#include "plan.hpp"'))
         self.assertTrue(includes("models/lowering/lower.cpp", '#include "../plan.hpp"'))
 
     def test_an_include_along_the_direction_is_fine(self):
-        self.assertFalse(includes("sim/engine.cpp", '#include "topology/topology.hpp"'))
-        self.assertFalse(includes("tests/agree/books_test.cpp", '#include "exec/run.hpp"'))
+        self.assertFalse(includes("sim/engine/engine.cpp", '#include "topology/topology.hpp"'))
+        self.assertFalse(includes("tests/agree/books_test.cpp", '#include "exec/run/run.hpp"'))
 
     def test_a_third_party_outside_its_home_is_found(self):
-        self.assertTrue(includes("models/plan.hpp", "#include <nlohmann/json.hpp>"))
-        self.assertTrue(includes("models/plan.hpp", "#include <nlohmann/json_fwd.hpp>"))
+        self.assertTrue(includes("models/plan/plan.hpp", "#include <nlohmann/json.hpp>"))
+        self.assertTrue(includes("models/plan/plan.hpp", "#include <nlohmann/json_fwd.hpp>"))
         self.assertTrue(includes("sim/route.cpp", "#include <boost/graph/adjacency_list.hpp>"))
-        self.assertTrue(includes("exec/run.cpp", "#include <Eigen/Core>"))
-        self.assertTrue(includes("reports/compare.cpp", "#include <CLI/CLI.hpp>"))
-        self.assertTrue(includes("exec/run.cpp", "#include <thread>"))
-        self.assertTrue(includes("exec/run.cpp", "#include <future>"))
+        self.assertTrue(includes("exec/run/run.cpp", "#include <Eigen/Core>"))
+        self.assertTrue(includes("reports/compare/compare.cpp", "#include <CLI/CLI.hpp>"))
+        self.assertTrue(includes("exec/run/run.cpp", "#include <thread>"))
+        self.assertTrue(includes("exec/run/run.cpp", "#include <future>"))
 
     def test_a_third_party_at_home_is_fine(self):
-        self.assertFalse(includes("models/plan_parse.cpp", "#include <nlohmann/json.hpp>"))
+        self.assertFalse(includes("models/planfile/plan_parse.cpp", "#include <nlohmann/json.hpp>"))
         self.assertFalse(includes("topology/route.cpp", "#include <boost/graph/adjacency_list.hpp>"))
         self.assertFalse(includes("exec/cpu/gemm.cpp", "#include <Eigen/Core>"))
         self.assertFalse(includes("models/base/threads.hpp", "#include <thread>"))
@@ -48,7 +48,7 @@ class Places(unittest.TestCase):
         self.assertTrue(style.path_problems(Path("a.sh"), "cat ../shared/data.json"))
 
     def test_a_path_within_the_project_is_fine(self):
-        self.assertFalse(style.path_problems(Path("a.cpp"), '#include "models/plan.hpp"  // see out/demo'))
+        self.assertFalse(style.path_problems(Path("a.cpp"), '#include "models/plan/plan.hpp"  // see out/demo'))
 
     def test_a_folder_without_readme_is_found(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -14,7 +14,7 @@
 
 #include "experiments/bench/bars.hpp"
 #include "experiments/bench/peak.hpp"
-#include "models/plan.hpp"
+#include "models/plan/plan.hpp"
 #include "sim/closed_form/closed_form.hpp"
 
 namespace {

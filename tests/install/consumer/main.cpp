@@ -1,10 +1,10 @@
 // Simulates a plan with the installed package: every header, library and preset that this needs must have been installed.
 #include <cstdio>
 
-#include "exec/backend.hpp"
-#include "models/plan.hpp"
-#include "models/task_graph.hpp"
-#include "sim/simulate.hpp"
+#include "exec/cpu/backend.hpp"
+#include "models/graph/task_graph.hpp"
+#include "models/plan/plan.hpp"
+#include "sim/result/simulate.hpp"
 #include "topology/topology.hpp"
 
 namespace {

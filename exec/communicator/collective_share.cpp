@@ -1,0 +1,273 @@
+#include "exec/communicator/collective_share.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+#include <string>
+
+#include "models/base/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+struct Slice {
+  std::int64_t begin, end;  ///< elements
+  std::int64_t count() const { return end - begin; }
+};
+
+Slice slice(const Exchange& x, std::size_t index) {
+  const auto n = static_cast<std::int64_t>(x.members.size());
+  const auto r = static_cast<std::int64_t>(index);
+  return {x.op.elements * r / n, x.op.elements * (r + 1) / n};
+}
+
+std::int64_t element_bytes(DType t) { return bits(t) / 8; }
+
+std::int64_t share_bytes(const Exchange& x) {
+  return x.op.elements / static_cast<std::int64_t>(x.members.size()) * element_bytes(x.op.dtype);
+}
+
+void copy(std::byte* to, const std::byte* from, std::int64_t bytes) {
+  if (bytes > 0 && to != from) std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
+
+// ---- reductions ----
+
+bool writes_all(CollectiveKind kind) { return kind == CollectiveKind::all_reduce; }
+
+template <class T>
+void combine(Reduce reduce, std::span<T> into, const T* from) {
+  if (reduce == Reduce::sum)
+    for (std::size_t i = 0; i < into.size(); ++i) into[i] += from[i];
+  else
+    for (std::size_t i = 0; i < into.size(); ++i) into[i] = into[i] < from[i] ? from[i] : into[i];
+}
+
+/// One cache-sized piece of a member's slice; `own` is where the slice begins.
+struct Piece {
+  std::size_t member;
+  std::int64_t own;
+  Slice at;
+};
+
+/// Left fold of a piece, written to every buffer or to the member's own.
+template <class T>
+void fold_piece(const Exchange& x, const Piece& p) {
+  std::array<T, 1024> room;
+  const std::span<T> sum(room.data(), static_cast<std::size_t>(p.at.count()));
+  const auto given = [&](std::size_t j) { return reinterpret_cast<const T*>(x.members[j].in) + p.at.begin; };
+  std::copy_n(given(0), sum.size(), sum.data());
+  for (std::size_t j = 1; j < x.members.size(); ++j) combine(x.op.reduce, sum, given(j));
+  const auto put = [&](std::size_t j, std::int64_t at) {
+    std::copy_n(sum.data(), sum.size(), reinterpret_cast<T*>(x.members[j].out) + at);
+  };
+  if (!writes_all(x.op.kind)) return put(p.member, p.at.begin - p.own);
+  for (std::size_t j = 0; j < x.members.size(); ++j) put(j, p.at.begin);
+}
+
+template <class T>
+void fold_slice(const Exchange& x, std::size_t index, const Slice& mine) {
+  for (auto at = mine.begin; at < mine.end; at += 1024)
+    fold_piece<T>(x, {index, mine.begin, {at, std::min(at + 1024, mine.end)}});
+}
+
+void fold(const Exchange& x, std::size_t index, const Slice& mine) {
+  switch (x.op.dtype) {
+    case DType::fp64: fold_slice<double>(x, index, mine); break;
+    case DType::int32: fold_slice<std::int32_t>(x, index, mine); break;
+    case DType::int64: fold_slice<std::int64_t>(x, index, mine); break;
+    default: fold_slice<float>(x, index, mine);
+  }
+}
+
+void charge_others(std::span<std::int64_t> received, std::size_t index, std::int64_t bytes) {
+  for (std::size_t j = 0; j < received.size(); ++j)
+    if (j != index) received[j] += bytes;
+}
+
+void reduce_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
+  fold(x, index, slice(x, index));
+  const auto bytes = slice(x, index).count() * element_bytes(x.op.dtype);
+  received[index] += bytes * static_cast<std::int64_t>(x.members.size() - 1);
+  if (writes_all(x.op.kind)) charge_others(received, index, bytes);
+}
+
+// ---- copies ----
+
+/// Hands `bytes` of member `index` to every member, `offset` bytes into its buffer.
+void spread(const Exchange& x, std::size_t index, std::int64_t offset, std::int64_t bytes) {
+  for (const auto& m : x.members) copy(m.out + offset, x.members[index].in, bytes);
+}
+
+void all_gather_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
+  const auto bytes = share_bytes(x);
+  spread(x, index, static_cast<std::int64_t>(index) * bytes, bytes);
+  charge_others(received, index, bytes);
+}
+
+void broadcast_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
+  if (index != 0) return;
+  const auto bytes = x.op.elements * element_bytes(x.op.dtype);
+  spread(x, 0, 0, bytes);
+  charge_others(received, 0, bytes);
+}
+
+// ---- rows of unequal numbers ----
+
+std::int64_t rows_for(const std::int32_t* counts, std::int64_t each, std::size_t member) {
+  const std::int32_t* first = counts + static_cast<std::int64_t>(member) * each;
+  return std::accumulate(first, first + each, std::int64_t{0});
+}
+
+void require_room(std::int64_t rows, std::int64_t room) {
+  if (rows > room)
+    throw DeviceError("experts of this rank get " + std::to_string(rows) + " rows, and " + std::to_string(room) +
+                      " are planned for: raise model.moe.rows_bound");
+}
+
+/// Member `index` collects its own from everybody, senders ascending.
+void rows_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
+  const auto bytes = x.op.row * element_bytes(x.op.dtype);
+  const MemberBuffers& mine = x.members[index];
+  std::int64_t at = 0;
+  for (std::size_t j = 0; j < x.members.size(); ++j) {
+    const MemberBuffers& from = x.members[j];
+    std::int64_t first = 0;
+    for (std::size_t before = 0; before < index; ++before) first += rows_for(from.rows.sent, from.rows.each, before);
+    const std::int64_t rows = rows_for(from.rows.sent, from.rows.each, index);
+    require(rows == rows_for(mine.rows.received, mine.rows.each, j), "an exchange of rows whose counts differ at both ends");
+    require_room(at + rows, mine.rows.room);
+    copy(mine.out + at * bytes, from.in + first * bytes, rows * bytes);
+    if (j != index) received[index] += rows * bytes;
+    at += rows;
+  }
+}
+
+/// The rows of member `index` among those of all members, as elements.
+Slice rows_of(const Exchange& x, std::size_t index) {
+  const RowCounts &mine = x.members[index].rows, &first = x.members.front().rows;
+  const auto all = mine.each * static_cast<std::int64_t>(x.members.size());
+  require(std::equal(mine.sent, mine.sent + all, first.sent), "rows are gathered or scattered with counts that differ");
+  std::int64_t before = 0;
+  for (std::size_t j = 0; j < index; ++j) before += rows_for(mine.sent, mine.each, j);
+  return {before * x.op.row, (before + rows_for(mine.sent, mine.each, index)) * x.op.row};
+}
+
+void gather_rows_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
+  const RowCounts& counts = x.members[index].rows;
+  const auto all = counts.each * static_cast<std::int64_t>(x.members.size());
+  require_room(std::accumulate(counts.sent, counts.sent + all, std::int64_t{0}), counts.room);
+  const Slice mine = rows_of(x, index);
+  const auto bytes = element_bytes(x.op.dtype);
+  spread(x, index, mine.begin * bytes, mine.count() * bytes);
+  charge_others(received, index, mine.count() * bytes);
+}
+
+void scatter_rows_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
+  const Slice mine = rows_of(x, index);
+  require_room(mine.count() / x.op.row, x.members[index].rows.room);
+  fold(x, index, mine);
+  received[index] += mine.count() * element_bytes(x.op.dtype) * static_cast<std::int64_t>(x.members.size() - 1);
+}
+
+// ---- equal shares ----
+
+void all_to_all_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
+  const auto bytes = share_bytes(x);
+  for (std::size_t j = 0; j < x.members.size(); ++j)
+    copy(x.members[index].out + static_cast<std::int64_t>(j) * bytes,
+         x.members[j].in + static_cast<std::int64_t>(index) * bytes, bytes);
+  received[index] += bytes * static_cast<std::int64_t>(x.members.size() - 1);
+}
+
+void shift_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
+  const auto n = x.members.size(), before = (index + n - 1) % n;
+  const auto bytes = x.op.elements * element_bytes(x.op.dtype);
+  copy(x.members[index].out, x.members[before].in, bytes);
+  if (before != index) received[index] += bytes;
+}
+
+void perform_rows_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
+  switch (x.op.kind) {
+    case CollectiveKind::all_to_all: return rows_share(x, index, received);
+    case CollectiveKind::all_gather: return gather_rows_share(x, index, received);
+    case CollectiveKind::reduce_scatter: return scatter_rows_share(x, index, received);
+    case CollectiveKind::all_reduce: case CollectiveKind::broadcast: case CollectiveKind::shift: break;
+  }
+  throw ContractError("no collective of rows of unequal numbers of this kind");
+}
+
+// ---- what is allowed ----
+
+bool reduces(CollectiveKind kind) {
+  return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter;
+}
+
+bool reducible(DType t) {
+  return t == DType::fp32 || t == DType::fp64 || t == DType::int32 || t == DType::int64;
+}
+
+bool shares(CollectiveKind kind) {
+  return kind == CollectiveKind::all_gather || kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::all_to_all;
+}
+
+struct Range {
+  const std::byte* begin;
+  std::int64_t bytes;
+};
+
+bool overlap(const Range& a, const Range& b) {
+  const auto from = [](const Range& r) { return reinterpret_cast<std::uintptr_t>(r.begin); };
+  const auto to = [&](const Range& r) { return from(r) + static_cast<std::uintptr_t>(r.bytes); };
+  return a.bytes > 0 && b.bytes > 0 && from(a) < to(b) && from(b) < to(a);
+}
+
+/// Whether member `index`'s share lies at its place in the whole, or apart from it.
+bool share_placed(const Exchange& x, std::size_t index, const std::byte* share, const std::byte* whole) {
+  const auto bytes = share_bytes(x), all = bytes * static_cast<std::int64_t>(x.members.size());
+  if (!overlap({share, bytes}, {whole, all})) return true;
+  return share == whole + static_cast<std::int64_t>(index) * bytes;
+}
+
+}  // namespace
+
+void require_exchangeable(const Collective& op, std::size_t members) {
+  require(op.elements >= 0, "a collective of a negative number of elements");
+  require(!reduces(op.kind) || reducible(op.dtype), "thread communicator: reductions are in fp32, fp64, int32 and int64");
+  require(bits(op.dtype) % 8 == 0, "thread communicator: elements of less than a byte cannot be split");
+  require(!shares(op.kind) || op.elements % static_cast<std::int64_t>(members) == 0,
+          "all-gather, reduce-scatter and all-to-all: the members must divide the elements");
+}
+
+void require_placed(const Exchange& x, std::size_t index) {
+  const auto& m = x.members[index];
+  const auto all = x.op.elements * element_bytes(x.op.dtype);
+  if (x.op.row > 0)
+    return require(m.in != m.out && m.rows.sent && m.rows.received, "an exchange of rows needs counts and another buffer");
+  switch (x.op.kind) {
+    case CollectiveKind::all_reduce:
+    case CollectiveKind::broadcast: return require(m.in == m.out, "all-reduce and broadcast work in place");
+    case CollectiveKind::all_gather:
+      return require(share_placed(x, index, m.in, m.out), "all-gather: a share inside the whole but not at its place");
+    case CollectiveKind::reduce_scatter:
+      return require(share_placed(x, index, m.out, m.in), "reduce-scatter: a share inside the whole but not at its place");
+    case CollectiveKind::all_to_all:
+    case CollectiveKind::shift:
+      return require(!overlap({m.in, all}, {m.out, all}), "all-to-all and shift need another buffer for what arrives");
+  }
+}
+
+void perform_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
+  if (x.op.row > 0) return perform_rows_share(x, index, received);
+  switch (x.op.kind) {
+    case CollectiveKind::all_reduce:
+    case CollectiveKind::reduce_scatter: return reduce_share(x, index, received);
+    case CollectiveKind::all_gather: return all_gather_share(x, index, received);
+    case CollectiveKind::broadcast: return broadcast_share(x, index, received);
+    case CollectiveKind::all_to_all: return all_to_all_share(x, index, received);
+    case CollectiveKind::shift: return shift_share(x, index, received);
+  }
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,182 @@
+#include "exec/communicator/thread_communicator.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "exec/communicator/collective_share.hpp"
+#include "models/base/error.hpp"
+#include "models/ops/collective.hpp"
+
+namespace tandem::exec {
+namespace {
+
+/// Up to this many bytes over all members the last to arrive does every share: one wake-up instead of two, and no
+/// second thread to wait for. About what a wake-up costs in copying.
+constexpr std::int64_t kOneThreadBytes = 64 * 1024;
+
+// As called, not as the graph's visitors have it: these are the second set of books.
+std::int64_t vector_bytes(const Collective& op) { return op.elements * bits(op.dtype) / 8; }
+
+bool small(const Collective& op, std::size_t members) {
+  return vector_bytes(op) * static_cast<std::int64_t>(members) <= kOneThreadBytes;
+}
+
+std::string describe(const Collective& op) {
+  std::string s(name(op.kind));
+  s += op.reduce == Reduce::max ? " (max) of " : " of ";
+  return s + std::to_string(op.elements) + " " + std::string(name(op.dtype));
+}
+
+bool alike(const Collective& a, const Collective& b) {
+  return a.kind == b.kind && a.elements == b.elements && a.dtype == b.dtype && a.reduce == b.reduce && a.row == b.row;
+}
+
+std::string rank_text(Rank r) { return "rank " + std::to_string(r.value()); }
+
+void require_alike(const Meeting& m, const std::vector<Rank>& members) {
+  for (std::size_t i = 1; i < m.calls.size(); ++i)
+    if (!alike(m.calls[0], m.calls[i]))
+      throw CommError("mismatched collectives on group " + std::string(name(m.calls[0].group)) + ": " +
+                      rank_text(members[0]) + " entered " + describe(m.calls[0]) + ", " + rank_text(members[i]) +
+                      " entered " + describe(m.calls[i]));
+}
+
+std::string describe(const Channel::End& end) {
+  return std::to_string(end.bytes) + " bytes with tag " + std::to_string(end.tag);
+}
+
+void hand_over(const Channel& c, Rank from, Rank to) {
+  const auto& [out, in] = c.ends;
+  if (out.bytes != in.bytes || out.tag != in.tag)
+    throw CommError("mismatched send and receive: " + rank_text(from) + " sends " + describe(out) + ", " +
+                    rank_text(to) + " expects " + describe(in));
+  if (in.bytes > 0) std::memcpy(in.buffer, out.buffer, static_cast<std::size_t>(in.bytes));
+}
+
+std::span<std::int64_t> row(Meeting& m, std::size_t index) {
+  return std::span(m.received).subspan(index * m.buffers.size(), m.buffers.size());
+}
+
+void share(Meeting& m, std::size_t index) {
+  const auto received = row(m, index);
+  std::fill(received.begin(), received.end(), 0);
+  perform_share({m.calls[index], m.buffers}, index, received);
+}
+
+std::int64_t received_by(Meeting& m, std::size_t index) {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < m.buffers.size(); ++i) sum += row(m, i)[index];
+  return sum;
+}
+
+std::size_t index_of(Rank rank, const std::vector<Rank>& members) {
+  const auto at = std::find(members.begin(), members.end(), rank);
+  require(at != members.end(), "a rank entered a collective of a group that it is not in");
+  return static_cast<std::size_t>(at - members.begin());
+}
+
+}  // namespace
+
+Meeting& ThreadWorld::meeting(Group group, const Party& party) {
+  std::lock_guard lock(mutex_);
+  throw_if_aborted();
+  return meetings_.try_emplace({group, party.lane, party.members}, party.members.size()).first->second;
+}
+
+Channel& ThreadWorld::channel(Rank from, Rank to, int way) {
+  require(to.value() >= 0 && to.value() < size_ && from.value() >= 0 && from.value() < size_ && from != to,
+          "a message needs two different ranks of the world");
+  std::lock_guard lock(mutex_);
+  throw_if_aborted();
+  return channels_[{from, to, way}];
+}
+
+void ThreadWorld::abort(Rank rank, const std::string& cause) {
+  std::lock_guard lock(mutex_);
+  if (!cause_.empty()) return;
+  cause_ = rank_text(rank) + " failed: " + cause;
+  for (auto& [key, meeting] : meetings_) meeting.place.abort();
+  for (auto& [key, channel] : channels_) channel.place.abort();
+}
+
+void ThreadWorld::throw_if_aborted() const {
+  if (!cause_.empty()) throw CommError(cause_);
+}
+
+void ThreadWorld::throw_aborted() {
+  std::lock_guard lock(mutex_);
+  throw CommError(cause_);
+}
+
+// A mismatch is found by whoever arrives last; the others are woken by the abort, so all throw the same cause.
+template <class WhenFull>
+TimePoint ThreadCommunicator::arrive(Rendezvous& place, WhenFull&& when_full) {
+  try {
+    if (const auto full = place.arrive(when_full)) return *full;
+  } catch (const CommError& mismatch) {
+    world_->abort(rank_, mismatch.what());
+  }
+  world_->throw_aborted();
+}
+
+TimePoint ThreadCommunicator::run(const Collective& op, const Party& party, const MemberBuffers& mine) {
+  const auto& members = party.members;
+  require_exchangeable(op, members.size());
+  const auto index = index_of(rank_, members);
+  auto& meeting = world_->meeting(op.group, party);
+  meeting.calls[index] = op;
+  meeting.buffers[index] = mine;
+  require_placed({op, meeting.buffers}, index);
+  const auto full = arrive(meeting.place, [&] {
+    require_alike(meeting, members);
+    if (small(op, members.size()))
+      for (std::size_t i = 0; i < members.size(); ++i) share(meeting, i);
+  });
+  if (!small(op, members.size())) {
+    share(meeting, index);
+    meeting.place.meet();
+  }
+  count(op, received_by(meeting, index));
+  return full;
+}
+
+void ThreadCommunicator::count(const Collective& op, std::int64_t received) {
+  std::lock_guard lock(counters_mutex_);
+  auto& line = counters_.collectives[{op.kind, op.group}];
+  ++line.calls;
+  line.payload_bytes += vector_bytes(op);
+  line.received_bytes += received;
+}
+
+TimePoint ThreadCommunicator::meet_peer(Channel& channel, std::pair<Rank, Rank> ends, const Channel::End& mine) {
+  channel.ends[rank_ == ends.first ? 0 : 1] = mine;
+  return arrive(channel.place, [&] { hand_over(channel, ends.first, ends.second); });
+}
+
+TimePoint ThreadCommunicator::send(const std::byte* buffer, std::int64_t bytes, Rank to, const MessageName& name) {
+  // The receiver's end is the only one written through; const is dropped for the shared entry type alone.
+  const auto full = meet_peer(world_->channel(rank_, to, name.way), {rank_, to},
+                              {const_cast<std::byte*>(buffer), bytes, name.tag});
+  std::lock_guard lock(counters_mutex_);
+  ++counters_.sends;
+  counters_.sent_bytes += bytes;
+  return full;
+}
+
+TimePoint ThreadCommunicator::recv(std::byte* buffer, std::int64_t bytes, Rank from, const MessageName& name) {
+  return meet_peer(world_->channel(from, rank_, name.way), {from, rank_}, {buffer, bytes, name.tag});
+}
+
+CommCounters ThreadCommunicator::counters() const {
+  std::lock_guard lock(counters_mutex_);
+  return counters_;
+}
+
+std::vector<std::unique_ptr<Communicator>> make_thread_communicators(int world) {
+  const auto shared = std::make_shared<ThreadWorld>(world);
+  std::vector<std::unique_ptr<Communicator>> ranks;
+  for (int r = 0; r < world; ++r) ranks.push_back(std::make_unique<ThreadCommunicator>(shared, Rank(r)));
+  return ranks;
+}
+
+}  // namespace tandem::exec

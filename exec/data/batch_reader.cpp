@@ -1,0 +1,91 @@
+#include "exec/data/batch_reader.hpp"
+
+#include <array>
+
+#include "models/base/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+constexpr std::array<std::string_view, 5> kNames{"tokens", "decoder_tokens", "targets", "types", "labels"};
+
+const std::vector<std::int32_t>& part_of(const Example& e, Input input) {
+  if (input == Input::tokens) return e.tokens;
+  if (input == Input::decoder_tokens) return e.decoder_tokens;
+  return input == Input::targets ? e.targets : e.types;
+}
+
+Masking masking_of(const Plan& plan) {
+  return {plan.training.seq_length, plan.masked_positions(), static_cast<std::int32_t>(plan.model.vocab_size - 1),
+          plan.model.token_types > 1, plan.training.seed};
+}
+
+}  // namespace
+
+std::optional<Input> input_of(std::string_view slot) {
+  for (std::size_t i = 0; i < kNames.size(); ++i)
+    if (kNames[i] == slot) return static_cast<Input>(i);
+  return std::nullopt;
+}
+
+std::vector<std::vector<InputSlot>> input_slots(const TaskGraph& graph) {
+  std::vector<std::vector<InputSlot>> all;
+  for (const auto& t : graph.templates) {
+    auto& mine = all.emplace_back();
+    for (std::size_t s = 0; s < t.slots.size(); ++s)
+      if (const auto input = input_of(t.slots[s].name)) mine.push_back({s, *input});
+  }
+  return all;
+}
+
+BatchReader::BatchReader(const Plan& plan, const TokenSource& source, std::int64_t context_rank)
+    : plan_(plan),
+      source_(source),
+      context_rank_(context_rank),
+      positions_(plan.parallel.context, plan.training.seq_length / plan.parallel.context) {}
+
+std::int64_t BatchReader::positions(Input input) const {
+  const bool decoder = plan_.model.family == Family::t5 && (input == Input::decoder_tokens || input == Input::targets);
+  return decoder ? plan_.training.decoder_seq_length : positions_.local_seq;
+}
+
+std::int64_t BatchReader::elements(Input input) const {
+  return plan_.training.micro_batch_size * (input == Input::labels ? 1 : positions(input));
+}
+
+Example BatchReader::next_tokens(std::int64_t sequence) const {
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(plan_.training.seq_length) + 1);
+  source_.sequence(sequence, tokens);
+  Example e;
+  e.targets.assign(tokens.begin() + 1, tokens.end());
+  e.types.resize(e.targets.size());
+  tokens.pop_back();
+  e.tokens = std::move(tokens);
+  return e;
+}
+
+Example BatchReader::example(std::int64_t sequence) const {
+  if (plan_.model.family == Family::t5)
+    return source_.prefix_example(sequence, {plan_.training.seq_length, plan_.training.decoder_seq_length});
+  if (plan_.model.family != Family::bert) return next_tokens(sequence);
+  const auto masking = masking_of(plan_);
+  Example e = source_.masked_example(sequence, masking);
+  const auto size = static_cast<std::size_t>(masking.seq_length);
+  require(e.tokens.size() == size && e.targets.size() == size && e.types.size() == size, "an example of another length");
+  return e;
+}
+
+void BatchReader::fill(Input input, std::int64_t first, std::int32_t* out) const {
+  for (std::int64_t s = 0; s < plan_.training.micro_batch_size; ++s) {
+    const Example e = example(first + s);
+    if (input == Input::labels) {
+      *out++ = context_rank_ == 0 ? e.label : -1;
+      continue;
+    }
+    const auto& values = part_of(e, input);
+    for (std::int64_t i = 0; i < positions(input); ++i)
+      *out++ = values[static_cast<std::size_t>(positions_.position(context_rank_, i))];
+  }
+}
+
+}  // namespace tandem::exec

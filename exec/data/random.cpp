@@ -1,0 +1,159 @@
+#include "exec/data/random.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "models/base/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+constexpr int kRounds = 10;
+// Blocks generated side by side to fill vector units: for long fills and for their ends. `omp simd` keeps g++ from
+// unrolling these loops into scalar code first.
+constexpr std::size_t kManyBlocks = 32, kFewBlocks = 16;
+
+constexpr std::uint32_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
+constexpr PhiloxKey kWeyl = {0x9E3779B9, 0xBB67AE85};
+
+// Domains beside the values of DropoutSite: the top byte of a stream's name.
+constexpr std::uint32_t kInitialValues = 0x80, kExamples = 0x81;
+
+constexpr std::uint32_t low(std::uint64_t v) { return static_cast<std::uint32_t>(v); }
+constexpr std::uint32_t high(std::uint64_t v) { return static_cast<std::uint32_t>(v >> 32); }
+
+constexpr std::uint32_t product_high(std::uint32_t a, std::uint32_t b) { return high(std::uint64_t{a} * b); }
+
+void round(PhiloxBlock& c, const PhiloxKey& key) {
+  c = {product_high(c[2], kMultiplier1) ^ c[1] ^ key[0], c[2] * kMultiplier1,
+       product_high(c[0], kMultiplier0) ^ c[3] ^ key[1], c[0] * kMultiplier0};
+}
+
+template <std::size_t Blocks>
+struct Lanes {
+  std::array<std::uint32_t, Blocks> c0, c1, c2, c3;
+};
+
+// Written so that compilers turn the loop into vector instructions: the two halves of a product apart.
+template <std::size_t Blocks>
+void round(Lanes<Blocks>& s, const PhiloxKey& key) {
+#pragma omp simd
+  for (std::size_t l = 0; l < Blocks; ++l) {
+    const std::uint32_t c0 = s.c0[l], c1 = s.c1[l], c2 = s.c2[l], c3 = s.c3[l];
+    s.c0[l] = product_high(c2, kMultiplier1) ^ c1 ^ key[0];
+    s.c1[l] = c2 * kMultiplier1;
+    s.c2[l] = product_high(c0, kMultiplier0) ^ c3 ^ key[1];
+    s.c3[l] = c0 * kMultiplier0;
+  }
+}
+
+template <class State>
+void rounds(State& state, PhiloxKey key) {
+  for (int r = 0; r < kRounds; ++r) {
+    round(state, key);
+    key[0] += kWeyl[0];
+    key[1] += kWeyl[1];
+  }
+}
+
+// Words of blocks first_block ... first_block + Blocks - 1, in order.
+template <std::size_t Blocks>
+void fill_blocks(std::uint64_t first_block, const std::array<std::uint32_t, 2>& name, const PhiloxKey& key,
+                 std::uint32_t* out) {
+  Lanes<Blocks> s;
+#pragma omp simd
+  for (std::size_t l = 0; l < Blocks; ++l) {
+    s.c0[l] = low(first_block + l);
+    s.c1[l] = high(first_block + l);
+    s.c2[l] = name[0];
+    s.c3[l] = name[1];
+  }
+  rounds(s, key);
+#pragma omp simd
+  for (std::size_t l = 0; l < Blocks; ++l) {
+    out[4 * l] = s.c0[l];
+    out[4 * l + 1] = s.c1[l];
+    out[4 * l + 2] = s.c2[l];
+    out[4 * l + 3] = s.c3[l];
+  }
+}
+
+// The 53 highest of 64 bits as a fraction.
+double fraction(std::uint32_t lower, std::uint32_t upper) {
+  const std::uint64_t bits = (std::uint64_t{upper} << 32 | lower) >> 11;
+  return static_cast<double>(bits) * 0x1p-53;
+}
+
+}  // namespace
+
+PhiloxBlock philox(PhiloxBlock counter, PhiloxKey key) {
+  rounds(counter, key);
+  return counter;
+}
+
+RandomStream::RandomStream(std::uint64_t seed, std::uint32_t name_low, std::uint32_t name_high)
+    : key_{low(seed), high(seed)}, name_{name_low, name_high} {}
+
+RandomStream RandomStream::dropout(std::uint64_t seed, DropoutSite site, std::uint64_t step, std::int32_t layer) {
+  require(layer >= -1 && layer < 0xFFFF && step >> 40 == 0, "layer or step beyond the random streams' range");
+  const auto layer_bits = static_cast<std::uint32_t>(layer + 1);
+  return {seed, low(step), static_cast<std::uint32_t>(site) << 24 | layer_bits << 8 | high(step)};
+}
+
+RandomStream RandomStream::initial(std::uint64_t seed, std::int32_t init_id) {
+  return {seed, static_cast<std::uint32_t>(init_id), kInitialValues << 24};
+}
+
+RandomStream RandomStream::example(std::uint64_t seed, std::int64_t sequence) {
+  require(sequence >= 0 && sequence >> 56 == 0, "a sequence beyond the random streams' range");
+  const auto number = static_cast<std::uint64_t>(sequence);
+  return {seed, low(number), kExamples << 24 | high(number)};
+}
+
+PhiloxBlock RandomStream::block(std::uint64_t index) const {
+  return philox({low(index), high(index), name_[0], name_[1]}, key_);
+}
+
+std::uint32_t RandomStream::bits(std::uint64_t index) const { return block(index / 4)[index % 4]; }
+
+void RandomStream::fill_bits(std::uint64_t first, std::span<std::uint32_t> out) const {
+  constexpr std::size_t many = kManyBlocks * 4, few = kFewBlocks * 4;
+  std::array<std::uint32_t, few> words;
+  for (std::size_t done = 0; done < out.size();) {
+    const std::uint64_t index = first + done, skip = index % 4;
+    const std::size_t wanted = out.size() - done;
+    if (skip == 0 && wanted >= many) {
+      fill_blocks<kManyBlocks>(index / 4, name_, key_, out.data() + done);
+      done += many;
+      continue;
+    }
+    fill_blocks<kFewBlocks>(index / 4, name_, key_, words.data());
+    const std::size_t count = std::min<std::size_t>(wanted, few - skip);
+    std::copy_n(words.data() + skip, count, out.data() + done);
+    done += count;
+  }
+}
+
+double RandomStream::uniform(std::uint64_t index) const {
+  const PhiloxBlock b = block(index / 2);
+  return index % 2 == 0 ? fraction(b[0], b[1]) : fraction(b[2], b[3]);
+}
+
+double RandomStream::normal(std::uint64_t index) const {
+  const PhiloxBlock b = block(index / 2);
+  const double radius = std::sqrt(-2 * std::log(1 - fraction(b[0], b[1])));
+  const double angle = 2 * std::numbers::pi * fraction(b[2], b[3]);
+  return radius * (index % 2 == 0 ? std::cos(angle) : std::sin(angle));
+}
+
+std::uint32_t drop_threshold(double rate) {
+  require(rate >= 0 && rate < 1, "dropout rate outside [0, 1)");
+  return static_cast<std::uint32_t>(std::min(std::floor(rate * 0x1p32 + 0.5), 0x1p32 - 1));
+}
+
+double initial_value(std::uint64_t seed, std::int32_t init_id, std::uint64_t index, double deviation) {
+  return deviation * RandomStream::initial(seed, init_id).normal(index);
+}
+
+}  // namespace tandem::exec

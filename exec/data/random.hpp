@@ -1,0 +1,53 @@
+#pragma once
+// Random numbers without state: each is a function of (seed, what it is for, step, layer, global index), so it is the
+// same on whichever rank, in whichever micro-batch and however often it is drawn.
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "models/ops/op.hpp"
+
+namespace tandem::exec {
+
+using PhiloxBlock = std::array<std::uint32_t, 4>;
+using PhiloxKey = std::array<std::uint32_t, 2>;
+
+/// Philox4x32 with 10 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11, section 3.3).
+PhiloxBlock philox(PhiloxBlock counter, PhiloxKey key);
+
+/// One named endless sequence of random numbers, addressed by global index. Sequences with different names are
+/// independent: the name and the index together are the generator's counter, the seed its key.
+class RandomStream {
+ public:
+  /// Masks of one dropout site. `layer` is the global layer, -1 outside the blocks, below 65535; `step` below 2^40.
+  static RandomStream dropout(std::uint64_t seed, DropoutSite site, std::uint64_t step, std::int32_t layer);
+  /// Initial values of one parameter; tied copies share `init_id`.
+  static RandomStream initial(std::uint64_t seed, std::int32_t init_id);
+  /// What is drawn to make a training example of one sequence; `sequence` below 2^56.
+  static RandomStream example(std::uint64_t seed, std::int64_t sequence);
+
+  /// 32 uniform bits.
+  std::uint32_t bits(std::uint64_t index) const;
+  /// The same for indices first, first + 1, ...: four from each Philox block.
+  void fill_bits(std::uint64_t first, std::span<std::uint32_t> out) const;
+  /// Uniform in [0, 1) with 53 bits.
+  double uniform(std::uint64_t index) const;
+  /// Standard normal by Box and Muller (Ann. Math. Stat. 29, 1958).
+  double normal(std::uint64_t index) const;
+
+ private:
+  RandomStream(std::uint64_t seed, std::uint32_t name_low, std::uint32_t name_high);
+  PhiloxBlock block(std::uint64_t index) const;
+
+  PhiloxKey key_;
+  std::array<std::uint32_t, 2> name_;
+};
+
+/// Elements whose 32 bits are below this are dropped: rate * 2^32. `rate` in [0, 1).
+std::uint32_t drop_threshold(double rate);
+
+/// Initial value of element `index` (row-major in the whole, unsharded parameter): normal with mean 0.
+double initial_value(std::uint64_t seed, std::int32_t init_id, std::uint64_t index, double deviation);
+
+}  // namespace tandem::exec

@@ -1,0 +1,90 @@
+#include "exec/measure/measure.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "exec/measure/measure_comm.hpp"
+#include "exec/measure/measure_grid.hpp"
+#include "exec/measure/measure_host.hpp"
+#include "exec/measure/op_timer.hpp"
+#include "exec/measure/today.hpp"
+#include "models/base/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
+
+/// Each operation's least median over rounds through the whole list: rounds lie seconds apart, so what disturbs the machine
+/// for a moment does not stay in the table.
+class ComputeRounds {
+ public:
+  ComputeRounds(const MeasureOptions& options, double budget_s)
+      : options_(options), budget_s_(budget_s), timer_(options.dtype) {
+    for (const auto& op : measured_operations(options.quick, options.dtype)) samples_.push_back({op, options.dtype, 0});
+  }
+
+  /// Later rounds may be cut short: every operation has its time by then.
+  std::vector<CostSample> run() {
+    one_round(0);
+    for (int round = 1; round < kMostRounds && !over(); ++round) one_round(round);
+    return std::move(samples_);
+  }
+
+ private:
+  static constexpr int kMostRounds = 5;
+
+  bool over() const { return seconds_since(begin_) >= budget_s_ || (options_.stop && options_.stop()); }
+
+  void one_round(int round) {
+    const double each = budget_s_ / (4.0 * static_cast<double>(samples_.size()));
+    for (std::size_t i = 0; i < samples_.size(); ++i) {
+      if (round > 0 && over()) return;
+      if (round == 0) end_where_stopped(options_.stop);
+      if (i % 100 == 0 && options_.progress) options_.progress("computation", std::min(1.0, seconds_since(begin_) / budget_s_));
+      auto& s = samples_[i];
+      const double now = timer_.seconds(s.op, each);
+      s.seconds = round == 0 ? now : std::min(s.seconds, now);
+    }
+  }
+
+  const MeasureOptions& options_;
+  double budget_s_;
+  OpTimer timer_;
+  std::vector<CostSample> samples_;
+  Clock::time_point begin_ = Clock::now();
+};
+
+void tell(const MeasureOptions& options, const char* what, double done) {
+  if (options.progress) options.progress(what, done);
+}
+
+double computation_budget(const MeasureOptions& options) {
+  if (options.computation_s > 0) return options.computation_s;
+  return options.quick ? 9 : 35;
+}
+
+}  // namespace
+
+CostTable measure_cpu(const MeasureOptions& options) {
+  require(options.dtype == DType::fp32 || options.dtype == DType::fp64, "the CPU backend computes in fp32 and fp64");
+  CostTable table;
+  table.device = "cpu-host";
+  table.date = today();
+  table.host = describe_host();
+  table.compiler = describe_compiler();
+  table.notes = options.quick ? "quick: coarse grids" : "";
+  table.runtime_bytes = Bytes(resident_bytes());
+  tell(options, "host time per task", 0);
+  table.launch_s = measure_launch();
+  tell(options, "communication", 0);
+  table.comm = measure_communication(options.quick, options.stop);
+  tell(options, "cores at once", 0);
+  table.slowdown = measure_slowdown(options);
+  table.samples = ComputeRounds(options, computation_budget(options)).run();
+  return table;
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,377 @@
+#include "exec/measure/measure_grid.hpp"
+
+#include <utility>
+
+namespace tandem::exec {
+namespace {
+
+using Sizes = std::vector<std::int64_t>;
+
+/// A kind of operation, to choose its grid by.
+template <class T>
+struct Kind {};
+
+class Grid {
+ public:
+  Grid(bool quick, DType dtype) : quick_(quick), dtype_(dtype) {}
+
+  std::vector<Op> all() {
+    add_kinds(std::make_index_sequence<kOpKinds>{});
+    return std::move(ops_);
+  }
+
+ private:
+  template <std::size_t... I>
+  void add_kinds(std::index_sequence<I...>) {
+    (add(Kind<std::variant_alternative_t<I, Op>>{}), ...);
+  }
+
+  void add(Kind<MatMul>) {
+    const Sizes tokens = quick_ ? Sizes{16, 64, 256, 1024} : Sizes{16, 64, 128, 256, 512, 1024, 2048};
+    const Sizes widths = quick_ ? Sizes{16, 64, 192, 512} : Sizes{16, 48, 64, 128, 192, 256, 384, 512, 768, 1024};
+    for (const auto t : tokens)
+      for (const auto a : widths)
+        for (const auto b : widths)
+          if (t * a * b <= kMostProducts) add_products(t, a, b);
+  }
+  void add_products(std::int64_t t, std::int64_t a, std::int64_t b) {
+    ops_.push_back(MatMul{t, a, b, false, true, true});    // forward
+    ops_.push_back(MatMul{t, a, b, false, true, false});   // forward, bias added later
+    ops_.push_back(MatMul{t, a, b, false, false, false});  // gradient of the input
+    ops_.push_back(MatMul{a, b, t, true, false, false});   // gradient of the weight
+    ops_.push_back(MatMul{a, b, t, true, false, false, true, dtype_});  // the same, added
+    ops_.push_back(MatMul{a, b, t, true, false, false, false, DType::fp32, true});  // with that of the bias
+  }
+
+  void add(Kind<BiasGrad>) {
+    matrices([&](auto r, auto c) { ops_.push_back(BiasGrad{r, c}); });
+  }
+  void add(Kind<LayerNorm>) {
+    for (const bool rms : {false, true}) matrices([&](auto r, auto c) { ops_.push_back(LayerNorm{r, c, 1e-5, rms}); });
+  }
+  void add(Kind<LayerNormBackward>) {
+    for (const bool rms : {false, true})
+      for (const bool residual : {false, true})
+        matrices([&](auto r, auto c) { ops_.push_back(LayerNormBackward{r, c, residual, rms}); });
+    for (const bool rms : {false, true})
+      for (const auto part : {NormPart::input, NormPart::parameters})
+        few_matrices([&](auto r, auto c) { ops_.push_back(LayerNormBackward{r, c, false, rms, part}); });
+  }
+  void add(Kind<BiasDropoutAdd>) {
+    for (const double dropout : {0.0, 0.1})
+      matrices([&](auto r, auto c) {
+        ops_.push_back(BiasDropoutAdd{r, c, dropout, true, DropoutSite::attention_output});
+      });
+    few_matrices([&](auto r, auto c) {
+      ops_.push_back(BiasDropoutAdd{r, c, 0.1, false, DropoutSite::attention_output, false, false});
+    });
+  }
+  void add(Kind<BiasDropoutAddNorm>) {
+    for (const bool rms : {false, true})
+      for (const double dropout : {0.0, 0.1})
+        few_matrices([&](auto r, auto c) {
+          ops_.push_back(BiasDropoutAddNorm{r, c, dropout, !rms, DropoutSite::attention_output, false, 1e-5, rms});
+        });
+  }
+  void add(Kind<BiasDropoutAddBackward>) {
+    for (const double dropout : {0.0, 0.1})
+      matrices([&](auto r, auto c) {
+        ops_.push_back(BiasDropoutAddBackward{r, c, dropout, true, DropoutSite::attention_output});
+      });
+  }
+
+  void add(Kind<Pointwise>) { pointwise<Pointwise>(); }
+  void add(Kind<PointwiseBackward>) { pointwise<PointwiseBackward>(); }
+  template <class T>
+  void pointwise() {
+    for (const auto kind : {PointwiseKind::gelu_tanh, PointwiseKind::relu, PointwiseKind::squared_relu, PointwiseKind::tanh})
+      for (const auto n : vectors(1 << 22)) ops_.push_back(T{n, kind});
+    few_matrices([&](auto r, auto c) { ops_.push_back(T{r * c, PointwiseKind::gelu_tanh, c}); });
+  }
+
+  void add(Kind<GatedPointwise>) { gated<GatedPointwise>(); }
+  void add(Kind<GatedPointwiseBackward>) { gated<GatedPointwiseBackward>(); }
+  template <class T>
+  void gated() {
+    for (const auto kind : {GateKind::silu, GateKind::gelu_tanh})
+      matrices([&](auto r, auto c) { ops_.push_back(T{r, c, kind}); });
+    for (const auto part : {GatePart::activation, GatePart::product})
+      few_matrices([&](auto r, auto c) { ops_.push_back(T{r, c, GateKind::silu, part}); });
+  }
+  void add(Kind<Elementwise>) {
+    for (const auto kind : {ElementwiseKind::add, ElementwiseKind::subtract, ElementwiseKind::multiply})
+      for (const auto other : {Spread::full, Spread::row, Spread::column})
+        few_matrices([&](auto r, auto c) { ops_.push_back(Elementwise{r, c, kind, other}); });
+    for (const auto kind : {ElementwiseKind::multiply, ElementwiseKind::square})
+      few_matrices([&](auto r, auto c) { ops_.push_back(Elementwise{r, c, kind, Spread::none, 0.5}); });
+  }
+  void add(Kind<RowReduce>) {
+    for (const auto kind : {RowReduceKind::sum, RowReduceKind::inverse_root_of_mean})
+      few_matrices([&](auto r, auto c) { ops_.push_back(RowReduce{r, c, kind, 1e-5}); });
+  }
+  void add(Kind<Rotary>) {
+    for (const bool inverse : {false, true})
+      attention([&](auto d) { ops_.push_back(Rotary{d, 10000, inverse}); });
+    for (const auto part : {RotaryPart::swap, RotaryPart::cosine, RotaryPart::sine, RotaryPart::add})
+      few_attentions([&](auto d) {
+        ops_.push_back(Rotary{d, 10000, false, RopeScalingKind::none, 1, part, RotaryHeads::queries});
+      });
+  }
+
+  void add(Kind<AttentionScores>) {
+    attention([&](auto d) { ops_.push_back(AttentionScores{d}); });
+  }
+  void add(Kind<AttentionSoftmax>) {
+    for (const double dropout : {0.0, 0.1})
+      attention([&](auto d) { ops_.push_back(AttentionSoftmax{d, dropout, false}); });
+    attention([&](auto d) { if (d.batch > 1) ops_.push_back(AttentionSoftmax{d, 0, true}); });
+    few_attentions([&](auto d) { ops_.push_back(AttentionSoftmax{both_ways(d), 0, false}); });
+    few_attentions([&](auto d) { ops_.push_back(AttentionSoftmax{both_ways(d), 0, false, 32}); });
+    for (const auto part : {SoftmaxPart::mask, SoftmaxPart::softmax, SoftmaxPart::dropout})
+      few_attentions([&](auto d) {
+        const double dropout = part == SoftmaxPart::dropout ? 0.1 : 0;
+        ops_.push_back(AttentionSoftmax{d, dropout, false, 0, DropoutSite::attention, part});
+      });
+  }
+  void add(Kind<AttentionContext>) {
+    attention([&](auto d) { ops_.push_back(AttentionContext{d}); });
+  }
+  void add(Kind<AttentionContextBackward>) {
+    attention([&](auto d) { ops_.push_back(AttentionContextBackward{d}); });
+  }
+  void add(Kind<AttentionSoftmaxBackward>) {
+    for (const double dropout : {0.0, 0.1})
+      attention([&](auto d) { ops_.push_back(AttentionSoftmaxBackward{d, dropout}); });
+    few_attentions([&](auto d) { ops_.push_back(AttentionSoftmaxBackward{both_ways(d), 0}); });
+    few_attentions([&](auto d) { ops_.push_back(AttentionSoftmaxBackward{both_ways(d), 0, 32}); });
+    few_attentions([&](auto d) {
+      ops_.push_back(AttentionSoftmaxBackward{d, 0.1, 0, DropoutSite::attention, SoftmaxPart::dropout});
+    });
+  }
+  void add(Kind<AttentionScoresBackward>) {
+    attention([&](auto d) { ops_.push_back(AttentionScoresBackward{d}); });
+  }
+
+  void add(Kind<Embedding>) {
+    for (const auto v : Sizes{64, 256, 1024})
+      matrices([&](auto r, auto c) { ops_.push_back(Embedding{r, c, v}); });
+  }
+  void add(Kind<EmbeddingBackward>) {
+    for (const auto v : Sizes{64, 256, 1024})
+      matrices([&](auto r, auto c) { ops_.push_back(EmbeddingBackward{r, c, v}); });
+  }
+  void add(Kind<PositionDropout>) {
+    for (const double dropout : {0.0, 0.1})
+      sequences([&](auto b, auto s, auto h) { ops_.push_back(PositionDropout{b, s, h, dropout, true, false, b * s}); });
+  }
+  void add(Kind<PositionDropoutBackward>) {
+    for (const double dropout : {0.0, 0.1})
+      sequences([&](auto b, auto s, auto h) { ops_.push_back(PositionDropoutBackward{b, s, h, s, dropout, true, false, b * s}); });
+  }
+
+  void add(Kind<VocabMax>) {
+    matrices([&](auto r, auto c) { ops_.push_back(VocabMax{{r, c, c}}); });
+  }
+  void add(Kind<VocabExpSum>) {
+    matrices([&](auto r, auto c) { ops_.push_back(VocabExpSum{{r, c, c}}); });
+  }
+  void add(Kind<CrossEntropy>) {
+    for (const bool first : {true, false})
+      matrices([&](auto r, auto c) { ops_.push_back(CrossEntropy{{r, c, c}, r, first}); });
+    few_matrices([&](auto r, auto c) { ops_.push_back(CrossEntropy{{r, c, c}, r, false, true}); });
+  }
+
+  void add(Kind<Accumulate>) {
+    for (const bool overwrite : {false, true})
+      for (const auto n : vectors(1 << 23)) ops_.push_back(Accumulate{n, dtype_, dtype_, overwrite});
+  }
+  void add(Kind<GradNorm>) {
+    for (const auto n : vectors(1 << 23)) ops_.push_back(GradNorm{n, dtype_});
+  }
+  void add(Kind<ClipCoefficient>) { ops_.push_back(ClipCoefficient{1.0}); }
+  void add(Kind<AdamW>) {
+    for (const auto n : vectors(1 << 23))
+      ops_.push_back(AdamW{n, 0.9, 0.95, 1e-8, 0.1, false, dtype_, dtype_, dtype_});
+  }
+
+  void add(Kind<FlashAttention>) {
+    for (const double dropout : {0.0, 0.1})
+      few_attentions([&](auto d) { ops_.push_back(FlashAttention{d, dropout, false}); });
+  }
+  void add(Kind<FlashAttentionBackward>) {
+    for (const double dropout : {0.0, 0.1})
+      few_attentions([&](auto d) { ops_.push_back(FlashAttentionBackward{d, dropout, false}); });
+  }
+  void add(Kind<SplitKv>) {
+    few_attentions([&](auto d) { ops_.push_back(SplitKv{d.batch * d.seq, d}); });
+  }
+  void add(Kind<MergeKv>) {
+    few_attentions([&](auto d) { ops_.push_back(MergeKv{d.batch * d.seq, d}); });
+  }
+  void add(Kind<PackColumns>) {
+    for (const std::int64_t parts : {2, 4}) few_matrices([&](auto r, auto c) { ops_.push_back(PackColumns{r, c, parts}); });
+  }
+  void add(Kind<UnpackColumns>) {
+    for (const std::int64_t parts : {2, 4}) few_matrices([&](auto r, auto c) { ops_.push_back(UnpackColumns{r, c, parts}); });
+  }
+  void add(Kind<TakeFirst>) {
+    few_matrices([&](auto r, auto c) { ops_.push_back(TakeFirst{r / 8, 8, c}); });
+  }
+  void add(Kind<TakeFirstBackward>) {
+    few_matrices([&](auto r, auto c) { ops_.push_back(TakeFirstBackward{r / 8, 8, c}); });
+  }
+  void add(Kind<Fill>) {
+    for (const auto n : vectors(1 << 23)) ops_.push_back(Fill{n, dtype_});
+  }
+
+  void add(Kind<TopKRouter>) {
+    experts([&](auto d) { ops_.push_back(TopKRouter{d}); });
+  }
+  void add(Kind<TopKRouterBackward>) {
+    experts([&](auto d) { ops_.push_back(TopKRouterBackward{d, 0.01, 1}); });
+  }
+  void add(Kind<MoeDispatch>) {
+    experts([&](auto d) { ops_.push_back(MoeDispatch{d}); });
+  }
+  void add(Kind<MoeDispatchBackward>) {
+    experts([&](auto d) { ops_.push_back(MoeDispatchBackward{d}); });
+  }
+  void add(Kind<MoeCombine>) {
+    experts([&](auto d) { ops_.push_back(MoeCombine{d}); });
+  }
+  void add(Kind<MoeCombineBackward>) {
+    experts([&](auto d) { ops_.push_back(MoeCombineBackward{d}); });
+  }
+  void add(Kind<GroupedMatMul>) {
+    for (const bool trans_b : {false, true})
+      groups([&](auto groups, auto experts, auto m, auto n, auto k, bool ragged) {
+        ops_.push_back(GroupedMatMul{groups, experts, m, n, k, trans_b, ragged});
+      });
+  }
+  void add(Kind<GroupedWeightGrad>) {
+    groups([&](auto groups, auto experts, auto m, auto n, auto k, bool ragged) {
+      ops_.push_back(GroupedWeightGrad{groups, experts, m, n, k, ragged});
+      ops_.push_back(GroupedWeightGrad{groups, experts, m, n, k, ragged, true, dtype_});
+    });
+  }
+  void add(Kind<GroupedBias>) {
+    biases([&](auto groups, auto experts, auto m, auto n, bool ragged) {
+      ops_.push_back(GroupedBias{groups, experts, m, n, false, ragged});
+    });
+  }
+  void add(Kind<GroupedBiasGrad>) {
+    biases([&](auto groups, auto experts, auto m, auto n, bool ragged) {
+      ops_.push_back(GroupedBiasGrad{groups, experts, m, n, ragged});
+    });
+  }
+
+  void add(Kind<Sgd>) {
+    for (const double momentum : {0.0, 0.9})
+      for (const auto n : vectors(1 << 23)) ops_.push_back(Sgd{n, momentum, 0.1, false, dtype_, dtype_, dtype_});
+  }
+  void add(Kind<TensorNorms>) {
+    for (const auto n : vectors(1 << 23)) ops_.push_back(TensorNorms{n, 64, dtype_});
+  }
+  void add(Kind<LayerwiseMoments>) { layerwise<LayerwiseMoments>(); }
+  void add(Kind<LayerwiseApply>) { layerwise<LayerwiseApply>(); }
+  template <class T>
+  void layerwise() {
+    for (const auto kind : {LayerwiseKind::lamb, LayerwiseKind::lans})
+      for (const auto n : vectors(1 << 23)) ops_.push_back(T{kind, n, 64, 0.9, 0.95, 1e-8, 0.1, false, dtype_, dtype_, dtype_});
+  }
+
+  // Communication is timed by itself, and a CPU has no other memory to copy to.
+  void add(Kind<HostCopy>) {}
+  void add(Kind<Collective>) {}
+  void add(Kind<Send>) {}
+  void add(Kind<Recv>) {}
+
+  template <class F>
+  void matrices(F f) {
+    const Sizes rows = quick_ ? Sizes{32, 256, 2048} : Sizes{16, 64, 256, 1024, 4096};
+    const Sizes cols = quick_ ? Sizes{32, 192, 1024} : Sizes{16, 48, 128, 256, 768, 2048};
+    for (const auto r : rows)
+      for (const auto c : cols)
+        if (r * c <= kMostElements) f(r, c);
+  }
+
+  template <class F>
+  void attention(F f) {
+    const Sizes seqs = quick_ ? Sizes{32, 128, 256} : Sizes{16, 32, 64, 128, 256, 512};
+    const Sizes dims = quick_ ? Sizes{16, 64} : Sizes{8, 16, 32, 64, 128};
+    for (const auto& [batch, heads] : {std::pair{1, 2}, {2, 2}, {1, 8}, {4, 4}, {8, 8}})
+      for (const auto s : seqs)
+        for (const auto d : dims)
+          if (batch * heads * s * s <= kMostElements) f(AttentionDims{batch, heads, s, d});
+  }
+
+  // Coarser grids, for operations that are simpler or rarer.
+  template <class F>
+  void few_matrices(F f) {
+    for (const std::int64_t r : {16, 256, 4096})
+      for (const std::int64_t c : {32, 128, 512}) f(r, c);
+  }
+  template <class F>
+  void few_attentions(F f) {
+    for (const auto& [batch, heads] : {std::pair{1, 2}, {4, 4}})
+      for (const std::int64_t s : {32, 128, 256})
+        for (const std::int64_t d : {16, 64}) f(AttentionDims{batch, heads, s, d});
+  }
+  static AttentionDims both_ways(AttentionDims d) {
+    d.causal = false;
+    return d;
+  }
+  template <class F>
+  void experts(F f) {
+    for (const std::int64_t tokens : {64, 512, 2048})
+      for (const std::int64_t hidden : {32, 256})
+        for (const std::int64_t experts : {4, 16})
+          for (const std::int64_t top_k : {1, 2})
+            for (const std::int64_t capacity : {std::int64_t{0}, tokens * top_k / experts})
+              f(MoeDims{tokens, hidden, experts, top_k, capacity});
+  }
+  template <class F>
+  void groups(F f) {
+    for (const std::int64_t experts : {2, 8})
+      for (const std::int64_t m : {16, 64, 256})
+        for (const std::int64_t n : {64, 256})
+          for (const std::int64_t k : {64, 256}) {
+            f(experts, experts, m, n, k, false);
+            f(std::int64_t{1}, experts, experts * m, n, k, true);
+          }
+  }
+  template <class F>
+  void biases(F f) {
+    for (const std::int64_t experts : {2, 8})
+      for (const std::int64_t m : {16, 64, 256})
+        for (const std::int64_t n : {64, 256, 1024}) {
+          f(experts, experts, m, n, false);
+          f(std::int64_t{1}, experts, experts * m, n, true);
+        }
+  }
+
+  template <class F>
+  void sequences(F f) {
+    for (const std::int64_t b : {1, 4, 16})
+      for (const std::int64_t s : {32, 128, 512})
+        for (const std::int64_t h : {32, 128, 512})
+          if (b * s * h <= kMostElements) f(b, s, h);
+  }
+
+  Sizes vectors(std::int64_t largest) const {
+    Sizes sizes;
+    for (std::int64_t n = 256; n <= largest; n *= quick_ ? 8 : 2) sizes.push_back(n);
+    return sizes;
+  }
+
+  static constexpr std::int64_t kMostProducts = std::int64_t{1} << 28, kMostElements = std::int64_t{1} << 21;
+  bool quick_;
+  DType dtype_;
+  std::vector<Op> ops_;
+};
+
+}  // namespace
+
+std::vector<Op> measured_operations(bool quick, DType dtype) { return Grid(quick, dtype).all(); }
+
+}  // namespace tandem::exec

@@ -1,0 +1,13 @@
+#pragma once
+// Which computations are timed: sizes of small models, in every form that training uses.
+
+#include <vector>
+
+#include "models/ops/op.hpp"
+
+namespace tandem::exec {
+
+/// At least one of every kind of computation. Total: an alternative of Op without a grid does not compile.
+std::vector<Op> measured_operations(bool quick, DType dtype);
+
+}  // namespace tandem::exec

@@ -1,0 +1,272 @@
+#include "exec/measure/op_operands.hpp"
+
+#include "models/base/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using List = std::vector<OperandSize>;
+
+class Sizes {
+ public:
+  explicit Sizes(DType t) : t_(t) {}
+
+  OperandSizes operator()(const MatMul& o) const {
+    const List in = with({v(o.m * o.k), v(o.k * o.n)}, o.bias, v(o.n));
+    OperandSizes all = added_to(o, in, o.m * o.n);
+    all.outputs = with(all.outputs, o.sums, v(o.m));
+    return all;
+  }
+  OperandSizes operator()(const BiasGrad& o) const { return {{v(o.rows * o.cols)}, {v(o.cols)}}; }
+  OperandSizes operator()(const LayerNorm& o) const {
+    return {with({v(o.rows * o.cols), v(o.cols)}, !o.rms, v(o.cols)), {v(o.rows * o.cols), v(o.rows * 2)}};
+  }
+  OperandSizes operator()(const LayerNormBackward& o) const {
+    const bool input = o.part != NormPart::parameters, parameters = o.part != NormPart::input;
+    const auto x = v(o.rows * o.cols), gamma = v(o.cols);
+    return {with(with({x, x, v(o.rows * 2)}, input, gamma), o.add_residual, x),
+            with(with(with({}, input, x), parameters, gamma), parameters && !o.rms, gamma)};
+  }
+  OperandSizes operator()(const Pointwise& o) const {
+    return {with({v(o.elements)}, o.bias_cols > 0, v(o.bias_cols)), {v(o.elements)}};
+  }
+  OperandSizes operator()(const PointwiseBackward& o) const {
+    return {with({v(o.elements), v(o.elements)}, o.bias_cols > 0, v(o.bias_cols)), {v(o.elements)}};
+  }
+  OperandSizes operator()(const GatedPointwise& o) const {
+    const auto x = v(2 * o.rows * o.cols), y = v(o.rows * o.cols);
+    return {o.part == GatePart::product ? List{y, x} : List{x}, {y}};
+  }
+  OperandSizes operator()(const GatedPointwiseBackward& o) const {
+    const auto dy = v(o.rows * o.cols), x = v(2 * o.rows * o.cols);
+    switch (o.part) {
+      case GatePart::whole: return {{dy, x}, {x}};
+      case GatePart::product: return {{dy, dy, x}, {dy, x}};
+      case GatePart::activation: return {{dy, x, x}, {over(2, x)}};
+    }
+    return {};
+  }
+  OperandSizes operator()(const Elementwise& o) const {
+    const auto a = v(o.rows * o.cols);
+    switch (o.other) {
+      case Spread::full: return {with({a}, o.kind != ElementwiseKind::square, a), {a}};
+      case Spread::row: return {{a, v(o.rows)}, {a}};
+      case Spread::column: return {{a, v(o.cols)}, {a}};
+      case Spread::none: return {{a}, {a}};
+    }
+    return {};
+  }
+  OperandSizes operator()(const RowReduce& o) const { return {{v(o.rows * o.cols)}, {v(o.rows)}}; }
+  OperandSizes operator()(const Rotary& o) const {
+    const auto turned = v(o.elements());
+    switch (o.part) {
+      case RotaryPart::whole: case RotaryPart::cosine: return {{qkv(o.dims)}, {over(0, qkv(o.dims))}};
+      case RotaryPart::swap: return {{qkv(o.dims)}, {turned}};
+      case RotaryPart::sine: return {{turned}, {over(0, turned)}};
+      case RotaryPart::add: return {{turned, qkv(o.dims)}, {over(1, qkv(o.dims))}};
+    }
+    return {};
+  }
+  OperandSizes operator()(const AttentionScores& o) const { return {{q(o.dims), kv(o.dims)}, {scores(o.dims)}}; }
+  OperandSizes operator()(const AttentionSoftmax& o) const {
+    return {with({scores(o.dims)}, o.relative_buckets > 0, v(o.dims.heads * o.relative_buckets)),
+            with({scores(o.dims)}, o.part == SoftmaxPart::whole && o.dropout > 0, scores(o.dims))};
+  }
+  OperandSizes operator()(const AttentionContext& o) const { return {{scores(o.dims), kv(o.dims)}, {context(o.dims)}}; }
+  OperandSizes operator()(const AttentionContextBackward& o) const {
+    return {{context(o.dims), scores(o.dims), kv(o.dims)}, {scores(o.dims), kv(o.dims)}};
+  }
+  OperandSizes operator()(const AttentionSoftmaxBackward& o) const {
+    return {with({scores(o.dims)}, o.part != SoftmaxPart::dropout, scores(o.dims)),
+            with({scores(o.dims)}, o.relative_buckets > 0, v(o.dims.heads * o.relative_buckets))};
+  }
+  OperandSizes operator()(const AttentionScoresBackward& o) const {
+    const auto dkv = kv(o.dims);
+    return {{scores(o.dims), q(o.dims), dkv, dkv}, {both_packed(o.dims) ? over(3, dkv) : q(o.dims), over(3, dkv)}};
+  }
+  OperandSizes operator()(const FlashAttention& o) const {
+    const auto result = context(o.dims), stats = v(o.dims.batch * o.dims.heads * o.dims.seq);
+    if (o.ring_step <= 0) return {{q(o.dims), kv(o.dims)}, {result, stats}};
+    return {{q(o.dims), kv(o.dims), result, stats}, {over(2, result), over(3, stats)}};
+  }
+  OperandSizes operator()(const FlashAttentionBackward& o) const {
+    const auto dq = q(o.dims), dkv = kv(o.dims), result = context(o.dims);
+    const List in{result, dq, dkv, result, v(o.dims.batch * o.dims.heads * o.dims.seq)};
+    if (o.ring_step <= 0) return {in, {dq, both_packed(o.dims) ? as_output(0, dkv) : dkv}};
+    return {with(with(in, true, dq), true, dkv), {over(5, dq), over(6, dkv)}};
+  }
+  OperandSizes operator()(const SplitKv& o) const {
+    return {{v(o.rows * o.dims.qkv_width())}, {v(o.rows * o.dims.kv_width())}};
+  }
+  OperandSizes operator()(const MergeKv& o) const {
+    const auto dqkv = v(o.rows * o.dims.qkv_width());
+    return {{v(o.rows * o.dims.kv_width()), dqkv}, {over(1, dqkv)}};
+  }
+  OperandSizes operator()(const PackColumns& o) const { return {{v(o.rows * o.cols)}, {v(o.rows * o.cols)}}; }
+  OperandSizes operator()(const UnpackColumns& o) const { return {{v(o.rows * o.cols)}, {v(o.rows * o.cols)}}; }
+  OperandSizes operator()(const BiasDropoutAdd& o) const {
+    const auto x = v(o.rows * o.cols);
+    return {with(with({x}, o.bias, v(o.cols)), o.residual, x), {x}};
+  }
+  OperandSizes operator()(const BiasDropoutAddBackward& o) const {
+    return {{v(o.rows * o.cols)}, with({v(o.rows * o.cols)}, o.bias, v(o.cols))};
+  }
+  OperandSizes operator()(const BiasDropoutAddNorm& o) const {
+    const auto x = v(o.rows * o.cols), gamma = v(o.cols);
+    return {with(with(with(with({x}, o.bias, gamma), true, x), true, gamma), !o.rms, gamma), {x, x, v(o.rows * 2)}};
+  }
+  OperandSizes operator()(const Embedding& o) const {
+    const auto y = v(o.tokens * o.hidden);
+    return {with({ids(o.tokens), v(o.vocab_rows * o.hidden)}, o.add, y), {o.add ? over(2, y) : y}};
+  }
+  OperandSizes operator()(const EmbeddingBackward& o) const {
+    return {{ids(o.tokens), v(o.tokens * o.hidden)}, {v(o.vocab_rows * o.hidden)}};
+  }
+  OperandSizes operator()(const PositionDropout& o) const {
+    const auto x = v(rows(o) * o.hidden);
+    return {with({x}, o.learned, v(o.seq * o.hidden)), {x}};
+  }
+  OperandSizes operator()(const PositionDropoutBackward& o) const {
+    const auto x = v(rows(o) * o.hidden);
+    return {{x}, with({x}, o.learned, v(o.max_positions * o.hidden))};
+  }
+  OperandSizes operator()(const TakeFirst& o) const { return {{v(o.batch * o.seq * o.hidden)}, {v(o.batch * o.hidden)}}; }
+  OperandSizes operator()(const TakeFirstBackward& o) const {
+    const auto dx = v(o.batch * o.seq * o.hidden);
+    return {{v(o.batch * o.hidden), dx}, {over(1, dx)}};
+  }
+  OperandSizes operator()(const VocabMax& o) const { return {{logits(o.dims)}, {v(o.dims.rows)}}; }
+  OperandSizes operator()(const VocabExpSum& o) const {
+    return {{logits(o.dims), v(o.dims.rows), ids(o.dims.rows)}, {v(2 * o.dims.rows)}};
+  }
+  OperandSizes operator()(const CrossEntropy& o) const {
+    const OperandSize loss{1, DType::fp64};
+    const List apart{logits(o.dims), v(o.dims.rows), v(2 * o.dims.rows), ids(o.dims.rows)};
+    const List in = o.one_kernel ? List{logits(o.dims), ids(o.dims.rows)} : apart;
+    return {with(in, !o.first, loss), {o.first ? loss : over(static_cast<int>(in.size()), loss), logits(o.dims)}};
+  }
+  OperandSizes operator()(const Accumulate& o) const {
+    const OperandSize total{o.elements, o.destination};
+    if (o.overwrite) return {{{o.elements, o.source}}, {total}};
+    return {{{o.elements, o.source}, total}, {over(1, total)}};
+  }
+  OperandSizes operator()(const Fill& o) const { return {{}, {{o.elements, o.dtype}}}; }
+
+  OperandSizes operator()(const TopKRouter& o) const {
+    const auto probs = v(o.dims.tokens * o.dims.experts);
+    return {{probs}, {probs, v(choices(o.dims)), ids(choices(o.dims)), ids(o.dims.experts)}};
+  }
+  OperandSizes operator()(const TopKRouterBackward& o) const {
+    const auto probs = v(o.dims.tokens * o.dims.experts), weights = v(choices(o.dims));
+    return {{weights, probs, weights, ids(choices(o.dims)), ids(o.dims.experts), probs}, {probs}};
+  }
+  OperandSizes operator()(const MoeDispatch& o) const {
+    return {{tokens(o.dims), ids(choices(o.dims))}, {expert_rows(o.dims)}};
+  }
+  OperandSizes operator()(const MoeDispatchBackward& o) const {
+    return {{expert_rows(o.dims), ids(choices(o.dims))}, {tokens(o.dims)}};
+  }
+  OperandSizes operator()(const MoeCombine& o) const {
+    return {{expert_rows(o.dims), ids(choices(o.dims)), v(choices(o.dims))}, {tokens(o.dims)}};
+  }
+  OperandSizes operator()(const MoeCombineBackward& o) const {
+    return {{tokens(o.dims), expert_rows(o.dims), ids(choices(o.dims)), v(choices(o.dims))},
+            {expert_rows(o.dims), v(choices(o.dims))}};
+  }
+  OperandSizes operator()(const GroupedMatMul& o) const {
+    return {with({v(o.rows() * o.k), v(o.experts * o.k * o.n)}, o.ragged, ids(o.groups * o.experts)), {v(o.rows() * o.n)}};
+  }
+  OperandSizes operator()(const GroupedWeightGrad& o) const {
+    const List in = with({v(o.rows() * o.n), v(o.rows() * o.k)}, o.ragged, ids(o.groups * o.experts));
+    return added_to(o, in, o.experts * o.n * o.k);
+  }
+  OperandSizes operator()(const GroupedBias& o) const {
+    const OperandSize x = v(o.rows() * o.n);
+    return {with({x, v(o.experts * o.n)}, o.ragged, ids(o.groups * o.experts)), {over(0, x)}};
+  }
+  OperandSizes operator()(const GroupedBiasGrad& o) const {
+    return {with({v(o.rows() * o.n)}, o.ragged, ids(o.groups * o.experts)), {v(o.experts * o.n)}};
+  }
+
+  OperandSizes operator()(const GradNorm& o) const { return {{{o.elements, o.gradients}}, {sums(1)}}; }
+  OperandSizes operator()(const ClipCoefficient&) const { return {{sums(1)}, {}}; }
+  OperandSizes operator()(const AdamW& o) const {
+    const OperandSize weights{o.elements, o.weights}, state{o.elements, o.state};
+    return {with({{o.elements, o.gradients}, weights, state, state}, o.master, master(o)),
+            with({over(1, weights), over(2, state), over(3, state)}, o.master, over(4, master(o)))};
+  }
+  OperandSizes operator()(const Sgd& o) const {
+    const OperandSize weights{o.elements, o.weights}, buffer{o.elements, o.state};
+    const bool has_buffer = o.momentum > 0;
+    return {with(with({{o.elements, o.gradients}, weights}, has_buffer, buffer), o.master, master(o)),
+            with(with({over(1, weights)}, has_buffer, over(2, buffer)), o.master, over(has_buffer ? 3 : 2, master(o)))};
+  }
+  OperandSizes operator()(const TensorNorms& o) const {
+    return {{{o.elements, o.gradients}}, {sums(o.global_parameters)}};
+  }
+  OperandSizes operator()(const LayerwiseMoments& o) const {
+    const OperandSize weights{o.elements, o.weights}, state{o.elements, o.state};
+    const List in{{o.elements, o.gradients}, o.master ? master(o) : weights, state, state};
+    return {with(in, o.kind == LayerwiseKind::lans, sums(o.global_parameters)),
+            {over(2, state), over(3, state), sums(o.norms() * o.global_parameters)}};
+  }
+  OperandSizes operator()(const LayerwiseApply& o) const {
+    const OperandSize weights{o.elements, o.weights}, state{o.elements, o.state};
+    const bool lans = o.kind == LayerwiseKind::lans;
+    const List in{{o.elements, o.gradients}, state, state, sums(o.norms() * o.global_parameters)};
+    const int at = lans ? 5 : 4;
+    return {with(with(with(in, lans, sums(o.global_parameters)), true, weights), o.master, master(o)),
+            with({over(at, weights)}, o.master, over(at + 1, master(o)))};
+  }
+  OperandSizes operator()(const Collective&) const { return communication(); }
+  OperandSizes operator()(const Send&) const { return communication(); }
+  OperandSizes operator()(const Recv&) const { return communication(); }
+  OperandSizes operator()(const HostCopy&) const { return communication(); }
+
+ private:
+  OperandSize v(std::int64_t elements) const { return {elements, t_}; }
+  static OperandSize ids(std::int64_t elements) { return {elements, DType::int32}; }
+  static OperandSize sums(std::int64_t n) { return {n * kExactWords, DType::int64}; }
+  static OperandSize master(const auto& o) { return {o.elements, DType::fp32}; }
+  static bool both_packed(const AttentionDims& d) { return d.q_packed && d.kv_packed; }
+  OperandSize qkv(const AttentionDims& d) const { return v(d.batch * d.seq * d.qkv_width()); }
+  OperandSize q(const AttentionDims& d) const { return v(d.batch * d.seq * (d.q_packed ? d.qkv_width() : d.q_width())); }
+  OperandSize kv(const AttentionDims& d) const {
+    return v(d.batch * d.key_count() * (d.kv_packed ? d.qkv_width() : d.kv_width()));
+  }
+  OperandSize context(const AttentionDims& d) const { return v(d.batch * d.seq * d.q_width()); }
+  OperandSize scores(const AttentionDims& d) const { return v(d.batch * d.heads * d.seq * d.key_count()); }
+  OperandSize logits(const VocabDims& d) const { return v(d.rows * d.cols); }
+  OperandSize tokens(const MoeDims& d) const { return v(d.tokens * d.hidden); }
+  OperandSize expert_rows(const MoeDims& d) const { return v(d.rows() * d.hidden); }
+  static std::int64_t choices(const MoeDims& d) { return d.tokens * d.top_k; }
+  static std::int64_t rows(const auto& o) { return o.rows > 0 ? o.rows : o.batch * o.seq; }
+
+  /// A product that writes its result, or adds it to a last operand.
+  OperandSizes added_to(const auto& o, const List& in, std::int64_t elements) const {
+    if (!o.accumulate) return {in, {v(elements)}};
+    const OperandSize total{elements, o.total};
+    return {with(in, true, total), {over(static_cast<int>(in.size()), total)}};
+  }
+  static List with(List list, bool present, OperandSize last) {
+    if (present) list.push_back(last);
+    return list;
+  }
+  static OperandSize over(int input, OperandSize o) {
+    o.same_as_input = input;
+    return o;
+  }
+  static OperandSize as_output(int output, OperandSize o) {
+    o.same_as_output = output;
+    return o;
+  }
+  [[noreturn]] static OperandSizes communication() { throw ContractError("a backend does not communicate"); }
+
+  DType t_;
+};
+
+}  // namespace
+
+OperandSizes operand_sizes(const Op& op, DType dtype) { return std::visit(Sizes(dtype), op); }
+
+}  // namespace tandem::exec

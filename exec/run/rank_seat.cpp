@@ -1,0 +1,43 @@
+#include "exec/run/rank_seat.hpp"
+
+#include <algorithm>
+
+namespace tandem::exec {
+
+RankExecutor& RankSeat::enter(const Act& act) {
+  if (context_ == act.context) return *executor_;
+  leave();
+  executor_ = std::make_unique<RankExecutor>(*act.context, parts_, failed_);
+  context_ = act.context;
+  kind_ = act.segment.kind;
+  return *executor_;
+}
+
+void RankSeat::leave() {
+  if (!executor_) return;
+  RankBooks left = executor_->books();
+  left.arena_touched_bytes = std::max(left.arena_touched_bytes, books_.arena_touched_bytes);
+  if (kind_ == Segment::Kind::evaluate) {
+    left.issue_order = std::move(books_.issue_order);
+    left.stream_order = std::move(books_.stream_order);
+  }
+  books_ = std::move(left);
+  executor_.reset();
+  context_ = nullptr;
+}
+
+void RankSeat::cancel() {
+  if (executor_) executor_->cancel();
+}
+
+RankState RankSeat::state(const RunContext& context) const {
+  const auto stage = StageId(context.mesh.coords(rank())[Axis::pp]);
+  return rank_state(context.graph.program(stage), context.mesh, rank(), arena());
+}
+
+RankBooks RankSeat::books() {
+  leave();
+  return books_;
+}
+
+}  // namespace tandem::exec

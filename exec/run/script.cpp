@@ -1,0 +1,65 @@
+#include "exec/run/script.hpp"
+
+#include <algorithm>
+
+#include "models/base/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+std::vector<StepOrder> orders(const TaskGraph& graph) {
+  std::vector<StepOrder> all;
+  for (const auto& program : graph.programs) all.emplace_back(graph, program);
+  return all;
+}
+
+/// A run of no steps still has its first values.
+std::vector<Segment> training_of(const Plan& plan, std::int64_t steps) {
+  if (steps <= 0) return {{Segment::Kind::train, plan.training.global_batch_size, 0, 0, 0}};
+  return segments(plan, steps);
+}
+
+}  // namespace
+
+Script::Script(const Plan& plan, const std::function<GraphOf(const Segment&)>& graph_of, const TokenSource& data,
+               const RunOptions& options) {
+  require(options.evaluation.every == 0 || options.evaluation_data != nullptr, "an evaluation without data");
+  const auto training = training_of(plan, options.steps);
+  const std::int64_t done = options.resume != nullptr ? options.resume->steps : 0;
+  for (const Segment& s : from_step(with_evaluations(plan, training, options.evaluation), done)) {
+    const bool evaluates = s.kind == Segment::Kind::evaluate;
+    acts_.push_back({s, context(graph_of(s), evaluates ? *options.evaluation_data : data)});
+  }
+  const Segment& last = training.back();
+  whole_ = {0, options.steps, 0, 1, last.first_sample + last.steps * last.global_batch_size, plan.training.seq_length};
+}
+
+const RunContext* Script::context(const GraphOf& of, const TokenSource& data) {
+  auto& place = contexts_[&of.graph];
+  if (!place)
+    place.reset(new RunContext{of.plan, of.graph, data, make_mesh(of.plan), orders(of.graph), input_slots(of.graph)});
+  return place.get();
+}
+
+std::vector<const RunContext*> Script::contexts() const {
+  std::vector<const RunContext*> all;
+  for (const Act& a : acts_)
+    if (std::find(all.begin(), all.end(), a.context) == all.end()) all.push_back(a.context);
+  return all;
+}
+
+Bytes Script::arena_bytes(StageId stage) const {
+  Bytes most;
+  for (const auto& [graph, context] : contexts_) most = std::max(most, graph->program(stage).memory.arena_bytes);
+  return most;
+}
+
+RunProgress Script::progress(const Segment& s, std::int64_t index) const {
+  RunProgress p = whole_;
+  p.step = s.first_step + index;
+  p.samples = s.first_sample + index * s.global_batch_size;
+  p.step_samples = s.global_batch_size;
+  return p;
+}
+
+}  // namespace tandem::exec

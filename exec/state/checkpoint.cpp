@@ -1,0 +1,278 @@
+#include "exec/state/checkpoint.hpp"
+
+#include <charconv>
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "models/base/fnv.hpp"
+#include "models/base/json.hpp"
+#include "models/base/output.hpp"
+#include "models/graph/segments.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFormat = "tandem checkpoint";
+constexpr const char* kWeights = "weights";
+constexpr std::size_t kWord = 8;                               // of the header's length, and of the checksum
+constexpr std::size_t kLargest = std::size_t{1} << 40;
+constexpr std::size_t kLargestHeader = std::size_t{100} << 20;  // safetensors' own limit
+
+// ---- bytes ----
+
+/// Least significant byte first, as safetensors wants it.
+void append_little(std::string& out, std::uint64_t value, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i) & 0xFF);
+}
+
+std::uint64_t little(std::string_view bytes) {
+  std::uint64_t value = 0;
+  for (std::size_t i = bytes.size(); i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[i]);
+  return value;
+}
+
+std::size_t size_of(DType t) { return t == DType::fp64 ? 8 : 4; }
+
+template <class Float, class Bits>
+void append_values(std::string& out, const std::vector<double>& values) {
+  for (double v : values) {
+    const auto number = static_cast<Float>(v);
+    Bits bits;
+    std::memcpy(&bits, &number, sizeof bits);
+    append_little(out, bits, sizeof bits);
+  }
+}
+
+template <class Float, class Bits>
+std::vector<double> values_of(std::string_view bytes) {
+  std::vector<double> values(bytes.size() / sizeof(Bits));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto bits = static_cast<Bits>(little(bytes.substr(i * sizeof(Bits), sizeof(Bits))));
+    Float number;
+    std::memcpy(&number, &bits, sizeof bits);
+    values[i] = number;
+  }
+  return values;
+}
+
+// ---- writing ----
+
+std::string tensor_name(const StateBuffer& buffer, const GatheredTensor& t) {
+  return buffer.name == kWeights ? t.name : buffer.name + "." + t.name;
+}
+
+json shape_of(const GatheredTensor& t) { return t.cols == 1 ? json::array({t.rows}) : json::array({t.rows, t.cols}); }
+
+class Header {
+ public:
+  void add(const std::string& name, const char* dtype, const json& shape, std::size_t bytes) {
+    tensors_[name] = {{"dtype", dtype}, {"shape", shape}, {"data_offsets", {end_, end_ + bytes}}};
+    end_ += bytes;
+  }
+  void set(const char* key, const std::string& value) { tensors_["__metadata__"][key] = value; }
+  /// With its length in front, and blanks behind it up to a multiple of 8.
+  std::string text() const {
+    std::string body = tensors_.dump();
+    body.resize((body.size() + kWord - 1) / kWord * kWord, ' ');
+    std::string out;
+    append_little(out, body.size(), kWord);
+    return out + body;
+  }
+
+ private:
+  json tensors_ = json::object();
+  std::size_t end_ = 0;
+};
+
+std::string header_of(const Checkpoint& c) {
+  Header header;
+  header.set("format", kFormat);
+  header.set("schema_version", "1");
+  header.set("steps", std::to_string(c.state.steps));
+  header.set("samples", std::to_string(c.state.samples));
+  header.set("data", std::to_string(c.data));
+  header.set("plan", c.plan_json);
+  for (const StateBuffer& b : c.state.buffers)
+    for (const GatheredTensor& t : b.tensors)
+      header.add(tensor_name(b, t), b.dtype == DType::fp64 ? "F64" : "F32", shape_of(t), t.values.size() * size_of(b.dtype));
+  header.add("checksum", "U8", json::array({kWord}), kWord);
+  return header.text();
+}
+
+// ---- reading ----
+
+[[noreturn]] void refuse(const std::string& path, const std::string& reason) {
+  throw ConfigError(Problem{path, "", "", reason, "give a whole file that `tandem train --save` wrote"});
+}
+
+/// The bytes of a whole file that nobody changed.
+std::string read_whole(const std::string& path) {
+  std::string bytes = read_text(path, kLargest);
+  const std::uint64_t length = bytes.size() < kWord ? 0 : little(std::string_view(bytes).substr(0, kWord));
+  if (length < 2 || length > kLargestHeader || (bytes.size() > kWord && bytes[kWord] != '{')) refuse(path, "is not a checkpoint");
+  if (bytes.size() < kWord + length + kWord) refuse(path, "is cut short");
+  const std::string_view all = bytes;
+  if (little(all.substr(all.size() - kWord)) != fnv1a(all.substr(0, all.size() - kWord)))
+    refuse(path, "is cut short or damaged: its checksum is not that of its bytes");
+  return bytes;
+}
+
+struct Entry {
+  std::string name, dtype;
+  std::int64_t rows, cols;
+  std::size_t begin, end;
+};
+
+Entry entry(const std::string& name, const json& t) {
+  const auto shape = t.at("shape").get<std::vector<std::int64_t>>();
+  const auto at = t.at("data_offsets").get<std::vector<std::size_t>>();
+  if (at.size() != 2 || at[0] > at[1] || shape.empty() || shape.size() > 2) throw std::out_of_range(name + " has no place");
+  return {name, t.at("dtype"), shape[0], shape.size() == 2 ? shape[1] : 1, at[0], at[1]};
+}
+
+/// By their place in the file, which is the order of the model.
+std::map<std::size_t, Entry> entries(const json& header) {
+  std::map<std::size_t, Entry> all;
+  for (const auto& [name, t] : header.items())
+    if (name != "__metadata__" && name != "checksum") {
+      const Entry e = entry(name, t);
+      all.emplace(e.begin, e);
+    }
+  return all;
+}
+
+GatheredTensor tensor(const Entry& e, std::string_view data) {
+  const bool wide = e.dtype == "F64";
+  if (!wide && e.dtype != "F32") throw std::out_of_range(e.name + " has another dtype than F32 and F64");
+  const std::size_t bytes = e.end - e.begin, most = data.size() / 4;
+  const auto rows = static_cast<std::size_t>(e.rows), cols = static_cast<std::size_t>(e.cols);
+  if (e.end > data.size() || rows > most || (rows > 0 && cols > most / rows) || rows * cols * (wide ? 8 : 4) != bytes)
+    throw std::out_of_range(e.name + " has another size than its shape");
+  const std::string_view own = data.substr(e.begin, bytes);
+  return {e.name, e.rows, e.cols, wide ? values_of<double, std::uint64_t>(own) : values_of<float, std::uint32_t>(own)};
+}
+
+/// "exp_avg.word.weight" is of an optimizer's buffer; a weight's own name begins with none of theirs.
+std::string buffer_of(const std::string& name) {
+  for (const char* buffer : {"exp_avg", "exp_avg_sq"})
+    if (name.starts_with(std::string(buffer) + ".")) return buffer;
+  return kWeights;
+}
+
+StateBuffer& buffer_in(TrainingState& state, const std::string& name, DType dtype) {
+  for (StateBuffer& b : state.buffers)
+    if (b.name == name) return b;
+  return state.buffers.emplace_back(StateBuffer{name, dtype, {}});
+}
+
+void add(TrainingState& state, const Entry& e, std::string_view data) {
+  GatheredTensor t = tensor(e, data);
+  const std::string name = buffer_of(e.name);
+  if (name != kWeights) t.name = t.name.substr(name.size() + 1);
+  buffer_in(state, name, e.dtype == "F64" ? DType::fp64 : DType::fp32).tensors.push_back(std::move(t));
+}
+
+template <class Number>
+Number number(const json& metadata, const char* key) {
+  const std::string text = metadata.at(key);
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  if (!whole || value < Number{}) throw std::out_of_range(std::string(key) + " is no number");
+  return value;
+}
+
+Checkpoint checkpoint_of(const json& header, std::string_view data) {
+  const json& metadata = header.at("__metadata__");
+  if (metadata.at("format") != kFormat || metadata.at("schema_version") != "1")
+    throw std::out_of_range("its format is not " + std::string(kFormat) + " 1");
+  Checkpoint c;
+  c.state.steps = number<std::int64_t>(metadata, "steps");
+  c.state.samples = number<std::int64_t>(metadata, "samples");
+  c.data = number<std::uint64_t>(metadata, "data");
+  c.plan_json = metadata.at("plan");
+  for (const auto& [begin, e] : entries(header)) add(c.state, e, data);
+  return c;
+}
+
+// ---- whether a plan goes on ----
+
+json at(const json& plan, const std::string& pointer) {
+  const json::json_pointer place(pointer);
+  return plan.contains(place) ? plan.at(place) : json();
+}
+
+/// Fields of the plan that decide what is kept, and which sequences and random numbers a step sees.
+std::set<std::string> fixed_fields(const json& a, const json& b) {
+  std::set<std::string> fields{"/training/precision", "/training/dtypes/weights", "/training/dtypes/optimizer_state",
+                               "/training/optimizer", "/training/seed",           "/training/seq_length",
+                               "/training/decoder_seq_length"};
+  for (const json& model : {at(a, "/model"), at(b, "/model")})
+    for (const auto& [key, value] : model.items()) fields.insert("/model/" + key);
+  return fields;
+}
+
+/// A plan without what of its model decides neither the state nor what a step computes: names, and room.
+json deciding(json plan) {
+  if (!at(plan, "/model").is_object()) return plan;
+  json& model = plan["model"];
+  for (const char* key : {"name", "notes", "pad_vocab_to"}) model.erase(key);
+  if (model.contains("moe") && model["moe"].is_object()) model["moe"].erase("rows_bound");
+  return plan;
+}
+
+Problem difference(const std::string& path, const std::string& field, const json& saved, const json& wanted) {
+  std::string dotted = field.substr(1);
+  for (char& c : dotted) c = c == '/' ? '.' : c;
+  return {path, dotted, value_text(saved), "the plan has " + value_text(wanted), "resume with the plan that was trained"};
+}
+
+std::int64_t samples_before(const Plan& plan, std::int64_t steps) {
+  if (steps == 0) return 0;
+  const Segment last = segments(plan, steps).back();
+  return last.first_sample + last.steps * last.global_batch_size;
+}
+
+}  // namespace
+
+void save_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
+  std::string bytes = header_of(checkpoint);
+  for (const StateBuffer& b : checkpoint.state.buffers)
+    for (const GatheredTensor& t : b.tensors)
+      b.dtype == DType::fp64 ? append_values<double, std::uint64_t>(bytes, t.values)
+                             : append_values<float, std::uint32_t>(bytes, t.values);
+  append_little(bytes, fnv1a(bytes), kWord);
+  write_text(path, bytes);
+}
+
+Checkpoint load_checkpoint(const std::string& path) {
+  const std::string bytes = read_whole(path);
+  const auto length = static_cast<std::size_t>(little(std::string_view(bytes).substr(0, kWord)));
+  const std::string_view header = std::string_view(bytes).substr(kWord, length);
+  try {
+    return checkpoint_of(parse_json(header, path, {kLargestHeader, 64}), std::string_view(bytes).substr(kWord + length));
+  } catch (const json::exception&) {
+    refuse(path, "is a safetensors file, but not a checkpoint");
+  } catch (const std::out_of_range& e) {
+    refuse(path, "is not a checkpoint that can be read: " + std::string(e.what()));
+  }
+}
+
+void require_resumable(const std::string& path, const Checkpoint& checkpoint, const Plan& plan) {
+  const json saved = deciding(parse_json(checkpoint.plan_json, path)), wanted = deciding(json::parse(to_json(plan, -1)));
+  std::vector<Problem> problems;
+  for (const std::string& field : fixed_fields(saved, wanted))
+    if (at(saved, field) != at(wanted, field)) problems.push_back(difference(path, field, at(saved, field), at(wanted, field)));
+  const std::int64_t samples = samples_before(plan, checkpoint.state.steps);
+  if (problems.empty() && samples != checkpoint.state.samples)
+    problems.push_back({path, "samples", std::to_string(checkpoint.state.samples),
+                        "the plan's batches have " + std::to_string(samples) + " behind as many steps",
+                        "resume with the training.global_batch_size and batch_rampup that were trained"});
+  if (!problems.empty()) throw ConfigError(problems);
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,128 @@
+#include "exec/state/initialise.hpp"
+
+#include <cmath>
+#include <cstring>
+
+#include "exec/data/random.hpp"
+#include "models/base/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+/// Residual projections start smaller, so that the residual stream's variance does not grow with depth (Radford et al.,
+/// "Language models are unsupervised multitask learners", 2019, section 2.3).
+double deviation(const Param& p, const ModelSpec& model) {
+  if (p.init == Param::Init::normal_scaled)
+    return model.init_std / std::sqrt(2.0 * static_cast<double>(model.num_layers));
+  return model.init_std;
+}
+
+/// A rank with what it updates.
+struct Holder {
+  RankState rank;
+  std::vector<ParamPiece> pieces;
+};
+
+/// Local elements [first, first + count) of a parameter, and where they begin in a buffer.
+struct Stretch {
+  std::int64_t first, count, at;
+};
+
+/// One buffer of a rank.
+struct Target {
+  std::byte* begin;
+  DType dtype;
+};
+
+void write(const Target& to, const Stretch& s, const ShareMap& map, const std::vector<double>& full) {
+  for (std::int64_t i = 0; i < s.count; ++i)
+    store(to.begin, to.dtype, s.at + i, full[static_cast<std::size_t>(map.full_index(s.first + i))]);
+}
+
+void write_weights(const Param& p, const Holder& h, const std::vector<double>& full, DType dtype) {
+  const auto offset = state_offset(*h.rank.program, "weights");
+  if (offset < 0) return;
+  const Target to{h.rank.arena + offset, dtype};
+  const ShareMap map(p, h.rank);
+  if (!h.rank.program->weights_sharded) return write(to, {0, p.elements(), p.offset}, map, full);
+  for (const auto& piece : h.pieces)
+    if (piece.param == &p) write(to, {piece.first, piece.count, piece.weight}, map, full);
+}
+
+void write_master(const Param& p, const Holder& h, const std::vector<double>& full, DType dtype) {
+  const auto offset = state_offset(*h.rank.program, "master");
+  if (offset < 0) return;
+  for (const auto& piece : h.pieces)
+    if (piece.param == &p)
+      write({h.rank.arena + offset, dtype}, {piece.first, piece.count, piece.state}, ShareMap(p, h.rank), full);
+}
+
+bool starts_at_zero(const Allocation& a) {
+  return a.name == "gradients" || a.name == "loss" || (a.kind == MemoryKind::optimizer && a.name != "master");
+}
+
+void clear_state(const RankState& rank) {
+  for (const auto& a : rank.program->memory.allocations)
+    if (starts_at_zero(a)) std::memset(rank.arena + a.offset, 0, static_cast<std::size_t>(a.bytes.count()));
+}
+
+std::vector<std::vector<Holder>> by_stage(std::span<const RankState> ranks) {
+  std::vector<std::vector<Holder>> stages;
+  for (const auto& rank : ranks) {
+    const auto stage = rank.program->stage.index();
+    if (stages.size() <= stage) stages.resize(stage + 1);
+    stages[stage].push_back({rank, param_pieces(*rank.program, rank.seat)});
+  }
+  return stages;
+}
+
+/// Pieces of one tensor follow each other in a program's list, so the last one is all there is to remember.
+class WholeTensors {
+ public:
+  WholeTensors(const Plan& plan, const std::function<void(const std::string&, std::vector<double>&)>& replace)
+      : plan_(plan), replace_(replace) {}
+
+  const std::vector<double>& of(const Param& p) {
+    if (p.name == name_) return full_;
+    full_ = initial_values(p, plan_);
+    if (replace_) replace_(p.name, full_);
+    require(full_.size() == static_cast<std::size_t>(p.full_rows * p.full_cols), "initial values of another size");
+    name_ = p.name;
+    return full_;
+  }
+
+ private:
+  const Plan& plan_;
+  const std::function<void(const std::string&, std::vector<double>&)>& replace_;
+  std::string name_;
+  std::vector<double> full_;
+};
+
+}  // namespace
+
+std::vector<double> initial_values(const Param& p, const Plan& plan) {
+  std::vector<double> full(static_cast<std::size_t>(p.full_rows * p.full_cols), p.init == Param::Init::ones ? 1.0 : 0.0);
+  if (p.init == Param::Init::ones || p.init == Param::Init::zeros) return full;
+  const double sigma = deviation(p, plan.model);
+  for (std::size_t i = 0; i < full.size(); ++i) full[i] = initial_value(plan.training.seed, p.init_id, i, sigma);
+  return full;
+}
+
+void initialise(std::span<const RankState> ranks, const Plan& plan,
+                const std::function<void(const std::string&, std::vector<double>&)>& replace) {
+  const auto& dtypes = plan.training.dtypes;
+  for (const auto& rank : ranks) clear_state(rank);
+  for (const auto& stage : by_stage(ranks)) {
+    if (stage.empty()) continue;
+    WholeTensors tensors(plan, replace);
+    for (const auto& p : stage.front().rank.program->params) {
+      const auto& full = tensors.of(p);
+      for (const auto& holder : stage) {
+        write_weights(p, holder, full, dtypes.weights);
+        write_master(p, holder, full, dtypes.master);
+      }
+    }
+  }
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,123 @@
+#include "exec/state/training_state.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "exec/state/gather.hpp"
+#include "models/base/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+/// What an update alone needs (InternEvo's) is gone behind it.
+bool stays(const Allocation& a, const Program& program) { return a.first == 0 && a.last + 1 == program.instances.size(); }
+
+/// The optimizer's buffers that are kept from step to step, of any stage.
+std::set<std::string> optimizer_buffers(std::span<const RankState> ranks) {
+  std::set<std::string> names;
+  for (const auto& rank : ranks)
+    for (const auto& a : rank.program->memory.allocations)
+      if (a.kind == MemoryKind::optimizer && stays(a, *rank.program)) names.emplace(a.name);
+  return names;
+}
+
+[[noreturn]] void refuse(const std::string& field, const std::string& value, const std::string& reason) {
+  throw ConfigError(Problem{"", field, value, reason, "resume with the model and the optimizer that were trained"});
+}
+
+std::string shape(std::int64_t rows, std::int64_t cols) { return std::to_string(rows) + " x " + std::to_string(cols); }
+
+/// A buffer's tensors by the parameter's place in the whole model: tied copies have the place of the first one.
+class Wholes {
+ public:
+  Wholes(std::span<const RankState> ranks, const Plan& plan, const StateBuffer& buffer)
+      : buffer_(buffer), vocabulary_(plan.padded_vocab_size()) {
+    for (const auto& rank : ranks)
+      for (const Param& p : rank.program->params)
+        if (p.in_norm) names_.emplace(p.global_index, p.name);
+    for (const GatheredTensor& t : buffer.tensors) tensors_.emplace(t.name, &t);
+    require_the_same_names();
+  }
+
+  const GatheredTensor& of(const Param& p) const {
+    const GatheredTensor& t = *tensors_.at(names_.at(p.global_index));
+    const bool rows = t.rows == p.full_rows || p.full_rows == vocabulary_;
+    if (!rows || t.cols != p.full_cols)
+      refuse(field(t.name), shape(t.rows, t.cols), "the plan's model has " + shape(p.full_rows, p.full_cols));
+    return t;
+  }
+
+ private:
+  std::string field(const std::string& tensor) const { return buffer_.name + "." + tensor; }
+
+  void require_the_same_names() const {
+    std::set<std::string> known;
+    for (const auto& [index, name] : names_) {
+      known.insert(name);
+      if (!tensors_.contains(name)) refuse(field(name), "", "is missing");
+    }
+    for (const auto& [name, tensor] : tensors_)
+      if (!known.contains(name)) refuse(field(name), "", "is not in the plan's model");
+  }
+
+  const StateBuffer& buffer_;
+  std::int64_t vocabulary_;
+  std::map<std::int32_t, std::string> names_;
+  std::map<std::string, const GatheredTensor*> tensors_;
+};
+
+/// Local elements [first, first + count) of a parameter, and where they begin in the rank's buffer.
+struct Stretch {
+  const Param* param;
+  std::int64_t first, count, at;
+};
+
+/// What a rank has of a buffer: copies of weights that others update are whole.
+std::vector<Stretch> stretches(const RankState& rank, bool weights) {
+  std::vector<Stretch> all;
+  if (weights && !rank.program->weights_sharded) {
+    for (const Param& p : rank.program->params) all.push_back({&p, 0, p.elements(), p.offset});
+    return all;
+  }
+  for (const ParamPiece& p : param_pieces(*rank.program, rank.seat))
+    all.push_back({p.param, p.first, p.count, weights ? p.weight : p.state});
+  return all;
+}
+
+void restore(const RankState& rank, const StateBuffer& buffer, const Wholes& wholes) {
+  const auto offset = state_offset(*rank.program, buffer.name);
+  if (offset < 0) return;  // a stage without parameters
+  for (const Stretch& s : stretches(rank, buffer.name == "weights")) {
+    const GatheredTensor& whole = wholes.of(*s.param);
+    const ShareMap map(*s.param, rank);
+    for (std::int64_t i = 0; i < s.count; ++i) {
+      const auto from = static_cast<std::size_t>(map.full_index(s.first + i));
+      if (from < whole.values.size()) store(rank.arena + offset, buffer.dtype, s.at + i, whole.values[from]);
+    }
+  }
+}
+
+}  // namespace
+
+TrainingState collect_state(std::span<const RankState> ranks, const Plan& plan) {
+  const DTypes& d = plan.training.dtypes;
+  TrainingState state;
+  state.buffers.push_back({"weights", d.weights, gather(ranks, "weights", d.weights)});
+  for (const std::string& name : optimizer_buffers(ranks))
+    state.buffers.push_back({name, d.optimizer_state, gather(ranks, name, d.optimizer_state)});
+  return state;
+}
+
+void restore_state(std::span<const RankState> ranks, const Plan& plan, const TrainingState& state) {
+  std::set<std::string> missing = optimizer_buffers(ranks);
+  missing.insert("weights");
+  for (const StateBuffer& buffer : state.buffers) {
+    if (missing.erase(buffer.name) == 0) refuse(buffer.name, "", "the plan's optimizer keeps no such buffer");
+    const Wholes wholes(ranks, plan, buffer);
+    for (const auto& rank : ranks) restore(rank, buffer, wholes);
+  }
+  if (!missing.empty()) refuse(*missing.begin(), "", "is missing");
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,42 @@
+#pragma once
+// A training between two steps: what has to be kept to go on with it, whole, so that any layout can.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "exec/state/param_layout.hpp"
+#include "models/plan/plan.hpp"
+
+namespace tandem::exec {
+
+/// One whole (unsharded) parameter, or one number each of it, in fp64; row-major.
+struct GatheredTensor {
+  std::string name;
+  std::int64_t rows = 0, cols = 0;
+  std::vector<double> values;
+};
+
+/// One of the buffers that a training keeps from step to step: "weights" or an optimizer's ("exp_avg", "exp_avg_sq").
+struct StateBuffer {
+  std::string name;
+  DType dtype = DType::fp32;            ///< what the ranks keep it in: fp32 or fp64
+  std::vector<GatheredTensor> tensors;  ///< ascending global index; tied copies are left out
+};
+
+struct TrainingState {
+  std::int64_t steps = 0;    ///< optimizer steps done
+  std::int64_t samples = 0;  ///< sequences consumed by them
+  std::vector<StateBuffer> buffers;
+};
+
+/// Everything that the ranks of the whole world keep. Nobody may be writing.
+TrainingState collect_state(std::span<const RankState> ranks, const Plan& plan);
+
+/// Writes `state` over initial values (exec/state/initialise.hpp), on every rank that keeps a part, tied copies too; the layout may be
+/// another one than it was collected from. Rows of padded vocabulary that the state lacks stay as they are. Throws ConfigError
+/// where a tensor is missing, left over or of another shape.
+void restore_state(std::span<const RankState> ranks, const Plan& plan, const TrainingState& state);
+
+}  // namespace tandem::exec

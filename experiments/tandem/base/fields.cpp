@@ -1,0 +1,96 @@
+#include "experiments/tandem/base/fields.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "models/base/text.hpp"
+#include "models/plan/plan.hpp"
+
+namespace tandem::study {
+
+namespace {
+
+using nlohmann::json;
+
+std::vector<std::string> parts_of(const std::string& field) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  for (std::size_t dot; (dot = field.find('.', begin)) != std::string::npos; begin = dot + 1)
+    parts.push_back(field.substr(begin, dot - begin));
+  parts.push_back(field.substr(begin));
+  return parts;
+}
+
+/// The properties of an object in a schema; where it may be an object or something else, those of the object.
+const json* properties(const json& schema) {
+  if (schema.contains("properties")) return &schema["properties"];
+  for (const char* key : {"anyOf", "oneOf"})
+    if (schema.contains(key))
+      for (const json& option : schema[key])
+        if (option.contains("properties")) return &option["properties"];
+  return nullptr;
+}
+
+/// A degree of a plan; 1 where it is not given.
+std::int64_t degree(const json& plan, const char* name) {
+  const json& parallel = plan.contains("parallel") ? plan["parallel"] : json::object();
+  return parallel.is_object() && parallel.contains(name) && parallel[name].is_number_integer()
+             ? parallel[name].get<std::int64_t>()
+             : 1;
+}
+
+std::string fill_data(json& plan, std::int64_t others) {
+  const bool given = plan.contains("cluster") && plan["cluster"].is_object() && plan["cluster"].contains("devices") &&
+                     plan["cluster"]["devices"].is_number_integer();
+  if (!given || others < 1) return "";  // the plan itself is refused for it
+  const std::int64_t devices = plan["cluster"]["devices"];
+  if (devices % others != 0 || devices < others)
+    return std::to_string(devices) +
+           " devices are no multiple of tensor x pipeline x context = " + std::to_string(others);
+  plan["parallel"]["data"] = devices / others;
+  return "";
+}
+
+}  // namespace
+
+void set_field(json& plan, const std::string& field, const json& value) {
+  json* place = &plan;
+  const std::vector<std::string> parts = parts_of(field);
+  for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+    json& next = (*place)[parts[i]];
+    if (!next.is_object()) next = json::object();
+    place = &next;
+  }
+  if (value.is_null())
+    place->erase(parts.back());
+  else
+    (*place)[parts.back()] = value;
+}
+
+Problem unknown_field(const std::string& field) {
+  static const json schema = json::parse(plan_json_schema());
+  const json* at = properties(schema);
+  std::string before;
+  for (const std::string& part : parts_of(field)) {
+    if (at == nullptr) return {"", "", '"' + field + '"', before + " has no fields of its own", ""};
+    if (!at->contains(part)) {
+      std::vector<std::string> names;
+      for (const auto& [name, unused] : at->items()) names.push_back(name);
+      const std::string meant = nearest(part, names);
+      return {"", "", '"' + field + '"', "is no field of a plan",
+              meant.empty() ? "there are " + list_text(names)
+                            : "did you mean \"" + before + (before.empty() ? "" : ".") + meant + "\"?"};
+    }
+    before += (before.empty() ? "" : ".") + part;
+    at = properties((*at)[part]);
+  }
+  return {};
+}
+
+std::string fill_field(json& plan, const std::string& field) {
+  const std::int64_t others = degree(plan, "tensor") * degree(plan, "pipeline") * degree(plan, "context");
+  if (field == "parallel.data") return fill_data(plan, others);
+  plan["cluster"]["devices"] = others * degree(plan, "data");
+  return "";
+}
+
+}  // namespace tandem::study

@@ -1,0 +1,89 @@
+#include "experiments/tandem/base/rehearsal.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "experiments/tandem/base/fields.hpp"
+#include "experiments/tandem/base/terminal.hpp"
+#include "models/base/json.hpp"
+#include "models/base/presets.hpp"
+#include "reports/prediction/cost_table.hpp"
+#include "sim/cost/product_table.hpp"
+
+namespace tandem::program {
+
+namespace {
+
+/// Whether a measured table is about the devices of a plan.
+bool describes(const CostTable& table, const Plan& plan, const Topology& topology) {
+  return table.device == plan.cluster.preset || sim::describes(table.device, topology.device());
+}
+
+/// The type that a processor's table was measured in where that is not the plan's; empty where the plan's type is there.
+std::string other_type(const CostTable& table, const Plan& plan) {
+  if (table.of_accelerator() || table.samples.empty()) return "";
+  const auto own = [&](const CostSample& s) { return s.dtype == plan.training.dtypes.compute; };
+  if (std::any_of(table.samples.begin(), table.samples.end(), own)) return "";
+  return std::string(name(table.samples.front().dtype));
+}
+
+std::string unmeasured(const Plan& plan) {
+  return "the plan computes in " + std::string(name(plan.training.dtypes.compute)) + ", in which nothing was measured";
+}
+
+std::string remedy(const Plan& plan) {
+  return "run tandem measure --precision " + std::string(name(plan.training.dtypes.compute)) + " -o F, and give --cost-table F";
+}
+
+void require_described(const std::string& path, const Plan& plan, const Topology& topology) {
+  const CostTable table = load_cost_table(path);
+  if (!describes(table, plan, topology))
+    throw ConfigError(Problem{path, "device", table.device, "the plan runs on " + plan.cluster.preset,
+                              "give a table that was measured there, or none"});
+  if (const std::string type = other_type(table, plan); !type.empty())
+    throw ConfigError(Problem{path, "entries", type, unmeasured(plan), remedy(plan)});
+}
+
+/// The plan file with the perturbation in it.
+std::string with_perturbation(const std::string& path, const std::string& perturbation) {
+  nlohmann::json plan = read_json(path);
+  const bool in_place = perturbation.find_first_not_of(" \t\r\n") == perturbation.find('{');
+  if (plan.is_object()) study::set_field(plan, "cluster.perturbation", in_place ? parse_json(perturbation, "--perturb") : read_json(perturbation));
+  return plan.dump();
+}
+
+}  // namespace
+
+Rehearsal prepare(const std::string& path, const std::string& perturbation) {
+  Plan plan = perturbation.empty() ? load_plan(path) : parse_plan(with_perturbation(path, perturbation), path);
+  TaskGraph graph = naming(path, [&] { return require_lowerable(plan), lower(plan); });
+  return {std::move(plan), std::move(graph)};
+}
+
+std::shared_ptr<const Topology> topology_of(const Plan& plan, const std::string& cost_table) {
+  const auto plain = naming(plan.file, [&] { return make_topology(plan.cluster); });
+  if (cost_table.empty()) return plain;
+  require_described(cost_table, plan, *plain);
+  return make_topology(plan.cluster, std::filesystem::absolute(cost_table).string());
+}
+
+void tell_other_type(const Plan& plan, const Topology& topology) {
+  const std::string& table = topology.device().cost_table;
+  if (table.empty() || is_preset_path(table) || !std::filesystem::exists(measured_table_path(table))) return;
+  const std::string path = measured_table_path(table), type = other_type(load_cost_table(path), plan);
+  if (!type.empty())
+    log(path + ": was measured in " + type + "; " + unmeasured(plan) + ": costs are a roofline of unverified facts; " + remedy(plan));
+}
+
+Timeline timeline_of(const Prediction& prediction) {
+  require(prediction.timeline != nullptr, "a timeline was asked for and is missing");
+  std::map<std::int32_t, Bytes> arena;
+  for (const RolePrediction& role : prediction.roles) arena[role.ranks.front()] = role.arena_bytes;
+  Timeline out = *prediction.timeline;
+  for (Lane& lane : out.lanes) lane.arena_bytes = arena.at(lane.ranks.front());
+  return out;
+}
+
+}  // namespace tandem::program

@@ -1,0 +1,50 @@
+#pragma once
+// What simulate, train and explain begin with: a plan file, read, checked and lowered.
+
+#include <memory>
+#include <string>
+
+#include "models/graph/task_graph.hpp"
+#include "models/plan/plan.hpp"
+#include "reports/prediction/prediction.hpp"
+#include "topology/topology.hpp"
+
+namespace tandem::program {
+
+struct Rehearsal {
+  Plan plan;
+  TaskGraph graph;
+};
+
+/// Loads and lowers a plan file. `perturbation`, when not empty, takes the place of the plan's cluster.perturbation: such an object
+/// as JSON, or a file that holds one. Throws ConfigError or InfeasibleError; every problem names the file.
+Rehearsal prepare(const std::string& path, const std::string& perturbation = {});
+
+/// The cluster of a plan. `cost_table`, when not empty, is a file that `measure` wrote; it must describe the plan's devices, a
+/// processor's in the type that the plan computes in. Throws ConfigError or InfeasibleError.
+std::shared_ptr<const Topology> topology_of(const Plan& plan, const std::string& cost_table);
+
+/// Says where this machine's own table was measured in another type than the plan computes in, so that it does not count.
+void tell_other_type(const Plan& plan, const Topology& topology);
+
+/// `prediction.timeline` with every lane's planned memory filled in. Throws ContractError when there is no timeline.
+Timeline timeline_of(const Prediction& prediction);
+
+/// Runs `work`, adding `file` to the problems of a refusal that names no file.
+template <class Work>
+auto naming(const std::string& file, Work work) {
+  const auto named = [&](std::vector<Problem> problems) {
+    for (Problem& p : problems)
+      if (p.file.empty()) p.file = file;
+    return problems;
+  };
+  try {
+    return work();
+  } catch (const InfeasibleError& e) {
+    throw InfeasibleError(named(e.problems()));
+  } catch (const ConfigError& e) {
+    throw ConfigError(named(e.problems()));
+  }
+}
+
+}  // namespace tandem::program

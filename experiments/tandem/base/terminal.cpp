@@ -1,0 +1,186 @@
+#include "experiments/tandem/base/terminal.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+
+#include "experiments/tandem/commands/program.hpp"
+#include "models/base/error.hpp"
+#include "models/base/output.hpp"
+#include "reports/prediction/text.hpp"
+
+namespace tandem::program {
+
+namespace {
+
+constexpr const char* kWipe = "\r\033[K";
+constexpr std::int64_t kBarWidth = 30;
+
+volatile std::sig_atomic_t interrupts = 0;
+
+constexpr int kInterrupts[] = {SIGINT, SIGTERM, SIGHUP};  // Ctrl-C, a batch system at its time limit, a closed terminal
+constexpr char kNotice[] = "interrupted: what runs is finished and kept; once more ends at once\n";
+constexpr char kEnd[] = "interrupted\n";
+
+/// `nohup` asks that a closed terminal goes unnoticed.
+void handle_interrupts(void (*handler)(int)) {
+  for (int s : kInterrupts)
+    if (std::signal(s, handler) == SIG_IGN && s == SIGHUP) std::signal(s, SIG_IGN);
+}
+
+/// Needs no memory and no lock.
+template <std::size_t N>
+void tell_at_once(const char (&text)[N]) {
+  if (write(STDERR_FILENO, text, N - 1) < 0) return;  // nobody listens
+}
+
+void on_interrupt_end(int) {
+  tell_at_once(kEnd);
+  _exit(static_cast<int>(ExitCode::interrupted));
+}
+
+/// The next one of any kind ends the program.
+void on_interrupt(int) {
+  interrupts = interrupts + 1;
+  handle_interrupts(on_interrupt_end);
+  tell_at_once(kNotice);
+}
+
+bool stderr_is_terminal() {
+  static const bool terminal = isatty(STDERR_FILENO) != 0;
+  return terminal;
+}
+
+/// https://no-color.org: set and not empty means no colour.
+bool colour() {
+  const char* refused = std::getenv("NO_COLOR");
+  return stderr_is_terminal() && !(refused && *refused);
+}
+
+void write_err(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
+}  // namespace
+
+void print(const std::string& text) {
+  const std::size_t written = std::fwrite(text.data(), 1, text.size(), stdout);
+  if (written == text.size() && std::fflush(stdout) == 0) return;
+  throw ConfigError(Problem{"standard output", "", "", std::string("cannot be written: ") + std::strerror(errno), ""});
+}
+
+void print_error(const std::string& message) {
+  std::string line;
+  for (char c : message) line += c == '\n' ? "; " : std::string(1, c);
+  const bool red = colour();
+  write_err(std::string("tandem: ") + (red ? "\033[1;31m" : "") + "error: " + (red ? "\033[0m" : "") + line + "\n");
+}
+
+void log(const std::string& line) { write_err((stderr_is_terminal() ? kWipe : "") + line + "\n"); }
+
+Progress::Progress(std::int64_t total) : total_(total), shown_(stderr_is_terminal() && total > 0) {}
+
+Progress::~Progress() {
+  if (shown_) write_err(kWipe);
+}
+
+void Progress::done(std::int64_t count) {
+  if (!shown_ || count <= 0) return;
+  const double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  const auto filled = static_cast<std::size_t>(kBarWidth * std::min(count, total_) / total_);
+  const double left = spent / static_cast<double>(count) * static_cast<double>(total_ - count);
+  write_err(kWipe + ("[" + std::string(filled, '#') + std::string(kBarWidth - filled, '.') + "] ") +
+            std::to_string(count) + "/" + std::to_string(total_) + ", " + time_text(left) + " left");
+}
+
+InterruptWatch::InterruptWatch() {
+  interrupts = 0;
+  handle_interrupts(on_interrupt);
+}
+
+InterruptWatch::~InterruptWatch() { end_at_interrupts(); }
+
+bool InterruptWatch::pressed() { return interrupts != 0; }
+
+void end_at_interrupts() { handle_interrupts(on_interrupt_end); }
+
+void tell_no_memory() {
+  constexpr char text[] = "tandem: error: the host has no memory left; a smaller plan, fewer --jobs or a higher limit of memory would do\n";
+  tell_at_once(text);
+}
+
+void end_without_memory() {
+  std::set_new_handler([] {
+    tell_no_memory();
+    _exit(static_cast<int>(ExitCode::world));
+  });
+}
+
+Jobs interruptible(int jobs) {
+  const auto tell = [jobs, told = std::make_shared<std::once_flag>()](int there) {
+    std::call_once(*told, [&] {
+      log("the host gives " + std::to_string(there) + " of " + std::to_string(jobs) + " threads: the work goes on with these");
+    });
+  };
+  return {jobs, [] { return InterruptWatch::pressed(); }, tell};
+}
+
+std::string place_when_interrupted(const std::string& path) {
+  std::error_code unknown;
+  if (path.empty() || output_place(path).in_place || !std::filesystem::exists(path, unknown)) return path;
+  const std::filesystem::path whole(path);
+  return std::filesystem::path(whole).replace_extension(".interrupted" + whole.extension().string()).string();
+}
+
+void prepare_output(const std::string& path) {
+  std::error_code error, absent;
+  if (std::filesystem::is_directory(path, absent))
+    throw ConfigError(Problem{path, "", "", "is a directory, not a file", "give a file in it"});
+  const OutputPlace place = output_place(path);
+  const std::filesystem::path folder = std::filesystem::path(place.path).parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  if (error) throw ConfigError(Problem{path, "", "", "its folder cannot be made: " + error.message(), "give another file"});
+  if (!takes_output(place))
+    throw ConfigError(Problem{path, "", "", std::string("cannot be written: ") + std::strerror(errno), "give another file"});
+}
+
+namespace {
+
+/// Whether two names are one file that writing replaces; devices and pipes are not.
+bool one_file(const std::string& a, const std::string& b) {
+  const OutputPlace place = output_place(a);  // behind links, whose targets need not be there
+  const auto whole = [](const std::string& path) {
+    std::error_code ignored;
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, ignored), ignored);
+  };
+  return !place.in_place && whole(place.path) == whole(output_place(b).path);
+}
+
+void require_other_file(const std::string& path, const std::string& taken, const char* reason) {
+  if (!taken.empty() && one_file(path, taken)) throw ConfigError(Problem{path, "", "", reason, "give another file"});
+}
+
+}  // namespace
+
+void prepare_outputs(const std::vector<std::string>& paths, const std::vector<std::string>& inputs) {
+  for (auto path = paths.begin(); path != paths.end(); ++path) {
+    if (path->empty()) continue;
+    for (const std::string& input : inputs) require_other_file(*path, input, "is read by this command and would be written over");
+    for (auto other = paths.begin(); other != path; ++other)
+      require_other_file(*path, *other, "is wanted for two outputs");
+    prepare_output(*path);
+  }
+}
+
+}  // namespace tandem::program

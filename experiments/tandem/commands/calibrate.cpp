@@ -1,0 +1,114 @@
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "experiments/tandem/base/terminal.hpp"
+#include "experiments/tandem/calibration/fit.hpp"
+#include "experiments/tandem/commands/arguments.hpp"
+#include "experiments/tandem/commands/commands.hpp"
+#include "experiments/tandem/validation/errors.hpp"
+#include "models/base/output.hpp"
+#include "models/base/presets.hpp"
+#include "models/base/threads.hpp"
+
+namespace tandem::program {
+
+namespace {
+
+constexpr const char* kFooter =
+    "Fits those numbers of a calibration that carry \"fit\": {\"low\", \"high\"} to the step times of grades A and B measured on\n"
+    "its devices, so that the mean over sets of the mean absolute log error is least. A set (a file) has one vote. Nothing is\n"
+    "fitted for a model, a plan or a set. Afterwards write the table of errors anew: tandem validate FILE... --write-errors F.";
+
+constexpr int kTellEvery = 10;
+
+struct Options {
+  std::string device, output;
+  std::vector<std::string> files;
+  MeasurementFilter filter;
+  FitOptions fit;
+  bool write = false, json = false;
+};
+
+/// DEVICE.fitted.json, unless it is told where: beside a user's own calibration, but never among the presets.
+std::string output_of(const Options& o, const ConstantsFile& file) {
+  if (!o.output.empty()) return o.output;
+  if (o.write) return file.path();
+  const auto fitted = std::filesystem::path(file.path()).replace_extension(".fitted.json");
+  return (is_preset_path(o.device) ? fitted : fitted.filename()).string();
+}
+
+void require_free(const Options& o, const std::string& output) {
+  if (o.write || !std::filesystem::exists(output)) return;
+  throw ConfigError(Problem{output, "", "", "exists already",
+                            o.output.empty()
+                                ? "remove it, or name it or another with -o (--write alone overwrites the device's own calibration)"
+                                : "overwrite it with --write, or give another file with -o"});
+}
+
+std::vector<double> fitted_values(const Fit& fit) {
+  std::vector<double> out;
+  for (const ConstantFit& c : fit.constants) out.push_back(c.fitted);
+  return out;
+}
+
+/// The fit, or what an interrupted search has found of it. Throws Interrupted where that is nothing.
+Fit fit_to(const std::vector<Measurement>& measurements, const Options& o, const ConstantsFile& file) {
+  FitOptions options = o.fit;
+  options.jobs = interruptible(o.fit.jobs.most);
+  try {
+    return fit_device(file, fit_cases(measurements, o.device, options.jobs), options);
+  } catch (const FitStopped&) {
+    log("no set of constants was tried: nothing is written");
+    throw Interrupted{};
+  }
+}
+
+ExitCode calibrate(const Options& o) {
+  const ConstantsFile file(o.device);
+  const std::string output = output_of(o, file);
+  require_free(o, output);
+  prepare_outputs({output}, o.files);
+  const std::vector<Measurement> measurements = read_measurements(o.files, o.filter);
+  if (const std::string unread = unread_text(measurements); !unread.empty()) log(unread);
+  const InterruptWatch watch;
+  const Fit fit = fit_to(measurements, o, file);
+  const std::string place = fit.stopped ? place_when_interrupted(output) : output;
+  const bool better = !(fit.stopped && fit.kept);
+  if (better) write_text(place, file.with(fitted_values(fit), fit.kept ? "" : fitted_on(fit, today())));
+  print(o.json ? to_json(fit) : to_text(fit));
+  log(better ? "wrote " + place : "nothing is written");
+  return fit.stopped ? ExitCode::interrupted : ExitCode::ok;
+}
+
+}  // namespace
+
+void add_calibrate(CLI::App& app, ExitCode& exit) {
+  auto o = std::make_shared<Options>();
+  o->fit.jobs.most = all_cores();
+  o->fit.tell = [](int tried) {
+    if (tried % kTellEvery == 0) log(std::to_string(tried) + " sets of constants tried");
+  };
+  CLI::App* command = app.add_subcommand("calibrate", "Fit a device's few constants to measured step times");
+  command->footer(kFooter);
+  command->add_option("DEVICE", o->device, "name in topology/calibration (a100, h100 ...), or a path as a device preset names it")->required();
+  command->add_option("FILE", o->files, "measurement files (JSON lines); records of other devices are passed over")->required();
+  add_list(*command, "--only", o->filter.sets, "fit to these sets only");
+  add_list(*command, "--without", o->filter.without, "leave these sets out");
+  add_pairs(*command, "--cluster", o->filter.clusters, "SET=PRESET",
+            "run this set's plans on another cluster than they name; may be given again");
+  command->add_flag("--as-named", o->filter.as_named,
+                    "take records as they are even where their source is known to have had another cluster than their plans name, or "
+                    "fields that these do not say (topology/sites.json)");
+  command->add_option("--per-source", o->fit.per_source, "records of a set that the search looks at, spread evenly; 0: all [12]")
+      ->check(CLI::Range(0, 1'000'000));
+  command->add_option("--jobs", o->fit.jobs.most, "records simulated at once [all cores]")->check(CLI::Range(1, 1024));
+  command->add_option("-o,--output", o->output, "the new calibration file [DEVICE.fitted.json here, or beside DEVICE where that is a path]");
+  command->add_flag("--write", o->write, "overwrite: the device's own calibration file, or what -o names");
+  command->add_flag("--json", o->json, "one JSON object on stdout");
+  command->callback([o, &exit] {
+    Progress bar(1);
+    exit = calibrate(*o);
+  });
+}
+
+}  // namespace tandem::program

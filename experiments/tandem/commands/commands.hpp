@@ -1,0 +1,23 @@
+#pragma once
+// The subcommands: each adds itself to the program's command line, and leaves its exit code when it has run.
+
+#include "experiments/tandem/commands/program.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace tandem::program {
+
+void add_simulate(CLI::App& app, ExitCode& exit);
+void add_train(CLI::App& app, ExitCode& exit);
+void add_compare(CLI::App& app, ExitCode& exit);
+void add_measure(CLI::App& app, ExitCode& exit);
+void add_explain(CLI::App& app, ExitCode& exit);
+void add_validate(CLI::App& app, ExitCode& exit);
+void add_sweep(CLI::App& app, ExitCode& exit);
+void add_report(CLI::App& app, ExitCode& exit);
+void add_calibrate(CLI::App& app, ExitCode& exit);
+void add_schema(CLI::App& app, ExitCode& exit);
+
+}  // namespace tandem::program

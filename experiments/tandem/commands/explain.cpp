@@ -1,0 +1,108 @@
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "experiments/tandem/base/rehearsal.hpp"
+#include "experiments/tandem/base/terminal.hpp"
+#include "experiments/tandem/commands/commands.hpp"
+#include "experiments/tandem/explain/explanation.hpp"
+#include "models/plan/plan.hpp"
+#include "reports/prediction/text.hpp"
+#include "topology/preset.hpp"
+
+namespace tandem::program {
+
+namespace {
+
+using nlohmann::json;
+
+struct Options {
+  std::string plan, key;
+  bool json = false;
+};
+
+json parameters_json(const ParameterCount& p) {
+  return {{"per_layer", p.per_layer},
+          {"per_decoder_layer", p.per_decoder_layer},
+          {"per_moe_layer", p.per_moe_layer},
+          {"embedding", p.embedding},
+          {"head", p.head},
+          {"total", p.total},
+          {"total_padded", p.total_padded}};
+}
+
+/// What this version cannot lower, in words; empty when it can.
+std::vector<std::string> not_implemented(const Plan& plan) {
+  std::vector<std::string> out;
+  try {
+    require_lowerable(plan);
+  } catch (const InfeasibleError& e) {
+    for (const Problem& p : e.problems()) out.push_back(p.message());
+  }
+  return out;
+}
+
+std::string to_json_text(const Plan& plan, const ParameterCount& parameters) {
+  const json out = {{"schema_version", 1},
+                    {"plan", json::parse(to_json(plan, -1))},
+                    {"parameters", parameters_json(parameters)},
+                    {"layers_per_stage", plan.layers_per_stage()},
+                    {"world_size", plan.world_size()},
+                    {"micro_batches", plan.micro_batches()},
+                    {"global_batch_tokens", plan.global_batch_tokens()},
+                    {"padded_vocab_size", plan.padded_vocab_size()},
+                    {"not_implemented", not_implemented(plan)}};
+  return out.dump(2) + "\n";
+}
+
+std::string line(const std::string& what, const std::string& value) { return "  " + padded(what, 22) + value + "\n"; }
+
+std::string split_text(const Plan& plan) {
+  std::string out;
+  for (std::int64_t layers : plan.layers_per_stage()) out += (out.empty() ? "" : " ") + std::to_string(layers);
+  return out;
+}
+
+std::string summary(const Plan& plan, const ParameterCount& p) {
+  std::string out = "derived\n";
+  out += line("ranks", count_text(plan.world_size()));
+  out += line("layers per stage", split_text(plan));
+  out += line("micro-batches", count_text(plan.micro_batches()) + " per pipeline and step");
+  out += line("tokens per step", count_text(plan.global_batch_tokens()));
+  out += line("vocabulary, padded", count_text(plan.padded_vocab_size()));
+  out += line("parameters", count_text(p.total) + " (" + count_text(p.total_padded) + " with the padded vocabulary)");
+  out += line("  per layer", count_text(p.per_layer));
+  out += line("  embedding", count_text(p.embedding));
+  out += line("  head", count_text(p.head));
+  for (const std::string& note : not_implemented(plan)) out += "cannot be lowered: " + note + "\n";
+  return out;
+}
+
+ExitCode explain_one(const Options& o) {
+  const ExplainedCase c = make_case(o.plan);
+  const Explanation e = explain_key(c, o.key);
+  print(o.json ? to_json(e) : to_text(e));
+  return ExitCode::ok;
+}
+
+ExitCode explain(const Options& o) {
+  if (!o.key.empty()) return explain_one(o);
+  const Plan plan = load_plan(o.plan);
+  naming(o.plan, [&] { return load_cluster(plan.cluster.preset); });
+  const ParameterCount parameters = count_parameters(plan.model, plan.padded_vocab_size());
+  print(o.json ? to_json_text(plan, parameters) : "plan, every default filled in\n" + to_json(plan) + "\n" + summary(plan, parameters));
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, ExitCode& exit) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("explain", "Print a plan with every default, or why a value of its prediction is what it is");
+  command->add_option("PLAN", o->plan, "plan file (JSON)")->required();
+  command->add_option("KEY", o->key, "a key of `simulate --json`, dotted (step_time_s, memory_bytes.weights, roles[2].arena_bytes, "
+                                     "plan.model.pad_vocab_to): formula, values, sources of the facts, range");
+  command->add_flag("--json", o->json, "one JSON object on stdout");
+  command->callback([o, &exit] { exit = explain(*o); });
+}
+
+}  // namespace tandem::program

@@ -1,0 +1,128 @@
+#include "experiments/tandem/commands/program.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <new>
+#include <vector>
+
+#include "experiments/tandem/base/terminal.hpp"
+#include "experiments/tandem/commands/commands.hpp"
+#include "models/base/error.hpp"
+#include "models/base/text.hpp"
+
+namespace tandem::program {
+
+namespace {
+
+constexpr const char* kFooter =
+    "exit codes: 0 ok; 1 internal error; 2 bad command line; 3 bad or unreadable input (file and field named);\n"
+    "  4 plan infeasible (does not divide; does not fit: the whole result is printed first; not implemented);\n"
+    "  5 nothing found (no plan of a sweep fits); 6 comparison outside tolerance;\n"
+    "  7 a device or a rank failed, or the host has no memory or thread left;\n"
+    "  130 interrupted (Ctrl-C, SIGTERM, SIGHUP), results so far kept\n"
+    "Data goes to stdout, messages and progress to stderr. NO_COLOR is respected.";
+
+ExitCode report(const ConfigError& error, ExitCode code) {
+  for (const Problem& p : error.problems()) print_error(p.message());
+  return code;
+}
+
+ExitCode report(const std::exception& error, const char* what, ExitCode code) {
+  print_error(std::string(what) + error.what());
+  return code;
+}
+
+/// CLI11 asks for help and version by exception too: those print to stdout and are no error.
+ExitCode report(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) {
+    app.exit(error);
+    return ExitCode::ok;
+  }
+  const std::vector<CLI::App*> given = app.get_subcommands();
+  print_error(std::string(error.what()) + "; see tandem " + (given.empty() ? "" : given.front()->get_name() + " ") + "--help");
+  return ExitCode::usage;
+}
+
+/// What a command adds about itself stands before what all have in common.
+void complete_footers(CLI::App& app) {
+  for (CLI::App* command : app.get_subcommands({}))
+    if (command->get_footer() != kFooter) command->footer(command->get_footer() + "\n\n" + kFooter);
+}
+
+/// An unset variable of a script is no way to leave an option out.
+void refuse_empty_values(CLI::App& app) {
+  const CLI::Validator filled([](const std::string& value) { return std::string(value.empty() ? "is empty" : ""); }, "");
+  for (CLI::App* command : app.get_subcommands({}))
+    for (CLI::Option* option : command->get_options())
+      if (option->get_items_expected_max() > 0) option->check(filled);
+}
+
+void fill(CLI::App& app, ExitCode& exit) {
+  app.set_version_flag("--version", "tandem " TANDEM_VERSION);
+  app.require_subcommand(1);
+  app.footer(kFooter);
+  add_simulate(app, exit);
+  add_train(app, exit);
+  add_compare(app, exit);
+  add_measure(app, exit);
+  add_explain(app, exit);
+  add_validate(app, exit);
+  add_sweep(app, exit);
+  add_report(app, exit);
+  add_calibrate(app, exit);
+  add_schema(app, exit);
+  complete_footers(app);
+  refuse_empty_values(app);
+}
+
+/// What stands where a command must and is none, said before the parser misses one.
+void refuse_unknown_command(CLI::App& app, const std::string& word) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  if (word.starts_with('-') || std::find(names.begin(), names.end(), word) != names.end()) return;
+  const std::string meant = nearest(word, names);
+  throw CLI::ParseError("\"" + shortened(word) + "\" is no command: " +
+                            (meant.empty() ? "there are " + list_text(names) : "did you mean \"" + meant + "\"?"),
+                        static_cast<int>(ExitCode::usage));
+}
+
+ExitCode parse_and_run(int argc, const char* const* argv) {
+  CLI::App app("Rehearses distributed transformer training before it is paid for, and then performs it.", "tandem");
+  ExitCode exit = ExitCode::ok;
+  fill(app, exit);
+  try {
+    if (argc > 1) refuse_unknown_command(app, argv[1]);
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return report(app, e);
+  }
+  return exit;
+}
+
+}  // namespace
+
+ExitCode run(int argc, const char* const* argv) {
+  end_at_interrupts();
+  end_without_memory();
+  try {
+    return parse_and_run(argc, argv);
+  } catch (const InfeasibleError& e) {
+    return report(e, ExitCode::infeasible);
+  } catch (const ConfigError& e) {
+    return report(e, ExitCode::input);
+  } catch (const DeviceError& e) {
+    return report(e, "", ExitCode::world);
+  } catch (const CommError& e) {
+    return report(e, "", ExitCode::world);
+  } catch (const Interrupted&) {
+    return ExitCode::interrupted;
+  } catch (const std::bad_alloc&) {
+    tell_no_memory();
+    return ExitCode::world;
+  } catch (const std::exception& e) {
+    return report(e, "internal: ", ExitCode::internal);
+  }
+}
+
+}  // namespace tandem::program

@@ -1,0 +1,100 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "experiments/tandem/base/rehearsal.hpp"
+#include "experiments/tandem/base/terminal.hpp"
+#include "experiments/tandem/commands/commands.hpp"
+#include "experiments/tandem/commands/run_page.hpp"
+#include "experiments/tandem/study/report.hpp"
+#include "models/base/json.hpp"
+#include "models/base/output.hpp"
+#include "reports/page/html_page.hpp"
+#include "reports/page/plan_report.hpp"
+#include "reports/prediction/plan_title.hpp"
+#include "sim/result/simulate.hpp"
+
+namespace tandem::program {
+
+namespace {
+
+struct Options {
+  std::string subject, out, cost_table;
+  bool json = false;
+};
+
+/// Facts of the cluster and of its calibration alike: a prediction names both in its notes.
+std::vector<std::string> unverified_facts(const Prediction& p) {
+  const std::string mark = "not verified: ";
+  std::vector<std::string> out;
+  for (const std::string& note : p.notes)
+    if (note.starts_with(mark)) out.push_back(note.substr(mark.size()));
+  return out;
+}
+
+/// A study, or what another command printed, is no plan, and its keys are no misspelt fields of one.
+void require_plan(const std::string& path) {
+  const nlohmann::json file = read_json(path);
+  if (!file.is_object() || file.contains("model")) return;
+  if (file.contains("axes"))
+    throw ConfigError(Problem{path, "", "", "is a study, not its results", "run tandem sweep on it, and give the folder that it writes"});
+  if (!file.contains("schema_version")) return;
+  throw ConfigError(Problem{path, "", "", "is a result of some command, not a plan or a timeline",
+                            "give a plan, a file of `train --timeline` or `simulate --timeline`, or a folder of `sweep`"});
+}
+
+std::string plan_page(const Options& o) {
+  require_plan(o.subject);
+  const Rehearsal r = prepare(o.subject);
+  const auto topology = topology_of(r.plan, o.cost_table);
+  tell_other_type(r.plan, *topology);
+  sim::SimulateOptions options;
+  options.timeline = options.memory_over_time = true;
+  const Prediction p = naming(o.subject, [&] { return sim::simulate(r.plan, r.graph, *topology, options); });
+  const Device& device = topology->device();
+  const std::string data = plan_report_json({r.plan, r.graph, p, device.name, device.usable_memory, unverified_facts(p)});
+  return html_page("plan", title(r.plan) + " – Tandem", data);
+}
+
+std::string study_page(const Options& o) {
+  const study::StudyReport report = study::read_report(o.subject);
+  return html_page("study", report.name + " – Tandem", report.data);
+}
+
+std::string page(const Options& o, bool folder) {
+  if (folder) return study_page(o);
+  if (!is_timeline(o.subject)) return plan_page(o);
+  if (!o.cost_table.empty())
+    throw ConfigError(Problem{"", "--cost-table", o.cost_table, "is for a plan, which is simulated; a timeline has its times", "leave it out"});
+  return run_page(o.subject);
+}
+
+ExitCode write_report(const Options& o) {
+  const bool folder = std::filesystem::is_directory(o.subject);
+  const std::string out = !o.out.empty() ? o.out
+                          : folder       ? o.subject + "/report.html"
+                                         : std::filesystem::path(o.subject).stem().string() + ".html";
+  prepare_outputs({out}, {o.subject, o.cost_table});
+  write_text(out, page(o, folder));
+  if (!o.json && output_place(out).descriptor == STDOUT_FILENO) return ExitCode::ok;  // the page is what stands there
+  print(o.json ? nlohmann::json{{"schema_version", 1}, {"page", out}}.dump(2) + "\n" : out + "\n");
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+void add_report(CLI::App& app, ExitCode& exit) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("report", "Write one HTML page about a plan, a timeline of a run or simulation, or the results of a sweep");
+  command->add_option("PLAN|TIMELINE|DIR", o->subject, "plan file (JSON), a file of `train --timeline` or `simulate --timeline`, or a folder that `tandem sweep` has written")
+      ->required();
+  command->add_option("--out", o->out, "the page [PLAN.html or TIMELINE.html here, DIR/report.html]");
+  command->add_option("--cost-table", o->cost_table,
+                      "cost table of `tandem measure`, or measured products of the device, for a plan [what its preset names]");
+  command->add_flag("--json", o->json, "one JSON object on stdout");
+  command->callback([o, &exit] { exit = write_report(*o); });
+}
+
+}  // namespace tandem::program

@@ -1,0 +1,67 @@
+#include <CLI/CLI.hpp>
+#include <optional>
+
+#include "experiments/tandem/base/rehearsal.hpp"
+#include "experiments/tandem/base/terminal.hpp"
+#include "experiments/tandem/commands/commands.hpp"
+#include "models/base/output.hpp"
+#include "reports/timeline/chrome_trace.hpp"
+#include "reports/timeline/run_routing.hpp"
+#include "sim/result/simulate.hpp"
+
+namespace tandem::program {
+
+namespace {
+
+struct Options {
+  std::string plan, trace, timeline, memory, cost_table, routing, perturb;
+  bool json = false;
+  bool allow_oversize = false;
+};
+
+void write_files(const Options& o, const Rehearsal& r, const Prediction& p, const Routing* routing) {
+  if (!o.trace.empty()) save_chrome_trace(timeline_of(p), r.graph, o.trace);
+  if (!o.timeline.empty()) save_timeline(timeline_of(p), r.graph, o.timeline, routing);
+  if (!o.memory.empty()) write_text(o.memory, memory_json(p, r.plan));
+}
+
+ExitCode simulate(const Options& o) {
+  const Rehearsal r = prepare(o.plan, o.perturb);
+  const auto topology = topology_of(r.plan, o.cost_table);
+  tell_other_type(r.plan, *topology);
+  prepare_outputs({o.trace, o.timeline, o.memory}, {o.plan, o.cost_table, o.routing, o.perturb});
+  sim::SimulateOptions options;
+  options.timeline = !o.trace.empty() || !o.timeline.empty();
+  options.memory_over_time = !o.memory.empty();
+  const auto routing = o.routing.empty() ? std::nullopt : std::optional(read_routing(o.routing, r.plan));
+  options.routing = routing ? &*routing : nullptr;
+  const Prediction p = naming(o.plan, [&] { return sim::simulate(r.plan, r.graph, *topology, options); });
+  const InterruptWatch watch;  // a file that is begun is finished
+  write_files(o, r, p, options.routing);
+  print(o.json ? to_json(p, r.plan) : to_text(p, r.plan));
+  if (p.fits || o.allow_oversize) return ExitCode::ok;
+  print_error(o.plan + ": the plan does not fit the memory of " + topology->device().name +
+              "; split it further, or accept it with --allow-oversize");
+  return ExitCode::infeasible;
+}
+
+}  // namespace
+
+void add_simulate(CLI::App& app, ExitCode& exit) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("simulate", "Predict step time, throughput and memory of a plan");
+  command->add_option("PLAN", o->plan, "plan file (JSON)")->required();
+  command->add_flag("--json", o->json, "one JSON object on stdout");
+  command->add_option("--trace", o->trace, "write a Chrome trace for Perfetto");
+  command->add_option("--timeline", o->timeline, "write every task's times, for compare and plot_timeline.py");
+  command->add_option("--memory", o->memory, "write memory over time, for plot_memory.py");
+  command->add_option("--cost-table", o->cost_table, "cost table of `tandem measure`, or measured products of the device [what its preset names]");
+  command->add_option("--routing", o->routing,
+                      "replay which experts a run's tokens chose: its train --timeline file [an even share each]");
+  command->add_option("--perturb", o->perturb,
+                      "slow devices and links, lost links, jitter: a JSON object or a file with one, as cluster.perturbation of a plan");
+  command->add_flag("--allow-oversize", o->allow_oversize, "exit 0 even when the plan does not fit");
+  command->callback([o, &exit] { exit = simulate(*o); });
+}
+
+}  // namespace tandem::program

@@ -1,0 +1,45 @@
+#pragma once
+// Why a value of `simulate --json` is what it is: formula, values filled in, sources of the facts, range.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/graph/task_graph.hpp"
+#include "models/plan/plan.hpp"
+#include "reports/prediction/prediction.hpp"
+#include "topology/fact_list.hpp"
+#include "topology/topology.hpp"
+
+namespace tandem::program {
+
+/// A prediction with everything that it was made of.
+struct ExplainedCase {
+  Plan plan;
+  TaskGraph graph;
+  std::shared_ptr<const Topology> topology;
+  Prediction prediction;
+  std::vector<FactOrigin> facts;
+  std::string result_json;  ///< what `simulate --json` prints
+};
+
+/// Loads, lowers and simulates a plan file. Throws ConfigError or InfeasibleError.
+ExplainedCase make_case(const std::string& plan_path);
+
+struct Explanation {
+  std::string key, value, formula, filled, range;
+  std::vector<FactOrigin> facts;
+  std::vector<std::pair<std::string, std::string>> sources;  ///< ids that the facts name, and their texts
+};
+
+/// Every key that can be asked for, dotted, in the order of the result; lists of objects as "roles[]".
+std::vector<std::string> explainable_keys(const ExplainedCase& c);
+
+/// `key` is one of these; "roles[3].arena_bytes" asks for one role ("roles[]" is the first). Throws ConfigError that lists the
+/// keys when there is none of that name.
+Explanation explain_key(const ExplainedCase& c, const std::string& key);
+
+std::string to_text(const Explanation& e);
+std::string to_json(const Explanation& e);
+
+}  // namespace tandem::program

@@ -1,0 +1,74 @@
+#include <map>
+#include <utility>
+
+#include "experiments/tandem/explain/rows.hpp"
+#include "models/graph/model_flops.hpp"
+#include "reports/prediction/text.hpp"
+
+namespace tandem::program {
+
+namespace {
+
+constexpr double kTera = 1e12;
+
+std::string seconds_of(const ExplainedCase& c) { return number_text(c.prediction.step_time.seconds(), 6) + " s"; }
+
+/// Matrix FLOPs of a step on all devices, counted on the graph.
+double flops(const ExplainedCase& c, bool recomputation) {
+  std::map<std::pair<TemplateId, Phase>, double> known;
+  const ExpertRows rows = expert_rows(c.graph);
+  const auto of = [&](const Instance& i) {
+    const auto [at, fresh] = known.try_emplace({i.tmpl, i.phase}, 0.0);
+    if (!fresh) return at->second;
+    for (const Task& task : c.graph.of(i).tasks)
+      at->second += static_cast<double>((recomputation ? matrix_flops(task.op) : model_flops(task, i.phase, rows)).count());
+    return at->second;
+  };
+  double all = 0;
+  for (const Program& p : c.graph.programs)
+    for (const Instance& i : p.instances) all += of(i);
+  return all * static_cast<double>(c.prediction.ranks) / static_cast<double>(c.graph.programs.size());
+}
+
+std::string rate(const ExplainedCase& c, bool recomputation) {
+  return number_text(flops(c, recomputation) / kTera, 3) + " TFLOPs / (" + count_text(c.topology->devices()) + " devices x " +
+         seconds_of(c) + ")";
+}
+
+std::string of_peak(const ExplainedCase& c, double reached) {
+  const DType compute = c.plan.training.dtypes.compute;
+  const auto peak = c.topology->device().peak.find(compute);
+  if (peak == c.topology->device().peak.end()) return "the device has no published rate for " + std::string(name(compute));
+  return number_text(reached, 3) + " / " + number_text(peak->second.flops_per_second() / kTera, 1) + " TFLOP/s (" +
+         std::string(name(compute)) + ")";
+}
+
+}  // namespace
+
+std::vector<Row> rate_rows() {
+  return {
+      {"tokens_per_s", "training.global_batch_size x training.seq_length / step_time_s",
+       [](const ExplainedCase& c, std::size_t) {
+         return count_text(c.plan.training.global_batch_size) + " x " + count_text(c.plan.training.seq_length) + " / " + seconds_of(c);
+       },
+       RangeKind::shrinks, {}},
+      {"samples_per_s", "training.global_batch_size / step_time_s",
+       [](const ExplainedCase& c, std::size_t) { return count_text(c.plan.training.global_batch_size) + " / " + seconds_of(c); },
+       RangeKind::shrinks, {}},
+      {"model_tflops_per_device",
+       "matrix FLOPs of a step without recomputation / (devices x step_time_s): 6 for every weight of a product and token, and "
+       "attention's products over all pairs of positions or, with flash attention, over those that a causal mask leaves; an "
+       "embedding's look-up is none; of experts those that a token asks for and that have room, not empty places",
+       [](const ExplainedCase& c, std::size_t) { return rate(c, false); }, RangeKind::shrinks, {}},
+      {"hardware_tflops_per_device", "every matrix FLOP of a step, of empty places of experts too / (devices x step_time_s)",
+       [](const ExplainedCase& c, std::size_t) { return rate(c, true); }, RangeKind::shrinks, {}},
+      {"mfu", "model_tflops_per_device / the device's dense peak in the compute type",
+       [](const ExplainedCase& c, std::size_t) { return of_peak(c, c.prediction.model_tflops_per_device); }, RangeKind::shrinks,
+       {"device:peak_flops_per_s"}},
+      {"hfu", "hardware_tflops_per_device / the device's dense peak in the compute type",
+       [](const ExplainedCase& c, std::size_t) { return of_peak(c, c.prediction.hardware_tflops_per_device); }, RangeKind::shrinks,
+       {"device:peak_flops_per_s"}},
+  };
+}
+
+}  // namespace tandem::program

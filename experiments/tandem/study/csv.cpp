@@ -1,0 +1,54 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "experiments/tandem/study/results.hpp"
+
+namespace tandem::study {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+/// A cell of RFC 4180: quoted where it must be.
+std::string cell(const ordered_json& value) {
+  const std::string text = value.is_string() ? value.get<std::string>() : value.is_null() ? "" : value.dump();
+  if (text.find_first_of(",\"\n\r") == text.npos) return text;
+  std::string out = "\"";
+  for (char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + "\"";
+}
+
+/// One object deep: {"layout": {"tensor": 4}} becomes layout.tensor.
+ordered_json flat(const ordered_json& row) {
+  ordered_json out = ordered_json::object();
+  for (const auto& [key, value] : row.items()) {
+    if (!value.is_object())
+      out[key] = value;
+    else
+      for (const auto& [inner, leaf] : value.items()) out[key == "at" ? inner : key + "." + inner] = leaf;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string csv_of(const Study& study, const std::vector<std::string>& lines) {
+  std::vector<std::string> columns;
+  for (const Axis& a : study.axes) columns.push_back(a.name);
+  std::vector<ordered_json> rows;
+  for (const std::string& line : lines) {
+    rows.push_back(flat(ordered_json::parse(line)));
+    for (const auto& [key, unused] : rows.back().items())
+      if (std::find(columns.begin(), columns.end(), key) == columns.end()) columns.push_back(key);
+  }
+  std::string out;
+  for (const std::string& c : columns) out += (out.empty() ? "" : ",") + cell(c);
+  for (const ordered_json& row : rows) {
+    out += "\r\n";
+    for (std::size_t i = 0; i < columns.size(); ++i)
+      out += (i ? "," : "") + (row.contains(columns[i]) ? cell(row[columns[i]]) : std::string());
+  }
+  return out + "\r\n";
+}
+
+}  // namespace tandem::study

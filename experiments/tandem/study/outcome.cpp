@@ -1,0 +1,181 @@
+#include "experiments/tandem/study/outcome.hpp"
+
+#include <new>
+#include <nlohmann/json.hpp>
+
+#include "experiments/tandem/base/rehearsal.hpp"
+#include "models/base/fnv.hpp"
+#include "models/base/json.hpp"
+#include "models/base/presets.hpp"
+#include "sim/result/simulate.hpp"
+
+namespace tandem::study {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json layout(const Plan& plan) {
+  const ParallelSpec& p = plan.parallel;
+  const nlohmann::json whole = nlohmann::json::parse(to_json(plan, -1));
+  const nlohmann::json &parallel = whole.at("parallel"), &training = whole.at("training");
+  ordered_json out = {{"model", plan.model.name}, {"cluster", plan.cluster.preset}, {"devices", plan.cluster.devices},
+                      {"tensor", p.tensor},       {"pipeline", p.pipeline},         {"data", p.data}};
+  for (const char* key : {"context", "expert", "virtual_pipeline", "schedule", "zero_stage"})
+    if (parallel.contains(key)) out[key] = parallel[key];
+  for (const char* key : {"micro_batch_size", "global_batch_size", "seq_length", "precision", "recompute"})
+    if (training.contains(key)) out[key] = training[key];
+  return out;
+}
+
+ordered_json by_kind(const BytesByKind& bytes) {
+  ordered_json out = ordered_json::object();
+  for (std::size_t k = 0; k < kMemoryKinds; ++k)
+    out[std::string(tandem::name(static_cast<MemoryKind>(k)))] = bytes[k].count();
+  return out;
+}
+
+void add_prediction(ordered_json& row, const Prediction& p) {
+  const RolePrediction& heaviest = p.roles[p.heaviest_role];
+  row["step_time_s"] = p.step_time.seconds();
+  row["step_time_low_s"] = p.range.low_s;
+  row["step_time_high_s"] = p.range.high_s;
+  if (p.perturbation) row["undisturbed_step_time_s"] = p.perturbation->undisturbed.seconds();
+  row["tokens_per_s"] = p.tokens_per_s;
+  row["samples_per_s"] = p.samples_per_s;
+  row["model_tflops_per_device"] = p.model_tflops_per_device;
+  row["hardware_tflops_per_device"] = p.hardware_tflops_per_device;
+  row["mfu"] = p.mfu;
+  row["hfu"] = p.hfu;
+  row["bubble_fraction"] = p.bubble_fraction;
+  row["fits"] = p.fits;
+  row["peak_memory_bytes"] = heaviest.peak_memory_bytes.count();
+  row["needed_bytes"] = p.roles[neediest_role(p)].needed_bytes.count();
+  row["device_memory_bytes"] = p.device_memory.count();
+  row["time_breakdown_s"] = p.roles[p.critical_role].time_breakdown_s;
+  row["memory_bytes"] = by_kind(heaviest.memory_bytes);
+}
+
+std::string reasons(const ConfigError& e) {
+  std::string out;
+  for (Problem p : e.problems()) {
+    p.file.clear();
+    out += (out.empty() ? "" : "; ") + p.message();
+  }
+  return out;
+}
+
+void settle(ordered_json& row, Status status, const std::string& reason) {
+  row["status"] = name(status);
+  row["reason"] = reason;
+}
+
+void predict(ordered_json& row, const Point& point, const std::string& file) {
+  const Plan plan = parse_plan(point.plan, file);
+  row["layout"] = layout(plan);
+  require_lowerable(plan);
+  const TaskGraph graph = lower(plan);
+  const auto topology = program::topology_of(plan, "");
+  const Prediction p = sim::simulate(plan, graph, *topology);
+  settle(row, p.fits ? Status::ok : Status::too_large,
+         p.fits ? "" : "does not fit the memory of " + topology->device().name);
+  add_prediction(row, p);
+}
+
+void add_files(std::string& text, std::string_view folder) {
+  for (const std::string& preset : preset_names(folder)) text += preset + read_text(find_preset(folder, preset));
+}
+
+/// Problems of one plan, or of files that it names, as problems of the study that formed it.
+std::vector<Problem> in_study(const std::string& file, const std::string& at, std::vector<Problem> problems) {
+  for (Problem& p : problems) {
+    const std::string place = p.file.empty() || p.file == file ? "" : p.file + (p.field.empty() ? "" : ": ");
+    p.file = file;
+    p.field = "plan at " + at + ": " + place + p.field;
+  }
+  return problems;
+}
+
+/// The text of a file of the user's own and, `depth` files deep, of those that it names for parts of a cluster.
+std::string with_parts(const std::string& path, int depth) {
+  std::string text = read_text(path);
+  if (depth == 0) return text;
+  const auto add = [&](const nlohmann::json& of, const char* key) {
+    const bool named = of.is_object() && of.contains(key) && of[key].is_string();
+    if (named && is_preset_path(of[key].get<std::string>())) text += with_parts(beside(of[key], path), depth - 1);
+  };
+  const nlohmann::json file = parse_json(text, path);
+  const nlohmann::json device = file.is_object() ? file.value("device", nlohmann::json()) : nlohmann::json();
+  for (const char* key : {"node", "device", "calibration", "measured", "cost_table"}) add(file, key), add(device, key);
+  return text;
+}
+
+/// What a cluster of the user's own says, which a key must follow too: itself, its device, and what that has.
+std::string own_cluster(const Plan& plan) {
+  return is_preset_path(plan.cluster.preset) ? with_parts(plan.cluster.preset, 2) : "";
+}
+
+}  // namespace
+
+std::string_view name(Status s) {
+  constexpr std::string_view names[] = {"ok", "too large", "infeasible", "refused", "failed"};
+  return names[static_cast<std::size_t>(s)];
+}
+
+std::string digest(std::string_view text) {
+  std::uint64_t hash = fnv1a(text);
+  std::string out(16, '0');
+  for (std::size_t i = 16; i-- > 0; hash >>= 4) out[i] = "0123456789abcdef"[hash & 15];
+  return out;
+}
+
+std::string presets_digest() {
+  std::string text;
+  for (const char* folder :
+       {"topology/presets", "topology/presets/nodes", "topology/presets/devices", "topology/calibration",
+        "topology/measured", "models/stacks"})
+    add_files(text, folder);
+  return digest(text);
+}
+
+Candidate candidate(const Study& study, std::size_t index, const std::string& program) {
+  const Point& point = study.points[index];
+  Candidate out;
+  out.point = index;
+  std::string text = point.plan;
+  try {
+    if (!point.impossible.empty())
+      throw InfeasibleError(Problem{"", "parallel.data", "", point.impossible, "use others"});
+    const Plan plan = parse_plan(point.plan, study.file);
+    text = to_json(plan, -1) + own_cluster(plan);
+  } catch (const InfeasibleError& e) {
+    out.refusal = reasons(e);
+  } catch (const ConfigError& e) {
+    throw ConfigError(in_study(study.file, point.at, e.problems()));
+  }
+  out.key = digest(text + point.impossible + program);
+  return out;
+}
+
+std::string evaluate(const Study& study, const Candidate& c) {
+  const Point& point = study.points[c.point];
+  ordered_json row = {{"key", c.key}, {"at", ordered_json::parse(point.at)}, {"status", ""}, {"reason", ""}};
+  if (!c.refusal.empty()) {
+    settle(row, Status::infeasible, c.refusal);
+    return row.dump();
+  }
+  try {
+    predict(row, point, study.file);
+  } catch (const InfeasibleError& e) {
+    settle(row, Status::infeasible, reasons(e));
+  } catch (const ConfigError& e) {
+    settle(row, Status::refused, reasons(e));
+  } catch (const std::bad_alloc&) {
+    throw;  // says nothing of the plan
+  } catch (const std::exception& e) {
+    settle(row, Status::failed, e.what());
+  }
+  return row.dump();
+}
+
+}  // namespace tandem::study

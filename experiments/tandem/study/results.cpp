@@ -1,0 +1,120 @@
+#include "experiments/tandem/study/results.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "experiments/tandem/study/row.hpp"
+#include "models/base/json.hpp"
+#include "models/base/output.hpp"
+
+namespace tandem::study {
+
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+[[noreturn]] void refuse(const std::string& path, const std::string& reason, const std::string& remedy) {
+  throw ConfigError(Problem{path, "", "", reason, remedy});
+}
+
+void write_all(int file, const std::string& text, const std::string& path) {
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t n = ::write(file, text.data() + done, text.size() - done);
+    if (n < 0 && errno != EINTR) refuse(path, std::string("cannot be written: ") + std::strerror(errno), "make room");
+    if (n > 0) done += static_cast<std::size_t>(n);
+  }
+}
+
+/// The point's own place in a row that another point with the same plan may have left, and what the study's goal makes of it.
+std::string placed(const std::string& text, const Point& point, const std::optional<Goal>& goal) {
+  ordered_json row = ordered_json::parse(text);
+  row["at"] = ordered_json::parse(point.at);
+  add_goal(row, goal);
+  return row.dump();
+}
+
+}  // namespace
+
+Results::Results(std::string folder, const std::vector<Candidate>& candidates) : folder_(std::move(folder)) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder_, failed);
+  if (failed) refuse(folder_, "cannot be made: " + failed.message(), "give another folder with --out");
+  lock();
+  read_kept(candidates);
+  open_log();
+}
+
+Results::~Results() {
+  if (log_ >= 0) ::close(log_);
+  if (lock_ >= 0) ::close(lock_);
+}
+
+void Results::lock() {
+  lock_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock_ < 0)
+    refuse(folder_, std::string("cannot be opened: ") + std::strerror(errno), "give another folder with --out");
+  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0)
+    refuse(folder_, "another sweep is writing here", "wait for it, or give another folder with --out");
+}
+
+void Results::read_kept(const std::vector<Candidate>& candidates) {
+  const std::string file = path("results.jsonl");
+  if (!std::filesystem::exists(file)) return;
+  std::set<std::string> wanted;
+  for (const Candidate& c : candidates) wanted.insert(c.key);
+  std::istringstream lines(read_text(file, std::size_t{1} << 32));
+  for (std::string line; std::getline(lines, line);) {
+    const std::string text = unsealed(line);
+    if (text.empty()) {
+      ++unsound_;
+      continue;
+    }
+    const json row = json::parse(text);
+    if (wanted.count(row["key"]) && row["status"] != name(Status::failed)) rows_[row["key"]] = text;
+  }
+  kept_ = rows_.size();
+}
+
+/// The log begins anew with the lines that are kept: what belongs to other plans or programs is gone.
+void Results::open_log() {
+  std::string text;
+  for (const auto& [key, row] : rows_) text += sealed(row) + "\n";
+  write_text(path("results.jsonl"), text);
+  log_ = ::open(path("results.jsonl").c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  if (log_ < 0)
+    refuse(path("results.jsonl"), std::string("cannot be opened: ") + std::strerror(errno),
+           "give another folder with --out");
+}
+
+void Results::add(const std::string& key, const std::string& row) {
+  const std::lock_guard guard(mutex_);
+  write_all(log_, sealed(row) + "\n", path("results.jsonl"));
+  ::fsync(log_);
+  rows_[key] = row;
+}
+
+std::vector<std::string> Results::finish(const Study& study, const std::vector<Candidate>& candidates) {
+  std::vector<std::string> rows;
+  std::string text;
+  for (const Candidate& c : candidates) {
+    const auto found = rows_.find(c.key);
+    if (found == rows_.end()) continue;
+    rows.push_back(placed(found->second, study.points[c.point], study.goal));
+    text += sealed(rows.back()) + "\n";
+  }
+  write_text(path("results.jsonl"), text);
+  write_text(path("results.csv"), csv_of(study, rows));
+  write_text(path("study.json"), study.text + "\n");
+  return rows;
+}
+
+}  // namespace tandem::study

@@ -1,0 +1,188 @@
+#include "experiments/tandem/study/summary.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "reports/prediction/text.hpp"
+
+namespace tandem::study {
+
+namespace {
+
+using json = nlohmann::ordered_json;  // axes in the study's order
+
+struct Comparison {
+  std::string name, figure;
+  double predicted = 0, published = 0;
+  double error() const { return predicted / published - 1; }
+};
+
+json rows_of(const std::vector<std::string>& lines) {
+  json rows = json::array();
+  for (const std::string& line : lines) rows.push_back(json::parse(line));
+  return rows;
+}
+
+std::string place_text(const json& at) {
+  std::string out;
+  for (const auto& [axis, value] : at.items())
+    out += (out.empty() ? "" : ", ") + axis + " " + (value.is_string() ? value.get<std::string>() : value.dump());
+  return out;
+}
+
+void compare(const json& point, const json& row, std::vector<Comparison>& out) {
+  for (const auto& [figure, value] : point.items())
+    if (value.is_number() && row.contains(figure) && row[figure].is_number())
+      out.push_back(
+          {point.value("name", place_text(point["at"])), figure, row[figure].get<double>(), value.get<double>()});
+}
+
+bool same_place(const json& a, const json& b) {
+  return nlohmann::json::parse(a.dump()) == nlohmann::json::parse(b.dump());
+}
+
+std::vector<Comparison> comparisons(const Study& study, const json& rows) {
+  std::vector<Comparison> out;
+  const json doc = json::parse(study.text);
+  for (const json& point : doc.value("points", json::array()))
+    for (const json& row : rows)
+      if (same_place(row["at"], point["at"])) compare(point, row, out);
+  return out;
+}
+
+/// Plans that fit (and are in time): cheapest first where the study has a goal, else most model FLOP/s of a device first, which is
+/// comparable across models and clusters.
+std::vector<json> ranking(const json& rows, const std::optional<Goal>& goal) {
+  std::vector<json> fitting;
+  for (const json& row : rows)
+    if (meets(row, goal)) fitting.push_back(row);
+  std::stable_sort(fitting.begin(), fitting.end(),
+                   [&](const json& a, const json& b) { return rank_of(a, goal) < rank_of(b, goal); });
+  return fitting;
+}
+
+json best_of(const std::vector<json>& ranked) { return ranked.empty() ? json() : ranked.front(); }
+
+/// What is laid out of a device's memory may be more than it has, and fit: an allocator gives free segments back. What does not fit may be
+/// laid out in less, so there it is what a rank needs.
+std::string memory_text(const json& row) {
+  const auto peak = row["peak_memory_bytes"].get<std::int64_t>(), device = row["device_memory_bytes"].get<std::int64_t>();
+  if (row["fits"] == false) return bytes_text(row["needed_bytes"].get<std::int64_t>()) + " of " + bytes_text(device);
+  return bytes_text(peak) + " of " + bytes_text(device) + (row["fits"] == true && peak > device ? " (fits once free segments are given back)" : "");
+}
+
+/// What a row's whole training takes: "25.2 days, 154,900 device hours, cost 387,250".
+std::string training_text(const json& row) {
+  const auto whole = [](const json& v) {
+    const auto n = v.get<double>();
+    return n < 1e15 ? count_text(static_cast<std::int64_t>(std::llround(n))) : number_text(n, 0);
+  };
+  return number_text(row["training_days"].get<double>(), 1) + " days, " + whole(row["device_hours"]) + " device hours" +
+         (row.contains("cost") ? ", cost " + whole(row["cost"]) : "");
+}
+
+std::string best_line(const json& row) {
+  return "best: " + place_text(row["at"]) + ": " + time_text(row["step_time_s"]) + " a step, " +
+         number_text(row["model_tflops_per_device"], 1) + " TFLOP/s per device, " + memory_text(row) +
+         (row.contains("training_days") ? "; " + training_text(row) : "") + "\n";
+}
+
+/// Plans that come close to the best one are alternatives: predictions are not that exact.
+std::string next_lines(const std::vector<json>& ranked) {
+  constexpr std::size_t kShown = 5;
+  std::string out;
+  for (std::size_t i = 1; i < std::min(kShown, ranked.size()); ++i)
+    out += "  " + padded(place_text(ranked[i]["at"]), 60) + "  " + aligned(time_text(ranked[i]["step_time_s"]), 9) +
+           aligned(number_text(ranked[i]["model_tflops_per_device"], 1) + " TFLOP/s", 15) + "  " + memory_text(ranked[i]) +
+           (ranked[i].contains("training_days") ? "  " + training_text(ranked[i]) : "") + "\n";
+  return out.empty() ? "" : "next best\n" + out;
+}
+
+/// Of plans that do not fit, the one that needs the least of its device's memory; null where one fits or none was predicted.
+json nearest_of(const json& rows) {
+  const auto share = [](const json& row) { return row["needed_bytes"].get<double>() / row["device_memory_bytes"].get<double>(); };
+  json nearest;
+  for (const json& row : rows) {
+    if (row["status"] == "ok") return json();
+    if (row["status"] == "too large" && (nearest.is_null() || share(row) < share(nearest))) nearest = row;
+  }
+  return nearest;
+}
+
+/// Why plans have no prediction: the reason that most of a status have, and how many have another.
+std::string reason_line(const json& rows, const std::string& status, std::size_t count) {
+  std::map<std::string, std::size_t> reasons;
+  for (const json& row : rows)
+    if (row["status"] == status && !row.contains("step_time_s")) ++reasons[row["reason"].get<std::string>()];
+  const auto most =
+      std::max_element(reasons.begin(), reasons.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most == reasons.end()) return "";
+  const std::size_t others = count - most->second;
+  return "    " + most->first + (others > 0 ? " (and " + std::to_string(others) + " for other reasons)" : "") + "\n";
+}
+
+std::string figure_text(const std::string& figure, double value) {
+  if (figure.ends_with("_s") && figure.find("per_s") == figure.npos) return time_text(value);
+  if (figure.ends_with("_bytes")) return bytes_text(static_cast<std::int64_t>(value));
+  return number_text(value, 2);
+}
+
+std::string comparison_line(const Comparison& c) {
+  return "  " + padded(c.name, 32) + padded(c.figure, 28) + aligned(figure_text(c.figure, c.published), 10) +
+         aligned(figure_text(c.figure, c.predicted), 11) + aligned(number_text(100 * c.error(), 1) + " %", 9) + "\n";
+}
+
+}  // namespace
+
+std::string summary_text(const Study& study, const std::vector<std::string>& lines, const Tally& tally) {
+  const json rows = rows_of(lines);
+  std::string out = study.name + ": " + std::to_string(tally.points) + " plans, " + std::to_string(tally.computed) +
+                    " computed, " + std::to_string(tally.kept) + " kept from before";
+  // Values of an axis that change nothing, as defaults are, make plans that are others again.
+  if (const std::size_t own = tally.computed + tally.kept, there = tally.points - tally.missing; there > own)
+    out += ", " + std::to_string(there - own) + " the same as another";
+  if (tally.missing > 0) out += ", " + std::to_string(tally.missing) + " still missing";
+  out += "\n";
+  for (const auto& [status, count] : tally.by_status)
+    out += "  " + padded(status, 26) + std::to_string(count) + "\n" + reason_line(rows, status, static_cast<std::size_t>(count));
+  const std::vector<json> ranked = ranking(rows, study.goal);
+  if (!ranked.empty()) out += best_line(ranked.front()) + next_lines(ranked);
+  const std::vector<Comparison> published = comparisons(study, rows);
+  if (!published.empty())
+    out += padded("published", 62) + aligned("published", 10) + aligned("predicted", 11) + aligned("error", 9) + "\n";
+  for (const Comparison& c : published) out += comparison_line(c);
+  return out;
+}
+
+std::string summary_json(const Study& study, const std::vector<std::string>& lines, const Tally& tally) {
+  const json rows = rows_of(lines);
+  json published = json::array();
+  for (const Comparison& c : comparisons(study, rows))
+    published.push_back({{"name", c.name},
+                         {"figure", c.figure},
+                         {"published", c.published},
+                         {"predicted", c.predicted},
+                         {"error", c.error()}});
+  const json out = {{"schema_version", 1},          {"name", study.name},    {"points", tally.points},
+                    {"computed", tally.computed},   {"kept", tally.kept},    {"missing", tally.missing},
+                    {"by_status", tally.by_status}, {"best", best_of(ranking(rows, study.goal))}, {"nearest", nearest_of(rows)}, {"published", published}};
+  return out.dump(2) + "\n";
+}
+
+std::string nothing_found(const Study& study, const std::vector<std::string>& lines) {
+  const json rows = rows_of(lines);
+  if (rows.empty() || !ranking(rows, study.goal).empty()) return "";
+  const std::vector<json> fitting = ranking(rows, std::nullopt);
+  const auto fastest = std::min_element(fitting.begin(), fitting.end(),
+                                        [](const json& a, const json& b) { return a["training_days"] < b["training_days"]; });
+  if (fastest != fitting.end())
+    return "no plan of this study that fits is done in " + number_text(study.goal->days.value(), 1) + " days; the fastest is " +
+           place_text((*fastest)["at"]) + ": " + number_text((*fastest)["training_days"].get<double>(), 1) + " days";
+  if (const json nearest = nearest_of(rows); !nearest.is_null())
+    return "no plan of this study fits its devices; nearest is " + place_text(nearest["at"]) + ": " + memory_text(nearest);
+  return "no plan of this study can be: " + rows.front()["reason"].get<std::string>();
+}
+
+}  // namespace tandem::study

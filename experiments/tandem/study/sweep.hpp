@@ -1,0 +1,19 @@
+#pragma once
+// Runs a study on several threads.
+
+#include <functional>
+
+#include "experiments/tandem/study/results.hpp"
+#include "models/base/threads.hpp"
+
+namespace tandem::study {
+
+struct SweepOptions {
+  Jobs jobs;
+  std::function<void(std::size_t)> finished;  ///< told how many plans are done; called by one thread at a time
+};
+
+/// Evaluates the candidates that `results` lacks, each key once. Throws the first error of a thread.
+void sweep(const Study& study, const std::vector<Candidate>& candidates, Results& results, const SweepOptions& options);
+
+}  // namespace tandem::study

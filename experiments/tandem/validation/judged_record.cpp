@@ -1,0 +1,143 @@
+#include "experiments/tandem/validation/judged_record.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "experiments/tandem/base/rehearsal.hpp"
+#include "experiments/tandem/validation/plan_digest.hpp"
+#include "sim/memory/reserved_memory.hpp"
+#include "sim/memory/workspaces.hpp"
+#include "sim/result/error_book.hpp"
+#include "sim/result/simulate.hpp"
+
+namespace tandem::program {
+
+namespace {
+
+constexpr double kTera = 1e12;
+constexpr std::string_view kUnverified = "not verified: ";  // how a prediction's notes begin that name such a fact
+
+/// What the measuring tool would have shown of a plan's roles.
+class Gauge {
+ public:
+  Gauge(const TaskGraph& graph, const Device& device, Bytes libraries, const std::string& kind)
+      : graph_(graph), device_(device), libraries_(libraries), kind_(kind), reserved_(graph.programs.size()) {}
+
+  /// A framework's allocator counts the libraries' workspaces too, and the device what lies beside the allocator.
+  Bytes of(const RolePrediction& role) {
+    if (kind_ != "device" && kind_ != "reserved") return role.live_peak_bytes + libraries_;
+    const Bytes beside = role.peak_memory_bytes - role.arena_bytes;
+    return held(role, device_.usable_memory - beside) + (kind_ == "device" ? beside : libraries_);
+  }
+
+ private:
+  /// Segments, and what is kept of tensors past; when the device is full an allocator gives back what is free.
+  Bytes held(const RolePrediction& role, Bytes room) {
+    return std::min(reserved(role), std::max(room, role.live_peak_bytes));
+  }
+
+  /// A host has one arena and no allocator.
+  Bytes reserved(const RolePrediction& role) {
+    const auto stage = static_cast<std::size_t>(role.coords[Axis::pp]);
+    if (device_.synchronous) return role.arena_bytes + role.cached_bytes;
+    std::optional<Bytes>& known = reserved_[stage];
+    const MemoryPlan& memory = graph_.programs[stage].memory;
+    if (!known) known = sim::reserved_bytes(graph_, graph_.programs[stage]) + memory.cached_bytes - memory.pooled_bytes;
+    return *known;
+  }
+
+  const TaskGraph& graph_;
+  const Device& device_;
+  Bytes libraries_;  ///< workspaces
+  const std::string& kind_;
+  std::vector<std::optional<Bytes>> reserved_;  ///< by stage, as far as asked for
+};
+
+/// Whether a role is among those whose memory was read: all, those of the last stage, or those with a rank on the first node.
+bool was_read(const RolePrediction& role, const std::string& rank, std::int64_t stages, const Topology& topology) {
+  if (rank == "last_stage") return role.coords[Axis::pp] == stages - 1;
+  return rank != "first_node" || std::any_of(role.ranks.begin(), role.ranks.end(), [&](std::int32_t r) {
+    return topology.node_of(topology.device_of(Rank(r))) == topology.node_of(topology.device_of(Rank(0)));
+  });
+}
+
+double peak_memory(const Prediction& p, const Measurement& m, const Plan& plan, const TaskGraph& graph,
+                   const Topology& topology) {
+  const auto stages = static_cast<std::int64_t>(graph.programs.size());
+  Gauge gauge(graph, topology.device(), sim::library_memory(plan, topology.device()), m.memory_kind);
+  Bytes peak;
+  for (const RolePrediction& role : p.roles)
+    if (was_read(role, m.memory_rank, stages, topology)) peak = std::max(peak, gauge.of(role));
+  return static_cast<double>(peak.count());
+}
+
+void predict(JudgedRecord& out) {
+  const Measurement& m = out.measured;
+  const Plan plan = parse_plan(m.plan_json, m.id);
+  require_lowerable(plan);
+  const TaskGraph graph = lower(plan);
+  const auto topology = topology_of(plan, "");
+  sim::SimulateOptions options;
+  options.range_without = m.set;
+  const Prediction p = sim::simulate(plan, graph, *topology, options);
+  out.plan = digest(plan, *topology);
+  out.step_time_s = p.step_time.seconds();
+  out.low_s = p.range.low_s, out.high_s = p.range.high_s;
+  if (m.peak_memory_bytes) out.peak_memory_bytes = peak_memory(p, m, plan, graph, *topology);
+  out.flops = p.hardware_tflops_per_device * kTera * p.step_time.seconds() * static_cast<double>(plan.cluster.devices);
+  out.situation = sim::situation_of(p, *topology);
+  out.fits = p.fits;
+  for (const std::string& note : p.notes)
+    if (note.starts_with(kUnverified)) out.unverified.push_back(note.substr(kUnverified.size()));
+}
+
+/// What the plan takes as the record has it; nothing when that is refused.
+void predict_as_named(JudgedRecord& out) {
+  const Measurement& m = out.measured;
+  try {
+    const Plan plan = parse_plan(m.named_plan_json, m.id);
+    require_lowerable(plan);
+    const auto topology = topology_of(plan, "");
+    const TaskGraph graph = lower(plan);
+    const Prediction p = sim::simulate(plan, graph, *topology);
+    out.named_step_time_s = p.step_time.seconds();
+    if (m.peak_memory_bytes) out.named_peak_memory_bytes = peak_memory(p, m, plan, graph, *topology);
+  } catch (const ConfigError&) {
+    return;
+  }
+}
+
+}  // namespace
+
+JudgedRecord judge(const Measurement& measurement) {
+  JudgedRecord out;
+  out.measured = measurement;
+  try {
+    if (out.moved()) predict_as_named(out);
+    predict(out);
+  } catch (const ConfigError& e) {
+    out.refused = e.problems().front().message();
+  } catch (const ContractError& e) {
+    throw ContractError(measurement.id + ": " + e.what());
+  }
+  return out;
+}
+
+std::vector<JudgedRecord> judge(const std::vector<Measurement>& measurements, const Jobs& jobs,
+                                const std::function<void(std::int64_t)>& done) {
+  std::vector<std::optional<JudgedRecord>> judged(measurements.size());
+  std::mutex counting;
+  std::int64_t finished = 0;
+  for_each_index(measurements.size(), jobs, [&](std::size_t i) {
+    judged[i] = judge(measurements[i]);
+    const std::lock_guard lock(counting);
+    done(++finished);
+  });
+  std::vector<JudgedRecord> out;
+  for (std::optional<JudgedRecord>& record : judged)
+    if (record) out.push_back(std::move(*record));
+  return out;
+}
+
+}  // namespace tandem::program

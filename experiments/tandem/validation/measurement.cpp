@@ -1,0 +1,232 @@
+#include "experiments/tandem/validation/measurement.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "experiments/tandem/validation/sites.hpp"
+#include "models/base/json.hpp"
+#include "models/base/presets.hpp"
+#include "models/base/text.hpp"
+#include "topology/preset.hpp"
+
+namespace tandem::program {
+
+namespace {
+
+using nlohmann::json;
+
+/// Whose memory was read; the first: nobody says more.
+const std::vector<std::string> kRanks{"heaviest", "last_stage", "first_node"};
+
+/// Keys of a record, and of what it measured: those that are judged, and what people who gather records keep beside them.
+const std::vector<std::string> kKeys{"id", "source", "grade", "plan", "measured", "assumed", "notes", "published", "because", "error", "details"};
+const std::vector<std::string> kMeasured{"step_time_s", "step_time_from", "peak_memory_bytes", "peak_memory_kind", "peak_memory_rank",
+                                         "peak_memory_note", "out_of_memory", "tflops_per_device", "tflops_kind"};
+
+constexpr const char* kForm = "give JSON lines with id (a text), plan and measured (objects)";
+
+[[noreturn]] void refuse(const std::string& place, const std::string& field, const json& value, const std::string& reason,
+                         const std::string& remedy) {
+  throw ConfigError(Problem{place, field, value.is_null() ? "" : value_text(value), reason, remedy});
+}
+
+/// A measured figure, nothing where the record has none or null. Throws ConfigError for what cannot have been measured.
+std::optional<double> figure(const json& measured, const char* key, const std::string& unit, const std::string& place) {
+  if (!measured.contains(key) || measured[key].is_null()) return std::nullopt;
+  const json& value = measured[key];
+  if (!value.is_number() || !(value.get<double>() > 0))
+    refuse(place, std::string("measured.") + key, value, "is no number above zero", "give " + unit + " without a unit, or leave it out");
+  return value.get<double>();
+}
+
+void require_record(const json& record, const std::string& place) {
+  if (!record.is_object()) refuse(place, "", record, "is no measurement record", kForm);
+  for (const char* key : {"id", "plan", "measured"}) {
+    if (!record.contains(key)) refuse(place, key, {}, "is missing: no measurement record", kForm);
+  }
+  if (!record["id"].is_string()) refuse(place, "id", record["id"], "must be a text", kForm);
+  if (!record["measured"].is_object()) refuse(place, "measured", record["measured"], "must be an object", kForm);
+}
+
+/// Whether `key` is a slip of the pen for `known`, or leaves out its end (a unit): less like it, it is a key of the writer's own.
+bool is_slip(const std::string& key, const std::string& known) {
+  return edit_distance(key, known) <= (known.size() < 6 ? 1 : 2) || (key.size() > 3 && known.starts_with(key));
+}
+
+/// Keys of `object` that nobody knows. Throws ConfigError for those that stand for a known one.
+void list_unread(const json& object, const std::string& prefix, const std::vector<std::string>& known, const std::string& place,
+                 std::vector<std::string>& out) {
+  for (const auto& [key, value] : object.items()) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    const auto meant = std::find_if(known.begin(), known.end(), [&](const std::string& k) { return is_slip(key, k); });
+    if (meant != known.end()) refuse(place, prefix + key, value, "unknown key", "did you mean \"" + *meant + "\"?");
+    out.push_back(prefix + key);
+  }
+}
+
+/// A (where the record says nothing), B or C.
+std::string grade(const json& record, const std::string& place) {
+  const json& given = record.contains("grade") ? record["grade"] : json("A");
+  if (given != "A" && given != "B" && given != "C")
+    refuse(place, "grade", given, "is no grade of a measurement", "use A, B or C, or leave it out for A");
+  return given;
+}
+
+/// Prose of a record: nothing where it has none, or null.
+std::string prose(const json& object, const char* key) {
+  return object.contains(key) && object[key].is_string() ? object[key].get<std::string>() : "";
+}
+
+/// One of a field's words; the first of them where a record has none, or null. Throws ConfigError for any other.
+std::string word(const json& measured, const char* key, const std::vector<std::string>& words, const std::string& place) {
+  if (!measured.contains(key) || measured[key].is_null()) return words.front();
+  const json& value = measured[key];
+  if (value.is_string() && std::find(words.begin(), words.end(), value.get<std::string>()) != words.end()) return value;
+  throw ConfigError(Problem{place, std::string("measured.") + key, value.dump(), "is none of the words that it may be",
+                            "use " + list_text(words) + ", or leave it out for " + words.front()});
+}
+
+Measurement measurement(const json& record, const std::string& set, const std::string& place) {
+  require_record(record, place);
+  const json& measured = record.at("measured");
+  Measurement out;
+  out.id = record.at("id");
+  out.set = set;
+  out.grade = grade(record, place);
+  out.source = record.value("source", "");
+  out.plan_json = record.at("plan").dump();
+  out.step_time_s = figure(measured, "step_time_s", "seconds", place);
+  out.peak_memory_bytes = figure(measured, "peak_memory_bytes", "bytes", place);
+  out.memory_note = prose(measured, "peak_memory_note") + " " + prose(record, "notes");
+  out.memory_kind = word(measured, "peak_memory_kind", {"allocated", "reserved", "device"}, place);
+  out.memory_rank = word(measured, "peak_memory_rank", kRanks, place);
+  out.out_of_memory = measured.value("out_of_memory", false);
+  out.assumed = record.value("assumed", std::vector<std::string>{});
+  list_unread(record, "", kKeys, place, out.unread);
+  list_unread(measured, "measured.", kMeasured, place, out.unread);
+  return out;
+}
+
+/// The preset that a plan names; empty when it names none (that is for its own check to refuse).
+std::string named_preset(const json& plan) {
+  const json::json_pointer preset("/cluster/preset");
+  return plan.contains(preset) && plan[preset].is_string() ? plan[preset].get<std::string>() : "";
+}
+
+/// A cluster of the user's own is named from the folder of the file that the record stands in, as a plan's is.
+void find_own_cluster(Measurement& m, const std::string& path) {
+  json plan = json::parse(m.plan_json);
+  const std::string preset = named_preset(plan);
+  if (!is_preset_path(preset)) return;
+  plan["cluster"]["preset"] = beside(preset, path);
+  m.plan_json = plan.dump();
+}
+
+/// The plan on another cluster than it names. One that has no place for a cluster is for its own check to refuse.
+void move(Measurement& m, const std::string& preset) {
+  json plan = json::parse(m.plan_json);
+  if (!plan.is_object() || !plan.value("cluster", json()).is_object() || named_preset(plan) == preset) return;
+  plan["cluster"]["preset"] = preset;
+  m.named_plan_json = std::exchange(m.plan_json, plan.dump());
+  m.cluster = preset;
+}
+
+/// The plan with what its run had in place of what the record says.
+void change(Measurement& m, const std::vector<Site>& sites) {
+  std::string plan = m.plan_json;
+  m.changed = change_fields(sites, m.source, plan);
+  if (m.changed.empty()) return;
+  if (m.named_plan_json.empty()) m.named_plan_json = m.plan_json;
+  m.plan_json = plan;
+}
+
+/// The preset that a record runs on in place of the one it names; empty: that one.
+std::string elsewhere(const Measurement& m, const MeasurementFilter& filter, const std::vector<Site>& sites) {
+  const auto told = filter.clusters.find(m.set);
+  return told != filter.clusters.end() ? told->second : site_cluster(sites, m.source, named_preset(json::parse(m.plan_json)));
+}
+
+/// The record's peak in the unit that its source has it in.
+void reread_memory(Measurement& m, const MemoryUnit& memory) {
+  m.memory_unit = memory.unit;
+  m.named_peak_memory_bytes = m.peak_memory_bytes;
+  *m.peak_memory_bytes *= memory.factor();
+}
+
+bool listed(const std::vector<std::string>& list, const std::string& word) {
+  return list.empty() || std::find(list.begin(), list.end(), word) != list.end();
+}
+
+void require_known_sets(const std::string& option, const std::vector<std::string>& wanted, const std::vector<std::string>& found) {
+  for (const std::string& set : wanted)
+    if (std::find(found.begin(), found.end(), set) == found.end())
+      throw ConfigError(Problem{"", option, set, "no measurement file of this name was given", "given are " + list_text(found)});
+}
+
+void require_known_grades(const std::vector<std::string>& wanted) {
+  for (const std::string& grade : wanted)
+    if (grade != "A" && grade != "B" && grade != "C")
+      throw ConfigError(Problem{"", "--grade", grade, "is no grade of a measurement", "use A, B or C"});
+}
+
+}  // namespace
+
+std::string unread_text(const std::vector<Measurement>& measurements) {
+  std::vector<std::string> keys;
+  for (const Measurement& m : measurements)
+    for (const std::string& key : m.unread)
+      if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+  return keys.empty() ? "" : "keys of records that are not read: " + shortened(list_text(keys), 200);
+}
+
+std::vector<Measurement> read_measurements(const std::string& path) {
+  const std::string set = std::filesystem::path(path).stem().string();
+  std::istringstream lines(read_text(path));
+  std::vector<Measurement> out;
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    if (line.find_first_not_of(" \t\r") == line.npos) continue;
+    const std::string place = path + ":" + std::to_string(number);
+    try {
+      out.push_back(measurement(parse_json(line, place), set, place));
+      find_own_cluster(out.back(), path);
+    } catch (const json::exception& e) {
+      throw ConfigError(Problem{place, "", "", std::string("is no measurement record: ") + e.what(), kForm});
+    }
+  }
+  if (out.empty()) throw ConfigError(Problem{path, "", "", "holds no measurement record", kForm});
+  return out;
+}
+
+std::vector<Measurement> read_measurements(const std::vector<std::string>& paths, const MeasurementFilter& filter) {
+  std::vector<std::string> sets;
+  for (const std::string& path : paths) sets.push_back(std::filesystem::path(path).stem().string());
+  require_known_sets("--only", filter.sets, sets);
+  require_known_sets("--without", filter.without, sets);
+  for (const auto& [set, preset] : filter.clusters) {
+    require_known_sets("--cluster", {set}, sets);
+    load_cluster(preset);
+  }
+  require_known_grades(filter.grades);
+  const std::vector<Site> sites = filter.as_named ? std::vector<Site>{} : load_sites();
+  std::vector<Measurement> out;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    if (!listed(filter.sets, sets[i]) || (!filter.without.empty() && listed(filter.without, sets[i]))) continue;
+    for (Measurement& m : read_measurements(paths[i])) {
+      if (!listed(filter.grades, m.grade)) continue;
+      if (const std::string preset = elsewhere(m, filter, sites); !preset.empty()) move(m, preset);
+      change(m, sites);
+      if (const auto unit = site_memory_unit(sites, m.source, m.memory_note); unit && m.peak_memory_bytes) reread_memory(m, *unit);
+      if (const std::string rank = site_memory_rank(sites, m.source); !rank.empty() && m.memory_rank == kRanks.front())
+        m.memory_rank = rank;
+      out.push_back(std::move(m));
+    }
+  }
+  return out;
+}
+
+}  // namespace tandem::program

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "experiments/tandem/validation/judged_record.hpp"
+#include "models/plan/plan.hpp"
+#include "topology/topology.hpp"
+
+namespace tandem::program {
+
+/// What grouping and baselines ask of a plan on its topology.
+PlanDigest digest(const Plan& plan, const Topology& topology);
+
+}  // namespace tandem::program

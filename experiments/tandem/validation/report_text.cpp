@@ -1,0 +1,174 @@
+#include <algorithm>
+#include <set>
+
+#include "experiments/tandem/validation/report.hpp"
+#include "models/base/text.hpp"
+#include "reports/prediction/text.hpp"
+
+namespace tandem::program {
+
+namespace {
+
+constexpr std::size_t kWidth = 140, kName = 18;
+
+std::string percent(const std::optional<double>& v) { return v ? number_text(*v * 100, 1) : "-"; }
+
+/// A heading or a row: the first cell to the left, the others to the right of columns, the last as it is.
+std::string row(const std::vector<std::string>& cells, const std::string& last = "") {
+  std::string out = padded(shortened(cells.front(), kName), kName);
+  for (std::size_t i = 1; i < cells.size(); ++i) out += aligned(cells[i], 9);
+  if (!last.empty()) out += "  " + last;
+  return shortened(out, kWidth) + "\n";
+}
+
+std::string marked(const SetSummary& s) { return s.apart ? shortened(s.name, kName - 2) + " *" : s.name; }
+
+bool any_apart(const Summary& v) {
+  return !v.pools.empty() || std::any_of(v.sets.begin(), v.sets.end(), [](const SetSummary& s) { return s.apart; });
+}
+
+std::string time_row(const SetSummary& s) {
+  return row({marked(s), std::to_string(s.time.n), std::to_string(s.refused), std::to_string(s.assumed), percent(s.time.mape),
+              percent(s.time.median_ape), percent(s.time.bias), percent(s.time.worst), percent(s.baseline_mape),
+              percent(s.coverage), percent(s.noise.mean_spread)},
+             s.time.worst_id);
+}
+
+/// "on jean-zay-a100 in place of the cluster they name, with parallel.zero_stage 1".
+std::string how(const SetSummary& s) {
+  const std::string there = s.cluster.empty() ? "" : "on " + s.cluster + " in place of the cluster they name";
+  const std::string with = s.changed.empty() ? "" : "with " + s.changed;
+  return there + (there.empty() || with.empty() ? "" : ", ") + with;
+}
+
+/// Which plans ran otherwise than their records have them, and what it would have been so.
+std::string elsewhere(const Summary& v) {
+  std::string out;
+  for (const SetSummary& s : v.sets)
+    if (s.moved > 0)
+      out += s.name + ": " + std::to_string(s.moved) + " of its plans run " + how(s) + "; as named: mean " +
+             percent(s.time_as_named.mape) + ", bias " + percent(s.time_as_named.bias) + "\n";
+  if (!out.empty() && v.over_sets.sets > 0)
+    out += "every plan on the cluster it names (--as-named): mean of sets " + percent(v.over_sets.mape_as_named) + "\n";
+  return out;
+}
+
+/// Where a constant is known for some records only, what the mean is of those: the figure to hold beside it.
+std::string beside_constant(const Summary& v) {
+  std::string out;
+  for (const SetSummary& s : v.sets)
+    if (s.beside_baseline.n > 0 && s.beside_baseline.n < s.time.n)
+      out += s.name + ": the constant is of " + std::to_string(s.beside_baseline.n) + " of its records; their mean is " +
+             percent(s.beside_baseline.mape) + "\n";
+  return out;
+}
+
+std::string times(const Summary& v) {
+  std::string out = "step time, errors in %\n";
+  out += row({"set", "n", "refused", "assumed", "mean", "median", "bias", "worst", "constant", "in range", "repeats"}, "worst record");
+  for (const SetSummary& s : v.sets) out += time_row(s);
+  for (const SetSummary& s : v.pools) out += time_row(s);
+  const OverSets& o = v.over_sets;
+  out += row({"mean of " + std::to_string(o.sets) + " sets", "", "", "", percent(o.mape), percent(o.median_ape), percent(o.bias),
+              "", percent(o.baseline_mape), percent(o.coverage)});
+  if (o.coverage_of_records) out += "measured inside its range: " + percent(o.coverage_of_records) + " % of these sets' records\n";
+  if (v.grade_c.n > 0)
+    out += row({"grade C", std::to_string(v.grade_c.n), "", "", percent(v.grade_c.mape), percent(v.grade_c.median_ape),
+                percent(v.grade_c.bias), percent(v.grade_c.worst)});
+  return out + beside_constant(v) + elsewhere(v) + (any_apart(v) ? "* apart: not in the mean\n" : "");
+}
+
+std::string rankings(const Summary& v) {
+  std::string out;
+  for (const SetSummary& s : v.sets)
+    if (const Ranking& r = s.ranking; r.groups > 0)
+      out +=
+          row({s.name, std::to_string(r.groups), std::to_string(r.plans), number_text(*r.kendall_tau, 2), percent(r.mean_regret)});
+  return out.empty() ? out : "\norder of layouts of one task\n" + row({"set", "tasks", "plans", "tau", "regret %"}) + out;
+}
+
+std::string memory_row(const std::string& name, const ErrorSummary& m, const FitsTable& f) {
+  return row({name, std::to_string(m.n), percent(m.mape), percent(m.median_ape), percent(m.bias), percent(m.worst),
+              std::to_string(f.ran_fits), std::to_string(f.ran_too_large), std::to_string(f.failed_fits),
+              std::to_string(f.failed_too_large)},
+             m.worst_id);
+}
+
+/// Sets with a measured peak, or whose outcome was predicted wrongly or ended for lack of memory.
+bool tells_of_memory(const SetSummary& s) {
+  return s.memory.n > 0 || s.fits.ran_too_large + s.fits.failed_fits + s.fits.failed_too_large > 0;
+}
+
+/// Which peaks are in another unit than their records took them for or of plans elsewhere, and what the errors would be as named.
+std::string reread(const Summary& v) {
+  std::string out;
+  for (const SetSummary& s : v.sets) {
+    if (s.memory_as_named.n == 0 || s.reread + s.moved == 0) continue;
+    out += s.name + ": ";
+    if (s.reread > 0) out += std::to_string(s.reread) + " of its peaks are in " + s.memory_unit + ", not as they were read; ";
+    out += "as named: mean " + percent(s.memory_as_named.mape) + ", bias " + percent(s.memory_as_named.bias) + "\n";
+  }
+  return out;
+}
+
+std::string memory(const Summary& v) {
+  std::string out = "\npeak memory, errors in %; how runs ended and whether they were predicted to fit\n";
+  out += row({"set", "n", "mean", "median", "bias", "worst", "ran fits", "ran over", "oom fits", "oom over"}, "worst record");
+  for (const SetSummary& s : v.sets)
+    if (tells_of_memory(s)) out += memory_row(s.name, s.memory, s.fits);
+  out += row({"all", "", "", "", "", "", std::to_string(v.fits.ran_fits), std::to_string(v.fits.ran_too_large),
+              std::to_string(v.fits.failed_fits), std::to_string(v.fits.failed_too_large)});
+  return out + reread(v);
+}
+
+/// Reasons of refusal, each with its first record and how many share it.
+std::string refusals(const std::vector<JudgedRecord>& records) {
+  std::vector<std::pair<std::string, std::pair<std::string, int>>> reasons;
+  for (const JudgedRecord& r : records) {
+    if (r.refused.empty()) continue;
+    const std::size_t behind_id = r.refused.starts_with(r.measured.id + ": ") ? r.measured.id.size() + 2 : 0;
+    const std::string reason = r.refused.substr(behind_id);
+    const auto at = std::find_if(reasons.begin(), reasons.end(), [&](const auto& known) { return known.first == reason; });
+    if (at == reasons.end()) reasons.push_back({reason, {r.measured.id, 1}});
+    else ++at->second.second;
+  }
+  std::string out = reasons.empty() ? "" : "\nrefused\n";
+  for (const auto& [reason, who] : reasons)
+    out += shortened("  " + std::to_string(who.second) + " like " + who.first + ": " + reason, kWidth) + "\n";
+  return out;
+}
+
+std::string first_of(const std::vector<std::string>& ids) {
+  return ids.front() + (ids.size() > 1 ? " and " + std::to_string(ids.size() - 1) + " more" : "");
+}
+
+/// Records that may not be what their file means to say.
+std::string doubtful(const std::vector<JudgedRecord>& records) {
+  std::vector<std::string> silent, twice;
+  std::set<std::pair<std::string, std::string>> seen;
+  for (const JudgedRecord& r : records) {
+    if (!r.measured.tells()) silent.push_back(r.measured.id);
+    if (!seen.insert({r.measured.set, r.measured.id}).second) twice.push_back(r.measured.id);
+  }
+  std::string out;
+  if (!silent.empty()) out += "\nno step_time_s, peak_memory_bytes or out_of_memory measured: " + first_of(silent) + "\n";
+  if (!twice.empty()) out += "\nid given before in the same file: " + first_of(twice) + "\n";
+  return out;
+}
+
+std::string sources(const Summary& v) {
+  if (v.unverified.empty()) return "";
+  return "\n" + std::to_string(v.unverified.size()) + " facts in use are not verified in a source (--json lists them)\n";
+}
+
+}  // namespace
+
+std::string to_text(const Summary& summary, const std::vector<JudgedRecord>& records) {
+  return times(summary) + rankings(summary) + memory(summary) + refusals(records) + doubtful(records) + sources(summary) +
+         "\nassumed: records with fields their source does not state. constant: one achieved rate for each device and type,\n"
+         "fitted without the record. in range: measured inside the 80 % range, which no record of the set was used for.\n"
+         "repeats: slowest over fastest of equal plans. oom: the run ended for lack of memory; over: predicted not to fit.\n"
+         "Errors are (predicted - measured) / measured, grades A and B.\n";
+}
+
+}  // namespace tandem::program

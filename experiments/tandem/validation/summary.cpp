@@ -1,0 +1,242 @@
+#include "experiments/tandem/validation/summary.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "experiments/tandem/validation/statistics.hpp"
+#include "models/base/error.hpp"
+#include "models/base/text.hpp"
+
+namespace tandem::program {
+
+namespace {
+
+bool listed(const std::vector<std::string>& list, const std::string& word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+/// Errors with their records' ids.
+class Errors {
+ public:
+  void add(double error, const std::string& id) { errors_.push_back(error), ids_.push_back(id); }
+
+  ErrorSummary summary() const {
+    ErrorSummary out;
+    out.n = static_cast<int>(errors_.size());
+    if (errors_.empty()) return out;
+    std::vector<double> sizes;
+    for (double e : errors_) sizes.push_back(std::abs(e));
+    const auto worst = static_cast<std::size_t>(std::max_element(sizes.begin(), sizes.end()) - sizes.begin());
+    out.mape = mean(sizes);
+    out.median_ape = median(sizes);
+    out.bias = mean(errors_);
+    out.worst = errors_[worst];
+    out.worst_id = ids_[worst];
+    return out;
+  }
+
+ private:
+  std::vector<double> errors_;
+  std::vector<std::string> ids_;
+};
+
+/// Errors of the records that `counts` takes, which are timed.
+template <class Counts>
+ErrorSummary time_errors_where(const RecordList& records, Counts counts) {
+  Errors errors;
+  for (const JudgedRecord* r : records)
+    if (r->timed() && counts(*r)) errors.add(r->time_error(), r->measured.id);
+  return errors.summary();
+}
+
+ErrorSummary time_errors(const RecordList& records) {
+  return time_errors_where(records, [](const JudgedRecord&) { return true; });
+}
+
+ErrorSummary time_errors_as_named(const RecordList& records) {
+  Errors errors;
+  for (const JudgedRecord* r : records)
+    if (const std::optional<double> error = r->named_time_error()) errors.add(*error, r->measured.id);
+  return errors.summary();
+}
+
+/// Words that some records have, each once, in order of first appearance.
+std::vector<std::string> distinct(const RecordList& records, std::string Measurement::* word) {
+  std::vector<std::string> out;
+  for (const JudgedRecord* r : records)
+    if (const std::string& has = r->measured.*word; !has.empty() && !listed(out, has)) out.push_back(has);
+  return out;
+}
+
+std::string words(const RecordList& records, std::string Measurement::* word) { return list_text(distinct(records, word)); }
+
+/// Changes that runs had, each a list of fields with commas.
+std::string changes(const RecordList& records) {
+  std::string out;
+  for (const std::string& each : distinct(records, &Measurement::changed)) out += (out.empty() ? "" : ", or with ") + each;
+  return out;
+}
+
+ErrorSummary memory_errors(const RecordList& records) {
+  Errors errors;
+  for (const JudgedRecord* r : records)
+    if (r->weighed()) errors.add(r->memory_error(), r->measured.id);
+  return errors.summary();
+}
+
+ErrorSummary memory_errors_as_named(const RecordList& records) {
+  Errors errors;
+  for (const JudgedRecord* r : records)
+    if (const std::optional<double> error = r->named_memory_error()) errors.add(*error, r->measured.id);
+  return errors.summary();
+}
+
+std::optional<double> baseline_mape(const RecordList& records) {
+  std::vector<double> errors;
+  for (const JudgedRecord* r : records)
+    if (r->baseline_s) errors.push_back(std::abs(*r->baseline_s / *r->measured.step_time_s - 1));
+  return errors.empty() ? std::nullopt : std::optional(mean(errors));
+}
+
+std::optional<double> coverage(const RecordList& records) {
+  std::vector<double> inside;
+  for (const JudgedRecord* r : records)
+    if (r->timed() && r->low_s)
+      inside.push_back(*r->measured.step_time_s >= *r->low_s && *r->measured.step_time_s <= *r->high_s ? 1 : 0);
+  return inside.empty() ? std::nullopt : std::optional(mean(inside));
+}
+
+FitsTable fits(const RecordList& records) {
+  FitsTable out;
+  for (const JudgedRecord* r : records) {
+    if (!r->refused.empty()) continue;
+    if (r->measured.out_of_memory) ++(r->fits ? out.failed_fits : out.failed_too_large);
+    else ++(r->fits ? out.ran_fits : out.ran_too_large);
+  }
+  return out;
+}
+
+SetSummary summary(const std::string& name, const RecordList& records) {
+  SetSummary out;
+  out.name = name;
+  for (const JudgedRecord* r : records) {
+    out.refused += !r->refused.empty();
+    out.moved += r->moved();
+    out.reread += r->reread();
+    out.assumed += r->refused.empty() && !r->measured.assumed.empty();
+  }
+  out.cluster = words(records, &Measurement::cluster);
+  out.changed = changes(records);
+  out.time = time_errors(records);
+  out.time_as_named = time_errors_as_named(records);
+  out.baseline_mape = baseline_mape(records);
+  out.beside_baseline = time_errors_where(records, [](const JudgedRecord& r) { return r.baseline_s.has_value(); });
+  out.coverage = coverage(records);
+  out.ranking = ranking(layout_groups(records));
+  out.noise = noise(records);
+  out.memory = memory_errors(records);
+  out.memory_unit = words(records, &Measurement::memory_unit);
+  out.memory_as_named = memory_errors_as_named(records);
+  out.fits = fits(records);
+  return out;
+}
+
+using NamedLists = std::vector<std::pair<std::string, RecordList>>;
+
+RecordList& list_of(NamedLists& sets, const std::string& name) {
+  const auto at = std::find_if(sets.begin(), sets.end(), [&](const auto& s) { return s.first == name; });
+  if (at != sets.end()) return at->second;
+  return sets.emplace_back(name, RecordList{}).second;
+}
+
+template <class Field>
+std::optional<double> mean_over(const std::vector<SetSummary>& sets, Field field) {
+  std::vector<double> values;
+  for (const SetSummary& s : sets)
+    if (const std::optional<double> v = field(s); !s.apart && s.time.n > 0 && v) values.push_back(*v);
+  return values.empty() ? std::nullopt : std::optional(mean(values));
+}
+
+OverSets over_sets(const std::vector<SetSummary>& sets) {
+  OverSets out;
+  for (const SetSummary& s : sets) out.sets += !s.apart && s.time.n > 0;
+  out.mape = mean_over(sets, [](const SetSummary& s) { return s.time.mape; });
+  out.mape_as_named = mean_over(sets, [](const SetSummary& s) { return s.time_as_named.mape; });
+  out.median_ape = mean_over(sets, [](const SetSummary& s) { return s.time.median_ape; });
+  out.bias = mean_over(sets, [](const SetSummary& s) { return s.time.bias; });
+  out.baseline_mape = mean_over(sets, [](const SetSummary& s) { return s.baseline_mape; });
+  out.coverage = mean_over(sets, [](const SetSummary& s) { return s.coverage; });
+  return out;
+}
+
+/// Every record of grades A and B in sets that are not apart.
+RecordList not_apart(const NamedLists& sets, const std::vector<std::string>& apart) {
+  RecordList out;
+  for (const auto& [name, records] : sets)
+    if (!listed(apart, name)) out.insert(out.end(), records.begin(), records.end());
+  return out;
+}
+
+void require_known(const std::string& option, const std::vector<std::string>& wanted, const std::vector<std::string>& sets) {
+  for (const std::string& set : wanted)
+    if (!listed(sets, set))
+      throw ConfigError(Problem{"", option, set, "there are no records of this set", "given are " + list_text(sets)});
+}
+
+/// The records of several sets as one.
+SetSummary pool(const std::vector<std::string>& names, const NamedLists& sets) {
+  std::string joined;
+  RecordList records;
+  for (const auto& [name, members] : sets) {
+    if (!listed(names, name)) continue;
+    joined += (joined.empty() ? "" : "+") + name;
+    records.insert(records.end(), members.begin(), members.end());
+  }
+  SetSummary out = summary(joined, records);
+  out.apart = true;
+  return out;
+}
+
+}  // namespace
+
+void FitsTable::add(const FitsTable& other) {
+  ran_fits += other.ran_fits;
+  ran_too_large += other.ran_too_large;
+  failed_fits += other.failed_fits;
+  failed_too_large += other.failed_too_large;
+}
+
+void require_known_sets(const Wishes& wishes, const std::vector<Measurement>& measurements) {
+  std::vector<std::string> sets;
+  for (const Measurement& m : measurements)
+    if (!listed(sets, m.set)) sets.push_back(m.set);
+  require_known("--apart", wishes.apart, sets);
+  for (const auto& names : wishes.pools) require_known("--pool", names, sets);
+}
+
+Summary summarise(const std::vector<JudgedRecord>& records, const Wishes& wishes) {
+  NamedLists sets;
+  RecordList grade_c;
+  std::set<std::string> unverified;
+  for (const JudgedRecord& r : records) {
+    RecordList& set = list_of(sets, r.measured.set);
+    (r.counts() ? set : grade_c).push_back(&r);
+    unverified.insert(r.unverified.begin(), r.unverified.end());
+  }
+  Summary out;
+  for (const auto& [name, members] : sets) {
+    out.sets.push_back(summary(name, members));
+    out.sets.back().apart = listed(wishes.apart, name);
+    out.fits.add(out.sets.back().fits);
+  }
+  out.over_sets = over_sets(out.sets);
+  for (const auto& names : wishes.pools)
+    if (SetSummary together = pool(names, sets); !together.name.empty()) out.pools.push_back(std::move(together));
+  out.over_sets.coverage_of_records = coverage(not_apart(sets, wishes.apart));
+  out.grade_c = time_errors(grade_c);
+  out.unverified.assign(unverified.begin(), unverified.end());
+  return out;
+}
+
+}  // namespace tandem::program

@@ -1,0 +1,37 @@
+#include "models/graph/model_flops.hpp"
+
+#include <cmath>
+
+namespace tandem {
+namespace {
+
+/// Whether the operation is a product of a forward pass: y = x W^T, of experts too, or a product of attention's forward pass.
+bool forward_product(const Op& op) {
+  return std::visit(overloaded{[](const MatMul& o) { return o.trans_b && !o.trans_a; },
+                               [](const GroupedMatMul& o) { return o.trans_b; }, [](const AttentionScores&) { return true; },
+                               [](const AttentionContext&) { return true; }, [](const FlashAttention&) { return true; },
+                               [](const auto&) { return false; }},
+                    op);
+}
+
+bool of_experts(const Op& op) { return std::holds_alternative<GroupedMatMul>(op) || std::holds_alternative<GroupedWeightGrad>(op); }
+
+}  // namespace
+
+ExpertRows expert_rows(const TaskGraph& graph) {
+  for (const Template& t : graph.templates)
+    for (const Task& task : t.tasks)
+      if (const auto* router = std::get_if<TopKRouter>(&task.op))
+        return {router->dims.tokens * router->dims.top_k, router->dims.rows()};
+  return {};
+}
+
+Flops model_flops(const Task& task, Phase phase, const ExpertRows& rows) {
+  if (phase == Phase::recompute || (phase != Phase::forward && forward_product(task.op))) return Flops(0);
+  const Flops all = matrix_flops(task.op);
+  if (of_experts(task.op) && rows.asked < rows.room)
+    return Flops(std::llround(static_cast<double>(all.count()) * static_cast<double>(rows.asked) / static_cast<double>(rows.room)));
+  return std::holds_alternative<FlashAttentionBackward>(task.op) ? Flops(all.count() / 5 * 4) : all;
+}
+
+}  // namespace tandem

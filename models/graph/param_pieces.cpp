@@ -1,0 +1,47 @@
+// Which elements of which parameters one rank updates.
+
+#include <algorithm>
+
+#include "models/graph/task_graph.hpp"
+
+namespace tandem {
+namespace {
+
+/// The elements [begin, end) of the flat buffers that the rank holds of a unit.
+struct Part {
+  std::int64_t begin, end;
+};
+
+Part part_of(const ShardUnit& unit, const ShardSeat& seat) {
+  const std::int64_t index = unit.replication == Replication::expert ? seat.expert_shard : seat.shard;
+  const std::int64_t begin = unit.offset + (unit.shards > 1 ? index * unit.shard_elements() : 0);
+  return {begin, begin + unit.shard_elements()};
+}
+
+/// Whether this rank's copy is the one that norms count: of all ranks that hold the same elements, one.
+bool counts(const Param& p, const ShardUnit& unit, const ShardSeat& seat) {
+  if (!p.in_norm || !p.counts_on(seat.share_of(p))) return false;
+  if (!seat.norm_over_world) return true;
+  if (p.replication == Replication::expert) return unit.shards > 1 ? seat.expert_replica == 0 : seat.expert_data == 0;
+  return unit.shards > 1 ? seat.replica == 0 : seat.data == 0;
+}
+
+}  // namespace
+
+std::vector<ParamPiece> param_pieces(const Program& program, const ShardSeat& seat) {
+  std::vector<ParamPiece> pieces;
+  auto p = program.params.begin();
+  for (const ShardUnit& unit : program.units) {
+    const Part part = part_of(unit, seat);
+    for (; p != program.params.end() && p->offset < unit.offset + unit.elements; ++p) {
+      const std::int64_t begin = std::max(part.begin, p->offset), end = std::min(part.end, p->offset + p->elements());
+      if (begin >= end) continue;
+      const std::int64_t in_shard = unit.shard_offset + begin - part.begin;
+      pieces.push_back({&*p, begin - p->offset, end - begin, program.gradients_sharded ? in_shard : begin,
+                        program.weights_sharded ? in_shard : begin, in_shard, counts(*p, unit, seat)});
+    }
+  }
+  return pieces;
+}
+
+}  // namespace tandem

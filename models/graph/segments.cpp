@@ -1,0 +1,87 @@
+#include "models/graph/segments.hpp"
+
+#include <algorithm>
+
+namespace tandem {
+namespace {
+
+/// The batch of the step that `consumed` samples come before. Megatron divides in floating point, so this does too: whole
+/// numbers would decide otherwise where the samples of an increment are not one.
+std::int64_t batch_after(const TrainingSpec& t, std::int64_t consumed) {
+  const BatchRampup& r = t.batch_rampup;
+  const std::int64_t full = t.global_batch_size;
+  if (r.start == 0 || r.start == full || consumed > r.samples) return full;
+  const double each = static_cast<double>(r.samples) / static_cast<double>((full - r.start) / r.increment);
+  return r.start + static_cast<std::int64_t>(static_cast<double>(consumed) / each) * r.increment;
+}
+
+/// Steps at `batch` until another one is decided, at most `most`.
+std::int64_t steps_at(const TrainingSpec& t, std::int64_t batch, std::int64_t consumed, std::int64_t most) {
+  if (batch == t.global_batch_size) return most;
+  std::int64_t n = 1;
+  while (n < most && batch_after(t, consumed + n * batch) == batch) ++n;
+  return n;
+}
+
+Segment part_of(const Segment& s, std::int64_t begin, std::int64_t end) {
+  return {s.kind, s.global_batch_size, end - begin, begin, s.first_sample + (begin - s.first_step) * s.global_batch_size};
+}
+
+}  // namespace
+
+std::vector<Segment> segments(const Plan& plan, std::int64_t steps) {
+  std::vector<Segment> all;
+  for (std::int64_t step = 0, consumed = 0; step < steps;) {
+    const std::int64_t batch = batch_after(plan.training, consumed);
+    const std::int64_t n = steps_at(plan.training, batch, consumed, steps - step);
+    all.push_back({Segment::Kind::train, batch, n, step, consumed});
+    step += n;
+    consumed += n * batch;
+  }
+  return all;
+}
+
+std::vector<Segment> with_evaluations(const Plan& plan, const std::vector<Segment>& training,
+                                      const EvaluationRhythm& rhythm) {
+  if (rhythm.every == 0) return training;
+  std::vector<Segment> all;
+  for (const Segment& s : training) {
+    const std::int64_t last = s.first_step + s.steps;
+    for (std::int64_t begin = s.first_step; begin < last;) {
+      const std::int64_t end = std::min(last, (begin / rhythm.every + 1) * rhythm.every);
+      all.push_back(part_of(s, begin, end));
+      if (end % rhythm.every == 0)
+        all.push_back({Segment::Kind::evaluate, plan.training.global_batch_size, rhythm.batches, end, 0});
+      begin = end;
+    }
+  }
+  return all;
+}
+
+std::vector<Segment> from_step(const std::vector<Segment>& all, std::int64_t done) {
+  if (done == 0) return all;
+  std::vector<Segment> left;
+  for (const Segment& s : all) {
+    const std::int64_t end = s.first_step + s.steps;
+    if (s.kind == Segment::Kind::evaluate && s.first_step >= done) left.push_back(s);
+    if (s.kind == Segment::Kind::train && end > done) left.push_back(part_of(s, std::max(s.first_step, done), end));
+  }
+  return left;
+}
+
+Plan with_batch(const Plan& plan, std::int64_t global_batch_size) {
+  Plan p = plan;
+  p.training.global_batch_size = global_batch_size;
+  p.training.batch_rampup = {};
+  return p;
+}
+
+const GraphCache::Entry& GraphCache::of(Segment::Kind kind, std::int64_t global_batch_size) {
+  const auto found = entries_.find({kind, global_batch_size});
+  if (found != entries_.end()) return found->second;
+  Plan p = with_batch(plan_, global_batch_size);
+  TaskGraph graph = kind == Segment::Kind::train ? lower(p) : lower_evaluation(p);
+  return entries_.try_emplace({kind, global_batch_size}, Entry{std::move(p), std::move(graph)}).first->second;
+}
+
+}  // namespace tandem

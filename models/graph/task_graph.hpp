@@ -1,0 +1,221 @@
+#pragma once
+// One optimizer step as a graph, held small: a *template* holds the tasks of one block once, an *instance* says for
+// which layer, micro-batch and phase it runs and where its tensors lie. A *program* is one stage's list of instances:
+// the total issue order of every rank of that stage. Stream orders are its projections.
+//
+// When a task starts: its launch has been issued, its stream is free, its dependencies are done and, for
+// communication, every participant has arrived. Nothing else orders anything.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/base/ids.hpp"
+#include "models/graph/memory_plan.hpp"
+#include "models/ops/op.hpp"
+#include "models/plan/mesh.hpp"
+
+namespace tandem {
+
+struct Plan;
+
+enum class Stream : std::uint8_t { compute, tensor, data, send, recv, host };
+inline constexpr std::size_t kStreams = 6;
+std::string_view name(Stream s);
+
+/// `weight`: the weight-gradient half of a backward pass that a zero-bubble schedule has split. `gather`: ZeRO's weights.
+enum class Phase : std::uint8_t { forward, recompute, backward, reduce, optimizer, weight, gather };
+inline constexpr std::size_t kPhases = 7;
+std::string_view name(Phase p);
+
+/// A tensor as a task sees it: `offset` bytes into the memory bound to `slot`. Where `shards` > 1 it is the rank's own share
+/// of a larger tensor: member i of `shard_group` finds it i strides further.
+struct Operand {
+  std::uint16_t slot = 0;
+  DType dtype = DType::fp32;
+  std::int64_t offset = 0;    ///< bytes
+  std::int64_t elements = 0;
+  std::int64_t stride = 0;    ///< bytes
+  std::int32_t shards = 1;
+  Group shard_group = Group::tensor;
+
+  /// Bytes from `offset` to the end of the last rank's share.
+  std::int64_t span() const { return (shards - 1) * stride + bytes_of(dtype, elements).count(); }
+};
+
+struct Task {
+  std::string name;                 ///< unique within its template, e.g. "qkv"
+  Op op;
+  DType dtype = DType::fp32;        ///< compute type
+  Stream stream = Stream::compute;
+  std::vector<Operand> inputs;
+  std::vector<Operand> outputs;
+  std::vector<std::uint16_t> deps;  ///< earlier tasks of the same template (other streams, and memory reuse)
+  std::uint32_t host_operations = 1;  ///< of the plan's stack, that issue it (models/lowering/host_operations)
+};
+
+/// What a slot is bound to. Slot 0 of every template is scratch, planned inside the template.
+struct Slot {
+  std::string name;
+  MemoryKind kind = MemoryKind::activations;
+  Bytes bytes;
+};
+
+/// A tensor in a template's scratch, alive while tasks `first` to `last` run.
+struct ScratchTensor {
+  Bytes bytes;
+  std::int32_t first = 0, last = 0;
+  bool ahead = false;  ///< gone before what task `first` writes is there; nobody touches it
+};
+
+struct Template {
+  std::string name;                 ///< e.g. "block_forward"
+  std::vector<Slot> slots;
+  std::vector<Task> tasks;          ///< in issue order
+  bool host_waits = false;          ///< a device's host issues what needs it only when it has ended
+  std::vector<ScratchTensor> scratch{};  ///< ascending first; those that are held and never touched among them
+};
+
+struct Instance {
+  TemplateId tmpl;
+  std::int32_t layer = -1;          ///< global layer, -1 where there is none
+  std::int32_t micro_batch = -1;    ///< of this pipeline, -1 for once-a-step work
+  std::int32_t chunk = 0;
+  Phase phase = Phase::forward;
+  std::uint32_t binding = 0;        ///< first of slots.size() entries in Program::bindings
+};
+
+/// Why one task waits for another of the same rank.
+enum class EdgeKind : std::uint8_t { data, reuse, credit, order };
+
+/// Dependency across instances of one rank: `to` starts after `from` ended.
+struct Edge {
+  std::uint32_t from_instance, to_instance;
+  std::uint16_t from_task, to_task;
+  EdgeKind kind;
+};
+
+/// How a parameter lies on the ranks of the data group.
+enum class Replication : std::uint8_t {
+  data,    ///< the same on all of them (sharded by ZeRO)
+  expert,  ///< other experts, or other parts of their matrices, on ranks of the data group
+};
+
+/// One parameter tensor of a rank (or some of its rows), in its place in the flat buffers.
+struct Param {
+  std::string name;            ///< e.g. "layer3.qkv.weight"
+  std::int32_t global_index;   ///< position in the whole model's parameter list
+  std::int64_t offset;         ///< elements, into the flat buffers
+  std::int64_t rows, cols;     ///< local shape; cols = 1 for vectors
+  std::int64_t full_rows, full_cols;
+  int shard_dim = -1;          ///< dimension cut over tensor ranks (an expert's: expert tensor ranks) (0 or 1), -1: replicated
+  bool decay = false;          ///< weight decay applies
+  bool in_norm = true;         ///< counts in the global norm (a tied copy does not)
+  enum class Init : std::uint8_t { normal, normal_scaled, ones, zeros } init = Init::normal;
+  std::int32_t init_id = 0;    ///< names the random stream of its initial values: equal for tied copies
+  Replication replication = Replication::data;
+  /// Tensor rank r's share starts at first + (r / repeat) * outer + (r % repeat) * inner along shard_dim. inner = 0 with
+  /// repeat > 1: `repeat` ranks hold the same share.
+  std::int64_t first = 0, repeat = 1, outer = 0, inner = 0;
+  /// Rows of one expert; expert rank e holds experts [e*n, (e+1)*n), stacked along the rows. 0: not an expert's.
+  std::int64_t expert_rows = 0;
+
+  std::int64_t elements() const { return rows * cols; }
+  /// Where tensor rank r's share starts along shard_dim.
+  std::int64_t share(std::int64_t r) const { return first + r / repeat * outer + r % repeat * inner; }
+  /// Whether tensor rank r's copy is the one that counts.
+  bool counts_on(std::int64_t r) const { return shard_dim < 0 ? r == 0 : repeat == 1 || inner != 0 || r % repeat == 0; }
+};
+
+/// The part of a parameter that one rank updates, and where it lies in the operands of the optimizer (elements).
+struct ParamPiece {
+  const Param* param = nullptr;
+  std::int64_t first = 0, count = 0;          ///< elements of the local parameter
+  std::int64_t gradient = 0, weight = 0, state = 0;
+  bool counted = false;                       ///< in norms
+};
+
+/// Neighbouring parameters of the flat buffers that are sharded together.
+struct ShardUnit {
+  std::int64_t offset = 0, elements = 0;      ///< flat, padding included
+  std::int64_t shards = 1;                    ///< equal parts
+  std::int64_t shard_offset = 0;              ///< of the rank's part in its sharded buffers
+  Replication replication = Replication::data;
+  std::int64_t shard_elements() const { return elements / shards; }
+};
+
+/// The step of every rank of one stage.
+struct Program {
+  StageId stage;
+  std::vector<Instance> instances;
+  std::int64_t copied = 0;             ///< of these, that were copied from earlier micro-batches'
+  std::vector<std::int64_t> bindings;  ///< arena byte offsets, by Instance::binding + slot
+  std::vector<Edge> edges;             ///< ascending (to_instance, to_task)
+  std::vector<Param> params;           ///< ascending offset
+  std::vector<ShardUnit> units;        ///< ascending offset, covering the flat buffers
+  std::int64_t flat_elements = 0;      ///< elements of the flat buffers, padding included
+  std::int64_t shard_elements = 0;     ///< of a rank's sharded buffers: the units' parts
+  bool gradients_sharded = false, weights_sharded = false;  ///< those buffers hold only the rank's parts
+  bool norm_over_world = false;        ///< the group that norms are summed over is the world, else the model group
+  MemoryPlan memory;
+};
+
+/// Who a rank is to the parameters of its stage.
+struct ShardSeat {
+  std::int64_t tensor_rank = 0, expert_tensor_rank = 0;
+  std::int64_t shard = 0, replica = 0;               ///< positions in the shard and replica groups
+  std::int64_t expert_data = 0;                      ///< position among the ranks with the same experts
+  std::int64_t expert_shard = 0, expert_replica = 0; ///< positions in the shard and replica groups of experts
+  std::int64_t data = 0;                             ///< position in the data group
+  bool norm_over_world = false;                      ///< norms are summed over all ranks, not over one model's
+
+  /// Which of a parameter's shares the rank has.
+  std::int64_t share_of(const Param& p) const { return p.expert_rows > 0 ? expert_tensor_rank : tensor_rank; }
+};
+
+/// What the rank in `seat` updates of `program`'s parameters, in order. With ZeRO its parts of the units, else everything.
+std::vector<ParamPiece> param_pieces(const Program& program, const ShardSeat& seat);
+
+/// The step of a whole plan.
+struct TaskGraph {
+  std::vector<Template> templates;
+  std::vector<Program> programs;       ///< one per stage
+
+  const Template& of(const Instance& i) const { return templates[i.tmpl.index()]; }
+  const Program& program(StageId s) const { return programs[s.index()]; }
+  std::int64_t tasks(StageId s) const; ///< tasks in a stage's program
+
+  /// Verifies every invariant: operands inside their slots, bindings inside the arena, no read of bytes that no
+  /// ordered task wrote, no overwrite before the last reader, communicators entered alike on all ranks, sends matched
+  /// by receives; then plays all stages twice (streams with rendezvous, and everything serialised in issue order).
+  /// Throws ContractError naming the tasks that are wrong or wait on each other.
+  void check() const;
+};
+
+/// Lowers a validated plan. Throws InfeasibleError for what this version cannot lower.
+TaskGraph lower(const Plan& plan);
+/// The same graph, every pass of it written by itself: lower() copies micro-batches that are as earlier ones.
+TaskGraph lower_every_pass(const Plan& plan);
+
+/// Names one task across roles, layouts and performers: the join key of `compare`.
+struct TaskKey {
+  std::string_view block;  ///< template name
+  std::string_view task;
+  std::int32_t layer, micro_batch, chunk;
+  Phase phase;
+  Coords coords;
+};
+
+/// Exact books of one stage's program, by visitors.
+struct Books {
+  Flops matrix;                                   ///< per rank and step
+  struct Line { CollectiveKind kind; Group group; std::int64_t calls; Bytes payload; };
+  std::vector<Line> collectives;                  ///< ascending (kind, group); only those that occur
+  Bytes sent;                                     ///< point to point
+  std::int64_t sends = 0;
+};
+Books count(const TaskGraph& graph, StageId stage);
+
+}  // namespace tandem

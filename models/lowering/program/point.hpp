@@ -1,0 +1,33 @@
+#pragma once
+// Points in a program, and frontiers of them.
+
+#include <array>
+#include <cstdint>
+
+#include "models/graph/task_graph.hpp"
+
+namespace tandem::lowering {
+
+/// A point in a program: the task of an instance. Programs are written in issue order, so points compare by time of issue.
+/// One number, for frontiers of them are copied and merged all the time.
+class Point {
+ public:
+  constexpr Point() = default;  ///< never: instance -1
+  constexpr Point(std::int64_t instance, std::uint16_t task) : issue_(instance * kTasks + task) {}
+  constexpr std::int64_t instance() const { return issue_ >> 16; }
+  constexpr std::uint16_t task() const { return static_cast<std::uint16_t>(issue_ & (kTasks - 1)); }
+  auto operator<=>(const Point&) const = default;
+  /// The number that points compare by: kTasks an instance.
+  constexpr std::int64_t issue() const { return issue_; }
+  /// To the same task so many instances later.
+  constexpr void go(std::int64_t instances) { issue_ += instances * kTasks; }
+  static constexpr std::int64_t kTasks = 1 << 16;
+
+ private:
+  std::int64_t issue_ = -1;
+};
+
+/// The latest task of every stream that touched some bytes.
+using Frontier = std::array<Point, kStreams>;
+
+}  // namespace tandem::lowering

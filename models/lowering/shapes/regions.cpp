@@ -1,0 +1,188 @@
+#include "models/lowering/shapes/regions.hpp"
+
+#include <algorithm>
+
+#include "models/base/error.hpp"
+
+namespace tandem::lowering {
+namespace {
+
+using Init = Param::Init;
+using Specs = std::vector<ParamSpec>;
+
+void add_norm(Specs& list, const Shapes& s, const std::string& name) {
+  list.push_back({name + ".weight", s.hidden, 1, Cut::none, Init::ones, true});
+  if (!s.rms) list.push_back({name + ".bias", s.hidden, 1, Cut::none, Init::zeros, true});
+}
+
+/// A matrix whose rows, and whose bias, are cut.
+void add_column(Specs& list, const Shapes& s, const std::string& name, std::int64_t rows, bool bias) {
+  list.push_back({name + ".weight", rows, s.hidden, Cut::rows});
+  if (bias) list.push_back({name + ".bias", rows, 1, Cut::rows, Init::zeros});
+}
+
+/// A matrix whose columns are cut; its bias is added once, after the sum.
+void add_row(Specs& list, const Shapes& s, const std::string& name, std::int64_t cols) {
+  list.push_back({name + ".weight", s.hidden, cols, Cut::cols, Init::normal_scaled});
+  if (s.linear_bias) list.push_back({name + ".bias", s.hidden, 1, Cut::none, Init::zeros, true});
+}
+
+/// A matrix that every rank has whole.
+void add_whole(Specs& list, const std::string& name, std::int64_t rows, std::int64_t cols, bool partial) {
+  list.push_back({name + ".weight", rows, cols, Cut::none, Init::normal, partial});
+  list.push_back({name + ".bias", rows, 1, Cut::none, Init::zeros, partial});
+}
+
+void add_experts_of(Specs& list, const Shapes& s) {
+  const std::int64_t n = s.experts_here;
+  list.push_back({"experts.fc1.weight", n * s.expert_fc1, s.hidden, Cut::rows, Init::normal, false, s.expert_fc1});
+  if (s.linear_bias)
+    list.push_back({"experts.fc1.bias", n * s.expert_fc1, 1, Cut::rows, Init::zeros, false, s.expert_fc1});
+  list.push_back({"experts.fc2.weight", n * s.hidden, s.expert_ffn, Cut::cols, Init::normal_scaled, false, s.hidden});
+  if (s.linear_bias) list.push_back({"experts.fc2.bias", n * s.hidden, 1, Cut::none, Init::zeros, false, s.hidden});
+}
+
+void add_mlp(Specs& list, const Shapes& s) {
+  add_column(list, s, "fc1", s.fc1, s.linear_bias);
+  add_row(list, s, "fc2", s.ffn);
+}
+
+/// Rows of cross_kv are ordered (group, {k, v}, dim), so a shard is a contiguous block of them.
+void add_cross(Specs& list, const Shapes& s) {
+  add_norm(list, s, "cross_norm");
+  add_column(list, s, "cross_q", s.attention, s.qkv_bias);
+  add_column(list, s, "cross_kv", s.cross_dims().kv_width(), s.qkv_bias);
+  add_row(list, s, "cross_proj", s.attention);
+}
+
+ParamSpec positions_of(const Shapes& s) {
+  return {"position.weight", s.max_positions, s.hidden, Cut::none, Init::normal, true};
+}
+
+void add_router(Specs& list, const Shapes& s) {
+  list.push_back({"router.weight", s.experts, s.hidden, Cut::none, Init::normal, true});
+  if (s.shared_ffn == 0) return;
+  add_column(list, s, "shared.fc1", s.shared_fc1, s.linear_bias);
+  add_row(list, s, "shared.fc2", s.shared_ffn);
+}
+
+}  // namespace
+
+RegionLayout::RegionLayout(std::string prefix, std::vector<ParamSpec> specs, Replication replication)
+    : prefix_(std::move(prefix)), specs_(std::move(specs)), replication_(replication) {
+  for (const bool partial : {true, false})
+    for (ParamSpec& p : specs_) {
+      if (p.partial != partial) continue;
+      p.offset = elements_;
+      elements_ += p.elements();
+      if (partial) partial_ = elements_;
+    }
+}
+
+bool RegionLayout::has(std::string_view name) const {
+  return std::any_of(specs_.begin(), specs_.end(), [&](const ParamSpec& p) { return p.name == name; });
+}
+
+const ParamSpec& RegionLayout::at(std::string_view name) const {
+  const auto p = std::find_if(specs_.begin(), specs_.end(), [&](const ParamSpec& q) { return q.name == name; });
+  require(p != specs_.end(), "a part of the model has no parameter of this name");
+  return *p;
+}
+
+RegionLayout block_region(const Shapes& s, bool moe, const std::string& prefix) {
+  Specs list;
+  add_norm(list, s, "ln1");
+  add_column(list, s, "qkv", s.qkv(), s.qkv_bias);
+  for (ParamSpec& p : list) p.kv_copies = s.kv_repeat > 1 && p.name.starts_with("qkv");
+  add_row(list, s, "proj", s.attention);
+  if (s.is_decoder()) add_cross(list, s);
+  add_norm(list, s, "ln2");
+  moe ? add_router(list, s) : add_mlp(list, s);
+  return {prefix, std::move(list)};
+}
+
+RegionLayout early_region(const RegionLayout& block) {
+  Specs list;
+  for (const ParamSpec& p : block.specs())
+    if (p.partial && p.name != "router.weight") list.push_back(p);
+  return {block.prefix(), std::move(list)};
+}
+
+RegionLayout again_region(const Shapes& s, const RegionLayout& block) {
+  const bool norms = s.placement == NormPlacement::pre && !s.keep.norms;
+  const bool bias = s.fusion.bias_activation && !s.gated && !s.keep.activated;
+  Specs list;
+  for (const ParamSpec& p : block.specs())
+    if ((norms && (p.name.starts_with("ln1.") || p.name.starts_with("ln2."))) || (bias && p.name.ends_with("fc1.bias")))
+      list.push_back(p);
+  return {block.prefix(), std::move(list)};
+}
+
+std::vector<Neighbours> neighbours(const RegionLayout& part, const RegionLayout& whole) {
+  std::vector<Neighbours> found;
+  for (const ParamSpec& p : part.specs()) {
+    const std::int64_t at = whole.at(p.name).offset;
+    const bool follows = !found.empty() && found.back().in_part + found.back().elements == p.offset &&
+                         found.back().in_whole + found.back().elements == at;
+    if (follows) found.back().elements += p.elements();
+    else found.push_back({p.offset, at, p.elements()});
+  }
+  return found;
+}
+
+RegionLayout relative_region(const Shapes& s) {
+  if (s.relative_buckets == 0) return {"", {}};
+  return {"", {{"encoder.relative.weight", s.heads, s.relative_buckets, Cut::rows},
+               {"decoder.relative.weight", s.heads, s.relative_buckets, Cut::rows}}};
+}
+
+RegionLayout bridge_region(const Shapes& s) {
+  Specs list;
+  add_norm(list, s, "final_norm");
+  return {"encoder.", std::move(list)};
+}
+
+RegionLayout experts_region(const Shapes& s, const std::string& prefix) {
+  Specs list;
+  add_experts_of(list, s);
+  const bool apart = s.experts_here < s.experts || s.expert_tensor != s.tensor;
+  return {prefix, std::move(list), apart ? Replication::expert : Replication::data};
+}
+
+RegionLayout position_region(const Shapes& s) {
+  return s.shared_positions() ? RegionLayout{"embedding.", {positions_of(s)}} : RegionLayout{"", {}};
+}
+
+RegionLayout tables_region(const Shapes& s) {
+  return s.relative_buckets > 0 ? relative_region(s) : position_region(s);
+}
+
+RegionLayout embedding_region(const Shapes& s) {
+  Specs list;
+  if (s.learned_positions && !s.shared_positions()) list.push_back(positions_of(s));
+  if (s.token_types > 0) list.push_back({"type.weight", s.token_types, s.hidden, Cut::none, Init::normal, true});
+  if (s.embedding_norm) add_norm(list, s, "norm");
+  return {"embedding.", std::move(list)};
+}
+
+RegionLayout word_region(const Shapes& s) {
+  return {"embedding.", {{"word.weight", s.vocab_rows, s.hidden, Cut::rows}}};
+}
+
+RegionLayout head_region(const Shapes& s) {
+  Specs list;
+  if (s.placement == NormPlacement::pre) add_norm(list, s, "final_norm");
+  if (!s.bert) return {"", std::move(list)};
+  add_whole(list, "head.transform", s.hidden, s.hidden, true);
+  add_norm(list, s, "head.norm");
+  list.push_back({"head.output_bias", s.vocab_rows, 1, Cut::rows, Init::zeros});
+  add_whole(list, "pooler", s.hidden, s.hidden, false);
+  add_whole(list, "nsp", 2, s.hidden, false);
+  return {"", std::move(list)};
+}
+
+RegionLayout output_region(const Shapes& s) {
+  return {"", {{s.tied ? "embedding.word.weight" : "output.weight", s.vocab_rows, s.hidden, Cut::rows}}};
+}
+
+}  // namespace tandem::lowering

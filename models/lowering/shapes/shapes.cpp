@@ -1,0 +1,234 @@
+#include "models/lowering/shapes/shapes.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "models/stack/dropout_masks.hpp"
+
+namespace tandem::lowering {
+namespace {
+
+PointwiseKind pointwise_of(Activation a) {
+  switch (a) {
+    case Activation::gelu: return PointwiseKind::gelu_tanh;
+    case Activation::relu: return PointwiseKind::relu;
+    case Activation::squared_relu: return PointwiseKind::squared_relu;
+    case Activation::swiglu: case Activation::geglu: break;
+  }
+  return PointwiseKind::gelu_tanh;  // not read: the gate is
+}
+
+ContextPath path_of(const ParallelSpec& q) {
+  if (q.context == 1) return ContextPath::none;
+  switch (q.context_mode) {
+    case ContextMode::ring: return ContextPath::ring;
+    case ContextMode::all_gather: return ContextPath::all_gather;
+    case ContextMode::ulysses: return ContextPath::ulysses;
+  }
+  return ContextPath::none;
+}
+
+Keep keep_of(const Plan& plan) {
+  Keep k;
+  if (plan.training.recompute != Recompute::selective) return k;
+  for (const std::string& module : plan.training.recompute_modules) {
+    if (module == "core_attention") k.core = false;
+    if (module == "norm") k.norms = false;
+    if (module == "mlp") k.norms = k.fc1 = k.activated = false;
+    if (module == "moe") k.fc1 = k.activated = k.dispatched = false;
+    if (module == "moe_activation") k.activated = false;
+    // All but matrix products: what a product wrote stays, the scores among it.
+    if (module == "operations") k.norms = k.activated = k.core = false, k.scores = true;
+  }
+  k.scores = k.scores && !plan.training.flash_attention;
+  return k;
+}
+
+bool recomputed(const Plan& plan, std::string_view module) {
+  const auto& modules = plan.training.recompute_modules;
+  return plan.training.recompute == Recompute::selective && std::find(modules.begin(), modules.end(), module) != modules.end();
+}
+
+/// Products of a block in the order they are written: queries, keys, values, projection, gate, up, second of the MLP. Every second
+/// one is repeated, and so is the sum that the projection went into; attention is kept (pytorch/torchtitan, commit f4048f8e1,
+/// torchtitan/models/llama3/infra/parallelize.py, _save_list and _get_custom_policy) unless it is listed: before commit b39377f9f
+/// that list had no cuDNN's. Keys are kept here because one matrix has them with queries and values. Sums over tensor ranks are kept
+/// by the same list; split backward passes keep all products.
+void repeat_products(Shapes& s, const Plan& plan) {
+  if (!plan.training.recompute_products || !recomputed(plan, "operations")) return;
+  s.keep.core = s.flash && !recomputed(plan, "core_attention");
+  s.keep.scores = false;
+  if (s.defer_weights) return;
+  s.keep.half_fc1 = s.gated;
+  s.keep.by_products = true;
+  s.keep.state = s.tensor > 1 || s.placement != NormPlacement::pre || plan.model.num_decoder_layers > 0;
+}
+
+/// What flash attention wrote is no product's, so where all else is repeated it is made again with the rest of it (google/praxis:
+/// praxis/layers/checkpoint_policy.py, save_dot_only and save_qkv_out_proj, beside which save_context is a policy of its own).
+/// A checkpoint around attention alone keeps it: the projection, outside of that, reads it.
+void drop_context(Shapes& s, const Plan& plan) {
+  const bool again = recomputed(plan, "operations") && s.flash && !s.keep.core;
+  s.keep.context = !again || s.path != ContextPath::none || s.defer_weights;
+}
+
+void set_sequence(Shapes& s, const Plan& plan) {
+  const ParallelSpec& q = plan.parallel;
+  s.batch = plan.training.micro_batch_size;
+  s.seq = plan.training.seq_length / q.context;
+  s.tokens = s.batch * s.seq;
+  s.sequence_parallel = q.sequence_parallel;
+  s.rows = s.sequence_parallel ? s.tokens / q.tensor : s.tokens;
+  s.context = q.context;
+  s.path = path_of(q);
+  s.flash = plan.training.flash_attention || s.path == ContextPath::ring;
+  s.global_sequences = plan.training.global_batch_size;
+  s.global_micro_batches = plan.training.global_batch_size / plan.training.micro_batch_size;
+  s.global_targets = plan.loss_targets();
+}
+
+RopeScalingKind rope_scaling(const std::string& type) {
+  if (type == "linear") return RopeScalingKind::linear;
+  if (type == "llama3") return RopeScalingKind::llama3;
+  return type == "yarn" ? RopeScalingKind::yarn : RopeScalingKind::none;
+}
+
+void set_attention(Shapes& s, const Plan& plan) {
+  const ModelSpec& m = plan.model;
+  const std::int64_t t = plan.parallel.tensor;
+  s.hidden = m.hidden_size;
+  s.heads = m.num_attention_heads / t;
+  s.kv_heads = std::max<std::int64_t>(1, m.num_kv_heads / t);
+  s.kv_repeat = std::max<std::int64_t>(1, t / m.num_kv_heads);
+  s.head_dim = m.head_dim;
+  s.attention = s.heads * s.head_dim;
+  s.rotary = m.position_embedding == PositionEmbedding::rope;
+  s.rope_theta = m.rope_theta;
+  s.rope_scaling = rope_scaling(m.rope_scaling.type);
+  s.rope_factor = m.rope_scaling.factor;
+  s.rope_original = m.rope_scaling.original_max_position_embeddings;
+  s.alibi = m.position_embedding == PositionEmbedding::alibi;
+  s.causal = m.family != Family::bert && m.family != Family::t5;
+}
+
+void set_experts(Shapes& s, const Plan& plan) {
+  const MoeSpec& e = plan.model.moe;
+  s.expert_ranks = plan.parallel.expert;
+  s.expert_tensor = plan.parallel.expert_tensor;
+  s.experts = e.num_experts;
+  s.experts_here = e.num_experts / s.expert_ranks;
+  s.top_k = e.experts_per_token;
+  s.capacity = plan.expert_capacity();
+  s.expert_ffn = e.ffn_hidden_size / s.expert_tensor;
+  s.expert_fc1 = s.gated ? 2 * s.expert_ffn : s.expert_ffn;
+  s.shared_ffn = e.num_shared_experts * e.ffn_hidden_size / plan.parallel.tensor;
+  s.shared_fc1 = s.gated ? 2 * s.shared_ffn : s.shared_ffn;
+  s.aux_loss = e.aux_loss;
+  s.rows_bound = e.rows_bound;
+}
+
+}  // namespace
+
+std::int64_t Shapes::row_room(std::int64_t shares) const {
+  const std::int64_t sent = shares * moe_dims().rows();
+  if (!unequal_rows()) return sent;
+  // A token visits an expert once, so no rank can get more than this.
+  const std::int64_t most = shares * expert_ranks * rows * std::min(top_k, experts_here);
+  return std::min(most, static_cast<std::int64_t>(std::ceil(rows_bound * static_cast<double>(sent))));
+}
+
+Rotary Shapes::rotation(bool inverse) const {
+  Rotary op{attention_dims(), rope_theta, inverse, rope_scaling, rope_factor};
+  if (rope_scaling == RopeScalingKind::llama3 || rope_scaling == RopeScalingKind::yarn) op.original = rope_original;
+  return op;
+}
+
+AttentionDims Shapes::attention_dims() const {
+  AttentionDims d{batch, heads, seq, head_dim};
+  d.kv_heads = kv_heads == heads ? 0 : kv_heads;
+  d.causal = causal;
+  return d;
+}
+
+AttentionDims Shapes::cross_dims() const {
+  AttentionDims d = attention_dims();
+  d.keys = memory_seq;
+  d.causal = d.q_packed = d.kv_packed = false;
+  return d;
+}
+
+Shapes Shapes::decoder() const {
+  Shapes d = *this;
+  d.seq = decoder_seq;
+  d.tokens = batch * d.seq;
+  d.rows = sequence_parallel ? d.tokens / tensor : d.tokens;
+  d.causal = true;
+  d.memory_seq = seq;
+  d.memory_rows = rows;
+  return d;
+}
+
+Shapes make_shapes(const Plan& plan) {
+  const ModelSpec& m = plan.model;
+  const std::int64_t t = plan.parallel.tensor;
+  Shapes s{};
+  s.tensor = t;
+  set_sequence(s, plan);
+  set_attention(s, plan);
+  s.ffn = m.ffn_hidden_size / t;
+  s.gated = m.gated();
+  s.gate = m.activation == Activation::geglu ? GateKind::gelu_tanh : GateKind::silu;
+  s.fc1 = s.gated ? 2 * s.ffn : s.ffn;
+  s.activation = pointwise_of(m.activation);
+  s.rms = m.normalization == Normalization::rmsnorm;
+  s.placement = m.norm_placement;
+  s.bert = m.family == Family::bert;
+  s.linear_bias = m.linear_bias;
+  s.qkv_bias = m.qkv_bias;
+  s.vocab_rows = plan.padded_vocab_size() / t;
+  s.vocab_size = m.vocab_size;
+  s.max_positions = m.max_position_embeddings;
+  s.token_types = m.token_types;
+  s.learned_positions = m.position_embedding == PositionEmbedding::learned;
+  s.embedding_norm = m.embedding_norm;
+  s.tied = m.tie_embeddings;
+  s.tensor_overlap = plan.parallel.tensor_overlap;
+  s.sum_beside_weights = plan.parallel.tensor_overlap || plan.parallel.overlap_tensor_sum;
+  s.defer_weights =
+      plan.parallel.schedule == ScheduleKind::zb_h1 || plan.parallel.schedule == ScheduleKind::zb_h2;
+  s.sharded_gradients = plan.parallel.zero_stage > 1;
+  s.sharded_weights = plan.parallel.zero_stage > 2;
+  s.norm_epsilon = m.norm_epsilon;
+  s.hidden_dropout = plan.training.dropout.hidden;
+  s.attention_dropout = plan.training.dropout.attention;
+  // Behind the last product a dropout keeps its mask, which frameworks draw again with the rest; one that is a function of its place is
+  // not kept.
+  s.early_stop = plan.training.recompute == Recompute::full && plan.training.recompute_early_stop &&
+                 (s.hidden_dropout == 0 || !keeps_dropout_masks(plan.training.fusion));
+  s.keep = keep_of(plan);
+  repeat_products(s, plan);
+  drop_context(s, plan);
+  if (m.moe.num_experts > 0) set_experts(s, plan);
+  else s.expert_ranks = 1, s.expert_tensor = t;
+  for (std::int64_t l = 0; l < m.total_layers(); ++l) s.moe_layer.push_back(m.has_experts(l));
+  s.encoder_layers = m.num_layers;
+  s.decoder_layers = m.num_decoder_layers;
+  s.decoder_seq = plan.training.decoder_seq_length;
+  s.relative_buckets = m.position_embedding == PositionEmbedding::relative ? kRelativeBuckets : 0;
+  s.dtypes = plan.training.dtypes;
+  s.scatter_p2p = plan.parallel.scatter_p2p && s.tensor > 1 && !s.sequence_parallel;
+  s.host_receives = !plan.parallel.overlap_p2p;
+  s.product = s.dtypes.compute;
+  s.dtypes.compute = activation_type(s.product);
+  s.narrow = stack_narrow_products(plan);
+  s.unit_copies = plan.parallel.zero_stage == 3 ? plan.parallel.unit_copies : UnitCopies::none;
+  s.fusion = fusion_of(plan.training.fusion);
+  s.fusion.attention = plan.training.attention_kernel;
+  s.fusion.deterministic_attention = plan.training.deterministic;
+  const TrainingSpec& of = plan.training;
+  s.fusion.tensors_filled = of.deterministic && of.fill_uninitialized_memory && allocates_by_dispatcher(of.fusion);
+  return s;
+}
+
+}  // namespace tandem::lowering

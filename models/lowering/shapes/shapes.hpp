@@ -1,0 +1,156 @@
+#pragma once
+// The local sizes every lowering pass works with, computed from the plan once. After this only shapes travel.
+
+#include <cstdint>
+#include <vector>
+
+#include "models/lowering/shapes/fusion.hpp"
+#include "models/ops/op.hpp"
+#include "models/plan/plan.hpp"
+#include "models/stack/narrow_products.hpp"
+
+namespace tandem::lowering {
+
+/// What a block keeps of its forward pass; the rest is computed again.
+struct Keep {
+  bool norms = true;       ///< outputs of the norms
+  bool scores = false;     ///< the score matrix itself
+  bool core = true;        ///< probabilities, or what flash attention leaves
+  bool context = true;     ///< what attention wrote
+  bool fc1 = true;         ///< output of the first matrix of the MLP or of the experts
+  bool activated = true;   ///< output of the activation
+  bool dispatched = true;  ///< rows as the experts receive them
+  bool state = true;       ///< the residual sum behind the attention
+  bool half_fc1 = false;   ///< of a gated MLP's fc1, what one of its two matrices wrote
+  bool by_products = false;  ///< what products wrote, every second one's, and nothing between
+};
+
+/// How a rank's share of a sequence attends to all of it.
+enum class ContextPath : std::uint8_t { none, all_gather, ulysses, ring };
+
+/// Sizes of one rank.
+struct Shapes {
+  std::int64_t batch, seq;      ///< sequences of a micro-batch, and of each the positions of this context rank
+  std::int64_t tokens;          ///< batch * seq
+  std::int64_t rows;            ///< of hidden states between blocks: tokens, or a sequence shard of them
+  std::int64_t hidden;
+  std::int64_t heads, kv_heads, head_dim; ///< local heads
+  std::int64_t kv_repeat;       ///< tensor ranks that hold the same kv heads
+  std::int64_t attention;       ///< heads * head_dim: columns of the context
+  std::int64_t ffn;             ///< local
+  std::int64_t fc1;             ///< local columns of the first matrix: ffn, twice that when gated
+  std::int64_t vocab_rows;      ///< local, padded
+  std::int64_t vocab_size;      ///< whole, unpadded
+  std::int64_t max_positions, token_types;
+  std::int64_t global_targets;  ///< of the global batch: what losses are divided by
+  std::int64_t global_sequences, global_micro_batches;
+  std::int64_t tensor;          ///< tensor-parallel degree
+  std::int64_t context;         ///< context-parallel degree
+  ContextPath path;
+  PointwiseKind activation;     ///< unless gated
+  GateKind gate;                ///< if gated
+  NormPlacement placement;
+  bool gated, rms, rotary, linear_bias, qkv_bias;
+  bool causal;                  ///< false: bert, and t5's encoder
+  bool bert;
+  bool sequence_parallel;
+  bool flash;
+  double rope_theta;
+  RopeScalingKind rope_scaling;
+  double rope_factor;
+  std::int64_t rope_original;  ///< longest sequence before the scaling
+  bool alibi, learned_positions, embedding_norm, tied;
+  bool tensor_overlap;          ///< tensor ranks' collectives run in pieces beside the products they feed or follow
+  bool sum_beside_weights;      ///< weight gradients run beside the sum of the input gradient
+  bool defer_weights;           ///< zero-bubble: weight gradients are an action of their own
+  bool sharded_gradients;       ///< ZeRO 2 and 3: those of a micro-batch lie apart until they are reduced
+  bool early_stop;              ///< a layer that runs again ends where its backward pass has what it reads
+  bool sharded_weights;         ///< ZeRO 3: gathered before they are used
+  double norm_epsilon, hidden_dropout, attention_dropout;
+  Keep keep;
+  // Experts; 0 experts: none.
+  std::int64_t experts, experts_here, top_k, capacity, expert_ffn, expert_fc1, shared_ffn, shared_fc1, expert_ranks, expert_tensor;
+  double rows_bound, aux_loss;
+  std::vector<bool> moe_layer;  ///< by global layer: holds experts
+  // An encoder and a decoder; 0 decoder layers: one stack. These are the encoder's sizes, or those of `decoder()`.
+  std::int64_t encoder_layers, decoder_layers, decoder_seq;
+  std::int64_t memory_seq, memory_rows;   ///< in a decoder: of the encoder's output, which it attends to; else 0
+  std::int64_t relative_buckets;          ///< of relative position bias; 0: none
+  DTypes dtypes;   ///< `compute` is that of activations
+  UnitCopies unit_copies;  ///< none unless weights are sharded
+  bool scatter_p2p;  ///< a boundary tensor crosses in shares
+  bool host_receives;  ///< the host waits for what it receives: sends are not overlapped
+  DType product;   ///< of the products of linear layers: narrower than activations in an 8- or 4-bit recipe
+  NarrowProducts narrow;                  ///< what is kept of those products
+  Fusion fusion;                          ///< what the target does in one kernel
+
+  /// What a rank keeps of its weights: a share of a unit that is copied on its way is the optimizer's, and there is no other.
+  DType stored_weights() const { return unit_copies == UnitCopies::none ? dtypes.weights : dtypes.master; }
+  /// What the backward pass writes gradients in: those of units that are copied on their way leave their products' type there.
+  DType written_gradients() const { return unit_copies == UnitCopies::none ? dtypes.gradients : dtypes.weights; }
+
+  /// In which type a product's input is kept for its matrix' gradient.
+  DType kept_input() const { return narrow.inputs ? product : dtypes.compute; }
+  /// Bytes of the scales of `elements` in the products' type.
+  std::int64_t scales(std::int64_t elements) const {
+    const std::int64_t block = narrow.scale_block;
+    return block == 0 ? 0 : (elements + block - 1) / block;
+  }
+
+  /// Of the attention before context parallelism changes it: packed qkv of this rank's positions.
+  AttentionDims attention_dims() const;
+  /// The turn of queries and keys by their positions, or its gradient.
+  Rotary rotation(bool inverse) const;
+  std::int64_t qkv() const { return attention_dims().qkv_width(); }
+  /// Elements of the tensor between blocks. With norms after the addition and a residual that is not normalised, it holds
+  /// the normalised state and then the residual.
+  std::int64_t hidden_elements() const { return rows * hidden * (placement == NormPlacement::post_add ? 2 : 1); }
+  /// The same with the encoder's output behind it: what a decoder's chunk begins with.
+  std::int64_t boundary_elements() const { return hidden_elements() + memory_rows * hidden; }
+  bool is_decoder() const { return memory_rows > 0; }
+  /// Whether an encoder and its decoder add the same table of learned positions to their words (NVIDIA/Megatron-LM:
+  /// megatron/core/models/T5/t5_model.py, both stacks call the same LanguageModelEmbedding).
+  bool shared_positions() const { return learned_positions && decoder_layers > 0; }
+  bool is_decoder_layer(std::int64_t layer) const { return decoder_layers > 0 && layer >= encoder_layers; }
+  /// Sizes of the decoder that follows this encoder.
+  Shapes decoder() const;
+  std::int64_t memory_tokens() const { return batch * memory_seq; }
+  /// Of a decoder's attention to the encoder's output.
+  AttentionDims cross_dims() const;
+  const char* relative_table() const { return is_decoder() ? "decoder.relative.weight" : "encoder.relative.weight"; }
+  /// Logits of 16 bits are widened for the loss, and what it leaves for the backward pass stays wide until there (Megatron-LM,
+  /// core/tensor_parallel/cross_entropy.py; PyTorch's autocast of cross_entropy); a kernel that has the whole loss needs no copy.
+  DType loss_type() const { return bits(dtypes.compute) >= 32 || fusion.one_kernel_loss ? dtypes.compute : DType::fp32; }
+  /// Whether the softmax makes an fp32 copy of its score matrix, which is in 16 bits.
+  bool widens_softmax() const { return fusion.softmax_widened && bits(dtypes.compute) == 16; }
+  /// Elements that a norm written as single operations keeps beside its 16-bit input and output, and their type.
+  std::int64_t norm_copy() const { return rms && fusion.norm_copies ? rows * hidden : 0; }
+  DType norm_copy_type() const { return bits(dtypes.compute) == 16 ? DType::fp32 : dtypes.compute; }
+  /// Rows of the MLP's first matrix that are kept, if any. One matrix holds gate and up here, their columns by turns; so where one
+  /// of two products is kept, half of the rows of both are: as many bytes, and as many FLOPs and products to repeat.
+  std::int64_t fc1_rows() const { return keep.half_fc1 ? tokens - tokens / 2 : tokens; }
+  VocabDims vocab_dims() const { return {tokens, vocab_rows, vocab_size}; }
+  /// Of the router, dispatch and combine, which work on the rows between blocks.
+  MoeDims moe_dims() const { return {rows, hidden, experts, top_k, capacity}; }
+  /// Whether every rank of a stage has rows of its own: it sends and gets back only those.
+  bool own_rows() const { return sequence_parallel || tensor == 1; }
+  /// Tensor ranks that route shares of the tokens of a context rank.
+  std::int64_t token_shares() const { return sequence_parallel ? tensor : 1; }
+  /// Ranks whose rows the experts gather, those that share their matrices; where tensor ranks have the same rows, none.
+  std::int64_t row_shares() const { return own_rows() ? expert_tensor : 1; }
+  Group row_group() const { return expert_tensor == tensor ? Group::tensor : Group::expert_tensor; }
+  bool unequal_rows() const { return capacity == 0 && expert_ranks > 1; }
+  /// Rows that experts are planned to multiply: all that the ranks of `row_shares` send.
+  std::int64_t planned_expert_rows() const { return row_shares() * moe_dims().rows(); }
+  /// Rows that the experts of a rank have room for: the planned ones or, where numbers are unequal, a bound.
+  std::int64_t expert_rows() const { return row_room(row_shares()); }
+  /// The same of those that this rank's own exchange brings.
+  std::int64_t arrived_rows() const { return row_room(1); }
+
+ private:
+  std::int64_t row_room(std::int64_t shares) const;
+};
+
+Shapes make_shapes(const Plan& plan);
+
+}  // namespace tandem::lowering

@@ -1,0 +1,74 @@
+#include "models/lowering/stage/cached_tensors.hpp"
+
+#include <algorithm>
+
+namespace tandem::lowering {
+namespace {
+
+constexpr std::int64_t kWide = 4, kDouble = 8;  ///< bytes of an element in fp32 and fp64
+
+/// Tensors in the order in which they are made.
+class Passing {
+ public:
+  /// Tensors that are there at once.
+  void hold(const std::vector<std::int64_t>& bytes) { add(bytes, false); }
+  /// One behind the other, each gone before the next, or all there until the last is done.
+  void hold(const std::vector<std::int64_t>& bytes, bool apart) {
+    if (!apart) return add(bytes, true);
+    for (const std::int64_t each : bytes) hold({each});
+  }
+  void gradients_go() { passing_.gradients_go = now_; }
+  PassingTensors finish() { return std::move(passing_); }
+
+ private:
+  void add(const std::vector<std::int64_t>& bytes, bool let_go) {
+    for (const std::int64_t each : bytes) passing_.tensors.push_back({Bytes(each), now_, now_, let_go});
+    ++now_;
+  }
+
+  PassingTensors passing_;
+  std::int32_t now_ = 0;
+};
+
+/// Full buckets and what is left.
+std::vector<std::int64_t> buckets(const UpdateTensors& u) {
+  std::vector<std::int64_t> out(static_cast<std::size_t>(u.parameters / u.bucket), u.weight_bytes * u.bucket);
+  if (const std::int64_t rest = u.parameters % u.bucket; rest > 0) out.push_back(u.weight_bytes * rest);
+  return out;
+}
+
+/// all_gather makes one tensor of a bucket's parts from all ranks; the buckets are as many as whole ones fit.
+std::vector<std::int64_t> gathered(const UpdateTensors& u) {
+  const std::int64_t n = std::max<std::int64_t>(1, u.parameters / u.bucket);
+  return std::vector<std::int64_t>(static_cast<std::size_t>(n), u.weight_bytes * (u.parameters / n));
+}
+
+}  // namespace
+
+// deepspeed/runtime/zero/stage_1_and_2.py, commit 2151c787a, in the order of a step: allreduce_bucket flattens a bucket,
+// independent_gradient_partition_epilogue, behind all of them, lets go of the gradients; _has_inf_or_nan makes one tensor's gradients
+// after the other fp32, get_grad_norm_direct fp64, as far as the rank updates them, and waits for each; step() flattens the rank's part and, beside it, makes it fp32, and gathers the weights. (zero/stage2.py of the branch
+// big-science, 2021, does the same.) A tensor that Python frees stays while a collective's stream has not passed it: pytorch/pytorch,
+// torch/lib/c10d/ProcessGroupNCCL.cpp, collective() and allgather() call recordStream, and c10/cuda/CUDACachingAllocator.cpp,
+// free() then insert_events(), process_events() frees. Nothing waits between buckets.
+PassingTensors passing_in_update(const UpdateTensors& u) {
+  if (!u.narrow_gradients) return {};
+  const std::int64_t one = std::min(u.largest, u.updated);
+  Passing passing;
+  passing.hold(buckets(u), u.host_waits);
+  passing.gradients_go();
+  passing.hold({kWide * one});
+  passing.hold({kDouble * one});
+  passing.hold({u.weight_bytes * u.updated, kWide * u.updated});
+  passing.hold(gathered(u), u.host_waits);
+  return passing.finish();
+}
+
+// deepspeed/runtime/bf16_optimizer.py, commit 56c522386, get_grads_for_reduction gives the flat fp32 gradients of all parameters, and
+// engine.py, allreduce_bucket, copies them to communication_data_type, which is bf16 unless the configuration says otherwise
+// (bigscience-workshop/bigscience, train/tr11-176B-ml/tr11-176B-ml.slurm, does not). flatten() of a list of one tensor makes no copy.
+Bytes sent_gradients(const UpdateTensors& u) {
+  return Bytes(u.narrow_gradients ? 0 : u.weight_bytes * u.parameters);
+}
+
+}  // namespace tandem::lowering

@@ -1,0 +1,55 @@
+#pragma once
+// Logits of earlier micro-batches that a framework still refers to; one of them goes when a later forward pass has ended.
+
+#include <algorithm>
+#include <vector>
+
+#include "models/lowering/stage/stage.hpp"
+
+namespace tandem::lowering {
+
+class KeptLogits {
+ public:
+  KeptLogits(const StageContext& c, const std::vector<ChunkPart>& chunks, ProgramBuilder& b) : s_(c.shapes), b_(b) {
+    const bool head = std::any_of(chunks.begin(), chunks.end(), [](const ChunkPart& p) { return p.last; });
+    if (head && !c.forward_only && by_pipeline_engine(c)) most_ = static_cast<std::size_t>(s_.fusion.kept_logits);
+  }
+
+  /// Those of earlier steps.
+  void begin() {
+    while (kept_.size() < most_) allocate();
+  }
+  void keep() {
+    if (kept_.size() < most_) allocate();
+  }
+  void drop() {
+    if (kept_.empty()) return;
+    b_.release(kept_.back());
+    kept_.pop_back();
+  }
+  void end() {
+    while (!kept_.empty()) drop();
+  }
+  const std::vector<BufferId>& kept() const { return kept_; }
+
+ private:
+  /// DeepSpeed's, which has 1F1B alone and asserts a ZeRO stage below 2 (deepspeed/runtime/pipe/engine.py), and which its recipes of
+  /// experts and of Ulysses do without (microsoft/Megatron-DeepSpeed: examples_deepspeed/MoE, --no-pipeline-parallel;
+  /// megatron/core/parallel_state.py).
+  static bool by_pipeline_engine(const StageContext& c) {
+    const bool plain = c.plan.parallel.schedule == ScheduleKind::one_f_one_b && c.plan.parallel.virtual_pipeline == 1;
+    return plain && !c.shapes.sharded_gradients && c.shapes.experts == 0 && c.shapes.context == 1;
+  }
+
+  void allocate() {
+    const Bytes bytes = bytes_of(s_.loss_type(), s_.tokens * s_.vocab_rows);
+    kept_.push_back(b_.allocate("kept_logits", MemoryKind::activations, bytes));
+  }
+
+  const Shapes& s_;
+  ProgramBuilder& b_;
+  std::size_t most_ = 0;
+  std::vector<BufferId> kept_;
+};
+
+}  // namespace tandem::lowering

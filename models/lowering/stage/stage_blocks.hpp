@@ -1,0 +1,51 @@
+#pragma once
+// Which templates a stage's layers have, and what its passes are about to take.
+
+#include "models/lowering/stage/stage.hpp"
+#include "models/schedule/pass_work.hpp"
+
+namespace tandem::lowering {
+
+class StageBlocks {
+ public:
+  StageBlocks(const Plan& plan, const Shapes& shapes, const Templates& templates, const std::vector<ChunkPart>& chunks)
+      : plan_(plan), s_(shapes), t_(templates), chunks_(chunks) {}
+
+  /// Templates of layer `l` of a chunk.
+  const BlockTemplates& at(const ChunkPart& p, std::int64_t l) const {
+    const std::int64_t layer = p.first_layer + l;
+    const bool kept = plan_.training.recompute == Recompute::selective && !among_recomputed(p, l);
+    if (s_.is_decoder_layer(layer)) return kept ? t_.decoder.kept_block : t_.decoder.block;
+    return t_.block(s_.moe_layer[static_cast<std::size_t>(layer)], kept);
+  }
+  /// Whether its forward pass runs again.
+  bool recomputed(const ChunkPart& p, std::int64_t l) const {
+    return plan_.training.recompute == Recompute::full && among_recomputed(p, l);
+  }
+
+  /// Of the passes of these chunks; `metrics`: what is shown of the loss has a template.
+  std::vector<TemplateId> used_templates(bool forward_only, bool metrics) const;
+
+  /// Of a micro-batch after the first; of one stack of layers.
+  PassWork work(const TemplateLibrary& library) const;
+
+ private:
+  bool among_recomputed(const ChunkPart& p, std::int64_t l) const {
+    const std::int64_t first = plan_.training.recompute_layers;
+    return first == 0 || layers_before(p) + l < first;
+  }
+  /// Layers of the stage's earlier chunks: recompute_layers counts a stage's layers in the order they run.
+  std::int64_t layers_before(const ChunkPart& p) const {
+    std::int64_t n = 0;
+    for (std::int32_t c = 0; c < p.chunk; ++c) n += chunks_[static_cast<std::size_t>(c)].layers;
+    return n;
+  }
+  void add_layer(PassWork& sum, const BlockTemplates& block, bool recomputed, const TemplateLibrary& library) const;
+
+  const Plan& plan_;
+  const Shapes& s_;
+  const Templates& t_;
+  const std::vector<ChunkPart>& chunks_;
+};
+
+}  // namespace tandem::lowering

@@ -1,0 +1,145 @@
+#pragma once
+// A stage's program, pass by pass. Only stage*.cpp include it.
+
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "models/lowering/stage/decoder_flow.hpp"
+#include "models/lowering/stage/kept_logits.hpp"
+#include "models/lowering/stage/stage.hpp"
+#include "models/lowering/stage/stage_blocks.hpp"
+#include "models/lowering/stage/stage_regions.hpp"
+#include "models/lowering/stage/stage_transfers.hpp"
+
+namespace tandem::lowering {
+
+class StageLowering {
+ public:
+  StageLowering(const StageContext& c, StageId stage);
+
+  Program lower(const std::vector<ScheduleEvent>& events);
+
+ private:
+  const ChunkPart& part(const Action& a) const { return chunks_[static_cast<std::size_t>(a.chunk)]; }
+  InFlight& flight(const Action& a) {
+    return flights_[static_cast<std::size_t>(a.micro_batch) * chunks_.size() + static_cast<std::size_t>(a.chunk)];
+  }
+  const BlockTemplates& block(const ChunkPart& p, std::int64_t l) const { return blocks_.at(p, l); }
+  std::int32_t region(RegionKind kind, std::int64_t layer = -1) const { return memory_.params().find(kind, layer); }
+  bool shows_metrics() const { return t_.metrics.value() >= 0; }
+  std::vector<TemplateId> used_templates() const;
+
+  // ---- schedule ----
+
+  /// A guess that is seldom too low.
+  std::size_t instances_of(const std::vector<ScheduleEvent>& events) const;
+  void run_schedule(const std::vector<ScheduleEvent>& events);
+  void run(const std::vector<ScheduleEvent>& events, std::size_t i, const std::vector<Point>& ends);
+  void compute(const Action& a);
+  Program finish();
+
+  // ---- what comes again: stage_repeat.cpp ----
+
+  /// Before event `i`: writes what is as it was some micro-batches ago; how many events that has done. `ends`: by event.
+  std::size_t repeat(const std::vector<ScheduleEvent>& events, std::size_t i, std::vector<Point>& ends);
+  /// Everything that the rest of the program depends on. `mb`: the next micro-batch.
+  void show(Recurrence& r, std::int32_t mb);
+  std::size_t show(Recurrence& r, InFlight& f);
+  struct Reference;
+  std::size_t repeat(Reference& r, std::size_t times, std::size_t i, std::vector<Point>& ends);
+  /// How often the events from a reference up to `i` come again from there on, one after the other.
+  std::size_t recurrences(const std::vector<ScheduleEvent>& events, Reference& r, std::size_t i,
+                          const std::vector<Point>& ends) const;
+  void refer(std::size_t event, std::int32_t mb);
+  bool alive(std::int32_t mb) const;
+
+  // ---- forward: stage_forward.cpp ----
+
+  void forward(const Action& a);
+  void gather_forward(const ChunkPart& p);
+  void gather_backward(const ChunkPart& p);
+  void embed(const Action& a);
+  void block_forward(const Action& a, std::int64_t l);
+  /// The list of bindings of one block at a time, begun with those of its weights.
+  std::vector<Binding>& block_weights(std::int64_t layer);
+  /// Those that template `t` touches; the others may not be there.
+  std::vector<Binding>& block_weights(std::int64_t layer, TemplateId t);
+  /// Those of the gradients that template `t` touches; the others have no room before.
+  void add_gradients(std::vector<Binding>& slots, TemplateId t, std::int64_t layer, std::int32_t mb);
+  void run_block(const Action& a, std::int64_t l, Phase phase, const Binding& y);
+  void head(const Action& a);
+
+  // ---- backward: stage_backward.cpp ----
+
+  void backward(const Action& a);
+  void finish_flight(const Action& a);
+  void head_backward(const Action& a);
+  void block_backward(const Action& a, std::int64_t l);
+  /// A backward pass begins without those of the one before (deepspeed/runtime/pipe/engine.py and bf16_optimizer.py, commit 56c522386:
+  /// clear_lp_grads sets them to none) and makes them as it goes.
+  void drop_narrow_gradients();
+  void make_narrow_gradient(std::int32_t region);
+  /// Whether the weights' gradients of a block read its input.
+  bool reads_input_later(const Action& a, std::int64_t l) const;
+  /// Nobody needs what the block's forward pass kept.
+  void drop_kept(InFlight& f, std::size_t l);
+  /// Nobody needs the block's input any more, and its gradients are complete.
+  void block_done(const Action& a, std::int64_t l);
+  /// Runs the block's forward again from its input where it is recomputed; its output is not needed. Then makes the gradient of the
+  /// input, in the place of that output; where there is none, ahead of what the block keeps, which would have that place and leave the
+  /// gradient one in a large hole that others want.
+  BufferId recompute_and_begin(const Action& a, std::int64_t l);
+  void embed_backward(const Action& a);
+  void metrics(const Action& a);
+  /// The weights that they read, layer by layer: those of products that are computed again.
+  WeightGather::Needs weights_again(const Action& a) const;
+  void weights(const Action& a);
+
+  static InstanceKey key(const Action& a) { return {-1, a.micro_batch, a.chunk, a.phase}; }
+  static InstanceKey layer_key(const Action& a, std::int64_t layer) {
+    return {static_cast<std::int32_t>(layer), a.micro_batch, a.chunk, a.phase};
+  }
+  void add(TemplateId t, const InstanceKey& k, const std::vector<Binding>& slots) { w_.add(t, k, slots); }
+  void drop(BufferId& buffer) { w_.drop(buffer); }
+  BufferId slot_buffer(std::string_view name, TemplateId t, std::string_view slot) { return w_.slot_buffer(name, t, slot); }
+
+  const StageContext& c_;
+  const Shapes& s_;
+  const Templates& t_;
+  StageId stage_;
+  std::vector<ChunkPart> chunks_;
+  StageBlocks blocks_;
+  ProgramBuilder b_;
+  StageMemory memory_;
+  KeptLogits kept_logits_;
+  GradientReduction reduction_;
+  WeightGather gather_;
+  InstanceWriter w_;
+  DecoderFlow decoder_;
+  StageRegions regions_;
+  StageTransfers transfers_;
+  std::vector<InFlight> flights_;                         ///< by micro-batch, then chunk
+  std::vector<BufferId> narrow_;                          ///< of the last backward pass
+  std::set<std::int32_t> narrow_made_;                    ///< regions that have one of them
+  bool backward_follows_ = false;                         ///< of the forward pass that is written
+  bool weights_stay_ = false;                             ///< gathered ones, for the pass behind the one that is written
+  std::vector<Binding> slots_;                            ///< see block_weights
+
+  /// The state at some forward pass of the first chunk.
+  struct Reference {
+    Recurrence state;
+    std::size_t event = 0;
+    std::int64_t searches = 0;                            ///< of the arena, until then
+    std::int32_t micro_batch = 0, micro_batches = 0;      ///< its own, and how many behind it the state is the same
+    ProgramBuilder::Mark mark{};
+  };
+  std::vector<Reference> references_;                     ///< the last few that may come again
+  std::int32_t until_reference_ = -1;                     ///< such passes until the next one is noted; not known yet
+  bool repeats_ = false;                                  ///< something may come again
+  std::int32_t group_ = 1;                                ///< micro-batches that the schedule takes together
+  bool turned_ = false;                                   ///< there has been a backward pass since the last such pass
+  std::int32_t first_alive_ = 0, last_begun_ = 0;         ///< micro-batches; none before the first has anything in memory
+};
+
+}  // namespace tandem::lowering

@@ -1,0 +1,148 @@
+#pragma once
+// The parameters of one stage in memory: weights, gradients and optimizer states, whole or sharded (ZeRO, arXiv 1910.02054).
+//
+//   stage 1   gradients and weights whole, states sharded
+//   stage 2   gradients sharded too: those of one micro-batch lie in a temporary unit until they are reduced
+//   stage 3   weights sharded too: a unit is gathered into a temporary one before it is used
+
+#include <algorithm>
+#include <map>
+
+#include "models/lowering/stage/cached_tensors.hpp"
+#include "models/lowering/stage/stage.hpp"
+
+namespace tandem::lowering {
+
+/// What the word matrix is used for; a stage adds the gradients of its uses in this order.
+enum class WordUse : std::uint8_t { input, decoder_input, output };
+
+class StageMemory {
+ public:
+  StageMemory(const StageContext& c, const std::vector<ChunkPart>& chunks, ProgramBuilder& builder);
+
+  /// Declares everything that lives for the whole step.
+  void declare(std::int64_t micro_batches);
+
+  const StageParams& params() const { return p_; }
+  const Sharding& sharding() const { return z_; }
+  bool weights_sharded() const { return z_.zero_stage == 3; }
+  bool gradients_sharded() const { return z_.zero_stage > 1; }
+  /// PyTorch's FSDP, which allocates on streams of their own what gathers and reductions write; FSDP1 also what it sends
+  /// (pytorch/pytorch: torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_all_gather and foreach_reduce;
+  /// torch/distributed/fsdp/_runtime_utils.py, _unshard and _reduce_grad).
+  bool own_streams() const { return s_.unit_copies != UnitCopies::none || (weights_sharded() && s_.fusion.sharded_streams); }
+  /// Weights are gathered where they are used: FSDP1.
+  bool gathers_in_place() const { return own_streams() && s_.unit_copies != UnitCopies::per_parameter; }
+  bool first() const { return first_; }
+  bool last() const { return last_; }
+  /// This stage's uses of its copy of the word matrix, in order. The gradient of the first one lies with the other
+  /// parameters', those of the others apart: "extra" ones.
+  const std::vector<WordUse>& word_uses() const { return word_uses_; }
+  /// Whether the framework has a gradient of each of them. Others add all uses' to one: PyTorch's autograd (torch/csrc/autograd/functions/
+  /// accumulate_grad.h), Megatron-LM's products (main_grad: megatron/core/tensor_parallel/layers.py), llm.c (train_gpt2.cu, grads.wte).
+  bool uses_apart() const { return c_.plan.stack == kOwnStack; }
+  std::int32_t extras() const { return std::max(0, static_cast<std::int32_t>(word_uses_.size()) - 1); }
+
+  // ---- by region ----
+  Binding weights(std::int32_t region) const;
+  /// Of a chunk's regions those that the model begins and ends with, where they are one unit for FSDP; else none.
+  std::vector<std::int32_t> root_regions(const ChunkPart& part) const;
+  /// Of a micro-batch; allocates a temporary unit where gradients are sharded.
+  Binding gradients(std::int32_t region, std::int32_t micro_batch);
+  /// Whether `gradients` lie apart until a micro-batch is complete and are then added: of tables that many layers add to.
+  bool added_later(std::int32_t region, std::int32_t micro_batch) const;
+  /// This stage's copy of the word matrix; -1: it has none.
+  std::int32_t word_region() const;
+  /// Of the output matrix, which may be the word matrix.
+  std::int32_t output_region() const;
+  Binding word_gradients(WordUse use, std::int32_t micro_batch);
+  Binding output_gradients(std::int32_t micro_batch);
+
+  // ---- by unit; units from `extra_unit(0)` on are the extra gradients of the word matrix ----
+  std::int32_t extra_unit(std::int32_t extra) const { return static_cast<std::int32_t>(p_.units.size()) + extra; }
+  /// Whether a unit's gradients leave with those of both ends of the model.
+  bool in_root(std::int32_t u) const;
+  bool is_extra(std::int32_t u) const { return u >= extra_unit(0); }
+  /// Unit of the gradient of a use of the word matrix; -1: it lies in the word matrix's own region.
+  std::int32_t extra_unit(WordUse use) const;
+  const ShardUnit& unit(std::int32_t u) const;
+  std::int64_t padding(std::int32_t u) const;
+  std::int32_t regions_of(std::int32_t u) const;
+  /// Persistent gradients of a unit, or the rank's part of them.
+  Binding unit_gradients(std::int32_t u) const;
+  /// What a backward pass writes of a region beside its fp32 gradients, until the next one begins (fusion.hpp, narrow_gradients); no bytes
+  /// where there is nothing, or it is there for the step.
+  Bytes narrow_gradient(std::int32_t region) const;
+  Binding temporary_gradients(std::int32_t u, std::int32_t micro_batch) const { return {temporary_.at({u, micro_batch})}; }
+  void release_gradients(std::int32_t u, std::int32_t micro_batch);
+  /// Persistent weights of a unit, or the rank's part of them.
+  Binding unit_weights(std::int32_t u) const { return {weights_ + u}; }
+  /// Where a gathered unit is used; until release_weights.
+  Binding gather_place(std::int32_t u);
+  bool gathered(std::int32_t u) const { return gathered_.count(u) > 0; }
+  /// Where a unit arrives that is copied from there to its place; until release_arrival.
+  Binding arrival(std::int32_t u);
+  void release_arrival(std::int32_t u);
+  void release_weights(std::int32_t u);
+
+  // ---- offloading ----
+  /// Whether the states of a unit live in the host's memory (the first units, up to the planned share of all).
+  bool offloaded(std::int32_t u) const { return offloaded_[static_cast<std::size_t>(u)]; }
+  bool weights_offloaded() const { return c_.plan.parallel.offload.parameters; }
+
+  // ---- whole ----
+  Binding all_gradients() const { return {gradients_, gradient_pieces_, 0}; }
+  Binding all_weights() const { return {weights_, static_cast<std::int32_t>(p_.units.size()), 0}; }
+  /// The optimizer's other slots, by name.
+  Binding state(std::string_view name) const;
+  UpdateSpec update_spec() const;
+  /// Room for what a framework's optimizer holds beside states and gradients while it runs; kNoBuffer: nothing.
+  BufferId begin_update();
+
+  Binding tokens(std::int32_t mb) const { return ids(tokens_, mb, c_.shapes.tokens); }
+  Binding types(std::int32_t mb) const { return ids(types_, mb, c_.shapes.tokens); }
+  Binding decoder_tokens(std::int32_t mb) const { return ids(decoder_tokens_, mb, last_tokens()); }
+  Binding targets(std::int32_t mb) const { return ids(targets_, mb, last_tokens()); }
+  Binding labels(std::int32_t mb) const { return ids(labels_, mb, c_.shapes.batch); }
+  Binding loss() const { return {loss_}; }
+
+ private:
+  bool narrow_gradients() const;
+  Binding ids(BufferId buffer, std::int32_t mb, std::int64_t each) const {
+    const std::int64_t bytes = bytes_of(DType::int32, each).count();
+    return {buffer, 1, bytes * mb, bytes};
+  }
+  /// Tokens of a micro-batch where the model ends.
+  std::int64_t last_tokens() const { return s_.decoder_layers > 0 ? s_.decoder().tokens : s_.tokens; }
+  void find_word_uses();
+  Bytes unit_bytes(const ShardUnit& u, DType d, bool sharded) const {
+    return bytes_of(d, sharded ? u.shard_elements() : u.elements);
+  }
+  void choose_offloaded();
+  UpdateTensors update_tensors(std::int64_t updated) const;
+  void declare_narrow_weights();
+  void declare_gradients();
+  void declare_stand_ins();
+  void declare_states();
+  void declare_inputs(std::int64_t micro_batches);
+  BufferId gradient_piece(std::int32_t region) const;
+
+  const StageContext& c_;
+  const Shapes& s_;
+  ProgramBuilder& b_;
+  Sharding z_;
+  bool first_ = false, bridge_ = false, last_ = false;
+  std::vector<WordUse> word_uses_;
+  StageParams p_;
+  ShardUnit extra_;                          ///< size of an extra gradient of the word matrix
+  std::vector<BufferId> extra_gradients_;
+  std::vector<bool> offloaded_;              ///< by unit
+  BufferId weights_ = kNoBuffer, gradients_ = kNoBuffer, tokens_ = kNoBuffer, decoder_tokens_ = kNoBuffer,
+           types_ = kNoBuffer, targets_ = kNoBuffer, labels_ = kNoBuffer, loss_ = kNoBuffer;
+  std::int32_t gradient_pieces_ = 0;
+  std::map<std::string, BufferId, std::less<>> states_;
+  std::map<std::pair<std::int32_t, std::int32_t>, BufferId> temporary_;
+  std::map<std::int32_t, BufferId> gathered_, arrived_;
+};
+
+}  // namespace tandem::lowering

@@ -1,0 +1,65 @@
+#include "models/lowering/stage/stage_regions.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+
+namespace tandem::lowering {
+namespace {
+
+std::vector<std::int32_t> some(std::initializer_list<std::int32_t> regions) {
+  std::vector<std::int32_t> found;
+  for (const std::int32_t r : regions)
+    if (r >= 0) found.push_back(r);
+  return found;
+}
+
+}  // namespace
+
+StageRegions::StageRegions(const StageMemory& memory, const DecoderFlow& decoder, const std::vector<ChunkPart>& chunks)
+    : memory_(memory), decoder_(decoder) {
+  for (const ChunkPart& p : chunks) {
+    layers_.resize(std::max(layers_.size(), static_cast<std::size_t>(p.first_layer + p.layers)));
+    for (std::int64_t l = p.first_layer; l < p.first_layer + p.layers; ++l)
+      layers_[static_cast<std::size_t>(l)] =
+          some({find(RegionKind::block, l), find(RegionKind::experts, l), find(RegionKind::relative)});
+  }
+}
+
+std::vector<std::int32_t> StageRegions::head() const { return some({find(RegionKind::head), memory_.output_region()}); }
+
+WeightGather::Needs StageRegions::forward(const ChunkPart& p) const {
+  WeightGather::Needs needs;
+  const std::int32_t positions = find(RegionKind::positions);
+  if (p.first) needs.push_back(some({find(RegionKind::word), find(RegionKind::embedding), positions}));
+  for (std::int64_t l = 0; l < p.layers; ++l) {
+    if (decoder_.bridge_before(p, l)) needs.push_back(some({find(RegionKind::bridge), memory_.word_region(), positions}));
+    needs.push_back(layer(p.first_layer + l));
+  }
+  if (p.last) needs.push_back(head());
+  return needs;
+}
+
+WeightGather::Needs StageRegions::backward(const ChunkPart& p) const {
+  WeightGather::Needs needs;
+  if (p.last) needs.push_back(head());
+  for (std::int64_t l = p.layers; l-- > 0;) {
+    needs.push_back(layer(p.first_layer + l));
+    if (decoder_.bridge_before(p, l)) needs.push_back({find(RegionKind::bridge)});
+  }
+  const std::int32_t embedding = find(RegionKind::embedding);
+  if (p.first && embedding >= 0) needs.push_back({embedding});
+  return needs;
+}
+
+std::vector<std::int64_t> StageRegions::backward_reads(const ChunkPart& p, const StageBlocks& blocks) const {
+  std::vector<std::int64_t> times;
+  if (p.last) times.push_back(1);
+  for (std::int64_t l = p.layers; l-- > 0;) {
+    times.push_back(blocks.recomputed(p, l) ? 2 : 1);
+    if (decoder_.bridge_before(p, l)) times.push_back(1);
+  }
+  if (p.first && find(RegionKind::embedding) >= 0) times.push_back(1);
+  return times;
+}
+
+}  // namespace tandem::lowering

@@ -1,0 +1,34 @@
+#pragma once
+// Which regions of a stage's parameters a pass reads, and in which order: what ZeRO 3 gathers.
+
+#include <vector>
+
+#include "models/lowering/stage/decoder_flow.hpp"
+#include "models/lowering/stage/stage_blocks.hpp"
+#include "models/lowering/stage/weight_gather.hpp"
+
+namespace tandem::lowering {
+
+class StageRegions {
+ public:
+  StageRegions(const StageMemory& memory, const DecoderFlow& decoder, const std::vector<ChunkPart>& chunks);
+
+  /// A block's region, then the experts' where it has some, then tables of relative bias. `l`: of the stage's layers.
+  const std::vector<std::int32_t>& layer(std::int64_t l) const { return layers_[static_cast<std::size_t>(l)]; }
+
+  /// Regions whose weights are read together, in order.
+  WeightGather::Needs forward(const ChunkPart& p) const;
+  WeightGather::Needs backward(const ChunkPart& p) const;
+  /// How often each use of `backward` reads its parameters: a layer whose forward pass runs again, twice.
+  std::vector<std::int64_t> backward_reads(const ChunkPart& p, const StageBlocks& blocks) const;
+
+ private:
+  std::int32_t find(RegionKind kind, std::int64_t layer = -1) const { return memory_.params().find(kind, layer); }
+  std::vector<std::int32_t> head() const;
+
+  const StageMemory& memory_;
+  const DecoderFlow& decoder_;
+  std::vector<std::vector<std::int32_t>> layers_;  ///< by layer; empty where the stage has it not
+};
+
+}  // namespace tandem::lowering

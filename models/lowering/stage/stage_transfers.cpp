@@ -1,0 +1,73 @@
+#include "models/lowering/stage/stage_transfers.hpp"
+
+namespace tandem::lowering {
+
+/// Activations come in front of a chunk's first layer and leave behind its last one, gradients the other way round.
+const TransferTemplates& StageTransfers::templates(const ScheduleEvent& e, const ChunkPart& p) const {
+  const bool sends = e.kind == ScheduleEvent::Kind::send;
+  const bool in_front = sends == (e.action.phase == Phase::backward);
+  return decoder_.transfers(p.first_layer + (in_front ? 0 : p.layers));
+}
+
+void StageTransfers::receive(const ScheduleEvent& e, const ChunkPart& p, InFlight& f) {
+  const bool forward = e.action.phase == Phase::forward;
+  const TransferTemplates& t = templates(e, p);
+  const TemplateId recv = t.at(false, e.offset);
+  const BufferId buffer = b_.allocate(forward ? "received_hidden" : "received_gradient", MemoryKind::communication,
+                                      w_.slot_bytes(recv, "buffer"));
+  const std::uint32_t received = b_.add(recv, key(e.action), {{buffer}});
+  if (c_.exchanges) {
+    last_receive_ = b_.end_of(received);
+    waits_for_receive_ = true;
+  }
+  if (c_.shapes.scatter_p2p) (forward ? f.gather_hidden : f.gather_gradient) = t.gather;
+  if (!forward) {
+    f.gradient = buffer;
+    f.gradient_there = b_.end_of(received);
+    return;
+  }
+  f.hidden.assign(static_cast<std::size_t>(p.layers) + 1, kNoBuffer);
+  f.hidden[0] = buffer;
+  decoder_.received(p, f);
+}
+
+void StageTransfers::send(const ScheduleEvent& e, const ChunkPart& p, InFlight& f) {
+  const bool forward = e.action.phase == Phase::forward;
+  BufferId& buffer = forward ? f.hidden.back() : f.gradient;
+  const std::uint32_t sent = b_.add(templates(e, p).at(true, e.offset), key(e.action), {{buffer}});
+  if (!c_.plan.parallel.overlap_p2p) {
+    last_send_ = b_.end_of(sent);
+    waits_for_send_ = true;
+  }
+  (forward ? f.sent_hidden : f.sent_gradient) = buffer;
+  buffer = kNoBuffer;
+}
+
+void StageTransfers::release(const Action& a, InFlight& f) {
+  BufferId& sent = a.phase == Phase::forward ? f.sent_hidden : f.sent_gradient;
+  b_.release(sent);
+  sent = kNoBuffer;
+}
+
+void StageTransfers::before(const Action& a, InFlight& f) {
+  if (waits_for_send_) b_.after(last_send_);
+  if (waits_for_receive_) b_.after(last_receive_);
+  waits_for_send_ = waits_for_receive_ = false;
+  if (a.phase != Phase::forward && a.phase != Phase::backward) return;
+  const bool forward = a.phase == Phase::forward;
+  put_together(a, f);
+  // What is computed again needs no gradient, but no backward pass is begun without one. Weights may be gathered before it.
+  if (forward || c_.plan.training.recompute == Recompute::none || f.gradient_there.instance() < 0) return;
+  c_.plan.parallel.zero_stage == 3 ? b_.computation_after(f.gradient_there) : b_.after(f.gradient_there);
+}
+
+void StageTransfers::put_together(const Action& a, InFlight& f) {
+  const bool forward = a.phase == Phase::forward;
+  TemplateId& gather = forward ? f.gather_hidden : f.gather_gradient;
+  if (gather.value() < 0) return;
+  const std::uint32_t whole = b_.add(gather, key(a), {{forward ? f.hidden[0] : f.gradient}});
+  if (!forward) f.gradient_there = b_.end_of(whole);
+  gather = {};
+}
+
+}  // namespace tandem::lowering

@@ -1,0 +1,43 @@
+#pragma once
+// What a stage sends and receives: buffers, the instances that move them, and what waits for them.
+
+#include "models/lowering/stage/decoder_flow.hpp"
+#include "models/lowering/stage/in_flight.hpp"
+#include "models/schedule/schedule.hpp"
+
+namespace tandem::lowering {
+
+class StageTransfers {
+ public:
+  StageTransfers(const StageContext& c, ProgramBuilder& b, const InstanceWriter& w, DecoderFlow& decoder)
+      : c_(c), b_(b), w_(w), decoder_(decoder) {}
+
+  /// The input of an action, into a new buffer of `f`.
+  void receive(const ScheduleEvent& e, const ChunkPart& p, InFlight& f);
+  /// The output of an action, whose buffer leaves `f`.
+  void send(const ScheduleEvent& e, const ChunkPart& p, InFlight& f);
+  /// What `a` sent may be handed on.
+  void release(const Action& a, InFlight& f);
+  /// Comes in front of a computation: it waits for the last send where sends are not overlapped, for the last receive where both are
+  /// one exchange, and what came in shares is put together. Earlier, the tensor stream would wait for the sender.
+  void before(const Action& a, InFlight& f);
+  void show(Recurrence& r) {
+    r.point(last_send_);
+    r.point(last_receive_);
+    r.number((waits_for_send_ ? 1 : 0) + (waits_for_receive_ ? 2 : 0));
+  }
+
+ private:
+  static InstanceKey key(const Action& a) { return {-1, a.micro_batch, a.chunk, a.phase}; }
+  void put_together(const Action& a, InFlight& f);
+  const TransferTemplates& templates(const ScheduleEvent& e, const ChunkPart& p) const;
+
+  const StageContext& c_;
+  ProgramBuilder& b_;
+  const InstanceWriter& w_;
+  DecoderFlow& decoder_;
+  Point last_send_, last_receive_;
+  bool waits_for_send_ = false, waits_for_receive_ = false;  ///< the next computation, for those
+};
+
+}  // namespace tandem::lowering

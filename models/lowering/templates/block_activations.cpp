@@ -1,0 +1,108 @@
+#include "models/lowering/templates/block_activations.hpp"
+
+#include "models/lowering/templates/tensor_parallel.hpp"
+
+namespace tandem::lowering {
+
+Value BlockActivations::start(Kept& t, std::int64_t elements) { return start(t, elements, s_.dtypes.compute); }
+
+Value BlockActivations::start(Kept& t, std::int64_t elements, DType dtype) {
+  if (!t.kept()) static_cast<Value&>(t) = b_.scratch(dtype, elements);
+  t.ready = true;
+  return t;
+}
+
+Value BlockActivations::own_input(int which, const Value& x) {
+  if (s_.placement != NormPlacement::pre) return x;
+  const std::string name = which == 1 ? "ln1" : "ln2";
+  Kept &n = which == 1 ? t_.n1 : t_.n2, &stats = which == 1 ? t_.ln1_stats : t_.ln2_stats;
+  if (!n.ready) {
+    // What a router reads is wide; a norm that only a product reads writes what that does.
+    const bool routed = which == 2 && w_.block.layout().has("router.weight");
+    start(n, s_.rows * s_.hidden, routed ? s_.dtypes.compute : s_.kept_input());
+    // Computed again, the statistics are written again with the same values.
+    norm(b_, s_, name, x, norm_params(s_, name, [&](const std::string& at) { return w_.vector(at); }), {n, stats});
+  }
+  return n;
+}
+
+Value BlockActivations::input(int which, const Value& x) {
+  const std::string at = which == 1 ? "1" : "2";
+  Value& all = input_[which - 1];
+  if (all.elements == 0)
+    all = tensor_gather(b_, s_, own_input(which, x),
+                        s_.placement == NormPlacement::pre ? "ln" + at : which == 1 ? "attention_input" : "mlp_input");
+  return all;
+}
+
+void BlockActivations::column(const std::string& name, const Value& x, std::int64_t width, const Value& y,
+                              const std::string& part) {
+  std::vector<Value> in{x, w_.block(name + ".weight")};
+  const bool later = name.ends_with("fc1") && activation_bias("activation").elements > 0;
+  const bool bias = !later && w_.block.layout().has(name + ".bias");
+  if (bias) in.push_back(w_.block(name + ".bias"));
+  b_.add(name + part, MatMul{x.elements / s_.hidden, width, s_.hidden, false, true, bias}, std::move(in), {y});
+}
+
+Value BlockActivations::activation_bias(const std::string& name) const {
+  if (!s_.fusion.bias_activation || s_.gated || name != "activation") return {};
+  for (const std::string bias : {"fc1.bias", "shared.fc1.bias"})
+    if (w_.block.layout().has(bias)) return w_.vector(bias);
+  return {};
+}
+
+void BlockActivations::need_state(const Value& x) {
+  if (t_.x2.ready) return;
+  const std::int64_t n = s_.rows, h = s_.hidden;
+  const Value from = context(), out = b_.scratch(s_.dtypes.compute, n * h);
+  b_.add("proj", MatMul{n, h, s_.attention, false, true, false}, {from, w_.block("proj.weight")}, {out});
+  const bool bias = w_.block.layout().has("proj.bias");
+  std::vector<Value> in{out};
+  if (bias) in.push_back(w_.block("proj.bias"));
+  in.push_back(x);
+  b_.add("attention_add", BiasDropoutAdd{n, h, s_.hidden_dropout, bias, DropoutSite::attention_output, s_.sequence_parallel},
+         std::move(in), {state_place()});
+}
+
+bool BlockActivations::fc1_ready() const {
+  return t_.fc1.ready && t_.fc1.elements + fc1_rest_.elements == s_.tokens * fc1_width();
+}
+
+std::vector<Value> BlockActivations::fc1(const Value& input) {
+  const std::int64_t width = fc1_width(), kept = t_.fc1.kept() ? t_.fc1.elements / width : s_.tokens, rest = s_.tokens - kept;
+  const std::string name = w_.block.layout().has("fc1.weight") ? "fc1" : "shared.fc1";
+  const auto rows = [&](std::int64_t first, std::int64_t count) {
+    return rest == 0 ? input : input.part(first * s_.hidden, count * s_.hidden);
+  };
+  if (!t_.fc1.ready) {
+    const Value y = start(t_.fc1, kept * width);
+    column(name, rows(0, kept), width, y);
+  }
+  if (rest == 0) return {t_.fc1};
+  if (fc1_rest_.elements == 0) {
+    fc1_rest_ = b_.scratch(s_.dtypes.compute, rest * width);
+    column(name, rows(kept, rest), width, fc1_rest_, "_rest");
+  }
+  return {t_.fc1, fc1_rest_};
+}
+
+Value BlockActivations::activated(const Value& input) {
+  if (t_.activated.ready) return t_.activated;
+  const std::vector<Value> pieces = fc1(input);
+  const std::int64_t width = fc1_width() / (s_.gated ? 2 : 1);
+  const Value y = start(t_.activated, s_.tokens * width);
+  const Value bias = activation_bias("activation");
+  std::int64_t row = 0;
+  for (const Value& x : pieces) {
+    const std::int64_t rows = x.elements / fc1_width();
+    const Op op = s_.gated ? Op(GatedPointwise{rows, width, s_.gate}) : Op(Pointwise{rows * width, s_.activation, bias.elements});
+    std::vector<Value> in{x};
+    if (bias.elements > 0) in.push_back(bias);
+    const Value part = pieces.size() == 1 ? y : y.part(row * width, rows * width);
+    b_.add(row == 0 ? "activation" : "activation_rest", op, std::move(in), {part});
+    row += rows;
+  }
+  return y;
+}
+
+}  // namespace tandem::lowering

@@ -1,0 +1,130 @@
+// The core of attention between qkv and context: with or without the score matrix, and over context-parallel ranks.
+
+#include "models/lowering/templates/block_activations.hpp"
+
+namespace tandem::lowering {
+
+void BlockActivations::rotate() {
+  if (!s_.rotary) return;
+  b_.add("rotary", s_.rotation(false), {t_.qkv}, {t_.qkv});
+}
+
+void BlockActivations::qkv(const Value& input) {
+  const bool ulysses = s_.path == ContextPath::ulysses;
+  const Value kept = t_.qkv, y = ulysses ? b_.scratch(s_.dtypes.compute, kept.elements) : kept;
+  column("qkv", input, s_.qkv(), y);
+  static_cast<Value&>(t_.qkv) = y;
+  rotate();
+  if (!ulysses) return;
+  // What is kept is what the core reads: this rank's heads of all positions.
+  const Value packed = b_.scratch(s_.dtypes.compute, kept.elements);
+  b_.add("qkv_pack", PackColumns{s_.tokens, s_.qkv(), s_.context}, {y}, {packed});
+  b_.add("qkv_all_to_all",
+         Collective{CollectiveKind::all_to_all, Group::context, kept.elements, kept.dtype, Reduce::sum}, {packed}, {kept},
+         Stream::tensor);
+  static_cast<Value&>(t_.qkv) = kept;
+}
+
+Value BlockActivations::by_heads(const Value& v, std::int64_t columns, const std::string& name) {
+  const Value packed = b_.scratch(v.dtype, v.elements), out = b_.scratch(v.dtype, v.elements);
+  b_.add(name + "_pack", PackColumns{s_.tokens, columns, s_.context}, {v}, {packed});
+  b_.add(name + "_all_to_all", Collective{CollectiveKind::all_to_all, Group::context, v.elements, v.dtype, Reduce::sum},
+         {packed}, {out}, Stream::tensor);
+  return out;
+}
+
+void BlockActivations::by_positions(const Value& v, std::int64_t columns, const std::string& name, const Value& to) {
+  const Value back = b_.scratch(v.dtype, v.elements);
+  b_.add(name + "_all_to_all", Collective{CollectiveKind::all_to_all, Group::context, v.elements, v.dtype, Reduce::sum}, {v},
+         {back}, Stream::tensor);
+  b_.add(name + "_unpack", UnpackColumns{s_.tokens, columns, s_.context}, {back}, {to});
+}
+
+Value BlockActivations::own_kv() {
+  if (own_kv_.elements > 0) return own_kv_;
+  const AttentionDims d = s_.attention_dims();
+  own_kv_ = b_.scratch(s_.dtypes.compute, s_.tokens * d.kv_width());
+  b_.add("split_kv", SplitKv{s_.tokens, d}, {t_.qkv}, {own_kv_});
+  return own_kv_;
+}
+
+Value BlockActivations::all_kv() {
+  if (s_.path != ContextPath::all_gather) return t_.qkv;
+  if (all_kv_.elements > 0) return all_kv_;
+  const Value own = own_kv();
+  all_kv_ = b_.scratch(own.dtype, own.elements * s_.context);
+  b_.add("kv_all_gather",
+         Collective{CollectiveKind::all_gather, Group::context, all_kv_.elements, own.dtype, Reduce::sum}, {own}, {all_kv_},
+         Stream::tensor);
+  return all_kv_;
+}
+
+void BlockActivations::core() {
+  const bool ulysses = s_.path == ContextPath::ulysses;
+  const Value context = ulysses ? start(t_.core_context, t_.context.elements) : start(t_.context, s_.tokens * s_.attention);
+  need_core();
+  if (!s_.flash) b_.add("context", AttentionContext{core_dims(s_)}, {t_.dropped, all_kv()}, {context});
+  if (ulysses) by_positions(context, s_.attention, "context", t_.context);
+  t_.context.ready = true;
+}
+
+Value BlockActivations::context() {
+  if (!t_.context.ready) need_core();
+  return t_.context;
+}
+
+void BlockActivations::need_core() {
+  if (s_.flash ? t_.attention_stats.ready : t_.probs.ready) return;
+  if (!s_.flash) return score_core();
+  // Computed again, the context is written again with the same values.
+  const bool ulysses = s_.path == ContextPath::ulysses;
+  const Value context = ulysses ? Value(t_.core_context) : start(t_.context, s_.tokens * s_.attention);
+  if (!ulysses) static_cast<Value&>(t_.core_context) = context;
+  s_.path == ContextPath::ring ? ring_core(context) : flash_core(context);
+}
+
+void BlockActivations::score_core() {
+  const AttentionDims d = core_dims(s_);
+  const std::int64_t n = score_elements(d);
+  if (!t_.scores.ready) {
+    start(t_.scores, n);
+    b_.add("scores", AttentionScores{d}, {t_.qkv, all_kv()}, {t_.scores});
+  }
+  start(t_.probs, n);
+  std::vector<Value> out{t_.probs};
+  if (s_.attention_dropout > 0) out.push_back(start(t_.dropped, n));
+  else t_.dropped = t_.probs;
+  std::vector<Value> in{t_.scores};
+  if (s_.relative_buckets > 0) in.push_back(w_.relative(s_.relative_table()));
+  b_.add("softmax", AttentionSoftmax{d, s_.attention_dropout, s_.alibi, s_.relative_buckets}, std::move(in), out);
+}
+
+void BlockActivations::flash_core(const Value& context) {
+  const AttentionDims d = core_dims(s_);
+  start(t_.attention_stats, stats_elements(d));
+  b_.add("attention", FlashAttention{d, s_.attention_dropout, s_.alibi, -1, DropoutSite::attention,
+                       s_.fusion.attention, s_.fusion.deterministic_attention}, {t_.qkv, all_kv()}, {context, t_.attention_stats});
+}
+
+/// Ring attention (arXiv 2310.01889): keys and values go round; the next ones arrive while these are worked on.
+void BlockActivations::ring_core(const Value& context) {
+  const AttentionDims d = core_dims(s_);
+  start(t_.attention_stats, stats_elements(d));
+  Value kv = own_kv();
+  for (int step = 0; step < s_.context; ++step) {
+    const Value here = kv;
+    const std::string n = std::to_string(step);
+    if (step + 1 < s_.context) {
+      kv = b_.scratch(here.dtype, here.elements);
+      b_.add("kv_shift" + n, Collective{CollectiveKind::shift, Group::context, here.elements, here.dtype, Reduce::sum}, {here},
+             {kv}, Stream::tensor);
+    }
+    std::vector<Value> in{t_.qkv, here};
+    if (step > 0) in.insert(in.end(), {context, t_.attention_stats});
+    b_.add("attention" + n, FlashAttention{d, s_.attention_dropout, s_.alibi, step, DropoutSite::attention,
+                         s_.fusion.attention, s_.fusion.deterministic_attention}, std::move(in),
+           {context, t_.attention_stats});
+  }
+}
+
+}  // namespace tandem::lowering

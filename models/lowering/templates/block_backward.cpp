@@ -1,0 +1,283 @@
+#include "models/lowering/templates/block_backward.hpp"
+
+namespace tandem::lowering {
+namespace {
+
+std::string template_name(const Shapes& s, BackwardPart part) {
+  if (s.is_decoder()) return "decoder_backward";
+  return part == BackwardPart::weights ? "block_weights" : "block_backward";
+}
+
+}  // namespace
+
+BlockBackward::BlockBackward(const Shapes& s, const BlockBackwardKind& kind)
+    : s_(s), kind_(kind), regions_(s, kind.moe), b_(template_name(s, kind.part), s.dtypes.compute, s.fusion),
+      weights_(block_slots(b_, s, regions_)),
+      sink_(sink("gradients", regions_.block)), expert_sink_(sink("expert_gradients", regions_.experts)),
+      relative_gradients_(gradient_slot(b_, "relative_gradients", regions_.relative, s.written_gradients())),
+      x_whole_(hidden_slot(b_, s, "x")), x_(s, x_whole_), memory_(memory_slot(b_, s, "memory")),
+      a_(b_, s, weights_, BlockSaved(s, kind.moe, saved_slots(b_, s, kind.part == BackwardPart::weights), true)),
+      held_(deferred(0)) {
+  b_.products_in(s.product);
+  b_.collectives_in_pieces(s.tensor_overlap);
+}
+
+GradientSink BlockBackward::sink(std::string name, const RegionLayout& layout) {
+  return {b_, gradient_slot(b_, std::move(name), layout, s_.written_gradients()), kind_.first, begins_gradients()};
+}
+
+Template BlockBackward::write() {
+  if (inputs()) input_path();
+  else weights_path();
+  return b_.finish();
+}
+
+void BlockBackward::input_path() {
+  const Hidden dy(s_, hidden_slot(b_, s_, "dy")), dx(s_, hidden_slot(b_, s_, "dx"));
+  dmemory_ = memory_slot(b_, s_, "dmemory");
+  if (split()) held_ = deferred(b_.slot("deferred", MemoryKind::activations));
+  if (split()) keep_again();
+  if (keeps_early()) early_sink_.emplace(b_, RegionValues(regions_.early, held_.early), true, false);
+  switch (s_.placement) {
+    case NormPlacement::pre: return pre(dy, dx);
+    case NormPlacement::post: return post(dy, dx);
+    case NormPlacement::post_add: return post_add(dy, dx);
+  }
+}
+
+void BlockBackward::weights_path() {
+  held_ = deferred(b_.slot("deferred", MemoryKind::activations));
+  if (held_.again.elements > 0) a_.vectors_from({regions_.again, held_.again});
+  if (keeps_early()) take_early();
+  if (moe()) {
+    expert_rows_ = held_.expert_rows;
+    expert_fc1_ = held_.expert_fc1;
+    expert_weights();
+    router_weights(held_.logits);
+  }
+  if (!moe() || s_.shared_ffn > 0) {
+    const Value d_mlp = gathered(held_.mlp, "mlp_gradient");
+    fc2_weights(d_mlp, moe() ? "shared.fc2" : "fc2");
+    fc1_weights(held_.fc1, moe() ? "shared.fc1" : "fc1");
+  }
+  proj_weights(gathered(held_.attention, "attention_gradient"));
+  qkv_weights(held_.qkv);
+}
+
+/// The weights are not there when the second half runs.
+void BlockBackward::keep_again() {
+  if (held_.again.elements == 0) return;
+  for (const Neighbours& n : neighbours(regions_.again, regions_.block)) {
+    const Value kept = held_.again.part(n.in_part, n.elements);
+    b_.add(n.in_part == 0 ? "vectors_keep" : "vectors_keep_rest", copy_of(kept), {weights_.block.whole().part(n.in_whole, n.elements)},
+           {kept});
+  }
+}
+
+/// Neighbours in the whole region are neighbours here.
+void BlockBackward::take_early() {
+  const RegionLayout& early = regions_.early;
+  const auto& all = early.specs();
+  for (std::size_t from = 0, to = 0; from < all.size(); from = to) {
+    const auto shift = [&](std::size_t i) { return regions_.block.at(all[i].name).offset - all[i].offset; };
+    while (to < all.size() && shift(to) == shift(from)) ++to;
+    const std::string &first = all[from].name, &last = all[to - 1].name;
+    sink_.open(first, last, s_.written_gradients());
+    const Value kept = held_.early.part(all[from].offset, sink_.whole().elements);
+    b_.add(from == 0 ? "early_gradients" : "early_gradients_rest", copy_of(kept), {kept}, {sink_.whole()});
+    sink_.close(first);
+  }
+}
+
+// ---- where norms stand ----
+
+void BlockBackward::pre(const Hidden& dy, const Hidden& dx) {
+  const BlockSaved& t = a_.at();
+  a_.need_state(x_.state);
+  const Value d2 = feed_forward(mlp_branch(dy.state));
+  const Value dx2 = s_.hidden_dropout == 0 ? hold(held_.attention, s_.rows * s_.hidden) : rows_scratch();
+  norm_gradient("ln2", {d2, t.x2, t.ln2_stats, weights_.block("ln2.weight"), &dy.state}, dx2);
+  const Value dx1 = s_.is_decoder() ? cross(dx2) : dx2;
+  const Value d1 = attention(attention_branch(dx1), {});
+  norm_gradient("ln1", {d1, x_.state, t.ln1_stats, weights_.block("ln1.weight"), &dx1}, dx.state);
+}
+
+void BlockBackward::post(const Hidden& dy, const Hidden& dx) {
+  const BlockSaved& t = a_.at();
+  const std::int64_t n = s_.rows * s_.hidden;
+  const bool through = s_.hidden_dropout == 0;
+  const Value sum2 = through ? hold(held_.mlp, n) : rows_scratch();
+  norm_gradient("ln2", {dy.state, t.sum2, t.ln2_stats, weights_.block("ln2.weight")}, sum2);
+  const Value d2 = feed_forward(mlp_branch(sum2));
+  b_.add("mlp_residual", Accumulate{n, dtype(), dtype()}, {sum2, d2}, {d2});
+  const Value sum1 = through ? hold(held_.attention, n) : rows_scratch();
+  norm_gradient("ln1", {d2, t.sum1, t.ln1_stats, weights_.block("ln1.weight")}, sum1);
+  const Value d1 = attention(attention_branch(sum1), dx.state);
+  b_.add("attention_residual", Accumulate{n, dtype(), dtype()}, {sum1, d1}, {d1});
+}
+
+void BlockBackward::post_add(const Hidden& dy, const Hidden& dx) {
+  const BlockSaved& t = a_.at();
+  const Value sum2 = s_.hidden_dropout == 0 ? hold(held_.mlp, s_.rows * s_.hidden) : rows_scratch();
+  norm_gradient("ln2", {dy.state, t.sum2, t.ln2_stats, weights_.block("ln2.weight"), &dy.residual}, sum2);
+  const Value d2 = feed_forward(mlp_branch(sum2));
+  norm_gradient("ln1", {d2, t.sum1, t.ln1_stats, weights_.block("ln1.weight"), &sum2}, dx.residual);
+  attention(attention_branch(dx.residual), dx.state);
+}
+
+void BlockBackward::norm_gradient(const std::string& name, const NormGradient& n, const Value& dx) {
+  GradientSink& early = early_sink();
+  early.open(name + ".weight", s_.rms ? name + ".weight" : name + ".bias", dtype());
+  norm_backward(b_, s_, name, n, dx, {early.part(name + ".weight"), s_.rms ? Value{} : early.part(name + ".bias")});
+  early.close(name);
+}
+
+Value BlockBackward::branch(const Branch& at, const Value& dy) {
+  const std::int64_t t = s_.rows, h = s_.hidden;
+  GradientSink& early = early_sink();
+  const bool bias = early.has(at.bias);
+  if (bias) early.open(at.bias, at.bias, dtype());
+  Value dx = dy;
+  if (s_.hidden_dropout > 0) {
+    dx = hold(at.kept, t * h);
+    std::vector<Value> out{dx};
+    if (bias) out.push_back(early.part(at.bias));
+    b_.add(at.name + "_backward", BiasDropoutAddBackward{t, h, s_.hidden_dropout, bias, at.site, s_.sequence_parallel}, {dy},
+           out);
+  } else if (bias) {
+    b_.add(at.name + "_bias_grad", BiasGrad{t, h}, {dy}, {early.part(at.bias)});
+  }
+  if (bias) early.close(at.name + "_bias");
+  // The block's own incoming gradient does not outlive this half of the pass.
+  const bool must_copy = split() && (dx.slot != at.kept.slot || dx.offset != at.kept.offset);
+  if (must_copy) b_.add(at.name + "_keep", copy_of(at.kept), {dx}, {at.kept});
+  return dx;
+}
+
+// ---- attention ----
+
+Value BlockBackward::attention_input() { return a_.input(1, x_.state); }
+
+Value BlockBackward::attention(const Value& own, const Value& to) {
+  const std::int64_t t = s_.tokens, h = s_.hidden, a = s_.attention;
+  const Value d = gathered(own, "attention_gradient");
+  const Value dcontext = scratch(t * a);
+  b_.add("proj_dgrad", MatMul{t, a, h, false, false, false}, {d, weights_.block("proj.weight")}, {dcontext});
+  if (weights_here()) proj_weights(d);
+  const Value dqkv = core(dcontext);
+  if (gathers_ahead()) attention_input();
+  const Value dx = sum_input("qkv", dqkv, s_.qkv(), to);
+  if (weights_here()) qkv_weights(dqkv);
+  return dx;
+}
+
+/// dx = dy W, summed over the tensor group; the matrix's own gradient waits for the sum unless it may overlap it.
+Value BlockBackward::sum_input(const std::string& name, const Value& dy, std::int64_t width, const Value& to) {
+  const bool direct = to.elements > 0 && !s_.sequence_parallel;
+  const Value partial = direct ? to : scratch(s_.tokens * s_.hidden);
+  const auto dgrad = b_.add(name + "_dgrad", MatMul{s_.tokens, s_.hidden, width, false, false, false},
+                            {dy, weights_.block(name + ".weight")}, {partial});
+  const Summed sum = tensor_sum(b_, s_, partial, name + "_dgrad", dgrad, to);
+  reduced_ = sum.task;
+  has_reduced_ = true;
+  return sum.value;
+}
+
+void BlockBackward::column_weights(const std::string& name, const Value& dy, const Value& input, std::int64_t width) {
+  const bool bias = sink_.has(name + ".bias");
+  const std::int64_t rows = input.elements / s_.hidden;
+  sink_.open(name + ".weight", bias ? name + ".bias" : name + ".weight", dtype());
+  const auto wgrad = b_.add(name + "_wgrad", MatMul{width, s_.hidden, rows, true, false, false}, {dy, input},
+                            {sink_.part(name + ".weight")});
+  if (has_reduced_ && !s_.sum_beside_weights) b_.depend(wgrad, reduced_);
+  if (bias) b_.add(name + "_bias_grad", BiasGrad{rows, width}, {dy}, {sink_.part(name + ".bias")});
+}
+
+void BlockBackward::qkv_weights(const Value& dqkv) {
+  column_weights("qkv", dqkv, attention_input(), s_.qkv());
+  kv_copies_sum();
+  sink_.close("qkv");
+}
+
+/// Ranks that hold the same keys and values each have the part of their gradient that their own queries give.
+void BlockBackward::kv_copies_sum() {
+  if (s_.kv_repeat == 1) return;
+  const auto sum = [&](const std::string& name, std::int64_t cols) {
+    const Value all = sink_.part(name), kv = all.part(s_.attention * cols, 2 * s_.head_dim * cols);
+    b_.add(name + "_kv_all_reduce", Collective{CollectiveKind::all_reduce, Group::kv, kv.elements, kv.dtype, Reduce::sum},
+           {kv}, {kv}, Stream::tensor);
+  };
+  sum("qkv.weight", s_.hidden);
+  if (s_.qkv_bias) sum("qkv.bias", 1);
+}
+
+void BlockBackward::proj_weights(const Value& d) {
+  sink_.open("proj.weight", "proj.weight", dtype());
+  b_.add("proj_wgrad", MatMul{s_.hidden, s_.attention, s_.tokens, true, false, false}, {d, a_.context()},
+         {sink_.part("proj.weight")});
+  sink_.close("proj");
+}
+
+// ---- feed-forward ----
+
+Value BlockBackward::mlp_input() { return a_.input(2, a_.at().x2); }
+
+/// dx of an activation over `rows` rows, given dy and the x it read.
+Value BlockBackward::activation_backward(const std::string& name, std::int64_t rows, const Value& dy, const Value& x,
+                                         const Value& dx) {
+  const Op op = s_.gated ? Op(GatedPointwiseBackward{rows, dy.elements / rows, s_.gate})
+                         : Op(PointwiseBackward{dy.elements, s_.activation, a_.activation_bias(name).elements});
+  std::vector<Value> in{dy, x};
+  if (const Value bias = a_.activation_bias(name); bias.elements > 0) in.push_back(bias);
+  b_.add(name + "_backward", op, std::move(in), {dx});
+  return dx;
+}
+
+Value BlockBackward::feed_forward(const Value& own) {
+  if (moe()) return experts(own);
+  const Value d = gathered(own, "mlp_gradient");
+  const std::int64_t t = s_.tokens, h = s_.hidden, f = s_.ffn;
+  const Value da = scratch(t * f);
+  b_.add("fc2_dgrad", MatMul{t, f, h, false, false, false}, {d, weights_.block("fc2.weight")}, {da});
+  if (weights_here()) fc2_weights(d, "fc2");
+  const Value df = fc1_gradient(da);
+  if (gathers_ahead()) mlp_input();
+  const Value dx = sum_input("fc1", df, s_.fc1, {});
+  if (weights_here()) fc1_weights(df, "fc1");
+  return dx;
+}
+
+/// Gradient of what the first matrix wrote, given that of the activation's output.
+Value BlockBackward::fc1_gradient(const Value& da) {
+  const std::vector<Value> pieces = a_.fc1(a_.fc1_ready() ? Value{} : mlp_input());
+  std::int64_t all = 0, row = 0;
+  for (const Value& x : pieces) all += x.elements;
+  const Value df = hold(held_.fc1, all);
+  const std::int64_t width = all / s_.tokens, inner = da.elements / s_.tokens;
+  if (pieces.size() == 1) return activation_backward("activation", s_.tokens, da, pieces[0], df);
+  for (const Value& x : pieces) {
+    const std::int64_t rows = x.elements / width;
+    activation_backward(row == 0 ? "activation" : "activation_rest", rows, da.part(row * inner, rows * inner), x,
+                        df.part(row * width, rows * width));
+    row += rows;
+  }
+  return df;
+}
+
+void BlockBackward::fc2_weights(const Value& d, const std::string& name) {
+  const bool ready = a_.at().activated.ready;
+  const Value x = a_.activated(ready ? Value{} : mlp_input());
+  const std::int64_t width = x.elements / s_.tokens;
+  sink_.open(name + ".weight", name + ".weight", dtype());
+  b_.add(name + "_wgrad", MatMul{s_.hidden, width, s_.tokens, true, false, false}, {d, x}, {sink_.part(name + ".weight")});
+  sink_.close(name);
+}
+
+void BlockBackward::fc1_weights(const Value& df, const std::string& name) {
+  column_weights(name, df, mlp_input(), df.elements / s_.tokens);
+  sink_.close(name);
+}
+
+Template block_backward(const Shapes& s, const BlockBackwardKind& kind) { return BlockBackward(s, kind).write(); }
+
+}  // namespace tandem::lowering

@@ -1,0 +1,120 @@
+#pragma once
+// Writes the backward pass of a block, mirroring BlockForward: whole, or as the two halves of a zero-bubble schedule (arXiv
+// 2401.10241): the gradient of the input, and later the gradients of the matrices.
+
+#include <optional>
+
+#include "models/lowering/templates/block_deferred.hpp"
+#include "models/lowering/templates/block_frame.hpp"
+#include "models/lowering/templates/gradient_sink.hpp"
+#include "models/lowering/templates/tensor_parallel.hpp"
+
+namespace tandem::lowering {
+
+class BlockBackward {
+ public:
+  BlockBackward(const Shapes& s, const BlockBackwardKind& kind);
+  Template write();
+
+ private:
+  using Part = BackwardPart;
+
+  GradientSink sink(std::string name, const RegionLayout& layout);
+  BlockDeferred deferred(std::uint16_t slot) const { return {s_, moe(), slot, regions_}; }
+  bool inputs() const { return kind_.part != Part::weights; }
+  bool weights_here() const { return kind_.part != Part::input; }
+  /// What a weight gradient reads is gathered beside the input's, so that it runs beside the input gradient's sum.
+  bool gathers_ahead() const { return weights_here() && s_.sum_beside_weights && s_.sequence_parallel; }
+  bool split() const { return kind_.part != Part::whole; }
+  /// What the first half has of the gradients is kept for the second one, which begins the micro-batch's own.
+  bool keeps_early() const { return split() && s_.sharded_gradients; }
+  bool begins_gradients() const { return keeps_early() ? weights_here() : inputs(); }
+  /// Of norms and of biases that are added after a sum.
+  GradientSink& early_sink() { return early_sink_ ? *early_sink_ : sink_; }
+  void take_early();
+  void keep_again();
+  DType dtype() const { return s_.dtypes.compute; }
+  Value scratch(std::int64_t elements) { return b_.scratch(dtype(), elements); }
+  Value rows_scratch() { return scratch(s_.rows * s_.hidden); }
+  /// Where a gradient goes that the matrices' gradients need: kept for them, or scratch.
+  Value hold(const Value& kept, std::int64_t elements) { return split() ? kept : scratch(elements); }
+
+  void input_path();
+  void pre(const Hidden& dy, const Hidden& dx);
+  /// Gradient of what a decoder's attention to the encoder's output was added to; `dy` is that of the sum.
+  Value cross(const Value& dy);
+  void cross_core(const Value& dcontext, const Value& dq, const Value& dkv);
+  void cross_memory(const Value& dkv);
+  void cross_proj_weights(const Value& d);
+  void post(const Hidden& dy, const Hidden& dx);
+  void post_add(const Hidden& dy, const Hidden& dx);
+  void weights_path();
+  Value attention_input();
+  Value mlp_input();
+  Value expert_input();
+
+  /// Undoes dropout and gives the bias gradient; without dropout the gradient passes through untouched.
+  struct Branch {
+    std::string name, bias;
+    DropoutSite site;
+    Value kept;
+  };
+  Value branch(const Branch& at, const Value& dy);
+  Value mlp_branch(const Value& dy) { return branch({"mlp_add", moe() ? "shared.fc2.bias" : "fc2.bias", DropoutSite::mlp_output, held_.mlp}, dy); }
+  Value attention_branch(const Value& dy) { return branch({"attention_add", "proj.bias", DropoutSite::attention_output, held_.attention}, dy); }
+
+  /// Gradient of a sublayer's input from that of its output, into `to` where given.
+  Value attention(const Value& d, const Value& to);
+  Value feed_forward(const Value& own);
+  Value core(const Value& dcontext);
+  Value score_core(const Value& dcontext);
+  void softmax_backward(const AttentionDims& d, const Value& dprobs, const Value& dscores);
+  Value flash_core(const Value& dcontext);
+  Value ring_core(const Value& dcontext);
+  Value merge_gathered(const Value& dkv_all, const Value& dqkv);
+  Value dqkv_place();
+  Value experts(const Value& d);
+  Value expert_rows(const Value& drows);
+  std::uint16_t shared_experts(const Value& own, const Value& dx);
+  Value router(const Value& dweights);
+  Value activation_backward(const std::string& name, std::int64_t rows, const Value& dy, const Value& x, const Value& dx);
+  Value fc1_gradient(const Value& da);
+  Value sum_input(const std::string& name, const Value& dy, std::int64_t width, const Value& to);
+
+  /// All rows of an output's gradient, in the type in which its products read it where the framework narrows it ahead.
+  Value gathered(Value own, const std::string& name) {
+    if (s_.sequence_parallel) own.dtype = s_.kept_input();
+    return tensor_gather(b_, s_, own, name);
+  }
+
+  void proj_weights(const Value& d);
+  void qkv_weights(const Value& dqkv);
+  void fc2_weights(const Value& d, const std::string& name);
+  void fc1_weights(const Value& df, const std::string& name);
+  void router_weights(const Value& dlogits);
+  void expert_weights();
+  void expert_matrix(const std::string& name, const Value& dy, const Value& x, std::int64_t n, std::int64_t k);
+  void kv_copies_sum();
+  void column_weights(const std::string& name, const Value& dy, const Value& input, std::int64_t width);
+  void norm_gradient(const std::string& name, const NormGradient& n, const Value& dx);
+  bool moe() const { return kind_.moe; }
+
+  const Shapes& s_;
+  BlockBackwardKind kind_;
+  BlockRegions regions_;
+  TemplateBuilder b_;
+  BlockParams weights_;
+  GradientSink sink_, expert_sink_;
+  std::optional<GradientSink> early_sink_;
+  RegionValues relative_gradients_;
+  Value x_whole_;
+  Hidden x_;
+  Value memory_, dmemory_;
+  BlockActivations a_;
+  BlockDeferred held_;
+  Value expert_rows_, expert_fc1_;  ///< gradients of the outputs of the experts' matrices
+  std::uint16_t reduced_ = 0;
+  bool has_reduced_ = false;
+};
+
+}  // namespace tandem::lowering

@@ -1,0 +1,101 @@
+// From the gradient of the context to that of qkv.
+
+#include "models/lowering/templates/block_backward.hpp"
+
+namespace tandem::lowering {
+
+Value BlockBackward::core(const Value& dcontext) {
+  const bool ulysses = s_.path == ContextPath::ulysses;
+  a_.need_core();
+  const Value d = ulysses ? a_.by_heads(dcontext, s_.attention, "dcontext") : dcontext;
+  const Value dqkv = !s_.flash ? score_core(d) : s_.path == ContextPath::ring ? ring_core(d) : flash_core(d);
+  const Value out = ulysses ? hold(held_.qkv, s_.tokens * s_.qkv()) : dqkv;
+  if (ulysses) a_.by_positions(dqkv, s_.qkv(), "dqkv", out);
+  if (s_.rotary)
+    b_.add("rotary_backward", s_.rotation(true), {out}, {out});
+  return out;
+}
+
+/// The gradient of all keys and values, summed over the ranks that read them, back into dqkv.
+Value BlockBackward::merge_gathered(const Value& dkv_all, const Value& dqkv) {
+  const Value own = scratch(dkv_all.elements / s_.context);
+  b_.add("dkv_reduce_scatter",
+         Collective{CollectiveKind::reduce_scatter, Group::context, dkv_all.elements, dkv_all.dtype, Reduce::sum}, {dkv_all},
+         {own}, Stream::tensor);
+  b_.add("merge_kv", MergeKv{s_.tokens, s_.attention_dims()}, {own, dqkv}, {dqkv});
+  return dqkv;
+}
+
+Value BlockBackward::dqkv_place() {
+  return s_.path == ContextPath::ulysses ? scratch(s_.tokens * s_.qkv()) : hold(held_.qkv, s_.tokens * s_.qkv());
+}
+
+Value BlockBackward::score_core(const Value& dcontext) {
+  const AttentionDims d = core_dims(s_);
+  const BlockSaved& t = a_.at();
+  const bool apart = !d.kv_packed;
+  const Value kv = a_.all_kv(), dqkv = dqkv_place();
+  const Value dprobs = scratch(score_elements(d)), dscores = scratch(score_elements(d));
+  const Value dkv = apart ? scratch(kv.elements) : dqkv;
+  b_.add("context_backward", AttentionContextBackward{d}, {dcontext, t.dropped, kv}, {dprobs, dkv});
+  softmax_backward(d, dprobs, dscores);
+  std::vector<Value> out{dqkv};
+  if (apart) out.push_back(dkv);
+  else out.push_back(dqkv);
+  b_.add("scores_backward", AttentionScoresBackward{d}, {dscores, t.qkv, kv, dkv}, std::move(out));
+  return apart ? merge_gathered(dkv, dqkv) : dqkv;
+}
+
+/// All layers of a stack use one table of relative bias: each adds its part to the gradient.
+void BlockBackward::softmax_backward(const AttentionDims& d, const Value& dprobs, const Value& dscores) {
+  const AttentionSoftmaxBackward op{d, s_.attention_dropout, s_.relative_buckets};
+  const std::vector<Value> in{dprobs, a_.at().probs};
+  if (s_.relative_buckets == 0) {
+    const auto task = b_.add("softmax_backward", op, in, {dscores});
+    if (s_.widens_softmax())
+      for (int i = 0; i < 2; ++i) b_.hold(task, DType::fp32, dscores.elements);  // the gradient of the probabilities and of what they are of
+    return;
+  }
+  const Value total = relative_gradients_(s_.relative_table()), dtable = scratch(total.elements);
+  b_.add("softmax_backward", op, in, {dscores, dtable});
+  b_.add("accumulate_relative", Accumulate{total.elements, dtable.dtype, total.dtype}, {dtable, total}, {total});
+}
+
+Value BlockBackward::flash_core(const Value& dcontext) {
+  const AttentionDims d = core_dims(s_);
+  const BlockSaved& t = a_.at();
+  const Value kv = a_.all_kv(), dqkv = dqkv_place(), dkv = d.kv_packed ? dqkv : scratch(kv.elements);
+  b_.add("attention_backward", FlashAttentionBackward{d, s_.attention_dropout, s_.alibi, -1, DropoutSite::attention,
+                       s_.fusion.attention, s_.fusion.deterministic_attention},
+         {dcontext, t.qkv, kv, t.core_context, t.attention_stats}, {dqkv, dkv});
+  return d.kv_packed ? dqkv : merge_gathered(dkv, dqkv);
+}
+
+/// Keys, values and their gradients go round together; a last turn brings the gradients home.
+Value BlockBackward::ring_core(const Value& dcontext) {
+  const AttentionDims d = core_dims(s_);
+  const BlockSaved& t = a_.at();
+  Value kv = a_.own_kv(), dkv = scratch(kv.elements);
+  const Value dqkv = dqkv_place();
+  const auto shift = [&](const Value& v, const std::string& name) {
+    const Value next = scratch(v.elements);
+    b_.add(name, Collective{CollectiveKind::shift, Group::context, v.elements, v.dtype, Reduce::sum}, {v}, {next},
+           Stream::tensor);
+    return next;
+  };
+  for (int step = 0; step < s_.context; ++step) {
+    const std::string n = std::to_string(step);
+    const Value here = kv;
+    if (step + 1 < s_.context) kv = shift(here, "kv_shift" + n + "_backward");
+    std::vector<Value> in{dcontext, t.qkv, here, t.core_context, t.attention_stats};
+    if (step > 0) in.insert(in.end(), {dqkv, dkv});
+    b_.add("attention_backward" + n, FlashAttentionBackward{d, s_.attention_dropout, s_.alibi, step, DropoutSite::attention,
+                         s_.fusion.attention, s_.fusion.deterministic_attention}, std::move(in),
+           {dqkv, dkv});
+    dkv = shift(dkv, "dkv_shift" + n);
+  }
+  b_.add("merge_kv", MergeKv{s_.tokens, s_.attention_dims()}, {dkv, dqkv}, {dqkv});
+  return dqkv;
+}
+
+}  // namespace tandem::lowering

@@ -1,0 +1,111 @@
+// The backward pass of a layer of experts.
+
+#include "models/lowering/templates/block_backward.hpp"
+
+namespace tandem::lowering {
+
+Value BlockBackward::expert_input() { return a_.own_input(2, a_.at().x2); }
+
+Value BlockBackward::experts(const Value& d) {
+  MoeSaved& m = a_.at().moe;
+  const MoeDims dims = s_.moe_dims();
+  if (!m.dispatched.ready || !m.fc1.ready) a_.expert_fc1(expert_input());
+  const Value drows = scratch(dims.rows() * s_.hidden), dweights = scratch(dims.tokens * dims.top_k);
+  const auto combine = b_.add("combine_backward", MoeCombineBackward{dims}, {d, m.returned, m.slots, m.weights},
+                              {drows, dweights});
+  // Under sequence parallelism rows came back complete.
+  if (!s_.sequence_parallel) tensor_all_reduce(b_, s_, dweights, "dweights", combine);
+  const Value back = expert_rows(drows);
+  const Value dx = rows_scratch();
+  auto last = b_.add("dispatch_backward", MoeDispatchBackward{dims}, {back, m.slots}, {dx});
+  if (s_.shared_ffn > 0) last = shared_experts(d, dx);
+  if (!s_.sequence_parallel) tensor_all_reduce(b_, s_, dx, "experts_dgrad", last);
+  if (weights_here()) expert_weights();
+  // The router's part is whole for the rows it is of: it joins after the sum.
+  const Value routed = router(dweights);
+  b_.add("add_router", Accumulate{dx.elements, dtype(), dtype()}, {routed, dx}, {dx});
+  return dx;
+}
+
+/// Through the experts' two matrices, where they are; rows as they were sent.
+Value BlockBackward::expert_rows(const Value& drows) {
+  const BlockActivations& a = a_;
+  const std::int64_t rows = s_.expert_rows(), g = a.groups(), e = s_.experts_here, m = a.group_rows();
+  Value here = a_.to_experts(drows, "drows");
+  if (split()) {
+    b_.add("drows_keep", copy_of(held_.expert_rows), {here}, {held_.expert_rows});
+    here = held_.expert_rows;
+  }
+  expert_rows_ = here;
+  const Value da = scratch(rows * s_.expert_ffn);
+  b_.add("experts.fc2_dgrad", GroupedMatMul{g, e, m, s_.expert_ffn, s_.hidden, false, a.ragged()},
+         a.with_counts({here, weights_.experts("experts.fc2.weight")}), {da});
+  const Value x = a_.at().moe.fc1;
+  expert_fc1_ = activation_backward("experts.activation", s_.expert_rows(), da, x, hold(held_.expert_fc1, x.elements));
+  const Value dx = scratch(rows * s_.hidden);
+  b_.add("experts.fc1_dgrad", GroupedMatMul{g, e, m, s_.hidden, s_.expert_fc1, false, a.ragged()},
+         a.with_counts({expert_fc1_, weights_.experts("experts.fc1.weight")}), {dx});
+  return a_.to_tokens(dx, "dispatch_backward");
+}
+
+std::uint16_t BlockBackward::shared_experts(const Value& own, const Value& dx) {
+  const std::int64_t t = s_.tokens, h = s_.hidden, f = s_.shared_ffn;
+  const Value d = gathered(own, "mlp_gradient");
+  const Value da = scratch(t * f), part = scratch(t * h);
+  b_.add("shared.fc2_dgrad", MatMul{t, f, h, false, false, false}, {d, weights_.block("shared.fc2.weight")}, {da});
+  if (weights_here()) fc2_weights(d, "shared.fc2");
+  const Value df = fc1_gradient(da);
+  if (gathers_ahead()) mlp_input();
+  const auto product = b_.add("shared.fc1_dgrad", MatMul{t, h, s_.shared_fc1, false, false, false},
+                              {df, weights_.block("shared.fc1.weight")}, {part});
+  Summed sum{part, product};
+  if (s_.sequence_parallel) {
+    sum = tensor_sum(b_, s_, part, "shared.fc1_dgrad", product);
+    reduced_ = sum.task;
+    has_reduced_ = true;
+  }
+  if (weights_here()) fc1_weights(df, "shared.fc1");
+  return b_.add("add_shared_backward", Accumulate{dx.elements, dtype(), dtype()}, {sum.value, dx}, {dx});
+}
+
+Value BlockBackward::router(const Value& dweights) {
+  const MoeSaved& m = a_.at().moe;
+  const Value dlogits = hold(held_.logits, s_.rows * s_.experts), dx = rows_scratch();
+  b_.add("top_k_backward",
+         TopKRouterBackward{s_.moe_dims(), s_.aux_loss, s_.global_micro_batches * s_.context * s_.token_shares()},
+         {dweights, m.probs, m.weights, m.slots, m.load.kept() ? m.load : m.counts, m.logits}, {dlogits});
+  b_.keep_wide(b_.add("router_dgrad", MatMul{s_.rows, s_.hidden, s_.experts, false, false, false},
+                      {dlogits, weights_.block("router.weight")}, {dx}));
+  if (weights_here()) router_weights(dlogits);
+  return dx;
+}
+
+void BlockBackward::router_weights(const Value& dlogits) {
+  sink_.open("router.weight", "router.weight", dtype());
+  b_.keep_wide(b_.add("router_wgrad", MatMul{s_.experts, s_.hidden, s_.rows, true, false, false}, {dlogits, expert_input()},
+                      {sink_.part("router.weight")}));
+  sink_.close("router");
+}
+
+void BlockBackward::expert_weights() {
+  const MoeSaved& t = a_.at().moe;
+  const Value input = t.dispatched.ready && t.activated.ready ? Value{} : expert_input();
+  const Value activated = a_.expert_activated(input), rows = a_.dispatched(input);
+  expert_matrix("experts.fc2", expert_rows_, activated, s_.hidden, s_.expert_ffn);
+  expert_matrix("experts.fc1", expert_fc1_, rows, s_.expert_fc1, s_.hidden);
+}
+
+void BlockBackward::expert_matrix(const std::string& name, const Value& dy, const Value& x, std::int64_t n, std::int64_t k) {
+  const BlockActivations& a = a_;
+  const std::int64_t g = a.groups(), e = s_.experts_here, m = a.group_rows();
+  const bool bias = expert_sink_.has(name + ".bias");
+  expert_sink_.open(name + ".weight", bias ? name + ".bias" : name + ".weight", dtype());
+  b_.add(name + "_wgrad", GroupedWeightGrad{g, e, m, n, k, a.ragged()}, a.with_counts({dy, x}),
+         {expert_sink_.part(name + ".weight")});
+  if (bias)
+    b_.add(name + "_bias_grad", GroupedBiasGrad{g, e, m, n, a.ragged()}, a.with_counts({dy}),
+           {expert_sink_.part(name + ".bias")});
+  expert_sink_.close(name);
+}
+
+}  // namespace tandem::lowering

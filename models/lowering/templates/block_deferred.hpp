@@ -1,0 +1,35 @@
+#pragma once
+// What the weight-gradient half of a split backward pass reads besides the kept activations: the gradients of the outputs
+// of every matrix product. Where weights are sharded it reads none of them, unless products are computed again: what it needs of their
+// vectors waits here, so that nothing is gathered for it. Where gradients of a micro-batch lie in units of their own, these begin with the second half, and what
+// the first half has of them waits here, too.
+
+#include "models/lowering/templates/block_frame.hpp"
+
+namespace tandem::lowering {
+
+struct BlockDeferred {
+  Value attention, qkv, mlp, fc1;          ///< gradients of proj's, qkv's, fc2's and fc1's outputs
+  Value expert_rows, expert_fc1, logits;   ///< of the experts' and the router's
+  Value early;                             ///< of norms and of biases that are added after a sum
+  Value again;                             ///< not gradients: vectors of a block whose weights are not there any more (again_region)
+
+  /// In slot `slot`; nothing is laid out where weight gradients are not deferred.
+  BlockDeferred(const Shapes& s, bool moe, std::uint16_t slot, const BlockRegions& regions) {
+    SlotLayout at(slot);
+    const auto add = [&](std::int64_t n) { return at.add(s.dtypes.compute, n); };
+    if (s.sharded_gradients) early = at.add(s.written_gradients(), regions.early.elements());
+    if (s.sharded_weights && regions.again.elements() > 0) again = at.add(s.dtypes.weights, regions.again.elements());
+    attention = add(s.rows * s.hidden);
+    qkv = add(s.tokens * s.qkv());
+    mlp = add(s.rows * s.hidden);
+    const std::int64_t inner = moe ? s.shared_fc1 : s.fc1;
+    if (inner > 0) fc1 = add(s.tokens * inner);
+    if (!moe) return;
+    expert_rows = add(s.expert_rows() * s.hidden);
+    expert_fc1 = add(s.expert_rows() * s.expert_fc1);
+    logits = add(s.rows * s.experts);
+  }
+};
+
+}  // namespace tandem::lowering

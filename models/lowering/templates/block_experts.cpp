@@ -1,0 +1,136 @@
+// A mixture of experts in place of the MLP: router, dispatch, the experts' matrices. Experts are spread over the expert group and
+// cut over tensor ranks like an MLP, or over as many neighbours of a stage as the plan says. Under sequence parallelism a rank
+// routes and sends its own rows, and ranks that share experts' matrices gather what arrived before their products and scatter the
+// sums after them, as Megatron-Core's MoEAlltoAllTokenDispatcher does; without it tokens are whole on every tensor rank.
+
+#include "models/lowering/templates/block_activations.hpp"
+
+namespace tandem::lowering {
+
+std::vector<Value> BlockActivations::with_counts(std::vector<Value> operands) const {
+  if (!ragged()) return operands;
+  const MoeSaved& m = t_.moe;
+  operands.push_back(s_.row_shares() > 1 ? m.gathered : s_.unequal_rows() ? m.arrived : m.counts);
+  return operands;
+}
+
+void BlockActivations::route(const Value& input) {
+  MoeSaved& m = t_.moe;
+  b_.keep_wide(b_.add("router", MatMul{s_.rows, s_.experts, s_.hidden, false, true, false},
+                      {input, w_.block("router.weight")}, {m.logits}));
+  b_.add("top_k", TopKRouter{s_.moe_dims()}, {m.logits}, {m.probs, m.weights, m.slots, m.counts});
+  if (s_.unequal_rows())
+    b_.add("counts_all_to_all",
+           Collective{CollectiveKind::all_to_all, Group::expert, m.counts.elements, DType::int32, Reduce::sum}, {m.counts},
+           {m.arrived}, Stream::tensor);
+  if (m.gathered.kept())
+    b_.add("counts_all_gather", Collective{CollectiveKind::all_gather, s_.row_group(), m.gathered.elements, DType::int32},
+           {s_.unequal_rows() ? m.arrived : m.counts}, {m.gathered}, Stream::tensor);
+  if (!m.load.kept()) return;
+  b_.add("load", copy_of(m.load), {m.counts}, {m.load});
+  b_.add("load_all_reduce", Collective{CollectiveKind::all_reduce, Group::tensor, m.load.elements, DType::int32}, {m.load},
+         {m.load}, Stream::tensor);
+}
+
+/// An all-to-all of rows over the expert group.
+void BlockActivations::exchange(const Value& v, Way way, const std::string& name, const Value& to) {
+  const bool there = way == Way::to_experts;
+  Collective op{CollectiveKind::all_to_all, Group::expert, s_.moe_dims().rows() * s_.hidden, v.dtype, Reduce::sum};
+  std::vector<Value> in{v};
+  if (s_.unequal_rows()) {
+    op.row = s_.hidden;
+    op.back = !there;
+    const Value &mine = t_.moe.counts, &theirs = t_.moe.arrived;
+    in.insert(in.end(), {there ? mine : theirs, there ? theirs : mine});
+  }
+  b_.add(name + "_all_to_all", op, std::move(in), {to}, Stream::tensor);
+}
+
+/// A gather or a scatter of the rows of all ranks that share experts' matrices.
+void BlockActivations::over_row_shares(CollectiveKind kind, const Value& v, const std::string& name, const Value& to) {
+  Collective op{kind, s_.row_group(), s_.planned_expert_rows() * s_.hidden, v.dtype, Reduce::sum};
+  std::vector<Value> in{v};
+  if (s_.unequal_rows()) {
+    op.row = s_.hidden;
+    in.push_back(t_.moe.gathered);
+  }
+  b_.add(name, op, std::move(in), {to}, Stream::tensor);
+}
+
+/// Where the rows that this rank's exchange brought lie: at their place among the gathered ones, if that is known.
+Value BlockActivations::own_rows(const Value& all) {
+  return s_.unequal_rows() ? arrivals(all.dtype) : all.share(s_.row_group(), s_.row_shares());
+}
+
+Value BlockActivations::to_experts(const Value& sent, const std::string& name, Value all) {
+  if (!rows_travel()) return sent;
+  if (all.elements == 0) all = b_.scratch(sent.dtype, s_.expert_rows() * s_.hidden);
+  const bool shares = s_.row_shares() > 1;
+  Value own = sent;
+  // Rows travel as they are sent, whatever the product that reads them keeps.
+  const auto here = [&] { return sent.dtype == all.dtype ? own_rows(all) : arrivals(sent.dtype); };
+  if (s_.expert_ranks > 1) exchange(sent, Way::to_experts, name, own = shares ? here() : all);
+  if (shares) over_row_shares(CollectiveKind::all_gather, own, name + "_all_gather", all);
+  return all;
+}
+
+Value BlockActivations::to_tokens(const Value& made, const std::string& name, Value to) {
+  if (!rows_travel()) return made;
+  if (to.elements == 0) to = b_.scratch(made.dtype, s_.moe_dims().rows() * s_.hidden);
+  Value own = made;
+  if (s_.row_shares() > 1)
+    over_row_shares(CollectiveKind::reduce_scatter, made, name + "_reduce_scatter",
+                      own = s_.expert_ranks > 1 ? own_rows(made) : to);
+  if (s_.expert_ranks > 1) exchange(own, Way::to_tokens, name, to);
+  return to;
+}
+
+Value BlockActivations::dispatched(const Value& input) {
+  Kept& t = t_.moe.dispatched;
+  if (t.ready) return t;
+  const Value rows = start(t, s_.expert_rows() * s_.hidden);
+  const Value sent = rows_travel() ? b_.scratch(s_.dtypes.compute, s_.moe_dims().rows() * s_.hidden) : rows;
+  b_.add("dispatch", MoeDispatch{s_.moe_dims()}, {input, t_.moe.slots}, {sent});
+  return to_experts(sent, "dispatch", rows);
+}
+
+Value BlockActivations::expert_fc1(const Value& input) {
+  Kept& t = t_.moe.fc1;
+  if (t.ready) return t;
+  const Value x = dispatched(input), y = start(t, s_.expert_rows() * s_.expert_fc1);
+  hold_wide(b_.add("experts.fc1",
+                   GroupedMatMul{groups(), s_.experts_here, group_rows(), s_.expert_fc1, s_.hidden, true, ragged()},
+                   with_counts({x, w_.experts("experts.fc1.weight")}), {y}),
+            x);
+  if (s_.linear_bias)
+    b_.add("experts.fc1_bias", GroupedBias{groups(), s_.experts_here, group_rows(), s_.expert_fc1, false, ragged()},
+           with_counts({y, w_.experts("experts.fc1.bias")}), {y});
+  return y;
+}
+
+Value BlockActivations::expert_activated(const Value& input) {
+  Kept& t = t_.moe.activated;
+  if (t.ready) return t;
+  const Value x = expert_fc1(input), y = start(t, s_.expert_rows() * s_.expert_ffn);
+  const std::int64_t rows = s_.expert_rows();
+  const Op op = s_.gated ? Op(GatedPointwise{rows, s_.expert_ffn, s_.gate})
+                         : Op(Pointwise{rows * s_.expert_ffn, s_.activation});
+  b_.add("experts.activation", op, {x}, {y});
+  return y;
+}
+
+void BlockActivations::experts_return(const Value& input) {
+  const Value a = expert_activated(input), back = t_.moe.returned;
+  const Value made = rows_travel() ? b_.scratch(s_.dtypes.compute, s_.expert_rows() * s_.hidden) : back;
+  hold_wide(b_.add("experts.fc2",
+                   GroupedMatMul{groups(), s_.experts_here, group_rows(), s_.hidden, s_.expert_ffn, true, ragged()},
+                   with_counts({a, w_.experts("experts.fc2.weight")}), {made}),
+            a);
+  if (s_.linear_bias)
+    b_.add("experts.fc2_bias", GroupedBias{groups(), s_.experts_here, group_rows(), s_.hidden, true, ragged()},
+           with_counts({made, w_.experts("experts.fc2.bias")}), {made});
+  to_tokens(made, "return", back);
+  t_.moe.returned.ready = true;
+}
+
+}  // namespace tandem::lowering

@@ -1,0 +1,145 @@
+#include "models/lowering/templates/block_frame.hpp"
+#include "models/lowering/templates/tensor_parallel.hpp"
+
+namespace tandem::lowering {
+namespace {
+
+/// Writes one block. Column-parallel matrices (qkv, fc1) keep their bias; row-parallel ones (proj, fc2) give a partial sum, so
+/// their bias is added after the sum, once (Megatron-LM, arXiv 1909.08053 section 3).
+class BlockForward {
+ public:
+  BlockForward(const Shapes& s, bool moe, std::string name)
+      : s_(s), moe_(moe), regions_(s, moe), b_(std::move(name), s.dtypes.compute, s.fusion),
+        weights_(block_slots(b_, s, regions_)), x_(s, hidden_slot(b_, s, "x")), memory_(memory_slot(b_, s, "memory")),
+        y_(s, hidden_slot(b_, s, "y")),
+        a_(b_, s, weights_, BlockSaved(s, moe, saved_slots(b_, s), false)) {
+    b_.products_in(s.product);
+    b_.collectives_in_pieces(s.tensor_overlap);
+  }
+
+  Template write() { return lay(), b_.finish(); }
+  /// Nobody reads what the block gives, only what it keeps.
+  Template write_kept() { return lay(), b_.end_without(y_.state), b_.finish(); }
+
+ private:
+  void lay() {
+    switch (s_.placement) {
+      case NormPlacement::pre: pre(); break;
+      case NormPlacement::post: post(); break;
+      case NormPlacement::post_add: post_add(); break;
+    }
+  }
+  void pre() {
+    const Value x2 = a_.state_place(), x1 = s_.is_decoder() ? a_.at().cross.x : x2;
+    attention(x1);
+    if (s_.is_decoder()) cross(x1, x2);
+    feed_forward(x2, y_.state);
+  }
+  void post() {
+    BlockSaved& t = a_.at();
+    attention(t.sum1);
+    norm(b_, s_, "ln1", t.sum1, norm_params(s_, "ln1", weights_.block), {t.x2, t.ln1_stats});
+    feed_forward(t.x2, t.sum2);
+    norm(b_, s_, "ln2", t.sum2, norm_params(s_, "ln2", weights_.block), {y_.state, t.ln2_stats});
+  }
+  /// Sums are never normalised on the residual's way: every norm reads it from the side.
+  void post_add() {
+    BlockSaved& t = a_.at();
+    attention(t.sum1);
+    norm(b_, s_, "ln1", t.sum1, norm_params(s_, "ln1", weights_.block), {t.x2, t.ln1_stats});
+    feed_forward(t.sum1, y_.residual);
+    b_.add("keep_sum", copy_of(t.sum2), {y_.residual}, {t.sum2});
+    norm(b_, s_, "ln2", y_.residual, norm_params(s_, "ln2", weights_.block), {y_.state, t.ln2_stats});
+  }
+
+  /// What follows a row-parallel product.
+  struct Add {
+    DropoutSite site;
+    std::string name;
+    Value residual, y;
+  };
+  void attention(const Value& y) {
+    a_.qkv(a_.input(1, x_.state));
+    a_.core();
+    row("proj", s_.attention, a_.at().context, {DropoutSite::attention_output, "attention_add", x_.residual, y});
+  }
+
+  /// A decoder's attention to the encoder's output.
+  void cross(const Value& residual, const Value& y) {
+    a_.cross(memory_);
+    row("cross_proj", s_.attention, a_.at().cross.context,
+        {DropoutSite::cross_attention_output, "cross_add", residual, y});
+  }
+
+  void feed_forward(const Value& residual, const Value& y) {
+    const Add add{DropoutSite::mlp_output, "mlp_add", residual, y};
+    moe_ ? experts(add) : row("fc2", s_.ffn, a_.activated(a_.input(2, a_.at().x2)), add);
+  }
+
+  void experts(const Add& add);
+  std::uint16_t shared_experts(const Value& out);
+
+  void row(const std::string& name, std::int64_t inner, const Value& x, const Add& add) {
+    const Value out = b_.scratch(s_.dtypes.compute, s_.tokens * s_.hidden);
+    const auto product = b_.add(name, MatMul{s_.tokens, s_.hidden, inner, false, true, false},
+                                {x, weights_.block(name + ".weight")}, {out});
+    a_.hold_wide(product, x);
+    finish(name, out, product, add);
+  }
+  void finish(const std::string& name, const Value& out, std::uint16_t product, const Add& add) {
+    join(name, tensor_sum(b_, s_, out, name, product).value, add);
+  }
+  /// `sum` is complete.
+  void join(const std::string& name, const Value& sum, const Add& add) {
+    const bool bias = weights_.block.layout().has(name + ".bias");
+    std::vector<Value> in{sum};
+    if (bias) in.push_back(weights_.block(name + ".bias"));
+    in.push_back(add.residual);
+    b_.add(add.name, BiasDropoutAdd{s_.rows, s_.hidden, s_.hidden_dropout, bias, add.site, s_.sequence_parallel},
+           std::move(in), {add.y});
+  }
+
+  const Shapes& s_;
+  bool moe_;
+  BlockRegions regions_;
+  TemplateBuilder b_;
+  BlockParams weights_;
+  Hidden x_;
+  Value memory_;
+  Hidden y_;
+  BlockActivations a_;
+};
+
+/// Rows come back from experts complete under sequence parallelism; else they, and what shared experts give, are partial sums.
+void BlockForward::experts(const Add& add) {
+  const Value input = a_.own_input(2, a_.at().x2);
+  a_.route(input);
+  a_.experts_return(input);
+  const Value out = b_.scratch(s_.dtypes.compute, s_.rows * s_.hidden);
+  auto last = b_.add("combine", MoeCombine{s_.moe_dims()},
+                     {a_.at().moe.returned, a_.at().moe.slots, a_.at().moe.weights}, {out});
+  if (s_.shared_ffn > 0) last = shared_experts(out);
+  const std::string name = s_.shared_ffn > 0 ? "shared.fc2" : "experts";
+  s_.sequence_parallel ? join(name, out, add) : finish(name, out, last, add);
+}
+
+std::uint16_t BlockForward::shared_experts(const Value& out) {
+  const Value all = b_.scratch(s_.dtypes.compute, s_.tokens * s_.hidden);
+  const Value x = a_.activated(a_.input(2, a_.at().x2));
+  const auto product = b_.add("shared.fc2", MatMul{s_.tokens, s_.hidden, s_.shared_ffn, false, true, false},
+                              {x, weights_.block("shared.fc2.weight")}, {all});
+  a_.hold_wide(product, x);
+  const Value shared = s_.sequence_parallel ? tensor_sum(b_, s_, all, "shared.fc2", product).value : all;
+  return b_.add("add_shared", Accumulate{out.elements, out.dtype, out.dtype}, {shared, out}, {out});
+}
+
+}  // namespace
+
+Template block_forward(const Shapes& s, bool moe) {
+  return BlockForward(s, moe, s.is_decoder() ? "decoder_forward" : "block_forward").write();
+}
+Template block_again(const Shapes& s, bool moe) {
+  return BlockForward(s, moe, s.is_decoder() ? "decoder_again" : "block_again").write_kept();
+}
+
+}  // namespace tandem::lowering

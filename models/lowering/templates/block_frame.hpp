@@ -1,0 +1,72 @@
+#pragma once
+// What the forward and backward templates of a block share: slots, and the two halves of the tensor between blocks.
+
+#include "models/lowering/templates/block_activations.hpp"
+#include "models/lowering/templates/blocks.hpp"
+
+namespace tandem::lowering {
+
+/// Regions of a block, owned for as long as a template is written.
+struct BlockRegions {
+  RegionLayout block, early, again, experts, relative;
+  BlockRegions(const Shapes& s, bool moe)
+      : block(block_region(s, moe)),
+        early(early_region(block)),
+        again(again_region(s, block)),
+        experts(moe ? experts_region(s) : RegionLayout{"", {}}),
+        relative(relative_region(s)) {}
+};
+
+/// The tensor between blocks: the state that a sublayer reads, and the residual it is added to.
+struct Hidden {
+  Value state, residual;
+  Hidden(const Shapes& s, const Value& whole) : state(whole), residual(whole) {
+    const std::int64_t n = s.rows * s.hidden;
+    if (s.placement != NormPlacement::post_add) return;
+    state = whole.part(0, n);
+    residual = whole.part(n, n);
+  }
+};
+
+inline Value hidden_slot(TemplateBuilder& b, const Shapes& s, std::string name) {
+  return b.whole(b.slot(std::move(name), MemoryKind::activations), s.dtypes.compute, s.hidden_elements());
+}
+
+/// The encoder's output, or its gradient, as a decoder's block sees it; nothing elsewhere.
+inline Value memory_slot(TemplateBuilder& b, const Shapes& s, std::string name) {
+  if (!s.is_decoder()) return {};
+  return b.whole(b.slot(std::move(name), MemoryKind::activations), s.dtypes.compute, s.memory_rows * s.hidden);
+}
+
+/// What the forward pass keeps; `weights`: the template has the weights' gradients alone.
+inline SavedSlots saved_slots(TemplateBuilder& b, const Shapes& s, bool weights = false) {
+  SavedSlots slots;
+  if (!weights) slots.saved = b.slot("saved", MemoryKind::activations);
+  if (s.defer_weights) slots.weight_inputs = b.slot("weight_inputs", MemoryKind::activations);
+  return slots;
+}
+
+/// Gradients of a region, with the padding behind it.
+inline RegionValues gradient_slot(TemplateBuilder& b, std::string name, const RegionLayout& layout, DType dtype) {
+  if (layout.elements() == 0) return {};
+  return {layout, b.whole(b.slot(std::move(name), MemoryKind::gradients), dtype, layout.padded_elements())};
+}
+
+inline RegionValues region_slot(TemplateBuilder& b, std::string name, MemoryKind kind, const RegionLayout& layout,
+                                DType dtype) {
+  return {layout, b.whole(b.slot(std::move(name), kind), dtype, layout.elements())};
+}
+
+/// The weights that a block reads.
+inline BlockParams block_slots(TemplateBuilder& b, const Shapes& s, const BlockRegions& regions) {
+  BlockParams p;
+  const auto slot = [&](std::string name, const RegionLayout& layout) {
+    return region_slot(b, std::move(name), MemoryKind::weights, layout, s.dtypes.weights);
+  };
+  p.block = slot("weights", regions.block);
+  if (regions.experts.elements() > 0) p.experts = slot("experts", regions.experts);
+  if (regions.relative.elements() > 0) p.relative = slot("relative", regions.relative);
+  return p;
+}
+
+}  // namespace tandem::lowering

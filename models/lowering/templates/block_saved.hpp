@@ -1,0 +1,192 @@
+#pragma once
+// What a transformer block keeps for its backward pass, laid out alike in forward, recompute and backward. A tensor that is
+// not kept is empty here and computed again where it is needed.
+//
+// Where a schedule splits the backward pass it is in two slots: what only the input's gradient reads is free when that is there
+// (arXiv 2401.10241, table 1: a backward pass leaves M_W of M_B), what the weights' gradients read stays until their pass.
+
+#include "models/lowering/shapes/core_dims.hpp"
+#include "models/lowering/templates/template_builder.hpp"
+
+namespace tandem::lowering {
+
+/// A tensor of the forward pass: `elements` is 0 where it is not kept; `ready` once some task of this template has written
+/// it, or from the start where an earlier instance has.
+struct Kept : Value {
+  bool ready = false;
+  bool kept() const { return elements > 0; }
+};
+
+/// Of a layer of experts.
+struct MoeSaved {
+  Kept probs, weights, slots, counts, logits, dispatched, fc1, activated, returned;
+  Kept arrived;   ///< rows of each expert of this rank from each rank, where numbers are unequal
+  Kept gathered;  ///< the same of every rank that shares their matrices, where each has rows of its own and numbers are unequal
+  Kept load;      ///< choices of each expert by all tensor ranks, where each has rows of its own and there is an auxiliary loss
+};
+
+/// Of a decoder's attention to the encoder's output; x is what it is added to.
+struct CrossSaved {
+  Kept x, norm_stats, n, q, kv, scores, probs, dropped, stats, context;
+};
+
+/// Where it lies; one slot for both where the backward pass is whole.
+struct SavedSlots {
+  std::uint16_t saved = 0;          ///< read by the input's gradient alone; 0: the template has no such slot
+  std::uint16_t weight_inputs = 0;  ///< read by the weights' gradients too
+};
+
+struct BlockSaved {
+  Kept ln1_stats, n1, qkv, scores, probs, dropped, attention_stats, core_context, context;
+  Kept sum1, x2, ln2_stats, n2, fc1, activated, sum2;
+  MoeSaved moe;
+  CrossSaved cross;
+
+  /// `written`: the forward pass has run, everything kept can be read.
+  BlockSaved(const Shapes& s, bool experts, const SavedSlots& slots, bool written)
+      : at_(slots.saved), later_(slots.weight_inputs), s_(s), has_saved_(slots.saved > 0), written_(written) {
+    save_attention(experts);
+    if (s.is_decoder()) save_cross();
+    if (experts) save_experts();
+    else save_mlp();
+  }
+
+ private:
+  /// For the input's gradient alone.
+  Kept keep(bool kept, std::int64_t elements) {
+    return kept && has_saved_ ? Kept{at_.add(s_.dtypes.compute, elements), written_} : Kept{};
+  }
+  /// For the weights' gradients too.
+  Kept keep_inputs(DType dtype, std::int64_t elements) {
+    return {(s_.defer_weights ? later_ : at_).add(dtype, elements), written_};
+  }
+  Kept keep_inputs(bool kept, std::int64_t elements) { return kept ? keep_inputs(s_.dtypes.compute, elements) : Kept{}; }
+  /// The input of a product of a linear layer, in the type in which the framework keeps it, behind its scales.
+  Kept keep_operand(bool kept, std::int64_t elements) {
+    if (!kept) return {};
+    if (s_.narrow.inputs) (s_.defer_weights ? later_ : at_).add(DType::fp8, s_.scales(elements));
+    return keep_inputs(s_.kept_input(), elements);
+  }
+  /// Attention's output: kept by attention where that has no score matrix and is not computed again, and by the product behind it.
+  Kept keep_context(bool kept, bool by_attention, std::int64_t elements) {
+    const bool both = s_.narrow.attention_output == AttentionOutput::both;
+    if (!both) return keep_inputs(kept, elements);
+    if (!by_attention) return keep_operand(kept, elements);
+    if (kept) hold(s_.product, elements);
+    return keep_inputs(kept, elements);
+  }
+  /// For the weights' gradients where those compute something of it again.
+  Kept keep_for(bool weights, bool kept, std::int64_t elements) {
+    return weights ? keep_inputs(kept, elements) : keep(kept, elements);
+  }
+
+  /// Never written: what a framework holds beside what is read again.
+  void hold(DType dtype, std::int64_t elements) {
+    if (has_saved_) at_.add(dtype, elements);
+  }
+  /// Dropout is a function of positions here, so only frameworks hold what was dropped.
+  void mask(std::int64_t elements) {
+    if (s_.fusion.dropout_masks) hold(DType::fp8, elements);
+  }
+
+  /// Ahead of what is written, because a slot ends where its last tensor does.
+  void norm_copy() {
+    if (s_.keep.norms) hold(s_.norm_copy_type(), s_.norm_copy());
+  }
+
+  void save_attention(bool experts) {
+    const AttentionDims core = core_dims(s_);
+    const std::int64_t state = s_.rows * s_.hidden, n = s_.tokens;
+    const bool pre = s_.placement == NormPlacement::pre, score_path = !s_.flash && s_.keep.core;
+    const bool again = !(pre && s_.keep.norms);  // the sublayers' inputs come from the states before their norms
+    ln1_stats = keep_for(again, true, 2 * s_.rows);
+    norm_copy();
+    n1 = keep_operand(!again, state);
+    qkv = keep(true, n * s_.qkv());
+    if (s_.rotary && s_.fusion.rotated_copies && !s_.keep.by_products)
+      hold(s_.dtypes.compute, n * (s_.heads + s_.kv_heads) * s_.head_dim);
+    scores = keep(!s_.flash && s_.keep.scores, score_elements(core));
+    probs = keep(score_path, score_elements(core));
+    if (score_path && s_.widens_softmax()) hold(DType::fp32, score_elements(core) - score_elements(core) / 2);  // past the narrow ones
+    if (score_path && s_.attention_dropout > 0) mask(score_elements(core));
+    if (s_.hidden_dropout > 0) mask(2 * state);
+    dropped = s_.attention_dropout > 0 ? keep(score_path, score_elements(core)) : probs;
+    attention_stats = keep(s_.flash && s_.keep.core, stats_elements(core));
+    const bool ulysses = s_.path == ContextPath::ulysses;
+    context = keep_context(s_.keep.context, s_.flash && s_.keep.core && !ulysses, n * s_.attention);
+    // Ulysses computes another share of the context than the one that goes on.
+    core_context = ulysses ? keep(s_.flash, n * s_.attention) : context;
+    sum1 = keep(!pre, state);
+    x2 = keep_for(again, s_.keep.state, state);
+    ln2_stats = keep_for(again, true, 2 * s_.rows);
+    norm_copy();
+    // Experts' router and dispatch read it wide; a product of the layer has a narrow one only in a shared expert.
+    const bool shared = experts && s_.shared_ffn > 0 && s_.narrow.inputs && s_.narrow.attention_output == AttentionOutput::both;
+    if (shared && !again) hold(s_.product, state);
+    n2 = experts ? keep_inputs(!again, state) : keep_operand(!again, state);
+  }
+
+  void save_cross() {
+    const AttentionDims d = s_.cross_dims();
+    cross.x = keep(true, s_.rows * s_.hidden);
+    cross.norm_stats = keep(true, 2 * s_.rows);
+    norm_copy();
+    cross.n = keep(s_.keep.norms, s_.rows * s_.hidden);
+    cross.q = keep(true, s_.tokens * d.q_width());
+    cross.kv = keep(true, s_.memory_tokens() * d.kv_width());
+    const bool score_path = !s_.flash && s_.keep.core;
+    cross.scores = keep(!s_.flash && s_.keep.scores, score_elements(d));
+    cross.probs = keep(score_path, score_elements(d));
+    cross.dropped = s_.attention_dropout > 0 ? keep(score_path, score_elements(d)) : cross.probs;
+    cross.stats = keep(s_.flash && s_.keep.core, stats_elements(d));
+    cross.context = keep(true, s_.tokens * d.q_width());
+  }
+
+  void save_mlp() {
+    save_last_product();  // ahead of what is written, because a slot ends where its last tensor does
+    fc1 = keep_for(!s_.keep.activated, s_.keep.fc1, s_.fc1_rows() * s_.fc1);
+    if (s_.gated && s_.fusion.gate_kept && s_.keep.activated) hold(s_.dtypes.compute, s_.tokens * s_.ffn);
+    activated = keep_operand(s_.keep.activated, s_.tokens * s_.ffn);
+    save_sum();
+  }
+
+  /// Eager PyTorch's selective checkpoint keeps every product that it does not repeat, the last one's, too, which nobody reads, but
+  /// not the keys, whose product is a second one and is kept here with those of queries and values
+  /// (torch/utils/checkpoint.py, _CachingTorchDispatchMode); a compiler keeps what is read.
+  void save_last_product() {
+    const std::int64_t keys = s_.tokens * s_.kv_heads * s_.head_dim, last = s_.rows * s_.hidden;
+    if (s_.keep.by_products && s_.gated && s_.fusion.gate_apart && last > keys) hold(s_.dtypes.compute, last - keys);
+  }
+
+  void save_experts() {
+    const MoeDims d = s_.moe_dims();
+    moe.logits = keep(true, d.tokens * d.experts);
+    moe.probs = keep(true, d.tokens * d.experts);
+    moe.weights = keep(true, d.tokens * d.top_k);
+    const bool again = !s_.keep.activated, shares = s_.row_shares() > 1;
+    moe.slots = keep_inputs(DType::int32, d.tokens * d.top_k);
+    moe.counts = keep_inputs(DType::int32, d.experts);
+    if (s_.unequal_rows()) moe.arrived = keep_inputs(DType::int32, d.experts);
+    if (shares && d.capacity == 0) moe.gathered = keep_inputs(DType::int32, s_.row_shares() * d.experts);
+    if (s_.token_shares() > 1 && s_.aux_loss > 0) moe.load = keep_inputs(DType::int32, d.experts);
+    moe.dispatched = keep_operand(s_.keep.dispatched, s_.expert_rows() * d.hidden);
+    moe.fc1 = keep_for(again, s_.keep.fc1, s_.expert_rows() * s_.expert_fc1);
+    const std::int64_t returned = d.rows() * d.hidden, wide = s_.expert_rows() * s_.expert_ffn;
+    if (s_.fusion.weighted_activations && !s_.gated && s_.keep.activated && wide > returned)
+      hold(s_.dtypes.compute, wide - returned);  // and what comes back is not kept
+    moe.activated = keep_operand(s_.keep.activated, wide);
+    moe.returned = keep(true, returned);
+    fc1 = keep_for(again, s_.keep.fc1 && s_.shared_ffn > 0, s_.tokens * s_.shared_fc1);
+    activated = keep_operand(s_.keep.activated && s_.shared_ffn > 0, s_.tokens * s_.shared_ffn);
+    save_sum();
+  }
+
+  /// What a norm after the addition reads.
+  void save_sum() { sum2 = keep(s_.placement != NormPlacement::pre, s_.rows * s_.hidden); }
+
+  SlotLayout at_, later_;
+  const Shapes& s_;
+  bool has_saved_, written_;
+};
+
+}  // namespace tandem::lowering

@@ -1,0 +1,181 @@
+// Tasks that one kernel of the target does together, found by what they read and write. Memory is planned afterwards,
+// so what passed between them has no place in it.
+
+#include <algorithm>
+
+#include "models/lowering/shapes/fusion.hpp"
+#include "models/lowering/templates/draft.hpp"
+
+namespace tandem::lowering {
+namespace {
+
+bool same(const Value& a, const Value& b) {
+  return a.slot == b.slot && a.scratch == b.scratch && a.offset == b.offset && a.elements == b.elements &&
+         a.dtype == b.dtype;
+}
+
+/// Task `at` if it is of kind A.
+template <class A>
+const A* kind_at(const DraftTemplate& t, std::size_t at) {
+  return at < t.drafts.size() ? std::get_if<A>(&t.drafts[at].op) : nullptr;
+}
+
+/// Task `at` takes over from the `gone` tasks behind it.
+void close_up(DraftTemplate& t, std::size_t at, std::size_t gone) {
+  const std::int32_t stays = t.drafts[at].id;
+  for (std::size_t i = at + 1; i <= at + gone; ++i) {
+    const std::int32_t left = t.drafts[i].id;
+    for (Draft& d : t.drafts) std::replace(d.after.begin(), d.after.end(), left, stays);
+  }
+  t.drafts.erase(t.drafts.begin() + static_cast<std::ptrdiff_t>(at) + 1,
+                 t.drafts.begin() + static_cast<std::ptrdiff_t>(at + gone) + 1);
+}
+
+// ---- a sum and its norm ----
+
+void join_norm(DraftTemplate& t, std::size_t at) {
+  const auto* add = kind_at<BiasDropoutAdd>(t, at);
+  const auto* norm = kind_at<LayerNorm>(t, at + 1);
+  if (add == nullptr || norm == nullptr) return;
+  Draft &sum = t.drafts[at], &after = t.drafts[at + 1];
+  if (!same(sum.out[0], after.in[0]) || add->rows != norm->rows || add->cols != norm->cols) return;
+  const BiasDropoutAddNorm both{add->rows, add->cols,  add->dropout,  add->bias,
+                                add->site, add->shard, norm->epsilon, norm->rms};
+  sum.name += "_" + after.name;
+  sum.op = both;
+  sum.in.insert(sum.in.end(), after.in.begin() + 1, after.in.end());
+  sum.out.insert(sum.out.end(), after.out.begin(), after.out.end());
+  close_up(t, at, 1);
+}
+
+// ---- a matrix and its bias ----
+
+void join_bias_gradient(DraftTemplate& t, std::size_t at) {
+  const auto* product = kind_at<MatMul>(t, at);
+  const auto* sums = kind_at<BiasGrad>(t, at + 1);
+  if (product == nullptr || sums == nullptr || !product->trans_a) return;
+  const bool same_gradient =
+      same(t.drafts[at].in[0], t.drafts[at + 1].in[0]) && sums->rows == product->k && sums->cols == product->m;
+  if (!same_gradient) return;
+  std::get<MatMul>(t.drafts[at].op).sums = true;
+  t.drafts[at].out.push_back(t.drafts[at + 1].out[0]);
+  close_up(t, at, 1);
+}
+
+// ---- the loss ----
+
+void join_loss(DraftTemplate& t, std::size_t at) {
+  if (!kind_at<VocabMax>(t, at) || !kind_at<VocabExpSum>(t, at + 1) || !kind_at<CrossEntropy>(t, at + 2)) return;
+  const Draft last = t.drafts[at + 2];
+  CrossEntropy op = std::get<CrossEntropy>(last.op);
+  op.one_kernel = true;
+  for (const Value& v : {t.drafts[at].out[0], t.drafts[at + 1].out[0]})
+    t.scratch[static_cast<std::size_t>(v.scratch)] = Bytes(0);
+  Draft& loss = t.drafts[at];
+  loss.name = last.name;
+  loss.op = op;
+  loss.in = {last.in[0], last.in[3]};
+  loss.in.insert(loss.in.end(), last.in.begin() + 4, last.in.end());
+  loss.out = last.out;
+  close_up(t, at, 2);
+}
+
+// ---- gradients that products add ----
+
+/// The gradient of one micro-batch on its way to those of the others: a scratch tensor that some tasks write and `add`
+/// adds.
+class Addition {
+ public:
+  Addition(DraftTemplate& t, const Draft& add) : t_(t), add_(add), from_(add.in[0]), to_(add.in[1]) {}
+
+  /// What products write they add; what is left gets a scratch tensor and an addition for each writer.
+  std::vector<Draft> replaced() {
+    std::vector<Draft> rest;
+    for (Draft& d : t_.drafts)
+      if (d.id != add_.id)
+        for (Value& v : d.out)
+          if (v.scratch == from_.scratch) add_in(d, v, rest);
+    if (rest.size() == 1) rest.front().name = add_.name;
+    t_.scratch[static_cast<std::size_t>(from_.scratch)] = Bytes(0);
+    return rest;
+  }
+
+  /// Whether every part is written once, by a task that nobody else follows there, and one of them by a product.
+  bool possible() const {
+    bool product = false;
+    for (const Draft& d : t_.drafts) {
+      if (d.id == add_.id) continue;
+      const auto in_scratch = [&](const Value& v) { return v.scratch == from_.scratch; };
+      if (std::any_of(d.in.begin(), d.in.end(), in_scratch)) return false;
+      const auto writes = std::count_if(d.out.begin(), d.out.end(), in_scratch);
+      product = product || (writes > 0 && is_product(d.op));
+    }
+    return product;
+  }
+
+ private:
+  static bool is_product(const Op& op) {
+    return std::holds_alternative<MatMul>(op) || std::holds_alternative<GroupedWeightGrad>(op);
+  }
+  Value destination(const Value& v) const {
+    const std::int64_t first = (v.offset - from_.offset) * 8 / bits(from_.dtype);
+    return to_.part(first, v.elements);
+  }
+  void add_in(Draft& d, Value& v, std::vector<Draft>& rest) {
+    const Value to = destination(v);
+    if (is_product(d.op) && &v == &d.out[0]) {
+      const auto adds = [&](auto& op) {
+        op.accumulate = true;
+        op.total = to.dtype;
+      };
+      if (auto* o = std::get_if<MatMul>(&d.op)) adds(*o);
+      if (auto* o = std::get_if<GroupedWeightGrad>(&d.op)) adds(*o);
+      d.in.push_back(to);
+      v = to;
+      return;
+    }
+    v = t_.new_scratch(v.dtype, v.elements);
+    const Accumulate add{v.elements, v.dtype, to.dtype};
+    rest.push_back({add_.name + "_" + d.name, add, add_.dtype, add_.stream, {v, to}, {to}, -1, {}});
+  }
+
+  DraftTemplate& t_;
+  const Draft& add_;
+  const Value from_, to_;
+};
+
+/// The additions that are left stand where the one stood.
+void accumulate_in_products(DraftTemplate& t) {
+  std::size_t at = 0;
+  while (at < t.drafts.size()) {
+    const Draft add = t.drafts[at];
+    if (!adds_gradient(t, add) || !Addition(t, add).possible()) {
+      ++at;
+      continue;
+    }
+    std::vector<Draft> rest = Addition(t, add).replaced();
+    if (!rest.empty()) rest.back().id = add.id;
+    t.drafts.erase(t.drafts.begin() + static_cast<std::ptrdiff_t>(at));
+    t.drafts.insert(t.drafts.begin() + static_cast<std::ptrdiff_t>(at), rest.begin(), rest.end());
+    at += rest.size();
+  }
+}
+
+}  // namespace
+
+bool adds_gradient(const DraftTemplate& t, const Draft& d) {
+  const auto* add = std::get_if<Accumulate>(&d.op);
+  if (add == nullptr || add->overwrite || d.in[0].scratch < 0 || d.in[1].scratch >= 0) return false;
+  return t.slots[d.in[1].slot].kind == MemoryKind::gradients;
+}
+
+void join_tasks(DraftTemplate& t, const Fusion& f) {
+  for (std::size_t at = 0; at < t.drafts.size(); ++at) {
+    if (f.residual_norm) join_norm(t, at);
+    if (f.one_kernel_loss) join_loss(t, at);
+    if (f.bias_gradient_in_product) join_bias_gradient(t, at);
+  }
+  if (f.accumulating_products) accumulate_in_products(t);
+}
+
+}  // namespace tandem::lowering

@@ -1,0 +1,282 @@
+// Final norm, logits of the vocabulary shard and the vocabulary-parallel loss: maximum, then sums, then the gradient
+// (Megatron-LM, arXiv 1909.08053 section 3), so that logits never leave a rank. BERT puts a dense layer with a norm
+// before the logits and classifies sequence pairs by their first token (arXiv 1810.04805).
+
+#include "models/lowering/templates/block_frame.hpp"
+#include "models/lowering/templates/gradient_sink.hpp"
+#include "models/lowering/templates/tensor_parallel.hpp"
+
+namespace tandem::lowering {
+namespace {
+
+struct HeadSaved {
+  Value stats, n, dlogits;
+  Value dense, activated, norm_stats, transformed;        ///< bert's transform
+  Value first, pooler, pooled, dclass;                    ///< bert's pair classifier
+  HeadSaved(const Shapes& s, std::uint16_t slot) {
+    SlotLayout at(slot);
+    const DType d = s.dtypes.compute;
+    const std::int64_t state = s.rows * s.hidden;
+    if (s.placement == NormPlacement::pre) {
+      stats = at.add(d, 2 * s.rows);
+      at.add(s.norm_copy_type(), s.norm_copy());
+      n = at.add(d, state);
+    }
+    dlogits = at.add(s.loss_type(), s.tokens * s.vocab_rows);
+    if (!s.bert) return;
+    dense = at.add(d, state);
+    activated = at.add(d, state);
+    norm_stats = at.add(d, 2 * s.rows);
+    transformed = at.add(d, state);
+    first = at.add(d, s.batch * s.hidden);
+    pooler = at.add(d, s.batch * s.hidden);
+    pooled = at.add(d, s.batch * s.hidden);
+    dclass = at.add(d, s.batch * 2);
+  }
+};
+
+Value kept_logits(TemplateBuilder& b, const Shapes& s) {
+  return b.whole(b.slot("logits", MemoryKind::activations), s.dtypes.compute, s.tokens * s.vocab_rows);
+}
+
+VocabDims pair_dims(const Shapes& s) { return {s.batch, 2, 2, true}; }
+
+class HeadForward {
+ public:
+  HeadForward(const Shapes& s, bool first)
+      : s_(s), first_(first), layout_(head_region(s)), output_layout_(output_region(s)),
+        b_("head_forward", s.dtypes.compute, s.fusion) {
+    if (layout_.elements() > 0) w_ = region_slot(b_, "head", MemoryKind::weights, layout_, s.dtypes.weights);
+    output_ = b_.whole(b_.slot("output", MemoryKind::weights), s.dtypes.weights, output_layout_.elements());
+  }
+
+  Template write() {
+    const Hidden x(s_, hidden_slot(b_, s_, "x"));
+    targets_ = b_.whole(b_.slot("targets", MemoryKind::activations), DType::int32, s_.tokens);
+    if (s_.bert) labels_ = b_.whole(b_.slot("labels", MemoryKind::activations), DType::int32, s_.batch);
+    loss_ = b_.whole(b_.slot("loss", MemoryKind::workspace), DType::fp64, 1);
+    const HeadSaved t(s_, b_.slot("saved", MemoryKind::activations));
+    if (shows_metrics(s_)) logits_ = kept_logits(b_, s_);
+    if (s_.placement == NormPlacement::pre)
+      norm(b_, s_, "final_norm", x.state, norm_params(s_, "final_norm", w_), {t.n, t.stats});
+    const Value n = s_.placement == NormPlacement::pre ? t.n : x.state;
+    const Value logits = token_logits(s_.bert ? transform(n, t) : n, t);
+    // bert's two losses of a micro-batch are one before it is added, as on a data rank that has only this micro-batch.
+    const Value sum = loss_;
+    const bool apart = s_.bert && !first_;
+    if (apart) loss_ = b_.scratch(DType::fp64, 1);
+    loss("", s_.vocab_dims(), s_.global_targets, {logits, targets_, t.dlogits, first_ || apart});
+    if (s_.bert) classify_pair(n, t);
+    if (apart) b_.add("loss", Accumulate{1, DType::fp64, DType::fp64}, {loss_, sum}, {sum});
+    return b_.finish();
+  }
+
+ private:
+  struct Loss {
+    Value logits, targets, dlogits;
+    bool first;
+  };
+
+  Value transform(const Value& n, const HeadSaved& t) {
+    const std::int64_t h = s_.hidden;
+    b_.add("transform", MatMul{s_.rows, h, h, false, true, true}, {n, w_("head.transform.weight"), w_("head.transform.bias")},
+           {t.dense});
+    b_.add("transform_activation", Pointwise{s_.rows * h, s_.activation}, {t.dense}, {t.activated});
+    norm(b_, s_, "head_norm", t.activated, norm_params(s_, "head.norm", w_), {t.transformed, t.norm_stats});
+    return t.transformed;
+  }
+
+  Value token_logits(const Value& n, const HeadSaved& t) {
+    Value logits = logits_;
+    if (logits.elements == 0)
+      logits = s_.fusion.loss_in_place ? t.dlogits : b_.scratch(s_.dtypes.compute, s_.tokens * s_.vocab_rows);
+    std::vector<Value> in{tensor_gather(b_, s_, n, "final_norm"), output_};
+    if (s_.bert) in.push_back(w_("head.output_bias"));
+    b_.add("logits", MatMul{s_.tokens, s_.vocab_rows, s_.hidden, false, true, s_.bert}, std::move(in), {logits});
+    return logits;
+  }
+
+  void loss(const std::string& name, const VocabDims& dims, std::int64_t targets, const Loss& l) {
+    const Value max = b_.scratch(s_.dtypes.compute, dims.rows), sums = b_.scratch(s_.dtypes.compute, 2 * dims.rows);
+    const auto vocab_max = b_.add(name + "vocab_max", VocabMax{dims}, {l.logits}, {max});
+    if (!dims.whole) tensor_all_reduce(b_, s_, max, "vocab_max", vocab_max, Reduce::max);
+    const auto exp_sum = b_.add(name + "vocab_exp_sum", VocabExpSum{dims}, {l.logits, max, l.targets}, {sums});
+    if (!dims.whole) tensor_all_reduce(b_, s_, sums, "vocab_exp_sum", exp_sum);
+    std::vector<Value> in{l.logits, max, sums, l.targets};
+    if (!l.first) in.push_back(loss_);
+    const auto entropy = b_.add(name + "cross_entropy", CrossEntropy{dims, targets, l.first}, std::move(in), {loss_, l.dlogits});
+    if (s_.fusion.loss_copies && l.dlogits.dtype != s_.dtypes.compute) b_.hold(entropy, DType::fp32, l.logits.elements);
+  }
+
+  void classify_pair(const Value& n, const HeadSaved& t) {
+    const std::int64_t h = s_.hidden;
+    b_.add("take_first", TakeFirst{s_.batch, s_.seq, h}, {tensor_gather(b_, s_, n, "pooler")}, {t.first});
+    b_.add("pooler", MatMul{s_.batch, h, h, false, true, true}, {t.first, w_("pooler.weight"), w_("pooler.bias")}, {t.pooler});
+    b_.add("pooler_tanh", Pointwise{s_.batch * h, PointwiseKind::tanh}, {t.pooler}, {t.pooled});
+    const Value logits = b_.scratch(s_.dtypes.compute, s_.batch * 2);
+    b_.add("nsp", MatMul{s_.batch, 2, h, false, true, true}, {t.pooled, w_("nsp.weight"), w_("nsp.bias")}, {logits});
+    loss("nsp_", pair_dims(s_), s_.global_sequences, {logits, labels_, t.dclass, false});
+  }
+
+  const Shapes& s_;
+  bool first_;
+  RegionLayout layout_, output_layout_;
+  TemplateBuilder b_;
+  RegionValues w_;
+  Value output_, targets_, labels_, loss_;
+  Value logits_;  ///< where they outlive the loss
+};
+
+class HeadBackward {
+ public:
+  HeadBackward(const Shapes& s, bool first)
+      : s_(s), layout_(head_region(s)), output_layout_(output_region(s)), b_("head_backward", s.dtypes.compute, s.fusion),
+        w_(layout_.elements() > 0 ? region_slot(b_, "head", MemoryKind::weights, layout_, s.dtypes.weights)
+                                  : RegionValues()),
+        sink_(b_, gradient_slot(b_, "head_gradients", layout_, s.written_gradients()), first),
+        output_(b_.whole(b_.slot("output", MemoryKind::weights), s.dtypes.weights, output_layout_.elements())),
+        output_sink_(b_, gradient_slot(b_, "output_gradients", output_layout_, s.written_gradients()), first) {}
+
+  Template write() {
+    const Hidden x(s_, hidden_slot(b_, s_, "x"));
+    HeadSaved t(s_, b_.slot("saved", MemoryKind::activations));
+    t.dlogits = narrowed(t.dlogits);
+    const Hidden dx(s_, hidden_slot(b_, s_, "dx"));
+    const bool pre = s_.placement == NormPlacement::pre;
+    const Value n = pre ? t.n : x.state, target = pre ? Value{} : dx.state;
+    const Value dn = s_.bert ? through_transform(t, n, target) : through_logits(t, n, target);
+    if (s_.bert) pair_backward(t, dn);
+    if (pre) final_norm(dn, x.state, t, dx.state);
+    if (s_.placement == NormPlacement::post_add)
+      b_.add("no_residual", Fill{dx.residual.elements, s_.dtypes.compute}, {}, {dx.residual});
+    return b_.finish();
+  }
+
+ private:
+  DType dtype() const { return s_.dtypes.compute; }
+  /// In the type that products compute in.
+  Value narrowed(const Value& wide) {
+    if (wide.dtype == dtype()) return wide;
+    const Value narrow = b_.scratch(dtype(), wide.elements);
+    const auto task = b_.add("narrow_gradient", Accumulate{wide.elements, wide.dtype, dtype(), true}, {wide}, {narrow});
+    for (int i = 0; s_.fusion.loss_copies && i < 2; ++i) b_.hold_ahead(task, wide.dtype, wide.elements);  // nll_loss', log_softmax'
+    return narrow;
+  }
+  void open(std::string_view from, std::string_view to) { sink_.open(from, to, dtype()); }
+
+  /// Gradient of what the output matrix read; in `to` where given.
+  Value through_logits(const HeadSaved& t, const Value& n, const Value& to) {
+    const std::int64_t h = s_.hidden, v = s_.vocab_rows;
+    const bool direct = to.elements > 0 && !s_.sequence_parallel;
+    const Value partial = direct ? to : b_.scratch(dtype(), s_.tokens * h);
+    const bool ahead = s_.sum_beside_weights;
+    const Value all = ahead ? tensor_gather(b_, s_, n, "final_norm") : Value{};
+    const auto dgrad =
+        b_.add("logits_dgrad", MatMul{s_.tokens, h, v, false, false, false}, {t.dlogits, output_}, {partial});
+    const Summed sum = tensor_sum(b_, s_, partial, "logits_dgrad", dgrad, to);
+    const std::string& name = output_layout_.specs().front().name;
+    output_sink_.open(name, name, dtype());
+    const auto wgrad = b_.add("logits_wgrad", MatMul{v, h, s_.tokens, true, false, false},
+                              {t.dlogits, ahead ? all : tensor_gather(b_, s_, n, "final_norm")}, {output_sink_.part(name)});
+    if (!ahead) b_.depend(wgrad, sum.task);
+    hold_stand_in(wgrad);
+    output_sink_.close("output");
+    return sum.value;
+  }
+
+  /// What stands for the output matrix' gradient. A wide gradient of the logits lies in its slot to the end of the template but is
+  /// gone by then, so only what is larger counts.
+  void hold_stand_in(std::uint16_t wgrad) {
+    if (!has_stand_ins(s_.fusion, s_.dtypes)) return;
+    const std::int64_t gone = s_.loss_type() == dtype() ? 0 : bytes_of(s_.loss_type(), s_.tokens * s_.vocab_rows).count();
+    const std::int64_t more = bytes_of(dtype(), s_.vocab_rows * s_.hidden).count() - gone;
+    if (more > 0) b_.hold(wgrad, DType::fp8, more);
+  }
+
+  Value through_transform(const HeadSaved& t, const Value& n, const Value& to) {
+    const std::int64_t h = s_.hidden, r = s_.rows;
+    const Value dy = through_logits(t, t.transformed, {});
+    open("head.output_bias", "head.output_bias");
+    b_.add("output_bias_grad", BiasGrad{s_.tokens, s_.vocab_rows}, {t.dlogits}, {sink_.part("head.output_bias")});
+    sink_.close("output_bias");
+    const Value da = b_.scratch(dtype(), r * h), dd = b_.scratch(dtype(), r * h);
+    open("head.norm.weight", s_.rms ? "head.norm.weight" : "head.norm.bias");
+    norm_backward(b_, s_, "head_norm", {dy, t.activated, t.norm_stats, w_("head.norm.weight")}, da,
+                  {sink_.part("head.norm.weight"), s_.rms ? Value{} : sink_.part("head.norm.bias")});
+    sink_.close("head_norm");
+    b_.add("transform_activation_backward", PointwiseBackward{r * h, s_.activation}, {da, t.dense}, {dd});
+    dense_weights("head.transform", dd, n, r);
+    const Value dn = to.elements > 0 ? to : b_.scratch(dtype(), r * h);
+    b_.add("transform_dgrad", MatMul{r, h, h, false, false, false}, {dd, w_("head.transform.weight")}, {dn});
+    return dn;
+  }
+
+  /// Gradients of a whole matrix and its bias: dy[rows, out], x[rows, hidden].
+  void dense_weights(const std::string& name, const Value& dy, const Value& x, std::int64_t rows) {
+    const std::int64_t out = dy.elements / rows;
+    open(name + ".weight", name + ".bias");
+    b_.add(name + "_wgrad", MatMul{out, s_.hidden, rows, true, false, false}, {dy, x}, {sink_.part(name + ".weight")});
+    b_.add(name + "_bias_grad", BiasGrad{rows, out}, {dy}, {sink_.part(name + ".bias")});
+    sink_.close(name);
+  }
+
+  /// Every tensor rank has the classifier whole, so each adds the same gradient to its own rows.
+  void pair_backward(const HeadSaved& t, const Value& dn) {
+    const std::int64_t n = s_.batch, h = s_.hidden;
+    const Value dpooled = b_.scratch(dtype(), n * h), dpooler = b_.scratch(dtype(), n * h), dfirst = b_.scratch(dtype(), n * h);
+    b_.add("nsp_dgrad", MatMul{n, h, 2, false, false, false}, {t.dclass, w_("nsp.weight")}, {dpooled});
+    dense_weights("nsp", t.dclass, t.pooled, n);
+    b_.add("pooler_tanh_backward", PointwiseBackward{n * h, PointwiseKind::tanh}, {dpooled, t.pooler}, {dpooler});
+    b_.add("pooler_dgrad", MatMul{n, h, h, false, false, false}, {dpooler, w_("pooler.weight")}, {dfirst});
+    dense_weights("pooler", dpooler, t.first, n);
+    if (!s_.sequence_parallel) {
+      b_.add("take_first_backward", TakeFirstBackward{n, s_.seq, h}, {dfirst, dn}, {dn});
+      return;
+    }
+    const Value all = b_.scratch(dtype(), s_.tokens * h);
+    b_.add("no_pair_gradient", Fill{all.elements, dtype()}, {}, {all});
+    b_.add("take_first_backward", TakeFirstBackward{n, s_.seq, h}, {dfirst, all}, {all});
+    b_.add("add_pair", Accumulate{dn.elements, dtype(), dtype()}, {all.share(Group::tensor, s_.tensor), dn}, {dn});
+  }
+
+  void final_norm(const Value& dn, const Value& x, const HeadSaved& t, const Value& dx) {
+    open("final_norm.weight", s_.rms ? "final_norm.weight" : "final_norm.bias");
+    norm_backward(b_, s_, "final_norm", {dn, x, t.stats, w_("final_norm.weight")}, dx,
+                  {sink_.part("final_norm.weight"), s_.rms ? Value{} : sink_.part("final_norm.bias")});
+    sink_.close("final_norm");
+  }
+
+  const Shapes& s_;
+  RegionLayout layout_, output_layout_;
+  TemplateBuilder b_;
+  RegionValues w_;
+  GradientSink sink_;
+  Value output_;
+  GradientSink output_sink_;
+};
+
+}  // namespace
+
+Template head_forward(const Shapes& s, bool first) { return HeadForward(s, first).write(); }
+Template head_backward(const Shapes& s, bool first) { return HeadBackward(s, first).write(); }
+
+bool shows_metrics(const Shapes& s) { return s.fusion.metrics > 0 && !s.bert && s.tensor == 1; }
+
+/// log_softmax writes as many fp32 numbers as it reads, like a loss with its gradient, and nobody reads them.
+Template metrics(const Shapes& s) {
+  TemplateBuilder b("metrics", DType::fp32, s.fusion);
+  const Value targets = b.whole(b.slot("targets", MemoryKind::activations), DType::int32, s.tokens);
+  const Value logits = kept_logits(b, s);
+  const std::int64_t n = logits.elements;
+  SlotLayout copies(b.slot("copies", MemoryKind::activations));
+  const bool narrow = bits(logits.dtype) < 32;
+  const Value wide = narrow ? copies.add(DType::fp32, n) : logits, log_softmax = copies.add(DType::fp32, n);
+  for (std::int64_t i = 0; i < s.fusion.metrics; ++i) {
+    if (narrow) b.add("logits_copy", Accumulate{n, logits.dtype, DType::fp32, true}, {logits}, {wide});
+    const Value loss = b.scratch(DType::fp64, 1);
+    b.add("metric", CrossEntropy{s.vocab_dims(), s.global_targets, true, true}, {wide, targets}, {loss, log_softmax});
+  }
+  return b.finish();
+}
+
+}  // namespace tandem::lowering

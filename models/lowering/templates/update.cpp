@@ -1,0 +1,350 @@
+// Transfers between stages, reductions, and the optimizer step.
+
+#include "models/lowering/shapes/regions.hpp"
+#include "models/lowering/templates/blocks.hpp"
+#include "models/lowering/templates/template_builder.hpp"
+
+namespace tandem::lowering {
+namespace {
+
+Collective sum_over(Group group, std::int64_t elements, DType dtype) {
+  return {CollectiveKind::all_reduce, group, elements, dtype, Reduce::sum};
+}
+
+Value buffer_slot(TemplateBuilder& b, const ReduceSpec& spec) {
+  return b.whole(b.slot("buffer", spec.kind), spec.copied ? spec.written : spec.held, spec.elements);
+}
+
+Value shard_slot(TemplateBuilder& b, const ReduceSpec& spec) {
+  return b.whole(b.slot("shard", spec.kind), spec.held, spec.elements / spec.shards);
+}
+
+/// Elements that belong to no parameter travel too: they must hold something.
+void fill_padding(TemplateBuilder& b, const ReduceSpec& spec, const Value& buffer) {
+  if (spec.padding > 0)
+    b.add("padding", Fill{spec.padding, buffer.dtype}, {}, {buffer.part(spec.elements - spec.padding, spec.padding)});
+}
+
+void copy(TemplateBuilder& b, const std::string& name, const Value& from, const Value& to) {
+  b.add(name, Accumulate{to.elements, from.dtype, to.dtype, true}, {from}, {to});
+}
+
+bool travels_apart(const ReduceSpec& spec) { return spec.copied || spec.dtype != spec.held; }
+
+/// Into the tensor that travels.
+void copy_in(TemplateBuilder& b, const ReduceSpec& spec, const Value& from, const Value& to) {
+  copy(b, spec.copied ? "copy_in" : "convert", from, to);
+}
+
+/// Sums `v` over `over` and leaves the sum in `v`.
+void sum_in_place(TemplateBuilder& b, const ReduceSpec& spec, Group over, const Value& v, Stream stream) {
+  const bool apart = spec.dtype != spec.held;
+  const Value sent = apart ? b.scratch(spec.dtype, v.elements) : v;
+  if (apart) copy(b, "convert", v, sent);
+  b.add("all_reduce", sum_over(over, sent.elements, sent.dtype), {sent}, {sent}, stream);
+  if (apart) copy(b, "convert_back", sent, v);
+}
+
+}  // namespace
+
+Template transfer(std::string name, const Shapes& s, bool send, int stage_offset) {
+  TemplateBuilder b(name, s.dtypes.compute);
+  const std::int64_t n = s.boundary_elements();
+  const Value buffer = b.whole(b.slot("buffer", MemoryKind::communication), s.dtypes.compute, n);
+  const Value part = s.scatter_p2p ? buffer.share(Group::tensor, s.tensor) : buffer;
+  if (send) b.add("send", Send{part.elements, s.dtypes.compute, stage_offset}, {part}, {}, Stream::send);
+  else b.add("recv", Recv{part.elements, s.dtypes.compute, stage_offset}, {}, {part}, Stream::recv);
+  Template t = b.finish();
+  t.host_waits = !send && s.host_receives;
+  return t;
+}
+
+Template gather_transfer(const Shapes& s) {
+  TemplateBuilder b("gather_received", s.dtypes.compute);
+  const Value buffer = b.whole(b.slot("buffer", MemoryKind::communication), s.dtypes.compute, s.boundary_elements());
+  b.add("received_all_gather",
+        Collective{CollectiveKind::all_gather, Group::tensor, buffer.elements, buffer.dtype, Reduce::sum},
+        {buffer.share(Group::tensor, s.tensor)}, {buffer}, Stream::tensor);
+  Template t = b.finish();
+  t.host_waits = s.host_receives;
+  return t;
+}
+
+Template all_reduce(const ReduceSpec& spec, Stream stream) {
+  TemplateBuilder b(spec.name, spec.dtype);
+  const Value buffer = buffer_slot(b, spec);
+  fill_padding(b, spec, buffer);
+  sum_in_place(b, spec, spec.group, buffer, stream);
+  return b.finish();
+}
+
+Template reduce_scatter(const ReduceSpec& spec, ShareGoes goes) {
+  TemplateBuilder b(spec.name, spec.dtype);
+  const Value buffer = buffer_slot(b, spec);
+  const Value shard = goes == ShareGoes::in_place ? buffer.share(spec.group, spec.shards) : shard_slot(b, spec);
+  fill_padding(b, spec, buffer);
+  Value sum = buffer;  // nobody to share with: the sum is what the rank has
+  if (spec.shards > 1) {
+    const bool apart = travels_apart(spec);
+    const Value sent = apart ? b.scratch(spec.dtype, buffer.elements) : buffer;
+    if (apart) copy_in(b, spec, buffer, sent);
+    const bool direct = goes == ShareGoes::written && spec.dtype == spec.held;
+    sum = direct ? shard : sent.share(spec.group, spec.shards);
+    b.add("reduce_scatter",
+          Collective{CollectiveKind::reduce_scatter, spec.group, spec.elements, spec.dtype, Reduce::sum}, {sent}, {sum},
+          Stream::data);
+    if (direct || (goes == ShareGoes::in_place && spec.dtype == spec.held)) return b.finish();
+  }
+  if (goes == ShareGoes::added)
+    b.add("accumulate", Accumulate{shard.elements, sum.dtype, shard.dtype}, {sum, shard}, {shard});
+  else
+    copy(b, "keep", sum, shard);
+  return b.finish();
+}
+
+Template scatter_sum(const ReduceSpec& spec) {
+  TemplateBuilder b(spec.name, spec.dtype);
+  const Value buffer = buffer_slot(b, spec);
+  fill_padding(b, spec, buffer);
+  Value sent = buffer;
+  if (travels_apart(spec)) {
+    sent = b.whole(b.slot("sent", spec.kind), spec.dtype, spec.elements);
+    copy_in(b, spec, buffer, sent);
+  }
+  b.add("reduce_scatter", Collective{CollectiveKind::reduce_scatter, spec.group, spec.elements, spec.dtype, Reduce::sum}, {sent},
+        {sent.share(spec.group, spec.shards)}, Stream::data);
+  return b.finish();
+}
+
+Template scatter_copied(const ReduceSpec& spec) {
+  TemplateBuilder b(spec.name, spec.dtype);
+  const Value buffer = buffer_slot(b, spec), sent = b.whole(b.slot("sent", spec.kind), spec.dtype, spec.elements);
+  const Value shard = shard_slot(b, spec);
+  fill_padding(b, spec, buffer);
+  copy_in(b, spec, buffer, sent);
+  b.add("reduce_scatter", Collective{CollectiveKind::reduce_scatter, spec.group, spec.elements, spec.dtype, Reduce::sum}, {sent},
+        {shard}, Stream::data);
+  return b.finish();
+}
+
+Template take_sum(const ReduceSpec& spec, ShareGoes goes) {
+  TemplateBuilder b(spec.name, spec.dtype);
+  const Value sum = b.whole(b.slot("sent", spec.kind), spec.dtype, spec.elements).share(spec.group, spec.shards);
+  const Value shard = shard_slot(b, spec);
+  if (goes == ShareGoes::added)
+    b.add("accumulate", Accumulate{shard.elements, sum.dtype, shard.dtype}, {sum, shard}, {shard});
+  else
+    copy(b, "keep", sum, shard);
+  return b.finish();
+}
+
+Template all_gather(const ReduceSpec& spec) {
+  TemplateBuilder b(spec.name, spec.dtype);
+  const Value buffer = buffer_slot(b, spec);
+  b.add("all_gather", Collective{CollectiveKind::all_gather, spec.group, spec.elements, spec.dtype, Reduce::sum},
+        {buffer.share(spec.group, spec.shards)}, {buffer}, Stream::data);
+  return b.finish();
+}
+
+Template sum_apart(const ReduceSpec& spec) {
+  if (spec.shards > 1) return scatter_sum(spec);
+  TemplateBuilder b(spec.name, spec.dtype);
+  const Value buffer = buffer_slot(b, spec);
+  fill_padding(b, spec, buffer);
+  const Value sent = b.whole(b.slot("sent", spec.kind), spec.dtype, spec.elements);
+  copy(b, "convert", buffer, sent);
+  b.add("all_reduce", sum_over(spec.group, sent.elements, sent.dtype), {sent}, {sent}, Stream::data);
+  return b.finish();
+}
+
+Template take_apart(const ReduceSpec& spec) {
+  TemplateBuilder b(spec.name, spec.dtype);
+  const Value sent = b.whole(b.slot("sent", spec.kind), spec.dtype, spec.elements), buffer = buffer_slot(b, spec);
+  copy(b, "convert_back", sent.share(spec.group, spec.shards), buffer.share(spec.group, spec.shards));
+  return b.finish();
+}
+
+Template sum_share(const ReduceSpec& spec, Group over, bool whole) {
+  TemplateBuilder b(spec.name, spec.dtype);
+  const Value share = whole ? buffer_slot(b, spec).share(spec.group, spec.shards) : shard_slot(b, spec);
+  sum_in_place(b, spec, over, share, Stream::data);
+  return b.finish();
+}
+
+Template send_share(const ReduceSpec& spec, Group over) {
+  TemplateBuilder b(spec.name, spec.dtype);
+  const Value shard = shard_slot(b, spec), sent = b.whole(b.slot("sent", spec.kind), spec.dtype, shard.elements);
+  copy(b, "convert", shard, sent);
+  b.add("all_reduce", sum_over(over, sent.elements, sent.dtype), {sent}, {sent}, Stream::data);
+  return b.finish();
+}
+
+Template take_share(const ReduceSpec& spec) {
+  TemplateBuilder b(spec.name, spec.dtype);
+  const Value sent = b.whole(b.slot("sent", spec.kind), spec.dtype, spec.elements / spec.shards);
+  copy(b, "convert_back", sent, shard_slot(b, spec));
+  return b.finish();
+}
+
+Template tie(const ReduceSpec& spec, bool whole) {
+  TemplateBuilder b("tie", spec.dtype);
+  const std::int64_t n = whole ? spec.elements : spec.elements / spec.shards;
+  const auto use = [&](std::string name) {
+    const Value all = b.whole(b.slot(std::move(name), spec.kind), spec.held, n);
+    return whole ? all.share(spec.group, spec.shards) : all;
+  };
+  const Value to = use("to"), from = use("from");
+  b.add("add", Accumulate{to.elements, spec.held, spec.held}, {from, to}, {to});
+  return b.finish();
+}
+
+namespace {
+
+/// The norm of all ranks from `sums`, and what it makes of the update.
+void add_validation(TemplateBuilder& b, const UpdateSpec& spec, const Value& sums) {
+  if (spec.norm_is_shared)
+    b.add("norm_all_reduce", sum_over(spec.norm_group, sums.elements, sums.dtype), {sums}, {sums}, Stream::data);
+  b.add("clip", ClipCoefficient{spec.clip_grad}, {sums}, {});
+}
+
+Value norm_slot(TemplateBuilder& b) { return b.whole(b.slot("sums", MemoryKind::workspace), DType::int64, kExactWords); }
+
+/// The optimizer's template: norm, clip coefficient, then the update of the chosen kind.
+class UpdateWriter {
+ public:
+  UpdateWriter(const Shapes& s, const UpdateSpec& spec)
+      : spec_(spec), o_(spec.optimizer), d_(s.dtypes), master_(d_.master != spec.weights), master_type_(held_master(s.fusion, d_)),
+        b_("optimizer", d_.compute),
+        gradients_(slot("gradients", MemoryKind::gradients, d_.gradients, spec.gradient_elements)),
+        weights_(spec.weight_elements > 0 ? slot("weights", MemoryKind::weights, spec.weights, spec.weight_elements) : Value{}),
+        sums_(norm_slot(b_)) {}
+
+  Template write() {
+    own_norm();
+    if (!spec_.post_validated) add_validation(b_, spec_, sums_);
+    if (spec_.state_elements > 0) update();
+    return b_.finish();
+  }
+
+ private:
+  void update() {
+    switch (o_.kind) {
+      case OptimizerKind::adamw: adamw(); break;
+      case OptimizerKind::sgd: sgd(); break;
+      case OptimizerKind::lamb: layerwise(LayerwiseKind::lamb); break;
+      case OptimizerKind::lans: layerwise(LayerwiseKind::lans); break;
+    }
+  }
+
+  Value slot(std::string name, MemoryKind kind, DType dtype, std::int64_t elements) {
+    return b_.whole(b_.slot(std::move(name), kind), dtype, elements);
+  }
+  Value state(std::string name, DType dtype) {
+    return slot(std::move(name), MemoryKind::optimizer, dtype, spec_.state_elements);
+  }
+  void sum(const std::string& name, const Value& v) {
+    if (spec_.norm_is_shared)
+      b_.add(name, sum_over(spec_.norm_group, v.elements, v.dtype), {v}, {v}, Stream::data);
+  }
+  /// in + out, where every out is also read.
+  static std::vector<Value> all(std::vector<Value> in, const std::vector<Value>& out) {
+    in.insert(in.end(), out.begin(), out.end());
+    return in;
+  }
+
+  void own_norm() { b_.add("grad_norm", GradNorm{spec_.own_elements, d_.gradients}, {gradients_}, {sums_}); }
+
+  void adamw() {
+    std::vector<Value> out{weights_, state("exp_avg", d_.optimizer_state), state("exp_avg_sq", d_.optimizer_state)};
+    if (master_) out.push_back(state("master", master_type_));
+    b_.add("adamw", AdamW{spec_.state_elements, o_.beta1, o_.beta2, o_.epsilon, o_.weight_decay, master_, d_.gradients,
+                          spec_.weights, d_.optimizer_state},
+           all({gradients_}, out), out);
+  }
+
+  void sgd() {
+    std::vector<Value> out{weights_};
+    if (o_.momentum > 0) out.push_back(state("exp_avg", d_.optimizer_state));
+    if (master_) out.push_back(state("master", master_type_));
+    b_.add("sgd", Sgd{spec_.state_elements, o_.momentum, o_.weight_decay, master_, d_.gradients, spec_.weights,
+                      d_.optimizer_state},
+           all({gradients_}, out), out);
+  }
+
+  void layerwise(LayerwiseKind kind) {
+    const Value m = state("exp_avg", d_.optimizer_state), v = state("exp_avg_sq", d_.optimizer_state);
+    const LayerwiseMoments moments{kind, spec_.state_elements, spec_.global_parameters, o_.beta1, o_.beta2, o_.epsilon,
+                                   o_.weight_decay, master_, d_.gradients, spec_.weights, d_.optimizer_state};
+    const Value norms = slot("tensor_sums", MemoryKind::workspace, DType::int64,
+                             spec_.global_parameters * moments.norms() * kExactWords);
+    std::vector<Value> gradient_norms;
+    if (kind == LayerwiseKind::lans) {
+      gradient_norms = {slot("gradient_sums", MemoryKind::workspace, DType::int64, spec_.global_parameters * kExactWords)};
+      b_.add("tensor_norms", TensorNorms{spec_.own_elements, spec_.global_parameters, d_.gradients}, {gradients_},
+             gradient_norms);
+      sum("tensor_norms_all_reduce", gradient_norms.front());
+    }
+    std::vector<Value> out{weights_};
+    if (master_) out.push_back(state("master", master_type_));
+    b_.add("moments", moments, all({gradients_, out.back(), m, v}, gradient_norms), {m, v, norms});
+    sum("moments_all_reduce", norms);
+    const LayerwiseApply apply{kind, spec_.state_elements, spec_.global_parameters, o_.beta1, o_.beta2, o_.epsilon,
+                               o_.weight_decay, master_, d_.gradients, spec_.weights, d_.optimizer_state};
+    b_.add(kind == LayerwiseKind::lamb ? "lamb" : "lans", apply, all(all({gradients_, m, v, norms}, gradient_norms), out), out);
+  }
+
+  const UpdateSpec& spec_;
+  const OptimizerSpec& o_;
+  const DTypes& d_;
+  bool master_;
+  DType master_type_;
+  TemplateBuilder b_;
+  Value gradients_, weights_, sums_;
+};
+
+}  // namespace
+
+Template offloaded_update(const Shapes& s, const OffloadedUpdate& spec) {
+  const DTypes& d = s.dtypes;
+  const OptimizerSpec& o = spec.optimizer;
+  const std::int64_t n = spec.unit.elements / spec.unit.shards;
+  const bool master = d.master != spec.weights;
+  TemplateBuilder b("offloaded_update", d.compute);
+  const auto part = [&](const char* name, MemoryKind kind, DType type, bool whole) {
+    const Value all = b.whole(b.slot(name, kind), type, whole ? spec.unit.elements : n);
+    return whole ? all.share(spec.unit.group, spec.unit.shards) : all;
+  };
+  const Value gradients = part("gradients", MemoryKind::gradients, d.gradients, spec.whole_gradients);
+  const Value weights = part("weights", MemoryKind::weights, spec.weights, spec.whole_weights);
+  std::vector<Value> states{part("exp_avg", MemoryKind::optimizer, d.optimizer_state, false),
+                            part("exp_avg_sq", MemoryKind::optimizer, d.optimizer_state, false)};
+  if (master) states.push_back(part("master", MemoryKind::optimizer, held_master(s.fusion, d), false));
+  const auto travel = [&](const Value& v, bool to_host, const std::string& name) {
+    b.add(name + (to_host ? "_to_host" : "_from_host"), HostCopy{v.elements, v.dtype, to_host},
+          to_host ? std::vector<Value>{v} : std::vector<Value>{}, to_host ? std::vector<Value>{} : std::vector<Value>{v},
+          Stream::host);
+  };
+  constexpr const char* names[] = {"exp_avg", "exp_avg_sq", "master"};
+  for (std::size_t i = 0; i < states.size(); ++i) travel(states[i], false, names[i]);
+  if (spec.weights_too && !master) travel(weights, false, "weights");
+  if (spec.weights_too && master) b.add("weights_place", Fill{n, spec.weights}, {}, {weights});
+  std::vector<Value> out{weights};
+  out.insert(out.end(), states.begin(), states.end());
+  std::vector<Value> in{gradients};
+  in.insert(in.end(), out.begin(), out.end());
+  b.add("adamw", AdamW{n, o.beta1, o.beta2, o.epsilon, o.weight_decay, master, d.gradients, spec.weights, d.optimizer_state},
+        std::move(in), std::move(out));
+  for (std::size_t i = 0; i < states.size(); ++i) travel(states[i], true, names[i]);
+  if (spec.weights_too) travel(weights, true, "weights");
+  return b.finish();
+}
+
+Template optimizer_step(const Shapes& s, const UpdateSpec& spec) { return UpdateWriter(s, spec).write(); }
+
+Template validation(const Shapes& s, const UpdateSpec& spec) {
+  TemplateBuilder b("validation", s.dtypes.compute);
+  add_validation(b, spec, norm_slot(b));
+  return b.finish();
+}
+
+}  // namespace tandem::lowering

@@ -1,0 +1,33 @@
+#include "models/ops/op.hpp"
+
+namespace tandem {
+namespace {
+
+constexpr std::string_view kKindNames[kOpKinds] = {
+      "matmul", "bias_grad", "layernorm", "layernorm_backward", "pointwise", "pointwise_backward",
+      "gated_pointwise", "gated_pointwise_backward", "elementwise", "row_reduce", "attention_scores",
+      "attention_softmax", "attention_context", "attention_context_backward", "attention_softmax_backward",
+      "attention_scores_backward", "flash_attention", "flash_attention_backward", "split_kv", "merge_kv", "pack_columns",
+      "unpack_columns", "rotary", "bias_dropout_add", "bias_dropout_add_backward", "bias_dropout_add_norm", "embedding", "embedding_backward",
+      "position_dropout", "position_dropout_backward", "take_first", "take_first_backward", "vocab_max", "vocab_exp_sum",
+      "cross_entropy", "accumulate", "fill", "top_k_router", "top_k_router_backward", "moe_dispatch", "moe_dispatch_backward",
+      "moe_combine", "moe_combine_backward", "grouped_matmul", "grouped_weight_grad", "grouped_bias", "grouped_bias_grad", "grad_norm", "clip_coefficient", "adamw",
+      "sgd", "tensor_norms", "layerwise_moments", "layerwise_apply", "collective", "send", "recv", "host_copy"};
+static_assert(!kKindNames[kOpKinds - 1].empty(), "an operation has no name");
+
+}  // namespace
+
+std::string_view kind_name(const Op& op) { return kKindNames[op.index()]; }
+
+Bytes payload(const Op& op) {
+  if (const auto* c = std::get_if<Collective>(&op)) return bytes_of(c->dtype, c->elements);
+  if (const auto* s = std::get_if<Send>(&op)) return bytes_of(s->dtype, s->elements);
+  if (const auto* r = std::get_if<Recv>(&op)) return bytes_of(r->dtype, r->elements);
+  return Bytes(0);
+}
+
+bool is_communication(const Op& op) {
+  return std::holds_alternative<Collective>(op) || std::holds_alternative<Send>(op) || std::holds_alternative<Recv>(op);
+}
+
+}  // namespace tandem

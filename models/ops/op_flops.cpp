@@ -1,0 +1,150 @@
+// Arithmetic of every operation: what its matrix products take, and about what the rest does.
+
+#include "models/ops/op.hpp"
+
+namespace tandem {
+namespace {
+
+using Count = std::int64_t;
+
+/// Operations that a visitor counts nothing for.
+template <class T>
+struct Free {
+  Count operator()(const T&) const { return 0; }
+};
+template <class... T>
+struct FreeOf : Free<T>... {
+  using Free<T>::operator()...;
+};
+
+Count score_elements(const AttentionDims& d) { return d.batch * d.heads * d.seq * d.key_count(); }
+/// FLOPs of one batched product over the full score matrix: 2 seq keys head_dim for every head of every sequence.
+Count score_product(const AttentionDims& d) { return 2 * score_elements(d) * d.head_dim; }
+
+/// (query, key) pairs of one head of one sequence. Of a causal ring the first step has a rank's own keys: a triangle. Later
+/// ones have either the first half of its keys for every query, or all of its keys for the second half of the queries.
+Count pairs(const AttentionDims& d, int ring_step) {
+  if (!d.causal) return d.seq * d.key_count();
+  return ring_step > 0 ? d.seq * d.key_count() / 2 : d.seq * (d.key_count() + 1) / 2;
+}
+/// FLOPs of one product over the pairs that are needed.
+Count pair_product(const AttentionDims& d, int ring_step) {
+  return 2 * d.batch * d.heads * pairs(d, ring_step) * d.head_dim;
+}
+/// A few operations a pair: bias, mask, exponential, sum.
+Count pair_work(const AttentionDims& d, int ring_step, bool dropout) {
+  return (dropout ? 12 : 8) * d.batch * d.heads * pairs(d, ring_step);
+}
+
+Count activation_flops(PointwiseKind kind) {
+  return kind == PointwiseKind::gelu_tanh || kind == PointwiseKind::tanh ? 12 : 2;
+}
+Count derivative_flops(PointwiseKind kind) {
+  return kind == PointwiseKind::gelu_tanh || kind == PointwiseKind::tanh ? 20 : 3;
+}
+/// Of both gradients of a norm 14 an element: 5 for the parameters' and 9 for the input's.
+Count norm_gradient_work(NormPart part) {
+  switch (part) {
+    case NormPart::whole: return 14;
+    case NormPart::input: return 9;
+    case NormPart::parameters: return 5;
+  }
+  return 0;
+}
+/// A gated activation's product is one or two operations an element, the rest is its function's.
+Count gate_work(GatePart part, Count whole) {
+  switch (part) {
+    case GatePart::whole: return whole;
+    case GatePart::activation: return whole - 2;
+    case GatePart::product: return 2;
+  }
+  return 0;
+}
+Count softmax_work(SoftmaxPart part, Count whole) {
+  switch (part) {
+    case SoftmaxPart::whole: return whole;
+    case SoftmaxPart::mask: return 2;
+    case SoftmaxPart::softmax: return 5;
+    case SoftmaxPart::dropout: return 4;
+  }
+  return 0;
+}
+Count position_rows(const auto& o) { return o.rows > 0 ? o.rows : o.batch * o.seq; }
+Count logits(const VocabDims& d) { return d.rows * d.cols; }
+Count choices(const MoeDims& d) { return d.tokens * d.top_k; }
+
+}  // namespace
+
+Flops matrix_flops(const Op& op) {
+  return Flops(std::visit(
+      overloaded{[](const MatMul& o) { return 2 * o.m * o.n * o.k; },
+                 [](const AttentionScores& o) { return score_product(o.dims); },
+                 [](const AttentionContext& o) { return score_product(o.dims); },
+                 [](const AttentionContextBackward& o) { return 2 * score_product(o.dims); },
+                 [](const AttentionScoresBackward& o) { return 2 * score_product(o.dims); },
+                 [](const FlashAttention& o) { return 2 * pair_product(o.dims, o.ring_step); },
+                 [](const FlashAttentionBackward& o) { return 5 * pair_product(o.dims, o.ring_step); },
+                 [](const GroupedMatMul& o) { return 2 * o.rows() * o.n * o.k; },
+                 [](const GroupedWeightGrad& o) { return 2 * o.rows() * o.n * o.k; },
+                 FreeOf<BiasGrad, LayerNorm, LayerNormBackward, Pointwise, PointwiseBackward, GatedPointwise,
+                        GatedPointwiseBackward, Elementwise, RowReduce, AttentionSoftmax, AttentionSoftmaxBackward, SplitKv,
+                        MergeKv, PackColumns, UnpackColumns, Rotary, BiasDropoutAdd, BiasDropoutAddBackward,
+                        BiasDropoutAddNorm, Embedding, EmbeddingBackward,
+                        PositionDropout, PositionDropoutBackward, TakeFirst, TakeFirstBackward, VocabMax, VocabExpSum,
+                        CrossEntropy, Accumulate, Fill, TopKRouter, TopKRouterBackward, MoeDispatch, MoeDispatchBackward,
+                        MoeCombine, MoeCombineBackward, GroupedBias, GroupedBiasGrad, GradNorm, ClipCoefficient, AdamW, Sgd,
+                        TensorNorms, LayerwiseMoments, LayerwiseApply, Collective, Send, Recv, HostCopy>{}},
+      op));
+}
+
+Flops vector_flops(const Op& op) {
+  return Flops(std::visit(
+      overloaded{
+          [](const MatMul& o) { return (o.bias + o.accumulate) * o.m * o.n + (o.sums ? o.m * o.k : 0); },
+          [](const BiasGrad& o) { return o.rows * o.cols; },
+          [](const LayerNorm& o) { return 8 * o.rows * o.cols; },
+          [](const LayerNormBackward& o) { return norm_gradient_work(o.part) * o.rows * o.cols; },
+          [](const Pointwise& o) { return (activation_flops(o.kind) + (o.bias_cols > 0)) * o.elements; },
+          [](const PointwiseBackward& o) { return (derivative_flops(o.kind) + (o.bias_cols > 0)) * o.elements; },
+          [](const GatedPointwise& o) { return gate_work(o.part, 13) * o.rows * o.cols; },
+          [](const GatedPointwiseBackward& o) { return gate_work(o.part, 22) * o.rows * o.cols; },
+          [](const Elementwise& o) { return (1 + (o.factor != 1)) * o.rows * o.cols; },
+          [](const RowReduce& o) { return o.rows * o.cols; },
+          [](const Rotary& o) { return (o.part == RotaryPart::whole ? 3 : 1) * o.elements(); },
+          [](const AttentionSoftmax& o) { return softmax_work(o.part, o.dropout > 0 ? 12 : 8) * score_elements(o.dims); },
+          [](const AttentionSoftmaxBackward& o) { return softmax_work(o.part, o.dropout > 0 ? 8 : 5) * score_elements(o.dims); },
+          [](const FlashAttention& o) { return pair_work(o.dims, o.ring_step, o.dropout > 0); },
+          [](const FlashAttentionBackward& o) { return pair_work(o.dims, o.ring_step, o.dropout > 0); },
+          [](const BiasDropoutAdd& o) { return 5 * o.rows * o.cols; },
+          [](const BiasDropoutAddBackward& o) { return 4 * o.rows * o.cols; },
+          [](const BiasDropoutAddNorm& o) { return 13 * o.rows * o.cols; },
+          [](const Embedding& o) { return o.add ? o.tokens * o.hidden : 0; },
+          [](const EmbeddingBackward& o) { return o.tokens * o.hidden; },
+          [](const PositionDropout& o) { return 4 * position_rows(o) * o.hidden; },
+          [](const PositionDropoutBackward& o) { return 4 * position_rows(o) * o.hidden; },
+          [](const TakeFirstBackward& o) { return o.batch * o.hidden; },
+          [](const VocabMax& o) { return logits(o.dims); },
+          [](const VocabExpSum& o) { return 6 * logits(o.dims); },
+          [](const CrossEntropy& o) { return (o.one_kernel ? 15 : 8) * logits(o.dims); },
+          [](const Accumulate& o) { return o.overwrite ? 0 : o.elements; },
+          [](const TopKRouter& o) { return (6 + o.dims.top_k) * o.dims.tokens * o.dims.experts; },
+          [](const TopKRouterBackward& o) { return (5 + o.dims.top_k) * o.dims.tokens * o.dims.experts; },
+          [](const MoeDispatchBackward& o) { return choices(o.dims) * o.dims.hidden; },
+          [](const MoeCombine& o) { return 2 * choices(o.dims) * o.dims.hidden; },
+          [](const MoeCombineBackward& o) { return 3 * choices(o.dims) * o.dims.hidden; },
+          [](const GroupedWeightGrad& o) { return o.accumulate ? o.experts * o.n * o.k : 0; },
+          [](const GroupedBias& o) { return o.rows() * o.n; },
+          [](const GroupedBiasGrad& o) { return o.rows() * o.n; },
+          [](const GradNorm& o) { return 2 * o.elements; },
+          [](const ClipCoefficient&) { return kExactWords; },
+          [](const AdamW& o) { return 16 * o.elements; },
+          [](const Sgd& o) { return (o.momentum > 0 ? 7 : 5) * o.elements; },
+          [](const TensorNorms& o) { return 2 * o.elements; },
+          [](const LayerwiseMoments& o) { return (18 + 2 * o.norms()) * o.elements; },
+          [](const LayerwiseApply& o) { return 12 * o.norms() * o.elements / 2; },
+          FreeOf<AttentionScores, AttentionContext, AttentionContextBackward, AttentionScoresBackward, SplitKv, MergeKv,
+                 PackColumns, UnpackColumns, TakeFirst, Fill, MoeDispatch, GroupedMatMul, Collective, Send, Recv, HostCopy>{}},
+      op));
+}
+
+}  // namespace tandem

@@ -1,0 +1,195 @@
+// Bytes an operation moves when each operand goes to or from device memory once.
+
+#include "models/ops/op.hpp"
+
+namespace tandem {
+namespace {
+
+/// Bytes of every kind of operand, for one compute type.
+class TrafficOf {
+ public:
+  explicit TrafficOf(DType compute) : compute_(compute) {}
+
+  Bytes operator()(const MatMul& o) const {
+    const std::int64_t vectors = (o.bias ? o.n : 0) + (o.sums ? o.m : 0);
+    return e(o.m * o.k + o.k * o.n + (o.accumulate ? 0 : o.m * o.n) + vectors) + added_to(o, o.m * o.n);
+  }
+  Bytes operator()(const BiasGrad& o) const { return e(o.rows * o.cols + o.cols); }
+  Bytes operator()(const LayerNorm& o) const { return e(2 * o.rows * o.cols + (o.rms ? 1 : 2) * o.cols + 2 * o.rows); }
+  Bytes operator()(const LayerNormBackward& o) const {
+    const std::int64_t gamma = o.part == NormPart::parameters ? 0 : 1;
+    const std::int64_t gradients = o.part == NormPart::input ? 0 : o.rms ? 1 : 2;
+    return e((2 + gamma + o.add_residual) * o.rows * o.cols + (gamma + gradients) * o.cols + 2 * o.rows);
+  }
+  Bytes operator()(const Pointwise& o) const { return e(2 * o.elements + o.bias_cols); }
+  Bytes operator()(const PointwiseBackward& o) const { return e(3 * o.elements + o.bias_cols); }
+  Bytes operator()(const GatedPointwise& o) const { return e((o.part == GatePart::activation ? 2 : 3) * o.rows * o.cols); }
+  Bytes operator()(const GatedPointwiseBackward& o) const {
+    switch (o.part) {
+      case GatePart::whole: case GatePart::product: return e(5 * o.rows * o.cols);
+      case GatePart::activation: return e(3 * o.rows * o.cols);
+    }
+    return Bytes(0);
+  }
+  Bytes operator()(const Elementwise& o) const { return e(2 * o.rows * o.cols + other(o)); }
+  Bytes operator()(const RowReduce& o) const { return e(o.rows * o.cols + o.rows); }
+
+  Bytes operator()(const AttentionScores& o) const { return e(scores(o.dims) + queries(o.dims) + keys(o.dims)); }
+  Bytes operator()(const AttentionSoftmax& o) const {
+    const std::int64_t both = o.part == SoftmaxPart::whole && o.dropout > 0 ? 3 : 2;
+    return e(both * scores(o.dims) + o.dims.heads * o.relative_buckets);
+  }
+  Bytes operator()(const AttentionContext& o) const { return e(scores(o.dims) + queries(o.dims) + keys(o.dims)); }
+  Bytes operator()(const AttentionContextBackward& o) const {
+    return e(2 * scores(o.dims) + queries(o.dims) + 2 * keys(o.dims));
+  }
+  Bytes operator()(const AttentionSoftmaxBackward& o) const {
+    return e((o.part == SoftmaxPart::dropout ? 2 : 3) * scores(o.dims) + o.dims.heads * o.relative_buckets);
+  }
+  Bytes operator()(const AttentionScoresBackward& o) const {
+    return e(scores(o.dims) + 2 * queries(o.dims) + 2 * keys(o.dims));
+  }
+  Bytes operator()(const FlashAttention& o) const {
+    const std::int64_t merged = o.ring_step > 0 ? 2 : 1;
+    return e(queries(o.dims) + 2 * keys(o.dims) + merged * (queries(o.dims) + stats(o.dims)));
+  }
+  Bytes operator()(const FlashAttentionBackward& o) const {
+    const std::int64_t added = o.ring_step > 0 ? 2 : 1;
+    return e(3 * queries(o.dims) + 2 * keys(o.dims) + stats(o.dims) + added * (queries(o.dims) + 2 * keys(o.dims)));
+  }
+  Bytes operator()(const SplitKv& o) const { return e(2 * o.rows * o.dims.kv_width()); }
+  Bytes operator()(const MergeKv& o) const { return e(2 * o.rows * o.dims.kv_width()); }
+  Bytes operator()(const PackColumns& o) const { return e(2 * o.rows * o.cols); }
+  Bytes operator()(const UnpackColumns& o) const { return e(2 * o.rows * o.cols); }
+  Bytes operator()(const Rotary& o) const { return e((o.part == RotaryPart::add ? 3 : 2) * o.elements()); }
+
+  Bytes operator()(const BiasDropoutAdd& o) const {
+    return e((o.residual ? 3 : 2) * o.rows * o.cols + (o.bias ? o.cols : 0));
+  }
+  /// The sum is written, and need not be read again.
+  Bytes operator()(const BiasDropoutAddNorm& o) const { return (*this)(o.add()) + (*this)(o.norm()) - e(o.rows * o.cols); }
+  Bytes operator()(const BiasDropoutAddBackward& o) const { return e(2 * o.rows * o.cols + (o.bias ? o.cols : 0)); }
+
+  Bytes operator()(const Embedding& o) const {
+    return e((o.add ? 3 : 2) * o.tokens * o.hidden) + bytes_of(DType::int32, o.tokens);
+  }
+  Bytes operator()(const EmbeddingBackward& o) const {
+    return e(3 * o.tokens * o.hidden + o.vocab_rows * o.hidden) + bytes_of(DType::int32, o.tokens);
+  }
+  Bytes operator()(const PositionDropout& o) const {
+    return e(2 * rows(o) * o.hidden + (o.learned ? o.seq * o.hidden : 0));
+  }
+  Bytes operator()(const PositionDropoutBackward& o) const {
+    return e(2 * rows(o) * o.hidden + (o.learned ? o.max_positions * o.hidden : 0));
+  }
+  Bytes operator()(const TakeFirst& o) const { return e(2 * o.batch * o.hidden); }
+  Bytes operator()(const TakeFirstBackward& o) const { return e(3 * o.batch * o.hidden); }
+
+  Bytes operator()(const VocabMax& o) const { return e(o.dims.rows * o.dims.cols + o.dims.rows); }
+  Bytes operator()(const VocabExpSum& o) const { return e(o.dims.rows * o.dims.cols + 3 * o.dims.rows) + ids(o.dims); }
+  Bytes operator()(const CrossEntropy& o) const {
+    return e(2 * o.dims.rows * o.dims.cols + (o.one_kernel ? 0 : 3) * o.dims.rows) + ids(o.dims);
+  }
+
+  Bytes operator()(const Accumulate& o) const {
+    return bytes_of(o.source, o.elements) + (o.overwrite ? 1 : 2) * bytes_of(o.destination, o.elements);
+  }
+  Bytes operator()(const Fill& o) const { return bytes_of(o.dtype, o.elements); }
+
+  Bytes operator()(const TopKRouter& o) const { return e(2 * probs(o.dims) + choices(o.dims)) + choice_ids(o.dims); }
+  Bytes operator()(const TopKRouterBackward& o) const {
+    return e(3 * probs(o.dims) + 2 * choices(o.dims)) + choice_ids(o.dims);
+  }
+  Bytes operator()(const MoeDispatch& o) const { return e(tokens(o.dims) + rows(o.dims)) + slots(o.dims); }
+  Bytes operator()(const MoeDispatchBackward& o) const { return e(tokens(o.dims) + rows(o.dims)) + slots(o.dims); }
+  Bytes operator()(const MoeCombine& o) const {
+    return e(tokens(o.dims) + rows(o.dims) + choices(o.dims)) + slots(o.dims);
+  }
+  Bytes operator()(const MoeCombineBackward& o) const {
+    return e(tokens(o.dims) + 2 * rows(o.dims) + 2 * choices(o.dims)) + slots(o.dims);
+  }
+  Bytes operator()(const GroupedMatMul& o) const {
+    return e(o.rows() * (o.k + o.n) + o.experts * o.k * o.n) + ragged_ids(o);
+  }
+  Bytes operator()(const GroupedWeightGrad& o) const {
+    const std::int64_t gradient = o.experts * o.k * o.n;
+    return e(o.rows() * (o.k + o.n) + (o.accumulate ? 0 : gradient)) + added_to(o, gradient) + ragged_ids(o);
+  }
+  Bytes operator()(const GroupedBias& o) const {
+    return e(2 * o.rows() * o.n + o.experts * o.n) + ragged_ids(o);
+  }
+  Bytes operator()(const GroupedBiasGrad& o) const {
+    return e(o.rows() * o.n + o.experts * o.n) + ragged_ids(o);
+  }
+
+  Bytes operator()(const GradNorm& o) const { return bytes_of(o.gradients, o.elements) + words(1); }
+  Bytes operator()(const ClipCoefficient&) const { return words(1); }
+  Bytes operator()(const AdamW& o) const {
+    return bytes_of(o.gradients, o.elements) + 4 * bytes_of(o.state, o.elements) + weights(o);
+  }
+  Bytes operator()(const Sgd& o) const {
+    const Bytes buffer = o.momentum > 0 ? 2 * bytes_of(o.state, o.elements) : Bytes(0);
+    return bytes_of(o.gradients, o.elements) + buffer + weights(o);
+  }
+  Bytes operator()(const TensorNorms& o) const { return bytes_of(o.gradients, o.elements) + words(o.global_parameters); }
+  Bytes operator()(const LayerwiseMoments& o) const {
+    const std::int64_t sums = o.norms() + (o.kind == LayerwiseKind::lans ? 1 : 0);
+    const Bytes read = bytes_of(o.gradients, o.elements) + bytes_of(o.master ? o.state : o.weights, o.elements);
+    return read + 4 * bytes_of(o.state, o.elements) + words(sums * o.global_parameters);
+  }
+  Bytes operator()(const LayerwiseApply& o) const {
+    const std::int64_t sums = o.norms() + (o.kind == LayerwiseKind::lans ? 1 : 0);
+    const Bytes read = bytes_of(o.gradients, o.elements) + 2 * bytes_of(o.state, o.elements);
+    return read + weights(o) + words(sums * o.global_parameters);
+  }
+  Bytes operator()(const Collective& o) const { return 2 * bytes_of(o.dtype, o.elements); }
+  Bytes operator()(const Send& o) const { return bytes_of(o.dtype, o.elements); }
+  Bytes operator()(const Recv& o) const { return bytes_of(o.dtype, o.elements); }
+  Bytes operator()(const HostCopy& o) const { return bytes_of(o.dtype, o.elements); }
+
+ private:
+  Bytes e(std::int64_t elements) const { return bytes_of(compute_, elements); }
+  /// Read and written by a product that adds to what was there.
+  static Bytes added_to(const auto& o, std::int64_t elements) {
+    return o.accumulate ? 2 * bytes_of(o.total, elements) : Bytes(0);
+  }
+  static std::int64_t other(const Elementwise& o) {
+    switch (o.other) {
+      case Spread::full: return o.rows * o.cols;
+      case Spread::row: return o.rows;
+      case Spread::column: return o.cols;
+      case Spread::none: return 0;
+    }
+    return 0;
+  }
+  static Bytes words(std::int64_t sums) { return bytes_of(DType::int64, sums * kExactWords); }
+  static Bytes ids(const VocabDims& d) { return bytes_of(DType::int32, d.rows); }
+  static std::int64_t scores(const AttentionDims& d) { return d.batch * d.heads * d.seq * d.key_count(); }
+  static std::int64_t queries(const AttentionDims& d) { return d.batch * d.seq * d.heads * d.head_dim; }
+  /// Elements of the keys, and as many of the values.
+  static std::int64_t keys(const AttentionDims& d) { return d.batch * d.key_count() * d.groups() * d.head_dim; }
+  static std::int64_t stats(const AttentionDims& d) { return d.batch * d.heads * d.seq; }
+  static std::int64_t rows(const auto& o) { return o.rows > 0 ? o.rows : o.batch * o.seq; }
+
+  static std::int64_t tokens(const MoeDims& d) { return d.tokens * d.hidden; }
+  static std::int64_t rows(const MoeDims& d) { return d.rows() * d.hidden; }
+  static std::int64_t probs(const MoeDims& d) { return d.tokens * d.experts; }
+  static std::int64_t choices(const MoeDims& d) { return d.tokens * d.top_k; }
+  static Bytes slots(const MoeDims& d) { return bytes_of(DType::int32, choices(d)); }
+  static Bytes choice_ids(const MoeDims& d) { return slots(d) + bytes_of(DType::int32, d.experts); }
+  static Bytes ragged_ids(const auto& o) { return bytes_of(DType::int32, o.ragged ? o.experts : 0); }
+
+  /// Weights read and written; with master weights these are, and the weights are only written.
+  static Bytes weights(const auto& o) {
+    if (!o.master) return 2 * bytes_of(o.weights, o.elements);
+    return 2 * bytes_of(o.state, o.elements) + bytes_of(o.weights, o.elements);
+  }
+
+  DType compute_;
+};
+
+}  // namespace
+
+Bytes traffic(const Op& op, DType compute) { return std::visit(TrafficOf(compute), op); }
+
+}  // namespace tandem

@@ -1,0 +1,369 @@
+#pragma once
+// The plan: what is trained, how it is split, with which numbers, on what. One immutable value that both
+// performers interpret. Parsing and validation: plan_parse.cpp; derived counts: plan_derived.cpp.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/base/dtype.hpp"
+#include "models/base/error.hpp"
+#include "models/base/units.hpp"
+#include "models/plan/attention_kernel.hpp"
+#include "models/plan/perturbation.hpp"
+
+namespace tandem {
+
+enum class Family : std::uint8_t { gpt, llama, bloom, bert, t5 };
+enum class Activation : std::uint8_t { gelu, relu, squared_relu, swiglu, geglu };
+enum class Normalization : std::uint8_t { layernorm, rmsnorm };
+enum class NormPlacement : std::uint8_t { pre, post, post_add };
+enum class PositionEmbedding : std::uint8_t { learned, rope, alibi, relative };
+enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved, zb_h1, zb_h2, breadth_first };
+/// Whether stages may hold several chunks of the model.
+constexpr bool has_chunks(ScheduleKind k) { return k == ScheduleKind::interleaved || k == ScheduleKind::breadth_first; }
+enum class ContextMode : std::uint8_t { ring, all_gather, ulysses };
+enum class OptimizerSync : std::uint8_t { global, post_validated };
+/// What is copied around the collectives of ZeRO 3's units (models/lowering/templates/unit_copies.hpp).
+enum class UnitCopies : std::uint8_t { none, flat, per_parameter };
+enum class Recompute : std::uint8_t { none, selective, full };
+enum class OptimizerKind : std::uint8_t { adamw, lans, lamb, sgd };
+enum class DecayShape : std::uint8_t { constant, linear, cosine, polynomial };
+/// What of a step is captured in CUDA graphs (models/lowering/cuda_graphs.hpp).
+enum class CudaGraphs : std::uint8_t { none, layers, iteration };
+/// What the target does in one kernel (models/lowering/shapes/fusion.cpp).
+enum class FusionSet : std::uint8_t {
+  reference,
+  eager,
+  megatron_2021,
+  megatron,
+  transformer_engine,
+  compiled,
+  llm_c,
+  llm_foundry,
+  megatron_bridge,
+  internevo,
+  compiled_blocks,
+  megatron_wide_softmax,
+  eager_fused_rmsnorm
+};
+
+/// Those of a fusion set that says no other; sources: models/lowering/shapes/fusion.cpp.
+constexpr AttentionKernel attention_kernel(FusionSet s) {
+  switch (s) {
+    case FusionSet::transformer_engine:
+    case FusionSet::megatron_bridge:
+    case FusionSet::llm_c: return AttentionKernel::tuned;
+    case FusionSet::llm_foundry: return AttentionKernel::triton;
+    case FusionSet::internevo: return AttentionKernel::flash1;
+    default: return AttentionKernel::flash2;
+  }
+}
+
+/// Whether tensors are PyTorch's, allocated by calls that fill them where it is told to: those of compiled code are not
+/// (TorchInductor's wrapper allocates by torch._C._dynamo.guards._empty_strided_cuda), and llm.c has no PyTorch.
+constexpr bool allocates_by_dispatcher(FusionSet s) {
+  return s != FusionSet::compiled && s != FusionSet::compiled_blocks && s != FusionSet::llm_c;
+}
+
+/// The spelling of a value in a plan file: "1f1b", "squared_relu", "zb-h1" ...
+std::string_view name(Family v);
+std::string_view name(Activation v);
+std::string_view name(Normalization v);
+std::string_view name(NormPlacement v);
+std::string_view name(PositionEmbedding v);
+std::string_view name(ScheduleKind v);
+std::string_view name(ContextMode v);
+std::string_view name(OptimizerSync v);
+std::string_view name(UnitCopies v);
+std::string_view name(Recompute v);
+std::string_view name(OptimizerKind v);
+std::string_view name(DecayShape v);
+std::string_view name(CudaGraphs v);
+std::string_view name(AttentionKernel v);
+std::string_view name(FusionSet v);
+
+/// Buckets of relative positions, a learned number for each and every head (T5, arXiv 1910.10683 section 2.1).
+inline constexpr std::int64_t kRelativeBuckets = 32;
+
+struct MoeSpec {
+  std::int64_t num_experts = 0;          ///< 0: dense model
+  std::int64_t experts_per_token = 1;
+  std::int64_t ffn_hidden_size = 0;      ///< 0: the model's
+  std::int64_t num_shared_experts = 0;
+  std::int64_t first_dense_layers = 0;
+  std::int64_t layer_frequency = 1;
+  double capacity_factor = 0;            ///< 0: dropless
+  double aux_loss = 0;
+  double rows_bound = 2;                 ///< dropless: rows a rank has room for, as a multiple of an even share
+};
+
+struct RopeScaling {
+  std::string type;                      ///< empty: none
+  double factor = 1;
+  std::int64_t original_max_position_embeddings = 4096;  ///< llama3 and yarn: sequences that the model was trained on before
+};
+
+struct ModelSpec {
+  std::string name;
+  Family family = Family::gpt;
+  std::int64_t num_layers = 0;
+  std::int64_t num_decoder_layers = 0;   ///< t5 only
+  std::int64_t hidden_size = 0;
+  std::int64_t num_attention_heads = 0;
+  std::int64_t num_kv_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t ffn_hidden_size = 0;
+  std::int64_t vocab_size = 0;
+  std::int64_t pad_vocab_to = 0;         ///< vocabulary is padded to a multiple of this
+  std::int64_t max_position_embeddings = 0;
+  std::int64_t token_types = 0;
+  Activation activation = Activation::gelu;
+  Normalization normalization = Normalization::layernorm;
+  NormPlacement norm_placement = NormPlacement::pre;
+  double norm_epsilon = 1e-5;
+  PositionEmbedding position_embedding = PositionEmbedding::learned;
+  double rope_theta = 10000;
+  RopeScaling rope_scaling;
+  bool tie_embeddings = true;
+  bool linear_bias = true;
+  bool qkv_bias = true;
+  bool embedding_norm = false;
+  double init_std = 0.02;
+  MoeSpec moe;
+  std::string notes;
+
+  bool gated() const { return activation == Activation::swiglu || activation == Activation::geglu; }
+  /// Whether layer `layer` (0 first) holds experts instead of one MLP.
+  bool has_experts(std::int64_t layer) const;
+  /// Layers of all stacks: t5 adds its decoder.
+  std::int64_t total_layers() const { return num_layers + num_decoder_layers; }
+};
+
+struct OffloadSpec {
+  bool optimizer = false;
+  bool parameters = false;
+  double ratio = 1;
+};
+
+struct ParallelSpec {
+  std::int64_t tensor = 1;
+  std::int64_t pipeline = 1;
+  std::int64_t data = 1;
+  std::int64_t context = 1;
+  std::int64_t expert = 1;
+  std::int64_t expert_tensor = 1;        ///< ranks that share the matrices of the same experts
+  std::int64_t virtual_pipeline = 1;     ///< chunks a stage
+  ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  bool sequence_parallel = false;
+  ContextMode context_mode = ContextMode::ring;
+  int zero_stage = 0;
+  std::int64_t zero_group = 0;           ///< 0: the whole data axis
+  OptimizerSync optimizer_sync = OptimizerSync::global;
+  bool overlap_grad_reduce = false;
+  bool overlap_param_gather = false;
+  bool tensor_overlap = false;
+  bool overlap_tensor_sum = false;       ///< an input's gradient is summed while its matrix' gradient is computed
+  bool overlap_p2p = true;               ///< stages compute while they send
+  bool scatter_p2p = false;              ///< tensor ranks send a share each of what all of them hold
+  Bytes bucket_bytes{160'000'000};
+  std::int64_t prefetch_layers = 1;
+  std::int64_t reuse_distance = 0;       ///< parameters: what zero_stage 3 uses again before so many others stays gathered
+  UnitCopies unit_copies = UnitCopies::none;
+  bool root_unit = false;                ///< both ends of the model are one unit of zero_stage 3, whole in both passes
+  std::vector<std::int64_t> pipeline_split; ///< layers per stage (x chunk); empty: auto
+  std::string rank_order = "tp-cp-ep-dp-pp";///< fastest axis first
+  OffloadSpec offload;
+  std::string name, notes;
+};
+
+/// What each class of tensor is stored or computed in.
+struct DTypes {
+  DType compute = DType::bf16;
+  DType weights = DType::bf16;
+  DType gradients = DType::fp32;         ///< accumulated gradient
+  DType gradient_reduce = DType::fp32;   ///< what data-parallel reduction carries
+  DType master = DType::fp32;            ///< equal to weights: no separate copy
+  DType optimizer_state = DType::fp32;
+};
+
+struct Dropout {
+  double hidden = 0;
+  double attention = 0;
+};
+
+struct LearningRate {
+  double peak = 3e-4;
+  double minimum = 0;
+  DecayShape decay = DecayShape::constant;
+  std::string unit = "steps";            ///< steps, samples or tokens
+  std::int64_t warmup = 0;
+  std::int64_t decay_over = 0;           ///< 0: the run's length
+  double power = 1;                      ///< polynomial
+};
+
+struct OptimizerSpec {
+  OptimizerKind kind = OptimizerKind::adamw;
+  LearningRate learning_rate;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double weight_decay = 0.1;
+  double momentum = 0;                   ///< sgd
+};
+
+struct BatchRampup {
+  std::int64_t start = 0;                ///< 0: none
+  std::int64_t increment = 0;
+  std::int64_t samples = 0;
+};
+
+struct TrainingSpec {
+  std::int64_t seq_length = 0;
+  std::int64_t decoder_seq_length = 0;   ///< t5 only
+  std::int64_t micro_batch_size = 0;     ///< sequences
+  std::int64_t global_batch_size = 0;    ///< sequences
+  std::string precision = "bf16";
+  DTypes dtypes;
+  Recompute recompute = Recompute::none;
+  std::int64_t recompute_layers = 0;     ///< 0: all
+  std::vector<std::string> recompute_modules;
+  bool recompute_products = false;       ///< of "operations": every second matrix product, too, but no attention
+  bool recompute_early_stop = false;     ///< of whole layers: ends where the backward pass has all that it reads
+  bool flash_attention = false;
+  AttentionKernel attention_kernel = AttentionKernel::flash2;  ///< only with flash_attention
+  FusionSet fusion = FusionSet::reference;
+  CudaGraphs cuda_graphs = CudaGraphs::none;
+  bool deterministic = false;            ///< only kernels and collectives that give the same bits again
+  bool fill_uninitialized_memory = false;///< tensors are filled before tasks write them; only where deterministic
+  bool launch_blocking = false;          ///< a launch returns when the device has done it, so the host is never ahead
+  bool expandable_segments = false;      ///< PyTorch's allocator maps more memory behind a segment in place of taking another
+  Dropout dropout;
+  OptimizerSpec optimizer;
+  BatchRampup batch_rampup;
+  double clip_grad = 1.0;                ///< 0: off
+  std::uint64_t seed = 1234;
+  std::int64_t steps = 1;
+  std::string name, notes;
+};
+
+enum class Algorithm : std::uint8_t;   // models/ops/collective.hpp
+
+/// What communication libraries would choose themselves: algorithms of all groups' collectives.
+struct CollectiveAlgorithms {
+  std::optional<Algorithm> all_reduce, all_gather, reduce_scatter, all_to_all;
+};
+
+struct ClusterOverride {
+  std::optional<Bandwidth> scale_out_per_node;
+  std::optional<Bandwidth> scale_up_per_device;
+  std::optional<double> oversubscription;
+  std::optional<std::int64_t> devices_per_node;
+  CollectiveAlgorithms algorithms;
+  std::string nccl_algo;                 ///< what NCCL may choose from: ring, ^nvls; empty: everything
+};
+
+struct ClusterSpec {
+  std::string preset;
+  std::int64_t devices = 0;
+  std::int64_t ranks_per_device = 1;     ///< `override.ranks_per_device`
+  ClusterOverride override;
+  Perturbation perturbation;
+  std::string name, notes;
+};
+
+/// The stack of this project's runtime.
+inline constexpr std::string_view kOwnStack = "tandem";
+
+/// A validated plan. Every default is filled in; no field is "unset" any more.
+struct Plan {
+  std::string name;
+  std::string notes;
+  std::string file;                      ///< where it was read from, for messages
+  ModelSpec model;
+  ParallelSpec parallel;
+  TrainingSpec training;
+  ClusterSpec cluster;
+  std::string stack{kOwnStack};
+  std::vector<std::string> ineffective;  ///< "field changes nothing: why", of fields the plan spells out
+
+  // ---- derived, all exact (plan_derived.cpp) ----
+  std::int64_t world_size() const;               ///< ranks
+  std::int64_t micro_batches() const;            ///< per pipeline and step: global / (micro x data)
+  std::int64_t micro_batch_tokens() const;       ///< micro_batch_size x seq_length
+  std::int64_t global_batch_tokens() const;
+  std::int64_t padded_vocab_size() const;
+  /// Masked positions of a sequence (bert): 15 %, rounded, at least one (arXiv 1810.04805 section 3.1).
+  std::int64_t masked_positions() const;
+  /// Targets of the global batch, which the loss is a mean over: its tokens, bert's masked positions, or the tokens that
+  /// t5's decoder is asked for.
+  std::int64_t loss_targets() const;
+  /// Tokens of the data that one sequence is made of, besides the one that is only a target: t5's decoder goes on where its
+  /// encoder ends.
+  std::int64_t sequence_tokens() const;
+  /// Positions of a sequence in global layer `layer`: t5's decoder layers have their own.
+  std::int64_t layer_seq_length(std::int64_t layer) const;
+  /// Rows that an expert takes from the tokens one rank routes, its context (sequence-parallel: and tensor) share of a
+  /// micro-batch: capacity_factor x tokens x experts_per_token / num_experts, rounded up; 0: dropless.
+  std::int64_t expert_capacity() const;
+  /// Layers of every stage, `pipeline` entries (x virtual_pipeline chunks, chunk-major: entry chunk x pipeline + stage,
+  /// which is the order in which a micro-batch passes them), sum = model.total_layers(). With layers + 2 chunks the
+  /// first and the last are 0: embedding and head alone.
+  std::vector<std::int64_t> layers_per_stage() const;
+};
+
+/// Parameters by part, with the vocabulary unpadded (as published) and as stored (padded).
+struct ParameterCount {
+  std::int64_t per_layer = 0;        ///< a dense layer (of the encoder for t5)
+  std::int64_t per_decoder_layer = 0;///< t5: self attention, cross attention and MLP
+  std::int64_t per_moe_layer = 0;    ///< a layer with experts, all of them and the router; 0 in dense models
+  std::int64_t embedding = 0;        ///< token + position (+ token type) + embedding norm
+  std::int64_t head = 0;             ///< final norm, the untied output matrix, bert's pooler and two heads
+  std::int64_t total = 0;
+  std::int64_t total_padded = 0;
+};
+ParameterCount count_parameters(const ModelSpec& model, std::int64_t padded_vocab_size);
+
+/// Reads, completes and validates a plan file. Throws ConfigError (exit 3) with *all* problems of syntax, type, unit,
+/// key and value; InfeasibleError (exit 4) with all reasons why a well-formed plan cannot be (divisibility, stack
+/// rules). What this version cannot lower is loaded: require_lowerable() refuses it.
+Plan load_plan(const std::string& path);
+
+/// The same for text; `file` is only used in messages.
+Plan parse_plan(std::string_view text, const std::string& file);
+
+/// The completed plan as JSON text, every default printed, loadable again.
+std::string to_json(const Plan& plan, int indent = 2);
+
+/// Throws InfeasibleError naming every field that this version can parse but not lower.
+void require_lowerable(const Plan& plan);
+
+/// A model preset (models/presets/<name>.json) completed as in a plan of one rank. Throws ConfigError.
+ModelSpec load_model(const std::string& preset);
+
+/// The rules of a framework (models/stacks/<stack>.json) that a valid plan breaks; `stack` need not be the plan's own.
+/// Throws ConfigError when there is no such stack.
+std::vector<Problem> stack_problems(const Plan& plan, std::string_view stack);
+
+/// How a framework moves tensors between stages, unless a plan says otherwise.
+struct StackTransfers {
+  std::vector<std::string> overlap;  ///< schedules under which stages compute while they send
+  bool scatter = false;
+};
+/// Throws ConfigError when the stack's file does not say.
+StackTransfers stack_transfers(const std::string& stack);
+/// The fusion set that the plan's stack has on its machine, which a plan that names no other has. Throws ConfigError when the
+/// stack's file names none.
+FusionSet stack_fusion(const Plan& plan);
+
+/// Host operations of the launch of one of the plan's CUDA graphs (of a layer where it has none); nothing where its stack's file has
+/// nothing of graphs. Throws ConfigError on a file that is not of the form that models/stacks/README.md describes.
+std::optional<std::int64_t> stack_graph_launch(const Plan& plan);
+
+/// JSON Schema (draft-07) of a plan file, generated from the definitions that the parser uses.
+std::string plan_json_schema();
+
+}  // namespace tandem

@@ -1,0 +1,82 @@
+// Exact parameter counts. The formulas are those of the families' reference implementations; tests compare them with
+// the published figure of every preset.
+
+#include "models/plan/plan.hpp"
+
+namespace tandem {
+namespace {
+
+std::int64_t matrix(std::int64_t rows, std::int64_t cols, bool bias) { return rows * cols + (bias ? rows : 0); }
+
+std::int64_t norm(const ModelSpec& m) {
+  return m.normalization == Normalization::layernorm ? 2 * m.hidden_size : m.hidden_size;
+}
+
+std::int64_t attention(const ModelSpec& m) {
+  const std::int64_t q = m.num_attention_heads * m.head_dim, kv = m.num_kv_heads * m.head_dim;
+  return matrix(q + 2 * kv, m.hidden_size, m.qkv_bias) + matrix(m.hidden_size, q, m.linear_bias);
+}
+
+std::int64_t mlp(const ModelSpec& m, std::int64_t inner) {
+  return matrix(m.gated() ? 2 * inner : inner, m.hidden_size, m.linear_bias) +
+         matrix(m.hidden_size, inner, m.linear_bias);
+}
+
+std::int64_t experts(const ModelSpec& m) {
+  const std::int64_t router = m.moe.num_experts * m.hidden_size;  // no router in use has a bias in its matrix
+  return router + (m.moe.num_experts + m.moe.num_shared_experts) * mlp(m, m.moe.ffn_hidden_size);
+}
+
+std::int64_t embedding(const ModelSpec& m, std::int64_t vocabulary) {
+  const bool learned = m.position_embedding == PositionEmbedding::learned;
+  const std::int64_t rows = vocabulary + m.token_types + (learned ? m.max_position_embeddings : 0);
+  return rows * m.hidden_size + (m.embedding_norm ? norm(m) : 0);
+}
+
+/// One table per stack, shared by its layers.
+std::int64_t relative_tables(const ModelSpec& m) {
+  if (m.position_embedding != PositionEmbedding::relative) return 0;
+  return (m.num_decoder_layers > 0 ? 2 : 1) * kRelativeBuckets * m.num_attention_heads;
+}
+
+/// Pre-norm stacks end with a norm of their own.
+std::int64_t final_norms(const ModelSpec& m) {
+  if (m.norm_placement != NormPlacement::pre) return 0;
+  return (m.num_decoder_layers > 0 ? 2 : 1) * norm(m);
+}
+
+/// Pooler and next-sentence classifier, and the masked-token head's transform and output bias (Devlin et al. 2019).
+std::int64_t bert_heads(const ModelSpec& m, std::int64_t vocabulary) {
+  const std::int64_t dense = matrix(m.hidden_size, m.hidden_size, true);
+  return dense + matrix(2, m.hidden_size, true) + dense + norm(m) + vocabulary;
+}
+
+std::int64_t head(const ModelSpec& m, std::int64_t vocabulary) {
+  const std::int64_t output = m.tie_embeddings ? 0 : vocabulary * m.hidden_size;
+  return final_norms(m) + output + (m.family == Family::bert ? bert_heads(m, vocabulary) : 0);
+}
+
+std::int64_t expert_layers(const ModelSpec& m) {
+  std::int64_t n = 0;
+  for (std::int64_t l = 0; l < m.num_layers; ++l) n += m.has_experts(l) ? 1 : 0;
+  return n;
+}
+
+}  // namespace
+
+ParameterCount count_parameters(const ModelSpec& m, std::int64_t padded_vocab_size) {
+  const std::int64_t moe_layers = expert_layers(m);
+  ParameterCount c;
+  c.per_layer = attention(m) + mlp(m, m.ffn_hidden_size) + 2 * norm(m);
+  c.per_decoder_layer = m.num_decoder_layers > 0 ? c.per_layer + attention(m) + norm(m) : 0;
+  c.per_moe_layer = moe_layers > 0 ? attention(m) + experts(m) + 2 * norm(m) : 0;
+  c.embedding = embedding(m, m.vocab_size) + relative_tables(m);
+  c.head = head(m, m.vocab_size);
+  const std::int64_t blocks = (m.num_layers - moe_layers) * c.per_layer + moe_layers * c.per_moe_layer +
+                              m.num_decoder_layers * c.per_decoder_layer;
+  c.total = blocks + c.embedding + c.head;
+  c.total_padded = blocks + embedding(m, padded_vocab_size) + relative_tables(m) + head(m, padded_vocab_size);
+  return c;
+}
+
+}  // namespace tandem

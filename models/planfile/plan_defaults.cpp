@@ -1,0 +1,184 @@
+#include <algorithm>
+#include <array>
+
+#include "models/base/presets.hpp"
+#include "models/planfile/plan_steps.hpp"
+
+namespace tandem {
+namespace {
+
+struct FamilyDefaults {
+  Activation activation;
+  Normalization normalization;
+  NormPlacement placement;
+  double epsilon;
+  PositionEmbedding position;
+  bool tie, bias, embedding_norm;
+  std::int64_t token_types;
+};
+
+// In the order of Family. Sources: the families' first papers and reference configurations (GPT-2, LLaMA, BLOOM,
+// BERT, T5 1.0).
+constexpr std::array<FamilyDefaults, 5> kFamilies{{
+    {Activation::gelu, Normalization::layernorm, NormPlacement::pre, 1e-5, PositionEmbedding::learned, true, true,
+     false, 0},
+    {Activation::swiglu, Normalization::rmsnorm, NormPlacement::pre, 1e-5, PositionEmbedding::rope, false, false, false,
+     0},
+    {Activation::gelu, Normalization::layernorm, NormPlacement::pre, 1e-5, PositionEmbedding::alibi, true, true, true,
+     0},
+    {Activation::gelu, Normalization::layernorm, NormPlacement::post, 1e-12, PositionEmbedding::learned, true, true,
+     true, 2},
+    {Activation::relu, Normalization::rmsnorm, NormPlacement::pre, 1e-6, PositionEmbedding::relative, true, false,
+     false, 0},
+}};
+
+struct Precision {
+  std::string_view name;
+  DTypes types;
+};
+
+constexpr DTypes mixed(DType compute, DType weights) {
+  return {compute, weights, DType::fp32, DType::fp32, DType::fp32, DType::fp32};
+}
+constexpr DTypes uniform(DType t) { return {t, t, t, t, t, t}; }
+
+// The 8- and 4-bit recipes keep bf16 weights and cast them at each product, as Transformer Engine does.
+constexpr std::array<Precision, 8> kPrecisionTypes{{
+    {"fp64", uniform(DType::fp64)},
+    {"fp32", uniform(DType::fp32)},
+    {"tf32", mixed(DType::tf32, DType::fp32)},
+    {"fp16", mixed(DType::fp16, DType::fp16)},
+    {"bf16", mixed(DType::bf16, DType::bf16)},
+    {"fp8", mixed(DType::fp8, DType::bf16)},
+    {"mxfp8", mixed(DType::mxfp8, DType::bf16)},
+    {"nvfp4", mixed(DType::nvfp4, DType::bf16)},
+}};
+
+/// Sets members of a plan unless the file gave them.
+class Filler {
+ public:
+  explicit Filler(const Given& given) : given_(given) {}
+
+  template <class T, class V>
+  void set(std::string_view path, T& member, V value) const {
+    if (!given_.contains(path)) member = value;
+  }
+
+ private:
+  const Given& given_;
+};
+
+std::int64_t rounded_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
+
+void fill_family(ModelSpec& m, const Filler& fill) {
+  const FamilyDefaults& d = kFamilies.at(static_cast<std::size_t>(m.family));
+  fill.set("model.activation", m.activation, d.activation);
+  fill.set("model.normalization", m.normalization, d.normalization);
+  fill.set("model.norm_placement", m.norm_placement, d.placement);
+  fill.set("model.norm_epsilon", m.norm_epsilon, d.epsilon);
+  fill.set("model.position_embedding", m.position_embedding, d.position);
+  fill.set("model.tie_embeddings", m.tie_embeddings, d.tie);
+  fill.set("model.linear_bias", m.linear_bias, d.bias);
+  fill.set("model.qkv_bias", m.qkv_bias, m.linear_bias);
+  fill.set("model.embedding_norm", m.embedding_norm, d.embedding_norm);
+  fill.set("model.token_types", m.token_types, d.token_types);
+  // As published with Llama 3.1, and Megatron-Core's of YaRN (megatron/core/models/common/embeddings/yarn_rotary_pos_embedding.py).
+  fill.set("model.rope_scaling.original_max_position_embeddings", m.rope_scaling.original_max_position_embeddings,
+           m.rope_scaling.type == "llama3" ? 8192 : 4096);
+}
+
+void fill_sizes(Plan& p, const Filler& fill) {
+  ModelSpec& m = p.model;
+  const bool t5 = m.family == Family::t5;
+  fill.set("model.num_decoder_layers", m.num_decoder_layers, t5 ? m.num_layers : 0);
+  fill.set("model.num_kv_heads", m.num_kv_heads, m.num_attention_heads);
+  // No default where the heads do not divide: 0, which check_layout refuses.
+  const bool divides = m.hidden_size % m.num_attention_heads == 0;
+  fill.set("model.head_dim", m.head_dim, divides ? m.hidden_size / m.num_attention_heads : 0);
+  fill.set("model.ffn_hidden_size", m.ffn_hidden_size,
+           m.gated() ? rounded_up((8 * m.hidden_size + 2) / 3, 64) : 4 * m.hidden_size);
+  fill.set("model.pad_vocab_to", m.pad_vocab_to, 128 * p.parallel.tensor);
+  fill.set("training.decoder_seq_length", p.training.decoder_seq_length, t5 ? p.training.seq_length : 0);
+  fill.set("model.max_position_embeddings", m.max_position_embeddings,
+           std::max(p.training.seq_length, p.training.decoder_seq_length));
+  if (m.moe.num_experts > 0 && m.moe.ffn_hidden_size == 0) m.moe.ffn_hidden_size = m.ffn_hidden_size;
+}
+
+/// Experts are cut like everything else unless their ranks need part of the tensor axis.
+void fill_expert_tensor(ParallelSpec& q, const Filler& fill) {
+  const std::int64_t ranks = q.tensor * q.context * q.data;
+  std::int64_t most = q.tensor;
+  while (most > 1 && (q.tensor % most != 0 || ranks % (most * q.expert) != 0)) --most;
+  fill.set("parallel.expert_tensor", q.expert_tensor, most);
+}
+
+void fill_types(TrainingSpec& t, const Filler& fill) {
+  DTypes d;
+  for (const Precision& p : kPrecisionTypes) {
+    if (p.name == t.precision) d = p.types;
+  }
+  fill.set("training.dtypes.compute", t.dtypes.compute, d.compute);
+  fill.set("training.dtypes.weights", t.dtypes.weights, d.weights);
+  fill.set("training.dtypes.gradients", t.dtypes.gradients, d.gradients);
+  fill.set("training.dtypes.gradient_reduce", t.dtypes.gradient_reduce, d.gradient_reduce);
+  fill.set("training.dtypes.master", t.dtypes.master, d.master);
+  fill.set("training.dtypes.optimizer_state", t.dtypes.optimizer_state, d.optimizer_state);
+}
+
+/// Where layers do not divide there is no default: 0 chunks, which check_layout refuses.
+void fill_chunks(Plan& p, const Filler& fill) {
+  if (!has_chunks(p.parallel.schedule)) return;
+  const std::int64_t layers = p.model.total_layers();
+  fill.set("parallel.virtual_pipeline", p.parallel.virtual_pipeline,
+           layers % p.parallel.pipeline == 0 ? layers / p.parallel.pipeline : 0);
+}
+
+void fill_transfers(Plan& p, const Filler& fill) {
+  if (p.parallel.pipeline == 1) return;
+  const StackTransfers stack = stack_transfers(p.stack);
+  const bool overlap = std::find(stack.overlap.begin(), stack.overlap.end(), name(p.parallel.schedule)) != stack.overlap.end();
+  fill.set("parallel.overlap_p2p", p.parallel.overlap_p2p, overlap);
+  fill.set("parallel.scatter_p2p", p.parallel.scatter_p2p, stack.scatter);
+}
+
+/// Layers of every chunk where the stack gives what does not divide to the last stages; elsewhere the split stays automatic.
+void fill_split(Plan& p) {
+  const std::int64_t stages = p.parallel.pipeline, chunks = p.parallel.virtual_pipeline, layers = p.model.total_layers();
+  const bool divides = stages < 2 || chunks < 1 || layers % (stages * chunks) == 0;
+  if (!p.parallel.pipeline_split.empty() || divides || layers < stages * chunks || !stack_remainder_last(p.stack)) return;
+  for (std::int64_t c = 0; c < chunks; ++c) {
+    const std::int64_t of_chunk = layers / chunks + (c < layers % chunks ? 1 : 0);
+    for (std::int64_t s = 0; s < stages; ++s)
+      p.parallel.pipeline_split.push_back(of_chunk / stages + (s >= stages - of_chunk % stages ? 1 : 0));
+  }
+}
+
+void fill_recompute(TrainingSpec& t, const Given& given) {
+  if (t.recompute != Recompute::selective) return;
+  if (!given.contains("training.recompute_modules")) t.recompute_modules = {"core_attention"};
+  // Whole blocks are what full recomputation repeats, and all other modules are parts of one.
+  if (std::find(t.recompute_modules.begin(), t.recompute_modules.end(), "block") == t.recompute_modules.end()) return;
+  t.recompute = Recompute::full;
+  t.recompute_modules.clear();
+}
+
+}  // namespace
+
+void fill_defaults(Plan& plan, const Given& in_file) {
+  fill_family(plan.model, Filler(in_file));  // first: what a stack does depends on the model (positions, activation)
+  const Given given = fill_stack_defaults(plan, in_file);
+  const Filler fill(given);
+  fill_sizes(plan, fill);
+  fill_expert_tensor(plan.parallel, fill);
+  fill_types(plan.training, fill);
+  fill_chunks(plan, fill);
+  fill_recompute(plan.training, given);
+  fill_transfers(plan, fill);
+  fill_split(plan);
+  // An unknown stack is refused later, with all that is wrong.
+  const bool known = !find_preset("models/stacks", plan.stack).empty();
+  if (known) fill.set("training.fusion", plan.training.fusion, stack_fusion(plan));
+  fill.set("training.attention_kernel", plan.training.attention_kernel, attention_kernel(plan.training.fusion));
+}
+
+}  // namespace tandem

@@ -1,0 +1,85 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "models/planfile/plan_steps.hpp"
+
+namespace tandem {
+namespace {
+
+std::int64_t rounded_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
+
+/// Every stage the same, the embedding and the head counting as a layer of the first and last.
+std::vector<std::int64_t> with_ends_counted(std::int64_t layers, std::int64_t stages) {
+  std::vector<std::int64_t> split(static_cast<std::size_t>(stages), (layers + 2) / stages);
+  --split.front();
+  --split.back();
+  return split;
+}
+
+std::vector<std::int64_t> with_remainder_in_the_middle(std::int64_t layers, std::int64_t stages) {
+  std::vector<std::int64_t> split(static_cast<std::size_t>(stages), layers / stages);
+  const std::int64_t extra = layers % stages;
+  const std::int64_t first = (stages - extra) / 2;
+  for (std::int64_t s = first; s < first + extra; ++s) ++split[static_cast<std::size_t>(s)];
+  return split;
+}
+
+}  // namespace
+
+std::int64_t Plan::world_size() const { return parallel.tensor * parallel.pipeline * parallel.data * parallel.context; }
+
+std::int64_t Plan::micro_batches() const {
+  return training.global_batch_size / (training.micro_batch_size * parallel.data);
+}
+
+std::int64_t Plan::micro_batch_tokens() const { return training.micro_batch_size * training.seq_length; }
+
+std::int64_t Plan::global_batch_tokens() const { return training.global_batch_size * training.seq_length; }
+
+std::int64_t Plan::padded_vocab_size() const { return rounded_up(model.vocab_size, model.pad_vocab_to); }
+
+std::int64_t Plan::masked_positions() const {
+  return std::max<std::int64_t>(1, std::llround(0.15 * static_cast<double>(training.seq_length)));
+}
+
+std::int64_t Plan::loss_targets() const {
+  if (model.family == Family::bert) return training.global_batch_size * masked_positions();
+  if (model.family == Family::t5) return training.global_batch_size * training.decoder_seq_length;
+  return global_batch_tokens();
+}
+
+std::int64_t Plan::sequence_tokens() const { return training.seq_length + training.decoder_seq_length; }
+
+std::int64_t Plan::layer_seq_length(std::int64_t layer) const {
+  const bool decoder = model.num_decoder_layers > 0 && layer >= model.num_layers;
+  return decoder ? training.decoder_seq_length : training.seq_length;
+}
+
+std::int64_t Plan::expert_capacity() const {
+  const MoeSpec& e = model.moe;
+  if (e.num_experts == 0 || e.capacity_factor == 0) return 0;
+  const std::int64_t shares = parallel.context * (parallel.sequence_parallel ? parallel.tensor : 1);
+  const auto choices = static_cast<double>(micro_batch_tokens() / shares * e.experts_per_token);
+  return static_cast<std::int64_t>(std::ceil(e.capacity_factor * choices / static_cast<double>(e.num_experts)));
+}
+
+std::vector<std::int64_t> Plan::layers_per_stage() const {
+  if (!parallel.pipeline_split.empty()) return parallel.pipeline_split;
+  const std::int64_t layers = model.total_layers();
+  const std::int64_t stages = parallel.pipeline * parallel.virtual_pipeline;
+  const bool ends_count = layers % stages != 0 && (layers + 2) % stages == 0;
+  return ends_count ? with_ends_counted(layers, stages) : with_remainder_in_the_middle(layers, stages);
+}
+
+bool ModelSpec::has_experts(std::int64_t layer) const {
+  return moe.num_experts > 0 && layer >= moe.first_dense_layers && layer % moe.layer_frequency == 0;
+}
+
+std::string product_text(std::initializer_list<std::int64_t> factors) {
+  std::string text;
+  for (const std::int64_t f : factors) text += (text.empty() ? "" : " x ") + std::to_string(f);
+  return text;
+}
+
+}  // namespace tandem

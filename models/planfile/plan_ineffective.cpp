@@ -1,0 +1,93 @@
+// Fields that a plan spells out and that change nothing beside its other fields. They are told, not refused: a plan whose experts
+// were taken away to compare should not have to lose their sizes.
+
+#include <nlohmann/json.hpp>
+
+#include "models/planfile/plan_fields.hpp"
+#include "models/planfile/plan_steps.hpp"
+#include "models/stack/dropout_masks.hpp"
+#include "models/stack/whole_units.hpp"
+
+namespace tandem {
+namespace {
+
+struct Ineffective {
+  std::string_view field;  ///< or, ending in '.', all fields below
+  bool idle;
+  std::string_view because;
+};
+
+std::vector<Ineffective> table(const Plan& p) {
+  const bool rotary = p.model.position_embedding == PositionEmbedding::rope;
+  const bool experts = p.model.moe.num_experts > 0, offloads = p.parallel.offload.optimizer || p.parallel.offload.parameters;
+  const OptimizerSpec& o = p.training.optimizer;
+  const std::string& scaling = p.model.rope_scaling.type;
+  const bool whole = p.parallel.zero_stage == 3 && whole_between_micro_batches(p);
+  const std::string_view stays = "pipelines of this stack have weights whole between micro-batches";
+  const bool of_length = scaling == "llama3" || scaling == "yarn";
+  return {
+      {"model.rope_theta", !rotary, "positions are not rotary"},
+      {"model.rope_scaling.", !rotary, "positions are not rotary"},
+      {"model.rope_scaling.factor", rotary && scaling.empty(), "model.rope_scaling.type is none"},
+      {"model.rope_scaling.original_max_position_embeddings", rotary && !of_length,
+       "model.rope_scaling.type is neither llama3 nor yarn"},
+      {"model.moe.", !experts, "model.moe.num_experts is 0"},
+      {"parallel.expert", !experts, "model.moe.num_experts is 0"},
+      {"parallel.expert_tensor", !experts, "model.moe.num_experts is 0"},
+      {"parallel.overlap_tensor_sum", p.parallel.tensor == 1, "parallel.tensor is 1"},
+      {"parallel.offload.ratio", !offloads, "nothing is offloaded"},
+      {"parallel.prefetch_layers", p.parallel.zero_stage != 3, "parallel.zero_stage is not 3"},
+      {"parallel.reuse_distance", p.parallel.zero_stage != 3, "parallel.zero_stage is not 3"},
+      {"parallel.unit_copies", p.parallel.zero_stage != 3, "parallel.zero_stage is not 3"},
+      {"parallel.root_unit", p.parallel.zero_stage != 3, "parallel.zero_stage is not 3"},
+      {"parallel.prefetch_layers", whole, stays},
+      {"parallel.reuse_distance", whole, stays},
+      {"parallel.unit_copies", whole, stays},
+      {"parallel.root_unit", whole, stays},
+      {"parallel.context_mode", p.parallel.context == 1, "parallel.context is 1"},
+      {"training.recompute_layers", p.training.recompute == Recompute::none, "training.recompute is none"},
+      {"training.recompute_modules", p.training.recompute != Recompute::selective, "training.recompute is not selective"},
+      {"training.recompute_early_stop", p.training.recompute != Recompute::full, "training.recompute is not full"},
+      {"training.recompute_early_stop",
+       p.training.recompute == Recompute::full && p.training.dropout.hidden > 0 && keeps_dropout_masks(p.training.fusion),
+       "a dropout follows the last product (training.dropout.hidden), whose mask is kept and drawn again (training.fusion)"},
+      {"training.recompute_early_stop", p.training.recompute == Recompute::full && p.model.norm_placement != NormPlacement::pre,
+       "a norm follows the last product (model.norm_placement), which keeps what it reads"},
+      {"training.attention_kernel", !p.training.flash_attention, "training.flash_attention is false"},
+      {"training.fill_uninitialized_memory", !p.training.deterministic, "training.deterministic is false"},
+      {"training.fill_uninitialized_memory", p.training.deterministic && !allocates_by_dispatcher(p.training.fusion),
+       "tensors of this training.fusion are not allocated by calls of PyTorch that fill them"},
+      {"training.momentum", o.kind != OptimizerKind::sgd, "training.optimizer is not sgd"},
+      {"training.decay_power", o.learning_rate.decay != DecayShape::polynomial, "training.learning_rate_decay is not polynomial"},
+  };
+}
+
+/// Whether a field has the value that it would have had: a plan printed with every default has said nothing by most of them.
+bool is_default(const Plan& plan, const Given& given, const std::string& path) {
+  const PlanField& field = *find_field(path);
+  Given others = given;
+  others.erase(path);
+  Plan without = plan;
+  field.read(field.write(Plan()), without);
+  fill_defaults(without, others);
+  return field.write(plan) == field.write(without);
+}
+
+bool named(std::string_view row, std::string_view field) {
+  return row == field || (row.ends_with('.') && field.starts_with(row));
+}
+
+}  // namespace
+
+std::vector<std::string> ineffective_fields(const Plan& plan, const Given& given) {
+  std::vector<std::string> out;
+  for (const Ineffective& row : table(plan)) {
+    if (!row.idle) continue;
+    for (const std::string& field : given)
+      if (named(row.field, field) && field != "model.moe.num_experts" && !is_default(plan, given, field))
+        out.push_back(field + " changes nothing: " + std::string(row.because));
+  }
+  return out;
+}
+
+}  // namespace tandem

@@ -1,0 +1,291 @@
+// What does not divide or fit together in a completed plan. Only what no software could run is refused here; the
+// limits of one framework are data in models/stacks.
+
+#include <algorithm>
+#include <numeric>
+
+#include "models/base/text.hpp"
+#include "models/planfile/plan_steps.hpp"
+
+namespace tandem {
+namespace {
+
+std::string s(std::int64_t n) { return std::to_string(n); }
+
+std::string layers_text(std::int64_t n) { return n == 1 ? "is only 1 layer" : "are only " + s(n) + " layers"; }
+
+/// Kv heads are shared out, or replicated when there are more tensor ranks than heads.
+bool kv_heads_fit(const ModelSpec& m, std::int64_t tensor) {
+  return m.num_kv_heads % tensor == 0 || tensor % m.num_kv_heads == 0;
+}
+
+std::string tensor_remedy(const Plan& p) {
+  const ModelSpec& m = p.model;
+  std::vector<std::int64_t> fitting;
+  for (const std::int64_t t : divisors(std::gcd(m.num_attention_heads, m.ffn_hidden_size))) {
+    if (kv_heads_fit(m, t)) fitting.push_back(t);
+  }
+  return use_one_of(std::move(fitting), p.parallel.tensor);
+}
+
+std::string multiples_remedy(std::int64_t value, std::int64_t unit) {
+  const std::int64_t below = value / unit * unit;
+  return below > 0 ? "use " + s(below) + " or " + s(below + unit) : "use " + s(unit);
+}
+
+void check_world(const Plan& p, const Reporter& fail) {
+  const ParallelSpec& q = p.parallel;
+  const std::int64_t ranks = p.cluster.devices * p.cluster.ranks_per_device, others = q.tensor * q.pipeline * q.context;
+  const std::int64_t world = p.world_size();
+  if (world == ranks) return;
+  const std::string has =
+      p.cluster.ranks_per_device == 1
+          ? "gives " + s(ranks) + " ranks"
+          : "gives " + product_text({p.cluster.devices, p.cluster.ranks_per_device}) + " = " + s(ranks) + " ranks";
+  std::string remedy = ranks % others == 0 ? "set parallel.data to " + s(ranks / others) : "";
+  if (world % p.cluster.ranks_per_device == 0) {
+    remedy += (remedy.empty() ? "set " : ", or ") + ("cluster.devices to " + s(world / p.cluster.ranks_per_device));
+  }
+  fail("cluster.devices",
+       has + ", but tensor x pipeline x data x context = " + product_text({q.tensor, q.pipeline, q.data, q.context}) +
+           " = " + s(world),
+       remedy);
+}
+
+void check_heads(const Plan& p, const Reporter& fail) {
+  const ModelSpec& m = p.model;
+  if (m.head_dim == 0) {
+    fail("model.num_attention_heads", "does not divide model.hidden_size " + s(m.hidden_size),
+         use_one_of(divisors(m.hidden_size), m.num_attention_heads) + ", or give model.head_dim");
+  }
+  if (m.num_attention_heads % m.num_kv_heads != 0) {
+    fail("model.num_kv_heads", "does not divide model.num_attention_heads " + s(m.num_attention_heads),
+         use_one_of(divisors(m.num_attention_heads), m.num_kv_heads));
+  }
+}
+
+void check_tensor(const Plan& p, const Reporter& fail) {
+  const ModelSpec& m = p.model;
+  const std::int64_t t = p.parallel.tensor;
+  const auto share = [&](std::string_view name, std::int64_t n) {
+    if (n % t != 0) fail("parallel.tensor", "does not divide " + std::string(name) + " " + s(n), tensor_remedy(p));
+  };
+  share("model.num_attention_heads", m.num_attention_heads);
+  share("model.ffn_hidden_size", m.ffn_hidden_size);
+  if (m.num_kv_heads != m.num_attention_heads && !kv_heads_fit(m, t)) {
+    fail("parallel.tensor", "neither divides model.num_kv_heads " + s(m.num_kv_heads) + " nor is a multiple of it",
+         tensor_remedy(p));
+  }
+  if (p.padded_vocab_size() % t != 0) {
+    fail("model.pad_vocab_to",
+         "pads the vocabulary to " + s(p.padded_vocab_size()) + ", which " + s(t) + " tensor ranks cannot share",
+         "use " + s(std::lcm(m.pad_vocab_to, t)) + " or another multiple of " + s(t));
+  }
+}
+
+void check_sequence(const Plan& p, const Reporter& fail) {
+  const ParallelSpec& q = p.parallel;
+  const std::int64_t length = p.training.seq_length, decoder = p.training.decoder_seq_length;
+  const auto fits_table = [&](std::string_view field, std::int64_t positions) {
+    if (p.model.position_embedding != PositionEmbedding::learned || positions <= p.model.max_position_embeddings) return;
+    fail(field, "is longer than the position table: model.max_position_embeddings is " + s(p.model.max_position_embeddings),
+         "use at most " + s(p.model.max_position_embeddings) + ", or enlarge the table");
+  };
+  fits_table("training.seq_length", length);
+  fits_table("training.decoder_seq_length", decoder);
+  if (length % q.context != 0) {
+    fail("parallel.context", "does not divide training.seq_length " + s(length),
+         use_one_of(divisors(length), q.context));
+  } else if (q.context > 1 && length % (2 * q.context) != 0) {
+    fail("parallel.context",
+         "gives every rank two pieces of the sequence, so that causal attention is as much work on all of them, and "
+         "training.seq_length " + s(length) + " is not a multiple of " + s(2 * q.context),
+         multiples_remedy(length, 2 * q.context) + " as seq_length");
+  }
+  if (q.sequence_parallel && q.tensor == 1) {
+    fail("parallel.sequence_parallel",
+         "shares the sequence among tensor ranks, and parallel.tensor is 1 (Megatron-LM switches it off in silence)",
+         "set it to false, or parallel.tensor to 2 or more");
+  } else if (q.sequence_parallel && length % (q.context * q.tensor) != 0) {
+    fail("parallel.sequence_parallel",
+         "training.seq_length " + s(length) + " is not a multiple of tensor x context = " +
+             product_text({q.tensor, q.context}) + " = " + s(q.tensor * q.context),
+         multiples_remedy(length, q.tensor * q.context) + " as seq_length");
+  }
+  if (q.sequence_parallel && decoder % q.tensor != 0) {
+    fail("parallel.sequence_parallel",
+         "training.decoder_seq_length " + s(decoder) + " is not a multiple of tensor " + s(q.tensor),
+         multiples_remedy(decoder, q.tensor) + " as decoder_seq_length");
+  }
+  const std::int64_t heads = p.model.num_attention_heads / q.tensor;
+  if (q.context > 1 && q.context_mode == ContextMode::ulysses && (heads == 0 || heads % q.context != 0)) {
+    fail("parallel.context", "ulysses shares heads, and " + s(heads) + " heads of a tensor rank do not divide by it",
+         heads == 0 ? "use ring" : use_one_of(divisors(heads), q.context) + ", or context_mode ring");
+  } else if (const std::int64_t kv = std::max<std::int64_t>(1, p.model.num_kv_heads / q.tensor);
+             q.context > 1 && q.context_mode == ContextMode::ulysses && kv % q.context != 0) {
+    fail("parallel.context",
+         "ulysses shares heads, and " + s(kv) + " key and value heads of a tensor rank do not divide by it",
+         use_one_of(divisors(kv), q.context) + ", or context_mode ring");
+  }
+}
+
+void check_split(const Plan& p, const Reporter& fail) {
+  const std::vector<std::int64_t>& split = p.parallel.pipeline_split;
+  const std::int64_t stages = p.parallel.pipeline * p.parallel.virtual_pipeline, layers = p.model.total_layers();
+  if (split.empty()) return;
+  const auto entries = static_cast<std::int64_t>(split.size());
+  const std::int64_t sum = std::accumulate(split.begin(), split.end(), std::int64_t{0});
+  if (entries != stages) {
+    fail("parallel.pipeline_split",
+         "has " + s(entries) + " entries for pipeline x virtual_pipeline = " +
+             product_text({p.parallel.pipeline, p.parallel.virtual_pipeline}) + " = " + s(stages) + " chunks",
+         "give " + s(stages) + " entries, or \"auto\"");
+  } else if (sum != layers) {
+    fail("parallel.pipeline_split", "sums to " + s(sum) + ", but the model has " + s(layers) + " layers",
+         "make it sum to " + s(layers) + ", or use \"auto\"");
+  }
+}
+
+void check_chunks(const Plan& p, const Reporter& fail) {
+  const ParallelSpec& q = p.parallel;
+  const std::int64_t layers = p.model.total_layers();
+  if (!has_chunks(q.schedule) && q.virtual_pipeline > 1) {
+    fail("parallel.virtual_pipeline", "only the interleaved and breadth-first schedules run several chunks a stage",
+         "use 1, or schedule interleaved");
+  }
+  if (q.virtual_pipeline == 0) {
+    fail("parallel.schedule",
+         std::string(name(q.schedule)) + " without virtual_pipeline means layers / pipeline chunks, and " + s(layers) +
+             " layers do not divide by " + s(q.pipeline),
+         "give parallel.virtual_pipeline, at most " + s(std::max<std::int64_t>(1, layers / q.pipeline)));
+  } else if (q.pipeline > layers) {
+    fail("parallel.pipeline", "there " + layers_text(layers), "use at most " + s(layers));
+  } else if (q.pipeline * q.virtual_pipeline > layers && q.pipeline * q.virtual_pipeline != layers + 2) {
+    // layers + 2 chunks: the first holds the embedding alone and the last the head alone, as the zero-bubble paper ran.
+    fail("parallel.virtual_pipeline",
+         "pipeline x virtual_pipeline = " + product_text({q.pipeline, q.virtual_pipeline}) +
+             " chunks are more than the " + s(layers) + " layers",
+         "use at most " + s(layers / q.pipeline));
+  }
+}
+
+void check_interleaved(const Plan& p, const Reporter& fail) {
+  const ParallelSpec& q = p.parallel;
+  if (has_chunks(q.schedule) && q.pipeline == 1)
+    fail("parallel.schedule", std::string(name(q.schedule)) + " needs at least two stages, and parallel.pipeline is 1", "use 1f1b");
+  if (q.schedule != ScheduleKind::interleaved || q.pipeline == 1) return;
+  if (p.micro_batches() < q.pipeline) {
+    const std::int64_t enough = q.pipeline * p.training.micro_batch_size * q.data;
+    fail("parallel.schedule",
+         "interleaved passes micro-batches in groups of parallel.pipeline " + s(q.pipeline) + ", and there are " +
+             s(p.micro_batches()),
+         "use a global_batch_size of at least " + s(enough) + ", or schedule 1f1b");
+  }
+}
+
+void check_experts(const Plan& p, const Reporter& fail) {
+  const MoeSpec& e = p.model.moe;
+  const ParallelSpec& q = p.parallel;
+  const std::int64_t ranks = q.data * q.context * q.tensor;
+  if (e.num_experts == 0) {
+    if (q.expert > 1)
+      fail("parallel.expert", "a model without experts has nothing to share", "use 1, or give model.moe.num_experts");
+    return;
+  }
+  if (e.experts_per_token > e.num_experts) {
+    fail("model.moe.experts_per_token", "is more than model.moe.num_experts " + s(e.num_experts),
+         "use at most " + s(e.num_experts));
+  }
+  const std::int64_t both = std::gcd(e.num_experts, ranks);
+  if (e.num_experts % q.expert != 0) {
+    fail("parallel.expert", "does not divide model.moe.num_experts " + s(e.num_experts),
+         use_one_of(divisors(both), q.expert));
+  }
+  if (ranks % q.expert != 0) {
+    fail("parallel.expert",
+         "does not divide data x context x tensor = " + product_text({q.data, q.context, q.tensor}) + " = " + s(ranks),
+         use_one_of(divisors(both), q.expert));
+  } else if (ranks % (q.expert * q.expert_tensor) != 0) {
+    fail("parallel.expert_tensor",
+         "does not divide data x context x tensor / expert = " + product_text({q.data, q.context, q.tensor}) + " / " + s(q.expert) +
+             " = " + s(ranks / q.expert),
+         use_one_of(divisors(std::gcd(e.ffn_hidden_size, ranks / q.expert)), q.expert_tensor));
+  }
+  if (e.ffn_hidden_size % q.expert_tensor != 0) {
+    fail(q.expert_tensor == q.tensor ? "parallel.tensor" : "parallel.expert_tensor",
+         "does not divide model.moe.ffn_hidden_size " + s(e.ffn_hidden_size),
+         use_one_of(divisors(e.ffn_hidden_size), q.expert_tensor));
+  }
+  if (e.num_shared_experts > 0 && q.expert_tensor != q.tensor && e.ffn_hidden_size % q.tensor != 0) {
+    fail("parallel.tensor", "does not divide model.moe.ffn_hidden_size " + s(e.ffn_hidden_size) + ", of which shared experts are",
+         use_one_of(divisors(e.ffn_hidden_size), q.tensor));
+  }
+}
+
+void check_zero(const Plan& p, const Reporter& fail) {
+  const ParallelSpec& q = p.parallel;
+  if (q.zero_group > 0 && q.data % q.zero_group != 0) {
+    fail("parallel.zero_group", "does not divide parallel.data " + s(q.data),
+         use_one_of(divisors(q.data), q.zero_group));
+  }
+}
+
+void check_recompute(const Plan& p, const Reporter& fail) {
+  const std::int64_t most = p.model.total_layers();
+  if (p.training.recompute_layers > most) {
+    fail("training.recompute_layers", "there " + layers_text(most), "use at most " + s(most) + ", or 0 for all");
+  }
+}
+
+/// The batch of every ramp step must divide, which it does when the first and the increment do.
+void check_rampup(const Plan& p, std::int64_t unit, const Reporter& fail) {
+  const BatchRampup& r = p.training.batch_rampup;
+  const std::int64_t global = p.training.global_batch_size;
+  if (r.start == 0) return;
+  const std::string of_unit =
+      "is not a multiple of micro_batch_size x data = " + product_text({p.training.micro_batch_size, p.parallel.data}) +
+      " = " + s(unit);
+  if (r.start > global) {
+    fail("training.batch_rampup.start", "is above training.global_batch_size " + s(global), "use at most " + s(global));
+  } else if ((global - r.start) % r.increment != 0) {
+    std::vector<std::int64_t> fitting = divisors(global - r.start);
+    std::erase_if(fitting, [&](std::int64_t i) { return i % unit != 0; });
+    fail("training.batch_rampup.increment", "does not lead from " + s(r.start) + " to global_batch_size " + s(global),
+         use_one_of(std::move(fitting), r.increment));
+  }
+  if (r.start % unit != 0) fail("training.batch_rampup.start", of_unit, multiples_remedy(r.start, unit));
+  if (r.start < global && r.increment % unit != 0) {
+    fail("training.batch_rampup.increment", of_unit + ", so not every ramp step divides",
+         multiples_remedy(r.increment, unit));
+  }
+}
+
+}  // namespace
+
+void check_layout(const Plan& p, Problems& problems) {
+  const Reporter fail(p, problems);
+  check_world(p, fail);
+  check_heads(p, fail);
+  check_tensor(p, fail);
+  check_sequence(p, fail);
+  check_split(p, fail);
+  check_chunks(p, fail);
+  check_interleaved(p, fail);
+  check_experts(p, fail);
+  check_zero(p, fail);
+  check_recompute(p, fail);
+}
+
+void check_batch(const Plan& p, Problems& problems) {
+  const Reporter fail(p, problems);
+  const std::int64_t unit = p.training.micro_batch_size * p.parallel.data, global = p.training.global_batch_size;
+  if (global % unit != 0) {
+    fail("training.global_batch_size",
+         "is not a multiple of micro_batch_size x data = " +
+             product_text({p.training.micro_batch_size, p.parallel.data}) + " = " + s(unit),
+         multiples_remedy(global, unit));
+  }
+  check_rampup(p, unit, fail);
+}
+
+}  // namespace tandem

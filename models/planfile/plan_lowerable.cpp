@@ -1,0 +1,109 @@
+// What this version lowers. A field leaves this list when a lowering pass for it lands.
+
+#include <nlohmann/json.hpp>
+
+#include "models/planfile/plan_fields.hpp"
+#include "models/planfile/plan_steps.hpp"
+
+namespace tandem {
+namespace {
+
+/// One thing that cannot be lowered yet.
+struct Gap {
+  std::string_view field;
+  bool open;                ///< this plan asks for it
+  std::string lowers;       ///< what this version does lower
+};
+
+std::vector<Gap> model_gaps(const Plan& p) {
+  const ModelSpec& m = p.model;
+  const bool t5_positions =
+      m.position_embedding == PositionEmbedding::relative || m.position_embedding == PositionEmbedding::learned;
+  return {
+      {"model.position_embedding", m.family == Family::t5 ? !t5_positions : m.position_embedding == PositionEmbedding::relative,
+       "relative and learned in t5, and learned, rope and alibi elsewhere"},
+      {"model.rope_scaling.type",
+       m.rope_scaling.type == "dynamic" || m.rope_scaling.type == "longrope", "linear, llama3 and yarn"},
+  };
+}
+
+/// What an encoder-decoder does not have yet.
+std::vector<Gap> t5_gaps(const Plan& p) {
+  const ModelSpec& m = p.model;
+  const ParallelSpec& q = p.parallel;
+  if (m.family != Family::t5) return {};
+  return {
+      {"model.norm_placement", m.norm_placement != NormPlacement::pre, "t5 with norms before its sublayers: pre"},
+      {"model.moe.num_experts", m.moe.num_experts > 0, "t5 without experts: 0"},
+      {"model.token_types", m.token_types > 0, "t5 without token types: 0"},
+      {"model.embedding_norm", m.embedding_norm, "t5 without an embedding norm: false"},
+      {"model.num_kv_heads", m.num_kv_heads % q.tensor != 0, "t5 with key and value heads that all tensor ranks share out"},
+      {"parallel.context", q.context > 1, "t5 on whole sequences: context 1"},
+      {"parallel.schedule", q.schedule == ScheduleKind::zb_h1 || q.schedule == ScheduleKind::zb_h2,
+       "t5 with whole backward passes: gpipe, 1f1b, interleaved and breadth-first"},
+      {"training.flash_attention", p.training.flash_attention && m.position_embedding == PositionEmbedding::relative,
+       "t5 with learned positions, or with a score matrix, which relative bias is added to: false"},
+  };
+}
+
+std::vector<Gap> parallel_gaps(const Plan& p) {
+  const ParallelSpec& q = p.parallel;
+  const bool grouped = q.zero_stage > 0 && q.zero_group > 0 && q.zero_group < q.data;
+  // Experts are cut over other ranks than all else.
+  const bool apart = p.model.moe.num_experts > 0 && q.expert_tensor != q.tensor;
+  const bool could_be_cut_alike = (q.data * q.context) % q.expert == 0;
+  // Ranks of a stage that hold every expert once: a sharding group is made of whole such sets (Megatron-LM:
+  // megatron/core/parallel_state.py asserts that the data ranks of experts divide by the number of optimizer instances).
+  const std::int64_t set = q.expert * q.expert_tensor, group_ranks = q.zero_group * q.context * q.tensor;
+  return {
+      {could_be_cut_alike ? "parallel.expert_tensor" : "parallel.expert", apart && q.tensor > 1 && !q.sequence_parallel,
+       could_be_cut_alike ? "experts that are cut as everything else is, expert_tensor = tensor, or tensor ranks that have rows of "
+                           "their own, sequence_parallel true"
+                         : "expert ranks that divide data x context, or tensor ranks that have rows of their own, "
+                           "sequence_parallel true"},
+      {"parallel.zero_group", p.model.moe.num_experts > 0 && grouped && group_ranks % set != 0,
+       "sharding groups that have every expert once or several times: zero_group x context x tensor a multiple of "
+       "expert x expert_tensor, " + product_text({q.expert, q.expert_tensor})},
+      {"training.optimizer", q.offload.optimizer && p.training.optimizer.kind != OptimizerKind::adamw,
+       "adamw where parallel.offload.optimizer is true"},
+      {"parallel.offload.parameters", q.offload.parameters && q.zero_stage != 3, "false, or zero_stage 3"},
+      {"parallel.offload.ratio", q.offload.parameters && (!q.offload.optimizer || q.offload.ratio < 1),
+       "parameters offloaded with all of the optimizer: offload.optimizer true and ratio 1"},
+  };
+}
+
+/// Every pass of a step is in the graph: beyond this memory runs out before an answer comes.
+constexpr double kMostPasses = 2e7;  // some 4 GiB
+
+std::vector<Gap> step_gaps(const Plan& p) {
+  const double ends = 2 * static_cast<double>(p.parallel.pipeline) * static_cast<double>(p.parallel.virtual_pipeline);
+  const double passes = static_cast<double>(p.micro_batches()) * (static_cast<double>(p.model.total_layers()) + ends);
+  return {{"training.global_batch_size", passes > kMostPasses,
+           "steps of at most 20,000,000 passes of a micro-batch through a layer or an end of a stage: use a smaller batch, a larger "
+           "micro-batch or more data ranks"}};
+}
+
+std::string bare_value(const Plan& p, std::string_view field) {
+  const nlohmann::json v = find_field(field)->write(p);
+  return v.is_string() ? v.get<std::string>() : v.dump();
+}
+
+Problem not_implemented(const Plan& plan, const Gap& gap) {
+  const std::string field(gap.field), value = bare_value(plan, gap.field);
+  return {plan.file, field, value, "not implemented: " + field + " " + value,
+          "this version lowers " + gap.lowers};
+}
+
+}  // namespace
+
+void require_lowerable(const Plan& plan) {
+  Problems problems;
+  for (const auto& gaps : {model_gaps(plan), t5_gaps(plan), parallel_gaps(plan), step_gaps(plan)}) {
+    for (const Gap& g : gaps) {
+      if (g.open) problems.push_back(not_implemented(plan, g));
+    }
+  }
+  if (!problems.empty()) throw InfeasibleError(std::move(problems));
+}
+
+}  // namespace tandem

@@ -1,0 +1,284 @@
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <nlohmann/json.hpp>
+
+#include "models/base/presets.hpp"
+#include "models/base/text.hpp"
+#include "models/planfile/plan_fields.hpp"
+#include "models/planfile/plan_steps.hpp"
+
+namespace tandem {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<std::string_view, 4> kParts{"model", "parallel", "training", "cluster"};
+
+struct Alias {
+  std::string_view said, meant;
+};
+
+/// What people write who come from other tools.
+constexpr std::array kAliases{Alias{"tp", "tensor"},
+                              Alias{"pp", "pipeline"},
+                              Alias{"dp", "data"},
+                              Alias{"cp", "context"},
+                              Alias{"ep", "expert"},
+                              Alias{"vpp", "virtual_pipeline"},
+                              Alias{"sp", "sequence_parallel"},
+                              Alias{"zero", "zero_stage"},
+                              Alias{"lr", "learning_rate"},
+                              Alias{"min_lr", "min_learning_rate"},
+                              Alias{"mbs", "micro_batch_size"},
+                              Alias{"gbs", "global_batch_size"},
+                              Alias{"batch_size", "global_batch_size"},
+                              Alias{"dtype", "precision"},
+                              Alias{"gpus", "devices"},
+                              Alias{"num_gpus", "devices"},
+                              Alias{"n_layer", "num_layers"},
+                              Alias{"n_head", "num_attention_heads"},
+                              Alias{"n_embd", "hidden_size"},
+                              Alias{"sequence_length", "seq_length"}};
+
+std::string joined(const std::string& prefix, const std::string& key) {
+  return prefix.empty() ? key : prefix + "." + key;
+}
+
+bool holds(const std::vector<std::string>& keys, std::string_view key) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+std::string alias_of(std::string_view key, const std::vector<std::string>& keys) {
+  for (const Alias& a : kAliases) {
+    if (a.said == key && holds(keys, a.meant)) return std::string(a.meant);
+  }
+  return {};
+}
+
+/// The group that knows `key`, where it is not the one it stands in.
+std::string other_home(std::string_view key) {
+  const std::string ending = "." + std::string(key);
+  for (const PlanField& f : plan_fields()) {
+    if (f.path.ends_with(ending)) return f.path.substr(0, f.path.size() - ending.size());
+  }
+  return {};
+}
+
+/// "moe.num_experts" -> {"moe": {"num_experts": ...}}
+std::string nested(std::string_view dotted) {
+  const std::size_t dot = dotted.find('.');
+  const std::string key = "{\"" + std::string(dotted.substr(0, dot)) + "\": ";
+  return key + (dot == std::string_view::npos ? "..." : nested(dotted.substr(dot + 1))) + "}";
+}
+
+/// The key below `prefix` that `key` was meant to be, empty if none is near.
+std::string meant_key(const std::string& prefix, const std::string& key) {
+  const std::vector<std::string> keys = keys_below(prefix);
+  std::string alias = alias_of(key, keys);
+  if (!alias.empty()) return alias;
+  return other_home(key).empty() ? nearest(key, keys) : "";
+}
+
+std::string unknown_key_remedy(const std::string& prefix, const std::string& key) {
+  const std::string meant = meant_key(prefix, key), home = other_home(key);
+  if (!meant.empty()) return "did you mean \"" + meant + "\"?";
+  if (find_field(joined(prefix, key)) != nullptr) return "write " + nested(key);
+  if (!home.empty()) return "it belongs in " + home;
+  const std::vector<std::string> keys = keys_below(prefix);
+  return keys.size() <= 15 ? "the keys here are " + list_text(keys) : "";
+}
+
+/// Reads documents into a plan and collects every problem on the way.
+class PlanReader {
+ public:
+  explicit PlanReader(std::string file) : file_(std::move(file)) {}
+
+  void read_document(const json& doc) {
+    if (!doc.is_object()) {
+      throw ConfigError(Problem{file_, "", value_text(doc), "must be an object, not " + kind_text(doc),
+                                "write {\"model\": ..., \"parallel\": ..., \"training\": ..., \"cluster\": ...}"});
+    }
+    for (const std::string_view part : kParts) {
+      if (doc.contains(part)) read_part(doc[std::string(part)], std::string(part));
+    }
+    for (const auto& [key, value] : doc.items()) {
+      if (std::find(kParts.begin(), kParts.end(), key) == kParts.end()) read_member(value, "", key);
+    }
+    for (const std::string_view part : kParts) require_fields(part, doc.contains(part));
+  }
+
+  void read_model_preset(const std::string& name) { read_part(json{{"preset", name}}, "model"); }
+
+  Plan finish() {
+    throw_config();
+    if (is_preset_path(plan.cluster.preset)) plan.cluster.preset = beside(plan.cluster.preset, file_);
+    fill_defaults(plan, given_);
+    plan.ineffective = ineffective_fields(plan, own_);
+    plan.file = file_;
+    return std::move(plan);
+  }
+
+  void throw_config() {
+    if (!problems.empty()) throw ConfigError(std::move(problems));
+    if (!not_done_.empty()) throw InfeasibleError(std::move(not_done_));
+  }
+
+  Plan plan;
+  Problems problems;
+
+ private:
+  void complain(const std::string& field, const json& value, Refusal why) {
+    problems.push_back({file_, field, value_text(value), std::move(why.reason), std::move(why.remedy)});
+  }
+
+  void read_part(const json& value, const std::string& part) {
+    if (!value.is_object()) {
+      const std::string remedy =
+          value.is_string() && part != "cluster" ? "write {\"preset\": " + value_text(value) + "}" : "";
+      assume_given(part);
+      return complain(part, value, {"must be an object, not " + kind_text(value), remedy});
+    }
+    // The cluster's preset is a machine: topology resolves it.
+    if (part != "cluster" && value.contains("preset") && value["preset"].is_string()) {
+      read_preset(value["preset"].get<std::string>(), part);
+    }
+    read_object(value, part);
+  }
+
+  void read_preset(const std::string& name, const std::string& part) {
+    const std::string folder = part == "model" ? "models/presets" : "models/presets/" + part;
+    const std::string path = find_preset(folder, name);
+    if (path.empty()) {
+      Problem p = unknown_preset(folder, name, part + " preset");
+      p.file = file_;
+      p.field = part + ".preset";
+      problems.push_back(std::move(p));
+      return assume_given(part);
+    }
+    try {
+      read_preset_file(path, part);
+    } catch (const ConfigError& e) {
+      problems.insert(problems.end(), e.problems().begin(), e.problems().end());
+      assume_given(part);
+    }
+  }
+
+  /// A preset that cannot be read is one problem, not also one for each field it would have given.
+  void assume_given(const std::string& part) {
+    for (const PlanField& f : plan_fields()) {
+      if (f.required && f.path.starts_with(part + ".")) given_.insert(f.path);
+    }
+  }
+
+  void read_preset_file(const std::string& path, const std::string& part) {
+    const json preset = read_json(path);
+    const std::string plan_file = std::exchange(file_, path);
+    in_preset_ = true;
+    if (!preset.is_object() || !preset.contains(part) || !preset[part].is_object()) {
+      complain("", preset, {"is not a " + part + " preset: it has no object \"" + part + "\"", ""});
+      assume_given(part);
+    } else if (preset[part].contains("preset")) {
+      complain(part + ".preset", preset[part]["preset"],
+               {"a preset cannot name another preset", "write its fields out"});
+    } else {
+      read_object(preset[part], part);
+    }
+    file_ = plan_file;
+    in_preset_ = false;
+  }
+
+  void read_object(const json& object, const std::string& prefix) {
+    for (const auto& [key, value] : object.items()) read_member(value, prefix, key);
+  }
+
+  void read_member(const json& value, const std::string& prefix, const std::string& key) {
+    const std::string path = joined(prefix, key);
+    const bool plain = key.find('.') == std::string::npos;
+    const PlanField* field = plain ? find_field(path) : nullptr;
+    if (field != nullptr) return read_field(value, *field);
+    if (!plain || keys_below(path).empty()) {
+      if (const NotDone* what = not_done(key)) return refuse(path, value, *what);
+      given_.insert(joined(prefix, meant_key(prefix, key)));  // one slip is one problem, not also a missing field
+      return complain(shortened(path), value, {"unknown key", unknown_key_remedy(prefix, key)});
+    }
+    if (!value.is_object()) {
+      const std::string example = "write {\"" + keys_below(path).front() + "\": ...}";
+      return complain(path, value, {"must be an object, not " + kind_text(value), example});
+    }
+    read_object(value, path);
+  }
+
+  void refuse(const std::string& field, const json& value, const NotDone& what) {
+    not_done_.push_back({file_, field, value_text(value), "not implemented: " + std::string(what.what), std::string(what.remedy)});
+  }
+
+  void read_field(const json& value, const PlanField& field) {
+    given_.insert(field.path);
+    if (!in_preset_) own_.insert(field.path);
+    if (field.path == "model.family" && value.is_string())
+      if (const NotDone* what = not_done(value.get_ref<const std::string&>())) return refuse(field.path, value, *what);
+    if (std::optional<Refusal> refused = field.read(value, plan)) complain(field.path, value, std::move(*refused));
+  }
+
+  void require_fields(std::string_view part, bool present) {
+    std::vector<std::string> missing;
+    for (const PlanField& f : plan_fields()) {
+      if (f.required && f.path.starts_with(std::string(part) + ".") && !given_.contains(f.path))
+        missing.push_back(f.path);
+    }
+    if (missing.empty()) return;
+    if (!present) return missing_part(std::string(part), missing);
+    for (const std::string& path : missing) {
+      std::string what = find_field(path)->description;
+      what.pop_back();
+      what.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(what.front())));
+      problems.push_back({file_, path, "", "is missing and has no default", "give it: " + what});
+    }
+  }
+
+  void missing_part(const std::string& part, std::vector<std::string> missing) {
+    for (std::string& path : missing) path = path.substr(part.size() + 1);
+    const std::string preset = part == "model" ? ", or {\"preset\": \"gpt2-124m\"}" : "";
+    problems.push_back({file_, part, "", "is missing", "give " + list_text(missing) + preset});
+  }
+
+  std::string file_;
+  Given given_, own_;        ///< by the plan and its presets, and by the plan itself
+  bool in_preset_ = false;
+  Problems not_done_;
+};
+
+void validate(const Plan& plan) {
+  Problems wrong;
+  check_values(plan, wrong);
+  check_limits(plan, wrong);
+  if (!wrong.empty()) throw ConfigError(std::move(wrong));
+  Problems infeasible;
+  check_layout(plan, infeasible);
+  check_batch(plan, infeasible);
+  for (Problem& p : stack_problems(plan, plan.stack)) infeasible.push_back(std::move(p));
+  if (auto p = uncaptured(plan)) infeasible.push_back(std::move(*p));
+  if (!infeasible.empty()) throw InfeasibleError(std::move(infeasible));
+}
+
+}  // namespace
+
+Plan parse_plan(std::string_view text, const std::string& file) {
+  PlanReader reader(file);
+  reader.read_document(parse_json(text, file));
+  Plan plan = reader.finish();
+  validate(plan);
+  return plan;
+}
+
+Plan load_plan(const std::string& path) { return parse_plan(read_text(path), path); }
+
+ModelSpec load_model(const std::string& preset) {
+  PlanReader reader("");
+  reader.plan.training.seq_length = 1;
+  reader.read_model_preset(preset);
+  return reader.finish().model;
+}
+
+}  // namespace tandem

@@ -1,0 +1,64 @@
+#pragma once
+// The steps from a parsed file to a valid Plan. Private to models/planfile/plan_*.cpp.
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "models/plan/plan.hpp"
+
+namespace tandem {
+
+/// Dotted paths of the fields that a file (or a preset it names) spells out.
+using Given = std::set<std::string, std::less<>>;
+using Problems = std::vector<Problem>;
+
+/// Fills every field that is not in `given`; needs the required ones.
+void fill_defaults(Plan& plan, const Given& given);
+
+/// Sets what the plan's stack does unless told otherwise, where the file does not say; returns `given` and those fields. Throws
+/// ConfigError for a stack file that is not of its form.
+Given fill_stack_defaults(Plan& plan, const Given& given);
+
+/// "field changes nothing: why" of every field in `given` that has no effect beside the others of the completed plan.
+std::vector<std::string> ineffective_fields(const Plan& plan, const Given& given);
+
+/// Whether the stack gives layers that are left over to its last stages. Throws ConfigError when its file does not say it well.
+bool stack_remainder_last(const std::string& stack);
+
+/// What is wrong with CUDA graphs in a stack whose file has nothing of them.
+std::optional<Problem> uncaptured(const Plan& plan);
+
+/// What is wrong with a completed plan whatever the machine: values that contradict one another, sizes whose products
+/// leave 64 bits. Exit code 3.
+void check_values(const Plan& plan, Problems& problems);
+void check_limits(const Plan& plan, Problems& problems);
+
+/// What does not divide or fit together. Exit code 4.
+void check_layout(const Plan& plan, Problems& problems);
+void check_batch(const Plan& plan, Problems& problems);
+
+/// Adds one problem of a plan; the field's value is printed as it stands in the completed plan.
+class Reporter {
+ public:
+  Reporter(const Plan& plan, Problems& problems) : plan_(plan), problems_(problems) {}
+  void operator()(std::string_view field, std::string reason, std::string remedy) const;
+
+ private:
+  const Plan& plan_;
+  Problems& problems_;
+};
+
+/// a x b x ... as text: "8 x 16 x 8 x 1".
+std::string product_text(std::initializer_list<std::int64_t> factors);
+
+/// Something other systems do and this one does not, and what would work.
+struct NotDone {
+  std::string_view what, remedy;
+};
+/// By the key, or the family, that asks for it elsewhere; nullptr when it is no such name.
+const NotDone* not_done(std::string_view name);
+
+}  // namespace tandem

@@ -1,0 +1,130 @@
+// What a completed plan may not say on any machine: contradictions, and sizes whose products leave 64 bits.
+
+#include <nlohmann/json.hpp>
+
+#include "models/base/presets.hpp"
+#include "models/base/text.hpp"
+#include "models/planfile/plan_fields.hpp"
+#include "models/planfile/plan_steps.hpp"
+#include "models/planfile/plan_values.hpp"
+
+namespace tandem {
+namespace {
+
+void check_decoder(const Plan& p, const Reporter& fail) {
+  if (p.model.family == Family::t5) return;
+  const std::string remedy = "leave it out, or set model.family to t5";
+  if (p.model.num_decoder_layers > 0) fail("model.num_decoder_layers", "only the t5 family has a decoder", remedy);
+  if (p.training.decoder_seq_length > 0)
+    fail("training.decoder_seq_length", "only the t5 family has a decoder", remedy);
+}
+
+void check_learning_rate(const Plan& p, const Reporter& fail) {
+  const LearningRate& r = p.training.optimizer.learning_rate;
+  if (r.minimum > r.peak) {
+    fail("training.min_learning_rate", "is above training.learning_rate " + number_text(r.peak),
+         "use at most " + number_text(r.peak));
+  }
+  if (r.decay_over > 0 && r.decay_over < r.warmup) {
+    fail("training.decay_over", "the decay would end inside the warm-up of " + std::to_string(r.warmup) + " " + r.unit,
+         "use at least " + std::to_string(r.warmup) + ", or 0 for the run's length");
+  }
+}
+
+void check_rampup(const Plan& p, const Reporter& fail) {
+  const BatchRampup& r = p.training.batch_rampup;
+  const bool any = r.start > 0 || r.increment > 0 || r.samples > 0;
+  const bool all = r.start > 0 && r.increment > 0 && r.samples > 0;
+  if (any && !all) {
+    fail("training.batch_rampup", "a ramp-up needs start, increment and samples, all above 0",
+         "give all three, e.g. {\"start\": 16, \"increment\": 16, \"samples\": 5859375}");
+  }
+}
+
+void check_stack_name(const Plan& p, Problems& problems) {
+  if (!find_preset("models/stacks", p.stack).empty()) return;
+  Problem unknown = unknown_preset("models/stacks", p.stack, "stack");
+  unknown.file = p.file;
+  unknown.field = "stack";
+  problems.push_back(std::move(unknown));
+}
+
+// ---- products ----
+
+constexpr double kCountable = 4.6e18;  // 2^62: the exact 64-bit books keep a factor of two in reserve
+
+/// Upper bounds in doubles, which do not overflow.
+struct Estimates {
+  double parameters, world, tokens;
+  double scores;       ///< bytes of the attention scores of one micro-batch
+  double activations;  ///< bytes of a micro-batch's widest tensors over all layers
+  double flops;        ///< of one rank in one step
+};
+
+double d(std::int64_t n) { return static_cast<double>(n); }
+
+Estimates estimate(const Plan& p) {
+  const ModelSpec& m = p.model;
+  const TrainingSpec& t = p.training;
+  const double sequence = d(std::max(t.seq_length, t.decoder_seq_length)), layers = d(m.total_layers());
+  const double attention = 2 * d(m.hidden_size) * d(m.head_dim) * (d(m.num_attention_heads) + d(m.num_kv_heads));
+  const double mlp =
+      3 * d(m.hidden_size) *
+      (d(m.ffn_hidden_size) + d(m.moe.num_experts + m.moe.num_shared_experts) * d(m.moe.ffn_hidden_size));
+  const double vocabulary = d(m.vocab_size) + d(m.pad_vocab_to);
+  Estimates e{};
+  e.parameters = layers * (2 * attention + mlp) + (2 * vocabulary + d(m.max_position_embeddings)) * d(m.hidden_size);
+  e.world = d(p.parallel.tensor) * d(p.parallel.pipeline) * d(p.parallel.data) * d(p.parallel.context);
+  e.tokens = d(t.global_batch_size) * sequence;
+  e.scores = 8 * d(t.micro_batch_size) * d(m.num_attention_heads) * sequence * sequence;
+  const double width = 3 * d(m.num_attention_heads) * d(m.head_dim) + 2 * d(m.ffn_hidden_size) + 4 * d(m.hidden_size);
+  e.activations = 8 * d(t.micro_batch_size) * sequence * (layers * width + vocabulary);
+  const double pairs = 16 * layers * e.tokens * sequence * d(m.num_attention_heads) * d(m.head_dim);
+  e.flops = (8 * e.parameters * e.tokens + pairs) / e.world;
+  return e;
+}
+
+void check_products(const Plan& p, const Reporter& fail) {
+  const Estimates e = estimate(p);
+  const ParallelSpec& q = p.parallel;
+  const std::string degrees = product_text({q.tensor, q.pipeline, q.data, q.context});
+  const std::string limit = " than 64-bit numbers can count (4.6e18)";
+  if (e.world > 2147483647.0)
+    fail("parallel",
+         "tensor x pipeline x data x context = " + degrees + " is more ranks than can be counted (2147483647)",
+         "use smaller degrees");
+  if (8 * e.parameters > kCountable)
+    fail("model", "too large: more bytes of weights" + limit, "use fewer or narrower layers");
+  if (e.scores > kCountable)
+    fail("training.seq_length", "too large: more bytes of attention scores" + limit,
+         "use a shorter sequence or a smaller micro-batch");
+  if (e.activations > kCountable)
+    fail("training.micro_batch_size", "too large: more bytes of activations" + limit,
+         "use a smaller micro-batch or a shorter sequence");
+  // Of the ranks that the plan was to have: where the degrees do not fill the cluster, that is what is wrong.
+  if (e.flops > kCountable && e.world == d(p.cluster.devices) * d(p.cluster.ranks_per_device))
+    fail("training.global_batch_size", "too large: more operations of one rank in one step" + limit,
+         "use more ranks or a smaller batch");
+}
+
+}  // namespace
+
+void Reporter::operator()(std::string_view field, std::string reason, std::string remedy) const {
+  const PlanField* f = find_field(field);
+  const std::string value = f == nullptr ? "" : value_text(f->write(plan_));
+  problems_.push_back(
+      {plan_.file, std::string(field), value == "null" ? "" : value, std::move(reason), std::move(remedy)});
+}
+
+void check_values(const Plan& p, Problems& problems) {
+  const Reporter fail(p, problems);
+  if (p.cluster.preset.empty()) fail("cluster.preset", "is empty", "name a machine, e.g. \"dgx-a100-80gb\"");
+  check_decoder(p, fail);
+  check_learning_rate(p, fail);
+  check_rampup(p, fail);
+  check_stack_name(p, problems);
+}
+
+void check_limits(const Plan& p, Problems& problems) { check_products(p, Reporter(p, problems)); }
+
+}  // namespace tandem

@@ -1,0 +1,49 @@
+#include "reports/page/html_page.hpp"
+
+#include "models/base/json.hpp"
+#include "models/base/presets.hpp"
+
+namespace tandem {
+
+namespace {
+
+std::string part(const std::string& file) {
+  const std::string path = find_data_file("reports/html", file);
+  if (!path.empty()) return read_text(path);
+  throw ConfigError(Problem{"reports/html/" + file, "", "", "is not found",
+                            "set TANDEM_PRESETS to the folder that holds reports/html"});
+}
+
+/// Text of a page: no character of it begins a tag.
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (char c : text) out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : std::string(1, c);
+  return out;
+}
+
+/// JSON inside a script element: "<" only ever stands in texts, where it may be written as an escape.
+std::string embedded(const std::string& json) {
+  std::string out;
+  for (char c : json) out += c == '<' ? "\\u003c" : std::string(1, c);
+  return out;
+}
+
+void fill(std::string& page, const std::string& mark, const std::string& text) {
+  const std::size_t at = page.find(mark);
+  require(at != page.npos, "a page's template lacks one of its marks");
+  page.replace(at, mark.size(), text);
+}
+
+}  // namespace
+
+std::string html_page(const std::string& name, const std::string& title, const std::string& data) {
+  std::string page = part("page.html");
+  // From the last mark to the first: what is filled in lies behind those to come, and may have their texts in it.
+  fill(page, "@script@", part("charts.js") + part("timeline.js") + part(name + ".js"));
+  fill(page, "@data@", embedded(data));
+  fill(page, "@style@", part("style.css"));
+  fill(page, "@title@", escaped(title));
+  return page;
+}
+
+}  // namespace tandem

@@ -1,0 +1,35 @@
+#pragma once
+// What pages about one step share, as JSON for reports/html: labels, timelines in boxes, memory.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/base/json.hpp"
+#include "models/graph/task_graph.hpp"
+#include "models/plan/plan.hpp"
+#include "reports/prediction/prediction.hpp"
+#include "reports/timeline/timeline.hpp"
+
+namespace tandem {
+
+/// "rank 64 and 31 alike (pp1 dp0 tp0)"; axes that the plan does not split are left out.
+std::string ranks_label(const std::vector<std::int32_t>& ranks, const Coords& coords, const ParallelSpec& plan);
+
+/// {step_ns, phases[], tasks[], merged, lanes[]{role, streams[]{stream, boxes[]}}}; a box is [from, length (ns), phase, task, layer,
+/// micro-batch]. Only the lanes `chosen`; what is too much to be drawn task by task is merged.
+nlohmann::ordered_json drawn_timeline(const Timeline& timeline, const TaskGraph& graph, const std::vector<std::size_t>& chosen);
+
+/// Rows of [ns, bytes of every kind]; `runtime` is what the device itself holds. Long curves are thinned, peaks kept.
+nlohmann::ordered_json memory_curve(const std::vector<MemorySample>& samples, Bytes runtime);
+
+/// Bytes by the name of their kind.
+nlohmann::ordered_json memory_by_kind(const BytesByKind& bytes);
+
+/// Names of the kinds, in the order of a curve's columns.
+nlohmann::ordered_json memory_kinds();
+
+/// All kinds of a sample together.
+Bytes total(const MemorySample& sample);
+
+}  // namespace tandem

@@ -1,0 +1,78 @@
+#pragma once
+// Measured times of one device, as `measure` writes and the simulator reads them. A table holds what was seen and
+// nothing else: how to read between its samples is the cost model's business.
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/base/units.hpp"
+#include "models/ops/op.hpp"
+
+namespace tandem {
+
+/// One computation as it was timed: `seconds` is the time of one call on one device that nobody else used.
+struct CostSample {
+  Op op;
+  DType dtype = DType::fp32;   ///< compute type
+  double seconds = 0;
+  double sustained_s = 0;      ///< the same at the clocks of a device that has done nothing else for a second; 0: not measured
+  Bytes moved{};               ///< what a memory-bound kernel must read and write; 0: not stated
+};
+
+/// One copy as it was timed. kind: "device" (within its memory), "to_device" or "to_host" (pinned memory).
+struct CopySample {
+  std::string kind;
+  Bytes bytes;                 ///< copied: each is read once and written once
+  double seconds = 0;
+};
+
+/// One number about a device and how it came about.
+struct Figure {
+  std::string name;            ///< e.g. "power_limit"; may occur again with another `how`
+  double value = 0;
+  std::string unit, how;
+};
+
+/// One communication as it was timed: from the last rank's arrival to the last rank's leaving.
+struct CommSample {
+  std::string kind;            ///< communication_name of the operation: "all_reduce", "all_gather", ..., "send"
+  int ranks = 2;               ///< size of the group; 2 for a send
+  Bytes bytes;                 ///< payload: the full vector
+  double seconds = 0;
+};
+
+/// A device's measured costs. Samples may come in any order; operations may be repeated.
+struct CostTable {
+  std::string device;          ///< the preset it describes, e.g. "cpu-host"
+  std::string date;            ///< ISO 8601
+  std::string host;            ///< processor, cores, memory, as the operating system names them
+  std::string compiler;
+  std::string notes;
+  std::vector<CostSample> samples;
+  std::vector<CommSample> comm;
+  double launch_s = 0;         ///< host time between two tasks of an empty program
+  /// [k-1]: time of a computation when k ranks compute at once on cores of their own, over its time alone. At least {1}.
+  std::vector<double> slowdown{1.0};
+  /// What else is known of an accelerator: its card, driver and library versions by name; figures; copies. Empty for processors.
+  std::map<std::string, std::string> facts;
+  std::vector<Figure> figures;
+  std::vector<CopySample> copies;
+  /// Memory of the process beside the arenas, of one rank.
+  Bytes runtime_bytes;
+
+  bool of_accelerator() const { return !facts.empty(); }
+};
+
+/// Where the measured table of a device of this machine lies: $TANDEM_MEASURED/<device>.json, else
+/// $XDG_DATA_HOME/tandem/measured, else ~/.local/share/tandem/measured. The file need not exist: `measure` writes there
+/// unless told otherwise and the cost model looks there.
+std::string measured_table_path(std::string_view device);
+
+/// Writes / reads a table (JSON, schema_version 1). Written beside and renamed. Throws ConfigError on a bad file, naming
+/// the entry that is wrong.
+void save_cost_table(const CostTable& table, const std::string& path);
+CostTable load_cost_table(const std::string& path);
+
+}  // namespace tandem

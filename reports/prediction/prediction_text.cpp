@@ -1,0 +1,155 @@
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "models/base/error.hpp"
+#include "models/plan/plan.hpp"
+#include "reports/prediction/plan_title.hpp"
+#include "reports/prediction/prediction.hpp"
+#include "reports/prediction/text.hpp"
+
+namespace tandem {
+
+namespace {
+
+std::string line(const std::string& what, const std::string& value) { return "  " + padded(what, 26) + value + "\n"; }
+
+std::string degrees(const Plan& plan) {
+  const ParallelSpec& p = plan.parallel;
+  return "tensor " + std::to_string(p.tensor) + " x pipeline " + std::to_string(p.pipeline) + " x data " + std::to_string(p.data) +
+         (p.context > 1 ? " x context " + std::to_string(p.context) : "") +
+         (p.expert > 1 ? ", experts over " + std::to_string(p.expert) : "");
+}
+
+std::string counted(std::size_t n, const std::string& what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
+
+std::string headline(const Prediction& p, const Plan& plan) {
+  return title(plan) + ": " + degrees(plan) + ", " + count_text(p.ranks) +
+         " ranks in " + counted(p.roles.size(), "role") + " on " + plan.cluster.preset +
+         ", global batch " + count_text(plan.training.global_batch_size) + " x " + count_text(plan.training.seq_length) +
+         " tokens\n";
+}
+
+std::string range(const StepRange& r) {
+  return r.share == 0 ? "" : " (" + time_text(r.low_s) + " to " + time_text(r.high_s) + ", " + number_text(100 * r.share, 0) + " %)";
+}
+
+std::string signed_time(double seconds) { return (seconds < 0 ? "-" : "+") + time_text(std::abs(seconds)); }
+
+/// What the perturbation costs, and what it is.
+std::string disturbance(const Prediction& p) {
+  if (!p.perturbation) return "";
+  const PerturbationCost& cost = *p.perturbation;
+  const double added = (p.step_time - cost.undisturbed).seconds(), without = cost.undisturbed.seconds();
+  std::string out = line("of it by perturbation", signed_time(added) + " (" + number_text(100 * added / without, 2) + " % of " +
+                                                      time_text(without) + " without it)");
+  if (const StepSpread& s = cost.spread; s.seeds > 0)
+    out += line("over " + std::to_string(s.seeds) + " seeds", "mean " + time_text(s.mean_s) + ", " + signed_time(s.low_s - s.mean_s) + " to " +
+                                                                   signed_time(s.high_s - s.mean_s) + ", standard deviation " +
+                                                                   time_text(s.deviation_s));
+  for (const std::string& change : cost.changes) out += line("", change);
+  return out;
+}
+
+/// "MFU 37.3 % of 989.4 TFLOP/s": of the device's peak in the type that products compute in.
+std::string utilisation(const std::string& what, double share, double tflops) {
+  return share > 0 ? ", " + what + " " + number_text(share * 100, 1) + " % of " + number_text(tflops / share, 1) : "";
+}
+
+std::string rates(const Prediction& p, const Plan& plan) {
+  const std::string peak = p.mfu > 0 ? " (" + std::string(name(plan.training.dtypes.compute)) + ")\n" : "\n";
+  const double devices = static_cast<double>(plan.cluster.devices);
+  return line("step time", time_text(p.step_time.seconds()) + range(p.range)) +
+         (p.makespan == p.step_time ? "" : line("of a step alone", time_text(p.makespan.seconds()))) + disturbance(p) +
+         line("throughput", count_text(std::llround(p.tokens_per_s)) + " tokens/s (" + number_text(p.tokens_per_s / devices, 1) +
+                                " per device), " + number_text(p.samples_per_s, 2) + " samples/s") +
+         "  " + padded("model FLOP rate", 26) + number_text(p.model_tflops_per_device, 2) + " TFLOP/s per device" +
+         utilisation("MFU", p.mfu, p.model_tflops_per_device) + peak + "  " + padded("hardware FLOP rate", 26) +
+         number_text(p.hardware_tflops_per_device, 2) + " TFLOP/s per device" +
+         utilisation("HFU", p.hfu, p.hardware_tflops_per_device) + peak +
+         line("pipeline bubble", number_text(p.bubble_fraction * 100, 1) + " %");
+}
+
+/// The largest share first; what does not happen is left out.
+std::string where_time_goes(const RolePrediction& role, double step_s) {
+  std::vector<std::pair<std::string, double>> parts(role.time_breakdown_s.begin(), role.time_breakdown_s.end());
+  std::erase_if(parts, [](const auto& part) { return part.second <= 0; });
+  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string out = "where the time goes (rank " + std::to_string(role.ranks.front()) + ", which computes most)\n";
+  for (const auto& [what, seconds] : parts)
+    out += line(what, aligned(time_text(seconds), 9) + aligned(number_text(100 * seconds / step_s, 1) + " %", 9));
+  return out;
+}
+
+/// The rank that has most laid out or, where the plan does not fit, the one that needs most.
+const RolePrediction& told_role(const Prediction& p) {
+  return p.roles[p.fits ? p.heaviest_role : neediest_role(p)];
+}
+
+/// That rank's memory beside its device's: where the laid-out peak alone would not tell whether it fits, with what decides.
+std::string memory_beside_device(const Prediction& p, std::int64_t sharing) {
+  const RolePrediction& role = told_role(p);
+  const std::int64_t peak = role.peak_memory_bytes.count(), needed = role.needed_bytes.count();
+  const bool decides = std::max(peak, needed) * sharing > p.device_memory.count() && needed != peak;
+  const std::string device = bytes_text(p.device_memory.count()), verdict = p.fits ? ", fits" : ", DOES NOT FIT";
+  const std::string laid_out = bytes_text(peak) + (decides ? " laid out, " + bytes_text(needed) + " needed" : "");
+  if (sharing > 1)
+    return laid_out + "; the " + std::to_string(sharing) + " ranks that share a device need " +
+           bytes_text((decides ? needed : peak) * sharing) + " of its " + device + verdict;
+  return laid_out + " of the device's " + device + verdict;
+}
+
+std::string memory(const Prediction& p, std::int64_t sharing) {
+  const RolePrediction& role = told_role(p);
+  std::string out = "memory of the heaviest rank (" + std::to_string(role.ranks.front()) + "): ";
+  out += memory_beside_device(p, sharing) + "\n";
+  for (std::size_t k = 0; k < kMemoryKinds; ++k)
+    if (role.memory_bytes[k].count())
+      out += line(std::string(name(static_cast<MemoryKind>(k))), aligned(bytes_text(role.memory_bytes[k].count()), 9));
+  return out + line("arena / live peak", bytes_text(role.arena_bytes.count()) + " / " + bytes_text(role.live_peak_bytes.count()));
+}
+
+/// Facts that no text states, by file: their names alone. `--json` and `explain` have what is known of each.
+std::string unverified(const std::vector<std::string>& facts) {
+  std::vector<std::pair<std::string, std::string>> files;
+  for (const std::string& fact : facts) {
+    const std::size_t colon = fact.find(": ");
+    const std::string file = fact.substr(0, colon), field = fact.substr(colon + 2, fact.find(" (", colon) - colon - 2);
+    if (files.empty() || files.back().first != file) files.emplace_back(file, "");
+    files.back().second += (files.back().second.empty() ? "" : ", ") + field;
+  }
+  std::string out;
+  for (const auto& [file, fields] : files) out += "not verified in " + file + ": " + fields + "\n";
+  return out;
+}
+
+std::string notes(const Prediction& p) {
+  constexpr std::string_view kUnverified = "not verified: ";
+  std::string out;
+  std::vector<std::string> facts;
+  for (const std::string& note : p.notes)
+    if (note.starts_with(kUnverified) && note.find(": ", kUnverified.size()) != std::string::npos)
+      facts.push_back(note.substr(kUnverified.size()));
+    else
+      out += "note: " + note + "\n";
+  return out + unverified(facts);
+}
+
+}  // namespace
+
+std::size_t neediest_role(const Prediction& p) {
+  const auto needs_less = [](const RolePrediction& a, const RolePrediction& b) { return a.needed_bytes < b.needed_bytes; };
+  return static_cast<std::size_t>(std::max_element(p.roles.begin(), p.roles.end(), needs_less) - p.roles.begin());
+}
+
+std::string to_text(const Prediction& p, const Plan& plan) {
+  require(p.heaviest_role < p.roles.size() && p.critical_role < p.roles.size(), "a prediction without its roles");
+  std::string out = headline(p, plan) + rates(p, plan) + where_time_goes(p.roles[p.critical_role], p.step_time.seconds());
+  out += memory(p, plan.cluster.ranks_per_device);
+  if (p.measured_products) out += to_text(*p.measured_products) + "\n";
+  return out + notes(p);
+}
+
+}  // namespace tandem

@@ -1,0 +1,98 @@
+#include "reports/timeline/restored_timeline.hpp"
+
+#include <compare>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "models/base/error.hpp"
+
+namespace tandem {
+
+namespace {
+
+/// A task's name wherever it stands: TaskKey without coordinates.
+struct Key {
+  std::int32_t name, layer, micro_batch, chunk, phase;
+  auto operator<=>(const Key&) const = default;
+};
+
+struct Place {
+  std::uint32_t instance;
+  std::uint16_t task;
+};
+
+class Restorer {
+ public:
+  Restorer(const SavedTimeline& saved, const TaskGraph& graph, const std::string& file)
+      : saved_(saved), graph_(graph), file_(file), phase_(saved.phases.size(), -1) {
+    for (const SavedTask& t : saved.tasks) task_names_.push_back(name_of(t.block, t.task));
+    for (std::size_t i = 0; i < saved.phases.size(); ++i)
+      for (std::size_t p = 0; p < kPhases; ++p)
+        if (saved.phases[i] == name(static_cast<Phase>(p))) phase_[i] = static_cast<std::int32_t>(p);
+  }
+
+  Lane lane(const SavedLane& saved) {
+    const std::int32_t stage = saved.coords[Axis::pp];
+    if (stage < 0 || static_cast<std::size_t>(stage) >= graph_.programs.size()) refuse("has a stage " + std::to_string(stage));
+    const auto& places = places_of(StageId(stage));
+    std::map<Key, std::size_t> used;
+    Lane out{saved.coords, saved.ranks, {}, saved.arena_bytes, saved.routing};
+    out.spans.reserve(saved.spans.size());
+    for (const SavedSpan& s : saved.spans) {
+      const Key key{task_names_[s.task], s.layer, s.micro_batch, s.chunk, phase_[static_cast<std::size_t>(s.phase)]};
+      const auto found = places.find(key);
+      const std::size_t nth = used[key]++;
+      if (found == places.end() || nth >= found->second.size())
+        refuse("has a task " + saved_.tasks[s.task].block + ": " + saved_.tasks[s.task].task);
+      out.spans.push_back({found->second[nth].instance, found->second[nth].task, s.issued, s.ready, s.started, s.ended});
+    }
+    return out;
+  }
+
+ private:
+  using Places = std::map<Key, std::vector<Place>>;
+
+  std::int32_t name_of(const std::string& block, const std::string& task) {
+    return names_.try_emplace({block, task}, static_cast<std::int32_t>(names_.size())).first->second;
+  }
+
+  const Places& places_of(StageId stage) {
+    const auto [at, added] = places_.try_emplace(stage.index());
+    if (!added) return at->second;
+    const std::vector<Instance>& instances = graph_.program(stage).instances;
+    for (std::uint32_t i = 0; i < instances.size(); ++i) {
+      const Instance& in = instances[i];
+      const Template& block = graph_.of(in);
+      for (std::uint16_t t = 0; t < block.tasks.size(); ++t)
+        at->second[{name_of(block.name, block.tasks[t].name), in.layer, in.micro_batch, in.chunk,
+                    static_cast<std::int32_t>(in.phase)}]
+            .push_back({i, t});
+    }
+    return at->second;
+  }
+
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw ConfigError(Problem{file_, "", "", what + " that its plan has not when this version lowers it",
+                              "write the timeline again with this version"});
+  }
+
+  const SavedTimeline& saved_;
+  const TaskGraph& graph_;
+  const std::string& file_;
+  std::vector<std::int32_t> phase_;  ///< of the file's phases
+  std::map<std::pair<std::string, std::string>, std::int32_t> names_;
+  std::vector<std::int32_t> task_names_;  ///< of the file's tasks
+  std::map<std::size_t, Places> places_;
+};
+
+}  // namespace
+
+Timeline restored(const SavedTimeline& saved, const TaskGraph& graph, const std::string& file) {
+  Restorer restorer(saved, graph, file);
+  Timeline out{saved.performer, saved.plan_json, saved.step_time, {}};
+  for (const SavedLane& lane : saved.lanes) out.lanes.push_back(restorer.lane(lane));
+  return out;
+}
+
+}  // namespace tandem

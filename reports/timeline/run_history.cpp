@@ -1,0 +1,34 @@
+#include "reports/timeline/run_history.hpp"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace tandem {
+
+namespace {
+
+using nlohmann::json;
+
+/// JSON has no NaN: a loss that left the numbers is null.
+json number(double v) { return std::isfinite(v) ? json(v) : json(nullptr); }
+
+}  // namespace
+
+std::string to_json(const RunHistory& h) {
+  json steps = json::array(), evaluations = json::array();
+  for (const TrainedStep& s : h.steps)
+    steps.push_back({{"step", s.step},
+                     {"loss", number(s.loss)},
+                     {"grad_norm", number(s.grad_norm)},
+                     {"learning_rate", s.learning_rate},
+                     {"step_time_s", s.step_time_s},
+                     {"global_batch_size", s.global_batch_size}});
+  for (const EvaluatedStep& e : h.evaluations) evaluations.push_back({{"step", e.step}, {"loss", number(e.loss)}});
+  const json all = {{"kept_step", h.kept_step},
+                    {"peak_memory_bytes", h.peak_memory_bytes},
+                    {"steps", std::move(steps)},
+                    {"evaluations", std::move(evaluations)}};
+  return all.dump();
+}
+
+}  // namespace tandem

@@ -1,0 +1,24 @@
+#pragma once
+// The routing of a run: which experts its tokens chose, read from the timeline that the run left.
+
+#include <string>
+
+#include "models/graph/routing.hpp"
+#include "models/plan/plan.hpp"
+#include "reports/timeline/timeline.hpp"
+
+namespace tandem {
+
+/// Whether rows of experts, and with them FLOPs and times of single ranks, depend on what tokens choose: experts without a
+/// capacity on several ranks.
+bool depends_on_routing(const Plan& plan);
+
+/// The routing in the lanes of an executed timeline, one lane a rank of `mesh`.
+Routing routing_of(const Timeline& timeline, const Mesh& mesh);
+
+/// The routing of the executed run whose timeline is the file `path`, for the ranks of `plan`. The run's plan must have the same
+/// model, sequences and batch and, but for the pipeline, the same ranks. Throws ConfigError naming every field that differs, and
+/// when the plan's rows do not depend on routing or the file holds none.
+Routing read_routing(const std::string& path, const Plan& plan);
+
+}  // namespace tandem

@@ -1,0 +1,54 @@
+#pragma once
+// A timeline as a file holds it: readable without the graph that made it.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/graph/task_graph.hpp"
+#include "models/plan/mesh.hpp"
+#include "reports/timeline/timeline.hpp"
+
+namespace tandem {
+
+/// What all spans of one template task share. `group` is empty except for collectives.
+struct SavedTask {
+  std::string block, task, kind, stream, group;
+  Bytes payload;
+  Flops flops;
+};
+
+struct SavedSpan {
+  std::uint32_t task;                     ///< index into SavedTimeline::tasks
+  std::int32_t layer, micro_batch, chunk;
+  std::int32_t phase;                     ///< index into SavedTimeline::phases
+  Duration issued, ready, started, ended;
+};
+
+struct SavedLane {
+  Coords coords;
+  std::vector<std::int32_t> ranks;
+  Bytes arena_bytes;
+  std::vector<SavedSpan> spans;
+  std::vector<RouterCounts> routing;
+};
+
+struct SavedTimeline {
+  Performer performer = Performer::simulated;
+  std::string plan_json;
+  Duration step_time;
+  std::vector<std::string> phases;
+  std::vector<SavedTask> tasks;
+  std::vector<SavedLane> lanes;
+  std::optional<RunHistory> history{};    ///< of a training, where its timeline was written with one
+};
+
+/// The file form of a timeline; tasks are listed once, in order of first appearance, and once for each number of FLOPs that
+/// `routing`, where given, makes of them. Throws ContractError when a span does not lie in the graph.
+SavedTimeline saved(const Timeline& timeline, const TaskGraph& graph, const Routing* routing = nullptr);
+
+/// Throws ConfigError when the file is missing, no JSON, of another schema_version or inconsistent.
+SavedTimeline read_timeline(const std::string& path);
+
+}  // namespace tandem

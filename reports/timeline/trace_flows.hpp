@@ -1,0 +1,23 @@
+#pragma once
+// Which receive belongs to which send: the arrows of a trace.
+
+#include <cstdint>
+#include <vector>
+
+#include "models/graph/task_graph.hpp"
+#include "reports/timeline/timeline.hpp"
+
+namespace tandem {
+
+struct TraceFlow {
+  std::int64_t id;
+  std::int32_t from_rank, to_rank;   ///< first ranks of the two lanes
+  Duration sent, received;           ///< inside the two tasks' slices: the send's start, the receive's middle
+};
+
+/// Pairs the k-th send of a lane towards a neighbour stage with the k-th receive there from it. The receiving lane is the
+/// one that differs from the sender only in the pipeline coordinate or, where a role's representative differs in more, the
+/// first lane of that stage.
+std::vector<TraceFlow> flows(const std::vector<const Lane*>& lanes, const TaskGraph& graph);
+
+}  // namespace tandem

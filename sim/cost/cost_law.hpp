@@ -1,0 +1,28 @@
+#pragma once
+// A simple law for the time of one kind of operation: a sum of costs that grow with products of its dimensions.
+
+#include <vector>
+
+#include "reports/prediction/cost_table.hpp"
+
+namespace tandem::sim {
+
+/// Dimensions of an operation: what its cost varies with.
+std::vector<double> dimensions(const Op& op);
+
+/// The same operation with other dimensions, to the nearest whole number.
+Op resized(const Op& op, const std::vector<double>& dims);
+
+/// seconds = c0 + c1 m + c2 n + ... + c7 m n k + c8 flops + c9 vector flops + c10 bytes, no coefficient negative: a call's
+/// fixed cost, loops around loops, and the rates of large operations, so that it also holds beyond its samples.
+class CostLaw {
+ public:
+  /// Fits relative errors by non-negative least squares. Samples are of one kind, form and type; at least one.
+  explicit CostLaw(const std::vector<CostSample>& samples);
+  double seconds(const Op& op, DType dtype) const;
+
+ private:
+  std::vector<double> coefficients_;
+};
+
+}  // namespace tandem::sim

@@ -1,0 +1,112 @@
+#include "sim/cost/cost_model.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "models/base/error.hpp"
+#include "models/base/presets.hpp"
+#include "sim/cost/calibration.hpp"
+#include "sim/cost/cost_table.hpp"
+#include "sim/cost/countable.hpp"
+#include "sim/cost/product_table.hpp"
+#include "sim/cost/roofline.hpp"
+#include "sim/cost/slowest.hpp"
+
+namespace tandem::sim {
+namespace {
+
+constexpr const char* kUncalibrated =
+    "the device has no calibration: its arithmetic, memory and network are taken to reach all of their published rates, which is a bound "
+    "and no prediction; give it \"calibration\", e.g. \"h100\" (a file of topology/calibration)";
+
+class DeviceCosts final : public CostModel {
+ public:
+  DeviceCosts(const Device& device, std::int64_t together, const std::optional<CostTable>& table, std::vector<std::string> notes)
+      : device_(device), calibration_(load_calibration(device.calibration)), notes_(std::move(notes)),
+        launch_(calibration_.launch.value_or(device.host_launch)), slowest_(slowest_of(together, calibration_.spread)) {
+    for (auto& [type, rate] : device_.peak) rate = FlopRate::flops_per_second(rate.flops_per_second() / slowest_);
+    device_.vector_rate = FlopRate::flops_per_second(device_.vector_rate.flops_per_second() / slowest_);
+    if (device.calibration.empty()) notes_.push_back(kUncalibrated);
+    for (const std::string& fact : calibration_.unverified) notes_.push_back("not verified: " + fact);
+    if (table) use(*table);
+  }
+  DeviceCosts(const Device& device, std::int64_t together, std::shared_ptr<const ProductTable> products)
+      : DeviceCosts(device, together, std::nullopt, {}) {
+    products_ = std::move(products);
+  }
+
+  Duration duration(const Op& op, DType compute) const override {
+    require(!is_communication(op), "communication has no cost on one device");
+    const auto seconds = measured_ ? measured_->seconds(op, compute) : std::nullopt;
+    return countable(seconds ? *seconds : roofline_seconds(op, compute, device_, calibration_, products(), slowest_));
+  }
+  Duration launch() const override { return launch_; }
+  bool covered(const Op& op, DType compute) const override {
+    if (is_communication(op)) return false;
+    return (measured_ && measured_->seconds(op, compute)) || (products_ && products_->seconds(op, compute));
+  }
+  double slowdown(std::int64_t active) const override {
+    const std::int64_t last = static_cast<std::int64_t>(slowdown_.size()) - 1;
+    return slowdown_[static_cast<std::size_t>(std::clamp<std::int64_t>(active - 1, 0, last))];
+  }
+  std::optional<Duration> communication(const Op& op, std::int64_t ranks) const override {
+    require(is_communication(op), "computation has no cost between devices");
+    const auto seconds = measured_ ? measured_->communication(op, ranks) : std::nullopt;
+    return seconds ? std::optional(countable(*seconds)) : std::nullopt;
+  }
+  CommFit comm_fit() const override { return calibration_.comm; }
+  const ProductTable* products() const override { return products_.get(); }
+  std::vector<std::string> notes() const override { return notes_; }
+
+ private:
+  void use(const CostTable& table) {
+    measured_.emplace(table);
+    launch_ = Duration::seconds(table.launch_s);
+    slowdown_.clear();
+    for (double factor : table.slowdown) slowdown_.push_back(std::max(1.0, factor));
+    for (const std::string& kind : measured_->missing()) notes_.push_back("not measured, roofline used: " + kind);
+  }
+
+  Device device_;
+  Calibration calibration_;
+  std::vector<std::string> notes_;
+  Duration launch_;
+  double slowest_;  ///< time of the slowest device's arithmetic by that of the mean one
+  std::optional<MeasuredCosts> measured_;  ///< of a processor
+  std::shared_ptr<const ProductTable> products_;  ///< of an accelerator
+  std::vector<double> slowdown_{1.0};
+};
+
+/// A table as a reader knows it: its name, or its file without folders.
+std::string shown(const std::string& table) { return table.substr(table.rfind('/') + 1); }
+
+/// An accelerator's launches and memory-bound kernels are not those of a framework: of its table the products count.
+std::unique_ptr<CostModel> with_table(const Device& device, std::int64_t together, const CostTable& table,
+                                      const std::string& name) {
+  if (table.of_accelerator())
+    return std::make_unique<DeviceCosts>(device, together, std::make_shared<const ProductTable>(table, name));
+  return std::make_unique<DeviceCosts>(device, together, table, std::vector<std::string>{});
+}
+
+}  // namespace
+
+std::unique_ptr<CostModel> make_cost_model(const Device& device, std::int64_t together) {
+  if (device.cost_table.empty() && !device.measured.empty())
+    return std::make_unique<DeviceCosts>(device, together, measured_products(device.measured, device));
+  if (device.cost_table.empty()) return std::make_unique<DeviceCosts>(device, together, std::nullopt, std::vector<std::string>{});
+  const bool named = !is_preset_path(device.cost_table);
+  const std::string path = named ? measured_table_path(device.cost_table) : device.cost_table;
+  if (!named || std::filesystem::exists(path)) return with_table(device, together, load_cost_table(path), shown(path));
+  const std::string note = "no measured table " + path + ": costs are a roofline of unverified facts; run `tandem measure`";
+  return std::make_unique<DeviceCosts>(device, together, std::nullopt, std::vector{note});
+}
+
+std::unique_ptr<CostModel> make_cost_model(const Topology& topology) {
+  return make_cost_model(topology.device(), topology.devices());
+}
+
+std::unique_ptr<CostModel> make_cost_model(const Device& device, const CostTable& table) {
+  return with_table(device, 1, table, table.device);
+}
+
+}  // namespace tandem::sim

@@ -1,0 +1,130 @@
+#include "sim/cost/product_table.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <mutex>
+
+#include "models/base/error.hpp"
+#include "models/base/presets.hpp"
+#include "topology/preset.hpp"
+
+namespace tandem::sim {
+namespace {
+
+constexpr std::string_view kFolder = "topology/measured";
+
+std::string fact(const CostTable& table, const std::string& key, const std::string& otherwise) {
+  const auto found = table.facts.find(key);
+  return found == table.facts.end() ? otherwise : found->second;
+}
+
+std::string path_of(const std::string& name) {
+  if (is_preset_path(name)) return name;
+  const std::string path = find_preset(kFolder, name);
+  if (!path.empty()) return path;
+  Problem p = unknown_preset(kFolder, name, "measured table");
+  p.field = "measured";
+  throw ConfigError(p);
+}
+
+/// Of each type whose products were measured in both: the time in steady load by that of a short one, in the mean. What is less
+/// than 1 is noise of a short one: a card has no higher clocks in steady load.
+std::map<DType, double> steady_by_short(const CostTable& table) {
+  struct Ratios {
+    double sum = 0;
+    int n = 0;
+  };
+  std::map<DType, Ratios> ratios;
+  for (const CostSample& s : table.samples) {
+    if (s.sustained_s <= 0 || s.seconds <= 0 || !product_shape(s.op)) continue;
+    Ratios& of = ratios[s.dtype];
+    of.sum += std::max(1.0, s.sustained_s / s.seconds);
+    ++of.n;
+  }
+  std::map<DType, double> out;
+  for (const auto& [type, of] : ratios) out[type] = of.sum / of.n;
+  return out;
+}
+
+/// Whether a device has the preset's rates and compute units, whatever it is called: a copy of it.
+bool copies(const Device& device, const Device& preset) {
+  return device.peak == preset.peak && device.vector_rate == preset.vector_rate &&
+         device.memory_bandwidth == preset.memory_bandwidth && device.compute_units == preset.compute_units;
+}
+
+/// Throws ConfigError where `path`, of the device `measured`, was measured on another one.
+void require_same(const std::string& path, const std::string& measured, const Device& device) {
+  if (describes(measured, device)) return;
+  const std::string shown = device.name.empty() ? "this one" : device.name;
+  const bool preset = find_device_preset(measured).has_value();
+  throw ConfigError(Problem{path, "device", measured,
+                            "these times were measured on another device than " + shown +
+                                (preset ? ", which has other rates or compute units" : ""),
+                            "name a table of " + (device.preset.empty() ? shown : device.preset) +
+                                " in the device's \"measured\", or leave that out"});
+}
+
+/// Tables as they were read: a sweep asks for the same one a thousand times, and reading takes longer than simulating.
+class Shelf {
+ public:
+  std::shared_ptr<const ProductTable> take(const std::string& path, const std::string& name, const Device& device) {
+    std::error_code missing;  // is said by load_cost_table
+    const auto written = std::filesystem::last_write_time(path, missing);
+    const std::lock_guard lock(mutex_);
+    Read& read = read_[{path, name}];
+    if (missing || !read.table || read.written != written) {
+      const CostTable table = load_cost_table(path);
+      read = {std::make_shared<const ProductTable>(table, name), table.device, written};
+    }
+    require_same(path, read.device, device);
+    return read.table;
+  }
+
+ private:
+  struct Read {
+    std::shared_ptr<const ProductTable> table;
+    std::string device;  ///< that it was measured on
+    std::filesystem::file_time_type written;
+  };
+  std::mutex mutex_;
+  std::map<std::pair<std::string, std::string>, Read> read_;  ///< by path and the name that it is asked by
+};
+
+}  // namespace
+
+ProductTable::ProductTable(const CostTable& table, std::string name)
+    : name_(std::move(name)),
+      card_(fact(table, "card", table.device)),
+      date_(table.date),
+      source_(fact(table, "source", "tandem measure")) {
+  const std::map<DType, double> steadiness = steady_by_short(table);
+  for (const CostSample& s : table.samples) {
+    const auto shape = product_shape(s.op);
+    if (!shape) continue;
+    const auto known = steadiness.find(s.dtype);
+    const double steady = s.sustained_s > 0 ? s.sustained_s : s.seconds * (known == steadiness.end() ? 1 : known->second);
+    const auto [at, added] = seconds_.try_emplace({s.dtype, *shape}, steady);
+    if (!added) at->second = std::min(at->second, steady);
+  }
+}
+
+std::optional<double> ProductTable::seconds(const Op& op, DType dtype) const {
+  const auto shape = product_shape(op);
+  if (!shape) return std::nullopt;
+  const auto found = seconds_.find({dtype, *shape});
+  return found == seconds_.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool describes(const std::string& measured, const Device& device) {
+  if (measured.empty()) return false;
+  if (measured == device.preset) return true;
+  const auto preset = find_device_preset(measured);
+  return preset ? copies(device, *preset) : measured == device.name;
+}
+
+std::shared_ptr<const ProductTable> measured_products(const std::string& name, const Device& device) {
+  static Shelf shelf;
+  return shelf.take(path_of(name), name.substr(name.rfind('/') + 1), device);
+}
+
+}  // namespace tandem::sim

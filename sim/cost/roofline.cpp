@@ -1,0 +1,258 @@
+#include "sim/cost/roofline.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+
+#include "models/base/error.hpp"
+#include "sim/cost/matmul_time.hpp"
+
+namespace tandem::sim {
+namespace {
+
+bool on_matrix_engine(DType t) { return t != DType::fp32 && t != DType::fp64 && t != DType::int32 && t != DType::int64; }
+
+FlopRate peak_of(const Device& device, DType compute) {
+  const auto found = device.peak.find(compute);
+  if (found != device.peak.end()) return found->second;
+  std::string known;
+  for (const auto& [type, rate] : device.peak) known += (known.empty() ? "" : ", ") + std::string(name(type));
+  throw InfeasibleError(Problem{"", "training.dtypes.compute", std::string(name(compute)),
+                                "there is no published rate of " + device.name + " for it",
+                                "use " + known + "; training.precision sets it"});
+}
+
+/// In 16 bits; 0: the device has none.
+double matrix_rate(const Device& device) {
+  double rate = 0;
+  for (const DType t : {DType::fp16, DType::bf16})
+    if (const auto found = device.peak.find(t); found != device.peak.end()) rate = std::max(rate, found->second.flops_per_second());
+  return rate;
+}
+
+class Roofline {
+ public:
+  Roofline(DType compute, const Device& device, const Calibration& calibration)
+      : compute_(compute), device_(device), calibration_(calibration),
+        memory_rate_(device.memory_bandwidth.bytes_per_second() * calibration.memory_share) {}
+
+  double operator()(const MatMul& o) const {
+    return products(o, {{1, o.m, o.n, o.k, o.trans_a}}) + (o.trans_a ? 0 : cast_seconds(o.m * o.k)) + sum_seconds(o, o.m * o.n);
+  }
+  double operator()(const AttentionScores& o) const { return products(o, {queries_by_keys(o.dims)}); }
+  double operator()(const AttentionContext& o) const { return products(o, {scores_by_values(o.dims)}); }
+  double operator()(const AttentionContextBackward& o) const {
+    return products(o, {queries_by_keys(o.dims), scores_by_values(o.dims)});
+  }
+  double operator()(const AttentionScoresBackward& o) const {
+    return products(o, {scores_by_values(o.dims), scores_by_values(o.dims)});
+  }
+  double operator()(const FlashAttention& o) const {
+    return flash(o, false);
+  }
+  double operator()(const FlashAttentionBackward& o) const {
+    return flash(o, true);
+  }
+  double operator()(const GroupedMatMul& o) const {
+    return one_kernel(o, {grouped(o, o.n, o.k)}) + row_cast_seconds(o.rows() * o.k);
+  }
+  double operator()(const GroupedWeightGrad& o) const {
+    const Gemm rows = grouped(o, o.n, o.k);
+    return one_kernel(o, {{rows.batch, o.n, o.k, rows.m, true}}) + sum_seconds(o, o.experts * o.n * o.k);
+  }
+  double operator()(const GroupedBias& o) const { return activation_kernel(o); }
+  double operator()(const GroupedBiasGrad& o) const { return stream(o); }
+  double operator()(const BiasGrad& o) const { return stream(o); }
+  double operator()(const LayerNorm& o) const { return activation_kernel(o); }
+  double operator()(const LayerNormBackward& o) const { return activation_kernel(o); }
+  double operator()(const Pointwise& o) const { return activation_kernel(o); }
+  double operator()(const PointwiseBackward& o) const { return activation_kernel(o); }
+  double operator()(const GatedPointwise& o) const { return activation_kernel(o); }
+  double operator()(const GatedPointwiseBackward& o) const { return activation_kernel(o); }
+  double operator()(const Elementwise& o) const { return activation_kernel(o); }
+  double operator()(const RowReduce& o) const { return activation_kernel(o); }
+  double operator()(const BiasDropoutAddNorm& o) const { return activation_kernel(o); }
+  double operator()(const Rotary& o) const { return activation_kernel(o); }
+  double operator()(const AttentionSoftmax& o) const { return activation_kernel(o); }
+  double operator()(const AttentionSoftmaxBackward& o) const { return activation_kernel(o); }
+  double operator()(const SplitKv& o) const { return activation_kernel(o); }
+  double operator()(const MergeKv& o) const { return activation_kernel(o); }
+  double operator()(const PackColumns& o) const { return activation_kernel(o); }
+  double operator()(const UnpackColumns& o) const { return activation_kernel(o); }
+  double operator()(const BiasDropoutAdd& o) const { return activation_kernel(o); }
+  double operator()(const BiasDropoutAddBackward& o) const { return activation_kernel(o); }
+  double operator()(const Embedding& o) const { return stream(o); }
+  double operator()(const EmbeddingBackward& o) const { return stream(o); }
+  double operator()(const PositionDropout& o) const { return activation_kernel(o); }
+  double operator()(const PositionDropoutBackward& o) const { return activation_kernel(o); }
+  double operator()(const TakeFirst& o) const { return stream(o); }
+  double operator()(const TakeFirstBackward& o) const { return stream(o); }
+  // Logits of a narrower type are copied to fp32, and subtraction, exponential, sum and quotient are kernels of their own, as
+  // in Megatron-LM's vocabulary-parallel loss; PyTorch's log_softmax and nll_loss with their copies move as much (38 bytes).
+  double operator()(const VocabMax& o) const { return passes(o, o.dims, 2); }
+  double operator()(const VocabExpSum& o) const { return passes(o, o.dims, 3); }
+  double operator()(const CrossEntropy& o) const { return passes(o, o.dims, 1); }
+  double operator()(const Accumulate& o) const { return stream(o); }
+  double operator()(const Fill& o) const { return stream(o); }
+  double operator()(const TopKRouter& o) const { return activation_kernel(o); }
+  double operator()(const TopKRouterBackward& o) const { return activation_kernel(o); }
+  double operator()(const MoeDispatch& o) const { return activation_kernel(o); }
+  double operator()(const MoeDispatchBackward& o) const { return activation_kernel(o); }
+  double operator()(const MoeCombine& o) const { return activation_kernel(o); }
+  double operator()(const MoeCombineBackward& o) const { return activation_kernel(o); }
+  double operator()(const GradNorm& o) const { return stream(o); }
+  double operator()(const ClipCoefficient& o) const { return stream(o); }
+  double operator()(const AdamW& o) const { return stream(o); }
+  double operator()(const Sgd& o) const { return stream(o); }
+  double operator()(const TensorNorms& o) const { return stream(o); }
+  double operator()(const LayerwiseMoments& o) const { return stream(o); }
+  double operator()(const LayerwiseApply& o) const { return stream(o); }
+  double operator()(const HostCopy& o) const {
+    const double rate = device_.host_link.bytes_per_second();
+    if (rate <= 0)
+      throw InfeasibleError(Problem{"", "parallel.offload", "true",
+                                    "there is no published bandwidth between " + device_.name + " and its host",
+                                    "switch offloading off, or give the node host_link_bytes_per_s"});
+    return static_cast<double>(bytes_of(o.dtype, o.elements).count()) / rate;
+  }
+  double operator()(const Collective&) const { return communication(); }
+  double operator()(const Send&) const { return communication(); }
+  double operator()(const Recv&) const { return communication(); }
+
+  /// A measured product on the slowest of many devices, of which the arithmetic is slower and the memory is not: whole from twice
+  /// the time of its traffic on, not at all at that time.
+  double on_slowest(const Op& op, double measured, double slowest) const {
+    const double bound = std::clamp((measured - kernels(1)) / traffic_seconds(op) - 1, 0.0, 1.0);
+    return measured * (1 + (slowest - 1) * bound);
+  }
+  /// What a product has beside its own kernel.
+  double casts(const Op& op) const {
+    if (const auto* o = std::get_if<MatMul>(&op)) return o->trans_a ? 0 : cast_seconds(o->m * o->k);
+    if (const auto* o = std::get_if<GroupedMatMul>(&op)) return row_cast_seconds(o->rows() * o->k);
+    return 0;
+  }
+
+ private:
+  /// [seq, head_dim] by [head_dim, keys] for every head.
+  static Gemm queries_by_keys(const AttentionDims& d) { return {d.batch * d.heads, d.seq, d.key_count(), d.head_dim}; }
+  /// [seq, keys] by [keys, head_dim] for every head.
+  static Gemm scores_by_values(const AttentionDims& d) { return {d.batch * d.heads, d.seq, d.head_dim, d.key_count()}; }
+  /// Of every expert one product with its rows, whichever ranks they came from; ragged ones as if every expert had as many.
+  static Gemm grouped(const auto& o, std::int64_t n, std::int64_t k) {
+    return {o.experts, (o.rows() + o.experts - 1) / o.experts, n, k};
+  }
+
+  using Gemms = std::initializer_list<Gemm>;
+
+  double arithmetic_seconds(const Gemms& gemms) const {
+    const MatMulEngine engine{peak_of(device_, compute_).flops_per_second(),
+                              device_.vector_rate.flops_per_second(),
+                              memory_rate_,
+                              device_.compute_units,
+                              bits(compute_),
+                              on_matrix_engine(compute_),
+                              matrix_rate(device_)};
+    double seconds = 0;
+    for (const Gemm& g : gemms) seconds += matmul_seconds(g, calibration_.matmul, engine);
+    return seconds;
+  }
+  double products(const Op& op, const Gemms& gemms) const {
+    return std::max(arithmetic_seconds(gemms), traffic_seconds(op)) + kernels(static_cast<std::int64_t>(gemms.size()));
+  }
+  double one_kernel(const Op& op, const Gemms& gemms) const {
+    return std::max(arithmetic_seconds(gemms), traffic_seconds(op)) + kernels(1);
+  }
+  /// One kernel that does of its products only the pairs that are needed.
+  double flash(const auto& o, bool backward) const {
+    const std::optional<FlashFit>& fit = flash_law(o);
+    const double dropout = fit && o.dropout > 0 ? fit->dropout_factor : 1;
+    const double ordered = fit && backward && o.deterministic ? fit->deterministic_factor * ordered_waves(o.dims, *fit) : 1;
+    return std::max(dropout * ordered * flash_arithmetic(o, o.dims, fit, backward), traffic_seconds(o)) + kernels(1);
+  }
+  const std::optional<FlashFit>& flash_law(const auto& o) const {
+    if (o.deterministic && o.dropout > 0 && calibration_.deterministic_dropout_flash)
+      return calibration_.deterministic_dropout_flash;
+    return calibration_.attention(o.kernel);
+  }
+  double flash_arithmetic(const Op& op, const AttentionDims& d, const std::optional<FlashFit>& law, bool backward) const {
+    const auto flops = static_cast<double>(matrix_flops(op).count());
+    if (!law) return flops / all_pairs(d) * arithmetic_seconds({queries_by_keys(d), scores_by_values(d)}) / 2;
+    const FlashFit& fit = *law;
+    const double keys = static_cast<double>(d.key_count()), rows = static_cast<double>(d.batch * d.heads * d.seq);
+    const double tiles = std::max(1.0, rows / fit.tile_rows);
+    const double slower = (1 + fit.half_keys / keys) * (1 + fit.fill * static_cast<double>(device_.compute_units) / tiles);
+    const double share = backward ? fit.backward_share : fit.forward_share;
+    return flops * slower * head_factor(d.head_dim, fit) / (peak_of(device_, compute_).flops_per_second() * share);
+  }
+  /// What a FLOP takes with heads of this size by what it takes with 128: the kernel is that of the next size there is one for.
+  static double head_factor(std::int64_t head_dim, const FlashFit& fit) {
+    const auto next = std::lower_bound(fit.head_dims.begin(), fit.head_dims.end(), head_dim);
+    const double own = static_cast<double>(head_dim), padded = next == fit.head_dims.end() ? own : static_cast<double>(*next);
+    const double narrowness = std::clamp(128 / padded - 1, 0.0, 1.0);
+    return padded / own * (1 + narrowness * (fit.head_64_factor - 1));
+  }
+  /// A backward pass whose sums have an order cuts each head into as many blocks as fill the units once, so units are idle in the
+  /// last wave: its waves by those that its blocks would fill.
+  double ordered_waves(const AttentionDims& d, const FlashFit& fit) const {
+    if (fit.ordered_blocks == 0) return 1;
+    const double units = static_cast<double>(device_.compute_units);
+    const double heads = static_cast<double>(std::max<std::int64_t>(1, d.batch * d.heads));
+    const double blocks = std::ceil(units / heads) * heads, at_once = units * fit.ordered_blocks;
+    return std::ceil(blocks / at_once) * at_once / blocks;
+  }
+  /// FLOPs of one product of all queries with all keys.
+  static double all_pairs(const AttentionDims& d) {
+    return std::max(1.0, 2.0 * static_cast<double>(d.batch * d.heads) * static_cast<double>(d.seq) *
+                             static_cast<double>(d.key_count() * d.head_dim));
+  }
+  /// `fp32` passes over the logits beside what the operands say.
+  double passes(const Op& op, const VocabDims& d, double fp32) const {
+    if (bits(compute_) >= 32) return stream(op);
+    const double copies = fp32 * static_cast<double>(bytes_of(DType::fp32, d.rows * d.cols).count());
+    return stream(op) + copies / memory_rate_;
+  }
+  /// Kernels over activations: besides their bytes they have casts, masks, statistics, odd layouts and gaps between them.
+  double activation_kernel(const Op& op) const { return stream(op, calibration_.stream_factor); }
+  double stream(const Op& op, double factor = 1) const {
+    const double arithmetic = static_cast<double>(vector_flops(op).count()) / device_.vector_rate.flops_per_second();
+    return std::max(arithmetic, factor * traffic_seconds(op)) + kernels(1);
+  }
+  /// What a product adds to is read and written when its tiles are done: arithmetic of other tiles hides a part of that.
+  double sum_seconds(const auto& o, std::int64_t elements) const {
+    if (!o.accumulate) return 0;
+    return calibration_.matmul.sum_exposed * 2.0 * static_cast<double>(bytes_of(o.total, elements).count()) / memory_rate_;
+  }
+  /// A narrow product's activations are read in their own type and written in the narrow one, in two orders where the
+  /// backward pass needs both.
+  double cast_seconds(std::int64_t elements) const {
+    if (bits(compute_) > 8) return 0;
+    return static_cast<double>(elements) * calibration_.cast_bytes / memory_rate_;
+  }
+  /// Rows of experts come from an exchange or an activation, where no norm has made them narrow: they are read in 16 bits and
+  /// written in both orders (NVIDIA/TransformerEngine v1.11: transformer_engine/pytorch/module/grouped_linear.py and linear.py have
+  /// fp8_multi_cast_transpose_fused and fp8_cast_transpose_fused; layernorm_linear.py's norm writes 8 bits itself).
+  double row_cast_seconds(std::int64_t elements) const {
+    if (bits(compute_) > 8 || calibration_.cast_bytes == 0) return 0;
+    const std::int64_t moved = bytes_of(DType::bf16, elements).count() + 2 * bytes_of(compute_, elements).count();
+    return static_cast<double>(moved) / memory_rate_;
+  }
+  double traffic_seconds(const Op& op) const { return static_cast<double>(traffic(op, compute_).count()) / memory_rate_; }
+  double kernels(std::int64_t n) const { return (calibration_.kernel * n).seconds(); }
+  [[noreturn]] static double communication() { throw ContractError("communication has no cost on one device"); }
+
+  DType compute_;
+  const Device& device_;
+  const Calibration& calibration_;
+  double memory_rate_;
+};
+
+}  // namespace
+
+double roofline_seconds(const Op& op, DType compute, const Device& device, const Calibration& calibration,
+                        const ProductTable* measured, double slowest) {
+  const Roofline roofline(compute, device, calibration);
+  const auto product = measured == nullptr ? std::nullopt : measured->seconds(op, compute);
+  return product ? roofline.on_slowest(op, *product, slowest) + roofline.casts(op) : std::visit(roofline, op);
+}
+
+}  // namespace tandem::sim

@@ -1,0 +1,91 @@
+#pragma once
+// How the instances of a template go when nothing outside their role can touch them between their first computation and
+// their last task. There are few different ways, for a pipeline repeats itself: each is worked out once, for all
+// micro-batches, layers and roles, and an instance only says when it began and which way it went.
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "models/base/units.hpp"
+#include "sim/engine/itinerary.hpp"
+
+namespace tandem::sim {
+
+/// Streams of an instance that has a pattern: computation and tensor collectives.
+inline constexpr std::size_t kPatternLanes = 2;
+using PatternId = std::uint32_t;
+using StretchId = std::int32_t;
+
+/// A template with the durations of a role.
+struct Stretch {
+  struct Step {
+    std::uint8_t lane = 0;
+    std::uint16_t first_dep = 0, deps = 0;  ///< into Stretch::deps
+    std::int64_t duration = 0;              ///< ps
+    std::uint32_t host = 1, issued = 1;     ///< operations of the host: its own, and those of the instance up to and with them
+  };
+  std::vector<Step> steps;                 ///< by task
+  std::vector<std::uint16_t> deps;
+  std::array<std::uint16_t, kPatternLanes> first{};  ///< task of each lane
+  bool on_tensor = false;                  ///< it uses the second lane
+  PatternId plain = 0;                     ///< how it goes when only its start depends on others
+  /// Plain as long as the host would begin on the instance's tasks for a lane no later than so many ps after the start.
+  std::array<std::int64_t, kPatternLanes> slack{};
+
+};
+
+/// What an instance finds, in ps from when its first computation may start. That start is known: whatever was over by
+/// then does not matter.
+struct Circumstances {
+  static constexpr std::int64_t kIdle = std::numeric_limits<std::int64_t>::min();
+  std::array<std::int64_t, kPatternLanes> issue{kIdle, kIdle};  ///< the host's beginning on it; kIdle: it is never late
+  std::int64_t tensor_free = 0;
+  std::vector<std::pair<std::uint16_t, std::int64_t>> after;    ///< (task, end of what it waits for), ends > 0 only
+
+  bool plain() const { return issue[0] == kIdle && issue[1] == kIdle && tensor_free == 0 && after.empty(); }
+};
+
+/// ps from the start.
+struct Pattern {
+  StretchId stretch = -1;
+  std::vector<std::int64_t> ended;                ///< by task
+  std::array<std::int64_t, kPatternLanes> free{};  ///< end of each lane's last task; of lane 0 where a lane has none
+  bool closed = false;  ///< nobody outside but the host had a say after the start
+};
+
+class Patterns {
+ public:
+  static constexpr PatternId kNone = UINT32_MAX;
+
+  explicit Patterns(Duration launch = {}) : launch_(launch.ps()) {}
+
+  /// The stretch of a template with a role's slots, known or new; -1 where somebody else may interfere: a task on another
+  /// lane, an exchange, or a collective that could begin before any computation of the instance.
+  StretchId stretch(const LaneTemplate& tmpl, const std::vector<Slot>& slots);
+  const Stretch& of(StretchId id) const { return stretches_[static_cast<std::size_t>(id)]; }
+  /// The pattern that circumstances lead to; kNone where more patterns than are worth keeping would be needed.
+  PatternId find(StretchId id, const Circumstances& c) { return c.plain() ? of(id).plain : look_up(id, c); }
+  const Pattern& operator[](PatternId id) const { return patterns_[id]; }
+  std::size_t size() const { return patterns_.size(); }
+
+ private:
+  using Key = std::vector<std::int64_t>;
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const;
+  };
+  PatternId look_up(StretchId id, const Circumstances& c);
+  PatternId play(StretchId id, const Stretch& s, const Circumstances& c);
+
+  std::int64_t launch_;
+  std::vector<Stretch> stretches_;
+  std::vector<Pattern> patterns_;
+  std::unordered_map<Key, StretchId, KeyHash> known_stretches_;
+  std::unordered_map<Key, PatternId, KeyHash> known_;
+  Key key_;  // scratch
+};
+
+}  // namespace tandem::sim

@@ -1,0 +1,76 @@
+#pragma once
+// What happened to a role.
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "sim/engine/course.hpp"
+#include "sim/engine/large_pages.hpp"
+
+namespace tandem::sim {
+
+/// How one instance of a role went.
+struct Passage {
+  static constexpr PatternId kSingly = UINT32_MAX;      ///< its tasks were played one by one
+  static constexpr PatternId kInRuns = UINT32_MAX - 1;  ///< its runs of tasks were
+  static constexpr PatternId kAhead = UINT32_MAX - 2;   ///< no task of it has been looked at yet
+  static constexpr PatternId kDelayed = UINT32_MAX - 3;  ///< nor of this, some of whose computations take longer
+  std::int64_t start = 0;      ///< ps; of its pattern
+  PatternId pattern = kAhead;
+  /// Of its times in Times::ended where it has no pattern, else its entry of Record::late.
+  std::uint32_t first = 0;
+
+  bool singly() const { return pattern == kSingly; }
+  bool in_runs() const { return pattern == kInRuns; }
+  bool has_pattern() const { return pattern < kDelayed; }
+};
+
+/// What is kept of all roles, so that what thousands of them do at one time lies together. Picoseconds from the start of the step; -1:
+/// never.
+struct Times {
+  template <class T>
+  using Many = std::vector<T, LargePages<T>>;
+  Many<Passage> passages;     ///< by itinerary, instance, and role of the itinerary
+  Many<std::int64_t> ended;   ///< of instances without a pattern as they were begun: see Step
+  Many<std::int64_t> issued;  ///< of the same; only of roles that do not issue task n at n launches
+};
+
+/// What happened to one role. Picoseconds from the start of the step.
+struct Record {
+  std::size_t passage = 0, roles = 1;  ///< its first in Times::passages, and the way to the next
+  /// Where the host has to wait: how much later than at n launches it issues task n, by lane of what has a pattern. Instances in
+  /// a row that it issues as late have one entry.
+  std::vector<std::array<std::int64_t, kPatternLanes>> late;
+  Duration end;                        ///< of the role's last task
+
+  const Passage& at(const Times& times, std::uint32_t instance) const { return times.passages[passage + instance * roles]; }
+  /// `step`: of the task.
+  std::int64_t ended_of(const Times& times, const Patterns& patterns, const Step& step, std::uint32_t instance,
+                        std::uint16_t task) const {
+    const Passage& p = at(times, instance);
+    if (p.has_pattern()) return p.start + patterns[p.pattern].ended[task];
+    if (p.singly()) return times.ended[p.first + step.singly];
+    if (!p.in_runs()) return -1;
+    const std::int64_t end = times.ended[p.first + step.in_runs];
+    return end < 0 ? end : end + step.after;
+  }
+  /// The times of an exchange: see kExchangeTimes.
+  const std::int64_t* exchange(const Times& times, const Step& step, std::uint32_t instance) const {
+    const Passage& p = at(times, instance);
+    return times.ended.data() + p.first + (p.singly() ? step.singly : step.in_runs);
+  }
+};
+
+/// What computations of a role take beyond the slots' durations.
+struct RoleDelays {
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+  std::vector<std::uint32_t> first;  ///< by instance: of its first task in `ps`, or kNone
+  std::vector<std::int64_t> ps;
+
+  std::int64_t of(std::uint32_t instance, std::uint16_t task) const {
+    return first[instance] == kNone ? 0 : ps[first[instance] + task];
+  }
+};
+
+}  // namespace tandem::sim

@@ -1,0 +1,90 @@
+#include "sim/memory/nccl_buffers.hpp"
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "sim/nccl/nccl_node.hpp"
+#include "sim/nccl/nccl_search.hpp"
+#include "sim/network/mesh_rings.hpp"
+
+namespace tandem::sim {
+namespace {
+
+// Bytes of a connection by protocol (NVIDIA/nccl, src/init.cc and src/include/device.h, alike from 2.10 to 2.27): lines a thread x
+// threads x steps x bytes a line; elements a thread x threads x steps x bytes an element; and 4 MiB.
+constexpr std::int64_t kLl = 8 * 512 * 8 * 16, kLl128 = 120 * 640 * 8 * 8, kSimple = 4 << 20;
+/// Of a connection inside a node, at its two ends together (src/transport/p2p.cc).
+constexpr std::int64_t kInside = kLl + kLl128 + kSimple;
+/// At the receiver of a connection between nodes that the NIC writes to directly, and at its sender, which has LL in the host's memory
+/// (src/transport/net.cc).
+constexpr std::int64_t kReceiver = kInside, kSender = kLl128 + kSimple;
+
+/// Every graph that is found is used twice (src/graph/connect.cc, ncclTopoPostset), up to MAXCHANNELS.
+std::int64_t channels(std::int64_t found, NcclArchitecture a) {
+  return std::min<std::int64_t>(2 * found, a < NcclArchitecture::hopper ? 32 : 64);
+}
+
+/// One ring: from rank to rank inside the nodes, and into and out of each.
+double ring(const NcclGroup& g) {
+  const double inside = static_cast<double>(g.nodes == 1 ? g.here : g.here - 1) * kInside;
+  return inside + (g.nodes == 1 ? 0 : kSender + kReceiver);
+}
+
+/// One tree: a chain through each node and a tree of nodes, every link in both directions.
+double tree(const NcclGroup& g) {
+  const double links = 2 * static_cast<double>(g.nodes - 1) / static_cast<double>(g.nodes);  // of a node, counted at both ends
+  return 2 * static_cast<double>(g.here - 1) * kInside + links * (kSender + kReceiver);
+}
+
+NcclGroup group_of(const Scene& scene, const std::vector<Rank>& members, NcclArchitecture architecture) {
+  const Topology& t = scene.topology;
+  std::set<std::int64_t> nodes;
+  for (const Rank r : members) nodes.insert(t.node_of(t.device_of(r)));
+  const auto mesh = mesh_rings(t, members);
+  const NcclNode node = nccl_node(t, members, mesh ? mesh->rings : 0, mesh ? mesh->links : std::vector<std::int32_t>());
+  return {node.ranks, static_cast<std::int64_t>(nodes.size()), nccl_search(node, architecture).channels};
+}
+
+}  // namespace
+
+Bytes nccl_buffers(const NcclGroup& group, NcclArchitecture architecture) {
+  if (group.here * group.nodes == 1) return Bytes(0);
+  const double one = ring(group) + (architecture < NcclArchitecture::hopper ? tree(group) : 0);
+  return Bytes(static_cast<std::int64_t>(static_cast<double>(channels(group.channels, architecture)) * one /
+                                         static_cast<double>(group.here)));
+}
+
+Bytes communicator_buffers(const Scene& scene, const Catalogue& catalogue, Rank rank, const std::vector<Communicators>& of_stack) {
+  const auto nccl = scene.cost.comm_fit().nccl;
+  if (!nccl || scene.topology.ranks_per_device() > 1) return Bytes(0);
+  std::set<std::vector<Rank>> groups, pairs;
+  for (const std::uint32_t t : catalogue.templates[scene.stage_of(rank).index()])
+    for (std::uint32_t slot = catalogue.first_slot[t]; slot < catalogue.first_slot[t + 1]; ++slot) {
+      const Catalogue::Entry& entry = catalogue.entries[slot];
+      if (entry.message < 0) continue;
+      const Port& port = catalogue.ports[catalogue.messages[static_cast<std::size_t>(entry.message)].port];
+      if (port.kind == Port::Kind::collective) {
+        groups.insert(scene.mesh.members(port.group, rank));
+        continue;
+      }
+      const Rank other = scene.mesh.stage_neighbour(rank, entry.receiver ? -port.offset : port.offset);
+      pairs.insert({std::min(rank, other), std::max(rank, other)});
+    }
+  const auto buffers = [&](const std::vector<Rank>& members) {
+    return members.size() > 1 ? nccl_buffers(group_of(scene, members, *nccl), *nccl) : Bytes(0);
+  };
+  Bytes sum;
+  for (const Communicators& c : of_stack) {
+    const std::vector<Rank> members = scene.mesh.members(c.group, rank);
+    sum += c.count * buffers(members);
+    groups.erase(members);
+  }
+  for (const std::vector<Rank>& members : pairs) {
+    if (!of_stack.empty() || !groups.contains(members)) sum += buffers(members);
+  }
+  for (const std::vector<Rank>& members : groups) sum += buffers(members);
+  return sum;
+}
+
+}  // namespace tandem::sim

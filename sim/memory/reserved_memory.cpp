@@ -1,0 +1,310 @@
+#include "sim/memory/reserved_memory.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "models/graph/slot_tensors.hpp"
+#include "sim/memory/caching_allocator.hpp"
+
+namespace tandem::sim {
+
+namespace {
+
+constexpr std::int64_t kPadding = 4096;  ///< bytes of an allocation that no tensor has: more is a tensor that nobody touches
+
+constexpr std::int64_t kPrecision = 2 << 20;  ///< bytes, of a search
+
+/// Times of a task: what is there ahead of what it writes comes and goes, then what it writes comes, then what it reads goes.
+constexpr std::int64_t kTimes = 4;
+
+/// A tensor that comes, at an even time, or goes, at an odd one.
+struct Event {
+  std::int64_t when;
+  std::size_t tensor;
+  bool comes() const { return when % 2 == 0; }
+};
+
+/// Tensors that come and go, in order.
+struct Traffic {
+  std::vector<Bytes> bytes;
+  std::vector<Pool> pools;
+  std::vector<Event> events;
+
+  void add(Bytes of, Pool pool, std::int64_t first, std::int64_t last) {
+    add_at(of, pool, kTimes * first + 2, kTimes * last + 3);
+  }
+  void add(const ScratchTensor& s) {
+    if (s.ahead) add_at(s.bytes, Pool::computation, kTimes * s.first, kTimes * s.first + 1);
+    else add(s.bytes, Pool::computation, s.first, s.last);
+  }
+  /// By time, those of one time by tensor: that is how they were added. Times are small numbers, so they are counted.
+  void sort() {
+    std::int64_t last = 0;
+    for (const Event& e : events) last = std::max(last, e.when);
+    std::vector<std::size_t> place(static_cast<std::size_t>(last) + 2, 0);  // by time: of the next event
+    for (const Event& e : events) ++place[static_cast<std::size_t>(e.when) + 1];
+    std::partial_sum(place.begin(), place.end(), place.begin());
+    std::vector<Event> sorted(events.size());
+    for (const Event& e : events) sorted[place[static_cast<std::size_t>(e.when)]++] = e;
+    events.swap(sorted);
+  }
+
+ private:
+  void add_at(Bytes of, Pool pool, std::int64_t comes, std::int64_t goes) {
+    events.push_back({comes, bytes.size()});
+    events.push_back({goes, bytes.size()});
+    bytes.push_back(of);
+    pools.push_back(pool);
+  }
+};
+
+/// One allocator a stream.
+class Allocators {
+ public:
+  explicit Allocators(bool expandable) {
+    for (std::size_t p = 0; p < kPools; ++p) each_.emplace_back(expandable);
+  }
+  /// Of so much memory.
+  void limit(Bytes room) { room_ = room; }
+  bool limited() const { return room_.has_value(); }
+  CachingAllocator::Place allocate(Pool p, Bytes bytes) {
+    CachingAllocator& one = of(p);
+    if (room_ && !enough(one.growth(bytes))) {
+      for (CachingAllocator& a : each_) a.give_back();
+      short_ = short_ || !enough(one.growth(bytes));
+    }
+    return one.allocate(bytes);
+  }
+  void release(Pool p, CachingAllocator::Place place) { of(p).release(place); }
+  /// Whether some allocation failed; it was given more than there is.
+  bool ran_short() const { return short_; }
+  Bytes reserved() const {
+    Bytes sum;
+    for (const CachingAllocator& a : each_) sum += a.reserved();
+    return sum;
+  }
+
+ private:
+  CachingAllocator& of(Pool p) { return each_[static_cast<std::size_t>(p)]; }
+  bool enough(Bytes growth) const { return growth == Bytes() || reserved() + growth <= *room_; }
+
+  std::optional<Bytes> room_;
+  bool short_ = false;
+  std::deque<CachingAllocator> each_;  ///< which stay where they are
+};
+
+/// A template's tensors: its scratch, which comes and goes with every instance, and those of the other slots.
+struct TemplateTensors {
+  Traffic scratch;
+  std::vector<TensorSpans> slots;
+
+  explicit TemplateTensors(const Template& t) : slots(slot_tensors(t)) {
+    for (const ScratchTensor& each : t.scratch) scratch.add(each);
+    scratch.sort();
+  }
+};
+
+/// A step's tensors.
+class Step {
+ public:
+  Step(const TaskGraph& graph, const Program& program) : program_(program), tensors_(program.memory.allocations.size()) {
+    for (const Template& t : graph.templates) {
+      templates_.emplace_back(t);
+      tasks_ = std::max(tasks_, static_cast<std::int64_t>(t.tasks.size()));
+    }
+    order_allocations();
+    for (std::size_t i = 0; i < program.instances.size(); ++i) visit(i);
+    for (const std::uint32_t a : transient_) close(a);
+    slots_.sort();
+    places_.resize(slots_.bytes.size());
+  }
+
+  /// What is there for the whole step, in the order in which it was declared.
+  void begin(Allocators& allocators) const {
+    for (const std::uint32_t a : lasting_) {
+      const Allocation& one = program_.memory.allocations[a];
+      allocators.allocate(one.pool, one.bytes);
+    }
+    begin_parameters(allocators);
+  }
+
+  /// To the first instance behind one in which an allocation failed.
+  void run(Allocators& allocators) {
+    auto next = slots_.events.begin();
+    for (std::size_t i = 0; i < program_.instances.size(); ++i) {
+      if (allocators.ran_short()) return;
+      const Traffic& scratch = tensors(i).scratch;
+      scratch_places_.resize(scratch.bytes.size());
+      for (Event e : scratch.events) {
+        e.when += kTimes * time(i, 0);
+        for (; next != slots_.events.end() && next->when <= e.when; ++next)
+          apply(*next, slots_, places_, allocators);
+        apply(e, scratch, scratch_places_, allocators);
+      }
+    }
+    const std::int64_t end = kTimes * gradients_end();
+    for (; next != slots_.events.end() && next->when < end; ++next) apply(*next, slots_, places_, allocators);
+    const auto let_go = [&] {
+      for (; next != slots_.events.end(); ++next) apply(*next, slots_, places_, allocators);
+    };
+    update(allocators, let_go);
+  }
+
+ private:
+  using Places = std::vector<CachingAllocator::Place>;
+
+  /// Before the weights became one tensor every parameter had one of its own (deepspeed/runtime/zero/stage2.py, branch big-science of
+  /// 2021, __init__: move_to_cpu and flatten; later versions empty the cache between the two), as large as its gradient.
+  void begin_parameters(Allocators& allocators) const {
+    Places places;
+    for (const Bytes each : gradients_) places.push_back(allocators.allocate(Pool::computation, each));
+    for (const CachingAllocator::Place& p : places) allocators.release(Pool::computation, p);
+  }
+
+  static void apply(const Event& e, const Traffic& of, Places& places, Allocators& allocators) {
+    const Pool pool = of.pools[e.tensor];
+    if (e.comes()) places[e.tensor] = allocators.allocate(pool, of.bytes[e.tensor]);
+    else allocators.release(pool, places[e.tensor]);
+  }
+
+  /// `let_go` of the gradients of the passes. An allocator that runs short waits for the device first (synchronize_and_free_events of
+  /// release_cached_blocks), so with a limit nothing is in the way that only a stream keeps.
+  void update(Allocators& allocators, const auto& let_go) const {
+    Traffic passing;
+    const std::vector<PassingTensor>& tensors = program_.memory.passing.tensors;
+    for (const PassingTensor& t : tensors) passing.add(t.bytes, Pool::computation, t.comes, t.goes);
+    passing.sort();
+    Places places(passing.bytes.size());
+    for (const Event& e : passing.events) {
+      if (e.when >= kTimes * program_.memory.passing.gradients_go) let_go();
+      const bool goes_at_once = tensors[e.tensor].let_go && allocators.limited();
+      if (goes_at_once && !e.comes()) continue;
+      apply(e, passing, places, allocators);
+      if (goes_at_once) allocators.release(Pool::computation, places[e.tensor]);
+    }
+  }
+
+  /// Gradients that the framework lets go of: each is made by the first backward pass (stage_1_and_2.py,
+  /// independent_gradient_partition_epilogue ends with zero_grad, which sets them to none).
+  bool passes(const Allocation& a) const { return !program_.memory.passing.tensors.empty() && a.kind == MemoryKind::gradients; }
+
+  /// Reductions and the update touch gradients of many parameters as one.
+  static bool makes_gradients(const Instance& i) {
+    return i.phase != Phase::reduce && i.phase != Phase::optimizer && i.phase != Phase::gather;
+  }
+
+  void order_allocations() {
+    const auto& all = program_.memory.allocations;
+    const auto end = static_cast<std::uint32_t>(program_.instances.size()) - 1;
+    for (std::uint32_t a = 0; a < all.size(); ++a) {
+      if (all[a].name == "scratch") continue;
+      if (all[a].first == 0 && all[a].last >= end && !passes(all[a])) lasting_.push_back(a);
+      else transient_.push_back(a);
+    }
+    std::stable_sort(transient_.begin(), transient_.end(), [&](auto x, auto y) { return all[x].first < all[y].first; });
+    going_ = transient_;
+    std::stable_sort(going_.begin(), going_.end(), [&](auto x, auto y) { return all[x].last < all[y].last; });
+  }
+
+  const TemplateTensors& tensors(std::size_t instance) const { return templates_[program_.instances[instance].tmpl.index()]; }
+  std::int64_t time(std::size_t instance, std::int64_t task) const { return static_cast<std::int64_t>(instance) * tasks_ + task; }
+
+  /// The allocation at an offset of the arena, at the instance that is visited.
+  std::optional<std::uint32_t> behind(std::int64_t offset) const {
+    auto at = here_.upper_bound(offset);
+    if (at == here_.begin()) return std::nullopt;
+    const std::uint32_t a = (--at)->second;
+    return offset < at->first + program_.memory.allocations[a].bytes.count() ? std::optional(a) : std::nullopt;
+  }
+
+  void visit(std::size_t i) {
+    const auto& all = program_.memory.allocations;
+    for (; gone_ < going_.size() && all[going_[gone_]].last < i; ++gone_) here_.erase(all[going_[gone_]].offset);
+    for (; next_ < transient_.size() && all[transient_[next_]].first <= i; ++next_)
+      here_[all[transient_[next_]].offset] = transient_[next_];
+    const std::vector<TensorSpans>& slots = tensors(i).slots;
+    for (std::size_t s = 1; s < slots.size(); ++s) {
+      const std::int64_t offset = program_.bindings[program_.instances[i].binding + s];
+      const auto a = behind(offset);
+      if (!a || (passes(all[*a]) && !makes_gradients(program_.instances[i]))) continue;
+      const std::int64_t base = offset - all[*a].offset, end = all[*a].bytes.count();
+      for (const TensorSpan& t : slots[s])  // a slot may reach into the next allocations, which last as long (gradients of units)
+        if (base + t.low < end)
+          join(tensors_[*a], {base + t.low, std::min(base + t.high, end), time(i, t.first), time(i, t.last)});
+    }
+  }
+
+  /// A tensor is there where the program has it: inside the first instance of its allocation from the first task that
+  /// touches it, inside the last one to the last. What neither touches (a receive's buffer before it is used, what was
+  /// sent until the sender knows) is there for all of it.
+  void close(std::uint32_t a) {
+    const Allocation& allocation = program_.memory.allocations[a];
+    const std::int64_t from = time(allocation.first, 0), to = time(allocation.last, tasks_ - 1);
+    if (passes(allocation)) return close_gradients(a);
+    std::int64_t rest = allocation.bytes.count();
+    for (const TensorSpan& t : tensors_[a]) {
+      slots_.add(Bytes(t.bytes()), allocation.pool, t.first < from + tasks_ ? t.first : from, t.last > to - tasks_ ? t.last : to);
+      rest -= t.bytes();
+    }
+    if (rest > kPadding) slots_.add(Bytes(rest), allocation.pool, from, to);
+  }
+
+  /// Behind all tasks; those that are let go of are alone there.
+  std::int64_t gradients_end() const { return time(program_.instances.size(), 0); }
+
+  void close_gradients(std::uint32_t a) {
+    for (const TensorSpan& t : tensors_[a]) {
+      slots_.add(Bytes(t.bytes()), program_.memory.allocations[a].pool, t.first, gradients_end());
+      gradients_.push_back(Bytes(t.bytes()));
+    }
+  }
+
+  const Program& program_;
+  std::vector<TemplateTensors> templates_;
+  std::int64_t tasks_ = 1;                      ///< most of a template
+  std::vector<std::uint32_t> lasting_;          ///< allocations
+  std::vector<std::uint32_t> transient_;        ///< allocations by first instance
+  std::vector<std::uint32_t> going_;            ///< the same by last instance
+  std::size_t next_ = 0, gone_ = 0;             ///< the first of them that are not here yet, or still are
+  std::map<std::int64_t, std::uint32_t> here_;  ///< by offset
+  std::vector<TensorSpans> tensors_;            ///< by allocation
+  std::vector<Bytes> gradients_;                ///< of parameters, where they pass
+  Traffic slots_;
+  Places places_, scratch_places_;
+};
+
+}  // namespace
+
+Bytes reserved_bytes(const TaskGraph& graph, const Program& program) {
+  Step step(graph, program);
+  Allocators allocators(program.memory.expandable_segments);
+  step.begin(allocators);
+  step.run(allocators);
+  return std::max(allocators.reserved(), program.memory.live_peak_bytes);  // where gradients pass, less may be alive than is counted
+}
+
+Bytes needed_bytes(const TaskGraph& graph, const Program& program, Bytes room) {
+  const MemoryPlan& memory = program.memory;
+  if (memory.live_peak_bytes > room || memory.expandable_segments) return memory.live_peak_bytes;
+  Step step(graph, program);
+  const auto runs_in = [&](std::int64_t bytes) {
+    Allocators allocators(false);
+    allocators.limit(Bytes(bytes));
+    step.begin(allocators);
+    step.run(allocators);
+    return !allocators.ran_short();
+  };
+  if (runs_in(room.count())) return memory.live_peak_bytes;
+  std::int64_t fails = room.count(), runs = reserved_bytes(graph, program).count();
+  while (runs - fails > kPrecision) {
+    const std::int64_t middle = fails + (runs - fails) / 2;
+    (runs_in(middle) ? runs : fails) = middle;
+  }
+  return Bytes(runs);
+}
+
+}  // namespace tandem::sim

@@ -1,0 +1,325 @@
+#include "sim/nccl/nccl.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "models/base/error.hpp"
+
+namespace tandem::sim {
+namespace {
+
+constexpr std::size_t kProtocols = 3;
+using ByProtocol = std::array<double, kProtocols>;  ///< LL, LL128, Simple
+
+// Microseconds.
+constexpr ByProtocol kRingBase{6.6, 14.0, 8.4}, kTreeBase{6.8, 14.0, 8.4};
+constexpr ByProtocol kRingInside{0.6, 1.9, 3.4}, kTreeInside{0.6, 1.25, 4.0};
+constexpr ByProtocol kRingAcross{2.7, 4.0, 14.0}, kTreeAcross{5.0, 8.5, 14.0};
+constexpr double kNvlsInside = 25.0;
+
+/// Of a Simple ring's latency between nodes in an all-reduce.
+constexpr double kRingSimpleStretch = 1.4, kRingSimpleStretchVolta = 1.9;
+
+// Rates of protocols: LL moves flags with every word, LL128 with every line, trees lose a little.
+constexpr ByProtocol kRingRate{0.5, 0.92, 1.0};
+constexpr double kTreeRate = 0.92, kTreeLlRate = 1 / 3.8, kTreeLl128Inside = 7.0 / 9, kTreeLl128Across = 120.0 / 128;
+
+// PAT and reductions in switches, all in Simple.
+constexpr double kPatBase = 8.0, kPatRank = 2.8, kPatRate = 0.75;
+constexpr ByProtocol kPatAcross{0, 0, 14.0}, kDirectAcross{0, 0, 31.0}, kChainAcross{0, 0, 30.0};
+constexpr ByProtocol kNvlsAcross{0, 0, 18.0}, kNvlsTreeAcross{0, 0, 20.9};
+constexpr double kDirectInside = 3.7, kDirectPeer = 0.4, kChainInside = 2.8, kDirectRateSwitched = 0.85;
+
+// Bytes/s at most, on one node, two, more.
+using ByNodes = std::array<double, 3>;
+
+/// Of LL on a bus: inside a node by generation, between nodes by the hosts' processor.
+constexpr std::array<double, 4> kLlInside{39.0e9, 87.7e9, 141.0e9, 282.0e9};
+constexpr ByNodes kLlAcross{0, 39.0e9, 20.4e9}, kLlAcrossAmd{0, 22.5e9, 19.0e9};
+
+/// Of a channel, by generation.
+constexpr std::array<double, 4> kRingLl128Channel{20e9, 20e9, 36.7e9, 40e9};
+constexpr std::array<ByNodes, 4> kTreeLl128Channel{
+    {{20e9, 20e9, 20e9}, {20e9, 20e9, 20e9}, {36.7e9, 36.7e9, 29e9}, {55.6e9, 31.67e9, 20e9}}};
+constexpr std::array<ByNodes, 4> kTreeChannel{
+    {{26.5e9, 18.5e9, 10e9}, {24e9, 23.6e9, 17.8e9}, {38.7e9, 41.4e9, 36e9}, {70e9, 42.8e9, 24e9}}};
+constexpr std::array<ByNodes, 4> kNvlsTreeChannel{
+    {{26.5e9, 18.5e9, 10e9}, {24e9, 23.6e9, 17.8e9}, {0, 57.7e9, 45.5e9}, {0, 96e9, 80e9}}};
+
+/// Rates of a tree's medium sizes, by powers of two from 64 bytes.
+constexpr std::array<std::array<double, 23>, kProtocols> kTreeBySize{{
+    {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1},
+    {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1},
+    {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9},
+}};
+
+/// Bytes of a tree's chunk: an eighth of the protocol's buffer without its flags (src/init.cc, src/enqueue.cc).
+constexpr std::int64_t kLlChunk = 32768, kLl128Chunk = 576000, kSteps = 8;
+/// Bytes on a link for a byte of the vector: LL has a flag for every word, LL128 for every 15.
+constexpr ByProtocol kOnLink{2, 16.0 / 15, 1};
+
+constexpr std::int64_t kNvlsHeads = 32;  ///< devices of a node that reduce, at most (NCCL_MAX_NVLS_ARITY)
+
+double at(const ByProtocol& values, NcclProtocol p) { return values[static_cast<std::size_t>(p)]; }
+
+double steps(CollectiveKind kind, std::int64_t ranks) {
+  return static_cast<double>((kind == CollectiveKind::all_reduce || kind == CollectiveKind::broadcast ? 2 : 1) * (ranks - 1));
+}
+
+double levels(const NcclTask& t) { return static_cast<double>(std::bit_width(static_cast<std::uint64_t>(t.nodes)) - 1); }
+/// Bytes that a rank of a ring sends.
+double bus_bytes(const NcclTask& t) {
+  return static_cast<double>(t.bytes) * steps(t.kind, t.ranks) / static_cast<double>(t.ranks);
+}
+double per_node(const NcclTask& t) { return static_cast<double>(t.ranks) / static_cast<double>(t.nodes); }
+
+double by_nodes(const ByNodes& values, const NcclTask& t) {
+  return values[static_cast<std::size_t>(std::min<std::int64_t>(t.nodes, 3) - 1)];
+}
+template <class T>
+const T& of(const std::array<T, 4>& values, NcclArchitecture a) { return values[static_cast<std::size_t>(a)]; }
+
+/// Microseconds of a step between nodes. A rank that is alone on its node waits for all of it, as in a tree; Simple flushes.
+double step_across(const NcclTask& t, const ByProtocol& own, NcclProtocol p) {
+  return at(t.ranks == t.nodes ? kTreeAcross : own, p) + (p == NcclProtocol::simple ? 2 : 1) * t.network_latency_s * 1e6;
+}
+
+/// Microseconds that posting to the network takes of each step of a ring that leaves its node.
+double posting(const NcclTask& t, NcclProtocol p) {
+  if (t.nodes == 1) return 0;
+  return (t.processor == HostProcessor::amd ? 2.0 : 1.0) * (p == NcclProtocol::simple ? 3 : 1);
+}
+
+double most_by_ll(const NcclTask& t, NcclArchitecture a) {
+  return t.nodes == 1 ? of(kLlInside, a) : by_nodes(t.processor == HostProcessor::amd ? kLlAcrossAmd : kLlAcross, t);
+}
+
+/// Bus bandwidths, bytes/s. Trees between two nodes carry the vector once each way, so that its links inside may go at twice the
+/// rate of its NICs; so do all where the network reduces.
+struct Bus {
+  double ring, tree, collnet;
+};
+
+Bus planned_bus(const NcclTask& t) {
+  const NcclGraphs& g = t.graphs;
+  const auto channels = static_cast<double>(g.channels);
+  return {channels * g.ring, channels * (t.nodes <= 2 ? g.tree_inside : g.tree_across), channels * g.tree_inside};
+}
+
+Bus real_bus(const NcclTask& t) {
+  if (t.ring_s() == 0) return planned_bus(t);
+  const double once = bus_bytes(t) / std::max(t.inside_s, t.across_s / 2);
+  return {bus_bytes(t) / t.ring_s(), t.nodes <= 2 ? once : bus_bytes(t) / t.ring_s(), once};
+}
+
+/// An algorithm and protocol over a bus: the vector's bytes/s (NCCL's algBw).
+struct Row {
+  NcclAlgorithm algorithm;
+  NcclProtocol protocol;
+  double bytes_s;
+  double latency_s;
+};
+
+/// Ring in Simple from 64 bytes for every channel and rank up. NCCL opens every ring that it has found twice.
+bool on_plateau(const NcclTask& t) { return t.bytes / (2 * t.graphs.channels * t.ranks) >= 64; }
+
+Row ring(const NcclTask& t, const Bus& over, NcclProtocol p, NcclArchitecture a) {
+  const bool all_reduce = t.kind == CollectiveKind::all_reduce;
+  const double across = static_cast<double>((all_reduce ? 2 : 1) * (t.nodes - 1));
+  double us = at(kRingBase, p) + (steps(t.kind, t.ranks) - across) * std::max(at(kRingInside, p), posting(t, p)) +
+              across * step_across(t, kRingAcross, p);
+  if (p == NcclProtocol::simple && t.nodes > 1 && all_reduce && on_plateau(t))
+    us *= a == NcclArchitecture::volta ? kRingSimpleStretchVolta : kRingSimpleStretch;
+  double bus = over.ring * at(kRingRate, p);
+  if (p == NcclProtocol::ll) bus = std::min(bus, most_by_ll(t, a));
+  if (p == NcclProtocol::ll128) bus = std::min(bus, static_cast<double>(t.graphs.channels) * of(kRingLl128Channel, a));
+  return {NcclAlgorithm::ring, p, bus * static_cast<double>(t.ranks) / steps(t.kind, t.ranks), us * 1e-6};
+}
+
+double tree_by_size(const NcclTask& t, NcclProtocol p) {
+  const auto lines = static_cast<std::uint64_t>(t.bytes) >> 6;
+  const auto& rates = kTreeBySize[static_cast<std::size_t>(p)];
+  const auto power = static_cast<std::size_t>(std::bit_width(lines));
+  return power == 0 || power > rates.size() ? 1 : rates[power - 1];
+}
+
+/// Of a channel's part; LL128 fits it to the part (calcCollChunking in src/enqueue.cc).
+std::int64_t tree_chunk(const NcclTask& t, NcclProtocol p) {
+  if (p == NcclProtocol::ll) return kLlChunk;
+  if (p == NcclProtocol::simple) return t.buffer / kSteps;
+  std::int64_t chunk = kLl128Chunk;
+  const std::int64_t part = t.bytes / (2 * t.graphs.channels);
+  const double stages = 1 + levels(t) + 0.1 * per_node(t);
+  const auto shrink = [&](double chunks, std::int64_t least) {
+    while (static_cast<double>(part / chunk) < stages * chunks / per_node(t) && chunk > least) chunk /= 2;
+  };
+  shrink(64, 131072), shrink(16, 32768);
+  return chunk;
+}
+
+/// Seconds until a tree's stages are filled: along the chains of two nodes and the levels between, up and down, each but the
+/// slowest, whose time is that of the bytes, waits for a round of chunks, one of every channel.
+double tree_fill(const NcclTask& t, NcclProtocol p) {
+  if (t.bytes == 0) return 0;
+  const auto bytes = static_cast<double>(t.bytes);
+  const double round = std::min(1.0, static_cast<double>(2 * t.graphs.channels * tree_chunk(t, p)) / bytes);
+  const double of_bus = round * at(kOnLink, p) * bytes / bus_bytes(t);
+  const double inside = t.inside_s * of_bus, across = t.across_s * of_bus;
+  return 2 * (std::max(0.0, per_node(t) - 1) * inside + levels(t) * across) - std::max(inside, across);
+}
+
+/// Up and down: a rank's links carry the whole vector each way.
+Row tree(const NcclTask& t, const Bus& over, NcclProtocol p, NcclArchitecture a) {
+  const double inside = std::max(0.0, per_node(t) - 1) * at(kTreeInside, p);
+  const double us = at(kTreeBase, p) + 2 * (inside + levels(t) * step_across(t, kTreeAcross, p));
+  const auto channels = static_cast<double>(t.graphs.channels);
+  double bus = std::min(over.tree * kTreeRate, channels * by_nodes(of(kTreeChannel, a), t));
+  if (p == NcclProtocol::ll) bus = std::min(bus * kTreeLlRate, most_by_ll(t, a));
+  if (p == NcclProtocol::ll128)
+    bus = std::min(bus * (t.nodes > 1 ? kTreeLl128Across : kTreeLl128Inside), channels * by_nodes(of(kTreeLl128Channel, a), t));
+  return {NcclAlgorithm::tree, p, bus / 2, us * 1e-6};
+}
+
+/// As NCCL plans it: by a rate for each size, in place of the stages that fill.
+Row planned_tree(const NcclTask& t, const Bus& over, NcclProtocol p, NcclArchitecture a) {
+  Row row = tree(t, over, p, a);
+  row.bytes_s *= tree_by_size(t, p);
+  return row;
+}
+
+/// Gathers and scatters of ranks that are alone on their nodes: a tree for every rank, folded (parallel aggregated trees).
+Row pat(const NcclTask& t, const Bus& over) {
+  constexpr auto p = NcclProtocol::simple;
+  const double us = kPatBase + levels(t) * step_across(t, kPatAcross, p) / 3.5 + static_cast<double>(t.ranks) * kPatRank;
+  return {NcclAlgorithm::pat, p, over.tree * kPatRate, us * 1e-6};
+}
+
+/// The network's switches reduce: every device sends its share up by a NIC of its own, or they go through one another in a chain.
+Row collnet(const NcclTask& t, const Bus& over, NcclAlgorithm algorithm, NcclArchitecture a) {
+  const bool direct = algorithm == NcclAlgorithm::collnet_direct;
+  const double others = std::max(0.0, per_node(t) - 1);
+  const double across = step_across(t, direct ? kDirectAcross : kChainAcross, NcclProtocol::simple);
+  const double inside = direct ? std::min(1.0, others) * kDirectInside + others * kDirectPeer : others * kChainInside;
+  double bus = over.collnet;
+  if (direct) {
+    const double share = per_node(t) / static_cast<double>(t.nics);
+    bus /= share - (share - 1) / 2;
+    if (a >= NcclArchitecture::hopper) bus *= kDirectRateSwitched;
+  }
+  return {algorithm, NcclProtocol::simple, bus / 2, (2 * inside + across) * 1e-6};
+}
+
+double nvls_efficiency(NcclArchitecture a) { return a == NcclArchitecture::hopper ? 0.85 : 0.74; }
+
+double nvls_channels(const NcclTask& t, NcclArchitecture a) {
+  if (a == NcclArchitecture::hopper) return 16;
+  return t.nodes == 1 ? 24 : 32;
+}
+
+/// Bytes that one round takes of a vector: a chunk for every channel and head, whose size NCCL fits to the vector (src/enqueue.cc).
+double round_bytes(const NcclTask& t, std::int64_t at_once) {
+  std::int64_t chunk = t.nvls_chunk.value_or(t.nodes < 4 ? 131072 : 65536);
+  const auto shrink = [&](std::int64_t rounds, std::int64_t to) {
+    if (t.bytes < rounds * at_once * chunk) chunk = std::min(chunk, to);
+  };
+  if (t.nodes == 1) shrink(64, 65536), shrink(8, 32768), shrink(2, 16384);
+  else shrink(32, 262144), shrink(16, 131072), shrink(4, 65536), shrink(1, 32768);
+  return static_cast<double>(at_once * chunk);
+}
+
+/// As NCCL plans a reduction in the nodes' switches: by what its search gives the devices that reduce (heads); between two nodes
+/// both ways at once.
+double planned_in_switch(const NcclTask& t, NcclAlgorithm algorithm, NcclArchitecture a) {
+  const auto heads = static_cast<double>(t.graphs.heads);
+  double bus = 2 * t.graphs.head_inside * heads * nvls_efficiency(a) * (heads - 1) / heads;
+  double us = kNvlsInside;
+  const bool both_ways = t.nodes == 2 && algorithm == NcclAlgorithm::nvls_tree;
+  if (t.nodes > 1) bus = std::min(bus, heads * t.graphs.head_across * (both_ways ? 2 : 1));
+  if (algorithm == NcclAlgorithm::nvls_tree) {
+    bus = std::min(bus, heads * by_nodes(of(kNvlsTreeChannel, a), t));
+    if (a == NcclArchitecture::blackwell && t.processor != HostProcessor::other) bus *= tree_by_size(t, NcclProtocol::simple);
+    us += 2 * levels(t) * step_across(t, kNvlsTreeAcross, NcclProtocol::simple);
+  } else if (t.nodes > 1) {
+    us += step_across(t, kNvlsAcross, NcclProtocol::simple);
+  }
+  return bus_bytes(t) / bus + us * 1e-6;
+}
+
+/// As it runs. Every device sends its vector up and what it has reduced down again, and receives as much: S (1 + 1/heads) each way.
+/// Between two nodes the vector goes each way once, between more up and down a tree; once each way where the network reduces.
+NcclChoice in_switch(const NcclTask& t, NcclAlgorithm algorithm, NcclArchitecture a) {
+  const double heads = std::min<double>(per_node(t), kNvlsHeads), channels = nvls_channels(t, a);
+  const double sent = steps(t.kind, t.ranks) / static_cast<double>(t.ranks);  // of the vector, by a rank of a ring
+  const bool once = t.nodes == 2 || algorithm == NcclAlgorithm::nvls;
+  const double levels_across = t.nodes == 1 ? 0 : algorithm == NcclAlgorithm::nvls ? 1 : levels(t);
+  constexpr auto p = NcclProtocol::simple;
+  const double hop = algorithm == NcclAlgorithm::nvls ? at(kNvlsAcross, p) / 2 : at(kNvlsTreeAcross, p);
+  const double hops_s = (kNvlsInside + 2 * levels_across * (hop + t.network_latency_s * 1e6)) * 1e-6;
+
+  const double inside_s = t.inside_s / sent * (1 + 1 / heads) / t.in_switch_share.value_or(nvls_efficiency(a));
+  const double bytes_s = std::max(inside_s, t.across_s / (once ? 2 : 1));
+  const double stages = 2 + 2 * levels_across;  // reduce, up and down every level, broadcast
+  const double at_once = round_bytes(t, static_cast<std::int64_t>(channels * heads));
+  const double round = t.bytes > 0 ? std::min(1.0, at_once / static_cast<double>(t.bytes)) : 0;
+  const double rate = bytes_s > 0 ? t.ring_s() / bytes_s : 1;
+  return {algorithm, NcclProtocol::simple, rate, hops_s + stages * round * bytes_s};
+}
+
+bool has_in_switch(const NcclTask& t, NcclArchitecture a) {
+  const bool switches = a == NcclArchitecture::hopper || a == NcclArchitecture::blackwell;
+  return t.kind == CollectiveKind::all_reduce && switches && t.switched && t.graphs.heads > 1 && t.ranks / t.nodes > 2;
+}
+
+}  // namespace
+
+std::optional<NcclArchitecture> nccl_architecture(std::string_view name) {
+  if (name == "volta") return NcclArchitecture::volta;
+  if (name == "ampere") return NcclArchitecture::ampere;
+  if (name == "hopper") return NcclArchitecture::hopper;
+  if (name == "blackwell") return NcclArchitecture::blackwell;
+  return std::nullopt;
+}
+
+NcclChoice nccl_choice(const NcclTask& task, NcclArchitecture architecture) {
+  require(task.ranks > 1 && task.nodes > 0 && task.nodes <= task.ranks, "a collective has ranks on nodes");
+  require(task.graphs.channels > 0 && task.nics > 0, "NCCL has a channel and, between nodes, a NIC");
+  std::optional<NcclChoice> best;
+  double least = 0;
+  const auto offer = [&](const NcclChoice& c, double planned_s) {
+    if (!best || planned_s < least) best = c, least = planned_s;
+  };
+  const auto offer_row = [&](const Row& planned, const Row& real, double more_s = 0) {
+    const auto bytes = static_cast<double>(task.bytes);
+    const double rate = bytes > 0 ? task.ring_s() * real.bytes_s / bytes : 1;
+    offer({real.algorithm, real.protocol, rate, real.latency_s + more_s}, planned.latency_s + bytes / planned.bytes_s);
+  };
+  NcclTask told = task;
+  told.network_latency_s = task.reported_latency_s.value_or(task.network_latency_s);
+  const Bus plan = planned_bus(task), real = real_bus(task);
+  for (const NcclProtocol p : {NcclProtocol::ll, NcclProtocol::ll128, NcclProtocol::simple}) {
+    if (task.only_simple && p != NcclProtocol::simple) continue;
+    offer_row(ring(told, plan, p, architecture), ring(task, real, p, architecture), task.last_copy_s);
+    if (task.kind == CollectiveKind::all_reduce && !task.only_ring)
+      offer_row(planned_tree(told, plan, p, architecture), tree(task, real, p, architecture), tree_fill(task, p));
+  }
+  if (task.only_ring) return *best;
+  if (task.kind != CollectiveKind::all_reduce) {
+    if (task.ranks == task.nodes) offer_row(pat(told, plan), pat(task, real));
+    return *best;
+  }
+  if (!task.no_nvls && has_in_switch(task, architecture)) {
+    const auto in_nodes = [&](NcclAlgorithm a) {
+      offer(in_switch(task, a, architecture), planned_in_switch(told, a, architecture));
+    };
+    if (task.nodes == 1 || task.network_reduces) in_nodes(NcclAlgorithm::nvls);
+    if (task.nodes > 1) in_nodes(NcclAlgorithm::nvls_tree);
+  }
+  if (task.network_reduces && task.nodes > 1)
+    for (const NcclAlgorithm a : {NcclAlgorithm::collnet_direct, NcclAlgorithm::collnet_chain})
+      if (task.switched || a == NcclAlgorithm::collnet_chain)
+        offer_row(collnet(told, plan, a, architecture), collnet(task, real, a, architecture));
+  return *best;
+}
+
+}  // namespace tandem::sim

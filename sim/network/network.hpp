@@ -1,0 +1,81 @@
+#pragma once
+// Transfers that may contend: each runs through its segments at the max-min fair rate of the moment. All that starts and ends at
+// one time is shared out in one go, when time is about to go on: between, no byte moves.
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/network/event_queue.hpp"
+#include "sim/network/fair_share.hpp"
+
+namespace tandem::sim {
+
+/// A fluid network. Latency is not its business: it tells when the last byte has left.
+class Network {
+ public:
+  /// `uses`: the sets of links that segments name. `transfers`: how many there may be. `queue` must outlive the
+  /// network.
+  Network(std::vector<Capacity> links, const std::vector<std::vector<LinkUse>>& uses, std::size_t transfers,
+          EventQueue& queue);
+
+  /// Starts transfer `id`, which must be idle, at queue.now(). `segments` must outlive the transfer.
+  void start(std::uint32_t id, std::span<const Segment> segments);
+
+  /// Whether the queue has an event to pop. Where the next one is later than now, rates are those of all that is under way.
+  bool pending();
+
+  /// Takes an event whose target is a transfer. True when the transfer has now ended; false when it goes on with its
+  /// next segment or the event was overtaken by a change of rate.
+  bool take(const Event& event);
+
+  /// Brings near what the next event of a transfer will look at.
+  void expect(std::uint32_t id) const { __builtin_prefetch(&transfers_[id]); }
+
+ private:
+  /// One cache line: thousands are under way, and every event looks at another one.
+  struct alignas(64) Transfer {
+    Work remaining = 0;
+    Rate rate = 0;
+    Duration since;  ///< when `remaining` was true
+    const Segment* segment = nullptr;  ///< under way; nullptr: idle
+    std::uint32_t more = 0;            ///< segments after it
+    std::uint32_t first_use = 0, end_use = 0;  ///< of the segment, in `uses_`
+    std::uint32_t version = 0;
+    std::uint32_t visit = 0;
+  };
+  /// Active transfers of a link: nearly always few.
+  struct OnLink {
+    static constexpr std::uint32_t kHere = 3;
+    std::uint32_t count = 0;
+    std::array<std::uint32_t, kHere> here;  ///< the first of them; the others in `more_`
+  };
+
+  LinkUses uses(const Transfer& t) const { return {uses_.data() + t.first_use, uses_.data() + t.end_use}; }
+  inline std::uint32_t& on_link(std::uint32_t link, std::uint32_t i);
+  inline void join(std::uint32_t id);
+  inline void leave(std::uint32_t id);
+  inline void settle(Transfer& t);
+  inline void share_out();
+  inline void share(std::uint32_t link);
+  inline void collect(std::uint32_t link);
+  inline void set_rate(std::uint32_t id, Rate rate);
+
+  std::vector<LinkUse> uses_;             ///< all sets in a row
+  std::vector<std::uint32_t> first_use_;  ///< by set
+  std::vector<Rate> alone_;               ///< by set: the rate of who is alone on its links
+  std::vector<Transfer> transfers_;
+  std::vector<OnLink> on_link_;
+  std::vector<std::vector<std::uint32_t>> more_;  ///< by link
+  std::vector<std::uint32_t> link_visit_;
+  std::uint32_t visit_ = 0;
+  FairShare fair_;
+  EventQueue& queue_;
+  std::vector<std::uint32_t> changed_;         ///< links that somebody joined or left at this time
+  std::vector<std::uint32_t> component_, open_;  // scratch
+  std::vector<LinkUses> bundles_;
+  std::vector<Rate> rates_;
+};
+
+}  // namespace tandem::sim

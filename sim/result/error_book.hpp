@@ -1,0 +1,50 @@
+#pragma once
+// How wrong predictions were: errors of step times against published ones, kept as data (topology/errors), and the range
+// that follows from them for a new prediction.
+
+#include <string>
+#include <vector>
+
+#include "reports/prediction/prediction.hpp"
+#include "topology/topology.hpp"
+
+namespace tandem::sim {
+
+/// Errors of one source's records on one kind of device in one situation.
+struct ErrorEntry {
+  std::string device;             ///< Device::calibration
+  std::string situation;          ///< see situation_of
+  std::string source;             ///< name of the set of measurements
+  int records = 0;
+  std::vector<double> quantiles;  ///< ascending, evenly spread over log(measured / predicted)
+};
+
+struct ErrorBook {
+  std::string computed;           ///< when, and with which version
+  std::vector<ErrorEntry> entries;
+  double unknown_low = 0, unknown_high = 0;  ///< log(measured / predicted) where a device has no records
+  std::string unknown_reason;
+};
+
+/// The share of outcomes that a range is meant to hold.
+inline constexpr double kRangeShare = 0.8;
+
+/// What tells predictions of one device apart by how far they are to be trusted: "host-bound" where the critical rank waits
+/// for launches a tenth of the step or more, else "one node" or "many nodes".
+std::string situation_of(const Prediction& prediction, const Topology& topology);
+
+/// Reads topology/errors/step_time.json. Throws ConfigError.
+ErrorBook load_error_book();
+
+/// The text of such a file.
+std::string to_json(const ErrorBook& book);
+
+/// Where 80 % of measured step times would lie, the prediction itself always inside. Every source in the same situation
+/// on the same device has one vote, all sources on other devices together one more, and few votes make a range wider, as Student's
+/// prediction interval is wider than the normal one: what the next source does is not known from two. With
+/// fewer than eight records of the situation all of the device are taken; a device without any gets the book's wide default. Records of the source
+/// `without` are not used (empty: all are).
+StepRange step_range(const ErrorBook& book, const Prediction& prediction, const Topology& topology,
+                     const std::string& without);
+
+}  // namespace tandem::sim

@@ -1,0 +1,258 @@
+#include "sim/result/simulate.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "models/graph/model_flops.hpp"
+#include "models/stack/whole_units.hpp"
+#include "reports/timeline/memory_over_time.hpp"
+#include "sim/cost/countable.hpp"
+#include "sim/cost/cuda_only.hpp"
+#include "sim/engine/play.hpp"
+#include "sim/memory/role_memory.hpp"
+#include "sim/result/breakdown.hpp"
+#include "sim/result/error_book.hpp"
+#include "sim/result/lanes.hpp"
+#include "sim/result/pace.hpp"
+#include "sim/result/perturbation.hpp"
+#include "sim/result/product_coverage.hpp"
+
+namespace tandem::sim {
+namespace {
+
+constexpr double kTera = 1e12;
+
+void require_room(const Plan& plan, const Topology& topology) {
+  const std::int64_t room = topology.devices() * topology.ranks_per_device();
+  if (plan.world_size() <= room) return;
+  throw InfeasibleError(Problem{
+      plan.file, "cluster.devices", std::to_string(topology.devices()),
+      "the plan has " + std::to_string(plan.world_size()) + " ranks and the cluster room for " + std::to_string(room),
+      "give the cluster more devices or lower a parallel degree"});
+}
+
+/// Matrix FLOPs of one rank's step.
+struct StageFlops {
+  double model = 0, hardware = 0;
+};
+
+/// Of an instance of every template, by phase as it is met.
+class TemplateFlops {
+ public:
+  explicit TemplateFlops(const TaskGraph& graph) : graph_(graph), rows_(expert_rows(graph)) {
+    for (auto& known : known_) known.resize(graph.templates.size());
+  }
+
+  const StageFlops& of(const Instance& i) {
+    std::optional<StageFlops>& known = known_[static_cast<std::size_t>(i.phase)][i.tmpl.index()];
+    if (known) return *known;
+    known.emplace();
+    for (const Task& task : graph_.of(i).tasks) {
+      known->hardware += static_cast<double>(matrix_flops(task.op).count());
+      known->model += static_cast<double>(model_flops(task, i.phase, rows_).count());
+    }
+    return *known;
+  }
+
+ private:
+  const TaskGraph& graph_;
+  ExpertRows rows_;
+  std::array<std::vector<std::optional<StageFlops>>, kPhases> known_;
+};
+
+StageFlops stage_flops(const Program& program, TemplateFlops& of_template) {
+  StageFlops sum;
+  for (const Instance& i : program.instances) {
+    const StageFlops& flops = of_template.of(i);
+    sum.hardware += flops.hardware;
+    sum.model += flops.model;
+  }
+  return sum;
+}
+
+void fill_rates(Prediction& out, const Plan& plan, const Scene& scene) {
+  const double seconds = out.step_time.seconds();
+  if (seconds <= 0) return;
+  out.tokens_per_s = static_cast<double>(plan.global_batch_tokens()) / seconds;
+  out.samples_per_s = static_cast<double>(plan.training.global_batch_size) / seconds;
+  TemplateFlops of_template(scene.graph);
+  const double ranks_per_stage = static_cast<double>(out.ranks) / static_cast<double>(scene.graph.programs.size());
+  const double per_device = ranks_per_stage / static_cast<double>(scene.topology.devices()) / seconds / kTera;
+  for (const Program& p : scene.graph.programs) {
+    const StageFlops flops = stage_flops(p, of_template);
+    out.model_tflops_per_device += flops.model * per_device;
+    out.hardware_tflops_per_device += flops.hardware * per_device;
+  }
+  const auto& peaks = scene.topology.device().peak;
+  const auto peak = peaks.find(plan.training.dtypes.compute);
+  if (peak == peaks.end()) return;
+  out.mfu = out.model_tflops_per_device * kTera / peak->second.flops_per_second();
+  out.hfu = out.hardware_tflops_per_device * kTera / peak->second.flops_per_second();
+}
+
+/// The role whose compute stream is busiest: it sets the pace of the others.
+std::size_t critical_role(const std::vector<Breakdown>& breakdowns) {
+  const auto busy = [](const Breakdown& b) { return b[Share::compute] + b[Share::optimizer]; };
+  const auto it = std::max_element(breakdowns.begin(), breakdowns.end(),
+                                   [&](const Breakdown& a, const Breakdown& b) { return busy(a) < busy(b); });
+  return static_cast<std::size_t>(it - breakdowns.begin());
+}
+
+std::string in_ms(std::int64_t ps) {
+  const std::string us = std::to_string(ps / 1'000'000 % 1000);
+  return std::to_string(ps / 1'000'000'000) + "." + std::string(3 - us.size(), '0') + us + " ms";
+}
+
+void note_stalls(Prediction& out, const Play& play, const std::vector<Breakdown>& breakdowns) {
+  const auto worst = std::max_element(breakdowns.begin(), breakdowns.end(), [](const Breakdown& a, const Breakdown& b) {
+    return a.credit_stall_ps < b.credit_stall_ps;
+  });
+  if (worst->credit_stall_ps == 0) return;
+  const auto role = static_cast<std::size_t>(worst - breakdowns.begin());
+  out.notes.push_back("receive buffers limit the pipeline: stage " + std::to_string(play.roles[role].stage.value()) +
+                      " idles up to " + in_ms(worst->credit_stall_ps) +
+                      " a step while a sender is ready and no buffer is free");
+}
+
+/// Where it fits only because the allocator gives back what lies free between tensors, or does not though what is alive would.
+/// A host has one arena, which has no segments.
+void note_tight(Prediction& out, const Topology& topology) {
+  if (topology.device().synchronous) return;
+  const auto on_device = [&](Bytes of_rank) { return of_rank.count() * topology.ranks_per_device(); };
+  const std::int64_t room = out.device_memory.count();
+  if (out.fits && on_device(out.roles[out.heaviest_role].peak_memory_bytes) > room)
+    out.notes.push_back("memory fits only as its allocator gives free segments back: tensors as they are laid out end past the device's memory");
+  const auto lacks = [&](const RolePrediction& r) { return on_device(r.needed_bytes) > room; };
+  const auto holed = [&](const RolePrediction& r) {
+    return lacks(r) && on_device(r.live_peak_bytes + r.memory_bytes[static_cast<std::size_t>(MemoryKind::runtime)]) <= room;
+  };
+  if (!out.fits && std::none_of(out.roles.begin(), out.roles.end(), [&](const RolePrediction& r) { return lacks(r) && !holed(r); }))
+    out.notes.push_back("tensors alive at once would fit, but not as the framework's allocator places them: what is free lies in segments with "
+                        "tensors, in pieces too small (training.expandable_segments avoids it)");
+}
+
+void note_machine(Prediction& out, const Plan& plan, const Scene& scene, const Play& play) {
+  out.notes.push_back(std::to_string(out.ranks) + (out.ranks == 1 ? " rank" : " ranks") + " simulated as " +
+                      std::to_string(play.roles.size()) + (play.roles.size() == 1 ? " role" : " roles"));
+  if (const std::int64_t samples = plan.training.batch_rampup.samples; plan.training.batch_rampup.start > 0)
+    out.notes.push_back("step time is that of the full batch; ramp-up of " + std::to_string(samples) +
+                        " samples before it");
+  if (scene.topology.device().peak.count(plan.training.dtypes.compute) == 0)
+    out.notes.push_back("the device has no peak for " + std::string(name(plan.training.dtypes.compute)) +
+                        ": utilisation is not given");
+  const TrainingSpec& t = plan.training;
+  if (t.recompute == Recompute::selective && t.flash_attention && t.recompute_modules == std::vector<std::string>{"core_attention"})
+    out.notes.push_back("attention is computed twice for little memory: flash attention keeps no scores that recomputing it would free");
+  if (scene.topology.device().calibration.empty() && !t.flash_attention)
+    out.notes.push_back("a device without calibration counts as none that stacks know: training.flash_attention is false here unless the plan "
+                        "says true");
+  if (whole_between_micro_batches(plan))
+    out.notes.push_back("weights and gradients are exchanged once a step and whole between micro-batches: pipelines of stack " + plan.stack);
+  out.notes.insert(out.notes.end(), plan.ineffective.begin(), plan.ineffective.end());
+  if (scene.replay != nullptr) out.notes.push_back("rows of experts are those of the run whose routing is replayed");
+  for (const std::string& fact : scene.topology.unverified()) out.notes.push_back("not verified: " + fact);
+  for (const std::string& note : scene.cost.notes()) out.notes.push_back(note);
+}
+
+/// By role of `play`: of the step alone, or of a step among others.
+std::vector<Breakdown> breakdowns_of(const Scene& scene, const Play& play, const std::optional<Pace>& pace) {
+  if (!pace) return break_down(play, scene.graph);
+  std::vector<Breakdown> out;
+  for (const Role& r : play.roles) out.push_back(pace->breakdowns[pace->roles[static_cast<std::size_t>(r.ranks.front())]]);
+  return out;
+}
+
+void fill_roles(Prediction& out, const Scene& scene, const Play& play, const std::vector<Breakdown>& breakdowns,
+                const Plan& plan) {
+  RoleMemory memory(plan, scene, play);
+  for (std::size_t r = 0; r < play.roles.size(); ++r) {
+    RolePrediction role = memory.of(play.roles[r]);
+    role.coords = scene.mesh.coords(Rank(play.roles[r].ranks.front()));
+    role.ranks = play.roles[r].ranks;
+    role.time_breakdown_s = in_seconds(breakdowns[r]);
+    out.fits = out.fits && memory.fits(role);
+    if (r == 0 || role.peak_memory_bytes > out.roles[out.heaviest_role].peak_memory_bytes) out.heaviest_role = r;
+    out.roles.push_back(std::move(role));
+  }
+  out.critical_role = critical_role(breakdowns);
+  const Breakdown& critical = breakdowns[out.critical_role];
+  if (out.step_time > Duration{})
+    out.bubble_fraction = static_cast<double>(critical[Share::bubble]) / static_cast<double>(out.step_time.ps());
+  note_tight(out, scene.topology);
+  note_stalls(out, play, breakdowns);
+}
+
+void fill_lanes(Prediction& out, const Plan& plan, const Scene& scene, const Play& play,
+                const SimulateOptions& options) {
+  if (!options.timeline && !options.memory_over_time) return;
+  auto timeline = std::make_shared<Timeline>();
+  timeline->performer = Performer::simulated;
+  timeline->plan_json = to_json(plan);
+  timeline->step_time = out.makespan;
+  for (std::size_t r = 0; r < play.roles.size(); ++r) timeline->lanes.push_back(make_lane(play, scene, r));
+  if (options.memory_over_time)
+    for (std::size_t r = 0; r < play.roles.size(); ++r)
+      out.roles[r].memory_over_time = memory_over_time(timeline->lanes[r], scene.graph.program(play.roles[r].stage));
+  if (options.timeline) out.timeline = std::move(timeline);
+}
+
+/// The step, and of steps that overlap what lies between two of them.
+struct Played {
+  std::optional<Pace> pace;
+  Play play;
+};
+
+Played played(const Scene& scene, const Manner& manner) {
+  std::optional<Pace> pace;
+  Manner alone = manner;
+  if (manner.steps_overlap) alone.marks = pace.emplace(sim::pace(scene, manner)).roles;
+  Play play = sim::play(scene, alone);
+  return {std::move(pace), std::move(play)};
+}
+
+/// A step that is too long with its perturbation alone is the perturbation's fault.
+Played played(const Scene& scene, const Manner& manner, const Perturbation& perturbation, const Topology& plain) {
+  try {
+    return played(scene, manner);
+  } catch (const Uncountable&) {
+    if (!perturbation.of_machine()) throw;
+    refuse_perturbation(undisturbed(scene, manner, plain));
+  }
+}
+
+}  // namespace
+
+Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& plain, const SimulateOptions& options) {
+  require_room(plan, plain);
+  const Perturbation& perturbation = plan.cluster.perturbation;
+  const auto changed = perturbation.of_machine() ? perturbed(plain, perturbation) : nullptr;
+  const Topology& topology = changed ? *changed : plain;
+  const Mesh mesh = make_mesh(plan);
+  const std::unique_ptr<CostModel> cost = make_cost_model(topology);
+  require_cuda(plan, topology.device(), cost->comm_fit());
+  const auto replay = options.routing == nullptr ? std::nullopt : std::optional<Replay>(std::in_place, graph, *options.routing);
+  const Scene scene{replay ? replay->graph() : graph, mesh, topology, *cost, replay ? &*replay : nullptr};
+  Manner manner{options.unfolded, replay ? replay->marks() : std::vector<std::uint64_t>{}};
+  if (perturbation.jitter.relative > 0) manner.jitter = perturbation.jitter;
+  manner.steps_overlap = plan.parallel.optimizer_sync == OptimizerSync::post_validated;
+  const auto [pace, play] = played(scene, manner, perturbation, plain);
+
+  Prediction out;
+  out.makespan = play.step_time;
+  out.step_time = pace ? pace->step_time : play.step_time;
+  if (perturbation.any()) out.perturbation = perturbation_cost(perturbation, scene, manner, plain, out.step_time);
+  out.ranks = mesh.world_size();
+  out.device_memory = topology.device().usable_memory;
+  fill_rates(out, plan, scene);
+  fill_roles(out, scene, play, breakdowns_of(scene, play, pace), plan);
+  note_machine(out, plan, scene, play);
+  out.measured_products = product_coverage(scene);
+  out.range = step_range(load_error_book(), out, topology, options.range_without);
+  fill_lanes(out, plan, scene, play, options);
+  return out;
+}
+
+}  // namespace tandem::sim

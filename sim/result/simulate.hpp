@@ -1,0 +1,26 @@
+#pragma once
+// The simulator's front door: a plan in, a prediction out.
+
+#include "models/graph/routing.hpp"
+#include "models/graph/task_graph.hpp"
+#include "models/plan/plan.hpp"
+#include "reports/prediction/prediction.hpp"
+#include "topology/topology.hpp"
+
+namespace tandem::sim {
+
+struct SimulateOptions {
+  bool timeline = false;  ///< record spans of every role
+  bool memory_over_time = false;
+  bool unfolded = false;  ///< every rank its own role (tests)
+  std::string range_without;  ///< a source whose records the range must not rest on
+  const Routing* routing = nullptr;  ///< rows that experts get, rank by rank, as in a run; outlives the call
+};
+
+/// Predicts one optimizer step on `topology` as the plan's perturbation leaves it. Deterministic: equal inputs give byte-equal
+/// outputs. Throws InfeasibleError when the plan's ranks do not fit the topology or a lost link leaves traffic no way, ConfigError
+/// when the perturbation names what the topology does not have. A plan too large for memory is simulated all the same (`fits` is false).
+Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& topology,
+                    const SimulateOptions& options = {});
+
+}  // namespace tandem::sim

@@ -1,0 +1,98 @@
+// Legal plans with every pair of features: each trains like one rank, and does exactly what was simulated.
+
+#include <map>
+
+#include "reports/timeline/run_routing.hpp"
+#include "tests/agree/closeness.hpp"
+#include "tests/agree/covering.hpp"
+#include "tests/agree/layouts.hpp"
+#include "tests/agree/ledger.hpp"
+#include "tests/catch.hpp"
+
+using namespace tandem;
+using exec::RunResult;
+using tests::Case;
+using tests::plan_json;
+using tests::reasons_against;
+using tests::text;
+
+namespace {
+
+constexpr int kSteps = 2;  ///< the second step's gradients show the first one's update
+constexpr std::size_t kParts = 3, kNightly = 300;
+
+struct Tolerance {
+  std::string_view precision;
+  double loss, gradient;
+};
+// Rounding of 1e-16 and 6e-8 over sums of some thousand terms in another order; the bounds are the design's.
+constexpr Tolerance kDouble{"fp64", 1e-12, 1e-12}, kSingle{"fp32", 2e-6, 1e-5};
+
+/// Trained once for all cases that share it.
+const RunResult& reference(const Case& c, std::string_view precision) {
+  static std::map<std::string, RunResult> known;
+  const std::string json = tests::reference_json(c, precision);
+  const auto it = known.find(json);
+  if (it != known.end()) return it->second;
+  return known[json] = tests::train(parse_plan(json, "reference"), kSteps);
+}
+
+void check_parity(const RunResult& run, const RunResult& one, const Tolerance& t) {
+  INFO(t.precision);
+  CHECK(tests::loss_error(run, one) <= t.loss);
+  CHECK(tests::gradient_error(run, one) <= t.gradient);
+}
+
+void check_case(const Case& c, const Tolerance& t) {
+  const Plan plan = parse_plan(plan_json(c, t.precision), "case");
+  const TaskGraph graph = lower(plan);
+  graph.check();
+  const RunResult run = tests::train(plan, graph, kSteps), &one = reference(c, t.precision);
+  CHECK(one.steps.front().grad_norm > plan.training.clip_grad);  // clipping is at work
+  check_parity(run, one, t);
+  tests::check_same_books(plan, tests::executed_ledgers(run), tests::simulated_ledgers(plan, graph, kSteps));
+  if (depends_on_routing(plan)) tests::check_replayed_books(plan, graph);
+}
+
+void check_part(const std::vector<Case>& cases, std::size_t part) {
+  for (std::size_t i = part; i < cases.size(); i += kParts) {
+    INFO("case " << i << ": " << text(cases[i]));
+    CHECK_NOTHROW(check_case(cases[i], kDouble));
+    CHECK_NOTHROW(check_case(cases[i], kSingle));
+  }
+}
+
+const tests::Covering& covering() {
+  static const tests::Covering all = tests::cover_pairs(tests::kCoveringSeed);
+  return all;
+}
+
+void check_covering(std::size_t part) { check_part(covering().cases, part); }
+void check_nightly(std::size_t part) { check_part(tests::random_cases(kNightly, tests::kCoveringSeed), part); }
+
+}  // namespace
+
+TEST_CASE("the generated cases hold every pair of features that a legal plan can have") {
+  const tests::Covering& c = covering();
+  CHECK(c.cases.size() >= 60);
+  std::map<tests::Pair, int> held;
+  for (const Case& one : c.cases) {
+    CHECK(reasons_against(one).empty());
+    for (const tests::Pair& p : tests::pairs_of(one)) ++held[p];
+  }
+  for (const tests::Pair& p : tests::all_pairs()) CHECK(held.contains(p) != c.impossible.contains(p));
+}
+
+TEST_CASE("part 1 of 3 of the generated cases trains like one rank and as simulated", "[generated]") {
+  check_covering(0);
+}
+TEST_CASE("part 2 of 3 of the generated cases trains like one rank and as simulated", "[generated]") {
+  check_covering(1);
+}
+TEST_CASE("part 3 of 3 of the generated cases trains like one rank and as simulated", "[generated]") {
+  check_covering(2);
+}
+
+TEST_CASE("part 1 of 3 of random legal plans trains like one rank and as simulated", "[.nightly]") { check_nightly(0); }
+TEST_CASE("part 2 of 3 of random legal plans trains like one rank and as simulated", "[.nightly]") { check_nightly(1); }
+TEST_CASE("part 3 of 3 of random legal plans trains like one rank and as simulated", "[.nightly]") { check_nightly(2); }

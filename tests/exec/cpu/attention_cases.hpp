@@ -1,0 +1,269 @@
+#pragma once
+// Attention over whole sequences by plain loops, and its tensors in the layouts that operations and ranks have them in.
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "exec/data/random.hpp"
+#include "tests/exec/cpu/kernel_harness.hpp"
+
+namespace tandem::exec::test {
+
+/// Queries [batch, queries, heads, dim], keys and values [batch, keys, groups, dim], or gradients of them.
+struct Qkv {
+  Values q, k, v;
+};
+
+/// Rows of an operand: (sequence, position) each, in order.
+using RowList = std::vector<std::pair<std::int64_t, std::int64_t>>;
+
+/// A whole attention, as if there were one rank.
+struct WholeAttention {
+  std::int64_t batch = 2, heads = 4, groups = 2, queries = 12, keys = 12, dim = 3;
+  bool causal = true, alibi = false;
+  double dropout = 0;
+
+  std::int64_t q_at(std::int64_t s, std::int64_t p, std::int64_t h) const { return ((s * queries + p) * heads + h) * dim; }
+  std::int64_t k_at(std::int64_t s, std::int64_t p, std::int64_t g) const { return ((s * keys + p) * groups + g) * dim; }
+  std::int64_t q_size() const { return batch * queries * heads * dim; }
+  std::int64_t k_size() const { return batch * keys * groups * dim; }
+  Qkv random(unsigned seed) const {
+    return {random_values(q_size(), seed), random_values(k_size(), seed + 1), random_values(k_size(), seed + 2)};
+  }
+  Qkv zeros() const {
+    const Values q(static_cast<std::size_t>(q_size()), 0.0), k(static_cast<std::size_t>(k_size()), 0.0);
+    return {q, k, k};
+  }
+  /// The operation's dimensions for one rank without sharing.
+  AttentionDims dims() const {
+    AttentionDims d{batch, heads, queries, dim};
+    d.kv_heads = groups == heads ? 0 : groups;
+    d.keys = keys == queries ? 0 : keys;
+    d.causal = causal;
+    return d;
+  }
+};
+
+/// The slope of a head as the ALiBi paper's reference code (ofirpress/attention_with_linear_biases) computes it.
+inline double reference_slope(std::int64_t head, std::int64_t heads) {
+  const auto power_of_2_slope = [](std::int64_t i, double n) {
+    const double start = std::pow(2, -std::pow(2, -(std::log2(n) - 3)));
+    return start * std::pow(start, static_cast<double>(i));
+  };
+  const double closest = std::pow(2, std::floor(std::log2(static_cast<double>(heads))));
+  if (static_cast<double>(head) < closest) return power_of_2_slope(head, closest);
+  return power_of_2_slope(2 * (head - static_cast<std::int64_t>(closest)), 2 * closest);
+}
+
+/// The factors of attention dropout by their documented index: ((sequence, head), query, key) among all.
+struct PlainMask {
+  const WholeAttention& a;
+  RandomStream stream;
+  std::int64_t first_sequence;
+
+  PlainMask(const WholeAttention& whole, const KernelContext& c)
+      : a(whole),
+        stream(RandomStream::dropout(c.seed, DropoutSite::attention, c.step, c.layer)),
+        first_sequence(c.first_sequence) {}
+  double at(std::int64_t s, std::int64_t h, std::int64_t q, std::int64_t k) const {
+    if (a.dropout == 0) return 1;
+    const std::int64_t index = (((first_sequence + s) * a.heads + h) * a.queries + q) * a.keys + k;
+    return stream.bits(static_cast<std::uint64_t>(index)) < drop_threshold(a.dropout) ? 0 : 1 / (1 - a.dropout);
+  }
+};
+
+/// context[batch, queries, heads, dim], with `bias(head, query, key)` added to the scores.
+template <class Bias>
+Values plain_attention(const WholeAttention& a, const Qkv& x, const KernelContext& context, Bias bias) {
+  const PlainMask mask(a, context);
+  Values out(static_cast<std::size_t>(a.q_size()), 0.0);
+  for (std::int64_t s = 0; s < a.batch; ++s)
+    for (std::int64_t h = 0; h < a.heads; ++h)
+      for (std::int64_t q = 0; q < a.queries; ++q) {
+        const std::int64_t g = h / (a.heads / a.groups), last = a.causal ? q : a.keys - 1;
+        Values weight;
+        double total = 0;
+        for (std::int64_t k = 0; k <= last; ++k) {
+          double score = 0;
+          for (std::int64_t d = 0; d < a.dim; ++d)
+            score += x.q[static_cast<std::size_t>(a.q_at(s, q, h) + d)] * x.k[static_cast<std::size_t>(a.k_at(s, k, g) + d)];
+          weight.push_back(std::exp(score / std::sqrt(static_cast<double>(a.dim)) + bias(h, q, k)));
+          total += weight.back();
+        }
+        for (std::int64_t k = 0; k <= last; ++k)
+          for (std::int64_t d = 0; d < a.dim; ++d)
+            out[static_cast<std::size_t>(a.q_at(s, q, h) + d)] += mask.at(s, h, q, k) * weight[static_cast<std::size_t>(k)] /
+                                                                  total * x.v[static_cast<std::size_t>(a.k_at(s, k, g) + d)];
+      }
+  return out;
+}
+inline Values plain_attention(const WholeAttention& a, const Qkv& x, const KernelContext& context) {
+  return plain_attention(a, x, context, [&](std::int64_t h, std::int64_t q, std::int64_t k) {
+    return a.alibi ? reference_slope(h, a.heads) * static_cast<double>(k - q) : 0.0;
+  });
+}
+
+// ---- ranks ----
+
+/// Positions of context rank r of c, as models/ops/op.hpp has it: pieces r and 2c-1-r of 2c.
+inline std::vector<std::int64_t> positions_of(std::int64_t c, std::int64_t r, std::int64_t length) {
+  std::vector<std::int64_t> all;
+  if (c == 1) {
+    for (std::int64_t p = 0; p < length; ++p) all.push_back(p);
+    return all;
+  }
+  const std::int64_t piece = length / (2 * c);
+  for (const std::int64_t number : {r, 2 * c - 1 - r})
+    for (std::int64_t i = 0; i < piece; ++i) all.push_back(number * piece + i);
+  return all;
+}
+inline RowList rows_of(std::int64_t batch, std::int64_t c, std::int64_t r, std::int64_t length) {
+  RowList rows;
+  for (std::int64_t s = 0; s < batch; ++s)
+    for (const std::int64_t p : positions_of(c, r, length)) rows.push_back({s, p});
+  return rows;
+}
+/// All rows, ordered (context rank, sequence, position).
+inline RowList rows_by_rank(std::int64_t batch, std::int64_t c, std::int64_t length) {
+  RowList rows;
+  for (std::int64_t r = 0; r < c; ++r)
+    for (const auto& row : rows_of(batch, c, r, length)) rows.push_back(row);
+  return rows;
+}
+
+/// Some heads (with their groups) and some rows of a whole attention's tensors, as operands.
+struct Layout {
+  const WholeAttention& a;
+  RowList rows;
+  std::int64_t first_group = 0, groups = a.groups;
+
+  std::int64_t per_group() const { return a.heads / a.groups; }
+  std::int64_t count() const { return static_cast<std::int64_t>(rows.size()); }
+
+  /// body(offset in the operand, offset in the whole tensor, which of q 0, k 1, v 2) for every head of every row.
+  template <class Body>
+  void each_qkv(Body body) const {
+    std::int64_t at = 0;
+    for (const auto& [s, p] : rows)
+      for (std::int64_t g = first_group; g < first_group + groups; ++g) {
+        for (std::int64_t h = g * per_group(); h < (g + 1) * per_group(); ++h, at += a.dim) body(at, a.q_at(s, p, h), 0);
+        for (const int part : {1, 2}) {
+          body(at, a.k_at(s, p, g), part);
+          at += a.dim;
+        }
+      }
+  }
+  template <class Body>
+  void each_kv(Body body) const {
+    std::int64_t at = 0;
+    for (const auto& [s, p] : rows)
+      for (std::int64_t g = first_group; g < first_group + groups; ++g)
+        for (const int part : {1, 2}) {
+          body(at, a.k_at(s, p, g), part);
+          at += a.dim;
+        }
+  }
+  template <class Body>
+  void each_q(Body body) const {
+    std::int64_t at = 0;
+    for (const auto& [s, p] : rows)
+      for (std::int64_t h = first_group * per_group(); h < (first_group + groups) * per_group(); ++h, at += a.dim)
+        body(at, a.q_at(s, p, h), 0);
+  }
+
+  std::int64_t qkv_size() const { return count() * groups * (per_group() + 2) * a.dim; }
+  std::int64_t kv_size() const { return count() * groups * 2 * a.dim; }
+  std::int64_t q_size() const { return count() * groups * per_group() * a.dim; }
+
+  Values qkv(const Qkv& x) const {
+    Values out(static_cast<std::size_t>(qkv_size()));
+    each_qkv([&](std::int64_t to, std::int64_t from, int part) { copy(tensor(x, part), from, out, to); });
+    return out;
+  }
+  Values kv(const Qkv& x) const {
+    Values out(static_cast<std::size_t>(kv_size()));
+    each_kv([&](std::int64_t to, std::int64_t from, int part) { copy(tensor(x, part), from, out, to); });
+    return out;
+  }
+  /// Queries, or a context.
+  Values q(const Values& whole) const {
+    Values out(static_cast<std::size_t>(q_size()));
+    each_q([&](std::int64_t to, std::int64_t from, int) { copy(whole, from, out, to); });
+    return out;
+  }
+
+  /// Adds an operand to the whole.
+  void add_qkv(const Values& operand, Qkv& sum) const {
+    each_qkv([&](std::int64_t from, std::int64_t to, int part) { add(operand, from, tensor(sum, part), to); });
+  }
+  void add_kv(const Values& operand, Qkv& sum) const {
+    each_kv([&](std::int64_t from, std::int64_t to, int part) { add(operand, from, tensor(sum, part), to); });
+  }
+  void add_q(const Values& operand, Values& sum) const {
+    each_q([&](std::int64_t from, std::int64_t to, int) { add(operand, from, sum, to); });
+  }
+  /// Of a packed gradient whose k and v parts nobody has written.
+  void add_q_of_qkv(const Values& operand, Values& sum) const {
+    each_qkv([&](std::int64_t from, std::int64_t to, int part) {
+      if (part == 0) add(operand, from, sum, to);
+    });
+  }
+
+ private:
+  static const Values& tensor(const Qkv& x, int part) { return part == 0 ? x.q : part == 1 ? x.k : x.v; }
+  static Values& tensor(Qkv& x, int part) { return part == 0 ? x.q : part == 1 ? x.k : x.v; }
+  void copy(const Values& from, std::int64_t first, Values& to, std::int64_t at) const {
+    std::copy_n(from.begin() + first, a.dim, to.begin() + at);
+  }
+  void add(const Values& from, std::int64_t first, Values& to, std::int64_t at) const {
+    for (std::int64_t d = 0; d < a.dim; ++d) to[static_cast<std::size_t>(at + d)] += from[static_cast<std::size_t>(first + d)];
+  }
+};
+
+inline Layout whole_layout(const WholeAttention& a, std::int64_t length) { return {a, rows_of(a.batch, 1, 0, length)}; }
+
+/// Flattened, to differentiate by all three at once.
+inline Values flat(const Qkv& x) { return concatenated(concatenated(x.q, x.k), x.v); }
+inline Qkv unflat(const WholeAttention& a, const Values& v) {
+  return {slice(v, 0, a.q_size()), slice(v, a.q_size(), a.k_size()), slice(v, a.q_size() + a.k_size(), a.k_size())};
+}
+
+// ---- one rank, nothing shared ----
+
+struct FlashResult {
+  Values context, stats;
+};
+
+inline FlashResult flash(Kernels& kernels, const WholeAttention& a, const Qkv& x) {
+  AttentionDims d = a.dims();
+  const Layout q = whole_layout(a, a.queries), k = whole_layout(a, a.keys);
+  const bool packed = a.queries == a.keys;
+  d.q_packed = d.kv_packed = packed;
+  const auto out =
+      kernels.run(FlashAttention{d, a.dropout, a.alibi}, {real(packed ? q.qkv(x) : q.q(x.q)), real(packed ? q.qkv(x) : k.kv(x))},
+                  {result(a.q_size()), result(a.batch * a.heads * a.queries)});
+  return {out[0], out[1]};
+}
+
+inline Qkv flash_backward(Kernels& kernels, const WholeAttention& a, const Qkv& x, const Values& dcontext) {
+  AttentionDims d = a.dims();
+  const Layout q = whole_layout(a, a.queries), k = whole_layout(a, a.keys);
+  const FlashResult f = flash(kernels, a, x);
+  Qkv sum = a.zeros();
+  d.q_packed = d.kv_packed = a.queries == a.keys;
+  const FlashAttentionBackward op{d, a.dropout, a.alibi};
+  if (d.q_packed) {
+    const auto out = kernels.run(op, {real(dcontext), real(q.qkv(x)), real(q.qkv(x)), real(f.context), real(f.stats)},
+                                 {result(q.qkv_size()), same_as(0)});
+    q.add_qkv(out[0], sum);
+  } else {
+    const auto out = kernels.run(op, {real(dcontext), real(q.q(x.q)), real(k.kv(x)), real(f.context), real(f.stats)},
+                                 {result(q.q_size()), result(k.kv_size())});
+    q.add_q(out[0], sum.q);
+    k.add_kv(out[1], sum);
+  }
+  return sum;
+}
+
+}  // namespace tandem::exec::test

@@ -1,0 +1,337 @@
+#include <utility>
+
+#include "models/graph/memory_plan.hpp"
+#include "tests/exec/cpu/kernel_harness.hpp"
+
+namespace tandem::exec::test {
+namespace {
+
+// An operation with the sizes of its operands, to run without knowing what it does.
+struct Call {
+  Op op;
+  std::vector<Operand> inputs;
+  std::vector<Operand> outputs;
+};
+
+constexpr std::int64_t kSeq = 5, kTokens = 3 * kSeq, kCols = 37, kElements = kTokens * kCols;
+const AttentionDims kDims{3, 7, kSeq, 11};
+constexpr std::int64_t kQkv = kTokens * 7 * 3 * 11, kContext = kTokens * 7 * 11, kSquare = 3 * 7 * kSeq * kSeq;
+const VocabDims kVocab{kTokens, kCols, kCols - 4};
+
+Operand random(std::int64_t n, unsigned seed) { return real(random_values(n, seed)); }
+Operand positive(std::int64_t n, unsigned seed) {
+  Values v = random_values(n, seed);
+  for (double& x : v) x = 1 + 0.5 * x;
+  return real(v);
+}
+/// The exact sum 2^-18 so many times: 1056 bits above the lowest.
+Operand one_word(std::int64_t sums = 1) {
+  Values v(static_cast<std::size_t>(sums * kExactWords), 0.0);
+  for (std::size_t i = 33; i < v.size(); i += static_cast<std::size_t>(kExactWords)) v[i] = 1;
+  return words(v);
+}
+Operand tokens() { return integers(random_integers(kTokens, kCols - 4, 9)); }
+
+std::vector<Call> linear_calls() {
+  return {
+      {MatMul{7, 5, 3, true, false, true}, {random(21, 1), random(15, 2), random(5, 3)}, {result(35)}},
+      {BiasGrad{kTokens, kCols}, {random(kElements, 1)}, {result(kCols)}},
+      {LayerNorm{kTokens, kCols, 1e-5},
+       {random(kElements, 1), random(kCols, 2), random(kCols, 3)},
+       {result(kElements), result(2 * kTokens)}},
+      {LayerNormBackward{kTokens, kCols, true},
+       {random(kElements, 1), random(kElements, 2), positive(2 * kTokens, 3), random(kCols, 4), random(kElements, 5)},
+       {result(kElements), result(kCols), result(kCols)}},
+      {Pointwise{kElements, PointwiseKind::gelu_tanh}, {random(kElements, 1)}, {result(kElements)}},
+      {PointwiseBackward{kElements, PointwiseKind::gelu_tanh},
+       {random(kElements, 1), random(kElements, 2)},
+       {result(kElements)}},
+      {GatedPointwise{kTokens, kCols, GateKind::silu}, {random(2 * kElements, 1)}, {result(kElements)}},
+      {MatMul{7, 5, 3, true, false, false, true, DType::fp64, true},
+       {random(21, 1), random(15, 2), fp64(random_values(35, 3))},
+       {fp64(random_values(35, 3)), result(7)}},
+      {Elementwise{kTokens, kCols, ElementwiseKind::multiply, Spread::row, 0.5},
+       {random(kElements, 1), random(kTokens, 2)},
+       {result(kElements)}},
+      {RowReduce{kTokens, kCols, RowReduceKind::inverse_root_of_mean, 1e-5}, {positive(kElements, 1)}, {result(kTokens)}},
+      {BiasDropoutAddNorm{kTokens, kCols, 0.25, true, DropoutSite::mlp_output, false, 1e-5},
+       {random(kElements, 1), random(kCols, 2), random(kElements, 3), random(kCols, 4), random(kCols, 5)},
+       {result(kElements), result(kElements), result(2 * kTokens)}},
+      {GatedPointwiseBackward{kTokens, kCols, GateKind::silu},
+       {random(kElements, 1), random(2 * kElements, 2)},
+       {result(2 * kElements)}},
+      {BiasDropoutAdd{kTokens, kCols, 0.25, true, DropoutSite::mlp_output},
+       {random(kElements, 1), random(kCols, 2), random(kElements, 3)},
+       {result(kElements)}},
+      {BiasDropoutAddBackward{kTokens, kCols, 0.25, true, DropoutSite::mlp_output},
+       {random(kElements, 1)},
+       {result(kElements), result(kCols)}}};
+}
+
+std::vector<Call> attention_calls() {
+  return {{AttentionScores{kDims}, {random(kQkv, 1), random(kQkv, 2)}, {result(kSquare)}},
+          {AttentionSoftmax{kDims, 0.25, true}, {random(kSquare, 1)}, {result(kSquare), result(kSquare)}},
+          {AttentionSoftmax{kDims, 0, false, 8}, {random(kSquare, 1), random(7 * 8, 2)}, {result(kSquare)}},
+          {AttentionContext{kDims}, {positive(kSquare, 1), random(kQkv, 2)}, {result(kContext)}},
+          {AttentionContextBackward{kDims},
+           {random(kContext, 1), positive(kSquare, 2), random(kQkv, 3)},
+           {result(kSquare), random(kQkv, 4)}},
+          {AttentionSoftmaxBackward{kDims, 0.25}, {random(kSquare, 1), positive(kSquare, 2)}, {result(kSquare)}},
+          {AttentionSoftmaxBackward{kDims, 0, 8}, {random(kSquare, 1), positive(kSquare, 2)}, {result(kSquare), result(7 * 8)}},
+          {AttentionScoresBackward{kDims},
+           {random(kSquare, 1), random(kQkv, 2), random(kQkv, 4), random(kQkv, 3)},
+           {random(kQkv, 3), same_as(0)}},
+          {FlashAttention{kDims, 0.25, true}, {random(kQkv, 1), random(kQkv, 2)}, {result(kContext), result(3 * 7 * kSeq)}},
+          {FlashAttentionBackward{kDims, 0.25, true},
+           {random(kContext, 1), random(kQkv, 2), random(kQkv, 3), random(kContext, 4), positive(3 * 7 * kSeq, 5)},
+           {result(kQkv), same_as(0)}},
+          {SplitKv{kTokens, kDims}, {random(kQkv, 1)}, {result(2 * kContext)}},
+          {MergeKv{kTokens, kDims}, {random(2 * kContext, 1)}, {random(kQkv, 2)}},
+          {PackColumns{kTokens, 36, 4}, {random(kTokens * 36, 1)}, {result(kTokens * 36)}},
+          {UnpackColumns{kTokens, 36, 4}, {random(kTokens * 36, 1)}, {result(kTokens * 36)}},
+          {Rotary{{3, 7, kSeq, 10}, 10000}, {random(kTokens * 210, 1)}, {random(kTokens * 210, 1)}}};
+}
+
+std::vector<Call> expert_calls() {
+  const MoeDims dims{kTokens, 11, 7, 2, 0};
+  const Operand slots =
+      integers({0, 9, 1, 10, 2, 11, 3, 12, 4, 13, 5, 14, 6, 15, 7, 16, 8, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29});
+  const Operand counts = integers({9, 9, 0, 2, 5, 5, 0}), logits = random(kTokens * 7, 1), weights = random(2 * kTokens, 2);
+  const std::int64_t rows = dims.rows() * dims.hidden;
+  return {{TopKRouter{dims}, {logits}, {result(kTokens * 7), result(2 * kTokens), integer_result(2 * kTokens), integer_result(7)}},
+          {TopKRouterBackward{dims, 0.01, 4},
+           {weights, positive(kTokens * 7, 3), weights, slots, counts, logits},
+           {result(kTokens * 7)}},
+          {MoeDispatch{dims}, {random(kTokens * 11, 1), slots}, {result(rows)}},
+          {MoeDispatchBackward{dims}, {random(rows, 1), slots}, {result(kTokens * 11)}},
+          {MoeCombine{dims}, {random(rows, 1), slots, weights}, {result(kTokens * 11)}},
+          {MoeCombineBackward{dims},
+           {random(kTokens * 11, 1), random(rows, 3), slots, weights},
+           {result(rows), result(2 * kTokens)}},
+          {GroupedMatMul{1, 7, 30, 5, 11, true, true}, {random(rows, 1), random(7 * 55, 2), counts}, {result(30 * 5)}},
+          {GroupedMatMul{6, 3, 4, 5, 11}, {random(24 * 11, 1), random(3 * 55, 2)}, {result(24 * 5)}},
+          {GroupedWeightGrad{1, 7, 30, 5, 11, true}, {random(30 * 5, 1), random(rows, 2), counts}, {result(7 * 55)}},
+          {GroupedWeightGrad{6, 3, 4, 5, 11}, {random(24 * 5, 1), random(24 * 11, 2)}, {result(3 * 55)}},
+          {GroupedBias{1, 7, 30, 11, false, true}, {random(rows, 1), random(77, 2), counts}, {random(rows, 1)}},
+          {GroupedBiasGrad{1, 7, 30, 11, true}, {random(rows, 1), counts}, {result(77)}}};
+}
+
+std::vector<Call> embedding_and_loss_calls() {
+  return {
+      {Embedding{kTokens, 11, kCols}, {tokens(), random(kCols * 11, 1)}, {result(kTokens * 11)}},
+      {EmbeddingBackward{kTokens, 11, kCols}, {tokens(), random(kTokens * 11, 1)}, {result(kCols * 11)}},
+      {PositionDropout{3, kSeq, kCols, 0.25, true}, {random(kElements, 1), random(7 * kCols, 2)}, {result(kElements)}},
+      {PositionDropoutBackward{3, kSeq, kCols, 7, 0.25, true},
+       {random(kElements, 1)},
+       {result(kElements), result(7 * kCols)}},
+      {TakeFirst{3, kSeq, kCols}, {random(kElements, 1)}, {result(3 * kCols)}},
+      {TakeFirstBackward{3, kSeq, kCols}, {random(3 * kCols, 1), random(kElements, 2)}, {random(kElements, 2)}},
+      {VocabMax{kVocab}, {random(kElements, 1)}, {result(kTokens)}},
+      {VocabExpSum{kVocab}, {random(kElements, 1), positive(kTokens, 2), tokens()}, {result(2 * kTokens)}},
+      {CrossEntropy{kVocab, 77, true},
+       {random(kElements, 1), positive(kTokens, 2), positive(2 * kTokens, 3), tokens()},
+       {fp64(unwritten(1)), result(kElements)}}};
+}
+
+std::vector<Call> optimizer_calls() {
+  return {{Accumulate{kElements, DType::fp64, DType::fp64},
+           {fp64(random_values(kElements, 1)), fp64(random_values(kElements, 2))},
+           {fp64(random_values(kElements, 2))}},
+          {Fill{kElements, DType::fp64}, {}, {fp64(unwritten(kElements))}},
+          {GradNorm{kElements}, {random(kElements, 1)}, {word_result(1)}},
+          {ClipCoefficient{1}, {one_word()}, {}},
+          {AdamW{kElements, 0.9, 0.99, 1e-8, 0.1, false},
+           {random(kElements, 1)},
+           {random(kElements, 2), random(kElements, 3), positive(kElements, 4)}},
+          {Sgd{kElements, 0.9, 0.1, false}, {random(kElements, 1)}, {random(kElements, 2), random(kElements, 3)}},
+          {TensorNorms{kElements, 2}, {random(kElements, 1)}, {word_result(2)}}};
+}
+
+std::vector<Call> layerwise_calls() {
+  const Operand gradients = random(kElements, 1), weights = random(kElements, 2), exp_avg = random(kElements, 3),
+                exp_avg_sq = positive(kElements, 4);
+  const LayerwiseKind lamb = LayerwiseKind::lamb, lans = LayerwiseKind::lans;
+  return {{LayerwiseMoments{lamb, kElements, 2, 0.9, 0.99, 1e-6, 0.1, false},
+           {gradients, weights, exp_avg, exp_avg_sq},
+           {exp_avg, exp_avg_sq, word_result(4)}},
+          {LayerwiseMoments{lans, kElements, 2, 0.9, 0.99, 1e-6, 0.1, false},
+           {gradients, weights, exp_avg, exp_avg_sq, one_word(2)},
+           {exp_avg, exp_avg_sq, word_result(6)}},
+          {LayerwiseApply{lamb, kElements, 2, 0.9, 0.99, 1e-6, 0.1, false},
+           {gradients, exp_avg, exp_avg_sq, one_word(4), weights},
+           {weights}},
+          {LayerwiseApply{lans, kElements, 2, 0.9, 0.99, 1e-6, 0.1, false},
+           {gradients, exp_avg, exp_avg_sq, one_word(6), one_word(2), weights},
+           {weights}}};
+}
+
+std::vector<Call> all_calls() {
+  std::vector<Call> all;
+  for (const auto& some : {linear_calls(), attention_calls(), embedding_and_loss_calls(), expert_calls(), optimizer_calls(),
+                           layerwise_calls()}) {
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
+std::span<const ParamPiece> whole() {
+  static const Param param = [] {
+    Param p;
+    p.global_index = 1;
+    p.rows = kTokens;
+    p.cols = kCols;
+    p.offset = 0;
+    p.decay = true;
+    return p;
+  }();
+  static const ParamPiece piece{&param, 0, kElements, 0, 0, 0, true};
+  return {&piece, 1};
+}
+
+bool is_computation(const Op& op) { return !is_communication(op) && !std::holds_alternative<HostCopy>(op); }
+
+std::vector<Values> run(const Call& call, DType dtype) {
+  Kernels kernels(dtype);
+  kernels.context.seq_length = kSeq;
+  kernels.context.pieces = whole();
+  kernels.scalars = {.learning_rate = 0.01, .bias_correction1 = 0.1, .bias_correction2 = 0.01};
+  auto results = kernels.run(call.op, call.inputs, call.outputs);
+  results.push_back({kernels.scalars.grad_norm, kernels.scalars.clip_coefficient});
+  return results;
+}
+
+/// Exact sums as the numbers that their words stand for.
+std::vector<Values> with_sums_as_numbers(const Call& call, std::vector<Values> results) {
+  for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+    if (call.outputs[i].kind != Operand::Kind::int64) continue;
+    Values numbers(results[i].size() / static_cast<std::size_t>(kExactWords), 0.0);
+    for (std::size_t w = 0; w < results[i].size(); ++w) {
+      const auto place = static_cast<int>(w % static_cast<std::size_t>(kExactWords));
+      numbers[w / static_cast<std::size_t>(kExactWords)] += std::ldexp(results[i][w], 32 * place - 1074);
+    }
+    results[i] = numbers;
+  }
+  return results;
+}
+
+template <std::size_t... I>
+std::vector<Op> one_of_each(std::index_sequence<I...>) {
+  return {Op(std::in_place_index<I>)...};
+}
+
+}  // namespace
+
+TEST_CASE("every kind of operation is either supported in fp32 and fp64 or moves numbers between memories") {
+  const auto backend = make_cpu_backend();
+  for (Op op : one_of_each(std::make_index_sequence<kOpKinds>{})) {
+    if (auto* a = std::get_if<Accumulate>(&op)) a->source = a->destination = DType::fp32;
+    INFO(kind_name(op));
+    for (const DType dtype : {DType::fp32, DType::fp64}) CHECK(backend->supports(op, dtype) == is_computation(op));
+    for (const DType dtype : {DType::tf32, DType::bf16, DType::fp16, DType::fp8, DType::int32, DType::int64}) {
+      CHECK_FALSE(backend->supports(op, dtype));
+    }
+  }
+}
+
+TEST_CASE("what is not supported is refused when it is run, by kind and type") {
+  Kernels halves(DType::bf16), doubles;
+  CHECK_THROWS_WITH(halves.run(BiasGrad{1, 1}, {real({1})}, {result(1)}),
+                    Catch::Contains("bias_grad") && Catch::Contains("bf16"));
+  CHECK_THROWS_AS(doubles.run(Send{1, DType::fp64, 1}, {real({1})}, {}), DeviceError);
+  CHECK_FALSE(doubles.backend->supports(Accumulate{1, DType::bf16, DType::fp32}, DType::fp32));
+  CHECK_FALSE(doubles.backend->supports(Accumulate{1, DType::int32, DType::int32}, DType::fp32));  // copied, never added
+  CHECK_FALSE(doubles.backend->supports(AdamW{1, 0.9, 0.9, 1e-8, 0, true}, DType::fp64));
+  CHECK_FALSE(doubles.backend->supports(Sgd{1, 0.9, 0, true}, DType::fp64));
+  CHECK_FALSE(doubles.backend->supports(LayerwiseMoments{LayerwiseKind::lamb, 1, 1, 0.9, 0.9, 1e-8, 0, true}, DType::fp64));
+  CHECK_FALSE(doubles.backend->supports(LayerwiseApply{LayerwiseKind::lamb, 1, 1, 0.9, 0.9, 1e-8, 0, true}, DType::fp64));
+}
+
+TEST_CASE("a missing operand is a broken promise, not a crash") {
+  Kernels kernels;
+  CHECK_THROWS_AS(kernels.run(BiasGrad{1, 1}, {}, {result(1)}), ContractError);
+  CHECK_THROWS_AS(kernels.run(BiasGrad{1, 1}, {real({1})}, {}), ContractError);
+  kernels.context.scalars = nullptr;
+  CHECK_THROWS_AS(kernels.run(ClipCoefficient{1}, {one_word()}, {}), ContractError);
+}
+
+TEST_CASE("this file calls every computation") {
+  std::vector<bool> called(kOpKinds);
+  for (const Call& c : all_calls()) called[c.op.index()] = true;
+  for (const Op& op : one_of_each(std::make_index_sequence<kOpKinds>{})) {
+    INFO(kind_name(op));
+    CHECK(called[op.index()] == is_computation(op));
+  }
+}
+
+TEST_CASE("every operation writes every element of its outputs, and the same bits each time") {
+  const DType dtype = GENERATE(DType::fp32, DType::fp64);
+  for (const Call& c : all_calls()) {
+    INFO(kind_name(c.op));
+    const auto results = run(c, dtype);
+    for (const Values& v : results)
+      CHECK(std::none_of(v.begin(), v.end(), [](double x) { return std::isnan(x) || x == kUnwritten; }));
+    CHECK(run(c, dtype) == results);
+  }
+}
+
+TEST_CASE("every operation in floats agrees with doubles") {
+  for (const Call& c : all_calls()) {
+    INFO(kind_name(c.op));
+    const auto in_float = with_sums_as_numbers(c, run(c, DType::fp32));
+    const auto in_double = with_sums_as_numbers(c, run(c, DType::fp64));
+    // A few dozen roundings of 6e-8 each, relative to the largest element; inputs are exact in floats.
+    for (std::size_t i = 0; i < in_float.size(); ++i) check_close(in_float[i], in_double[i], 2e-6);
+  }
+}
+
+TEST_CASE("counted products equal the graph's matrix FLOPs, for every operation") {
+  for (const Call& c : all_calls()) {
+    Kernels kernels;
+    kernels.context.seq_length = kSeq;
+    kernels.context.pieces = whole();
+    kernels.run(c.op, c.inputs, c.outputs);
+    INFO(kind_name(c.op));
+    CHECK(kernels.backend->counters().gemm_flops == matrix_flops(c.op).count());
+  }
+}
+
+TEST_CASE("memory is aligned and its live and peak bytes are counted") {
+  const auto backend = make_cpu_backend();
+  auto a = backend->allocate(1000);
+  {
+    const auto b = backend->allocate(77);
+    CHECK(reinterpret_cast<std::uintptr_t>(b->data()) % kArenaAlignment == 0);
+    CHECK(b->size() == 77);
+    CHECK(backend->counters().allocated_bytes == 1077);
+  }
+  CHECK(backend->counters().allocated_bytes == 1000);
+  a = backend->allocate(50);  // both live for a moment
+  CHECK(backend->counters().allocated_bytes == 50);
+  CHECK(backend->counters().peak_bytes == 1077);
+}
+
+TEST_CASE("memory may outlive its backend") {
+  auto backend = make_cpu_backend();
+  const auto memory = backend->allocate(16);
+  backend.reset();
+  memory->data()[15] = std::byte{7};
+  CHECK(memory->data()[15] == std::byte{7});
+}
+
+// Sanitizers end the program on such a request instead of returning null.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define TANDEM_SANITIZED_ALLOCATOR
+#endif
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TANDEM_SANITIZED_ALLOCATOR
+#endif
+#ifndef TANDEM_SANITIZED_ALLOCATOR
+TEST_CASE("more memory than there is gives an error that says how much was wanted") {
+  const auto backend = make_cpu_backend();
+  CHECK_THROWS_WITH(backend->allocate(std::size_t{1} << 60), Catch::Contains("1152921504606846976 bytes"));
+  CHECK(backend->counters().allocated_bytes == 0);
+}
+#endif
+
+}  // namespace tandem::exec::test

@@ -1,0 +1,205 @@
+#pragma once
+// Runs single operations of the CPU backend on vectors of doubles, and differentiates functions numerically.
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "exec/cpu/backend.hpp"
+#include "models/base/error.hpp"
+#include "tests/catch.hpp"
+
+namespace tandem::exec::test {
+
+using Values = std::vector<double>;
+
+/// Values and the type they are stored in for the call: the compute type, or one that op.hpp fixes.
+struct Operand {
+  enum class Kind { compute, fp64, int32, int64 };
+  Values values;
+  Kind kind = Kind::compute;
+  int as_output = -1;  ///< outputs only: the earlier one that is the same memory
+};
+
+inline Operand real(Values v) { return {std::move(v), Operand::Kind::compute}; }
+inline Operand fp64(Values v) { return {std::move(v), Operand::Kind::fp64}; }
+inline Operand integers(const std::vector<int>& v) { return {Values(v.begin(), v.end()), Operand::Kind::int32}; }
+/// Words of exact sums, which doubles hold as long as they are carried.
+inline Operand words(Values v) { return {std::move(v), Operand::Kind::int64}; }
+/// The same tensor as output `i`.
+inline Operand same_as(int i) { return {{}, Operand::Kind::compute, i}; }
+/// An output to be written whole: NaN shows what was not.
+inline Values unwritten(std::int64_t n) {
+  return Values(static_cast<std::size_t>(n), std::numeric_limits<double>::quiet_NaN());
+}
+inline Operand result(std::int64_t n) { return real(unwritten(n)); }
+/// The same for integers and for words of exact sums.
+inline constexpr int kUnwritten = -77777;
+inline Operand integer_result(std::int64_t n) { return {Values(static_cast<std::size_t>(n), kUnwritten), Operand::Kind::int32}; }
+inline Operand word_result(std::int64_t sums) {
+  return words(Values(static_cast<std::size_t>(sums * kExactWords), kUnwritten));
+}
+
+/// One backend, its context and the calls on it.
+class Kernels {
+ public:
+  explicit Kernels(DType dtype = DType::fp64) : dtype_(dtype) {
+    context.seed = 20261120;
+    context.scalars = &scalars;
+  }
+
+  /// Outputs after `op`; those given with values are updated in place.
+  std::vector<Values> run(const Op& op, const std::vector<Operand>& inputs, std::vector<Operand> outputs) {
+    std::vector<std::unique_ptr<Memory>> memory;
+    std::vector<const std::byte*> in;
+    std::vector<std::byte*> out;
+    for (const Operand& o : inputs) in.push_back(memory.emplace_back(store(o))->data());
+    for (Operand& o : outputs) {
+      const auto earlier = static_cast<std::size_t>(o.as_output);
+      out.push_back(o.as_output < 0 ? memory.emplace_back(store(o))->data() : out[earlier]);
+      if (o.as_output >= 0) o.values = outputs[earlier].values;
+    }
+    backend->run(op, dtype_, in, out, context);
+    std::vector<Values> results;
+    for (std::size_t i = 0; i < outputs.size(); ++i) results.push_back(load(outputs[i], out[i]));
+    return results;
+  }
+  /// The only output of `op`, of n elements.
+  Values one(const Op& op, const std::vector<Operand>& inputs, std::int64_t n) {
+    return run(op, inputs, {result(n)}).front();
+  }
+
+  KernelContext context;
+  Scalars scalars;
+  std::unique_ptr<Backend> backend = make_cpu_backend();
+
+ private:
+  template <class T>
+  static void write(const Values& values, std::byte* to) {
+    const std::vector<T> converted(values.begin(), values.end());
+    if (!converted.empty()) std::memcpy(to, converted.data(), converted.size() * sizeof(T));
+  }
+  template <class T>
+  static Values read(std::size_t n, const std::byte* from) {
+    std::vector<T> stored(n);
+    if (n > 0) std::memcpy(stored.data(), from, n * sizeof(T));
+    return Values(stored.begin(), stored.end());
+  }
+  bool in_float(const Operand& o) const { return o.kind == Operand::Kind::compute && dtype_ == DType::fp32; }
+
+  std::unique_ptr<Memory> store(const Operand& o) {
+    auto memory = backend->allocate(o.values.size() * 8);
+    if (o.kind == Operand::Kind::int32)
+      write<std::int32_t>(o.values, memory->data());
+    else if (o.kind == Operand::Kind::int64)
+      write<std::int64_t>(o.values, memory->data());
+    else if (in_float(o))
+      write<float>(o.values, memory->data());
+    else
+      write<double>(o.values, memory->data());
+    return memory;
+  }
+  Values load(const Operand& o, const std::byte* from) const {
+    if (o.kind == Operand::Kind::int32) return read<std::int32_t>(o.values.size(), from);
+    if (o.kind == Operand::Kind::int64) return read<std::int64_t>(o.values.size(), from);
+    return in_float(o) ? read<float>(o.values.size(), from) : read<double>(o.values.size(), from);
+  }
+
+  DType dtype_;
+};
+
+/// n values in [-1, 1), always the same for a seed and exact in float.
+inline Values random_values(std::int64_t n, unsigned seed) {
+  std::mt19937 generator(seed);
+  Values v(static_cast<std::size_t>(n));
+  for (double& x : v) x = static_cast<double>(generator() >> 8) * 0x1p-23 - 1;
+  return v;
+}
+
+/// n integers in [0, bound).
+inline std::vector<int> random_integers(std::int64_t n, int bound, unsigned seed) {
+  std::mt19937 generator(seed);
+  std::vector<int> v(static_cast<std::size_t>(n));
+  for (int& x : v) x = static_cast<int>(generator() % static_cast<unsigned>(bound));
+  return v;
+}
+
+inline double dot(const Values& a, const Values& b) {
+  REQUIRE(a.size() == b.size());
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+inline double largest(const Values& v) {
+  double m = 0;
+  for (const double x : v) m = std::max(m, std::abs(x));
+  return m;
+}
+
+/// Integers that an operation has written.
+inline std::vector<int> as_integers(const Values& v) { return std::vector<int>(v.begin(), v.end()); }
+
+inline Values concatenated(Values a, const Values& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+inline Values slice(const Values& v, std::int64_t begin, std::int64_t count) {
+  return Values(v.begin() + begin, v.begin() + begin + count);
+}
+
+/// Every element within `tolerance` of the largest expected magnitude. A NaN never is.
+inline void check_close(const Values& actual, const Values& expected, double tolerance) {
+  REQUIRE(actual.size() == expected.size());
+  double worst = 0;
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    const double difference = std::abs(actual[i] - expected[i]);
+    worst = difference <= worst ? worst : difference;
+  }
+  CHECK(worst <= tolerance * largest(expected));
+}
+
+using Function = std::function<double(const Values&)>;
+
+/// Slope of f at x along v by the five-point rule: error h^4 f'''''/30, and about 1e-16 |f| / h from rounding. At
+/// h = 1e-3 both stay near 1e-13 for the functions tested here.
+inline double slope(const Function& f, const Values& x, const Values& v) {
+  constexpr double h = 1e-3;
+  const auto at = [&](double t) {
+    Values moved = x;
+    for (std::size_t i = 0; i < x.size(); ++i) moved[i] += t * v[i];
+    return f(moved);
+  };
+  return (at(-2 * h) - 8 * at(-h) + 8 * at(h) - at(2 * h)) / (12 * h);
+}
+
+/// A hundred times the error of `slope`, relative to the largest entry of a gradient.
+inline constexpr double kGradientTolerance = 1e-10;
+
+/// Compares `gradient` with slopes along every axis.
+inline void check_gradient(const Function& f, const Values& x, const Values& gradient) {
+  Values numeric;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    Values axis(x.size(), 0.0);
+    axis[i] = 1;
+    numeric.push_back(slope(f, x, axis));
+  }
+  check_close(gradient, numeric, kGradientTolerance);
+}
+
+/// Compares `gradient` with the slope along a few random directions: for sizes where every axis would take too long.
+inline void check_directions(const Function& f, const Values& x, const Values& gradient) {
+  for (unsigned seed = 900; seed < 903; ++seed) {
+    Values v = random_values(static_cast<std::int64_t>(x.size()), seed);
+    const double norm = std::sqrt(dot(v, v));
+    for (double& e : v) e /= norm;
+    CHECK(std::abs(dot(gradient, v) - slope(f, x, v)) <= kGradientTolerance * std::sqrt(dot(gradient, gradient)));
+  }
+}
+
+}  // namespace tandem::exec::test

@@ -1,0 +1,63 @@
+// Operations that move numbers: parts of qkv, exchanges of columns, first rows, zeros.
+#include "tests/exec/cpu/kernel_harness.hpp"
+
+namespace tandem::exec::test {
+namespace {
+
+// Three query heads a group, two groups.
+const AttentionDims kDims{1, 6, 1, 5, 2};
+constexpr std::int64_t kRows = 7, kQkv = 10 * 5, kKv = 4 * 5;
+
+// Where a column of qkv lies in kv, or -1 for a query's.
+std::int64_t kv_column(std::int64_t column) {
+  const std::int64_t head = column / 5, group = head / 5, part = head % 5 - 3;
+  return part < 0 ? -1 : (2 * group + part) * 5 + column % 5;
+}
+
+}  // namespace
+
+TEST_CASE("keys and values are taken out of qkv in order of groups, and their gradients go back") {
+  Kernels kernels;
+  const Values qkv = random_values(kRows * kQkv, 1), dkv = random_values(kRows * kKv, 2), dqkv = random_values(kRows * kQkv, 3);
+  const Values kv = kernels.one(SplitKv{kRows, kDims}, {real(qkv)}, kRows * kKv);
+  const Values merged = kernels.run(MergeKv{kRows, kDims}, {real(dkv), real(dqkv)}, {real(dqkv)}).front();
+  for (std::int64_t i = 0; i < kRows * kQkv; ++i) {
+    const std::int64_t column = kv_column(i % kQkv), at = i / kQkv * kKv + column;
+    const auto here = static_cast<std::size_t>(i);
+    if (column >= 0) REQUIRE(kv[static_cast<std::size_t>(at)] == qkv[here]);
+    REQUIRE(merged[here] == (column < 0 ? dqkv[here] : dkv[static_cast<std::size_t>(at)]));
+  }
+}
+
+TEST_CASE("columns that go to one peer lie together, and unpacking is the inverse") {
+  Kernels kernels;
+  const Values x = random_values(kRows * 12, 1);
+  const Values y = kernels.one(PackColumns{kRows, 12, 3}, {real(x)}, kRows * 12);
+  for (std::int64_t r = 0; r < kRows; ++r)
+    for (std::int64_t c = 0; c < 12; ++c)
+      REQUIRE(y[static_cast<std::size_t>((c / 4 * kRows + r) * 4 + c % 4)] == x[static_cast<std::size_t>(r * 12 + c)]);
+  CHECK(kernels.one(UnpackColumns{kRows, 12, 3}, {real(y)}, kRows * 12) == x);
+  CHECK_THROWS_AS(kernels.one(PackColumns{kRows, 12, 5}, {real(x)}, kRows * 12), ContractError);
+}
+
+TEST_CASE("the first row of every sequence is taken, and its gradient added there") {
+  Kernels kernels;
+  const Values x = random_values(3 * 5 * 7, 1), dy = random_values(3 * 7, 2);
+  const Values y = kernels.one(TakeFirst{3, 5, 7}, {real(x)}, 21);
+  for (std::int64_t s = 0; s < 3; ++s) CHECK(slice(y, s * 7, 7) == slice(x, s * 35, 7));
+  Values expected = x;
+  for (std::size_t i = 0; i < dy.size(); ++i) expected[i / 7 * 35 + i % 7] += dy[i];
+  CHECK(kernels.run(TakeFirstBackward{3, 5, 7}, {real(dy), real(x)}, {real(x)}).front() == expected);
+}
+
+TEST_CASE("a fill zeroes as many elements of its type and no more") {
+  Kernels kernels;
+  CHECK(kernels.run(Fill{3, DType::fp64}, {}, {fp64({1, 2, 3, 4})}).front() == Values{0, 0, 0, 4});
+  CHECK(kernels.run(Fill{3, DType::int32}, {}, {integers({1, 2, 3, 4})}).front() == Values{0, 0, 0, 4});
+  CHECK(kernels.run(Fill{1, DType::int64}, {}, {words({5, 6})}).front() == Values{0, 6});
+  CHECK(kernels.run(Fill{2, DType::int32, true}, {}, {integers({1, 2, 3})}).front() == Values{-1, -1, 3});
+  const Values filled = kernels.run(Fill{1, DType::fp64, true}, {}, {fp64({1, 2})}).front();
+  CHECK((std::isnan(filled[0]) && filled[1] == 2));
+}
+
+}  // namespace tandem::exec::test

@@ -1,0 +1,327 @@
+// Trainings that are cut, kept in a file and taken up again: against the same training in one piece.
+
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+#include "exec/run/run.hpp"
+#include "exec/state/checkpoint.hpp"
+#include "models/base/error.hpp"
+#include "models/base/fnv.hpp"
+#include "tests/bent_plan.hpp"
+#include "tests/catch.hpp"
+#include "tests/exec/cpu/numbers.hpp"
+
+using namespace tandem;
+using namespace tandem::exec;
+using test::Numbers;
+using tests::bent_plan;
+using tests::SmallPlan;
+
+namespace {
+
+/// A file that is gone when the test ends.
+class CheckpointFile {
+ public:
+  /// Of this process: tests run at once.
+  explicit CheckpointFile(const std::string& name) : path_("exec_checkpoint_test_" + name + std::to_string(getpid())) {}
+  ~CheckpointFile() { std::remove(path_.c_str()); }
+  const std::string& path() const { return path_; }
+  std::string bytes() const {
+    std::ostringstream out;
+    out << std::ifstream(path_, std::ios::binary).rdbuf();
+    return out.str();
+  }
+  void put(const std::string& bytes) const { std::ofstream(path_, std::ios::binary | std::ios::trunc) << bytes; }
+
+ private:
+  std::string path_;
+};
+
+struct Cut {
+  std::int64_t steps, every = 0;
+  const TrainingState* resume = nullptr;
+};
+
+/// Trains and returns the states that were told, the last one behind the last step.
+std::pair<RunResult, std::vector<TrainingState>> train(const Plan& plan, const Cut& cut) {
+  GraphCache graphs(plan);
+  std::vector<TrainingState> states;
+  RunOptions o;
+  o.steps = cut.steps;
+  o.gather_gradients = o.gather_weights = true;
+  o.resume = cut.resume;
+  o.state_every = cut.every;
+  o.on_state = [&](const TrainingState& s) { states.push_back(s); };
+  return {run(graphs, Numbers(), o), states};
+}
+
+TrainingState through_file(const TrainingState& state, const Plan& plan) {
+  const CheckpointFile file("through");
+  save_checkpoint(file.path(), {state, to_json(plan), 5});
+  Checkpoint back = load_checkpoint(file.path());
+  require_resumable(file.path(), back, plan);
+  CHECK(back.data == 5);
+  return back.state;
+}
+
+using Tensors = std::vector<GatheredTensor>;
+
+void check_equal(const Tensors& a, const Tensors& b) {
+  REQUIRE(a.size() == b.size());
+  for (std::size_t t = 0; t < a.size(); ++t) {
+    INFO(a[t].name);
+    CHECK(a[t].name == b[t].name);
+    CHECK(a[t].values == b[t].values);
+  }
+}
+
+void check_equal(const TrainingState& a, const TrainingState& b) {
+  CHECK(a.steps == b.steps);
+  CHECK(a.samples == b.samples);
+  REQUIRE(a.buffers.size() == b.buffers.size());
+  for (std::size_t i = 0; i < a.buffers.size(); ++i) {
+    CHECK(a.buffers[i].name == b.buffers[i].name);
+    CHECK(a.buffers[i].dtype == b.buffers[i].dtype);
+    check_equal(a.buffers[i].tensors, b.buffers[i].tensors);
+  }
+}
+
+struct Layout {
+  int tensor, pipeline, data;
+  const char* patch;
+};
+
+Plan plan_of(const Layout& l) {
+  SmallPlan p;
+  p.tensor = l.tensor, p.pipeline = l.pipeline, p.data = l.data;
+  p.micro_batches = 12 / p.micro_batch / p.data;
+  auto patch = nlohmann::json::parse(R"({"training": {"warmup": 2, "learning_rate": 0.01, "learning_rate_decay": "cosine"}})");
+  patch.merge_patch(nlohmann::json::parse(l.patch));
+  return bent_plan(p, patch.dump());
+}
+
+std::string problem_of(const std::function<void()>& what) {
+  try {
+    what();
+  } catch (const ConfigError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("A training that is cut and resumed from its file is the one that was not, bit for bit", "[tsan]") {
+  const auto l = GENERATE(values<Layout>({
+      {1, 1, 1, R"({"training": {"precision": "fp32"}})"},
+      {1, 4, 1, R"({"training": {"recompute": "full"}, "parallel": {"schedule": "zb-h1"}})"},
+      {2, 2, 2, R"({"parallel": {"zero_stage": 1, "overlap_param_gather": true, "sequence_parallel": true}})"},
+      {1, 2, 2, R"({"parallel": {"zero_stage": 3}, "model": {"tie_embeddings": false}})"},
+      {1, 2, 1, R"({"parallel": {"virtual_pipeline": 2, "schedule": "interleaved"}, "training": {"optimizer": "lans"}})"},
+      {2, 1, 2, R"({"parallel": {"zero_stage": 2}, "training": {"optimizer": "lamb"}})"},
+      {1, 2, 1, R"({"training": {"optimizer": "sgd", "momentum": 0.9}})"},
+      {1, 1, 2, R"({"model": {"family": "bert", "token_types": 2}})"},
+      {1, 2, 1, R"({"model": {"family": "t5", "num_layers": 2, "num_decoder_layers": 3}, "training": {"decoder_seq_length": 4}})"},
+      {1, 1, 2, R"({"model": {"moe": {"num_experts": 4, "capacity_factor": 2}}, "parallel": {"expert": 2}})"},
+      {1, 1, 1, R"({"training": {"batch_rampup": {"start": 4, "increment": 4, "samples": 16}}})"},
+      {1, 2, 2, R"({"parallel": {"zero_stage": 1}, "training": {"fusion": "internevo"}})"},
+  }));
+  INFO(l.patch);
+  const Plan plan = plan_of(l);
+  const auto [whole, states] = train(plan, {6, 4});
+  REQUIRE(states.size() == 2);
+  REQUIRE(states[0].steps == 4);
+  const TrainingState kept = through_file(states[0], plan);
+  check_equal(kept, states[0]);
+  const auto [rest, ends] = train(plan, {6, 0, &kept});
+  REQUIRE(rest.steps.size() == 2);
+  for (std::size_t s = 0; s < 2; ++s) {
+    CHECK(rest.steps[s].step == static_cast<std::int64_t>(4 + s));
+    CHECK(rest.steps[s].loss == whole.steps[4 + s].loss);
+    CHECK(rest.steps[s].grad_norm == whole.steps[4 + s].grad_norm);
+    CHECK(rest.steps[s].learning_rate == whole.steps[4 + s].learning_rate);
+    check_equal(rest.gradients[s], whole.gradients[4 + s]);
+  }
+  check_equal(rest.weights, whole.weights);
+  REQUIRE(ends.size() == 1);
+  check_equal(ends[0], states[1]);
+}
+
+TEST_CASE("A state goes on under any other layout") {
+  const auto model = GENERATE(values<std::string>({"{}", R"({"model": {"tie_embeddings": false, "num_kv_heads": 2, "activation": "swiglu"}})",
+                                                   R"({"model": {"moe": {"num_experts": 4}}})"}));
+  const bool experts = model.find("moe") != std::string::npos;
+  const auto l = GENERATE(values<Layout>({
+      {1, 1, 1, "{}"},
+      {4, 1, 1, R"({"model": {"pad_vocab_to": 64}})"},
+      {1, 4, 1, R"({"parallel": {"schedule": "zb-h1"}})"},
+      {2, 1, 3, R"({"parallel": {"zero_stage": 3}})"},
+      {1, 2, 2, R"({"parallel": {"zero_stage": 1}})"},
+      {1, 1, 2, R"({"parallel": {"context": 3}, "cluster": {"devices": 6}})"},
+  }));
+  INFO(l.patch << " " << model);
+  const auto with_model = [&](Layout layout, const char* more) {
+    auto patch = nlohmann::json::parse(layout.patch);
+    patch.merge_patch(nlohmann::json::parse(model));
+    patch.merge_patch(nlohmann::json::parse(more));
+    if (experts && layout.data == 2) patch["parallel"]["expert"] = 2;
+    return plan_of({layout.tensor, layout.pipeline, layout.data, patch.dump().c_str()});
+  };
+  const char* quiet = R"({"training": {"dropout": {"hidden": 0, "attention": 0}}})";
+  const Layout first{2, 2, 2, R"({"parallel": {"zero_stage": 1}})"};
+  const auto [whole, states] = train(with_model(first, quiet), {5, 3});
+  const Plan other = with_model(l, quiet);
+  const TrainingState kept = through_file(states[0], other);
+  const RunResult rest = train(other, {5, 0, &kept}).first;
+  for (std::size_t s = 0; s < 2; ++s)  // fp64: sums in another order, through two updates
+    CHECK(std::abs(rest.steps[s].loss - whole.steps[3 + s].loss) <= 1e-10 * whole.steps[3 + s].loss);
+  // Where nothing is learned, what was kept is what is kept: but for rows that pad the vocabulary.
+  const Plan still = with_model(l, R"({"training": {"learning_rate": 0, "dropout": {"hidden": 0, "attention": 0}}})");
+  const TrainingState end = train(still, {4, 0, &kept}).second.front();
+  for (std::size_t t = 0; t < kept.buffers[0].tensors.size(); ++t) {
+    const GatheredTensor &a = kept.buffers[0].tensors[t], &b = end.buffers[0].tensors[t];
+    INFO(a.name);
+    REQUIRE(a.name == b.name);
+    const std::size_t n = a.rows == b.rows ? a.values.size() : static_cast<std::size_t>(37 * a.cols);
+    CHECK(std::equal(a.values.begin(), a.values.begin() + static_cast<std::ptrdiff_t>(n), b.values.begin()));
+  }
+}
+
+TEST_CASE("A file that is cut short, longer or has any bit turned over is refused by name") {
+  const Plan plan = SmallPlan{}.plan();
+  const CheckpointFile file("damaged");
+  save_checkpoint(file.path(), {train(plan, {1}).second.front(), to_json(plan), 0});
+  const std::string whole = file.bytes();
+  const auto refused = [&](const std::string& bytes) {
+    file.put(bytes);
+    return problem_of([&] { load_checkpoint(file.path()); }).find(file.path()) != std::string::npos;
+  };
+  CHECK_FALSE(refused(whole));
+  for (std::size_t n :
+       {std::size_t{0}, std::size_t{1}, std::size_t{8}, std::size_t{9}, std::size_t{40}, whole.size() / 2, whole.size() - 1}) {
+    INFO(n << " bytes");
+    CHECK(refused(whole.substr(0, n)));
+  }
+  CHECK(refused(whole + "x"));
+  CHECK(refused("{}"));
+  CHECK(refused(std::string(100, '\0')));
+  for (std::size_t at = 0; at < whole.size(); at += 1 + whole.size() / 97) {
+    std::string turned = whole;
+    turned[at] = static_cast<char>(turned[at] ^ (1 << (at % 8)));
+    INFO("byte " << at);
+    CHECK(refused(turned));
+  }
+}
+
+TEST_CASE("A file whose checksum is right but whose header lies is refused") {
+  const CheckpointFile file("lies");
+  const auto refused = [&](const std::string& header, const std::string& data) {
+    std::string bytes(8, '\0');
+    bytes[0] = static_cast<char>(header.size() & 0xFF), bytes[1] = static_cast<char>(header.size() >> 8);
+    bytes += header + data;
+    std::uint64_t sum = fnv1a(bytes);
+    for (int i = 0; i < 8; ++i, sum >>= 8) bytes += static_cast<char>(sum & 0xFF);
+    file.put(bytes);
+    return problem_of([&] { load_checkpoint(file.path()); });
+  };
+  const auto header = [](const std::string& tensor, const std::string& steps = "\"1\"") {
+    return R"({"__metadata__": {"format": "tandem checkpoint", "schema_version": "1", "steps": )" + steps +
+           R"(, "samples": "2", "data": "0", "plan": "{}"}, "a": )" + tensor + "}";
+  };
+  CHECK(refused(header(R"({"dtype": "F32", "shape": [1], "data_offsets": [0, 4]})"), "1234").empty());
+  CHECK_FALSE(refused(header(R"({"dtype": "F16", "shape": [2], "data_offsets": [0, 4]})"), "1234").empty());
+  CHECK_FALSE(refused(header(R"({"dtype": "F32", "shape": [2], "data_offsets": [0, 4]})"), "1234").empty());
+  CHECK_FALSE(refused(header(R"({"dtype": "F32", "shape": [1], "data_offsets": [400, 404]})"), "1234").empty());
+  CHECK_FALSE(refused(header(R"({"dtype": "F32", "shape": [1], "data_offsets": [4, 0]})"), "1234").empty());
+  CHECK_FALSE(refused(header(R"({"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]})"), "1234").empty());
+  CHECK_FALSE(refused(header(R"({"dtype": "F32", "shape": [4611686018427387905, 4], "data_offsets": [0, 4]})"), "1234").empty());
+  CHECK_FALSE(refused(header(R"({"dtype": "F32"})"), "1234").empty());
+  CHECK_FALSE(refused(header("7"), "1234").empty());
+  for (const char* steps : {"\"-1\"", "\"x\"", "1", "\"99999999999999999999\""})
+    CHECK_FALSE(refused(header(R"({"dtype": "F32", "shape": [1], "data_offsets": [0, 4]})", steps), "1234").empty());
+  CHECK_FALSE(refused("{}", "1234").empty());
+}
+
+TEST_CASE("A plan of another model, seed, optimizer or batch is refused with the field") {
+  const Plan plan = SmallPlan{}.plan();
+  const Checkpoint kept{train(plan, {1}).second.front(), to_json(plan), 0};
+  const auto refusal = [&](const std::string& patch) {
+    return problem_of([&] { require_resumable("file", kept, bent_plan(SmallPlan{}, patch)); });
+  };
+  CHECK(refusal("{}").empty());
+  CHECK(refusal(R"({"training": {"learning_rate": 0.5, "recompute": "full", "clip_grad": 2}, "model": {"pad_vocab_to": 64}})").empty());
+  CHECK(refusal(R"({"model": {"moe": {"rows_bound": 4}}})").empty());  // what a run that met too many rows is told to raise
+  CHECK(refusal(R"({"model": {"hidden_size": 48}})").find("model.hidden_size") != std::string::npos);
+  CHECK(refusal(R"({"training": {"seed": 3}})").find("training.seed") != std::string::npos);
+  CHECK(refusal(R"({"training": {"optimizer": "lamb"}})").find("training.optimizer") != std::string::npos);
+  CHECK(refusal(R"({"training": {"precision": "fp32"}})").find("training.precision") != std::string::npos);
+  CHECK(refusal(R"({"training": {"global_batch_size": 12}})").find("samples = 6") != std::string::npos);
+}
+
+TEST_CASE("A state of as many steps as the run, or without one of its tensors, is refused") {
+  const Plan plan = SmallPlan{}.plan();
+  TrainingState state = train(plan, {2}).second.front();
+  CHECK(problem_of([&] { train(plan, {2, 0, &state}); }).find("training.steps = 2") != std::string::npos);
+  TrainingState short_of = state;
+  short_of.buffers[0].tensors.pop_back();
+  CHECK(problem_of([&] { train(plan, {3, 0, &short_of}); }).find("is missing") != std::string::npos);
+  TrainingState bent = state;
+  bent.buffers[0].tensors[1].rows += 1;
+  CHECK(problem_of([&] { train(plan, {3, 0, &bent}); }).find(bent.buffers[0].tensors[1].name) != std::string::npos);
+  state.buffers.pop_back();
+  CHECK(problem_of([&] { train(plan, {3, 0, &state}); }).find("exp_avg_sq") != std::string::npos);
+}
+
+TEST_CASE("A run that is stopped ends behind a step with its books and state", "[tsan]") {
+  SmallPlan p;
+  p.pipeline = p.data = 2;
+  const Plan plan = p.plan();
+  const bool timed = GENERATE(false, true);
+  INFO("timeline of the last step: " << timed);
+  GraphCache graphs(plan);
+  RunOptions o;
+  o.steps = 1000;
+  o.timeline_step = timed ? 999 : -1;
+  std::int64_t told = 0, kept = 0;
+  o.on_step = [&](const StepResult&) { ++told; };
+  o.stop = [&] { return told == 3; };
+  o.on_state = [&](const TrainingState& s) { kept = s.steps; };
+  const RunResult result = run(graphs, Numbers(), o);
+  const std::int64_t done = timed ? 4 : 3;  // the step that is timed comes after the wish to stop
+  CHECK(told == done);
+  CHECK(kept == done);
+  REQUIRE(result.steps.size() == static_cast<std::size_t>(done));
+  CHECK((result.timeline != nullptr) == timed);
+  GraphCache again(plan);
+  RunOptions plain;
+  plain.steps = done;
+  const RunResult whole = run(again, Numbers(), plain);
+  CHECK(result.steps.back().loss == whole.steps.back().loss);
+  for (std::size_t r = 0; r < 4; ++r) CHECK(result.ranks[r].backend.gemm_flops == whole.ranks[r].backend.gemm_flops);
+}
+
+TEST_CASE("An evaluation due where a run was cut comes first when it is resumed") {
+  const Plan plan = SmallPlan{}.plan();
+  GraphCache graphs(plan);
+  const Numbers data;
+  RunOptions o;
+  o.steps = 6;
+  o.evaluation = {2, 1};
+  o.evaluation_data = &data;
+  o.state_every = 2;
+  std::vector<TrainingState> states;
+  o.on_state = [&](const TrainingState& s) { states.push_back(s); };
+  const RunResult whole = run(graphs, data, o);
+  o.resume = &states[1];
+  o.on_state = {};
+  const RunResult rest = run(graphs, data, o);
+  REQUIRE(rest.evaluations.size() == 2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    CHECK(rest.evaluations[i].step == whole.evaluations[1 + i].step);
+    CHECK(rest.evaluations[i].loss == whole.evaluations[1 + i].loss);
+  }
+}

@@ -1,0 +1,87 @@
+// Fields that change nothing beside the others are told.
+
+#include <nlohmann/json.hpp>
+
+#include "models/plan/plan.hpp"
+#include "tests/catch.hpp"
+#include "tests/models/planfile/plan_text.hpp"
+
+using namespace tandem;
+
+namespace {
+
+std::vector<std::string> told(const std::string& part, const std::string& fields) {
+  return parse_plan(test::with(part, fields), "plan.json").ineffective;
+}
+
+}  // namespace
+
+TEST_CASE("a field that changes nothing is told with its reason, and only then") {
+  struct Case {
+    const char *part, *idle, *effective;
+  };
+  const auto c = GENERATE(values<Case>({
+      {"model", R"("position_embedding": "learned", "rope_theta": 5e5)", R"("position_embedding": "rope", "rope_theta": 5e5)"},
+      {"model", R"("position_embedding": "rope", "rope_scaling": {"factor": 8})",
+       R"("position_embedding": "rope", "rope_scaling": {"type": "linear", "factor": 8})"},
+      {"model", R"("position_embedding": "rope", "rope_scaling": {"type": "linear", "original_max_position_embeddings": 2048})",
+       R"("position_embedding": "rope", "rope_scaling": {"type": "yarn", "original_max_position_embeddings": 2048})"},
+      {"model", R"("moe": {"experts_per_token": 2})", R"("moe": {"num_experts": 4, "experts_per_token": 2})"},
+      {"parallel", R"("offload": {"ratio": 0.5})", R"("offload": {"optimizer": true, "ratio": 0.5})"},
+      {"parallel", R"("zero_stage": 1, "prefetch_layers": 3)", R"("zero_stage": 3, "prefetch_layers": 3)"},
+      {"parallel", R"("zero_stage": 1, "reuse_distance": 3)", R"("zero_stage": 3, "reuse_distance": 3)"},
+      {"parallel", R"("zero_stage": 2, "unit_copies": "flat")", R"("zero_stage": 3, "unit_copies": "flat")"},
+      {"parallel", R"("zero_stage": 2, "root_unit": true)", R"("zero_stage": 3, "root_unit": true)"},
+      {"training", R"("recompute": "none", "recompute_layers": 1)", R"("recompute": "full", "recompute_layers": 1)"},
+      {"training", R"("recompute": "selective", "recompute_early_stop": false)", R"("recompute": "full", "recompute_early_stop": false)"},
+      {"training", R"("recompute": "full", "recompute_early_stop": false, "dropout": {"hidden": 0.1}, "fusion": "megatron")",
+       R"("recompute": "full", "recompute_early_stop": false, "dropout": {"hidden": 0.1})"},
+      {"training", R"("flash_attention": false, "attention_kernel": "triton")", R"("flash_attention": true, "attention_kernel": "triton")"},
+      {"training", R"("fill_uninitialized_memory": true)", R"("deterministic": true, "fill_uninitialized_memory": true)"},
+      {"training", R"("deterministic": true, "fill_uninitialized_memory": true, "fusion": "compiled")",
+       R"("deterministic": true, "fill_uninitialized_memory": true, "fusion": "eager")"},
+      {"training", R"("optimizer": "adamw", "momentum": 0.9)", R"("optimizer": "sgd", "momentum": 0.9)"},
+  }));
+  CAPTURE(c.idle);
+  const auto idle = told(c.part, c.idle);
+  REQUIRE(idle.size() == 1);
+  CHECK(idle.front().find(" changes nothing: ") != std::string::npos);
+  CHECK(told(c.part, c.effective).empty());
+}
+
+TEST_CASE("recomputation does not stop early before a norm") {
+  const std::string early = test::with("training", R"("recompute": "full", "recompute_early_stop": false)");
+  const auto of = [&](const std::string& placement) {
+    return parse_plan(test::with("model", R"("norm_placement": ")" + placement + "\"", early), "plan.json").ineffective;
+  };
+  CHECK(of("pre").empty());
+  REQUIRE(of("post").size() == 1);
+  CHECK(of("post").front().find("a norm follows") != std::string::npos);
+}
+
+TEST_CASE("where a stack's pipelines have weights whole between micro-batches nothing of how ZeRO 3 gathers them has an effect") {
+  const char* field = GENERATE(R"("prefetch_layers": 3)", R"("reuse_distance": 3)", R"("unit_copies": "none")", R"("root_unit": true)");
+  const std::string fsdp = test::with_top(R"("stack": "pytorch-fsdp")", test::with("parallel", std::string(R"("zero_stage": 3, )") + field));
+  const std::string piped = test::bent(R"("tensor": 2, "pipeline": 2, "data": 2)", R"("pipeline": 2, "data": 4)", fsdp);
+  const std::string alone = test::bent(R"("tensor": 2, "pipeline": 2, "data": 2)", R"("data": 8)", fsdp);
+  CAPTURE(field);
+  const auto idle = parse_plan(piped, "plan.json").ineffective;
+  REQUIRE(idle.size() == 1);
+  CHECK(idle.front().find("whole between micro-batches") != std::string::npos);
+  CHECK(parse_plan(alone, "plan.json").ineffective.empty());
+}
+
+TEST_CASE("without tensor ranks there is no sum to overlap") {
+  const std::string overlap = test::with("parallel", R"("overlap_tensor_sum": true)");
+  CHECK(parse_plan(overlap, "plan.json").ineffective.empty());
+  const std::string alone = test::bent(R"("tensor": 2, "pipeline": 2, "data": 2)", R"("data": 8)", overlap);
+  CHECK(parse_plan(alone, "plan.json").ineffective ==
+        std::vector<std::string>{"parallel.overlap_tensor_sum changes nothing: parallel.tensor is 1"});
+}
+
+TEST_CASE("a plan printed with every default tells no more than the plan did") {
+  const Plan plan = parse_plan(test::with("model", R"("rope_theta": 5e5)"), "plan.json");
+  REQUIRE(plan.ineffective.size() == 1);
+  CHECK(parse_plan(to_json(plan), "again.json").ineffective == plan.ineffective);
+  CHECK(parse_plan(to_json(parse_plan(test::kGoodPlan, "plain.json")), "again.json").ineffective.empty());
+}

@@ -1,0 +1,119 @@
+#include "sim/result/error_book.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "models/base/presets.hpp"
+#include "tests/catch.hpp"
+#include "tests/sim/engine/fakes.hpp"
+
+using namespace tandem;
+using namespace tandem::sim;
+
+namespace {
+
+/// Two nodes of two devices with a calibration of that name.
+sim::test::FakeTopology two_nodes_of(const std::string& calibration) {
+  sim::test::Shape shape;
+  shape.devices = 4, shape.per_node = 2, shape.calibration = calibration;
+  return sim::test::FakeTopology(shape);
+}
+
+Prediction seconds(double step, double launch = 0) {
+  Prediction p;
+  p.step_time = Duration::seconds(step);
+  p.roles.resize(1);
+  p.roles[0].time_breakdown_s["launch"] = launch;
+  return p;
+}
+
+ErrorBook book() {
+  ErrorBook b;
+  b.computed = "today";
+  b.unknown_low = -0.4, b.unknown_high = 0.5;
+  b.unknown_reason = "never measured";
+  b.entries = {{"known", "many nodes", "a", 10, {-0.10, 0.00, 0.10}},
+               {"known", "many nodes", "b", 10, {-0.05, 0.05, 0.20}},
+               {"known", "one node", "c", 10, {0.5, 0.6, 0.7}},
+               {"other", "many nodes", "d", 10, {-0.9, 0.0, 0.9}}};
+  return b;
+}
+
+// Student's 90 % points for one and two degrees of freedom (3.078, 1.886) over the normal one (1.2816), times sqrt(1 + 1/n).
+constexpr double kOfTwo = 2.9413, kOfThree = 1.6990;
+
+Approx near(double seconds) { return Approx(seconds).epsilon(2e-4); }
+
+}  // namespace
+
+TEST_CASE("a prediction's situation is the host's share of its step, then whether it leaves a node") {
+  const auto two_nodes = two_nodes_of("known");
+  sim::test::Shape small;
+  small.devices = 2;
+  const sim::test::FakeTopology one_node(small);
+  CHECK(situation_of(seconds(1, 0.05), two_nodes) == "many nodes");
+  CHECK(situation_of(seconds(1, 0.05), one_node) == "one node");
+  CHECK(situation_of(seconds(1, 0.1), two_nodes) == "host-bound");
+}
+
+TEST_CASE("a range follows the errors of the same device and situation, one vote a source and one for all others, wider for few") {
+  const StepRange r = step_range(book(), seconds(10), two_nodes_of("known"), "");
+  // a, b and "the others" hold a third each; each value a ninth. 10 %: the lowest; 90 %: the highest.
+  CHECK(r.low_s == near(10 * std::exp(-0.9 * kOfThree)));
+  CHECK(r.high_s == near(10 * std::exp(0.9 * kOfThree)));
+  CHECK(r.share == kRangeShare);
+  CHECK(r.basis == "20 records of 2 sources on known, many nodes; today");
+  ErrorBook alone = book();
+  alone.entries.pop_back();
+  CHECK(step_range(alone, seconds(10), two_nodes_of("known"), "").low_s == near(10 * std::exp(-0.10 * kOfTwo)));
+}
+
+TEST_CASE("a source that is left out has no say in its own range") {
+  ErrorBook b = book();
+  b.entries.pop_back();
+  const StepRange without = step_range(b, seconds(10), two_nodes_of("known"), "b");
+  CHECK(without.high_s == Approx(10 * std::exp(0.10)));
+  b.entries[1].quantiles = {5, 6, 7};
+  CHECK(step_range(b, seconds(10), two_nodes_of("known"), "b").high_s == without.high_s);
+  CHECK(step_range(b, seconds(10), two_nodes_of("known"), "").high_s > without.high_s);
+}
+
+TEST_CASE("a situation with few records takes all of the device and says so") {
+  ErrorBook b = book();
+  b.entries.pop_back();
+  const StepRange none = step_range(b, seconds(10, 9), two_nodes_of("known"), "");
+  CHECK(none.basis == "30 records of 3 sources on known, in any situation for want of records host-bound; today");
+  b.entries.push_back({"known", "host-bound", "a", 7, {-3}});
+  const StepRange few = step_range(b, seconds(10, 9), two_nodes_of("known"), "");
+  CHECK(few.basis.find("37 records of 3 sources") != std::string::npos);
+  CHECK(few.high_s == Approx(none.high_s));
+  b.entries.back().records = 8;
+  CHECK(step_range(b, seconds(10, 9), two_nodes_of("known"), "").low_s == Approx(10 * std::exp(-3)));
+}
+
+TEST_CASE("a source has one vote whatever its records and situations, and a prediction lies in its range") {
+  ErrorBook b = book();
+  b.entries = {{"known", "many nodes", "a", 9, {0.2}}, {"known", "one node", "a", 1000, {0.9}}, {"known", "many nodes", "b", 1, {0.3}}};
+  const StepRange all = step_range(b, seconds(10, 9), two_nodes_of("known"), "");
+  CHECK(all.high_s == near(10 * std::exp(0.9 * kOfTwo)));
+  CHECK(all.low_s == Approx(10));  // every error is above 0
+  b.entries[1].records = 1;        // a tenth of a's vote: a twentieth of all
+  CHECK(step_range(b, seconds(10, 9), two_nodes_of("known"), "").high_s == near(10 * std::exp(0.3 * kOfTwo)));
+}
+
+TEST_CASE("a device without records gets the wide default and its reason") {
+  for (const char* device : {"unknown", ""}) {
+    const StepRange r = step_range(book(), seconds(10), two_nodes_of(device), "");
+    CHECK(r.low_s == Approx(10 * std::exp(-0.4)));
+    CHECK(r.high_s == Approx(10 * std::exp(0.5)));
+    CHECK(r.basis == "never measured");
+  }
+}
+
+TEST_CASE("the book that ships can be read, is about calibrations that exist, and writes itself again") {
+  const ErrorBook shipped = load_error_book();
+  const auto known = preset_names("topology/calibration");
+  for (const ErrorEntry& e : shipped.entries) CHECK(std::count(known.begin(), known.end(), e.device) == 1);
+  CHECK(shipped.unknown_low < 0);
+  CHECK(!shipped.unknown_reason.empty());
+}

@@ -1,0 +1,307 @@
+#include "sim/result/simulate.hpp"
+
+#include <numeric>
+
+#include "tests/catch.hpp"
+#include "tests/plans.hpp"
+#include "tests/sim/engine/fakes.hpp"
+
+using namespace tandem;
+using namespace tandem::sim;
+using namespace tandem::sim::test;
+using tandem::tests::SmallPlan;
+
+namespace {
+
+SmallPlan small_plan() {
+  SmallPlan plan;
+  plan.tensor = 2;
+  plan.pipeline = 2;
+  plan.data = 2;
+  plan.precision = "fp32";
+  return plan;
+}
+
+std::shared_ptr<const Topology> a100(const Plan& plan) {
+  ClusterSpec cluster = plan.cluster;
+  cluster.preset = "dgx-a100-80gb";
+  return make_topology(cluster);
+}
+
+double sum(const TimeBreakdown& shares) {
+  return std::accumulate(shares.begin(), shares.end(), 0.0, [](double s, const auto& item) { return s + item.second; });
+}
+
+}  // namespace
+
+TEST_CASE("throughput, utilisation and the breakdown follow from the step time") {
+  const Plan plan = small_plan().plan();
+  const TaskGraph graph = lower(plan);
+  const auto topology = a100(plan);
+  const Prediction p = simulate(plan, graph, *topology);
+  const double seconds = p.step_time.seconds();
+  REQUIRE(seconds > 0);
+  CHECK(p.ranks == 8);
+  CHECK(p.tokens_per_s == Approx(static_cast<double>(plan.global_batch_tokens()) / seconds));
+  CHECK(p.samples_per_s == Approx(static_cast<double>(plan.training.global_batch_size) / seconds));
+  const double peak = topology->device().peak.at(DType::fp32).flops_per_second();
+  CHECK(p.hfu == Approx(p.hardware_tflops_per_device * 1e12 / peak));
+  CHECK(p.mfu == Approx(p.model_tflops_per_device * 1e12 / peak));
+  // The books of the graph count each stage's FLOPs on their own.
+  double flops = 0;
+  for (std::int32_t s = 0; s < 2; ++s) flops += 4 * static_cast<double>(count(graph, StageId(s)).matrix.count());
+  CHECK(p.hardware_tflops_per_device == Approx(flops / 8 / seconds / 1e12));
+  for (const RolePrediction& role : p.roles) {
+    CHECK(role.time_breakdown_s.size() == 10);
+    CHECK(sum(role.time_breakdown_s) == Approx(seconds).epsilon(1e-12));
+  }
+  CHECK(p.bubble_fraction == Approx(p.roles[p.critical_role].time_breakdown_s.at("bubble") / seconds));
+}
+
+TEST_CASE("every rank belongs to exactly one role") {
+  const Plan plan = small_plan().plan();
+  const Prediction p = simulate(plan, lower(plan), *a100(plan));
+  std::vector<int> seen(8, 0);
+  for (const RolePrediction& role : p.roles)
+    for (const std::int32_t r : role.ranks) ++seen[static_cast<std::size_t>(r)];
+  CHECK(seen == std::vector<int>(8, 1));
+}
+
+TEST_CASE("recomputation is hardware work and not model work") {
+  SmallPlan small = small_plan();
+  const Plan plain = small.plan();
+  small.recompute = "full";
+  const Plan again = small.plan();
+  const Prediction a = simulate(plain, lower(plain), *a100(plain)), b = simulate(again, lower(again), *a100(again));
+  CHECK(a.model_tflops_per_device == Approx(a.hardware_tflops_per_device));
+  CHECK(b.model_tflops_per_device < b.hardware_tflops_per_device);
+  CHECK(b.step_time > a.step_time);
+  CHECK(b.model_tflops_per_device * b.step_time.seconds() == Approx(a.model_tflops_per_device * a.step_time.seconds()));
+}
+
+TEST_CASE("model work does not depend on what is computed again") {
+  SmallPlan small = small_plan();
+  const auto model = [&](const char* recompute, const std::vector<std::string>& modules, bool flash) {
+    small.recompute = recompute;
+    Plan plan = small.plan();
+    plan.training.recompute_modules = modules;
+    plan.training.flash_attention = flash;
+    const Prediction p = simulate(plan, lower(plan), *a100(plan));
+    const bool again = flash || *recompute != 'n';
+    CHECK((p.model_tflops_per_device < p.hardware_tflops_per_device) == again);
+    return p.model_tflops_per_device * p.step_time.seconds();
+  };
+  for (const bool flash : {false, true}) {
+    const double none = model("none", {}, flash);
+    CHECK(model("selective", {"core_attention"}, flash) == Approx(none));
+    CHECK(model("selective", {"mlp"}, flash) == Approx(none));
+    CHECK(model("full", {}, flash) == Approx(none));
+  }
+}
+
+TEST_CASE("memory is the plan's book and the device's runtime, and fits or does not") {
+  const Plan plan = small_plan().plan();
+  const TaskGraph graph = lower(plan);
+  Shape shape;
+  shape.devices = 8;
+  FakeTopology topology(shape);
+  topology.edit().runtime_memory = Bytes(1000);
+  Prediction p = simulate(plan, graph, topology);
+  std::int64_t most = 0, alive = 0;
+  for (const RolePrediction& role : p.roles) {
+    const MemoryPlan& memory = graph.program(StageId(role.coords[Axis::pp])).memory;
+    CHECK(role.arena_bytes == memory.arena_bytes);
+    CHECK(role.live_peak_bytes == memory.live_peak_bytes);
+    CHECK(role.peak_memory_bytes == memory.arena_bytes + Bytes(1000));
+    Bytes kinds;
+    for (const Bytes b : role.memory_bytes) kinds += b;
+    CHECK(kinds == memory.live_peak_bytes + Bytes(1000));
+    most = std::max(most, role.peak_memory_bytes.count());
+    alive = std::max(alive, memory.live_peak_bytes.count() + 1000);
+  }
+  CHECK(p.roles[p.heaviest_role].peak_memory_bytes == Bytes(most));
+  CHECK(p.fits);
+  const bool host = GENERATE(false, true);  // one arena, or an allocator that gives back what lies free
+  topology.edit().synchronous = host;
+  const std::int64_t enough = host ? most : alive;
+  REQUIRE(alive < most);
+  topology.edit().usable_memory = Bytes(enough);
+  p = simulate(plan, graph, topology);
+  CHECK(p.fits);
+  const bool told = std::any_of(p.notes.begin(), p.notes.end(), [](const std::string& n) { return n.find("segments back") != n.npos; });
+  CHECK(told == !host);
+  topology.edit().usable_memory = Bytes(enough - 1);
+  p = simulate(plan, graph, topology);
+  CHECK_FALSE(p.fits);
+  CHECK(std::none_of(p.notes.begin(), p.notes.end(), [](const std::string& n) { return n.find("segments") != n.npos; }));
+  CHECK(p.step_time > Duration{});
+}
+
+TEST_CASE("in PyTorch's frameworks a device has room for segments, not only for what is alive") {
+  const std::string stack = GENERATE("megatron-core", "tandem");
+  Plan plan = small_plan().plan();
+  plan.stack = stack;
+  plan.training.expandable_segments = GENERATE(false, true);
+  const TaskGraph graph = lower(plan);
+  Shape shape;
+  shape.devices = 8;
+  shape.calibration = GENERATE("a100", "gaudi2");
+  FakeTopology topology(shape);
+  Bytes alive;
+  for (const RolePrediction& role : simulate(plan, graph, topology).roles)
+    alive = std::max(alive, role.live_peak_bytes + role.memory_bytes[static_cast<std::size_t>(MemoryKind::runtime)]);
+  topology.edit().usable_memory = alive;
+  const Prediction p = simulate(plan, graph, topology);
+  const bool holed = stack == "megatron-core" && !plan.training.expandable_segments && shape.calibration == "a100";
+  CHECK(p.fits == !holed);
+  CHECK(std::any_of(p.notes.begin(), p.notes.end(), [](const std::string& n) { return n.find("would fit, but not as") != n.npos; }) == holed);
+  Bytes needed;
+  for (const RolePrediction& role : p.roles) needed = std::max(needed, role.needed_bytes);
+  CHECK((needed > alive) == holed);
+  topology.edit().usable_memory = needed;
+  CHECK(simulate(plan, graph, topology).fits);
+}
+
+TEST_CASE("ranks that share a device share its memory") {
+  const Plan plan = small_plan().plan();
+  const TaskGraph graph = lower(plan);
+  Shape shape;
+  shape.devices = 4;
+  shape.ranks_per_device = 2;
+  FakeTopology topology(shape);
+  topology.edit().synchronous = true;
+  const Prediction p = simulate(plan, graph, topology);
+  topology.edit().usable_memory = 2 * p.roles[p.heaviest_role].peak_memory_bytes;
+  CHECK(simulate(plan, graph, topology).fits);
+  topology.edit().usable_memory -= Bytes(1);
+  CHECK_FALSE(simulate(plan, graph, topology).fits);
+}
+
+TEST_CASE("more ranks than the cluster has room for are refused by field") {
+  const Plan plan = small_plan().plan();
+  Shape shape;
+  shape.devices = 7;
+  const FakeTopology topology(shape);
+  CHECK_THROWS_AS(simulate(plan, lower(plan), topology), InfeasibleError);
+}
+
+TEST_CASE("a timeline has a span for every task of every role, each in its order") {
+  const Plan plan = small_plan().plan();
+  const TaskGraph graph = lower(plan);
+  SimulateOptions options;
+  options.timeline = true;
+  const Prediction p = simulate(plan, graph, *a100(plan), options);
+  REQUIRE(p.timeline);
+  CHECK(p.timeline->step_time == p.step_time);
+  REQUIRE(p.timeline->lanes.size() == p.roles.size());
+  for (const Lane& lane : p.timeline->lanes) {
+    const Program& program = graph.program(StageId(lane.coords[Axis::pp]));
+    REQUIRE(static_cast<std::int64_t>(lane.spans.size()) == graph.tasks(program.stage));
+    std::array<Duration, kStreams> free;
+    for (const Span& s : lane.spans) {
+      const Task& task = graph.of(program.instances[s.instance]).tasks[s.task];
+      Duration& stream = free[static_cast<std::size_t>(task.stream)];
+      REQUIRE(s.issued <= s.ready);
+      REQUIRE(s.ready <= s.started);
+      REQUIRE(s.started <= s.ended);
+      REQUIRE(s.ready >= stream);
+      REQUIRE(s.ended <= p.step_time);
+      stream = s.ended;
+    }
+  }
+}
+
+TEST_CASE("every dependency of a timeline is kept") {
+  SmallPlan small = small_plan();
+  small.micro_batches = 6;
+  small.overlap = true;
+  const Plan plan = small.plan();
+  const TaskGraph graph = lower(plan);
+  SimulateOptions options;
+  options.timeline = true;
+  const Prediction p = simulate(plan, graph, *a100(plan), options);
+  for (const Lane& lane : p.timeline->lanes) {
+    const Program& program = graph.program(StageId(lane.coords[Axis::pp]));
+    std::vector<std::size_t> first{0};
+    for (const Instance& i : program.instances) first.push_back(first.back() + graph.of(i).tasks.size());
+    for (const Edge& e : program.edges)
+      REQUIRE(lane.spans[first[e.to_instance] + e.to_task].ready >=
+              lane.spans[first[e.from_instance] + e.from_task].ended);
+    for (const Span& s : lane.spans)
+      for (const std::uint16_t d : graph.of(program.instances[s.instance]).tasks[s.task].deps)
+        REQUIRE(s.ready >= lane.spans[first[s.instance] + d].ended);
+  }
+}
+
+TEST_CASE("memory over time stays at or below the planned peak and reaches the persistent bytes at both ends") {
+  const Plan plan = small_plan().plan();
+  const TaskGraph graph = lower(plan);
+  SimulateOptions options;
+  options.memory_over_time = true;
+  const Prediction p = simulate(plan, graph, *a100(plan), options);
+  CHECK_FALSE(p.timeline);
+  for (const RolePrediction& role : p.roles) {
+    REQUIRE(role.memory_over_time.size() > 2);
+    CHECK(role.memory_over_time.front().at == Duration{});
+    std::int64_t most = 0;
+    for (const MemorySample& sample : role.memory_over_time) {
+      std::int64_t live = 0;
+      for (const Bytes b : sample.live) live += b.count();
+      most = std::max(most, live);
+    }
+    CHECK(most > 0);
+    CHECK(most <= role.arena_bytes.count());
+  }
+}
+
+TEST_CASE("two simulations of one plan are equal byte for byte") {
+  const Plan plan = small_plan().plan();
+  const TaskGraph graph = lower(plan);
+  SimulateOptions options;
+  options.timeline = options.memory_over_time = true;
+  const Prediction a = simulate(plan, graph, *a100(plan), options), b = simulate(plan, graph, *a100(plan), options);
+  CHECK(to_json(a, plan) == to_json(b, plan));
+  CHECK(memory_json(a, plan) == memory_json(b, plan));
+  REQUIRE(a.timeline->lanes.size() == b.timeline->lanes.size());
+  for (std::size_t l = 0; l < a.timeline->lanes.size(); ++l)
+    for (std::size_t i = 0; i < a.timeline->lanes[l].spans.size(); ++i) {
+      const Span &x = a.timeline->lanes[l].spans[i], &y = b.timeline->lanes[l].spans[i];
+      REQUIRE((x.issued == y.issued && x.ready == y.ready && x.started == y.started && x.ended == y.ended));
+    }
+}
+
+TEST_CASE("the notes say how many ranks and roles were simulated") {
+  const Plan plan = small_plan().plan();
+  const Prediction p = simulate(plan, lower(plan), *a100(plan));
+  REQUIRE_FALSE(p.notes.empty());
+  CHECK_THAT(p.notes[0], Catch::Contains("8 ranks") || Catch::Contains("roles"));
+}
+
+TEST_CASE("algorithms that a plan asks for take the library's place, and nodes must suit them") {
+  Plan plan = small_plan().plan();
+  plan.cluster.devices = 8;
+  const auto step = [&] { return simulate(plan, lower(plan), *a100(plan)).step_time; };
+  const Duration library = step();
+  plan.cluster.override.algorithms.all_reduce = Algorithm::tree;
+  CHECK(step() != library);
+  // 12 tensor ranks are 8 on one node and 4 on the next.
+  SmallPlan uneven;
+  uneven.tensor = 12;
+  uneven.heads = 12;
+  uneven.ffn = 48;
+  plan = uneven.plan();
+  plan.cluster.override.algorithms.all_reduce = Algorithm::hierarchical;
+  CHECK_THROWS_WITH(step(), Catch::Contains("cluster.override.algorithms.all_reduce") && Catch::Contains("12 ranks"));
+}
+
+TEST_CASE("an unpadded vocabulary costs a small GPT about what was measured") {
+  const auto step = [](int padded_to) {
+    const Plan plan = parse_plan(R"({"model": {"family": "gpt", "num_layers": 12, "hidden_size": 768, "num_attention_heads": 12,
+        "ffn_hidden_size": 3072, "vocab_size": 50257, "pad_vocab_to": )" + std::to_string(padded_to) + R"(}, "parallel": {"data": 8},
+        "training": {"seq_length": 1024, "micro_batch_size": 12, "global_batch_size": 480, "precision": "bf16"},
+        "cluster": {"preset": "dgx-a100-80gb", "devices": 8}, "stack": "pytorch-ddp"})", "nanogpt.json");
+    return simulate(plan, lower(plan), *make_topology(plan.cluster)).step_time.seconds();
+  };
+  // intel/torch-xpu-ops issue 1129: 30 % on A100 for PyTorch's padding of products, a GPT-2 of no stated size and batch: hence the margin
+  CHECK(step(1) / step(64) == Approx(1.3).margin(0.1));
+}

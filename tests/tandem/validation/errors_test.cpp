@@ -1,0 +1,46 @@
+#include "experiments/tandem/validation/errors.hpp"
+
+#include <cmath>
+
+#include "tests/catch.hpp"
+#include "tests/tandem/validation/records.hpp"
+
+using namespace tandem::program;
+using tandem::program::test::record;
+
+namespace {
+
+JudgedRecord on(const std::string& calibration, const std::string& situation, const std::string& set, double predicted) {
+  JudgedRecord r = record(set, set, predicted, 1);
+  r.plan.calibration = calibration;
+  r.situation = situation;
+  return r;
+}
+
+}  // namespace
+
+TEST_CASE("errors are kept by device, situation and set as log of measured over predicted") {
+  std::vector<JudgedRecord> records = {on("a", "one node", "s", 2), on("a", "one node", "s", 0.5), on("a", "many nodes", "s", 1),
+                                       on("b", "one node", "s", 4), on("", "one node", "s", 1), on("a", "one node", "s", 9)};
+  records.back().measured.grade = "C";
+  tandem::sim::ErrorBook before;
+  before.unknown_low = -1, before.unknown_reason = "why";
+  before.entries = {{"gone", "gone", "gone", 1, {0}}};
+  const auto book = error_book(records, before, "this test");
+  REQUIRE(book.entries.size() == 3);
+  const tandem::sim::ErrorEntry& e = book.entries[1];
+  CHECK((e.device == "a" && e.situation == "one node" && e.source == "s" && e.records == 2));
+  CHECK(e.quantiles[0] == Approx(-std::log(2)).margin(1e-4));
+  CHECK(e.quantiles[1] == Approx(std::log(2)).margin(1e-4));
+  CHECK((book.unknown_low == -1 && book.unknown_reason == "why"));
+  CHECK(book.computed.find("this test") != std::string::npos);
+}
+
+TEST_CASE("many errors are thinned to quantiles that lie evenly among them") {
+  std::vector<JudgedRecord> records;
+  for (int i = 0; i < 1000; ++i) records.push_back(on("a", "one node", "s", std::exp(-0.001 * i)));
+  const auto book = error_book(records, {}, "");
+  const std::vector<double>& q = book.entries.at(0).quantiles;
+  REQUIRE(q.size() == 19);
+  for (std::size_t i = 0; i < q.size(); ++i) CHECK(q[i] == Approx((static_cast<double>(i) + 0.5) / 19).margin(2e-3));
+}
