@@ -4,17 +4,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <memory>
-#include <mutex>
-#include <new>
 #include <stdexcept>
 
-#include "experiments/tandem/commands/program.hpp"
 #include "models/base/error.hpp"
 #include "models/base/output.hpp"
 #include "reports/prediction/text.hpp"
@@ -25,36 +20,6 @@ namespace {
 
 constexpr const char* kWipe = "\r\033[K";
 constexpr std::int64_t kBarWidth = 30;
-
-volatile std::sig_atomic_t interrupts = 0;
-
-constexpr int kInterrupts[] = {SIGINT, SIGTERM, SIGHUP};  // Ctrl-C, a batch system at its time limit, a closed terminal
-constexpr char kNotice[] = "interrupted: what runs is finished and kept; once more ends at once\n";
-constexpr char kEnd[] = "interrupted\n";
-
-/// `nohup` asks that a closed terminal goes unnoticed.
-void handle_interrupts(void (*handler)(int)) {
-  for (int s : kInterrupts)
-    if (std::signal(s, handler) == SIG_IGN && s == SIGHUP) std::signal(s, SIG_IGN);
-}
-
-/// Needs no memory and no lock.
-template <std::size_t N>
-void tell_at_once(const char (&text)[N]) {
-  if (write(STDERR_FILENO, text, N - 1) < 0) return;  // nobody listens
-}
-
-void on_interrupt_end(int) {
-  tell_at_once(kEnd);
-  _exit(static_cast<int>(ExitCode::interrupted));
-}
-
-/// The next one of any kind ends the program.
-void on_interrupt(int) {
-  interrupts = interrupts + 1;
-  handle_interrupts(on_interrupt_end);
-  tell_at_once(kNotice);
-}
 
 bool stderr_is_terminal() {
   static const bool terminal = isatty(STDERR_FILENO) != 0;
@@ -102,45 +67,6 @@ void Progress::done(std::int64_t count) {
   const double left = spent / static_cast<double>(count) * static_cast<double>(total_ - count);
   write_err(kWipe + ("[" + std::string(filled, '#') + std::string(kBarWidth - filled, '.') + "] ") +
             std::to_string(count) + "/" + std::to_string(total_) + ", " + time_text(left) + " left");
-}
-
-InterruptWatch::InterruptWatch() {
-  interrupts = 0;
-  handle_interrupts(on_interrupt);
-}
-
-InterruptWatch::~InterruptWatch() { end_at_interrupts(); }
-
-bool InterruptWatch::pressed() { return interrupts != 0; }
-
-void end_at_interrupts() { handle_interrupts(on_interrupt_end); }
-
-void tell_no_memory() {
-  constexpr char text[] = "tandem: error: the host has no memory left; a smaller plan, fewer --jobs or a higher limit of memory would do\n";
-  tell_at_once(text);
-}
-
-void end_without_memory() {
-  std::set_new_handler([] {
-    tell_no_memory();
-    _exit(static_cast<int>(ExitCode::world));
-  });
-}
-
-Jobs interruptible(int jobs) {
-  const auto tell = [jobs, told = std::make_shared<std::once_flag>()](int there) {
-    std::call_once(*told, [&] {
-      log("the host gives " + std::to_string(there) + " of " + std::to_string(jobs) + " threads: the work goes on with these");
-    });
-  };
-  return {jobs, [] { return InterruptWatch::pressed(); }, tell};
-}
-
-std::string place_when_interrupted(const std::string& path) {
-  std::error_code unknown;
-  if (path.empty() || output_place(path).in_place || !std::filesystem::exists(path, unknown)) return path;
-  const std::filesystem::path whole(path);
-  return std::filesystem::path(whole).replace_extension(".interrupted" + whole.extension().string()).string();
 }
 
 void prepare_output(const std::string& path) {

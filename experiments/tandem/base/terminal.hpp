@@ -1,12 +1,10 @@
 #pragma once
-// What a person at a terminal sees: messages and progress on stderr, data on stdout, and Ctrl-C and its like.
+// What a person at a terminal sees: messages and progress on stderr, data on stdout.
 
 #include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
-
-#include "models/base/threads.hpp"
 
 namespace tandem::program {
 
@@ -33,35 +31,6 @@ class Progress {
   bool shown_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
-
-/// From now on Ctrl-C, SIGTERM and SIGHUP (unless ignored, as under nohup) end the program at once, with exit code 130.
-void end_at_interrupts();
-
-/// An error line that needs no memory.
-void tell_no_memory();
-/// From now on an allocation that fails ends the program, with that line and exit code 7. To unwind would take memory again: a
-/// destructor of the JSON library that gets none ends in abort().
-void end_without_memory();
-
-/// While it lives, signals only set a flag that `pressed` tells, for work that has something to keep; a second one ends the program.
-class InterruptWatch {
- public:
-  InterruptWatch();
-  ~InterruptWatch();
-  InterruptWatch(const InterruptWatch&) = delete;
-  InterruptWatch& operator=(const InterruptWatch&) = delete;
-  static bool pressed();
-};
-
-/// Thrown to leave a long run after that.
-struct Interrupted {};
-
-/// At most `jobs` threads, which an InterruptWatch stops; a line of log says where the host gives fewer.
-Jobs interruptible(int jobs);
-
-/// Where the part that an interrupted command has made goes, which never takes the place of a file that was there: FILE.interrupted.json
-/// beside a FILE.json.
-std::string place_when_interrupted(const std::string& path);
 
 /// Makes the folders above an output file. Throws ConfigError when it cannot, or when the file could not be written: before
 /// the work that it is to hold.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "exec/measure/measure_cuda.hpp"
+#include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "models/base/error.hpp"

@@ -6,6 +6,7 @@
 #include <new>
 #include <vector>
 
+#include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "models/base/error.hpp"

@@ -7,6 +7,7 @@
 
 #include "exec/run/run.hpp"
 #include "exec/state/checkpoint.hpp"
+#include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/rehearsal.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/commands.hpp"
