@@ -32,11 +32,14 @@ class Includes(unittest.TestCase):
         self.assertTrue(includes("sim/route.cpp", "#include <boost/graph/adjacency_list.hpp>"))
         self.assertTrue(includes("exec/run/run.cpp", "#include <Eigen/Core>"))
         self.assertTrue(includes("reports/compare/compare.cpp", "#include <CLI/CLI.hpp>"))
+        self.assertTrue(includes("exec/run/run.cpp", "#include <thread>"))
+        self.assertTrue(includes("exec/run/run.cpp", "#include <future>"))
 
     def test_a_third_party_at_home_is_fine(self):
         self.assertFalse(includes("models/planfile/plan_parse.cpp", "#include <nlohmann/json.hpp>"))
         self.assertFalse(includes("topology/route.cpp", "#include <boost/graph/adjacency_list.hpp>"))
         self.assertFalse(includes("exec/cpu/gemm.cpp", "#include <Eigen/Core>"))
+        self.assertFalse(includes("models/base/threads.hpp", "#include <thread>"))
 
 
 class Disk(unittest.TestCase):

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -22,24 +21,6 @@ namespace {
 
 constexpr const char* kWipe = "\r\033[K";
 constexpr std::int64_t kBarWidth = 30;
-
-volatile std::sig_atomic_t interrupts = 0;
-
-constexpr int kInterrupts[] = {SIGINT, SIGTERM, SIGHUP};  // Ctrl-C, a batch system at its time limit, a closed terminal
-constexpr char kNotice[] = "interrupted: what runs is finished and kept; once more ends at once\n";
-
-/// The next one of any kind ends the program.
-void on_interrupt(int) {
-  interrupts = interrupts + 1;
-  for (int s : kInterrupts) std::signal(s, SIG_DFL);
-  if (write(STDERR_FILENO, kNotice, sizeof kNotice - 1) < 0) return;  // nobody listens
-}
-
-/// `nohup` asks that a closed terminal goes unnoticed.
-void watch_interrupts() {
-  for (int s : kInterrupts)
-    if (std::signal(s, on_interrupt) == SIG_IGN && s == SIGHUP) std::signal(s, SIG_IGN);
-}
 
 bool stderr_is_terminal() {
   static const bool terminal = isatty(STDERR_FILENO) != 0;
@@ -88,18 +69,6 @@ void Progress::done(std::int64_t count) {
   write_err(kWipe + ("[" + std::string(filled, '#') + std::string(kBarWidth - filled, '.') + "] ") +
             std::to_string(count) + "/" + std::to_string(total_) + ", " + time_text(left) + " left");
 }
-
-InterruptWatch::InterruptWatch() {
-  interrupts = 0;
-  watch_interrupts();
-}
-
-InterruptWatch::~InterruptWatch() {
-  for (int s : kInterrupts)
-    if (std::signal(s, SIG_DFL) == SIG_IGN) std::signal(s, SIG_IGN);
-}
-
-bool InterruptWatch::pressed() { return interrupts != 0; }
 
 void prepare_output(const std::string& path) {
   if (is_folder(path))

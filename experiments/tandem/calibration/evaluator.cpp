@@ -5,7 +5,6 @@
 #include <cmath>
 #include <optional>
 
-#include "experiments/tandem/validation/parallel.hpp"
 #include "models/base/files.hpp"
 #include "models/base/output.hpp"
 #include "models/base/presets.hpp"
@@ -33,14 +32,20 @@ std::optional<FitCase> fit_case(const Measurement& m, const std::string& calibra
   return FitCase{m.id, m.set, *m.step_time_s, std::move(plan), std::move(graph), std::move(topology)};
 }
 
+/// Every index, or FitStopped.
+void for_all(std::size_t count, const Jobs& jobs, const std::function<void(std::size_t)>& work) {
+  for_each_index(count, jobs, work);
+  if (jobs.stop && jobs.stop()) throw FitStopped{};
+}
+
 bool usable(const Measurement& m) { return m.grade != "C" && m.step_time_s && *m.step_time_s > 0; }
 
 }  // namespace
 
-FitCases fit_cases(const std::vector<Measurement>& measurements, const std::string& calibration, int jobs) {
+FitCases fit_cases(const std::vector<Measurement>& measurements, const std::string& calibration, const Jobs& jobs) {
   std::vector<std::optional<FitCase>> found(measurements.size());
   std::vector<int> refused(measurements.size(), 0);
-  for_each_index(measurements.size(), jobs, [&](std::size_t i) {
+  for_all(measurements.size(), jobs, [&](std::size_t i) {
     if (!usable(measurements[i])) return;
     try {
       found[i] = fit_case(measurements[i], calibration);
@@ -56,7 +61,7 @@ FitCases fit_cases(const std::vector<Measurement>& measurements, const std::stri
   return out;
 }
 
-Evaluator::Evaluator(const std::vector<FitCase>& cases, const ConstantsFile& file, int jobs)
+Evaluator::Evaluator(const std::vector<FitCase>& cases, const ConstantsFile& file, const Jobs& jobs)
     : cases_(cases), file_(file), jobs_(jobs),
       candidate_(temporary_folder() + "/tandem_calibrate_" + std::to_string(getpid()) + ".json") {}
 
@@ -65,7 +70,7 @@ Evaluator::~Evaluator() { remove_file(candidate_); }
 LogErrors Evaluator::errors(const std::vector<double>& values, const std::vector<std::size_t>& which) {
   write_text(candidate_, file_.with(values));
   LogErrors out(which.size());
-  for_each_index(which.size(), jobs_, [&](std::size_t i) {
+  for_all(which.size(), jobs_, [&](std::size_t i) {
     const FitCase& c = cases_[which[i]];
     const auto topology = recalibrated(c.topology, candidate_);
     out[i] = std::log(sim::simulate(c.plan, c.graph, *topology).step_time.seconds() / c.measured_s);

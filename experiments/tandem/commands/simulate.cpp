@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <optional>
 
+#include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/rehearsal.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/arguments.hpp"
@@ -47,6 +48,7 @@ ExitCode simulate(const Options& o) {
   options.routing = routing ? &*routing : nullptr;
   Prediction p = naming(o.plan, [&] { return sim::simulate(r.plan, r.graph, *topology, options); });
   tell_own_presets(p);
+  const InterruptWatch watch;  // a file that is begun is finished
   write_files(o, r, p, options.routing);
   print(o.json ? to_json(p, r.plan) : to_text(p, r.plan));
   if (p.fits || o.allow_oversize) return ExitCode::ok;

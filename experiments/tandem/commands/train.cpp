@@ -2,16 +2,18 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <optional>
 
 #include "exec/run/run.hpp"
 #include "exec/state/checkpoint.hpp"
+#include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/rehearsal.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/commands/train_report.hpp"
-#include "experiments/tandem/validation/parallel.hpp"
 #include "models/base/leftovers.hpp"
+#include "models/base/threads.hpp"
 #include "reports/prediction/text.hpp"
 #include "reports/timeline/chrome_trace.hpp"
 #include "reports/timeline/run_routing.hpp"
@@ -210,6 +212,7 @@ exec::RunResult run_to_end(GraphCache& graphs, const exec::TokenSource& data, ex
 
 ExitCode train(const Options& o) {
   require_available(o);
+  std::set_new_handler(nullptr);  // the runtime goes on, or says which rank it was
   GraphCache graphs(trained_plan(o));
   const Plan& plan = graphs.plan();
   naming(o.plan, [&] { return require_lowerable(plan), true; });

@@ -1,5 +1,6 @@
 #include "experiments/tandem/study/outcome.hpp"
 
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "experiments/tandem/base/rehearsal.hpp"
@@ -171,6 +172,8 @@ std::string evaluate(const Study& study, const Candidate& c) {
     settle(row, Status::infeasible, reasons(e));
   } catch (const ConfigError& e) {
     settle(row, Status::refused, reasons(e));
+  } catch (const std::bad_alloc&) {
+    throw;  // says nothing of the plan
   } catch (const std::exception& e) {
     settle(row, Status::failed, e.what());
   }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "experiments/tandem/study/row.hpp"
 #include "models/base/files.hpp"
 #include "models/base/json.hpp"
 
@@ -18,10 +19,12 @@ json rows_of(const std::string& path) {
   std::istringstream lines(read_text(path, std::size_t{1} << 32));
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
-    json row = parse_json(line, path + ":" + std::to_string(++number));
-    if (!row.is_object() || !row.contains("status") || !row.contains("at"))
-      throw ConfigError(
-          Problem{path + ":" + std::to_string(number), "", "", "is no result of a sweep", "run tandem sweep again"});
+    ++number;
+    const std::string text = unsealed(line);
+    if (text.empty())
+      throw ConfigError(Problem{path + ":" + std::to_string(number), "", "", "is no row of a sweep, or its checksum does not match",
+                                "run tandem sweep again"});
+    json row = json::parse(text);
     row.erase("key");
     rows.push_back(std::move(row));
   }
