@@ -11,7 +11,7 @@
 
 namespace tandem::exec {
 
-/// One whole (unsharded) parameter, or one number each of it, in fp64; row-major.
+/// One whole (unsharded) parameter without a vocabulary's padding, or one number each of it, in fp64; row-major.
 struct GatheredTensor {
   std::string name;
   std::int64_t rows = 0, cols = 0;
@@ -35,8 +35,8 @@ struct TrainingState {
 TrainingState collect_state(std::span<const RankState> ranks, const Plan& plan);
 
 /// Writes `state` over initial values (exec/state/initialise.hpp), on every rank that keeps a part, tied copies too; the layout may be
-/// another one than it was collected from. Rows of padded vocabulary that the state lacks stay as they are. Throws ConfigError
-/// where a tensor is missing, left over or of another shape.
-void restore_state(std::span<const RankState> ranks, const Plan& plan, const TrainingState& state);
+/// another one than it was collected from. Padded rows, which earlier versions kept, are ignored. Throws ConfigError where a
+/// tensor is missing, left over or of another shape.
+void restore_state(std::span<const RankState> ranks, const TrainingState& state);
 
 }  // namespace tandem::exec
