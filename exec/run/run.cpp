@@ -91,7 +91,7 @@ class Run {
     if (make_ranks()) {
       const auto first = states(*script_.acts().front().context);
       initialise(first, plan_, options_.initialise);
-      if (options_.resume != nullptr) restore_state(first, plan_, *options_.resume);
+      if (options_.resume != nullptr) restore_state(first, *options_.resume);
       run_threads();
     }
     if (failure_.failure() && options_.on_failure) options_.on_failure(*failure_.failure(), take_result());

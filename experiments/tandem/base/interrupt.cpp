@@ -10,6 +10,7 @@
 
 #include "experiments/tandem/base/exit_code.hpp"
 #include "experiments/tandem/base/terminal.hpp"
+#include "models/base/files.hpp"
 #include "models/base/output.hpp"
 
 namespace tandem::program {
@@ -81,8 +82,7 @@ Jobs interruptible(int jobs) {
 }
 
 std::string place_when_interrupted(const std::string& path) {
-  std::error_code unknown;
-  if (path.empty() || output_place(path).in_place || !std::filesystem::exists(path, unknown)) return path;
+  if (path.empty() || output_place(path).in_place || !file_exists(path)) return path;
   const std::filesystem::path whole(path);
   return std::filesystem::path(whole).replace_extension(".interrupted" + whole.extension().string()).string();
 }
