@@ -14,6 +14,7 @@
 #include "experiments/tandem/validation/measurement.hpp"
 #include "models/base/threads.hpp"
 #include "sim/result/simulate.hpp"
+#include "topology/plan_reader.hpp"
 
 namespace {
 

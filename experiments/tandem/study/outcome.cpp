@@ -8,6 +8,7 @@
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
 #include "sim/result/simulate.hpp"
+#include "topology/plan_reader.hpp"
 
 namespace tandem::study {
 
