@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/plans.hpp"
+#include "topology/plan_reader.hpp"
 
 namespace tandem::tests {
 

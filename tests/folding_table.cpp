@@ -14,6 +14,7 @@
 #include "experiments/tandem/validation/measurement.hpp"
 #include "experiments/tandem/validation/parallel.hpp"
 #include "sim/result/simulate.hpp"
+#include "topology/plan_reader.hpp"
 
 namespace {
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "models/base/error.hpp"
+#include "tests/stacks.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace tandem::tests {
@@ -15,7 +16,7 @@ class OddStack {
  public:
   OddStack(const std::string& key, const std::string& value) {
     std::filesystem::create_directories(folder_.path() / "models/stacks");
-    folder_.file("models/stacks/odd.json", R"({"name": "odd", "rules": [], ")" + key + R"(": )" + value + "}");
+    folder_.file("models/stacks/odd.json", R"({"name": "odd", "read_until": {"as_of": "2026-01", "commit": "none"}, "rules": [], ")" + key + R"(": )" + value + "}");
     setenv("TANDEM_PRESETS", folder_.path().c_str(), 1);
   }
   ~OddStack() { unsetenv("TANDEM_PRESETS"); }

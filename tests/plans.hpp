@@ -4,6 +4,7 @@
 #include <string>
 
 #include "models/plan/plan.hpp"
+#include "topology/plan_reader.hpp"
 
 namespace tandem::tests {
 

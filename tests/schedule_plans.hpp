@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/plan/plan.hpp"
+#include "topology/plan_reader.hpp"
 
 namespace tandem::tests {
 

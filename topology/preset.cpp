@@ -81,6 +81,7 @@ std::string name_or_path(FactReader& r, const std::string& key, const std::strin
 void read_device(FactReader& r, Device& d, const std::string& preset) {
   d.preset = preset;
   d.name = r.text("name", preset);
+  d.generation = r.text("generation", "");
   r.text("notes", "");
   read_peak(r, d);
   d.vector_rate = r.rate("vector_flops_per_s");

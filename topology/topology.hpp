@@ -20,6 +20,7 @@ namespace tandem {
 /// One accelerator (or NeuronCore, or CPU core) as published. Facts only; fitted and measured numbers lie apart.
 struct Device {
   std::string name;
+  std::string generation;                ///< of its maker's devices: "hopper"; empty where its file does not say
   std::string preset;                    ///< name of its file; empty where a cluster's file holds it
   std::map<DType, FlopRate> peak;        ///< dense matrix rate by compute type
   FlopRate vector_rate;                  ///< fp32 arithmetic outside the matrix engine

@@ -8,25 +8,16 @@
 #include <optional>
 #include <vector>
 
+#include "exec/communicator/communicator.hpp"
+#include "exec/cpu/backend.hpp"
 #include "exec/data/batch_reader.hpp"
-#include "exec/run/run.hpp"
-#include "exec/run/step_order.hpp"
+#include "exec/run/run_context.hpp"
+#include "exec/run/run_result.hpp"
 #include "exec/run/stream_worker.hpp"
 #include "exec/run/task_board.hpp"
 #include "exec/state/param_layout.hpp"
-#include "models/plan/mesh.hpp"
 
 namespace tandem::exec {
-
-/// What the ranks share while they run one graph, immutable.
-struct RunContext {
-  const Plan& plan;
-  const TaskGraph& graph;
-  const TokenSource& data;
-  Mesh mesh;
-  std::vector<StepOrder> orders;  ///< by stage
-  std::vector<std::vector<InputSlot>> inputs;  ///< by template
-};
 
 /// Thrown on a rank's thread when another thread of it has failed already.
 struct Cancelled {};

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "exec/run/executor.hpp"
 #include "exec/run/script.hpp"
 
 namespace tandem::exec {

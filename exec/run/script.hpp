@@ -6,8 +6,9 @@
 #include <memory>
 #include <vector>
 
-#include "exec/run/executor.hpp"
 #include "exec/run/learning_rate.hpp"
+#include "exec/run/run_context.hpp"
+#include "exec/run/run_options.hpp"
 
 namespace tandem::exec {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "exec/run/run.hpp"
+#include "exec/state/gathered_tensor.hpp"
 #include "exec/state/param_layout.hpp"
 
 namespace tandem::exec {

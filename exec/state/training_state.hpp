@@ -6,17 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "exec/state/gathered_tensor.hpp"
 #include "exec/state/param_layout.hpp"
 #include "models/plan/plan.hpp"
 
 namespace tandem::exec {
-
-/// One whole (unsharded) parameter, or one number each of it, in fp64; row-major.
-struct GatheredTensor {
-  std::string name;
-  std::int64_t rows = 0, cols = 0;
-  std::vector<double> values;
-};
 
 /// One of the buffers that a training keeps from step to step: "weights" or an optimizer's ("exp_avg", "exp_avg_sq").
 struct StateBuffer {

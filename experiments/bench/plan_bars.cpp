@@ -10,7 +10,8 @@
 #include "models/graph/task_graph.hpp"
 #include "models/plan/plan.hpp"
 #include "sim/closed_form/closed_form.hpp"
-#include "sim/engine/play.hpp"
+#include "sim/engine/simulate_step.hpp"
+#include "topology/plan_reader.hpp"
 
 namespace tandem::bench {
 namespace {
@@ -73,11 +74,11 @@ int unfolded(const std::string& path) {
   const auto cost = sim::make_cost_model(*topology);
   const Mesh mesh = make_mesh(plan);
   const double before = processor_seconds();
-  const sim::Play play = sim::play({graph, mesh, *topology, *cost}, {true, {}});
+  const sim::SimulatedStep simulated = sim::simulate_step({graph, mesh, *topology, *cost}, {true, {}});
   const double busy = processor_seconds() - before;
-  std::printf("  %zu roles, %lld tasks, %lld events: %.2f M tasks/s, %.2f M events/s\n", play.roles.size(),
-              static_cast<long long>(play.tasks), static_cast<long long>(play.events),
-              static_cast<double>(play.tasks) / busy / 1e6, static_cast<double>(play.events) / busy / 1e6);
+  std::printf("  %zu roles, %lld tasks, %lld events: %.2f M tasks/s, %.2f M events/s\n", simulated.roles.size(),
+              static_cast<long long>(simulated.tasks), static_cast<long long>(simulated.events),
+              static_cast<double>(simulated.tasks) / busy / 1e6, static_cast<double>(simulated.events) / busy / 1e6);
   return 0;
 }
 

@@ -10,8 +10,9 @@
 
 #include "models/graph/task_graph.hpp"
 #include "models/plan/plan.hpp"
-#include "sim/engine/play.hpp"
+#include "sim/engine/simulate_step.hpp"
 #include "sim/result/simulate.hpp"
+#include "topology/plan_reader.hpp"
 #include "topology/topology.hpp"
 
 namespace {
@@ -49,15 +50,15 @@ void measure(const char* path) {
   const Mesh mesh = make_mesh(plan);
   const auto cost = sim::make_cost_model(*topology);
   lap();
-  const sim::Play play = sim::play({graph, mesh, *topology, *cost});
+  const sim::SimulatedStep simulated = sim::simulate_step({graph, mesh, *topology, *cost});
   const double playing = lap();
-  std::printf("%s\n  step %.6f s, %lld ranks in %zu roles, %lld tasks, %lld events\n", path,
-              prediction.step_time.seconds(), static_cast<long long>(prediction.ranks), play.roles.size(),
-              static_cast<long long>(play.tasks), static_cast<long long>(play.events));
+  std::printf("%s\n  step %.6f s, %lld ranks in %zu roles, %lld tasks, %lld events\n", path, prediction.step_time.seconds(),
+              static_cast<long long>(prediction.ranks), simulated.roles.size(), static_cast<long long>(simulated.tasks),
+              static_cast<long long>(simulated.events));
   std::printf("  lower %.3f s, topology %.3f s, simulate %.3f s wall, %.3f s processor (play again %.3f s wall)\n",
               lowering, placing, simulating, busy, playing);
-  std::printf("  %.2f M tasks/s, %.2f M events/s, peak %.0f MB\n", static_cast<double>(play.tasks) / busy / 1e6,
-              static_cast<double>(play.events) / busy / 1e6, peak_megabytes());
+  std::printf("  %.2f M tasks/s, %.2f M events/s, peak %.0f MB\n", static_cast<double>(simulated.tasks) / busy / 1e6,
+              static_cast<double>(simulated.events) / busy / 1e6, peak_megabytes());
 }
 
 }  // namespace

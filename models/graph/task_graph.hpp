@@ -53,7 +53,7 @@ struct Task {
   std::vector<Operand> inputs;
   std::vector<Operand> outputs;
   std::vector<std::uint16_t> deps;  ///< earlier tasks of the same template (other streams, and memory reuse)
-  std::uint32_t host_operations = 1;  ///< of the plan's stack, that issue it (models/lowering/host_operations)
+  std::uint32_t host_operations = 1;  ///< of the plan's stack, that issue it (models/lowering/task_launches)
 };
 
 /// What a slot is bound to. Slot 0 of every template is scratch, planned inside the template.

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "models/base/error.hpp"
-#include "models/graph/play.hpp"
+#include "models/graph/deadlock.hpp"
 #include "models/graph/program_index.hpp"
 
 namespace tandem {

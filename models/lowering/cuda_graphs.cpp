@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "models/base/error.hpp"
-#include "models/lowering/host_operations.hpp"
+#include "models/lowering/task_launches.hpp"
 
 namespace tandem::lowering {
 namespace {

@@ -3,10 +3,11 @@
 #include "models/base/error.hpp"
 #include "models/graph/segments.hpp"
 #include "models/lowering/cuda_graphs.hpp"
-#include "models/lowering/host_operations.hpp"
+#include "models/lowering/stage/stage.hpp"
 #include "models/lowering/stage/stage_blocks.hpp"
+#include "models/lowering/stage/stage_chunks.hpp"
+#include "models/lowering/task_launches.hpp"
 #include "models/plan/mesh.hpp"
-#include "models/stack/whole_units.hpp"
 
 namespace tandem {
 namespace lowering {
@@ -116,7 +117,7 @@ Plan forward_plan(const Plan& plan) {
 /// With weights and gradients whole from a step's first micro-batch to its last, data ranks share what they do in ZeRO 1.
 Plan sharing_between_micro_batches(const Plan& plan) {
   Plan p = plan;
-  if (whole_between_micro_batches(plan)) p.parallel.zero_stage = 1;
+  if (plan.stack.facts.whole_between_micro_batches) p.parallel.zero_stage = 1;
   return p;
 }
 
@@ -166,7 +167,7 @@ class Lowering {
       graph.programs.push_back(lowering::lower_stage(context, StageId(static_cast<std::int32_t>(s)), events[s]));
     }
     graph.templates = library_.take();
-    const HostOperations of_stack = stack_host_operations(plan_);
+    const HostOperations& of_stack = plan_.stack.facts.host_operations;
     lowering::count_host_operations(graph, of_stack);
     if (of_stack.update_recorded) lowering::record_updates(graph);
     lowering::capture_graphs(graph, capture());
@@ -175,7 +176,7 @@ class Lowering {
 
   lowering::Capture capture() const {
     lowering::Capture c{plan_.training.cuda_graphs, 0, shapes_.capacity == 0, !plan_.parallel.overlap_param_gather};
-    if (c.of != CudaGraphs::none) c.launch = stack_graph_launch(plan_).value();  // the plan was refused without
+    if (c.of != CudaGraphs::none) c.launch = plan_.stack.facts.graph_launches.of(c.of == CudaGraphs::iteration);
     return c;
   }
 

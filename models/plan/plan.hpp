@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,8 +13,9 @@
 #include "models/base/dtype.hpp"
 #include "models/base/error.hpp"
 #include "models/base/units.hpp"
-#include "models/plan/attention_kernel.hpp"
 #include "models/plan/perturbation.hpp"
+#include "models/plan/stack_facts.hpp"
+#include "models/plan/fusion_set.hpp"
 
 namespace tandem {
 
@@ -34,41 +36,6 @@ enum class OptimizerKind : std::uint8_t { adamw, lans, lamb, sgd };
 enum class DecayShape : std::uint8_t { constant, linear, cosine, polynomial };
 /// What of a step is captured in CUDA graphs (models/lowering/cuda_graphs.hpp).
 enum class CudaGraphs : std::uint8_t { none, layers, iteration };
-/// What the target does in one kernel (models/lowering/shapes/fusion.cpp).
-enum class FusionSet : std::uint8_t {
-  reference,
-  eager,
-  megatron_2021,
-  megatron,
-  transformer_engine,
-  compiled,
-  llm_c,
-  llm_foundry,
-  megatron_bridge,
-  internevo,
-  compiled_blocks,
-  megatron_wide_softmax,
-  eager_fused_rmsnorm
-};
-
-/// Those of a fusion set that says no other; sources: models/lowering/shapes/fusion.cpp.
-constexpr AttentionKernel attention_kernel(FusionSet s) {
-  switch (s) {
-    case FusionSet::transformer_engine:
-    case FusionSet::megatron_bridge:
-    case FusionSet::llm_c: return AttentionKernel::tuned;
-    case FusionSet::llm_foundry: return AttentionKernel::triton;
-    case FusionSet::internevo: return AttentionKernel::flash1;
-    default: return AttentionKernel::flash2;
-  }
-}
-
-/// Whether tensors are PyTorch's, allocated by calls that fill them where it is told to: those of compiled code are not
-/// (TorchInductor's wrapper allocates by torch._C._dynamo.guards._empty_strided_cuda), and llm.c has no PyTorch.
-constexpr bool allocates_by_dispatcher(FusionSet s) {
-  return s != FusionSet::compiled && s != FusionSet::compiled_blocks && s != FusionSet::llm_c;
-}
-
 /// The spelling of a value in a plan file: "1f1b", "squared_relu", "zb-h1" ...
 std::string_view name(Family v);
 std::string_view name(Activation v);
@@ -84,7 +51,6 @@ std::string_view name(OptimizerKind v);
 std::string_view name(DecayShape v);
 std::string_view name(CudaGraphs v);
 std::string_view name(AttentionKernel v);
-std::string_view name(FusionSet v);
 
 /// Buckets of relative positions, a learned number for each and every head (T5, arXiv 1910.10683 section 2.1).
 inline constexpr std::int64_t kRelativeBuckets = 32;
@@ -235,7 +201,7 @@ struct TrainingSpec {
   bool recompute_early_stop = false;     ///< of whole layers: ends where the backward pass has all that it reads
   bool flash_attention = false;
   AttentionKernel attention_kernel = AttentionKernel::flash2;  ///< only with flash_attention
-  FusionSet fusion = FusionSet::reference;
+  FusionSet fusion;                      ///< the named set, resolved
   CudaGraphs cuda_graphs = CudaGraphs::none;
   bool deterministic = false;            ///< only kernels and collectives that give the same bits again
   bool fill_uninitialized_memory = false;///< tensors are filled before tasks write them; only where deterministic
@@ -268,6 +234,7 @@ struct ClusterOverride {
 
 struct ClusterSpec {
   std::string preset;
+  std::string generation;                ///< of its devices ("hopper"), a fact of the preset that the caller of the parser looks up
   std::int64_t devices = 0;
   std::int64_t ranks_per_device = 1;     ///< `override.ranks_per_device`
   ClusterOverride override;
@@ -278,6 +245,31 @@ struct ClusterSpec {
 /// The stack of this project's runtime.
 inline constexpr std::string_view kOwnStack = "tandem";
 
+/// The framework, at a date, whose habits the plan has.
+struct PlanStack {
+  std::string name{kOwnStack};
+  Month as_of;                           ///< of the framework's code
+  bool refuses = false;                  ///< its rules refuse plans; else they are told in notes
+  StackFacts facts;                      ///< what its rules come to for this plan (resolve_stack)
+};
+
+/// A stack as the command line names it: "megatron-core" or "megatron-core@2024-07".
+struct StackChoice {
+  std::string name;
+  std::optional<Month> as_of;
+};
+/// Throws ConfigError where the text has another form.
+StackChoice parse_stack_choice(const std::string& text);
+
+/// Where a parser gets the generation of a cluster's devices: of a preset's name, or a path. Empty where it is not known.
+using GenerationOf = std::function<std::string(const std::string& preset)>;
+
+/// What a plan is read with.
+struct PlanContext {
+  GenerationOf generation;
+  std::optional<StackChoice> stack = std::nullopt;  ///< in place of what the file says
+};
+
 /// A validated plan. Every default is filled in; no field is "unset" any more.
 struct Plan {
   std::string name;
@@ -287,7 +279,7 @@ struct Plan {
   ParallelSpec parallel;
   TrainingSpec training;
   ClusterSpec cluster;
-  std::string stack{kOwnStack};
+  PlanStack stack;
   std::vector<std::string> ineffective;  ///< "field changes nothing: why", of fields the plan spells out
 
   // ---- derived, all exact (plan_derived.cpp) ----
@@ -327,13 +319,13 @@ struct ParameterCount {
 };
 ParameterCount count_parameters(const ModelSpec& model, std::int64_t padded_vocab_size);
 
-/// Reads, completes and validates a plan file. Throws ConfigError (exit 3) with *all* problems of syntax, type, unit,
+/// Reads, completes and validates a plan file. `topology/plan_reader.hpp` has the same with the presets' devices. Throws ConfigError (exit 3) with *all* problems of syntax, type, unit,
 /// key and value; InfeasibleError (exit 4) with all reasons why a well-formed plan cannot be (divisibility, stack
 /// rules). What this version cannot lower is loaded: require_lowerable() refuses it.
-Plan load_plan(const std::string& path);
+Plan load_plan(const std::string& path, const PlanContext& context);
 
 /// The same for text; `file` is only used in messages.
-Plan parse_plan(std::string_view text, const std::string& file);
+Plan parse_plan(std::string_view text, const std::string& file, const PlanContext& context);
 
 /// The completed plan as JSON text, every default printed, loadable again.
 std::string to_json(const Plan& plan, int indent = 2);
@@ -343,25 +335,6 @@ void require_lowerable(const Plan& plan);
 
 /// A model preset (models/presets/<name>.json) completed as in a plan of one rank. Throws ConfigError.
 ModelSpec load_model(const std::string& preset);
-
-/// The rules of a framework (models/stacks/<stack>.json) that a valid plan breaks; `stack` need not be the plan's own.
-/// Throws ConfigError when there is no such stack.
-std::vector<Problem> stack_problems(const Plan& plan, std::string_view stack);
-
-/// How a framework moves tensors between stages, unless a plan says otherwise.
-struct StackTransfers {
-  std::vector<std::string> overlap;  ///< schedules under which stages compute while they send
-  bool scatter = false;
-};
-/// Throws ConfigError when the stack's file does not say.
-StackTransfers stack_transfers(const std::string& stack);
-/// The fusion set that the plan's stack has on its machine, which a plan that names no other has. Throws ConfigError when the
-/// stack's file names none.
-FusionSet stack_fusion(const Plan& plan);
-
-/// Host operations of the launch of one of the plan's CUDA graphs (of a layer where it has none); nothing where its stack's file has
-/// nothing of graphs. Throws ConfigError on a file that is not of the form that models/stacks/README.md describes.
-std::optional<std::int64_t> stack_graph_launch(const Plan& plan);
 
 /// JSON Schema (draft-07) of a plan file, generated from the definitions that the parser uses.
 std::string plan_json_schema();

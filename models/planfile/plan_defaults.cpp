@@ -2,7 +2,9 @@
 #include <array>
 
 #include "models/base/presets.hpp"
+#include "models/fields/fusion_file.hpp"
 #include "models/planfile/plan_steps.hpp"
+#include "models/stack/resolve.hpp"
 
 namespace tandem {
 namespace {
@@ -135,9 +137,8 @@ void fill_chunks(Plan& p, const Filler& fill) {
 
 void fill_transfers(Plan& p, const Filler& fill) {
   if (p.parallel.pipeline == 1) return;
-  const StackTransfers stack = stack_transfers(p.stack);
-  const bool overlap = std::find(stack.overlap.begin(), stack.overlap.end(), name(p.parallel.schedule)) != stack.overlap.end();
-  fill.set("parallel.overlap_p2p", p.parallel.overlap_p2p, overlap);
+  const StackTransfers stack = stack_transfers(p);
+  fill.set("parallel.overlap_p2p", p.parallel.overlap_p2p, stack.overlap);
   fill.set("parallel.scatter_p2p", p.parallel.scatter_p2p, stack.scatter);
 }
 
@@ -145,7 +146,7 @@ void fill_transfers(Plan& p, const Filler& fill) {
 void fill_split(Plan& p) {
   const std::int64_t stages = p.parallel.pipeline, chunks = p.parallel.virtual_pipeline, layers = p.model.total_layers();
   const bool divides = stages < 2 || chunks < 1 || layers % (stages * chunks) == 0;
-  if (!p.parallel.pipeline_split.empty() || divides || layers < stages * chunks || !stack_remainder_last(p.stack)) return;
+  if (!p.parallel.pipeline_split.empty() || divides || layers < stages * chunks || !stack_remainder_last(p)) return;
   for (std::int64_t c = 0; c < chunks; ++c) {
     const std::int64_t of_chunk = layers / chunks + (c < layers % chunks ? 1 : 0);
     for (std::int64_t s = 0; s < stages; ++s)
@@ -162,11 +163,19 @@ void fill_recompute(TrainingSpec& t, const Given& given) {
   t.recompute_modules.clear();
 }
 
+/// The published recipe of LLaMA models has no dropout (arXiv 2302.13971, 2307.09288), whatever a framework's default is.
+Given with_family_recipe(const Plan& plan, const Given& in_file) {
+  Given given = in_file;
+  if (plan.model.family == Family::llama) given.insert({"training.dropout.hidden", "training.dropout.attention"});
+  return given;
+}
+
 }  // namespace
 
 void fill_defaults(Plan& plan, const Given& in_file) {
   fill_family(plan.model, Filler(in_file));  // first: what a stack does depends on the model (positions, activation)
-  const Given given = fill_stack_defaults(plan, in_file);
+  choose_stack(plan, in_file);
+  const Given given = fill_stack_defaults(plan, with_family_recipe(plan, in_file));
   const Filler fill(given);
   fill_sizes(plan, fill);
   fill_expert_tensor(plan.parallel, fill);
@@ -176,9 +185,10 @@ void fill_defaults(Plan& plan, const Given& in_file) {
   fill_transfers(plan, fill);
   fill_split(plan);
   // An unknown stack is refused later, with all that is wrong.
-  const bool known = !find_preset("models/stacks", plan.stack).empty();
-  if (known) fill.set("training.fusion", plan.training.fusion, stack_fusion(plan));
-  fill.set("training.attention_kernel", plan.training.attention_kernel, attention_kernel(plan.training.fusion));
+  const bool known = !find_preset("models/stacks", plan.stack.name).empty();
+  if (known && !given.contains("training.fusion")) plan.training.fusion = fusion_set(stack_fusion(plan));
+  fill.set("training.attention_kernel", plan.training.attention_kernel, plan.training.fusion.attention);
+  resolve_stack(plan);
 }
 
 }  // namespace tandem

@@ -3,10 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "models/planfile/plan_fields.hpp"
+#include "models/fields/plan_fields.hpp"
 #include "models/planfile/plan_steps.hpp"
-#include "models/stack/dropout_masks.hpp"
-#include "models/stack/whole_units.hpp"
 
 namespace tandem {
 namespace {
@@ -22,7 +20,7 @@ std::vector<Ineffective> table(const Plan& p) {
   const bool experts = p.model.moe.num_experts > 0, offloads = p.parallel.offload.optimizer || p.parallel.offload.parameters;
   const OptimizerSpec& o = p.training.optimizer;
   const std::string& scaling = p.model.rope_scaling.type;
-  const bool whole = p.parallel.zero_stage == 3 && whole_between_micro_batches(p);
+  const bool whole = p.parallel.zero_stage == 3 && p.stack.facts.whole_between_micro_batches;
   const std::string_view stays = "pipelines of this stack have weights whole between micro-batches";
   const bool of_length = scaling == "llama3" || scaling == "yarn";
   return {
@@ -49,13 +47,13 @@ std::vector<Ineffective> table(const Plan& p) {
       {"training.recompute_modules", p.training.recompute != Recompute::selective, "training.recompute is not selective"},
       {"training.recompute_early_stop", p.training.recompute != Recompute::full, "training.recompute is not full"},
       {"training.recompute_early_stop",
-       p.training.recompute == Recompute::full && p.training.dropout.hidden > 0 && keeps_dropout_masks(p.training.fusion),
+       p.training.recompute == Recompute::full && p.training.dropout.hidden > 0 && p.training.fusion.dropout_masks,
        "a dropout follows the last product (training.dropout.hidden), whose mask is kept and drawn again (training.fusion)"},
       {"training.recompute_early_stop", p.training.recompute == Recompute::full && p.model.norm_placement != NormPlacement::pre,
        "a norm follows the last product (model.norm_placement), which keeps what it reads"},
       {"training.attention_kernel", !p.training.flash_attention, "training.flash_attention is false"},
       {"training.fill_uninitialized_memory", !p.training.deterministic, "training.deterministic is false"},
-      {"training.fill_uninitialized_memory", p.training.deterministic && !allocates_by_dispatcher(p.training.fusion),
+      {"training.fill_uninitialized_memory", p.training.deterministic && !p.training.fusion.allocates_by_dispatcher,
        "tensors of this training.fusion are not allocated by calls of PyTorch that fill them"},
       {"training.momentum", o.kind != OptimizerKind::sgd, "training.optimizer is not sgd"},
       {"training.decay_power", o.learning_rate.decay != DecayShape::polynomial, "training.learning_rate_decay is not polynomial"},

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "models/planfile/plan_fields.hpp"
+#include "models/fields/plan_fields.hpp"
 #include "models/planfile/plan_steps.hpp"
 
 namespace tandem {

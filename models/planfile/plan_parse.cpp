@@ -5,8 +5,9 @@
 
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
-#include "models/planfile/plan_fields.hpp"
+#include "models/fields/plan_fields.hpp"
 #include "models/planfile/plan_steps.hpp"
+#include "models/stack/resolve.hpp"
 
 namespace tandem {
 namespace {
@@ -92,7 +93,7 @@ std::string unknown_key_remedy(const std::string& prefix, const std::string& key
 /// Reads documents into a plan and collects every problem on the way.
 class PlanReader {
  public:
-  explicit PlanReader(std::string file) : file_(std::move(file)) {}
+  PlanReader(std::string file, const PlanContext& context) : file_(std::move(file)), context_(context) {}
 
   void read_document(const json& doc) {
     if (!doc.is_object()) {
@@ -113,6 +114,8 @@ class PlanReader {
   Plan finish() {
     throw_config();
     if (is_preset_path(plan.cluster.preset)) plan.cluster.preset = beside(plan.cluster.preset, file_);
+    plan.cluster.generation = context_.generation ? context_.generation(plan.cluster.preset) : "";
+    if (context_.stack) choose(*context_.stack);
     fill_defaults(plan, given_);
     plan.ineffective = ineffective_fields(plan, own_);
     plan.file = file_;
@@ -128,6 +131,17 @@ class PlanReader {
   Problems problems;
 
  private:
+  void choose(const StackChoice& stack) {
+    plan.stack = {};
+    plan.stack.name = stack.name;
+    plan.stack.as_of = stack.as_of.value_or(Month{});
+    for (Given* fields : {&given_, &own_}) {
+      for (const char* field : {"stack.as_of", "stack.rules"}) fields->erase(field);
+      fields->insert("stack.name");
+      if (stack.as_of) fields->insert("stack.as_of");
+    }
+  }
+
   void complain(const std::string& field, const json& value, Refusal why) {
     problems.push_back({file_, field, value_text(value), std::move(why.reason), std::move(why.remedy)});
   }
@@ -194,6 +208,7 @@ class PlanReader {
 
   void read_member(const json& value, const std::string& prefix, const std::string& key) {
     const std::string path = joined(prefix, key);
+    if (path == "stack" && value.is_string()) return read_field(value, *find_field("stack.name"));
     const bool plain = key.find('.') == std::string::npos;
     const PlanField* field = plain ? find_field(path) : nullptr;
     if (field != nullptr) return read_field(value, *field);
@@ -244,6 +259,7 @@ class PlanReader {
   }
 
   std::string file_;
+  const PlanContext& context_;
   Given given_, own_;        ///< by the plan and its presets, and by the plan itself
   bool in_preset_ = false;
   Problems not_done_;
@@ -257,25 +273,36 @@ void validate(const Plan& plan) {
   Problems infeasible;
   check_layout(plan, infeasible);
   check_batch(plan, infeasible);
-  for (Problem& p : stack_problems(plan, plan.stack)) infeasible.push_back(std::move(p));
+  if (plan.stack.refuses)
+    for (Problem& p : stack_problems(plan, plan.stack.name, plan.stack.as_of)) infeasible.push_back(std::move(p));
   if (auto p = uncaptured(plan)) infeasible.push_back(std::move(*p));
   if (!infeasible.empty()) throw InfeasibleError(std::move(infeasible));
 }
 
 }  // namespace
 
-Plan parse_plan(std::string_view text, const std::string& file) {
-  PlanReader reader(file);
+StackChoice parse_stack_choice(const std::string& text) {
+  const std::size_t at = text.find('@');
+  StackChoice choice{text.substr(0, at), std::nullopt};
+  if (at != std::string::npos) choice.as_of = parse_month(text.substr(at + 1));
+  if (choice.name.empty() || (at != std::string::npos && !choice.as_of))
+    throw ConfigError(Problem{"", "--stack", '"' + shortened(text) + '"', "is no stack with a month", "write NAME or NAME@2024-07"});
+  return choice;
+}
+
+Plan parse_plan(std::string_view text, const std::string& file, const PlanContext& context) {
+  PlanReader reader(file, context);
   reader.read_document(parse_json(text, file));
   Plan plan = reader.finish();
   validate(plan);
   return plan;
 }
 
-Plan load_plan(const std::string& path) { return parse_plan(read_text(path), path); }
+Plan load_plan(const std::string& path, const PlanContext& context) { return parse_plan(read_text(path), path, context); }
 
 ModelSpec load_model(const std::string& preset) {
-  PlanReader reader("");
+  const PlanContext context{[](const std::string&) { return std::string("cpu"); }};
+  PlanReader reader("", context);
   reader.plan.training.seq_length = 1;
   reader.read_model_preset(preset);
   return reader.finish().model;

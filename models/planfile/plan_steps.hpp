@@ -7,29 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "models/fields/plan_fields.hpp"
 #include "models/plan/plan.hpp"
 
 namespace tandem {
 
-/// Dotted paths of the fields that a file (or a preset it names) spells out.
-using Given = std::set<std::string, std::less<>>;
-using Problems = std::vector<Problem>;
-
 /// Fills every field that is not in `given`; needs the required ones.
 void fill_defaults(Plan& plan, const Given& given);
 
-/// Sets what the plan's stack does unless told otherwise, where the file does not say; returns `given` and those fields. Throws
-/// ConfigError for a stack file that is not of its form.
-Given fill_stack_defaults(Plan& plan, const Given& given);
-
 /// "field changes nothing: why" of every field in `given` that has no effect beside the others of the completed plan.
 std::vector<std::string> ineffective_fields(const Plan& plan, const Given& given);
-
-/// Whether the stack gives layers that are left over to its last stages. Throws ConfigError when its file does not say it well.
-bool stack_remainder_last(const std::string& stack);
-
-/// What is wrong with CUDA graphs in a stack whose file has nothing of them.
-std::optional<Problem> uncaptured(const Plan& plan);
 
 /// What is wrong with a completed plan whatever the machine: values that contradict one another, sizes whose products
 /// leave 64 bits. Exit code 3.

@@ -4,9 +4,9 @@
 
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
-#include "models/planfile/plan_fields.hpp"
+#include "models/fields/plan_fields.hpp"
 #include "models/planfile/plan_steps.hpp"
-#include "models/planfile/plan_values.hpp"
+#include "models/fields/plan_values.hpp"
 
 namespace tandem {
 namespace {
@@ -42,8 +42,8 @@ void check_rampup(const Plan& p, const Reporter& fail) {
 }
 
 void check_stack_name(const Plan& p, Problems& problems) {
-  if (!find_preset("models/stacks", p.stack).empty()) return;
-  Problem unknown = unknown_preset("models/stacks", p.stack, "stack");
+  if (!find_preset("models/stacks", p.stack.name).empty()) return;
+  Problem unknown = unknown_preset("models/stacks", p.stack.name, "stack");
   unknown.file = p.file;
   unknown.field = "stack";
   problems.push_back(std::move(unknown));

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "models/planfile/plan_fields.hpp"
+#include "models/fields/plan_fields.hpp"
 
 namespace tandem {
 namespace {
@@ -82,6 +82,7 @@ std::string plan_json_schema() {
   }
   object_schema(schema, "cluster")["required"] = required_of("cluster.");
   schema["required"] = {"model", "training", "cluster"};
+  schema["properties"]["stack"]["type"] = {"string", "object"};  // "megatron-core" is {"name": "megatron-core"}
   return schema.dump(2);
 }
 

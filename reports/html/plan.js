@@ -18,7 +18,7 @@ function experts_cut() {
 const range = p.step_time_range;
 page.append(make("h1", {}, data.name),
   make("p", { class: "soft" }, `${degrees()} on ${number(data.plan.cluster.devices)} × ${data.device} (${data.plan.cluster.preset}); ` +
-    `global batch ${number(training.global_batch_size)} × ${number(training.seq_length)} tokens, micro-batch ${training.micro_batch_size}, ${training.precision}. One optimizer step, simulated.`),
+    `global batch ${number(training.global_batch_size)} × ${number(training.seq_length)} tokens, micro-batch ${training.micro_batch_size}, ${training.precision}. One optimizer step, simulated; ${data.stack}.`),
   cards([[range.share ? `step time (${Math.round(100 * range.share)} %: ${seconds(range.low_s)} to ${seconds(range.high_s)})` : "step time", seconds(p.step_time_s)], ["tokens per second", number(p.tokens_per_s)],
     ["model TFLOP/s per device", number(p.model_tflops_per_device)], ["model FLOP utilisation", percent(p.mfu)],
     ["pipeline bubble", percent(p.bubble_fraction)],

@@ -39,6 +39,7 @@ std::string plan_report_json(const PlanReport& report) {
   const ordered_json out = {{"what", "tandem plan report"},
                             {"schema_version", 1},
                             {"name", title(report.plan)},
+                            {"stack", stack_text(report.plan)},
                             {"device", report.device},
                             {"device_memory_bytes", report.device_memory.count()},
                             {"prediction", whole},

@@ -14,4 +14,12 @@ inline std::string title(const Plan& plan) {
   return !plan.model.name.empty() ? plan.model.name : std::filesystem::path(plan.file).stem().string();
 }
 
+/// "stack megatron-core as of 2026-08", and where the plan names none, why it is that one.
+inline std::string stack_text(const Plan& plan) {
+  const std::string chosen = "stack " + plan.stack.name + (plan.stack.as_of.said() ? " as of " + text_of(plan.stack.as_of) : "");
+  if (plan.stack.refuses) return chosen;
+  return chosen + " (not named by the plan: the framework most used on " +
+         (plan.cluster.generation.empty() ? "this device" : plan.cluster.generation) + "; --stack NAME[@YYYY-MM] changes it)";
+}
+
 }  // namespace tandem

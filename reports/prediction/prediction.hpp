@@ -10,6 +10,7 @@
 #include "models/base/units.hpp"
 #include "models/graph/memory_plan.hpp"
 #include "reports/prediction/product_coverage.hpp"
+#include "reports/timeline/memory_sample.hpp"
 #include "reports/timeline/timeline.hpp"
 
 namespace tandem {
@@ -18,11 +19,6 @@ namespace tandem {
 /// Keys: compute, tensor_comm, context_comm, expert_comm, pipeline_comm, data_comm, optimizer, bubble, launch, host_copy (offloaded
 /// states).
 using TimeBreakdown = std::map<std::string, double>;
-
-struct MemorySample {
-  Duration at;
-  BytesByKind live{};
-};
 
 struct RolePrediction {
   Coords coords;                     ///< of the representative

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "models/graph/task_graph.hpp"
-#include "reports/prediction/prediction.hpp"
+#include "reports/timeline/memory_sample.hpp"
 #include "reports/timeline/timeline.hpp"
 
 namespace tandem {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sim/closed_form/step.hpp"
+#include "sim/closed_form/step_estimate.hpp"
 #include "sim/cost/cuda_only.hpp"
 
 namespace tandem::sim {
@@ -39,7 +39,7 @@ Estimate ClosedForm::estimate(const Plan& plan) {
   const LayerTimes& layer = layers_.of(plan);
   // Metrics come after a gradient has been handed on, whose way is not followed beside them.
   if (layer.metrics.ps > 0 && plan.parallel.pipeline > 1) return {{}, {}, Outside::layout};
-  return closed_form::Step({plan, topology_, cost_, layer, links_, schedules_, scratch_}).estimate();
+  return closed_form::StepEstimate({plan, topology_, cost_, layer, links_, schedules_, scratch_}).estimate();
 }
 
 }  // namespace tandem::sim

@@ -3,7 +3,7 @@
 // recurrences of the pipeline's schedule and of the exchange of gradients behind it. For searches over many plans on one cluster.
 
 #include "sim/closed_form/estimate.hpp"
-#include "sim/closed_form/step.hpp"
+#include "sim/closed_form/step_estimate.hpp"
 
 namespace tandem::sim {
 

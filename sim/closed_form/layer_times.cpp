@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "models/graph/task_graph.hpp"
-#include "models/stack/host_operations.hpp"
-#include "sim/engine/play.hpp"
+#include "models/stack/resolve.hpp"
+#include "sim/engine/simulate_step.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -48,6 +48,7 @@ Plan small_plan(const Plan& plan) {
   small.model.num_layers = kSmallLayers;
   small.training.recompute_layers = 0;
   small.training.global_batch_size = kSmallBatches * plan.training.micro_batch_size;
+  resolve_stack(small);
   return small;
 }
 
@@ -73,8 +74,8 @@ std::int64_t computation(const Reader& reader, const std::vector<Task>& tasks, s
 }
 
 /// An instance's time is from its first computation to that of the next: whatever of its collectives sticks out is in it.
-void read_times(LayerTimes& out, const Play& play, const TaskGraph& graph) {
-  const Reader reader(play, 0);
+void read_times(LayerTimes& out, const SimulatedStep& simulated, const TaskGraph& graph) {
+  const Reader reader(simulated, 0);
   const Program& program = graph.programs[0];
   PartTime* open = nullptr;
   std::int64_t since = 0, end = 0, busy = 0;
@@ -182,6 +183,7 @@ void LayerTimesCache::write_key(Key& key, const Plan& plan) {
   const ParallelSpec& q = plan.parallel;
   const TrainingSpec& t = plan.training;
   const auto n = [](auto value) { return static_cast<std::int64_t>(value); };
+  const auto hash_of = [&](const std::string& text) { return n(std::hash<std::string>()(text)); };
   key.assign({n(m.family), m.hidden_size, m.num_attention_heads, m.num_kv_heads, m.head_dim, m.ffn_hidden_size, m.vocab_size,
               m.pad_vocab_to, m.max_position_embeddings, m.token_types, n(m.activation), n(m.normalization), n(m.norm_placement),
               n(m.position_embedding), n(m.tie_embeddings), n(m.linear_bias), n(m.qkv_bias), n(m.embedding_norm)});
@@ -190,12 +192,12 @@ void LayerTimesCache::write_key(Key& key, const Plan& plan) {
         n(q.zero_stage > 1), n(q.scatter_p2p)});
   more({t.seq_length, t.micro_batch_size, n(t.dtypes.compute), n(t.dtypes.weights), n(t.dtypes.gradients),
         n(t.dtypes.gradient_reduce), n(t.dtypes.master), n(t.dtypes.optimizer_state), n(t.recompute), n(t.recompute_products),
-        n(t.recompute_early_stop), n(t.flash_attention), n(t.attention_kernel), n(t.fusion), n(t.cuda_graphs),
+        n(t.recompute_early_stop), n(t.flash_attention), n(t.attention_kernel), hash_of(t.fusion.name), n(t.cuda_graphs),
         n(t.deterministic), n(t.fill_uninitialized_memory), bits_of(t.dropout.hidden), bits_of(t.dropout.attention),
         n(t.optimizer.kind)});
-  key.push_back(n(std::hash<std::string>()(plan.stack)));
-  key.push_back(n(std::hash<std::string>()(t.precision)));  // on which a stack's counts of host operations may depend
-  for (const std::string& module : t.recompute_modules) key.push_back(n(std::hash<std::string>()(module)));
+  key.push_back(hash_of(plan.stack.name + text_of(plan.stack.as_of)));
+  key.push_back(hash_of(t.precision));  // on which a stack's counts of host operations may depend
+  for (const std::string& module : t.recompute_modules) key.push_back(hash_of(module));
 }
 
 const LayerTimes& LayerTimesCache::of(const Plan& plan) {
@@ -205,17 +207,17 @@ const LayerTimes& LayerTimesCache::of(const Plan& plan) {
   const TaskGraph graph = lower(small);
   const Mesh mesh = make_mesh(small);
   const DeviceTime device(cost_);
-  const Play play = sim::play({graph, mesh, topology_, device});
+  const SimulatedStep simulated = sim::simulate_step({graph, mesh, topology_, device});
   LayerTimes out;
-  read_times(out, play, graph);
+  read_times(out, simulated, graph);
   read_parameters(out, graph.programs[0], small.model.tie_embeddings);
   read_memory(out, graph);
   read_work(out.work, graph);
   out.boundary_elements = boundary_elements(graph);
   out.first_launches = first_launches(graph);
   const bool captured = small.training.cuda_graphs == CudaGraphs::iteration;  // sums of gradients and shares of boundaries, too
-  const HostOperations of_stack = stack_host_operations(small);
-  out.collective_launches = captured ? 0 : of_stack.of(Collective{}, 0);
+  const HostOperations& of_stack = small.stack.facts.host_operations;
+  out.collective_launches = captured ? 0 : of_stack.of(kind_name(Collective{}), 0);
   out.update_recorded = of_stack.update_recorded;
   return known_.emplace(key_, out).first->second;
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "models/base/error.hpp"
-#include "sim/network/wiring.hpp"
+#include "sim/network/transfer_map.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -16,17 +16,17 @@ std::vector<Rank> ranks_of(const Members& members) {
   return ranks;
 }
 
-Wire wire_of(const Topology& topology, const CostModel& cost, const std::vector<Capacity>& links, const Op& op,
-             const Members& members) {
+Transfer transfer_of(const Topology& topology, const CostModel& cost, const std::vector<Capacity>& links, const Op& op,
+                     const Members& members) {
   static const TaskGraph no_graph;
   static const Mesh no_mesh({1, 1, 1, 1, 1}, "tp-cp-ep-dp-pp");
-  return lay_alone({no_graph, no_mesh, topology, cost}, Message{0, op, -1}, ranks_of(members), links);
+  return plan_alone({no_graph, no_mesh, topology, cost}, Message{0, op, -1}, ranks_of(members), links);
 }
 
-/// Flows of another wire on the links that the first one crosses.
-void add_flows(Wire& wire, const Wire& other) {
-  for (std::size_t u = 0; u < std::min(wire.uses.size(), other.uses.size()); ++u)
-    for (LinkUse& use : wire.uses[u])
+/// Flows of another transfer on the links that the first one crosses.
+void add_flows(Transfer& transfer, const Transfer& other) {
+  for (std::size_t u = 0; u < std::min(transfer.uses.size(), other.uses.size()); ++u)
+    for (LinkUse& use : transfer.uses[u])
       for (const LinkUse& more : other.uses[u])
         if (more.link == use.link) use.flows += more.flows;
 }
@@ -60,14 +60,14 @@ std::int64_t LinkTimes::alone(const Op& op, const Members& members) {
   write_key(op, members);
   if (const auto known = alone_.find(key_); known != alone_.end()) return known->second;
   const Key key = key_;
-  Wire wire = wire_of(topology_, cost_, links_, op, members);
+  Transfer transfer = transfer_of(topology_, cost_, links_, op, members);
   for (std::int64_t g = 1; g < members.groups; ++g) {
     Members other = members;
     other.first += g;
-    add_flows(wire, wire_of(topology_, cost_, links_, op, other));
+    add_flows(transfer, transfer_of(topology_, cost_, links_, op, other));
   }
-  const Recipe& recipe = wire.recipes.front();
-  const std::int64_t ps = (time_alone(recipe.chains, wire.uses, links_) + recipe.tail).ps();
+  const TransferPlan& plan = transfer.plans.front();
+  const std::int64_t ps = (time_alone(plan.chains, transfer.uses, links_) + plan.tail).ps();
   return alone_.emplace(key, ps).first->second;
 }
 
@@ -77,10 +77,10 @@ std::vector<std::uint32_t> LinkTimes::links_of(const Op& op, const Members& memb
   for (std::int64_t g = 0; g < members.groups; ++g) {
     Members one = members;
     one.first += g;
-    const Wire wire = wire_of(topology_, cost_, links_, op, one);
-    for (const auto& chain : wire.recipes.front().chains)
+    const Transfer transfer = transfer_of(topology_, cost_, links_, op, one);
+    for (const auto& chain : transfer.plans.front().chains)
       for (const Segment& s : chain)
-        for (const LinkUse& use : wire.uses[s.uses])
+        for (const LinkUse& use : transfer.uses[s.uses])
           if (links_[use.link].rate != kUnlimited) links.push_back(use.link);
   }
   std::sort(links.begin(), links.end());

@@ -125,7 +125,7 @@ PassTape::PassTape(ScheduleKind kind, const ScheduleShape& shape) : stages_(shap
 void PassTape::play(const PassTimes& times, PassEnds& ends) {
   const auto n = static_cast<std::size_t>(stages_);
   for (auto* lane : {&computing_, &sending_, &receiving_, &sent_}) lane->assign(n, 0);
-  for (const Step& step : steps_) {
+  for (const Entry& step : steps_) {
     const auto s = static_cast<std::size_t>(step.stage);
     const std::int64_t in = step.in < 0 ? 0 : registers_[static_cast<std::size_t>(step.in)];
     std::int64_t& out = registers_[static_cast<std::size_t>(step.out)];
@@ -156,7 +156,7 @@ PassTape& PassSchedules::tape(ScheduleKind kind, const ScheduleShape& shape) {
   return tapes_.try_emplace({kind, shape.stages, shape.micro_batches, shape.chunks, std::move(costs)}, kind, shape).first->second;
 }
 
-/// Passes forward that are played at least, and micro-batches for each stage: with fewer, what decides in the long run may not
+/// Passes forward that are simulated at least, and micro-batches for each stage: with fewer, what decides in the long run may not
 /// decide yet.
 constexpr std::int64_t kPasses = 2048, kBatches = 8;
 

@@ -1,6 +1,6 @@
 #pragma once
 // A pipeline schedule as a recurrence over passes: which end is the later of which ends plus which time. Written once for a
-// schedule, played with any times.
+// schedule, simulated with any times.
 
 #include <cstdint>
 #include <map>
@@ -43,7 +43,7 @@ class PassTape {
   std::int64_t most_held(std::int64_t stage) const { return held_[static_cast<std::size_t>(stage)]; }
 
  private:
-  struct Step {
+  struct Entry {
     std::int32_t stage, peer;        ///< peer < 0: a computation
     std::int32_t time;               ///< index into PassTimes::pass or ::transfer
     std::int32_t in = -1;            ///< register: arrival of the input; of a transfer: end of what made it
@@ -52,7 +52,7 @@ class PassTape {
   };
   class Writer;
 
-  std::vector<Step> steps_;
+  std::vector<Entry> steps_;
   std::vector<std::int32_t> backward_, gradient_;  ///< by stage x chunks + chunk: register
   std::vector<std::int64_t> held_;
   std::int64_t stages_;
@@ -60,7 +60,7 @@ class PassTape {
   std::vector<std::int64_t> computing_, sending_, receiving_, sent_;  // scratch, by stage
 };
 
-/// Plays schedules of any length: what repeats itself is played for a few micro-batches and continued.
+/// Times of schedules of any length: a part that repeats is computed for a few micro-batches and continued.
 class PassSchedules {
  public:
   /// Times of the whole step; the reference holds until the next call.

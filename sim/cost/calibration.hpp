@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/cost/cost_model.hpp"
+#include "models/plan/attention_kernel.hpp"
+#include "sim/cost/comm_fit.hpp"
 
 namespace tandem::sim {
 

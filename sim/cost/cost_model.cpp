@@ -7,10 +7,10 @@
 #include "models/base/presets.hpp"
 #include "sim/cost/calibration.hpp"
 #include "sim/cost/cost_table.hpp"
-#include "sim/cost/countable.hpp"
 #include "sim/cost/product_table.hpp"
 #include "sim/cost/roofline.hpp"
 #include "sim/cost/slowest.hpp"
+#include "sim/cost/time_limit.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -38,7 +38,7 @@ class DeviceCosts final : public CostModel {
   Duration duration(const Op& op, DType compute) const override {
     require(!is_communication(op), "communication has no cost on one device");
     const auto seconds = measured_ ? measured_->seconds(op, compute) : std::nullopt;
-    return countable(seconds ? *seconds : roofline_seconds(op, compute, device_, calibration_, products(), slowest_));
+    return within_time_limit(seconds ? *seconds : roofline_seconds(op, compute, device_, calibration_, products(), slowest_));
   }
   Duration launch() const override { return launch_; }
   bool covered(const Op& op, DType compute) const override {
@@ -52,7 +52,7 @@ class DeviceCosts final : public CostModel {
   std::optional<Duration> communication(const Op& op, std::int64_t ranks) const override {
     require(is_communication(op), "computation has no cost between devices");
     const auto seconds = measured_ ? measured_->communication(op, ranks) : std::nullopt;
-    return seconds ? std::optional(countable(*seconds)) : std::nullopt;
+    return seconds ? std::optional(within_time_limit(*seconds)) : std::nullopt;
   }
   CommFit comm_fit() const override { return calibration_.comm; }
   const ProductTable* products() const override { return products_.get(); }

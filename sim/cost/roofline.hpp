@@ -1,8 +1,10 @@
 #pragma once
 // Costs from facts: the larger of arithmetic and memory traffic, and a fixed time for each kernel.
 
+#include "models/ops/op.hpp"
 #include "sim/cost/calibration.hpp"
 #include "sim/cost/product_table.hpp"
+#include "topology/topology.hpp"
 
 namespace tandem::sim {
 

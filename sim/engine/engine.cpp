@@ -9,7 +9,7 @@ namespace {
 /// Exchanges whose parties are told in one go: what they touch stays in the nearest cache.
 constexpr std::uint32_t kTogether = 32;
 
-/// A role plays some instances, and then others play: what it will read this many instances on is fetched meanwhile.
+/// Roles take turns, a few instances each: what a role reads this many instances later is fetched in the meantime.
 constexpr std::size_t kAhead = 16;
 
 /// Has the item `n` behind `first` fetched. There may be none: that is an address, which no pointer may have, and nothing is read.
@@ -26,18 +26,18 @@ Engine::Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templa
       host_(host),
       network_(quotient.links, quotient.uses, 2 * quotient.exchanges.size(), queue_),
       times_(std::move(memory)) {
-  times_.passages.clear();
+  times_.instances.clear();
   times_.ended.clear();
   times_.issued.clear();
-  std::uint32_t seats = 0;
+  std::uint32_t participants = 0;
   for (const Exchange& e : quotient.exchanges) {
     Pending p;
     p.tail = e.tail;
     p.alone = e.alone;
     p.contends = e.contends;
     p.parties = e.parties;
-    p.seats = seats;
-    seats += e.parties;
+    p.participants = participants;
+    participants += e.parties;
     p.segments = static_cast<std::uint32_t>(segments_.size());
     for (std::size_t c = 0; c < e.chains.size(); ++c) {
       p.count[c] = static_cast<std::uint32_t>(e.chains[c].size());
@@ -45,7 +45,7 @@ Engine::Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templa
     }
     pending_.push_back(p);
   }
-  seats_.resize(seats);
+  participants_.resize(participants);
   roles_.reserve(quotient.roles.size());
   std::size_t exchanges = 0;
   for (const RoleSlots& role : quotient.roles) exchanges += role.exchanges.size();
@@ -54,11 +54,12 @@ Engine::Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templa
 
 void Engine::add(Part part) {
   const std::uint32_t* const exchanges = exchanges_.data() + exchanges_.size();
-  const Itinerary& itinerary = part.itinerary;
-  RoleState role{{}, {}, &itinerary, part.course.steps.data(), exchanges, &part.course, part.delays, 0, itinerary.host_waits, {}};
+  const LaneProgram& lane_program = part.lane_program;
+  RoleState role{
+      {}, {}, &lane_program, part.run_table.steps.data(), exchanges, &part.run_table, part.delays, 0, lane_program.host_waits, {}};
   exchanges_.insert(exchanges_.end(), part.exchanges.begin(), part.exchanges.end());
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
-    role.cursors[lane].edge = itinerary.lanes[lane].edges.data();
+    role.cursors[lane].edge = lane_program.lanes[lane].edges.data();
     next_instance(role, lane, role.cursors[lane]);
   }
   roles_.push_back(std::move(role));
@@ -66,25 +67,25 @@ void Engine::add(Part part) {
 
 /// Room for what will be known of the roles.
 void Engine::place_records() {
-  struct Passages {
+  struct RolesOfProgram {
     std::size_t first = 0, roles = 0;
   };
-  std::map<const Itinerary*, Passages> of;
-  std::size_t passages = 0;
+  std::map<const LaneProgram*, RolesOfProgram> of;
+  std::size_t instances = 0;
   keeps_issues_ = host_.synchronous;
   for (RoleState& role : roles_) {
     keeps_issues_ |= role.host_waits;
-    role.record.passage = of[role.itinerary].roles++;
+    role.record.first_instance = of[role.lane_program].roles++;
   }
-  for (auto& [itinerary, p] : of) {
-    p.first = passages;
-    passages += p.roles * itinerary->instances();
+  for (auto& [lane_program, p] : of) {
+    p.first = instances;
+    instances += p.roles * lane_program->instances();
   }
   for (RoleState& role : roles_) {
-    role.record.passage += of[role.itinerary].first;
-    role.record.roles = of[role.itinerary].roles;
+    role.record.first_instance += of[role.lane_program].first;
+    role.record.roles = of[role.lane_program].roles;
   }
-  times_.passages.resize(passages);
+  times_.instances.resize(instances);
   std::size_t times = room_for_times() + kTimesAtOnce;
   for (const RoleState& role : roles_)
     if (role.delays != nullptr) times += mark_delayed(role);
@@ -92,25 +93,25 @@ void Engine::place_records() {
   if (keeps_issues_) times_.issued.reserve(times);
 }
 
-/// The times that these instances need, for they are played task by task.
+/// The times that these instances need, for they are simulated task by task.
 std::size_t Engine::mark_delayed(const RoleState& role) {
   const std::vector<std::uint32_t>& first = role.delays->first;
   std::size_t times = 0;
   for (std::uint32_t i = 0; i < first.size(); ++i) {
     if (first[i] == RoleDelays::kNone) continue;
-    passage(role, i).pattern = Passage::kDelayed;
-    times += role.course->singly[role.itinerary->stops[i].tmpl];
+    instance_record(role, i).pattern = InstanceRecord::kDelayed;
+    times += role.run_table->singly[role.lane_program->starts[i].tmpl];
   }
   return times;
 }
 
 /// As many as may be needed: room that nobody writes costs nothing, moving them all would.
 std::size_t Engine::room_for_times() const {
-  std::map<std::pair<const Itinerary*, const Course*>, std::size_t> known;
+  std::map<std::pair<const LaneProgram*, const RunTable*>, std::size_t> known;
   std::size_t sum = 0;
   for (const RoleState& role : roles_) {
-    const auto [at, fresh] = known.try_emplace({role.itinerary, role.course}, 0);
-    if (fresh) at->second = role.course->times(*role.itinerary, kMostParted);
+    const auto [at, fresh] = known.try_emplace({role.lane_program, role.run_table}, 0);
+    if (fresh) at->second = role.run_table->times(*role.lane_program, kMostParted);
     sum += at->second;
   }
   return sum;
@@ -158,7 +159,7 @@ bool Engine::go(std::uint32_t role, std::size_t lane) {
 }
 
 bool Engine::next_instance(RoleState& role, std::size_t lane, Cursor& c) const {
-  const auto& instances = role.itinerary->lanes[lane].instances;
+  const auto& instances = role.lane_program->lanes[lane].instances;
   if (c.item == instances.size()) {
     c.task = nullptr;
     role.gates.pass(lane, UINT32_MAX);
@@ -166,17 +167,17 @@ bool Engine::next_instance(RoleState& role, std::size_t lane, Cursor& c) const {
     return false;
   }
   const std::uint32_t i = instances[c.item++];
-  const Stop& stop = role.itinerary->stops[i];
+  const InstanceStart& start = role.lane_program->starts[i];
   fetch(instances.data(), c.item + kAhead);
-  if (lane == 0 && !times_.passages.empty()) {  // before the run there are none
-    fetch(&stop, kAhead);
-    fetch(times_.passages.data(), role.record.passage + (i + kAhead) * role.record.roles);
+  if (lane == 0 && !times_.instances.empty()) {  // before the run there are none
+    fetch(&start, kAhead);
+    fetch(times_.instances.data(), role.record.first_instance + (i + kAhead) * role.record.roles);
   }
-  const LaneTemplate& t = templates_[stop.tmpl];
+  const LaneTemplate& t = templates_[start.tmpl];
   c.instance = i;
   c.entered = false;
-  c.base = stop.base;
-  c.host = stop.host;
+  c.base = start.base;
+  c.host = start.host;
   c.task = t.lanes[lane].data();
   c.end = c.task + t.lanes[lane].size();
   return true;
@@ -198,13 +199,13 @@ inline bool Engine::ready_time(RoleState& role, std::size_t lane, Cursor& c, std
   }
   for (const LaneDep& dep : task.deps) {
     if (role.gates.passed[dep.lane] <= c.base + dep.task) return role.gates.wait(lane, dep.lane, c.base + dep.task), false;
-    const Step& step = role.steps[dep.slot];
+    const RunTask& step = role.steps[dep.slot];
     ready = std::max(ready, times_.ended[this->place(c, step)] + (c.singly ? 0 : step.after));
   }
   const LaneEdge* edge = c.edge;
   for (; edge->to == position; ++edge) {
     if (role.gates.passed[edge->from_lane] <= edge->from) return role.gates.wait(lane, edge->from_lane, edge->from), false;
-    const Step& step = role.steps[edge->from_slot];
+    const RunTask& step = role.steps[edge->from_slot];
     const std::int64_t end = role.record.ended_of(times_, patterns_, step, edge->from_instance, edge->from_task);
     ready = std::max(ready, end);
     if (kind == Kind::stream && edge->host_waits)
@@ -241,7 +242,7 @@ bool Engine::walk(std::uint32_t r, std::size_t lane) {
     std::int64_t ready = 0;
     if (!ready_time<kind>(role, lane, c, ready)) break;
     moved = true;
-    const Step& step = role.steps[c.task->slot];
+    const RunTask& step = role.steps[c.task->slot];
     if (step.exchange >= 0) {
       role.gates.shut_lane(lane);
       arrive({r, static_cast<std::uint32_t>(lane), ready}, role.exchanges[step.exchange]);
@@ -265,11 +266,11 @@ bool Engine::walk(std::uint32_t r, std::size_t lane) {
   return moved;
 }
 
-inline void Engine::arrive(Seat seat, std::uint32_t exchange) {
+inline void Engine::arrive(Participant participant, std::uint32_t exchange) {
   Pending& p = pending_[exchange];
-  p.first = p.arrived == 0 ? seat.ready : std::min(p.first, seat.ready);
-  p.last = p.arrived == 0 ? seat.ready : std::max(p.last, seat.ready);
-  seats_[p.seats + p.arrived] = seat;
+  p.first = p.arrived == 0 ? participant.ready : std::min(p.first, participant.ready);
+  p.last = p.arrived == 0 ? participant.ready : std::max(p.last, participant.ready);
+  participants_[p.participants + p.arrived] = participant;
   if (++p.arrived == p.parties) begin(exchange);
 }
 
@@ -278,7 +279,7 @@ inline void Engine::begin(std::uint32_t exchange) {
   const Duration started = Duration::picoseconds(p.last);
   if (!p.contends) return finish(exchange, started + p.alone);
   // An instance that went in one step had waited for causes of its late tasks. Where one of its early tasks leads here, the network
-  // has moved on meanwhile: nobody leaves, and `perform` in sim/engine/play starts anew without patterns.
+  // has moved on meanwhile: nobody leaves, and `perform` in sim/engine/simulate_step starts anew without patterns.
   if (stepped_ && started < queue_.now()) return;
   queue_.schedule(started, static_cast<std::uint32_t>(2 * pending_.size()) + exchange, 0);
 }
@@ -296,19 +297,19 @@ inline void Engine::start_chains(std::uint32_t exchange) {
 
 inline void Engine::finish(std::uint32_t exchange, Duration end) {
   Pending& p = pending_[exchange];
-  for (std::uint32_t s = p.seats; s < p.seats + p.arrived; ++s) {
-    const Seat& seat = seats_[s];
-    RoleState& role = roles_[seat.role];
-    Cursor& c = role.cursors[seat.lane];
+  for (std::uint32_t s = p.participants; s < p.participants + p.arrived; ++s) {
+    const Participant& participant = participants_[s];
+    RoleState& role = roles_[participant.role];
+    Cursor& c = role.cursors[participant.lane];
     std::int64_t* const times = &times_.ended[place(c, role.steps[c.task->slot])];
     times[0] = c.free = end.ps();
-    times[1] = seat.ready;
+    times[1] = participant.ready;
     times[2] = p.last;
     times[3] = p.first;
-    role.gates.pass(seat.lane, c.base + c.task->task + 1U);
-    role.gates.open_lane(seat.lane);
+    role.gates.pass(participant.lane, c.base + c.task->task + 1U);
+    role.gates.open_lane(participant.lane);
     ++c.task;
-    wake(seat.role);
+    wake(participant.role);
   }
   p.arrived = 0;
 }
@@ -324,14 +325,14 @@ inline void Engine::handle(const Event& event) {
 /// Tells the parties of exchanges that have finished, and lets them go on. Each has its memory elsewhere: that of several is fetched
 /// at once.
 void Engine::set_free() {
-  const auto each_seat = [&](auto&& what) {
+  const auto each_participant = [&](auto&& what) {
     for (const Finished& f : finished_)
       for (std::uint32_t s = 0; s < std::min(pending_[f.exchange].arrived, kTogether); ++s)
-        what(seats_[pending_[f.exchange].seats + s]);
+        what(participants_[pending_[f.exchange].participants + s]);
   };
-  for (const Finished& f : finished_) __builtin_prefetch(&seats_[pending_[f.exchange].seats]);
-  each_seat([&](const Seat& seat) { expect(seat); });
-  each_seat([&](const Seat& seat) { expect_records(seat); });
+  for (const Finished& f : finished_) __builtin_prefetch(&participants_[pending_[f.exchange].participants]);
+  each_participant([&](const Participant& participant) { expect(participant); });
+  each_participant([&](const Participant& participant) { expect_records(participant); });
   for (const Finished& f : finished_) finish(f.exchange, f.end);
   finished_.clear();
   for (const std::uint32_t role : awake_) expect_walk(roles_[role]);
@@ -347,17 +348,17 @@ inline void Engine::expect(std::uint32_t target) const {
   network_.expect(target < transfers ? target : 2 * exchange);
 }
 
-inline void Engine::expect(const Seat& seat) const {
-  const RoleState& role = roles_[seat.role];
+inline void Engine::expect(const Participant& participant) const {
+  const RoleState& role = roles_[participant.role];
   __builtin_prefetch(&role.gates);
   __builtin_prefetch(&role.record);
-  __builtin_prefetch(&role.cursors[seat.lane]);
+  __builtin_prefetch(&role.cursors[participant.lane]);
   __builtin_prefetch(&role.cursors[0]);
 }
 
-inline void Engine::expect_records(const Seat& seat) const {
-  const RoleState& role = roles_[seat.role];
-  const Cursor& c = role.cursors[seat.lane];
+inline void Engine::expect_records(const Participant& participant) const {
+  const RoleState& role = roles_[participant.role];
+  const Cursor& c = role.cursors[participant.lane];
   __builtin_prefetch(&times_.ended[place(c, role.steps[c.task->slot])]);
 }
 

@@ -1,7 +1,8 @@
 #pragma once
-// Plays all roles at once. Each role is walked eagerly, lane by lane, as far as what is known allows: a task whose
+// Simulates all roles together. Each role is walked eagerly, lane by lane, as far as what is known allows: a task whose
 // issue, lane and dependencies are known is a few additions, whatever the simulated time, a run of tasks that wait for nobody
-// (sim/engine/course) is no more than one task, and an instance whose pattern is known (sim/engine/pattern) is one step. Only what can contend for
+// (sim/engine/run_table) is no more than one task, and an instance whose pattern is known (sim/engine/pattern) is one step.
+// Only what can contend for
 // links or processors goes through the event queue, at its start.
 //
 // Why this is causal. A walk happens at the beginning or right after an event at time t; it may go on only because that
@@ -17,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/engine/itinerary.hpp"
+#include "sim/engine/lane_program.hpp"
 #include "sim/engine/record.hpp"
 #include "sim/network/event_queue.hpp"
 #include "sim/network/network.hpp"
@@ -31,11 +32,11 @@ struct Host {
   bool synchronous = false;
 };
 
-/// What a role plays; the references outlive the engine.
+/// The program of a role. The references outlive the engine.
 struct Part {
-  const Itinerary& itinerary;
+  const LaneProgram& lane_program;
   const std::vector<std::uint32_t>& exchanges;  ///< that the steps count
-  const Course& course;
+  const RunTable& run_table;
   const RoleDelays* delays = nullptr;  ///< or none
 };
 
@@ -45,7 +46,7 @@ class Engine {
   Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templates, Patterns& patterns, Host host, Times memory = {});
 
   void add(Part part);
-  /// Plays until nothing moves.
+  /// Runs until no role can go on.
   void run();
 
   struct Stuck {
@@ -60,7 +61,7 @@ class Engine {
 
  private:
   static constexpr std::uint8_t kAllLanes = (1U << kLanes) - 1;
-  /// Instances of a role whose runs are parted before all others are played task by task from the start: so often the host is late.
+  /// Instances of a role whose runs are parted before all others are simulated task by task from the start: so often the host is late.
   static constexpr std::uint32_t kMostParted = 64;
   /// Times that are made at once for instances to come.
   static constexpr std::size_t kTimesAtOnce = 1024;
@@ -75,8 +76,8 @@ class Engine {
     std::uint32_t base = 0;   ///< position of the current instance
     std::uint32_t first = 0;  ///< of its times in `times_`
     std::uint32_t instance = 0;
-    std::uint32_t item : 30 = 0;   ///< next entry of LaneProgram::instances
-    std::uint32_t entered : 1 = 0;  ///< the instance is played, and not by a pattern
+    std::uint32_t item : 30 = 0;    ///< next entry of LaneOrder::instances
+    std::uint32_t entered : 1 = 0;  ///< the instance is simulated, and not by a pattern
     std::uint32_t singly : 1 = 0;   ///< task by task, not in runs
   };
   /// Which lanes of a role can go on: all that a wake-up looks at where they cannot.
@@ -113,23 +114,23 @@ class Engine {
   struct alignas(64) RoleState {
     Gates gates;
     alignas(64) std::array<Cursor, kLanes> cursors;
-    const Itinerary* itinerary;
-    const Step* steps;
+    const LaneProgram* lane_program;
+    const RunTask* steps;
     const std::uint32_t* exchanges;
-    const Course* course;
+    const RunTable* run_table;
     const RoleDelays* delays;
     std::uint32_t parted = 0;  ///< instances whose runs were parted
-    bool host_waits = false;   ///< as the itinerary's
+    bool host_waits = false;   ///< as the lane program's
     Record record;
   };
-  /// What is known about an instance before it is played.
+  /// What is known about an instance before it is simulated.
   struct Arrival {
     std::int64_t ready = 0;                          ///< end of all that the first task waits for
     std::array<std::int64_t, kPatternLanes> late{};  ///< of the host, by lane
     std::array<const LaneEdge*, kPatternLanes> edge{};          ///< the first of later instances, by lane
     std::vector<std::pair<std::uint16_t, std::int64_t>> after;  ///< of other tasks: ends of what they wait for
   };
-  struct Seat {
+  struct Participant {
     std::uint32_t role, lane;
     std::int64_t ready;
   };
@@ -137,7 +138,7 @@ class Engine {
   struct alignas(64) Pending {
     std::int64_t first = 0, last = 0;
     Duration tail, alone;
-    std::uint32_t seats = 0;  ///< its first in `seats_`
+    std::uint32_t participants = 0;  ///< its first in `participants_`
     std::uint32_t arrived = 0, parties = 1;
     std::uint32_t segments = 0;            ///< first of its chains in `segments_`, one after the other
     std::array<std::uint32_t, 2> count{};  ///< segments of each chain
@@ -145,7 +146,7 @@ class Engine {
     bool contends = false;
   };
   enum class Kind { stream, host, worker };
-  enum class Entry { waits, played, passed };
+  enum class Entry { waits, begun, passed };
 
   void wake(std::uint32_t role) {
     if (std::exchange(roles_[role].gates.listed, true)) return;
@@ -163,37 +164,37 @@ class Engine {
   /// What the host takes from the step's start to the issue of the cursor's task.
   std::int64_t issue(const Cursor& c) const { return static_cast<std::int64_t>(c.host + c.task->issued) * host_.launch.ps(); }
   /// Of a task of the cursor's instance, in `times_`.
-  static std::uint32_t place(const Cursor& c, const Step& step) { return c.first + (c.singly ? step.singly : step.in_runs); }
+  static std::uint32_t place(const Cursor& c, const RunTask& step) { return c.first + (c.singly ? step.singly : step.in_runs); }
   /// Whether a run that is ready goes on without a stop: the host is not late for any task of it, and none waits for another
   /// instance.
-  bool unbroken(const Cursor& c, const Step& step, std::int64_t ready) const {
+  bool unbroken(const Cursor& c, const RunTask& step, std::int64_t ready) const {
     return c.host_late + issue(c) - ready <= step.slack && c.edge->to > c.base + step.last;
   }
   void part(RoleState& role, std::uint32_t instance);
   bool next_instance(RoleState& role, std::size_t lane, Cursor& c) const;
   Entry enter(std::uint32_t role, std::size_t lane, Cursor& c);
-  inline Entry play(RoleState& role, Cursor& c, Passage& p);
+  inline Entry begin_tasks(RoleState& role, Cursor& c, InstanceRecord& p);
   inline std::uint32_t new_times(std::uint32_t count);
   void add_times();
-  Passage& passage(const RoleState& role, std::uint32_t instance) {
-    return times_.passages[role.record.passage + instance * role.record.roles];
+  InstanceRecord& instance_record(const RoleState& role, std::uint32_t instance) {
+    return times_.instances[role.record.first_instance + instance * role.record.roles];
   }
   void place_records();
   std::size_t mark_delayed(const RoleState& role);
   std::size_t room_for_times() const;
   inline bool bring_tensor_lane(std::uint32_t role, const Cursor& c);
-  inline Entry pass(std::uint32_t role, StretchId stretch, Cursor& c, Passage& p);
-  inline Entry meet_edges(RoleState& role, const Stretch& s, std::size_t lane);
+  inline Entry pass(std::uint32_t role, TimedTemplateId timed, Cursor& c, InstanceRecord& p);
+  inline Entry meet_edges(RoleState& role, const TimedTemplate& s, std::size_t lane);
   inline std::uint32_t lateness(Record& record) const;
-  inline const Circumstances& circumstances(const Stretch& s, const Cursor& c, const Cursor& tensor, std::int64_t start);
-  inline void arrive(Seat seat, std::uint32_t exchange);
+  inline const Circumstances& circumstances(const TimedTemplate& s, const Cursor& c, const Cursor& tensor, std::int64_t start);
+  inline void arrive(Participant participant, std::uint32_t exchange);
   inline void begin(std::uint32_t exchange);
   inline void start_chains(std::uint32_t exchange);
   inline void finish(std::uint32_t exchange, Duration end);
   inline void handle(const Event& event);
   inline void expect(std::uint32_t target) const;
-  inline void expect(const Seat& seat) const;
-  inline void expect_records(const Seat& seat) const;
+  inline void expect(const Participant& participant) const;
+  inline void expect_records(const Participant& participant) const;
   inline void expect_walk(const RoleState& role) const;
 
   const std::vector<LaneTemplate>& templates_;
@@ -203,7 +204,7 @@ class Engine {
   Network network_;
   std::vector<RoleState> roles_;
   std::vector<Pending> pending_;  ///< by exchange
-  std::vector<Seat> seats_;
+  std::vector<Participant> participants_;
   std::vector<std::uint32_t> exchanges_;  ///< that roles take part in, role by role
   Times times_;
   std::size_t taken_times_ = 0;  ///< of `times_.ended`

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "models/base/error.hpp"
-#include "sim/engine/play.hpp"
+#include "sim/engine/simulated_step.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -33,21 +33,21 @@ InfeasibleError refusal(const std::string& reason, const std::string& remedy) {
   return InfeasibleError(Problem{"", "cluster.perturbation.jitter.relative", "", reason, remedy});
 }
 
-RoleDelays delays_of(const Play& play, const TaskGraph& graph, std::size_t role, const Jitter& jitter) {
-  const Program& program = graph.program(play.roles[role].stage);
-  const Itinerary& itinerary = play.itinerary(role);
-  const auto& slots = play.quotient.slots(role);
+RoleDelays delays_of(const SimulatedStep& simulated, const TaskGraph& graph, std::size_t role, const Jitter& jitter) {
+  const Program& program = graph.program(simulated.roles[role].stage);
+  const LaneProgram& lane_program = simulated.lane_program(role);
+  const auto& slots = simulated.quotient.slots(role);
   RoleDelays out;
-  out.ps.reserve(itinerary.tasks());
+  out.ps.reserve(lane_program.tasks());
   for (std::uint32_t i = 0; i < program.instances.size(); ++i) {
     const auto& tasks = graph.of(program.instances[i]).tasks;
     out.first.push_back(static_cast<std::uint32_t>(out.ps.size()));
     for (std::uint16_t t = 0; t < tasks.size(); ++t) {
-      const Slot& slot = slots[play.catalogue.first_slot[itinerary.stops[i].tmpl] + t];
+      const Slot& slot = slots[simulated.communications.first_slot[lane_program.starts[i].tmpl] + t];
       if (varies(tasks[t].op) && slot.exchange >= 0)
         throw refusal("not implemented: jitter where computations of several ranks slow each other down", "leave it out on this machine");
-      const std::uint32_t position = itinerary.stops[i].base + t;
-      const double factor = varies(tasks[t].op) ? jitter_factor(jitter, play.roles[role].ranks.front(), position) : 1;
+      const std::uint32_t position = lane_program.starts[i].base + t;
+      const double factor = varies(tasks[t].op) ? jitter_factor(jitter, simulated.roles[role].ranks.front(), position) : 1;
       out.ps.push_back(std::llround(static_cast<double>(slot.duration) * (factor - 1)));
     }
   }
@@ -62,19 +62,20 @@ double jitter_factor(const Jitter& jitter, std::int32_t rank, std::uint32_t posi
   return std::exp(std::sqrt(variance) * normal(scramble(jitter.seed) ^ place) - variance / 2);
 }
 
-void require_few_tasks(const Scene& scene) {
+void require_few_tasks(const Setup& setup) {
   std::int64_t tasks = 0;
-  for (const Program& p : scene.graph.programs) tasks += scene.graph.tasks(p.stage);
-  tasks *= scene.mesh.world_size() / static_cast<std::int64_t>(scene.graph.programs.size());
+  for (const Program& p : setup.graph.programs) tasks += setup.graph.tasks(p.stage);
+  tasks *= setup.mesh.world_size() / static_cast<std::int64_t>(setup.graph.programs.size());
   if (tasks <= kMostJitteredTasks) return;
-  throw refusal("every rank is its own under jitter, and " + std::to_string(scene.mesh.world_size()) + " ranks have " +
-                    std::to_string(tasks) + " tasks a step, more than the " + std::to_string(kMostJitteredTasks) + " that are simulated one by one",
+  throw refusal("every rank is its own under jitter, and " + std::to_string(setup.mesh.world_size()) + " ranks have " +
+                    std::to_string(tasks) + " tasks a step, more than the " + std::to_string(kMostJitteredTasks) +
+                    " that are simulated one by one",
                 "lower parallel.data and the batch with it, or leave jitter out");
 }
 
-std::vector<RoleDelays> jitter_delays(const Play& play, const TaskGraph& graph, const Jitter& jitter) {
+std::vector<RoleDelays> jitter_delays(const SimulatedStep& simulated, const TaskGraph& graph, const Jitter& jitter) {
   std::vector<RoleDelays> out;
-  for (std::size_t role = 0; role < play.roles.size(); ++role) out.push_back(delays_of(play, graph, role, jitter));
+  for (std::size_t role = 0; role < simulated.roles.size(); ++role) out.push_back(delays_of(simulated, graph, role, jitter));
   return out;
 }
 

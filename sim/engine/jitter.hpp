@@ -9,18 +9,18 @@
 
 namespace tandem::sim {
 
-struct Play;
-struct Scene;
+struct SimulatedStep;
+struct Setup;
 
 /// What is simulated rank by rank and task by task at most. Half a gigabyte and some seconds.
 inline constexpr std::int64_t kMostJitteredTasks = 100'000'000;
 
 /// Throws InfeasibleError where a step of all ranks has more tasks than that.
-void require_few_tasks(const Scene& scene);
+void require_few_tasks(const Setup& setup);
 
-/// By role: picoseconds that each computation takes beyond its slot's duration, above or below zero. Every rank of `play` is its
+/// By role: picoseconds that each computation takes beyond its slot's duration, above or below zero. Every rank of `simulated` is its
 /// own role. Throws InfeasibleError where ranks share processors: computations then have no time of their own.
-std::vector<RoleDelays> jitter_delays(const Play& play, const TaskGraph& graph, const Jitter& jitter);
+std::vector<RoleDelays> jitter_delays(const SimulatedStep& simulated, const TaskGraph& graph, const Jitter& jitter);
 
 /// The factor of computation number `position` of `rank`.
 double jitter_factor(const Jitter& jitter, std::int32_t rank, std::uint32_t position);

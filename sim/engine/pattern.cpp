@@ -6,10 +6,10 @@
 namespace tandem::sim {
 namespace {
 
-/// Beyond this the step does not repeat itself, and keeping patterns costs more than playing tasks one by one.
+/// Beyond this the step does not repeat itself, and keeping patterns costs more than simulating tasks one by one.
 constexpr std::size_t kMostPatterns = 1 << 18;
 
-std::optional<Stretch> stretch_of(const LaneTemplate& tmpl, const std::vector<Slot>& slots) {
+std::optional<TimedTemplate> timed_template(const LaneTemplate& tmpl, const std::vector<Slot>& slots) {
   std::size_t tasks = 0;
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
     if (lane >= kPatternLanes && !tmpl.lanes[lane].empty()) return {};
@@ -17,8 +17,8 @@ std::optional<Stretch> stretch_of(const LaneTemplate& tmpl, const std::vector<Sl
   }
   const auto& tensor = tmpl.lanes[1];
   if (tmpl.lanes[0].empty() || (!tensor.empty() && tensor.front().deps.empty())) return {};
-  Stretch s;
-  s.steps.resize(tasks);
+  TimedTemplate s;
+  s.tasks.resize(tasks);
   for (const LaneDep& dep : tmpl.deps) s.deps.push_back(dep.task);
   s.on_tensor = !tensor.empty();
   for (std::size_t lane = 0; lane < kPatternLanes; ++lane) {
@@ -26,8 +26,12 @@ std::optional<Stretch> stretch_of(const LaneTemplate& tmpl, const std::vector<Sl
     for (const LaneTask& task : tmpl.lanes[lane]) {
       const Slot& slot = slots[task.slot];
       if (slot.exchange >= 0) return {};
-      s.steps[task.task] = {static_cast<std::uint8_t>(lane), static_cast<std::uint16_t>(task.deps.data() - tmpl.deps.data()),
-                            static_cast<std::uint16_t>(task.deps.size()), slot.duration, task.host, task.issued};
+      s.tasks[task.task] = {static_cast<std::uint8_t>(lane),
+                            static_cast<std::uint16_t>(task.deps.data() - tmpl.deps.data()),
+                            static_cast<std::uint16_t>(task.deps.size()),
+                            slot.duration,
+                            task.host,
+                            task.issued};
     }
   }
   return s;
@@ -44,52 +48,52 @@ std::size_t Patterns::KeyHash::operator()(const Key& key) const {
   return h;
 }
 
-StretchId Patterns::stretch(const LaneTemplate& tmpl, const std::vector<Slot>& slots) {
-  std::optional<Stretch> s = stretch_of(tmpl, slots);
+TimedTemplateId Patterns::timed(const LaneTemplate& tmpl, const std::vector<Slot>& slots) {
+  std::optional<TimedTemplate> s = timed_template(tmpl, slots);
   if (!s) return -1;
   Key key{tmpl.lanes[0].front().slot};
-  for (const Stretch::Step& step : s->steps) {
-    key.insert(key.end(), {step.lane, step.duration, step.deps});
-    for (std::uint16_t d = step.first_dep; d < step.first_dep + step.deps; ++d) key.push_back(s->deps[d]);
+  for (const TimedTemplate::Task& task : s->tasks) {
+    key.insert(key.end(), {task.lane, task.duration, task.deps});
+    for (std::uint16_t d = task.first_dep; d < task.first_dep + task.deps; ++d) key.push_back(s->deps[d]);
   }
-  const auto [at, fresh] = known_stretches_.try_emplace(std::move(key), static_cast<StretchId>(stretches_.size()));
+  const auto [at, fresh] = known_timed_.try_emplace(std::move(key), static_cast<TimedTemplateId>(timed_templates_.size()));
   if (!fresh) return at->second;
-  s->plain = play(at->second, *s, {});
+  s->plain = work_out(at->second, *s, {});
   const std::vector<std::int64_t>& ended = patterns_[s->plain].ended;
   s->slack.fill(INT64_MAX);
   for (std::size_t t = 0; t < ended.size(); ++t) {
-    const Stretch::Step& step = s->steps[t];
-    std::int64_t& slack = s->slack[step.lane];
-    slack = std::min(slack, ended[t] - step.duration - static_cast<std::int64_t>(step.issued) * launch_);
+    const TimedTemplate::Task& task = s->tasks[t];
+    std::int64_t& slack = s->slack[task.lane];
+    slack = std::min(slack, ended[t] - task.duration - static_cast<std::int64_t>(task.issued) * launch_);
   }
-  stretches_.push_back(std::move(*s));
+  timed_templates_.push_back(std::move(*s));
   return at->second;
 }
 
-PatternId Patterns::look_up(StretchId id, const Circumstances& c) {
+PatternId Patterns::look_up(TimedTemplateId id, const Circumstances& c) {
   key_.assign({id, c.issue[0], c.issue[1], c.tensor_free});
   for (const auto& [task, end] : c.after) key_.insert(key_.end(), {task, end});
   if (const auto known = known_.find(key_); known != known_.end()) return known->second;
   if (patterns_.size() >= kMostPatterns) return kNone;
-  return known_.emplace(key_, play(id, of(id), c)).first->second;
+  return known_.emplace(key_, work_out(id, of(id), c)).first->second;
 }
 
 /// As the engine walks: a task starts when its lane is free, it has been issued, and what it waits for is over.
-PatternId Patterns::play(StretchId id, const Stretch& s, const Circumstances& c) {
+PatternId Patterns::work_out(TimedTemplateId id, const TimedTemplate& s, const Circumstances& c) {
   Pattern p;
-  p.stretch = id;
+  p.timed = id;
   p.closed = c.tensor_free == 0 && c.after.empty();
   p.free = {0, c.tensor_free};
-  p.ended.resize(s.steps.size());
-  for (std::size_t t = 0; t < s.steps.size(); ++t) {
-    const Stretch::Step& step = s.steps[t];
-    std::int64_t ready = p.free[step.lane];
-    for (std::uint16_t d = step.first_dep; d < step.first_dep + step.deps; ++d) ready = std::max(ready, p.ended[s.deps[d]]);
+  p.ended.resize(s.tasks.size());
+  for (std::size_t t = 0; t < s.tasks.size(); ++t) {
+    const TimedTemplate::Task& task = s.tasks[t];
+    std::int64_t ready = p.free[task.lane];
+    for (std::uint16_t d = task.first_dep; d < task.first_dep + task.deps; ++d) ready = std::max(ready, p.ended[s.deps[d]]);
     for (const auto& [task, end] : c.after)
       if (task == t) ready = std::max(ready, end);
-    if (c.issue[step.lane] != Circumstances::kIdle)
-      ready = std::max(ready, c.issue[step.lane] + static_cast<std::int64_t>(step.issued) * launch_);
-    p.ended[t] = p.free[step.lane] = ready + step.duration;
+    if (c.issue[task.lane] != Circumstances::kIdle)
+      ready = std::max(ready, c.issue[task.lane] + static_cast<std::int64_t>(task.issued) * launch_);
+    p.ended[t] = p.free[task.lane] = ready + task.duration;
   }
   patterns_.push_back(std::move(p));
   return static_cast<PatternId>(patterns_.size() - 1);

@@ -11,24 +11,24 @@
 #include <vector>
 
 #include "models/base/units.hpp"
-#include "sim/engine/itinerary.hpp"
+#include "sim/engine/lane_program.hpp"
 
 namespace tandem::sim {
 
 /// Streams of an instance that has a pattern: computation and tensor collectives.
 inline constexpr std::size_t kPatternLanes = 2;
 using PatternId = std::uint32_t;
-using StretchId = std::int32_t;
+using TimedTemplateId = std::int32_t;
 
 /// A template with the durations of a role.
-struct Stretch {
-  struct Step {
+struct TimedTemplate {
+  struct Task {
     std::uint8_t lane = 0;
-    std::uint16_t first_dep = 0, deps = 0;  ///< into Stretch::deps
+    std::uint16_t first_dep = 0, deps = 0;  ///< into TimedTemplate::deps
     std::int64_t duration = 0;              ///< ps
     std::uint32_t host = 1, issued = 1;     ///< operations of the host: its own, and those of the instance up to and with them
   };
-  std::vector<Step> steps;                 ///< by task
+  std::vector<Task> tasks;  ///< by task
   std::vector<std::uint16_t> deps;
   std::array<std::uint16_t, kPatternLanes> first{};  ///< task of each lane
   bool on_tensor = false;                  ///< it uses the second lane
@@ -51,7 +51,7 @@ struct Circumstances {
 
 /// ps from the start.
 struct Pattern {
-  StretchId stretch = -1;
+  TimedTemplateId timed = -1;
   std::vector<std::int64_t> ended;                ///< by task
   std::array<std::int64_t, kPatternLanes> free{};  ///< end of each lane's last task; of lane 0 where a lane has none
   bool closed = false;  ///< nobody outside but the host had a say after the start
@@ -63,12 +63,12 @@ class Patterns {
 
   explicit Patterns(Duration launch = {}) : launch_(launch.ps()) {}
 
-  /// The stretch of a template with a role's slots, known or new; -1 where somebody else may interfere: a task on another
+  /// The template with the durations of a role's slots, known or new; -1 where somebody else may interfere: a task on another
   /// lane, an exchange, or a collective that could begin before any computation of the instance.
-  StretchId stretch(const LaneTemplate& tmpl, const std::vector<Slot>& slots);
-  const Stretch& of(StretchId id) const { return stretches_[static_cast<std::size_t>(id)]; }
+  TimedTemplateId timed(const LaneTemplate& tmpl, const std::vector<Slot>& slots);
+  const TimedTemplate& of(TimedTemplateId id) const { return timed_templates_[static_cast<std::size_t>(id)]; }
   /// The pattern that circumstances lead to; kNone where more patterns than are worth keeping would be needed.
-  PatternId find(StretchId id, const Circumstances& c) { return c.plain() ? of(id).plain : look_up(id, c); }
+  PatternId find(TimedTemplateId id, const Circumstances& c) { return c.plain() ? of(id).plain : look_up(id, c); }
   const Pattern& operator[](PatternId id) const { return patterns_[id]; }
   std::size_t size() const { return patterns_.size(); }
 
@@ -77,13 +77,13 @@ class Patterns {
   struct KeyHash {
     std::size_t operator()(const Key& key) const;
   };
-  PatternId look_up(StretchId id, const Circumstances& c);
-  PatternId play(StretchId id, const Stretch& s, const Circumstances& c);
+  PatternId look_up(TimedTemplateId id, const Circumstances& c);
+  PatternId work_out(TimedTemplateId id, const TimedTemplate& s, const Circumstances& c);
 
   std::int64_t launch_;
-  std::vector<Stretch> stretches_;
+  std::vector<TimedTemplate> timed_templates_;
   std::vector<Pattern> patterns_;
-  std::unordered_map<Key, StretchId, KeyHash> known_stretches_;
+  std::unordered_map<Key, TimedTemplateId, KeyHash> known_timed_;
   std::unordered_map<Key, PatternId, KeyHash> known_;
   Key key_;  // scratch
 };

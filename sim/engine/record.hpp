@@ -5,14 +5,14 @@
 #include <cstdint>
 #include <vector>
 
-#include "sim/engine/course.hpp"
 #include "sim/engine/large_pages.hpp"
+#include "sim/engine/run_table.hpp"
 
 namespace tandem::sim {
 
-/// How one instance of a role went.
-struct Passage {
-  static constexpr PatternId kSingly = UINT32_MAX;      ///< its tasks were played one by one
+/// When one instance of a role ran.
+struct InstanceRecord {
+  static constexpr PatternId kSingly = UINT32_MAX;      ///< its tasks were simulated one by one
   static constexpr PatternId kInRuns = UINT32_MAX - 1;  ///< its runs of tasks were
   static constexpr PatternId kAhead = UINT32_MAX - 2;   ///< no task of it has been looked at yet
   static constexpr PatternId kDelayed = UINT32_MAX - 3;  ///< nor of this, some of whose computations take longer
@@ -31,24 +31,26 @@ struct Passage {
 struct Times {
   template <class T>
   using Many = std::vector<T, LargePages<T>>;
-  Many<Passage> passages;     ///< by itinerary, instance, and role of the itinerary
-  Many<std::int64_t> ended;   ///< of instances without a pattern as they were begun: see Step
+  Many<InstanceRecord> instances;  ///< by lane program, instance, and role of the lane program
+  Many<std::int64_t> ended;        ///< of instances without a pattern as they were begun: see RunTask
   Many<std::int64_t> issued;  ///< of the same; only of roles that do not issue task n at n launches
 };
 
 /// What happened to one role. Picoseconds from the start of the step.
 struct Record {
-  std::size_t passage = 0, roles = 1;  ///< its first in Times::passages, and the way to the next
+  std::size_t first_instance = 0, roles = 1;  ///< its first in Times::instances, and the way to the next
   /// Where the host has to wait: how much later than at n launches it issues task n, by lane of what has a pattern. Instances in
   /// a row that it issues as late have one entry.
   std::vector<std::array<std::int64_t, kPatternLanes>> late;
   Duration end;                        ///< of the role's last task
 
-  const Passage& at(const Times& times, std::uint32_t instance) const { return times.passages[passage + instance * roles]; }
+  const InstanceRecord& at(const Times& times, std::uint32_t instance) const {
+    return times.instances[first_instance + instance * roles];
+  }
   /// `step`: of the task.
-  std::int64_t ended_of(const Times& times, const Patterns& patterns, const Step& step, std::uint32_t instance,
+  std::int64_t ended_of(const Times& times, const Patterns& patterns, const RunTask& step, std::uint32_t instance,
                         std::uint16_t task) const {
-    const Passage& p = at(times, instance);
+    const InstanceRecord& p = at(times, instance);
     if (p.has_pattern()) return p.start + patterns[p.pattern].ended[task];
     if (p.singly()) return times.ended[p.first + step.singly];
     if (!p.in_runs()) return -1;
@@ -56,8 +58,8 @@ struct Record {
     return end < 0 ? end : end + step.after;
   }
   /// The times of an exchange: see kExchangeTimes.
-  const std::int64_t* exchange(const Times& times, const Step& step, std::uint32_t instance) const {
-    const Passage& p = at(times, instance);
+  const std::int64_t* exchange(const Times& times, const RunTask& step, std::uint32_t instance) const {
+    const InstanceRecord& p = at(times, instance);
     return times.ended.data() + p.first + (p.singly() ? step.singly : step.in_runs);
   }
 };

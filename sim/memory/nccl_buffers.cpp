@@ -37,8 +37,8 @@ double tree(const NcclGroup& g) {
   return 2 * static_cast<double>(g.here - 1) * kInside + links * (kSender + kReceiver);
 }
 
-NcclGroup group_of(const Scene& scene, const std::vector<Rank>& members, NcclArchitecture architecture) {
-  const Topology& t = scene.topology;
+NcclGroup group_of(const Setup& setup, const std::vector<Rank>& members, NcclArchitecture architecture) {
+  const Topology& t = setup.topology;
   std::set<std::int64_t> nodes;
   for (const Rank r : members) nodes.insert(t.node_of(t.device_of(r)));
   const auto mesh = mesh_rings(t, members);
@@ -55,28 +55,29 @@ Bytes nccl_buffers(const NcclGroup& group, NcclArchitecture architecture) {
                                          static_cast<double>(group.here)));
 }
 
-Bytes communicator_buffers(const Scene& scene, const Catalogue& catalogue, Rank rank, const std::vector<Communicators>& of_stack) {
-  const auto nccl = scene.cost.comm_fit().nccl;
-  if (!nccl || scene.topology.ranks_per_device() > 1) return Bytes(0);
+Bytes communicator_buffers(const Setup& setup, const Communications& communications, Rank rank,
+                           const std::vector<Communicators>& of_stack) {
+  const auto nccl = setup.cost.comm_fit().nccl;
+  if (!nccl || setup.topology.ranks_per_device() > 1) return Bytes(0);
   std::set<std::vector<Rank>> groups, pairs;
-  for (const std::uint32_t t : catalogue.templates[scene.stage_of(rank).index()])
-    for (std::uint32_t slot = catalogue.first_slot[t]; slot < catalogue.first_slot[t + 1]; ++slot) {
-      const Catalogue::Entry& entry = catalogue.entries[slot];
+  for (const std::uint32_t t : communications.templates[setup.stage_of(rank).index()])
+    for (std::uint32_t slot = communications.first_slot[t]; slot < communications.first_slot[t + 1]; ++slot) {
+      const Communications::Entry& entry = communications.entries[slot];
       if (entry.message < 0) continue;
-      const Port& port = catalogue.ports[catalogue.messages[static_cast<std::size_t>(entry.message)].port];
+      const Port& port = communications.ports[communications.messages[static_cast<std::size_t>(entry.message)].port];
       if (port.kind == Port::Kind::collective) {
-        groups.insert(scene.mesh.members(port.group, rank));
+        groups.insert(setup.mesh.members(port.group, rank));
         continue;
       }
-      const Rank other = scene.mesh.stage_neighbour(rank, entry.receiver ? -port.offset : port.offset);
+      const Rank other = setup.mesh.stage_neighbour(rank, entry.receiver ? -port.offset : port.offset);
       pairs.insert({std::min(rank, other), std::max(rank, other)});
     }
   const auto buffers = [&](const std::vector<Rank>& members) {
-    return members.size() > 1 ? nccl_buffers(group_of(scene, members, *nccl), *nccl) : Bytes(0);
+    return members.size() > 1 ? nccl_buffers(group_of(setup, members, *nccl), *nccl) : Bytes(0);
   };
   Bytes sum;
   for (const Communicators& c : of_stack) {
-    const std::vector<Rank> members = scene.mesh.members(c.group, rank);
+    const std::vector<Rank> members = setup.mesh.members(c.group, rank);
     sum += c.count * buffers(members);
     groups.erase(members);
   }

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "models/stack/communicators.hpp"
+#include "models/plan/stack_facts.hpp"
 #include "sim/nccl/nccl.hpp"
-#include "sim/network/catalogue.hpp"
-#include "sim/network/scene.hpp"
+#include "sim/network/communications.hpp"
+#include "sim/network/setup.hpp"
 
 namespace tandem::sim {
 
@@ -26,6 +26,7 @@ Bytes nccl_buffers(const NcclGroup& group, NcclArchitecture architecture);
 /// Of all communicators of `rank`: those that its framework makes, as far as that is known, one for every other set of ranks in which its
 /// stage's tasks communicate, and one for each neighbour of the pipeline (PyTorch makes one of two ranks for sends and receives).
 /// Nothing where the library is not NCCL.
-Bytes communicator_buffers(const Scene& scene, const Catalogue& catalogue, Rank rank, const std::vector<Communicators>& of_stack);
+Bytes communicator_buffers(const Setup& setup, const Communications& communications, Rank rank,
+                           const std::vector<Communicators>& of_stack);
 
 }  // namespace tandem::sim

@@ -109,9 +109,9 @@ struct TemplateTensors {
 };
 
 /// A step's tensors.
-class Step {
+class AllocatedStep {
  public:
-  Step(const TaskGraph& graph, const Program& program) : program_(program), tensors_(program.memory.allocations.size()) {
+  AllocatedStep(const TaskGraph& graph, const Program& program) : program_(program), tensors_(program.memory.allocations.size()) {
     for (const Template& t : graph.templates) {
       templates_.emplace_back(t);
       tasks_ = std::max(tasks_, static_cast<std::int64_t>(t.tasks.size()));
@@ -280,7 +280,7 @@ class Step {
 }  // namespace
 
 Bytes reserved_bytes(const TaskGraph& graph, const Program& program) {
-  Step step(graph, program);
+  AllocatedStep step(graph, program);
   Allocators allocators(program.memory.expandable_segments);
   step.begin(allocators);
   step.run(allocators);
@@ -290,7 +290,7 @@ Bytes reserved_bytes(const TaskGraph& graph, const Program& program) {
 Bytes needed_bytes(const TaskGraph& graph, const Program& program, Bytes room) {
   const MemoryPlan& memory = program.memory;
   if (memory.live_peak_bytes > room || memory.expandable_segments) return memory.live_peak_bytes;
-  Step step(graph, program);
+  AllocatedStep step(graph, program);
   const auto runs_in = [&](std::int64_t bytes) {
     Allocators allocators(false);
     allocators.limit(Bytes(bytes));

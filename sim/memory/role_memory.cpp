@@ -1,6 +1,5 @@
 #include "sim/memory/role_memory.hpp"
 
-#include "models/stack/stack_statement.hpp"
 #include "sim/memory/nccl_buffers.hpp"
 #include "sim/memory/reserved_memory.hpp"
 #include "sim/memory/workspaces.hpp"
@@ -9,39 +8,39 @@ namespace tandem::sim {
 
 namespace {
 
-/// Tensors laid out in less than this share of what there is are not played through an allocator, which takes longer than the rest of a
+/// Tensors laid out in less than this share of what there is are not simulated through an allocator, which takes longer than the rest of a
 /// small simulation: of 1,297 published plans all that run short there are laid out past the end (2026-11-23).
 constexpr double kNear = 0.875;
 
 }  // namespace
 
-RoleMemory::RoleMemory(const Plan& plan, const Scene& scene, const Play& play)
-    : scene_(scene),
-      play_(play),
-      libraries_(library_memory(plan, scene.topology.device())),
-      caches_(scene.cost.comm_fit().nccl && stack_states(plan, "caching_allocator")),
-      of_stack_(stack_communicators(plan)),
-      stages_(scene.graph.programs.size()) {}
+RoleMemory::RoleMemory(const Plan& plan, const Setup& setup, const SimulatedStep& simulated)
+    : setup_(setup),
+      simulated_(simulated),
+      libraries_(library_memory(plan, setup.topology.device())),
+      caches_(setup.cost.comm_fit().nccl && plan.stack.facts.caching_allocator),
+      of_stack_(plan.stack.facts.communicators),
+      stages_(setup.graph.programs.size()) {}
 
 /// A host has one arena, which must be there. A device's allocator gives back segments without a tensor before it gives up (PyTorch:
 /// c10/cuda/CUDACachingAllocator.cpp, release_cached_blocks, which waits for the device first), but holes beside tensors it cannot; of
 /// other allocators on devices nothing is known, and what is alive decides.
 Bytes RoleMemory::needed(const Program& program, Bytes runtime) const {
   const MemoryPlan& memory = program.memory;
-  const Device& device = scene_.topology.device();
+  const Device& device = setup_.topology.device();
   if (device.synchronous) return memory.arena_bytes;
-  const Bytes room = Bytes(device.usable_memory.count() / scene_.topology.ranks_per_device()) - runtime;
+  const Bytes room = Bytes(device.usable_memory.count() / setup_.topology.ranks_per_device()) - runtime;
   const bool near = static_cast<double>(memory.arena_bytes.count()) > kNear * static_cast<double>(room.count());
-  return caches_ && near ? needed_bytes(scene_.graph, program, room) : memory.live_peak_bytes;
+  return caches_ && near ? needed_bytes(setup_.graph, program, room) : memory.live_peak_bytes;
 }
 
 RolePrediction RoleMemory::of(const Role& role) {
   Stage& stage = stages_[role.stage.index()];
-  const Program& program = scene_.graph.program(role.stage);
+  const Program& program = setup_.graph.program(role.stage);
   const MemoryPlan& memory = program.memory;
-  const Device& device = scene_.topology.device();
+  const Device& device = setup_.topology.device();
   if (!stage.communicators)
-    stage.communicators = communicator_buffers(scene_, play_.catalogue, Rank(role.ranks.front()), of_stack_);
+    stage.communicators = communicator_buffers(setup_, simulated_.communications, Rank(role.ranks.front()), of_stack_);
   const Bytes runtime = device.runtime_memory + libraries_ + *stage.communicators;
   if (!stage.needed) stage.needed = needed(program, runtime);
   RolePrediction out;
@@ -56,7 +55,7 @@ RolePrediction RoleMemory::of(const Role& role) {
 }
 
 bool RoleMemory::fits(const RolePrediction& role) const {
-  return role.needed_bytes.count() * scene_.topology.ranks_per_device() <= scene_.topology.device().usable_memory.count();
+  return role.needed_bytes.count() * setup_.topology.ranks_per_device() <= setup_.topology.device().usable_memory.count();
 }
 
 }  // namespace tandem::sim

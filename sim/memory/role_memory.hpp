@@ -4,18 +4,18 @@
 #include <optional>
 #include <vector>
 
-#include "models/stack/communicators.hpp"
+#include "models/plan/stack_facts.hpp"
 #include "reports/prediction/prediction.hpp"
-#include "sim/engine/play.hpp"
-#include "sim/network/scene.hpp"
+#include "sim/engine/simulated_step.hpp"
+#include "sim/network/setup.hpp"
 
 namespace tandem::sim {
 
-/// Of the roles of one play.
+/// Memory of the roles of one simulated step.
 class RoleMemory {
  public:
   /// References are kept.
-  RoleMemory(const Plan& plan, const Scene& scene, const Play& play);
+  RoleMemory(const Plan& plan, const Setup& setup, const SimulatedStep& simulated);
 
   /// The figures of memory of `role`; nothing else is filled in.
   RolePrediction of(const Role& role);
@@ -31,8 +31,8 @@ class RoleMemory {
 
   Bytes needed(const Program& program, Bytes runtime) const;
 
-  const Scene& scene_;
-  const Play& play_;
+  const Setup& setup_;
+  const SimulatedStep& simulated_;
   Bytes libraries_;
   bool caches_;  ///< whether the plan's framework has PyTorch's allocator, and the device is CUDA's
   std::vector<Communicators> of_stack_;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "models/base/error.hpp"
-#include "sim/cost/countable.hpp"
+#include "sim/cost/time_limit.hpp"
 
 namespace tandem::sim {
 namespace {

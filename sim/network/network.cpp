@@ -21,7 +21,7 @@ Network::Network(std::vector<Capacity> links, const std::vector<std::vector<Link
 }
 
 void Network::start(std::uint32_t id, std::span<const Segment> segments) {
-  Transfer& t = transfers_[id];
+  ActiveTransfer& t = transfers_[id];
   require(t.segment == nullptr && !segments.empty(), "a transfer was started twice or without work");
   t.segment = segments.data();
   t.more = static_cast<std::uint32_t>(segments.size() - 1);
@@ -29,7 +29,7 @@ void Network::start(std::uint32_t id, std::span<const Segment> segments) {
 }
 
 bool Network::take(const Event& event) {
-  Transfer& t = transfers_[event.target];
+  ActiveTransfer& t = transfers_[event.target];
   if (t.segment == nullptr || event.version != t.version) return false;
   leave(event.target);
   if (t.more == 0) {
@@ -47,7 +47,7 @@ inline std::uint32_t& Network::on_link(std::uint32_t link, std::uint32_t i) {
 }
 
 inline void Network::join(std::uint32_t id) {
-  Transfer& t = transfers_[id];
+  ActiveTransfer& t = transfers_[id];
   t.first_use = first_use_[t.segment->uses];
   t.end_use = first_use_[t.segment->uses + 1];
   t.remaining = t.segment->work;
@@ -65,7 +65,7 @@ inline void Network::join(std::uint32_t id) {
 }
 
 inline void Network::leave(std::uint32_t id) {
-  Transfer& t = transfers_[id];
+  ActiveTransfer& t = transfers_[id];
   ++t.version;
   for (const LinkUse& use : uses(t)) {
     const std::uint32_t last = --on_link_[use.link].count;
@@ -91,7 +91,7 @@ inline void Network::share_out() {
 }
 
 /// Books the work done since the rate was set.
-inline void Network::settle(Transfer& t) {
+inline void Network::settle(ActiveTransfer& t) {
   const std::int64_t elapsed = (queue_.now() - t.since).ps();
   if (t.rate != kUnlimited) t.remaining -= static_cast<Work>(t.rate) * elapsed;
   t.since = queue_.now();
@@ -130,7 +130,7 @@ inline void Network::share(std::uint32_t link) {
 }
 
 inline void Network::set_rate(std::uint32_t id, Rate rate) {
-  Transfer& t = transfers_[id];
+  ActiveTransfer& t = transfers_[id];
   if (t.rate == rate) return;
   settle(t);
   t.rate = rate;

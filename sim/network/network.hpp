@@ -35,7 +35,7 @@ class Network {
 
  private:
   /// One cache line: thousands are under way, and every event looks at another one.
-  struct alignas(64) Transfer {
+  struct alignas(64) ActiveTransfer {
     Work remaining = 0;
     Rate rate = 0;
     Duration since;  ///< when `remaining` was true
@@ -52,11 +52,11 @@ class Network {
     std::array<std::uint32_t, kHere> here;  ///< the first of them; the others in `more_`
   };
 
-  LinkUses uses(const Transfer& t) const { return {uses_.data() + t.first_use, uses_.data() + t.end_use}; }
+  LinkUses uses(const ActiveTransfer& t) const { return {uses_.data() + t.first_use, uses_.data() + t.end_use}; }
   inline std::uint32_t& on_link(std::uint32_t link, std::uint32_t i);
   inline void join(std::uint32_t id);
   inline void leave(std::uint32_t id);
-  inline void settle(Transfer& t);
+  inline void settle(ActiveTransfer& t);
   inline void share_out();
   inline void share(std::uint32_t link);
   inline void collect(std::uint32_t link);
@@ -65,7 +65,7 @@ class Network {
   std::vector<LinkUse> uses_;             ///< all sets in a row
   std::vector<std::uint32_t> first_use_;  ///< by set
   std::vector<Rate> alone_;               ///< by set: the rate of who is alone on its links
-  std::vector<Transfer> transfers_;
+  std::vector<ActiveTransfer> transfers_;
   std::vector<OnLink> on_link_;
   std::vector<std::vector<std::uint32_t>> more_;  ///< by link
   std::vector<std::uint32_t> link_visit_;

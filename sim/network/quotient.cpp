@@ -18,11 +18,11 @@ using Party = std::pair<std::uint32_t, PortEnd>;
 class QuotientBuilder {
  public:
   QuotientBuilder(const Folded& folded, const LaneOfStream& lanes)
-      : f_(folded), turns_(folded.scene.graph, folded.catalogue, lanes) {}
+      : f_(folded), exclusion_(folded.setup.graph, folded.communications, lanes) {}
 
   Quotient build() {
-    for (const std::uint32_t l : f_.folding.links.first) out_.links.push_back(f_.wiring.links[l]);
-    out_.wire_classes = static_cast<std::uint32_t>(f_.folding.wires.size());
+    for (const std::uint32_t l : f_.folding.links.first) out_.links.push_back(f_.transfer_map.links[l]);
+    out_.transfer_classes = static_cast<std::uint32_t>(f_.folding.transfers.size());
     place_uses();
     count_uses();
     merge_links(out_.links, out_.uses);
@@ -33,24 +33,26 @@ class QuotientBuilder {
   }
 
  private:
-  const Wire& wire(std::uint32_t wire_class) const { return f_.wiring.wires[f_.folding.wires.first[wire_class]]; }
+  const Transfer& transfer(std::uint32_t transfer_class) const {
+    return f_.transfer_map.transfers[f_.folding.transfers.first[transfer_class]];
+  }
 
   void place_uses() {
-    for (std::uint32_t c = 0; c < out_.wire_classes; ++c) {
+    for (std::uint32_t c = 0; c < out_.transfer_classes; ++c) {
       first_use_.push_back(static_cast<std::uint32_t>(out_.uses.size()));
-      out_.uses.resize(out_.uses.size() + wire(c).uses.size());
+      out_.uses.resize(out_.uses.size() + transfer(c).uses.size());
     }
     first_use_.push_back(static_cast<std::uint32_t>(out_.uses.size()));
   }
 
-  /// Flows of every wire on the representative of each class of links, summed by the wire's class.
+  /// Flows of every transfer on the representative of each class of links, summed by the transfer's class.
   void count_uses() {
-    for (std::size_t w = 0; w < f_.wiring.wires.size(); ++w)
-      for (std::size_t u = 0; u < f_.wiring.wires[w].uses.size(); ++u)
-        for (const LinkUse& use : f_.wiring.wires[w].uses[u]) {
+    for (std::size_t w = 0; w < f_.transfer_map.transfers.size(); ++w)
+      for (std::size_t u = 0; u < f_.transfer_map.transfers[w].uses.size(); ++u)
+        for (const LinkUse& use : f_.transfer_map.transfers[w].uses[u]) {
           const std::uint32_t link = f_.folding.links.of[use.link];
           if (f_.folding.links.first[link] == use.link)
-            out_.uses[first_use_[f_.folding.wires.of[w]] + u].push_back({link, use.flows});
+            out_.uses[first_use_[f_.folding.transfers.of[w]] + u].push_back({link, use.flows});
         }
     for (auto& uses : out_.uses) sum_up(uses);
   }
@@ -66,9 +68,9 @@ class QuotientBuilder {
   }
 
   void find_parties() {
-    for (std::uint32_t c = 0; c < out_.wire_classes; ++c) {
+    for (std::uint32_t c = 0; c < out_.transfer_classes; ++c) {
       std::vector<Party> parties;
-      const Wire& w = wire(c);
+      const Transfer& w = transfer(c);
       for (std::size_t m = 0; m < w.members.size(); ++m)
         parties.emplace_back(f_.folding.ranks.of[w.members[m].index()], 2 * w.port + (w.directed && m == 1 ? 1 : 0));
       std::sort(parties.begin(), parties.end());
@@ -83,22 +85,22 @@ class QuotientBuilder {
     const std::vector<Party> &few = parties_[a], &many = parties_[b];
     for (const Party& x : few)
       for (auto y = std::lower_bound(many.begin(), many.end(), Party{x.first, 0}); y != many.end() && y->first == x.first; ++y)
-        if (!turns_.at_once(stage(x.first), x.second, y->second)) return true;
+        if (!exclusion_.at_once(stage(x.first), x.second, y->second)) return true;
     return false;
   }
 
   StageId stage(std::uint32_t role) const {
-    return f_.scene.stage_of(Rank(static_cast<std::int32_t>(f_.folding.ranks.first[role])));
+    return f_.setup.stage_of(Rank(static_cast<std::int32_t>(f_.folding.ranks.first[role])));
   }
 
-  /// Wire classes by link: two that can be there at once contend.
+  /// Transfer classes by link: two that can be there at once contend.
   void find_contention() {
     std::vector<std::vector<std::uint32_t>> users(out_.links.size());
-    for (std::uint32_t c = 0; c < out_.wire_classes; ++c)
+    for (std::uint32_t c = 0; c < out_.transfer_classes; ++c)
       for (std::uint32_t u = first_use_[c]; u < first_use_[c + 1]; ++u)
         for (const LinkUse& use : out_.uses[u])
           if (users[use.link].empty() || users[use.link].back() != c) users[use.link].push_back(c);
-    contends_.assign(out_.wire_classes, false);
+    contends_.assign(out_.transfer_classes, false);
     for (const auto& list : users)
       for (std::size_t i = 0; i < list.size(); ++i)
         for (std::size_t j = 0; j < i; ++j)
@@ -119,11 +121,11 @@ class QuotientBuilder {
   StageSlots stage_slots(std::size_t stage) const {
     StageSlots out;
     std::map<std::tuple<std::int32_t, bool, std::uint32_t>, std::size_t> known;
-    for (const std::uint32_t t : f_.catalogue.templates[stage])
-      for (std::uint32_t slot = f_.catalogue.first_slot[t]; slot < f_.catalogue.first_slot[t + 1]; ++slot) {
-        const Catalogue::Entry& entry = f_.catalogue.entries[slot];
+    for (const std::uint32_t t : f_.communications.templates[stage])
+      for (std::uint32_t slot = f_.communications.first_slot[t]; slot < f_.communications.first_slot[t + 1]; ++slot) {
+        const Communications::Entry& entry = f_.communications.entries[slot];
         const auto [at, fresh] = known.try_emplace({entry.message, entry.receiver, entry.message < 0 ? slot : 0}, out.once.size());
-        if (fresh) out.once.push_back({t, slot, &f_.scene.graph.templates[t].tasks[slot - f_.catalogue.first_slot[t]]});
+        if (fresh) out.once.push_back({t, slot, &f_.setup.graph.templates[t].tasks[slot - f_.communications.first_slot[t]]});
         out.slots.emplace_back(slot, at->second);
       }
     return out;
@@ -131,18 +133,18 @@ class QuotientBuilder {
 
   void place_slots(std::uint32_t role) {
     const Rank rank(static_cast<std::int32_t>(f_.folding.ranks.first[role]));
-    const std::size_t stage = f_.scene.stage_of(rank).index();
+    const std::size_t stage = f_.setup.stage_of(rank).index();
     const auto [known, first_of_stage] = stage_slots_.try_emplace(stage);
     if (first_of_stage) known->second = stage_slots(stage);
     RoleSlots own;
     std::vector<Slot> answers;
     answers.reserve(known->second.once.size());
-    auto& durations = durations_[f_.scene.speed(rank)];
+    auto& durations = durations_[f_.setup.speed(rank)];
     for (const Asked& asked : known->second.once) answers.push_back(slot(rank, asked, durations, own.exchanges));
     const auto [at, fresh] = tables_.try_emplace({stage, std::move(answers)}, static_cast<std::uint32_t>(out_.tables.size()));
     own.table = at->second;
     if (fresh) {
-      std::vector<Slot>& table = out_.tables.emplace_back(f_.catalogue.entries.size());
+      std::vector<Slot>& table = out_.tables.emplace_back(f_.communications.entries.size());
       for (const auto& [slot, place] : known->second.slots) table[slot] = at->first.second[place];
     }
     out_.roles.push_back(std::move(own));
@@ -151,17 +153,17 @@ class QuotientBuilder {
   using Durations = std::vector<std::optional<Duration>>;
 
   Slot slot(Rank rank, const Asked& asked, Durations& durations, std::vector<std::uint32_t>& exchanges) {
-    const Catalogue::Entry& entry = f_.catalogue.entries[asked.slot];
+    const Communications::Entry& entry = f_.communications.entries[asked.slot];
     if (entry.message >= 0) return as_slot(exchange(rank, *asked.task, entry), exchanges);
     const Duration alone = duration(rank, asked, durations);
-    return f_.wiring.shared_cores ? as_slot(computation(rank, alone), exchanges) : Slot{alone.ps()};
+    return f_.transfer_map.shared_cores ? as_slot(computation(rank, alone), exchanges) : Slot{alone.ps()};
   }
 
   /// Asked of the cost model once for all ranks of one speed; where rows of experts are replayed, each has its own.
   Duration duration(Rank rank, const Asked& asked, Durations& durations) const {
-    durations.resize(f_.catalogue.entries.size());
+    durations.resize(f_.communications.entries.size());
     std::optional<Duration>& known = durations[asked.slot];
-    if (!known || f_.scene.replay != nullptr) known = f_.scene.duration(rank, asked.tmpl, *asked.task);
+    if (!known || f_.setup.replay != nullptr) known = f_.setup.duration(rank, asked.tmpl, *asked.task);
     require(*known >= Duration{}, "the cost model gave a negative duration");
     return *known;
   }
@@ -176,46 +178,46 @@ class QuotientBuilder {
     return {0, number};
   }
 
-  std::uint32_t wire_class(Rank rank, std::size_t end, const Task& task) const {
-    const std::int32_t w = f_.wiring.wire_of[end][rank.index()];
+  std::uint32_t transfer_class(Rank rank, std::size_t end, const Task& task) const {
+    const std::int32_t w = f_.transfer_map.transfer_of[end][rank.index()];
     if (w < 0) throw ContractError("task '" + task.name + "' receives what no stage sends");
-    return f_.folding.wires.of[static_cast<std::size_t>(w)];
+    return f_.folding.transfers.of[static_cast<std::size_t>(w)];
   }
 
-  std::uint32_t exchange(Rank rank, const Task& task, const Catalogue::Entry& entry) {
+  std::uint32_t exchange(Rank rank, const Task& task, const Communications::Entry& entry) {
     const auto message = static_cast<std::uint32_t>(entry.message);
-    const std::uint32_t c = wire_class(rank, 2 * f_.catalogue.messages[message].port + entry.receiver, task);
+    const std::uint32_t c = transfer_class(rank, 2 * f_.communications.messages[message].port + entry.receiver, task);
     const auto [it, fresh] = of_message_.try_emplace({c, message}, static_cast<std::uint32_t>(out_.exchanges.size()));
-    if (fresh) out_.exchanges.push_back(made(c, recipe(c, message, task)));
+    if (fresh) out_.exchanges.push_back(made(c, plan(c, message, task)));
     return it->second;
   }
 
   std::uint32_t computation(Rank rank, Duration alone) {
-    const auto w = static_cast<std::size_t>(f_.wiring.wire_of[2 * f_.catalogue.core_port][rank.index()]);
-    const std::uint32_t c = f_.folding.wires.of[w];
+    const auto w = static_cast<std::size_t>(f_.transfer_map.transfer_of[2 * f_.communications.core_port][rank.index()]);
+    const std::uint32_t c = f_.folding.transfers.of[w];
     const auto [it, fresh] = of_duration_.try_emplace({c, alone}, static_cast<std::uint32_t>(out_.exchanges.size()));
-    if (fresh) out_.exchanges.push_back(made(c, Recipe{0, {{{{0, core_work(alone)}}, {}}}, {}}));
+    if (fresh) out_.exchanges.push_back(made(c, TransferPlan{0, {{{{0, core_work(alone)}}, {}}}, {}}));
     return it->second;
   }
 
-  const Recipe& recipe(std::uint32_t wire_class, std::uint32_t message, const Task& task) const {
-    for (const Recipe& r : wire(wire_class).recipes)
+  const TransferPlan& plan(std::uint32_t transfer_class, std::uint32_t message, const Task& task) const {
+    for (const TransferPlan& r : transfer(transfer_class).plans)
       if (r.message == message) return r;
     throw ContractError("task '" + task.name + "' communicates what its peers do not");
   }
 
-  Exchange made(std::uint32_t wire_class, const Recipe& recipe) const {
+  Exchange made(std::uint32_t transfer_class, const TransferPlan& plan) const {
     Exchange e;
-    e.wire_class = wire_class;
-    e.chains = recipe.chains;
-    e.tail = recipe.tail;
+    e.transfer_class = transfer_class;
+    e.chains = plan.chains;
+    e.tail = plan.tail;
     for (auto& chain : e.chains)
-      for (Segment& s : chain) s.uses += first_use_[wire_class];
+      for (Segment& s : chain) s.uses += first_use_[transfer_class];
     e.alone = time_alone(e.chains, out_.uses, out_.links) + e.tail;
-    e.parties = static_cast<std::uint32_t>(parties_[wire_class].size());
+    e.parties = static_cast<std::uint32_t>(parties_[transfer_class].size());
     const bool two_chains = !e.chains[0].empty() && !e.chains[1].empty();
     e.contends =
-        (contends_[wire_class] || (two_chains && overlaps(e))) && !(e.chains[0].empty() && e.chains[1].empty());
+        (contends_[transfer_class] || (two_chains && overlaps(e))) && !(e.chains[0].empty() && e.chains[1].empty());
     return e;
   }
 
@@ -231,7 +233,7 @@ class QuotientBuilder {
   }
 
   const Folded& f_;
-  Turns turns_;
+  Exclusion exclusion_;
   Quotient out_;
   std::vector<std::uint32_t> first_use_;
   std::vector<std::vector<Party>> parties_;

@@ -1,5 +1,5 @@
 #pragma once
-// The folded simulation's network: one exchange for each class of wires and message, one link for each class of links.
+// The folded simulation's network: one exchange for each class of transfers and message, one link for each class of links.
 // A representative's bundle carries the flows of its whole class on every link it crosses, so contention on the
 // quotient equals contention on the whole.
 
@@ -9,17 +9,17 @@
 #include <span>
 #include <vector>
 
-#include "sim/network/catalogue.hpp"
+#include "sim/network/communications.hpp"
+#include "sim/network/exclusion.hpp"
 #include "sim/network/roles.hpp"
-#include "sim/network/turns.hpp"
-#include "sim/network/wiring.hpp"
+#include "sim/network/transfer_map.hpp"
 
 namespace tandem::sim {
 
 /// Something that takes time and that ranks may have to meet for: a communication, or a computation on a shared
 /// processor.
 struct Exchange {
-  std::uint32_t wire_class = 0;
+  std::uint32_t transfer_class = 0;
   std::array<std::vector<Segment>, 2> chains;  ///< Segment::uses indexes Quotient::uses
   Duration tail;
   Duration alone;             ///< with nobody else on its links, tail included
@@ -42,19 +42,19 @@ struct RoleSlots {
 
 struct Quotient {
   std::vector<Capacity> links;             ///< one for all classes of links that carry the same flows
-  std::vector<std::vector<LinkUse>> uses;  ///< of all wire classes in a row
+  std::vector<std::vector<LinkUse>> uses;  ///< of all transfer classes in a row
   std::vector<Exchange> exchanges;
-  std::vector<std::vector<Slot>> tables;  ///< by the catalogue's slot; each of one stage
+  std::vector<std::vector<Slot>> tables;  ///< by slot of the communications; each of one stage
   std::vector<RoleSlots> roles;
-  std::uint32_t wire_classes = 0;
+  std::uint32_t transfer_classes = 0;
 
   const std::vector<Slot>& slots(std::size_t role) const { return tables[roles[role].table]; }
 };
 
 struct Folded {
-  const Scene& scene;
-  const Catalogue& catalogue;
-  const Wiring& wiring;
+  const Setup& setup;
+  const Communications& communications;
+  const TransferMap& transfer_map;
   const Folding& folding;
 };
 

@@ -62,14 +62,14 @@ void then_work(Hash& h, Work work) {
   then(h, static_cast<std::uint64_t>(work >> 64));
 }
 
-Hash initial(const Wire& wire) {
+Hash initial(const Transfer& transfer) {
   Hash h;
-  then(h, wire.port);
-  then(h, wire.uses.size());
-  for (const Recipe& recipe : wire.recipes) {
-    then(h, recipe.message);
-    then(h, static_cast<std::uint64_t>(recipe.tail.ps()));
-    for (const auto& chain : recipe.chains) {
+  then(h, transfer.port);
+  then(h, transfer.uses.size());
+  for (const TransferPlan& plan : transfer.plans) {
+    then(h, plan.message);
+    then(h, static_cast<std::uint64_t>(plan.tail.ps()));
+    for (const auto& chain : plan.chains) {
       then(h, chain.size());
       for (const Segment& s : chain) {
         then(h, s.uses);
@@ -89,21 +89,21 @@ Hash initial(const Capacity& link) {
 
 class Refiner {
  public:
-  Refiner(const Wiring& wiring, const std::vector<std::uint64_t>& colours) : wiring_(wiring) {
-    std::vector<Hash> ranks(colours.size()), wires, links;
+  Refiner(const TransferMap& transfer_map, const std::vector<std::uint64_t>& colours) : transfer_map_(transfer_map) {
+    std::vector<Hash> ranks(colours.size()), transfers, links;
     for (std::size_t r = 0; r < ranks.size(); ++r) then(ranks[r], colours[r]);
-    for (const Wire& w : wiring.wires) wires.push_back(initial(w));
-    for (const Capacity& l : wiring.links) links.push_back(initial(l));
-    folding_ = {classify(ranks), classify(wires), classify(links)};
+    for (const Transfer& w : transfer_map.transfers) transfers.push_back(initial(w));
+    for (const Capacity& l : transfer_map.links) links.push_back(initial(l));
+    folding_ = {classify(ranks), classify(transfers), classify(links)};
   }
 
-  /// Ranks and links follow from wires: once these stay as they are, so do those.
+  /// Ranks and links follow from transfers: once these stay as they are, so do those.
   Folding run() {
-    for (std::size_t before = 0; before != folding_.wires.size();) {
-      before = folding_.wires.size();
+    for (std::size_t before = 0; before != folding_.transfers.size();) {
+      before = folding_.transfers.size();
       folding_.ranks = classify(rank_hashes());
       folding_.links = classify(link_hashes());
-      folding_.wires = classify(wire_hashes());
+      folding_.transfers = classify(transfer_hashes());
     }
     return std::move(folding_);
   }
@@ -116,19 +116,19 @@ class Refiner {
     return hashes;
   }
 
-  /// A wire sees its members (in order only where one sends to the other) and, use by use, the links it crosses.
-  std::vector<Hash> wire_hashes() const {
-    std::vector<Hash> hashes = start(folding_.wires);
+  /// A transfer sees its members (in order only where one sends to the other) and, use by use, the links it crosses.
+  std::vector<Hash> transfer_hashes() const {
+    std::vector<Hash> hashes = start(folding_.transfers);
     for (std::size_t w = 0; w < hashes.size(); ++w) {
-      const Wire& wire = wiring_.wires[w];
+      const Transfer& transfer = transfer_map_.transfers[w];
       Hash members{0, 0};
-      for (std::size_t m = 0; m < wire.members.size(); ++m) {
+      for (std::size_t m = 0; m < transfer.members.size(); ++m) {
         Hash item;
-        then(item, both(folding_.ranks.of[wire.members[m].index()], wire.directed ? m : 0));
+        then(item, both(folding_.ranks.of[transfer.members[m].index()], transfer.directed ? m : 0));
         gather(members, item);
       }
       then_hash(hashes[w], members);
-      for (const auto& uses : wire.uses) then_hash(hashes[w], links_of(uses));
+      for (const auto& uses : transfer.uses) then_hash(hashes[w], links_of(uses));
     }
     return hashes;
   }
@@ -143,23 +143,23 @@ class Refiner {
     return sum;
   }
 
-  /// A rank sees the wire behind each of its ports.
+  /// A rank sees the transfer behind each of its ports.
   std::vector<Hash> rank_hashes() const {
     std::vector<Hash> hashes = start(folding_.ranks);
-    for (const auto& wires : wiring_.wire_of)
+    for (const auto& transfers : transfer_map_.transfer_of)
       for (std::size_t r = 0; r < hashes.size(); ++r)
-        then(hashes[r], wires[r] < 0 ? ~0ULL : folding_.wires.of[static_cast<std::size_t>(wires[r])]);
+        then(hashes[r], transfers[r] < 0 ? ~0ULL : folding_.transfers.of[static_cast<std::size_t>(transfers[r])]);
     return hashes;
   }
 
   /// A link sees the flows that cross it.
   std::vector<Hash> link_hashes() const {
     std::vector<Hash> hashes = start(folding_.links), sums(hashes.size(), Hash{0, 0});
-    for (std::size_t w = 0; w < wiring_.wires.size(); ++w)
-      for (std::size_t u = 0; u < wiring_.wires[w].uses.size(); ++u)
-        for (const LinkUse& use : wiring_.wires[w].uses[u]) {
+    for (std::size_t w = 0; w < transfer_map_.transfers.size(); ++w)
+      for (std::size_t u = 0; u < transfer_map_.transfers[w].uses.size(); ++u)
+        for (const LinkUse& use : transfer_map_.transfers[w].uses[u]) {
           Hash item;
-          then(item, both(folding_.wires.of[w], u));
+          then(item, both(folding_.transfers.of[w], u));
           then(item, static_cast<std::uint64_t>(use.flows));
           gather(sums[use.link], item);
         }
@@ -167,12 +167,14 @@ class Refiner {
     return hashes;
   }
 
-  const Wiring& wiring_;
+  const TransferMap& transfer_map_;
   Folding folding_;
 };
 
 }  // namespace
 
-Folding fold(const Wiring& wiring, const std::vector<std::uint64_t>& colours) { return Refiner(wiring, colours).run(); }
+Folding fold(const TransferMap& transfer_map, const std::vector<std::uint64_t>& colours) {
+  return Refiner(transfer_map, colours).run();
+}
 
 }  // namespace tandem::sim

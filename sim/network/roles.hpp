@@ -1,12 +1,12 @@
 #pragma once
-// Roles: classes of ranks that no part of the simulation can tell apart, by colour refinement of ranks, wires and links
+// Roles: classes of ranks that no part of the simulation can tell apart, by colour refinement of ranks, transfers and links
 // together (the coarsest equitable partition; Grohe, Kersting, Mladenov and Selman, "Dimension Reduction via Colour
 // Refinement", ESA 2014). In such a partition one representative of each class behaves as all of them.
 
 #include <cstdint>
 #include <vector>
 
-#include "sim/network/wiring.hpp"
+#include "sim/network/transfer_map.hpp"
 
 namespace tandem::sim {
 
@@ -19,11 +19,11 @@ struct Classes {
 };
 
 struct Folding {
-  Classes ranks, wires, links;
+  Classes ranks, transfers, links;
 };
 
-/// `colours`: initial colour of every rank (its program, and whatever else sets it apart). A wire starts with its port
+/// `colours`: initial colour of every rank (its program, and whatever else sets it apart). A transfer starts with its port
 /// and what it costs, a link with its rate and latency.
-Folding fold(const Wiring& wiring, const std::vector<std::uint64_t>& colours);
+Folding fold(const TransferMap& transfer_map, const std::vector<std::uint64_t>& colours);
 
 }  // namespace tandem::sim

@@ -16,12 +16,12 @@ using Where = Place;
 /// What all roles look up.
 class Known {
  public:
-  Known(const Play& play, const TaskGraph& graph)
-      : first_edge_(graph.programs.size()), waits_(graph.programs.size()), lanes_(lanes_of(play.host.synchronous)) {
-    ways_.reserve(play.patterns.size());
-    for (PatternId id = 0; id < play.patterns.size(); ++id) {
-      const Pattern& p = play.patterns[id];
-      const std::uint16_t first = play.patterns.of(p.stretch).first[0];
+  Known(const SimulatedStep& simulated, const TaskGraph& graph)
+      : first_edge_(graph.programs.size()), waits_(graph.programs.size()), lanes_(lanes_of(simulated.host.synchronous)) {
+    ways_.reserve(simulated.patterns.size());
+    for (PatternId id = 0; id < simulated.patterns.size(); ++id) {
+      const Pattern& p = simulated.patterns[id];
+      const std::uint16_t first = simulated.patterns.of(p.timed).first[0];
       ways_.push_back({first, p.closed, p.ended[first], p.free[0], {}});
     }
     for (const Template& t : graph.templates) {
@@ -96,20 +96,20 @@ Share share_of(const Task& task) {
   return Share::compute;
 }
 
-/// Picoseconds of a play; what lies outside is not counted.
+/// Picoseconds of a simulated step; time outside is not counted.
 struct Window {
   std::int64_t from, to;
 };
 
 class Attributor {
  public:
-  Attributor(const Play& play, const TaskGraph& graph, std::size_t role, Known& known, Window window)
-      : play_(play),
+  Attributor(const SimulatedStep& simulated, const TaskGraph& graph, std::size_t role, Known& known, Window window)
+      : simulated_(simulated),
         graph_(graph),
-        program_(graph.program(play.roles[role].stage)),
-        itinerary_(play.itinerary(role)),
-        record_(play.records[role]),
-        reader_(play, role),
+        program_(graph.program(simulated.roles[role].stage)),
+        lane_program_(simulated.lane_program(role)),
+        record_(simulated.records[role]),
+        reader_(simulated, role),
         known_(known),
         window_(window),
         first_edges_(known.first_edges(program_)),
@@ -118,7 +118,7 @@ class Attributor {
   Breakdown run() {
     std::int64_t done = 0;
     for (std::uint32_t i = 0; i < program_.instances.size(); ++i) {
-      const Passage& p = record_.at(play_.times, i);
+      const InstanceRecord& p = record_.at(simulated_.times, i);
       done = p.has_pattern() ? patterned(i, p, done) : computations(i, 0, done);
     }
     tail(done);
@@ -133,7 +133,7 @@ class Attributor {
   }
 
   const Task& task(Where w) const { return graph_.of(program_.instances[w.instance]).tasks[w.task]; }
-  Happening at(Where w) const { return reader_.at(w.instance, w.task); }
+  TaskSpan at(Where w) const { return reader_.at(w.instance, w.task); }
 
   /// The instance's computations from task `t` on; the end of the last one.
   std::int64_t computations(std::uint32_t i, std::uint16_t t, std::int64_t done) {
@@ -145,7 +145,7 @@ class Attributor {
 
   /// What led to its first computation is the instance's own. The rest is alike in all that went by a pattern in which
   /// nobody outside had a say, for then every cause lies behind that computation.
-  std::int64_t patterned(std::uint32_t i, const Passage& p, std::int64_t done) {
+  std::int64_t patterned(std::uint32_t i, const InstanceRecord& p, std::int64_t done) {
     Known::Way& way = known_.way(p.pattern);
     const bool optimizer = program_.instances[i].phase == Phase::optimizer;
     if (p.start > done) explain(done, p.start, {i, way.first});
@@ -165,7 +165,7 @@ class Attributor {
   }
 
   std::int64_t computation(Where w, std::int64_t done) {
-    const Happening h = at(w);
+    const TaskSpan h = at(w);
     if (h.started > done) explain(done, h.started, w);
     const bool optimizer = program_.instances[w.instance].phase == Phase::optimizer;
     add(optimizer ? Share::optimizer : Share::compute, h.started, h.ended);
@@ -204,7 +204,7 @@ class Attributor {
         hi = busy(lo, hi, *cause);
         waiter = *cause;
       } else if (reader_.issued(waiter.instance, waiter.task) == hi) {
-        if (play_.host.synchronous) {
+        if (simulated_.host.synchronous) {
           hi = launches(lo, hi, waiter);
         } else if (const auto cause = host_waited_for(waiter, hi)) {
           const std::int64_t resumed = at(*cause).ended;
@@ -223,7 +223,7 @@ class Attributor {
 
   /// Names the time back from hi, when `w` ended, to when it was ready; returns that.
   std::int64_t busy(std::int64_t lo, std::int64_t hi, Where w) {
-    const Happening h = at(w);
+    const TaskSpan h = at(w);
     add(share_of(task(w)), std::max(lo, h.started), hi);
     add(Share::bubble, std::max(lo, h.ready), std::min(hi, h.started));
     if (hi > window_.from && hi <= window_.to && task(w).stream == Stream::recv && h.first && *h.first < h.ready &&
@@ -234,14 +234,14 @@ class Attributor {
 
   /// A host that computes itself: its launches back to the end of what it ran before. `waiter` becomes that.
   std::int64_t launches(std::int64_t lo, std::int64_t hi, Where& waiter) {
-    std::uint32_t position = itinerary_.stops[waiter.instance].base + waiter.task;
+    std::uint32_t position = lane_program_.starts[waiter.instance].base + waiter.task;
     const auto bound_by_launch = [&] { return reader_.issued(waiter.instance, waiter.task) == hi; };
     while (hi > lo && bound_by_launch()) {
-      const std::int64_t launch = task(waiter).host_operations * play_.host.launch.ps();
+      const std::int64_t launch = task(waiter).host_operations * simulated_.host.launch.ps();
       add(Share::launch, std::max(lo, hi - launch), hi);
       hi -= launch;
       if (position == 0) return lo;
-      waiter = place_of(itinerary_, --position);
+      waiter = place_of(lane_program_, --position);
       if (lane(waiter) == 0) return busy(lo, hi, waiter);
     }
     return hi;
@@ -277,7 +277,7 @@ class Attributor {
 
   /// What the host waited for longest until it had issued all of an instance, where that is another task than before.
   std::vector<Waited> host_waits() const {
-    if (play_.host.synchronous || !itinerary_.host_waits) return {};
+    if (simulated_.host.synchronous || !lane_program_.host_waits) return {};
     const std::vector<Edge>& edges = known_.host_waits(program_);  // ascending instance
     std::vector<Wait> waits;
     waits.reserve(edges.size());
@@ -334,16 +334,16 @@ class Attributor {
     if (instance == 0) return {};
     const auto last_of = [&](std::uint32_t i) { return known_.last_task(program_.instances[i].tmpl, lane); };
     if (const std::int32_t t = last_of(instance - 1); t >= 0) return Where{instance - 1, static_cast<std::uint16_t>(t)};
-    const std::vector<std::uint32_t>& on = itinerary_.lanes[lane].instances;
+    const std::vector<std::uint32_t>& on = lane_program_.lanes[lane].instances;
     for (auto i = std::lower_bound(on.begin(), on.end(), instance); i != on.begin();)
       if (const std::int32_t t = last_of(*--i); t >= 0) return Where{*i, static_cast<std::uint16_t>(t)};
     return {};
   }
 
-  const Play& play_;
+  const SimulatedStep& simulated_;
   const TaskGraph& graph_;
   const Program& program_;
-  const Itinerary& itinerary_;
+  const LaneProgram& lane_program_;
   const Record& record_;
   Reader reader_;
   Known& known_;
@@ -355,21 +355,22 @@ class Attributor {
 
 }  // namespace
 
-Breakdown break_down(const Play& play, const TaskGraph& graph, std::size_t role) {
-  Known known(play, graph);
-  return Attributor(play, graph, role, known, {0, play.step_time.ps()}).run();
+Breakdown break_down(const SimulatedStep& simulated, const TaskGraph& graph, std::size_t role) {
+  Known known(simulated, graph);
+  return Attributor(simulated, graph, role, known, {0, simulated.step_time.ps()}).run();
 }
 
-std::vector<Breakdown> break_down(const Play& play, const TaskGraph& graph) {
-  return break_down(play, graph, std::vector<std::int64_t>(play.roles.size(), play.step_time.ps()), play.step_time.ps());
+std::vector<Breakdown> break_down(const SimulatedStep& simulated, const TaskGraph& graph) {
+  return break_down(simulated, graph, std::vector<std::int64_t>(simulated.roles.size(), simulated.step_time.ps()),
+                    simulated.step_time.ps());
 }
 
-std::vector<Breakdown> break_down(const Play& play, const TaskGraph& graph, const std::vector<std::int64_t>& ends,
+std::vector<Breakdown> break_down(const SimulatedStep& simulated, const TaskGraph& graph, const std::vector<std::int64_t>& ends,
                                   std::int64_t span) {
-  Known known(play, graph);
+  Known known(simulated, graph);
   std::vector<Breakdown> out;
-  for (std::size_t role = 0; role < play.roles.size(); ++role)
-    out.push_back(Attributor(play, graph, role, known, {ends[role] - span, ends[role]}).run());
+  for (std::size_t role = 0; role < simulated.roles.size(); ++role)
+    out.push_back(Attributor(simulated, graph, role, known, {ends[role] - span, ends[role]}).run());
   return out;
 }
 

@@ -8,7 +8,7 @@
 
 #include "models/graph/task_graph.hpp"
 #include "reports/prediction/prediction.hpp"
-#include "sim/engine/play.hpp"
+#include "sim/engine/simulated_step.hpp"
 
 namespace tandem::sim {
 
@@ -27,11 +27,11 @@ struct Breakdown {
 
 /// Attributes what lies between computations to what the next one waited for: a communication while it moved, the
 /// bubble while it waited for others, the host while it launched.
-Breakdown break_down(const Play& play, const TaskGraph& graph, std::size_t role);
+Breakdown break_down(const SimulatedStep& simulated, const TaskGraph& graph, std::size_t role);
 /// Of every role.
-std::vector<Breakdown> break_down(const Play& play, const TaskGraph& graph);
-/// Of `span` picoseconds of every role before `ends`, by role, instead of the whole play; they add up to `span`.
-std::vector<Breakdown> break_down(const Play& play, const TaskGraph& graph, const std::vector<std::int64_t>& ends,
+std::vector<Breakdown> break_down(const SimulatedStep& simulated, const TaskGraph& graph);
+/// Of `span` picoseconds of every role before `ends`, by role, instead of the whole step; they add up to `span`.
+std::vector<Breakdown> break_down(const SimulatedStep& simulated, const TaskGraph& graph, const std::vector<std::int64_t>& ends,
                                   std::int64_t span);
 
 /// In seconds, under the names of `simulate --json`.

@@ -24,21 +24,21 @@ std::vector<double> instances_of(const TaskGraph& graph, const Program& program)
 }
 
 /// Ranks of a stage are alike in shapes; where a run's rows of experts are replayed, its first rank stands for them.
-std::vector<Rank> first_ranks(const Scene& scene) {
-  std::vector<Rank> out(scene.graph.programs.size(), Rank(-1));
-  for (std::int32_t r = scene.mesh.world_size(); r-- > 0;) out[scene.stage_of(Rank(r)).index()] = Rank(r);
+std::vector<Rank> first_ranks(const Setup& setup) {
+  std::vector<Rank> out(setup.graph.programs.size(), Rank(-1));
+  for (std::int32_t r = setup.mesh.world_size(); r-- > 0;) out[setup.stage_of(Rank(r)).index()] = Rank(r);
   return out;
 }
 
-void add(const Scene& scene, Rank rank, const std::vector<double>& instances, Times& times) {
+void add(const Setup& setup, Rank rank, const std::vector<double>& instances, Times& times) {
   for (std::size_t t = 0; t < instances.size(); ++t)
-    for (const Task& task : scene.graph.templates[t].tasks) {
-      const Op op = scene.replay == nullptr ? task.op : scene.replay->timed(rank, t, task.op);
+    for (const Task& task : setup.graph.templates[t].tasks) {
+      const Op op = setup.replay == nullptr ? task.op : setup.replay->timed(rank, t, task.op);
       const auto shape = product_shape(op);
       if (!shape || instances[t] == 0) continue;
-      const double seconds = instances[t] * scene.cost.duration(op, task.dtype).seconds();
+      const double seconds = instances[t] * setup.cost.duration(op, task.dtype).seconds();
       times.all += seconds;
-      if (!scene.cost.covered(op, task.dtype)) times.by_law[{task.dtype, *shape}] += seconds;
+      if (!setup.cost.covered(op, task.dtype)) times.by_law[{task.dtype, *shape}] += seconds;
     }
 }
 
@@ -55,13 +55,13 @@ UncoveredProduct uncovered(DType type, const ProductShape& s, double share) {
 
 }  // namespace
 
-std::optional<ProductCoverage> product_coverage(const Scene& scene) {
-  const ProductTable* table = scene.cost.products();
+std::optional<ProductCoverage> product_coverage(const Setup& setup) {
+  const ProductTable* table = setup.cost.products();
   if (table == nullptr) return std::nullopt;
   Times times;
-  const std::vector<Rank> ranks = first_ranks(scene);
+  const std::vector<Rank> ranks = first_ranks(setup);
   for (std::size_t s = 0; s < ranks.size(); ++s)
-    add(scene, ranks[s], instances_of(scene.graph, scene.graph.programs[s]), times);
+    add(setup, ranks[s], instances_of(setup.graph, setup.graph.programs[s]), times);
   ProductCoverage out{
       table->name(), table->card(), table->date(), table->source(), static_cast<std::int64_t>(table->size()), 0, {}};
   if (times.all <= 0) return out;

@@ -4,11 +4,11 @@
 #include <optional>
 
 #include "reports/prediction/product_coverage.hpp"
-#include "sim/network/scene.hpp"
+#include "sim/network/setup.hpp"
 
 namespace tandem::sim {
 
 /// Over the tasks of all ranks, each as long as it takes alone. Nothing where the device has no table of products.
-std::optional<ProductCoverage> product_coverage(const Scene& scene);
+std::optional<ProductCoverage> product_coverage(const Setup& setup);
 
 }  // namespace tandem::sim

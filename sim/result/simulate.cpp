@@ -7,18 +7,17 @@
 #include <utility>
 
 #include "models/graph/model_flops.hpp"
-#include "models/stack/whole_units.hpp"
 #include "reports/timeline/memory_over_time.hpp"
-#include "sim/cost/countable.hpp"
 #include "sim/cost/cuda_only.hpp"
-#include "sim/engine/play.hpp"
+#include "sim/cost/time_limit.hpp"
+#include "sim/engine/simulate_step.hpp"
 #include "sim/memory/role_memory.hpp"
 #include "sim/result/breakdown.hpp"
 #include "sim/result/error_book.hpp"
 #include "sim/result/lanes.hpp"
-#include "sim/result/pace.hpp"
-#include "sim/result/perturbation.hpp"
+#include "sim/result/perturbation_cost.hpp"
 #include "sim/result/product_coverage.hpp"
+#include "sim/result/steady_state.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -73,27 +72,27 @@ StageFlops stage_flops(const Program& program, TemplateFlops& of_template) {
   return sum;
 }
 
-void fill_rates(Prediction& out, const Plan& plan, const Scene& scene) {
+void fill_rates(Prediction& out, const Plan& plan, const Setup& setup) {
   const double seconds = out.step_time.seconds();
   if (seconds <= 0) return;
   out.tokens_per_s = static_cast<double>(plan.global_batch_tokens()) / seconds;
   out.samples_per_s = static_cast<double>(plan.training.global_batch_size) / seconds;
-  TemplateFlops of_template(scene.graph);
-  const double ranks_per_stage = static_cast<double>(out.ranks) / static_cast<double>(scene.graph.programs.size());
-  const double per_device = ranks_per_stage / static_cast<double>(scene.topology.devices()) / seconds / kTera;
-  for (const Program& p : scene.graph.programs) {
+  TemplateFlops of_template(setup.graph);
+  const double ranks_per_stage = static_cast<double>(out.ranks) / static_cast<double>(setup.graph.programs.size());
+  const double per_device = ranks_per_stage / static_cast<double>(setup.topology.devices()) / seconds / kTera;
+  for (const Program& p : setup.graph.programs) {
     const StageFlops flops = stage_flops(p, of_template);
     out.model_tflops_per_device += flops.model * per_device;
     out.hardware_tflops_per_device += flops.hardware * per_device;
   }
-  const auto& peaks = scene.topology.device().peak;
+  const auto& peaks = setup.topology.device().peak;
   const auto peak = peaks.find(plan.training.dtypes.compute);
   if (peak == peaks.end()) return;
   out.mfu = out.model_tflops_per_device * kTera / peak->second.flops_per_second();
   out.hfu = out.hardware_tflops_per_device * kTera / peak->second.flops_per_second();
 }
 
-/// The role whose compute stream is busiest: it sets the pace of the others.
+/// The role whose compute stream is busiest: the others wait for it.
 std::size_t critical_role(const std::vector<Breakdown>& breakdowns) {
   const auto busy = [](const Breakdown& b) { return b[Share::compute] + b[Share::optimizer]; };
   const auto it = std::max_element(breakdowns.begin(), breakdowns.end(),
@@ -106,15 +105,14 @@ std::string in_ms(std::int64_t ps) {
   return std::to_string(ps / 1'000'000'000) + "." + std::string(3 - us.size(), '0') + us + " ms";
 }
 
-void note_stalls(Prediction& out, const Play& play, const std::vector<Breakdown>& breakdowns) {
+void note_stalls(Prediction& out, const SimulatedStep& simulated, const std::vector<Breakdown>& breakdowns) {
   const auto worst = std::max_element(breakdowns.begin(), breakdowns.end(), [](const Breakdown& a, const Breakdown& b) {
     return a.credit_stall_ps < b.credit_stall_ps;
   });
   if (worst->credit_stall_ps == 0) return;
   const auto role = static_cast<std::size_t>(worst - breakdowns.begin());
-  out.notes.push_back("receive buffers limit the pipeline: stage " + std::to_string(play.roles[role].stage.value()) +
-                      " idles up to " + in_ms(worst->credit_stall_ps) +
-                      " a step while a sender is ready and no buffer is free");
+  out.notes.push_back("receive buffers limit the pipeline: stage " + std::to_string(simulated.roles[role].stage.value()) +
+                      " idles up to " + in_ms(worst->credit_stall_ps) + " a step while a sender is ready and no buffer is free");
 }
 
 /// Where it fits only because the allocator gives back what lies free between tensors, or does not though what is alive would.
@@ -134,44 +132,44 @@ void note_tight(Prediction& out, const Topology& topology) {
                         "tensors, in pieces too small (training.expandable_segments avoids it)");
 }
 
-void note_machine(Prediction& out, const Plan& plan, const Scene& scene, const Play& play) {
+void note_machine(Prediction& out, const Plan& plan, const Setup& setup, const SimulatedStep& simulated) {
   out.notes.push_back(std::to_string(out.ranks) + (out.ranks == 1 ? " rank" : " ranks") + " simulated as " +
-                      std::to_string(play.roles.size()) + (play.roles.size() == 1 ? " role" : " roles"));
+                      std::to_string(simulated.roles.size()) + (simulated.roles.size() == 1 ? " role" : " roles"));
   if (const std::int64_t samples = plan.training.batch_rampup.samples; plan.training.batch_rampup.start > 0)
     out.notes.push_back("step time is that of the full batch; ramp-up of " + std::to_string(samples) +
                         " samples before it");
-  if (scene.topology.device().peak.count(plan.training.dtypes.compute) == 0)
+  if (setup.topology.device().peak.count(plan.training.dtypes.compute) == 0)
     out.notes.push_back("the device has no peak for " + std::string(name(plan.training.dtypes.compute)) +
                         ": utilisation is not given");
   const TrainingSpec& t = plan.training;
   if (t.recompute == Recompute::selective && t.flash_attention && t.recompute_modules == std::vector<std::string>{"core_attention"})
     out.notes.push_back("attention is computed twice for little memory: flash attention keeps no scores that recomputing it would free");
-  if (scene.topology.device().calibration.empty() && !t.flash_attention)
-    out.notes.push_back("a device without calibration counts as none that stacks know: training.flash_attention is false here unless the plan "
-                        "says true");
-  if (whole_between_micro_batches(plan))
-    out.notes.push_back("weights and gradients are exchanged once a step and whole between micro-batches: pipelines of stack " + plan.stack);
+  if (plan.stack.facts.whole_between_micro_batches)
+    out.notes.push_back("weights and gradients are exchanged once a step and whole between micro-batches: pipelines of stack " + plan.stack.name);
   out.notes.insert(out.notes.end(), plan.ineffective.begin(), plan.ineffective.end());
-  if (scene.replay != nullptr) out.notes.push_back("rows of experts are those of the run whose routing is replayed");
-  for (const std::string& fact : scene.topology.unverified()) out.notes.push_back("not verified: " + fact);
-  for (const std::string& note : scene.cost.notes()) out.notes.push_back(note);
+  out.notes.insert(out.notes.end(), plan.stack.facts.notes.begin(), plan.stack.facts.notes.end());
+  if (setup.replay != nullptr) out.notes.push_back("rows of experts are those of the run whose routing is replayed");
+  for (const std::string& fact : setup.topology.unverified()) out.notes.push_back("not verified: " + fact);
+  for (const std::string& note : setup.cost.notes()) out.notes.push_back(note);
 }
 
-/// By role of `play`: of the step alone, or of a step among others.
-std::vector<Breakdown> breakdowns_of(const Scene& scene, const Play& play, const std::optional<Pace>& pace) {
-  if (!pace) return break_down(play, scene.graph);
+/// By role of `simulated`: of the step alone, or of a step among others.
+std::vector<Breakdown> breakdowns_of(const Setup& setup, const SimulatedStep& simulated,
+                                     const std::optional<SteadyState>& steady_state) {
+  if (!steady_state) return break_down(simulated, setup.graph);
   std::vector<Breakdown> out;
-  for (const Role& r : play.roles) out.push_back(pace->breakdowns[pace->roles[static_cast<std::size_t>(r.ranks.front())]]);
+  for (const Role& r : simulated.roles)
+    out.push_back(steady_state->breakdowns[steady_state->roles[static_cast<std::size_t>(r.ranks.front())]]);
   return out;
 }
 
-void fill_roles(Prediction& out, const Scene& scene, const Play& play, const std::vector<Breakdown>& breakdowns,
+void fill_roles(Prediction& out, const Setup& setup, const SimulatedStep& simulated, const std::vector<Breakdown>& breakdowns,
                 const Plan& plan) {
-  RoleMemory memory(plan, scene, play);
-  for (std::size_t r = 0; r < play.roles.size(); ++r) {
-    RolePrediction role = memory.of(play.roles[r]);
-    role.coords = scene.mesh.coords(Rank(play.roles[r].ranks.front()));
-    role.ranks = play.roles[r].ranks;
+  RoleMemory memory(plan, setup, simulated);
+  for (std::size_t r = 0; r < simulated.roles.size(); ++r) {
+    RolePrediction role = memory.of(simulated.roles[r]);
+    role.coords = setup.mesh.coords(Rank(simulated.roles[r].ranks.front()));
+    role.ranks = simulated.roles[r].ranks;
     role.time_breakdown_s = in_seconds(breakdowns[r]);
     out.fits = out.fits && memory.fits(role);
     if (r == 0 || role.peak_memory_bytes > out.roles[out.heaviest_role].peak_memory_bytes) out.heaviest_role = r;
@@ -181,51 +179,51 @@ void fill_roles(Prediction& out, const Scene& scene, const Play& play, const std
   const Breakdown& critical = breakdowns[out.critical_role];
   if (out.step_time > Duration{})
     out.bubble_fraction = static_cast<double>(critical[Share::bubble]) / static_cast<double>(out.step_time.ps());
-  note_tight(out, scene.topology);
-  note_stalls(out, play, breakdowns);
+  note_tight(out, setup.topology);
+  note_stalls(out, simulated, breakdowns);
 }
 
-void fill_lanes(Prediction& out, const Plan& plan, const Scene& scene, const Play& play,
-                const SimulateOptions& options) {
-  if (!options.timeline && !options.memory_over_time) return;
+void fill_lanes(Prediction& out, const Plan& plan, const Setup& setup, const SimulatedStep& simulated,
+                const SimulateOptions& wanted) {
+  if (!wanted.timeline && !wanted.memory_over_time) return;
   auto timeline = std::make_shared<Timeline>();
   timeline->performer = Performer::simulated;
   timeline->plan_json = to_json(plan);
   timeline->step_time = out.makespan;
-  for (std::size_t r = 0; r < play.roles.size(); ++r) timeline->lanes.push_back(make_lane(play, scene, r));
-  if (options.memory_over_time)
-    for (std::size_t r = 0; r < play.roles.size(); ++r)
-      out.roles[r].memory_over_time = memory_over_time(timeline->lanes[r], scene.graph.program(play.roles[r].stage));
-  if (options.timeline) out.timeline = std::move(timeline);
+  for (std::size_t r = 0; r < simulated.roles.size(); ++r) timeline->lanes.push_back(make_lane(simulated, setup, r));
+  if (wanted.memory_over_time)
+    for (std::size_t r = 0; r < simulated.roles.size(); ++r)
+      out.roles[r].memory_over_time = memory_over_time(timeline->lanes[r], setup.graph.program(simulated.roles[r].stage));
+  if (wanted.timeline) out.timeline = std::move(timeline);
 }
 
 /// The step, and of steps that overlap what lies between two of them.
-struct Played {
-  std::optional<Pace> pace;
-  Play play;
+struct Outcome {
+  std::optional<SteadyState> steady_state;
+  SimulatedStep simulated;
 };
 
-Played played(const Scene& scene, const Manner& manner) {
-  std::optional<Pace> pace;
-  Manner alone = manner;
-  if (manner.steps_overlap) alone.marks = pace.emplace(sim::pace(scene, manner)).roles;
-  Play play = sim::play(scene, alone);
-  return {std::move(pace), std::move(play)};
+Outcome outcome_of(const Setup& setup, const Options& options) {
+  std::optional<SteadyState> steady_state;
+  Options alone = options;
+  if (options.steps_overlap) alone.marks = steady_state.emplace(sim::steady_state(setup, options)).roles;
+  SimulatedStep simulated = sim::simulate_step(setup, alone);
+  return {std::move(steady_state), std::move(simulated)};
 }
 
 /// A step that is too long with its perturbation alone is the perturbation's fault.
-Played played(const Scene& scene, const Manner& manner, const Perturbation& perturbation, const Topology& plain) {
+Outcome outcome_of(const Setup& setup, const Options& options, const Perturbation& perturbation, const Topology& plain) {
   try {
-    return played(scene, manner);
-  } catch (const Uncountable&) {
+    return outcome_of(setup, options);
+  } catch (const TimeLimitExceeded&) {
     if (!perturbation.of_machine()) throw;
-    refuse_perturbation(undisturbed(scene, manner, plain));
+    refuse_perturbation(undisturbed(setup, options, plain));
   }
 }
 
 }  // namespace
 
-Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& plain, const SimulateOptions& options) {
+Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& plain, const SimulateOptions& wanted) {
   require_room(plan, plain);
   const Perturbation& perturbation = plan.cluster.perturbation;
   const auto changed = perturbation.of_machine() ? perturbed(plain, perturbation) : nullptr;
@@ -233,25 +231,25 @@ Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& pl
   const Mesh mesh = make_mesh(plan);
   const std::unique_ptr<CostModel> cost = make_cost_model(topology);
   require_cuda(plan, topology.device(), cost->comm_fit());
-  const auto replay = options.routing == nullptr ? std::nullopt : std::optional<Replay>(std::in_place, graph, *options.routing);
-  const Scene scene{replay ? replay->graph() : graph, mesh, topology, *cost, replay ? &*replay : nullptr};
-  Manner manner{options.unfolded, replay ? replay->marks() : std::vector<std::uint64_t>{}};
-  if (perturbation.jitter.relative > 0) manner.jitter = perturbation.jitter;
-  manner.steps_overlap = plan.parallel.optimizer_sync == OptimizerSync::post_validated;
-  const auto [pace, play] = played(scene, manner, perturbation, plain);
+  const auto replay = wanted.routing == nullptr ? std::nullopt : std::optional<Replay>(std::in_place, graph, *wanted.routing);
+  const Setup setup{replay ? replay->graph() : graph, mesh, topology, *cost, replay ? &*replay : nullptr};
+  Options options{wanted.unfolded, replay ? replay->marks() : std::vector<std::uint64_t>{}};
+  if (perturbation.jitter.relative > 0) options.jitter = perturbation.jitter;
+  options.steps_overlap = plan.parallel.optimizer_sync == OptimizerSync::post_validated;
+  const auto [steady_state, simulated] = outcome_of(setup, options, perturbation, plain);
 
   Prediction out;
-  out.makespan = play.step_time;
-  out.step_time = pace ? pace->step_time : play.step_time;
-  if (perturbation.any()) out.perturbation = perturbation_cost(perturbation, scene, manner, plain, out.step_time);
+  out.makespan = simulated.step_time;
+  out.step_time = steady_state ? steady_state->step_time : simulated.step_time;
+  if (perturbation.any()) out.perturbation = perturbation_cost(perturbation, setup, options, plain, out.step_time);
   out.ranks = mesh.world_size();
   out.device_memory = topology.device().usable_memory;
-  fill_rates(out, plan, scene);
-  fill_roles(out, scene, play, breakdowns_of(scene, play, pace), plan);
-  note_machine(out, plan, scene, play);
-  out.measured_products = product_coverage(scene);
-  out.range = step_range(load_error_book(), out, topology, options.range_without);
-  fill_lanes(out, plan, scene, play, options);
+  fill_rates(out, plan, setup);
+  fill_roles(out, setup, simulated, breakdowns_of(setup, simulated, steady_state), plan);
+  note_machine(out, plan, setup, simulated);
+  out.measured_products = product_coverage(setup);
+  out.range = step_range(load_error_book(), out, topology, wanted.range_without);
+  fill_lanes(out, plan, setup, simulated, wanted);
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include "tests/agree/features.hpp"
 #include "tests/agree/layouts.hpp"
 #include "tests/catch.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using exec::RunResult;

@@ -7,6 +7,7 @@
 #include "tests/agree/layouts.hpp"
 #include "tests/agree/ledger.hpp"
 #include "tests/catch.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using nlohmann::json;

@@ -1,4 +1,5 @@
 #include "tests/agree/features.hpp"
+#include "topology/plan_reader.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -11,6 +11,7 @@
 #include "exec/run/run.hpp"
 #include "models/plan/plan.hpp"
 #include "tests/catch.hpp"
+#include "topology/plan_reader.hpp"
 
 namespace tandem::tests {
 

@@ -8,6 +8,7 @@
 #include "tests/agree/layouts.hpp"
 #include "tests/agree/ledger.hpp"
 #include "tests/catch.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using exec::RunResult;

@@ -3,6 +3,7 @@
 #include "tests/agree/closeness.hpp"
 #include "tests/agree/layouts.hpp"
 #include "tests/catch.hpp"
+#include "tests/stacks.hpp"
 
 using namespace tandem;
 using exec::RunResult;
@@ -58,8 +59,8 @@ TEST_CASE("a tied matrix whose uses' gradients are added before data ranks reduc
   for (const char* stack : {"pytorch-ddp", "megatron-core"})
     for (const int zero_stage : {0, 1}) {
       Plan plan = p.plan();
-      plan.stack = stack;
       plan.parallel.zero_stage = zero_stage;
+      tests::set_stack(plan, stack);
       const TaskGraph graph = lower(plan);
       graph.check();
       const RunResult run = train(plan, graph, kSteps);

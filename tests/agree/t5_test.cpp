@@ -8,6 +8,7 @@
 #include "tests/agree/closeness.hpp"
 #include "tests/agree/layouts.hpp"
 #include "tests/catch.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using nlohmann::json;

@@ -28,9 +28,17 @@ def simulate(plan, name="plan"):
     return {"exit_code": done.returncode, **(json.loads(done.stdout) if done.stdout.strip() else {})}
 
 
+def plan_of(file):
+    """The plan of a file, under the framework and the month that the file says."""
+    plan, stack = file["plan"], file["plan"].get("stack", {})
+    stack = {"name": stack} if isinstance(stack, str) else dict(stack)
+    stack.update({key: file[said] for key, said in (("name", "framework"), ("as_of", "as_of")) if file.get(said)})
+    return {**plan, "stack": stack} if stack else plan
+
+
 def simulate_all():
     """{name: prediction} of every plan, two at a time."""
-    plans = {path.stem: json.loads(path.read_text())["plan"] for path in sorted(PLANS.glob("*.json"))}
+    plans = {path.stem: plan_of(json.loads(path.read_text())) for path in sorted(PLANS.glob("*.json"))}
     with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
         return dict(zip(plans, pool.map(simulate, plans.values(), plans)))
 

@@ -3,9 +3,10 @@
 
     style.py ROOT
 
-Fails on: an include against the direction table, a third party outside its home, a folder without README.md, a path that
-leaves the project, a line of C++ with more than 132 characters of code, two types of one name in one namespace, a call of
-std::filesystem that touches the disk outside models/base or may throw. Prints function and file sizes; they never fail.
+Fails on: an include against the direction table, a circle between subfolders, a knot of more than 4 units, a folder of more than
+45 code files, a third party outside its home, a folder without README.md, a path that leaves the project, a line of C++ with more
+than 132 characters of code, two types of one name in one namespace, a call of std::filesystem that touches the disk outside
+models/base or may throw. Prints function and file sizes; they never fail.
 """
 import re
 import statistics
@@ -33,7 +34,14 @@ HOMES = {
     r"CLI/": [r"experiments/tandem/commands/.*", r"experiments/bench/.*"],
     r"catch2/": [r"tests/.*"],
 }
+# top folder -> its subfolders in order: each may include those before it
+ORDERS = {
+    "sim": ["nccl", "cost", "network", "engine", "memory", "result", "closed_form"],
+}
 LONGEST_LINE = 132
+LARGEST_KNOT = 4  # units (a header with its source) that all include each other, directly or not
+FULLEST_FOLDER = 45  # code files beside each other
+CODE = {".cpp", ".hpp", ".cu"}
 # what std::filesystem does on a disk; all of these throw where they are not given an error code
 DISK_CALLS = """absolute canonical copy copy_file copy_symlink create_directories create_directory create_directory_symlink
     create_hard_link create_symlink current_path directory_iterator equivalent exists file_size hard_link_count is_block_file
@@ -109,6 +117,73 @@ def harmless(call, given, codes):
     ends = call.endswith("directory_iterator") and given == [""]
     of_status = call.startswith("is_") and "status(" in given[0]
     return ends or of_status or given[-1].split(".")[-1] in codes
+
+
+def knots(arrows):
+    """Groups of nodes that all reach each other (Tarjan's strongly connected components), those of one node left out."""
+    number, low, stack, groups = {}, {}, [], []
+
+    def visit(node):
+        number[node] = low[node] = len(number)
+        stack.append(node)
+        for other in sorted(arrows.get(node, ())):
+            if other not in number:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], number[other])
+        if low[node] == number[node]:
+            at = stack.index(node)
+            groups.append(sorted(stack[at:]))
+            del stack[at:]
+
+    for node in sorted(arrows):
+        if node not in number:
+            visit(node)
+    return sorted((g for g in groups if len(g) > 1), key=len, reverse=True)
+
+
+def include_arrows(sources, name_of):
+    """Arrows between what `name_of` makes of an including and an included path. `sources`: (path, text) of every code file."""
+    arrows = {}
+    for path, text in sources:
+        here = name_of(path)
+        there = {name_of(Path(name)) for bracket, name in INCLUDE.findall(text) if bracket == '"' and "/" in name}
+        arrows.setdefault(here, set()).update(there - {here})
+    return arrows
+
+
+def order_problems(arrows):
+    """Arrows between the subfolders of a top folder against its order; subfolders that the order does not name."""
+    problems = []
+    for top, order in ORDERS.items():
+        place = {f"{top}/{name}": i for i, name in enumerate(order)}
+        for here in sorted(a for a in arrows if a.startswith(top + "/")):
+            if here not in place:
+                problems.append(f"{here}: ORDERS[{top!r}] does not name this folder")
+                continue
+            problems += [f"{here}: includes {there}, which comes later in ORDERS[{top!r}]"
+                         for there in sorted(arrows[here]) if place.get(there, 0) > place[here]]
+    return problems
+
+
+def structure_problems(sources):
+    """Circles between folders, arrows against an order, knots of units, full folders; and a line of figures."""
+    folders = include_arrows(sources, lambda path: path.parent.as_posix())
+    circles = knots(folders)
+    units = knots(include_arrows(sources, lambda path: path.with_suffix("").as_posix()))
+    files_in = {}
+    for path, _ in sources:
+        files_in[path.parent.as_posix()] = files_in.get(path.parent.as_posix(), 0) + 1
+    problems = [f"circle between folders: {', '.join(group)}" for group in circles]
+    problems += order_problems(folders)
+    problems += [f"knot of {len(group)} units, more than {LARGEST_KNOT}: {', '.join(group)}"
+                 for group in units if len(group) > LARGEST_KNOT]
+    problems += [f"{folder}: {n} code files are more than {FULLEST_FOLDER}" for folder, n in sorted(files_in.items())
+                 if n > FULLEST_FOLDER]
+    fullest = max(files_in, key=files_in.get, default="")
+    return problems, (f"folders of code: {len(files_in)}, circles {len(circles)}, fullest {fullest} with {files_in.get(fullest, 0)} files; "
+                      f"knots of units: {len(units)}, largest {len(units[0]) if units else 1}")
 
 
 def path_problems(path, text):
@@ -205,10 +280,12 @@ def report(root, sources):
 def check(root):
     paths = list(files(root))
     problems = readme_problems(root, paths)
-    where = {}
+    where, sources = {}, []
     for path in paths:
         text = (root / path).read_text(encoding="utf-8", errors="replace")
-        if path.suffix in {".cpp", ".hpp", ".cu"}:
+        if path.suffix in CODE:
+            if path.parts[0] != "tests":
+                sources.append((path, text))
             problems += include_problems(path, text)
             problems += test_name_problems(path, text)
             problems += line_problems(path, text)
@@ -218,7 +295,9 @@ def check(root):
         if path.suffix != ".md" and path.parts[:2] != ("tests", "style"):
             problems += path_problems(path, text)
     problems += one_definition_problems(where)
-    return problems, report(root, [p for p in paths if p.suffix in {".cpp", ".hpp"} and p.parts[0] != "tests"])
+    structure, figures = structure_problems(sources)
+    sizes = report(root, [p for p, _ in sources if p.suffix != ".cu"])
+    return problems + structure, f"{sizes}\n{figures}"
 
 
 def main():

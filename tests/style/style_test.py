@@ -82,6 +82,46 @@ class Places(unittest.TestCase):
             self.assertEqual(style.check(root)[0], [])
 
 
+def structure(*files):
+    """Problems of sources given as (path, included paths)."""
+    return style.structure_problems([(Path(path), "".join(f'#include "{name}"\n' for name in names)) for path, *names in files])
+
+
+class Structure(unittest.TestCase):
+    def test_a_circle_between_folders_is_found_though_no_files_include_each_other(self):
+        problems, figures = structure(("exec/run/a.cpp", "exec/data/b.hpp"), ("exec/data/c.cpp", "exec/run/d.hpp"),
+                                      ("exec/data/b.hpp",), ("exec/run/d.hpp",))
+        self.assertEqual(problems, ["circle between folders: exec/data, exec/run"])
+        self.assertIn("circles 1", figures)
+
+    def test_folders_in_one_direction_are_fine(self):
+        self.assertEqual(structure(("exec/run/a.cpp", "exec/data/b.hpp"), ("exec/run/e.hpp", "exec/data/b.hpp"),
+                                   ("exec/data/b.hpp", "models/plan/plan.hpp"))[0], [])
+
+    def test_an_arrow_against_the_order_is_found_though_it_closes_no_circle(self):
+        problems, _ = structure(("sim/cost/a.cpp", "sim/network/b.hpp"), ("sim/network/b.hpp",))
+        self.assertEqual(problems, ["sim/cost: includes sim/network, which comes later in ORDERS['sim']"])
+        self.assertEqual(structure(("sim/network/a.cpp", "sim/cost/b.hpp"), ("sim/cost/b.hpp",))[0], [])
+
+    def test_a_folder_that_the_order_does_not_name_is_found(self):
+        self.assertEqual(structure(("sim/other/a.cpp",))[0], ["sim/other: ORDERS['sim'] does not name this folder"])
+
+    def test_a_knot_is_counted_in_units_of_header_and_source(self):
+        def ring(n):
+            return [(f"models/graph/u{i}.{'cpp' if i % 2 else 'hpp'}", f"models/graph/u{(i + 1) % n}.hpp") for i in range(n)]
+        most = style.LARGEST_KNOT
+        self.assertEqual(structure(*ring(most))[0], [])
+        problems, figures = structure(*ring(most + 1))
+        self.assertEqual(len(problems), 1)
+        self.assertIn(f"knot of {most + 1} units", problems[0])
+        self.assertIn(f"largest {most + 1}", figures)
+
+    def test_a_folder_that_is_too_full_is_found(self):
+        most = style.FULLEST_FOLDER
+        self.assertEqual(structure(*[(f"models/a{i}.hpp",) for i in range(most)])[0], [])
+        self.assertIn(f"{most + 1} code files", structure(*[(f"models/a{i}.hpp",) for i in range(most + 1)])[0][0])
+
+
 class TestNames(unittest.TestCase):
     def test_a_name_that_cmake_would_split_is_found(self):
         for name in ("numbers fill [0, 1)", "this holds; that too"):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes measured tables of matrix products, one file a card and source, from what others or we have measured.
 
-    product_tables.py OUT kernels.jsonl --device h200-sxm-141gb    what experiments/measured/kernels.py prints
+    product_tables.py OUT kernels.jsonl --device h200-sxm-141gb    what experiments/corpus/measured/kernels.py prints
     product_tables.py OUT gemm.json                                published efficiencies: a list of {source, verified, device,
                                                                    op, shape, tflops, efficiency and peak_tflops}
 

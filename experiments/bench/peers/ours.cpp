@@ -16,6 +16,7 @@
 #include "experiments/bench/peak.hpp"
 #include "models/plan/plan.hpp"
 #include "sim/closed_form/closed_form.hpp"
+#include "topology/plan_reader.hpp"
 
 namespace {
 

@@ -11,6 +11,7 @@
 #include "models/base/presets.hpp"
 #include "reports/prediction/cost_table.hpp"
 #include "sim/cost/product_table.hpp"
+#include "topology/plan_reader.hpp"
 
 namespace tandem::program {
 
@@ -56,8 +57,13 @@ std::string with_perturbation(const std::string& path, const std::string& pertur
 
 }  // namespace
 
-Rehearsal prepare(const std::string& path, const std::string& perturbation) {
-  Plan plan = perturbation.empty() ? load_plan(path) : parse_plan(with_perturbation(path, perturbation), path);
+std::optional<StackChoice> chosen_stack(const std::string& stack) {
+  return stack.empty() ? std::nullopt : std::optional(parse_stack_choice(stack));
+}
+
+Rehearsal prepare(const std::string& path, const std::string& perturbation, const std::string& stack) {
+  const auto choice = chosen_stack(stack);
+  Plan plan = perturbation.empty() ? load_plan(path, choice) : parse_plan(with_perturbation(path, perturbation), path, choice);
   TaskGraph graph = naming(path, [&] { return require_lowerable(plan), lower(plan); });
   return {std::move(plan), std::move(graph)};
 }

@@ -2,6 +2,7 @@
 // What simulate, train and explain begin with: a plan file, read, checked and lowered.
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "models/graph/task_graph.hpp"
@@ -17,8 +18,11 @@ struct Rehearsal {
 };
 
 /// Loads and lowers a plan file. `perturbation`, when not empty, takes the place of the plan's cluster.perturbation: such an object
-/// as JSON, or a file that holds one. Throws ConfigError or InfeasibleError; every problem names the file.
-Rehearsal prepare(const std::string& path, const std::string& perturbation = {});
+/// as JSON, or a file that holds one. `stack`, when not empty ("NAME" or "NAME@2024-07"), takes the place of the plan's. Throws ConfigError or InfeasibleError; every problem names the file.
+Rehearsal prepare(const std::string& path, const std::string& perturbation = {}, const std::string& stack = {});
+
+/// The stack that --stack names; nothing where it is empty. Throws ConfigError.
+std::optional<StackChoice> chosen_stack(const std::string& stack);
 
 /// The cluster of a plan. `cost_table`, when not empty, is a file that `measure` wrote; it must describe the plan's devices, a
 /// processor's in the type that the plan computes in. Throws ConfigError or InfeasibleError.

@@ -10,6 +10,7 @@
 #include "models/base/output.hpp"
 #include "models/base/presets.hpp"
 #include "sim/result/simulate.hpp"
+#include "topology/plan_reader.hpp"
 
 namespace tandem::program {
 

@@ -22,6 +22,13 @@ inline CLI::Validator fraction() {
       "FRACTION");
 }
 
+/// --stack: "NAME" or "NAME@2024-07" in place of the plan's stack.
+inline void add_stack_option(CLI::App& command, std::string& stack) {
+  command.add_option("--stack", stack,
+                     "framework whose habits and rules the plan has, NAME or NAME@YYYY-MM for its code of a month [the plan's, else the "
+                     "one most used on the device]");
+}
+
 /// An option that takes "A,B,C" as one list each time it is given.
 inline CLI::Option* add_lists(CLI::App& command, const std::string& flag, std::vector<std::vector<std::string>>& lists,
                               const std::string& help) {

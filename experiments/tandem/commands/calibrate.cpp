@@ -83,9 +83,6 @@ void add_calibrate(CLI::App& app, ExitCode& exit) {
   add_list(*command, "--without", o->filter.without, "leave these sets out");
   add_pairs(*command, "--cluster", o->filter.clusters, "SET=PRESET",
             "run this set's plans on another cluster than they name; may be given again");
-  command->add_flag("--as-named", o->filter.as_named,
-                    "take records as they are even where their source is known to have had another cluster than their plans name, or "
-                    "fields that these do not say (topology/sites.json)");
   command->add_option("--per-source", o->fit.per_source, "records of a set that the search looks at, spread evenly; 0: all [12]")
       ->check(CLI::Range(0, 1'000'000));
   command->add_option("--jobs", o->fit.jobs, "records simulated at once [all cores]")->check(CLI::Range(1, 1024));

@@ -3,10 +3,13 @@
 
 #include "experiments/tandem/base/rehearsal.hpp"
 #include "experiments/tandem/base/terminal.hpp"
+#include "experiments/tandem/commands/arguments.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/explain/explanation.hpp"
 #include "models/plan/plan.hpp"
+#include "reports/prediction/plan_title.hpp"
 #include "reports/prediction/text.hpp"
+#include "topology/plan_reader.hpp"
 #include "topology/preset.hpp"
 
 namespace tandem::program {
@@ -16,7 +19,7 @@ namespace {
 using nlohmann::json;
 
 struct Options {
-  std::string plan, key;
+  std::string plan, key, stack;
   bool json = false;
 };
 
@@ -41,6 +44,16 @@ std::vector<std::string> not_implemented(const Plan& plan) {
   return out;
 }
 
+json stack_defaults_json(const Plan& plan) {
+  json out = json::array();
+  for (const StackDefault& d : plan.stack.facts.defaults)
+    out.push_back({{"field", d.field},
+                   {"since", d.since.said() ? json(text_of(d.since)) : json()},
+                   {"until", d.until.said() ? json(text_of(d.until)) : json()},
+                   {"source", d.source}});
+  return out;
+}
+
 std::string to_json_text(const Plan& plan, const ParameterCount& parameters) {
   const json out = {{"schema_version", 1},
                     {"plan", json::parse(to_json(plan, -1))},
@@ -50,11 +63,28 @@ std::string to_json_text(const Plan& plan, const ParameterCount& parameters) {
                     {"micro_batches", plan.micro_batches()},
                     {"global_batch_tokens", plan.global_batch_tokens()},
                     {"padded_vocab_size", plan.padded_vocab_size()},
+                    {"stack_defaults", stack_defaults_json(plan)},
+                    {"stack_notes", plan.stack.facts.notes},
                     {"not_implemented", not_implemented(plan)}};
   return out.dump(2) + "\n";
 }
 
 std::string line(const std::string& what, const std::string& value) { return "  " + padded(what, 22) + value + "\n"; }
+
+std::string dates_text(const StackDefault& d) {
+  if (!d.since.said() && !d.until.said()) return "";
+  return " (" + (d.since.said() ? "since " + text_of(d.since) : "") + (d.since.said() && d.until.said() ? ", " : "") +
+         (d.until.said() ? "until " + text_of(d.until) : "") + ")";
+}
+
+/// Fields that the plan leaves out and its stack fills, each with the rule that did.
+std::string stack_defaults_text(const Plan& plan) {
+  if (plan.stack.facts.defaults.empty()) return "";
+  std::string out = "defaults of stack " + plan.stack.name + "\n";
+  for (const StackDefault& d : plan.stack.facts.defaults) out += "  " + d.field + dates_text(d) + ": " + d.source + "\n";
+  for (const std::string& note : plan.stack.facts.notes) out += "note: " + note + "\n";
+  return out;
+}
 
 std::string split_text(const Plan& plan) {
   std::string out;
@@ -78,7 +108,7 @@ std::string summary(const Plan& plan, const ParameterCount& p) {
 }
 
 ExitCode explain_one(const Options& o) {
-  const ExplainedCase c = make_case(o.plan);
+  const ExplainedCase c = make_case(o.plan, o.stack);
   const Explanation e = explain_key(c, o.key);
   print(o.json ? to_json(e) : to_text(e));
   return ExitCode::ok;
@@ -86,10 +116,12 @@ ExitCode explain_one(const Options& o) {
 
 ExitCode explain(const Options& o) {
   if (!o.key.empty()) return explain_one(o);
-  const Plan plan = load_plan(o.plan);
+  const Plan plan = load_plan(o.plan, chosen_stack(o.stack));
   naming(o.plan, [&] { return load_cluster(plan.cluster.preset); });
   const ParameterCount parameters = count_parameters(plan.model, plan.padded_vocab_size());
-  print(o.json ? to_json_text(plan, parameters) : "plan, every default filled in\n" + to_json(plan) + "\n" + summary(plan, parameters));
+  print(o.json ? to_json_text(plan, parameters)
+               : stack_text(plan) + "\nplan, every default filled in\n" + to_json(plan) + "\n" + stack_defaults_text(plan) +
+                     summary(plan, parameters));
   return ExitCode::ok;
 }
 
@@ -101,6 +133,7 @@ void add_explain(CLI::App& app, ExitCode& exit) {
   command->add_option("PLAN", o->plan, "plan file (JSON)")->required();
   command->add_option("KEY", o->key, "a key of `simulate --json`, dotted (step_time_s, memory_bytes.weights, roles[2].arena_bytes, "
                                      "plan.model.pad_vocab_to): formula, values, sources of the facts, range");
+  add_stack_option(*command, o->stack);
   command->add_flag("--json", o->json, "one JSON object on stdout");
   command->callback([o, &exit] { exit = explain(*o); });
 }

@@ -12,6 +12,7 @@
 #include "models/graph/task_graph.hpp"
 #include "models/plan/plan.hpp"
 #include "reports/prediction/text.hpp"
+#include "topology/plan_reader.hpp"
 
 namespace tandem::program {
 

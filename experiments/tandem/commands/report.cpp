@@ -6,6 +6,7 @@
 
 #include "experiments/tandem/base/rehearsal.hpp"
 #include "experiments/tandem/base/terminal.hpp"
+#include "experiments/tandem/commands/arguments.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/commands/run_page.hpp"
 #include "experiments/tandem/study/report.hpp"
@@ -22,7 +23,7 @@ namespace tandem::program {
 namespace {
 
 struct Options {
-  std::string subject, out, cost_table;
+  std::string subject, out, cost_table, stack;
   bool json = false;
 };
 
@@ -48,7 +49,7 @@ void require_plan(const std::string& path) {
 
 std::string plan_page(const Options& o) {
   require_plan(o.subject);
-  const Rehearsal r = prepare(o.subject);
+  const Rehearsal r = prepare(o.subject, {}, o.stack);
   const auto topology = topology_of(r.plan, o.cost_table);
   tell_other_type(r.plan, *topology);
   sim::SimulateOptions options;
@@ -65,8 +66,9 @@ std::string study_page(const Options& o) {
 }
 
 std::string page(const Options& o, bool folder) {
+  if (!folder && !is_timeline(o.subject)) return plan_page(o);
+  if (!o.stack.empty()) throw ConfigError(Problem{"", "--stack", o.stack, "is for a plan; results and timelines have their stacks", "leave it out"});
   if (folder) return study_page(o);
-  if (!is_timeline(o.subject)) return plan_page(o);
   if (!o.cost_table.empty())
     throw ConfigError(Problem{"", "--cost-table", o.cost_table, "is for a plan, which is simulated; a timeline has its times", "leave it out"});
   return run_page(o.subject);
@@ -96,6 +98,7 @@ void add_report(CLI::App& app, ExitCode& exit) {
   command->add_option("--out", o->out, "the page [PLAN.html or TIMELINE.html here, DIR/report.html]");
   command->add_option("--cost-table", o->cost_table,
                       "cost table of `tandem measure`, or measured products of the device, for a plan [what its preset names]");
+  add_stack_option(*command, o->stack);
   command->add_flag("--json", o->json, "one JSON object on stdout");
   command->callback([o, &exit] { exit = write_report(*o); });
 }

@@ -6,6 +6,7 @@
 #include "reports/page/html_page.hpp"
 #include "reports/page/run_report.hpp"
 #include "reports/prediction/plan_title.hpp"
+#include "topology/plan_reader.hpp"
 
 namespace tandem::program {
 

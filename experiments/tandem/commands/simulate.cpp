@@ -3,6 +3,7 @@
 
 #include "experiments/tandem/base/rehearsal.hpp"
 #include "experiments/tandem/base/terminal.hpp"
+#include "experiments/tandem/commands/arguments.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "models/base/output.hpp"
 #include "models/base/presets.hpp"
@@ -15,7 +16,7 @@ namespace tandem::program {
 namespace {
 
 struct Options {
-  std::string plan, trace, timeline, memory, cost_table, routing, perturb;
+  std::string plan, trace, timeline, memory, cost_table, routing, perturb, stack;
   bool json = false;
   bool allow_oversize = false;
 };
@@ -35,7 +36,7 @@ void tell_own_presets(Prediction& p) {
 }
 
 ExitCode simulate(const Options& o) {
-  const Rehearsal r = prepare(o.plan, o.perturb);
+  const Rehearsal r = prepare(o.plan, o.perturb, o.stack);
   const auto topology = topology_of(r.plan, o.cost_table);
   tell_other_type(r.plan, *topology);
   prepare_outputs({o.trace, o.timeline, o.memory}, {o.plan, o.cost_table, o.routing, o.perturb});
@@ -69,6 +70,7 @@ void add_simulate(CLI::App& app, ExitCode& exit) {
                       "replay which experts a run's tokens chose: its train --timeline file [an even share each]");
   command->add_option("--perturb", o->perturb,
                       "slow devices and links, lost links, jitter: a JSON object or a file with one, as cluster.perturbation of a plan");
+  add_stack_option(*command, o->stack);
   command->add_flag("--allow-oversize", o->allow_oversize, "exit 0 even when the plan does not fit");
   command->callback([o, &exit] { exit = simulate(*o); });
 }

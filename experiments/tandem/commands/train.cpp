@@ -15,6 +15,7 @@
 #include "reports/prediction/text.hpp"
 #include "reports/timeline/chrome_trace.hpp"
 #include "reports/timeline/run_routing.hpp"
+#include "topology/plan_reader.hpp"
 
 namespace tandem::program {
 
@@ -91,7 +92,8 @@ Data open_data(const Options& o, const Plan& plan) {
 
 /// The plan as it is trained. An update that is validated afterwards takes steps back, which the runtime does not.
 Plan trained_plan(const Options& o) {
-  Plan plan = load_plan(o.plan);
+  Plan plan = load_plan(o.plan, StackChoice{std::string(kOwnStack), std::nullopt});
+  log("stack " + plan.stack.name + " as of " + text_of(plan.stack.as_of) + ": the runtime performs every plan as its own stack");
   if (o.steps > 0) plan.training.steps = o.steps;
   for (const std::string& idle : plan.ineffective) log(o.plan + ": " + idle);
   if (plan.parallel.optimizer_sync != OptimizerSync::global) {

@@ -59,9 +59,6 @@ void add_validate(CLI::App& app, ExitCode& exit) {
   add_lists(*command, "--pool", o->wishes.pools, "show the records of these sets together, too; may be given again");
   add_pairs(*command, "--cluster", o->filter.clusters, "SET=PRESET",
             "run this set's plans on another cluster than they name; may be given again");
-  command->add_flag("--as-named", o->filter.as_named,
-                    "take records as they are even where their source is known to have had another cluster than their plans name, fields "
-                    "that these do not say, or memory in another unit than they were read in (topology/sites.json)");
   command->add_option("--jobs", o->jobs, "records simulated at once [all cores]")->check(CLI::Range(1, 1024));
   command->add_option("--html", o->html, "write one page: predicted against measured, tables, every record");
   command->add_option("--csv", o->csv, "write a line for every record");

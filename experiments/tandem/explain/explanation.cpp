@@ -167,8 +167,8 @@ FactOrigin origin_of(const ProductCoverage& c) {
 
 }  // namespace
 
-ExplainedCase make_case(const std::string& plan_path) {
-  Rehearsal r = prepare(plan_path);
+ExplainedCase make_case(const std::string& plan_path, const std::string& stack) {
+  Rehearsal r = prepare(plan_path, {}, stack);
   ExplainedCase c;
   c.topology = topology_of(r.plan, "");
   c.prediction = naming(plan_path, [&] { return sim::simulate(r.plan, r.graph, *c.topology); });

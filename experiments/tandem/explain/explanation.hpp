@@ -24,7 +24,7 @@ struct ExplainedCase {
 };
 
 /// Loads, lowers and simulates a plan file. Throws ConfigError or InfeasibleError.
-ExplainedCase make_case(const std::string& plan_path);
+ExplainedCase make_case(const std::string& plan_path, const std::string& stack = {});
 
 struct Explanation {
   std::string key, value, formula, filled, range;

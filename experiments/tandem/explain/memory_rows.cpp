@@ -2,7 +2,6 @@
 #include <map>
 
 #include "experiments/tandem/explain/rows.hpp"
-#include "models/stack/whole_units.hpp"
 #include "reports/prediction/text.hpp"
 #include "sim/memory/workspaces.hpp"
 
@@ -64,7 +63,7 @@ std::string types(const ExplainedCase& c) {
   const DTypes& d = c.plan.training.dtypes;
   return " (weights " + std::string(name(d.weights)) + ", gradients " + std::string(name(d.gradients)) + ", master " +
          std::string(name(d.master)) + ", states " + std::string(name(d.optimizer_state)) + ", zero_stage " +
-         std::to_string(c.plan.parallel.zero_stage) + (whole_between_micro_batches(c.plan) ? ", whole between micro-batches)" : ")");
+         std::to_string(c.plan.parallel.zero_stage) + (c.plan.stack.facts.whole_between_micro_batches ? ", whole between micro-batches)" : ")");
 }
 
 Row state_row(MemoryKind kind, const std::string& formula) {

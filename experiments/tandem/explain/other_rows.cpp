@@ -2,6 +2,7 @@
 
 #include "experiments/tandem/explain/rows.hpp"
 #include "models/base/json.hpp"
+#include "reports/prediction/plan_title.hpp"
 #include "reports/prediction/text.hpp"
 
 namespace tandem::program {
@@ -80,7 +81,9 @@ Explanation explain_plan_field(const ExplainedCase& c, const std::string& key) {
   Explanation out;
   out.formula = field && field->contains("description") ? field->at("description").get<std::string>() : "part of the plan as it was completed: every default filled in";
   if (field && field->contains("default")) out.formula += " Default: " + field->at("default").dump() + ".";
-  out.filled = "from " + c.plan.file + ", its presets, the rules of stack " + c.plan.stack + " or the default";
+  out.filled = "from " + c.plan.file + ", its presets or the default";
+  for (const StackDefault& d : c.plan.stack.facts.defaults)
+    if (d.field == path) out.filled = "from the rule of " + stack_text(c.plan) + ": " + d.source;
   out.range = "exact: an input";
   return out;
 }

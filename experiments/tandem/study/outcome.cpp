@@ -7,6 +7,7 @@
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
 #include "sim/result/simulate.hpp"
+#include "topology/plan_reader.hpp"
 #include "topology/preset.hpp"
 
 namespace tandem::study {

@@ -10,6 +10,7 @@
 #include "sim/memory/workspaces.hpp"
 #include "sim/result/error_book.hpp"
 #include "sim/result/simulate.hpp"
+#include "topology/plan_reader.hpp"
 
 namespace tandem::program {
 
@@ -92,29 +93,12 @@ void predict(JudgedRecord& out) {
     if (note.starts_with(kUnverified)) out.unverified.push_back(note.substr(kUnverified.size()));
 }
 
-/// What the plan takes as the record has it; nothing when that is refused.
-void predict_as_named(JudgedRecord& out) {
-  const Measurement& m = out.measured;
-  try {
-    const Plan plan = parse_plan(m.named_plan_json, m.id);
-    require_lowerable(plan);
-    const auto topology = topology_of(plan, "");
-    const TaskGraph graph = lower(plan);
-    const Prediction p = sim::simulate(plan, graph, *topology);
-    out.named_step_time_s = p.step_time.seconds();
-    if (m.peak_memory_bytes) out.named_peak_memory_bytes = peak_memory(p, m, plan, graph, *topology);
-  } catch (const ConfigError&) {
-    return;
-  }
-}
-
 }  // namespace
 
 JudgedRecord judge(const Measurement& measurement) {
   JudgedRecord out;
   out.measured = measurement;
   try {
-    if (out.moved()) predict_as_named(out);
     predict(out);
   } catch (const ConfigError& e) {
     out.refused = e.problems().front().message();

@@ -25,8 +25,6 @@ struct JudgedRecord {
   Measurement measured;
   PlanDigest plan;                          ///< empty when refused
   std::optional<double> step_time_s;
-  std::optional<double> named_step_time_s;  ///< of the plan as the record has it, where it is moved(); absent when refused
-  std::optional<double> named_peak_memory_bytes;  ///< likewise
   std::optional<double> low_s, high_s;      ///< 80 % range, not computed from the record's own set
   std::optional<double> baseline_s;         ///< see baseline.hpp
   std::optional<double> peak_memory_bytes;  ///< of the kind and rank that was measured
@@ -41,23 +39,7 @@ struct JudgedRecord {
   bool weighed() const { return peak_memory_bytes && measured.peak_memory_bytes && *measured.peak_memory_bytes > 0; }
   /// (predicted - measured) / measured; only when timed() or weighed().
   double time_error() const { return *step_time_s / *measured.step_time_s - 1; }
-  /// It ran elsewhere or with other values than its plan says.
-  bool moved() const { return !measured.cluster.empty() || !measured.changed.empty(); }
-  /// time_error() of the plan as the record has it, whether or not it is refused where it runs; absent when refused there.
-  std::optional<double> named_time_error() const {
-    const std::optional<double>& predicted = moved() ? named_step_time_s : step_time_s;
-    if (!predicted || !measured.step_time_s || *measured.step_time_s <= 0) return std::nullopt;
-    return *predicted / *measured.step_time_s - 1;
-  }
   double memory_error() const { return *peak_memory_bytes / *measured.peak_memory_bytes - 1; }
-  bool reread() const { return !measured.memory_unit.empty(); }
-  /// memory_error() of plan and peak as the record has them; absent when refused there.
-  std::optional<double> named_memory_error() const {
-    const std::optional<double>& predicted = moved() ? named_peak_memory_bytes : peak_memory_bytes;
-    const std::optional<double>& peak = reread() ? measured.named_peak_memory_bytes : measured.peak_memory_bytes;
-    if (!predicted || !peak || *peak <= 0) return std::nullopt;
-    return *predicted / *peak - 1;
-  }
 };
 
 /// Simulates one record; a plan that is refused is an answer and no error.

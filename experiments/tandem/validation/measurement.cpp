@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <sstream>
-#include <utility>
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/tandem/validation/sites.hpp"
+#include "experiments/tandem/validation/record_stack.hpp"
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
@@ -23,7 +22,8 @@ using nlohmann::json;
 const std::vector<std::string> kRanks{"heaviest", "last_stage", "first_node"};
 
 /// Keys of a record, and of what it measured: those that are judged, and what people who gather records keep beside them.
-const std::vector<std::string> kKeys{"id", "source", "grade", "plan", "measured", "assumed", "notes", "published", "because", "error", "details"};
+const std::vector<std::string> kKeys{"id",    "source",    "as_of",   "framework", "grade", "plan",   "measured", "assumed",
+                                     "notes", "published", "because", "error",     "details"};
 const std::vector<std::string> kMeasured{"step_time_s", "step_time_from", "peak_memory_bytes", "peak_memory_kind", "peak_memory_rank",
                                          "peak_memory_note", "out_of_memory", "tflops_per_device", "tflops_kind"};
 
@@ -76,11 +76,6 @@ std::string grade(const json& record, const std::string& place) {
   return given;
 }
 
-/// Prose of a record: nothing where it has none, or null.
-std::string prose(const json& object, const char* key) {
-  return object.contains(key) && object[key].is_string() ? object[key].get<std::string>() : "";
-}
-
 /// One of a field's words; the first of them where a record has none, or null. Throws ConfigError for any other.
 std::string word(const json& measured, const char* key, const std::vector<std::string>& words, const std::string& place) {
   if (!measured.contains(key) || measured[key].is_null()) return words.front();
@@ -97,11 +92,12 @@ Measurement measurement(const json& record, const std::string& set, const std::s
   out.id = record.at("id");
   out.set = set;
   out.grade = grade(record, place);
-  out.source = record.value("source", "");
-  out.plan_json = record.at("plan").dump();
+  json plan = record.at("plan");
+  if (const std::string unknown = set_stack(plan, record, place); !unknown.empty())
+    out.unread.push_back("framework \"" + unknown + "\" (no such stack)");
+  out.plan_json = plan.dump();
   out.step_time_s = figure(measured, "step_time_s", "seconds", place);
   out.peak_memory_bytes = figure(measured, "peak_memory_bytes", "bytes", place);
-  out.memory_note = prose(measured, "peak_memory_note") + " " + prose(record, "notes");
   out.memory_kind = word(measured, "peak_memory_kind", {"allocated", "reserved", "device"}, place);
   out.memory_rank = word(measured, "peak_memory_rank", kRanks, place);
   out.out_of_memory = measured.value("out_of_memory", false);
@@ -131,30 +127,8 @@ void move(Measurement& m, const std::string& preset) {
   json plan = json::parse(m.plan_json);
   if (!plan.is_object() || !plan.value("cluster", json()).is_object() || named_preset(plan) == preset) return;
   plan["cluster"]["preset"] = preset;
-  m.named_plan_json = std::exchange(m.plan_json, plan.dump());
+  m.plan_json = plan.dump();
   m.cluster = preset;
-}
-
-/// The plan with what its run had in place of what the record says.
-void change(Measurement& m, const std::vector<Site>& sites) {
-  std::string plan = m.plan_json;
-  m.changed = change_fields(sites, m.source, plan);
-  if (m.changed.empty()) return;
-  if (m.named_plan_json.empty()) m.named_plan_json = m.plan_json;
-  m.plan_json = plan;
-}
-
-/// The preset that a record runs on in place of the one it names; empty: that one.
-std::string elsewhere(const Measurement& m, const MeasurementFilter& filter, const std::vector<Site>& sites) {
-  const auto told = filter.clusters.find(m.set);
-  return told != filter.clusters.end() ? told->second : site_cluster(sites, m.source, named_preset(json::parse(m.plan_json)));
-}
-
-/// The record's peak in the unit that its source has it in.
-void reread_memory(Measurement& m, const MemoryUnit& memory) {
-  m.memory_unit = memory.unit;
-  m.named_peak_memory_bytes = m.peak_memory_bytes;
-  *m.peak_memory_bytes *= memory.factor();
 }
 
 bool listed(const std::vector<std::string>& list, const std::string& word) {
@@ -212,17 +186,12 @@ std::vector<Measurement> read_measurements(const std::vector<std::string>& paths
     load_cluster(preset);
   }
   require_known_grades(filter.grades);
-  const std::vector<Site> sites = filter.as_named ? std::vector<Site>{} : load_sites();
   std::vector<Measurement> out;
   for (std::size_t i = 0; i < paths.size(); ++i) {
     if (!listed(filter.sets, sets[i]) || (!filter.without.empty() && listed(filter.without, sets[i]))) continue;
     for (Measurement& m : read_measurements(paths[i])) {
       if (!listed(filter.grades, m.grade)) continue;
-      if (const std::string preset = elsewhere(m, filter, sites); !preset.empty()) move(m, preset);
-      change(m, sites);
-      if (const auto unit = site_memory_unit(sites, m.source, m.memory_note); unit && m.peak_memory_bytes) reread_memory(m, *unit);
-      if (const std::string rank = site_memory_rank(sites, m.source); !rank.empty() && m.memory_rank == kRanks.front())
-        m.memory_rank = rank;
+      if (const auto told = filter.clusters.find(m.set); told != filter.clusters.end()) move(m, told->second);
       out.push_back(std::move(m));
     }
   }

@@ -34,22 +34,11 @@ std::string time_row(const SetSummary& s) {
              s.time.worst_id);
 }
 
-/// "on jean-zay-a100 in place of the cluster they name, with parallel.zero_stage 1".
-std::string how(const SetSummary& s) {
-  const std::string there = s.cluster.empty() ? "" : "on " + s.cluster + " in place of the cluster they name";
-  const std::string with = s.changed.empty() ? "" : "with " + s.changed;
-  return there + (there.empty() || with.empty() ? "" : ", ") + with;
-}
-
-/// Which plans ran otherwise than their records have them, and what it would have been so.
+/// Which sets' plans the caller has run on another cluster than they name.
 std::string elsewhere(const Summary& v) {
   std::string out;
   for (const SetSummary& s : v.sets)
-    if (s.moved > 0)
-      out += s.name + ": " + std::to_string(s.moved) + " of its plans run " + how(s) + "; as named: mean " +
-             percent(s.time_as_named.mape) + ", bias " + percent(s.time_as_named.bias) + "\n";
-  if (!out.empty() && v.over_sets.sets > 0)
-    out += "every plan on the cluster it names (--as-named): mean of sets " + percent(v.over_sets.mape_as_named) + "\n";
+    if (!s.cluster.empty()) out += s.name + ": its plans run on " + s.cluster + " in place of the cluster they name\n";
   return out;
 }
 
@@ -99,18 +88,6 @@ bool tells_of_memory(const SetSummary& s) {
   return s.memory.n > 0 || s.fits.ran_too_large + s.fits.failed_fits + s.fits.failed_too_large > 0;
 }
 
-/// Which peaks are in another unit than their records took them for or of plans elsewhere, and what the errors would be as named.
-std::string reread(const Summary& v) {
-  std::string out;
-  for (const SetSummary& s : v.sets) {
-    if (s.memory_as_named.n == 0 || s.reread + s.moved == 0) continue;
-    out += s.name + ": ";
-    if (s.reread > 0) out += std::to_string(s.reread) + " of its peaks are in " + s.memory_unit + ", not as they were read; ";
-    out += "as named: mean " + percent(s.memory_as_named.mape) + ", bias " + percent(s.memory_as_named.bias) + "\n";
-  }
-  return out;
-}
-
 std::string memory(const Summary& v) {
   std::string out = "\npeak memory, errors in %; how runs ended and whether they were predicted to fit\n";
   out += row({"set", "n", "mean", "median", "bias", "worst", "ran fits", "ran over", "oom fits", "oom over"}, "worst record");
@@ -118,7 +95,7 @@ std::string memory(const Summary& v) {
     if (tells_of_memory(s)) out += memory_row(s.name, s.memory, s.fits);
   out += row({"all", "", "", "", "", "", std::to_string(v.fits.ran_fits), std::to_string(v.fits.ran_too_large),
               std::to_string(v.fits.failed_fits), std::to_string(v.fits.failed_too_large)});
-  return out + reread(v);
+  return out;
 }
 
 /// Reasons of refusal, each with its first record and how many share it.

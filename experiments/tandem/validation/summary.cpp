@@ -54,41 +54,18 @@ ErrorSummary time_errors(const RecordList& records) {
   return time_errors_where(records, [](const JudgedRecord&) { return true; });
 }
 
-ErrorSummary time_errors_as_named(const RecordList& records) {
-  Errors errors;
-  for (const JudgedRecord* r : records)
-    if (const std::optional<double> error = r->named_time_error()) errors.add(*error, r->measured.id);
-  return errors.summary();
-}
-
-/// Words that some records have, each once, in order of first appearance.
-std::vector<std::string> distinct(const RecordList& records, std::string Measurement::* word) {
+/// Clusters that records run on in place of those they name, each once, in order of first appearance.
+std::string clusters(const RecordList& records) {
   std::vector<std::string> out;
   for (const JudgedRecord* r : records)
-    if (const std::string& has = r->measured.*word; !has.empty() && !listed(out, has)) out.push_back(has);
-  return out;
-}
-
-std::string words(const RecordList& records, std::string Measurement::* word) { return list_text(distinct(records, word)); }
-
-/// Changes that runs had, each a list of fields with commas.
-std::string changes(const RecordList& records) {
-  std::string out;
-  for (const std::string& each : distinct(records, &Measurement::changed)) out += (out.empty() ? "" : ", or with ") + each;
-  return out;
+    if (const std::string& has = r->measured.cluster; !has.empty() && !listed(out, has)) out.push_back(has);
+  return list_text(out);
 }
 
 ErrorSummary memory_errors(const RecordList& records) {
   Errors errors;
   for (const JudgedRecord* r : records)
     if (r->weighed()) errors.add(r->memory_error(), r->measured.id);
-  return errors.summary();
-}
-
-ErrorSummary memory_errors_as_named(const RecordList& records) {
-  Errors errors;
-  for (const JudgedRecord* r : records)
-    if (const std::optional<double> error = r->named_memory_error()) errors.add(*error, r->measured.id);
   return errors.summary();
 }
 
@@ -122,22 +99,16 @@ SetSummary summary(const std::string& name, const RecordList& records) {
   out.name = name;
   for (const JudgedRecord* r : records) {
     out.refused += !r->refused.empty();
-    out.moved += r->moved();
-    out.reread += r->reread();
     out.assumed += r->refused.empty() && !r->measured.assumed.empty();
   }
-  out.cluster = words(records, &Measurement::cluster);
-  out.changed = changes(records);
+  out.cluster = clusters(records);
   out.time = time_errors(records);
-  out.time_as_named = time_errors_as_named(records);
   out.baseline_mape = baseline_mape(records);
   out.beside_baseline = time_errors_where(records, [](const JudgedRecord& r) { return r.baseline_s.has_value(); });
   out.coverage = coverage(records);
   out.ranking = ranking(layout_groups(records));
   out.noise = noise(records);
   out.memory = memory_errors(records);
-  out.memory_unit = words(records, &Measurement::memory_unit);
-  out.memory_as_named = memory_errors_as_named(records);
   out.fits = fits(records);
   return out;
 }
@@ -162,7 +133,6 @@ OverSets over_sets(const std::vector<SetSummary>& sets) {
   OverSets out;
   for (const SetSummary& s : sets) out.sets += !s.apart && s.time.n > 0;
   out.mape = mean_over(sets, [](const SetSummary& s) { return s.time.mape; });
-  out.mape_as_named = mean_over(sets, [](const SetSummary& s) { return s.time_as_named.mape; });
   out.median_ape = mean_over(sets, [](const SetSummary& s) { return s.time.median_ape; });
   out.bias = mean_over(sets, [](const SetSummary& s) { return s.time.bias; });
   out.baseline_mape = mean_over(sets, [](const SetSummary& s) { return s.baseline_mape; });

@@ -24,23 +24,17 @@ struct FitsTable {
 /// Records of grades A and B of one set.
 struct SetSummary {
   std::string name;
-  std::string cluster;     ///< presets that its plans ran on in place of those they name; empty: those
-  std::string changed;     ///< fields that its plans' runs had with other values, and these; empty: none
-  int moved = 0;           ///< how many plans ran elsewhere or so
+  std::string cluster;     ///< presets that the caller has its plans run on in place of those they name; empty: those
   bool apart = false;      ///< not in the means over sets
   int refused = 0;
   int assumed = 0;         ///< predicted records with fields that the source does not state
   ErrorSummary time;
-  ErrorSummary time_as_named;  ///< with every plan as its record has it
   std::optional<double> baseline_mape;
   ErrorSummary beside_baseline;    ///< time errors of the records that have a baseline (not the only one of a device and type)
   std::optional<double> coverage;  ///< share of measured times inside their range; see JudgedRecord
   Ranking ranking;
   Noise noise;
   ErrorSummary memory;
-  std::string memory_unit;     ///< units that peaks were published in where their records took them for others; empty: none
-  int reread = 0;              ///< how many were
-  ErrorSummary memory_as_named;  ///< with every plan and every peak as its record has it
   FitsTable fits;
 };
 
@@ -48,7 +42,6 @@ struct SetSummary {
 struct OverSets {
   int sets = 0;
   std::optional<double> mape, median_ape, bias, baseline_mape, coverage;
-  std::optional<double> mape_as_named;        ///< with every plan on the cluster that it names
   std::optional<double> coverage_of_records;  ///< over their records, each one vote
 };
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <string_view>
 
-#include "models/stack/dropout_masks.hpp"
 
 namespace tandem::lowering {
 namespace {
@@ -205,7 +204,7 @@ Shapes make_shapes(const Plan& plan) {
   // Behind the last product a dropout keeps its mask, which frameworks draw again with the rest; one that is a function of its place is
   // not kept.
   s.early_stop = plan.training.recompute == Recompute::full && plan.training.recompute_early_stop &&
-                 (s.hidden_dropout == 0 || !keeps_dropout_masks(plan.training.fusion));
+                 (s.hidden_dropout == 0 || !plan.training.fusion.dropout_masks);
   s.keep = keep_of(plan);
   repeat_products(s, plan);
   drop_context(s, plan);
@@ -221,13 +220,9 @@ Shapes make_shapes(const Plan& plan) {
   s.host_receives = !plan.parallel.overlap_p2p;
   s.product = s.dtypes.compute;
   s.dtypes.compute = activation_type(s.product);
-  s.narrow = stack_narrow_products(plan);
+  s.narrow = plan.stack.facts.narrow_products;
   s.unit_copies = plan.parallel.zero_stage == 3 ? plan.parallel.unit_copies : UnitCopies::none;
-  s.fusion = fusion_of(plan.training.fusion);
-  s.fusion.attention = plan.training.attention_kernel;
-  s.fusion.deterministic_attention = plan.training.deterministic;
-  const TrainingSpec& of = plan.training;
-  s.fusion.tensors_filled = of.deterministic && of.fill_uninitialized_memory && allocates_by_dispatcher(of.fusion);
+  s.fusion = fusion_of(plan.training);
   return s;
 }
 

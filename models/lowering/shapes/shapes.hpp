@@ -7,7 +7,7 @@
 #include "models/lowering/shapes/fusion.hpp"
 #include "models/ops/op.hpp"
 #include "models/plan/plan.hpp"
-#include "models/stack/narrow_products.hpp"
+#include "models/plan/stack_facts.hpp"
 
 namespace tandem::lowering {
 

@@ -6,6 +6,7 @@
 
 #include "models/lowering/stage/in_flight.hpp"
 #include "models/lowering/stage/weight_gather.hpp"
+#include "models/schedule/schedule.hpp"
 
 namespace tandem::lowering {
 

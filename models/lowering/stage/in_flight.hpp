@@ -4,7 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "models/lowering/stage/stage.hpp"
+#include "models/lowering/shapes/parameters.hpp"
+#include "models/lowering/stage/stage_context.hpp"
 
 namespace tandem::lowering {
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/lowering/stage/stage_chunks.hpp"
 #include "models/lowering/stage/stage_lowering.hpp"
 
 namespace tandem::lowering {

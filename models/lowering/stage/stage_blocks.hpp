@@ -1,7 +1,8 @@
 #pragma once
 // Which templates a stage's layers have, and what its passes are about to take.
 
-#include "models/lowering/stage/stage.hpp"
+#include "models/lowering/shapes/parameters.hpp"
+#include "models/lowering/stage/templates.hpp"
 #include "models/schedule/pass_work.hpp"
 
 namespace tandem::lowering {

@@ -1,4 +1,4 @@
-#include "models/lowering/stage/stage.hpp"
+#include "models/lowering/stage/stage_chunks.hpp"
 
 namespace tandem::lowering {
 

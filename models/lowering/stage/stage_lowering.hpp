@@ -7,10 +7,11 @@
 
 #include "models/lowering/stage/decoder_flow.hpp"
 #include "models/lowering/stage/kept_logits.hpp"
-#include "models/lowering/stage/stage.hpp"
 #include "models/lowering/stage/stage_blocks.hpp"
+#include "models/lowering/stage/stage_context.hpp"
 #include "models/lowering/stage/stage_regions.hpp"
 #include "models/lowering/stage/stage_transfers.hpp"
+#include "models/schedule/schedule.hpp"
 
 namespace tandem::lowering {
 

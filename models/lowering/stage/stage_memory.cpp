@@ -122,7 +122,7 @@ Bytes StageMemory::narrow_gradient(std::int32_t region) const {
 
 /// Of the matrices of linear layers in blocks, one a shape; an expert's matrices are single ones.
 void StageMemory::declare_stand_ins() {
-  if (!has_stand_ins(s_.fusion, s_.dtypes)) return;
+  if (!s_.fusion.gradient_stand_ins) return;
   std::set<std::pair<std::int64_t, std::int64_t>> shapes;
   for (const StageRegion& r : p_.regions)
     for (const ParamSpec& p : r.layout.specs())

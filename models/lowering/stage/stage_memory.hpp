@@ -8,8 +8,9 @@
 #include <algorithm>
 #include <map>
 
+#include "models/lowering/shapes/parameters.hpp"
 #include "models/lowering/stage/cached_tensors.hpp"
-#include "models/lowering/stage/stage.hpp"
+#include "models/lowering/stage/stage_context.hpp"
 
 namespace tandem::lowering {
 
@@ -40,7 +41,7 @@ class StageMemory {
   const std::vector<WordUse>& word_uses() const { return word_uses_; }
   /// Whether the framework has a gradient of each of them. Others add all uses' to one: PyTorch's autograd (torch/csrc/autograd/functions/
   /// accumulate_grad.h), Megatron-LM's products (main_grad: megatron/core/tensor_parallel/layers.py), llm.c (train_gpt2.cu, grads.wte).
-  bool uses_apart() const { return c_.plan.stack == kOwnStack; }
+  bool uses_apart() const { return c_.plan.stack.name == kOwnStack; }
   std::int32_t extras() const { return std::max(0, static_cast<std::int32_t>(word_uses_.size()) - 1); }
 
   // ---- by region ----

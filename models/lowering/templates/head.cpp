@@ -187,7 +187,7 @@ class HeadBackward {
   /// What stands for the output matrix' gradient. A wide gradient of the logits lies in its slot to the end of the template but is
   /// gone by then, so only what is larger counts.
   void hold_stand_in(std::uint16_t wgrad) {
-    if (!has_stand_ins(s_.fusion, s_.dtypes)) return;
+    if (!s_.fusion.gradient_stand_ins) return;
     const std::int64_t gone = s_.loss_type() == dtype() ? 0 : bytes_of(s_.loss_type(), s_.tokens * s_.vocab_rows).count();
     const std::int64_t more = bytes_of(dtype(), s_.vocab_rows * s_.hidden).count() - gone;
     if (more > 0) b_.hold(wgrad, DType::fp8, more);

@@ -6,6 +6,7 @@
 #include "tests/bent_plan.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/cpu/numbers.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using namespace tandem::exec;

@@ -5,6 +5,7 @@
 #include "models/graph/task_graph.hpp"
 #include "models/plan/plan.hpp"
 #include "sim/result/simulate.hpp"
+#include "topology/plan_reader.hpp"
 #include "topology/topology.hpp"
 
 namespace {

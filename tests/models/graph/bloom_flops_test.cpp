@@ -1,4 +1,4 @@
-// The TFLOP/s column of the BLOOM-176B benchmarks as an exact test of the FLOP count: see tests/data/README.md.
+// The TFLOP/s column of the BLOOM-176B benchmarks as an exact test of the FLOP count: see experiments/corpus/README.md.
 
 #include <cmath>
 #include <fstream>
@@ -7,6 +7,7 @@
 #include "models/graph/task_graph.hpp"
 #include "models/plan/plan.hpp"
 #include "tests/catch.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 
@@ -28,7 +29,7 @@ double deviation(nlohmann::json record) {
 }  // namespace
 
 TEST_CASE("matrix FLOPs reproduce the published TFLOP/s of the BLOOM benchmarks") {
-  std::ifstream file(TANDEM_SOURCE_DIR "/tests/data/bloom.jsonl");
+  std::ifstream file(TANDEM_SOURCE_DIR "/experiments/corpus/bloom.jsonl");
   int records = 0, within = 0, early = 0;
   for (std::string line; std::getline(file, line); ++records) {
     const double d = deviation(nlohmann::json::parse(line));

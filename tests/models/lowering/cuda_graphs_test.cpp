@@ -3,9 +3,10 @@
 #include <algorithm>
 
 #include "models/graph/task_graph.hpp"
-#include "models/stack/host_operations.hpp"
+#include "models/plan/stack_facts.hpp"
 #include "tests/bent_plan.hpp"
 #include "tests/catch.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using namespace tandem::tests;
@@ -40,7 +41,7 @@ TEST_CASE("a layer's pass is one launch, and all else has the operations it had"
   SmallPlan p;
   p.pipeline = 2, p.data = 2;
   const TaskGraph plain = lower(plan_of("none", p)), layers = lower(plan_of("layers", p));
-  const std::int64_t launch = stack_graph_launch(plan_of("layers", p)).value();
+  const std::int64_t launch = plan_of("layers", p).stack.facts.graph_launches.layers;
   REQUIRE(plain.templates.size() == layers.templates.size());
   int blocks = 0;
   for (std::size_t t = 0; t < plain.templates.size(); ++t) {
@@ -60,8 +61,8 @@ TEST_CASE("a layer's pass is one launch, and all else has the operations it had"
 TEST_CASE("experts that get as many rows as tokens choose are launched one by one between two graphs") {
   const SmallPlan p;
   const Plan dropless = plan_of("layers", p, kExperts);
-  const std::int64_t launch = stack_graph_launch(dropless).value();
-  const HostOperations alone = stack_host_operations(dropless);
+  const std::int64_t launch = dropless.stack.facts.graph_launches.layers;
+  const HostOperations alone = dropless.stack.facts.host_operations;
   int between = 0;
   for (const Template& t : lower(dropless).templates) {
     if (!of_block(t)) continue;
@@ -79,7 +80,7 @@ TEST_CASE("experts that get as many rows as tokens choose are launched one by on
       CHECK(t.tasks.front().host_operations == launch);
       CHECK(std::all_of(t.tasks.begin() + 1, first, [](const Task& task) { return task.host_operations == 0; }));
     }
-    CHECK(std::all_of(first, last, [&](const Task& task) { return task.host_operations == alone.of(task.op, 0); }));
+    CHECK(std::all_of(first, last, [&](const Task& task) { return task.host_operations == alone.of(kind_name(task.op), 0); }));
     CHECK(last->host_operations == launch);
     CHECK(std::all_of(last + 1, t.tasks.end(), [](const Task& task) { return task.host_operations == 0; }));
   }
@@ -96,7 +97,7 @@ TEST_CASE("an iteration is one launch a stage but for the optimizer, and its hos
   const auto patch = R"({"parallel": {"zero_stage": 1, "overlap_p2p": false}})";
   const TaskGraph plain = lower(plan_of("none", p, patch)), graph = lower(plan_of("iteration", p, patch));
   graph.check();
-  const std::int64_t launch = stack_graph_launch(plan_of("iteration", p)).value();
+  const std::int64_t launch = plan_of("iteration", p).stack.facts.graph_launches.iteration;
   for (std::size_t s = 0; s < graph.programs.size(); ++s) {
     const Program &before = plain.programs[s], &program = graph.programs[s];
     REQUIRE(before.instances.size() == program.instances.size());

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "models/fields/fusion_file.hpp"
 #include "models/graph/task_graph.hpp"
 #include "models/lowering/shapes/fusion.hpp"
 #include "tests/catch.hpp"
 #include "tests/plans.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using tests::SmallPlan;
@@ -20,9 +22,7 @@ TaskGraph graph_of(const std::string& set, bool llama, const std::string& precis
   s.precision = precision;
   s.tensor = tensor;
   Plan plan = s.plan();
-  for (int f = 0; f <= static_cast<int>(FusionSet::eager_fused_rmsnorm); ++f)
-    if (name(static_cast<FusionSet>(f)) == set) plan.training.fusion = static_cast<FusionSet>(f);
-  REQUIRE(name(plan.training.fusion) == set);
+  plan.training.fusion = fusion_set(set);
   return lower(plan);
 }
 
@@ -310,7 +310,7 @@ TEST_CASE("on Gaudi the graph compiler takes the place of Megatron's fusions") {
   json.replace(json.find("\"training\": {"), 13, "\"stack\": \"megatron-deepspeed\", \"training\": {");
   json.replace(json.find("fp64"), 4, "bf16");
   json.replace(json.find("cpu-host"), 8, "hls-gaudi2");
-  CHECK(parse_plan(json, "test.json").training.fusion == FusionSet::compiled);
+  CHECK(parse_plan(json, "test.json").training.fusion == fusion_set("compiled"));
 }
 
 TEST_CASE("a plan has the fusion set of its stack unless it names one") {
@@ -319,11 +319,11 @@ TEST_CASE("a plan has the fusion set of its stack unless it names one") {
     json.replace(json.find("\"training\": {"), 13, "\"stack\": \"" + stack + "\", \"training\": {" + fusion);
     return parse_plan(json, "test.json").training.fusion;
   };
-  CHECK(set_of("tandem", "") == FusionSet::reference);
-  CHECK(set_of("megatron-core", "") == FusionSet::megatron);
-  CHECK(set_of("pytorch-ddp", "") == FusionSet::eager);
-  CHECK(set_of("jax", "") == FusionSet::compiled);
-  CHECK(set_of("megatron-deepspeed", "") == FusionSet::megatron_2021);
-  CHECK(set_of("pytorch-ddp", "\"fusion\": \"compiled\", ") == FusionSet::compiled);
+  CHECK(set_of("tandem", "") == fusion_set("reference"));
+  CHECK(set_of("megatron-core", "") == fusion_set("megatron"));
+  CHECK(set_of("pytorch-ddp", "") == fusion_set("eager"));
+  CHECK(set_of("jax", "") == fusion_set("compiled"));
+  CHECK(set_of("megatron-deepspeed", "") == fusion_set("megatron-2021"));
+  CHECK(set_of("pytorch-ddp", "\"fusion\": \"compiled\", ") == fusion_set("compiled"));
   CHECK_THROWS_AS(set_of("tandem", "\"fusion\": \"everything\", "), ConfigError);
 }

@@ -3,6 +3,7 @@
 #include "models/graph/task_graph.hpp"
 #include "tests/catch.hpp"
 #include "tests/plans.hpp"
+#include "tests/stacks.hpp"
 
 using namespace tandem;
 using tests::SmallPlan;
@@ -89,14 +90,14 @@ TEST_CASE("data-parallel reduction carries every local parameter once, and the l
   p.tied = GENERATE(true, false);
   const Case c{p};
   Plan plan = p.plan();
-  plan.stack = GENERATE("tandem", "megatron-core", "pytorch-ddp");
+  tests::set_stack(plan, GENERATE("tandem", "megatron-core", "pytorch-ddp"));
   const TaskGraph graph = lower(plan);
   for (int s = 0; s < p.pipeline; ++s) {
     const bool first = s == 0, last = s + 1 == p.pipeline;
     const auto layers = static_cast<int>(p.plan().layers_per_stage()[static_cast<std::size_t>(s)]);
     std::int64_t elements = local_parameters(p, layers, first, last, c.padded_vocab());
     // On one stage Tandem's own step reduces the two halves of a tied matrix apart.
-    if (first && last && p.tied && plan.stack == "tandem") elements += padded(c.padded_vocab() / p.tensor * p.hidden);
+    if (first && last && p.tied && plan.stack.name == "tandem") elements += padded(c.padded_vocab() / p.tensor * p.hidden);
     const Books books = count(graph, StageId(s));
     const Books::Line* l = line(books, Group::data);
     REQUIRE(l);

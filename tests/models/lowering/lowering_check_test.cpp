@@ -1,6 +1,6 @@
 // The graph's own check, on many layouts and on graphs that were broken on purpose.
 
-#include "models/graph/play.hpp"
+#include "models/graph/deadlock.hpp"
 #include "models/graph/task_graph.hpp"
 #include "tests/catch.hpp"
 #include "tests/plans.hpp"

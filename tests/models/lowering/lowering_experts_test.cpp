@@ -1,6 +1,7 @@
 // Layers of experts under tensor and expert parallelism: what travels, and what is kept, against closed forms.
 
 #include "tests/models/lowering/memory_case.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using namespace tandem::tests;

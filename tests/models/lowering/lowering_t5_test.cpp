@@ -8,6 +8,7 @@
 #include "models/graph/task_graph.hpp"
 #include "models/plan/plan.hpp"
 #include "tests/catch.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using nlohmann::json;

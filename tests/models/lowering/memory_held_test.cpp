@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "models/fields/fusion_file.hpp"
 #include "models/lowering/shapes/fusion.hpp"
 #include "models/lowering/stage/cached_tensors.hpp"
 #include "tests/models/lowering/memory_case.hpp"
@@ -57,27 +58,25 @@ TEST_CASE("Transformer Engine keeps one 16-bit tensor of each shape that a layer
   const std::int64_t h = c.hidden, t = c.tensor;
   // qkv, projection, and the two of the MLP, whichever layer they are of.
   const std::int64_t expected = 2 * (3 * h * h / t + h * h / t + 2 * h * c.ffn / t);
-  CHECK(alive_of(with_set(c, FusionSet::transformer_engine), "block_forward", "gradient_stand_ins") == expected);
-  CHECK(alive_of(with_set(c, FusionSet::megatron), "block_forward", "gradient_stand_ins") == 0);
+  CHECK(alive_of(with_set(c, fusion_set("transformer-engine")), "block_forward", "gradient_stand_ins") == expected);
+  CHECK(alive_of(with_set(c, fusion_set("megatron")), "block_forward", "gradient_stand_ins") == 0);
 }
 
-TEST_CASE("nothing stands for gradients in bf16 whose optimizer keeps remainders of masters") {
+TEST_CASE("nothing stands for gradients that NeMo's optimizer takes") {
   Plan plan = wide().plan();
-  const auto stand_ins = [&](FusionSet set) {
+  const auto stand_ins = [&](const FusionSet& set) {
     plan.training.fusion = set;
     return alive_of(lower(plan), "block_forward", "gradient_stand_ins") > 0;
   };
-  plan.training.dtypes.gradients = DType::bf16;
-  CHECK_FALSE(stand_ins(FusionSet::transformer_engine));
-  CHECK(stand_ins(FusionSet::megatron_bridge));
-  plan.training.dtypes.gradients = DType::fp32;
-  CHECK(stand_ins(FusionSet::transformer_engine));
+  CHECK_FALSE(stand_ins(fusion_set("nemo")));
+  CHECK(stand_ins(fusion_set("megatron-bridge")));
+  CHECK(stand_ins(fusion_set("transformer-engine")));
 }
 
 TEST_CASE("matrices of one shape share the tensor that stands for their gradients") {
   MemoryCase c = wide();
   c.ffn = c.hidden;  // the projection and both matrices of the MLP
-  CHECK(alive_of(with_set(c, FusionSet::transformer_engine), "block_forward", "gradient_stand_ins") ==
+  CHECK(alive_of(with_set(c, fusion_set("transformer-engine")), "block_forward", "gradient_stand_ins") ==
         2 * (3 * c.hidden * c.hidden + c.hidden * c.hidden));
 }
 
@@ -87,11 +86,11 @@ TEST_CASE("beside the gradient of the output matrix lies a 16-bit tensor of its 
   c.hidden = GENERATE(64, 512);
   const std::int64_t sb = c.seq * c.batch, narrow = 2 * sb * c.vocab, matrix = 2 * c.vocab * c.hidden, hidden = 2 * sb * c.hidden;
   // The gradients of the logits, 2sbv, and of their input, 2sbh; what stands for the matrix', 2vh, has the wide one's 4sbv first.
-  CHECK(scratch_of(with_set(c, FusionSet::megatron), "head_backward") == narrow + hidden);
-  CHECK(scratch_of(with_set(c, FusionSet::transformer_engine), "head_backward") ==
+  CHECK(scratch_of(with_set(c, fusion_set("megatron")), "head_backward") == narrow + hidden);
+  CHECK(scratch_of(with_set(c, fusion_set("transformer-engine")), "head_backward") ==
         narrow + hidden + std::max<std::int64_t>(matrix - 2 * narrow, 0));
   // In place there is no wide one, and the narrow one is kept.
-  CHECK(scratch_of(with_set(c, FusionSet::megatron_bridge), "head_backward") == hidden + matrix);
+  CHECK(scratch_of(with_set(c, fusion_set("megatron-bridge")), "head_backward") == hidden + matrix);
 }
 
 TEST_CASE("PyTorch's loss has a wide copy of the logits beside them and log_softmax, and two wide gradients before the narrow one") {
@@ -107,18 +106,18 @@ TEST_CASE("PyTorch's loss has a wide copy of the logits beside them and log_soft
       if (s.first <= k && k <= s.last && s.ahead == ahead) sum += s.bytes.count();
     return sum;
   };
-  for (const FusionSet set : {FusionSet::eager, FusionSet::compiled_blocks}) {
+  for (const FusionSet& set : {fusion_set("eager"), fusion_set("compiled-blocks")}) {
     CHECK(held(set, "head_backward", "narrow_gradient", true) == 8 * n);
     CHECK(held(set, "head_backward", "narrow_gradient", false) == 2 * n);
-    CHECK(held(set, "head_forward", "cross_entropy", false) - held(FusionSet::reference, "head_forward", "cross_entropy", false) == 4 * n);
+    CHECK(held(set, "head_forward", "cross_entropy", false) - held(fusion_set("reference"), "head_forward", "cross_entropy", false) == 4 * n);
   }
-  CHECK(held(FusionSet::reference, "head_backward", "narrow_gradient", true) == 0);
+  CHECK(held(fusion_set("reference"), "head_backward", "narrow_gradient", true) == 0);
   // The most that is alive is 12 bytes a logit: log_softmax and the two gradients.
   c.layers = 1;
   const auto most = [&](std::int64_t vocab) {
     MemoryCase other = c;
     other.vocab = vocab;
-    const TaskGraph graph = with_set(other, FusionSet::eager);
+    const TaskGraph graph = with_set(other, fusion_set("eager"));
     return graph.programs.front().memory.live_peak_bytes.count();
   };
   const std::int64_t states = (2 + 2 + 12 + 4) * 2 * c.hidden * 4096;  // of both word matrices: at most so much of the difference
@@ -136,7 +135,7 @@ TEST_CASE("a LLaMA's layer of eager PyTorch with fused RMSNorm keeps norms' inpu
   // number a row and head; gate and up, silu's output, the product.
   const std::int64_t tensors = h + (h + 2 * kv) + (h + kv) + h + c.heads + h + h + 2 * f + f + f;
   const auto kept = [&](FusionSet set) { return alive_of(with_set(c, set), "block_forward", "block_saved"); };
-  CHECK(kept(FusionSet::eager_fused_rmsnorm) == rows * (2 * tensors + 2 * 4));
+  CHECK(kept(fusion_set("eager-fused-rmsnorm")) == rows * (2 * tensors + 2 * 4));
 }
 
 TEST_CASE("RMSNorm as PyTorch's operations keeps its input in fp32 and narrow normed rows in place of its narrow input") {
@@ -148,10 +147,10 @@ TEST_CASE("RMSNorm as PyTorch's operations keeps its input in fp32 and narrow no
   const std::int64_t copy = normed == "rmsnorm" ? (precision == "fp64" ? 8 : 4) * c.seq * c.batch * c.hidden : 0;
   const auto more = [&](const std::string& block, const std::string& what) {
     const auto kept = [&](FusionSet set) { return alive_of(with_set(c, set), block, what); };
-    return kept(FusionSet::eager) - kept(FusionSet::eager_fused_rmsnorm);
+    return kept(fusion_set("eager")) - kept(fusion_set("eager-fused-rmsnorm"));
   };
   CAPTURE(precision, normed);
-  CHECK_NOTHROW(with_set(c, FusionSet::eager).check());
+  CHECK_NOTHROW(with_set(c, fusion_set("eager")).check());
   CHECK(more("block_forward", "block_saved") == 2 * copy);
   CHECK(more("head_forward", "head_saved") == copy);
   MemoryCase t5 = c;
@@ -161,7 +160,7 @@ TEST_CASE("RMSNorm as PyTorch's operations keeps its input in fp32 and narrow no
   // The norm behind an encoder, and the three of every decoder layer, whose sequences are as long.
   c = t5;
   c.model = {{"family", "t5"}, {"normalization", normed}, {"num_decoder_layers", 1}};
-  CHECK_NOTHROW(with_set(c, FusionSet::eager).check());
+  CHECK_NOTHROW(with_set(c, fusion_set("eager")).check());
   // There the statistics end the slot: a number a row, for which the kernel writes two of the activations' type.
   const std::int64_t mean = precision == "bf16" ? 0 : copy / c.hidden;
   CHECK(more("bridge_forward", "bridge_saved") == copy - mean);
@@ -171,7 +170,7 @@ TEST_CASE("RMSNorm as PyTorch's operations keeps its input in fp32 and narrow no
 TEST_CASE("a softmax in fp32 keeps its wide output beside the narrow one, and has two wide gradients") {
   MemoryCase c = wide();
   c.training["flash_attention"] = false;
-  const TaskGraph narrow = with_set(c, FusionSet::megatron), widened = with_set(c, FusionSet::megatron_wide_softmax);
+  const TaskGraph narrow = with_set(c, fusion_set("megatron")), widened = with_set(c, fusion_set("megatron-wide-softmax"));
   const std::int64_t scores = c.batch * c.heads * c.seq * c.seq;
   CHECK_NOTHROW(widened.check());
   // 4 bytes in place of 2.
@@ -193,7 +192,7 @@ TEST_CASE("a loss in place has 2sbv bytes for logits and gradient together") {
   c.vocab = 512;
   c.tensor = GENERATE(1, 2);
   const std::int64_t logits = 2 * c.seq * c.batch * c.vocab / c.tensor;
-  const TaskGraph apart = with_set(c, FusionSet::transformer_engine), in_place = with_set(c, FusionSet::megatron_bridge);
+  const TaskGraph apart = with_set(c, fusion_set("transformer-engine")), in_place = with_set(c, fusion_set("megatron-bridge"));
   CHECK_NOTHROW(in_place.check());
   // Apart: 16-bit logits in scratch, and a gradient of 32 bits that is kept.
   CHECK(alive_of(apart, "head_forward", "head_saved") - alive_of(in_place, "head_forward", "head_saved") == logits);
@@ -208,7 +207,7 @@ TEST_CASE("Transformer Engine's products have a workspace of 32 MiB, of three wh
   c.parallel["sequence_parallel"] = c.tensor > 1;
   c.parallel["tensor_overlap"] = overlap;
   const std::int64_t chunks = overlap && c.tensor > 1 ? 3 : 1;
-  CHECK(alive_of(with_set(c, FusionSet::transformer_engine), "block_forward", "product_workspace") == chunks * (32 << 20));
+  CHECK(alive_of(with_set(c, fusion_set("transformer-engine")), "block_forward", "product_workspace") == chunks * (32 << 20));
 }
 
 TEST_CASE("experts without a gate keep their activation before its weights in Megatron-Core, and no rows that come back") {
@@ -223,8 +222,8 @@ TEST_CASE("experts without a gate keep their activation before its weights in Me
   // The reference keeps what the experts made, 2 bytes a row and hidden element; a gated activation is weighted in its kernel.
   const std::int64_t more = activation == "gelu" ? std::max<std::int64_t>(2 * rows * (ffn - c.hidden), 0) : 0;
   CAPTURE(activation, ffn, c.data);
-  CHECK(kept(FusionSet::megatron) - kept(FusionSet::megatron_2021) == more);
-  CHECK(kept(FusionSet::transformer_engine) - kept(FusionSet::megatron_2021) == more);
+  CHECK(kept(fusion_set("megatron")) - kept(fusion_set("megatron-2021")) == more);
+  CHECK(kept(fusion_set("transformer-engine")) - kept(fusion_set("megatron-2021")) == more);
 }
 
 TEST_CASE("with gradients in bf16 NeMo's Adam keeps 2 bytes of a master beside its 2 of a weight, Megatron-Core's 4") {
@@ -237,8 +236,8 @@ TEST_CASE("with gradients in bf16 NeMo's Adam keeps 2 bytes of a master beside i
     CHECK_NOTHROW(graph.check());
     return alive_of(graph, "optimizer", "master");
   };
-  CHECK(master(FusionSet::transformer_engine) == (narrow ? 2 : 4) * n);
-  CHECK(master(FusionSet::megatron_bridge) == 4 * n);
+  CHECK(master(fusion_set("nemo")) == (narrow ? 2 : 4) * n);
+  CHECK(master(fusion_set("megatron-bridge")) == 4 * n);
 }
 
 TEST_CASE("the embedding's dropout keeps a byte for each element of every micro-batch in flight, of the rank's own rows") {
@@ -252,8 +251,8 @@ TEST_CASE("the embedding's dropout keeps a byte for each element of every micro-
   c.training["dropout"] = {{"hidden", dropout}};
   const std::int64_t rows = c.seq * c.batch / (parts ? c.tensor : 1);
   const auto most = [&](FusionSet set) { return StageOf(with_set(c, set), 0).most(called("embedding_mask")); };
-  CHECK(most(FusionSet::megatron) == (dropout > 0 ? 2 * rows * c.hidden : 0));  // 1F1B: two on the first of two stages
-  CHECK(most(FusionSet::reference) == 0);
+  CHECK(most(fusion_set("megatron")) == (dropout > 0 ? 2 * rows * c.hidden : 0));  // 1F1B: two on the first of two stages
+  CHECK(most(fusion_set("reference")) == 0);
 }
 
 TEST_CASE("InternEvo holds 8 bytes a parameter while it updates, and has 8 in the allocator's cache, 2 where weights are sharded") {
@@ -263,7 +262,7 @@ TEST_CASE("InternEvo holds 8 bytes a parameter while it updates, and has 8 in th
   c.parallel["zero_stage"] = zero;
   CAPTURE(zero);
   const std::int64_t n = parameters(c);
-  const TaskGraph graph = with_set(c, FusionSet::internevo);
+  const TaskGraph graph = with_set(c, fusion_set("internevo"));
   CHECK_NOTHROW(graph.check());
   // Adam's mean has 4 bytes for each; of ZeRO 3 every part is padded.
   const std::int64_t updated = alive_of(graph, "block_forward", "exp_avg") / 4;
@@ -322,16 +321,16 @@ TEST_CASE("DeepSpeed's last stage keeps the fp32 logits of two micro-batches, an
     return alive;
   };
   using Alive = std::set<std::int64_t>;
-  CHECK(at(FusionSet::megatron_2021, "head_forward") == Alive{2 * logits});
-  CHECK(at(FusionSet::megatron_2021, "head_backward") == Alive{logits});
-  CHECK(at(FusionSet::megatron_2021, "block_backward") == Alive{2 * logits});
-  CHECK(at(FusionSet::megatron_2021, "optimizer") == Alive{2 * logits});
-  CHECK(at(FusionSet::megatron, "head_forward") == Alive{0});
-  if (c.pipeline > 1) CHECK(StageOf(with_set(c, FusionSet::megatron_2021), 0).most(called("kept_logits")) == 0);
+  CHECK(at(fusion_set("megatron-2021"), "head_forward") == Alive{2 * logits});
+  CHECK(at(fusion_set("megatron-2021"), "head_backward") == Alive{logits});
+  CHECK(at(fusion_set("megatron-2021"), "block_backward") == Alive{2 * logits});
+  CHECK(at(fusion_set("megatron-2021"), "optimizer") == Alive{2 * logits});
+  CHECK(at(fusion_set("megatron"), "head_forward") == Alive{0});
+  if (c.pipeline > 1) CHECK(StageOf(with_set(c, fusion_set("megatron-2021")), 0).most(called("kept_logits")) == 0);
   c.pipeline = 1;
   c.data = 2;
   c.parallel["zero_stage"] = GENERATE(2, 3);  // not by its engine of pipelines
-  CHECK(at(FusionSet::megatron_2021, "head_forward") == Alive{0});
+  CHECK(at(fusion_set("megatron-2021"), "head_forward") == Alive{0});
 }
 
 TEST_CASE("fp32 gradients of 16-bit weights are sent by DeepSpeed as one 16-bit tensor") {
@@ -382,7 +381,7 @@ TEST_CASE("plans of DeepSpeed with ZeRO 1 have that around the update, others no
   const DType narrow = precision == "fp16" ? DType::fp16 : DType::bf16;
   plan.training.dtypes.compute = plan.training.dtypes.weights = narrow;
   plan.training.dtypes.gradients = plan.training.dtypes.gradient_reduce = narrow == DType::fp16 ? narrow : DType::fp32;
-  plan.training.fusion = FusionSet::megatron_2021;
+  plan.training.fusion = fusion_set("megatron-2021");
   const TaskGraph graph = lower(plan);
   const std::int64_t n = parameters(c), sent = alive_of(graph, "optimizer", "optimizer_step");
   const auto bytes_at = [&](std::int32_t time) {
@@ -398,7 +397,7 @@ TEST_CASE("plans of DeepSpeed with ZeRO 1 have that around the update, others no
   CHECK(bytes_at(4) == (any ? 2 * n : 0));
   CHECK(graph.programs.front().memory.cached_bytes.count() == 0);
   CHECK(sent == (zero == 1 && narrow == DType::bf16 ? 2 * n : 0));
-  plan.training.fusion = FusionSet::megatron;
+  plan.training.fusion = fusion_set("megatron");
   const TaskGraph other = lower(plan);
   CHECK(other.programs.front().memory.passing.tensors.empty());
   CHECK(alive_of(other, "optimizer", "optimizer_step") == 0);

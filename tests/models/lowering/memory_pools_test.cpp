@@ -5,6 +5,7 @@
 // where they are used and the gradients that it sends.
 
 #include "tests/models/lowering/memory_case.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using namespace tandem::tests;

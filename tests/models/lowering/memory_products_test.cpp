@@ -5,6 +5,7 @@
 
 #include "models/ops/op.hpp"
 #include "tests/models/lowering/memory_case.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using namespace tandem::tests;

@@ -9,6 +9,7 @@
 // end of it.
 
 #include "tests/models/lowering/memory_case.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using namespace tandem::tests;

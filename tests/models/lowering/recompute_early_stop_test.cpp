@@ -53,7 +53,7 @@ TEST_CASE("a recomputation that stops early leaves out the layer's last product,
 }
 
 TEST_CASE("PyTorch calls 15 products for a layer of GPT that is recomputed, as measured on an H100") {
-  // experiments/measured/h100/README.md: its checkpoint stops when it has what the backward pass reads.
+  // experiments/corpus/measured/h100/README.md: its checkpoint stops when it has what the backward pass reads.
   CHECK(Again(full(true)).products == 15);
   CHECK(Again(full(false)).products == 16);
 }

@@ -9,6 +9,7 @@
 #include "models/graph/task_graph.hpp"
 #include "tests/bent_plan.hpp"
 #include "tests/catch.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using namespace tandem::tests;

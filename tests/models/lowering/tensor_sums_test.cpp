@@ -7,6 +7,7 @@
 #include "models/graph/task_graph.hpp"
 #include "models/plan/plan.hpp"
 #include "tests/catch.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 

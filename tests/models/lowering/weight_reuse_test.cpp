@@ -3,6 +3,7 @@
 // parameters have gone by (deepspeed/runtime/zero/partitioned_param_coordinator.py, __params_to_release).
 
 #include "tests/models/lowering/memory_case.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using namespace tandem::tests;

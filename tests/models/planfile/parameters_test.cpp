@@ -9,6 +9,7 @@
 #include "models/base/presets.hpp"
 #include "models/plan/plan.hpp"
 #include "tests/catch.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 

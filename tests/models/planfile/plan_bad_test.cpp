@@ -9,6 +9,7 @@
 #include "models/plan/plan.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/planfile/plan_text.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using namespace tandem::test;

@@ -5,6 +5,7 @@
 #include "models/plan/plan.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/planfile/plan_text.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 
@@ -60,7 +61,7 @@ TEST_CASE("recomputation does not stop early before a norm") {
 }
 
 TEST_CASE("where a stack's pipelines have weights whole between micro-batches nothing of how ZeRO 3 gathers them has an effect") {
-  const char* field = GENERATE(R"("prefetch_layers": 3)", R"("reuse_distance": 3)", R"("unit_copies": "none")", R"("root_unit": true)");
+  const char* field = GENERATE(R"("prefetch_layers": 3)", R"("reuse_distance": 3)", R"("unit_copies": "none")", R"("root_unit": false)");
   const std::string fsdp = test::with_top(R"("stack": "pytorch-fsdp")", test::with("parallel", std::string(R"("zero_stage": 3, )") + field));
   const std::string piped = test::bent(R"("tensor": 2, "pipeline": 2, "data": 2)", R"("pipeline": 2, "data": 4)", fsdp);
   const std::string alone = test::bent(R"("tensor": 2, "pipeline": 2, "data": 2)", R"("data": 8)", fsdp);

@@ -5,6 +5,7 @@
 
 #include "models/plan/plan.hpp"
 #include "tests/catch.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using Split = std::vector<std::int64_t>;

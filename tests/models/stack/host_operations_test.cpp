@@ -5,10 +5,11 @@
 #include "models/base/presets.hpp"
 #include "models/graph/task_graph.hpp"
 #include "models/plan/plan.hpp"
-#include "models/stack/host_operations.hpp"
+#include "models/plan/stack_facts.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/planfile/plan_text.hpp"
 #include "tests/odd_stack.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using namespace tandem::test;
@@ -16,9 +17,7 @@ using namespace tandem::test;
 namespace {
 
 Plan odd_plan() {
-  Plan plan = parse_plan(kGoodPlan, "good.json");
-  plan.stack = "odd";
-  return plan;
+  return tests::under(parse_plan(kGoodPlan, "good.json"), "odd");
 }
 
 }  // namespace
@@ -46,7 +45,7 @@ TEST_CASE("a task has the host operations of its kind, and more for each paramet
 TEST_CASE("an update of a hundred parameters and more has all of their host operations") {
   const tests::OddStack stack("host_operations", R"([{"otherwise": 2, "per_parameter": {"adamw": 1000}, "source": "s", "verified": true}])");
   Plan plan = parse_plan(bent("\"num_layers\": 8", "\"num_layers\": 16"), "deep.json");
-  plan.stack = "odd";
+  tests::set_stack(plan, "odd");
   const TaskGraph graph = lower(plan);
   for (const Program& p : graph.programs) {
     REQUIRE(p.params.size() > 65);
@@ -65,7 +64,7 @@ TEST_CASE("what an entry adds under conditions joins its counts, of kinds that i
     {"tasks": {"matmul": 1}, "source": "s", "verified": true}]}])");
   Plan plan = odd_plan();
   const Op product = MatMul{}, collective = Collective{}, update = AdamW{};
-  const auto of = [&](const Op& op) { return stack_host_operations(plan).of(op, 0); };
+  const auto of = [&](const Op& op) { return tests::under(plan, "odd").stack.facts.host_operations.of(kind_name(op), 0); };
   plan.training.precision = "bf16";
   CHECK(of(product) == 8);
   CHECK(of(collective) == 2);
@@ -77,7 +76,7 @@ TEST_CASE("what an entry adds under conditions joins its counts, of kinds that i
 
 TEST_CASE("a stack that says nothing of its host has one operation for a task") {
   const Plan plan = parse_plan(kGoodPlan, "good.json");
-  REQUIRE(plan.stack == "tandem");
+  REQUIRE(plan.stack.name == "tandem");
   for (const Template& t : lower(plan).templates)
     for (const Task& task : t.tasks) CHECK(task.host_operations == 1);
 }
@@ -85,26 +84,24 @@ TEST_CASE("a stack that says nothing of its host has one operation for a task") 
 TEST_CASE("a table of host operations that is not of its form is refused") {
   const auto [entries, wrong] = GENERATE(table<std::string, std::string>({
       {R"({})", "is not a list"},
-      {R"([])", "has no entry for this plan"},
-      {R"([{"otherwise": 2, "when": {"training.seq_length": {"min": 1000000}}, "source": "s", "verified": true}])", "has no entry"},
-      {R"([{"otherwise": 2, "verified": true}])", "lacks otherwise, source or verified"},
-      {R"([{"otherwise": 0, "source": "s", "verified": true}])", "is no whole number from 1"},
-      {R"([{"otherwise": 2.5, "source": "s", "verified": true}])", "is no whole number from 1"},
-      {R"([{"otherwise": 2, "tasks": {"matmul": 1001}, "source": "s", "verified": true}])", "is no whole number from 1"},
+      {R"([{"otherwise": 2, "verified": true}])", "an entry lacks source"},
+      {R"([{"otherwise": 2, "source": "s"}])", "an entry lacks verified"},
+      {R"([{"otherwise": 0, "source": "s", "verified": true}])", "no whole number from 1"},
+      {R"([{"otherwise": 2.5, "source": "s", "verified": true}])", "no whole number from 1"},
+      {R"([{"otherwise": 2, "tasks": {"matmul": 1001}, "source": "s", "verified": true}])", "no whole number from 1"},
       {R"([{"otherwise": 2, "tasks": {"gemm": 3}, "source": "s", "verified": true}])", "is no kind of task"},
       {R"([{"otherwise": 2, "tasks": [], "source": "s", "verified": true}])", "tasks is no object"},
       {R"([{"otherwise": 2, "task": {}, "source": "s", "verified": true}])", "is no key of an entry"},
       {R"([{"otherwise": 2, "update_recorded": 1, "source": "s", "verified": true}])", "neither true nor false"},
       {R"([{"otherwise": 2, "more": {}, "source": "s", "verified": true}])", "more is no list"},
-      {R"([{"otherwise": 2, "more": [{"tasks": {}, "source": "s"}], "source": "s", "verified": true}])", "more lacks tasks, source"},
+      {R"([{"otherwise": 2, "more": [{"tasks": {}, "source": "s"}], "source": "s", "verified": true}])", "an entry lacks verified"},
       {R"([{"otherwise": 2, "more": [{"tasks": {"gemm": 3}, "source": "s", "verified": true}], "source": "s", "verified": true}])",
        "is no kind of task"},
       {R"([{"otherwise": 2, "when": {"absent": {"min": 1}}, "source": "s", "verified": true}])", "no field \"absent\""},
   }));
   const tests::OddStack stack("host_operations", entries);
-  const Plan plan = odd_plan();
   try {
-    stack_host_operations(plan);
+    odd_plan();
     FAIL("nothing was refused");
   } catch (const ConfigError& e) {
     INFO(e.what());
@@ -116,9 +113,7 @@ TEST_CASE("a table of host operations that is not of its form is refused") {
 TEST_CASE("the table of every stack is read") {
   for (const std::string& name : preset_names("models/stacks")) {
     INFO(name);
-    Plan plan = parse_plan(kGoodPlan, "good.json");
-    plan.stack = name;
-    CHECK_NOTHROW(stack_host_operations(plan));
+    CHECK_NOTHROW(tests::under(parse_plan(kGoodPlan, "good.json"), name));
   }
 }
 

@@ -1,11 +1,13 @@
 // What frameworks keep of products in 8 bits: what stacks' files say, and the bytes that follow, by formulas derived by hand from
 // the sources that models/stacks/megatron-core.json names.
 
-#include "models/stack/narrow_products.hpp"
+#include "models/plan/stack_facts.hpp"
 
+#include "models/fields/fusion_file.hpp"
 #include "models/ops/op.hpp"
 #include "tests/models/lowering/memory_case.hpp"
 #include "tests/odd_stack.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using namespace tandem::tests;
@@ -30,16 +32,16 @@ MemoryCase llama(const std::string& precision) {
 
 struct Target {
   std::string stack, preset;
-  FusionSet set = FusionSet::transformer_engine;
+  std::string set = "transformer-engine";
 };
 const Target kHopper{"megatron-core", "dgx-h100"}, kBlackwell{"megatron-core", "gb200-nvl72"};
 
 /// As lowered for a target: memory needs no more of it than its stack and its cluster's name.
 TaskGraph lowered(const MemoryCase& c, const Target& target) {
   Plan plan = c.plan();
-  plan.stack = target.stack;
   plan.cluster.preset = target.preset;
-  plan.training.fusion = target.set;
+  plan.training.fusion = fusion_set(target.set);
+  tests::set_stack(plan, target.stack, generation_of(target.preset));
   TaskGraph graph = lower(plan);
   CHECK_NOTHROW(graph.check());
   return graph;
@@ -64,9 +66,9 @@ std::int64_t matrices(const MemoryCase& c, std::int64_t kv, std::int64_t first) 
 
 std::string read(const std::string& list, const std::string& precision) {
   Plan plan = wide(precision).plan();
-  plan.stack = "odd";
   return tests::with_odd_stack("narrow_products", list, [&] {
-    const NarrowProducts n = stack_narrow_products(plan);
+    tests::set_stack(plan, "odd");
+    const NarrowProducts& n = plan.stack.facts.narrow_products;
     return std::string(n.inputs ? "narrow" : "wide") + (n.attention_output == AttentionOutput::both ? " both " : " ") +
            std::to_string(n.weight_copies) + " " + std::to_string(n.scale_block);
   });
@@ -134,8 +136,8 @@ TEST_CASE("a LLaMA's layer in 8 bits keeps half of its norms' and its gate's out
 }
 
 TEST_CASE("stacks that say nothing of 8 bits keep what they keep in 16") {
-  for (const Target& target : {Target{"tandem", "dgx-h100", FusionSet::reference}, Target{"pytorch-fsdp", "dgx-h100", FusionSet::compiled},
-                               Target{"megatron-core", "dgx-a100-80gb", FusionSet::megatron}}) {
+  for (const Target& target : {Target{"tandem", "dgx-h100", "reference"}, Target{"pytorch-fsdp", "dgx-h100", "compiled"},
+                               Target{"megatron-core", "dgx-a100-80gb", "megatron"}}) {
     CAPTURE(target.stack);
     CHECK(saved(wide("fp8"), target) == saved(wide("bf16"), target));
     CHECK(held(wide("fp8"), target, "weight_copies") == 0);
@@ -177,7 +179,7 @@ TEST_CASE("what is gathered for a product travels in 8 bits, what products give 
   MemoryCase c = wide("fp8");
   c.tensor = 2;
   c.parallel["sequence_parallel"] = true;
-  const TaskGraph graph = lowered(c, kHopper), plain = lowered(c, {"tandem", "dgx-h100", FusionSet::reference});
+  const TaskGraph graph = lowered(c, kHopper), plain = lowered(c, {"tandem", "dgx-h100", "reference"});
   const auto type = [](const TaskGraph& g, const std::string& name) {
     for (const Template& t : g.templates)
       for (const Task& task : t.tasks)
@@ -258,9 +260,9 @@ TEST_CASE("plans in 8 bits are lowered without a defect in every layout") {
       if (context > 1) at.parallel["data"] = 1, at.training["global_batch_size"] = at.batch * at.micro_batches;
       return at.plan();
     }();
-    plan.stack = "megatron-core";
     plan.cluster.preset = "dgx-h100";
-    plan.training.fusion = FusionSet::transformer_engine;
+    plan.training.fusion = fusion_set("transformer-engine");
+    tests::set_stack(plan, "megatron-core", "hopper");
     CAPTURE(of.parallel.dump());
     CHECK_NOTHROW(lower(plan).check());
   };

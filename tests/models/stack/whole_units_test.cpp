@@ -1,10 +1,8 @@
 // What a stack says of ZeRO 2 and 3 in pipelines, and what is sent where its stages have all of it between micro-batches.
 
-#include "models/stack/whole_units.hpp"
 
 #include "models/graph/task_graph.hpp"
 #include "models/plan/plan.hpp"
-#include "models/stack/stack_statement.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/planfile/plan_text.hpp"
 #include "tests/odd_stack.hpp"
@@ -21,9 +19,8 @@ Plan piped(const std::string& stack, int zero_stage, int micro_batches) {
   small.pipeline = small.data = 2;
   small.micro_batches = micro_batches;
   Plan plan = small.plan();
-  plan.stack = stack;
   plan.parallel.zero_stage = zero_stage;
-  return plan;
+  return stack == "odd" ? plan : tests::under(plan, stack);
 }
 
 /// Bytes that a rank of the first stage gives in a step to collectives of those that share what ZeRO shards.
@@ -36,7 +33,7 @@ Bytes sent(const Plan& plan) {
 
 /// "yes" or "no" of a plan whose stack has this list, or what is wrong with the list.
 std::string read(const std::string& list, const Plan& of = piped("odd", 3, 2)) {
-  return tests::with_odd_stack("whole_between_micro_batches", list, [&] { return whole_between_micro_batches(of) ? "yes" : "no"; });
+  return tests::with_odd_stack("whole_between_micro_batches", list, [&] { return tests::under(of, "odd").stack.facts.whole_between_micro_batches ? "yes" : "no"; });
 }
 
 }  // namespace
@@ -63,17 +60,16 @@ TEST_CASE("a list of what is whole between micro-batches that has a defect is re
 }
 
 TEST_CASE("a stack's list of conditions says yes wherever an entry's hold, and a stack without the list no") {
-  const auto states = [](const std::string& list, const char* key) {
-    return tests::with_odd_stack("caching_allocator", list, [&] { return stack_states(piped("odd", 3, 2), key) ? "yes" : "no"; });
+  const auto states = [](const std::string& list) {
+    return tests::with_odd_stack("caching_allocator", list, [&] { return tests::under(piped("odd", 3, 2), "odd").stack.facts.caching_allocator ? "yes" : "no"; });
   };
   const std::string never = R"({"when": {"parallel.zero_stage": {"max": 2}}, "source": "s", "verified": true})";
   const std::string always = R"({"source": "s", "verified": true})";
-  CHECK(states("[" + never + ", " + always + "]", "caching_allocator") == "yes");
-  CHECK(states("[" + never + "]", "caching_allocator") == "no");
-  CHECK(states("[" + always + "]", "other") == "no");
-  CHECK(states("[" + always + ", " + R"({"verified": true})" + "]", "caching_allocator") == "an entry lacks source");
-  CHECK(stack_states(piped("megatron-core", 1, 2), "caching_allocator"));
-  CHECK_FALSE(stack_states(piped("tandem", 1, 2), "caching_allocator"));
+  CHECK(states("[" + never + ", " + always + "]") == "yes");
+  CHECK(states("[" + never + "]") == "no");
+  CHECK(states("[" + always + ", " + R"({"verified": true})" + "]") == "an entry lacks source");
+  CHECK(piped("megatron-core", 1, 2).stack.facts.caching_allocator);
+  CHECK_FALSE(piped("tandem", 1, 2).stack.facts.caching_allocator);
 }
 
 TEST_CASE("pipelines of PyTorch's FSDP and of Megatron-Core gather weights once and reduce gradients once a step") {

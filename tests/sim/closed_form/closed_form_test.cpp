@@ -10,6 +10,7 @@
 #include "sim/closed_form/closed_form.hpp"
 #include "sim/result/simulate.hpp"
 #include "tests/catch.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using namespace tandem::sim;

@@ -2,6 +2,7 @@
 
 #include "sim/result/simulate.hpp"
 #include "tests/catch.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 

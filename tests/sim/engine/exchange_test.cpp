@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include "sim/engine/play.hpp"
+#include "sim/engine/simulate_step.hpp"
 #include "tests/catch.hpp"
 #include "tests/schedule_plans.hpp"
 #include "tests/sim/engine/fakes.hpp"
@@ -45,7 +45,7 @@ std::int64_t step_of(const Plan& plan) {
   const PassCost cost;
   const TaskGraph graph = lower(plan);
   const Mesh mesh = make_mesh(plan);
-  return play({graph, mesh, topology, cost}).step_time.ps();
+  return simulate_step({graph, mesh, topology, cost}).step_time.ps();
 }
 
 /// Megatron-LM's loop: stage r does warm(r) forward passes, then a forward and a backward pass in turn, then the backward passes that

@@ -5,6 +5,7 @@
 #include "sim/result/simulate.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/engine/random_plans.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using namespace tandem::sim;

@@ -1,6 +1,6 @@
 #include <random>
 
-#include "sim/engine/play.hpp"
+#include "sim/engine/simulate_step.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/engine/random_step.hpp"
 #include "tests/sim/engine/task_times.hpp"
@@ -21,8 +21,8 @@ TEST_CASE("folded and unfolded simulations agree on every task of every rank, bi
     FakeCost cost;
     cost.host_launch = Duration::nanoseconds(static_cast<std::int64_t>(random() % 500));
     cost.slowdowns = {1.0, random() % 2 == 0 ? 1.0 : 1.25};
-    const Scene scene{graph, m, topology, cost};
-    const Play folded = play(scene), whole = play(scene, {true, {}});
+    const Setup setup{graph, m, topology, cost};
+    const SimulatedStep folded = simulate_step(setup), whole = simulate_step(setup, {true, {}});
     REQUIRE(whole.roles.size() == static_cast<std::size_t>(m.world_size()));
     require_equal(folded, whole, graph);
     folded_roles += folded.roles.size();
@@ -41,11 +41,11 @@ TEST_CASE("a symmetric machine has one role a stage") {
   const FakeTopology topology(shape);
   const FakeCost cost;
   const Mesh m = mesh(4, 4, 4);
-  const Play play = sim::play({graph, m, topology, cost});
-  REQUIRE(play.roles.size() == 4);
+  const SimulatedStep simulated = sim::simulate_step({graph, m, topology, cost});
+  REQUIRE(simulated.roles.size() == 4);
   for (std::size_t r = 0; r < 4; ++r) {
-    CHECK(play.roles[r].ranks.size() == 16);
-    CHECK(play.roles[r].stage == StageId(static_cast<std::int32_t>(r)));
+    CHECK(simulated.roles[r].ranks.size() == 16);
+    CHECK(simulated.roles[r].stage == StageId(static_cast<std::int32_t>(r)));
   }
 }
 
@@ -57,11 +57,11 @@ TEST_CASE("a slower link splits the roles that its ranks' communication reaches"
   topology.edit_links()[0].latency = Duration::nanoseconds(7);
   const FakeCost cost;
   const Mesh m = mesh(1, 4, 2);
-  const Play play = sim::play({graph, m, topology, cost});
+  const SimulatedStep simulated = sim::simulate_step({graph, m, topology, cost});
   // Data rank 0 of both stages stands apart from data ranks 1 to 3.
-  REQUIRE(play.roles.size() == 4);
-  CHECK(play.roles[0].ranks == std::vector<std::int32_t>{0});
-  CHECK(play.roles[1].ranks == std::vector<std::int32_t>{1, 2, 3});
+  REQUIRE(simulated.roles.size() == 4);
+  CHECK(simulated.roles[0].ranks == std::vector<std::int32_t>{0});
+  CHECK(simulated.roles[1].ranks == std::vector<std::int32_t>{1, 2, 3});
 }
 
 TEST_CASE("a marked rank has a role of its own, and so have its neighbours") {
@@ -71,13 +71,13 @@ TEST_CASE("a marked rank has a role of its own, and so have its neighbours") {
   const FakeTopology topology(shape);
   const FakeCost cost;
   const Mesh m = mesh(1, 4, 2);
-  Manner manner;
-  manner.marks.assign(8, 0);
-  manner.marks[2] = 1;
-  const Play play = sim::play({graph, m, topology, cost}, manner);
-  REQUIRE(play.roles.size() == 4);
-  CHECK(play.roles[1].ranks == std::vector<std::int32_t>{2});
-  CHECK(play.roles[3].ranks == std::vector<std::int32_t>{6});
+  Options options;
+  options.marks.assign(8, 0);
+  options.marks[2] = 1;
+  const SimulatedStep simulated = sim::simulate_step({graph, m, topology, cost}, options);
+  REQUIRE(simulated.roles.size() == 4);
+  CHECK(simulated.roles[1].ranks == std::vector<std::int32_t>{2});
+  CHECK(simulated.roles[3].ranks == std::vector<std::int32_t>{6});
 }
 
 TEST_CASE("two simulations of one step are equal in every time of every task") {
@@ -87,7 +87,7 @@ TEST_CASE("two simulations of one step are equal in every time of every task") {
     const Mesh m = mesh(2, 2, 3);
     const FakeTopology topology(random_shape(random, 12));
     const FakeCost cost;
-    const Play a = play({graph, m, topology, cost}), b = play({graph, m, topology, cost});
+    const SimulatedStep a = simulate_step({graph, m, topology, cost}), b = simulate_step({graph, m, topology, cost});
     REQUIRE(a.events == b.events);
     for (std::size_t r = 0; r < a.records.size(); ++r) REQUIRE(times_of(a, graph, r) == times_of(b, graph, r));
   }
@@ -113,9 +113,9 @@ TEST_CASE("rings of all tensor ranks through one shared link take as many times 
   const Trunk topology(shape);
   const FakeCost cost;
   const Mesh m = mesh(tp, 2, 1);
-  const Play play = sim::play({g, m, topology, cost});
+  const SimulatedStep simulated = sim::simulate_step({g, m, topology, cost});
   // 2 steps of 65536 bytes for each of tp rings.
-  CHECK(play.roles.size() == 1);
-  CHECK(std::abs(play.step_time.ps() - std::llround(static_cast<double>(tp) * 2 * 65536 / 50e9 * 1e12)) <= 2);
-  CHECK(play.events == 0);
+  CHECK(simulated.roles.size() == 1);
+  CHECK(std::abs(simulated.step_time.ps() - std::llround(static_cast<double>(tp) * 2 * 65536 / 50e9 * 1e12)) <= 2);
+  CHECK(simulated.events == 0);
 }

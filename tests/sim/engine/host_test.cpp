@@ -1,4 +1,4 @@
-#include "sim/engine/play.hpp"
+#include "sim/engine/simulate_step.hpp"
 #include "sim/result/breakdown.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/engine/graphs.hpp"
@@ -26,7 +26,7 @@ struct Machine {
   std::vector<double> slowdowns{1.0};
 };
 
-Play run(const TaskGraph& graph, const Mesh& m, const Machine& machine, bool unfolded = false) {
+SimulatedStep run(const TaskGraph& graph, const Mesh& m, const Machine& machine, bool unfolded = false) {
   Shape shape;
   shape.devices = machine.devices;
   shape.ranks_per_device = machine.ranks_per_device;
@@ -36,7 +36,7 @@ Play run(const TaskGraph& graph, const Mesh& m, const Machine& machine, bool unf
   FakeCost cost;
   cost.host_launch = machine.launch;
   cost.slowdowns = machine.slowdowns;
-  return play({graph, m, topology, cost}, {unfolded, {}});
+  return simulate_step({graph, m, topology, cost}, {unfolded, {}});
 }
 
 }  // namespace
@@ -91,9 +91,9 @@ TEST_CASE("an asynchronous stream runs beside the host, and its launch comes in 
   graph.add(0, d);
   graph.add(0, c);
   const TaskGraph g = graph.take();
-  const Play sync = run(g, mesh(1, 1, 1), {us(1), true});
+  const SimulatedStep sync = run(g, mesh(1, 1, 1), {us(1), true});
   CHECK(sync.step_time == us(1 + 10 + 1 + 1 + 10));
-  const Play async = run(g, mesh(1, 1, 1), {us(1), false});
+  const SimulatedStep async = run(g, mesh(1, 1, 1), {us(1), false});
   CHECK(async.step_time == us(1 + 10 + 10));
   // The reduction is issued third-first on the asynchronous device, after the first computation on the synchronous one.
   CHECK(times_of(async, g, 0).ended[1] == us(2).ps());
@@ -128,9 +128,9 @@ TEST_CASE("processors are shared only among ranks that compute at the moment") {
   graph.add(0, graph.one("long", Stream::compute, work(us(30))));
   graph.add(1, graph.one("short", Stream::compute, work(us(10))));
   const TaskGraph g = graph.take();
-  const Play play = run(g, mesh(1, 1, 2), {{}, true, 2, 2, 1});
-  CHECK(times_of(play, g, 1).ended[0] == us(20).ps());
-  CHECK(times_of(play, g, 0).ended[0] == us(40).ps());
+  const SimulatedStep simulated = run(g, mesh(1, 1, 2), {{}, true, 2, 2, 1});
+  CHECK(times_of(simulated, g, 1).ended[0] == us(20).ps());
+  CHECK(times_of(simulated, g, 0).ended[0] == us(40).ps());
 }
 
 TEST_CASE("a rank that waits for another leaves it the processor") {
@@ -163,9 +163,9 @@ TEST_CASE("ranks that share a processor communicate with it: alone as measured, 
   cost.measured = us(10);
   // Ranks 0, 1 are stage 0 and 1 of data rank 0; 2, 3 those of data rank 1.
   const Mesh m({1, 1, 1, 2, 2}, "tp-pp-cp-ep-dp");
-  CHECK(play({alone, m, topology, cost}).step_time == us(10));
+  CHECK(simulate_step({alone, m, topology, cost}).step_time == us(10));
   // Until the reduction ends at 20 us both have half of each processor; then 10 us of the computation are left.
-  const Play both = play({beside, m, topology, cost});
+  const SimulatedStep both = simulate_step({beside, m, topology, cost});
   CHECK(both.records[0].end == us(20));
   CHECK(both.records[1].end == us(30));
 }
@@ -221,8 +221,8 @@ TaskGraph sender_and_ten(bool host_waits) {
 TEST_CASE("a host that waits for what it receives cannot run ahead of it") {
   Machine machine{us(5), false};
   machine.devices = 2;
-  const Play ahead = run(sender_and_ten(false), mesh(1, 1, 2), machine);
-  const Play waits = run(sender_and_ten(true), mesh(1, 1, 2), machine);
+  const SimulatedStep ahead = run(sender_and_ten(false), mesh(1, 1, 2), machine);
+  const SimulatedStep waits = run(sender_and_ten(true), mesh(1, 1, 2), machine);
   // All ten were issued while nothing had come: they follow each other at once. A waiting host issues each by itself.
   const Duration came = ahead.step_time - 10 * us(1);
   CHECK(waits.step_time == came + 10 * us(5) + us(1));

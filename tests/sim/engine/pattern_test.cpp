@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "sim/engine/simulate_step.hpp"
 #include "sim/result/breakdown.hpp"
 #include "tests/catch.hpp"
 #include "tests/plans.hpp"
@@ -65,11 +66,11 @@ TEST_CASE("instances that go by a pattern or in runs go as their tasks would one
     // Launches from none to as much as the work itself: both the device and the host set the pace.
     cost.host_launch = Duration::nanoseconds(random() % 3 == 0 ? 0 : random() % 4000);
     cost.fit.compute_slowdown = random() % 2 == 0 ? 0 : 300;
-    const Scene scene{graph, m, topology, cost};
-    const Play fast = play(scene);
-    Manner manner;
-    manner.singly = true;
-    const Play slow = play(scene, manner);
+    const Setup setup{graph, m, topology, cost};
+    const SimulatedStep fast = simulate_step(setup);
+    Options options;
+    options.singly = true;
+    const SimulatedStep slow = simulate_step(setup, options);
     REQUIRE(fast.step_time == slow.step_time);
     REQUIRE(fast.delays.size() == slow.delays.size());
     const auto shares = break_down(fast, graph), expected = break_down(slow, graph);
@@ -79,9 +80,10 @@ TEST_CASE("instances that go by a pattern or in runs go as their tasks would one
       REQUIRE(shares[r].ps == expected[r].ps);
       REQUIRE(shares[r].credit_stall_ps == expected[r].credit_stall_ps);
     }
-    for (const Passage& p : fast.times.passages) with_pattern += p.has_pattern(), in_runs += p.in_runs(), singly += p.singly();
-    for (const Passage& p : slow.times.passages) REQUIRE(p.singly());
-    instances += fast.times.passages.size();
+    for (const InstanceRecord& p : fast.times.instances)
+      with_pattern += p.has_pattern(), in_runs += p.in_runs(), singly += p.singly();
+    for (const InstanceRecord& p : slow.times.instances) REQUIRE(p.singly());
+    instances += fast.times.instances.size();
   }
   CHECK(with_pattern > instances / 4);
   CHECK(in_runs > instances / 50);

@@ -1,6 +1,6 @@
 #include <random>
 
-#include "sim/engine/play.hpp"
+#include "sim/engine/simulate_step.hpp"
 #include "sim/result/breakdown.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/engine/graphs.hpp"
@@ -26,10 +26,10 @@ Result run(const PipelineCase& pipeline, Duration c) {
   const FakeTopology topology(shape);
   const FakeCost cost;
   const Mesh m = mesh(1, 1, pipeline.stages);
-  const Play play = sim::play({graph, m, topology, cost});
-  Result result{play.step_time, 0, {}};
-  for (std::size_t r = 0; r < play.roles.size(); ++r) {
-    const Breakdown b = break_down(play, graph, r);
+  const SimulatedStep simulated = sim::simulate_step({graph, m, topology, cost});
+  Result result{simulated.step_time, 0, {}};
+  for (std::size_t r = 0; r < simulated.roles.size(); ++r) {
+    const Breakdown b = break_down(simulated, graph, r);
     result.credit_stall_ps = std::max(result.credit_stall_ps, b.credit_stall_ps);
     result.busy_ps.push_back(b[Share::compute]);
   }

@@ -1,4 +1,5 @@
 #include "tests/sim/engine/random_plans.hpp"
+#include "topology/plan_reader.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -10,7 +10,7 @@
 
 #include "models/schedule/pass_work.hpp"
 #include "models/schedule/zero_bubble.hpp"
-#include "sim/engine/play.hpp"
+#include "sim/engine/simulate_step.hpp"
 #include "tests/catch.hpp"
 #include "tests/schedule_plans.hpp"
 #include "tests/schedule_rendezvous.hpp"
@@ -52,7 +52,7 @@ PipelinePlan equal_stages(ScheduleKind kind, std::int64_t p, std::int64_t m, std
   return plan;
 }
 
-/// A lowered pipeline that can be played at any speed.
+/// A lowered pipeline that can be simulated at any speed.
 class Pipeline {
  public:
   /// In the orders for passes that take the same.
@@ -62,14 +62,14 @@ class Pipeline {
 
   const TaskGraph& graph() const { return graph_; }
   /// `block`: picoseconds of one layer; the latency is one transfer's.
-  sim::Play play(const Ticks& block) const {
+  sim::SimulatedStep play(const Ticks& block) const {
     Shape shape;
     shape.devices = small_.stages;
     shape.bandwidth = Bandwidth::bytes_per_second(1e16);  // beyond the finite: only latency counts
     shape.latency = Duration::picoseconds(block.latency);
     const FakeTopology topology(shape);
     const PassCost cost(small_, block);
-    return sim::play({graph_, mesh_, topology, cost});
+    return sim::simulate_step({graph_, mesh_, topology, cost});
   }
   std::int64_t step(const Ticks& block) const { return play(block).step_time.ps(); }
 
@@ -185,9 +185,9 @@ TEST_CASE("a lowered ZB-H1 takes m(tF+tB+tW) + (p-1)(tF+tB-tW), and holds min(m,
 namespace {
 
 /// From the first start of a stage's passes to their last end.
-std::int64_t span_of_passes(const TaskGraph& graph, const sim::Play& play, std::size_t role) {
-  const Program& program = graph.program(play.roles[role].stage);
-  const Reader reader(play, role);
+std::int64_t span_of_passes(const TaskGraph& graph, const sim::SimulatedStep& simulated, std::size_t role) {
+  const Program& program = graph.program(simulated.roles[role].stage);
+  const Reader reader(simulated, role);
   std::int64_t first = INT64_MAX, last = 0;
   for (std::uint32_t i = 0; i < program.instances.size(); ++i) {
     const Instance& instance = program.instances[i];
@@ -209,13 +209,13 @@ TEST_CASE("a lowered ZB-H2 is at work m(tF+tB+tW) + (p-d-1)(tF+tB-2tW) on device
       INFO("p " << p << " m " << m);
       const Pipeline pipeline(equal_stages(ScheduleKind::zb_h2, p, m));
       for (const Ticks& t : kSplit) {
-        const sim::Play play = pipeline.play(per_block(t, kLayers / p));
-        REQUIRE(static_cast<std::int64_t>(play.roles.size()) == p);
+        const sim::SimulatedStep simulated = pipeline.play(per_block(t, kLayers / p));
+        REQUIRE(static_cast<std::int64_t>(simulated.roles.size()) == p);
         const std::int64_t work = m * (t.forward + t.backward + t.weight), idle = t.forward + t.backward - 2 * t.weight;
-        for (std::size_t r = 0; r < play.roles.size(); ++r)
-          CHECK(span_of_passes(pipeline.graph(), play, r) == 240 * (work + (p - 1 - play.roles[r].stage.value()) * idle));
+        for (std::size_t r = 0; r < simulated.roles.size(); ++r)
+          CHECK(span_of_passes(pipeline.graph(), simulated, r) == 240 * (work + (p - 1 - simulated.roles[r].stage.value()) * idle));
         // The last device starts (p-1) tF late, and the step ends with it.
-        CHECK(play.step_time.ps() == 240 * (work + std::max((p - 1) * t.forward, (p - 1) * idle)));
+        CHECK(simulated.step_time.ps() == 240 * (work + std::max((p - 1) * t.forward, (p - 1) * idle)));
       }
       for (std::int64_t d = 0; d < p; ++d) CHECK(pipeline.blocks_kept(d) == kLayers / p * (2 * p - 1));
     }

@@ -6,6 +6,7 @@
 #include "models/plan/plan.hpp"
 #include "sim/result/simulate.hpp"
 #include "tests/catch.hpp"
+#include "topology/plan_reader.hpp"
 #include "topology/topology.hpp"
 
 using namespace tandem;

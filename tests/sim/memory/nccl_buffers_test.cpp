@@ -3,6 +3,7 @@
 #include "sim/result/simulate.hpp"
 #include "tests/catch.hpp"
 #include "tests/plans.hpp"
+#include "tests/stacks.hpp"
 
 using namespace tandem;
 using namespace tandem::sim;
@@ -16,7 +17,7 @@ constexpr std::int64_t kAll = 524'288 + 4'915'200 + 4'194'304, kNoLl = kAll - 52
 /// Of the first rank of a plan on DGX A100, beside the context and the workspaces.
 std::int64_t communicators(const SmallPlan& small, const std::string& stack = "tandem") {
   Plan plan = small.plan();
-  plan.stack = stack;
+  tests::set_stack(plan, stack);
   ClusterSpec cluster = plan.cluster;
   cluster.preset = "dgx-a100-80gb";
   const auto topology = make_topology(cluster);

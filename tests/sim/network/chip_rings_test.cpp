@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-#include "sim/engine/play.hpp"
+#include "sim/engine/simulate_step.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/engine/fakes.hpp"
 #include "tests/sim/engine/graphs.hpp"
@@ -63,5 +63,5 @@ TEST_CASE("rings over a torus take 2 (n-1)/n S / (links x B) and a hop a step") 
   const double expected = wire + times * (n - 1) * rings->hop.seconds();
   const ClusterSpec spec = [&] { ClusterSpec s; s.preset = "trn1.32xlarge"; s.devices = cores; return s; }();
   const auto part = make_topology(spec);
-  CHECK(play({g, m, *part, cost}, {}).step_time.seconds() == Approx(expected).epsilon(1e-6));
+  CHECK(simulate_step({g, m, *part, cost}, {}).step_time.seconds() == Approx(expected).epsilon(1e-6));
 }

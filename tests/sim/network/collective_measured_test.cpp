@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/cost/cost_model.hpp"
-#include "sim/engine/play.hpp"
+#include "sim/engine/simulate_step.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/engine/graphs.hpp"
 
@@ -51,7 +51,7 @@ double predicted_us(const Topology& topology, std::int64_t ranks, CollectiveKind
   const TaskGraph g = graph.take();
   const Mesh m = mesh(ranks, 1, 1);
   const WithoutHost cost(topology.device());
-  return play({g, m, topology, cost}, {}).step_time.seconds() * 1e6;
+  return simulate_step({g, m, topology, cost}, {}).step_time.seconds() * 1e6;
 }
 
 struct Errors {
@@ -60,7 +60,7 @@ struct Errors {
 
 std::map<std::string, Errors> by_family() {
   std::map<std::string, Errors> all;
-  std::ifstream file(TANDEM_SOURCE_DIR "/tests/data/collectives.jsonl");
+  std::ifstream file(TANDEM_SOURCE_DIR "/experiments/corpus/collectives.jsonl");
   for (std::string line; std::getline(file, line);) {
     const auto record = nlohmann::json::parse(line);
     ClusterSpec spec;

@@ -1,4 +1,4 @@
-#include "sim/engine/play.hpp"
+#include "sim/engine/simulate_step.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/engine/graphs.hpp"
 
@@ -30,7 +30,7 @@ Duration time(const CollectiveCase& c, bool unfolded = false) {
   const FakeTopology topology(shape);
   const FakeCost cost;
   const Mesh m = mesh(c.ranks, 1, 1);
-  return play({g, m, topology, cost}, {unfolded, {}}).step_time;
+  return simulate_step({g, m, topology, cost}, {unfolded, {}}).step_time;
 }
 
 /// steps x (alpha + bytes per step / B), in ps.
@@ -122,7 +122,7 @@ TEST_CASE("a large message through a switch is not stored and forwarded") {
   const FakeCost cost;
   const Mesh m = mesh(1, 1, 2);
   const double expected = closed_form(1, 4.0 * (1 << 20));
-  CHECK(std::abs(static_cast<double>(play({g, m, topology, cost}).step_time.ps()) - expected) <= 1);
+  CHECK(std::abs(static_cast<double>(simulate_step({g, m, topology, cost}).step_time.ps()) - expected) <= 1);
 }
 
 TEST_CASE("a library that reaches half of the links takes twice the bandwidth time and its overhead once") {
@@ -139,7 +139,7 @@ TEST_CASE("a library that reaches half of the links takes twice the bandwidth ti
   cost.fit.inside_share = 0.5;
   const Mesh m = mesh(4, 1, 1);
   const double expected = 6 * (500e3 + 2 * 65536 / kBandwidth * 1e12) + 777e3;
-  CHECK(std::abs(static_cast<double>(play({g, m, topology, cost}).step_time.ps()) - expected) <= 6);
+  CHECK(std::abs(static_cast<double>(simulate_step({g, m, topology, cost}).step_time.ps()) - expected) <= 6);
 }
 
 TEST_CASE("a measured communication takes its measured time, whatever the links") {
@@ -153,7 +153,7 @@ TEST_CASE("a measured communication takes its measured time, whatever the links"
   FakeCost cost;
   cost.measured = Duration::nanoseconds(1234);
   const Mesh m = mesh(4, 1, 1);
-  CHECK(play({g, m, topology, cost}).step_time == Duration::nanoseconds(1234));
+  CHECK(simulate_step({g, m, topology, cost}).step_time == Duration::nanoseconds(1234));
 }
 
 TEST_CASE("no all-reduce beats its bandwidth bound") {

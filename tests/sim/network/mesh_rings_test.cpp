@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "sim/engine/play.hpp"
+#include "sim/engine/simulate_step.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/engine/fakes.hpp"
 #include "tests/sim/engine/graphs.hpp"
@@ -113,5 +113,5 @@ TEST_CASE("collectives of a cube mesh take 2 (n-1)/n S / (rings x B)") {
   const double times = kind == CollectiveKind::all_reduce ? 2 : 1, steps = times * static_cast<double>(n - 1);
   const double wire = steps / static_cast<double>(n) * static_cast<double>(bytes) / (rings.at(n) * 25e9);
   const auto t = machine("dgx-1v", n);
-  CHECK(play({g, m, *t, cost}, {}).step_time.seconds() == Approx(wire + 8.4e-6 + steps * 3.4e-6).epsilon(1e-6));
+  CHECK(simulate_step({g, m, *t, cost}, {}).step_time.seconds() == Approx(wire + 8.4e-6 + steps * 3.4e-6).epsilon(1e-6));
 }

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/cost/cost_model.hpp"
-#include "sim/engine/play.hpp"
+#include "sim/engine/simulate_step.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/engine/graphs.hpp"
 
@@ -24,7 +24,7 @@ double all_reduce_s(const Topology& topology, std::int64_t devices, std::int64_t
                          Collective{CollectiveKind::all_reduce, Group::tensor, bytes / 2, DType::bf16, Reduce::sum}));
   const TaskGraph g = graph.take();
   const Mesh m = mesh(devices, 1, 1);
-  return play({g, m, topology, *make_cost_model(topology.device())}, {}).step_time.seconds();
+  return simulate_step({g, m, topology, *make_cost_model(topology.device())}, {}).step_time.seconds();
 }
 
 /// On a cluster of its own: a node by name or as an object, and what its fabric says besides.

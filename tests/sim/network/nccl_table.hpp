@@ -159,7 +159,7 @@ class Table {
   }
 
   /// Seconds that the last byte is later for a pipeline's stages: two chains of a node's devices and the levels between nodes, up
-  /// and down, played chunk by chunk over what a chunk of every channel takes on a device's links and on a node's NICs.
+  /// and down, simulated chunk by chunk over what a chunk of every channel takes on a device's links and on a node's NICs.
   double waited(int p) const {
     if (t_.bytes == 0) return 0;
     const double on_link[3] = {2, 128.0 / 120, 1}, whole = bytes_ / (bytes_ * nsteps_ / n_) * on_link[p];

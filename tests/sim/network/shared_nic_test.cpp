@@ -1,6 +1,6 @@
 // Groups of nodes whose devices share NICs.
 
-#include "sim/engine/play.hpp"
+#include "sim/engine/simulate_step.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/engine/graphs.hpp"
 #include "tests/topology/clusters.hpp"
@@ -23,7 +23,7 @@ double slowed(std::int64_t tensor, std::int64_t nics_a_node) {
   const Mesh m = mesh(tensor, 32 / tensor, 1);
   FakeCost whole, half;
   half.fit.shared_nic_share = 0.5;
-  return play({g, m, *topology, half}).step_time.seconds() / play({g, m, *topology, whole}).step_time.seconds();
+  return simulate_step({g, m, *topology, half}).step_time.seconds() / simulate_step({g, m, *topology, whole}).step_time.seconds();
 }
 
 }  // namespace

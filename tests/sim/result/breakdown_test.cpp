@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "sim/engine/simulate_step.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/engine/graphs.hpp"
 
@@ -14,7 +15,7 @@ namespace {
 Duration us(std::int64_t n) { return Duration::nanoseconds(1000 * n); }
 
 struct Played {
-  Play play;
+  SimulatedStep simulated;
   std::vector<Breakdown> roles;
 };
 
@@ -26,8 +27,8 @@ Played run(const TaskGraph& graph, const Mesh& m, Duration launch, bool synchron
   const FakeTopology topology(shape);
   FakeCost cost;
   cost.host_launch = launch;
-  Played out{play({graph, m, topology, cost}), {}};
-  for (std::size_t r = 0; r < out.play.roles.size(); ++r) out.roles.push_back(break_down(out.play, graph, r));
+  Played out{simulate_step({graph, m, topology, cost}), {}};
+  for (std::size_t r = 0; r < out.simulated.roles.size(); ++r) out.roles.push_back(break_down(out.simulated, graph, r));
   return out;
 }
 
@@ -152,7 +153,7 @@ TEST_CASE("the shares of every role of a pipeline add up to the step, exactly") 
   const TaskGraph g = pipeline_graph(c);
   const Played played = run(g, mesh(1, 1, p), Duration::nanoseconds(launch), synchronous, Duration::nanoseconds(4));
   for (const Breakdown& b : played.roles) {
-    CHECK(total(b) == played.play.step_time.ps());
+    CHECK(total(b) == played.simulated.step_time.ps());
     for (const std::int64_t share : b.ps) CHECK(share >= 0);
   }
 }

@@ -1,5 +1,5 @@
 // The lowering's own graphs on machines with chosen numbers.
-#include "sim/engine/play.hpp"
+#include "sim/engine/simulate_step.hpp"
 #include "sim/result/breakdown.hpp"
 #include "tests/catch.hpp"
 #include "tests/plans.hpp"
@@ -54,19 +54,19 @@ TEST_CASE("a lowered 1F1B takes the closed form with latency up to half a forwar
     cost.forward = Duration::nanoseconds(10);
     cost.backward = Duration::nanoseconds(20);
     const Mesh mesh = make_mesh(plan);
-    const Play play = sim::play({graph, mesh, topology, cost});
+    const SimulatedStep simulated = sim::simulate_step({graph, mesh, topology, cost});
     const std::int64_t pipeline = (m + p - 1) * 30 + 2 * c * ((p - 1) * m / p + (p - 2));
     // Behind the last backward of the first stage stand only the reductions of the step's end: at least the loss over
     // all stages, in rounds of c. Take the time at which the first stage's computation of the schedule has ended.
     std::int64_t end = 0;
-    const Reader reader(play, 0);
+    const Reader reader(simulated, 0);
     const Program& first = graph.programs[0];
     for (std::uint32_t i = 0; i < first.instances.size(); ++i)
       if (first.instances[i].phase == Phase::backward)
         for (std::uint16_t t = 0; t < graph.of(first.instances[i]).tasks.size(); ++t)
           if (graph.of(first.instances[i]).tasks[t].stream == Stream::compute) end = std::max(end, reader.ended(i, t));
     CHECK(end == pipeline * 1000);
-    for (std::size_t r = 0; r < play.roles.size(); ++r) CHECK(break_down(play, graph, r).credit_stall_ps == 0);
+    for (std::size_t r = 0; r < simulated.roles.size(); ++r) CHECK(break_down(simulated, graph, r).credit_stall_ps == 0);
   }
 }
 
@@ -87,10 +87,10 @@ TEST_CASE("gradients that are not reduced beside the backward pass are reduced b
   cost.forward = Duration::nanoseconds(1000);
   cost.backward = Duration::nanoseconds(2000);
   const Mesh mesh = make_mesh(plan);
-  const Play play = sim::play({graph, mesh, topology, cost});
-  for (std::size_t r = 0; r < play.roles.size(); ++r) {
-    const Reader reader(play, r);
-    const Program& program = graph.program(play.roles[r].stage);
+  const SimulatedStep simulated = sim::simulate_step({graph, mesh, topology, cost});
+  for (std::size_t r = 0; r < simulated.roles.size(); ++r) {
+    const Reader reader(simulated, r);
+    const Program& program = graph.program(simulated.roles[r].stage);
     std::int64_t computed = 0, reduced = INT64_MAX;
     for (std::uint32_t i = 0; i < program.instances.size(); ++i) {
       const Template& t = graph.of(program.instances[i]);
@@ -130,8 +130,8 @@ std::vector<bool> waited_for_reductions(const Plan& plan) {
   cost.forward = Duration::nanoseconds(1000);
   cost.backward = Duration::nanoseconds(2000);
   const Mesh mesh = make_mesh(plan);
-  const Play play = sim::play({graph, mesh, topology, cost});
-  const Reader reader(play, 0);
+  const SimulatedStep simulated = sim::simulate_step({graph, mesh, topology, cost});
+  const Reader reader(simulated, 0);
   const Program& program = graph.programs[0];
   std::vector<bool> waited;
   std::int64_t reduced = -1;
@@ -185,8 +185,8 @@ TEST_CASE("lowered plans on real machines simulate alike folded and unfolded, bi
   const auto topology = make_topology(cluster);
   const auto cost = make_cost_model(topology->device());
   const Mesh mesh = make_mesh(plan);
-  const Scene scene{graph, mesh, *topology, *cost};
-  const Play folded = play(scene), whole = play(scene, {true, {}});
+  const Setup setup{graph, mesh, *topology, *cost};
+  const SimulatedStep folded = simulate_step(setup), whole = simulate_step(setup, {true, {}});
   REQUIRE(folded.step_time == whole.step_time);
   CHECK(folded.roles.size() < whole.roles.size());
   for (std::size_t r = 0; r < folded.roles.size(); ++r) {

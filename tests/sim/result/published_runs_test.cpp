@@ -1,4 +1,4 @@
-// Step times that were published outside of the measurements that constants were fitted to: tests/data/published_runs.jsonl.
+// Step times that were published outside of the measurements that constants were fitted to: experiments/corpus/published_runs.jsonl.
 
 #include <sstream>
 
@@ -8,6 +8,7 @@
 #include "models/base/text.hpp"
 #include "sim/result/simulate.hpp"
 #include "tests/catch.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using namespace tandem::sim;
@@ -17,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 std::vector<json> published() {
-  const std::string path = TANDEM_SOURCE_DIR "/tests/data/published_runs.jsonl";
+  const std::string path = TANDEM_SOURCE_DIR "/experiments/corpus/published_runs.jsonl";
   std::istringstream lines(read_text(path));
   std::vector<json> out;
   for (std::string line; std::getline(lines, line);) out.push_back(parse_json(line, path));

@@ -5,6 +5,8 @@
 #include "tests/catch.hpp"
 #include "tests/plans.hpp"
 #include "tests/sim/engine/fakes.hpp"
+#include "tests/stacks.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using namespace tandem::sim;
@@ -140,7 +142,7 @@ TEST_CASE("memory is the plan's book and the device's runtime, and fits or does 
 TEST_CASE("in PyTorch's frameworks a device has room for segments, not only for what is alive") {
   const std::string stack = GENERATE("megatron-core", "tandem");
   Plan plan = small_plan().plan();
-  plan.stack = stack;
+  tests::set_stack(plan, stack);
   plan.training.expandable_segments = GENERATE(false, true);
   const TaskGraph graph = lower(plan);
   Shape shape;

@@ -9,8 +9,8 @@ from tandem import SMALL, WithFolder, changed, run, tandem_json
 
 
 class Validate(WithFolder):
-    def records(self, *plans, source="a paper"):
-        lines = [json.dumps({"id": f"r{i}", "source": source, "plan": plan, "measured": {"step_time_s": 2.0}}) for i, plan in enumerate(plans)]
+    def records(self, *plans, **keys):
+        lines = [json.dumps({"id": f"r{i}", "plan": plan, "measured": {"step_time_s": 2.0}, **keys}) for i, plan in enumerate(plans)]
         return self.folder.file("some-set.jsonl", "\n".join(lines) + "\n")
 
     def test_errors_are_of_the_predicted_records_and_refused_ones_are_counted(self):
@@ -39,6 +39,8 @@ class Validate(WithFolder):
             (changed(good, **{"measured.peak_memory_byte": 1e9}), [":2: measured.peak_memory_byte = ", "unknown key", '"peak_memory_bytes"']),
             (changed(good, **{"measured.step_time": 2.0}), [":2: measured.step_time = 2.0: unknown key", 'did you mean "step_time_s"?']),
             (changed(good, assume=["stack"]), [":2: assume = ", 'did you mean "assumed"?']),
+            (changed(good, as_of="2024-13"), [':2: as_of = "2024-13": is no month', "YYYY-MM"]),
+            (changed(good, framework=7), [":2: framework = 7: must be a text"]),
             ([good], [":2: ", "is no measurement record"]),
         ):
             file = self.folder.file("bad.jsonl", json.dumps(good) + "\n" + json.dumps(bad) + "\n")
@@ -111,8 +113,7 @@ class Validate(WithFolder):
         self.assertEqual(moved["records"][0]["predicted_step_time_s"], there)
         self.assertGreater(there, named["records"][0]["predicted_step_time_s"])  # its network is slower
         self.assertEqual((named["sets"][0]["cluster"], moved["sets"][0]["cluster"]), (None, "jean-zay-a100"))
-        self.assertIn("1 of its plans run on jean-zay-a100 in place of", run("validate", file, "--cluster", "some-set=jean-zay-a100")[1])
-        self.assertEqual(moved["sets"][0]["mape_as_named"], named["sets"][0]["mape"])
+        self.assertIn("some-set: its plans run on jean-zay-a100 in place of", run("validate", file, "--cluster", "some-set=jean-zay-a100")[1])
         for wrong, code, word in (("some-set=nowhere", 3, "nowhere"), ("other=dgx-h100", 3, "other"), ("some-set", 2, "SET=PRESET"),
                                   ("=dgx-h100", 2, "SET=PRESET")):
             got, out, err = run("validate", file, "--cluster", wrong)
@@ -124,90 +125,17 @@ class Validate(WithFolder):
         twice = run("validate", file, "--cluster", "some-set=dgx-h100", "--cluster", "some-set=dgx-h200")
         self.assertEqual(twice[:2], (2, ""))
 
-    def test_a_record_runs_where_its_source_is_known_to_have_run_and_as_it_is_named_when_told(self):
-        plan = changed(SMALL, **{"cluster": {"preset": "dgx-a100-80gb", "devices": 16, "override": {"scale_out_per_node": "400 Gb/s"}},
-                                 "parallel.data": 4, "training.precision": "bf16"})
-        other = changed(plan, **{"cluster.preset": "dgx-h100"})  # the site has no cluster in place of this one
-        file = self.records(plan, other, source="chronicles; bigscience-workshop/bigscience:train/chronicles.md")
-        there = tandem_json("simulate", self.folder.plan(changed(plan, **{"cluster.preset": "jean-zay-a100"})))["step_time_s"]
-        here, on_h100 = (tandem_json("simulate", self.folder.plan(p))["step_time_s"] for p in (plan, other))
-        moved, named = tandem_json("validate", file), tandem_json("validate", file, "--as-named")
-        self.assertEqual([r["predicted_step_time_s"] for r in moved["records"]], [there, on_h100])
-        self.assertEqual([r["predicted_step_time_as_named_s"] for r in moved["records"]], [here, None])
-        self.assertEqual([r["cluster"] for r in moved["records"]], ["jean-zay-a100", None])
-        self.assertEqual([r["predicted_step_time_s"] for r in named["records"]], [here, on_h100])
-        self.assertEqual((moved["sets"][0]["moved"], named["sets"][0]["moved"]), (1, 0))
-        self.assertEqual((moved["sets"][0]["mape_as_named"], moved["over_sets"]["mape_as_named"]), (named["sets"][0]["mape"],) * 2)
-        self.assertNotEqual(moved["sets"][0]["mape"], named["sets"][0]["mape"])
-        told = tandem_json("validate", file, "--cluster", "some-set=dgx-a100-80gb")  # wins over what is known of the site
-        self.assertEqual(told["records"][0]["predicted_step_time_s"], here)
-        self.assertEqual((told["sets"][0]["moved"], told["records"][0]["cluster"]), (1, None))  # of two
-        elsewhere = tandem_json("validate", self.records(plan, source="another repository"))
-        self.assertEqual(elsewhere["records"][0]["predicted_step_time_s"], here)
-
-    def test_a_record_has_the_fields_that_its_source_is_known_to_have_had_unless_it_says_otherwise(self):
+    def test_a_record_is_of_its_framework_where_that_is_a_stack_and_else_of_its_plans(self):
         plan = changed(SMALL, **{"cluster": {"preset": "dgx-a100-80gb", "devices": 8}, "training.precision": "bf16", "stack": "megatron-core"})
-        told = changed(plan, **{"training.deterministic": False})
-        source = "NVIDIA/Megatron-LM:tests/functional_tests/test_cases/gpt/gpt3_mcore_te_tp2_pp2%s/golden_values_dev.json"
-        here, fixed = (tandem_json("simulate", self.folder.plan(p))["step_time_s"]
-                       for p in (plan, changed(plan, **{"training.deterministic": True})))
-        self.assertGreater(fixed, here)
-        file = self.records(plan, told, source=source % "")
-        judged, named = tandem_json("validate", file), tandem_json("validate", file, "--as-named")
-        self.assertEqual([r["predicted_step_time_s"] for r in judged["records"]], [fixed, here])
-        self.assertEqual([r["predicted_step_time_as_named_s"] for r in judged["records"]], [here, None])
-        self.assertEqual([r["changed"] for r in judged["records"]], ["training.deterministic true", None])
-        self.assertEqual([r["predicted_step_time_s"] for r in named["records"]], [here, here])
-        of = judged["sets"][0]
-        self.assertEqual((of["cluster"], of["moved"], of["changed"]), (None, 1, "training.deterministic true"))
-        self.assertIn("1 of its plans run with training.deterministic true", run("validate", file)[1])
-        other = tandem_json("validate", self.records(plan, source=source % "_cp2_nondeterministic"))  # is listed as one without
-        self.assertEqual(other["records"][0]["predicted_step_time_s"], here)
-
-    def when(self, entry, condition):
-        return {"sites": [dict(entry, clusters={}, fields=[{"field": "training.seed", "ran": 1, "when": condition}])]}
-
-    def test_a_list_of_sites_that_is_none_or_names_no_cluster_is_refused(self):
-        file, place = self.records(SMALL), {"TANDEM_PRESETS": str(self.folder.path)}
-        (self.folder.path / "topology").mkdir()
-        entry = {"name": "Here", "of_source": "a paper", "clusters": {"cpu-host": "nowhere"}}
-        for sites, word in (({"sites": [entry]}, "nowhere"), ({"sites": [{"name": "Here"}]}, "of_source"), ([], "sites"),
-                            ({"sites": [dict(entry, of_source="")]}, "is empty"), ({"sites": [dict(entry, clusters={})]}, "says nothing"),
-                            ({"sites": [dict(entry, clusters={}, memory={"unit": "GB", "read_as": "gigs"})]}, "gigs"),
-                            ({"sites": [dict(entry, memroy={})]}, "memroy"),
-                            ({"sites": [dict(entry, clusters={}, fields=[{"field": "training.sead", "ran": 1}])]}, "training.sead"),
-                            ({"sites": [dict(entry, clusters={}, fields=[{"field": "training.seed", "ran": "one"}])]}, "training.seed"),
-                            ({"sites": [dict(entry, clusters={}, fields=[{"field": "training.seed", "ran": 1}], but=[""])]}, "empty text"),
-                            ({"sites": [dict(entry, clusters={}, memory={"unit": "GB", "read_as": "GiB", "kind": 1})]}, "memory.kind"),
-                            *((self.when(entry, bad), "must be an object") for bad in (None, [], 3, {"model.family": ["gpt"]})),
-                            (self.when(entry, {"model.familie": {"allowed": ["gpt"]}}), "model.familie"),
-                            (self.when(entry, {"model.family": {"allowed": "gpt"}}), "must be a list")):
-            (self.folder.path / "topology" / "sites.json").write_text(json.dumps(sites), encoding="utf-8")
-            code, out, err = run("validate", file, environment=place)
-            self.assertEqual((code, out), (3, ""), sites)
-            self.assertIn(word, err)
-            self.assertEqual(run("validate", file, "--as-named", environment=place)[0], 0)
-
-    def test_a_peak_is_in_the_unit_of_its_source_where_its_note_says_that_it_was_read_as_another(self):
-        def record(name, source, note):
-            return {"id": name, "source": source, "plan": SMALL, "measured": {"peak_memory_bytes": 2.0 ** 30, "peak_memory_note": note}}
-        paper, note = "Zero Bubble Pipeline Parallelism (arXiv 2401.10241) Tables 3+4", "source prints GB, read as GiB"
-        lines = [record("a", paper, note), record("b", paper, "bytes of the allocator"), record("c", "another", note)]
-        file = self.folder.file("some-set.jsonl", "\n".join(json.dumps(line) for line in lines))
-        here, named = tandem_json("validate", file), tandem_json("validate", file, "--as-named")
-        self.assertEqual([r["measured_peak_memory_bytes"] for r in here["records"]], [1e9, 2 ** 30, 2 ** 30])
-        self.assertEqual([r["measured_peak_memory_as_named_bytes"] for r in here["records"]], [2 ** 30, None, None])
-        self.assertEqual([r["measured_peak_memory_bytes"] for r in named["records"]], [2 ** 30] * 3)
-        silent = self.folder.file("silent.jsonl", json.dumps(record("a", paper, None)))  # a note that says nothing is none
-        self.assertEqual(tandem_json("validate", silent)["records"][0]["measured_peak_memory_bytes"], 2 ** 30)
-        a, b = here["sets"][0], named["sets"][0]
-        self.assertEqual((a["memory_unit"], a["memory_reread"], b["memory_unit"], b["memory_reread"]), ("GB", 1, None, 0))
-        self.assertEqual(a["memory_mape_as_named"], b["memory_mape"])
-        self.assertNotEqual(a["memory_mape"], b["memory_mape"])
-        self.assertIn("1 of its peaks are in GB", run("validate", file)[1])
-        page = self.path("page.html")
-        self.assertEqual(run("validate", file, "--html", page)[0], 0)
-        self.assertIn('"memory_reread": 1', pathlib.Path(page).read_text(encoding="utf-8"))
+        core, torch = (tandem_json("simulate", self.folder.plan(changed(plan, stack=stack)))["step_time_s"]
+                       for stack in ("megatron-core", "pytorch-fsdp"))
+        self.assertNotEqual(core, torch)
+        for keys, expected, told in (({"as_of": "2024-07"}, core, ""), ({"framework": "pytorch-fsdp", "as_of": "2024-07"}, torch, ""),
+                                     ({"framework": "in-house"}, core, 'framework "in-house" (no such stack)')):
+            code, out, err = run("validate", self.records(plan, **keys), "--json")
+            self.assertEqual((code, json.loads(out)["records"][0]["predicted_step_time_s"]), (0, expected))
+            self.assertIn(told, err)
+            self.assertEqual(err == "", told == "")
 
     def test_errors_that_are_written_become_ranges_but_not_those_of_their_own_set(self):
         plan = changed(SMALL, **{"cluster": {"preset": "dgx-a100-80gb", "devices": 8}, "training.precision": "bf16"})

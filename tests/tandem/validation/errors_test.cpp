@@ -36,6 +36,14 @@ TEST_CASE("errors are kept by device, situation and set as log of measured over 
   CHECK(book.computed.find("this test") != std::string::npos);
 }
 
+TEST_CASE("the table of errors names sets and no record or plan") {
+  JudgedRecord r = on("a", "one node", "the-set", 2);
+  r.measured.id = r.measured.plan_json = r.plan.summary = r.plan.whole = r.plan.task = "of-one-run";
+  const std::string text = tandem::sim::to_json(error_book({r}, {}, ""));
+  CHECK(text.find("the-set") != std::string::npos);
+  CHECK(text.find("of-one-run") == std::string::npos);
+}
+
 TEST_CASE("many errors are thinned to quantiles that lie evenly among them") {
   std::vector<JudgedRecord> records;
   for (int i = 0; i < 1000; ++i) records.push_back(on("a", "one node", "s", std::exp(-0.001 * i)));

@@ -16,20 +16,14 @@ namespace {
 /// A file of one record whose `measured` has this beside a peak, behind an empty line.
 class OneRecord {
  public:
-  explicit OneRecord(const std::string& more, const std::string& source = "somewhere", int zero = 0)
+  explicit OneRecord(const std::string& more, const std::string& plan = "{}", const std::string& keys = "")
       : path_(std::filesystem::temp_directory_path() / ("one-record-" + std::to_string(::getpid()) + ".jsonl")) {
     std::ofstream(path_) << "\n"
-                         << R"({"id": "one", "source": ")" << source << R"(", "plan": {"parallel": {"zero_stage": )" << zero
-                         << R"(}}, "measured": {"peak_memory_bytes": 1000)" << more << "}}\n";
+                         << R"({"id": "one", "plan": )" << plan << keys << R"(, "measured": {"peak_memory_bytes": 1000)" << more << "}}\n";
   }
   ~OneRecord() { std::filesystem::remove(path_); }
 
   Measurement read() const { return read_measurements(path_.string()).front(); }
-  Measurement taken(bool as_named) const {
-    MeasurementFilter filter;
-    filter.as_named = as_named;
-    return read_measurements({path_.string()}, filter).front();
-  }
   Problem problem() const {
     try {
       read();
@@ -75,13 +69,36 @@ TEST_CASE("a kind or a rank of peaks that nobody knows is refused with its line,
     CHECK((p.remedy.find(word) != std::string::npos) == (field == "peak_memory_kind"));
 }
 
-TEST_CASE("a run that had another value than its record says is judged with it, unless as named") {
-  const std::string of = "GitHub bigscience-workshop/bigscience:experiments/tr3m-1B3.md";
-  const Measurement m = OneRecord("", of).taken(false);
-  CHECK(m.changed == "parallel.zero_stage 1");
-  CHECK(m.plan_json.find(R"("zero_stage":1)") != std::string::npos);
-  CHECK(m.named_plan_json.find(R"("zero_stage":0)") != std::string::npos);
-  CHECK(OneRecord("", of).taken(true).changed.empty());
-  CHECK(OneRecord("", of, 2).taken(false).changed.empty());
-  CHECK(OneRecord("", "somewhere").taken(false).changed.empty());
+TEST_CASE("a record's framework is its plan's stack where there is such a stack") {
+  const std::string plan = R"({"stack":"megatron-core"})";
+  const auto taken = [](const std::string& of, const std::string& keys) { return OneRecord("", of, keys).read(); };
+  CHECK(taken(plan, R"(, "framework": "pytorch-fsdp")").plan_json == R"({"stack":"pytorch-fsdp"})");
+  CHECK(taken("{}", R"(, "framework": "pytorch-fsdp")").plan_json == R"({"stack":"pytorch-fsdp"})");
+  for (const std::string none : {"", R"(, "framework": null)"}) {
+    CHECK(taken(plan, none).plan_json == plan);
+    CHECK(taken("{}", none).plan_json == "{}");
+    CHECK(taken(plan, none).unread.empty());
+  }
+  const Measurement other = taken(plan, R"(, "framework": "nobody's")");
+  CHECK(other.plan_json == plan);
+  CHECK(unread_text({other}).find("framework \"nobody's\"") != std::string::npos);
+  for (const std::string odd : {"3", "[1]", R"({"stack":3})"})  // for the plan's own check to refuse
+    CHECK(taken(odd, R"(, "framework": "pytorch-fsdp", "as_of": "2024-07")").plan_json == odd);
+}
+
+TEST_CASE("a framework that is no text and a month that is none are refused with line, key and value") {
+  const auto [key, value] = GENERATE(table<std::string, std::string>(
+      {{"as_of", "\"2024-13\""}, {"as_of", "\"2024-00\""}, {"as_of", "\"2024-7\""}, {"as_of", "\"24-07\""}, {"as_of", "\"2024/07\""},
+       {"as_of", "\"2024-07-01\""}, {"as_of", "\"July 24\""}, {"as_of", "\"\""}, {"as_of", "202407"}, {"framework", "7"}, {"framework", "\"\""}}));
+  const OneRecord record("", R"({"stack": "jax"})", ", \"" + key + "\": " + value);
+  const Problem p = record.problem();
+  CHECK(p.file == record.line());
+  CHECK(p.field == key);
+  CHECK(p.value == value);
+  CHECK((p.remedy.find("YYYY-MM") != std::string::npos) == (key == "as_of"));
+}
+
+TEST_CASE("a month of a record is taken") {
+  for (const std::string month : {"\"2021-01\"", "\"2024-12\"", "null"})
+    CHECK(OneRecord("", R"({"stack":"jax"})", ", \"as_of\": " + month).read().plan_json == R"({"stack":"jax"})");
 }

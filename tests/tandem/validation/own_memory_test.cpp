@@ -1,4 +1,4 @@
-// Predicted memory against what PyTorch's allocator counted on one H200 (experiments/measured/h200).
+// Predicted memory against what PyTorch's allocator counted on one H200 (experiments/corpus/measured/h200).
 #include <unistd.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@ using namespace tandem::program;
 
 namespace {
 
-const std::string kFile = std::string(TANDEM_SOURCE_DIR) + "/experiments/measured/h200/train.jsonl";
+const std::string kFile = std::string(TANDEM_SOURCE_DIR) + "/experiments/corpus/measured/h200/train.jsonl";
 
 bool compiled(const JudgedRecord& r) { return r.measured.id.ends_with("-compiled"); }
 

@@ -1,0 +1,18 @@
+#pragma once
+// Files of models/stacks/fusions.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/plan/fusion_set.hpp"
+
+namespace tandem {
+
+/// Reads a set by name. Throws ConfigError where there is no such file, or it is not of the form of models/stacks/README.md.
+FusionSet fusion_set(std::string_view name);
+
+/// Names of all sets, sorted.
+std::vector<std::string> fusion_set_names();
+
+}  // namespace tandem

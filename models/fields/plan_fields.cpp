@@ -1,0 +1,152 @@
+#include "models/fields/plan_fields.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "models/fields/plan_field_makers.hpp"
+#include "models/fields/plan_names.hpp"
+
+#define AT(member) ([](auto& p) -> auto& { return p.member; })
+
+namespace tandem {
+namespace {
+
+constexpr NumberRange kOversubscription{1, 1e6};
+constexpr IntRange kPerNode{1, kMaxDegree};
+
+std::vector<PlanField> build_table() {
+  std::vector<PlanField> all = top_fields();
+  for (const auto& part : {model_fields, parallel_fields, training_fields, cluster_fields, perturbation_fields}) {
+    for (PlanField& f : part()) all.push_back(std::move(f));
+  }
+  return all;
+}
+
+auto read_bandwidth = [](const nlohmann::json& v, Bandwidth& out) { return read_value(v, out); };
+auto read_oversubscription = [](const nlohmann::json& v, double& out) { return read_value(v, kOversubscription, out); };
+auto read_algorithm = [](const nlohmann::json& v, Algorithm& out) {
+  std::size_t index = 0;
+  std::optional<Refusal> refused = read_choice(v, Spelling<Algorithm>::names, index);
+  if (!refused) out = static_cast<Algorithm>(index);
+  return refused;
+};
+auto read_per_node = [](const nlohmann::json& v, std::int64_t& out) { return read_value(v, kPerNode, out); };
+
+template <class Get>
+PlanField algorithm(Place place, Get get) {
+  PlanField f =
+      maybe<Algorithm>(std::move(place), get, read_algorithm, [] { return schema_of_choice(Spelling<Algorithm>::names); });
+  f.fallback = "the library's";
+  f.write = [get](const Plan& p) { return get(p) ? nlohmann::json(std::string(name(*get(p)))) : nlohmann::json(); };
+  return f;
+}
+
+/// Left out of the output where NCCL may choose.
+PlanField nccl_algo() {
+  PlanField f = word({"cluster.override.nccl_algo",
+                      "NCCL_ALGO: rings alone, or all but reductions in switches; the stack may say."},
+                     AT(cluster.override.nccl_algo), kNcclAlgorithms);
+  f.fallback = "NCCL's choice";
+  f.write = [](const Plan& p) {
+    const std::string& algo = p.cluster.override.nccl_algo;
+    return algo.empty() ? nlohmann::json() : nlohmann::json(algo);
+  };
+  return f;
+}
+
+PlanField stack_month() {
+  PlanField f{"stack.as_of", "Month of the framework's code, \"2024-07\": its habits are those of that time.",
+              "the newest code that the stack's file was read from", false, {}, {}, [] {
+                return nlohmann::json{{"type", "string"}, {"pattern", "^(199[0-9]|2[0-9]{3})-(0[1-9]|1[0-2])$"}};
+              }};
+  f.read = [](const nlohmann::json& v, Plan& p) -> std::optional<Refusal> {
+    const auto month = v.is_string() ? parse_month(v.get<std::string>()) : std::nullopt;
+    if (!month) return Refusal{"is no month", "write it as \"2024-07\""};
+    p.stack.as_of = *month;
+    return std::nullopt;
+  };
+  f.write = [](const Plan& p) { return p.stack.as_of.said() ? nlohmann::json(text_of(p.stack.as_of)) : nlohmann::json(); };
+  return f;
+}
+
+PlanField stack_rules() {
+  static constexpr std::array<std::string_view, 2> kNames{"note", "refuse"};
+  PlanField f{"stack.rules", "Whether what the framework cannot run is refused, or told in a note and simulated all the same.",
+              "refuse where the plan names the stack, else note", false, {}, {}, [] { return schema_of_choice(kNames); }};
+  f.read = [](const nlohmann::json& v, Plan& p) {
+    std::size_t index = 0;
+    std::optional<Refusal> refused = read_choice(v, kNames, index);
+    if (!refused) p.stack.refuses = index == 1;
+    return refused;
+  };
+  f.write = [](const Plan& p) { return nlohmann::json(std::string(kNames[p.stack.refuses ? 1 : 0])); };
+  return f;
+}
+
+}  // namespace
+
+std::vector<PlanField> top_fields() {
+  return {
+      directive({"$schema", "For editors."}),
+      text({"name", "For people."}, AT(name)),
+      text({"notes", "For people."}, AT(notes)),
+      text({"stack.name", "Framework whose habits and rules the plan has: a file of models/stacks."}, AT(stack.name))
+          .otherwise("the framework most used on the device"),
+      stack_month(),
+      stack_rules(),
+  };
+}
+
+std::vector<PlanField> cluster_fields() {
+  return {
+      text({"cluster.name", "For people."}, AT(cluster.name)),
+      text({"cluster.notes", "For people."}, AT(cluster.notes)),
+      text({"cluster.preset", "A machine of topology/presets, or the path of such a file."}, AT(cluster.preset)).must(),
+      integer({"cluster.devices", "Devices the plan uses; a NeuronCore is one."}, AT(cluster.devices), {1, kMaxDevices})
+          .must(),
+      maybe<Bandwidth>({"cluster.override.scale_out_per_node", "Bandwidth of a node to the network, one direction."},
+                       AT(cluster.override.scale_out_per_node), read_bandwidth, schema_of_bandwidth),
+      maybe<Bandwidth>(
+          {"cluster.override.scale_up_per_device", "Bandwidth of a device inside its node, one direction."},
+          AT(cluster.override.scale_up_per_device), read_bandwidth, schema_of_bandwidth),
+      maybe<double>({"cluster.override.oversubscription", "How much less the network's core carries than its edge."},
+                    AT(cluster.override.oversubscription), read_oversubscription,
+                    [] { return schema_of(kOversubscription); }),
+      maybe<std::int64_t>({"cluster.override.devices_per_node", "Devices of a node."},
+                          AT(cluster.override.devices_per_node), read_per_node, [] { return schema_of(kPerNode); }),
+      algorithm({"cluster.override.algorithms.all_reduce", "How every all-reduce goes, whatever the library would choose."},
+                AT(cluster.override.algorithms.all_reduce)),
+      algorithm({"cluster.override.algorithms.all_gather", "How every all-gather goes."}, AT(cluster.override.algorithms.all_gather)),
+      algorithm({"cluster.override.algorithms.reduce_scatter", "How every reduce-scatter goes."},
+                AT(cluster.override.algorithms.reduce_scatter)),
+      algorithm({"cluster.override.algorithms.all_to_all", "How every all-to-all goes."}, AT(cluster.override.algorithms.all_to_all)),
+      nccl_algo(),
+      integer({"cluster.override.ranks_per_device", "Ranks that share a device."}, AT(cluster.ranks_per_device),
+              kPerNode),
+  };
+}
+
+const std::vector<PlanField>& plan_fields() {
+  static const std::vector<PlanField> table = build_table();
+  return table;
+}
+
+const PlanField* find_field(std::string_view path) {
+  const auto& all = plan_fields();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const PlanField& f) { return f.path == path; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> keys_below(std::string_view prefix) {
+  const std::string start = prefix.empty() ? std::string() : std::string(prefix) + ".";
+  std::vector<std::string> keys;
+  for (const PlanField& f : plan_fields()) {
+    if (!f.path.starts_with(start)) continue;
+    const std::string rest = f.path.substr(start.size());
+    const std::string key = rest.substr(0, rest.find('.'));
+    if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+  }
+  return keys;
+}
+
+}  // namespace tandem

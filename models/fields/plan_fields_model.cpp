@@ -1,0 +1,118 @@
+#include <nlohmann/json.hpp>
+
+#include "models/fields/plan_field_makers.hpp"
+
+#define AT(member) ([](auto& p) -> auto& { return p.member; })
+
+namespace tandem {
+namespace {
+
+constexpr std::array<std::string_view, 6> kRopeScalings{"none", "linear", "dynamic", "yarn", "llama3", "longrope"};
+
+std::vector<PlanField> expert_fields() {
+  return {
+      integer({"model.moe.num_experts", "Routed experts of a layer; 0 is a dense model."}, AT(model.moe.num_experts),
+              {0, kMaxExperts}),
+      integer({"model.moe.experts_per_token", "Experts that each token visits."}, AT(model.moe.experts_per_token),
+              {1, kMaxExperts}),
+      integer({"model.moe.ffn_hidden_size", "Inner width of one expert."}, AT(model.moe.ffn_hidden_size), {0, kMaxFfn})
+          .otherwise("model.ffn_hidden_size"),
+      integer({"model.moe.num_shared_experts", "Experts that every token visits besides."},
+              AT(model.moe.num_shared_experts), {0, kMaxExperts}),
+      integer({"model.moe.first_dense_layers", "Layers at the front that stay dense."},
+              AT(model.moe.first_dense_layers), {0, kMaxLayers}),
+      integer({"model.moe.layer_frequency", "Every so many layers one has experts."}, AT(model.moe.layer_frequency),
+              {1, kMaxLayers}),
+      number({"model.moe.capacity_factor", "Tokens an expert takes, as a multiple of an even share; 0 drops none."},
+             AT(model.moe.capacity_factor), {0, 1e6}),
+      number({"model.moe.aux_loss", "Weight of the load-balancing loss."}, AT(model.moe.aux_loss), {0, 1e6}),
+      number({"model.moe.rows_bound",
+              "Dropless experts on several ranks: rows a rank has room for, as a multiple of an even share."},
+             AT(model.moe.rows_bound), {1, 1e6}),
+  };
+}
+
+std::vector<PlanField> shape_fields() {
+  return {
+      choice({"model.family", "Architecture family; it only sets defaults."}, AT(model.family)),
+      integer({"model.num_layers", "Transformer layers; of the encoder for t5."}, AT(model.num_layers), {1, kMaxLayers})
+          .must(),
+      integer({"model.num_decoder_layers", "Layers of the decoder; t5 only."}, AT(model.num_decoder_layers),
+              {0, kMaxLayers})
+          .otherwise("0; t5: model.num_layers"),
+      integer({"model.hidden_size", "Width of the residual stream."}, AT(model.hidden_size), {1, kMaxHidden}).must(),
+      integer({"model.num_attention_heads", "Query heads."}, AT(model.num_attention_heads), {1, kMaxHeads}).must(),
+      integer({"model.num_kv_heads", "Key and value heads; fewer than query heads is grouped-query attention."},
+              AT(model.num_kv_heads), {1, kMaxHeads})
+          .otherwise("model.num_attention_heads"),
+      integer({"model.head_dim", "Width of one head."}, AT(model.head_dim), {1, kMaxHeads})
+          .otherwise("model.hidden_size / model.num_attention_heads"),
+      integer({"model.ffn_hidden_size", "Inner width of the MLP."}, AT(model.ffn_hidden_size), {1, kMaxFfn})
+          .otherwise("4 x hidden_size; swiglu and geglu: 8/3 x hidden_size rounded up to 64"),
+      integer({"model.vocab_size", "Entries of the vocabulary, without padding."}, AT(model.vocab_size), {1, kMaxVocab})
+          .must(),
+      integer({"model.pad_vocab_to", "The stored vocabulary is padded to a multiple of this."}, AT(model.pad_vocab_to),
+              {1, kMaxVocab})
+          .otherwise("128 x parallel.tensor"),
+      integer({"model.max_position_embeddings", "Longest sequence; rows of a learned position table."},
+              AT(model.max_position_embeddings), {1, kMaxSequence})
+          .otherwise("training.seq_length"),
+      integer({"model.token_types", "Rows of the token-type table."}, AT(model.token_types), {0, 1024})
+          .otherwise("0; bert: 2"),
+  };
+}
+
+std::vector<PlanField> style_fields() {
+  return {
+      choice({"model.activation", "Non-linearity of the MLP; swiglu and geglu have a gate."}, AT(model.activation))
+          .otherwise("gelu; llama: swiglu; t5: relu"),
+      choice({"model.normalization", "Kind of normalization."}, AT(model.normalization))
+          .otherwise("layernorm; llama, t5: rmsnorm"),
+      choice({"model.norm_placement",
+              "Before each block (pre), after the residual addition (post), or there with the residual taken before it "
+              "(post_add)."},
+             AT(model.norm_placement))
+          .otherwise("pre; bert: post"),
+      number({"model.norm_epsilon", "Added to the variance."}, AT(model.norm_epsilon), {0, 1, true, false})
+          .otherwise("1e-5; bert: 1e-12; t5: 1e-6"),
+      choice({"model.position_embedding", "How positions enter."}, AT(model.position_embedding))
+          .otherwise("learned; llama: rope; bloom: alibi; t5: relative"),
+      number({"model.rope_theta", "Base of the rotary frequencies."}, AT(model.rope_theta), {0, 1e12, true, false}),
+      word({"model.rope_scaling.type", "Stretching of rotary positions."}, AT(model.rope_scaling.type), kRopeScalings,
+           "none"),
+      number({"model.rope_scaling.factor", "Factor of the stretching."}, AT(model.rope_scaling.factor),
+             {0, 1e6, true, false}),
+      integer({"model.rope_scaling.original_max_position_embeddings", "Longest sequence before the stretching; llama3 and yarn."},
+              AT(model.rope_scaling.original_max_position_embeddings), {1, kMaxSequence})
+          .otherwise("4096; llama3: 8192"),
+      flag({"model.tie_embeddings", "The output matrix is the embedding table."}, AT(model.tie_embeddings))
+          .otherwise("true; llama: false"),
+      flag({"model.linear_bias", "Linear layers have a bias."}, AT(model.linear_bias))
+          .otherwise("true; llama, t5: false"),
+      flag({"model.qkv_bias", "The query, key and value projections have a bias."}, AT(model.qkv_bias))
+          .otherwise("model.linear_bias"),
+      flag({"model.embedding_norm", "The embedding's output is normalized."}, AT(model.embedding_norm))
+          .otherwise("false; bloom, bert: true"),
+      number({"model.init_std", "Standard deviation of initial weights."}, AT(model.init_std), {0, 100, true, false}),
+  };
+}
+
+void append(std::vector<PlanField>& to, std::vector<PlanField> more) {
+  for (PlanField& f : more) to.push_back(std::move(f));
+}
+
+}  // namespace
+
+std::vector<PlanField> model_fields() {
+  std::vector<PlanField> all{
+      directive({"model.preset", "A model of models/presets that the other fields override."}),
+      text({"model.name", "For people."}, AT(model.name)),
+      text({"model.notes", "For people."}, AT(model.notes)),
+  };
+  append(all, shape_fields());
+  append(all, style_fields());
+  append(all, expert_fields());
+  return all;
+}
+
+}  // namespace tandem

@@ -1,0 +1,109 @@
+#include <nlohmann/json.hpp>
+
+#include "models/fields/plan_field_makers.hpp"
+
+#define AT(member) ([](auto& p) -> auto& { return p.member; })
+
+namespace tandem {
+namespace {
+
+std::vector<PlanField> axis_fields() {
+  return {
+      integer({"parallel.tensor", "Ranks that share every matrix."}, AT(parallel.tensor), {1, kMaxDegree}),
+      integer({"parallel.pipeline", "Stages that share the layers."}, AT(parallel.pipeline), {1, kMaxDegree}),
+      integer({"parallel.data", "Replicas that share the batch."}, AT(parallel.data), {1, kMaxDegree}),
+      integer({"parallel.context", "Ranks that share every sequence."}, AT(parallel.context), {1, kMaxDegree}),
+      integer({"parallel.expert", "Ranks that share the experts; divides data x context x tensor."},
+              AT(parallel.expert), {1, kMaxDegree}),
+      integer({"parallel.expert_tensor",
+               "Ranks that share the matrices of the same experts; with expert, divides data x context x tensor."},
+              AT(parallel.expert_tensor), {1, kMaxDegree})
+          .otherwise("tensor, or as much of it as parallel.expert leaves"),
+      integer({"parallel.virtual_pipeline", "Chunks of layers that a stage holds."}, AT(parallel.virtual_pipeline),
+              {1, kMaxLayers})
+          .otherwise("1; interleaved, breadth-first: layers / pipeline"),
+      choice({"parallel.schedule", "Order of forward and backward passes in the pipeline."}, AT(parallel.schedule)),
+  };
+}
+
+PlanField pipeline_split() {
+  constexpr IntRange range{1, kMaxLayers};
+  PlanField f{"parallel.pipeline_split", "Layers of every stage, or auto.", "auto", false, {}, {}, [range] {
+                const nlohmann::json list{{"type", "array"}, {"minItems", 1}, {"items", schema_of(range)}};
+                return nlohmann::json{{"anyOf", {{{"const", "auto"}}, list}}};
+              }};
+  f.read = [range](const nlohmann::json& v, Plan& p) { return read_split(v, range, p.parallel.pipeline_split); };
+  f.write = [](const Plan& p) {
+    const auto& split = p.parallel.pipeline_split;
+    return split.empty() ? nlohmann::json("auto") : nlohmann::json(split);
+  };
+  return f;
+}
+
+PlanField rank_order() {
+  PlanField f{"parallel.rank_order", "Axes of the mesh, fastest first.", {}, false, {}, {}, [] {
+                return nlohmann::json{{"type", "string"}, {"pattern", "^(tp|cp|ep|dp|pp)(-(tp|cp|ep|dp|pp)){4}$"}};
+              }};
+  f.read = [](const nlohmann::json& v, Plan& p) { return read_rank_order(v, p.parallel.rank_order); };
+  f.write = [](const Plan& p) { return nlohmann::json(p.parallel.rank_order); };
+  return f;
+}
+
+std::vector<PlanField> sharding_fields() {
+  return {
+      flag({"parallel.sequence_parallel", "Tensor ranks also share the sequence outside matrix products."},
+           AT(parallel.sequence_parallel)),
+      choice({"parallel.context_mode", "How attention crosses the context ranks."}, AT(parallel.context_mode)),
+      integer({"parallel.zero_stage", "What data ranks share: 1 optimizer state, 2 also gradients, 3 also weights."},
+              AT(parallel.zero_stage), {0, 3}),
+      integer({"parallel.zero_group", "Data ranks of one sharding group, replicated across groups; 0 is all."},
+              AT(parallel.zero_group), {0, kMaxDegree}),
+      choice({"parallel.optimizer_sync", "Whether the update waits for the global norm; validated afterwards, steps overlap."},
+             AT(parallel.optimizer_sync)),
+      flag({"parallel.overlap_grad_reduce", "Gradients are reduced while the backward pass runs; the stack may say."},
+           AT(parallel.overlap_grad_reduce)),
+      flag({"parallel.overlap_param_gather", "Weights are gathered while the forward pass runs."},
+           AT(parallel.overlap_param_gather)),
+      flag({"parallel.tensor_overlap", "Tensor-parallel collectives overlap with matrix products."},
+           AT(parallel.tensor_overlap)),
+      flag({"parallel.overlap_tensor_sum",
+            "An input's gradient is summed over tensor ranks while its matrix' gradient is computed; the stack says."},
+           AT(parallel.overlap_tensor_sum)),
+      flag({"parallel.overlap_p2p", "Stages compute while they send; the stack says when."}, AT(parallel.overlap_p2p)),
+      flag({"parallel.scatter_p2p", "Tensor ranks send a share each to the next stage, which gathers; the stack says."},
+           AT(parallel.scatter_p2p)),
+      size({"parallel.bucket_bytes", "Gradients that are reduced together; the stack may say."}, AT(parallel.bucket_bytes),
+           {1, std::int64_t{1} << 50}),
+      integer({"parallel.prefetch_layers", "Layers whose weights are gathered ahead; zero_stage 3."},
+              AT(parallel.prefetch_layers), {0, kMaxLayers}),
+      integer({"parallel.reuse_distance",
+               "Weights that the backward pass reads before so many other parameters have been read stay gathered, zero_stage 3; the "
+               "stack says."},
+              AT(parallel.reuse_distance), {0, kMaxParameters}),
+      choice({"parallel.unit_copies", "What is copied around the collectives of sharded weights, zero_stage 3; the stack says."},
+             AT(parallel.unit_copies)),
+      flag({"parallel.root_unit",
+            "Embedding, last norm and output matrix are one unit that stays gathered in both passes, zero_stage 3; the stack says."},
+           AT(parallel.root_unit)),
+      pipeline_split(),
+      rank_order(),
+      flag({"parallel.offload.optimizer", "Optimizer state lives in host memory."}, AT(parallel.offload.optimizer)),
+      flag({"parallel.offload.parameters", "Weights live in host memory."}, AT(parallel.offload.parameters)),
+      number({"parallel.offload.ratio", "Share of it that is offloaded."}, AT(parallel.offload.ratio), {0, 1}),
+  };
+}
+
+}  // namespace
+
+std::vector<PlanField> parallel_fields() {
+  std::vector<PlanField> all{
+      directive({"parallel.preset", "A preset of models/presets/parallel that the other fields override."}),
+      text({"parallel.name", "For people."}, AT(parallel.name)),
+      text({"parallel.notes", "For people."}, AT(parallel.notes)),
+  };
+  for (PlanField& f : axis_fields()) all.push_back(std::move(f));
+  for (PlanField& f : sharding_fields()) all.push_back(std::move(f));
+  return all;
+}
+
+}  // namespace tandem

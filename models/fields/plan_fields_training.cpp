@@ -1,0 +1,201 @@
+#include <nlohmann/json.hpp>
+
+#include "models/base/presets.hpp"
+#include "models/base/text.hpp"
+#include "models/fields/fusion_file.hpp"
+#include "models/fields/plan_field_makers.hpp"
+
+#define AT(member) ([](auto& p) -> auto& { return p.member; })
+
+namespace tandem {
+namespace {
+
+constexpr std::array<std::string_view, 3> kUnits{"steps", "samples", "tokens"};
+constexpr std::array<std::string_view, 8> kComputeTypes{"fp64", "fp32", "tf32",  "bf16",
+                                                        "fp16", "fp8",  "mxfp8", "nvfp4"};
+constexpr std::array<std::string_view, 7> kStoredTypes{"fp64", "fp32", "bf16", "fp16", "fp8", "mxfp8", "nvfp4"};
+
+nlohmann::json schema_of_sets() {
+  return {{"type", "string"}, {"enum", fusion_set_names()}};
+}
+
+/// A file of models/stacks/fusions, or of the same folder of TANDEM_PRESETS.
+PlanField fusion() {
+  PlanField f{"training.fusion", "Which operations are one kernel and which several: the habit of a kind of framework.", "that of the stack",
+              false, {}, {}, schema_of_sets};
+  f.read = [](const nlohmann::json& v, Plan& p) -> std::optional<Refusal> {
+    if (!v.is_string()) return Refusal{"must be a string, not " + kind_text(v), "use " + list_text(fusion_set_names(), "or")};
+    const std::string name = v.get<std::string>();
+    if (find_preset("models/stacks/fusions", name).empty()) return Refusal{"is no fusion set", "use " + list_text(fusion_set_names(), "or")};
+    p.training.fusion = fusion_set(name);
+    return std::nullopt;
+  };
+  f.write = [](const Plan& p) { return nlohmann::json(p.training.fusion.name); };
+  return f;
+}
+
+std::vector<PlanField> size_fields() {
+  return {
+      integer({"training.seq_length", "Tokens of a sequence; of the encoder for t5."}, AT(training.seq_length),
+              {1, kMaxSequence})
+          .must(),
+      integer({"training.decoder_seq_length", "Tokens of a decoder sequence; t5 only."},
+              AT(training.decoder_seq_length), {0, kMaxSequence})
+          .otherwise("0; t5: training.seq_length"),
+      integer({"training.micro_batch_size", "Sequences of one pipeline unit of one data rank."},
+              AT(training.micro_batch_size), {1, kMaxDegree})
+          .must(),
+      integer({"training.global_batch_size", "Sequences of one optimizer step, all data ranks together."},
+              AT(training.global_batch_size), {1, kMaxBatch})
+          .must(),
+  };
+}
+
+std::vector<PlanField> precision_fields() {
+  return {
+      word({"training.precision", "Shorthand that fills dtypes."}, AT(training.precision), kPrecisions),
+      element_type({"training.dtypes.compute", "Operands of matrix products."}, AT(training.dtypes.compute),
+                   kComputeTypes),
+      element_type({"training.dtypes.weights", "Weights as the forward pass reads them."}, AT(training.dtypes.weights),
+                   kStoredTypes),
+      element_type({"training.dtypes.gradients", "Accumulated gradients; the stack may say."}, AT(training.dtypes.gradients),
+                   kStoredTypes),
+      element_type({"training.dtypes.gradient_reduce", "What the data-parallel reduction carries; the stack may say."},
+                   AT(training.dtypes.gradient_reduce), kStoredTypes),
+      element_type({"training.dtypes.master", "The optimizer's weights; equal to weights there is no second copy."},
+                   AT(training.dtypes.master), kStoredTypes),
+      element_type({"training.dtypes.optimizer_state", "The optimizer's moments."}, AT(training.dtypes.optimizer_state),
+                   kStoredTypes),
+  };
+}
+
+std::vector<PlanField> memory_fields() {
+  PlanField modules{
+      "training.recompute_modules",
+      "What selective recomputation repeats; operations is all but matrix products, block all of a layer: full.",
+      "[]; selective: [core_attention]",
+      false,
+      {},
+      {},
+      [] {
+        return nlohmann::json{{"type", "array"}, {"uniqueItems", true}, {"items", schema_of_choice(kRecomputeModules)}};
+      }};
+  modules.read = [](const nlohmann::json& v, Plan& p) {
+    return read_choices(v, kRecomputeModules, p.training.recompute_modules);
+  };
+  modules.write = [](const Plan& p) { return nlohmann::json(p.training.recompute_modules); };
+  return {
+      choice({"training.recompute", "Activations that are computed again in the backward pass."},
+             AT(training.recompute)),
+      integer({"training.recompute_layers", "Layers of a stage that recompute; 0 is all."},
+              AT(training.recompute_layers), {0, kMaxLayers}),
+      std::move(modules),
+      flag({"training.recompute_products",
+            "Of operations: every second matrix product is repeated too, attention only where core_attention is listed; the stack "
+            "may say."},
+           AT(training.recompute_products)),
+      flag({"training.recompute_early_stop",
+            "Layers run again only as far as the backward pass reads what they write, not their last product, unless a dropout with a mask follows "
+            "it; the stack may say."},
+           AT(training.recompute_early_stop)),
+      flag({"training.flash_attention", "Attention in one kernel that keeps no score matrix; the stack may say."},
+           AT(training.flash_attention)),
+      choice({"training.attention_kernel",
+              "Whose kernel that is: flash1 and flash2 are FlashAttention's versions, triton is flash-attn's in Triton, tuned one for the "
+              "device's generation (cuDNN's, FlashAttention 3)."},
+             AT(training.attention_kernel))
+          .otherwise("that of training.fusion; the stack may say"),
+      fusion(),
+      choice({"training.cuda_graphs",
+              "What a device's host launches as one captured graph: each layer's passes, or a step's whole forward and backward pass."},
+             AT(training.cuda_graphs)),
+      flag({"training.deterministic", "Only kernels and collectives that give the same bits in every run; Tandem's own always do."},
+           AT(training.deterministic)),
+      flag({"training.fill_uninitialized_memory",
+            "Where deterministic: every tensor is filled before it is written, as PyTorch does unless told otherwise; the stack may say."},
+           AT(training.fill_uninitialized_memory)),
+      flag({"training.launch_blocking",
+            "Every launch returns when the device is done (CUDA_LAUNCH_BLOCKING): what a collective has read is free at once. Memory as "
+            "reserved, which validate judges, depends on it; what it costs in time is not known to the simulator."},
+           AT(training.launch_blocking)),
+      flag({"training.expandable_segments",
+            "The framework's allocator expands a segment in place of taking another one (PYTORCH_CUDA_ALLOC_CONF); memory as "
+            "reserved, which validate judges, depends on it, what simulate prints does not. The stack may say."},
+           AT(training.expandable_segments)),
+      number({"training.dropout.hidden", "Probability behind the embedding, attention and MLP; the stack may say."},
+             AT(training.dropout.hidden), {0, 1, false, true}),
+      number({"training.dropout.attention", "Probability on attention weights; the stack may say."}, AT(training.dropout.attention),
+             {0, 1, false, true}),
+  };
+}
+
+std::vector<PlanField> optimizer_fields() {
+  return {
+      choice({"training.optimizer", "Update rule."}, AT(training.optimizer.kind)),
+      number({"training.learning_rate", "Peak learning rate."}, AT(training.optimizer.learning_rate.peak), {0, 1e6}),
+      number({"training.min_learning_rate", "Learning rate at the end of the decay."},
+             AT(training.optimizer.learning_rate.minimum), {0, 1e6}),
+      choice({"training.learning_rate_decay", "Shape of the decay behind the warm-up."},
+             AT(training.optimizer.learning_rate.decay)),
+      word({"training.learning_rate_unit", "What warmup and decay_over count."},
+           AT(training.optimizer.learning_rate.unit), kUnits),
+      integer({"training.warmup", "Length of the linear warm-up from 0."}, AT(training.optimizer.learning_rate.warmup),
+              {0, kMaxCount}),
+      integer({"training.decay_over", "End of the decay, warm-up included; 0 is the run's length."},
+              AT(training.optimizer.learning_rate.decay_over), {0, kMaxCount}),
+      number({"training.decay_power", "Exponent of the polynomial decay."}, AT(training.optimizer.learning_rate.power),
+             {0, 100, true, false}),
+      number({"training.beta1", "Decay of the first moment."}, AT(training.optimizer.beta1), {0, 1, false, true}),
+      number({"training.beta2", "Decay of the second moment."}, AT(training.optimizer.beta2), {0, 1, false, true}),
+      number({"training.epsilon", "Added to the root of the second moment."}, AT(training.optimizer.epsilon), {0, 1}),
+      number({"training.weight_decay", "Decoupled; biases and normalization weights have none."},
+             AT(training.optimizer.weight_decay), {0, 1e6}),
+      number({"training.momentum", "Momentum of sgd."}, AT(training.optimizer.momentum), {0, 1, false, true}),
+  };
+}
+
+/// Printed only when there is a ramp-up, so that a plan without one reads like one.
+PlanField rampup(Place place, std::int64_t BatchRampup::*member) {
+  const auto get = [member](auto& p) -> auto& { return p.training.batch_rampup.*member; };
+  PlanField f = integer(std::move(place), get, {0, kMaxCount});
+  f.write = [member](const Plan& p) {
+    const BatchRampup& r = p.training.batch_rampup;
+    return r.start == 0 ? nlohmann::json() : nlohmann::json(r.*member);
+  };
+  return std::move(f).otherwise("no ramp-up");
+}
+
+std::vector<PlanField> run_fields() {
+  return {
+      rampup({"training.batch_rampup.start", "First global batch; 0 is no ramp-up."}, &BatchRampup::start),
+      rampup({"training.batch_rampup.increment", "Added to the global batch at every ramp step."},
+             &BatchRampup::increment),
+      rampup({"training.batch_rampup.samples", "Samples over which the whole ramp runs."}, &BatchRampup::samples),
+      number({"training.clip_grad", "Largest global norm of the gradient; 0 is off."}, AT(training.clip_grad),
+             {0, 1e300}),
+      integer({"training.seed", "Names every random number of the run."}, AT(training.seed), {0, kMaxCount}),
+      integer({"training.steps", "Optimizer steps of a run."}, AT(training.steps), {1, std::int64_t{1} << 40}),
+  };
+}
+
+void append(std::vector<PlanField>& to, std::vector<PlanField> more) {
+  for (PlanField& f : more) to.push_back(std::move(f));
+}
+
+}  // namespace
+
+std::vector<PlanField> training_fields() {
+  std::vector<PlanField> all{
+      directive({"training.preset", "A preset of models/presets/training that the other fields override."}),
+      text({"training.name", "For people."}, AT(training.name)),
+      text({"training.notes", "For people."}, AT(training.notes)),
+  };
+  append(all, size_fields());
+  append(all, precision_fields());
+  append(all, memory_fields());
+  append(all, optimizer_fields());
+  append(all, run_fields());
+  return all;
+}
+
+}  // namespace tandem

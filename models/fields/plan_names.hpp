@@ -1,0 +1,88 @@
+#pragma once
+// Spellings of the plan's enumerations, in the order of their enumerators. Private to models/planfile/plan_*.cpp.
+
+#include <array>
+#include <string_view>
+
+#include "models/ops/collective.hpp"
+#include "models/plan/plan.hpp"
+
+namespace tandem {
+
+template <class E>
+struct Spelling;  // names: one per enumerator
+
+template <>
+struct Spelling<Algorithm> {
+  static constexpr std::array<std::string_view, 7> names{"ring", "two_way_ring", "direct", "tree", "hierarchical", "halving_doubling",
+                                                       "multi_ring"};
+};
+template <>
+struct Spelling<Family> {
+  static constexpr std::array<std::string_view, 5> names{"gpt", "llama", "bloom", "bert", "t5"};
+};
+template <>
+struct Spelling<Activation> {
+  static constexpr std::array<std::string_view, 5> names{"gelu", "relu", "squared_relu", "swiglu", "geglu"};
+};
+template <>
+struct Spelling<Normalization> {
+  static constexpr std::array<std::string_view, 2> names{"layernorm", "rmsnorm"};
+};
+template <>
+struct Spelling<NormPlacement> {
+  static constexpr std::array<std::string_view, 3> names{"pre", "post", "post_add"};
+};
+template <>
+struct Spelling<PositionEmbedding> {
+  static constexpr std::array<std::string_view, 4> names{"learned", "rope", "alibi", "relative"};
+};
+template <>
+struct Spelling<ScheduleKind> {
+  static constexpr std::array<std::string_view, 6> names{"gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "breadth-first"};
+};
+template <>
+struct Spelling<ContextMode> {
+  static constexpr std::array<std::string_view, 3> names{"ring", "all_gather", "ulysses"};
+};
+template <>
+struct Spelling<OptimizerSync> {
+  static constexpr std::array<std::string_view, 2> names{"global", "post_validated"};
+};
+template <>
+struct Spelling<UnitCopies> {
+  static constexpr std::array<std::string_view, 3> names{"none", "flat", "per_parameter"};
+};
+template <>
+struct Spelling<Recompute> {
+  static constexpr std::array<std::string_view, 3> names{"none", "selective", "full"};
+};
+template <>
+struct Spelling<OptimizerKind> {
+  static constexpr std::array<std::string_view, 4> names{"adamw", "lans", "lamb", "sgd"};
+};
+template <>
+struct Spelling<DecayShape> {
+  static constexpr std::array<std::string_view, 4> names{"constant", "linear", "cosine", "polynomial"};
+};
+
+template <>
+struct Spelling<CudaGraphs> {
+  static constexpr std::array<std::string_view, 3> names{"none", "layers", "iteration"};
+};
+template <>
+struct Spelling<AttentionKernel> {
+  static constexpr std::array<std::string_view, 4> names{"flash1", "triton", "flash2", "tuned"};
+};
+
+/// Precisions that `training.precision` fills dtypes from.
+inline constexpr std::array<std::string_view, 8> kPrecisions{"fp64", "fp32", "tf32",  "fp16",
+                                                             "bf16", "fp8",  "mxfp8", "nvfp4"};
+
+/// Values of `cluster.override.nccl_algo`.
+inline constexpr std::array<std::string_view, 2> kNcclAlgorithms{"ring", "^nvls"};
+
+inline constexpr std::array<std::string_view, 7> kRecomputeModules{"core_attention", "norm",  "mlp",       "moe",
+                                                                   "moe_activation", "block", "operations"};
+
+}  // namespace tandem

@@ -1,0 +1,74 @@
+#include "models/lowering/task_launches.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <numeric>
+
+#include "models/base/error.hpp"
+
+namespace tandem::lowering {
+namespace {
+
+decltype(Task::host_operations) kept(std::int64_t n) {
+  constexpr std::int64_t kMost = std::numeric_limits<decltype(Task::host_operations)>::max();
+  require(n >= 0 && n <= kMost, "a task has more host operations than can be kept");
+  return static_cast<decltype(Task::host_operations)>(n);
+}
+
+}  // namespace
+
+void count_host_operations(TaskGraph& graph, const HostOperations& of_stack) {
+  std::vector<std::int64_t> parameters(graph.templates.size());
+  for (const Program& p : graph.programs)
+    for (const Instance& i : p.instances) {
+      std::int64_t& most = parameters[i.tmpl.index()];
+      most = std::max(most, static_cast<std::int64_t>(p.params.size()));
+    }
+  for (std::size_t t = 0; t < graph.templates.size(); ++t)
+    for (Task& task : graph.templates[t].tasks) {
+      // A tensor's fill is one call of PyTorch, whatever allocated it.
+      const auto* fill = std::get_if<Fill>(&task.op);
+      const std::int64_t n = fill != nullptr && fill->nan ? 1 : of_stack.of(kind_name(task.op), parameters[t]);
+      task.host_operations = kept(n);
+    }
+}
+
+TemplateId add_launched_at_once(TaskGraph& graph, TemplateId tmpl, std::int64_t operations) {
+  Template own = graph.templates[tmpl.index()];
+  for (Task& task : own.tasks) task.host_operations = 0;
+  own.tasks.front().host_operations = kept(operations);
+  graph.templates.push_back(std::move(own));
+  return TemplateId(static_cast<std::int32_t>(graph.templates.size() - 1));
+}
+
+namespace {
+
+bool is_pass(const Instance& i) {
+  return i.phase == Phase::forward || i.phase == Phase::recompute || i.phase == Phase::backward || i.phase == Phase::weight;
+}
+
+std::int64_t operations_of(const Template& t) {
+  const auto add = [](std::int64_t sum, const Task& task) { return sum + task.host_operations; };
+  return std::accumulate(t.tasks.begin(), t.tasks.end(), std::int64_t{0}, add);
+}
+
+}  // namespace
+
+void record_updates(TaskGraph& graph) {
+  std::map<TemplateId, TemplateId> silent;  // copies for which the host has nothing to do
+  for (Program& p : graph.programs) {
+    const auto first = std::find_if(p.instances.rbegin(), p.instances.rend(), is_pass).base();
+    if (first == p.instances.end()) continue;
+    const std::int64_t all = std::accumulate(first, p.instances.end(), std::int64_t{0}, [&](std::int64_t sum, const Instance& i) {
+      return sum + operations_of(graph.of(i));
+    });
+    first->tmpl = add_launched_at_once(graph, first->tmpl, all);
+    for (auto i = first + 1; i != p.instances.end(); ++i) {
+      if (!silent.contains(i->tmpl)) silent.emplace(i->tmpl, add_launched_at_once(graph, i->tmpl, 0));
+      i->tmpl = silent.at(i->tmpl);
+    }
+  }
+}
+
+}  // namespace tandem::lowering

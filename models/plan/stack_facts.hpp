@@ -1,0 +1,78 @@
+#pragma once
+// What a framework at a date does with a plan: the values that the rules of its file come to for that plan.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/plan/mesh.hpp"
+#include "models/plan/month.hpp"
+
+namespace tandem {
+
+/// Host operations of a task before its kernel is launched, by kind of task (`kind_name`). A task stands for one kernel, but the host
+/// runs a module's Python, views, allocations, autograd's functions and hooks first. A device's `launch_s` is its host's time for one.
+struct HostOperations {
+  std::int64_t otherwise = 1;  ///< of kinds that are not listed
+  std::map<std::string, std::int64_t, std::less<>> tasks;
+  std::map<std::string, std::int64_t, std::less<>> per_parameter;  ///< more, for each parameter tensor of the stage
+  bool update_recorded = false;  ///< nothing behind the last pass begins before the host has all of it (a lazily traced graph)
+
+  /// Of a task of this kind on a stage with so many parameter tensors.
+  std::int64_t of(std::string_view kind, std::int64_t parameters) const;
+};
+
+/// So many communicators of a group.
+struct Communicators {
+  Group group = Group::world;
+  std::int64_t count = 1;
+};
+
+/// Attention without a score matrix keeps its output in 16 bits; the product behind it reads it.
+enum class AttentionOutput : std::uint8_t {
+  wide,  ///< one 16-bit output for both
+  both,  ///< a narrow copy for the product besides
+};
+
+/// What a framework keeps of products in 8 or 4 bits. Without such products: what the wider type would keep.
+struct NarrowProducts {
+  bool inputs = false;             ///< inputs are kept narrow, in one copy, in place of those of the activations' type
+  AttentionOutput attention_output = AttentionOutput::wide;
+  std::int64_t weight_copies = 0;  ///< narrow copies of every matrix of linear layers, for the whole step; a narrow stored one counts
+  std::int64_t scale_block = 0;    ///< elements that share a scale of one byte; 0: a scale for each tensor, which is not counted
+  bool states() const { return inputs || weight_copies > 0; }
+};
+
+/// Host operations of the launch of one CUDA graph.
+struct GraphLaunches {
+  std::int64_t layers = 0;     ///< of a layer's graph; 0: the stack's file says nothing of graphs
+  std::int64_t iteration = 0;  ///< of a step's graph
+  bool said() const { return layers > 0; }
+  /// Of a step's graph or of a layer's: 1 where the file says nothing.
+  std::int64_t of(bool step) const { return !said() ? 1 : step ? iteration : layers; }
+};
+
+/// A default that a rule of the stack gave a plan.
+struct StackDefault {
+  std::string field;   ///< dotted path
+  std::string source;  ///< where the framework says so
+  Month since, until;  ///< when it holds
+};
+
+/// All of them, for one plan.
+struct StackFacts {
+  Month read_until;                ///< the month of the newest code that the file was written from
+  std::string read_commit;         ///< that code
+  HostOperations host_operations;
+  std::vector<Communicators> communicators;  ///< that the framework makes besides those that tasks use, sends and receives apart
+  NarrowProducts narrow_products;
+  GraphLaunches graph_launches;
+  bool whole_between_micro_batches = false;  ///< pipelines under ZeRO 2 and 3 gather and reduce once a step
+  bool caching_allocator = false;            ///< tensors on CUDA devices have to fit PyTorch's segments
+  std::vector<StackDefault> defaults;
+  std::vector<std::string> notes;            ///< what people should know: rules that a default stack does not enforce, dates beyond what was read
+};
+
+}  // namespace tandem

@@ -1,0 +1,101 @@
+#include "models/stack/condition.hpp"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "models/fields/plan_fields.hpp"
+
+namespace tandem {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<std::string_view, 5> kConstraints{"allowed", "except", "min", "max", "multiple_of"};
+
+// A framework's code does not ask for these, so a rule that does would guess whose plan it is.
+constexpr std::array<std::string_view, 4> kNoConditions{"model.name", "model.family", "model.vocab_size", "cluster.preset"};
+
+struct Derived {
+  std::string_view path;
+  std::string_view blamed;  ///< the field of the file that a message names
+  json (*value)(const Plan&);
+};
+
+constexpr std::array kDerived{
+    Derived{"derived.micro_batches", "training.global_batch_size", [](const Plan& p) { return json(p.micro_batches()); }},
+    Derived{"derived.world_size", "cluster.devices", [](const Plan& p) { return json(p.world_size()); }},
+    Derived{"derived.sequence_per_context_rank", "training.seq_length",
+            [](const Plan& p) { return json(p.training.seq_length / p.parallel.context); }},
+    Derived{"device.generation", "cluster.preset", [](const Plan& p) { return json(p.cluster.generation); }},
+};
+
+const Derived* find_derived(std::string_view path) {
+  const auto* const found = std::find_if(kDerived.begin(), kDerived.end(), [&](const Derived& d) { return d.path == path; });
+  return found == kDerived.end() ? nullptr : found;
+}
+
+bool contains(const json& list, const json& value) { return std::find(list.begin(), list.end(), value) != list.end(); }
+
+std::string field_defect(const std::string& field) {
+  if (!is_rule_field(field)) return "there is no field \"" + field + "\"";
+  const bool guessed = std::find(kNoConditions.begin(), kNoConditions.end(), field) != kNoConditions.end();
+  return guessed ? "a condition may not name " + field + ": ask for hardware by device.generation and for time by since and until" : "";
+}
+
+}  // namespace
+
+bool is_constraint(std::string_view key) { return std::find(kConstraints.begin(), kConstraints.end(), key) != kConstraints.end(); }
+
+bool is_rule_field(const std::string& path) { return find_derived(path) != nullptr || find_field(path) != nullptr; }
+
+json value_of(const Plan& plan, const std::string& path) {
+  if (const Derived* d = find_derived(path)) return d->value(plan);
+  return find_field(path)->write(plan);
+}
+
+std::string blamed_field(const std::string& path) {
+  const Derived* derived = find_derived(path);
+  return derived == nullptr ? path : std::string(derived->blamed);
+}
+
+std::int64_t divisor(const Plan& plan, const json& of) {
+  return of.is_string() ? value_of(plan, of.get<std::string>()).get<std::int64_t>() : of.get<std::int64_t>();
+}
+
+bool satisfied(const json& rule, const json& value, const Plan& plan) {
+  if (rule.contains("allowed") && !contains(rule["allowed"], value)) return false;
+  if (rule.contains("except") && contains(rule["except"], value)) return false;
+  if (rule.contains("min") && value.get<double>() < rule["min"].get<double>()) return false;
+  if (rule.contains("max") && value.get<double>() > rule["max"].get<double>()) return false;
+  return !rule.contains("multiple_of") || value.get<std::int64_t>() % divisor(plan, rule["multiple_of"]) == 0;
+}
+
+bool conditions_hold(const json& when, const Plan& plan) {
+  for (const auto& [field, condition] : when.items())
+    if (!satisfied(condition, value_of(plan, field), plan)) return false;
+  return true;
+}
+
+std::string constraint_defect(std::string_view key, const json& value) {
+  if (key == "min" || key == "max") return value.is_number() ? "" : std::string(key) + " must be a number";
+  if (key != "multiple_of") return value.is_array() ? "" : std::string(key) + " must be a list";
+  const bool number = value.is_number_integer() && value > 0;
+  const bool field = value.is_string() && is_rule_field(value.get<std::string>());
+  return number || field ? "" : "multiple_of must be a whole number above zero or a field of the plan";
+}
+
+std::string condition_defect(const json& when) {
+  if (!when.is_object()) return "\"when\" must be an object";
+  for (const auto& [field, condition] : when.items()) {
+    if (std::string wrong = field_defect(field); !wrong.empty()) return wrong;
+    if (!condition.is_object()) return "the condition on " + field + " must be an object";
+    for (const auto& [key, value] : condition.items()) {
+      if (!is_constraint(key)) return "a condition has no key \"" + key + "\"";
+      if (std::string wrong = constraint_defect(key, value); !wrong.empty()) return wrong;
+    }
+  }
+  return {};
+}
+
+}  // namespace tandem

@@ -1,0 +1,180 @@
+#include "models/stack/resolve.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "models/base/presets.hpp"
+#include "models/base/text.hpp"
+#include "models/fields/plan_fields.hpp"
+#include "models/stack/condition.hpp"
+#include "models/stack/stack_file.hpp"
+
+namespace tandem {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kLastEntry = "end the list with an entry without \"when\", since and until";
+
+bool is_known(const Plan& plan) { return !find_preset("models/stacks", plan.stack.name).empty(); }
+
+template <class Entry>
+const Entry* entry_for(const std::vector<Entry>& list, const Plan& plan) {
+  return first_that_holds(list, plan.stack.as_of, plan);
+}
+
+std::string values_text(const json& list) {
+  std::vector<std::string> words;
+  for (const json& v : list) words.push_back(v.is_string() ? v.get<std::string>() : v.dump());
+  return list_text(words, "or");
+}
+
+/// "use 1" where the largest allowed value is also the smallest the field can have.
+std::string at_most(const RuleEntry& rule) {
+  const PlanField* field = find_field(rule.field);
+  const bool only = field != nullptr && field->schema().value("minimum", json()) == (*rule.rule)["max"];
+  return (only ? "use " : "use at most ") + (*rule.rule)["max"].dump();
+}
+
+std::string remedy_of(const RuleEntry& entry, const Plan& plan) {
+  const json& rule = *entry.rule;
+  if (!entry.remedy.empty()) return entry.remedy;
+  if (rule.contains("allowed")) return "use " + values_text(rule["allowed"]);
+  if (rule.contains("except")) return "use anything but " + values_text(rule["except"]);
+  if (rule.contains("min")) return "use at least " + rule["min"].dump();
+  if (rule.contains("max")) return at_most(entry);
+  return "use a multiple of " + std::to_string(divisor(plan, rule["multiple_of"]));
+}
+
+void add(HostOperations& all, const MoreOperations& more) {
+  for (const auto& [kind, n] : more.tasks) all.tasks.try_emplace(kind, all.otherwise).first->second += n;
+}
+
+HostOperations host_operations(const StackFile& stack, const Plan& plan) {
+  const HostEntry* entry = entry_for(stack.host_operations, plan);
+  if (entry == nullptr) return {};
+  HostOperations all = entry->of;
+  for (const MoreOperations& more : entry->more)
+    if (more.holds(plan.stack.as_of, plan)) add(all, more);
+  return all;
+}
+
+std::vector<Communicators> communicators(const StackFile& stack, const Plan& plan) {
+  std::vector<Communicators> out;
+  for (const CommunicatorsEntry& entry : stack.communicators)
+    if (entry.holds(plan.stack.as_of, plan)) out.push_back(entry.of);
+  return out;
+}
+
+/// Weights in the host's memory come for every micro-batch, so nothing is whole in between.
+bool is_whole_between(const StackFile& stack, const Plan& plan) {
+  const ParallelSpec& q = plan.parallel;
+  const bool asked = q.pipeline > 1 && q.zero_stage > 1 && !q.offload.parameters;
+  return asked && entry_for(stack.whole_between_micro_batches, plan) != nullptr;
+}
+
+void note_rules(Plan& plan) {
+  if (plan.stack.refuses) return;
+  for (const Problem& p : stack_problems(plan, plan.stack.name, plan.stack.as_of))
+    plan.stack.facts.notes.push_back(p.field + ": " + p.reason + "; the plan does not name the stack, so it is simulated all the same");
+}
+
+void note_date(Plan& plan) {
+  const StackFacts& facts = plan.stack.facts;
+  if (plan.stack.as_of <= facts.read_until) return;
+  plan.stack.facts.notes.push_back("stack.as_of " + text_of(plan.stack.as_of) + " is later than the code that the rules of stack " +
+                                   plan.stack.name + " were read from (" + text_of(facts.read_until) + ", " + facts.read_commit + ")");
+}
+
+void note_generation(Plan& plan) {
+  if (!plan.cluster.generation.empty() || plan.cluster.preset.empty()) return;
+  plan.stack.facts.notes.push_back("cluster.preset: its device names no generation, so defaults of stacks that depend on it are left out");
+}
+
+}  // namespace
+
+void choose_stack(Plan& plan, const Given& given) {
+  const bool named = given.contains("stack.name");
+  if (!named) plan.stack.name = default_stack(plan.cluster.generation);
+  if (!given.contains("stack.rules")) plan.stack.refuses = named;
+  if (is_known(plan) && !given.contains("stack.as_of")) plan.stack.as_of = load_stack(plan.stack.name)->read_until;
+}
+
+Given fill_stack_defaults(Plan& plan, const Given& given) {
+  Given known = given;
+  plan.stack.facts.defaults.clear();
+  if (!is_known(plan)) return known;  // refused by its own field
+  const auto stack = load_stack(plan.stack.name);
+  for (const DefaultEntry& entry : stack->defaults) {
+    if (known.contains(entry.field) || !entry.holds(plan.stack.as_of, plan)) continue;
+    find_field(entry.field)->read(*entry.value, plan);
+    known.insert(entry.field);
+    plan.stack.facts.defaults.push_back({entry.field, entry.source, entry.since.value_or(Month{}), entry.until.value_or(Month{})});
+  }
+  return known;
+}
+
+std::string stack_fusion(const Plan& plan) {
+  const auto stack = load_stack(plan.stack.name);
+  if (const FusionEntry* entry = entry_for(stack->fusion, plan)) return entry->set;
+  throw ConfigError(Problem{stack->path, "fusion", "", "has no entry for this plan", kLastEntry});
+}
+
+StackTransfers stack_transfers(const Plan& plan) {
+  if (!is_known(plan)) return {};
+  const auto stack = load_stack(plan.stack.name);
+  const TransfersEntry* entry = entry_for(stack->transfers, plan);
+  if (entry == nullptr)
+    throw ConfigError(Problem{stack->path, "transfers", "", "has no entry for this plan", kLastEntry});
+  const auto& overlap = entry->overlap;
+  return {std::find(overlap.begin(), overlap.end(), name(plan.parallel.schedule)) != overlap.end(), entry->scatter};
+}
+
+bool stack_remainder_last(const Plan& plan) {
+  return is_known(plan) && entry_for(load_stack(plan.stack.name)->remainder_last, plan) != nullptr;
+}
+
+void resolve_stack(Plan& plan) {
+  StackFacts& facts = plan.stack.facts;
+  const std::vector<StackDefault> defaults = std::move(facts.defaults);
+  facts = {};
+  facts.defaults = defaults;
+  if (!is_known(plan)) return;  // refused by its own field
+  const auto stack = load_stack(plan.stack.name);
+  facts.read_until = stack->read_until;
+  facts.read_commit = stack->read_commit;
+  facts.host_operations = host_operations(*stack, plan);
+  facts.communicators = communicators(*stack, plan);
+  const NarrowEntry* narrow = bits(plan.training.dtypes.compute) > 8 ? nullptr : entry_for(stack->narrow_products, plan);
+  if (narrow != nullptr) facts.narrow_products = narrow->of;
+  if (const GraphsEntry* graphs = entry_for(stack->cuda_graphs, plan)) facts.graph_launches = graphs->of;
+  facts.whole_between_micro_batches = is_whole_between(*stack, plan);
+  facts.caching_allocator = entry_for(stack->caching_allocator, plan) != nullptr;
+  note_rules(plan);
+  if (plan.training.cuda_graphs != CudaGraphs::none && !facts.graph_launches.said())
+    facts.notes.push_back("training.cuda_graphs: stack " + plan.stack.name + " says nothing of CUDA graphs; a launch is taken for one host operation");
+  note_date(plan);
+  note_generation(plan);
+}
+
+std::vector<Problem> stack_problems(const Plan& plan, const std::string& stack, std::optional<Month> as_of) {
+  std::vector<Problem> problems;
+  const auto file = load_stack(stack);
+  for (const RuleEntry& rule : file->rules) {
+    const json value = value_of(plan, rule.field);
+    if (!rule.holds(as_of.value_or(file->read_until), plan) || satisfied(*rule.rule, value, plan)) continue;
+    const std::string field = blamed_field(rule.field);
+    const std::string reason = "refused by stack " + stack + ": " + rule.reason + " (" + rule.source + ")";
+    problems.push_back({plan.file, field, value_text(value_of(plan, field)), reason, remedy_of(rule, plan)});
+  }
+  return problems;
+}
+
+std::optional<Problem> uncaptured(const Plan& plan) {
+  const bool captures = plan.training.cuda_graphs != CudaGraphs::none;
+  if (!captures || plan.stack.facts.graph_launches.said() || !plan.stack.refuses) return std::nullopt;
+  return Problem{plan.file, "training.cuda_graphs", std::string(name(plan.training.cuda_graphs)),
+                 "models/stacks has nothing of CUDA graphs in " + plan.stack.name, "use none, or stack megatron-core"};
+}
+
+}  // namespace tandem

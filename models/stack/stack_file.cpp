@@ -1,0 +1,292 @@
+#include "models/stack/stack_file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "models/base/presets.hpp"
+#include "models/base/text.hpp"
+#include "models/ops/op.hpp"
+#include "models/fields/plan_fields.hpp"
+#include "models/stack/condition.hpp"
+#include "models/fields/fusion_file.hpp"
+
+namespace tandem {
+namespace {
+
+using nlohmann::json;
+using Keys = std::set<std::string_view>;
+using Counts = std::map<std::string, std::int64_t, std::less<>>;
+
+constexpr std::string_view kFolder = "models/stacks";
+constexpr std::int64_t kMostOperations = 1000;    ///< of a task, or of a graph's launch
+constexpr std::int64_t kMostCommunicators = 100;  ///< of a group
+constexpr std::int64_t kMostCopies = 2, kMostShare = 1024;
+constexpr int kMostBases = 4;
+constexpr std::array kNamedGroups{Group::tensor, Group::data, Group::pipeline, Group::model, Group::embedding, Group::world};
+
+/// One list of a file, for messages.
+struct List {
+  const std::string& path;
+  const char* key;
+
+  [[noreturn]] void refuse(const json& value, const std::string& reason, const std::string& remedy = "see models/stacks/README.md") const {
+    throw ConfigError(Problem{path, key, value_text(value), reason, remedy});
+  }
+};
+
+std::optional<Month> month_at(const json& entry, const char* key, const List& list) {
+  if (!entry.contains(key)) return std::nullopt;
+  const auto month = entry[key].is_string() ? parse_month(entry[key].get<std::string>()) : std::nullopt;
+  if (!month) list.refuse(entry[key], std::string(key) + " is no month", "write it as \"2024-07\"");
+  return month;
+}
+
+/// Reads the frame of an entry, which must have all of `needed` and may have `optional` keys besides.
+void read_frame(const json& entry, const Keys& needed, const Keys& optional, const List& list, StackEntry& out) {
+  static const Keys kFrame{"since", "until", "when", "source", "verified"};
+  if (!entry.is_object()) list.refuse(entry, "an entry must be an object");
+  for (const std::string_view key : needed)
+    if (!entry.contains(key)) list.refuse(entry, "an entry lacks " + std::string(key));
+  for (const auto& [key, value] : entry.items())
+    if (!needed.contains(key) && !optional.contains(key) && !kFrame.contains(key)) list.refuse(key, "is no key of an entry");
+  if (!entry.contains("source")) list.refuse(entry, "an entry lacks source");
+  if (!entry.contains("verified") && !optional.contains("verified")) list.refuse(entry, "an entry lacks verified");
+  if (!entry["source"].is_string() || entry["source"].get<std::string>().empty()) list.refuse(entry["source"], "source must be a text");
+  out.verified = entry.value("verified", json(false)) == true;
+  if (entry.contains("verified") && !entry["verified"].is_boolean()) list.refuse(entry["verified"], "verified is neither true nor false");
+  out.since = month_at(entry, "since", list);
+  out.until = month_at(entry, "until", list);
+  if (out.since && out.until && *out.since >= *out.until) list.refuse(entry, "until must be behind since");
+  out.when = std::make_shared<const json>(entry.value("when", json::object()));
+  if (const std::string wrong = condition_defect(*out.when); !wrong.empty()) list.refuse(*out.when, wrong);
+  out.source = entry["source"];
+}
+
+std::int64_t whole(const json& value, std::int64_t least, std::int64_t most, const std::string& what, const List& list) {
+  if (!value.is_number_integer() || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most)
+    list.refuse(value, what + " is no whole number from " + std::to_string(least) + " to " + std::to_string(most));
+  return value.get<std::int64_t>();
+}
+
+bool flag(const json& value, const std::string& what, const List& list) {
+  if (!value.is_boolean()) list.refuse(value, what + " is neither true nor false");
+  return value.get<bool>();
+}
+
+void read(const json& entry, const List& list, StackEntry& out) { read_frame(entry, {}, {}, list, out); }
+
+void read(const json& entry, const List& list, DefaultEntry& out) {
+  read_frame(entry, {"field", "value"}, {}, list, out);
+  const PlanField* field = entry["field"].is_string() ? find_field(entry["field"].get<std::string>()) : nullptr;
+  if (field == nullptr || field->required) list.refuse(entry["field"], "an entry needs a field of the plan that may be left out");
+  Plan scratch;
+  if (const auto refusal = field->read(entry["value"], scratch)) list.refuse(entry["value"], "the value " + refusal->reason);
+  out.field = entry["field"];
+  out.value = std::make_shared<const json>(entry["value"]);
+}
+
+void read(const json& entry, const List& list, FusionEntry& out) {
+  read_frame(entry, {"set"}, {}, list, out);
+  if (!entry["set"].is_string()) list.refuse(entry["set"], "set must be a text");
+  out.set = entry["set"];
+  if (find_preset("models/stacks/fusions", out.set).empty())
+    list.refuse(entry["set"], "is no fusion set", "use " + list_text(fusion_set_names(), "or"));
+}
+
+void read(const json& entry, const List& list, TransfersEntry& out) {
+  read_frame(entry, {"overlap", "scatter"}, {}, list, out);
+  const json& overlap = entry["overlap"];
+  const bool texts = overlap.is_array() && std::all_of(overlap.begin(), overlap.end(), [](const json& s) { return s.is_string(); });
+  if (!texts) list.refuse(overlap, "overlap must be a list of schedules");
+  out.overlap = overlap.get<std::vector<std::string>>();
+  out.scatter = flag(entry["scatter"], "scatter", list);
+}
+
+void read(const json& entry, const List& list, CommunicatorsEntry& out) {
+  read_frame(entry, {"group", "count"}, {}, list, out);
+  const auto* const group = std::find_if(kNamedGroups.begin(), kNamedGroups.end(),
+                                         [&](Group g) { return entry["group"] == std::string(name(g)); });
+  if (group == kNamedGroups.end()) list.refuse(entry["group"], "is none of tensor, data, pipeline, model, embedding and world");
+  out.of = {*group, whole(entry["count"], 1, kMostCommunicators, "count", list)};
+}
+
+void read(const json& entry, const List& list, NarrowEntry& out) {
+  read_frame(entry, {"inputs", "attention_output", "weight_copies", "scale_block"}, {}, list, out);
+  const json& output = entry["attention_output"];
+  if (output != "wide" && output != "both") list.refuse(output, "attention_output is neither wide nor both");
+  out.of.inputs = flag(entry["inputs"], "inputs", list);
+  out.of.attention_output = output == "both" ? AttentionOutput::both : AttentionOutput::wide;
+  out.of.weight_copies = whole(entry["weight_copies"], 0, kMostCopies, "weight_copies", list);
+  out.of.scale_block = whole(entry["scale_block"], 0, kMostShare, "scale_block", list);
+  if (!out.of.inputs && output == "both")
+    list.refuse(output, "a narrow copy of attention's output is an input in 8 bits, of which there are none");
+}
+
+template <std::size_t... kind>
+Keys kinds_of(std::index_sequence<kind...>) {
+  return {kind_name(Op(std::in_place_index<kind>))...};
+}
+
+Counts counts(const json& entry, const char* key, const List& list) {
+  static const Keys known = kinds_of(std::make_index_sequence<kOpKinds>());
+  Counts out;
+  if (!entry.contains(key)) return out;
+  if (!entry[key].is_object()) list.refuse(entry[key], std::string(key) + " is no object");
+  for (const auto& [kind, value] : entry[key].items()) {
+    if (!known.contains(kind)) list.refuse(kind, "is no kind of task");
+    out[kind] = whole(value, 1, kMostOperations, kind, list);
+  }
+  return out;
+}
+
+void read(const json& entry, const List& list, HostEntry& out) {
+  read_frame(entry, {"otherwise"}, {"tasks", "per_parameter", "update_recorded", "more"}, list, out);
+  out.of.otherwise = whole(entry["otherwise"], 1, kMostOperations, "otherwise", list);
+  out.of.tasks = counts(entry, "tasks", list);
+  out.of.per_parameter = counts(entry, "per_parameter", list);
+  out.of.update_recorded = flag(entry.value("update_recorded", json(false)), "update_recorded", list);
+  const json more = entry.value("more", json::array());
+  if (!more.is_array()) list.refuse(more, "more is no list");
+  for (const json& m : more) {
+    read_frame(m, {"tasks"}, {}, list, out.more.emplace_back());
+    out.more.back().tasks = counts(m, "tasks", list);
+  }
+}
+
+void read(const json& entry, const List& list, GraphsEntry& out) {
+  read_frame(entry, {"layers", "iteration"}, {}, list, out);
+  out.of.layers = whole(entry["layers"], 1, kMostOperations, "layers", list);
+  out.of.iteration = whole(entry["iteration"], 1, kMostOperations, "iteration", list);
+}
+
+void read(const json& entry, const List& list, RuleEntry& out) {
+  read_frame(entry, {"field", "reason"}, {"remedy", "verified", "allowed", "except", "min", "max", "multiple_of"}, list, out);
+  if (!entry["field"].is_string() || !is_rule_field(entry["field"])) list.refuse(entry["field"], "a rule needs a field of the plan");
+  if (!entry["reason"].is_string() || !entry.value("remedy", json("")).is_string()) list.refuse(entry, "reason and remedy must be texts");
+  int constraints = 0;
+  for (const auto& [key, value] : entry.items()) {
+    if (!is_constraint(key)) continue;
+    ++constraints;
+    if (const std::string wrong = constraint_defect(key, value); !wrong.empty()) list.refuse(value, wrong);
+  }
+  if (constraints != 1) list.refuse(entry, "a rule needs one of allowed, except, min, max and multiple_of");
+  out.field = entry["field"];
+  out.rule = std::make_shared<const json>(entry);
+  out.reason = entry["reason"];
+  out.remedy = entry.value("remedy", "");
+}
+
+template <class Entry>
+void read_list(const json& file, const std::string& path, const char* key, std::vector<Entry>& out) {
+  if (!file.contains(key)) return;
+  const List list{path, key};
+  if (!file[key].is_array()) list.refuse(file[key], "is not a list");
+  for (const json& entry : file[key]) read(entry, list, out.emplace_back());
+}
+
+/// Calls `each` with the name and the member of every list of a stack's file.
+template <class Each>
+void for_lists(Each each) {
+  each("defaults", &StackFile::defaults);
+  each("fusion", &StackFile::fusion);
+  each("transfers", &StackFile::transfers);
+  each("communicators", &StackFile::communicators);
+  each("narrow_products", &StackFile::narrow_products);
+  each("host_operations", &StackFile::host_operations);
+  each("cuda_graphs", &StackFile::cuda_graphs);
+  each("whole_between_micro_batches", &StackFile::whole_between_micro_batches);
+  each("caching_allocator", &StackFile::caching_allocator);
+  each("remainder_last", &StackFile::remainder_last);
+  each("rules", &StackFile::rules);
+}
+
+void check_keys(const json& file, const std::string& path) {
+  Keys known{"name", "base", "notes", "read_until", "default_on", "facts"};
+  for_lists([&](const char* key, auto) { known.insert(key); });
+  if (!file.is_object()) List{path, ""}.refuse(file, "must be an object");
+  for (const auto& [key, value] : file.items())
+    if (!known.contains(key)) List{path, key.c_str()}.refuse(value, "is no key of a stack's file");
+}
+
+void read_head(const json& file, StackFile& out) {
+  const List head{out.path, "read_until"};
+  const json read = file.value("read_until", json());
+  if (!read.is_object() || !read.contains("as_of") || !read.contains("commit") || !read["commit"].is_string())
+    head.refuse(read, "is missing or lacks as_of or commit", R"(write "read_until": {"as_of": "2026-08", "commit": "..."})");
+  out.read_until = month_at(read, "as_of", head).value();
+  out.read_commit = read["commit"];
+  const json on = file.value("default_on", json::array());
+  const bool texts = on.is_array() && std::all_of(on.begin(), on.end(), [](const json& s) { return s.is_string(); });
+  if (!texts) List{out.path, "default_on"}.refuse(on, "must be a list of generations of devices");
+  out.default_on = on.get<std::vector<std::string>>();
+}
+
+std::string path_of(const std::string& name) {
+  const std::string path = find_preset(kFolder, name);
+  if (!path.empty()) return path;
+  Problem p = unknown_preset(kFolder, name, "stack");
+  p.field = "stack";
+  throw ConfigError(std::move(p));
+}
+
+/// The texts of a stack's file and of its bases, by path: what a parsed stack depends on.
+using Texts = std::vector<std::pair<std::string, std::string>>;
+
+StackFile read_file(const std::string& name, int bases_left, Texts& texts) {
+  StackFile out;
+  out.name = name;
+  out.path = path_of(name);
+  texts.emplace_back(out.path, read_text(out.path));
+  const json file = parse_json(texts.back().second, out.path);
+  check_keys(file, out.path);
+  read_head(file, out);
+  for_lists([&](const char* key, auto member) { read_list(file, out.path, key, out.*member); });
+  if (!file.contains("base")) return out;
+  if (!file["base"].is_string() || bases_left == 0) List{out.path, "base"}.refuse(file["base"], "is no other stack, or leads back to this one");
+  StackFile base = read_file(file["base"], bases_left - 1, texts);
+  for_lists([&](const char*, auto member) {
+    std::move((base.*member).begin(), (base.*member).end(), std::back_inserter(out.*member));
+  });
+  return out;
+}
+
+struct Parsed {
+  Texts texts;
+  std::shared_ptr<const StackFile> stack;
+
+  bool is_current(const std::string& path) const {
+    const auto same = [](const auto& file) { return read_text(file.first) == file.second; };
+    return stack != nullptr && stack->path == path && std::all_of(texts.begin(), texts.end(), same);
+  }
+};
+
+}  // namespace
+
+bool StackEntry::holds(Month as_of, const Plan& plan) const {
+  const bool in_time = (!since || as_of >= *since) && (!until || as_of < *until);
+  return in_time && conditions_hold(*when, plan);
+}
+
+std::shared_ptr<const StackFile> load_stack(const std::string& name) {
+  thread_local std::map<std::string, Parsed> parsed;
+  Parsed& known = parsed[name];
+  if (!known.is_current(path_of(name))) {
+    Texts texts;
+    auto stack = std::make_shared<const StackFile>(read_file(name, kMostBases, texts));
+    known = {std::move(texts), std::move(stack)};
+  }
+  return known.stack;
+}
+
+std::string default_stack(const std::string& generation) {
+  for (const std::string& name : preset_names(kFolder)) {
+    const auto stack = load_stack(name);
+    if (std::find(stack->default_on.begin(), stack->default_on.end(), generation) != stack->default_on.end()) return name;
+  }
+  return std::string(kOwnStack);
+}
+
+}  // namespace tandem

@@ -1,0 +1,93 @@
+#pragma once
+// A file of models/stacks, read once: the rules of one framework, each with the months between which it holds.
+// Private to models/stack; other code reads what the rules come to for a plan (models/stack/facts.hpp).
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/base/json.hpp"
+#include "models/plan/stack_facts.hpp"
+
+namespace tandem {
+
+struct Plan;
+
+/// The frame of every entry of a stack's lists.
+struct StackEntry {
+  std::optional<Month> since, until;           ///< holds for since <= as_of < until
+  std::shared_ptr<const nlohmann::json> when;  ///< conditions, an object
+  std::string source;
+  bool verified = false;                       ///< whether the source was read
+
+  bool holds(Month as_of, const Plan& plan) const;
+};
+
+struct DefaultEntry : StackEntry {
+  std::string field;
+  std::shared_ptr<const nlohmann::json> value;
+};
+struct FusionEntry : StackEntry {
+  std::string set;
+};
+struct TransfersEntry : StackEntry {
+  std::vector<std::string> overlap;  ///< schedules under which stages compute while they send
+  bool scatter = false;              ///< tensor ranks send a share each
+};
+struct CommunicatorsEntry : StackEntry {
+  Communicators of;
+};
+struct NarrowEntry : StackEntry {
+  NarrowProducts of;
+};
+struct MoreOperations : StackEntry {
+  std::map<std::string, std::int64_t, std::less<>> tasks;
+};
+struct HostEntry : StackEntry {
+  HostOperations of;
+  std::vector<MoreOperations> more;
+};
+struct GraphsEntry : StackEntry {
+  GraphLaunches of;
+};
+/// A refusal: the plan's field must obey one constraint.
+struct RuleEntry : StackEntry {
+  std::string field;
+  std::shared_ptr<const nlohmann::json> rule;  ///< the entry as it stands, with its constraint
+  std::string reason, remedy;
+};
+
+/// Lists keep the order of the file; those of a base come behind.
+struct StackFile {
+  std::string name, path;
+  Month read_until;
+  std::string read_commit;
+  std::vector<std::string> default_on;  ///< generations of devices whose plans have this stack unless they name another
+  std::vector<DefaultEntry> defaults;
+  std::vector<FusionEntry> fusion;
+  std::vector<TransfersEntry> transfers;
+  std::vector<CommunicatorsEntry> communicators;
+  std::vector<NarrowEntry> narrow_products;
+  std::vector<HostEntry> host_operations;
+  std::vector<GraphsEntry> cuda_graphs;
+  std::vector<StackEntry> whole_between_micro_batches, caching_allocator, remainder_last;
+  std::vector<RuleEntry> rules;
+};
+
+/// The first entry of a list that holds; null where none does.
+template <class Entry>
+const Entry* first_that_holds(const std::vector<Entry>& list, Month as_of, const Plan& plan) {
+  for (const Entry& entry : list)
+    if (entry.holds(as_of, plan)) return &entry;
+  return nullptr;
+}
+
+/// Reads a stack by name, with its base. Parsed again only where a file's text has changed since the thread read it. Throws
+/// ConfigError where there is no such stack, or where a file is not of the form of models/stacks/README.md.
+std::shared_ptr<const StackFile> load_stack(const std::string& name);
+
+/// The stack of plans that name none, on devices of this generation: "tandem" where no file claims it.
+std::string default_stack(const std::string& generation);
+
+}  // namespace tandem

@@ -1,0 +1,35 @@
+#pragma once
+// The longest time that is simulated. Times are 64-bit integers of picoseconds.
+
+#include <cstdint>
+
+#include "models/base/error.hpp"
+#include "models/base/units.hpp"
+
+namespace tandem::sim {
+
+/// About half of what 64 bits hold, so that twice this time does not overflow.
+inline constexpr std::int64_t kLongestSeconds = 4'600'000, kLongestPicoseconds = kLongestSeconds * 1'000'000'000'000;
+
+/// Thrown by all functions of this file.
+class TimeLimitExceeded : public InfeasibleError {
+ public:
+  using InfeasibleError::InfeasibleError;
+};
+
+/// Rounds to the nearest picosecond. Throws beyond the limit.
+Duration within_time_limit(double seconds);
+
+/// The time of a computation on a device that has `share` of its full speed. Throws beyond the limit.
+Duration slowed(Duration full, double share);
+
+/// Says that a step takes too long; names the batch.
+[[noreturn]] void refuse_step();
+
+/// Says that one message alone takes too long; names the cluster's links.
+[[noreturn]] void refuse_message();
+
+/// Says that a step of `undisturbed` seconds takes too long with the plan's perturbation.
+[[noreturn]] void refuse_perturbation(Duration undisturbed);
+
+}  // namespace tandem::sim

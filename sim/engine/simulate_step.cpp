@@ -1,0 +1,157 @@
+#include "sim/engine/simulate_step.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "sim/engine/jitter.hpp"
+#include "sim/engine/overlap.hpp"
+#include "sim/engine/step_limit.hpp"
+
+namespace tandem::sim {
+namespace {
+
+std::vector<std::uint64_t> colours_of(const Setup& setup, const Options& options) {
+  std::vector<std::uint64_t> colours;
+  std::map<std::tuple<StageId, std::uint64_t, double>, std::uint64_t> known;
+  for (std::int32_t r = 0; r < setup.mesh.world_size(); ++r) {
+    const std::uint64_t mark = options.marks.empty() ? 0 : options.marks[static_cast<std::size_t>(r)];
+    const std::tuple kind{setup.stage_of(Rank(r)), mark, setup.speed(Rank(r))};
+    const bool alone = options.unfolded || options.jitter;
+    colours.push_back(alone ? static_cast<std::uint64_t>(r) : known.try_emplace(kind, known.size()).first->second);
+  }
+  return colours;
+}
+
+std::vector<Role> roles_of(const Setup& setup, const Classes& ranks) {
+  std::vector<Role> roles(ranks.size());
+  for (std::size_t r = 0; r < ranks.of.size(); ++r) roles[ranks.of[r]].ranks.push_back(static_cast<std::int32_t>(r));
+  for (Role& role : roles) role.stage = setup.stage_of(Rank(role.ranks.front()));
+  return roles;
+}
+
+[[noreturn]] void report(const Setup& setup, const SimulatedStep& simulated, const std::vector<Engine::Stuck>& stuck) {
+  std::string message = "the step cannot finish; waiting for each other:";
+  for (std::size_t i = 0; i < stuck.size() && i < 8; ++i) {
+    const Role& role = simulated.roles[stuck[i].role];
+    const Place place = place_of(simulated.lane_program(stuck[i].role), stuck[i].position);
+    const Instance& instance = setup.graph.program(role.stage).instances[place.instance];
+    const Template& tmpl = setup.graph.of(instance);
+    message += std::string(i == 0 ? " " : "; ") + "stage " + std::to_string(role.stage.value()) + " " + tmpl.name + "." +
+               tmpl.tasks[place.task].name + " (layer " + std::to_string(instance.layer) + ", micro-batch " +
+               std::to_string(instance.micro_batch) + ")";
+  }
+  throw ContractError(message);
+}
+
+void check(const Setup& setup, const Options& options) {
+  require(setup.mesh.size(Axis::pp) == static_cast<std::int64_t>(setup.graph.programs.size()),
+          "the mesh has not as many stages as the graph has programs");
+  require(options.marks.empty() || options.marks.size() == static_cast<std::size_t>(setup.mesh.world_size()),
+          "marks must name every rank");
+}
+
+/// By table of the quotient. A host that computes itself has no patterns: every task waits for its own launch.
+std::vector<RunTable> run_tables_of(const std::vector<LaneTemplate>& templates, bool patterns, SimulatedStep& simulated) {
+  std::vector<std::optional<RunTable>> run_tables(simulated.quotient.tables.size());
+  for (std::size_t r = 0; r < simulated.roles.size(); ++r) {
+    std::optional<RunTable>& run_table = run_tables[simulated.quotient.roles[r].table];
+    if (run_table) continue;
+    std::vector<TimedTemplateId> timed_templates(templates.size(), -1);
+    if (patterns)
+      for (const std::uint32_t t : simulated.communications.templates[simulated.roles[r].stage.index()])
+        timed_templates[t] = simulated.patterns.timed(templates[t], simulated.quotient.slots(r));
+    run_table = make_run_table(templates, simulated.quotient.slots(r), std::move(timed_templates), simulated.host.launch.ps());
+    run_table->runs = patterns && !simulated.lane_program(r).host_waits;
+  }
+  std::vector<RunTable> out;
+  for (auto& run_table : run_tables) out.push_back(std::move(*run_table));
+  return out;
+}
+
+/// Walks all programs once and keeps what happened; the tasks that wait for each other when that cannot finish.
+std::vector<Engine::Stuck> walk(const std::vector<LaneTemplate>& templates, SimulatedStep& out) {
+  out.records.clear();
+  Engine engine(out.quotient, templates, out.patterns, out.host, std::move(out.times));
+  for (std::size_t r = 0; r < out.roles.size(); ++r)
+    engine.add(
+        {out.lane_program(r), out.quotient.roles[r].exchanges, out.run_table(r), out.delays.empty() ? nullptr : &out.delays[r]});
+  engine.run();
+  out.records = engine.take_records();
+  out.times = engine.take_times();
+  out.events += engine.events();
+  return engine.stuck();
+}
+
+void perform(const Setup& setup, const std::vector<LaneTemplate>& templates, SimulatedStep& out) {
+  if (walk(templates, out).empty()) return;
+  // Task by task, in case something waits for what its instance was not let begin.
+  const std::vector<RunTable> with_patterns = std::exchange(out.run_tables, run_tables_of(templates, false, out));
+  if (const auto stuck = walk(templates, out); !stuck.empty()) report(setup, out, stuck);
+  out.run_tables = with_patterns;
+}
+
+/// Delays of less than half a percent of the step, those of stages that wait for each other added, are not: they are below what the
+/// slowdown is known to.
+bool worth_simulating_again(const SimulatedStep& simulated, const std::vector<RoleDelays>& delays) {
+  Duration end;
+  for (const Record& r : simulated.records) end = std::max(end, r.end);
+  std::map<std::size_t, std::int64_t> most;  // by stage
+  for (std::size_t r = 0; r < delays.size(); ++r) {
+    std::int64_t& of_stage = most[simulated.roles[r].stage.index()];
+    of_stage = std::max(of_stage, std::accumulate(delays[r].ps.begin(), delays[r].ps.end(), std::int64_t{0}));
+  }
+  const auto sum = [](std::int64_t so_far, const auto& stage) { return so_far + stage.second; };
+  return std::accumulate(most.begin(), most.end(), std::int64_t{0}, sum) > end.ps() / 200;
+}
+
+/// `more` on top of what there is.
+void add(std::vector<RoleDelays>& delays, std::vector<RoleDelays> more, const TaskGraph& graph, const std::vector<Role>& roles) {
+  if (delays.empty()) return delays.swap(more);
+  for (std::size_t r = 0; r < more.size(); ++r) {
+    const auto& instances = graph.program(roles[r].stage).instances;
+    for (std::uint32_t i = 0; i < instances.size(); ++i)
+      for (std::uint16_t t = 0; t < graph.of(instances[i]).tasks.size(); ++t)
+        delays[r].ps[delays[r].first[i] + t] += more[r].of(i, t);
+  }
+}
+
+}  // namespace
+
+SimulatedStep simulate_step(const Setup& setup, const Options& options) {
+  check(setup, options);
+  if (options.jitter) require_few_tasks(setup);
+  SimulatedStep out;
+  out.host = {setup.cost.launch(), setup.topology.device().synchronous};
+  out.communications = list_communications(setup.graph, setup.replay != nullptr);
+  const TransferMap transfer_map = make_transfer_map(setup, out.communications);
+  const Folding folding = fold(transfer_map, colours_of(setup, options));
+  out.roles = roles_of(setup, folding.ranks);
+  out.quotient = make_quotient({setup, out.communications, transfer_map, folding}, lanes_of(out.host.synchronous));
+  require_within_time_limit(setup, out);
+
+  const auto templates = make_lane_templates(setup.graph, out.communications, out.host.synchronous);
+  out.lane_programs = make_lane_programs(setup.graph, out.communications, out.host.synchronous);
+  out.patterns = Patterns(out.host.launch);
+  out.run_tables = run_tables_of(templates, !out.host.synchronous && !options.singly, out);
+  if (options.jitter) out.delays = jitter_delays(out, setup.graph, *options.jitter);
+  perform(setup, templates, out);
+  if (const double slowdown = setup.cost.comm_fit().compute_slowdown; slowdown > 0) {
+    std::vector<RoleDelays> overlap = overlap_delays(out, setup.graph, slowdown, setup.topology.device().memory_bandwidth);
+    if (worth_simulating_again(out, overlap)) {
+      add(out.delays, std::move(overlap), setup.graph, out.roles);
+      perform(setup, templates, out);
+    }
+  }
+  for (std::size_t r = 0; r < out.roles.size(); ++r) {
+    out.step_time = std::max(out.step_time, out.records[r].end);
+    out.tasks += static_cast<std::int64_t>(out.lane_program(r).tasks());
+  }
+  return out;
+}
+
+}  // namespace tandem::sim

@@ -1,0 +1,94 @@
+#pragma once
+// One simulated step: its roles and the times of all their tasks.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "sim/engine/engine.hpp"
+
+namespace tandem::sim {
+
+/// A class of alike ranks.
+struct Role {
+  StageId stage;
+  std::vector<std::int32_t> ranks;  ///< ascending; the first is the representative
+};
+
+struct SimulatedStep {
+  std::vector<Role> roles;             ///< ascending first rank
+  std::vector<Record> records;         ///< by role
+  Times times;                         ///< of all roles
+  std::vector<LaneProgram> lane_programs;  ///< by stage
+  Communications communications;
+  Quotient quotient;
+  Patterns patterns;
+  std::vector<RunTable> run_tables;  ///< by table of the quotient
+  std::vector<RoleDelays> delays;    ///< by role: see sim/engine/overlap; empty where nothing overlaps
+  Host host;
+  Duration step_time;
+  std::int64_t tasks = 0, events = 0;
+
+  const LaneProgram& lane_program(std::size_t role) const { return lane_programs[roles[role].stage.index()]; }
+  const RunTable& run_table(std::size_t role) const { return run_tables[quotient.roles[role].table]; }
+};
+
+/// One task as it happened to a role.
+struct TaskSpan {
+  std::int64_t ready, started, ended;  ///< ps
+  std::optional<std::int64_t> first;           ///< earliest party's arrival, where parties met
+};
+
+/// Reads a role's record task by task. Breakdowns ask millions of times, so that what they ask for stands here.
+class Reader {
+ public:
+  Reader(const SimulatedStep& simulated, std::size_t role);
+  TaskSpan at(std::uint32_t instance, std::uint16_t task) const {
+    const std::uint32_t slot = slot_of(instance, task);
+    const std::int64_t ended = this->ended(instance, task);
+    if (slots_[slot].exchange < 0) {
+      const std::int64_t started = alone_from(ended, instance, task, slot);
+      return {started, started, ended, {}};
+    }
+    const std::int64_t* const times = record_.exchange(times_, run_table_.steps[slot], instance);
+    return {times[1], times[2], ended, times[3]};
+  }
+  /// When the bytes or the computation began; less work than all of `at`.
+  std::int64_t started(std::uint32_t instance, std::uint16_t task) const {
+    const std::uint32_t slot = slot_of(instance, task);
+    if (slots_[slot].exchange < 0) return alone_from(ended(instance, task), instance, task, slot);
+    return record_.exchange(times_, run_table_.steps[slot], instance)[2];
+  }
+  /// When a task that exchanges nothing started and ended, read once.
+  std::pair<std::int64_t, std::int64_t> computed(std::uint32_t instance, std::uint16_t task) const {
+    const std::int64_t end = ended(instance, task);
+    return {alone_from(end, instance, task, slot_of(instance, task)), end};
+  }
+  std::int64_t issued(std::uint32_t instance, std::uint16_t task) const;
+  std::int64_t ended(std::uint32_t instance, std::uint16_t task) const {
+    return record_.ended_of(times_, patterns_, step(instance, task), instance, task);
+  }
+
+ private:
+  std::uint32_t slot_of(std::uint32_t instance, std::uint16_t task) const {
+    return first_slot_[lane_program_.starts[instance].tmpl] + task;
+  }
+  const RunTask& step(std::uint32_t instance, std::uint16_t task) const { return run_table_.steps[slot_of(instance, task)]; }
+  /// Start of a task that nobody else takes part in.
+  std::int64_t alone_from(std::int64_t ended, std::uint32_t instance, std::uint16_t task, std::uint32_t slot) const {
+    return ended - slots_[slot].duration - (delays_ != nullptr ? delays_->of(instance, task) : 0);
+  }
+
+  const Record& record_;
+  const Times& times_;
+  const Patterns& patterns_;
+  const LaneProgram& lane_program_;
+  const std::vector<Slot>& slots_;
+  const RunTable& run_table_;
+  const std::vector<std::uint32_t>& first_slot_;
+  const RoleDelays* delays_;
+  Host host_;
+  bool issues_itself_;  ///< its tasks are not issued one launch after the other
+};
+
+}  // namespace tandem::sim

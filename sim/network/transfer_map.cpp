@@ -1,0 +1,154 @@
+#include "sim/network/transfer_map.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "sim/network/transfer_planner.hpp"
+
+namespace tandem::sim {
+namespace {
+
+constexpr std::int32_t kNoTransfer = -1;
+
+/// Processors stand behind the topology's links, nodes behind the processors.
+std::size_t node_link(const Topology& topology, DeviceId d) {
+  return topology.links().size() + static_cast<std::size_t>(topology.devices() + topology.node_of(d));
+}
+
+/// Which messages each stage sends (or joins in) and receives, by port.
+struct Needs {
+  explicit Needs(const Communications& c) : by_port(2 * c.ports.size()) {}
+  std::vector<std::vector<std::uint32_t>> by_port;  ///< 2 * port + receiver: ascending messages
+};
+
+Needs needs_of(const Communications& communications, const std::vector<std::uint32_t>& templates) {
+  Needs needs(communications);
+  for (const std::uint32_t t : templates)
+    for (std::uint32_t slot = communications.first_slot[t]; slot < communications.first_slot[t + 1]; ++slot) {
+      const auto& entry = communications.entries[slot];
+      if (entry.message < 0) continue;
+      const auto message = static_cast<std::uint32_t>(entry.message);
+      needs.by_port[2 * communications.messages[message].port + entry.receiver].push_back(message);
+    }
+  for (auto& list : needs.by_port) {
+    std::sort(list.begin(), list.end());
+    list.erase(std::unique(list.begin(), list.end()), list.end());
+  }
+  return needs;
+}
+
+class TransferMapper {
+ public:
+  TransferMapper(const Setup& setup, const Communications& communications, TransferMap& out)
+      : setup_(setup), communications_(communications), out_(out) {
+    for (const auto& templates : communications.templates) needs_.push_back(needs_of(communications, templates));
+    const auto world = static_cast<std::size_t>(setup.mesh.world_size());
+    out_.transfer_of.assign(2 * communications.ports.size(), std::vector<std::int32_t>(world, kNoTransfer));
+    stages_.reserve(world);
+    for (std::int32_t r = 0; r < setup.mesh.world_size(); ++r) stages_.push_back(setup.stage_of(Rank(r)).index());
+  }
+
+  void map_all() {
+    for (std::uint32_t p = 0; p < communications_.ports.size(); ++p)
+      if (communications_.ports[p].kind != Port::Kind::core)
+        for (std::int32_t r = 0; r < setup_.mesh.world_size(); ++r) plug_in(p, Rank(r));
+  }
+
+  void map_cores() {
+    out_.shared_cores = true;
+    const auto devices = static_cast<std::size_t>(setup_.topology.devices());
+    const auto nodes = (devices - 1) / static_cast<std::size_t>(setup_.topology.devices_per_node()) + 1;
+    out_.links.insert(out_.links.end(), devices, {kCoreRate, {}});
+    out_.links.insert(out_.links.end(), nodes, {kCoreRate, node_capacity()});
+    for (std::int32_t r = 0; r < setup_.mesh.world_size(); ++r) {
+      const DeviceId d = setup_.topology.device_of(Rank(r));
+      Transfer transfer{communications_.core_port, {Rank(r)}, false, {}, {}};
+      transfer.uses.push_back({{static_cast<std::uint32_t>(core_link(setup_.topology, d)), 1},
+                               {static_cast<std::uint32_t>(node_link(setup_.topology, d)), 1}});
+      connect(2 * communications_.core_port, Rank(r));
+      out_.transfers.push_back(std::move(transfer));
+    }
+  }
+
+ private:
+  /// Computing ranks of a node together: so many processors, each slowed down by the others' use of memory.
+  std::vector<Rate> node_capacity() const {
+    std::vector<Rate> by_users;
+    const std::int64_t cores = std::min(setup_.topology.devices_per_node(), setup_.topology.devices());
+    for (std::int64_t k = 1; k <= cores; ++k)
+      by_users.push_back(std::llround(static_cast<double>(k * kCoreRate) / setup_.cost.slowdown(k)));
+    return by_users;
+  }
+
+  void connect(std::size_t end, Rank r) { out_.transfer_of[end][r.index()] = static_cast<std::int32_t>(out_.transfers.size()); }
+
+  void plug_in(std::uint32_t p, Rank r) {
+    const Port& port = communications_.ports[p];
+    if (out_.transfer_of[2 * p][r.index()] != kNoTransfer || needs_[stages_[r.index()]].by_port[2 * p].empty()) return;
+    Transfer transfer;
+    transfer.port = p;
+    if (port.kind == Port::Kind::collective) {
+      transfer.members = setup_.mesh.members(port.group, r);
+      for (const Rank member : transfer.members) connect(2 * p, member);
+    } else {
+      transfer.members = {r, setup_.mesh.stage_neighbour(r, port.offset)};
+      transfer.directed = true;
+      connect(2 * p, r);
+      connect(2 * p + 1, transfer.members[1]);
+    }
+    TransferPlanner planner(setup_, transfer, out_.links);
+    for (const std::uint32_t m : messages(p, transfer)) transfer.plans.push_back(planner.make_plan(m, communications_.messages[m]));
+    out_.transfers.push_back(std::move(transfer));
+  }
+
+  /// What any member sends over the transfer.
+  std::vector<std::uint32_t> messages(std::uint32_t p, const Transfer& transfer) const {
+    const std::size_t first = stages_[transfer.members[0].index()];
+    const auto other_stage = [&](Rank r) { return stages_[r.index()] != first; };
+    const auto other = std::find_if(transfer.members.begin(), transfer.members.end(), other_stage);
+    if (other == transfer.members.end() || communications_.ports[p].kind == Port::Kind::send) return needs_[first].by_port[2 * p];
+    std::set<std::uint32_t> all;
+    for (const Rank r : transfer.members) {
+      const auto& list = needs_[stages_[r.index()]].by_port[2 * p];
+      all.insert(list.begin(), list.end());
+    }
+    return {all.begin(), all.end()};
+  }
+
+  const Setup& setup_;
+  const Communications& communications_;
+  TransferMap& out_;
+  std::vector<Needs> needs_;
+  std::vector<std::size_t> stages_;
+};
+
+bool cores_are_shared(const Setup& setup) {
+  const std::int64_t cores = std::min(setup.topology.devices_per_node(), setup.topology.devices());
+  return setup.topology.ranks_per_device() > 1 || setup.cost.slowdown(cores) > 1;
+}
+
+}  // namespace
+
+std::vector<Capacity> capacities(const Topology& topology) {
+  std::vector<Capacity> links;
+  for (const Link& link : topology.links()) links.push_back({rate_of(link.bandwidth), {}});
+  return links;
+}
+
+Transfer plan_alone(const Setup& setup, const Message& message, std::vector<Rank> members, const std::vector<Capacity>& links) {
+  Transfer transfer{message.port, std::move(members), std::holds_alternative<Send>(message.op), {}, {}};
+  transfer.plans.push_back(TransferPlanner(setup, transfer, links).make_plan(0, message));
+  return transfer;
+}
+
+TransferMap make_transfer_map(const Setup& setup, const Communications& communications) {
+  TransferMap out;
+  out.links = capacities(setup.topology);
+  TransferMapper mapper(setup, communications, out);
+  if (cores_are_shared(setup)) mapper.map_cores();
+  mapper.map_all();
+  return out;
+}
+
+}  // namespace tandem::sim

@@ -1,0 +1,279 @@
+// What plans have by their stack and its date where they do not say it themselves.
+
+#include <nlohmann/json.hpp>
+
+#include "models/base/json.hpp"
+#include "models/base/presets.hpp"
+#include "models/fields/fusion_file.hpp"
+#include "models/plan/plan.hpp"
+#include "tests/catch.hpp"
+#include "tests/models/planfile/plan_text.hpp"
+#include "tests/odd_stack.hpp"
+#include "topology/plan_reader.hpp"
+
+using namespace tandem;
+using namespace tandem::test;
+
+namespace {
+
+Plan read(const std::string& text) { return parse_plan(text, "plan.json"); }
+Plan of(const std::string& stack, const std::string& month = "", const std::string& text = kGoodPlan) {
+  return read(under(stack, month, text));
+}
+std::string on(const std::string& preset, const std::string& text = kGoodPlan) { return bent("\"dgx-a100-80gb\"", "\"" + preset + "\"", text); }
+
+const std::string kData = bent("\"tensor\": 2, \"pipeline\": 2, \"data\": 2", "\"data\": 8");
+const std::string kUnnamed = bent(" \"stack\": \"tandem\",", "");
+const std::string kInterleaved = with("parallel", "\"schedule\": \"interleaved\"");
+
+}  // namespace
+
+TEST_CASE("a plan that names no stack has the framework most used on its device, which refuses nothing") {
+  const auto stack = [](const std::string& preset) { return read(on(preset, kUnnamed)).stack; };
+  for (const char* preset : {"dgx-1v", "dgx-a100-80gb", "dgx-h100", "gb200-nvl72"}) CHECK(stack(preset).name == "megatron-core");
+  CHECK(stack("hls-gaudi2").name == "megatron-deepspeed");
+  CHECK(stack("trn1.32xlarge").name == "neuronx");
+  CHECK(stack("cpu-host").name == "tandem");
+  CHECK_FALSE(stack("dgx-h100").refuses);
+  CHECK(of("megatron-core").stack.refuses);
+  const Plan noted = read(with("parallel", "\"schedule\": \"gpipe\"", kUnnamed));
+  REQUIRE(noted.stack.facts.notes.size() == 1);
+  CHECK(noted.stack.facts.notes.front().starts_with("parallel.schedule: refused by stack megatron-core"));
+  CHECK_THROWS_AS(of("megatron-core", "", with("parallel", "\"schedule\": \"gpipe\"")), InfeasibleError);
+}
+
+TEST_CASE("a stack is a name, or a name with a month, and prints so that it reads the same again") {
+  CHECK(read(with_top("\"stack\": \"megatron-core\"")).stack.as_of == Month{2026, 8});
+  CHECK(of("megatron-core", "2024-07").stack.as_of == Month{2024, 7});
+  for (const std::string& text : {kUnnamed, under("megatron-core", "2022-03"), kGoodPlan}) {
+    const Plan plan = read(text);
+    const Plan again = read(to_json(plan));
+    CHECK(to_json(again) == to_json(plan));
+    CHECK(again.stack.refuses == plan.stack.refuses);
+  }
+  for (const char* month : {"2024", "2024-13", "24-07", "2024-7", "soon"})
+    CHECK_THROWS_WITH(of("megatron-core", month), Catch::Contains("stack.as_of") && Catch::Contains("2024-07"));
+}
+
+TEST_CASE("a stack from the command line takes the place of the plan's") {
+  const StackChoice choice = parse_stack_choice("megatron-core@2022-03");
+  const Plan plan = parse_plan(kGoodPlan, "plan.json", choice);
+  CHECK(plan.stack.name == "megatron-core");
+  CHECK(plan.stack.as_of == Month{2022, 3});
+  CHECK(plan.training.dropout.hidden == 0.1);
+  CHECK(parse_plan(under("megatron-core", "2022-03"), "plan.json", parse_stack_choice("tandem")).training.dropout.hidden == 0);
+  for (const char* bad : {"", "@2024-07", "tandem@", "tandem@2024"}) CHECK_THROWS_AS(parse_stack_choice(bad), ConfigError);
+}
+
+TEST_CASE("a month later than the code that was read is told") {
+  CHECK(of("megatron-core", "2026-08").stack.facts.notes.empty());
+  const Plan later = of("megatron-core", "2027-01");
+  REQUIRE(later.stack.facts.notes.size() == 1);
+  CHECK(later.stack.facts.notes.front().find("2027-01 is later than the code") != std::string::npos);
+}
+
+TEST_CASE("a rule holds from the month of `since` on and no longer in that of `until`") {
+  const auto overlaps = [](const std::string& month) { return of("megatron-core", month, kInterleaved).parallel.overlap_p2p; };
+  CHECK_FALSE(overlaps("2023-09"));
+  CHECK(overlaps("2023-10"));
+  const auto set = [](const std::string& month, const std::string& preset) { return of("megatron-core", month, on(preset)).training.fusion.name; };
+  CHECK(set("2022-01", "dgx-a100-80gb") == "megatron-lm-2021");
+  CHECK(set("2022-02", "dgx-a100-80gb") == "megatron-2022");
+  CHECK(set("2024-01", "dgx-a100-80gb") == "transformer-engine-2024-ampere");
+  CHECK(set("2024-01", "dgx-h100") == "transformer-engine-2024");
+  CHECK(set("2025-04", "dgx-h100") == "transformer-engine");
+  CHECK(set("2025-04", "dgx-1v") == "megatron");
+}
+
+TEST_CASE("plans of Megatron-LM drop 10 % unless they say what they drop, LLaMAs nothing") {
+  for (const char* stack : {"megatron-core", "megatron-deepspeed"}) {
+    INFO(stack);
+    CHECK(of(stack).training.dropout.hidden == 0.1);
+    CHECK(of(stack).training.dropout.attention == 0.1);
+    const Dropout given = of(stack, "", with("training", "\"dropout\": {\"hidden\": 0.0, \"attention\": 0.2}")).training.dropout;
+    CHECK((given.hidden == 0 && given.attention == 0.2));
+    CHECK(of(stack, "", with("training", "\"dropout\": {\"hidden\": 0.0}")).training.dropout.attention == 0.1);
+    CHECK(of(stack, "", with("model", "\"family\": \"llama\"")).training.dropout.hidden == 0);
+  }
+  for (const char* stack : {"nemo", "tandem", "pytorch-fsdp"}) CHECK(of(stack, "", kData).training.dropout.hidden == 0);
+}
+
+TEST_CASE("gradients of NVIDIA's recipes are of 16 bits, those of Megatron-LM of 32") {
+  const std::string h100 = on("dgx-h100");
+  for (const char* precision : {"bf16", "fp8"}) {
+    const std::string text = with("training", "\"precision\": \"" + std::string(precision) + "\"", h100);
+    CHECK(of("nemo", "", text).training.dtypes.gradients == DType::bf16);
+    CHECK(of("nemo", "", text).training.dtypes.gradient_reduce == DType::bf16);
+    CHECK(of("megatron-core", "", text).training.dtypes.gradients == DType::fp32);
+  }
+  const std::string half = with("training", "\"precision\": \"fp16\"");
+  CHECK(of("megatron-core", "", half).training.dtypes.gradients == DType::fp16);
+  CHECK(of("megatron-deepspeed", "", half).training.dtypes.gradient_reduce == DType::fp16);
+  CHECK(of("nemo").parallel.overlap_grad_reduce);
+  CHECK_FALSE(of("megatron-core").parallel.overlap_grad_reduce);
+}
+
+TEST_CASE("NVIDIA's recipes store weights in 8 bits where they compute so under ZeRO 1, other plans only if they say it") {
+  const auto weights = [](const std::string& stack, const std::string& training, const std::string& parallel) {
+    return of(stack, "", with("training", training, with("parallel", parallel, on("dgx-h100")))).training.dtypes.weights;
+  };
+  const std::string fp8 = R"("precision": "fp8")", sharded = R"("zero_stage": 1)";
+  CHECK(weights("nemo", fp8, sharded) == DType::fp8);
+  CHECK(weights("nemo", fp8, R"("zero_stage": 0)") == DType::bf16);
+  CHECK(weights("nemo", R"("precision": "bf16")", sharded) == DType::bf16);
+  CHECK(weights("nemo", fp8 + R"(, "dtypes": {"weights": "bf16"})", sharded) == DType::bf16);
+  CHECK(weights("megatron-core", fp8, sharded) == DType::bf16);
+}
+
+TEST_CASE("deterministic mode of Megatron-LM has what its code sets at that time") {
+  const std::string fixed = with("training", "\"deterministic\": true", on("dgx-h100"));
+  CHECK(of("megatron-core", "", fixed).training.fill_uninitialized_memory);
+  CHECK_FALSE(of("megatron-core", "2026-09", fixed).training.fill_uninitialized_memory);
+  CHECK(of("megatron-core", "", fixed).cluster.override.nccl_algo == "ring");
+  CHECK(of("megatron-core").cluster.override.nccl_algo.empty());
+  CHECK(of("nemo", "", fixed).training.fusion.name == "transformer-engine");
+  CHECK(of("nemo", "", on("dgx-h100")).training.fusion.name == "megatron-bridge");
+  CHECK_THROWS_WITH(of("megatron-core", "", with("training", "\"deterministic\": true, \"fusion\": \"megatron-bridge\"")),
+                    Catch::Contains("cross-entropy unfused"));
+}
+
+TEST_CASE("Megatron-Core sums an input's gradient beside its matrix' before Blackwell, since September 2021") {
+  const auto beside = [](const std::string& preset, const std::string& month, const std::string& text = kGoodPlan) {
+    return of("megatron-core", month, on(preset, text)).parallel.overlap_tensor_sum;
+  };
+  CHECK(beside("dgx-a100-80gb", ""));
+  CHECK(beside("dgx-h100", "2021-09"));
+  CHECK_FALSE(beside("dgx-a100-80gb", "2021-08"));
+  CHECK_FALSE(beside("dgx-b200", ""));
+  CHECK_FALSE(beside("dgx-a100-80gb", "", with("parallel", "\"zero_stage\": 3")));
+  CHECK_FALSE(beside("dgx-a100-80gb", "", kData));
+}
+
+TEST_CASE("experts of Megatron-Core on GPUs get even shares, others have room for uneven ones") {
+  const std::string moe = with("parallel", "\"sequence_parallel\": true", with("model", "\"moe\": {\"num_experts\": 4}"));
+  const auto bound = [](const std::string& stack, const std::string& text) { return of(stack, "", text).model.moe.rows_bound; };
+  CHECK(bound("megatron-core", moe) == 1);
+  CHECK(bound("tandem", moe) == 2);
+  CHECK(bound("megatron-core", bent("\"num_experts\": 4", "\"num_experts\": 4, \"rows_bound\": 3", moe)) == 3);
+  CHECK(bound("megatron-core", on("cpu-host", moe)) == 2);  // trains, and must have room for what the router does
+}
+
+TEST_CASE("frameworks on PyTorch's FSDP have their own habits by name, whatever the model") {
+  const std::string sharded = with("parallel", "\"zero_stage\": 3", kData);
+  for (const std::string& text : {sharded, with("model", "\"family\": \"llama\"", sharded), bent("1000", "128256", sharded)}) {
+    const Plan plain = of("pytorch-fsdp", "", text), foundry = of("llm-foundry", "", text), fms = of("fms-fsdp", "", text);
+    const Plan titan = of("torchtitan", "2025-06", text);
+    CHECK((plain.training.fusion.name == "eager" && foundry.training.fusion.name == "llm-foundry"));
+    CHECK((fms.training.fusion.name == "compiled-blocks" && titan.training.fusion.name == "eager"));
+    CHECK((plain.parallel.unit_copies == UnitCopies::per_parameter && titan.parallel.unit_copies == UnitCopies::per_parameter));
+    CHECK((foundry.parallel.unit_copies == UnitCopies::flat && fms.parallel.unit_copies == UnitCopies::flat));
+    CHECK((plain.training.dtypes.gradient_reduce == DType::bf16 && titan.training.dtypes.gradient_reduce == DType::fp32));
+    CHECK((titan.parallel.root_unit && !of("torchtitan", "2025-08", text).parallel.root_unit));
+    CHECK((titan.training.recompute_products && !plain.training.recompute_products));
+    CHECK((titan.training.recompute_early_stop && !of("torchtitan", "2025-09", text).training.recompute_early_stop));
+  }
+  CHECK(of("pytorch-fsdp", "2024-06", sharded).parallel.unit_copies == UnitCopies::flat);
+  const std::string narrow = with("training", "\"precision\": \"fp8\"", on("dgx-h100", sharded));
+  CHECK(of("torchtitan", "2025-03", narrow).training.fusion.name == "compiled-blocks");
+  CHECK(of("torchtitan", "2025-04", narrow).training.fusion.name == "compiled");
+  CHECK(of("pytorch-fsdp", "", with("parallel", "\"zero_stage\": 3")).parallel.overlap_grad_reduce == false);  // behind the last backward pass
+  CHECK(of("pytorch-fsdp", "", sharded).parallel.overlap_grad_reduce);
+}
+
+TEST_CASE("flash attention is a default where a framework's kernels have the device, the type and the positions") {
+  const auto flash = [](const std::string& stack, const std::string& month, const std::string& text) {
+    return of(stack, month, text).training.flash_attention;
+  };
+  CHECK(flash("megatron-core", "", kGoodPlan));
+  CHECK_FALSE(flash("megatron-core", "2023-12", kGoodPlan));
+  CHECK_FALSE(flash("megatron-core", "", on("dgx-1v", with("training", "\"precision\": \"fp16\""))));
+  CHECK(flash("pytorch-fsdp", "", kData));
+  CHECK_FALSE(flash("pytorch-fsdp", "2023-02", kData));
+  CHECK(flash("tandem", "", on("hls-gaudi2")));
+  CHECK_FALSE(flash("tandem", "", on("hls-gaudi1")));
+  CHECK_FALSE(flash("tandem", "", with("training", "\"precision\": \"fp32\"")));
+  CHECK_FALSE(flash("tandem", "", with("model", R"("family": "t5")")));  // relative positions are added to a score matrix
+  CHECK(flash("tandem", "", with("model", R"("family": "t5", "position_embedding": "learned")")));
+}
+
+TEST_CASE("a layer's recomputation stops early where PyTorch's own checkpoints, XLA's and the runtime here do it") {
+  for (const char* stack : {"pytorch-fsdp", "pytorch-ddp", "jax", "tandem"}) CHECK(of(stack, "", kData).training.recompute_early_stop);
+  for (const char* stack : {"megatron-core", "megatron-deepspeed"}) CHECK_FALSE(of(stack, "", kData).training.recompute_early_stop);
+  CHECK_FALSE(of("pytorch-ddp", "2023-09", kData).training.recompute_early_stop);
+}
+
+TEST_CASE("Trainium keeps fp32 masters and gradients only with ZeRO 1, and the first Megatron reference nowhere") {
+  const std::string trn = on("trn1.32xlarge", bent("\"tensor\": 2, \"pipeline\": 2, \"data\": 2", "\"tensor\": 8"));
+  for (const Plan& plan : {of("neuron-megatron", "", with("training", "\"flash_attention\": false", trn)), of("neuronx", "", trn)}) {
+    const DTypes& types = plan.training.dtypes;
+    CHECK((types.gradients == DType::bf16 && types.master == DType::bf16 && types.optimizer_state == DType::bf16));
+  }
+  const DTypes sharded = of("neuronx", "", with("parallel", "\"zero_stage\": 1", trn)).training.dtypes;
+  CHECK((sharded.gradients == DType::fp32 && sharded.master == DType::fp32));
+}
+
+TEST_CASE("explain can say which rule filled a field, and since when") {
+  const Plan plan = of("torchtitan", "2025-09", kData);
+  const auto& defaults = plan.stack.facts.defaults;
+  const auto stop = std::find_if(defaults.begin(), defaults.end(), [](const StackDefault& d) { return d.field == "training.recompute_early_stop"; });
+  REQUIRE(stop != defaults.end());
+  CHECK(stop->since == Month{2025, 9});
+  CHECK(stop->source.find("25413d224") != std::string::npos);
+}
+
+TEST_CASE("no condition of a stack names a preset, a vocabulary, a model or its family") {
+  for (const std::string& name : preset_names("models/stacks")) {
+    INFO(name);
+    const nlohmann::json file = read_json(find_preset("models/stacks", name));
+    for (const auto& [key, list] : file.items()) {
+      if (!list.is_array()) continue;
+      for (const nlohmann::json& entry : list) {
+        if (!entry.is_object()) continue;
+        for (const char* guess : {"cluster.preset", "model.vocab_size", "model.name", "model.family"})
+          CHECK_FALSE(entry.value("when", nlohmann::json::object()).contains(guess));
+        if (key != "facts") CHECK_FALSE(entry["source"].get<std::string>().empty());
+      }
+    }
+  }
+}
+
+TEST_CASE("a stack whose defaults are not of their form is refused, and told what is wrong with them") {
+  const auto [defaults, wrong] = GENERATE(table<std::string, std::string>({
+      {R"({})", "is not a list"},
+      {R"([{"field": "training.clip_grad", "value": 2}])", "an entry lacks source"},
+      {R"([{"field": "training.absent", "value": 2, "source": "s", "verified": true}])", "needs a field of the plan that may be left out"},
+      {R"([{"field": "training.seq_length", "value": 2, "source": "s", "verified": true}])", "needs a field of the plan that may be left out"},
+      {R"([{"field": "training.precision", "value": "fp15", "source": "s", "verified": true}])", "the value"},
+      {R"([{"field": "training.clip_grad", "value": 2, "wenn": {}, "source": "s", "verified": true}])", "is no key"},
+      {R"([{"field": "training.clip_grad", "value": 2, "since": "2024", "source": "s", "verified": true}])", "since is no month"},
+      {R"([{"field": "training.clip_grad", "value": 2, "since": "2024-02", "until": "2024-02", "source": "s", "verified": true}])", "until must be behind since"},
+      {R"([{"field": "training.clip_grad", "value": 2, "when": {"absent": {"min": 1}}, "source": "s", "verified": true}])", "no field \"absent\""},
+      {R"([{"field": "training.clip_grad", "value": 2, "when": {"cluster.preset": {"allowed": ["dgx-h100"]}}, "source": "s", "verified": true}])", "may not name cluster.preset"},
+      {R"([{"field": "training.clip_grad", "value": 2, "when": {"model.vocab_size": {"max": 1}}, "source": "s", "verified": true}])", "may not name model.vocab_size"},
+      {R"([{"field": "training.clip_grad", "value": 2, "when": [], "source": "s", "verified": true}])", "must be an object"},
+      {R"([{"field": "training.clip_grad", "value": 2, "when": {"training.seq_length": 3}, "source": "s", "verified": true}])", "must be an object"},
+      {R"([{"field": "training.clip_grad", "value": 2, "when": {"training.seq_length": {"max": "1"}}, "source": "s", "verified": true}])", "max must be a number"},
+      {R"([{"field": "training.clip_grad", "value": 2, "when": {"training.seq_length": {"allowed": 1}}, "source": "s", "verified": true}])", "allowed must be a list"},
+      {R"([{"field": "training.clip_grad", "value": 2, "when": {"training.seq_length": {"multiple_of": 0}}, "source": "s", "verified": true}])", "multiple_of must be"},
+  }));
+  const tests::OddStack stack("defaults", defaults);
+  try {
+    of("odd");
+    FAIL("nothing was refused");
+  } catch (const ConfigError& e) {
+    INFO(e.what());
+    CHECK(e.problems().front().field == "defaults");
+    CHECK(e.problems().front().reason.find(wrong) != std::string::npos);
+  }
+}
+
+TEST_CASE("every stack is read, at its newest and at an old date") {
+  for (const std::string& name : preset_names("models/stacks"))
+    for (const char* month : {"", "2019-01"}) {
+      INFO(name << " " << month);
+      try {
+        of(name, month);
+      } catch (const InfeasibleError&) {  // its rules may refuse this plan
+      }
+    }
+}
