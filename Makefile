@@ -12,7 +12,7 @@ all: configure
 help:
 	@echo "make              release build at build/tandem"
 	@echo "make test         install what is missing, build everything, run every test   (PRESET=ci: warnings are errors)"
-	@echo "make nightly      300 random legal plans against one rank and the simulator, 400 folded against unfolded"
+	@echo "make nightly      300 random plans against one rank and the simulator, 300 padded vocabularies, 400 folded"
 	@echo "make demo         install what is missing, build, simulate, train, compare, draw into out/demo"
 	@echo "make install-deps install what packages.txt lists and the machine lacks"
 	@echo "make bench        run the benchmarks of experiments/bench"
@@ -25,7 +25,7 @@ install-deps:
 	@./cmake/install_deps.sh
 
 configure:
-	@[ -f $(BUILD)/build.ninja ] || cmake --preset $(PRESET)
+	@[ -f $(BUILD)/build.ninja ] || ./cmake/configure.sh $(PRESET)
 
 test: install-deps
 	@$(MAKE) --no-print-directory configure PRESET=$(PRESET)

@@ -4,7 +4,8 @@ include(FeatureSummary)
 find_program(TANDEM_CCACHE ccache)
 mark_as_advanced(TANDEM_CCACHE)
 if(TANDEM_CCACHE AND PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${TANDEM_CCACHE})
+  # Names relative to the sources, so that another clone of the project finds what this one compiled.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${TANDEM_CCACHE})
 endif()
 
 add_feature_info("CPU backend" ON "Eigen, -march=${TANDEM_CPU_ARCH}")

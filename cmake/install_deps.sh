@@ -1,10 +1,12 @@
 #!/bin/sh
 # Installs what packages.txt lists and this Debian or Ubuntu machine lacks. Touches nothing when all is there.
+#   install_deps.sh --missing   only prints what is missing, a line each; on another kind of machine the whole list, and fails
 set -eu
 list=$(dirname "$0")/../packages.txt
 lines() { sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$list"; }
 installed() { dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q 'ok installed'; }
 available() { [ -n "$(apt-cache show --no-all-versions "$1" 2>/dev/null | head -n 1)" ]; }
+debian_like() { command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; }
 
 # satisfied "a | b": one of the alternatives is installed
 satisfied() { for p in $(echo "$1" | tr '|' ' '); do installed "$p" && return 0; done; return 1; }
@@ -16,7 +18,12 @@ choose() {
 }
 missing() { lines | while IFS= read -r line; do satisfied "$line" || echo "$line"; done; }
 
-if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+if [ "${1:-}" = --missing ]; then
+  debian_like || { lines; exit 1; }
+  missing
+  exit 0
+fi
+if ! debian_like; then
   echo "tandem: not a Debian-like machine; needed are (Debian names):" $(lines | tr '\n' ',') >&2
   exit 0
 fi

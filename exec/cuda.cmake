@@ -15,10 +15,9 @@ if(CUDNN_FRONTEND_INCLUDE_DIR AND CUDNN_INCLUDE_DIR)
 else()
   list(FILTER cuda_sources EXCLUDE REGEX "/attention\\.cpp$")
 endif()
-# A target of its own, in C++17: CMake before 3.26 knows no C++20 for nvcc.
 add_library(tandem_cuda_kernels OBJECT cuda/kernels.cu)
 target_include_directories(tandem_cuda_kernels PRIVATE ${PROJECT_SOURCE_DIR})
-set_target_properties(tandem_cuda_kernels PROPERTIES CUDA_STANDARD 17 POSITION_INDEPENDENT_CODE ON)
+set_target_properties(tandem_cuda_kernels PROPERTIES POSITION_INDEPENDENT_CODE ON)
 list(APPEND cuda_sources $<TARGET_OBJECTS:tandem_cuda_kernels>)
 set_source_files_properties(cuda/library.cpp PROPERTIES
                             COMPILE_DEFINITIONS TANDEM_CUDA_LIBRARIES="${CUDAToolkit_LIBRARY_DIR}")

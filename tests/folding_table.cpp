@@ -12,7 +12,7 @@
 
 #include "experiments/tandem/base/rehearsal.hpp"
 #include "experiments/tandem/validation/measurement.hpp"
-#include "experiments/tandem/validation/parallel.hpp"
+#include "models/base/threads.hpp"
 #include "sim/result/simulate.hpp"
 #include "topology/plan_reader.hpp"
 
@@ -96,7 +96,7 @@ int main(int argc, char** argv) {
   const auto records = program::read_measurements({argv + 2, argv + argc}, {});
   std::vector<Folded> all(records.size());
   std::mutex one;
-  program::for_each_index(records.size(), program::all_cores(), [&](std::size_t i) {
+  for_each_index(records.size(), {all_cores()}, [&](std::size_t i) {
     all[i] = folded(records[i], most);
     const std::lock_guard lock(one);
     print(all[i]);

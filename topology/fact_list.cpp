@@ -109,9 +109,7 @@ std::vector<FactOrigin> facts_of(const std::string& cluster_preset) {
 }
 
 std::string source_text(const std::string& id) {
-  const std::string path = find_preset("topology", "sources");
-  if (path.empty()) return "";
-  const json texts = read_json(path);
+  const json texts = read_json(require_data_file("topology", "sources.json"));
   return texts.contains(id) && texts[id].is_string() ? texts[id].get<std::string>() : "";
 }
 

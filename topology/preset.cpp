@@ -4,8 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "models/base/files.hpp"
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
+#include "models/base/text.hpp"
 #include "topology/fact_reader.hpp"
 
 namespace tandem {
@@ -17,13 +19,19 @@ constexpr std::string_view kClusters = "topology/presets";
 constexpr std::string_view kNodes = "topology/presets/nodes";
 constexpr std::string_view kDevices = "topology/presets/devices";
 
-std::string file_of(std::string_view folder, const std::string& name, std::string_view what) {
-  if (is_preset_path(name)) return name;
-  std::string path = find_preset(folder, name);
-  if (!path.empty()) return path;
-  Problem p = unknown_preset(folder, name, what);
-  p.field = "cluster.preset";
-  throw ConfigError(p);
+/// The plan's file is the caller's to fill in.
+std::string readable_cluster(const std::string& path) {
+  const std::string why = why_unreadable(path);
+  if (why.empty()) return path;
+  throw ConfigError(Problem{"", "cluster.preset", '"' + shortened(path) + '"', why,
+                            std::string("a name with \"/\" or \".json\" is the path of a cluster file: give one that is there") +
+                                (path.starts_with('~') ? ", with the home folder written out" : "") + ", or a preset's name"});
+}
+
+/// Refuses the field of a file that names another file.
+void require_readable(const FactReader& r, const std::string& key, const std::string& path) {
+  if (const std::string why = why_unreadable(path); !why.empty())
+    r.refuse(key, shortened(path) + ": " + why, "give the path of a file, from the folder of this one or from here, or a preset's name");
 }
 
 /// A part of a preset: an object in place, or the name of a file that holds it.
@@ -38,6 +46,7 @@ void read_part(FactReader& parent, const std::string& key, std::string_view fold
   const std::string name = parent.text(key, "");
   const std::string path = is_preset_path(name) ? beside(name, parent.file()) : find_preset(folder, name);
   if (path.empty()) parent.refuse(key, "there is no such preset in " + std::string(folder), "give a name from there or an object");
+  require_readable(parent, key, path);
   const json file = read_json(path);
   FactReader reader(file, path, "", unverified);
   read(reader);
@@ -63,7 +72,10 @@ void read_peak(FactReader& r, Device& d) {
 /// The name of a preset, or the path of a file from the folder of the one that says it.
 std::string name_or_path(FactReader& r, const std::string& key, const std::string& otherwise) {
   const std::string given = r.text(key, otherwise);
-  return is_preset_path(given) && r.has(key) ? beside(given, r.file()) : given;
+  if (given.empty() || !r.has(key)) return given;
+  if (!is_preset_path(given) && !is_preset_name(given))
+    r.refuse(key, "is neither the name of a preset nor a path", "use letters, digits, \"-\", \"_\", \".\" and \"+\", at most 128");
+  return is_preset_path(given) ? beside(given, r.file()) : given;
 }
 
 void read_device(FactReader& r, Device& d, const std::string& preset) {
@@ -332,8 +344,17 @@ std::optional<Device> find_device_preset(const std::string& name) {
   return device;
 }
 
+std::string cluster_file(const std::string& preset) {
+  if (is_preset_path(preset)) return readable_cluster(preset);
+  std::string path = find_preset(kClusters, preset);
+  if (!path.empty()) return path;
+  Problem p = unknown_preset(kClusters, preset, "cluster preset");
+  p.field = "cluster.preset";
+  throw ConfigError(p);
+}
+
 ClusterFacts load_cluster(const std::string& preset) {
-  const std::string path = file_of(kClusters, preset, "cluster preset");
+  const std::string path = cluster_file(preset);
   const json file = read_json(path);
   ClusterFacts facts;
   FactReader reader(file, path, "", facts.unverified);

@@ -55,6 +55,9 @@ struct ClusterFacts {
 
 /// The device preset of this name; nothing where there is none. Throws ConfigError on a broken file.
 std::optional<Device> find_device_preset(const std::string& name);
+/// The file of a cluster: a preset's, or `preset` itself where that is a path. Throws ConfigError with the field cluster.preset
+/// where it cannot be read.
+std::string cluster_file(const std::string& preset);
 /// Reads a cluster preset by name, or a file when `preset` contains '/' or ends in ".json". Throws ConfigError.
 ClusterFacts load_cluster(const std::string& preset);
 

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <future>
 #include <set>
 #include <sstream>
 #include <stdexcept>
-#include <thread>
 
 #include "exec/cuda/attention.hpp"
 #include "exec/cuda/device_facts.hpp"
@@ -16,6 +14,7 @@
 #include "exec/cuda/products.hpp"
 #include "exec/cuda/streaming.hpp"
 #include "exec/measure/today.hpp"
+#include "models/base/threads.hpp"
 #include "reports/prediction/op_fields.hpp"
 
 namespace tandem::exec {
@@ -70,6 +69,7 @@ class Measurement {
  private:
   double passed() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
   void tell(const std::string& what) const {
+    end_where_stopped(options_.stop);
     if (options_.progress) options_.progress(what, std::min(1.0, passed() / options_.seconds));
   }
   std::size_t workspace() const { return device_.major >= 9 ? kHopperWorkspace : kWorkspace; }
@@ -145,10 +145,13 @@ class Measurement {
   std::optional<CostSample> sustained(CostSample s) {
     const auto alone = timer_->seconds(s.op, s.dtype, kBusy);
     if (!alone) return std::nullopt;
-    auto steady = std::async(std::launch::async, [&] { return timer_->sustained(s.op, s.dtype, kSteadyBefore, kSteady); });
+    std::optional<double> steady;
+    ThreadGroup thread;
+    thread.start([&] { steady = timer_->sustained(s.op, s.dtype, kSteadyBefore, kSteady); });
     std::this_thread::sleep_for(std::chrono::duration<double>(kSteadyBefore * 0.9));
     const auto clock = nvml_.clock_hz(), power = nvml_.power_watts(), heat = nvml_.temperature();
-    s.sustained_s = steady.get().value_or(0);
+    thread.join();
+    s.sustained_s = steady.value_or(0);
     s.seconds = *alone;
     const auto& p = std::get<MatMul>(s.op);
     const std::string load = std::string(name(s.dtype)) + " product of " + std::to_string(p.m) + " x " + std::to_string(p.n) +

@@ -2,20 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 #include <vector>
 
 #include "exec/data/permutation.hpp"
 #include "models/base/error.hpp"
+#include "models/base/files.hpp"
 #include "models/base/fnv.hpp"
 
 namespace tandem::exec {
 namespace {
 
 std::vector<std::uint8_t> read_bytes(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
+  if (file_exists(path) && !is_regular_file(path))
     throw ConfigError(Problem{path, "data", "", "is no plain file", "give the path of a plain text file"});
   std::ifstream in(path, std::ios::binary | std::ios::ate);
   const auto size = in ? static_cast<std::int64_t>(in.tellg()) : -1;

@@ -26,18 +26,23 @@ class ComputeRounds {
     for (const auto& op : measured_operations(options.quick, options.dtype)) samples_.push_back({op, options.dtype, 0});
   }
 
+  /// Later rounds may be cut short: every operation has its time by then.
   std::vector<CostSample> run() {
-    for (int round = 0; round < kMostRounds && (round == 0 || seconds_since(begin_) < budget_s_); ++round) one_round(round);
+    one_round(0);
+    for (int round = 1; round < kMostRounds && !over(); ++round) one_round(round);
     return std::move(samples_);
   }
 
  private:
   static constexpr int kMostRounds = 5;
 
+  bool over() const { return seconds_since(begin_) >= budget_s_ || (options_.stop && options_.stop()); }
+
   void one_round(int round) {
     const double each = budget_s_ / (4.0 * static_cast<double>(samples_.size()));
     for (std::size_t i = 0; i < samples_.size(); ++i) {
-      if (round > 0 && seconds_since(begin_) > budget_s_) return;
+      if (round > 0 && over()) return;
+      if (round == 0) end_where_stopped(options_.stop);
       if (i % 100 == 0 && options_.progress) options_.progress("computation", std::min(1.0, seconds_since(begin_) / budget_s_));
       auto& s = samples_[i];
       const double now = timer_.seconds(s.op, each);
@@ -75,9 +80,9 @@ CostTable measure_cpu(const MeasureOptions& options) {
   tell(options, "host time per task", 0);
   table.launch_s = measure_launch();
   tell(options, "communication", 0);
-  table.comm = measure_communication(options.quick);
+  table.comm = measure_communication(options.quick, options.stop);
   tell(options, "cores at once", 0);
-  table.slowdown = measure_slowdown(options.dtype, options.quick);
+  table.slowdown = measure_slowdown(options);
   table.samples = ComputeRounds(options, computation_budget(options)).run();
   return table;
 }

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "exec/measure/measuring_stopped.hpp"
 #include "models/base/dtype.hpp"
 #include "reports/prediction/cost_table.hpp"
 
@@ -15,10 +16,12 @@ struct MeasureOptions {
   double computation_s = 0;            ///< seconds for the computations, at least one round; 0: 35, quick 9
   /// What is being measured and how far it is (0 to 1); may be empty.
   std::function<void(const std::string& what, double done)> progress;
+  std::function<bool()> stop;          ///< asked again and again: true ends the measuring early; may be empty
 };
 
 /// Times every computation through the CPU backend, communication through the thread communicator, the host's time per
 /// task, and how cores slow each other down. Takes under a minute (quick: a quarter); the machine should have nothing else to do.
+/// Throws MeasuringStopped when it is stopped before everything has been timed once, DeviceError where the host gives no thread.
 CostTable measure_cpu(const MeasureOptions& options);
 
 }  // namespace tandem::exec

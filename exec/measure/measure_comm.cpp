@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
+#include <exception>
 
 #include "exec/communicator/communicator.hpp"
 #include "exec/communicator/rendezvous.hpp"
 #include "exec/cpu/backend.hpp"
+#include "exec/measure/measuring_stopped.hpp"
 #include "exec/run/stream_worker.hpp"
 #include "exec/run/task_board.hpp"
+#include "models/base/threads.hpp"
 #include "models/ops/collective.hpp"
 
 namespace tandem::exec {
@@ -56,6 +58,12 @@ class CollectiveBuffers {
   std::vector<float> given_, got_;
 };
 
+/// Wakes ranks that wait for one that has failed.
+void release(Rendezvous& gate, Communicator& comm) {
+  gate.abort();
+  comm.abort("another rank of the measurement failed");
+}
+
 /// One size: rounds[i] is the time of round i, from the last arrival to the last leaving.
 class CollectiveTimer {
  public:
@@ -71,10 +79,8 @@ class CollectiveTimer {
   double run(int rounds) {
     full_.assign(static_cast<std::size_t>(rounds), {});
     left_.assign(static_cast<std::size_t>(n_), std::vector<TimePoint>(static_cast<std::size_t>(rounds)));
-    {
-      std::vector<std::jthread> threads;
-      for (int r = 0; r < n_; ++r) threads.emplace_back([this, r, rounds] { rank_main(r, rounds); });
-    }
+    run_at_once(comms_.size(), [&](std::size_t r) { rank_main(static_cast<int>(r), rounds); },
+                [this] { release(gate_, *comms_.front()); });
     std::vector<double> times;
     for (std::size_t i = 0; i < full_.size(); ++i) times.push_back(seconds(full_[i], last_left(i)));
     return median(std::move(times));
@@ -83,8 +89,7 @@ class CollectiveTimer {
   void rank_main(int r, int rounds) {
     const auto members = ranks(n_);
     CollectiveBuffers buffers(op_);
-    for (int i = 0; i < rounds; ++i) {
-      gate_.meet();
+    for (int i = 0; i < rounds && gate_.arrive(); ++i) {
       compute_for(uneven(r, i));
       const auto full = comms_[static_cast<std::size_t>(r)]->run(op_, members, buffers.in(), buffers.out());
       left_[static_cast<std::size_t>(r)][static_cast<std::size_t>(i)] = Clock::now();
@@ -127,15 +132,11 @@ class StepCollectiveTimer {
   double run(bool communicate) {
     Rendezvous gate(static_cast<std::size_t>(n_));
     std::vector<TimePoint> begin(static_cast<std::size_t>(n_)), end(begin);
-    {
-      std::vector<std::jthread> threads;
-      for (int r = 0; r < n_; ++r)
-        threads.emplace_back([&, r] {
-          const auto i = static_cast<std::size_t>(r);
-          rank_main(r, communicate, gate, begin[i]);
-          end[i] = Clock::now();
-        });
-    }
+    const auto rank = [&](std::size_t r) {
+      rank_main(static_cast<int>(r), communicate, gate, begin[r]);
+      end[r] = Clock::now();
+    };
+    run_at_once(comms_.size(), rank, [&] { release(gate, *comms_.front()); });
     const auto first = *std::min_element(begin.begin(), begin.end());
     return seconds(first, *std::max_element(end.begin(), end.end())) / kRounds;
   }
@@ -149,7 +150,7 @@ class StepCollectiveTimer {
                                            reinterpret_cast<const std::byte*>(b.data())};
     const std::vector<std::byte*> out{reinterpret_cast<std::byte*>(c.data())};
     backend->run(kProduct, DType::fp32, in, out, {});
-    gate.meet();
+    if (!gate.arrive()) return;
     begin = Clock::now();
     for (int i = 0; i < kRounds; ++i) {
       backend->run(kProduct, DType::fp32, in, out, {});
@@ -167,18 +168,26 @@ class StepCollectiveTimer {
 class MessageEnd {
  public:
   explicit MessageEnd(std::function<void()> transfer)
-      : board_(1), worker_([this, transfer](std::uint32_t) { transfer(); board_.complete(0); }, [this] { board_.fail(); }) {}
+      : board_(1), worker_([this, transfer](std::uint32_t) { transfer(); board_.complete(0); }, [this] { fail(); }) {}
   void start() {
     board_.reset();
     worker_.push(0);
   }
   void wait() {
     const std::uint32_t task = 0;
-    board_.wait(std::span(&task, 1));
+    const bool done = board_.wait(std::span(&task, 1));
     worker_.drain();
+    if (!done) std::rethrow_exception(error_);
   }
 
  private:
+  // Called inside the handler of what the transfer failed with.
+  void fail() {
+    error_ = std::current_exception();
+    board_.fail();
+  }
+
+  std::exception_ptr error_;  ///< written before the board fails
   TaskBoard board_;
   StreamWorker worker_;
 };
@@ -191,24 +200,24 @@ double measure_message(std::int64_t bytes, int rounds) {
   MessageEnd recv([&] { comms[1]->recv(in.data(), bytes, Rank(0), {}); });
   Rendezvous gate(2);
   std::vector<TimePoint> sent(static_cast<std::size_t>(rounds)), got(sent), asked(sent);
-  {
-    const std::jthread sender([&] {
-      for (auto& at : sent) {
-        gate.meet();
-        compute_for(std::chrono::microseconds(40));
-        at = Clock::now();
-        send.start();
-        send.wait();
-      }
-    });
-    for (std::size_t i = 0; i < got.size(); ++i) {
-      gate.meet();
+  const auto sender = [&] {
+    for (auto& at : sent) {
+      if (!gate.arrive()) return;
+      compute_for(std::chrono::microseconds(40));
+      at = Clock::now();
+      send.start();
+      send.wait();
+    }
+  };
+  const auto receiver = [&] {
+    for (std::size_t i = 0; i < got.size() && gate.arrive(); ++i) {
       asked[i] = Clock::now();
       recv.start();
       recv.wait();
       got[i] = Clock::now();
     }
-  }
+  };
+  run_at_once(2, [&](std::size_t end) { end == 0 ? sender() : receiver(); }, [&] { release(gate, *comms[0]); });
   std::vector<double> times;
   for (std::size_t i = 0; i < got.size(); ++i) times.push_back(seconds(std::max(sent[i], asked[i]), got[i]));
   return median(std::move(times));
@@ -250,7 +259,7 @@ struct Case {
   CommSample measure() const {
     const Collective op{kind, Group::world, bytes / 4, DType::fp32};
     // Ranks that share a core never leave it idle: there the collective alone is what it costs.
-    const bool own_cores = ranks <= static_cast<int>(std::thread::hardware_concurrency());
+    const bool own_cores = ranks <= all_cores();
     const double alone = CollectiveTimer(op, ranks).measure();
     const double in_step = own_cores ? StepCollectiveTimer(op, ranks).measure() : alone;
     return {std::string(communication_name(op)), ranks, Bytes(bytes), std::max(alone, in_step)};
@@ -267,18 +276,18 @@ std::vector<Case> cases(bool quick) {
   return all;
 }
 
-std::vector<CommSample> one_pass(bool quick) {
+std::vector<CommSample> one_pass(bool quick, const std::function<bool()>& stop) {
   std::vector<CommSample> samples;
-  for (const auto& c : cases(quick)) samples.push_back(c.measure());
-  for (const auto bytes : sizes(quick)) samples.push_back(measure_message(bytes));
+  for (const auto& c : cases(quick)) end_where_stopped(stop), samples.push_back(c.measure());
+  for (const auto bytes : sizes(quick)) end_where_stopped(stop), samples.push_back(measure_message(bytes));
   return samples;
 }
 
 }  // namespace
 
-std::vector<CommSample> measure_communication(bool quick) {
+std::vector<CommSample> measure_communication(bool quick, const std::function<bool()>& stop) {
   std::vector<std::vector<CommSample>> passes;
-  for (int pass = 0; pass < kPasses; ++pass) passes.push_back(one_pass(quick));
+  for (int pass = 0; pass < kPasses; ++pass) passes.push_back(one_pass(quick, stop));
   auto samples = passes.front();
   for (std::size_t i = 0; i < samples.size(); ++i) {
     std::vector<double> times;

@@ -1,6 +1,7 @@
 #pragma once
 // Times of the thread communicator on this machine.
 
+#include <functional>
 #include <vector>
 
 #include "reports/prediction/cost_table.hpp"
@@ -8,7 +9,7 @@
 namespace tandem::exec {
 
 /// Every collective over groups of 2, 4 and 8 and messages between two ranks, 4 bytes to 16 MiB (`quick`: fewer
-/// sizes, and only the all-reduce over 4).
-std::vector<CommSample> measure_communication(bool quick);
+/// sizes, and only the all-reduce over 4). Throws MeasuringStopped where `stop` says so; it may be empty.
+std::vector<CommSample> measure_communication(bool quick, const std::function<bool()>& stop);
 
 }  // namespace tandem::exec

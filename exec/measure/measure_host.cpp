@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <fstream>
-#include <thread>
 
 #include "exec/communicator/rendezvous.hpp"
 #include "exec/measure/op_timer.hpp"
 #include "exec/run/run.hpp"
+#include "models/base/threads.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -75,17 +75,14 @@ std::vector<Op> typical_operations(DType dtype) {
 double typical_seconds(std::size_t k, DType dtype, double budget_s) {
   Rendezvous gate(k);
   std::vector<double> sums(k);
-  {
-    std::vector<std::jthread> threads;
-    for (std::size_t i = 0; i < k; ++i)
-      threads.emplace_back([&, i] {
-        OpTimer timer(dtype);
-        for (const auto& op : typical_operations(dtype)) {
-          gate.meet();
-          sums[i] += timer.seconds(op, budget_s);
-        }
-      });
-  }
+  const auto one = [&](std::size_t i) {
+    OpTimer timer(dtype);
+    for (const auto& op : typical_operations(dtype)) {
+      if (!gate.arrive()) return;
+      sums[i] += timer.seconds(op, budget_s);
+    }
+  };
+  run_at_once(k, one, [&] { gate.abort(); });
   double sum = 0;
   for (const auto s : sums) sum += s;
   return sum / static_cast<double>(k);
@@ -120,12 +117,15 @@ double measure_launch() {
   return least / (kTasks * kInstances);
 }
 
-std::vector<double> measure_slowdown(DType dtype, bool quick) {
-  const auto cores = std::max(1U, std::thread::hardware_concurrency());
-  const double budget = quick ? 0.005 : 0.02;
-  const double alone = least_typical_seconds(1, dtype, budget);
+std::vector<double> measure_slowdown(const MeasureOptions& options) {
+  const auto cores = static_cast<std::size_t>(all_cores());
+  const double budget = options.quick ? 0.005 : 0.02;
+  const double alone = least_typical_seconds(1, options.dtype, budget);
   std::vector<double> slowdown{1.0};
-  for (std::size_t k = 2; k <= cores; ++k) slowdown.push_back(std::max(1.0, least_typical_seconds(k, dtype, budget) / alone));
+  for (std::size_t k = 2; k <= cores; ++k) {
+    end_where_stopped(options.stop);
+    slowdown.push_back(std::max(1.0, least_typical_seconds(k, options.dtype, budget) / alone));
+  }
   return slowdown;
 }
 
@@ -133,7 +133,7 @@ std::string describe_host() {
   auto model = first_value("/proc/cpuinfo", "model name");
   if (model.empty()) model = "unknown processor";
   const double pages = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
-  return model + ", " + std::to_string(std::thread::hardware_concurrency()) + " cores, " +
+  return model + ", " + std::to_string(all_cores()) + " cores, " +
          std::to_string(static_cast<std::int64_t>(pages / (1024.0 * 1024 * 1024) + 0.5)) + " GiB";
 }
 

@@ -4,15 +4,16 @@
 #include <string>
 #include <vector>
 
-#include "models/base/dtype.hpp"
+#include "exec/measure/measure.hpp"
 
 namespace tandem::exec {
 
 /// Seconds between two tasks of a program whose operations do nothing, run by the executor itself.
 double measure_launch();
 
-/// [k-1]: time of a computation when k threads compute at once over its time alone, for k up to the number of cores.
-std::vector<double> measure_slowdown(DType dtype, bool quick);
+/// [k-1]: time of a computation when k threads compute at once over its time alone, for k up to the number of cores. Throws
+/// MeasuringStopped.
+std::vector<double> measure_slowdown(const MeasureOptions& options);
 
 /// "model name, 2 cores, 8 GiB" as the operating system tells them.
 std::string describe_host();

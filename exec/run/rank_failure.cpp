@@ -1,7 +1,6 @@
 #include "exec/run/rank_failure.hpp"
 
 #include <new>
-#include <system_error>
 
 #include "models/base/error.hpp"
 
@@ -14,8 +13,6 @@ std::string text_of(const std::exception_ptr& what) {
     std::rethrow_exception(what);
   } catch (const std::bad_alloc&) {
     return "the host has no memory left";
-  } catch (const std::system_error& e) {
-    return std::string("the host gives no thread: ") + e.what();
   } catch (const std::exception& e) {
     return e.what();
   } catch (...) {
@@ -46,8 +43,6 @@ void FirstFailure::rethrow() const {
   } catch (const DeviceError&) {
     throw DeviceError(failure_->message());
   } catch (const std::bad_alloc&) {
-    throw DeviceError(failure_->message());
-  } catch (const std::system_error&) {
     throw DeviceError(failure_->message());
   } catch (const ContractError&) {
     throw ContractError(failure_->message());

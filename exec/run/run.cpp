@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
-#include <thread>
 
 #include "exec/communicator/rendezvous.hpp"
 #include "exec/run/learning_rate.hpp"
@@ -12,6 +11,7 @@
 #include "exec/state/gather.hpp"
 #include "exec/state/initialise.hpp"
 #include "models/base/error.hpp"
+#include "models/base/threads.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -91,7 +91,7 @@ class Run {
     if (make_ranks()) {
       const auto first = states(*script_.acts().front().context);
       initialise(first, plan_, options_.initialise);
-      if (options_.resume != nullptr) restore_state(first, plan_, *options_.resume);
+      if (options_.resume != nullptr) restore_state(first, *options_.resume);
       run_threads();
     }
     if (failure_.failure() && options_.on_failure) options_.on_failure(*failure_.failure(), take_result());
@@ -136,10 +136,10 @@ class Run {
 
   /// Returns when all have ended. A thread that cannot be started is a rank that failed.
   void run_threads() {
-    std::vector<std::jthread> threads;
+    ThreadGroup threads;
     for (auto& rank : ranks_) try {
-        threads.emplace_back([this, &rank] { rank_main(*rank); });
-      } catch (const std::system_error&) {
+        threads.start([this, &rank] { rank_main(*rank); });
+      } catch (...) {
         return fail(rank->rank());
       }
   }

@@ -5,7 +5,9 @@
 namespace tandem::exec {
 
 StreamWorker::StreamWorker(std::function<void(std::uint32_t)> work, std::function<void()> failed)
-    : work_(std::move(work)), failed_(std::move(failed)), thread_([this] { loop(); }) {}
+    : work_(std::move(work)), failed_(std::move(failed)) {
+  thread_.start([this] { loop(); });
+}
 
 StreamWorker::~StreamWorker() {
   {
@@ -13,7 +15,6 @@ StreamWorker::~StreamWorker() {
     closed_ = true;
   }
   pushed_.notify_one();
-  thread_.join();
 }
 
 void StreamWorker::push(std::uint32_t item) {

@@ -5,8 +5,9 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
-#include <thread>
 #include <vector>
+
+#include "models/base/threads.hpp"
 
 namespace tandem::exec {
 
@@ -14,6 +15,7 @@ namespace tandem::exec {
 /// not throw) and every later item is dropped.
 class StreamWorker {
  public:
+  /// Throws DeviceError where the host gives no thread.
   StreamWorker(std::function<void(std::uint32_t)> work, std::function<void()> failed);
   ~StreamWorker();
   StreamWorker(const StreamWorker&) = delete;
@@ -35,7 +37,7 @@ class StreamWorker {
   std::vector<std::uint32_t> queue_;  ///< since the last drain
   std::size_t done_ = 0;
   bool closed_ = false, broken_ = false;
-  std::thread thread_;
+  ThreadGroup thread_;  ///< last: it uses all of the above
 };
 
 }  // namespace tandem::exec

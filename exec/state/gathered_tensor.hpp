@@ -7,7 +7,7 @@
 
 namespace tandem::exec {
 
-/// One whole (unsharded) parameter, or one number each of it, in fp64; row-major.
+/// One whole (unsharded) parameter without a vocabulary's padding, or one number each of it, in fp64; row-major.
 struct GatheredTensor {
   std::string name;
   std::int64_t rows = 0, cols = 0;

@@ -44,7 +44,7 @@ void write_weights(const Param& p, const Holder& h, const std::vector<double>& f
   if (offset < 0) return;
   const Target to{h.rank.arena + offset, dtype};
   const ShareMap map(p, h.rank);
-  if (!h.rank.program->weights_sharded) return write(to, {0, p.elements(), p.offset}, map, full);
+  if (!h.rank.program->weights_sharded) return write(to, {0, p.used(h.rank.seat.share_of(p)), p.offset}, map, full);
   for (const auto& piece : h.pieces)
     if (piece.param == &p) write(to, {piece.first, piece.count, piece.weight}, map, full);
 }
@@ -57,8 +57,9 @@ void write_master(const Param& p, const Holder& h, const std::vector<double>& fu
       write({h.rank.arena + offset, dtype}, {piece.first, piece.count, piece.state}, ShareMap(p, h.rank), full);
 }
 
+/// Of weights, what belongs to no parameter stays zero: the padding of a vocabulary takes part in matrix products.
 bool starts_at_zero(const Allocation& a) {
-  return a.name == "gradients" || a.name == "loss" || (a.kind == MemoryKind::optimizer && a.name != "master");
+  return a.name == "weights" || a.name == "gradients" || a.name == "loss" || a.kind == MemoryKind::optimizer;
 }
 
 void clear_state(const RankState& rank) {

@@ -31,8 +31,7 @@ std::string shape(std::int64_t rows, std::int64_t cols) { return std::to_string(
 /// A buffer's tensors by the parameter's place in the whole model: tied copies have the place of the first one.
 class Wholes {
  public:
-  Wholes(std::span<const RankState> ranks, const Plan& plan, const StateBuffer& buffer)
-      : buffer_(buffer), vocabulary_(plan.padded_vocab_size()) {
+  Wholes(std::span<const RankState> ranks, const StateBuffer& buffer) : buffer_(buffer) {
     for (const auto& rank : ranks)
       for (const Param& p : rank.program->params)
         if (p.in_norm) names_.emplace(p.global_index, p.name);
@@ -42,7 +41,7 @@ class Wholes {
 
   const GatheredTensor& of(const Param& p) const {
     const GatheredTensor& t = *tensors_.at(names_.at(p.global_index));
-    const bool rows = t.rows == p.full_rows || p.full_rows == vocabulary_;
+    const bool rows = p.vocabulary ? t.rows >= p.full_rows : t.rows == p.full_rows;
     if (!rows || t.cols != p.full_cols)
       refuse(field(t.name), shape(t.rows, t.cols), "the plan's model has " + shape(p.full_rows, p.full_cols));
     return t;
@@ -62,7 +61,6 @@ class Wholes {
   }
 
   const StateBuffer& buffer_;
-  std::int64_t vocabulary_;
   std::map<std::int32_t, std::string> names_;
   std::map<std::string, const GatheredTensor*> tensors_;
 };
@@ -77,7 +75,7 @@ struct Stretch {
 std::vector<Stretch> stretches(const RankState& rank, bool weights) {
   std::vector<Stretch> all;
   if (weights && !rank.program->weights_sharded) {
-    for (const Param& p : rank.program->params) all.push_back({&p, 0, p.elements(), p.offset});
+    for (const Param& p : rank.program->params) all.push_back({&p, 0, p.used(rank.seat.share_of(p)), p.offset});
     return all;
   }
   for (const ParamPiece& p : param_pieces(*rank.program, rank.seat))
@@ -91,10 +89,8 @@ void restore(const RankState& rank, const StateBuffer& buffer, const Wholes& who
   for (const Stretch& s : stretches(rank, buffer.name == "weights")) {
     const GatheredTensor& whole = wholes.of(*s.param);
     const ShareMap map(*s.param, rank);
-    for (std::int64_t i = 0; i < s.count; ++i) {
-      const auto from = static_cast<std::size_t>(map.full_index(s.first + i));
-      if (from < whole.values.size()) store(rank.arena + offset, buffer.dtype, s.at + i, whole.values[from]);
-    }
+    for (std::int64_t i = 0; i < s.count; ++i)
+      store(rank.arena + offset, buffer.dtype, s.at + i, whole.values[static_cast<std::size_t>(map.full_index(s.first + i))]);
   }
 }
 
@@ -109,12 +105,12 @@ TrainingState collect_state(std::span<const RankState> ranks, const Plan& plan) 
   return state;
 }
 
-void restore_state(std::span<const RankState> ranks, const Plan& plan, const TrainingState& state) {
+void restore_state(std::span<const RankState> ranks, const TrainingState& state) {
   std::set<std::string> missing = optimizer_buffers(ranks);
   missing.insert("weights");
   for (const StateBuffer& buffer : state.buffers) {
     if (missing.erase(buffer.name) == 0) refuse(buffer.name, "", "the plan's optimizer keeps no such buffer");
-    const Wholes wholes(ranks, plan, buffer);
+    const Wholes wholes(ranks, buffer);
     for (const auto& rank : ranks) restore(rank, buffer, wholes);
   }
   if (!missing.empty()) refuse(*missing.begin(), "", "is missing");

@@ -29,8 +29,8 @@ struct TrainingState {
 TrainingState collect_state(std::span<const RankState> ranks, const Plan& plan);
 
 /// Writes `state` over initial values (exec/state/initialise.hpp), on every rank that keeps a part, tied copies too; the layout may be
-/// another one than it was collected from. Rows of padded vocabulary that the state lacks stay as they are. Throws ConfigError
-/// where a tensor is missing, left over or of another shape.
-void restore_state(std::span<const RankState> ranks, const Plan& plan, const TrainingState& state);
+/// another one than it was collected from. Padded rows, which earlier versions kept, are ignored. Throws ConfigError where a
+/// tensor is missing, left over or of another shape.
+void restore_state(std::span<const RankState> ranks, const TrainingState& state);
 
 }  // namespace tandem::exec

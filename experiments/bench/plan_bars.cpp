@@ -3,10 +3,10 @@
 #include <chrono>
 #include <cstdio>
 #include <ctime>
-#include <thread>
 #include <vector>
 
 #include "experiments/bench/bars.hpp"
+#include "models/base/threads.hpp"
 #include "models/graph/task_graph.hpp"
 #include "models/plan/plan.hpp"
 #include "sim/closed_form/closed_form.hpp"
@@ -58,9 +58,7 @@ void on_two_threads(const std::vector<Plan>& plans, const Topology& topology, co
   };
   for (int t = 0; t < kThreads; ++t) rounds(t, 1);
   const auto start = std::chrono::steady_clock::now();
-  std::thread other([&] { rounds(1, kRounds); });
-  rounds(0, kRounds);
-  other.join();
+  run_at_once(kThreads, [&](std::size_t t) { rounds(static_cast<int>(t), kRounds); }, [] {});
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::printf("  warm on two threads: %.0f plans/s\n", static_cast<double>(kThreads * kRounds) * static_cast<double>(plans.size()) / seconds);
 }

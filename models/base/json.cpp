@@ -4,13 +4,13 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
 #include <vector>
 
+#include "models/base/files.hpp"
 #include "models/base/text.hpp"
 
 namespace tandem {
@@ -227,8 +227,7 @@ std::string system_words() { return std::generic_category().message(errno); }
 }  // namespace
 
 std::string read_text(const std::string& path, std::size_t max_bytes) {
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored)) refuse_file(path, "is a directory, not a file");
+  if (is_folder(path)) refuse_file(path, "is a directory, not a file");
   errno = 0;
   std::ifstream in(path, std::ios::binary);
   if (!in) refuse_file(path, "cannot be read: " + system_words());

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "models/base/error.hpp"
+#include "models/base/files.hpp"
 
 namespace tandem {
 namespace {
@@ -108,8 +109,7 @@ bool takes_output(const OutputPlace& place) {
 }
 
 void write_text(const std::string& path, std::string_view text) {
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored)) refuse(path, "is a directory, not a file");
+  if (is_folder(path)) refuse(path, "is a directory, not a file");
   const OutputPlace place = output_place(path);
   if (place.in_place) return write_in_place(place, path, text);
   const std::string beside = place.beside();  // another process may write the same file now
@@ -122,7 +122,7 @@ void write_text(const std::string& path, std::string_view text) {
   if (out) fs::rename(beside, place.path, failed);
   if (!out || failed) {
     const int why = failed ? failed.value() : errno;
-    fs::remove(beside, ignored);
+    remove_file(beside);
     refuse(path, cannot(why));
   }
 }

@@ -2,10 +2,15 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
 #include <filesystem>
+#include <map>
+#include <mutex>
+#include <set>
 
+#include "models/base/data_folders.hpp"
 #include "models/base/error.hpp"
+#include "models/base/files.hpp"
+#include "models/base/own_presets.hpp"
 #include "models/base/text.hpp"
 
 namespace tandem {
@@ -13,59 +18,84 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A name that leads nowhere would silently give the presets of another place.
-void require_folder(const std::string& own) {
-  std::error_code absent;
-  if (fs::is_directory(own, absent)) return;
-  throw ConfigError(Problem{"", "TANDEM_PRESETS", own, "is no folder",
-                            "unset it, or name one with folders as topology/presets or models/presets in it"});
-}
-
-/// Places in the order they are searched. The source tree comes before the installation so that a developer's edit
-/// is what a developer's build reads.
-std::vector<fs::path> places() {
-  std::vector<fs::path> found;
-  if (const char* own = std::getenv("TANDEM_PRESETS"); own != nullptr && *own != '\0') {
-    require_folder(own);
-    found.emplace_back(own);
-  }
-  found.emplace_back(TANDEM_SOURCE_PRESETS);
-  found.emplace_back(TANDEM_INSTALL_PRESETS);
-  return found;
-}
-
 bool safe_character(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.' || c == '+';
 }
 
-bool safe_name(std::string_view name) {
-  return !name.empty() && name.size() <= 128 && name.front() != '.' &&
-         std::all_of(name.begin(), name.end(), safe_character);
+std::string not_found(std::string_view file) {
+  std::string searched;
+  for (const std::string& folder : data_folders()) searched += (searched.empty() ? "" : ", ") + folder;
+  return std::string(file) + " was not found (searched: " + searched + "). Install Tandem's data, or set TANDEM_PRESETS.";
 }
 
-std::string names_remedy(std::string_view folder, std::string_view name) {
-  const std::vector<std::string> names = preset_names(folder);
+std::string names_remedy(std::string_view name, const std::vector<std::string>& names) {
   const std::string meant = nearest(name, names);
-  if (!meant.empty()) return "did you mean \"" + meant + "\"?";
-  return names.empty()
-             ? "no " + std::string(folder) + " folder was found; set TANDEM_PRESETS to the folder that holds it"
-             : "there are " + list_text(names);
+  return meant.empty() ? "there are " + list_text(names) : "did you mean \"" + meant + "\"?";
+}
+
+/// Files that were found in folders of the user's own, by their paths below these.
+class Found {
+ public:
+  void add(const std::string& own, const std::string& file) {
+    const std::lock_guard lock(mutex_);
+    files_[own].insert(file);
+  }
+  std::vector<std::string> in(const std::string& own) {
+    const std::lock_guard lock(mutex_);
+    return {files_[own].begin(), files_[own].end()};
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::set<std::string>> files_;
+};
+
+Found& found_own() {
+  static Found found;
+  return found;
+}
+
+/// Whether the file is there. Another place's is never taken for one that is there and cannot be read.
+bool is_there(const fs::path& path) {
+  if (file_state(path.string()).kind == FileKind::absent) return false;
+  if (const std::string why = why_unreadable(path.string()); !why.empty()) throw ConfigError(Problem{path.string(), "", "", why, ""});
+  return true;
 }
 
 }  // namespace
 
+bool is_preset_name(std::string_view name) {
+  return !name.empty() && name.size() <= 128 && name.front() != '.' && std::all_of(name.begin(), name.end(), safe_character);
+}
+
 std::string find_data_file(std::string_view folder, std::string_view file) {
-  if (!safe_name(file)) return {};
-  for (const fs::path& place : places()) {
-    const fs::path path = place / folder / file;
-    std::error_code ignored;
-    if (fs::is_regular_file(path, ignored)) return path.string();
+  if (!is_preset_name(file)) return {};
+  require(is_data_folder(folder), "data files are looked for in a folder that TANDEM_PRESETS is not checked for");
+  const std::string own = own_presets_folder();
+  for (const std::string& place : data_folders()) {
+    const fs::path path = fs::path(place) / folder / file;
+    if (!is_there(path)) continue;
+    if (place == own) found_own().add(own, (fs::path(folder) / file).string());
+    return path.string();
   }
   return {};
 }
 
+std::string require_data_file(std::string_view folder, std::string_view file) {
+  std::string path = find_data_file(folder, file);
+  if (path.empty()) throw ConfigError(Problem{"", "", "", not_found(std::string(folder) + "/" + std::string(file)), ""});
+  return path;
+}
+
 std::string find_preset(std::string_view folder, std::string_view name) {
-  return safe_name(name) ? find_data_file(folder, std::string(name) + ".json") : std::string();
+  return is_preset_name(name) ? find_data_file(folder, std::string(name) + ".json") : std::string();
+}
+
+std::string own_presets_note() {
+  const std::string own = own_presets_folder();
+  if (own.empty()) return {};
+  const std::vector<std::string> files = found_own().in(own);
+  return "taken from TANDEM_PRESETS=" + own + ": " + (files.empty() ? "nothing" : list_text(files));
 }
 
 bool is_preset_path(std::string_view name) { return name.find('/') != std::string_view::npos || name.ends_with(".json"); }
@@ -73,31 +103,22 @@ bool is_preset_path(std::string_view name) { return name.find('/') != std::strin
 std::string beside(const std::string& path, const std::string& file) {
   if (fs::path(path).is_absolute()) return path;
   const fs::path there = fs::path(file).parent_path() / path;
-  std::error_code ignored;
-  return fs::is_regular_file(there, ignored) ? there.string() : path;
+  return is_regular_file(there.string()) ? there.string() : path;
 }
 
 std::vector<std::string> preset_names(std::string_view folder) {
-  std::vector<std::string> names;
-  for (const fs::path& place : places()) {
-    std::error_code absent;
-    for (fs::directory_iterator it(place / folder, absent), end; !absent && it != end; it.increment(absent)) {
-      if (it->path().extension() == ".json" && safe_name(it->path().stem().string())) {
-        names.push_back(it->path().stem().string());
-      }
-    }
+  std::set<std::string> names;
+  for (const std::string& place : data_folders()) {
+    for (const fs::path file : folder_entries((fs::path(place) / folder).string()).names)
+      if (file.extension() == ".json" && is_preset_name(file.stem().string())) names.insert(file.stem().string());
   }
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  return names;
+  return {names.begin(), names.end()};
 }
 
 Problem unknown_preset(std::string_view folder, std::string_view name, std::string_view what) {
-  Problem p;
-  p.value = '"' + shortened(name) + '"';
-  p.reason = "there is no " + std::string(what) + " of this name";
-  p.remedy = names_remedy(folder, name);
-  return p;
+  const std::vector<std::string> names = preset_names(folder);
+  if (names.empty()) return {"", "", "", not_found(std::string(folder) + "/" + shortened(name) + ".json"), ""};
+  return {"", "", '"' + shortened(name) + '"', "there is no " + std::string(what) + " of this name", names_remedy(name, names)};
 }
 
 }  // namespace tandem

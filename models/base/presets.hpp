@@ -9,13 +9,22 @@
 
 namespace tandem {
 
-/// Path of `<folder>/<name>.json` in the first place that has it: $TANDEM_PRESETS, the source tree, the installation
-/// (share/tandem). Folders are "models/presets", "models/stacks", "topology/presets". Empty when there is none; names
-/// that could leave the folder are never found.
+/// Path of `<folder>/<name>.json` in the first of the data folders that has it. Folders are "models/presets", "models/stacks",
+/// "topology/presets" ... Empty when there is none; names that could leave the folder are never found. Throws ConfigError where
+/// the file is there and cannot be read, and where $TANDEM_PRESETS cannot be used.
 std::string find_preset(std::string_view folder, std::string_view name);
 
-/// Path of `<folder>/<file>` in the first of the same places that has it; empty when there is none.
+/// Path of `<folder>/<file>` in the first of the same places that has it; empty when there is none. Throws as find_preset does.
 std::string find_data_file(std::string_view folder, std::string_view file);
+
+/// find_data_file, or a ConfigError that says where the file was looked for.
+std::string require_data_file(std::string_view folder, std::string_view file);
+
+/// What this process has taken from $TANDEM_PRESETS: its files as paths below it, or that it took none. Empty where that is not set.
+std::string own_presets_note();
+
+/// Whether a name may be that of a preset: letters, digits, "-", "_", "." and "+", at most 128, no dot in front.
+bool is_preset_name(std::string_view name);
 
 /// Whether what stands where a preset's name may stand is the path of a file of one's own: it has a slash or ends in .json.
 bool is_preset_path(std::string_view name);

@@ -34,7 +34,8 @@ std::vector<ParamPiece> param_pieces(const Program& program, const ShardSeat& se
   for (const ShardUnit& unit : program.units) {
     const Part part = part_of(unit, seat);
     for (; p != program.params.end() && p->offset < unit.offset + unit.elements; ++p) {
-      const std::int64_t begin = std::max(part.begin, p->offset), end = std::min(part.end, p->offset + p->elements());
+      const std::int64_t begin = std::max(part.begin, p->offset);
+      const std::int64_t end = std::min(part.end, p->offset + p->used(seat.share_of(*p)));
       if (begin >= end) continue;
       const std::int64_t in_shard = unit.shard_offset + begin - part.begin;
       pieces.push_back({&*p, begin - p->offset, end - begin, program.gradients_sharded ? in_shard : begin,

@@ -6,6 +6,7 @@
 // When a task starts: its launch has been issued, its stream is free, its dependencies are done and, for
 // communication, every participant has arrived. Nothing else orders anything.
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -109,7 +110,7 @@ struct Param {
   std::int32_t global_index;   ///< position in the whole model's parameter list
   std::int64_t offset;         ///< elements, into the flat buffers
   std::int64_t rows, cols;     ///< local shape; cols = 1 for vectors
-  std::int64_t full_rows, full_cols;
+  std::int64_t full_rows, full_cols;  ///< of the whole parameter, without the rows that pad a vocabulary
   int shard_dim = -1;          ///< dimension cut over tensor ranks (an expert's: expert tensor ranks) (0 or 1), -1: replicated
   bool decay = false;          ///< weight decay applies
   bool in_norm = true;         ///< counts in the global norm (a tied copy does not)
@@ -121,15 +122,21 @@ struct Param {
   std::int64_t first = 0, repeat = 1, outer = 0, inner = 0;
   /// Rows of one expert; expert rank e holds experts [e*n, (e+1)*n), stacked along the rows. 0: not an expert's.
   std::int64_t expert_rows = 0;
+  bool vocabulary = false;     ///< one row for each word; local rows at or beyond full_rows are padding
 
   std::int64_t elements() const { return rows * cols; }
+  /// Elements of tensor rank r's share that belong to the model; padding follows them.
+  std::int64_t used(std::int64_t r) const {
+    return vocabulary ? std::clamp<std::int64_t>(full_rows - share(r), 0, rows) * cols : elements();
+  }
   /// Where tensor rank r's share starts along shard_dim.
   std::int64_t share(std::int64_t r) const { return first + r / repeat * outer + r % repeat * inner; }
   /// Whether tensor rank r's copy is the one that counts.
   bool counts_on(std::int64_t r) const { return shard_dim < 0 ? r == 0 : repeat == 1 || inner != 0 || r % repeat == 0; }
 };
 
-/// The part of a parameter that one rank updates, and where it lies in the operands of the optimizer (elements).
+/// The part of a parameter that one rank updates, and where it lies in the operands of the optimizer (elements). It has no
+/// padding of a vocabulary: such rows take no part in norms and updates.
 struct ParamPiece {
   const Param* param = nullptr;
   std::int64_t first = 0, count = 0;          ///< elements of the local parameter

@@ -7,12 +7,7 @@ namespace tandem {
 
 namespace {
 
-std::string part(const std::string& file) {
-  const std::string path = find_data_file("reports/html", file);
-  if (!path.empty()) return read_text(path);
-  throw ConfigError(Problem{"reports/html/" + file, "", "", "is not found",
-                            "set TANDEM_PRESETS to the folder that holds reports/html"});
-}
+std::string part(const std::string& file) { return read_text(require_data_file("reports/html", file)); }
 
 /// Text of a page: no character of it begins a tag.
 std::string escaped(const std::string& text) {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
+#include "models/base/files.hpp"
 #include "models/base/json.hpp"
 #include "models/base/output.hpp"
 #include "models/ops/collective.hpp"
@@ -308,8 +309,7 @@ std::string measured_table_path(std::string_view device) {
 }
 
 void save_cost_table(const CostTable& table, const std::string& path) {
-  std::error_code reported_by_the_write;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), reported_by_the_write);
+  make_folders(std::filesystem::path(path).parent_path().string());  // the write says so where that failed
   write_text(path, text_of_table(table));
 }
 

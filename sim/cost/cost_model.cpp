@@ -1,9 +1,9 @@
 #include "sim/cost/cost_model.hpp"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "models/base/error.hpp"
+#include "models/base/files.hpp"
 #include "models/base/presets.hpp"
 #include "sim/cost/calibration.hpp"
 #include "sim/cost/cost_table.hpp"
@@ -96,8 +96,10 @@ std::unique_ptr<CostModel> make_cost_model(const Device& device, std::int64_t to
   if (device.cost_table.empty()) return std::make_unique<DeviceCosts>(device, together, std::nullopt, std::vector<std::string>{});
   const bool named = !is_preset_path(device.cost_table);
   const std::string path = named ? measured_table_path(device.cost_table) : device.cost_table;
-  if (!named || std::filesystem::exists(path)) return with_table(device, together, load_cost_table(path), shown(path));
-  const std::string note = "no measured table " + path + ": costs are a roofline of unverified facts; run `tandem measure`";
+  if (!named || file_exists(path)) return with_table(device, together, load_cost_table(path), shown(path));
+  const std::error_code reason = file_state(path).reason;
+  const std::string why = reason ? " (" + reason.message() + ")" : "";
+  const std::string note = "no measured table " + path + why + ": costs are a roofline of unverified facts; run `tandem measure`";
   return std::make_unique<DeviceCosts>(device, together, std::nullopt, std::vector{note});
 }
 

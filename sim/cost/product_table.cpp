@@ -1,10 +1,10 @@
 #include "sim/cost/product_table.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <mutex>
 
 #include "models/base/error.hpp"
+#include "models/base/files.hpp"
 #include "models/base/presets.hpp"
 #include "topology/preset.hpp"
 
@@ -68,11 +68,10 @@ void require_same(const std::string& path, const std::string& measured, const De
 class Shelf {
  public:
   std::shared_ptr<const ProductTable> take(const std::string& path, const std::string& name, const Device& device) {
-    std::error_code missing;  // is said by load_cost_table
-    const auto written = std::filesystem::last_write_time(path, missing);
+    const std::optional<std::int64_t> written = written_at(path);  // load_cost_table says why there is none
     const std::lock_guard lock(mutex_);
     Read& read = read_[{path, name}];
-    if (missing || !read.table || read.written != written) {
+    if (!written || !read.table || read.written != written) {
       const CostTable table = load_cost_table(path);
       read = {std::make_shared<const ProductTable>(table, name), table.device, written};
     }
@@ -84,7 +83,7 @@ class Shelf {
   struct Read {
     std::shared_ptr<const ProductTable> table;
     std::string device;  ///< that it was measured on
-    std::filesystem::file_time_type written;
+    std::optional<std::int64_t> written;
   };
   std::mutex mutex_;
   std::map<std::pair<std::string, std::string>, Read> read_;  ///< by path and the name that it is asked by

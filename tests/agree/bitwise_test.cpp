@@ -147,6 +147,15 @@ TEST_CASE("schedules and the number of stages change no bit of any model under Z
   for (const int stages : {2, 4}) check_all_equal(base, schedules(stages), 5);
 }
 
+TEST_CASE("schedules and the number of stages change no bit of an optimizer that scales by norms of tensors") {
+  // 37 words are padded to 128.
+  const Patches base{parallel("data", 3), training("precision", GENERATE("fp32", "fp64")), patch("model", "num_layers", "8"),
+                     patch("model", "pad_vocab_to", "128"), patch("model", "tie_embeddings", GENERATE("true", "false")),
+                     model(GENERATE("gpt", "bert")), training("optimizer", GENERATE("lamb", "lans")),
+                     parallel("zero_stage", GENERATE(0, 3))};
+  for (const int stages : {2, 4}) check_all_equal(base, {{parallel("pipeline", stages)}}, 4);
+}
+
 TEST_CASE("an order of passes that is made for their costs changes no bit") {
   // Scores of 64 positions are much work that has no weights.
   const Patches base{patch("training", "seq_length", "64"), patch("model", "num_layers", "8"),

@@ -4,8 +4,9 @@
     style.py ROOT
 
 Fails on: an include against the direction table, a circle between subfolders, a knot of more than 4 units, a folder of more than
-45 code files, a third party outside its home, a folder without README.md, a path that leaves the project, a line of C++ with more
-than 132 characters of code, two types of one name in one namespace. Prints function and file sizes; they never fail.
+45 code files, a third party or threads outside their home, a folder without README.md, a path that leaves the project, a line of C++ with more
+than 132 characters of code, two types of one name in one namespace, a call of std::filesystem that touches the disk outside
+models/base or may throw. Prints function and file sizes; they never fail.
 """
 import re
 import statistics
@@ -32,6 +33,7 @@ HOMES = {
     r"(?:cuda|cublas|cudnn)": [r"exec/cuda/.*"],
     r"CLI/": [r"experiments/tandem/commands/.*", r"experiments/bench/.*"],
     r"catch2/": [r"tests/.*"],
+    r"(?:thread|future)$": [r"models/base/threads\.hpp", r"tests/.*"],
 }
 # top folder -> its subfolders in order: each may include those before it
 ORDERS = {
@@ -41,6 +43,13 @@ LONGEST_LINE = 132
 LARGEST_KNOT = 4  # units (a header with its source) that all include each other, directly or not
 FULLEST_FOLDER = 45  # code files beside each other
 CODE = {".cpp", ".hpp", ".cu"}
+# what std::filesystem does on a disk; all of these throw where they are not given an error code
+DISK_CALLS = """absolute canonical copy copy_file copy_symlink create_directories create_directory create_directory_symlink
+    create_hard_link create_symlink current_path directory_iterator equivalent exists file_size hard_link_count is_block_file
+    is_character_file is_directory is_empty is_fifo is_other is_regular_file is_socket is_symlink last_write_time permissions proximate
+    read_symlink recursive_directory_iterator relative remove remove_all rename resize_file space status symlink_status
+    temp_directory_path weakly_canonical""".split()
+DISK_HOME = "models/base/"
 SOURCES = {".cpp", ".hpp", ".cu", ".py", ".sh", ".cmake", ".txt", ".json", ".md"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.MULTILINE)
 NAMESPACE = re.compile(r"^namespace ([\w:]+ )?\{|^\}  // namespace( [\w:]+)?$|^(?:struct|class|union) (?:alignas\(\w+\) )?(\w+)(?: final)?(?: : [^;{]*?)? ?\{", re.MULTILINE)
@@ -136,6 +145,46 @@ def structure_problems(sources):
     fullest = max(files_in, key=files_in.get, default="")
     return problems, (f"folders of code: {len(files_in)}, circles {len(circles)}, fullest {fullest} with {files_in.get(fullest, 0)} files; "
                       f"knots of units: {len(units)}, largest {len(units[0]) if units else 1}")
+
+
+def arguments(text, start):
+    """What stands between the bracket before `start` and the one that closes it, split at its commas."""
+    parts, depth = [""], 1
+    for c in text[start:]:
+        depth += (c in "({[") - (c in ")}]")
+        if depth == 0:
+            return [p.strip() for p in parts]
+        if c == "," and depth == 1:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return parts
+
+
+def disk_problems(path, text):
+    """Calls of std::filesystem that touch the disk: in models/base alone, and there with an error code or on a known status."""
+    if path.parts[0] == "tests":
+        return []
+    text = code_only(text)
+    spaces = ["std::filesystem", "filesystem", *re.findall(r"namespace (\w+) = (?:::)?std::filesystem\b", text)]
+    codes = re.findall(r"std::error_code\s*&?\s*(\w+(?:\s*,\s*\w+)*)", text)
+    codes = {name.strip() for names in codes for name in names.split(",")}
+    problems = [f"{path}: opens the namespace std::filesystem: write its name" for _ in re.findall(r"using (?:namespace )?std::filesystem\b", text)]
+    call = rf"(?<![\w:])(?:{'|'.join(spaces)})::({'|'.join(DISK_CALLS)})\b(?:\s+\w+)?\s*([({{])"
+    for match in re.finditer(call, text):
+        given = arguments(text, match.end())
+        if not path.as_posix().startswith(DISK_HOME):
+            problems.append(f"{path}: calls std::filesystem::{match.group(1)}: use models/base/files.hpp")
+        elif not harmless(match.group(1), given, codes):
+            problems.append(f"{path}: std::filesystem::{match.group(1)} may throw: give it an error code")
+    return problems
+
+
+def harmless(call, given, codes):
+    """The end of a folder's entries, an error code, or a question about a status that is known."""
+    ends = call.endswith("directory_iterator") and given == [""]
+    of_status = call.startswith("is_") and "status(" in given[0]
+    return ends or of_status or given[-1].split(".")[-1] in codes
 
 
 def path_problems(path, text):
@@ -241,6 +290,7 @@ def check(root):
             problems += include_problems(path, text)
             problems += test_name_problems(path, text)
             problems += line_problems(path, text)
+            problems += disk_problems(path, text)
             for name in types(text):
                 where.setdefault(name, []).append(path.as_posix())
         if path.suffix != ".md" and path.parts[:2] != ("tests", "style"):

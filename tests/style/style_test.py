@@ -32,11 +32,39 @@ class Includes(unittest.TestCase):
         self.assertTrue(includes("sim/route.cpp", "#include <boost/graph/adjacency_list.hpp>"))
         self.assertTrue(includes("exec/run/run.cpp", "#include <Eigen/Core>"))
         self.assertTrue(includes("reports/compare/compare.cpp", "#include <CLI/CLI.hpp>"))
+        self.assertTrue(includes("exec/run/run.cpp", "#include <thread>"))
+        self.assertTrue(includes("exec/run/run.cpp", "#include <future>"))
 
     def test_a_third_party_at_home_is_fine(self):
         self.assertFalse(includes("models/planfile/plan_parse.cpp", "#include <nlohmann/json.hpp>"))
         self.assertFalse(includes("topology/route.cpp", "#include <boost/graph/adjacency_list.hpp>"))
         self.assertFalse(includes("exec/cpu/gemm.cpp", "#include <Eigen/Core>"))
+        self.assertFalse(includes("models/base/threads.hpp", "#include <thread>"))
+
+
+class Disk(unittest.TestCase):
+    def found(self, path, text):
+        return style.disk_problems(Path(path), text)
+
+    def test_a_call_outside_its_home_is_found_with_and_without_an_error_code(self):
+        for text in ("if (std::filesystem::exists(path)) f();", "std::error_code no;\nbool a = std::filesystem::is_directory(path, no);",
+                     "namespace fs = std::filesystem;\nfs::remove(a / b);", "for (const auto& e : std::filesystem::directory_iterator(p)) f(e);",
+                     "using namespace std::filesystem;", "using std::filesystem::exists;"):
+            self.assertEqual(len(self.found("sim/a.cpp", text)), 1, text)
+            self.assertEqual(self.found("tests/sim/a.cpp", text), [])
+
+    def test_a_call_that_may_throw_is_found_at_home(self):
+        for call in ("exists(f(path, error))", "rename(a, b)", "directory_iterator it(path)", "current_path()", "file_size(path)"):
+            text = f"std::error_code failed;\nstd::filesystem::{call};"
+            self.assertEqual(len(self.found("models/base/a.cpp", text)), 1, text)
+        for call in ("exists(f(path, error), failed)", "rename(a, b, failed)", "directory_iterator it(path, failed)", "directory_iterator()",
+                     "is_symlink(std::filesystem::symlink_status(path, failed))"):
+            text = f"std::error_code failed;\nstd::filesystem::{call};"
+            self.assertEqual(self.found("models/base/a.cpp", text), [], text)
+
+    def test_paths_comments_and_texts_are_fine(self):
+        for text in ("std::filesystem::path(a).parent_path() / b;", "// std::filesystem::exists(a)", 'f("std::filesystem::exists(a)");'):
+            self.assertEqual(self.found("sim/a.cpp", text), [])
 
 
 class Places(unittest.TestCase):

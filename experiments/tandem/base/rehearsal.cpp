@@ -1,12 +1,12 @@
 #include "experiments/tandem/base/rehearsal.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "experiments/tandem/base/fields.hpp"
 #include "experiments/tandem/base/terminal.hpp"
+#include "models/base/files.hpp"
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
 #include "reports/prediction/cost_table.hpp"
@@ -72,12 +72,12 @@ std::shared_ptr<const Topology> topology_of(const Plan& plan, const std::string&
   const auto plain = naming(plan.file, [&] { return make_topology(plan.cluster); });
   if (cost_table.empty()) return plain;
   require_described(cost_table, plan, *plain);
-  return make_topology(plan.cluster, std::filesystem::absolute(cost_table).string());
+  return make_topology(plan.cluster, absolute_path(cost_table));
 }
 
 void tell_other_type(const Plan& plan, const Topology& topology) {
   const std::string& table = topology.device().cost_table;
-  if (table.empty() || is_preset_path(table) || !std::filesystem::exists(measured_table_path(table))) return;
+  if (table.empty() || is_preset_path(table) || !file_exists(measured_table_path(table))) return;
   const std::string path = measured_table_path(table), type = other_type(load_cost_table(path), plan);
   if (!type.empty())
     log(path + ": was measured in " + type + "; " + unmeasured(plan) + ": costs are a roofline of unverified facts; " + remedy(plan));

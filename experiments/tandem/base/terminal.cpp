@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -12,6 +11,7 @@
 #include <stdexcept>
 
 #include "models/base/error.hpp"
+#include "models/base/files.hpp"
 #include "models/base/output.hpp"
 #include "reports/prediction/text.hpp"
 
@@ -21,24 +21,6 @@ namespace {
 
 constexpr const char* kWipe = "\r\033[K";
 constexpr std::int64_t kBarWidth = 30;
-
-volatile std::sig_atomic_t interrupts = 0;
-
-constexpr int kInterrupts[] = {SIGINT, SIGTERM, SIGHUP};  // Ctrl-C, a batch system at its time limit, a closed terminal
-constexpr char kNotice[] = "interrupted: what runs is finished and kept; once more ends at once\n";
-
-/// The next one of any kind ends the program.
-void on_interrupt(int) {
-  interrupts = interrupts + 1;
-  for (int s : kInterrupts) std::signal(s, SIG_DFL);
-  if (write(STDERR_FILENO, kNotice, sizeof kNotice - 1) < 0) return;  // nobody listens
-}
-
-/// `nohup` asks that a closed terminal goes unnoticed.
-void watch_interrupts() {
-  for (int s : kInterrupts)
-    if (std::signal(s, on_interrupt) == SIG_IGN && s == SIGHUP) std::signal(s, SIG_IGN);
-}
 
 bool stderr_is_terminal() {
   static const bool terminal = isatty(STDERR_FILENO) != 0;
@@ -88,25 +70,12 @@ void Progress::done(std::int64_t count) {
             std::to_string(count) + "/" + std::to_string(total_) + ", " + time_text(left) + " left");
 }
 
-InterruptWatch::InterruptWatch() {
-  interrupts = 0;
-  watch_interrupts();
-}
-
-InterruptWatch::~InterruptWatch() {
-  for (int s : kInterrupts)
-    if (std::signal(s, SIG_DFL) == SIG_IGN) std::signal(s, SIG_IGN);
-}
-
-bool InterruptWatch::pressed() { return interrupts != 0; }
-
 void prepare_output(const std::string& path) {
-  std::error_code error, absent;
-  if (std::filesystem::is_directory(path, absent))
+  if (is_folder(path))
     throw ConfigError(Problem{path, "", "", "is a directory, not a file", "give a file in it"});
   const OutputPlace place = output_place(path);
   const std::filesystem::path folder = std::filesystem::path(place.path).parent_path();
-  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  const std::error_code error = folder.empty() ? std::error_code() : make_folders(folder);
   if (error) throw ConfigError(Problem{path, "", "", "its folder cannot be made: " + error.message(), "give another file"});
   if (!takes_output(place))
     throw ConfigError(Problem{path, "", "", std::string("cannot be written: ") + std::strerror(errno), "give another file"});
@@ -117,11 +86,8 @@ namespace {
 /// Whether two names are one file that writing replaces; devices and pipes are not.
 bool one_file(const std::string& a, const std::string& b) {
   const OutputPlace place = output_place(a);  // behind links, whose targets need not be there
-  const auto whole = [](const std::string& path) {
-    std::error_code ignored;
-    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, ignored), ignored);
-  };
-  return !place.in_place && whole(place.path) == whole(output_place(b).path);
+  const std::string whole = canonical_path(place.path);
+  return !place.in_place && !whole.empty() && whole == canonical_path(output_place(b).path);
 }
 
 void require_other_file(const std::string& path, const std::string& taken, const char* reason) {

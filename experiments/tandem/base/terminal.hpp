@@ -1,5 +1,5 @@
 #pragma once
-// What a person at a terminal sees: messages and progress on stderr, data on stdout, and Ctrl-C and its like.
+// What a person at a terminal sees: messages and progress on stderr, data on stdout.
 
 #include <chrono>
 #include <cstdint>
@@ -31,20 +31,6 @@ class Progress {
   bool shown_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
-
-/// While it lives, Ctrl-C, SIGTERM and SIGHUP (unless ignored, as under nohup) only set a flag that `pressed` tells; a second one
-/// ends the program.
-class InterruptWatch {
- public:
-  InterruptWatch();
-  ~InterruptWatch();
-  InterruptWatch(const InterruptWatch&) = delete;
-  InterruptWatch& operator=(const InterruptWatch&) = delete;
-  static bool pressed();
-};
-
-/// Thrown to leave a long run after that.
-struct Interrupted {};
 
 /// Makes the folders above an output file. Throws ConfigError when it cannot, or when the file could not be written: before
 /// the work that it is to hold.

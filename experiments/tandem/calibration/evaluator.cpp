@@ -3,10 +3,9 @@
 #include <unistd.h>
 
 #include <cmath>
-#include <filesystem>
 #include <optional>
 
-#include "experiments/tandem/validation/parallel.hpp"
+#include "models/base/files.hpp"
 #include "models/base/output.hpp"
 #include "models/base/presets.hpp"
 #include "sim/result/simulate.hpp"
@@ -19,8 +18,8 @@ namespace {
 /// A preset by its name, a file of one's own wherever it is named from.
 bool same_calibration(const std::string& a, const std::string& b) {
   if (a == b || !is_preset_path(a) || !is_preset_path(b)) return a == b;
-  std::error_code unknown;
-  return std::filesystem::weakly_canonical(a, unknown) == std::filesystem::weakly_canonical(b, unknown) && !unknown;
+  const std::string whole = canonical_path(a);
+  return !whole.empty() && whole == canonical_path(b);
 }
 
 /// Nothing when the record is not of this device.
@@ -33,14 +32,20 @@ std::optional<FitCase> fit_case(const Measurement& m, const std::string& calibra
   return FitCase{m.id, m.set, *m.step_time_s, std::move(plan), std::move(graph), std::move(topology)};
 }
 
+/// Every index, or FitStopped.
+void for_all(std::size_t count, const Jobs& jobs, const std::function<void(std::size_t)>& work) {
+  for_each_index(count, jobs, work);
+  if (jobs.stop && jobs.stop()) throw FitStopped{};
+}
+
 bool usable(const Measurement& m) { return m.grade != "C" && m.step_time_s && *m.step_time_s > 0; }
 
 }  // namespace
 
-FitCases fit_cases(const std::vector<Measurement>& measurements, const std::string& calibration, int jobs) {
+FitCases fit_cases(const std::vector<Measurement>& measurements, const std::string& calibration, const Jobs& jobs) {
   std::vector<std::optional<FitCase>> found(measurements.size());
   std::vector<int> refused(measurements.size(), 0);
-  for_each_index(measurements.size(), jobs, [&](std::size_t i) {
+  for_all(measurements.size(), jobs, [&](std::size_t i) {
     if (!usable(measurements[i])) return;
     try {
       found[i] = fit_case(measurements[i], calibration);
@@ -56,19 +61,16 @@ FitCases fit_cases(const std::vector<Measurement>& measurements, const std::stri
   return out;
 }
 
-Evaluator::Evaluator(const std::vector<FitCase>& cases, const ConstantsFile& file, int jobs)
+Evaluator::Evaluator(const std::vector<FitCase>& cases, const ConstantsFile& file, const Jobs& jobs)
     : cases_(cases), file_(file), jobs_(jobs),
-      candidate_(std::filesystem::temp_directory_path() / ("tandem_calibrate_" + std::to_string(getpid()) + ".json")) {}
+      candidate_(temporary_folder() + "/tandem_calibrate_" + std::to_string(getpid()) + ".json") {}
 
-Evaluator::~Evaluator() {
-  std::error_code ignored;
-  std::filesystem::remove(candidate_, ignored);
-}
+Evaluator::~Evaluator() { remove_file(candidate_); }
 
 LogErrors Evaluator::errors(const std::vector<double>& values, const std::vector<std::size_t>& which) {
   write_text(candidate_, file_.with(values));
   LogErrors out(which.size());
-  for_each_index(which.size(), jobs_, [&](std::size_t i) {
+  for_all(which.size(), jobs_, [&](std::size_t i) {
     const FitCase& c = cases_[which[i]];
     const auto topology = recalibrated(c.topology, candidate_);
     out[i] = std::log(sim::simulate(c.plan, c.graph, *topology).step_time.seconds() / c.measured_s);

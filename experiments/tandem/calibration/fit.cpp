@@ -121,21 +121,24 @@ class Search {
       : constants_(file.constants()), sources_(sources_of(cases.cases, options.per_source)),
         evaluator_(cases.cases, file, options.jobs), options_(options) {
     for (const Source& s : sources_) sample_.insert(sample_.end(), s.sample.begin(), s.sample.end());
+    for (const Constant& c : constants_) start_.push_back(step_at(c));
+    best_ = start_;
   }
 
   /// Steps from linear model to linear model. A step that the simulator does not confirm is not taken, and the next model is
   /// trusted half as far; so is one whose best step was short.
-  Point best() {
-    Point at;
-    for (const Constant& c : constants_) at.push_back(step_at(c));
+  const Point& best() {
     for (int reach = kReach, round = 0; reach > 1 && round < kRounds; ++round) {
-      const Point next = linear(at, std::max(1, reach / 4)).best(reach, -1);
-      const bool better = cost_of(sampled(next), -1) < cost_of(sampled(at), -1);
-      if (!better || distance(at, next) <= reach / 2) reach /= 2;
-      if (better) at = next;
+      const Point next = linear(best_, std::max(1, reach / 4)).best(reach, -1);
+      const bool better = cost_of(sampled(next), -1) < cost_of(sampled(best_), -1);
+      if (!better || distance(best_, next) <= reach / 2) reach /= 2;
+      if (better) best_ = next;
     }
-    return at;
+    return best_;
   }
+  /// What best() has found so far.
+  const Point& so_far() const { return best_; }
+  const Point& start() const { return start_; }
   LinearModel linear(const Point& at, int step) {
     LinearModel out{at, sampled(at), {}};
     for (std::size_t i = 0; i < at.size(); ++i) out.slopes.push_back(slope(at, i, step));
@@ -151,6 +154,8 @@ class Search {
   const std::vector<Source>& sources() const { return sources_; }
   const std::vector<Constant>& constants() const { return constants_; }
   int tried() const { return static_cast<int>(memory_.size()); }
+  /// Log errors of the sampled records of each source, where they were simulated already.
+  const BySource& known(const Point& p) const { return memory_.at(p); }
 
  private:
   BySource slope(const Point& at, std::size_t i, int step) {
@@ -184,6 +189,7 @@ class Search {
   Evaluator evaluator_;
   const FitOptions& options_;
   std::map<Point, BySource> memory_;
+  Point start_, best_;
 };
 
 ConstantFit constant_fit(const Search& search, const LinearModel& model, const std::vector<Point>& fits, std::size_t i) {
@@ -218,9 +224,33 @@ void add_means(Fit& fit) {
   if (!left_out.empty()) fit.left_out = mean(left_out);
 }
 
-/// The best constants by the records that `options.per_source` lets the search look at; errors over all records.
-Fit fit_to_sample(const ConstantsFile& file, const FitCases& cases, const FitOptions& options) {
-  Search search(file, cases, options);
+/// What every fit says of its search.
+void add_counts(Fit& fit, const Search& search, const FitCases& cases, const FitOptions& options) {
+  for (const SourceFit& s : fit.sources) fit.records += s.records;
+  fit.refused = cases.refused;
+  fit.evaluations = search.tried();
+  fit.per_source = options.per_source;
+  add_means(fit);
+}
+
+/// What a search that was stopped has found, by the records that it looked at. Throws FitStopped where that is nothing.
+Fit fit_so_far(const Search& search) {
+  if (search.tried() == 0) throw FitStopped{};
+  Fit out;
+  const BySource &before = search.known(search.start()), &after = search.known(search.so_far());
+  for (std::size_t s = 0; s < before.size(); ++s) {
+    const int looked_at = static_cast<int>(before[s].size());
+    out.sources.push_back({search.sources()[s].set, looked_at, mean_absolute(before[s]), mean_absolute(after[s]), std::nullopt});
+  }
+  for (std::size_t i = 0; i < search.constants().size(); ++i) {
+    const double fitted = search.values(search.so_far())[i];
+    out.constants.push_back({search.constants()[i], fitted, fitted, fitted, false, "", 0});
+  }
+  out.stopped = true;
+  return out;
+}
+
+Fit fit_of(Search& search) {
   const std::vector<double> before = values_before(search.constants());
   const LinearModel model = search.linear(search.best(), kNear / 4);
   std::vector<Point> fits;
@@ -237,11 +267,19 @@ Fit fit_to_sample(const ConstantsFile& file, const FitCases& cases, const FitOpt
     out.sources.push_back(std::move(source));
   }
   for (std::size_t i = 0; i < search.constants().size(); ++i) out.constants.push_back(constant_fit(search, model, fits, i));
-  out.records = static_cast<int>(cases.cases.size());
-  out.refused = cases.refused;
-  out.evaluations = search.tried();
-  out.per_source = options.per_source;
-  add_means(out);
+  return out;
+}
+
+/// The best constants by the records that `options.per_source` lets the search look at; errors over all records.
+Fit fit_to_sample(const ConstantsFile& file, const FitCases& cases, const FitOptions& options) {
+  Search search(file, cases, options);
+  Fit out;
+  try {
+    out = fit_of(search);
+  } catch (const FitStopped&) {
+    out = fit_so_far(search);
+  }
+  add_counts(out, search, cases, options);
   return out;
 }
 
@@ -265,21 +303,22 @@ Fit fit_device(const ConstantsFile& file, const FitCases& cases, const FitOption
   int largest = 0;
   for (const SourceFit& source : out.sources) largest = std::max(largest, source.records);
   FitOptions wider = options;
-  while (out.after > out.before && wider.per_source > 0 && wider.per_source < largest) {
+  while (!out.stopped && out.after > out.before && wider.per_source > 0 && wider.per_source < largest) {
     const int tried = out.evaluations;
     wider.per_source = 2 * wider.per_source < largest ? 2 * wider.per_source : 0;  // 0: all
     wider.tell = [&options, tried](int n) { options.tell(tried + n); };
     out = fit_to_sample(file, cases, wider);
     out.evaluations += tried;
   }
-  if (out.after > out.before) keep_before(out);
+  if (out.stopped ? out.after >= out.before : out.after > out.before) keep_before(out);
   return out;
 }
 
 std::string fitted_on(const Fit& fit, const std::string& date) {
   std::string sets;
   for (const SourceFit& s : fit.sources) sets += (sets.empty() ? "" : ", ") + s.set + " " + std::to_string(s.records);
-  std::string out = "step times of " + std::to_string(fit.records) + " records (" + sets + "), each source one vote, " + date +
+  std::string out = (fit.stopped ? "interrupted after " + std::to_string(fit.evaluations) + " sets of constants: " : std::string()) +
+                    "step times of " + std::to_string(fit.records) + " records (" + sets + "), each source one vote, " + date +
                     ": mean error " + number_text(100 * fit.after, 1) + " %";
   if (fit.left_out) out += ", of a source left out " + number_text(100 * *fit.left_out, 1) + " %";
   return out;

@@ -33,6 +33,7 @@ struct Fit {
   std::vector<SourceFit> sources;
   int records = 0, refused = 0;      ///< refused: of whatever device
   int per_source = 0;                ///< records of a source that the search looked at, at most; 0: all
+  bool stopped = false;              ///< the search was stopped: errors are of the records that it looked at, nothing is left out
   bool kept = false;                 ///< nothing better was found: the constants are as they were, and nothing is said of others
   int evaluations = 0;               ///< sets of constants that the sampled records were simulated with
   double before = 0, after = 0;      ///< means over sources
@@ -40,7 +41,7 @@ struct Fit {
 };
 
 struct FitOptions {
-  int jobs = 1;
+  Jobs jobs;                         ///< when they are stopped the fit is what the search has found until then
   int per_source = 12;               ///< records of a source that the search looks at, spread evenly; 0: all
   std::function<void(int)> tell = [](int) {};  ///< called with how many sets of constants were tried
 };
@@ -49,7 +50,8 @@ struct FitOptions {
 /// linear model of their errors near it, and goes on from there while the simulator confirms it. One set of constants for all:
 /// nothing is fitted for a model, a plan or a source. Errors that are reported are over all records; where what was found is worse
 /// over all records than the constants as they were, the sample misled, and the search is made again with twice as many of each
-/// source, up to all; constants than which nothing better is found stay. Throws ConfigError when no record is of this device.
+/// source, up to all; constants than which nothing better is found stay. Throws ConfigError when no record is of this device, and
+/// FitStopped when it is stopped before it has tried anything.
 Fit fit_device(const ConstantsFile& file, const FitCases& cases, const FitOptions& options);
 
 /// What stands as `fitted_on` beside every fitted number.

@@ -2,7 +2,8 @@
 // Checks of command line arguments that CLI11 does not bring.
 
 #include <CLI/CLI.hpp>
-#include <cmath>
+#include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <string>
@@ -10,16 +11,22 @@
 
 namespace tandem::program {
 
-/// A finite number, 0 or more.
-inline CLI::Validator fraction() {
+/// A share: a fraction from 0 to 1, or a percentage as in "5%", which becomes one.
+inline CLI::Validator share() {
   return CLI::Validator(
       [](std::string& text) -> std::string {
+        const bool percentage = text.ends_with('%');
+        const std::string number = text.substr(0, text.size() - (percentage ? 1 : 0));
         char* end = nullptr;
-        const double value = std::strtod(text.c_str(), &end);
-        const bool whole = !text.empty() && end == text.c_str() + text.size();
-        return whole && std::isfinite(value) && value >= 0 ? "" : text + " is not a finite number of 0 or more";
+        const double value = std::strtod(number.c_str(), &end) / (percentage ? 100 : 1);
+        const bool whole = !number.empty() && end == number.c_str() + number.size();
+        if (!whole || !(value >= 0 && value <= 1)) return text + " is no share: give a fraction from 0 to 1 (0.05), or a percentage (5%)";
+        std::array<char, 32> exact{};
+        std::snprintf(exact.data(), exact.size(), "%.17g", value);
+        text = exact.data();
+        return "";
       },
-      "FRACTION");
+      "SHARE");
 }
 
 /// --stack: "NAME" or "NAME@2024-07" in place of the plan's stack.

@@ -1,14 +1,16 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
+#include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/calibration/fit.hpp"
 #include "experiments/tandem/commands/arguments.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/validation/errors.hpp"
-#include "experiments/tandem/validation/parallel.hpp"
+#include "models/base/files.hpp"
 #include "models/base/output.hpp"
 #include "models/base/presets.hpp"
+#include "models/base/threads.hpp"
 
 namespace tandem::program {
 
@@ -38,7 +40,7 @@ std::string output_of(const Options& o, const ConstantsFile& file) {
 }
 
 void require_free(const Options& o, const std::string& output) {
-  if (o.write || !std::filesystem::exists(output)) return;
+  if (o.write || !file_exists(output)) return;
   throw ConfigError(Problem{output, "", "", "exists already",
                             o.output.empty()
                                 ? "remove it, or name it or another with -o (--write alone overwrites the device's own calibration)"
@@ -51,6 +53,18 @@ std::vector<double> fitted_values(const Fit& fit) {
   return out;
 }
 
+/// The fit, or what an interrupted search has found of it. Throws Interrupted where that is nothing.
+Fit fit_to(const std::vector<Measurement>& measurements, const Options& o, const ConstantsFile& file) {
+  FitOptions options = o.fit;
+  options.jobs = interruptible(o.fit.jobs.most);
+  try {
+    return fit_device(file, fit_cases(measurements, o.device, options.jobs), options);
+  } catch (const FitStopped&) {
+    log("no set of constants was tried: nothing is written");
+    throw Interrupted{};
+  }
+}
+
 ExitCode calibrate(const Options& o) {
   const ConstantsFile file(o.device);
   const std::string output = output_of(o, file);
@@ -58,19 +72,21 @@ ExitCode calibrate(const Options& o) {
   prepare_outputs({output}, o.files);
   const std::vector<Measurement> measurements = read_measurements(o.files, o.filter);
   if (const std::string unread = unread_text(measurements); !unread.empty()) log(unread);
-  const FitCases cases = fit_cases(measurements, o.device, o.fit.jobs);
-  const Fit fit = fit_device(file, cases, o.fit);
-  write_text(output, file.with(fitted_values(fit), fit.kept ? "" : fitted_on(fit, today())));
+  const InterruptWatch watch;
+  const Fit fit = fit_to(measurements, o, file);
+  const std::string place = fit.stopped ? place_when_interrupted(output) : output;
+  const bool better = !(fit.stopped && fit.kept);
+  if (better) write_text(place, file.with(fitted_values(fit), fit.kept ? "" : fitted_on(fit, today())));
   print(o.json ? to_json(fit) : to_text(fit));
-  log("wrote " + output);
-  return ExitCode::ok;
+  log(better ? "wrote " + place : "nothing is written");
+  return fit.stopped ? ExitCode::interrupted : ExitCode::ok;
 }
 
 }  // namespace
 
 void add_calibrate(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
-  o->fit.jobs = all_cores();
+  o->fit.jobs.most = all_cores();
   o->fit.tell = [](int tried) {
     if (tried % kTellEvery == 0) log(std::to_string(tried) + " sets of constants tried");
   };
@@ -84,7 +100,7 @@ void add_calibrate(CLI::App& app, ExitCode& exit) {
             "run this set's plans on another cluster than they name; may be given again");
   command->add_option("--per-source", o->fit.per_source, "records of a set that the search looks at, spread evenly; 0: all [12]")
       ->check(CLI::Range(0, 1'000'000));
-  command->add_option("--jobs", o->fit.jobs, "records simulated at once [all cores]")->check(CLI::Range(1, 1024));
+  command->add_option("--jobs", o->fit.jobs.most, "records simulated at once [all cores]")->check(CLI::Range(1, 1024));
   command->add_option("-o,--output", o->output, "the new calibration file [DEVICE.fitted.json here, or beside DEVICE where that is a path]");
   command->add_flag("--write", o->write, "overwrite: the device's own calibration file, or what -o names");
   command->add_flag("--json", o->json, "one JSON object on stdout");

@@ -58,9 +58,9 @@ void add_compare(CLI::App& app, ExitCode& exit) {
   command->add_option("RUN", o->second, "timeline of `tandem train --timeline`; or of the one that is the baseline")->required();
   command->add_flag("--json", o->json, "one JSON object on stdout");
   command->add_option("--html", o->html, "write a page: both timelines, where the time goes, memory, loss, every operation");
-  command->add_option("--tolerance", o->tolerance, "largest step time error as a fraction, e.g. 0.15, or how much slower than the baseline; beyond it exit 6")
-      ->check(fraction());
-  command->add_option("--memory-tolerance", o->memory_tolerance, "the same for peak memory")->check(fraction());
+  command->add_option("--tolerance", o->tolerance, "largest step time error, 0.15 or 15%, or how much slower than the baseline; beyond it exit 6")
+      ->transform(share());
+  command->add_option("--memory-tolerance", o->memory_tolerance, "the same for peak memory")->transform(share());
   command->callback([o, &exit] { exit = compare_files(*o); });
 }
 

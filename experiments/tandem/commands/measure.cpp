@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "exec/measure/measure_cuda.hpp"
+#include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "models/base/error.hpp"
@@ -53,6 +54,7 @@ CostTable measure_cpu(const Options& o) {
   options.dtype = *dtype_from_name(o.precision);
   Teller teller;
   options.progress = std::ref(teller);
+  options.stop = [] { return InterruptWatch::pressed(); };
   return exec::measure_cpu(options);
 }
 
@@ -73,6 +75,7 @@ CostTable measure_cuda(const Options& o) {
   options.wanted = operations_of(o.plans);
   Teller teller;
   options.progress = std::ref(teller);
+  options.stop = [] { return InterruptWatch::pressed(); };
   return exec::measure_cuda(options);
 }
 
@@ -109,15 +112,27 @@ void require_sensible(const Options& o) {
     throw ConfigError(Problem{"", "--precision", o.precision, "is for --device cpu only", "leave it out: every precision is measured"});
 }
 
+/// Throws Interrupted where nothing that simulate could read was measured before.
+CostTable measured_table(const Options& o) {
+  try {
+    return o.device == "cuda" ? measure_cuda(o) : measure_cpu(o);
+  } catch (const exec::MeasuringStopped&) {
+    log("no table is written: not everything has been timed yet");
+    throw Interrupted{};
+  }
+}
+
 ExitCode measure(const Options& o) {
   require_sensible(o);
-  const bool cuda = o.device == "cuda";
   prepare_outputs({o.output}, o.plans);
-  const CostTable table = cuda ? measure_cuda(o) : measure_cpu(o);
-  const std::string path = o.output.empty() ? measured_table_path(table.device) : o.output;
+  const InterruptWatch watch;
+  const CostTable table = measured_table(o);
+  std::string path = o.output.empty() ? measured_table_path(table.device) : o.output;
+  if (InterruptWatch::pressed()) path = place_when_interrupted(path);
   prepare_output(path);
   save_cost_table(table, path);
   print(o.json ? to_json(table, path) : to_text(table, path));
+  if (InterruptWatch::pressed()) return ExitCode::interrupted;
   const auto stopped = table.facts.find("stopped");
   if (stopped == table.facts.end()) return ExitCode::ok;
   print_error("the table is incomplete: " + stopped->second);

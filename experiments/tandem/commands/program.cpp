@@ -6,6 +6,7 @@
 #include <new>
 #include <vector>
 
+#include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "models/base/error.hpp"
@@ -18,8 +19,9 @@ namespace {
 constexpr const char* kFooter =
     "exit codes: 0 ok; 1 internal error; 2 bad command line; 3 bad or unreadable input (file and field named);\n"
     "  4 plan infeasible (does not divide; does not fit: the whole result is printed first; not implemented);\n"
-    "  5 nothing found (no plan of a sweep fits); 6 comparison outside tolerance; 7 a device or rank failed;\n"
-    "  130 interrupted (Ctrl-C, SIGTERM, SIGHUP), results kept\n"
+    "  5 nothing found (no plan of a sweep fits); 6 comparison outside tolerance;\n"
+    "  7 a device or a rank failed, or the host has no memory or thread left;\n"
+    "  130 interrupted (Ctrl-C, SIGTERM, SIGHUP), results so far kept\n"
     "Data goes to stdout, messages and progress to stderr. NO_COLOR is respected.";
 
 ExitCode report(const ConfigError& error, ExitCode code) {
@@ -102,6 +104,8 @@ ExitCode parse_and_run(int argc, const char* const* argv) {
 }  // namespace
 
 ExitCode run(int argc, const char* const* argv) {
+  end_at_interrupts();
+  end_without_memory();
   try {
     return parse_and_run(argc, argv);
   } catch (const InfeasibleError& e) {
@@ -114,8 +118,9 @@ ExitCode run(int argc, const char* const* argv) {
     return report(e, "", ExitCode::world);
   } catch (const Interrupted&) {
     return ExitCode::interrupted;
-  } catch (const std::bad_alloc& e) {
-    return report(e, "out of memory: ", ExitCode::internal);
+  } catch (const std::bad_alloc&) {
+    tell_no_memory();
+    return ExitCode::world;
   } catch (const std::exception& e) {
     return report(e, "internal: ", ExitCode::internal);
   }

@@ -1,20 +1,9 @@
 #pragma once
 // The `tandem` program: its command line, and what becomes of errors.
 
-namespace tandem::program {
+#include "experiments/tandem/base/exit_code.hpp"
 
-/// What the program answers to the shell; documented in --help and in README.md, and stable.
-enum class ExitCode : int {
-  ok = 0,
-  internal = 1,     ///< a bug in Tandem
-  usage = 2,        ///< bad command line
-  input = 3,        ///< bad or unreadable input: file and field are named
-  infeasible = 4,   ///< a plan that cannot be: does not divide, does not fit, not implemented
-  nothing = 5,      ///< nothing found: no plan of a sweep fits
-  tolerance = 6,    ///< a comparison outside tolerance
-  world = 7,        ///< a device or a rank failed
-  interrupted = 130,///< by the user or a batch system; results so far are kept
-};
+namespace tandem::program {
 
 /// Parses the command line, runs one subcommand and turns its errors into messages on stderr. Data goes to stdout.
 ExitCode run(int argc, const char* const* argv);

@@ -10,6 +10,7 @@
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/commands/run_page.hpp"
 #include "experiments/tandem/study/report.hpp"
+#include "models/base/files.hpp"
 #include "models/base/json.hpp"
 #include "models/base/output.hpp"
 #include "reports/page/html_page.hpp"
@@ -74,7 +75,9 @@ std::string page(const Options& o, bool folder) {
 }
 
 ExitCode write_report(const Options& o) {
-  const bool folder = std::filesystem::is_directory(o.subject);
+  if (const FileState state = file_state(o.subject); state.kind == FileKind::unknown)
+    throw ConfigError(Problem{o.subject, "", "", why_unreadable(o.subject), "give a plan, a timeline, or a folder of `sweep`"});
+  const bool folder = is_folder(o.subject);
   const std::string out = !o.out.empty() ? o.out
                           : folder       ? o.subject + "/report.html"
                                          : std::filesystem::path(o.subject).stem().string() + ".html";

@@ -1,11 +1,13 @@
 #include <CLI/CLI.hpp>
 #include <optional>
 
+#include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/rehearsal.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/arguments.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "models/base/output.hpp"
+#include "models/base/presets.hpp"
 #include "reports/timeline/chrome_trace.hpp"
 #include "reports/timeline/run_routing.hpp"
 #include "sim/result/simulate.hpp"
@@ -26,6 +28,14 @@ void write_files(const Options& o, const Rehearsal& r, const Prediction& p, cons
   if (!o.memory.empty()) write_text(o.memory, memory_json(p, r.plan));
 }
 
+/// Presets of the user's own are found without a word; what was found and what was not is a note of the prediction.
+void tell_own_presets(Prediction& p) {
+  const std::string note = own_presets_note();
+  if (note.empty()) return;
+  p.notes.push_back(note);
+  log("tandem: " + note);
+}
+
 ExitCode simulate(const Options& o) {
   const Rehearsal r = prepare(o.plan, o.perturb, o.stack);
   const auto topology = topology_of(r.plan, o.cost_table);
@@ -36,7 +46,9 @@ ExitCode simulate(const Options& o) {
   options.memory_over_time = !o.memory.empty();
   const auto routing = o.routing.empty() ? std::nullopt : std::optional(read_routing(o.routing, r.plan));
   options.routing = routing ? &*routing : nullptr;
-  const Prediction p = naming(o.plan, [&] { return sim::simulate(r.plan, r.graph, *topology, options); });
+  Prediction p = naming(o.plan, [&] { return sim::simulate(r.plan, r.graph, *topology, options); });
+  tell_own_presets(p);
+  const InterruptWatch watch;  // a file that is begun is finished
   write_files(o, r, p, options.routing);
   print(o.json ? to_json(p, r.plan) : to_text(p, r.plan));
   if (p.fits || o.allow_oversize) return ExitCode::ok;

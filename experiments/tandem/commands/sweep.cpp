@@ -1,14 +1,15 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <thread>
 
+#include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/study/summary.hpp"
 #include "experiments/tandem/study/sweep.hpp"
+#include "models/base/files.hpp"
 #include "models/base/json.hpp"
+#include "models/base/threads.hpp"
 
 namespace tandem::program {
 
@@ -16,24 +17,19 @@ namespace {
 
 struct Options {
   std::string study, out;
-  int jobs = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  int jobs = all_cores();
   bool json = false, fresh = false;
 };
 
 /// Results belong to this build of the program and to the presets it reads.
 std::string program_digest() {
   const std::string self = "/proc/self/exe";
-  std::error_code unknown;
-  const bool readable = std::filesystem::exists(self, unknown);
+  const bool readable = why_unreadable(self).empty();
   return std::string(TANDEM_VERSION) + study::presets_digest() +
          (readable ? study::digest(read_text(self, std::size_t{1} << 32)) : std::string());
 }
 
-std::vector<study::Candidate> candidates(const study::Study& s, bool fresh, const std::string& folder) {
-  if (fresh) {
-    std::error_code absent;
-    std::filesystem::remove(folder + "/results.jsonl", absent);
-  }
+std::vector<study::Candidate> candidates(const study::Study& s) {
   const std::string program = program_digest();
   std::vector<study::Candidate> out;
   for (std::size_t i = 0; i < s.points.size(); ++i) out.push_back(study::candidate(s, i, program));
@@ -48,21 +44,28 @@ study::Tally tally_of(const std::vector<std::string>& lines, std::size_t points)
   return tally;
 }
 
+void tell_unsound(const std::string& folder, std::size_t rows) {
+  if (rows > 0)
+    log(folder + "/results.jsonl: " + std::to_string(rows) +
+        (rows == 1 ? " row has no checksum that matches" : " rows have no checksum that matches") +
+        " (damaged, changed, or of an earlier version): computed again");
+}
+
 ExitCode sweep_study(const Options& o) {
   const study::Study s = study::load_study(o.study);
   const std::string folder = o.out.empty() ? "out/" + s.name : o.out;
-  const std::vector<study::Candidate> plans = candidates(s, o.fresh, folder);
-  study::Results results(folder, plans);
-  std::size_t computed = 0;
+  const std::vector<study::Candidate> plans = candidates(s);
   const InterruptWatch watch;
+  if (o.fresh) remove_file(folder + "/results.jsonl");  // only when the rest of the study is ready
+  study::Results results(folder, plans);
+  tell_unsound(folder, results.unsound());
+  std::size_t computed = 0;
   {
     Progress bar(static_cast<std::int64_t>(plans.size() - std::min(plans.size(), results.kept())));
-    study::sweep(s, plans, results, o.jobs,
-                 {[] { return InterruptWatch::pressed(); },
-                  [&](std::size_t done) {
-                    computed = done;
-                    bar.done(static_cast<std::int64_t>(done));
-                  }});
+    study::sweep(s, plans, results, {interruptible(o.jobs), [&](std::size_t done) {
+                                       computed = done;
+                                       bar.done(static_cast<std::int64_t>(done));
+                                     }});
   }
   const std::vector<std::string> lines = results.finish(s, plans);
   study::Tally tally = tally_of(lines, plans.size());

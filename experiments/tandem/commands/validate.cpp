@@ -1,14 +1,16 @@
 #include <CLI/CLI.hpp>
+#include <utility>
 
+#include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/arguments.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/validation/baseline.hpp"
 #include "experiments/tandem/validation/errors.hpp"
-#include "experiments/tandem/validation/parallel.hpp"
 #include "experiments/tandem/validation/report.hpp"
 #include "models/base/json.hpp"
 #include "models/base/output.hpp"
+#include "models/base/threads.hpp"
 
 namespace tandem::program {
 
@@ -33,17 +35,37 @@ void write_files(const Options& o, const Summary& summary, const std::vector<Jud
   if (!o.errors.empty()) write_text(o.errors, sim::to_json(error_book(records, sim::load_error_book(), "tandem " TANDEM_VERSION)));
 }
 
+/// What is kept of an interrupted command. Predictions take their ranges from a book of errors, so none is made of a part.
+Options of_a_part(Options o) {
+  for (std::string* path : {&o.html, &o.csv})
+    if (const std::string named = std::exchange(*path, place_when_interrupted(*path)); *path != named)
+      log(named + " is left as it was; what was judged is in " + *path);
+  if (!o.errors.empty()) log(o.errors + " is not written: it takes all records");
+  o.errors.clear();
+  return o;
+}
+
+std::vector<JudgedRecord> judge_all(const std::vector<Measurement>& measurements, int jobs) {
+  Progress progress(static_cast<std::int64_t>(measurements.size()));
+  return judge(measurements, interruptible(jobs), [&](std::int64_t n) { progress.done(n); });
+}
+
 ExitCode validate_files(const Options& o) {
   const std::vector<Measurement> measurements = read_measurements(o.files, o.filter);
   if (const std::string unread = unread_text(measurements); !unread.empty()) log(unread);
+  require_known_sets(o.wishes, measurements);
   prepare_outputs({o.html, o.csv, o.errors}, o.files);
-  Progress progress(static_cast<std::int64_t>(measurements.size()));
-  std::vector<JudgedRecord> records = judge(measurements, o.jobs, [&](std::int64_t n) { progress.done(n); });
+  const InterruptWatch watch;
+  std::vector<JudgedRecord> records = judge_all(measurements, o.jobs);
+  const bool whole = records.size() == measurements.size();
+  if (!whole)
+    log(std::to_string(records.size()) + " of " + std::to_string(measurements.size()) + " records were judged; the summary is of these");
+  if (!whole && records.empty()) return ExitCode::interrupted;
   add_baseline(records);
   const Summary summary = summarise(records, o.wishes);
-  write_files(o, summary, records);
+  write_files(whole ? o : of_a_part(o), summary, records);
   print(o.json ? to_json(summary, records) : to_text(summary, records));
-  return ExitCode::ok;
+  return whole ? ExitCode::ok : ExitCode::interrupted;
 }
 
 }  // namespace

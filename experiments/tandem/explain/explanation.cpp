@@ -1,12 +1,12 @@
 #include "experiments/tandem/explain/explanation.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "experiments/tandem/base/rehearsal.hpp"
 #include "experiments/tandem/explain/rows.hpp"
+#include "models/base/files.hpp"
 #include "models/base/json.hpp"
 #include "models/base/text.hpp"
 #include "reports/prediction/cost_table.hpp"
@@ -156,7 +156,7 @@ std::vector<FactOrigin> facts_in_use(const Plan& plan, const Topology& topology)
   const std::string& table = topology.device().cost_table;
   if (table.empty()) return out;
   const std::string path = table.find('/') != std::string::npos ? table : measured_table_path(table);
-  if (std::filesystem::exists(path))
+  if (file_exists(path))
     out.push_back({"calibration", path, "measured table", "times of operations", "measured by `tandem measure`, before the roofline"});
   return out;
 }

@@ -1,5 +1,6 @@
 #include "experiments/tandem/study/outcome.hpp"
 
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "experiments/tandem/base/rehearsal.hpp"
@@ -8,6 +9,7 @@
 #include "models/base/presets.hpp"
 #include "sim/result/simulate.hpp"
 #include "topology/plan_reader.hpp"
+#include "topology/preset.hpp"
 
 namespace tandem::study {
 
@@ -72,6 +74,7 @@ void settle(ordered_json& row, Status status, const std::string& reason) {
 
 void predict(ordered_json& row, const Point& point, const std::string& file) {
   const Plan plan = parse_plan(point.plan, file);
+  row["stack"] = plan.stack.name + " as of " + text_of(plan.stack.as_of);
   row["layout"] = layout(plan);
   require_lowerable(plan);
   const TaskGraph graph = lower(plan);
@@ -112,7 +115,7 @@ std::string with_parts(const std::string& path, int depth) {
 
 /// What a cluster of the user's own says, which a key must follow too: itself, its device, and what that has.
 std::string own_cluster(const Plan& plan) {
-  return is_preset_path(plan.cluster.preset) ? with_parts(plan.cluster.preset, 2) : "";
+  return is_preset_path(plan.cluster.preset) ? with_parts(cluster_file(plan.cluster.preset), 2) : "";
 }
 
 }  // namespace
@@ -133,7 +136,7 @@ std::string presets_digest() {
   std::string text;
   for (const char* folder :
        {"topology/presets", "topology/presets/nodes", "topology/presets/devices", "topology/calibration",
-        "topology/measured", "models/stacks"})
+        "topology/measured", "models/stacks", "models/stacks/fusions"})
     add_files(text, folder);
   return digest(text);
 }
@@ -170,6 +173,8 @@ std::string evaluate(const Study& study, const Candidate& c) {
     settle(row, Status::infeasible, reasons(e));
   } catch (const ConfigError& e) {
     settle(row, Status::refused, reasons(e));
+  } catch (const std::bad_alloc&) {
+    throw;  // says nothing of the plan
   } catch (const std::exception& e) {
     settle(row, Status::failed, e.what());
   }

@@ -27,7 +27,8 @@ struct Candidate {
 Candidate candidate(const Study& study, std::size_t point, const std::string& program);
 
 /// Simulates a candidate: one line of results (a JSON object without line breaks; experiments/studies/README.md lists
-/// the keys). Never throws for a plan that cannot be: that is a line with status and reason.
+/// the keys). Never throws for a plan that cannot be: that is a line with status and reason. Throws
+/// std::bad_alloc where the host has no memory left.
 std::string evaluate(const Study& study, const Candidate& candidate);
 
 /// A text that changes with every preset and calibration that predictions rest on.

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "experiments/tandem/study/row.hpp"
+#include "models/base/files.hpp"
 #include "models/base/json.hpp"
 
 namespace tandem::study {
@@ -17,10 +19,12 @@ json rows_of(const std::string& path) {
   std::istringstream lines(read_text(path, std::size_t{1} << 32));
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
-    json row = parse_json(line, path + ":" + std::to_string(++number));
-    if (!row.is_object() || !row.contains("status") || !row.contains("at"))
-      throw ConfigError(
-          Problem{path + ":" + std::to_string(number), "", "", "is no result of a sweep", "run tandem sweep again"});
+    ++number;
+    const std::string text = unsealed(line);
+    if (text.empty())
+      throw ConfigError(Problem{path + ":" + std::to_string(number), "", "", "is no row of a sweep, or its checksum does not match",
+                                "run tandem sweep again"});
+    json row = json::parse(text);
     row.erase("key");
     rows.push_back(std::move(row));
   }
@@ -30,7 +34,7 @@ json rows_of(const std::string& path) {
 }  // namespace
 
 StudyReport read_report(const std::string& folder) {
-  if (!std::filesystem::exists(folder + "/study.json"))
+  if (file_state(folder + "/study.json").kind == FileKind::absent)
     throw ConfigError(
         Problem{folder, "", "", "holds no study.json", "give a plan file, or a folder that tandem sweep has written"});
   json study = read_json(folder + "/study.json");

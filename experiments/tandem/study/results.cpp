@@ -6,11 +6,12 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
+#include "experiments/tandem/study/row.hpp"
+#include "models/base/files.hpp"
 #include "models/base/json.hpp"
 #include "models/base/output.hpp"
 
@@ -25,14 +26,6 @@ using nlohmann::ordered_json;
   throw ConfigError(Problem{path, "", "", reason, remedy});
 }
 
-/// A stored line as JSON; null when it is none (cut off, or not ours).
-ordered_json row_of(const std::string& line) {
-  ordered_json row = ordered_json::parse(line, nullptr, false);
-  const bool whole =
-      row.is_object() && row.contains("key") && row["key"].is_string() && row.contains("status") && row.contains("at");
-  return whole ? row : ordered_json();
-}
-
 void write_all(int file, const std::string& text, const std::string& path) {
   for (std::size_t done = 0; done < text.size();) {
     const ssize_t n = ::write(file, text.data() + done, text.size() - done);
@@ -41,9 +34,9 @@ void write_all(int file, const std::string& text, const std::string& path) {
   }
 }
 
-/// The point's own place in a line that another point with the same plan may have left, and what the study's goal makes of it.
-std::string placed(const std::string& line, const Point& point, const std::optional<Goal>& goal) {
-  ordered_json row = ordered_json::parse(line);
+/// The point's own place in a row that another point with the same plan may have left, and what the study's goal makes of it.
+std::string placed(const std::string& text, const Point& point, const std::optional<Goal>& goal) {
+  ordered_json row = ordered_json::parse(text);
   row["at"] = ordered_json::parse(point.at);
   add_goal(row, goal);
   return row.dump();
@@ -52,9 +45,8 @@ std::string placed(const std::string& line, const Point& point, const std::optio
 }  // namespace
 
 Results::Results(std::string folder, const std::vector<Candidate>& candidates) : folder_(std::move(folder)) {
-  std::error_code failed;
-  std::filesystem::create_directories(folder_, failed);
-  if (failed) refuse(folder_, "cannot be made: " + failed.message(), "give another folder with --out");
+  if (const std::error_code failed = make_folders(folder_); failed)
+    refuse(folder_, "cannot be made: " + failed.message(), "give another folder with --out");
   lock();
   read_kept(candidates);
   open_log();
@@ -75,21 +67,26 @@ void Results::lock() {
 
 void Results::read_kept(const std::vector<Candidate>& candidates) {
   const std::string file = path("results.jsonl");
-  if (!std::filesystem::exists(file)) return;
+  if (!file_exists(file)) return;
   std::set<std::string> wanted;
   for (const Candidate& c : candidates) wanted.insert(c.key);
   std::istringstream lines(read_text(file, std::size_t{1} << 32));
   for (std::string line; std::getline(lines, line);) {
-    const ordered_json row = row_of(line);
-    if (!row.is_null() && wanted.count(row["key"]) && row["status"] != name(Status::failed)) lines_[row["key"]] = line;
+    const std::string text = unsealed(line);
+    if (text.empty()) {
+      ++unsound_;
+      continue;
+    }
+    const json row = json::parse(text);
+    if (wanted.count(row["key"]) && row["status"] != name(Status::failed)) rows_[row["key"]] = text;
   }
-  kept_ = lines_.size();
+  kept_ = rows_.size();
 }
 
 /// The log begins anew with the lines that are kept: what belongs to other plans or programs is gone.
 void Results::open_log() {
   std::string text;
-  for (const auto& [key, line] : lines_) text += line + "\n";
+  for (const auto& [key, row] : rows_) text += sealed(row) + "\n";
   write_text(path("results.jsonl"), text);
   log_ = ::open(path("results.jsonl").c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   if (log_ < 0)
@@ -97,26 +94,26 @@ void Results::open_log() {
            "give another folder with --out");
 }
 
-void Results::add(const std::string& key, const std::string& line) {
+void Results::add(const std::string& key, const std::string& row) {
   const std::lock_guard guard(mutex_);
-  write_all(log_, line + "\n", path("results.jsonl"));
+  write_all(log_, sealed(row) + "\n", path("results.jsonl"));
   ::fsync(log_);
-  lines_[key] = line;
+  rows_[key] = row;
 }
 
 std::vector<std::string> Results::finish(const Study& study, const std::vector<Candidate>& candidates) {
-  std::vector<std::string> lines;
+  std::vector<std::string> rows;
   std::string text;
   for (const Candidate& c : candidates) {
-    const auto found = lines_.find(c.key);
-    if (found == lines_.end()) continue;
-    lines.push_back(placed(found->second, study.points[c.point], study.goal));
-    text += lines.back() + "\n";
+    const auto found = rows_.find(c.key);
+    if (found == rows_.end()) continue;
+    rows.push_back(placed(found->second, study.points[c.point], study.goal));
+    text += sealed(rows.back()) + "\n";
   }
   write_text(path("results.jsonl"), text);
-  write_text(path("results.csv"), csv_of(study, lines));
+  write_text(path("results.csv"), csv_of(study, rows));
   write_text(path("study.json"), study.text + "\n");
-  return lines;
+  return rows;
 }
 
 }  // namespace tandem::study

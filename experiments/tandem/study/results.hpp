@@ -12,21 +12,23 @@ namespace tandem::study {
 
 class Results {
  public:
-  /// Makes the folder and reads what an earlier sweep left of `candidates`; a line cut off by a crash is dropped. Holds
-  /// the folder against other sweeps while it lives. Throws ConfigError.
+  /// Makes the folder and reads what an earlier sweep left of `candidates`. A line without a row (row.hpp) is dropped: cut off by a
+  /// crash, changed by hand, or of a version without checksums. Holds the folder against other sweeps while it lives. Throws
+  /// ConfigError.
   Results(std::string folder, const std::vector<Candidate>& candidates);
   ~Results();
   Results(const Results&) = delete;
   Results& operator=(const Results&) = delete;
 
-  bool has(const std::string& key) const { return lines_.count(key) != 0; }
+  bool has(const std::string& key) const { return rows_.count(key) != 0; }
   std::size_t kept() const { return kept_; }
+  std::size_t unsound() const { return unsound_; }  ///< lines that were dropped
 
   /// Appends a result whole and to the disk. Safe from several threads. Throws ConfigError when the disk refuses.
-  void add(const std::string& key, const std::string& line);
+  void add(const std::string& key, const std::string& row);
 
   /// Writes results.jsonl and results.csv in the study's order (points without result left out) and study.json. Returns
-  /// the lines.
+  /// the rows, without their checksums.
   std::vector<std::string> finish(const Study& study, const std::vector<Candidate>& candidates);
 
  private:
@@ -36,8 +38,8 @@ class Results {
   void open_log();
 
   std::string folder_;
-  std::map<std::string, std::string> lines_;  ///< by key
-  std::size_t kept_ = 0;
+  std::map<std::string, std::string> rows_;  ///< by key
+  std::size_t kept_ = 0, unsound_ = 0;
   int lock_ = -1, log_ = -1;
   std::mutex mutex_;
 };

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "experiments/tandem/base/fields.hpp"
+#include "models/base/files.hpp"
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
@@ -87,14 +88,14 @@ class StudyReader {
     const json& given = needed(doc_, "base", "", "give a plan, or the path of one");
     if (given.is_object()) return given;
     const std::string path = text(given, "base");
-    const auto beside = std::filesystem::path(file_).parent_path() / path;
-    if (!std::filesystem::exists(beside))
-      refuse("base", given, "there is no such file", "give the path of a plan from the study's folder");
-    json plan = read_json(beside.string());
+    const std::string beside = (std::filesystem::path(file_).parent_path() / path).string();
+    if (const std::string why = why_unreadable(beside); !why.empty())
+      refuse("base", given, why, "give the path of a plan from the study's folder");
+    json plan = read_json(beside);
     if (!plan.is_object()) refuse("base", given, "holds no plan", "give the path of a plan file");
     const json::json_pointer cluster("/cluster/preset");
     if (plan.contains(cluster) && plan[cluster].is_string() && is_preset_path(plan[cluster].get<std::string>()))
-      plan[cluster] = tandem::beside(plan[cluster], beside.string());
+      plan[cluster] = tandem::beside(plan[cluster], beside);
     return plan;
   }
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 #include "experiments/tandem/base/rehearsal.hpp"
-#include "experiments/tandem/validation/parallel.hpp"
 #include "experiments/tandem/validation/plan_digest.hpp"
 #include "sim/memory/reserved_memory.hpp"
 #include "sim/memory/workspaces.hpp"
@@ -108,16 +108,19 @@ JudgedRecord judge(const Measurement& measurement) {
   return out;
 }
 
-std::vector<JudgedRecord> judge(const std::vector<Measurement>& measurements, int jobs,
+std::vector<JudgedRecord> judge(const std::vector<Measurement>& measurements, const Jobs& jobs,
                                 const std::function<void(std::int64_t)>& done) {
-  std::vector<JudgedRecord> out(measurements.size());
+  std::vector<std::optional<JudgedRecord>> judged(measurements.size());
   std::mutex counting;
   std::int64_t finished = 0;
   for_each_index(measurements.size(), jobs, [&](std::size_t i) {
-    out[i] = judge(measurements[i]);
+    judged[i] = judge(measurements[i]);
     const std::lock_guard lock(counting);
     done(++finished);
   });
+  std::vector<JudgedRecord> out;
+  for (std::optional<JudgedRecord>& record : judged)
+    if (record) out.push_back(std::move(*record));
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "experiments/tandem/validation/measurement.hpp"
+#include "models/base/threads.hpp"
 
 namespace tandem::program {
 
@@ -45,9 +46,10 @@ struct JudgedRecord {
 /// Simulates one record; a plan that is refused is an answer and no error.
 JudgedRecord judge(const Measurement& measurement);
 
-/// Simulates all records on `jobs` threads (at least 1). The result does not depend on their number. `done` is called with
-/// how many are finished, from any thread, never twice at once. Throws what the first failing record threw.
-std::vector<JudgedRecord> judge(const std::vector<Measurement>& measurements, int jobs,
+/// Simulates all records, or as many as there are when `jobs` are stopped, in their order. The result does not depend on the number
+/// of threads. `done` is called with how many are finished, from any thread, never twice at once. Throws what the first failing
+/// record threw.
+std::vector<JudgedRecord> judge(const std::vector<Measurement>& measurements, const Jobs& jobs,
                                 const std::function<void(std::int64_t)>& done);
 
 }  // namespace tandem::program

@@ -148,12 +148,10 @@ RecordList not_apart(const NamedLists& sets, const std::vector<std::string>& apa
   return out;
 }
 
-void require_known(const std::string& option, const std::vector<std::string>& wanted, const NamedLists& sets) {
-  std::vector<std::string> names;
-  for (const auto& [name, records] : sets) names.push_back(name);
+void require_known(const std::string& option, const std::vector<std::string>& wanted, const std::vector<std::string>& sets) {
   for (const std::string& set : wanted)
-    if (!listed(names, set))
-      throw ConfigError(Problem{"", option, set, "there are no records of this set", "given are " + list_text(names)});
+    if (!listed(sets, set))
+      throw ConfigError(Problem{"", option, set, "there are no records of this set", "given are " + list_text(sets)});
 }
 
 /// The records of several sets as one.
@@ -179,6 +177,14 @@ void FitsTable::add(const FitsTable& other) {
   failed_too_large += other.failed_too_large;
 }
 
+void require_known_sets(const Wishes& wishes, const std::vector<Measurement>& measurements) {
+  std::vector<std::string> sets;
+  for (const Measurement& m : measurements)
+    if (!listed(sets, m.set)) sets.push_back(m.set);
+  require_known("--apart", wishes.apart, sets);
+  for (const auto& names : wishes.pools) require_known("--pool", names, sets);
+}
+
 Summary summarise(const std::vector<JudgedRecord>& records, const Wishes& wishes) {
   NamedLists sets;
   RecordList grade_c;
@@ -188,8 +194,6 @@ Summary summarise(const std::vector<JudgedRecord>& records, const Wishes& wishes
     (r.counts() ? set : grade_c).push_back(&r);
     unverified.insert(r.unverified.begin(), r.unverified.end());
   }
-  require_known("--apart", wishes.apart, sets);
-  for (const auto& names : wishes.pools) require_known("--pool", names, sets);
   Summary out;
   for (const auto& [name, members] : sets) {
     out.sets.push_back(summary(name, members));
@@ -197,7 +201,8 @@ Summary summarise(const std::vector<JudgedRecord>& records, const Wishes& wishes
     out.fits.add(out.sets.back().fits);
   }
   out.over_sets = over_sets(out.sets);
-  for (const auto& names : wishes.pools) out.pools.push_back(pool(names, sets));
+  for (const auto& names : wishes.pools)
+    if (SetSummary together = pool(names, sets); !together.name.empty()) out.pools.push_back(std::move(together));
   out.over_sets.coverage_of_records = coverage(not_apart(sets, wishes.apart));
   out.grade_c = time_errors(grade_c);
   out.unverified.assign(unverified.begin(), unverified.end());

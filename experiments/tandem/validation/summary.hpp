@@ -60,7 +60,10 @@ struct Wishes {
   std::vector<std::vector<std::string>> pools;  ///< sets whose records are shown together, too ("a+b"), in no mean either
 };
 
-/// Throws ConfigError when a set of `wishes` is not there.
+/// Throws ConfigError when a set of `wishes` has none of these measurements.
+void require_known_sets(const Wishes& wishes, const std::vector<Measurement>& measurements);
+
+/// Sets of `wishes` without a record are left out.
 Summary summarise(const std::vector<JudgedRecord>& records, const Wishes& wishes = {});
 
 }  // namespace tandem::program

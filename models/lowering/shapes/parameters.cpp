@@ -177,8 +177,9 @@ Param param_of(const Shapes& s, const StageRegion& r, const ParamSpec& spec, std
   p.rows = spec.rows;
   p.cols = spec.cols;
   p.expert_rows = spec.expert_rows;
+  p.vocabulary = spec.vocabulary;
   const std::int64_t rows = spec.expert_rows > 0 ? spec.rows / s.experts_here * s.experts : spec.rows;
-  p.full_rows = spec.cut == Cut::rows ? rows * t : rows;
+  p.full_rows = spec.vocabulary ? s.vocab_size : spec.cut == Cut::rows ? rows * t : rows;
   p.full_cols = spec.cut == Cut::cols ? spec.cols * t : spec.cols;
   p.shard_dim = t == 1 || spec.cut == Cut::none ? -1 : spec.cut == Cut::rows ? 0 : 1;
   p.outer = spec.cut == Cut::cols ? spec.cols : spec.expert_rows > 0 ? spec.expert_rows : spec.rows;

@@ -55,6 +55,13 @@ void add_cross(Specs& list, const Shapes& s) {
   add_row(list, s, "cross_proj", s.attention);
 }
 
+/// One row for each word, cut over the tensor ranks.
+ParamSpec of_words(const Shapes& s, std::string name, std::int64_t cols, Init init) {
+  ParamSpec words{std::move(name), s.vocab_rows, cols, Cut::rows, init};
+  words.vocabulary = true;
+  return words;
+}
+
 ParamSpec positions_of(const Shapes& s) {
   return {"position.weight", s.max_positions, s.hidden, Cut::none, Init::normal, true};
 }
@@ -166,7 +173,7 @@ RegionLayout embedding_region(const Shapes& s) {
 }
 
 RegionLayout word_region(const Shapes& s) {
-  return {"embedding.", {{"word.weight", s.vocab_rows, s.hidden, Cut::rows}}};
+  return {"embedding.", {of_words(s, "word.weight", s.hidden, Init::normal)}};
 }
 
 RegionLayout head_region(const Shapes& s) {
@@ -175,14 +182,14 @@ RegionLayout head_region(const Shapes& s) {
   if (!s.bert) return {"", std::move(list)};
   add_whole(list, "head.transform", s.hidden, s.hidden, true);
   add_norm(list, s, "head.norm");
-  list.push_back({"head.output_bias", s.vocab_rows, 1, Cut::rows, Init::zeros});
+  list.push_back(of_words(s, "head.output_bias", 1, Init::zeros));
   add_whole(list, "pooler", s.hidden, s.hidden, false);
   add_whole(list, "nsp", 2, s.hidden, false);
   return {"", std::move(list)};
 }
 
 RegionLayout output_region(const Shapes& s) {
-  return {"", {{s.tied ? "embedding.word.weight" : "output.weight", s.vocab_rows, s.hidden, Cut::rows}}};
+  return {"", {of_words(s, s.tied ? "embedding.word.weight" : "output.weight", s.hidden, Init::normal)}};
 }
 
 }  // namespace tandem::lowering

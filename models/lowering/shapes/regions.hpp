@@ -24,6 +24,7 @@ struct ParamSpec {
   bool partial = false;
   std::int64_t expert_rows = 0;       ///< rows of one expert, where experts are stacked
   bool kv_copies = false;             ///< its last rows, keys and values, are held by several tensor ranks
+  bool vocabulary = false;            ///< one row for each word; the last rows are padding
   std::int64_t offset = 0;            ///< elements from the region's start
 
   bool vector() const { return cols == 1; }

@@ -151,6 +151,25 @@ TEST_CASE("A table measured in a hurry has every part that the simulator reads")
   CHECK(told.size() == 4);
 }
 
+TEST_CASE("A measurement that is stopped leaves a table only when every operation has its time") {
+  MeasureOptions options;
+  options.quick = true;
+  options.computation_s = 3600;  // reached by no test: the first round takes a quarter
+  std::string now;
+  options.progress = [&](const std::string& what, double) { now = what; };
+  options.stop = [&] { return now == "communication"; };
+  CHECK_THROWS_AS(measure_cpu(options), MeasuringStopped);
+  CHECK(now == "communication");
+  options.computation_s = 2;
+  std::size_t asked = 0;
+  const std::size_t operations = measured_operations(true, DType::fp32).size();
+  options.stop = [&] { return now == "computation" && ++asked > operations; };
+  const auto table = measure_cpu(options);
+  CHECK(asked <= operations + 1);  // once before each, and before the second round unless the time is over by then
+  CHECK(table.samples.size() == operations);
+  for (const auto& s : table.samples) REQUIRE(s.seconds > 0);
+}
+
 TEST_CASE("Only fp32 and fp64 are measured on a CPU") {
   MeasureOptions options;
   options.dtype = DType::bf16;

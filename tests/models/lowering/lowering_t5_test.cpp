@@ -60,7 +60,7 @@ TEST_CASE("a lowered T5 has the parameters that are counted, on every layout") {
   model["num_kv_heads"] = GENERATE(2, 4);
   const json parallel = GENERATE(json::object(), json{{"tensor", 2}}, json{{"pipeline", 3}}, json{{"data", 2}, {"zero_stage", 1}});
   const Plan plan = plan_of(model, parallel);
-  CHECK(lowered_elements(plan) == count_parameters(plan.model, plan.padded_vocab_size()).total_padded);
+  CHECK(lowered_elements(plan) == count_parameters(plan.model, plan.padded_vocab_size()).total);
 }
 
 namespace {
@@ -83,7 +83,7 @@ TEST_CASE("a lowered T5 with learned positions has one table more and none of re
                                  json{{"data", 2}, {"zero_stage", 3}});
   const Plan plan = plan_of(with_learned_positions(), parallel), relative = plan_of(kSmall, parallel);
   const std::int64_t elements = lowered_elements(plan);
-  CHECK(elements == count_parameters(plan.model, plan.padded_vocab_size()).total_padded);
+  CHECK(elements == count_parameters(plan.model, plan.padded_vocab_size()).total);
   // One row a position and no more than one table, where the other has a number a bucket and head for both stacks.
   CHECK(elements - lowered_elements(relative) == 21 * 24 - 2 * 32 * 4);
 }

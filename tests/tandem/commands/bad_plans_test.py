@@ -91,10 +91,11 @@ class BadPlans(WithFolder):
         code, _, err = run("simulate", path)
         self.assertEqual((code, len(err.splitlines())), (INPUT, 3), err)
 
-    def test_a_cluster_file_that_is_missing_is_named_itself(self):
-        code, _, err = run("simulate", self.folder.plan(changed(SMALL, **{"cluster.preset": "mine/cluster.json"})))
+    def test_a_cluster_file_that_is_missing_is_named_with_its_plan(self):
+        plan = self.folder.plan(changed(SMALL, **{"cluster.preset": "mine/cluster.json"}))
+        code, _, err = run("simulate", plan)
         self.assertEqual(code, INPUT)
-        self.assertRegex(err, r"\Atandem: error: mine/cluster.json: .+\n\Z")
+        self.assertRegex(err, rf'\Atandem: error: {plan}: cluster.preset = "mine/cluster.json": .+\n\Z')
 
     def test_a_missing_file_and_a_folder_are_unreadable_input(self):
         for path in (str(self.folder.path / "none.json"), str(self.folder.path)):

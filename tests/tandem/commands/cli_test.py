@@ -43,7 +43,9 @@ class CommandLine(WithFolder):
                           ["train", plan, "--data", TEXT, "--eval-every", "0"],
                           ["train", plan, "--data", TEXT, "--eval-steps", "2"],
                           ["train", plan, "--data", TEXT, "--backend", "tpu"],
-                          ["compare", plan, plan, "--tolerance", "nan"], ["compare", plan, plan, "--tolerance", "-1"]):
+                          ["compare", plan, plan, "--tolerance", "nan"], ["compare", plan, plan, "--tolerance", "-1"],
+                          ["compare", plan, plan, "--tolerance", "5"], ["compare", plan, plan, "--memory-tolerance", "1e9"],
+                          ["compare", plan, plan, "--tolerance", "101%"], ["compare", plan, plan, "--tolerance", "%"]):
             code, out, err = run(*arguments)
             self.assertEqual((code, out), (2, ""), arguments)
             self.assertRegex(err, r"\Atandem: error: .+\n\Z")
@@ -156,7 +158,18 @@ class Compare(WithFolder):
         self.assertEqual(code, 6)
         self.assertIn("by operation", out)
         self.assertRegex(err, r"tandem: error: error of the step time")
-        self.assertEqual(run("compare", *files, "--tolerance", "1e9", "--memory-tolerance", "0")[0], 0)
+        self.assertEqual(run("compare", *files, "--memory-tolerance", "0")[0], 0)
+
+    def test_a_tolerance_is_a_fraction_or_a_percentage(self):
+        simulated, _ = self.timelines(self.folder.plan(SMALL))
+        slow = self.path("slow.json")
+        self.assertEqual(run("simulate", self.folder.plan(SMALL), "--timeline", slow, "--perturb",
+                             '{"slow_devices": [{"rank": 0, "factor": 0.8}]}')[0], 0)
+        change = tandem_json("compare", slow, simulated)["step"]["change"]
+        self.assertTrue(0.01 < change < 1, change)
+        for tolerance, code in ((f"{0.9 * change:.9f}", 6), (f"{90 * change:.9f}%", 6), (f"{1.1 * change:.9f}", 0),
+                                (f"{110 * change:.9f}%", 0), ("100%", 0), ("1", 0), ("0%", 6)):
+            self.assertEqual(run("compare", slow, simulated, "--tolerance", tolerance)[0], code, tolerance)
 
     def test_a_run_slower_than_its_baseline_exits_6_and_a_faster_one_0(self):
         simulated, _ = self.timelines(self.folder.plan(SMALL))

@@ -2,6 +2,7 @@
 """Studies: every plan becomes a row, results are kept, bad study files are refused in one line."""
 import csv
 import json
+import random
 import signal
 import subprocess
 import time
@@ -35,7 +36,11 @@ class Studies(WithFolder):
         return tandem_json("sweep", path, "--out", self.out, *arguments)
 
     def rows(self):
-        return [json.loads(line) for line in (self.out / "results.jsonl").read_text().splitlines()]
+        """What the rows say, without their checksums."""
+        rows = [json.loads(line) for line in (self.out / "results.jsonl").read_text().splitlines()]
+        for row in rows:
+            del row["checksum"]
+        return rows
 
 
 class Sweep(Studies):
@@ -214,9 +219,9 @@ class Resuming(Studies):
     def test_plans_that_are_others_again_are_counted(self):
         same = {"name": "same", "values": [{"label": "a", "set": {}}, {"label": "b", "set": {"training.recompute": "none"}}]}
         path = self.study(axes=[{"field": "parallel.tensor", "values": [1, 2]}, same], points=None, view=None)
-        told = run("sweep", path, "--out", self.out)[1].splitlines()[0]
+        told = run("sweep", path, "--out", self.out)[1].splitlines()[1]
         self.assertTrue(told.endswith(": 4 plans, 2 computed, 0 kept from before, 2 the same as another"), told)
-        told = run("sweep", path, "--out", self.out)[1].splitlines()[0]
+        told = run("sweep", path, "--out", self.out)[1].splitlines()[1]
         self.assertTrue(told.endswith(": 4 plans, 0 computed, 2 kept from before, 2 the same as another"), told)
 
     def test_a_cluster_file_is_found_from_the_folder_of_the_study_or_of_its_base(self):
@@ -270,6 +275,92 @@ class Resuming(Studies):
         done = len(self.rows())
         self.assertTrue(0 < done < 4000, done)
         self.assertTrue((self.out / "results.csv").exists())
+
+
+def sealed(row):
+    """A row with the checksum that its text has: FNV-1a of 64 bits (RFC 9923)."""
+    digest = 0xCBF29CE484222325
+    for byte in row.encode():
+        digest = (digest ^ byte) * 0x100000001B3 % 2**64
+    return f'{row[:-1]},"checksum":"{digest:016x}"}}'
+
+
+class Damage(Studies):
+    """Rows are kept only where they are what a sweep wrote."""
+
+    def setUp(self):
+        super().setUp()
+        self.log = self.out / "results.jsonl"
+        self.file = self.study()
+        self.sweep(self.file)
+        self.whole = self.log.read_bytes()
+
+    def computed_again(self, lines, rows):
+        """Sweeps over `lines` as the results of before: `rows` are computed, one line says so, and every result is right again."""
+        self.log.write_text("".join(line + "\n" for line in lines))
+        code, out, err = run("sweep", self.file, "--out", self.out, "--json")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(json.loads(out)["computed"], rows)
+        self.assertEqual(self.log.read_bytes(), self.whole)
+        self.assertRegex(err, r"\A[^\n]*results.jsonl: [0-9]+ rows? ha(s|ve) no checksum that matches[^\n]*computed again\n[^\n]*results in [^\n]*\n\Z")
+
+    def lines(self):
+        return self.whole.decode().splitlines()
+
+    def test_a_row_ends_with_a_checksum_over_itself(self):
+        for line in self.lines():
+            row = line[:line.index(',"checksum":')] + "}"
+            self.assertEqual(line, sealed(row))
+
+    def test_a_row_with_another_figure_is_computed_again(self):
+        first, *others = self.lines()
+        figure = json.loads(first)["step_time_s"]
+        self.computed_again([first.replace(f'"step_time_s":{figure}', '"step_time_s":0.001'), *others], 1)
+        self.computed_again([first.replace('"status":"ok"', '"status":5'), *others], 1)
+
+    def test_rows_of_a_version_without_checksums_are_computed_again(self):
+        self.computed_again([line[:line.index(',"checksum":')] + "}" for line in self.lines()], 6)
+
+    def test_a_row_that_no_sweep_writes_is_computed_again_whatever_its_checksum(self):
+        first, *others = self.lines()
+        row = first[:first.index(',"checksum":')] + "}"
+        good = json.loads(row)
+        deep = row[:-1] + ',"x":' + "[" * 100_000 + "]" * 100_000 + "}"
+        changes = [{"status": "nonsense"}, {"status": 5}, {"status": "too large", "fits": 1}, {"layout": 7}, {"layout": {}}, {"memory_bytes": []},
+                   {"memory_bytes": {"weights": "x"}}, {"step_time_s": "1"}, {"step_time_s": None}, {"time_breakdown_s": 1}, {"at": []},
+                   {"reason": 3}, {"key": None}, {"tokens_per_s": [1]}, {"device_memory_bytes": {}}, {"cost": "much"}, {"in_time": 1}]
+        forged = [deep, "[]", "{}", "5", row[:-1] + ',"key":"twice"}', row.replace('"reason":""', r'"reason":"\udcff"')]
+        forged += [json.dumps(good | change, separators=(",", ":")) for change in changes]
+        forged += [json.dumps({k: v for k, v in good.items() if k != gone}, separators=(",", ":")) for gone in good]
+        for text in forged:
+            with self.subTest(row=text[:200]):
+                self.computed_again([sealed(text), *others], 1)
+
+    def test_no_damage_to_the_file_changes_a_result(self):
+        chance = random.Random(7)
+        for _ in range(40):
+            damaged = bytearray(self.whole)
+            at, kind = chance.randrange(len(damaged)), chance.randrange(4)
+            if kind == 0:
+                damaged[at] = chance.randrange(256)
+            elif kind == 1:
+                del damaged[at:at + chance.randrange(1, 200)]
+            elif kind == 2:
+                damaged[at:at] = chance.randbytes(chance.randrange(1, 20))
+            else:
+                damaged[at:at] = damaged[at // 2:at]
+            self.log.write_bytes(damaged)
+            code, _, err = run("sweep", self.file, "--out", self.out)
+            self.assertEqual(code, 0, err)
+            self.assertEqual(self.log.read_bytes(), self.whole)
+
+    def test_a_report_of_changed_rows_is_refused_with_their_line(self):
+        lines = self.lines()
+        lines[1] = lines[1].replace('"status":"ok"', '"status":"OK"')
+        self.log.write_text("".join(line + "\n" for line in lines))
+        code, out, err = run("report", self.out)
+        self.assertEqual((code, out), (3, ""))
+        self.assertIn("results.jsonl:2: is no row of a sweep, or its checksum does not match; run tandem sweep again", err)
 
 
 class BadStudies(Studies):

@@ -97,6 +97,10 @@ class Validate(WithFolder):
             code, out, err = run("validate", file, option, "nobody")
             self.assertEqual((code, out), (3, ""))
             self.assertIn("nobody", err)
+        for option in ("--apart", "--pool"):  # before anything is simulated or written
+            code, _, err = run("validate", file, option, "nobody", "--csv", self.path("new/table.csv"))
+            self.assertEqual((code, (self.folder.path / "new").exists()), (3, False))
+            self.assertIn(f"{option} = nobody: there are no records of this set; given are some-set", err)
         self.assertEqual(run("validate", file, "--jobs", "0")[0], 2)
         empty = self.folder.file("nothing.jsonl", "\n")
         code, out, err = run("validate", empty)

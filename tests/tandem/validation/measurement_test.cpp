@@ -69,29 +69,29 @@ TEST_CASE("a kind or a rank of peaks that nobody knows is refused with its line,
     CHECK((p.remedy.find(word) != std::string::npos) == (field == "peak_memory_kind"));
 }
 
-TEST_CASE("a record's framework and month are its plan's stack") {
-  const std::string framework = R"(, "framework": "pytorch-fsdp")", month = R"(, "as_of": "2024-07")";
-  const auto [plan, keys, taken] = GENERATE_COPY(table<std::string, std::string, std::string>({
-      {R"({"stack": "jax"})", framework, R"({"stack":{"name":"pytorch-fsdp"}})"},
-      {R"({"stack": "jax"})", month, R"({"stack":{"as_of":"2024-07","name":"jax"}})"},
-      {R"({"stack": "jax"})", framework + month, R"({"stack":{"as_of":"2024-07","name":"pytorch-fsdp"}})"},
-      {R"({"stack": {"name": "jax", "as_of": "2023-01"}})", month, R"({"stack":{"as_of":"2024-07","name":"jax"}})"},
-      {R"({"stack": {"name": "jax", "as_of": "2023-01"}})", framework, R"({"stack":{"as_of":"2023-01","name":"pytorch-fsdp"}})"},
-      {R"({"stack": "jax"})", R"(, "framework": null, "as_of": null)", R"({"stack":{"name":"jax"}})"},
-      {"{}", framework + month, R"({"stack":{"as_of":"2024-07","name":"pytorch-fsdp"}})"},
-      {"{}", "", "{}"},
-      {"3", framework + month, "3"},  // for the plan's own check to refuse, as the next one
-      {R"({"stack": 3})", framework + month, R"({"stack":3})"},
-  }));
-  const Measurement m = OneRecord("", plan, keys).read();
-  CHECK(m.plan_json == taken);
-  CHECK(m.unread.empty());
+TEST_CASE("a record's framework is its plan's stack where there is such a stack") {
+  const std::string plan = R"({"stack":"megatron-core"})", whole = R"({"stack":{"name":"megatron-core"}})";
+  const auto taken = [](const std::string& of, const std::string& keys) { return OneRecord("", of, keys).read(); };
+  CHECK(taken(plan, R"(, "framework": "pytorch-fsdp")").plan_json == R"({"stack":{"name":"pytorch-fsdp"}})");
+  CHECK(taken("{}", R"(, "framework": "pytorch-fsdp")").plan_json == R"({"stack":{"name":"pytorch-fsdp"}})");
+  for (const std::string none : {"", R"(, "framework": null)"}) {
+    CHECK(taken(plan, none).plan_json == whole);
+    CHECK(taken("{}", none).plan_json == "{}");
+    CHECK(taken(plan, none).unread.empty());
+  }
+  const Measurement other = taken(plan, R"(, "framework": "nobody's")");
+  CHECK(other.plan_json == whole);
+  CHECK(unread_text({other}).find("framework \"nobody's\"") != std::string::npos);
+  for (const std::string odd : {"3", "[1]", R"({"stack":3})"})  // for the plan's own check to refuse
+    CHECK(taken(odd, R"(, "framework": "pytorch-fsdp", "as_of": "2024-07")").plan_json == odd);
 }
 
-TEST_CASE("a framework without a stack of its name leaves the plan's stack, and is told") {
-  const Measurement m = OneRecord("", R"({"stack": "jax"})", R"(, "framework": "nobody's", "as_of": "2024-07")").read();
-  CHECK(m.plan_json == R"({"stack":{"as_of":"2024-07","name":"jax"}})");
-  CHECK(unread_text({m}).find("framework \"nobody's\"") != std::string::npos);
+TEST_CASE("a record's framework and month go before those of its plan's stack") {
+  const std::string plan = R"({"stack": {"name": "jax", "as_of": "2023-01"}})";
+  const auto taken = [&](const std::string& keys) { return OneRecord("", plan, keys).read().plan_json; };
+  CHECK(taken(R"(, "as_of": "2024-07")") == R"({"stack":{"as_of":"2024-07","name":"jax"}})");
+  CHECK(taken(R"(, "framework": "pytorch-fsdp")") == R"({"stack":{"as_of":"2023-01","name":"pytorch-fsdp"}})");
+  CHECK(taken("") == R"({"stack":{"as_of":"2023-01","name":"jax"}})");
 }
 
 TEST_CASE("a framework that is no text and a month that is none are refused with line, key and value") {
@@ -104,4 +104,10 @@ TEST_CASE("a framework that is no text and a month that is none are refused with
   CHECK(p.field == key);
   CHECK(p.value == value);
   CHECK((p.remedy.find("YYYY-MM") != std::string::npos) == (key == "as_of"));
+}
+
+TEST_CASE("a month of a record is taken") {
+  for (const std::string month : {"\"2021-01\"", "\"2024-12\""})
+    CHECK(OneRecord("", R"({"stack":"jax"})", ", \"as_of\": " + month).read().plan_json == R"({"stack":{"as_of":)" + month + R"(,"name":"jax"}})");
+  CHECK(OneRecord("", R"({"stack":"jax"})", ", \"as_of\": null").read().plan_json == R"({"stack":{"name":"jax"}})");
 }

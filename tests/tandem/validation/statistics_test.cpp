@@ -1,8 +1,5 @@
-#include <atomic>
-#include <stdexcept>
 #include <vector>
 
-#include "experiments/tandem/validation/parallel.hpp"
 #include "experiments/tandem/validation/statistics.hpp"
 #include "models/base/error.hpp"
 #include "tests/catch.hpp"
@@ -38,17 +35,4 @@ TEST_CASE("Kendall's tau-b is 1 for the same order, -1 for the opposite, and dis
   // x ties one pair of three: (2 - 0) / sqrt(2 x 3).
   CHECK(kendall_tau_b({{1, 1}, {1, 2}, {2, 3}}) == Approx(2 / std::sqrt(6.0)));
   CHECK(kendall_tau_b({{1, 1}, {1, 2}}) == 0);
-}
-
-TEST_CASE("every index is worked once on any number of threads, and the first failing one is told", "[tsan]") {
-  for (int jobs : {1, 3, 50}) {
-    std::vector<std::atomic<int>> count(40);
-    for_each_index(count.size(), jobs, [&](std::size_t i) { ++count[i]; });
-    for (const auto& c : count) CHECK(c == 1);
-    const auto fails = [](std::size_t i) {
-      if (i % 10 == 7) throw std::runtime_error(std::to_string(i));
-    };
-    CHECK_THROWS_WITH(for_each_index(40, jobs, fails), "7");
-  }
-  for_each_index(0, 4, [](std::size_t) { throw std::runtime_error("nothing to do"); });
 }

@@ -44,7 +44,6 @@ TEST_CASE("the mean over sets gives each set one vote and leaves out what is apa
   CHECK(v.sets[0].apart);
   CHECK(*v.over_sets.coverage_of_records == 0);  // b0: 1 is not in 0.56 to 0.91
   CHECK(*summarise(some(), {}).over_sets.coverage_of_records == Approx(0.5));
-  CHECK_THROWS_AS(summarise(some(), {{"c"}, {}}), ConfigError);
 }
 
 TEST_CASE("records without a constant are left out of what stands beside it") {
@@ -71,7 +70,16 @@ TEST_CASE("sets that are pooled are judged as one and change no mean") {
   CHECK((v.pools[0].name == "a+b" && v.pools[0].time.n == 4));
   CHECK(*v.pools[0].time.mape == Approx(1.0 / 4));
   CHECK(v.over_sets.mape == summarise(some()).over_sets.mape);
-  CHECK_THROWS_AS(summarise(some(), {{}, {{"a", "c"}}}), ConfigError);
+  CHECK(summarise(some(), {{}, {{"c"}}}).pools.empty());
+}
+
+TEST_CASE("a set that has no measurements is refused before any is simulated") {
+  std::vector<Measurement> measurements;
+  for (const JudgedRecord& r : some()) measurements.push_back(r.measured);
+  require_known_sets({{"a"}, {{"a", "b"}, {"b"}}}, measurements);
+  CHECK_THROWS_WITH(require_known_sets({{"c"}, {}}, measurements), "--apart = c: there are no records of this set; given are a and b");
+  CHECK_THROWS_WITH(require_known_sets({{}, {{"a", "c"}}}, measurements), "--pool = c: there are no records of this set; given are a and b");
+  CHECK_THROWS_AS(require_known_sets({{"a"}, {}}, {}), ConfigError);
 }
 
 TEST_CASE("outcomes are counted by how the run ended and whether the plan was predicted to fit") {

@@ -1,0 +1,28 @@
+# The cuDNN frontend: the headers that exec/cuda/attention.cpp needs, in CUDNN_FRONTEND_INCLUDE_DIR and CUDNN_INCLUDE_DIR. They are
+# header-only, MIT licence: the wheel nvidia-cudnn-frontend or its source tree has them in include/.
+option(TANDEM_FETCH_CUDNN_FRONTEND "Take the cuDNN frontend's headers from the Python index where they are not installed" OFF)
+find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h DOC "Folder of cudnn_frontend.h, for timing flash attention")
+find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS} DOC "Folder of cudnn.h")
+mark_as_advanced(CUDNN_FRONTEND_INCLUDE_DIR CUDNN_INCLUDE_DIR)
+
+set(why_no_attention)
+if(NOT CUDNN_INCLUDE_DIR)
+  set(why_no_attention "cudnn.h was not found; set CUDNN_INCLUDE_DIR")
+elseif(NOT CUDNN_FRONTEND_INCLUDE_DIR AND NOT TANDEM_FETCH_CUDNN_FRONTEND)
+  set(why_no_attention "cudnn_frontend.h was not found; set CUDNN_FRONTEND_INCLUDE_DIR, or TANDEM_FETCH_CUDNN_FRONTEND=ON")
+elseif(NOT CUDNN_FRONTEND_INCLUDE_DIR)
+  file(SHA256 ${CMAKE_CURRENT_LIST_DIR}/cudnn_frontend.txt wanted)
+  string(SUBSTRING ${wanted} 0 8 wanted)
+  set(folder ${CMAKE_BINARY_DIR}/cudnn_frontend-${wanted})
+  if(NOT EXISTS ${folder}/include/cudnn_frontend.h)
+    message(STATUS "Taking the cuDNN frontend's headers from the Python index")
+    execute_process(COMMAND sh ${CMAKE_CURRENT_LIST_DIR}/cudnn_frontend.sh ${folder}
+                    OUTPUT_VARIABLE why_no_attention OUTPUT_STRIP_TRAILING_WHITESPACE)
+  endif()
+  if(EXISTS ${folder}/include/cudnn_frontend.h)
+    set(CUDNN_FRONTEND_INCLUDE_DIR ${folder}/include)
+  endif()
+endif()
+if(why_no_attention)
+  message(STATUS "exec/cuda/attention.cpp is not compiled: ${why_no_attention}")
+endif()

@@ -1,0 +1,90 @@
+#include "experiments/tandem/base/interrupt.hpp"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <new>
+
+#include "experiments/tandem/base/exit_code.hpp"
+#include "experiments/tandem/base/terminal.hpp"
+#include "models/base/files.hpp"
+#include "models/base/output.hpp"
+
+namespace tandem::program {
+
+namespace {
+
+volatile std::sig_atomic_t interrupts = 0;
+
+constexpr int kInterrupts[] = {SIGINT, SIGTERM, SIGHUP};  // Ctrl-C, a batch system at its time limit, a closed terminal
+constexpr char kNotice[] = "interrupted: what runs is finished and kept; once more ends at once\n";
+constexpr char kEnd[] = "interrupted\n";
+
+/// `nohup` asks that a closed terminal goes unnoticed.
+void handle_interrupts(void (*handler)(int)) {
+  for (int s : kInterrupts)
+    if (std::signal(s, handler) == SIG_IGN && s == SIGHUP) std::signal(s, SIG_IGN);
+}
+
+/// Needs no memory and no lock.
+template <std::size_t N>
+void tell_at_once(const char (&text)[N]) {
+  if (write(STDERR_FILENO, text, N - 1) < 0) return;  // nobody listens
+}
+
+void on_interrupt_end(int) {
+  tell_at_once(kEnd);
+  _exit(static_cast<int>(ExitCode::interrupted));
+}
+
+/// The next one of any kind ends the program.
+void on_interrupt(int) {
+  interrupts = interrupts + 1;
+  handle_interrupts(on_interrupt_end);
+  tell_at_once(kNotice);
+}
+
+}  // namespace
+
+InterruptWatch::InterruptWatch() {
+  interrupts = 0;
+  handle_interrupts(on_interrupt);
+}
+
+InterruptWatch::~InterruptWatch() { end_at_interrupts(); }
+
+bool InterruptWatch::pressed() { return interrupts != 0; }
+
+void end_at_interrupts() { handle_interrupts(on_interrupt_end); }
+
+void tell_no_memory() {
+  constexpr char text[] = "tandem: error: the host has no memory left; a smaller plan, fewer --jobs or a higher limit of memory would do\n";
+  tell_at_once(text);
+}
+
+void end_without_memory() {
+  std::set_new_handler([] {
+    tell_no_memory();
+    _exit(static_cast<int>(ExitCode::world));
+  });
+}
+
+Jobs interruptible(int jobs) {
+  const auto tell = [jobs, told = std::make_shared<std::once_flag>()](int there) {
+    std::call_once(*told, [&] {
+      log("the host gives " + std::to_string(there) + " of " + std::to_string(jobs) + " threads: the work goes on with these");
+    });
+  };
+  return {jobs, [] { return InterruptWatch::pressed(); }, tell};
+}
+
+std::string place_when_interrupted(const std::string& path) {
+  if (path.empty() || output_place(path).in_place || !file_exists(path)) return path;
+  const std::filesystem::path whole(path);
+  return std::filesystem::path(whole).replace_extension(".interrupted" + whole.extension().string()).string();
+}
+
+}  // namespace tandem::program
