@@ -4,7 +4,7 @@ import json
 import pathlib
 
 import tandem
-from tandem import SMALL, SOURCE, TEXT, WithFolder, changed, run, tandem_json
+from tandem import SMALL, TEXT, WithFolder, changed, run, tandem_json
 
 SIMULATE_KEYS = {
     "schema_version", "step_time_s", "tokens_per_s", "samples_per_s", "model_tflops_per_device",
