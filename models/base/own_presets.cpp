@@ -18,9 +18,10 @@ namespace fs = std::filesystem;
 
 /// Every folder that data files are looked for in.
 const std::vector<std::string> kFolders = {
-    "models/presets",   "models/presets/parallel", "models/presets/training",  "models/stacks",
-    "topology",         "topology/calibration",    "topology/errors",          "topology/measured",
-    "topology/presets", "topology/presets/nodes",  "topology/presets/devices", "reports/html"};
+    "models/presets",        "models/presets/parallel", "models/presets/training",  "models/stacks",
+    "models/stacks/fusions", "topology",                "topology/calibration",     "topology/errors",
+    "topology/measured",     "topology/presets",        "topology/presets/nodes",   "topology/presets/devices",
+    "reports/html"};
 constexpr std::string_view kRoots[] = {"models", "topology", "reports"};
 constexpr int kDeepest = 4;  // one folder more than the deepest of these: links may lead in a circle
 

@@ -33,6 +33,22 @@ void require_order(const SavedTimeline& first, const SavedTimeline& second, cons
                             "give the simulated timeline first, the executed one second"});
 }
 
+/// "tandem@2026-11" of a saved plan; empty where it says no stack.
+std::string stack_of(const std::string& plan_json) {
+  const nlohmann::json plan = nlohmann::json::parse(plan_json, nullptr, false);
+  const nlohmann::json stack = plan.is_object() ? plan.value("stack", nlohmann::json()) : nlohmann::json();
+  if (!stack.is_object() || !stack.contains("name")) return "";
+  return stack["name"].get<std::string>() + (stack.contains("as_of") ? "@" + stack["as_of"].get<std::string>() : "");
+}
+
+/// The command that makes a simulated timeline under the stack of the other one; empty where both have one stack.
+std::string twin(const SavedTimeline& first, const SavedTimeline& second) {
+  const std::string of_first = stack_of(first.plan_json), of_second = stack_of(second.plan_json);
+  if (of_first == of_second || of_first.empty() || of_second.empty()) return "";
+  return "the first is of stack " + of_first + ", the second of " + of_second + ": make the twin with tandem simulate PLAN --stack " + of_second +
+         " --timeline FILE";
+}
+
 /// What makes two plans one. A step from before the end of a batch ramp-up is of a plan with its own batch and no ramp-up.
 std::string remedy(const std::string& field, const nlohmann::json& executed) {
   if (!field.starts_with("training.batch_rampup")) return "compare timelines of the same plan";
@@ -45,7 +61,8 @@ void require_same_plan(const SavedTimeline& first, const SavedTimeline& second, 
   std::string field = first_difference(task_deciding(first.plan_json), own);
   if (field.empty()) return;
   std::replace(field.begin(), field.end(), '/', '.');
-  throw ConfigError(Problem{path, field, "", "differs from the plan of the first timeline", remedy(field, own)});
+  const std::string other_stack = twin(first, second);
+  throw ConfigError(Problem{path, field, "", "differs from the plan of the first timeline", other_stack.empty() ? remedy(field, own) : other_stack});
 }
 
 }  // namespace

@@ -144,7 +144,7 @@ class BareRoot(unittest.TestCase):
         self.works("measure", "--quick", "-o", "/out/host.json")
         self.works("simulate", "/data/tiny.json", "--cost-table", "/out/host.json")
         code, _, err = self.run_there("measure", "--device", "cuda", "-o", "/out/card.json")
-        self.assertEqual(code, 7, err)  # no driver is there
+        self.assertEqual(code, 4 if "this build has no CUDA" in err else 7, err)  # no driver is there
 
     def test_own_presets_come_before_those_beside_the_program(self):
         device = json.loads((SOURCE / DEVICE).read_text(encoding="utf-8"))

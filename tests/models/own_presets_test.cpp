@@ -47,6 +47,12 @@ TEST_CASE("a TANDEM_PRESETS without a folder of presets is refused") {
   CHECK(refusal() == "");
 }
 
+TEST_CASE("every folder of Tandem's own data is one that presets are looked for in") {
+  setenv("TANDEM_PRESETS", TANDEM_SOURCE_DIR, 1);
+  CHECK(refusal() == "");
+  unsetenv("TANDEM_PRESETS");
+}
+
 TEST_CASE("a preset at the wrong level of TANDEM_PRESETS is refused") {
   const OwnPresets own({"topology/presets", "topology/devices"});
   own.file("topology/devices/h100-sxm5-80gb.json", "{}");

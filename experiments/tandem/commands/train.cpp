@@ -95,7 +95,6 @@ Data open_data(const Options& o, const Plan& plan) {
 /// The plan as it is trained. An update that is validated afterwards takes steps back, which the runtime does not.
 Plan trained_plan(const Options& o) {
   Plan plan = load_plan(o.plan, StackChoice{std::string(kOwnStack), std::nullopt});
-  log("stack " + plan.stack.name + " as of " + text_of(plan.stack.as_of) + ": the runtime performs every plan as its own stack");
   if (o.steps > 0) plan.training.steps = o.steps;
   for (const std::string& idle : plan.ineffective) log(o.plan + ": " + idle);
   if (plan.parallel.optimizer_sync != OptimizerSync::global) {
@@ -223,6 +222,7 @@ ExitCode train(const Options& o) {
   prepare_outputs({o.trace, o.timeline, o.save}, {o.plan, o.data, o.eval_data});
   prepare_outputs({o.trace, o.timeline}, {o.resume});  // a checkpoint alone may take the place of the one before
   const double entropy = exec::bigram_entropy(o.data);  // before the run: afterwards the text may be gone
+  log("stack " + plan.stack.name + " as of " + text_of(plan.stack.as_of) + ": the runtime performs every plan as its own stack");
   tell_crowding(plan);
   tell_launcher();
   Saver saver(o, plan, *data.training);

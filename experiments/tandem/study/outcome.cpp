@@ -74,6 +74,7 @@ void settle(ordered_json& row, Status status, const std::string& reason) {
 
 void predict(ordered_json& row, const Point& point, const std::string& file) {
   const Plan plan = parse_plan(point.plan, file);
+  row["stack"] = plan.stack.name + " as of " + text_of(plan.stack.as_of);
   row["layout"] = layout(plan);
   require_lowerable(plan);
   const TaskGraph graph = lower(plan);
@@ -135,7 +136,7 @@ std::string presets_digest() {
   std::string text;
   for (const char* folder :
        {"topology/presets", "topology/presets/nodes", "topology/presets/devices", "topology/calibration",
-        "topology/measured", "models/stacks"})
+        "topology/measured", "models/stacks", "models/stacks/fusions"})
     add_files(text, folder);
   return digest(text);
 }

@@ -35,7 +35,7 @@ struct Member {
 constexpr Member kEvery[] = {{"key", is_text}, {"at", is_object}, {"status", is_text}, {"reason", is_text}};
 
 constexpr Member kPredicted[] = {
-    {"layout", is_object},              {"step_time_s", is_number},         {"step_time_low_s", is_number},
+    {"stack", is_text},                 {"layout", is_object},              {"step_time_s", is_number},         {"step_time_low_s", is_number},
     {"step_time_high_s", is_number},    {"tokens_per_s", is_number},        {"samples_per_s", is_number},
     {"model_tflops_per_device", is_number}, {"hardware_tflops_per_device", is_number},
     {"mfu", is_number},                 {"hfu", is_number},                 {"bubble_fraction", is_number},
@@ -43,7 +43,8 @@ constexpr Member kPredicted[] = {
     {"device_memory_bytes", is_number}, {"time_breakdown_s", is_numbers},   {"memory_bytes", is_numbers}};
 
 /// What some rows have only.
-constexpr Member kOther[] = {{"layout", is_object},        {"undisturbed_step_time_s", is_number},
+constexpr Member kOther[] = {{"stack", is_text},           {"layout", is_object},
+                             {"undisturbed_step_time_s", is_number},
                              {"training_days", is_number}, {"device_hours", is_number},
                              {"in_time", is_truth},        {"cost", is_number}};
 

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "models/base/text.hpp"
 #include "reports/prediction/text.hpp"
 
 namespace tandem::study {
@@ -136,9 +138,17 @@ std::string comparison_line(const Comparison& c) {
 
 }  // namespace
 
+/// The stacks that the plans have, each once.
+std::string stacks_line(const json& rows) {
+  std::set<std::string> stacks;
+  for (const json& row : rows)
+    if (row.contains("stack")) stacks.insert(row["stack"].get<std::string>());
+  return stacks.empty() ? "" : "stack " + list_text(std::vector<std::string>(stacks.begin(), stacks.end())) + "\n";
+}
+
 std::string summary_text(const Study& study, const std::vector<std::string>& lines, const Tally& tally) {
   const json rows = rows_of(lines);
-  std::string out = study.name + ": " + std::to_string(tally.points) + " plans, " + std::to_string(tally.computed) +
+  std::string out = stacks_line(rows) + study.name + ": " + std::to_string(tally.points) + " plans, " + std::to_string(tally.computed) +
                     " computed, " + std::to_string(tally.kept) + " kept from before";
   // Values of an axis that change nothing, as defaults are, make plans that are others again.
   if (const std::size_t own = tally.computed + tally.kept, there = tally.points - tally.missing; there > own)

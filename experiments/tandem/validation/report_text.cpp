@@ -53,7 +53,7 @@ std::string beside_constant(const Summary& v) {
 }
 
 std::string times(const Summary& v) {
-  std::string out = "step time, errors in %\n";
+  std::string out = "every record under the stack and the month that it names\nstep time, errors in %\n";
   out += row({"set", "n", "refused", "assumed", "mean", "median", "bias", "worst", "constant", "in range", "repeats"}, "worst record");
   for (const SetSummary& s : v.sets) out += time_row(s);
   for (const SetSummary& s : v.pools) out += time_row(s);

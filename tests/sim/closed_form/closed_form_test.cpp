@@ -45,7 +45,7 @@ Plan random_plan(std::mt19937& random, const std::string& preset) {
                                  R"(, "precision": "bf16", "flash_attention": )" + pick({"true", "false"}) + R"(, "recompute": ")" +
                                  pick({"none", "selective", "full"}) + R"(", "recompute_early_stop": )" + pick({"true", "false"}) + R"(, "fusion": ")" + pick({"megatron", "megatron", "llm-foundry"}) + R"("})";
     try {
-      return parse_plan(R"({"model": )" + model + R"(, "parallel": )" + parallel + R"(, "training": )" + training +
+      return parse_plan(R"({"stack": "tandem", "model": )" + model + R"(, "parallel": )" + parallel + R"(, "training": )" + training +
                             R"(, "cluster": {"preset": ")" + preset + R"(", "devices": )" + n(std::max(8, tensor * pipeline * data)) + "}}",
                         "random.json");
     } catch (const InfeasibleError&) {

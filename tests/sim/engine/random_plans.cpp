@@ -55,7 +55,7 @@ std::string PlanGenerator::json() {
   if (one_in(4) && cuda) training["cuda_graphs"] = pick<const char*>({"layers", "iteration"});
   if (one_in(4)) training["deterministic"] = training["fill_uninitialized_memory"] = true;
   if (one_in(4) && cuda) cluster["override"]["nccl_algo"] = pick<const char*>({"ring", "^nvls"});
-  return Json{{"model", model}, {"parallel", parallel}, {"training", training}, {"cluster", cluster}}.dump();
+  return Json{{"stack", "tandem"}, {"model", model}, {"parallel", parallel}, {"training", training}, {"cluster", cluster}}.dump();
 }
 
 std::optional<RandomPlan> PlanGenerator::draw() {

@@ -42,7 +42,7 @@ json cluster(const std::string& path) {
 /// Small plans for the host's share, wide ones for the matrix engine's, many tokens of few columns for the memory's.
 std::string plan(const std::string& cluster, int i) {
   const std::int64_t hidden = 256 << (i % 5), batch = 1 << (i % 3);
-  const json plan = {{"model", {{"family", "gpt"}, {"num_layers", 2}, {"hidden_size", hidden}, {"num_attention_heads", 8}, {"vocab_size", 1024}}},
+  const json plan = {{"stack", "tandem"}, {"model", {{"family", "gpt"}, {"num_layers", 2}, {"hidden_size", hidden}, {"num_attention_heads", 8}, {"vocab_size", 1024}}},
                      {"parallel", {{"tensor", 1 + i % 2}, {"data", 2}, {"overlap_grad_reduce", true}}},
                      {"training", {{"seq_length", 512}, {"micro_batch_size", batch}, {"global_batch_size", 4 * batch}, {"recompute", i % 5 ? "none" : "full"}}},
                      {"cluster", {{"preset", cluster}, {"devices", 2 + 2 * (i % 2)}}}};
@@ -66,12 +66,12 @@ std::vector<Measurement> unmeasured(const std::string& cluster) {
 /// Steps that the file's own constants give, alternately 1 % slower and faster.
 std::vector<Measurement> measured(const std::string& cluster, const ConstantsFile& file) {
   std::vector<Measurement> out = unmeasured(cluster);
-  const FitCases cases = fit_cases(out, file.path(), 2);
+  const FitCases cases = fit_cases(out, file.path(), Jobs{2});
   std::vector<double> values;
   std::vector<std::size_t> all;
   for (const Constant& c : file.constants()) values.push_back(c.value);
   for (std::size_t i = 0; i < out.size(); ++i) all.push_back(i);
-  const LogErrors times = Evaluator(cases.cases, file, 2).errors(values, all);
+  const LogErrors times = Evaluator(cases.cases, file, Jobs{2}).errors(values, all);
   for (std::size_t i = 0; i < out.size(); ++i) out[i].step_time_s = std::exp(times[i]) * (i / 3 % 2 ? 1.01 : 0.99);
   return out;
 }
@@ -127,7 +127,7 @@ TEST_CASE("constants that made the measurements are found again, and sources lef
   const std::vector<Measurement> records = measured(preset, ConstantsFile(path));
   folder.write("device.json", calibration(0.4, 0.5, 6e-6));
   const ConstantsFile start(path);
-  const Fit fit = fit_device(start, fit_cases(records, path, 2), {2, 0, [](int) {}});
+  const Fit fit = fit_device(start, fit_cases(records, path, Jobs{2}), {Jobs{2}, 0, [](int) {}});
   REQUIRE(fit.constants.size() == 3);
   CHECK(fit.constants[0].before.key == "launch_s");
   CHECK(fit.constants[0].fitted == Approx(2e-5).epsilon(0.1));
@@ -148,9 +148,9 @@ TEST_CASE("a sample that misleads is widened, and constants than which nothing b
   const std::string preset = folder.write("cluster.json", cluster(path));
   std::vector<Measurement> records = measured(preset, ConstantsFile(path));
   for (int i : {12, 13, 14}) records[i].step_time_s = 2 * *records[i].step_time_s;  // the one of eight that a sample of one is
-  const FitCases cases = fit_cases(records, path, 2);
+  const FitCases cases = fit_cases(records, path, Jobs{2});
   int told = 0;
-  const Fit fit = fit_device(ConstantsFile(path), cases, {2, 1, [&](int tried) { told = tried; }});
+  const Fit fit = fit_device(ConstantsFile(path), cases, {Jobs{2}, 1, [&](int tried) { told = tried; }});
   CHECK(fit.per_source != 1);
   CHECK(fit.after <= fit.before);
   CHECK(fit.constants[1].fitted == Approx(0.62).epsilon(0.05));
@@ -164,7 +164,7 @@ TEST_CASE("constants that explain the measurements as they are stay, and nothing
   const std::string preset = folder.write("cluster.json", cluster(path));
   std::vector<Measurement> records = measured(preset, ConstantsFile(path));
   for (std::size_t i = 0; i < records.size(); ++i) *records[i].step_time_s /= i / 3 % 2 ? 1.01 : 0.99;
-  const Fit fit = fit_device(ConstantsFile(path), fit_cases(records, path, 2), {2, 3, [](int) {}});
+  const Fit fit = fit_device(ConstantsFile(path), fit_cases(records, path, Jobs{2}), {Jobs{2}, 3, [](int) {}});
   CHECK((fit.kept && fit.per_source == 0 && !fit.left_out));
   CHECK(fit.after == fit.before);
   for (const ConstantFit& c : fit.constants) CHECK((c.fitted == c.before.value && c.least == c.most && !c.at_border));
@@ -183,7 +183,7 @@ TEST_CASE("a constant that would leave its range ends at the border and is said 
   for (const char* known : {"memory_share"}) narrow[known].erase("fit");
   narrow["matmul"]["ceiling"].erase("fit");
   folder.write("device.json", narrow);
-  const Fit fit = fit_device(ConstantsFile(path), fit_cases(records, path, 2), {2, 0, [](int) {}});
+  const Fit fit = fit_device(ConstantsFile(path), fit_cases(records, path, Jobs{2}), {Jobs{2}, 0, [](int) {}});
   REQUIRE(fit.constants.size() == 1);
   CHECK((fit.constants[0].at_border && fit.constants[0].fitted == 3e-5));
   CHECK(to_text(fit).find("AT ITS BORDER") != std::string::npos);
@@ -193,7 +193,7 @@ TEST_CASE("records of other devices take no part, and without any there is nothi
   const Folder folder;
   const std::string path = folder.write("device.json", calibration(0.62, 0.75, 2e-5));
   const std::vector<Measurement> records = unmeasured("dgx-h100");
-  const FitCases cases = fit_cases(records, path, 2);
+  const FitCases cases = fit_cases(records, path, Jobs{2});
   CHECK((cases.cases.empty() && cases.refused == 0));
   CHECK_THROWS_AS(fit_device(ConstantsFile(path), cases, {}), ConfigError);
 }

@@ -8,7 +8,7 @@ import sys
 import tandem
 from tandem import PROGRAM, SMALL, SOURCE, WithFolder, changed, run, tandem_json
 
-MEASURED = SOURCE / "experiments" / "measured"
+MEASURED = SOURCE / "experiments" / "corpus" / "measured"
 PROFILE, RECORDS = MEASURED / "h100" / "steps_by_kernel.json", MEASURED / "h100" / "train.jsonl"
 SMALLEST = "h100-gpt-125m-s1024-b1"
 # Names as the profiler gives them, of PyTorch 2.11 on an H100 and (FlashAttention's, CUTLASS') of earlier versions.

@@ -7,7 +7,7 @@ import sys
 import tandem
 from tandem import PROGRAM, SMALL, SOURCE, WithFolder, changed, tandem_json
 
-TOOL = SOURCE / "experiments" / "validation" / "layer_profiles.py"
+TOOL = SOURCE / "experiments" / "tandem" / "validation" / "layer_profiles.py"
 LAYER, REST, EACH_LAYER, ONCE = 2e-3, 5e-3, 1e-3, 2e-2
 
 

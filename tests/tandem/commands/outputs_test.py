@@ -159,13 +159,14 @@ class Outputs(WithFolder):
         plan = self.folder.plan({
             "model": {"num_layers": 8, "hidden_size": 512, "num_attention_heads": 8, "vocab_size": 32000,
                       "moe": {"num_experts": 8, "experts_per_token": 2}},
-            "parallel": {"data": 4, "context": 2, "expert": 4}, "cluster": {"preset": "dgx-a100-80gb", "devices": 8},
+            "parallel": {"data": 4, "context": 2, "expert": 4}, "cluster": {"preset": "dgx-a100-80gb", "devices": 8}, "stack": "tandem",
             "training": {"seq_length": 512, "micro_batch_size": 1, "global_batch_size": 32, "flash_attention": True}})
         code, text, _ = run("simulate", plan)
         result = json.loads(run("simulate", "--json", plan)[1])
         self.assertEqual(code, 0)
         lines = text.splitlines()
-        self.assertTrue(lines[0].startswith("plan: tensor 1 x pipeline 1 x data 4 x context 2, experts over 4, 8 ranks"), lines[0])
+        self.assertTrue(lines[0].startswith("stack tandem as of 20"), lines[0])
+        self.assertTrue(lines[1].startswith("plan: tensor 1 x pipeline 1 x data 4 x context 2, experts over 4, 8 ranks"), lines[1])
         self.assertIn(f"({result['tokens_per_s'] / 8:.1f} per device)", text)
         self.assertIn("% of 312.0 (bf16)", text)
         self.assertIn(" of the device's 79.2 GiB, fits", text)

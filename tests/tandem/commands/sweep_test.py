@@ -219,9 +219,9 @@ class Resuming(Studies):
     def test_plans_that_are_others_again_are_counted(self):
         same = {"name": "same", "values": [{"label": "a", "set": {}}, {"label": "b", "set": {"training.recompute": "none"}}]}
         path = self.study(axes=[{"field": "parallel.tensor", "values": [1, 2]}, same], points=None, view=None)
-        told = run("sweep", path, "--out", self.out)[1].splitlines()[0]
+        told = run("sweep", path, "--out", self.out)[1].splitlines()[1]
         self.assertTrue(told.endswith(": 4 plans, 2 computed, 0 kept from before, 2 the same as another"), told)
-        told = run("sweep", path, "--out", self.out)[1].splitlines()[0]
+        told = run("sweep", path, "--out", self.out)[1].splitlines()[1]
         self.assertTrue(told.endswith(": 4 plans, 0 computed, 2 kept from before, 2 the same as another"), told)
 
     def test_a_cluster_file_is_found_from_the_folder_of_the_study_or_of_its_base(self):

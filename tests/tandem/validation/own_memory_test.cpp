@@ -20,7 +20,7 @@ const std::string kFile = std::string(TANDEM_SOURCE_DIR) + "/experiments/corpus/
 bool compiled(const JudgedRecord& r) { return r.measured.id.ends_with("-compiled"); }
 
 std::vector<JudgedRecord> judged(const std::string& file) {
-  return judge(read_measurements({file}, {}), 2, [](std::int64_t) {});
+  return judge(read_measurements({file}, {}), tandem::Jobs{2}, [](std::int64_t) {});
 }
 
 /// The same records with what the allocator had reserved for what was allocated.
