@@ -187,6 +187,18 @@ def harmless(call, given, codes):
     return ends or of_status or given[-1].split(".")[-1] in codes
 
 
+def guess_problems(path, text):
+    """Code that asks for a preset, a model or a vocabulary by name or number, and `models` naming files of `topology`."""
+    if path.parts[0] == "tests":
+        return []
+    named = re.findall(r"(?:preset|model\.name)\s*[!=]=\s*\"[^\"]*\"|vocab_size\s*[!=<>]=?\s*[1-9]\d*", text)
+    problems = [f"{path}: asks for a name or a vocabulary: {found}" for found in named]
+    knows_folders = path.as_posix() == "models/base/own_presets.cpp"  # the folders that TANDEM_PRESETS may have
+    if path.parts[0] == "models" and not knows_folders and re.search(r'^(?!\s*(?:#include|//)).*"topology/', text, re.MULTILINE):
+        problems.append(f"{path}: names a file of topology: let the caller look it up")
+    return problems
+
+
 def path_problems(path, text):
     found = OUTSIDE.search(text)
     return [f"{path}: names a place outside the project: {found.group(0)}"] if found else []
@@ -290,6 +302,7 @@ def check(root):
             problems += include_problems(path, text)
             problems += test_name_problems(path, text)
             problems += line_problems(path, text)
+            problems += guess_problems(path, text)
             problems += disk_problems(path, text)
             for name in types(text):
                 where.setdefault(name, []).append(path.as_posix())

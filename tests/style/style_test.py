@@ -11,6 +11,19 @@ def includes(path, line):
     return style.include_problems(Path(path), line + "\n")
 
 
+class Guesses(unittest.TestCase):
+    def test_code_asks_for_no_preset_model_or_vocabulary_by_name(self):
+        for line in ('if (plan.cluster.preset == "dgx-h100")', 'if (m.vocab_size > 32000)', 'return model.name != "gpt"'):
+            self.assertEqual(len(style.guess_problems(Path("sim/a.cpp"), line + "\n")), 1, line)
+            self.assertEqual(style.guess_problems(Path("tests/a.cpp"), line + "\n"), [])
+        self.assertEqual(style.guess_problems(Path("sim/a.cpp"), 'if (plan.cluster.generation == "hopper")\n'), [])
+
+    def test_models_names_no_file_of_topology(self):
+        line = 'constexpr auto kFolder = "topology/presets";\n'
+        self.assertEqual(len(style.guess_problems(Path("models/a.cpp"), line)), 1)
+        self.assertEqual(style.guess_problems(Path("topology/a.cpp"), line), [])
+
+
 class Includes(unittest.TestCase):
     def test_an_include_against_the_direction_is_found(self):
         self.assertTrue(includes("sim/engine/engine.cpp", '#include "exec/run/run.hpp"'))

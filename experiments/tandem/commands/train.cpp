@@ -51,7 +51,7 @@ void tell_launcher() {
 /// A plan of more cores than there are is trained all the same, but no prediction of it will meet these times.
 void tell_crowding(const Plan& plan) {
   const std::int64_t cores = all_cores(), devices = plan.cluster.devices;
-  if (plan.cluster.preset != "cpu-host" || devices <= cores) return;
+  if (plan.cluster.generation != "cpu" || devices <= cores) return;
   std::string advice = "its times are not those of the plan's cluster";
   if (devices % cores == 0)
     advice += "; to compare with a prediction set cluster.devices to " + std::to_string(cores) +
