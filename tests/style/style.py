@@ -191,7 +191,7 @@ def guess_problems(path, text):
     """Code that asks for a preset, a model or a vocabulary by name or number, and `models` naming files of `topology`."""
     if path.parts[0] == "tests":
         return []
-    named = re.findall(r"(?:preset|model\.name)\s*[!=]=\s*\"[^\"]*\"|vocab_size\s*[!=<>]=?\s*[1-9]\d*", text)
+    named = re.findall(r"(?:preset|model\.name)\s*[!=]=\s*\"[^\"]*\"|vocab_size\s*(?:[!=<>]=|[<>])\s*[1-9]\d*", text)
     problems = [f"{path}: asks for a name or a vocabulary: {found}" for found in named]
     knows_folders = path.as_posix() == "models/base/own_presets.cpp"  # the folders that TANDEM_PRESETS may have
     if path.parts[0] == "models" and not knows_folders and re.search(r'^(?!\s*(?:#include|//)).*"topology/', text, re.MULTILINE):
