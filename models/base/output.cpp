@@ -5,8 +5,8 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 
 #include "models/base/error.hpp"
@@ -53,6 +53,33 @@ bool write_all(int file, std::string_view text) {
     text.remove_prefix(static_cast<std::size_t>(written));
   }
   return true;
+}
+
+/// Opens a new file for writing. A file or a link that has its name is removed, never followed: names of neighbours can be guessed.
+int open_new(const std::string& path) {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  const int file = ::open(path.c_str(), kFlags, 0666);
+  return file < 0 && errno == EEXIST && ::unlink(path.c_str()) == 0 ? ::open(path.c_str(), kFlags, 0666) : file;
+}
+
+/// Waits until the disk has what was written. Some file systems cannot say.
+bool synchronise(int file) { return ::fsync(file) == 0 || errno == EINVAL || errno == ENOTSUP; }
+
+/// The new name is on the disk, too; where the folder cannot be opened the system does it in its own time.
+void synchronise_folder(const fs::path& place) {
+  const int folder = ::open(folder_of(place).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return;
+  synchronise(folder);
+  ::close(folder);
+}
+
+/// Writes a whole new file to the disk; the error number where that fails, else 0.
+int write_new(const std::string& path, std::string_view text) {
+  const int file = open_new(path);
+  if (file < 0) return errno;
+  const bool written = write_all(file, text) && synchronise(file);
+  const int why = written ? 0 : errno;
+  return ::close(file) != 0 && written ? errno : why;
 }
 
 void write_in_place(const OutputPlace& place, const std::string& name, std::string_view text) {
@@ -102,7 +129,7 @@ OutputPlace output_place(const std::string& path) {
 
 bool takes_output(const OutputPlace& place) {
   if (place.in_place) return takes_bytes(place);
-  const int file = ::open(place.beside().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  const int file = open_new(place.beside());
   if (file < 0) return false;
   ::close(file);
   return unlink(place.beside().c_str()) == 0;
@@ -113,18 +140,11 @@ void write_text(const std::string& path, std::string_view text) {
   const OutputPlace place = output_place(path);
   if (place.in_place) return write_in_place(place, path, text);
   const std::string beside = place.beside();  // another process may write the same file now
-  errno = 0;
-  std::ofstream out(beside, std::ios::binary | std::ios::trunc);
-  if (!out) refuse(path, cannot(errno));
-  out.write(text.data(), static_cast<std::streamsize>(text.size()));
-  out.close();
-  std::error_code failed;
-  if (out) fs::rename(beside, place.path, failed);
-  if (!out || failed) {
-    const int why = failed ? failed.value() : errno;
-    remove_file(beside);
-    refuse(path, cannot(why));
-  }
+  int why = write_new(beside, text);
+  if (why == 0 && ::rename(beside.c_str(), place.path.c_str()) != 0) why = errno;
+  if (why == 0) return synchronise_folder(place.path);
+  remove_file(beside);
+  refuse(path, cannot(why));
 }
 
 }  // namespace tandem

@@ -14,6 +14,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::size_t kMostProblems = 20;  ///< that one refusal tells
+
 constexpr std::array<std::string_view, 4> kParts{"model", "parallel", "training", "cluster"};
 
 struct Alias {
@@ -123,6 +125,7 @@ class PlanReader {
   }
 
   void throw_config() {
+    if (untold_ > 0) problems.push_back({file_, "", "", "and " + std::to_string(untold_) + " more problems", "mend these first"});
     if (!problems.empty()) throw ConfigError(std::move(problems));
     if (!not_done_.empty()) throw InfeasibleError(std::move(not_done_));
   }
@@ -142,7 +145,14 @@ class PlanReader {
     }
   }
 
+  /// Counts a problem that is one too many to be told.
+  bool is_flood() {
+    if (problems.size() < kMostProblems) return false;
+    return ++untold_, true;
+  }
+
   void complain(const std::string& field, const json& value, Refusal why) {
+    if (is_flood()) return;
     problems.push_back({file_, field, value_text(value), std::move(why.reason), std::move(why.remedy)});
   }
 
@@ -214,6 +224,7 @@ class PlanReader {
     if (field != nullptr) return read_field(value, *field);
     if (!plain || keys_below(path).empty()) {
       if (const NotDone* what = not_done(key)) return refuse(path, value, *what);
+      if (is_flood()) return;
       given_.insert(joined(prefix, meant_key(prefix, key)));  // one slip is one problem, not also a missing field
       return complain(shortened(path), value, {"unknown key", unknown_key_remedy(prefix, key)});
     }
@@ -262,6 +273,7 @@ class PlanReader {
   const PlanContext& context_;
   Given given_, own_;        ///< by the plan and its presets, and by the plan itself
   bool in_preset_ = false;
+  std::size_t untold_ = 0;
   Problems not_done_;
 };
 

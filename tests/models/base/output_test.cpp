@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -17,6 +18,18 @@
 
 using namespace tandem;
 namespace fs = std::filesystem;
+
+namespace {
+std::string watched;                ///< a place that is written
+std::string seen_at_synchronising;  ///< what stood there when a file was first synchronised with the disk
+int synchronised = 0;
+}  // namespace
+
+/// Takes the place of the C library's: looks at the watched place, then asks the system.
+extern "C" int fsync(int file) {
+  if (synchronised++ == 0) std::getline(std::ifstream(watched) >> std::ws, seen_at_synchronising);
+  return static_cast<int>(syscall(SYS_fsync, file));
+}
 
 namespace {
 
@@ -142,4 +155,28 @@ TEST_CASE("The half of a file that a link names lies beside the file") {
   const std::string half = folder.file("far/out.st.999999999.new", "half");  // above every process number of Linux
   fs::last_write_time(half, fs::file_time_type::clock::now() - std::chrono::hours(1));
   CHECK(remove_leftovers(name) == std::vector<std::string>{half});
+}
+
+TEST_CASE("a file is on the disk before it takes its name") {
+  const Folder folder;
+  watched = folder.at("out.txt");
+  write_text(watched, "before");
+  synchronised = 0;
+  write_text(watched, "behind");
+  CHECK(synchronised == 2);  // the file, then its folder
+  CHECK(seen_at_synchronising == "before");
+  CHECK(content(watched) == "behind");
+}
+
+TEST_CASE("a link that lies where the neighbour is written is not followed") {
+  const Folder folder;
+  const std::string out = folder.at("out.txt"), victim = folder.at("victim.txt");
+  std::ofstream(victim) << "mine";
+  fs::create_symlink(victim, out + "." + std::to_string(getpid()) + ".new");
+  CHECK(takes_output(output_place(out)));
+  fs::create_symlink(victim, out + "." + std::to_string(getpid()) + ".new");
+  write_text(out, "theirs");
+  CHECK(content(victim) == "mine");
+  CHECK(content(out) == "theirs");
+  CHECK(fs::is_regular_file(fs::symlink_status(out)));
 }

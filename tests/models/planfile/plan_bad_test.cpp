@@ -270,3 +270,15 @@ TEST_CASE("what this version cannot lower is loaded, and refused by field when i
     CHECK(e.problems()[1].reason == "not implemented: parallel.offload.parameters true");
   }
 }
+
+TEST_CASE("a flood of problems is told as the first twenty and a count") {
+  std::string keys;
+  for (int i = 0; i < 30000; ++i) keys += "\"odd" + std::to_string(i) + "\": 1, ";
+  try {
+    parse_plan(bent("\"num_layers\"", keys + "\"num_layers\""), "flood.json");
+    FAIL("nothing was refused");
+  } catch (const ConfigError& e) {
+    REQUIRE(e.problems().size() == 21);
+    CHECK(e.problems().back().reason == "and 29980 more problems");
+  }
+}
