@@ -36,14 +36,14 @@ class ComputeRounds {
  private:
   static constexpr int kMostRounds = 5;
 
-  bool over() const { return seconds_since(begin_) >= budget_s_ || (options_.stop && options_.stop()); }
+  bool over() const { return (options_.stop && options_.stop()) || seconds_since(begin_) >= budget_s_; }
 
   void one_round(int round) {
     const double each = budget_s_ / (4.0 * static_cast<double>(samples_.size()));
     for (std::size_t i = 0; i < samples_.size(); ++i) {
       if (round > 0 && over()) return;
-      if (round == 0) end_where_stopped(options_.stop);
       if (i % 100 == 0 && options_.progress) options_.progress("computation", std::min(1.0, seconds_since(begin_) / budget_s_));
+      if (round == 0) end_where_stopped(options_.stop);
       auto& s = samples_[i];
       const double now = timer_.seconds(s.op, each);
       s.seconds = round == 0 ? now : std::min(s.seconds, now);
