@@ -131,11 +131,12 @@ class Validate(WithFolder):
 
     def test_a_record_is_of_its_framework_where_that_is_a_stack_and_else_of_its_plans(self):
         plan = changed(SMALL, **{"cluster": {"preset": "dgx-a100-80gb", "devices": 8}, "training.precision": "bf16", "stack": "megatron-core"})
-        core, torch = (tandem_json("simulate", self.folder.plan(changed(plan, stack=stack)))["step_time_s"]
-                       for stack in ("megatron-core", "pytorch-fsdp"))
-        self.assertNotEqual(core, torch)
-        for keys, expected, told in (({"as_of": "2024-07"}, core, ""), ({"framework": "pytorch-fsdp", "as_of": "2024-07"}, torch, ""),
-                                     ({"framework": "in-house"}, core, 'framework "in-house" (no such stack)')):
+        old, new, torch = (tandem_json("simulate", self.folder.plan(changed(plan, stack=stack)))["step_time_s"]
+                           for stack in ({"name": "megatron-core", "as_of": "2021-09"}, "megatron-core",
+                                         {"name": "pytorch-fsdp", "as_of": "2021-09"}))
+        self.assertEqual(len({old, new, torch}), 3)
+        for keys, expected, told in (({}, new, ""), ({"as_of": "2021-09"}, old, ""), ({"framework": "pytorch-fsdp", "as_of": "2021-09"}, torch, ""),
+                                     ({"framework": "in-house"}, new, 'framework "in-house" (no such stack)')):
             code, out, err = run("validate", self.records(plan, **keys), "--json")
             self.assertEqual((code, json.loads(out)["records"][0]["predicted_step_time_s"]), (0, expected))
             self.assertIn(told, err)

@@ -86,6 +86,14 @@ TEST_CASE("a record's framework is its plan's stack where there is such a stack"
     CHECK(taken(odd, R"(, "framework": "pytorch-fsdp", "as_of": "2024-07")").plan_json == odd);
 }
 
+TEST_CASE("a record's framework and month go before those of its plan's stack") {
+  const std::string plan = R"({"stack": {"name": "jax", "as_of": "2023-01"}})";
+  const auto taken = [&](const std::string& keys) { return OneRecord("", plan, keys).read().plan_json; };
+  CHECK(taken(R"(, "as_of": "2024-07")") == R"({"stack":{"as_of":"2024-07","name":"jax"}})");
+  CHECK(taken(R"(, "framework": "pytorch-fsdp")") == R"({"stack":{"as_of":"2023-01","name":"pytorch-fsdp"}})");
+  CHECK(taken("") == R"({"stack":{"as_of":"2023-01","name":"jax"}})");
+}
+
 TEST_CASE("a framework that is no text and a month that is none are refused with line, key and value") {
   const auto [key, value] = GENERATE(table<std::string, std::string>(
       {{"as_of", "\"2024-13\""}, {"as_of", "\"2024-00\""}, {"as_of", "\"2024-7\""}, {"as_of", "\"24-07\""}, {"as_of", "\"2024/07\""},
