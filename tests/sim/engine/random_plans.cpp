@@ -13,7 +13,7 @@ std::int64_t at(const json& part, const char* key) { return part[key].get<std::i
 
 }  // namespace
 
-std::string PlanGenerator::json() {
+std::string PlanGenerator::text() {
   using Json = nlohmann::json;
   Json parallel{{"tensor", pick({1, 1, 2, 4, 8})}, {"pipeline", pick({1, 1, 2, 3, 4, 8})}, {"context", pick({1, 1, 1, 2, 4})}};
   std::int64_t data = std::int64_t{1} << (random_() % 8);
@@ -59,10 +59,10 @@ std::string PlanGenerator::json() {
 }
 
 std::optional<RandomPlan> PlanGenerator::draw() {
-  const std::string text = json();
+  const std::string document = text();
   try {
     RandomPlan out;
-    out.plan = parse_plan(text, "random.json");
+    out.plan = parse_plan(document, "random.json");
     require_lowerable(out.plan);
     out.topology = make_topology(out.plan.cluster);
     out.graph = lower(out.plan);

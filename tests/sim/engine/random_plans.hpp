@@ -23,12 +23,13 @@ class PlanGenerator {
 
   /// The next legal plan; what the parser, the lowering or the machine refuses is thrown away.
   RandomPlan next();
+  /// The next plan's document, legal or not.
+  std::string text();
   /// One slow device or more and some slow links of its machine, as a plan's cluster.perturbation.
   Perturbation perturbation(const RandomPlan& of);
 
  private:
   std::optional<RandomPlan> draw();
-  std::string json();
 
   template <class T>
   T pick(std::initializer_list<T> of) {
