@@ -188,6 +188,7 @@ void fill_defaults(Plan& plan, const Given& in_file) {
   const bool known = !find_preset("models/stacks", plan.stack.name).empty();
   if (known && !given.contains("training.fusion")) plan.training.fusion = fusion_set(stack_fusion(plan));
   fill.set("training.attention_kernel", plan.training.attention_kernel, plan.training.fusion.attention);
+  remember_choices(plan, given);
   resolve_stack(plan);
 }
 

@@ -73,6 +73,11 @@ bool is_whole_between(const StackFile& stack, const Plan& plan) {
   return asked && entry_for(stack.whole_between_micro_batches, plan) != nullptr;
 }
 
+/// Remembers which entry gave a field its value, for `explain`.
+void remember(Plan& plan, const std::string& field, const StackEntry& entry) {
+  plan.stack.facts.defaults.push_back({field, entry.source, entry.since.value_or(Month{}), entry.until.value_or(Month{})});
+}
+
 void note_rules(Plan& plan) {
   if (plan.stack.refuses) return;
   for (const Problem& p : stack_problems(plan, plan.stack.name, plan.stack.as_of))
@@ -109,7 +114,7 @@ Given fill_stack_defaults(Plan& plan, const Given& given) {
     if (known.contains(entry.field) || !entry.holds(plan.stack.as_of, plan)) continue;
     find_field(entry.field)->read(*entry.value, plan);
     known.insert(entry.field);
-    plan.stack.facts.defaults.push_back({entry.field, entry.source, entry.since.value_or(Month{}), entry.until.value_or(Month{})});
+    remember(plan, entry.field, entry);
   }
   return known;
 }
@@ -132,6 +137,16 @@ StackTransfers stack_transfers(const Plan& plan) {
 
 bool stack_remainder_last(const Plan& plan) {
   return is_known(plan) && entry_for(load_stack(plan.stack.name)->remainder_last, plan) != nullptr;
+}
+
+void remember_choices(Plan& plan, const Given& given) {
+  if (!is_known(plan)) return;
+  const auto stack = load_stack(plan.stack.name);
+  const FusionEntry* fusion = entry_for(stack->fusion, plan);
+  if (fusion != nullptr && !given.contains("training.fusion")) remember(plan, "training.fusion", *fusion);
+  const TransfersEntry* transfers = plan.parallel.pipeline > 1 ? entry_for(stack->transfers, plan) : nullptr;
+  for (const char* field : {"parallel.overlap_p2p", "parallel.scatter_p2p"})
+    if (transfers != nullptr && !given.contains(field)) remember(plan, field, *transfers);
 }
 
 void resolve_stack(Plan& plan) {

@@ -219,6 +219,16 @@ TEST_CASE("explain can say which rule filled a field, and since when") {
   REQUIRE(stop != defaults.end());
   CHECK(stop->since == Month{2025, 9});
   CHECK(stop->source.find("25413d224") != std::string::npos);
+  const auto remembered = [](const Plan& p, const char* field) {
+    const auto& all = p.stack.facts.defaults;
+    return std::count_if(all.begin(), all.end(), [&](const StackDefault& d) { return d.field == field; });
+  };
+  for (const char* field : {"training.fusion", "parallel.overlap_p2p", "parallel.scatter_p2p"}) {
+    CHECK(remembered(of("megatron-core"), field) == 1);
+    CHECK(remembered(of("megatron-core", "", with("parallel", "\"overlap_p2p\": true, \"scatter_p2p\": true",
+                                                  with("training", "\"fusion\": \"eager\""))), field) == 0);
+  }
+  CHECK(remembered(of("megatron-core", "2023-09", kInterleaved), "parallel.overlap_p2p") == 1);
 }
 
 TEST_CASE("no condition of a stack names a preset, a vocabulary, a model or its family") {
