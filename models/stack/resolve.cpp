@@ -81,7 +81,7 @@ void remember(Plan& plan, const std::string& field, const StackEntry& entry) {
 void note_rules(Plan& plan) {
   if (plan.stack.refuses) return;
   for (const Problem& p : stack_problems(plan, plan.stack.name, plan.stack.as_of))
-    plan.stack.facts.notes.push_back(p.field + ": " + p.reason + "; the plan does not name the stack, so it is simulated all the same");
+    plan.stack.facts.notes.push_back(p.field + ": " + p.reason + "; stack.rules is note, so it is simulated all the same");
 }
 
 void note_date(Plan& plan) {
