@@ -1,5 +1,6 @@
 #include "exec/state/checkpoint.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <map>
@@ -7,6 +8,7 @@
 #include <set>
 
 #include "models/base/fnv.hpp"
+#include "models/base/input.hpp"
 #include "models/base/json.hpp"
 #include "models/base/output.hpp"
 #include "models/graph/segments.hpp"
@@ -109,12 +111,34 @@ std::string header_of(const Checkpoint& c) {
   throw ConfigError(Problem{path, "", "", reason, "give a whole file that `tandem train --save` wrote"});
 }
 
+/// The header, before anything behind it is read: what is no checkpoint may be a device, or larger than the host's memory.
+json read_header(const std::string& path, InputFile& file, std::size_t& length) {
+  const std::string_view start = file.head(kWord + 1);
+  const std::uint64_t said = start.size() < kWord ? 0 : little(start.substr(0, kWord));
+  if (said < 2 || said > kLargestHeader || (start.size() > kWord && start[kWord] != '{')) refuse(path, "is not a checkpoint");
+  length = static_cast<std::size_t>(said);
+  const std::string_view head = file.head(kWord + length);
+  if (head.size() < kWord + length) refuse(path, "is cut short");
+  return parse_json(head.substr(kWord), path, {kLargestHeader, 64});
+}
+
+/// Bytes that a header gives its file, with the checksum.
+std::size_t declared_size(const json& header, std::size_t length) {
+  std::size_t end = header.contains("checksum") ? 0 : kWord;
+  for (const auto& [name, t] : header.items()) {
+    if (name == "__metadata__") continue;
+    const auto at = t.at("data_offsets").get<std::vector<std::size_t>>();
+    if (at.size() != 2 || at[1] > kLargest) throw std::out_of_range(name + " has no place");
+    end = std::max(end, at[1] + (header.contains("checksum") ? 0 : kWord));
+  }
+  return kWord + length + end;
+}
+
 /// The bytes of a whole file that nobody changed.
-std::string read_whole(const std::string& path) {
-  std::string bytes = read_text(path, kLargest);
-  const std::uint64_t length = bytes.size() < kWord ? 0 : little(std::string_view(bytes).substr(0, kWord));
-  if (length < 2 || length > kLargestHeader || (bytes.size() > kWord && bytes[kWord] != '{')) refuse(path, "is not a checkpoint");
-  if (bytes.size() < kWord + length + kWord) refuse(path, "is cut short");
+std::string read_whole(const std::string& path, InputFile& file, std::size_t size) {
+  if (file.size().value_or(size) > size) refuse(path, "is longer than its header says");
+  std::string bytes = file.whole(size);
+  if (bytes.size() < size) refuse(path, "is cut short");
   const std::string_view all = bytes;
   if (little(all.substr(all.size() - kWord)) != fnv1a(all.substr(0, all.size() - kWord)))
     refuse(path, "is cut short or damaged: its checksum is not that of its bytes");
@@ -250,11 +274,12 @@ void save_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
 }
 
 Checkpoint load_checkpoint(const std::string& path) {
-  const std::string bytes = read_whole(path);
-  const auto length = static_cast<std::size_t>(little(std::string_view(bytes).substr(0, kWord)));
-  const std::string_view header = std::string_view(bytes).substr(kWord, length);
+  InputFile file(path);
+  std::size_t length = 0;
+  const json header = read_header(path, file, length);
   try {
-    return checkpoint_of(parse_json(header, path, {kLargestHeader, 64}), std::string_view(bytes).substr(kWord + length));
+    const std::string bytes = read_whole(path, file, declared_size(header, length));
+    return checkpoint_of(header, std::string_view(bytes).substr(kWord + length));
   } catch (const json::exception&) {
     refuse(path, "is a safetensors file, but not a checkpoint");
   } catch (const std::out_of_range& e) {

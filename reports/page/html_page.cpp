@@ -1,5 +1,6 @@
 #include "reports/page/html_page.hpp"
 
+#include "models/base/error.hpp"
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
 
@@ -33,6 +34,7 @@ void fill(std::string& page, const std::string& mark, const std::string& text) {
 
 std::string html_page(const std::string& name, const std::string& title, const std::string& data) {
   std::string page = part("page.html");
+  require(page.find(kPageMark) != page.npos, "a page's template lacks the mark of pages");
   // From the last mark to the first: what is filled in lies behind those to come, and may have their texts in it.
   fill(page, "@script@", part("charts.js") + part("timeline.js") + part(name + ".js"));
   fill(page, "@data@", embedded(data));

@@ -2,8 +2,12 @@
 // Pages that need nothing but themselves: template, style, script and data in one file.
 
 #include <string>
+#include <string_view>
 
 namespace tandem {
+
+/// Stands in every page before its data, and in no other file.
+inline constexpr std::string_view kPageMark = "<script type=\"application/json\" id=\"data\">";
 
 /// The page `name` of reports/html ("plan", "run", "study") with `data` (JSON text) in it. It asks no server for anything.
 /// Throws ConfigError when the files of the page are not found.

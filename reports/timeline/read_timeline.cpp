@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/base/error.hpp"
+#include "models/base/input.hpp"
 #include "models/base/json.hpp"
 #include "reports/timeline/saved_timeline.hpp"
 
@@ -15,12 +16,12 @@ using nlohmann::json;
   throw ConfigError(Problem{path, "", "", reason, "give a file that `tandem simulate --timeline` or `tandem train --timeline` wrote"});
 }
 
-json parse(const std::string& path) {
-  json document = read_json(path, {std::size_t{4} << 30, 64});
+constexpr JsonLimits kLimits{std::size_t{4} << 30, 64};
+
+void require_timeline(const json& document, const std::string& path) {
   if (!document.is_object()) refuse(path, "is not a JSON object");
   if (document.value("what", "") != "tandem timeline") refuse(path, "is not a timeline");
   if (document.value("schema_version", 0) != 1) refuse(path, "has a schema_version other than 1");
-  return document;
 }
 
 SavedTask task(const json& t) {
@@ -112,16 +113,23 @@ SavedTimeline timeline(const json& document) {
   return out;
 }
 
-}  // namespace
-
-SavedTimeline read_timeline(const std::string& path) {
+SavedTimeline checked(const json& document, const std::string& path) {
   try {
-    return timeline(parse(path));
+    require_timeline(document, path);
+    return timeline(document);
   } catch (const json::exception& e) {
     refuse(path, std::string("is damaged: ") + e.what());
   } catch (const std::out_of_range& e) {
     refuse(path, std::string("is damaged: ") + e.what());
   }
+}
+
+}  // namespace
+
+SavedTimeline read_timeline(const std::string& path) { return checked(read_json(path, kLimits), path); }
+
+SavedTimeline read_timeline(InputFile& file, const std::string& path) {
+  return checked(parse_json(file.whole(kLimits.max_bytes), path, kLimits), path);
 }
 
 }  // namespace tandem

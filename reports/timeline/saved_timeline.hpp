@@ -12,6 +12,8 @@
 
 namespace tandem {
 
+class InputFile;
+
 /// What all spans of one template task share. `group` is empty except for collectives.
 struct SavedTask {
   std::string block, task, kind, stream, group;
@@ -50,5 +52,8 @@ SavedTimeline saved(const Timeline& timeline, const TaskGraph& graph, const Rout
 
 /// Throws ConfigError when the file is missing, no JSON, of another schema_version or inconsistent.
 SavedTimeline read_timeline(const std::string& path);
+
+/// The same of a file that is open already; `path` is its name in messages.
+SavedTimeline read_timeline(InputFile& file, const std::string& path);
 
 }  // namespace tandem

@@ -6,7 +6,7 @@
 Fails on: an include against the direction table, a circle between subfolders, a knot of more than 4 units, a folder of more than
 45 code files, a third party or threads outside their home, a folder without README.md, a path that leaves the project, a line of C++ with more
 than 132 characters of code, two types of one name in one namespace, a call of std::filesystem that touches the disk outside
-models/base or may throw. Prints function and file sizes; they never fail.
+models/base or may throw, a file opened or a text printed past the one place for it. Prints function and file sizes; they never fail.
 """
 import re
 import statistics
@@ -50,6 +50,17 @@ DISK_CALLS = """absolute canonical copy copy_file copy_symlink create_directorie
     read_symlink recursive_directory_iterator relative remove remove_all rename resize_file space status symlink_status
     temp_directory_path weakly_canonical""".split()
 DISK_HOME = "models/base/"
+# what only some files may do -> the pattern, those files, and the door for all others
+DOORS = {
+    "opens a file": (r"\b(?:i|o)?fstream\b|\b(?:fopen|freopen)\s*\(|(?<![\w:])::(?:open|openat|creat)\s*\(",
+                     [r"models/base/(input|output)\.cpp",
+                      r"experiments/tandem/study/results\.cpp",  # locks a folder, and appends to a log
+                      r"exec/measure/measure_host\.cpp"],  # asks the system about itself
+                     "read through models/base/input.hpp or json.hpp, write through output.hpp"),
+    "prints": (r"\bstd::(?:cout|cerr|clog)\b|(?<!\w)(?:std::)?(?:fwrite|fputs|puts|v?f?printf|putchar|fputc|perror)\s*\(",
+               [r"experiments/tandem/base/terminal\.cpp"],
+               "print through experiments/tandem/base/terminal.hpp, which escapes control characters"),
+}
 SOURCES = {".cpp", ".hpp", ".cu", ".py", ".sh", ".cmake", ".txt", ".json", ".md"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.MULTILINE)
 NAMESPACE = re.compile(r"^namespace ([\w:]+ )?\{|^\}  // namespace( [\w:]+)?$|^(?:struct|class|union) (?:alignas\(\w+\) )?(\w+)(?: final)?(?: : [^;{]*?)? ?\{", re.MULTILINE)
@@ -180,6 +191,15 @@ def disk_problems(path, text):
     return problems
 
 
+def door_problems(path, text):
+    """Files opened and texts printed past the one place for it. Benchmarks and tests are no part of the product."""
+    if path.parts[0] == "tests" or path.parts[:2] == ("experiments", "bench"):
+        return []
+    text = re.sub(r"#\s*include[^\n]*", "", code_only(text))
+    return [f"{path}: {what} ({match.group(0).strip()}): {door}" for what, (pattern, homes, door) in DOORS.items()
+            if not any(re.fullmatch(home, path.as_posix()) for home in homes) for match in re.finditer(pattern, text)]
+
+
 def harmless(call, given, codes):
     """The end of a folder's entries, an error code, or a question about a status that is known."""
     ends = call.endswith("directory_iterator") and given == [""]
@@ -304,6 +324,7 @@ def check(root):
             problems += line_problems(path, text)
             problems += guess_problems(path, text)
             problems += disk_problems(path, text)
+            problems += door_problems(path, text)
             for name in types(text):
                 where.setdefault(name, []).append(path.as_posix())
         if path.suffix != ".md" and path.parts[:2] != ("tests", "style"):

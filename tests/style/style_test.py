@@ -80,6 +80,26 @@ class Disk(unittest.TestCase):
             self.assertEqual(self.found("sim/a.cpp", text), [])
 
 
+class Doors(unittest.TestCase):
+    def found(self, path, text):
+        return style.door_problems(Path(path), text)
+
+    def test_a_file_opened_past_the_doors_is_found(self):
+        for text in ("std::ifstream in(path);", "std::ofstream out(path);", "FILE* f = std::fopen(name, mode);", "int f = ::open(path, O_RDONLY);"):
+            self.assertEqual(len(self.found("sim/x.cpp", text)), 1, text)
+            self.assertIn("input.hpp", self.found("sim/x.cpp", text)[0])
+
+    def test_a_text_printed_past_the_door_is_found(self):
+        for text in ("std::cout << name;", "std::printf(format, name);", "fputs(name, stderr);", "std::fwrite(a, 1, n, stdout);"):
+            self.assertEqual(len(self.found("experiments/tandem/commands/x.cpp", text)), 1, text)
+
+    def test_the_doors_themselves_comments_and_other_words_are_fine(self):
+        for path, text in (("models/base/input.cpp", "::open(path, 0);"), ("experiments/tandem/base/terminal.cpp", "std::fwrite(a, 1, n, stdout);"),
+                           ("sim/x.cpp", "// std::cout\nstd::snprintf(a, n, f); FairShare::open(bundles); fill_inputs(x); #include <fstream>"),
+                           ("tests/x.cpp", "std::ifstream in(path);")):
+            self.assertEqual(self.found(path, text), [], text)
+
+
 class Places(unittest.TestCase):
     def test_a_path_that_leaves_the_project_is_found(self):
         self.assertTrue(style.path_problems(Path("a.cpp"), 'open("/home/me/plan.json")'))

@@ -62,8 +62,11 @@ std::optional<StackChoice> chosen_stack(const std::string& stack) {
 }
 
 Rehearsal prepare(const std::string& path, const std::string& perturbation, const std::string& stack) {
-  const auto choice = chosen_stack(stack);
-  Plan plan = perturbation.empty() ? load_plan(path, choice) : parse_plan(with_perturbation(path, perturbation), path, choice);
+  return prepare_text(perturbation.empty() ? read_text(path) : with_perturbation(path, perturbation), path, stack);
+}
+
+Rehearsal prepare_text(const std::string& text, const std::string& path, const std::string& stack) {
+  Plan plan = parse_plan(text, path, chosen_stack(stack));
   TaskGraph graph = naming(path, [&] { return require_lowerable(plan), lower(plan); });
   return {std::move(plan), std::move(graph)};
 }

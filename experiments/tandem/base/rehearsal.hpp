@@ -21,6 +21,9 @@ struct Rehearsal {
 /// as JSON, or a file that holds one. `stack`, when not empty ("NAME" or "NAME@2024-07"), takes the place of the plan's. Throws ConfigError or InfeasibleError; every problem names the file.
 Rehearsal prepare(const std::string& path, const std::string& perturbation = {}, const std::string& stack = {});
 
+/// The same for what a plan file holds: a pipe can be read only once.
+Rehearsal prepare_text(const std::string& text, const std::string& path, const std::string& stack = {});
+
 /// The stack that --stack names; nothing where it is empty. Throws ConfigError.
 std::optional<StackChoice> chosen_stack(const std::string& stack);
 

@@ -43,7 +43,7 @@ ExitCode compare_files(const Options& o) {
   require_comparable(first, second, o.first, o.second);
   const Comparison c = compare(first, second);
   if (!o.html.empty()) write_text(o.html, comparison_page(o.first, first, o.second, second, c));
-  print(o.json ? to_json(c) : to_text(c));
+  o.json ? print_json(to_json(c)) : print(to_text(c));
   const bool time = within("the step time", c.step.error, o.tolerance, of_one_performer(c));
   const bool memory = within("peak memory", c.memory_error, o.memory_tolerance, of_one_performer(c));
   return time && memory && all_joined(c, o) ? ExitCode::ok : ExitCode::tolerance;

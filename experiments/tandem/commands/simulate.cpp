@@ -28,14 +28,6 @@ void write_files(const Options& o, const Rehearsal& r, const Prediction& p, cons
   if (!o.memory.empty()) write_text(o.memory, memory_json(p, r.plan));
 }
 
-/// Presets of the user's own are found without a word; what was found and what was not is a note of the prediction.
-void tell_own_presets(Prediction& p) {
-  const std::string note = own_presets_note();
-  if (note.empty()) return;
-  p.notes.push_back(note);
-  log("tandem: " + note);
-}
-
 ExitCode simulate(const Options& o) {
   const Rehearsal r = prepare(o.plan, o.perturb, o.stack);
   const auto topology = topology_of(r.plan, o.cost_table);
@@ -47,10 +39,10 @@ ExitCode simulate(const Options& o) {
   const auto routing = o.routing.empty() ? std::nullopt : std::optional(read_routing(o.routing, r.plan));
   options.routing = routing ? &*routing : nullptr;
   Prediction p = naming(o.plan, [&] { return sim::simulate(r.plan, r.graph, *topology, options); });
-  tell_own_presets(p);
+  if (const std::string note = own_presets_note(); !note.empty()) p.notes.push_back(note);
   const InterruptWatch watch;  // a file that is begun is finished
   write_files(o, r, p, options.routing);
-  print(o.json ? to_json(p, r.plan) : to_text(p, r.plan));
+  o.json ? print_json(to_json(p, r.plan)) : print(to_text(p, r.plan));
   if (p.fits || o.allow_oversize) return ExitCode::ok;
   print_error(o.plan + ": the plan does not fit the memory of " + topology->device().name +
               "; split it further, or accept it with --allow-oversize");

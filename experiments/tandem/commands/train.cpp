@@ -12,6 +12,7 @@
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/commands/train_report.hpp"
+#include "models/base/input.hpp"
 #include "models/base/leftovers.hpp"
 #include "models/base/threads.hpp"
 #include "reports/prediction/text.hpp"
@@ -80,16 +81,21 @@ std::string evaluation_line(const exec::EvaluationResult& e) {
 /// What is trained on and what is evaluated on; the latter is the end of the text where no other file is given.
 struct Data {
   std::unique_ptr<exec::TokenSource> training, evaluation;
+  double bigram_entropy = 0;  ///< of all of --data, in nats per byte
 };
 
 Data open_data(const Options& o, const Plan& plan) {
   constexpr double kept_back = 0.1;
-  const auto open = [&](const std::string& path, const exec::TextPart& part) {
-    return exec::open_byte_text(path, plan.sequence_tokens(), plan.training.seed, part);
+  const auto text = exec::read_text_file(o.data);
+  const auto open = [&](const auto& file, const exec::TextPart& part) {
+    return exec::open_byte_text(file, plan.sequence_tokens(), plan.training.seed, part);
   };
-  if (o.eval_every == 0) return {open(o.data, {}), nullptr};
-  if (!o.eval_data.empty()) return {open(o.data, {}), open(o.eval_data, {})};
-  return {open(o.data, {0, 1 - kept_back}), open(o.data, {1 - kept_back, 1})};
+  const auto data = [&](const exec::TextPart& training, std::unique_ptr<exec::TokenSource> evaluation) {
+    return Data{open(text, training), std::move(evaluation), exec::bigram_entropy(*text)};
+  };
+  if (o.eval_every == 0) return data({}, nullptr);
+  if (!o.eval_data.empty()) return data({}, open(o.eval_data, {}));
+  return data({0, 1 - kept_back}, open(text, {1 - kept_back, 1}));
 }
 
 /// The plan as it is trained. An update that is validated afterwards takes steps back, which the runtime does not.
@@ -214,14 +220,14 @@ ExitCode train(const Options& o) {
   std::set_new_handler(nullptr);  // the runtime goes on, or says which rank it was
   GraphCache graphs(trained_plan(o));
   const Plan& plan = graphs.plan();
+  topology_of(plan, "");  // not for the run: a cluster that simulate refuses is refused here, too
   naming(o.plan, [&] { return require_lowerable(plan), true; });
   const Data data = open_data(o, plan);
   require_vocabulary(*data.training, plan);
   const std::optional<exec::Checkpoint> resumed = open_checkpoint(o, plan, *data.training);
   require_step_exists(o, plan, resumed ? resumed->state.steps : 0);
-  prepare_outputs({o.trace, o.timeline, o.save}, {o.plan, o.data, o.eval_data});
-  prepare_outputs({o.trace, o.timeline}, {o.resume});  // a checkpoint alone may take the place of the one before
-  const double entropy = exec::bigram_entropy(o.data);  // before the run: afterwards the text may be gone
+  permit_replacing(o.save, o.resume);  // a checkpoint alone may take the place of the one before
+  prepare_outputs({o.trace, o.timeline, o.save}, {});
   log("stack " + plan.stack.name + " as of " + text_of(plan.stack.as_of) + ": the runtime performs every plan as its own stack");
   tell_crowding(plan);
   tell_launcher();
@@ -230,9 +236,9 @@ ExitCode train(const Options& o) {
   options.resume = resumed ? &resumed->state : nullptr;
   const auto tell = [&](const exec::RunResult& result, const std::optional<exec::RankFailure>& failure) {
     TrainReport report = summarise(plan, result);
-    report.bigram_entropy_nats = entropy;
+    report.bigram_entropy_nats = data.bigram_entropy;
     report.failure = failure;
-    print(o.json ? to_json(report) : to_text(report));
+    o.json ? print_json(to_json(report)) : print(to_text(report));
   };
   options.on_failure = [&](const exec::RankFailure& failure, const exec::RunResult& until_then) { tell(until_then, failure); };
   const exec::RunResult result = run_to_end(graphs, *data.training, options);

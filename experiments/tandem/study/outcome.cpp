@@ -86,7 +86,7 @@ void predict(ordered_json& row, const Point& point, const std::string& file) {
 }
 
 void add_files(std::string& text, std::string_view folder) {
-  for (const std::string& preset : preset_names(folder)) text += preset + read_text(find_preset(folder, preset));
+  for (const std::string& preset : preset_names(folder)) text += preset + read_text(look_for_data_file(folder, preset + ".json"));
 }
 
 /// Problems of one plan, or of files that it names, as problems of the study that formed it.

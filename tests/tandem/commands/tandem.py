@@ -82,6 +82,11 @@ def tandem_json(*arguments):
     return json.loads(out)
 
 
+def plain_program():
+    """Whether the program was built without a sanitizer, which takes more address space than a limit of memory leaves."""
+    return b"__sanitizer_" not in pathlib.Path(PROGRAM).read_bytes()
+
+
 def main():
     if not pathlib.Path(PROGRAM).exists():
         sys.exit(f"no program at {PROGRAM}; set TANDEM")
