@@ -140,7 +140,8 @@ std::string InputFile::whole(std::size_t most) {
   const auto too_large = [&] { refuse(path_, "is larger than " + mebibytes(most), "is it the right file?"); };
   if (bytes > most) too_large();
   if (const std::uint64_t memory = host_memory(); bytes > memory / 2)
-    refuse(path_, "has " + mebibytes(bytes) + ", too many for the " + mebibytes(memory) + " of this host's memory", "give a smaller file");
+    refuse(path_, "has " + mebibytes(bytes) + ", too many for the " + mebibytes(memory) + " of this host's memory",
+           "give a smaller file");
   read_.reserve(bytes + 1);
   while (read_more(std::min(most, read_.size() + kBlock - 1) + 1))
     if (read_.size() > most) too_large();

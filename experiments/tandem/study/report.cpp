@@ -15,11 +15,15 @@ namespace {
 
 using nlohmann::json;
 
-/// Labels as a sweep names them: a value that is a list or an object by its text.
+/// As a sweep names a value of an axis: a list or an object by its text.
+json label_of(const json& value) {
+  if (value.is_object() && value.contains("label")) return value["label"];
+  return value.is_structured() ? json(value.dump()) : value;
+}
+
 bool has_label(const json& axis, const json& label) {
-  for (const json& value : axis.value("values", json::array()))
-    if (label == (value.is_object() && value.contains("label") ? value["label"] : value.is_structured() ? json(value.dump()) : value)) return true;
-  return false;
+  const json values = axis.value("values", json::array());
+  return std::any_of(values.begin(), values.end(), [&](const json& value) { return label_of(value) == label; });
 }
 
 /// Whether a row lies at a point of the study; the folder keeps others, too.
