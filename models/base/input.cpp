@@ -152,7 +152,8 @@ std::uint64_t host_memory() {
   const auto pages = static_cast<std::uint64_t>(std::max(0L, ::sysconf(_SC_PHYS_PAGES)));
   std::uint64_t bytes = pages * static_cast<std::uint64_t>(std::max(0L, ::sysconf(_SC_PAGESIZE)));
   struct rlimit limit{};
-  if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) bytes = std::min<std::uint64_t>(bytes, limit.rlim_cur);
+  const bool limited = ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  if (limited) bytes = std::min<std::uint64_t>(bytes, limit.rlim_cur);
   return std::min(bytes, group_memory().value_or(bytes));
 }
 
