@@ -210,11 +210,12 @@ Number number(const json& metadata, const char* key) {
   return value;
 }
 
-Checkpoint checkpoint_of(const json& header, std::string_view data) {
+Checkpoint checkpoint_of(const std::string& path, const json& header, std::string_view data) {
   const json& metadata = header.at("__metadata__");
   if (metadata.at("format") != kFormat || metadata.at("schema_version") != "1")
     throw std::out_of_range("its format is not " + std::string(kFormat) + " 1");
   Checkpoint c;
+  c.state.file = path;
   c.state.steps = number<std::int64_t>(metadata, "steps");
   c.state.samples = number<std::int64_t>(metadata, "samples");
   c.data = number<std::uint64_t>(metadata, "data");
@@ -279,7 +280,7 @@ Checkpoint load_checkpoint(const std::string& path) {
   const json header = read_header(path, file, length);
   try {
     const std::string bytes = read_whole(path, file, declared_size(header, length));
-    return checkpoint_of(header, std::string_view(bytes).substr(kWord + length));
+    return checkpoint_of(path, header, std::string_view(bytes).substr(kWord + length));
   } catch (const json::exception&) {
     refuse(path, "is a safetensors file, but not a checkpoint");
   } catch (const std::out_of_range& e) {

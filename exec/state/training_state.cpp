@@ -22,8 +22,8 @@ std::set<std::string> optimizer_buffers(std::span<const RankState> ranks) {
   return names;
 }
 
-[[noreturn]] void refuse(const std::string& field, const std::string& value, const std::string& reason) {
-  throw ConfigError(Problem{"", field, value, reason, "resume with the model and the optimizer that were trained"});
+[[noreturn]] void refuse(const std::string& file, const std::string& field, const std::string& value, const std::string& reason) {
+  throw ConfigError(Problem{file, field, value, reason, "resume with the model and the optimizer that were trained"});
 }
 
 std::string shape(std::int64_t rows, std::int64_t cols) { return std::to_string(rows) + " x " + std::to_string(cols); }
@@ -31,7 +31,7 @@ std::string shape(std::int64_t rows, std::int64_t cols) { return std::to_string(
 /// A buffer's tensors by the parameter's place in the whole model: tied copies have the place of the first one.
 class Wholes {
  public:
-  Wholes(std::span<const RankState> ranks, const StateBuffer& buffer) : buffer_(buffer) {
+  Wholes(std::span<const RankState> ranks, const StateBuffer& buffer, const std::string& file) : buffer_(buffer), file_(file) {
     for (const auto& rank : ranks)
       for (const Param& p : rank.program->params)
         if (p.in_norm) names_.emplace(p.global_index, p.name);
@@ -43,7 +43,7 @@ class Wholes {
     const GatheredTensor& t = *tensors_.at(names_.at(p.global_index));
     const bool rows = p.vocabulary ? t.rows >= p.full_rows : t.rows == p.full_rows;
     if (!rows || t.cols != p.full_cols)
-      refuse(field(t.name), shape(t.rows, t.cols), "the plan's model has " + shape(p.full_rows, p.full_cols));
+      refuse(file_, field(t.name), shape(t.rows, t.cols), "the plan's model has " + shape(p.full_rows, p.full_cols));
     return t;
   }
 
@@ -54,13 +54,14 @@ class Wholes {
     std::set<std::string> known;
     for (const auto& [index, name] : names_) {
       known.insert(name);
-      if (!tensors_.contains(name)) refuse(field(name), "", "is missing");
+      if (!tensors_.contains(name)) refuse(file_, field(name), "", "is missing");
     }
     for (const auto& [name, tensor] : tensors_)
-      if (!known.contains(name)) refuse(field(name), "", "is not in the plan's model");
+      if (!known.contains(name)) refuse(file_, field(name), "", "is not in the plan's model");
   }
 
   const StateBuffer& buffer_;
+  const std::string& file_;
   std::map<std::int32_t, std::string> names_;
   std::map<std::string, const GatheredTensor*> tensors_;
 };
@@ -109,11 +110,11 @@ void restore_state(std::span<const RankState> ranks, const TrainingState& state)
   std::set<std::string> missing = optimizer_buffers(ranks);
   missing.insert("weights");
   for (const StateBuffer& buffer : state.buffers) {
-    if (missing.erase(buffer.name) == 0) refuse(buffer.name, "", "the plan's optimizer keeps no such buffer");
-    const Wholes wholes(ranks, buffer);
+    if (missing.erase(buffer.name) == 0) refuse(state.file, buffer.name, "", "the plan's optimizer keeps no such buffer");
+    const Wholes wholes(ranks, buffer, state.file);
     for (const auto& rank : ranks) restore(rank, buffer, wholes);
   }
-  if (!missing.empty()) refuse(*missing.begin(), "", "is missing");
+  if (!missing.empty()) refuse(state.file, *missing.begin(), "", "is missing");
 }
 
 }  // namespace tandem::exec

@@ -23,14 +23,15 @@ struct TrainingState {
   std::int64_t steps = 0;    ///< optimizer steps done
   std::int64_t samples = 0;  ///< sequences consumed by them
   std::vector<StateBuffer> buffers;
+  std::string file;          ///< that it was read from, for messages; empty where it comes from a run
 };
 
 /// Everything that the ranks of the whole world keep. Nobody may be writing.
 TrainingState collect_state(std::span<const RankState> ranks, const Plan& plan);
 
 /// Writes `state` over initial values (exec/state/initialise.hpp), on every rank that keeps a part, tied copies too; the layout may be
-/// another one than it was collected from. Padded rows, which earlier versions kept, are ignored. Throws ConfigError where a
-/// tensor is missing, left over or of another shape.
+/// another one than it was collected from. Padded rows, which earlier versions kept, are ignored. Throws ConfigError, with the
+/// state's file, where a tensor is missing, left over or of another shape.
 void restore_state(std::span<const RankState> ranks, const TrainingState& state);
 
 }  // namespace tandem::exec

@@ -13,4 +13,7 @@ inline constexpr std::string_view kPageMark = "<script type=\"application/json\"
 /// Throws ConfigError when the files of the page are not found.
 std::string html_page(const std::string& name, const std::string& title, const std::string& data);
 
+/// JSON text as it may stand inside a script element: nothing in it begins a tag, a comment or the script's end.
+std::string embedded_json(const std::string& json);
+
 }  // namespace tandem

@@ -28,7 +28,7 @@ std::string counted(std::size_t n, const std::string& what) { return std::to_str
 std::string headline(const Prediction& p, const Plan& plan) {
   return stack_text(plan) + "\n" + title(plan) + ": " + degrees(plan) + ", " + count_text(p.ranks) +
          " ranks in " + counted(p.roles.size(), "role") + " on " + plan.cluster.preset +
-         ", global batch " + count_text(plan.training.global_batch_size) + " x " + count_text(plan.training.seq_length) +
+         device_text(plan) + ", global batch " + count_text(plan.training.global_batch_size) + " x " + count_text(plan.training.seq_length) +
          " tokens\n";
 }
 

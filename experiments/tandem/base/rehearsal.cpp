@@ -86,6 +86,14 @@ void tell_other_type(const Plan& plan, const Topology& topology) {
     log(path + ": was measured in " + type + "; " + unmeasured(plan) + ": costs are a roofline of unverified facts; " + remedy(plan));
 }
 
+std::string measured_table(const Plan& plan, const Topology& topology, const Prediction& prediction) {
+  if (prediction.measured_products) return prediction.measured_products->table;
+  const std::string& table = topology.device().cost_table;
+  if (table.empty()) return "";
+  const std::string path = is_preset_path(table) ? table : measured_table_path(table);
+  return file_exists(path) && other_type(load_cost_table(path), plan).empty() ? table : "";
+}
+
 Timeline timeline_of(const Prediction& prediction) {
   require(prediction.timeline != nullptr, "a timeline was asked for and is missing");
   std::map<std::int32_t, Bytes> arena;

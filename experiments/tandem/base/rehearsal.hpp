@@ -34,6 +34,9 @@ std::shared_ptr<const Topology> topology_of(const Plan& plan, const std::string&
 /// Says where this machine's own table was measured in another type than the plan computes in, so that it does not count.
 void tell_other_type(const Plan& plan, const Topology& topology);
 
+/// The measured table that a prediction took times from; empty where all are computed from facts.
+std::string measured_table(const Plan& plan, const Topology& topology, const Prediction& prediction);
+
 /// `prediction.timeline` with every lane's planned memory filled in. Throws ContractError when there is no timeline.
 Timeline timeline_of(const Prediction& prediction);
 

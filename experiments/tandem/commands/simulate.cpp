@@ -10,6 +10,7 @@
 #include "models/base/presets.hpp"
 #include "reports/timeline/chrome_trace.hpp"
 #include "reports/timeline/run_routing.hpp"
+#include "reports/timeline/saved_timeline.hpp"
 #include "sim/result/simulate.hpp"
 
 namespace tandem::program {
@@ -22,9 +23,15 @@ struct Options {
   bool allow_oversize = false;
 };
 
-void write_files(const Options& o, const Rehearsal& r, const Prediction& p, const Routing* routing) {
+void write_simulated(const Options& o, const Rehearsal& r, const Topology& topology, const Prediction& p, const Routing* routing) {
+  SavedTimeline timeline = saved(timeline_of(p), r.graph, routing);
+  timeline.measured_table = measured_table(r.plan, topology, p);
+  write_timeline(timeline, o.timeline);
+}
+
+void write_files(const Options& o, const Rehearsal& r, const Topology& topology, const Prediction& p, const Routing* routing) {
   if (!o.trace.empty()) save_chrome_trace(timeline_of(p), r.graph, o.trace);
-  if (!o.timeline.empty()) save_timeline(timeline_of(p), r.graph, o.timeline, routing);
+  if (!o.timeline.empty()) write_simulated(o, r, topology, p, routing);
   if (!o.memory.empty()) write_text(o.memory, memory_json(p, r.plan));
 }
 
@@ -41,7 +48,7 @@ ExitCode simulate(const Options& o) {
   Prediction p = naming(o.plan, [&] { return sim::simulate(r.plan, r.graph, *topology, options); });
   if (const std::string note = own_presets_note(); !note.empty()) p.notes.push_back(note);
   const InterruptWatch watch;  // a file that is begun is finished
-  write_files(o, r, p, options.routing);
+  write_files(o, r, *topology, p, options.routing);
   o.json ? print_json(to_json(p, r.plan)) : print(to_text(p, r.plan));
   if (p.fits || o.allow_oversize) return ExitCode::ok;
   print_error(o.plan + ": the plan does not fit the memory of " + topology->device().name +

@@ -256,15 +256,15 @@ void add_train(CLI::App& app, ExitCode& exit) {
   command->add_option("PLAN", o->plan, "plan file (JSON)")->required();
   command->add_option("--data", o->data, "text file, read as byte tokens")->required();
   command->add_option("--steps", o->steps, "optimizer steps [the plan's training.steps, which is 1 where it says nothing]")->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
-  CLI::Option* every = command->add_option("--eval-every", o->eval_every, "evaluate behind every N-th step [never]")
+  CLI::Option* every = command->add_option("--eval-every", o->eval_every, "evaluate after every N-th step [never]")
                            ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
   command->add_option("--eval-steps", o->eval_steps, "global batches of an evaluation [1]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
       ->needs(every);
   command->add_option("--eval-data", o->eval_data, "text to evaluate on [the last tenth of --data, which is not trained on]")
       ->needs(every);
-  CLI::Option* save = command->add_option("--save", o->save, "checkpoint to write behind the last step, also when interrupted (safetensors)");
-  command->add_option("--save-every", o->save_every, "and behind every N-th step [never]")
+  CLI::Option* save = command->add_option("--save", o->save, "checkpoint to write after the last step, also when interrupted (safetensors)");
+  command->add_option("--save-every", o->save_every, "and after every N-th step [never]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}))
       ->needs(save);
   command->add_option("--resume", o->resume, "checkpoint to go on from, under this or another layout; --steps counts its steps too");

@@ -275,6 +275,22 @@ TEST_CASE("A state of as many steps as the run, or without one of its tensors, i
   CHECK(problem_of([&] { train(plan, {3, 0, &state}); }).find("exp_avg_sq") != std::string::npos);
 }
 
+TEST_CASE("A forged checkpoint is refused by its own name, not by its plan's") {
+  const Plan plan = SmallPlan{}.plan();
+  TrainingState state = train(plan, {2}).second.front();
+  state.buffers[0].tensors.pop_back();
+  const CheckpointFile file("forged");
+  save_checkpoint(file.path(), {state, to_json(plan), 0});
+  const Checkpoint forged = load_checkpoint(file.path());
+  try {
+    train(plan, {3, 0, &forged.state});
+    FAIL("a checkpoint without one of its tensors was resumed");
+  } catch (const ConfigError& e) {
+    CHECK(e.problems().front().file == file.path());
+    CHECK(e.problems().front().field.starts_with("weights."));
+  }
+}
+
 TEST_CASE("A run that is stopped ends behind a step with its books and state", "[tsan]") {
   SmallPlan p;
   p.pipeline = p.data = 2;
