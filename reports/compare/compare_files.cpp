@@ -9,14 +9,15 @@ namespace tandem {
 
 namespace {
 
-/// The parts of a plan that decide its tasks; `steps` does not.
+/// The parts of a plan that decide its tasks; how long a run is and its learning rate decays does not.
 nlohmann::json task_deciding(const std::string& plan_json) {
   nlohmann::json plan = nlohmann::json::parse(plan_json, nullptr, false);
   if (!plan.is_object()) return nullptr;
   nlohmann::json kept;
   for (const char* part : {"model", "parallel", "training"}) kept[part] = plan.value(part, nlohmann::json::object());
   for (auto& [part, fields] : kept.items())
-    if (fields.is_object()) fields.erase("name"), fields.erase("notes"), fields.erase("steps");
+    if (fields.is_object())
+      for (const char* idle : {"name", "notes", "steps", "decay_over"}) fields.erase(idle);
   return kept;
 }
 
