@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <new>
 
 #include "exec/communicator/rendezvous.hpp"
 #include "exec/run/learning_rate.hpp"
@@ -247,7 +248,18 @@ class Run {
     if (wanted) timeline_step_ = last_step_;
   }
 
+  /// The other ranks wait meanwhile: what there is no memory for is let go of, and touches nobody.
   void keep_state(const Act& act, std::int64_t steps) {
+    try {
+      gather_state(act, steps);
+      return;
+    } catch (const std::bad_alloc&) {
+      if (!options_.on_state_lost) throw;
+    }
+    options_.on_state_lost(steps);
+  }
+
+  void gather_state(const Act& act, std::int64_t steps) {
     TrainingState state = collect_state(states(*act.context), plan_);
     state.steps = steps;
     state.samples = act.segment.first_sample + (steps - act.segment.first_step) * act.segment.global_batch_size;

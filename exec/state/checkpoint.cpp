@@ -97,6 +97,7 @@ std::string header_of(const Checkpoint& c) {
   header.set("steps", std::to_string(c.state.steps));
   header.set("samples", std::to_string(c.state.samples));
   header.set("data", std::to_string(c.data));
+  if (c.held_out) header.set("held_out", json(*c.held_out).dump());
   header.set("plan", c.plan_json);
   for (const StateBuffer& b : c.state.buffers)
     for (const GatheredTensor& t : b.tensors)
@@ -219,6 +220,8 @@ Checkpoint checkpoint_of(const std::string& path, const json& header, std::strin
   c.state.steps = number<std::int64_t>(metadata, "steps");
   c.state.samples = number<std::int64_t>(metadata, "samples");
   c.data = number<std::uint64_t>(metadata, "data");
+  if (metadata.contains("held_out")) c.held_out = number<double>(metadata, "held_out");
+  if (c.held_out && !(*c.held_out < 1)) throw std::out_of_range("held_out is no share");
   c.plan_json = metadata.at("plan");
   for (const auto& [begin, e] : entries(header)) add(c.state, e, data);
   return c;
@@ -250,10 +253,20 @@ json deciding(json plan) {
   return plan;
 }
 
+/// Fields that a run may change where it goes on, but that change what it learns.
+constexpr const char* kHyperParameters[] = {
+    "learning_rate", "min_learning_rate", "learning_rate_decay", "learning_rate_unit", "warmup", "decay_power", "beta1", "beta2", "epsilon",
+    "weight_decay", "momentum", "dropout/hidden", "dropout/attention", "clip_grad", "global_batch_size", "batch_rampup/start",
+    "batch_rampup/increment", "batch_rampup/samples"};
+
+std::string dotted(const std::string& pointer) {
+  std::string field = pointer.substr(1);
+  for (char& c : field) c = c == '/' ? '.' : c;
+  return field;
+}
+
 Problem difference(const std::string& path, const std::string& field, const json& saved, const json& wanted) {
-  std::string dotted = field.substr(1);
-  for (char& c : dotted) c = c == '/' ? '.' : c;
-  return {path, dotted, value_text(saved), "the plan has " + value_text(wanted), "resume with the plan that was trained"};
+  return {path, dotted(field), value_text(saved), "the plan has " + value_text(wanted), "resume with the plan that was trained"};
 }
 
 std::int64_t samples_before(const Plan& plan, std::int64_t steps) {
@@ -299,6 +312,17 @@ void require_resumable(const std::string& path, const Checkpoint& checkpoint, co
                         "the plan's batches have " + std::to_string(samples) + " behind as many steps",
                         "resume with the training.global_batch_size and batch_rampup that were trained"});
   if (!problems.empty()) throw ConfigError(problems);
+}
+
+std::vector<std::string> changed_hyper_parameters(const std::string& path, const Checkpoint& checkpoint, const Plan& plan) {
+  const json saved = parse_json(checkpoint.plan_json, path), wanted = json::parse(to_json(plan, -1));
+  std::vector<std::string> out;
+  for (const char* name : kHyperParameters) {
+    const std::string field = std::string("/training/") + name;
+    const json before = at(saved, field), now = at(wanted, field);
+    if (before != now) out.push_back(dotted(field) + " from " + value_text(before) + " to " + value_text(now));
+  }
+  return out;
 }
 
 }  // namespace tandem::exec

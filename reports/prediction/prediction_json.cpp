@@ -78,6 +78,7 @@ std::string to_json(const Prediction& p, const Plan& plan) {
   require(p.heaviest_role < p.roles.size() && p.critical_role < p.roles.size(), "a prediction without its roles");
   json out = memory_fields(p.roles[p.heaviest_role]);
   out["needed_bytes"] = p.roles[neediest_role(p)].needed_bytes.count();
+  out["live_peak_bytes"] = p.roles[fullest_role(p)].live_peak_bytes.count();
   out["schema_version"] = 1;
   out["step_time_s"] = p.step_time.seconds();
   out["makespan_s"] = p.makespan.seconds();

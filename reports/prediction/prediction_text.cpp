@@ -144,6 +144,11 @@ std::size_t neediest_role(const Prediction& p) {
   return static_cast<std::size_t>(std::max_element(p.roles.begin(), p.roles.end(), needs_less) - p.roles.begin());
 }
 
+std::size_t fullest_role(const Prediction& p) {
+  const auto holds_less = [](const RolePrediction& a, const RolePrediction& b) { return a.live_peak_bytes < b.live_peak_bytes; };
+  return static_cast<std::size_t>(std::max_element(p.roles.begin(), p.roles.end(), holds_less) - p.roles.begin());
+}
+
 std::string to_text(const Prediction& p, const Plan& plan) {
   require(p.heaviest_role < p.roles.size() && p.critical_role < p.roles.size(), "a prediction without its roles");
   std::string out = headline(p, plan) + rates(p, plan) + where_time_goes(p.roles[p.critical_role], p.step_time.seconds());

@@ -250,7 +250,7 @@ StepEstimate::Tail StepEstimate::tail(std::int64_t s, const PassEnds& ends, std:
   t.computed = ends.stage[static_cast<std::size_t>(s)] + late + added_uses() + layer_.collective_launches * cost_.launch().ps();
   list_units(s, ends, late);
   // Units leave as they are completed, or in their order behind all passes.
-  if (plan_.parallel.overlap_grad_reduce)
+  if (reduces_beside_backward(plan_.parallel, StageId(static_cast<std::int32_t>(s))))
     std::stable_sort(scratch_.units.begin(), scratch_.units.end(), [](const Unit& a, const Unit& b) { return a.ready < b.ready; });
   else
     for (Unit& u : scratch_.units) u.ready = u.word && tied_before_weights() ? u.ready : t.computed;

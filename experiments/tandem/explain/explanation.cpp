@@ -102,6 +102,7 @@ const Row* find_row(const std::vector<Row>& rows, const std::string& key) {
 /// The role that a value of the whole prediction is of.
 std::size_t role_of(const ExplainedCase& c, const Row& row) {
   if (row.key == "needed_bytes") return neediest_role(c.prediction);
+  if (row.key == "live_peak_bytes") return fullest_role(c.prediction);
   return row.range == RangeKind::layout ? c.prediction.heaviest_role : c.prediction.critical_role;
 }
 

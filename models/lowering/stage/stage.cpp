@@ -17,7 +17,7 @@ StageLowering::StageLowering(const StageContext& c, StageId stage)
       b_(c.library, stage),
       memory_(c, chunks_, b_),
       kept_logits_(c, chunks_, b_),
-      reduction_(c, memory_, b_, c.plan.micro_batches()),
+      reduction_(c, stage, memory_, b_),
       gather_(memory_, reduction_, c.plan.parallel.prefetch_layers),
       w_(c.library, b_),
       decoder_(c, chunks_, {memory_, reduction_, gather_, w_}),

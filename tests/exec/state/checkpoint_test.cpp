@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <new>
 #include <sstream>
 
 #include "exec/run/run.hpp"
@@ -259,6 +260,51 @@ TEST_CASE("A plan of another model, seed, optimizer or batch is refused with the
   CHECK(refusal(R"({"training": {"optimizer": "lamb"}})").find("training.optimizer") != std::string::npos);
   CHECK(refusal(R"({"training": {"precision": "fp32"}})").find("training.precision") != std::string::npos);
   CHECK(refusal(R"({"training": {"global_batch_size": 12}})").find("samples = 6") != std::string::npos);
+}
+
+TEST_CASE("What of the text was held out is kept, and a share that is none is refused") {
+  const Plan plan = SmallPlan{}.plan();
+  const CheckpointFile file("held_out");
+  Checkpoint kept{train(plan, {1}).second.front(), to_json(plan), 0};
+  save_checkpoint(file.path(), kept);
+  CHECK_FALSE(load_checkpoint(file.path()).held_out.has_value());
+  for (const double share : {0.0, 0.1, 0.125}) {
+    kept.held_out = share;
+    save_checkpoint(file.path(), kept);
+    CHECK(load_checkpoint(file.path()).held_out == share);
+  }
+  kept.held_out = GENERATE(1.0, -0.1, std::nan(""));
+  save_checkpoint(file.path(), kept);
+  CHECK(problem_of([&] { load_checkpoint(file.path()); }).find("held_out") != std::string::npos);
+}
+
+TEST_CASE("Hyper-parameters that a plan changes are named with both values, others are not") {
+  const Plan plan = SmallPlan{}.plan();
+  const Checkpoint kept{{}, to_json(plan), 0};
+  const auto changes = [&](const std::string& patch) { return changed_hyper_parameters("file", kept, bent_plan(SmallPlan{}, patch)); };
+  CHECK(changes("{}").empty());
+  CHECK(changes(R"({"training": {"recompute": "full", "steps": 9, "decay_over": 7}, "parallel": {"zero_stage": 1}})").empty());
+  CHECK(changes(R"({"training": {"beta1": 0.5}})") == std::vector<std::string>{"training.beta1 from 0.9 to 0.5"});
+  CHECK(changes(R"({"training": {"learning_rate": 0.5, "clip_grad": 3, "dropout": {"hidden": 0.75}}})").size() == 3);
+}
+
+TEST_CASE("A state that the host has no memory to gather is told, and the run goes on") {
+  const Plan plan = SmallPlan{}.plan();
+  GraphCache graphs(plan);
+  RunOptions o;
+  o.steps = 3;
+  o.state_every = 1;
+  std::vector<std::int64_t> kept, lost;
+  o.on_state = [&](const TrainingState& s) {
+    if (s.steps == 2) throw std::bad_alloc();
+    kept.push_back(s.steps);
+  };
+  CHECK_THROWS_AS(run(graphs, Numbers(), o), DeviceError);
+  kept.clear();
+  o.on_state_lost = [&](std::int64_t steps) { lost.push_back(steps); };
+  CHECK(run(graphs, Numbers(), o).steps.size() == 3);
+  CHECK(kept == std::vector<std::int64_t>{1, 3});
+  CHECK(lost == std::vector<std::int64_t>{2});
 }
 
 TEST_CASE("A state of as many steps as the run, or without one of its tensors, is refused") {
