@@ -31,7 +31,7 @@ TransferPlan TransferPlanner::make_plan(std::uint32_t id, const Message& message
   plan.message = id;
   const auto ranks = static_cast<std::int64_t>(transfer_.members.size());
   if (ranks < 2) return plan;
-  rows_.reset();
+  rows_.reset(), slow_.reset();
   if (message.tmpl >= 0 && std::get<Collective>(op).kind == CollectiveKind::all_to_all)
     rows_ = setup_.replay->exchanged(static_cast<std::size_t>(message.tmpl), op, transfer_.members);
   if (const auto measured = setup_.cost.communication(rows_ ? rows_->even(op) : op, ranks)) {
@@ -150,7 +150,9 @@ void TransferPlanner::tune(TransferPlan& plan, const Collective& c) {
   if (told.nvls_chunk) task.nvls_chunk = told.nvls_chunk->count();
   task.in_switch_share = fit_.in_switch_share;
   if (fit_.ring_copy) task.last_copy_s = (Bytes(task.bytes / task.ranks) / *fit_.ring_copy).seconds();
-  const NcclChoice choice = nccl_choice(task, *fit_.nccl);
+  const NcclChoice choice = nccl_choice(task, *fit_.nccl), fastest = nccl_fastest(task, *fit_.nccl);
+  if (choice.algorithm != fastest.algorithm)
+    slow_ = {choice.algorithm, fastest.algorithm, choice.seconds(task), fastest.seconds(task)};
   plan.tail = fit_.overhead + fit_.in_step_overhead + Duration::seconds(choice.latency_s);
   for (auto& chain : plan.chains) stretch(chain, 1 / choice.rate);
 }
@@ -199,6 +201,7 @@ void TransferPlanner::expose(TransferPlan& plan, double share) {
   plan.tail = Duration::picoseconds(part(plan.tail.ps()));
   for (auto& chain : plan.chains)
     for (Segment& s : chain) s.work = static_cast<Work>(static_cast<double>(s.work) * share);
+  if (slow_) slow_->chosen_s *= share, slow_->other_s *= share;
 }
 
 double TransferPlanner::across_share() const {

@@ -15,6 +15,7 @@
 #include "sim/result/breakdown.hpp"
 #include "sim/result/error_book.hpp"
 #include "sim/result/lanes.hpp"
+#include "sim/result/nccl_note.hpp"
 #include "sim/result/perturbation_cost.hpp"
 #include "sim/result/product_coverage.hpp"
 #include "sim/result/steady_state.hpp"
@@ -149,6 +150,7 @@ void note_machine(Prediction& out, const Plan& plan, const Setup& setup, const S
   out.notes.insert(out.notes.end(), plan.ineffective.begin(), plan.ineffective.end());
   out.notes.insert(out.notes.end(), plan.stack.facts.notes.begin(), plan.stack.facts.notes.end());
   if (setup.replay != nullptr) out.notes.push_back("rows of experts are those of the run whose routing is replayed");
+  if (const std::string note = nccl_note(setup, simulated, out.step_time); !note.empty()) out.notes.push_back(note);
   for (const std::string& fact : setup.topology.unverified()) out.notes.push_back("not verified: " + fact);
   for (const std::string& note : setup.cost.notes()) out.notes.push_back(note);
 }
@@ -236,12 +238,11 @@ Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& pl
   Options options{wanted.unfolded, replay ? replay->marks() : std::vector<std::uint64_t>{}};
   if (perturbation.jitter.relative > 0) options.jitter = perturbation.jitter;
   options.steps_overlap = plan.parallel.optimizer_sync == OptimizerSync::post_validated;
-  const auto [steady_state, simulated] = outcome_of(setup, options, perturbation, plain);
+  auto [steady_state, simulated] = outcome_of(setup, options, perturbation, plain);
 
   Prediction out;
   out.makespan = simulated.step_time;
   out.step_time = steady_state ? steady_state->step_time : simulated.step_time;
-  if (perturbation.any()) out.perturbation = perturbation_cost(perturbation, setup, options, plain, out.step_time);
   out.ranks = mesh.world_size();
   out.device_memory = topology.device().usable_memory;
   fill_rates(out, plan, setup);
@@ -250,6 +251,8 @@ Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& pl
   out.measured_products = product_coverage(setup);
   out.range = step_range(load_error_book(), out, topology, wanted.range_without);
   fill_lanes(out, plan, setup, simulated, wanted);
+  if (perturbation.any())
+    out.perturbation = perturbation_cost(perturbation, {setup, options, out.step_time, simulated}, plain, wanted.progress);
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/rehearsal.hpp"
 #include "experiments/tandem/base/terminal.hpp"
+#include "experiments/tandem/base/waiting.hpp"
 #include "experiments/tandem/commands/arguments.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "models/base/output.hpp"
@@ -35,20 +36,28 @@ void write_files(const Options& o, const Rehearsal& r, const Topology& topology,
   if (!o.memory.empty()) write_text(o.memory, memory_json(p, r.plan));
 }
 
+Prediction predict(const Options& o, const Rehearsal& r, const Topology& topology, const Routing* routing, Waiting& waiting) {
+  sim::SimulateOptions options;
+  options.timeline = !o.trace.empty() || !o.timeline.empty();
+  options.memory_over_time = !o.memory.empty();
+  options.routing = routing;
+  options.progress = [&](const std::string& what) { waiting.at("simulating " + what); };
+  waiting.at("simulating");
+  return naming(o.plan, [&] { return sim::simulate(r.plan, r.graph, topology, options); });
+}
+
 ExitCode simulate(const Options& o) {
+  std::optional<Waiting> waiting("reading the plan");
   const Rehearsal r = prepare(o.plan, o.perturb, o.stack);
   const auto topology = topology_of(r.plan, o.cost_table);
   tell_other_type(r.plan, *topology);
   prepare_outputs({o.trace, o.timeline, o.memory}, {o.plan, o.cost_table, o.routing, o.perturb});
-  sim::SimulateOptions options;
-  options.timeline = !o.trace.empty() || !o.timeline.empty();
-  options.memory_over_time = !o.memory.empty();
   const auto routing = o.routing.empty() ? std::nullopt : std::optional(read_routing(o.routing, r.plan));
-  options.routing = routing ? &*routing : nullptr;
-  Prediction p = naming(o.plan, [&] { return sim::simulate(r.plan, r.graph, *topology, options); });
+  Prediction p = predict(o, r, *topology, routing ? &*routing : nullptr, *waiting);
+  waiting.reset();
   if (const std::string note = own_presets_note(); !note.empty()) p.notes.push_back(note);
   const InterruptWatch watch;  // a file that is begun is finished
-  write_files(o, r, *topology, p, options.routing);
+  write_files(o, r, *topology, p, routing ? &*routing : nullptr);
   o.json ? print_json(to_json(p, r.plan)) : print(to_text(p, r.plan));
   if (p.fits || o.allow_oversize) return ExitCode::ok;
   print_error(o.plan + ": the plan does not fit the memory of " + topology->device().name +
