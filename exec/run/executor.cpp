@@ -37,7 +37,7 @@ RankExecutor::RankExecutor(const RunContext& run, RankParts parts, std::function
       coords_(run.mesh.coords(parts_.rank)),
       program_(run.graph.program(stage_of(coords_))),
       order_(run.orders[stage_of(coords_).index()]),
-      reader_(run.plan, run.data, coords_[Axis::cp]),
+      reader_(data_shape(run.plan), run.data, coords_[Axis::cp]),
       groups_(groups_of(run.mesh, parts_.rank)),
       positions_(positions_in(groups_, parts_.rank)),
       pieces_(param_pieces(program_, state().seat)),

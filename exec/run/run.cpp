@@ -13,49 +13,16 @@
 #include "exec/state/initialise.hpp"
 #include "models/base/error.hpp"
 #include "models/base/threads.hpp"
+#include "models/planfile/plan_trained.hpp"
 
 namespace tandem::exec {
 namespace {
-
-bool kept(DType t) { return t == DType::fp32 || t == DType::fp64; }
-
-/// Gradients may travel in another type than they are kept in.
-bool one_dtype(const DTypes& d) {
-  return kept(d.compute) && kept(d.gradient_reduce) && d.weights == d.compute && d.gradients == d.compute &&
-         d.master == d.compute && d.optimizer_state == d.compute;
-}
-
-void require_precision(const Plan& plan) {
-  const auto& d = plan.training.dtypes;
-  if (one_dtype(d)) return;
-  throw InfeasibleError(Problem{plan.file, "training.precision", plan.training.precision,
-                                "not implemented: this runtime keeps everything in one type, fp32 or fp64, and sums in one of them",
-                                "set training.precision to fp32 and leave training.dtypes out"});
-}
-
-/// bert's mask is the last token of the vocabulary and stands for nothing in the data.
-void require_vocabulary(const Plan& plan, const TokenSource& data) {
-  const bool bert = plan.model.family == Family::bert;
-  if (data.vocab_size() + (bert ? 1 : 0) <= plan.model.vocab_size) return;
-  throw InfeasibleError(Problem{plan.file, "model.vocab_size", std::to_string(plan.model.vocab_size),
-                                "the data has " + std::to_string(data.vocab_size()) + " different tokens" +
-                                    (bert ? ", and the mask is one more" : ""),
-                                "set model.vocab_size to at least " + std::to_string(data.vocab_size() + (bert ? 1 : 0))});
-}
 
 void require_steps_left(const TrainingState* resume, std::int64_t steps) {
   if (resume == nullptr || resume->steps < steps) return;
   throw ConfigError(Problem{"", "training.steps", std::to_string(steps),
                             "the state to resume has " + std::to_string(resume->steps) + " steps behind it",
                             "give more steps: they count from the beginning of the run"});
-}
-
-/// A training step of the runtime knows the norm before it updates anything.
-void require_global_sync(const Plan& plan) {
-  if (plan.parallel.optimizer_sync == OptimizerSync::global) return;
-  throw InfeasibleError(Problem{plan.file, "parallel.optimizer_sync", std::string(name(plan.parallel.optimizer_sync)),
-                                "simulated only: this runtime does not take a step back when the norm says so",
-                                "set parallel.optimizer_sync to global to train"});
 }
 
 void require_no_host_copies(const Plan& plan, const TaskGraph& graph) {
@@ -307,11 +274,10 @@ class Run {
 
 RunResult run_script(const Plan& plan, const TokenSource& data, const RunOptions& options,
                      const std::function<GraphOf(const Segment&)>& graph_of) {
-  require_precision(plan);
-  require_global_sync(plan);
-  require_vocabulary(plan, data);
+  require_trainable(plan);
+  require_vocabulary(plan, data.vocab_size());
   require_steps_left(options.resume, options.steps);
-  if (options.evaluation_data != nullptr) require_vocabulary(plan, *options.evaluation_data);
+  if (options.evaluation_data != nullptr) require_vocabulary(plan, options.evaluation_data->vocab_size());
   const auto performable = [&](const Segment& s) {
     const GraphOf g = graph_of(s);
     require_no_host_copies(plan, g.graph);

@@ -17,6 +17,7 @@
 #include "models/base/input.hpp"
 #include "models/base/leftovers.hpp"
 #include "models/base/threads.hpp"
+#include "models/planfile/plan_trained.hpp"
 #include "reports/prediction/text.hpp"
 #include "reports/timeline/chrome_trace.hpp"
 #include "reports/timeline/run_routing.hpp"
@@ -53,13 +54,7 @@ void tell_launcher() {
 
 /// A plan of more cores than there are is trained all the same, but no prediction of it will meet these times.
 void tell_crowding(const Plan& plan) {
-  const std::int64_t cores = all_cores(), devices = plan.cluster.devices;
-  if (plan.cluster.generation != "cpu" || devices <= cores) return;
-  std::string advice = "its times are not those of the plan's cluster";
-  if (devices % cores == 0)
-    advice += "; to compare with a prediction set cluster.devices to " + std::to_string(cores) +
-              " and cluster.override.ranks_per_device to " + std::to_string(devices / cores * plan.cluster.ranks_per_device);
-  log(plan.file + ": " + std::to_string(devices) + " devices share the " + std::to_string(cores) + " processors of this machine: " + advice);
+  if (const auto told = crowding(plan, all_cores())) log(plan.file + ": " + *told);
 }
 
 void require_vocabulary(const exec::TokenSource& data, const Plan& plan) {
@@ -103,14 +98,7 @@ Plan trained_plan(const Options& o) {
   Plan plan = load_plan(o.plan, StackChoice{std::string(kOwnStack), std::nullopt});
   if (o.steps > 0) plan.training.steps = o.steps;
   for (const std::string& idle : plan.ineffective) log(o.plan + ": " + idle);
-  if (plan.parallel.optimizer_sync != OptimizerSync::global) {
-    log(o.plan + ": parallel.optimizer_sync post_validated is simulated only; training synchronises globally");
-    plan.parallel.optimizer_sync = OptimizerSync::global;
-  }
-  if (plan.training.cuda_graphs != CudaGraphs::none) {
-    log(o.plan + ": training.cuda_graphs is simulated only; this host computes itself and launches nothing that could be captured");
-    plan.training.cuda_graphs = CudaGraphs::none;
-  }
+  for (const std::string& without : settle_for_training(plan)) log(o.plan + ": " + without);
   return plan;
 }
 

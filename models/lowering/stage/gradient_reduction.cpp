@@ -228,7 +228,7 @@ void GradientReduction::update() {
   b_.add(optimizer_, key_of(-1, -1, Phase::optimizer), slots);
   if (room != kNoBuffer) b_.release(room);
   update_offloaded();
-  if (!c_.plan.parallel.overlap_param_gather) gather_updated_weights();
+  if (!memory_.sharding().gathers_next) gather_updated_weights();
   if (exists(validation_)) b_.add(validation_, key_of(-1, -1, Phase::optimizer), {memory_.state("sums")});
 }
 

@@ -106,13 +106,7 @@ TEST_CASE("a synchronous host's launches of other streams count as launch") {
 }
 
 TEST_CASE("waiting for a stage that still computes is bubble, the message itself is pipeline_comm") {
-  GraphBuilder graph(2);
-  const std::uint32_t a = graph.add(0, graph.one("a", Stream::compute, work(us(30))));
-  graph.edge(0, a, graph.add(0, graph.one("send", Stream::send, Send{0, DType::fp32, 1})));
-  const std::uint32_t r = graph.add(1, graph.one("recv", Stream::recv, Recv{0, DType::fp32, -1}));
-  graph.edge(1, r, graph.add(1, graph.one("b", Stream::compute, work(us(10)))));
-  const TaskGraph g = graph.take();
-  const Played p = run(g, mesh(1, 1, 2), {});
+  const Played p = run(relay_graph(us(30), us(10)), mesh(1, 1, 2), {});
   CHECK(p.roles[1][Share::bubble] == us(30).ps());
   CHECK(p.roles[1][Share::pipeline_comm] == us(1).ps());
   CHECK(p.roles[1][Share::compute] == us(10).ps());

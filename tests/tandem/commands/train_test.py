@@ -91,19 +91,20 @@ class Train(WithFolder):
         self.assertEqual(max(arenas), result["arena_bytes"])  # of any batch: holes depend on it
         self.assertIn("step time is that of the full batch; ramp-up of 6 samples before it", predicted["notes"])
 
-    def test_a_post_validated_update_is_trained_synchronised_and_said_so_once(self):
-        plan = self.folder.plan(changed(SMALL, **{"parallel.optimizer_sync": "post_validated"}), "after.json")
+    def trained_without(self, field, value):
+        """The plan of a field that training does without: said once, and the losses are those without it."""
+        plan = self.folder.plan(changed(SMALL, **{field: value}), "with.json")
         code, out, err = run("train", plan, "--data", TEXT, "--steps", 2, "--json")
-        self.assertEqual((code, err.count("parallel.optimizer_sync")), (0, 1))
+        self.assertEqual((code, err.count(field)), (0, 1))
         plain = tandem_json("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 2)
         self.assertEqual([s["loss"] for s in json.loads(out)["steps"]], [s["loss"] for s in plain["steps"]])
+        return plan
+
+    def test_a_post_validated_update_is_trained_synchronised_and_said_so_once(self):
+        self.trained_without("parallel.optimizer_sync", "post_validated")
 
     def test_graphs_of_launches_are_trained_without_and_said_so_once(self):
-        plan = self.folder.plan(changed(SMALL, **{"training.cuda_graphs": "iteration"}), "graphs.json")
-        code, out, err = run("train", plan, "--data", TEXT, "--steps", 2, "--json")
-        self.assertEqual((code, err.count("training.cuda_graphs")), (0, 1))
-        plain = tandem_json("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 2)
-        self.assertEqual([s["loss"] for s in json.loads(out)["steps"]], [s["loss"] for s in plain["steps"]])
+        plan = self.trained_without("training.cuda_graphs", "iteration")
         self.assertEqual(run("simulate", plan)[0], 4)  # a host that computes itself launches nothing
 
     def test_bad_data_exits_3(self):
