@@ -226,7 +226,8 @@ TEST_CASE("every kind of operation is either supported in fp32 and fp64 or moves
   for (Op op : one_of_each(std::make_index_sequence<kOpKinds>{})) {
     if (auto* a = std::get_if<Accumulate>(&op)) a->source = a->destination = DType::fp32;
     INFO(kind_name(op));
-    for (const DType dtype : {DType::fp32, DType::fp64}) CHECK(backend->supports(op, {dtype, {}, {}}).possible == is_computation(op));
+    for (const DType dtype : {DType::fp32, DType::fp64})
+      CHECK(backend->supports(op, {dtype, {}, {}}).possible == is_computation(op));
     for (const DType dtype : {DType::tf32, DType::bf16, DType::fp16, DType::fp8, DType::int32, DType::int64}) {
       CHECK_FALSE(backend->supports(op, {dtype, {}, {}}).possible);
     }
