@@ -24,7 +24,7 @@ template <class T>
 struct AdamWStep {
   T beta1, beta2, epsilon, clip, decay, step_size, sqrt_correction2;
 
-  AdamWStep(const AdamW& op, const Scalars& s)
+  AdamWStep(const AdamW& op, const StepTable& s)
       : beta1(static_cast<T>(op.beta1)),
         beta2(static_cast<T>(op.beta2)),
         epsilon(static_cast<T>(op.epsilon)),
@@ -70,7 +70,7 @@ template <class T>
 void compute(const GradNorm& op, Call& call) {
   const T* gradients = call.in<T>(0);
   ExactSum sum;
-  for (const ParamPiece& p : call.context().pieces) {
+  for (const PieceRow& p : call.pieces()) {
     require(p.state + p.count <= op.elements, "a parameter lies beyond the gradients of what the rank updates");
     if (p.counted) add_squares(p, sum, [g = gradients + p.gradient](std::int64_t i) { return g[i]; });
   }
@@ -80,38 +80,38 @@ void compute(const GradNorm& op, Call& call) {
 template <class T>
 void compute(const ClipCoefficient& op, Call& call) {
   const double total = ExactSum::value(call.in<std::int64_t>(0));
-  Scalars& scalars = call.scalars();
-  scalars.grad_norm = std::sqrt(total);
-  scalars.found_nonfinite = !std::isfinite(total);
-  scalars.clip_coefficient = scalars.found_nonfinite ? 0 : clip_coefficient(scalars.grad_norm, op.clip_grad);
+  StepTable& table = call.table();
+  table.grad_norm = std::sqrt(total);
+  table.found_nonfinite = !std::isfinite(total);
+  table.clip_coefficient = table.found_nonfinite ? 0 : clip_coefficient(table.grad_norm, op.clip_grad);
 }
 
 template <class T>
 void compute(const AdamW& op, Call& call) {
-  const Scalars& scalars = call.scalars();
-  if (scalars.found_nonfinite) return;
-  const AdamWStep<T> step(op, scalars);
+  const StepTable& table = call.table();
+  if (table.found_nonfinite) return;
+  const AdamWStep<T> step(op, table);
   const T* gradient = call.in<T>(0);
   T *weight = call.out<T>(0), *exp_avg = call.out<T>(1), *exp_avg_sq = call.out<T>(2);
-  for (const ParamPiece& p : call.context().pieces) {
+  for (const PieceRow& p : call.pieces()) {
     require(p.state + p.count <= op.elements, "a parameter lies beyond the optimizer's states");
     const AdamWState<T> at{gradient + p.gradient, weight + p.weight, exp_avg + p.state, exp_avg_sq + p.state};
-    update(step, at, p.count, p.param->decay);
+    update(step, at, p.count, p.decay);
   }
 }
 
 // PyTorch's SGD without dampening: g += decay w, buffer = momentum buffer + g, w -= rate buffer.
 template <class T>
 void compute(const Sgd& op, Call& call) {
-  const Scalars& scalars = call.scalars();
-  if (scalars.found_nonfinite) return;
-  const T momentum = static_cast<T>(op.momentum), clip = static_cast<T>(scalars.clip_coefficient);
-  const T rate = static_cast<T>(scalars.learning_rate);
+  const StepTable& table = call.table();
+  if (table.found_nonfinite) return;
+  const T momentum = static_cast<T>(op.momentum), clip = static_cast<T>(table.clip_coefficient);
+  const T rate = static_cast<T>(table.learning_rate);
   const T* gradients = call.in<T>(0);
   T *weights = call.out<T>(0), *buffers = op.momentum > 0 ? call.out<T>(1) : nullptr;
-  for (const ParamPiece& p : call.context().pieces) {
+  for (const PieceRow& p : call.pieces()) {
     require(p.state + p.count <= op.elements, "a parameter lies beyond the optimizer's states");
-    const T decay = p.param->decay ? static_cast<T>(op.weight_decay) : T{0};
+    const T decay = p.decay ? static_cast<T>(op.weight_decay) : T{0};
     const T* g = gradients + p.gradient;
     T* w = weights + p.weight;
     if (buffers == nullptr) {

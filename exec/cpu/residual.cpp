@@ -66,11 +66,11 @@ template <class T>
 void compute(const BiasDropoutAddNorm& op, Call& call) {
   compute<T>(op.add(), call);
   const std::size_t gamma = op.bias ? 3 : 2;
-  const std::array<const std::byte*, 3> in{call.out<std::byte>(0), call.in<std::byte>(gamma),
-                                           op.rms ? nullptr : call.in<std::byte>(gamma + 1)};
-  const std::array<std::byte*, 2> out{call.out<std::byte>(1), call.out<std::byte>(2)};
+  const std::array in{call.output(0), call.input(gamma), op.rms ? Tensor{} : call.input(gamma + 1)};
+  const std::array out{call.output(1), call.output(2)};
+  const Op whole = op.norm();
   std::int64_t products = 0;
-  Call norm(in, out, call.context(), products);
+  Call norm({whole, call.compute_type(), in, out, call.context()}, {}, products);
   compute<T>(op.norm(), norm);
 }
 

@@ -21,7 +21,6 @@ class RankSeat {
   void cancel();
 
   Rank rank() const { return parts_.rank; }
-  std::byte* arena() const { return parts_.arena->data(); }
   /// What the rank keeps, as `context` has it.
   RankState state(const RunContext& context) const;
 

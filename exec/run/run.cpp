@@ -2,10 +2,10 @@
 
 #include <atomic>
 #include <cmath>
-#include <cstring>
 #include <new>
 
 #include "exec/communicator/rendezvous.hpp"
+#include "exec/cpu/backend.hpp"
 #include "exec/run/learning_rate.hpp"
 #include "exec/run/rank_failure.hpp"
 #include "exec/run/rank_seat.hpp"
@@ -33,14 +33,25 @@ void require_no_host_copies(const Plan& plan, const TaskGraph& graph) {
                                       "leave parallel.offload out to train"});
 }
 
+std::vector<DType> types_of(const std::vector<Operand>& operands) {
+  std::vector<DType> types;
+  for (const auto& o : operands) types.push_back(o.dtype);
+  return types;
+}
+
+void require_supported(const Plan& plan, const Task& task, const Backend& backend) {
+  if (is_communication(task.op)) return;
+  const auto in = types_of(task.inputs), out = types_of(task.outputs);
+  const Answer answer = backend.supports(task.op, {task.dtype, in, out});
+  if (answer.possible) return;
+  throw InfeasibleError(Problem{plan.file, "training.precision", plan.training.precision,
+                                "the " + std::string(backend.name()) + " backend cannot do " + answer.reason,
+                                "choose another precision or backend"});
+}
+
 void require_supported(const Plan& plan, const TaskGraph& graph, const Backend& backend) {
   for (const auto& t : graph.templates)
-    for (const auto& task : t.tasks)
-      if (!is_communication(task.op) && !backend.supports(task.op, task.dtype))
-        throw InfeasibleError(Problem{plan.file, "training.precision", plan.training.precision,
-                                      "the " + std::string(backend.name()) + " backend cannot do " +
-                                          std::string(kind_name(task.op)) + " in " + std::string(name(task.dtype)),
-                                      "choose another precision or backend"});
+    for (const auto& task : t.tasks) require_supported(plan, task, backend);
 }
 
 /// All ranks of one run.
@@ -68,8 +79,8 @@ class Run {
   }
 
  private:
-  std::unique_ptr<Backend> make_backend() const {
-    return options_.make_backend ? options_.make_backend() : make_cpu_backend();
+  std::unique_ptr<Backend> make_backend(Rank rank) const {
+    return options_.make_backend ? options_.make_backend(rank) : make_cpu_backend();
   }
 
   /// False where the host has no room for a rank, which then has failed.
@@ -85,13 +96,13 @@ class Run {
   }
 
   void make_rank(Rank rank, std::unique_ptr<Communicator> comm) {
-    RankParts parts{rank, make_backend(), std::move(comm), nullptr};
+    RankParts parts{rank, make_backend(rank), std::move(comm), nullptr};
     if (rank == Rank(0))
       for (const auto* c : script_.contexts()) require_supported(c->plan, c->graph, *parts.backend);
     const auto stage = StageId(script_.mesh().coords(rank)[Axis::pp]);
     parts.arena = parts.backend->allocate(static_cast<std::size_t>(script_.arena_bytes(stage).count()));
     // All ones is not a number: what reads a byte that nobody wrote shows it.
-    std::memset(parts.arena->data(), 0xFF, parts.arena->size());
+    parts.arena->fill(0, parts.arena->size(), std::byte{0xFF});
     comms_.push_back(parts.comm.get());
     ranks_.push_back(std::make_unique<RankSeat>(std::move(parts), [this](Rank failed) { fail(failed); }));
   }
@@ -139,23 +150,26 @@ class Run {
     return *full;
   }
 
-  static StepStart start(const Act& act, std::int64_t index) {
+  static StepTable step_table(const Act& act, std::int64_t index) {
     const Segment& s = act.segment;
-    return {{}, s.first_step + index, s.first_sample + index * s.global_batch_size};
+    StepTable table;
+    table.step = static_cast<std::uint64_t>(s.first_step + index);
+    table.first_sample = s.first_sample + index * s.global_batch_size;
+    return table;
   }
 
   void train(RankSeat& rank, const Act& act) {
     for (std::int64_t i = 0; i < act.segment.steps; ++i) {
-      StepStart at = start(act, i);
-      at.scalars = scalars(act, i);
+      const std::int64_t step = act.segment.first_step + i;
+      const StepTable table = with_update(step_table(act, i), act, i);
       const auto begin = meet();
-      if (at.step > last_step_) return;
-      doing(at.step, false);
-      const bool recorded = at.step == timeline_step_;
-      rank.enter(act).run_step(at, recorded ? std::optional(begin) : std::nullopt);
+      if (step > last_step_) return;
+      doing(step, false);
+      const bool recorded = step == timeline_step_;
+      rank.enter(act).run_step(table, recorded ? std::optional(begin) : std::nullopt);
       const auto end = meet();
       if (recorded) rank.keep_lane();
-      if (rank.rank() == Rank(0)) finish_step(act, at.step, std::chrono::duration<double>(end - begin).count());
+      if (rank.rank() == Rank(0)) finish_step(act, step, std::chrono::duration<double>(end - begin).count());
     }
   }
 
@@ -165,18 +179,17 @@ class Run {
       meet();
       if (act.segment.first_step > last_step_ + 1) return;
       doing(act.segment.first_step - 1, true);
-      rank.enter(act).run_step(start(act, i), std::nullopt);
+      rank.enter(act).run_step(step_table(act, i), std::nullopt);
       meet();
       if (rank.rank() == Rank(0)) sum += loss(*act.context);
     }
     if (rank.rank() == Rank(0)) finish_evaluation({act.segment.first_step - 1, sum / static_cast<double>(act.segment.steps)});
   }
 
-  Scalars scalars(const Act& act, std::int64_t index) const {
+  StepTable with_update(StepTable s, const Act& act, std::int64_t index) const {
     const auto& optimizer = plan_.training.optimizer;
     const RunProgress progress = script_.progress(act.segment, index);
     const auto t = static_cast<double>(progress.step + 1);
-    Scalars s;
     s.learning_rate = learning_rate(optimizer.learning_rate, progress);
     s.bias_correction1 = 1 - std::pow(optimizer.beta1, t);
     s.bias_correction2 = 1 - std::pow(optimizer.beta2, t);
@@ -188,14 +201,14 @@ class Run {
     for (const auto& rank : ranks_) {
       const RankState state = rank->state(context);
       if (const auto offset = state_offset(*state.program, "loss"); offset >= 0)
-        return load(state.arena + offset, DType::fp64, 0);
+        return read_value<double>(*state.arena, static_cast<std::size_t>(offset));
     }
     return std::nan("");
   }
 
   // On rank 0's thread while the others wait for it to begin the next step.
   void finish_step(const Act& act, std::int64_t step, double seconds) {
-    const auto& s = ranks_[0]->enter(act).scalars();
+    const StepTable s = ranks_[0]->enter(act).table();
     const StepResult done{step,    loss(*act.context), s.grad_norm, s.learning_rate,
                           seconds, act.segment.global_batch_size};
     result_.steps.push_back(done);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "exec/communicator/communicator.hpp"
-#include "exec/cpu/backend.hpp"
+#include "exec/backend/backend.hpp"
 #include "exec/state/gathered_tensor.hpp"
 #include "reports/timeline/timeline.hpp"
 

@@ -1,10 +1,10 @@
 #pragma once
 // Where a rank's share of a parameter lies: in the whole parameter, and in the rank's buffers.
 
-#include <cstddef>
+#include <cstdint>
 #include <string_view>
 
-#include "models/base/dtype.hpp"
+#include "exec/backend/memory.hpp"
 #include "models/graph/task_graph.hpp"
 #include "models/plan/mesh.hpp"
 
@@ -15,10 +15,10 @@ struct RankState {
   const Program* program = nullptr;
   ShardSeat seat;
   std::int64_t expert_rank = 0, expert_ranks = 1;  ///< in its expert group
-  std::byte* arena = nullptr;
+  Memory* arena = nullptr;
 };
 
-RankState rank_state(const Program& program, const Mesh& mesh, Rank rank, std::byte* arena);
+RankState rank_state(const Program& program, const Mesh& mesh, Rank rank, Memory* arena);
 
 /// Byte offset into the arena of the allocation `name`, -1 where the program has none.
 std::int64_t state_offset(const Program& program, std::string_view name);
@@ -37,9 +37,5 @@ class ShareMap {
 
   std::int64_t cols_, full_cols_, row0_, col0_, expert_rows_, full_expert_rows_ = 0, expert0_ = 0;
 };
-
-/// Element `index` of a buffer of fp32 or fp64 values.
-double load(const std::byte* buffer, DType dtype, std::int64_t index);
-void store(std::byte* buffer, DType dtype, std::int64_t index, double value);
 
 }  // namespace tandem::exec

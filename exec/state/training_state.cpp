@@ -5,6 +5,7 @@
 #include <set>
 
 #include "exec/state/gather.hpp"
+#include "exec/state/state_values.hpp"
 #include "models/base/error.hpp"
 
 namespace tandem::exec {
@@ -66,33 +67,29 @@ class Wholes {
   std::map<std::string, const GatheredTensor*> tensors_;
 };
 
-/// Local elements [first, first + count) of a parameter, and where they begin in the rank's buffer.
-struct Stretch {
+struct ParamStretch {
   const Param* param;
-  std::int64_t first, count, at;
+  Stretch at;
 };
 
 /// What a rank has of a buffer: copies of weights that others update are whole.
-std::vector<Stretch> stretches(const RankState& rank, bool weights) {
-  std::vector<Stretch> all;
+std::vector<ParamStretch> stretches(const RankState& rank, bool weights) {
+  std::vector<ParamStretch> all;
   if (weights && !rank.program->weights_sharded) {
-    for (const Param& p : rank.program->params) all.push_back({&p, 0, p.used(rank.seat.share_of(p)), p.offset});
+    for (const Param& p : rank.program->params) all.push_back({&p, {0, p.used(rank.seat.share_of(p)), p.offset}});
     return all;
   }
   for (const ParamPiece& p : param_pieces(*rank.program, rank.seat))
-    all.push_back({p.param, p.first, p.count, weights ? p.weight : p.state});
+    all.push_back({p.param, {p.first, p.count, weights ? p.weight : p.state}});
   return all;
 }
 
 void restore(const RankState& rank, const StateBuffer& buffer, const Wholes& wholes) {
   const auto offset = state_offset(*rank.program, buffer.name);
   if (offset < 0) return;  // a stage without parameters
-  for (const Stretch& s : stretches(rank, buffer.name == "weights")) {
-    const GatheredTensor& whole = wholes.of(*s.param);
-    const ShareMap map(*s.param, rank);
-    for (std::int64_t i = 0; i < s.count; ++i)
-      store(rank.arena + offset, buffer.dtype, s.at + i, whole.values[static_cast<std::size_t>(map.full_index(s.first + i))]);
-  }
+  StateValues values(*rank.arena, offset, buffer.dtype);
+  for (const ParamStretch& s : stretches(rank, buffer.name == "weights"))
+    values.write(s.at, ShareMap(*s.param, rank), wholes.of(*s.param).values);
 }
 
 }  // namespace
