@@ -181,7 +181,10 @@ UpdateSpec StageMemory::update_spec() const {
   u.norm_is_shared = world ? c_.plan.world_size() > 1 : q.tensor * q.pipeline > 1;
   u.post_validated = q.optimizer_sync == OptimizerSync::post_validated;
   u.optimizer = c_.plan.training.optimizer;
-  u.clip_grad = c_.plan.training.clip_grad;
+  const TrainingSpec& t = c_.plan.training;
+  u.clip_grad = t.clip_grad;
+  if (t.scales_loss()) u.loss_scale = t.loss_scale;
+  u.stochastic = t.stochastic_rounding && t.rounds_states();
   u.weights = s_.stored_weights();
   return u;
 }

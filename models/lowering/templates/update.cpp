@@ -204,7 +204,7 @@ namespace {
 void add_validation(TemplateBuilder& b, const UpdateSpec& spec, const Value& sums) {
   if (spec.norm_is_shared)
     b.add("norm_all_reduce", sum_over(spec.norm_group, sums.elements, sums.dtype), {sums}, {sums}, Stream::data);
-  b.add("clip", ClipCoefficient{spec.clip_grad}, {sums}, {});
+  b.add("clip", ClipCoefficient{spec.clip_grad, spec.loss_scale}, {sums}, {});
 }
 
 Value norm_slot(TemplateBuilder& b) { return b.whole(b.slot("sums", MemoryKind::workspace), DType::int64, kExactWords); }
@@ -258,7 +258,7 @@ class UpdateWriter {
     std::vector<Value> out{weights_, state("exp_avg", d_.optimizer_state), state("exp_avg_sq", d_.optimizer_state)};
     if (master_) out.push_back(state("master", master_type_));
     b_.add("adamw", AdamW{spec_.state_elements, o_.beta1, o_.beta2, o_.epsilon, o_.weight_decay, master_, d_.gradients,
-                          spec_.weights, d_.optimizer_state},
+                          spec_.weights, d_.optimizer_state, spec_.stochastic},
            all({gradients_}, out), out);
   }
 
@@ -267,14 +267,14 @@ class UpdateWriter {
     if (o_.momentum > 0) out.push_back(state("exp_avg", d_.optimizer_state));
     if (master_) out.push_back(state("master", master_type_));
     b_.add("sgd", Sgd{spec_.state_elements, o_.momentum, o_.weight_decay, master_, d_.gradients, spec_.weights,
-                      d_.optimizer_state},
+                      d_.optimizer_state, spec_.stochastic},
            all({gradients_}, out), out);
   }
 
   void layerwise(LayerwiseKind kind) {
     const Value m = state("exp_avg", d_.optimizer_state), v = state("exp_avg_sq", d_.optimizer_state);
     const LayerwiseMoments moments{kind, spec_.state_elements, spec_.global_parameters, o_.beta1, o_.beta2, o_.epsilon,
-                                   o_.weight_decay, master_, d_.gradients, spec_.weights, d_.optimizer_state};
+                                   o_.weight_decay, master_, d_.gradients, spec_.weights, d_.optimizer_state, spec_.stochastic};
     const Value norms = slot("tensor_sums", MemoryKind::workspace, DType::int64,
                              spec_.global_parameters * moments.norms() * kExactWords);
     std::vector<Value> gradient_norms;
@@ -289,7 +289,7 @@ class UpdateWriter {
     b_.add("moments", moments, all({gradients_, out.back(), m, v}, gradient_norms), {m, v, norms});
     sum("moments_all_reduce", norms);
     const LayerwiseApply apply{kind, spec_.state_elements, spec_.global_parameters, o_.beta1, o_.beta2, o_.epsilon,
-                               o_.weight_decay, master_, d_.gradients, spec_.weights, d_.optimizer_state};
+                               o_.weight_decay, master_, d_.gradients, spec_.weights, d_.optimizer_state, spec_.stochastic};
     b_.add(kind == LayerwiseKind::lamb ? "lamb" : "lans", apply, all(all({gradients_, m, v, norms}, gradient_norms), out), out);
   }
 
