@@ -17,7 +17,7 @@ template <class T>
 inline constexpr DType kTypeOf = std::is_same_v<T, double> ? DType::fp64 : DType::fp32;
 
 /// Elements of a tensor: `at` of them in.
-struct Stretch {
+struct Elements {
   const Tensor& tensor;
   std::int64_t at, count;
 };
@@ -50,7 +50,7 @@ template <class T>
 class Staged {
  public:
   /// Where the elements lie if they are stored as T, else a copy that lives until the next call.
-  T* get(const Stretch& s) {
+  T* get(const Elements& s) {
     if (s.tensor.dtype == kTypeOf<T>) return reinterpret_cast<T*>(s.tensor.address) + s.at;
     if (room_.size() < static_cast<std::size_t>(s.count)) room_.resize(static_cast<std::size_t>(s.count));
     if constexpr (std::is_same_v<T, float>) widen(s.tensor, s.at, s.count, room_.data());
@@ -64,7 +64,7 @@ class Staged {
 
 /// Writes `from` where it does not lie already: to the nearest, or, with `random`, by its bits from element `first` of the piece on.
 template <class T>
-void put(const T* from, const Stretch& to, const Rounding* random, std::int64_t first) {
+void put(const T* from, const Elements& to, const Rounding* random, std::int64_t first) {
   if (to.tensor.dtype == kTypeOf<T>) {
     T* at = reinterpret_cast<T*>(to.tensor.address) + to.at;
     if (at != from) std::copy_n(from, to.count, at);

@@ -34,7 +34,7 @@ class Moment {
   }
 
  private:
-  Stretch stretch() const { return {call_.output(output_), piece_->state + first_, count_}; }
+  Elements stretch() const { return {call_.output(output_), piece_->state + first_, count_}; }
 
   const Call& call_;
   std::size_t output_;
@@ -73,8 +73,8 @@ class Updated {
   }
 
  private:
-  Stretch weights() const { return {call_.output(static_cast<std::size_t>(at_.weights)), piece_->weight + first_, count_}; }
-  Stretch master() const { return {call_.output(static_cast<std::size_t>(at_.master)), piece_->state + first_, count_}; }
+  Elements weights() const { return {call_.output(static_cast<std::size_t>(at_.weights)), piece_->weight + first_, count_}; }
+  Elements master() const { return {call_.output(static_cast<std::size_t>(at_.master)), piece_->state + first_, count_}; }
 
   const Call& call_;
   Outputs at_;

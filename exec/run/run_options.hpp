@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "exec/cpu/backend.hpp"
+#include "exec/backend/backend.hpp"
 #include "exec/data/data.hpp"
 #include "exec/run/rank_failure.hpp"
 #include "exec/run/run_result.hpp"
@@ -39,7 +39,7 @@ struct RunOptions {
   /// evaluations, books).
   std::function<void(const RankFailure&, const RunResult&)> on_failure;
   /// Makes one rank's backend; empty: make_cpu_backend.
-  std::function<std::unique_ptr<Backend>()> make_backend;
+  BackendFactory make_backend;
 };
 
 }  // namespace tandem::exec

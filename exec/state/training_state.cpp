@@ -5,6 +5,7 @@
 #include <set>
 
 #include "exec/state/gather.hpp"
+#include "exec/state/state_values.hpp"
 #include "models/base/error.hpp"
 
 namespace tandem::exec {
@@ -65,53 +66,58 @@ class Wholes {
   std::map<std::string, const GatheredTensor*> tensors_;
 };
 
-/// Local elements [first, first + count) of a parameter, and where they begin in the rank's buffer.
-struct Stretch {
+struct ParamStretch {
   const Param* param;
-  std::int64_t first, count, at;
+  Stretch at;
 };
 
 /// What a rank has of a buffer: copies of weights that others update are whole.
-std::vector<Stretch> stretches(const RankState& rank, bool weights) {
-  std::vector<Stretch> all;
+std::vector<ParamStretch> stretches(const RankState& rank, bool weights) {
+  std::vector<ParamStretch> all;
   if (weights && !rank.program->weights_sharded) {
-    for (const Param& p : rank.program->params) all.push_back({&p, 0, p.used(rank.seat.share_of(p)), p.offset});
+    for (const Param& p : rank.program->params) all.push_back({&p, {0, p.used(rank.seat.share_of(p)), p.offset}});
     return all;
   }
   for (const ParamPiece& p : param_pieces(*rank.program, rank.seat))
-    all.push_back({p.param, p.first, p.count, weights ? p.weight : p.state});
+    all.push_back({p.param, {p.first, p.count, weights ? p.weight : p.state}});
   return all;
 }
 
-void restore(const RankState& rank, const StateBuffer& buffer, const Wholes& wholes) {
+void restore(const RankState& rank, const StateBuffer& buffer, const Wholes& wholes, DType kept) {
   const auto offset = state_offset(*rank.program, buffer.name);
   if (offset < 0) return;  // a stage without parameters
-  for (const Stretch& s : stretches(rank, buffer.name == "weights")) {
-    const GatheredTensor& whole = wholes.of(*s.param);
-    const ShareMap map(*s.param, rank);
-    for (std::int64_t i = 0; i < s.count; ++i)
-      store(rank.arena + offset, buffer.dtype, s.at + i, whole.values[static_cast<std::size_t>(map.full_index(s.first + i))]);
-  }
+  StateValues values(*rank.arena, offset, kept);
+  for (const ParamStretch& s : stretches(rank, buffer.name == "weights"))
+    values.write(s.at, share_map(*s.param, rank), wholes.of(*s.param).values);
 }
 
 }  // namespace
 
-TrainingState collect_state(std::span<const RankState> ranks, const Plan& plan) {
+DType kept_type(const Plan& plan, std::string_view buffer) {
   const DTypes& d = plan.training.dtypes;
+  const bool copied = plan.parallel.zero_stage == 3 && plan.parallel.unit_copies != UnitCopies::none;
+  if (buffer == "weights") return copied ? d.master : d.weights;
+  return buffer == "master" ? d.master : d.optimizer_state;
+}
+
+TrainingState collect_state(std::span<const RankState> ranks, const Plan& plan) {
   TrainingState state;
-  state.buffers.push_back({"weights", d.weights, gather(ranks, "weights", d.weights)});
-  for (const std::string& name : optimizer_buffers(ranks))
-    state.buffers.push_back({name, d.optimizer_state, gather(ranks, name, d.optimizer_state)});
+  const auto collect = [&](const std::string& name) {
+    const DType kept = kept_type(plan, name);
+    state.buffers.push_back({name, kept, gather(ranks, name, kept)});
+  };
+  collect("weights");
+  for (const std::string& name : optimizer_buffers(ranks)) collect(name);
   return state;
 }
 
-void restore_state(std::span<const RankState> ranks, const TrainingState& state) {
+void restore_state(std::span<const RankState> ranks, const Plan& plan, const TrainingState& state) {
   std::set<std::string> missing = optimizer_buffers(ranks);
   missing.insert("weights");
   for (const StateBuffer& buffer : state.buffers) {
     if (missing.erase(buffer.name) == 0) refuse(buffer.name, "", "the plan's optimizer keeps no such buffer");
     const Wholes wholes(ranks, buffer);
-    for (const auto& rank : ranks) restore(rank, buffer, wholes);
+    for (const auto& rank : ranks) restore(rank, buffer, wholes, kept_type(plan, buffer.name));
   }
   if (!missing.empty()) refuse(*missing.begin(), "", "is missing");
 }

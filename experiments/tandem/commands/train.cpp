@@ -5,6 +5,7 @@
 #include <new>
 #include <optional>
 
+#include "exec/cpu/backend.hpp"
 #include "exec/run/run.hpp"
 #include "exec/state/checkpoint.hpp"
 #include "experiments/tandem/base/interrupt.hpp"
@@ -35,7 +36,7 @@ struct Options {
 /// What the design foresees and this version has not.
 void require_available(const Options& o) {
   std::vector<Problem> problems;
-  if (o.backend != "cpu") problems.push_back({"", "--backend", o.backend, "not implemented in this version", "use cpu"});
+  if (o.backend == "cuda") problems.push_back({"", "--backend", o.backend, "not implemented in this version", "use cpu"});
   if (o.launch != "threads")
     problems.push_back({"", "--launch", o.launch, "not implemented in this version", "use threads"});
   if (!problems.empty()) throw InfeasibleError(problems);
@@ -71,6 +72,11 @@ std::string step_line(const exec::StepResult& s) {
   std::snprintf(text, sizeof text, "step %5lld  loss %8s  grad norm %9s  lr %.3e  %9.2f ms", static_cast<long long>(s.step),
                 loss_text(s.loss, 5).c_str(), loss_text(s.grad_norm, 4).c_str(), s.learning_rate, s.step_time_s * 1e3);
   return text + std::string(s.skipped() ? "  update skipped: its gradients are not finite" : "");
+}
+
+/// Told where it has changed; without a loss scale it is 1.
+std::string scale_text(double before, double scale) {
+  return scale == before ? "" : "  loss scale " + number_text(scale, 0);
 }
 
 std::string evaluation_line(const exec::EvaluationResult& e) {
@@ -151,6 +157,7 @@ class Saver {
 
 exec::RunOptions run_options(const Options& o, const Plan& plan, const Data& data, Saver& saver) {
   exec::RunOptions options;
+  if (o.backend == "cpu-async") options.make_backend = [](Rank) { return exec::make_async_cpu_backend(); };
   if (!o.save.empty()) options.on_state = std::ref(saver);
   options.state_every = o.save_every;
   options.steps = plan.training.steps;
@@ -200,8 +207,10 @@ exec::RunResult run_to_end(GraphCache& graphs, const exec::TokenSource& data, ex
   const InterruptWatch watch;
   const std::int64_t done = options.resume != nullptr ? options.resume->steps : 0;
   Progress progress(options.steps - done);
+  double scale = 1;
   options.on_step = [&](const exec::StepResult& s) {
-    log(step_line(s));
+    log(step_line(s) + scale_text(scale, s.loss_scale));
+    scale = s.loss_scale;
     progress.done(s.step + 1 - done);
   };
   options.on_evaluation = [&](const exec::EvaluationResult& e) { log(evaluation_line(e)); };
@@ -267,7 +276,7 @@ void add_train(CLI::App& app, ExitCode& exit) {
   command->add_option("--timeline", o->timeline, "write every task's times of one step, for compare and plot_timeline.py");
   command->add_option("--timeline-step", o->timeline_step, "the step that is kept, counted from 0 [the last]")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000}));
-  command->add_option("--backend", o->backend, "what computes [cpu]; cuda is not implemented in this version")->check(CLI::IsMember({"cpu", "cuda"}));
+  command->add_option("--backend", o->backend, "what computes [cpu]; cpu-async: the same kernels, each stream on a thread of its own; cuda is not implemented in this version")->check(CLI::IsMember({"cpu", "cpu-async", "cuda"}));
   command->add_option("--launch", o->launch, "what ranks are [threads]; mpi and env are not implemented in this version: no transport between processes or hosts")->check(CLI::IsMember({"threads", "mpi", "env"}));
   command->callback([o, &exit] { exit = train(*o); });
 }

@@ -12,6 +12,7 @@
 #include "models/base/error.hpp"
 #include "models/base/fnv.hpp"
 #include "tests/bent_plan.hpp"
+#include "tests/backends.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/cpu/numbers.hpp"
 
@@ -50,7 +51,7 @@ struct Cut {
 std::pair<RunResult, std::vector<TrainingState>> train(const Plan& plan, const Cut& cut) {
   GraphCache graphs(plan);
   std::vector<TrainingState> states;
-  RunOptions o;
+  RunOptions o = tests::run_options();
   o.steps = cut.steps;
   o.gather_gradients = o.gather_weights = true;
   o.resume = cut.resume;
@@ -282,7 +283,7 @@ TEST_CASE("A run that is stopped ends behind a step with its books and state", "
   const bool timed = GENERATE(false, true);
   INFO("timeline of the last step: " << timed);
   GraphCache graphs(plan);
-  RunOptions o;
+  RunOptions o = tests::run_options();
   o.steps = 1000;
   o.timeline_step = timed ? 999 : -1;
   std::int64_t told = 0, kept = 0;
@@ -296,7 +297,7 @@ TEST_CASE("A run that is stopped ends behind a step with its books and state", "
   REQUIRE(result.steps.size() == static_cast<std::size_t>(done));
   CHECK((result.timeline != nullptr) == timed);
   GraphCache again(plan);
-  RunOptions plain;
+  RunOptions plain = tests::run_options();
   plain.steps = done;
   const RunResult whole = run(again, Numbers(), plain);
   CHECK(result.steps.back().loss == whole.steps.back().loss);
@@ -307,7 +308,7 @@ TEST_CASE("An evaluation due where a run was cut comes first when it is resumed"
   const Plan plan = SmallPlan{}.plan();
   GraphCache graphs(plan);
   const Numbers data;
-  RunOptions o;
+  RunOptions o = tests::run_options();
   o.steps = 6;
   o.evaluation = {2, 1};
   o.evaluation_data = &data;
