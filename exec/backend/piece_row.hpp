@@ -19,7 +19,7 @@ struct PieceRow {
   bool counted = false;           ///< in norms
   std::int32_t init_id = 0;       ///< names the parameter's random numbers; equal for tied copies
   std::int64_t first = 0;         ///< where it begins in the rank's share of the parameter
-  ShareMap map;                   ///< from there to the whole parameter
+  ShareMap map = {};              ///< from there to the whole parameter
 };
 
 /// `map_of`: the rank's ShareMap of a parameter.

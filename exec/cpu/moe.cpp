@@ -86,7 +86,8 @@ template <class T>
 std::vector<T> auxiliary_gradient(const TopKRouterBackward& op, const std::int32_t* counts, double loss_scale) {
   const MoeDims& d = op.dims;
   const auto choices = static_cast<double>(std::accumulate(counts, counts + d.experts, std::int64_t{0}));
-  const double factor = loss_scale * op.aux_loss * static_cast<double>(d.experts) / static_cast<double>(d.tokens * op.micro_batches);
+  const double scale = loss_scale * op.aux_loss;
+  const double factor = scale * static_cast<double>(d.experts) / static_cast<double>(d.tokens * op.micro_batches);
   std::vector<T> out;
   for (std::int64_t e = 0; e < d.experts; ++e)
     out.push_back(static_cast<T>(factor * static_cast<double>(counts[e]) / choices));

@@ -24,12 +24,14 @@ double clip_coefficient(double norm, double clip_grad) {
 
 // What gradients of the next step are scaled by (models/plan/loss_scale.hpp).
 void move_scale(const LossScale& rule, StepTable& table) {
+  const std::int64_t good = table.good_steps + 1, bad = std::min<std::int64_t>(table.bad_steps + 1, rule.hysteresis);
   if (table.found_nonfinite) {
     table.good_steps = 0;
-    table.bad_steps = std::min<std::uint64_t>(table.bad_steps + 1, static_cast<std::uint64_t>(rule.hysteresis));
-    if (table.bad_steps == static_cast<std::uint64_t>(rule.hysteresis))
-      table.loss_scale = std::max(table.loss_scale / 2, rule.minimum);
-  } else if (++table.good_steps == static_cast<std::uint64_t>(rule.window)) {
+    table.bad_steps = static_cast<std::uint32_t>(bad);
+    if (bad == rule.hysteresis) table.loss_scale = std::max(table.loss_scale / 2, rule.minimum);
+  } else if (good < rule.window) {
+    table.good_steps = static_cast<std::uint32_t>(good);
+  } else {
     table.good_steps = table.bad_steps = 0;
     table.loss_scale *= 2;
   }

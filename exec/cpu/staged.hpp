@@ -83,7 +83,8 @@ void put(const T* from, const Elements& to, const Rounding* random, std::int64_t
 /// body(value), where value(i) is element at + i of the tensor in T.
 template <class T, class F>
 void with_values(const Tensor& tensor, std::int64_t at, F body) {
-  if (tensor.dtype == kTypeOf<T>) return body([p = reinterpret_cast<const T*>(tensor.address) + at](std::int64_t i) { return p[i]; });
+  const T* plain = reinterpret_cast<const T*>(tensor.address) + at;
+  if (tensor.dtype == kTypeOf<T>) return body([plain](std::int64_t i) { return plain[i]; });
   const auto* bits = reinterpret_cast<const std::uint16_t*>(tensor.address) + at;
   if (tensor.dtype == DType::bf16) return body([bits](std::int64_t i) { return static_cast<T>(from_bf16(bits[i])); });
   require(tensor.dtype == DType::fp16, "gradients of a type that no norm is taken of");

@@ -7,42 +7,21 @@
 #include "tests/agree/features.hpp"
 #include "tests/agree/fixture.hpp"
 #include "tests/agree/layouts.hpp"
+#include "exec/state/checkpoint.hpp"
 #include "tests/catch.hpp"
+#include "tests/temporary_folder.hpp"
 #include "topology/plan_reader.hpp"
 
 using namespace tandem;
 using exec::RunResult;
 using tests::check_equal;
+using tests::kBf16;
+using tests::kFp16;
+using tests::share_of_bound;
 
 namespace {
 
 using Patches = std::vector<std::string>;
-
-constexpr double kBf16 = 0x1p-7, kFp16 = 0x1p-10;  ///< distance of 1 from the next number
-
-/// Layer of a tensor: the embedding is 0, the head behind the last one.
-int layer_of(const std::string& name, int layers) {
-  if (name.starts_with("layer")) return std::stoi(name.substr(5)) + 1;
-  return name.starts_with("word") || name.starts_with("position") ? 0 : layers + 1;
-}
-
-/// How far gradients of two layouts may be apart, relative to the tensor (NVIDIA/Megatron-LM, test_optimizer_grads_match, after arXiv
-/// 2506.09280 theorem 5.3): rounding grows backwards through the layers.
-double bound(const std::string& name, int layers, double epsilon) {
-  return 4 * std::pow(1.03, layers + 1 - layer_of(name, layers)) * epsilon;
-}
-
-/// The largest share that a tensor's difference has of its bound, over the first step.
-double share_of_bound(const RunResult& a, const RunResult& one, int layers, double epsilon) {
-  double worst = 0;
-  const double all = tests::norm_of_all(one.gradients.front());
-  for (std::size_t t = 0; t < one.gradients.front().size(); ++t) {
-    const auto &g = a.gradients.front().at(t), &g1 = one.gradients.front()[t];
-    const double scale = std::max(tests::norm(g1.values), 1e-2 * all);  // a key's bias has no gradient but rounding
-    worst = tests::larger(worst, tests::distance(g.values, g1.values) / scale / bound(g1.name, layers, epsilon));
-  }
-  return worst;
-}
 
 Plan small(const Patches& patches, int micro_batches) { return parse_plan(tests::small_json(patches, micro_batches), "narrow"); }
 
@@ -183,6 +162,39 @@ TEST_CASE("the loss scale doubles behind so many finite steps, and halves once h
   const RunResult falling = tests::train(small(high, 1), 5);
   const std::vector<double> held{0x1p30, 0x1p30, 0x1p30, 0x1p29, 0x1p28};
   for (std::size_t s = 0; s < held.size(); ++s) CHECK(falling.steps[s].loss_scale == held[s]);
+}
+
+TEST_CASE("a run resumed from its file is the uninterrupted one bit for bit, loss scale and masters included") {
+  const std::string types = GENERATE(R"({"training": {"precision": "bf16"}})", R"({"training": {"precision": "bf16", "dtypes": {"master": "bf16"}}})",
+                                     R"({"training": {"precision": "fp16", "loss_scale": {"initial": 1073741824, "window": 4}}})");
+  const Plan plan = small({types, R"({"parallel": {"data": 2, "zero_stage": 1}})"}, 2);
+  const TaskGraph graph = lower(plan);
+  const tests::HashTokens data(37);
+  const tests::TemporaryFolder folder;
+  const std::string path = (folder.path() / "state").string();
+  exec::RunOptions options;
+  options.steps = 24;
+  options.gather_weights = true;
+  const RunResult whole = exec::run(plan, graph, data, options);
+  options.steps = 13;
+  options.on_state = [&](const exec::TrainingState& state) { exec::save_checkpoint(path, {state, to_json(plan), 1}); };
+  exec::run(plan, graph, data, options);
+  const exec::Checkpoint kept = exec::load_checkpoint(path);
+  CHECK_NOTHROW(exec::require_resumable(path, kept, plan));
+  options.steps = 24;
+  options.on_state = {};
+  options.resume = &kept.state;
+  const RunResult rest = exec::run(plan, graph, data, options);
+  REQUIRE(rest.steps.size() == 11);
+  for (std::size_t s = 0; s < rest.steps.size(); ++s) {
+    CHECK(rest.steps[s].loss == whole.steps[s + 13].loss);
+    CHECK(rest.steps[s].loss_scale == whole.steps[s + 13].loss_scale);
+  }
+  for (std::size_t t = 0; t < whole.weights.size(); ++t) CHECK((rest.weights[t].values == whole.weights[t].values));
+  // The file keeps types: two bytes a weight, and no wider copy where there is none.
+  for (const exec::StateBuffer& b : kept.state.buffers)
+    CHECK(b.dtype == (b.name == "weights" ? plan.training.dtypes.weights : DType::fp32));
+  CHECK(kept.state.buffers.size() == (plan.training.dtypes.master == DType::fp32 ? 4U : 3U));
 }
 
 TEST_CASE("powers of two as loss scales change no bit of a step that does not overflow") {

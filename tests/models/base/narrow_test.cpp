@@ -94,7 +94,7 @@ TEST_CASE("rounded at random, a number becomes one of its neighbours, in the mea
       const int n = 100'000;
       double sum = 0;
       for (int i = 0; i < n; ++i) {
-        const double rounded = f.value(f.random(x, bits()));
+        const double rounded = f.value(f.random(x, static_cast<std::uint32_t>(bits())));
         REQUIRE((rounded == below || rounded == above));
         sum += rounded;
       }

@@ -20,7 +20,7 @@ constexpr const char* kPlan = R"({
   "training": {"seq_length": 8, "micro_batch_size": 1, "global_batch_size": 6, "dropout": {"hidden": 0.1}, "precision": "bf16"},
   "cluster": {"preset": "cpu-host", "devices": 4}})";
 
-const char* const kVariants[] = {
+const std::vector<const char*> kVariants = {
     "{}",
     R"({"training": {"precision": "fp16"}})",
     R"({"model": {"family": "llama", "num_kv_heads": 2}, "training": {"flash_attention": true}})",
