@@ -18,14 +18,17 @@ bool is_kept(DType t) { return is_real(t) || t == DType::int32 || t == DType::in
 /// Numbers of rows are copied too.
 bool is_count_copy(const Accumulate& a) { return a.overwrite && a.source == DType::int32 && a.destination == DType::int32; }
 
-bool has_kernel(const Op& op) {
+/// Narrow numbers are computed in fp32, never in fp64.
+bool is_added_in(DType total, DType compute) { return is_real(total) && !(cpu::is_narrow(total) && compute == DType::fp64); }
+
+bool has_kernel(const Op& op, DType compute) {
   return std::visit(overloaded{
                         [](const Collective&) { return false; },
                         [](const Send&) { return false; },
                         [](const Recv&) { return false; },
                         [](const HostCopy&) { return false; },
-                        [](const MatMul& o) { return !o.accumulate || is_real(o.total); },
-                        [](const GroupedWeightGrad& o) { return !o.accumulate || is_real(o.total); },
+                        [&](const MatMul& o) { return !o.accumulate || is_added_in(o.total, compute); },
+                        [&](const GroupedWeightGrad& o) { return !o.accumulate || is_added_in(o.total, compute); },
                         [](const Accumulate& a) { return (is_real(a.source) && is_real(a.destination)) || is_count_copy(a); },
                         [](const auto&) { return true; },
                     },
@@ -59,7 +62,7 @@ bool has_partial_master(const Op& op, std::span<const DType> out) {
 std::string in_type(const Op& op, DType t) { return std::string(kind_name(op)) + " in " + std::string(tandem::name(t)); }
 
 /// bf16 and fp16 are computed in fp32, from fp32 copies of operands.
-bool can_run(const Op& op, DType compute) { return is_real(compute) && has_kernel(op); }
+bool can_run(const Op& op, DType compute) { return is_real(compute) && has_kernel(op, compute); }
 
 bool has_narrow(std::span<const Tensor> operands) {
   return std::any_of(operands.begin(), operands.end(), [](const Tensor& t) { return cpu::is_narrow(t.dtype); });

@@ -78,7 +78,8 @@ std::vector<Wait> waits_of(const TaskGraph& graph) {
     for (std::size_t k = 0; k < block.tasks.size(); ++k)
       for (std::size_t d = 0; d < block.tasks[k].deps.size(); ++d) {
         const Task &from = block.tasks[block.tasks[k].deps[d]], &to = block.tasks[k];
-        if (from.stream != to.stream) all.push_back({from.stream, to.stream, t, k, d, false, block.name + ": " + to.name + " for " + from.name});
+        if (from.stream != to.stream)
+          all.push_back({from.stream, to.stream, t, k, d, false, block.name + ": " + to.name + " for " + from.name});
       }
   }
   for (std::size_t s = 0; s < graph.programs.size(); ++s) {

@@ -141,11 +141,14 @@ class AddingQueue final : public ForwardingQueue {
 class AddingBackend final : public ForwardingBackend {
  public:
   explicit AddingBackend(PointwiseBody pointwise)
-      : ForwardingBackend(make_cpu_backend()), pointwise_(std::move(pointwise)), queue_(inner().queue(Stream::compute), pointwise_) {}
+      : ForwardingBackend(make_cpu_backend()),
+        pointwise_(std::move(pointwise)),
+        queue_(inner().queue(Stream::compute), pointwise_) {}
   std::string_view name() const override { return "adding"; }
   Answer supports(const Op& op, const OperandTypes& types) const override {
     const bool known = std::holds_alternative<Accumulate>(op) || std::holds_alternative<Pointwise>(op);
-    return {types.compute == DType::fp32 && known, std::string(kind_name(op)) + " in " + std::string(tandem::name(types.compute))};
+    const std::string reason = std::string(kind_name(op)) + " in " + std::string(tandem::name(types.compute));
+    return {types.compute == DType::fp32 && known, reason};
   }
   Queue& queue(Stream) override { return queue_; }
 
