@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "exec/backend/share_map.hpp"
 #include "models/graph/task_graph.hpp"
 
 namespace tandem::exec {
@@ -16,13 +17,18 @@ struct PieceRow {
   std::int32_t global_index = 0;  ///< of the parameter
   bool decay = false;             ///< weight decay applies
   bool counted = false;           ///< in norms
+  std::int32_t init_id = 0;       ///< names the parameter's random numbers; equal for tied copies
+  std::int64_t first = 0;         ///< where it begins in the rank's share of the parameter
+  ShareMap map = {};              ///< from there to the whole parameter
 };
 
-inline std::vector<PieceRow> piece_rows(std::span<const ParamPiece> pieces) {
+/// `map_of`: the rank's ShareMap of a parameter.
+template <class MapOf>
+std::vector<PieceRow> piece_rows(std::span<const ParamPiece> pieces, MapOf map_of) {
   std::vector<PieceRow> rows;
   for (const ParamPiece& p : pieces)
     rows.push_back({p.gradient, p.weight, p.state, p.count, p.param->offset + p.first, p.param->global_index, p.param->decay,
-                    p.counted});
+                    p.counted, p.param->init_id, p.first, map_of(*p.param)});
   return rows;
 }
 

@@ -1,4 +1,4 @@
-// The reference backend: every computation in fp32 and fp64, on the thread that issues it.
+// The reference backend: every computation in fp64 and fp32, narrower numbers in fp32, on the thread that issues it.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -8,37 +8,65 @@
 #include "exec/cpu/backend.hpp"
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/memory.hpp"
+#include "exec/cpu/widened.hpp"
 
 namespace tandem::exec {
 namespace {
 
-bool is_native(DType t) { return t == DType::fp32 || t == DType::fp64; }
+bool is_real(DType t) { return t == DType::fp32 || t == DType::fp64 || cpu::is_narrow(t); }
+bool is_kept(DType t) { return is_real(t) || t == DType::int32 || t == DType::int64; }
 /// Numbers of rows are copied too.
 bool is_count_copy(const Accumulate& a) { return a.overwrite && a.source == DType::int32 && a.destination == DType::int32; }
 
-bool has_kernel(const Op& op) {
+/// Narrow numbers are computed in fp32, never in fp64.
+bool is_added_in(DType total, DType compute) { return is_real(total) && !(cpu::is_narrow(total) && compute == DType::fp64); }
+
+bool has_kernel(const Op& op, DType compute) {
   return std::visit(overloaded{
                         [](const Collective&) { return false; },
                         [](const Send&) { return false; },
                         [](const Recv&) { return false; },
                         [](const HostCopy&) { return false; },
-                        [](const MatMul& o) { return !o.accumulate || is_native(o.total); },
-                        [](const GroupedWeightGrad& o) { return !o.accumulate || is_native(o.total); },
-                        [](const Accumulate& a) { return (is_native(a.source) && is_native(a.destination)) || is_count_copy(a); },
-                        [](const AdamW& a) { return !a.master; },
-                        [](const Sgd& a) { return !a.master; },
-                        [](const LayerwiseMoments& a) { return !a.master; },
-                        [](const LayerwiseApply& a) { return !a.master; },
+                        [&](const MatMul& o) { return !o.accumulate || is_added_in(o.total, compute); },
+                        [&](const GroupedWeightGrad& o) { return !o.accumulate || is_added_in(o.total, compute); },
+                        [](const Accumulate& a) { return (is_real(a.source) && is_real(a.destination)) || is_count_copy(a); },
                         [](const auto&) { return true; },
                     },
                     op);
 }
 
+/// Kernels that know the types of their operands: those of the optimizers, which work piece by piece, and what moves bytes.
+bool knows_types(const Op& op) {
+  return std::visit(overloaded{
+                        [](const GradNorm&) { return true; },
+                        [](const AdamW&) { return true; },
+                        [](const Sgd&) { return true; },
+                        [](const TensorNorms&) { return true; },
+                        [](const LayerwiseMoments&) { return true; },
+                        [](const LayerwiseApply&) { return true; },
+                        [](const Fill&) { return true; },
+                        [](const auto&) { return false; },
+                    },
+                    op);
+}
+
+/// A master of 16 bits beside weights of 16 bits holds only what these lack, which no kernel here puts together.
+bool has_partial_master(const Op& op, std::span<const DType> out) {
+  const auto last_is_narrow = [&](const auto& o) { return o.master && !out.empty() && cpu::is_narrow(out.back()); };
+  if (const auto* o = std::get_if<AdamW>(&op)) return last_is_narrow(*o);
+  if (const auto* o = std::get_if<Sgd>(&op)) return last_is_narrow(*o);
+  if (const auto* o = std::get_if<LayerwiseApply>(&op)) return last_is_narrow(*o);
+  return false;
+}
+
 std::string in_type(const Op& op, DType t) { return std::string(kind_name(op)) + " in " + std::string(tandem::name(t)); }
 
-bool can_run(const Op& op, DType compute) { return is_native(compute) && has_kernel(op); }
+/// bf16 and fp16 are computed in fp32, from fp32 copies of operands.
+bool can_run(const Op& op, DType compute) { return is_real(compute) && has_kernel(op, compute); }
 
-bool is_kept(DType t) { return is_native(t) || t == DType::int32 || t == DType::int64; }
+bool has_narrow(std::span<const Tensor> operands) {
+  return std::any_of(operands.begin(), operands.end(), [](const Tensor& t) { return cpu::is_narrow(t.dtype); });
+}
 
 /// Where the work is done when a call returns, a place in the order has always been reached.
 class ReachedMark final : public Mark {
@@ -58,11 +86,13 @@ class CpuQueue final : public Queue {
   void run(const Launch& launch) override {
     if (!can_run(launch.op, launch.compute))
       throw DeviceError("the CPU backend cannot run " + in_type(launch.op, launch.compute));
+    const bool widens = !knows_types(launch.op) && (has_narrow(launch.in) || has_narrow(launch.out));
+    if (widens) return run_widened(launch);
     cpu::Call call(launch, pieces_, gemm_flops_);
-    if (launch.compute == DType::fp32)
-      compute<float>(launch.op, call);
-    else
+    if (launch.compute == DType::fp64)
       compute<double>(launch.op, call);
+    else
+      compute<float>(launch.op, call);
   }
   void upload(std::byte* to, std::span<const std::byte> from) override { std::copy(from.begin(), from.end(), to); }
   void download(std::span<std::byte> to, const std::byte* from) override { std::copy_n(from, to.size(), to.data()); }
@@ -76,6 +106,13 @@ class CpuQueue final : public Queue {
   template <class T>
   static void compute(const Op& op, cpu::Call& call) {
     std::visit([&](const auto& o) { cpu::compute<T>(o, call); }, op);
+  }
+
+  void run_widened(const Launch& launch) {
+    const cpu::Widened widened(launch);
+    cpu::Call call({launch.op, DType::fp32, widened.in(), widened.out(), launch.context}, pieces_, gemm_flops_, &widened);
+    compute<float>(launch.op, call);
+    widened.put();
   }
 
   const std::vector<PieceRow>& pieces_;
@@ -92,7 +129,9 @@ class CpuBackend final : public Backend {
     if (!can_run(op, types.compute)) return {false, in_type(op, types.compute)};
     for (const auto operands : {types.in, types.out})
       for (const DType t : operands)
-        if (!is_kept(t)) return {false, in_type(op, types.compute) + " with an operand in " + std::string(tandem::name(t))};
+        if (!is_kept(t) || (types.compute == DType::fp64 && cpu::is_narrow(t)))
+          return {false, in_type(op, types.compute) + " with an operand in " + std::string(tandem::name(t))};
+    if (has_partial_master(op, types.out)) return {false, std::string(kind_name(op)) + " with a master that holds what weights lack"};
     return {};
   }
 

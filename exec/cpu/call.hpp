@@ -8,6 +8,7 @@
 #include "exec/backend/launch.hpp"
 #include "exec/backend/piece_row.hpp"
 #include "exec/cpu/step.hpp"
+#include "exec/cpu/widened.hpp"
 #include "models/base/error.hpp"
 
 namespace tandem::exec::cpu {
@@ -15,8 +16,9 @@ namespace tandem::exec::cpu {
 /// Operands by position, as models/ops/op.hpp lists them, and where products are counted. Lives for one call.
 class Call {
  public:
-  Call(const Launch& launch, std::span<const PieceRow> pieces, std::int64_t& gemm_flops)
-      : launch_(launch), pieces_(pieces), gemm_flops_(gemm_flops) {}
+  /// `widened`: where the launch's operands of 16 bits really lie, if it has such.
+  Call(const Launch& launch, std::span<const PieceRow> pieces, std::int64_t& gemm_flops, const Widened* widened = nullptr)
+      : launch_(launch), pieces_(pieces), gemm_flops_(gemm_flops), widened_(widened) {}
 
   const Tensor& input(std::size_t i) const {
     require(i < launch_.in.size(), "an operation lacks an input");
@@ -34,6 +36,10 @@ class Call {
   T* out(std::size_t i) const {
     return reinterpret_cast<T*>(output(i).address);
   }
+  /// Output `i` becomes what its tensor will hold, for a kernel that goes on with it.
+  void settle(std::size_t i) const {
+    if (widened_ != nullptr) widened_->settle(i);
+  }
   DType compute_type() const { return launch_.compute; }
   /// Types that operands are stored in.
   DType dtype_in(std::size_t i) const { return input(i).dtype; }
@@ -50,6 +56,7 @@ class Call {
   Launch launch_;
   std::span<const PieceRow> pieces_;
   std::int64_t& gemm_flops_;
+  const Widened* widened_;
 };
 
 }  // namespace tandem::exec::cpu

@@ -4,6 +4,8 @@
 
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/pieces.hpp"
+#include "exec/cpu/staged.hpp"
+#include "exec/cpu/updated.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
@@ -107,33 +109,37 @@ void apply(const LayerwiseApply& op, const Terms<T>& terms, const Factors<T>& fa
 
 template <class T>
 void compute(const TensorNorms& op, Call& call) {
-  const T* gradients = call.in<T>(0);
   std::int64_t* sums = call.out<std::int64_t>(0);
   std::fill_n(sums, op.global_parameters * kExactWords, 0);
   for (const PieceRow& p : call.pieces()) {
     check_piece(op, p, p.state);
     if (!p.counted) continue;
     ExactSum sum;
-    add_squares(p, sum, [g = gradients + p.gradient](std::int64_t i) { return g[i]; });
+    with_values<T>(call.input(0), p.gradient, [&](auto value) { add_squares(p, sum, value); });
     sum.add_to(words_of(sums, p, 1, 0));
   }
 }
 
+// Norms are of moments as they are stored, for those are what LayerwiseApply reads. Pieces are taken whole.
 template <class T>
 void compute(const LayerwiseMoments& op, Call& call) {
   const StepTable& table = call.table();
-  const T *gradients = call.in<T>(0), *weights = call.in<T>(1);
   const std::int64_t* gradient_sums = op.kind == LayerwiseKind::lans ? call.in<std::int64_t>(4) : nullptr;
-  T *exp_avg = call.out<T>(0), *exp_avg_sq = call.out<T>(1);
   std::int64_t* sums = call.out<std::int64_t>(2);
   std::fill_n(sums, op.global_parameters * op.norms() * kExactWords, 0);
   if (table.found_nonfinite) return;
+  Moment<T> exp_avg(call, op, 0, Rounding::Of::exp_avg), exp_avg_sq(call, op, 1, Rounding::Of::exp_avg_sq);
+  Staged<T> gradients, weights;
   for (const PieceRow& p : call.pieces()) {
     check_piece(op, p, p.state);
     const auto factor = static_cast<T>(gradient_factor(op, table, gradient_sums, p));
-    const Piece<T> at{p, gradients + p.gradient, weights + p.weight, factor};
-    update_moments(op, at, exp_avg + p.state, exp_avg_sq + p.state);
-    if (p.counted) add_norms(op, Terms<T>(op, table, p), at, exp_avg + p.state, exp_avg_sq + p.state, sums);
+    const Piece<T> at{p, gradients.get({call.input(0), p.gradient, p.count}),
+                      weights.get({call.input(1), op.master ? p.state : p.weight, p.count}), factor};
+    update_moments(op, at, exp_avg.get(p, 0, p.count), exp_avg_sq.get(p, 0, p.count));
+    exp_avg.put();
+    exp_avg_sq.put();
+    if (p.counted)
+      add_norms(op, Terms<T>(op, table, p), at, exp_avg.get(p, 0, p.count), exp_avg_sq.get(p, 0, p.count), sums);
   }
 }
 
@@ -141,16 +147,19 @@ template <class T>
 void compute(const LayerwiseApply& op, Call& call) {
   const StepTable& table = call.table();
   if (table.found_nonfinite) return;
-  const T *gradients = call.in<T>(0), *exp_avg = call.in<T>(1), *exp_avg_sq = call.in<T>(2);
   const std::int64_t *sums = call.in<std::int64_t>(3), *gradient_sums = nullptr;
   if (op.kind == LayerwiseKind::lans) gradient_sums = call.in<std::int64_t>(4);
-  T* weights = call.out<T>(0);
+  Updated<T> weights(call, op, {0, op.master ? 1 : -1});
+  Staged<T> gradients, exp_avg, exp_avg_sq;
   for (const PieceRow& p : call.pieces()) {
     check_piece(op, p, p.state);
     const auto factor = static_cast<T>(gradient_factor(op, table, gradient_sums, p));
-    const Piece<T> at{p, gradients + p.gradient, weights + p.weight, factor};
+    T* weight = weights.get(p, 0, p.count);
+    const Piece<T> at{p, gradients.get({call.input(0), p.gradient, p.count}), weight, factor};
     const Factors<T> factors(op, sums, p, table.learning_rate);
-    apply(op, Terms<T>(op, table, p), factors, at, exp_avg + p.state, exp_avg_sq + p.state, weights + p.weight);
+    apply(op, Terms<T>(op, table, p), factors, at, exp_avg.get({call.input(1), p.state, p.count}),
+          exp_avg_sq.get({call.input(2), p.state, p.count}), weight);
+    weights.put();
   }
 }
 

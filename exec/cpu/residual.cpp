@@ -58,13 +58,16 @@ void compute(const BiasDropoutAddBackward& op, Call& call) {
     T* to = dx + row * op.cols;
     dropout.each(first, count * op.cols, [=](std::int64_t i, T factor) { to[i] = factor * from[i]; });
   });
-  if (op.bias) write_column_sums<T>(dx, op.rows, op.cols, call.out<T>(1));
+  if (!op.bias) return;
+  call.settle(0);
+  write_column_sums<T>(dx, op.rows, op.cols, call.out<T>(1));
 }
 
 // The sum and its norm: the operands of one follow those of the other.
 template <class T>
 void compute(const BiasDropoutAddNorm& op, Call& call) {
   compute<T>(op.add(), call);
+  call.settle(0);  // as a norm in a kernel of its own would read it
   const std::size_t gamma = op.bias ? 3 : 2;
   const std::array in{call.output(0), call.input(gamma), op.rms ? Tensor{} : call.input(gamma + 1)};
   const std::array out{call.output(1), call.output(2)};

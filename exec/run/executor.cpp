@@ -47,7 +47,8 @@ RankExecutor::RankExecutor(const RunContext& run, RankParts parts, std::function
   rank_context_.context_rank = coords_[Axis::cp];
   rank_context_.context_size = static_cast<std::int32_t>(run.mesh.size(Axis::cp));
   rank_context_.table = table_address(*parts_.backend);
-  parts_.backend->load_pieces(piece_rows(param_pieces(program_, state().seat)));
+  const RankState mine = state();
+  parts_.backend->load_pieces(piece_rows(param_pieces(program_, mine.seat), [&](const Param& p) { return share_map(p, mine); }));
   if (parts_.backend->asynchronous()) queues_ = std::make_unique<QueueOrder>(*parts_.backend, order_);
   start_workers(failed);
 }

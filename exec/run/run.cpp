@@ -70,7 +70,8 @@ class Run {
     if (make_ranks()) {
       const auto first = states(*script_.acts().front().context);
       initialise(first, plan_, options_.initialise);
-      if (options_.resume != nullptr) restore_state(first, *options_.resume);
+      if (options_.resume != nullptr) restore_state(first, plan_, *options_.resume);
+      for (auto& rank : ranks_) rank->scale() = first_scale();
       run_threads();
     }
     if (failure_.failure() && options_.on_failure) options_.on_failure(*failure_.failure(), take_result());
@@ -161,12 +162,13 @@ class Run {
   void train(RankSeat& rank, const Act& act) {
     for (std::int64_t i = 0; i < act.segment.steps; ++i) {
       const std::int64_t step = act.segment.first_step + i;
-      const StepTable table = with_update(step_table(act, i), act, i);
+      const StepTable table = with_update(step_table(act, i), act, i, rank.scale());
       const auto begin = meet();
       if (step > last_step_) return;
       doing(step, false);
       const bool recorded = step == timeline_step_;
       rank.enter(act).run_step(table, recorded ? std::optional(begin) : std::nullopt);
+      rank.scale() = behind(rank.enter(act).table(), rank.scale());
       const auto end = meet();
       if (recorded) rank.keep_lane();
       if (rank.rank() == Rank(0)) finish_step(act, step, std::chrono::duration<double>(end - begin).count());
@@ -186,14 +188,39 @@ class Run {
     if (rank.rank() == Rank(0)) finish_evaluation({act.segment.first_step - 1, sum / static_cast<double>(act.segment.steps)});
   }
 
-  StepTable with_update(StepTable s, const Act& act, std::int64_t index) const {
+  StepTable with_update(StepTable s, const Act& act, std::int64_t index, const ScaleState& scale) const {
     const auto& optimizer = plan_.training.optimizer;
     const RunProgress progress = script_.progress(act.segment, index);
-    const auto t = static_cast<double>(progress.step + 1);
+    const auto t = static_cast<double>(progress.step + 1 - scale.skipped);
+    s.loss_scale = scale.loss_scale;
+    s.inverse_scale = 1 / scale.loss_scale;
+    s.good_steps = scale.good_steps;
+    s.bad_steps = scale.bad_steps;
     s.learning_rate = learning_rate(optimizer.learning_rate, progress);
     s.bias_correction1 = 1 - std::pow(optimizer.beta1, t);
     s.bias_correction2 = 1 - std::pow(optimizer.beta2, t);
     return s;
+  }
+
+  /// The table as the step has left it: every rank has found the same, for all have seen the same norm.
+  static ScaleState behind(const StepTable& s, const ScaleState& before) {
+    return {s.loss_scale, s.good_steps, s.bad_steps, before.skipped + (s.found_nonfinite ? 1 : 0)};
+  }
+
+  /// Where the run begins.
+  ScaleState first_scale() const {
+    if (options_.resume != nullptr) return options_.resume->scale;
+    ScaleState scale;
+    if (plan_.training.scales_loss()) scale.loss_scale = plan_.training.loss_scale.initial;
+    return scale;
+  }
+
+  /// As reduced, without the loss scale.
+  std::vector<GatheredTensor> gradients(const RunContext& context, double inverse_scale) const {
+    std::vector<GatheredTensor> all = gather(states(context), "gradients", plan_.training.dtypes.gradients);
+    for (GatheredTensor& t : all)
+      for (double& v : t.values) v *= inverse_scale;
+    return all;
   }
 
   /// The last virtual stage has it; after the step it is a sum over the data group.
@@ -210,10 +237,9 @@ class Run {
   void finish_step(const Act& act, std::int64_t step, double seconds) {
     const StepTable s = ranks_[0]->enter(act).table();
     const StepResult done{step,    loss(*act.context), s.grad_norm, s.learning_rate,
-                          seconds, act.segment.global_batch_size};
+                          seconds, act.segment.global_batch_size, 1 / s.inverse_scale};
     result_.steps.push_back(done);
-    if (options_.gather_gradients)
-      result_.gradients.push_back(gather(states(*act.context), "gradients", plan_.training.dtypes.gradients));
+    if (options_.gather_gradients) result_.gradients.push_back(gradients(*act.context, s.inverse_scale));
     if (step == timeline_step_) begin_timeline(act, seconds);
     if (options_.on_step) options_.on_step(done);
     if (step < last_step_ && options_.stop && options_.stop()) stop_behind(step);
@@ -242,6 +268,7 @@ class Run {
   void gather_state(const Act& act, std::int64_t steps) {
     TrainingState state = collect_state(states(*act.context), plan_);
     state.steps = steps;
+    state.scale = ranks_[0]->scale();
     state.samples = act.segment.first_sample + (steps - act.segment.first_step) * act.segment.global_batch_size;
     options_.on_state(state);
   }
@@ -264,7 +291,7 @@ class Run {
     for (const auto& rank : ranks_) result_.ranks.push_back(rank->books());
     if (failure_.failure()) return std::move(result_);  // the step that failed left weights and a timeline in parts
     if (options_.gather_weights)
-      result_.weights = gather(states(*script_.acts().front().context), "weights", plan_.training.dtypes.weights);
+      result_.weights = gather(states(*script_.acts().front().context), "weights", kept_type(plan_, "weights"));
     if (timeline_)
       for (const auto& rank : ranks_) timeline_->lanes.push_back(rank->lane().value());
     result_.timeline = timeline_;

@@ -1,16 +1,22 @@
 #include "exec/state/checkpoint.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "models/base/fnv.hpp"
 #include "models/base/input.hpp"
 #include "models/base/json.hpp"
+#include "models/base/narrow.hpp"
 #include "models/base/output.hpp"
+#include "models/fields/plan_values.hpp"
 #include "models/graph/segments.hpp"
 
 namespace tandem::exec {
@@ -37,7 +43,20 @@ std::uint64_t little(std::string_view bytes) {
   return value;
 }
 
-std::size_t size_of(DType t) { return t == DType::fp64 ? 8 : 4; }
+std::size_t size_of(DType t) { return static_cast<std::size_t>(bits(t)) / 8; }
+
+/// safetensors' names of the types that buffers are kept in.
+constexpr std::array<std::pair<const char*, DType>, 4> kTypes{
+    {{"F64", DType::fp64}, {"F32", DType::fp32}, {"BF16", DType::bf16}, {"F16", DType::fp16}}};
+
+const char* file_name(DType t) {
+  return std::find_if(kTypes.begin(), kTypes.end(), [t](const auto& known) { return known.second == t; })->first;
+}
+std::optional<DType> type_of(const std::string& name) {
+  for (const auto& [word, t] : kTypes)
+    if (name == word) return t;
+  return std::nullopt;
+}
 
 template <class Float, class Bits>
 void append_values(std::string& out, const std::vector<double>& values) {
@@ -59,6 +78,33 @@ std::vector<double> values_of(std::string_view bytes) {
     values[i] = number;
   }
   return values;
+}
+
+/// Numbers of 16 bits go through their bits.
+void append_narrow(std::string& out, DType dtype, const std::vector<double>& values) {
+  for (const double v : values) {
+    const auto number = static_cast<float>(v);
+    append_little(out, dtype == DType::bf16 ? to_bf16(number) : to_fp16(number), 2);
+  }
+}
+
+std::vector<double> narrow_values(DType dtype, std::string_view bytes) {
+  std::vector<double> values(bytes.size() / 2);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto bits = static_cast<std::uint16_t>(little(bytes.substr(2 * i, 2)));
+    values[i] = static_cast<double>(dtype == DType::bf16 ? from_bf16(bits) : from_fp16(bits));
+  }
+  return values;
+}
+
+void append_values(std::string& out, DType dtype, const std::vector<double>& values) {
+  if (bits(dtype) == 16) return append_narrow(out, dtype, values);
+  dtype == DType::fp64 ? append_values<double, std::uint64_t>(out, values) : append_values<float, std::uint32_t>(out, values);
+}
+
+std::vector<double> values_of(DType dtype, std::string_view bytes) {
+  if (bits(dtype) == 16) return narrow_values(dtype, bytes);
+  return dtype == DType::fp64 ? values_of<double, std::uint64_t>(bytes) : values_of<float, std::uint32_t>(bytes);
 }
 
 // ---- writing ----
@@ -90,6 +136,15 @@ class Header {
   std::size_t end_ = 0;
 };
 
+/// Only what a run without a loss scale and without skipped updates has not.
+void set_scale(Header& header, const ScaleState& scale) {
+  if (scale.skipped > 0) header.set("skipped_steps", std::to_string(scale.skipped));
+  if (scale.loss_scale == 1 && scale.good_steps == 0 && scale.bad_steps == 0) return;
+  header.set("loss_scale", number_text(scale.loss_scale));
+  header.set("good_steps", std::to_string(scale.good_steps));
+  header.set("bad_steps", std::to_string(scale.bad_steps));
+}
+
 std::string header_of(const Checkpoint& c) {
   Header header;
   header.set("format", kFormat);
@@ -99,9 +154,10 @@ std::string header_of(const Checkpoint& c) {
   header.set("data", std::to_string(c.data));
   if (c.held_out) header.set("held_out", json(*c.held_out).dump());
   header.set("plan", c.plan_json);
+  set_scale(header, c.state.scale);
   for (const StateBuffer& b : c.state.buffers)
     for (const GatheredTensor& t : b.tensors)
-      header.add(tensor_name(b, t), b.dtype == DType::fp64 ? "F64" : "F32", shape_of(t), t.values.size() * size_of(b.dtype));
+      header.add(tensor_name(b, t), file_name(b.dtype), shape_of(t), t.values.size() * size_of(b.dtype));
   header.add("checksum", "U8", json::array({kWord}), kWord);
   return header.text();
 }
@@ -171,19 +227,19 @@ std::map<std::size_t, Entry> entries(const json& header) {
 }
 
 GatheredTensor tensor(const Entry& e, std::string_view data) {
-  const bool wide = e.dtype == "F64";
-  if (!wide && e.dtype != "F32") throw std::out_of_range(e.name + " has another dtype than F32 and F64");
-  const std::size_t bytes = e.end - e.begin, most = data.size() / 4;
+  const auto dtype = type_of(e.dtype);
+  if (!dtype) throw std::out_of_range(e.name + " has another dtype than F64, F32, BF16 and F16");
+  const std::size_t bytes = e.end - e.begin, most = data.size() / 2;
   const auto rows = static_cast<std::size_t>(e.rows), cols = static_cast<std::size_t>(e.cols);
-  if (e.end > data.size() || rows > most || (rows > 0 && cols > most / rows) || rows * cols * (wide ? 8 : 4) != bytes)
+  if (e.end > data.size() || rows > most || (rows > 0 && cols > most / rows) || rows * cols * size_of(*dtype) != bytes)
     throw std::out_of_range(e.name + " has another size than its shape");
   const std::string_view own = data.substr(e.begin, bytes);
-  return {e.name, e.rows, e.cols, wide ? values_of<double, std::uint64_t>(own) : values_of<float, std::uint32_t>(own)};
+  return {e.name, e.rows, e.cols, values_of(*dtype, own)};
 }
 
 /// "exp_avg.word.weight" is of an optimizer's buffer; a weight's own name begins with none of theirs.
 std::string buffer_of(const std::string& name) {
-  for (const char* buffer : {"exp_avg", "exp_avg_sq"})
+  for (const char* buffer : {"exp_avg", "exp_avg_sq", "master"})
     if (name.starts_with(std::string(buffer) + ".")) return buffer;
   return kWeights;
 }
@@ -198,7 +254,7 @@ void add(TrainingState& state, const Entry& e, std::string_view data) {
   GatheredTensor t = tensor(e, data);
   const std::string name = buffer_of(e.name);
   if (name != kWeights) t.name = t.name.substr(name.size() + 1);
-  buffer_in(state, name, e.dtype == "F64" ? DType::fp64 : DType::fp32).tensors.push_back(std::move(t));
+  buffer_in(state, name, type_of(e.dtype).value()).tensors.push_back(std::move(t));
 }
 
 template <class Number>
@@ -209,6 +265,19 @@ Number number(const json& metadata, const char* key) {
   const bool whole = error == std::errc() && end == text.data() + text.size();
   if (!whole || value < Number{}) throw std::out_of_range(std::string(key) + " is no number");
   return value;
+}
+
+template <class Number>
+Number number_or(const json& metadata, const char* key, Number otherwise) {
+  return metadata.contains(key) ? number<Number>(metadata, key) : otherwise;
+}
+
+ScaleState scale_of(const json& metadata) {
+  const ScaleState scale{number_or(metadata, "loss_scale", 1.0), number_or<std::uint32_t>(metadata, "good_steps", 0),
+                         number_or<std::uint32_t>(metadata, "bad_steps", 0), number_or<std::int64_t>(metadata, "skipped_steps", 0)};
+  int exponent = 0;
+  if (std::frexp(scale.loss_scale, &exponent) != 0.5) throw std::out_of_range("loss_scale is no power of two");
+  return scale;
 }
 
 Checkpoint checkpoint_of(const std::string& path, const json& header, std::string_view data) {
@@ -223,6 +292,7 @@ Checkpoint checkpoint_of(const std::string& path, const json& header, std::strin
   if (metadata.contains("held_out")) c.held_out = number<double>(metadata, "held_out");
   if (c.held_out && !(*c.held_out < 1)) throw std::out_of_range("held_out is no share");
   c.plan_json = metadata.at("plan");
+  c.state.scale = scale_of(metadata);
   for (const auto& [begin, e] : entries(header)) add(c.state, e, data);
   return c;
 }
@@ -236,7 +306,7 @@ json at(const json& plan, const std::string& pointer) {
 
 /// Fields of the plan that decide what is kept, and which sequences and random numbers a step sees.
 std::set<std::string> fixed_fields(const json& a, const json& b) {
-  std::set<std::string> fields{"/training/precision", "/training/dtypes/weights", "/training/dtypes/optimizer_state",
+  std::set<std::string> fields{"/training/precision", "/training/dtypes/weights", "/training/dtypes/optimizer_state", "/training/dtypes/master",
                                "/training/optimizer", "/training/seed",           "/training/seq_length",
                                "/training/decoder_seq_length"};
   for (const json& model : {at(a, "/model"), at(b, "/model")})
@@ -281,8 +351,7 @@ void save_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
   std::string bytes = header_of(checkpoint);
   for (const StateBuffer& b : checkpoint.state.buffers)
     for (const GatheredTensor& t : b.tensors)
-      b.dtype == DType::fp64 ? append_values<double, std::uint64_t>(bytes, t.values)
-                             : append_values<float, std::uint32_t>(bytes, t.values);
+      append_values(bytes, b.dtype, t.values);
   append_little(bytes, fnv1a(bytes), kWord);
   write_text(path, bytes);
 }

@@ -43,7 +43,7 @@ std::vector<GatheredTensor> gather(std::span<const RankState> ranks, std::string
     for (const auto& piece : counted_pieces(rank)) {
       auto& values = whole_of(*piece.param, tensors).values;
       StateValues(*rank.arena, offset, dtype)
-          .read({piece.first, piece.count, place_in(allocation, piece)}, ShareMap(*piece.param, rank), values);
+          .read({piece.first, piece.count, place_in(allocation, piece)}, share_map(*piece.param, rank), values);
     }
   }
   std::vector<GatheredTensor> all;

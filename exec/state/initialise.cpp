@@ -4,6 +4,7 @@
 
 #include "exec/data/random.hpp"
 #include "exec/state/state_values.hpp"
+#include "exec/state/training_state.hpp"
 #include "models/base/error.hpp"
 
 namespace tandem::exec {
@@ -27,7 +28,7 @@ void write_weights(const Param& p, const Holder& h, const std::vector<double>& f
   const auto offset = state_offset(*h.rank.program, "weights");
   if (offset < 0) return;
   StateValues to(*h.rank.arena, offset, dtype);
-  const ShareMap map(p, h.rank);
+  const ShareMap map = share_map(p, h.rank);
   if (!h.rank.program->weights_sharded) return to.write({0, p.used(h.rank.seat.share_of(p)), p.offset}, map, full);
   for (const auto& piece : h.pieces)
     if (piece.param == &p) to.write({piece.first, piece.count, piece.weight}, map, full);
@@ -38,7 +39,7 @@ void write_master(const Param& p, const Holder& h, const std::vector<double>& fu
   if (offset < 0) return;
   StateValues to(*h.rank.arena, offset, dtype);
   for (const auto& piece : h.pieces)
-    if (piece.param == &p) to.write({piece.first, piece.count, piece.state}, ShareMap(p, h.rank), full);
+    if (piece.param == &p) to.write({piece.first, piece.count, piece.state}, share_map(p, h.rank), full);
 }
 
 /// Of weights, what belongs to no parameter stays zero: the padding of a vocabulary takes part in matrix products.
@@ -96,7 +97,6 @@ std::vector<double> initial_values(const Param& p, const Plan& plan) {
 
 void initialise(std::span<const RankState> ranks, const Plan& plan,
                 const std::function<void(const std::string&, std::vector<double>&)>& replace) {
-  const auto& dtypes = plan.training.dtypes;
   for (const auto& rank : ranks) clear_state(rank);
   for (const auto& stage : by_stage(ranks)) {
     if (stage.empty()) continue;
@@ -104,8 +104,8 @@ void initialise(std::span<const RankState> ranks, const Plan& plan,
     for (const auto& p : stage.front().rank.program->params) {
       const auto& full = tensors.of(p);
       for (const auto& holder : stage) {
-        write_weights(p, holder, full, dtypes.weights);
-        write_master(p, holder, full, dtypes.master);
+        write_weights(p, holder, full, kept_type(plan, "weights"));
+        write_master(p, holder, full, kept_type(plan, "master"));
       }
     }
   }

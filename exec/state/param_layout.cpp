@@ -10,16 +10,8 @@ RankState rank_state(const Program& program, const Mesh& mesh, Rank rank, Memory
   return {&program, seat, at(Group::expert), mesh.group_size(Group::expert), arena};
 }
 
-ShareMap::ShareMap(const Param& p, const RankState& rank)
-    : cols_(p.cols),
-      full_cols_(p.full_cols),
-      row0_(p.shard_dim == 0 ? p.share(rank.seat.share_of(p)) : 0),
-      col0_(p.shard_dim == 1 ? p.share(rank.seat.share_of(p)) : 0),
-      expert_rows_(p.expert_rows) {
-  if (expert_rows_ == 0) return;
-  const std::int64_t here = p.rows / expert_rows_;
-  expert0_ = rank.expert_rank * here;
-  full_expert_rows_ = p.full_rows / (here * rank.expert_ranks);
+ShareMap share_map(const Param& p, const RankState& rank) {
+  return {p, rank.seat.share_of(p), rank.expert_rank, rank.expert_ranks};
 }
 
 std::int64_t state_offset(const Program& program, std::string_view name) {

@@ -15,7 +15,7 @@ struct Stretch {
   std::int64_t first, count, at;
 };
 
-/// One buffer of a rank, `offset` bytes into its arena, of fp32 or fp64 values (ContractError for others). Nobody may be writing.
+/// One buffer of a rank, `offset` bytes into its arena, of fp64, fp32, bf16 or fp16 values (ContractError for others). Nobody may be writing.
 class StateValues {
  public:
   StateValues(Memory& arena, std::int64_t offset, DType dtype);
@@ -26,11 +26,6 @@ class StateValues {
   void read(const Stretch& s, const ShareMap& map, std::span<double> whole) const;
 
  private:
-  template <class T>
-  void write_as(const Stretch& s, const ShareMap& map, std::span<const double> whole);
-  template <class T>
-  void read_as(const Stretch& s, const ShareMap& map, std::span<double> whole) const;
-
   Memory& arena_;
   std::size_t offset_;
   DType dtype_;

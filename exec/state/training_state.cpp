@@ -84,32 +84,41 @@ std::vector<ParamStretch> stretches(const RankState& rank, bool weights) {
   return all;
 }
 
-void restore(const RankState& rank, const StateBuffer& buffer, const Wholes& wholes) {
+void restore(const RankState& rank, const StateBuffer& buffer, const Wholes& wholes, DType kept) {
   const auto offset = state_offset(*rank.program, buffer.name);
   if (offset < 0) return;  // a stage without parameters
-  StateValues values(*rank.arena, offset, buffer.dtype);
+  StateValues values(*rank.arena, offset, kept);
   for (const ParamStretch& s : stretches(rank, buffer.name == "weights"))
-    values.write(s.at, ShareMap(*s.param, rank), wholes.of(*s.param).values);
+    values.write(s.at, share_map(*s.param, rank), wholes.of(*s.param).values);
 }
 
 }  // namespace
 
-TrainingState collect_state(std::span<const RankState> ranks, const Plan& plan) {
+DType kept_type(const Plan& plan, std::string_view buffer) {
   const DTypes& d = plan.training.dtypes;
+  const bool copied = plan.parallel.zero_stage == 3 && plan.parallel.unit_copies != UnitCopies::none;
+  if (buffer == "weights") return copied ? d.master : d.weights;
+  return buffer == "master" ? d.master : d.optimizer_state;
+}
+
+TrainingState collect_state(std::span<const RankState> ranks, const Plan& plan) {
   TrainingState state;
-  state.buffers.push_back({"weights", d.weights, gather(ranks, "weights", d.weights)});
-  for (const std::string& name : optimizer_buffers(ranks))
-    state.buffers.push_back({name, d.optimizer_state, gather(ranks, name, d.optimizer_state)});
+  const auto collect = [&](const std::string& name) {
+    const DType kept = kept_type(plan, name);
+    state.buffers.push_back({name, kept, gather(ranks, name, kept)});
+  };
+  collect("weights");
+  for (const std::string& name : optimizer_buffers(ranks)) collect(name);
   return state;
 }
 
-void restore_state(std::span<const RankState> ranks, const TrainingState& state) {
+void restore_state(std::span<const RankState> ranks, const Plan& plan, const TrainingState& state) {
   std::set<std::string> missing = optimizer_buffers(ranks);
   missing.insert("weights");
   for (const StateBuffer& buffer : state.buffers) {
     if (missing.erase(buffer.name) == 0) refuse(state.file, buffer.name, "", "the plan's optimizer keeps no such buffer");
     const Wholes wholes(ranks, buffer, state.file);
-    for (const auto& rank : ranks) restore(rank, buffer, wholes);
+    for (const auto& rank : ranks) restore(rank, buffer, wholes, kept_type(plan, buffer.name));
   }
   if (!missing.empty()) refuse(state.file, *missing.begin(), "", "is missing");
 }

@@ -1,25 +1,44 @@
 #include "models/planfile/plan_trained.hpp"
 
+#include <span>
+
 #include "models/base/error.hpp"
 
 namespace tandem {
 namespace {
 
-bool kept(DType t) { return t == DType::fp32 || t == DType::fp64; }
+bool is_computed(DType t) { return t == DType::fp64 || t == DType::fp32 || t == DType::bf16 || t == DType::fp16; }
 
-/// Gradients may travel in another type than they are kept in.
-bool one_dtype(const DTypes& d) {
-  return kept(d.compute) && kept(d.gradient_reduce) && d.weights == d.compute && d.gradients == d.compute &&
-         d.master == d.compute && d.optimizer_state == d.compute;
+struct NamedType {
+  const char* field;
+  DType type;
+};
+
+[[noreturn]] void refuse(const Plan& plan, const NamedType& of, const std::string& reason, const std::string& remedy) {
+  throw InfeasibleError(Problem{plan.file, std::string("training.dtypes.") + of.field, std::string(name(of.type)), reason, remedy});
+}
+
+/// What is not refused: every type of 16 bits or more, alone or mixed with wider ones, but for fp64, which is alone or what gradients
+/// travel in.
+void require_precision(const Plan& plan) {
+  const DTypes& d = plan.training.dtypes;
+  const NamedType all[] = {{"compute", d.compute}, {"weights", d.weights},           {"gradients", d.gradients},
+                           {"master", d.master},   {"optimizer_state", d.optimizer_state}, {"gradient_reduce", d.gradient_reduce}};
+  for (const NamedType& t : all)
+    if (!is_computed(t.type))
+      refuse(plan, t, "not implemented: this runtime computes in fp64, fp32, bf16 and fp16", "set training.precision to bf16, fp16 or fp32");
+  for (const NamedType& t : std::span(all).first(5))
+    if ((t.type == DType::fp64) != (d.compute == DType::fp64))
+      refuse(plan, t, "not implemented: fp64 beside a narrower type, but for gradient_reduce", "use fp64 for all of training.dtypes or for none");
+  if (d.master != d.weights && bits(d.master) <= bits(d.weights))
+    refuse(plan, {"master", d.master}, "is no wider than training.dtypes.weights " + std::string(name(d.weights)),
+           "use " + std::string(name(d.weights)) + ", which is no second copy, or fp32");
 }
 
 }  // namespace
 
 void require_trainable(const Plan& plan) {
-  if (!one_dtype(plan.training.dtypes))
-    throw InfeasibleError(Problem{plan.file, "training.precision", plan.training.precision,
-                                  "not implemented: this runtime keeps everything in one type, fp32 or fp64, and sums in one of them",
-                                  "set training.precision to fp32 and leave training.dtypes out"});
+  require_precision(plan);
   // A training step of the runtime knows the norm before it updates anything.
   if (plan.parallel.optimizer_sync != OptimizerSync::global)
     throw InfeasibleError(Problem{plan.file, "parallel.optimizer_sync", std::string(name(plan.parallel.optimizer_sync)),

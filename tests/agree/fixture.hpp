@@ -10,6 +10,7 @@
 
 #include "exec/backend/forwarding_backend.hpp"
 #include "exec/run/run.hpp"
+#include "models/base/narrow.hpp"
 #include "models/plan/plan.hpp"
 #include "tests/backends.hpp"
 #include "tests/catch.hpp"
@@ -125,10 +126,18 @@ class LogitsQueue : public exec::ForwardingQueue {
     inner().finish();
     return std::vector<double>(stored.begin(), stored.end());
   }
+  std::vector<double> all_values(const exec::Tensor& logits, std::int64_t count) {
+    if (logits.dtype == DType::fp64) return values<double>(logits, count);
+    if (logits.dtype == DType::fp32) return values<float>(logits, count);
+    std::vector<double> bits = values<std::uint16_t>(logits, count);
+    for (double& v : bits)
+      v = logits.dtype == DType::bf16 ? from_bf16(static_cast<std::uint16_t>(v)) : from_fp16(static_cast<std::uint16_t>(v));
+    return bits;
+  }
   void keep(const VocabDims& dims, const exec::Launch& launch) {
     const std::int64_t count = dims.rows * dims.cols;
     LogitsPiece piece{dims, launch.context.first_sequence, launch.context.tensor_rank,
-                      launch.compute == DType::fp64 ? values<double>(launch.in[0], count) : values<float>(launch.in[0], count)};
+                      all_values(launch.in[0], count)};
     const std::lock_guard lock(basin_.mutex);
     basin_.pieces.push_back(std::move(piece));
   }

@@ -72,6 +72,11 @@ std::string step_line(const exec::StepResult& s) {
   return text + std::string(s.skipped() ? "  update skipped: its gradients are not finite" : "");
 }
 
+/// Told where it has changed; without a loss scale it is 1.
+std::string scale_text(double before, double scale) {
+  return scale == before ? "" : "  loss scale " + number_text(scale, 0);
+}
+
 std::string evaluation_line(const exec::EvaluationResult& e) {
   return "evaluation after step " + std::to_string(e.step) + "  loss " + aligned(loss_text(e.loss, 5), 8);
 }
@@ -219,8 +224,10 @@ exec::RunResult run_to_end(GraphCache& graphs, const exec::TokenSource& data, ex
   const InterruptWatch watch;
   const std::int64_t done = options.resume != nullptr ? options.resume->steps : 0;
   Progress progress(options.steps - done);
+  double scale = 1;
   options.on_step = [&](const exec::StepResult& s) {
-    log(step_line(s));
+    log(step_line(s) + scale_text(scale, s.loss_scale));
+    scale = s.loss_scale;
     numbers.note(s);
     progress.done(s.step + 1 - done);
   };

@@ -49,6 +49,7 @@ json step_json(const exec::StepResult& s) {
           {"learning_rate", s.learning_rate},
           {"step_time_s", s.step_time_s},
           {"global_batch_size", s.global_batch_size},
+          {"loss_scale", s.loss_scale},
           {"skipped", s.skipped()}};
 }
 

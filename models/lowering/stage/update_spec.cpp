@@ -14,7 +14,10 @@ UpdateSpec update_spec(const Plan& plan, const Shapes& s, const Sharding& z, std
   u.norm_is_shared = world ? plan.world_size() > 1 : q.tensor * q.pipeline > 1;
   u.post_validated = q.optimizer_sync == OptimizerSync::post_validated;
   u.optimizer = plan.training.optimizer;
-  u.clip_grad = plan.training.clip_grad;
+  const TrainingSpec& t = plan.training;
+  u.clip_grad = t.clip_grad;
+  if (t.scales_loss()) u.loss_scale = t.loss_scale;
+  u.stochastic = t.stochastic_rounding && t.rounds_states();
   u.weights = s.stored_weights();
   return u;
 }

@@ -206,7 +206,7 @@ namespace {
 void add_validation(TemplateBuilder& b, const UpdateSpec& spec, const Value& sums) {
   if (spec.norm_is_shared)
     b.add("norm_all_reduce", norm_sum(spec), {sums}, {sums}, Stream::data);
-  b.add("clip", ClipCoefficient{spec.clip_grad}, {sums}, {});
+  b.add("clip", ClipCoefficient{spec.clip_grad, spec.loss_scale}, {sums}, {});
 }
 
 Value norm_slot(TemplateBuilder& b) { return b.whole(b.slot("sums", MemoryKind::workspace), DType::int64, kExactWords); }
@@ -231,8 +231,8 @@ class UpdateWriter {
  private:
   void update() {
     switch (o_.kind) {
-      case OptimizerKind::adamw: elementwise("adamw", adamw_of(o_, d_, spec_.weights, spec_.state_elements)); break;
-      case OptimizerKind::sgd: elementwise("sgd", sgd_of(o_, d_, spec_.weights, spec_.state_elements)); break;
+      case OptimizerKind::adamw: elementwise("adamw", adamw_of(o_, d_, spec_.weights, spec_.state_elements, spec_.stochastic)); break;
+      case OptimizerKind::sgd: elementwise("sgd", sgd_of(o_, d_, spec_.weights, spec_.state_elements, spec_.stochastic)); break;
       case OptimizerKind::lamb: layerwise(LayerwiseKind::lamb); break;
       case OptimizerKind::lans: layerwise(LayerwiseKind::lans); break;
     }
@@ -266,7 +266,7 @@ class UpdateWriter {
   void layerwise(LayerwiseKind kind) {
     const Value m = state("exp_avg", d_.optimizer_state), v = state("exp_avg_sq", d_.optimizer_state);
     const LayerwiseMoments moments{kind, spec_.state_elements, spec_.global_parameters, o_.beta1, o_.beta2, o_.epsilon,
-                                   o_.weight_decay, master_, d_.gradients, spec_.weights, d_.optimizer_state};
+                                   o_.weight_decay, master_, d_.gradients, spec_.weights, d_.optimizer_state, spec_.stochastic};
     const Value norms = slot("tensor_sums", MemoryKind::workspace, DType::int64,
                              spec_.global_parameters * moments.norms() * kExactWords);
     std::vector<Value> gradient_norms;
@@ -281,7 +281,7 @@ class UpdateWriter {
     b_.add("moments", moments, all({gradients_, out.back(), m, v}, gradient_norms), {m, v, norms});
     sum("moments_all_reduce", norms);
     const LayerwiseApply apply{kind, spec_.state_elements, spec_.global_parameters, o_.beta1, o_.beta2, o_.epsilon,
-                               o_.weight_decay, master_, d_.gradients, spec_.weights, d_.optimizer_state};
+                               o_.weight_decay, master_, d_.gradients, spec_.weights, d_.optimizer_state, spec_.stochastic};
     b_.add(kind == LayerwiseKind::lamb ? "lamb" : "lans", apply, all(all({gradients_, m, v, norms}, gradient_norms), out), out);
   }
 

@@ -12,12 +12,13 @@ std::vector<OptimizerState> optimizer_states(const OptimizerSpec& o, DType weigh
   return states;
 }
 
-AdamW adamw_of(const OptimizerSpec& o, const DTypes& d, DType weights, std::int64_t elements) {
-  return {elements, o.beta1, o.beta2, o.epsilon, o.weight_decay, d.master != weights, d.gradients, weights, d.optimizer_state};
+AdamW adamw_of(const OptimizerSpec& o, const DTypes& d, DType weights, std::int64_t elements, bool stochastic) {
+  return {elements,    o.beta1, o.beta2,           o.epsilon, o.weight_decay, d.master != weights,
+          d.gradients, weights, d.optimizer_state, stochastic};
 }
 
-Sgd sgd_of(const OptimizerSpec& o, const DTypes& d, DType weights, std::int64_t elements) {
-  return {elements, o.momentum, o.weight_decay, d.master != weights, d.gradients, weights, d.optimizer_state};
+Sgd sgd_of(const OptimizerSpec& o, const DTypes& d, DType weights, std::int64_t elements, bool stochastic) {
+  return {elements, o.momentum, o.weight_decay, d.master != weights, d.gradients, weights, d.optimizer_state, stochastic};
 }
 
 GradNorm own_norm(const UpdateSpec& u, const DTypes& d) { return {u.own_elements, d.gradients}; }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "models/base/error.hpp"
+#include "models/base/narrow.hpp"
 #include "tests/backends.hpp"
 #include "tests/catch.hpp"
 
@@ -20,7 +21,7 @@ using Values = std::vector<double>;
 
 /// Values and the type they are stored in for the call: the compute type, or one that op.hpp fixes.
 struct Operand {
-  enum class Kind { compute, fp64, int32, int64 };
+  enum class Kind { compute, fp64, fp32, bf16, fp16, int32, int64 };
   Values values;
   Kind kind = Kind::compute;
   int as_output = -1;  ///< outputs only: the earlier one that is the same memory
@@ -28,6 +29,8 @@ struct Operand {
 
 inline Operand real(Values v) { return {std::move(v), Operand::Kind::compute}; }
 inline Operand fp64(Values v) { return {std::move(v), Operand::Kind::fp64}; }
+/// In a type of its own, whatever the kernel computes in.
+inline Operand in_type(Operand::Kind kind, Values v) { return {std::move(v), kind}; }
 inline Operand integers(const std::vector<int>& v) { return {Values(v.begin(), v.end()), Operand::Kind::int32}; }
 /// Words of exact sums, which doubles hold as long as they are carried.
 inline Operand words(Values v) { return {std::move(v), Operand::Kind::int64}; }
@@ -83,11 +86,12 @@ class Kernels {
   KernelContext context;
   StepTable table;                     ///< written before an operation and read behind it
   std::span<const ParamPiece> pieces;  ///< what the rank updates
+  std::int64_t share = 0;              ///< the rank's place among those that cut parameters
 
  private:
   void perform(const Op& op, std::span<const Tensor> in, std::span<const Tensor> out) {
     write_value(backend->step_table(), 0, table);
-    backend->load_pieces(piece_rows(pieces));
+    backend->load_pieces(piece_rows(pieces, [this](const Param& p) { return ShareMap(p, share, 0, 1); }));
     Queue& queue = backend->queue(Stream::compute);
     queue.run({op, dtype_, in, out, context});
     queue.finish();
@@ -109,29 +113,46 @@ class Kernels {
     switch (o.kind) {
       case Operand::Kind::compute: return dtype_;
       case Operand::Kind::fp64: return DType::fp64;
+      case Operand::Kind::fp32: return DType::fp32;
+      case Operand::Kind::bf16: return DType::bf16;
+      case Operand::Kind::fp16: return DType::fp16;
       case Operand::Kind::int32: return DType::int32;
       case Operand::Kind::int64: return DType::int64;
     }
     return dtype_;
   }
-  bool in_float(const Operand& o) const { return o.kind == Operand::Kind::compute && dtype_ == DType::fp32; }
-
   std::unique_ptr<Memory> store(const Operand& o) {
     auto memory = backend->allocate(o.values.size() * 8);
-    if (o.kind == Operand::Kind::int32)
-      write<std::int32_t>(o.values, *memory);
-    else if (o.kind == Operand::Kind::int64)
-      write<std::int64_t>(o.values, *memory);
-    else if (in_float(o))
-      write<float>(o.values, *memory);
-    else
-      write<double>(o.values, *memory);
+    const auto rounded = [&](auto round) {
+      Values bits;
+      for (const double v : o.values) bits.push_back(round(static_cast<float>(v)));
+      write<std::uint16_t>(bits, *memory);
+    };
+    switch (type(o)) {
+      case DType::int32: write<std::int32_t>(o.values, *memory); break;
+      case DType::int64: write<std::int64_t>(o.values, *memory); break;
+      case DType::fp32: write<float>(o.values, *memory); break;
+      case DType::bf16: rounded([](float v) { return to_bf16(v); }); break;
+      case DType::fp16: rounded([](float v) { return to_fp16(v); }); break;
+      default: write<double>(o.values, *memory);
+    }
     return memory;
   }
   Values load(const Operand& o, const Memory& from) const {
-    if (o.kind == Operand::Kind::int32) return read<std::int32_t>(o.values.size(), from);
-    if (o.kind == Operand::Kind::int64) return read<std::int64_t>(o.values.size(), from);
-    return in_float(o) ? read<float>(o.values.size(), from) : read<double>(o.values.size(), from);
+    const std::size_t n = o.values.size();
+    const auto widened = [&](auto widen) {
+      Values values = read<std::uint16_t>(n, from);
+      for (double& v : values) v = static_cast<double>(widen(static_cast<std::uint16_t>(v)));
+      return values;
+    };
+    switch (type(o)) {
+      case DType::int32: return read<std::int32_t>(n, from);
+      case DType::int64: return read<std::int64_t>(n, from);
+      case DType::fp32: return read<float>(n, from);
+      case DType::bf16: return widened([](std::uint16_t v) { return from_bf16(v); });
+      case DType::fp16: return widened([](std::uint16_t v) { return from_fp16(v); });
+      default: return read<double>(n, from);
+    }
   }
 
   DType dtype_;
