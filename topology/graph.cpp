@@ -10,7 +10,7 @@ namespace {
 Duration half(Duration d) { return Duration::picoseconds(d.ps() / 2); }
 Duration rest(Duration d) { return d - half(d); }
 
-/// Every device on one switch (or one memory): half of the hop's latency on each link.
+/// Every device on one switch (or one memory): half of the hop's latency on each link. `star_path` knows the edges' order.
 void add_star(Graph& g, const NodeFacts& node, const std::string& centre_name) {
   const std::int32_t centre = g.add_vertex();
   for (std::int32_t d = 0; d < g.devices; ++d) {
@@ -160,6 +160,10 @@ NodeGraph node_graph(const NodeFacts& node, bool with_nics) {
   if (with_nics) add_nics(n, node);
   return n;
 }
+
+bool is_star(const NodeFacts& node) { return node.kind == ScaleUp::crossbar || node.kind == ScaleUp::shared_memory; }
+
+std::vector<std::int32_t> star_path(std::int32_t from, std::int32_t to) { return {2 * from, 2 * to + 1}; }
 
 ClusterLayout cluster_layout(const ClusterFacts& facts, const NodeGraph& node, std::int64_t nodes) {
   ClusterLayout layout;

@@ -40,6 +40,11 @@ struct NodeGraph {
 /// `with_nics` false leaves out what only joins nodes.
 NodeGraph node_graph(const NodeFacts& node, bool with_nics);
 
+/// Whether every device of a node has one link to and one from a common centre, and no other way to a device.
+bool is_star(const NodeFacts& node);
+/// The edges from one device of a star to another: a search from each of its many devices would grow with their square.
+std::vector<std::int32_t> star_path(std::int32_t from, std::int32_t to);
+
 /// How a cluster numbers the links of `nodes` equal nodes and of the fabric between them.
 struct ClusterLayout {
   std::int64_t nodes = 0, node_links = 0, nics = 0, leaves = 0, nodes_per_leaf = 1;

@@ -49,10 +49,20 @@ struct Parting {
   bool across = false;
   std::int64_t stride = 1;
 
-  bool together(std::int64_t a, std::int64_t b) const {
-    if (across) return a % neighbours == b % neighbours;
-    return a % stride == b % stride && a / (neighbours * stride) == b / (neighbours * stride);
+  /// Of the ranks that are together with the one at place `here`: the first place, the way to the next, and an end.
+  std::int64_t first(std::int64_t here) const {
+    if (neighbours == 0) return 0;
+    return across ? here % neighbours : here / (neighbours * stride) * neighbours * stride + here % stride;
   }
+  std::int64_t step() const { return neighbours == 0 ? 1 : across ? neighbours : stride; }
+  std::int64_t end(std::int64_t here, std::int64_t all) const {
+    return neighbours == 0 || across ? all : std::min(all, (here / (neighbours * stride) + 1) * neighbours * stride);
+  }
+};
+
+/// An axis that a group spans.
+struct Digit {
+  std::int64_t size, stride;
 };
 
 Parting parting(Group g, const Divisions& d) {
@@ -116,25 +126,25 @@ std::vector<Rank> Mesh::members(Group g, Rank r) const {
   };
   if (!member(mine[Axis::pp])) return {r};
 
-  std::vector<Coords> found{mine};
+  // A rank's place counts the axes of the group, the first fastest.
+  std::vector<Digit> digits;
+  std::int64_t here = 0, all = 1, origin = r.value();
   for (const Axis a : spanned(g)) {
-    std::vector<Coords> next;
-    for (std::int32_t i = 0; i < size(a); ++i)
-      for (Coords c : found) {
-        c[a] = i;
-        if (a != Axis::pp || member(i)) next.push_back(c);
-      }
-    found = std::move(next);
+    digits.push_back({size(a), strides_[static_cast<std::size_t>(a)]});
+    origin -= mine[a] * digits.back().stride;
+    here += mine[a] * all;
+    all *= size(a);
   }
-  std::vector<Rank> all;
-  for (const Coords& c : found) all.push_back(rank(c));
+  const auto rank_at = [&](std::int64_t place) {
+    std::int64_t value = origin;
+    for (const Digit& d : digits) value += place % d.size * d.stride, place /= d.size;
+    return Rank(static_cast<std::int32_t>(value));
+  };
+  std::vector<Rank> out;
   const Parting part = parting(g, divisions_);
-  if (part.neighbours == 0) return all;
-  const auto here = std::find(all.begin(), all.end(), r) - all.begin();
-  std::vector<Rank> members;
-  for (std::int64_t i = 0; i < static_cast<std::int64_t>(all.size()); ++i)
-    if (part.together(i, here)) members.push_back(all[static_cast<std::size_t>(i)]);
-  return members;
+  for (std::int64_t place = part.first(here), end = part.end(here, all); place < end; place += part.step())
+    if (member(static_cast<std::int32_t>(place))) out.push_back(rank_at(place));
+  return out;
 }
 
 std::int64_t Mesh::position(Group g, Rank r) const {

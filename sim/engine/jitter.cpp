@@ -2,9 +2,11 @@
 
 #include <cmath>
 #include <numbers>
+#include <optional>
 #include <string>
 
 #include "models/base/error.hpp"
+#include "models/base/threads.hpp"
 #include "sim/engine/simulated_step.hpp"
 
 namespace tandem::sim {
@@ -33,34 +35,59 @@ InfeasibleError refusal(const std::string& reason, const std::string& remedy) {
   return InfeasibleError(Problem{"", "cluster.perturbation.jitter.relative", "", reason, remedy});
 }
 
-RoleDelays delays_of(const SimulatedStep& simulated, const TaskGraph& graph, std::size_t role, const Jitter& jitter) {
+/// Factors of one seed's computations.
+class Factors {
+ public:
+  explicit Factors(const Jitter& jitter) : variance_(std::log1p(jitter.relative * jitter.relative)), seed_(scramble(jitter.seed)) {}
+
+  double of(std::int32_t rank, std::uint32_t position) const {
+    const std::uint64_t place = static_cast<std::uint64_t>(rank) << 32 | position;
+    return std::exp(spread_ * normal(seed_ ^ place) - variance_ / 2);
+  }
+
+ private:
+  double variance_, spread_ = std::sqrt(variance_);
+  std::uint64_t seed_;
+};
+
+/// What the roles of one table of slots have in common.
+struct Computations {
+  std::vector<std::uint32_t> first;  ///< by instance: its first task
+  std::vector<double> ps;            ///< by task: of a computation; 0 of what does not vary
+};
+
+Computations computations_of(const SimulatedStep& simulated, const TaskGraph& graph, std::size_t role) {
   const Program& program = graph.program(simulated.roles[role].stage);
   const LaneProgram& lane_program = simulated.lane_program(role);
   const auto& slots = simulated.quotient.slots(role);
-  RoleDelays out;
+  Computations out;
   out.ps.reserve(lane_program.tasks());
   for (std::uint32_t i = 0; i < program.instances.size(); ++i) {
     const auto& tasks = graph.of(program.instances[i]).tasks;
     out.first.push_back(static_cast<std::uint32_t>(out.ps.size()));
-    for (std::uint16_t t = 0; t < tasks.size(); ++t) {
+    for (std::size_t t = 0; t < tasks.size(); ++t) {
       const Slot& slot = slots[simulated.communications.first_slot[lane_program.starts[i].tmpl] + t];
-      if (varies(tasks[t].op) && slot.exchange >= 0)
+      const bool computation = varies(tasks[t].op);
+      if (computation && slot.exchange >= 0)
         throw refusal("not implemented: jitter where computations of several ranks slow each other down", "leave it out on this machine");
-      const std::uint32_t position = lane_program.starts[i].base + t;
-      const double factor = varies(tasks[t].op) ? jitter_factor(jitter, simulated.roles[role].ranks.front(), position) : 1;
-      out.ps.push_back(std::llround(static_cast<double>(slot.duration) * (factor - 1)));
+      out.ps.push_back(computation ? static_cast<double>(slot.duration) : 0);
     }
   }
   return out;
 }
 
+void set_delays(const Computations& computations, const Factors& factors, std::int32_t rank, RoleDelays& out) {
+  out.first = computations.first;
+  out.ps.resize(computations.ps.size());
+  for (std::uint32_t position = 0; position < out.ps.size(); ++position) {
+    const double ps = computations.ps[position];
+    out.ps[position] = ps == 0 ? 0 : std::llround(ps * (factors.of(rank, position) - 1));
+  }
+}
+
 }  // namespace
 
-double jitter_factor(const Jitter& jitter, std::int32_t rank, std::uint32_t position) {
-  const double variance = std::log1p(jitter.relative * jitter.relative);
-  const std::uint64_t place = static_cast<std::uint64_t>(rank) << 32 | position;
-  return std::exp(std::sqrt(variance) * normal(scramble(jitter.seed) ^ place) - variance / 2);
-}
+double jitter_factor(const Jitter& jitter, std::int32_t rank, std::uint32_t position) { return Factors(jitter).of(rank, position); }
 
 void require_few_tasks(const Setup& setup) {
   std::int64_t tasks = 0;
@@ -73,10 +100,16 @@ void require_few_tasks(const Setup& setup) {
                 "lower parallel.data and the batch with it, or leave jitter out");
 }
 
-std::vector<RoleDelays> jitter_delays(const SimulatedStep& simulated, const TaskGraph& graph, const Jitter& jitter) {
-  std::vector<RoleDelays> out;
-  for (std::size_t role = 0; role < simulated.roles.size(); ++role) out.push_back(delays_of(simulated, graph, role, jitter));
-  return out;
+void set_jitter(SimulatedStep& simulated, const TaskGraph& graph, const Jitter& jitter) {
+  std::vector<std::optional<Computations>> of_table(simulated.quotient.tables.size());
+  for (std::size_t role = 0; role < simulated.roles.size(); ++role)
+    if (auto& known = of_table[simulated.quotient.roles[role].table]; !known) known = computations_of(simulated, graph, role);
+  const Factors factors(jitter);
+  simulated.delays.resize(simulated.roles.size());
+  for_each_index(simulated.roles.size(), {.most = all_cores()}, [&](std::size_t role) {
+    const Computations& computations = *of_table[simulated.quotient.roles[role].table];
+    set_delays(computations, factors, simulated.roles[role].ranks.front(), simulated.delays[role]);
+  });
 }
 
 }  // namespace tandem::sim

@@ -18,9 +18,9 @@ inline constexpr std::int64_t kMostJitteredTasks = 100'000'000;
 /// Throws InfeasibleError where a step of all ranks has more tasks than that.
 void require_few_tasks(const Setup& setup);
 
-/// By role: picoseconds that each computation takes beyond its slot's duration, above or below zero. Every rank of `simulated` is its
-/// own role. Throws InfeasibleError where ranks share processors: computations then have no time of their own.
-std::vector<RoleDelays> jitter_delays(const SimulatedStep& simulated, const TaskGraph& graph, const Jitter& jitter);
+/// Sets `simulated.delays`: by role, picoseconds that each computation takes beyond its slot's duration, above or below zero. Every rank
+/// is its own role. Throws InfeasibleError where ranks share processors: computations then have no time of their own.
+void set_jitter(SimulatedStep& simulated, const TaskGraph& graph, const Jitter& jitter);
 
 /// The factor of computation number `position` of `rank`.
 double jitter_factor(const Jitter& jitter, std::int32_t rank, std::uint32_t position);

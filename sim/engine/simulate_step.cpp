@@ -95,8 +95,7 @@ void perform(const Setup& setup, const std::vector<LaneTemplate>& templates, Sim
   out.run_tables = with_patterns;
 }
 
-/// Delays of less than half a percent of the step, those of stages that wait for each other added, are not: they are below what the
-/// slowdown is known to.
+/// Whether delays, those of stages that wait for each other added, are noticed.
 bool worth_simulating_again(const SimulatedStep& simulated, const std::vector<RoleDelays>& delays) {
   Duration end;
   for (const Record& r : simulated.records) end = std::max(end, r.end);
@@ -106,7 +105,7 @@ bool worth_simulating_again(const SimulatedStep& simulated, const std::vector<Ro
     of_stage = std::max(of_stage, std::accumulate(delays[r].ps.begin(), delays[r].ps.end(), std::int64_t{0}));
   }
   const auto sum = [](std::int64_t so_far, const auto& stage) { return so_far + stage.second; };
-  return std::accumulate(most.begin(), most.end(), std::int64_t{0}, sum) > end.ps() / 200;
+  return std::accumulate(most.begin(), most.end(), std::int64_t{0}, sum) > end.ps() / kNoticed;
 }
 
 /// `more` on top of what there is.
@@ -120,25 +119,8 @@ void add(std::vector<RoleDelays>& delays, std::vector<RoleDelays> more, const Ta
   }
 }
 
-}  // namespace
-
-SimulatedStep simulate_step(const Setup& setup, const Options& options) {
-  check(setup, options);
-  if (options.jitter) require_few_tasks(setup);
-  SimulatedStep out;
-  out.host = {setup.cost.launch(), setup.topology.device().synchronous};
-  out.communications = list_communications(setup.graph, setup.replay != nullptr);
-  const TransferMap transfer_map = make_transfer_map(setup, out.communications);
-  const Folding folding = fold(transfer_map, colours_of(setup, options));
-  out.roles = roles_of(setup, folding.ranks);
-  out.quotient = make_quotient({setup, out.communications, transfer_map, folding}, lanes_of(out.host.synchronous));
-  require_within_time_limit(setup, out);
-
-  const auto templates = make_lane_templates(setup.graph, out.communications, out.host.synchronous);
-  out.lane_programs = make_lane_programs(setup.graph, out.communications, out.host.synchronous);
-  out.patterns = Patterns(out.host.launch);
-  out.run_tables = run_tables_of(templates, !out.host.synchronous && !options.singly, out);
-  if (options.jitter) out.delays = jitter_delays(out, setup.graph, *options.jitter);
+/// Walks all programs, and again where their collectives delay computations.
+void play(const Setup& setup, const std::vector<LaneTemplate>& templates, SimulatedStep& out) {
   perform(setup, templates, out);
   if (const double slowdown = setup.cost.comm_fit().compute_slowdown; slowdown > 0) {
     std::vector<RoleDelays> overlap = overlap_delays(out, setup.graph, slowdown, setup.topology.device().memory_bandwidth);
@@ -151,7 +133,39 @@ SimulatedStep simulate_step(const Setup& setup, const Options& options) {
     out.step_time = std::max(out.step_time, out.records[r].end);
     out.tasks += static_cast<std::int64_t>(out.lane_program(r).tasks());
   }
+}
+
+}  // namespace
+
+SimulatedStep simulate_step(const Setup& setup, const Options& options) {
+  check(setup, options);
+  if (options.jitter) require_few_tasks(setup);
+  SimulatedStep out;
+  out.host = {setup.cost.launch(), setup.topology.device().synchronous};
+  out.communications = list_communications(setup.graph, setup.replay != nullptr);
+  {
+    const TransferMap transfer_map = make_transfer_map(setup, out.communications);
+    const Folding folding = fold(transfer_map, colours_of(setup, options));
+    out.slow_choices = transfer_map.slow_choices;
+    out.roles = roles_of(setup, folding.ranks);
+    out.quotient = make_quotient({setup, out.communications, transfer_map, folding}, lanes_of(out.host.synchronous));
+  }
+  require_within_time_limit(setup, out);
+
+  const auto templates = make_lane_templates(setup.graph, out.communications, out.host.synchronous);
+  out.lane_programs = make_lane_programs(setup.graph, out.communications, out.host.synchronous);
+  out.patterns = Patterns(out.host.launch);
+  out.run_tables = run_tables_of(templates, !out.host.synchronous && !options.singly, out);
+  if (options.jitter) set_jitter(out, setup.graph, *options.jitter);
+  play(setup, templates, out);
   return out;
+}
+
+void simulate_again(const Setup& setup, const Jitter& jitter, SimulatedStep& step) {
+  step.step_time = {};
+  step.tasks = step.events = 0;
+  set_jitter(step, setup.graph, jitter);
+  play(setup, make_lane_templates(setup.graph, step.communications, step.host.synchronous), step);
 }
 
 }  // namespace tandem::sim

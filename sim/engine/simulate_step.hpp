@@ -9,4 +9,8 @@ namespace tandem::sim {
 /// Throws ContractError naming the tasks that wait for each other when the graph cannot finish.
 SimulatedStep simulate_step(const Setup& setup, const Options& options = {});
 
+/// The same step under another jitter, in place of `step`, which was simulated under one. Equal to a fresh simulation, but for the count of
+/// events: links, roles and programs do not depend on the seed.
+void simulate_again(const Setup& setup, const Jitter& jitter, SimulatedStep& step);
+
 }  // namespace tandem::sim

@@ -22,6 +22,7 @@ struct SimulatedStep {
   std::vector<LaneProgram> lane_programs;  ///< by stage
   Communications communications;
   Quotient quotient;
+  SlowChoices slow_choices;          ///< of NCCL
   Patterns patterns;
   std::vector<RunTable> run_tables;  ///< by table of the quotient
   std::vector<RoleDelays> delays;    ///< by role: see sim/engine/overlap; empty where nothing overlaps

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "models/base/error.hpp"
+#include "models/ops/collective_bytes.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -63,14 +64,12 @@ constexpr std::int64_t kNvlsHeads = 32;  ///< devices of a node that reduce, at 
 
 double at(const ByProtocol& values, NcclProtocol p) { return values[static_cast<std::size_t>(p)]; }
 
-double steps(CollectiveKind kind, std::int64_t ranks) {
-  return static_cast<double>((kind == CollectiveKind::all_reduce || kind == CollectiveKind::broadcast ? 2 : 1) * (ranks - 1));
-}
+double steps(CollectiveKind kind, std::int64_t ranks) { return static_cast<double>(ring_steps(kind, ranks)); }
 
 double levels(const NcclTask& t) { return static_cast<double>(std::bit_width(static_cast<std::uint64_t>(t.nodes)) - 1); }
 /// Bytes that a rank of a ring sends.
 double bus_bytes(const NcclTask& t) {
-  return static_cast<double>(t.bytes) * steps(t.kind, t.ranks) / static_cast<double>(t.ranks);
+  return wire_bytes(t.kind, Bytes(t.bytes), t.ranks);
 }
 double per_node(const NcclTask& t) { return static_cast<double>(t.ranks) / static_cast<double>(t.nodes); }
 
@@ -126,7 +125,7 @@ bool on_plateau(const NcclTask& t) { return t.bytes / (2 * t.graphs.channels * t
 
 Row ring(const NcclTask& t, const Bus& over, NcclProtocol p, NcclArchitecture a) {
   const bool all_reduce = t.kind == CollectiveKind::all_reduce;
-  const double across = static_cast<double>((all_reduce ? 2 : 1) * (t.nodes - 1));
+  const double across = steps(t.kind, t.nodes);
   double us = at(kRingBase, p) + (steps(t.kind, t.ranks) - across) * std::max(at(kRingInside, p), posting(t, p)) +
               across * step_across(t, kRingAcross, p);
   if (p == NcclProtocol::simple && t.nodes > 1 && all_reduce && on_plateau(t))
@@ -271,24 +270,11 @@ bool has_in_switch(const NcclTask& t, NcclArchitecture a) {
   return t.kind == CollectiveKind::all_reduce && switches && t.switched && t.graphs.heads > 1 && t.ranks / t.nodes > 2;
 }
 
-}  // namespace
-
-std::optional<NcclArchitecture> nccl_architecture(std::string_view name) {
-  if (name == "volta") return NcclArchitecture::volta;
-  if (name == "ampere") return NcclArchitecture::ampere;
-  if (name == "hopper") return NcclArchitecture::hopper;
-  if (name == "blackwell") return NcclArchitecture::blackwell;
-  return std::nullopt;
-}
-
-NcclChoice nccl_choice(const NcclTask& task, NcclArchitecture architecture) {
+/// Hands on what NCCL may choose from, each with the seconds that it plans for it.
+template <class Offer>
+void each_choice(const NcclTask& task, NcclArchitecture architecture, Offer offer) {
   require(task.ranks > 1 && task.nodes > 0 && task.nodes <= task.ranks, "a collective has ranks on nodes");
   require(task.graphs.channels > 0 && task.nics > 0, "NCCL has a channel and, between nodes, a NIC");
-  std::optional<NcclChoice> best;
-  double least = 0;
-  const auto offer = [&](const NcclChoice& c, double planned_s) {
-    if (!best || planned_s < least) best = c, least = planned_s;
-  };
   const auto offer_row = [&](const Row& planned, const Row& real, double more_s = 0) {
     const auto bytes = static_cast<double>(task.bytes);
     const double rate = bytes > 0 ? task.ring_s() * real.bytes_s / bytes : 1;
@@ -303,10 +289,10 @@ NcclChoice nccl_choice(const NcclTask& task, NcclArchitecture architecture) {
     if (task.kind == CollectiveKind::all_reduce && !task.only_ring)
       offer_row(planned_tree(told, plan, p, architecture), tree(task, real, p, architecture), tree_fill(task, p));
   }
-  if (task.only_ring) return *best;
+  if (task.only_ring) return;
   if (task.kind != CollectiveKind::all_reduce) {
     if (task.ranks == task.nodes) offer_row(pat(told, plan), pat(task, real));
-    return *best;
+    return;
   }
   if (!task.no_nvls && has_in_switch(task, architecture)) {
     const auto in_nodes = [&](NcclAlgorithm a) {
@@ -319,6 +305,37 @@ NcclChoice nccl_choice(const NcclTask& task, NcclArchitecture architecture) {
     for (const NcclAlgorithm a : {NcclAlgorithm::collnet_direct, NcclAlgorithm::collnet_chain})
       if (task.switched || a == NcclAlgorithm::collnet_chain)
         offer_row(collnet(told, plan, a, architecture), collnet(task, real, a, architecture));
+}
+
+}  // namespace
+
+std::optional<NcclArchitecture> nccl_architecture(std::string_view name) {
+  if (name == "volta") return NcclArchitecture::volta;
+  if (name == "ampere") return NcclArchitecture::ampere;
+  if (name == "hopper") return NcclArchitecture::hopper;
+  if (name == "blackwell") return NcclArchitecture::blackwell;
+  return std::nullopt;
+}
+
+std::string_view name(NcclAlgorithm a) {
+  constexpr std::string_view names[] = {"ring", "tree", "nvls", "nvls_tree", "pat", "collnet_direct", "collnet_chain"};
+  return names[static_cast<std::size_t>(a)];
+}
+
+NcclChoice nccl_choice(const NcclTask& task, NcclArchitecture architecture) {
+  std::optional<NcclChoice> best;
+  double least = 0;
+  each_choice(task, architecture, [&](const NcclChoice& c, double planned_s) {
+    if (!best || planned_s < least) best = c, least = planned_s;
+  });
+  return *best;
+}
+
+NcclChoice nccl_fastest(const NcclTask& task, NcclArchitecture architecture) {
+  std::optional<NcclChoice> best;
+  each_choice(task, architecture, [&](const NcclChoice& c, double) {
+    if (!best || c.seconds(task) < best->seconds(task)) best = c;
+  });
   return *best;
 }
 

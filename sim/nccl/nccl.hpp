@@ -17,6 +17,7 @@ enum class NcclArchitecture : std::uint8_t { volta, ampere, hopper, blackwell };
 std::optional<NcclArchitecture> nccl_architecture(std::string_view name);
 
 enum class NcclAlgorithm : std::uint8_t { ring, tree, nvls, nvls_tree, pat, collnet_direct, collnet_chain };
+std::string_view name(NcclAlgorithm a);
 enum class NcclProtocol : std::uint8_t { ll, ll128, simple };
 
 /// What NCCL's search over a node's links finds (`nccl_search`): channels and the rates of each, bytes/s, by which it plans.
@@ -71,5 +72,9 @@ struct NcclChoice {
 /// for one of every channel, for which NCCL's model has a rate for each size instead. And where a node's switch reduces, each
 /// device's links carry the vector once each way and the share of it that the device has reduced, and stages wait for chunks, too.
 NcclChoice nccl_choice(const NcclTask& task, NcclArchitecture architecture);
+
+/// The pair that would take least, of those that NCCL may choose from: its model counts on rates that links may not reach and knows
+/// nothing of stages that wait for chunks.
+NcclChoice nccl_fastest(const NcclTask& task, NcclArchitecture architecture);
 
 }  // namespace tandem::sim

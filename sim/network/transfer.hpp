@@ -3,10 +3,12 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "models/base/ids.hpp"
 #include "models/base/units.hpp"
+#include "sim/nccl/nccl.hpp"
 #include "sim/network/fair_share.hpp"
 
 namespace tandem::sim {
@@ -16,6 +18,15 @@ inline constexpr Rate kCoreRate = 720'720'000'000;
 
 /// Work of a computation that takes `alone` on an idle processor, on links of a core port.
 inline Work core_work(Duration alone) { return static_cast<Work>(alone.ps()) * kCoreRate; }
+
+/// NCCL's choice of an algorithm for a message, and another one that would take less, each alone on its links.
+struct SlowChoice {
+  NcclAlgorithm chosen, other;
+  double chosen_s, other_s;
+  double lost_s() const { return chosen_s - other_s; }
+};
+/// By message: of its transfers the one that loses most.
+using SlowChoices = std::map<std::uint32_t, SlowChoice>;
 
 /// One message over one transfer: two chains at most (one, unless the library pipelines its tiers), each running its
 /// segments in turn. Ends `tail` after the last byte of the later chain.
@@ -40,6 +51,7 @@ struct TransferMap {
   std::vector<std::vector<std::int32_t>> transfer_of;
   std::vector<Capacity> links;  ///< the topology's, then processors and nodes where ranks share them
   bool shared_cores = false;    ///< computation goes through the core port
+  SlowChoices slow_choices;
 };
 
 }  // namespace tandem::sim

@@ -98,8 +98,16 @@ class TransferMapper {
       connect(2 * p + 1, transfer.members[1]);
     }
     TransferPlanner planner(setup_, transfer, out_.links);
-    for (const std::uint32_t m : messages(p, transfer)) transfer.plans.push_back(planner.make_plan(m, communications_.messages[m]));
+    for (const std::uint32_t m : messages(p, transfer)) {
+      transfer.plans.push_back(planner.make_plan(m, communications_.messages[m]));
+      if (planner.slow()) keep_slower(m, *planner.slow());
+    }
     out_.transfers.push_back(std::move(transfer));
+  }
+
+  void keep_slower(std::uint32_t message, const SlowChoice& choice) {
+    SlowChoice& worst = out_.slow_choices.try_emplace(message, choice).first->second;
+    if (choice.lost_s() > worst.lost_s()) worst = choice;
   }
 
   /// What any member sends over the transfer.

@@ -32,6 +32,8 @@ class TransferPlanner {
       : setup_(setup), transfer_(transfer), links_(links), fit_(setup.cost.comm_fit()) {}
 
   TransferPlan make_plan(std::uint32_t id, const Message& message);
+  /// Of the message that was planned last; nothing where NCCL chose what takes least, or chose nothing.
+  const std::optional<SlowChoice>& slow() const { return slow_; }
 
  private:
   /// A gather or a scatter of replayed rows is one of as many in equal shares.
@@ -73,7 +75,7 @@ class TransferPlanner {
   double network_latency() const;
 
   /// What of a communication is not hidden behind the product that runs beside it.
-  static void expose(TransferPlan& plan, double share);
+  void expose(TransferPlan& plan, double share);
 
   /// Where devices share NICs, groups that have some of a node's devices, but several, choose theirs without knowing of the others.
   double across_share() const;
@@ -98,6 +100,7 @@ class TransferPlanner {
   std::optional<NcclNode> node_;        ///< of the first member; nothing: not looked at yet
   NcclGraphs graphs_;                   ///< that NCCL finds there
   std::optional<ExchangedRows> rows_;   ///< of the message that is laid, where they are unequal
+  std::optional<SlowChoice> slow_;
   std::vector<Footprint> prints_;
   std::optional<Circuit> circuit_;
   bool circuit_known_ = false;

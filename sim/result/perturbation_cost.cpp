@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "reports/prediction/text.hpp"
+#include "sim/engine/simulate_step.hpp"
 #include "sim/result/steady_state.hpp"
 
 namespace tandem::sim {
@@ -44,6 +45,13 @@ StepSpread spread_of(const std::vector<double>& seconds) {
   return out;
 }
 
+/// Of one more seed. Steps that overlap are another graph, simulated from the start.
+Duration step_time(const Setup& setup, const Options& options, SimulatedStep& simulated) {
+  if (options.steps_overlap) return sim::step_time(setup, options);
+  simulate_again(setup, *options.jitter, simulated);
+  return simulated.step_time;
+}
+
 }  // namespace
 
 Duration undisturbed(const Setup& setup, const Options& options, const Topology& plain) {
@@ -52,16 +60,20 @@ Duration undisturbed(const Setup& setup, const Options& options, const Topology&
   return step_time({setup.graph, setup.mesh, plain, setup.cost, setup.replay}, calm);
 }
 
-PerturbationCost perturbation_cost(const Perturbation& perturbation, const Setup& setup, const Options& options,
-                                   const Topology& plain, Duration step) {
+PerturbationCost perturbation_cost(const Perturbation& perturbation, const DisturbedStep& step, const Topology& plain,
+                                   const TellProgress& progress) {
+  const auto& [setup, options, time, simulated] = step;
   PerturbationCost out;
   out.changes = changes_of(perturbation);
   out.undisturbed = tandem::sim::undisturbed(setup, options, plain);
   if (!options.jitter || options.jitter->seeds < 2) return out;
-  std::vector<double> seconds{step.seconds()};
-  for (Options other = options; static_cast<std::int64_t>(seconds.size()) < options.jitter->seeds;) {
+  const std::int64_t seeds = options.jitter->seeds;
+  std::vector<double> seconds{time.seconds()};
+  for (Options other = options; static_cast<std::int64_t>(seconds.size()) < seeds;) {
+    const auto done = static_cast<std::int64_t>(seconds.size());
+    if (progress) progress("seed " + std::to_string(done + 1) + " of " + std::to_string(seeds));
     ++other.jitter->seed;
-    seconds.push_back(step_time(setup, other).seconds());
+    seconds.push_back(step_time(setup, other, simulated).seconds());
   }
   out.spread = spread_of(seconds);
   return out;

@@ -3,15 +3,25 @@
 
 #include "models/plan/perturbation.hpp"
 #include "reports/prediction/prediction.hpp"
+#include "sim/engine/simulated_step.hpp"
 #include "sim/network/setup.hpp"
+#include "sim/result/simulate.hpp"
 
 namespace tandem::sim {
 
 /// The step on `plain` and without jitter.
 Duration undisturbed(const Setup& setup, const Options& options, const Topology& plain);
 
-/// `setup` and `options` are those of the disturbed step, which took `step`; `plain` is the machine without the perturbation.
-PerturbationCost perturbation_cost(const Perturbation& perturbation, const Setup& setup, const Options& options,
-                                   const Topology& plain, Duration step);
+/// A perturbed step that was simulated: how, and what it took. Other seeds take the place of `simulated`.
+struct DisturbedStep {
+  const Setup& setup;
+  const Options& options;
+  Duration time;
+  SimulatedStep& simulated;
+};
+
+/// `plain` is the machine without the perturbation. `progress` may be empty.
+PerturbationCost perturbation_cost(const Perturbation& perturbation, const DisturbedStep& step, const Topology& plain,
+                                   const TellProgress& progress);
 
 }  // namespace tandem::sim

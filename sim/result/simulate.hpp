@@ -1,6 +1,9 @@
 #pragma once
 // The simulator's front door: a plan in, a prediction out.
 
+#include <functional>
+#include <string>
+
 #include "models/graph/routing.hpp"
 #include "models/graph/task_graph.hpp"
 #include "models/plan/plan.hpp"
@@ -9,12 +12,16 @@
 
 namespace tandem::sim {
 
+/// Called now and then with what a simulation is at, in a few words.
+using TellProgress = std::function<void(const std::string& what)>;
+
 struct SimulateOptions {
   bool timeline = false;  ///< record spans of every role
   bool memory_over_time = false;
   bool unfolded = false;  ///< every rank its own role (tests)
   std::string range_without;  ///< a source whose records the range must not rest on
   const Routing* routing = nullptr;  ///< rows that experts get, rank by rank, as in a run; outlives the call
+  TellProgress progress;  ///< or empty
 };
 
 /// Predicts one optimizer step on `topology` as the plan's perturbation leaves it. Deterministic: equal inputs give byte-equal

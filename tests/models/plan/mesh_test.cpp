@@ -1,5 +1,7 @@
 #include "models/plan/mesh.hpp"
 
+#include <algorithm>
+
 #include "tests/catch.hpp"
 
 using namespace tandem;
@@ -106,5 +108,56 @@ TEST_CASE("groups partition the ranks") {
     const auto members = mesh.members(group, Rank(r));
     CHECK(std::count(members.begin(), members.end(), Rank(r)) == 1);
     for (const Rank m : members) CHECK(mesh.members(group, m) == members);
+  }
+}
+
+TEST_CASE("members of every group are those that agree in what the group does not span, in ascending places") {
+  const std::string order = GENERATE("tp-cp-ep-dp-pp", "pp-dp-ep-cp-tp");
+  const Mesh m({4, 2, 1, 6, 2}, order, {.expert = 4, .shard = 3, .kv = 2, .expert_tensor = 2, .expert_shard = 2});
+  // By place among the ranks that a group parts, tensor or context fastest: neighbours, or the same place of every row.
+  const auto together = [](Group g, std::int64_t a, std::int64_t b) {
+    switch (g) {
+      case Group::kv: return a / 2 == b / 2;
+      case Group::shard: return a / 3 == b / 3;
+      case Group::replica: return a % 3 == b % 3;
+      case Group::expert: return a % 2 == b % 2 && a / 8 == b / 8;
+      case Group::expert_data: return a % 8 == b % 8;
+      case Group::expert_tensor: return a / 2 == b / 2;
+      case Group::expert_shard: return a % 8 == b % 8 && a / 16 == b / 16;
+      case Group::expert_replica: return a % 16 == b % 16;
+      default: return true;
+    }
+  };
+  const auto spans = [](Group g, Axis a) {
+    const bool tensor = g == Group::tensor || g == Group::kv, data = g == Group::data || g == Group::shard || g == Group::replica;
+    if (g == Group::world) return true;
+    if (g == Group::pipeline) return a == Axis::pp;
+    if (g == Group::model) return a == Axis::pp || a == Axis::tp;
+    if (g == Group::context) return a == Axis::cp;
+    return tensor ? a == Axis::tp : data ? a == Axis::cp || a == Axis::dp : a != Axis::pp;
+  };
+  for (const Group g : {Group::tensor, Group::data, Group::pipeline, Group::model, Group::world, Group::context, Group::expert,
+                        Group::expert_data, Group::shard, Group::replica, Group::kv, Group::expert_tensor, Group::expert_shard,
+                        Group::expert_replica}) {
+    const auto place = [&](Rank r) {
+      std::int64_t at = 0, step = 1;
+      for (const Axis a : {Axis::tp, Axis::cp, Axis::dp, Axis::pp})
+        if (spans(g, a)) at += m.coords(r)[a] * step, step *= m.size(a);
+      return at;
+    };
+    for (std::int32_t r = 0; r < m.world_size(); ++r) {
+      std::vector<std::pair<std::int64_t, int>> expected;
+      for (std::int32_t o = 0; o < m.world_size(); ++o) {
+        bool alike = together(g, place(Rank(r)), place(Rank(o)));
+        for (const Axis a : {Axis::tp, Axis::cp, Axis::dp, Axis::pp})
+          alike = alike && (spans(g, a) || m.coords(Rank(r))[a] == m.coords(Rank(o))[a]);
+        if (alike) expected.emplace_back(place(Rank(o)), o);
+      }
+      std::sort(expected.begin(), expected.end());
+      std::vector<int> ranks;
+      for (const auto& [at, rank] : expected) ranks.push_back(rank);
+      CAPTURE(name(g), r);
+      REQUIRE(values(m.members(g, Rank(r))) == ranks);
+    }
   }
 }

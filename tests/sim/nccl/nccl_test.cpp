@@ -72,6 +72,28 @@ TEST_CASE("NCCL_ALGO keeps rings alone, or all but reductions in switches, of th
   CHECK(nccl_choice(large, NcclArchitecture::hopper).algorithm == nvls);  // so there was something to keep it from
 }
 
+// src/graph/tuning.cc: perChMaxTreeBws of Ampere on two nodes is 23.6 GB/s a channel; src/graph/search.cc: NICs of 22.5 GB/s give 4
+// channels of 20, such of 25 give 4 of 24, and from 25 a channel is split in two (ncclTopoDupChannels).
+TEST_CASE("NCCL turns from a tree to a ring and back as four NICs of a node get faster") {
+  using enum NcclAlgorithm;
+  const auto a = NcclArchitecture::ampere;
+  const auto at = [&](double nic) {
+    NcclTask t = task(kAllReduce, 16, 2, std::int64_t{1} << 30, {240e9, nic / 2}, a);
+    t.graphs = nccl_search({.ranks = 8, .links = 300e9, .nics = 4, .nic = nic}, a);
+    return t;
+  };
+  CHECK(nccl_choice(at(22.5e9), a).algorithm == tree);
+  CHECK(nccl_choice(at(25e9), a).algorithm == ring);
+  CHECK(nccl_choice(at(31.25e9), a).algorithm == tree);
+  // A ring sends twice between the nodes what a tree of two does. Over NICs that reach 60 % of their rate it is slower.
+  NcclTask real = at(25e9);
+  CHECK(nccl_fastest(real, a).algorithm == ring);
+  real.across_s /= 0.6;
+  CHECK(nccl_choice(real, a).algorithm == ring);
+  CHECK(nccl_fastest(real, a).algorithm == tree);
+  CHECK(nccl_fastest(real, a).seconds(real) < 0.75 * nccl_choice(real, a).seconds(real));
+}
+
 TEST_CASE("NCCL's choice is the least of its table, from bytes to gigabytes") {
   using enum NcclAlgorithm;
   for (const auto processor : {HostProcessor::other, HostProcessor::intel, HostProcessor::amd})

@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""Many ranks: memory in proportion to them, and signs of life on a terminal while they are simulated."""
+import os
+import pty
+import resource
+import select
+import signal
+import subprocess
+import time
+
+import tandem
+from interrupt_test import LONG
+from tandem import NOTHING_MEASURED, PROGRAM, SMALL, WithFolder, changed
+
+GIBIBYTE = 1 << 30
+PATIENCE = 60  # seconds until something is said to hang
+
+
+def on_one_host(ranks):
+    return changed(SMALL, **{"parallel": {"data": ranks}, "training.global_batch_size": ranks, "cluster.devices": ranks})
+
+
+class Large(WithFolder):
+    def simulate(self, plan, memory=None, **more):
+        def limit():
+            if memory:
+                resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        return subprocess.Popen([PROGRAM, "simulate", self.folder.plan(plan)], text=True, preexec_fn=limit,
+                                env=dict(os.environ, TANDEM_MEASURED=NOTHING_MEASURED), **more)
+
+    def test_sixty_five_thousand_ranks_of_one_host_need_less_than_two_gibibytes(self):
+        process = self.simulate(on_one_host(65536), 2 * GIBIBYTE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        out, err = process.communicate()
+        self.assertEqual(process.returncode, 0, err)
+        self.assertIn("65536 ranks simulated as", out)
+        self.assertEqual(err, "")
+
+    def test_a_long_simulation_tells_a_terminal_what_it_is_at_and_a_pipe_nothing(self):
+        terminal, end = pty.openpty()
+        self.addCleanup(os.close, terminal)
+        process = self.simulate(LONG, stdout=subprocess.DEVNULL, stderr=end)
+        os.close(end)
+        self.addCleanup(process.kill)
+        told, until = "", time.monotonic() + PATIENCE
+        while " of 1000, " not in told:
+            self.assertLess(time.monotonic(), until, f"nothing told but {told!r}")
+            if select.select([terminal], [], [], 1)[0]:
+                told += os.read(terminal, 4096).decode()
+        self.assertRegex(told, r"\r\x1b\[Ksimulating seed \d+ of 1000, [\d.]+ s")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(PATIENCE), 130)
+        quiet = self.simulate(LONG, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.addCleanup(quiet.kill)
+        with self.assertRaises(subprocess.TimeoutExpired):
+            quiet.wait(4)
+        quiet.send_signal(signal.SIGINT)
+        self.assertEqual(quiet.communicate(timeout=PATIENCE)[1], "")
+
+
+if __name__ == "__main__":
+    tandem.main()
