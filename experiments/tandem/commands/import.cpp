@@ -21,12 +21,12 @@ ExitCode import_config(const Options& o) {
   prepare_outputs({o.out}, {o.config});
   const import::Import made = import::make_import(o.config, o.sequence, o.approximate);
   const nlohmann::ordered_json document = made.document(o.plan);
-  if (o.json) print(import::to_json(made, document));
+  if (o.json) print_json(import::to_json(made, document));
   else log(import::to_text(made));
   if (made.refused) throw InfeasibleError(huggingface::refusals(made.model));
   const std::string text = document.dump(2) + "\n";
   if (!o.out.empty()) write_text(o.out, text);
-  else if (!o.json) print(text);
+  else if (!o.json) print_json(text);
   return ExitCode::ok;
 }
 
