@@ -48,6 +48,10 @@ void print_json(const std::string& text) {
   throw ConfigError(Problem{"standard output", "", "", std::string("cannot be written: ") + std::strerror(errno), ""});
 }
 
+void show_status(const std::string& line) {
+  if (stderr_is_terminal()) write_err(kWipe + printable(line));
+}
+
 void print(const std::string& text) { print_json(printable(text, "\n")); }
 
 void print_error(const std::string& message) {

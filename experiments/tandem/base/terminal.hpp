@@ -21,6 +21,9 @@ void print_error(const std::string& message);
 /// A line of log on stderr; a progress bar on the terminal is wiped first.
 void log(const std::string& line);
 
+/// Puts a line on the last line of a terminal in place of the one before; an empty one wipes it. Silent elsewhere.
+void show_status(const std::string& line);
+
 /// A bar on the last line of a terminal: how many of `total` are done, and how long the rest will take. Silent elsewhere.
 class Progress {
  public:

@@ -58,13 +58,6 @@ void tell_crowding(const Plan& plan) {
   if (const auto told = crowding(plan, all_cores())) log(plan.file + ": " + *told);
 }
 
-void require_vocabulary(const exec::TokenSource& data, const Plan& plan) {
-  if (data.vocab_size() <= plan.model.vocab_size) return;
-  throw ConfigError(Problem{plan.file, "model.vocab_size", std::to_string(plan.model.vocab_size),
-                            "the data has " + std::to_string(data.vocab_size()) + " different tokens",
-                            "use at least " + std::to_string(data.vocab_size())});
-}
-
 std::string step_line(const exec::StepResult& s) {
   char text[160];
   std::snprintf(text, sizeof text, "step %5lld  loss %8s  grad norm %9s  lr %.3e  %9.2f ms", static_cast<long long>(s.step),
@@ -185,13 +178,13 @@ exec::RunOptions run_options(const Options& o, const Plan& plan, const Data& dat
   return options;
 }
 
-void require_step_exists(const Options& o, const Plan& plan, std::int64_t done) {
+void require_step_exists(const Options& o, std::int64_t steps, std::int64_t done) {
   if (o.timeline_step >= 0 && o.trace.empty() && o.timeline.empty())
     throw ConfigError(Problem{"", "--timeline-step", std::to_string(o.timeline_step), "no file is asked for that a step is kept in",
                               "give --timeline or --trace"});
-  if (o.timeline_step < 0 || (done <= o.timeline_step && o.timeline_step < plan.training.steps)) return;
+  if (o.timeline_step < 0 || (done <= o.timeline_step && o.timeline_step < steps)) return;
   throw ConfigError(Problem{"", "--timeline-step", std::to_string(o.timeline_step),
-                            "the run has steps " + std::to_string(done) + " to " + std::to_string(plan.training.steps - 1), ""});
+                            "the run has steps " + std::to_string(done) + " to " + std::to_string(steps - 1), ""});
 }
 
 RunHistory history_of(const exec::RunResult& result, std::int64_t kept_step) {
@@ -249,9 +242,9 @@ ExitCode train(const Options& o) {
   const Plan& plan = graphs.plan();
   topology_of(plan, "");  // not for the run: a cluster that simulate refuses is refused here, too
   const Data data = open_data(o, plan, share);
-  require_vocabulary(*data.training, plan);
+  require_vocabulary(plan, data.training->vocab_size());
   tell_other_text(o, resumed, *data.training);
-  require_step_exists(o, plan, resumed ? resumed->state.steps : 0);
+  require_step_exists(o, plan.training.steps, resumed ? resumed->state.steps : 0);
   permit_replacing(o.save, o.resume);  // a checkpoint alone may take the place of the one before
   prepare_outputs({o.trace, o.timeline, o.save}, {});
   log("stack " + plan.stack.name + " as of " + text_of(plan.stack.as_of) + ": the runtime performs every plan as its own stack");

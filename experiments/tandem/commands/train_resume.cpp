@@ -8,22 +8,13 @@
 #include "experiments/tandem/base/terminal.hpp"
 #include "models/base/json.hpp"
 #include "models/base/text.hpp"
-#include "models/graph/segments.hpp"
+#include "models/graph/decay_end.hpp"
 
 namespace tandem::program {
 namespace {
 
 constexpr double kHeldOut = 0.1;  // of the text, where it is evaluated on
 constexpr std::int64_t kMostSteps = 1'000'000'000;
-
-/// Where the decay of a run of `steps` ends, in the schedule's unit.
-std::int64_t decay_end(const Plan& plan, std::int64_t steps) {
-  const std::string& unit = plan.training.optimizer.learning_rate.unit;
-  if (unit == "steps") return steps;
-  const Segment last = segments(plan, steps).back();
-  const std::int64_t samples = last.first_sample + last.steps * last.global_batch_size;
-  return unit == "tokens" ? samples * plan.training.seq_length : samples;
-}
 
 /// A count of a saved plan; 0 where there is none.
 std::int64_t count_of(const nlohmann::json& training, const char* key) {
@@ -45,7 +36,7 @@ void settle_end(Plan& plan, const ResumeWishes& wishes, const exec::Checkpoint& 
   LearningRate& rate = plan.training.optimizer.learning_rate;
   const std::int64_t saved = saved_end(plan, checkpoint, wishes.resume);
   if (saved == 0 || rate.decay == DecayShape::constant) return;
-  const std::int64_t own = rate.decay_over > 0 ? rate.decay_over : decay_end(plan, plan.training.steps);
+  const std::int64_t own = decay_end(plan);
   if (std::max(own, rate.warmup) == std::max(saved, rate.warmup)) return;
   if (rate.decay_over > 0)
     return changes.push_back("training.decay_over from " + std::to_string(saved) + " to " + std::to_string(own));
@@ -62,9 +53,10 @@ std::optional<exec::Checkpoint> open_checkpoint(const std::string& path, const P
   if (path.empty()) return std::nullopt;
   exec::Checkpoint checkpoint = exec::load_checkpoint(path);
   exec::require_resumable(path, checkpoint, plan);
-  if (checkpoint.state.steps < plan.training.steps) return checkpoint;
+  const std::int64_t steps = plan.training.steps;
+  if (checkpoint.state.steps < steps) return checkpoint;
   throw ConfigError(Problem{path, "steps", std::to_string(checkpoint.state.steps),
-                            "the run has " + std::to_string(plan.training.steps) + " in all, so none is left",
+                            "the run has " + std::to_string(steps) + " in all, so none is left",
                             "give more --steps: they count from the first one of the run"});
 }
 

@@ -327,7 +327,10 @@ TEST_CASE("the largest sum of live tensors is that of the rank that has most, no
   p.roles.resize(3);
   p.roles[0].arena_bytes = p.roles[0].peak_memory_bytes = Bytes(100);
   const std::int64_t live[] = {70, 90, 80};
-  for (std::size_t r = 0; r < 3; ++r) p.roles[r].live_peak_bytes = Bytes(live[r]), p.roles[r].ranks = {static_cast<std::int32_t>(r)};
+  for (std::size_t r = 0; r < 3; ++r) {
+    p.roles[r].live_peak_bytes = Bytes(live[r]);
+    p.roles[r].ranks = {static_cast<std::int32_t>(r)};
+  }
   const auto json = nlohmann::json::parse(to_json(p, small_plan().plan()));
   CHECK(json.at("arena_bytes") == 100);
   CHECK(json.at("live_peak_bytes") == 90);
