@@ -159,6 +159,30 @@ ordered_json layout_of(const Import& import, const PlanRequest& plan) {
           {"cluster", {{"preset", plan.cluster}, {"devices", plan.devices}}}};
 }
 
+/// Problems of the plan's fields as problems of the configuration's fields that these were made of.
+std::vector<Problem> as_of_file(std::vector<Problem> problems, const huggingface::ImportedModel& model) {
+  for (Problem& p : problems)
+    for (const ImportedField& f : model.fields) {
+      if (f.path != p.field) continue;
+      std::vector<std::string> names;
+      for (const FieldValue& v : f.value.from)
+        if (v.text != "null") names.push_back(v.field);
+      if (!names.empty()) p.field = list_text(names) + ", from which " + f.path;
+    }
+  return problems;
+}
+
+ModelSpec spec_of(const ordered_json& plan, const huggingface::ImportedModel& model) {
+  const PlanContext context{[](const std::string&) { return std::string("cpu"); }};
+  try {
+    return parse_plan(plan.dump(), model.file, context).model;
+  } catch (const InfeasibleError& e) {
+    throw InfeasibleError(as_of_file(e.problems(), model));
+  } catch (const ConfigError& e) {
+    throw ConfigError(as_of_file(e.problems(), model));
+  }
+}
+
 }  // namespace
 
 ordered_json Import::document() const {
@@ -172,10 +196,9 @@ Import make_import(const std::string& path, std::int64_t sequence, bool approxim
   out.model = huggingface::import_model(path, sequence);
   out.approximate = approximate;
   out.refused = !approximate && !huggingface::refusals(out.model).empty();
-  const PlanContext context{[](const std::string&) { return std::string("cpu"); }};
   ordered_json plan = out.document(PlanRequest{"cpu-host", 1});
   plan.erase("parallel");
-  const ModelSpec spec = parse_plan(plan.dump(), out.model.file, context).model;
+  const ModelSpec spec = spec_of(plan, out.model);
   out.plan_parameters = count_parameters(spec, spec.vocab_size).total;
   if (has_forward_flops(spec.family)) out.plan_flops = 3 * forward_flops(spec, out.model.counts.sequence);
   return out;
