@@ -96,6 +96,7 @@ json plain_call(const std::string& name, const std::vector<json>& a) {
   if (name == "multiples" && a.size() == 3) return multiples(a);
   if (name == "length" && a.size() == 1) return a[0].is_array() ? static_cast<std::int64_t>(a[0].size()) : std::int64_t{0};
   if (name == "round" && a.size() == 1) return rounded(a[0]);
+  if (name == "floor" && a.size() == 1) return rounded(whole(a[0]) ? a[0] : json(std::floor(number(a[0]))));
   if (name == "min" && a.size() == 2) return number(a[0]) <= number(a[1]) ? a[0] : a[1];
   if (name == "max" && a.size() == 2) return number(a[0]) >= number(a[1]) ? a[0] : a[1];
   return {};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "models/base/text.hpp"
 #include "models/huggingface/expert_layers.hpp"
@@ -27,10 +28,11 @@ const json* found(const json& object, std::string_view path) {
   return at;
 }
 
+/// Paths of all fields that say something.
 void collect(const json& object, const std::string& prefix, std::vector<std::string>& out) {
   for (const auto& [key, value] : object.items()) {
     if (value.is_object() && !value.empty()) collect(value, prefix + key + ".", out);
-    else out.push_back(prefix + key);
+    else if (!value.is_null()) out.push_back(prefix + key);
   }
 }
 
@@ -84,9 +86,13 @@ json Facts::field(const std::string& path) {
 }
 
 const json& Facts::experts() {
-  Traced& known = known_["experts()"];
-  if (known.held == nullptr) known = Traced{std::make_shared<const json>(expert_layer_facts(*this)), {}};
-  return known.value();
+  if (!known_.contains("experts()")) {
+    std::vector<FieldValues> asked = std::exchange(trace_, {{}});
+    auto made = std::make_shared<const json>(expert_layer_facts(*this));
+    known_["experts()"] = {std::move(made), trace_.back()};
+    trace_ = std::move(asked);
+  }
+  return known_["experts()"].value();
 }
 
 bool Facts::has(const std::string& name) const { return table_.contains("facts") && table_["facts"].contains(name); }
@@ -95,7 +101,12 @@ json Facts::fact(const std::string& name) {
   if (name == "sequence") return sequence();
   if (name == "longest") return sequence_ > 0 ? json(sequence_) : fact("positions");
   if (name == "keys") return (static_cast<double>(sequence()) + 1) / 2;
-  if (name.starts_with("moe.")) return experts().at(name.substr(4));
+  if (name == "moe.experts" || name == "moe.dense") return experts().at(name.substr(4));  // conditions of much: no origin of a value
+  if (name.starts_with("moe.")) {
+    const json made = experts().at(name.substr(4));
+    for (FieldValues& fields : trace_) fields.insert(known_["experts()"].from.begin(), known_["experts()"].from.end());
+    return made;
+  }
   if (const auto known = known_.find(name); known != known_.end()) {
     for (FieldValues& fields : trace_) fields.insert(known->second.from.begin(), known->second.from.end());
     return known->second.value();

@@ -26,11 +26,9 @@ std::vector<ImportedField> plan_fields_of(const json& table, Facts& facts) {
   return out;
 }
 
-std::string fields_text(const FieldValues& fields) {
-  std::vector<std::string> out;
-  for (const FieldValue& f : fields)
-    if (f.text != "null") out.push_back(f.field + " = " + shortened(f.text, 40));
-  return list_text(out);
+FieldValues given(FieldValues fields) {
+  std::erase_if(fields, [](const FieldValue& f) { return f.text == "null"; });
+  return fields;
 }
 
 /// Parameters of parts by the id of the feature that they belong to.
@@ -60,10 +58,11 @@ std::vector<MissingFeature> features_of(const json& table, Facts& facts, TrueCou
     if (!feature.is_object()) continue;
     const Traced there = facts.value(feature["when"].get<std::string>());
     if (there.value() != true) continue;
-    MissingFeature f{feature["name"].get<std::string>(), fields_text(there.from), feature.value("instead", "left out"),
+    MissingFeature f{feature["name"].get<std::string>(), given(there.from), feature.value("instead", "left out"),
                      !feature.value("told", false), 0};
     for (const auto& [of, parameters] : of_features) f.parameters += of == id ? parameters : 0;
     if (feature.value("uncounted", false)) counts.uncounted.push_back(f.name);
+    if (feature.value("uncounted", false) && !feature.value("outside", false)) counts.text_complete = false;
     out.push_back(std::move(f));
   }
   return out;
@@ -135,11 +134,14 @@ ImportedModel import_model(const std::string& path, std::int64_t sequence) {
 
 std::vector<Problem> refusals(const ImportedModel& model) {
   std::vector<Problem> out;
-  for (const MissingFeature& f : model.features)
-    if (f.refused)
-      out.push_back({model.file, f.fields.empty() ? "model_type" : f.fields.substr(0, f.fields.find(" = ")),
-                     f.fields.empty() ? '"' + model.model_type + '"' : f.fields, "not implemented: " + f.name,
-                     "tandem import --approximate says instead: " + f.instead});
+  for (const MissingFeature& f : model.features) {
+    if (!f.refused) continue;
+    std::vector<std::string> names, values;
+    for (const FieldValue& v : f.fields) names.push_back(v.field), values.push_back(shortened(v.text, 40));
+    if (names.empty()) names = {"model_type"}, values = {'"' + model.model_type + '"'};
+    out.push_back({model.file, list_text(names), list_text(values), "not implemented: " + f.name,
+                   "`tandem import --approximate` says instead: " + f.instead});
+  }
   return out;
 }
 

@@ -18,7 +18,7 @@ struct ImportedField {
 /// Something that the configuration asks for and a plan cannot say.
 struct MissingFeature {
   std::string name;        ///< "sliding windows"
-  std::string fields;      ///< "sliding_window = 128": what says so; empty where the model type does
+  FieldValues fields;      ///< what says so; empty where the model type does
   std::string instead;     ///< what the plan says in its place
   bool refused = true;     ///< false: it changes neither which operations there are nor the size of a product, and is only told
   std::int64_t parameters = 0;  ///< of the model's, those that belong to it
@@ -31,6 +31,7 @@ struct TrueCounts {
   double forward_flops = 0;            ///< matrix products a token at `sequence`, mean over a causal sequence
   std::int64_t sequence = 0;
   std::vector<std::string> uncounted;  ///< parts of it that no formula here counts
+  bool text_complete = true;           ///< none of these belongs to the language model
 };
 
 struct ImportedModel {

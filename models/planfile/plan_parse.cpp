@@ -3,6 +3,7 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
+#include "models/base/files.hpp"
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
 #include "models/fields/plan_fields.hpp"
@@ -173,7 +174,7 @@ class PlanReader {
   }
 
   void read_preset(const std::string& name, const std::string& part) {
-    if (is_preset_path(name)) return read_named_file(beside(name, file_), part);
+    if (is_preset_path(name)) return read_named_file(name, part);
     const std::string folder = part == "model" ? "models/presets" : "models/presets/" + part;
     const std::string path = find_preset(folder, name);
     if (path.empty()) {
@@ -201,9 +202,14 @@ class PlanReader {
   }
 
   /// A file of the user's own: a preset, or a Hugging Face configuration, which is a model.
-  void read_named_file(const std::string& path, const std::string& part) {
+  void read_named_file(const std::string& name, const std::string& part) {
+    const std::string path = beside(name, file_), file = part == "model" ? huggingface::config_path(path) : path;
+    if (const std::string why = why_unreadable(file); !why.empty()) {
+      complain(part + ".preset", name, {"no " + part + " preset of this name, and as a file " + why,
+                                        "give the path of a preset" + std::string(part == "model" ? " or a config.json" : "") + " from the plan's folder"});
+      return assume_given(part);
+    }
     trying(part, [&] {
-      const std::string file = part == "model" ? huggingface::config_path(path) : path;
       const json document = part == "model" ? huggingface::read_config(file) : read_json(file);
       if (part == "model" && huggingface::is_config(document)) return read_preset_file(imported(file), file, part);
       read_preset_file(document, file, part);

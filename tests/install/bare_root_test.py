@@ -72,6 +72,7 @@ class BareRoot(unittest.TestCase):
         cls.root = pathlib.Path(folder.name)
         make_root(cls.root)
         cls.put("tiny.json", TINY), cls.put("large.json", LARGE)
+        cls.put("config.json", {"model_type": "llama"})
         cls.put("study.json", {"name": "s", "base": "tiny.json", "axes": [{"field": "training.seed", "values": [1, 2]}]})
         (cls.root / "data/text.txt").write_text("In the beginning was the word. " * 400)
 
@@ -113,8 +114,9 @@ class BareRoot(unittest.TestCase):
             for program in ("/usr/bin/tandem", f"{PREFIX}/bin/tandem"):
                 self.assertEqual(self.step_time(program=program, proc=False), self.expected())
 
-    def test_help_version_schema_and_explain(self):
-        for arguments in (["--help"], ["--version"], ["schema"], ["explain", "/data/large.json"], ["explain", "/data/large.json", "step_time_s"]):
+    def test_help_version_schema_explain_and_import(self):
+        for arguments in (["--help"], ["--version"], ["schema"], ["explain", "/data/large.json"], ["explain", "/data/large.json", "step_time_s"],
+                          ["import", "/data/config.json"]):
             self.assertTrue(self.works(*arguments))
 
     def test_training_is_saved_resumed_compared_and_drawn(self):

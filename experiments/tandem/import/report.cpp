@@ -1,5 +1,6 @@
 #include "experiments/tandem/import/report.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -20,10 +21,24 @@ using nlohmann::ordered_json;
 /// How a field of the plan came about.
 enum class Origin { used, defaulted, derived, architecture };
 
+/// Fields that a value is still called a copy of one of; among more an equal number is chance.
+constexpr std::ptrdiff_t kFewFields = 4;
+
+/// The field whose value the plan's is, where there is one: the file's before a default.
+const FieldValue* same_value(const ImportedField& f) {
+  const auto there = [](const FieldValue& v) { return v.text != "null"; };
+  if (std::count_if(f.value.from.begin(), f.value.from.end(), there) > kFewFields) return nullptr;
+  const FieldValue* found = nullptr;
+  for (const FieldValue& v : f.value.from)
+    if (v.text == value_text(f.value.value()) && (found == nullptr || found->by_default)) found = &v;
+  return found;
+}
+
 Origin origin_of(const ImportedField& f) {
   if (f.value.from.empty()) return Origin::architecture;
-  if (f.value.from.size() > 1 || f.value.from.begin()->text != value_text(f.value.value())) return Origin::derived;
-  return f.value.from.begin()->by_default ? Origin::defaulted : Origin::used;
+  const FieldValue* same = same_value(f);
+  if (same == nullptr) return Origin::derived;
+  return same->by_default ? Origin::defaulted : Origin::used;
 }
 
 const char* name(Origin origin) {
@@ -37,6 +52,7 @@ const char* name(Origin origin) {
 }
 
 std::string from_text(const ImportedField& f) {
+  if (const FieldValue* same = same_value(f)) return same->field;
   std::vector<std::string> out;
   for (const FieldValue& v : f.value.from)
     if (v.text != "null" || f.value.from.size() == 1) out.push_back(v.field + " " + v.text + (v.by_default ? " (default)" : ""));
@@ -48,8 +64,9 @@ std::string fields_text(const Import& import, Origin origin, const std::string& 
   std::string out;
   for (const ImportedField& f : import.model.fields) {
     if (origin_of(f) != origin) continue;
-    const std::string from = origin == Origin::architecture ? "" : "  " + shortened(from_text(f), 90);
-    out += "  " + padded(f.path, 34) + padded(value_text(f.value.value()), 14) + from + "\n";
+    const std::string value = value_text(f.value.value());
+    const std::string from = origin == Origin::architecture ? value : padded(value, 14) + "  " + shortened(from_text(f), 90);
+    out += "  " + padded(f.path, 52) + from + "\n";
   }
   return out.empty() ? "" : title + "\n" + out;
 }
@@ -69,11 +86,17 @@ std::string flops_text(double flops) {
 
 double model_flops(const Import& import) { return 3 * import.model.counts.forward_flops; }
 
+std::string because(const MissingFeature& f) {
+  std::vector<std::string> out;
+  for (const FieldValue& v : f.fields) out.push_back(v.field + " = " + v.text);
+  return list_text(out);
+}
+
 std::string features_text(const Import& import) {
   std::string out;
   for (const MissingFeature& f : import.model.features) {
     out += std::string("  ") + (f.refused ? import.approximate ? "left out: " : "refused: " : "told: ") + f.name;
-    if (!f.fields.empty()) out += " (" + shortened(f.fields, 90) + ")";
+    if (!f.fields.empty()) out += " (" + shortened(because(f), 90) + ")";
     if (f.parameters > 0) out += ", " + count_text(f.parameters) + " parameters";
     out += "; instead: " + f.instead + "\n";
   }
@@ -97,7 +120,7 @@ ordered_json fields_json(const Import& import) {
 ordered_json features_json(const Import& import) {
   ordered_json out = ordered_json::array();
   for (const MissingFeature& f : import.model.features)
-    out.push_back({{"name", f.name}, {"because", f.fields}, {"refused", f.refused}, {"instead", f.instead}, {"parameters", f.parameters}});
+    out.push_back({{"name", f.name}, {"because", because(f)}, {"refused", f.refused}, {"instead", f.instead}, {"parameters", f.parameters}});
   return out;
 }
 
@@ -122,7 +145,9 @@ std::string notes_of(const Import& import) {
     if (f.refused) left_out.push_back(f.name);
   if (left_out.empty()) return "Read from " + import.model.file + ".";
   return "Approximates " + import.model.file + ", without " + list_text(left_out) + ": parameters " +
-         share_text(static_cast<double>(import.plan_parameters), static_cast<double>(import.model.counts.parameters)) + ".";
+         (import.model.counts.text_complete
+              ? share_text(static_cast<double>(import.plan_parameters), static_cast<double>(import.model.counts.text_parameters))
+              : "not all counted") + ".";
 }
 
 ordered_json layout_of(const Import& import, const PlanRequest& plan) {
@@ -132,6 +157,30 @@ ordered_json layout_of(const Import& import, const PlanRequest& plan) {
           {"parallel", {{"data", plan.devices}}},
           {"training", {{"seq_length", import.model.counts.sequence}, {"micro_batch_size", 1}, {"global_batch_size", plan.devices}}},
           {"cluster", {{"preset", plan.cluster}, {"devices", plan.devices}}}};
+}
+
+/// Problems of the plan's fields as problems of the configuration's fields that these were made of.
+std::vector<Problem> as_of_file(std::vector<Problem> problems, const huggingface::ImportedModel& model) {
+  for (Problem& p : problems)
+    for (const ImportedField& f : model.fields) {
+      if (f.path != p.field) continue;
+      std::vector<std::string> names;
+      for (const FieldValue& v : f.value.from)
+        if (v.text != "null") names.push_back(v.field);
+      if (!names.empty()) p.field = list_text(names) + ", from which " + f.path;
+    }
+  return problems;
+}
+
+ModelSpec spec_of(const ordered_json& plan, const huggingface::ImportedModel& model) {
+  const PlanContext context{[](const std::string&) { return std::string("cpu"); }};
+  try {
+    return parse_plan(plan.dump(), model.file, context).model;
+  } catch (const InfeasibleError& e) {
+    throw InfeasibleError(as_of_file(e.problems(), model));
+  } catch (const ConfigError& e) {
+    throw ConfigError(as_of_file(e.problems(), model));
+  }
 }
 
 }  // namespace
@@ -147,10 +196,9 @@ Import make_import(const std::string& path, std::int64_t sequence, bool approxim
   out.model = huggingface::import_model(path, sequence);
   out.approximate = approximate;
   out.refused = !approximate && !huggingface::refusals(out.model).empty();
-  const PlanContext context{[](const std::string&) { return std::string("cpu"); }};
   ordered_json plan = out.document(PlanRequest{"cpu-host", 1});
   plan.erase("parallel");
-  const ModelSpec spec = parse_plan(plan.dump(), out.model.file, context).model;
+  const ModelSpec spec = spec_of(plan, out.model);
   out.plan_parameters = count_parameters(spec, spec.vocab_size).total;
   if (has_forward_flops(spec.family)) out.plan_flops = 3 * forward_flops(spec, out.model.counts.sequence);
   return out;
@@ -168,11 +216,12 @@ std::string to_text(const Import& import) {
   out += "parameters\n  " + padded("of the model", 22) + count_text(m.counts.parameters);
   if (m.counts.text_parameters != m.counts.parameters) out += " (" + count_text(m.counts.text_parameters) + " of the language model)";
   out += "\n  " + padded("of the plan", 22) + count_text(import.plan_parameters);
-  out += m.counts.uncounted.empty() ? " (" + share_text(static_cast<double>(import.plan_parameters), counted) + ")\n" : "\n";
+  const auto error_text = [&](double plan, double model) { return m.counts.text_complete ? " (" + share_text(plan, model) + ")\n" : "\n"; };
+  out += error_text(static_cast<double>(import.plan_parameters), counted);
   if (import.plan_flops) {
     out += "FLOPs of a token, forward and backward, at " + count_text(m.counts.sequence) + " tokens\n  " + padded("of the model", 22) +
-           flops_text(model_flops(import)) + "\n  " + padded("of the plan", 22) + flops_text(*import.plan_flops) + " (" +
-           share_text(*import.plan_flops, model_flops(import)) + ")\n";
+           flops_text(model_flops(import)) + "\n  " + padded("of the plan", 22) + flops_text(*import.plan_flops) +
+           error_text(*import.plan_flops, model_flops(import));
   }
   return out + list_line("not counted in the model", m.counts.uncounted);
 }
@@ -183,13 +232,13 @@ std::string to_json(const Import& import, const ordered_json& document) {
   ordered_json flops = nullptr;
   if (import.plan_flops)
     flops = {{"sequence", m.counts.sequence}, {"model", model_flops(import)}, {"plan", *import.plan_flops},
-             {"relative_error", *import.plan_flops / model_flops(import) - 1}};
+             {"relative_error", m.counts.text_complete ? ordered_json(*import.plan_flops / model_flops(import) - 1) : ordered_json()}};
   const ordered_json out = {
       {"schema_version", 1}, {"file", m.file}, {"model_type", m.model_type}, {"sources", m.sources},
       {"status", import.refused ? "refused" : huggingface::refusals(m).empty() ? "read" : "approximated"},
       {"fields", fields_json(import)}, {"ignored", m.ignored}, {"unknown", m.unknown}, {"features", features_json(import)},
       {"parameters", {{"model", m.counts.parameters}, {"language_model", m.counts.text_parameters}, {"plan", import.plan_parameters},
-                      {"relative_error", text > 0 ? plan / text - 1 : 0}}},
+                      {"relative_error", m.counts.text_complete ? ordered_json(plan / text - 1) : ordered_json()}}},
       {"flops_per_token", flops}, {"not_counted", m.counts.uncounted}, {"document", import.refused ? ordered_json() : document}};
   return out.dump(2) + "\n";
 }

@@ -93,9 +93,11 @@ class StudyReader {
       refuse("base", given, why, "give the path of a plan from the study's folder");
     json plan = read_json(beside);
     if (!plan.is_object()) refuse("base", given, "holds no plan", "give the path of a plan file");
-    const json::json_pointer cluster("/cluster/preset");
-    if (plan.contains(cluster) && plan[cluster].is_string() && is_preset_path(plan[cluster].get<std::string>()))
-      plan[cluster] = tandem::beside(plan[cluster], beside);
+    for (const char* part : {"/cluster/preset", "/model/preset", "/training/preset", "/parallel/preset"}) {
+      const json::json_pointer preset(part);
+      if (plan.contains(preset) && plan[preset].is_string() && is_preset_path(plan[preset].get<std::string>()))
+        plan[preset] = tandem::beside(plan[preset], beside);
+    }
     return plan;
   }
 

@@ -46,6 +46,7 @@ TEST_CASE("whole numbers stay exact and other quotients become doubles") {
   CHECK(value("$a / $b") == 1.5);
   CHECK(value("9007199254740993 + 0").get<std::int64_t>() == 9007199254740993);
   CHECK(value("round(half + 1)") == 2);
+  CHECK(value("floor($a / $b)") == 1);
 }
 
 TEST_CASE("a missing field takes the other side of ??, and an error names it where there is none") {

@@ -94,6 +94,11 @@ class JsonKeys(WithFolder):
         self.check("explain", tandem_json("explain", plan))
         self.check("explain KEY", tandem_json("explain", plan, "mfu"))
 
+    def test_of_an_import(self):
+        file = self.folder.file("config.json", json.dumps({"model_type": "qwen3", "use_cache": True, "shiny": 1, "text_config": None}))
+        pictures = self.folder.file("pictures.json", json.dumps({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text"}}))
+        self.check("import", *[tandem_json("import", one, "--approximate") for one in (file, pictures)])
+
     def test_of_a_sweep_and_a_report(self):
         study = {"base": SMALL, "axes": [{"field": "training.global_batch_size", "values": [8, 16]}]}
         point = {"name": "a run", "at": {"training.global_batch_size": 8}, "step_time_s": 1, "source": "made up"}

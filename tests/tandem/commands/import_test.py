@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Hugging Face configurations become presets and plans, are named as presets, and are refused by what a plan cannot say."""
+import json
+import pathlib
+
+import tandem
+from tandem import SOURCE, WithFolder, run, tandem_json
+
+LLAMA = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
+         "num_attention_heads": 4, "vocab_size": 256, "max_position_embeddings": 128, "torch_dtype": "bfloat16"}
+QWEN = {**LLAMA, "model_type": "qwen3", "head_dim": 32, "num_key_value_heads": 2}
+
+
+class Import(WithFolder):
+    def config(self, fields, name="config.json"):
+        return self.folder.file(name, json.dumps(fields))
+
+    def test_a_model_becomes_a_preset_that_plans_can_name_by_its_path(self):
+        code, out, err = run("import", self.config(LLAMA), "--out", self.path("llama.json"))
+        self.assertEqual((code, out), (0, ""), err)
+        self.assertRegex(err, r"used\n(.*\n)*  model\.hidden_size +64 +hidden_size\n")
+        self.assertRegex(err, r"left out by the file.*\n(.*\n)*  model\.norm_epsilon +1e-06 +rms_norm_eps\n")
+        self.assertRegex(err, r"derived\n(.*\n)*  model\.head_dim +16 +hidden_size 64 and num_attention_heads 4\n")
+        self.assertIn("ignored: architectures, model_type and torch_dtype\n", err)
+        rest = {"training": {"seq_length": 64, "micro_batch_size": 1, "global_batch_size": 2},
+                "cluster": {"preset": "cpu-host", "devices": 1}}
+        told = [tandem_json("explain", self.folder.plan({"model": {"preset": preset}, **rest})) for preset in ("llama.json", "config.json")]
+        for one in told:
+            self.assertEqual(one["parameters"]["total"], 2 * (4 * 64 * 64 + 3 * 64 * 96 + 2 * 64) + 2 * 256 * 64 + 64)
+        sections = [{k: v for k, v in one["plan"]["model"].items() if k != "name"} for one in told]
+        self.assertEqual(*sections)
+
+    def test_a_whole_plan_can_be_simulated(self):
+        code, _, err = run("import", self.config(LLAMA), "--seq-length", 64, "--cluster", "dgx-h100", "--devices", 8, "--out", self.path("p.json"))
+        self.assertEqual(code, 0, err)
+        self.assertGreater(tandem_json("simulate", self.path("p.json"))["step_time_s"], 0)
+
+    def test_stdout_is_the_document_alone(self):
+        code, out, _ = run("import", self.config(LLAMA))
+        self.assertEqual((code, json.loads(out)["model"]["num_layers"]), (0, 2))
+        self.assertEqual(tandem_json("import", self.path("config.json"))["document"], json.loads(out))
+
+    def test_a_folder_stands_for_its_config(self):
+        self.config(LLAMA)
+        self.assertEqual(tandem_json("import", self.folder.path)["file"], self.path("config.json"))
+
+    def test_what_a_plan_cannot_say_is_refused_by_name(self):
+        config = self.config(QWEN)
+        code, out, err = run("import", config)
+        self.assertEqual((code, out), (4, ""))
+        self.assertIn(f'{config}: model_type = "qwen3": not implemented: norms of queries and keys (QK norm); ', err)
+        plan = self.folder.plan({"model": {"preset": "config.json"}, "cluster": {"preset": "cpu-host", "devices": 1},
+                                 "training": {"seq_length": 64, "micro_batch_size": 1, "global_batch_size": 2}})
+        code, out, err = run("simulate", plan)
+        self.assertEqual((code, out), (4, ""))
+        self.assertIn("not implemented: norms of queries and keys (QK norm)", err)
+
+    def test_a_refused_model_is_told_as_json_too(self):
+        code, out, _ = run("import", self.config(QWEN), "--json")
+        told = json.loads(out)
+        self.assertEqual((code, told["status"], told["document"]), (4, "refused", None))
+
+    def test_an_approximation_states_its_error(self):
+        told = tandem_json("import", self.config(QWEN), "--approximate")
+        self.assertEqual(told["status"], "approximated")
+        self.assertEqual(told["parameters"]["model"] - told["parameters"]["plan"], 2 * 2 * 32)  # two layers, query and key, a head
+        self.assertAlmostEqual(told["parameters"]["relative_error"], told["parameters"]["plan"] / told["parameters"]["model"] - 1)
+        self.assertEqual(told["flops_per_token"]["relative_error"], 0)
+        code, out, err = run("import", self.path("config.json"), "--approximate")
+        self.assertEqual(code, 0)
+        self.assertIn("left out: norms of queries and keys (QK norm), 128 parameters", err)
+        self.assertIn("without norms of queries and keys (QK norm)", json.loads(out)["notes"])
+
+    def test_unknown_types_and_what_is_no_configuration_are_bad_input(self):
+        for fields, reason in (({**LLAMA, "model_type": "lama"}, 'model_type = "lama": is no model type that is known here; the nearest is "llama"'),
+                               ({"hidden_size": 4}, "model_type: is missing"), ([1], "must be an object, not a list"),
+                               ({**LLAMA, "num_attention_heads": "four"}, 'num_attention_heads = "four": must')):
+            code, out, err = run("import", self.config(fields))
+            self.assertEqual((code, out), (3, ""), err)
+            self.assertIn(reason, err)
+        self.assertEqual(run("import", self.path("none.json"))[0], 3)
+
+    def test_the_configuration_is_not_overwritten(self):
+        config = self.config(LLAMA)
+        code, _, err = run("import", config, "--out", config)
+        self.assertEqual(code, 3, err)
+        self.assertEqual(json.loads(pathlib.Path(config).read_text(encoding="utf-8")), LLAMA)
+
+    def test_every_published_configuration_is_read_or_refused(self):
+        models = json.loads((SOURCE / "tests/fixtures/huggingface.json").read_text(encoding="utf-8"))
+        self.assertGreater(len(models), 80)
+        for model in models:
+            code, _, err = run("import", self.config(model["config"]))
+            self.assertEqual(code, 4 if model["refused"] else 0, (model["name"], err))
+            for name in model["refused"]:
+                self.assertIn(f"not implemented: {name}", err)
+
+
+if __name__ == "__main__":
+    tandem.main()
