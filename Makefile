@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 BUILD := $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 SANITIZERS := asan ubsan asan-ubsan tsan
 
-.PHONY: all help install-deps configure test nightly demo bench bench-peers sanitize tidy install clean $(SANITIZERS)
+.PHONY: all help install-deps configure test nightly attack demo bench bench-peers sanitize tidy install clean $(SANITIZERS)
 
 all: configure
 	cmake --build $(BUILD) --target tandem -j $(JOBS)
@@ -13,6 +13,7 @@ help:
 	@echo "make              release build at build/tandem"
 	@echo "make test         install what is missing, build everything, run every test   (PRESET=ci: warnings are errors)"
 	@echo "make nightly      300 random plans against one rank and the simulator, 300 padded vocabularies, 400 folded"
+	@echo "make attack       damaged inputs, kills and outputs over inputs at random, four minutes   (SEED=N; TANDEM=program)"
 	@echo "make demo         install what is missing, build, simulate, train, compare, draw into out/demo"
 	@echo "make install-deps install what packages.txt lists and the machine lacks"
 	@echo "make bench        run the benchmarks of experiments/bench"
@@ -34,6 +35,9 @@ test: install-deps
 
 nightly:
 	@$(MAKE) --no-print-directory test PRESET=nightly
+
+attack: $(if $(TANDEM),,all)
+	TANDEM=$(or $(TANDEM),$(BUILD)/tandem) TANDEM_SOURCE=. python3 tests/attack/attack.py $(if $(SEED),--seed $(SEED))
 
 demo: install-deps
 	@$(MAKE) --no-print-directory all

@@ -34,8 +34,8 @@ class Study:
         try:
             document = json.loads((folder / "study.json").read_text(encoding="utf-8"))
             lines = (folder / "results.jsonl").read_text(encoding="utf-8").splitlines()
-            self.rows = [json.loads(line) for line in lines]
             self.axes = {axis_name(a): [axis_label(a, v) for v in a["values"]] for a in document["axes"]}
+            self.rows = [row for row in map(json.loads, lines) if self.has(row["at"])]
         except (OSError, ValueError, KeyError, TypeError) as error:
             sys.exit(f"{sys.argv[0]}: {folder}: no results of tandem sweep: {error}")
         self.view = document.get("view", {})
@@ -44,6 +44,10 @@ class Study:
         self.solved = [row for row in self.rows if row["status"] in ("ok", "too large") and only.items() <= row["at"].items()]
         if not self.solved:
             sys.exit(f"{sys.argv[0]}: {folder}: no plan of this study was predicted")
+
+    def has(self, at):
+        """Whether the study has this point; the folder keeps rows of others."""
+        return at.keys() == self.axes.keys() and all(label in self.axes[name] for name, label in at.items())
 
     def best(self, **at):
         """The best row at these labels of axes, or None."""

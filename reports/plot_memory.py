@@ -49,7 +49,7 @@ def draw(axis, memory, role, unit):
     axis.stackplot(stacks[0][0], [[v / unit[0] for v in values] for _, values in stacks], step="post",
                    colors=[COLOURS[kinds[i]] for i in used], labels=[kinds[i] for i in used], linewidth=0)
     axis.axhline(peak(role) / unit[0], color="black", linewidth=0.7, linestyle=":")
-    ranks = f"rank {role['ranks'][0]}" + (f" and {len(role['ranks']) - 1} alike" if len(role["ranks"]) > 1 else "")
+    ranks = f"rank {role['ranks'][0]}" + (f", one of {len(role['ranks'])} alike" if len(role["ranks"]) > 1 else "")
     axis.set_title(f"stage {role['coords']['pp']} ({ranks}), up to {peak(role) / unit[0]:.3g} {unit[1]}",
                    fontsize=9, loc="left")
     axis.set_ylabel(unit[1])

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "models/base/error.hpp"
+#include "models/base/narrow.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -36,12 +37,33 @@ void copy(std::byte* to, const std::byte* from, std::int64_t bytes) {
 
 bool writes_all(CollectiveKind kind) { return kind == CollectiveKind::all_reduce; }
 
+/// How elements are stored, and in what they are folded: in fp32 where they have 16 bits, so that a fold is rounded once.
 template <class T>
-void combine(Reduce reduce, std::span<T> into, const T* from) {
+struct Plain {
+  using Stored = T;
+  using Sum = T;
+  static T load(T v) { return v; }
+  static T store(T v) { return v; }
+};
+struct Bf16 {
+  using Stored = std::uint16_t;
+  using Sum = float;
+  static float load(std::uint16_t v) { return from_bf16(v); }
+  static std::uint16_t store(float v) { return to_bf16(v); }
+};
+struct Fp16 {
+  using Stored = std::uint16_t;
+  using Sum = float;
+  static float load(std::uint16_t v) { return from_fp16(v); }
+  static std::uint16_t store(float v) { return to_fp16(v); }
+};
+
+template <class Format>
+void combine(Reduce reduce, std::span<typename Format::Sum> into, const typename Format::Stored* from) {
   if (reduce == Reduce::sum)
-    for (std::size_t i = 0; i < into.size(); ++i) into[i] += from[i];
+    for (std::size_t i = 0; i < into.size(); ++i) into[i] += Format::load(from[i]);
   else
-    for (std::size_t i = 0; i < into.size(); ++i) into[i] = into[i] < from[i] ? from[i] : into[i];
+    for (std::size_t i = 0; i < into.size(); ++i) into[i] = into[i] < Format::load(from[i]) ? Format::load(from[i]) : into[i];
 }
 
 /// One cache-sized piece of a member's slice; `own` is where the slice begins.
@@ -52,32 +74,35 @@ struct Piece {
 };
 
 /// Left fold of a piece, written to every buffer or to the member's own.
-template <class T>
+template <class Format>
 void fold_piece(const Exchange& x, const Piece& p) {
-  std::array<T, 1024> room;
-  const std::span<T> sum(room.data(), static_cast<std::size_t>(p.at.count()));
-  const auto given = [&](std::size_t j) { return reinterpret_cast<const T*>(x.members[j].in) + p.at.begin; };
-  std::copy_n(given(0), sum.size(), sum.data());
-  for (std::size_t j = 1; j < x.members.size(); ++j) combine(x.op.reduce, sum, given(j));
+  using Stored = typename Format::Stored;
+  std::array<typename Format::Sum, 1024> room;
+  const std::span<typename Format::Sum> sum(room.data(), static_cast<std::size_t>(p.at.count()));
+  const auto given = [&](std::size_t j) { return reinterpret_cast<const Stored*>(x.members[j].in) + p.at.begin; };
+  std::transform(given(0), given(0) + sum.size(), sum.begin(), Format::load);
+  for (std::size_t j = 1; j < x.members.size(); ++j) combine<Format>(x.op.reduce, sum, given(j));
   const auto put = [&](std::size_t j, std::int64_t at) {
-    std::copy_n(sum.data(), sum.size(), reinterpret_cast<T*>(x.members[j].out) + at);
+    std::transform(sum.begin(), sum.end(), reinterpret_cast<Stored*>(x.members[j].out) + at, Format::store);
   };
   if (!writes_all(x.op.kind)) return put(p.member, p.at.begin - p.own);
   for (std::size_t j = 0; j < x.members.size(); ++j) put(j, p.at.begin);
 }
 
-template <class T>
+template <class Format>
 void fold_slice(const Exchange& x, std::size_t index, const Slice& mine) {
   for (auto at = mine.begin; at < mine.end; at += 1024)
-    fold_piece<T>(x, {index, mine.begin, {at, std::min(at + 1024, mine.end)}});
+    fold_piece<Format>(x, {index, mine.begin, {at, std::min(at + 1024, mine.end)}});
 }
 
 void fold(const Exchange& x, std::size_t index, const Slice& mine) {
   switch (x.op.dtype) {
-    case DType::fp64: fold_slice<double>(x, index, mine); break;
-    case DType::int32: fold_slice<std::int32_t>(x, index, mine); break;
-    case DType::int64: fold_slice<std::int64_t>(x, index, mine); break;
-    default: fold_slice<float>(x, index, mine);
+    case DType::fp64: fold_slice<Plain<double>>(x, index, mine); break;
+    case DType::bf16: fold_slice<Bf16>(x, index, mine); break;
+    case DType::fp16: fold_slice<Fp16>(x, index, mine); break;
+    case DType::int32: fold_slice<Plain<std::int32_t>>(x, index, mine); break;
+    case DType::int64: fold_slice<Plain<std::int64_t>>(x, index, mine); break;
+    default: fold_slice<Plain<float>>(x, index, mine);
   }
 }
 
@@ -205,7 +230,7 @@ bool reduces(CollectiveKind kind) {
 }
 
 bool reducible(DType t) {
-  return t == DType::fp32 || t == DType::fp64 || t == DType::int32 || t == DType::int64;
+  return t == DType::fp32 || t == DType::fp64 || t == DType::bf16 || t == DType::fp16 || t == DType::int32 || t == DType::int64;
 }
 
 bool shares(CollectiveKind kind) {
@@ -234,7 +259,7 @@ bool share_placed(const Exchange& x, std::size_t index, const std::byte* share, 
 
 void require_exchangeable(const Collective& op, std::size_t members) {
   require(op.elements >= 0, "a collective of a negative number of elements");
-  require(!reduces(op.kind) || reducible(op.dtype), "thread communicator: reductions are in fp32, fp64, int32 and int64");
+  require(!reduces(op.kind) || reducible(op.dtype), "thread communicator: reductions are in fp64, fp32, bf16, fp16, int32 and int64");
   require(bits(op.dtype) % 8 == 0, "thread communicator: elements of less than a byte cannot be split");
   require(!shares(op.kind) || op.elements % static_cast<std::int64_t>(members) == 0,
           "all-gather, reduce-scatter and all-to-all: the members must divide the elements");

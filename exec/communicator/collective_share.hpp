@@ -14,7 +14,7 @@
 
 namespace tandem::exec {
 
-/// Of an all_to_all of rows: how many go to and come from each member, as `each` numbers a member, and how many fit into out. Of a
+/// In the host's memory. Of an all_to_all of rows: how many go to and come from each member, as `each` numbers a member, and how many fit into out. Of a
 /// gather or a scatter of rows `sent` is how many each member has.
 struct RowCounts {
   const std::int32_t *sent = nullptr, *received = nullptr;

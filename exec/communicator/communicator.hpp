@@ -59,7 +59,8 @@ class Communicator {
   virtual CommCounters counters() const = 0;
 };
 
-/// Communicators of `world` ranks that are threads of this process, by rank.
+/// Communicators of `world` ranks that are threads of this process, by rank. They follow the addresses that they are given: for
+/// backends whose memory is the host's.
 std::vector<std::unique_ptr<Communicator>> make_thread_communicators(int world);
 
 }  // namespace tandem::exec

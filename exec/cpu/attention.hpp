@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "exec/cpu/backend.hpp"
+#include "exec/cpu/step.hpp"
 #include "exec/data/sequence_map.hpp"
 
 namespace tandem::exec::cpu {
@@ -75,7 +75,7 @@ class AttentionPlaces {
   }
   /// Index of the mask of the key at position 0.
   std::uint64_t mask_index(std::int64_t sequence, std::int64_t local_head, std::int64_t i) const {
-    const std::int64_t row = (context_.first_sequence + sequence) * heads() + head(local_head);
+    const std::int64_t row = (first_sequence(context_) + sequence) * heads() + head(local_head);
     return static_cast<std::uint64_t>((row * all_queries() + position(i)) * all_keys());
   }
 

@@ -1,54 +1,106 @@
-// The reference backend: every computation in fp32 and fp64, one thread a rank.
+// The reference backend: every computation in fp64 and fp32, narrower numbers in fp32, on the thread that issues it.
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
+#include "exec/cpu/backend.hpp"
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/memory.hpp"
+#include "exec/cpu/widened.hpp"
 
 namespace tandem::exec {
 namespace {
 
-bool is_native(DType t) { return t == DType::fp32 || t == DType::fp64; }
+bool is_real(DType t) { return t == DType::fp32 || t == DType::fp64 || cpu::is_narrow(t); }
+bool is_kept(DType t) { return is_real(t) || t == DType::int32 || t == DType::int64; }
 /// Numbers of rows are copied too.
 bool is_count_copy(const Accumulate& a) { return a.overwrite && a.source == DType::int32 && a.destination == DType::int32; }
 
-bool has_kernel(const Op& op) {
+/// Narrow numbers are computed in fp32, never in fp64.
+bool is_added_in(DType total, DType compute) { return is_real(total) && !(cpu::is_narrow(total) && compute == DType::fp64); }
+
+bool has_kernel(const Op& op, DType compute) {
   return std::visit(overloaded{
                         [](const Collective&) { return false; },
                         [](const Send&) { return false; },
                         [](const Recv&) { return false; },
                         [](const HostCopy&) { return false; },
-                        [](const MatMul& o) { return !o.accumulate || is_native(o.total); },
-                        [](const GroupedWeightGrad& o) { return !o.accumulate || is_native(o.total); },
-                        [](const Accumulate& a) { return (is_native(a.source) && is_native(a.destination)) || is_count_copy(a); },
-                        [](const AdamW& a) { return !a.master; },
-                        [](const Sgd& a) { return !a.master; },
-                        [](const LayerwiseMoments& a) { return !a.master; },
-                        [](const LayerwiseApply& a) { return !a.master; },
+                        [&](const MatMul& o) { return !o.accumulate || is_added_in(o.total, compute); },
+                        [&](const GroupedWeightGrad& o) { return !o.accumulate || is_added_in(o.total, compute); },
+                        [](const Accumulate& a) { return (is_real(a.source) && is_real(a.destination)) || is_count_copy(a); },
                         [](const auto&) { return true; },
                     },
                     op);
 }
 
-class CpuBackend final : public Backend {
+/// Kernels that know the types of their operands: those of the optimizers, which work piece by piece, and what moves bytes.
+bool knows_types(const Op& op) {
+  return std::visit(overloaded{
+                        [](const GradNorm&) { return true; },
+                        [](const AdamW&) { return true; },
+                        [](const Sgd&) { return true; },
+                        [](const TensorNorms&) { return true; },
+                        [](const LayerwiseMoments&) { return true; },
+                        [](const LayerwiseApply&) { return true; },
+                        [](const Fill&) { return true; },
+                        [](const auto&) { return false; },
+                    },
+                    op);
+}
+
+/// A master of 16 bits beside weights of 16 bits holds only what these lack, which no kernel here puts together.
+bool has_partial_master(const Op& op, std::span<const DType> out) {
+  const auto last_is_narrow = [&](const auto& o) { return o.master && !out.empty() && cpu::is_narrow(out.back()); };
+  if (const auto* o = std::get_if<AdamW>(&op)) return last_is_narrow(*o);
+  if (const auto* o = std::get_if<Sgd>(&op)) return last_is_narrow(*o);
+  if (const auto* o = std::get_if<LayerwiseApply>(&op)) return last_is_narrow(*o);
+  return false;
+}
+
+std::string in_type(const Op& op, DType t) { return std::string(kind_name(op)) + " in " + std::string(tandem::name(t)); }
+
+/// bf16 and fp16 are computed in fp32, from fp32 copies of operands.
+bool can_run(const Op& op, DType compute) { return is_real(compute) && has_kernel(op, compute); }
+
+bool has_narrow(std::span<const Tensor> operands) {
+  return std::any_of(operands.begin(), operands.end(), [](const Tensor& t) { return cpu::is_narrow(t.dtype); });
+}
+
+/// Where the work is done when a call returns, a place in the order has always been reached.
+class ReachedMark final : public Mark {
  public:
-  std::string_view name() const override { return "cpu"; }
-  bool supports(const Op& op, DType dtype) const override { return is_native(dtype) && has_kernel(op); }
+  void wait() override {}
+  std::chrono::steady_clock::time_point reached() const override { return at_; }
+  void set() { at_ = std::chrono::steady_clock::now(); }
 
-  std::unique_ptr<Memory> allocate(std::size_t bytes) override { return cpu::allocate(bytes, book_); }
+ private:
+  std::chrono::steady_clock::time_point at_;
+};
 
-  void run(const Op& op, DType dtype, std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs,
-           const KernelContext& context) override {
-    if (!supports(op, dtype)) refuse(op, dtype);
-    cpu::Call call(inputs, outputs, context, gemm_flops_);
-    if (dtype == DType::fp32)
-      compute<float>(op, call);
+class CpuQueue final : public Queue {
+ public:
+  explicit CpuQueue(const std::vector<PieceRow>& pieces) : pieces_(pieces) {}
+
+  void run(const Launch& launch) override {
+    if (!can_run(launch.op, launch.compute))
+      throw DeviceError("the CPU backend cannot run " + in_type(launch.op, launch.compute));
+    const bool widens = !knows_types(launch.op) && (has_narrow(launch.in) || has_narrow(launch.out));
+    if (widens) return run_widened(launch);
+    cpu::Call call(launch, pieces_, gemm_flops_);
+    if (launch.compute == DType::fp64)
+      compute<double>(launch.op, call);
     else
-      compute<double>(op, call);
+      compute<float>(launch.op, call);
   }
+  void upload(std::byte* to, std::span<const std::byte> from) override { std::copy(from.begin(), from.end(), to); }
+  void download(std::span<std::byte> to, const std::byte* from) override { std::copy_n(from, to.size(), to.data()); }
+  void mark(Mark& mark) override { static_cast<ReachedMark&>(mark).set(); }
+  void wait(const Mark&) override {}
+  void finish() override {}
 
-  BackendCounters counters() const override { return {gemm_flops_, book_->live, book_->peak}; }
+  std::int64_t gemm_flops() const { return gemm_flops_; }
 
  private:
   template <class T>
@@ -56,13 +108,50 @@ class CpuBackend final : public Backend {
     std::visit([&](const auto& o) { cpu::compute<T>(o, call); }, op);
   }
 
-  [[noreturn]] static void refuse(const Op& op, DType dtype) {
-    throw DeviceError("the CPU backend cannot run " + std::string(kind_name(op)) + " in " +
-                      std::string(tandem::name(dtype)));
+  void run_widened(const Launch& launch) {
+    const cpu::Widened widened(launch);
+    cpu::Call call({launch.op, DType::fp32, widened.in(), widened.out(), launch.context}, pieces_, gemm_flops_, &widened);
+    compute<float>(launch.op, call);
+    widened.put();
   }
 
+  const std::vector<PieceRow>& pieces_;
   std::int64_t gemm_flops_ = 0;
+};
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend() { write_value(*table_, 0, StepTable{}); }
+
+  std::string_view name() const override { return "cpu"; }
+  bool asynchronous() const override { return false; }
+  Answer supports(const Op& op, const OperandTypes& types) const override {
+    if (!can_run(op, types.compute)) return {false, in_type(op, types.compute)};
+    for (const auto operands : {types.in, types.out})
+      for (const DType t : operands)
+        if (!is_kept(t) || (types.compute == DType::fp64 && cpu::is_narrow(t)))
+          return {false, in_type(op, types.compute) + " with an operand in " + std::string(tandem::name(t))};
+    if (has_partial_master(op, types.out)) return {false, std::string(kind_name(op)) + " with a master that holds what weights lack"};
+    return {};
+  }
+
+  std::unique_ptr<Memory> allocate(std::size_t bytes) override { return cpu::allocate(bytes, book_); }
+  Memory& step_table() override { return *table_; }
+  void load_pieces(std::span<const PieceRow> rows) override { pieces_.assign(rows.begin(), rows.end()); }
+  Queue& queue(Stream stream) override { return queues_[static_cast<std::size_t>(stream)]; }
+  std::unique_ptr<Mark> make_mark() override { return std::make_unique<ReachedMark>(); }
+
+  BackendCounters counters() const override {
+    std::int64_t flops = 0;
+    for (const CpuQueue& q : queues_) flops += q.gemm_flops();
+    return {flops, book_->live, book_->peak};
+  }
+
+ private:
   std::shared_ptr<cpu::MemoryBook> book_ = std::make_shared<cpu::MemoryBook>();
+  std::unique_ptr<Memory> table_ = cpu::allocate(sizeof(StepTable), std::make_shared<cpu::MemoryBook>());
+  std::vector<PieceRow> pieces_;
+  std::vector<CpuQueue> queues_ = std::vector<CpuQueue>(kStreams, CpuQueue(pieces_));
 };
 
 }  // namespace

@@ -5,7 +5,10 @@
 #include <cstdint>
 #include <span>
 
-#include "exec/cpu/backend.hpp"
+#include "exec/backend/launch.hpp"
+#include "exec/backend/piece_row.hpp"
+#include "exec/cpu/step.hpp"
+#include "exec/cpu/widened.hpp"
 #include "models/base/error.hpp"
 
 namespace tandem::exec::cpu {
@@ -13,34 +16,47 @@ namespace tandem::exec::cpu {
 /// Operands by position, as models/ops/op.hpp lists them, and where products are counted. Lives for one call.
 class Call {
  public:
-  Call(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs, const KernelContext& context,
-       std::int64_t& gemm_flops)
-      : inputs_(inputs), outputs_(outputs), context_(context), gemm_flops_(gemm_flops) {}
+  /// `widened`: where the launch's operands of 16 bits really lie, if it has such.
+  Call(const Launch& launch, std::span<const PieceRow> pieces, std::int64_t& gemm_flops, const Widened* widened = nullptr)
+      : launch_(launch), pieces_(pieces), gemm_flops_(gemm_flops), widened_(widened) {}
 
+  const Tensor& input(std::size_t i) const {
+    require(i < launch_.in.size(), "an operation lacks an input");
+    return launch_.in[i];
+  }
+  const Tensor& output(std::size_t i) const {
+    require(i < launch_.out.size(), "an operation lacks an output");
+    return launch_.out[i];
+  }
   template <class T>
   const T* in(std::size_t i) const {
-    require(i < inputs_.size(), "an operation lacks an input");
-    return reinterpret_cast<const T*>(inputs_[i]);
+    return reinterpret_cast<const T*>(input(i).address);
   }
   template <class T>
   T* out(std::size_t i) const {
-    require(i < outputs_.size(), "an operation lacks an output");
-    return reinterpret_cast<T*>(outputs_[i]);
+    return reinterpret_cast<T*>(output(i).address);
   }
+  /// Output `i` becomes what its tensor will hold, for a kernel that goes on with it.
+  void settle(std::size_t i) const {
+    if (widened_ != nullptr) widened_->settle(i);
+  }
+  DType compute_type() const { return launch_.compute; }
+  /// Types that operands are stored in.
+  DType dtype_in(std::size_t i) const { return input(i).dtype; }
+  DType dtype_out(std::size_t i) const { return output(i).dtype; }
 
-  const KernelContext& context() const { return context_; }
-  Scalars& scalars() const {
-    require(context_.scalars != nullptr, "an operation that needs the scalar table got none");
-    return *context_.scalars;
-  }
+  const KernelContext& context() const { return launch_.context; }
+  StepTable& table() const { return step_table(launch_.context); }
+  /// What the rank updates, ascending.
+  std::span<const PieceRow> pieces() const { return pieces_; }
   /// Books one product C[m,n] += A[m,k] B[k,n] as it is called.
   void count_product(std::int64_t m, std::int64_t n, std::int64_t k) { gemm_flops_ += 2 * m * n * k; }
 
  private:
-  std::span<const std::byte* const> inputs_;
-  std::span<std::byte* const> outputs_;
-  const KernelContext& context_;
+  Launch launch_;
+  std::span<const PieceRow> pieces_;
   std::int64_t& gemm_flops_;
+  const Widened* widened_;
 };
 
 }  // namespace tandem::exec::cpu

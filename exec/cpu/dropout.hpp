@@ -5,8 +5,8 @@
 #include <array>
 #include <cstdint>
 
-#include "exec/cpu/backend.hpp"
 #include "exec/cpu/lanes.hpp"
+#include "exec/cpu/step.hpp"
 #include "exec/data/random.hpp"
 #include "exec/data/sequence_map.hpp"
 
@@ -17,7 +17,7 @@ template <class T>
 class Dropout {
  public:
   Dropout(const KernelContext& context, DropoutSite site, double rate)
-      : stream_(RandomStream::dropout(context.seed, site, context.step, context.layer)),
+      : stream_(RandomStream::dropout(context.seed, site, step_table(context).step, context.layer)),
         threshold_(drop_threshold(rate)),
         scale_(static_cast<T>(1 / (1 - rate))) {}
 
@@ -68,7 +68,7 @@ class HiddenRows {
 
   /// Global token of a position.
   std::int64_t token(std::int64_t sequence, std::int64_t position) const {
-    return (context_.first_sequence + sequence) * map_.length() + position;
+    return (first_sequence(context_) + sequence) * map_.length() + position;
   }
 
  private:

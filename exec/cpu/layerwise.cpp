@@ -4,21 +4,23 @@
 
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/pieces.hpp"
+#include "exec/cpu/staged.hpp"
+#include "exec/cpu/updated.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
 
 // Exact sum number `i` of `n` of a parameter.
-std::int64_t* words_of(std::int64_t* sums, const Param& p, std::int64_t n, std::int64_t i) {
+std::int64_t* words_of(std::int64_t* sums, const PieceRow& p, std::int64_t n, std::int64_t i) {
   return sums + (p.global_index * n + i) * kExactWords;
 }
-double norm_of(const std::int64_t* sums, const Param& p, std::int64_t n, std::int64_t i) {
+double norm_of(const std::int64_t* sums, const PieceRow& p, std::int64_t n, std::int64_t i) {
   return std::sqrt(ExactSum::value(sums + (p.global_index * n + i) * kExactWords));
 }
 
 template <class Op>
-void check_piece(const Op& op, const ParamPiece& p, std::int64_t begin) {
-  require(p.param->global_index >= 0 && p.param->global_index < op.global_parameters, "a parameter's index is beyond the sums");
+void check_piece(const Op& op, const PieceRow& p, std::int64_t begin) {
+  require(p.global_index >= 0 && p.global_index < op.global_parameters, "a parameter's index is beyond the sums");
   require(begin + p.count <= op.elements, "a parameter lies beyond its buffers");
 }
 
@@ -26,8 +28,8 @@ double ratio(double weights, double update) { return weights > 0 && update > 0 ?
 
 // What a gradient is multiplied by before anything else: LAMB clips it, LANS divides it by its own norm.
 template <class Op>
-double gradient_factor(const Op& op, const Scalars& scalars, const std::int64_t* gradient_sums, const Param& p) {
-  if (op.kind == LayerwiseKind::lamb) return scalars.clip_coefficient;
+double gradient_factor(const Op& op, const StepTable& table, const std::int64_t* gradient_sums, const PieceRow& p) {
+  if (op.kind == LayerwiseKind::lamb) return table.clip_coefficient;
   const double norm = norm_of(gradient_sums, p, 1, 0);
   return norm > 0 ? 1 / norm : 0;
 }
@@ -38,7 +40,7 @@ struct Terms {
   T correction1, sqrt_correction2, epsilon, decay;
 
   template <class Op>
-  Terms(const Op& op, const Scalars& s, const Param& p)
+  Terms(const Op& op, const StepTable& s, const PieceRow& p)
       : correction1(static_cast<T>(s.bias_correction1)), sqrt_correction2(static_cast<T>(std::sqrt(s.bias_correction2))),
         epsilon(static_cast<T>(op.epsilon)), decay(p.decay ? static_cast<T>(op.weight_decay) : T{0}) {}
 
@@ -50,7 +52,7 @@ struct Terms {
 // One piece of a parameter in the operands of either operation.
 template <class T>
 struct Piece {
-  const ParamPiece& piece;
+  const PieceRow& piece;
   const T *gradient, *weight;
   T factor;  // on the gradient
 };
@@ -70,7 +72,7 @@ void add_norms(const LayerwiseMoments& op, const Terms<T>& terms, const Piece<T>
   const auto add = [&](std::int64_t i, auto value) {
     ExactSum sum;
     add_squares(at.piece, sum, value);
-    sum.add_to(words_of(sums, *at.piece.param, op.norms(), i));
+    sum.add_to(words_of(sums, at.piece, op.norms(), i));
   };
   add(0, [&](std::int64_t i) { return at.weight[i]; });
   add(1, [&](std::int64_t i) { return terms.momentum(at.weight[i], m[i], v[i]); });
@@ -83,7 +85,7 @@ template <class T>
 struct Factors {
   T momentum, gradient;
 
-  Factors(const LayerwiseApply& op, const std::int64_t* sums, const Param& p, double learning_rate) {
+  Factors(const LayerwiseApply& op, const std::int64_t* sums, const PieceRow& p, double learning_rate) {
     const double weights = norm_of(sums, p, op.norms(), 0), first = ratio(weights, norm_of(sums, p, op.norms(), 1));
     const bool lans = op.kind == LayerwiseKind::lans;
     momentum = static_cast<T>(learning_rate * first * (lans ? op.beta1 : 1));
@@ -107,50 +109,57 @@ void apply(const LayerwiseApply& op, const Terms<T>& terms, const Factors<T>& fa
 
 template <class T>
 void compute(const TensorNorms& op, Call& call) {
-  const T* gradients = call.in<T>(0);
   std::int64_t* sums = call.out<std::int64_t>(0);
   std::fill_n(sums, op.global_parameters * kExactWords, 0);
-  for (const ParamPiece& p : call.context().pieces) {
+  for (const PieceRow& p : call.pieces()) {
     check_piece(op, p, p.state);
     if (!p.counted) continue;
     ExactSum sum;
-    add_squares(p, sum, [g = gradients + p.gradient](std::int64_t i) { return g[i]; });
-    sum.add_to(words_of(sums, *p.param, 1, 0));
+    with_values<T>(call.input(0), p.gradient, [&](auto value) { add_squares(p, sum, value); });
+    sum.add_to(words_of(sums, p, 1, 0));
   }
 }
 
+// Norms are of moments as they are stored, for those are what LayerwiseApply reads. Pieces are taken whole.
 template <class T>
 void compute(const LayerwiseMoments& op, Call& call) {
-  const Scalars& scalars = call.scalars();
-  const T *gradients = call.in<T>(0), *weights = call.in<T>(1);
+  const StepTable& table = call.table();
   const std::int64_t* gradient_sums = op.kind == LayerwiseKind::lans ? call.in<std::int64_t>(4) : nullptr;
-  T *exp_avg = call.out<T>(0), *exp_avg_sq = call.out<T>(1);
   std::int64_t* sums = call.out<std::int64_t>(2);
   std::fill_n(sums, op.global_parameters * op.norms() * kExactWords, 0);
-  if (scalars.found_nonfinite) return;
-  for (const ParamPiece& p : call.context().pieces) {
+  if (table.found_nonfinite) return;
+  Moment<T> exp_avg(call, op, 0, Rounding::Of::exp_avg), exp_avg_sq(call, op, 1, Rounding::Of::exp_avg_sq);
+  Staged<T> gradients, weights;
+  for (const PieceRow& p : call.pieces()) {
     check_piece(op, p, p.state);
-    const auto factor = static_cast<T>(gradient_factor(op, scalars, gradient_sums, *p.param));
-    const Piece<T> at{p, gradients + p.gradient, weights + p.weight, factor};
-    update_moments(op, at, exp_avg + p.state, exp_avg_sq + p.state);
-    if (p.counted) add_norms(op, Terms<T>(op, scalars, *p.param), at, exp_avg + p.state, exp_avg_sq + p.state, sums);
+    const auto factor = static_cast<T>(gradient_factor(op, table, gradient_sums, p));
+    const Piece<T> at{p, gradients.get({call.input(0), p.gradient, p.count}),
+                      weights.get({call.input(1), op.master ? p.state : p.weight, p.count}), factor};
+    update_moments(op, at, exp_avg.get(p, 0, p.count), exp_avg_sq.get(p, 0, p.count));
+    exp_avg.put();
+    exp_avg_sq.put();
+    if (p.counted)
+      add_norms(op, Terms<T>(op, table, p), at, exp_avg.get(p, 0, p.count), exp_avg_sq.get(p, 0, p.count), sums);
   }
 }
 
 template <class T>
 void compute(const LayerwiseApply& op, Call& call) {
-  const Scalars& scalars = call.scalars();
-  if (scalars.found_nonfinite) return;
-  const T *gradients = call.in<T>(0), *exp_avg = call.in<T>(1), *exp_avg_sq = call.in<T>(2);
+  const StepTable& table = call.table();
+  if (table.found_nonfinite) return;
   const std::int64_t *sums = call.in<std::int64_t>(3), *gradient_sums = nullptr;
   if (op.kind == LayerwiseKind::lans) gradient_sums = call.in<std::int64_t>(4);
-  T* weights = call.out<T>(0);
-  for (const ParamPiece& p : call.context().pieces) {
+  Updated<T> weights(call, op, {0, op.master ? 1 : -1});
+  Staged<T> gradients, exp_avg, exp_avg_sq;
+  for (const PieceRow& p : call.pieces()) {
     check_piece(op, p, p.state);
-    const auto factor = static_cast<T>(gradient_factor(op, scalars, gradient_sums, *p.param));
-    const Piece<T> at{p, gradients + p.gradient, weights + p.weight, factor};
-    const Factors<T> factors(op, sums, *p.param, scalars.learning_rate);
-    apply(op, Terms<T>(op, scalars, *p.param), factors, at, exp_avg + p.state, exp_avg_sq + p.state, weights + p.weight);
+    const auto factor = static_cast<T>(gradient_factor(op, table, gradient_sums, p));
+    T* weight = weights.get(p, 0, p.count);
+    const Piece<T> at{p, gradients.get({call.input(0), p.gradient, p.count}), weight, factor};
+    const Factors<T> factors(op, sums, p, table.learning_rate);
+    apply(op, Terms<T>(op, table, p), factors, at, exp_avg.get({call.input(1), p.state, p.count}),
+          exp_avg_sq.get({call.input(2), p.state, p.count}), weight);
+    weights.put();
   }
 }
 

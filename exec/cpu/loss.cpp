@@ -38,8 +38,7 @@ struct LossInputs {
 
 // dlogits = (softmax - one-hot) * weight; padded columns and rows without a target 0.
 template <class T>
-void write_gradient(const CrossEntropy& op, const Shard& shard, const LossInputs<T>& in, T* dlogits) {
-  const T weight = static_cast<T>(1 / static_cast<double>(op.global_tokens));
+void write_gradient(const CrossEntropy& op, const Shard& shard, const LossInputs<T>& in, T weight, T* dlogits) {
   for (std::int64_t r = 0; r < op.dims.rows; ++r) {
     const T *x = in.logits + r * op.dims.cols, top = in.max[r], factor = weight / in.sums[r];
     T* d = dlogits + r * op.dims.cols;
@@ -117,7 +116,8 @@ void compute(const CrossEntropy& op, Call& call) {
   double* loss = call.out<double>(0);
   const double added = total_loss(in, op.dims.rows) / static_cast<double>(op.global_tokens);
   *loss = op.first ? added : *loss + added;
-  write_gradient(op, shard, in, call.out<T>(1));
+  const T weight = static_cast<T>(call.table().loss_scale / static_cast<double>(op.global_tokens));
+  write_gradient(op, shard, in, weight, call.out<T>(1));
 }
 
 TANDEM_KERNEL(VocabMax);

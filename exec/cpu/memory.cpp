@@ -1,6 +1,7 @@
 #include "exec/cpu/memory.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 #include <string>
 #include <utility>
@@ -27,10 +28,26 @@ class HostMemory final : public Memory {
   HostMemory(const HostMemory&) = delete;
   HostMemory& operator=(const HostMemory&) = delete;
 
-  std::byte* data() override { return data_; }
+  std::byte* address() override { return data_; }
   std::size_t size() const override { return bytes_; }
+  void read(std::size_t at, std::span<std::byte> to) const override {
+    require_inside(at, to.size());
+    if (!to.empty()) std::memcpy(to.data(), data_ + at, to.size());
+  }
+  void write(std::size_t at, std::span<const std::byte> from) override {
+    require_inside(at, from.size());
+    if (!from.empty()) std::memcpy(data_ + at, from.data(), from.size());
+  }
+  void fill(std::size_t at, std::size_t bytes, std::byte value) override {
+    require_inside(at, bytes);
+    std::memset(data_ + at, std::to_integer<int>(value), bytes);
+  }
 
  private:
+  void require_inside(std::size_t at, std::size_t bytes) const {
+    require(at <= bytes_ && bytes <= bytes_ - at, "bytes outside a backend's memory");
+  }
+
   std::byte* data_;
   std::size_t bytes_;
   std::shared_ptr<MemoryBook> book_;

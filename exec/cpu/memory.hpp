@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "exec/cpu/backend.hpp"
+#include "exec/backend/memory.hpp"
 
 namespace tandem::exec::cpu {
 

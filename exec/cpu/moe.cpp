@@ -83,10 +83,11 @@ void add_weight_gradient(const MoeDims& d, const T* probs, const std::int64_t* c
 
 // The load-balancing loss's derivative by the probabilities of any one token: the share of choices stays as it is.
 template <class T>
-std::vector<T> auxiliary_gradient(const TopKRouterBackward& op, const std::int32_t* counts) {
+std::vector<T> auxiliary_gradient(const TopKRouterBackward& op, const std::int32_t* counts, double loss_scale) {
   const MoeDims& d = op.dims;
   const auto choices = static_cast<double>(std::accumulate(counts, counts + d.experts, std::int64_t{0}));
-  const double factor = op.aux_loss * static_cast<double>(d.experts) / static_cast<double>(d.tokens * op.micro_batches);
+  const double scale = loss_scale * op.aux_loss;
+  const double factor = scale * static_cast<double>(d.experts) / static_cast<double>(d.tokens * op.micro_batches);
   std::vector<T> out;
   for (std::int64_t e = 0; e < d.experts; ++e)
     out.push_back(static_cast<T>(factor * static_cast<double>(counts[e]) / choices));
@@ -116,7 +117,7 @@ void compute(const TopKRouterBackward& op, Call& call) {
   const T *dweights = call.in<T>(0), *probs = call.in<T>(1);
   T* dlogits = call.out<T>(0);
   const std::vector<std::int64_t> chosen = choices(d, probs);
-  const std::vector<T> auxiliary = auxiliary_gradient<T>(op, call.in<std::int32_t>(4));
+  const std::vector<T> auxiliary = auxiliary_gradient<T>(op, call.in<std::int32_t>(4), call.table().loss_scale);
   for (std::int64_t t = 0; t < d.tokens; ++t) {
     const T* p = probs + t * d.experts;
     T* dp = dlogits + t * d.experts;

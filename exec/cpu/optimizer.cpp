@@ -3,6 +3,8 @@
 
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/pieces.hpp"
+#include "exec/cpu/staged.hpp"
+#include "exec/cpu/updated.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
@@ -20,11 +22,26 @@ double clip_coefficient(double norm, double clip_grad) {
   return std::min(1.0, clip_grad / (norm + 1e-6));  // torch.nn.utils.clip_grad_norm_
 }
 
+// What gradients of the next step are scaled by (models/plan/loss_scale.hpp).
+void move_scale(const LossScale& rule, StepTable& table) {
+  const std::int64_t good = table.good_steps + 1, bad = std::min<std::int64_t>(table.bad_steps + 1, rule.hysteresis);
+  if (table.found_nonfinite) {
+    table.good_steps = 0;
+    table.bad_steps = static_cast<std::uint32_t>(bad);
+    if (bad == rule.hysteresis) table.loss_scale = std::max(table.loss_scale / 2, rule.minimum);
+  } else if (good < rule.window) {
+    table.good_steps = static_cast<std::uint32_t>(good);
+  } else {
+    table.good_steps = table.bad_steps = 0;
+    table.loss_scale *= 2;
+  }
+}
+
 template <class T>
 struct AdamWStep {
   T beta1, beta2, epsilon, clip, decay, step_size, sqrt_correction2;
 
-  AdamWStep(const AdamW& op, const Scalars& s)
+  AdamWStep(const AdamW& op, const StepTable& s)
       : beta1(static_cast<T>(op.beta1)),
         beta2(static_cast<T>(op.beta2)),
         epsilon(static_cast<T>(op.epsilon)),
@@ -68,59 +85,74 @@ void compute(const Accumulate& op, Call& call) {
 
 template <class T>
 void compute(const GradNorm& op, Call& call) {
-  const T* gradients = call.in<T>(0);
+  const Tensor& gradients = call.input(0);
   ExactSum sum;
-  for (const ParamPiece& p : call.context().pieces) {
+  for (const PieceRow& p : call.pieces()) {
     require(p.state + p.count <= op.elements, "a parameter lies beyond the gradients of what the rank updates");
-    if (p.counted) add_squares(p, sum, [g = gradients + p.gradient](std::int64_t i) { return g[i]; });
+    if (p.counted) with_values<T>(gradients, p.gradient, [&](auto value) { add_squares(p, sum, value); });
   }
   std::ranges::copy(sum.words(), call.out<std::int64_t>(0));
 }
 
+// Gradients carry the scale that the step began with.
 template <class T>
 void compute(const ClipCoefficient& op, Call& call) {
   const double total = ExactSum::value(call.in<std::int64_t>(0));
-  Scalars& scalars = call.scalars();
-  scalars.grad_norm = std::sqrt(total);
-  scalars.found_nonfinite = !std::isfinite(total);
-  scalars.clip_coefficient = scalars.found_nonfinite ? 0 : clip_coefficient(scalars.grad_norm, op.clip_grad);
+  StepTable& table = call.table();
+  table.grad_norm = std::sqrt(total) * table.inverse_scale;
+  table.found_nonfinite = !std::isfinite(total);
+  table.clip_coefficient = table.found_nonfinite ? 0 : clip_coefficient(table.grad_norm, op.clip_grad) * table.inverse_scale;
+  if (op.scale) move_scale(*op.scale, table);
 }
 
 template <class T>
 void compute(const AdamW& op, Call& call) {
-  const Scalars& scalars = call.scalars();
-  if (scalars.found_nonfinite) return;
-  const AdamWStep<T> step(op, scalars);
-  const T* gradient = call.in<T>(0);
-  T *weight = call.out<T>(0), *exp_avg = call.out<T>(1), *exp_avg_sq = call.out<T>(2);
-  for (const ParamPiece& p : call.context().pieces) {
+  const StepTable& table = call.table();
+  if (table.found_nonfinite) return;
+  const AdamWStep<T> step(op, table);
+  Updated<T> weights(call, op, {0, op.master ? 3 : -1});
+  Moment<T> exp_avg(call, op, 1, Rounding::Of::exp_avg), exp_avg_sq(call, op, 2, Rounding::Of::exp_avg_sq);
+  Staged<T> gradient;
+  for (const PieceRow& p : call.pieces()) {
     require(p.state + p.count <= op.elements, "a parameter lies beyond the optimizer's states");
-    const AdamWState<T> at{gradient + p.gradient, weight + p.weight, exp_avg + p.state, exp_avg_sq + p.state};
-    update(step, at, p.count, p.param->decay);
+    each_stretch(p, [&](std::int64_t first, std::int64_t n) {
+      const AdamWState<T> at{gradient.get({call.input(0), p.gradient + first, n}), weights.get(p, first, n),
+                             exp_avg.get(p, first, n), exp_avg_sq.get(p, first, n)};
+      update(step, at, n, p.decay);
+      weights.put();
+      exp_avg.put();
+      exp_avg_sq.put();
+    });
   }
 }
 
 // PyTorch's SGD without dampening: g += decay w, buffer = momentum buffer + g, w -= rate buffer.
 template <class T>
 void compute(const Sgd& op, Call& call) {
-  const Scalars& scalars = call.scalars();
-  if (scalars.found_nonfinite) return;
-  const T momentum = static_cast<T>(op.momentum), clip = static_cast<T>(scalars.clip_coefficient);
-  const T rate = static_cast<T>(scalars.learning_rate);
-  const T* gradients = call.in<T>(0);
-  T *weights = call.out<T>(0), *buffers = op.momentum > 0 ? call.out<T>(1) : nullptr;
-  for (const ParamPiece& p : call.context().pieces) {
+  const StepTable& table = call.table();
+  if (table.found_nonfinite) return;
+  const T momentum = static_cast<T>(op.momentum), clip = static_cast<T>(table.clip_coefficient);
+  const T rate = static_cast<T>(table.learning_rate);
+  const bool has_buffer = op.momentum > 0;
+  Updated<T> weights(call, op, {0, op.master ? (has_buffer ? 2 : 1) : -1});
+  Moment<T> buffers(call, op, 1, Rounding::Of::exp_avg);
+  Staged<T> gradient;
+  for (const PieceRow& p : call.pieces()) {
     require(p.state + p.count <= op.elements, "a parameter lies beyond the optimizer's states");
-    const T decay = p.param->decay ? static_cast<T>(op.weight_decay) : T{0};
-    const T* g = gradients + p.gradient;
-    T* w = weights + p.weight;
-    if (buffers == nullptr) {
-      each(p.count, [=](std::int64_t i) { w[i] -= rate * (g[i] * clip + decay * w[i]); });
-      continue;
-    }
-    each(p.count, [=, buffer = buffers + p.state](std::int64_t i) {
-      buffer[i] = momentum * buffer[i] + (g[i] * clip + decay * w[i]);
-      w[i] -= rate * buffer[i];
+    const T decay = p.decay ? static_cast<T>(op.weight_decay) : T{0};
+    each_stretch(p, [&](std::int64_t first, std::int64_t n) {
+      const T* g = gradient.get({call.input(0), p.gradient + first, n});
+      T* w = weights.get(p, first, n);
+      if (!has_buffer) {
+        each(n, [=](std::int64_t i) { w[i] -= rate * (g[i] * clip + decay * w[i]); });
+        return weights.put();
+      }
+      each(n, [=, buffer = buffers.get(p, first, n)](std::int64_t i) {
+        buffer[i] = momentum * buffer[i] + (g[i] * clip + decay * w[i]);
+        w[i] -= rate * buffer[i];
+      });
+      weights.put();
+      buffers.put();
     });
   }
 }

@@ -58,19 +58,22 @@ void compute(const BiasDropoutAddBackward& op, Call& call) {
     T* to = dx + row * op.cols;
     dropout.each(first, count * op.cols, [=](std::int64_t i, T factor) { to[i] = factor * from[i]; });
   });
-  if (op.bias) write_column_sums<T>(dx, op.rows, op.cols, call.out<T>(1));
+  if (!op.bias) return;
+  call.settle(0);
+  write_column_sums<T>(dx, op.rows, op.cols, call.out<T>(1));
 }
 
 // The sum and its norm: the operands of one follow those of the other.
 template <class T>
 void compute(const BiasDropoutAddNorm& op, Call& call) {
   compute<T>(op.add(), call);
+  call.settle(0);  // as a norm in a kernel of its own would read it
   const std::size_t gamma = op.bias ? 3 : 2;
-  const std::array<const std::byte*, 3> in{call.out<std::byte>(0), call.in<std::byte>(gamma),
-                                           op.rms ? nullptr : call.in<std::byte>(gamma + 1)};
-  const std::array<std::byte*, 2> out{call.out<std::byte>(1), call.out<std::byte>(2)};
+  const std::array in{call.output(0), call.input(gamma), op.rms ? Tensor{} : call.input(gamma + 1)};
+  const std::array out{call.output(1), call.output(2)};
+  const Op whole = op.norm();
   std::int64_t products = 0;
-  Call norm(in, out, call.context(), products);
+  Call norm({whole, call.compute_type(), in, out, call.context()}, {}, products);
   compute<T>(op.norm(), norm);
 }
 

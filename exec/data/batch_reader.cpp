@@ -15,11 +15,6 @@ const std::vector<std::int32_t>& part_of(const Example& e, Input input) {
   return input == Input::targets ? e.targets : e.types;
 }
 
-Masking masking_of(const Plan& plan) {
-  return {plan.training.seq_length, plan.masked_positions(), static_cast<std::int32_t>(plan.model.vocab_size - 1),
-          plan.model.token_types > 1, plan.training.seed};
-}
-
 }  // namespace
 
 std::optional<Input> input_of(std::string_view slot) {
@@ -38,23 +33,20 @@ std::vector<std::vector<InputSlot>> input_slots(const TaskGraph& graph) {
   return all;
 }
 
-BatchReader::BatchReader(const Plan& plan, const TokenSource& source, std::int64_t context_rank)
-    : plan_(plan),
-      source_(source),
-      context_rank_(context_rank),
-      positions_(plan.parallel.context, plan.training.seq_length / plan.parallel.context) {}
+BatchReader::BatchReader(const DataShape& shape, const TokenSource& source, std::int64_t context_rank)
+    : shape_(shape), source_(source), context_rank_(context_rank), positions_(shape.context, shape.seq_length / shape.context) {}
 
 std::int64_t BatchReader::positions(Input input) const {
-  const bool decoder = plan_.model.family == Family::t5 && (input == Input::decoder_tokens || input == Input::targets);
-  return decoder ? plan_.training.decoder_seq_length : positions_.local_seq;
+  const bool decoder = shape_.kind == ExampleKind::prefix && (input == Input::decoder_tokens || input == Input::targets);
+  return decoder ? shape_.decoder_seq_length : positions_.local_seq;
 }
 
 std::int64_t BatchReader::elements(Input input) const {
-  return plan_.training.micro_batch_size * (input == Input::labels ? 1 : positions(input));
+  return shape_.micro_batch_size * (input == Input::labels ? 1 : positions(input));
 }
 
 Example BatchReader::next_tokens(std::int64_t sequence) const {
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(plan_.training.seq_length) + 1);
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(shape_.seq_length) + 1);
   source_.sequence(sequence, tokens);
   Example e;
   e.targets.assign(tokens.begin() + 1, tokens.end());
@@ -65,10 +57,10 @@ Example BatchReader::next_tokens(std::int64_t sequence) const {
 }
 
 Example BatchReader::example(std::int64_t sequence) const {
-  if (plan_.model.family == Family::t5)
-    return source_.prefix_example(sequence, {plan_.training.seq_length, plan_.training.decoder_seq_length});
-  if (plan_.model.family != Family::bert) return next_tokens(sequence);
-  const auto masking = masking_of(plan_);
+  if (shape_.kind == ExampleKind::prefix)
+    return source_.prefix_example(sequence, {shape_.seq_length, shape_.decoder_seq_length});
+  if (shape_.kind == ExampleKind::next_token) return next_tokens(sequence);
+  const Masking masking{shape_.seq_length, shape_.masked_positions, shape_.mask_token, shape_.types, shape_.seed};
   Example e = source_.masked_example(sequence, masking);
   const auto size = static_cast<std::size_t>(masking.seq_length);
   require(e.tokens.size() == size && e.targets.size() == size && e.types.size() == size, "an example of another length");
@@ -76,7 +68,7 @@ Example BatchReader::example(std::int64_t sequence) const {
 }
 
 void BatchReader::fill(Input input, std::int64_t first, std::int32_t* out) const {
-  for (std::int64_t s = 0; s < plan_.training.micro_batch_size; ++s) {
+  for (std::int64_t s = 0; s < shape_.micro_batch_size; ++s) {
     const Example e = example(first + s);
     if (input == Input::labels) {
       *out++ = context_rank_ == 0 ? e.label : -1;

@@ -9,7 +9,7 @@
 #include "exec/data/data.hpp"
 #include "exec/data/sequence_map.hpp"
 #include "models/graph/task_graph.hpp"
-#include "models/plan/plan.hpp"
+#include "models/plan/data_shape.hpp"
 
 namespace tandem::exec {
 
@@ -28,7 +28,7 @@ std::vector<std::vector<InputSlot>> input_slots(const TaskGraph& graph);
 /// Reads for one context rank, which sees its own positions of every sequence.
 class BatchReader {
  public:
-  BatchReader(const Plan& plan, const TokenSource& source, std::int64_t context_rank);
+  BatchReader(const DataShape& shape, const TokenSource& source, std::int64_t context_rank);
 
   /// Values of `input` in a micro-batch: one a position of this rank, or (labels) one a sequence.
   std::int64_t elements(Input input) const;
@@ -42,7 +42,7 @@ class BatchReader {
   std::int64_t positions(Input input) const;
   Example next_tokens(std::int64_t sequence) const;
 
-  const Plan& plan_;
+  DataShape shape_;
   const TokenSource& source_;
   std::int64_t context_rank_;
   SequenceMap positions_;

@@ -39,12 +39,24 @@ struct TextPart {
   double begin = 0, end = 1;
 };
 
+/// A text, read once for all that is made of it.
+struct TextFile {
+  std::string path;
+  std::string bytes;
+};
+
+/// Throws ConfigError when the file cannot be read, is no plain file or is larger than half of the host's memory: before it is read.
+std::shared_ptr<const TextFile> read_text_file(const std::string& path);
+
 /// Byte tokens (vocabulary 256) of a text file, or of a part of it. Throws ConfigError when unreadable or shorter than
 /// seq_length + 1.
 std::unique_ptr<TokenSource> open_byte_text(const std::string& path, std::int64_t seq_length, std::uint64_t seed,
                                             const TextPart& part = {});
 
+std::unique_ptr<TokenSource> open_byte_text(std::shared_ptr<const TextFile> file, std::int64_t seq_length, std::uint64_t seed,
+                                            const TextPart& part = {});
+
 /// Conditional entropy of a byte given the one before it, in nats: what a bigram table reaches on this text.
-double bigram_entropy(const std::string& path);
+double bigram_entropy(const TextFile& file);
 
 }  // namespace tandem::exec

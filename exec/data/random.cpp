@@ -18,7 +18,7 @@ constexpr std::uint32_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
 constexpr PhiloxKey kWeyl = {0x9E3779B9, 0xBB67AE85};
 
 // Domains beside the values of DropoutSite: the top byte of a stream's name.
-constexpr std::uint32_t kInitialValues = 0x80, kExamples = 0x81;
+constexpr std::uint32_t kInitialValues = 0x80, kExamples = 0x81, kRounding = 0x82;
 
 constexpr std::uint32_t low(std::uint64_t v) { return static_cast<std::uint32_t>(v); }
 constexpr std::uint32_t high(std::uint64_t v) { return static_cast<std::uint32_t>(v >> 32); }
@@ -109,6 +109,12 @@ RandomStream RandomStream::example(std::uint64_t seed, std::int64_t sequence) {
   require(sequence >= 0 && sequence >> 56 == 0, "a sequence beyond the random streams' range");
   const auto number = static_cast<std::uint64_t>(sequence);
   return {seed, low(number), kExamples << 24 | high(number)};
+}
+
+RandomStream RandomStream::rounding(std::uint64_t seed, std::uint64_t step, std::int32_t init_id, std::uint32_t buffer) {
+  const auto id = static_cast<std::uint32_t>(init_id);
+  require(step >> 32 == 0 && id >> 22 == 0 && buffer < 4, "a rounding beyond the random streams' range");
+  return {seed, low(step), kRounding << 24 | buffer << 22 | id};
 }
 
 PhiloxBlock RandomStream::block(std::uint64_t index) const {

@@ -24,6 +24,8 @@ class RandomStream {
   static RandomStream dropout(std::uint64_t seed, DropoutSite site, std::uint64_t step, std::int32_t layer);
   /// Initial values of one parameter; tied copies share `init_id`.
   static RandomStream initial(std::uint64_t seed, std::int32_t init_id);
+  /// How one of a parameter's buffers is rounded in one step. `step` below 2^32, `init_id` below 2^22, `buffer` below 4.
+  static RandomStream rounding(std::uint64_t seed, std::uint64_t step, std::int32_t init_id, std::uint32_t buffer);
   /// What is drawn to make a training example of one sequence; `sequence` below 2^56.
   static RandomStream example(std::uint64_t seed, std::int64_t sequence);
 

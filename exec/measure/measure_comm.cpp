@@ -1,6 +1,7 @@
 #include "exec/measure/measure_comm.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <exception>
 
@@ -57,6 +58,10 @@ class CollectiveBuffers {
  private:
   std::vector<float> given_, got_;
 };
+
+Tensor tensor_of(std::vector<float>& values) {
+  return {reinterpret_cast<std::byte*>(values.data()), DType::fp32, static_cast<std::int64_t>(values.size())};
+}
 
 /// Wakes ranks that wait for one that has failed.
 void release(Rendezvous& gate, Communicator& comm) {
@@ -146,14 +151,16 @@ class StepCollectiveTimer {
     const auto backend = make_cpu_backend();
     std::vector<float> a(96 * 192, 0.5F), b(192 * 192, 0.25F), c(96 * 192);
     CollectiveBuffers buffers(op_);
-    const std::vector<const std::byte*> in{reinterpret_cast<const std::byte*>(a.data()),
-                                           reinterpret_cast<const std::byte*>(b.data())};
-    const std::vector<std::byte*> out{reinterpret_cast<std::byte*>(c.data())};
-    backend->run(kProduct, DType::fp32, in, out, {});
+    const std::array in{tensor_of(a), tensor_of(b)};
+    const std::array out{tensor_of(c)};
+    const Op product = kProduct;
+    const KernelContext context;
+    Queue& queue = backend->queue(Stream::compute);
+    queue.run({product, DType::fp32, in, out, context});
     if (!gate.arrive()) return;
     begin = Clock::now();
     for (int i = 0; i < kRounds; ++i) {
-      backend->run(kProduct, DType::fp32, in, out, {});
+      queue.run({product, DType::fp32, in, out, context});
       std::ranges::fill(buffers.given(), 1.0F);  // as the product before a collective writes what it reduces
       if (communicate) comms_[static_cast<std::size_t>(r)]->run(op_, members, buffers.in(), buffers.out());
     }

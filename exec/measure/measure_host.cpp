@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <fstream>
 
+#include "exec/backend/forwarding_backend.hpp"
 #include "exec/communicator/rendezvous.hpp"
+#include "exec/cpu/backend.hpp"
 #include "exec/measure/op_timer.hpp"
 #include "exec/run/run.hpp"
 #include "models/base/threads.hpp"
@@ -14,17 +16,20 @@ namespace tandem::exec {
 namespace {
 
 /// Does nothing, as fast as anything can.
-class IdleBackend final : public Backend {
+class IdleQueue final : public ForwardingQueue {
  public:
-  IdleBackend() : memory_(make_cpu_backend()) {}
+  using ForwardingQueue::ForwardingQueue;
+  void run(const Launch&) override {}
+};
+
+class IdleBackend final : public ForwardingBackend {
+ public:
+  IdleBackend() : ForwardingBackend(make_cpu_backend()), queue_(inner().queue(Stream::compute)) {}
   std::string_view name() const override { return "idle"; }
-  bool supports(const Op&, DType) const override { return true; }
-  std::unique_ptr<Memory> allocate(std::size_t bytes) override { return memory_->allocate(bytes); }
-  void run(const Op&, DType, std::span<const std::byte* const>, std::span<std::byte* const>, const KernelContext&) override {}
-  BackendCounters counters() const override { return {}; }
+  Queue& queue(Stream) override { return queue_; }
 
  private:
-  std::unique_ptr<Backend> memory_;
+  IdleQueue queue_;
 };
 
 class NoTokens final : public TokenSource {
@@ -111,7 +116,7 @@ double measure_launch() {
   const auto graph = idle_graph();
   RunOptions options;
   options.steps = 50;
-  options.make_backend = [] { return std::make_unique<IdleBackend>(); };
+  options.make_backend = [](Rank) { return std::make_unique<IdleBackend>(); };
   double least = 1;
   for (const auto& s : run(idle_plan(), graph, NoTokens(), options).steps) least = std::min(least, s.step_time_s);
   return least / (kTasks * kInstances);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "exec/cpu/backend.hpp"
 #include "models/graph/memory_plan.hpp"
 
 namespace tandem::exec {
@@ -94,6 +95,8 @@ std::int64_t flat_elements(const Op& op) {
       op);
 }
 
+Tensor tensor(const OperandSize& o, std::byte* address) { return {address, o.dtype, o.elements}; }
+
 double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
 
 /// Processor time of this thread: what else the machine does in between does not count.
@@ -126,18 +129,17 @@ void OpTimer::Pool::reserve(std::size_t bytes, DType dtype) {
 
 OpTimer::OpTimer(DType dtype, std::size_t pool_bytes)
     : dtype_(dtype), pool_bytes_(pool_bytes), backend_(make_cpu_backend()) {
-  context_.scalars = &scalars_;
+  context_.table = table_address(*backend_);
   context_.seq_length = 128;
-  param_.decay = true;
-  piece_.param = &param_;
-  piece_.counted = true;
-  context_.pieces = {&piece_, 1};
+  piece_.decay = piece_.counted = true;
 }
 
 void OpTimer::prepare(const Op& op) {
-  scalars_ = {};
-  scalars_.learning_rate = 1e-4;
+  StepTable table;
+  table.learning_rate = 1e-4;
+  write_value(backend_->step_table(), 0, table);
   piece_.count = flat_elements(op);
+  backend_->load_pieces({&piece_, 1});
   const auto sizes = operand_sizes(op, dtype_);
   integers_.clear();
   for (const auto& o : sizes.inputs) integers_.push_back(is_integer(o) ? integers(op, o) : std::vector<std::int32_t>{});
@@ -158,22 +160,23 @@ void OpTimer::lay_out(const OperandSizes& sizes) {
 OpTimer::CallOperands OpTimer::operands(const OperandSizes& sizes) {
   CallOperands call;
   for (std::size_t i = 0; i < sizes.inputs.size(); ++i)
-    call.inputs.push_back(is_integer(sizes.inputs[i]) ? reinterpret_cast<const std::byte*>(integers_[i].data())
-                                                      : reading_.next(bytes_of(sizes.inputs[i])));
+    call.inputs.push_back(tensor(sizes.inputs[i], is_integer(sizes.inputs[i]) ? reinterpret_cast<std::byte*>(integers_[i].data())
+                                                                              : reading_.next(bytes_of(sizes.inputs[i]))));
   for (const auto& o : sizes.outputs) {
     call.outputs.push_back(o.same_as_output >= 0 ? call.outputs[static_cast<std::size_t>(o.same_as_output)]
-                                                 : writing_.next(bytes_of(o)));
+                                                 : tensor(o, writing_.next(bytes_of(o))));
     if (o.same_as_input >= 0) call.inputs[static_cast<std::size_t>(o.same_as_input)] = call.outputs.back();
   }
   return call;
 }
 
 double OpTimer::time_group(const Op& op, int calls) {
+  Queue& queue = backend_->queue(Stream::compute);
   const double begin = thread_seconds();
   for (int i = 0; i < calls; ++i) {
     const auto& at = sets_[set_];
     set_ = set_ + 1 == sets_.size() ? 0 : set_ + 1;
-    backend_->run(op, dtype_, at.inputs, at.outputs, context_);
+    queue.run({op, dtype_, at.inputs, at.outputs, context_});
   }
   return (thread_seconds() - begin) / calls;
 }

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "exec/cpu/backend.hpp"
+#include "exec/backend/backend.hpp"
 #include "exec/measure/op_operands.hpp"
 
 namespace tandem::exec {
@@ -24,8 +24,7 @@ class OpTimer {
 
  private:
   struct CallOperands {
-    std::vector<const std::byte*> inputs;
-    std::vector<std::byte*> outputs;
+    std::vector<Tensor> inputs, outputs;
   };
   /// Memory that calls move through, so that a call does not find its operands where the last one left them.
   class Pool {
@@ -52,9 +51,7 @@ class OpTimer {
   std::vector<std::vector<std::int32_t>> integers_;  ///< by input
   std::vector<CallOperands> sets_;
   std::size_t set_ = 0;
-  Scalars scalars_;
-  Param param_{};
-  ParamPiece piece_;
+  PieceRow piece_;
   KernelContext context_;
 };
 

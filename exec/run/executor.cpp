@@ -24,11 +24,10 @@ StageId stage_of(const Coords& c) { return StageId(c[Axis::pp]); }
 
 }  // namespace
 
-/// A task's operands as addresses.
-struct RankExecutor::Pointers {
+/// A task's operands in the rank's arena.
+struct RankExecutor::Operands {
   static constexpr std::size_t kMost = 12;
-  std::array<const std::byte*, kMost> in;
-  std::array<std::byte*, kMost> out;
+  std::array<Tensor, kMost> in, out;
 };
 
 RankExecutor::RankExecutor(const RunContext& run, RankParts parts, std::function<void(Rank)> failed)
@@ -37,72 +36,99 @@ RankExecutor::RankExecutor(const RunContext& run, RankParts parts, std::function
       coords_(run.mesh.coords(parts_.rank)),
       program_(run.graph.program(stage_of(coords_))),
       order_(run.orders[stage_of(coords_).index()]),
-      reader_(run.plan, run.data, coords_[Axis::cp]),
+      reader_(data_shape(run.plan), run.data, coords_[Axis::cp]),
       groups_(groups_of(run.mesh, parts_.rank)),
       positions_(positions_in(groups_, parts_.rank)),
-      pieces_(param_pieces(program_, state().seat)),
       board_(order_.tasks()) {
-  context_.seed = run.plan.training.seed;
-  context_.tensor_rank = coords_[Axis::tp];
-  context_.expert_tensor_rank = static_cast<std::int32_t>(positions_[static_cast<std::size_t>(Group::expert_tensor)]);
-  context_.tensor_size = static_cast<std::int32_t>(run.mesh.size(Axis::tp));
-  context_.context_rank = coords_[Axis::cp];
-  context_.context_size = static_cast<std::int32_t>(run.mesh.size(Axis::cp));
-  context_.scalars = &scalars_;
-  context_.pieces = pieces_;
+  rank_context_.seed = run.plan.training.seed;
+  rank_context_.tensor_rank = coords_[Axis::tp];
+  rank_context_.expert_tensor_rank = static_cast<std::int32_t>(positions_[static_cast<std::size_t>(Group::expert_tensor)]);
+  rank_context_.tensor_size = static_cast<std::int32_t>(run.mesh.size(Axis::tp));
+  rank_context_.context_rank = coords_[Axis::cp];
+  rank_context_.context_size = static_cast<std::int32_t>(run.mesh.size(Axis::cp));
+  rank_context_.table = table_address(*parts_.backend);
+  const RankState mine = state();
+  parts_.backend->load_pieces(piece_rows(param_pieces(program_, mine.seat), [&](const Param& p) { return share_map(p, mine); }));
+  if (parts_.backend->asynchronous()) queues_ = std::make_unique<QueueOrder>(*parts_.backend, order_);
   start_workers(failed);
 }
 
 void RankExecutor::start_workers(const std::function<void(Rank)>& failed) {
+  const auto work = [this](std::uint32_t number) { execute(number, context_of(program_.instances[order_.ref(number).instance])); };
   for (std::size_t s = 0; s < kStreams; ++s)
-    if (!inline_stream(static_cast<Stream>(s)) && order_.uses(static_cast<Stream>(s)))
-      workers_[s] = std::make_unique<StreamWorker>([this](std::uint32_t number) { execute(number); },
-                                                   [this, failed] { failed(parts_.rank); });
+    if (!inline_stream(static_cast<Stream>(s), how()) && order_.uses(static_cast<Stream>(s)))
+      workers_[s] = std::make_unique<StreamWorker>(work, [this, failed] { failed(parts_.rank); });
 }
 
-RankState RankExecutor::state() { return rank_state(program_, run_.mesh, parts_.rank, arena()); }
+RankState RankExecutor::state() { return rank_state(program_, run_.mesh, parts_.rank, parts_.arena.get()); }
 
 void RankExecutor::cancel() { board_.fail(); }
 
-void RankExecutor::run_step(const StepStart& start, std::optional<TimePoint> record) {
+void RankExecutor::run_step(const StepTable& start, std::optional<TimePoint> record) {
   begin_step(start, record.has_value());
   if (record) origin_ = *record;
+  issue_all();
+  for (auto& worker : workers_)
+    if (worker) worker->drain();
+  if (board_.failed()) throw Cancelled{};
+  if (!runs_ahead()) return;
+  queues_->finish();
+  if (record_) take_times();
+}
+
+void RankExecutor::take_times() {
+  for (std::uint32_t n = 0; n < stamps_.size(); ++n) {
+    if (!order_.computes(n)) continue;
+    const auto [started, ended] = queues_->times(n);
+    stamps_[n].ready = stamps_[n].started = started, stamps_[n].ended = ended;
+  }
+}
+
+void RankExecutor::settle() noexcept {
+  for (auto& worker : workers_)
+    if (worker) worker->drain();
+  if (runs_ahead()) queues_->settle();
+}
+
+void RankExecutor::issue_all() {
   for (std::uint32_t i = 0; i < program_.instances.size(); ++i) {
     const auto& instance = program_.instances[i];
     begin_instance(instance);
     const auto tasks = run_.graph.of(instance).tasks.size();
     for (std::uint16_t t = 0; t < tasks; ++t) issue({i, t});
   }
-  for (auto& worker : workers_)
-    if (worker) worker->drain();
-  if (board_.failed()) throw Cancelled{};
 }
 
-void RankExecutor::begin_step(const StepStart& start, bool record) {
+void RankExecutor::begin_step(const StepTable& start, bool record) {
   board_.reset();
-  scalars_ = start.scalars;
-  step_ = start.step;
-  first_sample_ = start.first_sample;
-  context_.step = static_cast<std::uint64_t>(start.step);
+  start_ = start;
+  write_value(parts_.backend->step_table(), 0, start_);
   record_ = record;
   if (record) stamps_.assign(order_.tasks(), {});
   if (record) routing_.clear();
+  if (runs_ahead()) queues_->record(record);
   issued_.clear();
   for (auto& n : notes_) n.order.clear();
 }
 
 void RankExecutor::begin_instance(const Instance& instance) {
-  context_.layer = instance.layer;
-  context_.seq_length = run_.plan.layer_seq_length(instance.layer);
-  context_.first_sequence = first_sequence(std::max(instance.micro_batch, 0));
+  context_ = context_of(instance);
   fill_inputs(instance);
+}
+
+KernelContext RankExecutor::context_of(const Instance& instance) const {
+  KernelContext c = rank_context_;
+  c.layer = instance.layer;
+  c.seq_length = run_.plan.layer_seq_length(instance.layer);
+  c.first_sequence = first_sequence(std::max(instance.micro_batch, 0));
+  return c;
 }
 
 // Context ranks of one data index share its sequences: what counts is the axis, not the place in the data group.
 std::int64_t RankExecutor::first_sequence(std::int32_t micro_batch) const {
   const auto& training = run_.plan.training;
   const auto global_micro_batch = micro_batch * run_.mesh.size(Axis::dp) + coords_[Axis::dp];
-  return first_sample_ + global_micro_batch * training.micro_batch_size;
+  return global_micro_batch * training.micro_batch_size;
 }
 
 void RankExecutor::fill_inputs(const Instance& instance) {
@@ -113,7 +139,9 @@ void RankExecutor::fill_inputs(const Instance& instance) {
     require(slots[slot].bytes >= bytes, "a slot that the host fills is smaller than what a micro-batch has for it");
     require(offset >= 0 && offset + bytes.count() <= static_cast<std::int64_t>(parts_.arena->size()),
             "a slot that the host fills lies outside the arena");
-    reader_.fill(input, context_.first_sequence, reinterpret_cast<std::int32_t*>(arena() + offset));
+    ids_.resize(static_cast<std::size_t>(reader_.elements(input)));
+    reader_.fill(input, start_.first_sample + context_.first_sequence, ids_.data());
+    parts_.backend->queue(Stream::compute).upload(parts_.arena->address() + offset, std::as_bytes(std::span(ids_)));
   }
 }
 
@@ -122,79 +150,100 @@ void RankExecutor::issue(TaskRef ref) {
   const auto stream = order_.task(ref).stream;
   issued_.emplace_back(ref.instance, ref.task);
   if (record_) stamps_[number].issued = now();
-  if (inline_stream(stream)) return execute(number);
+  if (inline_stream(stream, how())) return execute(number, context_);
   workers_[static_cast<std::size_t>(stream)]->push(number);
 }
 
-void RankExecutor::execute(std::uint32_t number) {
+void RankExecutor::execute(std::uint32_t number, const KernelContext& context) {
   const auto ref = order_.ref(number);
   const auto& task = order_.task(ref);
   const auto& instance = program_.instances[ref.instance];
-  if (!board_.wait(order_.waits(number))) throw Cancelled{};
+  if (!board_.wait(order_.waits(number, how()))) throw Cancelled{};
+  const bool computes = !is_communication(task.op);
+  if (runs_ahead() && !computes) queues_->meet(number);
   const auto ready = now();
   auto& mine = notes(task.stream);
   mine.order.emplace_back(ref.instance, ref.task);
-  const auto started = perform(task, instance, resolve(task, instance, mine), ready);
+  const Operands at = resolve(task, instance, mine);
+  auto started = ready;
+  computes ? compute(number, at, context) : void(started = communicate(task, instance, at));
   if (record_) {
     auto& s = stamps_[number];
     s.ready = ready, s.started = std::max(ready, started), s.ended = now();
   }
-  if (order_.awaited(number)) board_.complete(number);
+  if (order_.awaited(number, how())) board_.complete(number);
 }
 
-TimePoint RankExecutor::perform(const Task& task, const Instance& instance, const Pointers& at, TimePoint ready) {
+// Complete means ended where the backend performs at once, and issued where it runs ahead.
+void RankExecutor::compute(std::uint32_t number, const Operands& at, const KernelContext& context) {
+  const auto ref = order_.ref(number);
+  const auto& task = order_.task(ref);
+  const Launch launch{task.op, task.dtype, std::span(at.in).first(task.inputs.size()), std::span(at.out).first(task.outputs.size()),
+                      context};
+  auto& queue = parts_.backend->queue(task.stream);
+  runs_ahead() ? queues_->issue(number, launch) : queue.run(launch);
+  if (record_) note_routing(task, program_.instances[ref.instance], at);
+}
+
+TimePoint RankExecutor::communicate(const Task& task, const Instance& instance, const Operands& at) {
   auto& comm = *parts_.comm;
   const auto peer = [&](int offset) { return run_.mesh.stage_neighbour(parts_.rank, offset); };
   if (const auto* op = std::get_if<Collective>(&task.op)) return collect(*op, task, at);
   if (const auto* op = std::get_if<Send>(&task.op))
-    return comm.send(at.in[0], bytes_of(op->dtype, op->elements).count(), peer(op->stage_offset),
+    return comm.send(at.in[0].address, bytes_of(op->dtype, op->elements).count(), peer(op->stage_offset),
                      sent(instance, op->stage_offset));
-  if (const auto* op = std::get_if<Recv>(&task.op))
-    return comm.recv(at.out[0], bytes_of(op->dtype, op->elements).count(), peer(op->stage_offset),
-                     received(instance, op->stage_offset));
-  parts_.backend->run(task.op, task.dtype, std::span(at.in.data(), task.inputs.size()),
-                      std::span(at.out.data(), task.outputs.size()), context_);
-  if (record_) note_routing(task, instance, at);
-  return ready;
+  const auto& op = std::get<Recv>(task.op);
+  return comm.recv(at.out[0].address, bytes_of(op.dtype, op.elements).count(), peer(op.stage_offset),
+                   received(instance, op.stage_offset));
 }
 
 /// What the router of a recorded step has chosen; computed again it chooses the same.
-void RankExecutor::note_routing(const Task& task, const Instance& instance, const Pointers& at) {
+void RankExecutor::note_routing(const Task& task, const Instance& instance, const Operands& at) {
   const auto* router = std::get_if<TopKRouter>(&task.op);
   if (router == nullptr || instance.phase != Phase::forward) return;
-  const auto* counts = reinterpret_cast<const std::int32_t*>(at.out[3]);
-  routing_.push_back({instance.layer, instance.micro_batch, {counts, counts + router->dims.experts}});
+  const Tensor& counts = at.out[3];
+  routing_.push_back({instance.layer, instance.micro_batch, std::vector<std::int32_t>(static_cast<std::size_t>(counts.elements))});
+  parts_.backend->queue(task.stream).download(std::as_writable_bytes(std::span(routing_.back().counts)), counts.address);
 }
 
-// Every thread of a rank has its own lane, so one group may be used from several.
-TimePoint RankExecutor::collect(const Collective& op, const Task& task, const Pointers& at) {
-  const int lane = inline_stream(task.stream) ? 0 : static_cast<int>(task.stream);
+// Every stream of a rank has its own lane, so one group may be used from several threads.
+TimePoint RankExecutor::collect(const Collective& op, const Task& task, const Operands& at) {
+  const int lane = static_cast<int>(task.stream);
   const auto& members = groups_[static_cast<std::size_t>(op.group)];
-  MemberBuffers mine{at.in[0], at.out[0]};
-  if (op.row > 0)
-    mine.rows = {reinterpret_cast<const std::int32_t*>(at.in[1]),
-                 reinterpret_cast<const std::int32_t*>(at.in[task.inputs.size() - 1]),
+  MemberBuffers mine{at.in[0].address, at.out[0].address};
+  auto& counts = notes(task.stream);
+  if (op.row > 0) {
+    counts.rows_sent = read_ids(at.in[1]);
+    counts.rows_received = read_ids(at.in[task.inputs.size() - 1]);
+    mine.rows = {counts.rows_sent.data(), counts.rows_received.data(),
                  task.inputs[1].elements / static_cast<std::int64_t>(members.size()), task.outputs[0].elements / op.row};
+  }
   return parts_.comm->run(op, {members, lane}, mine);
 }
 
-RankExecutor::Pointers RankExecutor::resolve(const Task& task, const Instance& instance, StreamNotes& notes) {
-  require(task.inputs.size() <= Pointers::kMost && task.outputs.size() <= Pointers::kMost,
+std::vector<std::int32_t> RankExecutor::read_ids(const Tensor& tensor) const {
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(tensor.elements));
+  parts_.arena->read(static_cast<std::size_t>(tensor.address - parts_.arena->address()), std::as_writable_bytes(std::span(ids)));
+  return ids;
+}
+
+RankExecutor::Operands RankExecutor::resolve(const Task& task, const Instance& instance, StreamNotes& notes) {
+  require(task.inputs.size() <= Operands::kMost && task.outputs.size() <= Operands::kMost,
           "a task of more operands than any operation has");
-  Pointers at;
+  Operands at;
   for (std::size_t i = 0; i < task.inputs.size(); ++i) at.in[i] = locate(task.inputs[i], instance, notes);
   for (std::size_t i = 0; i < task.outputs.size(); ++i) at.out[i] = locate(task.outputs[i], instance, notes);
   return at;
 }
 
-std::byte* RankExecutor::locate(const Operand& operand, const Instance& instance, StreamNotes& notes) {
+Tensor RankExecutor::locate(const Operand& operand, const Instance& instance, StreamNotes& notes) {
   const auto place = operand.shards > 1 ? positions_[static_cast<std::size_t>(operand.shard_group)] : 0;
   require(operand.shards <= 1 || place < operand.shards, "an operand with fewer shares than its group has members");
   const auto offset = program_.bindings[instance.binding + operand.slot] + operand.offset + place * operand.stride;
   const auto end = offset + bytes_of(operand.dtype, operand.elements).count();
   require(offset >= 0 && end <= static_cast<std::int64_t>(parts_.arena->size()), "an operand outside the arena");
   notes.touched = std::max(notes.touched, end);
-  return arena() + offset;
+  return {parts_.arena->address() + offset, operand.dtype, operand.elements};
 }
 
 // A message goes to the next or the previous virtual stage: past the last stage to the first one's next chunk, and back.
@@ -212,7 +261,7 @@ MessageName RankExecutor::received(const Instance& instance, int offset) const {
 
 // Both ends of a message run it for the same micro-batch and phase of the same step.
 std::int64_t RankExecutor::tag(const Instance& instance, std::int64_t virtual_stage) const {
-  const auto micro_batch = (step_ << 20) + instance.micro_batch + 1;
+  const auto micro_batch = (static_cast<std::int64_t>(start_.step) << 20) + instance.micro_batch + 1;
   return ((micro_batch << 16) + virtual_stage) * 8 + static_cast<std::int64_t>(instance.phase);
 }
 

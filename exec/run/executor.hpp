@@ -1,6 +1,6 @@
 #pragma once
-// One rank's step as it really happens: its thread walks the program in issue order, computing itself and handing
-// messages and data-parallel reductions to a thread per stream.
+// One rank's step as it really happens: its thread walks the program in issue order, computing itself, or issuing to its backend's
+// queues, and handing communication to a thread per stream.
 
 #include <array>
 #include <functional>
@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "exec/communicator/communicator.hpp"
-#include "exec/cpu/backend.hpp"
+#include "exec/backend/backend.hpp"
 #include "exec/data/batch_reader.hpp"
+#include "exec/run/queue_order.hpp"
 #include "exec/run/run_context.hpp"
 #include "exec/run/run_result.hpp"
 #include "exec/run/stream_worker.hpp"
@@ -30,31 +31,26 @@ struct RankParts {
   std::shared_ptr<Memory> arena;
 };
 
-/// What a step needs to know besides its graph.
-struct StepStart {
-  Scalars scalars;
-  std::int64_t step = 0;
-  std::int64_t first_sample = 0;  ///< global index of its first sequence
-};
-
 class RankExecutor {
  public:
   /// `failed` is called on whichever thread failed, inside its exception handler; it must not throw.
   RankExecutor(const RunContext& run, RankParts parts, std::function<void(Rank)> failed);
 
   /// One step, from the first issue to the end of the last task. Keeps its spans when `record`; `origin` is their zero.
-  void run_step(const StepStart& start, std::optional<TimePoint> record);
+  void run_step(const StepTable& start, std::optional<TimePoint> record);
 
   /// What the rank keeps of its stage's parameters.
   RankState state();
 
   /// Wakes the rank's waits with Cancelled.
   void cancel();
+  /// Returns when nothing of the rank's step is being performed any more; behind a failure, once every communicator was aborted.
+  void settle() noexcept;
 
   Rank rank() const { return parts_.rank; }
   const Program& program() const { return program_; }
-  std::byte* arena() { return parts_.arena->data(); }
-  const Scalars& scalars() const { return scalars_; }
+  /// As the step that has ended left it.
+  StepTable table() const { return read_value<StepTable>(parts_.backend->step_table(), 0); }
   RankBooks books() const;
   Lane lane() const;
 
@@ -63,28 +59,39 @@ class RankExecutor {
   struct StreamNotes {
     std::vector<std::pair<std::uint32_t, std::uint16_t>> order;
     std::int64_t touched = 0;
+    std::vector<std::int32_t> rows_sent, rows_received;  ///< of the collective under way
   };
   struct Stamps { TimePoint issued, ready, started, ended; };
-  struct Pointers;
+  struct Operands;
 
   void start_workers(const std::function<void(Rank)>& failed);
-  void begin_step(const StepStart& start, bool record);
+  void begin_step(const StepTable& start, bool record);
   void begin_instance(const Instance& instance);
   void fill_inputs(const Instance& instance);
   std::int64_t first_sequence(std::int32_t micro_batch) const;
+  void issue_all();
+  /// Of computations that queues have performed.
+  void take_times();
   void issue(TaskRef ref);
-  void execute(std::uint32_t number);
-  /// Does the task and returns when its last participant had arrived.
-  TimePoint perform(const Task& task, const Instance& instance, const Pointers& at, TimePoint ready);
-  Pointers resolve(const Task& task, const Instance& instance, StreamNotes& notes);
-  std::byte* locate(const Operand& operand, const Instance& instance, StreamNotes& notes);
-  void note_routing(const Task& task, const Instance& instance, const Pointers& at);
-  TimePoint collect(const Collective& op, const Task& task, const Pointers& at);
+  KernelContext context_of(const Instance& instance) const;
+  void execute(std::uint32_t number, const KernelContext& context);
+  void compute(std::uint32_t number, const Operands& at, const KernelContext& context);
+  /// Does the communication and returns when its last participant had arrived.
+  TimePoint communicate(const Task& task, const Instance& instance, const Operands& at);
+  Operands resolve(const Task& task, const Instance& instance, StreamNotes& notes);
+  Tensor locate(const Operand& operand, const Instance& instance, StreamNotes& notes);
+  void note_routing(const Task& task, const Instance& instance, const Operands& at);
+  TimePoint collect(const Collective& op, const Task& task, const Operands& at);
+  /// Bytes of a tensor that nobody is writing.
+  std::vector<std::int32_t> read_ids(const Tensor& tensor) const;
+
   /// The message that `instance` exchanges with the stage `offset` away.
   MessageName sent(const Instance& instance, int offset) const;
   MessageName received(const Instance& instance, int offset) const;
   std::int64_t tag(const Instance& instance, std::int64_t virtual_stage) const;
   StreamNotes& notes(Stream s) { return notes_[static_cast<std::size_t>(s)]; }
+  bool runs_ahead() const { return queues_ != nullptr; }
+  Performing how() const { return runs_ahead() ? Performing::on_queues : Performing::where_issued; }
   TimePoint now() const { return record_ ? std::chrono::steady_clock::now() : TimePoint{}; }
 
   const RunContext& run_;
@@ -95,17 +102,18 @@ class RankExecutor {
   const BatchReader reader_;
   std::vector<std::vector<Rank>> groups_;  ///< by Group
   std::vector<std::int64_t> positions_;    ///< by Group: of this rank
-  std::vector<ParamPiece> pieces_;
   TaskBoard board_;
-  Scalars scalars_;
-  KernelContext context_;
-  std::int64_t step_ = 0, first_sample_ = 0;
+  KernelContext rank_context_;             ///< what all its tasks share
+  KernelContext context_;                  ///< of the instance that is being issued
+  StepTable start_;                        ///< the step's, as the host wrote it
+  std::vector<std::int32_t> ids_;          ///< what a slot is filled with
   bool record_ = false;
   TimePoint origin_;
   std::vector<Stamps> stamps_;             ///< by task number, of the recorded step
   std::vector<RouterCounts> routing_;      ///< of the recorded step
   std::vector<std::pair<std::uint32_t, std::uint16_t>> issued_;
   std::array<StreamNotes, kStreams> notes_;
+  std::unique_ptr<QueueOrder> queues_;     ///< where the backend runs ahead
   std::array<std::unique_ptr<StreamWorker>, kStreams> workers_;  ///< last: their threads use all of the above
 };
 

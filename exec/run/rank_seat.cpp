@@ -15,6 +15,7 @@ RankExecutor& RankSeat::enter(const Act& act) {
 
 void RankSeat::leave() {
   if (!executor_) return;
+  executor_->settle();
   RankBooks left = executor_->books();
   left.arena_touched_bytes = std::max(left.arena_touched_bytes, books_.arena_touched_bytes);
   if (kind_ == Segment::Kind::evaluate) {
@@ -32,7 +33,7 @@ void RankSeat::cancel() {
 
 RankState RankSeat::state(const RunContext& context) const {
   const auto stage = StageId(context.mesh.coords(rank())[Axis::pp]);
-  return rank_state(context.graph.program(stage), context.mesh, rank(), arena());
+  return rank_state(context.graph.program(stage), context.mesh, rank(), parts_.arena.get());
 }
 
 RankBooks RankSeat::books() {

@@ -7,6 +7,7 @@
 
 #include "exec/run/executor.hpp"
 #include "exec/run/script.hpp"
+#include "exec/state/training_state.hpp"
 
 namespace tandem::exec {
 
@@ -21,7 +22,8 @@ class RankSeat {
   void cancel();
 
   Rank rank() const { return parts_.rank; }
-  std::byte* arena() const { return parts_.arena->data(); }
+  /// The loss scale that the rank's next step begins with.
+  ScaleState& scale() { return scale_; }
   /// What the rank keeps, as `context` has it.
   RankState state(const RunContext& context) const;
 
@@ -40,6 +42,7 @@ class RankSeat {
   Segment::Kind kind_ = Segment::Kind::train;
   std::unique_ptr<RankExecutor> executor_;
   std::optional<Lane> lane_;
+  ScaleState scale_;
   RankBooks books_;
 };
 

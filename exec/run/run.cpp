@@ -2,9 +2,10 @@
 
 #include <atomic>
 #include <cmath>
-#include <cstring>
+#include <new>
 
 #include "exec/communicator/rendezvous.hpp"
+#include "exec/cpu/backend.hpp"
 #include "exec/run/learning_rate.hpp"
 #include "exec/run/rank_failure.hpp"
 #include "exec/run/rank_seat.hpp"
@@ -12,49 +13,16 @@
 #include "exec/state/initialise.hpp"
 #include "models/base/error.hpp"
 #include "models/base/threads.hpp"
+#include "models/planfile/plan_trained.hpp"
 
 namespace tandem::exec {
 namespace {
-
-bool kept(DType t) { return t == DType::fp32 || t == DType::fp64; }
-
-/// Gradients may travel in another type than they are kept in.
-bool one_dtype(const DTypes& d) {
-  return kept(d.compute) && kept(d.gradient_reduce) && d.weights == d.compute && d.gradients == d.compute &&
-         d.master == d.compute && d.optimizer_state == d.compute;
-}
-
-void require_precision(const Plan& plan) {
-  const auto& d = plan.training.dtypes;
-  if (one_dtype(d)) return;
-  throw InfeasibleError(Problem{plan.file, "training.precision", plan.training.precision,
-                                "not implemented: this runtime keeps everything in one type, fp32 or fp64, and sums in one of them",
-                                "set training.precision to fp32 and leave training.dtypes out"});
-}
-
-/// bert's mask is the last token of the vocabulary and stands for nothing in the data.
-void require_vocabulary(const Plan& plan, const TokenSource& data) {
-  const bool bert = plan.model.family == Family::bert;
-  if (data.vocab_size() + (bert ? 1 : 0) <= plan.model.vocab_size) return;
-  throw InfeasibleError(Problem{plan.file, "model.vocab_size", std::to_string(plan.model.vocab_size),
-                                "the data has " + std::to_string(data.vocab_size()) + " different tokens" +
-                                    (bert ? ", and the mask is one more" : ""),
-                                "set model.vocab_size to at least " + std::to_string(data.vocab_size() + (bert ? 1 : 0))});
-}
 
 void require_steps_left(const TrainingState* resume, std::int64_t steps) {
   if (resume == nullptr || resume->steps < steps) return;
   throw ConfigError(Problem{"", "training.steps", std::to_string(steps),
                             "the state to resume has " + std::to_string(resume->steps) + " steps behind it",
                             "give more steps: they count from the beginning of the run"});
-}
-
-/// A training step of the runtime knows the norm before it updates anything.
-void require_global_sync(const Plan& plan) {
-  if (plan.parallel.optimizer_sync == OptimizerSync::global) return;
-  throw InfeasibleError(Problem{plan.file, "parallel.optimizer_sync", std::string(name(plan.parallel.optimizer_sync)),
-                                "simulated only: this runtime does not take a step back when the norm says so",
-                                "set parallel.optimizer_sync to global to train"});
 }
 
 void require_no_host_copies(const Plan& plan, const TaskGraph& graph) {
@@ -65,14 +33,25 @@ void require_no_host_copies(const Plan& plan, const TaskGraph& graph) {
                                       "leave parallel.offload out to train"});
 }
 
+std::vector<DType> types_of(const std::vector<Operand>& operands) {
+  std::vector<DType> types;
+  for (const auto& o : operands) types.push_back(o.dtype);
+  return types;
+}
+
+void require_supported(const Plan& plan, const Task& task, const Backend& backend) {
+  if (is_communication(task.op)) return;
+  const auto in = types_of(task.inputs), out = types_of(task.outputs);
+  const Answer answer = backend.supports(task.op, {task.dtype, in, out});
+  if (answer.possible) return;
+  throw InfeasibleError(Problem{plan.file, "training.precision", plan.training.precision,
+                                "the " + std::string(backend.name()) + " backend cannot do " + answer.reason,
+                                "choose another precision or backend"});
+}
+
 void require_supported(const Plan& plan, const TaskGraph& graph, const Backend& backend) {
   for (const auto& t : graph.templates)
-    for (const auto& task : t.tasks)
-      if (!is_communication(task.op) && !backend.supports(task.op, task.dtype))
-        throw InfeasibleError(Problem{plan.file, "training.precision", plan.training.precision,
-                                      "the " + std::string(backend.name()) + " backend cannot do " +
-                                          std::string(kind_name(task.op)) + " in " + std::string(name(task.dtype)),
-                                      "choose another precision or backend"});
+    for (const auto& task : t.tasks) require_supported(plan, task, backend);
 }
 
 /// All ranks of one run.
@@ -91,7 +70,8 @@ class Run {
     if (make_ranks()) {
       const auto first = states(*script_.acts().front().context);
       initialise(first, plan_, options_.initialise);
-      if (options_.resume != nullptr) restore_state(first, *options_.resume);
+      if (options_.resume != nullptr) restore_state(first, plan_, *options_.resume);
+      for (auto& rank : ranks_) rank->scale() = first_scale();
       run_threads();
     }
     if (failure_.failure() && options_.on_failure) options_.on_failure(*failure_.failure(), take_result());
@@ -100,8 +80,8 @@ class Run {
   }
 
  private:
-  std::unique_ptr<Backend> make_backend() const {
-    return options_.make_backend ? options_.make_backend() : make_cpu_backend();
+  std::unique_ptr<Backend> make_backend(Rank rank) const {
+    return options_.make_backend ? options_.make_backend(rank) : make_cpu_backend();
   }
 
   /// False where the host has no room for a rank, which then has failed.
@@ -117,13 +97,13 @@ class Run {
   }
 
   void make_rank(Rank rank, std::unique_ptr<Communicator> comm) {
-    RankParts parts{rank, make_backend(), std::move(comm), nullptr};
+    RankParts parts{rank, make_backend(rank), std::move(comm), nullptr};
     if (rank == Rank(0))
       for (const auto* c : script_.contexts()) require_supported(c->plan, c->graph, *parts.backend);
     const auto stage = StageId(script_.mesh().coords(rank)[Axis::pp]);
     parts.arena = parts.backend->allocate(static_cast<std::size_t>(script_.arena_bytes(stage).count()));
     // All ones is not a number: what reads a byte that nobody wrote shows it.
-    std::memset(parts.arena->data(), 0xFF, parts.arena->size());
+    parts.arena->fill(0, parts.arena->size(), std::byte{0xFF});
     comms_.push_back(parts.comm.get());
     ranks_.push_back(std::make_unique<RankSeat>(std::move(parts), [this](Rank failed) { fail(failed); }));
   }
@@ -171,23 +151,27 @@ class Run {
     return *full;
   }
 
-  static StepStart start(const Act& act, std::int64_t index) {
+  static StepTable step_table(const Act& act, std::int64_t index) {
     const Segment& s = act.segment;
-    return {{}, s.first_step + index, s.first_sample + index * s.global_batch_size};
+    StepTable table;
+    table.step = static_cast<std::uint64_t>(s.first_step + index);
+    table.first_sample = s.first_sample + index * s.global_batch_size;
+    return table;
   }
 
   void train(RankSeat& rank, const Act& act) {
     for (std::int64_t i = 0; i < act.segment.steps; ++i) {
-      StepStart at = start(act, i);
-      at.scalars = scalars(act, i);
+      const std::int64_t step = act.segment.first_step + i;
+      const StepTable table = with_update(step_table(act, i), act, i, rank.scale());
       const auto begin = meet();
-      if (at.step > last_step_) return;
-      doing(at.step, false);
-      const bool recorded = at.step == timeline_step_;
-      rank.enter(act).run_step(at, recorded ? std::optional(begin) : std::nullopt);
+      if (step > last_step_) return;
+      doing(step, false);
+      const bool recorded = step == timeline_step_;
+      rank.enter(act).run_step(table, recorded ? std::optional(begin) : std::nullopt);
+      rank.scale() = behind(rank.enter(act).table(), rank.scale());
       const auto end = meet();
       if (recorded) rank.keep_lane();
-      if (rank.rank() == Rank(0)) finish_step(act, at.step, std::chrono::duration<double>(end - begin).count());
+      if (rank.rank() == Rank(0)) finish_step(act, step, std::chrono::duration<double>(end - begin).count());
     }
   }
 
@@ -197,22 +181,46 @@ class Run {
       meet();
       if (act.segment.first_step > last_step_ + 1) return;
       doing(act.segment.first_step - 1, true);
-      rank.enter(act).run_step(start(act, i), std::nullopt);
+      rank.enter(act).run_step(step_table(act, i), std::nullopt);
       meet();
       if (rank.rank() == Rank(0)) sum += loss(*act.context);
     }
     if (rank.rank() == Rank(0)) finish_evaluation({act.segment.first_step - 1, sum / static_cast<double>(act.segment.steps)});
   }
 
-  Scalars scalars(const Act& act, std::int64_t index) const {
+  StepTable with_update(StepTable s, const Act& act, std::int64_t index, const ScaleState& scale) const {
     const auto& optimizer = plan_.training.optimizer;
     const RunProgress progress = script_.progress(act.segment, index);
-    const auto t = static_cast<double>(progress.step + 1);
-    Scalars s;
+    const auto t = static_cast<double>(progress.step + 1 - scale.skipped);
+    s.loss_scale = scale.loss_scale;
+    s.inverse_scale = 1 / scale.loss_scale;
+    s.good_steps = scale.good_steps;
+    s.bad_steps = scale.bad_steps;
     s.learning_rate = learning_rate(optimizer.learning_rate, progress);
     s.bias_correction1 = 1 - std::pow(optimizer.beta1, t);
     s.bias_correction2 = 1 - std::pow(optimizer.beta2, t);
     return s;
+  }
+
+  /// The table as the step has left it: every rank has found the same, for all have seen the same norm.
+  static ScaleState behind(const StepTable& s, const ScaleState& before) {
+    return {s.loss_scale, s.good_steps, s.bad_steps, before.skipped + (s.found_nonfinite ? 1 : 0)};
+  }
+
+  /// Where the run begins.
+  ScaleState first_scale() const {
+    if (options_.resume != nullptr) return options_.resume->scale;
+    ScaleState scale;
+    if (plan_.training.scales_loss()) scale.loss_scale = plan_.training.loss_scale.initial;
+    return scale;
+  }
+
+  /// As reduced, without the loss scale.
+  std::vector<GatheredTensor> gradients(const RunContext& context, double inverse_scale) const {
+    std::vector<GatheredTensor> all = gather(states(context), "gradients", plan_.training.dtypes.gradients);
+    for (GatheredTensor& t : all)
+      for (double& v : t.values) v *= inverse_scale;
+    return all;
   }
 
   /// The last virtual stage has it; after the step it is a sum over the data group.
@@ -220,19 +228,18 @@ class Run {
     for (const auto& rank : ranks_) {
       const RankState state = rank->state(context);
       if (const auto offset = state_offset(*state.program, "loss"); offset >= 0)
-        return load(state.arena + offset, DType::fp64, 0);
+        return read_value<double>(*state.arena, static_cast<std::size_t>(offset));
     }
     return std::nan("");
   }
 
   // On rank 0's thread while the others wait for it to begin the next step.
   void finish_step(const Act& act, std::int64_t step, double seconds) {
-    const auto& s = ranks_[0]->enter(act).scalars();
+    const StepTable s = ranks_[0]->enter(act).table();
     const StepResult done{step,    loss(*act.context), s.grad_norm, s.learning_rate,
-                          seconds, act.segment.global_batch_size};
+                          seconds, act.segment.global_batch_size, 1 / s.inverse_scale};
     result_.steps.push_back(done);
-    if (options_.gather_gradients)
-      result_.gradients.push_back(gather(states(*act.context), "gradients", plan_.training.dtypes.gradients));
+    if (options_.gather_gradients) result_.gradients.push_back(gradients(*act.context, s.inverse_scale));
     if (step == timeline_step_) begin_timeline(act, seconds);
     if (options_.on_step) options_.on_step(done);
     if (step < last_step_ && options_.stop && options_.stop()) stop_behind(step);
@@ -247,9 +254,21 @@ class Run {
     if (wanted) timeline_step_ = last_step_;
   }
 
+  /// The other ranks wait meanwhile: what there is no memory for is let go of, and touches nobody.
   void keep_state(const Act& act, std::int64_t steps) {
+    try {
+      gather_state(act, steps);
+      return;
+    } catch (const std::bad_alloc&) {
+      if (!options_.on_state_lost) throw;
+    }
+    options_.on_state_lost(steps);
+  }
+
+  void gather_state(const Act& act, std::int64_t steps) {
     TrainingState state = collect_state(states(*act.context), plan_);
     state.steps = steps;
+    state.scale = ranks_[0]->scale();
     state.samples = act.segment.first_sample + (steps - act.segment.first_step) * act.segment.global_batch_size;
     options_.on_state(state);
   }
@@ -272,7 +291,7 @@ class Run {
     for (const auto& rank : ranks_) result_.ranks.push_back(rank->books());
     if (failure_.failure()) return std::move(result_);  // the step that failed left weights and a timeline in parts
     if (options_.gather_weights)
-      result_.weights = gather(states(*script_.acts().front().context), "weights", plan_.training.dtypes.weights);
+      result_.weights = gather(states(*script_.acts().front().context), "weights", kept_type(plan_, "weights"));
     if (timeline_)
       for (const auto& rank : ranks_) timeline_->lanes.push_back(rank->lane().value());
     result_.timeline = timeline_;
@@ -295,11 +314,10 @@ class Run {
 
 RunResult run_script(const Plan& plan, const TokenSource& data, const RunOptions& options,
                      const std::function<GraphOf(const Segment&)>& graph_of) {
-  require_precision(plan);
-  require_global_sync(plan);
-  require_vocabulary(plan, data);
+  require_trainable(plan);
+  require_vocabulary(plan, data.vocab_size());
   require_steps_left(options.resume, options.steps);
-  if (options.evaluation_data != nullptr) require_vocabulary(plan, *options.evaluation_data);
+  if (options.evaluation_data != nullptr) require_vocabulary(plan, options.evaluation_data->vocab_size());
   const auto performable = [&](const Segment& s) {
     const GraphOf g = graph_of(s);
     require_no_host_copies(plan, g.graph);

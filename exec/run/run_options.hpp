@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "exec/cpu/backend.hpp"
+#include "exec/backend/backend.hpp"
 #include "exec/data/data.hpp"
 #include "exec/run/rank_failure.hpp"
 #include "exec/run/run_result.hpp"
@@ -29,6 +29,8 @@ struct RunOptions {
   /// Called by rank 0's thread behind every `state_every`-th step (0: none) and the last one. An evaluation due there comes
   /// after it, and first when the run is resumed.
   std::function<void(const TrainingState&)> on_state;
+  /// Called where the host has no memory to gather the state of so many steps or for on_state; empty: the run fails.
+  std::function<void(std::int64_t steps)> on_state_lost;
   std::int64_t state_every = 0;
   EvaluationRhythm evaluation;
   const TokenSource* evaluation_data = nullptr;     ///< its sequences from 0 on; needed where something is evaluated
@@ -39,7 +41,7 @@ struct RunOptions {
   /// evaluations, books).
   std::function<void(const RankFailure&, const RunResult&)> on_failure;
   /// Makes one rank's backend; empty: make_cpu_backend.
-  std::function<std::unique_ptr<Backend>()> make_backend;
+  BackendFactory make_backend;
 };
 
 }  // namespace tandem::exec

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "exec/communicator/communicator.hpp"
-#include "exec/cpu/backend.hpp"
+#include "exec/backend/backend.hpp"
 #include "exec/state/gathered_tensor.hpp"
 #include "reports/timeline/timeline.hpp"
 
@@ -21,6 +21,7 @@ struct StepResult {
   double learning_rate = 0;
   double step_time_s = 0;
   std::int64_t global_batch_size = 0;
+  double loss_scale = 1;        ///< of this step
   /// The update was left out: gradients were not finite.
   bool skipped() const { return !std::isfinite(grad_norm); }
 };

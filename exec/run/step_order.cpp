@@ -5,7 +5,9 @@
 namespace tandem::exec {
 namespace {
 
-bool same_thread(Stream a, Stream b) { return a == b || (inline_stream(a) && inline_stream(b)); }
+bool same_thread(Stream a, Stream b) {
+  return inline_stream(a, Performing::where_issued) && inline_stream(b, Performing::where_issued);
+}
 
 }  // namespace
 
@@ -27,7 +29,7 @@ const Task& StepOrder::task(TaskRef t) const { return graph_.of(program_.instanc
 void StepOrder::add_instance(std::uint32_t instance, std::size_t& edge) {
   const auto& tasks = graph_.of(program_.instances[instance]).tasks;
   for (std::uint16_t t = 0; t < tasks.size(); ++t) {
-    require(inline_stream(tasks[t].stream) || is_communication(tasks[t].op),
+    require(inline_stream(tasks[t].stream, Performing::where_issued) || is_communication(tasks[t].op),
             "a computation on a stream that only communicates");
     uses_[static_cast<std::size_t>(tasks[t].stream)] = true;
     refs_.push_back({instance, t});
@@ -39,18 +41,29 @@ void StepOrder::add_instance(std::uint32_t instance, std::size_t& edge) {
       if (e.to_instance != instance || e.to_task != t) break;
       add_wait(number({e.from_instance, e.from_task}), to);
     }
+    end_waits();
   }
 }
 
 void StepOrder::add_wait(std::uint32_t from, std::uint32_t to) {
   require(from < to, "a task depends on one that is issued after it");
-  if (same_thread(task(ref(from)).stream, task(ref(to)).stream)) return;
+  const Stream a = task(ref(from)).stream, b = task(ref(to)).stream;
+  if (a == b) return;
+  awaited_[from] |= bit(Performing::on_queues);
+  if (same_thread(a, b)) return thread_waits_.push_back(from);
   waits_.push_back(from);
-  awaited_[from] = 1;
+  awaited_[from] |= bit(Performing::where_issued);
 }
 
-std::span<const std::uint32_t> StepOrder::waits(std::uint32_t number) const {
-  return std::span(waits_).subspan(wait_begin_[number], wait_begin_[number + 1] - wait_begin_[number]);
+void StepOrder::end_waits() {
+  thread_end_.push_back(static_cast<std::uint32_t>(waits_.size()));
+  waits_.insert(waits_.end(), thread_waits_.begin(), thread_waits_.end());
+  thread_waits_.clear();
+}
+
+std::span<const std::uint32_t> StepOrder::waits(std::uint32_t number, Performing how) const {
+  const std::uint32_t end = how == Performing::on_queues ? wait_begin_[number + 1] : thread_end_[number];
+  return std::span(waits_).subspan(wait_begin_[number], end - wait_begin_[number]);
 }
 
 }  // namespace tandem::exec

@@ -3,6 +3,7 @@
 #include <limits>
 #include <map>
 
+#include "exec/state/state_values.hpp"
 #include "models/base/error.hpp"
 
 namespace tandem::exec {
@@ -41,10 +42,8 @@ std::vector<GatheredTensor> gather(std::span<const RankState> ranks, std::string
     require(offset >= 0 || rank.program->params.empty(), "a program without the buffer that is gathered");
     for (const auto& piece : counted_pieces(rank)) {
       auto& values = whole_of(*piece.param, tensors).values;
-      const ShareMap map(*piece.param, rank);
-      const auto at = place_in(allocation, piece);
-      for (std::int64_t i = 0; i < piece.count; ++i)
-        values[static_cast<std::size_t>(map.full_index(piece.first + i))] = load(rank.arena + offset, dtype, at + i);
+      StateValues(*rank.arena, offset, dtype)
+          .read({piece.first, piece.count, place_in(allocation, piece)}, share_map(*piece.param, rank), values);
     }
   }
   std::vector<GatheredTensor> all;

@@ -1,9 +1,10 @@
 #include "exec/state/initialise.hpp"
 
 #include <cmath>
-#include <cstring>
 
 #include "exec/data/random.hpp"
+#include "exec/state/state_values.hpp"
+#include "exec/state/training_state.hpp"
 #include "models/base/error.hpp"
 
 namespace tandem::exec {
@@ -23,38 +24,22 @@ struct Holder {
   std::vector<ParamPiece> pieces;
 };
 
-/// Local elements [first, first + count) of a parameter, and where they begin in a buffer.
-struct Stretch {
-  std::int64_t first, count, at;
-};
-
-/// One buffer of a rank.
-struct Target {
-  std::byte* begin;
-  DType dtype;
-};
-
-void write(const Target& to, const Stretch& s, const ShareMap& map, const std::vector<double>& full) {
-  for (std::int64_t i = 0; i < s.count; ++i)
-    store(to.begin, to.dtype, s.at + i, full[static_cast<std::size_t>(map.full_index(s.first + i))]);
-}
-
 void write_weights(const Param& p, const Holder& h, const std::vector<double>& full, DType dtype) {
   const auto offset = state_offset(*h.rank.program, "weights");
   if (offset < 0) return;
-  const Target to{h.rank.arena + offset, dtype};
-  const ShareMap map(p, h.rank);
-  if (!h.rank.program->weights_sharded) return write(to, {0, p.used(h.rank.seat.share_of(p)), p.offset}, map, full);
+  StateValues to(*h.rank.arena, offset, dtype);
+  const ShareMap map = share_map(p, h.rank);
+  if (!h.rank.program->weights_sharded) return to.write({0, p.used(h.rank.seat.share_of(p)), p.offset}, map, full);
   for (const auto& piece : h.pieces)
-    if (piece.param == &p) write(to, {piece.first, piece.count, piece.weight}, map, full);
+    if (piece.param == &p) to.write({piece.first, piece.count, piece.weight}, map, full);
 }
 
 void write_master(const Param& p, const Holder& h, const std::vector<double>& full, DType dtype) {
   const auto offset = state_offset(*h.rank.program, "master");
   if (offset < 0) return;
+  StateValues to(*h.rank.arena, offset, dtype);
   for (const auto& piece : h.pieces)
-    if (piece.param == &p)
-      write({h.rank.arena + offset, dtype}, {piece.first, piece.count, piece.state}, ShareMap(p, h.rank), full);
+    if (piece.param == &p) to.write({piece.first, piece.count, piece.state}, share_map(p, h.rank), full);
 }
 
 /// Of weights, what belongs to no parameter stays zero: the padding of a vocabulary takes part in matrix products.
@@ -64,7 +49,8 @@ bool starts_at_zero(const Allocation& a) {
 
 void clear_state(const RankState& rank) {
   for (const auto& a : rank.program->memory.allocations)
-    if (starts_at_zero(a)) std::memset(rank.arena + a.offset, 0, static_cast<std::size_t>(a.bytes.count()));
+    if (starts_at_zero(a))
+      rank.arena->fill(static_cast<std::size_t>(a.offset), static_cast<std::size_t>(a.bytes.count()), std::byte{0});
 }
 
 std::vector<std::vector<Holder>> by_stage(std::span<const RankState> ranks) {
@@ -111,7 +97,6 @@ std::vector<double> initial_values(const Param& p, const Plan& plan) {
 
 void initialise(std::span<const RankState> ranks, const Plan& plan,
                 const std::function<void(const std::string&, std::vector<double>&)>& replace) {
-  const auto& dtypes = plan.training.dtypes;
   for (const auto& rank : ranks) clear_state(rank);
   for (const auto& stage : by_stage(ranks)) {
     if (stage.empty()) continue;
@@ -119,8 +104,8 @@ void initialise(std::span<const RankState> ranks, const Plan& plan,
     for (const auto& p : stage.front().rank.program->params) {
       const auto& full = tensors.of(p);
       for (const auto& holder : stage) {
-        write_weights(p, holder, full, dtypes.weights);
-        write_master(p, holder, full, dtypes.master);
+        write_weights(p, holder, full, kept_type(plan, "weights"));
+        write_master(p, holder, full, kept_type(plan, "master"));
       }
     }
   }

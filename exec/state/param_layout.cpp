@@ -1,10 +1,8 @@
 #include "exec/state/param_layout.hpp"
 
-#include "models/base/error.hpp"
-
 namespace tandem::exec {
 
-RankState rank_state(const Program& program, const Mesh& mesh, Rank rank, std::byte* arena) {
+RankState rank_state(const Program& program, const Mesh& mesh, Rank rank, Memory* arena) {
   const auto at = [&](Group g) { return mesh.position(g, rank); };
   const ShardSeat seat{mesh.coords(rank)[Axis::tp], at(Group::expert_tensor), at(Group::shard), at(Group::replica),
                        at(Group::expert_data),      at(Group::expert_shard),  at(Group::expert_replica),
@@ -12,37 +10,14 @@ RankState rank_state(const Program& program, const Mesh& mesh, Rank rank, std::b
   return {&program, seat, at(Group::expert), mesh.group_size(Group::expert), arena};
 }
 
-ShareMap::ShareMap(const Param& p, const RankState& rank)
-    : cols_(p.cols),
-      full_cols_(p.full_cols),
-      row0_(p.shard_dim == 0 ? p.share(rank.seat.share_of(p)) : 0),
-      col0_(p.shard_dim == 1 ? p.share(rank.seat.share_of(p)) : 0),
-      expert_rows_(p.expert_rows) {
-  if (expert_rows_ == 0) return;
-  const std::int64_t here = p.rows / expert_rows_;
-  expert0_ = rank.expert_rank * here;
-  full_expert_rows_ = p.full_rows / (here * rank.expert_ranks);
+ShareMap share_map(const Param& p, const RankState& rank) {
+  return {p, rank.seat.share_of(p), rank.expert_rank, rank.expert_ranks};
 }
 
 std::int64_t state_offset(const Program& program, std::string_view name) {
   for (const auto& a : program.memory.allocations)
     if (a.name == name) return a.offset;
   return -1;
-}
-
-double load(const std::byte* buffer, DType dtype, std::int64_t index) {
-  if (dtype == DType::fp64) return reinterpret_cast<const double*>(buffer)[index];
-  require(dtype == DType::fp32, "state is kept in fp32 or fp64");
-  return reinterpret_cast<const float*>(buffer)[index];
-}
-
-void store(std::byte* buffer, DType dtype, std::int64_t index, double value) {
-  if (dtype == DType::fp64) {
-    reinterpret_cast<double*>(buffer)[index] = value;
-    return;
-  }
-  require(dtype == DType::fp32, "state is kept in fp32 or fp64");
-  reinterpret_cast<float*>(buffer)[index] = static_cast<float>(value);
 }
 
 }  // namespace tandem::exec

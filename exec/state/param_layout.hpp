@@ -1,10 +1,11 @@
 #pragma once
 // Where a rank's share of a parameter lies: in the whole parameter, and in the rank's buffers.
 
-#include <cstddef>
+#include <cstdint>
 #include <string_view>
 
-#include "models/base/dtype.hpp"
+#include "exec/backend/memory.hpp"
+#include "exec/backend/share_map.hpp"
 #include "models/graph/task_graph.hpp"
 #include "models/plan/mesh.hpp"
 
@@ -15,31 +16,15 @@ struct RankState {
   const Program* program = nullptr;
   ShardSeat seat;
   std::int64_t expert_rank = 0, expert_ranks = 1;  ///< in its expert group
-  std::byte* arena = nullptr;
+  Memory* arena = nullptr;
 };
 
-RankState rank_state(const Program& program, const Mesh& mesh, Rank rank, std::byte* arena);
+RankState rank_state(const Program& program, const Mesh& mesh, Rank rank, Memory* arena);
 
 /// Byte offset into the arena of the allocation `name`, -1 where the program has none.
 std::int64_t state_offset(const Program& program, std::string_view name);
 
-/// From a rank's share of a parameter to the whole one, both row-major.
-class ShareMap {
- public:
-  ShareMap(const Param& p, const RankState& rank);
-  std::int64_t full_index(std::int64_t local) const { return row(local / cols_) * full_cols_ + col0_ + local % cols_; }
-
- private:
-  /// Experts are stacked along the rows, each cut over the tensor ranks by itself.
-  std::int64_t row(std::int64_t r) const {
-    return expert_rows_ == 0 ? row0_ + r : (expert0_ + r / expert_rows_) * full_expert_rows_ + row0_ + r % expert_rows_;
-  }
-
-  std::int64_t cols_, full_cols_, row0_, col0_, expert_rows_, full_expert_rows_ = 0, expert0_ = 0;
-};
-
-/// Element `index` of a buffer of fp32 or fp64 values.
-double load(const std::byte* buffer, DType dtype, std::int64_t index);
-void store(std::byte* buffer, DType dtype, std::int64_t index, double value);
+/// Of the rank's share.
+ShareMap share_map(const Param& p, const RankState& rank);
 
 }  // namespace tandem::exec

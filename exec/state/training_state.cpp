@@ -5,6 +5,7 @@
 #include <set>
 
 #include "exec/state/gather.hpp"
+#include "exec/state/state_values.hpp"
 #include "models/base/error.hpp"
 
 namespace tandem::exec {
@@ -22,8 +23,8 @@ std::set<std::string> optimizer_buffers(std::span<const RankState> ranks) {
   return names;
 }
 
-[[noreturn]] void refuse(const std::string& field, const std::string& value, const std::string& reason) {
-  throw ConfigError(Problem{"", field, value, reason, "resume with the model and the optimizer that were trained"});
+[[noreturn]] void refuse(const std::string& file, const std::string& field, const std::string& value, const std::string& reason) {
+  throw ConfigError(Problem{file, field, value, reason, "resume with the model and the optimizer that were trained"});
 }
 
 std::string shape(std::int64_t rows, std::int64_t cols) { return std::to_string(rows) + " x " + std::to_string(cols); }
@@ -31,7 +32,7 @@ std::string shape(std::int64_t rows, std::int64_t cols) { return std::to_string(
 /// A buffer's tensors by the parameter's place in the whole model: tied copies have the place of the first one.
 class Wholes {
  public:
-  Wholes(std::span<const RankState> ranks, const StateBuffer& buffer) : buffer_(buffer) {
+  Wholes(std::span<const RankState> ranks, const StateBuffer& buffer, const std::string& file) : buffer_(buffer), file_(file) {
     for (const auto& rank : ranks)
       for (const Param& p : rank.program->params)
         if (p.in_norm) names_.emplace(p.global_index, p.name);
@@ -43,7 +44,7 @@ class Wholes {
     const GatheredTensor& t = *tensors_.at(names_.at(p.global_index));
     const bool rows = p.vocabulary ? t.rows >= p.full_rows : t.rows == p.full_rows;
     if (!rows || t.cols != p.full_cols)
-      refuse(field(t.name), shape(t.rows, t.cols), "the plan's model has " + shape(p.full_rows, p.full_cols));
+      refuse(file_, field(t.name), shape(t.rows, t.cols), "the plan's model has " + shape(p.full_rows, p.full_cols));
     return t;
   }
 
@@ -54,66 +55,72 @@ class Wholes {
     std::set<std::string> known;
     for (const auto& [index, name] : names_) {
       known.insert(name);
-      if (!tensors_.contains(name)) refuse(field(name), "", "is missing");
+      if (!tensors_.contains(name)) refuse(file_, field(name), "", "is missing");
     }
     for (const auto& [name, tensor] : tensors_)
-      if (!known.contains(name)) refuse(field(name), "", "is not in the plan's model");
+      if (!known.contains(name)) refuse(file_, field(name), "", "is not in the plan's model");
   }
 
   const StateBuffer& buffer_;
+  const std::string& file_;
   std::map<std::int32_t, std::string> names_;
   std::map<std::string, const GatheredTensor*> tensors_;
 };
 
-/// Local elements [first, first + count) of a parameter, and where they begin in the rank's buffer.
-struct Stretch {
+struct ParamStretch {
   const Param* param;
-  std::int64_t first, count, at;
+  Stretch at;
 };
 
 /// What a rank has of a buffer: copies of weights that others update are whole.
-std::vector<Stretch> stretches(const RankState& rank, bool weights) {
-  std::vector<Stretch> all;
+std::vector<ParamStretch> stretches(const RankState& rank, bool weights) {
+  std::vector<ParamStretch> all;
   if (weights && !rank.program->weights_sharded) {
-    for (const Param& p : rank.program->params) all.push_back({&p, 0, p.used(rank.seat.share_of(p)), p.offset});
+    for (const Param& p : rank.program->params) all.push_back({&p, {0, p.used(rank.seat.share_of(p)), p.offset}});
     return all;
   }
   for (const ParamPiece& p : param_pieces(*rank.program, rank.seat))
-    all.push_back({p.param, p.first, p.count, weights ? p.weight : p.state});
+    all.push_back({p.param, {p.first, p.count, weights ? p.weight : p.state}});
   return all;
 }
 
-void restore(const RankState& rank, const StateBuffer& buffer, const Wholes& wholes) {
+void restore(const RankState& rank, const StateBuffer& buffer, const Wholes& wholes, DType kept) {
   const auto offset = state_offset(*rank.program, buffer.name);
   if (offset < 0) return;  // a stage without parameters
-  for (const Stretch& s : stretches(rank, buffer.name == "weights")) {
-    const GatheredTensor& whole = wholes.of(*s.param);
-    const ShareMap map(*s.param, rank);
-    for (std::int64_t i = 0; i < s.count; ++i)
-      store(rank.arena + offset, buffer.dtype, s.at + i, whole.values[static_cast<std::size_t>(map.full_index(s.first + i))]);
-  }
+  StateValues values(*rank.arena, offset, kept);
+  for (const ParamStretch& s : stretches(rank, buffer.name == "weights"))
+    values.write(s.at, share_map(*s.param, rank), wholes.of(*s.param).values);
 }
 
 }  // namespace
 
-TrainingState collect_state(std::span<const RankState> ranks, const Plan& plan) {
+DType kept_type(const Plan& plan, std::string_view buffer) {
   const DTypes& d = plan.training.dtypes;
+  const bool copied = plan.parallel.zero_stage == 3 && plan.parallel.unit_copies != UnitCopies::none;
+  if (buffer == "weights") return copied ? d.master : d.weights;
+  return buffer == "master" ? d.master : d.optimizer_state;
+}
+
+TrainingState collect_state(std::span<const RankState> ranks, const Plan& plan) {
   TrainingState state;
-  state.buffers.push_back({"weights", d.weights, gather(ranks, "weights", d.weights)});
-  for (const std::string& name : optimizer_buffers(ranks))
-    state.buffers.push_back({name, d.optimizer_state, gather(ranks, name, d.optimizer_state)});
+  const auto collect = [&](const std::string& name) {
+    const DType kept = kept_type(plan, name);
+    state.buffers.push_back({name, kept, gather(ranks, name, kept)});
+  };
+  collect("weights");
+  for (const std::string& name : optimizer_buffers(ranks)) collect(name);
   return state;
 }
 
-void restore_state(std::span<const RankState> ranks, const TrainingState& state) {
+void restore_state(std::span<const RankState> ranks, const Plan& plan, const TrainingState& state) {
   std::set<std::string> missing = optimizer_buffers(ranks);
   missing.insert("weights");
   for (const StateBuffer& buffer : state.buffers) {
-    if (missing.erase(buffer.name) == 0) refuse(buffer.name, "", "the plan's optimizer keeps no such buffer");
-    const Wholes wholes(ranks, buffer);
-    for (const auto& rank : ranks) restore(rank, buffer, wholes);
+    if (missing.erase(buffer.name) == 0) refuse(state.file, buffer.name, "", "the plan's optimizer keeps no such buffer");
+    const Wholes wholes(ranks, buffer, state.file);
+    for (const auto& rank : ranks) restore(rank, buffer, wholes, kept_type(plan, buffer.name));
   }
-  if (!missing.empty()) refuse(*missing.begin(), "", "is missing");
+  if (!missing.empty()) refuse(state.file, *missing.begin(), "", "is missing");
 }
 
 }  // namespace tandem::exec

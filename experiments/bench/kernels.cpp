@@ -54,20 +54,21 @@ class Bench {
     for (int i = 0; i < 5; ++i) inputs_.push_back(backend_->allocate(kOperandBytes));
     for (int i = 0; i < 4; ++i) outputs_.push_back(backend_->allocate(kOperandBytes));
     integers_ = backend_->allocate(kOperandBytes);
-    std::fill_n(integers_->data(), kOperandBytes, std::byte{0});
-    context_.scalars = &scalars_;
+    integers_->fill(0, kOperandBytes, std::byte{0});
+    context_.table = exec::table_address(*backend_);
     context_.seq_length = 128;
   }
 
   void run(const Case& c, DType dtype) {
     dtype == DType::fp32 ? fill<float>() : fill<double>();
-    scalars_ = {.learning_rate = 1e-3, .bias_correction1 = 0.5, .bias_correction2 = 0.5};
-    const Param whole = whole_buffer();
-    const ParamPiece piece{&whole, 0, elements(c.op), 0, 0, 0, true};
-    context_.pieces = {&piece, 1};
-    const auto in = inputs(c.integer_input);
-    const auto out = outputs();
-    const double seconds = seconds_per_call([&] { backend_->run(c.op, dtype, in, out, context_); });
+    exec::write_value(backend_->step_table(), 0,
+                      exec::StepTable{.learning_rate = 1e-3, .bias_correction1 = 0.5, .bias_correction2 = 0.5});
+    const exec::PieceRow whole{.count = elements(c.op), .decay = true, .counted = true};
+    backend_->load_pieces({&whole, 1});
+    const auto in = inputs(c.integer_input, dtype);
+    const auto out = tensors(outputs_, dtype);
+    exec::Queue& queue = backend_->queue(Stream::compute);
+    const double seconds = seconds_per_call([&] { queue.run({c.op, dtype, in, out, context_}); });
     print(c, dtype, seconds);
   }
 
@@ -76,19 +77,13 @@ class Bench {
   void fill() {
     for (auto* group : {&inputs_, &outputs_}) {
       for (auto& memory : *group) {
-        T* values = reinterpret_cast<T*>(memory->data());
-        for (std::size_t i = 0; i < kOperandBytes / sizeof(T); ++i) values[i] = static_cast<T>(i % 97) / 64;
+        std::vector<T> values(kOperandBytes / sizeof(T));
+        for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<T>(i % 97) / 64;
+        memory->write(0, std::as_bytes(std::span(values)));
       }
     }
   }
 
-  static Param whole_buffer() {
-    Param p;
-    p.global_index = 0;
-    p.offset = 0;
-    p.decay = true;
-    return p;
-  }
   static std::int64_t elements(const Op& op) {
     return std::visit(
         [](const auto& o) -> std::int64_t {
@@ -98,16 +93,19 @@ class Bench {
         op);
   }
 
-  std::vector<const std::byte*> inputs(int integer_input) const {
-    std::vector<const std::byte*> pointers;
-    for (const auto& memory : inputs_) pointers.push_back(memory->data());
-    if (integer_input >= 0) pointers[static_cast<std::size_t>(integer_input)] = integers_->data();
-    return pointers;
+  using Memories = std::vector<std::unique_ptr<exec::Memory>>;
+  static exec::Tensor tensor(exec::Memory& memory, DType dtype) {
+    return {memory.address(), dtype, static_cast<std::int64_t>(kOperandBytes) * 8 / bits(dtype)};
   }
-  std::vector<std::byte*> outputs() const {
-    std::vector<std::byte*> pointers;
-    for (const auto& memory : outputs_) pointers.push_back(memory->data());
-    return pointers;
+  static std::vector<exec::Tensor> tensors(const Memories& memories, DType dtype) {
+    std::vector<exec::Tensor> all;
+    for (const auto& memory : memories) all.push_back(tensor(*memory, dtype));
+    return all;
+  }
+  std::vector<exec::Tensor> inputs(int integer_input, DType dtype) const {
+    auto all = tensors(inputs_, dtype);
+    if (integer_input >= 0) all[static_cast<std::size_t>(integer_input)] = tensor(*integers_, DType::int32);
+    return all;
   }
 
   static void print(const Case& c, DType dtype, double seconds) {
@@ -123,9 +121,8 @@ class Bench {
   }
 
   std::unique_ptr<exec::Backend> backend_ = exec::make_cpu_backend();
-  std::vector<std::unique_ptr<exec::Memory>> inputs_, outputs_;
+  Memories inputs_, outputs_;
   std::unique_ptr<exec::Memory> integers_;
-  exec::Scalars scalars_;
   exec::KernelContext context_;
 };
 

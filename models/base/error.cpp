@@ -1,21 +1,12 @@
 #include "models/base/error.hpp"
 
+#include "models/base/text.hpp"
+
 namespace tandem {
 namespace {
 
-/// A message is one line whatever the input held.
-std::string on_one_line(const std::string& text) {
-  static constexpr char digits[] = "0123456789abcdef";
-  std::string line;
-  for (const char c : text) {
-    const auto b = static_cast<unsigned char>(c);
-    if (b >= 0x20 && b != 0x7F)
-      line += c;
-    else
-      line += std::string("\\x") + digits[b >> 4] + digits[b & 15];
-  }
-  return line;
-}
+// What a message shows at most of its parts, in bytes: names are cut in their middle, since their ends tell them apart.
+constexpr std::size_t kMostOfFile = 1000, kMostOfField = 400, kMostOfValue = 200, kMostOfWords = 4000;
 
 std::string join_messages(const std::vector<Problem>& problems) {
   std::string text;
@@ -26,12 +17,12 @@ std::string join_messages(const std::vector<Problem>& problems) {
 }  // namespace
 
 std::string Problem::message() const {
-  std::string text = file;
-  if (!field.empty()) text += (text.empty() ? "" : ": ") + field;
-  if (!value.empty()) text += (field.empty() ? (text.empty() ? "" : ": ") : " = ") + value;
-  text += (text.empty() ? "" : ": ") + reason;
-  if (!remedy.empty()) text += "; " + remedy;
-  return on_one_line(text);
+  std::string text = without_middle(file, kMostOfFile);
+  if (!field.empty()) text += (text.empty() ? "" : ": ") + without_middle(field, kMostOfField);
+  if (!value.empty()) text += (field.empty() ? (text.empty() ? "" : ": ") : " = ") + shortened(value, kMostOfValue);
+  text += (text.empty() ? "" : ": ") + without_middle(reason, kMostOfWords);
+  if (!remedy.empty()) text += "; " + without_middle(remedy, kMostOfWords);
+  return printable(text);  // one line whatever the input held
 }
 
 ConfigError::ConfigError(std::vector<Problem> problems)

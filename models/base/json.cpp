@@ -1,23 +1,16 @@
 #include "models/base/json.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <set>
-#include <system_error>
 #include <vector>
 
-#include "models/base/files.hpp"
+#include "models/base/input.hpp"
 #include "models/base/text.hpp"
 
 namespace tandem {
 namespace {
 
 using nlohmann::json;
-namespace fs = std::filesystem;
 
 std::string place_text(std::string_view text, std::size_t offset) {
   const std::string_view before = text.substr(0, std::min(offset, text.size()));
@@ -222,25 +215,16 @@ class Builder : public nlohmann::json_sax<json> {
   throw ConfigError(Problem{path, "", "", std::move(reason), std::move(remedy)});
 }
 
-std::string system_words() { return std::generic_category().message(errno); }
+/// Whether a text with this beginning may be JSON, or something else that needs all of it to be told (a byte-order mark, a comment).
+bool may_be_json(std::string_view head) {
+  const std::size_t first = head.find_first_not_of(" \t\r\n");
+  return first == std::string_view::npos || std::string_view("{[\"'-0123456789tfn/#\xEF\xFE\xFF").find(head[first]) != std::string_view::npos;
+}
 
 }  // namespace
 
 std::string read_text(const std::string& path, std::size_t max_bytes) {
-  if (is_folder(path)) refuse_file(path, "is a directory, not a file");
-  errno = 0;
-  std::ifstream in(path, std::ios::binary);
-  if (!in) refuse_file(path, "cannot be read: " + system_words());
-  std::string text;
-  std::array<char, 16384> block{};
-  while (in.read(block.data(), block.size()) || in.gcount() > 0) {
-    text.append(block.data(), static_cast<std::size_t>(in.gcount()));
-    if (text.size() > max_bytes) {
-      refuse_file(path, "is larger than " + std::to_string(max_bytes >> 20) + " MiB", "is it the right file?");
-    }
-  }
-  if (in.bad()) refuse_file(path, "cannot be read: " + system_words());
-  return text;
+  return InputFile(path).whole(max_bytes);
 }
 
 json parse_json(std::string_view text, const std::string& file, const JsonLimits& limits) {
@@ -255,7 +239,11 @@ json parse_json(std::string_view text, const std::string& file, const JsonLimits
 }
 
 json read_json(const std::string& path, const JsonLimits& limits) {
-  return parse_json(read_text(path, limits.max_bytes), path, limits);
+  InputFile file(path);
+  constexpr std::size_t kBeginning = 4096;
+  const std::string_view head = file.head(kBeginning);
+  if (!may_be_json(head)) return parse_json(head, path, limits);  // says what is wrong with it
+  return parse_json(file.whole(limits.max_bytes), path, limits);
 }
 
 std::string value_text(const json& value, std::size_t limit) {

@@ -11,6 +11,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/files.hpp"
+#include "models/base/input.hpp"
 
 namespace tandem {
 namespace {
@@ -135,8 +136,17 @@ bool takes_output(const OutputPlace& place) {
   return unlink(place.beside().c_str()) == 0;
 }
 
+void require_no_input(const std::string& path) {
+  const OutputPlace place = output_place(path);
+  const std::string input = input_behind(path, place.path, place.descriptor);
+  if (input.empty()) return;
+  const std::string which = input == path ? "is read by this command" : "is the same file as " + input + ", which this command reads,";
+  throw ConfigError(Problem{path, "", "", which + " and would be written over", "give another file"});
+}
+
 void write_text(const std::string& path, std::string_view text) {
   if (is_folder(path)) refuse(path, "is a directory, not a file");
+  require_no_input(path);
   const OutputPlace place = output_place(path);
   if (place.in_place) return write_in_place(place, path, text);
   const std::string beside = place.beside();  // another process may write the same file now

@@ -23,10 +23,13 @@ OutputPlace output_place(const std::string& path);
 /// take no files. A pipe waits for its reader: it is not opened. Leaves nothing behind.
 bool takes_output(const OutputPlace& place);
 
+/// Throws ConfigError, naming both, where writing to `path` would replace or change a remembered input (input.hpp).
+void require_no_input(const std::string& path);
+
 /// Writes `text` to a neighbour of the file that `path` names, waits until the disk has it, and renames it into place, so neither a
 /// reader nor a power cut leaves half a file; a link in the neighbour's place is not followed; what can
 /// have nothing in its place is written to, an open file of this process where it stands. Throws ConfigError when the place cannot be
-/// written.
+/// written or is a remembered input.
 void write_text(const std::string& path, std::string_view text);
 
 }  // namespace tandem

@@ -36,9 +36,17 @@ std::string names_remedy(std::string_view name, const std::vector<std::string>& 
 /// Files that were found in folders of the user's own, by their paths below these.
 class Found {
  public:
+  void look(const std::string& own) {
+    const std::lock_guard lock(mutex_);
+    files_[own];
+  }
   void add(const std::string& own, const std::string& file) {
     const std::lock_guard lock(mutex_);
     files_[own].insert(file);
+  }
+  bool looked(const std::string& own) {
+    const std::lock_guard lock(mutex_);
+    return files_.contains(own);
   }
   std::vector<std::string> in(const std::string& own) {
     const std::lock_guard lock(mutex_);
@@ -68,17 +76,22 @@ bool is_preset_name(std::string_view name) {
   return !name.empty() && name.size() <= 128 && name.front() != '.' && std::all_of(name.begin(), name.end(), safe_character);
 }
 
-std::string find_data_file(std::string_view folder, std::string_view file) {
+std::string look_for_data_file(std::string_view folder, std::string_view file) {
   if (!is_preset_name(file)) return {};
   require(is_data_folder(folder), "data files are looked for in a folder that TANDEM_PRESETS is not checked for");
-  const std::string own = own_presets_folder();
-  for (const std::string& place : data_folders()) {
-    const fs::path path = fs::path(place) / folder / file;
-    if (!is_there(path)) continue;
-    if (place == own) found_own().add(own, (fs::path(folder) / file).string());
-    return path.string();
-  }
+  for (const std::string& place : data_folders())
+    if (const fs::path path = fs::path(place) / folder / file; is_there(path)) return path.string();
   return {};
+}
+
+std::string find_data_file(std::string_view folder, std::string_view file) {
+  std::string path = look_for_data_file(folder, file);
+  const std::string own = own_presets_folder();
+  if (own.empty()) return path;
+  found_own().look(own);
+  const std::string name = (fs::path(folder) / file).string();
+  if (path == (fs::path(own) / name).string()) found_own().add(own, name);
+  return path;
 }
 
 std::string require_data_file(std::string_view folder, std::string_view file) {
@@ -93,7 +106,7 @@ std::string find_preset(std::string_view folder, std::string_view name) {
 
 std::string own_presets_note() {
   const std::string own = own_presets_folder();
-  if (own.empty()) return {};
+  if (own.empty() || !found_own().looked(own)) return {};
   const std::vector<std::string> files = found_own().in(own);
   return "taken from TANDEM_PRESETS=" + own + ": " + (files.empty() ? "nothing" : list_text(files));
 }

@@ -66,6 +66,31 @@ std::string shortened(std::string_view text, std::size_t limit) {
   return std::string(text.substr(0, end)) + "...";
 }
 
+std::string printable(std::string_view text, std::string_view kept) {
+  static constexpr std::string_view digits = "0123456789abcdef";
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto b = static_cast<unsigned char>(text[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+    const bool second_set = b == 0xC2 && 0x80 <= next && next <= 0x9F;  // ESC [ and its like as one character, in UTF-8
+    if (!second_set && ((b >= 0x20 && b != 0x7F) || kept.find(text[i]) != std::string_view::npos)) {
+      out += text[i];
+      continue;
+    }
+    const unsigned char code = second_set ? next : b;
+    out += {'\\', 'x', digits[code >> 4], digits[code & 15]};
+    i += second_set ? 1 : 0;
+  }
+  return out;
+}
+
+std::string without_middle(std::string_view text, std::size_t limit) {
+  if (text.size() <= limit) return std::string(text);
+  std::size_t begin = text.size() - limit / 3;
+  while (begin < text.size() && continues_character(text[begin])) ++begin;
+  return shortened(text, limit - limit / 3) + std::string(text.substr(begin));
+}
+
 std::vector<std::int64_t> divisors(std::int64_t n) {
   std::vector<std::int64_t> low, high;
   for (std::int64_t d = 1; d <= n / d; ++d) {

@@ -23,6 +23,13 @@ std::string list_text(std::span<const std::string> words, std::string_view last 
 /// Cuts a value for a message: at most `limit` bytes, "..." where something was left out, never inside a character.
 std::string shortened(std::string_view text, std::size_t limit = 60);
 
+/// Control characters as "\x1b", so that a text from a file cannot steer a terminal: those below a blank that `kept` does not name,
+/// DEL, and U+0080 to U+009F.
+std::string printable(std::string_view text, std::string_view kept = "");
+
+/// Cuts out the middle of a text: at most `limit` bytes, never inside a character.
+std::string without_middle(std::string_view text, std::size_t limit);
+
 /// The divisors of n, ascending; n > 0.
 std::vector<std::int64_t> divisors(std::int64_t n);
 

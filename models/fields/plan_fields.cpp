@@ -102,7 +102,7 @@ std::vector<PlanField> cluster_fields() {
       text({"cluster.name", "For people."}, AT(cluster.name)),
       text({"cluster.notes", "For people."}, AT(cluster.notes)),
       text({"cluster.preset", "A machine of topology/presets, or the path of such a file."}, AT(cluster.preset)).must(),
-      integer({"cluster.devices", "Devices the plan uses; a NeuronCore is one."}, AT(cluster.devices), {1, kMaxDevices})
+      integer({"cluster.devices", "Devices the plan uses. On Trainium a device is a NeuronCore, not a chip."}, AT(cluster.devices), {1, kMaxDevices})
           .must(),
       maybe<Bandwidth>({"cluster.override.scale_out_per_node", "Bandwidth of a node to the network, one direction."},
                        AT(cluster.override.scale_out_per_node), read_bandwidth, schema_of_bandwidth),

@@ -69,6 +69,33 @@ std::vector<PlanField> precision_fields() {
   };
 }
 
+/// Printed only where losses are scaled, so that other plans read as if there were none.
+PlanField scaling(PlanField f) {
+  f.write = [write = std::move(f.write)](const Plan& p) { return p.training.scales_loss() ? write(p) : nlohmann::json(); };
+  return std::move(f).otherwise("Megatron-LM's; fp16 only");
+}
+
+std::vector<PlanField> rounding_fields() {
+  PlanField stochastic =
+      flag({"training.stochastic_rounding",
+            "Weights and moments that are kept in 16 bits alone are rounded at random, in the mean to their value."},
+           AT(training.stochastic_rounding));
+  stochastic.write = [](const Plan& p) {
+    return p.training.rounds_states() ? nlohmann::json(p.training.stochastic_rounding) : nlohmann::json();
+  };
+  return {
+      scaling(number({"training.loss_scale.initial", "Factor on the loss of the first step; a power of two."},
+                     AT(training.loss_scale.initial), {1, 0x1p100})),
+      scaling(number({"training.loss_scale.minimum", "Smallest factor; a power of two."}, AT(training.loss_scale.minimum), {0x1p-24, 0x1p100})),
+      scaling(integer({"training.loss_scale.window", "Steps in a row with finite gradients behind which the factor doubles."},
+                      AT(training.loss_scale.window), {1, kMaxCount})),
+      scaling(integer({"training.loss_scale.hysteresis",
+                       "Steps without finite gradients since the factor last grew, the last of which and all later ones halve it."},
+                      AT(training.loss_scale.hysteresis), {1, kMaxCount})),
+      std::move(stochastic),
+  };
+}
+
 std::vector<PlanField> memory_fields() {
   PlanField modules{
       "training.recompute_modules",
@@ -192,6 +219,7 @@ std::vector<PlanField> training_fields() {
   };
   append(all, size_fields());
   append(all, precision_fields());
+  append(all, rounding_fields());
   append(all, memory_fields());
   append(all, optimizer_fields());
   append(all, run_fields());

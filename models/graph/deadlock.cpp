@@ -13,7 +13,7 @@ namespace {
 class Player {
  public:
   Player(const TaskGraph& graph, const Program& program, Host host)
-      : index_(graph, program), host_(host), done_(index_.size(), false) {}
+      : index_(graph, program), host_(host), done_(index_.size(), false), started_(index_.size(), false) {}
 
   /// Hands tasks to streams as far as the host gets.
   void issue() {
@@ -22,15 +22,15 @@ class Player {
       last_inline_ = runs_inline(next_) ? next_ : kNone;
       ++next_;
     }
+    while (next_start_ < next_ && starts(next_start_)) started_[next_start_++] = true;
   }
 
   /// The task at the head of a stream, if its dependencies are done.
   std::optional<std::size_t> ready(std::size_t s) const {
     if (queues_[s].empty()) return std::nullopt;
     const std::size_t t = queues_[s].front();
-    const auto& deps = index_.deps(t);
-    const bool free = std::all_of(deps.begin(), deps.end(), [&](std::uint32_t d) { return done_[d]; });
-    return free ? std::optional(t) : std::nullopt;
+    if (host_ == Host::starts_in_order && communicates(t) && !started_[t]) return std::nullopt;
+    return is_free(t) ? std::optional(t) : std::nullopt;
   }
 
   void finish(std::size_t s) {
@@ -52,6 +52,17 @@ class Player {
  private:
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
+  bool is_free(std::size_t t) const {
+    const auto& deps = index_.deps(t);
+    return std::all_of(deps.begin(), deps.end(), [&](std::uint32_t d) { return done_[d]; });
+  }
+  bool communicates(std::size_t t) const { return is_communication(index_.task(t).op); }
+  /// Whether a task that was issued can start, where all before it that communicate have; computations are not held up.
+  bool starts(std::size_t t) const {
+    if (!communicates(t) || done_[t]) return true;
+    const auto& queue = queues_[stream(t)];
+    return !queue.empty() && queue.front() == t && is_free(t);
+  }
   std::size_t stream(std::size_t t) const { return static_cast<std::size_t>(index_.task(t).stream); }
   bool runs_inline(std::size_t t) const {
     const Stream s = index_.task(t).stream;
@@ -61,14 +72,16 @@ class Player {
   std::string waits_for(std::size_t t) const {
     for (const std::uint32_t d : index_.deps(t))
       if (!done_[d]) return " waits for " + index_.describe(d);
-    return is_communication(index_.task(t).op) ? " waits for its peer" : " waits for its stream";
+    if (host_ == Host::starts_in_order && communicates(t) && !started_[t])
+      return " waits for " + index_.describe(next_start_) + " to start";
+    return communicates(t) ? " waits for its peer" : " waits for its stream";
   }
 
   ProgramIndex index_;
   Host host_;
-  std::vector<bool> done_;
+  std::vector<bool> done_, started_;
   std::array<std::deque<std::size_t>, kStreams> queues_;
-  std::size_t next_ = 0, finished_ = 0, last_inline_ = kNone;
+  std::size_t next_ = 0, next_start_ = 0, finished_ = 0, last_inline_ = kNone;
 };
 
 constexpr auto kSend = static_cast<std::size_t>(Stream::send);

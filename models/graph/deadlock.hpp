@@ -11,6 +11,7 @@ namespace tandem {
 /// Who works the streams.
 enum class Host : std::uint8_t {
   launches,    ///< streams are independent; communication is a rendezvous of stream heads
+  starts_in_order,  ///< the same, but a communication starts only when every one issued before it on its rank has started
   computes,    ///< the host does compute, tensor and data tasks itself in issue order; sends and receives are posted in order
   serialised,  ///< everything, transfers too, one after the other in issue order
 };

@@ -131,17 +131,11 @@ class Lowering {
   }
 
   ScheduleShape schedule() const {
-    ScheduleShape plain{plan_.parallel.pipeline, plan_.micro_batches(), plan_.parallel.virtual_pipeline};
-    plain.exchanges = !plan_.parallel.overlap_p2p;
-    if (!shapes_.defer_weights) return plain;
-    std::vector<PassWork> stages;
-    for (std::int32_t s = 0; s < plain.stages; ++s) {
-      const auto chunks = lowering::stage_chunks(plan_, StageId(s));
-      stages.push_back(lowering::StageBlocks(plan_, shapes_, templates_, chunks).work(library_));
-    }
-    ScheduleShape shape = with_costs(plain, stages);
-    shape.steps_overlap = plan_.parallel.optimizer_sync == OptimizerSync::post_validated;
-    return shape;
+    std::vector<PassWork> work;
+    if (shapes_.defer_weights)
+      for (const auto& chunks : lowering::stage_chunks(plan_))
+        work.push_back(lowering::StageBlocks(plan_, shapes_, templates_, chunks).work(library_));
+    return lowering::shape_of(plan_, work);
   }
 
   TaskGraph lower(const ScheduleShape& shape) {

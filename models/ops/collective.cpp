@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "models/base/error.hpp"
+#include "models/ops/collective_bytes.hpp"
 
 namespace tandem {
 namespace {
@@ -20,7 +21,6 @@ Collective with(Collective op, CollectiveKind kind, std::int64_t elements) {
 }
 
 Bytes piece(const Collective& op, std::int64_t n) { return bytes_of(op.dtype, ceil_div(op.elements, n)); }
-Bytes whole(const Collective& op) { return bytes_of(op.dtype, op.elements); }
 
 /// Every member sends to the one `shift` places on.
 std::vector<Flow> rotate(std::int64_t n, std::int64_t shift) {
@@ -36,11 +36,6 @@ std::vector<Flow> all_pairs(std::int64_t n) {
     for (std::int32_t j = 0; j < n; ++j)
       if (i != j) flows.push_back({i, j});
   return flows;
-}
-
-/// Rings need a step for every piece and member: gathers and scatters n-1, an all-reduce one of each.
-std::int64_t ring_steps(CollectiveKind kind, std::int64_t n) {
-  return kind == CollectiveKind::all_reduce || kind == CollectiveKind::broadcast ? 2 * (n - 1) : n - 1;
 }
 
 /// n-1 exchanges, each with another partner.
@@ -69,11 +64,11 @@ std::vector<CommPhase> two_way_ring(const Collective& op, std::int64_t n) {
 
 std::vector<CommPhase> direct(const Collective& op, std::int64_t n) {
   if (op.kind == CollectiveKind::broadcast) {
-    CommPhase phase{1, whole(op), {}};
+    CommPhase phase{1, payload(op), {}};
     for (std::int32_t i = 1; i < n; ++i) phase.flows.push_back({0, i});
     return {phase};
   }
-  return {CommPhase{op.kind == CollectiveKind::all_reduce ? 2 : 1, piece(op, n), all_pairs(n)}};
+  return {CommPhase{rounds(op.kind), piece(op, n), all_pairs(n)}};
 }
 
 /// Largest power of two that is not above n.
@@ -108,8 +103,8 @@ std::vector<CommPhase> through_partners(std::vector<CommPhase> phases, std::int6
 std::vector<CommPhase> doubling(const Collective& op, std::int64_t n) {
   const std::int64_t p = power_below(n);
   std::vector<CommPhase> phases;
-  for (std::int64_t distance = 1; distance < p; distance *= 2) phases.push_back(by_pairs(p, distance, whole(op)));
-  return through_partners(std::move(phases), p, n, whole(op), whole(op));
+  for (std::int64_t distance = 1; distance < p; distance *= 2) phases.push_back(by_pairs(p, distance, payload(op)));
+  return through_partners(std::move(phases), p, n, payload(op), payload(op));
 }
 
 /// The larger half goes to a partner half of the group away, and so on down to one piece, or the same backwards.
@@ -121,7 +116,7 @@ std::vector<CommPhase> halving_doubling(const Collective& op, std::int64_t n) {
     halving.push_back(by_pairs(p, distance, piece(op, p) * distance));
   if (scatters) phases = halving;
   if (gathers) phases.insert(phases.end(), halving.rbegin(), halving.rend());
-  return through_partners(std::move(phases), p, n, scatters ? whole(op) : piece(op, n), gathers ? whole(op) : piece(op, n));
+  return through_partners(std::move(phases), p, n, scatters ? payload(op) : piece(op, n), gathers ? payload(op) : piece(op, n));
 }
 
 /// Bruck: in step k everyone passes on what it has so far, over a distance of 2^k. A scatter is the gather backwards.
@@ -147,7 +142,7 @@ std::vector<CommPhase> bruck_exchange(const Collective& op, std::int64_t n) {
 std::vector<CommPhase> binomial(const Collective& op, std::int64_t n) {
   std::vector<CommPhase> phases;
   for (std::int64_t have = 1; have < n; have *= 2) {
-    CommPhase phase{1, whole(op), {}};
+    CommPhase phase{1, payload(op), {}};
     for (std::int64_t i = 0; i < have && i + have < n; ++i)
       phase.flows.push_back({static_cast<std::int32_t>(i), static_cast<std::int32_t>(i + have)});
     phases.push_back(phase);
@@ -372,7 +367,7 @@ Expansion expand(const Collective& op, Algorithm algorithm, const GroupShape& sh
   Expansion out;
   if (shape.size() == 1) return out;
   if (op.kind == CollectiveKind::shift) {  // to the next member, whatever the ring would visit next
-    out.phases = {{1, whole(op), rotate(shape.size(), 1)}};
+    out.phases = {{1, payload(op), rotate(shape.size(), 1)}};
     return out;
   }
   if (algorithm == Algorithm::multi_ring)

@@ -1,5 +1,7 @@
 #include "models/ops/op.hpp"
 
+#include "models/ops/collective_bytes.hpp"
+
 namespace tandem {
 namespace {
 
@@ -20,7 +22,7 @@ static_assert(!kKindNames[kOpKinds - 1].empty(), "an operation has no name");
 std::string_view kind_name(const Op& op) { return kKindNames[op.index()]; }
 
 Bytes payload(const Op& op) {
-  if (const auto* c = std::get_if<Collective>(&op)) return bytes_of(c->dtype, c->elements);
+  if (const auto* c = std::get_if<Collective>(&op)) return payload(*c);
   if (const auto* s = std::get_if<Send>(&op)) return bytes_of(s->dtype, s->elements);
   if (const auto* r = std::get_if<Recv>(&op)) return bytes_of(r->dtype, r->elements);
   return Bytes(0);

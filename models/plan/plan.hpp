@@ -13,6 +13,7 @@
 #include "models/base/dtype.hpp"
 #include "models/base/error.hpp"
 #include "models/base/units.hpp"
+#include "models/plan/loss_scale.hpp"
 #include "models/plan/perturbation.hpp"
 #include "models/plan/stack_facts.hpp"
 #include "models/plan/fusion_set.hpp"
@@ -194,6 +195,8 @@ struct TrainingSpec {
   std::int64_t global_batch_size = 0;    ///< sequences
   std::string precision = "bf16";
   DTypes dtypes;
+  LossScale loss_scale;                  ///< fp16 only
+  bool stochastic_rounding = true;       ///< of weights and states in 16 bits of which there is no wider copy
   Recompute recompute = Recompute::none;
   std::int64_t recompute_layers = 0;     ///< 0: all
   std::vector<std::string> recompute_modules;
@@ -214,6 +217,14 @@ struct TrainingSpec {
   std::uint64_t seed = 1234;
   std::int64_t steps = 1;
   std::string name, notes;
+
+  /// Whether losses are scaled: the gradients of fp16 activations lose their small values otherwise.
+  bool scales_loss() const { return dtypes.compute == DType::fp16; }
+  /// Whether an update leaves nothing wider than 16 bits of some tensor.
+  bool rounds_states() const {
+    const DType last = dtypes.master == dtypes.weights ? dtypes.weights : dtypes.master;
+    return bits(last) == 16 || bits(dtypes.optimizer_state) == 16;
+  }
 };
 
 enum class Algorithm : std::uint8_t;   // models/ops/collective.hpp

@@ -54,6 +54,14 @@ struct GraphLaunches {
   std::int64_t of(bool step) const { return !said() ? 1 : step ? iteration : layers; }
 };
 
+/// Classes of tensors that a framework keeps in fp32 where activations are narrower.
+struct WideTensors {
+  bool statistics = false;          ///< of norms (mean, 1/std) and of attention without a score matrix (log of the sums)
+  bool loss_sums = false;           ///< of a vocabulary: maxima, sums of exponentials, and what ranks exchange of them
+  bool router = false;              ///< logits, probabilities and weights of a router, and their gradients
+  bool parameter_gradient = false;  ///< of one micro-batch, before it is added: in the type of the accumulated gradient
+};
+
 /// A default that a rule of the stack gave a plan.
 struct StackDefault {
   std::string field;   ///< dotted path
@@ -69,6 +77,7 @@ struct StackFacts {
   std::vector<Communicators> communicators;  ///< that the framework makes besides those that tasks use, sends and receives apart
   NarrowProducts narrow_products;
   GraphLaunches graph_launches;
+  WideTensors wide_tensors;
   bool whole_between_micro_batches = false;  ///< pipelines under ZeRO 2 and 3 gather and reduce once a step
   bool caching_allocator = false;            ///< tensors on CUDA devices have to fit PyTorch's segments
   std::vector<StackDefault> defaults;

@@ -55,6 +55,8 @@ std::vector<Ineffective> table(const Plan& p) {
       {"training.fill_uninitialized_memory", !p.training.deterministic, "training.deterministic is false"},
       {"training.fill_uninitialized_memory", p.training.deterministic && !p.training.fusion.allocates_by_dispatcher,
        "tensors of this training.fusion are not allocated by calls of PyTorch that fill them"},
+      {"training.loss_scale.", !p.training.scales_loss(), "training.dtypes.compute is not fp16"},
+      {"training.stochastic_rounding", !p.training.rounds_states(), "weights and moments have copies of more than 16 bits"},
       {"training.momentum", o.kind != OptimizerKind::sgd, "training.optimizer is not sgd"},
       {"training.decay_power", o.learning_rate.decay != DecayShape::polynomial, "training.learning_rate_decay is not polynomial"},
   };

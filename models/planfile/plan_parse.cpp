@@ -6,6 +6,8 @@
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
 #include "models/fields/plan_fields.hpp"
+#include "models/huggingface/config_file.hpp"
+#include "models/huggingface/imported_model.hpp"
 #include "models/planfile/plan_steps.hpp"
 #include "models/stack/resolve.hpp"
 
@@ -171,6 +173,7 @@ class PlanReader {
   }
 
   void read_preset(const std::string& name, const std::string& part) {
+    if (is_preset_path(name)) return read_named_file(beside(name, file_), part);
     const std::string folder = part == "model" ? "models/presets" : "models/presets/" + part;
     const std::string path = find_preset(folder, name);
     if (path.empty()) {
@@ -180,12 +183,38 @@ class PlanReader {
       problems.push_back(std::move(p));
       return assume_given(part);
     }
+    trying(part, [&] { read_preset_file(read_json(path), path, part); });
+  }
+
+  /// What cannot be read is told with all else that is wrong.
+  template <class Work>
+  void trying(const std::string& part, Work work) {
     try {
-      read_preset_file(path, part);
+      work();
+    } catch (const InfeasibleError& e) {
+      not_done_.insert(not_done_.end(), e.problems().begin(), e.problems().end());
+      assume_given(part);
     } catch (const ConfigError& e) {
       problems.insert(problems.end(), e.problems().begin(), e.problems().end());
       assume_given(part);
     }
+  }
+
+  /// A file of the user's own: a preset, or a Hugging Face configuration, which is a model.
+  void read_named_file(const std::string& path, const std::string& part) {
+    trying(part, [&] {
+      const std::string file = part == "model" ? huggingface::config_path(path) : path;
+      const json document = part == "model" ? huggingface::read_config(file) : read_json(file);
+      if (part == "model" && huggingface::is_config(document)) return read_preset_file(imported(file), file, part);
+      read_preset_file(document, file, part);
+    });
+  }
+
+  static json imported(const std::string& file) {
+    const huggingface::ImportedModel model = huggingface::import_model(file);
+    Problems refused = huggingface::refusals(model);
+    if (!refused.empty()) throw InfeasibleError(std::move(refused));
+    return {{"model", model.section()}};
   }
 
   /// A preset that cannot be read is one problem, not also one for each field it would have given.
@@ -195,8 +224,7 @@ class PlanReader {
     }
   }
 
-  void read_preset_file(const std::string& path, const std::string& part) {
-    const json preset = read_json(path);
+  void read_preset_file(const json& preset, const std::string& path, const std::string& part) {
     const std::string plan_file = std::exchange(file_, path);
     in_preset_ = true;
     if (!preset.is_object() || !preset.contains(part) || !preset[part].is_object()) {

@@ -1,5 +1,6 @@
 // What a completed plan may not say on any machine: contradictions, and sizes whose products leave 64 bits.
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "models/base/presets.hpp"
@@ -17,6 +18,17 @@ void check_decoder(const Plan& p, const Reporter& fail) {
   if (p.model.num_decoder_layers > 0) fail("model.num_decoder_layers", "only the t5 family has a decoder", remedy);
   if (p.training.decoder_seq_length > 0)
     fail("training.decoder_seq_length", "only the t5 family has a decoder", remedy);
+}
+
+/// Products with other factors would be rounded.
+void check_loss_scale(const Plan& p, const Reporter& fail) {
+  const LossScale& s = p.training.loss_scale;
+  int exponent = 0;
+  const auto power = [&](double v) { return std::frexp(v, &exponent) == 0.5; };
+  if (!power(s.initial)) fail("training.loss_scale.initial", "is no power of two", "use one, such as 65536");
+  if (!power(s.minimum)) fail("training.loss_scale.minimum", "is no power of two", "use one, such as 1");
+  if (s.minimum > s.initial)
+    fail("training.loss_scale.minimum", "is above training.loss_scale.initial " + number_text(s.initial), "use at most that");
 }
 
 void check_learning_rate(const Plan& p, const Reporter& fail) {
@@ -120,6 +132,7 @@ void check_values(const Plan& p, Problems& problems) {
   const Reporter fail(p, problems);
   if (p.cluster.preset.empty()) fail("cluster.preset", "is empty", "name a machine, e.g. \"dgx-a100-80gb\"");
   check_decoder(p, fail);
+  check_loss_scale(p, fail);
   check_learning_rate(p, fail);
   check_rampup(p, fail);
   check_stack_name(p, problems);

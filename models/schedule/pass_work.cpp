@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "models/ops/collective_bytes.hpp"
+
 namespace tandem {
 namespace {
 
@@ -10,7 +12,7 @@ constexpr std::int64_t kSteps = 32;
 
 std::int64_t nominal_work(const Task& task) {
   if (const auto* c = std::get_if<Collective>(&task.op))
-    return kMemoryOverLink * (c->kind == CollectiveKind::all_reduce ? 2 : 1) * payload(task.op).count();
+    return kMemoryOverLink * rounds(c->kind) * payload(*c).count();
   if (std::holds_alternative<Send>(task.op)) return kMemoryOverNetwork * payload(task.op).count();
   return matrix_flops(task.op).count() / kFlopsPerByte + traffic(task.op, task.dtype).count();
 }

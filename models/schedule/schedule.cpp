@@ -81,6 +81,10 @@ bool has_exchanges(ScheduleKind kind, const ScheduleShape& shape) {
   return kind == ScheduleKind::interleaved && shape.exchanges && interleaved_group(shape) <= shape.stages;
 }
 
+bool reduces_beside_backward(const ParallelSpec& parallel, StageId stage) {
+  return parallel.overlap_grad_reduce && (stage.value() == 0 || has_chunks(parallel.schedule));
+}
+
 Actions fixed_order(ScheduleKind kind, const ScheduleShape& shape, StageId stage) {
   check(kind, shape, stage);
   const std::int64_t m = shape.micro_batches, before = stage.value(), behind = shape.stages - before - 1;

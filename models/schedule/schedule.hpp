@@ -89,6 +89,12 @@ bool has_exchanges(ScheduleKind kind, const ScheduleShape& shape);
 /// Micro-batches that pass a chunk before the next chunk's turn: that group, or all of them.
 std::int64_t chunk_group(ScheduleKind kind, const ScheduleShape& shape);
 
+/// Whether a stage reduces whole gradients beside its last backward pass. It wishes so by overlap_grad_reduce; but where a stage has one
+/// chunk, only the first one does. What reductions take of the memory slows a pass for which all earlier stages wait, and behind
+/// its last pass a later stage has time for them (NVIDIA/Megatron-LM: megatron/core/pipeline_parallel/schedules.py,
+/// forward_backward_pipelining_without_interleaving, where grad_sync_func is given, as align_grad_reduce does).
+bool reduces_beside_backward(const ParallelSpec& parallel, StageId stage);
+
 /// The other end of a transfer: the action there, on the stage `offset` away, modulo the number of stages.
 struct Neighbour {
   int offset = 0;  ///< +1 or -1; the last stage and the first are neighbours when a chunk ends

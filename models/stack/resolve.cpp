@@ -163,6 +163,7 @@ void resolve_stack(Plan& plan) {
   const NarrowEntry* narrow = bits(plan.training.dtypes.compute) > 8 ? nullptr : entry_for(stack->narrow_products, plan);
   if (narrow != nullptr) facts.narrow_products = narrow->of;
   if (const GraphsEntry* graphs = entry_for(stack->cuda_graphs, plan)) facts.graph_launches = graphs->of;
+  if (const WideEntry* wide = entry_for(stack->wide_tensors, plan)) facts.wide_tensors = wide->of;
   facts.whole_between_micro_batches = is_whole_between(*stack, plan);
   facts.caching_allocator = entry_for(stack->caching_allocator, plan) != nullptr;
   note_rules(plan);

@@ -162,6 +162,14 @@ void read(const json& entry, const List& list, GraphsEntry& out) {
   out.of.iteration = whole(entry["iteration"], 1, kMostOperations, "iteration", list);
 }
 
+void read(const json& entry, const List& list, WideEntry& out) {
+  read_frame(entry, {"statistics", "loss_sums", "router", "parameter_gradient"}, {}, list, out);
+  out.of.statistics = flag(entry["statistics"], "statistics", list);
+  out.of.loss_sums = flag(entry["loss_sums"], "loss_sums", list);
+  out.of.router = flag(entry["router"], "router", list);
+  out.of.parameter_gradient = flag(entry["parameter_gradient"], "parameter_gradient", list);
+}
+
 void read(const json& entry, const List& list, RuleEntry& out) {
   read_frame(entry, {"field", "reason"}, {"remedy", "verified", "allowed", "except", "min", "max", "multiple_of"}, list, out);
   if (!entry["field"].is_string() || !is_rule_field(entry["field"])) list.refuse(entry["field"], "a rule needs a field of the plan");
@@ -197,6 +205,7 @@ void for_lists(Each each) {
   each("narrow_products", &StackFile::narrow_products);
   each("host_operations", &StackFile::host_operations);
   each("cuda_graphs", &StackFile::cuda_graphs);
+  each("wide_tensors", &StackFile::wide_tensors);
   each("whole_between_micro_batches", &StackFile::whole_between_micro_batches);
   each("caching_allocator", &StackFile::caching_allocator);
   each("remainder_last", &StackFile::remainder_last);

@@ -51,6 +51,9 @@ struct HostEntry : StackEntry {
 struct GraphsEntry : StackEntry {
   GraphLaunches of;
 };
+struct WideEntry : StackEntry {
+  WideTensors of;
+};
 /// A refusal: the plan's field must obey one constraint.
 struct RuleEntry : StackEntry {
   std::string field;
@@ -71,6 +74,7 @@ struct StackFile {
   std::vector<NarrowEntry> narrow_products;
   std::vector<HostEntry> host_operations;
   std::vector<GraphsEntry> cuda_graphs;
+  std::vector<WideEntry> wide_tensors;
   std::vector<StackEntry> whole_between_micro_batches, caching_allocator, remainder_last;
   std::vector<RuleEntry> rules;
 };

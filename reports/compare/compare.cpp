@@ -1,54 +1,52 @@
 #include "reports/compare/compare.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
-#include <map>
 #include <utility>
+
+#include "reports/compare/cancelling.hpp"
+#include "reports/compare/joined_times.hpp"
+#include "reports/prediction/text.hpp"
 
 namespace tandem {
 
 namespace {
 
-/// What a span is called in every file: TaskKey without coordinates, names as numbers of one common table.
-struct Key {
-  std::int32_t name, layer, micro_batch, chunk, phase;
-  auto operator<=>(const Key&) const = default;
-};
+/// A recorded step may differ from the median by this much before a reader is told.
+constexpr double kUsual = 0.05;
 
-struct Entry {
-  Key key;
-  const SavedSpan* span;
-};
+double relative_error(double simulated, double executed) {
+  if (executed == 0) return simulated == 0 ? 0 : std::numeric_limits<double>::infinity();
+  return (simulated - executed) / executed;
+}
 
-/// One number per (block, task) or phase name, the same in both files.
-class Names {
- public:
-  std::int32_t of(const std::string& a, const std::string& b = {}) {
-    return numbers_.try_emplace({a, b}, static_cast<std::int32_t>(numbers_.size())).first->second;
-  }
+CompareLine line(const JoinedTime& t, Duration step) {
+  const double share = step > Duration() ? (t.first - t.second).seconds() / step.seconds() : 0;
+  return {t.what, t.tasks, t.first, t.second, relative_error(t.first.seconds(), t.second.seconds()), share};
+}
 
- private:
-  std::map<std::pair<std::string, std::string>, std::int32_t> numbers_;
-};
-
-/// A lane's spans in key order; spans of equal key keep their issue order.
-std::vector<Entry> entries(const SavedTimeline& timeline, const SavedLane& lane, Names& names) {
-  std::vector<std::int32_t> tasks, phases;
-  for (const SavedTask& t : timeline.tasks) tasks.push_back(names.of(t.block, t.task));
-  for (const std::string& p : timeline.phases) phases.push_back(names.of(p));
-  std::vector<Entry> out;
-  out.reserve(lane.spans.size());
-  for (const SavedSpan& s : lane.spans)
-    out.push_back({{tasks[s.task], s.layer, s.micro_batch, s.chunk, phases[static_cast<std::size_t>(s.phase)]}, &s});
-  std::stable_sort(out.begin(), out.end(), [](const Entry& a, const Entry& b) { return a.key < b.key; });
+std::vector<CompareLine> lines(const std::vector<JoinedTime>& times, Duration step) {
+  std::vector<CompareLine> out;
+  for (const JoinedTime& t : times) out.push_back(line(t, step));
   return out;
 }
 
-Duration busy(const SavedSpan& s) { return s.ended - s.started; }
+/// What differs most first; of equals what takes longest.
+std::vector<CompareLine> by_weight(std::vector<CompareLine> all) {
+  const auto weight = [](const CompareLine& l) { return std::abs((l.simulated - l.executed).ps()); };
+  std::sort(all.begin(), all.end(), [&](const CompareLine& a, const CompareLine& b) {
+    if (weight(a) != weight(b)) return weight(a) > weight(b);
+    const Duration longer_a = std::max(a.simulated, a.executed), longer_b = std::max(b.simulated, b.executed);
+    return longer_a != longer_b ? longer_a > longer_b : a.what < b.what;
+  });
+  return all;
+}
 
 /// How long at least one task of the lane runs.
 Duration covered(const SavedLane& lane) {
   std::vector<std::pair<Duration, Duration>> runs;
+  runs.reserve(lane.spans.size());
   for (const SavedSpan& s : lane.spans) runs.emplace_back(s.started, s.ended);
   std::sort(runs.begin(), runs.end());
   Duration sum, end;
@@ -60,128 +58,86 @@ Duration covered(const SavedLane& lane) {
   return sum;
 }
 
-double relative_error(double simulated, double executed) {
-  if (executed == 0) return simulated == 0 ? 0 : std::numeric_limits<double>::infinity();
-  return (simulated - executed) / executed;
+/// Mean over ranks of what is left of the step where no task of the rank runs.
+Duration waiting(const SavedTimeline& t) {
+  std::int64_t sum = 0, ranks = 0;
+  for (const SavedLane& lane : t.lanes) {
+    const auto n = static_cast<std::int64_t>(lane.ranks.size());
+    sum += n * (t.step_time - std::min(t.step_time, covered(lane))).ps();
+    ranks += n;
+  }
+  return Duration::picoseconds(ranks > 0 ? sum / ranks : 0);
 }
 
-class Joiner {
- public:
-  Joiner(const SavedTimeline& simulated, const SavedTimeline& executed) : simulated_(simulated), executed_(executed) {
-    for (const SavedLane& role : simulated.lanes)
-      for (std::int32_t rank : role.ranks) role_of_[rank] = &role;
-  }
+/// A simulated step has no spread; a run without a history has one step.
+StepTimes times_of(const SavedTimeline& t) {
+  const double step = t.step_time.seconds();
+  if (t.performer == Performer::simulated) return {1, step, step, step};
+  const StepTimes told = t.history ? step_times(*t.history) : StepTimes{};
+  return told.steps > 0 ? told : StepTimes{1, step, step, step};
+}
 
-  Comparison run() {
-    for (const SavedLane& lane : executed_.lanes) join_ranks(lane);
-    memory();
-    step();
-    comparison_.first = simulated_.performer;
-    comparison_.second = executed_.performer;
-    comparison_.kinds = finished(kinds_);
-    comparison_.stages = finished(stages_);
-    comparison_.collectives = finished(collectives_);
-    comparison_.operations = finished(operations_);
-    return comparison_;
-  }
+TypicalStep typical_of(const SavedTimeline& first, const SavedTimeline& second) {
+  TypicalStep out{times_of(first), times_of(second)};
+  out.error = relative_error(out.first.median_s, out.second.median_s);
+  out.low = relative_error(out.first.low_s, out.second.high_s);
+  out.high = relative_error(out.first.high_s, out.second.low_s);
+  return out;
+}
 
- private:
-  using Lines = std::map<std::pair<std::int32_t, std::string>, CompareLine>;
+std::int64_t peak_bytes(const SavedTimeline& t) {
+  std::int64_t most = 0;
+  for (const SavedLane& lane : t.lanes) most = std::max(most, lane.arena_bytes.count());
+  return most;
+}
 
-  void join_ranks(const SavedLane& lane) {
-    const std::vector<Entry> ran = entries(executed_, lane, names_);
-    for (std::int32_t rank : lane.ranks) {
-      ++ranks_;
-      const auto role = role_of_.find(rank);
-      if (role == role_of_.end())
-        comparison_.only_executed += static_cast<std::int64_t>(ran.size());
-      else
-        join(entries(simulated_, *role->second, names_), ran, lane.coords[Axis::pp]);
-    }
-  }
+/// Of a run whose recorded step is not like the others.
+std::string unusual_note(const SavedTimeline& t, const StepTimes& times) {
+  const double step = t.step_time.seconds(), off = relative_error(step, times.median_s);
+  if (!t.history || times.steps < 2 || std::abs(off) <= kUsual) return "";
+  return "step " + std::to_string(t.history->kept_step) + ", whose tasks these are, took " + time_text(step) + ", " + percent_text(off) +
+         " of the median of " + std::to_string(times.steps) + " steps";
+}
 
-  void join(const std::vector<Entry>& predicted, const std::vector<Entry>& ran, std::int32_t stage) {
-    std::size_t s = 0, e = 0;
-    while (s < predicted.size() || e < ran.size()) {
-      if (e == ran.size() || (s < predicted.size() && predicted[s].key < ran[e].key)) {
-        ++comparison_.only_simulated, ++s;
-      } else if (s == predicted.size() || ran[e].key < predicted[s].key) {
-        ++comparison_.only_executed, ++e;
-      } else {
-        add(*predicted[s++].span, *ran[e++].span, stage);
-      }
-    }
-  }
-
-  void add(const SavedSpan& predicted, const SavedSpan& ran, std::int32_t stage) {
-    ++comparison_.joined;
-    const SavedTask& task = executed_.tasks[ran.task];
-    count(kinds_, {0, task.kind}, predicted, ran);
-    count(operations_, {0, task.block + ": " + task.task}, predicted, ran);
-    count(stages_, {stage, "stage " + std::to_string(stage)}, predicted, ran);
-    if (!task.group.empty()) count(collectives_, {0, task.kind + " " + task.group}, predicted, ran);
-  }
-
-  static void count(Lines& lines, const std::pair<std::int32_t, std::string>& key, const SavedSpan& predicted,
-                    const SavedSpan& ran) {
-    CompareLine& line = lines[key];
-    ++line.tasks;
-    line.simulated += busy(predicted);
-    line.executed += busy(ran);
-  }
-
-  std::vector<CompareLine> finished(const Lines& lines) const {
-    std::vector<CompareLine> out;
-    for (auto [key, line] : lines) {
-      line.what = key.second;
-      line.error = relative_error(line.simulated.seconds(), line.executed.seconds());
-      line.simulated = Duration::picoseconds(line.simulated.ps() / ranks_);
-      line.executed = Duration::picoseconds(line.executed.ps() / ranks_);
-      out.push_back(line);
-    }
-    return out;
-  }
-
-  void memory() {
-    for (const SavedLane& l : simulated_.lanes)
-      comparison_.simulated_peak_bytes = std::max(comparison_.simulated_peak_bytes, l.arena_bytes.count());
-    for (const SavedLane& l : executed_.lanes)
-      comparison_.executed_peak_bytes = std::max(comparison_.executed_peak_bytes, l.arena_bytes.count());
-    comparison_.memory_error = relative_error(static_cast<double>(comparison_.simulated_peak_bytes),
-                                              static_cast<double>(comparison_.executed_peak_bytes));
-  }
-
-  void step() {
-    comparison_.step = {"step", 0, simulated_.step_time, executed_.step_time,
-                        relative_error(simulated_.step_time.seconds(), executed_.step_time.seconds())};
-    const Duration predicted = waiting(simulated_), ran = waiting(executed_);
-    comparison_.waiting = {"waiting", 0, predicted, ran, relative_error(predicted.seconds(), ran.seconds())};
-  }
-
-  /// Mean over ranks of what is left of the step where no task of the rank runs.
-  static Duration waiting(const SavedTimeline& t) {
-    std::int64_t sum = 0, ranks = 0;
-    for (const SavedLane& lane : t.lanes) {
-      const auto n = static_cast<std::int64_t>(lane.ranks.size());
-      sum += n * (t.step_time - std::min(t.step_time, covered(lane))).ps();
-      ranks += n;
-    }
-    return Duration::picoseconds(ranks > 0 ? sum / ranks : 0);
-  }
-
-  const SavedTimeline& simulated_;
-  const SavedTimeline& executed_;
-  std::map<std::int32_t, const SavedLane*> role_of_;
-  Names names_;
-  Lines kinds_, stages_, collectives_, operations_;
-  std::int64_t ranks_ = 0;
-  Comparison comparison_;
-};
+std::vector<std::string> notes_of(const Comparison& c, const SavedTimeline& first, const SavedTimeline& second) {
+  std::vector<std::string> out{unusual_note(second, c.typical.second)};
+  if (const std::string note = unusual_note(first, c.typical.first); note != out.front()) out.push_back(note);
+  if (c.cancelling) out.push_back(to_text(*c.cancelling, c));
+  if (!of_one_performer(c) && first.measured_table && first.measured_table->empty())
+    out.emplace_back("the simulation had no measured table of its device: its times are computed from published facts (tandem measure makes a table)");
+  if (!c.by_rank) out.emplace_back("the layouts differ: times are means over the ranks of each, joined by the tasks' names, not task by task");
+  if (!c.differences.empty()) out.push_back(twin_text(first, second));
+  std::erase(out, "");
+  return out;
+}
 
 }  // namespace
 
 Comparison compare(const SavedTimeline& simulated, const SavedTimeline& executed) {
-  return Joiner(simulated, executed).run();
+  Comparison c;
+  c.first = simulated.performer;
+  c.second = executed.performer;
+  c.differences = plan_differences(simulated, executed);
+  c.by_rank = same_places(c.differences);
+  const JoinedTimes joined =
+      c.by_rank ? joined_by_rank(simulated, executed) : joined_by_name(simulated, executed, same_stages(c.differences));
+  const Duration step = executed.step_time;
+  c.step = line({"step", 0, simulated.step_time, step}, step);
+  c.typical = typical_of(simulated, executed);
+  c.waiting = line({"waiting", 0, waiting(simulated), waiting(executed)}, step);
+  c.kinds = by_weight(lines(joined.kinds, step));
+  c.stages = lines(joined.stages, step);
+  c.collectives = by_weight(lines(joined.collectives, step));
+  c.operations = by_weight(lines(joined.operations, step));
+  c.joined = joined.joined;
+  c.only_simulated = joined.only_first;
+  c.only_executed = joined.only_second;
+  c.simulated_peak_bytes = peak_bytes(simulated);
+  c.executed_peak_bytes = peak_bytes(executed);
+  c.memory_error = relative_error(static_cast<double>(c.simulated_peak_bytes), static_cast<double>(c.executed_peak_bytes));
+  c.cancelling = cancelling(c);
+  c.notes = notes_of(c, simulated, executed);
+  return c;
 }
 
 }  // namespace tandem

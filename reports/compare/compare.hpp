@@ -2,11 +2,14 @@
 // Prediction laid over measurement, or one run over another, task by task.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "models/base/units.hpp"
+#include "reports/compare/plan_differences.hpp"
 #include "reports/timeline/saved_timeline.hpp"
+#include "reports/timeline/step_times.hpp"
 
 namespace tandem {
 
@@ -16,26 +19,46 @@ struct CompareLine {
   std::int64_t tasks = 0;    ///< joined, over all ranks
   Duration simulated, executed;
   double error = 0;          ///< (simulated - executed) / executed; 0 when both are 0, infinite when only executed is
+  double share = 0;          ///< (simulated - executed) / the second timeline's step
 };
 
-/// Two timelines of one plan, joined by TaskKey. Where both are of one performer, `simulated` stands for the first file and
-/// `executed` for the second, the baseline.
+/// Step times over all recorded steps. A simulation has one, without a spread.
+struct TypicalStep {
+  StepTimes first, second;
+  double error = 0;          ///< of the medians, relative to the second
+  double low = 0, high = 0;  ///< the same from end to end of the spreads
+};
+
+/// Two kinds of operation whose errors hide each other in the step.
+struct Cancelling {
+  std::string over, under;   ///< the kind with the largest error of either sign
+  double over_share = 0, under_share = 0;  ///< of all such kinds, in shares of the second timeline's step; both positive
+};
+
+/// Two timelines of one model. Where both are of one performer, `simulated` stands for the first file and `executed` for the second,
+/// the baseline.
 struct Comparison {
   Performer first = Performer::simulated, second = Performer::executed;
-  CompareLine step;                                                 ///< whole step times; tasks = 0
+  CompareLine step;                                                 ///< the steps that the timelines hold; tasks = 0
+  TypicalStep typical;
   CompareLine waiting;                                              ///< of the step, per rank: no task of the rank runs; tasks = 0
-  std::vector<CompareLine> kinds, stages, collectives;              ///< ascending name, stage number, name
-  std::vector<CompareLine> operations;                              ///< "block_forward: qkv", ascending
+  std::vector<CompareLine> kinds, collectives;                      ///< what differs most first
+  std::vector<CompareLine> stages;                                  ///< ascending; none where the plans' stages differ
+  std::vector<CompareLine> operations;                              ///< "block_forward: qkv", what differs most first
   std::int64_t joined = 0, only_simulated = 0, only_executed = 0;   ///< tasks over all ranks
   std::int64_t simulated_peak_bytes = 0, executed_peak_bytes = 0;   ///< arena of the heaviest rank
   double memory_error = 0;                                          ///< (simulated - executed) / executed
+  bool by_rank = true;                  ///< tasks are joined rank by rank; else the layouts differ, and means over ranks by name
+  std::vector<PlanDifference> differences;  ///< of the plans
+  std::optional<Cancelling> cancelling;
+  std::vector<std::string> notes;       ///< what a reader should know
 };
 
 /// Whether the comparison is of two runs, or of two simulations: a change against a baseline, not an error.
 inline bool of_one_performer(const Comparison& c) { return c.first == c.second; }
 
 /// Joins two saved timelines by TaskKey; a role's lane stands for all its ranks. Throws ConfigError on unreadable files, on
-/// an executed timeline before a simulated one and on plans that differ in model, parallel or training.
+/// an executed timeline before a simulated one and on plans that differ in model, batch or sequence.
 Comparison compare(const std::string& first_path, const std::string& second_path);
 
 /// Whether two timelines may be laid over one another. Throws ConfigError, with their paths, as above.
@@ -44,11 +67,5 @@ void require_comparable(const SavedTimeline& first, const SavedTimeline& second,
 
 /// The same for timelines in memory that are comparable.
 Comparison compare(const SavedTimeline& simulated, const SavedTimeline& executed);
-
-/// A table for people.
-std::string to_text(const Comparison& comparison);
-
-/// schema_version, step, waiting, kinds[], stages[], collectives[], operations[], joined and memory; times in seconds, errors as fractions.
-std::string to_json(const Comparison& comparison);
 
 }  // namespace tandem

@@ -5,10 +5,10 @@ const rolesOf = (side) => Object.values(side.roles), history = main.run;
 const measured = main.performer === "measured";
 const pair = Boolean(other), judged = pair && main.performer !== other.performer;
 const [firstKey, secondKey, errorKey] = judged ? ["simulated_s", "executed_s", "error"] : ["new_s", "baseline_s", "change"];
+const stepTimes = data.comparison.step_times, [firstTimes, secondTimes] = judged ? [stepTimes.simulated, stepTimes.executed] : [stepTimes.new, stepTimes.baseline];
 
 /** The role of `side` that stands for a rank. */
 function roleOf(side, rank) { return rolesOf(side).find((r) => r.ranks.includes(rank)); }
-function middle(list) { const sorted = [...list].sort((a, b) => a - b); return sorted[Math.floor(sorted.length / 2)]; }
 function heaviest(side) { return Math.max(...rolesOf(side).map((r) => r.arena_bytes)); }
 function degrees() {
   return [["tensor", layout.tensor], ["pipeline", layout.pipeline], ["data", layout.data], ["context", layout.context], ["expert", layout.expert]]
@@ -19,13 +19,13 @@ function degrees() {
 // ---- head ----
 
 function headline() {
-  const steps = history ? history.steps : [], full = steps.slice(steps.length > 1 ? 1 : 0).filter((s) => s.global_batch_size === training.global_batch_size);
-  const typical = full.length ? middle(full.map((s) => s.step_time_s)) : main.step_time_s;
+  const steps = history ? history.steps : [], typical = secondTimes.median_s;
+  const of = (times) => (times.steps > 1 ? `, median of ${times.steps}` : "");
   const list = pair
-    ? [[`step time, ${other.what}`, seconds(other.step_time_s)], [`step time, ${main.what}`, seconds(main.step_time_s)],
-      [judged ? "error of the step time" : "change of the step time", signed(data.comparison.step[errorKey])]]
+    ? [[`step time, ${other.what}${of(firstTimes)}`, seconds(firstTimes.median_s)], [`step time, ${main.what}${of(secondTimes)}`, seconds(typical)],
+      [judged ? "error of the step time" : "change of the step time", signed(stepTimes[errorKey])]]
     : [[history ? `step time, step ${history.kept_step}` : "step time", seconds(main.step_time_s)]];
-  if (full.length > 1) list.push([`step time, median of ${full.length}`, seconds(typical)]);
+  if (!pair && secondTimes.steps > 1) list.push([`step time${of(secondTimes)}`, seconds(typical)]);
   if (!pair) list.push(["tokens per second", number(training.global_batch_size * training.seq_length / typical)]);
   if (steps.length > 1) list.push([`loss, step ${steps[0].step} to ${steps.at(-1).step}`, `${lossText(steps[0].loss)} → ${lossText(steps.at(-1).loss)}`]);
   list.push(["arena, heaviest rank", bytes(heaviest(main))]);
@@ -36,11 +36,19 @@ function headline() {
 const deed = { measured: "really trained", predicted: "simulated" };
 page.append(make("h1", {}, data.name),
   make("p", { class: "soft" }, `${degrees()}; global batch ${number(training.global_batch_size)} × ${number(training.seq_length)} tokens, micro-batch ${training.micro_batch_size}, ${training.precision}. ` +
-    (pair ? `One optimizer step: ${sides.map((s) => `${s.what}, ${s.performer === s.what ? "" : `${s.performer} `}on ${number(s.devices)} × ${s.cluster}`).join("; ")}.`
-      : `One optimizer step, ${deed[main.performer]} on ${number(main.devices)} × ${main.cluster}.`)),
+    (pair ? `One optimizer step: ${sides.map((s) => `${s.what}, ${s.performer === s.what ? "" : `${s.performer} `}on ${number(s.devices)} devices of ${s.cluster}`).join("; ")}.`
+      : `One optimizer step, ${deed[main.performer]} on ${number(main.devices)} devices of ${main.cluster}.`)),
   cards(headline()));
 if (main.roles_in_all > rolesOf(main).length)
   page.append(make("p", { class: "soft small" }, `${rolesOf(main).length} of ${main.roles_in_all} ranks are shown, the heaviest among them.`));
+
+for (const note of data.comparison.notes) page.append(make("p", { class: "soft small" }, `${note[0].toUpperCase()}${note.slice(1)}.`));
+if (data.comparison.differences.length) {
+  const [firstWord, secondWord] = judged ? ["simulated", "executed"] : ["new", "baseline"];
+  const column = (title, text) => ({ title, text, value: text, left: true });
+  section("The plans differ", sortableTable([column("field", (d) => d.field), column(other.what, (d) => d[firstWord] || "–"), column(main.what, (d) => d[secondWord] || "–")],
+    data.comparison.differences, { column: 0, down: false }));
+}
 
 // ---- steps ----
 
@@ -129,5 +137,5 @@ operations("Collective", c.collectives);
 operations("Stage", c.stages);
 operations("Operation", c.operations);
 const unmatched = c.tasks[judged ? "only_simulated" : "only_new"] + c.tasks[judged ? "only_executed" : "only_baseline"];
-if (unmatched > 0) page.append(make("p", { class: "bad" }, `${number(unmatched)} tasks are in one of the two only, and in no table.`));
+if (unmatched > 0 && c.tasks.joined_by === "rank") page.append(make("p", { class: "bad" }, `${number(unmatched)} tasks are in one of the two only, and in no table.`));
 section("The plan", make("p", { class: "soft" }, "Completed: every default is printed."), make("details", {}, make("summary", {}, "show"), make("pre", {}, JSON.stringify(data.plan, null, 2))));

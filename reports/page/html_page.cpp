@@ -1,5 +1,6 @@
 #include "reports/page/html_page.hpp"
 
+#include "models/base/error.hpp"
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
 
@@ -16,13 +17,6 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-/// JSON inside a script element: "<" only ever stands in texts, where it may be written as an escape.
-std::string embedded(const std::string& json) {
-  std::string out;
-  for (char c : json) out += c == '<' ? "\\u003c" : std::string(1, c);
-  return out;
-}
-
 void fill(std::string& page, const std::string& mark, const std::string& text) {
   const std::size_t at = page.find(mark);
   require(at != page.npos, "a page's template lacks one of its marks");
@@ -31,11 +25,18 @@ void fill(std::string& page, const std::string& mark, const std::string& text) {
 
 }  // namespace
 
+std::string embedded_json(const std::string& json) {
+  std::string out;
+  for (char c : json) out += c == '<' ? "\\u003c" : std::string(1, c);  // stands in texts only, where it may be an escape
+  return out;
+}
+
 std::string html_page(const std::string& name, const std::string& title, const std::string& data) {
   std::string page = part("page.html");
+  require(page.find(kPageMark) != page.npos, "a page's template lacks the mark of pages");
   // From the last mark to the first: what is filled in lies behind those to come, and may have their texts in it.
   fill(page, "@script@", part("charts.js") + part("timeline.js") + part(name + ".js"));
-  fill(page, "@data@", embedded(data));
+  fill(page, "@data@", embedded_json(data));
   fill(page, "@style@", part("style.css"));
   fill(page, "@title@", escaped(title));
   return page;

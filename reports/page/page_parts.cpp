@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "reports/page/timeline_boxes.hpp"
+#include "reports/prediction/text.hpp"
 
 namespace tandem {
 
@@ -29,10 +30,17 @@ std::vector<MemorySample> thinned(const std::vector<MemorySample>& all) {
   return out;
 }
 
+/// "rank 5", "ranks 0 to 1,023, all alike", or "rank 64, one of 32 alike" where these are not neighbours.
+std::string ranks_text(const std::vector<std::int32_t>& ranks) {
+  const auto n = static_cast<std::int64_t>(ranks.size());
+  if (n == 1) return "rank " + count_text(ranks.front());
+  if (ranks.back() - ranks.front() + 1 == n) return "ranks " + count_text(ranks.front()) + " to " + count_text(ranks.back()) + ", all alike";
+  return "rank " + count_text(ranks.front()) + ", one of " + count_text(n) + " alike";
+}
+
 }  // namespace
 
 std::string ranks_label(const std::vector<std::int32_t>& ranks, const Coords& coords, const ParallelSpec& plan) {
-  const std::size_t n = ranks.size();
   const std::pair<const char*, std::pair<Axis, std::int64_t>> axes[] = {{"pp", {Axis::pp, plan.pipeline}},
                                                                         {"dp", {Axis::dp, plan.data}},
                                                                         {"cp", {Axis::cp, plan.context}},
@@ -41,8 +49,7 @@ std::string ranks_label(const std::vector<std::int32_t>& ranks, const Coords& co
   for (const auto& [name, axis] : axes)
     if (axis.second > 1)
       place += (place.empty() ? " (" : " ") + std::string(name) + std::to_string(coords[axis.first]);
-  return "rank " + std::to_string(ranks.front()) + (n > 1 ? " and " + std::to_string(n - 1) + " alike" : "") + place +
-         (place.empty() ? "" : ")");
+  return ranks_text(ranks) + place + (place.empty() ? "" : ")");
 }
 
 ordered_json drawn_timeline(const Timeline& timeline, const TaskGraph& graph, const std::vector<std::size_t>& chosen) {

@@ -13,7 +13,8 @@
 
 namespace tandem {
 
-/// "rank 64 and 31 alike (pp1 dp0 tp0)"; axes that the plan does not split are left out.
+/// "ranks 64 to 95, all alike (pp1 dp0 tp0)", "rank 64, one of 32 alike (...)" where they are not neighbours, "rank 5 (...)". The place is that of
+/// the first; axes that the plan does not split are left out.
 std::string ranks_label(const std::vector<std::int32_t>& ranks, const Coords& coords, const ParallelSpec& plan);
 
 /// {step_ns, phases[], tasks[], merged, lanes[]{role, streams[]{stream, boxes[]}}}; a box is [from, length (ns), phase, task, layer,

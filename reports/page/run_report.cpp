@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "models/base/error.hpp"
+#include "reports/compare/judgement.hpp"
 #include "reports/page/page_parts.hpp"
 #include "reports/page/time_shares.hpp"
 #include "reports/page/timeline_boxes.hpp"
@@ -42,7 +43,7 @@ ordered_json role_json(const RunSide& side, const SavedLane& saved, const Lane& 
 const char* performed(const SavedTimeline& t) { return t.performer == Performer::executed ? "measured" : "predicted"; }
 
 ordered_json side_json(const RunSide& side, const std::string& what, const std::vector<std::size_t>& chosen) {
-  const Timeline timeline = restored(side.timeline, side.graph, side.file);
+  const Timeline timeline = restored(side.timeline, side.graph, side.file, chosen);
   ordered_json roles = ordered_json::object();
   for (std::size_t i : chosen) roles[std::to_string(i)] = role_json(side, side.timeline.lanes[i], timeline.lanes[i]);
   const auto& history = side.timeline.history;
@@ -96,7 +97,7 @@ std::string run_report_json(const RunSide& run) {
   require_lanes(run);
   const auto chosen = picked_lanes(run.timeline.lanes.size(), kLanes, {heaviest(run.timeline)});
   ordered_json out = page(run, ordered_json::array({side_json(run, performed(run.timeline), chosen)}));
-  out["comparison"] = ordered_json::parse(to_json(compare(run.timeline, run.timeline)));  // with itself: its own sums
+  out["comparison"] = ordered_json::parse(to_json(compare(run.timeline, run.timeline), {}));  // with itself: its own sums
   return out.dump();
 }
 
@@ -109,7 +110,7 @@ std::string comparison_report_json(const RunSide& first, const RunSide& second, 
   sides.push_back(side_json(second, alike ? "baseline" : performed(second.timeline), chosen));
   sides.push_back(side_json(first, alike ? "new" : performed(first.timeline), counterparts(first.timeline, second.timeline, chosen)));
   ordered_json out = page(second, std::move(sides));
-  out["comparison"] = ordered_json::parse(to_json(comparison));
+  out["comparison"] = ordered_json::parse(to_json(comparison, {}));
   return out.dump();
 }
 

@@ -14,12 +14,23 @@ inline std::string title(const Plan& plan) {
   return !plan.model.name.empty() ? plan.model.name : std::filesystem::path(plan.file).stem().string();
 }
 
+/// What a device is where its maker's chip holds several.
+inline std::string device_text(const Plan& plan) {
+  return plan.cluster.generation.starts_with("trainium") ? " (a device is a NeuronCore, not a chip)" : "";
+}
+
+/// "Hopper devices", "CPUs".
+inline std::string devices_text(const std::string& generation) {
+  if (generation.empty()) return "this device";
+  if (generation == "cpu") return "CPUs";
+  return static_cast<char>(generation[0] >= 'a' && generation[0] <= 'z' ? generation[0] - 'a' + 'A' : generation[0]) + generation.substr(1) + " devices";
+}
+
 /// "stack megatron-core as of 2026-08", and where the plan names none, why it is that one.
 inline std::string stack_text(const Plan& plan) {
   const std::string chosen = "stack " + plan.stack.name + (plan.stack.as_of.said() ? " as of " + text_of(plan.stack.as_of) : "");
   if (plan.stack.refuses) return chosen;
-  return chosen + " (not named by the plan: the framework most used on " +
-         (plan.cluster.generation.empty() ? "this device" : plan.cluster.generation) + "; --stack NAME[@YYYY-MM] changes it)";
+  return chosen + " (not named by the plan: the framework most used on " + devices_text(plan.cluster.generation) + "; --stack NAME[@YYYY-MM] changes it)";
 }
 
 }  // namespace tandem

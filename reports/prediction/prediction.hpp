@@ -79,6 +79,8 @@ struct Plan;
 
 /// Index into roles: whose needed_bytes are most, which need not be the heaviest's.
 std::size_t neediest_role(const Prediction& prediction);
+/// Index into roles: whose live_peak_bytes are most.
+std::size_t fullest_role(const Prediction& prediction);
 
 /// The keys of `tandem simulate --json` (schema_version 1, SI units in the names), the completed plan included.
 std::string to_json(const Prediction& prediction, const Plan& plan);

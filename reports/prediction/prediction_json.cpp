@@ -3,6 +3,7 @@
 #include "models/base/error.hpp"
 #include "models/plan/plan.hpp"
 #include "reports/prediction/prediction.hpp"
+#include "reports/prediction/step_rates.hpp"
 
 namespace tandem {
 
@@ -74,23 +75,28 @@ json samples_json(const RolePrediction& r) {
 
 }  // namespace
 
+std::vector<std::pair<const char*, double>> step_rates(const Prediction& p) {
+  return {{"tokens_per_s", p.tokens_per_s},
+          {"samples_per_s", p.samples_per_s},
+          {"model_tflops_per_device", p.model_tflops_per_device},
+          {"hardware_tflops_per_device", p.hardware_tflops_per_device},
+          {"mfu", p.mfu},
+          {"hfu", p.hfu},
+          {"bubble_fraction", p.bubble_fraction}};
+}
+
 std::string to_json(const Prediction& p, const Plan& plan) {
   require(p.heaviest_role < p.roles.size() && p.critical_role < p.roles.size(), "a prediction without its roles");
   json out = memory_fields(p.roles[p.heaviest_role]);
   out["needed_bytes"] = p.roles[neediest_role(p)].needed_bytes.count();
+  out["live_peak_bytes"] = p.roles[fullest_role(p)].live_peak_bytes.count();
   out["schema_version"] = 1;
   out["step_time_s"] = p.step_time.seconds();
   out["makespan_s"] = p.makespan.seconds();
   out["step_time_range"] = range_json(p.range);
-  out["tokens_per_s"] = p.tokens_per_s;
-  out["samples_per_s"] = p.samples_per_s;
-  out["model_tflops_per_device"] = p.model_tflops_per_device;
-  out["hardware_tflops_per_device"] = p.hardware_tflops_per_device;
-  out["mfu"] = p.mfu;
-  out["hfu"] = p.hfu;
+  for (const auto& [key, rate] : step_rates(p)) out[key] = rate;
   out["device_memory_bytes"] = p.device_memory.count();
   out["fits"] = p.fits;
-  out["bubble_fraction"] = p.bubble_fraction;
   out["time_breakdown_s"] = p.roles[p.critical_role].time_breakdown_s;
   if (p.perturbation) out["perturbation"] = perturbation_json(*p.perturbation, p.step_time);
   out["ranks"] = p.ranks;

@@ -28,7 +28,7 @@ std::string counted(std::size_t n, const std::string& what) { return std::to_str
 std::string headline(const Prediction& p, const Plan& plan) {
   return stack_text(plan) + "\n" + title(plan) + ": " + degrees(plan) + ", " + count_text(p.ranks) +
          " ranks in " + counted(p.roles.size(), "role") + " on " + plan.cluster.preset +
-         ", global batch " + count_text(plan.training.global_batch_size) + " x " + count_text(plan.training.seq_length) +
+         device_text(plan) + ", global batch " + count_text(plan.training.global_batch_size) + " x " + count_text(plan.training.seq_length) +
          " tokens\n";
 }
 
@@ -142,6 +142,11 @@ std::string notes(const Prediction& p) {
 std::size_t neediest_role(const Prediction& p) {
   const auto needs_less = [](const RolePrediction& a, const RolePrediction& b) { return a.needed_bytes < b.needed_bytes; };
   return static_cast<std::size_t>(std::max_element(p.roles.begin(), p.roles.end(), needs_less) - p.roles.begin());
+}
+
+std::size_t fullest_role(const Prediction& p) {
+  const auto holds_less = [](const RolePrediction& a, const RolePrediction& b) { return a.live_peak_bytes < b.live_peak_bytes; };
+  return static_cast<std::size_t>(std::max_element(p.roles.begin(), p.roles.end(), holds_less) - p.roles.begin());
 }
 
 std::string to_text(const Prediction& p, const Plan& plan) {

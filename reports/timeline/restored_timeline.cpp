@@ -1,7 +1,8 @@
 #include "reports/timeline/restored_timeline.hpp"
 
-#include <compare>
+#include <cstdint>
 #include <map>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -14,7 +15,16 @@ namespace {
 /// A task's name wherever it stands: TaskKey without coordinates.
 struct Key {
   std::int32_t name, layer, micro_batch, chunk, phase;
-  auto operator<=>(const Key&) const = default;
+  bool operator==(const Key&) const = default;
+};
+
+struct KeyHash {
+  std::size_t operator()(const Key& k) const {
+    std::uint64_t hash = 0;
+    for (const std::int32_t part : {k.name, k.layer, k.micro_batch, k.chunk, k.phase})
+      hash = (hash ^ static_cast<std::uint32_t>(part)) * 0x9E3779B97F4A7C15U;
+    return static_cast<std::size_t>(hash ^ (hash >> 32));
+  }
 };
 
 struct Place {
@@ -35,29 +45,34 @@ class Restorer {
   Lane lane(const SavedLane& saved) {
     const std::int32_t stage = saved.coords[Axis::pp];
     if (stage < 0 || static_cast<std::size_t>(stage) >= graph_.programs.size()) refuse("has a stage " + std::to_string(stage));
-    const auto& places = places_of(StageId(stage));
-    std::map<Key, std::size_t> used;
+    Places& places = places_of(StageId(stage));
+    for (auto& [key, of_name] : places) of_name.used = 0;
     Lane out{saved.coords, saved.ranks, {}, saved.arena_bytes, saved.routing};
     out.spans.reserve(saved.spans.size());
     for (const SavedSpan& s : saved.spans) {
       const Key key{task_names_[s.task], s.layer, s.micro_batch, s.chunk, phase_[static_cast<std::size_t>(s.phase)]};
       const auto found = places.find(key);
-      const std::size_t nth = used[key]++;
-      if (found == places.end() || nth >= found->second.size())
+      if (found == places.end() || found->second.used == found->second.places.size())
         refuse("has a task " + saved_.tasks[s.task].block + ": " + saved_.tasks[s.task].task);
-      out.spans.push_back({found->second[nth].instance, found->second[nth].task, s.issued, s.ready, s.started, s.ended});
+      const Place& place = found->second.places[found->second.used++];
+      out.spans.push_back({place.instance, place.task, s.issued, s.ready, s.started, s.ended});
     }
     return out;
   }
 
  private:
-  using Places = std::map<Key, std::vector<Place>>;
+  /// The places of one name, in issue order, and how many a lane has taken.
+  struct Named {
+    std::vector<Place> places;
+    std::size_t used = 0;
+  };
+  using Places = std::unordered_map<Key, Named, KeyHash>;
 
   std::int32_t name_of(const std::string& block, const std::string& task) {
     return names_.try_emplace({block, task}, static_cast<std::int32_t>(names_.size())).first->second;
   }
 
-  const Places& places_of(StageId stage) {
+  Places& places_of(StageId stage) {
     const auto [at, added] = places_.try_emplace(stage.index());
     if (!added) return at->second;
     const std::vector<Instance>& instances = graph_.program(stage).instances;
@@ -67,7 +82,7 @@ class Restorer {
       for (std::uint16_t t = 0; t < block.tasks.size(); ++t)
         at->second[{name_of(block.name, block.tasks[t].name), in.layer, in.micro_batch, in.chunk,
                     static_cast<std::int32_t>(in.phase)}]
-            .push_back({i, t});
+            .places.push_back({i, t});
     }
     return at->second;
   }
@@ -88,10 +103,12 @@ class Restorer {
 
 }  // namespace
 
-Timeline restored(const SavedTimeline& saved, const TaskGraph& graph, const std::string& file) {
+Timeline restored(const SavedTimeline& saved, const TaskGraph& graph, const std::string& file,
+                  const std::vector<std::size_t>& chosen) {
   Restorer restorer(saved, graph, file);
   Timeline out{saved.performer, saved.plan_json, saved.step_time, {}};
-  for (const SavedLane& lane : saved.lanes) out.lanes.push_back(restorer.lane(lane));
+  for (const SavedLane& lane : saved.lanes) out.lanes.push_back({lane.coords, lane.ranks, {}, lane.arena_bytes, {}});
+  for (const std::size_t l : chosen) out.lanes.at(l) = restorer.lane(saved.lanes[l]);
   return out;
 }
 

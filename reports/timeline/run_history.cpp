@@ -3,6 +3,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "reports/timeline/step_times.hpp"
+
 namespace tandem {
 
 namespace {
@@ -24,8 +26,10 @@ std::string to_json(const RunHistory& h) {
                      {"step_time_s", s.step_time_s},
                      {"global_batch_size", s.global_batch_size}});
   for (const EvaluatedStep& e : h.evaluations) evaluations.push_back({{"step", e.step}, {"loss", number(e.loss)}});
+  const StepTimes times = step_times(h);
   const json all = {{"kept_step", h.kept_step},
                     {"peak_memory_bytes", h.peak_memory_bytes},
+                    {"step_times", {{"steps", times.steps}, {"median_s", times.median_s}, {"low_s", times.low_s}, {"high_s", times.high_s}}},
                     {"steps", std::move(steps)},
                     {"evaluations", std::move(evaluations)}};
   return all.dump();

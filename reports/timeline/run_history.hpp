@@ -26,7 +26,8 @@ struct RunHistory {
   std::int64_t peak_memory_bytes = 0;                 ///< handed out by the backend, most of all ranks
 };
 
-/// kept_step, peak_memory_bytes, steps[], evaluations[] with the names above; what is no number is null.
+/// kept_step, peak_memory_bytes, step_times{} (of step_times.hpp), steps[], evaluations[] with the names above; what is no number is
+/// null.
 std::string to_json(const RunHistory& history);
 
 }  // namespace tandem

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "models/base/json.hpp"
 #include "reports/timeline/saved_timeline.hpp"
@@ -87,30 +85,7 @@ std::map<Coords, Numbers> by_position(const SavedTimeline& run) {
   return all;
 }
 
-/// Every layer of experts and every micro-batch once, every token's choices in it.
-bool complete(const Numbers& numbers, const Plan& plan) {
-  const MoeSpec& moe = plan.model.moe;
-  const ParallelSpec& q = plan.parallel;
-  const std::int64_t shares = q.context * (q.sequence_parallel ? q.tensor : 1);
-  const std::int64_t choices = plan.micro_batch_tokens() / shares * moe.experts_per_token;
-  std::int64_t layers = 0;
-  for (std::int64_t l = 0; l < plan.model.total_layers(); ++l) layers += plan.model.has_experts(l);
-  std::map<std::pair<std::int32_t, std::int32_t>, int> seen;
-  for (const RouterCounts& c : numbers) {
-    const bool whole = std::ssize(c.counts) == moe.num_experts && *std::min_element(c.counts.begin(), c.counts.end()) >= 0 &&
-                       std::accumulate(c.counts.begin(), c.counts.end(), std::int64_t{0}) == choices && c.layer >= 0 &&
-                       c.layer < plan.model.total_layers() && plan.model.has_experts(c.layer) && c.micro_batch >= 0 &&
-                       c.micro_batch < plan.micro_batches();
-    if (!whole || ++seen[{c.layer, c.micro_batch}] > 1) return false;
-  }
-  return std::ssize(seen) == layers * plan.micro_batches();
-}
-
 }  // namespace
-
-bool depends_on_routing(const Plan& plan) {
-  return plan.model.moe.num_experts > 0 && plan.expert_capacity() == 0 && plan.parallel.expert > 1;
-}
 
 Routing routing_of(const Timeline& timeline, const Mesh& mesh) {
   std::vector<Numbers> by_rank(static_cast<std::size_t>(mesh.world_size()));
@@ -130,10 +105,11 @@ Routing read_routing(const std::string& path, const Plan& plan) {
   Comparison(plan, path, json::parse(run.plan_json)).require_equal();
   const std::map<Coords, Numbers> known = by_position(run);
   const Mesh mesh = make_mesh(plan);
+  const RoutedTokens expected = routed_tokens(plan);
   std::vector<Numbers> by_rank;
   for (std::int32_t r = 0; r < mesh.world_size(); ++r) {
     const auto found = known.find(off_stage(mesh.coords(Rank(r))));
-    if (found == known.end() || !complete(found->second, plan))
+    if (found == known.end() || !expected.complete(found->second))
       refuse(path, "lacks choices of experts of some layer, micro-batch or rank");
     by_rank.push_back(found->second);
   }

@@ -3,15 +3,10 @@
 
 #include <string>
 
-#include "models/graph/routing.hpp"
-#include "models/plan/plan.hpp"
+#include "models/graph/routed_plan.hpp"
 #include "reports/timeline/timeline.hpp"
 
 namespace tandem {
-
-/// Whether rows of experts, and with them FLOPs and times of single ranks, depend on what tokens choose: experts without a
-/// capacity on several ranks.
-bool depends_on_routing(const Plan& plan);
 
 /// The routing in the lanes of an executed timeline, one lane a rank of `mesh`.
 Routing routing_of(const Timeline& timeline, const Mesh& mesh);

@@ -71,19 +71,25 @@ void append_lines(std::string& out, const char* key, const Items& items, Append 
 
 void save_timeline(const Timeline& timeline, const TaskGraph& graph, const std::string& path, const Routing* routing,
                    const RunHistory* history) {
-  const SavedTimeline t = saved(timeline, graph, routing);
+  SavedTimeline t = saved(timeline, graph, routing);
+  if (history != nullptr) t.history = *history;
+  write_timeline(t, path);
+}
+
+void write_timeline(const SavedTimeline& t, const std::string& path) {
   std::string out = "{\"schema_version\":1,\"what\":\"tandem timeline\",\"performer\":";
   out += t.performer == Performer::simulated ? "\"simulated\"" : "\"executed\"";
   out += ",\"step_time_ps\":";
   append_number(out, t.step_time.ps());
   out += ",\n\"plan\":" + (t.plan_json.empty() ? std::string("null") : t.plan_json);
-  if (history != nullptr) out += ",\n\"run\":" + to_json(*history);
+  if (t.measured_table) out += ",\n\"measured_table\":" + quoted(*t.measured_table);
+  if (t.history) out += ",\n\"run\":" + to_json(*t.history);
   append_lines(out, "phases", t.phases, [](std::string& o, const std::string& p) { o += quoted(p); });
   append_lines(out, "tasks", t.tasks, append_task);
   out += ",\n\"span_columns\":[\"task\",\"layer\",\"micro_batch\",\"chunk\",\"phase\",\"issued_ps\",\"ready_ps\","
          "\"started_ps\",\"ended_ps\"]";
   append_lines(out, "lanes", t.lanes, append_lane);
-  out += "}\n";
+  out += ",\n\"checksum\":" + quoted(checksum_text(t)) + "}\n";
   write_text(path, out);
 }
 

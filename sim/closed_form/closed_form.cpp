@@ -9,21 +9,21 @@ namespace tandem::sim {
 namespace {
 
 /// Plans whose every part the closed form has.
-bool known_layout(const Plan& plan, const Topology& topology) {
+bool known_layout(const Plan& plan, const lowering::Shapes& s, const Topology& topology) {
   const ParallelSpec& q = plan.parallel;
   const TrainingSpec& t = plan.training;
-  const bool model = plan.model.moe.num_experts == 0 && plan.model.num_decoder_layers == 0 && q.context == 1 && q.expert == 1;
+  const lowering::Sharding z = lowering::sharding_of(plan);
+  const lowering::UpdateSpec u = lowering::update_spec(plan, s, z, 0, 0);
+  const bool model = s.experts == 0 && s.decoder_layers == 0 && s.context == 1 && s.expert_ranks == 1;
   const bool order = q.rank_order == "tp-cp-ep-dp-pp" && topology.ranks_per_device() == 1 && !topology.device().synchronous &&
-                     topology.devices_per_node() % q.tensor == 0;
-  const bool exchange = q.zero_stage <= 1 && (q.zero_group == 0 || q.zero_group == q.data) && !q.overlap_param_gather &&
-                        !q.offload.optimizer && !q.offload.parameters && t.dtypes.gradient_reduce == t.dtypes.gradients;
-  const bool update = (t.optimizer.kind == OptimizerKind::adamw || t.optimizer.kind == OptimizerKind::sgd) &&
-                      q.optimizer_sync == OptimizerSync::global;
+                     topology.devices_per_node() % s.tensor == 0;
+  const bool exchange = z.zero_stage <= 1 && (z.zero_stage == 0 || z.shards == q.data) && !z.gathers_next &&
+                        !z.offload.optimizer && !z.offload.parameters && s.dtypes.gradient_reduce == s.dtypes.gradients;
+  const bool update = (u.optimizer.kind == OptimizerKind::adamw || u.optimizer.kind == OptimizerKind::sgd) && !u.post_validated;
   const bool recomputed = t.recompute != Recompute::selective || t.recompute_layers == 0;
   // A stage that waits for its sends waits for receive buffers; where many passes run ahead those depend on where tensors lie.
-  const bool buffers = q.overlap_p2p || q.schedule == ScheduleKind::one_f_one_b;
-  const bool machine = !plan.cluster.perturbation.any();
-  return model && order && exchange && update && recomputed && buffers && machine;
+  const bool buffers = !s.host_receives || q.schedule == ScheduleKind::one_f_one_b;
+  return model && order && exchange && update && recomputed && buffers && !plan.cluster.perturbation.any();
 }
 
 }  // namespace
@@ -35,11 +35,12 @@ const char* name(Outside o) {
 
 Estimate ClosedForm::estimate(const Plan& plan) {
   require_cuda(plan, topology_.device(), cost_.comm_fit());
-  if (!known_layout(plan, topology_)) return {{}, {}, Outside::layout};
+  const lowering::Shapes shapes = lowering::make_shapes(plan);
+  if (!known_layout(plan, shapes, topology_)) return {{}, {}, Outside::layout};
   const LayerTimes& layer = layers_.of(plan);
   // Metrics come after a gradient has been handed on, whose way is not followed beside them.
   if (layer.metrics.ps > 0 && plan.parallel.pipeline > 1) return {{}, {}, Outside::layout};
-  return closed_form::StepEstimate({plan, topology_, cost_, layer, links_, schedules_, scratch_}).estimate();
+  return closed_form::StepEstimate({plan, shapes, topology_, cost_, layer, links_, schedules_, scratch_}).estimate();
 }
 
 }  // namespace tandem::sim

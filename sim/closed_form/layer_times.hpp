@@ -7,8 +7,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "models/plan/plan.hpp"
-#include "models/schedule/pass_work.hpp"
+#include "models/lowering/stage/stage_order.hpp"
+#include "models/plan/plan_words.hpp"
 #include "sim/cost/cost_model.hpp"
 #include "topology/topology.hpp"
 
@@ -22,14 +22,6 @@ struct PartTime {
 /// [0]: of the first micro-batch, which writes gradients; [1]: of the others, which add.
 using ByOrder = std::array<PartTime, 2>;
 
-/// What schedules are made for (models/schedule/pass_work), of a micro-batch after the first.
-struct LayerWork {
-  PassWork block;         ///< of a layer whose forward pass runs again it holds its input
-  std::int64_t again = 0; ///< of such a layer's forward pass as it runs again
-  std::int64_t kept = 0;  ///< bytes that others hold besides
-  PassWork embed, head;
-};
-
 struct LayerTimes {
   PartTime forward, recompute, embed_forward;
   PartTime metrics;                 ///< after the backward pass of the stage with the head
@@ -39,13 +31,14 @@ struct LayerTimes {
   std::int64_t first_launches = 1, collective_launches = 1;
   bool update_recorded = false;  ///< the host has all of the update before it begins
   ByOrder backward, weight, embed_backward, head_forward, head_backward;
-  // Elements of the parameters, padded as in the flat buffers.
-  std::int64_t block = 0, word = 0, embedding = 0, head = 0;
+  // What the lowering makes of the plan, whatever its stages.
+  lowering::ModelRegions regions;
+  lowering::LayerWork work;  ///< this and the next one only for schedules that split backward passes
+  lowering::EndWork ends;
   // Bytes of one micro-batch.
   Bytes saved;    ///< kept of one layer for its backward pass, its input not counted
   Bytes hidden;   ///< of the tensor between layers
   Bytes scratch;  ///< the most that a template uses
-  LayerWork work;
   std::int64_t boundary_elements = 0;  ///< that one rank sends to the next stage
 };
 
@@ -59,15 +52,13 @@ class LayerTimesCache {
 
  private:
   using Key = std::vector<std::int64_t>;
-  struct KeyHash {
-    std::size_t operator()(const Key& key) const;
-  };
-  static void write_key(Key& key, const Plan& plan);
+  void make_small(const Plan& plan);
 
   const Topology& topology_;
   const CostModel& cost_;
-  std::unordered_map<Key, LayerTimes, KeyHash> known_;
-  Key key_;  // scratch
+  std::unordered_map<Key, LayerTimes, WordsHash> known_;
+  Plan small_;  // scratch
+  Key key_;     // scratch
 };
 
 }  // namespace tandem::sim

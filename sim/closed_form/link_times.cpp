@@ -33,15 +33,6 @@ void add_flows(Transfer& transfer, const Transfer& other) {
 
 }  // namespace
 
-std::size_t LinkTimes::KeyHash::operator()(const Key& key) const {
-  std::uint64_t h = 0;
-  for (const std::int64_t k : key) {
-    h = (h ^ static_cast<std::uint64_t>(k)) * 0x9e3779b97f4a7c15;
-    h ^= h >> 29;
-  }
-  return h;
-}
-
 LinkTimes::LinkTimes(const Topology& topology, const CostModel& cost)
     : topology_(topology), cost_(cost), links_(capacities(topology)) {}
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/ops/op.hpp"
+#include "models/plan/plan_words.hpp"
 #include "sim/cost/cost_model.hpp"
 #include "sim/network/fair_share.hpp"
 #include "topology/topology.hpp"
@@ -34,17 +35,14 @@ class LinkTimes {
 
  private:
   using Key = std::vector<std::int64_t>;
-  struct KeyHash {
-    std::size_t operator()(const Key& key) const;
-  };
   std::vector<std::uint32_t> links_of(const Op& op, const Members& members) const;
   void write_key(const Op& op, const Members& members);
 
   const Topology& topology_;
   const CostModel& cost_;
   std::vector<Capacity> links_;
-  std::unordered_map<Key, std::int64_t, KeyHash> alone_;
-  std::unordered_map<Key, bool, KeyHash> shared_;
+  std::unordered_map<Key, std::int64_t, WordsHash> alone_;
+  std::unordered_map<Key, bool, WordsHash> shared_;
   Key key_;  // scratch
 };
 

@@ -4,55 +4,51 @@
 #include <cmath>
 #include <utility>
 
+#include "models/lowering/stage/stage_chunks.hpp"
+#include "models/lowering/stage/update_spec.hpp"
+#include "models/lowering/templates/update_ops.hpp"
 #include "sim/engine/overlap.hpp"
 
 namespace tandem::sim::closed_form {
 namespace {
 
-/// Blocks of elements that parts of units are multiples of, as in the flat buffers.
-constexpr std::int64_t kBlock = 64;
-
-std::int64_t rounded_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
-
-bool zero_bubble(ScheduleKind k) { return k == ScheduleKind::zb_h1 || k == ScheduleKind::zb_h2; }
+/// The lowering's; what goes nowhere waits for nobody.
+lowering::Sharding sharding_of(const Plan& plan, std::int64_t data) {
+  lowering::Sharding z = lowering::sharding_of(plan);
+  if (data == 1) z.bucket_bytes = Bytes(0);
+  return z;
+}
 
 }  // namespace
 
 StepEstimate::StepEstimate(const Parts& x)
-    : plan_(x.plan),
-      topology_(x.topology),
-      cost_(x.cost),
-      layer_(x.layer),
-      links_(x.links),
-      schedules_(x.schedules),
-      scratch_(x.scratch),
-      t_(plan_.parallel.tensor),
-      d_(plan_.parallel.data),
-      p_(plan_.parallel.pipeline),
-      v_(plan_.parallel.virtual_pipeline),
-      m_(plan_.micro_batches()),
+    : in_(x),
+      stages_(lowering::stage_chunks(in_.plan)),
+      kind_(in_.plan.parallel.schedule),
+      t_(in_.shapes.tensor),
+      d_(in_.plan.parallel.data),
+      p_(static_cast<std::int64_t>(stages_.size())),
+      v_(static_cast<std::int64_t>(stages_.front().size())),
+      m_(in_.plan.micro_batches()),
       stride_(t_ * d_),
-      shards_(plan_.parallel.zero_stage > 0 ? d_ : 1),
-      split_backward_(zero_bubble(plan_.parallel.schedule)),
-      tied_(plan_.model.tie_embeddings),
-      in_shares_(plan_.parallel.scatter_p2p && t_ > 1 && !plan_.parallel.sequence_parallel),
-      uses_apart_(tied_ && p_ == 1 && plan_.stack.name == kOwnStack),
+      sharding_(sharding_of(in_.plan, d_)),
+      split_backward_(in_.shapes.defer_weights),
+      tied_(in_.shapes.tied),
+      uses_apart_(lowering::word_uses(stages_.front(), tied_).size() > 1 && lowering::word_uses_apart(in_.plan)),
+      recompute_layers_(in_.plan.training.recompute == Recompute::full ? in_.plan.training.recompute_layers : -1),
       order_(m_ > 1 ? 1 : 0),
-      activation_(activation_type(plan_.training.dtypes.compute)),
-      dtypes_(plan_.training.dtypes) {
-  scratch_.split = plan_.layers_per_stage();
-}
+      dtypes_(in_.shapes.dtypes),
+      shape_(lowering::shape_of(in_.plan, work())) {}
 
 Estimate StepEstimate::estimate() {
   fill_passes();
   fill_transfers();
-  shape_ = shape();
-  const PassEnds& ends = schedules_.play(plan_.parallel.schedule, shape_, scratch_.times);
+  const PassEnds& ends = in_.schedules.play(kind_, shape_, in_.scratch.times);
   std::vector<Tail> tails = all_tails(ends);
   Estimate e;
   e.step_time = Duration::picoseconds(update(tails));
-  // As in sim/engine/simulate_step: what is less than half a percent of the step, all stages' added, is not counted.
-  if (longer_ > e.step_time.ps() / 200) {
+  // As in sim/engine/simulate_step: what is less than that, all stages' added, is not counted.
+  if (longer_ > e.step_time.ps() / kNoticed) {
     slowed_ = true;
     tails = all_tails(ends);
     e.step_time = Duration::picoseconds(update(tails));
@@ -74,62 +70,51 @@ std::vector<StepEstimate::Tail> StepEstimate::all_tails(const PassEnds& ends) {
 
 // ---- the pipeline ----
 
-/// As the lowering has it.
-ScheduleShape StepEstimate::shape() const {
-  const ScheduleShape plain{p_, m_, v_};
-  if (!split_backward_) return plain;
-  const LayerWork& w = layer_.work;
+/// By stage, what an automatic order is made for; empty where there is none.
+std::vector<PassWork> StepEstimate::work() const {
   std::vector<PassWork> stages;
-  for (std::int64_t s = 0; s < p_; ++s) {
-    const std::int64_t n = layers(s, 0), again = recomputed(s, 0);
-    PassWork sum{n * w.block.forward, n * w.block.backward + again * w.again, n * w.block.weight,
-                 n * w.block.held + (n - again) * w.kept, n * w.block.deferred, w.block.transfer};
-    for (const auto& [there, part] : {std::pair(first(s, 0), &w.embed), std::pair(last(s, 0), &w.head)}) {
-      if (!there) continue;
-      sum.forward += part->forward;
-      sum.backward += part->backward;
+  if (!split_backward_) return stages;
+  for (const ChunkParts& chunks : stages_) {
+    PassWork sum;
+    for (const lowering::ChunkPart& c : chunks) {
+      lowering::add_layers(sum, in_.layer.work, c.layers, recomputed(chunks, c));
+      lowering::add_ends(sum, in_.layer.ends, c);
     }
     stages.push_back(sum);
   }
-  return with_costs(plain, stages);
+  return stages;
 }
 
-std::int64_t StepEstimate::recomputed(std::int64_t s, std::int64_t c) const {
-  if (plan_.training.recompute != Recompute::full) return 0;
-  const std::int64_t limit = plan_.training.recompute_layers, n = layers(s, c);
-  if (limit == 0) return n;
-  std::int64_t before = 0;
-  for (std::int64_t chunk = 0; chunk < c; ++chunk) before += layers(s, chunk);
-  return std::clamp<std::int64_t>(limit - before, 0, n);
+std::int64_t StepEstimate::recomputed(const ChunkParts& chunks, const lowering::ChunkPart& c) const {
+  return recompute_layers_ < 0 ? 0 : lowering::among_first(chunks, c, recompute_layers_);
 }
 
-std::int64_t StepEstimate::pass(std::int64_t s, std::int64_t c, Phase phase, std::size_t order) const {
-  const std::int64_t n = layers(s, c);
-  if (phase == Phase::weight) return n * layer_.weight[order].ps;
+std::int64_t StepEstimate::pass(const ChunkParts& chunks, const lowering::ChunkPart& c, Phase phase, std::size_t order) const {
+  const LayerTimes& layer = in_.layer;
+  if (phase == Phase::weight) return c.layers * layer.weight[order].ps;
   if (phase == Phase::forward)
-    return n * layer_.forward.ps + (first(s, c) ? layer_.embed_forward.ps : 0) + (last(s, c) ? layer_.head_forward[order].ps : 0);
-  return n * layer_.backward[order].ps + recomputed(s, c) * layer_.recompute.ps +
-         (first(s, c) ? layer_.embed_backward[order].ps : 0) +
-         (last(s, c) ? layer_.head_backward[order].ps + layer_.metrics.ps : 0);
+    return c.layers * layer.forward.ps + (c.first ? layer.embed_forward.ps : 0) + (c.last ? layer.head_forward[order].ps : 0);
+  return c.layers * layer.backward[order].ps + recomputed(chunks, c) * layer.recompute.ps +
+         (c.first ? layer.embed_backward[order].ps : 0) + (c.last ? layer.head_backward[order].ps + layer.metrics.ps : 0);
 }
 
 void StepEstimate::fill_passes() {
-  auto& passes = scratch_.times.pass;
+  auto& passes = in_.scratch.times.pass;
   passes.resize(static_cast<std::size_t>(p_ * v_ * 6));
   std::size_t i = 0;
-  for (std::int64_t s = 0; s < p_; ++s)
-    for (std::int64_t c = 0; c < v_; ++c)
+  for (const ChunkParts& chunks : stages_)
+    for (const lowering::ChunkPart& c : chunks)
       for (const Phase phase : {Phase::forward, Phase::backward, Phase::weight})
-        for (const std::size_t order : {std::size_t{0}, std::size_t{1}}) passes[i++] = pass(s, c, phase, order);
+        for (const std::size_t order : {std::size_t{0}, std::size_t{1}}) passes[i++] = pass(chunks, c, phase, order);
 }
 
 void StepEstimate::fill_transfers() {
-  PassTimes& times = scratch_.times;
+  PassTimes& times = in_.scratch.times;
   times.transfer.assign(static_cast<std::size_t>(2 * p_), 0);
-  times.wait_for_send = !plan_.parallel.overlap_p2p;
+  times.wait_for_send = in_.shapes.host_receives;
   times.after_arrival = times.gather = 0;
   if (p_ == 1) return;
-  const Op send = Send{layer_.boundary_elements, activation_, 1};
+  const Op send = Send{in_.layer.boundary_elements, dtypes_.compute, 1};
   for (std::int64_t s = 0; s < p_; ++s) {
     const bool wraps_on = s == p_ - 1, wraps_back = s == 0;
     if (!wraps_on || v_ > 1)
@@ -139,73 +124,73 @@ void StepEstimate::fill_transfers() {
       times.transfer[static_cast<std::size_t>(p_ + s)] =
           alone(send, {s * stride_, wraps_back ? (p_ - 1) * stride_ : -stride_, 2, 1, stride_});
   }
-  if (in_shares_)
-    times.gather =
-        alone(collective(CollectiveKind::all_gather, Group::tensor, layer_.boundary_elements * t_, activation_), {0, 1, t_});
-  const std::int64_t launches = layer_.first_launches + (in_shares_ ? layer_.collective_launches : 0);
-  if (!plan_.parallel.overlap_p2p) times.after_arrival = launches * cost_.launch().ps();
+  if (in_.shapes.scatter_p2p)
+    times.gather = gather_time();
+  const std::int64_t launches = in_.layer.first_launches + (in_.shapes.scatter_p2p ? in_.layer.collective_launches : 0);
+  if (in_.shapes.host_receives) times.after_arrival = launches * in_.cost.launch().ps();
+}
+
+/// Of the tensor between layers, from the tensor ranks' shares.
+std::int64_t StepEstimate::gather_time() {
+  const std::int64_t whole = in_.layer.boundary_elements * t_;
+  return alone(collective(CollectiveKind::all_gather, Group::tensor, whole, dtypes_.compute), {0, 1, t_});
 }
 
 // ---- the exchange of gradients ----
 
-void StepEstimate::add_region(std::int64_t elements, std::int64_t ready, bool alone) {
-  if (alone) close_unit();
-  open_.elements += elements;
-  open_.ready = std::max(open_.ready, ready);
-  const Bytes limit = d_ == 1 ? Bytes(0) : plan_.parallel.bucket_bytes;  // what goes nowhere waits for nobody
-  if (alone || bytes_of(dtypes_.gradient_reduce, open_.elements) >= limit) close_unit();
-}
-
-void StepEstimate::close_unit() {
-  if (open_.elements == 0) return;
-  open_.elements = rounded_up(open_.elements, kBlock * shards_);
-  scratch_.units.push_back(open_);
-  open_ = {};
-}
-
 /// Between the last backward pass and a tied matrix' gradient that leaves as one.
-std::int64_t StepEstimate::added_uses() {
-  return tied_ && p_ == 1 && !uses_apart_ ? compute(Accumulate{layer_.word, dtypes_.gradients, dtypes_.gradients}) : 0;
+std::int64_t StepEstimate::added_uses() const {
+  if (!tied_ || p_ > 1 || uses_apart_) return 0;
+  return compute(Accumulate{in_.layer.regions.word.elements, dtypes_.gradients, dtypes_.gradients});
 }
 
-/// The stage's parameters in order of completion, and when the last micro-batch has added its gradient to each.
-void StepEstimate::list_units(std::int64_t s, const PassEnds& ends, std::int64_t late) {
-  scratch_.units.clear();
-  const bool alone = shards_ > 1 && tied_;
-  const auto word = [&](std::int64_t ready) {
-    if (alone) close_unit();
-    open_.word = true;
-    add_region(layer_.word, ready, alone);
-  };
-  for (std::int64_t c = v_; c-- > 0;) {
-    const auto part = static_cast<std::size_t>(s * v_ + c);
-    const std::int64_t n = layers(s, c), each = gradient_pass(), again = recomputed(s, c);
-    const std::int64_t end = ends.backward[part] + late - (last(s, c) ? layer_.metrics.ps : 0);
-    // A backward pass begins with the head and ends with the embedding; weight passes that were put off have neither.
-    const std::int64_t embed = first(s, c) ? layer_.embed_backward[order_].ps : 0;
-    const std::int64_t head = end - embed - n * layer_.backward[order_].ps - again * layer_.recompute.ps;
-    std::int64_t done = split_backward_ ? ends.gradient[part] + late - n * each : head;
-    // A stage with both uses of a tied matrix keeps the gradient of the output apart; it leaves first.
-    if (last(s, c) && uses_apart_)
-      scratch_.units.push_back({rounded_up(layer_.word, kBlock * shards_), head, 0, 0, 0, true, false});
-    if (last(s, c)) add_region(layer_.head, head, false);
-    if (last(s, c) && !(tied_ && p_ == 1)) word(head);
-    for (std::int64_t l = n; l-- > 0;) {
-      done += each + (split_backward_ || l >= again ? 0 : layer_.recompute.ps);
-      add_region(layer_.block, done, false);
-    }
-    if (!first(s, c)) continue;
-    if (layer_.embedding > 0) add_region(layer_.embedding, end, false);
-    word(end + added_uses());
+std::int64_t StepEstimate::completed(std::int64_t s, const lowering::RegionPlace& r, const PassEnds& ends,
+                                     std::int64_t late) const {
+  using lowering::RegionKind;
+  const ChunkParts& chunks = stages_[static_cast<std::size_t>(s)];
+  const lowering::ChunkPart& c = chunks[static_cast<std::size_t>(r.chunk)];
+  const auto part = static_cast<std::size_t>(s * v_ + r.chunk);
+  const std::int64_t again = recomputed(chunks, c);
+  // A backward pass begins with the head and ends with the embedding; weight passes that were put off have neither.
+  const std::int64_t end = ends.backward[part] + late - (c.last ? in_.layer.metrics.ps : 0);
+  if (r.kind == RegionKind::embedding) return end;
+  if (r.kind == RegionKind::word) return end + added_uses();
+  const std::int64_t embed = c.first ? in_.layer.embed_backward[order_].ps : 0;
+  const std::int64_t head = end - embed - c.layers * in_.layer.backward[order_].ps - again * in_.layer.recompute.ps;
+  if (r.kind != RegionKind::block) return head;
+  const std::int64_t l = r.layer - c.first_layer;
+  if (split_backward_) return ends.gradient[part] + late - l * gradient_pass();
+  return head + (c.layers - l) * gradient_pass() + std::max<std::int64_t>(0, again - l) * in_.layer.recompute.ps;
+}
+
+/// The stage's units in order of completion, and when each is complete.
+lowering::StageUnits StepEstimate::list_units(std::int64_t s, const PassEnds& ends, std::int64_t late) {
+  using lowering::RegionKind;
+  const lowering::StageUnits stage = lowering::stage_units(in_.layer.regions, stages_[static_cast<std::size_t>(s)], sharding_);
+  in_.scratch.units.clear();
+  // A stage with both uses of a tied matrix keeps the gradient of the output apart; it leaves first, with the head's.
+  if (uses_apart_) {
+    const lowering::RegionPlace output{RegionKind::output, static_cast<std::int32_t>(v_ - 1)};
+    in_.scratch.units.push_back({0, completed(s, output, ends, late), 0, 0, 0, true, false});
   }
-  close_unit();
+  const std::size_t apart = in_.scratch.units.size();
+  for (const ShardUnit& u : stage.units) in_.scratch.units.push_back({u.elements});
+  for (const lowering::RegionPlace& r : stage.regions) {
+    Unit& unit = in_.scratch.units[apart + static_cast<std::size_t>(r.unit)];
+    unit.ready = std::max(unit.ready, completed(s, r, ends, late));
+    if (r.kind != RegionKind::word && r.kind != RegionKind::output) continue;
+    unit.word = true;
+    word_unit_ = lowering::word_use_unit(r.elements, stage.units[static_cast<std::size_t>(r.unit)], sharding_);
+    if (uses_apart_) in_.scratch.units.front().elements = word_unit_.elements;
+  }
+  return stage;
 }
 
 /// Units leave one after the other, each when it is complete; the end of the last.
 std::int64_t StepEstimate::send_units(std::int64_t s) {
-  const bool scatter = plan_.parallel.zero_stage > 0;
+  const bool scatter = sharding_.zero_stage > 0;
   std::int64_t lane = 0;
-  for (Unit& u : scratch_.units) {
+  for (Unit& u : in_.scratch.units) {
     if (d_ == 1) {
       u.start = u.end = u.ready;
       lane = std::max(lane, u.end);
@@ -222,19 +207,19 @@ std::int64_t StepEstimate::send_units(std::int64_t s) {
 /// How long units were on the way until `when`.
 std::int64_t StepEstimate::sending_until(std::int64_t when) const {
   std::int64_t sum = 0;
-  for (const Unit& u : scratch_.units) sum += std::max<std::int64_t>(0, std::min(u.end, when) - u.start);
+  for (const Unit& u : in_.scratch.units) sum += std::max<std::int64_t>(0, std::min(u.end, when) - u.start);
   return sum;
 }
 
 /// What of the memory's time units had taken by `when`.
 std::int64_t StepEstimate::memory_until(std::int64_t when) const {
-  const CollectiveKind kind = plan_.parallel.zero_stage > 0 ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
+  const CollectiveKind kind = sharding_.zero_stage > 0 ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
   std::int64_t sum = 0;
-  for (const Unit& u : scratch_.units) {
+  for (const Unit& u : in_.scratch.units) {
     const std::int64_t time = std::min(u.end, when) - u.start;
     if (time <= 0) continue;
     const double share = memory_share(collective(kind, Group::data, u.elements, dtypes_.gradient_reduce), u.end - u.start,
-                                      topology_.device().memory_bandwidth);
+                                      in_.topology.device().memory_bandwidth);
     sum += std::llround(share * static_cast<double>(time));
   }
   return sum;
@@ -244,35 +229,37 @@ std::int64_t StepEstimate::memory_until(std::int64_t when) const {
 StepEstimate::Tail StepEstimate::tail(std::int64_t s, const PassEnds& ends, std::int64_t& late) {
   Tail t;
   std::int64_t n = 0;
-  for (std::int64_t c = 0; c < v_; ++c) n += layers(s, c);
-  const std::int64_t sums = split_backward_ ? 0 : (n + (s == 0 ? 1 : 0)) * layer_.sums;
+  for (const lowering::ChunkPart& c : stages_[static_cast<std::size_t>(s)]) n += c.layers + (c.first ? 1 : 0);
+  const std::int64_t sums = split_backward_ ? 0 : n * in_.layer.sums;
   late += sums;
-  t.computed = ends.stage[static_cast<std::size_t>(s)] + late + added_uses() + layer_.collective_launches * cost_.launch().ps();
-  list_units(s, ends, late);
+  t.computed = ends.stage[static_cast<std::size_t>(s)] + late + added_uses() +
+               in_.layer.collective_launches * in_.cost.launch().ps();
+  const lowering::StageUnits stage = list_units(s, ends, late);
   // Units leave as they are completed, or in their order behind all passes.
-  if (plan_.parallel.overlap_grad_reduce)
-    std::stable_sort(scratch_.units.begin(), scratch_.units.end(), [](const Unit& a, const Unit& b) { return a.ready < b.ready; });
+  if (reduces_beside_backward(in_.plan.parallel, StageId(static_cast<std::int32_t>(s))))
+    std::stable_sort(in_.scratch.units.begin(), in_.scratch.units.end(),
+                     [](const Unit& a, const Unit& b) { return a.ready < b.ready; });
   else
-    for (Unit& u : scratch_.units) u.ready = u.word && tied_before_weights() ? u.ready : t.computed;
+    for (Unit& u : in_.scratch.units) u.ready = u.word && tied_before_weights() ? u.ready : t.computed;
   t.reduced = send_units(s);
-  const double slowdown = cost_.comm_fit().compute_slowdown * layer_.computing;
+  const double slowdown = in_.cost.comm_fit().compute_slowdown * in_.layer.computing;
   const auto longer = [&](std::int64_t when) { return std::llround(slowdown * static_cast<double>(memory_until(when))); };
   const std::int64_t more = longer(t.computed);
   if (!slowed_) longer_ += more;
   if (slowed_) {
-    for (Unit& u : scratch_.units) u.moved = u.ready + longer(u.ready);
-    for (Unit& u : scratch_.units) u.ready = u.moved;
+    for (Unit& u : in_.scratch.units) u.moved = u.ready + longer(u.ready);
+    for (Unit& u : in_.scratch.units) u.ready = u.moved;
     t.computed += more;
     late += more;
     t.reduced = send_units(s);
   }
-  for (const Unit& u : scratch_.units) {
+  for (const Unit& u : in_.scratch.units) {
     if (u.word || d_ > 1) t.word = u.end;  // on their way they keep their order, and what ties stages comes last
-    if (!u.copy) t.flat += u.elements;
-    if (shards_ > 1 && !u.copy)
+    if (sharding_.shards > 1 && !u.copy)
       t.gather += alone(collective(CollectiveKind::all_gather, Group::shard, u.elements, dtypes_.weights), data_groups(s));
   }
-  t.shard = t.flat / shards_;
+  t.flat = stage.flat_elements;
+  t.shard = stage.shard_elements;
   beside_ = std::max(beside_, sending_until(t.computed));
   disturbed_ = std::max(disturbed_, memory_until(t.computed));
   way_ = std::max(way_, sending_until(INT64_MAX));
@@ -280,66 +267,72 @@ StepEstimate::Tail StepEstimate::tail(std::int64_t s, const PassEnds& ends, std:
   return t;
 }
 
+/// Gradients of both uses of a tied matrix are added, over its stages or on the one that has both.
+std::int64_t StepEstimate::tied(const std::vector<Tail>& tails) {
+  if (!tied_) return 0;
+  const std::int64_t share = word_unit_.shard_elements();
+  if (p_ == 1)
+    return uses_apart_ ? tails.front().reduced + compute(Accumulate{share, dtypes_.gradients, dtypes_.gradients}) : 0;
+  return std::max(tails.front().word, tails.back().word) +
+         alone(collective(CollectiveKind::all_reduce, Group::embedding, share, dtypes_.gradient_reduce),
+               {0, (p_ - 1) * stride_, 2, 1, stride_});
+}
+
 /// Ties, norm, clip, update, and with ZeRO the gathering of weights.
 std::int64_t StepEstimate::update(const std::vector<Tail>& tails) {
-  const OptimizerSpec& o = plan_.training.optimizer;
-  const bool master = dtypes_.master != dtypes_.weights;
-  std::int64_t tie = 0;
-  if (tied_ && p_ > 1) {
-    const std::int64_t share = rounded_up(layer_.word, kBlock * shards_) / shards_;
-    tie = std::max(tails.front().word, tails.back().word) +
-          alone(collective(CollectiveKind::all_reduce, Group::embedding, share, dtypes_.gradient_reduce),
-                {0, (p_ - 1) * stride_, 2, 1, stride_});
-  } else if (uses_apart_) {
-    const std::int64_t share = rounded_up(layer_.word, kBlock * shards_) / shards_;
-    tie = tails.front().reduced + compute(Accumulate{share, dtypes_.gradients, dtypes_.gradients});
-  }
+  const std::int64_t tie = tied(tails);
   std::int64_t normed = 0;
   for (std::int64_t s = 0; s < p_; ++s) {
     const Tail& t = tails[static_cast<std::size_t>(s)];
     std::int64_t start = t.reduced;
     if (tied_ && (s == 0 || s == p_ - 1)) start = std::max(start, tie);
     if (s == p_ - 1 && d_ > 1) start += alone(collective(CollectiveKind::all_reduce, Group::data, 1, DType::fp64), data_groups(s));
-    normed = std::max(normed, start + compute(GradNorm{t.shard, dtypes_.gradients}));
+    normed = std::max(normed, start + compute(lowering::own_norm(update_of(t), dtypes_)));
   }
-  const bool world = shards_ > 1;
-  const Members all = world ? Members{0, 1, plan_.world_size()} : Members{0, stride_, p_, t_};
-  normed += alone(collective(CollectiveKind::all_reduce, world ? Group::world : Group::model, kExactWords, DType::int64), all);
-  normed += compute(ClipCoefficient{plan_.training.clip_grad});
+  const lowering::UpdateSpec first = update_of(tails.front());
+  const Members all = first.norm_group == Group::world ? Members{0, 1, in_.plan.world_size()} : Members{0, stride_, p_, t_};
+  if (first.norm_is_shared) normed += alone(lowering::norm_sum(first), all);
+  normed += compute(ClipCoefficient{first.clip_grad});
   std::int64_t end = 0;
-  for (std::int64_t s = 0; s < p_; ++s) {
-    const Tail& t = tails[static_cast<std::size_t>(s)];
-    const Op op =
-        o.kind == OptimizerKind::sgd
-            ? Op(Sgd{t.shard, o.momentum, o.weight_decay, master, dtypes_.gradients, dtypes_.weights, dtypes_.optimizer_state})
-            : Op(AdamW{t.shard, o.beta1, o.beta2, o.epsilon, o.weight_decay, master, dtypes_.gradients, dtypes_.weights,
-                       dtypes_.optimizer_state});
-    const std::int64_t done = normed + compute(op);
-    end = std::max(end, done + t.gather);
+  for (const Tail& t : tails) {
+    const lowering::UpdateSpec u = update_of(t);
+    const Op op = u.optimizer.kind == OptimizerKind::sgd
+                      ? Op(lowering::sgd_of(u.optimizer, dtypes_, u.weights, u.state_elements))
+                      : Op(lowering::adamw_of(u.optimizer, dtypes_, u.weights, u.state_elements));
+    end = std::max(end, normed + compute(op) + t.gather);
   }
   return end;
+}
+
+lowering::UpdateSpec StepEstimate::update_of(const Tail& t) const {
+  return lowering::update_spec(in_.plan, in_.shapes, sharding_, t.flat, t.shard);
 }
 
 // ---- memory ----
 
 /// What lives for the whole step, what the most micro-batches in flight keep, and scratch.
 Bytes StepEstimate::memory(const std::vector<Tail>& tails) {
-  const auto states = plan_.training.optimizer.kind == OptimizerKind::sgd ? (plan_.training.optimizer.momentum > 0 ? 1 : 0) : 2;
   Bytes most;
   for (std::int64_t s = 0; s < p_; ++s) {
     const Tail& t = tails[static_cast<std::size_t>(s)];
-    std::int64_t n = 0;
-    for (std::int64_t c = 0; c < v_; ++c) n = std::max(n, layers(s, c));
-    Bytes sum = bytes_of(dtypes_.weights, t.flat) + bytes_of(dtypes_.gradients, t.flat) +
-                states * bytes_of(dtypes_.optimizer_state, t.shard);
-    if (dtypes_.master != dtypes_.weights) sum += bytes_of(dtypes_.master, t.shard);
-    if (uses_apart_) sum += bytes_of(dtypes_.gradients, layer_.word);
-    const std::int64_t held = schedules_.most_held(plan_.parallel.schedule, shape_, s);
-    const bool again = plan_.training.recompute == Recompute::full;
-    sum += held * ((n + 1) * layer_.hidden + (again ? Bytes(0) : n * layer_.saved)) + (again ? layer_.saved : Bytes(0));
+    const lowering::UpdateSpec u = update_of(t);
+    Bytes sum = bytes_of(u.weights, t.flat) + bytes_of(dtypes_.gradients, t.flat);
+    for (const lowering::OptimizerState& state : lowering::optimizer_states(u.optimizer, u.weights, in_.shapes))
+      sum += bytes_of(state.type, u.state_elements);
+    if (uses_apart_) sum += bytes_of(dtypes_.gradients, word_unit_.elements);
+    sum += in_.schedules.most_held(kind_, shape_, s) * kept(stages_[static_cast<std::size_t>(s)]);
+    if (recompute_layers_ >= 0) sum += in_.layer.saved;
     most = std::max(most, sum);
   }
-  return most + 2 * layer_.hidden + layer_.scratch + topology_.device().runtime_memory;
+  return most + 2 * in_.layer.hidden + in_.layer.scratch + in_.topology.device().runtime_memory;
+}
+
+/// The most that a chunk keeps of a micro-batch.
+Bytes StepEstimate::kept(const ChunkParts& chunks) const {
+  Bytes most;
+  for (const lowering::ChunkPart& c : chunks)
+    most = std::max(most, (c.layers + 1) * in_.layer.hidden + (c.layers - recomputed(chunks, c)) * in_.layer.saved);
+  return most;
 }
 
 // ---- where all that holds ----
@@ -347,46 +340,45 @@ Bytes StepEstimate::memory(const std::vector<Tail>& tails) {
 /// Whether what shares links, or computes while gradients leave in a way that is not followed here, could take half a percent of
 /// the step longer for it. Beside tensor collectives, which are there for a part of the time, a part counts.
 bool StepEstimate::contended(Duration step) {
-  const Op sums = collective(CollectiveKind::all_reduce, Group::data, layer_.block, dtypes_.gradient_reduce);
-  const Op tensor = collective(CollectiveKind::all_reduce, Group::tensor, layer_.boundary_elements, activation_);
-  const Op send = Send{layer_.boundary_elements, activation_, 1};
+  const Op sums = collective(CollectiveKind::all_reduce, Group::data, in_.layer.regions.dense.elements, dtypes_.gradient_reduce);
+  const Op tensor = collective(CollectiveKind::all_reduce, Group::tensor, in_.layer.boundary_elements, dtypes_.compute);
+  const Op send = Send{in_.layer.boundary_elements, dtypes_.compute, 1};
   const Members tensor_group{0, 1, t_}, neighbours{0, stride_, 2, 1, stride_};
   std::int64_t longer = 0;
   if (d_ > 1) {
-    if (links_.crowded(sums, data_groups(0), p_, stride_)) longer += way_;
-    if (t_ > 1 && links_.meet(tensor, tensor_group, sums, data_groups(0))) longer += beside_ / 4;
+    if (in_.links.crowded(sums, data_groups(0), p_, stride_)) longer += way_;
+    if (t_ > 1 && in_.links.meet(tensor, tensor_group, sums, data_groups(0))) longer += beside_ / 4;
     // Other chunks' passes, weight passes and tensor ranks' sums go on meanwhile, and all slow each other in turn.
-    const bool sums_beside = t_ > 1 && (plan_.parallel.sequence_parallel || plan_.parallel.overlap_tensor_sum);
+    const bool sums_beside = t_ > 1 && (in_.shapes.sequence_parallel || in_.shapes.sum_beside_weights);
     const bool passes = v_ > 1 || split_backward_ || sums_beside;
-    if (passes)
-      longer += std::max<std::int64_t>(longer_, std::llround(cost_.comm_fit().compute_slowdown * static_cast<double>(disturbed_)));
+    const double slowed = in_.cost.comm_fit().compute_slowdown * static_cast<double>(disturbed_);
+    if (passes) longer += std::max<std::int64_t>(longer_, std::llround(slowed));
   }
   if (p_ > 1) {
-    const std::int64_t transfer = *std::max_element(scratch_.times.transfer.begin(), scratch_.times.transfer.end());
+    const std::int64_t transfer = *std::max_element(in_.scratch.times.transfer.begin(), in_.scratch.times.transfer.end());
     const std::int64_t sent = 2 * m_ * v_ * transfer;
-    if (d_ > 1 && links_.meet(send, neighbours, sums, data_groups(0))) longer += p_ * transfer;
-    if (links_.crowded(send, neighbours, p_ - 1, stride_)) longer += sent;
-    if (t_ > 1 && links_.meet(tensor, tensor_group, send, neighbours)) longer += sent / 3;
-    longer += m_ * v_ * scratch_.times.after_arrival;  // a host that has waited is as late for the next tasks again
+    if (d_ > 1 && in_.links.meet(send, neighbours, sums, data_groups(0))) longer += p_ * transfer;
+    if (in_.links.crowded(send, neighbours, p_ - 1, stride_)) longer += sent;
+    if (t_ > 1 && in_.links.meet(tensor, tensor_group, send, neighbours)) longer += sent / 3;
+    longer += m_ * v_ * in_.scratch.times.after_arrival;  // a host that has waited is as late for the next tasks again
   }
   // Behind another micro-batch's pass, and at the last turn, a gather can run ahead, which in the step that layers were read off it cannot.
-  if (plan_.parallel.sequence_parallel)
-    longer += (m_ + 1) * alone(collective(CollectiveKind::all_gather, Group::tensor, layer_.boundary_elements * t_, activation_),
-                               tensor_group);
-  if (split_backward_ && plan_.parallel.sequence_parallel && m_ < 2 * p_) longer += step.ps() / 100;  // sums beside few weight passes
-  return longer > step.ps() / 200;
+  if (in_.shapes.sequence_parallel)
+    longer += (m_ + 1) * gather_time();
+  if (split_backward_ && in_.shapes.sequence_parallel && m_ < 2 * p_) longer += step.ps() / 100;  // sums beside few weight passes
+  return longer > step.ps() / kNoticed;
 }
 
 /// Launches that take four fifths of the work leave too little room for a host that is late. An update that is recorded before it begins
 /// waits for the host, too, and how long is not known here.
 bool StepEstimate::host_bound() const {
   constexpr double kRoom = 0.8;
-  const auto launch = static_cast<double>(cost_.launch().ps());
+  const auto launch = static_cast<double>(in_.cost.launch().ps());
   const auto late = [&](const PartTime& t) {
     return t.launches > 0 && launch * static_cast<double>(t.launches) > kRoom * static_cast<double>(t.ps);
   };
-  return (layer_.update_recorded && launch > 0) || late(layer_.forward) || late(layer_.backward[1]) ||
-         (split_backward_ && late(layer_.weight[1])) || (plan_.training.recompute == Recompute::full && late(layer_.recompute));
+  return (in_.layer.update_recorded && launch > 0) || late(in_.layer.forward) || late(in_.layer.backward[1]) ||
+         (split_backward_ && late(in_.layer.weight[1])) || (recompute_layers_ >= 0 && late(in_.layer.recompute));
 }
 
 }  // namespace tandem::sim::closed_form

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "models/plan/plan.hpp"
+#include "models/lowering/stage/update_spec.hpp"
 #include "sim/closed_form/estimate.hpp"
 #include "sim/closed_form/layer_times.hpp"
 #include "sim/closed_form/link_times.hpp"
@@ -11,7 +11,7 @@
 
 namespace tandem::sim::closed_form {
 
-/// A unit of gradients on its way: it leaves when its last region is complete.
+/// A unit of gradients on its way (models/lowering/shapes/stage_units.hpp): it leaves when its last region is complete.
 struct Unit {
   std::int64_t elements = 0, ready = 0;
   std::int64_t start = 0, end = 0;  ///< of the way
@@ -23,12 +23,13 @@ struct Unit {
 /// What is reused from plan to plan.
 struct Scratch {
   PassTimes times;
-  std::vector<std::int64_t> split;
   std::vector<Unit> units;
 };
 
+/// What a plan's step is estimated from.
 struct Parts {
   const Plan& plan;
+  const lowering::Shapes& shapes;
   const Topology& topology;
   const CostModel& cost;
   const LayerTimes& layer;
@@ -36,6 +37,9 @@ struct Parts {
   PassSchedules& schedules;
   Scratch& scratch;
 };
+
+/// Of a stage, ascending chunk.
+using ChunkParts = std::vector<lowering::ChunkPart>;
 
 class StepEstimate {
  public:
@@ -54,60 +58,55 @@ class StepEstimate {
   };
 
   // The pipeline.
-  ScheduleShape shape() const;
+  std::vector<PassWork> work() const;
   void fill_passes();
   void fill_transfers();
-  std::int64_t pass(std::int64_t s, std::int64_t c, Phase phase, std::size_t order) const;
-  std::int64_t layers(std::int64_t s, std::int64_t c) const {
-    return scratch_.split[static_cast<std::size_t>(c * p_ + s)];
-  }
-  std::int64_t recomputed(std::int64_t s, std::int64_t c) const;
-  bool first(std::int64_t s, std::int64_t c) const { return s == 0 && c == 0; }
-  bool last(std::int64_t s, std::int64_t c) const { return s == p_ - 1 && c == v_ - 1; }
+  std::int64_t gather_time();
+  std::int64_t pass(const ChunkParts& chunks, const lowering::ChunkPart& c, Phase phase, std::size_t order) const;
+  std::int64_t recomputed(const ChunkParts& chunks, const lowering::ChunkPart& c) const;
   /// Time of a layer's pass that makes gradients.
-  std::int64_t gradient_pass() const { return split_backward_ ? layer_.weight[order_].ps : layer_.backward[order_].ps; }
+  std::int64_t gradient_pass() const { return split_backward_ ? in_.layer.weight[order_].ps : in_.layer.backward[order_].ps; }
 
   // The exchange of gradients.
   std::vector<Tail> all_tails(const PassEnds& ends);
   Tail tail(std::int64_t s, const PassEnds& ends, std::int64_t& late);
-  std::int64_t added_uses();
-  void list_units(std::int64_t s, const PassEnds& ends, std::int64_t late);
+  std::int64_t added_uses() const;
+  lowering::StageUnits list_units(std::int64_t s, const PassEnds& ends, std::int64_t late);
+  /// When the last micro-batch has added its gradient to a region of a chunk.
+  std::int64_t completed(std::int64_t s, const lowering::RegionPlace& r, const PassEnds& ends, std::int64_t late) const;
   /// A tied matrix is summed over its stages while weight passes are left (GradientReduction::before_weights).
   bool tied_before_weights() const { return split_backward_ && d_ == 1 && tied_ && p_ > 1; }
-  void add_region(std::int64_t elements, std::int64_t ready, bool alone);
-  void close_unit();
   std::int64_t send_units(std::int64_t s);
   std::int64_t sending_until(std::int64_t when) const;
   std::int64_t memory_until(std::int64_t when) const;
+  std::int64_t tied(const std::vector<Tail>& tails);
   std::int64_t update(const std::vector<Tail>& tails);
+  lowering::UpdateSpec update_of(const Tail& t) const;
   Collective collective(CollectiveKind kind, Group group, std::int64_t elements, DType dtype) const {
     return {kind, group, elements, dtype, Reduce::sum};
   }
   Members data_groups(std::int64_t s) const { return {s * stride_, t_, d_, 1, t_}; }
-  std::int64_t alone(const Op& op, const Members& members) { return links_.alone(op, members); }
-  std::int64_t compute(const Op& op) const { return cost_.duration(op, activation_).ps(); }
+  std::int64_t alone(const Op& op, const Members& members) { return in_.links.alone(op, members); }
+  std::int64_t compute(const Op& op) const { return in_.cost.duration(op, dtypes_.compute).ps(); }
 
   Bytes memory(const std::vector<Tail>& tails);
+  Bytes kept(const ChunkParts& chunks) const;
   bool contended(Duration step);
   bool host_bound() const;
 
-  const Plan& plan_;
-  const Topology& topology_;
-  const CostModel& cost_;
-  const LayerTimes& layer_;
-  LinkTimes& links_;
-  PassSchedules& schedules_;
-  Scratch& scratch_;
+  const Parts in_;
+  const std::vector<ChunkParts> stages_;
+  const ScheduleKind kind_;
   const std::int64_t t_, d_, p_, v_, m_;   ///< tensor, data, pipeline, chunks, micro-batches
   const std::int64_t stride_;              ///< ranks of a stage
-  const std::int64_t shards_;
-  const bool split_backward_, tied_, in_shares_;
+  const lowering::Sharding sharding_;
+  const bool split_backward_, tied_;
   const bool uses_apart_;                  ///< a stage with both uses of a tied matrix has, and reduces, a gradient of each
+  const std::int64_t recompute_layers_;    ///< of each stage, the first so many run again; 0: all, -1: none
   const std::size_t order_;                ///< of the last micro-batch in ByOrder, but for what is behind it alone
-  const DType activation_;
   const DTypes& dtypes_;
   ScheduleShape shape_;
-  Unit open_;
+  ShardUnit word_unit_;                    ///< of a stage's copy of the word matrix
   bool slowed_ = false;                    ///< what computations take longer beside gradients on their way is counted
   std::int64_t longer_ = 0;                ///< ps: what stages' computations take longer for it, all added
   std::int64_t beside_ = 0;                ///< ps: most that a stage computed while gradients were on the way

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "models/base/error.hpp"
+#include "models/ops/collective_bytes.hpp"
 #include "sim/engine/overlap_outline.hpp"
 
 namespace tandem::sim {
@@ -205,7 +206,7 @@ class RoleOverlap {
 }  // namespace
 
 double memory_share(const Collective& c, std::int64_t ps, Bandwidth memory) {
-  const auto bytes = static_cast<double>(bytes_of(c.dtype, touches(c.kind) * c.elements).count());
+  const auto bytes = static_cast<double>(touches(c.kind) * payload(c).count());
   return bytes / memory.bytes_per_second() * 1e12 / static_cast<double>(ps);
 }
 

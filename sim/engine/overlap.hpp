@@ -8,6 +8,10 @@
 
 namespace tandem::sim {
 
+/// Delays are followed from one part in so many of the step on, half a percent: those of all stages together, as if each waited for the
+/// others. That is half of the percent within which the closed form keeps to the events; a slowdown is fitted no better.
+inline constexpr std::int64_t kNoticed = 200;
+
 /// The share of a rank's memory bandwidth that a collective of `ps` picoseconds uses, when it has many ranks.
 double memory_share(const Collective& c, std::int64_t ps, Bandwidth memory);
 

@@ -95,8 +95,7 @@ void perform(const Setup& setup, const std::vector<LaneTemplate>& templates, Sim
   out.run_tables = with_patterns;
 }
 
-/// Delays of less than half a percent of the step, those of stages that wait for each other added, are not: they are below what the
-/// slowdown is known to.
+/// Whether delays, those of stages that wait for each other added, are noticed.
 bool worth_simulating_again(const SimulatedStep& simulated, const std::vector<RoleDelays>& delays) {
   Duration end;
   for (const Record& r : simulated.records) end = std::max(end, r.end);
@@ -106,7 +105,7 @@ bool worth_simulating_again(const SimulatedStep& simulated, const std::vector<Ro
     of_stage = std::max(of_stage, std::accumulate(delays[r].ps.begin(), delays[r].ps.end(), std::int64_t{0}));
   }
   const auto sum = [](std::int64_t so_far, const auto& stage) { return so_far + stage.second; };
-  return std::accumulate(most.begin(), most.end(), std::int64_t{0}, sum) > end.ps() / 200;
+  return std::accumulate(most.begin(), most.end(), std::int64_t{0}, sum) > end.ps() / kNoticed;
 }
 
 /// `more` on top of what there is.

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "models/base/error.hpp"
+#include "models/ops/collective_bytes.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -63,14 +64,12 @@ constexpr std::int64_t kNvlsHeads = 32;  ///< devices of a node that reduce, at 
 
 double at(const ByProtocol& values, NcclProtocol p) { return values[static_cast<std::size_t>(p)]; }
 
-double steps(CollectiveKind kind, std::int64_t ranks) {
-  return static_cast<double>((kind == CollectiveKind::all_reduce || kind == CollectiveKind::broadcast ? 2 : 1) * (ranks - 1));
-}
+double steps(CollectiveKind kind, std::int64_t ranks) { return static_cast<double>(ring_steps(kind, ranks)); }
 
 double levels(const NcclTask& t) { return static_cast<double>(std::bit_width(static_cast<std::uint64_t>(t.nodes)) - 1); }
 /// Bytes that a rank of a ring sends.
 double bus_bytes(const NcclTask& t) {
-  return static_cast<double>(t.bytes) * steps(t.kind, t.ranks) / static_cast<double>(t.ranks);
+  return wire_bytes(t.kind, Bytes(t.bytes), t.ranks);
 }
 double per_node(const NcclTask& t) { return static_cast<double>(t.ranks) / static_cast<double>(t.nodes); }
 
@@ -126,7 +125,7 @@ bool on_plateau(const NcclTask& t) { return t.bytes / (2 * t.graphs.channels * t
 
 Row ring(const NcclTask& t, const Bus& over, NcclProtocol p, NcclArchitecture a) {
   const bool all_reduce = t.kind == CollectiveKind::all_reduce;
-  const double across = static_cast<double>((all_reduce ? 2 : 1) * (t.nodes - 1));
+  const double across = steps(t.kind, t.nodes);
   double us = at(kRingBase, p) + (steps(t.kind, t.ranks) - across) * std::max(at(kRingInside, p), posting(t, p)) +
               across * step_across(t, kRingAcross, p);
   if (p == NcclProtocol::simple && t.nodes > 1 && all_reduce && on_plateau(t))

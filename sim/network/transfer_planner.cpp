@@ -6,6 +6,7 @@
 #include <set>
 
 #include "models/base/error.hpp"
+#include "models/ops/collective_bytes.hpp"
 #include "sim/nccl/nccl_node.hpp"
 #include "sim/network/chip_rings.hpp"
 #include "sim/network/mesh_rings.hpp"
@@ -19,7 +20,9 @@ InfeasibleError uneven_nodes(CollectiveKind kind, std::int64_t ranks) {
                                  "use another algorithm, or degrees that divide a node's devices"});
 }
 
-constexpr double kSwitches = 2e-6;  ///< seconds that switches on a route may take; the library's model has them
+/// Seconds that switches on a route may take beyond NCCL's own step between nodes, which has them. Presets' routes are up to 1.5 us longer
+/// than that step (two crossings of leaf and spine at 0.33 us, NICs of 15 us); networks whose latency NCCL is told begin 18 us above it.
+constexpr double kSwitches = 2e-6;
 
 }  // namespace
 
@@ -61,8 +64,7 @@ Op TransferPlanner::replayed(const Message& message) const {
 }
 
 Expansion TransferPlanner::expansion_of(const Op& op) {
-  if (const auto* send = std::get_if<Send>(&op))
-    return {{CommPhase{1, bytes_of(send->dtype, send->elements), {{0, 1}}, Tier::any}}, false};
+  if (std::holds_alternative<Send>(op)) return {{CommPhase{1, payload(op), {{0, 1}}, Tier::any}}, false};
   const auto& collective = std::get<Collective>(op);
   if (shape_.node.empty()) shape_ = shape_of(setup_.topology, transfer_.members);
   const Choice choice = choose_algorithm(setup_.topology.scale_up(), collective, shape_);
@@ -111,9 +113,9 @@ bool TransferPlanner::go_round(TransferPlan& plan, const Collective& c) {
   if (!circuit_known_) circuit_ = circuit();
   circuit_known_ = true;
   if (!circuit_) return false;
-  const std::int64_t steps = (c.kind == CollectiveKind::all_reduce ? 2 : 1) * (circuit_->stations - 1);
+  const std::int64_t steps = ring_steps(c.kind, circuit_->stations);
   const std::int64_t parts = circuit_->stations * circuit_->ways;
-  const Bytes piece((bytes_of(c.dtype, c.elements).count() + parts - 1) / parts);
+  const Bytes piece((payload(c).count() + parts - 1) / parts);
   if (!round_) {
     std::vector<std::int32_t> links = circuit_->links;
     transfer_.uses.push_back(counted(links));
@@ -135,7 +137,7 @@ void TransferPlanner::tune(TransferPlan& plan, const Collective& c) {
   task.kind = c.kind;
   task.ranks = static_cast<std::int64_t>(transfer_.members.size());
   task.nodes = nodes_;
-  task.bytes = bytes_of(c.dtype, c.elements).count();
+  task.bytes = payload(c).count();
   if (uniform(shape_) > 0) through_all(plan);  // rings of nodes of unlike size do go through all
   (nodes_ == 1 ? task.inside_s : task.across_s) = alone(plan.chains[0]);
   if (!plan.chains[1].empty()) task.inside_s = alone(plan.chains[0]), task.across_s = alone(plan.chains[1]);

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
+
+#include "sim/result/last_arrivals.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -101,21 +104,45 @@ struct Window {
   std::int64_t from, to;
 };
 
+class Attributor;
+
+/// All roles of a step, which ask each other what they waited for.
+class Roles {
+ public:
+  Roles(const SimulatedStep& simulated, const TaskGraph& graph);
+  ~Roles();
+  Attributor& of(std::size_t role);
+  /// What of [from, to), until when the exchange `w` of `role` waited for another role, that one's host launched.
+  std::int64_t launching_before(std::size_t role, Where w, std::int64_t from, std::int64_t to, Window window);
+  /// What of [from, to), the end of the step, the host of the role that ends last launched.
+  std::int64_t launching_at_end(std::int64_t from, std::int64_t to);
+
+ private:
+  const SimulatedStep& simulated_;
+  const TaskGraph& graph_;
+  Known known_;
+  LastArrivals arrivals_;
+  std::vector<std::unique_ptr<Attributor>> roles_;  ///< those that were asked for
+};
+
 class Attributor {
  public:
-  Attributor(const SimulatedStep& simulated, const TaskGraph& graph, std::size_t role, Known& known, Window window)
+  Attributor(const SimulatedStep& simulated, const TaskGraph& graph, std::size_t role, Known& known, Roles& roles)
       : simulated_(simulated),
         graph_(graph),
+        role_(role),
+        roles_(roles),
         program_(graph.program(simulated.roles[role].stage)),
         lane_program_(simulated.lane_program(role)),
         record_(simulated.records[role]),
         reader_(simulated, role),
         known_(known),
-        window_(window),
         first_edges_(known.first_edges(program_)),
         waits_(host_waits()) {}
 
-  Breakdown run() {
+  Breakdown run(Window window) {
+    window_ = window;
+    out_ = {};
     std::int64_t done = 0;
     for (std::uint32_t i = 0; i < program_.instances.size(); ++i) {
       const InstanceRecord& p = record_.at(simulated_.times, i);
@@ -125,11 +152,38 @@ class Attributor {
     return out_;
   }
 
+  /// What of [from, to), at whose end `w` became ready, the host launched, as far as it lies in `window`. Other roles ask, maybe
+  /// while this one asks them.
+  std::int64_t launching(std::int64_t from, std::int64_t to, Where w, Window window) {
+    const Breakdown out = std::exchange(out_, {});
+    const Window own = std::exchange(window_, window);
+    explain(std::max(from, window.from), to, w);
+    window_ = own;
+    return std::exchange(out_, out)[Share::launch];
+  }
+  /// The same up to the role's end.
+  std::int64_t launching_to_end(std::int64_t from) {
+    const Breakdown out = std::exchange(out_, {});
+    const Window own = std::exchange(window_, {from, record_.end.ps()});
+    const Where w = last();
+    explain(from, busy(from, record_.end.ps(), w), w);
+    window_ = own;
+    return std::exchange(out_, out)[Share::launch];
+  }
+
  private:
   void add(Share share, std::int64_t from, std::int64_t to) {
     from = std::max(from, window_.from);
     to = std::min(to, window_.to);
     if (to > from) out_.ps[static_cast<std::size_t>(share)] += to - from;
+  }
+
+  /// What others took, of which their launches are known.
+  void add_wait(std::int64_t from, std::int64_t to, std::int64_t launching) {
+    const std::int64_t length = std::min(to, window_.to) - std::max(from, window_.from);
+    if (length <= 0) return;
+    out_.ps[static_cast<std::size_t>(Share::launch)] += launching;
+    out_.ps[static_cast<std::size_t>(Share::bubble)] += length - launching;
   }
 
   const Task& task(Where w) const { return graph_.of(program_.instances[w.instance]).tasks[w.task]; }
@@ -175,7 +229,8 @@ class Attributor {
   /// What follows the last computation: the role's own last communication, then the wait for the other roles.
   void tail(std::int64_t done) {
     const std::int64_t end = record_.end.ps();
-    add(Share::bubble, std::max(done, end), window_.to);
+    const std::int64_t from = std::max({done, end, window_.from});
+    if (from < window_.to) add_wait(from, window_.to, roles_.launching_at_end(from, window_.to));
     if (end <= done) return;
     const Where w = last();
     explain(done, busy(done, end, w), w);
@@ -225,11 +280,16 @@ class Attributor {
   std::int64_t busy(std::int64_t lo, std::int64_t hi, Where w) {
     const TaskSpan h = at(w);
     add(share_of(task(w)), std::max(lo, h.started), hi);
-    add(Share::bubble, std::max(lo, h.ready), std::min(hi, h.started));
+    if (std::max(lo, h.ready) < h.started) waited(std::max(lo, h.ready), h.started, w);
     if (hi > window_.from && hi <= window_.to && task(w).stream == Stream::recv && h.first && *h.first < h.ready &&
         credited(w, h.ready))
       out_.credit_stall_ps += std::min(hi - lo, h.ready - *h.first);
     return h.ready;
+  }
+
+  /// Names [from, to), in which an exchange waited for its other parties.
+  void waited(std::int64_t from, std::int64_t to, Where w) {
+    if (from < window_.to && to > window_.from) add_wait(from, to, roles_.launching_before(role_, w, from, to, window_));
   }
 
   /// A host that computes itself: its launches back to the end of what it ran before. `waiter` becomes that.
@@ -342,22 +402,46 @@ class Attributor {
 
   const SimulatedStep& simulated_;
   const TaskGraph& graph_;
+  const std::size_t role_;
+  Roles& roles_;
   const Program& program_;
   const LaneProgram& lane_program_;
   const Record& record_;
   Reader reader_;
   Known& known_;
-  Window window_;
+  Window window_{};
   const std::vector<std::uint32_t>& first_edges_;
   const std::vector<Waited> waits_;
   Breakdown out_;
 };
 
+Roles::Roles(const SimulatedStep& simulated, const TaskGraph& graph)
+    : simulated_(simulated), graph_(graph), known_(simulated, graph), arrivals_(simulated), roles_(simulated.roles.size()) {}
+
+Roles::~Roles() = default;
+
+Attributor& Roles::of(std::size_t role) {
+  if (!roles_[role]) roles_[role] = std::make_unique<Attributor>(simulated_, graph_, role, known_, *this);
+  return *roles_[role];
+}
+
+std::int64_t Roles::launching_before(std::size_t role, Where w, std::int64_t from, std::int64_t to, Window window) {
+  if (simulated_.host.launch == Duration{}) return 0;
+  const std::optional<LastArrival> last = arrivals_.of(role, w);
+  return last ? of(last->role).launching(from, to, last->at, {std::max(from, window.from), std::min(to, window.to)}) : 0;
+}
+
+std::int64_t Roles::launching_at_end(std::int64_t from, std::int64_t to) {
+  if (simulated_.host.launch == Duration{}) return 0;
+  for (std::size_t role = 0; role < roles_.size(); ++role)
+    if (simulated_.records[role].end.ps() == to) return of(role).launching_to_end(from);
+  return 0;
+}
+
 }  // namespace
 
 Breakdown break_down(const SimulatedStep& simulated, const TaskGraph& graph, std::size_t role) {
-  Known known(simulated, graph);
-  return Attributor(simulated, graph, role, known, {0, simulated.step_time.ps()}).run();
+  return Roles(simulated, graph).of(role).run({0, simulated.step_time.ps()});
 }
 
 std::vector<Breakdown> break_down(const SimulatedStep& simulated, const TaskGraph& graph) {
@@ -367,10 +451,10 @@ std::vector<Breakdown> break_down(const SimulatedStep& simulated, const TaskGrap
 
 std::vector<Breakdown> break_down(const SimulatedStep& simulated, const TaskGraph& graph, const std::vector<std::int64_t>& ends,
                                   std::int64_t span) {
-  Known known(simulated, graph);
+  Roles roles(simulated, graph);
   std::vector<Breakdown> out;
   for (std::size_t role = 0; role < simulated.roles.size(); ++role)
-    out.push_back(Attributor(simulated, graph, role, known, {ends[role] - span, ends[role]}).run());
+    out.push_back(roles.of(role).run({ends[role] - span, ends[role]}));
   return out;
 }
 

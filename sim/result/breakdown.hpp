@@ -25,8 +25,8 @@ struct Breakdown {
   std::int64_t operator[](Share s) const { return ps[static_cast<std::size_t>(s)]; }
 };
 
-/// Attributes what lies between computations to what the next one waited for: a communication while it moved, the
-/// bubble while it waited for others, the host while it launched.
+/// Attributes what lies between computations to what the next one waited for: a communication while it moved, the host while it
+/// launched, the bubble while it waited for others. Where these in turn waited for their host's launches, it is the launch.
 Breakdown break_down(const SimulatedStep& simulated, const TaskGraph& graph, std::size_t role);
 /// Of every role.
 std::vector<Breakdown> break_down(const SimulatedStep& simulated, const TaskGraph& graph);

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "models/graph/model_flops.hpp"
+#include "models/plan/step_work.hpp"
+#include "models/planfile/plan_advice.hpp"
 #include "reports/timeline/memory_over_time.hpp"
 #include "sim/cost/cuda_only.hpp"
 #include "sim/cost/time_limit.hpp"
@@ -73,11 +75,11 @@ StageFlops stage_flops(const Program& program, TemplateFlops& of_template) {
   return sum;
 }
 
-void fill_rates(Prediction& out, const Plan& plan, const Setup& setup) {
+void fill_rates(Prediction& out, const StepWork& work, const Setup& setup) {
   const double seconds = out.step_time.seconds();
   if (seconds <= 0) return;
-  out.tokens_per_s = static_cast<double>(plan.global_batch_tokens()) / seconds;
-  out.samples_per_s = static_cast<double>(plan.training.global_batch_size) / seconds;
+  out.tokens_per_s = static_cast<double>(work.tokens) / seconds;
+  out.samples_per_s = static_cast<double>(work.samples) / seconds;
   TemplateFlops of_template(setup.graph);
   const double ranks_per_stage = static_cast<double>(out.ranks) / static_cast<double>(setup.graph.programs.size());
   const double per_device = ranks_per_stage / static_cast<double>(setup.topology.devices()) / seconds / kTera;
@@ -87,7 +89,7 @@ void fill_rates(Prediction& out, const Plan& plan, const Setup& setup) {
     out.hardware_tflops_per_device += flops.hardware * per_device;
   }
   const auto& peaks = setup.topology.device().peak;
-  const auto peak = peaks.find(plan.training.dtypes.compute);
+  const auto peak = peaks.find(work.compute);
   if (peak == peaks.end()) return;
   out.mfu = out.model_tflops_per_device * kTera / peak->second.flops_per_second();
   out.hfu = out.hardware_tflops_per_device * kTera / peak->second.flops_per_second();
@@ -136,19 +138,10 @@ void note_tight(Prediction& out, const Topology& topology) {
 void note_machine(Prediction& out, const Plan& plan, const Setup& setup, const SimulatedStep& simulated) {
   out.notes.push_back(std::to_string(out.ranks) + (out.ranks == 1 ? " rank" : " ranks") + " simulated as " +
                       std::to_string(simulated.roles.size()) + (simulated.roles.size() == 1 ? " role" : " roles"));
-  if (const std::int64_t samples = plan.training.batch_rampup.samples; plan.training.batch_rampup.start > 0)
-    out.notes.push_back("step time is that of the full batch; ramp-up of " + std::to_string(samples) +
-                        " samples before it");
-  if (setup.topology.device().peak.count(plan.training.dtypes.compute) == 0)
-    out.notes.push_back("the device has no peak for " + std::string(name(plan.training.dtypes.compute)) +
-                        ": utilisation is not given");
-  const TrainingSpec& t = plan.training;
-  if (t.recompute == Recompute::selective && t.flash_attention && t.recompute_modules == std::vector<std::string>{"core_attention"})
-    out.notes.push_back("attention is computed twice for little memory: flash attention keeps no scores that recomputing it would free");
-  if (plan.stack.facts.whole_between_micro_batches)
-    out.notes.push_back("weights and gradients are exchanged once a step and whole between micro-batches: pipelines of stack " + plan.stack.name);
-  out.notes.insert(out.notes.end(), plan.ineffective.begin(), plan.ineffective.end());
-  out.notes.insert(out.notes.end(), plan.stack.facts.notes.begin(), plan.stack.facts.notes.end());
+  const StepWork work = step_work(plan);
+  if (setup.topology.device().peak.count(work.compute) == 0)
+    out.notes.push_back("the device has no peak for " + std::string(name(work.compute)) + ": utilisation is not given");
+  for (const std::string& note : plan_advice(plan)) out.notes.push_back(note);
   if (setup.replay != nullptr) out.notes.push_back("rows of experts are those of the run whose routing is replayed");
   if (const std::string note = nccl_note(setup, simulated, out.step_time); !note.empty()) out.notes.push_back(note);
   for (const std::string& fact : setup.topology.unverified()) out.notes.push_back("not verified: " + fact);
@@ -237,7 +230,8 @@ Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& pl
   const Setup setup{replay ? replay->graph() : graph, mesh, topology, *cost, replay ? &*replay : nullptr};
   Options options{wanted.unfolded, replay ? replay->marks() : std::vector<std::uint64_t>{}};
   if (perturbation.jitter.relative > 0) options.jitter = perturbation.jitter;
-  options.steps_overlap = plan.parallel.optimizer_sync == OptimizerSync::post_validated;
+  const StepWork work = step_work(plan);
+  options.steps_overlap = work.steps_overlap;
   auto [steady_state, simulated] = outcome_of(setup, options, perturbation, plain);
 
   Prediction out;
@@ -245,7 +239,7 @@ Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& pl
   out.step_time = steady_state ? steady_state->step_time : simulated.step_time;
   out.ranks = mesh.world_size();
   out.device_memory = topology.device().usable_memory;
-  fill_rates(out, plan, setup);
+  fill_rates(out, work, setup);
   fill_roles(out, setup, simulated, breakdowns_of(setup, simulated, steady_state), plan);
   note_machine(out, plan, setup, simulated);
   out.measured_products = product_coverage(setup);

@@ -90,7 +90,7 @@ std::vector<Patches> recomputations(bool experts) {
 
 TEST_CASE("ZeRO 1 is ZeRO 0 and ZeRO 3 is ZeRO 2 bit for bit") {
   const int data = GENERATE(3, 4, 8);
-  const Patches base{parallel("data", data), training("precision", GENERATE("fp32", "fp64")),
+  const Patches base{parallel("data", data), training("precision", GENERATE("fp32", "fp64", "bf16")),
                      training("optimizer", GENERATE("adamw", "lamb", "lans"))};
   check_all_equal(base, {{parallel("zero_stage", 1)}}, 3);
   check_all_equal(with(base, {parallel("zero_stage", 2)}),
@@ -98,7 +98,7 @@ TEST_CASE("ZeRO 1 is ZeRO 0 and ZeRO 3 is ZeRO 2 bit for bit") {
 }
 
 TEST_CASE("weights that stay gathered for their next use change no bit") {
-  const Patches base{parallel("data", GENERATE(3, 4)), parallel("zero_stage", 3), training("precision", GENERATE("fp32", "fp64")),
+  const Patches base{parallel("data", GENERATE(3, 4)), parallel("zero_stage", 3), training("precision", GENERATE("fp32", "fp64", "bf16")),
                      model(GENERATE("gpt", "llama", "t5", "moe-top2")), training("recompute", GENERATE("none", "full"))};
   check_all_equal(base,
                   {{parallel("reuse_distance", 3'000)},
@@ -109,7 +109,7 @@ TEST_CASE("weights that stay gathered for their next use change no bit") {
 }
 
 TEST_CASE("copies around the units of ZeRO 3 change no bit") {
-  const Patches base{parallel("data", GENERATE(3, 4)), parallel("zero_stage", 3), training("precision", GENERATE("fp32", "fp64")),
+  const Patches base{parallel("data", GENERATE(3, 4)), parallel("zero_stage", 3), training("precision", GENERATE("fp32", "fp64", "bf16")),
                      model(GENERATE("gpt", "llama", "moe-top2"))};
   const char* overlap = GENERATE("true", "false");
   check_all_equal(with(base, {patch("parallel", "overlap_grad_reduce", overlap)}),
@@ -129,13 +129,13 @@ TEST_CASE("with weights and gradients whole between micro-batches ZeRO 2 and 3 a
 }
 
 TEST_CASE("with one micro-batch all stages of ZeRO are equal bit for bit") {
-  const Patches base{parallel("data", GENERATE(3, 4, 8)), training("precision", GENERATE("fp32", "fp64")),
+  const Patches base{parallel("data", GENERATE(3, 4, 8)), training("precision", GENERATE("fp32", "fp64", "bf16")),
                      model(GENERATE("gpt", "llama", "bert", "t5", "moe-top2"))};
   check_all_equal(base, {{parallel("zero_stage", 1)}, {parallel("zero_stage", 2)}, {parallel("zero_stage", 3)}}, 1);
 }
 
 TEST_CASE("schedules and the number of stages change no bit") {
-  const Patches base{parallel("data", GENERATE(3, 4, 8)), training("precision", GENERATE("fp32", "fp64")),
+  const Patches base{parallel("data", GENERATE(3, 4, 8)), training("precision", GENERATE("fp32", "fp64", "bf16")),
                      patch("model", "num_layers", "8"), patch("model", "tie_embeddings", GENERATE("true", "false"))};
   for (const int stages : {1, 2, 4}) check_all_equal(base, schedules(stages), 4);
 }
@@ -149,7 +149,7 @@ TEST_CASE("schedules and the number of stages change no bit of any model under Z
 
 TEST_CASE("schedules and the number of stages change no bit of an optimizer that scales by norms of tensors") {
   // 37 words are padded to 128.
-  const Patches base{parallel("data", 3), training("precision", GENERATE("fp32", "fp64")), patch("model", "num_layers", "8"),
+  const Patches base{parallel("data", 3), training("precision", GENERATE("fp32", "fp64", "bf16")), patch("model", "num_layers", "8"),
                      patch("model", "pad_vocab_to", "128"), patch("model", "tie_embeddings", GENERATE("true", "false")),
                      model(GENERATE("gpt", "bert")), training("optimizer", GENERATE("lamb", "lans")),
                      parallel("zero_stage", GENERATE(0, 3))};
@@ -159,7 +159,7 @@ TEST_CASE("schedules and the number of stages change no bit of an optimizer that
 TEST_CASE("an order of passes that is made for their costs changes no bit") {
   // Scores of 64 positions are much work that has no weights.
   const Patches base{patch("training", "seq_length", "64"), patch("model", "num_layers", "8"),
-                     training("precision", GENERATE("fp32", "fp64"))};
+                     training("precision", GENERATE("fp32", "fp64", "bf16"))};
   const Patches automatic = with(base, {parallel("pipeline", 4), parallel("schedule", "zb-h2")});
   constexpr int kMicroBatches = 9;
   const ScheduleShape shape = schedule_shape(parse_plan(tests::small_json(automatic, kMicroBatches), "automatic"));
@@ -170,14 +170,14 @@ TEST_CASE("an order of passes that is made for their costs changes no bit") {
 // The shared tables of an encoder-decoder are used by several layers; their sums are added stage by stage, so its
 // degrees of pipelining are equal to rounding only (models/lowering/README.md).
 TEST_CASE("schedules change no bit of an encoder-decoder") {
-  const Patches base{parallel("data", GENERATE(3, 4, 8)), training("precision", GENERATE("fp32", "fp64")), model("t5"),
+  const Patches base{parallel("data", GENERATE(3, 4, 8)), training("precision", GENERATE("fp32", "fp64", "bf16")), model("t5"),
                      parallel("zero_stage", GENERATE(0, 2, 3)), parallel("pipeline", GENERATE(2, 4))};
   check_all_equal(base, {{parallel("schedule", "gpipe")}}, 4);
 }
 
 TEST_CASE("recomputation changes no bit") {
   const std::string kind = GENERATE("gpt", "t5", "moe-top2");
-  const Patches base{parallel("data", GENERATE(3, 4, 8)), training("precision", GENERATE("fp32", "fp64")), model(kind),
+  const Patches base{parallel("data", GENERATE(3, 4, 8)), training("precision", GENERATE("fp32", "fp64", "bf16")), model(kind),
                      patch("training", "flash_attention", kind == "t5" ? "false" : GENERATE("false", "true"))};
   check_all_equal(base, recomputations(kind == "moe-top2"), 2);
 }
@@ -214,7 +214,7 @@ TEST_CASE("recomputation changes no bit where a weight pass has no weights") {
 TEST_CASE("n data ranks with one micro-batch each are n micro-batches on one rank, bit for bit") {
   const int n = GENERATE(3, 4, 8);
   const std::string kind = GENERATE("gpt", "llama", "bert", "t5", "moe-top2", "moe-dropless");
-  const Patches base{training("precision", GENERATE("fp32", "fp64")), model(kind)};
+  const Patches base{training("precision", GENERATE("fp32", "fp64", "bf16")), model(kind)};
   for (const int stages : {1, 2}) {
     const Patches piped = with(base, {parallel("pipeline", stages)});
     const RunResult one = trained(kind == "t5" ? piped : base, n);
@@ -228,7 +228,7 @@ TEST_CASE("n data ranks with one micro-batch each are n micro-batches on one ran
 
 TEST_CASE("n data ranks are n micro-batches bit for bit also where products accumulate, and as where they do not") {
   const int n = GENERATE(3, 4);
-  const Patches base{training("precision", GENERATE("fp32", "fp64")), model(GENERATE("gpt", "llama", "moe-dropless"))};
+  const Patches base{training("precision", GENERATE("fp32", "fp64", "bf16")), model(GENERATE("gpt", "llama", "moe-dropless"))};
   const RunResult plain = trained(base, n);
   for (const std::string set : {"transformer-engine", "llm.c"}) {
     const Patches fused = with(base, {training("fusion", set)});
@@ -276,7 +276,7 @@ TEST_CASE("the same plan twice gives the same bits", "[tsan]") {
                      patch("parallel", "sequence_parallel", "true"),
                      parallel("data", GENERATE(3, 4, 8)),
                      parallel("zero_stage", GENERATE(0, 2, 3)),
-                     training("precision", GENERATE("fp32", "fp64")),
+                     training("precision", GENERATE("fp32", "fp64", "bf16")),
                      model(GENERATE("gpt", "moe-top2")),
                      patch("parallel", "overlap_grad_reduce", "true")};
   check_all_equal(base, {{}}, 2);

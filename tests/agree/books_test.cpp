@@ -3,6 +3,7 @@
 
 #include "tests/agree/layouts.hpp"
 #include "tests/agree/ledger.hpp"
+#include "tests/backends.hpp"
 #include "tests/catch.hpp"
 
 using namespace tandem;
@@ -15,7 +16,7 @@ using tests::simulated_ledgers;
 namespace {
 
 std::vector<Ledger> execute_all(const Plan& plan, const TaskGraph& graph) {
-  return executed_ledgers(exec::run(plan, graph, HashTokens(plan.model.vocab_size), {}));
+  return executed_ledgers(exec::run(plan, graph, HashTokens(plan.model.vocab_size), tests::run_options()));
 }
 
 /// The lowering with one kind of all-reduce left out, as a careless change would.
@@ -86,7 +87,7 @@ TEST_CASE("a rank of an all-reduce receives 2 (n-1) / n of the payload, by the b
   const int tensor = GENERATE(2, 4);
   const SmallPlan p = tests::layout(tensor, 1, 1, 2);
   const Plan plan = p.plan();
-  const exec::RunResult result = exec::run(plan, lower(plan), HashTokens(p.vocab), {});
+  const exec::RunResult result = exec::run(plan, lower(plan), HashTokens(p.vocab), tests::run_options());
   std::int64_t payload = 0, received = 0;
   for (const exec::RankBooks& b : result.ranks) {
     const auto& line = b.comm.collectives.at({CollectiveKind::all_reduce, Group::tensor});

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "exec/run/run.hpp"
@@ -54,6 +55,34 @@ inline double loss_error(const exec::RunResult& a, const exec::RunResult& one) {
   REQUIRE(a.steps.size() == one.steps.size());
   for (std::size_t s = 0; s < one.steps.size(); ++s)
     worst = larger(worst, std::abs(a.steps[s].loss - one.steps[s].loss) / std::abs(one.steps[s].loss));
+  return worst;
+}
+
+inline constexpr double kBf16 = 0x1p-7, kFp16 = 0x1p-10;  ///< distance of 1 from the next number
+
+/// Layer of a tensor: the embedding is 0, the head behind the last one.
+inline int layer_of(const std::string& name, int layers) {
+  if (name.starts_with("layer")) return std::stoi(name.substr(5)) + 1;
+  return name.starts_with("word") || name.starts_with("position") ? 0 : layers + 1;
+}
+
+/// How far gradients of two layouts may be apart, relative to the tensor (NVIDIA/Megatron-LM, test_optimizer_grads_match, after arXiv
+/// 2506.09280 theorem 5.3): rounding grows backwards through the layers.
+inline double rounding_bound(const std::string& name, int layers, double epsilon) {
+  return 4 * std::pow(1.03, layers + 1 - layer_of(name, layers)) * epsilon;
+}
+
+/// The largest share that a tensor's difference has of that bound, in the first step: behind it an update divides rounding by the
+/// gradient's own size. A tensor without a gradient but rounding, such as a key's bias, is measured by all of them.
+inline double share_of_bound(const exec::RunResult& a, const exec::RunResult& one, int layers, double epsilon) {
+  double worst = 0;
+  const double all = norm_of_all(one.gradients.front());
+  REQUIRE(a.gradients.front().size() == one.gradients.front().size());
+  for (std::size_t t = 0; t < one.gradients.front().size(); ++t) {
+    const exec::GatheredTensor &g = a.gradients.front()[t], &g1 = one.gradients.front()[t];
+    const double scale = std::max(norm(g1.values), 1e-2 * all);
+    worst = larger(worst, distance(g.values, g1.values) / scale / rounding_bound(g1.name, layers, epsilon));
+  }
   return worst;
 }
 

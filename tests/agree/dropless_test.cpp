@@ -11,6 +11,7 @@
 #include "sim/result/simulate.hpp"
 #include "tests/agree/layouts.hpp"
 #include "tests/agree/ledger.hpp"
+#include "tests/backends.hpp"
 #include "tests/catch.hpp"
 #include "topology/plan_reader.hpp"
 
@@ -47,7 +48,7 @@ Plan plan_of(const Layout& l) {
 exec::RunResult run(const Plan& plan) {
   const TaskGraph graph = lower(plan);
   graph.check();
-  exec::RunOptions options;
+  exec::RunOptions options = tests::run_options();
   options.steps = 2;
   options.gather_gradients = options.gather_weights = true;
   return exec::run(plan, graph, tests::HashTokens(plan.model.vocab_size), options);
@@ -81,7 +82,7 @@ TEST_CASE("dropless experts on several ranks train like one rank") {
 TEST_CASE("what the experts of all ranks multiply together is what was planned for them") {
   const Plan plan = plan_of({1, 1, 4, 4, 0});
   const TaskGraph graph = lower(plan);
-  const exec::RunResult result = exec::run(plan, graph, tests::HashTokens(plan.model.vocab_size), {});
+  const exec::RunResult result = exec::run(plan, graph, tests::HashTokens(plan.model.vocab_size), tests::run_options());
   std::int64_t done = 0, uneven = 0;
   for (const exec::RankBooks& b : result.ranks) {
     done += b.backend.gemm_flops;
@@ -104,7 +105,7 @@ namespace {
 
 /// An executed step with its timeline.
 exec::RunResult recorded(const Plan& plan, const TaskGraph& graph) {
-  exec::RunOptions options;
+  exec::RunOptions options = tests::run_options();
   options.timeline_step = 0;
   return exec::run(plan, graph, tests::HashTokens(plan.model.vocab_size), options);
 }

@@ -5,6 +5,7 @@
 #include "tests/agree/closeness.hpp"
 #include "tests/agree/layouts.hpp"
 #include "tests/agree/ledger.hpp"
+#include "tests/backends.hpp"
 #include "tests/catch.hpp"
 #include "topology/plan_reader.hpp"
 
@@ -77,7 +78,7 @@ TEST_CASE("groups of data ranks that have every expert once share out the states
 TEST_CASE("a rank sends experts a share of what it sends without sequence parallelism") {
   // Choices are received four times a layer (dispatched, returned, and their gradients), but for those of a rank's own experts.
   const auto sent = [](std::int64_t tensor, bool sequence_parallel) {
-    exec::RunOptions options;
+    exec::RunOptions options = tests::run_options();
     const Plan plan = plan_of({tensor, 4, 4, 1, 0, 2, sequence_parallel});
     return received(exec::run(plan, lower(plan), tests::HashTokens(plan.model.vocab_size), options), CollectiveKind::all_to_all,
                     Group::expert);

@@ -246,9 +246,9 @@ const std::vector<std::vector<json>>& patches() {
 }
 
 /// Whether the one-rank reference has a dimension's value too. A fusion set computes the same to rounding: in fp64 every set is
-/// held to the plainest one, in fp32, where other places of rounding are a good part of the tolerance, to itself.
+/// held to the plainest one, in narrower types, where other places of rounding are a good part of the tolerance, to itself.
 bool is_shared(const Feature& f, std::string_view precision) {
-  return f.numerics || (f.dim == Dim::fusion && precision == "fp32");
+  return f.numerics || (f.dim == Dim::fusion && precision != "fp64");
 }
 
 json merged(const Case& c, std::string_view precision, bool reference) {

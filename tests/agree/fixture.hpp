@@ -8,8 +8,11 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
+#include "exec/backend/forwarding_backend.hpp"
 #include "exec/run/run.hpp"
+#include "models/base/narrow.hpp"
 #include "models/plan/plan.hpp"
+#include "tests/backends.hpp"
 #include "tests/catch.hpp"
 #include "topology/plan_reader.hpp"
 
@@ -99,32 +102,57 @@ struct LogitsPiece {
   std::vector<double> values;
 };
 
-/// Passes everything on and keeps the logits of the first step.
-class LogitsTap : public exec::Backend {
+/// Where the taps of all ranks leave what they see.
+struct LogitsBasin {
+  std::vector<LogitsPiece> pieces;
+  std::mutex mutex;
+};
+
+class LogitsQueue : public exec::ForwardingQueue {
  public:
-  LogitsTap(std::vector<LogitsPiece>& pieces, std::mutex& mutex)
-      : inner_(exec::make_cpu_backend()), pieces_(pieces), mutex_(mutex) {}
-  bool supports(const Op& op, DType t) const override { return inner_->supports(op, t); }
-  std::unique_ptr<exec::Memory> allocate(std::size_t n) override { return inner_->allocate(n); }
-  exec::BackendCounters counters() const override { return inner_->counters(); }
-  void run(const Op& op, DType t, std::span<const std::byte* const> in, std::span<std::byte* const> out,
-           const exec::KernelContext& context) override {
-    if (const auto* max = std::get_if<VocabMax>(&op); max && context.step == 0) keep(max->dims, t, in[0], context);
-    inner_->run(op, t, in, out, context);
+  LogitsQueue(exec::Backend& backend, LogitsBasin& basin)
+      : ForwardingQueue(backend.queue(Stream::compute)), table_(backend.step_table()), basin_(basin) {}
+  void run(const exec::Launch& launch) override {
+    const auto* max = std::get_if<VocabMax>(&launch.op);
+    if (max && exec::read_value<exec::StepTable>(table_, 0).step == 0) keep(max->dims, launch);
+    inner().run(launch);
   }
 
  private:
-  void keep(const VocabDims& dims, DType t, const std::byte* logits, const exec::KernelContext& context) {
-    LogitsPiece piece{dims, context.first_sequence, context.tensor_rank, {}};
-    for (std::int64_t i = 0; i < dims.rows * dims.cols; ++i)
-      piece.values.push_back(t == DType::fp64 ? reinterpret_cast<const double*>(logits)[i]
-                                              : static_cast<double>(reinterpret_cast<const float*>(logits)[i]));
-    const std::lock_guard lock(mutex_);
-    pieces_.push_back(std::move(piece));
+  template <class T>
+  std::vector<double> values(const exec::Tensor& logits, std::int64_t count) {
+    std::vector<T> stored(static_cast<std::size_t>(count));
+    inner().download(std::as_writable_bytes(std::span(stored)), logits.address);
+    inner().finish();
+    return std::vector<double>(stored.begin(), stored.end());
   }
-  std::unique_ptr<exec::Backend> inner_;
-  std::vector<LogitsPiece>& pieces_;
-  std::mutex& mutex_;
+  std::vector<double> all_values(const exec::Tensor& logits, std::int64_t count) {
+    if (logits.dtype == DType::fp64) return values<double>(logits, count);
+    if (logits.dtype == DType::fp32) return values<float>(logits, count);
+    std::vector<double> bits = values<std::uint16_t>(logits, count);
+    for (double& v : bits)
+      v = logits.dtype == DType::bf16 ? from_bf16(static_cast<std::uint16_t>(v)) : from_fp16(static_cast<std::uint16_t>(v));
+    return bits;
+  }
+  void keep(const VocabDims& dims, const exec::Launch& launch) {
+    const std::int64_t count = dims.rows * dims.cols;
+    LogitsPiece piece{dims, launch.context.first_sequence, launch.context.tensor_rank,
+                      all_values(launch.in[0], count)};
+    const std::lock_guard lock(basin_.mutex);
+    basin_.pieces.push_back(std::move(piece));
+  }
+  exec::Memory& table_;
+  LogitsBasin& basin_;
+};
+
+/// Passes everything on and keeps the logits of the first step.
+class LogitsTap : public exec::ForwardingBackend {
+ public:
+  explicit LogitsTap(LogitsBasin& basin) : ForwardingBackend(exec::make_cpu_backend()), queue_(inner(), basin) {}
+  exec::Queue& queue(Stream s) override { return s == Stream::compute ? queue_ : inner().queue(s); }
+
+ private:
+  LogitsQueue queue_;
 };
 
 struct Trained {
@@ -136,11 +164,11 @@ struct Trained {
 inline Trained train(const json& f, const FixtureLayout& layout, const exec::TokenSource& data) {
   const Plan plan = plan_of(f, layout);
   Trained t;
-  std::mutex mutex;
+  LogitsBasin basin;
   exec::RunOptions options;
   options.steps = static_cast<std::int64_t>(f["losses"].size());
   options.gather_gradients = options.gather_weights = true;
-  options.make_backend = [&] { return std::make_unique<LogitsTap>(t.logits, mutex); };
+  options.make_backend = [&](Rank rank) { return under_test(std::make_unique<LogitsTap>(basin), rank); };
   options.initialise = [&](const std::string& name, std::vector<double>& full) {
     for (const json& p : f["initial"]) {
       if (p["name"] != name) continue;
@@ -150,6 +178,7 @@ inline Trained train(const json& f, const FixtureLayout& layout, const exec::Tok
     }
   };
   t.result = exec::run(plan, lower(plan), data, options);
+  t.logits = std::move(basin.pieces);
   return t;
 }
 

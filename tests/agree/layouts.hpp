@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "exec/run/run.hpp"
+#include "tests/backends.hpp"
 #include "tests/plans.hpp"
 
 namespace tandem::tests {
@@ -54,7 +55,7 @@ class HashTokens : public exec::TokenSource {
 
 /// Trains `steps` and keeps every step's gradients and the final weights.
 inline exec::RunResult train(const Plan& plan, const TaskGraph& graph, std::int64_t steps) {
-  exec::RunOptions options;
+  exec::RunOptions options = tests::run_options();
   options.steps = steps;
   options.gather_gradients = options.gather_weights = true;
   // bert's vocabulary has the mask beside the text's tokens.

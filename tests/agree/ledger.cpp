@@ -8,6 +8,7 @@
 #include "sim/result/simulate.hpp"
 #include "tests/agree/closeness.hpp"
 #include "tests/agree/layouts.hpp"
+#include "tests/backends.hpp"
 #include "tests/catch.hpp"
 #include "topology/topology.hpp"
 
@@ -143,7 +144,7 @@ void check_same_books(const Plan& plan, const std::vector<Ledger>& done, const s
 }
 
 std::int64_t check_replayed_books(const Plan& plan, const TaskGraph& graph) {
-  exec::RunOptions options;
+  exec::RunOptions options = tests::run_options();
   options.steps = 1;
   options.timeline_step = 0;
   const exec::RunResult run = exec::run(plan, graph, HashTokens(plan.model.vocab_size), options);

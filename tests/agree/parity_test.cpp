@@ -2,6 +2,7 @@
 
 #include "tests/agree/closeness.hpp"
 #include "tests/agree/layouts.hpp"
+#include "tests/backends.hpp"
 #include "tests/catch.hpp"
 #include "tests/stacks.hpp"
 
@@ -108,7 +109,7 @@ TEST_CASE("an all-reduce dropped in the lowering changes the gradients") {
     for (Task& task : t.tasks)
       if (t.name == "block_backward" && task.name == "fc1_dgrad_all_reduce")
         std::get<Collective>(task.op).elements = task.inputs[0].elements = task.outputs[0].elements = 1;
-  exec::RunOptions options;
+  exec::RunOptions options = tests::run_options();
   options.gather_gradients = true;
   const RunResult broken = exec::run(plan, graph, tests::HashTokens(p.vocab), options);
   CHECK(gradient_error(broken, train(one_rank(p), 1)) > 1e-3);

@@ -7,6 +7,7 @@
 #include "sim/result/simulate.hpp"
 #include "tests/agree/closeness.hpp"
 #include "tests/agree/layouts.hpp"
+#include "tests/backends.hpp"
 #include "tests/catch.hpp"
 #include "topology/plan_reader.hpp"
 
@@ -106,7 +107,7 @@ void check_against_pytorch(const json& f, const json& parallel, const json& more
   constexpr double kTolerance = 1e-9;
   json training = f["training"];
   training.update(more);
-  exec::RunOptions options;
+  exec::RunOptions options = tests::run_options();
   options.steps = static_cast<std::int64_t>(f["losses"].size());
   options.initialise = [&](const std::string& name, std::vector<double>& full) {
     for (const json& p : f["initial"])
@@ -174,7 +175,7 @@ Plan plan_of(const Layout& l) {
 }
 
 exec::RunResult train(const Layout& l) {
-  exec::RunOptions options;
+  exec::RunOptions options = tests::run_options();
   options.steps = 3;
   const Plan plan = plan_of(l);
   return train(plan, tests::HashTokens(plan.model.vocab_size), options);
@@ -324,7 +325,7 @@ std::vector<Ledger> simulated(const Plan& plan, const TaskGraph& graph) {
 
 std::vector<Ledger> executed(const Plan& plan, const TaskGraph& graph) {
   std::vector<Ledger> ledgers;
-  for (const exec::RankBooks& b : exec::run(plan, graph, tests::HashTokens(plan.model.vocab_size), {}).ranks) {
+  for (const exec::RankBooks& b : exec::run(plan, graph, tests::HashTokens(plan.model.vocab_size), tests::run_options()).ranks) {
     Ledger l{b.backend.gemm_flops, b.comm.sends, b.comm.sent_bytes, b.backend.peak_bytes};
     for (const auto& [key, line] : b.comm.collectives) l.calls += line.calls, l.payload += line.payload_bytes;
     ledgers.push_back(l);

@@ -1,37 +1,25 @@
 #!/usr/bin/env python3
 """`make` on a machine that lacks packages ends with what to do and the list of what is missing, not with CMake's text."""
-import os
 import shutil
-import stat
 import subprocess
-import tempfile
 import unittest
-from pathlib import Path
 
-SOURCE = Path(os.environ.get("TANDEM_SOURCE", "."))
+from stand_ins import WithStandIns
+
 TOOLS = ("sh", "make", "sed", "grep", "cat", "mktemp", "rm", "tr", "head", "dirname", "nproc", "printf")
 CMAKES_TEXT = "CMake Error at CMakeLists.txt:26 (find_package): By not providing Findnlohmann_json.cmake"
 
 
-class MissingPackages(unittest.TestCase):
+class MissingPackages(WithStandIns):
     """The tools of the machine are those of a folder: programs of the build are stand-ins, which say what real ones would."""
 
+    FILES = ("Makefile", "packages.txt", "cmake/configure.sh", "cmake/install_deps.sh")
+
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root, self.tools = Path(folder.name) / "tandem", Path(folder.name) / "bin"
-        (self.root / "cmake").mkdir(parents=True)
-        self.tools.mkdir()
-        for name in ("Makefile", "packages.txt", "cmake/configure.sh", "cmake/install_deps.sh"):
-            shutil.copy(SOURCE / name, self.root / name)
+        super().setUp()
         for tool in TOOLS:
             if found := shutil.which(tool):
                 (self.tools / tool).symlink_to(found)
-
-    def tool(self, name, script):
-        path = self.tools / name
-        path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
-        path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
     def debian_without(self, *missing):
         """The package list of a machine that has all packages but these."""

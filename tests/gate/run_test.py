@@ -1,27 +1,20 @@
 #!/usr/bin/env python3
 """The gate itself, with stand-ins for the programs that build and test."""
 import os
-import shutil
-import stat
 import subprocess
-import tempfile
 import unittest
-from pathlib import Path
 
-SOURCE = Path(os.environ.get("TANDEM_SOURCE", ".")).resolve()
+from stand_ins import WithStandIns
+
 CLOSING = "100% tests passed, 0 tests failed out of 2\n\nTotal Test time (real) =   1.75 sec"
 JUNIT = '<testsuite><testcase name="sim: a" time="1.5"/><testcase name="sim: b" time="0.25"/></testsuite>'
 
 
-class Gate(unittest.TestCase):
+class Gate(WithStandIns):
+    FILES = (".ci/run", "cmake/configure.sh", "cmake/install_deps.sh", "packages.txt", "tests/gate/gate_report.py")
+
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root, self.tools = Path(folder.name) / "tandem", Path(folder.name) / "bin"
-        self.tools.mkdir()
-        for name in (".ci/run", "cmake/configure.sh", "cmake/install_deps.sh", "packages.txt", "tests/gate/gate_report.py"):
-            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(SOURCE / name, self.root / name)
+        super().setUp()
         (self.root / "exec/cuda").mkdir(parents=True)
         (self.root / "build-ci").mkdir()
         (self.root / "build-ci/compile_commands.json").write_text("[]")
@@ -29,11 +22,6 @@ class Gate(unittest.TestCase):
         self.tool("dpkg-query", 'printf "install ok installed"')
         self.tool("cmake", 'echo "cmake $@"')
         self.ctest(0)
-
-    def tool(self, name, script):
-        path = self.tools / name
-        path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
-        path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
     def ctest(self, code):
         write = 'while [ "$1" != --output-junit ]; do shift; done'

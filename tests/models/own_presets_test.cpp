@@ -100,7 +100,10 @@ TEST_CASE("files taken from TANDEM_PRESETS are named") {
   CHECK(own_presets_note() == "");
   const OwnPresets own({kDevices, "models/presets"});
   const std::string head = "taken from TANDEM_PRESETS=" + own.path().string() + ": ";
+  CHECK(own_presets_note() == "");  // nothing was looked for
+  CHECK(!find_preset("models/presets", "gpt2-124m").empty());
   CHECK(own_presets_note() == head + "nothing");
+  CHECK(look_for_data_file(kDevices, "a100-sxm4-80gb.json").ends_with("/" + kDevices + "/a100-sxm4-80gb.json"));
   own.file(kDevices + "/mine.json", "{}");
   own.file("models/presets/gpt2-124m.json", "{}");
   CHECK(!find_preset(kDevices, "mine").empty());

@@ -5,8 +5,9 @@
 
 Fails on: an include against the direction table, a circle between subfolders, a knot of more than 4 units, a folder of more than
 45 code files, a third party or threads outside their home, a folder without README.md, a path that leaves the project, a line of C++ with more
-than 132 characters of code, two types of one name in one namespace, a call of std::filesystem that touches the disk outside
-models/base or may throw. Prints function and file sizes; they never fail.
+than 132 characters of code, more than 50 reads of plan fields past the lowering, two types of one name in one namespace, a call
+of std::filesystem that touches the disk outside models/base or may throw, a file opened or a text printed past the one place for
+it. Prints function and file sizes; they never fail.
 """
 import re
 import statistics
@@ -39,6 +40,18 @@ HOMES = {
 ORDERS = {
     "sim": ["nccl", "cost", "network", "engine", "memory", "result", "closed_form"],
 }
+# past the lowering plan fields are read in few places, in files of these apart: they print a plan, or its numbers in formulas
+PLAN_TOPS = {"topology", "reports", "sim", "exec", "experiments"}
+PLAN_PRINTERS = [
+    r"reports/prediction/(plan_title\.hpp|prediction_text\.cpp)",
+    r"reports/page/.*",
+    r"experiments/tandem/(explain|search|planning|import|export)/.*",
+    r"experiments/tandem/(study/outcome|validation/plan_digest)\.cpp",
+    r"experiments/bench/.*",
+]
+MOST_PLAN_READS = 50
+PART = r"(?:model|parallel|training|cluster)"
+PLAN_NAME = re.compile(r"\bPlan&? (\w+)\b")
 LONGEST_LINE = 132
 LARGEST_KNOT = 4  # units (a header with its source) that all include each other, directly or not
 FULLEST_FOLDER = 45  # code files beside each other
@@ -50,6 +63,17 @@ DISK_CALLS = """absolute canonical copy copy_file copy_symlink create_directorie
     read_symlink recursive_directory_iterator relative remove remove_all rename resize_file space status symlink_status
     temp_directory_path weakly_canonical""".split()
 DISK_HOME = "models/base/"
+# what only some files may do -> the pattern, those files, and the door for all others
+DOORS = {
+    "opens a file": (r"\b(?:i|o)?fstream\b|\b(?:fopen|freopen)\s*\(|(?<![\w:])::(?:open|openat|creat)\s*\(",
+                     [r"models/base/(input|output)\.cpp",
+                      r"experiments/tandem/study/results\.cpp",  # locks a folder, and appends to a log
+                      r"exec/measure/measure_host\.cpp"],  # asks the system about itself
+                     "read through models/base/input.hpp or json.hpp, write through output.hpp"),
+    "prints": (r"\bstd::(?:cout|cerr|clog)\b|(?<!\w)(?:std::)?(?:fwrite|fputs|puts|v?f?printf|putchar|fputc|perror)\s*\(",
+               [r"experiments/tandem/base/terminal\.cpp"],
+               "print through experiments/tandem/base/terminal.hpp, which escapes control characters"),
+}
 SOURCES = {".cpp", ".hpp", ".cu", ".py", ".sh", ".cmake", ".txt", ".json", ".md"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.MULTILINE)
 NAMESPACE = re.compile(r"^namespace ([\w:]+ )?\{|^\}  // namespace( [\w:]+)?$|^(?:struct|class|union) (?:alignas\(\w+\) )?(\w+)(?: final)?(?: : [^;{]*?)? ?\{", re.MULTILINE)
@@ -180,6 +204,15 @@ def disk_problems(path, text):
     return problems
 
 
+def door_problems(path, text):
+    """Files opened and texts printed past the one place for it. Benchmarks and tests are no part of the product."""
+    if path.parts[0] == "tests" or path.parts[:2] == ("experiments", "bench"):
+        return []
+    text = re.sub(r"#\s*include[^\n]*", "", code_only(text))
+    return [f"{path}: {what} ({match.group(0).strip()}): {door}" for what, (pattern, homes, door) in DOORS.items()
+            if not any(re.fullmatch(home, path.as_posix()) for home in homes) for match in re.finditer(pattern, text)]
+
+
 def harmless(call, given, codes):
     """The end of a folder's entries, an error code, or a question about a status that is known."""
     ends = call.endswith("directory_iterator") and given == [""]
@@ -197,6 +230,29 @@ def guess_problems(path, text):
     if path.parts[0] == "models" and not knows_folders and re.search(r'^(?!\s*(?:#include|//)).*"topology/', text, re.MULTILINE):
         problems.append(f"{path}: names a file of topology: let the caller look it up")
     return problems
+
+
+def plan_reads(text):
+    """How often code reads a field of a plan's parts: `plan.parallel.tensor`, and `q.tensor` where `q` is a reference to such a part,
+    up to the end of its function. A reference to a field is one read, and what writes a field is none."""
+    text = code_only(text)
+    names = "|".join(sorted({"plan", "plan_", *PLAN_NAME.findall(text)}))
+    reads = len(re.findall(rf"(?<!\w)(?:{names})(?:\(\))?\.{PART}(?:\.\w+)+(?![\w.]|\s*=[^=])", text))
+    for alias in re.finditer(rf"const \w+& (\w+) = [\w.]*\b(?:{names})\.{PART};", text):
+        end = text.find("\n}", alias.end())
+        reads += len(re.findall(rf"(?<![\w.>]){alias.group(1)}\.\w+", text[alias.end():end if end >= 0 else len(text)]))
+    return reads
+
+
+def plan_read_problems(sources):
+    """Too many reads of plan fields past the lowering; and a line of figures."""
+    found = {path.as_posix(): plan_reads(text) for path, text in sources
+             if path.parts[0] in PLAN_TOPS and not any(re.fullmatch(home, path.as_posix()) for home in PLAN_PRINTERS)}
+    most = sorted((-n, path) for path, n in found.items() if n > 0)
+    total, worst = sum(found.values()), ", ".join(f"{path} {-n}" for n, path in most[:3])
+    line = f"plan fields read past the lowering: {total}, at most {MOST_PLAN_READS}; most in {worst or 'no file'}"
+    tell = f"{line}: pass what is needed instead of the plan (models/plan/data_shape.hpp), or list a file that prints plans"
+    return ([tell] if total > MOST_PLAN_READS else []), line
 
 
 def path_problems(path, text):
@@ -304,14 +360,16 @@ def check(root):
             problems += line_problems(path, text)
             problems += guess_problems(path, text)
             problems += disk_problems(path, text)
+            problems += door_problems(path, text)
             for name in types(text):
                 where.setdefault(name, []).append(path.as_posix())
         if path.suffix != ".md" and path.parts[:2] != ("tests", "style"):
             problems += path_problems(path, text)
     problems += one_definition_problems(where)
     structure, figures = structure_problems(sources)
+    reads, read_line = plan_read_problems(sources)
     sizes = report(root, [p for p, _ in sources if p.suffix != ".cu"])
-    return problems + structure, f"{sizes}\n{figures}"
+    return problems + structure + reads, f"{sizes}\n{figures}\n{read_line}"
 
 
 def main():

@@ -24,12 +24,38 @@ class Guesses(unittest.TestCase):
         self.assertEqual(style.guess_problems(Path("topology/a.cpp"), line), [])
 
 
+class PlanReads(unittest.TestCase):
+    def test_a_field_of_a_plan_is_a_read_under_whatever_name_the_plan_has(self):
+        for line in ("return plan.parallel.tensor;", "run_.plan.model.family;", "plan_.training.seq_length;", "f(setup.plan().cluster.devices);",
+                     "int f(const Plan& p) { return p.training.steps; }"):
+            self.assertEqual(style.plan_reads(line), 1, line)
+        self.assertEqual(style.plan_reads("int f(const Plan& a, const Plan& b) { return a.model.hidden_size + b.parallel.data; }"), 2)
+
+    def test_reads_through_a_reference_to_a_part_count_until_its_function_ends(self):
+        text = "void f() {\n  const ParallelSpec& q = plan.parallel;\n  g(q.tensor, q.data);\n}\nvoid h(Q q) { q.tensor; }\n"
+        self.assertEqual(style.plan_reads(text), 2)
+        self.assertEqual(style.plan_reads("void f() {\n  const auto& t = x.plan_.training;\n  g(t.seed);\n}\n"), 1)
+        self.assertEqual(style.plan_reads("void f() {\n  const auto& d = plan.training.dtypes;\n  g(d.weights, d.master);\n}\n"), 1)
+
+    def test_what_only_looks_like_a_read_is_none(self):
+        for line in ("plan.training.steps = 3;", "plan.training.optimizer.kind = k;", "// plan.parallel.tensor", 'refuse("plan.parallel.tensor");', "explain.model.name;", "plan.world_size();", "q.tensor;"):
+            self.assertEqual(style.plan_reads(line), 0, line)
+
+    def test_too_many_reads_are_told_but_not_of_models_nor_of_files_that_print_plans(self):
+        text = "plan.parallel.tensor;\n" * (style.MOST_PLAN_READS + 1)
+        def told(path):
+            return style.plan_read_problems([(Path(path), text)])[0]
+        self.assertIn("sim/a.cpp 51", told("sim/a.cpp")[0])
+        for path in ("models/lowering/a.cpp", "experiments/tandem/explain/rows.cpp", "reports/prediction/plan_title.hpp"):
+            self.assertEqual(told(path), [])
+        self.assertEqual(style.plan_read_problems([(Path("sim/a.cpp"), text[:-22])])[0], [])
+
+
 class Includes(unittest.TestCase):
     def test_an_include_against_the_direction_is_found(self):
-        self.assertTrue(includes("sim/engine/engine.cpp", '#include "exec/run/run.hpp"'))
-        self.assertTrue(includes("exec/run/run.cpp", '#include "sim/result/simulate.hpp"'))
-        self.assertTrue(includes("models/plan.cpp", '#include "topology/topology.hpp"'))
-        self.assertTrue(includes("reports/compare/compare.cpp", '#include "sim/result/simulate.hpp"'))
+        for path, included in (("sim/engine/engine.cpp", "exec/run/run.hpp"), ("exec/run/run.cpp", "sim/result/simulate.hpp"),
+                               ("models/plan.cpp", "topology/topology.hpp"), ("reports/compare/compare.cpp", "sim/result/simulate.hpp")):
+            self.assertTrue(includes(path, f'#include "{included}"'), path)
 
     def test_an_include_not_written_from_the_root_is_found(self):
         self.assertTrue(includes("models/plan.cpp", '#include "plan.hpp"'))
@@ -40,19 +66,15 @@ class Includes(unittest.TestCase):
         self.assertFalse(includes("tests/agree/books_test.cpp", '#include "exec/run/run.hpp"'))
 
     def test_a_third_party_outside_its_home_is_found(self):
-        self.assertTrue(includes("models/plan/plan.hpp", "#include <nlohmann/json.hpp>"))
-        self.assertTrue(includes("models/plan/plan.hpp", "#include <nlohmann/json_fwd.hpp>"))
-        self.assertTrue(includes("sim/route.cpp", "#include <boost/graph/adjacency_list.hpp>"))
-        self.assertTrue(includes("exec/run/run.cpp", "#include <Eigen/Core>"))
-        self.assertTrue(includes("reports/compare/compare.cpp", "#include <CLI/CLI.hpp>"))
-        self.assertTrue(includes("exec/run/run.cpp", "#include <thread>"))
-        self.assertTrue(includes("exec/run/run.cpp", "#include <future>"))
+        for path, included in (("models/plan/plan.hpp", "nlohmann/json.hpp"), ("models/plan/plan.hpp", "nlohmann/json_fwd.hpp"),
+                               ("sim/route.cpp", "boost/graph/adjacency_list.hpp"), ("exec/run/run.cpp", "Eigen/Core"),
+                               ("reports/compare/compare.cpp", "CLI/CLI.hpp"), ("exec/run/run.cpp", "thread"), ("exec/run/run.cpp", "future")):
+            self.assertTrue(includes(path, f"#include <{included}>"), path)
 
     def test_a_third_party_at_home_is_fine(self):
-        self.assertFalse(includes("models/planfile/plan_parse.cpp", "#include <nlohmann/json.hpp>"))
-        self.assertFalse(includes("topology/route.cpp", "#include <boost/graph/adjacency_list.hpp>"))
-        self.assertFalse(includes("exec/cpu/gemm.cpp", "#include <Eigen/Core>"))
-        self.assertFalse(includes("models/base/threads.hpp", "#include <thread>"))
+        for path, included in (("models/planfile/plan_parse.cpp", "nlohmann/json.hpp"), ("topology/route.cpp", "boost/graph/adjacency_list.hpp"),
+                               ("exec/cpu/gemm.cpp", "Eigen/Core"), ("models/base/threads.hpp", "thread")):
+            self.assertFalse(includes(path, f"#include <{included}>"), path)
 
 
 class Disk(unittest.TestCase):
@@ -78,6 +100,26 @@ class Disk(unittest.TestCase):
     def test_paths_comments_and_texts_are_fine(self):
         for text in ("std::filesystem::path(a).parent_path() / b;", "// std::filesystem::exists(a)", 'f("std::filesystem::exists(a)");'):
             self.assertEqual(self.found("sim/a.cpp", text), [])
+
+
+class Doors(unittest.TestCase):
+    def found(self, path, text):
+        return style.door_problems(Path(path), text)
+
+    def test_a_file_opened_past_the_doors_is_found(self):
+        for text in ("std::ifstream in(path);", "std::ofstream out(path);", "FILE* f = std::fopen(name, mode);", "int f = ::open(path, O_RDONLY);"):
+            self.assertEqual(len(self.found("sim/x.cpp", text)), 1, text)
+            self.assertIn("input.hpp", self.found("sim/x.cpp", text)[0])
+
+    def test_a_text_printed_past_the_door_is_found(self):
+        for text in ("std::cout << name;", "std::printf(format, name);", "fputs(name, stderr);", "std::fwrite(a, 1, n, stdout);"):
+            self.assertEqual(len(self.found("experiments/tandem/commands/x.cpp", text)), 1, text)
+
+    def test_the_doors_themselves_comments_and_other_words_are_fine(self):
+        for path, text in (("models/base/input.cpp", "::open(path, 0);"), ("experiments/tandem/base/terminal.cpp", "std::fwrite(a, 1, n, stdout);"),
+                           ("sim/x.cpp", "// std::cout\nstd::snprintf(a, n, f); FairShare::open(bundles); fill_inputs(x); #include <fstream>"),
+                           ("tests/x.cpp", "std::ifstream in(path);")):
+            self.assertEqual(self.found(path, text), [], text)
 
 
 class Places(unittest.TestCase):

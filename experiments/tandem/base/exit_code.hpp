@@ -12,7 +12,7 @@ enum class ExitCode : int {
   infeasible = 4,   ///< a plan that cannot be: does not divide, does not fit, not implemented
   nothing = 5,      ///< nothing found: no plan of a sweep fits
   tolerance = 6,    ///< a comparison outside tolerance
-  world = 7,        ///< a device or a rank failed, or the host has no memory or thread left
+  world = 7,        ///< a device or a rank failed, the host has no memory or thread left, or a training is not finite
   interrupted = 130,///< by the user or a batch system; results so far are kept
 };
 

@@ -23,19 +23,19 @@ bool describes(const CostTable& table, const Plan& plan, const Topology& topolog
 }
 
 /// The type that a processor's table was measured in where that is not the plan's; empty where the plan's type is there.
-std::string other_type(const CostTable& table, const Plan& plan) {
+std::string other_type(const CostTable& table, DType compute) {
   if (table.of_accelerator() || table.samples.empty()) return "";
-  const auto own = [&](const CostSample& s) { return s.dtype == plan.training.dtypes.compute; };
+  const auto own = [&](const CostSample& s) { return s.dtype == compute; };
   if (std::any_of(table.samples.begin(), table.samples.end(), own)) return "";
   return std::string(name(table.samples.front().dtype));
 }
 
-std::string unmeasured(const Plan& plan) {
-  return "the plan computes in " + std::string(name(plan.training.dtypes.compute)) + ", in which nothing was measured";
+std::string unmeasured(DType compute) {
+  return "the plan computes in " + std::string(name(compute)) + ", in which nothing was measured";
 }
 
-std::string remedy(const Plan& plan) {
-  return "run tandem measure --precision " + std::string(name(plan.training.dtypes.compute)) + " -o F, and give --cost-table F";
+std::string remedy(DType compute) {
+  return "run tandem measure --precision " + std::string(name(compute)) + " -o F, and give --cost-table F";
 }
 
 void require_described(const std::string& path, const Plan& plan, const Topology& topology) {
@@ -43,8 +43,9 @@ void require_described(const std::string& path, const Plan& plan, const Topology
   if (!describes(table, plan, topology))
     throw ConfigError(Problem{path, "device", table.device, "the plan runs on " + plan.cluster.preset,
                               "give a table that was measured there, or none"});
-  if (const std::string type = other_type(table, plan); !type.empty())
-    throw ConfigError(Problem{path, "entries", type, unmeasured(plan), remedy(plan)});
+  const DType compute = plan.training.dtypes.compute;
+  if (const std::string type = other_type(table, compute); !type.empty())
+    throw ConfigError(Problem{path, "entries", type, unmeasured(compute), remedy(compute)});
 }
 
 /// The plan file with the perturbation in it.
@@ -62,8 +63,11 @@ std::optional<StackChoice> chosen_stack(const std::string& stack) {
 }
 
 Rehearsal prepare(const std::string& path, const std::string& perturbation, const std::string& stack) {
-  const auto choice = chosen_stack(stack);
-  Plan plan = perturbation.empty() ? load_plan(path, choice) : parse_plan(with_perturbation(path, perturbation), path, choice);
+  return prepare_text(perturbation.empty() ? read_text(path) : with_perturbation(path, perturbation), path, stack);
+}
+
+Rehearsal prepare_text(const std::string& text, const std::string& path, const std::string& stack) {
+  Plan plan = parse_plan(text, path, chosen_stack(stack));
   TaskGraph graph = naming(path, [&] { return require_lowerable(plan), lower(plan); });
   return {std::move(plan), std::move(graph)};
 }
@@ -77,10 +81,19 @@ std::shared_ptr<const Topology> topology_of(const Plan& plan, const std::string&
 
 void tell_other_type(const Plan& plan, const Topology& topology) {
   const std::string& table = topology.device().cost_table;
+  const DType compute = plan.training.dtypes.compute;
   if (table.empty() || is_preset_path(table) || !file_exists(measured_table_path(table))) return;
-  const std::string path = measured_table_path(table), type = other_type(load_cost_table(path), plan);
+  const std::string path = measured_table_path(table), type = other_type(load_cost_table(path), compute);
   if (!type.empty())
-    log(path + ": was measured in " + type + "; " + unmeasured(plan) + ": costs are a roofline of unverified facts; " + remedy(plan));
+    log(path + ": was measured in " + type + "; " + unmeasured(compute) + ": costs are a roofline of unverified facts; " + remedy(compute));
+}
+
+std::string measured_table(const Plan& plan, const Topology& topology, const Prediction& prediction) {
+  if (prediction.measured_products) return prediction.measured_products->table;
+  const std::string& table = topology.device().cost_table;
+  if (table.empty()) return "";
+  const std::string path = is_preset_path(table) ? table : measured_table_path(table);
+  return file_exists(path) && other_type(load_cost_table(path), plan).empty() ? table : "";
 }
 
 Timeline timeline_of(const Prediction& prediction) {

@@ -21,6 +21,9 @@ struct Rehearsal {
 /// as JSON, or a file that holds one. `stack`, when not empty ("NAME" or "NAME@2024-07"), takes the place of the plan's. Throws ConfigError or InfeasibleError; every problem names the file.
 Rehearsal prepare(const std::string& path, const std::string& perturbation = {}, const std::string& stack = {});
 
+/// The same for what a plan file holds: a pipe can be read only once.
+Rehearsal prepare_text(const std::string& text, const std::string& path, const std::string& stack = {});
+
 /// The stack that --stack names; nothing where it is empty. Throws ConfigError.
 std::optional<StackChoice> chosen_stack(const std::string& stack);
 
@@ -30,6 +33,9 @@ std::shared_ptr<const Topology> topology_of(const Plan& plan, const std::string&
 
 /// Says where this machine's own table was measured in another type than the plan computes in, so that it does not count.
 void tell_other_type(const Plan& plan, const Topology& topology);
+
+/// The measured table that a prediction took times from; empty where all are computed from facts.
+std::string measured_table(const Plan& plan, const Topology& topology, const Prediction& prediction);
 
 /// `prediction.timeline` with every lane's planned memory filled in. Throws ContractError when there is no timeline.
 Timeline timeline_of(const Prediction& prediction);

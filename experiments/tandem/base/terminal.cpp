@@ -12,7 +12,9 @@
 
 #include "models/base/error.hpp"
 #include "models/base/files.hpp"
+#include "models/base/input.hpp"
 #include "models/base/output.hpp"
+#include "models/base/text.hpp"
 #include "reports/prediction/text.hpp"
 
 namespace tandem::program {
@@ -40,20 +42,27 @@ void write_err(const std::string& text) {
 
 }  // namespace
 
-void print(const std::string& text) {
+void print_json(const std::string& text) {
   const std::size_t written = std::fwrite(text.data(), 1, text.size(), stdout);
   if (written == text.size() && std::fflush(stdout) == 0) return;
   throw ConfigError(Problem{"standard output", "", "", std::string("cannot be written: ") + std::strerror(errno), ""});
 }
 
+void show_status(const std::string& line) {
+  if (stderr_is_terminal()) write_err(kWipe + printable(line));
+}
+
+void print(const std::string& text) { print_json(printable(text, "\n")); }
+
 void print_error(const std::string& message) {
   std::string line;
   for (char c : message) line += c == '\n' ? "; " : std::string(1, c);
+  line = printable(line);
   const bool red = colour();
   write_err(std::string("tandem: ") + (red ? "\033[1;31m" : "") + "error: " + (red ? "\033[0m" : "") + line + "\n");
 }
 
-void log(const std::string& line) { write_err((stderr_is_terminal() ? kWipe : "") + line + "\n"); }
+void log(const std::string& line) { write_err((stderr_is_terminal() ? kWipe : "") + printable(line, "\n") + "\n"); }
 
 Progress::Progress(std::int64_t total) : total_(total), shown_(stderr_is_terminal() && total > 0) {}
 
@@ -90,18 +99,16 @@ bool one_file(const std::string& a, const std::string& b) {
   return !place.in_place && !whole.empty() && whole == canonical_path(output_place(b).path);
 }
 
-void require_other_file(const std::string& path, const std::string& taken, const char* reason) {
-  if (!taken.empty() && one_file(path, taken)) throw ConfigError(Problem{path, "", "", reason, "give another file"});
-}
-
 }  // namespace
 
 void prepare_outputs(const std::vector<std::string>& paths, const std::vector<std::string>& inputs) {
+  for (const std::string& input : inputs) note_input(input);
   for (auto path = paths.begin(); path != paths.end(); ++path) {
     if (path->empty()) continue;
-    for (const std::string& input : inputs) require_other_file(*path, input, "is read by this command and would be written over");
+    require_no_input(*path);
     for (auto other = paths.begin(); other != path; ++other)
-      require_other_file(*path, *other, "is wanted for two outputs");
+      if (!other->empty() && one_file(*path, *other))
+        throw ConfigError(Problem{*path, "", "", "is wanted for two outputs: " + *other + " is the same file", "give another file"});
     prepare_output(*path);
   }
 }

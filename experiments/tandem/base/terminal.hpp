@@ -8,14 +8,21 @@
 
 namespace tandem::program {
 
-/// Writes data to stdout. Throws std::runtime_error when it cannot (a full disk; a closed pipe ends the program).
+/// Writes text to stdout, control characters but line breaks as "\x1b": names come from files and must not steer a terminal. Throws
+/// ConfigError when it cannot (a full disk; a closed pipe ends the program).
 void print(const std::string& text);
+
+/// The same for JSON, whose own escapes stay as they are.
+void print_json(const std::string& text);
 
 /// One line "tandem: error: ..." on stderr; line breaks inside become "; ".
 void print_error(const std::string& message);
 
 /// A line of log on stderr; a progress bar on the terminal is wiped first.
 void log(const std::string& line);
+
+/// Puts a line on the last line of a terminal in place of the one before; an empty one wipes it. Silent elsewhere.
+void show_status(const std::string& line);
 
 /// A bar on the last line of a terminal: how many of `total` are done, and how long the rest will take. Silent elsewhere.
 class Progress {
@@ -35,7 +42,8 @@ class Progress {
 /// Makes the folders above an output file. Throws ConfigError when it cannot, or when the file could not be written: before
 /// the work that it is to hold.
 void prepare_output(const std::string& path);
-/// Of those that are not empty. Throws ConfigError, too, when one of them is another one or one of the `inputs` (names may be empty).
+/// Of those that are not empty. Throws ConfigError, too, when one of them is another one, or a file that the command has read or will
+/// read: `inputs` (names may be empty).
 void prepare_outputs(const std::vector<std::string>& paths, const std::vector<std::string>& inputs);
 
 }  // namespace tandem::program

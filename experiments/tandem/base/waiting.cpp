@@ -2,23 +2,12 @@
 
 #include <unistd.h>
 
-#include <cstdio>
 #include <utility>
 
+#include "experiments/tandem/base/terminal.hpp"
 #include "reports/prediction/text.hpp"
 
 namespace tandem::program {
-
-namespace {
-
-constexpr const char* kWipe = "\r\033[K";
-
-void write_err(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stderr);
-  std::fflush(stderr);
-}
-
-}  // namespace
 
 Waiting::Waiting(std::string what) : what_(std::move(what)) {
   if (isatty(STDERR_FILENO) != 0) thread_.try_start([this] { tell(); });
@@ -44,9 +33,9 @@ void Waiting::tell() {
   if (ended_.wait_for(lock, kPatience, [this] { return over_; })) return;
   do {
     const double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-    write_err(kWipe + what_ + ", " + time_text(spent));
+    show_status(what_ + ", " + time_text(spent));
   } while (!ended_.wait_for(lock, kPause, [this] { return over_; }));
-  write_err(kWipe);
+  show_status("");
 }
 
 }  // namespace tandem::program

@@ -8,6 +8,7 @@
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/validation/errors.hpp"
 #include "models/base/files.hpp"
+#include "models/base/input.hpp"
 #include "models/base/output.hpp"
 #include "models/base/presets.hpp"
 #include "models/base/threads.hpp"
@@ -69,6 +70,7 @@ ExitCode calibrate(const Options& o) {
   const ConstantsFile file(o.device);
   const std::string output = output_of(o, file);
   require_free(o, output);
+  permit_replacing(output, file.path());  // a calibration is fitted from what it is
   prepare_outputs({output}, o.files);
   const std::vector<Measurement> measurements = read_measurements(o.files, o.filter);
   if (const std::string unread = unread_text(measurements); !unread.empty()) log(unread);
@@ -77,7 +79,7 @@ ExitCode calibrate(const Options& o) {
   const std::string place = fit.stopped ? place_when_interrupted(output) : output;
   const bool better = !(fit.stopped && fit.kept);
   if (better) write_text(place, file.with(fitted_values(fit), fit.kept ? "" : fitted_on(fit, today())));
-  print(o.json ? to_json(fit) : to_text(fit));
+  o.json ? print_json(to_json(fit)) : print(to_text(fit));
   log(better ? "wrote " + place : "nothing is written");
   return fit.stopped ? ExitCode::interrupted : ExitCode::ok;
 }

@@ -110,7 +110,7 @@ std::string summary(const Plan& plan, const ParameterCount& p) {
 ExitCode explain_one(const Options& o) {
   const ExplainedCase c = make_case(o.plan, o.stack);
   const Explanation e = explain_key(c, o.key);
-  print(o.json ? to_json(e) : to_text(e));
+  o.json ? print_json(to_json(e)) : print(to_text(e));
   return ExitCode::ok;
 }
 
@@ -119,9 +119,11 @@ ExitCode explain(const Options& o) {
   const Plan plan = load_plan(o.plan, chosen_stack(o.stack));
   naming(o.plan, [&] { return load_cluster(plan.cluster.preset); });
   const ParameterCount parameters = count_parameters(plan.model, plan.padded_vocab_size());
-  print(o.json ? to_json_text(plan, parameters)
-               : stack_text(plan) + "\nplan, every default filled in\n" + to_json(plan) + "\n" + stack_defaults_text(plan) +
-                     summary(plan, parameters));
+  if (o.json)
+    print_json(to_json_text(plan, parameters));
+  else
+    print(stack_text(plan) + "\nplan, every default filled in\n" + to_json(plan) + "\n" + stack_defaults_text(plan) +
+          summary(plan, parameters));
   return ExitCode::ok;
 }
 

@@ -131,7 +131,7 @@ ExitCode measure(const Options& o) {
   if (InterruptWatch::pressed()) path = place_when_interrupted(path);
   prepare_output(path);
   save_cost_table(table, path);
-  print(o.json ? to_json(table, path) : to_text(table, path));
+  o.json ? print_json(to_json(table, path)) : print(to_text(table, path));
   if (InterruptWatch::pressed()) return ExitCode::interrupted;
   const auto stopped = table.facts.find("stopped");
   if (stopped == table.facts.end()) return ExitCode::ok;

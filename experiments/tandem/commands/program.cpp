@@ -10,6 +10,8 @@
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "models/base/error.hpp"
+#include "models/base/input.hpp"
+#include "models/base/presets.hpp"
 #include "models/base/text.hpp"
 
 namespace tandem::program {
@@ -20,9 +22,11 @@ constexpr const char* kFooter =
     "exit codes: 0 ok; 1 internal error; 2 bad command line; 3 bad or unreadable input (file and field named);\n"
     "  4 plan infeasible (does not divide; does not fit: the whole result is printed first; not implemented);\n"
     "  5 nothing found (no plan of a sweep fits); 6 comparison outside tolerance;\n"
-    "  7 a device or a rank failed, or the host has no memory or thread left;\n"
+    "  7 a device or a rank failed, the host has no memory or thread left, or a training is not finite;\n"
     "  130 interrupted (Ctrl-C, SIGTERM, SIGHUP), results so far kept\n"
     "Data goes to stdout, messages and progress to stderr. NO_COLOR is respected.";
+
+constexpr std::size_t kLongestUsage = 1000;  // bytes of an argument and what is wrong with it
 
 ExitCode report(const ConfigError& error, ExitCode code) {
   for (const Problem& p : error.problems()) print_error(p.message());
@@ -41,7 +45,7 @@ ExitCode report(const CLI::App& app, const CLI::ParseError& error) {
     return ExitCode::ok;
   }
   const std::vector<CLI::App*> given = app.get_subcommands();
-  print_error(std::string(error.what()) + "; see tandem " + (given.empty() ? "" : given.front()->get_name() + " ") + "--help");
+  print_error(without_middle(error.what(), kLongestUsage) + "; see tandem " + (given.empty() ? "" : given.front()->get_name() + " ") + "--help");
   return ExitCode::usage;
 }
 
@@ -72,6 +76,7 @@ void fill(CLI::App& app, ExitCode& exit) {
   add_sweep(app, exit);
   add_report(app, exit);
   add_calibrate(app, exit);
+  add_import(app, exit);
   add_schema(app, exit);
   complete_footers(app);
   refuse_empty_values(app);
@@ -88,6 +93,11 @@ void refuse_unknown_command(CLI::App& app, const std::string& word) {
                         static_cast<int>(ExitCode::usage));
 }
 
+/// Presets of the user's own are found without a word; what was found and what was not is told at the end.
+void tell_own_presets() {
+  if (const std::string note = own_presets_note(); !note.empty()) log("tandem: " + note);
+}
+
 ExitCode parse_and_run(int argc, const char* const* argv) {
   CLI::App app("Rehearses distributed transformer training before it is paid for, and then performs it.", "tandem");
   ExitCode exit = ExitCode::ok;
@@ -95,6 +105,7 @@ ExitCode parse_and_run(int argc, const char* const* argv) {
   try {
     if (argc > 1) refuse_unknown_command(app, argv[1]);
     app.parse(argc, argv);
+    tell_own_presets();
   } catch (const CLI::ParseError& e) {
     return report(app, e);
   }
@@ -106,6 +117,7 @@ ExitCode parse_and_run(int argc, const char* const* argv) {
 ExitCode run(int argc, const char* const* argv) {
   end_at_interrupts();
   end_without_memory();
+  guard_inputs();
   try {
     return parse_and_run(argc, argv);
   } catch (const InfeasibleError& e) {

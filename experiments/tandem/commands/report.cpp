@@ -11,6 +11,7 @@
 #include "experiments/tandem/commands/run_page.hpp"
 #include "experiments/tandem/study/report.hpp"
 #include "models/base/files.hpp"
+#include "models/base/input.hpp"
 #include "models/base/json.hpp"
 #include "models/base/output.hpp"
 #include "reports/page/html_page.hpp"
@@ -37,8 +38,8 @@ std::vector<std::string> unverified_facts(const Prediction& p) {
 }
 
 /// A study, or what another command printed, is no plan, and its keys are no misspelt fields of one.
-void require_plan(const std::string& path) {
-  const nlohmann::json file = read_json(path);
+void require_plan(const std::string& text, const std::string& path) {
+  const nlohmann::json file = parse_json(text, path);
   if (!file.is_object() || file.contains("model")) return;
   if (file.contains("axes"))
     throw ConfigError(Problem{path, "", "", "is a study, not its results", "run tandem sweep on it, and give the folder that it writes"});
@@ -47,9 +48,9 @@ void require_plan(const std::string& path) {
                             "give a plan, a file of `train --timeline` or `simulate --timeline`, or a folder of `sweep`"});
 }
 
-std::string plan_page(const Options& o) {
-  require_plan(o.subject);
-  const Rehearsal r = prepare(o.subject, {}, o.stack);
+std::string plan_page(const Options& o, const std::string& text) {
+  require_plan(text, o.subject);
+  const Rehearsal r = prepare_text(text, o.subject, o.stack);
   const auto topology = topology_of(r.plan, o.cost_table);
   tell_other_type(r.plan, *topology);
   sim::SimulateOptions options;
@@ -65,13 +66,32 @@ std::string study_page(const Options& o) {
   return html_page("study", report.name + " – Tandem", report.data);
 }
 
-std::string page(const Options& o, bool folder) {
-  if (!folder && !is_timeline(o.subject)) return plan_page(o);
+void require_no_stack(const Options& o) {
   if (!o.stack.empty()) throw ConfigError(Problem{"", "--stack", o.stack, "is for a plan; results and timelines have their stacks", "leave it out"});
-  if (folder) return study_page(o);
+}
+
+std::string file_page(const Options& o) {
+  InputFile file(o.subject);
+  if (!is_timeline(file)) return plan_page(o, file.whole(JsonLimits{}.max_bytes));
+  require_no_stack(o);
   if (!o.cost_table.empty())
     throw ConfigError(Problem{"", "--cost-table", o.cost_table, "is for a plan, which is simulated; a timeline has its times", "leave it out"});
-  return run_page(o.subject);
+  return run_page(o.subject, file);
+}
+
+std::string page(const Options& o, bool folder) {
+  if (!folder) return file_page(o);
+  require_no_stack(o);
+  return study_page(o);
+}
+
+/// A file that nobody named is replaced only by its own kind.
+void require_page_or_nothing(const std::string& path) {
+  if (file_state(path).kind == FileKind::absent) return;
+  constexpr std::size_t kMostBefore = std::size_t{1} << 20;  // the styles of a page
+  permit_replacing(path, path);
+  if (InputFile(path).head(kMostBefore).find(kPageMark) == std::string_view::npos)
+    throw ConfigError(Problem{path, "", "", "is there already and is no page of Tandem", "give --out: it names what may be replaced"});
 }
 
 ExitCode write_report(const Options& o) {
@@ -82,9 +102,10 @@ ExitCode write_report(const Options& o) {
                           : folder       ? o.subject + "/report.html"
                                          : std::filesystem::path(o.subject).stem().string() + ".html";
   prepare_outputs({out}, {o.subject, o.cost_table});
+  if (o.out.empty()) require_page_or_nothing(out);
   write_text(out, page(o, folder));
   if (!o.json && output_place(out).descriptor == STDOUT_FILENO) return ExitCode::ok;  // the page is what stands there
-  print(o.json ? nlohmann::json{{"schema_version", 1}, {"page", out}}.dump(2) + "\n" : out + "\n");
+  o.json ? print_json(nlohmann::json{{"schema_version", 1}, {"page", out}}.dump(2) + "\n") : print(out + "\n");
   return ExitCode::ok;
 }
 

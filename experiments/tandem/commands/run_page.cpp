@@ -1,7 +1,5 @@
 #include "experiments/tandem/commands/run_page.hpp"
 
-#include <fstream>
-
 #include "experiments/tandem/base/rehearsal.hpp"
 #include "reports/page/html_page.hpp"
 #include "reports/page/run_report.hpp"
@@ -27,15 +25,13 @@ struct Lowered {
 
 }  // namespace
 
-bool is_timeline(const std::string& path) {
-  std::string head(256, '\0');
-  std::ifstream in(path, std::ios::binary);
-  in.read(head.data(), static_cast<std::streamsize>(head.size()));
-  return head.find("\"tandem timeline\"") != head.npos;
+bool is_timeline(InputFile& file) {
+  constexpr std::size_t kFirstKeys = 256;
+  return file.head(kFirstKeys).find("\"tandem timeline\"") != std::string_view::npos;
 }
 
-std::string run_page(const std::string& path) {
-  const SavedTimeline timeline = read_timeline(path);
+std::string run_page(const std::string& path, InputFile& file) {
+  const SavedTimeline timeline = read_timeline(file, path);
   const Lowered run(path, timeline);
   return html_page("run", title(run.plan) + " – Tandem", run_report_json(run.side()));
 }

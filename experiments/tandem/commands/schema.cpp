@@ -11,7 +11,7 @@ void add_schema(CLI::App& app, ExitCode& exit) {
   command->add_flag_function("--json", [](std::int64_t) {}, "accepted for uniformity: the schema is JSON");
   command->callback([&exit] {
     const std::string schema = plan_json_schema();
-    print(schema.ends_with('\n') ? schema : schema + "\n");
+    print_json(schema.ends_with('\n') ? schema : schema + "\n");
     exit = ExitCode::ok;
   });
 }

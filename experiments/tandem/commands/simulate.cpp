@@ -11,6 +11,7 @@
 #include "models/base/presets.hpp"
 #include "reports/timeline/chrome_trace.hpp"
 #include "reports/timeline/run_routing.hpp"
+#include "reports/timeline/saved_timeline.hpp"
 #include "sim/result/simulate.hpp"
 
 namespace tandem::program {
@@ -23,18 +24,16 @@ struct Options {
   bool allow_oversize = false;
 };
 
-void write_files(const Options& o, const Rehearsal& r, const Prediction& p, const Routing* routing) {
-  if (!o.trace.empty()) save_chrome_trace(timeline_of(p), r.graph, o.trace);
-  if (!o.timeline.empty()) save_timeline(timeline_of(p), r.graph, o.timeline, routing);
-  if (!o.memory.empty()) write_text(o.memory, memory_json(p, r.plan));
+void write_simulated(const Options& o, const Rehearsal& r, const Topology& topology, const Prediction& p, const Routing* routing) {
+  SavedTimeline timeline = saved(timeline_of(p), r.graph, routing);
+  timeline.measured_table = measured_table(r.plan, topology, p);
+  write_timeline(timeline, o.timeline);
 }
 
-/// Presets of the user's own are found without a word; what was found and what was not is a note of the prediction.
-void tell_own_presets(Prediction& p) {
-  const std::string note = own_presets_note();
-  if (note.empty()) return;
-  p.notes.push_back(note);
-  log("tandem: " + note);
+void write_files(const Options& o, const Rehearsal& r, const Topology& topology, const Prediction& p, const Routing* routing) {
+  if (!o.trace.empty()) save_chrome_trace(timeline_of(p), r.graph, o.trace);
+  if (!o.timeline.empty()) write_simulated(o, r, topology, p, routing);
+  if (!o.memory.empty()) write_text(o.memory, memory_json(p, r.plan));
 }
 
 Prediction predict(const Options& o, const Rehearsal& r, const Topology& topology, const Routing* routing, Waiting& waiting) {
@@ -56,10 +55,10 @@ ExitCode simulate(const Options& o) {
   const auto routing = o.routing.empty() ? std::nullopt : std::optional(read_routing(o.routing, r.plan));
   Prediction p = predict(o, r, *topology, routing ? &*routing : nullptr, *waiting);
   waiting.reset();
-  tell_own_presets(p);
+  if (const std::string note = own_presets_note(); !note.empty()) p.notes.push_back(note);
   const InterruptWatch watch;  // a file that is begun is finished
-  write_files(o, r, p, routing ? &*routing : nullptr);
-  print(o.json ? to_json(p, r.plan) : to_text(p, r.plan));
+  write_files(o, r, *topology, p, routing ? &*routing : nullptr);
+  o.json ? print_json(to_json(p, r.plan)) : print(to_text(p, r.plan));
   if (p.fits || o.allow_oversize) return ExitCode::ok;
   print_error(o.plan + ": the plan does not fit the memory of " + topology->device().name +
               "; split it further, or accept it with --allow-oversize");

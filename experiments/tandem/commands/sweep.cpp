@@ -9,6 +9,7 @@
 #include "experiments/tandem/study/sweep.hpp"
 #include "models/base/files.hpp"
 #include "models/base/json.hpp"
+#include "models/base/output.hpp"
 #include "models/base/threads.hpp"
 
 namespace tandem::program {
@@ -56,8 +57,8 @@ ExitCode sweep_study(const Options& o) {
   const std::string folder = o.out.empty() ? "out/" + s.name : o.out;
   const std::vector<study::Candidate> plans = candidates(s);
   const InterruptWatch watch;
-  if (o.fresh) remove_file(folder + "/results.jsonl");  // only when the rest of the study is ready
-  study::Results results(folder, plans);
+  for (const char* file : {"/results.jsonl", "/results.csv", "/study.json"}) require_no_input(folder + file);
+  study::Results results(folder, s, plans, o.fresh);
   tell_unsound(folder, results.unsound());
   std::size_t computed = 0;
   {
@@ -71,7 +72,7 @@ ExitCode sweep_study(const Options& o) {
   study::Tally tally = tally_of(lines, plans.size());
   tally.computed = computed;
   tally.kept = results.kept();
-  print(o.json ? summary_json(s, lines, tally) : summary_text(s, lines, tally));
+  o.json ? print_json(summary_json(s, lines, tally)) : print(summary_text(s, lines, tally));
   log("tandem: results in " + folder);
   if (tally.missing > 0) throw Interrupted{};
   if (tally.by_status.count("failed")) return ExitCode::internal;

@@ -5,15 +5,20 @@
 #include <new>
 #include <optional>
 
+#include "exec/cpu/backend.hpp"
 #include "exec/run/run.hpp"
 #include "exec/state/checkpoint.hpp"
 #include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/rehearsal.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/commands.hpp"
+#include "experiments/tandem/commands/finite_watch.hpp"
 #include "experiments/tandem/commands/train_report.hpp"
+#include "experiments/tandem/commands/train_resume.hpp"
+#include "models/base/input.hpp"
 #include "models/base/leftovers.hpp"
 #include "models/base/threads.hpp"
+#include "models/planfile/plan_trained.hpp"
 #include "reports/prediction/text.hpp"
 #include "reports/timeline/chrome_trace.hpp"
 #include "reports/timeline/run_routing.hpp"
@@ -26,7 +31,7 @@ namespace {
 struct Options {
   std::string plan, data, eval_data, trace, timeline, save, resume;
   std::string backend = "cpu", launch = "threads";
-  std::int64_t steps = 0;
+  std::int64_t steps = 0, schedule_steps = 0;
   std::int64_t eval_every = 0, eval_steps = 1, save_every = 0;
   std::int64_t timeline_step = -1;   ///< -1: the last
   bool json = false;
@@ -35,7 +40,7 @@ struct Options {
 /// What the design foresees and this version has not.
 void require_available(const Options& o) {
   std::vector<Problem> problems;
-  if (o.backend != "cpu") problems.push_back({"", "--backend", o.backend, "not implemented in this version", "use cpu"});
+  if (o.backend == "cuda") problems.push_back({"", "--backend", o.backend, "not implemented in this version", "use cpu"});
   if (o.launch != "threads")
     problems.push_back({"", "--launch", o.launch, "not implemented in this version", "use threads"});
   if (!problems.empty()) throw InfeasibleError(problems);
@@ -50,20 +55,7 @@ void tell_launcher() {
 
 /// A plan of more cores than there are is trained all the same, but no prediction of it will meet these times.
 void tell_crowding(const Plan& plan) {
-  const std::int64_t cores = all_cores(), devices = plan.cluster.devices;
-  if (plan.cluster.generation != "cpu" || devices <= cores) return;
-  std::string advice = "its times are not those of the plan's cluster";
-  if (devices % cores == 0)
-    advice += "; to compare with a prediction set cluster.devices to " + std::to_string(cores) +
-              " and cluster.override.ranks_per_device to " + std::to_string(devices / cores * plan.cluster.ranks_per_device);
-  log(plan.file + ": " + std::to_string(devices) + " devices share the " + std::to_string(cores) + " processors of this machine: " + advice);
-}
-
-void require_vocabulary(const exec::TokenSource& data, const Plan& plan) {
-  if (data.vocab_size() <= plan.model.vocab_size) return;
-  throw ConfigError(Problem{plan.file, "model.vocab_size", std::to_string(plan.model.vocab_size),
-                            "the data has " + std::to_string(data.vocab_size()) + " different tokens",
-                            "use at least " + std::to_string(data.vocab_size())});
+  if (const auto told = crowding(plan, all_cores())) log(plan.file + ": " + *told);
 }
 
 std::string step_line(const exec::StepResult& s) {
@@ -73,6 +65,11 @@ std::string step_line(const exec::StepResult& s) {
   return text + std::string(s.skipped() ? "  update skipped: its gradients are not finite" : "");
 }
 
+/// Told where it has changed; without a loss scale it is 1.
+std::string scale_text(double before, double scale) {
+  return scale == before ? "" : "  loss scale " + number_text(scale, 0);
+}
+
 std::string evaluation_line(const exec::EvaluationResult& e) {
   return "evaluation after step " + std::to_string(e.step) + "  loss " + aligned(loss_text(e.loss, 5), 8);
 }
@@ -80,16 +77,19 @@ std::string evaluation_line(const exec::EvaluationResult& e) {
 /// What is trained on and what is evaluated on; the latter is the end of the text where no other file is given.
 struct Data {
   std::unique_ptr<exec::TokenSource> training, evaluation;
+  double bigram_entropy = 0;  ///< of all of --data, in nats per byte
 };
 
-Data open_data(const Options& o, const Plan& plan) {
-  constexpr double kept_back = 0.1;
-  const auto open = [&](const std::string& path, const exec::TextPart& part) {
-    return exec::open_byte_text(path, plan.sequence_tokens(), plan.training.seed, part);
+Data open_data(const Options& o, const Plan& plan, double held_out) {
+  const auto text = exec::read_text_file(o.data);
+  const auto open = [&](const auto& file, const exec::TextPart& part) {
+    return exec::open_byte_text(file, plan.sequence_tokens(), plan.training.seed, part);
   };
-  if (o.eval_every == 0) return {open(o.data, {}), nullptr};
-  if (!o.eval_data.empty()) return {open(o.data, {}), open(o.eval_data, {})};
-  return {open(o.data, {0, 1 - kept_back}), open(o.data, {1 - kept_back, 1})};
+  const auto data = [&](std::unique_ptr<exec::TokenSource> evaluation) {
+    return Data{open(text, {0, 1 - held_out}), std::move(evaluation), exec::bigram_entropy(*text)};
+  };
+  if (o.eval_every == 0) return data(nullptr);
+  return data(o.eval_data.empty() ? open(text, {1 - held_out, 1}) : open(o.eval_data, {}));
 }
 
 /// The plan as it is trained. An update that is validated afterwards takes steps back, which the runtime does not.
@@ -97,61 +97,78 @@ Plan trained_plan(const Options& o) {
   Plan plan = load_plan(o.plan, StackChoice{std::string(kOwnStack), std::nullopt});
   if (o.steps > 0) plan.training.steps = o.steps;
   for (const std::string& idle : plan.ineffective) log(o.plan + ": " + idle);
-  if (plan.parallel.optimizer_sync != OptimizerSync::global) {
-    log(o.plan + ": parallel.optimizer_sync post_validated is simulated only; training synchronises globally");
-    plan.parallel.optimizer_sync = OptimizerSync::global;
-  }
-  if (plan.training.cuda_graphs != CudaGraphs::none) {
-    log(o.plan + ": training.cuda_graphs is simulated only; this host computes itself and launches nothing that could be captured");
-    plan.training.cuda_graphs = CudaGraphs::none;
-  }
+  for (const std::string& without : settle_for_training(plan)) log(o.plan + ": " + without);
   return plan;
 }
 
-/// What --resume names, checked against the plan; nothing where it names nothing.
-std::optional<exec::Checkpoint> open_checkpoint(const Options& o, const Plan& plan, const exec::TokenSource& data) {
-  if (o.resume.empty()) return std::nullopt;
-  exec::Checkpoint checkpoint = exec::load_checkpoint(o.resume);
-  exec::require_resumable(o.resume, checkpoint, plan);
-  if (checkpoint.state.steps >= plan.training.steps)
-    throw ConfigError(Problem{o.resume, "steps", std::to_string(checkpoint.state.steps),
-                              "the run has " + std::to_string(plan.training.steps) + " in all, so none is left",
-                              "give more --steps: they count from the first one of the run"});
-  if (checkpoint.data != data.fingerprint()) log(o.resume + ": was trained on another text than " + o.data + " (or another part of it)");
-  return checkpoint;
+void tell_other_text(const Options& o, const std::optional<exec::Checkpoint>& resumed, const exec::TokenSource& data) {
+  if (resumed && resumed->data != data.fingerprint())
+    log(o.resume + ": was trained on another text than " + o.data + " (or another part of it)");
 }
 
-/// Saves what the run keeps, under its plan and text. A full disk does not end a long training, but its exit code tells.
+/// Saves what the run keeps, under its plan and text. A full disk or a full memory does not end a long training, but its exit code
+/// tells. Nothing is saved behind a step that was not finite: what was saved before is better.
 class Saver {
  public:
-  Saver(const Options& o, const Plan& plan, const exec::TokenSource& data)
-      : path_(o.save), plan_(to_json(plan, -1)), data_(data.fingerprint()) {}
+  Saver(const Options& o, const Plan& plan, const Data& data, double held_out, const FiniteWatch& watch)
+      : path_(o.save),
+        plan_(plan),
+        plan_json_(to_json(plan, -1)),
+        data_(data.training->fingerprint()),
+        held_out_(held_out),
+        watch_(watch) {}
 
   void operator()(const exec::TrainingState& state) {
+    failed_ = nullptr;
+    if (!watch_.finite()) return log(refusal());
     for (const std::string& left : remove_leftovers(path_)) log("removed " + left + ", which a killed run had begun to write");
     try {
-      exec::save_checkpoint(path_, {state, plan_, data_});
-      failed_ = nullptr;
+      exec::save_checkpoint(path_, {state, plan_json_, data_, held_out_});
+      kept_ = state.steps;
     } catch (const ConfigError& e) {
-      log(std::string(e.what()) + "; the training goes on without it");
-      failed_ = std::current_exception();
+      fail(e.what(), std::current_exception());
     }
   }
 
-  /// Throws where the last checkpoint could not be written.
+  void lost(std::int64_t steps) {
+    const std::string why = path_ + ": the state of " + std::to_string(steps) + " steps cannot be saved: the host has no memory left for it";
+    fail(why, std::make_exception_ptr(DeviceError(why)));
+  }
+
+  /// Throws where the last checkpoint could not be written, or a training that has left the numbers was not.
   void finish() const {
     if (failed_) std::rethrow_exception(failed_);
+    if (!path_.empty() && !watch_.finite()) throw DeviceError(refusal() + "; " + remedy(plan_, kept_ > 0 ? path_ : ""));
   }
 
  private:
-  std::string path_, plan_;
+  void fail(const std::string& why, std::exception_ptr error) {
+    log(why + "; the training goes on without it");
+    failed_ = std::move(error);
+  }
+
+  std::string refusal() const {
+    const std::string left = kept_ > 0 ? "stays that of " + std::to_string(kept_) + " steps" : "is not written";
+    return path_ + ": " + left + ": " + watch_.text();
+  }
+
+  std::string path_;
+  const Plan& plan_;
+  std::string plan_json_;
   std::uint64_t data_;
+  double held_out_;
+  const FiniteWatch& watch_;
+  std::int64_t kept_ = 0;  ///< steps of the checkpoint that this run wrote; 0: none
   std::exception_ptr failed_;
 };
 
 exec::RunOptions run_options(const Options& o, const Plan& plan, const Data& data, Saver& saver) {
   exec::RunOptions options;
-  if (!o.save.empty()) options.on_state = std::ref(saver);
+  if (o.backend == "cpu-async") options.make_backend = [](Rank) { return exec::make_async_cpu_backend(); };
+  if (!o.save.empty()) {
+    options.on_state = std::ref(saver);
+    options.on_state_lost = [&](std::int64_t steps) { saver.lost(steps); };
+  }
   options.state_every = o.save_every;
   options.steps = plan.training.steps;
   options.evaluation = {o.eval_every, o.eval_steps};
@@ -161,13 +178,13 @@ exec::RunOptions run_options(const Options& o, const Plan& plan, const Data& dat
   return options;
 }
 
-void require_step_exists(const Options& o, const Plan& plan, std::int64_t done) {
+void require_step_exists(const Options& o, std::int64_t steps, std::int64_t done) {
   if (o.timeline_step >= 0 && o.trace.empty() && o.timeline.empty())
     throw ConfigError(Problem{"", "--timeline-step", std::to_string(o.timeline_step), "no file is asked for that a step is kept in",
                               "give --timeline or --trace"});
-  if (o.timeline_step < 0 || (done <= o.timeline_step && o.timeline_step < plan.training.steps)) return;
+  if (o.timeline_step < 0 || (done <= o.timeline_step && o.timeline_step < steps)) return;
   throw ConfigError(Problem{"", "--timeline-step", std::to_string(o.timeline_step),
-                            "the run has steps " + std::to_string(done) + " to " + std::to_string(plan.training.steps - 1), ""});
+                            "the run has steps " + std::to_string(done) + " to " + std::to_string(steps - 1), ""});
 }
 
 RunHistory history_of(const exec::RunResult& result, std::int64_t kept_step) {
@@ -195,50 +212,60 @@ void write_files(const Options& o, GraphCache& graphs, const exec::RunResult& re
   save_timeline(timeline, graph, o.timeline, unequal ? &*routing : nullptr, &history);
 }
 
-/// Runs to the end or to Ctrl-C.
-exec::RunResult run_to_end(GraphCache& graphs, const exec::TokenSource& data, exec::RunOptions options) {
+/// Runs to the end, to Ctrl-C, or until it has left the numbers for good.
+exec::RunResult run_to_end(GraphCache& graphs, const exec::TokenSource& data, exec::RunOptions options, FiniteWatch& numbers) {
   const InterruptWatch watch;
   const std::int64_t done = options.resume != nullptr ? options.resume->steps : 0;
   Progress progress(options.steps - done);
+  double scale = 1;
   options.on_step = [&](const exec::StepResult& s) {
-    log(step_line(s));
+    log(step_line(s) + scale_text(scale, s.loss_scale));
+    scale = s.loss_scale;
+    numbers.note(s);
     progress.done(s.step + 1 - done);
   };
   options.on_evaluation = [&](const exec::EvaluationResult& e) { log(evaluation_line(e)); };
-  options.stop = [] { return InterruptWatch::pressed(); };
+  options.stop = [&] { return InterruptWatch::pressed() || numbers.hopeless(); };
   return naming(graphs.plan().file, [&] { return exec::run(graphs, data, options); });
 }
 
 ExitCode train(const Options& o) {
   require_available(o);
   std::set_new_handler(nullptr);  // the runtime goes on, or says which rank it was
-  GraphCache graphs(trained_plan(o));
+  Plan settled = trained_plan(o);
+  naming(o.plan, [&] { return require_lowerable(settled), true; });
+  const std::optional<exec::Checkpoint> resumed = open_checkpoint(o.resume, settled);
+  const ResumeWishes wishes{o.resume, o.data, o.schedule_steps, o.eval_every > 0, !o.eval_data.empty()};
+  settle_schedule(settled, wishes, resumed);
+  const double share = held_out(wishes, resumed);
+  GraphCache graphs(settled);
   const Plan& plan = graphs.plan();
-  naming(o.plan, [&] { return require_lowerable(plan), true; });
-  const Data data = open_data(o, plan);
-  require_vocabulary(*data.training, plan);
-  const std::optional<exec::Checkpoint> resumed = open_checkpoint(o, plan, *data.training);
-  require_step_exists(o, plan, resumed ? resumed->state.steps : 0);
-  prepare_outputs({o.trace, o.timeline, o.save}, {o.plan, o.data, o.eval_data});
-  prepare_outputs({o.trace, o.timeline}, {o.resume});  // a checkpoint alone may take the place of the one before
-  const double entropy = exec::bigram_entropy(o.data);  // before the run: afterwards the text may be gone
+  topology_of(plan, "");  // not for the run: a cluster that simulate refuses is refused here, too
+  const Data data = open_data(o, plan, share);
+  require_vocabulary(plan, data.training->vocab_size());
+  tell_other_text(o, resumed, *data.training);
+  require_step_exists(o, plan.training.steps, resumed ? resumed->state.steps : 0);
+  permit_replacing(o.save, o.resume);  // a checkpoint alone may take the place of the one before
+  prepare_outputs({o.trace, o.timeline, o.save}, {});
   log("stack " + plan.stack.name + " as of " + text_of(plan.stack.as_of) + ": the runtime performs every plan as its own stack");
   tell_crowding(plan);
   tell_launcher();
-  Saver saver(o, plan, *data.training);
+  FiniteWatch numbers;
+  Saver saver(o, plan, data, share, numbers);
   exec::RunOptions options = run_options(o, plan, data, saver);
   options.resume = resumed ? &resumed->state : nullptr;
   const auto tell = [&](const exec::RunResult& result, const std::optional<exec::RankFailure>& failure) {
     TrainReport report = summarise(plan, result);
-    report.bigram_entropy_nats = entropy;
+    report.bigram_entropy_nats = data.bigram_entropy;
     report.failure = failure;
-    print(o.json ? to_json(report) : to_text(report));
+    o.json ? print_json(to_json(report)) : print(to_text(report));
   };
   options.on_failure = [&](const exec::RankFailure& failure, const exec::RunResult& until_then) { tell(until_then, failure); };
-  const exec::RunResult result = run_to_end(graphs, *data.training, options);
-  tell(result, std::nullopt);
+  const exec::RunResult result = run_to_end(graphs, *data.training, options, numbers);
+  tell(result, numbers.hopeless() ? std::optional(exec::RankFailure{Rank(), numbers.last(), false, numbers.text()}) : std::nullopt);
   write_files(o, graphs, result);
   saver.finish();
+  if (numbers.hopeless()) throw DeviceError(o.plan + ": " + numbers.text() + "; " + remedy(plan, ""));
   return result.steps.back().step + 1 < plan.training.steps ? ExitCode::interrupted : ExitCode::ok;
 }
 
@@ -250,15 +277,17 @@ void add_train(CLI::App& app, ExitCode& exit) {
   command->add_option("PLAN", o->plan, "plan file (JSON)")->required();
   command->add_option("--data", o->data, "text file, read as byte tokens")->required();
   command->add_option("--steps", o->steps, "optimizer steps [the plan's training.steps, which is 1 where it says nothing]")->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
-  CLI::Option* every = command->add_option("--eval-every", o->eval_every, "evaluate behind every N-th step [never]")
+  command->add_option("--schedule-steps", o->schedule_steps, "steps over which the learning rate decays [with --resume those of the run that was saved, else the plan's training.decay_over, or --steps]")
+       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
+  CLI::Option* every = command->add_option("--eval-every", o->eval_every, "evaluate after every N-th step [never; what a resumed run held out stays held out]")
                            ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
   command->add_option("--eval-steps", o->eval_steps, "global batches of an evaluation [1]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
       ->needs(every);
   command->add_option("--eval-data", o->eval_data, "text to evaluate on [the last tenth of --data, which is not trained on]")
       ->needs(every);
-  CLI::Option* save = command->add_option("--save", o->save, "checkpoint to write behind the last step, also when interrupted (safetensors)");
-  command->add_option("--save-every", o->save_every, "and behind every N-th step [never]")
+  CLI::Option* save = command->add_option("--save", o->save, "checkpoint to write after the last step, also when interrupted (safetensors)");
+  command->add_option("--save-every", o->save_every, "and after every N-th step [never]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}))
       ->needs(save);
   command->add_option("--resume", o->resume, "checkpoint to go on from, under this or another layout; --steps counts its steps too");
@@ -267,7 +296,7 @@ void add_train(CLI::App& app, ExitCode& exit) {
   command->add_option("--timeline", o->timeline, "write every task's times of one step, for compare and plot_timeline.py");
   command->add_option("--timeline-step", o->timeline_step, "the step that is kept, counted from 0 [the last]")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000}));
-  command->add_option("--backend", o->backend, "what computes [cpu]; cuda is not implemented in this version")->check(CLI::IsMember({"cpu", "cuda"}));
+  command->add_option("--backend", o->backend, "what computes [cpu]; cpu-async: the same kernels, each stream on a thread of its own; cuda is not implemented in this version")->check(CLI::IsMember({"cpu", "cpu-async", "cuda"}));
   command->add_option("--launch", o->launch, "what ranks are [threads]; mpi and env are not implemented in this version: no transport between processes or hosts")->check(CLI::IsMember({"threads", "mpi", "env"}));
   command->callback([o, &exit] { exit = train(*o); });
 }

@@ -49,6 +49,7 @@ json step_json(const exec::StepResult& s) {
           {"learning_rate", s.learning_rate},
           {"step_time_s", s.step_time_s},
           {"global_batch_size", s.global_batch_size},
+          {"loss_scale", s.loss_scale},
           {"skipped", s.skipped()}};
 }
 
@@ -60,7 +61,8 @@ json evaluations_json(const std::vector<exec::EvaluationResult>& evaluations) {
 
 json failure_json(const std::optional<exec::RankFailure>& f) {
   if (!f) return nullptr;
-  return {{"rank", f->rank.value()}, {"step", f->step}, {"during", f->evaluation ? "evaluation" : "training"}, {"reason", f->reason}};
+  const json rank = f->rank == Rank() ? json(nullptr) : json(f->rank.value());
+  return {{"rank", rank}, {"step", f->step}, {"during", f->evaluation ? "evaluation" : "training"}, {"reason", f->reason}};
 }
 
 std::string line(const std::string& what, const std::string& value) { return "  " + padded(what, 24) + value + "\n"; }

@@ -27,7 +27,7 @@ struct TrainReport {
   std::vector<Collective> collectives;
   std::int64_t arena_bytes = 0;                   ///< heaviest rank
   std::int64_t peak_memory_bytes = 0;             ///< heaviest rank: all that its backend had handed out at once
-  std::optional<exec::RankFailure> failure;       ///< what ended the run
+  std::optional<exec::RankFailure> failure;       ///< what ended the run; its rank is none where all ranks did
   double bigram_entropy_nats = 0;                 ///< of the data: what a loss must fall below to mean more than a table
 };
 

@@ -8,8 +8,10 @@
 #include "experiments/tandem/validation/baseline.hpp"
 #include "experiments/tandem/validation/errors.hpp"
 #include "experiments/tandem/validation/report.hpp"
+#include "models/base/input.hpp"
 #include "models/base/json.hpp"
 #include "models/base/output.hpp"
+#include "models/base/presets.hpp"
 #include "models/base/threads.hpp"
 
 namespace tandem::program {
@@ -54,6 +56,7 @@ ExitCode validate_files(const Options& o) {
   const std::vector<Measurement> measurements = read_measurements(o.files, o.filter);
   if (const std::string unread = unread_text(measurements); !unread.empty()) log(unread);
   require_known_sets(o.wishes, measurements);
+  if (!o.errors.empty()) permit_replacing(o.errors, find_preset("topology/errors", "step_time"));  // the book goes on from itself
   prepare_outputs({o.html, o.csv, o.errors}, o.files);
   const InterruptWatch watch;
   std::vector<JudgedRecord> records = judge_all(measurements, o.jobs);
@@ -64,7 +67,7 @@ ExitCode validate_files(const Options& o) {
   add_baseline(records);
   const Summary summary = summarise(records, o.wishes);
   write_files(whole ? o : of_a_part(o), summary, records);
-  print(o.json ? to_json(summary, records) : to_text(summary, records));
+  o.json ? print_json(to_json(summary, records)) : print(to_text(summary, records));
   return whole ? ExitCode::ok : ExitCode::interrupted;
 }
 

@@ -66,14 +66,20 @@ json value_at(const json& result, const Asked& asked, const std::string& key) {
   return result.at(json::json_pointer(path.replace(list, 2, "/" + std::to_string(asked.index))));
 }
 
-std::string told(const json& value, const std::string& key) {
+/// The unit that a key's name says; empty where a value has none: shares, counts, texts.
+std::string unit_of(const json& value, const std::string& key) {
+  if (!value.is_number() || key.starts_with("plan.")) return "";
+  if (key.ends_with("_bytes") || key.find("memory_bytes.") != std::string::npos) return "byte";
+  if (key == "tokens_per_s") return "tokens/s";
+  if (key == "samples_per_s") return "samples/s";
+  if (key.find("tflops") != std::string::npos) return "TFLOP/s";
+  return key.ends_with("_s") || key.find("time_breakdown_s.") != std::string::npos ? "s" : "";
+}
+
+std::string told(const json& value, const std::string& unit) {
   const std::string plain = value_text(value, 160);
-  if (!value.is_number()) return plain;
-  if (key.ends_with("_bytes") || key.find("memory_bytes.") != std::string::npos)
-    return plain + " (" + bytes_text(value.get<std::int64_t>()) + ")";
-  const bool rate = key.ends_with("_per_s");
-  if (!rate && (key.ends_with("_s") || key.find("time_breakdown_s.") != std::string::npos))
-    return plain + " (" + time_text(value.get<double>()) + ")";
+  if (unit == "byte") return plain + " (" + bytes_text(value.get<std::int64_t>()) + ")";
+  if (unit == "s") return plain + " (" + time_text(value.get<double>()) + ")";
   return plain;
 }
 
@@ -96,6 +102,7 @@ const Row* find_row(const std::vector<Row>& rows, const std::string& key) {
 /// The role that a value of the whole prediction is of.
 std::size_t role_of(const ExplainedCase& c, const Row& row) {
   if (row.key == "needed_bytes") return neediest_role(c.prediction);
+  if (row.key == "live_peak_bytes") return fullest_role(c.prediction);
   return row.range == RangeKind::layout ? c.prediction.heaviest_role : c.prediction.critical_role;
 }
 
@@ -206,13 +213,15 @@ Explanation explain_key(const ExplainedCase& c, const std::string& key) {
     out.sources = sources_of(out.facts);
   }
   out.key = key;
-  out.value = told(value, asked.key);
+  out.value = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  out.unit = unit_of(value, asked.key);
+  out.text = told(value, out.unit);
   return out;
 }
 
 std::string to_text(const Explanation& e) {
   const auto line = [](const std::string& what, const std::string& text) { return "  " + padded(what, 10) + text + "\n"; };
-  std::string out = e.key + " = " + e.value + "\n" + line("formula", e.formula) + line("here", e.filled) + line("range", e.range);
+  std::string out = e.key + " = " + e.text + "\n" + line("formula", e.formula) + line("here", e.filled) + line("range", e.range);
   for (const FactOrigin& f : e.facts)
     out += line("fact", f.file + ": " + f.field + " = " + f.value + "; " + f.origin);
   for (const auto& [id, text] : e.sources) out += line("source", id + ": " + text);
@@ -226,8 +235,8 @@ std::string to_json(const Explanation& e) {
     facts.push_back({{"part", f.part}, {"file", f.file}, {"field", f.field}, {"value", f.value}, {"origin", f.origin}});
   ordered_json sources = ordered_json::object();
   for (const auto& [id, text] : e.sources) sources[id] = text;
-  const ordered_json out = {{"schema_version", 1}, {"key", e.key}, {"value", e.value}, {"formula", e.formula},
-                            {"filled", e.filled}, {"range", e.range}, {"facts", facts}, {"sources", sources}};
+  const ordered_json out = {{"schema_version", 1}, {"key", e.key}, {"value", ordered_json::parse(e.value)}, {"unit", e.unit},
+                            {"text", e.text}, {"formula", e.formula}, {"filled", e.filled}, {"range", e.range}, {"facts", facts}, {"sources", sources}};
   return out.dump(2) + "\n";
 }
 

@@ -27,7 +27,11 @@ struct ExplainedCase {
 ExplainedCase make_case(const std::string& plan_path, const std::string& stack = {});
 
 struct Explanation {
-  std::string key, value, formula, filled, range;
+  std::string key;
+  std::string value;  ///< as JSON: a number where the key's value is one
+  std::string unit;   ///< "s", "byte", "tokens/s" ...; empty where the value has none
+  std::string text;   ///< the value for people: "13337952256 (12.4 GiB)"
+  std::string formula, filled, range;
   std::vector<FactOrigin> facts;
   std::vector<std::pair<std::string, std::string>> sources;  ///< ids that the facts name, and their texts
 };

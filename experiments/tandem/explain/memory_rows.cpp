@@ -104,7 +104,7 @@ std::vector<Row> memory_rows() {
                 count_text(static_cast<std::int64_t>(layout_of(c, r).allocations.size())) + " tensors" + rank(c, r);
        },
        RangeKind::layout, {}},
-      {"live_peak_bytes", "largest sum of tensors alive at once: memory_bytes without runtime",
+      {"live_peak_bytes", "largest sum of tensors alive at once, of any rank: that rank's memory_bytes without runtime",
        [](const ExplainedCase& c, std::size_t r) {
          std::string out;
          for (std::size_t k = 0; k < kMemoryKinds; ++k)

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/tandem/study/results.hpp"
+#include "models/base/text.hpp"
 
 namespace tandem::study {
 
@@ -9,9 +10,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// A cell of RFC 4180: quoted where it must be.
+/// A cell of RFC 4180: quoted where it must be, without control characters.
 std::string cell(const ordered_json& value) {
-  const std::string text = value.is_string() ? value.get<std::string>() : value.is_null() ? "" : value.dump();
+  const std::string text = value.is_string() ? printable(value.get<std::string>(), "\n") : value.is_null() ? "" : value.dump();
   if (text.find_first_of(",\"\n\r") == text.npos) return text;
   std::string out = "\"";
   for (char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);

@@ -7,6 +7,7 @@
 #include "models/base/fnv.hpp"
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
+#include "reports/prediction/step_rates.hpp"
 #include "sim/result/simulate.hpp"
 #include "topology/plan_reader.hpp"
 #include "topology/preset.hpp"
@@ -43,13 +44,7 @@ void add_prediction(ordered_json& row, const Prediction& p) {
   row["step_time_low_s"] = p.range.low_s;
   row["step_time_high_s"] = p.range.high_s;
   if (p.perturbation) row["undisturbed_step_time_s"] = p.perturbation->undisturbed.seconds();
-  row["tokens_per_s"] = p.tokens_per_s;
-  row["samples_per_s"] = p.samples_per_s;
-  row["model_tflops_per_device"] = p.model_tflops_per_device;
-  row["hardware_tflops_per_device"] = p.hardware_tflops_per_device;
-  row["mfu"] = p.mfu;
-  row["hfu"] = p.hfu;
-  row["bubble_fraction"] = p.bubble_fraction;
+  for (const auto& [key, rate] : step_rates(p)) row[key] = rate;
   row["fits"] = p.fits;
   row["peak_memory_bytes"] = heaviest.peak_memory_bytes.count();
   row["needed_bytes"] = p.roles[neediest_role(p)].needed_bytes.count();
@@ -86,7 +81,7 @@ void predict(ordered_json& row, const Point& point, const std::string& file) {
 }
 
 void add_files(std::string& text, std::string_view folder) {
-  for (const std::string& preset : preset_names(folder)) text += preset + read_text(find_preset(folder, preset));
+  for (const std::string& preset : preset_names(folder)) text += preset + read_text(look_for_data_file(folder, preset + ".json"));
 }
 
 /// Problems of one plan, or of files that it names, as problems of the study that formed it.

@@ -1,5 +1,6 @@
 #include "experiments/tandem/study/report.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -14,7 +15,27 @@ namespace {
 
 using nlohmann::json;
 
-json rows_of(const std::string& path) {
+/// As a sweep names a value of an axis: a list or an object by its text.
+json label_of(const json& value) {
+  if (value.is_object() && value.contains("label")) return value["label"];
+  return value.is_structured() ? json(value.dump()) : value;
+}
+
+bool has_label(const json& axis, const json& label) {
+  const json values = axis.value("values", json::array());
+  return std::any_of(values.begin(), values.end(), [&](const json& value) { return label_of(value) == label; });
+}
+
+/// Whether a row lies at a point of the study; the folder keeps others, too.
+bool in_study(const json& axes, const json& at) {
+  if (at.size() != axes.size()) return false;
+  return std::all_of(axes.begin(), axes.end(), [&](const json& axis) {
+    const json name = axis.is_object() ? axis.value("field", axis.value("name", json())) : json();
+    return name.is_string() && at.contains(name.get<std::string>()) && has_label(axis, at[name.get<std::string>()]);
+  });
+}
+
+json rows_of(const std::string& path, const json& axes) {
   json rows = json::array();
   std::istringstream lines(read_text(path, std::size_t{1} << 32));
   int number = 0;
@@ -26,7 +47,7 @@ json rows_of(const std::string& path) {
                                 "run tandem sweep again"});
     json row = json::parse(text);
     row.erase("key");
-    rows.push_back(std::move(row));
+    if (in_study(axes, row["at"])) rows.push_back(std::move(row));
   }
   return rows;
 }
@@ -42,10 +63,11 @@ StudyReport read_report(const std::string& folder) {
     throw ConfigError(Problem{folder + "/study.json", "", "", "is no study", "run tandem sweep again"});
   study.erase("base");
   const std::string name = study.value("name", std::filesystem::path(folder).filename().string());
+  json rows = rows_of(folder + "/results.jsonl", study["axes"]);
   const json data = {{"what", "tandem study report"},
                      {"schema_version", 1},
                      {"study", std::move(study)},
-                     {"rows", rows_of(folder + "/results.jsonl")}};
+                     {"rows", std::move(rows)}};
   return {name, data.dump()};
 }
 

@@ -12,6 +12,7 @@
 
 #include "experiments/tandem/study/row.hpp"
 #include "models/base/files.hpp"
+#include "models/base/input.hpp"
 #include "models/base/json.hpp"
 #include "models/base/output.hpp"
 
@@ -21,6 +22,8 @@ namespace {
 
 using nlohmann::json;
 using nlohmann::ordered_json;
+
+constexpr std::size_t kLargest = std::size_t{4} << 30;  // bytes of a log
 
 [[noreturn]] void refuse(const std::string& path, const std::string& reason, const std::string& remedy) {
   throw ConfigError(Problem{path, "", "", reason, remedy});
@@ -44,11 +47,16 @@ std::string placed(const std::string& text, const Point& point, const std::optio
 
 }  // namespace
 
-Results::Results(std::string folder, const std::vector<Candidate>& candidates) : folder_(std::move(folder)) {
+Results::Results(std::string folder, const Study& study, const std::vector<Candidate>& candidates, bool fresh)
+    : folder_(std::move(folder)) {
   if (const std::error_code failed = make_folders(folder_); failed)
     refuse(folder_, "cannot be made: " + failed.message(), "give another folder with --out");
   lock();
-  read_kept(candidates);
+  const std::string file = path("results.jsonl");
+  permit_replacing(file, file);
+  const std::string log = file_state(file).kind == FileKind::absent ? "" : read_text(file, kLargest);
+  require_own_files(log);
+  read_kept(log, study, candidates, fresh);
   open_log();
 }
 
@@ -65,12 +73,22 @@ void Results::lock() {
     refuse(folder_, "another sweep is writing here", "wait for it, or give another folder with --out");
 }
 
-void Results::read_kept(const std::vector<Candidate>& candidates) {
-  const std::string file = path("results.jsonl");
-  if (!file_exists(file)) return;
+/// A sweep begins with results.jsonl: without a row in it, even a damaged one, the files are somebody else's.
+void Results::require_own_files(const std::string& log) const {
+  const std::string remedy = "give another folder with --out, or move the file away";
+  if (has_rows(log)) return;
+  if (!log.empty()) refuse(path("results.jsonl"), "holds no row of a sweep and would be written over", remedy);
+  for (const char* file : {"results.csv", "study.json"})
+    if (file_state(path(file)).kind != FileKind::absent)
+      refuse(path(file), "was not written by a sweep, which leaves results.jsonl beside it, and would be written over", remedy);
+}
+
+void Results::read_kept(const std::string& log, const Study& study, const std::vector<Candidate>& candidates, bool fresh) {
   std::set<std::string> wanted;
+  std::set<json> points;
   for (const Candidate& c : candidates) wanted.insert(c.key);
-  std::istringstream lines(read_text(file, std::size_t{1} << 32));
+  for (const Point& p : study.points) points.insert(json::parse(p.at));
+  std::istringstream lines(log);
   for (std::string line; std::getline(lines, line);) {
     const std::string text = unsealed(line);
     if (text.empty()) {
@@ -78,15 +96,19 @@ void Results::read_kept(const std::vector<Candidate>& candidates) {
       continue;
     }
     const json row = json::parse(text);
-    if (wanted.count(row["key"]) && row["status"] != name(Status::failed)) rows_[row["key"]] = text;
+    if (!points.contains(row["at"]))
+      others_.push_back(text);
+    else if (!fresh && wanted.contains(row["key"]) && row["status"] != name(Status::failed))
+      rows_[row["key"]] = text;
   }
   kept_ = rows_.size();
 }
 
-/// The log begins anew with the lines that are kept: what belongs to other plans or programs is gone.
+/// The log begins anew with the lines that are kept.
 void Results::open_log() {
   std::string text;
   for (const auto& [key, row] : rows_) text += sealed(row) + "\n";
+  for (const std::string& row : others_) text += sealed(row) + "\n";
   write_text(path("results.jsonl"), text);
   log_ = ::open(path("results.jsonl").c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   if (log_ < 0)
@@ -110,6 +132,7 @@ std::vector<std::string> Results::finish(const Study& study, const std::vector<C
     rows.push_back(placed(found->second, study.points[c.point], study.goal));
     text += sealed(rows.back()) + "\n";
   }
+  for (const std::string& row : others_) text += sealed(row) + "\n";
   write_text(path("results.jsonl"), text);
   write_text(path("results.csv"), csv_of(study, rows));
   write_text(path("study.json"), study.text + "\n");

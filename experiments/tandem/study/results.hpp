@@ -12,10 +12,11 @@ namespace tandem::study {
 
 class Results {
  public:
-  /// Makes the folder and reads what an earlier sweep left of `candidates`. A line without a row (row.hpp) is dropped: cut off by a
-  /// crash, changed by hand, or of a version without checksums. Holds the folder against other sweeps while it lives. Throws
-  /// ConfigError.
-  Results(std::string folder, const std::vector<Candidate>& candidates);
+  /// Makes the folder and reads what earlier sweeps left there. Rows of `candidates` count as computed unless `fresh`; other rows at
+  /// points of the study are of another plan or program and are dropped; rows at other points are kept behind the study's. A line
+  /// without a row (row.hpp) is dropped: cut off by a crash, changed by hand, or of a version without checksums. Holds the folder
+  /// against other sweeps while it lives. Throws ConfigError, also where what is there was written by something else.
+  Results(std::string folder, const Study& study, const std::vector<Candidate>& candidates, bool fresh);
   ~Results();
   Results(const Results&) = delete;
   Results& operator=(const Results&) = delete;
@@ -34,11 +35,13 @@ class Results {
  private:
   std::string path(const char* file) const { return folder_ + "/" + file; }
   void lock();
-  void read_kept(const std::vector<Candidate>& candidates);
+  void require_own_files(const std::string& log) const;
+  void read_kept(const std::string& log, const Study& study, const std::vector<Candidate>& candidates, bool fresh);
   void open_log();
 
   std::string folder_;
   std::map<std::string, std::string> rows_;  ///< by key
+  std::vector<std::string> others_;          ///< rows at points that the study has not
   std::size_t kept_ = 0, unsound_ = 0;
   int lock_ = -1, log_ = -1;
   std::mutex mutex_;

@@ -95,4 +95,15 @@ std::string unsealed(const std::string& line) {
   return sealed(row) == line && holds_row(row) ? row : "";
 }
 
+bool has_rows(std::string_view log) {
+  constexpr std::string_view kBeginning = "{\"key\":\"";
+  for (std::size_t at = 0; at < log.size();) {
+    const std::size_t end = std::min(log.find('\n', at), log.size());
+    const std::string_view line = log.substr(at, end - at);
+    if (!line.empty() && line.substr(0, kBeginning.size()) == kBeginning.substr(0, line.size())) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
 }  // namespace tandem::study

@@ -2,13 +2,15 @@
 
 #include <sstream>
 
+#include "models/base/text.hpp"
+
 namespace tandem::program {
 
 namespace {
 
 std::string quoted(const std::string& text) {
   std::string out = "\"";
-  for (char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  for (char c : printable(text, "\n")) out += c == '"' ? std::string("\"\"") : std::string(1, c);
   return out + "\"";
 }
 

@@ -2,14 +2,10 @@
 
 #include <algorithm>
 
-#include "models/lowering/shapes/buckets.hpp"
+#include "models/base/error.hpp"
 
 namespace tandem::lowering {
 namespace {
-
-constexpr std::int64_t kBlock = 64;  ///< elements; GradNorm's blocks
-
-std::int64_t up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
 
 /// Of every layer, how many mixtures of experts there are before it; then, how many there are.
 std::vector<std::int32_t> mixtures_before(const Shapes& s) {
@@ -51,119 +47,24 @@ std::int32_t first_tensor(const Shapes& s, RegionKind kind, std::int64_t layer, 
 
 // ---- regions ----
 
-/// What a stage has of the matrices that several stages have.
-struct Shared {
-  bool first = false, own_output = false;
-  std::int32_t word_chunk = -1;     ///< where the word matrix stands in the list; -1: nowhere
-};
+RegionLayout block_layout(const Shapes& s, const RegionPlace& r) {
+  const std::string prefix = "layer" + std::to_string(r.layer) + ".";
+  if (r.kind == RegionKind::experts) return experts_region(s, prefix);
+  return block_region(s.is_decoder_layer(r.layer) ? s.decoder() : s, s.moe_layer[static_cast<std::size_t>(r.layer)], prefix);
+}
 
-Shared shared_of(const Shapes& s, const std::vector<ChunkPart>& chunks) {
-  Shared has;
-  bool last = false;
-  for (std::size_t c = chunks.size(); c-- > 0;) {
-    if (chunks[c].bridge && has.word_chunk < 0) has.word_chunk = chunks[c].chunk;
-    if (chunks[c].first) has.word_chunk = chunks[c].chunk;
-    has.first |= chunks[c].first;
-    last |= chunks[c].last;
+RegionLayout layout_of(const Shapes& s, const RegionPlace& r) {
+  switch (r.kind) {
+    case RegionKind::head: return head_region(s);
+    case RegionKind::output: return output_region(s);
+    case RegionKind::block: case RegionKind::experts: return block_layout(s, r);
+    case RegionKind::bridge: return bridge_region(s);
+    case RegionKind::embedding: return embedding_region(s);
+    case RegionKind::word: return word_region(s);
+    case RegionKind::relative: return relative_region(s);
+    case RegionKind::positions: return position_region(s);
   }
-  has.own_output = last && !(s.tied && has.word_chunk >= 0);
-  return has;
-}
-
-void add_chunk(std::vector<StageRegion>& out, const Shapes& s, const ChunkPart& part, const Shared& has) {
-  const auto add = [&](RegionKind kind, RegionLayout layout, std::int64_t layer = -1, bool copy = false) {
-    if (layout.elements() > 0) out.push_back({kind, part.chunk, layer, std::move(layout), copy});
-  };
-  const auto add_word = [&](bool here) {
-    if (here && has.word_chunk == part.chunk) add(RegionKind::word, word_region(s), -1, !has.first);
-  };
-  if (part.last) add(RegionKind::head, head_region(s));
-  if (part.last && has.own_output) add(RegionKind::output, output_region(s), -1, s.tied);
-  for (std::int64_t l = part.first_layer + part.layers; l-- > part.first_layer;) {
-    const bool moe = s.moe_layer[static_cast<std::size_t>(l)];
-    const std::string prefix = "layer" + std::to_string(l) + ".";
-    if (moe) add(RegionKind::experts, experts_region(s, prefix), l);
-    add(RegionKind::block, block_region(s.is_decoder_layer(l) ? s.decoder() : s, moe, prefix), l);
-    if (!part.bridge || l != s.encoder_layers) continue;
-    add(RegionKind::bridge, bridge_region(s));
-    add_word(!has.first);
-  }
-  if (part.first) add(RegionKind::embedding, embedding_region(s));
-  add_word(part.first);
-}
-
-std::vector<StageRegion> regions_of(const Shapes& s, const std::vector<ChunkPart>& chunks) {
-  const Shared has = shared_of(s, chunks);
-  std::vector<StageRegion> regions;
-  for (std::size_t c = chunks.size(); c-- > 0;) add_chunk(regions, s, chunks[c], has);
-  if (s.relative_buckets > 0) regions.push_back({RegionKind::relative, 0, -1, relative_region(s), !has.first});
-  const bool bridge = std::any_of(chunks.begin(), chunks.end(), [](const ChunkPart& c) { return c.bridge; });
-  if (s.shared_positions() && (has.first || bridge))
-    regions.push_back({RegionKind::positions, 0, -1, position_region(s), !has.first});
-  std::stable_partition(regions.begin(), regions.end(),
-                        [](const StageRegion& r) { return r.layout.replication() == Replication::data; });
-  return regions;
-}
-
-// ---- units ----
-
-/// A matrix that several stages (or uses on one) share: its gradients are added part by part, so its parts lie alike.
-bool shared(const Shapes& s, const StageRegion& r) {
-  if (r.kind == RegionKind::word) return s.tied || s.decoder_layers > 0;
-  return is_table(r.kind) || (r.kind == RegionKind::output && s.tied);
-}
-
-/// Whether a split backward pass gives the region's gradients in its second half: with others in one unit they would be there from the
-/// first one on, whole and once for every micro-batch between the two.
-bool in_second_half(const Shapes& s, const StageRegion& r) {
-  return s.defer_weights && (r.kind == RegionKind::block || r.kind == RegionKind::experts);
-}
-
-std::vector<UnitRegions> unit_regions(const Shapes& s, const std::vector<StageRegion>& regions, const Sharding& z) {
-  std::vector<UnitRegions> units;
-  std::vector<std::int64_t> run;
-  std::int32_t first = 0;
-  const auto close = [&] {
-    const Bytes limit = z.zero_stage == 3 ? Bytes(0) : z.bucket_bytes;
-    for (const Bucket& b : make_buckets(run, limit, bytes_of(s.dtypes.gradient_reduce, 1)))
-      units.push_back({first + b.first, b.count});
-    first += static_cast<std::int32_t>(run.size());
-    run.clear();
-  };
-  for (std::size_t i = 0; i < regions.size(); ++i) {
-    const bool alone = z.zero_stage > 0 && shared(s, regions[i]);
-    const bool other = i > 0 && regions[i].layout.replication() != regions[i - 1].layout.replication();
-    const bool after_alone = i > 0 && z.zero_stage > 0 && shared(s, regions[i - 1]);
-    const bool next_chunk = i > 0 && z.zero_stage > 1 && regions[i].chunk != regions[i - 1].chunk;
-    const bool next_half = i > 0 && z.zero_stage > 1 && in_second_half(s, regions[i]) != in_second_half(s, regions[i - 1]);
-    if (alone || other || after_alone || next_chunk || next_half) close();
-    run.push_back(regions[i].elements);
-  }
-  close();
-  return units;
-}
-
-/// Gives every region and unit its place. A unit's end is padded until its parts are equal and whole blocks.
-void place(StageParams& p, const Sharding& z) {
-  for (std::size_t u = 0; u < p.unit_regions.size(); ++u) {
-    const UnitRegions& range = p.unit_regions[u];
-    ShardUnit unit;
-    unit.offset = p.flat_elements;
-    unit.shard_offset = p.shard_elements;
-    for (std::int32_t i = range.first; i < range.first + range.count; ++i) {
-      StageRegion& r = p.regions[static_cast<std::size_t>(i)];
-      r.offset = unit.offset + unit.elements;
-      r.unit = static_cast<std::int32_t>(u);
-      r.unit_offset = unit.elements;
-      unit.elements += r.elements;
-      unit.replication = r.layout.replication();
-    }
-    unit.shards = unit.replication == Replication::expert ? z.expert_shards : z.shards;
-    unit.elements = up(unit.elements, kBlock * unit.shards);
-    p.flat_elements += unit.elements;
-    p.shard_elements += unit.shard_elements();
-    p.units.push_back(unit);
-  }
+  throw ContractError("unknown region");
 }
 
 // ---- parameters ----
@@ -233,11 +134,14 @@ std::int32_t StageParams::tables() const {
 }
 
 StageParams stage_params(const Shapes& s, const std::vector<ChunkPart>& chunks, const Sharding& sharding) {
+  StageUnits units = stage_units(model_regions(s), chunks, sharding);
   StageParams p;
-  p.regions = regions_of(s, chunks);
-  for (StageRegion& r : p.regions) r.elements = r.layout.padded_elements();
-  p.unit_regions = unit_regions(s, p.regions, sharding);
-  place(p, sharding);
+  p.regions.reserve(units.regions.size());
+  for (const RegionPlace& r : units.regions) p.regions.push_back({r, layout_of(s, r)});
+  p.unit_regions = std::move(units.unit_regions);
+  p.units = std::move(units.units);
+  p.flat_elements = units.flat_elements;
+  p.shard_elements = units.shard_elements;
   const std::vector<std::int32_t> mixtures = mixtures_before(s);
   for (const StageRegion& r : p.regions) {
     p.region_of.try_emplace({r.kind, r.layer}, static_cast<std::int32_t>(&r - p.regions.data()));

@@ -210,7 +210,9 @@ Shapes make_shapes(const Plan& plan) {
   drop_context(s, plan);
   if (m.moe.num_experts > 0) set_experts(s, plan);
   else s.expert_ranks = 1, s.expert_tensor = t;
-  for (std::int64_t l = 0; l < m.total_layers(); ++l) s.moe_layer.push_back(m.has_experts(l));
+  s.moe_layer.assign(static_cast<std::size_t>(m.total_layers()), false);
+  if (m.moe.num_experts > 0)
+    for (std::size_t l = 0; l < s.moe_layer.size(); ++l) s.moe_layer[l] = m.has_experts(static_cast<std::int64_t>(l));
   s.encoder_layers = m.num_layers;
   s.decoder_layers = m.num_decoder_layers;
   s.decoder_seq = plan.training.decoder_seq_length;
@@ -222,6 +224,7 @@ Shapes make_shapes(const Plan& plan) {
   s.dtypes.compute = activation_type(s.product);
   s.narrow = plan.stack.facts.narrow_products;
   s.unit_copies = plan.parallel.zero_stage == 3 ? plan.parallel.unit_copies : UnitCopies::none;
+  s.numerics = numerics_of(plan.stack.facts.wide_tensors, s.dtypes.compute, s.written_gradients());
   s.fusion = fusion_of(plan.training);
   return s;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "models/lowering/shapes/fusion.hpp"
+#include "models/lowering/shapes/numerics.hpp"
 #include "models/ops/op.hpp"
 #include "models/plan/plan.hpp"
 #include "models/plan/stack_facts.hpp"
@@ -77,6 +78,7 @@ struct Shapes {
   std::int64_t memory_seq, memory_rows;   ///< in a decoder: of the encoder's output, which it attends to; else 0
   std::int64_t relative_buckets;          ///< of relative position bias; 0: none
   DTypes dtypes;   ///< `compute` is that of activations
+  Numerics numerics;
   UnitCopies unit_copies;  ///< none unless weights are sharded
   bool scatter_p2p;  ///< a boundary tensor crosses in shares
   bool host_receives;  ///< the host waits for what it receives: sends are not overlapped

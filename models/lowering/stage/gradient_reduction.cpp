@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "models/plan/mesh.hpp"
+#include "models/schedule/schedule.hpp"
 
 namespace tandem::lowering {
 namespace {
@@ -12,9 +13,9 @@ InstanceKey key_of(std::int32_t layer, std::int32_t mb, Phase phase) { return {l
 
 }  // namespace
 
-GradientReduction::GradientReduction(const StageContext& c, StageMemory& memory, ProgramBuilder& builder,
-                                     std::int64_t micro_batches)
-    : c_(c), s_(c.shapes), memory_(memory), b_(builder), micro_batches_(static_cast<std::int32_t>(micro_batches)),
+GradientReduction::GradientReduction(const StageContext& c, StageId stage, StageMemory& memory, ProgramBuilder& builder)
+    : c_(c), s_(c.shapes), memory_(memory), b_(builder), micro_batches_(static_cast<std::int32_t>(c.plan.micro_batches())),
+      beside_(reduces_beside_backward(c.plan.parallel, stage)),
       data_(c.plan.parallel.data * c.plan.parallel.context) {}
 
 // ---- as gradients are completed ----
@@ -49,7 +50,7 @@ void GradientReduction::sum_partial(std::int32_t region, std::int32_t mb) {
 
 void GradientReduction::count(std::int32_t unit, std::int32_t mb) {
   const bool last = mb == micro_batches_ - 1;
-  if (!each_micro_batch() && !(last && c_.plan.parallel.overlap_grad_reduce)) return;
+  if (!each_micro_batch() && !(last && beside_)) return;
   if (++done_[{unit, mb}] < memory_.regions_of(unit)) return;
   done_.erase({unit, mb});
   in_root(unit) ? count_root(unit, mb) : reduce(unit, mb);
@@ -174,7 +175,7 @@ void GradientReduction::take_replicas() {
 void GradientReduction::finish() {
   if (whole_gradients()) {
     // What is called behind the backward passes waits for all that the device has been given before.
-    if (!c_.plan.parallel.overlap_grad_reduce) b_.after_computation();
+    if (!beside_) b_.after_computation();
     for (std::int32_t e = 0; e < memory_.extras() && !uses_added_; ++e)
       if (!reduced_[static_cast<std::size_t>(memory_.extra_unit(e))]) reduce(memory_.extra_unit(e), -1);
     for (std::size_t u = 0; u < memory_.params().units.size(); ++u)
@@ -227,7 +228,7 @@ void GradientReduction::update() {
   b_.add(optimizer_, key_of(-1, -1, Phase::optimizer), slots);
   if (room != kNoBuffer) b_.release(room);
   update_offloaded();
-  if (!c_.plan.parallel.overlap_param_gather) gather_updated_weights();
+  if (!memory_.sharding().gathers_next) gather_updated_weights();
   if (exists(validation_)) b_.add(validation_, key_of(-1, -1, Phase::optimizer), {memory_.state("sums")});
 }
 

@@ -12,7 +12,7 @@ inline bool exists(TemplateId t) { return t.value() >= 0; }
 
 class GradientReduction {
  public:
-  GradientReduction(const StageContext& c, StageMemory& memory, ProgramBuilder& builder, std::int64_t micro_batches);
+  GradientReduction(const StageContext& c, StageId stage, StageMemory& memory, ProgramBuilder& builder);
 
   /// Templates of everything that comes after the backward passes; they must exist before scratch is placed.
   void prepare();
@@ -91,6 +91,7 @@ class GradientReduction {
   StageMemory& memory_;
   ProgramBuilder& b_;
   std::int32_t micro_batches_;
+  bool beside_;                  ///< whole gradients leave when they are complete, not behind all passes
   std::int64_t data_;            ///< ranks that see different data
   bool uses_added_ = false;      ///< the gradients of a matrix' uses on this stage, before they leave
   std::vector<TemplateId> all_;

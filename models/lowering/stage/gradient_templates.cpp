@@ -77,7 +77,7 @@ void GradientReduction::gradient_templates(std::int32_t unit, const ReduceSpec& 
 }
 
 bool GradientReduction::sent_apart(const ReduceSpec& spec) const {
-  return whole_gradients() && c_.plan.parallel.overlap_grad_reduce && spec.dtype != spec.held;
+  return whole_gradients() && beside_ && spec.dtype != spec.held;
 }
 
 void GradientReduction::whole_in_halves(const ReduceSpec& spec, UnitTemplates& t) {

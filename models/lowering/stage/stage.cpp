@@ -12,12 +12,12 @@ StageLowering::StageLowering(const StageContext& c, StageId stage)
       s_(c.shapes),
       t_(c.templates),
       stage_(stage),
-      chunks_(stage_chunks(c.plan, stage)),
+      chunks_(stage_chunks(c.plan)[stage.index()]),
       blocks_(c.plan, s_, t_, chunks_),
       b_(c.library, stage),
       memory_(c, chunks_, b_),
       kept_logits_(c, chunks_, b_),
-      reduction_(c, memory_, b_, c.plan.micro_batches()),
+      reduction_(c, stage, memory_, b_),
       gather_(memory_, reduction_, c.plan.parallel.prefetch_layers),
       w_(c.library, b_),
       decoder_(c, chunks_, {memory_, reduction_, gather_, w_}),
@@ -29,7 +29,7 @@ Program StageLowering::lower(const std::vector<ScheduleEvent>& events) {
   reduction_.prepare();
   flights_.resize(static_cast<std::size_t>(c_.plan.micro_batches()) * chunks_.size());
   b_.start(used_templates(), instances_of(events), c_.before);
-  if (c_.plan.parallel.overlap_param_gather) reduction_.gather_updated_weights();
+  if (memory_.sharding().gathers_next) reduction_.gather_updated_weights();
   kept_logits_.begin();
   run_schedule(events);
   c_.forward_only ? reduction_.sum_loss() : reduction_.finish();

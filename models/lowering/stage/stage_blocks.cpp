@@ -2,16 +2,6 @@
 
 namespace tandem::lowering {
 
-void StageBlocks::add_layer(PassWork& sum, const BlockTemplates& block, bool recomputed, const TemplateLibrary& library) const {
-  const Template &forward = library[block.forward], &backward = library[block.backward.later];
-  const std::int64_t input = slot_bytes(forward, "x"), inputs = slot_bytes(forward, "weight_inputs");
-  sum.forward += nominal_work(forward);
-  sum.backward += nominal_work(backward) + (recomputed ? nominal_work(library[block.again]) : 0);
-  sum.weight += nominal_work(library[block.weights.later]);
-  sum.held += input + (recomputed ? 0 : slot_bytes(forward, "saved") + inputs);
-  sum.deferred += input + inputs + slot_bytes(backward, "deferred");
-}
-
 std::vector<TemplateId> StageBlocks::used_templates(bool forward_only, bool metrics) const {
   std::vector<TemplateId> used;
   const auto add = [&](const FirstAndLater& f) { used.insert(used.end(), {f.first, f.later}); };
@@ -33,19 +23,11 @@ std::vector<TemplateId> StageBlocks::used_templates(bool forward_only, bool metr
 }
 
 PassWork StageBlocks::work(const TemplateLibrary& library) const {
+  const EndWork ends = end_work(t_, library);
   PassWork sum;
-  sum.transfer = nominal_work(library[t_.transfer.send_forward]);
   for (const ChunkPart& p : chunks_) {
-    for (std::int64_t l = 0; l < p.layers; ++l) add_layer(sum, at(p, l), recomputed(p, l), library);
-    if (p.first) {
-      sum.forward += nominal_work(library[t_.embed_forward]);
-      sum.backward += nominal_work(library[t_.embed_backward.later]);
-    }
-    if (p.last) {
-      sum.forward += nominal_work(library[t_.head_forward.later]);
-      sum.backward += nominal_work(library[t_.head_backward.later]);
-      if (t_.metrics.value() >= 0) sum.backward += nominal_work(library[t_.metrics]);
-    }
+    for (std::int64_t l = 0; l < p.layers; ++l) add_layers(sum, layer_work(at(p, l), library), 1, recomputed(p, l) ? 1 : 0);
+    add_ends(sum, ends, p);
   }
   return sum;
 }

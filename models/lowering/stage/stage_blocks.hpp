@@ -1,9 +1,7 @@
 #pragma once
 // Which templates a stage's layers have, and what its passes are about to take.
 
-#include "models/lowering/shapes/parameters.hpp"
-#include "models/lowering/stage/templates.hpp"
-#include "models/schedule/pass_work.hpp"
+#include "models/lowering/stage/stage_order.hpp"
 
 namespace tandem::lowering {
 
@@ -32,16 +30,8 @@ class StageBlocks {
 
  private:
   bool among_recomputed(const ChunkPart& p, std::int64_t l) const {
-    const std::int64_t first = plan_.training.recompute_layers;
-    return first == 0 || layers_before(p) + l < first;
+    return l < among_first(chunks_, p, plan_.training.recompute_layers);
   }
-  /// Layers of the stage's earlier chunks: recompute_layers counts a stage's layers in the order they run.
-  std::int64_t layers_before(const ChunkPart& p) const {
-    std::int64_t n = 0;
-    for (std::int32_t c = 0; c < p.chunk; ++c) n += chunks_[static_cast<std::size_t>(c)].layers;
-    return n;
-  }
-  void add_layer(PassWork& sum, const BlockTemplates& block, bool recomputed, const TemplateLibrary& library) const;
 
   const Plan& plan_;
   const Shapes& s_;

@@ -2,16 +2,15 @@
 
 namespace tandem::lowering {
 
-std::vector<ChunkPart> stage_chunks(const Plan& plan, StageId stage) {
+std::vector<std::vector<ChunkPart>> stage_chunks(const Plan& plan) {
   const auto layers = plan.layers_per_stage();
-  std::vector<ChunkPart> chunks;
+  const auto stages = static_cast<std::size_t>(plan.parallel.pipeline);
+  std::vector<std::vector<ChunkPart>> chunks(stages);
   const std::int64_t decoder = plan.model.num_decoder_layers > 0 ? plan.model.num_layers : 0;  // its first layer
   std::int64_t first = 0;
   for (std::size_t k = 0; k < layers.size(); ++k) {
-    const auto stages = static_cast<std::size_t>(plan.parallel.pipeline);
-    if (k % stages == stage.index())
-      chunks.push_back({static_cast<std::int32_t>(k / stages), first, layers[k], k == 0, k + 1 == layers.size(),
-                        decoder > 0 && first <= decoder && decoder < first + layers[k]});
+    chunks[k % stages].push_back({static_cast<std::int32_t>(k / stages), first, layers[k], k == 0, k + 1 == layers.size(),
+                                  decoder > 0 && first <= decoder && decoder < first + layers[k]});
     first += layers[k];
   }
   return chunks;

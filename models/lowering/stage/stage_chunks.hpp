@@ -1,15 +1,14 @@
 #pragma once
-// What the chunks of a stage hold.
+// What the chunks of stages hold.
 
 #include <vector>
 
-#include "models/base/ids.hpp"
-#include "models/lowering/shapes/parameters.hpp"
+#include "models/lowering/shapes/stage_units.hpp"
 #include "models/plan/plan.hpp"
 
 namespace tandem::lowering {
 
-/// What the chunks of stage `stage` hold, by the plan's layer split, ascending chunk.
-std::vector<ChunkPart> stage_chunks(const Plan& plan, StageId stage);
+/// By stage, what its chunks hold by the plan's layer split, ascending chunk.
+std::vector<std::vector<ChunkPart>> stage_chunks(const Plan& plan);
 
 }  // namespace tandem::lowering

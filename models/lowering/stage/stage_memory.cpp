@@ -4,19 +4,11 @@
 #include <set>
 
 #include "models/base/error.hpp"
-#include "models/plan/mesh.hpp"
+#include "models/lowering/stage/update_spec.hpp"
+#include "models/lowering/templates/update_ops.hpp"
 
 namespace tandem::lowering {
 namespace {
-
-Sharding sharding_of(const Plan& plan) {
-  Sharding z;
-  z.zero_stage = plan.parallel.zero_stage;
-  z.shards = shard_group_size(plan);
-  z.expert_shards = expert_shard_group_size(plan);
-  z.bucket_bytes = plan.parallel.bucket_bytes;
-  return z;
-}
 
 /// Whether it is a matrix of a linear layer of a block; an expert's matrices are.
 bool in_linear_layer(const StageRegion& r, const ParamSpec& p) {
@@ -30,21 +22,14 @@ StageMemory::StageMemory(const StageContext& c, const std::vector<ChunkPart>& ch
   for (const ChunkPart& part : chunks) first_ |= part.first, bridge_ |= part.bridge, last_ |= part.last;
   p_ = stage_params(s_, chunks, z_);
   choose_offloaded();
-  find_word_uses();
-}
-
-void StageMemory::find_word_uses() {
-  if (first_) word_uses_.push_back(WordUse::input);
-  if (bridge_) word_uses_.push_back(WordUse::decoder_input);
-  if (last_ && s_.tied) word_uses_.push_back(WordUse::output);
+  word_uses_ = lowering::word_uses(chunks, s_.tied);
   if (extras() == 0) return;
   const StageRegion& word = p_.regions[static_cast<std::size_t>(word_region())];
-  extra_.shards = z_.shards;
-  extra_.elements = z_.zero_stage > 0 ? p_.units[static_cast<std::size_t>(word.unit)].elements : word.elements;
+  extra_ = word_use_unit(word.elements, p_.units[static_cast<std::size_t>(word.unit)], z_);
 }
 
 void StageMemory::choose_offloaded() {
-  const OffloadSpec& o = c_.plan.parallel.offload;
+  const OffloadSpec& o = z_.offload;
   const double planned = o.optimizer ? o.ratio * static_cast<double>(p_.shard_elements) : 0;
   std::int64_t so_far = 0;
   for (const ShardUnit& u : p_.units) {
@@ -133,17 +118,11 @@ void StageMemory::declare_stand_ins() {
 }
 
 void StageMemory::declare_states() {
-  const DTypes& d = s_.dtypes;
-  const OptimizerSpec& o = c_.plan.training.optimizer;
   const UpdateSpec spec = update_spec();
-  const auto state = [&](const char* name, DType type) {
+  const OptimizerSpec& o = spec.optimizer;
+  for (const OptimizerState& state : optimizer_states(o, spec.weights, s_))
     if (spec.state_elements > 0)
-      states_[name] = b_.persistent(name, MemoryKind::optimizer, {bytes_of(type, spec.state_elements)});
-  };
-  const bool sgd = o.kind == OptimizerKind::sgd;
-  if (!sgd || o.momentum > 0) state("exp_avg", d.optimizer_state);
-  if (!sgd) state("exp_avg_sq", d.optimizer_state);
-  if (d.master != s_.stored_weights()) state("master", held_master(s_.fusion, d));
+      states_[state.name] = b_.persistent(state.name, MemoryKind::optimizer, {bytes_of(state.type, spec.state_elements)});
   const auto sums = [&](const char* name, std::int64_t count) {
     states_[name] = b_.persistent(name, MemoryKind::workspace, {bytes_of(DType::int64, count * kExactWords)});
   };
@@ -167,22 +146,11 @@ void StageMemory::declare_inputs(std::int64_t micro_batches) {
 }
 
 UpdateSpec StageMemory::update_spec() const {
-  const ParallelSpec& q = c_.plan.parallel;
-  UpdateSpec u;
+  UpdateSpec u = lowering::update_spec(c_.plan, s_, z_, p_.flat_elements, p_.shard_elements);
   for (std::size_t i = 0; i < p_.units.size(); ++i)
-    if (!offloaded_[i]) u.state_elements += p_.units[i].shard_elements();
-  u.own_elements = p_.shard_elements;
-  u.gradient_elements = gradients_sharded() ? p_.shard_elements : p_.flat_elements;
-  u.weight_elements = weights_offloaded() ? 0 : weights_sharded() ? p_.shard_elements : p_.flat_elements;
+    if (offloaded_[i]) u.state_elements -= p_.units[i].shard_elements();
+  if (weights_offloaded()) u.weight_elements = 0;
   u.global_parameters = global_parameter_count(s_);
-  const bool experts_apart = s_.experts > 0 && (q.expert > 1 || s_.expert_tensor != s_.tensor);
-  const bool world = (q.zero_stage > 0 && z_.shards > 1) || experts_apart;
-  u.norm_group = world ? Group::world : Group::model;
-  u.norm_is_shared = world ? c_.plan.world_size() > 1 : q.tensor * q.pipeline > 1;
-  u.post_validated = q.optimizer_sync == OptimizerSync::post_validated;
-  u.optimizer = c_.plan.training.optimizer;
-  u.clip_grad = c_.plan.training.clip_grad;
-  u.weights = s_.stored_weights();
   return u;
 }
 

@@ -14,9 +14,6 @@
 
 namespace tandem::lowering {
 
-/// What the word matrix is used for; a stage adds the gradients of its uses in this order.
-enum class WordUse : std::uint8_t { input, decoder_input, output };
-
 class StageMemory {
  public:
   StageMemory(const StageContext& c, const std::vector<ChunkPart>& chunks, ProgramBuilder& builder);
@@ -39,9 +36,7 @@ class StageMemory {
   /// This stage's uses of its copy of the word matrix, in order. The gradient of the first one lies with the other
   /// parameters', those of the others apart: "extra" ones.
   const std::vector<WordUse>& word_uses() const { return word_uses_; }
-  /// Whether the framework has a gradient of each of them. Others add all uses' to one: PyTorch's autograd (torch/csrc/autograd/functions/
-  /// accumulate_grad.h), Megatron-LM's products (main_grad: megatron/core/tensor_parallel/layers.py), llm.c (train_gpt2.cu, grads.wte).
-  bool uses_apart() const { return c_.plan.stack.name == kOwnStack; }
+  bool uses_apart() const { return word_uses_apart(c_.plan); }
   std::int32_t extras() const { return std::max(0, static_cast<std::int32_t>(word_uses_.size()) - 1); }
 
   // ---- by region ----
@@ -89,7 +84,7 @@ class StageMemory {
   // ---- offloading ----
   /// Whether the states of a unit live in the host's memory (the first units, up to the planned share of all).
   bool offloaded(std::int32_t u) const { return offloaded_[static_cast<std::size_t>(u)]; }
-  bool weights_offloaded() const { return c_.plan.parallel.offload.parameters; }
+  bool weights_offloaded() const { return z_.offload.parameters; }
 
   // ---- whole ----
   Binding all_gradients() const { return {gradients_, gradient_pieces_, 0}; }
@@ -115,7 +110,6 @@ class StageMemory {
   }
   /// Tokens of a micro-batch where the model ends.
   std::int64_t last_tokens() const { return s_.decoder_layers > 0 ? s_.decoder().tokens : s_.tokens; }
-  void find_word_uses();
   Bytes unit_bytes(const ShardUnit& u, DType d, bool sharded) const {
     return bytes_of(d, sharded ? u.shard_elements() : u.elements);
   }

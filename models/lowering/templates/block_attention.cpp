@@ -101,7 +101,7 @@ void BlockActivations::score_core() {
 
 void BlockActivations::flash_core(const Value& context) {
   const AttentionDims d = core_dims(s_);
-  start(t_.attention_stats, stats_elements(d));
+  start(t_.attention_stats, stats_elements(d), s_.numerics.statistics);
   b_.add("attention", FlashAttention{d, s_.attention_dropout, s_.alibi, -1, DropoutSite::attention,
                        s_.fusion.attention, s_.fusion.deterministic_attention}, {t_.qkv, all_kv()}, {context, t_.attention_stats});
 }
@@ -109,7 +109,7 @@ void BlockActivations::flash_core(const Value& context) {
 /// Ring attention (arXiv 2310.01889): keys and values go round; the next ones arrive while these are worked on.
 void BlockActivations::ring_core(const Value& context) {
   const AttentionDims d = core_dims(s_);
-  start(t_.attention_stats, stats_elements(d));
+  start(t_.attention_stats, stats_elements(d), s_.numerics.statistics);
   Value kv = own_kv();
   for (int step = 0; step < s_.context; ++step) {
     const Value here = kv;

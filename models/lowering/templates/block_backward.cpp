@@ -127,7 +127,7 @@ void BlockBackward::post_add(const Hidden& dy, const Hidden& dx) {
 
 void BlockBackward::norm_gradient(const std::string& name, const NormGradient& n, const Value& dx) {
   GradientSink& early = early_sink();
-  early.open(name + ".weight", s_.rms ? name + ".weight" : name + ".bias", dtype());
+  early.open(name + ".weight", s_.rms ? name + ".weight" : name + ".bias", gradient_type());
   norm_backward(b_, s_, name, n, dx, {early.part(name + ".weight"), s_.rms ? Value{} : early.part(name + ".bias")});
   early.close(name);
 }
@@ -136,7 +136,7 @@ Value BlockBackward::branch(const Branch& at, const Value& dy) {
   const std::int64_t t = s_.rows, h = s_.hidden;
   GradientSink& early = early_sink();
   const bool bias = early.has(at.bias);
-  if (bias) early.open(at.bias, at.bias, dtype());
+  if (bias) early.open(at.bias, at.bias, gradient_type());
   Value dx = dy;
   if (s_.hidden_dropout > 0) {
     dx = hold(at.kept, t * h);
@@ -186,7 +186,7 @@ Value BlockBackward::sum_input(const std::string& name, const Value& dy, std::in
 void BlockBackward::column_weights(const std::string& name, const Value& dy, const Value& input, std::int64_t width) {
   const bool bias = sink_.has(name + ".bias");
   const std::int64_t rows = input.elements / s_.hidden;
-  sink_.open(name + ".weight", bias ? name + ".bias" : name + ".weight", dtype());
+  sink_.open(name + ".weight", bias ? name + ".bias" : name + ".weight", gradient_type());
   const auto wgrad = b_.add(name + "_wgrad", MatMul{width, s_.hidden, rows, true, false, false}, {dy, input},
                             {sink_.part(name + ".weight")});
   if (has_reduced_ && !s_.sum_beside_weights) b_.depend(wgrad, reduced_);
@@ -212,7 +212,7 @@ void BlockBackward::kv_copies_sum() {
 }
 
 void BlockBackward::proj_weights(const Value& d) {
-  sink_.open("proj.weight", "proj.weight", dtype());
+  sink_.open("proj.weight", "proj.weight", gradient_type());
   b_.add("proj_wgrad", MatMul{s_.hidden, s_.attention, s_.tokens, true, false, false}, {d, a_.context()},
          {sink_.part("proj.weight")});
   sink_.close("proj");
@@ -268,7 +268,7 @@ void BlockBackward::fc2_weights(const Value& d, const std::string& name) {
   const bool ready = a_.at().activated.ready;
   const Value x = a_.activated(ready ? Value{} : mlp_input());
   const std::int64_t width = x.elements / s_.tokens;
-  sink_.open(name + ".weight", name + ".weight", dtype());
+  sink_.open(name + ".weight", name + ".weight", gradient_type());
   b_.add(name + "_wgrad", MatMul{s_.hidden, width, s_.tokens, true, false, false}, {d, x}, {sink_.part(name + ".weight")});
   sink_.close(name);
 }

@@ -34,6 +34,7 @@ class BlockBackward {
   void take_early();
   void keep_again();
   DType dtype() const { return s_.dtypes.compute; }
+  DType gradient_type() const { return s_.numerics.parameter_gradient; }
   Value scratch(std::int64_t elements) { return b_.scratch(dtype(), elements); }
   Value rows_scratch() { return scratch(s_.rows * s_.hidden); }
   /// Where a gradient goes that the matrices' gradients need: kept for them, or scratch.

@@ -56,7 +56,7 @@ void BlockBackward::softmax_backward(const AttentionDims& d, const Value& dprobs
       for (int i = 0; i < 2; ++i) b_.hold(task, DType::fp32, dscores.elements);  // the gradient of the probabilities and of what they are of
     return;
   }
-  const Value total = relative_gradients_(s_.relative_table()), dtable = scratch(total.elements);
+  const Value total = relative_gradients_(s_.relative_table()), dtable = b_.scratch(s_.numerics.parameter_gradient, total.elements);
   b_.add("softmax_backward", op, in, {dscores, dtable});
   b_.add("accumulate_relative", Accumulate{total.elements, dtable.dtype, total.dtype}, {dtable, total}, {total});
 }

@@ -10,7 +10,7 @@ Value BlockBackward::experts(const Value& d) {
   MoeSaved& m = a_.at().moe;
   const MoeDims dims = s_.moe_dims();
   if (!m.dispatched.ready || !m.fc1.ready) a_.expert_fc1(expert_input());
-  const Value drows = scratch(dims.rows() * s_.hidden), dweights = scratch(dims.tokens * dims.top_k);
+  const Value drows = scratch(dims.rows() * s_.hidden), dweights = b_.scratch(s_.numerics.router, dims.tokens * dims.top_k);
   const auto combine = b_.add("combine_backward", MoeCombineBackward{dims}, {d, m.returned, m.slots, m.weights},
                               {drows, dweights});
   // Under sequence parallelism rows came back complete.
@@ -70,7 +70,7 @@ std::uint16_t BlockBackward::shared_experts(const Value& own, const Value& dx) {
 
 Value BlockBackward::router(const Value& dweights) {
   const MoeSaved& m = a_.at().moe;
-  const Value dlogits = hold(held_.logits, s_.rows * s_.experts), dx = rows_scratch();
+  const Value dlogits = split() ? held_.logits : b_.scratch(s_.numerics.router, s_.rows * s_.experts), dx = rows_scratch();
   b_.add("top_k_backward",
          TopKRouterBackward{s_.moe_dims(), s_.aux_loss, s_.global_micro_batches * s_.context * s_.token_shares()},
          {dweights, m.probs, m.weights, m.slots, m.load.kept() ? m.load : m.counts, m.logits}, {dlogits});
@@ -81,7 +81,7 @@ Value BlockBackward::router(const Value& dweights) {
 }
 
 void BlockBackward::router_weights(const Value& dlogits) {
-  sink_.open("router.weight", "router.weight", dtype());
+  sink_.open("router.weight", "router.weight", gradient_type());
   b_.keep_wide(b_.add("router_wgrad", MatMul{s_.experts, s_.hidden, s_.rows, true, false, false}, {dlogits, expert_input()},
                       {sink_.part("router.weight")}));
   sink_.close("router");
@@ -99,7 +99,7 @@ void BlockBackward::expert_matrix(const std::string& name, const Value& dy, cons
   const BlockActivations& a = a_;
   const std::int64_t g = a.groups(), e = s_.experts_here, m = a.group_rows();
   const bool bias = expert_sink_.has(name + ".bias");
-  expert_sink_.open(name + ".weight", bias ? name + ".bias" : name + ".weight", dtype());
+  expert_sink_.open(name + ".weight", bias ? name + ".bias" : name + ".weight", gradient_type());
   b_.add(name + "_wgrad", GroupedWeightGrad{g, e, m, n, k, a.ragged()}, a.with_counts({dy, x}),
          {expert_sink_.part(name + ".weight")});
   if (bias)

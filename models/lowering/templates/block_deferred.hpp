@@ -28,7 +28,7 @@ struct BlockDeferred {
     if (!moe) return;
     expert_rows = add(s.expert_rows() * s.hidden);
     expert_fc1 = add(s.expert_rows() * s.expert_fc1);
-    logits = add(s.rows * s.experts);
+    logits = at.add(s.numerics.router, s.rows * s.experts);
   }
 };
 

@@ -53,8 +53,9 @@ struct BlockSaved {
 
  private:
   /// For the input's gradient alone.
-  Kept keep(bool kept, std::int64_t elements) {
-    return kept && has_saved_ ? Kept{at_.add(s_.dtypes.compute, elements), written_} : Kept{};
+  Kept keep(bool kept, std::int64_t elements) { return keep(kept, elements, s_.dtypes.compute); }
+  Kept keep(bool kept, std::int64_t elements, DType dtype) {
+    return kept && has_saved_ ? Kept{at_.add(dtype, elements), written_} : Kept{};
   }
   /// For the weights' gradients too.
   Kept keep_inputs(DType dtype, std::int64_t elements) {
@@ -76,8 +77,10 @@ struct BlockSaved {
     return keep_inputs(kept, elements);
   }
   /// For the weights' gradients where those compute something of it again.
-  Kept keep_for(bool weights, bool kept, std::int64_t elements) {
-    return weights ? keep_inputs(kept, elements) : keep(kept, elements);
+  Kept keep_for(bool weights, bool kept, std::int64_t elements) { return keep_for(weights, kept, elements, s_.dtypes.compute); }
+  Kept keep_for(bool weights, bool kept, std::int64_t elements, DType dtype) {
+    if (!weights) return keep(kept, elements, dtype);
+    return kept ? keep_inputs(dtype, elements) : Kept{};
   }
 
   /// Never written: what a framework holds beside what is read again.
@@ -99,7 +102,7 @@ struct BlockSaved {
     const std::int64_t state = s_.rows * s_.hidden, n = s_.tokens;
     const bool pre = s_.placement == NormPlacement::pre, score_path = !s_.flash && s_.keep.core;
     const bool again = !(pre && s_.keep.norms);  // the sublayers' inputs come from the states before their norms
-    ln1_stats = keep_for(again, true, 2 * s_.rows);
+    ln1_stats = keep_for(again, true, 2 * s_.rows, s_.numerics.statistics);
     norm_copy();
     n1 = keep_operand(!again, state);
     qkv = keep(true, n * s_.qkv());
@@ -111,14 +114,14 @@ struct BlockSaved {
     if (score_path && s_.attention_dropout > 0) mask(score_elements(core));
     if (s_.hidden_dropout > 0) mask(2 * state);
     dropped = s_.attention_dropout > 0 ? keep(score_path, score_elements(core)) : probs;
-    attention_stats = keep(s_.flash && s_.keep.core, stats_elements(core));
+    attention_stats = keep(s_.flash && s_.keep.core, stats_elements(core), s_.numerics.statistics);
     const bool ulysses = s_.path == ContextPath::ulysses;
     context = keep_context(s_.keep.context, s_.flash && s_.keep.core && !ulysses, n * s_.attention);
     // Ulysses computes another share of the context than the one that goes on.
     core_context = ulysses ? keep(s_.flash, n * s_.attention) : context;
     sum1 = keep(!pre, state);
     x2 = keep_for(again, s_.keep.state, state);
-    ln2_stats = keep_for(again, true, 2 * s_.rows);
+    ln2_stats = keep_for(again, true, 2 * s_.rows, s_.numerics.statistics);
     norm_copy();
     // Experts' router and dispatch read it wide; a product of the layer has a narrow one only in a shared expert.
     const bool shared = experts && s_.shared_ffn > 0 && s_.narrow.inputs && s_.narrow.attention_output == AttentionOutput::both;
@@ -129,7 +132,7 @@ struct BlockSaved {
   void save_cross() {
     const AttentionDims d = s_.cross_dims();
     cross.x = keep(true, s_.rows * s_.hidden);
-    cross.norm_stats = keep(true, 2 * s_.rows);
+    cross.norm_stats = keep(true, 2 * s_.rows, s_.numerics.statistics);
     norm_copy();
     cross.n = keep(s_.keep.norms, s_.rows * s_.hidden);
     cross.q = keep(true, s_.tokens * d.q_width());
@@ -138,7 +141,7 @@ struct BlockSaved {
     cross.scores = keep(!s_.flash && s_.keep.scores, score_elements(d));
     cross.probs = keep(score_path, score_elements(d));
     cross.dropped = s_.attention_dropout > 0 ? keep(score_path, score_elements(d)) : cross.probs;
-    cross.stats = keep(s_.flash && s_.keep.core, stats_elements(d));
+    cross.stats = keep(s_.flash && s_.keep.core, stats_elements(d), s_.numerics.statistics);
     cross.context = keep(true, s_.tokens * d.q_width());
   }
 
@@ -160,9 +163,9 @@ struct BlockSaved {
 
   void save_experts() {
     const MoeDims d = s_.moe_dims();
-    moe.logits = keep(true, d.tokens * d.experts);
-    moe.probs = keep(true, d.tokens * d.experts);
-    moe.weights = keep(true, d.tokens * d.top_k);
+    moe.logits = keep(true, d.tokens * d.experts, s_.numerics.router);
+    moe.probs = keep(true, d.tokens * d.experts, s_.numerics.router);
+    moe.weights = keep(true, d.tokens * d.top_k, s_.numerics.router);
     const bool again = !s_.keep.activated, shares = s_.row_shares() > 1;
     moe.slots = keep_inputs(DType::int32, d.tokens * d.top_k);
     moe.counts = keep_inputs(DType::int32, d.experts);

@@ -21,6 +21,8 @@
 //   tie              from to
 //   optimizer        gradients weights sums [exp_avg] [exp_avg_sq] [tensor_sums] [gradient_sums] [master], by name
 
+#include <optional>
+
 #include "models/graph/task_graph.hpp"
 #include "models/lowering/shapes/shapes.hpp"
 
@@ -116,6 +118,8 @@ struct UpdateSpec {
   DType weights = DType::fp32;      ///< as the rank keeps them
   OptimizerSpec optimizer;
   double clip_grad = 0;
+  std::optional<LossScale> loss_scale = std::nullopt;
+  bool stochastic = false;          ///< what stays in 16 bits is rounded at random
 };
 /// The update of one unit whose states, and with `weights_too` whose weights, live in the host's memory: they come, are
 /// updated and go back. Slots: gradients weights exp_avg exp_avg_sq [master].

@@ -21,7 +21,7 @@ std::string table_name(const Shapes& s) { return s.relative_buckets > 0 ? "relat
 Value stats_slot(TemplateBuilder& b, const Shapes& s) {
   SlotLayout at(b.slot("saved", MemoryKind::activations));
   at.add(s.norm_copy_type(), s.norm_copy());  // never written
-  return at.add(s.dtypes.compute, 2 * s.rows);
+  return at.add(s.numerics.statistics, 2 * s.rows);
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ Template bridge_backward(const Shapes& s, const Shapes& d, bool first) {
   if (d.shared_positions()) shared_position_backward(b, d, dy, dword, position_gradients);
   else if (d.hidden_dropout > 0) b.add("dropout_backward", position_backward(d, d.hidden_dropout, false), {dy}, {dword});
   word_gradient(b, d, tokens, dword, word_sink);
-  sink.open("final_norm.weight", s.rms ? "final_norm.weight" : "final_norm.bias", s.dtypes.compute);
+  sink.open("final_norm.weight", s.rms ? "final_norm.weight" : "final_norm.bias", s.numerics.parameter_gradient);
   norm_backward(b, s, "final_norm", {dmemory, x, stats, w("final_norm.weight")}, dx,
                 {sink.part("final_norm.weight"), s.rms ? Value{} : sink.part("final_norm.bias")});
   sink.close("final_norm");

@@ -37,7 +37,7 @@ void BlockActivations::need_cross_core() {
   if (s_.flash ? t.stats.ready : t.probs.ready) return;
   const AttentionDims d = s_.cross_dims();
   if (s_.flash) {
-    start(t.stats, stats_elements(d));
+    start(t.stats, stats_elements(d), s_.numerics.statistics);
     // Computed again, the context is written again with the same values.
     const FlashAttention op{d, s_.attention_dropout, false, -1, DropoutSite::cross_attention,
                          s_.fusion.attention, s_.fusion.deterministic_attention};

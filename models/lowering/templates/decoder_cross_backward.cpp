@@ -60,7 +60,7 @@ void BlockBackward::cross_memory(const Value& dkv) {
 
 void BlockBackward::cross_proj_weights(const Value& d) {
   const std::int64_t inner = s_.cross_dims().q_width();
-  sink_.open("cross_proj.weight", "cross_proj.weight", dtype());
+  sink_.open("cross_proj.weight", "cross_proj.weight", gradient_type());
   b_.add("cross_proj_wgrad", MatMul{s_.hidden, inner, s_.tokens, true, false, false}, {d, a_.at().cross.context},
          {sink_.part("cross_proj.weight")});
   sink_.close("cross_proj");

@@ -10,7 +10,7 @@ struct EmbedSaved {
   EmbedSaved(const Shapes& s, std::uint16_t slot) {
     SlotLayout at(slot);
     sum = at.add(s.dtypes.compute, s.rows * s.hidden);
-    stats = at.add(s.dtypes.compute, 2 * s.rows);
+    stats = at.add(s.numerics.statistics, 2 * s.rows);
   }
 };
 
@@ -107,7 +107,7 @@ class EmbedBackward {
 
  private:
   Value scratch() { return b_.scratch(s_.dtypes.compute, s_.rows * s_.hidden); }
-  void open(std::string_view from, std::string_view to) { sink_.open(from, to, s_.dtypes.compute); }
+  void open(std::string_view from, std::string_view to) { sink_.open(from, to, s_.numerics.parameter_gradient); }
 
   Value through_position(const Value& dy, double dropout) {
     const Value dx = scratch();

@@ -18,7 +18,7 @@ struct HeadSaved {
     const DType d = s.dtypes.compute;
     const std::int64_t state = s.rows * s.hidden;
     if (s.placement == NormPlacement::pre) {
-      stats = at.add(d, 2 * s.rows);
+      stats = at.add(s.numerics.statistics, 2 * s.rows);
       at.add(s.norm_copy_type(), s.norm_copy());
       n = at.add(d, state);
     }
@@ -26,7 +26,7 @@ struct HeadSaved {
     if (!s.bert) return;
     dense = at.add(d, state);
     activated = at.add(d, state);
-    norm_stats = at.add(d, 2 * s.rows);
+    norm_stats = at.add(s.numerics.statistics, 2 * s.rows);
     transformed = at.add(d, state);
     first = at.add(d, s.batch * s.hidden);
     pooler = at.add(d, s.batch * s.hidden);
@@ -97,7 +97,7 @@ class HeadForward {
   }
 
   void loss(const std::string& name, const VocabDims& dims, std::int64_t targets, const Loss& l) {
-    const Value max = b_.scratch(s_.dtypes.compute, dims.rows), sums = b_.scratch(s_.dtypes.compute, 2 * dims.rows);
+    const Value max = b_.scratch(s_.numerics.loss_sums, dims.rows), sums = b_.scratch(s_.numerics.loss_sums, 2 * dims.rows);
     const auto vocab_max = b_.add(name + "vocab_max", VocabMax{dims}, {l.logits}, {max});
     if (!dims.whole) tensor_all_reduce(b_, s_, max, "vocab_max", vocab_max, Reduce::max);
     const auto exp_sum = b_.add(name + "vocab_exp_sum", VocabExpSum{dims}, {l.logits, max, l.targets}, {sums});
@@ -162,7 +162,7 @@ class HeadBackward {
     for (int i = 0; s_.fusion.loss_copies && i < 2; ++i) b_.hold_ahead(task, wide.dtype, wide.elements);  // nll_loss', log_softmax'
     return narrow;
   }
-  void open(std::string_view from, std::string_view to) { sink_.open(from, to, dtype()); }
+  void open(std::string_view from, std::string_view to) { sink_.open(from, to, s_.numerics.parameter_gradient); }
 
   /// Gradient of what the output matrix read; in `to` where given.
   Value through_logits(const HeadSaved& t, const Value& n, const Value& to) {
@@ -175,7 +175,7 @@ class HeadBackward {
         b_.add("logits_dgrad", MatMul{s_.tokens, h, v, false, false, false}, {t.dlogits, output_}, {partial});
     const Summed sum = tensor_sum(b_, s_, partial, "logits_dgrad", dgrad, to);
     const std::string& name = output_layout_.specs().front().name;
-    output_sink_.open(name, name, dtype());
+    output_sink_.open(name, name, s_.numerics.parameter_gradient);
     const auto wgrad = b_.add("logits_wgrad", MatMul{v, h, s_.tokens, true, false, false},
                               {t.dlogits, ahead ? all : tensor_gather(b_, s_, n, "final_norm")}, {output_sink_.part(name)});
     if (!ahead) b_.depend(wgrad, sum.task);

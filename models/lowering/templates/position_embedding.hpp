@@ -24,7 +24,7 @@ inline RegionValues position_gradient_slot(TemplateBuilder& b, const Shapes& s, 
 /// Appends dx of the words from `dy`, and adds to the gradient of the table that two stacks share.
 inline void shared_position_backward(TemplateBuilder& b, const Shapes& s, const Value& dy, const Value& dx,
                                      const RegionValues& gradients) {
-  const Value total = gradients("position.weight"), dtable = b.scratch(s.dtypes.compute, total.elements);
+  const Value total = gradients("position.weight"), dtable = b.scratch(s.numerics.parameter_gradient, total.elements);
   b.add("position_backward", position_backward(s, s.hidden_dropout, true), {dy}, {dx, dtable});
   b.add("accumulate_position", Accumulate{total.elements, dtable.dtype, total.dtype}, {dtable, total}, {total});
 }

@@ -3,6 +3,7 @@
 #include "models/lowering/shapes/regions.hpp"
 #include "models/lowering/templates/blocks.hpp"
 #include "models/lowering/templates/template_builder.hpp"
+#include "models/lowering/templates/update_ops.hpp"
 
 namespace tandem::lowering {
 namespace {
@@ -34,6 +35,14 @@ bool travels_apart(const ReduceSpec& spec) { return spec.copied || spec.dtype !=
 /// Into the tensor that travels.
 void copy_in(TemplateBuilder& b, const ReduceSpec& spec, const Value& from, const Value& to) {
   copy(b, spec.copied ? "copy_in" : "convert", from, to);
+}
+
+/// Takes the rank's share of a sum to its place.
+void take(TemplateBuilder& b, ShareGoes goes, const Value& sum, const Value& share) {
+  if (goes == ShareGoes::added)
+    b.add("accumulate", Accumulate{share.elements, sum.dtype, share.dtype}, {sum, share}, {share});
+  else
+    copy(b, "keep", sum, share);
 }
 
 /// Sums `v` over `over` and leaves the sum in `v`.
@@ -95,10 +104,7 @@ Template reduce_scatter(const ReduceSpec& spec, ShareGoes goes) {
           Stream::data);
     if (direct || (goes == ShareGoes::in_place && spec.dtype == spec.held)) return b.finish();
   }
-  if (goes == ShareGoes::added)
-    b.add("accumulate", Accumulate{shard.elements, sum.dtype, shard.dtype}, {sum, shard}, {shard});
-  else
-    copy(b, "keep", sum, shard);
+  take(b, goes, sum, shard);
   return b.finish();
 }
 
@@ -130,11 +136,7 @@ Template scatter_copied(const ReduceSpec& spec) {
 Template take_sum(const ReduceSpec& spec, ShareGoes goes) {
   TemplateBuilder b(spec.name, spec.dtype);
   const Value sum = b.whole(b.slot("sent", spec.kind), spec.dtype, spec.elements).share(spec.group, spec.shards);
-  const Value shard = shard_slot(b, spec);
-  if (goes == ShareGoes::added)
-    b.add("accumulate", Accumulate{shard.elements, sum.dtype, shard.dtype}, {sum, shard}, {shard});
-  else
-    copy(b, "keep", sum, shard);
+  take(b, goes, sum, shard_slot(b, spec));
   return b.finish();
 }
 
@@ -203,8 +205,8 @@ namespace {
 /// The norm of all ranks from `sums`, and what it makes of the update.
 void add_validation(TemplateBuilder& b, const UpdateSpec& spec, const Value& sums) {
   if (spec.norm_is_shared)
-    b.add("norm_all_reduce", sum_over(spec.norm_group, sums.elements, sums.dtype), {sums}, {sums}, Stream::data);
-  b.add("clip", ClipCoefficient{spec.clip_grad}, {sums}, {});
+    b.add("norm_all_reduce", norm_sum(spec), {sums}, {sums}, Stream::data);
+  b.add("clip", ClipCoefficient{spec.clip_grad, spec.loss_scale}, {sums}, {});
 }
 
 Value norm_slot(TemplateBuilder& b) { return b.whole(b.slot("sums", MemoryKind::workspace), DType::int64, kExactWords); }
@@ -213,8 +215,8 @@ Value norm_slot(TemplateBuilder& b) { return b.whole(b.slot("sums", MemoryKind::
 class UpdateWriter {
  public:
   UpdateWriter(const Shapes& s, const UpdateSpec& spec)
-      : spec_(spec), o_(spec.optimizer), d_(s.dtypes), master_(d_.master != spec.weights), master_type_(held_master(s.fusion, d_)),
-        b_("optimizer", d_.compute),
+      : s_(s), spec_(spec), o_(spec.optimizer), d_(s.dtypes), master_(d_.master != spec.weights),
+        master_type_(held_master(s.fusion, d_)), b_("optimizer", d_.compute),
         gradients_(slot("gradients", MemoryKind::gradients, d_.gradients, spec.gradient_elements)),
         weights_(spec.weight_elements > 0 ? slot("weights", MemoryKind::weights, spec.weights, spec.weight_elements) : Value{}),
         sums_(norm_slot(b_)) {}
@@ -229,8 +231,8 @@ class UpdateWriter {
  private:
   void update() {
     switch (o_.kind) {
-      case OptimizerKind::adamw: adamw(); break;
-      case OptimizerKind::sgd: sgd(); break;
+      case OptimizerKind::adamw: elementwise("adamw", adamw_of(o_, d_, spec_.weights, spec_.state_elements, spec_.stochastic)); break;
+      case OptimizerKind::sgd: elementwise("sgd", sgd_of(o_, d_, spec_.weights, spec_.state_elements, spec_.stochastic)); break;
       case OptimizerKind::lamb: layerwise(LayerwiseKind::lamb); break;
       case OptimizerKind::lans: layerwise(LayerwiseKind::lans); break;
     }
@@ -252,29 +254,19 @@ class UpdateWriter {
     return in;
   }
 
-  void own_norm() { b_.add("grad_norm", GradNorm{spec_.own_elements, d_.gradients}, {gradients_}, {sums_}); }
+  void own_norm() { b_.add("grad_norm", lowering::own_norm(spec_, d_), {gradients_}, {sums_}); }
 
-  void adamw() {
-    std::vector<Value> out{weights_, state("exp_avg", d_.optimizer_state), state("exp_avg_sq", d_.optimizer_state)};
-    if (master_) out.push_back(state("master", master_type_));
-    b_.add("adamw", AdamW{spec_.state_elements, o_.beta1, o_.beta2, o_.epsilon, o_.weight_decay, master_, d_.gradients,
-                          spec_.weights, d_.optimizer_state},
-           all({gradients_}, out), out);
-  }
-
-  void sgd() {
+  /// Weights and states are read and written.
+  void elementwise(const std::string& name, const Op& op) {
     std::vector<Value> out{weights_};
-    if (o_.momentum > 0) out.push_back(state("exp_avg", d_.optimizer_state));
-    if (master_) out.push_back(state("master", master_type_));
-    b_.add("sgd", Sgd{spec_.state_elements, o_.momentum, o_.weight_decay, master_, d_.gradients, spec_.weights,
-                      d_.optimizer_state},
-           all({gradients_}, out), out);
+    for (const OptimizerState& kept : optimizer_states(o_, spec_.weights, s_)) out.push_back(state(kept.name, kept.type));
+    b_.add(name, op, all({gradients_}, out), out);
   }
 
   void layerwise(LayerwiseKind kind) {
     const Value m = state("exp_avg", d_.optimizer_state), v = state("exp_avg_sq", d_.optimizer_state);
     const LayerwiseMoments moments{kind, spec_.state_elements, spec_.global_parameters, o_.beta1, o_.beta2, o_.epsilon,
-                                   o_.weight_decay, master_, d_.gradients, spec_.weights, d_.optimizer_state};
+                                   o_.weight_decay, master_, d_.gradients, spec_.weights, d_.optimizer_state, spec_.stochastic};
     const Value norms = slot("tensor_sums", MemoryKind::workspace, DType::int64,
                              spec_.global_parameters * moments.norms() * kExactWords);
     std::vector<Value> gradient_norms;
@@ -289,10 +281,11 @@ class UpdateWriter {
     b_.add("moments", moments, all({gradients_, out.back(), m, v}, gradient_norms), {m, v, norms});
     sum("moments_all_reduce", norms);
     const LayerwiseApply apply{kind, spec_.state_elements, spec_.global_parameters, o_.beta1, o_.beta2, o_.epsilon,
-                               o_.weight_decay, master_, d_.gradients, spec_.weights, d_.optimizer_state};
+                               o_.weight_decay, master_, d_.gradients, spec_.weights, d_.optimizer_state, spec_.stochastic};
     b_.add(kind == LayerwiseKind::lamb ? "lamb" : "lans", apply, all(all({gradients_, m, v, norms}, gradient_norms), out), out);
   }
 
+  const Shapes& s_;
   const UpdateSpec& spec_;
   const OptimizerSpec& o_;
   const DTypes& d_;
@@ -316,25 +309,23 @@ Template offloaded_update(const Shapes& s, const OffloadedUpdate& spec) {
   };
   const Value gradients = part("gradients", MemoryKind::gradients, d.gradients, spec.whole_gradients);
   const Value weights = part("weights", MemoryKind::weights, spec.weights, spec.whole_weights);
-  std::vector<Value> states{part("exp_avg", MemoryKind::optimizer, d.optimizer_state, false),
-                            part("exp_avg_sq", MemoryKind::optimizer, d.optimizer_state, false)};
-  if (master) states.push_back(part("master", MemoryKind::optimizer, held_master(s.fusion, d), false));
+  const std::vector<OptimizerState> kept = optimizer_states(o, spec.weights, s);
+  std::vector<Value> states;
+  for (const OptimizerState& state : kept) states.push_back(part(state.name, MemoryKind::optimizer, state.type, false));
   const auto travel = [&](const Value& v, bool to_host, const std::string& name) {
     b.add(name + (to_host ? "_to_host" : "_from_host"), HostCopy{v.elements, v.dtype, to_host},
           to_host ? std::vector<Value>{v} : std::vector<Value>{}, to_host ? std::vector<Value>{} : std::vector<Value>{v},
           Stream::host);
   };
-  constexpr const char* names[] = {"exp_avg", "exp_avg_sq", "master"};
-  for (std::size_t i = 0; i < states.size(); ++i) travel(states[i], false, names[i]);
+  for (std::size_t i = 0; i < states.size(); ++i) travel(states[i], false, kept[i].name);
   if (spec.weights_too && !master) travel(weights, false, "weights");
   if (spec.weights_too && master) b.add("weights_place", Fill{n, spec.weights}, {}, {weights});
   std::vector<Value> out{weights};
   out.insert(out.end(), states.begin(), states.end());
   std::vector<Value> in{gradients};
   in.insert(in.end(), out.begin(), out.end());
-  b.add("adamw", AdamW{n, o.beta1, o.beta2, o.epsilon, o.weight_decay, master, d.gradients, spec.weights, d.optimizer_state},
-        std::move(in), std::move(out));
-  for (std::size_t i = 0; i < states.size(); ++i) travel(states[i], true, names[i]);
+  b.add("adamw", adamw_of(o, d, spec.weights, n), std::move(in), std::move(out));
+  for (std::size_t i = 0; i < states.size(); ++i) travel(states[i], true, kept[i].name);
   if (spec.weights_too) travel(weights, true, "weights");
   return b.finish();
 }

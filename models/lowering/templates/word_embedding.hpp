@@ -16,7 +16,7 @@ inline void look_up_words(TemplateBuilder& b, const Shapes& s, const Value& toke
 /// Appends the gradient of the word matrix from `dx`, the rank's rows of the gradient of what was looked up.
 inline void word_gradient(TemplateBuilder& b, const Shapes& s, const Value& tokens, const Value& dx, GradientSink& sink) {
   const Value all = tensor_gather(b, s, dx, "embedding_gradient");
-  sink.open("word.weight", "word.weight", s.dtypes.compute);
+  sink.open("word.weight", "word.weight", s.numerics.parameter_gradient);
   b.add("embedding_backward", EmbeddingBackward{s.tokens, s.hidden, s.vocab_rows}, {tokens, all},
         {sink.part("word.weight")});
   sink.close("embedding");

@@ -64,8 +64,8 @@ struct PlainMask {
 
   PlainMask(const WholeAttention& whole, const KernelContext& c)
       : a(whole),
-        stream(RandomStream::dropout(c.seed, DropoutSite::attention, c.step, c.layer)),
-        first_sequence(c.first_sequence) {}
+        stream(RandomStream::dropout(c.seed, DropoutSite::attention, c.table->step, c.layer)),
+        first_sequence(c.table->first_sample + c.first_sequence) {}
   double at(std::int64_t s, std::int64_t h, std::int64_t q, std::int64_t k) const {
     if (a.dropout == 0) return 1;
     const std::int64_t index = (((first_sequence + s) * a.heads + h) * a.queries + q) * a.keys + k;

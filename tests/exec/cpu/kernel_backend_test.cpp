@@ -193,10 +193,10 @@ bool is_computation(const Op& op) { return !is_communication(op) && !std::holds_
 std::vector<Values> run(const Call& call, DType dtype) {
   Kernels kernels(dtype);
   kernels.context.seq_length = kSeq;
-  kernels.context.pieces = whole();
-  kernels.scalars = {.learning_rate = 0.01, .bias_correction1 = 0.1, .bias_correction2 = 0.01};
+  kernels.pieces = whole();
+  kernels.table = {.learning_rate = 0.01, .bias_correction1 = 0.1, .bias_correction2 = 0.01};
   auto results = kernels.run(call.op, call.inputs, call.outputs);
-  results.push_back({kernels.scalars.grad_norm, kernels.scalars.clip_coefficient});
+  results.push_back({kernels.table.grad_norm, kernels.table.clip_coefficient});
   return results;
 }
 
@@ -221,36 +221,47 @@ std::vector<Op> one_of_each(std::index_sequence<I...>) {
 
 }  // namespace
 
-TEST_CASE("every kind of operation is either supported in fp32 and fp64 or moves numbers between memories") {
+TEST_CASE("every kind of operation is either supported in fp64, fp32, bf16 and fp16 or moves numbers between memories") {
   const auto backend = make_cpu_backend();
   for (Op op : one_of_each(std::make_index_sequence<kOpKinds>{})) {
     if (auto* a = std::get_if<Accumulate>(&op)) a->source = a->destination = DType::fp32;
     INFO(kind_name(op));
-    for (const DType dtype : {DType::fp32, DType::fp64}) CHECK(backend->supports(op, dtype) == is_computation(op));
-    for (const DType dtype : {DType::tf32, DType::bf16, DType::fp16, DType::fp8, DType::int32, DType::int64}) {
-      CHECK_FALSE(backend->supports(op, dtype));
+    for (const DType dtype : {DType::fp32, DType::fp64, DType::bf16, DType::fp16})
+      CHECK(backend->supports(op, {dtype, {}, {}}).possible == is_computation(op));
+    for (const DType dtype : {DType::tf32, DType::fp8, DType::mxfp8, DType::int32, DType::int64}) {
+      CHECK_FALSE(backend->supports(op, {dtype, {}, {}}).possible);
     }
   }
 }
 
 TEST_CASE("what is not supported is refused when it is run, by kind and type") {
-  Kernels halves(DType::bf16), doubles;
-  CHECK_THROWS_WITH(halves.run(BiasGrad{1, 1}, {real({1})}, {result(1)}),
-                    Catch::Contains("bias_grad") && Catch::Contains("bf16"));
+  Kernels eighths(DType::fp8), doubles;
+  CHECK_THROWS_WITH(eighths.run(BiasGrad{1, 1}, {real({1})}, {result(1)}),
+                    Catch::Contains("bias_grad") && Catch::Contains("fp8"));
   CHECK_THROWS_AS(doubles.run(Send{1, DType::fp64, 1}, {real({1})}, {}), DeviceError);
-  CHECK_FALSE(doubles.backend->supports(Accumulate{1, DType::bf16, DType::fp32}, DType::fp32));
-  CHECK_FALSE(doubles.backend->supports(Accumulate{1, DType::int32, DType::int32}, DType::fp32));  // copied, never added
-  CHECK_FALSE(doubles.backend->supports(AdamW{1, 0.9, 0.9, 1e-8, 0, true}, DType::fp64));
-  CHECK_FALSE(doubles.backend->supports(Sgd{1, 0.9, 0, true}, DType::fp64));
-  CHECK_FALSE(doubles.backend->supports(LayerwiseMoments{LayerwiseKind::lamb, 1, 1, 0.9, 0.9, 1e-8, 0, true}, DType::fp64));
-  CHECK_FALSE(doubles.backend->supports(LayerwiseApply{LayerwiseKind::lamb, 1, 1, 0.9, 0.9, 1e-8, 0, true}, DType::fp64));
+  const auto can = [&](const Op& op, DType dtype) { return doubles.backend->supports(op, {dtype, {}, {}}).possible; };
+  CHECK_FALSE(can(Accumulate{1, DType::fp8, DType::fp32}, DType::fp32));
+  CHECK_FALSE(can(Accumulate{1, DType::int32, DType::int32}, DType::fp32));  // copied, never added
+  CHECK_FALSE(can(MatMul{1, 1, 1, false, false, false, true, DType::fp8}, DType::fp32));
+}
+
+TEST_CASE("an operand in a type that no kernel reads is refused with its type") {
+  const auto backend = make_cpu_backend();
+  const std::array kept{DType::fp32, DType::int32}, half{DType::fp32, DType::bf16}, eighth{DType::fp32, DType::fp8};
+  CHECK(backend->supports(BiasGrad{1, 1}, {DType::fp32, kept, kept}).possible);
+  CHECK(backend->supports(BiasGrad{1, 1}, {DType::bf16, half, half}).possible);
+  CHECK(backend->supports(BiasGrad{1, 1}, {DType::fp32, eighth, {}}).reason == "bias_grad in fp32 with an operand in fp8");
+  CHECK(backend->supports(BiasGrad{1, 1}, {DType::fp64, {}, half}).reason == "bias_grad in fp64 with an operand in bf16");
+  const std::array remainders{DType::bf16, DType::fp32, DType::fp32, DType::bf16};
+  CHECK(backend->supports(AdamW{1, 0.9, 0.9, 1e-8, 0, true}, {DType::bf16, {}, remainders}).reason ==
+        "adamw with a master that holds what weights lack");
 }
 
 TEST_CASE("a missing operand is a broken promise, not a crash") {
   Kernels kernels;
   CHECK_THROWS_AS(kernels.run(BiasGrad{1, 1}, {}, {result(1)}), ContractError);
   CHECK_THROWS_AS(kernels.run(BiasGrad{1, 1}, {real({1})}, {}), ContractError);
-  kernels.context.scalars = nullptr;
+  kernels.context.table = nullptr;
   CHECK_THROWS_AS(kernels.run(ClipCoefficient{1}, {one_word()}, {}), ContractError);
 }
 
@@ -264,7 +275,7 @@ TEST_CASE("this file calls every computation") {
 }
 
 TEST_CASE("every operation writes every element of its outputs, and the same bits each time") {
-  const DType dtype = GENERATE(DType::fp32, DType::fp64);
+  const DType dtype = GENERATE(DType::fp32, DType::fp64, DType::bf16, DType::fp16);
   for (const Call& c : all_calls()) {
     INFO(kind_name(c.op));
     const auto results = run(c, dtype);
@@ -284,11 +295,41 @@ TEST_CASE("every operation in floats agrees with doubles") {
   }
 }
 
+TEST_CASE("every operation in bf16 and fp16 agrees with doubles on the same operands, to the rounding of its results") {
+  const DType type = GENERATE(DType::bf16, DType::fp16);
+  const double epsilon = type == DType::bf16 ? 0x1p-7 : 0x1p-10;  // distance of 1 from the next number
+  const auto rounded = [type](double v) {
+    const auto x = static_cast<float>(v);
+    return static_cast<double>(type == DType::bf16 ? from_bf16(to_bf16(x)) : from_fp16(to_fp16(x)));
+  };
+  for (Call c : all_calls()) {
+    INFO(kind_name(c.op) << " in " << name(type));
+    for (auto* operands : {&c.inputs, &c.outputs})
+      for (Operand& o : *operands)
+        if (o.kind == Operand::Kind::compute) std::transform(o.values.begin(), o.values.end(), o.values.begin(), rounded);
+    const auto halves = with_sums_as_numbers(c, run(c, type));
+    const auto doubles = with_sums_as_numbers(c, run(c, DType::fp64));
+    // Half an epsilon is the result's own rounding; a norm behind a sum reads that rounded.
+    for (std::size_t i = 0; i < halves.size(); ++i) check_close(halves[i], doubles[i], 1.5 * epsilon);
+  }
+}
+
+TEST_CASE("an operand of 16 bits that a kernel writes in part keeps the rest bit for bit") {
+  const std::int64_t rows = 3;
+  const AttentionDims dims{1, 2, rows, 2};
+  const Operand kv = in_type(Operand::Kind::bf16, random_values(rows * 8, 1));
+  const Operand qkv = in_type(Operand::Kind::bf16, random_values(rows * 12, 2));
+  Kernels kernels(DType::bf16);
+  const Values merged = kernels.run(MergeKv{rows, dims}, {kv, qkv}, {qkv}).front(), before = qkv.values;
+  for (std::size_t i = 0; i < merged.size(); ++i)
+    if (i / 2 % 3 == 0) CHECK(merged[i] == static_cast<double>(from_bf16(to_bf16(static_cast<float>(before[i])))));
+}
+
 TEST_CASE("counted products equal the graph's matrix FLOPs, for every operation") {
   for (const Call& c : all_calls()) {
     Kernels kernels;
     kernels.context.seq_length = kSeq;
-    kernels.context.pieces = whole();
+    kernels.pieces = whole();
     kernels.run(c.op, c.inputs, c.outputs);
     INFO(kind_name(c.op));
     CHECK(kernels.backend->counters().gemm_flops == matrix_flops(c.op).count());
@@ -300,7 +341,7 @@ TEST_CASE("memory is aligned and its live and peak bytes are counted") {
   auto a = backend->allocate(1000);
   {
     const auto b = backend->allocate(77);
-    CHECK(reinterpret_cast<std::uintptr_t>(b->data()) % kArenaAlignment == 0);
+    CHECK(reinterpret_cast<std::uintptr_t>(b->address()) % kArenaAlignment == 0);
     CHECK(b->size() == 77);
     CHECK(backend->counters().allocated_bytes == 1077);
   }
@@ -314,8 +355,18 @@ TEST_CASE("memory may outlive its backend") {
   auto backend = make_cpu_backend();
   const auto memory = backend->allocate(16);
   backend.reset();
-  memory->data()[15] = std::byte{7};
-  CHECK(memory->data()[15] == std::byte{7});
+  write_value(*memory, 15, std::byte{7});
+  CHECK(read_value<std::byte>(*memory, 15) == std::byte{7});
+  memory->fill(4, 12, std::byte{9});
+  CHECK(read_value<std::uint32_t>(*memory, 12) == 0x09090909);
+}
+
+TEST_CASE("bytes outside a memory are a broken promise") {
+  const auto memory = make_cpu_backend()->allocate(16);
+  CHECK_THROWS_AS(read_value<std::uint64_t>(*memory, 9), ContractError);
+  CHECK_THROWS_AS(write_value(*memory, 16, std::byte{1}), ContractError);
+  CHECK_THROWS_AS(memory->fill(1, 16, std::byte{1}), ContractError);
+  CHECK_NOTHROW(memory->fill(16, 0, std::byte{1}));
 }
 
 // Sanitizers end the program on such a request instead of returning null.

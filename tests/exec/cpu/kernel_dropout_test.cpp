@@ -39,7 +39,7 @@ TEST_CASE("dropout keeps its share of elements, scaled by 1/(1-rate)") {
 
 TEST_CASE("the mask is that of the documented global index") {
   Kernels kernels;
-  kernels.context.step = 6;
+  kernels.table.step = 6;
   kernels.context.layer = 2;
   kernels.context.seq_length = 5;
   kernels.context.first_sequence = 11;
@@ -116,16 +116,17 @@ TEST_CASE("seed, step, layer and site each change the mask, drawing again does n
   const Values mask = hidden_mask(kernels, 10, 7, 0.5);
   CHECK(hidden_mask(kernels, 10, 7, 0.5) == mask);
   CHECK(hidden_mask(kernels, 10, 7, 0.5, DropoutSite::mlp_output) != mask);
-  const auto changed = [&](auto member, auto value) {
+  const auto changed = [&](auto change) {
     Kernels other;
     other.context.seq_length = 5;
-    other.context.*member = value;
+    change(other);
     return hidden_mask(other, 10, 7, 0.5) != mask;
   };
-  CHECK(changed(&KernelContext::seed, std::uint64_t{1}));
-  CHECK(changed(&KernelContext::step, std::uint64_t{1}));
-  CHECK(changed(&KernelContext::layer, 0));
-  CHECK(changed(&KernelContext::first_sequence, std::int64_t{2}));
+  CHECK(changed([](Kernels& k) { k.context.seed = 1; }));
+  CHECK(changed([](Kernels& k) { k.table.step = 1; }));
+  CHECK(changed([](Kernels& k) { k.context.layer = 0; }));
+  CHECK(changed([](Kernels& k) { k.context.first_sequence = 2; }));
+  CHECK(changed([](Kernels& k) { k.table.first_sample = 2; }));
 }
 
 TEST_CASE("floats and doubles draw the same masks") {

@@ -71,8 +71,9 @@ TEST_CASE("experts' products that accumulate are the products, then added, bit f
 
 TEST_CASE("a total of a type that the backend has not is refused") {
   Kernels kernels;
-  CHECK_FALSE(kernels.backend->supports(MatMul{1, 1, 1, true, false, false, true, DType::bf16}, DType::fp64));
-  CHECK_FALSE(kernels.backend->supports(GroupedWeightGrad{1, 1, 1, 1, 1, false, true, DType::bf16}, DType::fp64));
+  const OperandTypes types{DType::fp64, {}, {}};
+  CHECK_FALSE(kernels.backend->supports(MatMul{1, 1, 1, true, false, false, true, DType::bf16}, types).possible);
+  CHECK_FALSE(kernels.backend->supports(GroupedWeightGrad{1, 1, 1, 1, 1, false, true, DType::bf16}, types).possible);
 }
 
 TEST_CASE("a product that gives the bias' gradient gives what the two kernels give, bit for bit") {

@@ -10,8 +10,9 @@
 #include <random>
 #include <vector>
 
-#include "exec/cpu/backend.hpp"
 #include "models/base/error.hpp"
+#include "models/base/narrow.hpp"
+#include "tests/backends.hpp"
 #include "tests/catch.hpp"
 
 namespace tandem::exec::test {
@@ -20,7 +21,7 @@ using Values = std::vector<double>;
 
 /// Values and the type they are stored in for the call: the compute type, or one that op.hpp fixes.
 struct Operand {
-  enum class Kind { compute, fp64, int32, int64 };
+  enum class Kind { compute, fp64, fp32, bf16, fp16, int32, int64 };
   Values values;
   Kind kind = Kind::compute;
   int as_output = -1;  ///< outputs only: the earlier one that is the same memory
@@ -28,6 +29,8 @@ struct Operand {
 
 inline Operand real(Values v) { return {std::move(v), Operand::Kind::compute}; }
 inline Operand fp64(Values v) { return {std::move(v), Operand::Kind::fp64}; }
+/// In a type of its own, whatever the kernel computes in.
+inline Operand in_type(Operand::Kind kind, Values v) { return {std::move(v), kind}; }
 inline Operand integers(const std::vector<int>& v) { return {Values(v.begin(), v.end()), Operand::Kind::int32}; }
 /// Words of exact sums, which doubles hold as long as they are carried.
 inline Operand words(Values v) { return {std::move(v), Operand::Kind::int64}; }
@@ -50,23 +53,28 @@ class Kernels {
  public:
   explicit Kernels(DType dtype = DType::fp64) : dtype_(dtype) {
     context.seed = 20261120;
-    context.scalars = &scalars;
+    context.table = table_address(*backend);
   }
 
   /// Outputs after `op`; those given with values are updated in place.
   std::vector<Values> run(const Op& op, const std::vector<Operand>& inputs, std::vector<Operand> outputs) {
     std::vector<std::unique_ptr<Memory>> memory;
-    std::vector<const std::byte*> in;
-    std::vector<std::byte*> out;
-    for (const Operand& o : inputs) in.push_back(memory.emplace_back(store(o))->data());
+    std::vector<Tensor> in, out;
+    std::vector<std::size_t> places;  // of outputs, among `memory`
+    const auto place = [&](const Operand& o) {
+      memory.push_back(store(o));
+      return Tensor{memory.back()->address(), type(o), static_cast<std::int64_t>(o.values.size())};
+    };
+    for (const Operand& o : inputs) in.push_back(place(o));
     for (Operand& o : outputs) {
       const auto earlier = static_cast<std::size_t>(o.as_output);
-      out.push_back(o.as_output < 0 ? memory.emplace_back(store(o))->data() : out[earlier]);
+      out.push_back(o.as_output < 0 ? place(o) : out[earlier]);
+      places.push_back(o.as_output < 0 ? memory.size() - 1 : places[earlier]);
       if (o.as_output >= 0) o.values = outputs[earlier].values;
     }
-    backend->run(op, dtype_, in, out, context);
+    perform(op, in, out);
     std::vector<Values> results;
-    for (std::size_t i = 0; i < outputs.size(); ++i) results.push_back(load(outputs[i], out[i]));
+    for (std::size_t i = 0; i < outputs.size(); ++i) results.push_back(load(outputs[i], *memory[places[i]]));
     return results;
   }
   /// The only output of `op`, of n elements.
@@ -74,40 +82,77 @@ class Kernels {
     return run(op, inputs, {result(n)}).front();
   }
 
+  std::unique_ptr<Backend> backend = tests::under_test(make_cpu_backend());
   KernelContext context;
-  Scalars scalars;
-  std::unique_ptr<Backend> backend = make_cpu_backend();
+  StepTable table;                     ///< written before an operation and read behind it
+  std::span<const ParamPiece> pieces;  ///< what the rank updates
+  std::int64_t share = 0;              ///< the rank's place among those that cut parameters
 
  private:
+  void perform(const Op& op, std::span<const Tensor> in, std::span<const Tensor> out) {
+    write_value(backend->step_table(), 0, table);
+    backend->load_pieces(piece_rows(pieces, [this](const Param& p) { return ShareMap(p, share, 0, 1); }));
+    Queue& queue = backend->queue(Stream::compute);
+    queue.run({op, dtype_, in, out, context});
+    queue.finish();
+    table = read_value<StepTable>(backend->step_table(), 0);
+  }
+
   template <class T>
-  static void write(const Values& values, std::byte* to) {
+  static void write(const Values& values, Memory& to) {
     const std::vector<T> converted(values.begin(), values.end());
-    if (!converted.empty()) std::memcpy(to, converted.data(), converted.size() * sizeof(T));
+    to.write(0, std::as_bytes(std::span(converted)));
   }
   template <class T>
-  static Values read(std::size_t n, const std::byte* from) {
+  static Values read(std::size_t n, const Memory& from) {
     std::vector<T> stored(n);
-    if (n > 0) std::memcpy(stored.data(), from, n * sizeof(T));
+    from.read(0, std::as_writable_bytes(std::span(stored)));
     return Values(stored.begin(), stored.end());
   }
-  bool in_float(const Operand& o) const { return o.kind == Operand::Kind::compute && dtype_ == DType::fp32; }
-
+  DType type(const Operand& o) const {
+    switch (o.kind) {
+      case Operand::Kind::compute: return dtype_;
+      case Operand::Kind::fp64: return DType::fp64;
+      case Operand::Kind::fp32: return DType::fp32;
+      case Operand::Kind::bf16: return DType::bf16;
+      case Operand::Kind::fp16: return DType::fp16;
+      case Operand::Kind::int32: return DType::int32;
+      case Operand::Kind::int64: return DType::int64;
+    }
+    return dtype_;
+  }
   std::unique_ptr<Memory> store(const Operand& o) {
     auto memory = backend->allocate(o.values.size() * 8);
-    if (o.kind == Operand::Kind::int32)
-      write<std::int32_t>(o.values, memory->data());
-    else if (o.kind == Operand::Kind::int64)
-      write<std::int64_t>(o.values, memory->data());
-    else if (in_float(o))
-      write<float>(o.values, memory->data());
-    else
-      write<double>(o.values, memory->data());
+    const auto rounded = [&](auto round) {
+      Values bits;
+      for (const double v : o.values) bits.push_back(round(static_cast<float>(v)));
+      write<std::uint16_t>(bits, *memory);
+    };
+    switch (type(o)) {
+      case DType::int32: write<std::int32_t>(o.values, *memory); break;
+      case DType::int64: write<std::int64_t>(o.values, *memory); break;
+      case DType::fp32: write<float>(o.values, *memory); break;
+      case DType::bf16: rounded([](float v) { return to_bf16(v); }); break;
+      case DType::fp16: rounded([](float v) { return to_fp16(v); }); break;
+      default: write<double>(o.values, *memory);
+    }
     return memory;
   }
-  Values load(const Operand& o, const std::byte* from) const {
-    if (o.kind == Operand::Kind::int32) return read<std::int32_t>(o.values.size(), from);
-    if (o.kind == Operand::Kind::int64) return read<std::int64_t>(o.values.size(), from);
-    return in_float(o) ? read<float>(o.values.size(), from) : read<double>(o.values.size(), from);
+  Values load(const Operand& o, const Memory& from) const {
+    const std::size_t n = o.values.size();
+    const auto widened = [&](auto widen) {
+      Values values = read<std::uint16_t>(n, from);
+      for (double& v : values) v = static_cast<double>(widen(static_cast<std::uint16_t>(v)));
+      return values;
+    };
+    switch (type(o)) {
+      case DType::int32: return read<std::int32_t>(n, from);
+      case DType::int64: return read<std::int64_t>(n, from);
+      case DType::fp32: return read<float>(n, from);
+      case DType::bf16: return widened([](std::uint16_t v) { return from_bf16(v); });
+      case DType::fp16: return widened([](std::uint16_t v) { return from_fp16(v); });
+      default: return read<double>(n, from);
+    }
   }
 
   DType dtype_;

@@ -23,7 +23,7 @@ struct State {
 double norm(const Values& v) { return std::sqrt(dot(v, v)); }
 
 // You et al., arXiv 1904.00962, algorithm 2, line by line for one tensor; phi is the identity.
-void plain_lamb(const LayerwiseMoments& op, const Scalars& s, const Block& b, const Values& gradient, State& x) {
+void plain_lamb(const LayerwiseMoments& op, const StepTable& s, const Block& b, const Values& gradient, State& x) {
   Values w = slice(x.weight, b.offset, b.count), update;
   const double lambda = b.decay ? op.weight_decay : 0;
   for (std::int64_t i = 0; i < b.count; ++i) {
@@ -40,7 +40,7 @@ void plain_lamb(const LayerwiseMoments& op, const Scalars& s, const Block& b, co
 }
 
 // Zheng et al., arXiv 2006.13484, algorithm 2, line by line for one block.
-void plain_lans(const LayerwiseMoments& op, const Scalars& s, const Block& b, const Values& gradient, State& x) {
+void plain_lans(const LayerwiseMoments& op, const StepTable& s, const Block& b, const Values& gradient, State& x) {
   const Values w = slice(x.weight, b.offset, b.count), g = slice(gradient, b.offset, b.count);
   const double lambda = b.decay ? op.weight_decay : 0, length = norm(g);
   Values r, c;
@@ -93,7 +93,7 @@ class Ranks {
     for (const auto& pieces : by_rank_) gradient_sums = added(gradient_sums, norms(pieces, gradient));
     const Values sums = all_moments(gradient, gradient_sums, x);
     for (const auto& pieces : by_rank_) {
-      kernels.context.pieces = pieces;
+      kernels.pieces = pieces;
       std::vector<Operand> in{real(gradient), real(x.m), real(x.v), words(sums)};
       if (kind_ == LayerwiseKind::lans) in.push_back(words(gradient_sums));
       in.push_back(real(x.weight));
@@ -105,14 +105,14 @@ class Ranks {
 
  private:
   Values norms(const std::vector<ParamPiece>& pieces, const Values& gradient) {
-    kernels.context.pieces = pieces;
+    kernels.pieces = pieces;
     return kernels.run(TensorNorms{kElements, 3}, {real(gradient)}, {word_result(3)}).front();
   }
   Values all_moments(const Values& gradient, const Values& gradient_sums, State& x) {
     const LayerwiseMoments op = moments(kind_);
     Values sums(static_cast<std::size_t>(3 * op.norms() * kExactWords), 0.0);
     for (const auto& pieces : by_rank_) {
-      kernels.context.pieces = pieces;
+      kernels.pieces = pieces;
       std::vector<Operand> in{real(gradient), real(x.weight), real(x.m), real(x.v)};
       if (kind_ == LayerwiseKind::lans) in.push_back(words(gradient_sums));
       const auto out = kernels.run(op, in, {real(x.m), real(x.v), word_result(3 * op.norms())});
@@ -133,7 +133,7 @@ std::vector<ParamPiece> whole_pieces(const std::vector<Param>& params) {
   return all;
 }
 
-Scalars scalars(int t) {
+StepTable scalars(int t) {
   return {.learning_rate = 0.01 * t, .bias_correction1 = 1 - std::pow(0.9, t), .bias_correction2 = 1 - std::pow(0.99, t),
           .clip_coefficient = 0.5};
 }
@@ -148,7 +148,7 @@ TEST_CASE("LAMB and LANS follow their papers over several steps") {
   State x, expected;
   for (int t = 1; t <= 4; ++t) {
     const Values gradient = random_values(kElements, 10u + static_cast<unsigned>(t));
-    ranks.kernels.scalars = scalars(t);
+    ranks.kernels.table = scalars(t);
     ranks.step(gradient, x);
     for (const Block& b : kBlocks)
       (kind == LayerwiseKind::lamb ? plain_lamb : plain_lans)(moments(kind), scalars(t), b, gradient, expected);
@@ -166,7 +166,7 @@ TEST_CASE("a tensor cut over ranks is updated as the whole one, bit for bit, and
   const ParamPiece front{&params[2], 0, 64, 128, 128, 128, true}, back{&params[2], 64, 86, 192, 192, 192, true};
   const auto whole = whole_pieces(params);
   Ranks cut(kind, DType::fp64, {{whole[0], front}, {whole[1], back}});
-  alone.kernels.scalars = cut.kernels.scalars = scalars(3);
+  alone.kernels.table = cut.kernels.table = scalars(3);
   const Values gradient = random_values(kElements, 5);
   State x, y;
   alone.step(gradient, x);
@@ -180,8 +180,8 @@ TEST_CASE("a tensor cut over ranks is updated as the whole one, bit for bit, and
   State z = State();
   const LayerwiseMoments op = moments(kind);
   Kernels kernels;
-  kernels.scalars = scalars(3);
-  kernels.context.pieces = {&copy, 1};
+  kernels.table = scalars(3);
+  kernels.pieces = {&copy, 1};
   const Values unit = kernels.run(TensorNorms{kElements, 3}, {real(gradient)}, {word_result(3)}).front();
   CHECK(unit == Values(static_cast<std::size_t>(3 * kExactWords), 0.0));
   std::vector<Operand> in{real(gradient), real(z.weight), real(z.m), real(z.v)};
@@ -195,7 +195,7 @@ TEST_CASE("a tensor of zeros or without an update is moved by the plain learning
   const auto params = parameters();
   const auto kind = GENERATE(LayerwiseKind::lamb, LayerwiseKind::lans);
   Ranks ranks(kind, DType::fp64, {whole_pieces(params)});
-  ranks.kernels.scalars = scalars(1);
+  ranks.kernels.table = scalars(1);
   State x;
   for (Values* v : {&x.weight, &x.m, &x.v}) std::fill(v->begin(), v->end(), 0.0);
   State expected = x;
@@ -217,9 +217,9 @@ TEST_CASE("after gradients that were not finite nothing changes and the sums are
   const auto params = parameters();
   const auto pieces = whole_pieces(params);
   Kernels kernels;
-  kernels.scalars = scalars(1);
-  kernels.scalars.found_nonfinite = true;
-  kernels.context.pieces = pieces;
+  kernels.table = scalars(1);
+  kernels.table.found_nonfinite = true;
+  kernels.pieces = pieces;
   const State x;
   const LayerwiseMoments op = moments(kind);
   const Values gradient(kElements, std::nan("")), sums(static_cast<std::size_t>(9 * kExactWords), 0.0);

@@ -21,14 +21,14 @@ ParamPiece piece(const Param& p, std::int64_t first, std::int64_t count, std::in
 }
 
 Values norm_words(Kernels& kernels, const std::vector<ParamPiece>& pieces, const Values& gradients) {
-  kernels.context.pieces = pieces;
+  kernels.pieces = pieces;
   return kernels.run(GradNorm{static_cast<std::int64_t>(gradients.size())}, {real(gradients)}, {word_result(1)}).front();
 }
 
-Scalars clip(const Values& sum, double clip_grad) {
+StepTable clip(const Values& sum, double clip_grad) {
   Kernels kernels;
   kernels.run(ClipCoefficient{clip_grad}, {words(sum)}, {});
-  return kernels.scalars;
+  return kernels.table;
 }
 
 Values whole(Kernels& kernels, const Values& gradients) {
@@ -118,7 +118,7 @@ TEST_CASE("a parameter beyond what the rank updates or beyond the sums is a brok
   const Param p = parameter(0, 15, 1);
   CHECK_THROWS_AS(norm_words(kernels, {ParamPiece{&p, 0, 15, 0, 0, 1, true}}, Values(15, 1.0)), ContractError);
   const std::vector<ParamPiece> pieces{piece(p, 0, 15)};
-  kernels.context.pieces = pieces;
+  kernels.pieces = pieces;
   CHECK_THROWS_AS(kernels.run(TensorNorms{15, 1}, {real(Values(15, 1.0))}, {word_result(1)}), ContractError);
 }
 
@@ -137,7 +137,7 @@ TEST_CASE("a NaN or infinite gradient anywhere is found") {
   Kernels kernels;
   Values g = random_values(5000, 1);
   g[4321] = bad;
-  const Scalars s = clip(whole(kernels, g), 1);
+  const StepTable s = clip(whole(kernels, g), 1);
   CHECK(s.found_nonfinite);
   CHECK(s.clip_coefficient == 0);
   CHECK_FALSE(std::isfinite(s.grad_norm));
@@ -146,9 +146,9 @@ TEST_CASE("a NaN or infinite gradient anywhere is found") {
 TEST_CASE("a finite step clears the flag of the step before") {
   Kernels kernels;
   const Values sum = whole(kernels, {0.5});
-  kernels.scalars.found_nonfinite = true;
+  kernels.table.found_nonfinite = true;
   kernels.run(ClipCoefficient{1}, {words(sum)}, {});
-  CHECK_FALSE(kernels.scalars.found_nonfinite);
+  CHECK_FALSE(kernels.table.found_nonfinite);
 }
 
 TEST_CASE("every tensor's sum of squares stands at its global index, of all pieces that count") {
@@ -156,7 +156,7 @@ TEST_CASE("every tensor's sum of squares stands at its global index, of all piec
   const Param a = parameter(0, 100, 3), b = parameter(128, 200, 0), c = parameter(384, 100, 2);
   Kernels kernels;
   const std::vector<ParamPiece> pieces{piece(a, 0, 64), piece(a, 64, 36), piece(b, 0, 200, 100), piece(c, 0, 100, 300, false)};
-  kernels.context.pieces = pieces;
+  kernels.pieces = pieces;
   const Values sums = kernels.run(TensorNorms{400, 4}, {real(g)}, {word_result(4)}).front();
   const auto tensor = [&](std::int64_t i) { return clip(slice(sums, i * kExactWords, kExactWords), 0).grad_norm; };
   CHECK(tensor(3) == norm(slice(g, 0, 100)));

@@ -34,7 +34,7 @@ struct AdamWCase {
 
   std::vector<Values> run(Kernels& kernels, const std::vector<Parameter>& params) {
     const auto all = pieces(params);
-    kernels.context.pieces = all;
+    kernels.pieces = all;
     op.elements = static_cast<std::int64_t>(weight.size());
     return kernels.run(op, {real(gradient)}, {real(weight), real(exp_avg), real(exp_avg_sq)});
   }
@@ -43,7 +43,7 @@ struct AdamWCase {
 // torch.optim.AdamW, its documented algorithm, one element.
 struct PlainAdamW {
   double p, m, v;
-  void step(double g, const AdamW& op, const Scalars& s, bool decay) {
+  void step(double g, const AdamW& op, const StepTable& s, bool decay) {
     g *= s.clip_coefficient;
     if (decay) p *= 1 - s.learning_rate * op.weight_decay;
     m = op.beta1 * m + (1 - op.beta1) * g;
@@ -97,7 +97,7 @@ TEST_CASE("one AdamW step by hand") {
   c.weight = {1};
   c.exp_avg = c.exp_avg_sq = {0};
   Kernels kernels;
-  kernels.scalars = {.learning_rate = 0.1, .bias_correction1 = 0.1, .bias_correction2 = 0.01};
+  kernels.table = {.learning_rate = 0.1, .bias_correction1 = 0.1, .bias_correction2 = 0.01};
   const auto after = c.run(kernels, {parameter(0, 1, true)});
   // 1 decays to 0.99; m = 0.05, v = 0.0025; the step is 0.1 (0.05/0.1) / (0.05/0.1 + 1e-8) = 0.1 - 2e-9.
   CHECK(after[0][0] == Approx(0.890000002).epsilon(1e-15));
@@ -114,7 +114,7 @@ TEST_CASE("AdamW equals plain loops over several steps, with decay only where it
   std::vector<PlainAdamW> expected;
   for (std::size_t i = 0; i < n; ++i) expected.push_back({c.weight[i], c.exp_avg[i], c.exp_avg_sq[i]});
   for (int t = 1; t <= 5; ++t) {
-    kernels.scalars = {.learning_rate = 0.01 * t,
+    kernels.table = {.learning_rate = 0.01 * t,
                        .bias_correction1 = 1 - std::pow(c.op.beta1, t),
                        .bias_correction2 = 1 - std::pow(c.op.beta2, t),
                        .clip_coefficient = 0.5};
@@ -122,7 +122,7 @@ TEST_CASE("AdamW equals plain loops over several steps, with decay only where it
     c.weight = after[0];
     c.exp_avg = after[1];
     c.exp_avg_sq = after[2];
-    for (std::size_t i = 0; i < n; ++i) expected[i].step(c.gradient[i], c.op, kernels.scalars, i < n / 3 * 2);
+    for (std::size_t i = 0; i < n; ++i) expected[i].step(c.gradient[i], c.op, kernels.table, i < n / 3 * 2);
   }
   Values weights;
   for (const PlainAdamW& e : expected) weights.push_back(e.p);
@@ -133,7 +133,7 @@ TEST_CASE("AdamW equals plain loops over several steps, with decay only where it
 TEST_CASE("AdamW touches no gap between parameters") {
   AdamWCase c = random_case(20);
   Kernels kernels;
-  kernels.scalars.learning_rate = 0.1;
+  kernels.table.learning_rate = 0.1;
   const auto after = c.run(kernels, {parameter(0, 9), parameter(11, 7)});
   for (const std::size_t gap : {9, 10, 18, 19}) {
     CHECK(after[0][gap] == c.weight[gap]);
@@ -146,8 +146,8 @@ TEST_CASE("AdamW touches no gap between parameters") {
 TEST_CASE("AdamW does nothing in a step whose gradients were not finite") {
   AdamWCase c = random_case(15);
   Kernels kernels;
-  kernels.scalars.learning_rate = 0.1;
-  kernels.scalars.found_nonfinite = true;
+  kernels.table.learning_rate = 0.1;
+  kernels.table.found_nonfinite = true;
   CHECK(c.run(kernels, {parameter(0, 15)}) == std::vector{c.weight, c.exp_avg, c.exp_avg_sq});
 }
 
@@ -155,7 +155,7 @@ TEST_CASE("AdamW finds each buffer's part of a piece at its own place") {
   constexpr std::int64_t n = 15;
   const AdamWCase whole = random_case(n);
   Kernels kernels;
-  kernels.scalars = {.learning_rate = 0.1, .bias_correction1 = 0.2, .bias_correction2 = 0.1};
+  kernels.table = {.learning_rate = 0.1, .bias_correction1 = 0.2, .bias_correction2 = 0.1};
   AdamWCase together = whole;
   const auto expected = together.run(kernels, {parameter(0, n, true)});
   // Gradients two elements further, weights five, states as they are; the piece is elements 4 .. 10 of the parameter.
@@ -164,7 +164,7 @@ TEST_CASE("AdamW finds each buffer's part of a piece at its own place") {
   apart.weight = concatenated({7, 7, 7, 7, 7}, whole.weight);
   Parameter p = parameter(0, n, true);
   const ParamPiece piece{&p.param, 4, 7, 2 + 4, 5 + 4, 4, true};
-  kernels.context.pieces = {&piece, 1};
+  kernels.pieces = {&piece, 1};
   apart.op.elements = n;
   const auto after =
       kernels.run(apart.op, {real(apart.gradient)}, {real(apart.weight), real(apart.exp_avg), real(apart.exp_avg_sq)});
@@ -183,10 +183,10 @@ TEST_CASE("SGD equals plain loops over several steps, with and without momentum"
   const Sgd op{n, momentum, 0.1, false};
   const std::vector<Parameter> params{parameter(0, n / 3 * 2, true), parameter(n / 3 * 2, n / 3)};
   const auto all = pieces(params);
-  kernels.context.pieces = all;
+  kernels.pieces = all;
   Values weight = random_values(n, 1), buffer(n, 0.0), expected = weight, plain_buffer = buffer;
   for (unsigned t = 1; t <= 4; ++t) {
-    kernels.scalars = {.learning_rate = 0.01 * t, .clip_coefficient = 0.5};
+    kernels.table = {.learning_rate = 0.01 * t, .clip_coefficient = 0.5};
     const Values gradient = random_values(n, 10 + t);
     const auto after =
         kernels.run(op, {real(gradient)}, momentum > 0 ? std::vector{real(weight), real(buffer)} : std::vector{real(weight)});
@@ -205,11 +205,11 @@ TEST_CASE("SGD equals plain loops over several steps, with and without momentum"
 
 TEST_CASE("SGD does nothing in a step whose gradients were not finite") {
   Kernels kernels;
-  kernels.scalars.learning_rate = 0.1;
-  kernels.scalars.found_nonfinite = true;
+  kernels.table.learning_rate = 0.1;
+  kernels.table.found_nonfinite = true;
   const std::vector<Parameter> params{parameter(0, 5)};
   const auto all = pieces(params);
-  kernels.context.pieces = all;
+  kernels.pieces = all;
   const Values w = random_values(5, 1), b = random_values(5, 2);
   CHECK(kernels.run(Sgd{5, 0.9, 0.1, false}, {real(random_values(5, 3))}, {real(w), real(b)}) == std::vector{w, b});
 }

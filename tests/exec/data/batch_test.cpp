@@ -48,7 +48,7 @@ struct Batch {
 };
 
 Batch read(const Plan& plan, const TokenSource& source, std::int64_t first, std::int64_t context_rank = 0) {
-  const BatchReader reader(plan, source, context_rank);
+  const BatchReader reader(data_shape(plan), source, context_rank);
   const auto get = [&](Input input) {
     Tokens v(static_cast<std::size_t>(reader.elements(input)));
     reader.fill(input, first, v.data());

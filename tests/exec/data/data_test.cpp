@@ -125,12 +125,12 @@ TEST_CASE("A text that is missing, a folder or too short is refused with its nam
 
 TEST_CASE("Bigram entropy is zero when each byte decides the next, and ln 2 for a fair coin after each") {
   const TextFile fixed("fixed", "abababababab");
-  CHECK(bigram_entropy(fixed.path()) == 0);
+  CHECK(bigram_entropy(*read_text_file(fixed.path())) == 0);
   // The cycle "aabb" repeated: after a comes a or b equally often, after b too (closed: it ends where it began).
   std::string text;
   for (int i = 0; i < 100; ++i) text += "aabb";
   const TextFile coin("coin", text + "a");
-  CHECK(bigram_entropy(coin.path()) == Approx(std::log(2.0)).epsilon(1e-14));  // rounding of one log and 4 products
+  CHECK(bigram_entropy(*read_text_file(coin.path())) == Approx(std::log(2.0)).epsilon(1e-14));  // rounding of one log and 4 products
 }
 
 TEST_CASE("Bigram entropy of the carried text equals a count by another route") {
@@ -144,7 +144,7 @@ TEST_CASE("Bigram entropy of the carried text equals a count by another route") 
   double entropy = 0;
   for (const auto& [pair, c] : pairs) entropy -= c / n * std::log(c / n);
   for (const auto& [first, c] : firsts) entropy += c / n * std::log(c / n);
-  CHECK(bigram_entropy(kText) == Approx(entropy).epsilon(1e-12));  // sums of about a thousand terms
+  CHECK(bigram_entropy(*read_text_file(kText)) == Approx(entropy).epsilon(1e-12));  // sums of about a thousand terms
   CHECK(text.size() == 949740);
 
 }

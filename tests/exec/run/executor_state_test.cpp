@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 
+#include "exec/cpu/backend.hpp"
 #include "exec/state/gather.hpp"
 #include "exec/state/initialise.hpp"
 #include "models/base/error.hpp"
@@ -83,7 +84,7 @@ class ProgramMaker {
 struct World {
   Program program;
   Mesh mesh;
-  std::vector<std::vector<double>> memory;
+  std::vector<std::unique_ptr<Memory>> memory;
   std::vector<RankState> ranks;
 
   World(const Lay& lay, Program p)
@@ -91,14 +92,15 @@ struct World {
         mesh({lay.tensor, lay.context, 1, lay.data, 1}, "tp-cp-ep-dp-pp",
              {lay.expert, lay.shard, 1, {}, {}, lay.expert_tensor, lay.expert_shard}) {
     for (std::int32_t r = 0; r < lay.world(); ++r) {
-      memory.emplace_back(static_cast<std::size_t>(program.memory.arena_bytes.count() / 8), kNaN);
-      ranks.push_back(rank_state(program, mesh, Rank(r), reinterpret_cast<std::byte*>(memory.back().data())));
+      memory.push_back(make_cpu_backend()->allocate(static_cast<std::size_t>(program.memory.arena_bytes.count())));
+      memory.back()->fill(0, memory.back()->size(), std::byte{0xFF});  // a NaN
+      ranks.push_back(rank_state(program, mesh, Rank(r), memory.back().get()));
     }
   }
   World(const World&) = delete;
 
   double* buffer(std::size_t rank, std::string_view name) {
-    return memory[rank].data() + state_offset(program, name) / 8;
+    return reinterpret_cast<double*>(memory[rank]->address() + state_offset(program, name));
   }
   std::vector<double> values(std::size_t rank, std::string_view name, std::size_t first, std::size_t count) {
     const double* at = buffer(rank, name) + first;

@@ -87,7 +87,7 @@ TEST_CASE("Tensor-parallel collectives run inline between the computations aroun
 }
 
 TEST_CASE("Two stages exchange both ways without waiting in a circle", "[tsan]") {
-  const auto body = [](const float*, float* out, const KernelContext& c) { fill(out, static_cast<float>(c.step + 1)); };
+  const auto body = [](const float*, float* out, const KernelContext& c) { fill(out, static_cast<float>(c.table->step + 1)); };
   const auto graph = graph_of({{{{compute(3, 2), after({0}, send(1, 2)), recv(1, 4), after({2}, add(4, 1))}}, {}, {}},
                                {{{compute(3, 2), after({0}, send(-1, 2)), recv(-1, 4), after({2}, add(4, 1))}}, {}, {}}});
   RunOptions options;
@@ -102,8 +102,9 @@ TEST_CASE("A kernel is told its step, layer, seed, tensor rank and first global 
   std::map<std::pair<std::int64_t, std::int32_t>, std::int64_t> first;  // (step, layer) of data rank 1's side too
   const auto body = [&](const float*, float* out, const KernelContext& c) {
     std::lock_guard lock(mutex);
-    require(c.seed == 1234 && c.tensor_size == 1 && c.scalars != nullptr && c.pieces.size() == 1, "context incomplete");
-    first[{static_cast<std::int64_t>(c.step) * 100 + c.first_sequence, c.layer}] = c.first_sequence;
+    require(c.seed == 1234 && c.tensor_size == 1 && c.table != nullptr, "context incomplete");
+    const std::int64_t sequence = c.table->first_sample + c.first_sequence;
+    first[{static_cast<std::int64_t>(c.table->step) * 100 + sequence, c.layer}] = sequence;
     fill(out, 0);
   };
   auto plan = plan_of(1, 1, 2);
@@ -163,7 +164,7 @@ TEST_CASE("A slot that the host fills must hold a micro-batch") {
 TEST_CASE("A rank that fails wakes the others and its cause is thrown with its rank", "[tsan]") {
   const auto stream = GENERATE(Stream::tensor, Stream::data);
   const auto body = [](const float*, float* out, const KernelContext& c) {
-    if (c.tensor_rank == 2 && c.step == 1) throw DeviceError("out of memory");
+    if (c.tensor_rank == 2 && c.table->step == 1) throw DeviceError("out of memory");
     fill(out, 1);
   };
   const std::vector<Edge> edges{{0, 1, 1, 0, EdgeKind::data}};
@@ -177,7 +178,7 @@ TEST_CASE("A rank that fails wakes the others and its cause is thrown with its r
 
 TEST_CASE("A failure is told with its rank, its step and the steps before it", "[tsan]") {
   const auto body = [](const float*, float* out, const KernelContext& c) {
-    if (c.tensor_rank == 1 && c.step == 2) throw std::bad_alloc();
+    if (c.tensor_rank == 1 && c.table->step == 2) throw std::bad_alloc();
     fill(out, 1);
   };
   RunOptions options;
@@ -201,7 +202,7 @@ TEST_CASE("A failure is told with its rank, its step and the steps before it", "
 TEST_CASE("A rank that the host has no room for is a rank that failed") {
   int made = 0;
   RunOptions options;
-  options.make_backend = [&]() -> std::unique_ptr<Backend> {
+  options.make_backend = [&](Rank) -> std::unique_ptr<Backend> {
     if (++made == 2) throw DeviceError("no room");
     return std::make_unique<AddingBackend>(one);
   };
@@ -350,20 +351,26 @@ TEST_CASE("What a backend cannot do is refused before anything runs, by operatio
   }
 }
 
-TEST_CASE("Mixed or low precision is refused by field") {
-  auto plan = plan_of(1, 1, 1);
-  plan.training.precision = "bf16";
-  plan.training.dtypes = DTypes{};
+TEST_CASE("Types that no kernel has, fp64 beside narrower ones and masters no wider than weights are refused by field") {
   const auto graph = graph_of({{{{compute(3, 2)}}, {}, {}}});
-  REQUIRE_THROWS_AS(run_graph(plan, graph, one), InfeasibleError);
-  plan.training.dtypes = plan_of(1, 1, 1).training.dtypes;
-  plan.training.dtypes.gradients = DType::fp64;
-  REQUIRE_THROWS_AS(run_graph(plan, graph, one), InfeasibleError);
-  plan.training.dtypes = plan_of(1, 1, 1).training.dtypes;
-  plan.training.dtypes.gradient_reduce = DType::bf16;
-  REQUIRE_THROWS_AS(run_graph(plan, graph, one), InfeasibleError);
-  plan.training.dtypes.gradient_reduce = DType::fp64;
-  CHECK_NOTHROW(run_graph(plan, graph, one));
+  const auto refused = [&](auto change) -> std::string {
+    auto plan = plan_of(1, 1, 1);
+    change(plan.training.dtypes);
+    try {
+      run_graph(plan, graph, one);
+    } catch (const InfeasibleError& e) {
+      return e.problems().at(0).field;
+    }
+    return "";
+  };
+  CHECK(refused([](DTypes& d) { d.compute = DType::fp8; }) == "training.dtypes.compute");
+  CHECK(refused([](DTypes& d) { d.compute = DType::tf32; }) == "training.dtypes.compute");
+  CHECK(refused([](DTypes& d) { d.optimizer_state = DType::fp8; }) == "training.dtypes.optimizer_state");
+  CHECK(refused([](DTypes& d) { d.gradients = DType::fp64; }) == "training.dtypes.gradients");
+  CHECK(refused([](DTypes& d) { d.weights = DType::bf16, d.master = DType::fp16; }) == "training.dtypes.master");
+  CHECK(refused([](DTypes& d) { d.master = DType::bf16; }) == "training.dtypes.master");
+  CHECK(refused([](DTypes& d) { d.gradient_reduce = DType::fp64; }).empty());
+  CHECK(refused([](DTypes& d) { d = DTypes{}; }).empty());  // bf16 with fp32 beside it
 }
 
 TEST_CASE("Data with more tokens than the vocabulary is refused by field") {

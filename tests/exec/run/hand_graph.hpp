@@ -11,8 +11,10 @@
 #include <thread>
 #include <vector>
 
+#include "exec/backend/forwarding_backend.hpp"
 #include "exec/run/run.hpp"
 #include "models/base/error.hpp"
+#include "tests/backends.hpp"
 
 namespace tandem::exec::hand {
 
@@ -119,44 +121,45 @@ class CountingTokens final : public TokenSource {
   }
 };
 
-class PlainMemory final : public Memory {
- public:
-  explicit PlainMemory(std::size_t bytes) : words_((bytes + 7) / 8), size_(bytes) {}
-  std::byte* data() override { return reinterpret_cast<std::byte*>(words_.data()); }
-  std::size_t size() const override { return size_; }
-
- private:
-  std::vector<std::uint64_t> words_;
-  std::size_t size_;
-};
-
 using PointwiseBody = std::function<void(const float* in, float* out, const KernelContext&)>;
 
-/// Adds; and for Pointwise does what the test says. Supports nothing else.
-class AddingBackend final : public Backend {
+class AddingQueue final : public ForwardingQueue {
  public:
-  explicit AddingBackend(PointwiseBody pointwise) : pointwise_(std::move(pointwise)) {}
-  std::string_view name() const override { return "adding"; }
-  bool supports(const Op& op, DType dtype) const override {
-    return dtype == DType::fp32 && (std::holds_alternative<Accumulate>(op) || std::holds_alternative<Pointwise>(op));
-  }
-  std::unique_ptr<Memory> allocate(std::size_t bytes) override { return std::make_unique<PlainMemory>(bytes); }
-  void run(const Op& op, DType, std::span<const std::byte* const> in, std::span<std::byte* const> out,
-           const KernelContext& context) override {
-    const auto* x = reinterpret_cast<const float*>(in[0]);
-    auto* y = reinterpret_cast<float*>(out[0]);
-    if (std::holds_alternative<Pointwise>(op)) return pointwise_(x, y, context);
+  AddingQueue(Queue& inner, const PointwiseBody& pointwise) : ForwardingQueue(inner), pointwise_(pointwise) {}
+  void run(const Launch& launch) override {
+    const auto* x = reinterpret_cast<const float*>(launch.in[0].address);
+    auto* y = reinterpret_cast<float*>(launch.out[0].address);
+    if (std::holds_alternative<Pointwise>(launch.op)) return pointwise_(x, y, launch.context);
     for (std::int64_t i = 0; i < kElements; ++i) y[i] += x[i];
   }
-  BackendCounters counters() const override { return {}; }
+
+ private:
+  const PointwiseBody& pointwise_;
+};
+
+/// Adds; and for Pointwise does what the test says. Supports nothing else.
+class AddingBackend final : public ForwardingBackend {
+ public:
+  explicit AddingBackend(PointwiseBody pointwise)
+      : ForwardingBackend(make_cpu_backend()),
+        pointwise_(std::move(pointwise)),
+        queue_(inner().queue(Stream::compute), pointwise_) {}
+  std::string_view name() const override { return "adding"; }
+  Answer supports(const Op& op, const OperandTypes& types) const override {
+    const bool known = std::holds_alternative<Accumulate>(op) || std::holds_alternative<Pointwise>(op);
+    const std::string reason = std::string(kind_name(op)) + " in " + std::string(tandem::name(types.compute));
+    return {types.compute == DType::fp32 && known, reason};
+  }
+  Queue& queue(Stream) override { return queue_; }
 
  private:
   PointwiseBody pointwise_;
+  AddingQueue queue_;
 };
 
 inline RunResult run_graph(const Plan& plan, const TaskGraph& graph, PointwiseBody pointwise, RunOptions options = {}) {
   options.gather_weights = true;
-  options.make_backend = [&] { return std::make_unique<AddingBackend>(pointwise); };
+  options.make_backend = [&](Rank rank) { return tests::under_test(std::make_unique<AddingBackend>(pointwise), rank); };
   return run(plan, graph, CountingTokens(), options);
 }
 

@@ -4,6 +4,7 @@
 
 #include "exec/run/run.hpp"
 #include "tests/bent_plan.hpp"
+#include "tests/backends.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/cpu/numbers.hpp"
 #include "topology/plan_reader.hpp"
@@ -17,7 +18,7 @@ using tests::SmallPlan;
 namespace {
 
 RunOptions steps(std::int64_t n) {
-  RunOptions o;
+  RunOptions o = tests::run_options();
   o.steps = n;
   o.gather_gradients = o.gather_weights = true;
   return o;
@@ -184,7 +185,7 @@ TEST_CASE("An evaluation is the mean over its batches, without the training's dr
 
 TEST_CASE("The arena of a run is the largest of its graphs, and the timeline that of its step's graph") {
   const Plan plan = ramped(SmallPlan{}, "{}");
-  RunOptions options;
+  RunOptions options = tests::run_options();
   options.steps = 4;
   options.timeline_step = GENERATE(1, 3);
   const RunResult result = train(plan, Numbers(), options);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <new>
 #include <sstream>
 
 #include "exec/run/run.hpp"
@@ -12,6 +13,7 @@
 #include "models/base/error.hpp"
 #include "models/base/fnv.hpp"
 #include "tests/bent_plan.hpp"
+#include "tests/backends.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/cpu/numbers.hpp"
 
@@ -50,7 +52,7 @@ struct Cut {
 std::pair<RunResult, std::vector<TrainingState>> train(const Plan& plan, const Cut& cut) {
   GraphCache graphs(plan);
   std::vector<TrainingState> states;
-  RunOptions o;
+  RunOptions o = tests::run_options();
   o.steps = cut.steps;
   o.gather_gradients = o.gather_weights = true;
   o.resume = cut.resume;
@@ -261,6 +263,51 @@ TEST_CASE("A plan of another model, seed, optimizer or batch is refused with the
   CHECK(refusal(R"({"training": {"global_batch_size": 12}})").find("samples = 6") != std::string::npos);
 }
 
+TEST_CASE("What of the text was held out is kept, and a share that is none is refused") {
+  const Plan plan = SmallPlan{}.plan();
+  const CheckpointFile file("held_out");
+  Checkpoint kept{train(plan, {1}).second.front(), to_json(plan), 0};
+  save_checkpoint(file.path(), kept);
+  CHECK_FALSE(load_checkpoint(file.path()).held_out.has_value());
+  for (const double share : {0.0, 0.1, 0.125}) {
+    kept.held_out = share;
+    save_checkpoint(file.path(), kept);
+    CHECK(load_checkpoint(file.path()).held_out == share);
+  }
+  kept.held_out = GENERATE(1.0, -0.1, std::nan(""));
+  save_checkpoint(file.path(), kept);
+  CHECK(problem_of([&] { load_checkpoint(file.path()); }).find("held_out") != std::string::npos);
+}
+
+TEST_CASE("Hyper-parameters that a plan changes are named with both values, others are not") {
+  const Plan plan = SmallPlan{}.plan();
+  const Checkpoint kept{{}, to_json(plan), 0};
+  const auto changes = [&](const std::string& patch) { return changed_hyper_parameters("file", kept, bent_plan(SmallPlan{}, patch)); };
+  CHECK(changes("{}").empty());
+  CHECK(changes(R"({"training": {"recompute": "full", "steps": 9, "decay_over": 7}, "parallel": {"zero_stage": 1}})").empty());
+  CHECK(changes(R"({"training": {"beta1": 0.5}})") == std::vector<std::string>{"training.beta1 from 0.9 to 0.5"});
+  CHECK(changes(R"({"training": {"learning_rate": 0.5, "clip_grad": 3, "dropout": {"hidden": 0.75}}})").size() == 3);
+}
+
+TEST_CASE("A state that the host has no memory to gather is told, and the run goes on") {
+  const Plan plan = SmallPlan{}.plan();
+  GraphCache graphs(plan);
+  RunOptions o;
+  o.steps = 3;
+  o.state_every = 1;
+  std::vector<std::int64_t> kept, lost;
+  o.on_state = [&](const TrainingState& s) {
+    if (s.steps == 2) throw std::bad_alloc();
+    kept.push_back(s.steps);
+  };
+  CHECK_THROWS_AS(run(graphs, Numbers(), o), DeviceError);
+  kept.clear();
+  o.on_state_lost = [&](std::int64_t steps) { lost.push_back(steps); };
+  CHECK(run(graphs, Numbers(), o).steps.size() == 3);
+  CHECK(kept == std::vector<std::int64_t>{1, 3});
+  CHECK(lost == std::vector<std::int64_t>{2});
+}
+
 TEST_CASE("A state of as many steps as the run, or without one of its tensors, is refused") {
   const Plan plan = SmallPlan{}.plan();
   TrainingState state = train(plan, {2}).second.front();
@@ -275,6 +322,22 @@ TEST_CASE("A state of as many steps as the run, or without one of its tensors, i
   CHECK(problem_of([&] { train(plan, {3, 0, &state}); }).find("exp_avg_sq") != std::string::npos);
 }
 
+TEST_CASE("A forged checkpoint is refused by its own name, not by its plan's") {
+  const Plan plan = SmallPlan{}.plan();
+  TrainingState state = train(plan, {2}).second.front();
+  state.buffers[0].tensors.pop_back();
+  const CheckpointFile file("forged");
+  save_checkpoint(file.path(), {state, to_json(plan), 0});
+  const Checkpoint forged = load_checkpoint(file.path());
+  try {
+    train(plan, {3, 0, &forged.state});
+    FAIL("a checkpoint without one of its tensors was resumed");
+  } catch (const ConfigError& e) {
+    CHECK(e.problems().front().file == file.path());
+    CHECK(e.problems().front().field.starts_with("weights."));
+  }
+}
+
 TEST_CASE("A run that is stopped ends behind a step with its books and state", "[tsan]") {
   SmallPlan p;
   p.pipeline = p.data = 2;
@@ -282,7 +345,7 @@ TEST_CASE("A run that is stopped ends behind a step with its books and state", "
   const bool timed = GENERATE(false, true);
   INFO("timeline of the last step: " << timed);
   GraphCache graphs(plan);
-  RunOptions o;
+  RunOptions o = tests::run_options();
   o.steps = 1000;
   o.timeline_step = timed ? 999 : -1;
   std::int64_t told = 0, kept = 0;
@@ -296,7 +359,7 @@ TEST_CASE("A run that is stopped ends behind a step with its books and state", "
   REQUIRE(result.steps.size() == static_cast<std::size_t>(done));
   CHECK((result.timeline != nullptr) == timed);
   GraphCache again(plan);
-  RunOptions plain;
+  RunOptions plain = tests::run_options();
   plain.steps = done;
   const RunResult whole = run(again, Numbers(), plain);
   CHECK(result.steps.back().loss == whole.steps.back().loss);
@@ -307,7 +370,7 @@ TEST_CASE("An evaluation due where a run was cut comes first when it is resumed"
   const Plan plan = SmallPlan{}.plan();
   GraphCache graphs(plan);
   const Numbers data;
-  RunOptions o;
+  RunOptions o = tests::run_options();
   o.steps = 6;
   o.evaluation = {2, 1};
   o.evaluation_data = &data;

@@ -6,6 +6,7 @@
 #include "exec/run/run.hpp"
 #include "models/base/error.hpp"
 #include "tests/bent_plan.hpp"
+#include "tests/backends.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/cpu/numbers.hpp"
 
@@ -34,7 +35,7 @@ std::string padded_to(int rows) { return R"({"model": {"pad_vocab_to": )" + std:
 std::pair<RunResult, TrainingState> train(const Plan& plan, std::int64_t steps, const TrainingState* resume = nullptr) {
   GraphCache graphs(plan);
   TrainingState state;
-  RunOptions o;
+  RunOptions o = tests::run_options();
   o.steps = steps;
   o.resume = resume;
   o.gather_weights = true;
@@ -151,7 +152,7 @@ TEST_CASE("whoever replaces initial values is shown a row for each word") {
   const Plan plan = plan_of(2, 2, 1, {R"({"model": {"family": "bert", "token_types": 2}})", padded_to(64)});
   GraphCache graphs(plan);
   std::set<std::size_t> sizes;
-  RunOptions o;
+  RunOptions o = tests::run_options();
   o.steps = 1;
   o.initialise = [&](const std::string& name, std::vector<double>& full) {
     if (of_words({name, 0, 0, {}})) sizes.insert(full.size());

@@ -25,7 +25,7 @@ int main() {
   const auto topology = tandem::make_topology(plan.cluster);
   const tandem::Prediction prediction = tandem::sim::simulate(plan, graph, *topology);
   const auto backend = tandem::exec::make_cpu_backend();
-  const bool ran = backend->supports(tandem::MatMul{2, 2, 2}, tandem::DType::fp32);
+  const bool ran = backend->supports(tandem::MatMul{2, 2, 2}, {tandem::DType::fp32, {}, {}}).possible;
   std::printf("step time %.6f s, %s\n", prediction.step_time.seconds(), ran ? "with a CPU backend" : "without");
   return prediction.step_time.ps() > 0 && ran ? 0 : 1;
 }

@@ -77,6 +77,36 @@ TEST_CASE("no pipeline up to eight stages and eight micro-batches deadlocks") {
   CHECK_FALSE(find_deadlock(graph, Host::computes));
 }
 
+TEST_CASE("communications of every schedule can start in the order in which a rank issues them") {
+  SmallPlan p;
+  p.layers = 8;
+  p.pipeline = GENERATE(2, 4, 8);
+  p.micro_batches = GENERATE(1, 2, 4, 8);
+  p.schedule = GENERATE("1f1b", "gpipe", "zb-h1", "zb-h2");
+  p.tensor = GENERATE(1, 2);
+  p.data = 2;
+  p.overlap = p.tensor == 2;
+  INFO(p.label());
+  const auto stuck = find_deadlock(lower(p.plan()), Host::starts_in_order);
+  INFO(stuck.value_or(""));
+  CHECK_FALSE(stuck);
+}
+
+TEST_CASE("communications of interleaved schedules can start in the order in which a rank issues them") {
+  SmallPlan p;
+  p.layers = 16;
+  p.pipeline = GENERATE(2, 4);
+  p.micro_batches = GENERATE(4, 8);
+  Plan plan = p.plan();
+  plan.parallel.schedule = ScheduleKind::interleaved;
+  plan.parallel.virtual_pipeline = GENERATE(2, 4);
+  plan.parallel.overlap_p2p = GENERATE(false, true);
+  INFO(p.label());
+  const auto stuck = find_deadlock(lower(plan), Host::starts_in_order);
+  INFO(stuck.value_or(""));
+  CHECK_FALSE(stuck);
+}
+
 TEST_CASE("1F1B cannot run with transfers serialised among everything else, which is why they have streams") {
   SmallPlan p;
   p.pipeline = 2;

@@ -7,6 +7,7 @@
 
 #include "models/base/error.hpp"
 #include "models/ops/collective.hpp"
+#include "models/ops/collective_bytes.hpp"
 #include "tests/catch.hpp"
 
 using namespace tandem;
@@ -260,4 +261,15 @@ TEST_CASE("the library's choice follows the fabric and the placement") {
   uneven.node.push_back(2);
   CHECK(chosen(ScaleUp::crossbar, uneven) == multi_ring);
   CHECK_THROWS_AS(expand(ar, hierarchical, uneven), ContractError);
+}
+
+TEST_CASE("bytes on the wire are those that a member of a ring sends in all of its steps") {
+  using enum CollectiveKind;
+  const CollectiveKind kind = GENERATE(all_reduce, all_gather, reduce_scatter, broadcast);
+  const std::int32_t n = GENERATE(2, 3, 8);
+  const Collective op = collective(kind, 240 * n);
+  const CommPhase ring = expand(op, Algorithm::ring, grid(1, n)).phases.front();
+  CHECK(ring_steps(kind, n) == ring.steps);
+  CHECK(wire_bytes(kind, payload(op), n) == static_cast<double>(ring.steps * ring.bytes.count()));
+  CHECK(payload(op) == payload(Op(op)));
 }

@@ -41,6 +41,8 @@ TEST_CASE("a field that changes nothing is told with its reason, and only then")
       {"training", R"("fill_uninitialized_memory": true)", R"("deterministic": true, "fill_uninitialized_memory": true)"},
       {"training", R"("deterministic": true, "fill_uninitialized_memory": true, "fusion": "compiled")",
        R"("deterministic": true, "fill_uninitialized_memory": true, "fusion": "eager")"},
+      {"training", R"("precision": "bf16", "loss_scale": {"window": 10})", R"("precision": "fp16", "loss_scale": {"window": 10})"},
+      {"training", R"("stochastic_rounding": false)", R"("dtypes": {"master": "bf16"}, "stochastic_rounding": false)"},
       {"training", R"("optimizer": "adamw", "momentum": 0.9)", R"("optimizer": "sgd", "momentum": 0.9)"},
   }));
   CAPTURE(c.idle);

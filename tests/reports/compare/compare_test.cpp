@@ -4,6 +4,7 @@
 
 #include "models/base/error.hpp"
 #include "reports/compare/compare.hpp"
+#include "reports/compare/judgement.hpp"
 #include "tests/catch.hpp"
 #include "tests/reports/fixture.hpp"
 
@@ -114,7 +115,7 @@ TEST_CASE("Time predicted for what took none is an infinite error and null in JS
   executed.lanes[0].spans[1].ended = executed.lanes[0].spans[1].started;
   const Comparison c = compared(fixture::timeline(Performer::simulated), executed);
   CHECK(std::isinf(find(c.collectives, "all_reduce tensor").error));
-  const auto json = nlohmann::json::parse(to_json(c));
+  const auto json = nlohmann::json::parse(to_json(c, {}));
   CHECK(json["schema_version"] == 1);
   CHECK(json["collectives"][0]["error"].is_null());
   CHECK(json["step"]["executed_s"] == 1e-7);
@@ -149,13 +150,13 @@ TEST_CASE("Two runs, or two simulations, are a new one and its baseline") {
   CHECK(of_one_performer(c));
   CHECK(c.joined == 7);
   CHECK(c.step.error == 0.25);
-  const auto json = nlohmann::json::parse(to_json(c));
+  const auto json = nlohmann::json::parse(to_json(c, {}));
   CHECK(json["step"]["new_s"] == 1.25e-7);
   CHECK(json["step"]["baseline_s"] == 1e-7);
   CHECK(json["step"]["change"] == 0.25);
   CHECK(json["tasks"]["only_baseline"] == 0);
-  CHECK(to_text(c).find("baseline") != std::string::npos);
-  CHECK(to_text(c).find("simulated") == std::string::npos);
+  CHECK(to_text(c, {}).find("baseline") != std::string::npos);
+  CHECK(to_text(c, {}).find("simulated") == std::string::npos);
 }
 
 TEST_CASE("Files are refused when the performers are swapped or the plans differ") {
@@ -184,4 +185,174 @@ TEST_CASE("Plans that differ only in steps, names and cluster are the same work"
                          "training":{"seq_length":8,"steps":50}})";
   save_timeline(longer, fixture::graph(), executed.path());
   CHECK(compare(simulated.path(), executed.path()).joined == 7);
+}
+
+namespace {
+
+/// A run whose steps took so many nanoseconds; the last one is kept.
+SavedTimeline run_of(const std::vector<std::int64_t>& steps_ns) {
+  SavedTimeline t = saved(fixture::timeline(Performer::executed), fixture::graph());
+  t.history = RunHistory{};
+  for (std::size_t i = 0; i < steps_ns.size(); ++i)
+    t.history->steps.push_back({static_cast<std::int64_t>(i), 5, 1, 1e-3, static_cast<double>(steps_ns[i]) * 1e-9, 8});
+  t.history->kept_step = static_cast<std::int64_t>(steps_ns.size()) - 1;
+  t.step_time = ns(steps_ns.back());
+  return t;
+}
+
+Verdict verdict_of(const SavedTimeline& first, const SavedTimeline& second, double tolerance) {
+  const Comparison c = compare(first, second);
+  return judge(c, {tolerance, std::nullopt}).verdict;
+}
+
+/// The two stages on one rank: another layout of the same model.
+SavedTimeline other_layout(Performer performer) {
+  SavedTimeline t = saved(fixture::timeline(performer), fixture::graph());
+  t.plan_json = R"({"model":{"num_layers":2},"parallel":{"pipeline":1},"training":{"steps":1,"seq_length":8}})";
+  for (const SavedSpan& s : t.lanes[1].spans) t.lanes[0].spans.push_back(s);
+  t.lanes.pop_back();
+  return t;
+}
+
+}  // namespace
+
+TEST_CASE("Two equal runs are within any tolerance whatever the recorded step took") {
+  const SavedTimeline quiet = run_of({150, 99, 100, 101, 100, 102, 100}), loud = run_of({150, 100, 101, 99, 100, 103, 113});
+  const Comparison c = compare(loud, quiet);
+  CHECK(c.step.error == Approx(0.13));
+  CHECK(c.typical.error == Approx(0.005));
+  CHECK(verdict_of(loud, quiet, 0.05) != Verdict::outside);
+  CHECK(verdict_of(loud, quiet, 0) != Verdict::outside);
+  CHECK(verdict_of(loud, quiet, 0.2) == Verdict::within);
+  const auto json = nlohmann::json::parse(to_json(c, judge(c, {0.2, std::nullopt})));
+  CHECK(json["verdict"] == "within");
+  CHECK(json["step_times"]["verdict"] == "within");
+  CHECK(json["step_times"]["tolerance"] == 0.2);
+  CHECK(json["step_times"]["new"]["steps"] == 6);
+  CHECK(json["step_times"]["baseline"]["median_s"] == Approx(1e-7));
+  CHECK(json["memory"]["verdict"].is_null());
+  CHECK(c.notes.size() == 1);  // the recorded step is not like the others
+  CHECK(c.notes[0].find("+12.4 %") != std::string::npos);
+}
+
+TEST_CASE("A run whose every step is slower is outside, and a faster one never") {
+  const SavedTimeline slow = run_of({150, 120, 121, 119, 120}), fast = run_of({150, 100, 101, 99, 100});
+  CHECK(verdict_of(slow, fast, 0.05) == Verdict::outside);
+  CHECK(verdict_of(slow, fast, 0.2) == Verdict::undecided);
+  CHECK(verdict_of(slow, fast, 0.3) == Verdict::within);
+  CHECK(verdict_of(fast, slow, 0) == Verdict::within);
+  const Comparison c = compare(slow, fast);
+  const std::vector<std::string> said = reasons(c, judge(c, {0.05, std::nullopt}));
+  REQUIRE(said.size() == 1);
+  CHECK(said[0].starts_with("change of the step time +20.0 %"));
+}
+
+TEST_CASE("A prediction is judged by the spread of the run's steps on both sides") {
+  SavedTimeline predicted = saved(fixture::timeline(Performer::simulated), fixture::graph());
+  predicted.step_time = ns(90);
+  CHECK(verdict_of(predicted, run_of({150, 99, 100, 101}), 0.05) == Verdict::outside);
+  CHECK(verdict_of(predicted, run_of({150, 90, 100, 110}), 0.05) == Verdict::undecided);
+  CHECK(verdict_of(predicted, run_of({150, 99, 100, 101}), 0.2) == Verdict::within);
+}
+
+TEST_CASE("Two runs of too few steps to show a spread are not judged") {
+  const SavedTimeline few = run_of({150, 100, 100}), enough = run_of({150, 100, 100, 100});
+  const Comparison c = compare(few, enough);
+  CHECK_THROWS_WITH(require_judgeable(c, {0.05, std::nullopt}, "few.json", "enough.json"),
+                    Catch::Contains("few.json") && Catch::Contains("run.steps = 2") && Catch::Contains("at least 4 steps"));
+  CHECK_NOTHROW(require_judgeable(c, {std::nullopt, 0.05}, "few.json", "enough.json"));
+  CHECK_NOTHROW(require_judgeable(compare(enough, enough), {0.05, std::nullopt}, "a", "b"));
+}
+
+TEST_CASE("Errors of single operations that cancel are told") {
+  Timeline simulated = fixture::timeline(Performer::simulated);
+  simulated.lanes[0].spans[0].ended = ns(34);   // a product: 14 ns more on one of two ranks
+  simulated.lanes[1].spans[1].ended = ns(89);   // and 14 on the other
+  simulated.lanes[0].spans[1].ended = ns(26);   // the all-reduce: 9 ns less
+  simulated.lanes[0].spans[2].ended = ns(36);   // sends and receives: 9 ns less each
+  simulated.lanes[0].spans[3].ended = ns(81);
+  simulated.lanes[1].spans[0].ended = ns(36);
+  simulated.step_time = ns(97);
+  const Comparison c = compared(simulated, fixture::timeline(Performer::executed));
+  REQUIRE(c.cancelling.has_value());
+  CHECK(c.cancelling->over == "matmul");
+  CHECK(c.cancelling->over_share == Approx(0.14));
+  CHECK(to_text(c, {}).find("note: errors of single operations cancel: matmul +56.0 % (+14.0 % of the step)") != std::string::npos);
+  const auto json = nlohmann::json::parse(to_json(c, {}));
+  CHECK(json["cancelling"]["over"] == "matmul");
+  const Comparison equal = compared(fixture::timeline(Performer::simulated), fixture::timeline(Performer::executed));
+  CHECK_FALSE(equal.cancelling.has_value());
+  CHECK(nlohmann::json::parse(to_json(equal, {}))["cancelling"].is_null());
+}
+
+TEST_CASE("A simulation without a measured table behind it is told, one that does not say is not") {
+  SavedTimeline simulated = saved(fixture::timeline(Performer::simulated), fixture::graph());
+  const SavedTimeline executed = saved(fixture::timeline(Performer::executed), fixture::graph());
+  const auto notes = [&] { return compare(simulated, executed).notes; };
+  CHECK(notes().empty());
+  simulated.measured_table = "h100-sxm5-80gb";
+  CHECK(notes().empty());
+  simulated.measured_table = "";
+  REQUIRE(notes().size() == 1);
+  CHECK(notes()[0].find("no measured table") != std::string::npos);
+}
+
+TEST_CASE("What differs most, as a share of the step, comes first") {
+  Timeline simulated = fixture::timeline(Performer::simulated);
+  simulated.lanes[0].spans[1].ended = ns(30);  // the all-reduce: 5 ns less on one of two ranks
+  simulated.lanes[1].spans[1].ended = ns(79);  // a product: 4 ns more
+  const Comparison c = compared(simulated, fixture::timeline(Performer::executed));
+  REQUIRE(c.kinds.size() == 4);
+  CHECK(c.kinds[0].what == "all_reduce");
+  CHECK(c.kinds[0].share == Approx(-0.025));
+  CHECK(c.kinds[1].what == "matmul");
+  CHECK(c.kinds[1].share == Approx(0.02));
+  CHECK(c.operations[0].what == "first: reduce");
+  CHECK(c.operations[1].what == "second: product");
+}
+
+TEST_CASE("Two layouts of one model are compared by name, and what cannot be joined is told") {
+  const SavedTimeline staged = saved(fixture::timeline(Performer::executed), fixture::graph());
+  SavedTimeline flat = other_layout(Performer::executed);
+  CHECK_NOTHROW(require_comparable(flat, staged, "flat", "staged"));
+  const Comparison c = compare(flat, staged);
+  CHECK_FALSE(c.by_rank);
+  REQUIRE(c.differences.size() == 1);
+  CHECK(c.differences[0].field == "parallel.pipeline");
+  CHECK(c.differences[0].first == "1");
+  CHECK(c.differences[0].second == "2");
+  CHECK(find(c.kinds, "matmul").simulated == ns(50));  // both products on the one rank
+  CHECK(find(c.kinds, "matmul").executed == ns(25));   // a mean over two
+  CHECK(c.only_simulated == 0);
+  CHECK(c.only_executed == 0);
+  CHECK(c.stages.empty());
+  std::erase_if(flat.lanes[0].spans, [&](const SavedSpan& s) { return flat.tasks[s.task].task == "down"; });
+  const Comparison less = compare(flat, staged);
+  CHECK(less.only_executed == 1);
+  CHECK(find(less.operations, "first: down").simulated == ns(0));
+  CHECK(judge(less, {1.0, std::nullopt}).verdict != Verdict::outside);
+  CHECK(to_text(less, {}).find("the plans differ") != std::string::npos);
+}
+
+TEST_CASE("Another learning rate is told and joined task by task, another batch is refused") {
+  SavedTimeline other = saved(fixture::timeline(Performer::executed), fixture::graph());
+  const SavedTimeline own = other;
+  other.plan_json = R"({"model":{"num_layers":2},"parallel":{"pipeline":2},"training":{"seq_length":8,"learning_rate":0.5}})";
+  const Comparison c = compare(other, own);
+  CHECK(c.by_rank);
+  CHECK(c.joined == 7);
+  REQUIRE(c.differences.size() == 1);
+  CHECK(c.differences[0].field == "training.learning_rate");
+  other.plan_json = R"({"model":{"num_layers":2},"parallel":{"pipeline":2},"training":{"seq_length":16}})";
+  CHECK_THROWS_WITH(require_comparable(other, own, "other", "own"), Catch::Contains("own: training.seq_length = 8"));
+}
+
+TEST_CASE("Ranks that one lane stands for count as often as they are") {
+  Timeline simulated = fixture::timeline(Performer::simulated, 1024);
+  simulated.lanes[0].spans[0].ended = ns(10);
+  const Comparison c = compared(simulated, fixture::timeline(Performer::executed, 1024));
+  CHECK(c.joined == 7 * 1024);
+  CHECK(find(c.kinds, "matmul").tasks == 2 * 1024);
+  CHECK(find(c.kinds, "matmul").simulated == ns(20));
+  CHECK(find(c.kinds, "matmul").executed == ns(25));
 }

@@ -28,7 +28,7 @@ void check_equal(const Span& a, const Span& b) {
 
 TEST_CASE("A saved timeline laid over its graph is the timeline that was saved") {
   const Timeline before = fixture::timeline(Performer::executed, 2);
-  const Timeline after = restored(saved(before, fixture::graph()), fixture::graph(), "file");
+  const Timeline after = restored(saved(before, fixture::graph()), fixture::graph(), "file", {0, 1});
   CHECK(after.step_time == before.step_time);
   REQUIRE(after.lanes.size() == before.lanes.size());
   for (std::size_t l = 0; l < before.lanes.size(); ++l) {
@@ -44,7 +44,7 @@ TEST_CASE("Tasks of equal name are told apart by their order") {
   graph.programs[0].instances.push_back(graph.programs[0].instances[0]);  // the same block once more
   Timeline t = fixture::timeline(Performer::executed);
   t.lanes[0].spans.push_back(fixture::span(2, 0, 90, 90, 95));
-  const Timeline after = restored(saved(t, graph), graph, "file");
+  const Timeline after = restored(saved(t, graph), graph, "file", {0});
   check_equal(after.lanes[0].spans[0], t.lanes[0].spans[0]);
   check_equal(after.lanes[0].spans.back(), t.lanes[0].spans.back());
 }
@@ -52,13 +52,13 @@ TEST_CASE("Tasks of equal name are told apart by their order") {
 TEST_CASE("A timeline whose plan is lowered otherwise now is refused with its file") {
   SavedTimeline unknown_task = of_fixture();
   unknown_task.tasks[0].task = "renamed";
-  CHECK_THROWS_WITH(restored(unknown_task, fixture::graph(), "mine.json"), Catch::Contains("mine.json") && Catch::Contains("first: renamed"));
+  CHECK_THROWS_WITH(restored(unknown_task, fixture::graph(), "mine.json", {0, 1}), Catch::Contains("mine.json") && Catch::Contains("first: renamed"));
   SavedTimeline unknown_stage = of_fixture();
   unknown_stage.lanes[1].coords[Axis::pp] = 2;
-  CHECK_THROWS_AS(restored(unknown_stage, fixture::graph(), "mine.json"), ConfigError);
+  CHECK_THROWS_AS(restored(unknown_stage, fixture::graph(), "mine.json", {0, 1}), ConfigError);
   SavedTimeline twice = of_fixture();
   twice.lanes[0].spans.push_back(twice.lanes[0].spans[0]);
-  CHECK_THROWS_AS(restored(twice, fixture::graph(), "mine.json"), ConfigError);
+  CHECK_THROWS_AS(restored(twice, fixture::graph(), "mine.json", {0, 1}), ConfigError);
 }
 
 TEST_CASE("Shares of time add up to the step, computing before what is sent before waiting") {

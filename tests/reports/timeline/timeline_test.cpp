@@ -2,6 +2,7 @@
 #include "models/base/json.hpp"
 #include "models/base/output.hpp"
 #include "reports/timeline/saved_timeline.hpp"
+#include "reports/timeline/step_times.hpp"
 #include "tests/catch.hpp"
 #include "tests/reports/fixture.hpp"
 
@@ -85,4 +86,168 @@ TEST_CASE("A span outside the graph breaks a contract instead of writing nonsens
   CHECK_THROWS_AS(saved(t, fixture::graph()), ContractError);
   t.lanes[0].spans[0] = {77, 0, {}, {}, {}, {}};
   CHECK_THROWS_AS(saved(t, fixture::graph()), ContractError);
+}
+
+namespace {
+
+RunHistory history_of(const std::vector<double>& step_times, std::int64_t kept) {
+  RunHistory h;
+  for (const double time : step_times) h.steps.push_back({static_cast<std::int64_t>(h.steps.size()), 5.5, 2, 1e-3, time, 8});
+  h.kept_step = kept;
+  h.peak_memory_bytes = 4096;
+  return h;
+}
+
+/// The text of a run's timeline file.
+std::string run_text() {
+  const TemporaryFile file("run");
+  Timeline t = fixture::timeline(Performer::executed);
+  t.plan_json = R"({"model":{"num_layers":2},"parallel":{"tensor":1,"pipeline":2,"data":1,"context":1},"training":{"seq_length":8}})";
+  t.step_time = Duration::seconds(1e-7);
+  const RunHistory history = history_of({2e-7, 1e-7}, 1);
+  save_timeline(t, fixture::graph(), file.path(), nullptr, &history);
+  return read_text(file.path());
+}
+
+std::string without_checksum(std::string text) {
+  const std::size_t at = text.find(",\n\"checksum\"");
+  REQUIRE(at != std::string::npos);
+  return text.substr(0, at) + "}\n";
+}
+
+/// The refusal of a file with this text; empty where it is read.
+std::vector<Problem> refusal(const std::string& text) {
+  const TemporaryFile file("refused");
+  write_text(file.path(), text);
+  try {
+    read_timeline(file.path());
+  } catch (const ConfigError& e) {
+    CHECK(e.problems().size() == 1);
+    CHECK(e.problems().front().file == file.path());
+    CHECK_FALSE(e.problems().front().remedy.empty());
+    CHECK(std::string(e.what()).find("json.exception") == std::string::npos);
+    return e.problems();
+  }
+  return {};
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+}  // namespace
+
+TEST_CASE("No digit of a timeline file can be another one") {
+  const std::string text = run_text();
+  REQUIRE(refusal(text).empty());
+  for (std::size_t i = 0; i < text.size(); ++i)
+    if (text[i] >= '0' && text[i] <= '9') {
+      std::string bent = text;
+      bent[i] = text[i] == '9' ? '8' : static_cast<char>(text[i] + 1);
+      INFO("digit " << i << ": ..." << text.substr(i > 20 ? i - 20 : 0, 40));
+      CHECK_FALSE(refusal(bent).empty());
+    }
+}
+
+TEST_CASE("A timeline file may be written with other blanks") {
+  std::string text = run_text(), wide;
+  for (char c : text) wide += c == ',' ? std::string(" ,\n  ") : std::string(1, c);
+  CHECK(refusal(wide).empty());
+}
+
+TEST_CASE("A damaged timeline is refused by field, value and reason, without the library's words") {
+  struct Case {
+    std::string from, to, field, reason;
+  };
+  const std::string text = run_text();
+  for (const Case& c : {Case{"\"step_time_ps\":100000", "\"step_time_ps\":[]", "step_time_ps", "is a list where a whole number belongs"},
+                        Case{"\"step_time_ps\":100000", "\"step_time_ps\":1e5", "step_time_ps", "a whole number belongs here"},
+                        Case{"\"step_time_ps\":100000", "\"step_time_ps\":99999999999999999999", "step_time_ps", "is beyond 64 bits"},
+                        Case{"\"spans\":[[0,", "\"spans\":[[\"x\",", "lanes[0].spans[0][0]", "is a text where a whole number belongs"},
+                        Case{"\"spans\":[[0,", "\"spans\":[[99,", "lanes[0].spans[0][0]", "the file has no such task"},
+                        Case{"\"spans\":[[0,", "\"spans\":[[", "lanes[0].spans[0]", "has less than nine columns"},
+                        Case{"\"arena_bytes\":4096", "\"arena_bytes\":null", "lanes[0].arena_bytes", "is null where a whole number belongs"},
+                        Case{"\"arena_bytes\":4096,", "", "lanes[0].arena_bytes", "is missing"},
+                        Case{"\"ranks\":[0]", "\"ranks\":[4294967296]", "lanes[0].ranks[0]", "is beyond 32 bits"},
+                        Case{"\"payload_bytes\":40", "\"payload_bytes\":{}", "tasks[1].payload_bytes", "is an object where a whole number belongs"},
+                        Case{"\"kept_step\":1", "\"kept_step\":\"1\"", "run.kept_step", "is a string where a whole number belongs"},
+                        Case{"\"performer\":\"executed\"", "\"performer\":\"guessed\"", "performer", "is neither simulated nor executed"},
+                        Case{"\"schema_version\":1", "\"schema_version\":2", "schema_version", "is another version than 1"},
+                        Case{"\"performer\"", "\"what\"", "what", "this key is given twice"}}) {
+    INFO(c.from << " -> " << c.to);
+    const std::vector<Problem> problems = refusal(replaced(text, c.from, c.to));
+    REQUIRE(problems.size() == 1);
+    CHECK(problems.front().field == c.field);
+    CHECK(problems.front().reason.find(c.reason) != std::string::npos);
+  }
+}
+
+TEST_CASE("A timeline file that is cut anywhere is refused") {
+  const std::string text = run_text();
+  for (std::size_t length = 0; length + 2 < text.size(); length += 7) CHECK_FALSE(refusal(text.substr(0, length)).empty());
+}
+
+TEST_CASE("A file without a checksum is read where its numbers fit each other") {
+  const std::string text = without_checksum(run_text());
+  CHECK(refusal(text).empty());
+  struct Case {
+    std::string from, to, field;
+  };
+  for (const Case& c : {Case{"\"step_time_ps\":100000", "\"step_time_ps\":1", "step_time_ps"},
+                        Case{"\"step_time_ps\":100000", "\"step_time_ps\":900000", "step_time_ps"},
+                        Case{"\"step_time_ps\":100000", "\"step_time_ps\":110000", "step_time_ps"},
+                        Case{"\"ranks\":[1]", "\"ranks\":[0]", "lanes[1].ranks"},
+                        Case{"\"ranks\":[1]", "\"ranks\":[1,2]", "lanes"},
+                        Case{"\"kept_step\":1", "\"kept_step\":7", "run.kept_step"}}) {
+    INFO(c.from << " -> " << c.to);
+    const std::vector<Problem> problems = refusal(replaced(text, c.from, c.to));
+    REQUIRE(problems.size() == 1);
+    CHECK(problems.front().field == c.field);
+  }
+}
+
+TEST_CASE("A device, a hole and another file are refused by their first bytes or their size") {
+  CHECK_THROWS_WITH(read_timeline("/dev/zero"), Catch::Contains("/dev/zero") && Catch::Contains("is not a timeline"));
+  const TemporaryFile hole("hole"), begun("begun"), plan("plan");
+  write_text(hole.path(), "");
+  std::filesystem::resize_file(hole.path(), std::uintmax_t{40} << 30);
+  CHECK_THROWS_WITH(read_timeline(hole.path()), Catch::Contains("is larger than 4 GiB"));
+  write_text(begun.path(), run_text().substr(0, 200));
+  std::filesystem::resize_file(begun.path(), std::uintmax_t{3} << 30);
+  CHECK_THROWS_AS(read_timeline(begun.path()), ConfigError);
+  write_text(plan.path(), fixture::plan_json());
+  CHECK_THROWS_WITH(read_timeline(plan.path()), Catch::Contains("is not a timeline"));
+}
+
+TEST_CASE("A simulation's timeline says which measured table was behind it") {
+  SavedTimeline t = saved(fixture::timeline(Performer::simulated), fixture::graph());
+  const TemporaryFile file("measured");
+  write_timeline(t, file.path());
+  CHECK_FALSE(read_timeline(file.path()).measured_table.has_value());
+  t.measured_table = "h100-sxm5-80gb";
+  write_timeline(t, file.path());
+  CHECK(read_timeline(file.path()).measured_table == "h100-sxm5-80gb");
+}
+
+TEST_CASE("Step times are those of the kept step's batch, without the run's first") {
+  const StepTimes few = step_times(history_of({9, 3, 1, 2}, 3));
+  CHECK(few.steps == 3);
+  CHECK(few.median_s == 2);
+  CHECK(few.low_s == 1);
+  CHECK(few.high_s == 3);
+  CHECK(few.has_spread());
+  const StepTimes alone = step_times(history_of({9}, 0));
+  CHECK(alone.steps == 1);
+  CHECK(alone.median_s == 9);
+  CHECK_FALSE(alone.has_spread());
+  RunHistory ramp = history_of({1, 1, 1, 4, 6}, 4);
+  for (std::size_t i = 0; i < 3; ++i) ramp.steps[i].global_batch_size = 4;
+  CHECK(step_times(ramp).steps == 2);
+  CHECK(step_times(ramp).median_s == 5);
+  const StepTimes many = step_times(history_of({0, 1, 2, 3, 4, 5, 6, 7, 8}, 8));  // of 1 to 8 the middle half
+  CHECK(many.low_s == 3);
+  CHECK(many.high_s == 6);
+  CHECK(many.median_s == 4.5);
 }

@@ -9,6 +9,21 @@ using namespace tandem;
 using namespace tandem::sim;
 using namespace tandem::sim::test;
 
+namespace {
+
+/// Equal stages whose forward passes take 10 ns and backward passes 20 ns.
+TaskGraph pipeline(int stages, int micro_batches) {
+  return pipeline_graph(equal_stages(stages, micro_batches, Duration::nanoseconds(10), Duration::nanoseconds(20)));
+}
+
+FakeTopology of_devices(std::int64_t n) {
+  Shape shape;
+  shape.devices = n;
+  return FakeTopology(shape);
+}
+
+}  // namespace
+
 TEST_CASE("folded and unfolded simulations agree on every task of every rank, bit for bit") {
   std::mt19937 random(2026);
   std::size_t folded_roles = 0, ranks = 0;
@@ -35,10 +50,8 @@ TEST_CASE("folded and unfolded simulations agree on every task of every rank, bi
 }
 
 TEST_CASE("a symmetric machine has one role a stage") {
-  const TaskGraph graph = pipeline_graph(equal_stages(4, 8, Duration::nanoseconds(10), Duration::nanoseconds(20)));
-  Shape shape;
-  shape.devices = 64;
-  const FakeTopology topology(shape);
+  const TaskGraph graph = pipeline(4, 8);
+  const FakeTopology topology = of_devices(64);
   const FakeCost cost;
   const Mesh m = mesh(4, 4, 4);
   const SimulatedStep simulated = sim::simulate_step({graph, m, topology, cost});
@@ -50,10 +63,8 @@ TEST_CASE("a symmetric machine has one role a stage") {
 }
 
 TEST_CASE("a slower link splits the roles that its ranks' communication reaches") {
-  const TaskGraph graph = pipeline_graph(equal_stages(2, 4, Duration::nanoseconds(10), Duration::nanoseconds(20)));
-  Shape shape;
-  shape.devices = 8;
-  FakeTopology topology(shape);
+  const TaskGraph graph = pipeline(2, 4);
+  FakeTopology topology = of_devices(8);
   topology.edit_links()[0].latency = Duration::nanoseconds(7);
   const FakeCost cost;
   const Mesh m = mesh(1, 4, 2);
@@ -65,10 +76,8 @@ TEST_CASE("a slower link splits the roles that its ranks' communication reaches"
 }
 
 TEST_CASE("a marked rank has a role of its own, and so have its neighbours") {
-  const TaskGraph graph = pipeline_graph(equal_stages(2, 4, Duration::nanoseconds(10), Duration::nanoseconds(20)));
-  Shape shape;
-  shape.devices = 8;
-  const FakeTopology topology(shape);
+  const TaskGraph graph = pipeline(2, 4);
+  const FakeTopology topology = of_devices(8);
   const FakeCost cost;
   const Mesh m = mesh(1, 4, 2);
   Options options;

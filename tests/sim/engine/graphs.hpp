@@ -167,6 +167,16 @@ class StageBuilder {
   std::vector<std::pair<std::uint32_t, Pass>> late_;
 };
 
+/// Stage 0 computes and sends; stage 1 receives and computes.
+inline TaskGraph relay_graph(Duration first, Duration second) {
+  GraphBuilder graph(2);
+  const std::uint32_t a = graph.add(0, graph.one("first", Stream::compute, work(first)));
+  graph.edge(0, a, graph.add(0, graph.one("send", Stream::send, Send{0, DType::fp32, 1})));
+  const std::uint32_t r = graph.add(1, graph.one("recv", Stream::recv, Recv{0, DType::fp32, -1}));
+  graph.edge(1, r, graph.add(1, graph.one("second", Stream::compute, work(second))));
+  return graph.take();
+}
+
 inline TaskGraph pipeline_graph(const PipelineCase& c) {
   GraphBuilder graph(c.stages);
   const std::array<TemplateId, 4> comm{graph.one("send_forward", Stream::send, Send{0, DType::fp32, 1}),

@@ -19,6 +19,16 @@ TaskGraph chain(int tasks, Duration each) {
   return graph.take();
 }
 
+/// One stage's computations of 10 us each and sums over a group, in this order.
+enum class Issued { work, sum };
+TaskGraph around_a_sum(const std::vector<Issued>& order, Stream stream, Group group, std::int64_t elements) {
+  GraphBuilder graph(1);
+  const TemplateId c = graph.one("work", Stream::compute, work(us(10)));
+  const TemplateId r = graph.one("reduce", stream, Collective{CollectiveKind::all_reduce, group, elements, DType::fp32, Reduce::sum});
+  for (const Issued part : order) graph.add(0, part == Issued::work ? c : r);
+  return graph.take();
+}
+
 struct Machine {
   Duration launch;
   bool synchronous = false;
@@ -83,14 +93,7 @@ TEST_CASE("a synchronous host pays launch and work one after the other") {
 
 TEST_CASE("an asynchronous stream runs beside the host, and its launch comes in issue order") {
   // Issue: compute a, data all-reduce of one rank (free of cost), compute b.
-  GraphBuilder graph(1);
-  const TemplateId c = graph.one("work", Stream::compute, work(us(10)));
-  const TemplateId d = graph.one("reduce", Stream::data,
-                                 Collective{CollectiveKind::all_reduce, Group::data, 8, DType::fp32, Reduce::sum});
-  graph.add(0, c);
-  graph.add(0, d);
-  graph.add(0, c);
-  const TaskGraph g = graph.take();
+  const TaskGraph g = around_a_sum({Issued::work, Issued::sum, Issued::work}, Stream::data, Group::data, 8);
   const SimulatedStep sync = run(g, mesh(1, 1, 1), {us(1), true});
   CHECK(sync.step_time == us(1 + 10 + 1 + 1 + 10));
   const SimulatedStep async = run(g, mesh(1, 1, 1), {us(1), false});
@@ -101,13 +104,7 @@ TEST_CASE("an asynchronous stream runs beside the host, and its launch comes in 
 }
 
 TEST_CASE("a synchronous host waits inline for a tensor collective, an accelerator's compute stream goes on") {
-  GraphBuilder graph(1);
-  const TemplateId c = graph.one("work", Stream::compute, work(us(10)));
-  const TemplateId t = graph.one("reduce", Stream::tensor,
-                                 Collective{CollectiveKind::all_reduce, Group::tensor, 0, DType::fp32, Reduce::sum});
-  graph.add(0, t);
-  graph.add(0, c);
-  const TaskGraph g = graph.take();
+  const TaskGraph g = around_a_sum({Issued::sum, Issued::work}, Stream::tensor, Group::tensor, 0);
   // Two ranks: the ring of nothing takes 2 steps of 1 us.
   CHECK(run(g, mesh(2, 1, 1), {{}, true, 2, 1, 2}).step_time == us(2 + 10));
   CHECK(run(g, mesh(2, 1, 1), {{}, false, 2, 1, 2}).step_time == us(10));
@@ -135,12 +132,7 @@ TEST_CASE("processors are shared only among ranks that compute at the moment") {
 
 TEST_CASE("a rank that waits for another leaves it the processor") {
   // Stage 1 waits for the message of stage 0 and only then computes: nobody is slowed down.
-  GraphBuilder graph(2);
-  const std::uint32_t a = graph.add(0, graph.one("first", Stream::compute, work(us(30))));
-  graph.edge(0, a, graph.add(0, graph.one("send", Stream::send, Send{0, DType::fp32, 1})));
-  const std::uint32_t r = graph.add(1, graph.one("recv", Stream::recv, Recv{0, DType::fp32, -1}));
-  graph.edge(1, r, graph.add(1, graph.one("second", Stream::compute, work(us(10)))));
-  const TaskGraph g = graph.take();
+  const TaskGraph g = relay_graph(us(30), us(10));
   // Two ranks on one device have no link between them: the message is free.
   CHECK(run(g, mesh(1, 1, 2), {{}, true, 2, 2, 1}).step_time == us(40));
 }

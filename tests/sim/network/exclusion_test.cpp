@@ -13,6 +13,15 @@ namespace {
 const Op kReduce = Collective{CollectiveKind::all_reduce, Group::tensor, 8, DType::fp32, Reduce::sum};
 const Op kNorm = Collective{CollectiveKind::all_reduce, Group::model, 8, DType::fp32, Reduce::sum};
 
+/// Whether the first two communications of a stage may meet, in either order.
+bool at_once(const TaskGraph& g, bool synchronous) {
+  const Communications communications = list_communications(g);
+  const Exclusion exclusion(g, communications, lanes_of(synchronous));
+  const PortEnd a = 2 * communications.messages[0].port, b = 2 * communications.messages[1].port;
+  CHECK(exclusion.at_once(StageId(0), a, b) == exclusion.at_once(StageId(0), b, a));
+  return exclusion.at_once(StageId(0), a, b);
+}
+
 /// Computations c0, c1, c2 with a tensor reduction after c0 and a data-stream one at the end. `heard` is the
 /// computation that waits for the first, `awaited` the one the second waits for.
 bool together(std::uint32_t heard, std::uint32_t awaited, bool synchronous = false) {
@@ -24,12 +33,15 @@ bool together(std::uint32_t heard, std::uint32_t awaited, bool synchronous = fal
   const std::uint32_t norm = graph.add(0, graph.one("norm", Stream::data, kNorm));
   graph.edge(0, tensor, computed[heard]);
   graph.edge(0, computed[awaited], norm);
-  const TaskGraph g = graph.take();
-  const Communications communications = list_communications(g);
-  const Exclusion exclusion(g, communications, lanes_of(synchronous));
-  const PortEnd a = 2 * communications.messages[0].port, b = 2 * communications.messages[1].port;
-  CHECK(exclusion.at_once(StageId(0), a, b) == exclusion.at_once(StageId(0), b, a));
-  return exclusion.at_once(StageId(0), a, b);
+  return at_once(graph.take(), synchronous);
+}
+
+/// Two communications that nothing orders but their streams.
+bool meet(const std::pair<Stream, Op>& a, const std::pair<Stream, Op>& b) {
+  GraphBuilder graph(1);
+  graph.add(0, graph.one("a", a.first, a.second));
+  graph.add(0, graph.one("b", b.first, b.second));
+  return at_once(graph.take(), false);
 }
 
 }  // namespace
@@ -46,21 +58,9 @@ TEST_CASE("a reduction that waits only for earlier computations may meet it") {
 }
 
 TEST_CASE("communications of one lane take turns") {
-  GraphBuilder graph(1);
-  graph.add(0, graph.one("a", Stream::data, kReduce));
-  graph.add(0, graph.one("b", Stream::data, kNorm));
-  const TaskGraph g = graph.take();
-  const Communications communications = list_communications(g);
-  const Exclusion exclusion(g, communications, lanes_of(false));
-  CHECK_FALSE(exclusion.at_once(StageId(0), 2 * communications.messages[0].port, 2 * communications.messages[1].port));
+  CHECK_FALSE(meet({Stream::data, kReduce}, {Stream::data, kNorm}));
 }
 
 TEST_CASE("communications of different lanes that nothing orders may meet, also when the later one is issued first") {
-  GraphBuilder graph(1);
-  graph.add(0, graph.one("a", Stream::data, kNorm));
-  graph.add(0, graph.one("b", Stream::tensor, kReduce));
-  const TaskGraph g = graph.take();
-  const Communications communications = list_communications(g);
-  CHECK(Exclusion(g, communications, lanes_of(false)).at_once(StageId(0), 0, 2));
-  CHECK(Exclusion(g, communications, lanes_of(false)).at_once(StageId(0), 2, 0));
+  CHECK(meet({Stream::data, kNorm}, {Stream::tensor, kReduce}));
 }

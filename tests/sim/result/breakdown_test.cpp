@@ -106,13 +106,7 @@ TEST_CASE("a synchronous host's launches of other streams count as launch") {
 }
 
 TEST_CASE("waiting for a stage that still computes is bubble, the message itself is pipeline_comm") {
-  GraphBuilder graph(2);
-  const std::uint32_t a = graph.add(0, graph.one("a", Stream::compute, work(us(30))));
-  graph.edge(0, a, graph.add(0, graph.one("send", Stream::send, Send{0, DType::fp32, 1})));
-  const std::uint32_t r = graph.add(1, graph.one("recv", Stream::recv, Recv{0, DType::fp32, -1}));
-  graph.edge(1, r, graph.add(1, graph.one("b", Stream::compute, work(us(10)))));
-  const TaskGraph g = graph.take();
-  const Played p = run(g, mesh(1, 1, 2), {});
+  const Played p = run(relay_graph(us(30), us(10)), mesh(1, 1, 2), {});
   CHECK(p.roles[1][Share::bubble] == us(30).ps());
   CHECK(p.roles[1][Share::pipeline_comm] == us(1).ps());
   CHECK(p.roles[1][Share::compute] == us(10).ps());
@@ -120,6 +114,56 @@ TEST_CASE("waiting for a stage that still computes is bubble, the message itself
   CHECK(p.roles[0][Share::compute] == us(30).ps());
   CHECK(p.roles[0][Share::pipeline_comm] == us(1).ps());
   CHECK(p.roles[0][Share::bubble] == us(10).ps());
+}
+
+namespace {
+
+/// Stage 0 computes ten times and sends; stage 1 receives and computes for 10 us.
+TaskGraph ten_then_one(Duration each) {
+  GraphBuilder graph(2);
+  const TemplateId a = graph.one("a", Stream::compute, work(each));
+  std::uint32_t last = 0;
+  for (int i = 0; i < 10; ++i) last = graph.add(0, a);
+  graph.edge(0, last, graph.add(0, graph.one("send", Stream::send, Send{0, DType::fp32, 1})));
+  const std::uint32_t r = graph.add(1, graph.one("recv", Stream::recv, Recv{0, DType::fp32, -1}));
+  graph.edge(1, r, graph.add(1, graph.one("b", Stream::compute, work(us(10)))));
+  return graph.take();
+}
+
+}  // namespace
+
+TEST_CASE("waiting for a stage whose host launches is launch, not bubble") {
+  // Stage 0 computes for 3 us of every 5 that a launch takes: its message is issued eleventh, at 55 us.
+  const Played p = run(ten_then_one(us(3)), mesh(1, 1, 2), us(5));
+  CHECK(p.roles[1][Share::launch] == us(55).ps());
+  CHECK(p.roles[1][Share::bubble] == 0);
+  CHECK(p.roles[1][Share::pipeline_comm] == us(1).ps());
+  // Stage 0 then waits for the other's computation.
+  CHECK(p.roles[0][Share::bubble] == us(10).ps());
+  // Where computations take longer than launches, they are waited for from the first one on.
+  const Played busy = run(ten_then_one(us(30)), mesh(1, 1, 2), us(5));
+  CHECK(busy.roles[1][Share::launch] == us(5).ps());
+  CHECK(busy.roles[1][Share::bubble] == us(300).ps());
+}
+
+TEST_CASE("of a synchronous host that is waited for the launches are launch and the computations bubble") {
+  const Played p = run(ten_then_one(us(3)), mesh(1, 1, 2), us(5), true);
+  CHECK(p.roles[1][Share::launch] >= us(50).ps());
+  CHECK(p.roles[1][Share::bubble] == us(30).ps());
+  for (const Breakdown& b : p.roles) CHECK(total(b) == p.simulated.step_time.ps());
+}
+
+TEST_CASE("the wait for the last stage's launches before the step's end is launch") {
+  // Stage 1 launches four tasks of no length behind the message: stage 0 has ended by then.
+  GraphBuilder graph(2);
+  graph.add(0, graph.one("a", Stream::compute, work(us(1))));
+  const TemplateId b = graph.one("b", Stream::compute, work(us(1)));
+  for (int i = 0; i < 4; ++i) graph.add(1, b);
+  const Played p = run(graph.take(), mesh(1, 1, 2), us(5));
+  CHECK(p.simulated.step_time == us(21));
+  CHECK(p.roles[0][Share::launch] == us(5 + 14).ps());  // to 6 us its own task; the other's last one is issued at 20
+  CHECK(p.roles[0][Share::bubble] == us(1).ps());
+  CHECK(p.roles[0][Share::compute] == us(1).ps());
 }
 
 TEST_CASE("a data reduction before the optimizer is data_comm, one beside computation costs nothing") {

@@ -16,12 +16,15 @@ namespace {
 /// Only the softmax of a block takes time: a stage of equal layers takes as long as any other, whatever else it holds.
 class SoftmaxCost : public FakeCost {
  public:
-  Duration forward, backward;
+  SoftmaxCost(Duration forward, Duration backward) : forward_(forward), backward_(backward) {}
   Duration duration(const Op& op, DType) const override {
-    if (std::holds_alternative<AttentionSoftmax>(op)) return forward;
-    if (std::holds_alternative<AttentionSoftmaxBackward>(op)) return backward;
+    if (std::holds_alternative<AttentionSoftmax>(op)) return forward_;
+    if (std::holds_alternative<AttentionSoftmaxBackward>(op)) return backward_;
     return {};
   }
+
+ private:
+  Duration forward_, backward_;
 };
 
 SmallPlan pipeline_plan(int p, int m) {
@@ -50,9 +53,7 @@ TEST_CASE("a lowered 1F1B takes the closed form with latency up to half a forwar
     shape.bandwidth = Bandwidth::bytes_per_second(1e16);  // beyond the finite: only latency counts
     shape.latency = Duration::nanoseconds(c);
     const FakeTopology topology(shape);
-    SoftmaxCost cost;
-    cost.forward = Duration::nanoseconds(10);
-    cost.backward = Duration::nanoseconds(20);
+    const SoftmaxCost cost(Duration::nanoseconds(10), Duration::nanoseconds(20));
     const Mesh mesh = make_mesh(plan);
     const SimulatedStep simulated = sim::simulate_step({graph, mesh, topology, cost});
     const std::int64_t pipeline = (m + p - 1) * 30 + 2 * c * ((p - 1) * m / p + (p - 2));
@@ -83,9 +84,8 @@ TEST_CASE("gradients that are not reduced beside the backward pass are reduced b
   Shape shape;
   shape.devices = 4;
   const FakeTopology topology(shape);
-  SoftmaxCost cost;  // a host that needs no time issues the reductions long before the device is done
-  cost.forward = Duration::nanoseconds(1000);
-  cost.backward = Duration::nanoseconds(2000);
+  // A host that needs no time issues the reductions long before the device is done.
+  const SoftmaxCost cost(Duration::nanoseconds(1000), Duration::nanoseconds(2000));
   const Mesh mesh = make_mesh(plan);
   const SimulatedStep simulated = sim::simulate_step({graph, mesh, topology, cost});
   for (std::size_t r = 0; r < simulated.roles.size(); ++r) {
@@ -126,9 +126,7 @@ std::vector<bool> waited_for_reductions(const Plan& plan) {
   Shape shape;
   shape.devices = 2;
   const FakeTopology topology(shape);
-  SoftmaxCost cost;
-  cost.forward = Duration::nanoseconds(1000);
-  cost.backward = Duration::nanoseconds(2000);
+  const SoftmaxCost cost(Duration::nanoseconds(1000), Duration::nanoseconds(2000));
   const Mesh mesh = make_mesh(plan);
   const SimulatedStep simulated = sim::simulate_step({graph, mesh, topology, cost});
   const Reader reader(simulated, 0);

@@ -1,5 +1,6 @@
 #include "sim/result/simulate.hpp"
 
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "tests/catch.hpp"
@@ -306,4 +307,32 @@ TEST_CASE("an unpadded vocabulary costs a small GPT about what was measured") {
   };
   // intel/torch-xpu-ops issue 1129: 30 % on A100 for PyTorch's padding of products, a GPT-2 of no stated size and batch: hence the margin
   CHECK(step(1) / step(64) == Approx(1.3).margin(0.1));
+}
+
+TEST_CASE("reductions beside the backward pass make no pipeline without chunks slower") {
+  // All stages wait for each other's last backward pass: what is beside it there slows the step as often as there are stages.
+  const int data = GENERATE(2, 8);
+  const auto step = [data](bool overlap) {
+    const Plan plan = parse_plan(R"({"model": {"preset": "llama2-13b"}, "parallel": {"tensor": 2, "pipeline": 8, "data": )" +
+                                     std::to_string(data) + R"(, "overlap_grad_reduce": )" + (overlap ? "true" : "false") +
+                                     R"(}, "training": {"seq_length": 2048, "micro_batch_size": 1, "global_batch_size": 64, "precision": "bf16"},
+        "cluster": {"preset": "dgx-h100", "devices": )" + std::to_string(16 * data) + R"(}, "stack": "megatron-core"})", "llama.json");
+    return simulate(plan, lower(plan), *make_topology(plan.cluster)).step_time.seconds();
+  };
+  CHECK(step(true) <= step(false));
+}
+
+TEST_CASE("the largest sum of live tensors is that of the rank that has most, not that of the largest arena") {
+  Prediction p;
+  p.roles.resize(3);
+  p.roles[0].arena_bytes = p.roles[0].peak_memory_bytes = Bytes(100);
+  const std::int64_t live[] = {70, 90, 80};
+  for (std::size_t r = 0; r < 3; ++r) {
+    p.roles[r].live_peak_bytes = Bytes(live[r]);
+    p.roles[r].ranks = {static_cast<std::int32_t>(r)};
+  }
+  const auto json = nlohmann::json::parse(to_json(p, small_plan().plan()));
+  CHECK(json.at("arena_bytes") == 100);
+  CHECK(json.at("live_peak_bytes") == 90);
+  CHECK(json.at("roles")[0].at("live_peak_bytes") == 70);
 }

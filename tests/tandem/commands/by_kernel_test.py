@@ -46,10 +46,7 @@ def by_kernel(*arguments, program=PROGRAM):
 
 
 def by_kernel_json(*arguments):
-    code, out, err = by_kernel(*arguments, "--json")
-    if code != 0:
-        raise AssertionError(f"exit {code}: {err}")
-    return json.loads(out)
+    return tandem.parsed("by_kernel.py", *by_kernel(*arguments, "--json"))
 
 
 def committed():

@@ -2,6 +2,7 @@
 """What scripts rely on: keys, streams, exit codes."""
 import json
 import pathlib
+import re
 
 import tandem
 from tandem import SMALL, TEXT, WithFolder, changed, run, tandem_json
@@ -179,8 +180,69 @@ class Compare(WithFolder):
             self.assertEqual(run("train", plan, "--data", TEXT, "--steps", 4, "--timeline", file, "--timeline-step", step)[0], 0)
         code, _, err = run("compare", simulated, during)
         self.assertEqual(code, 3)
-        self.assertRegex(err, r"training\.batch_rampup: .*batch of 4: .*--timeline-step")
+        self.assertRegex(err, r"training\.batch_rampup\S*: .*batch of 4: .*--timeline-step")
         self.assertIn(run("compare", simulated, after)[0], (0, 6))
+
+
+    def test_two_layouts_of_one_model_are_compared_and_their_differences_told(self):
+        one, other = self.path("one.json"), self.path("other.json")
+        for changes, file in (({}, one), ({"parallel": {"tensor": 4, "data": 2}, "training.learning_rate": 0.5}, other)):
+            self.assertEqual(run("simulate", self.folder.plan(changed(SMALL, **changes)), "--timeline", file)[0], 0)
+        result = tandem_json("compare", other, one)
+        self.assertEqual(result["tasks"]["joined_by"], "name")
+        told = {d["field"]: (d["new"], d["baseline"]) for d in result["differences"]}
+        self.assertEqual((told["parallel.tensor"], told["parallel.pipeline"]), (("4", "2"), ("1", "2")))
+        self.assertIn("training.learning_rate", told)
+        code, out, err = run("compare", other, one, "--tolerance", "100%")
+        self.assertIn(code, (0, 6), err)
+        self.assertIn("the plans differ", out)
+        page = self.path("layouts.html")
+        self.assertEqual(run("compare", other, one, "--html", page)[0], 0)
+
+    def test_a_changed_digit_of_a_timeline_exits_3_and_says_where_to_get_another(self):
+        simulated, executed = self.timelines(self.folder.plan(SMALL))
+        with open(executed, encoding="utf-8") as file:
+            text = file.read()
+        step = re.search(r'"step_time_ps":(\d+)', text).group(1)
+        bent = self.folder.file("bent.json", text.replace(f'"step_time_ps":{step}', '"step_time_ps":1', 1))
+        code, out, err = run("compare", simulated, bent)
+        self.assertEqual((code, out, err.count("\n")), (3, "", 1))
+        self.assertRegex(err, r"bent\.json: checksum = \w+: .*; give a file that")
+        old = self.folder.file("old.json", re.sub(r',\n"checksum":"\w+"', "", text))
+        self.assertEqual(run("compare", simulated, old)[0], 0)
+        both = self.folder.file("both.json", re.sub(r',\n"checksum":"\w+"', "", pathlib.Path(bent).read_text()))
+        code, _, err = run("compare", simulated, both)
+        self.assertEqual(code, 3)
+        self.assertIn("step_time_ps = 1: the last task ends at", err)
+
+    def test_what_is_no_timeline_is_refused_before_it_is_read(self):
+        hole = self.path("hole.json")
+        with open(hole, "wb") as file:
+            file.truncate(40 << 30)
+        for path in ("/dev/zero", hole):
+            for files in ((path, path), (self.folder.plan(SMALL), path)):
+                code, out, err = run("compare", *files, timeout=20)
+                self.assertEqual((code, out, err.count("\n")), (3, "", 1), err)
+                self.assertNotIn("bad_alloc", err)
+
+    def test_a_run_keeps_the_times_of_all_its_steps(self):
+        plan, file = self.folder.plan(SMALL), self.path("run.json")
+        told = tandem_json("train", plan, "--data", TEXT, "--steps", 6, "--timeline", file)
+        with open(file, encoding="utf-8") as text:
+            times = json.load(text)["run"]["step_times"]
+        counted = sorted(s["step_time_s"] for s in told["steps"][1:])
+        self.assertEqual((times["steps"], times["median_s"]), (5, counted[2]))
+        self.assertEqual((times["low_s"], times["high_s"]), (counted[0], counted[-1]))
+        self.assertEqual(tandem_json("compare", file, file, "--tolerance", "0")["verdict"] in ("within", "undecided"), True)
+        short = self.path("short.json")
+        self.assertEqual(run("train", plan, "--data", TEXT, "--steps", 2, "--timeline", short)[0], 0)
+        code, _, err = run("compare", short, file, "--tolerance", "5%")
+        self.assertEqual(code, 3)
+        self.assertIn("short.json: run.steps = 1: ", err)
+
+    def test_a_simulation_without_a_measured_table_says_so(self):
+        notes = tandem_json("compare", *self.timelines(self.folder.plan(SMALL)))["notes"]
+        self.assertTrue(any("no measured table" in note for note in notes), notes)
 
 
 class Routing(WithFolder):

@@ -61,6 +61,12 @@ class Report(WithFolder):
         self.assertTrue(any("memory_bytes_per_s" in fact for fact in data["unverified"]))
         self.assertTrue(any("matmul.ceiling" in fact for fact in data["unverified"]))  # the calibration's, too
 
+    def test_a_role_is_labelled_by_its_ranks(self):
+        for changes, labels in (({"parallel": {"data": 8}, "cluster": {"preset": "dgx-h100", "devices": 8}}, {"ranks 0 to 7, all alike"}),
+                                ({"cluster": {"preset": "dgx-h100", "devices": 8}}, {"ranks 0 to 3, all alike", "ranks 4 to 7, all alike"})):
+            _, data = self.page(self.folder.plan(changed(SMALL, **changes, **{"training.precision": "bf16"})))
+            self.assertEqual({role["label"].split(" (")[0] for role in data["roles"].values()}, labels)
+
     def test_every_share_of_a_steps_time_has_a_colour_of_its_own(self):
         page, data = self.page(self.folder.plan(SMALL))
         shares = len(data["prediction"]["time_breakdown_s"])

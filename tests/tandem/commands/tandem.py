@@ -74,12 +74,21 @@ def run(*arguments, environment=None, timeout=300):
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
+def parsed(what, code, out, err):
+    """stdout of a run that must have succeeded, as JSON."""
+    if code != 0:
+        raise AssertionError(f"{what}: exit {code}\n{err}")
+    return json.loads(out)
+
+
 def tandem_json(*arguments):
     """stdout of a run that must succeed, parsed."""
-    code, out, err = run(*arguments, "--json")
-    if code != 0:
-        raise AssertionError(f"tandem {' '.join(map(str, arguments))}: exit {code}\n{err}")
-    return json.loads(out)
+    return parsed(f"tandem {' '.join(map(str, arguments))}", *run(*arguments, "--json"))
+
+
+def plain_program():
+    """Whether the program was built without a sanitizer, which takes more address space than a limit of memory leaves."""
+    return b"__sanitizer_" not in pathlib.Path(PROGRAM).read_bytes()
 
 
 def main():

@@ -12,6 +12,9 @@ from tandem import SMALL, TEXT, WithFolder, changed, run, tandem_json
 
 TRAIN_KEYS = {"schema_version", "steps", "tokens_per_s", "peak_memory_bytes", "flops", "bytes_sent", "arena_bytes"}
 
+ONE = changed(SMALL, **{"parallel": {"tensor": 1}, "cluster.devices": 1})
+COSINE = changed(ONE, **{"training.learning_rate_decay": "cosine", "training.warmup": 2, "training.learning_rate": 0.01})
+
 
 class Train(WithFolder):
     def test_a_rank_that_fails_is_named_with_step_and_reason_behind_the_steps_before_it(self):
@@ -88,19 +91,20 @@ class Train(WithFolder):
         self.assertEqual(max(arenas), result["arena_bytes"])  # of any batch: holes depend on it
         self.assertIn("step time is that of the full batch; ramp-up of 6 samples before it", predicted["notes"])
 
-    def test_a_post_validated_update_is_trained_synchronised_and_said_so_once(self):
-        plan = self.folder.plan(changed(SMALL, **{"parallel.optimizer_sync": "post_validated"}), "after.json")
+    def trained_without(self, field, value):
+        """The plan of a field that training does without: said once, and the losses are those without it."""
+        plan = self.folder.plan(changed(SMALL, **{field: value}), "with.json")
         code, out, err = run("train", plan, "--data", TEXT, "--steps", 2, "--json")
-        self.assertEqual((code, err.count("parallel.optimizer_sync")), (0, 1))
+        self.assertEqual((code, err.count(field)), (0, 1))
         plain = tandem_json("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 2)
         self.assertEqual([s["loss"] for s in json.loads(out)["steps"]], [s["loss"] for s in plain["steps"]])
+        return plan
+
+    def test_a_post_validated_update_is_trained_synchronised_and_said_so_once(self):
+        self.trained_without("parallel.optimizer_sync", "post_validated")
 
     def test_graphs_of_launches_are_trained_without_and_said_so_once(self):
-        plan = self.folder.plan(changed(SMALL, **{"training.cuda_graphs": "iteration"}), "graphs.json")
-        code, out, err = run("train", plan, "--data", TEXT, "--steps", 2, "--json")
-        self.assertEqual((code, err.count("training.cuda_graphs")), (0, 1))
-        plain = tandem_json("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 2)
-        self.assertEqual([s["loss"] for s in json.loads(out)["steps"]], [s["loss"] for s in plain["steps"]])
+        plan = self.trained_without("training.cuda_graphs", "iteration")
         self.assertEqual(run("simulate", plan)[0], 4)  # a host that computes itself launches nothing
 
     def test_bad_data_exits_3(self):
@@ -217,6 +221,107 @@ class Train(WithFolder):
         self.assertNotIn("-nan", err)
         self.assertIn("updates skipped", run("train", plan, "--data", TEXT, "--steps", 8)[1])
         self.assertFalse(any(s["skipped"] for s in tandem_json("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 2)["steps"]))
+
+    def diverging(self):
+        return self.folder.plan(changed(ONE, **{"training.learning_rate": 1e6, "training.clip_grad": 0}), "diverging.json")
+
+    def test_twenty_steps_in_a_row_that_are_not_finite_end_a_run_and_exit_7(self):
+        arguments = ("train", self.diverging(), "--data", TEXT, "--steps", 100)
+        code, out, err = run(*arguments, "--json")
+        result = json.loads(out)
+        last = result["failure"]["step"]
+        self.assertEqual((code, len(result["steps"]), result["failure"]["rank"]), (7, last + 1, None))
+        self.assertEqual([s["step"] for s in result["steps"] if s["skipped"]], list(range(last - 19, last + 1)))
+        self.assertEqual(err.count("tandem: error:"), 1)
+        self.assertIn(f"not finite in 20 steps in a row, steps {last - 19} to {last}; lower training.learning_rate (1e+06)", err)
+        self.assertEqual(run(*arguments, "--timeline", self.path("kept.json"))[0], 7)
+
+    def test_a_step_that_is_not_finite_saves_nothing_over_the_checkpoint_before_it(self):
+        saved, arguments = self.path("run.safetensors"), ("train", self.diverging(), "--data", TEXT)
+        code, _, err = run(*arguments, "--steps", 100, "--save", saved, "--save-every", 1)
+        self.assertEqual((code, err.count("tandem: error:")), (7, 1))
+        good = json.loads(run(*arguments, "--steps", 8, "--json")[1])["steps"]
+        done = next(s["step"] for s in good if s["skipped"] or s["loss"] is None)  # as many were finite
+        self.assertIn(f"stays that of {done} steps", err)
+        self.assertIn(f"and --resume {saved}", err)
+        before = pathlib.Path(saved).read_bytes()
+        rest = tandem_json("train", self.folder.plan(ONE), "--data", TEXT, "--steps", done + 1, "--resume", saved)
+        self.assertEqual([s["step"] for s in rest["steps"]], [done])
+        self.assertIsNotNone(rest["steps"][0]["loss"])
+        code, _, err = run(*arguments, "--steps", 8, "--save", saved)  # too few to stop at, but nothing to keep either
+        self.assertEqual((code, pathlib.Path(saved).read_bytes()), (7, before))
+        self.assertIn("is not written", err)
+
+    def rates(self, steps, *arguments):
+        result = tandem_json("train", self.folder.plan(COSINE), "--data", TEXT, "--steps", steps, *arguments)
+        return [(s["step"], s["learning_rate"], s["loss"]) for s in result["steps"]]
+
+    def test_a_resumed_run_keeps_the_length_of_the_learning_rates_schedule(self):
+        saved, again = self.path("run.safetensors"), self.path("again.safetensors")
+        self.rates(4, "--schedule-steps", 10, "--save", saved)
+        whole = self.rates(8, "--schedule-steps", 10)
+        self.assertEqual(self.rates(6, "--resume", saved, "--save", again), whole[4:6])
+        self.assertEqual(self.rates(8, "--resume", again), whole[6:])  # as the plan of `again` says
+        err = run("train", self.folder.plan(COSINE), "--data", TEXT, "--steps", 6, "--resume", saved)[2]
+        self.assertIn("decays over 10 steps, as in the run that was saved", err)
+        self.assertEqual(self.rates(6, "--resume", saved, "--schedule-steps", 6)[1][1], self.rates(6)[5][1])
+        self.rates(4, "--save", saved)
+        self.assertEqual([r[1] for r in self.rates(6, "--resume", saved)], [0, 0])  # the schedule ended with the run
+        err = run("train", self.folder.plan(COSINE), "--data", TEXT, "--steps", 6, "--resume", saved, "--schedule-steps", 6)[2]
+        self.assertIn("goes on with other hyper-parameters: training.decay_over from 4 to 6", err)
+
+    def test_a_schedule_in_samples_or_tokens_is_kept_too(self):
+        saved = self.path("run.safetensors")
+        for unit, each in (("samples", 8), ("tokens", 128)):
+            plan = self.folder.plan(changed(COSINE, **{"training.learning_rate_unit": unit, "training.warmup": 2 * each}))
+            rates = lambda *more: [s["learning_rate"] for s in tandem_json("train", plan, "--data", TEXT, *more)["steps"]]
+            whole = rates("--steps", 6)
+            rates("--steps", 4, "--schedule-steps", 6, "--save", saved)
+            self.assertEqual(rates("--steps", 6, "--resume", saved), whole[4:])
+
+    def test_a_resumed_run_that_keeps_its_schedule_can_be_compared_with_its_prediction(self):
+        saved, timeline, simulated = self.path("run.safetensors"), self.path("run.json"), self.path("sim.json")
+        self.rates(4, "--save", saved)
+        self.rates(6, "--resume", saved, "--timeline", timeline)
+        self.assertEqual(run("simulate", self.folder.plan(COSINE), "--timeline", simulated)[0], 0)
+        code, _, err = run("compare", simulated, timeline)
+        self.assertEqual((code, err), (0, ""))
+
+    def test_a_resumed_run_leaves_the_held_out_tenth_alone(self):
+        saved, evaluate = self.path("run.safetensors"), ("--eval-every", 10)
+        self.rates(4, *evaluate, "--save", saved)
+        kept = self.rates(6, *evaluate, "--resume", saved)
+        self.assertEqual(self.rates(6, "--resume", saved), kept)
+        err = run("train", self.folder.plan(COSINE), "--data", TEXT, "--steps", 6, "--resume", saved)[2]
+        self.assertIn("its last tenth stays held out", err)
+        self.assertNotIn("another text", err)
+        self.assertNotIn("older version", err)
+
+    def test_a_checkpoint_that_says_nothing_of_held_out_text_is_told_in_a_line(self):
+        saved = self.path("run.safetensors")
+        self.rates(4, "--save", saved)
+        whole = pathlib.Path(saved).read_bytes()
+        length = int.from_bytes(whole[:8], "little")
+        header = json.loads(whole[8:8 + length])
+        self.assertEqual(header["__metadata__"].pop("held_out"), "0.0")
+        text = json.dumps(header).encode()
+        bare = len(text).to_bytes(8, "little") + text + whole[8 + length:-8]
+        checksum = 0xcbf29ce484222325
+        for byte in bare:
+            checksum = (checksum ^ byte) * 0x100000001b3 & 0xffffffffffffffff
+        old = self.folder.file("old.safetensors", bare + checksum.to_bytes(8, "little"))
+        code, _, err = run("train", self.folder.plan(COSINE), "--data", TEXT, "--steps", 6, "--resume", old)
+        self.assertEqual((code, err.count("does not say whether a part of its text was held out")), (0, 1), err)
+        self.assertNotIn("older version", run("train", self.folder.plan(COSINE), "--data", TEXT, "--steps", 6, "--resume", saved)[2])
+
+    def test_changed_hyper_parameters_of_a_resumed_run_are_told_in_one_line(self):
+        saved = self.path("run.safetensors")
+        self.rates(4, "--save", saved)
+        other = self.folder.plan(changed(COSINE, **{"training.beta1": 0.8, "training.weight_decay": 0, "training.learning_rate": 0.02}))
+        code, _, err = run("train", other, "--data", TEXT, "--steps", 6, "--resume", saved)
+        self.assertEqual((code, err.count("other hyper-parameters")), (0, 1))
+        self.assertIn("training.learning_rate from 0.01 to 0.02, training.beta1 from 0.9 to 0.8 and training.weight_decay from 0.1 to 0", err)
+        self.assertNotIn("other hyper-parameters", run("train", self.folder.plan(COSINE), "--data", TEXT, "--steps", 6, "--resume", saved)[2])
 
     def test_more_devices_than_processors_are_told(self):
         plan = self.folder.plan(changed(SMALL, **{"cluster.devices": 8}))

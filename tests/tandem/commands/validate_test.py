@@ -84,6 +84,15 @@ class Validate(WithFolder):
         with open(page, encoding="utf-8") as text:
             self.assertIn('"id":"r1"', text.read())
 
+    def test_no_id_of_a_record_can_break_the_page(self):
+        record = {"id": "<!--<script>", "plan": SMALL, "measured": {"step_time_s": 2.0}}
+        page = self.path("page.html")
+        self.assertEqual(run("validate", self.folder.file("own.jsonl", json.dumps(record) + "\n"), "--html", page)[0], 0)
+        with open(page, encoding="utf-8") as text:
+            content = text.read()
+        self.assertNotIn("<!--<script>", content)
+        self.assertIn("\\u003c!--\\u003cscript>", content)
+
     def test_sets_can_be_chosen_and_kept_out_of_the_mean_and_unknown_ones_are_refused(self):
         file = self.records(SMALL)
         other = self.folder.file("other.jsonl", pathlib.Path(file).read_text(encoding="utf-8"))

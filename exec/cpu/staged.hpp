@@ -1,0 +1,94 @@
+#pragma once
+// Stretches of tensors of any type as numbers of the type that a kernel computes in, and back: for the optimizers, whose weights,
+// gradients, moments and masters differ in type.
+
+#include <algorithm>
+#include <type_traits>
+#include <vector>
+
+#include "exec/backend/piece_row.hpp"
+#include "exec/cpu/narrow_values.hpp"
+#include "exec/data/random.hpp"
+#include "models/base/error.hpp"
+
+namespace tandem::exec::cpu {
+
+template <class T>
+inline constexpr DType kTypeOf = std::is_same_v<T, double> ? DType::fp64 : DType::fp32;
+
+/// Elements of a tensor: `at` of them in.
+struct Elements {
+  const Tensor& tensor;
+  std::int64_t at, count;
+};
+
+/// The bits that round a parameter's elements in one step, by their places in the whole parameter: the same in every layout.
+class Rounding {
+ public:
+  enum class Of : std::uint8_t { weights, exp_avg, exp_avg_sq };
+  Rounding(std::uint64_t seed, std::uint64_t step, const PieceRow& piece, Of what)
+      : stream_(RandomStream::rounding(seed, step, piece.init_id, static_cast<std::uint32_t>(what))), piece_(piece) {}
+
+  /// For elements [first, first + out.size()) of the piece.
+  void fill(std::int64_t first, std::span<std::uint32_t> out) const {
+    const auto n = static_cast<std::int64_t>(out.size());
+    for (std::int64_t done = 0, count = 0; done < n; done += count) {
+      const std::int64_t local = piece_.first + first + done;
+      count = std::min(n - done, piece_.map.run(local));
+      stream_.fill_bits(static_cast<std::uint64_t>(piece_.map.full_index(local)),
+                        out.subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(count)));
+    }
+  }
+
+ private:
+  RandomStream stream_;
+  const PieceRow& piece_;
+};
+
+/// One operand of a kernel in T, stretch by stretch.
+template <class T>
+class Staged {
+ public:
+  /// Where the elements lie if they are stored as T, else a copy that lives until the next call.
+  T* get(const Elements& s) {
+    if (s.tensor.dtype == kTypeOf<T>) return reinterpret_cast<T*>(s.tensor.address) + s.at;
+    if (room_.size() < static_cast<std::size_t>(s.count)) room_.resize(static_cast<std::size_t>(s.count));
+    if constexpr (std::is_same_v<T, float>) widen(s.tensor, s.at, s.count, room_.data());
+    else require(false, "an operand narrower than what a kernel computes in");
+    return room_.data();
+  }
+
+ private:
+  std::vector<T> room_;
+};
+
+/// Writes `from` where it does not lie already: to the nearest, or, with `random`, by its bits from element `first` of the piece on.
+template <class T>
+void put(const T* from, const Elements& to, const Rounding* random, std::int64_t first) {
+  if (to.tensor.dtype == kTypeOf<T>) {
+    T* at = reinterpret_cast<T*>(to.tensor.address) + to.at;
+    if (at != from) std::copy_n(from, to.count, at);
+    return;
+  }
+  if constexpr (std::is_same_v<T, float>) {
+    if (random == nullptr) return narrow(from, to.tensor, to.at, to.count);
+    std::vector<std::uint32_t> bits(static_cast<std::size_t>(to.count));
+    random->fill(first, bits);
+    narrow(from, to.tensor, to.at, to.count, bits.data());
+  } else {
+    require(false, "an operand narrower than what a kernel computes in");
+  }
+}
+
+/// body(value), where value(i) is element at + i of the tensor in T.
+template <class T, class F>
+void with_values(const Tensor& tensor, std::int64_t at, F body) {
+  const T* plain = reinterpret_cast<const T*>(tensor.address) + at;
+  if (tensor.dtype == kTypeOf<T>) return body([plain](std::int64_t i) { return plain[i]; });
+  const auto* bits = reinterpret_cast<const std::uint16_t*>(tensor.address) + at;
+  if (tensor.dtype == DType::bf16) return body([bits](std::int64_t i) { return static_cast<T>(from_bf16(bits[i])); });
+  require(tensor.dtype == DType::fp16, "gradients of a type that no norm is taken of");
+  body([bits](std::int64_t i) { return static_cast<T>(from_fp16(bits[i])); });
+}
+
+}  // namespace tandem::exec::cpu

@@ -1,0 +1,88 @@
+#pragma once
+// What an optimizer changes, in the stretches in which it goes through a rank's pieces.
+
+#include "exec/cpu/call.hpp"
+#include "exec/cpu/staged.hpp"
+
+namespace tandem::exec::cpu {
+
+/// body(first, count) for stretches of a piece that fit a cache beside all other operands.
+template <class F>
+void each_stretch(const PieceRow& piece, F body) {
+  constexpr std::int64_t most = 4096;
+  for (std::int64_t first = 0; first < piece.count; first += most) body(first, std::min(most, piece.count - first));
+}
+
+/// A moment, read and written.
+template <class T>
+class Moment {
+ public:
+  template <class Op>
+  Moment(const Call& call, const Op& op, std::size_t output, Rounding::Of what)
+      : call_(call), output_(output), what_(what), stochastic_(op.stochastic) {}
+
+  T* get(const PieceRow& piece, std::int64_t first, std::int64_t n) {
+    piece_ = &piece, first_ = first, count_ = n;
+    return values_ = staged_.get(stretch());
+  }
+  /// Writes back what `get` gave.
+  void put() {
+    const Tensor& t = call_.output(output_);
+    if (t.dtype == kTypeOf<T>) return;
+    const Rounding random(call_.context().seed, call_.table().step, *piece_, what_);
+    cpu::put(values_, stretch(), stochastic_ ? &random : nullptr, first_);
+  }
+
+ private:
+  Elements stretch() const { return {call_.output(output_), piece_->state + first_, count_}; }
+
+  const Call& call_;
+  std::size_t output_;
+  Rounding::Of what_;
+  bool stochastic_;
+  Staged<T> staged_;
+  T* values_ = nullptr;
+  const PieceRow* piece_ = nullptr;
+  std::int64_t first_ = 0, count_ = 0;
+};
+
+/// Weights, and the master that they follow where there is one.
+template <class T>
+class Updated {
+ public:
+  struct Outputs {
+    int weights, master;  ///< master: -1 where there is none
+  };
+  template <class Op>
+  Updated(const Call& call, const Op& op, Outputs at) : call_(call), at_(at), stochastic_(op.stochastic) {}
+
+  /// The master's values, or the weights'.
+  T* get(const PieceRow& piece, std::int64_t first, std::int64_t n) {
+    piece_ = &piece, first_ = first, count_ = n;
+    return values_ = staged_.get(at_.master < 0 ? weights() : master());
+  }
+  /// Writes back what `get` gave, and with a master the weights from it, to the nearest.
+  void put() {
+    if (at_.master >= 0) {
+      cpu::put(values_, weights(), nullptr, first_);
+      cpu::put(values_, master(), nullptr, first_);
+      return;
+    }
+    const Rounding random(call_.context().seed, call_.table().step, *piece_, Rounding::Of::weights);
+    cpu::put(values_, weights(), stochastic_ ? &random : nullptr, first_);
+  }
+
+ private:
+  Elements weights() const { return {call_.output(static_cast<std::size_t>(at_.weights)), piece_->weight + first_, count_}; }
+  Elements master() const { return {call_.output(static_cast<std::size_t>(at_.master)), piece_->state + first_, count_}; }
+
+  const Call& call_;
+  Outputs at_;
+  bool stochastic_;
+  Staged<T> staged_;
+  T* values_ = nullptr;
+  const PieceRow* piece_ = nullptr;
+  std::int64_t first_ = 0, count_ = 0;
+};
+
+}  // namespace tandem::exec::cpu

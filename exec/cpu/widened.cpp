@@ -1,0 +1,115 @@
+#include "exec/cpu/widened.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+
+#include "exec/cpu/narrow_values.hpp"
+
+namespace tandem::exec::cpu {
+namespace {
+
+constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+constexpr std::size_t kLine = 16;  // floats of a cache line, to which copies are aligned
+
+std::size_t rounded(std::int64_t elements) { return (static_cast<std::size_t>(elements) + kLine - 1) / kLine * kLine; }
+
+float* room(std::size_t elements) {
+  thread_local std::unique_ptr<float[]> mine;
+  thread_local std::size_t size = 0;
+  if (size < elements) {
+    mine.reset();
+    mine = std::make_unique_for_overwrite<float[]>(elements + kLine);
+    size = elements;
+  }
+  const auto at = reinterpret_cast<std::uintptr_t>(mine.get()) / sizeof(float) % kLine;
+  return mine.get() + (kLine - at) % kLine;
+}
+
+/// Whether an operation writes every element of its outputs and reads none before, unless it is an input, too. False is always right.
+bool writes_all(const Op& op) {
+  return std::visit(overloaded{
+                        [](const MatMul& o) { return !o.accumulate; },
+                        [](const BiasGrad&) { return true; },
+                        [](const LayerNorm&) { return true; },
+                        [](const LayerNormBackward&) { return true; },
+                        [](const Pointwise&) { return true; },
+                        [](const PointwiseBackward&) { return true; },
+                        [](const GatedPointwise&) { return true; },
+                        [](const GatedPointwiseBackward& o) { return o.part == GatePart::whole; },
+                        [](const Elementwise&) { return true; },
+                        [](const AttentionScores&) { return true; },
+                        [](const AttentionSoftmax&) { return true; },
+                        [](const AttentionContext&) { return true; },
+                        [](const AttentionSoftmaxBackward&) { return true; },
+                        [](const BiasDropoutAdd&) { return true; },
+                        [](const BiasDropoutAddBackward&) { return true; },
+                        [](const BiasDropoutAddNorm&) { return true; },
+                        [](const CrossEntropy&) { return true; },
+                        [](const Accumulate& o) { return o.overwrite; },
+                        [](const auto&) { return false; },
+                    },
+                    op);
+}
+
+}  // namespace
+
+Widened::Widened(const Launch& launch) {
+  find_copies(launch.in, in_);
+  find_copies(launch.out, out_);
+  for (const std::size_t c : in_.copies)
+    if (c != kNone) copies_[c].read = true;
+  const bool whole = writes_all(launch.op);
+  for (const std::size_t c : out_.copies) {
+    if (c == kNone) continue;
+    copies_[c].written = true;
+    copies_[c].read = copies_[c].read || !whole;
+  }
+  place();
+}
+
+void Widened::find_copies(std::span<const Tensor> of, Operands& to) {
+  to.tensors.assign(of.begin(), of.end());
+  for (const Tensor& t : of) to.copies.push_back(is_narrow(t.dtype) ? copy_of(t) : kNone);
+}
+
+std::size_t Widened::copy_of(const Tensor& t) {
+  for (std::size_t i = 0; i < copies_.size(); ++i) {
+    if (copies_[i].narrow.address != t.address) continue;
+    copies_[i].narrow.elements = std::max(copies_[i].narrow.elements, t.elements);
+    return i;
+  }
+  copies_.push_back({t, nullptr, false, false});
+  return copies_.size() - 1;
+}
+
+void Widened::place() {
+  std::size_t all = 0;
+  for (const Copy& c : copies_) all += rounded(c.narrow.elements);
+  float* at = room(all);
+  for (Copy& c : copies_) {
+    c.wide = at;
+    at += rounded(c.narrow.elements);
+    if (c.read) widen(c.narrow, 0, c.narrow.elements, c.wide);
+  }
+  for (Operands* o : {&in_, &out_})
+    for (std::size_t i = 0; i < o->tensors.size(); ++i) {
+      if (o->copies[i] == kNone) continue;
+      o->tensors[i].address = reinterpret_cast<std::byte*>(copies_[o->copies[i]].wide);
+      o->tensors[i].dtype = DType::fp32;
+    }
+}
+
+void Widened::settle(std::size_t i) const {
+  if (out_.copies[i] == kNone) return;
+  const Copy& c = copies_[out_.copies[i]];
+  narrow(c.wide, c.narrow, 0, c.narrow.elements);
+  widen(c.narrow, 0, c.narrow.elements, c.wide);
+}
+
+void Widened::put() const {
+  for (const Copy& c : copies_)
+    if (c.written) narrow(c.wide, c.narrow, 0, c.narrow.elements);
+}
+
+}  // namespace tandem::exec::cpu

@@ -1,0 +1,67 @@
+#include "exec/run/queue_order.hpp"
+
+namespace tandem::exec {
+namespace {
+
+constexpr auto kHow = Performing::on_queues;
+
+}  // namespace
+
+QueueOrder::QueueOrder(Backend& backend, const StepOrder& order) : backend_(backend), order_(order), marks_(order.tasks()) {
+  queues_[static_cast<std::size_t>(Stream::compute)] = &backend.queue(Stream::compute);  // inputs go through it
+  for (std::uint32_t n = 0; n < order.tasks(); ++n) {
+    if (!order.computes(n)) continue;
+    const Stream stream = order.task(order.ref(n)).stream;
+    queues_[static_cast<std::size_t>(stream)] = &backend.queue(stream);
+    if (order.awaited(n, kHow)) marks_[n].end = backend.make_mark();
+  }
+}
+
+Queue& QueueOrder::queue_of(std::uint32_t number) const {
+  return *queues_[static_cast<std::size_t>(order_.task(order_.ref(number)).stream)];
+}
+
+void QueueOrder::record(bool wanted) {
+  record_ = wanted;
+  if (!wanted) return;
+  for (std::uint32_t n = 0; n < marks_.size(); ++n) {
+    if (!order_.computes(n)) continue;
+    if (!marks_[n].begin) marks_[n].begin = backend_.make_mark();
+    if (!marks_[n].end) marks_[n].end = backend_.make_mark();
+  }
+}
+
+void QueueOrder::issue(std::uint32_t number, const Launch& launch) {
+  Queue& queue = queue_of(number);
+  Marks& mine = marks_[number];
+  for (const auto awaited : order_.waits(number, kHow))
+    if (order_.computes(awaited)) queue.wait(*marks_[awaited].end);
+  if (record_) queue.mark(*mine.begin);
+  queue.run(launch);
+  if (mine.end) queue.mark(*mine.end);
+}
+
+void QueueOrder::meet(std::uint32_t number) {
+  for (const auto awaited : order_.waits(number, kHow))
+    if (order_.computes(awaited)) marks_[awaited].end->wait();
+  const auto own = queues_[static_cast<std::size_t>(order_.task(order_.ref(number)).stream)];
+  if (own != nullptr) own->finish();  // the stream's order
+}
+
+void QueueOrder::finish() {
+  for (Queue* q : queues_)
+    if (q != nullptr) q->finish();
+}
+
+void QueueOrder::settle() noexcept {
+  for (Queue* q : queues_) try {
+      if (q != nullptr) q->finish();
+    } catch (...) {  // told where it was waited for first
+    }
+}
+
+QueueOrder::Times QueueOrder::times(std::uint32_t number) const {
+  return {marks_[number].begin->reached(), marks_[number].end->reached()};
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,88 @@
+#include "exec/state/state_values.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "models/base/error.hpp"
+#include "models/base/narrow.hpp"
+
+namespace tandem::exec {
+namespace {
+
+constexpr std::int64_t kAtOnce = 1 << 16;  // elements that are copied from or to a device together
+
+/// body(first, count) for parts of a stretch of `count` elements.
+template <class F>
+void each_part(std::int64_t count, F body) {
+  for (std::int64_t first = 0; first < count; first += kAtOnce) body(first, std::min(kAtOnce, count - first));
+}
+
+}  // namespace
+
+StateValues::StateValues(Memory& arena, std::int64_t offset, DType dtype)
+    : arena_(arena), offset_(static_cast<std::size_t>(offset)), dtype_(dtype) {
+  require(dtype == DType::fp32 || dtype == DType::fp64 || dtype == DType::bf16 || dtype == DType::fp16,
+          "state is kept in fp64, fp32, bf16 or fp16");
+  require(offset >= 0, "a buffer that a rank does not have");
+}
+
+namespace {
+
+/// How a buffer stores numbers.
+template <class T>
+struct Native {
+  using Stored = T;
+  static T store(double v) { return static_cast<T>(v); }
+  static double load(T v) { return static_cast<double>(v); }
+};
+struct StoredBf16 {
+  using Stored = std::uint16_t;
+  static std::uint16_t store(double v) { return to_bf16(static_cast<float>(v)); }
+  static double load(std::uint16_t v) { return static_cast<double>(from_bf16(v)); }
+};
+struct StoredFp16 {
+  using Stored = std::uint16_t;
+  static std::uint16_t store(double v) { return to_fp16(static_cast<float>(v)); }
+  static double load(std::uint16_t v) { return static_cast<double>(from_fp16(v)); }
+};
+
+/// body(a value of the type that stores `t`).
+template <class F>
+void with_storage(DType t, F body) {
+  switch (t) {
+    case DType::fp64: return body(Native<double>());
+    case DType::bf16: return body(StoredBf16());
+    case DType::fp16: return body(StoredFp16());
+    default: return body(Native<float>());
+  }
+}
+
+}  // namespace
+
+void StateValues::write(const Stretch& s, const ShareMap& map, std::span<const double> whole) {
+  with_storage(dtype_, [&]<class Storage>(Storage) {
+    using T = typename Storage::Stored;
+    std::vector<T> room(static_cast<std::size_t>(std::min(kAtOnce, s.count)));
+    each_part(s.count, [&](std::int64_t first, std::int64_t count) {
+      for (std::int64_t i = 0; i < count; ++i)
+        room[static_cast<std::size_t>(i)] = Storage::store(whole[static_cast<std::size_t>(map.full_index(s.first + first + i))]);
+      arena_.write(offset_ + static_cast<std::size_t>(s.at + first) * sizeof(T),
+                   std::as_bytes(std::span(room).first(static_cast<std::size_t>(count))));
+    });
+  });
+}
+
+void StateValues::read(const Stretch& s, const ShareMap& map, std::span<double> whole) const {
+  with_storage(dtype_, [&]<class Storage>(Storage) {
+    using T = typename Storage::Stored;
+    std::vector<T> room(static_cast<std::size_t>(std::min(kAtOnce, s.count)));
+    each_part(s.count, [&](std::int64_t first, std::int64_t count) {
+      arena_.read(offset_ + static_cast<std::size_t>(s.at + first) * sizeof(T),
+                  std::as_writable_bytes(std::span(room).first(static_cast<std::size_t>(count))));
+      for (std::int64_t i = 0; i < count; ++i)
+        whole[static_cast<std::size_t>(map.full_index(s.first + first + i))] = Storage::load(room[static_cast<std::size_t>(i)]);
+    });
+  });
+}
+
+}  // namespace tandem::exec

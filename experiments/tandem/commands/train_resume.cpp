@@ -1,0 +1,83 @@
+#include "experiments/tandem/commands/train_resume.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "experiments/tandem/base/terminal.hpp"
+#include "models/base/json.hpp"
+#include "models/base/text.hpp"
+#include "models/graph/decay_end.hpp"
+
+namespace tandem::program {
+namespace {
+
+constexpr double kHeldOut = 0.1;  // of the text, where it is evaluated on
+constexpr std::int64_t kMostSteps = 1'000'000'000;
+
+/// A count of a saved plan; 0 where there is none.
+std::int64_t count_of(const nlohmann::json& training, const char* key) {
+  const auto found = training.find(key);
+  return found == training.end() || !found->is_number_unsigned() ? 0 : found->get<std::int64_t>();
+}
+
+/// The end of the decay of the run that was saved; 0 where it had none, or one in another unit.
+std::int64_t saved_end(const Plan& plan, const exec::Checkpoint& checkpoint, const std::string& path) {
+  const nlohmann::json saved = parse_json(checkpoint.plan_json, path).at("training");  // require_resumable has looked into it
+  if (saved.value("learning_rate_decay", nlohmann::json()) == "constant") return 0;
+  if (saved.value("learning_rate_unit", nlohmann::json()) != plan.training.optimizer.learning_rate.unit) return 0;
+  const std::int64_t said = count_of(saved, "decay_over"), steps = count_of(saved, "steps");
+  return said > 0 ? said : steps > 0 && steps <= kMostSteps ? decay_end(plan, steps) : 0;
+}
+
+/// The end of the decay that the plan has; what of it changes goes into `changes`.
+void settle_end(Plan& plan, const ResumeWishes& wishes, const exec::Checkpoint& checkpoint, std::vector<std::string>& changes) {
+  LearningRate& rate = plan.training.optimizer.learning_rate;
+  const std::int64_t saved = saved_end(plan, checkpoint, wishes.resume);
+  if (saved == 0 || rate.decay == DecayShape::constant) return;
+  const std::int64_t own = decay_end(plan);
+  if (std::max(own, rate.warmup) == std::max(saved, rate.warmup)) return;
+  if (rate.decay_over > 0)
+    return changes.push_back("training.decay_over from " + std::to_string(saved) + " to " + std::to_string(own));
+  rate.decay_over = std::max(saved, rate.warmup);
+  char minimum[32];
+  std::snprintf(minimum, sizeof minimum, "%g", rate.minimum);
+  log(wishes.resume + ": the learning rate decays over " + std::to_string(saved) + " " + rate.unit + ", as in the run that was saved, and is " + minimum +
+      " from there on; --schedule-steps sets another length");
+}
+
+}  // namespace
+
+std::optional<exec::Checkpoint> open_checkpoint(const std::string& path, const Plan& plan) {
+  if (path.empty()) return std::nullopt;
+  exec::Checkpoint checkpoint = exec::load_checkpoint(path);
+  exec::require_resumable(path, checkpoint, plan);
+  const std::int64_t steps = plan.training.steps;
+  if (checkpoint.state.steps < steps) return checkpoint;
+  throw ConfigError(Problem{path, "steps", std::to_string(checkpoint.state.steps),
+                            "the run has " + std::to_string(steps) + " in all, so none is left",
+                            "give more --steps: they count from the first one of the run"});
+}
+
+void settle_schedule(Plan& plan, const ResumeWishes& wishes, const std::optional<exec::Checkpoint>& resumed) {
+  LearningRate& rate = plan.training.optimizer.learning_rate;
+  if (wishes.schedule_steps > 0) rate.decay_over = std::max(decay_end(plan, wishes.schedule_steps), rate.warmup);
+  if (!resumed) return;
+  std::vector<std::string> changes = exec::changed_hyper_parameters(wishes.resume, *resumed, plan);
+  settle_end(plan, wishes, *resumed, changes);
+  if (!changes.empty()) log(wishes.resume + ": goes on with other hyper-parameters: " + list_text(changes));
+}
+
+double held_out(const ResumeWishes& wishes, const std::optional<exec::Checkpoint>& resumed) {
+  if (wishes.evaluates) return wishes.other_eval_data ? 0 : kHeldOut;
+  if (!resumed) return 0;
+  if (!resumed->held_out)
+    log(wishes.resume + ": does not say whether a part of its text was held out, as an older version wrote it: all of " + wishes.data +
+        " is trained on; --eval-every holds the last tenth out");
+  const double share = resumed->held_out.value_or(0);
+  if (share > 0) log(wishes.data + ": its last tenth stays held out, as in the run that was saved; --eval-every evaluates on it");
+  return share;
+}
+
+}  // namespace tandem::program

@@ -1,0 +1,26 @@
+#include "experiments/tandem/import/plan_flops.hpp"
+
+namespace tandem::import {
+namespace {
+
+double d(std::int64_t n) { return static_cast<double>(n); }
+
+double attention(const ModelSpec& m, double keys) {
+  const double q = d(m.num_attention_heads) * d(m.head_dim), kv = d(m.num_kv_heads) * d(m.head_dim);
+  return 2 * d(m.hidden_size) * (2 * q + 2 * kv) + 4 * q * keys;
+}
+
+double mlp(const ModelSpec& m, std::int64_t inner) { return 2.0 * (m.gated() ? 3 : 2) * d(m.hidden_size) * d(inner); }
+
+}  // namespace
+
+double forward_flops(const ModelSpec& m, std::int64_t sequence) {
+  const double router = 2 * d(m.moe.num_experts) * d(m.hidden_size);
+  const double experts = d(m.moe.experts_per_token + m.moe.num_shared_experts) * mlp(m, m.moe.ffn_hidden_size);
+  double sum = 2 * d(m.hidden_size) * d(m.vocab_size);
+  for (std::int64_t l = 0; l < m.num_layers; ++l)
+    sum += attention(m, (d(sequence) + 1) / 2) + (m.has_experts(l) ? router + experts : mlp(m, m.ffn_hidden_size));
+  return sum;
+}
+
+}  // namespace tandem::import

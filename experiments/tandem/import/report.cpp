@@ -1,0 +1,197 @@
+#include "experiments/tandem/import/report.hpp"
+
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "experiments/tandem/import/plan_flops.hpp"
+#include "models/base/text.hpp"
+#include "models/plan/plan.hpp"
+#include "reports/prediction/text.hpp"
+
+namespace tandem::import {
+namespace {
+
+using huggingface::FieldValue;
+using huggingface::ImportedField;
+using huggingface::MissingFeature;
+using nlohmann::ordered_json;
+
+/// How a field of the plan came about.
+enum class Origin { used, defaulted, derived, architecture };
+
+Origin origin_of(const ImportedField& f) {
+  if (f.value.from.empty()) return Origin::architecture;
+  if (f.value.from.size() > 1 || f.value.from.begin()->text != value_text(f.value.value())) return Origin::derived;
+  return f.value.from.begin()->by_default ? Origin::defaulted : Origin::used;
+}
+
+const char* name(Origin origin) {
+  switch (origin) {
+    case Origin::used: return "used";
+    case Origin::defaulted: return "defaulted";
+    case Origin::derived: return "derived";
+    case Origin::architecture: return "architecture";
+  }
+  return "";
+}
+
+std::string from_text(const ImportedField& f) {
+  std::vector<std::string> out;
+  for (const FieldValue& v : f.value.from)
+    if (v.text != "null" || f.value.from.size() == 1) out.push_back(v.field + " " + v.text + (v.by_default ? " (default)" : ""));
+  return list_text(out);
+}
+
+/// A line for each field of that origin, under the origin's name.
+std::string fields_text(const Import& import, Origin origin, const std::string& title) {
+  std::string out;
+  for (const ImportedField& f : import.model.fields) {
+    if (origin_of(f) != origin) continue;
+    const std::string from = origin == Origin::architecture ? "" : "  " + shortened(from_text(f), 90);
+    out += "  " + padded(f.path, 34) + padded(value_text(f.value.value()), 14) + from + "\n";
+  }
+  return out.empty() ? "" : title + "\n" + out;
+}
+
+/// "+0.44 %": how much more the plan has.
+std::string share_text(double plan, double model) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%+.4f %%", model > 0 ? 100 * (plan - model) / model : 0.0);
+  return text.data();
+}
+
+std::string flops_text(double flops) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.3f GFLOP", flops / 1e9);
+  return text.data();
+}
+
+double model_flops(const Import& import) { return 3 * import.model.counts.forward_flops; }
+
+std::string features_text(const Import& import) {
+  std::string out;
+  for (const MissingFeature& f : import.model.features) {
+    out += std::string("  ") + (f.refused ? import.approximate ? "left out: " : "refused: " : "told: ") + f.name;
+    if (!f.fields.empty()) out += " (" + shortened(f.fields, 90) + ")";
+    if (f.parameters > 0) out += ", " + count_text(f.parameters) + " parameters";
+    out += "; instead: " + f.instead + "\n";
+  }
+  return out.empty() ? "" : "what a plan cannot say\n" + out;
+}
+
+std::string list_line(const std::string& title, const std::vector<std::string>& names) {
+  return names.empty() ? "" : title + ": " + list_text(names) + "\n";
+}
+
+ordered_json fields_json(const Import& import) {
+  ordered_json out = ordered_json::array();
+  for (const ImportedField& f : import.model.fields) {
+    ordered_json from = ordered_json::array();
+    for (const FieldValue& v : f.value.from) from.push_back({{"field", v.field}, {"value", v.text}, {"by_default", v.by_default}});
+    out.push_back({{"field", f.path}, {"value", f.value.value()}, {"origin", name(origin_of(f))}, {"from", from}});
+  }
+  return out;
+}
+
+ordered_json features_json(const Import& import) {
+  ordered_json out = ordered_json::array();
+  for (const MissingFeature& f : import.model.features)
+    out.push_back({{"name", f.name}, {"because", f.fields}, {"refused", f.refused}, {"instead", f.instead}, {"parameters", f.parameters}});
+  return out;
+}
+
+/// `value` in the order of the plan's fields, not of the alphabet.
+void put(ordered_json& object, std::string_view path, const nlohmann::json& value) {
+  const std::size_t dot = path.find('.');
+  const std::string key(path.substr(0, dot));
+  if (dot == std::string_view::npos) object[key] = value;
+  else put(object[key], path.substr(dot + 1), value);
+}
+
+ordered_json section_of(const Import& import) {
+  ordered_json out = {{"name", import.model.name}};
+  constexpr std::string_view kSection = "model.";
+  for (const ImportedField& f : import.model.fields) put(out, std::string_view(f.path).substr(kSection.size()), f.value.value());
+  return out;
+}
+
+std::string notes_of(const Import& import) {
+  std::vector<std::string> left_out;
+  for (const MissingFeature& f : import.model.features)
+    if (f.refused) left_out.push_back(f.name);
+  if (left_out.empty()) return "Read from " + import.model.file + ".";
+  return "Approximates " + import.model.file + ", without " + list_text(left_out) + ": parameters " +
+         share_text(static_cast<double>(import.plan_parameters), static_cast<double>(import.model.counts.parameters)) + ".";
+}
+
+ordered_json layout_of(const Import& import, const PlanRequest& plan) {
+  return {{"name", import.model.name},
+          {"notes", notes_of(import)},
+          {"model", section_of(import)},
+          {"parallel", {{"data", plan.devices}}},
+          {"training", {{"seq_length", import.model.counts.sequence}, {"micro_batch_size", 1}, {"global_batch_size", plan.devices}}},
+          {"cluster", {{"preset", plan.cluster}, {"devices", plan.devices}}}};
+}
+
+}  // namespace
+
+ordered_json Import::document() const {
+  return {{"name", model.name}, {"notes", notes_of(*this)}, {"source", ordered_json::array({model.file})}, {"model", section_of(*this)}};
+}
+
+ordered_json Import::document(const PlanRequest& plan) const { return plan.cluster.empty() ? document() : layout_of(*this, plan); }
+
+Import make_import(const std::string& path, std::int64_t sequence, bool approximate) {
+  Import out;
+  out.model = huggingface::import_model(path, sequence);
+  out.approximate = approximate;
+  out.refused = !approximate && !huggingface::refusals(out.model).empty();
+  const PlanContext context{[](const std::string&) { return std::string("cpu"); }};
+  ordered_json plan = out.document(PlanRequest{"cpu-host", 1});
+  plan.erase("parallel");
+  const ModelSpec spec = parse_plan(plan.dump(), out.model.file, context).model;
+  out.plan_parameters = count_parameters(spec, spec.vocab_size).total;
+  if (has_forward_flops(spec.family)) out.plan_flops = 3 * forward_flops(spec, out.model.counts.sequence);
+  return out;
+}
+
+std::string to_text(const Import& import) {
+  const huggingface::ImportedModel& m = import.model;
+  const auto counted = static_cast<double>(m.counts.text_parameters);
+  std::string out = m.file + ": model type " + m.model_type + "; " + list_text(m.sources) + "\n";
+  out += fields_text(import, Origin::used, "used");
+  out += fields_text(import, Origin::defaulted, "left out by the file: the default of transformers' class");
+  out += fields_text(import, Origin::derived, "derived");
+  out += fields_text(import, Origin::architecture, "fixed by the model type");
+  out += list_line("ignored", m.ignored) + list_line("not known here, ignored", m.unknown) + features_text(import);
+  out += "parameters\n  " + padded("of the model", 22) + count_text(m.counts.parameters);
+  if (m.counts.text_parameters != m.counts.parameters) out += " (" + count_text(m.counts.text_parameters) + " of the language model)";
+  out += "\n  " + padded("of the plan", 22) + count_text(import.plan_parameters);
+  out += m.counts.uncounted.empty() ? " (" + share_text(static_cast<double>(import.plan_parameters), counted) + ")\n" : "\n";
+  if (import.plan_flops) {
+    out += "FLOPs of a token, forward and backward, at " + count_text(m.counts.sequence) + " tokens\n  " + padded("of the model", 22) +
+           flops_text(model_flops(import)) + "\n  " + padded("of the plan", 22) + flops_text(*import.plan_flops) + " (" +
+           share_text(*import.plan_flops, model_flops(import)) + ")\n";
+  }
+  return out + list_line("not counted in the model", m.counts.uncounted);
+}
+
+std::string to_json(const Import& import, const ordered_json& document) {
+  const huggingface::ImportedModel& m = import.model;
+  const auto text = static_cast<double>(m.counts.text_parameters), plan = static_cast<double>(import.plan_parameters);
+  ordered_json flops = nullptr;
+  if (import.plan_flops)
+    flops = {{"sequence", m.counts.sequence}, {"model", model_flops(import)}, {"plan", *import.plan_flops},
+             {"relative_error", *import.plan_flops / model_flops(import) - 1}};
+  const ordered_json out = {
+      {"schema_version", 1}, {"file", m.file}, {"model_type", m.model_type}, {"sources", m.sources},
+      {"status", import.refused ? "refused" : huggingface::refusals(m).empty() ? "read" : "approximated"},
+      {"fields", fields_json(import)}, {"ignored", m.ignored}, {"unknown", m.unknown}, {"features", features_json(import)},
+      {"parameters", {{"model", m.counts.parameters}, {"language_model", m.counts.text_parameters}, {"plan", import.plan_parameters},
+                      {"relative_error", text > 0 ? plan / text - 1 : 0}}},
+      {"flops_per_token", flops}, {"not_counted", m.counts.uncounted}, {"document", import.refused ? ordered_json() : document}};
+  return out.dump(2) + "\n";
+}
+
+}  // namespace tandem::import

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Writes the defaults of transformers' configuration classes into types/*.json.
+
+    defaults.py [TYPE...]
+
+Needs an installed `transformers`. A config.json leaves out what equals the default of its class, so a table needs the defaults of all
+fields that its expressions read. Types that transformers does not have keep what their file says. Without arguments: all types.
+"""
+import json
+import pathlib
+import re
+import sys
+
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+TYPES = pathlib.Path(__file__).resolve().parent / "types"
+FIELD = re.compile(r"\$([A-Za-z_]\w*)")
+# Tables of language models inside others, by the class that describes them there; types that are spelled as another class.
+INSIDE = {"qwen2_vl_text": "qwen2_vl", "qwen2_5_vl_text": "qwen2_5_vl"}
+AS = {"kimi_k2": "deepseek_v3", "kimi_k25_text": "deepseek_v3", "minimax_m3": "minimax_m3_vl_text"}
+
+
+def completed(name):
+    """A table with those that it is like below it."""
+    own = json.loads((TYPES / f"{name}.json").read_text(encoding="utf-8"))
+    table = completed(own["like"]) if "like" in own else {}
+    for part, value in own.items():
+        table[part] = {**table.get(part, {}), **value} if isinstance(value, dict) else value
+    return table
+
+
+def expressions(value):
+    if isinstance(value, str):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else ():
+        yield from expressions(inner)
+
+
+def configuration(name):
+    """The configuration class of a model type, nothing where transformers has none."""
+    name = AS.get(name, name)
+    if name in INSIDE:
+        return CONFIG_MAPPING[INSIDE[name]].sub_configs["text_config"]
+    return CONFIG_MAPPING[name] if name in CONFIG_MAPPING else None
+
+
+def defaults(cls, fields):
+    """Values of the class' own attributes: an explicit null of a file is kept as it is, so null is no default."""
+    spelled = getattr(cls, "attribute_map", {})
+    found = {}
+    for field in sorted(fields):
+        value = getattr(cls, "default_theta", None) if field == "rope_theta" else getattr(cls, spelled.get(field, field), None)
+        if isinstance(value, (bool, int, float, str, list)):
+            found[field] = value
+        elif isinstance(value, dict) and field.endswith(("attn_config", "ffn_config")):
+            found[field] = value
+    return found
+
+
+def spellings(cls, fields):
+    """Other names of the fields, as transformers takes them."""
+    found = {}
+    for name, own in sorted(getattr(cls, "attribute_map", {}).items()):
+        for field, other in ((name, own), (own, name)):
+            if field in fields:
+                found.setdefault(field, []).append(other)
+    return found
+
+
+def text_of(table):
+    """A table as the files have it: a line for each entry of a part."""
+    parts = []
+    for part, value in table.items():
+        if isinstance(value, dict):
+            entries = ",\n".join(f"    {json.dumps(name)}: {json.dumps(entry)}" for name, entry in value.items())
+            parts.append(f"  {json.dumps(part)}: {{\n{entries}\n  }}" if entries else f"  {json.dumps(part)}: {{}}")
+        else:
+            parts.append(f"  {json.dumps(part)}: {json.dumps(value)}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def main():
+    names = sys.argv[1:] or sorted(p.stem for p in TYPES.glob("*.json") if not p.stem[0].isupper())
+    for name in names:
+        path = TYPES / f"{name}.json"
+        own = json.loads(path.read_text(encoding="utf-8"))
+        table, cls = completed(name), configuration(name)
+        if cls is None or "impossible" in own or "inner" in own:
+            path.write_text(text_of(own), encoding="utf-8")
+            continue
+        parts = ("facts", "plan", "weights", "features")
+        fields = {f for part in parts for text in expressions(table.get(part, {})) for f in FIELD.findall(text)}
+        inherited = completed(own["like"]).get("defaults", {}) if own["like"][0].islower() else {}
+        own["defaults"] = {**dict.fromkeys(sorted(fields & inherited.keys())), **defaults(cls, fields)}
+        own.pop("spellings", None)
+        if others := spellings(cls, fields):
+            own["spellings"] = others
+        path.write_text(text_of(own), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,280 @@
+#include "models/huggingface/expression.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace tandem::huggingface {
+namespace {
+
+using nlohmann::json;
+
+[[noreturn]] void fail(const json& value, const std::string& reason, const std::string& remedy = "") {
+  throw ConfigError(Problem{"", "", value_text(value), reason, remedy});
+}
+
+bool truth(const json& v) {
+  if (v.is_null()) return false;
+  if (!v.is_boolean()) fail(v, "must be true or false, not " + kind_text(v));
+  return v.get<bool>();
+}
+
+double number(const json& v) {
+  if (!v.is_number()) fail(v, v.is_null() ? "is missing" : "must be a number, not " + kind_text(v), "give a number");
+  return v.get<double>();
+}
+
+bool whole(const json& v) { return v.is_number_integer(); }
+
+json plus(const json& a, const json& b, char sign) {
+  number(a), number(b);
+  std::int64_t sum = 0;
+  if (!whole(a) || !whole(b)) return sign == '+' ? number(a) + number(b) : number(a) - number(b);
+  const auto x = a.get<std::int64_t>(), y = b.get<std::int64_t>();
+  if (sign == '+' ? __builtin_add_overflow(x, y, &sum) : __builtin_sub_overflow(x, y, &sum)) fail(a, "is too large", "give smaller sizes");
+  return sum;
+}
+
+json times(const json& a, const json& b) {
+  number(a), number(b);
+  std::int64_t product = 0;
+  if (!whole(a) || !whole(b)) return number(a) * number(b);
+  if (__builtin_mul_overflow(a.get<std::int64_t>(), b.get<std::int64_t>(), &product)) fail(a, "is too large", "give smaller sizes");
+  return product;
+}
+
+json quotient(const json& a, const json& b) {
+  if (number(b) == 0) fail(b, "must not be 0", "give a number from 1");
+  if (whole(a) && whole(b) && b.get<std::int64_t>() > 0 && a.get<std::int64_t>() % b.get<std::int64_t>() == 0)
+    return a.get<std::int64_t>() / b.get<std::int64_t>();
+  return number(a) / number(b);
+}
+
+json compare(const std::string& op, const json& a, const json& b) {
+  if (op == "==") return a == b;
+  if (op == "!=") return a != b;
+  const double x = number(a), y = number(b);
+  if (op == "<") return x < y;
+  if (op == "<=") return x <= y;
+  return op == ">" ? x > y : x >= y;
+}
+
+json rounded(const json& v) {
+  const double nearest = std::round(number(v));
+  if (!(std::abs(nearest) < 9e18)) fail(v, "is too large", "give smaller sizes");
+  return whole(v) ? v : json(static_cast<std::int64_t>(nearest));
+}
+
+/// How often `value` stands in a list, or a character in a text.
+json occurrences(const json& in, const json& value) {
+  if (in.is_string() && value.is_string()) {
+    const auto& text = in.get_ref<const std::string&>();
+    if (value.get_ref<const std::string&>().size() != 1) return 0;
+    return static_cast<std::int64_t>(std::count(text.begin(), text.end(), value.get_ref<const std::string&>().front()));
+  }
+  if (in.is_null()) return 0;
+  if (!in.is_array()) fail(in, "must be a list, not " + kind_text(in));
+  return static_cast<std::int64_t>(std::count(in.begin(), in.end(), value));
+}
+
+/// Of the layers 0 to n - 1 those whose index plus an offset a period divides.
+json multiples(const std::vector<json>& a) {
+  for (const json& v : a)
+    if (!whole(v) || v.get<std::int64_t>() < 0) fail(v, "must be a whole number from 0");
+  const auto n = a[0].get<std::int64_t>(), period = a[1].get<std::int64_t>(), offset = a[2].get<std::int64_t>();
+  if (period == 0) fail(a[1], "must not be 0", "give a number from 1");
+  return (n + offset % period + period - 1) / period - (offset % period + period - 1) / period;
+}
+
+/// Functions that need no surroundings; null where `name` is none of them.
+json plain_call(const std::string& name, const std::vector<json>& a) {
+  if (name == "any" && !a.empty()) return std::find(a.begin() + 1, a.end(), a.front()) != a.end();
+  if (name == "count" && a.size() == 2) return occurrences(a[0], a[1]);
+  if (name == "multiples" && a.size() == 3) return multiples(a);
+  if (name == "length" && a.size() == 1) return a[0].is_array() ? static_cast<std::int64_t>(a[0].size()) : std::int64_t{0};
+  if (name == "round" && a.size() == 1) return rounded(a[0]);
+  if (name == "min" && a.size() == 2) return number(a[0]) <= number(a[1]) ? a[0] : a[1];
+  if (name == "max" && a.size() == 2) return number(a[0]) >= number(a[1]) ? a[0] : a[1];
+  return {};
+}
+
+/// Reads and evaluates in one pass. What is not taken is read with `live` false: names are not asked then.
+class Reader {
+ public:
+  Reader(std::string_view text, Names& names) : text_(text), names_(names) {}
+
+  json whole_text() {
+    json value = choice(true);
+    skip_spaces();
+    if (at_ != text_.size()) unreadable();
+    return value;
+  }
+
+ private:
+  [[noreturn]] void unreadable() const {
+    throw ConfigError(Problem{"", "", std::string(text_), "cannot be read at \"" + std::string(text_.substr(at_)) + '"',
+                              "see models/huggingface/README.md"});
+  }
+
+  void skip_spaces() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+  }
+
+  bool take(std::string_view sign) {
+    skip_spaces();
+    if (!text_.substr(at_).starts_with(sign)) return false;
+    const std::size_t end = at_ + sign.size();
+    const bool word = std::isalpha(static_cast<unsigned char>(sign.front())) != 0;
+    if (word && end < text_.size() && is_name(text_[end])) return false;
+    at_ = end;
+    return true;
+  }
+
+  void need(std::string_view sign) {
+    if (!take(sign)) unreadable();
+  }
+
+  static bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; }
+
+  json choice(bool live) {
+    json value = fallback(live);
+    skip_spaces();
+    if (text_.substr(at_).starts_with("??") || !take("?")) return value;
+    const bool first = live && truth(value);
+    json yes = choice(first);
+    need(":");
+    json no = choice(live && !first);
+    return first ? yes : no;
+  }
+
+  json fallback(bool live) {
+    json value = either(live);
+    while (take("??")) {
+      json other = either(live && value.is_null());
+      if (value.is_null()) value = std::move(other);
+    }
+    return value;
+  }
+
+  json either(bool live) {
+    json value = both(live);
+    while (take("or")) {
+      const bool known = live && truth(value);
+      const json other = both(live && !known);
+      if (live) value = known || truth(other);
+    }
+    return value;
+  }
+
+  json both(bool live) {
+    json value = comparison(live);
+    while (take("and")) {
+      const bool open = live && truth(value);
+      const json other = comparison(open);
+      if (live) value = open && truth(other);
+    }
+    return value;
+  }
+
+  json comparison(bool live) {
+    json value = sum(live);
+    for (const char* op : {"==", "!=", "<=", ">=", "<", ">"}) {
+      if (!take(op)) continue;
+      const json other = sum(live);
+      return live ? compare(op, value, other) : json();
+    }
+    return value;
+  }
+
+  json sum(bool live) {
+    json value = product(live);
+    while (true) {
+      const char sign = take("+") ? '+' : take("-") ? '-' : ' ';
+      if (sign == ' ') return value;
+      const json other = product(live);
+      if (live) value = plus(value, other, sign);
+    }
+  }
+
+  json product(bool live) {
+    json value = factor(live);
+    while (true) {
+      const char sign = take("*") ? '*' : take("/") ? '/' : ' ';
+      if (sign == ' ') return value;
+      const json other = factor(live);
+      if (live) value = sign == '*' ? times(value, other) : quotient(value, other);
+    }
+  }
+
+  json factor(bool live) {
+    if (take("not")) {
+      const json value = factor(live);
+      return live ? json(!truth(value)) : json();
+    }
+    if (take("(")) {
+      json value = choice(live);
+      need(")");
+      return value;
+    }
+    skip_spaces();
+    if (at_ == text_.size()) unreadable();
+    const char c = text_[at_];
+    if (c == '\'') return quoted();
+    if (std::isdigit(static_cast<unsigned char>(c)) != 0) return digits();
+    return named(live);
+  }
+
+  json quoted() {
+    const std::size_t end = text_.find('\'', at_ + 1);
+    if (end == std::string_view::npos) unreadable();
+    json value = std::string(text_.substr(at_ + 1, end - at_ - 1));
+    at_ = end + 1;
+    return value;
+  }
+
+  json digits() {
+    const std::size_t begin = at_;
+    while (at_ < text_.size() && is_name(text_[at_])) ++at_;
+    json value = json::parse(text_.substr(begin, at_ - begin), nullptr, false);
+    if (!value.is_number()) at_ = begin, unreadable();
+    if (!value.is_number_unsigned()) return value;
+    return value.get<std::int64_t>();
+  }
+
+  json named(bool live) {
+    const bool field = take("$");
+    const std::size_t begin = at_;
+    while (at_ < text_.size() && is_name(text_[at_])) ++at_;
+    const std::string name(text_.substr(begin, at_ - begin));
+    if (name.empty()) unreadable();
+    if (field) return live ? names_.field(name) : json();
+    if (name == "true" || name == "false") return name == "true";
+    if (name == "null") return {};
+    if (!take("(")) return live ? names_.fact(name) : json();
+    return called(name, live);
+  }
+
+  json called(const std::string& name, bool live) {
+    std::vector<json> arguments;
+    while (!take(")")) {
+      if (!arguments.empty()) need(",");
+      arguments.push_back(choice(live));
+    }
+    if (!live) return {};
+    const json plain = plain_call(name, arguments);
+    return plain.is_null() ? names_.call(name, arguments) : plain;
+  }
+
+  std::string_view text_;
+  Names& names_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+json evaluate(std::string_view text, Names& names) { return Reader(text, names).whole_text(); }
+
+}  // namespace tandem::huggingface

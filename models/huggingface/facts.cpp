@@ -1,0 +1,177 @@
+#include "models/huggingface/facts.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "models/base/text.hpp"
+#include "models/huggingface/expert_layers.hpp"
+
+namespace tandem::huggingface {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kUsualSequence = 4096;
+
+/// The value at a dotted path, null pointer where there is none. Keys with dots are no fields that anybody reads.
+const json* found(const json& object, std::string_view path) {
+  const json* at = &object;
+  while (!path.empty()) {
+    const std::size_t dot = path.find('.');
+    const std::string key(path.substr(0, dot));
+    if (!at->is_object() || !at->contains(key)) return nullptr;
+    at = &(*at)[key];
+    path = dot == std::string_view::npos ? "" : path.substr(dot + 1);
+  }
+  return at;
+}
+
+void collect(const json& object, const std::string& prefix, std::vector<std::string>& out) {
+  for (const auto& [key, value] : object.items()) {
+    if (value.is_object() && !value.empty()) collect(value, prefix + key + ".", out);
+    else out.push_back(prefix + key);
+  }
+}
+
+/// Names of fields for a message: those that have a value, or those that have none where that is all of them.
+std::string fields_text(const FieldValues& fields) {
+  std::vector<std::string> names, missing;
+  for (const FieldValue& f : fields) (f.text == "null" ? missing : names).push_back(f.field);
+  return list_text(names.empty() ? missing : names);
+}
+
+}  // namespace
+
+Facts::Facts(const json& config, const std::string& inner, const json& table, std::string file, std::int64_t sequence)
+    : config_(config), inner_(inner.empty() ? config : config.at(inner)), table_(table), file_(std::move(file)), inner_name_(inner),
+      sequence_(sequence) {}
+
+void Facts::note(const std::string& path, const json& value, bool by_default) {
+  for (FieldValues& fields : trace_) fields.insert({path, value_text(value), by_default});
+}
+
+json Facts::default_of(const std::string& path) const {
+  const auto all = table_.find("defaults");
+  return all != table_.end() && all->contains(path) ? (*all)[path] : json();
+}
+
+json Facts::in_file(const std::string& path) {
+  const std::string inside = inner_name_.empty() ? path : inner_name_ + "." + path;
+  if (const json* value = found(inner_, path)) return remember(inside, *value);
+  const json* value = inner_name_.empty() ? nullptr : found(config_, path);
+  return value == nullptr ? json(json::value_t::discarded) : remember(path, *value);
+}
+
+json Facts::remember(const std::string& path, const json& value) {
+  read_.insert(path);
+  note(path, value, false);
+  return value;
+}
+
+json Facts::field(const std::string& path) {
+  json value = in_file(path);
+  const auto all = table_.find("spellings");
+  if (value.is_discarded() && all != table_.end() && all->contains(path)) {
+    const json& others = (*all)[path];
+    for (const json& other : others)
+      if (value.is_discarded()) value = in_file(other.get<std::string>());
+  }
+  if (!value.is_discarded()) return value;
+  value = default_of(path);
+  note(inner_name_.empty() ? path : inner_name_ + "." + path, value, true);
+  return value;
+}
+
+const json& Facts::experts() {
+  Traced& known = known_["experts()"];
+  if (known.held == nullptr) known = Traced{std::make_shared<const json>(expert_layer_facts(*this)), {}};
+  return known.value();
+}
+
+bool Facts::has(const std::string& name) const { return table_.contains("facts") && table_["facts"].contains(name); }
+
+json Facts::fact(const std::string& name) {
+  if (name == "sequence") return sequence();
+  if (name == "longest") return sequence_ > 0 ? json(sequence_) : fact("positions");
+  if (name == "keys") return (static_cast<double>(sequence()) + 1) / 2;
+  if (name.starts_with("moe.")) return experts().at(name.substr(4));
+  if (const auto known = known_.find(name); known != known_.end()) {
+    for (FieldValues& fields : trace_) fields.insert(known->second.from.begin(), known->second.from.end());
+    return known->second.value();
+  }
+  require(has(name), "a table of a model type uses a fact that it does not have");
+  require(open_.insert(name).second, "facts of a model type depend on each other in a circle");
+  const json& text = table_["facts"][name];
+  const Traced made = text.is_string() ? value(text.get<std::string>()) : Traced{std::make_shared<const json>(text), {}};
+  open_.erase(name);
+  return (known_[name] = made).value();
+}
+
+json Facts::call(const std::string& name, const std::vector<json>& a) {
+  require(name == "keys_in" && a.size() == 1, "a table of a model type calls a function that is not there");
+  // Mean number of keys that a query sees of itself and those before it, at most a window of them.
+  const auto s = static_cast<double>(sequence());
+  const double w = a[0].is_number() ? a[0].get<double>() : s;
+  return w >= s ? (s + 1) / 2 : (w * (w + 1) / 2 + (s - w) * w) / s;
+}
+
+Traced Facts::value(const std::string& expression) {
+  trace_.emplace_back();
+  const std::size_t depth = trace_.size();
+  try {
+    auto made = std::make_shared<const json>(evaluate(expression, *this));
+    Traced traced{std::move(made), trace_.back()};
+    trace_.pop_back();
+    return traced;
+  } catch (const ConfigError& e) {
+    Problem p = e.problems().front();
+    trace_.resize(depth);
+    if (p.file.empty()) {
+      p.file = file_;
+      p.field = trace_.back().empty() ? expression : fields_text(trace_.back());
+    }
+    trace_.pop_back();
+    throw ConfigError(std::move(p));
+  }
+}
+
+std::int64_t Facts::whole(const std::string& expression) {
+  const Traced v = value(expression);
+  if (v.value().is_number_integer() && v.value().get<std::int64_t>() >= 0) return v.value().get<std::int64_t>();
+  const bool missing = v.value().is_null();
+  throw ConfigError(Problem{file_, v.from.empty() ? expression : fields_text(v.from), missing ? "" : value_text(v.value()),
+                            missing ? "is missing, and transformers has no default for it" : "must come to a whole number from 0",
+                            "give what the model has"});
+}
+
+double Facts::number(const std::string& expression) {
+  const Traced v = value(expression);
+  if (v.value().is_number()) return v.value().get<double>();
+  throw ConfigError(Problem{file_, fields_text(v.from), value_text(v.value()), "must be a number", "give what the model has"});
+}
+
+bool Facts::truth(const std::string& expression) {
+  const Traced v = value(expression);
+  return v.value().is_boolean() && v.value().get<bool>();
+}
+
+std::int64_t Facts::sequence() {
+  if (sequence_ > 0) return sequence_;
+  const json most = fact("positions");
+  const bool known = most.is_number_integer() && most.get<std::int64_t>() > 0;
+  return known ? std::min(kUsualSequence, most.get<std::int64_t>()) : kUsualSequence;
+}
+
+std::vector<std::string> Facts::unread() const {
+  std::vector<std::string> all, out;
+  collect(config_, "", all);
+  const auto covered = [&](const std::string& path) {
+    const auto is_it = [&](const std::string& r) { return path == r || path.starts_with(r + ".") || r.starts_with(path + "."); };
+    return std::any_of(read_.begin(), read_.end(), is_it);
+  };
+  std::copy_if(all.begin(), all.end(), std::back_inserter(out), [&](const std::string& path) { return !covered(path); });
+  return out;
+}
+
+}  // namespace tandem::huggingface

@@ -1,0 +1,72 @@
+#pragma once
+// The facts of one configuration: what the expressions of its type's table come to, and where each came from.
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "models/huggingface/expression.hpp"
+
+namespace tandem::huggingface {
+
+/// A field that a value was made of.
+struct FieldValue {
+  std::string field;      ///< dotted, as in the file
+  std::string text;       ///< its value
+  bool by_default = false;///< the file leaves it out: the default of transformers' class
+  bool operator<(const FieldValue& other) const { return field < other.field; }
+};
+using FieldValues = std::set<FieldValue>;
+
+/// A value with the fields that it was made of.
+struct Traced {
+  std::shared_ptr<const nlohmann::json> held;
+  FieldValues from;
+  const nlohmann::json& value() const { return *held; }
+};
+
+class Facts : public Names {
+ public:
+  /// `config` is the whole document, `inner` the name of the object in it that describes the language model ("text_config"), empty
+  /// where the document itself does. `sequence`: tokens that FLOPs are counted for, 0 for the smaller of 4,096 and the longest. Both
+  /// documents must outlive this.
+  Facts(const nlohmann::json& config, const std::string& inner, const nlohmann::json& table, std::string file,
+        std::int64_t sequence);
+
+  nlohmann::json field(const std::string& path) override;
+  nlohmann::json fact(const std::string& name) override;
+  nlohmann::json call(const std::string& name, const std::vector<nlohmann::json>& arguments) override;
+
+  /// An expression's value. Throws ConfigError that names the file and the fields that it read.
+  Traced value(const std::string& expression);
+  std::int64_t whole(const std::string& expression);
+  double number(const std::string& expression);
+  bool truth(const std::string& expression);
+  bool has(const std::string& name) const;
+
+  std::int64_t sequence();
+  /// Fields of the document that no expression has read so far, dotted.
+  std::vector<std::string> unread() const;
+
+ private:
+  /// A field as the file has it; discarded where it has none.
+  nlohmann::json in_file(const std::string& path);
+  nlohmann::json remember(const std::string& path, const nlohmann::json& value);
+  nlohmann::json default_of(const std::string& path) const;
+  void note(const std::string& path, const nlohmann::json& value, bool by_default);
+  /// Facts about the layers that hold experts, as one object (expert_layers.hpp).
+  const nlohmann::json& experts();
+
+  const nlohmann::json& config_;
+  const nlohmann::json& inner_;
+  const nlohmann::json& table_;
+  std::string file_, inner_name_;
+  std::int64_t sequence_;
+  std::map<std::string, Traced> known_;
+  std::set<std::string> open_, read_;
+  std::vector<FieldValues> trace_;
+};
+
+}  // namespace tandem::huggingface

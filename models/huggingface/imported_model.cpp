@@ -1,0 +1,146 @@
+#include "models/huggingface/imported_model.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "models/base/text.hpp"
+#include "models/fields/plan_fields.hpp"
+#include "models/huggingface/config_file.hpp"
+#include "models/huggingface/model_type.hpp"
+
+namespace tandem::huggingface {
+namespace {
+
+using nlohmann::json;
+
+
+std::vector<ImportedField> plan_fields_of(const json& table, Facts& facts) {
+  std::vector<ImportedField> out;
+  for (const PlanField& f : plan_fields()) {
+    if (!f.path.starts_with("model.") || !table["plan"].contains(f.path)) continue;
+    const json& expression = table["plan"][f.path];
+    if (!expression.is_string()) continue;
+    Traced value = facts.value(expression.get<std::string>());
+    if (!value.value().is_null()) out.push_back({f.path, std::move(value)});
+  }
+  return out;
+}
+
+std::string fields_text(const FieldValues& fields) {
+  std::vector<std::string> out;
+  for (const FieldValue& f : fields)
+    if (f.text != "null") out.push_back(f.field + " = " + shortened(f.text, 40));
+  return list_text(out);
+}
+
+/// Parameters of parts by the id of the feature that they belong to.
+using FeatureParameters = std::vector<std::pair<std::string, std::int64_t>>;
+
+/// Adds one part of the model, such as the matrices of its attention, to the counts.
+void count_part(const json& part, Facts& facts, TrueCounts& counts, FeatureParameters& of_features) {
+  const std::int64_t times = part.contains("count") ? facts.whole(part["count"].get<std::string>()) : 1;
+  if (times == 0) return;
+  const auto each = [&](const char* key) {
+    return part.contains(key) ? facts.whole(part[key].get<std::string>()) : std::int64_t{0};
+  };
+  std::int64_t parameters = 0;
+  if (__builtin_mul_overflow(times, each("parameters"), &parameters) ||
+      __builtin_add_overflow(counts.parameters, parameters, &counts.parameters))
+    throw ConfigError(Problem{"", "", "", "the model has more parameters than 64 bits count", "give smaller sizes"});
+  if (!part.value("outside", false)) counts.text_parameters += parameters;
+  counts.forward_flops += 2.0 * static_cast<double>(times) * static_cast<double>(each("active"));
+  if (part.contains("flops")) counts.forward_flops += static_cast<double>(times) * facts.number(part["flops"].get<std::string>());
+  if (part.contains("feature")) of_features.emplace_back(part["feature"].get<std::string>(), parameters);
+}
+
+std::vector<MissingFeature> features_of(const json& table, Facts& facts, TrueCounts& counts,
+                                        const FeatureParameters& of_features) {
+  std::vector<MissingFeature> out;
+  for (const auto& [id, feature] : table["features"].items()) {
+    if (!feature.is_object()) continue;
+    const Traced there = facts.value(feature["when"].get<std::string>());
+    if (there.value() != true) continue;
+    MissingFeature f{feature["name"].get<std::string>(), fields_text(there.from), feature.value("instead", "left out"),
+                     !feature.value("told", false), 0};
+    for (const auto& [of, parameters] : of_features) f.parameters += of == id ? parameters : 0;
+    if (feature.value("uncounted", false)) counts.uncounted.push_back(f.name);
+    out.push_back(std::move(f));
+  }
+  return out;
+}
+
+/// Whether a dotted path has `key` among its parts.
+bool has_part(const std::string& path, const std::string& key) {
+  return ("." + path + ".").find("." + key + ".") != std::string::npos;
+}
+
+void sort_unread(const json& table, const Facts& facts, ImportedModel& out) {
+  const json& ignored = table["ignored"];
+  for (const std::string& path : facts.unread()) {
+    bool known = false;
+    for (const auto& [key, why] : ignored.items()) known = known || has_part(path, key);
+    (known ? out.ignored : out.unknown).push_back(path);
+  }
+}
+
+std::string name_of(const json& config, const std::string& file) {
+  for (const char* key : {"_name_or_path", "name_or_path"})
+    if (config.contains(key) && config[key].is_string() && !config[key].get_ref<const std::string&>().empty())
+      return shortened(config[key].get<std::string>());
+  std::string name = file.substr(file.find_last_of('/') + 1);
+  if (name == "config.json" && file.size() > name.size()) {
+    const std::string folder = file.substr(0, file.size() - name.size() - 1);
+    name = folder.substr(folder.find_last_of('/') + 1);
+  }
+  if (name.ends_with(".json")) name.resize(name.size() - 5);
+  const bool says_nothing = name.empty() || name == "." || name == ".." || name == "config";
+  return says_nothing ? config["model_type"].get<std::string>() : name;
+}
+
+}  // namespace
+
+json ImportedModel::section() const {
+  json out = json::object();
+  for (const ImportedField& f : fields) {
+    std::string pointer = f.path.substr(std::string("model").size());
+    std::replace(pointer.begin(), pointer.end(), '.', '/');
+    out[json::json_pointer(pointer)] = f.value.value();
+  }
+  return out;
+}
+
+ImportedModel import_model(const std::string& path, std::int64_t sequence) {
+  ImportedModel out;
+  out.file = config_path(path);
+  const json config = read_config(path);
+  const ModelType type = model_type_of(config, out.file);
+  const json& table = *type.table;
+  out.model_type = type.name;
+  out.name = name_of(config, out.file);
+  out.sources = table["source"].get<std::vector<std::string>>();
+  if (table.contains("impossible"))
+    throw InfeasibleError(Problem{out.file, "model_type", '"' + type.name + '"', "not implemented: " + table["impossible"].get<std::string>(),
+                                  "no plan comes near it; use gpt, llama, bloom, bert or t5"});
+  Facts facts(config, type.inner, table, out.file, sequence);
+  for (const char* size : {"layers", "hidden", "heads", "kv_heads", "head_dim", "vocab"}) facts.whole(size);  // each by its own field
+  out.fields = plan_fields_of(table, facts);
+  FeatureParameters of_features;
+  for (const auto& [id, part] : table["weights"].items())
+    if (part.is_object()) count_part(part, facts, out.counts, of_features);
+  out.counts.sequence = facts.sequence();
+  out.features = features_of(table, facts, out.counts, of_features);
+  sort_unread(table, facts, out);
+  return out;
+}
+
+std::vector<Problem> refusals(const ImportedModel& model) {
+  std::vector<Problem> out;
+  for (const MissingFeature& f : model.features)
+    if (f.refused)
+      out.push_back({model.file, f.fields.empty() ? "model_type" : f.fields.substr(0, f.fields.find(" = ")),
+                     f.fields.empty() ? '"' + model.model_type + '"' : f.fields, "not implemented: " + f.name,
+                     "tandem import --approximate says instead: " + f.instead});
+  return out;
+}
+
+}  // namespace tandem::huggingface

@@ -1,0 +1,91 @@
+#include "models/huggingface/model_type.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "models/base/presets.hpp"
+#include "models/base/text.hpp"
+
+namespace tandem::huggingface {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kDeepest = 8;  ///< tables that stand behind one another
+constexpr const char* kParts[] = {"facts", "defaults", "plan", "weights", "features", "ignored", "spellings"};
+
+/// A table that only others are like has a name in capitals: no model type is spelled so.
+bool is_base(const std::string& name) { return !name.empty() && name.front() >= 'A' && name.front() <= 'Z'; }
+
+void lay_over(json& table, const json& own) {
+  for (const auto& [key, value] : own.items())
+    if (std::find(std::begin(kParts), std::end(kParts), key) == std::end(kParts)) table[key] = value;
+  for (const char* part : kParts)
+    if (own.contains(part)) table[part].update(own[part]);
+}
+
+json completed(const std::string& name, int depth) {
+  const std::string path = find_preset(kTypesFolder, name);
+  if (path.empty() || depth > kDeepest)
+    throw ConfigError(Problem{"", "like", '"' + name + '"', "is no table of models/huggingface/types", "name one that is there"});
+  json own = read_json(path);
+  if (!own.contains("like")) return own;
+  json table = completed(own["like"].get<std::string>(), depth + 1);
+  lay_over(table, own);
+  return table;
+}
+
+/// The table of a model type that a configuration may name. Throws ConfigError.
+json table_of(const std::string& type, const std::string& file, const std::string& field) {
+  const std::vector<std::string> known = known_model_types();
+  if (std::find(known.begin(), known.end(), type) != known.end()) return completed(type, 0);
+  const std::string meant = nearest(type, known);
+  throw ConfigError(Problem{file, field, '"' + shortened(type) + '"', "is no model type that is known here",
+                            (meant.empty() ? "" : "the nearest is \"" + meant + "\"; ") + "known are " + list_text(known)});
+}
+
+ModelType with_table(ModelType type, json table) {
+  type.table = std::make_shared<const json>(std::move(table));
+  return type;
+}
+
+/// The value of a field that must be a text; empty where it is not there.
+std::string text_at(const json& object, const char* key, const std::string& field, const std::string& file) {
+  if (!object.contains(key) || object[key].is_null()) return {};
+  if (object[key].is_string()) return object[key].get<std::string>();
+  throw ConfigError(Problem{file, field, value_text(object[key]), "must be a text, not " + kind_text(object[key]), "give the model type"});
+}
+
+}  // namespace
+
+std::vector<std::string> known_model_types() {
+  std::vector<std::string> names = preset_names(kTypesFolder);
+  std::erase_if(names, is_base);
+  return names;
+}
+
+ModelType model_type_of(const json& config, const std::string& file) {
+  ModelType out;
+  out.name = text_at(config, "model_type", "model_type", file);
+  if (out.name.empty())
+    throw ConfigError(Problem{file, "model_type", "", "is missing",
+                              config.contains("model") ? "this is a plan or a preset, which needs no import"
+                                                       : "give it: known are " + list_text(known_model_types())});
+  json own = table_of(out.name, file, "model_type");
+  const std::string inner = own.value("inner", "");
+  if (inner.empty()) return with_table(std::move(out), std::move(own));
+  std::string type = own.value("inner_type", "");
+  if (config.contains(inner)) {
+    if (!config[inner].is_object())
+      throw ConfigError(Problem{file, inner, value_text(config[inner]), "must be an object, not " + kind_text(config[inner]), ""});
+    out.inner = inner;
+    const std::string said = text_at(config[inner], "model_type", inner + ".model_type", file);
+    if (!said.empty()) type = said;
+  }
+  if (type.empty()) throw ConfigError(Problem{file, inner, "", "is missing", "give the object that describes the language model"});
+  json table = table_of(type, file, inner + ".model_type");
+  lay_over(table, own);
+  return with_table(std::move(out), std::move(table));
+}
+
+}  // namespace tandem::huggingface

@@ -1,0 +1,217 @@
+#include "models/lowering/shapes/stage_units.hpp"
+
+#include <algorithm>
+
+#include "models/lowering/shapes/buckets.hpp"
+#include "models/plan/mesh.hpp"
+
+namespace tandem::lowering {
+namespace {
+
+constexpr std::int64_t kBlock = 64;  ///< elements; GradNorm's blocks
+
+std::int64_t up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
+
+RegionSize size_of(const RegionLayout& layout) { return {layout.padded_elements(), layout.replication()}; }
+
+// ---- regions ----
+
+/// What a stage has of the matrices that several stages have.
+struct Shared {
+  bool first = false, own_output = false;
+  std::int32_t word_chunk = -1;     ///< where the word matrix stands in the list; -1: nowhere
+};
+
+Shared shared_of(const ModelRegions& m, const std::vector<ChunkPart>& chunks) {
+  Shared has;
+  bool last = false;
+  for (std::size_t c = chunks.size(); c-- > 0;) {
+    if (chunks[c].bridge && has.word_chunk < 0) has.word_chunk = chunks[c].chunk;
+    if (chunks[c].first) has.word_chunk = chunks[c].chunk;
+    has.first |= chunks[c].first;
+    last |= chunks[c].last;
+  }
+  has.own_output = last && !(m.tied && has.word_chunk >= 0);
+  return has;
+}
+
+const RegionSize& block_of(const ModelRegions& m, std::int64_t layer) {
+  if (m.has_experts(layer)) return m.moe;
+  return m.is_decoder(layer) ? m.decoder : m.dense;
+}
+
+void add_chunk(std::vector<RegionPlace>& out, const ModelRegions& m, const ChunkPart& part, const Shared& has) {
+  const auto add = [&](RegionKind kind, const RegionSize& size, std::int64_t layer = -1, bool copy = false) {
+    if (size.elements > 0) out.push_back({kind, part.chunk, layer, copy, size.replication, size.elements});
+  };
+  const auto add_word = [&](bool here) {
+    if (here && has.word_chunk == part.chunk) add(RegionKind::word, m.word, -1, !has.first);
+  };
+  if (part.last) add(RegionKind::head, m.head);
+  if (part.last && has.own_output) add(RegionKind::output, m.output, -1, m.tied);
+  for (std::int64_t l = part.first_layer + part.layers; l-- > part.first_layer;) {
+    if (m.has_experts(l)) add(RegionKind::experts, m.experts, l);
+    add(RegionKind::block, block_of(m, l), l);
+    if (!part.bridge || l != m.first_decoder) continue;
+    add(RegionKind::bridge, m.bridge);
+    add_word(!has.first);
+  }
+  if (part.first) add(RegionKind::embedding, m.embedding);
+  add_word(part.first);
+}
+
+std::vector<RegionPlace> regions_of(const ModelRegions& m, const std::vector<ChunkPart>& chunks) {
+  const Shared has = shared_of(m, chunks);
+  std::vector<RegionPlace> regions;
+  std::int64_t layers = 0;
+  for (const ChunkPart& c : chunks) layers += c.layers;
+  regions.reserve(static_cast<std::size_t>(2 * layers + 8));
+  for (std::size_t c = chunks.size(); c-- > 0;) add_chunk(regions, m, chunks[c], has);
+  const auto add_table = [&](RegionKind kind, const RegionSize& table) {
+    regions.push_back({kind, 0, -1, !has.first, table.replication, table.elements});
+  };
+  if (m.relative.elements > 0) add_table(RegionKind::relative, m.relative);
+  const bool bridge = std::any_of(chunks.begin(), chunks.end(), [](const ChunkPart& c) { return c.bridge; });
+  if (m.shared_positions && (has.first || bridge)) add_table(RegionKind::positions, m.positions);
+  std::stable_partition(regions.begin(), regions.end(), [](const RegionPlace& r) { return r.replication == Replication::data; });
+  return regions;
+}
+
+// ---- units ----
+
+/// A matrix that several stages (or uses on one) share: its gradients are added part by part, so its parts lie alike.
+bool shared(const ModelRegions& m, const RegionPlace& r) {
+  if (r.kind == RegionKind::word) return m.tied || m.first_decoder >= 0;
+  return is_table(r.kind) || (r.kind == RegionKind::output && m.tied);
+}
+
+/// Whether a split backward pass gives the region's gradients in its second half: with others in one unit they would be there from the
+/// first one on, whole and once for every micro-batch between the two.
+bool in_second_half(const ModelRegions& m, const RegionPlace& r) {
+  return m.defer_weights && (r.kind == RegionKind::block || r.kind == RegionKind::experts);
+}
+
+/// Whether a region cannot be in one unit with the region before it.
+bool begins_unit(const ModelRegions& m, const RegionPlace& before, const RegionPlace& r, int zero_stage) {
+  if (before.replication != r.replication) return true;
+  if (zero_stage > 0 && (shared(m, r) || shared(m, before))) return true;
+  return zero_stage > 1 && (r.chunk != before.chunk || in_second_half(m, r) != in_second_half(m, before));
+}
+
+std::vector<UnitRegions> unit_regions(const ModelRegions& m, const std::vector<RegionPlace>& regions, const Sharding& z) {
+  std::vector<UnitRegions> units;
+  std::vector<std::int64_t> run;
+  std::int32_t first = 0;
+  const auto close = [&] {
+    const Bytes limit = z.zero_stage == 3 ? Bytes(0) : z.bucket_bytes;
+    for (const Bucket& b : make_buckets(run, limit, bytes_of(m.gradient_reduce, 1)))
+      units.push_back({first + b.first, b.count});
+    first += static_cast<std::int32_t>(run.size());
+    run.clear();
+  };
+  for (std::size_t i = 0; i < regions.size(); ++i) {
+    if (i > 0 && begins_unit(m, regions[i - 1], regions[i], z.zero_stage)) close();
+    run.push_back(regions[i].elements);
+  }
+  close();
+  return units;
+}
+
+/// Gives every region and unit its place. A unit's end is padded until its parts are equal and whole blocks.
+void place(StageUnits& p, const Sharding& z) {
+  for (std::size_t u = 0; u < p.unit_regions.size(); ++u) {
+    const UnitRegions& range = p.unit_regions[u];
+    ShardUnit unit;
+    unit.offset = p.flat_elements;
+    unit.shard_offset = p.shard_elements;
+    for (std::int32_t i = range.first; i < range.first + range.count; ++i) {
+      RegionPlace& r = p.regions[static_cast<std::size_t>(i)];
+      r.offset = unit.offset + unit.elements;
+      r.unit = static_cast<std::int32_t>(u);
+      r.unit_offset = unit.elements;
+      unit.elements += r.elements;
+      unit.replication = r.replication;
+    }
+    unit.shards = unit.replication == Replication::expert ? z.expert_shards : z.shards;
+    unit.elements = up(unit.elements, kBlock * unit.shards);
+    p.flat_elements += unit.elements;
+    p.shard_elements += unit.shard_elements();
+    p.units.push_back(unit);
+  }
+}
+
+}  // namespace
+
+std::int64_t among_first(const std::vector<ChunkPart>& chunks, const ChunkPart& part, std::int64_t limit) {
+  if (limit == 0) return part.layers;
+  std::int64_t before = 0;
+  for (std::int32_t c = 0; c < part.chunk; ++c) before += chunks[static_cast<std::size_t>(c)].layers;
+  return std::clamp<std::int64_t>(limit - before, 0, part.layers);
+}
+
+ModelRegions model_regions(const Shapes& s) {
+  ModelRegions m;
+  m.head = size_of(head_region(s));
+  m.output = size_of(output_region(s));
+  m.dense = size_of(block_region(s, false));
+  m.embedding = size_of(embedding_region(s));
+  m.word = size_of(word_region(s));
+  m.relative = size_of(relative_region(s));
+  m.positions = size_of(position_region(s));
+  if (std::find(s.moe_layer.begin(), s.moe_layer.end(), true) != s.moe_layer.end()) {
+    m.moe_layer = s.moe_layer;
+    m.moe = size_of(block_region(s, true));
+    m.experts = size_of(experts_region(s));
+  }
+  if (s.decoder_layers > 0) {
+    m.first_decoder = s.encoder_layers;
+    m.decoder = size_of(block_region(s.decoder(), false));
+    m.bridge = size_of(bridge_region(s));
+  }
+  m.tied = s.tied;
+  m.shared_positions = s.shared_positions();
+  m.defer_weights = s.defer_weights;
+  m.gradient_reduce = s.dtypes.gradient_reduce;
+  return m;
+}
+
+Sharding sharding_of(const Plan& plan) {
+  Sharding z;
+  z.zero_stage = plan.parallel.zero_stage;
+  z.shards = shard_group_size(plan);
+  z.expert_shards = expert_shard_group_size(plan);
+  z.bucket_bytes = plan.parallel.bucket_bytes;
+  z.offload = plan.parallel.offload;
+  z.gathers_next = plan.parallel.overlap_param_gather;
+  return z;
+}
+
+StageUnits stage_units(const ModelRegions& m, const std::vector<ChunkPart>& chunks, const Sharding& sharding) {
+  StageUnits p;
+  p.regions = regions_of(m, chunks);
+  p.unit_regions = unit_regions(m, p.regions, sharding);
+  place(p, sharding);
+  return p;
+}
+
+std::vector<WordUse> word_uses(const std::vector<ChunkPart>& chunks, bool tied) {
+  const auto any = [&](bool ChunkPart::*has) {
+    return std::any_of(chunks.begin(), chunks.end(), [&](const ChunkPart& c) { return c.*has; });
+  };
+  std::vector<WordUse> uses;
+  if (any(&ChunkPart::first)) uses.push_back(WordUse::input);
+  if (any(&ChunkPart::bridge)) uses.push_back(WordUse::decoder_input);
+  if (any(&ChunkPart::last) && tied) uses.push_back(WordUse::output);
+  return uses;
+}
+
+bool word_uses_apart(const Plan& plan) { return plan.stack.name == kOwnStack; }
+
+ShardUnit word_use_unit(std::int64_t word, const ShardUnit& unit, const Sharding& sharding) {
+  ShardUnit apart;
+  apart.shards = sharding.shards;
+  apart.elements = sharding.zero_stage > 0 ? unit.elements : word;
+  return apart;
+}
+
+}  // namespace tandem::lowering

@@ -1,0 +1,127 @@
+#include "models/plan/plan_words.hpp"
+
+#include <bit>
+#include <concepts>
+#include <string_view>
+#include <type_traits>
+
+namespace tandem {
+namespace {
+
+using Words = std::vector<std::int64_t>;
+
+template <class T>
+  requires std::is_enum_v<T> || std::integral<T>
+std::int64_t word(T value) { return static_cast<std::int64_t>(value); }
+std::int64_t word(double value) { return std::bit_cast<std::int64_t>(value); }
+std::int64_t word(Bytes value) { return value.count(); }
+std::int64_t word(std::string_view text) { return static_cast<std::int64_t>(std::hash<std::string_view>()(text)); }
+std::int64_t word(const std::string& text) { return word(std::string_view(text)); }
+
+template <class T>
+  requires requires(const T& value) { word(value); }
+void append(Words& words, const T& value) { words.push_back(word(value)); }
+template <class T>
+void append(Words& words, const std::vector<T>& list);
+// Each names all members of its struct: a structured binding takes no fewer.
+void append(Words& words, const MoeSpec& x);
+void append(Words& words, const RopeScaling& x);
+void append(Words& words, const OffloadSpec& x);
+void append(Words& words, const DTypes& x);
+void append(Words& words, const Dropout& x);
+void append(Words& words, const LearningRate& x);
+void append(Words& words, const OptimizerSpec& x);
+void append(Words& words, const BatchRampup& x);
+void append(Words& words, const FusionSet& x) { append(words, x.name); }
+
+template <class... T>
+void all(Words& words, const T&... values) { (append(words, values), ...); }
+
+template <class T>
+void append(Words& words, const std::vector<T>& list) {
+  append(words, list.size());
+  for (const T& value : list) append(words, value);
+}
+
+void append(Words& words, const MoeSpec& x) {
+  const auto& [experts, per_token, ffn, shared, first_dense, frequency, capacity, aux_loss, rows_bound] = x;
+  all(words, experts, per_token, ffn, shared, first_dense, frequency, capacity, aux_loss, rows_bound);
+}
+
+void append(Words& words, const RopeScaling& x) {
+  const auto& [type, factor, original] = x;
+  all(words, type, factor, original);
+}
+
+void append(Words& words, const OffloadSpec& x) {
+  const auto& [optimizer, parameters, ratio] = x;
+  all(words, optimizer, parameters, ratio);
+}
+
+void append(Words& words, const DTypes& x) {
+  const auto& [compute, weights, gradients, reduce, master, state] = x;
+  all(words, compute, weights, gradients, reduce, master, state);
+}
+
+void append(Words& words, const Dropout& x) {
+  const auto& [hidden, attention] = x;
+  all(words, hidden, attention);
+}
+
+void append(Words& words, const LearningRate& x) {
+  const auto& [peak, minimum, decay, unit, warmup, decay_over, power] = x;
+  all(words, peak, minimum, decay, unit, warmup, decay_over, power);
+}
+
+void append(Words& words, const OptimizerSpec& x) {
+  const auto& [kind, rate, beta1, beta2, epsilon, decay, momentum] = x;
+  all(words, kind, rate, beta1, beta2, epsilon, decay, momentum);
+}
+
+void append(Words& words, const BatchRampup& x) {
+  const auto& [start, increment, samples] = x;
+  all(words, start, increment, samples);
+}
+
+}  // namespace
+
+void append_words(Words& words, const ModelSpec& x) {
+  const auto& [name, family, layers, decoders, hidden, heads, kv_heads, head_dim, ffn, vocabulary, pad, positions, types,
+               activation, normalization, placement, epsilon, embedding, theta, scaling, tied, linear_bias, qkv_bias,
+               embedding_norm, init_std, moe, notes] = x;
+  all(words, family, layers, decoders, hidden, heads, kv_heads, head_dim, ffn, vocabulary, pad, positions, types, activation,
+      normalization, placement, epsilon, embedding, theta, scaling, tied, linear_bias, qkv_bias, embedding_norm, init_std, moe);
+}
+
+void append_words(Words& words, const ParallelSpec& x) {
+  const auto& [tensor, pipeline, data, context, expert, expert_tensor, chunks, schedule, sequence, context_mode, zero, zero_group,
+               sync, overlap_reduce, overlap_gather, tensor_overlap, tensor_sum, overlap_p2p, scatter_p2p, bucket, prefetch, reuse,
+               copies, root, split, order, offload, name, notes] = x;
+  all(words, tensor, pipeline, data, context, expert, expert_tensor, chunks, schedule, sequence, context_mode, zero, zero_group,
+      sync, overlap_reduce, overlap_gather, tensor_overlap, tensor_sum, overlap_p2p, scatter_p2p, bucket, prefetch, reuse, copies,
+      root, split, order, offload);
+}
+
+void append_words(Words& words, const TrainingSpec& x) {
+  const auto& [sequence, decoder_sequence, micro_batch, batch, precision, dtypes, recompute, layers, modules, products, early_stop,
+               flash, kernel, fusion, graphs, deterministic, fill, blocking, expandable, dropout, optimizer, rampup, clip, seed,
+               steps, name, notes] = x;
+  all(words, sequence, decoder_sequence, micro_batch, batch, precision, dtypes, recompute, layers, modules, products, early_stop,
+      flash, kernel, fusion, graphs, deterministic, fill, blocking, expandable, dropout, optimizer, rampup, clip, seed, steps);
+}
+
+void append_words(Words& words, const PlanStack& x) {
+  const auto& [name, as_of, refuses, facts] = x;
+  all(words, name, as_of.year, as_of.month);
+}
+
+std::size_t WordsHash::operator()(const Words& words) const {
+  std::uint64_t h = 0;
+  for (const std::int64_t w : words) {
+    h = (h ^ static_cast<std::uint64_t>(w)) * 0x9e3779b97f4a7c15;
+    h ^= h >> 29;
+  }
+  return h;
+}
+
+}  // namespace tandem

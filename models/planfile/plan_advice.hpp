@@ -1,0 +1,15 @@
+#pragma once
+// What people should know about a plan that can be done: beside its fields that change nothing (Plan::ineffective).
+
+#include <string>
+#include <vector>
+
+#include "models/plan/plan.hpp"
+
+namespace tandem {
+
+/// Sentences for the notes of a prediction: what of the run is not in its step, what costs time for nothing, what the stack does
+/// otherwise, then `plan.ineffective` and the stack's notes.
+std::vector<std::string> plan_advice(const Plan& plan);
+
+}  // namespace tandem

@@ -1,0 +1,83 @@
+#include "models/planfile/plan_trained.hpp"
+
+#include <span>
+
+#include "models/base/error.hpp"
+
+namespace tandem {
+namespace {
+
+bool is_computed(DType t) { return t == DType::fp64 || t == DType::fp32 || t == DType::bf16 || t == DType::fp16; }
+
+struct NamedType {
+  const char* field;
+  DType type;
+};
+
+[[noreturn]] void refuse(const Plan& plan, const NamedType& of, const std::string& reason, const std::string& remedy) {
+  throw InfeasibleError(Problem{plan.file, std::string("training.dtypes.") + of.field, std::string(name(of.type)), reason, remedy});
+}
+
+/// What is not refused: every type of 16 bits or more, alone or mixed with wider ones, but for fp64, which is alone or what gradients
+/// travel in.
+void require_precision(const Plan& plan) {
+  const DTypes& d = plan.training.dtypes;
+  const NamedType all[] = {{"compute", d.compute}, {"weights", d.weights},           {"gradients", d.gradients},
+                           {"master", d.master},   {"optimizer_state", d.optimizer_state}, {"gradient_reduce", d.gradient_reduce}};
+  for (const NamedType& t : all)
+    if (!is_computed(t.type))
+      refuse(plan, t, "not implemented: this runtime computes in fp64, fp32, bf16 and fp16", "set training.precision to bf16, fp16 or fp32");
+  for (const NamedType& t : std::span(all).first(5))
+    if ((t.type == DType::fp64) != (d.compute == DType::fp64))
+      refuse(plan, t, "not implemented: fp64 beside a narrower type, but for gradient_reduce", "use fp64 for all of training.dtypes or for none");
+  if (d.master != d.weights && bits(d.master) <= bits(d.weights))
+    refuse(plan, {"master", d.master}, "is no wider than training.dtypes.weights " + std::string(name(d.weights)),
+           "use " + std::string(name(d.weights)) + ", which is no second copy, or fp32");
+}
+
+}  // namespace
+
+void require_trainable(const Plan& plan) {
+  require_precision(plan);
+  // A training step of the runtime knows the norm before it updates anything.
+  if (plan.parallel.optimizer_sync != OptimizerSync::global)
+    throw InfeasibleError(Problem{plan.file, "parallel.optimizer_sync", std::string(name(plan.parallel.optimizer_sync)),
+                                  "simulated only: this runtime does not take a step back when the norm says so",
+                                  "set parallel.optimizer_sync to global to train"});
+}
+
+/// bert's mask is the last token of the vocabulary and stands for nothing in the data.
+void require_vocabulary(const Plan& plan, std::int64_t tokens) {
+  const bool bert = plan.model.family == Family::bert;
+  const std::int64_t needed = tokens + (bert ? 1 : 0);
+  if (needed <= plan.model.vocab_size) return;
+  throw InfeasibleError(Problem{plan.file, "model.vocab_size", std::to_string(plan.model.vocab_size),
+                                "the data has " + std::to_string(tokens) + " different tokens" + (bert ? ", and the mask is one more" : ""),
+                                "set model.vocab_size to at least " + std::to_string(needed)});
+}
+
+std::vector<std::string> settle_for_training(Plan& plan) {
+  std::vector<std::string> notes;
+  if (plan.parallel.optimizer_sync != OptimizerSync::global) {
+    notes.emplace_back("parallel.optimizer_sync post_validated is simulated only; training synchronises globally");
+    plan.parallel.optimizer_sync = OptimizerSync::global;
+  }
+  if (plan.training.cuda_graphs != CudaGraphs::none) {
+    notes.emplace_back("training.cuda_graphs is simulated only; this host computes itself and launches nothing that could be captured");
+    plan.training.cuda_graphs = CudaGraphs::none;
+  }
+  return notes;
+}
+
+std::optional<std::string> crowding(const Plan& plan, std::int64_t cores) {
+  const std::int64_t devices = plan.cluster.devices;
+  if (plan.cluster.generation != "cpu" || devices <= cores) return std::nullopt;
+  std::string told = std::to_string(devices) + " devices share the " + std::to_string(cores) +
+                     " processors of this machine: its times are not those of the plan's cluster";
+  if (devices % cores == 0)
+    told += "; to compare with a prediction set cluster.devices to " + std::to_string(cores) +
+            " and cluster.override.ranks_per_device to " + std::to_string(devices / cores * plan.cluster.ranks_per_device);
+  return told;
+}
+
+}  // namespace tandem

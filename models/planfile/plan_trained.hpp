@@ -1,0 +1,23 @@
+#pragma once
+// What the project's runtime does of a plan that can be lowered: refusals, what it does without, and what to tell about it.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/plan/plan.hpp"
+
+namespace tandem {
+
+/// Throws InfeasibleError for tensors of several types or of narrow ones, and for an update that is taken back.
+void require_trainable(const Plan& plan);
+/// Throws InfeasibleError where the vocabulary has no room for data of `tokens` different tokens.
+void require_vocabulary(const Plan& plan, std::int64_t tokens);
+
+/// Takes out of a plan what is simulated only and changes no result of training; a sentence for each.
+std::vector<std::string> settle_for_training(Plan& plan);
+/// On a machine of `cores` processors: what to tell of a plan for more of them, which is trained all the same.
+std::optional<std::string> crowding(const Plan& plan, std::int64_t cores);
+
+}  // namespace tandem

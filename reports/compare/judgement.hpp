@@ -1,0 +1,49 @@
+#pragma once
+// Whether a comparison is within its tolerances.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reports/compare/compare.hpp"
+
+namespace tandem {
+
+/// Shares: 0.05 is 5 %. Nothing where it is not to be judged.
+struct Tolerances {
+  std::optional<double> step_time, memory;
+};
+
+enum class Verdict : std::uint8_t {
+  not_asked,
+  within,
+  undecided,  ///< the steps' spread reaches from within the tolerance to outside
+  outside,
+};
+
+struct Judgement {
+  Tolerances tolerances;
+  Verdict step_time = Verdict::not_asked, memory = Verdict::not_asked, tasks = Verdict::not_asked;
+  Verdict verdict = Verdict::not_asked;  ///< the worst of them
+};
+
+std::string_view name(Verdict verdict);
+
+/// The step time is judged by the medians of all recorded steps against their spread. Of one performer only more than the baseline is
+/// outside. Tasks without a counterpart are outside where the plans are one.
+Judgement judge(const Comparison& comparison, const Tolerances& tolerances);
+
+/// What is outside or undecided, a line each.
+std::vector<std::string> reasons(const Comparison& comparison, const Judgement& judgement);
+
+/// Throws ConfigError where two runs are to be judged of which one has less than three steps that count: no spread is known.
+void require_judgeable(const Comparison& comparison, const Tolerances& tolerances, const std::string& first_path,
+                       const std::string& second_path);
+
+/// A table for people.
+std::string to_text(const Comparison& comparison, const Judgement& judgement);
+
+/// The keys of `tandem compare --json` (docs/reference/json-keys.md); times in seconds, errors as fractions.
+std::string to_json(const Comparison& comparison, const Judgement& judgement);
+
+}  // namespace tandem

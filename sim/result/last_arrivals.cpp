@@ -1,0 +1,55 @@
+#include "sim/result/last_arrivals.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace tandem::sim {
+
+LastArrivals::LastArrivals(const SimulatedStep& simulated) : simulated_(simulated), roles_(simulated.quotient.exchanges.size()) {
+  readers_.reserve(simulated.roles.size());
+  for (std::size_t role = 0; role < simulated.roles.size(); ++role) {
+    readers_.emplace_back(simulated, role);
+    for (const std::uint32_t exchange : simulated.quotient.roles[role].exchanges)
+      roles_[exchange].push_back(static_cast<std::uint32_t>(role));
+  }
+}
+
+/// As the role counts its exchanges; -1: none.
+std::int32_t LastArrivals::exchange_of(std::size_t role, Place at) const {
+  const std::uint32_t tmpl = simulated_.lane_program(role).starts[at.instance].tmpl;
+  return simulated_.quotient.slots(role)[simulated_.communications.first_slot[tmpl] + at.task].exchange;
+}
+
+/// Those of the role that are this exchange, ascending: the n-th of all its roles meet. Roles with one table of slots have one list.
+const std::vector<Place>& LastArrivals::tasks(std::size_t role, std::uint32_t exchange) {
+  const RoleSlots& own = simulated_.quotient.roles[role];
+  const auto number = std::find(own.exchanges.begin(), own.exchanges.end(), exchange) - own.exchanges.begin();
+  const auto [known, fresh] = tasks_.try_emplace({own.table, static_cast<std::uint32_t>(number)});
+  if (!fresh) return known->second;
+  const LaneProgram& program = simulated_.lane_program(role);
+  const std::vector<std::uint32_t>& first = simulated_.communications.first_slot;
+  for (std::uint32_t i = 0; i < program.instances(); ++i) {
+    const std::uint32_t tmpl = program.starts[i].tmpl;
+    for (std::uint16_t t = 0; t < first[tmpl + 1] - first[tmpl]; ++t)
+      if (exchange_of(role, {i, t}) == number) known->second.push_back({i, t});
+  }
+  return known->second;
+}
+
+std::optional<LastArrival> LastArrivals::of(std::size_t role, Place at) {
+  const std::int32_t number = exchange_of(role, at);
+  if (number < 0) return {};
+  const std::uint32_t exchange = simulated_.quotient.roles[role].exchanges[static_cast<std::size_t>(number)];
+  const std::vector<Place>& own = tasks(role, exchange);
+  const auto before = [](Place a, Place b) { return std::pair(a.instance, a.task) < std::pair(b.instance, b.task); };
+  const auto turn = static_cast<std::size_t>(std::lower_bound(own.begin(), own.end(), at, before) - own.begin());
+  const std::int64_t started = readers_[role].started(at.instance, at.task);
+  for (const std::uint32_t other : roles_[exchange]) {
+    const std::vector<Place>& all = tasks(other, exchange);
+    if (other == role || all.size() != own.size()) continue;
+    if (readers_[other].at(all[turn].instance, all[turn].task).ready == started) return LastArrival{other, all[turn]};
+  }
+  return {};
+}
+
+}  // namespace tandem::sim

@@ -1,0 +1,166 @@
+// What orders the streams of a rank: asynchronous queues that are delayed at random give the bits of the synchronous backend, and
+// without one of their waits they do not.
+
+#include <algorithm>
+#include <bit>
+#include <random>
+
+#include "tests/agree/closeness.hpp"
+#include "tests/agree/features.hpp"
+#include "tests/agree/layouts.hpp"
+#include "tests/catch.hpp"
+#include "topology/plan_reader.hpp"
+
+using namespace tandem;
+using exec::RunResult;
+using tests::HashTokens;
+using tests::SmallPlan;
+
+namespace {
+
+constexpr int kSeeds = 20;  // within which a missing wait must show
+
+RunResult trained(const Plan& plan, const TaskGraph& graph, std::int64_t steps, exec::RunOptions options) {
+  options.steps = steps;
+  options.gather_gradients = options.gather_weights = true;
+  return exec::run(plan, graph, HashTokens(plan.model.vocab_size), options);
+}
+
+bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
+  const auto bits = [](double x) { return std::bit_cast<std::uint64_t>(x); };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](double x, double y) { return bits(x) == bits(y); });
+}
+
+bool same_bits(const std::vector<exec::GatheredTensor>& a, const std::vector<exec::GatheredTensor>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& x, const auto& y) { return same_bits(x.values, y.values); });
+}
+
+bool same_bits(const RunResult& a, const RunResult& b) {
+  for (std::size_t s = 0; s < b.steps.size(); ++s)
+    if (!same_bits({a.steps[s].loss, a.steps[s].grad_norm}, {b.steps[s].loss, b.steps[s].grad_norm}) ||
+        !same_bits(a.gradients[s], b.gradients[s]))
+      return false;
+  return same_bits(a.weights, b.weights);
+}
+
+/// Layouts with work on every stream.
+std::vector<Plan> busy_plans() {
+  const auto patched = [](const std::vector<std::string>& patches) { return parse_plan(tests::small_json(patches, 4), "queues"); };
+  return {patched({R"({"parallel": {"tensor": 2, "pipeline": 2, "data": 2, "overlap_grad_reduce": true, "bucket_bytes": 2000}})"}),
+          patched({R"({"parallel": {"data": 3, "zero_stage": 3, "overlap_grad_reduce": true, "overlap_param_gather": true}})"}),
+          patched({R"({"parallel": {"pipeline": 4, "schedule": "interleaved", "virtual_pipeline": 2}, "model": {"num_layers": 8}})"}),
+          patched({R"({"parallel": {"tensor": 4, "tensor_overlap": true, "sequence_parallel": true}})"}),
+          patched({R"({"parallel": {"context": 2, "pipeline": 2, "schedule": "zb-h1"}})"})};
+}
+
+void check_seeds(const Plan& plan, const TaskGraph& graph, std::int64_t steps, int first, int seeds) {
+  const RunResult expected = trained(plan, graph, steps, {});
+  for (int seed = first; seed < first + seeds; ++seed) {
+    INFO("seed " << seed);
+    REQUIRE(same_bits(trained(plan, graph, steps, tests::delayed_options(static_cast<std::uint64_t>(seed))), expected));
+  }
+}
+
+/// One thing that a task waits for on another stream: an edge of a program, or a dependency within a template.
+struct Wait {
+  Stream from, to;
+  std::size_t where;       ///< stage or template
+  std::size_t task, which; ///< of a template; edges have their index in `which`
+  bool edge;
+  std::string name;
+};
+
+std::vector<Wait> waits_of(const TaskGraph& graph) {
+  std::vector<Wait> all;
+  for (std::size_t t = 0; t < graph.templates.size(); ++t) {
+    const Template& block = graph.templates[t];
+    for (std::size_t k = 0; k < block.tasks.size(); ++k)
+      for (std::size_t d = 0; d < block.tasks[k].deps.size(); ++d) {
+        const Task &from = block.tasks[block.tasks[k].deps[d]], &to = block.tasks[k];
+        if (from.stream != to.stream)
+          all.push_back({from.stream, to.stream, t, k, d, false, block.name + ": " + to.name + " for " + from.name});
+      }
+  }
+  for (std::size_t s = 0; s < graph.programs.size(); ++s) {
+    const Program& program = graph.programs[s];
+    for (std::size_t e = 0; e < program.edges.size(); ++e) {
+      const Edge& edge = program.edges[e];
+      const Task& from = graph.of(program.instances[edge.from_instance]).tasks[edge.from_task];
+      const Task& to = graph.of(program.instances[edge.to_instance]).tasks[edge.to_task];
+      if (from.stream != to.stream)
+        all.push_back({from.stream, to.stream, s, 0, e, true, "stage " + std::to_string(s) + ": " + to.name + " for " + from.name});
+    }
+  }
+  return all;
+}
+
+TaskGraph without(TaskGraph graph, const Wait& w) {
+  if (w.edge) {
+    auto& edges = graph.programs[w.where].edges;
+    edges.erase(edges.begin() + static_cast<std::ptrdiff_t>(w.which));
+  } else {
+    auto& deps = graph.templates[w.where].tasks[w.task].deps;
+    deps.erase(deps.begin() + static_cast<std::ptrdiff_t>(w.which));
+  }
+  return graph;
+}
+
+/// Other waits may imply one: the graph's own check tells.
+bool needed(const TaskGraph& graph_without) {
+  try {
+    graph_without.check();
+    return false;
+  } catch (const ContractError&) {
+    return true;
+  }
+}
+
+/// How many seeds show that `broken` is not the graph of `expected`; beyond kSeeds: none did.
+int seeds_until_found(const Plan& plan, const TaskGraph& broken, const RunResult& expected) {
+  for (int seed = 0; seed < kSeeds; ++seed) try {
+      if (!same_bits(trained(plan, broken, 1, tests::delayed_options(static_cast<std::uint64_t>(seed))), expected)) return seed + 1;
+    } catch (const std::exception&) {
+      return seed + 1;
+    }
+  return kSeeds + 1;
+}
+
+}  // namespace
+
+TEST_CASE("asynchronous queues that are delayed at random give the bits of the synchronous backend", "[tsan]") {
+  for (const Plan& plan : busy_plans()) {
+    const TaskGraph graph = lower(plan);
+    graph.check();
+    check_seeds(plan, graph, 2, 0, 3);
+  }
+}
+
+TEST_CASE("every wait between streams that is removed on purpose is found within 20 seeds") {
+  // Two of each plan, drawn among those that no other wait implies.
+  std::mt19937 random(20261123);
+  for (const Plan& plan : busy_plans()) {
+    const TaskGraph graph = lower(plan);
+    const RunResult expected = trained(plan, graph, 1, {});
+    std::vector<Wait> waits = waits_of(graph);
+    std::shuffle(waits.begin(), waits.end(), random);
+    int removed = 0;
+    for (std::size_t i = 0; i < waits.size() && removed < 2; ++i) {
+      const TaskGraph broken = without(graph, waits[i]);
+      if (!needed(broken)) continue;
+      ++removed;
+      const int seeds = seeds_until_found(plan, broken, expected);
+      INFO(waits[i].name);
+      CHECK(seeds <= kSeeds);
+    }
+    CHECK(removed == 2);
+  }
+}
+
+TEST_CASE("the parity grid gives the bits of the synchronous backend under 200 seeds", "[.nightly]") {
+  for (const SmallPlan& p : tests::layouts()) {
+    INFO(p.label());
+    const Plan plan = p.plan();
+    check_seeds(plan, lower(plan), 1, 0, 200);
+  }
+}

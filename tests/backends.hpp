@@ -1,0 +1,58 @@
+#pragma once
+// Which backend the runtime's tests run on: the environment's TANDEM_TEST_BACKEND, "cpu" where it names none.
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "exec/cpu/backend.hpp"
+#include "exec/run/run_options.hpp"
+#include "models/base/threads.hpp"
+
+namespace tandem::tests {
+
+/// Sleeps now and then, as the seed, the rank and the stream say: which queue is ahead of which differs from seed to seed.
+inline exec::Disturbance delays(std::uint64_t seed, Rank rank) {
+  return [=](Stream stream) -> std::function<void()> {
+    std::seed_seq parts{seed, static_cast<std::uint64_t>(rank.value()), static_cast<std::uint64_t>(stream)};
+    return [random = std::mt19937(parts)]() mutable {
+      const auto drawn = random();
+      if (drawn % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(20 + (drawn >> 8) % 180));
+    };
+  };
+}
+
+inline bool tests_asynchronous() {
+  const char* name = std::getenv("TANDEM_TEST_BACKEND");
+  const std::string backend = name == nullptr ? "cpu" : name;
+  if (backend != "cpu" && backend != "cpu-async") throw std::runtime_error("TANDEM_TEST_BACKEND is " + backend + ": use cpu or cpu-async");
+  return backend == "cpu-async";
+}
+
+/// `synchronous`, or queues over it that are delayed by a seed, another one for every backend.
+inline std::unique_ptr<exec::Backend> under_test(std::unique_ptr<exec::Backend> synchronous, Rank rank = Rank(0)) {
+  static std::atomic<std::uint64_t> made = 0;
+  if (!tests_asynchronous()) return synchronous;
+  return exec::make_async_backend(std::move(synchronous), delays(made++, rank));
+}
+
+/// Options of a run on the backend that is tested.
+inline exec::RunOptions run_options() {
+  exec::RunOptions options;
+  options.make_backend = [](Rank rank) { return under_test(exec::make_cpu_backend(), rank); };
+  return options;
+}
+
+/// The same on asynchronous queues that a seed delays, whichever backend is tested.
+inline exec::RunOptions delayed_options(std::uint64_t seed) {
+  exec::RunOptions options;
+  options.make_backend = [seed](Rank rank) { return exec::make_async_backend(exec::make_cpu_backend(), delays(seed, rank)); };
+  return options;
+}
+
+}  // namespace tandem::tests

@@ -1,0 +1,207 @@
+#include "models/huggingface/imported_model.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "models/base/presets.hpp"
+#include "models/huggingface/model_type.hpp"
+#include "models/plan/plan.hpp"
+#include "tests/catch.hpp"
+#include "tests/temporary_folder.hpp"
+
+using namespace tandem;
+using huggingface::ImportedModel;
+using nlohmann::json;
+
+namespace {
+
+const json& fixtures() {
+  static const json all = read_json(std::string(TANDEM_SOURCE_DIR) + "/tests/fixtures/huggingface.json");
+  return all;
+}
+
+class Configs : public tests::TemporaryFolder {
+ public:
+  ImportedModel import(const std::string& text, std::int64_t sequence = 0) {
+    file("config.json", text);
+    return huggingface::import_model(at("config.json"), sequence);
+  }
+  ImportedModel import(const json& config, std::int64_t sequence = 0) { return import(config.dump(), sequence); }
+
+  /// "field: reason" of the first problem; empty where it is read.
+  std::string refusal(const json& config) {
+    try {
+      import(config);
+      return "";
+    } catch (const ConfigError& e) {
+      CHECK(e.problems().front().file == at("config.json"));
+      return e.problems().front().field + ": " + e.problems().front().reason;
+    }
+  }
+};
+
+const json kSmall = {{"model_type", "llama"}, {"hidden_size", 64}, {"num_hidden_layers", 2}, {"num_attention_heads", 4},
+                     {"intermediate_size", 96}, {"vocab_size", 128}, {"max_position_embeddings", 256}};
+
+json with(json config, const json& changes) {
+  config.update(changes);
+  return config;
+}
+
+std::vector<std::string> refused(const ImportedModel& model) {
+  std::vector<std::string> out;
+  for (const huggingface::MissingFeature& f : model.features)
+    if (f.refused) out.push_back(f.name);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("published configurations have the parameters that transformers builds them with") {
+  Configs configs;
+  for (const json& f : fixtures()) {
+    INFO(f["name"].get<std::string>());
+    const ImportedModel model = configs.import(f["config"]);
+    CHECK(model.counts.uncounted.empty() == !f.contains("not_counted"));
+    if (!f["parameters"].is_null()) CHECK(model.counts.parameters == f["parameters"].get<std::int64_t>());
+  }
+}
+
+TEST_CASE("published configurations are read, or refused by the names of what a plan cannot say") {
+  Configs configs;
+  for (const json& f : fixtures()) {
+    INFO(f["name"].get<std::string>());
+    CHECK(refused(configs.import(f["config"])) == f["refused"].get<std::vector<std::string>>());
+  }
+}
+
+TEST_CASE("every model type's table gives a section, or says why no plan comes near it") {
+  Configs configs;
+  for (const std::string& type : huggingface::known_model_types()) {
+    INFO(type);
+    const std::string why = configs.refusal({{"model_type", type}});
+    const bool said = why.empty() || why.starts_with("model_type: not implemented: ") || why.find("is missing") != std::string::npos;
+    CHECK(said);
+    CHECK(why.find("is no table") == std::string::npos);
+  }
+}
+
+TEST_CASE("what a file leaves out is its class' default, told as such") {
+  Configs configs;
+  const ImportedModel model = configs.import(json{{"model_type", "llama"}});
+  CHECK(model.counts.parameters == 6738415616);
+  for (const huggingface::ImportedField& f : model.fields)
+    for (const huggingface::FieldValue& v : f.value.from) CHECK(v.by_default);
+}
+
+TEST_CASE("both spellings of rotary positions come to the same section") {
+  Configs configs;
+  const json four = {{"rope_theta", 5e5}, {"rope_scaling", {{"type", "yarn"}, {"factor", 8.0}, {"original_max_position_embeddings", 32}}}};
+  const json five = {{"rope_parameters", {{"rope_theta", 5e5}, {"rope_type", "yarn"}, {"factor", 8.0}, {"original_max_position_embeddings", 32}}}};
+  const json section = configs.import(with(kSmall, four)).section();
+  CHECK(section == configs.import(with(kSmall, five)).section());
+  CHECK(section["rope_scaling"] == json{{"type", "yarn"}, {"factor", 8.0}, {"original_max_position_embeddings", 32}});
+  CHECK(section["rope_theta"] == 5e5);
+}
+
+TEST_CASE("numbers that Python writes and JSON has not are read as nothing") {
+  Configs configs;
+  std::string text = with(kSmall, {{"time_step_limit", "LIMIT"}, {"note", "NaN and Infinity"}}).dump();
+  text.replace(text.find("\"LIMIT\""), 7, "[0.0, -Infinity, Infinity, NaN]");
+  CHECK(configs.import(text).section() == configs.import(kSmall).section());
+}
+
+TEST_CASE("a window counts only for sequences that are longer") {
+  Configs configs;
+  const json windowed = with(kSmall, {{"model_type", "mistral"}, {"sliding_window", 128}, {"num_key_value_heads", 2}});
+  CHECK(refused(configs.import(windowed)) == std::vector<std::string>{"sliding windows of attention"});
+  CHECK(refused(configs.import(windowed, 129)).size() == 1);
+  CHECK(refused(configs.import(windowed, 128)).empty());
+}
+
+TEST_CASE("a window's FLOPs are those of the keys that it lets through") {
+  Configs configs;
+  const json plain = with(kSmall, {{"model_type", "mistral"}, {"sliding_window", nullptr}, {"num_key_value_heads", 2}});
+  const double all = configs.import(plain, 200).counts.forward_flops;
+  const double some = configs.import(with(plain, {{"sliding_window", 10}}), 200).counts.forward_flops;
+  double keys = 0;
+  for (int i = 1; i <= 200; ++i) keys += i - std::min(i, 10);
+  CHECK(all - some == Approx(2 * 4 * 64 * keys / 200));  // 2 layers, scores and context, 4 heads of 16
+}
+
+TEST_CASE("experts in every second layer are said by the frequency where it begins with the first layer") {
+  Configs configs;
+  const json base = with(kSmall, {{"model_type", "qwen2_moe"}, {"num_hidden_layers", 6}, {"num_experts", 4}, {"moe_intermediate_size", 32},
+                                  {"shared_expert_intermediate_size", 64}, {"num_key_value_heads", 4}});
+  const auto irregular = [&](const json& changes) {
+    const ImportedModel model = configs.import(with(base, changes));
+    const std::vector<std::string> names = refused(model);
+    return std::count(names.begin(), names.end(), "experts in layers at irregular places");
+  };
+  CHECK(irregular({{"decoder_sparse_step", 1}}) == 0);
+  CHECK(irregular({{"decoder_sparse_step", 2}}) == 1);  // layers 1, 3, 5; a plan's would be 0, 2, 4
+  CHECK(irregular({{"mlp_only_layers", {0, 1}}}) == 0);
+  CHECK(irregular({{"mlp_only_layers", {1}}}) == 1);
+  const json section = configs.import(with(base, {{"mlp_only_layers", {0, 1}}})).section();
+  CHECK(section["moe"]["first_dense_layers"] == 2);
+  CHECK(section["moe"]["num_shared_experts"] == 2);
+}
+
+TEST_CASE("an unknown model type is refused with the nearest that is known") {
+  Configs configs;
+  CHECK(configs.refusal({{"model_type", "lama"}}) == "model_type: is no model type that is known here");
+  CHECK(configs.refusal({{"hidden_size", 64}}) == "model_type: is missing");
+  CHECK(configs.refusal({{"model_type", 3}}) == "model_type: must be a text, not a whole number");
+  CHECK(configs.refusal({{"model_type", "Decoder"}}) == "model_type: is no model type that is known here");
+  CHECK(configs.refusal({{"model_type", "llava"}, {"text_config", {{"model_type", "lama"}}}}) ==
+        "text_config.model_type: is no model type that is known here");
+  CHECK(configs.refusal({{"model_type", "llava"}, {"text_config", 3}}) == "text_config: must be an object, not a whole number");
+}
+
+TEST_CASE("wrong values are refused by their field") {
+  Configs configs;
+  CHECK(configs.refusal(with(kSmall, {{"num_hidden_layers", "many"}})).starts_with("num_hidden_layers: must"));
+  CHECK(configs.refusal(with(kSmall, {{"num_attention_heads", 0}})).starts_with("hidden_size and num_attention_heads: must not be 0"));
+  CHECK(configs.refusal(with(kSmall, {{"hidden_size", nullptr}})).find("hidden_size") == 0);
+  CHECK(configs.refusal(with(kSmall, {{"intermediate_size", 4e18}})).find("intermediate_size") != std::string::npos);
+}
+
+TEST_CASE("a plan takes a configuration in place of a preset, and refuses what it cannot say by name") {
+  Configs configs;
+  for (const char* folder : {"m", "q"}) std::filesystem::create_directory(configs.path() / folder);
+  configs.file("m/config.json", kSmall.dump());
+  configs.file("q/config.json", with(kSmall, {{"model_type", "qwen3"}, {"num_key_value_heads", 4}}).dump());
+  const auto plan = [&](const std::string& preset) {
+    const json document = {{"model", {{"preset", preset}, {"vocab_size", 512}}},
+                           {"training", {{"seq_length", 64}, {"micro_batch_size", 1}, {"global_batch_size", 1}}},
+                           {"cluster", {{"preset", "cpu-host"}, {"devices", 1}}}};
+    return parse_plan(document.dump(), configs.at("plan.json"), PlanContext{[](const std::string&) { return std::string("cpu"); }});
+  };
+  const Plan read = plan("m/config.json");
+  CHECK(read.model.ffn_hidden_size == 96);
+  CHECK(read.model.vocab_size == 512);
+  CHECK(read.model.normalization == Normalization::rmsnorm);
+  try {
+    plan("q/config.json");
+    FAIL("QK norm was passed over");
+  } catch (const InfeasibleError& e) {
+    CHECK(e.problems().front().reason == "not implemented: norms of queries and keys (QK norm)");
+    CHECK(e.problems().front().file == configs.at("q/config.json"));
+  }
+  CHECK_THROWS_AS(plan("gone/config.json"), ConfigError);
+}
+
+TEST_CASE("a plan takes a preset file of one's own by its path") {
+  Configs configs;
+  configs.file("mine.json", json{{"model", {{"preset", "gpt2-124m"}}}}.dump());
+  configs.file("own.json", json{{"model", {{"num_layers", 2}, {"hidden_size", 32}, {"num_attention_heads", 2}, {"vocab_size", 64}}}}.dump());
+  const auto plan = [&](const std::string& preset) {
+    const json document = {{"model", {{"preset", preset}}},
+                           {"training", {{"seq_length", 64}, {"micro_batch_size", 1}, {"global_batch_size", 1}}},
+                           {"cluster", {{"preset", "cpu-host"}, {"devices", 1}}}};
+    return parse_plan(document.dump(), configs.at("plan.json"), PlanContext{[](const std::string&) { return std::string("cpu"); }});
+  };
+  CHECK(plan("own.json").model.hidden_size == 32);
+  CHECK_THROWS_AS(plan("mine.json"), ConfigError);  // a preset cannot name another preset
+}

@@ -1,0 +1,43 @@
+// When a stage's gradients leave.
+
+#include <algorithm>
+
+#include "models/graph/task_graph.hpp"
+#include "tests/bent_plan.hpp"
+#include "tests/catch.hpp"
+
+using namespace tandem;
+using tests::bent_plan;
+using tests::SmallPlan;
+
+namespace {
+
+/// By stage: whether reductions stand in front of the stage's last backward pass.
+std::vector<bool> beside(int chunks, const std::string& parallel) {
+  SmallPlan p;
+  p.pipeline = 3;
+  p.data = 2;
+  p.layers = 6 * chunks;
+  p.micro_batches = 6;
+  std::vector<bool> out;
+  const TaskGraph graph = lower(bent_plan(p, R"({"parallel": {"bucket_bytes": "1 B", )" + parallel + "}}"));
+  for (const Program& program : graph.programs) {
+    const auto of = [&](Phase phase) { return [phase](const Instance& i) { return i.phase == phase; }; };
+    const auto& all = program.instances;
+    const auto first = std::find_if(all.begin(), all.end(), of(Phase::reduce));
+    REQUIRE(first != all.end());
+    out.push_back(std::any_of(first, all.end(), of(Phase::backward)));
+  }
+  return out;
+}
+
+using Stages = std::vector<bool>;
+
+}  // namespace
+
+TEST_CASE("In a pipeline without chunks only the first stage reduces beside its last backward pass") {
+  CHECK(beside(1, R"("overlap_grad_reduce": true)") == Stages{true, false, false});
+  CHECK(beside(1, R"("overlap_grad_reduce": true, "zero_stage": 1)") == Stages{true, false, false});
+  CHECK(beside(1, R"("overlap_grad_reduce": false)") == Stages{false, false, false});
+  CHECK(beside(2, R"("overlap_grad_reduce": true, "virtual_pipeline": 2, "schedule": "interleaved")") == Stages{true, true, true});
+}
