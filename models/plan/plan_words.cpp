@@ -32,6 +32,7 @@ void append(Words& words, const Dropout& x);
 void append(Words& words, const LearningRate& x);
 void append(Words& words, const OptimizerSpec& x);
 void append(Words& words, const BatchRampup& x);
+void append(Words& words, const LossScale& x);
 void append(Words& words, const FusionSet& x) { append(words, x.name); }
 
 template <class... T>
@@ -83,6 +84,11 @@ void append(Words& words, const BatchRampup& x) {
   all(words, start, increment, samples);
 }
 
+void append(Words& words, const LossScale& x) {
+  const auto& [initial, minimum, window, hysteresis] = x;
+  all(words, initial, minimum, window, hysteresis);
+}
+
 }  // namespace
 
 void append_words(Words& words, const ModelSpec& x) {
@@ -103,11 +109,12 @@ void append_words(Words& words, const ParallelSpec& x) {
 }
 
 void append_words(Words& words, const TrainingSpec& x) {
-  const auto& [sequence, decoder_sequence, micro_batch, batch, precision, dtypes, recompute, layers, modules, products, early_stop,
-               flash, kernel, fusion, graphs, deterministic, fill, blocking, expandable, dropout, optimizer, rampup, clip, seed,
-               steps, name, notes] = x;
-  all(words, sequence, decoder_sequence, micro_batch, batch, precision, dtypes, recompute, layers, modules, products, early_stop,
-      flash, kernel, fusion, graphs, deterministic, fill, blocking, expandable, dropout, optimizer, rampup, clip, seed, steps);
+  const auto& [sequence, decoder_sequence, micro_batch, batch, precision, dtypes, loss_scale, stochastic, recompute, layers, modules,
+               products, early_stop, flash, kernel, fusion, graphs, deterministic, fill, blocking, expandable, dropout, optimizer,
+               rampup, clip, seed, steps, name, notes] = x;
+  all(words, sequence, decoder_sequence, micro_batch, batch, precision, dtypes, loss_scale, stochastic, recompute, layers, modules, products,
+      early_stop, flash, kernel, fusion, graphs, deterministic, fill, blocking, expandable, dropout, optimizer, rampup, clip, seed,
+      steps);
 }
 
 void append_words(Words& words, const PlanStack& x) {
