@@ -6,6 +6,7 @@
 #include <string>
 
 #include "models/base/error.hpp"
+#include "tests/catch.hpp"
 #include "tests/stacks.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -35,6 +36,20 @@ std::string with_odd_stack(const std::string& key, const std::string& list, Read
     return read();
   } catch (const ConfigError& e) {
     return e.problems().front().reason;
+  }
+}
+
+/// `read` refuses what the stack has under `key`: the reason has `wrong` in it.
+template <class Read>
+void check_refused(const std::string& key, const std::string& list, const std::string& wrong, Read&& read) {
+  const OddStack stack(key, list);
+  try {
+    read();
+    FAIL("nothing was refused");
+  } catch (const ConfigError& e) {
+    INFO(e.what());
+    CHECK(e.problems().front().field == key);
+    CHECK(e.problems().front().reason.find(wrong) != std::string::npos);
   }
 }
 

@@ -363,21 +363,25 @@ ClusterFacts load_cluster(const std::string& preset) {
   return facts;
 }
 
-/// Less than the node has is fewer of its NICs where that comes out even: devices then share them. Else all are slower or faster.
-void set_scale_out(Bandwidth total, NodeFacts& n) {
+/// Less than the node has is fewer of its NICs where that comes out even: devices then share them, and a note says so, for nobody said which
+/// was meant. Else all are slower or faster.
+void set_scale_out(Bandwidth total, NodeFacts& n, std::vector<std::string>& unverified) {
   const double of_these = total.bytes_per_second() / n.nic.bytes_per_second();
   const auto fewer = static_cast<std::int64_t>(std::llround(of_these));
-  if (fewer > 0 && fewer < n.nics && n.devices % fewer == 0 && std::abs(of_these - static_cast<double>(fewer)) < 1e-9)
+  if (fewer > 0 && fewer < n.nics && n.devices % fewer == 0 && std::abs(of_these - static_cast<double>(fewer)) < 1e-9) {
+    unverified.push_back("cluster.override.scale_out_per_node (taken as " + std::to_string(fewer) + " of the node's " +
+                         std::to_string(n.nics) + " NICs, not as " + std::to_string(n.nics) + " slower ones)");
     n.nics = fewer;
-  else
+  } else {
     n.nic = total * (1.0 / static_cast<double>(n.nics));
+  }
 }
 
 void apply_overrides(const ClusterSpec& cluster, ClusterFacts& facts) {
   NodeFacts& n = facts.node;
   set_devices(cluster, n);
   if (cluster.override.scale_up_per_device) set_scale_up(*cluster.override.scale_up_per_device, n);
-  if (cluster.override.scale_out_per_node && n.nics > 0) set_scale_out(*cluster.override.scale_out_per_node, n);
+  if (cluster.override.scale_out_per_node && n.nics > 0) set_scale_out(*cluster.override.scale_out_per_node, n, facts.unverified);
   facts.device.host_link = n.host_link;
   if (cluster.override.oversubscription) facts.fabric.oversubscription = *cluster.override.oversubscription;
   n.nccl.only_ring = cluster.override.nccl_algo == "ring";

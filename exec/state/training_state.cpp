@@ -94,13 +94,6 @@ void restore(const RankState& rank, const StateBuffer& buffer, const Wholes& who
 
 }  // namespace
 
-DType kept_type(const Plan& plan, std::string_view buffer) {
-  const DTypes& d = plan.training.dtypes;
-  const bool copied = plan.parallel.zero_stage == 3 && plan.parallel.unit_copies != UnitCopies::none;
-  if (buffer == "weights") return copied ? d.master : d.weights;
-  return buffer == "master" ? d.master : d.optimizer_state;
-}
-
 TrainingState collect_state(std::span<const RankState> ranks, const Plan& plan) {
   TrainingState state;
   const auto collect = [&](const std::string& name) {

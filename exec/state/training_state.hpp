@@ -8,7 +8,7 @@
 
 #include "exec/state/gathered_tensor.hpp"
 #include "exec/state/param_layout.hpp"
-#include "models/plan/plan.hpp"
+#include "models/plan/kept_type.hpp"
 
 namespace tandem::exec {
 
@@ -33,9 +33,6 @@ struct TrainingState {
   ScaleState scale;
   std::string file;          ///< that it was read from, for messages; empty where it comes from a run
 };
-
-/// In which type a rank keeps a buffer. Of units that are copied on their way weights are kept as the optimizer's.
-DType kept_type(const Plan& plan, std::string_view buffer);
 
 /// Everything that the ranks of the whole world keep. Nobody may be writing.
 TrainingState collect_state(std::span<const RankState> ranks, const Plan& plan);

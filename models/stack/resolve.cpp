@@ -142,6 +142,8 @@ bool stack_remainder_last(const Plan& plan) {
 void remember_choices(Plan& plan, const Given& given) {
   if (!is_known(plan)) return;
   const auto stack = load_stack(plan.stack.name);
+  if (!given.contains("stack.name"))
+    plan.stack.facts.defaults.push_back({"stack.name", "the plan names none; default_on of models/stacks has this one for its device", {}, {}});
   const FusionEntry* fusion = entry_for(stack->fusion, plan);
   if (fusion != nullptr && !given.contains("training.fusion")) remember(plan, "training.fusion", *fusion);
   const TransfersEntry* transfers = plan.parallel.pipeline > 1 ? entry_for(stack->transfers, plan) : nullptr;

@@ -30,7 +30,7 @@ StackTransfers stack_transfers(const Plan& plan);
 /// Whether the stack gives layers that are left over to its last stages; else the middle stages have them.
 bool stack_remainder_last(const Plan& plan);
 
-/// Adds the fusion set and the transfers to the defaults that `plan.stack.facts` remembers, where `given` has no such field.
+/// Adds the stack itself, the fusion set and the transfers to the defaults that `plan.stack.facts` remembers, where `given` has no such field.
 void remember_choices(Plan& plan, const Given& given);
 
 /// Fills `plan.stack.facts` of a completed plan.

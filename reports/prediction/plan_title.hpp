@@ -1,6 +1,7 @@
 #pragma once
 // What a plan is called above its tables and pages.
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 
@@ -29,7 +30,9 @@ inline std::string devices_text(const std::string& generation) {
 /// "stack megatron-core as of 2026-08", and where the plan names none, why it is that one.
 inline std::string stack_text(const Plan& plan) {
   const std::string chosen = "stack " + plan.stack.name + (plan.stack.as_of.said() ? " as of " + text_of(plan.stack.as_of) : "");
-  if (plan.stack.refuses) return chosen;
+  const auto& defaults = plan.stack.facts.defaults;
+  const bool named = std::none_of(defaults.begin(), defaults.end(), [](const StackDefault& d) { return d.field == "stack.name"; });
+  if (named) return chosen;
   return chosen + " (not named by the plan: the framework most used on " + devices_text(plan.cluster.generation) + "; --stack NAME[@YYYY-MM] changes it)";
 }
 

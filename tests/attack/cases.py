@@ -137,6 +137,13 @@ def measurements(chance, material, folder):
     return Case(["validate", "records.jsonl", *chance.choice(((), ("--json",), ("--csv", "r.csv", "--html", "r.html")))], {"r.csv", "r.html"})
 
 
+def imports(chance, material, folder):
+    (folder / "config.json").write_bytes(mutants.bent_text(chance, material.json(chance.choice(("config.json", "mixtral.json")))))
+    (folder / "plan.json").write_text(json.dumps({**material.json("gpus.json"), "model": {"preset": "./config.json"}}))
+    return Case(chance.choice((["import", "config.json"], ["import", "config.json", "--json", "--approximate"],
+                               ["import", "config.json", "--out", "model.json", "--cluster", "dgx-a100-80gb"], ["simulate", "plan.json"])), {"model.json"})
+
+
 def odd_files(chance, material, folder):
     """Things in a file's place that are none, or far too large."""
     material.put(folder, "plan.json", "text.txt")
@@ -162,12 +169,13 @@ def odd_files(chance, material, folder):
 
 def over_inputs(chance, material, folder):
     """An output that is an input by one of its names: refused, and the input is as it was."""
-    material.put(folder, "plan.json", "study.json", "text.txt", "state.safetensors", "simulated.json", "trained.json", "records.jsonl",
+    material.put(folder, "plan.json", "study.json", "text.txt", "state.safetensors", "simulated.json", "trained.json", "records.jsonl", "config.json",
                  "presets/topology/presets/cpu-host.json", "presets/topology/presets/devices/cpu-core.json")
     train = ["train", "plan.json", "--data", "text.txt", "--steps", "4", "--resume", "state.safetensors"]
     cluster = ["presets/topology/presets/cpu-host.json", "presets/topology/presets/devices/cpu-core.json"]
     arguments, options, inputs = chance.choice((
         (["simulate", "plan.json"], ["--timeline", "--trace", "--memory"], ["plan.json", *cluster]),
+        (["import", "config.json"], ["--out"], ["config.json"]),
         (["report", "plan.json"], ["--out"], ["plan.json", *cluster]), (["report", "trained.json"], ["--out"], ["trained.json"]),
         (["compare", "simulated.json", "trained.json"], ["--html"], ["simulated.json", "trained.json"]),
         (train, ["--timeline", "--trace"], ["plan.json", "text.txt", "state.safetensors", *cluster]),
@@ -222,7 +230,7 @@ def killed_sweep(chance, material, folder):
     return Case(["sweep", "study.json", "--out", "rows", "--jobs", "2"], {"rows/"}, kill_after=0.02 + chance.random() * 0.5, after=after)
 
 
-KINDS = {plans: 6, studies: 3, presets: 4, timelines: 4, checkpoints: 3, rows: 2, tables: 2, measurements: 2, odd_files: 3, over_inputs: 3,
+KINDS = {plans: 6, studies: 3, presets: 4, timelines: 4, checkpoints: 3, rows: 2, tables: 2, measurements: 2, imports: 2, odd_files: 3, over_inputs: 3,
          killed_training: 0.5, killed_sweep: 0.5}
 
 

@@ -25,6 +25,11 @@ TABLE = {"schema_version": 1, "device": "cpu-host", "date": "2026-01-01", "host"
          "slowdown": [1, 1.2], "runtime_bytes": 1 << 20, "entries": {"fp32": {"bias_grad": [
              {"rows": 8, "cols": 16, "seconds": 1e-6}, {"rows": 64, "cols": 64, "seconds": 4e-6}]}},
          "comm": [{"kind": "all_reduce", "ranks": 2, "bytes": 1024, "seconds": 1e-5}, {"kind": "all_reduce", "ranks": 2, "bytes": 65536, "seconds": 1e-4}]}
+CONFIGS = {"config.json": {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 256, "intermediate_size": 512,
+                           "num_attention_heads": 8, "num_key_value_heads": 4, "num_hidden_layers": 4, "vocab_size": 1000, "hidden_act": "silu",
+                           "max_position_embeddings": 2048, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False}}
+CONFIGS["mixtral.json"] = {**CONFIGS["config.json"], "architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "num_local_experts": 4,
+                           "num_experts_per_tok": 2, "sliding_window": None, "router_aux_loss_coef": 0.01}
 TEXT = ("In the beginning was the word, and the word was with those who count. " * 40).encode()
 PRESETS = ("topology/presets/cpu-host.json", "topology/presets/devices/cpu-core.json", "topology/presets/dgx-a100-80gb.json",
            "topology/presets/devices/a100-sxm4-80gb.json", "topology/calibration/a100.json", "topology/calibration/cpu.json",
@@ -45,6 +50,7 @@ class Material:
                       "study.json": json.dumps(STUDY).encode(), "table.json": json.dumps(TABLE).encode(), "text.txt": TEXT,
                       "records.jsonl": b"".join(json.dumps({"id": f"r{i}", "plan": plan, "measured": {"step_time_s": 0.01, "peak_memory_bytes": 10**7},
                                                             "source": "nobody", "as_of": "2026-01"}).encode() + b"\n" for i, plan in enumerate((PLAN, EXPERTS)))}
+        self.files |= {name: json.dumps(config).encode() for name, config in CONFIGS.items()}
         products = SOURCE / "topology/measured/a100-sxm4-80gb-best.json"
         self.files["products.json"] = products.read_bytes()
         for name, data in self.files.items():

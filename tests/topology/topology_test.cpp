@@ -6,6 +6,19 @@
 
 using namespace tandem;
 
+namespace {
+
+/// The cluster with half of the devices of its nodes of eight; `spec` is changed to say so.
+std::shared_ptr<const Topology> on_half_nodes(ClusterSpec& spec) {
+  spec.override.devices_per_node = 4;
+  auto t = make_topology(spec);
+  REQUIRE(t->devices_per_node() == 4);
+  REQUIRE(t->node_of(DeviceId(4)) == 1);
+  return t;
+}
+
+}  // namespace
+
 TEST_CASE("pairs of devices get the bandwidth their datasheets say") {
   struct Expected { const char* preset; std::int64_t devices; std::int32_t a, b; double bytes_per_s; };
   const auto e = GENERATE(values<Expected>({
@@ -75,10 +88,7 @@ TEST_CASE("overrides of bandwidth are divided over NICs and links") {
 
 TEST_CASE("fewer devices of a node may be used where links stay in place") {
   ClusterSpec spec = cluster("dgx-a100-80gb", 8);
-  spec.override.devices_per_node = 4;
-  const auto t = make_topology(spec);
-  REQUIRE(t->devices_per_node() == 4);
-  REQUIRE(t->node_of(DeviceId(4)) == 1);
+  const auto t = on_half_nodes(spec);
   REQUIRE(narrowest(*t, 0, 4) == 31e9);  // two NICs for each device: now PCIe is the limit
   spec.override.devices_per_node = 9;
   REQUIRE_THROWS_AS(make_topology(spec), InfeasibleError);
@@ -89,11 +99,7 @@ TEST_CASE("fewer devices of a node may be used where links stay in place") {
 
 TEST_CASE("half of a cube mesh keeps the links between its devices and a ring over them") {
   ClusterSpec spec = cluster("dgx-1v", 8);
-  spec.override.devices_per_node = 4;
-  const auto t = make_topology(spec);
-  REQUIRE(t->devices_per_node() == 4);
-  REQUIRE(t->node_of(DeviceId(4)) == 1);
-  const auto half = make_topology(spec), whole = make_topology(cluster("dgx-1v", 8));
+  const auto half = on_half_nodes(spec), whole = make_topology(cluster("dgx-1v", 8));
   for (int a = 0; a < 4; ++a)
     for (int b = 0; b < 4; ++b)
       if (a != b) REQUIRE(narrowest(*half, a, b) == narrowest(*whole, a, b));

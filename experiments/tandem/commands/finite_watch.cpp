@@ -9,7 +9,8 @@ namespace tandem::program {
 
 void FiniteWatch::note(const exec::StepResult& step) {
   last_ = step.step;
-  if (std::isfinite(step.loss) && !step.skipped()) since_.reset();
+  const bool lost = !std::isfinite(step.loss) || (step.skipped() && step.loss_scale <= least_scale_);
+  if (!lost) since_.reset();
   else if (!since_) since_ = step.step;
 }
 

@@ -10,9 +10,11 @@
 
 namespace tandem::program {
 
-/// The steps in a row, up to the last one, whose loss or gradients were not finite.
+/// The steps in a row, up to the last one, whose loss or gradients were not finite. Gradients that a loss scale may have driven out of
+/// the numbers are none of them: it falls, and the run goes on.
 class FiniteWatch {
  public:
+  explicit FiniteWatch(const TrainingSpec& training) : least_scale_(training.scales_loss() ? training.loss_scale.minimum : 1) {}
   static constexpr std::int64_t kMost = 20;  ///< in a row: a training that comes back does so sooner
 
   void note(const exec::StepResult& step);
@@ -24,6 +26,7 @@ class FiniteWatch {
   std::string text() const;
 
  private:
+  double least_scale_;
   std::optional<std::int64_t> since_;
   std::int64_t last_ = -1;
 };

@@ -250,7 +250,7 @@ ExitCode train(const Options& o) {
   log("stack " + plan.stack.name + " as of " + text_of(plan.stack.as_of) + ": the runtime performs every plan as its own stack");
   tell_crowding(plan);
   tell_launcher();
-  FiniteWatch numbers;
+  FiniteWatch numbers(plan.training);
   Saver saver(o, plan, data, share, numbers);
   exec::RunOptions options = run_options(o, plan, data, saver);
   options.resume = resumed ? &resumed->state : nullptr;

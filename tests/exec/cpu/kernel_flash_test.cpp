@@ -47,6 +47,14 @@ ScoresPath by_scores(Kernels& kernels, const WholeAttention& a, const Qkv& x, co
   return out;
 }
 
+/// Its gradient against slopes.
+void check_slopes(Kernels& kernels, const WholeAttention& a) {
+  const Qkv x = a.random(1);
+  const Values dcontext = random_values(a.q_size(), 7);
+  const auto loss = [&](const Values& v) { return dot(dcontext, flash(kernels, a, unflat(a, v)).context); };
+  check_gradient(loss, flat(x), flat(flash_backward(kernels, a, x, dcontext)));
+}
+
 }  // namespace
 
 TEST_CASE("flash attention equals plain loops") {
@@ -91,20 +99,14 @@ TEST_CASE("flash attention's gradient equals slopes along every axis") {
   a.queries = a.keys = 5;
   Kernels kernels;
   kernels.context.layer = 4;
-  const Qkv x = a.random(1);
-  const Values dcontext = random_values(a.q_size(), 7);
-  const auto loss = [&](const Values& v) { return dot(dcontext, flash(kernels, a, unflat(a, v)).context); };
-  check_gradient(loss, flat(x), flat(flash_backward(kernels, a, x, dcontext)));
+  check_slopes(kernels, a);
 }
 
 TEST_CASE("the gradient of flash attention from queries to other keys equals slopes") {
   WholeAttention a = GENERATE(odd(1, 4, 2, 3, 7, 3), odd(2, 2, 2, 7, 3, 5));
   a.dropout = GENERATE(0.0, 0.3);
   Kernels kernels;
-  const Qkv x = a.random(1);
-  const Values dcontext = random_values(a.q_size(), 7);
-  const auto loss = [&](const Values& v) { return dot(dcontext, flash(kernels, a, unflat(a, v)).context); };
-  check_gradient(loss, flat(x), flat(flash_backward(kernels, a, x, dcontext)));
+  check_slopes(kernels, a);
 }
 
 TEST_CASE("with and without a score matrix attention and its gradients are the same, masks included") {

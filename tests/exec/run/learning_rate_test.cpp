@@ -1,4 +1,6 @@
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "exec/run/learning_rate.hpp"
 #include "models/base/error.hpp"
@@ -22,6 +24,14 @@ LearningRate schedule(DecayShape decay, std::int64_t warmup, std::int64_t decay_
   return s;
 }
 
+/// Steps and their rates.
+void check_rates(const LearningRate& s, const std::vector<std::pair<std::int64_t, double>>& expected) {
+  for (const auto& [step, at] : expected) {
+    CAPTURE(step);
+    CHECK(rate(s, step) == at);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("A constant learning rate is its peak from the first step") {
@@ -30,20 +40,12 @@ TEST_CASE("A constant learning rate is its peak from the first step") {
 
 TEST_CASE("Warm-up rises by equal steps and reaches the peak with its last step") {
   const auto s = schedule(DecayShape::constant, 4, 0);
-  CHECK(rate(s, 0) == 2);
-  CHECK(rate(s, 1) == 4);
-  CHECK(rate(s, 2) == 6);
-  CHECK(rate(s, 3) == 8);
-  CHECK(rate(s, 4) == 8);
+  check_rates(s, {{0, 2}, {1, 4}, {2, 6}, {3, 8}, {4, 8}});
 }
 
 TEST_CASE("Linear decay falls from the peak after warm-up to the minimum at its end and stays") {
   const auto s = schedule(DecayShape::linear, 2, 8);
-  CHECK(rate(s, 2) == 8);
-  CHECK(rate(s, 5) == 5);
-  CHECK(rate(s, 7) == 3);
-  CHECK(rate(s, 8) == 2);
-  CHECK(rate(s, 50) == 2);
+  check_rates(s, {{2, 8}, {5, 5}, {7, 3}, {8, 2}, {50, 2}});
 }
 
 TEST_CASE("Decay over nothing in particular is decay over the run") {

@@ -13,22 +13,17 @@ using namespace tandem;
 
 namespace {
 
-/// IEEE 754 binary16 by its definition.
-double fp16_value(std::uint16_t bits) {
-  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+/// A number of IEEE 754's form by its definition: a sign, an exponent and so many bits of fraction, 16 in all.
+template <int fraction_bits>
+double value(std::uint16_t bits) {
+  constexpr int most = (1 << (15 - fraction_bits)) - 1, one = 1 << fraction_bits, bias = most / 2;
+  const int exponent = bits >> fraction_bits & most, fraction = bits & (one - 1);
   const double sign = bits >> 15 ? -1 : 1;
-  if (exponent == 31) return fraction == 0 ? sign * std::numeric_limits<double>::infinity() : std::nan("");
-  if (exponent == 0) return sign * std::ldexp(fraction, -24);
-  return sign * std::ldexp(1024 + fraction, exponent - 25);
+  if (exponent == most) return fraction == 0 ? sign * std::numeric_limits<double>::infinity() : std::nan("");
+  if (exponent == 0) return sign * std::ldexp(fraction, 1 - bias - fraction_bits);
+  return sign * std::ldexp(one + fraction, exponent - bias - fraction_bits);
 }
-
-double bf16_value(std::uint16_t bits) {
-  const int exponent = bits >> 7 & 255, fraction = bits & 127;
-  const double sign = bits >> 15 ? -1 : 1;
-  if (exponent == 255) return fraction == 0 ? sign * std::numeric_limits<double>::infinity() : std::nan("");
-  if (exponent == 0) return sign * std::ldexp(fraction, -133);
-  return sign * std::ldexp(128 + fraction, exponent - 134);
-}
+constexpr auto fp16_value = value<10>, bf16_value = value<7>;
 
 bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 

@@ -266,15 +266,7 @@ TEST_CASE("a stack whose defaults are not of their form is refused, and told wha
       {R"([{"field": "training.clip_grad", "value": 2, "when": {"training.seq_length": {"allowed": 1}}, "source": "s", "verified": true}])", "allowed must be a list"},
       {R"([{"field": "training.clip_grad", "value": 2, "when": {"training.seq_length": {"multiple_of": 0}}, "source": "s", "verified": true}])", "multiple_of must be"},
   }));
-  const tests::OddStack stack("defaults", defaults);
-  try {
-    of("odd");
-    FAIL("nothing was refused");
-  } catch (const ConfigError& e) {
-    INFO(e.what());
-    CHECK(e.problems().front().field == "defaults");
-    CHECK(e.problems().front().reason.find(wrong) != std::string::npos);
-  }
+  tests::check_refused("defaults", defaults, wrong, [] { of("odd"); });
 }
 
 TEST_CASE("every stack is read, at its newest and at an old date") {

@@ -99,15 +99,7 @@ TEST_CASE("a table of host operations that is not of its form is refused") {
        "is no kind of task"},
       {R"([{"otherwise": 2, "when": {"absent": {"min": 1}}, "source": "s", "verified": true}])", "no field \"absent\""},
   }));
-  const tests::OddStack stack("host_operations", entries);
-  try {
-    odd_plan();
-    FAIL("nothing was refused");
-  } catch (const ConfigError& e) {
-    INFO(e.what());
-    CHECK(e.problems().front().field == "host_operations");
-    CHECK(e.problems().front().reason.find(wrong) != std::string::npos);
-  }
+  tests::check_refused("host_operations", entries, wrong, [] { odd_plan(); });
 }
 
 TEST_CASE("the table of every stack is read") {

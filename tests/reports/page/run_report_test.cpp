@@ -1,5 +1,6 @@
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "models/base/error.hpp"
 #include "reports/page/time_shares.hpp"
@@ -16,12 +17,9 @@ namespace {
 SavedTimeline of_fixture() { return saved(fixture::timeline(Performer::executed), fixture::graph()); }
 
 void check_equal(const Span& a, const Span& b) {
-  CHECK(a.instance == b.instance);
-  CHECK(a.task == b.task);
-  CHECK(a.issued == b.issued);
-  CHECK(a.ready == b.ready);
-  CHECK(a.started == b.started);
-  CHECK(a.ended == b.ended);
+  const auto all = [](const Span& s) { return std::tie(s.instance, s.task, s.issued, s.ready, s.started, s.ended); };
+  INFO("task " << a.task << " of instance " << a.instance);
+  CHECK((all(a) == all(b)));
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 #include <limits>
 
+#include "models/plan/plan.hpp"
+#include "reports/prediction/plan_title.hpp"
 #include "reports/prediction/text.hpp"
 #include "tests/catch.hpp"
+#include "topology/plan_reader.hpp"
 
 using namespace tandem;
 
@@ -41,4 +44,21 @@ TEST_CASE("Columns are filled and never cut") {
   CHECK(aligned("ab", 4) == "  ab");
   CHECK(padded("abcde", 4) == "abcde");
   CHECK(aligned("abcde", 4) == "abcde");
+}
+
+TEST_CASE("Only a plan that names no stack is told that it names none") {
+  const Plan silent = parse_plan(R"({"model": {"preset": "gpt2-345m"}, "parallel": {"data": 8},
+      "training": {"seq_length": 512, "micro_batch_size": 1, "global_batch_size": 8},
+      "cluster": {"preset": "dgx-h100", "devices": 8}})", "silent.json");
+  CHECK(stack_text(silent).find("(not named by the plan: the framework most used on Hopper devices; --stack") != std::string::npos);
+  const Plan again = parse_plan(to_json(silent), "completed.json");  // names the stack, with "rules": "note"
+  CHECK_FALSE(again.stack.refuses);
+  CHECK(stack_text(again) == "stack megatron-core as of " + text_of(silent.stack.as_of));
+}
+
+TEST_CASE("A device of Trainium is said to be a core") {
+  const Plan plan = parse_plan(R"({"model": {"preset": "gpt-6.7b"}, "parallel": {"tensor": 8, "data": 64},
+      "training": {"seq_length": 2048, "micro_batch_size": 1, "global_batch_size": 1024},
+      "cluster": {"preset": "trn1.32xlarge", "devices": 512}})", "trn.json");
+  CHECK(device_text(plan) == " (a device is a NeuronCore, not a chip)");
 }

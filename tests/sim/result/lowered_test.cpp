@@ -27,6 +27,22 @@ class SoftmaxCost : public FakeCost {
   Duration forward_, backward_;
 };
 
+/// A step whose forward passes take 1 us and backward passes 2 us a layer, on so many devices beside each other.
+struct Performed {
+  Performed(const Plan& plan, const TaskGraph& graph, std::int64_t devices)
+      : topology(shape_of(devices)), mesh(make_mesh(plan)), simulated(sim::simulate_step({graph, mesh, topology, cost})) {}
+  static Shape shape_of(std::int64_t devices) {
+    Shape shape;
+    shape.devices = devices;
+    return shape;
+  }
+
+  const FakeTopology topology;
+  const SoftmaxCost cost{Duration::nanoseconds(1000), Duration::nanoseconds(2000)};
+  const Mesh mesh;
+  const SimulatedStep simulated;
+};
+
 SmallPlan pipeline_plan(int p, int m) {
   SmallPlan plan;
   plan.pipeline = p;
@@ -81,13 +97,9 @@ TEST_CASE("gradients that are not reduced beside the backward pass are reduced b
   Plan plan = small.plan();
   plan.parallel.bucket_bytes = Bytes(1);  // every layer for itself
   const TaskGraph graph = lower(plan);
-  Shape shape;
-  shape.devices = 4;
-  const FakeTopology topology(shape);
   // A host that needs no time issues the reductions long before the device is done.
-  const SoftmaxCost cost(Duration::nanoseconds(1000), Duration::nanoseconds(2000));
-  const Mesh mesh = make_mesh(plan);
-  const SimulatedStep simulated = sim::simulate_step({graph, mesh, topology, cost});
+  const Performed performed(plan, graph, 4);
+  const SimulatedStep& simulated = performed.simulated;
   for (std::size_t r = 0; r < simulated.roles.size(); ++r) {
     const Reader reader(simulated, r);
     const Program& program = graph.program(simulated.roles[r].stage);
@@ -123,13 +135,8 @@ Plan sharing_gradients(bool overlap, int zero_stage) {
 std::vector<bool> waited_for_reductions(const Plan& plan) {
   const TaskGraph graph = lower(plan);
   graph.check();
-  Shape shape;
-  shape.devices = 2;
-  const FakeTopology topology(shape);
-  const SoftmaxCost cost(Duration::nanoseconds(1000), Duration::nanoseconds(2000));
-  const Mesh mesh = make_mesh(plan);
-  const SimulatedStep simulated = sim::simulate_step({graph, mesh, topology, cost});
-  const Reader reader(simulated, 0);
+  const Performed performed(plan, graph, 2);
+  const Reader reader(performed.simulated, 0);
   const Program& program = graph.programs[0];
   std::vector<bool> waited;
   std::int64_t reduced = -1;

@@ -25,6 +25,12 @@ SmallPlan small_plan() {
   return plan;
 }
 
+SimulateOptions with(bool SimulateOptions::*wanted) {
+  SimulateOptions options;
+  options.*wanted = true;
+  return options;
+}
+
 std::shared_ptr<const Topology> a100(const Plan& plan) {
   ClusterSpec cluster = plan.cluster;
   cluster.preset = "dgx-a100-80gb";
@@ -191,9 +197,7 @@ TEST_CASE("more ranks than the cluster has room for are refused by field") {
 TEST_CASE("a timeline has a span for every task of every role, each in its order") {
   const Plan plan = small_plan().plan();
   const TaskGraph graph = lower(plan);
-  SimulateOptions options;
-  options.timeline = true;
-  const Prediction p = simulate(plan, graph, *a100(plan), options);
+  const Prediction p = simulate(plan, graph, *a100(plan), with(&SimulateOptions::timeline));
   REQUIRE(p.timeline);
   CHECK(p.timeline->step_time == p.step_time);
   REQUIRE(p.timeline->lanes.size() == p.roles.size());
@@ -239,9 +243,7 @@ TEST_CASE("every dependency of a timeline is kept") {
 TEST_CASE("memory over time stays at or below the planned peak and reaches the persistent bytes at both ends") {
   const Plan plan = small_plan().plan();
   const TaskGraph graph = lower(plan);
-  SimulateOptions options;
-  options.memory_over_time = true;
-  const Prediction p = simulate(plan, graph, *a100(plan), options);
+  const Prediction p = simulate(plan, graph, *a100(plan), with(&SimulateOptions::memory_over_time));
   CHECK_FALSE(p.timeline);
   for (const RolePrediction& role : p.roles) {
     REQUIRE(role.memory_over_time.size() > 2);

@@ -84,6 +84,12 @@ class Inputs(WithFolder):
         self.kept(("report", timeline), "--out", timeline)
         self.kept(("compare", timeline, timeline), "--html", timeline)
 
+    def test_import_keeps_what_it_imports(self):
+        config = self.folder.file("config.json", json.dumps({
+            "model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_attention_heads": 8, "num_hidden_layers": 4, "vocab_size": 1000,
+            "hidden_act": "silu", "max_position_embeddings": 2048, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False}))
+        self.kept(("import", config), "--out", config)
+
     def test_validate_keeps_measurements_and_their_clusters(self):
         record = {"id": "a", "plan": json.loads(pathlib.Path(self.plan).read_text()), "measured": {"step_time_s": 1}}
         records = self.folder.file("records.jsonl", json.dumps(record) + "\n")

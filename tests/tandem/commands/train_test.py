@@ -252,6 +252,14 @@ class Train(WithFolder):
         self.assertEqual((code, pathlib.Path(saved).read_bytes()), (7, before))
         self.assertIn("is not written", err)
 
+    def test_gradients_that_a_loss_scale_drove_out_of_the_numbers_end_no_run(self):
+        scaled = {"training.precision": "fp16", "training.loss_scale": {"initial": 2.0 ** 60, "hysteresis": 1}}
+        plan, saved = self.folder.plan(changed(ONE, **scaled)), self.path("run.safetensors")
+        steps = tandem_json("train", plan, "--data", TEXT, "--steps", 70)["steps"]
+        self.assertGreater(sum(s["skipped"] for s in steps), 25)
+        self.assertFalse(steps[-1]["skipped"])
+        self.assertEqual(run("train", plan, "--data", TEXT, "--steps", 3, "--save", saved)[0], 0)
+
     def rates(self, steps, *arguments):
         result = tandem_json("train", self.folder.plan(COSINE), "--data", TEXT, "--steps", steps, *arguments)
         return [(s["step"], s["learning_rate"], s["loss"]) for s in result["steps"]]
