@@ -377,7 +377,7 @@ TEST_CASE("Data with more tokens than the vocabulary is refused by field") {
   auto plan = plan_of(1, 1, 1);
   plan.model.vocab_size = 255;
   const auto graph = graph_of({{{{compute(3, 2)}}, {}, {}}});
-  REQUIRE_THROWS_AS(run_graph(plan, graph, one), InfeasibleError);
+  REQUIRE_THROWS_AS(run_graph(plan, graph, one), ConfigError);
 }
 
 TEST_CASE("Copies to the host's memory are only simulated, and refused by field before anything runs") {
@@ -396,7 +396,7 @@ TEST_CASE("BERT needs a token more than the data has, for the mask") {
   auto plan = plan_of(1, 1, 1);
   plan.model.family = Family::bert;
   const auto graph = graph_of({{{{compute(3, 2)}}, {}, {}}});
-  REQUIRE_THROWS_AS(run_graph(plan, graph, one), InfeasibleError);
+  REQUIRE_THROWS_AS(run_graph(plan, graph, one), ConfigError);
   plan.model.vocab_size = 257;
   CHECK_NOTHROW(run_graph(plan, graph, one));
 }
