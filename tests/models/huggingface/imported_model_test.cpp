@@ -163,6 +163,7 @@ TEST_CASE("wrong values are refused by their field") {
   Configs configs;
   CHECK(configs.refusal(with(kSmall, {{"num_hidden_layers", "many"}})).starts_with("num_hidden_layers: must"));
   CHECK(configs.refusal(with(kSmall, {{"num_attention_heads", 0}})).starts_with("hidden_size and num_attention_heads: must not be 0"));
+  CHECK(configs.refusal(with(kSmall, {{"num_hidden_layers", 1'000'000}})) == "num_hidden_layers: is too large");
   CHECK(configs.refusal(with(kSmall, {{"hidden_size", nullptr}})).find("hidden_size") == 0);
   CHECK(configs.refusal(with(kSmall, {{"intermediate_size", 4e18}})).find("intermediate_size") != std::string::npos);
 }
