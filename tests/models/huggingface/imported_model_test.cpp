@@ -191,6 +191,10 @@ TEST_CASE("a plan takes a configuration in place of a preset, and refuses what i
     CHECK(e.problems().front().file == configs.at("q/config.json"));
   }
   CHECK_THROWS_AS(plan("gone/config.json"), ConfigError);
+  configs.file("q/config.json", with(kSmall, {{"model_type", "mistral"}, {"sliding_window", 64}, {"num_key_value_heads", 2}}).dump());
+  CHECK(plan("q/config.json").model.num_kv_heads == 2);  // the plan's sequences are no longer than the window
+  configs.file("q/config.json", with(kSmall, {{"model_type", "mistral"}, {"sliding_window", 63}, {"num_key_value_heads", 2}}).dump());
+  CHECK_THROWS_AS(plan("q/config.json"), InfeasibleError);
 }
 
 TEST_CASE("a plan takes a preset file of one's own by its path") {
