@@ -7,6 +7,7 @@
 #include "models/base/json.hpp"
 #include "reports/timeline/json_scanner.hpp"
 #include "reports/timeline/saved_timeline.hpp"
+#include "reports/timeline/step_times.hpp"
 #include "reports/timeline/timeline_checks.hpp"
 
 namespace tandem {
@@ -46,6 +47,10 @@ class Part {
     if (!value_.is_number()) refuse("is " + kind_text(value_) + " where a number belongs");
     return value_.get<double>();
   }
+  bool has(const char* key) const { return value_.is_object() && value_.contains(key); }
+  void require_equal(double wanted) const {
+    if (number() != wanted) refuse("is not what run.steps come to");
+  }
   /// What is no number is null.
   double number_or_none() const { return value_.is_null() ? std::numeric_limits<double>::quiet_NaN() : number(); }
 
@@ -62,6 +67,14 @@ SavedTask task(const Part& t) {
           t.at("stream").text(), t.at("group").text(), Bytes(t.at("payload_bytes").whole()), Flops(t.at("flops").whole())};
 }
 
+/// What a file says of its steps must be what the steps come to.
+void require_times(const Part& told, const StepTimes& times) {
+  told.at("steps").require_equal(static_cast<double>(times.steps));
+  told.at("median_s").require_equal(times.median_s);
+  told.at("low_s").require_equal(times.low_s);
+  told.at("high_s").require_equal(times.high_s);
+}
+
 RunHistory history(const Part& h) {
   RunHistory out;
   out.kept_step = h.at("kept_step").whole();
@@ -71,6 +84,7 @@ RunHistory history(const Part& h) {
                          s.at("learning_rate").number(), s.at("step_time_s").number(), s.at("global_batch_size").whole()});
   });
   h.at("evaluations").each([&](const Part& e) { out.evaluations.push_back({e.at("step").whole(), e.at("loss").number_or_none()}); });
+  if (h.has("step_times")) require_times(h.at("step_times"), step_times(out));  // older files have none
   return out;
 }
 

@@ -93,7 +93,7 @@ std::string measured_table(const Plan& plan, const Topology& topology, const Pre
   const std::string& table = topology.device().cost_table;
   if (table.empty()) return "";
   const std::string path = is_preset_path(table) ? table : measured_table_path(table);
-  return file_exists(path) && other_type(load_cost_table(path), plan).empty() ? table : "";
+  return file_exists(path) && other_type(load_cost_table(path), plan.training.dtypes.compute).empty() ? table : "";
 }
 
 Timeline timeline_of(const Prediction& prediction) {
