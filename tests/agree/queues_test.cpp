@@ -118,7 +118,8 @@ std::vector<Wait> waits_of(const TaskGraph& graph) {
       for (std::size_t d = 0; d < block.tasks[k].deps.size(); ++d) {
         const Task &from = block.tasks[block.tasks[k].deps[d]], &to = block.tasks[k];
         if (from.stream != to.stream)
-          all.push_back({is_given(from, to) && reads(to, from), t, k, d, false, block.name + ": " + to.name + " for " + from.name});
+          all.push_back({is_given(from, to) && reads(to, from), t, k, d, false,
+                         block.name + ": " + to.name + " for " + from.name});
       }
   }
   for (std::size_t s = 0; s < graph.programs.size(); ++s) {
