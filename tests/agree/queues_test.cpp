@@ -129,7 +129,8 @@ std::vector<Wait> waits_of(const TaskGraph& graph) {
       const Task& from = graph.of(program.instances[edge.from_instance]).tasks[edge.from_task];
       const Task& to = graph.of(program.instances[edge.to_instance]).tasks[edge.to_task];
       if (from.stream != to.stream)
-        all.push_back({is_given(from, to) && edge.kind == EdgeKind::data, s, 0, e, true, "stage " + std::to_string(s) + ": " + to.name + " for " + from.name + ", kind " +
+        all.push_back({is_given(from, to) && edge.kind == EdgeKind::data, s, 0, e, true,
+                       "stage " + std::to_string(s) + ": " + to.name + " for " + from.name + ", kind " +
                            std::to_string(static_cast<int>(edge.kind))});
     }
   }
