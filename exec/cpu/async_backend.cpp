@@ -16,6 +16,11 @@ class AsyncBackend final : public ForwardingBackend {
   AsyncBackend(std::unique_ptr<Backend> inner, Disturbance disturbance)
       : ForwardingBackend(std::move(inner)), name_(std::string(ForwardingBackend::name()) + "-async"),
         disturbance_(std::move(disturbance)) {
+    if (auto disturb = disturbance_ ? disturbance_(Stream::host) : nullptr)
+      late_ = [this, disturb] {
+        std::lock_guard lock(late_mutex_);
+        disturb();
+      };
     require(!ForwardingBackend::asynchronous(), "asynchronous queues over asynchronous queues");
   }
 
@@ -28,11 +33,13 @@ class AsyncBackend final : public ForwardingBackend {
       place = std::make_unique<cpu::AsyncQueue>(inner().queue(stream), disturbance_ ? disturbance_(stream) : nullptr);
     return *place;
   }
-  std::unique_ptr<Mark> make_mark() override { return std::make_unique<cpu::AsyncMark>(); }
+  std::unique_ptr<Mark> make_mark() override { return std::make_unique<cpu::AsyncMark>(late_); }
 
  private:
   std::string name_;
   Disturbance disturbance_;
+  std::function<void()> late_;
+  std::mutex late_mutex_;
   std::mutex mutex_;
   std::array<std::unique_ptr<cpu::AsyncQueue>, kStreams> queues_;  ///< last: their threads use the inner queues
 };

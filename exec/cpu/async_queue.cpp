@@ -49,7 +49,9 @@ std::exception_ptr AsyncMark::await(std::uint64_t setting) const {
 }
 
 void AsyncMark::wait() {
-  if (const auto failure = await(last_set())) std::rethrow_exception(failure);
+  const auto failure = await(last_set());
+  if (late_) late_();
+  if (failure) std::rethrow_exception(failure);
 }
 
 std::chrono::steady_clock::time_point AsyncMark::reached() const {

@@ -7,6 +7,7 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <utility>
 
 #include "exec/backend/queue.hpp"
 #include "models/base/threads.hpp"
@@ -16,6 +17,8 @@ namespace tandem::exec::cpu {
 /// Counts how often it was set and how often that was reached. Thread-safe.
 class AsyncMark final : public Mark {
  public:
+  /// `late` is called before the host's wait returns; it may be empty.
+  explicit AsyncMark(std::function<void()> late = {}) : late_(std::move(late)) {}
   void wait() override;
   std::chrono::steady_clock::time_point reached() const override;
 
@@ -29,6 +32,7 @@ class AsyncMark final : public Mark {
   std::exception_ptr await(std::uint64_t setting) const;
 
  private:
+  std::function<void()> late_;
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   std::uint64_t set_ = 0, reached_ = 0;

@@ -8,7 +8,7 @@ namespace tandem::exec {
 /// "cpu": performs on the thread that issues.
 std::unique_ptr<Backend> make_cpu_backend();
 
-/// Of a stream, what its queue's thread calls before and after every operation; what it gives may be empty.
+/// What a stream's queue calls around every operation; of Stream::host, the host behind waits, a thread at a time. May be empty.
 using Disturbance = std::function<std::function<void()>(Stream)>;
 
 /// "NAME-async": the kernels of `inner`, which must be synchronous and let its queues be used by a thread each, behind queues that

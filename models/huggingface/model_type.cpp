@@ -39,6 +39,7 @@ json completed(const std::string& name, int depth) {
 json table_of(const std::string& type, const std::string& file, const std::string& field) {
   const std::vector<std::string> known = known_model_types();
   if (std::find(known.begin(), known.end(), type) != known.end()) return completed(type, 0);
+  require_data_file(kTypesFolder, "Decoder.json");  // an installation without tables says so
   const std::string meant = nearest(type, known);
   throw ConfigError(Problem{file, field, '"' + shortened(type) + '"', "is no model type that is known here",
                             (meant.empty() ? "" : "the nearest is \"" + meant + "\"; ") + "known are " + list_text(known)});

@@ -292,15 +292,10 @@ std::int64_t StepEstimate::update(const std::vector<Tail>& tails) {
   const lowering::UpdateSpec first = update_of(tails.front());
   const Members all = first.norm_group == Group::world ? Members{0, 1, in_.plan.world_size()} : Members{0, stride_, p_, t_};
   if (first.norm_is_shared) normed += alone(lowering::norm_sum(first), all);
-  normed += compute(ClipCoefficient{first.clip_grad});
+  normed += compute(lowering::clip_of(first));
   std::int64_t end = 0;
-  for (const Tail& t : tails) {
-    const lowering::UpdateSpec u = update_of(t);
-    const Op op = u.optimizer.kind == OptimizerKind::sgd
-                      ? Op(lowering::sgd_of(u.optimizer, dtypes_, u.weights, u.state_elements))
-                      : Op(lowering::adamw_of(u.optimizer, dtypes_, u.weights, u.state_elements));
-    end = std::max(end, normed + compute(op) + t.gather);
-  }
+  for (const Tail& t : tails)
+    end = std::max(end, normed + compute(lowering::update_of(update_of(t), dtypes_)) + t.gather);
   return end;
 }
 

@@ -206,7 +206,7 @@ namespace {
 void add_validation(TemplateBuilder& b, const UpdateSpec& spec, const Value& sums) {
   if (spec.norm_is_shared)
     b.add("norm_all_reduce", norm_sum(spec), {sums}, {sums}, Stream::data);
-  b.add("clip", ClipCoefficient{spec.clip_grad, spec.loss_scale}, {sums}, {});
+  b.add("clip", clip_of(spec), {sums}, {});
 }
 
 Value norm_slot(TemplateBuilder& b) { return b.whole(b.slot("sums", MemoryKind::workspace), DType::int64, kExactWords); }
@@ -231,8 +231,7 @@ class UpdateWriter {
  private:
   void update() {
     switch (o_.kind) {
-      case OptimizerKind::adamw: elementwise("adamw", adamw_of(o_, d_, spec_.weights, spec_.state_elements, spec_.stochastic)); break;
-      case OptimizerKind::sgd: elementwise("sgd", sgd_of(o_, d_, spec_.weights, spec_.state_elements, spec_.stochastic)); break;
+      case OptimizerKind::adamw: case OptimizerKind::sgd: elementwise(update_of(spec_, d_)); break;
       case OptimizerKind::lamb: layerwise(LayerwiseKind::lamb); break;
       case OptimizerKind::lans: layerwise(LayerwiseKind::lans); break;
     }
@@ -257,10 +256,10 @@ class UpdateWriter {
   void own_norm() { b_.add("grad_norm", lowering::own_norm(spec_, d_), {gradients_}, {sums_}); }
 
   /// Weights and states are read and written.
-  void elementwise(const std::string& name, const Op& op) {
+  void elementwise(const Op& op) {
     std::vector<Value> out{weights_};
     for (const OptimizerState& kept : optimizer_states(o_, spec_.weights, s_)) out.push_back(state(kept.name, kept.type));
-    b_.add(name, op, all({gradients_}, out), out);
+    b_.add(std::string(kind_name(op)), op, all({gradients_}, out), out);
   }
 
   void layerwise(LayerwiseKind kind) {
