@@ -1,5 +1,6 @@
 // The lowering's own graphs on machines with chosen numbers.
 #include "sim/engine/simulate_step.hpp"
+#include "models/schedule/schedule.hpp"
 #include "sim/result/breakdown.hpp"
 #include "tests/catch.hpp"
 #include "tests/plans.hpp"
