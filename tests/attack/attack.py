@@ -25,7 +25,14 @@ import cases
 import material
 import mutants
 
-SANITIZED = b"__sanitizer_" in pathlib.Path(material.PROGRAM).read_bytes() if os.path.exists(material.PROGRAM) else False
+
+def sanitized(program):
+    """Whether a program was built with a sanitizer."""
+    data = pathlib.Path(program).read_bytes() if os.path.exists(program) else b""
+    return any(mark in data for mark in (b"__asan_init", b"__tsan_init", b"__ubsan_handle"))
+
+
+SANITIZED = sanitized(material.PROGRAM)
 LIMIT = 60 if SANITIZED else 20        # s; a sanitizer makes it several times slower
 MOST_MEMORY = 6 << 30                  # bytes of addresses, so that a flood ends before the machine does
 MOST_MESSAGES = 200_000                # bytes
