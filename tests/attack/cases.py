@@ -215,7 +215,7 @@ def killed_training(chance, material, folder):
 def killed_sweep(chance, material, folder):
     """SIGKILL at any moment leaves rows that the next sweep completes to those of one that nobody killed."""
     study = material.json("study.json")
-    study["axes"][0]["values"] = list(range(60))
+    study["axes"][0]["values"] = list(range(30))
     study.pop("points")
     (folder / "study.json").write_text(json.dumps(study))
 
