@@ -50,6 +50,9 @@ bool knows_types(const Op& op) {
                     op);
 }
 
+/// What converts or fills goes by the types of its operands, whatever its neighbours compute in.
+bool converts(const Op& op) { return std::holds_alternative<Accumulate>(op) || std::holds_alternative<Fill>(op); }
+
 /// A master of 16 bits beside weights of 16 bits holds only what these lack, which no kernel here puts together.
 bool has_partial_master(const Op& op, std::span<const DType> out) {
   const auto last_is_narrow = [&](const auto& o) { return o.master && !out.empty() && cpu::is_narrow(out.back()); };
@@ -129,7 +132,7 @@ class CpuBackend final : public Backend {
     if (!can_run(op, types.compute)) return {false, in_type(op, types.compute)};
     for (const auto operands : {types.in, types.out})
       for (const DType t : operands)
-        if (!is_kept(t) || (types.compute == DType::fp64 && cpu::is_narrow(t)))
+        if (!is_kept(t) || (types.compute == DType::fp64 && cpu::is_narrow(t) && !converts(op)))
           return {false, in_type(op, types.compute) + " with an operand in " + std::string(tandem::name(t))};
     if (has_partial_master(op, types.out)) return {false, std::string(kind_name(op)) + " with a master that holds what weights lack"};
     return {};

@@ -68,7 +68,9 @@ bool is_default(const Plan& plan, const Given& given, const std::string& path) {
   Given others = given;
   others.erase(path);
   Plan without = plan;
-  field.read(field.write(Plan()), without);
+  const nlohmann::json fresh = field.write(Plan());
+  if (fresh.is_null()) return false;  // printed only where it has an effect, so somebody wrote it
+  field.read(fresh, without);
   fill_defaults(without, others);
   return field.write(plan) == field.write(without);
 }

@@ -252,6 +252,7 @@ TEST_CASE("an operand in a type that no kernel reads is refused with its type") 
   CHECK(backend->supports(BiasGrad{1, 1}, {DType::bf16, half, half}).possible);
   CHECK(backend->supports(BiasGrad{1, 1}, {DType::fp32, eighth, {}}).reason == "bias_grad in fp32 with an operand in fp8");
   CHECK(backend->supports(BiasGrad{1, 1}, {DType::fp64, {}, half}).reason == "bias_grad in fp64 with an operand in bf16");
+  CHECK(backend->supports(Accumulate{1, DType::bf16, DType::fp64, true}, {DType::fp64, half, {}}).possible);
   const std::array remainders{DType::bf16, DType::fp32, DType::fp32, DType::bf16};
   CHECK(backend->supports(AdamW{1, 0.9, 0.9, 1e-8, 0, true}, {DType::bf16, {}, remainders}).reason ==
         "adamw with a master that holds what weights lack");
