@@ -56,7 +56,11 @@ class Inputs {
   }
   void note(const std::string& path, const std::optional<FileId>& file) {
     const std::lock_guard lock(mutex_);
-    if (guarded_ && file) files_[path] = *file;
+    if (guarded_ && file && !written_.contains(*file)) files_[path] = *file;
+  }
+  void wrote(const std::optional<FileId>& file) {
+    const std::lock_guard lock(mutex_);
+    if (guarded_ && file) written_.insert(*file);
   }
   void permit(const std::string& output, const std::string& input) {
     const std::lock_guard lock(mutex_);
@@ -74,6 +78,7 @@ class Inputs {
   std::mutex mutex_;
   bool guarded_ = false;
   std::map<std::string, FileId> files_;
+  std::set<FileId> written_;
   std::set<std::pair<std::string, std::string>> permitted_;
 };
 
@@ -160,6 +165,8 @@ std::uint64_t host_memory() {
 void guard_inputs() { inputs().guard(); }
 
 void note_input(const std::string& path) { inputs().note(path, plain_file(path)); }
+
+void note_written(const std::string& path) { inputs().wrote(plain_file(path)); }
 
 void permit_replacing(const std::string& output, const std::string& input) { inputs().permit(output, input); }
 

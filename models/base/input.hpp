@@ -51,6 +51,9 @@ void guard_inputs();
 /// Remembers a file that will be read. Does nothing where inputs are not guarded or there is no plain file.
 void note_input(const std::string& path);
 
+/// Tells that this process has written the file: it may write it again, though it read it meanwhile.
+void note_written(const std::string& path);
+
 /// `output` may take the place of `input`, which it goes on from: both names as they are given to whatever reads and writes.
 void permit_replacing(const std::string& output, const std::string& input);
 

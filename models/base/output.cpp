@@ -152,7 +152,10 @@ void write_text(const std::string& path, std::string_view text) {
   const std::string beside = place.beside();  // another process may write the same file now
   int why = write_new(beside, text);
   if (why == 0 && ::rename(beside.c_str(), place.path.c_str()) != 0) why = errno;
-  if (why == 0) return synchronise_folder(place.path);
+  if (why == 0) {
+    note_written(place.path);
+    return synchronise_folder(place.path);
+  }
   remove_file(beside);
   refuse(path, cannot(why));
 }

@@ -70,9 +70,9 @@ std::vector<PlanField> precision_fields() {
 }
 
 /// Printed only where losses are scaled, so that other plans read as if there were none.
-PlanField scaling(PlanField f) {
+PlanField scaling(PlanField f, const std::string& otherwise) {
   f.write = [write = std::move(f.write)](const Plan& p) { return p.training.scales_loss() ? write(p) : nlohmann::json(); };
-  return std::move(f).otherwise("Megatron-LM's; fp16 only");
+  return std::move(f).otherwise(otherwise + "; fp16 only");
 }
 
 std::vector<PlanField> rounding_fields() {
@@ -85,14 +85,18 @@ std::vector<PlanField> rounding_fields() {
   };
   return {
       scaling(number({"training.loss_scale.initial", "Factor on the loss of the first step; a power of two."},
-                     AT(training.loss_scale.initial), {1, 0x1p100})),
-      scaling(number({"training.loss_scale.minimum", "Smallest factor; a power of two."}, AT(training.loss_scale.minimum), {0x1p-24, 0x1p100})),
+                     AT(training.loss_scale.initial), {1, 0x1p100}),
+              "4294967296"),
+      scaling(number({"training.loss_scale.minimum", "Smallest factor; a power of two."}, AT(training.loss_scale.minimum), {0x1p-24, 0x1p100}),
+              "1"),
       scaling(integer({"training.loss_scale.window", "Steps in a row with finite gradients behind which the factor doubles."},
-                      AT(training.loss_scale.window), {1, kMaxCount})),
+                      AT(training.loss_scale.window), {1, kMaxCount}),
+              "1000"),
       scaling(integer({"training.loss_scale.hysteresis",
                        "Steps without finite gradients since the factor last grew, the last of which and all later ones halve it."},
-                      AT(training.loss_scale.hysteresis), {1, kMaxCount})),
-      std::move(stochastic),
+                      AT(training.loss_scale.hysteresis), {1, kMaxCount}),
+              "2"),
+      std::move(stochastic).otherwise("true"),
   };
 }
 

@@ -140,7 +140,7 @@ Traced Facts::value(const std::string& expression) {
     trace_.resize(depth);
     if (p.file.empty()) {
       p.file = file_;
-      p.field = trace_.back().empty() ? expression : fields_text(trace_.back());
+      if (p.field.empty()) p.field = trace_.back().empty() ? expression : fields_text(trace_.back());
     }
     trace_.pop_back();
     throw ConfigError(std::move(p));

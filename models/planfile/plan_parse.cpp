@@ -105,6 +105,7 @@ class PlanReader {
       throw ConfigError(Problem{file_, "", value_text(doc), "must be an object, not " + kind_text(doc),
                                 "write {\"model\": ..., \"parallel\": ..., \"training\": ..., \"cluster\": ...}"});
     }
+    sequence_ = sequence_of(doc);
     for (const std::string_view part : kParts) {
       if (doc.contains(part)) read_part(doc[std::string(part)], std::string(part));
     }
@@ -216,8 +217,15 @@ class PlanReader {
     });
   }
 
-  static json imported(const std::string& file) {
-    const huggingface::ImportedModel model = huggingface::import_model(file);
+  /// training.seq_length as the plan itself says it, 0 where it does not: whether a model's windows count depends on it.
+  static std::int64_t sequence_of(const json& doc) {
+    const json::json_pointer length("/training/seq_length");
+    const bool said = doc.contains(length) && doc[length].is_number_integer();
+    return said ? std::max<std::int64_t>(0, doc[length].get<std::int64_t>()) : 0;
+  }
+
+  json imported(const std::string& file) const {
+    const huggingface::ImportedModel model = huggingface::import_model(file, sequence_);
     Problems refused = huggingface::refusals(model);
     if (!refused.empty()) throw InfeasibleError(std::move(refused));
     return {{"model", model.section()}};
@@ -308,6 +316,7 @@ class PlanReader {
   Given given_, own_;        ///< by the plan and its presets, and by the plan itself
   bool in_preset_ = false;
   std::size_t untold_ = 0;
+  std::int64_t sequence_ = 0;  ///< tokens that the plan trains a model on, where it says so
   Problems not_done_;
 };
 

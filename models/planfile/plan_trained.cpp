@@ -51,9 +51,9 @@ void require_vocabulary(const Plan& plan, std::int64_t tokens) {
   const bool bert = plan.model.family == Family::bert;
   const std::int64_t needed = tokens + (bert ? 1 : 0);
   if (needed <= plan.model.vocab_size) return;
-  throw InfeasibleError(Problem{plan.file, "model.vocab_size", std::to_string(plan.model.vocab_size),
-                                "the data has " + std::to_string(tokens) + " different tokens" + (bert ? ", and the mask is one more" : ""),
-                                "set model.vocab_size to at least " + std::to_string(needed)});
+  throw ConfigError(Problem{plan.file, "model.vocab_size", std::to_string(plan.model.vocab_size),
+                            "the data has " + std::to_string(tokens) + " different tokens" + (bert ? ", and the mask is one more" : ""),
+                            "set model.vocab_size to at least " + std::to_string(needed)});
 }
 
 std::vector<std::string> settle_for_training(Plan& plan) {

@@ -12,7 +12,7 @@ namespace tandem {
 
 /// Throws InfeasibleError for tensors of several types or of narrow ones, and for an update that is taken back.
 void require_trainable(const Plan& plan);
-/// Throws InfeasibleError where the vocabulary has no room for data of `tokens` different tokens.
+/// Throws ConfigError where the vocabulary has no room for data of `tokens` different tokens.
 void require_vocabulary(const Plan& plan, std::int64_t tokens);
 
 /// Takes out of a plan what is simulated only and changes no result of training; a sentence for each.

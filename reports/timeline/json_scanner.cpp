@@ -41,7 +41,7 @@ JsonScanner::JsonScanner(InputFile& file, const std::string& path, const Wanted&
   const std::string_view head = file_.head(kHead);
   if (head.empty()) refuse("", "is empty");
   if (head.find(wanted_.marker) == std::string_view::npos)
-    refuse("", "is not " + wanted_.kind + ": its first bytes do not say \"" + wanted_.marker + "\"");
+    refuse("", "is not " + wanted_.kind + ": its first bytes do not say " + wanted_.marker);
 }
 
 bool JsonScanner::fill() {

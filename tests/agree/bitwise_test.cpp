@@ -98,18 +98,19 @@ TEST_CASE("ZeRO 1 is ZeRO 0 and ZeRO 3 is ZeRO 2 bit for bit") {
 }
 
 TEST_CASE("weights that stay gathered for their next use change no bit") {
-  const Patches base{parallel("data", GENERATE(3, 4)), parallel("zero_stage", 3), training("precision", GENERATE("fp32", "fp64", "bf16")),
+  const std::string precision = GENERATE("fp32", "fp64", "bf16");
+  const Patches base{parallel("data", GENERATE(3, 4)), parallel("zero_stage", 3), training("precision", precision),
                      model(GENERATE("gpt", "llama", "t5", "moe-top2")), training("recompute", GENERATE("none", "full"))};
-  check_all_equal(base,
-                  {{parallel("reuse_distance", 3'000)},
-                   {parallel("reuse_distance", 1'000'000'000)},
-                   {parallel("reuse_distance", 10'000), parallel("prefetch_layers", 0)},
-                   {parallel("reuse_distance", 1'000'000'000), parallel("unit_copies", "flat")}},
-                  3);
+  std::vector<Patches> variants{{parallel("reuse_distance", 3'000)},
+                                {parallel("reuse_distance", 1'000'000'000)},
+                                {parallel("reuse_distance", 10'000), parallel("prefetch_layers", 0)}};
+  if (precision != "bf16") variants.push_back({parallel("reuse_distance", 1'000'000'000), parallel("unit_copies", "flat")});
+  check_all_equal(base, variants, 3);
 }
 
-TEST_CASE("copies around the units of ZeRO 3 change no bit") {
-  const Patches base{parallel("data", GENERATE(3, 4)), parallel("zero_stage", 3), training("precision", GENERATE("fp32", "fp64", "bf16")),
+// Gradients of units that are copied have the weights' type until they are, as FSDP has them: narrow ones are rounded there.
+TEST_CASE("copies around the units of ZeRO 3 change no bit where weights are as wide as gradients") {
+  const Patches base{parallel("data", GENERATE(3, 4)), parallel("zero_stage", 3), training("precision", GENERATE("fp32", "fp64")),
                      model(GENERATE("gpt", "llama", "moe-top2"))};
   const char* overlap = GENERATE("true", "false");
   check_all_equal(with(base, {patch("parallel", "overlap_grad_reduce", overlap)}),

@@ -38,7 +38,7 @@ void add_import(CLI::App& app, ExitCode& exit) {
   command->add_option("CONFIG", o->config, "config.json, or a folder that has one")->required();
   command->add_option("--out", o->out, "write the preset or plan there [stdout]");
   command->add_option("--cluster", o->plan.cluster, "write a whole plan, on this cluster preset [the model alone]");
-  command->add_option("--devices", o->plan.devices, "devices of that plan, all of them data-parallel")
+  command->add_option("--devices", o->plan.devices, "devices of that plan: data-parallel, weights and states sharded (zero_stage 3)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
       ->capture_default_str();
   command->add_option("--seq-length", o->sequence,

@@ -154,7 +154,7 @@ ordered_json layout_of(const Import& import, const PlanRequest& plan) {
   return {{"name", import.model.name},
           {"notes", notes_of(import)},
           {"model", section_of(import)},
-          {"parallel", {{"data", plan.devices}}},
+          {"parallel", {{"data", plan.devices}, {"zero_stage", plan.devices > 1 ? 3 : 0}}},
           {"training", {{"seq_length", import.model.counts.sequence}, {"micro_batch_size", 1}, {"global_batch_size", plan.devices}}},
           {"cluster", {{"preset", plan.cluster}, {"devices", plan.devices}}}};
 }

@@ -163,6 +163,7 @@ TEST_CASE("wrong values are refused by their field") {
   Configs configs;
   CHECK(configs.refusal(with(kSmall, {{"num_hidden_layers", "many"}})).starts_with("num_hidden_layers: must"));
   CHECK(configs.refusal(with(kSmall, {{"num_attention_heads", 0}})).starts_with("hidden_size and num_attention_heads: must not be 0"));
+  CHECK(configs.refusal(with(kSmall, {{"num_hidden_layers", 1'000'000}})) == "num_hidden_layers: is too large");
   CHECK(configs.refusal(with(kSmall, {{"hidden_size", nullptr}})).find("hidden_size") == 0);
   CHECK(configs.refusal(with(kSmall, {{"intermediate_size", 4e18}})).find("intermediate_size") != std::string::npos);
 }
@@ -190,6 +191,10 @@ TEST_CASE("a plan takes a configuration in place of a preset, and refuses what i
     CHECK(e.problems().front().file == configs.at("q/config.json"));
   }
   CHECK_THROWS_AS(plan("gone/config.json"), ConfigError);
+  configs.file("q/config.json", with(kSmall, {{"model_type", "mistral"}, {"sliding_window", 64}, {"num_key_value_heads", 2}}).dump());
+  CHECK(plan("q/config.json").model.num_kv_heads == 2);  // the plan's sequences are no longer than the window
+  configs.file("q/config.json", with(kSmall, {{"model_type", "mistral"}, {"sliding_window", 63}, {"num_key_value_heads", 2}}).dump());
+  CHECK_THROWS_AS(plan("q/config.json"), InfeasibleError);
 }
 
 TEST_CASE("a plan takes a preset file of one's own by its path") {

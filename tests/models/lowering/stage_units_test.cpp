@@ -55,7 +55,7 @@ TEST_CASE("units by sizes alone are those of the lowered programs") {
 }
 
 TEST_CASE("regions of a model do not depend on how many layers it has, as long as none differs") {
-  const ModelRegions two = model_regions(make_shapes(plan_of(R"("num_layers": 2, )" + kGpt.substr(17), "")));
+  const ModelRegions two = model_regions(make_shapes(plan_of(R"("num_layers": 2, )" + kGpt.substr(17), R"("data": 16)")));
   const Plan plan = plan_of(kGpt, R"("pipeline": 2, "data": 8, "zero_stage": 1)");
   const StageUnits sized = stage_units(two, stage_chunks(plan)[1], sharding_of(plan));
   CHECK(sized.flat_elements == lower(plan).programs[1].flat_elements);

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import tandem
-from tandem import NOTHING_MEASURED, PROGRAM, SMALL, TEXT, WithFolder
+from tandem import NOTHING_MEASURED, PROGRAM, SMALL, TEXT, WithFolder, changed
 
 GIB = 1 << 30
 PLANS = 12
@@ -73,6 +73,23 @@ class Hosts(WithFolder):
                 code, _, err = self.limited(limit, *command)
                 self.assertEqual(code, 7, err)
                 self.assertIn("the host gives no thread", err)
+
+    def test_a_training_goes_on_without_a_checkpoint_that_there_is_no_memory_for(self):
+        plan = changed(SMALL, **{"model": {"preset": "gpt-small-demo"}, "parallel": {"tensor": 1}, "cluster.devices": 1,
+                                 "training.global_batch_size": 1})
+        train = ["train", self.folder.plan(plan), "--data", TEXT, "--steps", 2]
+        lost = 0
+        for mib in range(80, 400, 8):
+            limit = limits(8 << 20, mib << 20)
+            if self.limited(limit, *train)[0] != 0:
+                continue  # too little for the training itself
+            code, _, err = self.limited(limit, *train, "--save", self.path("run.safetensors"), "--save-every", 1)
+            if code == 0:
+                break
+            self.assertEqual((code, err.count("\nstep ")), (7, 2), err)
+            self.assertIn("the host has no memory left for it; the training goes on without it", err)
+            lost += 1
+        self.assertGreater(lost, 0)
 
 
 if __name__ == "__main__":
