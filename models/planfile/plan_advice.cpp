@@ -1,6 +1,14 @@
 #include "models/planfile/plan_advice.hpp"
 
 namespace tandem {
+namespace {
+
+/// Reductions of whole gradients beside the passes of a stage with chunks, for which the other stages wait.
+bool reduces_beside_chunks(const ParallelSpec& p) {
+  return p.overlap_grad_reduce && has_chunks(p.schedule) && p.pipeline > 1 && p.data > 1 && p.zero_stage <= 1;
+}
+
+}  // namespace
 
 std::vector<std::string> plan_advice(const Plan& plan) {
   const TrainingSpec& t = plan.training;
@@ -9,6 +17,9 @@ std::vector<std::string> plan_advice(const Plan& plan) {
     notes.push_back("step time is that of the full batch; ramp-up of " + std::to_string(t.batch_rampup.samples) + " samples before it");
   if (t.recompute == Recompute::selective && t.flash_attention && t.recompute_modules == std::vector<std::string>{"core_attention"})
     notes.push_back("attention is computed twice for little memory: flash attention keeps no scores that recomputing it would free");
+  if (reduces_beside_chunks(plan.parallel))
+    notes.push_back("reductions beside a chunk's passes (parallel.overlap_grad_reduce) slow one stage after the other, for all wait for each: "
+                    "the step may be shorter without, or where the framework starts them on all stages at once (Megatron-LM's align_grad_reduce)");
   if (plan.stack.facts.whole_between_micro_batches)
     notes.push_back("weights and gradients are exchanged once a step and whole between micro-batches: pipelines of stack " + plan.stack.name);
   notes.insert(notes.end(), plan.ineffective.begin(), plan.ineffective.end());

@@ -20,12 +20,14 @@ void fetch(const T* first, std::size_t n) {
 
 }  // namespace
 
-Engine::Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templates, Patterns& patterns, Host host, Times memory)
+Engine::Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templates, Patterns& patterns, Host host, Times memory,
+               bool keeps_issues)
     : templates_(templates),
       patterns_(patterns),
       host_(host),
       network_(quotient.links, quotient.uses, 2 * quotient.exchanges.size(), queue_),
-      times_(std::move(memory)) {
+      times_(std::move(memory)),
+      keeps_issues_(keeps_issues || host.synchronous) {
   times_.instances.clear();
   times_.ended.clear();
   times_.issued.clear();
@@ -56,7 +58,8 @@ void Engine::add(Part part) {
   const std::uint32_t* const exchanges = exchanges_.data() + exchanges_.size();
   const LaneProgram& lane_program = part.lane_program;
   RoleState role{
-      {}, {}, &lane_program, part.run_table.steps.data(), exchanges, &part.run_table, part.delays, 0, lane_program.host_waits, {}};
+      {}, {}, &lane_program, part.run_table.steps.data(), exchanges, &part.run_table, part.delays, 0, lane_program.host_waits,
+      keeps_issues_ && lane_program.host_waits, {}};
   exchanges_.insert(exchanges_.end(), part.exchanges.begin(), part.exchanges.end());
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
     role.cursors[lane].edge = lane_program.lanes[lane].edges.data();
@@ -74,7 +77,7 @@ void Engine::place_records() {
   std::size_t instances = 0;
   keeps_issues_ = host_.synchronous;
   for (RoleState& role : roles_) {
-    keeps_issues_ |= role.host_waits;
+    keeps_issues_ |= role.keeps_issues;
     role.record.first_instance = of[role.lane_program].roles++;
   }
   for (auto& [lane_program, p] : of) {
@@ -91,6 +94,7 @@ void Engine::place_records() {
     if (role.delays != nullptr) times += mark_delayed(role);
   times_.ended.reserve(times);
   if (keeps_issues_) times_.issued.reserve(times);
+  else times_.issued = {};
 }
 
 /// The times that these instances need, for they are simulated task by task.
@@ -213,7 +217,7 @@ inline bool Engine::ready_time(RoleState& role, std::size_t lane, Cursor& c, std
   }
   if constexpr (kind == Kind::stream) {
     const std::int64_t issued = c.host_late + issue(c);
-    if (role.host_waits) issued_at() = issued;
+    if (role.keeps_issues) issued_at() = issued;
     ready = std::max(ready, issued);
   }
   c.edge = edge;

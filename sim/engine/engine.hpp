@@ -42,8 +42,9 @@ struct Part {
 
 class Engine {
  public:
-  /// References outlive the engine. `memory`: of an earlier walk, whose times are forgotten.
-  Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templates, Patterns& patterns, Host host, Times memory = {});
+  /// References outlive the engine. `memory`: of an earlier walk, whose times are forgotten. `keeps_issues`: Times::issued is wanted.
+  Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templates, Patterns& patterns, Host host, Times memory = {},
+         bool keeps_issues = true);
 
   void add(Part part);
   /// Runs until no role can go on.
@@ -121,6 +122,7 @@ class Engine {
     const RoleDelays* delays;
     std::uint32_t parted = 0;  ///< instances whose runs were parted
     bool host_waits = false;   ///< as the lane program's
+    bool keeps_issues = false;
     Record record;
   };
   /// What is known about an instance before it is simulated.
@@ -208,7 +210,7 @@ class Engine {
   std::vector<std::uint32_t> exchanges_;  ///< that roles take part in, role by role
   Times times_;
   std::size_t taken_times_ = 0;  ///< of `times_.ended`
-  bool keeps_issues_ = false;    ///< some role does not issue task n at n launches
+  bool keeps_issues_;            ///< of roles that do not issue task n at n launches, and whether there are any
   std::vector<Segment> segments_;
   std::vector<std::uint32_t> awake_;
   struct Finished {

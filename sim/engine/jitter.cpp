@@ -1,7 +1,6 @@
 #include "sim/engine/jitter.hpp"
 
 #include <cmath>
-#include <numbers>
 #include <optional>
 #include <string>
 
@@ -20,35 +19,11 @@ std::uint64_t scramble(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// In (0, 1): 53 bits, never 0.
-double uniform(std::uint64_t bits) { return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53; }
-
-/// Standard normal (Box and Muller 1958).
-double normal(std::uint64_t key) {
-  const double radius = std::sqrt(-2 * std::log(uniform(scramble(key)))), angle = 2 * std::numbers::pi * uniform(scramble(~key));
-  return radius * std::cos(angle);
-}
-
 bool varies(const Op& op) { return !is_communication(op) && !std::holds_alternative<HostCopy>(op); }
 
 InfeasibleError refusal(const std::string& reason, const std::string& remedy) {
   return InfeasibleError(Problem{"", "cluster.perturbation.jitter.relative", "", reason, remedy});
 }
-
-/// Factors of one seed's computations.
-class Factors {
- public:
-  explicit Factors(const Jitter& jitter) : variance_(std::log1p(jitter.relative * jitter.relative)), seed_(scramble(jitter.seed)) {}
-
-  double of(std::int32_t rank, std::uint32_t position) const {
-    const std::uint64_t place = static_cast<std::uint64_t>(rank) << 32 | position;
-    return std::exp(spread_ * normal(seed_ ^ place) - variance_ / 2);
-  }
-
- private:
-  double variance_, spread_ = std::sqrt(variance_);
-  std::uint64_t seed_;
-};
 
 /// What the roles of one table of slots have in common.
 struct Computations {
@@ -76,18 +51,30 @@ Computations computations_of(const SimulatedStep& simulated, const TaskGraph& gr
   return out;
 }
 
-void set_delays(const Computations& computations, const Factors& factors, std::int32_t rank, RoleDelays& out) {
+/// To the nearest whole number; llround is a call.
+std::int64_t rounded(double x) { return static_cast<std::int64_t>(x + std::copysign(0.5, x)); }
+
+void set_delays(const Computations& computations, const JitterFactors& factors, std::int32_t rank, RoleDelays& out) {
   out.first = computations.first;
   out.ps.resize(computations.ps.size());
   for (std::uint32_t position = 0; position < out.ps.size(); ++position) {
     const double ps = computations.ps[position];
-    out.ps[position] = ps == 0 ? 0 : std::llround(ps * (factors.of(rank, position) - 1));
+    out.ps[position] = ps == 0 ? 0 : rounded(ps * (factors.of(rank, position) - 1));
   }
+}
+
+NormalTable log_normal(double relative) {
+  const double variance = std::log1p(relative * relative), spread = std::sqrt(variance);
+  return NormalTable([&](double z) { return std::exp(spread * z - variance / 2); });
 }
 
 }  // namespace
 
-double jitter_factor(const Jitter& jitter, std::int32_t rank, std::uint32_t position) { return Factors(jitter).of(rank, position); }
+JitterFactors::JitterFactors(const Jitter& jitter) : factors_(log_normal(jitter.relative)), seed_(scramble(jitter.seed)) {}
+
+double JitterFactors::of(std::int32_t rank, std::uint32_t position) const {
+  return factors_.of(scramble(seed_ ^ (static_cast<std::uint64_t>(rank) << 32 | position)));
+}
 
 void require_few_tasks(const Setup& setup) {
   std::int64_t tasks = 0;
@@ -100,13 +87,13 @@ void require_few_tasks(const Setup& setup) {
                 "lower parallel.data and the batch with it, or leave jitter out");
 }
 
-void set_jitter(SimulatedStep& simulated, const TaskGraph& graph, const Jitter& jitter) {
+void set_jitter(SimulatedStep& simulated, const TaskGraph& graph, const Jitter& jitter, int threads) {
   std::vector<std::optional<Computations>> of_table(simulated.quotient.tables.size());
   for (std::size_t role = 0; role < simulated.roles.size(); ++role)
     if (auto& known = of_table[simulated.quotient.roles[role].table]; !known) known = computations_of(simulated, graph, role);
-  const Factors factors(jitter);
+  const JitterFactors factors(jitter);
   simulated.delays.resize(simulated.roles.size());
-  for_each_index(simulated.roles.size(), {.most = all_cores()}, [&](std::size_t role) {
+  for_each_index(simulated.roles.size(), {.most = threads}, [&](std::size_t role) {
     const Computations& computations = *of_table[simulated.quotient.roles[role].table];
     set_delays(computations, factors, simulated.roles[role].ranks.front(), simulated.delays[role]);
   });

@@ -6,6 +6,7 @@
 
 #include "models/plan/perturbation.hpp"
 #include "sim/engine/engine.hpp"
+#include "sim/engine/normal_table.hpp"
 
 namespace tandem::sim {
 
@@ -19,10 +20,20 @@ inline constexpr std::int64_t kMostJitteredTasks = 100'000'000;
 void require_few_tasks(const Setup& setup);
 
 /// Sets `simulated.delays`: by role, picoseconds that each computation takes beyond its slot's duration, above or below zero. Every rank
-/// is its own role. Throws InfeasibleError where ranks share processors: computations then have no time of their own.
-void set_jitter(SimulatedStep& simulated, const TaskGraph& graph, const Jitter& jitter);
+/// is its own role. Draws on `threads` at most, the caller's included. Throws InfeasibleError where ranks share processors: computations
+/// then have no time of their own.
+void set_jitter(SimulatedStep& simulated, const TaskGraph& graph, const Jitter& jitter, int threads);
 
-/// The factor of computation number `position` of `rank`.
-double jitter_factor(const Jitter& jitter, std::int32_t rank, std::uint32_t position);
+/// Factors of one seed's computations.
+class JitterFactors {
+ public:
+  explicit JitterFactors(const Jitter& jitter);
+  /// Of computation number `position` of `rank`.
+  double of(std::int32_t rank, std::uint32_t position) const;
+
+ private:
+  NormalTable factors_;
+  std::uint64_t seed_;
+};
 
 }  // namespace tandem::sim

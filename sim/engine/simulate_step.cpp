@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "models/base/threads.hpp"
 #include "sim/engine/jitter.hpp"
 #include "sim/engine/overlap.hpp"
 #include "sim/engine/step_limit.hpp"
@@ -76,7 +77,7 @@ std::vector<RunTable> run_tables_of(const std::vector<LaneTemplate>& templates, 
 /// Walks all programs once and keeps what happened; the tasks that wait for each other when that cannot finish.
 std::vector<Engine::Stuck> walk(const std::vector<LaneTemplate>& templates, SimulatedStep& out) {
   out.records.clear();
-  Engine engine(out.quotient, templates, out.patterns, out.host, std::move(out.times));
+  Engine engine(out.quotient, templates, out.patterns, out.host, std::move(out.times), out.keeps_issues);
   for (std::size_t r = 0; r < out.roles.size(); ++r)
     engine.add(
         {out.lane_program(r), out.quotient.roles[r].exchanges, out.run_table(r), out.delays.empty() ? nullptr : &out.delays[r]});
@@ -156,15 +157,29 @@ SimulatedStep simulate_step(const Setup& setup, const Options& options) {
   out.lane_programs = make_lane_programs(setup.graph, out.communications, out.host.synchronous);
   out.patterns = Patterns(out.host.launch);
   out.run_tables = run_tables_of(templates, !out.host.synchronous && !options.singly, out);
-  if (options.jitter) set_jitter(out, setup.graph, *options.jitter);
+  if (options.jitter) set_jitter(out, setup.graph, *options.jitter, all_cores());
   play(setup, templates, out);
   return out;
 }
 
-void simulate_again(const Setup& setup, const Jitter& jitter, SimulatedStep& step) {
+SimulatedStep for_another_seed(const SimulatedStep& step) {
+  SimulatedStep out;
+  out.roles = step.roles;
+  out.lane_programs = step.lane_programs;
+  out.communications = step.communications;
+  out.quotient = step.quotient;
+  out.slow_choices = step.slow_choices;
+  out.patterns = step.patterns;
+  out.run_tables = step.run_tables;
+  out.host = step.host;
+  return out;
+}
+
+void simulate_again(const Setup& setup, const Jitter& jitter, SimulatedStep& step, int threads) {
   step.step_time = {};
   step.tasks = step.events = 0;
-  set_jitter(step, setup.graph, jitter);
+  step.keeps_issues = false;
+  set_jitter(step, setup.graph, jitter, threads);
   play(setup, make_lane_templates(setup.graph, step.communications, step.host.synchronous), step);
 }
 

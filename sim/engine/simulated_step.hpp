@@ -29,6 +29,7 @@ struct SimulatedStep {
   Host host;
   Duration step_time;
   std::int64_t tasks = 0, events = 0;
+  bool keeps_issues = true;  ///< Reader::issued may be asked
 
   const LaneProgram& lane_program(std::size_t role) const { return lane_programs[roles[role].stage.index()]; }
   const RunTable& run_table(std::size_t role) const { return run_tables[quotient.roles[role].table]; }

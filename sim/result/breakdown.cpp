@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/base/threads.hpp"
 #include "sim/result/last_arrivals.hpp"
 
 namespace tandem::sim {
@@ -451,10 +452,15 @@ std::vector<Breakdown> break_down(const SimulatedStep& simulated, const TaskGrap
 
 std::vector<Breakdown> break_down(const SimulatedStep& simulated, const TaskGraph& graph, const std::vector<std::int64_t>& ends,
                                   std::int64_t span) {
-  Roles roles(simulated, graph);
-  std::vector<Breakdown> out;
-  for (std::size_t role = 0; role < simulated.roles.size(); ++role)
-    out.push_back(roles.of(role).run({ends[role] - span, ends[role]}));
+  constexpr std::size_t kWorthAThread = 256;
+  std::vector<Breakdown> out(simulated.roles.size());
+  const std::size_t parts = std::clamp<std::size_t>(out.size() / kWorthAThread, 1, static_cast<std::size_t>(all_cores()));
+  // Neighbours ask each other most: what a thread has found out about them, others do not need.
+  for_each_index(parts, {.most = static_cast<int>(parts)}, [&](std::size_t part) {
+    Roles roles(simulated, graph);
+    for (std::size_t role = out.size() * part / parts; role < out.size() * (part + 1) / parts; ++role)
+      out[role] = roles.of(role).run({ends[role] - span, ends[role]});
+  });
   return out;
 }
 

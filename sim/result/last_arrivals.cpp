@@ -5,12 +5,14 @@
 
 namespace tandem::sim {
 
-LastArrivals::LastArrivals(const SimulatedStep& simulated) : simulated_(simulated), roles_(simulated.quotient.exchanges.size()) {
+LastArrivals::LastArrivals(const SimulatedStep& simulated)
+    : simulated_(simulated), parties_(simulated.quotient.exchanges.size()), tasks_(simulated.quotient.tables.size()) {
   readers_.reserve(simulated.roles.size());
   for (std::size_t role = 0; role < simulated.roles.size(); ++role) {
     readers_.emplace_back(simulated, role);
-    for (const std::uint32_t exchange : simulated.quotient.roles[role].exchanges)
-      roles_[exchange].push_back(static_cast<std::uint32_t>(role));
+    const std::vector<std::uint32_t>& exchanges = simulated.quotient.roles[role].exchanges;
+    for (std::size_t number = 0; number < exchanges.size(); ++number)
+      parties_[exchanges[number]].push_back({static_cast<std::uint32_t>(role), static_cast<std::uint32_t>(number)});
   }
 }
 
@@ -20,33 +22,37 @@ std::int32_t LastArrivals::exchange_of(std::size_t role, Place at) const {
   return simulated_.quotient.slots(role)[simulated_.communications.first_slot[tmpl] + at.task].exchange;
 }
 
-/// Those of the role that are this exchange, ascending: the n-th of all its roles meet. Roles with one table of slots have one list.
-const std::vector<Place>& LastArrivals::tasks(std::size_t role, std::uint32_t exchange) {
-  const RoleSlots& own = simulated_.quotient.roles[role];
-  const auto number = std::find(own.exchanges.begin(), own.exchanges.end(), exchange) - own.exchanges.begin();
-  const auto [known, fresh] = tasks_.try_emplace({own.table, static_cast<std::uint32_t>(number)});
-  if (!fresh) return known->second;
+LastArrivals::Tasks LastArrivals::tasks_of_table(std::size_t role) const {
+  Tasks out(simulated_.quotient.roles[role].exchanges.size());
   const LaneProgram& program = simulated_.lane_program(role);
   const std::vector<std::uint32_t>& first = simulated_.communications.first_slot;
   for (std::uint32_t i = 0; i < program.instances(); ++i) {
     const std::uint32_t tmpl = program.starts[i].tmpl;
     for (std::uint16_t t = 0; t < first[tmpl + 1] - first[tmpl]; ++t)
-      if (exchange_of(role, {i, t}) == number) known->second.push_back({i, t});
+      if (const std::int32_t n = exchange_of(role, {i, t}); n >= 0) out[static_cast<std::size_t>(n)].push_back({i, t});
   }
-  return known->second;
+  return out;
+}
+
+/// Those of the role that are one exchange: the n-th of all its roles meet. Roles with one table of slots have one list.
+const std::vector<Place>& LastArrivals::tasks(std::size_t role, std::size_t number) {
+  std::optional<Tasks>& known = tasks_[simulated_.quotient.roles[role].table];
+  if (!known) known = tasks_of_table(role);
+  return (*known)[number];
 }
 
 std::optional<LastArrival> LastArrivals::of(std::size_t role, Place at) {
   const std::int32_t number = exchange_of(role, at);
   if (number < 0) return {};
   const std::uint32_t exchange = simulated_.quotient.roles[role].exchanges[static_cast<std::size_t>(number)];
-  const std::vector<Place>& own = tasks(role, exchange);
+  const std::vector<Place>& own = tasks(role, static_cast<std::size_t>(number));
   const auto before = [](Place a, Place b) { return std::pair(a.instance, a.task) < std::pair(b.instance, b.task); };
   const auto turn = static_cast<std::size_t>(std::lower_bound(own.begin(), own.end(), at, before) - own.begin());
   const std::int64_t started = readers_[role].started(at.instance, at.task);
-  for (const std::uint32_t other : roles_[exchange]) {
-    const std::vector<Place>& all = tasks(other, exchange);
-    if (other == role || all.size() != own.size()) continue;
+  for (const auto& [other, its_number] : parties_[exchange]) {
+    if (other == role) continue;
+    const std::vector<Place>& all = tasks(other, its_number);
+    if (all.size() != own.size()) continue;
     if (readers_[other].at(all[turn].instance, all[turn].task).ready == started) return LastArrival{other, all[turn]};
   }
   return {};

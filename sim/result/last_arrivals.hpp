@@ -2,9 +2,7 @@
 // Whom an exchange waited for.
 
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "sim/engine/simulated_step.hpp"
@@ -27,13 +25,21 @@ class LastArrivals {
   std::optional<LastArrival> of(std::size_t role, Place at);
 
  private:
-  const std::vector<Place>& tasks(std::size_t role, std::uint32_t exchange);
+  /// A role that takes part in an exchange, which is its own number `number`.
+  struct Party {
+    std::uint32_t role, number;
+  };
+  /// By number of an exchange, as a table of slots counts: the tasks that are it, ascending.
+  using Tasks = std::vector<std::vector<Place>>;
+
+  const std::vector<Place>& tasks(std::size_t role, std::size_t number);
+  Tasks tasks_of_table(std::size_t role) const;
   std::int32_t exchange_of(std::size_t role, Place at) const;
 
   const SimulatedStep& simulated_;
-  std::vector<Reader> readers_;                                          ///< by role
-  std::vector<std::vector<std::uint32_t>> roles_;                        ///< by exchange
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<Place>> tasks_;  ///< by table of slots and number of its exchange
+  std::vector<Reader> readers_;               ///< by role
+  std::vector<std::vector<Party>> parties_;   ///< by exchange
+  std::vector<std::optional<Tasks>> tasks_;   ///< by table of slots
 };
 
 }  // namespace tandem::sim

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <mutex>
 
+#include "models/base/threads.hpp"
 #include "reports/prediction/text.hpp"
 #include "sim/engine/simulate_step.hpp"
 #include "sim/result/steady_state.hpp"
@@ -45,12 +48,49 @@ StepSpread spread_of(const std::vector<double>& seconds) {
   return out;
 }
 
-/// Of one more seed. Steps that overlap are another graph, simulated from the start.
-Duration step_time(const Setup& setup, const Options& options, SimulatedStep& simulated) {
-  if (options.steps_overlap) return sim::step_time(setup, options);
-  simulate_again(setup, *options.jitter, simulated);
-  return simulated.step_time;
-}
+/// Other seeds of a step. Any thread may simulate one.
+class OtherSeeds {
+ public:
+  OtherSeeds(const DisturbedStep& step, int at_once, const TellProgress& progress)
+      : step_(step), threads_(std::max(1, all_cores() / at_once)), progress_(progress), free_{&step.simulated} {}
+
+  /// Of seed number `n`, the step's own being 0. Steps that overlap are another graph, simulated from the start.
+  double seconds(std::int64_t n) {
+    tell();
+    Options other = step_.options;
+    other.jitter->seed += static_cast<std::uint64_t>(n);
+    if (other.steps_overlap) return step_time(step_.setup, other).seconds();
+    SimulatedStep& simulated = taken();
+    simulate_again(step_.setup, *other.jitter, simulated, threads_);
+    const std::lock_guard guard(mutex_);
+    free_.push_back(&simulated);
+    return simulated.step_time.seconds();
+  }
+
+ private:
+  void tell() {
+    const std::lock_guard guard(mutex_);
+    ++begun_;
+    if (progress_) progress_("seed " + std::to_string(begun_) + " of " + std::to_string(step_.options.jitter->seeds));
+  }
+
+  /// Memory that no other thread uses meanwhile.
+  SimulatedStep& taken() {
+    const std::lock_guard guard(mutex_);
+    if (free_.empty()) return *more_.emplace_back(std::make_unique<SimulatedStep>(for_another_seed(step_.simulated)));
+    SimulatedStep* const step = free_.back();
+    free_.pop_back();
+    return *step;
+  }
+
+  const DisturbedStep& step_;
+  int threads_;  ///< that draw for one seed
+  const TellProgress& progress_;
+  std::mutex mutex_;
+  std::int64_t begun_ = 1;
+  std::vector<SimulatedStep*> free_;
+  std::vector<std::unique_ptr<SimulatedStep>> more_;
+};
 
 }  // namespace
 
@@ -60,22 +100,20 @@ Duration undisturbed(const Setup& setup, const Options& options, const Topology&
   return step_time({setup.graph, setup.mesh, plain, setup.cost, setup.replay}, calm);
 }
 
-PerturbationCost perturbation_cost(const Perturbation& perturbation, const DisturbedStep& step, const Topology& plain,
+StepSpread spread_over_seeds(const DisturbedStep& step, int at_once, const TellProgress& progress) {
+  std::vector<double> seconds(static_cast<std::size_t>(step.options.jitter->seeds), step.time.seconds());
+  OtherSeeds others(step, at_once, progress);
+  for_each_index(seconds.size() - 1, {.most = at_once},
+                 [&](std::size_t i) { seconds[i + 1] = others.seconds(static_cast<std::int64_t>(i + 1)); });
+  return spread_of(seconds);
+}
+
+PerturbationCost perturbation_cost(const Perturbation& perturbation, const DisturbedStep& step, const Topology& plain, int at_once,
                                    const TellProgress& progress) {
-  const auto& [setup, options, time, simulated] = step;
   PerturbationCost out;
   out.changes = changes_of(perturbation);
-  out.undisturbed = tandem::sim::undisturbed(setup, options, plain);
-  if (!options.jitter || options.jitter->seeds < 2) return out;
-  const std::int64_t seeds = options.jitter->seeds;
-  std::vector<double> seconds{time.seconds()};
-  for (Options other = options; static_cast<std::int64_t>(seconds.size()) < seeds;) {
-    const auto done = static_cast<std::int64_t>(seconds.size());
-    if (progress) progress("seed " + std::to_string(done + 1) + " of " + std::to_string(seeds));
-    ++other.jitter->seed;
-    seconds.push_back(step_time(setup, other, simulated).seconds());
-  }
-  out.spread = spread_of(seconds);
+  out.undisturbed = undisturbed(step.setup, step.options, plain);
+  if (step.options.jitter && step.options.jitter->seeds > 1) out.spread = spread_over_seeds(step, at_once, progress);
   return out;
 }
 

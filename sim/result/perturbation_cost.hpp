@@ -20,8 +20,12 @@ struct DisturbedStep {
   SimulatedStep& simulated;
 };
 
-/// `plain` is the machine without the perturbation. `progress` may be empty.
-PerturbationCost perturbation_cost(const Perturbation& perturbation, const DisturbedStep& step, const Topology& plain,
+/// Step times of all seeds: the step's own and those that follow. `at_once`: seeds that are simulated on threads at the same time, each
+/// in memory of its own; the times do not depend on it. `progress` may be empty, and is never called by two threads at once.
+StepSpread spread_over_seeds(const DisturbedStep& step, int at_once, const TellProgress& progress);
+
+/// `plain` is the machine without the perturbation.
+PerturbationCost perturbation_cost(const Perturbation& perturbation, const DisturbedStep& step, const Topology& plain, int at_once,
                                    const TellProgress& progress);
 
 }  // namespace tandem::sim

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "models/base/threads.hpp"
 #include "models/graph/model_flops.hpp"
 #include "models/plan/step_work.hpp"
 #include "models/planfile/plan_advice.hpp"
@@ -246,7 +247,8 @@ Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& pl
   out.range = step_range(load_error_book(), out, topology, wanted.range_without);
   fill_lanes(out, plan, setup, simulated, wanted);
   if (perturbation.any())
-    out.perturbation = perturbation_cost(perturbation, {setup, options, out.step_time, simulated}, plain, wanted.progress);
+    out.perturbation = perturbation_cost(perturbation, {setup, options, out.step_time, simulated}, plain,
+                                         std::clamp(wanted.seeds_at_once, 1, all_cores()), wanted.progress);
   return out;
 }
 

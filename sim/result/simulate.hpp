@@ -12,7 +12,7 @@
 
 namespace tandem::sim {
 
-/// Called now and then with what a simulation is at, in a few words.
+/// Called now and then with what a simulation is at, in a few words: by one thread at a time, not always the caller's.
 using TellProgress = std::function<void(const std::string& what)>;
 
 struct SimulateOptions {
@@ -22,6 +22,8 @@ struct SimulateOptions {
   std::string range_without;  ///< a source whose records the range must not rest on
   const Routing* routing = nullptr;  ///< rows that experts get, rank by rank, as in a run; outlives the call
   TellProgress progress;  ///< or empty
+  /// Seeds of a jitter that are simulated at the same time, on threads; fewer on fewer cores. Each takes memory for all times.
+  int seeds_at_once = 2;
 };
 
 /// Predicts one optimizer step on `topology` as the plan's perturbation leaves it. Deterministic: equal inputs give byte-equal

@@ -201,7 +201,9 @@ TEST_CASE("a run's timeline file holds its routing, which a simulation of the sa
   // Another pipeline, the same ranks otherwise: layers move to other stages, their tokens stay.
   const Plan deeper = plan_of({1, 1, 4, 4, 3});
   const Routing moved = read_routing(path, deeper);
-  const Prediction p = sim::simulate(deeper, lower(deeper), *make_topology(deeper.cluster), {false, false, false, {}, &moved});
+  sim::SimulateOptions options;
+  options.routing = &moved;
+  const Prediction p = sim::simulate(deeper, lower(deeper), *make_topology(deeper.cluster), options);
   CHECK(p.step_time > Duration{});
   std::filesystem::remove(path);
 }

@@ -25,10 +25,18 @@ import cases
 import material
 import mutants
 
-SANITIZED = b"__sanitizer_" in pathlib.Path(material.PROGRAM).read_bytes() if os.path.exists(material.PROGRAM) else False
+
+def sanitized(program):
+    """Whether a program was built with a sanitizer."""
+    data = pathlib.Path(program).read_bytes() if os.path.exists(program) else b""
+    return any(mark in data for mark in (b"__asan_init", b"__tsan_init", b"__ubsan_handle"))
+
+
+SANITIZED = sanitized(material.PROGRAM)
 LIMIT = 60 if SANITIZED else 20        # s; a sanitizer makes it several times slower
 MOST_MEMORY = 6 << 30                  # bytes of addresses, so that a flood ends before the machine does
 MOST_MESSAGES = 200_000                # bytes
+FOLDERS = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # rows and checkpoints wait for the disk, which may be busy
 CODES = {0, 2, 3, 4, 5, 6, 7, 130}
 
 
@@ -119,7 +127,7 @@ class Attack:
 
 def attack(index, options, made):
     """Problems of one case; its folder is gone where there are none."""
-    folder = pathlib.Path(tempfile.mkdtemp(prefix=f"tandem_attack_{index}_"))
+    folder = pathlib.Path(tempfile.mkdtemp(prefix=f"tandem_attack_{index}_", dir=FOLDERS))
     try:
         one = Attack(index, options.seed, made, folder, options.kind)
         problems = one.judge()
@@ -156,7 +164,7 @@ def main():
         sys.exit(f"no program at {material.PROGRAM}; set TANDEM")
     print(f"seed {options.seed}, {material.PROGRAM}{', sanitized' if SANITIZED else ''}", flush=True)
     begin, counts, failed = time.monotonic(), {}, 0
-    with tempfile.TemporaryDirectory(prefix="tandem_attack_material_") as folder:
+    with tempfile.TemporaryDirectory(prefix="tandem_attack_material_", dir=FOLDERS) as folder:
         made = material.Material(pathlib.Path(folder))
         made.plans = mutants.Plans(made.schema)
         indices = iter([options.case] if options.case is not None else range(options.cases))

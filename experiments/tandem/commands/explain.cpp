@@ -3,6 +3,7 @@
 
 #include "experiments/tandem/base/rehearsal.hpp"
 #include "experiments/tandem/base/terminal.hpp"
+#include "experiments/tandem/base/waiting.hpp"
 #include "experiments/tandem/commands/arguments.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/explain/explanation.hpp"
@@ -107,8 +108,13 @@ std::string summary(const Plan& plan, const ParameterCount& p) {
   return out;
 }
 
+ExplainedCase waited_for(const Options& o) {
+  Waiting waiting("simulating");
+  return make_case(o.plan, o.stack, [&](const std::string& what) { waiting.at("simulating " + what); });
+}
+
 ExitCode explain_one(const Options& o) {
-  const ExplainedCase c = make_case(o.plan, o.stack);
+  const ExplainedCase c = waited_for(o);
   const Explanation e = explain_key(c, o.key);
   o.json ? print_json(to_json(e)) : print(to_text(e));
   return ExitCode::ok;

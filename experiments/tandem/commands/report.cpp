@@ -6,6 +6,7 @@
 
 #include "experiments/tandem/base/rehearsal.hpp"
 #include "experiments/tandem/base/terminal.hpp"
+#include "experiments/tandem/base/waiting.hpp"
 #include "experiments/tandem/commands/arguments.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/commands/run_page.hpp"
@@ -50,12 +51,16 @@ void require_plan(const std::string& text, const std::string& path) {
 
 std::string plan_page(const Options& o, const std::string& text) {
   require_plan(text, o.subject);
+  Waiting waiting("reading the plan");
   const Rehearsal r = prepare_text(text, o.subject, o.stack);
   const auto topology = topology_of(r.plan, o.cost_table);
   tell_other_type(r.plan, *topology);
   sim::SimulateOptions options;
   options.timeline = options.memory_over_time = true;
+  options.progress = [&](const std::string& what) { waiting.at("simulating " + what); };
+  waiting.at("simulating");
   const Prediction p = naming(o.subject, [&] { return sim::simulate(r.plan, r.graph, *topology, options); });
+  waiting.at("writing the page");
   const Device& device = topology->device();
   const std::string data = plan_report_json({r.plan, r.graph, p, device.name, device.usable_memory, unverified_facts(p)});
   return html_page("plan", title(r.plan) + " – Tandem", data);

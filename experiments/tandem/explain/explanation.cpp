@@ -174,11 +174,13 @@ FactOrigin origin_of(const ProductCoverage& c) {
 
 }  // namespace
 
-ExplainedCase make_case(const std::string& plan_path, const std::string& stack) {
+ExplainedCase make_case(const std::string& plan_path, const std::string& stack, const sim::TellProgress& progress) {
   Rehearsal r = prepare(plan_path, {}, stack);
   ExplainedCase c;
   c.topology = topology_of(r.plan, "");
-  c.prediction = naming(plan_path, [&] { return sim::simulate(r.plan, r.graph, *c.topology); });
+  sim::SimulateOptions options;
+  options.progress = progress;
+  c.prediction = naming(plan_path, [&] { return sim::simulate(r.plan, r.graph, *c.topology, options); });
   c.result_json = to_json(c.prediction, r.plan);
   c.facts = facts_in_use(r.plan, *c.topology);
   if (c.prediction.measured_products) c.facts.push_back(origin_of(*c.prediction.measured_products));

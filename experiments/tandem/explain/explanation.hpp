@@ -8,6 +8,7 @@
 #include "models/graph/task_graph.hpp"
 #include "models/plan/plan.hpp"
 #include "reports/prediction/prediction.hpp"
+#include "sim/result/simulate.hpp"
 #include "topology/fact_list.hpp"
 #include "topology/topology.hpp"
 
@@ -23,8 +24,8 @@ struct ExplainedCase {
   std::string result_json;  ///< what `simulate --json` prints
 };
 
-/// Loads, lowers and simulates a plan file. Throws ConfigError or InfeasibleError.
-ExplainedCase make_case(const std::string& plan_path, const std::string& stack = {});
+/// Loads, lowers and simulates a plan file. `progress` may be empty. Throws ConfigError or InfeasibleError.
+ExplainedCase make_case(const std::string& plan_path, const std::string& stack, const sim::TellProgress& progress);
 
 struct Explanation {
   std::string key;

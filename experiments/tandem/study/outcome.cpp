@@ -74,7 +74,9 @@ void predict(ordered_json& row, const Point& point, const std::string& file) {
   require_lowerable(plan);
   const TaskGraph graph = lower(plan);
   const auto topology = program::topology_of(plan, "");
-  const Prediction p = sim::simulate(plan, graph, *topology);
+  sim::SimulateOptions options;
+  options.seeds_at_once = 1;  // plans have the threads
+  const Prediction p = sim::simulate(plan, graph, *topology, options);
   settle(row, p.fits ? Status::ok : Status::too_large,
          p.fits ? "" : "does not fit the memory of " + topology->device().name);
   add_prediction(row, p);

@@ -81,6 +81,7 @@ void predict(JudgedRecord& out) {
   const auto topology = topology_of(plan, "");
   sim::SimulateOptions options;
   options.range_without = m.set;
+  options.seeds_at_once = 1;  // records have the threads
   const Prediction p = sim::simulate(plan, graph, *topology, options);
   out.plan = digest(plan, *topology);
   out.step_time_s = p.step_time.seconds();

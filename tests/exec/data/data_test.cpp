@@ -17,12 +17,12 @@ using namespace tandem::exec;
 namespace {
 
 /// A file that is gone when the test ends.
-class TextFile {
+class SavedText {
  public:
-  TextFile(const std::string& name, const std::string& text) : path_("exec_data_test_" + name + ".txt") {
+  SavedText(const std::string& name, const std::string& text) : path_("exec_data_test_" + name + ".txt") {
     std::ofstream(path_, std::ios::binary) << text;
   }
-  ~TextFile() { std::remove(path_.c_str()); }
+  ~SavedText() { std::remove(path_.c_str()); }
   const std::string& path() const { return path_; }
 
  private:
@@ -66,7 +66,7 @@ TEST_CASE("A permutation leaves few points in place and depends on its key") {
 }
 
 TEST_CASE("Every epoch covers every window of the text once, each in another order") {
-  const TextFile file("epoch", ramp(3 * 41 + 3));  // 41 windows of 3 and a tail of two that no window reaches
+  const SavedText file("epoch", ramp(3 * 41 + 3));  // 41 windows of 3 and a tail of two that no window reaches
   const auto data = open_byte_text(file.path(), 3, 7);
   std::vector<std::vector<std::int32_t>> orders;
   for (std::int64_t epoch = 0; epoch < 4; ++epoch) {
@@ -103,7 +103,7 @@ TEST_CASE("Threads may read sequences at once", "[tsan]") {
 }
 
 TEST_CASE("Bytes above 127 are tokens above 127") {
-  const TextFile file("high", std::string("\xff\x80\x00", 3));
+  const SavedText file("high", std::string("\xff\x80\x00", 3));
   const auto data = open_byte_text(file.path(), 2, 0);
   CHECK(data->vocab_size() == 256);
   CHECK(sequence(*data, 0, 2) == std::vector<std::int32_t>{255, 128, 0});
@@ -112,7 +112,7 @@ TEST_CASE("Bytes above 127 are tokens above 127") {
 TEST_CASE("A text that is missing, a folder or too short is refused with its name") {
   CHECK_THROWS_AS(open_byte_text("no_such_text.txt", 4, 0), ConfigError);
   CHECK_THROWS_AS(open_byte_text(TANDEM_SOURCE_DIR, 4, 0), ConfigError);
-  const TextFile file("short", "four");
+  const SavedText file("short", "four");
   try {
     open_byte_text(file.path(), 4, 0);
     FAIL("not refused");
@@ -124,12 +124,12 @@ TEST_CASE("A text that is missing, a folder or too short is refused with its nam
 }
 
 TEST_CASE("Bigram entropy is zero when each byte decides the next, and ln 2 for a fair coin after each") {
-  const TextFile fixed("fixed", "abababababab");
+  const SavedText fixed("fixed", "abababababab");
   CHECK(bigram_entropy(*read_text_file(fixed.path())) == 0);
   // The cycle "aabb" repeated: after a comes a or b equally often, after b too (closed: it ends where it began).
   std::string text;
   for (int i = 0; i < 100; ++i) text += "aabb";
-  const TextFile coin("coin", text + "a");
+  const SavedText coin("coin", text + "a");
   CHECK(bigram_entropy(*read_text_file(coin.path())) == Approx(std::log(2.0)).epsilon(1e-14));  // rounding of one log and 4 products
 }
 

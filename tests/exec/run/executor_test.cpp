@@ -79,9 +79,10 @@ TEST_CASE("Edges across instances make streams wait for each other", "[tsan]") {
   }
 }
 
-TEST_CASE("Tensor-parallel collectives run inline between the computations around them", "[tsan]") {
+TEST_CASE("Tensor-parallel collectives run between the computations around them", "[tsan]") {
   const auto body = [](const float*, float* out, const KernelContext& c) { fill(out, static_cast<float>(c.tensor_rank + 1)); };
-  const auto graph = graph_of({{{{compute(3, 2), all_reduce(Group::tensor, Stream::tensor, 2), add(2, 1)}}, {}, {}}});
+  const auto graph = graph_of(
+      {{{{compute(3, 2), after({0}, all_reduce(Group::tensor, Stream::tensor, 2)), after({1}, add(2, 1))}}, {}, {}}});
   const auto result = run_graph(plan_of(4, 1, 1), graph, body);
   CHECK(weight(result, 0) == 1 + 2 + 3 + 4);
 }
@@ -247,7 +248,7 @@ TEST_CASE("A rank finds its own share of a larger tensor by its place in the ope
   own.inputs[0].shards = 4, own.inputs[0].stride = kElements * 4, own.inputs[0].shard_group = group;
   auto longer = plan;
   longer.training.seq_length = 8;
-  const auto graph = graph_of({{{{compute(0, 2), own, all_reduce(group, Stream::tensor, 1)}}, {}, {}}});
+  const auto graph = graph_of({{{{compute(0, 2), own, after({1}, all_reduce(group, Stream::tensor, 1))}}, {}, {}}});
   const auto result = run_graph(longer, graph, powers);
   CHECK(weight(result, 0) == 1111);
   CHECK(result.ranks[0].arena_touched_bytes == 2 * 256 + kElements * 4);
@@ -347,7 +348,7 @@ TEST_CASE("What a backend cannot do is refused before anything runs, by operatio
     FAIL("not refused");
   } catch (const InfeasibleError& e) {
     CHECK(e.problems().at(0).field == "training.precision");
-    CHECK(std::string(e.what()).find("adding backend cannot do bias_grad in fp32") != std::string::npos);
+    CHECK_THAT(e.what(), Catch::Contains("the adding") && Catch::Contains("backend cannot do bias_grad in fp32"));
   }
 }
 

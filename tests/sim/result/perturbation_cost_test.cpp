@@ -1,5 +1,7 @@
 // Stragglers, slow links and jitter, against what can be worked out by hand and against the unfolded simulation.
 
+#include "sim/result/perturbation_cost.hpp"
+
 #include "sim/engine/jitter.hpp"
 #include "sim/engine/simulate_step.hpp"
 #include "tests/sim/engine/random_step.hpp"
@@ -161,9 +163,10 @@ TEST_CASE("stragglers and slow links folded with exceptions and unfolded agree o
 TEST_CASE("factors of a jitter have mean 1 and the standard deviation that was asked for") {
   for (const double relative : {0.02, 0.2}) {
     double sum = 0, squares = 0;
+    const JitterFactors factors({relative, 7, 1});
     constexpr int kDraws = 200'000;
     for (int i = 0; i < kDraws; ++i) {
-      const double f = jitter_factor({relative, 7, 1}, i % 64, static_cast<std::uint32_t>(i / 64));
+      const double f = factors.of(i % 64, static_cast<std::uint32_t>(i / 64));
       REQUIRE(f > 0);
       sum += f;
       squares += (f - 1) * (f - 1);
@@ -185,10 +188,11 @@ TEST_CASE("a jittered computation takes its factor times its time") {
   const Options options = with_jitter(0.1, 3);
   const SimulatedStep simulated = sim::simulate_step({graph, m, topology, cost}, options);
   REQUIRE(simulated.roles.size() == 2);
+  const JitterFactors factors(*options.jitter);
   for (std::int32_t r = 0; r < 2; ++r) {
     std::int64_t sum = 0;
     for (std::uint32_t i = 0; i < 5; ++i)
-      sum += each.ps() + std::llround(static_cast<double>(each.ps()) * (jitter_factor(*options.jitter, r, i) - 1));
+      sum += each.ps() + std::llround(static_cast<double>(each.ps()) * (factors.of(r, i) - 1));
     CHECK(simulated.records[static_cast<std::size_t>(r)].end.ps() == sum);
   }
 }
@@ -206,6 +210,40 @@ TEST_CASE("jitter is a function of its seed, and waiting for others makes it cos
   // The slowest of 32 is later than the mean with either seed.
   CHECK(a.step_time > simulate_step(setup).step_time);
   CHECK(c.step_time > simulate_step(setup).step_time);
+}
+
+TEST_CASE("ten seeds of a jitter take the same times on one thread and on several, bit for bit", "[tsan]") {
+  std::mt19937 random(5);
+  for (int i = 0; i < 10; ++i) {
+    const Layout l = random_layout(random);
+    const TaskGraph graph = RandomStep(random, static_cast<std::int32_t>(l.pp)).build();
+    const Mesh m = mesh(l.tp, l.dp, l.pp);
+    const FakeTopology topology(devices(m.world_size()));
+    const FakeCost cost;
+    const Setup setup{graph, m, topology, cost};
+    Options options = with_jitter(0.05, 1);
+    options.jitter->seeds = 10;
+    const auto spread = [&](int at_once) {
+      SimulatedStep simulated = simulate_step(setup, options);
+      std::vector<std::string> told;
+      const StepSpread s = spread_over_seeds({setup, options, simulated.step_time, simulated}, at_once,
+                                             [&](const std::string& what) { told.push_back(what); });
+      CHECK(told.size() == 9);
+      CHECK(told.back() == "seed 10 of 10");
+      return std::array{s.mean_s, s.deviation_s, s.low_s, s.high_s};
+    };
+    const auto alone = spread(1);
+    CHECK(alone[2] < alone[3]);
+    for (const int at_once : {2, 4}) CHECK(spread(at_once) == alone);
+    // Each as by itself.
+    double low = INFINITY, high = 0;
+    for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+      const double s = simulate_step(setup, with_jitter(0.05, seed)).step_time.seconds();
+      low = std::min(low, s), high = std::max(high, s);
+    }
+    CHECK(low == alone[2]);
+    CHECK(high == alone[3]);
+  }
 }
 
 TEST_CASE("jitter where ranks share a processor is refused") {

@@ -1,8 +1,10 @@
 #include "sim/result/simulate.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "tests/bent_plan.hpp"
 #include "tests/catch.hpp"
 #include "tests/plans.hpp"
 #include "tests/sim/engine/fakes.hpp"
@@ -12,6 +14,7 @@
 using namespace tandem;
 using namespace tandem::sim;
 using namespace tandem::sim::test;
+using tandem::tests::bent_plan;
 using tandem::tests::SmallPlan;
 
 namespace {
@@ -322,6 +325,21 @@ TEST_CASE("reductions beside the backward pass make no pipeline without chunks s
     return simulate(plan, lower(plan), *make_topology(plan.cluster)).step_time.seconds();
   };
   CHECK(step(true) <= step(false));
+}
+
+TEST_CASE("reductions beside the passes of chunks are told to slow all stages, where they do") {
+  const auto told = [](const std::string& parallel) {
+    SmallPlan p = small_plan();
+    p.layers = 4;
+    p.micro_batches = 4;
+    const Plan plan = bent_plan(p, R"({"parallel": {"overlap_grad_reduce": true)" + parallel + "}}");
+    const Prediction out = simulate(plan, lower(plan), *a100(plan));
+    return std::any_of(out.notes.begin(), out.notes.end(), [](const std::string& n) { return n.find("align_grad_reduce") != std::string::npos; });
+  };
+  const std::string chunks = R"(, "virtual_pipeline": 2, "schedule": "interleaved")";
+  CHECK(told(chunks));
+  CHECK_FALSE(told(""));
+  CHECK_FALSE(told(chunks + R"(, "overlap_grad_reduce": false)"));
 }
 
 TEST_CASE("the largest sum of live tensors is that of the rank that has most, not that of the largest arena") {

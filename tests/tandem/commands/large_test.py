@@ -22,10 +22,13 @@ def on_one_host(ranks):
 
 class Large(WithFolder):
     def simulate(self, plan, memory=None, **more):
+        return self.begin("simulate", self.folder.plan(plan), memory=memory, **more)
+
+    def begin(self, *arguments, memory=None, **more):
         def limit():
             if memory:
                 resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-        return subprocess.Popen([PROGRAM, "simulate", self.folder.plan(plan)], text=True, preexec_fn=limit,
+        return subprocess.Popen([PROGRAM, *arguments], text=True, preexec_fn=limit,
                                 env=dict(os.environ, TANDEM_MEASURED=NOTHING_MEASURED), **more)
 
     def test_sixty_five_thousand_ranks_of_one_host_need_less_than_two_gibibytes(self):
@@ -35,10 +38,10 @@ class Large(WithFolder):
         self.assertIn("65536 ranks simulated as", out)
         self.assertEqual(err, "")
 
-    def test_a_long_simulation_tells_a_terminal_what_it_is_at_and_a_pipe_nothing(self):
+    def check_told(self, *arguments):
         terminal, end = pty.openpty()
         self.addCleanup(os.close, terminal)
-        process = self.simulate(LONG, stdout=subprocess.DEVNULL, stderr=end)
+        process = self.begin(*arguments, stdout=subprocess.DEVNULL, stderr=end)
         os.close(end)
         self.addCleanup(process.kill)
         told, until = "", time.monotonic() + PATIENCE
@@ -49,6 +52,14 @@ class Large(WithFolder):
         self.assertRegex(told, r"\r\x1b\[Ksimulating seed \d+ of 1000, [\d.]+ s")
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(PATIENCE), 130)
+
+    def test_whatever_simulates_for_long_tells_a_terminal_what_it_is_at(self):
+        plan = self.folder.plan(LONG)
+        for arguments in (["simulate", plan], ["explain", plan, "step_time_s"], ["report", plan, "--out", self.path("page.html")]):
+            with self.subTest(arguments[0]):
+                self.check_told(*arguments)
+
+    def test_a_long_simulation_tells_a_pipe_nothing(self):
         quiet = self.simulate(LONG, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self.addCleanup(quiet.kill)
         with self.assertRaises(subprocess.TimeoutExpired):

@@ -88,7 +88,8 @@ def tandem_json(*arguments):
 
 def plain_program():
     """Whether the program was built without a sanitizer, which takes more address space than a limit of memory leaves."""
-    return b"__sanitizer_" not in pathlib.Path(PROGRAM).read_bytes()
+    data = pathlib.Path(PROGRAM).read_bytes()
+    return not any(mark in data for mark in (b"__asan_init", b"__tsan_init", b"__ubsan_handle"))
 
 
 def main():
