@@ -97,7 +97,8 @@ bool refuses(const json& plan, const std::string& field) {
   } catch (const ConfigError& e) {
     return std::any_of(e.problems().begin(), e.problems().end(), [&](const Problem& p) {
       const bool relation = p.reason.find("too large: ") == 0 || p.reason.find("only the t5") == 0 ||
-                            p.reason.find("is above ") == 0 || p.reason.find("the decay would") == 0;
+                            p.reason.find("is no power of two") == 0 || p.reason.find("is above ") == 0 ||
+                            p.reason.find("the decay would") == 0;
       return p.field == field && !relation;
     });
   }
