@@ -65,7 +65,9 @@ void check_narrow(const Case& c) {
   const RunResult& one = reference(c, "bf16");
   if (plan.model.moe.num_experts > 0 || plan.model.activation == Activation::relu) return;
   CHECK(std::abs(run.steps.front().loss - one.steps.front().loss) <= tests::kBf16 * one.steps.front().loss);
-  CHECK(tests::share_of_bound(run, one, static_cast<int>(plan.model.total_layers()), tests::kBf16) <= 1);
+  // Every step of a ring rounds what it leaves of the context, and of the gradient of the keys that it sends on.
+  const bool ring = plan.parallel.context > 1 && plan.parallel.context_mode == ContextMode::ring;
+  CHECK(tests::share_of_bound(run, one, static_cast<int>(plan.model.total_layers()), tests::kBf16) <= (ring ? 2 : 1));
 }
 
 void check_part(const std::vector<Case>& cases, std::size_t part) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains a plan in fp32 and bf16 from the same seeds and compares the losses; writes one JSON file. Stopped, it goes on where it was.
 
-usage: run.py [--tandem build/tandem] [--plan gpt-10m.json] [--seeds 1 2 3] [--precisions fp32 bf16] [--jobs 1] [--out result.json]
+usage: run.py [--tandem build/tandem] [--plan gpt-1.6m.json] [--seeds 1 2 3] [--precisions fp32 bf16] [--jobs 1] [--out result.json]
 """
 import argparse
 import concurrent.futures
@@ -46,7 +46,7 @@ def table(runs, o):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tandem", default=str(HERE.parents[2] / "build" / "tandem"))
-    parser.add_argument("--plan", type=pathlib.Path, default=HERE / "gpt-10m.json")
+    parser.add_argument("--plan", type=pathlib.Path, default=HERE / "gpt-1.6m.json")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--precisions", nargs="+", default=["fp32", "bf16"])
     parser.add_argument("--jobs", type=int, default=1, help="trainings side by side")
