@@ -23,7 +23,6 @@ TaskGraph graph_of(const std::string& set, bool llama, const std::string& precis
   s.tensor = tensor;
   Plan plan = s.plan();
   plan.training.fusion = fusion_set(set);
-  plan.stack.facts.wide_tensors = {};  // that is this project's own contract, and the sets are others'
   return lower(plan);
 }
 

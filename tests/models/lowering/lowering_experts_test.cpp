@@ -204,9 +204,9 @@ TEST_CASE("a layer of experts keeps a share of all but what its products read an
   const StageOf stage(graph, 0);
   const std::int64_t sb = c.tokens(), rows = sb / t, sbh = sb * c.hidden, core = 2 * c.heads / t * c.seq * c.seq * c.batch;
   // As in a dense layer: inputs of qkv, of the MLP and of the second norm, statistics; queries, keys, values and context; the core.
-  const std::int64_t attention = (6 * sbh + 16 * sb) / t + 8 * sbh / t + core;
-  // Logits and probabilities, weights and places of choices, all of 4 bytes; how many there are.
-  const std::int64_t router = 2 * aligned(4 * rows * kExperts) + aligned(4 * rows * kChoices) + aligned(4 * rows * kChoices);
+  const std::int64_t attention = (6 * sbh + 8 * sb) / t + 8 * sbh / t + core;
+  // Logits and probabilities, weights and places of choices, how many there are.
+  const std::int64_t router = 2 * aligned(2 * rows * kExperts) + aligned(2 * rows * kChoices) + aligned(4 * rows * kChoices);
   const std::int64_t counts =
       aligned(4 * kExperts) * (1 + (dropless && e > 1)) + (dropless && t > 1 ? aligned(4 * t * kExperts) : 0);
   // What the first matrix reads, both outputs inside, and what came back.

@@ -7,8 +7,8 @@
 //          + 19 MLP (2 input, 8 input of GELU, 8 input of the second matrix, 1 mask) + 4 inputs of the two norms,
 //   5as^2b = 2 softmax, 2 dropped softmax, 1 mask.
 // Here masks are functions of (seed, step, index) and are drawn again, so the 2 sbh of hidden masks and the as^2b of the
-// attention's are not kept: 32 sbh + 4as^2b. Each norm also keeps mean and deviation in 32 bits, 16 sb together. Without attention dropout
-// softmax and dropped softmax are one tensor. Flash attention keeps 4asb of statistics instead of either. Of the 32 sbh the
+// attention's are not kept: 32 sbh + 4as^2b. Each norm also keeps mean and deviation, 8 sb together. Without attention dropout
+// softmax and dropped softmax are one tensor. Flash attention keeps 2asb of statistics instead of either. Of the 32 sbh the
 // layer's input, 2 sbh, is the output of the layer before and stands apart from the rest.
 
 #include "models/schedule/pass_work.hpp"
@@ -30,7 +30,7 @@ struct Kept {
 std::int64_t core_bytes(const MemoryCase& c, bool flash, bool recomputed, bool dropout) {
   if (recomputed) return 0;
   const std::int64_t asb = c.heads / c.tensor * c.seq * c.batch;
-  return flash ? 4 * asb : (dropout ? 4 : 2) * asb * c.seq;
+  return flash ? 2 * asb : (dropout ? 4 : 2) * asb * c.seq;
 }
 
 Kept kept_by_layer(const MemoryCase& c, bool sequence_parallel, std::int64_t core) {
@@ -38,7 +38,7 @@ Kept kept_by_layer(const MemoryCase& c, bool sequence_parallel, std::int64_t cor
   Kept k;
   k.input = 2 * sbh / shared;
   // Inputs of qkv, of the MLP and of the second norm, and the statistics; what tensor ranks cut: qkv, context, two of the MLP.
-  k.rest = (6 * sbh + 16 * sb) / shared + (6 + 2 + 16) * sbh / t + core;
+  k.rest = (6 * sbh + 8 * sb) / shared + (6 + 2 + 16) * sbh / t + core;
   // Inputs of the four matrices: 2 sbh of qkv and of the MLP, which tensor ranks share or have whole, 2 and 8 of what they cut.
   k.for_weights = 4 * sbh / shared + (2 + 8) * sbh / t;
   return k;
@@ -84,7 +84,7 @@ TEST_CASE("a layer keeps sbh(8 + 24/t + 4as/(ht)) bytes, divided by t with seque
   // The same in the paper's words: equations 1, 2 and 4 less the masks and plus the statistics.
   const std::int64_t sb = c.seq * c.batch, sbh = sb * c.hidden, as2b = c.heads * c.seq * c.seq * c.batch;
   const std::int64_t paper = sp ? (34 * sbh + 5 * as2b) / t : 10 * sbh + 24 * sbh / t + 5 * as2b / t;
-  CHECK(got.all() == paper - 2 * sbh / (sp ? t : 1) - as2b / t + 16 * sb / (sp ? t : 1));
+  CHECK(got.all() == paper - 2 * sbh / (sp ? t : 1) - as2b / t + 8 * sb / (sp ? t : 1));
 }
 
 TEST_CASE("selective recomputation of the core keeps neither scores nor statistics, full recomputation only the layer's input") {
@@ -110,7 +110,7 @@ TEST_CASE("tensors that are kept begin at multiples of 256 bytes") {
   c.ffn = 20;
   const std::int64_t sb = c.seq * c.batch, sbh = sb * c.hidden, core = 2 * c.heads * c.seq * c.seq * c.batch;
   // Norm statistics, inputs of qkv, MLP and second norm and the context, qkv, both probabilities, both of the MLP.
-  CHECK(planned(c).rest == 2 * aligned(8 * sb) + 4 * aligned(2 * sbh) + aligned(6 * sbh) + 2 * aligned(core) +
+  CHECK(planned(c).rest == 2 * aligned(4 * sb) + 4 * aligned(2 * sbh) + aligned(6 * sbh) + 2 * aligned(core) +
                                2 * aligned(2 * sb * c.ffn));
   CHECK(planned(c).input == aligned(2 * sbh));
 }
@@ -235,7 +235,7 @@ TEST_CASE("all activations of a single stage at its peak") {
   c.parallel["schedule"] = schedule;
   const TaskGraph graph = lower(c.plan());
   const std::int64_t sb = c.seq * c.batch, hidden = 2 * sb * c.hidden, flight = schedule == "gpipe" ? c.micro_batches : 1;
-  const std::int64_t head = hidden + 8 * sb + 4 * sb * c.vocab, ids = 4 * sb * c.micro_batches;
+  const std::int64_t head = hidden + 4 * sb + 4 * sb * c.vocab, ids = 4 * sb * c.micro_batches;
   const std::int64_t layers = c.layers * kept_by_layer(c, false, core_bytes(c, false, false, false)).all();
   CHECK(StageOf(graph, 0).most(of_kind(MemoryKind::activations)) == flight * (layers + hidden + head) + hidden + 2 * ids);
 }
