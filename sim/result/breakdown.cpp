@@ -123,8 +123,19 @@ class Roles {
   const TaskGraph& graph_;
   Known known_;
   LastArrivals arrivals_;
+  std::int64_t launched_;                           ///< ps; no host launches from then on
   std::vector<std::unique_ptr<Attributor>> roles_;  ///< those that were asked for
 };
+
+/// When the last host that runs ahead has launched all; the step's end where hosts wait for their device, or compute themselves.
+std::int64_t launched(const SimulatedStep& simulated) {
+  std::uint64_t operations = 0;
+  for (const LaneProgram& p : simulated.lane_programs) {
+    if (simulated.host.synchronous || p.host_waits) return simulated.step_time.ps();
+    operations = std::max(operations, p.starts.back().host);
+  }
+  return static_cast<std::int64_t>(operations) * simulated.host.launch.ps();
+}
 
 class Attributor {
  public:
@@ -417,7 +428,12 @@ class Attributor {
 };
 
 Roles::Roles(const SimulatedStep& simulated, const TaskGraph& graph)
-    : simulated_(simulated), graph_(graph), known_(simulated, graph), arrivals_(simulated), roles_(simulated.roles.size()) {}
+    : simulated_(simulated),
+      graph_(graph),
+      known_(simulated, graph),
+      arrivals_(simulated),
+      launched_(launched(simulated)),
+      roles_(simulated.roles.size()) {}
 
 Roles::~Roles() = default;
 
@@ -427,13 +443,13 @@ Attributor& Roles::of(std::size_t role) {
 }
 
 std::int64_t Roles::launching_before(std::size_t role, Where w, std::int64_t from, std::int64_t to, Window window) {
-  if (simulated_.host.launch == Duration{}) return 0;
+  if (from >= launched_) return 0;
   const std::optional<LastArrival> last = arrivals_.of(role, w);
   return last ? of(last->role).launching(from, to, last->at, {std::max(from, window.from), std::min(to, window.to)}) : 0;
 }
 
 std::int64_t Roles::launching_at_end(std::int64_t from, std::int64_t to) {
-  if (simulated_.host.launch == Duration{}) return 0;
+  if (from >= launched_) return 0;
   for (std::size_t role = 0; role < roles_.size(); ++role)
     if (simulated_.records[role].end.ps() == to) return of(role).launching_to_end(from);
   return 0;

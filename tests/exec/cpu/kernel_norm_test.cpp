@@ -22,7 +22,8 @@ ParamPiece piece(const Param& p, std::int64_t first, std::int64_t count, std::in
 
 Values norm_words(Kernels& kernels, const std::vector<ParamPiece>& pieces, const Values& gradients) {
   kernels.pieces = pieces;
-  const Values words = kernels.run(GradNorm{static_cast<std::int64_t>(gradients.size())}, {real(gradients)}, {word_result(1)}).front();
+  const GradNorm norm{static_cast<std::int64_t>(gradients.size())};
+  const Values words = kernels.run(norm, {real(gradients)}, {word_result(1)}).front();
   kernels.pieces = {};  // they are gone when this returns
   return words;
 }
