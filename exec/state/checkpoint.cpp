@@ -113,18 +113,26 @@ std::string tensor_name(const StateBuffer& buffer, const GatheredTensor& t) {
   return buffer.name == kWeights ? t.name : buffer.name + "." + t.name;
 }
 
-json shape_of(const GatheredTensor& t) { return t.cols == 1 ? json::array({t.rows}) : json::array({t.rows, t.cols}); }
+std::string shape_of(const GatheredTensor& t) {
+  return "[" + std::to_string(t.rows) + (t.cols == 1 ? "" : "," + std::to_string(t.cols)) + "]";
+}
 
+std::string quoted(const std::string& text) { return json(text).dump(); }
+
+/// Text from the start: a tree of JSON needs memory to be taken apart, and a save that lacks it must not end the program.
 class Header {
  public:
-  void add(const std::string& name, const char* dtype, const json& shape, std::size_t bytes) {
-    tensors_[name] = {{"dtype", dtype}, {"shape", shape}, {"data_offsets", {end_, end_ + bytes}}};
-    end_ += bytes;
+  void add(const std::string& name, const char* dtype, const std::string& shape, std::size_t bytes) {
+    const std::size_t begin = std::exchange(end_, end_ + bytes);
+    tensors_[name] = "{\"data_offsets\":[" + std::to_string(begin) + "," + std::to_string(end_) + "],\"dtype\":\"" + dtype +
+                     "\",\"shape\":" + shape + "}";
   }
-  void set(const char* key, const std::string& value) { tensors_["__metadata__"][key] = value; }
+  void set(const char* key, const std::string& value) { metadata_[key] = quoted(value); }
   /// With its length in front, and blanks behind it up to a multiple of 8.
   std::string text() const {
-    std::string body = tensors_.dump();
+    auto all = tensors_;
+    all["__metadata__"] = object_of(metadata_);
+    std::string body = object_of(all);
     body.resize((body.size() + kWord - 1) / kWord * kWord, ' ');
     std::string out;
     append_little(out, body.size(), kWord);
@@ -132,7 +140,15 @@ class Header {
   }
 
  private:
-  json tensors_ = json::object();
+  using Entries = std::map<std::string, std::string>;  // values are JSON
+
+  static std::string object_of(const Entries& entries) {
+    std::string out;
+    for (const auto& [key, value] : entries) out += (out.empty() ? "{" : ",") + quoted(key) + ":" + value;
+    return out + "}";
+  }
+
+  Entries tensors_, metadata_;
   std::size_t end_ = 0;
 };
 
@@ -158,7 +174,7 @@ std::string header_of(const Checkpoint& c) {
   for (const StateBuffer& b : c.state.buffers)
     for (const GatheredTensor& t : b.tensors)
       header.add(tensor_name(b, t), file_name(b.dtype), shape_of(t), t.values.size() * size_of(b.dtype));
-  header.add("checksum", "U8", json::array({kWord}), kWord);
+  header.add("checksum", "U8", "[" + std::to_string(kWord) + "]", kWord);
   return header.text();
 }
 

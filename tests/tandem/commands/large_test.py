@@ -65,7 +65,7 @@ class Large(WithFolder):
         with self.assertRaises(subprocess.TimeoutExpired):
             quiet.wait(4)
         quiet.send_signal(signal.SIGINT)
-        self.assertEqual(quiet.communicate(timeout=PATIENCE)[1], "")
+        self.assertEqual(quiet.communicate(timeout=PATIENCE)[1], "interrupted\n")
 
 
 if __name__ == "__main__":
