@@ -15,7 +15,7 @@
 
 namespace tandem {
 
-/// Step seconds of the critical role's compute stream by what fills them, before the end of its step; they add up to the step time.
+/// Step seconds of a role's compute stream by what fills them, before the end of its step; they add up to the step time.
 /// Keys: compute, tensor_comm, context_comm, expert_comm, pipeline_comm, data_comm, optimizer, bubble, launch, host_copy (offloaded
 /// states).
 using TimeBreakdown = std::map<std::string, double>;
@@ -27,7 +27,7 @@ struct RolePrediction {
   Bytes needed_bytes;                ///< that there must be room for (sim/memory/role_memory): runtime and the arena of a host, elsewhere live tensors or what an allocator needs for them
   Bytes cached_bytes;                ///< what an allocator reserves beside the arena while there is room
   BytesByKind memory_bytes{};        ///< live peak by kind, runtime added
-  TimeBreakdown time_breakdown_s;
+  TimeBreakdown time_breakdown_s;              ///< empty where it was not asked for; the critical role's never is
   std::vector<MemorySample> memory_over_time;  ///< when asked for
 };
 

@@ -20,14 +20,12 @@ void fetch(const T* first, std::size_t n) {
 
 }  // namespace
 
-Engine::Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templates, Patterns& patterns, Host host, Times memory,
-               bool keeps_issues)
+Engine::Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templates, Patterns& patterns, Host host, Times memory)
     : templates_(templates),
       patterns_(patterns),
       host_(host),
       network_(quotient.links, quotient.uses, 2 * quotient.exchanges.size(), queue_),
-      times_(std::move(memory)),
-      keeps_issues_(keeps_issues || host.synchronous) {
+      times_(std::move(memory)) {
   times_.instances.clear();
   times_.ended.clear();
   times_.issued.clear();
@@ -57,9 +55,8 @@ Engine::Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templa
 void Engine::add(Part part) {
   const std::uint32_t* const exchanges = exchanges_.data() + exchanges_.size();
   const LaneProgram& lane_program = part.lane_program;
-  RoleState role{
-      {}, {}, &lane_program, part.run_table.steps.data(), exchanges, &part.run_table, part.delays, 0, lane_program.host_waits,
-      keeps_issues_ && lane_program.host_waits, {}};
+  RoleState role{{}, {}, &lane_program, part.run_table.steps.data(), exchanges, &part.run_table, part.jitter, part.rank, 0, {},
+                 part.delays};
   exchanges_.insert(exchanges_.end(), part.exchanges.begin(), part.exchanges.end());
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
     role.cursors[lane].edge = lane_program.lanes[lane].edges.data();
@@ -75,11 +72,7 @@ void Engine::place_records() {
   };
   std::map<const LaneProgram*, RolesOfProgram> of;
   std::size_t instances = 0;
-  keeps_issues_ = host_.synchronous;
-  for (RoleState& role : roles_) {
-    keeps_issues_ |= role.keeps_issues;
-    role.record.first_instance = of[role.lane_program].roles++;
-  }
+  for (RoleState& role : roles_) role.record.first_instance = of[role.lane_program].roles++;
   for (auto& [lane_program, p] : of) {
     p.first = instances;
     instances += p.roles * lane_program->instances();
@@ -93,8 +86,7 @@ void Engine::place_records() {
   for (const RoleState& role : roles_)
     if (role.delays != nullptr) times += mark_delayed(role);
   times_.ended.reserve(times);
-  if (keeps_issues_) times_.issued.reserve(times);
-  else times_.issued = {};
+  if (host_.synchronous) times_.issued.reserve(times);
 }
 
 /// The times that these instances need, for they are simulated task by task.
@@ -115,7 +107,8 @@ std::size_t Engine::room_for_times() const {
   std::size_t sum = 0;
   for (const RoleState& role : roles_) {
     const auto [at, fresh] = known.try_emplace({role.lane_program, role.run_table}, 0);
-    if (fresh) at->second = role.run_table->times(*role.lane_program, kMostParted);
+    if (fresh && role.jitter != nullptr) at->second = role.run_table->times_singly(*role.lane_program);
+    else if (fresh) at->second = role.run_table->times(*role.lane_program, kMostParted);
     sum += at->second;
   }
   return sum;
@@ -212,16 +205,32 @@ inline bool Engine::ready_time(RoleState& role, std::size_t lane, Cursor& c, std
     const RunTask& step = role.steps[edge->from_slot];
     const std::int64_t end = role.record.ended_of(times_, patterns_, step, edge->from_instance, edge->from_task);
     ready = std::max(ready, end);
-    if (kind == Kind::stream && edge->host_waits)
+    if (kind == Kind::stream && edge->host_waits) {
       c.host_late = std::max(c.host_late, end - issue(c) + task.host * host_.launch.ps());
+      role.record.set_late(lane, {position, c.host_late});
+    }
   }
-  if constexpr (kind == Kind::stream) {
-    const std::int64_t issued = c.host_late + issue(c);
-    if (role.keeps_issues) issued_at() = issued;
-    ready = std::max(ready, issued);
-  }
+  if constexpr (kind == Kind::stream) ready = std::max(ready, c.host_late + issue(c));
   c.edge = edge;
   return true;
+}
+
+/// The tasks of a run one by one, of which the first is ready at `ready` and none waits for another lane or instance.
+inline void Engine::walk_run(RoleState& role, std::size_t lane, Cursor& c, std::int64_t ready) {
+  const RunTask* const steps = role.steps;
+  const RunTask& head = steps[c.task->slot];
+  const LaneTask* const end = c.task + head.tasks;
+  std::int64_t* const ended = times_.ended.data() + c.first;
+  const std::int64_t launch = host_.launch.ps(), late = c.host_late + static_cast<std::int64_t>(c.host) * launch;
+  for (const LaneTask* task = c.task; task != end; ++task) {
+    const RunTask& step = steps[task->slot];
+    ready = std::max(ready, late + task->issued * launch);
+    ready += step.duration + delay(role, c, *task, step.duration);
+    ended[step.singly] = ready;
+  }
+  c.free = ready;
+  c.task = end;
+  role.gates.pass(lane, c.base + head.last + 1U);
 }
 
 template <Engine::Kind kind>
@@ -253,11 +262,14 @@ bool Engine::walk(std::uint32_t r, std::size_t lane) {
       if (!role.gates.is_open(lane)) break;
       continue;
     }
+    if (kind == Kind::stream && c.singly && step.tasks > 1 && c.edge->to > c.base + step.last) {
+      walk_run(role, lane, c, ready);
+      continue;
+    }
     if (!c.singly && step.tasks > 1 && !unbroken(c, step, ready)) part(role, c.instance);
     const std::int64_t end = ready + step.duration;
     if (c.singly) {
-      const std::int64_t delay = role.delays != nullptr ? role.delays->of(c.instance, c.task->task) : 0;
-      times_.ended[c.first + step.singly] = c.free = end + delay;
+      times_.ended[c.first + step.singly] = c.free = end + delay(role, c, *c.task, step.duration);
       role.gates.pass(lane, c.base + c.task->task + 1U);
       ++c.task;
     } else {

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/engine/jitter.hpp"
 #include "sim/engine/lane_program.hpp"
 #include "sim/engine/record.hpp"
 #include "sim/network/event_queue.hpp"
@@ -37,14 +38,15 @@ struct Part {
   const LaneProgram& lane_program;
   const std::vector<std::uint32_t>& exchanges;  ///< that the steps count
   const RunTable& run_table;
-  const RoleDelays* delays = nullptr;  ///< or none
+  const RoleDelays* delays = nullptr;   ///< or none
+  const JitterDelays* jitter = nullptr;  ///< or none
+  std::int32_t rank = 0;                 ///< that jitter draws for
 };
 
 class Engine {
  public:
-  /// References outlive the engine. `memory`: of an earlier walk, whose times are forgotten. `keeps_issues`: Times::issued is wanted.
-  Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templates, Patterns& patterns, Host host, Times memory = {},
-         bool keeps_issues = true);
+  /// References outlive the engine. `memory`: of an earlier walk, whose times are forgotten.
+  Engine(const Quotient& quotient, const std::vector<LaneTemplate>& templates, Patterns& patterns, Host host, Times memory = {});
 
   void add(Part part);
   /// Runs until no role can go on.
@@ -119,11 +121,11 @@ class Engine {
     const RunTask* steps;
     const std::uint32_t* exchanges;
     const RunTable* run_table;
-    const RoleDelays* delays;
+    const JitterDelays* jitter;
+    std::int32_t rank;
     std::uint32_t parted = 0;  ///< instances whose runs were parted
-    bool host_waits = false;   ///< as the lane program's
-    bool keeps_issues = false;
     Record record;
+    const RoleDelays* delays;
   };
   /// What is known about an instance before it is simulated.
   struct Arrival {
@@ -172,6 +174,7 @@ class Engine {
   bool unbroken(const Cursor& c, const RunTask& step, std::int64_t ready) const {
     return c.host_late + issue(c) - ready <= step.slack && c.edge->to > c.base + step.last;
   }
+  inline void walk_run(RoleState& role, std::size_t lane, Cursor& c, std::int64_t ready);
   void part(RoleState& role, std::uint32_t instance);
   bool next_instance(RoleState& role, std::size_t lane, Cursor& c) const;
   Entry enter(std::uint32_t role, std::size_t lane, Cursor& c);
@@ -183,11 +186,15 @@ class Engine {
   }
   void place_records();
   std::size_t mark_delayed(const RoleState& role);
+  /// What a task of the cursor's instance takes beyond its slot's `duration`.
+  static std::int64_t delay(const RoleState& role, const Cursor& c, const LaneTask& task, std::int64_t duration) {
+    const std::int64_t overlap = role.delays != nullptr ? role.delays->of(c.instance, task.task) : 0;
+    return role.jitter == nullptr ? overlap : overlap + role.jitter->of(role.rank, c.base + task.task, task.slot, duration);
+  }
   std::size_t room_for_times() const;
   inline bool bring_tensor_lane(std::uint32_t role, const Cursor& c);
   inline Entry pass(std::uint32_t role, TimedTemplateId timed, Cursor& c, InstanceRecord& p);
   inline Entry meet_edges(RoleState& role, const TimedTemplate& s, std::size_t lane);
-  inline std::uint32_t lateness(Record& record) const;
   inline const Circumstances& circumstances(const TimedTemplate& s, const Cursor& c, const Cursor& tensor, std::int64_t start);
   inline void arrive(Participant participant, std::uint32_t exchange);
   inline void begin(std::uint32_t exchange);
@@ -210,7 +217,6 @@ class Engine {
   std::vector<std::uint32_t> exchanges_;  ///< that roles take part in, role by role
   Times times_;
   std::size_t taken_times_ = 0;  ///< of `times_.ended`
-  bool keeps_issues_;            ///< of roles that do not issue task n at n launches, and whether there are any
   std::vector<Segment> segments_;
   std::vector<std::uint32_t> awake_;
   struct Finished {

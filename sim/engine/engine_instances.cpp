@@ -13,7 +13,7 @@ Engine::Entry Engine::enter(std::uint32_t r, std::size_t lane, Cursor& c) {
   InstanceRecord& p = instance_record(role, c.instance);
   if (p.singly() || p.in_runs()) return begin_tasks(role, c, p);
   const TimedTemplateId timed = role.run_table->timed_templates[role.lane_program->starts[c.instance].tmpl];
-  if (timed < 0 || p.pattern == InstanceRecord::kDelayed) return begin_tasks(role, c, p);
+  if (timed < 0 || p.pattern == InstanceRecord::kDelayed || role.jitter != nullptr) return begin_tasks(role, c, p);
   return lane == 0 ? pass(r, timed, c, p) : Entry::waits;
 }
 
@@ -30,12 +30,13 @@ void Engine::add_times() {
   const std::size_t size = std::max(taken_times_, times_.ended.size() + kTimesAtOnce);
   require(taken_times_ <= UINT32_MAX, "a step has more times than can be kept");
   times_.ended.resize(size, -1);
-  if (keeps_issues_) times_.issued.resize(size, -1);
+  if (host_.synchronous) times_.issued.resize(size, -1);
 }
 
 inline Engine::Entry Engine::begin_tasks(RoleState& role, Cursor& c, InstanceRecord& p) {
   if (!p.singly() && !p.in_runs()) {
-    const bool runs = role.run_table->runs && p.pattern != InstanceRecord::kDelayed && role.parted < kMostParted;
+    const bool alike = p.pattern != InstanceRecord::kDelayed && role.jitter == nullptr;
+    const bool runs = alike && role.run_table->runs && role.parted < kMostParted;
     const std::uint32_t tmpl = role.lane_program->starts[c.instance].tmpl;
     p.pattern = runs ? InstanceRecord::kInRuns : InstanceRecord::kSingly;
     p.first = new_times((runs ? role.run_table->in_runs : role.run_table->singly)[tmpl]);
@@ -108,13 +109,6 @@ inline const Circumstances& Engine::circumstances(const TimedTemplate& s, const 
   return circumstances_;
 }
 
-/// Where the record says how late the host is now. Seldom is it later than it was: such instances share an entry.
-inline std::uint32_t Engine::lateness(Record& record) const {
-  std::vector<std::array<std::int64_t, kPatternLanes>>& known = record.late;
-  if (known.empty() || known.back()[0] != arrival_.late[0] || known.back()[1] != arrival_.late[1]) known.push_back(arrival_.late);
-  return static_cast<std::uint32_t>(known.size() - 1);
-}
-
 /// Walks the tensor lane up to the instance that the compute lane has reached; false when it is held up before that.
 inline bool Engine::bring_tensor_lane(std::uint32_t r, const Cursor& c) {
   RoleState& role = roles_[r];
@@ -146,12 +140,11 @@ inline Engine::Entry Engine::pass(std::uint32_t r, TimedTemplateId timed, Cursor
   const PatternId id = patterns_.find(timed, circumstances(s, c, tensor, start));
   if (id == Patterns::kNone) return begin_tasks(role, c, p);
 
-  Record& record = role.record;
   stepped_ = true;
-  p = {start, id, role.host_waits ? lateness(record) : 0};
+  p = {start, id, 0};
   const auto leave = [&](Cursor& lane, std::size_t l) {
     lane.free = start + patterns_[id].free[l];
-    lane.host_late = arrival_.late[l];
+    if (lane.host_late != arrival_.late[l]) role.record.set_late(l, {c.base, lane.host_late = arrival_.late[l]});
     lane.edge = arrival_.edge[l];
     lane.task = lane.end;
     role.gates.pass(l, role.lane_program->starts[c.instance + 1].base);

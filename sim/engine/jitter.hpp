@@ -2,15 +2,17 @@
 // Computations that do not always take the same time: a log-normal factor of mean 1 for each of every rank, a function of seed,
 // rank and place in the program and of nothing else.
 
+#include <cmath>
+#include <cstdint>
 #include <vector>
 
+#include "models/graph/task_graph.hpp"
 #include "models/plan/perturbation.hpp"
-#include "sim/engine/engine.hpp"
 #include "sim/engine/normal_table.hpp"
 
 namespace tandem::sim {
 
-struct SimulatedStep;
+struct Quotient;
 struct Setup;
 
 /// What is simulated rank by rank and task by task at most. Half a gigabyte and some seconds.
@@ -19,21 +21,50 @@ inline constexpr std::int64_t kMostJitteredTasks = 100'000'000;
 /// Throws InfeasibleError where a step of all ranks has more tasks than that.
 void require_few_tasks(const Setup& setup);
 
-/// Sets `simulated.delays`: by role, picoseconds that each computation takes beyond its slot's duration, above or below zero. Every rank
-/// is its own role. Draws on `threads` at most, the caller's included. Throws InfeasibleError where ranks share processors: computations
-/// then have no time of their own.
-void set_jitter(SimulatedStep& simulated, const TaskGraph& graph, const Jitter& jitter, int threads);
+/// The finaliser of splitmix64 (Steele, Lea and Flood 2014).
+constexpr std::uint64_t scramble(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
 
 /// Factors of one seed's computations.
 class JitterFactors {
  public:
   explicit JitterFactors(const Jitter& jitter);
   /// Of computation number `position` of `rank`.
-  double of(std::int32_t rank, std::uint32_t position) const;
+  double of(std::int32_t rank, std::uint32_t position) const {
+    return factors_.of(scramble(seed_ ^ (static_cast<std::uint64_t>(rank) << 32 | position)));
+  }
 
  private:
   NormalTable factors_;
   std::uint64_t seed_;
+};
+
+/// What the jitter of one seed adds to each computation. Delays are drawn when they are asked for: those of thousands of ranks would
+/// fill hundreds of megabytes.
+class JitterDelays {
+ public:
+  /// `first_slot`: by template of `graph`, then the number of slots. Throws InfeasibleError where ranks share processors: computations
+  /// then have no time of their own.
+  JitterDelays(const Jitter& jitter, const TaskGraph& graph, const std::vector<std::uint32_t>& first_slot,
+               const Quotient& quotient);
+  /// Of another seed.
+  void draw_from(const Jitter& jitter) { factors_ = JitterFactors(jitter); }
+
+  /// Picoseconds, above or below zero, by which a task takes longer than `duration` ps: that of `slot` at `position` of the program
+  /// of `rank`.
+  std::int64_t of(std::int32_t rank, std::uint32_t position, std::uint32_t slot, std::int64_t duration) const {
+    if (!varies_[slot] || duration == 0) return 0;
+    const double beyond = static_cast<double>(duration) * (factors_.of(rank, position) - 1);
+    return static_cast<std::int64_t>(beyond + std::copysign(0.5, beyond));  // to the nearest; llround is a call
+  }
+
+ private:
+  JitterFactors factors_;
+  std::vector<std::uint8_t> varies_;  ///< by slot: it is a computation
 };
 
 }  // namespace tandem::sim

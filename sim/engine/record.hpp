@@ -1,6 +1,7 @@
 #pragma once
 // What happened to a role.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -18,8 +19,7 @@ struct InstanceRecord {
   static constexpr PatternId kDelayed = UINT32_MAX - 3;  ///< nor of this, some of whose computations take longer
   std::int64_t start = 0;      ///< ps; of its pattern
   PatternId pattern = kAhead;
-  /// Of its times in Times::ended where it has no pattern, else its entry of Record::late.
-  std::uint32_t first = 0;
+  std::uint32_t first = 0;  ///< of its times in Times::ended, where it has no pattern
 
   bool singly() const { return pattern == kSingly; }
   bool in_runs() const { return pattern == kInRuns; }
@@ -33,16 +33,33 @@ struct Times {
   using Many = std::vector<T, LargePages<T>>;
   Many<InstanceRecord> instances;  ///< by lane program, instance, and role of the lane program
   Many<std::int64_t> ended;        ///< of instances without a pattern as they were begun: see RunTask
-  Many<std::int64_t> issued;  ///< of the same; only of roles that do not issue task n at n launches
+  Many<std::int64_t> issued;  ///< of the same; only of hosts that compute themselves
+};
+
+/// From the task at `position` of a role on, the host issues task n of a lane so much later than at n launches.
+struct HostLate {
+  std::uint32_t position;
+  std::int64_t ps;
 };
 
 /// What happened to one role. Picoseconds from the start of the step.
 struct Record {
   std::size_t first_instance = 0, roles = 1;  ///< its first in Times::instances, and the way to the next
-  /// Where the host has to wait: how much later than at n launches it issues task n, by lane of what has a pattern. Instances in
-  /// a row that it issues as late have one entry.
-  std::vector<std::array<std::int64_t, kPatternLanes>> late;
+  std::array<std::vector<HostLate>, kLanes> late;  ///< by lane, ascending; empty where its host never waits
   Duration end;                        ///< of the role's last task
+
+  /// How much later than at n launches the host issues the task at `position` of a lane, which is task n. Picoseconds.
+  std::int64_t late_at(std::size_t lane, std::uint32_t position) const {
+    const auto later = std::upper_bound(late[lane].begin(), late[lane].end(), position,
+                                        [](std::uint32_t p, const HostLate& l) { return p < l.position; });
+    return later == late[lane].begin() ? 0 : (later - 1)->ps;
+  }
+  void set_late(std::size_t lane, HostLate now) {
+    std::vector<HostLate>& known = late[lane];
+    if ((known.empty() ? 0 : known.back().ps) == now.ps) return;
+    if (!known.empty() && known.back().position == now.position) known.back() = now;
+    else known.push_back(now);
+  }
 
   const InstanceRecord& at(const Times& times, std::uint32_t instance) const {
     return times.instances[first_instance + instance * roles];

@@ -11,8 +11,12 @@ class Steps {
 
   void lay(const LaneTemplate& tmpl) {
     head_.clear();
-    for (const std::vector<LaneTask>& lane : tmpl.lanes)
-      for (std::size_t i = 0; i < lane.size();) i = lane[i].launch_only ? i + 1 : lay_run(lane, i);
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const std::vector<LaneTask>& tasks = tmpl.lanes[lane];
+      for (std::size_t i = 0; i < tasks.size();) i = tasks[i].launch_only ? i + 1 : lay_run(tasks, i);
+      for (const LaneTask& task : tasks)
+        if (!task.launch_only) out_.steps[task.slot].lane = static_cast<std::uint8_t>(lane);
+    }
     place_times(tmpl.first_slot);
   }
 
@@ -87,6 +91,12 @@ std::size_t RunTable::times(const LaneProgram& lane_program, std::size_t parted)
       most = std::max<std::size_t>(most, singly[t]);
     }
   return sum + (runs ? std::min(begun, parted) * most : 0);
+}
+
+std::size_t RunTable::times_singly(const LaneProgram& lane_program) const {
+  std::size_t sum = 0;
+  for (std::size_t i = 0; i < lane_program.instances(); ++i) sum += singly[lane_program.starts[i].tmpl];
+  return sum;
 }
 
 }  // namespace tandem::sim

@@ -21,6 +21,7 @@ struct RunTask {
   std::uint16_t tasks = 1;      ///< of the run that begins here, on the lane
   std::uint16_t last = 0;       ///< the last of them
   std::uint32_t issued = 1;     ///< host operations of its instance, up to and with its own
+  std::uint8_t lane = 0;
 };
 
 struct RunTable {
@@ -32,6 +33,8 @@ struct RunTable {
 
   /// Times that a lane program's instances without patterns need at most, when the runs of `parted` of them are parted on the way.
   std::size_t times(const LaneProgram& lane_program, std::size_t parted) const;
+  /// Times of all its instances, simulated task by task.
+  std::size_t times_singly(const LaneProgram& lane_program) const;
 };
 
 /// An exchange has four times: its end, when its role was ready, when the last party had arrived and when the first. Any other task has

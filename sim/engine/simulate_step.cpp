@@ -8,7 +8,6 @@
 #include <tuple>
 #include <utility>
 
-#include "models/base/threads.hpp"
 #include "sim/engine/jitter.hpp"
 #include "sim/engine/overlap.hpp"
 #include "sim/engine/step_limit.hpp"
@@ -77,10 +76,10 @@ std::vector<RunTable> run_tables_of(const std::vector<LaneTemplate>& templates, 
 /// Walks all programs once and keeps what happened; the tasks that wait for each other when that cannot finish.
 std::vector<Engine::Stuck> walk(const std::vector<LaneTemplate>& templates, SimulatedStep& out) {
   out.records.clear();
-  Engine engine(out.quotient, templates, out.patterns, out.host, std::move(out.times), out.keeps_issues);
+  Engine engine(out.quotient, templates, out.patterns, out.host, std::move(out.times));
   for (std::size_t r = 0; r < out.roles.size(); ++r)
-    engine.add(
-        {out.lane_program(r), out.quotient.roles[r].exchanges, out.run_table(r), out.delays.empty() ? nullptr : &out.delays[r]});
+    engine.add({out.lane_program(r), out.quotient.roles[r].exchanges, out.run_table(r),
+                out.delays.empty() ? nullptr : &out.delays[r], out.jitter ? &*out.jitter : nullptr, out.roles[r].ranks.front()});
   engine.run();
   out.records = engine.take_records();
   out.times = engine.take_times();
@@ -109,24 +108,13 @@ bool worth_simulating_again(const SimulatedStep& simulated, const std::vector<Ro
   return std::accumulate(most.begin(), most.end(), std::int64_t{0}, sum) > end.ps() / kNoticed;
 }
 
-/// `more` on top of what there is.
-void add(std::vector<RoleDelays>& delays, std::vector<RoleDelays> more, const TaskGraph& graph, const std::vector<Role>& roles) {
-  if (delays.empty()) return delays.swap(more);
-  for (std::size_t r = 0; r < more.size(); ++r) {
-    const auto& instances = graph.program(roles[r].stage).instances;
-    for (std::uint32_t i = 0; i < instances.size(); ++i)
-      for (std::uint16_t t = 0; t < graph.of(instances[i]).tasks.size(); ++t)
-        delays[r].ps[delays[r].first[i] + t] += more[r].of(i, t);
-  }
-}
-
 /// Walks all programs, and again where their collectives delay computations.
 void play(const Setup& setup, const std::vector<LaneTemplate>& templates, SimulatedStep& out) {
   perform(setup, templates, out);
   if (const double slowdown = setup.cost.comm_fit().compute_slowdown; slowdown > 0) {
     std::vector<RoleDelays> overlap = overlap_delays(out, setup.graph, slowdown, setup.topology.device().memory_bandwidth);
     if (worth_simulating_again(out, overlap)) {
-      add(out.delays, std::move(overlap), setup.graph, out.roles);
+      out.delays = std::move(overlap);
       perform(setup, templates, out);
     }
   }
@@ -157,7 +145,7 @@ SimulatedStep simulate_step(const Setup& setup, const Options& options) {
   out.lane_programs = make_lane_programs(setup.graph, out.communications, out.host.synchronous);
   out.patterns = Patterns(out.host.launch);
   out.run_tables = run_tables_of(templates, !out.host.synchronous && !options.singly, out);
-  if (options.jitter) set_jitter(out, setup.graph, *options.jitter, all_cores());
+  if (options.jitter) out.jitter.emplace(*options.jitter, setup.graph, out.communications.first_slot, out.quotient);
   play(setup, templates, out);
   return out;
 }
@@ -171,15 +159,16 @@ SimulatedStep for_another_seed(const SimulatedStep& step) {
   out.slow_choices = step.slow_choices;
   out.patterns = step.patterns;
   out.run_tables = step.run_tables;
+  out.jitter = step.jitter;
   out.host = step.host;
   return out;
 }
 
-void simulate_again(const Setup& setup, const Jitter& jitter, SimulatedStep& step, int threads) {
+void simulate_again(const Setup& setup, const Jitter& jitter, SimulatedStep& step) {
   step.step_time = {};
   step.tasks = step.events = 0;
-  step.keeps_issues = false;
-  set_jitter(step, setup.graph, jitter, threads);
+  step.delays.clear();
+  step.jitter->draw_from(jitter);
   play(setup, make_lane_templates(setup.graph, step.communications, step.host.synchronous), step);
 }
 

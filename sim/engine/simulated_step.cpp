@@ -11,16 +11,15 @@ Reader::Reader(const SimulatedStep& simulated, std::size_t role)
       run_table_(simulated.run_table(role)),
       first_slot_(simulated.communications.first_slot),
       delays_(simulated.delays.empty() ? nullptr : &simulated.delays[role]),
-      host_(simulated.host),
-      issues_itself_(simulated.host.synchronous || lane_program_.host_waits) {}
+      jitter_(simulated.jitter ? &*simulated.jitter : nullptr),
+      rank_(simulated.roles[role].ranks.front()),
+      host_(simulated.host) {}
 
 std::int64_t Reader::issued(std::uint32_t instance, std::uint16_t task) const {
-  const InstanceRecord& p = record_.at(times_, instance);
-  if (p.singly() && issues_itself_) return times_.issued[p.first + step(instance, task).singly];
-  const std::uint64_t operations = lane_program_.starts[instance].host + step(instance, task).issued;
-  const std::int64_t alone = static_cast<std::int64_t>(operations) * host_.launch.ps();
-  if (!p.has_pattern() || !lane_program_.host_waits) return alone;
-  return record_.late[p.first][patterns_.of(patterns_[p.pattern].timed).tasks[task].lane] + alone;
+  const RunTask& step = this->step(instance, task);
+  const InstanceStart& start = lane_program_.starts[instance];
+  if (host_.synchronous) return times_.issued[record_.at(times_, instance).first + step.singly];
+  return record_.late_at(step.lane, start.base + task) + static_cast<std::int64_t>(start.host + step.issued) * host_.launch.ps();
 }
 
 }  // namespace tandem::sim

@@ -26,10 +26,10 @@ struct SimulatedStep {
   Patterns patterns;
   std::vector<RunTable> run_tables;  ///< by table of the quotient
   std::vector<RoleDelays> delays;    ///< by role: see sim/engine/overlap; empty where nothing overlaps
+  std::optional<JitterDelays> jitter;
   Host host;
   Duration step_time;
   std::int64_t tasks = 0, events = 0;
-  bool keeps_issues = true;  ///< Reader::issued may be asked
 
   const LaneProgram& lane_program(std::size_t role) const { return lane_programs[roles[role].stage.index()]; }
   const RunTable& run_table(std::size_t role) const { return run_tables[quotient.roles[role].table]; }
@@ -66,6 +66,12 @@ class Reader {
     const std::int64_t end = ended(instance, task);
     return {alone_from(end, instance, task, slot_of(instance, task)), end};
   }
+  /// From when it started to when it ended, ps.
+  std::int64_t lasted(std::uint32_t instance, std::uint16_t task) const {
+    const std::uint32_t slot = slot_of(instance, task);
+    if (slots_[slot].exchange < 0) return alone_for(instance, task, slot);
+    return ended(instance, task) - started(instance, task);
+  }
   std::int64_t issued(std::uint32_t instance, std::uint16_t task) const;
   std::int64_t ended(std::uint32_t instance, std::uint16_t task) const {
     return record_.ended_of(times_, patterns_, step(instance, task), instance, task);
@@ -78,7 +84,14 @@ class Reader {
   const RunTask& step(std::uint32_t instance, std::uint16_t task) const { return run_table_.steps[slot_of(instance, task)]; }
   /// Start of a task that nobody else takes part in.
   std::int64_t alone_from(std::int64_t ended, std::uint32_t instance, std::uint16_t task, std::uint32_t slot) const {
-    return ended - slots_[slot].duration - (delays_ != nullptr ? delays_->of(instance, task) : 0);
+    return ended - alone_for(instance, task, slot);
+  }
+  /// How long it takes.
+  std::int64_t alone_for(std::uint32_t instance, std::uint16_t task, std::uint32_t slot) const {
+    const std::int64_t duration = slots_[slot].duration;
+    const std::int64_t delay = delays_ != nullptr ? delays_->of(instance, task) : 0;
+    if (jitter_ == nullptr) return duration + delay;
+    return duration + delay + jitter_->of(rank_, lane_program_.starts[instance].base + task, slot, duration);
   }
 
   const Record& record_;
@@ -89,8 +102,9 @@ class Reader {
   const RunTable& run_table_;
   const std::vector<std::uint32_t>& first_slot_;
   const RoleDelays* delays_;
+  const JitterDelays* jitter_;
+  std::int32_t rank_;
   Host host_;
-  bool issues_itself_;  ///< its tasks are not issued one launch after the other
 };
 
 }  // namespace tandem::sim

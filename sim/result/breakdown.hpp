@@ -30,6 +30,8 @@ struct Breakdown {
 Breakdown break_down(const SimulatedStep& simulated, const TaskGraph& graph, std::size_t role);
 /// Of every role.
 std::vector<Breakdown> break_down(const SimulatedStep& simulated, const TaskGraph& graph);
+/// By entry of `roles`.
+std::vector<Breakdown> break_down(const SimulatedStep& simulated, const TaskGraph& graph, const std::vector<std::size_t>& roles);
 /// Of `span` picoseconds of every role before `ends`, by role, instead of the whole step; they add up to `span`.
 std::vector<Breakdown> break_down(const SimulatedStep& simulated, const TaskGraph& graph, const std::vector<std::int64_t>& ends,
                                   std::int64_t span);

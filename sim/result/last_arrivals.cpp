@@ -6,7 +6,10 @@
 namespace tandem::sim {
 
 LastArrivals::LastArrivals(const SimulatedStep& simulated)
-    : simulated_(simulated), parties_(simulated.quotient.exchanges.size()), tasks_(simulated.quotient.tables.size()) {
+    : simulated_(simulated),
+      parties_(simulated.quotient.exchanges.size()),
+      tasks_(simulated.quotient.tables.size()),
+      known_(parties_.size()) {
   readers_.reserve(simulated.roles.size());
   for (std::size_t role = 0; role < simulated.roles.size(); ++role) {
     readers_.emplace_back(simulated, role);
@@ -49,13 +52,35 @@ std::optional<LastArrival> LastArrivals::of(std::size_t role, Place at) {
   const auto before = [](Place a, Place b) { return std::pair(a.instance, a.task) < std::pair(b.instance, b.task); };
   const auto turn = static_cast<std::size_t>(std::lower_bound(own.begin(), own.end(), at, before) - own.begin());
   const std::int64_t started = readers_[role].started(at.instance, at.task);
-  for (const auto& [other, its_number] : parties_[exchange]) {
-    if (other == role) continue;
-    const std::vector<Place>& all = tasks(other, its_number);
-    if (all.size() != own.size()) continue;
-    if (readers_[other].at(all[turn].instance, all[turn].task).ready == started) return LastArrival{other, all[turn]};
+  std::vector<Arrivals>& turns = known_[exchange];
+  if (turns.empty()) turns.resize(own.size());
+  Arrivals last;
+  if (turns.size() != own.size()) last = last_of(exchange, turn, own.size(), started);  // roles that do not meet each time
+  else if (turns[turn].first == Arrivals::kUnknown || turns[turn].started != started)
+    last = turns[turn] = last_of(exchange, turn, own.size(), started);
+  else last = turns[turn];
+  const auto is_other = [&](std::uint32_t party) { return party != Arrivals::kNone && parties_[exchange][party].role != role; };
+  const std::uint32_t party = is_other(last.first) ? last.first : last.second;
+  if (!is_other(party)) return {};
+  const auto [other, its_number] = parties_[exchange][party];
+  return LastArrival{other, tasks(other, its_number)[turn]};
+}
+
+/// `turns`: of the roles that meet; others' are not theirs.
+LastArrivals::Arrivals LastArrivals::last_of(std::uint32_t exchange, std::size_t turn, std::size_t turns, std::int64_t started) {
+  const std::vector<Party>& parties = parties_[exchange];
+  Arrivals out{started, Arrivals::kNone, Arrivals::kNone};
+  for (std::uint32_t p = 0; p < parties.size(); ++p) {
+    const std::vector<Place>& all = tasks(parties[p].role, parties[p].number);
+    if (all.size() != turns || readers_[parties[p].role].at(all[turn].instance, all[turn].task).ready != started) continue;
+    if (out.first == Arrivals::kNone) {
+      out.first = p;
+    } else if (parties[p].role != parties[out.first].role) {
+      out.second = p;
+      break;
+    }
   }
-  return {};
+  return out;
 }
 
 }  // namespace tandem::sim

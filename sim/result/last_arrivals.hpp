@@ -29,17 +29,25 @@ class LastArrivals {
   struct Party {
     std::uint32_t role, number;
   };
+  /// Of one turn of an exchange: the first two of its parties, in order, that came at `started`, of different roles.
+  struct Arrivals {
+    static constexpr std::uint32_t kUnknown = UINT32_MAX, kNone = UINT32_MAX - 1;
+    std::int64_t started = 0;
+    std::uint32_t first = kUnknown, second = kNone;
+  };
   /// By number of an exchange, as a table of slots counts: the tasks that are it, ascending.
   using Tasks = std::vector<std::vector<Place>>;
 
   const std::vector<Place>& tasks(std::size_t role, std::size_t number);
   Tasks tasks_of_table(std::size_t role) const;
   std::int32_t exchange_of(std::size_t role, Place at) const;
+  Arrivals last_of(std::uint32_t exchange, std::size_t turn, std::size_t turns, std::int64_t started);
 
   const SimulatedStep& simulated_;
   std::vector<Reader> readers_;               ///< by role
   std::vector<std::vector<Party>> parties_;   ///< by exchange
   std::vector<std::optional<Tasks>> tasks_;   ///< by table of slots
+  std::vector<std::vector<Arrivals>> known_;  ///< by exchange, by turn
 };
 
 }  // namespace tandem::sim

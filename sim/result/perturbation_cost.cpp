@@ -51,8 +51,8 @@ StepSpread spread_of(const std::vector<double>& seconds) {
 /// Other seeds of a step. Any thread may simulate one.
 class OtherSeeds {
  public:
-  OtherSeeds(const DisturbedStep& step, int at_once, const TellProgress& progress)
-      : step_(step), threads_(std::max(1, all_cores() / at_once)), progress_(progress), free_{&step.simulated} {}
+  OtherSeeds(const DisturbedStep& step, const TellProgress& progress)
+      : step_(step), progress_(progress), free_{&step.simulated} {}
 
   /// Of seed number `n`, the step's own being 0. Steps that overlap are another graph, simulated from the start.
   double seconds(std::int64_t n) {
@@ -61,7 +61,7 @@ class OtherSeeds {
     other.jitter->seed += static_cast<std::uint64_t>(n);
     if (other.steps_overlap) return step_time(step_.setup, other).seconds();
     SimulatedStep& simulated = taken();
-    simulate_again(step_.setup, *other.jitter, simulated, threads_);
+    simulate_again(step_.setup, *other.jitter, simulated);
     const std::lock_guard guard(mutex_);
     free_.push_back(&simulated);
     return simulated.step_time.seconds();
@@ -84,7 +84,6 @@ class OtherSeeds {
   }
 
   const DisturbedStep& step_;
-  int threads_;  ///< that draw for one seed
   const TellProgress& progress_;
   std::mutex mutex_;
   std::int64_t begun_ = 1;
@@ -102,7 +101,7 @@ Duration undisturbed(const Setup& setup, const Options& options, const Topology&
 
 StepSpread spread_over_seeds(const DisturbedStep& step, int at_once, const TellProgress& progress) {
   std::vector<double> seconds(static_cast<std::size_t>(step.options.jitter->seeds), step.time.seconds());
-  OtherSeeds others(step, at_once, progress);
+  OtherSeeds others(step, progress);
   for_each_index(seconds.size() - 1, {.most = at_once},
                  [&](std::size_t i) { seconds[i + 1] = others.seconds(static_cast<std::int64_t>(i + 1)); });
   return spread_of(seconds);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,12 +16,12 @@
 #include "sim/cost/time_limit.hpp"
 #include "sim/engine/simulate_step.hpp"
 #include "sim/memory/role_memory.hpp"
-#include "sim/result/breakdown.hpp"
 #include "sim/result/error_book.hpp"
 #include "sim/result/lanes.hpp"
 #include "sim/result/nccl_note.hpp"
 #include "sim/result/perturbation_cost.hpp"
 #include "sim/result/product_coverage.hpp"
+#include "sim/result/role_times.hpp"
 #include "sim/result/steady_state.hpp"
 
 namespace tandem::sim {
@@ -96,27 +97,19 @@ void fill_rates(Prediction& out, const StepWork& work, const Setup& setup) {
   out.hfu = out.hardware_tflops_per_device * kTera / peak->second.flops_per_second();
 }
 
-/// The role whose compute stream is busiest: the others wait for it.
-std::size_t critical_role(const std::vector<Breakdown>& breakdowns) {
-  const auto busy = [](const Breakdown& b) { return b[Share::compute] + b[Share::optimizer]; };
-  const auto it = std::max_element(breakdowns.begin(), breakdowns.end(),
-                                   [&](const Breakdown& a, const Breakdown& b) { return busy(a) < busy(b); });
-  return static_cast<std::size_t>(it - breakdowns.begin());
-}
-
 std::string in_ms(std::int64_t ps) {
   const std::string us = std::to_string(ps / 1'000'000 % 1000);
   return std::to_string(ps / 1'000'000'000) + "." + std::string(3 - us.size(), '0') + us + " ms";
 }
 
-void note_stalls(Prediction& out, const SimulatedStep& simulated, const std::vector<Breakdown>& breakdowns) {
-  const auto worst = std::max_element(breakdowns.begin(), breakdowns.end(), [](const Breakdown& a, const Breakdown& b) {
-    return a.credit_stall_ps < b.credit_stall_ps;
+void note_stalls(Prediction& out, const SimulatedStep& simulated, const std::map<std::size_t, Breakdown>& breakdowns) {
+  const auto worst = std::max_element(breakdowns.begin(), breakdowns.end(), [](const auto& a, const auto& b) {
+    return a.second.credit_stall_ps < b.second.credit_stall_ps;
   });
-  if (worst->credit_stall_ps == 0) return;
-  const auto role = static_cast<std::size_t>(worst - breakdowns.begin());
+  const auto& [role, breakdown] = *worst;
+  if (breakdown.credit_stall_ps == 0) return;
   out.notes.push_back("receive buffers limit the pipeline: stage " + std::to_string(simulated.roles[role].stage.value()) +
-                      " idles up to " + in_ms(worst->credit_stall_ps) + " a step while a sender is ready and no buffer is free");
+                      " idles up to " + in_ms(breakdown.credit_stall_ps) + " a step while a sender is ready and no buffer is free");
 }
 
 /// Where it fits only because the allocator gives back what lies free between tensors, or does not though what is alive would.
@@ -149,34 +142,23 @@ void note_machine(Prediction& out, const Plan& plan, const Setup& setup, const S
   for (const std::string& note : setup.cost.notes()) out.notes.push_back(note);
 }
 
-/// By role of `simulated`: of the step alone, or of a step among others.
-std::vector<Breakdown> breakdowns_of(const Setup& setup, const SimulatedStep& simulated,
-                                     const std::optional<SteadyState>& steady_state) {
-  if (!steady_state) return break_down(simulated, setup.graph);
-  std::vector<Breakdown> out;
-  for (const Role& r : simulated.roles)
-    out.push_back(steady_state->breakdowns[steady_state->roles[static_cast<std::size_t>(r.ranks.front())]]);
-  return out;
-}
-
-void fill_roles(Prediction& out, const Setup& setup, const SimulatedStep& simulated, const std::vector<Breakdown>& breakdowns,
-                const Plan& plan) {
+void fill_roles(Prediction& out, const Setup& setup, const SimulatedStep& simulated, const RoleTimes& times, const Plan& plan) {
   RoleMemory memory(plan, setup, simulated);
   for (std::size_t r = 0; r < simulated.roles.size(); ++r) {
     RolePrediction role = memory.of(simulated.roles[r]);
     role.coords = setup.mesh.coords(Rank(simulated.roles[r].ranks.front()));
     role.ranks = simulated.roles[r].ranks;
-    role.time_breakdown_s = in_seconds(breakdowns[r]);
+    if (times.every || r == times.critical) role.time_breakdown_s = in_seconds(times.breakdowns.at(r));
     out.fits = out.fits && memory.fits(role);
     if (r == 0 || role.peak_memory_bytes > out.roles[out.heaviest_role].peak_memory_bytes) out.heaviest_role = r;
     out.roles.push_back(std::move(role));
   }
-  out.critical_role = critical_role(breakdowns);
-  const Breakdown& critical = breakdowns[out.critical_role];
+  out.critical_role = times.critical;
+  const Breakdown& critical = times.breakdowns.at(times.critical);
   if (out.step_time > Duration{})
     out.bubble_fraction = static_cast<double>(critical[Share::bubble]) / static_cast<double>(out.step_time.ps());
   note_tight(out, setup.topology);
-  note_stalls(out, simulated, breakdowns);
+  note_stalls(out, simulated, times.breakdowns);
 }
 
 void fill_lanes(Prediction& out, const Plan& plan, const Setup& setup, const SimulatedStep& simulated,
@@ -241,7 +223,7 @@ Prediction simulate(const Plan& plan, const TaskGraph& graph, const Topology& pl
   out.ranks = mesh.world_size();
   out.device_memory = topology.device().usable_memory;
   fill_rates(out, work, setup);
-  fill_roles(out, setup, simulated, breakdowns_of(setup, simulated, steady_state), plan);
+  fill_roles(out, setup, simulated, role_times(setup, simulated, steady_state, wanted.every_breakdown), plan);
   note_machine(out, plan, setup, simulated);
   out.measured_products = product_coverage(setup);
   out.range = step_range(load_error_book(), out, topology, wanted.range_without);

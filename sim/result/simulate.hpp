@@ -19,6 +19,7 @@ struct SimulateOptions {
   bool timeline = false;  ///< record spans of every role
   bool memory_over_time = false;
   bool unfolded = false;  ///< every rank its own role (tests)
+  bool every_breakdown = true;  ///< RolePrediction::time_breakdown_s of all roles, not of the critical one alone
   std::string range_without;  ///< a source whose records the range must not rest on
   const Routing* routing = nullptr;  ///< rows that experts get, rank by rank, as in a run; outlives the call
   TellProgress progress;  ///< or empty

@@ -40,6 +40,7 @@ Prediction predict(const Options& o, const Rehearsal& r, const Topology& topolog
   sim::SimulateOptions options;
   options.timeline = !o.trace.empty() || !o.timeline.empty();
   options.memory_over_time = !o.memory.empty();
+  options.every_breakdown = o.json;
   options.routing = routing;
   options.progress = [&](const std::string& what) { waiting.at("simulating " + what); };
   waiting.at("simulating");

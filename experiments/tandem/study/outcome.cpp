@@ -76,6 +76,7 @@ void predict(ordered_json& row, const Point& point, const std::string& file) {
   const auto topology = program::topology_of(plan, "");
   sim::SimulateOptions options;
   options.seeds_at_once = 1;  // plans have the threads
+  options.every_breakdown = false;
   const Prediction p = sim::simulate(plan, graph, *topology, options);
   settle(row, p.fits ? Status::ok : Status::too_large,
          p.fits ? "" : "does not fit the memory of " + topology->device().name);

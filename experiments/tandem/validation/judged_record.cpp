@@ -82,6 +82,7 @@ void predict(JudgedRecord& out) {
   sim::SimulateOptions options;
   options.range_without = m.set;
   options.seeds_at_once = 1;  // records have the threads
+  options.every_breakdown = false;
   const Prediction p = sim::simulate(plan, graph, *topology, options);
   out.plan = digest(plan, *topology);
   out.step_time_s = p.step_time.seconds();

@@ -70,6 +70,23 @@ TEST_CASE("throughput, utilisation and the breakdown follow from the step time")
   CHECK(p.bubble_fraction == Approx(p.roles[p.critical_role].time_breakdown_s.at("bubble") / seconds));
 }
 
+TEST_CASE("a prediction without every breakdown differs from the whole one in these alone") {
+  for (const double jitter : {0.0, 0.1}) {
+    Plan plan = small_plan().plan();
+    plan.cluster.perturbation.jitter = {jitter, 1, 1};
+    const TaskGraph graph = lower(plan);
+    const auto topology = a100(plan);
+    SimulateOptions options;
+    options.every_breakdown = false;
+    const Prediction few = simulate(plan, graph, *topology, options);
+    Prediction all = simulate(plan, graph, *topology);
+    REQUIRE(all.roles.size() > 1);
+    for (std::size_t r = 0; r < all.roles.size(); ++r)
+      if (r != all.critical_role) all.roles[r].time_breakdown_s.clear();
+    CHECK(to_json(few, plan) == to_json(all, plan));
+  }
+}
+
 TEST_CASE("every rank belongs to exactly one role") {
   const Plan plan = small_plan().plan();
   const Prediction p = simulate(plan, lower(plan), *a100(plan));
