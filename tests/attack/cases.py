@@ -194,7 +194,7 @@ def over_inputs(chance, material, folder):
             os.link(folder / target, folder / "hard")
         elif "soft" in spelling:
             (folder / spelling).symlink_to(folder / target)
-    return Case([*arguments, chance.choice(options), spelling], environment={"TANDEM_PRESETS": str(folder / "presets")}, codes={2, 3}, patient=True)
+    return Case([*arguments, chance.choice(options), spelling], environment={"TANDEM_PRESETS": str(folder / "presets")}, codes={2, 3})
 
 
 def killed_training(chance, material, folder):

@@ -18,9 +18,9 @@ struct Options {
 };
 
 ExitCode import_config(const Options& o) {
-  prepare_outputs({o.out}, {o.config});
   const import::Import made = import::make_import(o.config, o.sequence, o.approximate);
   const nlohmann::ordered_json document = made.document(o.plan);
+  prepare_outputs({o.out}, {});  // what was read is known now
   if (o.json) print_json(import::to_json(made, document));
   else log(import::to_text(made));
   if (made.refused) throw InfeasibleError(huggingface::refusals(made.model));

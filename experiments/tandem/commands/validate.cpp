@@ -57,6 +57,7 @@ ExitCode validate_files(const Options& o) {
   if (const std::string unread = unread_text(measurements); !unread.empty()) log(unread);
   require_known_sets(o.wishes, measurements);
   if (!o.errors.empty()) permit_replacing(o.errors, find_preset("topology/errors", "step_time"));  // the book goes on from itself
+  read_inputs(measurements, o.jobs);
   prepare_outputs({o.html, o.csv, o.errors}, o.files);
   const InterruptWatch watch;
   std::vector<JudgedRecord> records = judge_all(measurements, o.jobs);

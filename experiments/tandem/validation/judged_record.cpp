@@ -97,6 +97,16 @@ void predict(JudgedRecord& out) {
 
 }  // namespace
 
+void read_inputs(const std::vector<Measurement>& measurements, int jobs) {
+  sim::load_error_book();
+  for_each_index(measurements.size(), {.most = jobs}, [&](std::size_t i) {
+    try {
+      topology_of(parse_plan(measurements[i].plan_json, measurements[i].id), "");
+    } catch (const std::exception&) {
+    }
+  });
+}
+
 JudgedRecord judge(const Measurement& measurement) {
   JudgedRecord out;
   out.measured = measurement;

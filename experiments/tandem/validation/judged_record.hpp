@@ -43,6 +43,9 @@ struct JudgedRecord {
   double memory_error() const { return *peak_memory_bytes / *measured.peak_memory_bytes - 1; }
 };
 
+/// Reads every file that judging will read, so that no output replaces one. What cannot be read is told by judging.
+void read_inputs(const std::vector<Measurement>& measurements, int jobs);
+
 /// Simulates one record; a plan that is refused is an answer and no error.
 JudgedRecord judge(const Measurement& measurement);
 

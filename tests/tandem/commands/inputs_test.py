@@ -89,6 +89,7 @@ class Inputs(WithFolder):
             "model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_attention_heads": 8, "num_hidden_layers": 4, "vocab_size": 1000,
             "hidden_act": "silu", "max_position_embeddings": 2048, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False}))
         self.kept(("import", config), "--out", config)
+        self.kept(("import", str(self.folder.path), "--json"), "--out", config)
 
     def test_validate_keeps_measurements_and_their_clusters(self):
         record = {"id": "a", "plan": json.loads(pathlib.Path(self.plan).read_text()), "measured": {"step_time_s": 1}}
@@ -96,6 +97,9 @@ class Inputs(WithFolder):
         for option in ("--html", "--csv", "--write-errors"):
             self.kept(("validate", records), option, records)
             self.kept(("validate", records), option, self.cluster)
+        early = self.folder.path / "early.html"
+        self.kept(("validate", records, "--html", str(early)), "--csv", self.cluster)
+        self.assertFalse(early.exists(), "an output was written before another was refused")
 
     def test_an_open_file_of_the_process_is_an_input_too(self):
         before = pathlib.Path(self.plan).read_bytes()
