@@ -101,14 +101,14 @@ const json& FactReader::fact(const std::string& key) {
   if (is_fact(found) && !is_fitted(found) && !has_source(found))
     refuse(key, "a fact needs \"source\" (texts) and \"verified\" (true or false), a fitted number \"fitted_on\"",
            "or write the value alone: it counts as not verified");
-  if (is_fact(found) && found.contains("note") && !found["note"].is_string()) refuse(key, "its note must be a text");
+  if (is_fact(found) && found.contains("note") && !found["note"].is_string()) refuse(key, "its note must be a string");
   note_unverified(key, found);
   return is_fact(found) ? found["value"] : found;
 }
 
 std::string FactReader::text(const std::string& key, const std::string& otherwise) {
   if (!has(key)) return otherwise;
-  if (!json_.at(key).is_string()) refuse(key, "must be a text");
+  if (!json_.at(key).is_string()) refuse(key, "must be a string");
   return json_.at(key).get<std::string>();
 }
 

@@ -50,11 +50,11 @@ ModelType with_table(ModelType type, json table) {
   return type;
 }
 
-/// The value of a field that must be a text; empty where it is not there.
+/// The value of a field that must be a string; empty where it is not there.
 std::string text_at(const json& object, const char* key, const std::string& field, const std::string& file) {
   if (!object.contains(key) || object[key].is_null()) return {};
   if (object[key].is_string()) return object[key].get<std::string>();
-  throw ConfigError(Problem{file, field, value_text(object[key]), "must be a text, not " + kind_text(object[key]), "give the model type"});
+  throw ConfigError(Problem{file, field, value_text(object[key]), "must be a string, not " + kind_text(object[key]), "give the model type"});
 }
 
 }  // namespace

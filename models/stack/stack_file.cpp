@@ -54,7 +54,7 @@ void read_frame(const json& entry, const Keys& needed, const Keys& optional, con
     if (!needed.contains(key) && !optional.contains(key) && !kFrame.contains(key)) list.refuse(key, "is no key of an entry");
   if (!entry.contains("source")) list.refuse(entry, "an entry lacks source");
   if (!entry.contains("verified") && !optional.contains("verified")) list.refuse(entry, "an entry lacks verified");
-  if (!entry["source"].is_string() || entry["source"].get<std::string>().empty()) list.refuse(entry["source"], "source must be a text");
+  if (!entry["source"].is_string() || entry["source"].get<std::string>().empty()) list.refuse(entry["source"], "source must be a string");
   out.verified = entry.value("verified", json(false)) == true;
   if (entry.contains("verified") && !entry["verified"].is_boolean()) list.refuse(entry["verified"], "verified is neither true nor false");
   out.since = month_at(entry, "since", list);
@@ -90,7 +90,7 @@ void read(const json& entry, const List& list, DefaultEntry& out) {
 
 void read(const json& entry, const List& list, FusionEntry& out) {
   read_frame(entry, {"set"}, {}, list, out);
-  if (!entry["set"].is_string()) list.refuse(entry["set"], "set must be a text");
+  if (!entry["set"].is_string()) list.refuse(entry["set"], "set must be a string");
   out.set = entry["set"];
   if (find_preset("models/stacks/fusions", out.set).empty())
     list.refuse(entry["set"], "is no fusion set", "use " + list_text(fusion_set_names(), "or"));

@@ -1,8 +1,10 @@
 #include "reports/prediction/cost_table.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -180,6 +182,11 @@ std::string text_of_table(const CostTable& t) {
 
 // ---- reading ----
 
+/// Elements or bytes that no device moves in one operation, a pebibyte. What is counted in them stays a 64-bit number.
+constexpr std::int64_t kMostWhole = std::int64_t{1} << 50;
+/// The same of an operation's five largest sizes multiplied: no FLOPs or bits of it are beyond 64 bits.
+constexpr double kMostWork = 0x1p56;
+
 /// One value of the file with its place, for messages.
 struct Node {
   const nlohmann::json& json;
@@ -208,7 +215,7 @@ struct Node {
     return out;
   }
   std::string text() const {
-    if (!json.is_string()) refuse("must be a text, not " + kind_text(json));
+    if (!json.is_string()) refuse("must be a string, not " + kind_text(json));
     return json.get<std::string>();
   }
   double number(double least) const {
@@ -217,10 +224,12 @@ struct Node {
     if (!std::isfinite(v) || v < least) refuse("must be at least " + Json(least).dump());
     return v;
   }
-  std::int64_t whole(std::int64_t least) const {
+  std::int64_t whole(std::int64_t least, std::int64_t most = kMostWhole) const {
     if (!json.is_number_integer()) refuse("must be a whole number, not " + kind_text(json));
-    const auto v = json.get<std::int64_t>();
+    const bool fits = !json.is_number_unsigned() || json.get<std::uint64_t>() <= static_cast<std::uint64_t>(most);
+    const std::int64_t v = fits ? json.get<std::int64_t>() : most;
     if (v < least) refuse("must be at least " + std::to_string(least));
+    if (!fits || v > most) refuse("must be at most " + std::to_string(most));
     return v;
   }
   bool truth() const {
@@ -235,7 +244,7 @@ struct Node {
 };
 
 void read(const Node& n, std::int64_t& out) { out = n.whole(0); }
-void read(const Node& n, int& out) { out = static_cast<int>(n.json.is_number_integer() ? n.json.get<int>() : n.whole(0)); }
+void read(const Node& n, int& out) { out = static_cast<int>(n.whole(std::numeric_limits<int>::min(), std::numeric_limits<int>::max())); }
 void read(const Node& n, double& out) { out = n.number(0); }
 void read(const Node& n, bool& out) { out = n.truth(); }
 template <class E>
@@ -246,9 +255,28 @@ void read(const Node& n, E& out) {
   out = static_cast<E>(found);
 }
 
+/// Sizes that no operation multiplies with its others.
+bool stands_apart(std::string_view key) {
+  return key == "global_tokens" || key == "vocab_size" || key == "max_positions" || key == "original";
+}
+
+void require_countable(const Node& n, std::vector<std::int64_t> sizes) {
+  std::sort(sizes.begin(), sizes.end(), std::greater<>());
+  sizes.resize(std::min<std::size_t>(sizes.size(), 5));
+  double work = 1;
+  for (const std::int64_t size : sizes) work *= static_cast<double>(std::max<std::int64_t>(size, 1));
+  if (work > kMostWork) n.refuse("is an operation larger than any device's: its sizes multiply to more than 2^56");
+}
+
 Op op_from(const Node& n, std::size_t kind) {
   Op op = empty_op(kind);
-  visit_fields(op, [&](const char* key, auto& value) { read(n.at(key), value); });
+  std::vector<std::int64_t> sizes;
+  visit_fields(op, [&](const char* key, auto& value) {
+    read(n.at(key), value);
+    if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::int64_t>)
+      if (!stands_apart(key)) sizes.push_back(value);
+  });
+  require_countable(n, std::move(sizes));
   return op;
 }
 
@@ -285,7 +313,7 @@ void read_accelerator(const Node& root, CostTable& table) {
 
 void read_comm(const Node& root, CostTable& table) {
   for (const Node& n : root.items())
-    table.comm.push_back({n.at("kind").text(), static_cast<int>(n.at("ranks").whole(2)), Bytes(n.at("bytes").whole(1)),
+    table.comm.push_back({n.at("kind").text(), static_cast<int>(n.at("ranks").whole(2, std::numeric_limits<int>::max())), Bytes(n.at("bytes").whole(1)),
                           n.at("seconds").seconds()});
 }
 

@@ -25,7 +25,7 @@ const char* kind_of(int c) {
     case -1: return "nothing";
     case '{': return "an object";
     case '[': return "a list";
-    case '"': return "a text";
+    case '"': return "a string";
     case 't':
     case 'f': return "true or false";
     case 'n': return "null";
@@ -151,7 +151,7 @@ std::int32_t JsonScanner::small_whole() {
 }
 
 std::string JsonScanner::string() {
-  if (solid() != '"') refuse_kind("a text");
+  if (solid() != '"') refuse_kind("a string");
   std::string text;
   copy_string(&text, kLongestName);
   return parse_json(text, path_).get<std::string>();

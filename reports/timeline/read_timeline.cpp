@@ -35,7 +35,7 @@ class Part {
     for (std::size_t i = 0; i < value_.size(); ++i) read(Part(value_[i], file_, field_ + "[" + std::to_string(i) + "]"));
   }
   std::string text() const {
-    if (!value_.is_string()) refuse("is " + kind_text(value_) + " where a text belongs");
+    if (!value_.is_string()) refuse("is " + kind_text(value_) + " where a string belongs");
     return value_.get<std::string>();
   }
   std::int64_t whole() const {

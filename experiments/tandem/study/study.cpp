@@ -65,7 +65,7 @@ class StudyReader {
 
   std::string text(const json& value, const std::string& field) const {
     if (!value.is_string() || value.get<std::string>().empty())
-      refuse(field, value, "must be a text", "write it in quotes");
+      refuse(field, value, "must be a string", "write it in quotes");
     return value;
   }
 

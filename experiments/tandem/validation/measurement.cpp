@@ -27,7 +27,7 @@ const std::vector<std::string> kKeys{"id",    "source",    "as_of",   "framework
 const std::vector<std::string> kMeasured{"step_time_s", "step_time_from", "peak_memory_bytes", "peak_memory_kind", "peak_memory_rank",
                                          "peak_memory_note", "out_of_memory", "tflops_per_device", "tflops_kind"};
 
-constexpr const char* kForm = "give JSON lines with id (a text), plan and measured (objects)";
+constexpr const char* kForm = "give JSON lines with id (a string), plan and measured (objects)";
 
 [[noreturn]] void refuse(const std::string& place, const std::string& field, const json& value, const std::string& reason,
                          const std::string& remedy) {
@@ -48,7 +48,7 @@ void require_record(const json& record, const std::string& place) {
   for (const char* key : {"id", "plan", "measured"}) {
     if (!record.contains(key)) refuse(place, key, {}, "is missing: no measurement record", kForm);
   }
-  if (!record["id"].is_string()) refuse(place, "id", record["id"], "must be a text", kForm);
+  if (!record["id"].is_string()) refuse(place, "id", record["id"], "must be a string", kForm);
   if (!record["measured"].is_object()) refuse(place, "measured", record["measured"], "must be an object", kForm);
 }
 

@@ -18,7 +18,7 @@ std::optional<std::string> text_of(const json& record, const char* key, const st
   const json value = record.value(key, json());
   if (value.is_null()) return std::nullopt;
   if (value.is_string() && value != "") return value.get<std::string>();
-  throw ConfigError(Problem{place, key, value_text(value), "must be a text", remedy});
+  throw ConfigError(Problem{place, key, value_text(value), "must be a string", remedy});
 }
 
 std::optional<std::string> month_of(const json& record, const std::string& place) {

@@ -152,7 +152,7 @@ TEST_CASE("an unknown model type is refused with the nearest that is known") {
   Configs configs;
   CHECK(configs.refusal({{"model_type", "lama"}}) == "model_type: is no model type that is known here");
   CHECK(configs.refusal({{"hidden_size", 64}}) == "model_type: is missing");
-  CHECK(configs.refusal({{"model_type", 3}}) == "model_type: must be a text, not a whole number");
+  CHECK(configs.refusal({{"model_type", 3}}) == "model_type: must be a string, not a whole number");
   CHECK(configs.refusal({{"model_type", "Decoder"}}) == "model_type: is no model type that is known here");
   CHECK(configs.refusal({{"model_type", "llava"}, {"text_config", {{"model_type", "lama"}}}}) ==
         "text_config.model_type: is no model type that is known here");

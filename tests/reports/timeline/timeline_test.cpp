@@ -165,7 +165,7 @@ TEST_CASE("A damaged timeline is refused by field, value and reason, without the
   for (const Case& c : {Case{"\"step_time_ps\":100000", "\"step_time_ps\":[]", "step_time_ps", "is a list where a whole number belongs"},
                         Case{"\"step_time_ps\":100000", "\"step_time_ps\":1e5", "step_time_ps", "a whole number belongs here"},
                         Case{"\"step_time_ps\":100000", "\"step_time_ps\":99999999999999999999", "step_time_ps", "is beyond 64 bits"},
-                        Case{"\"spans\":[[0,", "\"spans\":[[\"x\",", "lanes[0].spans[0][0]", "is a text where a whole number belongs"},
+                        Case{"\"spans\":[[0,", "\"spans\":[[\"x\",", "lanes[0].spans[0][0]", "is a string where a whole number belongs"},
                         Case{"\"spans\":[[0,", "\"spans\":[[99,", "lanes[0].spans[0][0]", "the file has no such task"},
                         Case{"\"spans\":[[0,", "\"spans\":[[", "lanes[0].spans[0]", "has less than nine columns"},
                         Case{"\"arena_bytes\":4096", "\"arena_bytes\":null", "lanes[0].arena_bytes", "is null where a whole number belongs"},

@@ -387,7 +387,7 @@ class BadStudies(Studies):
             ({"axes": [{"field": "training.seed", "values": list(range(400))}, {"field": "training.steps", "values": list(range(1, 400))}], "points": None, "view": None},
              ["axes", "more than 100000"]),
             ({"points": [changed(point, source=None)]}, ["points[0].source", "is missing"]),
-            ({"points": [changed(point, name=3)]}, ["points[0].name = 3", "must be a text"]),
+            ({"points": [changed(point, name=3)]}, ["points[0].name = 3", "must be a string"]),
             ({"points": [changed(point, step_time_s=None)]}, ["points[0]", "no figure"]),
             ({"points": [changed(point, step_time_s=-1)]}, ["points[0].step_time_s", "above zero"]),
             ({"points": [changed(point, **{"at": {"batch": 8, "parallel.tensor": 7}})]}, ["points[0].at.parallel.tensor = 7", "1, 2 and 3"]),

@@ -33,14 +33,14 @@ class Validate(WithFolder):
             (changed(good, **{"measured.step_time_s": "2 s"}), [':2: measured.step_time_s = "2 s": is no number', "without a unit"]),
             (changed(good, **{"measured.peak_memory_bytes": 0}), [":2: measured.peak_memory_bytes = 0: ", "bytes"]),
             (changed(good, id=None), [":2: id: is missing"]),
-            (changed(good, id=7), [":2: id = 7: must be a text"]),
+            (changed(good, id=7), [":2: id = 7: must be a string"]),
             (changed(good, grade="X"), [':2: grade = "X": is no grade', "A, B or C"]),
             (changed(good, measured=3), [":2: measured = 3: must be an object"]),
             (changed(good, **{"measured.peak_memory_byte": 1e9}), [":2: measured.peak_memory_byte = ", "unknown key", '"peak_memory_bytes"']),
             (changed(good, **{"measured.step_time": 2.0}), [":2: measured.step_time = 2.0: unknown key", 'did you mean "step_time_s"?']),
             (changed(good, assume=["stack"]), [":2: assume = ", 'did you mean "assumed"?']),
             (changed(good, as_of="2024-13"), [':2: as_of = "2024-13": is no month', "YYYY-MM"]),
-            (changed(good, framework=7), [":2: framework = 7: must be a text"]),
+            (changed(good, framework=7), [":2: framework = 7: must be a string"]),
             ([good], [":2: ", "is no measurement record"]),
         ):
             file = self.folder.file("bad.jsonl", json.dumps(good) + "\n" + json.dumps(bad) + "\n")
