@@ -244,7 +244,9 @@ struct Node {
 };
 
 void read(const Node& n, std::int64_t& out) { out = n.whole(0); }
-void read(const Node& n, int& out) { out = static_cast<int>(n.whole(std::numeric_limits<int>::min(), std::numeric_limits<int>::max())); }
+void read(const Node& n, int& out) {
+  out = static_cast<int>(n.whole(std::numeric_limits<int>::min(), std::numeric_limits<int>::max()));
+}
 void read(const Node& n, double& out) { out = n.number(0); }
 void read(const Node& n, bool& out) { out = n.truth(); }
 template <class E>
