@@ -32,13 +32,12 @@ std::uint64_t AsyncMark::last_set() const {
   return set_;
 }
 
+/// Tells under the lock: whoever waits may destroy the mark as soon as the lock is free.
 void AsyncMark::reach(std::uint64_t setting, std::exception_ptr failure) {
-  {
-    std::lock_guard lock(mutex_);
-    reached_ = setting;
-    failure_ = std::move(failure);
-    at_ = std::chrono::steady_clock::now();
-  }
+  const std::lock_guard lock(mutex_);
+  reached_ = setting;
+  failure_ = std::move(failure);
+  at_ = std::chrono::steady_clock::now();
   changed_.notify_all();
 }
 

@@ -51,8 +51,6 @@ class JitterDelays {
   /// then have no time of their own.
   JitterDelays(const Jitter& jitter, const TaskGraph& graph, const std::vector<std::uint32_t>& first_slot,
                const Quotient& quotient);
-  /// Of another seed.
-  void draw_from(const Jitter& jitter) { factors_ = JitterFactors(jitter); }
 
   /// Picoseconds, above or below zero, by which a task takes longer than `duration` ps: that of `slot` at `position` of the program
   /// of `rank`.

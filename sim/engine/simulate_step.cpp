@@ -159,7 +159,6 @@ SimulatedStep for_another_seed(const SimulatedStep& step) {
   out.slow_choices = step.slow_choices;
   out.patterns = step.patterns;
   out.run_tables = step.run_tables;
-  out.jitter = step.jitter;
   out.host = step.host;
   return out;
 }
@@ -168,7 +167,7 @@ void simulate_again(const Setup& setup, const Jitter& jitter, SimulatedStep& ste
   step.step_time = {};
   step.tasks = step.events = 0;
   step.delays.clear();
-  step.jitter->draw_from(jitter);
+  step.jitter.emplace(jitter, setup.graph, step.communications.first_slot, step.quotient);
   play(setup, make_lane_templates(setup.graph, step.communications, step.host.synchronous), step);
 }
 
