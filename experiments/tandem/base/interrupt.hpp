@@ -19,11 +19,14 @@ void end_without_memory();
 /// While it lives, signals only set a flag that `pressed` tells, for work that has something to keep; a second one ends the program.
 class InterruptWatch {
  public:
-  InterruptWatch();
+  /// `tells`: with a line on stderr. Where a launcher passes a signal on to many processes, that of one is enough.
+  explicit InterruptWatch(bool tells = true);
   ~InterruptWatch();
   InterruptWatch(const InterruptWatch&) = delete;
   InterruptWatch& operator=(const InterruptWatch&) = delete;
   static bool pressed();
+  /// The line.
+  static std::string notice();
 };
 
 /// Thrown to leave a long run after that.
