@@ -12,7 +12,19 @@ void Arrivals::deposit(Rank from, Rank to, std::uint32_t channel, const Arrival&
   changed_.notify_all();
 }
 
+Arrivals::Moving::Moving(Arrivals& arrivals, Waiting w) : arrivals_(arrivals) {
+  w.moves = true;
+  const std::lock_guard lock(arrivals_.mutex_);
+  mine_ = arrivals_.open_.insert(arrivals_.open_.end(), {std::move(w), {}, std::chrono::steady_clock::now()});
+}
+
+Arrivals::Moving::~Moving() {
+  const std::lock_guard lock(arrivals_.mutex_);
+  arrivals_.open_.erase(mine_);
+}
+
 bool Arrivals::came(const Waiting& w, Rank other) const {
+  if (w.moves) return false;
   const auto at = queues_.find({other, w.rank, w.channel});
   return at != queues_.end() && !at->second.empty();
 }

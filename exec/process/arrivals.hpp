@@ -29,6 +29,7 @@ struct Waiting {
   std::uint32_t channel = 0;
   std::vector<Rank> others;  ///< that must come
   std::string call;          ///< "all_reduce of 64 fp32 on group data"
+  bool moves = false;        ///< all have come, and their bytes are on the way: whose are late is not known
 };
 
 /// A wait that is still on, and whom it lacks.
@@ -44,6 +45,19 @@ class Arrivals {
   void deposit(Rank from, Rank to, std::uint32_t channel, const Arrival& arrival);
   /// Returns the others' arrivals, in their order, when all are there. Throws CommError behind abort().
   std::vector<Arrival> wait(const Waiting& waiting);
+  /// Keeps a wait for bytes in view while it lives.
+  class Moving {
+   public:
+    Moving(Arrivals& arrivals, Waiting waiting);
+    ~Moving();
+    Moving(const Moving&) = delete;
+    Moving& operator=(const Moving&) = delete;
+
+   private:
+    Arrivals& arrivals_;
+    std::list<OpenWait>::iterator mine_;
+  };
+
   /// Wakes every wait, now and later. The first cause counts.
   void abort(const std::string& cause);
 

@@ -30,15 +30,15 @@ class Places {
   int processes_;
 };
 
-constexpr std::int64_t kMostRanksHere = 1 << 11;
+constexpr std::int64_t kMostRanksHere = 1 << 10;
 
-/// Tags below are the processes' own.
+/// Tags of the processes themselves; those of ranks have a channel of 1 or more.
 constexpr Tag kFrameTag = 0, kBodyTag = 1, kControlTag = 2;
 
-/// Bytes of `channel` (at least 1, at most 63) from one rank to another.
+/// Bytes of `channel` (at least 1, at most 127) from one rank to another.
 inline Tag payload_tag(const Places& places, Rank from, Rank to, std::uint32_t channel) {
   const auto place = [&](Rank r) { return static_cast<Tag>(places.place_in_process(r)); };
-  return (channel << 22) | (place(from) << 11) | place(to);
+  return (channel << 20) | (place(from) << 10) | place(to);
 }
 
 }  // namespace tandem::exec

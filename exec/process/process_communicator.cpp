@@ -1,6 +1,7 @@
 #include "exec/process/process_communicator.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <list>
 #include <map>
 #include <mutex>
@@ -13,12 +14,14 @@
 namespace tandem::exec {
 namespace {
 
-constexpr std::uint32_t kLaneChannels = 1, kWayChannels = 32;  // collectives by lane, then messages by way
-constexpr int kMostLanes = 16, kMostWay = 8;
+// Collectives by lane and group, then messages by way.
+constexpr int kMostLanes = 6, kMostWay = 8;
+constexpr std::uint32_t kGroupChannels = 1, kWayChannels = kGroupChannels + kMostLanes * kGroups;
+static_assert(kWayChannels + 2 * kMostWay <= 127);
 
-std::uint32_t lane_channel(int lane) {
+std::uint32_t channel_of(int lane, Group group) {
   require(0 <= lane && lane < kMostLanes, "a lane beyond those that messages between processes have");
-  return kLaneChannels + static_cast<std::uint32_t>(lane);
+  return kGroupChannels + static_cast<std::uint32_t>(lane) * static_cast<std::uint32_t>(kGroups) + static_cast<std::uint32_t>(group);
 }
 
 std::uint32_t way_channel(int way) {
@@ -27,6 +30,9 @@ std::uint32_t way_channel(int way) {
 }
 
 std::string call_text(const Collective& op) { return describe(op) + " on group " + std::string(name(op.group)); }
+
+std::string send_text(std::int64_t bytes, Rank to) { return "a send of " + std::to_string(bytes) + " bytes to " + rank_text(to); }
+std::string receive_text(std::int64_t bytes, Rank from) { return "a receive of " + std::to_string(bytes) + " bytes from " + rank_text(from); }
 
 /// Messages of one call, which wait for all that they have begun before their buffers go.
 class Traffic {
@@ -48,7 +54,8 @@ class Traffic {
     frames_.push_back(f);
     transfers_.push_back(e_.carrier.send(e_.places.process_of(Rank(f.to)), kFrameTag, std::as_bytes(std::span(&frames_.back(), 1))));
   }
-  void wait() {
+  void wait(const Waiting& waiting) {
+    const Arrivals::Moving moving(e_.arrivals, waiting);
     for (const auto& t : transfers_) t->wait();
     transfers_.clear();
   }
@@ -84,9 +91,9 @@ class ProcessCommunicator final : public Communicator {
     Traffic traffic(e_);
     const std::int64_t here_at = tell(traffic, to, way_channel(name.way), message(bytes, name));
     traffic.send(rank_, to, way_channel(name.way), {buffer, static_cast<std::size_t>(bytes)});
-    const Arrival peer = meet(to, way_channel(name.way), "a send of " + std::to_string(bytes) + " bytes to " + rank_text(to));
+    const Arrival peer = meet(to, way_channel(name.way), send_text(bytes, to));
     require_same({bytes, name.tag}, rank_, end_of(peer), to);
-    traffic.wait();
+    traffic.wait({rank_, 0, {to}, send_text(bytes, to)});
     const std::lock_guard lock(mutex_);
     ++counters_.sends;
     counters_.sent_bytes += bytes;
@@ -97,10 +104,10 @@ class ProcessCommunicator final : public Communicator {
     if (here(from)) return threads_->recv(buffer, bytes, from, name);
     Traffic traffic(e_);
     const std::int64_t here_at = tell(traffic, from, way_channel(name.way), message(bytes, name));
-    const Arrival peer = meet(from, way_channel(name.way), "a receive of " + std::to_string(bytes) + " bytes from " + rank_text(from));
+    const Arrival peer = meet(from, way_channel(name.way), receive_text(bytes, from));
     require_same(end_of(peer), from, {bytes, name.tag}, rank_);
     traffic.receive(from, rank_, way_channel(name.way), {buffer, static_cast<std::size_t>(bytes)});
-    traffic.wait();
+    traffic.wait({rank_, 0, {from}, receive_text(bytes, from)});
     return e_.clock.here(std::max(here_at, peer.at));
   }
 
@@ -150,31 +157,37 @@ class ProcessCommunicator final : public Communicator {
   }
 
   TimePoint exchange(const Exchange& x, const Party& party, std::size_t index) {
-    const std::uint32_t channel = lane_channel(party.lane);
+    const std::uint32_t channel = channel_of(party.lane, x.op.group);
     std::vector<std::byte>& room = room_of(channel);
     const Itinerary way = itinerary(x, index, room);
     Traffic traffic(e_);
     const std::int64_t last = gather_members(traffic, x, party, way);
     move(traffic, way.first, party, channel);
     copy_own(way, index);
-    traffic.wait();
+    const Waiting waiting{rank_, channel, others_of(party), call_text(x.op)};
+    traffic.wait(waiting);
     if (way.folds) fold(way, x.op, index);
     move(traffic, way.second, party, channel);
-    traffic.wait();
+    traffic.wait(waiting);
     count(x.op, way, index);
     return e_.clock.here(last);
   }
 
+  std::vector<Rank> others_of(const Party& party) const {
+    std::vector<Rank> others;
+    std::copy_if(party.members.begin(), party.members.end(), std::back_inserter(others), [&](Rank r) { return r != rank_; });
+    return others;
+  }
+
   /// Returns when all members have come: when the last one did.
   std::int64_t gather_members(Traffic& traffic, const Exchange& x, const Party& party, const Itinerary& way) const {
-    const std::uint32_t channel = lane_channel(party.lane);
-    std::vector<Rank> others;
+    const std::uint32_t channel = channel_of(party.lane, x.op.group);
+    const std::vector<Rank> others = others_of(party);
     std::int64_t last = 0;
     for (std::size_t j = 0; j < party.members.size(); ++j) {
       if (party.members[j] == rank_) continue;
       // The tag has what the peer is to take: rows of unequal numbers have counts at both ends.
       last = tell(traffic, party.members[j], channel, {x.op, static_cast<std::int64_t>(way.first.give[j].size()), false});
-      others.push_back(party.members[j]);
     }
     const auto arrivals = e_.arrivals.wait({rank_, channel, others, call_text(x.op)});
     for (std::size_t i = 0; i < others.size(); ++i) {

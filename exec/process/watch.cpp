@@ -82,7 +82,7 @@ Failure Watch::fail(const Failure& f) {
     if (const auto decided = wait_for_verdict(kVerdictTime)) return *decided;
   }
   // Process 0 is gone: the lowest that is left speaks, and the others hear it before their turn.
-  if (const auto decided = wait_for_verdict(2 * kTick * (self - 1))) return *decided;
+  if (const auto decided = wait_for_verdict(2 * kTick * self)) return *decided;
   return decide(f, true);
 }
 
@@ -124,7 +124,7 @@ bool Watch::heard(int from, const Frame& f, const Bytestring& body) {
     case Frame::Kind::ask: {
       const Answer mine = answer(Rank(f.to));
       Packer text;
-      text.add(mine.waits).add(mine.call).add(mine.missing);
+      text.add(mine.waits).add(mine.moves).add(mine.call).add(mine.missing);
       Frame reply(Frame::Kind::answer);
       reply.from = f.to;
       say(from, reply, text.take());
@@ -134,7 +134,7 @@ bool Watch::heard(int from, const Frame& f, const Bytestring& body) {
       Unpacker text(body);
       const std::lock_guard lock(mutex_);
       Answer& a = answers_[Rank(f.from)];
-      a.waits = text.get<bool>(), a.call = text.get_text(), a.missing = text.get_vector<Rank>();
+      a.waits = text.get<bool>(), a.moves = text.get<bool>(), a.call = text.get_text(), a.missing = text.get_vector<Rank>();
       changed_.notify_all();
       return true;
     }
@@ -187,8 +187,12 @@ bool Watch::sleep(std::chrono::milliseconds time) {
 }
 
 void Watch::tick() {
+  auto last = Clock::now(), resumed = last - kVerdictTime;
   while (sleep(kTick)) {
-    if (verdict()) continue;
+    // A process that was stopped itself hears first what the others have decided meanwhile.
+    const auto now = Clock::now();
+    if (now - std::exchange(last, now) > 10 * kTick) resumed = now;
+    if (verdict() || now - resumed < kVerdictTime) continue;
     for (int p = 0; p < carrier_.processes(); ++p)
       if (p == 0 || carrier_.process() == 0) say(p, Frame(Frame::Kind::alive));
     check_neighbours();
@@ -216,9 +220,35 @@ void Watch::check_neighbours() {
     const bool watched = p == 0 || carrier_.process() == 0;
     if (!lives(self, options_.processes[static_cast<std::size_t>(p)])) lost(p);
     else if (watched && line->silence() > options_.timeout)
-      fail(broken(p, process_text(p) + " has given no sign of life for " + seconds_text(options_.timeout) +
-                         ": it is stopped, or its host cannot be reached"));
+      tell_silence(p);
   }
+}
+
+/// With the call that waits for it, where the ranks of this process lead to one.
+void Watch::tell_silence(int process) {
+  const std::string silent =
+      process_text(process) + " has given no sign of life for " + seconds_text(options_.timeout) + ": it is stopped, or its host cannot be reached";
+  auto wait = arrivals_.oldest(Rank());
+  for (std::set<Rank> seen; wait && seen.insert(wait->wait.rank).second;) {
+    const auto of_it = [&](Rank r) { return places_->process_of(r) == process; };
+    if (std::any_of(wait->missing.begin(), wait->missing.end(), of_it)) return void(fail(broken(process, wait_text(*wait) + silent)));
+    const auto answered = ask(wait->missing.front());
+    if (!answered || !answered->waits) break;
+    wait = wait_of(wait->missing.front(), *answered);
+  }
+  fail(broken(process, silent));
+}
+
+OpenWait Watch::wait_of(Rank rank, const Answer& a) {
+  Waiting w{rank, 0, {}, a.call};
+  w.moves = a.moves;
+  return {w, a.missing, {}};
+}
+
+std::string Watch::wait_text(const OpenWait& w) const {
+  const std::string have = w.missing.size() == 1 ? " has" : " have";
+  return w.wait.call + ": " + ranks_text(w.missing) + have + (w.wait.moves ? " not moved all bytes within " : " not come within ") +
+         seconds_text(options_.timeout) + ", " + rank_text(w.wait.rank) + " waits; ";
 }
 
 void Watch::check_waits() {
@@ -228,33 +258,40 @@ void Watch::check_waits() {
   follow(*longest);
 }
 
+bool Watch::tell_unanswering(const OpenWait& w, const std::map<Rank, Answer>& answers) {
+  for (const Rank r : w.missing) {
+    if (answers.contains(r)) continue;
+    const int process = places_->process_of(r);
+    fail(broken(process, wait_text(w) + process_text(process) + " does not answer: it is stopped, or its host cannot be reached"));
+    return true;
+  }
+  return false;
+}
+
 /// From a rank to one that it waits for, and on, to the one that waits for nobody: what the others wait for is its consequence.
 void Watch::follow(OpenWait w) {
-  std::set<Rank> seen;
-  for (;;) {
-    const std::string text = w.wait.call + ": " + ranks_text(w.missing) + (w.missing.size() == 1 ? " has" : " have") +
-                             " not come within " + seconds_text(options_.timeout) + ", " + rank_text(w.wait.rank) + " waits; ";
-    const Rank next = w.missing.front();
-    const int process = places_->process_of(next);
-    seen.insert(w.wait.rank);
-    const auto answered = ask(next);
-    if (!answered) {
-      fail(broken(process, text + process_text(process) + " does not answer: it is stopped, or its host cannot be reached"));
-      return;
+  for (std::set<Rank> seen{w.wait.rank};;) {
+    std::map<Rank, Answer> answers;
+    for (const Rank r : w.missing)
+      if (const auto answered = ask(r)) answers[r] = *answered;
+    if (verdict() || tell_unanswering(w, answers)) return;
+    const auto works = std::find_if(answers.begin(), answers.end(), [](const auto& a) { return !a.second.waits; });
+    const auto next = std::find_if(answers.begin(), answers.end(), [&](const auto& a) { return a.second.waits && seen.insert(a.first).second; });
+    if (next != answers.end() && (works == answers.end() || w.wait.moves)) {
+      w = wait_of(next->first, next->second);
+      continue;
     }
-    if (!answered->waits || seen.contains(next)) {
-      const std::string why = answered->waits ? " waits for it in turn" : " is in " + process_text(process) + ", which lives: it still computes, or hangs";
-      fail(broken(-1, text + rank_text(next) + why + "; --timeout grants more"));
-      return;
-    }
-    w = {{next, 0, {}, answered->call}, answered->missing, w.since};
+    const Rank last = works != answers.end() ? works->first : w.missing.front();
+    const std::string why = works != answers.end() ? " lives: it still computes, or hangs; --timeout grants more" : " waits for it in turn";
+    fail(broken(-1, wait_text(w) + rank_text(last) + " of " + process_text(places_->process_of(last)) + why));
+    return;
   }
 }
 
 Watch::Answer Watch::answer(Rank rank) const {
   const auto wait = arrivals_.oldest(rank);
-  if (!wait) return {false, "", {}};
-  return {true, wait->wait.call, wait->missing};
+  if (!wait) return {false, false, "", {}};
+  return {true, wait->wait.moves, wait->wait.call, wait->missing};
 }
 
 std::optional<Watch::Answer> Watch::ask(Rank rank) {

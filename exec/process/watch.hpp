@@ -46,7 +46,7 @@ class Watch {
  private:
   using Clock = std::chrono::steady_clock;
   struct Left { int exit_code; Clock::time_point at; };
-  struct Answer { bool waits; std::string call; std::vector<Rank> missing; };
+  struct Answer { bool waits; bool moves; std::string call; std::vector<Rank> missing; };
 
   bool heard(int from, const Frame& frame, const Bytestring& body);
   void lost(int peer);
@@ -61,6 +61,10 @@ class Watch {
   void check_neighbours();
   void check_waits();
   void follow(OpenWait wait);
+  bool tell_unanswering(const OpenWait& wait, const std::map<Rank, Answer>& answers);
+  static OpenWait wait_of(Rank rank, const Answer& answer);
+  void tell_silence(int process);
+  std::string wait_text(const OpenWait& wait) const;
   std::optional<Answer> ask(Rank rank);
   Answer answer(Rank rank) const;
   std::string process_text(int process) const;

@@ -36,7 +36,7 @@ void tell_at_once(const char (&text)[N]) {
 }
 
 void on_interrupt_end(int) {
-  tell_at_once(kEnd);
+  if (told != 0) tell_at_once(kEnd);
   _exit(static_cast<int>(ExitCode::interrupted));
 }
 
@@ -62,6 +62,8 @@ bool InterruptWatch::pressed() { return interrupts != 0; }
 std::string InterruptWatch::notice() { return std::string(kNotice, sizeof kNotice - 2); }
 
 void end_at_interrupts() { handle_interrupts(on_interrupt_end); }
+
+void ignore_interrupts() { handle_interrupts(SIG_IGN); }
 
 void tell_no_memory() {
   constexpr char text[] = "tandem: error: the host has no memory left; a smaller plan, fewer --jobs or a higher limit of memory would do\n";

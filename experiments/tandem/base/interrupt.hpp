@@ -9,6 +9,8 @@ namespace tandem::program {
 
 /// From now on Ctrl-C, SIGTERM and SIGHUP (unless ignored, as under nohup) end the program at once, with exit code 130.
 void end_at_interrupts();
+/// From now on they do nothing: the program ends already.
+void ignore_interrupts();
 
 /// An error line that needs no memory.
 void tell_no_memory();

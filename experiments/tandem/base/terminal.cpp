@@ -46,7 +46,7 @@ void write_err(const std::string& text) {
 
 }  // namespace
 
-void keep_silent(bool wanted) { silent = wanted; }
+bool keep_silent(bool wanted) { return silent.exchange(wanted); }
 
 void print_json(const std::string& text) {
   if (silent) return;

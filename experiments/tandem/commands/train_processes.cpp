@@ -9,6 +9,7 @@
 #include "exec/process/gloo_carrier.hpp"
 #include "exec/process/launch.hpp"
 #include "exec/process/mpi_carrier.hpp"
+#include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/error_report.hpp"
 
@@ -32,9 +33,9 @@ std::unique_ptr<exec::Carrier> join(const LaunchWishes& w, std::chrono::millisec
 std::unique_ptr<exec::World> open_world(const LaunchWishes& w) {
   const auto timeout = std::chrono::milliseconds(static_cast<std::int64_t>(w.timeout_s * 1e3));
   const auto tell = [](const std::string& text) {
-    keep_silent(false);
+    const bool before = keep_silent(false);
     print_error(text);
-    keep_silent(true);
+    keep_silent(before);
   };
   return std::make_unique<exec::World>(join(w, timeout), exec::WorldOptions{timeout, tell});
 }
@@ -85,6 +86,7 @@ ExitCode conclude(exec::World& world, const std::function<ExitCode(exec::World&)
   } catch (...) {
     const auto verdict = world.verdict();  // was told when it fell
     if (!verdict) return tell_error(std::current_exception());
+    ignore_interrupts();  // a launcher that has seen one process end sends them to the others
     return verdict->kind == exec::Failure::Kind::contract ? ExitCode::internal : ExitCode::world;
   }
 }
