@@ -14,7 +14,8 @@ constexpr std::size_t kMostHosts = 100'000;
 std::optional<std::int64_t> number(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool digits = !text.empty() && text.size() < 10 && std::all_of(text.begin(), text.end(), [](char c) { return '0' <= c && c <= '9'; });
+  const auto digit = [](char c) { return '0' <= c && c <= '9'; };
+  const bool digits = !text.empty() && text.size() < 10 && std::all_of(text.begin(), text.end(), digit);
   return digits && error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 

@@ -32,7 +32,9 @@ std::uint32_t way_channel(int way) {
 std::string call_text(const Collective& op) { return describe(op) + " on group " + std::string(name(op.group)); }
 
 std::string send_text(std::int64_t bytes, Rank to) { return "a send of " + std::to_string(bytes) + " bytes to " + rank_text(to); }
-std::string receive_text(std::int64_t bytes, Rank from) { return "a receive of " + std::to_string(bytes) + " bytes from " + rank_text(from); }
+std::string receive_text(std::int64_t bytes, Rank from) {
+  return "a receive of " + std::to_string(bytes) + " bytes from " + rank_text(from);
+}
 
 /// Messages of one call, which wait for all that they have begun before their buffers go.
 class Traffic {
@@ -52,7 +54,8 @@ class Traffic {
   void tell(const Frame& f) {
     if (here(Rank(f.to))) return e_.arrivals.deposit(Rank(f.from), Rank(f.to), f.channel, {f.at, f.call});
     frames_.push_back(f);
-    transfers_.push_back(e_.carrier.send(e_.places.process_of(Rank(f.to)), kFrameTag, std::as_bytes(std::span(&frames_.back(), 1))));
+    const auto bytes = std::as_bytes(std::span(&frames_.back(), 1));
+    transfers_.push_back(e_.carrier.send(e_.places.process_of(Rank(f.to)), kFrameTag, bytes));
   }
   void wait(const Waiting& waiting) {
     const Arrivals::Moving moving(e_.arrivals, waiting);
@@ -75,8 +78,8 @@ class ProcessCommunicator final : public Communicator {
   using Communicator::run;
 
   TimePoint run(const Collective& op, const Party& party, const MemberBuffers& mine) override {
-    if (std::all_of(party.members.begin(), party.members.end(), [&](Rank r) { return here(r); })) return threads_->run(op, party, mine);
     const auto& members = party.members;
+    if (std::all_of(members.begin(), members.end(), [&](Rank r) { return here(r); })) return threads_->run(op, party, mine);
     require_exchangeable(op, members.size());
     const auto index = static_cast<std::size_t>(std::find(members.begin(), members.end(), rank_) - members.begin());
     require(index < members.size(), "a rank entered a collective of a group that it is not in");

@@ -13,7 +13,8 @@ namespace tandem::exec {
 /// A rank's arena in another process, which serves it meanwhile (serve_memory). Only read().
 class RemoteMemory final : public Memory {
  public:
-  RemoteMemory(Control& control, int process, Rank rank, std::size_t size) : control_(control), process_(process), rank_(rank), size_(size) {}
+  RemoteMemory(Control& control, int process, Rank rank, std::size_t size)
+      : control_(control), process_(process), rank_(rank), size_(size) {}
   std::byte* address() override { return nullptr; }
   std::size_t size() const override { return size_; }
   void read(std::size_t at, std::span<std::byte> to) const override;

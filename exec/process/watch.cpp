@@ -51,9 +51,12 @@ Watch::Watch(Carrier& carrier, Arrivals& arrivals, WatchOptions options)
   const std::lock_guard lock(mutex_);  // what the first lines hear waits for the last
   for (int p = 0; p < carrier.processes(); ++p)
     if (p != carrier.process())
-      lines_[static_cast<std::size_t>(p)] = std::make_unique<PeerLine>(
-          carrier, p, LineEvents{[this, p](const Frame& f, const Bytestring& body) { return heard(p, f, body); }, [this, p] { lost(p); }});
+      lines_[static_cast<std::size_t>(p)] = std::make_unique<PeerLine>(carrier, p, events_of(p));
   ticker_.start([this] { tick(); });
+}
+
+LineEvents Watch::events_of(int process) {
+  return {[this, process](const Frame& f, const Bytestring& body) { return heard(process, f, body); }, [this, process] { lost(process); }};
 }
 
 Watch::~Watch() { leave(0); }
@@ -226,8 +229,8 @@ void Watch::check_neighbours() {
 
 /// With the call that waits for it, where the ranks of this process lead to one.
 void Watch::tell_silence(int process) {
-  const std::string silent =
-      process_text(process) + " has given no sign of life for " + seconds_text(options_.timeout) + ": it is stopped, or its host cannot be reached";
+  const std::string silent = process_text(process) + " has given no sign of life for " + seconds_text(options_.timeout) +
+                             ": it is stopped, or its host cannot be reached";
   auto wait = arrivals_.oldest(Rank());
   for (std::set<Rank> seen; wait && seen.insert(wait->wait.rank).second;) {
     const auto of_it = [&](Rank r) { return places_->process_of(r) == process; };
@@ -276,7 +279,8 @@ void Watch::follow(OpenWait w) {
       if (const auto answered = ask(r)) answers[r] = *answered;
     if (verdict() || tell_unanswering(w, answers)) return;
     const auto works = std::find_if(answers.begin(), answers.end(), [](const auto& a) { return !a.second.waits; });
-    const auto next = std::find_if(answers.begin(), answers.end(), [&](const auto& a) { return a.second.waits && seen.insert(a.first).second; });
+    const auto unseen = [&](const auto& a) { return a.second.waits && seen.insert(a.first).second; };
+    const auto next = std::find_if(answers.begin(), answers.end(), unseen);
     if (next != answers.end() && (works == answers.end() || w.wait.moves)) {
       w = wait_of(next->first, next->second);
       continue;

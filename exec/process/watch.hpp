@@ -48,6 +48,7 @@ class Watch {
   struct Left { int exit_code; Clock::time_point at; };
   struct Answer { bool waits; bool moves; std::string call; std::vector<Rank> missing; };
 
+  LineEvents events_of(int process);
   bool heard(int from, const Frame& frame, const Bytestring& body);
   void lost(int peer);
   Failure decide(const Failure& failure, bool speaks);

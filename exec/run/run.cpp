@@ -244,7 +244,8 @@ class Run {
       meet();
       if (speaks(rank)) sum += collect(*act.context).loss;
     }
-    if (speaks(rank) && world_.control().first()) finish_evaluation({act.segment.first_step - 1, sum / static_cast<double>(act.segment.steps)});
+    if (!speaks(rank) || !world_.control().first()) return;
+    finish_evaluation({act.segment.first_step - 1, sum / static_cast<double>(act.segment.steps)});
   }
 
   StepTable with_update(StepTable s, const Act& act, std::int64_t index, const ScaleState& scale) const {
@@ -320,14 +321,15 @@ class Run {
         result_.gradients.push_back(gradients(all, plan_.training.dtypes.gradients, s.inverse_scale));
       });
     if (step == timeline_step_) begin_timeline(act, seconds);
-    if (world_.control().first()) conclude_step(act, step, {step, report.loss, s.grad_norm, s.learning_rate, seconds,
-                                                            act.segment.global_batch_size, 1 / s.inverse_scale}, report.stop);
+    const StepResult done{step, report.loss, s.grad_norm, s.learning_rate, seconds, act.segment.global_batch_size, 1 / s.inverse_scale};
+    if (world_.control().first()) conclude_step(done, report.stop);
     share_end();
     if (options_.on_state && (step == last_step_ || (options_.state_every > 0 && (step + 1) % options_.state_every == 0)))
       keep_state(act, step + 1);
   }
 
-  void conclude_step(const Act&, std::int64_t step, const StepResult& done, bool stop) {
+  void conclude_step(const StepResult& done, bool stop) {
+    const std::int64_t step = done.step;
     result_.steps.push_back(done);
     if (options_.on_step) options_.on_step(done);
     if (step < last_step_ && (stop || (options_.stop && options_.stop()))) stop_behind(step);

@@ -313,7 +313,8 @@ ExitCode train(const Options& o, exec::World& world) {
     report.failure = failure;
     o.json ? print_json(to_json(report)) : print(to_text(report));
   };
-  if (speaks) options.on_failure = [&](const exec::RankFailure& failure, const exec::RunResult& until_then) { tell(until_then, failure); };
+  if (speaks)
+    options.on_failure = [&](const exec::RankFailure& failure, const exec::RunResult& until_then) { tell(until_then, failure); };
   const exec::RunResult result = run_to_end({*graphs, *data.training, world}, options, numbers);
   if (!speaks) return ExitCode::ok;  // process 0 has the result, and its exit code is everybody's
   tell(result, numbers.hopeless() ? std::optional(exec::RankFailure{Rank(), numbers.last(), false, numbers.text()}) : std::nullopt);

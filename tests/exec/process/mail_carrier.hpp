@@ -23,8 +23,12 @@ class MailCarrier final : public Carrier {
   MailCarrier(std::shared_ptr<Ways> ways, int process) : ways_(std::move(ways)), process_(process) {}
   int process() const override { return process_; }
   int processes() const override { return static_cast<int>(ways_->size()); }
-  std::unique_ptr<Transfer> send(int to, Tag tag, std::span<const std::byte> bytes) override { return way(process_, to).send(tag, bytes); }
-  std::unique_ptr<Transfer> receive(int from, Tag tag, std::span<std::byte> bytes) override { return way(from, process_).receive(tag, bytes); }
+  std::unique_ptr<Transfer> send(int to, Tag tag, std::span<const std::byte> bytes) override {
+    return way(process_, to).send(tag, bytes);
+  }
+  std::unique_ptr<Transfer> receive(int from, Tag tag, std::span<std::byte> bytes) override {
+    return way(from, process_).receive(tag, bytes);
+  }
   void abort(const std::string& cause) override {
     for (int p = 0; p < processes(); ++p) way(process_, p).abort(cause), way(p, process_).abort(cause);
   }

@@ -31,7 +31,8 @@ void on_ranks_of(World& world, int ranks, const std::function<void(int, Communic
   auto comms = world.make_communicators();
   const auto here = world.here();
   std::string first;
-  for (const std::string& e : on_ranks(static_cast<int>(here.size()), [&](int i) { body(here[static_cast<std::size_t>(i)].value(), *comms[static_cast<std::size_t>(i)]); }))
+  const auto one = [&](int i) { body(here[static_cast<std::size_t>(i)].value(), *comms[static_cast<std::size_t>(i)]); };
+  for (const std::string& e : on_ranks(static_cast<int>(here.size()), one))
     if (first.empty()) first = e;
   if (!first.empty()) throw CommError(first);
 }

@@ -16,7 +16,7 @@ from tandem import NOTHING_MEASURED, PROGRAM, SMALL, TEXT, WithFolder, changed, 
 MPIRUN = shutil.which("mpirun")
 LAYOUTS = 60 if os.environ.get("TANDEM_NIGHTLY") == "1" else 5
 SHAPES = [{"data": 4}, {"tensor": 4}, {"pipeline": 4}, {"tensor": 2, "data": 2}, {"tensor": 2, "pipeline": 2}, {"pipeline": 2, "data": 2},
-          {"context": 2, "data": 2}, {"tensor": 2, "sequence": True, "data": 2}, {"data": 4, "zero_stage": 1},
+          {"context": 2, "data": 2}, {"tensor": 2, "sequence_parallel": True, "data": 2}, {"data": 4, "zero_stage": 1},
           {"data": 4, "zero_stage": 2}, {"data": 4, "zero_stage": 3}, {"tensor": 2, "pipeline": 2, "data": 2}]
 
 
