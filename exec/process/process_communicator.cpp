@@ -21,7 +21,7 @@ static_assert(kWayChannels + 2 * kMostWay <= 127);
 
 std::uint32_t channel_of(int lane, Group group) {
   require(0 <= lane && lane < kMostLanes, "a lane beyond those that messages between processes have");
-  return kGroupChannels + static_cast<std::uint32_t>(lane) * static_cast<std::uint32_t>(kGroups) + static_cast<std::uint32_t>(group);
+  return kGroupChannels + static_cast<std::uint32_t>(static_cast<std::size_t>(lane) * kGroups + static_cast<std::size_t>(group));
 }
 
 std::uint32_t way_channel(int way) {
@@ -31,7 +31,9 @@ std::uint32_t way_channel(int way) {
 
 std::string call_text(const Collective& op) { return describe(op) + " on group " + std::string(name(op.group)); }
 
-std::string send_text(std::int64_t bytes, Rank to) { return "a send of " + std::to_string(bytes) + " bytes to " + rank_text(to); }
+std::string send_text(std::int64_t bytes, Rank to) {
+  return "a send of " + std::to_string(bytes) + " bytes to " + rank_text(to);
+}
 std::string receive_text(std::int64_t bytes, Rank from) {
   return "a receive of " + std::to_string(bytes) + " bytes from " + rank_text(from);
 }

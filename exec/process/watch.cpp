@@ -56,7 +56,8 @@ Watch::Watch(Carrier& carrier, Arrivals& arrivals, WatchOptions options)
 }
 
 LineEvents Watch::events_of(int process) {
-  return {[this, process](const Frame& f, const Bytestring& body) { return heard(process, f, body); }, [this, process] { lost(process); }};
+  const auto hears = [this, process](const Frame& f, const Bytestring& body) { return heard(process, f, body); };
+  return {hears, [this, process] { lost(process); }};
 }
 
 Watch::~Watch() { leave(0); }
@@ -234,7 +235,10 @@ void Watch::tell_silence(int process) {
   auto wait = arrivals_.oldest(Rank());
   for (std::set<Rank> seen; wait && seen.insert(wait->wait.rank).second;) {
     const auto of_it = [&](Rank r) { return places_->process_of(r) == process; };
-    if (std::any_of(wait->missing.begin(), wait->missing.end(), of_it)) return void(fail(broken(process, wait_text(*wait) + silent)));
+    if (std::any_of(wait->missing.begin(), wait->missing.end(), of_it)) {
+      fail(broken(process, wait_text(*wait) + silent));
+      return;
+    }
     const auto answered = ask(wait->missing.front());
     if (!answered || !answered->waits) break;
     wait = wait_of(wait->missing.front(), *answered);

@@ -321,7 +321,8 @@ class Run {
         result_.gradients.push_back(gradients(all, plan_.training.dtypes.gradients, s.inverse_scale));
       });
     if (step == timeline_step_) begin_timeline(act, seconds);
-    const StepResult done{step, report.loss, s.grad_norm, s.learning_rate, seconds, act.segment.global_batch_size, 1 / s.inverse_scale};
+    const StepResult done{step,    report.loss, s.grad_norm, s.learning_rate,
+                          seconds, act.segment.global_batch_size, 1 / s.inverse_scale};
     if (world_.control().first()) conclude_step(done, report.stop);
     share_end();
     if (options_.on_state && (step == last_step_ || (options_.state_every > 0 && (step + 1) % options_.state_every == 0)))
