@@ -27,6 +27,7 @@ void LocalMail::hand_over(End& sent, End& wanted) {
 std::unique_ptr<Transfer> LocalMail::send(Tag tag, std::span<const std::byte> bytes) {
   const auto end = std::make_shared<End>(End{bytes, {}});
   const std::lock_guard lock(mutex_);
+  if (!cause_.empty()) throw CommError(cause_);
   Box& box = boxes_[tag];
   if (box.wanted.empty()) {
     box.sent.push_back(end);
@@ -41,6 +42,7 @@ std::unique_ptr<Transfer> LocalMail::send(Tag tag, std::span<const std::byte> by
 std::unique_ptr<Transfer> LocalMail::receive(Tag tag, std::span<std::byte> bytes) {
   const auto end = std::make_shared<End>(End{{}, bytes});
   const std::lock_guard lock(mutex_);
+  if (!cause_.empty()) throw CommError(cause_);
   Box& box = boxes_[tag];
   if (box.sent.empty()) {
     box.wanted.push_back(end);
@@ -61,6 +63,7 @@ void LocalMail::wait(const End& end) {
 void LocalMail::abort(const std::string& cause) {
   const std::lock_guard lock(mutex_);
   if (cause_.empty()) cause_ = cause;
+  boxes_.clear();  // whoever wakes takes its buffer along
   changed_.notify_all();
 }
 

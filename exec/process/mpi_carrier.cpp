@@ -19,6 +19,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;  // bytes of one MPI message, whose counts are of 31 bits
 constexpr int kEager = 200;                                // fruitless looks before the thread begins to sleep between them
 constexpr auto kLeastSleep = 50us, kMostSleep = 400us;
+constexpr auto kStopTime = 1s;                             // within which a call of MPI returns
 
 /// What the threads of a process ask of the one that calls MPI.
 struct Order {
@@ -68,7 +69,9 @@ class MpiEngine {
   void wait(std::size_t transfer) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return ended(transfer) || !cause_.empty(); });
-    if (!ended(transfer)) throw CommError(cause_);
+    if (ended(transfer)) return;
+    changed_.wait_for(lock, kStopTime, [&] { return stopped_; });  // MPI may be writing into the buffer of whoever wakes
+    throw CommError(cause_);
   }
 
   void abort(const std::string& cause) {
@@ -106,7 +109,14 @@ class MpiEngine {
       changed_.notify_all();
     }
     serve();
+    stop();
     if (cause_.empty()) MPI_Finalize();  // all processes at once: where one is gone, the others leave without it
+  }
+
+  void stop() {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+    changed_.notify_all();
   }
 
   static bool tags_suffice() {
@@ -189,7 +199,7 @@ class MpiEngine {
   std::vector<std::pair<std::size_t, std::size_t>> open_;  ///< transfers under way, and their parts that are
   std::size_t next_ = 0;
   std::string cause_;                                      ///< of the abort
-  bool begun_ = false, closing_ = false;
+  bool begun_ = false, closing_ = false, stopped_ = false;
   int process_ = 0, processes_ = 1;
   std::vector<MPI_Request> requests_;                      ///< this and what follows: of the thread that calls MPI
   std::vector<std::size_t> transfers_;

@@ -93,20 +93,24 @@ Failure Watch::fail(const Failure& f) {
 std::optional<Failure> Watch::wait_for_verdict(std::chrono::milliseconds most) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, most, [&] { return verdict_.has_value(); });
+  if (verdict_) changed_.wait(lock, [&] { return awake_; });
   return verdict_;
 }
 
 Failure Watch::decide(const Failure& f, bool speaks) {
   {
-    const std::lock_guard lock(mutex_);
-    if (verdict_) return *verdict_;
+    std::unique_lock lock(mutex_);
+    if (verdict_) {
+      changed_.wait(lock, [&] { return awake_; });
+      return *verdict_;
+    }
     verdict_ = f;
     changed_.notify_all();
   }
   for (int p = 0; p < carrier_.processes(); ++p) say(p, Frame(Frame::Kind::verdict), packed(f));
   if (speaks && options_.tell) options_.tell(f.text);
   sleep(kTellTime);
-  options_.abort(f.text);
+  wake(f.text);
   return f;
 }
 
@@ -117,7 +121,14 @@ void Watch::adopt(const Failure& f) {
     verdict_ = f;
     changed_.notify_all();
   }
-  options_.abort(f.text);
+  wake(f.text);
+}
+
+void Watch::wake(const std::string& cause) {
+  options_.abort(cause);
+  const std::lock_guard lock(mutex_);
+  awake_ = true;
+  changed_.notify_all();
 }
 
 bool Watch::heard(int from, const Frame& f, const Bytestring& body) {

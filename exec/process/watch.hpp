@@ -53,6 +53,7 @@ class Watch {
   void lost(int peer);
   Failure decide(const Failure& failure, bool speaks);
   void adopt(const Failure& failure);
+  void wake(const std::string& cause);
   void say(int to, Frame frame, const Bytestring& body = {});
   std::optional<Failure> wait_for_verdict(std::chrono::milliseconds most);
 
@@ -79,7 +80,7 @@ class Watch {
   std::optional<Failure> verdict_;
   std::map<Rank, Answer> answers_;
   std::map<int, Left> left_;                        ///< processes that have left
-  bool leaving_ = false, ending_ = false, reported_ = false;
+  bool leaving_ = false, ending_ = false, reported_ = false, awake_ = false;
   std::vector<std::unique_ptr<PeerLine>> lines_;    ///< by process; nothing for this one
   ThreadGroup ticker_;
 };

@@ -30,7 +30,7 @@ class MailCarrier final : public Carrier {
     return way(from, process_).receive(tag, bytes);
   }
   void abort(const std::string& cause) override {
-    for (int p = 0; p < processes(); ++p) way(process_, p).abort(cause), way(p, process_).abort(cause);
+    for (int p = 0; p < processes(); ++p) way(p, process_).abort(cause);  // what comes here; the others end theirs
   }
   void close() override {}
 
