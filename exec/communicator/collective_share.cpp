@@ -6,28 +6,16 @@
 #include <numeric>
 #include <string>
 
+#include "exec/communicator/slices.hpp"
 #include "models/base/error.hpp"
 #include "models/base/narrow.hpp"
 
 namespace tandem::exec {
 namespace {
 
-struct Slice {
-  std::int64_t begin, end;  ///< elements
-  std::int64_t count() const { return end - begin; }
-};
+Slice slice(const Exchange& x, std::size_t index) { return exec::slice(x.op, x.members.size(), index); }
 
-Slice slice(const Exchange& x, std::size_t index) {
-  const auto n = static_cast<std::int64_t>(x.members.size());
-  const auto r = static_cast<std::int64_t>(index);
-  return {x.op.elements * r / n, x.op.elements * (r + 1) / n};
-}
-
-std::int64_t element_bytes(DType t) { return bits(t) / 8; }
-
-std::int64_t share_bytes(const Exchange& x) {
-  return x.op.elements / static_cast<std::int64_t>(x.members.size()) * element_bytes(x.op.dtype);
-}
+std::int64_t share_bytes(const Exchange& x) { return exec::share_bytes(x.op, x.members.size()); }
 
 void copy(std::byte* to, const std::byte* from, std::int64_t bytes) {
   if (bytes > 0 && to != from) std::memcpy(to, from, static_cast<std::size_t>(bytes));
@@ -140,17 +128,6 @@ void broadcast_share(const Exchange& x, std::size_t index, std::span<std::int64_
 
 // ---- rows of unequal numbers ----
 
-std::int64_t rows_for(const std::int32_t* counts, std::int64_t each, std::size_t member) {
-  const std::int32_t* first = counts + static_cast<std::int64_t>(member) * each;
-  return std::accumulate(first, first + each, std::int64_t{0});
-}
-
-void require_room(std::int64_t rows, std::int64_t room) {
-  if (rows > room)
-    throw DeviceError("experts of this rank get " + std::to_string(rows) + " rows, and " + std::to_string(room) +
-                      " are planned for: raise model.moe.rows_bound");
-}
-
 /// Member `index` collects its own from everybody, senders ascending.
 void rows_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
   const auto bytes = x.op.row * element_bytes(x.op.dtype);
@@ -158,8 +135,7 @@ void rows_share(const Exchange& x, std::size_t index, std::span<std::int64_t> re
   std::int64_t at = 0;
   for (std::size_t j = 0; j < x.members.size(); ++j) {
     const MemberBuffers& from = x.members[j];
-    std::int64_t first = 0;
-    for (std::size_t before = 0; before < index; ++before) first += rows_for(from.rows.sent, from.rows.each, before);
+    const std::int64_t first = rows_before(from.rows.sent, from.rows.each, index);
     const std::int64_t rows = rows_for(from.rows.sent, from.rows.each, index);
     require(rows == rows_for(mine.rows.received, mine.rows.each, j), "an exchange of rows whose counts differ at both ends");
     require_room(at + rows, mine.rows.room);
@@ -174,8 +150,7 @@ Slice rows_of(const Exchange& x, std::size_t index) {
   const RowCounts &mine = x.members[index].rows, &first = x.members.front().rows;
   const auto all = mine.each * static_cast<std::int64_t>(x.members.size());
   require(std::equal(mine.sent, mine.sent + all, first.sent), "rows are gathered or scattered with counts that differ");
-  std::int64_t before = 0;
-  for (std::size_t j = 0; j < index; ++j) before += rows_for(mine.sent, mine.each, j);
+  const std::int64_t before = rows_before(mine.sent, mine.each, index);
   return {before * x.op.row, (before + rows_for(mine.sent, mine.each, index)) * x.op.row};
 }
 
@@ -293,6 +268,12 @@ void perform_share(const Exchange& x, std::size_t index, std::span<std::int64_t>
     case CollectiveKind::all_to_all: return all_to_all_share(x, index, received);
     case CollectiveKind::shift: return shift_share(x, index, received);
   }
+}
+
+void fold_parts(const Collective& op, std::span<const MemberBuffers> parts, std::int64_t elements) {
+  Collective part = op;
+  part.kind = CollectiveKind::reduce_scatter;  // into one buffer alone
+  fold({part, parts}, 0, {0, elements});
 }
 
 }  // namespace tandem::exec

@@ -45,4 +45,8 @@ void require_placed(const Exchange& exchange, std::size_t index);
 /// member's share is done the collective is. Shares touch disjoint bytes.
 void perform_share(const Exchange& exchange, std::size_t index, std::span<std::int64_t> received);
 
+/// Left fold of `elements` elements of every part's `in`, in ascending order, into the first part's `out`, which may be one of them.
+/// The same arithmetic as perform_share's.
+void fold_parts(const Collective& op, std::span<const MemberBuffers> parts, std::int64_t elements);
+
 }  // namespace tandem::exec

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "exec/communicator/call_text.hpp"
 #include "exec/communicator/collective_share.hpp"
 #include "models/base/error.hpp"
 #include "models/ops/collective.hpp"
@@ -21,35 +22,16 @@ bool small(const Collective& op, std::size_t members) {
   return vector_bytes(op) * static_cast<std::int64_t>(members) <= kOneThreadBytes;
 }
 
-std::string describe(const Collective& op) {
-  std::string s(name(op.kind));
-  s += op.reduce == Reduce::max ? " (max) of " : " of ";
-  return s + std::to_string(op.elements) + " " + std::string(name(op.dtype));
-}
-
-bool alike(const Collective& a, const Collective& b) {
-  return a.kind == b.kind && a.elements == b.elements && a.dtype == b.dtype && a.reduce == b.reduce && a.row == b.row;
-}
-
-std::string rank_text(Rank r) { return "rank " + std::to_string(r.value()); }
-
 void require_alike(const Meeting& m, const std::vector<Rank>& members) {
   for (std::size_t i = 1; i < m.calls.size(); ++i)
     if (!alike(m.calls[0], m.calls[i]))
-      throw CommError("mismatched collectives on group " + std::string(name(m.calls[0].group)) + ": " +
-                      rank_text(members[0]) + " entered " + describe(m.calls[0]) + ", " + rank_text(members[i]) +
-                      " entered " + describe(m.calls[i]));
-}
-
-std::string describe(const Channel::End& end) {
-  return std::to_string(end.bytes) + " bytes with tag " + std::to_string(end.tag);
+      throw CommError(mismatch(m.calls[0], members[0], m.calls[i], members[i]));
 }
 
 void hand_over(const Channel& c, Rank from, Rank to) {
   const auto& [out, in] = c.ends;
-  if (out.bytes != in.bytes || out.tag != in.tag)
-    throw CommError("mismatched send and receive: " + rank_text(from) + " sends " + describe(out) + ", " +
-                    rank_text(to) + " expects " + describe(in));
+  const MessageEnd sent{out.bytes, out.tag}, wanted{in.bytes, in.tag};
+  if (sent != wanted) throw CommError(mismatch(sent, from, wanted, to));
   if (in.bytes > 0) std::memcpy(in.buffer, out.buffer, static_cast<std::size_t>(in.bytes));
 }
 

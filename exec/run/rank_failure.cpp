@@ -20,6 +20,22 @@ std::string text_of(const std::exception_ptr& what) {
   }
 }
 
+Failure::Kind kind_of(const std::exception_ptr& what) {
+  try {
+    std::rethrow_exception(what);
+  } catch (const DeviceError&) {
+    return Failure::Kind::device;
+  } catch (const std::bad_alloc&) {
+    return Failure::Kind::device;
+  } catch (const CommError&) {
+    return Failure::Kind::comm;
+  } catch (const ContractError&) {
+    return Failure::Kind::contract;
+  } catch (...) {
+    return Failure::Kind::other;
+  }
+}
+
 }  // namespace
 
 std::string RankFailure::message() const {
@@ -34,6 +50,26 @@ bool FirstFailure::record(Rank rank, std::int64_t step, bool evaluation) {
   what_ = what;
   failure_ = RankFailure{rank, step, evaluation, text_of(what)};
   return true;
+}
+
+Failure FirstFailure::told() const {
+  Failure f;
+  f.kind = kind_of(what_);
+  f.rank = failure_->rank.value(), f.step = failure_->step, f.evaluation = failure_->evaluation;
+  f.reason = failure_->reason;
+  f.text = f.kind == Failure::Kind::comm ? f.reason : failure_->message();
+  return f;
+}
+
+void FirstFailure::adopt(const Failure& f) {
+  if (f.text == told().text) return;
+  std::lock_guard lock(mutex_);
+  failure_ = RankFailure{f.rank < 0 ? Rank() : Rank(f.rank), f.step, f.evaluation, f.reason};
+  switch (f.kind) {
+    case Failure::Kind::device: what_ = std::make_exception_ptr(DeviceError(f.reason)); break;
+    case Failure::Kind::contract: what_ = std::make_exception_ptr(ContractError(f.reason)); break;
+    case Failure::Kind::comm: case Failure::Kind::other: what_ = std::make_exception_ptr(CommError(f.text)); break;
+  }
 }
 
 void FirstFailure::rethrow() const {

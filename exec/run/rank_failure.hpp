@@ -7,12 +7,13 @@
 #include <optional>
 #include <string>
 
+#include "exec/process/frame.hpp"
 #include "models/base/ids.hpp"
 
 namespace tandem::exec {
 
 struct RankFailure {
-  Rank rank;
+  Rank rank;                ///< none: no single one
   std::int64_t step = 0;    ///< 0-based: which was being done, or the last one trained before an evaluation
   bool evaluation = false;
   std::string reason;
@@ -29,6 +30,11 @@ class FirstFailure {
 
   /// What was recorded, once no rank runs any more.
   const std::optional<RankFailure>& failure() const { return failure_; }
+
+  /// What was recorded, for other processes.
+  Failure told() const;
+  /// Takes the failure that counts among all processes for what was recorded.
+  void adopt(const Failure& failure);
 
   /// Throws what was recorded, if anything: DeviceError with the failure's message, where a rank's memory or threads gave out too;
   /// ContractError with it; CommError, which names the rank that it began on itself, and what a caller's function threw, as they

@@ -26,6 +26,7 @@ class RankSeat {
   ScaleState& scale() { return scale_; }
   /// What the rank keeps, as `context` has it.
   RankState state(const RunContext& context) const;
+  const Memory& arena() const { return *parts_.arena; }
 
   /// Keeps the spans of the step just done.
   void keep_lane() { lane_ = executor_->lane(); }

@@ -6,7 +6,9 @@
 
 #include "exec/communicator/rendezvous.hpp"
 #include "exec/cpu/backend.hpp"
+#include "exec/process/remote_memory.hpp"
 #include "exec/run/learning_rate.hpp"
+#include "exec/run/packed_books.hpp"
 #include "exec/run/rank_failure.hpp"
 #include "exec/run/rank_seat.hpp"
 #include "exec/state/gather.hpp"
@@ -54,23 +56,25 @@ void require_supported(const Plan& plan, const TaskGraph& graph, const Backend& 
     for (const auto& task : t.tasks) require_supported(plan, task, backend);
 }
 
-/// All ranks of one run.
+/// The ranks of one run that this process has. Its first rank's thread speaks with the other processes.
 class Run {
  public:
-  Run(const Plan& plan, const Script& script, const RunOptions& options)
+  Run(const Plan& plan, const Script& script, const RunOptions& options, World& world)
       : plan_(plan),
         script_(script),
         options_(options),
-        gate_(static_cast<std::size_t>(script.mesh().world_size())),
+        world_(world),
+        here_(world.here()),
+        gate_(here_.size()),
         last_step_(options.steps - 1),
         timeline_step_(options.timeline_step),
         step_(options.resume != nullptr ? options.resume->steps : 0) {}
 
   RunResult train() {
     if (make_ranks()) {
-      const auto first = states(*script_.acts().front().context);
-      initialise(first, plan_, options_.initialise);
-      if (options_.resume != nullptr) restore_state(first, plan_, *options_.resume);
+      const RunContext& first = *script_.acts().front().context;
+      initialise(states(first), plan_, options_.initialise);
+      if (options_.resume != nullptr) restore_state(states_of_all(first, nullptr), plan_, *options_.resume);
       for (auto& rank : ranks_) rank->scale() = first_scale();
       run_threads();
     }
@@ -86,19 +90,18 @@ class Run {
 
   /// False where the host has no room for a rank, which then has failed.
   bool make_ranks() {
-    const auto world = static_cast<int>(script_.mesh().world_size());
-    auto comms = make_thread_communicators(world);
-    for (int r = 0; r < world; ++r) try {
-        make_rank(Rank(r), std::move(comms[static_cast<std::size_t>(r)]));
+    auto comms = world_.make_communicators();
+    for (std::size_t i = 0; i < here_.size(); ++i) try {
+        make_rank(here_[i], std::move(comms[i]));
       } catch (const DeviceError&) {
-        return !failure_.record(Rank(r), step_, evaluating_);
+        return record(here_[i]), false;
       }
     return true;
   }
 
   void make_rank(Rank rank, std::unique_ptr<Communicator> comm) {
     RankParts parts{rank, make_backend(rank), std::move(comm), nullptr};
-    if (rank == Rank(0))
+    if (rank == here_.front())
       for (const auto* c : script_.contexts()) require_supported(c->plan, c->graph, *parts.backend);
     const auto stage = StageId(script_.mesh().coords(rank)[Axis::pp]);
     parts.arena = parts.backend->allocate(static_cast<std::size_t>(script_.arena_bytes(stage).count()));
@@ -114,6 +117,44 @@ class Run {
     return all;
   }
 
+  /// Of the whole world: what other processes have is `remote`'s, or nothing.
+  std::vector<RankState> states_of_all(const RunContext& context, std::vector<std::unique_ptr<Memory>>* remote) const {
+    std::vector<RankState> all;
+    for (std::int64_t r = 0; r < world_.places().ranks(); ++r) {
+      const Rank rank(static_cast<std::int32_t>(r));
+      const auto stage = StageId(context.mesh.coords(rank)[Axis::pp]);
+      all.push_back(rank_state(context.graph.program(stage), context.mesh, rank, nullptr));
+      if (const int process = world_.places().process_of(rank); remote != nullptr && process != world_.control().process()) {
+        const auto size = static_cast<std::size_t>(script_.arena_bytes(stage).count());
+        remote->push_back(std::make_unique<RemoteMemory>(world_.control(), process, rank, size));
+        all.back().arena = remote->back().get();
+      }
+    }
+    for (const auto& rank : ranks_) all[rank->rank().index()] = rank->state(context);
+    return all;
+  }
+
+  /// Process 0 reads what all ranks keep; the others serve it meanwhile.
+  template <class F>
+  void read_all(const RunContext& context, F read) const {
+    if (!world_.control().first()) return serve();
+    std::vector<std::unique_ptr<Memory>> remote;
+    const auto all = states_of_all(context, &remote);
+    try {
+      read(all);
+    } catch (const std::bad_alloc&) {
+      end_serving(world_.control());
+      throw;
+    }
+    end_serving(world_.control());
+  }
+
+  void serve() const {
+    std::map<Rank, const Memory*> arenas;
+    for (const auto& rank : ranks_) arenas[rank->rank()] = &rank->arena();
+    serve_memory(world_.control(), arenas);
+  }
+
   /// Returns when all have ended. A thread that cannot be started is a rank that failed.
   void run_threads() {
     ThreadGroup threads;
@@ -126,10 +167,20 @@ class Run {
 
   // Called inside the handler of whatever thread failed. Only the first failure is news; the rest are its consequences.
   void fail(Rank rank) {
-    if (failure_.record(rank, step_, evaluating_)) comms_[rank.index()]->abort(failure_.failure()->reason);
+    if (record(rank)) comms_[place(rank)]->abort(failure_.failure()->reason);
     gate_.abort();
-    ranks_[rank.index()]->cancel();
+    ranks_[place(rank)]->cancel();
   }
+
+  /// True for the first failure of this process. What counts is the first of all processes.
+  bool record(Rank rank) {
+    if (!failure_.record(rank, step_, evaluating_)) return false;
+    if (world_.several()) failure_.adopt(world_.fail(failure_.told()));
+    return true;
+  }
+
+  std::size_t place(Rank rank) const { return rank.index() - here_.front().index(); }
+  bool speaks(const RankSeat& rank) const { return rank.rank() == here_.front(); }
 
   void rank_main(RankSeat& rank) {
     try {
@@ -145,10 +196,18 @@ class Run {
   /// Said by every rank once all have met, so that a failure knows when it was.
   void doing(std::int64_t step, bool evaluation) { step_ = step, evaluating_ = evaluation; }
 
-  TimePoint meet() {
-    const auto full = gate_.arrive();
-    if (!full) throw Cancelled{};
-    return *full;
+  /// Returns when all ranks of all processes have come: when the last one did.
+  TimePoint meet(bool recorded = false) {
+    if (!gate_.arrive([&] { meet_processes(recorded); })) throw Cancelled{};
+    return met_at_;
+  }
+
+  /// Clocks are aligned before a step whose times are kept.
+  void meet_processes(bool recorded) {
+    if (recorded) world_.align();
+    world_.control().gather({});
+    const Bytestring at = world_.control().broadcast(Packer().add(world_.clock().now()).take());
+    met_at_ = world_.clock().here(Unpacker(at).get<std::int64_t>());
   }
 
   static StepTable step_table(const Act& act, std::int64_t index) {
@@ -163,7 +222,7 @@ class Run {
     for (std::int64_t i = 0; i < act.segment.steps; ++i) {
       const std::int64_t step = act.segment.first_step + i;
       const StepTable table = with_update(step_table(act, i), act, i, rank.scale());
-      const auto begin = meet();
+      const auto begin = meet(step == timeline_step_);
       if (step > last_step_) return;
       doing(step, false);
       const bool recorded = step == timeline_step_;
@@ -171,7 +230,7 @@ class Run {
       rank.scale() = behind(rank.enter(act).table(), rank.scale());
       const auto end = meet();
       if (recorded) rank.keep_lane();
-      if (rank.rank() == Rank(0)) finish_step(act, step, std::chrono::duration<double>(end - begin).count());
+      if (speaks(rank)) finish_step(act, step, std::chrono::duration<double>(end - begin).count());
     }
   }
 
@@ -183,9 +242,10 @@ class Run {
       doing(act.segment.first_step - 1, true);
       rank.enter(act).run_step(step_table(act, i), std::nullopt);
       meet();
-      if (rank.rank() == Rank(0)) sum += loss(*act.context);
+      if (speaks(rank)) sum += collect(*act.context).loss;
     }
-    if (rank.rank() == Rank(0)) finish_evaluation({act.segment.first_step - 1, sum / static_cast<double>(act.segment.steps)});
+    if (!speaks(rank) || !world_.control().first()) return;
+    finish_evaluation({act.segment.first_step - 1, sum / static_cast<double>(act.segment.steps)});
   }
 
   StepTable with_update(StepTable s, const Act& act, std::int64_t index, const ScaleState& scale) const {
@@ -216,35 +276,72 @@ class Run {
   }
 
   /// As reduced, without the loss scale.
-  std::vector<GatheredTensor> gradients(const RunContext& context, double inverse_scale) const {
-    std::vector<GatheredTensor> all = gather(states(context), "gradients", plan_.training.dtypes.gradients);
-    for (GatheredTensor& t : all)
+  static std::vector<GatheredTensor> gradients(std::span<const RankState> all, DType kept, double inverse_scale) {
+    std::vector<GatheredTensor> tensors = gather(all, "gradients", kept);
+    for (GatheredTensor& t : tensors)
       for (double& v : t.values) v *= inverse_scale;
-    return all;
+    return tensors;
   }
 
-  /// The last virtual stage has it; after the step it is a sum over the data group.
-  double loss(const RunContext& context) const {
+  /// What a process tells of a step, and what process 0 makes of all.
+  struct StepReport {
+    double loss = std::nan("");
+    bool has_loss = false, stop = false;
+  };
+
+  /// The last virtual stage has the loss; after the step it is a sum over the data group.
+  StepReport own_report(const RunContext& context) const {
     for (const auto& rank : ranks_) {
       const RankState state = rank->state(context);
       if (const auto offset = state_offset(*state.program, "loss"); offset >= 0)
-        return read_value<double>(*state.arena, static_cast<std::size_t>(offset));
+        return {read_value<double>(*state.arena, static_cast<std::size_t>(offset)), true, false};
     }
-    return std::nan("");
+    return {};
   }
 
-  // On rank 0's thread while the others wait for it to begin the next step.
+  /// At process 0 the loss of the first process that has it, and whether any process is to stop.
+  StepReport collect(const RunContext& context, bool asks = false) const {
+    StepReport mine = own_report(context);
+    mine.stop = asks && !world_.control().first() && options_.stop && options_.stop();
+    StepReport sum;
+    for (const Bytestring& bytes : world_.control().gather(Packer().add(mine).take())) {
+      const auto one = Unpacker(bytes).get<StepReport>();
+      if (one.has_loss && !sum.has_loss) sum.loss = one.loss, sum.has_loss = true;
+      sum.stop = sum.stop || one.stop;
+    }
+    return sum;
+  }
+
+  // On the speaking thread of each process while the other ranks wait for it to begin the next step.
   void finish_step(const Act& act, std::int64_t step, double seconds) {
-    const StepTable s = ranks_[0]->enter(act).table();
-    const StepResult done{step,    loss(*act.context), s.grad_norm, s.learning_rate,
-                          seconds, act.segment.global_batch_size, 1 / s.inverse_scale};
-    result_.steps.push_back(done);
-    if (options_.gather_gradients) result_.gradients.push_back(gradients(*act.context, s.inverse_scale));
+    const StepReport report = collect(*act.context, step < last_step_);
+    const StepTable s = ranks_.front()->enter(act).table();
+    if (options_.gather_gradients)
+      read_all(*act.context, [&](const auto& all) {
+        result_.gradients.push_back(gradients(all, plan_.training.dtypes.gradients, s.inverse_scale));
+      });
     if (step == timeline_step_) begin_timeline(act, seconds);
-    if (options_.on_step) options_.on_step(done);
-    if (step < last_step_ && options_.stop && options_.stop()) stop_behind(step);
+    const StepResult done{step,    report.loss, s.grad_norm, s.learning_rate,
+                          seconds, act.segment.global_batch_size, 1 / s.inverse_scale};
+    if (world_.control().first()) conclude_step(done, report.stop);
+    share_end();
     if (options_.on_state && (step == last_step_ || (options_.state_every > 0 && (step + 1) % options_.state_every == 0)))
       keep_state(act, step + 1);
+  }
+
+  void conclude_step(const StepResult& done, bool stop) {
+    const std::int64_t step = done.step;
+    result_.steps.push_back(done);
+    if (options_.on_step) options_.on_step(done);
+    if (step < last_step_ && (stop || (options_.stop && options_.stop()))) stop_behind(step);
+  }
+
+  /// Process 0 decides where the run ends.
+  void share_end() {
+    const Bytestring end = world_.control().broadcast(Packer().add(last_step_).add(timeline_step_).take());
+    Unpacker from(end);
+    last_step_ = from.get<std::int64_t>();
+    timeline_step_ = from.get<std::int64_t>();
   }
 
   /// The others read these once they have met rank 0 for the next step.
@@ -266,9 +363,11 @@ class Run {
   }
 
   void gather_state(const Act& act, std::int64_t steps) {
-    TrainingState state = collect_state(states(*act.context), plan_);
+    TrainingState state;
+    read_all(*act.context, [&](const auto& all) { state = collect_state(all, plan_); });
+    if (!world_.control().first()) return;
     state.steps = steps;
-    state.scale = ranks_[0]->scale();
+    state.scale = ranks_.front()->scale();
     state.samples = act.segment.first_sample + (steps - act.segment.first_step) * act.segment.global_batch_size;
     options_.on_state(state);
   }
@@ -288,21 +387,43 @@ class Run {
   }
 
   RunResult take_result() {
-    for (const auto& rank : ranks_) result_.ranks.push_back(rank->books());
-    if (failure_.failure()) return std::move(result_);  // the step that failed left weights and a timeline in parts
+    std::vector<RankBooks> mine;
+    for (const auto& rank : ranks_) mine.push_back(rank->books());
+    if (failure_.failure()) {  // the step that failed left weights and a timeline in parts
+      result_.ranks = std::move(mine);
+      return std::move(result_);
+    }
     if (options_.gather_weights)
-      result_.weights = gather(states(*script_.acts().front().context), "weights", kept_type(plan_, "weights"));
-    if (timeline_)
-      for (const auto& rank : ranks_) timeline_->lanes.push_back(rank->lane().value());
+      read_all(*script_.acts().front().context,
+               [&](const auto& all) { result_.weights = gather(all, "weights", kept_type(plan_, "weights")); });
+    collect_ranks(mine);
     result_.timeline = timeline_;
     return std::move(result_);
+  }
+
+  /// Books and lanes of all ranks, ascending.
+  void collect_ranks(const std::vector<RankBooks>& mine) {
+    Packer own;
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      pack(own, mine[i]);
+      own.add(timeline_ != nullptr);
+      if (timeline_) pack(own, ranks_[i]->lane().value());
+    }
+    for (const Bytestring& bytes : world_.control().gather(own.take()))
+      for (Unpacker from(bytes); !from.empty();) {
+        result_.ranks.push_back(unpack_books(from));
+        if (from.get<bool>()) timeline_->lanes.push_back(unpack_lane(from));
+      }
   }
 
   const Plan& plan_;
   const Script& script_;
   const RunOptions& options_;
-  Rendezvous gate_;
-  std::int64_t last_step_, timeline_step_;  ///< rank 0 brings them forward when the run is stopped
+  World& world_;
+  const std::vector<Rank> here_;            ///< ascending, one behind the other
+  Rendezvous gate_;                         ///< of the ranks here; the last to come meets the other processes
+  TimePoint met_at_;                        ///< of the latest meeting
+  std::int64_t last_step_, timeline_step_;  ///< process 0 brings them forward when the run is stopped
   FirstFailure failure_;
   std::atomic<std::int64_t> step_;
   std::atomic<bool> evaluating_ = false;
@@ -312,8 +433,14 @@ class Run {
   std::vector<std::unique_ptr<RankSeat>> ranks_;  ///< last: their threads use all of the above
 };
 
-RunResult run_script(const Plan& plan, const TokenSource& data, const RunOptions& options,
-                     const std::function<GraphOf(const Segment&)>& graph_of) {
+struct RunInput {
+  const TokenSource& data;
+  const RunOptions& options;
+  World& world;
+};
+
+RunResult run_script(const Plan& plan, const RunInput& in, const std::function<GraphOf(const Segment&)>& graph_of) {
+  const auto& [data, options, world] = in;
   require_trainable(plan);
   require_vocabulary(plan, data.vocab_size());
   require_steps_left(options.resume, options.steps);
@@ -324,13 +451,19 @@ RunResult run_script(const Plan& plan, const TokenSource& data, const RunOptions
     return g;
   };
   const Script script(plan, performable, data, options);
-  return Run(plan, script, options).train();
+  if (!world.several()) world.place(script.mesh().world_size());
+  return Run(plan, script, options, world).train();
 }
 
 }  // namespace
 
 RunResult run(GraphCache& graphs, const TokenSource& data, const RunOptions& options) {
-  return run_script(graphs.plan(), data, options, [&](const Segment& s) {
+  World alone;
+  return run(graphs, data, options, alone);
+}
+
+RunResult run(GraphCache& graphs, const TokenSource& data, const RunOptions& options, World& world) {
+  return run_script(graphs.plan(), {data, options, world}, [&](const Segment& s) {
     const GraphCache::Entry& e = graphs.of(s);
     return GraphOf{e.plan, e.graph};
   });
@@ -339,7 +472,8 @@ RunResult run(GraphCache& graphs, const TokenSource& data, const RunOptions& opt
 RunResult run(const Plan& plan, const TaskGraph& graph, const TokenSource& data, const RunOptions& options) {
   require(plan.training.batch_rampup.start == 0, "a ramp-up needs a graph a batch size: give a cache of graphs");
   GraphCache evaluation(plan);
-  return run_script(plan, data, options, [&](const Segment& s) {
+  World alone;
+  return run_script(plan, {data, options, alone}, [&](const Segment& s) {
     if (s.kind == Segment::Kind::train) return GraphOf{plan, graph};
     const GraphCache::Entry& e = evaluation.of(s);
     return GraphOf{e.plan, e.graph};

@@ -1,7 +1,8 @@
 #pragma once
-// The runtime's front door: really trains a plan with ranks as threads of this process.
+// The runtime's front door: really trains a plan with ranks as threads, of one process or of several.
 
 #include "exec/data/data.hpp"
+#include "exec/process/world.hpp"
 #include "exec/run/run_options.hpp"
 #include "exec/run/run_result.hpp"
 #include "models/graph/segments.hpp"
@@ -13,6 +14,11 @@ namespace tandem::exec {
 /// A state that is resumed must be of fewer steps than `options.steps` (ConfigError), and of the plan's model and optimizer.
 /// A plan that is not synchronised globally is refused (InfeasibleError): the runtime has no roll-back.
 RunResult run(GraphCache& graphs, const TokenSource& data, const RunOptions& options);
+
+/// The same with the ranks of `world`'s processes, which all call it alike. Callbacks are called, and the result is whole, at process 0
+/// alone; `on_state` must be given everywhere, and where `stop` says so in any process the run ends. The clocks' moments are those of
+/// process 0.
+RunResult run(GraphCache& graphs, const TokenSource& data, const RunOptions& options, World& world);
 
 /// The same of a plan with a constant batch, whose steps are `graph`.
 RunResult run(const Plan& plan, const TaskGraph& graph, const TokenSource& data, const RunOptions& options);

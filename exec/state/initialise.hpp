@@ -14,7 +14,7 @@ namespace tandem::exec {
 /// The whole parameter, row-major, as RunOptions::initialise may replace it.
 std::vector<double> initial_values(const Param& param, const Plan& plan);
 
-/// Writes weights (and master weights) of every rank of the world, those that it holds, and clears gradients, optimizer state,
+/// Writes weights (and master weights) of the ranks, those that each holds, and clears gradients, optimizer state,
 /// loss and padding. `replace` may be empty; it sees each stage's parameters in order, tied copies too.
 void initialise(std::span<const RankState> ranks, const Plan& plan,
                 const std::function<void(const std::string&, std::vector<double>&)>& replace);

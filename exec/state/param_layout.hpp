@@ -16,7 +16,7 @@ struct RankState {
   const Program* program = nullptr;
   ShardSeat seat;
   std::int64_t expert_rank = 0, expert_ranks = 1;  ///< in its expert group
-  Memory* arena = nullptr;
+  Memory* arena = nullptr;                         ///< nothing: another process has it
 };
 
 RankState rank_state(const Program& program, const Mesh& mesh, Rank rank, Memory* arena);

@@ -111,7 +111,8 @@ void restore_state(std::span<const RankState> ranks, const Plan& plan, const Tra
   for (const StateBuffer& buffer : state.buffers) {
     if (missing.erase(buffer.name) == 0) refuse(state.file, buffer.name, "", "the plan's optimizer keeps no such buffer");
     const Wholes wholes(ranks, buffer, state.file);
-    for (const auto& rank : ranks) restore(rank, buffer, wholes, kept_type(plan, buffer.name));
+    for (const auto& rank : ranks)
+      if (rank.arena != nullptr) restore(rank, buffer, wholes, kept_type(plan, buffer.name));
   }
   if (!missing.empty()) refuse(state.file, *missing.begin(), "", "is missing");
 }

@@ -37,7 +37,7 @@ struct TrainingState {
 /// Everything that the ranks of the whole world keep. Nobody may be writing.
 TrainingState collect_state(std::span<const RankState> ranks, const Plan& plan);
 
-/// Writes `state` over initial values (exec/state/initialise.hpp), on every rank that keeps a part, tied copies too; the layout may be
+/// Writes `state` over initial values (exec/state/initialise.hpp), on every rank that has an arena, tied copies too; `ranks`: the whole world; the layout may be
 /// another one than it was collected from. Padded rows, which earlier versions kept, are ignored. Throws ConfigError, with the
 /// state's file, where a tensor is missing, left over or of another shape.
 void restore_state(std::span<const RankState> ranks, const Plan& plan, const TrainingState& state);

@@ -32,6 +32,8 @@ HOMES = {
     r"boost/": [r"topology/route\.cpp"],
     r"Eigen/": [r"exec/cpu/.*"],
     r"(?:cuda|cublas|cudnn)": [r"exec/cuda/.*"],
+    r"mpi\.h": [r"exec/process/mpi_carrier\.cpp"],
+    r"gloo/": [r"exec/process/gloo_carrier\.cpp"],
     r"CLI/": [r"experiments/tandem/commands/.*", r"experiments/bench/.*"],
     r"catch2/": [r"tests/.*"],
     r"(?:thread|future)$": [r"models/base/threads\.hpp", r"tests/.*"],

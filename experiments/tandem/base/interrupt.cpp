@@ -17,7 +17,7 @@ namespace tandem::program {
 
 namespace {
 
-volatile std::sig_atomic_t interrupts = 0;
+volatile std::sig_atomic_t interrupts = 0, told = 1;
 
 constexpr int kInterrupts[] = {SIGINT, SIGTERM, SIGHUP};  // Ctrl-C, a batch system at its time limit, a closed terminal
 constexpr char kNotice[] = "interrupted: what runs is finished and kept; once more ends at once\n";
@@ -36,7 +36,7 @@ void tell_at_once(const char (&text)[N]) {
 }
 
 void on_interrupt_end(int) {
-  tell_at_once(kEnd);
+  if (told != 0) tell_at_once(kEnd);
   _exit(static_cast<int>(ExitCode::interrupted));
 }
 
@@ -44,13 +44,14 @@ void on_interrupt_end(int) {
 void on_interrupt(int) {
   interrupts = interrupts + 1;
   handle_interrupts(on_interrupt_end);
-  tell_at_once(kNotice);
+  if (told != 0) tell_at_once(kNotice);
 }
 
 }  // namespace
 
-InterruptWatch::InterruptWatch() {
+InterruptWatch::InterruptWatch(bool tells) {
   interrupts = 0;
+  told = tells ? 1 : 0;
   handle_interrupts(on_interrupt);
 }
 
@@ -58,7 +59,11 @@ InterruptWatch::~InterruptWatch() { end_at_interrupts(); }
 
 bool InterruptWatch::pressed() { return interrupts != 0; }
 
+std::string InterruptWatch::notice() { return std::string(kNotice, sizeof kNotice - 2); }
+
 void end_at_interrupts() { handle_interrupts(on_interrupt_end); }
+
+void ignore_interrupts() { handle_interrupts(SIG_IGN); }
 
 void tell_no_memory() {
   constexpr char text[] = "tandem: error: the host has no memory left; a smaller plan, fewer --jobs or a higher limit of memory would do\n";

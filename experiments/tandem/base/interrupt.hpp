@@ -9,6 +9,8 @@ namespace tandem::program {
 
 /// From now on Ctrl-C, SIGTERM and SIGHUP (unless ignored, as under nohup) end the program at once, with exit code 130.
 void end_at_interrupts();
+/// From now on they do nothing: the program ends already.
+void ignore_interrupts();
 
 /// An error line that needs no memory.
 void tell_no_memory();
@@ -19,11 +21,14 @@ void end_without_memory();
 /// While it lives, signals only set a flag that `pressed` tells, for work that has something to keep; a second one ends the program.
 class InterruptWatch {
  public:
-  InterruptWatch();
+  /// `tells`: with a line on stderr. Where a launcher passes a signal on to many processes, that of one is enough.
+  explicit InterruptWatch(bool tells = true);
   ~InterruptWatch();
   InterruptWatch(const InterruptWatch&) = delete;
   InterruptWatch& operator=(const InterruptWatch&) = delete;
   static bool pressed();
+  /// The line.
+  static std::string notice();
 };
 
 /// Thrown to leave a long run after that.

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -35,14 +36,20 @@ bool colour() {
   return stderr_is_terminal() && !(refused && *refused);
 }
 
+std::atomic<bool> silent = false;
+
 void write_err(const std::string& text) {
+  if (silent) return;
   std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
 }
 
 }  // namespace
 
+bool keep_silent(bool wanted) { return silent.exchange(wanted); }
+
 void print_json(const std::string& text) {
+  if (silent) return;
   const std::size_t written = std::fwrite(text.data(), 1, text.size(), stdout);
   if (written == text.size() && std::fflush(stdout) == 0) return;
   throw ConfigError(Problem{"standard output", "", "", std::string("cannot be written: ") + std::strerror(errno), ""});

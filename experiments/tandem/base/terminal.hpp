@@ -8,6 +8,10 @@
 
 namespace tandem::program {
 
+/// Whether this process prints nothing, because another one speaks for all that a launcher started. Returns what was before.
+/// Thread-safe.
+bool keep_silent(bool silent);
+
 /// Writes text to stdout, control characters but line breaks as "\x1b": names come from files and must not steer a terminal. Throws
 /// ConfigError when it cannot (a full disk; a closed pipe ends the program).
 void print(const std::string& text);

@@ -9,6 +9,7 @@
 #include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/commands.hpp"
+#include "experiments/tandem/commands/error_report.hpp"
 #include "models/base/error.hpp"
 #include "models/base/input.hpp"
 #include "models/base/presets.hpp"
@@ -27,16 +28,6 @@ constexpr const char* kFooter =
     "Data goes to stdout, messages and progress to stderr. NO_COLOR is respected.";
 
 constexpr std::size_t kLongestUsage = 1000;  // bytes of an argument and what is wrong with it
-
-ExitCode report(const ConfigError& error, ExitCode code) {
-  for (const Problem& p : error.problems()) print_error(p.message());
-  return code;
-}
-
-ExitCode report(const std::exception& error, const char* what, ExitCode code) {
-  print_error(std::string(what) + error.what());
-  return code;
-}
 
 /// CLI11 asks for help and version by exception too: those print to stdout and are no error.
 ExitCode report(const CLI::App& app, const CLI::ParseError& error) {
@@ -120,21 +111,8 @@ ExitCode run(int argc, const char* const* argv) {
   guard_inputs();
   try {
     return parse_and_run(argc, argv);
-  } catch (const InfeasibleError& e) {
-    return report(e, ExitCode::infeasible);
-  } catch (const ConfigError& e) {
-    return report(e, ExitCode::input);
-  } catch (const DeviceError& e) {
-    return report(e, "", ExitCode::world);
-  } catch (const CommError& e) {
-    return report(e, "", ExitCode::world);
-  } catch (const Interrupted&) {
-    return ExitCode::interrupted;
-  } catch (const std::bad_alloc&) {
-    tell_no_memory();
-    return ExitCode::world;
-  } catch (const std::exception& e) {
-    return report(e, "internal: ", ExitCode::internal);
+  } catch (...) {
+    return tell_error(std::current_exception());
   }
 }
 

@@ -13,6 +13,7 @@
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/commands/finite_watch.hpp"
+#include "experiments/tandem/commands/train_processes.hpp"
 #include "experiments/tandem/commands/train_report.hpp"
 #include "experiments/tandem/commands/train_resume.hpp"
 #include "models/base/input.hpp"
@@ -30,7 +31,8 @@ namespace {
 
 struct Options {
   std::string plan, data, eval_data, trace, timeline, save, resume;
-  std::string backend = "cpu", launch = "threads";
+  std::string backend = "cpu";
+  LaunchWishes launch;
   std::int64_t steps = 0, schedule_steps = 0;
   std::int64_t eval_every = 0, eval_steps = 1, save_every = 0;
   std::int64_t timeline_step = -1;   ///< -1: the last
@@ -41,8 +43,6 @@ struct Options {
 void require_available(const Options& o) {
   std::vector<Problem> problems;
   if (o.backend == "cuda") problems.push_back({"", "--backend", o.backend, "not implemented in this version", "use cpu"});
-  if (o.launch != "threads")
-    problems.push_back({"", "--launch", o.launch, "not implemented in this version", "use threads"});
   if (!problems.empty()) throw InfeasibleError(problems);
 }
 
@@ -50,7 +50,7 @@ void require_available(const Options& o) {
 void tell_launcher() {
   for (const char* name : {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"})
     if (const char* value = std::getenv(name); value != nullptr && std::atoll(value) > 1)
-      return log(std::string(name) + "=" + value + " is not used: all ranks are threads of this one process, which needs no launcher");
+      return log(std::string(name) + "=" + value + " is not used: all ranks are threads of this one process; --launch mpi or env spreads them");
 }
 
 /// A plan of more cores than there are is trained all the same, but no prediction of it will meet these times.
@@ -162,6 +162,7 @@ class Saver {
   std::exception_ptr failed_;
 };
 
+/// In every process alike; callbacks that print or write are process 0's.
 exec::RunOptions run_options(const Options& o, const Plan& plan, const Data& data, Saver& saver) {
   exec::RunOptions options;
   if (o.backend == "cpu-async") options.make_backend = [](Rank) { return exec::make_async_cpu_backend(); };
@@ -212,9 +213,16 @@ void write_files(const Options& o, GraphCache& graphs, const exec::RunResult& re
   save_timeline(timeline, graph, o.timeline, unequal ? &*routing : nullptr, &history);
 }
 
+struct Training {
+  GraphCache& graphs;
+  const exec::TokenSource& data;
+  exec::World& world;
+};
+
 /// Runs to the end, to Ctrl-C, or until it has left the numbers for good.
-exec::RunResult run_to_end(GraphCache& graphs, const exec::TokenSource& data, exec::RunOptions options, FiniteWatch& numbers) {
-  const InterruptWatch watch;
+exec::RunResult run_to_end(const Training& of, exec::RunOptions options, FiniteWatch& numbers) {
+  auto& [graphs, data, world] = of;
+  const InterruptWatch watch(!world.several());
   const std::int64_t done = options.resume != nullptr ? options.resume->steps : 0;
   Progress progress(options.steps - done);
   double scale = 1;
@@ -225,31 +233,76 @@ exec::RunResult run_to_end(GraphCache& graphs, const exec::TokenSource& data, ex
     progress.done(s.step + 1 - done);
   };
   options.on_evaluation = [&](const exec::EvaluationResult& e) { log(evaluation_line(e)); };
-  options.stop = [&] { return InterruptWatch::pressed() || numbers.hopeless(); };
-  return naming(graphs.plan().file, [&] { return exec::run(graphs, data, options); });
+  options.stop = [&] {
+    if (InterruptWatch::pressed() && world.several()) log(InterruptWatch::notice());
+    return InterruptWatch::pressed() || numbers.hopeless();
+  };
+  return naming(graphs.plan().file, [&] { return exec::run(graphs, data, options, world); });
 }
 
-ExitCode train(const Options& o) {
-  require_available(o);
-  std::set_new_handler(nullptr);  // the runtime goes on, or says which rank it was
+/// What a training begins with: the same in every process.
+struct Prepared {
+  std::optional<exec::Checkpoint> resumed;
+  std::unique_ptr<GraphCache> graphs;
+  Data data;
+  double held_out = 0;
+};
+
+void prepare(const Options& o, Prepared& out) {
   Plan settled = trained_plan(o);
   naming(o.plan, [&] { return require_lowerable(settled), true; });
-  const std::optional<exec::Checkpoint> resumed = open_checkpoint(o.resume, settled);
+  out.resumed = open_checkpoint(o.resume, settled);
   const ResumeWishes wishes{o.resume, o.data, o.schedule_steps, o.eval_every > 0, !o.eval_data.empty()};
-  settle_schedule(settled, wishes, resumed);
-  const double share = held_out(wishes, resumed);
-  GraphCache graphs(settled);
-  const Plan& plan = graphs.plan();
+  settle_schedule(settled, wishes, out.resumed);
+  out.held_out = held_out(wishes, out.resumed);
+  out.graphs = std::make_unique<GraphCache>(settled);
+  const Plan& plan = out.graphs->plan();
   topology_of(plan, "");  // not for the run: a cluster that simulate refuses is refused here, too
-  const Data data = open_data(o, plan, share);
-  require_vocabulary(plan, data.training->vocab_size());
-  tell_other_text(o, resumed, *data.training);
-  require_step_exists(o, plan.training.steps, resumed ? resumed->state.steps : 0);
-  permit_replacing(o.save, o.resume);  // a checkpoint alone may take the place of the one before
-  prepare_outputs({o.trace, o.timeline, o.save}, {});
+  out.data = open_data(o, plan, out.held_out);
+  require_vocabulary(plan, out.data.training->vocab_size());
+  tell_other_text(o, out.resumed, *out.data.training);
+  require_step_exists(o, plan.training.steps, out.resumed ? out.resumed->state.steps : 0);
+}
+
+/// A few thousand of a state's numbers, and all that is counted: two states of one training differ in nearly every number.
+std::string digest(const std::optional<exec::Checkpoint>& resumed) {
+  if (!resumed) return "none";
+  double sum = 0;
+  for (const exec::StateBuffer& b : resumed->state.buffers)
+    for (const exec::GatheredTensor& t : b.tensors)
+      for (std::size_t i = 0; i < t.values.size(); i += 997) sum = 0.99999 * sum + t.values[i];
+  char text[80];
+  std::snprintf(text, sizeof text, "%lld steps, digest %a", static_cast<long long>(resumed->state.steps), sum);
+  return text;
+}
+
+void require_same(const Options& o, const Prepared& in, exec::World& world) {
+  if (!world.several()) return;
+  const auto print = [](const exec::TokenSource* data) { return "fingerprint " + std::to_string(data ? data->fingerprint() : 0); };
+  const auto wanted = [](const std::string& path) { return std::string(path.empty() ? "" : " wanted"); };
+  const std::string options = "--backend " + o.backend + " --eval-every " + std::to_string(o.eval_every) + " --eval-steps " +
+                              std::to_string(o.eval_steps) + " --save" + wanted(o.save) + " --save-every " + std::to_string(o.save_every) +
+                              " --timeline" + wanted(o.timeline) + wanted(o.trace) + " --timeline-step " + std::to_string(o.timeline_step);
+  program::require_same(world, {{o.plan, to_json(in.graphs->plan(), -1)}, {o.data, print(in.data.training.get())},
+                       {"--eval-data", print(in.data.evaluation.get())}, {"--resume", digest(in.resumed)}, {"options", options}});
+}
+
+ExitCode train(const Options& o, exec::World& world) {
+  std::set_new_handler(nullptr);  // the runtime goes on, or says which rank it was
+  Prepared in;
+  const bool speaks = world.control().first();
+  prepare_together(world, [&] { require_available(o), prepare(o, in); });
+  require_same(o, in, world);
+  auto& [resumed, graphs, data, share] = in;
+  const Plan& plan = graphs->plan();
+  prepare_together(world, [&] {
+    place_ranks(world, make_mesh(plan).world_size(), o.plan);
+    if (!speaks) return;
+    permit_replacing(o.save, o.resume);  // a checkpoint alone may take the place of the one before
+    prepare_outputs({o.trace, o.timeline, o.save}, {});
+  });
   log("stack " + plan.stack.name + " as of " + text_of(plan.stack.as_of) + ": the runtime performs every plan as its own stack");
-  tell_crowding(plan);
-  tell_launcher();
+  if (!world.several()) tell_crowding(plan), tell_launcher();
   FiniteWatch numbers(plan.training);
   Saver saver(o, plan, data, share, numbers);
   exec::RunOptions options = run_options(o, plan, data, saver);
@@ -260,13 +313,21 @@ ExitCode train(const Options& o) {
     report.failure = failure;
     o.json ? print_json(to_json(report)) : print(to_text(report));
   };
-  options.on_failure = [&](const exec::RankFailure& failure, const exec::RunResult& until_then) { tell(until_then, failure); };
-  const exec::RunResult result = run_to_end(graphs, *data.training, options, numbers);
+  if (speaks)
+    options.on_failure = [&](const exec::RankFailure& failure, const exec::RunResult& until_then) { tell(until_then, failure); };
+  const exec::RunResult result = run_to_end({*graphs, *data.training, world}, options, numbers);
+  if (!speaks) return ExitCode::ok;  // process 0 has the result, and its exit code is everybody's
   tell(result, numbers.hopeless() ? std::optional(exec::RankFailure{Rank(), numbers.last(), false, numbers.text()}) : std::nullopt);
-  write_files(o, graphs, result);
+  write_files(o, *graphs, result);
   saver.finish();
   if (numbers.hopeless()) throw DeviceError(o.plan + ": " + numbers.text() + "; " + remedy(plan, ""));
   return result.steps.back().step + 1 < plan.training.steps ? ExitCode::interrupted : ExitCode::ok;
+}
+
+/// Options of processes without processes.
+void require_processes(const Options& o, const CLI::Option& timeout, const CLI::Option& port) {
+  if (timeout.count() > 0 && o.launch.launch == "threads") throw CLI::ValidationError("--timeout", "needs --launch mpi or env");
+  if (port.count() > 0 && o.launch.launch != "env") throw CLI::ValidationError("--port", "needs --launch env");
 }
 
 }  // namespace
@@ -297,8 +358,13 @@ void add_train(CLI::App& app, ExitCode& exit) {
   command->add_option("--timeline-step", o->timeline_step, "the step that is kept, counted from 0 [the last]")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000}));
   command->add_option("--backend", o->backend, "what computes [cpu]; cpu-async: the same kernels, each stream on a thread of its own; cuda is not implemented in this version")->check(CLI::IsMember({"cpu", "cpu-async", "cuda"}));
-  command->add_option("--launch", o->launch, "what ranks are [threads]; mpi and env are not implemented in this version: no transport between processes or hosts")->check(CLI::IsMember({"threads", "mpi", "env"}));
-  command->callback([o, &exit] { exit = train(*o); });
+  command->add_option("--launch", o->launch.launch, "what ranks are [threads]; mpi: also of the processes that mpirun or srun starts, over MPI; env: of those that torchrun or srun starts, over Gloo")->check(CLI::IsMember({"threads", "mpi", "env"}));
+  CLI::Option* timeout = command->add_option("--timeout", o->launch.timeout_s, "seconds that ranks of several processes wait for each other before the run ends [600]")->check(CLI::Range(0.1, 1e6));
+  CLI::Option* port = command->add_option("--port", o->launch.port, "with --launch env: where process 0 waits for the others [MASTER_PORT, and the next one where torchrun holds that]")->check(CLI::Range(1, 65'535));
+  command->callback([o, timeout, port, &exit] {
+    require_processes(*o, *timeout, *port);
+    exit = in_processes(o->launch, [&](exec::World& world) { return train(*o, world); });
+  });
 }
 
 }  // namespace tandem::program

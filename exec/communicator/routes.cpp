@@ -1,0 +1,190 @@
+#include "exec/communicator/routes.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "exec/communicator/slices.hpp"
+#include "models/base/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+/// Up to this many bytes over all members each member gets everything and folds it itself: one message each way, not two.
+constexpr std::int64_t kWholeBytes = 64 * 1024;
+
+/// One member's view of a collective.
+struct Seat {
+  const Collective& op;
+  const MemberBuffers& mine;
+  std::size_t members, index;
+
+  std::int64_t bytes() const { return op.elements * element_bytes(op.dtype); }
+  std::int64_t share() const { return share_bytes(op, members); }
+  Slice cut(std::size_t j) const { return slice(op, members, j); }
+  std::int64_t row_bytes() const { return op.row * element_bytes(op.dtype); }
+};
+
+using Given = std::span<const std::byte>;
+using Taken = std::span<std::byte>;
+
+Given part(const std::byte* at, std::int64_t first, std::int64_t bytes) { return {at + first, static_cast<std::size_t>(bytes)}; }
+Taken part(std::byte* at, std::int64_t first, std::int64_t bytes) { return {at + first, static_cast<std::size_t>(bytes)}; }
+
+Routes none(const Seat& s) { return {std::vector<Given>(s.members), std::vector<Taken>(s.members)}; }
+
+/// Where parts of so many bytes come from all others to be folded.
+void take_into(std::vector<std::byte>& room, const Seat& s, std::int64_t bytes, Itinerary& way) {
+  const auto all = static_cast<std::size_t>(bytes) * s.members;
+  if (room.size() < all) room.resize(all);
+  for (std::size_t j = 0; j < s.members; ++j)
+    if (j != s.index) way.first.take[j] = part(room.data(), static_cast<std::int64_t>(j) * bytes, bytes);
+  way.folds = true;
+}
+
+Given cut_of(const std::byte* whole, const Seat& s, const Slice& cut) {
+  const auto each = element_bytes(s.op.dtype);
+  return part(whole, cut.begin * each, cut.count() * each);
+}
+
+Taken cut_of(std::byte* whole, const Seat& s, const Slice& cut) {
+  const auto each = element_bytes(s.op.dtype);
+  return part(whole, cut.begin * each, cut.count() * each);
+}
+
+/// Every member folds one cut of everybody's input.
+template <class Cut>
+Itinerary scatter_fold(const Seat& s, std::vector<std::byte>& room, Cut cut) {
+  Itinerary way{none(s), false, cut_of(s.mine.in, s, cut(s.index)), {}, none(s)};
+  take_into(room, s, static_cast<std::int64_t>(way.own.size()), way);
+  for (std::size_t j = 0; j < s.members; ++j)
+    if (j != s.index) way.first.give[j] = cut_of(s.mine.in, s, cut(j));
+  return way;
+}
+
+Itinerary all_reduce(const Seat& s, std::vector<std::byte>& room) {
+  if (s.bytes() * static_cast<std::int64_t>(s.members) <= kWholeBytes) {
+    Itinerary way{none(s), false, part(s.mine.in, 0, s.bytes()), part(s.mine.out, 0, s.bytes()), none(s)};
+    take_into(room, s, s.bytes(), way);
+    for (std::size_t j = 0; j < s.members; ++j)
+      if (j != s.index) way.first.give[j] = way.own;
+    return way;
+  }
+  Itinerary way = scatter_fold(s, room, [&](std::size_t j) { return s.cut(j); });
+  way.result = cut_of(s.mine.out, s, s.cut(s.index));
+  for (std::size_t j = 0; j < s.members; ++j)
+    if (j != s.index) way.second.give[j] = way.result, way.second.take[j] = cut_of(s.mine.out, s, s.cut(j));
+  return way;
+}
+
+Itinerary reduce_scatter(const Seat& s, std::vector<std::byte>& room) {
+  Itinerary way = scatter_fold(s, room, [&](std::size_t j) { return s.cut(j); });
+  way.result = part(s.mine.out, 0, static_cast<std::int64_t>(way.own.size()));
+  return way;
+}
+
+/// Without a fold; the member's own entry is a copy.
+template <class Give, class Take>
+Itinerary exchange(const Seat& s, Give give, Take take) {
+  Itinerary way{none(s), false, {}, {}, none(s)};
+  for (std::size_t j = 0; j < s.members; ++j) way.first.give[j] = give(j), way.first.take[j] = take(j);
+  return way;
+}
+
+Itinerary all_gather(const Seat& s) {
+  return exchange(s, [&](std::size_t) { return part(s.mine.in, 0, s.share()); },
+                  [&](std::size_t j) { return part(s.mine.out, static_cast<std::int64_t>(j) * s.share(), s.share()); });
+}
+
+Itinerary all_to_all(const Seat& s) {
+  const auto at = [&](std::size_t j) { return static_cast<std::int64_t>(j) * s.share(); };
+  return exchange(s, [&](std::size_t j) { return part(s.mine.in, at(j), s.share()); },
+                  [&](std::size_t j) { return part(s.mine.out, at(j), s.share()); });
+}
+
+Itinerary broadcast(const Seat& s) {
+  return exchange(s, [&](std::size_t j) { return s.index == 0 && j != 0 ? part(s.mine.in, 0, s.bytes()) : Given(); },
+                  [&](std::size_t j) { return s.index != 0 && j == 0 ? part(s.mine.out, 0, s.bytes()) : Taken(); });
+}
+
+Itinerary shift(const Seat& s) {
+  const std::size_t after = (s.index + 1) % s.members, before = (s.index + s.members - 1) % s.members;
+  return exchange(s, [&](std::size_t j) { return j == after ? part(s.mine.in, 0, s.bytes()) : Given(); },
+                  [&](std::size_t j) { return j == before ? part(s.mine.out, 0, s.bytes()) : Taken(); });
+}
+
+// ---- rows of unequal numbers ----
+
+/// The rows of member `j` among those of all, as elements.
+Slice rows_cut(const Seat& s, std::size_t j) {
+  const RowCounts& c = s.mine.rows;
+  const std::int64_t first = rows_before(c.sent, c.each, j);
+  return {first * s.op.row, (first + rows_for(c.sent, c.each, j)) * s.op.row};
+}
+
+Itinerary rows_to_all(const Seat& s) {
+  const RowCounts& c = s.mine.rows;
+  require_room(rows_before(c.received, c.each, s.members), c.room);
+  const auto at = [&](const std::int32_t* counts, std::size_t j) { return rows_before(counts, c.each, j) * s.row_bytes(); };
+  const auto bytes = [&](const std::int32_t* counts, std::size_t j) { return rows_for(counts, c.each, j) * s.row_bytes(); };
+  return exchange(s, [&](std::size_t j) { return part(s.mine.in, at(c.sent, j), bytes(c.sent, j)); },
+                  [&](std::size_t j) { return part(s.mine.out, at(c.received, j), bytes(c.received, j)); });
+}
+
+Itinerary gather_rows(const Seat& s) {
+  require_room(rows_before(s.mine.rows.sent, s.mine.rows.each, s.members), s.mine.rows.room);
+  const Slice mine = rows_cut(s, s.index);
+  return exchange(s, [&](std::size_t) { return part(s.mine.in, 0, mine.count() * element_bytes(s.op.dtype)); },
+                  [&](std::size_t j) { return cut_of(s.mine.out, s, rows_cut(s, j)); });
+}
+
+Itinerary scatter_rows(const Seat& s, std::vector<std::byte>& room) {
+  require_room(rows_cut(s, s.index).count() / s.op.row, s.mine.rows.room);
+  Itinerary way = scatter_fold(s, room, [&](std::size_t j) { return rows_cut(s, j); });
+  way.result = part(s.mine.out, 0, static_cast<std::int64_t>(way.own.size()));
+  return way;
+}
+
+Itinerary of_rows(const Seat& s, std::vector<std::byte>& room) {
+  switch (s.op.kind) {
+    case CollectiveKind::all_to_all: return rows_to_all(s);
+    case CollectiveKind::all_gather: return gather_rows(s);
+    case CollectiveKind::reduce_scatter: return scatter_rows(s, room);
+    case CollectiveKind::all_reduce: case CollectiveKind::broadcast: case CollectiveKind::shift: break;
+  }
+  throw ContractError("no collective of rows of unequal numbers of this kind");
+}
+
+Itinerary of(const Seat& s, std::vector<std::byte>& room) {
+  switch (s.op.kind) {
+    case CollectiveKind::all_reduce: return all_reduce(s, room);
+    case CollectiveKind::reduce_scatter: return reduce_scatter(s, room);
+    case CollectiveKind::all_gather: return all_gather(s);
+    case CollectiveKind::all_to_all: return all_to_all(s);
+    case CollectiveKind::broadcast: return broadcast(s);
+    case CollectiveKind::shift: return shift(s);
+  }
+  throw ContractError("no such collective");
+}
+
+}  // namespace
+
+Itinerary itinerary(const Exchange& x, std::size_t index, std::vector<std::byte>& room) {
+  const Seat seat{x.op, x.members[index], x.members.size(), index};
+  return x.op.row > 0 ? of_rows(seat, room) : of(seat, room);
+}
+
+void copy_own(const Itinerary& way, std::size_t index) {
+  const Given from = way.first.give[index];
+  const Taken to = way.first.take[index];
+  require(from.size() == to.size(), "a member gives itself another number of bytes than it takes");
+  if (!from.empty() && from.data() != to.data()) std::memmove(to.data(), from.data(), from.size());
+}
+
+void fold(const Itinerary& way, const Collective& op, std::size_t index) {
+  std::vector<MemberBuffers> parts(way.first.take.size());
+  for (std::size_t j = 0; j < parts.size(); ++j) parts[j].in = j == index ? way.own.data() : way.first.take[j].data();
+  parts.front().out = way.result.data();
+  fold_parts(op, parts, static_cast<std::int64_t>(way.result.size()) / element_bytes(op.dtype));
+}
+
+}  // namespace tandem::exec

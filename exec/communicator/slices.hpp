@@ -1,0 +1,48 @@
+#pragma once
+// How the elements and rows of a collective are divided among its members.
+
+#include <cstdint>
+#include <numeric>
+#include <string>
+
+#include "models/base/error.hpp"
+#include "models/ops/op.hpp"
+
+namespace tandem::exec {
+
+struct Slice {
+  std::int64_t begin, end;  ///< elements
+  std::int64_t count() const { return end - begin; }
+};
+
+inline std::int64_t element_bytes(DType t) { return bits(t) / 8; }
+
+/// Slice `index` of `members`.
+inline Slice slice(const Collective& op, std::size_t members, std::size_t index) {
+  const auto n = static_cast<std::int64_t>(members), r = static_cast<std::int64_t>(index);
+  return {op.elements * r / n, op.elements * (r + 1) / n};
+}
+
+/// Bytes of each of as many equal shares.
+inline std::int64_t share_bytes(const Collective& op, std::size_t members) {
+  return op.elements / static_cast<std::int64_t>(members) * element_bytes(op.dtype);
+}
+
+/// Rows that `counts`, `each` of every member, has for one member.
+inline std::int64_t rows_for(const std::int32_t* counts, std::int64_t each, std::size_t member) {
+  const std::int32_t* first = counts + static_cast<std::int64_t>(member) * each;
+  return std::accumulate(first, first + each, std::int64_t{0});
+}
+
+/// Rows of all members before this one.
+inline std::int64_t rows_before(const std::int32_t* counts, std::int64_t each, std::size_t member) {
+  return std::accumulate(counts, counts + static_cast<std::int64_t>(member) * each, std::int64_t{0});
+}
+
+inline void require_room(std::int64_t rows, std::int64_t room) {
+  if (rows > room)
+    throw DeviceError("experts of this rank get " + std::to_string(rows) + " rows, and " + std::to_string(room) +
+                      " are planned for: raise model.moe.rows_bound");
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,43 @@
+#pragma once
+// Messages between ranks of one process, as a carrier has them between processes.
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+
+#include "exec/process/carrier.hpp"
+
+namespace tandem::exec {
+
+/// Thread-safe. A tag names both ranks; messages of one tag keep their order.
+class LocalMail {
+ public:
+  std::unique_ptr<Transfer> send(Tag tag, std::span<const std::byte> bytes);
+  std::unique_ptr<Transfer> receive(Tag tag, std::span<std::byte> bytes);
+  /// Wakes every wait, now and later, with CommError.
+  void abort(const std::string& cause);
+
+  /// One end of a message.
+  struct End {
+    std::span<const std::byte> from;
+    std::span<std::byte> to;
+    bool done = false;
+  };
+  void wait(const End& end);
+
+ private:
+  struct Box { std::deque<std::shared_ptr<End>> sent, wanted; };  ///< one of them is empty
+
+  static void hand_over(End& sent, End& wanted);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<Tag, Box> boxes_;
+  std::string cause_;
+};
+
+}  // namespace tandem::exec

@@ -1,0 +1,14 @@
+#pragma once
+// Bytes carried by MPI.
+
+#include <memory>
+
+#include "exec/process/carrier.hpp"
+
+namespace tandem::exec {
+
+/// Joins the processes that mpirun or srun started. Blocking. Throws CommError where MPI cannot start, and InfeasibleError in a build
+/// without it.
+std::unique_ptr<Carrier> make_mpi_carrier();
+
+}  // namespace tandem::exec

@@ -1,0 +1,41 @@
+#include "exec/process/neighbours.hpp"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "models/base/input.hpp"
+
+namespace tandem::exec {
+namespace {
+
+std::string link_target(const char* path) {
+  std::array<char, 256> text{};
+  const ssize_t length = readlink(path, text.data(), text.size());
+  return length < 0 ? "" : std::string(text.data(), static_cast<std::size_t>(length));
+}
+
+}  // namespace
+
+Neighbour introduce_self() {
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  return {host.data(), InputFile("/proc/sys/kernel/random/boot_id").whole(64) + link_target("/proc/self/ns/pid"), getpid()};
+}
+
+bool lives(const Neighbour& self, const Neighbour& other) {
+  if (self.machine != other.machine) return true;
+  // A process that has ended answers signals until its parent has looked at it; its descriptor does not.
+  const auto descriptor = static_cast<int>(syscall(SYS_pidfd_open, other.pid, 0));
+  if (descriptor < 0) return errno != ESRCH;
+  pollfd asked{descriptor, POLLIN, 0};
+  const bool ended = poll(&asked, 1, 0) > 0;
+  close(descriptor);
+  return !ended;
+}
+
+}  // namespace tandem::exec

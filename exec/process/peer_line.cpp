@@ -1,0 +1,65 @@
+#include "exec/process/peer_line.hpp"
+
+#include <utility>
+
+#include "exec/process/places.hpp"
+
+namespace tandem::exec {
+
+PeerLine::PeerLine(Carrier& carrier, int peer, LineEvents events) : carrier_(carrier), peer_(peer), events_(std::move(events)) {
+  threads_.start([this] { hear(); });
+  threads_.start([this] { speak(); });
+}
+
+PeerLine::~PeerLine() { end(); }
+
+void PeerLine::end() {
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+  pushed_.notify_one();
+}
+
+void PeerLine::say(Frame frame, Bytestring body) {
+  frame.body = body.size();
+  const std::lock_guard lock(mutex_);
+  queue_.push_back({frame, std::move(body)});
+  pushed_.notify_one();
+}
+
+void PeerLine::hear() {
+  try {
+    for (bool more = true; more;) {
+      Frame frame;
+      carrier_.receive(peer_, kFrameTag, std::as_writable_bytes(std::span(&frame, 1)))->wait();
+      heard_at_ = std::chrono::steady_clock::now();
+      Bytestring body(frame.body);
+      if (!body.empty()) carrier_.receive(peer_, kBodyTag, body)->wait();
+      more = events_.heard(frame, body);
+    }
+  } catch (const PeerLost&) {
+    events_.lost();
+  } catch (const CommError&) {  // aborted
+  }
+}
+
+bool PeerLine::next(Message& message) {
+  std::unique_lock lock(mutex_);
+  pushed_.wait(lock, [&] { return ended_ || !queue_.empty(); });
+  if (queue_.empty()) return false;
+  message = std::move(queue_.front());
+  queue_.pop_front();
+  return true;
+}
+
+// What the peer cannot be told any more, the thread that hears it finds out, too.
+void PeerLine::speak() {
+  try {
+    for (Message m; next(m);) {
+      carrier_.send(peer_, kFrameTag, std::as_bytes(std::span(&m.frame, 1)))->wait();
+      if (!m.body.empty()) carrier_.send(peer_, kBodyTag, m.body)->wait();
+    }
+  } catch (const CommError&) {
+  }
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,260 @@
+#include "exec/process/process_communicator.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <list>
+#include <map>
+#include <mutex>
+
+#include "exec/communicator/call_text.hpp"
+#include "exec/communicator/routes.hpp"
+#include "exec/communicator/thread_communicator.hpp"
+#include "models/base/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+// Collectives by lane and group, then messages by way.
+constexpr int kMostLanes = 6, kMostWay = 8;
+constexpr std::uint32_t kGroupChannels = 1, kWayChannels = kGroupChannels + kMostLanes * kGroups;
+static_assert(kWayChannels + 2 * kMostWay <= 127);
+
+std::uint32_t channel_of(int lane, Group group) {
+  require(0 <= lane && lane < kMostLanes, "a lane beyond those that messages between processes have");
+  return kGroupChannels + static_cast<std::uint32_t>(static_cast<std::size_t>(lane) * kGroups + static_cast<std::size_t>(group));
+}
+
+std::uint32_t way_channel(int way) {
+  require(-kMostWay < way && way < kMostWay, "a way beyond those that messages between processes have");
+  return kWayChannels + static_cast<std::uint32_t>(way + kMostWay);
+}
+
+std::string call_text(const Collective& op) { return describe(op) + " on group " + std::string(name(op.group)); }
+
+std::string send_text(std::int64_t bytes, Rank to) {
+  return "a send of " + std::to_string(bytes) + " bytes to " + rank_text(to);
+}
+std::string receive_text(std::int64_t bytes, Rank from) {
+  return "a receive of " + std::to_string(bytes) + " bytes from " + rank_text(from);
+}
+
+/// Messages of one call, which wait for all that they have begun before their buffers go.
+class Traffic {
+ public:
+  explicit Traffic(const Exchanges& e) : e_(e) {}
+
+  void send(Rank from, Rank to, std::uint32_t channel, std::span<const std::byte> bytes) {
+    if (bytes.empty()) return;
+    const Tag tag = payload_tag(e_.places, from, to, channel);
+    transfers_.push_back(here(to) ? e_.mail.send(tag, bytes) : e_.carrier.send(e_.places.process_of(to), tag, bytes));
+  }
+  void receive(Rank from, Rank to, std::uint32_t channel, std::span<std::byte> bytes) {
+    if (bytes.empty()) return;
+    const Tag tag = payload_tag(e_.places, from, to, channel);
+    transfers_.push_back(here(from) ? e_.mail.receive(tag, bytes) : e_.carrier.receive(e_.places.process_of(from), tag, bytes));
+  }
+  void tell(const Frame& f) {
+    if (here(Rank(f.to))) return e_.arrivals.deposit(Rank(f.from), Rank(f.to), f.channel, {f.at, f.call});
+    frames_.push_back(f);
+    const auto bytes = std::as_bytes(std::span(&frames_.back(), 1));
+    transfers_.push_back(e_.carrier.send(e_.places.process_of(Rank(f.to)), kFrameTag, bytes));
+  }
+  void wait(const Waiting& waiting) {
+    const Arrivals::Moving moving(e_.arrivals, waiting);
+    for (const auto& t : transfers_) t->wait();
+    transfers_.clear();
+  }
+
+ private:
+  bool here(Rank r) const { return e_.places.process_of(r) == e_.carrier.process(); }
+
+  const Exchanges& e_;
+  std::list<Frame> frames_;
+  std::vector<std::unique_ptr<Transfer>> transfers_;
+};
+
+class ProcessCommunicator final : public Communicator {
+ public:
+  ProcessCommunicator(const Exchanges& exchanges, Rank rank, std::unique_ptr<Communicator> among_threads)
+      : e_(exchanges), rank_(rank), threads_(std::move(among_threads)) {}
+  using Communicator::run;
+
+  TimePoint run(const Collective& op, const Party& party, const MemberBuffers& mine) override {
+    const auto& members = party.members;
+    if (std::all_of(members.begin(), members.end(), [&](Rank r) { return here(r); })) return threads_->run(op, party, mine);
+    require_exchangeable(op, members.size());
+    const auto index = static_cast<std::size_t>(std::find(members.begin(), members.end(), rank_) - members.begin());
+    require(index < members.size(), "a rank entered a collective of a group that it is not in");
+    std::vector<MemberBuffers> buffers(members.size());
+    buffers[index] = mine;
+    require_placed({op, buffers}, index);
+    return exchange({op, buffers}, party, index);
+  }
+
+  TimePoint send(const std::byte* buffer, std::int64_t bytes, Rank to, const MessageName& name) override {
+    if (here(to)) return threads_->send(buffer, bytes, to, name);
+    Traffic traffic(e_);
+    const std::int64_t here_at = tell(traffic, to, way_channel(name.way), message(bytes, name));
+    traffic.send(rank_, to, way_channel(name.way), {buffer, static_cast<std::size_t>(bytes)});
+    const Arrival peer = meet(to, way_channel(name.way), send_text(bytes, to));
+    require_same({bytes, name.tag}, rank_, end_of(peer), to);
+    traffic.wait({rank_, 0, {to}, send_text(bytes, to)});
+    const std::lock_guard lock(mutex_);
+    ++counters_.sends;
+    counters_.sent_bytes += bytes;
+    return e_.clock.here(std::max(here_at, peer.at));
+  }
+
+  TimePoint recv(std::byte* buffer, std::int64_t bytes, Rank from, const MessageName& name) override {
+    if (here(from)) return threads_->recv(buffer, bytes, from, name);
+    Traffic traffic(e_);
+    const std::int64_t here_at = tell(traffic, from, way_channel(name.way), message(bytes, name));
+    const Arrival peer = meet(from, way_channel(name.way), receive_text(bytes, from));
+    require_same(end_of(peer), from, {bytes, name.tag}, rank_);
+    traffic.receive(from, rank_, way_channel(name.way), {buffer, static_cast<std::size_t>(bytes)});
+    traffic.wait({rank_, 0, {from}, receive_text(bytes, from)});
+    return e_.clock.here(std::max(here_at, peer.at));
+  }
+
+  void abort(const std::string& cause) override {
+    e_.mail.abort(cause);
+    e_.arrivals.abort(cause);
+    threads_->abort(cause);
+  }
+
+  CommCounters counters() const override {
+    CommCounters all = threads_->counters();
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, line] : counters_.collectives) {
+      auto& sum = all.collectives[key];
+      sum.calls += line.calls, sum.payload_bytes += line.payload_bytes, sum.received_bytes += line.received_bytes;
+    }
+    all.sends += counters_.sends;
+    all.sent_bytes += counters_.sent_bytes;
+    return all;
+  }
+
+ private:
+  bool here(Rank r) const { return e_.places.process_of(r) == e_.carrier.process(); }
+
+  static CallName message(std::int64_t bytes, const MessageName& name) {
+    CallName call;
+    call.op.elements = bytes;
+    call.tag = name.tag;
+    call.message = true;
+    return call;
+  }
+  static MessageEnd end_of(const Arrival& a) { return {a.call.op.elements, a.call.tag}; }
+  static void require_same(const MessageEnd& sent, Rank from, const MessageEnd& wanted, Rank to) {
+    if (sent != wanted) throw CommError(mismatch(sent, from, wanted, to));
+  }
+
+  std::int64_t tell(Traffic& traffic, Rank to, std::uint32_t channel, const CallName& call) const {
+    Frame f(Frame::Kind::arrival);
+    f.from = rank_.value(), f.to = to.value(), f.channel = channel;
+    f.at = e_.clock.now(), f.call = call;
+    traffic.tell(f);
+    return f.at;
+  }
+
+  Arrival meet(Rank other, std::uint32_t channel, const std::string& text) const {
+    return e_.arrivals.wait({rank_, channel, {other}, text}).front();
+  }
+
+  TimePoint exchange(const Exchange& x, const Party& party, std::size_t index) {
+    const std::uint32_t channel = channel_of(party.lane, x.op.group);
+    std::vector<std::byte>& room = room_of(channel);
+    const Itinerary way = itinerary(x, index, room);
+    Traffic traffic(e_);
+    const std::int64_t last = gather_members(traffic, x, party, way);
+    move(traffic, way.first, party, channel);
+    copy_own(way, index);
+    const Waiting waiting{rank_, channel, others_of(party), call_text(x.op)};
+    traffic.wait(waiting);
+    if (way.folds) fold(way, x.op, index);
+    move(traffic, way.second, party, channel);
+    traffic.wait(waiting);
+    count(x.op, way, index);
+    return e_.clock.here(last);
+  }
+
+  std::vector<Rank> others_of(const Party& party) const {
+    std::vector<Rank> others;
+    std::copy_if(party.members.begin(), party.members.end(), std::back_inserter(others), [&](Rank r) { return r != rank_; });
+    return others;
+  }
+
+  /// Returns when all members have come: when the last one did.
+  std::int64_t gather_members(Traffic& traffic, const Exchange& x, const Party& party, const Itinerary& way) const {
+    const std::uint32_t channel = channel_of(party.lane, x.op.group);
+    const std::vector<Rank> others = others_of(party);
+    std::int64_t last = 0;
+    for (std::size_t j = 0; j < party.members.size(); ++j) {
+      if (party.members[j] == rank_) continue;
+      // The tag has what the peer is to take: rows of unequal numbers have counts at both ends.
+      last = tell(traffic, party.members[j], channel, {x.op, static_cast<std::int64_t>(way.first.give[j].size()), false});
+    }
+    const auto arrivals = e_.arrivals.wait({rank_, channel, others, call_text(x.op)});
+    for (std::size_t i = 0; i < others.size(); ++i) {
+      require_alike(x.op, arrivals[i], others[i]);
+      last = std::max(last, arrivals[i].at);
+    }
+    require_counts(way, party, arrivals);
+    return last;
+  }
+
+  void require_alike(const Collective& op, const Arrival& other, Rank who) const {
+    if (other.call.message || !alike(op, other.call.op) || op.group != other.call.op.group)
+      throw CommError(rank_ < who ? mismatch(op, rank_, other.call.op, who) : mismatch(other.call.op, who, op, rank_));
+  }
+
+  void require_counts(const Itinerary& way, const Party& party, const std::vector<Arrival>& arrivals) const {
+    for (std::size_t j = 0, i = 0; j < party.members.size(); ++j)
+      if (party.members[j] != rank_)
+        require(static_cast<std::int64_t>(way.first.take[j].size()) == arrivals[i++].call.tag,
+                "an exchange of rows whose counts differ at both ends");
+  }
+
+  void move(Traffic& traffic, const Routes& routes, const Party& party, std::uint32_t channel) const {
+    for (std::size_t j = 0; j < party.members.size(); ++j) {
+      if (party.members[j] == rank_) continue;
+      traffic.receive(party.members[j], rank_, channel, routes.take[j]);
+      traffic.send(rank_, party.members[j], channel, routes.give[j]);
+    }
+  }
+
+  std::vector<std::byte>& room_of(std::uint32_t channel) {
+    const std::lock_guard lock(mutex_);
+    return rooms_[channel];
+  }
+
+  void count(const Collective& op, const Itinerary& way, std::size_t index) {
+    std::int64_t received = 0;
+    for (std::size_t j = 0; j < way.first.take.size(); ++j)
+      if (j != index) received += static_cast<std::int64_t>(way.first.take[j].size() + way.second.take[j].size());
+    const std::lock_guard lock(mutex_);
+    auto& line = counters_.collectives[{op.kind, op.group}];
+    ++line.calls;
+    line.payload_bytes += op.elements * bits(op.dtype) / 8;
+    line.received_bytes += received;
+  }
+
+  const Exchanges e_;
+  const Rank rank_;
+  const std::unique_ptr<Communicator> threads_;
+  mutable std::mutex mutex_;
+  CommCounters counters_;
+  std::map<std::uint32_t, std::vector<std::byte>> rooms_;  ///< by channel, which one thread uses at a time
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Communicator>> make_process_communicators(const Exchanges& e) {
+  auto threads = make_thread_communicators(static_cast<int>(e.places.ranks()));
+  std::vector<std::unique_ptr<Communicator>> here;
+  for (const Rank r : e.places.ranks_of(e.carrier.process()))
+    here.push_back(std::make_unique<ProcessCommunicator>(e, r, std::move(threads[r.index()])));
+  return here;
+}
+
+}  // namespace tandem::exec

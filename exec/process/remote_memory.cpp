@@ -1,0 +1,44 @@
+#include "exec/process/remote_memory.hpp"
+
+#include <algorithm>
+
+#include "models/base/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+/// What process 0 wants to have; no rank: nothing more.
+struct Wish {
+  std::int32_t rank = -1;
+  std::size_t at = 0, bytes = 0;
+};
+
+}  // namespace
+
+void RemoteMemory::read(std::size_t at, std::span<std::byte> to) const {
+  control_.send(process_, Packer().add(Wish{rank_.value(), at, to.size()}).take());
+  const Bytestring bytes = control_.receive(process_);
+  require(bytes.size() == to.size(), "another process served another number of bytes than were wanted");
+  std::copy(bytes.begin(), bytes.end(), to.begin());
+}
+
+void RemoteMemory::write(std::size_t, std::span<const std::byte>) { throw ContractError("memory of another process is only read"); }
+
+void RemoteMemory::fill(std::size_t, std::size_t, std::byte) { throw ContractError("memory of another process is only read"); }
+
+void serve_memory(Control& control, const std::map<Rank, const Memory*>& arenas) {
+  for (;;) {
+    const Bytestring asked = control.receive(0);
+    const auto wish = Unpacker(asked).get<Wish>();
+    if (wish.rank < 0) return;
+    Bytestring bytes(wish.bytes);
+    arenas.at(Rank(wish.rank))->read(wish.at, bytes);
+    control.send(0, bytes);
+  }
+}
+
+void end_serving(Control& control) {
+  for (int p = 1; p < control.processes(); ++p) control.send(p, Packer().add(Wish{}).take());
+}
+
+}  // namespace tandem::exec

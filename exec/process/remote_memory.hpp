@@ -1,0 +1,36 @@
+#pragma once
+// Memory of ranks in other processes, as process 0 reads it.
+
+#include <map>
+#include <vector>
+
+#include "exec/backend/memory.hpp"
+#include "exec/process/control.hpp"
+#include "models/base/ids.hpp"
+
+namespace tandem::exec {
+
+/// A rank's arena in another process, which serves it meanwhile (serve_memory). Only read().
+class RemoteMemory final : public Memory {
+ public:
+  RemoteMemory(Control& control, int process, Rank rank, std::size_t size)
+      : control_(control), process_(process), rank_(rank), size_(size) {}
+  std::byte* address() override { return nullptr; }
+  std::size_t size() const override { return size_; }
+  void read(std::size_t at, std::span<std::byte> to) const override;
+  void write(std::size_t at, std::span<const std::byte> from) override;
+  void fill(std::size_t at, std::size_t bytes, std::byte value) override;
+
+ private:
+  Control& control_;
+  int process_;
+  Rank rank_;
+  std::size_t size_;
+};
+
+/// In every process but 0: answers what process 0 reads until it ends the serving. `arenas`: by rank, of this process.
+void serve_memory(Control& control, const std::map<Rank, const Memory*>& arenas);
+/// At process 0.
+void end_serving(Control& control);
+
+}  // namespace tandem::exec

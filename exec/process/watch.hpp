@@ -1,0 +1,88 @@
+#pragma once
+// What ends all processes when one fails, dies, stops or hangs: with the first cause, told once.
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exec/process/arrivals.hpp"
+#include "exec/process/frame.hpp"
+#include "exec/process/neighbours.hpp"
+#include "exec/process/peer_line.hpp"
+#include "exec/process/places.hpp"
+
+namespace tandem::exec {
+
+struct WatchOptions {
+  std::chrono::milliseconds timeout;  ///< how long a rank waits for others, and a process stays silent
+  std::vector<Neighbour> processes;
+  std::function<void(const std::string&)> abort;  ///< wakes all that waits in this process
+  std::function<void(const std::string&)> tell;   ///< called once in the one process that speaks for all
+};
+
+/// Process 0 decides which failure counts and tells the others; where process 0 is gone, the lowest that is left does. A wait that
+/// takes too long is followed from rank to rank to the one that waits for nobody.
+class Watch {
+ public:
+  Watch(Carrier& carrier, Arrivals& arrivals, WatchOptions options);
+  /// Leaves, if leave() was not called.
+  ~Watch();
+
+  /// The ranks are known from here on.
+  void place(const Places& places);
+  /// Ends all processes. Returns the failure that counts, which may have been another one's, when all waits here are awake.
+  Failure fail(const Failure& failure);
+  std::optional<Failure> verdict() const;
+  /// Tells the others that nothing follows and waits until they have done so, too. Returns the exit code of process 0.
+  int leave(int exit_code);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Left { int exit_code; Clock::time_point at; };
+  struct Answer { bool waits; bool moves; std::string call; std::vector<Rank> missing; };
+
+  LineEvents events_of(int process);
+  bool heard(int from, const Frame& frame, const Bytestring& body);
+  void lost(int peer);
+  Failure decide(const Failure& failure, bool speaks);
+  void adopt(const Failure& failure);
+  void wake(const std::string& cause);
+  void say(int to, Frame frame, const Bytestring& body = {});
+  std::optional<Failure> wait_for_verdict(std::chrono::milliseconds most);
+
+  void tick();
+  bool sleep(std::chrono::milliseconds time);
+  std::optional<Left> how_left(int process) const;
+  void check_neighbours();
+  void check_waits();
+  void follow(OpenWait wait);
+  bool tell_unanswering(const OpenWait& wait, const std::map<Rank, Answer>& answers);
+  static OpenWait wait_of(Rank rank, const Answer& answer);
+  void tell_silence(int process);
+  std::string wait_text(const OpenWait& wait) const;
+  std::optional<Answer> ask(Rank rank);
+  Answer answer(Rank rank) const;
+  std::string process_text(int process) const;
+
+  Carrier& carrier_;
+  Arrivals& arrivals_;
+  const WatchOptions options_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Places> places_;
+  std::optional<Failure> verdict_;
+  std::map<Rank, Answer> answers_;
+  std::map<int, Left> left_;                        ///< processes that have left
+  bool leaving_ = false, ending_ = false, reported_ = false, awake_ = false;
+  std::vector<std::unique_ptr<PeerLine>> lines_;    ///< by process; nothing for this one
+  ThreadGroup ticker_;
+};
+
+}  // namespace tandem::exec

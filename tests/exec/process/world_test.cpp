@@ -1,0 +1,157 @@
+// Ranks of several processes: what collectives and messages give is what threads give, and who does not come is named.
+#include <chrono>
+#include <map>
+#include <mutex>
+
+#include "exec/process/world.hpp"
+#include "tests/catch.hpp"
+#include "tests/exec/communicator/on_ranks.hpp"
+#include "tests/exec/process/mail_carrier.hpp"
+
+using namespace tandem;
+using namespace tandem::exec;
+using namespace tandem::exec::tests;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// `body(world)` in each of so many processes; what each ended with.
+std::vector<std::string> in_processes(int processes, const WorldOptions& options, const std::function<void(World&)>& body) {
+  const auto ways = make_ways(processes);
+  return on_ranks(processes, [&](int p) {
+    World world(std::make_unique<MailCarrier>(ways, p), options);
+    body(world);
+    world.leave(0);
+  });
+}
+
+/// `body(rank, communicator)` on a thread for each rank of the world.
+void on_ranks_of(World& world, int ranks, const std::function<void(int, Communicator&)>& body) {
+  world.place(ranks);
+  auto comms = world.make_communicators();
+  const auto here = world.here();
+  std::string first;
+  const auto one = [&](int i) { body(here[static_cast<std::size_t>(i)].value(), *comms[static_cast<std::size_t>(i)]); };
+  for (const std::string& e : on_ranks(static_cast<int>(here.size()), one))
+    if (first.empty()) first = e;
+  if (!first.empty()) throw CommError(first);
+}
+
+constexpr int kRanks = 4;
+using Buffers = std::vector<std::vector<float>>;
+
+/// What a collective leaves in every rank's output, over so many processes; over threads alone with one.
+Buffers outcome(const Collective& op, int processes) {
+  const bool gathers = op.kind == CollectiveKind::all_gather, scatters = op.kind == CollectiveKind::reduce_scatter;
+  const bool in_place = op.kind == CollectiveKind::all_reduce || op.kind == CollectiveKind::broadcast;
+  auto in = values<float>(kRanks, gathers ? op.elements / kRanks : op.elements);
+  Buffers out(kRanks, std::vector<float>(static_cast<std::size_t>(scatters ? op.elements / kRanks : op.elements), -1));
+  const auto one = [&](int r, Communicator& comm) {
+    const auto i = static_cast<std::size_t>(r);
+    if (in_place) out[i] = in[i];
+    comm.run(op, ranks(kRanks), in_place ? bytes(out[i]) : bytes(in[i]), bytes(out[i]));
+  };
+  if (processes == 1) {
+    World alone;
+    on_ranks_of(alone, kRanks, one);
+    return out;
+  }
+  const auto errors = in_processes(processes, {}, [&](World& world) { on_ranks_of(world, kRanks, one); });
+  REQUIRE(errors == std::vector<std::string>(static_cast<std::size_t>(processes)));
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("Collectives of several processes give what those of threads give, bit for bit", "[tsan]") {
+  const auto kind = GENERATE(CollectiveKind::all_reduce, CollectiveKind::reduce_scatter, CollectiveKind::all_gather,
+                             CollectiveKind::all_to_all, CollectiveKind::broadcast, CollectiveKind::shift);
+  const std::int64_t elements = GENERATE(0, 4, 1028, 40000);
+  const Collective op{kind, Group::world, elements, DType::fp32};
+  const Buffers threads = outcome(op, 1);
+  for (const int processes : {2, 3, 4}) {
+    const Buffers there = outcome(op, processes);
+    for (std::size_t r = 0; r < kRanks; ++r) CHECK(same_bits(there[r], threads[r]));
+  }
+}
+
+TEST_CASE("Messages cross processes in their order, and a mismatch names both ends", "[tsan]") {
+  const auto errors = in_processes(2, {}, [&](World& world) {
+    on_ranks_of(world, 2, [&](int r, Communicator& comm) {
+      std::vector<float> v(5000);
+      for (int i = 0; i < 20; ++i) {
+        std::fill(v.begin(), v.end(), r == 0 ? static_cast<float>(i) : -1.0F);
+        r == 0 ? comm.send(bytes(v), 20000, Rank(1), {i, 1}) : comm.recv(bytes(v), 20000, Rank(0), {i, 1});
+        if (v.back() != static_cast<float>(i)) throw CommError("another message");
+      }
+    });
+  });
+  CHECK(errors == std::vector<std::string>(2));
+  std::string told;
+  in_processes(2, {60s, nullptr}, [&](World& world) {
+    on_ranks_of(world, 2, [&](int r, Communicator& comm) {
+      std::vector<float> v(8);
+      try {
+        r == 0 ? comm.send(bytes(v), 32, Rank(1), {7, 1}) : comm.recv(bytes(v), 16, Rank(0), {7, 1});
+      } catch (const CommError& e) {
+        if (r == 1) told = e.what();
+        world.fail({Failure::Kind::comm, r, 0, false, e.what(), e.what(), -1});
+      }
+    });
+  });
+  CHECK(told == "mismatched send and receive: rank 0 sends 32 bytes with tag 7, rank 1 expects 16 bytes with tag 7");
+}
+
+TEST_CASE("A rank that does not come is named with the collective and its group, once, and wakes all processes", "[tsan]") {
+  std::mutex mutex;
+  std::vector<std::string> told;
+  const auto tell = [&](const std::string& text) {
+    const std::lock_guard lock(mutex);
+    told.push_back(text);
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  in_processes(3, {400ms, tell}, [&](World& world) {
+    on_ranks_of(world, 3, [&](int r, Communicator& comm) {
+      std::vector<float> v(6);
+      while (r == 2 && !world.verdict()) std::this_thread::sleep_for(10ms);  // rank 1 waits for it, and rank 0 for rank 1
+      if (r == 2) return;
+      in_place(comm, {CollectiveKind::all_reduce, r == 1 ? Group::data : Group::tensor, 6, DType::fp32},
+               r == 1 ? std::vector{Rank(1), Rank(2)} : std::vector{Rank(0), Rank(1)}, v);
+    });
+  });
+  CHECK(std::chrono::steady_clock::now() - begin < 400ms + 3s);
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].find("all_reduce of 6 fp32 on group data: rank 2 has not come within 0.4 s, rank 1 waits; rank 2 of process 2") == 0);
+}
+
+TEST_CASE("The first failure counts in every process") {
+  std::vector<std::string> verdicts(3);
+  in_processes(3, {}, [&](World& world) {
+    const int p = world.control().process();
+    if (p == 1) world.fail({Failure::Kind::device, 1, 4, false, "no room", "rank 1 failed in step 4: no room", -1});
+    try {
+      world.control().barrier();
+    } catch (const CommError& e) {
+      verdicts[static_cast<std::size_t>(p)] = e.what();
+    }
+  });
+  CHECK(verdicts == std::vector<std::string>(3, "rank 1 failed in step 4: no room"));
+}
+
+TEST_CASE("Ranks are dealt to processes in order, evenly") {
+  const std::int64_t world = GENERATE(1, 4, 7, 64);
+  for (int processes = 1; processes <= world && processes < 9; ++processes) {
+    const Places places(world, processes);
+    std::int64_t next = 0;
+    for (int p = 0; p < processes; ++p) {
+      const auto here = places.ranks_of(p);
+      CHECK(static_cast<std::int64_t>(here.size()) - world / processes <= 1);
+      for (const Rank r : here) {
+        CHECK(r.value() == next++);
+        CHECK(places.process_of(r) == p);
+        CHECK(here[static_cast<std::size_t>(places.place_in_process(r))] == r);
+      }
+    }
+    CHECK(next == world);
+  }
+}

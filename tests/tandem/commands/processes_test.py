@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+"""Training with ranks in several processes, by MPI and by Gloo: the bits of threads, one voice, named failures."""
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+import tandem
+from tandem import NOTHING_MEASURED, PROGRAM, SMALL, TEXT, WithFolder, changed, run
+
+MPIRUN = shutil.which("mpirun")
+LAYOUTS = 60 if os.environ.get("TANDEM_NIGHTLY") == "1" else 5
+SHAPES = [{"data": 4}, {"tensor": 4}, {"pipeline": 4}, {"tensor": 2, "data": 2}, {"tensor": 2, "pipeline": 2}, {"pipeline": 2, "data": 2},
+          {"context": 2, "data": 2}, {"tensor": 2, "sequence_parallel": True, "data": 2}, {"data": 4, "zero_stage": 1},
+          {"data": 4, "zero_stage": 2}, {"data": 4, "zero_stage": 3}, {"tensor": 2, "pipeline": 2, "data": 2}]
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("", 0))
+        return s.getsockname()[1]
+
+
+def environment(rank, size, port, **more):
+    return dict(os.environ, TANDEM_MEASURED=NOTHING_MEASURED, NO_COLOR="1", RANK=str(rank), WORLD_SIZE=str(size),
+                LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), **more)
+
+
+def start_env(size, arguments, plans=None, **more):
+    """So many processes as torchrun starts them."""
+    port = free_port()
+    return [subprocess.Popen([PROGRAM, "train", plans[r] if plans else arguments[0], *map(str, arguments[1:]), "--launch", "env"],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(r, size, port, **more)) for r in range(size)]
+
+
+def finish(processes, timeout=120):
+    """(exit code, stdout, stderr) of each."""
+    ends = []
+    for p in processes:
+        out, err = p.communicate(timeout=timeout)
+        ends.append((p.returncode, out.decode(), err.decode()))
+    return ends
+
+
+def mpi_command(size, *arguments):
+    return [MPIRUN, "--allow-run-as-root", "--oversubscribe", "-n", str(size), PROGRAM, "train", *map(str, arguments), "--launch", "mpi"]
+
+
+def run_mpi(size, *arguments, timeout=120):
+    done = subprocess.run(mpi_command(size, *arguments), capture_output=True, timeout=timeout, check=False,
+                          env=dict(os.environ, TANDEM_MEASURED=NOTHING_MEASURED, NO_COLOR="1"))
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def errors(text):
+    return [line for line in text.splitlines() if line.startswith("tandem: error:")]
+
+
+def plan_of(shape):
+    ranks = 1
+    for axis in ("tensor", "pipeline", "data", "context"):
+        ranks *= shape.get(axis, 1)
+    return changed(SMALL, **{"parallel": shape, "cluster.devices": ranks, "model.num_layers": max(2, shape.get("pipeline", 1))})
+
+
+def layouts(count):
+    """A seeded list of (layout, processes, launch)."""
+    draw = random.Random(25)
+    cases = [(shape, processes, launch) for shape in SHAPES for processes in (2, 3, 4) for launch in ("mpi", "env")]
+    draw.shuffle(cases)
+    return cases[:count]
+
+
+class Processes(WithFolder):
+    def setUp(self):
+        super().setUp()
+        self.plan = self.folder.plan(plan_of({"tensor": 2, "data": 2}))
+
+    def train(self, launch, processes, *arguments):
+        if launch == "mpi":
+            return run_mpi(processes, *arguments)
+        ends = finish(start_env(processes, arguments))
+        self.assertEqual([e[0] for e in ends[1:]], [ends[0][0]] * (processes - 1), ends)
+        self.assertEqual([e[1] + e[2] for e in ends[1:]], [""] * (processes - 1), "process 0 speaks for all")
+        return ends[0]
+
+    def test_processes_train_the_bits_of_threads_over_mpi_and_over_gloo(self):
+        for shape, processes, launch in layouts(LAYOUTS):
+            with self.subTest(shape=shape, processes=processes, launch=launch):
+                plan, one, other = self.folder.plan(plan_of(shape), "layout.json"), self.path("threads"), self.path("processes")
+                arguments = (plan, "--data", TEXT, "--steps", 3, "--json", "--save")
+                code, alone, err = run("train", *arguments, one)
+                self.assertEqual(code, 0, err)
+                code, out, err = self.train(launch, processes, *arguments, other)
+                self.assertEqual(code, 0, err)
+                self.assertEqual([s["loss"] for s in json.loads(out)["steps"]], [s["loss"] for s in json.loads(alone)["steps"]])
+                for key in ("flops", "bytes_sent", "arena_bytes"):
+                    self.assertEqual(json.loads(out)[key], json.loads(alone)[key])
+                self.assertTrue(pathlib.Path(one).read_bytes() == pathlib.Path(other).read_bytes(), "checkpoints differ")
+
+    def test_a_run_is_saved_resumed_evaluated_and_timed_across_processes(self):
+        half, whole, resumed, timeline = (self.path(n) for n in ("half", "whole", "resumed", "timeline.json"))
+        self.assertEqual(run("train", self.plan, "--data", TEXT, "--steps", 4, "--eval-every", 2, "--save", whole)[0], 0)
+        self.assertEqual(run_mpi(4, self.plan, "--data", TEXT, "--steps", 2, "--eval-every", 2, "--schedule-steps", 4, "--save", half)[0], 0)
+        code, out, err = self.train("env", 2, self.plan, "--data", TEXT, "--steps", 4, "--eval-every", 2, "--resume", half,
+                                    "--save", resumed, "--timeline", timeline)
+        self.assertEqual(code, 0, err)
+        self.assertIn("evaluation after step 3", err)
+        self.assertTrue(pathlib.Path(whole).read_bytes() == pathlib.Path(resumed).read_bytes(), "a resumed run differs")
+        predicted = self.path("predicted.json")
+        self.assertEqual(run("simulate", self.plan, "--timeline", predicted)[0], 0)
+        code, out, err = run("compare", predicted, timeline)
+        self.assertIn(code, (0, 6), err)  # joins every task of every rank; how near they are is not this test's
+
+    def test_a_killed_process_ends_the_others_with_its_name(self):
+        for victim, speaker in ((2, 0), (0, 1)):
+            processes = start_env(4, (self.plan, "--data", TEXT, "--steps", 1000000, "--timeout", 60))
+            time.sleep(2)
+            processes[victim].kill()
+            ends = finish(processes, timeout=30)
+            self.assertEqual([e[0] for i, e in enumerate(ends) if i != victim], [7, 7, 7], ends)
+            told = [(i, line) for i, e in enumerate(ends) for line in errors(e[2])]
+            self.assertEqual([i for i, line in told], [speaker], told)
+            self.assertIn(f"process {victim} (rank {victim} on ", told[0][1])
+            self.assertIn("has died", told[0][1])
+
+    def test_a_killed_process_ends_a_run_over_mpi_with_its_name(self):
+        run_of_all = subprocess.Popen(mpi_command(2, self.plan, "--data", TEXT, "--steps", 1000000), stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, env=dict(os.environ, TANDEM_MEASURED=NOTHING_MEASURED, NO_COLOR="1"))
+        time.sleep(2)
+        children = pathlib.Path(f"/proc/{run_of_all.pid}/task/{run_of_all.pid}/children").read_text().split()
+        os.kill(int(children[-1]), signal.SIGKILL)
+        out, err = run_of_all.communicate(timeout=30)
+        told = errors(err.decode())
+        self.assertEqual(len(told), 1, err.decode())
+        self.assertIn("has died", told[0])
+
+    def test_a_stopped_process_is_named_with_the_call_that_waits_for_it_within_the_time_out(self):
+        processes = start_env(4, (self.plan, "--data", TEXT, "--steps", 1000000, "--timeout", 2))
+        time.sleep(2)
+        processes[3].send_signal(signal.SIGSTOP)
+        stopped = time.monotonic()
+        self.assertEqual(processes[0].wait(timeout=30), 7)
+        self.assertLess(time.monotonic() - stopped, 2 + 1 + 0.5)  # half a second for the program to end
+        processes[3].kill()
+        ends = finish(processes, timeout=30)
+        told = [line for e in ends for line in errors(e[2])]
+        self.assertEqual(len(told), 1, told)
+        self.assertIn("process 3 (rank 3 on ", told[0])
+        self.assertRegex(told[0], r"(all_reduce|all_gather|reduce_scatter|broadcast).* on group \w+: .*|no sign of life")
+
+    def test_errors_are_told_once_with_their_exit_code(self):
+        other = self.folder.plan(changed(plan_of({"tensor": 2, "data": 2}), **{"training.seed": 77}), "other.json")
+        ends = finish(start_env(2, (self.plan, "--data", TEXT, "--steps", 2), plans=[self.plan, other]))
+        self.assertEqual([e[0] for e in ends], [3, 3], ends)
+        told = [line for e in ends for line in errors(e[2])]
+        self.assertEqual(len(told), 1, told)
+        self.assertIn("process 1 on ", told[0])
+        self.assertIn("training.seed = 77", told[0])
+        code, out, err = run_mpi(2, self.path("missing.json"), "--data", TEXT)
+        self.assertEqual((code, len(errors(err))), (3, 1), err)
+        code, out, err = run_mpi(8, self.plan, "--data", TEXT)
+        self.assertEqual((code, len(errors(err))), (2, 1), err)
+        self.assertIn("the plan has 4 ranks", err)
+
+    def test_variables_that_contradict_each_other_and_silent_addresses_are_refused(self):
+        arguments = ("train", self.plan, "--data", TEXT, "--launch", "env")
+        code, out, err = run(*arguments, environment={"RANK": "4", "WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"})
+        self.assertEqual((code, errors(err)), (2, ["tandem: error: RANK = 4: contradicts WORLD_SIZE=4: numbers begin with 0"]))
+        port = free_port()
+        for rank, text in (("0", "process 1 of 2 has not come to 127.0.0.1"), ("1", "gives no answer within 0.5 s")):
+            code, out, err = run(*arguments, "--timeout", 0.5, environment={"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+                                                                           "MASTER_PORT": str(port)})
+            self.assertEqual((code, len(errors(err))), (7, 1), err)
+            self.assertIn(text, err)
+        code, out, err = run("train", self.plan, "--data", TEXT, "--timeout", 5)
+        self.assertEqual(code, 2)
+        self.assertIn("--timeout: needs --launch mpi or env", err)
+
+
+def built_with(launch):
+    """Whether the program was built with what carries bytes."""
+    code, out, err = run("train", "none.json", "--data", "none", "--launch", launch, environment={"RANK": "0", "WORLD_SIZE": "1",
+                                                                                             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"})
+    return code != 4
+
+
+if __name__ == "__main__":
+    if MPIRUN is None or not built_with("mpi") or not built_with("env"):
+        print("there is no mpirun, or the program was built without MPI or Gloo")
+        raise SystemExit(77)
+    tandem.main()
