@@ -35,6 +35,13 @@ const char* name(Outside o) {
 
 Estimate ClosedForm::estimate(const Plan& plan) {
   require_cuda(plan, topology_.device(), cost_.comm_fit());
+  const Estimate e = by_recurrences(plan);
+  if (e.outside == Outside::nothing || plan.cluster.perturbation.any()) return e;
+  const ReadStep read = short_.of(plan);
+  return {Duration::picoseconds(read.ps), read.memory, Outside::nothing, false};
+}
+
+Estimate ClosedForm::by_recurrences(const Plan& plan) {
   const lowering::Shapes shapes = lowering::make_shapes(plan);
   if (!known_layout(plan, shapes, topology_)) return {{}, {}, Outside::layout};
   const LayerTimes& layer = layers_.of(plan);

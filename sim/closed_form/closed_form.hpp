@@ -3,6 +3,7 @@
 // recurrences of the pipeline's schedule and of the exchange of gradients behind it. For searches over many plans on one cluster.
 
 #include "sim/closed_form/estimate.hpp"
+#include "sim/closed_form/short_steps.hpp"
 #include "sim/closed_form/step_estimate.hpp"
 
 namespace tandem::sim {
@@ -12,18 +13,21 @@ class ClosedForm {
  public:
   /// References outlive the object.
   ClosedForm(const Topology& topology, const CostModel& cost)
-      : topology_(topology), cost_(cost), layers_(topology, cost), links_(topology, cost) {}
+      : topology_(topology), cost_(cost), layers_(topology, cost), links_(topology, cost), short_(topology, cost) {}
 
   /// Of a validated plan that fits the cluster.
   Estimate estimate(const Plan& plan);
 
  private:
+  Estimate by_recurrences(const Plan& plan);
+
   const Topology& topology_;
   const CostModel& cost_;
   LayerTimesCache layers_;
   LinkTimes links_;
   PassSchedules schedules_;
   closed_form::Scratch scratch_;
+  ShortSteps short_;
 };
 
 }  // namespace tandem::sim

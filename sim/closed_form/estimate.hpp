@@ -20,6 +20,7 @@ struct Estimate {
   Duration step_time;   ///< zero where `outside` is `layout`
   Bytes memory;         ///< of the rank that needs most, the device's runtime included
   Outside outside = Outside::nothing;
+  bool quick = true;    ///< by recurrences over passes, in microseconds; else from short steps (short_steps.hpp)
 };
 
 }  // namespace tandem::sim

@@ -1,0 +1,57 @@
+#pragma once
+// Step time and memory of a plan from event simulations of short plans with the same layers and layout. What a layer and a micro-batch
+// more take is read off them, whatever sets it: the host, the network, or gathers of weights.
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "models/plan/plan_words.hpp"
+#include "sim/closed_form/short_plan.hpp"
+#include "sim/cost/cost_model.hpp"
+#include "topology/topology.hpp"
+
+namespace tandem::sim {
+
+/// Of a whole step.
+struct ReadStep {
+  std::int64_t ps = 0;
+  Bytes memory;  ///< of the rank that needs most, the device's runtime included
+};
+
+class ShortSteps {
+ public:
+  /// References outlive the object.
+  ShortSteps(const Topology& topology, const CostModel& cost) : topology_(topology), cost_(cost) {}
+
+  /// Of a validated plan without a perturbation. Simulates what it has not simulated before: some milliseconds.
+  ReadStep of(const Plan& plan);
+
+ private:
+  /// Picoseconds, then bytes of each stage.
+  using Point = std::vector<double>;
+  struct Slope {
+    Point far;     ///< what growing as far as was simulated adds
+    Point each;    ///< what each growth adds at its end
+    Point change;  ///< of that since the first one
+  };
+  struct Known {
+    Point base, runtime;           ///< runtime: 0, then bytes of each stage that do not grow
+    std::vector<Slope> slopes;     ///< by growth
+    std::vector<Point> together;   ///< what a growth of layers takes more for each growth of micro-batches
+  };
+  using Key = std::vector<std::int64_t>;
+
+  static ShortPlan shortened(const Plan& plan, int level);
+  const Known& known(const ShortPlan& s);
+  Known read(const ShortPlan& s) const;
+  Point simulated(const Plan& plan, Point* runtime = nullptr) const;
+  void write_key(const ShortPlan& s);
+
+  const Topology& topology_;
+  const CostModel& cost_;
+  std::unordered_map<Key, Known, WordsHash> known_;
+  Key key_;  // scratch
+};
+
+}  // namespace tandem::sim
