@@ -10,9 +10,9 @@
 namespace tandem::sim {
 namespace {
 
-/// Layers of a chunk and micro-batches of one stage that a short plan keeps at level 0. With fewer, prefetched weights and the first
-/// and last micro-batch are still all there is.
-constexpr std::int64_t kLayers = 4, kBatches = 3;
+/// Layers of a chunk and micro-batches of one stage that a short plan keeps at level 0. With fewer, prefetched weights, the host's start and
+/// the first and last micro-batch are all there is.
+constexpr std::int64_t kLayers = 8, kBatches = 3;
 
 /// Layers of the chunks that have any: the fewest.
 std::int64_t fewest(const std::vector<std::int64_t>& split) {
@@ -85,7 +85,8 @@ class Shortener {
     std::vector<std::int64_t> split = plan.layers_per_stage();
     const std::int64_t each = period(plan, split);
     if (each == 0 || other_layers(plan) > split.front()) return;
-    const std::int64_t kept = std::max(kLayers << level_, 2 * each) + other_layers(plan);
+    const std::int64_t chunks = plan.parallel.virtual_pipeline * std::min<std::int64_t>(plan.parallel.pipeline, 2);
+    const std::int64_t kept = std::max({(kLayers << level_) / chunks, 2 * each, std::int64_t{2}}) + other_layers(plan);
     const std::int64_t times = (fewest(split) - kept) / each;
     if (times < 2) return;
     const std::int64_t again = taken_again(split, times, each);

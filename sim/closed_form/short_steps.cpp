@@ -5,6 +5,7 @@
 
 #include "models/plan/step_work.hpp"
 #include "sim/memory/nccl_buffers.hpp"
+#include "sim/memory/role_memory.hpp"
 #include "sim/memory/workspaces.hpp"
 #include "sim/network/communications.hpp"
 #include "sim/result/steady_state.hpp"
@@ -17,8 +18,15 @@ constexpr int kLevels = 3;
 /// A slope that changes, if it went on as far as the plan does, may change time and memory by these shares.
 constexpr double kTime = 0.002, kMemory = 0.005;
 
-/// How far a growth is simulated: the short plan's layers again, and two turns of the pipeline.
-std::int64_t far_of(const Growth& g) { return std::min<std::int64_t>(g.times, g.of == Growth::Of::micro_batches ? 2 : 5); }
+/// How far a growth is simulated: more layers than the short plan has, so that it is seen if the host or gradients fall behind, and two
+/// turns of the pipeline.
+std::int64_t far_of(const Growth& g) {
+  constexpr std::int64_t kLayers = 12, kTurns = 2;
+  return std::min(g.times, g.of == Growth::Of::micro_batches ? kTurns : std::max<std::int64_t>(2, kLayers / g.each));
+}
+
+/// An arena that is this much larger than the slopes say is taken to be near the end of a device.
+constexpr double kRoom = 1.02;
 
 bool of_layers(const Growth& g) { return g.of != Growth::Of::micro_batches; }
 
@@ -61,32 +69,60 @@ void ShortSteps::write_key(const ShortPlan& s) {
   for (const Growth& g : s.growths) key_.insert(key_.end(), {static_cast<std::int64_t>(g.of), g.each, far_of(g)});
 }
 
-/// Time, and by stage the bytes that tensors need; `runtime`: what else each stage holds.
-ShortSteps::Point ShortSteps::simulated(const Plan& plan, Point* runtime) const {
+ShortSteps::Point ShortSteps::simulated(const Plan& plan) const {
   const TaskGraph graph = lower(plan);
   const Mesh mesh = make_mesh(plan);
   const Setup setup{graph, mesh, topology_, cost_};
   Options options;
   options.steps_overlap = step_work(plan).steps_overlap;
   Point out{static_cast<double>(step_time(setup, options).ps())};
-  const Device& device = topology_.device();
-  for (const Program& p : graph.programs)
-    out.push_back(static_cast<double>((device.synchronous ? p.memory.arena_bytes : p.memory.live_peak_bytes).count()));
-  if (runtime == nullptr) return out;
-  *runtime = {0};
+  for (const Program& p : graph.programs) out.push_back(static_cast<double>(p.memory.live_peak_bytes.count()));
+  for (const Program& p : graph.programs) out.push_back(static_cast<double>(p.memory.arena_bytes.count()));
+  return out;
+}
+
+std::vector<Bytes> ShortSteps::runtime(const Plan& plan) const {
+  const TaskGraph graph = lower(plan);
+  const Mesh mesh = make_mesh(plan);
+  const Setup setup{graph, mesh, topology_, cost_};
   const Communications communications = list_communications(graph);
+  std::vector<Bytes> out;
   for (std::size_t s = 0; s < graph.programs.size(); ++s) {
-    const Rank rank = mesh.rank([&] { Coords c = mesh.coords(Rank(0)); c[Axis::pp] = static_cast<std::int32_t>(s); return c; }());
-    const Bytes bytes = device.runtime_memory + library_memory(plan, device) +
-                        communicator_buffers(setup, communications, rank, plan.stack.facts.communicators);
-    runtime->push_back(static_cast<double>(bytes.count()));
+    Coords first = mesh.coords(Rank(0));
+    first[Axis::pp] = static_cast<std::int32_t>(s);
+    out.push_back(topology_.device().runtime_memory + library_memory(plan, topology_.device()) +
+                  communicator_buffers(setup, communications, mesh.rank(first), plan.stack.facts.communicators));
   }
   return out;
 }
 
+/// What the program of the whole plan needs.
+Bytes ShortSteps::walked(const Plan& plan, const std::vector<Bytes>& runtime) const {
+  const TaskGraph graph = lower(plan);
+  const Mesh mesh = make_mesh(plan);
+  Bytes most;
+  for (std::size_t s = 0; s < graph.programs.size(); ++s)
+    most = std::max(most, runtime[s] + needed_memory(plan, {graph, mesh, topology_, cost_}, graph.programs[s], runtime[s]));
+  return most;
+}
+
+Bytes ShortSteps::memory(const Plan& plan, const Known& known, const Point& sum) const {
+  static const TaskGraph no_graph;
+  static const Mesh no_mesh({1, 1, 1, 1, 1}, "tp-cp-ep-dp-pp");
+  const std::size_t stages = known.runtime.size(), first = topology_.device().synchronous ? 1 + stages : 1;
+  Bytes most;
+  for (std::size_t s = 0; s < stages; ++s) {
+    const Bytes arena(std::llround(kRoom * sum[1 + stages + s]));
+    if (near_the_end(plan, {no_graph, no_mesh, topology_, cost_}, arena, known.runtime[s])) return walked(plan, known.runtime);
+    most = std::max(most, known.runtime[s] + Bytes(std::llround(sum[first + s])));
+  }
+  return most;
+}
+
 ShortSteps::Known ShortSteps::read(const ShortPlan& s) const {
   Known out;
-  out.base = simulated(s.plan, &out.runtime);
+  out.base = simulated(s.plan);
+  out.runtime = runtime(s.plan);
   for (const Growth& g : s.growths) {
     const std::int64_t far = far_of(g);
     const Point once = difference(simulated(s.grown(g, 1)), out.base);
@@ -138,10 +174,8 @@ ReadStep ShortSteps::of(const Plan& plan) {
       for (std::size_t k = 0; k < unsure.size(); ++k) unsure[k] += further * std::abs(known.slopes[i].change[k]);
       if (batches && i < known.together.size()) add(sum, known.together[i], times * static_cast<double>(s.growths.back().times));
     }
-    add(sum, known.runtime, 1);
-    const double memory = largest_stage(sum);
-    if (!s.whole() && (unsure.front() > kTime * sum.front() || largest_stage(unsure) > kMemory * memory)) continue;
-    return {std::llround(sum.front()), Bytes(std::llround(memory))};
+    if (!s.whole() && (unsure.front() > kTime * sum.front() || largest_stage(unsure) > kMemory * largest_stage(sum))) continue;
+    return {std::llround(sum.front()), memory(plan, known, sum), s.whole()};
   }
 }
 

@@ -16,7 +16,8 @@ namespace tandem::sim {
 /// Of a whole step.
 struct ReadStep {
   std::int64_t ps = 0;
-  Bytes memory;  ///< of the rank that needs most, the device's runtime included
+  Bytes memory;        ///< of the rank that needs most, the device's runtime included
+  bool whole = false;  ///< the plan itself was simulated
 };
 
 class ShortSteps {
@@ -28,7 +29,7 @@ class ShortSteps {
   ReadStep of(const Plan& plan);
 
  private:
-  /// Picoseconds, then bytes of each stage.
+  /// Picoseconds, then by stage bytes that are alive at once, then by stage bytes of the arena.
   using Point = std::vector<double>;
   struct Slope {
     Point far;     ///< what growing as far as was simulated adds
@@ -36,7 +37,8 @@ class ShortSteps {
     Point change;  ///< of that since the first one
   };
   struct Known {
-    Point base, runtime;           ///< runtime: 0, then bytes of each stage that do not grow
+    Point base;
+    std::vector<Bytes> runtime;    ///< by stage, which does not grow
     std::vector<Slope> slopes;     ///< by growth
     std::vector<Point> together;   ///< what a growth of layers takes more for each growth of micro-batches
   };
@@ -45,7 +47,10 @@ class ShortSteps {
   static ShortPlan shortened(const Plan& plan, int level);
   const Known& known(const ShortPlan& s);
   Known read(const ShortPlan& s) const;
-  Point simulated(const Plan& plan, Point* runtime = nullptr) const;
+  Point simulated(const Plan& plan) const;
+  std::vector<Bytes> runtime(const Plan& plan) const;
+  Bytes memory(const Plan& plan, const Known& known, const Point& sum) const;
+  Bytes walked(const Plan& plan, const std::vector<Bytes>& runtime) const;
   void write_key(const ShortPlan& s);
 
   const Topology& topology_;
