@@ -22,10 +22,9 @@ bool known_layout(const Plan& plan, const lowering::Shapes& s, const Topology& t
                         !z.offload.optimizer && !z.offload.parameters && s.dtypes.gradient_reduce == s.dtypes.gradients;
   const bool update = (u.optimizer.kind == OptimizerKind::adamw || u.optimizer.kind == OptimizerKind::sgd) && !u.post_validated;
   const bool recomputed = t.recompute != Recompute::selective || t.recompute_layers == 0;
-  // A stage that waits for its sends waits for receive buffers; where many passes run ahead those depend on where tensors lie.
-  const bool buffers = (!s.host_receives || q.schedule == ScheduleKind::one_f_one_b) &&
-                       !(s.defer_weights && t.recompute == Recompute::full);  // what recomputed layers keep for weight passes
-  return model && order && exchange && update && recomputed && buffers && !plan.cluster.perturbation.any();
+  // What recomputed layers keep for weight passes.
+  const bool kept = !(s.defer_weights && t.recompute == Recompute::full);
+  return model && order && exchange && update && recomputed && kept && !plan.cluster.perturbation.any();
 }
 
 /// Shares of a device's memory between which holes between tensors may count, which recurrences do not know.

@@ -14,7 +14,9 @@ class ClosedForm {
  public:
   /// References outlive the object.
   ClosedForm(const Topology& topology, const CostModel& cost)
-      : topology_(topology), cost_(cost), layers_(topology, cost), links_(topology, cost), runtime_(topology, cost), short_(topology, cost) {}
+      : topology_(topology),
+        cost_(cost),
+        layers_(topology, cost), links_(topology, cost), runtime_(topology, cost), short_(topology, cost) {}
 
   /// Of a validated plan that fits the cluster. Only plans on disturbed machines are outside.
   Estimate estimate(const Plan& plan);

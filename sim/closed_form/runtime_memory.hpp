@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "models/lowering/stage/update_spec.hpp"
+#include "models/lowering/stage/stage_groups.hpp"
 #include "models/plan/plan_words.hpp"
 #include "sim/cost/cost_model.hpp"
 #include "topology/topology.hpp"

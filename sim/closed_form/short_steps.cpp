@@ -20,24 +20,24 @@ constexpr double kTime = 0.002, kMemory = 0.005;
 
 /// How far a growth is simulated: more layers than the short plan has, so that it is seen if the host or gradients fall behind, and two
 /// turns of the pipeline.
-std::int64_t far_of(const Growth& g) {
+std::int64_t far_of(const lowering::Growth& g) {
   constexpr std::int64_t kLayers = 12, kTurns = 2;
-  return std::min(g.times, g.of == Growth::Of::micro_batches ? kTurns : std::max<std::int64_t>(2, kLayers / g.each));
+  return std::min(g.times, g.of == lowering::Growth::Of::micro_batches ? kTurns : std::max<std::int64_t>(2, kLayers / g.each));
 }
 
 /// An arena that is this much larger than the slopes say is taken to be near the end of a device.
 constexpr double kRoom = 1.02;
 
-bool of_layers(const Growth& g) { return g.of != Growth::Of::micro_batches; }
+bool of_layers(const lowering::Growth& g) { return g.of != lowering::Growth::Of::micro_batches; }
 
 /// What simulating a plan costs, in passes of layers; what does not grow with them is worth so many.
 constexpr double kSetUp = 20;
 double work(const Plan& plan) { return kSetUp + static_cast<double>(plan.model.total_layers() * plan.micro_batches()); }
 
 /// Whether the simulations that a short plan needs cost less than the plan itself.
-bool worth(const ShortPlan& s, const Plan& plan) {
+bool worth(const lowering::ShortPlan& s, const Plan& plan) {
   double sum = work(s.plan);
-  for (const Growth& g : s.growths) sum += work(s.grown(g, 1)) + (far_of(g) > 1 ? work(s.grown(g, far_of(g))) : 0);
+  for (const lowering::Growth& g : s.growths) sum += work(s.grown(g, 1)) + (far_of(g) > 1 ? work(s.grown(g, far_of(g))) : 0);
   if (s.growths.size() > 1) sum += work(s.plan) * static_cast<double>(s.growths.size() - 1);
   return sum < work(plan);
 }
@@ -60,13 +60,13 @@ double largest_stage(const std::vector<double>& point) { return *std::max_elemen
 
 }  // namespace
 
-void ShortSteps::write_key(const ShortPlan& s) {
+void ShortSteps::write_key(const lowering::ShortPlan& s) {
   key_.clear();
   append_words(key_, s.plan.model);
   append_words(key_, s.plan.parallel);
   append_words(key_, s.plan.training);
   append_words(key_, s.plan.stack);
-  for (const Growth& g : s.growths) key_.insert(key_.end(), {static_cast<std::int64_t>(g.of), g.each, far_of(g)});
+  for (const lowering::Growth& g : s.growths) key_.insert(key_.end(), {static_cast<std::int64_t>(g.of), g.each, far_of(g)});
 }
 
 ShortSteps::Point ShortSteps::simulated(const Plan& plan) const {
@@ -119,11 +119,11 @@ Bytes ShortSteps::memory(const Plan& plan, const Known& known, const Point& sum)
   return most;
 }
 
-ShortSteps::Known ShortSteps::read(const ShortPlan& s) const {
+ShortSteps::Known ShortSteps::read(const lowering::ShortPlan& s) const {
   Known out;
   out.base = simulated(s.plan);
   out.runtime = runtime(s.plan);
-  for (const Growth& g : s.growths) {
+  for (const lowering::Growth& g : s.growths) {
     const std::int64_t far = far_of(g);
     const Point once = difference(simulated(s.grown(g, 1)), out.base);
     Slope slope{once, once, Point(once.size(), 0)};
@@ -135,8 +135,8 @@ ShortSteps::Known ShortSteps::read(const ShortPlan& s) const {
     out.slopes.push_back(std::move(slope));
   }
   if (s.whole() || of_layers(s.growths.back())) return out;
-  const Growth& batches = s.growths.back();
-  const ShortPlan longer{s.grown(batches, far_of(batches)), {}};
+  const lowering::Growth& batches = s.growths.back();
+  const lowering::ShortPlan longer{s.grown(batches, far_of(batches)), {}};
   for (std::size_t i = 0; i + 1 < s.growths.size(); ++i) {
     const std::int64_t far = far_of(s.growths[i]);
     Point both = difference(simulated(longer.grown(s.growths[i], far)), out.base);
@@ -147,7 +147,7 @@ ShortSteps::Known ShortSteps::read(const ShortPlan& s) const {
   return out;
 }
 
-const ShortSteps::Known& ShortSteps::known(const ShortPlan& s) {
+const ShortSteps::Known& ShortSteps::known(const lowering::ShortPlan& s) {
   write_key(s);
   if (const auto at = known_.find(key_); at != known_.end()) return at->second;
   const Key key = key_;
@@ -155,15 +155,15 @@ const ShortSteps::Known& ShortSteps::known(const ShortPlan& s) {
 }
 
 /// The plan itself behind the last level, and where that costs less.
-ShortPlan ShortSteps::shortened(const Plan& plan, int level) {
+lowering::ShortPlan ShortSteps::shortened(const Plan& plan, int level) {
   if (level < kLevels)
-    if (ShortPlan s = shorten(plan, level); worth(s, plan)) return s;
+    if (lowering::ShortPlan s = lowering::shorten(plan, level); worth(s, plan)) return s;
   return {plan, {}};
 }
 
 ReadStep ShortSteps::of(const Plan& plan) {
   for (int level = 0;; ++level) {
-    const ShortPlan s = shortened(plan, level);
+    const lowering::ShortPlan s = shortened(plan, level);
     const Known& known = this->known(s);
     Point sum = known.base, unsure(sum.size(), 0);
     const bool batches = !s.whole() && !of_layers(s.growths.back());

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "models/plan/plan_words.hpp"
-#include "sim/closed_form/short_plan.hpp"
+#include "models/lowering/stage/short_plan.hpp"
 #include "sim/cost/cost_model.hpp"
 #include "topology/topology.hpp"
 
@@ -44,14 +44,14 @@ class ShortSteps {
   };
   using Key = std::vector<std::int64_t>;
 
-  static ShortPlan shortened(const Plan& plan, int level);
-  const Known& known(const ShortPlan& s);
-  Known read(const ShortPlan& s) const;
+  static lowering::ShortPlan shortened(const Plan& plan, int level);
+  const Known& known(const lowering::ShortPlan& s);
+  Known read(const lowering::ShortPlan& s) const;
   Point simulated(const Plan& plan) const;
   std::vector<Bytes> runtime(const Plan& plan) const;
   Bytes memory(const Plan& plan, const Known& known, const Point& sum) const;
   Bytes walked(const Plan& plan, const std::vector<Bytes>& runtime) const;
-  void write_key(const ShortPlan& s);
+  void write_key(const lowering::ShortPlan& s);
 
   const Topology& topology_;
   const CostModel& cost_;

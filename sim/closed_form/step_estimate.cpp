@@ -316,7 +316,8 @@ Bytes StepEstimate::memory(const std::vector<Tail>& tails) {
   for (std::int64_t s = 0; s < p_; ++s) {
     const Tail& t = tails[static_cast<std::size_t>(s)];
     const lowering::UpdateSpec u = update_of(t);
-    Bytes sum = bytes_of(u.weights, t.flat) + bytes_of(dtypes_.gradients, t.flat) + in_.layer.apart + runtime[static_cast<std::size_t>(s)];
+    Bytes sum = bytes_of(u.weights, t.flat) + bytes_of(dtypes_.gradients, t.flat) +
+                in_.layer.apart + runtime[static_cast<std::size_t>(s)];
     for (const lowering::OptimizerState& state : lowering::optimizer_states(u.optimizer, u.weights, in_.shapes))
       sum += bytes_of(state.type, u.state_elements);
     if (uses_apart_ && p_ > 1) sum += bytes_of(dtypes_.gradients, word_unit_.elements);

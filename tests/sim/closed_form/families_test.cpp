@@ -8,7 +8,7 @@
 
 #include "models/graph/task_graph.hpp"
 #include "sim/closed_form/closed_form.hpp"
-#include "sim/closed_form/short_plan.hpp"
+#include "models/lowering/stage/short_plan.hpp"
 #include "sim/result/simulate.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/closed_form/plan_families.hpp"
@@ -87,22 +87,28 @@ void check(PlanFamily family, int plans) {
 
 }  // namespace
 
+namespace {
+
+constexpr PlanFamily kFamilies[] = {PlanFamily::dense, PlanFamily::fsdp, PlanFamily::experts, PlanFamily::context};
+
+}  // namespace
+
 TEST_CASE("the closed form answers every random plan of four families near the events") {
-  for (const PlanFamily family : {PlanFamily::dense, PlanFamily::fsdp, PlanFamily::experts, PlanFamily::context}) check(family, 50);
+  for (const PlanFamily family : kFamilies) check(family, 50);
 }
 
 TEST_CASE("the closed form answers a thousand random plans of each of four families near the events", "[.nightly]") {
-  for (const PlanFamily family : {PlanFamily::dense, PlanFamily::fsdp, PlanFamily::experts, PlanFamily::context}) check(family, 1000);
+  for (const PlanFamily family : kFamilies) check(family, 1000);
 }
 
 TEST_CASE("a short plan that has grown all the way is the plan that it was made from") {
-  for (const PlanFamily family : {PlanFamily::dense, PlanFamily::fsdp, PlanFamily::experts, PlanFamily::context}) {
+  for (const PlanFamily family : kFamilies) {
     FamilyPlans random(family, 3);
     for (int i = 0; i < 50; ++i) {
       const Plan plan = random.next();
-      ShortPlan s = shorten(plan, 0);
-      const std::vector<Growth> growths = s.growths;
-      for (const Growth& g : growths) s.plan = s.grown(g, g.times);
+      lowering::ShortPlan s = lowering::shorten(plan, 0);
+      const std::vector<lowering::Growth> growths = s.growths;
+      for (const lowering::Growth& g : growths) s.plan = s.grown(g, g.times);
       CHECK(s.plan.layers_per_stage() == plan.layers_per_stage());
       CHECK(s.plan.micro_batches() == plan.micro_batches());
       CHECK((s.plan.training.recompute_layers == plan.training.recompute_layers));

@@ -16,10 +16,12 @@ std::string name(PlanFamily f) {
 
 std::string FamilyPlans::text() {
   const bool fsdp = family_ == PlanFamily::fsdp, experts = family_ == PlanFamily::experts, ring = family_ == PlanFamily::context;
-  const int tensor = fsdp ? pick({1, 1, 1, 2, 4}) : pick({1, 2, 4, 8}), pipeline = fsdp ? pick({1, 1, 1, 1, 2}) : pick({1, 2, 4, 8});
+  const int tensor = fsdp ? pick({1, 1, 1, 2, 4}) : pick({1, 2, 4, 8});
+  const int pipeline = fsdp ? pick({1, 1, 1, 1, 2}) : pick({1, 2, 4, 8});
   const int context = ring ? pick({2, 4, 8}) : 1, data = pick({1, 2, 4, 8, 16, 32}) * (fsdp ? 2 : 1);
   const std::string schedule = pipeline == 1 ? "1f1b" : pick({"1f1b", "1f1b", "interleaved", "interleaved", "gpipe", "zb-h1"});
-  const int chunks = schedule == "interleaved" ? pick({2, 3}) : 1, layers = pipeline * chunks * (pipeline == 1 ? pick({24, 40, 61, 80}) : chunks == 1 ? pick({5, 8, 12}) : pick({2, 4}));
+  const int chunks = schedule == "interleaved" ? pick({2, 3}) : 1,
+            layers = pipeline * chunks * (pipeline == 1 ? pick({24, 40, 61, 80}) : chunks == 1 ? pick({5, 8, 12}) : pick({2, 4}));
   const int hidden = pick({2048, 4096, 5120, 8192}), micro = pick({1, 1, 2, 4}), batches = pipeline * pick({1, 4, 8, 16});
   const bool llama = pick({true, false});
   Json model{{"family", llama ? "llama" : "gpt"}, {"num_layers", layers}, {"hidden_size", hidden}, {"num_attention_heads", hidden / 128},

@@ -1,4 +1,4 @@
-#include "sim/closed_form/short_plan.hpp"
+#include "models/lowering/stage/short_plan.hpp"
 
 #include <algorithm>
 #include <map>
@@ -7,7 +7,7 @@
 
 #include "models/lowering/stage/stage_chunks.hpp"
 
-namespace tandem::sim {
+namespace tandem::lowering {
 namespace {
 
 /// Layers of a chunk and micro-batches of one stage that a short plan keeps at level 0. With fewer, prefetched weights, the host's start and
@@ -36,11 +36,11 @@ void add_layers(Plan& plan, std::int64_t layers) {
 
 /// Layers of a unit of gradients between the first and the last of a stage: the most, of experts and of others.
 std::pair<std::int64_t, std::int64_t> layers_of_units(const Plan& plan) {
-  const lowering::Shapes shapes = lowering::make_shapes(plan);
-  const lowering::StageUnits stage =
-      lowering::stage_units(lowering::model_regions(shapes), lowering::stage_chunks(plan).front(), lowering::sharding_of(plan));
+  const Shapes shapes = make_shapes(plan);
+  const StageUnits stage =
+      stage_units(model_regions(shapes), stage_chunks(plan).front(), sharding_of(plan));
   std::map<std::int32_t, std::set<std::int64_t>> layers;  // by unit
-  for (const lowering::RegionPlace& r : stage.regions)
+  for (const RegionPlace& r : stage.regions)
     if (r.layer >= 0) layers[r.unit].insert(r.layer);
   std::pair<std::int64_t, std::int64_t> most{1, 1};
   for (const auto& [unit, of] : layers) {
@@ -143,4 +143,4 @@ Plan ShortPlan::grown(const Growth& growth, std::int64_t times) const {
 
 ShortPlan shorten(const Plan& plan, int level) { return Shortener(plan, level).shorten(); }
 
-}  // namespace tandem::sim
+}  // namespace tandem::lowering

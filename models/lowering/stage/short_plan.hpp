@@ -6,7 +6,7 @@
 
 #include "models/plan/plan.hpp"
 
-namespace tandem::sim {
+namespace tandem::lowering {
 
 /// What a short plan lacks of the plan that it was made from.
 struct Growth {
@@ -32,4 +32,4 @@ struct ShortPlan {
 /// Of `plan`. The higher the level (0 first), the less is left out; a plan that is not longer than that is whole.
 ShortPlan shorten(const Plan& plan, int level);
 
-}  // namespace tandem::sim
+}  // namespace tandem::lowering
