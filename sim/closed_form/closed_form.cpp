@@ -1,6 +1,7 @@
 #include "sim/closed_form/closed_form.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/closed_form/step_estimate.hpp"
 #include "sim/cost/cuda_only.hpp"
@@ -21,10 +22,13 @@ bool known_layout(const Plan& plan, const lowering::Shapes& s, const Topology& t
                         !z.offload.optimizer && !z.offload.parameters && s.dtypes.gradient_reduce == s.dtypes.gradients;
   const bool update = (u.optimizer.kind == OptimizerKind::adamw || u.optimizer.kind == OptimizerKind::sgd) && !u.post_validated;
   const bool recomputed = t.recompute != Recompute::selective || t.recompute_layers == 0;
-  // A stage that waits for its sends waits for receive buffers; where many passes run ahead those depend on where tensors lie.
-  const bool buffers = !s.host_receives || q.schedule == ScheduleKind::one_f_one_b;
-  return model && order && exchange && update && recomputed && buffers && !plan.cluster.perturbation.any();
+  // What recomputed layers keep for weight passes.
+  const bool kept = !(s.defer_weights && t.recompute == Recompute::full);
+  return model && order && exchange && update && recomputed && kept && !plan.cluster.perturbation.any();
 }
+
+/// Shares of a device's memory between which holes between tensors may count, which recurrences do not know.
+constexpr std::pair<double, double> kTight{0.8, 1.1};
 
 }  // namespace
 
@@ -35,12 +39,21 @@ const char* name(Outside o) {
 
 Estimate ClosedForm::estimate(const Plan& plan) {
   require_cuda(plan, topology_.device(), cost_.comm_fit());
+  const Estimate e = quick(plan);
+  const double share = static_cast<double>(e.memory.count()) / static_cast<double>(topology_.device().usable_memory.count());
+  const bool tight = share > kTight.first && share < kTight.second;
+  if ((e.outside == Outside::nothing && !tight) || plan.cluster.perturbation.any()) return e;
+  const ReadStep read = short_.of(plan);
+  return {Duration::picoseconds(read.ps), read.memory, Outside::nothing, read.whole ? Way::events : Way::short_steps};
+}
+
+Estimate ClosedForm::quick(const Plan& plan) {
   const lowering::Shapes shapes = lowering::make_shapes(plan);
   if (!known_layout(plan, shapes, topology_)) return {{}, {}, Outside::layout};
   const LayerTimes& layer = layers_.of(plan);
   // Metrics come after a gradient has been handed on, whose way is not followed beside them.
   if (layer.metrics.ps > 0 && plan.parallel.pipeline > 1) return {{}, {}, Outside::layout};
-  return closed_form::StepEstimate({plan, shapes, topology_, cost_, layer, links_, schedules_, scratch_}).estimate();
+  return closed_form::StepEstimate({plan, shapes, topology_, cost_, layer, links_, schedules_, runtime_, scratch_}).estimate();
 }
 
 }  // namespace tandem::sim

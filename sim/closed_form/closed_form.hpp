@@ -1,8 +1,10 @@
 #pragma once
-// Step time and memory of a plan without its task graph: the times of layers and of communications, each known once, in the
-// recurrences of the pipeline's schedule and of the exchange of gradients behind it. For searches over many plans on one cluster.
+// Step time and memory of a plan, for searches over many plans on one cluster. Either without its task graph: the times of layers and of
+// communications, each known once, in the recurrences of the pipeline's schedule and of the exchange of gradients behind it. Or from
+// short plans with its layout.
 
 #include "sim/closed_form/estimate.hpp"
+#include "sim/closed_form/short_steps.hpp"
 #include "sim/closed_form/step_estimate.hpp"
 
 namespace tandem::sim {
@@ -12,10 +14,14 @@ class ClosedForm {
  public:
   /// References outlive the object.
   ClosedForm(const Topology& topology, const CostModel& cost)
-      : topology_(topology), cost_(cost), layers_(topology, cost), links_(topology, cost) {}
+      : topology_(topology),
+        cost_(cost),
+        layers_(topology, cost), links_(topology, cost), runtime_(topology, cost), short_(topology, cost) {}
 
-  /// Of a validated plan that fits the cluster.
+  /// Of a validated plan that fits the cluster. Only plans on disturbed machines are outside.
   Estimate estimate(const Plan& plan);
+  /// The same in microseconds, or outside: by recurrences alone. Its memory is within some percent where it fits with room.
+  Estimate quick(const Plan& plan);
 
  private:
   const Topology& topology_;
@@ -23,7 +29,9 @@ class ClosedForm {
   LayerTimesCache layers_;
   LinkTimes links_;
   PassSchedules schedules_;
+  RuntimeMemory runtime_;
   closed_form::Scratch scratch_;
+  ShortSteps short_;
 };
 
 }  // namespace tandem::sim

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "models/graph/task_graph.hpp"
+#include "models/lowering/templates/update_ops.hpp"
 #include "models/stack/resolve.hpp"
 #include "sim/engine/simulate_step.hpp"
 
@@ -27,7 +28,7 @@ class DeviceTime final : public CostModel {
 };
 
 /// Of the plan whose step is read.
-constexpr std::int64_t kSmallLayers = 2, kSmallBatches = 3;
+constexpr std::int64_t kSmallBatches = 3;
 
 /// Where the time of an instance belongs; nothing for the optimizer and what leads to it.
 PartTime* part(LayerTimes& out, const Instance& i, const std::string& name) {
@@ -81,13 +82,30 @@ void read_times(LayerTimes& out, const SimulatedStep& simulated, const TaskGraph
 
 void read_memory(LayerTimes& out, const TaskGraph& graph) {
   for (const Template& t : graph.templates) {
-    out.scratch = std::max(out.scratch, t.slots[0].bytes);
+    if (t.name != "head_forward" && t.name != "head_backward") out.scratch = std::max(out.scratch, t.slots[0].bytes);
+    if (t.name == "head_forward")
+      for (const tandem::Slot& s : t.slots)
+        if (s.name == "saved") out.head = s.bytes;
     if (t.name != "block_forward") continue;
     for (const tandem::Slot& s : t.slots) {
       if (s.name == "saved" || s.name == "weight_inputs") out.saved += Bytes(arena_aligned(s.bytes.count()));
       if (s.name == "y") out.hidden = Bytes(arena_aligned(s.bytes.count()));
     }
   }
+}
+
+/// What lives for the whole step beside what `Recurrences` count themselves, and the most of all else.
+void read_live(LayerTimes& out, const Program& program, const lowering::Shapes& shapes, const OptimizerSpec& optimizer) {
+  const auto end = static_cast<std::uint32_t>(program.instances.size()) - 1;
+  Bytes lasting;
+  for (const Allocation& a : program.memory.allocations)
+    if (a.name != "scratch" && a.first == 0 && a.last >= end) lasting += a.bytes;
+  out.passing = program.memory.live_peak_bytes - lasting;
+  const std::int64_t flat = program.flat_elements;
+  Bytes counted = bytes_of(shapes.stored_weights(), flat) + bytes_of(shapes.dtypes.gradients, flat);
+  for (const lowering::OptimizerState& s : lowering::optimizer_states(optimizer, shapes.stored_weights(), shapes))
+    counted += bytes_of(s.type, flat);
+  out.apart = std::max(Bytes(0), lasting - counted);
 }
 
 std::int64_t boundary_elements(const TaskGraph& graph) {
@@ -153,6 +171,7 @@ const LayerTimes& LayerTimesCache::of(const Plan& plan) {
   LayerTimes out;
   read_times(out, simulated, graph);
   read_memory(out, graph);
+  read_live(out, graph.programs[0], lowering::make_shapes(small_), small_.training.optimizer);
   read_lowering(out, small_);
   out.boundary_elements = boundary_elements(graph);
   out.first_launches = first_launches(graph);

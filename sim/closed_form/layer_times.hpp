@@ -14,6 +14,9 @@
 
 namespace tandem::sim {
 
+/// Layers of the plan whose step is read.
+inline constexpr std::int64_t kSmallLayers = 2;
+
 /// ps of device time, and how many operations of the host that takes.
 struct PartTime {
   std::int64_t ps = 0, launches = 0;
@@ -38,7 +41,10 @@ struct LayerTimes {
   // Bytes of one micro-batch.
   Bytes saved;    ///< kept of one layer for its backward pass, its input not counted
   Bytes hidden;   ///< of the tensor between layers
-  Bytes scratch;  ///< the most that a template uses
+  Bytes scratch;  ///< the most that a template uses, but for the head's
+  Bytes head;     ///< kept of the head for its backward pass
+  Bytes apart;    ///< for the whole step, beside weights, gradients and states: workspaces, copies of matrices, tokens
+  Bytes passing;  ///< the most that comes and goes while a model of kSmallLayers that has both its ends holds one micro-batch
   std::int64_t boundary_elements = 0;  ///< that one rank sends to the next stage
 };
 

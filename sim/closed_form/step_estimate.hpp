@@ -8,6 +8,7 @@
 #include "sim/closed_form/layer_times.hpp"
 #include "sim/closed_form/link_times.hpp"
 #include "sim/closed_form/pass_tape.hpp"
+#include "sim/closed_form/runtime_memory.hpp"
 
 namespace tandem::sim::closed_form {
 
@@ -35,6 +36,7 @@ struct Parts {
   const LayerTimes& layer;
   LinkTimes& links;
   PassSchedules& schedules;
+  RuntimeMemory& runtime;
   Scratch& scratch;
 };
 
@@ -90,6 +92,7 @@ class StepEstimate {
   std::int64_t compute(const Op& op) const { return in_.cost.duration(op, dtypes_.compute).ps(); }
 
   Bytes memory(const std::vector<Tail>& tails);
+  Bytes passing(std::int64_t s);
   Bytes kept(const ChunkParts& chunks) const;
   bool contended(Duration step);
   bool host_bound() const;

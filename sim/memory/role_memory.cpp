@@ -12,26 +12,33 @@ namespace {
 /// small simulation: of 1,297 published plans all that run short there are laid out past the end (2026-11-23).
 constexpr double kNear = 0.875;
 
+Bytes room_beside(const Setup& setup, Bytes runtime) {
+  return Bytes(setup.topology.device().usable_memory.count() / setup.topology.ranks_per_device()) - runtime;
+}
+
 }  // namespace
 
 RoleMemory::RoleMemory(const Plan& plan, const Setup& setup, const SimulatedStep& simulated)
-    : setup_(setup),
+    : plan_(plan),
+      setup_(setup),
       simulated_(simulated),
       libraries_(library_memory(plan, setup.topology.device())),
-      caches_(setup.cost.comm_fit().nccl && plan.stack.facts.caching_allocator),
       of_stack_(plan.stack.facts.communicators),
       stages_(setup.graph.programs.size()) {}
+
+bool near_the_end(const Plan& plan, const Setup& setup, Bytes arena, Bytes runtime) {
+  const bool caches = setup.cost.comm_fit().nccl && plan.stack.facts.caching_allocator;
+  return caches && static_cast<double>(arena.count()) > kNear * static_cast<double>(room_beside(setup, runtime).count());
+}
 
 /// A host has one arena, which must be there. A device's allocator gives back segments without a tensor before it gives up (PyTorch:
 /// c10/cuda/CUDACachingAllocator.cpp, release_cached_blocks, which waits for the device first), but holes beside tensors it cannot; of
 /// other allocators on devices nothing is known, and what is alive decides.
-Bytes RoleMemory::needed(const Program& program, Bytes runtime) const {
+Bytes needed_memory(const Plan& plan, const Setup& setup, const Program& program, Bytes runtime) {
   const MemoryPlan& memory = program.memory;
-  const Device& device = setup_.topology.device();
-  if (device.synchronous) return memory.arena_bytes;
-  const Bytes room = Bytes(device.usable_memory.count() / setup_.topology.ranks_per_device()) - runtime;
-  const bool near = static_cast<double>(memory.arena_bytes.count()) > kNear * static_cast<double>(room.count());
-  return caches_ && near ? needed_bytes(setup_.graph, program, room) : memory.live_peak_bytes;
+  if (setup.topology.device().synchronous) return memory.arena_bytes;
+  if (!near_the_end(plan, setup, memory.arena_bytes, runtime)) return memory.live_peak_bytes;
+  return needed_bytes(setup.graph, program, room_beside(setup, runtime));
 }
 
 RolePrediction RoleMemory::of(const Role& role) {
@@ -42,7 +49,7 @@ RolePrediction RoleMemory::of(const Role& role) {
   if (!stage.communicators)
     stage.communicators = communicator_buffers(setup_, simulated_.communications, Rank(role.ranks.front()), of_stack_);
   const Bytes runtime = device.runtime_memory + libraries_ + *stage.communicators;
-  if (!stage.needed) stage.needed = needed(program, runtime);
+  if (!stage.needed) stage.needed = needed_memory(plan_, setup_, program, runtime);
   RolePrediction out;
   out.arena_bytes = memory.arena_bytes;
   out.live_peak_bytes = memory.live_peak_bytes;

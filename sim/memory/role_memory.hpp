@@ -11,6 +11,13 @@
 
 namespace tandem::sim {
 
+/// Bytes that a stage's program needs beside `runtime`: live tensors, a host's arena, or what a caching allocator was found to need
+/// where tensors are laid out near the device's end.
+Bytes needed_memory(const Plan& plan, const Setup& setup, const Program& program, Bytes runtime);
+/// Whether an arena of so many bytes beside `runtime` is near the end of a device whose framework has PyTorch's allocator: then that
+/// allocator is simulated.
+bool near_the_end(const Plan& plan, const Setup& setup, Bytes arena, Bytes runtime);
+
 /// Memory of the roles of one simulated step.
 class RoleMemory {
  public:
@@ -29,12 +36,10 @@ class RoleMemory {
     std::optional<Bytes> needed;         ///< beside the runtime
   };
 
-  Bytes needed(const Program& program, Bytes runtime) const;
-
+  const Plan& plan_;
   const Setup& setup_;
   const SimulatedStep& simulated_;
   Bytes libraries_;
-  bool caches_;  ///< whether the plan's framework has PyTorch's allocator, and the device is CUDA's
   std::vector<Communicators> of_stack_;
   std::vector<Stage> stages_;
 };

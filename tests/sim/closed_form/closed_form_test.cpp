@@ -65,20 +65,20 @@ struct Cluster {
 
 }  // namespace
 
-TEST_CASE("the closed form is within a percent of the events on 1,000 random plans that it has, which are nearly half of those drawn") {
+TEST_CASE("recurrences are within two percent of the events on 1,000 random plans that they have, which are three quarters of those drawn") {
   std::mt19937 random(1000);
   std::map<std::pair<std::string, std::int64_t>, std::unique_ptr<Cluster>> clusters;
-  std::map<Outside, int> plans;
+  int plans = 0;
   double worst = 0;
   std::vector<double> memory;
   int drawn = 0;
-  for (; plans[Outside::nothing] < 1000 && drawn < 3000; ++drawn) {
+  for (; plans < 1000 && drawn < 3000; ++drawn) {
     const Plan plan = random_plan(random, drawn % 2 == 0 ? "dgx-a100-80gb" : "dgx-h100");
     auto& cluster = clusters[{plan.cluster.preset, plan.cluster.devices}];
     if (!cluster) cluster = std::make_unique<Cluster>(plan.cluster);
-    const Estimate e = cluster->form.estimate(plan);
-    ++plans[e.outside];
+    const Estimate e = cluster->form.quick(plan);
     if (e.outside != Outside::nothing) continue;
+    ++plans;
     const Prediction p = simulate(plan, lower(plan), *cluster->topology);
     const double off = e.step_time.seconds() / p.step_time.seconds() - 1;
     worst = std::max(worst, std::abs(off));
@@ -87,42 +87,40 @@ TEST_CASE("the closed form is within a percent of the events on 1,000 random pla
   }
   std::sort(memory.begin(), memory.end());
   const double median = memory[memory.size() / 2], tenth = memory[memory.size() * 9 / 10];
-  UNSCOPED_INFO("worst " << 100 * worst << " %; plans drawn " << drawn << ", within " << plans[Outside::nothing] << ", outside for layout "
-                         << plans[Outside::layout] << ", host " << plans[Outside::host] << ", contention "
-                         << plans[Outside::contended] << "; memory off by " << 100 * median << " % in the median, by "
-                         << 100 * tenth << " % at nine in ten");
-  CHECK(plans[Outside::nothing] == 1000);
-  CHECK(drawn <= 2200);
-  CHECK(worst < 0.01);
-  CHECK(median < 0.1);
+  UNSCOPED_INFO("worst " << 100 * worst << " %; plans drawn " << drawn << ", within " << plans << "; memory off by " << 100 * median
+                         << " % in the median, by " << 100 * tenth << " % at nine in ten");
+  CHECK(plans == 1000);
+  CHECK(drawn <= 1300);
+  CHECK(worst < 0.02);
+  CHECK(median < 0.03);
 }
 
-TEST_CASE("a plan that the closed form does not have is said to be outside") {
+TEST_CASE("a plan on a disturbed machine is said to be outside") {
   std::mt19937 random(3);
   Plan plan = random_plan(random, "dgx-a100-80gb");
   Cluster cluster(plan.cluster);
   CHECK(cluster.form.estimate(plan).step_time > Duration{});
-  Plan slow = plan;
-  slow.cluster.perturbation.slow_devices.push_back({0, -1, -1, 0.8});
-  CHECK(cluster.form.estimate(slow).outside == Outside::layout);
-  plan.parallel.zero_stage = 3;
+  plan.cluster.perturbation.slow_devices.push_back({0, -1, -1, 0.8});
   const Estimate e = cluster.form.estimate(plan);
   CHECK(e.outside == Outside::layout);
   CHECK(e.step_time == Duration{});
 }
 
-TEST_CASE("where the host records an update before it begins the closed form does not say how long that takes") {
-  const auto outside = [](const std::string& stack) {
-    const Plan plan = parse_plan(
+TEST_CASE("where the host records an update before it begins the step is read off short ones") {
+  const auto plan_of = [](const std::string& stack) {
+    return parse_plan(
         R"({"model": {"family": "gpt", "num_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "vocab_size": 50257},
             "parallel": {"tensor": 8, "data": 4, "zero_stage": 1},
             "training": {"seq_length": 2048, "micro_batch_size": 1, "global_batch_size": 64, "precision": "bf16"},
             "cluster": {"preset": "trn1.32xlarge", "devices": 32}, "stack": ")" + stack + "\"}",
         "plan.json");
-    return Cluster(plan.cluster).form.estimate(plan).outside;
   };
-  CHECK(outside("neuronx") == Outside::host);
-  CHECK(outside("tandem") != Outside::host);
+  const Plan plan = plan_of("neuronx");
+  Cluster cluster(plan.cluster);
+  const Estimate e = cluster.form.estimate(plan);
+  CHECK(cluster.form.quick(plan).outside == Outside::host);
+  CHECK(std::abs(e.step_time.seconds() / simulate(plan, lower(plan), *cluster.topology).step_time.seconds() - 1) < 0.01);
+  CHECK(cluster.form.quick(plan_of("tandem")).outside != Outside::host);
 }
 
 namespace {

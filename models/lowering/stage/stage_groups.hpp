@@ -1,0 +1,19 @@
+#pragma once
+// With whom a stage's ranks communicate: for estimates without a task graph.
+
+#include <vector>
+
+#include "models/plan/mesh.hpp"
+#include "models/plan/plan.hpp"
+
+namespace tandem::lowering {
+
+struct StageGroups {
+  std::vector<Group> collectives;  ///< each of more than one rank
+  std::vector<int> neighbours;     ///< that it sends to, in stages
+};
+
+/// By stage, of a model without experts and context parallelism.
+std::vector<StageGroups> stage_groups(const Plan& plan, bool tied);
+
+}  // namespace tandem::lowering

@@ -1,0 +1,182 @@
+#include "sim/closed_form/short_steps.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "models/plan/step_work.hpp"
+#include "sim/memory/nccl_buffers.hpp"
+#include "sim/memory/role_memory.hpp"
+#include "sim/memory/workspaces.hpp"
+#include "sim/network/communications.hpp"
+#include "sim/result/steady_state.hpp"
+
+namespace tandem::sim {
+namespace {
+
+/// Levels of short plans; behind them the plan itself is simulated.
+constexpr int kLevels = 3;
+/// A slope that changes, if it went on as far as the plan does, may change time and memory by these shares.
+constexpr double kTime = 0.002, kMemory = 0.005;
+
+/// How far a growth is simulated: more layers than the short plan has, so that it is seen if the host or gradients fall behind, and two
+/// turns of the pipeline.
+std::int64_t far_of(const lowering::Growth& g) {
+  constexpr std::int64_t kLayers = 12, kTurns = 2;
+  return std::min(g.times, g.of == lowering::Growth::Of::micro_batches ? kTurns : std::max<std::int64_t>(2, kLayers / g.each));
+}
+
+/// An arena that is this much larger than the slopes say is taken to be near the end of a device.
+constexpr double kRoom = 1.02;
+
+bool of_layers(const lowering::Growth& g) { return g.of != lowering::Growth::Of::micro_batches; }
+
+/// What simulating a plan costs, in passes of layers; what does not grow with them is worth so many.
+constexpr double kSetUp = 20;
+double work(const Plan& plan) { return kSetUp + static_cast<double>(plan.model.total_layers() * plan.micro_batches()); }
+
+/// Whether the simulations that a short plan needs cost less than the plan itself.
+bool worth(const lowering::ShortPlan& s, const Plan& plan) {
+  double sum = work(s.plan);
+  for (const lowering::Growth& g : s.growths) sum += work(s.grown(g, 1)) + (far_of(g) > 1 ? work(s.grown(g, far_of(g))) : 0);
+  if (s.growths.size() > 1) sum += work(s.plan) * static_cast<double>(s.growths.size() - 1);
+  return sum < work(plan);
+}
+
+void add(std::vector<double>& to, const std::vector<double>& more, double times) {
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] += times * more[i];
+}
+
+std::vector<double> difference(std::vector<double> a, const std::vector<double>& b) {
+  add(a, b, -1);
+  return a;
+}
+
+std::vector<double> scaled(std::vector<double> a, double factor) {
+  for (double& x : a) x *= factor;
+  return a;
+}
+
+double largest_stage(const std::vector<double>& point) { return *std::max_element(point.begin() + 1, point.end()); }
+
+}  // namespace
+
+void ShortSteps::write_key(const lowering::ShortPlan& s) {
+  key_.clear();
+  append_words(key_, s.plan.model);
+  append_words(key_, s.plan.parallel);
+  append_words(key_, s.plan.training);
+  append_words(key_, s.plan.stack);
+  for (const lowering::Growth& g : s.growths) key_.insert(key_.end(), {static_cast<std::int64_t>(g.of), g.each, far_of(g)});
+}
+
+ShortSteps::Point ShortSteps::simulated(const Plan& plan) const {
+  const TaskGraph graph = lower(plan);
+  const Mesh mesh = make_mesh(plan);
+  const Setup setup{graph, mesh, topology_, cost_};
+  Options options;
+  options.steps_overlap = step_work(plan).steps_overlap;
+  Point out{static_cast<double>(step_time(setup, options).ps())};
+  for (const Program& p : graph.programs) out.push_back(static_cast<double>(p.memory.live_peak_bytes.count()));
+  for (const Program& p : graph.programs) out.push_back(static_cast<double>(p.memory.arena_bytes.count()));
+  return out;
+}
+
+std::vector<Bytes> ShortSteps::runtime(const Plan& plan) const {
+  const TaskGraph graph = lower(plan);
+  const Mesh mesh = make_mesh(plan);
+  const Setup setup{graph, mesh, topology_, cost_};
+  const Communications communications = list_communications(graph);
+  std::vector<Bytes> out;
+  for (std::size_t s = 0; s < graph.programs.size(); ++s) {
+    Coords first = mesh.coords(Rank(0));
+    first[Axis::pp] = static_cast<std::int32_t>(s);
+    out.push_back(topology_.device().runtime_memory + library_memory(plan, topology_.device()) +
+                  communicator_buffers(setup, communications, mesh.rank(first), plan.stack.facts.communicators));
+  }
+  return out;
+}
+
+/// What the program of the whole plan needs.
+Bytes ShortSteps::walked(const Plan& plan, const std::vector<Bytes>& runtime) const {
+  const TaskGraph graph = lower(plan);
+  const Mesh mesh = make_mesh(plan);
+  Bytes most;
+  for (std::size_t s = 0; s < graph.programs.size(); ++s)
+    most = std::max(most, runtime[s] + needed_memory(plan, {graph, mesh, topology_, cost_}, graph.programs[s], runtime[s]));
+  return most;
+}
+
+Bytes ShortSteps::memory(const Plan& plan, const Known& known, const Point& sum) const {
+  static const TaskGraph no_graph;
+  static const Mesh no_mesh({1, 1, 1, 1, 1}, "tp-cp-ep-dp-pp");
+  const std::size_t stages = known.runtime.size(), first = topology_.device().synchronous ? 1 + stages : 1;
+  Bytes most;
+  for (std::size_t s = 0; s < stages; ++s) {
+    const Bytes arena(std::llround(kRoom * sum[1 + stages + s]));
+    if (near_the_end(plan, {no_graph, no_mesh, topology_, cost_}, arena, known.runtime[s])) return walked(plan, known.runtime);
+    most = std::max(most, known.runtime[s] + Bytes(std::llround(sum[first + s])));
+  }
+  return most;
+}
+
+ShortSteps::Known ShortSteps::read(const lowering::ShortPlan& s) const {
+  Known out;
+  out.base = simulated(s.plan);
+  out.runtime = runtime(s.plan);
+  for (const lowering::Growth& g : s.growths) {
+    const std::int64_t far = far_of(g);
+    const Point once = difference(simulated(s.grown(g, 1)), out.base);
+    Slope slope{once, once, Point(once.size(), 0)};
+    if (far > 1) {
+      slope.far = difference(simulated(s.grown(g, far)), out.base);
+      slope.each = scaled(difference(slope.far, once), 1 / static_cast<double>(far - 1));
+      slope.change = difference(slope.each, once);
+    }
+    out.slopes.push_back(std::move(slope));
+  }
+  if (s.whole() || of_layers(s.growths.back())) return out;
+  const lowering::Growth& batches = s.growths.back();
+  const lowering::ShortPlan longer{s.grown(batches, far_of(batches)), {}};
+  for (std::size_t i = 0; i + 1 < s.growths.size(); ++i) {
+    const std::int64_t far = far_of(s.growths[i]);
+    Point both = difference(simulated(longer.grown(s.growths[i], far)), out.base);
+    add(both, out.slopes[i].far, -1);
+    add(both, out.slopes.back().far, -1);
+    out.together.push_back(scaled(std::move(both), 1 / static_cast<double>(far * far_of(batches))));
+  }
+  return out;
+}
+
+const ShortSteps::Known& ShortSteps::known(const lowering::ShortPlan& s) {
+  write_key(s);
+  if (const auto at = known_.find(key_); at != known_.end()) return at->second;
+  const Key key = key_;
+  return known_.emplace(key, read(s)).first->second;
+}
+
+/// The plan itself behind the last level, and where that costs less.
+lowering::ShortPlan ShortSteps::shortened(const Plan& plan, int level) {
+  if (level < kLevels)
+    if (lowering::ShortPlan s = lowering::shorten(plan, level); worth(s, plan)) return s;
+  return {plan, {}};
+}
+
+ReadStep ShortSteps::of(const Plan& plan) {
+  for (int level = 0;; ++level) {
+    const lowering::ShortPlan s = shortened(plan, level);
+    const Known& known = this->known(s);
+    Point sum = known.base, unsure(sum.size(), 0);
+    const bool batches = !s.whole() && !of_layers(s.growths.back());
+    for (std::size_t i = 0; i < s.growths.size(); ++i) {
+      const auto times = static_cast<double>(s.growths[i].times), further = times - static_cast<double>(far_of(s.growths[i]));
+      add(sum, known.slopes[i].far, 1);
+      add(sum, known.slopes[i].each, further);
+      for (std::size_t k = 0; k < unsure.size(); ++k) unsure[k] += further * std::abs(known.slopes[i].change[k]);
+      if (batches && i < known.together.size()) add(sum, known.together[i], times * static_cast<double>(s.growths.back().times));
+    }
+    if (!s.whole() && (unsure.front() > kTime * sum.front() || largest_stage(unsure) > kMemory * largest_stage(sum))) continue;
+    return {std::llround(sum.front()), memory(plan, known, sum), s.whole()};
+  }
+}
+
+}  // namespace tandem::sim

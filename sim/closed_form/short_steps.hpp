@@ -1,0 +1,62 @@
+#pragma once
+// Step time and memory of a plan from event simulations of short plans with the same layers and layout. What a layer and a micro-batch
+// more take is read off them, whatever sets it: the host, the network, or gathers of weights.
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "models/plan/plan_words.hpp"
+#include "models/lowering/stage/short_plan.hpp"
+#include "sim/cost/cost_model.hpp"
+#include "topology/topology.hpp"
+
+namespace tandem::sim {
+
+/// Of a whole step.
+struct ReadStep {
+  std::int64_t ps = 0;
+  Bytes memory;        ///< of the rank that needs most, the device's runtime included
+  bool whole = false;  ///< the plan itself was simulated
+};
+
+class ShortSteps {
+ public:
+  /// References outlive the object.
+  ShortSteps(const Topology& topology, const CostModel& cost) : topology_(topology), cost_(cost) {}
+
+  /// Of a validated plan without a perturbation. Simulates what it has not simulated before: some milliseconds.
+  ReadStep of(const Plan& plan);
+
+ private:
+  /// Picoseconds, then by stage bytes that are alive at once, then by stage bytes of the arena.
+  using Point = std::vector<double>;
+  struct Slope {
+    Point far;     ///< what growing as far as was simulated adds
+    Point each;    ///< what each growth adds at its end
+    Point change;  ///< of that since the first one
+  };
+  struct Known {
+    Point base;
+    std::vector<Bytes> runtime;    ///< by stage, which does not grow
+    std::vector<Slope> slopes;     ///< by growth
+    std::vector<Point> together;   ///< what a growth of layers takes more for each growth of micro-batches
+  };
+  using Key = std::vector<std::int64_t>;
+
+  static lowering::ShortPlan shortened(const Plan& plan, int level);
+  const Known& known(const lowering::ShortPlan& s);
+  Known read(const lowering::ShortPlan& s) const;
+  Point simulated(const Plan& plan) const;
+  std::vector<Bytes> runtime(const Plan& plan) const;
+  Bytes memory(const Plan& plan, const Known& known, const Point& sum) const;
+  Bytes walked(const Plan& plan, const std::vector<Bytes>& runtime) const;
+  void write_key(const lowering::ShortPlan& s);
+
+  const Topology& topology_;
+  const CostModel& cost_;
+  std::unordered_map<Key, Known, WordsHash> known_;
+  Key key_;  // scratch
+};
+
+}  // namespace tandem::sim
