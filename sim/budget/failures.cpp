@@ -55,7 +55,8 @@ double best_interval_s(const FailureModel& m) {
     if (goodput(m, std::exp(a)) < goodput(m, std::exp(b))) low = a;
     else high = b;
   }
-  return std::max(least, std::exp((low + high) / 2));
+  const double found = std::exp((low + high) / 2);
+  return goodput(m, least) < goodput(m, found) ? found : least;
 }
 
 double young_interval_s(const FailureModel& m) { return std::sqrt(2 * m.save_s / m.failures_per_s); }

@@ -91,7 +91,7 @@ Answer answer(const Request& request, const Facts& facts) {
   for (const auto& [name, value] : request.what_if) out.what_if.push_back(maker.change(name, value));
   if (request.tornado) out.tornado = maker.tornado();
   add_warnings(out, request, facts);
-  if (!sim::has_records(facts.errors, *out.best()->assessment.topology)) out.warnings.insert(out.warnings.begin(), unpublished(*out.best()));
+  if (!out.best()->budget.published) out.warnings.insert(out.warnings.begin(), unpublished(*out.best()));
   return out;
 }
 

@@ -79,6 +79,7 @@ ordered_json option(const Option& o) {
           {"layout", layout(o.assessment.plan)},
           {"steps", b.steps},
           {"step_time_s", ranged(b.step_s)},
+          {"published", b.published},
           {"range_basis", o.assessment.prediction.range.basis},
           {"days", ranged(b.days)},
           {"in_time", optional(b.in_time)},

@@ -34,7 +34,6 @@ std::string likelihood(double share) {
 
 std::string span_text(double seconds) {
   constexpr double kMinute = 60, kHour = 3600, kDay = 86400;
-  if (!std::isfinite(seconds)) return "never";
   if (seconds < kMinute * 2) return time_text(seconds);
   if (seconds < kHour * 2) return number_text(seconds / kMinute, 1) + " min";
   return seconds < kDay * 2 ? number_text(seconds / kHour, 1) + " h" : number_text(seconds / kDay, 1) + " days";
@@ -98,7 +97,7 @@ std::string energy_line(const Option& o) {
 std::string failures_line(const Option& o) {
   const FailureBudget& f = o.budget.failures;
   if (o.conditions.failures.goodput) return line("failures", "goodput " + percent(*o.conditions.failures.goodput) + ", as given");
-  std::string out = figure(f.expected) + " expected, one in " + span_text(f.mtbf_hours * 3600);
+  std::string out = std::isfinite(f.mtbf_hours) ? figure(f.expected) + " expected, one in " + span_text(f.mtbf_hours * 3600) : "none";
   out += "; goodput " + percent(o.budget.goodput) + ": " + percent(f.shares.down) + " detection and restart, " + percent(f.shares.lost) +
          " lost work, " + percent(f.shares.saving) + " saves";
   if (f.available < 1) out += ", " + percent(1 - f.available) + " waiting for repair";
@@ -110,7 +109,7 @@ std::string checkpoint_line(const Option& o) {
   const FailureBudget& f = o.budget.failures;
   if (c.goodput) return "";
   const double bytes = o.assessment.checkpoint_bytes(), save = c.save_s + c.durable_s;
-  std::string out = bytes_text(std::llround(bytes)) + " every " + span_text(f.interval_s);
+  std::string out = bytes_text(std::llround(bytes)) + (std::isfinite(f.interval_s) ? " every " + span_text(f.interval_s) : ", without failures none is needed");
   if (!c.interval_s && std::isfinite(f.interval_s) && c.save_s > 0)
     out += " (best; Young " + span_text(f.young_s) + ", Daly " + span_text(f.daly_s) + ")";
   if (save > 0) out += ", " + time_text(save) + (c.durable_s > 0 ? " in the background" : " a save") + " at " + rate_text(bytes / save);
@@ -131,7 +130,7 @@ std::string option_line(const Option& o) {
                     aligned(b.energy ? figure(b.energy->kwh.value / 1000) : "-", 9) + aligned(percent(b.goodput), 9);
   if (b.in_time) out += aligned(likelihood(*b.in_time), 11);
   const char* verdicts[] = {"", "  tight", "  too large"};
-  return out + verdicts[static_cast<std::size_t>(b.memory)] + "\n";
+  return out + verdicts[static_cast<std::size_t>(b.memory)] + (b.published ? "" : "  no published step time") + "\n";
 }
 
 std::string options_text(const Answer& a) {
@@ -192,8 +191,7 @@ std::string to_text(const Answer& a) {
     out += "warning: " + warnings.front() + "\n";
     warnings.erase(warnings.begin());
   }
-  out += stack_text(plan) + "\n" + title(plan) + " on " + count_text(plan.cluster.devices) + " devices of " + plan.cluster.preset + device_text(plan) +
-         ": tensor " + std::to_string(plan.parallel.tensor) + " x pipeline " + std::to_string(plan.parallel.pipeline) + " x data " +
+  out += stack_text(plan) + "\n" + title(plan) + ", on " + plan.cluster.preset + device_text(plan) + ": tensor " + std::to_string(plan.parallel.tensor) + " x pipeline " + std::to_string(plan.parallel.pipeline) + " x data " +
          std::to_string(plan.parallel.data) + "\n";
   out += tokens_line(o) + days_line(o) + devices_line(o) + money_line(o) + energy_line(o) + failures_line(o) + checkpoint_line(o) + memory_line(o);
   out += options_text(a) + refused_text(a) + what_if_text(a) + tornado_text(a);

@@ -83,6 +83,7 @@ Budget budget_of(const Assessment& a, const Conditions& c, const Facts& facts) {
   if (c.price) out.money = scaled(out.device_hours, c.price->device_hour * (1 + out.spare_devices / a.devices()));
   if (c.power) out.energy = energy_of(*c.power, out, a.devices());
   out.memory = verdict(a, facts.memory_error);
+  out.published = sim::has_records(facts.errors, *a.topology);
   return out;
 }
 

@@ -42,6 +42,7 @@ struct Budget {
   std::optional<EnergyBudget> energy;
   FailureBudget failures;
   MemoryVerdict memory = MemoryVerdict::fits;
+  bool published = true;                 ///< some step time of the device was; else ranges are a wide default
 };
 
 /// Works out a budget. The assessment has a prediction. Throws ConfigError where failures leave no time for work.
