@@ -15,7 +15,8 @@ constexpr int kOldDays = 90;
 std::vector<Assessment> assessments(const Request& request) {
   const std::vector<CandidatePlan> plans = candidates(request.choice);
   std::vector<Assessment> out(plans.size());
-  for_each_index(plans.size(), program::interruptible(request.jobs), [&](std::size_t i) { out[i] = assess(plans[i], request.choice.stack); });
+  const auto work = [&](std::size_t i) { out[i] = assess(plans[i], request.choice.stack); };
+  for_each_index(plans.size(), program::interruptible(request.jobs), work);
   return out;
 }
 
@@ -56,14 +57,19 @@ void add_warnings(Answer& out, const Request& request, const Facts& facts) {
       out.warnings.push_back("the price is " + std::to_string(age) + " days old (" + price->offer->date_text + "): look it up at " +
                              price->offer->source + ", or give --price");
   }
-  if (!best->conditions.price) out.warnings.push_back(no_price(request, facts, best->assessment).reason + ": " + no_price(request, facts, best->assessment).remedy);
+  if (!best->conditions.price) {
+    const Problem problem = no_price(request, facts, best->assessment);
+    out.warnings.push_back(problem.reason + ": " + problem.remedy);
+  }
   if (!best->conditions.power)
     out.warnings.push_back("watts of " + best->assessment.topology->device().name + " are not known: give --watts");
   if (best->budget.memory == MemoryVerdict::tight)
     out.warnings.push_back("memory is tight: predictions of memory were up to " + number_text(100 * facts.memory_error, 0) + " % below what was measured");
-  if (const auto& energy = best->budget.energy; energy && best->conditions.power->limit_kw && energy->peak_kw > *best->conditions.power->limit_kw)
-    out.warnings.push_back("the peak of " + number_text(energy->peak_kw, 0) + " kW is more than the " +
-                           number_text(*best->conditions.power->limit_kw, 0) + " kW of --power-limit");
+  const auto& energy = best->budget.energy;
+  const auto limit = energy ? best->conditions.power->limit_kw : std::nullopt;
+  if (limit && energy->peak_kw > *limit)
+    out.warnings.push_back("the peak of " + number_text(energy->peak_kw, 0) + " kW is more than the " + number_text(*limit, 0) +
+                           " kW of --power-limit");
 }
 
 }  // namespace
@@ -85,7 +91,8 @@ Answer answer(const Request& request, const Facts& facts) {
     list.push_back(std::move(option));
   }
   std::stable_sort(out.options.begin(), out.options.end(), better);
-  std::stable_sort(out.too_large.begin(), out.too_large.end(), [](const Option& a, const Option& b) { return excess(a) < excess(b); });
+  const auto nearer = [](const Option& a, const Option& b) { return excess(a) < excess(b); };
+  std::stable_sort(out.too_large.begin(), out.too_large.end(), nearer);
   if (out.best() == nullptr) return out;
   const ChangeMaker maker(request, facts, *out.best());
   for (const auto& [name, value] : request.what_if) out.what_if.push_back(maker.change(name, value));

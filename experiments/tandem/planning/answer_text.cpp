@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "experiments/tandem/planning/answer_text.hpp"
 #include "reports/prediction/plan_title.hpp"
@@ -8,7 +9,7 @@
 namespace tandem::planning {
 namespace {
 
-constexpr std::size_t kShownOptions = 12, kShownReasons = 3;
+constexpr std::size_t kShownOptions = 20, kShownReasons = 3;
 constexpr double kDataBytesPerToken = 4;  // ids of 32 bits
 
 std::string line(const std::string& what, const std::string& value) { return "  " + padded(what, 12) + value + "\n"; }
@@ -40,8 +41,14 @@ std::string span_text(double seconds) {
 }
 
 std::string rate_text(double bytes_per_s) {
-  return bytes_per_s >= 1e12 ? number_text(bytes_per_s / 1e12, 2) + " TB/s" : bytes_per_s >= 1e9 ? number_text(bytes_per_s / 1e9, 1) + " GB/s"
-                                                                                                   : number_text(bytes_per_s / 1e6, 2) + " MB/s";
+  if (bytes_per_s >= 1e12) return number_text(bytes_per_s / 1e12, 2) + " TB/s";
+  return bytes_per_s >= 1e9 ? number_text(bytes_per_s / 1e9, 1) + " GB/s" : number_text(bytes_per_s / 1e6, 2) + " MB/s";
+}
+
+std::string headline(const Plan& plan) {
+  const ParallelSpec& p = plan.parallel;
+  return stack_text(plan) + "\n" + title(plan) + ", on " + plan.cluster.preset + device_text(plan) + ": tensor " + std::to_string(p.tensor) +
+         " x pipeline " + std::to_string(p.pipeline) + " x data " + std::to_string(p.data) + "\n";
 }
 
 std::string tokens_line(const Option& o) {
@@ -124,9 +131,21 @@ std::string memory_line(const Option& o) {
 
 std::string money_short(const Budget& b) { return b.money ? figure(b.money->value) : "-"; }
 
-std::string option_line(const Option& o) {
+/// The best plan of each cluster and number of devices, in the order of merit.
+std::vector<const Option*> best_of_each(const std::vector<Option>& options) {
+  std::vector<const Option*> out;
+  const auto place = [](const Option& o) { return std::pair(o.assessment.plan.cluster.preset, o.assessment.plan.cluster.devices); };
+  for (const Option& o : options)
+    if (std::none_of(out.begin(), out.end(), [&](const Option* other) { return place(*other) == place(o); })) out.push_back(&o);
+  if (out.size() > 1) return out;
+  out.clear();
+  for (const Option& o : options) out.push_back(&o);
+  return out;
+}
+
+std::string option_line(const Option& o, std::size_t width) {
   const Budget& b = o.budget;
-  std::string out = "  " + padded(o.assessment.candidate.at, 44) + aligned(figure(b.days.value), 8) + aligned(money_short(b), 14) +
+  std::string out = "  " + padded(o.assessment.candidate.at, width) + aligned(figure(b.days.value), 8) + aligned(money_short(b), 14) +
                     aligned(b.energy ? figure(b.energy->kwh.value / 1000) : "-", 9) + aligned(percent(b.goodput), 9);
   if (b.in_time) out += aligned(likelihood(*b.in_time), 11);
   const char* verdicts[] = {"", "  tight", "  too large"};
@@ -135,10 +154,15 @@ std::string option_line(const Option& o) {
 
 std::string options_text(const Answer& a) {
   if (a.options.size() + a.too_large.size() < 2) return "";
-  std::string out = padded("plans, best first", 46) + aligned("days", 8) + aligned("money", 14) + aligned("MWh", 9) + aligned("goodput", 9);
-  out += (a.best()->budget.in_time ? aligned("in time", 11) : "") + "\n";
-  for (std::size_t i = 0; i < std::min(kShownOptions, a.options.size()); ++i) out += option_line(a.options[i]);
-  if (a.options.size() > kShownOptions) out += "  and " + std::to_string(a.options.size() - kShownOptions) + " more that fit\n";
+  std::vector<const Option*> shown = best_of_each(a.options);
+  const bool grouped = shown.size() < a.options.size();
+  shown.resize(std::min(kShownOptions, shown.size()));
+  std::size_t width = 30;
+  for (const Option* o : shown) width = std::max(width, o->assessment.candidate.at.size());
+  std::string out = padded(grouped ? "best of each cluster and size" : "plans, best first", width + 2) + aligned("days", 8) + aligned("money", 14) +
+                    aligned("MWh", 9) + aligned("goodput", 9) + (a.best()->budget.in_time ? aligned("in time", 11) : "") + "\n";
+  for (const Option* o : shown) out += option_line(*o, width);
+  if (a.options.size() > shown.size()) out += "  and " + std::to_string(a.options.size() - shown.size()) + " more that fit\n";
   if (!a.too_large.empty()) out += "  " + std::to_string(a.too_large.size()) + " do not fit their devices\n";
   return out;
 }
@@ -191,9 +215,8 @@ std::string to_text(const Answer& a) {
     out += "warning: " + warnings.front() + "\n";
     warnings.erase(warnings.begin());
   }
-  out += stack_text(plan) + "\n" + title(plan) + ", on " + plan.cluster.preset + device_text(plan) + ": tensor " + std::to_string(plan.parallel.tensor) + " x pipeline " + std::to_string(plan.parallel.pipeline) + " x data " +
-         std::to_string(plan.parallel.data) + "\n";
-  out += tokens_line(o) + days_line(o) + devices_line(o) + money_line(o) + energy_line(o) + failures_line(o) + checkpoint_line(o) + memory_line(o);
+  out += headline(plan) + tokens_line(o) + days_line(o) + devices_line(o) + money_line(o) + energy_line(o) + failures_line(o);
+  out += checkpoint_line(o) + memory_line(o);
   out += options_text(a) + refused_text(a) + what_if_text(a) + tornado_text(a);
   for (const std::string& w : warnings) out += "warning: " + w + "\n";
   return out;

@@ -17,7 +17,9 @@ sim::FailureModel model_of(const FailureCondition& c, double devices) {
 }
 
 /// Nodes that wait to be repaired, on average.
-double mean_broken(const FailureCondition& c, const sim::FailureModel& m) { return m.failures_per_s * c.repair_hours * kSecondsPerHour; }
+double mean_broken(const FailureCondition& c, const sim::FailureModel& m) {
+  return m.failures_per_s * c.repair_hours * kSecondsPerHour;
+}
 
 double interval_of(const FailureCondition& c, const sim::FailureModel& m) {
   if (c.interval_s) return std::max(*c.interval_s, m.durable_s - m.save_s);

@@ -90,7 +90,9 @@ Change ChangeMaker::scaled(const std::string& name, double factor) const {
   return with(name, three_digits(value), c);
 }
 
-Sway ChangeMaker::sway(const std::string& name, double low, double high) const { return {name, scaled(name, low), scaled(name, high)}; }
+Sway ChangeMaker::sway(const std::string& name, double low, double high) const {
+  return {name, scaled(name, low), scaled(name, high)};
+}
 
 std::vector<Sway> ChangeMaker::tornado() const {
   const StepRange& range = option_.assessment.prediction.range;

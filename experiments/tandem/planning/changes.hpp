@@ -11,7 +11,8 @@ namespace tandem::planning {
 /// Makes changes of one option. Everything that it is given must outlive it.
 class ChangeMaker {
  public:
-  ChangeMaker(const Request& request, const Facts& facts, const Option& option) : request_(request), facts_(facts), option_(option) {}
+  ChangeMaker(const Request& request, const Facts& facts, const Option& option)
+      : request_(request), facts_(facts), option_(option) {}
 
   /// A named change (see `change_names`), or a plan field with its new value. Throws ConfigError: unknown name, value that is no number
   /// above zero; a plan that cannot be or no longer fits.

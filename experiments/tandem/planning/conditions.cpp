@@ -16,7 +16,8 @@ std::vector<PriceKind> wanted_kinds(const PriceChoice& choice) {
   for (const std::string& text : choice.kinds) {
     const auto kind = price_kind(text);
     if (!kind)
-      throw ConfigError(Problem{"--price-kind", "", '"' + shortened(text) + '"', "is no kind of price", "there are " + list_text(price_kinds())});
+      throw ConfigError(
+          Problem{"--price-kind", "", '"' + shortened(text) + '"', "is no kind of price", "there are " + list_text(price_kinds())});
     out.push_back(*kind);
   }
   return out;
@@ -24,8 +25,10 @@ std::vector<PriceKind> wanted_kinds(const PriceChoice& choice) {
 
 std::optional<PriceCondition> price_of(const PriceChoice& choice, const Facts& facts, const Assessment& a) {
   const std::vector<PriceKind> kinds = wanted_kinds(choice);
-  for (const std::string& key : {a.plan.cluster.preset, std::string()})
-    if (const auto own = choice.device_hour.find(key); own != choice.device_hour.end()) return PriceCondition{own->second, "", nullptr};
+  for (const std::string& key : {a.plan.cluster.preset, std::string()}) {
+    const auto own = choice.device_hour.find(key);
+    if (own != choice.device_hour.end()) return PriceCondition{own->second, "", nullptr};
+  }
   const Offer* offer = cheapest(facts.prices, {a.topology->device().preset, a.plan.cluster.preset, kinds, choice.provider});
   if (offer == nullptr) return std::nullopt;
   return PriceCondition{offer->device_hour, facts.prices.currency, offer};
@@ -67,13 +70,13 @@ std::optional<sim::PowerDraw> draw_of(const PowerChoice& choice, const Facts& fa
   const bool given = choice.busy_w.has_value();
   if (known == facts.power.devices.end() && !given) {
     if (choice.idle_w || choice.host_w)
-      throw ConfigError(Problem{"--watts", "", "", "is missing: the watts of " + a.topology->device().name + " are not known", "give --watts"});
+      throw ConfigError(Problem{"--watts", "", "", "is missing: the watts of " + a.topology->device().name + " are not known", "give it"});
     return std::nullopt;
   }
   // Watts of the user's own are all that a device takes, busy or idle, unless the other options say more.
-  if (given) return sim::PowerDraw{*choice.busy_w, choice.idle_w.value_or(*choice.busy_w), choice.host_w.value_or(0), choice.host_w.value_or(0)};
-  const DevicePower& d = known->second;
-  return sim::PowerDraw{d.busy_w, choice.idle_w.value_or(d.idle_w), choice.host_w.value_or(d.host_busy_w), choice.host_w.value_or(d.host_idle_w)};
+  const DevicePower facts_of = given ? DevicePower{*choice.busy_w, *choice.busy_w, 0, 0} : known->second;
+  return sim::PowerDraw{facts_of.busy_w, choice.idle_w.value_or(facts_of.idle_w), choice.host_w.value_or(facts_of.host_busy_w),
+                        choice.host_w.value_or(facts_of.host_idle_w)};
 }
 
 }  // namespace
@@ -101,7 +104,8 @@ Problem no_price(const Request& request, const Facts& facts, const Assessment& a
   const std::vector<PriceKind> kinds = kinds_of(facts.prices, a.topology->device().preset);
   std::vector<std::string> names;
   for (const PriceKind kind : kinds) names.emplace_back(name(kind));
-  const std::string asked = (request.price.kinds.empty() ? "on_demand" : list_text(request.price.kinds, "or")) + (request.price.provider.empty() ? "" : " at " + request.price.provider);
+  const PriceChoice& choice = request.price;
+  const std::string asked = (choice.kinds.empty() ? "on_demand" : list_text(choice.kinds, "or")) + (choice.provider.empty() ? "" : " at " + choice.provider);
   return {a.candidate.file, "cluster.preset", '"' + a.plan.cluster.preset + '"',
           "no price is known of " + a.topology->device().name + ", " + asked,
           std::string("give --price") + (names.empty() ? "" : ", or --price-kind " + list_text(names, "or"))};

@@ -64,7 +64,8 @@ TEST_CASE("expected goodput is that of a simulated process of failures within a 
 }
 
 TEST_CASE("no interval of a fine grid has more goodput than the best one") {
-  for (const FailureModel& m : {FailureModel{1.0 / 11138, 600, 30, 0}, FailureModel{1.0 / 600, 60, 120, 0}, FailureModel{1.0 / 3600, 300, 2, 200}}) {
+  const FailureModel cases[] = {{1.0 / 11138, 600, 30, 0}, {1.0 / 600, 60, 120, 0}, {1.0 / 3600, 300, 2, 200}};
+  for (const FailureModel& m : cases) {
     const double best = best_interval_s(m), most = time_shares(m, best).work;
     for (double interval = std::max(1.0, m.durable_s - m.save_s); interval < 20 / m.failures_per_s; interval *= 1.01)
       CHECK(time_shares(m, interval).work <= most * (1 + 1e-12));
