@@ -105,7 +105,8 @@ Problem no_price(const Request& request, const Facts& facts, const Assessment& a
   std::vector<std::string> names;
   for (const PriceKind kind : kinds) names.emplace_back(name(kind));
   const PriceChoice& choice = request.price;
-  const std::string asked = (choice.kinds.empty() ? "on_demand" : list_text(choice.kinds, "or")) + (choice.provider.empty() ? "" : " at " + choice.provider);
+  const std::string asked = (choice.kinds.empty() ? "on_demand" : list_text(choice.kinds, "or")) +
+                            (choice.provider.empty() ? "" : " at " + choice.provider);
   return {a.candidate.file, "cluster.preset", '"' + a.plan.cluster.preset + '"',
           "no price is known of " + a.topology->device().name + ", " + asked,
           std::string("give --price") + (names.empty() ? "" : ", or --price-kind " + list_text(names, "or"))};
