@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "experiments/tandem/planning/answer_text.hpp"
@@ -163,7 +164,9 @@ std::string options_text(const Answer& a) {
                     aligned("MWh", 9) + aligned("goodput", 9) + (a.best()->budget.in_time ? aligned("in time", 11) : "") + "\n";
   for (const Option* o : shown) out += option_line(*o, width);
   if (a.options.size() > shown.size()) out += "  and " + std::to_string(a.options.size() - shown.size()) + " more that fit\n";
-  if (!a.too_large.empty()) out += "  " + std::to_string(a.too_large.size()) + " do not fit their devices\n";
+  std::map<std::string, std::size_t> unfit;
+  for (const Option& o : a.too_large) ++unfit[o.assessment.plan.cluster.preset];
+  for (const auto& [cluster, count] : unfit) out += "  " + std::to_string(count) + " do not fit the devices of " + cluster + "\n";
   return out;
 }
 
