@@ -21,6 +21,7 @@ const std::vector<std::string> kFolders = {
     "models/presets",        "models/presets/parallel", "models/presets/training",  "models/stacks",
     "models/stacks/fusions", "models/huggingface/types", "topology",                "topology/calibration",     "topology/errors",
     "topology/measured",     "topology/presets",        "topology/presets/nodes",   "topology/presets/devices",
+    "topology/budget",
     "reports/html"};
 constexpr std::string_view kRoots[] = {"models", "topology", "reports"};
 constexpr int kDeepest = 4;  // one folder more than the deepest of these: links may lead in a circle

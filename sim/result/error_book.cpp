@@ -97,6 +97,33 @@ StepRange around(double step_s, double low, double high, std::string basis) {
   return {step_s * std::exp(std::min(low, 0.0)), step_s * std::exp(std::max(high, 0.0)), kRangeShare, std::move(basis)};
 }
 
+/// Errors that a prediction may have, and the factor by which few sources widen them. Without votes: the device has no records.
+struct Errors {
+  std::vector<Vote> votes;
+  double wider = 1;
+  std::string basis;
+};
+
+Errors errors_of(const ErrorBook& book, const Prediction& p, const Topology& topology, const std::string& without) {
+  const std::string& device = topology.device().calibration;
+  const std::string situation = situation_of(p, topology);
+  const auto on_device = [&](const ErrorEntry& e) { return e.device == device && e.source != without; };
+  const Entries all = select(book, on_device);
+  if (device.empty() || all.empty()) return {};
+  Entries alike = select(book, [&](const ErrorEntry& e) { return on_device(e) && e.situation == situation; });
+  const bool same = records(alike) >= kEnough;
+  if (!same) alike = all;
+  const Entries others = select(book, [&](const ErrorEntry& e) { return e.device != device && e.source != without; });
+  const std::size_t sources = sources_of(alike).size();
+  Errors out;
+  add_votes(out.votes, alike, static_cast<double>(sources));
+  add_votes(out.votes, others, 1);
+  out.wider = widened(sources + (others.empty() ? 0 : 1));
+  out.basis = counted(static_cast<std::size_t>(records(alike)), "record") + " of " + counted(sources, "source") + " on " + device +
+              (same ? ", " + situation : ", in any situation for want of records " + situation) + "; " + book.computed;
+  return out;
+}
+
 }  // namespace
 
 std::string situation_of(const Prediction& p, const Topology& topology) {
@@ -136,25 +163,33 @@ std::string to_json(const ErrorBook& book) {
 }
 
 StepRange step_range(const ErrorBook& book, const Prediction& p, const Topology& topology, const std::string& without) {
-  const std::string& device = topology.device().calibration;
-  const std::string situation = situation_of(p, topology);
   const double step_s = p.step_time.seconds();
-  const auto on_device = [&](const ErrorEntry& e) { return e.device == device && e.source != without; };
-  const Entries all = select(book, on_device);
-  if (device.empty() || all.empty()) return around(step_s, book.unknown_low, book.unknown_high, book.unknown_reason);
-  Entries alike = select(book, [&](const ErrorEntry& e) { return on_device(e) && e.situation == situation; });
-  const bool same = records(alike) >= kEnough;
-  if (!same) alike = all;
-  const Entries others = select(book, [&](const ErrorEntry& e) { return e.device != device && e.source != without; });
-  std::vector<Vote> votes;
-  const std::size_t sources = sources_of(alike).size();
-  add_votes(votes, alike, static_cast<double>(sources));
-  add_votes(votes, others, 1);
+  Errors errors = errors_of(book, p, topology, without);
+  if (errors.votes.empty()) return around(step_s, book.unknown_low, book.unknown_high, book.unknown_reason);
   const double tail = (1 - kRangeShare) / 2;
-  const std::string basis = counted(static_cast<std::size_t>(records(alike)), "record") + " of " + counted(sources, "source") +
-                            " on " + device + (same ? ", " + situation : ", in any situation for want of records " + situation) + "; " + book.computed;
-  const double wider = widened(sources + (others.empty() ? 0 : 1));
-  return around(step_s, wider * quantile(votes, tail), wider * quantile(votes, 1 - tail), basis);
+  return around(step_s, errors.wider * quantile(errors.votes, tail), errors.wider * quantile(errors.votes, 1 - tail), errors.basis);
+}
+
+double share_within(const ErrorBook& book, const Prediction& p, const Topology& topology, double limit_s) {
+  if (limit_s <= 0) return 0;
+  const double error = std::log(limit_s / p.step_time.seconds());
+  const Errors errors = errors_of(book, p, topology, "");
+  if (errors.votes.empty()) {
+    const boost::math::normal normal;
+    const double end = error < 0 ? -book.unknown_low : book.unknown_high;
+    return boost::math::cdf(normal, error * boost::math::quantile(normal, 1 - (1 - kRangeShare) / 2) / end);
+  }
+  double whole = 0, within = 0;
+  for (const Vote& v : errors.votes) {
+    whole += v.weight;
+    if (errors.wider * v.error <= error) within += v.weight;
+  }
+  return within / whole;
+}
+
+bool has_records(const ErrorBook& book, const Topology& topology) {
+  const std::string& device = topology.device().calibration;
+  return std::any_of(book.entries.begin(), book.entries.end(), [&](const ErrorEntry& e) { return e.device == device; });
 }
 
 }  // namespace tandem::sim

@@ -47,4 +47,11 @@ std::string to_json(const ErrorBook& book);
 StepRange step_range(const ErrorBook& book, const Prediction& prediction, const Topology& topology,
                      const std::string& without);
 
+/// The share of outcomes, 0 to 1, with which a step takes at most `limit_s` seconds: by the errors that step_range rests on, widened
+/// alike. A device without records has normal errors of the logarithm, whose 80 % are the book's default.
+double share_within(const ErrorBook& book, const Prediction& prediction, const Topology& topology, double limit_s);
+
+/// Whether the book has an error of a prediction on this device.
+bool has_records(const ErrorBook& book, const Topology& topology);
+
 }  // namespace tandem::sim

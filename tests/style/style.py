@@ -40,7 +40,7 @@ HOMES = {
 }
 # top folder -> its subfolders in order: each may include those before it
 ORDERS = {
-    "sim": ["nccl", "cost", "network", "engine", "memory", "result", "closed_form"],
+    "sim": ["nccl", "cost", "network", "engine", "memory", "result", "closed_form", "budget"],
 }
 # past the lowering plan fields are read in few places, in files of these apart: they print a plan, or its numbers in formulas
 PLAN_TOPS = {"topology", "reports", "sim", "exec", "experiments"}

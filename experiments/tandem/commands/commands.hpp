@@ -19,6 +19,7 @@ void add_sweep(CLI::App& app, ExitCode& exit);
 void add_report(CLI::App& app, ExitCode& exit);
 void add_calibrate(CLI::App& app, ExitCode& exit);
 void add_import(CLI::App& app, ExitCode& exit);
+void add_plan(CLI::App& app, ExitCode& exit);
 void add_schema(CLI::App& app, ExitCode& exit);
 
 }  // namespace tandem::program

@@ -68,6 +68,7 @@ void fill(CLI::App& app, ExitCode& exit) {
   add_report(app, exit);
   add_calibrate(app, exit);
   add_import(app, exit);
+  add_plan(app, exit);
   add_schema(app, exit);
   complete_footers(app);
   refuse_empty_values(app);

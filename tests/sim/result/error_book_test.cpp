@@ -117,3 +117,28 @@ TEST_CASE("the book that ships can be read, is about calibrations that exist, an
   CHECK(shipped.unknown_low < 0);
   CHECK(!shipped.unknown_reason.empty());
 }
+
+TEST_CASE("the share of outcomes within a time agrees with the range, and grows from 0 to 1") {
+  const auto topology = two_nodes_of("known");
+  const Prediction p = seconds(10);
+  const StepRange r = step_range(book(), p, topology, "");
+  CHECK(share_within(book(), p, topology, r.high_s * 1.0001) >= 0.9);
+  CHECK(share_within(book(), p, topology, r.low_s * 0.9999) <= 0.1);
+  double before = 0;
+  for (double limit = 1; limit < 100; limit *= 1.05) {
+    const double share = share_within(book(), p, topology, limit);
+    CHECK(share >= before);
+    before = share;
+  }
+  CHECK(before == 1);
+  CHECK(share_within(book(), p, topology, 0) == 0);
+}
+
+TEST_CASE("a device without records has normal errors with the default's 80 %") {
+  const auto topology = two_nodes_of("never seen");
+  CHECK_FALSE(has_records(book(), topology));
+  CHECK(has_records(book(), two_nodes_of("known")));
+  CHECK(share_within(book(), seconds(10), topology, 10 * std::exp(0.5)) == Approx(0.9));
+  CHECK(share_within(book(), seconds(10), topology, 10 * std::exp(-0.4)) == Approx(0.1));
+  CHECK(share_within(book(), seconds(10), topology, 10) == Approx(0.5));
+}

@@ -106,6 +106,11 @@ class JsonKeys(WithFolder):
         self.check("sweep", tandem_json("sweep", file, "--out", self.path("out")))
         self.check("report", tandem_json("report", self.path("out")))
 
+    def test_of_a_whole_training(self):
+        plan = self.folder.plan({**ON_H100, "parallel": {}, "training": {**ON_H100["training"], "global_batch_size": 64}})
+        self.check("plan", tandem_json("plan", plan, "--tokens", "1e12", "--days", 90, "--grid", "us", "--tornado", "--what-if", "price=2",
+                                       "--devices", "8,16", "--set", "parallel.tensor=1,3"))
+
     def test_of_a_validation(self):
         line = {"id": "r", "plan": ON_H100, "measured": {"step_time_s": 1}}
         file = self.folder.file("one.jsonl", json.dumps({**line, "assumed": ["model.num_layers"]}) + "\n" + json.dumps({**line, "id": "s"}))

@@ -1,0 +1,188 @@
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <optional>
+
+#include "experiments/tandem/base/interrupt.hpp"
+#include "experiments/tandem/base/terminal.hpp"
+#include "experiments/tandem/base/waiting.hpp"
+#include "experiments/tandem/commands/arguments.hpp"
+#include "experiments/tandem/commands/commands.hpp"
+#include "experiments/tandem/planning/answer_text.hpp"
+#include "experiments/tandem/planning/changes.hpp"
+#include "models/base/threads.hpp"
+#include "reports/prediction/text.hpp"
+
+namespace tandem::program {
+
+namespace {
+
+struct Options {
+  planning::Request request;
+  bool json = false;
+};
+
+constexpr double kMostTokens = 1e18, kMostDays = 1e6, kMostPrice = 1e9;  // so that no result is beyond all numbers
+
+/// A number from `least` to `most`; `least` itself only where `closed`.
+CLI::Validator within(double least, double most, bool closed) {
+  return CLI::Validator(
+      [=](std::string& text) -> std::string {
+        char* end = nullptr;
+        const double value = std::strtod(text.c_str(), &end);
+        const bool number = end != text.c_str() && *end == '\0' && value <= most && (closed ? value >= least : value > least);
+        return number ? "" : text + " is no number " + (closed ? "from " : "above ") + number_text(least, 0) + (closed ? " to " : ", at most ") + CLI::detail::to_string(most);
+      },
+      "FLOAT");
+}
+
+std::string no_plan(const planning::Answer& a) {
+  std::string out;
+  for (const auto& [reason, unused] : a.refused) out += (out.empty() ? "" : "; ") + reason;
+  return out;
+}
+
+ExitCode finish(const Options& o, const planning::Answer& a) {
+  const std::string& file = o.request.choice.plan;
+  if (a.best() == nullptr) throw InfeasibleError(Problem{file, "", "", no_plan(a), ""});
+  o.json ? print_json(to_json(a)) : print(to_text(a));
+  if (a.options.empty()) {
+    print_error(file + ": " + (a.too_large.size() > 1 ? "none of the plans fits" : "the plan does not fit") + " the memory of " +
+                a.best()->assessment.topology->device().name + "; split it further");
+    return ExitCode::infeasible;
+  }
+  if (a.options.size() > 1 && !in_time(*a.best())) {
+    print_error(file + ": no plan that fits is done in " + number_text(*o.request.days, 1) + " days; the fastest takes " +
+                number_text(a.best()->budget.days.value, 1));
+    return ExitCode::nothing;
+  }
+  return ExitCode::ok;
+}
+
+ExitCode plan(const Options& o) {
+  std::optional<Waiting> waiting("simulating");
+  const planning::Facts facts = planning::load_facts();
+  const planning::Answer a = planning::answer(o.request, facts);
+  waiting.reset();
+  return finish(o, a);
+}
+
+/// "A=B", the value as it stands: it may have commas and brackets.
+std::pair<std::string, std::string> pair_of(const std::string& flag, const std::string& text) {
+  const std::size_t middle = text.find('=');
+  if (middle == 0 || middle == std::string::npos || middle + 1 == text.size())
+    throw CLI::ValidationError(flag, text + " is not of the form NAME=VALUE");
+  return {text.substr(0, middle), text.substr(middle + 1)};
+}
+
+std::vector<std::string> values_of(const std::string& text) {
+  const bool nested = text.starts_with('{') || text.starts_with('[');
+  return nested ? std::vector<std::string>{text} : CLI::detail::split(text, ',');
+}
+
+using Words = std::vector<std::string>;
+
+void add_choice(CLI::App& c, planning::PlanChoice& o) {
+  c.add_option("PLAN", o.plan, "plan file, config.json of a model, or name of a model preset")->required();
+  add_list(c, "--cluster", o.clusters, "clusters to compare, in place of the plan's");
+  c.add_option("--devices", o.devices, "numbers of devices to compare, in place of the plan's; parallel.data is what they leave")
+      ->delimiter(',')
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
+      ->type_name("INT,...");
+  const auto set = [&o](const Words& texts) {
+    for (const std::string& text : texts) {
+      const auto [field, values] = pair_of("--set", text);
+      o.fields.push_back({field, values_of(values)});
+    }
+  };
+  c.add_option_function<Words>("--set", set, "a plan field and the values to compare; may be given again")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("FIELD=VALUE,...");
+  c.add_option("--sequences-per-device", o.sequences_per_device, "the batch grows with the devices: sequences of each [the plan's batch]")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+  add_stack_option(c, o.stack);
+}
+
+void add_price(CLI::App& c, planning::PriceChoice& o) {
+  const auto price = [&o](const Words& texts) {
+    for (const std::string& text : texts) {
+      const bool named = text.find('=') != std::string::npos;
+      const auto [cluster, number] = named ? pair_of("--price", text) : std::pair(std::string(), text);
+      std::string value = number;
+      if (const std::string wrong = within(0, kMostPrice, false)(value); !wrong.empty()) throw CLI::ValidationError("--price", wrong);
+      o.device_hour[cluster] = std::strtod(value.c_str(), nullptr);
+    }
+  };
+  c.add_option_function<Words>("--price", price, "of a device hour, in any currency, or CLUSTER=PRICE for one of several [topology/budget/prices.json]")
+      ->delimiter(',')
+      ->type_name("PRICE,...");
+  add_list(c, "--price-kind", o.kinds, "on_demand, reserved or spot: the first that the device has a price of [on_demand]");
+  c.add_option("--provider", o.provider, "whose prices [all]");
+}
+
+void add_failures(CLI::App& c, planning::FailureChoice& o) {
+  const auto number = [&c](const std::string& flag, std::optional<double>& to, double most, const std::string& help) {
+    return c.add_option(flag, to, help)->check(within(0, most, true));
+  };
+  auto* failures = number("--failures", o.per_device_day, 1000, "failures of a device in a day; 0 for none [topology/budget/failures.json]");
+  c.add_option("--mtbf", o.mtbf_hours, "hours between failures of a device")->check(within(0, 1e12, false))->excludes(failures);
+  number("--detection", o.detection_s, 1e7, "seconds until a failure is known [topology/budget/failures.json]");
+  number("--restart", o.restart_s, 1e7, "seconds from there to the first step [topology/budget/failures.json]");
+  auto* save = number("--save", o.save_s, 1e7, "seconds of a checkpoint [its bytes over the storage's rate]");
+  c.add_option("--storage", o.storage_bytes_per_s, "bytes a second of the storage, for the whole job [topology/budget/failures.json, by node]")
+      ->check(within(0, 1e18, false))
+      ->excludes(save);
+  c.add_flag("--async-save", o.async, "the job goes on while a checkpoint is written");
+  c.add_option("--interval", o.interval_s, "seconds of work between checkpoints [the best]")->check(within(0, 1e9, false));
+  c.add_option("--repair", o.repair_hours, "hours until a broken node is back [another is at hand]")->check(within(0, 1e6, true));
+  c.add_option("--spares", o.spares, "spare nodes, paid like others [with --repair, what 99 % of the time needs]")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20));
+  c.add_option("--goodput", o.goodput, "share of time whose steps count, in place of all of this")->check(within(0, 1, false));
+}
+
+void add_power(CLI::App& c, planning::PowerChoice& o) {
+  c.add_option("--watts", o.busy_w, "of a busy device with all that is its own [topology/budget/power.json]")->check(within(0, 1e6, true));
+  c.add_option("--idle-watts", o.idle_w, "of an idle device [as --watts]")->check(within(0, 1e6, true));
+  c.add_option("--host-watts", o.host_w, "a device's share of its host [0 with --watts]")->check(within(0, 1e6, true));
+  c.add_option("--pue", o.pue, "power of the building over that of its machines [topology/budget/power.json]")->check(within(1, 100, true));
+  c.add_option("--grid", o.grid, "kg of CO2 a kWh, or a grid of topology/budget/power.json [no CO2 is told]");
+  c.add_option("--power-limit", o.limit_kw, "kW that the building has: a warning above")->check(within(0, 1e9, false));
+}
+
+std::string what_if_help() {
+  std::string names;
+  for (const auto& [name, unused] : planning::change_names()) names += (names.empty() ? "" : ", ") + name;
+  return "one change and its effect; may be given again. Plan fields, or " + names;
+}
+
+void add_changes(CLI::App& c, planning::Request& o) {
+  const auto what_if = [&o](const Words& texts) {
+    for (const std::string& text : texts) o.what_if.push_back(pair_of("--what-if", text));
+  };
+  c.add_option_function<Words>("--what-if", what_if, what_if_help())
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("NAME=VALUE");
+  c.add_flag("--tornado", o.tornado, "how days and money change with one input at a time");
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, ExitCode& exit) {
+  auto o = std::make_shared<Options>();
+  o->request.jobs = all_cores();
+  CLI::App* command = app.add_subcommand("plan", "Days, devices, money, energy and failures of a whole training");
+  add_choice(*command, o->request.choice);
+  command->add_option("--tokens", o->request.tokens, "tokens to train on, e.g. 2e12")->required()->check(within(0, kMostTokens, false));
+  command->add_option("--days", o->request.days, "days that it may take: with which probability it does")->check(within(0, kMostDays, false));
+  add_price(*command, o->request.price);
+  add_failures(*command, o->request.failures);
+  add_power(*command, o->request.power);
+  add_changes(*command, o->request);
+  command->add_option("--jobs", o->request.jobs, "plans at a time [processors]")->check(CLI::Range(1, 1024));
+  command->add_flag("--json", o->json, "one JSON object on stdout");
+  command->footer("Ranges hold 80 % of outcomes and come from the errors of earlier predictions. Of several plans the cheapest in time is the best.");
+  command->callback([o, &exit] { exit = plan(*o); });
+}
+
+}  // namespace tandem::program

@@ -1,0 +1,105 @@
+#include "experiments/tandem/planning/answer.hpp"
+
+#include <algorithm>
+
+#include "experiments/tandem/base/interrupt.hpp"
+#include "experiments/tandem/planning/changes.hpp"
+#include "models/base/threads.hpp"
+#include "reports/prediction/text.hpp"
+
+namespace tandem::planning {
+namespace {
+
+constexpr int kOldDays = 90;
+
+std::vector<Assessment> assessments(const Request& request) {
+  const std::vector<CandidatePlan> plans = candidates(request.choice);
+  std::vector<Assessment> out(plans.size());
+  const auto work = [&](std::size_t i) { out[i] = assess(plans[i], request.choice.stack); };
+  for_each_index(plans.size(), program::interruptible(request.jobs), work);
+  return out;
+}
+
+bool asks_for_price(const Request& request) { return !request.price.kinds.empty() || !request.price.provider.empty(); }
+
+Option option_of(const Request& request, const Facts& facts, Assessment assessment) {
+  Option out{std::move(assessment), {}, {}};
+  out.conditions = conditions_of(request, facts, out.assessment);
+  if (!out.conditions.price && asks_for_price(request)) throw ConfigError(no_price(request, facts, out.assessment));
+  out.budget = budget_of(out.assessment, out.conditions, facts);
+  return out;
+}
+
+double merit(const Option& o) { return o.budget.money ? o.budget.money->value : o.budget.device_hours.value; }
+
+/// In time first, then those with a price, then the cheapest; among those that are late the fastest.
+bool better(const Option& a, const Option& b) {
+  if (in_time(a) != in_time(b)) return in_time(a);
+  if (!in_time(a)) return a.budget.days.value < b.budget.days.value;
+  if (a.budget.money.has_value() != b.budget.money.has_value()) return a.budget.money.has_value();
+  return merit(a) < merit(b);
+}
+
+double excess(const Option& o) {
+  return static_cast<double>(o.assessment.needed_bytes()) / static_cast<double>(o.assessment.prediction.device_memory.count());
+}
+
+std::string unpublished(const Option& o) {
+  return "no step time was ever published of " + o.assessment.topology->device().name + ": its ranges are a wide default";
+}
+
+void add_warnings(Answer& out, const Request& request, const Facts& facts) {
+  const Option* best = out.best();
+  if (best == nullptr) return;
+  if (const auto& price = best->conditions.price; price && price->offer != nullptr) {
+    const auto age = (facts.today - price->offer->date).count();
+    if (age > kOldDays)
+      out.warnings.push_back("the price is " + std::to_string(age) + " days old (" + price->offer->date_text + "): look it up at " +
+                             price->offer->source + ", or give --price");
+  }
+  if (!best->conditions.price) {
+    const Problem problem = no_price(request, facts, best->assessment);
+    out.warnings.push_back(problem.reason + ": " + problem.remedy);
+  }
+  if (!best->conditions.power)
+    out.warnings.push_back("watts of " + best->assessment.topology->device().name + " are not known: give --watts");
+  if (best->budget.memory == MemoryVerdict::tight)
+    out.warnings.push_back("memory is tight: predictions of memory were up to " + number_text(100 * facts.memory_error, 0) + " % below what was measured");
+  const auto& energy = best->budget.energy;
+  const auto limit = energy ? best->conditions.power->limit_kw : std::nullopt;
+  if (limit && energy->peak_kw > *limit)
+    out.warnings.push_back("the peak of " + number_text(energy->peak_kw, 0) + " kW is more than the " + number_text(*limit, 0) +
+                           " kW of --power-limit");
+}
+
+}  // namespace
+
+const Option* Answer::best() const {
+  if (!options.empty()) return &options.front();
+  return too_large.empty() ? nullptr : &too_large.front();
+}
+
+Answer answer(const Request& request, const Facts& facts) {
+  Answer out;
+  for (Assessment& a : assessments(request)) {
+    if (!a.refusal.empty()) {
+      ++out.refused[a.refusal];
+      continue;
+    }
+    Option option = option_of(request, facts, std::move(a));
+    auto& list = option.budget.memory == MemoryVerdict::too_large ? out.too_large : out.options;
+    list.push_back(std::move(option));
+  }
+  std::stable_sort(out.options.begin(), out.options.end(), better);
+  const auto nearer = [](const Option& a, const Option& b) { return excess(a) < excess(b); };
+  std::stable_sort(out.too_large.begin(), out.too_large.end(), nearer);
+  if (out.best() == nullptr) return out;
+  const ChangeMaker maker(request, facts, *out.best());
+  for (const auto& [name, value] : request.what_if) out.what_if.push_back(maker.change(name, value));
+  if (request.tornado) out.tornado = maker.tornado();
+  add_warnings(out, request, facts);
+  if (!out.best()->budget.published) out.warnings.insert(out.warnings.begin(), unpublished(*out.best()));
+  return out;
+}
+
+}  // namespace tandem::planning

@@ -1,0 +1,119 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "experiments/tandem/planning/answer_text.hpp"
+
+namespace tandem::planning {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// JSON has no infinity.
+ordered_json finite(double value) { return std::isfinite(value) ? ordered_json(value) : ordered_json(); }
+
+ordered_json ranged(const Ranged& r) { return {{"value", r.value}, {"low", r.low}, {"high", r.high}}; }
+
+template <class T>
+ordered_json optional(const std::optional<T>& value) {
+  return value ? ordered_json(*value) : ordered_json();
+}
+
+ordered_json layout(const Plan& plan) {
+  return {{"model", plan.model.name},           {"cluster", plan.cluster.preset},  {"devices", plan.cluster.devices},
+          {"tensor", plan.parallel.tensor},     {"pipeline", plan.parallel.pipeline}, {"data", plan.parallel.data},
+          {"zero_stage", plan.parallel.zero_stage}, {"stack", plan.stack.name}};
+}
+
+ordered_json money(const Option& o, const Budget& b) {
+  if (!b.money || !o.conditions.price) return nullptr;
+  const PriceCondition& p = *o.conditions.price;
+  ordered_json out = ranged(*b.money);
+  out["currency"] = p.currency.empty() ? ordered_json() : ordered_json(p.currency);
+  out["per_trillion_tokens"] = b.money->value / o.conditions.tokens * 1e12;
+  out["device_hour"] = p.device_hour;
+  out["offer"] = nullptr;
+  if (p.offer != nullptr)
+    out["offer"] = {{"kind", name(p.offer->kind)},     {"provider", p.offer->provider}, {"instance", p.offer->instance},
+                    {"date", p.offer->date_text},      {"source", p.offer->source},     {"list_price", p.offer->list_price}};
+  return out;
+}
+
+ordered_json energy(const Option& o, const Budget& b) {
+  if (!b.energy || !o.conditions.power) return nullptr;
+  const PowerCondition& p = *o.conditions.power;
+  return {{"kwh", ranged(b.energy->kwh)},  {"peak_kw", b.energy->peak_kw},    {"co2_kg", optional(b.energy->co2_kg)},
+          {"busy_w", p.draw.busy_w},       {"idle_w", p.draw.idle_w},         {"host_busy_w", p.draw.host_busy_w},
+          {"host_idle_w", p.draw.host_idle_w}, {"pue", p.pue}};
+}
+
+ordered_json failures(const Option& o, const Budget& b) {
+  const FailureBudget& f = b.failures;
+  return {{"per_device_day", o.conditions.failures.per_device_day},
+          {"mtbf_hours", finite(f.mtbf_hours)},
+          {"expected", f.expected},
+          {"goodput", b.goodput},
+          {"saving", f.shares.saving},
+          {"lost", f.shares.lost},
+          {"down", f.shares.down},
+          {"available", f.available},
+          {"spare_nodes", f.spares}};
+}
+
+ordered_json checkpoint(const Option& o, const Budget& b) {
+  const FailureCondition& c = o.conditions.failures;
+  return {{"bytes", o.assessment.checkpoint_bytes()}, {"save_s", c.save_s + c.durable_s},
+          {"async", c.durable_s > 0},                 {"interval_s", finite(b.failures.interval_s)},
+          {"young_s", finite(b.failures.young_s)},    {"daly_s", finite(b.failures.daly_s)}};
+}
+
+ordered_json memory(const Option& o, const Budget& b) {
+  const char* verdicts[] = {"fits", "tight", "too large"};
+  return {{"needed_bytes", o.assessment.needed_bytes()},
+          {"device_bytes", o.assessment.prediction.device_memory.count()},
+          {"verdict", verdicts[static_cast<std::size_t>(b.memory)]}};
+}
+
+ordered_json option(const Option& o) {
+  const Budget& b = o.budget;
+  return {{"at", o.assessment.candidate.at},
+          {"layout", layout(o.assessment.plan)},
+          {"steps", b.steps},
+          {"step_time_s", ranged(b.step_s)},
+          {"published", b.published},
+          {"range_basis", o.assessment.prediction.range.basis},
+          {"days", ranged(b.days)},
+          {"in_time", optional(b.in_time)},
+          {"device_hours", ranged(b.device_hours)},
+          {"spare_devices", b.spare_devices},
+          {"money", money(o, b)},
+          {"energy", energy(o, b)},
+          {"failures", failures(o, b)},
+          {"checkpoint", checkpoint(o, b)},
+          {"memory", memory(o, b)}};
+}
+
+ordered_json change(const Change& c) {
+  return {{"name", c.name},
+          {"value", c.value},
+          {"days", c.budget.days.value},
+          {"money", c.budget.money ? ordered_json(c.budget.money->value) : ordered_json()},
+          {"goodput", c.budget.goodput},
+          {"fits", c.budget.memory != MemoryVerdict::too_large}};
+}
+
+}  // namespace
+
+std::string to_json(const Answer& a) {
+  ordered_json out = {{"schema_version", 1}, {"tokens", a.best()->conditions.tokens}, {"best", option(*a.best())}};
+  ordered_json options = ordered_json::array(), refused = ordered_json::array(), what_if = ordered_json::array(),
+               tornado = ordered_json::array();
+  for (const auto* list : {&a.options, &a.too_large})
+    for (const Option& o : *list) options.push_back(option(o));
+  for (const auto& [reason, count] : a.refused) refused.push_back({{"reason", reason}, {"plans", count}});
+  for (const Change& c : a.what_if) what_if.push_back(change(c));
+  for (const Sway& s : a.tornado) tornado.push_back({{"input", s.input}, {"low", change(s.low)}, {"high", change(s.high)}});
+  out["options"] = options, out["refused"] = refused, out["what_if"] = what_if, out["tornado"] = tornado, out["warnings"] = a.warnings;
+  return out.dump(2) + "\n";
+}
+
+}  // namespace tandem::planning

@@ -1,0 +1,76 @@
+#include "experiments/tandem/planning/assessment.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "experiments/tandem/base/rehearsal.hpp"
+#include "models/base/quantity.hpp"
+#include "sim/result/simulate.hpp"
+#include "topology/plan_reader.hpp"
+#include "topology/preset.hpp"
+
+namespace tandem::planning {
+namespace {
+
+/// Just off the even shares that an override reads as fewer NICs of full speed.
+constexpr double kNotFewer = 1 - 1e-6;
+
+std::string reasons(const ConfigError& e) {
+  std::string out;
+  for (Problem p : e.problems()) {
+    p.file.clear();
+    out += (out.empty() ? "" : "; ") + p.message();
+  }
+  return out;
+}
+
+void predict(Assessment& a, const std::string& stack) {
+  a.plan = parse_plan(a.candidate.text, a.candidate.file, program::chosen_stack(stack));
+  require_lowerable(a.plan);
+  const TaskGraph graph = lower(a.plan);
+  a.topology = program::topology_of(a.plan, "");
+  sim::SimulateOptions options;
+  options.seeds_at_once = 1;  // plans have the threads
+  a.prediction = sim::simulate(a.plan, graph, *a.topology, options);
+}
+
+}  // namespace
+
+double Assessment::nodes() const { return std::ceil(devices() / static_cast<double>(topology->devices_per_node())); }
+
+double Assessment::checkpoint_bytes() const {
+  const auto& types = plan.training.dtypes;
+  const int moments = plan.training.optimizer.kind == OptimizerKind::sgd ? 1 : 2;
+  const int master = types.master == types.weights ? 0 : bits(types.master);
+  const int each = bits(types.weights) + master + moments * bits(types.optimizer_state);
+  return static_cast<double>(count_parameters(plan.model, plan.model.vocab_size).total) * each / 8;
+}
+
+std::int64_t Assessment::needed_bytes() const {
+  return prediction.roles[neediest_role(prediction)].needed_bytes.count() * plan.cluster.ranks_per_device;
+}
+
+Assessment assess(const CandidatePlan& candidate, const std::string& stack) {
+  Assessment out;
+  out.candidate = candidate;
+  out.refusal = candidate.refusal;
+  if (!out.refusal.empty()) return out;
+  try {
+    predict(out, stack);
+  } catch (const InfeasibleError& e) {
+    out.refusal = reasons(e);
+  }
+  return out;
+}
+
+CandidatePlan with_network(const Assessment& a, double factor) {
+  if (!a.refusal.empty()) throw ConfigError(Problem{a.candidate.file, "", "", a.refusal, ""});
+  ClusterFacts facts = load_cluster(a.plan.cluster.preset);
+  apply_overrides(a.plan.cluster, facts);
+  if (facts.node.nics == 0)
+    throw ConfigError(Problem{a.candidate.file, "cluster.preset", '"' + a.plan.cluster.preset + '"', "has no network between nodes", ""});
+  const Bandwidth node = facts.node.nic * (static_cast<double>(facts.node.nics) * factor * kNotFewer);
+  return changed(a.candidate, "cluster.override.scale_out_per_node", text_of(node));
+}
+
+}  // namespace tandem::planning

@@ -1,0 +1,92 @@
+#include "experiments/tandem/planning/budget.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tandem::planning {
+namespace {
+
+constexpr double kSecondsPerDay = 86400, kSecondsPerHour = 3600, kHoursPerDay = 24;
+constexpr double kWantedAvailability = 0.99;  // of the spares that are chosen here
+constexpr double kLeastGoodput = 1e-3;
+
+Ranged scaled(const Ranged& r, double factor) { return {r.value * factor, r.low * factor, r.high * factor}; }
+
+sim::FailureModel model_of(const FailureCondition& c, double devices) {
+  return {c.per_device_day * devices / kSecondsPerDay, c.detection_s + c.restart_s, c.save_s, c.durable_s};
+}
+
+/// Nodes that wait to be repaired, on average.
+double mean_broken(const FailureCondition& c, const sim::FailureModel& m) {
+  return m.failures_per_s * c.repair_hours * kSecondsPerHour;
+}
+
+double interval_of(const FailureCondition& c, const sim::FailureModel& m) {
+  if (c.interval_s) return std::max(*c.interval_s, m.durable_s - m.save_s);
+  if (m.save_s + m.durable_s == 0 && m.failures_per_s > 0) return 1;  // checkpoints that cost nothing: one a second
+  return sim::best_interval_s(m);
+}
+
+FailureBudget failures_of(const FailureCondition& c, double devices) {
+  const sim::FailureModel m = model_of(c, devices);
+  FailureBudget out;
+  if (m.failures_per_s > 0) out.mtbf_hours = 1 / m.failures_per_s / kSecondsPerHour;
+  out.interval_s = interval_of(c, m);
+  out.young_s = sim::young_interval_s(m), out.daly_s = sim::daly_interval_s(m);
+  out.shares = c.goodput ? sim::TimeShares{*c.goodput, 0, 1 - *c.goodput, 0} : sim::time_shares(m, out.interval_s);
+  if (c.repair_hours > 0 || c.spares) {
+    const double broken = mean_broken(c, m);
+    out.spares = c.spares ? static_cast<int>(*c.spares) : sim::spares_for(broken, kWantedAvailability);
+    out.available = sim::share_with_spares(broken, out.spares);
+  }
+  return out;
+}
+
+EnergyBudget energy_of(const PowerCondition& power, const Budget& b, double devices) {
+  const double down = b.failures.available * b.failures.shares.down + (1 - b.failures.available);
+  const double spares = b.spare_devices / devices;
+  const double kwh = sim::energy_kwh(power.draw, {1 - down, down + spares}, power.pue);
+  EnergyBudget out;
+  out.kwh = scaled(b.device_hours, kwh);
+  out.peak_kw = sim::peak_kw(power.draw, devices, power.pue);
+  if (power.carbon_kg_per_kwh) out.co2_kg = out.kwh.value * *power.carbon_kg_per_kwh;
+  return out;
+}
+
+MemoryVerdict verdict(const Assessment& a, double error) {
+  if (!a.prediction.fits) return MemoryVerdict::too_large;
+  const double room = static_cast<double>(a.prediction.device_memory.count());
+  return static_cast<double>(a.needed_bytes()) * (1 + error) > room ? MemoryVerdict::tight : MemoryVerdict::fits;
+}
+
+double goodput_of(const Assessment& a, const FailureBudget& f) {
+  const double out = f.shares.work * f.available;
+  if (out < kLeastGoodput)
+    throw ConfigError(Problem{a.candidate.file, "", "", "failures leave less than a thousandth of the time for work",
+                              "give fewer failures, a faster save or restart, or more spares"});
+  return out;
+}
+
+}  // namespace
+
+Budget budget_of(const Assessment& a, const Conditions& c, const Facts& facts) {
+  const Prediction& p = a.prediction;
+  Budget out;
+  out.steps = c.tokens / (p.tokens_per_s * p.step_time.seconds());
+  out.step_s = scaled({p.step_time.seconds(), p.range.low_s, p.range.high_s}, c.step_factor);
+  out.failures = failures_of(c.failures, a.devices());
+  out.goodput = goodput_of(a, out.failures);
+  out.days = scaled(out.step_s, out.steps / out.goodput / kSecondsPerDay);
+  out.failures.expected = out.days.value * kHoursPerDay / out.failures.mtbf_hours;
+  out.device_hours = scaled(out.days, kHoursPerDay * a.devices());
+  out.spare_devices = static_cast<double>(out.failures.spares * a.topology->devices_per_node());
+  if (c.days)
+    out.in_time = sim::share_within(facts.errors, p, *a.topology, *c.days / out.days.value * p.step_time.seconds());
+  if (c.price) out.money = scaled(out.device_hours, c.price->device_hour * (1 + out.spare_devices / a.devices()));
+  if (c.power) out.energy = energy_of(*c.power, out, a.devices());
+  out.memory = verdict(a, facts.memory_error);
+  out.published = sim::has_records(facts.errors, *a.topology);
+  return out;
+}
+
+}  // namespace tandem::planning

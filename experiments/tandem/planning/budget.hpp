@@ -1,0 +1,51 @@
+#pragma once
+// What a training takes: days, device hours, money, energy, failures.
+
+#include <limits>
+#include <optional>
+
+#include "experiments/tandem/planning/conditions.hpp"
+#include "sim/budget/failures.hpp"
+
+namespace tandem::planning {
+
+/// A figure with its 80 % range, which comes from that of the step time.
+struct Ranged {
+  double value = 0, low = 0, high = 0;
+};
+
+struct FailureBudget {
+  double mtbf_hours = std::numeric_limits<double>::infinity();  ///< of the whole job
+  double expected = 0;         ///< failures while the training lasts
+  sim::TimeShares shares;      ///< of the time that enough nodes are there
+  double available = 1;        ///< share of the time that enough nodes are there
+  double interval_s = 0, young_s = 0, daly_s = 0;
+  int spares = 0;              ///< nodes
+};
+
+struct EnergyBudget {
+  Ranged kwh;
+  double peak_kw = 0;
+  std::optional<double> co2_kg;
+};
+
+enum class MemoryVerdict { fits, tight, too_large };
+
+struct Budget {
+  double steps = 0;
+  Ranged step_s;
+  double goodput = 1;
+  Ranged days, device_hours;             ///< device hours without spares
+  double spare_devices = 0;
+  std::optional<double> in_time;         ///< probability, 0 to 1, of the wanted days
+  std::optional<Ranged> money;           ///< spares included
+  std::optional<EnergyBudget> energy;
+  FailureBudget failures;
+  MemoryVerdict memory = MemoryVerdict::fits;
+  bool published = true;                 ///< some step time of the device was; else ranges are a wide default
+};
+
+/// Works out a budget. The assessment has a prediction. Throws ConfigError where failures leave no time for work.
+Budget budget_of(const Assessment& assessment, const Conditions& conditions, const Facts& facts);
+
+}  // namespace tandem::planning

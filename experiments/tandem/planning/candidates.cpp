@@ -1,0 +1,161 @@
+#include "experiments/tandem/planning/candidates.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "experiments/tandem/base/fields.hpp"
+#include "experiments/tandem/import/report.hpp"
+#include "models/base/files.hpp"
+#include "models/base/json.hpp"
+#include "models/base/presets.hpp"
+#include "models/base/text.hpp"
+
+namespace tandem::planning {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kSequence = 4096;  // of a model that comes without a plan
+
+json value_of(const std::string& text) {
+  const bool nested = text.starts_with('{') || text.starts_with('[');
+  if (nested) return parse_json(text, "--set");
+  const json value = json::parse(text, nullptr, false);
+  return value.is_discarded() ? json(text) : value;
+}
+
+void require_field(const std::string& field) {
+  Problem p = study::unknown_field(field);
+  if (p.reason.empty()) return;
+  p.file = "--set";
+  throw ConfigError(p);
+}
+
+/// Something that has no cluster of its own needs one.
+void require_place(const PlanChoice& choice) {
+  if (!choice.clusters.empty() && !choice.devices.empty()) return;
+  throw ConfigError(Problem{choice.plan, "", "", "is a model, and no plan: it has neither cluster nor devices",
+                            "give --cluster and --devices, or a plan file"});
+}
+
+json model_plan(const json& model) {
+  return {{"model", model},
+          {"parallel", {{"zero_stage", 3}}},
+          {"training", {{"seq_length", kSequence}, {"micro_batch_size", 1}}}};
+}
+
+json plan_of_preset(const PlanChoice& choice) {
+  if (find_preset("models/presets", choice.plan).empty()) {
+    Problem p = unknown_preset("models/presets", choice.plan, "plan file, config.json or model preset");
+    p.file = choice.plan;
+    p.value.clear();
+    throw ConfigError(p);
+  }
+  require_place(choice);
+  return model_plan({{"preset", choice.plan}});
+}
+
+json plan_of_config(const PlanChoice& choice) {
+  require_place(choice);
+  const import::Import made = import::make_import(choice.plan, 0, false);
+  if (made.refused) throw InfeasibleError(huggingface::refusals(made.model));
+  return model_plan(json::parse(made.document().dump()).at("model"));
+}
+
+/// The plan that everything else changes, and whether it came without a layout.
+json base_of(const PlanChoice& choice) {
+  if (!is_preset_path(choice.plan) && !file_exists(choice.plan)) return plan_of_preset(choice);
+  if (is_folder(choice.plan)) return plan_of_config(choice);
+  json plan = read_json(choice.plan);
+  const bool config = plan.is_object() && !plan.contains("model") && (plan.contains("model_type") || plan.contains("architectures"));
+  return config ? plan_of_config(choice) : plan;
+}
+
+bool has_batch(const json& plan) {
+  return plan.contains("training") && plan["training"].is_object() &&
+         (plan["training"].contains("global_batch_size") || plan["training"].contains("preset"));
+}
+
+struct Axis {
+  std::string label, field;
+  std::vector<json> values;
+};
+
+std::vector<Axis> axes_of(const PlanChoice& choice) {
+  std::vector<Axis> out;
+  const auto add = [&](const std::string& label, const std::string& field, std::vector<json> values) {
+    if (!values.empty()) out.push_back({label, field, std::move(values)});
+  };
+  add("cluster", "cluster.preset", {choice.clusters.begin(), choice.clusters.end()});
+  add("devices", "cluster.devices", {choice.devices.begin(), choice.devices.end()});
+  for (const FieldValues& f : choice.fields) {
+    require_field(f.field);
+    std::vector<json> values;
+    for (const std::string& text : f.values) values.push_back(value_of(text));
+    add(f.field, f.field, values);
+  }
+  return out;
+}
+
+std::size_t count_of(const std::vector<Axis>& axes, const std::string& plan) {
+  std::size_t count = 1;
+  for (const Axis& a : axes) {
+    count *= a.values.size();
+    if (count > kMostCandidates)
+      throw ConfigError(Problem{plan, "", "", "the options make more than " + std::to_string(kMostCandidates) + " plans", "give fewer values"});
+  }
+  return count;
+}
+
+bool sets(const PlanChoice& choice, const std::string& field) {
+  return std::any_of(choice.fields.begin(), choice.fields.end(), [&](const FieldValues& f) { return f.field == field; });
+}
+
+void set_batch(json& plan, const PlanChoice& choice) {
+  if (!plan.contains("cluster") || !plan["cluster"].is_object() || !plan["cluster"].contains("devices")) return;
+  if (!plan["cluster"]["devices"].is_number_integer()) return;
+  const auto devices = plan["cluster"]["devices"].get<std::int64_t>();
+  if (choice.sequences_per_device > 0) study::set_field(plan, "training.global_batch_size", choice.sequences_per_device * devices);
+  else if (!has_batch(plan)) study::set_field(plan, "training.global_batch_size", devices);
+}
+
+std::string text_of(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+}  // namespace
+
+std::vector<CandidatePlan> candidates(const PlanChoice& choice) {
+  const json base = base_of(choice);
+  const std::vector<Axis> axes = axes_of(choice);
+  const std::size_t count = count_of(axes, choice.plan);
+  std::vector<CandidatePlan> out;
+  for (std::size_t i = 0; i < count; ++i) {
+    CandidatePlan plan{"", choice.plan, "", ""};
+    json document = base;
+    std::size_t rest = i, block = count;
+    for (const Axis& axis : axes) {
+      block /= axis.values.size();
+      const json& value = axis.values[rest / block];
+      rest %= block;
+      study::set_field(document, axis.field, value);
+      if (axis.values.size() > 1) plan.at += (plan.at.empty() ? "" : ", ") + axis.label + " " + text_of(value);
+    }
+    if (document.is_object()) set_batch(document, choice);
+    if (!axes.empty() && !sets(choice, "parallel.data")) plan.refusal = study::fill_field(document, "parallel.data");
+    plan.text = document.dump();
+    out.push_back(std::move(plan));
+  }
+  return out;
+}
+
+CandidatePlan changed(const CandidatePlan& plan, const std::string& field, const std::string& value) {
+  require_field(field);
+  json document = json::parse(plan.text);
+  study::set_field(document, field, value_of(value));
+  CandidatePlan out = plan;
+  const bool layout = field.starts_with("parallel.") && field != "parallel.data";
+  if (layout || field == "cluster.devices") out.refusal = study::fill_field(document, "parallel.data");
+  out.text = document.dump();
+  return out;
+}
+
+}  // namespace tandem::planning

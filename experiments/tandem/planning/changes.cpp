@@ -1,0 +1,114 @@
+#include "experiments/tandem/planning/changes.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "models/base/text.hpp"
+#include "reports/prediction/text.hpp"
+
+namespace tandem::planning {
+namespace {
+
+double positive(const std::string& name, const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (end != text.c_str() && *end == '\0' && value > 0 && std::isfinite(value)) return value;
+  throw ConfigError(Problem{"--what-if", name, text, "must be a number above zero", ""});
+}
+
+[[noreturn]] void refuse_name(const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& [known, unused] : change_names()) names.push_back(known);
+  throw ConfigError(Problem{"--what-if", name, "", "is no change that is known here", "there are " + list_text(names) + ", and all plan fields such as parallel.tensor"});
+}
+
+/// Sets the condition of that name. False where the name is none, or the option does not have it.
+bool set(Conditions& c, const std::string& name, double value) {
+  if (name == "failures") c.failures.per_device_day = value;
+  else if (name == "restart") c.failures.detection_s = 0, c.failures.restart_s = value;
+  else if (name == "save") (c.failures.durable_s > 0 ? c.failures.durable_s : c.failures.save_s) = value;
+  else if (name == "price" && c.price) c.price->device_hour = value;
+  else if (name == "step_time") c.step_factor = value;
+  else return false;
+  return true;
+}
+
+/// The condition's value now. Zero where the option does not have it.
+double value_of(const Conditions& c, const std::string& name) {
+  if (name == "failures") return c.failures.per_device_day;
+  if (name == "restart") return c.failures.detection_s + c.failures.restart_s;
+  if (name == "save") return c.failures.save_s + c.failures.durable_s;
+  if (name == "price") return c.price ? c.price->device_hour : 0;
+  return c.step_factor;
+}
+
+std::string three_digits(double value) {
+  char* end = nullptr;
+  std::string text = number_text(value, value >= 100 ? 0 : value >= 1 ? 2 : 6);
+  if (text.find('.') != text.npos) text.erase(text.find_last_not_of('0') + 1);
+  if (text.ends_with('.')) text.pop_back();
+  return std::strtod(text.c_str(), &end) > 0 ? text : number_text(value, 9);
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> change_names() {
+  return {{"network", "factor on the rate of the NICs"},
+          {"failures", "of a device in a day"},
+          {"restart", "seconds from a failure to the next step"},
+          {"save", "seconds of a checkpoint"},
+          {"price", "of a device hour"},
+          {"step_time", "factor on the simulated step time"}};
+}
+
+Change ChangeMaker::with(const std::string& name, const std::string& value, const Conditions& conditions) const {
+  return {name, value, budget_of(option_.assessment, conditions, facts_)};
+}
+
+Change ChangeMaker::resimulated(const std::string& name, const std::string& value, const CandidatePlan& plan) const {
+  const Assessment a = assess(plan, request_.choice.stack);
+  if (!a.refusal.empty()) throw InfeasibleError(Problem{"--what-if", name, value, a.refusal, ""});
+  Conditions c = conditions_of(request_, facts_, a);
+  if (!c.price) c.price = option_.conditions.price;
+  return {name, value, budget_of(a, c, facts_)};
+}
+
+Change ChangeMaker::change(const std::string& name, const std::string& value) const {
+  if (name.find('.') != name.npos) return resimulated(name, value, changed(option_.assessment.candidate, name, value));
+  if (name == "network") return resimulated(name, value, with_network(option_.assessment, positive(name, value)));
+  Conditions c = option_.conditions;
+  if (!set(c, name, positive(name, value))) refuse_name(name);
+  return with(name, value, c);
+}
+
+Change ChangeMaker::scaled(const std::string& name, double factor) const {
+  if (name == "network") return resimulated(name, "x " + three_digits(factor), with_network(option_.assessment, factor));
+  Conditions c = option_.conditions;
+  const double value = value_of(c, name) * factor;
+  set(c, name, value);
+  return with(name, three_digits(value), c);
+}
+
+Sway ChangeMaker::sway(const std::string& name, double low, double high) const {
+  return {name, scaled(name, low), scaled(name, high)};
+}
+
+std::vector<Sway> ChangeMaker::tornado() const {
+  const StepRange& range = option_.assessment.prediction.range;
+  const double step = option_.assessment.prediction.step_time.seconds();
+  const Conditions& c = option_.conditions;
+  std::vector<Sway> out = {sway("step_time", range.low_s / step, range.high_s / step)};
+  if (c.price) out.push_back(sway("price", 0.9, 1.1));
+  if (!c.failures.goodput)
+    for (const char* name : {"failures", "restart", "save"})
+      if (value_of(c, name) > 0) out.push_back(sway(name, 0.5, 2));
+  if (option_.assessment.plan.cluster.devices > option_.assessment.topology->devices_per_node()) out.push_back(sway("network", 0.5, 2));
+  const bool money = c.price.has_value();
+  std::stable_sort(out.begin(), out.end(), [&](const Sway& a, const Sway& b) {
+    return money ? a.money_span() > b.money_span() : a.days_span() > b.days_span();
+  });
+  return out;
+}
+
+}  // namespace tandem::planning

@@ -1,0 +1,232 @@
+#!/usr/bin/env python3
+"""Capacity questions: one command each, with a published figure or one that is worked out by hand here."""
+import datetime
+import json
+import math
+import time
+
+import tandem
+from tandem import SOURCE, WithFolder, run
+
+PLANS = SOURCE / "experiments" / "plans"
+GPT3 = PLANS / "gpt3-175b-sc21-1024.json"
+H100 = {"model": {"preset": "llama3-8b"}, "parallel": {"data": 64, "zero_stage": 1, "tensor": 1},
+        "training": {"seq_length": 8192, "micro_batch_size": 1, "global_batch_size": 256, "recompute": "full"},
+        "cluster": {"preset": "dgx-h100", "devices": 64}}
+
+
+def plan(path, *arguments, code=0):
+    started = time.monotonic()
+    done = run("plan", path, *arguments, "--json")
+    assert done[0] == code, done
+    assert time.monotonic() - started < 60  # the goal is 5 s on an idle machine
+    return json.loads(done[1])
+
+
+class Published(WithFolder):
+    """Inputs and layouts are in the notes of the plans."""
+
+    def near(self, value, published, share):
+        self.assertLess(abs(value / published - 1), share, f"{value} and {published} published")
+
+    def test_gpt3_on_1024_a100_takes_34_days(self):
+        self.near(plan(GPT3, "--tokens", "300e9", "--failures", 0)["best"]["days"]["value"], 34, 0.03)
+
+    def test_1t_on_3072_a100_takes_84_days(self):
+        days = plan(PLANS / "megatron-1t-3072.json", "--tokens", "450e9", "--failures", 0)["best"]["days"]
+        self.near(days["value"], 84, 0.05)  # the step itself is predicted 3.3 % long
+        self.assertTrue(days["low"] < 84 < days["high"])
+
+    def test_llama2_70b_takes_1720000_device_hours(self):
+        self.near(plan(PLANS / "llama2-70b-a100-1024.json", "--tokens", "2e12")["best"]["device_hours"]["value"], 1.72e6, 0.08)
+
+    def test_llama3_405b_takes_30840000_device_hours(self):
+        best = plan(PLANS / "llama3-405b-16384.json", "--tokens", "15.6e12", "--storage", "2e12", code=4)["best"]
+        self.near(best["device_hours"]["value"], 30.84e6, 0.05)
+        self.assertGreater(best["failures"]["goodput"], 0.9)
+        self.assertAlmostEqual(best["failures"]["mtbf_hours"], 54 * 24 / 419, places=3)
+
+
+class Questions(WithFolder):
+    """The questions of capacity planners, one command each."""
+
+    def setUp(self):
+        super().setUp()
+        self.plan = self.folder.plan(H100)
+        self.step = tandem.tandem_json("simulate", self.plan)
+
+    def test_1_days_and_devices_for_a_deadline(self):
+        answer = plan(self.plan, "--tokens", "1e12", "--goodput", 0.9, "--devices", "64,128,256", "--days", 40)
+        alone = plan(self.plan, "--tokens", "1e12", "--goodput", 0.9)["best"]["days"]["value"]
+        self.assertAlmostEqual(alone, 1e12 / self.step["tokens_per_s"] / 0.9 / 86400)
+        at = {o["layout"]["devices"]: o["days"]["value"] for o in answer["options"]}
+        in_time = [n for n, days in at.items() if days <= 40]
+        self.assertEqual(answer["best"]["layout"]["devices"], min(in_time))
+        self.assertGreater(answer["best"]["in_time"], 0.3)
+
+    def test_2_money_per_run_and_per_trillion_tokens(self):
+        answer = plan(self.plan, "--tokens", "2e12", "--price", 2, "--what-if", "price=2.2")
+        best = answer["best"]
+        self.assertAlmostEqual(best["money"]["value"], 2 * best["device_hours"]["value"], places=3)
+        self.assertAlmostEqual(best["money"]["per_trillion_tokens"], best["money"]["value"] / 2)
+        self.assertAlmostEqual(answer["what_if"][0]["money"], 1.1 * best["money"]["value"], places=3)
+        kinds = [plan(self.plan, "--tokens", "2e12", "--price-kind", k)["best"]["money"]["offer"] for k in ("on_demand", "reserved", "spot")]
+        self.assertEqual([k["kind"] for k in kinds], ["on_demand", "reserved", "spot"])
+
+    def test_3_the_cheapest_cluster_is_not_the_one_with_the_lowest_price(self):
+        answer = plan(self.plan, "--tokens", "1e12", "--cluster", "dgx-h100,dgx-a100-80gb", "--price", "dgx-h100=2,dgx-a100-80gb=1.5",
+                      "--set", "training.recompute=full")
+        self.assertEqual(answer["best"]["layout"]["cluster"], "dgx-h100")
+        for o in answer["options"]:
+            price = {"dgx-h100": 2, "dgx-a100-80gb": 1.5}[o["layout"]["cluster"]]
+            self.assertAlmostEqual(o["money"]["value"], price * o["device_hours"]["value"], places=3)
+
+    def test_4_energy_of_400_watts_is_hours_times_0_4(self):
+        best = plan(self.plan, "--tokens", "1e12", "--watts", 400, "--pue", 1, "--grid", 0.5, "--power-limit", 20)
+        energy, hours = best["best"]["energy"], best["best"]["device_hours"]["value"]
+        self.assertTrue(math.isclose(energy["kwh"]["value"], hours * 0.4, rel_tol=1e-12))
+        self.assertAlmostEqual(energy["co2_kg"], hours * 0.2, places=6)
+        self.assertAlmostEqual(energy["peak_kw"], 64 * 0.4)
+        self.assertTrue(any("--power-limit" in w for w in best["warnings"]))
+
+    def test_5_goodput_and_the_best_interval(self):
+        # One failure an hour, a minute a save: Young sqrt(2 x 60 x 3600) = 657.3 s.
+        arguments = ("--tokens", "1e12", "--failures", 24 / 64, "--detection", 60, "--restart", 240, "--save", 60)
+        best = plan(self.plan, *arguments)["best"]
+        self.assertAlmostEqual(best["checkpoint"]["young_s"], 657.267, places=2)
+        self.assertAlmostEqual(best["checkpoint"]["interval_s"], best["checkpoint"]["daly_s"], delta=1)
+        rate, segment = 1 / 3600, best["checkpoint"]["interval_s"] + 60
+        exact = best["checkpoint"]["interval_s"] * rate * math.exp(-300 * rate) / math.expm1(rate * segment)
+        self.assertAlmostEqual(best["failures"]["goodput"], exact, places=9)
+        self.assertGreater(plan(self.plan, *arguments, "--async-save")["best"]["failures"]["goodput"], exact)
+        # A node is broken for a day: 24 of them on average, of a Poisson distribution; 36 are enough for 99 %.
+        spared = plan(self.plan, *arguments, "--repair", 24)["best"]
+        self.assertEqual(spared["failures"]["spare_nodes"], 36)
+        self.assertGreater(spared["failures"]["available"], 0.99)
+
+    def test_6_a_slower_network_takes_longer(self):
+        changes = plan(self.plan, "--tokens", "1e12", "--what-if", "network=0.1", "--what-if", "failures=0.001",
+                       "--what-if", "cluster.override.oversubscription=4")
+        days = changes["best"]["days"]["value"]
+        self.assertGreater(changes["what_if"][0]["days"], days)
+        self.assertGreaterEqual(changes["what_if"][2]["days"], days)
+        slow = dict(H100, cluster={**H100["cluster"], "override": {"scale_out_per_node": "39.99996 GB/s"}})
+        alone = plan(self.folder.plan(slow, "slow.json"), "--tokens", "1e12")["best"]["days"]["value"]
+        self.assertAlmostEqual(changes["what_if"][0]["days"], alone, places=6)
+
+    def test_7_scaling_costs_efficiency(self):
+        strong = plan(self.plan, "--tokens", "1e12", "--devices", "64,256", "--failures", 0)["options"]
+        weak = plan(self.plan, "--tokens", "1e12", "--devices", "64,256", "--failures", 0, "--sequences-per-device", 4)["options"]
+        hours = [{o["layout"]["devices"]: o["device_hours"]["value"] for o in options} for options in (strong, weak)]
+        self.assertGreater(hours[0][256] / hours[0][64], hours[1][256] / hours[1][64])
+        self.assertAlmostEqual(hours[0][64], hours[1][64])
+
+    def test_8_memory_that_is_not_there_is_told(self):
+        answer = plan(self.plan, "--tokens", "1e12", "--cluster", "dgx-h100,dgx-h200", "--set", "training.recompute=full,none")
+        fit = {(o["layout"]["cluster"], o["at"].split()[-1]): o for o in answer["options"]}
+        self.assertLess(fit["dgx-h200", "none"]["days"]["value"], fit["dgx-h200", "full"]["days"]["value"])
+        for o in answer["options"]:
+            room = o["memory"]["device_bytes"] - o["memory"]["needed_bytes"]
+            expected = "too large" if room < 0 else "tight" if room < 0.077 * o["memory"]["needed_bytes"] else "fits"
+            self.assertEqual(o["memory"]["verdict"], expected, o["at"])
+
+    def test_9_longer_context_costs_attention(self):
+        answer = plan(self.plan, "--tokens", "1e12", "--cluster", "dgx-h200", "--set", "training.seq_length=8192,32768",
+                      "--set", "parallel.context=1,4", "--failures", 0)
+        best = {}
+        for o in answer["options"]:
+            sequence = o["at"].split(", ")[0]
+            best[sequence] = min(best.get(sequence, math.inf), o["days"]["value"])
+        ratio = best["training.seq_length 32768"] / best["training.seq_length 8192"]
+        # FLOPs of a token: 6 x 8.03e9 of the weights and 6 x 32 layers x 4,096 x its sequence of causal attention: 74.0 over 54.6 GFLOP.
+        self.assertLess(abs(ratio / (74.0 / 54.6) - 1), 0.15, ratio)
+
+    def test_10_a_checkpoint_has_14_bytes_a_parameter(self):
+        best = plan(self.plan, "--tokens", "1e12", "--storage", "10e9")["best"]
+        self.assertEqual(best["checkpoint"]["bytes"], 8030261248 * 14)
+        self.assertAlmostEqual(best["checkpoint"]["save_s"], 8030261248 * 1.4e-9)
+
+    def test_11_the_tornado_moves_one_input_at_a_time(self):
+        answer = plan(self.plan, "--tokens", "1e12", "--price", 2, "--tornado")
+        money = answer["best"]["money"]["value"]
+        spans = [abs(s["high"]["money"] - s["low"]["money"]) for s in answer["tornado"]]
+        self.assertEqual(spans, sorted(spans, reverse=True))
+        sways = {s["input"]: s for s in answer["tornado"]}
+        self.assertAlmostEqual(sways["price"]["low"]["money"], 0.9 * money, places=3)
+        self.assertAlmostEqual(sways["step_time"]["high"]["money"], answer["best"]["money"]["high"], places=3)
+        self.assertLessEqual({"failures", "restart", "save", "network"}, set(sways))
+
+
+class Words(WithFolder):
+    def setUp(self):
+        super().setUp()
+        self.plan = self.folder.plan(H100)
+
+    def prices(self, date):
+        own = self.folder.path / "own" / "topology" / "budget"
+        own.mkdir(parents=True, exist_ok=True)
+        offer = {"device": "h100-sxm5-80gb", "kind": "on_demand", "provider": "us", "instance": "box", "devices": 8, "instance_hour": 16,
+                 "date": date, "source": "a letter"}
+        (own / "prices.json").write_text(json.dumps({"currency": "EUR", "offers": [offer]}))
+        return {"TANDEM_PRESETS": str(self.folder.path / "own")}
+
+    def test_the_range_of_the_step_passes_to_days_hours_and_money(self):
+        best = plan(self.plan, "--tokens", "1e12", "--price", 3)["best"]
+        for end in ("low", "high"):
+            factor = best["step_time_s"][end] / best["step_time_s"]["value"]
+            for key in ("days", "device_hours", "money"):
+                self.assertAlmostEqual(best[key][end] / best[key]["value"], factor, places=9)
+
+    def test_the_probability_of_being_in_time_grows_with_the_days(self):
+        days = plan(self.plan, "--tokens", "1e12")["best"]["days"]
+        likely = [plan(self.plan, "--tokens", "1e12", "--days", days["value"] * f)["best"]["in_time"] for f in (0.5, 1, 2)]
+        self.assertTrue(likely[0] < 0.05 < likely[1] < 0.95 < likely[2], likely)
+        self.assertGreaterEqual(plan(self.plan, "--tokens", "1e12", "--days", days["high"] * 1.001)["best"]["in_time"], 0.9)
+
+    def test_an_old_price_is_a_warning_and_a_new_one_none(self):
+        old = (datetime.date.today() - datetime.timedelta(days=91)).isoformat()
+        for date, warned in ((old, True), (datetime.date.today().isoformat(), False)):
+            code, out, _ = run("plan", self.plan, "--tokens", "1e12", environment=self.prices(date))
+            self.assertEqual(code, 0)
+            self.assertIn(" EUR ", out)
+            self.assertEqual("days old" in out, warned)
+
+    def test_a_device_without_published_step_times_says_so_first(self):
+        code, out, _ = run("plan", self.plan, "--tokens", "1e12", "--cluster", "hls-gaudi3")
+        self.assertEqual(code, 0)
+        self.assertTrue(out.startswith("warning: no step time was ever published of"), out)
+
+    def test_bad_input_is_one_clear_error(self):
+        cases = ((("--tokens", "-1"), 2, "-1 is no number above 0"), (("--tokens", "nan"), 2, "nan"),
+                 (("--tokens", "1e12", "--price-kind", "cheap"), 3, "there are on_demand, reserved and spot"),
+                 (("--tokens", "1e12", "--cluster", "gb200-nvl72", "--price-kind", "spot"), 3, "give --price"),
+                 (("--tokens", "1e12", "--pue", "0.5"), 2, "0.5 is no number from 1"),
+                 (("--tokens", "1e12", "--goodput", "0"), 2, "--goodput"),
+                 (("--tokens", "1e12", "--failures", "1", "--mtbf", "5"), 2, "excludes"),
+                 (("--tokens", "1e12", "--failures", "900"), 3, "thousandth of the time"),
+                 (("--tokens", "1e12", "--grid", "mars"), 3, "france or us"),
+                 (("--tokens", "1e12", "--set", "parallel.tensr=2"), 3, 'did you mean "parallel.tensor"?'),
+                 (("--tokens", "1e12", "--what-if", "luck=2"), 3, "there are network"),
+                 (("--tokens", "1e12", "--what-if", "network=-2"), 3, "above zero"),
+                 (("--tokens", "1e12", "--devices", "63", "--set", "parallel.tensor=2"), 4, "no multiple"))
+        for arguments, code, said in cases:
+            with self.subTest(arguments=arguments):
+                done = run("plan", self.plan, *arguments)
+                self.assertEqual((done[0], done[1]), (code, ""), done[2])
+                self.assertIn(said, done[2])
+                self.assertEqual(done[2].count("\n"), 1, done[2])
+
+    def test_a_model_preset_or_a_configuration_needs_a_cluster(self):
+        self.assertEqual(run("plan", "llama3-8b", "--tokens", "1e12")[0], 3)
+        best = plan("llama3-8b", "--tokens", "1e12", "--cluster", "dgx-h200", "--devices", 64)["best"]
+        self.assertEqual((best["layout"]["data"], best["layout"]["zero_stage"]), (64, 3))
+        config = {"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
+                  "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 8192, "rms_norm_eps": 1e-5,
+                  "rope_theta": 500000.0, "hidden_act": "silu", "tie_word_embeddings": False}
+        path = self.folder.file("config.json", json.dumps(config))
+        same = plan(path, "--tokens", "1e12", "--cluster", "dgx-h200", "--devices", 64)["best"]
+        self.assertAlmostEqual(same["days"]["value"], best["days"]["value"])
+
+
+if __name__ == "__main__":
+    tandem.main()

@@ -1,0 +1,36 @@
+#pragma once
+// What a training takes beside its steps, as data: topology/budget/power.json and failures.json, topology/errors/memory.json.
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tandem {
+
+/// Watts of a device and of its share of the host.
+struct DevicePower {
+  double busy_w = 0, idle_w = 0, host_busy_w = 0, host_idle_w = 0;
+};
+
+struct PowerFacts {
+  std::map<std::string, DevicePower> devices;  ///< by name of the device's preset
+  double pue = 1;
+  std::map<std::string, double> grids;         ///< kg of CO2 a kWh, by name
+};
+
+/// What failures and storage are taken to be where nobody says better.
+struct FailureFacts {
+  double failures_per_device_day = 0;
+  double detection_s = 0, restart_s = 0;
+  double storage_node_bytes_per_s = 0;         ///< of the storage, for each node of the job
+};
+
+/// Throw ConfigError on a broken file.
+PowerFacts load_power_facts();
+FailureFacts load_failure_facts();
+
+/// By how much measured peak memory may be above the predicted: a share of the prediction. Throws ConfigError.
+double load_memory_error();
+
+}  // namespace tandem
