@@ -6,6 +6,7 @@
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/search/report.hpp"
 #include "models/base/output.hpp"
+#include "models/base/presets.hpp"
 #include "models/base/threads.hpp"
 
 namespace tandem::program {
@@ -21,7 +22,7 @@ struct Options {
 };
 
 ExitCode search_plans(const Options& o) {
-  prepare_outputs({o.out}, {});
+  prepare_outputs({o.out}, {is_preset_path(o.request.subject) ? o.request.subject : ""});
   const search::Space space(search::read_question(o.request));
   const InterruptWatch watch;
   search::SearchOptions options = o.search;
@@ -31,7 +32,8 @@ ExitCode search_plans(const Options& o) {
   o.json ? print_json(search::to_json(search, answer)) : print(search::to_text(search, answer));
   if (!o.why.empty()) o.json ? log(search::why_text(search, answer, o.why)) : print(search::why_text(search, answer, o.why));
   if (answer.best.empty()) {
-    print_error(o.request.subject + ": nothing found: no candidate fits; give more devices, or more values with --axis");
+    print_error(o.request.subject + (answer.complete ? ": nothing found: no candidate fits; give more devices, or more values with --axis"
+                                                     : ": nothing found: no simulated candidate fits; --events N simulates more"));
     return ExitCode::nothing;
   }
   if (!o.out.empty()) write_text(o.out, space.document(answer.best.front().id));

@@ -30,7 +30,9 @@ std::vector<std::int64_t> powers_of_two(std::int64_t most) {
 }
 
 /// Degrees by which both divide.
-std::vector<std::int64_t> common(std::int64_t a, std::int64_t b, std::int64_t most) { return at_most(divisors(std::gcd(a, b)), most); }
+std::vector<std::int64_t> common(std::int64_t a, std::int64_t b, std::int64_t most) {
+  return at_most(divisors(std::gcd(a, b)), most);
+}
 
 std::vector<std::int64_t> context_degrees(const Plan& p) {
   const std::int64_t length = p.training.seq_length;

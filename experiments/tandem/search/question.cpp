@@ -35,7 +35,6 @@ class QuestionReader {
     place_cluster();
     const std::vector<AxisRequest> automatic = take_automatic();
     const bool open = automatic.empty();
-    if (open && whole_) read_given();
     if (open) for (const char* field : kOfOneLayout) study::set_field(document_, field, nullptr);
     fill_training();
     std::vector<AxisRequest> chosen = said_axes();
@@ -77,7 +76,7 @@ class QuestionReader {
     const bool model = huggingface::is_config(file) ||
                        (file.is_object() && file.contains("model") && !file.contains("cluster") && !file.contains("training"));
     if (model) document_ = {{"model", {{"preset", absolute_path(path)}}}};
-    else document_ = file, whole_ = true;
+    else document_ = file;
     if (!document_.is_object()) throw ConfigError(Problem{subject, "", value_text(file), "holds no plan and no model", "give a plan or a config.json"});
   }
 
@@ -110,13 +109,6 @@ class QuestionReader {
       }
     }
     return out;
-  }
-
-  void read_given() {
-    try {
-      out_.given = parse_plan(document_.dump(), out_.file, program::chosen_stack(request_.stack));
-    } catch (const ConfigError&) {  // the search goes on with what it says of model and training
-    }
   }
 
   void fill_training() {
@@ -194,7 +186,6 @@ class QuestionReader {
 
   const Request& request_;
   json document_;
-  bool whole_ = false;
   Question out_;
 };
 

@@ -2,7 +2,6 @@
 // What a search is about: a model or a plan, a cluster, and the fields that vary.
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,7 +26,6 @@ struct Question {
   PlanDraft draft;                   ///< of that document
   std::vector<Axis> axes;
   std::vector<std::string> told;     ///< what was chosen that nobody said, one sentence each
-  std::optional<Plan> given;         ///< the plan itself, where a whole one was given
 };
 
 /// Reads everything that a request names. Throws ConfigError and InfeasibleError.

@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-double seconds(std::int64_t ps) { return static_cast<double>(ps) / 1e12; }
+double seconds(std::int64_t ps) { return Duration::picoseconds(ps).seconds(); }
 
 /// "[gpt3-175b] on 64 of dgx-a100-80gb, stack megatron-core as of 2026-08".
 std::string title(const Space& space) {

@@ -123,7 +123,7 @@ TEST_CASE("Shards put together answer as one search does, on any number of threa
 }
 
 TEST_CASE("A search where nothing fits says so and still counts every candidate") {
-  const Space space = space_of({"gpt3-175b", "dgx-a100-80gb", 8, 32, {}});
+  const Space space = space_of({"gpt3-175b", "dgx-a100-80gb", 8, 32, {"virtual_pipeline=1", "micro_batch_size=1", "recompute=full"}});
   Search search(space, options());
   const Answer answer = search.answer();
   CHECK(answer.best.empty());
