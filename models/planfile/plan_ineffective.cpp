@@ -1,9 +1,11 @@
 // Fields that a plan spells out and that change nothing beside its other fields. They are told, not refused: a plan whose experts
 // were taken away to compare should not have to lose their sizes.
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "models/fields/plan_fields.hpp"
+#include "models/planfile/plan_draft.hpp"
 #include "models/planfile/plan_steps.hpp"
 
 namespace tandem {
@@ -80,6 +82,11 @@ bool named(std::string_view row, std::string_view field) {
 }
 
 }  // namespace
+
+bool is_idle(const Plan& plan, std::string_view field) {
+  const std::vector<Ineffective> rows = table(plan);
+  return std::any_of(rows.begin(), rows.end(), [&](const Ineffective& row) { return row.idle && named(row.field, field); });
+}
 
 std::vector<std::string> ineffective_fields(const Plan& plan, const Given& given) {
   std::vector<std::string> out;

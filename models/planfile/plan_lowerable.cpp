@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/fields/plan_fields.hpp"
+#include "models/planfile/plan_draft.hpp"
 #include "models/planfile/plan_steps.hpp"
 
 namespace tandem {
@@ -96,13 +97,18 @@ Problem not_implemented(const Plan& plan, const Gap& gap) {
 
 }  // namespace
 
-void require_lowerable(const Plan& plan) {
+Problems lowering_gaps(const Plan& plan) {
   Problems problems;
   for (const auto& gaps : {model_gaps(plan), t5_gaps(plan), parallel_gaps(plan), step_gaps(plan)}) {
     for (const Gap& g : gaps) {
       if (g.open) problems.push_back(not_implemented(plan, g));
     }
   }
+  return problems;
+}
+
+void require_lowerable(const Plan& plan) {
+  Problems problems = lowering_gaps(plan);
   if (!problems.empty()) throw InfeasibleError(std::move(problems));
 }
 

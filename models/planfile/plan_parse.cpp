@@ -9,6 +9,7 @@
 #include "models/fields/plan_fields.hpp"
 #include "models/huggingface/config_file.hpp"
 #include "models/huggingface/imported_model.hpp"
+#include "models/planfile/plan_draft.hpp"
 #include "models/planfile/plan_steps.hpp"
 #include "models/stack/resolve.hpp"
 
@@ -117,15 +118,19 @@ class PlanReader {
 
   void read_model_preset(const std::string& name) { read_part(json{{"preset", name}}, "model"); }
 
-  Plan finish() {
+  PlanDraft draft() {
     throw_config();
     if (is_preset_path(plan.cluster.preset)) plan.cluster.preset = beside(plan.cluster.preset, file_);
     plan.cluster.generation = context_.generation ? context_.generation(plan.cluster.preset) : "";
     if (context_.stack) choose(*context_.stack);
-    fill_defaults(plan, given_);
-    plan.ineffective = ineffective_fields(plan, own_);
     plan.file = file_;
-    return std::move(plan);
+    return {std::move(plan), std::move(given_)};
+  }
+
+  Plan finish() {
+    Plan whole = completed(draft());
+    whole.ineffective = ineffective_fields(whole, own_);
+    return whole;
   }
 
   void throw_config() {
@@ -351,6 +356,28 @@ Plan parse_plan(std::string_view text, const std::string& file, const PlanContex
   Plan plan = reader.finish();
   validate(plan);
   return plan;
+}
+
+PlanDraft read_draft(std::string_view text, const std::string& file, const PlanContext& context) {
+  PlanReader reader(file, context);
+  reader.read_document(parse_json(text, file));
+  return reader.draft();
+}
+
+Plan completed(const PlanDraft& draft) {
+  Plan plan = draft.plan;
+  fill_defaults(plan, draft.given);
+  return plan;
+}
+
+Problems plan_problems(const Plan& plan) {
+  Problems problems;
+  check_values(plan, problems);
+  check_limits(plan, problems);
+  if (!problems.empty()) return problems;  // what follows counts on it
+  check_layout(plan, problems);
+  check_batch(plan, problems);
+  return problems;
 }
 
 Plan load_plan(const std::string& path, const PlanContext& context) { return parse_plan(read_text(path), path, context); }

@@ -151,6 +151,24 @@ void remember_choices(Plan& plan, const Given& given) {
     if (transfers != nullptr && !given.contains(field)) remember(plan, field, *transfers);
 }
 
+std::set<std::string> condition_fields(const std::string& stack) {
+  std::set<std::string> fields;
+  const auto add_when = [&](const StackEntry& entry) {
+    if (entry.when == nullptr) return;
+    for (const auto& [field, condition] : entry.when->items()) fields.insert(field);
+  };
+  const auto add_list = [&](const auto& list) { std::for_each(list.begin(), list.end(), add_when); };
+  if (find_preset("models/stacks", stack).empty()) return fields;
+  const auto file = load_stack(stack);
+  add_list(file->defaults), add_list(file->fusion), add_list(file->transfers), add_list(file->communicators);
+  add_list(file->narrow_products), add_list(file->host_operations), add_list(file->cuda_graphs), add_list(file->wide_tensors);
+  add_list(file->whole_between_micro_batches), add_list(file->caching_allocator), add_list(file->remainder_last);
+  for (const HostEntry& entry : file->host_operations) add_list(entry.more);
+  for (const TransfersEntry& entry : file->transfers)
+    if (!entry.overlap.empty()) fields.insert("parallel.schedule");
+  return fields;
+}
+
 void resolve_stack(Plan& plan) {
   StackFacts& facts = plan.stack.facts;
   const std::vector<StackDefault> defaults = std::move(facts.defaults);

@@ -2,6 +2,7 @@
 // From a plan's `stack` to what that framework at that date does with the plan. Parsing calls these in this order.
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,10 @@ bool stack_remainder_last(const Plan& plan);
 
 /// Adds the stack itself, the fusion set and the transfers to the defaults that `plan.stack.facts` remembers, where `given` has no such field.
 void remember_choices(Plan& plan, const Given& given);
+
+/// Fields that some condition of a stack's file asks for: what a plan is filled with depends on no others. Rules that only refuse are
+/// not counted. Empty for an unknown name.
+std::set<std::string> condition_fields(const std::string& stack);
 
 /// Fills `plan.stack.facts` of a completed plan.
 void resolve_stack(Plan& plan);

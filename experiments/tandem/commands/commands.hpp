@@ -16,6 +16,7 @@ void add_measure(CLI::App& app, ExitCode& exit);
 void add_explain(CLI::App& app, ExitCode& exit);
 void add_validate(CLI::App& app, ExitCode& exit);
 void add_sweep(CLI::App& app, ExitCode& exit);
+void add_search(CLI::App& app, ExitCode& exit);
 void add_report(CLI::App& app, ExitCode& exit);
 void add_calibrate(CLI::App& app, ExitCode& exit);
 void add_import(CLI::App& app, ExitCode& exit);

@@ -22,7 +22,7 @@ namespace {
 constexpr const char* kFooter =
     "exit codes: 0 ok; 1 internal error; 2 bad command line; 3 bad or unreadable input (file and field named);\n"
     "  4 plan infeasible (does not divide; does not fit: the whole result is printed first; not implemented);\n"
-    "  5 nothing found (no plan of a sweep fits); 6 comparison outside tolerance;\n"
+    "  5 nothing found (no plan of a sweep or search fits); 6 comparison outside tolerance;\n"
     "  7 a device or a rank failed, the host has no memory or thread left, or a training is not finite;\n"
     "  130 interrupted (Ctrl-C, SIGTERM, SIGHUP), results so far kept\n"
     "Data goes to stdout, messages and progress to stderr. NO_COLOR is respected.";
@@ -65,6 +65,7 @@ void fill(CLI::App& app, ExitCode& exit) {
   add_explain(app, exit);
   add_validate(app, exit);
   add_sweep(app, exit);
+  add_search(app, exit);
   add_report(app, exit);
   add_calibrate(app, exit);
   add_import(app, exit);

@@ -1,0 +1,69 @@
+#include <CLI/CLI.hpp>
+
+#include "experiments/tandem/base/interrupt.hpp"
+#include "experiments/tandem/base/terminal.hpp"
+#include "experiments/tandem/commands/arguments.hpp"
+#include "experiments/tandem/commands/commands.hpp"
+#include "experiments/tandem/search/report.hpp"
+#include "models/base/output.hpp"
+#include "models/base/presets.hpp"
+#include "models/base/threads.hpp"
+
+namespace tandem::program {
+
+namespace {
+
+struct Options {
+  search::Request request;
+  search::SearchOptions search;
+  std::string out, why;
+  int jobs = all_cores();
+  bool json = false;
+};
+
+ExitCode search_plans(const Options& o) {
+  prepare_outputs({o.out}, {is_preset_path(o.request.subject) ? o.request.subject : ""});
+  const search::Space space(search::read_question(o.request));
+  const InterruptWatch watch;
+  search::SearchOptions options = o.search;
+  options.jobs = interruptible(o.jobs);
+  search::Search search(space, options);
+  const search::Answer answer = search.answer();
+  o.json ? print_json(search::to_json(search, answer)) : print(search::to_text(search, answer));
+  if (!o.why.empty()) o.json ? log(search::why_text(search, answer, o.why)) : print(search::why_text(search, answer, o.why));
+  if (answer.best.empty()) {
+    print_error(o.request.subject + (answer.complete ? ": nothing found: no candidate fits; give more devices, or more values with --axis"
+                                                     : ": nothing found: no simulated candidate fits; --events N simulates more"));
+    return ExitCode::nothing;
+  }
+  if (!o.out.empty()) write_text(o.out, space.document(answer.best.front().id));
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+void add_search(CLI::App& app, ExitCode& exit) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("search", "Find the fastest layouts of a model on a cluster");
+  command->add_option("MODEL|PLAN", o->request.subject,
+                      "model preset, Hugging Face config.json, or plan file, whose fields that say \"auto\" are searched")->required();
+  command->add_option("--cluster", o->request.cluster, "cluster preset, or the file of one [the plan's]");
+  command->add_option("--devices", o->request.devices, "devices [the plan's]")->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 22));
+  command->add_option("--seq-length", o->request.sequence, "tokens of a sequence [the plan's, else at most 4096]")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 27));
+  command->add_option("--global-batch", o->request.batch, "sequences of a step [the plan's, else some 4 M tokens]")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
+  command->add_option("--axis", o->request.axes, "values of a field, \"tensor=1,2,4\"; may be given again, once for a field")
+      ->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->type_name("NAME=VALUE,...");
+  add_stack_option(*command, o->request.stack);
+  command->add_flag("--any-stack", o->search.any_stack, "do not refuse what the stack cannot run");
+  command->add_option("--best", o->search.best, "rows of the answer")->check(CLI::Range(1, 1000))->capture_default_str();
+  command->add_option("--events", o->search.events, "simulations at most")->check(CLI::Range(1, 1000000))->capture_default_str();
+  command->add_option("--jobs", o->jobs, "threads [processors]")->check(CLI::Range(1, 1024));
+  command->add_option("--why", o->why, "say what became of these candidates, \"tensor=16,pipeline=1\"")->type_name("NAME=VALUE,...");
+  command->add_option("--export", o->out, "write the fastest plan there");
+  command->add_flag("--json", o->json, "one JSON object on stdout");
+  command->callback([o, &exit] { exit = search_plans(*o); });
+}
+
+}  // namespace tandem::program

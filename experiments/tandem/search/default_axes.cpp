@@ -1,0 +1,66 @@
+#include "experiments/tandem/search/default_axes.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "models/base/text.hpp"
+
+namespace tandem::search {
+
+namespace {
+
+constexpr std::int64_t kMostMicroBatch = 8, kMostContext = 16, kMostChunks = 12;
+constexpr std::int64_t kLongSequence = 8192;  ///< from here on sequences are worth cutting
+
+AxisRequest axis(const char* field, const std::vector<std::int64_t>& values) {
+  AxisRequest out{field, {}};
+  for (const std::int64_t v : values) out.values.push_back(std::to_string(v));
+  return out;
+}
+
+std::vector<std::int64_t> at_most(std::vector<std::int64_t> values, std::int64_t most) {
+  std::erase_if(values, [&](std::int64_t v) { return v > most; });
+  return values;
+}
+
+std::vector<std::int64_t> powers_of_two(std::int64_t most) {
+  std::vector<std::int64_t> out;
+  for (std::int64_t n = 1; n <= most; n *= 2) out.push_back(n);
+  return out;
+}
+
+/// Degrees by which both divide.
+std::vector<std::int64_t> common(std::int64_t a, std::int64_t b, std::int64_t most) {
+  return at_most(divisors(std::gcd(a, b)), most);
+}
+
+std::vector<std::int64_t> context_degrees(const Plan& p) {
+  const std::int64_t length = p.training.seq_length;
+  return length < kLongSequence ? std::vector<std::int64_t>{1} : powers_of_two(std::min(kMostContext, 2 * length / kLongSequence));
+}
+
+std::vector<std::int64_t> micro_batches(const Plan& p) {
+  std::vector<std::int64_t> out = powers_of_two(kMostMicroBatch);
+  std::erase_if(out, [&](std::int64_t n) { return p.training.global_batch_size % n != 0; });
+  return out;
+}
+
+}  // namespace
+
+std::vector<AxisRequest> default_axes(const Plan& p, std::int64_t per_node) {
+  const std::int64_t devices = p.cluster.devices, layers = p.model.total_layers();
+  std::vector<AxisRequest> out;
+  out.push_back(axis("parallel.tensor", common(devices, p.model.num_attention_heads, std::max<std::int64_t>(per_node, 1))));
+  out.push_back(axis("parallel.pipeline", at_most(divisors(devices), layers)));
+  out.push_back(axis("parallel.context", context_degrees(p)));
+  if (p.model.moe.num_experts > 0) out.push_back(axis("parallel.expert", common(devices, p.model.moe.num_experts, devices)));
+  out.push_back(axis("training.micro_batch_size", micro_batches(p)));
+  out.push_back({"parallel.schedule", {"\"1f1b\"", "\"interleaved\""}});
+  out.push_back(axis("parallel.virtual_pipeline", at_most(divisors(layers), std::min(kMostChunks, std::max<std::int64_t>(1, layers / 2)))));
+  out.push_back({"parallel.sequence_parallel", {"false", "true"}});
+  out.push_back({"training.recompute", {"\"none\"", "\"selective\"", "\"full\""}});
+  out.push_back(axis("parallel.zero_stage", {0, 1, 2, 3}));
+  return out;
+}
+
+}  // namespace tandem::search

@@ -1,0 +1,27 @@
+#include "experiments/tandem/search/fate.hpp"
+
+namespace tandem::search {
+
+std::string_view name(Fate fate) {
+  constexpr std::array<std::string_view, kFates> names{"devices", "layout", "unlowered", "same",      "too_large",
+                                                       "bounded", "stack",  "left",      "estimated", "simulated"};
+  return names[static_cast<std::size_t>(fate)];
+}
+
+std::string_view meaning(Fate fate) {
+  constexpr std::array<std::string_view, kFates> words{
+      "degrees do not go into the devices",
+      "layout or batch does not divide",
+      "not implemented",
+      "same step as another candidate",
+      "does not fit the memory",
+      "slower than the last row, by a lower bound",
+      "refused by the stack",
+      "left out, --events reached",
+      "estimated by the closed form",
+      "simulated by events",
+  };
+  return words[static_cast<std::size_t>(fate)];
+}
+
+}  // namespace tandem::search

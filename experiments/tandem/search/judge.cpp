@@ -1,0 +1,149 @@
+#include "experiments/tandem/search/judge.hpp"
+
+#include <algorithm>
+
+#include "experiments/tandem/base/rehearsal.hpp"
+#include "models/planfile/plan_draft.hpp"
+#include "models/stack/resolve.hpp"
+#include "sim/result/simulate.hpp"
+
+namespace tandem::search {
+
+namespace {
+
+std::string text_of(Problem p) {
+  p.file.clear();
+  return p.message();
+}
+
+bool is_of_sharding(const std::string& field) {
+  return field.starts_with("parallel.zero_") || field.starts_with("parallel.offload.");
+}
+
+}  // namespace
+
+/// A closed form for one thread's use: their caches stay warm.
+class Judge::Lease {
+ public:
+  explicit Lease(const Judge& judge) : judge_(judge) {
+    const std::lock_guard lock(judge.mutex_);
+    if (judge.forms_.empty()) {
+      form_ = std::make_unique<sim::ClosedForm>(*judge.topology_, *judge.cost_);
+      return;
+    }
+    form_ = std::move(judge.forms_.back());
+    judge.forms_.pop_back();
+  }
+  ~Lease() {
+    const std::lock_guard lock(judge_.mutex_);
+    judge_.forms_.push_back(std::move(form_));
+  }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+
+  sim::Estimate estimate(const Plan& plan) { return form_->estimate(plan); }
+
+ private:
+  const Judge& judge_;
+  std::unique_ptr<sim::ClosedForm> form_;
+};
+
+Judge::Judge(const Space& space, bool any_stack)
+    : space_(space),
+      any_stack_(any_stack),
+      topology_(program::topology_of(space.question().draft.plan, "")),
+      cost_(sim::make_cost_model(*topology_)),
+      room_(topology_->device().usable_memory.count() / topology_->ranks_per_device()),
+      floors_(*topology_, *cost_) {
+  std::int64_t left = space.groups();
+  for (; outer_axes_ < space.axes().size() && left > 1; ++outer_axes_)
+    left /= static_cast<std::int64_t>(space.axes()[outer_axes_].values.size());
+  for (std::size_t a = outer_axes_; a < space.axes().size(); ++a)
+    memory_by_member_ = memory_by_member_ || is_of_sharding(space.axes()[a].field);
+}
+
+bool Judge::is_of_members(const std::string& field) const {
+  for (std::size_t a = outer_axes_; a < space_.axes().size(); ++a)
+    if (space_.axes()[a].field == field && space_.axes()[a].values.size() > 1) return true;
+  return false;
+}
+
+std::optional<Fate> Judge::idle(CandidateId id, const Plan& plan, std::string& reason) const {
+  const Choice chosen = space_.choice(id);
+  for (std::size_t a = 0; a < chosen.size(); ++a) {
+    const Axis& axis = space_.axes()[a];
+    if (chosen[a] == 0 || !is_idle(plan, axis.field)) continue;
+    reason = axis.field + " changes nothing here: the step of " + axis.name + " " + axis.values.front().text;
+    return Fate::same;
+  }
+  return std::nullopt;
+}
+
+std::string Judge::refusal_of_stack(const Plan& plan) const {
+  if (any_stack_) return "";
+  const std::vector<Problem> problems = stack_problems(plan, plan.stack.name, plan.stack.as_of);
+  return problems.empty() ? "" : text_of(problems.front());
+}
+
+GroupView Judge::group(std::int64_t group) const {
+  const CandidateId first = group * space_.members();
+  GroupView out;
+  const auto refused = [&](Fate fate, std::string reason) { return out.fate = fate, out.reason = std::move(reason), out; };
+  if (!space_.divides(first)) return refused(Fate::devices, "tensor x pipeline x context (x data) does not give the number of devices");
+  Plan plan = space_.plan(first);
+  const auto others = [&](const Problem& p) { return !is_of_members(p.field); };
+  for (const Problem& p : plan_problems(plan))
+    if (others(p)) return refused(Fate::layout, text_of(p));
+  for (const Problem& p : lowering_gaps(plan))
+    if (others(p)) return refused(Fate::unlowered, text_of(p));
+  std::string reason;
+  if (idle(first, plan, reason)) return refused(Fate::same, reason);
+  const LayerFloor& layer = floors_.of(plan);
+  out.floor_ps = time_floor(plan, layer);
+  out.too_large.resize(static_cast<std::size_t>(space_.members()));
+  for (std::int64_t m = 0; m < space_.members(); ++m) {
+    if (m > 0 && memory_by_member_) {
+      const Choice chosen = space_.choice(first + m);
+      for (std::size_t a = outer_axes_; a < chosen.size(); ++a) space_.axes()[a].values[chosen[a]].set(plan);
+    }
+    const bool large = m > 0 && !memory_by_member_ ? out.too_large[0] : memory_floor(plan, layer, topology_->device()) > room_;
+    out.too_large[static_cast<std::size_t>(m)] = large;
+    out.large += large ? 1 : 0;
+  }
+  return out;
+}
+
+CandidateView Judge::candidate(CandidateId id) const {
+  CandidateView out;
+  const auto refused = [&](Fate fate, std::string reason) { return out.fate = fate, out.reason = std::move(reason), out; };
+  const Plan plan = space_.plan(id);
+  if (const Problems problems = plan_problems(plan); !problems.empty()) return refused(Fate::layout, text_of(problems.front()));
+  if (const Problems gaps = lowering_gaps(plan); !gaps.empty()) return refused(Fate::unlowered, text_of(gaps.front()));
+  std::string reason;
+  if (idle(id, plan, reason)) return refused(Fate::same, reason);
+  if (reason = refusal_of_stack(plan); !reason.empty()) return refused(Fate::stack, reason);
+  const sim::Estimate e = Lease(*this).estimate(plan);
+  out.outside = e.outside;
+  out.estimate_ps = e.step_time.ps();
+  out.memory = e.memory.count();
+  out.fate = e.outside == sim::Outside::layout ? Fate::simulated : Fate::estimated;
+  if (static_cast<double>(out.memory) * (1 - kMemoryError) > static_cast<double>(room_)) out.fate = Fate::too_large;
+  return out;
+}
+
+Simulated Judge::simulate(CandidateId id) const {
+  const Plan plan = space_.plan(id);
+  const TaskGraph graph = lower(plan);
+  // What a rank needs is never less than its live tensors: whether these fit is known before the time is.
+  std::int64_t live = 0;
+  for (const Program& program : graph.programs) live = std::max(live, program.memory.live_peak_bytes.count());
+  live += topology_->device().runtime_memory.count();
+  if (live > room_) return {.id = id, .needed = live};
+  sim::SimulateOptions options;
+  options.seeds_at_once = 1;
+  const Prediction p = sim::simulate(plan, graph, *topology_, options);
+  return {id,     p.step_time.ps(), p.range.low_s,    p.range.high_s, p.roles[neediest_role(p)].needed_bytes.count(),
+          p.fits, true,             p.tokens_per_s,   p.mfu};
+}
+
+}  // namespace tandem::search

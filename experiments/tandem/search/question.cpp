@@ -1,0 +1,196 @@
+#include "experiments/tandem/search/question.hpp"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "experiments/tandem/base/fields.hpp"
+#include "experiments/tandem/base/rehearsal.hpp"
+#include "experiments/tandem/search/default_axes.hpp"
+#include "models/base/files.hpp"
+#include "models/base/json.hpp"
+#include "models/base/presets.hpp"
+#include "models/base/text.hpp"
+#include "models/huggingface/config_file.hpp"
+#include "topology/plan_reader.hpp"
+
+namespace tandem::search {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kTokensOfAStep = 4 << 20, kLongestSequence = 4096;
+
+/// Fields that hold for one layout only: a search over layouts leaves them to their defaults.
+constexpr std::array kOfOneLayout{"parallel.data", "parallel.pipeline_split", "parallel.expert_tensor", "parallel.zero_group",
+                                  "training.recompute_layers"};
+
+class QuestionReader {
+ public:
+  explicit QuestionReader(const Request& request) : request_(request) {}
+
+  Question read() {
+    read_subject();
+    place_cluster();
+    const std::vector<AxisRequest> automatic = take_automatic();
+    const bool open = automatic.empty();
+    if (open) for (const char* field : kOfOneLayout) study::set_field(document_, field, nullptr);
+    fill_training();
+    std::vector<AxisRequest> chosen = said_axes();
+    out_.draft = draft();
+    const std::int64_t per_node = make_topology(out_.draft.plan.cluster)->devices_per_node();
+    for (const AxisRequest& axis : default_axes(out_.draft.plan, per_node)) {
+      const bool wanted = open || names(automatic, axis.field);
+      if (wanted && !names(chosen, axis.field)) chosen.push_back(axis);
+    }
+    order(chosen, per_node);
+    require_known(automatic, chosen);
+    for (const AxisRequest& axis : chosen) out_.axes.push_back(make_axis(axis));
+    finish_draft(chosen);
+    return std::move(out_);
+  }
+
+ private:
+  static bool names(const std::vector<AxisRequest>& list, const std::string& field) {
+    return std::any_of(list.begin(), list.end(), [&](const AxisRequest& a) { return a.field == field; });
+  }
+
+  /// A preset's name, else a file: a plan, or a model.
+  void read_subject() {
+    const std::string& subject = request_.subject;
+    if (!is_preset_path(subject) && !is_folder(subject)) {
+      if (find_preset("models/presets", subject).empty()) {
+        Problem p = unknown_preset("models/presets", subject, "model preset");
+        p.field = "MODEL|PLAN";
+        throw ConfigError(std::move(p));
+      }
+      out_.file = subject;
+      document_ = {{"model", {{"preset", subject}}}};
+      if (!find_preset("models/presets/training", subject).empty()) document_["training"] = {{"preset", subject}};
+      return;
+    }
+    out_.file = subject;
+    const std::string path = is_folder(subject) ? huggingface::config_path(subject) : subject;
+    const json file = read_json(path);
+    const bool model = huggingface::is_config(file) ||
+                       (file.is_object() && file.contains("model") && !file.contains("cluster") && !file.contains("training"));
+    if (model) document_ = {{"model", {{"preset", absolute_path(path)}}}};
+    else document_ = file;
+    if (!document_.is_object()) throw ConfigError(Problem{subject, "", value_text(file), "holds no plan and no model", "give a plan or a config.json"});
+  }
+
+  void place_cluster() {
+    if (!request_.cluster.empty()) {
+      document_.erase("cluster");
+      study::set_field(document_, "cluster.preset", request_.cluster.ends_with(".json") || request_.cluster.find('/') != std::string::npos
+                                                        ? json(absolute_path(request_.cluster)) : json(request_.cluster));
+    }
+    if (request_.devices > 0) study::set_field(document_, "cluster.devices", request_.devices);
+    const json cluster = document_.value("cluster", json::object());
+    if (!cluster.is_object()) return;
+    if (!cluster.contains("preset"))
+      throw ConfigError(Problem{out_.file, "--cluster", "", "is missing", "name a cluster preset, such as --cluster dgx-h100"});
+    if (!cluster.contains("devices"))
+      throw ConfigError(Problem{out_.file, "--devices", "", "is missing", "give the number of devices, such as --devices 64"});
+  }
+
+  /// Takes fields that say "auto" out of the document.
+  std::vector<AxisRequest> take_automatic() {
+    std::vector<AxisRequest> out;
+    for (const char* part : {"parallel", "training"}) {
+      if (!document_.contains(part) || !document_[part].is_object()) continue;
+      std::vector<std::string> found;
+      for (const auto& [key, value] : document_[part].items())
+        if (value == "auto" && key != "pipeline_split") found.push_back(key);
+      for (const std::string& key : found) {
+        document_[part].erase(key);
+        out.push_back({axis_field(std::string(part) + "." + key, out_.file), {}});
+      }
+    }
+    return out;
+  }
+
+  void fill_training() {
+    if (request_.sequence > 0) study::set_field(document_, "training.seq_length", request_.sequence);
+    if (request_.batch > 0) study::set_field(document_, "training.global_batch_size", request_.batch);
+    const json training = document_.value("training", json::object());
+    if (!training.is_object() || training.contains("preset")) return;
+    if (!training.contains("seq_length")) choose_sequence();
+    if (!training.contains("global_batch_size")) choose_batch();
+  }
+
+  void choose_sequence() {
+    json probe = document_;
+    probe["training"] = {{"seq_length", 1}, {"micro_batch_size", 1}, {"global_batch_size", 1}};
+    probe.erase("parallel");
+    const std::int64_t most = read_draft(probe.dump(), out_.file, PlanContext{generation_of}).plan.model.max_position_embeddings;
+    const std::int64_t length = most > 0 ? std::min(most, kLongestSequence) : kLongestSequence;
+    study::set_field(document_, "training.seq_length", length);
+    out_.told.push_back("sequences of " + std::to_string(length) + " tokens (--seq-length sets it)");
+  }
+
+  /// The power of two of sequences that is nearest to four million tokens.
+  void choose_batch() {
+    const std::int64_t length = document_["training"]["seq_length"].is_number_integer() ? document_["training"]["seq_length"].get<std::int64_t>() : 1;
+    std::int64_t batch = 1;
+    while (2 * batch * std::max<std::int64_t>(1, length) <= kTokensOfAStep) batch *= 2;
+    study::set_field(document_, "training.global_batch_size", batch);
+    out_.told.push_back("a global batch of " + std::to_string(batch) + " sequences (--global-batch sets it)");
+  }
+
+  std::vector<AxisRequest> said_axes() const {
+    std::vector<AxisRequest> out;
+    for (const std::string& text : request_.axes) {
+      AxisRequest axis = read_axis(text);
+      if (names(out, axis.field)) throw ConfigError(Problem{"", "--axis", axis.field, "is given twice", "give all its values at once"});
+      out.push_back(std::move(axis));
+    }
+    return out;
+  }
+
+  /// The document's draft, with a value for what plans cannot do without.
+  PlanDraft draft() const {
+    json probe = document_;
+    if (!probe.contains("training") || !probe["training"].contains("micro_batch_size"))
+      study::set_field(probe, "training.micro_batch_size", 1);
+    const PlanContext context{generation_of, program::chosen_stack(request_.stack)};
+    return read_draft(probe.dump(), out_.file, context);
+  }
+
+  /// Default axes first and in their order, then those that the command line adds.
+  void order(std::vector<AxisRequest>& axes, std::int64_t per_node) const {
+    std::vector<std::string> fields;
+    for (const AxisRequest& axis : default_axes(out_.draft.plan, per_node)) fields.push_back(axis.field);
+    const auto place = [&](const AxisRequest& a) { return std::find(fields.begin(), fields.end(), a.field) - fields.begin(); };
+    std::stable_sort(axes.begin(), axes.end(), [&](const AxisRequest& a, const AxisRequest& b) { return place(a) < place(b); });
+  }
+
+  /// A field that says "auto" and that nobody knows values for.
+  void require_known(const std::vector<AxisRequest>& automatic, const std::vector<AxisRequest>& axes) const {
+    for (const AxisRequest& a : automatic)
+      if (!names(axes, a.field) && a.field != "parallel.data" && a.field != "parallel.expert")
+        throw ConfigError(Problem{out_.file, a.field, "\"auto\"", "has no values of its own to search",
+                                  "give them: --axis " + a.field.substr(a.field.find('.') + 1) + "=VALUE,..."});
+  }
+
+  void finish_draft(const std::vector<AxisRequest>& axes) {
+    for (const AxisRequest& a : axes) {
+      study::set_field(document_, a.field, nullptr);
+      out_.draft.given.insert(a.field);
+    }
+    const bool data_said = document_.contains("parallel") && document_["parallel"].contains("data");
+    if (!data_said && !names(axes, "parallel.data")) out_.draft.given.erase("parallel.data");
+    out_.document = document_.dump();
+  }
+
+  const Request& request_;
+  json document_;
+  Question out_;
+};
+
+}  // namespace
+
+Question read_question(const Request& request) { return QuestionReader(request).read(); }
+
+}  // namespace tandem::search

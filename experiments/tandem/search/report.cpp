@@ -1,0 +1,159 @@
+#include "experiments/tandem/search/report.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "models/base/text.hpp"
+#include "reports/prediction/text.hpp"
+
+namespace tandem::search {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+double seconds(std::int64_t ps) { return Duration::picoseconds(ps).seconds(); }
+
+/// "[gpt3-175b] on 64 of dgx-a100-80gb, stack megatron-core as of 2026-08".
+std::string title(const Space& space) {
+  const Plan plan = space.plan(0);
+  return plan.model.name + " on " + count_text(plan.cluster.devices) + " devices of " + plan.cluster.preset + ", global batch " +
+         count_text(plan.training.global_batch_size) + " x " + count_text(plan.training.seq_length) + " tokens, " + plan.training.precision + ", stack " +
+         plan.stack.name + " as of " + text_of(plan.stack.as_of) + "\n";
+}
+
+/// Axes with more than one value are columns.
+std::vector<std::size_t> columns(const Space& space) {
+  std::vector<std::size_t> out;
+  for (std::size_t a = 0; a < space.axes().size(); ++a)
+    if (space.axes()[a].values.size() > 1) out.push_back(a);
+  return out;
+}
+
+std::string short_name(const std::string& field) {
+  constexpr std::pair<std::string_view, std::string_view> kShort[] = {
+      {"parallel.tensor", "tp"}, {"parallel.pipeline", "pp"}, {"parallel.context", "cp"}, {"parallel.expert", "ep"},
+      {"training.micro_batch_size", "mbs"}, {"parallel.virtual_pipeline", "chunks"}, {"parallel.sequence_parallel", "sp"},
+      {"parallel.zero_stage", "zero"}};
+  for (const auto& [path, name] : kShort)
+    if (path == field) return std::string(name);
+  return field.substr(field.rfind('.') + 1);
+}
+
+class Table {
+ public:
+  explicit Table(std::vector<std::string> head) { add(std::move(head)); }
+  void add(std::vector<std::string> row) {
+    widths_.resize(std::max(widths_.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) widths_[i] = std::max(widths_[i], row[i].size());
+    rows_.push_back(std::move(row));
+  }
+  std::string text() const {
+    std::string out;
+    for (const auto& row : rows_) {
+      for (std::size_t i = 0; i < row.size(); ++i) out += "  " + aligned(row[i], widths_[i]);
+      out += "\n";
+    }
+    return out;
+  }
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+  std::vector<std::size_t> widths_;
+};
+
+std::string best_text(const Space& space, const Answer& answer) {
+  std::vector<std::string> head{"", "step", "80 % range", "estimate", "off", "memory", "MFU", "dp"};
+  for (const std::size_t a : columns(space)) head.push_back(short_name(space.axes()[a].field));
+  Table table(std::move(head));
+  for (std::size_t i = 0; i < answer.best.size(); ++i) {
+    const Simulated& s = answer.best[i];
+    const Found& f = answer.estimates.at(s.id);
+    const bool has = f.estimate_ps > 0;
+    std::vector<std::string> row{std::to_string(i + 1), time_text(seconds(s.time_ps)), time_text(s.low_s) + " to " + time_text(s.high_s),
+                                 has ? time_text(seconds(f.estimate_ps)) : "none",
+                                 has ? percent_text(seconds(f.estimate_ps) / seconds(s.time_ps) - 1) : "-", bytes_text(s.needed),
+                                 number_text(100 * s.mfu, 1) + " %", std::to_string(space.plan(s.id).parallel.data)};
+    const Choice chosen = space.choice(s.id);
+    for (const std::size_t a : columns(space)) row.push_back(space.axes()[a].values[chosen[a]].text);
+    table.add(std::move(row));
+  }
+  return table.text();
+}
+
+std::string counts_text(const Answer& answer) {
+  std::string out = count_text(answer.candidates) + " candidates\n";
+  for (std::size_t f = 0; f < kFates; ++f)
+    if (answer.counts[f] > 0) out += "  " + padded(meaning(static_cast<Fate>(f)), 46) + aligned(count_text(answer.counts[f]), 12) + "\n";
+  return out;
+}
+
+/// An axis' value as it stands in a plan file.
+ordered_json value_json(const std::string& text) {
+  const ordered_json parsed = ordered_json::parse(text, nullptr, false);
+  return parsed.is_discarded() ? ordered_json(text) : parsed;
+}
+
+ordered_json at_json(const Space& space, CandidateId id) {
+  ordered_json out;
+  const Choice chosen = space.choice(id);
+  for (std::size_t a = 0; a < chosen.size(); ++a) out[space.axes()[a].field] = value_json(space.axes()[a].values[chosen[a]].text);
+  out["parallel.data"] = space.plan(id).parallel.data;
+  return out;
+}
+
+ordered_json counts_json(const Answer& answer) {
+  ordered_json out;
+  for (std::size_t f = 0; f < kFates; ++f) out[std::string(name(static_cast<Fate>(f)))] = answer.counts[f];
+  return out;
+}
+
+ordered_json row_json(const Space& space, const Answer& answer, const Simulated& s) {
+  const Found& f = answer.estimates.at(s.id);
+  const double time = seconds(s.time_ps), estimate = seconds(f.estimate_ps);
+  return {{"at", at_json(space, s.id)},
+          {"step_time_s", time},
+          {"step_time_low_s", s.low_s},
+          {"step_time_high_s", s.high_s},
+          {"estimate_s", f.estimate_ps > 0 ? ordered_json(estimate) : ordered_json()},
+          {"estimate_holds", f.outside == sim::Outside::nothing},
+          {"difference", f.estimate_ps > 0 ? ordered_json(estimate / time - 1) : ordered_json()},
+          {"needed_bytes", s.needed},
+          {"tokens_per_s", s.tokens_per_s},
+          {"mfu", s.mfu}};
+}
+
+}  // namespace
+
+std::string to_text(const Search& search, const Answer& answer) {
+  const Space& space = search.judge().space();
+  std::string out = title(space);
+  for (const std::string& t : space.question().told) out += "chosen: " + t + "\n";
+  if (!answer.best.empty()) out += best_text(space, answer);
+  if (!answer.complete)
+    out += "not all that could be better were simulated: " + count_text(at(answer.counts, Fate::left)) +
+           " have no estimate, others one within its error; --events N simulates more\n";
+  return out + counts_text(answer);
+}
+
+std::string to_json(const Search& search, const Answer& answer) {
+  const Space& space = search.judge().space();
+  const Plan plan = space.plan(0);
+  ordered_json rows = ordered_json::array();
+  for (const Simulated& s : answer.best) rows.push_back(row_json(space, answer, s));
+  const ordered_json out = {
+      {"schema_version", 1},
+      {"model", plan.model.name},
+      {"cluster", plan.cluster.preset},
+      {"devices", plan.cluster.devices},
+      {"stack", plan.stack.name + "@" + text_of(plan.stack.as_of)},
+      {"chosen", space.question().told},
+      {"candidates", answer.candidates},
+      {"counts", counts_json(answer)},
+      {"complete", answer.complete},
+      {"device_memory_bytes", search.judge().room()},
+      {"best", rows},
+  };
+  return out.dump(2) + "\n";
+}
+
+}  // namespace tandem::search

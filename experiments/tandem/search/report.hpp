@@ -1,0 +1,20 @@
+#pragma once
+// What a search prints.
+
+#include <string>
+
+#include "experiments/tandem/search/search.hpp"
+
+namespace tandem::search {
+
+/// The question, the best rows and the counts, for people.
+std::string to_text(const Search& search, const Answer& answer);
+
+/// schema_version 1; docs/reference/json-keys.md lists the keys.
+std::string to_json(const Search& search, const Answer& answer);
+
+/// What became of the candidates that `where` ("tensor=16,pipeline=1") names: how many under each reason, and one of each with the reason
+/// in words. Throws ConfigError where it names no axis, no value of one, or too many candidates.
+std::string why_text(const Search& search, const Answer& answer, const std::string& where);
+
+}  // namespace tandem::search

@@ -1,0 +1,50 @@
+#pragma once
+// The candidates of a search, numbered: every combination of the axes' values, the last axis fastest. A group has those that differ
+// only in fields that no computation of a layer depends on.
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/tandem/search/question.hpp"
+#include "models/plan/plan.hpp"
+
+namespace tandem::search {
+
+using CandidateId = std::int64_t;
+
+/// One value for each axis, by its index.
+using Choice = std::vector<std::uint16_t>;
+
+class Space {
+ public:
+  /// Orders the question's axes: those that groups are made of come first. Throws ConfigError where there are too many candidates.
+  explicit Space(Question question);
+
+  const Question& question() const { return question_; }
+  const std::vector<Axis>& axes() const { return question_.axes; }
+  std::int64_t groups() const { return groups_; }
+  std::int64_t members() const { return members_; }  ///< candidates of each group
+  std::int64_t size() const { return groups_ * members_; }
+
+  Choice choice(CandidateId id) const;
+  /// The candidate's plan with every field filled in, nothing checked. Where the devices cannot be shared out, its parallel.data is 0.
+  Plan plan(CandidateId id) const;
+  /// Whether tensor x pipeline x context (x data) goes into the devices.
+  bool divides(CandidateId id) const;
+  /// "tensor 8, pipeline 4, ..."
+  std::string text(CandidateId id) const;
+  /// The candidate as a plan file that names what was varied, parallel.data included.
+  std::string document(CandidateId id) const;
+  /// The axis of a field, -1 where it has none.
+  std::ptrdiff_t axis_of(const std::string& field) const;
+
+ private:
+  void set(CandidateId id, PlanDraft& draft) const;
+
+  Question question_;
+  std::int64_t groups_ = 1, members_ = 1;
+};
+
+}  // namespace tandem::search

@@ -1,0 +1,207 @@
+#include "experiments/tandem/search/step_floor.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "models/graph/task_graph.hpp"
+#include "models/lowering/shapes/stage_units.hpp"
+#include "models/lowering/stage/stage_chunks.hpp"
+#include "models/stack/resolve.hpp"
+
+namespace tandem::search {
+
+namespace {
+
+constexpr std::int64_t kLayers = 2;  ///< of the small plan; of its encoder and decoder each
+
+/// A plan of one stage and as few data ranks as its experts need, with two layers, of a kind, and one micro-batch.
+Plan small_plan(const Plan& plan, bool experts) {
+  Plan small = plan;
+  ParallelSpec& q = small.parallel;
+  ModelSpec& m = small.model;
+  q.pipeline = q.virtual_pipeline = 1;
+  if (q.schedule != ScheduleKind::zb_h1 && q.schedule != ScheduleKind::zb_h2) q.schedule = ScheduleKind::one_f_one_b;
+  q.pipeline_split.clear();
+  q.zero_stage = 0, q.zero_group = 0;
+  q.overlap_grad_reduce = q.overlap_param_gather = false;
+  q.optimizer_sync = OptimizerSync::global;
+  q.offload = {};
+  m.num_layers = kLayers;
+  if (m.num_decoder_layers > 0) m.num_decoder_layers = kLayers;
+  if (!experts) m.moe = {}, q.expert = 1, q.expert_tensor = q.tensor;
+  m.moe.first_dense_layers = 0, m.moe.layer_frequency = 1;
+  const std::int64_t set = q.expert * q.expert_tensor, ranks = q.tensor * q.context;
+  q.data = experts ? set / std::gcd(set, ranks) : 1;
+  small.training.recompute_layers = 0;
+  small.training.batch_rampup = {};
+  small.training.global_batch_size = small.training.micro_batch_size * q.data;
+  return small;
+}
+
+/// ps that an instance's computations take.
+std::int64_t computation(const std::vector<Task>& tasks, DType compute, const sim::CostModel& cost) {
+  std::int64_t sum = 0;
+  for (const Task& t : tasks) {
+    const bool computes = t.stream == Stream::compute && !is_communication(t.op) && !std::holds_alternative<HostCopy>(t.op);
+    if (computes) sum += cost.duration(t.op, compute).ps();
+  }
+  return sum;
+}
+
+/// Of one layer, by phase.
+struct Passes {
+  std::int64_t forward = 0, again = 0, backward = 0, weight = 0;
+};
+
+/// What an instance of a layer keeps for its backward pass.
+std::int64_t kept_bytes(const Template& block) {
+  std::int64_t sum = 0;
+  for (const Slot& s : block.slots)
+    if (s.name == "saved" || s.name == "weight_inputs" || s.name == "y") sum += s.bytes.count();
+  return sum;
+}
+
+void take_least(LayerFloor& out, const Passes& p, bool first) {
+  const LayerFloor of{p.forward, p.backward + p.weight, p.again, p.backward};
+  const auto least = [&](std::int64_t& to, std::int64_t from) { to = first ? from : std::min(to, from); };
+  least(out.forward, of.forward), least(out.backward, of.backward), least(out.again, of.again), least(out.back, of.back);
+}
+
+/// Elements of the layers' parameters, by layer; "layer3.qkv.weight" is one of layer 3's.
+std::int64_t least_elements(const Program& program, std::int64_t layers) {
+  std::vector<std::int64_t> of(static_cast<std::size_t>(layers), 0);
+  for (const Param& p : program.params)
+    for (std::size_t l = 0; l < of.size(); ++l)
+      if (p.name.starts_with("layer" + std::to_string(l) + ".")) of[l] += p.elements();
+  return *std::min_element(of.begin(), of.end());
+}
+
+}  // namespace
+
+LayerFloor FloorTable::read(const Plan& small) const {
+  const TaskGraph graph = lower(small);
+  const Program& program = graph.programs.front();
+  const DType compute = small.training.dtypes.compute;
+  LayerFloor out;
+  std::vector<Passes> layers(static_cast<std::size_t>(small.model.total_layers()));
+  std::int64_t kept = -1;
+  for (const Instance& i : program.instances) {
+    if (i.micro_batch < 0) continue;
+    const Template& block = graph.of(i);
+    const std::int64_t ps = computation(block.tasks, compute, cost_);
+    if (i.layer >= 0) {
+      Passes& p = layers[static_cast<std::size_t>(i.layer)];
+      if (i.phase == Phase::forward) p.forward += ps, kept = kept < 0 ? kept_bytes(block) : std::min(kept, kept_bytes(block));
+      else if (i.phase == Phase::recompute) p.again += ps;
+      else if (i.phase == Phase::backward) p.backward += ps;
+      else if (i.phase == Phase::weight) p.weight += ps;
+    } else if (block.name.starts_with("embed_")) {
+      out.embedding += ps;
+    } else if (block.name.starts_with("head_")) {
+      out.head += ps;
+    }
+  }
+  for (std::size_t l = 0; l < layers.size(); ++l) take_least(out, layers[l], l == 0);
+  out.kept = std::max<std::int64_t>(0, kept);
+  out.elements = least_elements(program, small.model.total_layers());
+  return out;
+}
+
+const LayerFloor& FloorTable::of(const Plan& plan) {
+  const ModelSpec& m = plan.model;
+  const bool experts = m.moe.num_experts > 0;
+  std::vector<Plan> kinds{small_plan(plan, experts)};
+  if (experts && (m.moe.first_dense_layers > 0 || m.moe.layer_frequency > 1)) kinds.push_back(small_plan(plan, false));
+  Key key;
+  append_words(key, kinds.front().model);
+  append_words(key, kinds.front().parallel);
+  append_words(key, kinds.front().training);
+  append_words(key, plan.stack);
+  key.push_back(static_cast<std::int64_t>(kinds.size()));
+  const std::lock_guard lock(mutex_);
+  if (const auto found = known_.find(key); found != known_.end()) return *found->second;
+  auto floor = std::make_unique<LayerFloor>(read(kinds.front()));
+  if (kinds.size() > 1) {
+    const LayerFloor other = read(kinds.back());
+    for (auto part : {&LayerFloor::forward, &LayerFloor::backward, &LayerFloor::again, &LayerFloor::back, &LayerFloor::embedding,
+                      &LayerFloor::head, &LayerFloor::elements, &LayerFloor::kept})
+      (*floor).*part = std::min((*floor).*part, other.*part);
+  }
+  return *known_.emplace(std::move(key), std::move(floor)).first->second;
+}
+
+namespace {
+
+/// What a stage computes for a micro-batch, and its share of the way that a micro-batch goes.
+struct StageFloor {
+  std::int64_t all = 0, first_forward = 0, first_backward = 0;
+};
+
+std::int64_t layers_again(const Plan& plan, std::int64_t layers) {
+  if (plan.training.recompute == Recompute::none) return 0;
+  const std::int64_t some = plan.training.recompute_layers;
+  return plan.training.recompute == Recompute::full && some > 0 ? std::min(layers, some) : layers;
+}
+
+StageFloor stage_floor(const Plan& plan, const LayerFloor& layer, const std::vector<lowering::ChunkPart>& chunks) {
+  StageFloor out;
+  std::int64_t layers = 0;
+  for (const lowering::ChunkPart& c : chunks) {
+    layers += c.layers;
+    out.all += (c.first ? layer.embedding : 0) + (c.last ? layer.head : 0);
+  }
+  out.all += layers * (layer.forward + layer.backward) + layers_again(plan, layers) * layer.again;
+  out.first_forward = chunks.front().layers * layer.forward;
+  out.first_backward = chunks.front().layers * layer.back;
+  return out;
+}
+
+}  // namespace
+
+std::int64_t time_floor(const Plan& plan, const LayerFloor& layer) {
+  const bool split = plan.parallel.schedule == ScheduleKind::zb_h1 || plan.parallel.schedule == ScheduleKind::zb_h2;
+  std::int64_t before = 0, most = 0;
+  for (const auto& chunks : lowering::stage_chunks(plan)) {
+    const StageFloor stage = stage_floor(plan, layer, chunks);
+    most = std::max(most, before + plan.micro_batches() * stage.all);
+    before += stage.first_forward + (split ? 0 : stage.first_backward);  // weight passes that were put off may come last
+  }
+  return most;
+}
+
+namespace {
+
+std::int64_t states(OptimizerKind kind, double momentum) { return kind == OptimizerKind::sgd ? (momentum > 0 ? 1 : 0) : 2; }
+
+std::int64_t most_layers(const Plan& plan) {
+  std::int64_t most = 0;
+  for (const auto& chunks : lowering::stage_chunks(plan)) {
+    std::int64_t layers = 0;
+    for (const lowering::ChunkPart& c : chunks) layers += c.layers;
+    most = std::max(most, layers);
+  }
+  return most;
+}
+
+}  // namespace
+
+std::int64_t memory_floor(const Plan& plan, const LayerFloor& layer, const Device& device) {
+  const ParallelSpec& q = plan.parallel;
+  const DTypes& d = plan.training.dtypes;
+  const lowering::Sharding z = lowering::sharding_of(plan);
+  const std::int64_t shards = std::max<std::int64_t>(1, std::max(z.shards, z.expert_shards));
+  const auto bytes = [](DType t, std::int64_t n) { return n * bits(t) / 8; };
+  const auto held = [&](std::int64_t n, int from) { return z.zero_stage >= from ? n / shards : n; };
+  const std::int64_t elements = most_layers(plan) * layer.elements;
+  std::int64_t weights = held(bytes(d.weights, elements), 3), gradients = held(bytes(d.gradients, elements), 2);
+  std::int64_t kept = (d.master == d.weights ? 0 : bytes(d.master, elements)) +
+                      states(plan.training.optimizer.kind, plan.training.optimizer.momentum) * bytes(d.optimizer_state, elements);
+  kept = held(kept, 1);
+  if (q.offload.optimizer) kept = gradients = 0;
+  if (q.offload.parameters) weights = gradients = kept = 0;
+  const std::int64_t passes = std::min(plan.micro_batches(), q.pipeline);
+  const std::int64_t under_way = q.virtual_pipeline == 1 ? passes * plan.layers_per_stage().front() * layer.kept : 0;
+  return device.runtime_memory.count() + weights + kept + std::max(gradients, under_way);
+}
+
+}  // namespace tandem::search

@@ -1,0 +1,80 @@
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "experiments/tandem/search/report.hpp"
+#include "models/base/text.hpp"
+#include "reports/prediction/text.hpp"
+
+namespace tandem::search {
+
+namespace {
+
+constexpr std::int64_t kMostAsked = 100'000;
+
+/// By axis, the value that is asked for; -1: any.
+std::vector<std::ptrdiff_t> wanted(const Space& space, const std::string& where) {
+  std::vector<std::ptrdiff_t> out(space.axes().size(), -1);
+  for (std::size_t begin = 0; begin < where.size();) {
+    const std::size_t end = std::min(where.find(',', begin), where.size());
+    const AxisRequest asked = read_axis(where.substr(begin, end - begin));
+    begin = end + 1;
+    const std::ptrdiff_t axis = space.axis_of(asked.field);
+    if (axis < 0) throw ConfigError(Problem{"--why", asked.field, "", "does not vary in this search", "add it with --axis"});
+    const Axis& of = space.axes()[static_cast<std::size_t>(axis)];
+    std::vector<std::string> texts;
+    for (const AxisValue& v : of.values) texts.push_back(v.text);
+    std::string value = asked.values.front();
+    if (value.size() > 1 && value.front() == '"') value = value.substr(1, value.size() - 2);
+    const auto found = std::find(texts.begin(), texts.end(), value);
+    if (found == texts.end())
+      throw ConfigError(Problem{"--why", asked.field, value, "is no value of this search", "use " + list_text(texts, "or") + ", or add it with --axis"});
+    out[static_cast<std::size_t>(axis)] = found - texts.begin();
+  }
+  return out;
+}
+
+/// Of one candidate, in words.
+struct Example {
+  CandidateId id = 0;
+  std::string reason;
+};
+
+bool matches(const Choice& choice, const std::vector<std::ptrdiff_t>& want) {
+  for (std::size_t a = 0; a < want.size(); ++a)
+    if (want[a] >= 0 && want[a] != choice[a]) return false;
+  return true;
+}
+
+std::int64_t matching(const Space& space, const std::vector<std::ptrdiff_t>& want) {
+  std::int64_t n = 1;
+  for (std::size_t a = 0; a < want.size(); ++a) n *= want[a] >= 0 ? 1 : static_cast<std::int64_t>(space.axes()[a].values.size());
+  return n;
+}
+
+}  // namespace
+
+std::string why_text(const Search& search, const Answer& answer, const std::string& where) {
+  const Space& space = search.judge().space();
+  const std::vector<std::ptrdiff_t> want = wanted(space, where);
+  const std::int64_t asked = matching(space, want);
+  if (asked > kMostAsked)
+    throw ConfigError(Problem{"", "--why", where, "names " + count_text(asked) + " candidates", "name more fields, for at most " + count_text(kMostAsked)});
+  Counts counts{};
+  std::array<Example, kFates> first;
+  for (CandidateId id = 0; id < space.size(); ++id) {
+    if (!matches(space.choice(id), want)) continue;
+    std::string reason;
+    const Fate fate = search.fate(id, answer, reason);
+    if (at(counts, fate)++ == 0) first[static_cast<std::size_t>(fate)] = {id, std::move(reason)};
+  }
+  std::string out = "why " + where + ": " + count_text(asked) + (asked == 1 ? " candidate\n" : " candidates\n");
+  for (std::size_t f = 0; f < kFates; ++f) {
+    if (counts[f] == 0) continue;
+    out += "  " + padded(meaning(static_cast<Fate>(f)), 46) + aligned(count_text(counts[f]), 12) + "\n";
+    out += (counts[f] == 1 ? "    " : "    such as ") + space.text(first[f].id) + (first[f].reason.empty() ? "" : ": " + first[f].reason) + "\n";
+  }
+  return out;
+}
+
+}  // namespace tandem::search

@@ -1,0 +1,32 @@
+#pragma once
+// A plan as it was written, before anything is filled in: searches set fields of it and complete it again and again, without text.
+
+#include <string>
+#include <string_view>
+
+#include "models/fields/plan_fields.hpp"
+
+namespace tandem {
+
+struct PlanDraft {
+  Plan plan;    ///< only what the file and its presets say; `file` and the device's generation are set
+  Given given;  ///< the fields that they say
+};
+
+/// Reads a plan file's text. Throws as parse_plan does, but for what only a completed plan can show.
+PlanDraft read_draft(std::string_view text, const std::string& file, const PlanContext& context);
+
+/// The draft with every field filled in; nothing is checked.
+Plan completed(const PlanDraft& draft);
+
+/// What no software could do about a completed plan: contradictions, sizes and layouts that do not divide. The rules of its stack are
+/// not among it.
+Problems plan_problems(const Plan& plan);
+
+/// What require_lowerable() would refuse of a completed plan.
+Problems lowering_gaps(const Plan& plan);
+
+/// Whether a field has no effect beside the others of a completed plan.
+bool is_idle(const Plan& plan, std::string_view field);
+
+}  // namespace tandem

@@ -1,0 +1,146 @@
+#include "experiments/tandem/search/search.hpp"
+
+#include <algorithm>
+
+#include "experiments/tandem/search/report.hpp"
+#include "models/planfile/plan_draft.hpp"
+#include "models/stack/resolve.hpp"
+#include "tests/catch.hpp"
+
+using namespace tandem;
+using namespace tandem::search;
+
+namespace {
+
+struct Asked {
+  std::string model, cluster;
+  std::int64_t devices = 8, batch = 32;
+  std::vector<std::string> axes;
+};
+
+Space space_of(const Asked& a) {
+  Request r;
+  r.subject = a.model, r.cluster = a.cluster, r.devices = a.devices;
+  r.sequence = 1024, r.batch = a.batch, r.axes = a.axes;
+  return Space(read_question(r));
+}
+
+/// Small spaces of dense plans, plans whose weights are sharded too, and experts.
+const std::vector<Asked> kSpaces{
+    {"gpt-1.3b", "dgx-a100-80gb", 8, 32, {"virtual_pipeline=1,2", "micro_batch_size=1,2", "zero_stage=0,1", "recompute=none,full"}},
+    {"llama2-7b", "dgx-h100", 8, 32, {"tensor=1,2,4,8", "pipeline=1,2", "virtual_pipeline=1", "schedule=1f1b", "micro_batch_size=1", "zero_stage=1,2,3"}},
+    {"gpt-1.3b-moe128", "dgx-h100", 16, 32, {"tensor=1,2", "pipeline=1,2", "expert=4,8", "virtual_pipeline=1", "schedule=1f1b", "micro_batch_size=1", "zero_stage=0,1"}},
+};
+
+/// The least time of a plan that fits, every candidate simulated by itself; 0 where none does.
+std::int64_t brute_force(const Space& space, const Judge& judge) {
+  std::int64_t least = 0;
+  for (CandidateId id = 0; id < space.size(); ++id) {
+    if (!space.divides(id)) continue;
+    const Plan plan = space.plan(id);
+    const bool possible = plan_problems(plan).empty() && lowering_gaps(plan).empty();
+    if (!possible || !stack_problems(plan, plan.stack.name, plan.stack.as_of).empty()) continue;
+    const Simulated s = judge.simulate(id);
+    if (s.fits && (least == 0 || s.time_ps < least)) least = s.time_ps;
+  }
+  return least;
+}
+
+SearchOptions options(std::int64_t best = 3) {
+  SearchOptions o;
+  o.best = best, o.events = 500;
+  return o;
+}
+
+std::string refusal(const Asked& a) {
+  try {
+    space_of(a);
+  } catch (const ConfigError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("A search finds the step that simulating every candidate finds, within half a percent") {
+  for (const Asked& a : kSpaces) {
+    INFO(a.model);
+    const Space space = space_of(a);
+    Search search(space, options());
+    const Answer answer = search.answer();
+    const std::int64_t least = brute_force(space, search.judge());
+    REQUIRE(least > 0);
+    REQUIRE(!answer.best.empty());
+    CHECK(static_cast<double>(answer.best.front().time_ps) <= 1.005 * static_cast<double>(least));
+    CHECK(answer.best.front().time_ps >= least);
+  }
+}
+
+TEST_CASE("Bounds on time and memory are below what events say") {
+  for (const Asked& a : kSpaces) {
+    INFO(a.model);
+    const Space space = space_of(a);
+    const Judge judge(space, false);
+    for (CandidateId id = 0; id < space.size(); id += 3) {
+      const GroupView view = judge.group(id / space.members());
+      if (view.fate != Fate::bounded) continue;
+      const Simulated s = judge.simulate(id);
+      INFO(space.text(id));
+      if (s.timed) CHECK(view.floor_ps <= s.time_ps);
+      if (view.too_large[static_cast<std::size_t>(id % space.members())]) CHECK(!s.fits);
+    }
+  }
+}
+
+TEST_CASE("Every candidate of a search is under the reason that it is counted under") {
+  const Space space = space_of(kSpaces.front());
+  Search search(space, options());
+  const Answer answer = search.answer();
+  Counts counts{};
+  std::string reason;
+  for (CandidateId id = 0; id < space.size(); ++id) ++at(counts, search.fate(id, answer, reason));
+  CHECK(counts == answer.counts);
+  CHECK(at(counts, Fate::bounded) > 0);
+  CHECK(at(counts, Fate::estimated) + at(counts, Fate::simulated) > 0);
+}
+
+TEST_CASE("Shards put together answer as one search does, on any number of threads") {
+  const Space space = space_of(kSpaces.front());
+  Search one(space, options());
+  const std::string text = to_json(one, one.answer());
+  SearchOptions merging = options();
+  merging.jobs.most = 2;
+  Search merged(space, merging);
+  for (std::int64_t s = 0; s < 3; ++s) {
+    SearchOptions part = options();
+    part.shard = s, part.shards = 3;
+    Search shard(space, part);
+    shard.estimate();
+    merged.take(shard.knowledge());
+  }
+  CHECK(to_json(merged, merged.answer()) == text);
+}
+
+TEST_CASE("A search where nothing fits says so and still counts every candidate") {
+  const Space space = space_of({"gpt3-175b", "dgx-a100-80gb", 8, 32, {"virtual_pipeline=1", "micro_batch_size=1", "recompute=full"}});
+  Search search(space, options());
+  const Answer answer = search.answer();
+  CHECK(answer.best.empty());
+  CHECK(at(answer.counts, Fate::too_large) > 0);
+}
+
+TEST_CASE("Questions with unknown axes, values or presets are refused by name") {
+  const Asked base{"gpt-1.3b", "dgx-a100-80gb", 8, 32, {}};
+  const auto with = [&](std::vector<std::string> axes) { return Asked{base.model, base.cluster, 8, 32, std::move(axes)}; };
+  CHECK(refusal(with({"tensr=1"})).find("did you mean \"tensor\"") != std::string::npos);
+  CHECK(refusal(with({"tensor=1", "tp=2"})).find("given twice") != std::string::npos);
+  CHECK(refusal(with({"tensor=two"})).find("parallel.tensor") != std::string::npos);
+  CHECK(refusal(with({"global_batch_size=8"})).find("may not vary") != std::string::npos);
+  CHECK(refusal({"gpt-1.4b", "dgx-a100-80gb", 8, 32, {}}).find("did you mean") != std::string::npos);
+  CHECK(refusal({"gpt-1.3b", "", 8, 32, {}}).find("--cluster") != std::string::npos);
+  const Space space = space_of(with({"data=3"}));
+  Search search(space, options());
+  const Answer answer = search.answer();
+  CHECK(at(answer.counts, Fate::devices) == space.size());
+}
