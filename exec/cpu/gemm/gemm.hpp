@@ -1,0 +1,43 @@
+#pragma once
+// The one door to matrix products: Eigen multiplies in fp64, oneDNN in fp32 and bf16 where the build has it, else Eigen.
+
+#include <cstdint>
+
+namespace tandem::exec::cpu {
+
+/// A factor as it lies: row-major, `stride` elements from row to row, or the transpose of what lies so.
+template <class T>
+struct Factor {
+  const T* data;
+  std::int64_t stride;
+  bool transposed = false;
+};
+
+/// c[m,n] = scale a[m,k] b[k,n], added to what is there if `add`. `c` overlaps no factor.
+template <class T>
+struct Product {
+  std::int64_t m, n, k;
+  Factor<T> a, b;
+  T* c;
+  std::int64_t c_stride;
+  T scale = T{1};
+  bool add = false;
+};
+
+/// On the calling thread alone. Equal products of equal numbers have equal bits.
+void multiply(const Product<double>& product);
+void multiply(const Product<float>& product);
+
+/// c[m,n] = a[m,k] b[k,n] of factors in bf16: products are exact, sums are in fp32. Rows of `c` follow each other.
+struct NarrowProduct {
+  std::int64_t m, n, k;
+  Factor<std::uint16_t> a, b;
+  float* c;
+};
+
+/// Whether this processor multiplies bf16 faster than fp32, and the build has the library that does.
+bool multiplies_bf16();
+/// ContractError unless multiplies_bf16().
+void multiply(const NarrowProduct& product);
+
+}  // namespace tandem::exec::cpu
