@@ -107,7 +107,8 @@ class HeadProducts {
   }
   // H = scale S^T H, or added to H: a row for every key.
   void write_by_key(HeadMatrix<T> to, T scale, const T* scores, HeadMatrix<const T> of_queries, bool add) const {
-    book_and_multiply<T>({keys_, dim_, seq_, {scores, keys_, true}, of_queries.factor(), to.data(), to.stride(), scale, add}, call_);
+    const Factor<T> turned{scores, keys_, true};
+    book_and_multiply<T>({keys_, dim_, seq_, turned, of_queries.factor(), to.data(), to.stride(), scale, add}, call_);
     to.put();
   }
 

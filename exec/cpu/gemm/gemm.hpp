@@ -1,5 +1,5 @@
 #pragma once
-// The one door to matrix products: Eigen multiplies in fp64, oneDNN in fp32 and bf16 where the build has it, else Eigen.
+// The one door to matrix products: Eigen multiplies in fp64, oneDNN in fp32 where the build has it, else Eigen.
 
 #include <cstdint>
 
@@ -24,20 +24,8 @@ struct Product {
   bool add = false;
 };
 
-/// On the calling thread alone. Equal products of equal numbers have equal bits.
+/// On the calling thread alone. Equal products of equal numbers have equal bits, if all operands begin alike on a cache line.
 void multiply(const Product<double>& product);
 void multiply(const Product<float>& product);
-
-/// c[m,n] = a[m,k] b[k,n] of factors in bf16: products are exact, sums are in fp32. Rows of `c` follow each other.
-struct NarrowProduct {
-  std::int64_t m, n, k;
-  Factor<std::uint16_t> a, b;
-  float* c;
-};
-
-/// Whether this processor multiplies bf16 faster than fp32, and the build has the library that does.
-bool multiplies_bf16();
-/// ContractError unless multiplies_bf16().
-void multiply(const NarrowProduct& product);
 
 }  // namespace tandem::exec::cpu
