@@ -1,70 +1,28 @@
-// Attention that keeps no scores (Dao et al., arXiv 2205.14135, algorithms 1 and 4; a row of scores at a time), and the
-// steps of a ring of context ranks (Liu et al., arXiv 2310.01889).
+// Attention that keeps no scores (Dao et al., arXiv 2205.14135, algorithms 1 and 4; the scores of a block of queries at a time), and
+// the steps of a ring of context ranks (Liu et al., arXiv 2310.01889).
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "exec/cpu/attention.hpp"
 #include "exec/cpu/dropout.hpp"
+#include "exec/cpu/head_matrix.hpp"
 #include "exec/cpu/kernels.hpp"
+#include "exec/cpu/room.hpp"
 #include "exec/cpu/vector_math.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
 
-// A head's rows of an operand turned to [head_dim, rows], so that loops over keys run along memory.
-template <class T>
-class Turned {
- public:
-  Turned(std::int64_t dims, std::int64_t rows)
-      : dims_(dims), rows_(rows), values_(static_cast<std::size_t>(dims * rows)) {}
-  Turned(const T* data, const HeadRows& from, std::int64_t dims) : Turned(dims, from.count) {
-    for (std::int64_t k = 0; k < rows_; ++k)
-      for (std::int64_t d = 0; d < dims_; ++d) row(d)[k] = data[from.at(k) + d];
-  }
-  T* row(std::int64_t d) { return values_.data() + d * rows_; }
-  const T* row(std::int64_t d) const { return values_.data() + d * rows_; }
-  // Writes or adds the values where they belong.
-  void put(T* data, const HeadRows& to, bool add) const {
-    for (std::int64_t k = 0; k < rows_; ++k)
-      for (std::int64_t d = 0; d < dims_; ++d) {
-        T& at = data[to.at(k) + d];
-        at = add ? at + row(d)[k] : row(d)[k];
-      }
-  }
+// Enough queries that products of a block run at full speed, few enough that a causal block computes little that nobody sees.
+constexpr std::int64_t kBlock = 64;
 
- private:
-  std::int64_t dims_, rows_;
-  std::vector<T> values_;
+// Queries [first, first + count) of a head, and how many keys the last of them sees; no other sees more.
+struct Block {
+  std::int64_t first, count, keys;
 };
 
-// A head's rows of an operand one after the other, [rows, head_dim].
-template <class T>
-class Straight {
- public:
-  Straight(const T* data, const HeadRows& from, std::int64_t dims) : dims_(dims) {
-    for (std::int64_t k = 0; k < from.count; ++k) values_.insert(values_.end(), data + from.at(k), data + from.at(k) + dims);
-  }
-  const T* row(std::int64_t k) const { return values_.data() + k * dims_; }
-
- private:
-  std::int64_t dims_;
-  std::vector<T> values_;
-};
-
-// sum[i] += sum over j of x(j) rows.row(j)[i] for i < n, j < count; four rows at a time, so that sums are seldom stored.
-template <class T, class Matrix, class Factor>
-void add_rows(T* sum, std::int64_t n, const Matrix& rows, std::int64_t count, Factor x) {
-  std::int64_t j = 0;
-  for (; j + 4 <= count; j += 4) {
-    const T *a = rows.row(j), *b = rows.row(j + 1), *c = rows.row(j + 2), *d = rows.row(j + 3);
-    const T xa = x(j), xb = x(j + 1), xc = x(j + 2), xd = x(j + 3);
-    each(n, [=](std::int64_t i) { sum[i] += (xa * a[i] + xb * b[i]) + (xc * c[i] + xd * d[i]); });
-  }
-  for (; j < count; ++j) each(n, [=, a = rows.row(j), f = x(j)](std::int64_t i) { sum[i] += f * a[i]; });
-}
-
-// Loops shared by both directions: one (sequence, head, query) with the keys it sees.
+// What both directions share: one (sequence, head), block by block.
 template <class T, class Op>
 class Rows {
  public:
@@ -72,10 +30,23 @@ class Rows {
       : dims(op.dims), places(op.dims, call.context(), op.ring_step), scale(score_scale<T>(op.dims)), op_(op), call_(call),
         dropout_(call.context(), op.site, op.dropout) {}
 
-  // s[k] = scale q k^T + bias for the keys seen.
-  void scores(const T* q, const Turned<T>& keys, std::int64_t head, std::int64_t query, T* s) const {
-    std::fill_n(s, places.visible(query), T{0});
-    add_products(q, keys, query, scale, s);
+  template <class F>
+  void each_block(F body) const {
+    for (std::int64_t first = 0; first < dims.seq; first += kBlock) {
+      const std::int64_t count = std::min(kBlock, dims.seq - first);
+      body(Block{first, count, places.visible(first + count - 1)});
+    }
+  }
+  // Room for a matrix [queries of a block, keys].
+  Room<T> room() const { return Room<T>(std::min(kBlock, dims.seq) * dims.key_count()); }
+  std::int64_t stride() const { return dims.key_count(); }
+
+  // matrix[i,k] = factor rows[i] of_keys[k]^T for the block's queries and keys.
+  void write_by_key(const Block& b, Factor<T> rows, HeadMatrix<const T>& of_keys, T factor, T* matrix) const {
+    multiply(Product<T>{b.count, b.keys, dims.head_dim, rows, of_keys.factor(true), matrix, stride(), factor});
+  }
+  // s[k] += bias for the keys that a query sees.
+  void add_bias(std::int64_t head, std::int64_t query, T* s) const {
     if (!op_.alibi) return;
     const T slope = static_cast<T>(alibi_slope(places.head(head), places.heads()));
     each_run(query, [&](std::int64_t first, std::int64_t n, std::int64_t position) {
@@ -83,26 +54,8 @@ class Rows {
       each(n, [=, at = s + first](std::int64_t k) { at[k] += slope * static_cast<T>(static_cast<int>(k) + distance); });
     });
   }
-  // sum[k] += factor sum_d x[d] rows[d][k] for the keys seen: one product.
-  void add_products(const T* x, const Turned<T>& rows, std::int64_t query, T factor, T* sum) const {
-    const std::int64_t n = places.visible(query);
-    call_.count_product(1, n, dims.head_dim);
-    add_rows(sum, n, rows, dims.head_dim, [=](std::int64_t d) { return factor * x[d]; });
-  }
-  // y[d] = factor sum_k p[k] rows[k][d] over the keys seen: one product.
-  void mix(const T* p, const Straight<T>& rows, std::int64_t query, T factor, T* y) const {
-    const std::int64_t n = places.visible(query);
-    call_.count_product(1, dims.head_dim, n);
-    std::fill_n(y, dims.head_dim, T{0});
-    add_rows(y, dims.head_dim, rows, n, [=](std::int64_t k) { return factor * p[k]; });
-  }
-  // rows[d][k] += factor x[d] p[k] for the keys seen: one product.
-  void spread(const T* x, const T* p, std::int64_t query, T factor, Turned<T>& rows) const {
-    const std::int64_t n = places.visible(query);
-    call_.count_product(dims.head_dim, n, 1);
-    for (std::int64_t d = 0; d < dims.head_dim; ++d)
-      each(n, [=, f = factor * x[d], to = rows.row(d)](std::int64_t k) { to[k] += f * p[k]; });
-  }
+  // Books `products` products of a query and the keys that it sees.
+  void count(std::int64_t products, std::int64_t seen) const { call_.count_product(products, seen, dims.head_dim); }
   // body(k, factor) with the masks of the keys seen.
   template <class F>
   void each_mask(std::int64_t sequence, std::int64_t head, std::int64_t query, F body) const {
@@ -164,48 +117,71 @@ class Forward {
  public:
   Forward(const FlashAttention& op, Call& call)
       : op_(op), rows_(op, call), q_(call.in<T>(0)), kv_(call.in<T>(1)), context_(call.out<T>(0)), stats_(call.out<T>(1)),
-        weights_(static_cast<std::size_t>(op.dims.key_count())), part_(static_cast<std::size_t>(op.dims.head_dim)) {}
+        weights_(rows_.room()), parts_(kBlock * op.dims.head_dim), sums_(kBlock) {}
 
   void run() {
     const std::int64_t per_group = rows_.places.queries_of_group();
     for (std::int64_t s = 0; s < op_.dims.batch; ++s)
       for (std::int64_t g = 0; g < op_.dims.groups(); ++g) {
-        const Turned<T> keys(kv_, rows_.places.key(s, g), op_.dims.head_dim);
-        const Straight<T> values(kv_, rows_.places.value(s, g), op_.dims.head_dim);
-        for (std::int64_t h = g * per_group; h < (g + 1) * per_group; ++h) head(s, h, keys, values);
+        Keys all{{kv_, rows_.places.key(s, g), op_.dims.head_dim}, {kv_, rows_.places.value(s, g), op_.dims.head_dim}};
+        for (std::int64_t h = g * per_group; h < (g + 1) * per_group; ++h) head(s, h, all);
       }
   }
 
  private:
-  void head(std::int64_t s, std::int64_t h, const Turned<T>& keys, const Straight<T>& values) {
-    const HeadRows query = rows_.places.query(s, h), context = rows_.places.context(s, h);
-    for (std::int64_t i = 0; i < op_.dims.seq; ++i) {
-      const Result<T> to{context_ + context.at(i), stats_ + rows_.statistic(s, h, i), op_.dims.head_dim};
-      const std::int64_t n = rows_.places.visible(i);
-      if (n > 0)
-        row(s, h, i, q_ + query.at(i), keys, values, to);
-      else if (op_.ring_step <= 0)
-        to.nothing();
-    }
+  struct Keys {
+    HeadMatrix<const T> keys, values;
+  };
+  // What is taken off a query's scores, and the sum of the exponentials of the rest.
+  struct Sum {
+    T top, sum;
+  };
+
+  void head(std::int64_t s, std::int64_t h, Keys& all) {
+    HeadMatrix<const T> queries(q_, rows_.places.query(s, h), op_.dims.head_dim);
+    const HeadRows context = rows_.places.context(s, h);
+    rows_.each_block([&](const Block& b) {
+      if (b.keys > 0) weigh(s, h, b, queries, all);
+      for (std::int64_t i = 0; i < b.count; ++i) {
+        const std::int64_t query = b.first + i;
+        const Result<T> to{context_ + context.at(query), stats_ + rows_.statistic(s, h, query), op_.dims.head_dim};
+        if (rows_.places.visible(query) > 0) put(i, to);
+        else if (op_.ring_step <= 0) to.nothing();
+      }
+    });
   }
-  void row(std::int64_t s, std::int64_t h, std::int64_t i, const T* q, const Turned<T>& keys, const Straight<T>& values,
-           const Result<T>& to) {
-    const std::int64_t n = rows_.places.visible(i);
-    T* p = weights_.data();
-    rows_.scores(q, keys, h, i, p);
+  // The mixed values of a block's queries.
+  void weigh(std::int64_t s, std::int64_t h, const Block& b, HeadMatrix<const T>& queries, Keys& all) {
+    rows_.write_by_key(b, queries.factor(false, b.first), all.keys, rows_.scale, weights_.data());
+    for (std::int64_t i = 0; i < b.count; ++i) sums_[static_cast<std::size_t>(i)] = row(s, h, b, i);
+    multiply(Product<T>{b.count, op_.dims.head_dim, b.keys, {weights_.data(), rows_.stride()}, all.values.factor(), parts_.data(),
+                        op_.dims.head_dim});
+  }
+  // A query's scores become weights, which its sum has yet to divide.
+  Sum row(std::int64_t s, std::int64_t h, const Block& b, std::int64_t i) {
+    const std::int64_t query = b.first + i, n = rows_.places.visible(query);
+    T* p = weights_.data() + i * rows_.stride();
+    rows_.count(2, n);
+    rows_.add_bias(h, query, p);
     const T top = lane_max<T>(n, -std::numeric_limits<T>::infinity(), [=](std::int64_t k) { return p[k]; });
     each(n, [=](std::int64_t k) { p[k] = exp_saturating(p[k] - top); });
     const T sum = lane_sum<T>(n, [=](std::int64_t k) { return p[k]; });
-    if (op_.dropout > 0) rows_.each_mask(s, h, i, [=](std::int64_t k, T factor) { p[k] *= factor; });
-    rows_.mix(p, values, i, T{1}, part_.data());
-    op_.ring_step > 0 ? to.merge(part_.data(), sum, top) : to.write(part_.data(), sum, top);
+    if (op_.dropout > 0) rows_.each_mask(s, h, query, [=](std::int64_t k, T factor) { p[k] *= factor; });
+    std::fill(p + n, p + b.keys, T{0});
+    return {top, sum};
+  }
+  void put(std::int64_t i, const Result<T>& to) const {
+    const T* part = parts_.data() + i * op_.dims.head_dim;
+    const auto [top, sum] = sums_[static_cast<std::size_t>(i)];
+    op_.ring_step > 0 ? to.merge(part, sum, top) : to.write(part, sum, top);
   }
 
   const FlashAttention& op_;
   Rows<T, FlashAttention> rows_;
   const T *q_, *kv_;
   T *context_, *stats_;
-  std::vector<T> weights_, part_;
+  Room<T> weights_, parts_;
+  std::vector<Sum> sums_;
 };
 
 template <class T>
@@ -213,8 +189,7 @@ class Backward {
  public:
   Backward(const FlashAttentionBackward& op, Call& call)
       : op_(op), rows_(op, call), dcontext_(call.in<T>(0)), q_(call.in<T>(1)), kv_(call.in<T>(2)), context_(call.in<T>(3)),
-        stats_(call.in<T>(4)), dq_(call.out<T>(0)), dkv_(call.out<T>(1)), p_(static_cast<std::size_t>(op.dims.key_count())),
-        ds_(p_.size()), part_(static_cast<std::size_t>(op.dims.head_dim)) {}
+        stats_(call.in<T>(4)), dq_(call.out<T>(0)), dkv_(call.out<T>(1)), p_(rows_.room()), ds_(rows_.room()) {}
 
   void run() {
     for (std::int64_t s = 0; s < op_.dims.batch; ++s)
@@ -222,54 +197,84 @@ class Backward {
   }
 
  private:
-  // A group's keys and values, and their gradients.
+  // A group's keys and values, and their gradients, [keys, head_dim].
   struct Keys {
-    Turned<T> keys, values, dkeys, dvalues;
-    Straight<T> straight_keys;
+    HeadMatrix<const T> keys, values;
+    Room<T> dkeys, dvalues;
+  };
+  // One head's operands that have a row for every query.
+  struct Queries {
+    HeadMatrix<const T> q, dcontext, context;
   };
 
   void group(std::int64_t s, std::int64_t g) {
     const std::int64_t per_group = rows_.places.queries_of_group(), dim = op_.dims.head_dim;
     const HeadRows key = rows_.places.key(s, g), value = rows_.places.value(s, g);
-    Keys all{{kv_, key, dim}, {kv_, value, dim}, {dim, key.count}, {dim, key.count}, {kv_, key, dim}};
+    Keys all{{kv_, key, dim}, {kv_, value, dim}, Room<T>(key.count * dim), Room<T>(key.count * dim)};
+    for (const Room<T>* sums : {&all.dkeys, &all.dvalues}) std::fill_n(sums->data(), key.count * dim, T{0});
     for (std::int64_t h = g * per_group; h < (g + 1) * per_group; ++h) head(s, h, all);
-    all.dkeys.put(dkv_, key, op_.ring_step > 0);
-    all.dvalues.put(dkv_, value, op_.ring_step > 0);
+    put(all.dkeys, key);
+    put(all.dvalues, value);
+  }
+  void put(const Room<T>& rows, const HeadRows& to) const {
+    const bool add = op_.ring_step > 0;
+    const std::int64_t dim = op_.dims.head_dim;
+    for (std::int64_t k = 0; k < to.count; ++k) {
+      T* at = dkv_ + to.at(k);
+      each(dim, [=, from = rows.data() + k * dim](std::int64_t d) { at[d] = add ? at[d] + from[d] : from[d]; });
+    }
   }
   void head(std::int64_t s, std::int64_t h, Keys& all) {
     const HeadRows query = rows_.places.query(s, h), context = rows_.places.context(s, h);
-    for (std::int64_t i = 0; i < op_.dims.seq; ++i) {
-      std::fill(part_.begin(), part_.end(), T{0});
-      if (rows_.places.visible(i) > 0) row(s, h, i, query.at(i), context.at(i), all);
-      T* dq = dq_ + query.at(i);
-      for (std::int64_t d = 0; d < op_.dims.head_dim; ++d)
-        dq[d] = op_.ring_step > 0 ? dq[d] + part_[static_cast<std::size_t>(d)] : part_[static_cast<std::size_t>(d)];
-    }
+    const std::int64_t dim = op_.dims.head_dim;
+    Queries in{{q_, query, dim}, {dcontext_, context, dim}, {context_, context, dim}};
+    HeadMatrix<T> dq(dq_, query, dim);
+    rows_.each_block([&](const Block& b) {
+      if (b.keys > 0) return block(s, h, b, in, all, dq);
+      if (op_.ring_step <= 0)
+        for (std::int64_t i = 0; i < b.count; ++i) std::fill_n(dq.row(b.first + i), dim, T{0});
+    });
+    dq.put();
   }
   // With m the mask and c the context: dv += (m p) dc, ds = p (m dp - sum c dc), then dq and dk as of any product.
-  void row(std::int64_t s, std::int64_t h, std::int64_t i, std::int64_t query, std::int64_t context, Keys& all) {
-    const std::int64_t n = rows_.places.visible(i), dim = op_.dims.head_dim;
-    const T *q = q_ + query, *dc = dcontext_ + context, *c = context_ + context;
-    T *p = p_.data(), *ds = ds_.data();
-    const T total = lane_sum<T>(dim, [=](std::int64_t d) { return c[d] * dc[d]; });
-    rows_.scores(q, all.keys, h, i, p);
-    each(n, [=, stat = stats_[rows_.statistic(s, h, i)]](std::int64_t k) { p[k] = exp_saturating(p[k] - stat); });
-    std::fill_n(ds, n, T{0});
-    rows_.add_products(dc, all.values, i, T{1}, ds);
-    rows_.each_mask(s, h, i, [=](std::int64_t k, T factor) {
-      ds[k] = p[k] * (factor * ds[k] - total);
-      p[k] *= factor;
-    });
-    rows_.spread(dc, p, i, T{1}, all.dvalues);
-    rows_.mix(ds, all.straight_keys, i, rows_.scale, part_.data());
-    rows_.spread(q, ds, i, rows_.scale, all.dkeys);
+  void block(std::int64_t s, std::int64_t h, const Block& b, Queries& in, Keys& all, HeadMatrix<T>& dq) {
+    const Factor<T> q = in.q.factor(false, b.first), dc = in.dcontext.factor(false, b.first);
+    rows_.write_by_key(b, q, all.keys, rows_.scale, p_.data());
+    rows_.write_by_key(b, dc, all.values, T{1}, ds_.data());
+    for (std::int64_t i = 0; i < b.count; ++i) row(s, h, b, i, in);
+    add_by_key(b, p_.data(), dc, T{1}, all.dvalues);
+    add_by_key(b, ds_.data(), q, rows_.scale, all.dkeys);
+    multiply(Product<T>{b.count, op_.dims.head_dim, b.keys, {ds_.data(), rows_.stride()}, all.keys.factor(), dq.row(b.first),
+                        dq.stride(), rows_.scale, op_.ring_step > 0});
+  }
+  void row(std::int64_t s, std::int64_t h, const Block& b, std::int64_t i, Queries& in) {
+    const std::int64_t query = b.first + i, n = rows_.places.visible(query);
+    T *p = p_.data() + i * rows_.stride(), *ds = ds_.data() + i * rows_.stride();
+    rows_.count(5, n);
+    if (n > 0) {
+      const T *c = in.context.row(query), *dc = in.dcontext.row(query);
+      const T total = lane_sum<T>(op_.dims.head_dim, [=](std::int64_t d) { return c[d] * dc[d]; });
+      rows_.add_bias(h, query, p);
+      each(n, [=, stat = stats_[rows_.statistic(s, h, query)]](std::int64_t k) { p[k] = exp_saturating(p[k] - stat); });
+      rows_.each_mask(s, h, query, [=](std::int64_t k, T factor) {
+        ds[k] = p[k] * (factor * ds[k] - total);
+        p[k] *= factor;
+      });
+    }
+    std::fill(p + n, p + b.keys, T{0});
+    std::fill(ds + n, ds + b.keys, T{0});
+  }
+  // sum[k] += factor over queries of matrix[i,k] rows[i].
+  void add_by_key(const Block& b, const T* matrix, Factor<T> rows, T factor, const Room<T>& sum) const {
+    const std::int64_t dim = op_.dims.head_dim;
+    multiply(Product<T>{b.keys, dim, b.count, {matrix, rows_.stride(), true}, rows, sum.data(), dim, factor, true});
   }
 
   const FlashAttentionBackward& op_;
   Rows<T, FlashAttentionBackward> rows_;
   const T *dcontext_, *q_, *kv_, *context_, *stats_;
   T *dq_, *dkv_;
-  std::vector<T> p_, ds_, part_;
+  Room<T> p_, ds_;
 };
 
 }  // namespace

@@ -1,63 +1,22 @@
-// Matrix products, the only place of Eigen. One thread: ranks are threads, and each owns its core's share.
-#define EIGEN_DONT_PARALLELIZE
-#include <Eigen/Core>
+// Operations that are matrix products.
+#include <algorithm>
 
 #include "exec/cpu/attention.hpp"
 #include "exec/cpu/column_sums.hpp"
 #include "exec/cpu/experts.hpp"
+#include "exec/cpu/gemm/gemm.hpp"
+#include "exec/cpu/head_matrix.hpp"
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/lanes.hpp"
+#include "exec/cpu/room.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
 
 template <class T>
-using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-template <class T>
-using View = Eigen::Map<const Matrix<T>, Eigen::Unaligned, Eigen::OuterStride<>>;
-template <class T>
-using MutableView = Eigen::Map<Matrix<T>, Eigen::Unaligned, Eigen::OuterStride<>>;
-
-template <class T>
-View<T> view(const T* data, std::int64_t rows, std::int64_t cols, std::int64_t stride) {
-  return {data, rows, cols, Eigen::OuterStride<>(stride)};
-}
-template <class T>
-MutableView<T> view(T* data, std::int64_t rows, std::int64_t cols, std::int64_t stride) {
-  return {data, rows, cols, Eigen::OuterStride<>(stride)};
-}
-
-// c = a b, or c += a b, booked from the matrices themselves.
-template <class C, class A, class B>
-void multiply(C&& c, const A& a, const B& b, Call& call) {
-  call.count_product(c.rows(), c.cols(), a.cols());
-  c.noalias() = a * b;
-}
-template <class C, class A, class B>
-void multiply_add(C&& c, const A& a, const B& b, Call& call) {
-  call.count_product(c.rows(), c.cols(), a.cols());
-  c.noalias() += a * b;
-}
-template <class C, class A, class B>
-void multiply_scaled(C&& c, typename C::Scalar scale, const A& a, const B& b, Call& call) {
-  call.count_product(c.rows(), c.cols(), a.cols());
-  c.noalias() = scale * (a * b);
-}
-
-template <class C, class A, class B>
-void multiply_add_scaled(C&& c, typename C::Scalar scale, const A& a, const B& b, Call& call) {
-  call.count_product(c.rows(), c.cols(), a.cols());
-  c.noalias() += scale * (a * b);
-}
-
-// A finished product joins what was there. It is formed apart, as a product that writes is: what is added has the same bits, and so
-// has the sum of n micro-batches that follow each other or lie on n ranks. A thread keeps its largest product's room, like the
-// packed panels of Eigen's products outside of any plan's memory.
-template <class T>
-T* product_room(std::int64_t elements) {
-  thread_local Eigen::Array<T, Eigen::Dynamic, 1> room;
-  if (room.size() < elements) room.resize(elements);
-  return room.data();
+void book_and_multiply(const Product<T>& product, Call& call) {
+  call.count_product(product.m, product.n, product.k);
+  multiply(product);
 }
 
 template <class T, class Total>
@@ -73,58 +32,22 @@ void add_product(const T* product, std::int64_t elements, DType total, Call& cal
     add_product(product, elements, call.out<float>(0));
 }
 
-template <class T, class A, class B>
-void matmul_added(const MatMul& op, const A& a, const B& b, Call& call) {
-  require(!op.bias, "a product that accumulates has no bias");
-  T* product = product_room<T>(op.m * op.n);
-  multiply(view(product, op.m, op.n, op.n), a, b, call);
-  add_product(product, op.m * op.n, op.total, call);
-}
-
-template <class T, class A, class B>
-void matmul(const MatMul& op, const A& a, const B& b, Call& call) {
-  if (op.accumulate) return matmul_added<T>(op, a, b, call);
-  MutableView<T> c = view(call.out<T>(0), op.m, op.n, op.n);
-  if (!op.bias) return multiply(c, a, b, call);
-  c.rowwise() = Eigen::Map<const Eigen::RowVector<T, Eigen::Dynamic>>(call.in<T>(2), op.n);
-  multiply_add(c, a, b, call);
-}
-
-template <class T, class A>
-void matmul(const MatMul& op, const A& a, Call& call) {
-  const T* b = call.in<T>(1);
-  if (op.trans_b) return matmul<T>(op, a, view(b, op.n, op.k, op.k).transpose(), call);
-  matmul<T>(op, a, view(b, op.k, op.n, op.n), call);
-}
-
-// A head's part of an operand as a matrix [count, head_dim]: the operand itself where its rows follow each other, else a copy.
 template <class T>
-class HeadMatrix {
- public:
-  HeadMatrix(T* data, const HeadRows& rows, std::int64_t head_dim) : data_(data), rows_(rows), head_dim_(head_dim) {
-    if (rows.order.straight()) return;
-    copy_.resize(rows.count, head_dim);
-    for (std::int64_t i = 0; i < rows.count; ++i) copy_.row(i) = operand_row(i);
-  }
-  auto matrix() {
-    if (rows_.order.straight()) return view(data_ + rows_.at(0), rows_.count, head_dim_, rows_.stride);
-    return view(static_cast<T*>(copy_.data()), rows_.count, head_dim_, head_dim_);
-  }
-  /// Writes a copy back.
-  void put() {
-    if (rows_.order.straight()) return;
-    for (std::int64_t i = 0; i < rows_.count; ++i) operand_row(i) = copy_.row(i);
-  }
+Product<T> product_of(const MatMul& op, const Call& call) {
+  const Factor<T> a{call.in<T>(0), op.trans_a ? op.m : op.k, op.trans_a}, b{call.in<T>(1), op.trans_b ? op.k : op.n, op.trans_b};
+  return {op.m, op.n, op.k, a, b, nullptr, op.n};
+}
 
- private:
-  using Plain = std::remove_const_t<T>;
-  auto operand_row(std::int64_t i) { return view(data_ + rows_.at(i), 1, head_dim_, head_dim_).row(0); }
-
-  T* data_;
-  HeadRows rows_;
-  std::int64_t head_dim_;
-  Matrix<Plain> copy_;
-};
+// A finished product joins what was there. It is formed apart, as a product that writes is: what is added has the same bits, and so
+// has the sum of n micro-batches that follow each other or lie on n ranks.
+template <class T>
+void matmul_added(const MatMul& op, Call& call) {
+  require(!op.bias, "a product that accumulates has no bias");
+  Product<T> product = product_of<T>(op, call);
+  product.c = product_room<T>(op.m * op.n);
+  book_and_multiply(product, call);
+  add_product(product.c, op.m * op.n, op.total, call);
+}
 
 // The attention operands of one (sequence, head) as matrices.
 struct Head {
@@ -154,9 +77,8 @@ struct Head {
   bool shares_keys_with_earlier() const { return head % places.queries_of_group() != 0; }
   // Scores, probabilities or their gradients: [seq, keys].
   template <class T>
-  auto scores(T* data) const {
-    const std::int64_t keys = dims.key_count();
-    return view(data + (sequence * dims.heads + head) * dims.seq * keys, dims.seq, keys, keys);
+  T* scores(T* data) const {
+    return data + (sequence * dims.heads + head) * dims.seq * dims.key_count();
   }
 };
 
@@ -168,24 +90,55 @@ void for_each_head(const AttentionDims& dims, const KernelContext& context, F bo
   }
 }
 
+// The products of one head. S: a matrix like the scores, [seq, keys]; H: one [rows, head_dim].
+template <class T>
+class HeadProducts {
+ public:
+  HeadProducts(const AttentionDims& dims, Call& call) : seq_(dims.seq), keys_(dims.key_count()), dim_(dims.head_dim), call_(call) {}
+
+  // S = scale H H^T
+  void write_scores(T* scores, T scale, HeadMatrix<const T> queries, HeadMatrix<const T> keys) const {
+    book_and_multiply<T>({seq_, keys_, dim_, queries.factor(), keys.factor(true), scores, keys_, scale}, call_);
+  }
+  // H = scale S H, a row for every query.
+  void write_by_query(HeadMatrix<T> to, T scale, const T* scores, HeadMatrix<const T> of_keys) const {
+    book_and_multiply<T>({seq_, dim_, keys_, {scores, keys_}, of_keys.factor(), to.data(), to.stride(), scale}, call_);
+    to.put();
+  }
+  // H = scale S^T H, or added to H: a row for every key.
+  void write_by_key(HeadMatrix<T> to, T scale, const T* scores, HeadMatrix<const T> of_queries, bool add) const {
+    const Factor<T> turned{scores, keys_, true};
+    book_and_multiply<T>({keys_, dim_, seq_, turned, of_queries.factor(), to.data(), to.stride(), scale, add}, call_);
+    to.put();
+  }
+
+ private:
+  std::int64_t seq_, keys_, dim_;
+  Call& call_;
+};
+
 }  // namespace
 
 template <class T>
 void compute(const MatMul& op, Call& call) {
-  const T* a = call.in<T>(0);
   require(!op.sums || op.trans_a, "a product that gives sums has them of a matrix that is stored transposed");
-  if (op.sums) write_column_sums(a, op.k, op.m, call.out<T>(1));
-  if (op.trans_a) return matmul<T>(op, view(a, op.k, op.m, op.m).transpose(), call);
-  matmul<T>(op, view(a, op.m, op.k, op.k), call);
+  if (op.sums) write_column_sums(call.in<T>(0), op.k, op.m, call.out<T>(1));
+  if (op.accumulate) return matmul_added<T>(op, call);
+  Product<T> product = product_of<T>(op, call);
+  product.c = call.out<T>(0);
+  product.add = op.bias;
+  if (op.bias)
+    for (std::int64_t r = 0; r < op.m; ++r) std::copy_n(call.in<T>(2), op.n, product.c + r * op.n);
+  book_and_multiply(product, call);
 }
 
 template <class T>
 void compute(const AttentionScores& op, Call& call) {
   const T *q = call.in<T>(0), *kv = call.in<T>(1);
   T* scores = call.out<T>(0);
+  const HeadProducts<T> products(op.dims, call);
   for_each_head(op.dims, call.context(), [&](const Head& h) {
-    multiply_scaled(h.scores(scores), op.scaled ? score_scale<T>(op.dims) : T{1}, h.query(q).matrix(),
-                    h.key(kv).matrix().transpose(), call);
+    products.write_scores(h.scores(scores), op.scaled ? score_scale<T>(op.dims) : T{1}, h.query(q), h.key(kv));
   });
 }
 
@@ -193,10 +146,9 @@ template <class T>
 void compute(const AttentionContext& op, Call& call) {
   const T *probs = call.in<T>(0), *kv = call.in<T>(1);
   T* context = call.out<T>(0);
+  const HeadProducts<T> products(op.dims, call);
   for_each_head(op.dims, call.context(), [&](const Head& h) {
-    auto to = h.context(context);
-    multiply(to.matrix(), h.scores(probs), h.value(kv).matrix(), call);
-    to.put();
+    products.write_by_query(h.context(context), T{1}, h.scores(probs), h.value(kv));
   });
 }
 
@@ -204,15 +156,10 @@ template <class T>
 void compute(const AttentionContextBackward& op, Call& call) {
   const T *dcontext = call.in<T>(0), *probs = call.in<T>(1), *kv = call.in<T>(2);
   T *dprobs = call.out<T>(0), *dkv = call.out<T>(1);
+  const HeadProducts<T> products(op.dims, call);
   for_each_head(op.dims, call.context(), [&](const Head& h) {
-    auto from = h.context(dcontext);
-    auto dvalue = h.value(dkv);
-    multiply(h.scores(dprobs), from.matrix(), h.value(kv).matrix().transpose(), call);
-    if (h.shares_keys_with_earlier())
-      multiply_add(dvalue.matrix(), h.scores(probs).transpose(), from.matrix(), call);
-    else
-      multiply(dvalue.matrix(), h.scores(probs).transpose(), from.matrix(), call);
-    dvalue.put();
+    products.write_scores(h.scores(dprobs), T{1}, h.context(dcontext), h.value(kv));
+    products.write_by_key(h.value(dkv), T{1}, h.scores(probs), h.context(dcontext), h.shares_keys_with_earlier());
   });
 }
 
@@ -221,17 +168,10 @@ void compute(const AttentionScoresBackward& op, Call& call) {
   const T *dscores = call.in<T>(0), *q = call.in<T>(1), *kv = call.in<T>(2);
   T *dq = call.out<T>(0), *dkv = call.out<T>(1);
   const T scale = op.scaled ? score_scale<T>(op.dims) : T{1};
+  const HeadProducts<T> products(op.dims, call);
   for_each_head(op.dims, call.context(), [&](const Head& h) {
-    auto query = h.query(q);
-    auto dquery = h.query(dq);
-    auto dkey = h.key(dkv);
-    multiply_scaled(dquery.matrix(), scale, h.scores(dscores), h.key(kv).matrix(), call);
-    if (h.shares_keys_with_earlier())
-      multiply_add_scaled(dkey.matrix(), scale, h.scores(dscores).transpose(), query.matrix(), call);
-    else
-      multiply_scaled(dkey.matrix(), scale, h.scores(dscores).transpose(), query.matrix(), call);
-    dquery.put();
-    dkey.put();
+    products.write_by_query(h.query(dq), scale, h.scores(dscores), h.key(kv));
+    products.write_by_key(h.key(dkv), scale, h.scores(dscores), h.query(q), h.shares_keys_with_earlier());
   });
 }
 
@@ -241,12 +181,8 @@ void compute(const GroupedMatMul& op, Call& call) {
   const T *a = call.in<T>(0), *b = call.in<T>(1);
   T* c = call.out<T>(0);
   for_each_group(op, op.ragged ? call.in<std::int32_t>(2) : nullptr, [&](std::int64_t row, std::int64_t rows, std::int64_t expert) {
-    const T* weight = b + expert * op.k * op.n;
-    const auto from = view(a + row * op.k, rows, op.k, op.k);
-    if (op.trans_b)
-      multiply(view(c + row * op.n, rows, op.n, op.n), from, view(weight, op.n, op.k, op.k).transpose(), call);
-    else
-      multiply(view(c + row * op.n, rows, op.n, op.n), from, view(weight, op.k, op.n, op.n), call);
+    const Factor<T> weight{b + expert * op.k * op.n, op.trans_b ? op.k : op.n, op.trans_b};
+    book_and_multiply<T>({rows, op.n, op.k, {a + row * op.k, op.k}, weight, c + row * op.n, op.n}, call);
   });
 }
 
@@ -257,8 +193,8 @@ void compute(const GroupedWeightGrad& op, Call& call) {
   T* dw = op.accumulate ? product_room<T>(elements) : call.out<T>(0);
   std::fill_n(dw, elements, T{0});
   for_each_group(op, op.ragged ? call.in<std::int32_t>(2) : nullptr, [&](std::int64_t row, std::int64_t rows, std::int64_t expert) {
-    multiply_add(view(dw + expert * op.n * op.k, op.n, op.k, op.k), view(dy + row * op.n, rows, op.n, op.n).transpose(),
-                 view(x + row * op.k, rows, op.k, op.k), call);
+    T* to = dw + expert * op.n * op.k;
+    book_and_multiply<T>({op.n, op.k, rows, {dy + row * op.n, op.n, true}, {x + row * op.k, op.k}, to, op.k, T{1}, true}, call);
   });
   if (op.accumulate) add_product(dw, elements, op.total, call);
 }

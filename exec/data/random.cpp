@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "models/base/error.hpp"
 
@@ -79,12 +78,6 @@ void fill_blocks(std::uint64_t first_block, const std::array<std::uint32_t, 2>& 
   }
 }
 
-// The 53 highest of 64 bits as a fraction.
-double fraction(std::uint32_t lower, std::uint32_t upper) {
-  const std::uint64_t bits = (std::uint64_t{upper} << 32 | lower) >> 11;
-  return static_cast<double>(bits) * 0x1p-53;
-}
-
 }  // namespace
 
 PhiloxBlock philox(PhiloxBlock counter, PhiloxKey key) {
@@ -146,20 +139,9 @@ double RandomStream::uniform(std::uint64_t index) const {
   return index % 2 == 0 ? fraction(b[0], b[1]) : fraction(b[2], b[3]);
 }
 
-double RandomStream::normal(std::uint64_t index) const {
-  const PhiloxBlock b = block(index / 2);
-  const double radius = std::sqrt(-2 * std::log(1 - fraction(b[0], b[1])));
-  const double angle = 2 * std::numbers::pi * fraction(b[2], b[3]);
-  return radius * (index % 2 == 0 ? std::cos(angle) : std::sin(angle));
-}
-
 std::uint32_t drop_threshold(double rate) {
   require(rate >= 0 && rate < 1, "dropout rate outside [0, 1)");
   return static_cast<std::uint32_t>(std::min(std::floor(rate * 0x1p32 + 0.5), 0x1p32 - 1));
-}
-
-double initial_value(std::uint64_t seed, std::int32_t init_id, std::uint64_t index, double deviation) {
-  return deviation * RandomStream::initial(seed, init_id).normal(index);
 }
 
 }  // namespace tandem::exec

@@ -16,6 +16,12 @@ using PhiloxKey = std::array<std::uint32_t, 2>;
 /// Philox4x32 with 10 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11, section 3.3).
 PhiloxBlock philox(PhiloxBlock counter, PhiloxKey key);
 
+/// The 53 highest of 64 bits as a fraction in [0, 1).
+constexpr double fraction(std::uint32_t lower, std::uint32_t upper) {
+  const std::uint64_t bits = (std::uint64_t{upper} << 32 | lower) >> 11;
+  return static_cast<double>(bits) * 0x1p-53;
+}
+
 /// One named endless sequence of random numbers, addressed by global index. Sequences with different names are
 /// independent: the name and the index together are the generator's counter, the seed its key.
 class RandomStream {
@@ -35,8 +41,6 @@ class RandomStream {
   void fill_bits(std::uint64_t first, std::span<std::uint32_t> out) const;
   /// Uniform in [0, 1) with 53 bits.
   double uniform(std::uint64_t index) const;
-  /// Standard normal by Box and Muller (Ann. Math. Stat. 29, 1958).
-  double normal(std::uint64_t index) const;
 
  private:
   RandomStream(std::uint64_t seed, std::uint32_t name_low, std::uint32_t name_high);
@@ -48,8 +52,5 @@ class RandomStream {
 
 /// Elements whose 32 bits are below this are dropped: rate * 2^32. `rate` in [0, 1).
 std::uint32_t drop_threshold(double rate);
-
-/// Initial value of element `index` (row-major in the whole, unsharded parameter): normal with mean 0.
-double initial_value(std::uint64_t seed, std::int32_t init_id, std::uint64_t index, double deviation);
 
 }  // namespace tandem::exec

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "exec/data/random.hpp"
+#include "exec/data/normals.hpp"
 #include "exec/state/state_values.hpp"
 #include "exec/state/training_state.hpp"
 #include "models/base/error.hpp"
@@ -91,7 +91,8 @@ std::vector<double> initial_values(const Param& p, const Plan& plan) {
   std::vector<double> full(static_cast<std::size_t>(p.full_rows * p.full_cols), p.init == Param::Init::ones ? 1.0 : 0.0);
   if (p.init == Param::Init::ones || p.init == Param::Init::zeros) return full;
   const double sigma = deviation(p, plan.model);
-  for (std::size_t i = 0; i < full.size(); ++i) full[i] = initial_value(plan.training.seed, p.init_id, i, sigma);
+  fill_normals(RandomStream::initial(plan.training.seed, p.init_id), 0, full);
+  for (double& value : full) value *= sigma;
   return full;
 }
 

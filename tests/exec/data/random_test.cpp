@@ -1,3 +1,4 @@
+#include "exec/data/normals.hpp"
 #include "exec/data/random.hpp"
 
 #include <algorithm>
@@ -82,8 +83,8 @@ TEST_CASE("uniform numbers fill the unit interval evenly") {
 
 TEST_CASE("normal numbers follow the normal distribution") {
   constexpr int n = 200000;
-  std::vector<double> x;
-  for (int i = 0; i < n; ++i) x.push_back(stream().normal(static_cast<std::uint64_t>(i)));
+  std::vector<double> x(n);
+  fill_normals(stream(), 0, x);
   std::sort(x.begin(), x.end());
   double distance = 0;
   for (int i = 0; i < n; ++i) {
@@ -95,11 +96,12 @@ TEST_CASE("normal numbers follow the normal distribution") {
 
 TEST_CASE("neighbouring normal numbers are uncorrelated") {
   constexpr int n = 100000;
-  const RandomStream s = stream();
+  std::vector<double> x(n + 2);
+  fill_normals(stream(), 0, x);
   double lag1 = 0, lag2 = 0;
-  for (std::uint64_t i = 0; i < n; ++i) {
-    lag1 += s.normal(i) * s.normal(i + 1);
-    lag2 += s.normal(i) * s.normal(i + 2);
+  for (std::size_t i = 0; i < n; ++i) {
+    lag1 += x[i] * x[i + 1];
+    lag2 += x[i] * x[i + 2];
   }
   CHECK(std::abs(lag1 / n) < 4 / std::sqrt(static_cast<double>(n)));  // four standard deviations
   CHECK(std::abs(lag2 / n) < 4 / std::sqrt(static_cast<double>(n)));
@@ -114,12 +116,30 @@ TEST_CASE("the drop threshold is the rate in units of 2^-32") {
   CHECK_THROWS_AS(drop_threshold(-0.1), ContractError);
 }
 
-TEST_CASE("initial values depend on seed, parameter and global element alone") {
-  CHECK(initial_value(9, 4, 123, 0.02) == initial_value(9, 4, 123, 0.02));
-  CHECK(initial_value(9, 4, 123, 0.04) == 2 * initial_value(9, 4, 123, 0.02));
-  CHECK(initial_value(9, 4, 123, 0.02) != initial_value(9, 4, 124, 0.02));
-  CHECK(initial_value(9, 4, 123, 0.02) != initial_value(9, 5, 123, 0.02));
-  CHECK(initial_value(9, 4, 123, 0.02) != initial_value(8, 4, 123, 0.02));
+TEST_CASE("normal numbers are Box and Muller's, by the C library's logarithm, sine and cosine") {
+  std::vector<double> x(100001);
+  fill_normals(stream(), 0, x);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const auto word = [block = 4 * (i / 2)](std::size_t w) { return stream().bits(block + w); };
+    const double radius = std::sqrt(-2 * std::log(1 - fraction(word(0), word(1))));
+    const double angle = 2 * std::acos(-1.0) * fraction(word(2), word(3));
+    REQUIRE(std::abs(x[i] - radius * (i % 2 == 0 ? std::cos(angle) : std::sin(angle))) < 1e-14);
+  }
+}
+
+TEST_CASE("a normal number depends on seed, stream and index alone, not on where a fill begins") {
+  std::vector<double> all(1000);
+  fill_normals(RandomStream::initial(9, 4), 0, all);
+  for (const std::size_t first : {1u, 2u, 255u, 256u, 700u}) {
+    std::vector<double> part(all.size() - first);
+    fill_normals(RandomStream::initial(9, 4), first, part);
+    CHECK(std::equal(part.begin(), part.end(), all.begin() + static_cast<std::ptrdiff_t>(first)));
+  }
+  for (const RandomStream& other : {RandomStream::initial(9, 5), RandomStream::initial(8, 4)}) {
+    std::vector<double> x(1);
+    fill_normals(other, 0, x);
+    CHECK(x[0] != all[0]);
+  }
 }
 
 }  // namespace tandem::exec

@@ -1,0 +1,11 @@
+#pragma once
+// Products by Eigen, in any type.
+
+#include "exec/cpu/gemm/gemm.hpp"
+
+namespace tandem::exec::cpu {
+
+void multiply_by_eigen(const Product<double>& product);
+void multiply_by_eigen(const Product<float>& product);
+
+}  // namespace tandem::exec::cpu

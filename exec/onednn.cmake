@@ -1,0 +1,15 @@
+# Products by oneDNN, or their twin by Eigen: which of the two in sources, what to link in onednn_libraries. Debian's package has no
+# CMake files. oneDNN runs on OpenMP's threads; ranks ask it for one each.
+find_path(ONEDNN_INCLUDE_DIR oneapi/dnnl/dnnl.h)
+find_library(ONEDNN_LIBRARY dnnl)
+mark_as_advanced(ONEDNN_INCLUDE_DIR ONEDNN_LIBRARY)
+find_package(OpenMP COMPONENTS CXX)
+if(TANDEM_ONEDNN AND ONEDNN_INCLUDE_DIR AND ONEDNN_LIBRARY AND OpenMP_CXX_FOUND)
+  list(FILTER sources EXCLUDE REGEX "/onednn_absent\\.cpp$")
+  set(onednn_libraries ${ONEDNN_LIBRARY} ${OpenMP_CXX_LIBRARIES})
+  add_feature_info("oneDNN" ON "products of the CPU backend in fp32")
+else()
+  list(FILTER sources EXCLUDE REGEX "/onednn\\.cpp$")
+  set(onednn_libraries)
+  add_feature_info("oneDNN" OFF "products of the CPU backend by Eigen; install libdnnl-dev for faster ones")
+endif()
