@@ -34,8 +34,9 @@ struct Channel {
 /// What the ranks of one process share.
 class ThreadWorld {
  public:
-  explicit ThreadWorld(int size) : size_(size) {}
+  explicit ThreadWorld(int size, Carrier& carrier = host_carrier()) : size_(size), carrier_(carrier) {}
   int size() const { return size_; }
+  Carrier& carrier() const { return carrier_; }
   /// Both throw CommError after an abort.
   Meeting& meeting(Group group, const Party& party);
   Channel& channel(Rank from, Rank to, int way);
@@ -46,6 +47,7 @@ class ThreadWorld {
   void throw_if_aborted() const;
 
   const int size_;
+  Carrier& carrier_;
   std::mutex mutex_;
   std::string cause_;  ///< empty: nobody failed
   std::map<std::tuple<Group, int, std::vector<Rank>>, Meeting> meetings_;

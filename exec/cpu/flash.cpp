@@ -7,7 +7,8 @@
 #include "exec/cpu/attention.hpp"
 #include "exec/cpu/dropout.hpp"
 #include "exec/cpu/kernels.hpp"
-#include "exec/cpu/vector_math.hpp"
+#include "exec/shared/alibi.hpp"
+#include "exec/shared/vector_math.hpp"
 
 namespace tandem::exec::cpu {
 namespace {

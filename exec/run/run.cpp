@@ -87,7 +87,7 @@ class Run {
   /// False where the host has no room for a rank, which then has failed.
   bool make_ranks() {
     const auto world = static_cast<int>(script_.mesh().world_size());
-    auto comms = make_thread_communicators(world);
+    auto comms = options_.make_communicators ? options_.make_communicators(world) : make_thread_communicators(world);
     for (int r = 0; r < world; ++r) try {
         make_rank(Rank(r), std::move(comms[static_cast<std::size_t>(r)]));
       } catch (const DeviceError&) {
