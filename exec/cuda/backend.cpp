@@ -59,8 +59,9 @@ class CudaBackend final : public Backend {
     rows_->write(0, std::as_bytes(rows));
     stretches_ = cuda::allocate(stretches.size() * sizeof(device::Stretch), transfers_, table_book_);
     stretches_->write(0, std::as_bytes(std::span(stretches)));
-    shared_.pieces = {reinterpret_cast<const PieceRow*>(rows_->address()), reinterpret_cast<const device::Stretch*>(stretches_->address()),
-                      static_cast<std::int64_t>(stretches.size())};
+    shared_.pieces = device::Pieces{reinterpret_cast<const PieceRow*>(rows_->address()),
+                                    reinterpret_cast<const device::Stretch*>(stretches_->address()),
+                                    static_cast<std::int64_t>(stretches.size()), device::end_of_states(rows)};
   }
   Queue& queue(tandem::Stream stream) override {
     std::lock_guard lock(mutex_);

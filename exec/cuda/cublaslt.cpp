@@ -146,7 +146,8 @@ void Gemm::run(const Operands& o, cudaStream_t s) {
   const double alpha64 = o.alpha, beta64 = p.shape.accumulate ? 1 : 0;
   const auto alpha32 = static_cast<float>(alpha64), beta32 = static_cast<float>(beta64);
   const bool wide = p.shape.type == DType::fp64;
-  const void *alpha = wide ? static_cast<const void*>(&alpha64) : &alpha32, *beta = wide ? static_cast<const void*>(&beta64) : &beta32;
+  const void* alpha = wide ? static_cast<const void*>(&alpha64) : &alpha32;
+  const void* beta = wide ? static_cast<const void*>(&beta64) : &beta32;
   check_blas(p.lt.matmul(p.lt.handle(), p.operation, alpha, o.first, p.first, o.second, p.second, beta, o.out, p.out, o.out,
                          p.out, &p.algorithm, o.workspace, o.workspace_bytes, s),
              "multiplying");

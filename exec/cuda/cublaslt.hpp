@@ -59,7 +59,12 @@ class Gemm {
   Gemm(Gemm&&) noexcept;
   Gemm& operator=(Gemm&&) noexcept;
   ~Gemm();
-  struct Operands { const void *first, *second; void* out; void* vector; void* workspace; std::size_t workspace_bytes; double alpha = 1; };
+  struct Operands {
+    const void *first, *second;
+    void *out, *vector, *workspace;
+    std::size_t workspace_bytes;
+    double alpha = 1;
+  };
   /// Enqueues it. `vector`: bias or sums, where the shape has them.
   void run(const Operands& o, cudaStream_t s);
 

@@ -22,11 +22,11 @@ class DeviceMemory final : public Memory {
   std::size_t size() const override { return bytes_; }
   void read(std::size_t at, std::span<std::byte> to) const override {
     require_inside(at, to.size());
-    transfer([&](cudaStream_t s) { return cudaMemcpyAsync(to.data(), buffer_.data() + at, to.size(), cudaMemcpyDeviceToHost, s); });
+    copy(to.data(), buffer_.data() + at, to.size(), cudaMemcpyDeviceToHost);
   }
   void write(std::size_t at, std::span<const std::byte> from) override {
     require_inside(at, from.size());
-    transfer([&](cudaStream_t s) { return cudaMemcpyAsync(buffer_.data() + at, from.data(), from.size(), cudaMemcpyHostToDevice, s); });
+    copy(buffer_.data() + at, from.data(), from.size(), cudaMemcpyHostToDevice);
   }
   void fill(std::size_t at, std::size_t bytes, std::byte value) override {
     require_inside(at, bytes);
@@ -36,6 +36,9 @@ class DeviceMemory final : public Memory {
  private:
   void require_inside(std::size_t at, std::size_t bytes) const {
     require(at <= bytes_ && bytes <= bytes_ - at, "bytes outside a backend's memory");
+  }
+  void copy(std::byte* to, const std::byte* from, std::size_t bytes, cudaMemcpyKind kind) const {
+    transfer([=](cudaStream_t s) { return cudaMemcpyAsync(to, from, bytes, kind, s); });
   }
   /// Done when it returns: streams of queues do not wait for the copy of a default stream.
   template <class F>

@@ -33,8 +33,9 @@ std::string text(const GemmShape& s) {
 }  // namespace
 
 std::uint32_t alignment_of(const device::Product& p) {
-  const std::uint64_t all = common({alignment_of(p.first, p.shape.first, p.shape.type), alignment_of(p.second, p.shape.second, p.shape.type),
-                                    alignment_of(p.out, p.shape.out, p.shape.result)});
+  const GemmShape& s = p.shape;
+  const std::uint64_t all = common({alignment_of(p.first, s.first, s.type), alignment_of(p.second, s.second, s.type),
+                                    alignment_of(p.out, s.out, s.result)});
   return static_cast<std::uint32_t>(all);
 }
 
@@ -55,10 +56,12 @@ void RankProducts::run(const device::Product& product, cudaStream_t stream) {
     gemm = &plan(shape, alignment);
   }
   if (!*gemm) throw DeviceError("cuBLASLt has no algorithm for a product of " + text(shape));
-  (*gemm)->run({product.first, product.second, product.out, product.vector, workspace_.data(), workspace_.size(), product.alpha}, stream);
+  (*gemm)->run({product.first, product.second, product.out, product.vector, workspace_.data(), workspace_.size(), product.alpha},
+               stream);
   if (!bias_behind) return;
   const device::Form form = shape.type == DType::fp64 ? device::Form::doubles : device::Form::mixed;
-  launch(device::BiasKernel{form, {product.vector, shape.result}, {product.out, shape.result}, shape.out.cols, shape.out.rows}, stream);
+  const device::Typed bias{product.vector, shape.result}, out{product.out, shape.result};
+  launch(device::BiasKernel{form, bias, out, shape.out.cols, shape.out.rows}, stream);
 }
 
 }  // namespace tandem::exec::cuda

@@ -14,7 +14,8 @@ namespace tandem::exec::cuda {
 /// For one thread at a time, and one stream.
 class RankProducts {
  public:
-  RankProducts(std::shared_ptr<const CublasLt> lt, std::size_t workspace_bytes) : lt_(std::move(lt)), workspace_bytes_(workspace_bytes) {}
+  RankProducts(std::shared_ptr<const CublasLt> lt, std::size_t workspace_bytes)
+      : lt_(std::move(lt)), workspace_bytes_(workspace_bytes) {}
 
   /// Enqueues it. The first algorithm that cuBLASLt's heuristic names; a bias is added by a kernel behind it where none adds it itself.
   /// Throws DeviceError where there is no algorithm.

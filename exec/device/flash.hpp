@@ -74,7 +74,8 @@ struct FlashKernel {
   HeadLayout layout;
 
   std::int64_t tiles() const { return (place.seq + kTile - 1) / kTile; }
-  Grid grid() const { return {place.batch * place.heads * tiles(), tile_bytes(form, place.head_dim, 4, kTile * kTile + 3 * kTile)}; }
+  Grid grid() const { return {place.batch * place.heads * tiles(), tile_bytes(form, place.head_dim, 4, kForwardNumbers)}; }
+  static constexpr std::int64_t kForwardNumbers = kTile * kTile + 3 * kTile;
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;

@@ -73,7 +73,8 @@ struct ColumnSumsKernel {
   std::int64_t rows, cols;
 
   Grid grid() const {
-    return {(cols + kColumns - 1) / kColumns, 2 * kColumns * kRowsBeside * (form == Form::doubles ? sizeof(double) : sizeof(float))};
+    const std::size_t number = form == Form::doubles ? sizeof(double) : sizeof(float);
+    return {(cols + kColumns - 1) / kColumns, 2 * kColumns * kRowsBeside * number};
   }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {

@@ -12,7 +12,9 @@ namespace tandem::exec::device {
 /// fp64 is computed in fp64, everything else in fp32; kernels know the type where all large operands have fp32 or bf16.
 inline Form form_of(DType compute, std::initializer_list<Typed> large) {
   if (compute == DType::fp64) return Form::doubles;
-  const auto all = [&](auto is) { return std::all_of(large.begin(), large.end(), [&](const Typed& t) { return !t.here() || is(t.type); }); };
+  const auto all = [&](auto is) {
+    return std::all_of(large.begin(), large.end(), [&](const Typed& t) { return !t.here() || is(t.type); });
+  };
   if (all([](DType t) { return t == DType::fp32 || t == DType::tf32; })) return Form::floats;
   return all([](DType t) { return t == DType::bf16; }) ? Form::bf16 : Form::mixed;
 }

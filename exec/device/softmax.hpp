@@ -78,7 +78,8 @@ struct SoftmaxKernel {
     block.each(place.keys, [&](std::int64_t k) {
       const A p = k < row.visible ? exp_saturating(x(k) - top) * inverse : A{0};
       S::put(probs, row.at + k, p);
-      if (dropped.here()) S::put(dropped, row.at + k, k < row.visible ? place.mask<A>(row.sequence, row.head, row.query, k) * p : A{0});
+      if (!dropped.here()) return;
+      S::put(dropped, row.at + k, k < row.visible ? place.mask<A>(row.sequence, row.head, row.query, k) * p : A{0});
     });
   }
 

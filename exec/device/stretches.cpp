@@ -15,4 +15,10 @@ std::vector<Stretch> stretches_of(std::span<const PieceRow> rows) {
   return all;
 }
 
+std::int64_t end_of_states(std::span<const PieceRow> rows) {
+  std::int64_t end = 0;
+  for (const PieceRow& p : rows) end = std::max(end, p.state + p.count);
+  return end;
+}
+
 }  // namespace tandem::exec::device

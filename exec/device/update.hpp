@@ -27,6 +27,7 @@ struct Pieces {
   const PieceRow* rows = nullptr;
   const Stretch* stretches = nullptr;
   std::int64_t count = 0;  ///< of stretches
+  std::int64_t end = 0;    ///< elements that the pieces reach in the states
 };
 
 /// Adds the squares of every counted gradient, each block of 64 rounded to fp64 first, to an exact sum that was zeroed.
@@ -37,7 +38,9 @@ struct NormSumKernel {
   std::int64_t* sum;
 
   static constexpr std::int64_t kMostBlocks = 34;  ///< of a stretch: it has at most kStretch elements, and a cut one at either end
-  Grid grid() const { return {pieces.count, sizeof(double) * static_cast<std::size_t>(kMostBlocks * kNormLanes) + sizeof(std::int64_t) * kExactWords}; }
+  Grid grid() const {
+    return {pieces.count, sizeof(double) * static_cast<std::size_t>(kMostBlocks * kNormLanes) + sizeof(std::int64_t) * kExactWords};
+  }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     const Stretch stretch = pieces.stretches[block.index()];

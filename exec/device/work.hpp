@@ -21,11 +21,12 @@
 
 namespace tandem::exec::device {
 
-using Work = std::variant<PointwiseKernel, GatedKernel, GatedBackwardKernel, ElementwiseKernel, AddKernel, BiasKernel, DropoutKernel,
-                          PositionKernel, PositionGradKernel, NormKernel, NormInputGradKernel, ColumnSumsKernel, RowReduceKernel,
-                          EmbeddingKernel, EmbeddingGradKernel, VocabMaxKernel, VocabSumsKernel, LossKernel, LossSumKernel,
-                          CopyKernel, RotaryKernel, SoftmaxKernel, SoftmaxGradKernel, FlashKernel, FlashQueryGradKernel,
-                          FlashKeyGradKernel, NormSumKernel, CarryKernel, ClipKernel, AdamWKernel, SgdKernel, Product, Clearing>;
+using Work = std::variant<PointwiseKernel, GatedKernel, GatedBackwardKernel, ElementwiseKernel, AddKernel, BiasKernel,
+                          DropoutKernel, PositionKernel, PositionGradKernel, NormKernel, NormInputGradKernel,
+                          ColumnSumsKernel, RowReduceKernel, EmbeddingKernel, EmbeddingGradKernel, VocabMaxKernel,
+                          VocabSumsKernel, LossKernel, LossSumKernel, CopyKernel, RotaryKernel, SoftmaxKernel,
+                          SoftmaxGradKernel, FlashKernel, FlashQueryGradKernel, FlashKeyGradKernel, NormSumKernel,
+                          CarryKernel, ClipKernel, AdamWKernel, SgdKernel, Product, Clearing>;
 
 /// What is the same for all of a rank's operations.
 struct Surroundings {

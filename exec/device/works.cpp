@@ -123,7 +123,7 @@ namespace {
 
 std::size_t shared_bytes(const Op& op, DType compute) {
   const Form form = compute == DType::fp64 ? Form::doubles : Form::mixed;
-  if (const auto* o = std::get_if<FlashAttention>(&op)) return tile_bytes(form, o->dims.head_dim, 4, kTile * kTile + 3 * kTile);
+  if (const auto* o = std::get_if<FlashAttention>(&op)) return tile_bytes(form, o->dims.head_dim, 4, FlashKernel::kForwardNumbers);
   if (const auto* o = std::get_if<FlashAttentionBackward>(&op)) return tile_bytes(form, o->dims.head_dim, 6, kPairNumbers);
   return 0;
 }

@@ -23,7 +23,7 @@ struct HeadMatrix {
   std::int64_t rows, cols, ld;
   std::int64_t first, of_sequence, of_group, of_query;  ///< elements from one to the next: sequence, group, query head of a group
 
-  const std::byte* at(std::int64_t sequence, std::int64_t group, std::int64_t query) const {
+  std::byte* at(std::int64_t sequence, std::int64_t group, std::int64_t query) const {
     const std::int64_t elements = first + sequence * of_sequence + group * of_group + query * of_query;
     return data.address + bytes_of(data.type, elements).count();
   }
@@ -71,7 +71,7 @@ struct HeadProducts {
         const std::int64_t s = over_groups ? r : 0, g = over_groups ? 0 : r;
         GemmShape shape{stored(b, over_groups), stored(a, over_groups), stored({out}, over_groups), batch, type, out.data.type};
         shape.accumulate = q > 0 && out.of_query == 0;
-        works.push_back(Product{shape, b.matrix.at(s, g, q), a.matrix.at(s, g, q), const_cast<std::byte*>(out.at(s, g, q)), nullptr, alpha});
+        works.push_back(Product{shape, b.matrix.at(s, g, q), a.matrix.at(s, g, q), out.at(s, g, q), nullptr, alpha});
       }
     return works;
   }

@@ -24,14 +24,15 @@ VocabShard shard_of(const VocabDims& d, const KernelContext& context) {
 
 Works works(const Embedding& op, const Operands& at) {
   const Typed y = at.out(0);
-  return {EmbeddingKernel{at.form({y}), at.in(0), at.in(1), y, op.tokens * op.hidden, op.hidden, table_rows(op, at.context()), op.add,
-                          at.around().fault}};
+  return {EmbeddingKernel{at.form({y}), at.in(0), at.in(1), y, op.tokens * op.hidden, op.hidden,
+                          table_rows(op, at.context()), op.add, at.around().fault}};
 }
 
 Works works(const EmbeddingBackward& op, const Operands& at) {
   const Typed dy = at.in(1), dtable = at.out(0);
   return {Clearing{dtable.address, bytes_of(dtable.type, op.vocab_rows * op.hidden).count(), std::byte{0}},
-          EmbeddingGradKernel{at.form({dy}), at.in(0), dy, dtable, op.tokens, op.hidden, table_rows(op, at.context()), at.around().fault}};
+          EmbeddingGradKernel{at.form({dy}), at.in(0), dy, dtable, op.tokens, op.hidden, table_rows(op, at.context()),
+                              at.around().fault}};
 }
 
 Works works(const PositionDropout& op, const Operands& at) {
@@ -70,8 +71,9 @@ Works works(const CrossEntropy& op, const Operands& at) {
   require(!op.one_kernel || op.dims.whole || at.context().tensor_size == 1, "a loss in one kernel needs all columns");
   const Typed logits = at.in(0), dlogits = at.out(1), terms{at.around().room, DType::fp64};
   const bool apart = !op.one_kernel;
-  return {LossKernel{at.form({logits, dlogits}), logits, at.in_if(apart, 1), at.in_if(apart, 2), at.in(apart ? 3 : 1), terms, dlogits,
-                     op.dims.rows, op.global_tokens, shard_of(op.dims, at.context()), at.table(), at.around().fault},
+  const Typed max = at.in_if(apart, 1), sums = at.in_if(apart, 2), targets = at.in(apart ? 3 : 1);
+  return {LossKernel{at.form({logits, dlogits}), logits, max, sums, targets, terms, dlogits, op.dims.rows, op.global_tokens,
+                     shard_of(op.dims, at.context()), at.table(), at.around().fault},
           LossSumKernel{Form::doubles, terms, at.out(0), op.dims.rows, op.global_tokens, op.first}};
 }
 

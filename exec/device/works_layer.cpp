@@ -50,7 +50,8 @@ Works works(const LayerNormBackward& op, const Operands& at) {
   }
   if (input) {
     const Typed residual = at.in_if(op.add_residual, 4), dx = at.out(0);
-    all.push_back(NormInputGradKernel{at.form({dy, x, residual, dx}), dy, x, stats, at.in(3), residual, dx, op.rows, op.cols, op.rms});
+    const Form form = at.form({dy, x, residual, dx});
+    all.push_back(NormInputGradKernel{form, dy, x, stats, at.in(3), residual, dx, op.rows, op.cols, op.rms});
   }
   return all;
 }

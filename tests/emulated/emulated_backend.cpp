@@ -33,33 +33,35 @@ void perform(const device::Clearing& c) {
   if (c.bytes > 0) std::memset(c.address, std::to_integer<int>(c.value), static_cast<std::size_t>(c.bytes));
 }
 
-/// Element (row, col) of op(m), in a batch.
-template <class A>
-A element(const std::byte* data, const device::Stored& m, DType type, std::array<std::int64_t, 3> at) {
-  const auto [batch, row, col] = at;
-  const std::int64_t r = m.transposed ? col : row, c = m.transposed ? row : col;
-  return device::load<A>({const_cast<std::byte*>(data), type}, batch * m.stride + c * m.ld + r);
+/// A product in fp64, or one that is complete in fp32 before anything is added.
+double rounded(double product, DType type) {
+  return type == DType::fp64 ? product : static_cast<double>(static_cast<float>(product));
 }
 
-template <class A>
-void multiply(const device::Product& p) {
+/// Element (row, col) of op(m), in a batch.
+double element(const std::byte* data, const device::Stored& m, DType type, std::array<std::int64_t, 3> at) {
+  const auto [batch, row, col] = at;
+  const std::int64_t r = m.transposed ? col : row, c = m.transposed ? row : col;
+  return device::load<double>({const_cast<std::byte*>(data), type}, batch * m.stride + c * m.ld + r);
+}
+
+/// Sums are rounded once: a device adds in an order of its own.
+void perform(const device::Product& p) {
   const device::GemmShape& s = p.shape;
   const device::Typed out{p.out, s.result}, bias{p.vector, s.result};
   for (std::int64_t b = 0; b < s.batch; ++b)
     for (std::int64_t c = 0; c < s.out.cols; ++c)
       for (std::int64_t r = 0; r < s.out.rows; ++r) {
-        A sum = A{0};
+        double sum = 0;
         for (std::int64_t k = 0; k < s.summed(); ++k)
-          sum += element<A>(p.first, s.first, s.type, {b, r, k}) * element<A>(p.second, s.second, s.type, {b, k, c});
+          sum += element(p.first, s.first, s.type, {b, r, k}) * element(p.second, s.second, s.type, {b, k, c});
         const std::int64_t at = b * s.out.stride + c * s.out.ld + r;
-        A value = static_cast<A>(p.alpha) * sum;
-        if (s.accumulate) value += device::load<A>(out, at);
-        if (s.bias) value += device::load<A>(bias, r);
+        double value = rounded(p.alpha * sum, s.type);
+        if (s.accumulate) value += device::load<double>(out, at);
+        if (s.bias) value += device::load<double>(bias, r);
         device::store(out, at, value);
       }
 }
-
-void perform(const device::Product& p) { p.shape.type == DType::fp64 ? multiply<double>(p) : multiply<float>(p); }
 
 class EmulatedQueue final : public exec::ForwardingQueue {
  public:
@@ -90,11 +92,13 @@ class EmulatedBackend final : public exec::ForwardingBackend {
     for (std::size_t s = 0; s < kStreams; ++s) queues_.emplace_back(inner().queue(static_cast<Stream>(s)), pieces_);
   }
   std::string_view name() const override { return "emulated"; }
-  exec::Answer supports(const Op& op, const exec::OperandTypes& types) const override { return device::can(op, types, kMostShared); }
+  exec::Answer supports(const Op& op, const exec::OperandTypes& types) const override {
+    return device::can(op, types, kMostShared);
+  }
   void load_pieces(std::span<const exec::PieceRow> rows) override {
     rows_.assign(rows.begin(), rows.end());
     stretches_ = device::stretches_of(rows_);
-    pieces_ = {rows_.data(), stretches_.data(), static_cast<std::int64_t>(stretches_.size())};
+    pieces_ = {rows_.data(), stretches_.data(), static_cast<std::int64_t>(stretches_.size()), device::end_of_states(rows_)};
   }
   exec::Queue& queue(Stream stream) override { return queues_[static_cast<std::size_t>(stream)]; }
   exec::BackendCounters counters() const override {

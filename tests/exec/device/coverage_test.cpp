@@ -54,13 +54,21 @@ TEST_CASE("every computation of GPT and LLaMA plans over tensor ranks, stages an
         }
 }
 
+TEST_CASE("every computation of the plans that a machine with a GPU runs has a kernel") {
+  for (const char* name : {"gpt-125m", "llama-300m"}) {
+    const std::string file = std::string(TANDEM_SOURCE_DIR "/experiments/device/plans/") + name + ".json";
+    CHECK(refused(lower(load_plan(file, StackChoice{"tandem", std::nullopt}))) == std::set<std::string>{});
+  }
+}
+
 TEST_CASE("what a device has no kernel for is refused by name and type") {
   CHECK(reason(TopKRouter{}, DType::bf16) == "top_k_router");
   CHECK(reason(MatMul{1, 1, 1}, DType::fp8) == "matmul in fp8");
   CHECK(reason(MatMul{1, 1, 1}, DType::bf16, {DType::bf16, DType::fp32}) == "matmul in bf16 with an operand in fp32");
   CHECK(reason(MatMul{1, 1, 1}, DType::fp32, {}, {DType::bf16}) == "matmul in fp32 with a result in bf16");
   CHECK(reason(MatMul{1, 1, 1, false, false, false, true, DType::fp64}, DType::bf16) == "matmul in bf16 added up in fp64");
-  CHECK(reason(MatMul{1, 1, 1, false, false, false, true, DType::fp32}, DType::bf16, {DType::bf16, DType::bf16, DType::fp32}, {DType::fp32}) == "");
+  const MatMul added{1, 1, 1, false, false, false, true, DType::fp32};
+  CHECK(reason(added, DType::bf16, {DType::bf16, DType::bf16, DType::fp32}, {DType::fp32}) == "");
   AttentionDims ring{1, 1, 4, 8};
   CHECK(reason(FlashAttention{ring, 0, false, 1}, DType::bf16) == "flash_attention in the steps of a ring");
   ring.share = AttentionShare::heads;

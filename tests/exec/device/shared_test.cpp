@@ -36,7 +36,10 @@ TEST_CASE("random bits one at a time are those of the CPU's streams, for every s
 TEST_CASE("words of terms that are added in any order are those of the CPU's exact sum") {
   std::mt19937_64 random(7);
   std::vector<double> terms;
-  for (int i = 0; i < 500; ++i) terms.push_back(std::ldexp(static_cast<double>(random() >> 11), static_cast<int>(random() % 1900) - 1100));
+  for (int i = 0; i < 500; ++i) {
+    const auto mantissa = static_cast<double>(random() >> 11);
+    terms.push_back(std::ldexp(mantissa, static_cast<int>(random() % 1900) - 1100));
+  }
   cpu::ExactSum expected;
   std::vector<std::int64_t> words(kExactWords, 0);
   for (const double x : terms) expected.add(x);
@@ -59,8 +62,8 @@ TEST_CASE("stretches hold every element once, and are cut only where blocks of a
     CHECK((s.count > 0 && s.count <= device::kStretch));
     next[p] += s.count;
     CHECK((next[p] == rows[p].count || (rows[p].flat + next[p]) % device::kNormBlock == 0));
-    const std::int64_t flat = rows[p].flat + s.first, blocks = (flat + s.count - 1) / device::kNormBlock - flat / device::kNormBlock + 1;
-    CHECK(blocks <= device::NormSumKernel::kMostBlocks);
+    const std::int64_t flat = rows[p].flat + s.first, last = flat + s.count - 1;
+    CHECK(last / device::kNormBlock - flat / device::kNormBlock < device::NormSumKernel::kMostBlocks);
   }
   for (std::size_t p = 0; p < rows.size(); ++p) CHECK(next[p] == rows[p].count);
 }
