@@ -21,7 +21,11 @@ elseif(NOT TANDEM_CUDA STREQUAL "OFF")
   endif()
   if(CMAKE_CUDA_COMPILER)
     enable_language(CUDA)
-    set(CMAKE_CUDA_STANDARD 17)  # CMake before 3.26 knows no C++20 for nvcc, and would take the C++ standard
+    set(CMAKE_CUDA_STANDARD 17)
+    if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake before 3.26 does not know that nvcc 12 has it
+      set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+      set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+    endif()
     set(TANDEM_CUDA_FOUND TRUE)
     set(TANDEM_CUDA_SUMMARY "toolkit ${CUDAToolkit_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES}")
     include(${CMAKE_CURRENT_LIST_DIR}/cudnn_frontend.cmake)

@@ -6,10 +6,11 @@ mark_as_advanced(TANDEM_CCACHE)
 if(TANDEM_CCACHE AND PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   # Names relative to the sources, so that another clone of the project finds what this one compiled.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${TANDEM_CCACHE})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
 
 add_feature_info("CPU backend" ON "Eigen, -march=${TANDEM_CPU_ARCH}")
-add_feature_info("CUDA measuring" TANDEM_CUDA_FOUND "${TANDEM_CUDA_SUMMARY}")
+add_feature_info("CUDA" TANDEM_CUDA_FOUND "${TANDEM_CUDA_SUMMARY}")
 add_feature_info("Processes by MPI" TANDEM_MPI_FOUND "TANDEM_MPI=${TANDEM_MPI}, train --launch mpi")
 add_feature_info("Processes by Gloo" TANDEM_GLOO_FOUND "TANDEM_GLOO=${TANDEM_GLOO}, train --launch env")
 add_feature_info("Tests" TANDEM_TESTS "TANDEM_TESTS")

@@ -1,8 +1,8 @@
-# exec/cuda, or its twin: sources in cuda_sources, what to link in cuda_libraries. cudart is linked statically and opens the
+# exec/cuda, or its twins: sources in cuda_sources, what to link in cuda_libraries. cudart is linked statically and opens the
 # driver by itself; cuBLASLt, cuDNN, NCCL and the management library are opened when they are needed (cuda/library.hpp), so that
 # a program built here starts where none of them is.
 if(NOT TANDEM_CUDA_FOUND)
-  set(cuda_sources measure/cuda_absent.cpp)
+  set(cuda_sources measure/cuda_absent.cpp device/cuda_absent.cpp)
   set(cuda_libraries)
   return()
 endif()
@@ -15,10 +15,17 @@ if(CUDNN_FRONTEND_INCLUDE_DIR AND CUDNN_INCLUDE_DIR)
 else()
   list(FILTER cuda_sources EXCLUDE REGEX "/attention\\.cpp$")
 endif()
+# Kernels for measuring are C++17. Those for training include headers of the project, so they are C++20.
 add_library(tandem_cuda_kernels OBJECT cuda/kernels.cu)
-target_include_directories(tandem_cuda_kernels PRIVATE ${PROJECT_SOURCE_DIR})
-set_target_properties(tandem_cuda_kernels PROPERTIES POSITION_INDEPENDENT_CODE ON)
-list(APPEND cuda_sources $<TARGET_OBJECTS:tandem_cuda_kernels>)
+file(GLOB training_kernels CONFIGURE_DEPENDS cuda/works_*.cu)
+add_library(tandem_cuda_works OBJECT ${training_kernels})
+set_target_properties(tandem_cuda_works PROPERTIES CUDA_STANDARD 20)
+target_compile_options(tandem_cuda_works PRIVATE --expt-relaxed-constexpr)
+foreach(kernels tandem_cuda_kernels tandem_cuda_works)
+  target_include_directories(${kernels} PRIVATE ${PROJECT_SOURCE_DIR})
+  set_target_properties(${kernels} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  list(APPEND cuda_sources $<TARGET_OBJECTS:${kernels}>)
+endforeach()
 set_source_files_properties(cuda/library.cpp PROPERTIES
                             COMPILE_DEFINITIONS TANDEM_CUDA_LIBRARIES="${CUDAToolkit_LIBRARY_DIR}")
 set(cuda_libraries CUDA::cudart_static ${CMAKE_DL_LIBS})

@@ -11,8 +11,11 @@
 #include <utility>
 
 #include "exec/cpu/backend.hpp"
+#include "exec/device/cuda.hpp"
 #include "exec/run/run_options.hpp"
 #include "models/base/threads.hpp"
+#include "tests/emulated/delegating_backend.hpp"
+#include "tests/emulated/emulated_backend.hpp"
 
 namespace tandem::tests {
 
@@ -27,12 +30,20 @@ inline exec::Disturbance delays(std::uint64_t seed, Rank rank) {
   };
 }
 
-inline bool tests_asynchronous() {
+/// What TANDEM_TEST_BACKEND says.
+enum class TestBackend { cpu, cpu_async, emulated, cuda };
+
+inline TestBackend test_backend() {
   const char* name = std::getenv("TANDEM_TEST_BACKEND");
   const std::string backend = name == nullptr ? "cpu" : name;
-  if (backend != "cpu" && backend != "cpu-async") throw std::runtime_error("TANDEM_TEST_BACKEND is " + backend + ": use cpu or cpu-async");
-  return backend == "cpu-async";
+  if (backend == "cpu") return TestBackend::cpu;
+  if (backend == "cpu-async") return TestBackend::cpu_async;
+  if (backend == "emulated") return TestBackend::emulated;
+  if (backend == "cuda") return TestBackend::cuda;
+  throw std::runtime_error("TANDEM_TEST_BACKEND is " + backend + ": use cpu, cpu-async, emulated or cuda");
 }
+
+inline bool tests_asynchronous() { return test_backend() == TestBackend::cpu_async; }
 
 /// `synchronous`, or queues over it that are delayed by a seed, another one for every backend.
 inline std::unique_ptr<exec::Backend> under_test(std::unique_ptr<exec::Backend> synchronous, Rank rank = Rank(0)) {
@@ -41,10 +52,20 @@ inline std::unique_ptr<exec::Backend> under_test(std::unique_ptr<exec::Backend> 
   return exec::make_async_backend(std::move(synchronous), delays(made++, rank));
 }
 
+/// The kernels that are tested: the CPU's, those of CUDA emulated on the host, or those of a CUDA device.
+inline std::unique_ptr<exec::Backend> kernels_under_test() {
+  switch (test_backend()) {
+    case TestBackend::emulated: return delegate_missing(make_emulated_backend());
+    case TestBackend::cuda: return delegate_missing(exec::make_cuda_backend());
+    default: return exec::make_cpu_backend();
+  }
+}
+
 /// Options of a run on the backend that is tested.
 inline exec::RunOptions run_options() {
   exec::RunOptions options;
-  options.make_backend = [](Rank rank) { return under_test(exec::make_cpu_backend(), rank); };
+  options.make_backend = [](Rank rank) { return under_test(kernels_under_test(), rank); };
+  if (test_backend() == TestBackend::cuda) options.make_communicators = exec::make_cuda_communicators;
   return options;
 }
 

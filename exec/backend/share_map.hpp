@@ -27,7 +27,7 @@ class ShareMap {
     full_expert_rows_ = p.full_rows / (here * expert_ranks);
   }
 
-  std::int64_t full_index(std::int64_t local) const { return row(local / cols_) * full_cols_ + col0_ + local % cols_; }
+  constexpr std::int64_t full_index(std::int64_t local) const { return row(local / cols_) * full_cols_ + col0_ + local % cols_; }
   /// Elements from `local` on that follow each other in the whole parameter, too.
   std::int64_t run(std::int64_t local) const {
     const bool rows_follow = cols_ == full_cols_ && expert_rows_ == 0;
@@ -36,7 +36,7 @@ class ShareMap {
 
  private:
   /// Experts are stacked along the rows, each cut over the tensor ranks by itself.
-  std::int64_t row(std::int64_t r) const {
+  constexpr std::int64_t row(std::int64_t r) const {
     return expert_rows_ == 0 ? row0_ + r : (expert0_ + r / expert_rows_) * full_expert_rows_ + row0_ + r % expert_rows_;
   }
 

@@ -1,14 +1,12 @@
 #include "exec/communicator/collective_share.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <numeric>
 #include <string>
+#include <vector>
 
 #include "exec/communicator/slices.hpp"
 #include "models/base/error.hpp"
-#include "models/base/narrow.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -17,81 +15,20 @@ Slice slice(const Exchange& x, std::size_t index) { return exec::slice(x.op, x.m
 
 std::int64_t share_bytes(const Exchange& x) { return exec::share_bytes(x.op, x.members.size()); }
 
-void copy(std::byte* to, const std::byte* from, std::int64_t bytes) {
-  if (bytes > 0 && to != from) std::memcpy(to, from, static_cast<std::size_t>(bytes));
-}
-
 // ---- reductions ----
 
 bool writes_all(CollectiveKind kind) { return kind == CollectiveKind::all_reduce; }
 
-/// How elements are stored, and in what they are folded: in fp32 where they have 16 bits, so that a fold is rounded once.
-template <class T>
-struct Plain {
-  using Stored = T;
-  using Sum = T;
-  static T load(T v) { return v; }
-  static T store(T v) { return v; }
-};
-struct Bf16 {
-  using Stored = std::uint16_t;
-  using Sum = float;
-  static float load(std::uint16_t v) { return from_bf16(v); }
-  static std::uint16_t store(float v) { return to_bf16(v); }
-};
-struct Fp16 {
-  using Stored = std::uint16_t;
-  using Sum = float;
-  static float load(std::uint16_t v) { return from_fp16(v); }
-  static std::uint16_t store(float v) { return to_fp16(v); }
-};
-
-template <class Format>
-void combine(Reduce reduce, std::span<typename Format::Sum> into, const typename Format::Stored* from) {
-  if (reduce == Reduce::sum)
-    for (std::size_t i = 0; i < into.size(); ++i) into[i] += Format::load(from[i]);
-  else
-    for (std::size_t i = 0; i < into.size(); ++i) into[i] = into[i] < Format::load(from[i]) ? Format::load(from[i]) : into[i];
-}
-
-/// One cache-sized piece of a member's slice; `own` is where the slice begins.
-struct Piece {
-  std::size_t member;
-  std::int64_t own;
-  Slice at;
-};
-
-/// Left fold of a piece, written to every buffer or to the member's own.
-template <class Format>
-void fold_piece(const Exchange& x, const Piece& p) {
-  using Stored = typename Format::Stored;
-  std::array<typename Format::Sum, 1024> room;
-  const std::span<typename Format::Sum> sum(room.data(), static_cast<std::size_t>(p.at.count()));
-  const auto given = [&](std::size_t j) { return reinterpret_cast<const Stored*>(x.members[j].in) + p.at.begin; };
-  std::transform(given(0), given(0) + sum.size(), sum.begin(), Format::load);
-  for (std::size_t j = 1; j < x.members.size(); ++j) combine<Format>(x.op.reduce, sum, given(j));
-  const auto put = [&](std::size_t j, std::int64_t at) {
-    std::transform(sum.begin(), sum.end(), reinterpret_cast<Stored*>(x.members[j].out) + at, Format::store);
-  };
-  if (!writes_all(x.op.kind)) return put(p.member, p.at.begin - p.own);
-  for (std::size_t j = 0; j < x.members.size(); ++j) put(j, p.at.begin);
-}
-
-template <class Format>
-void fold_slice(const Exchange& x, std::size_t index, const Slice& mine) {
-  for (auto at = mine.begin; at < mine.end; at += 1024)
-    fold_piece<Format>(x, {index, mine.begin, {at, std::min(at + 1024, mine.end)}});
-}
-
 void fold(const Exchange& x, std::size_t index, const Slice& mine) {
-  switch (x.op.dtype) {
-    case DType::fp64: fold_slice<Plain<double>>(x, index, mine); break;
-    case DType::bf16: fold_slice<Bf16>(x, index, mine); break;
-    case DType::fp16: fold_slice<Fp16>(x, index, mine); break;
-    case DType::int32: fold_slice<Plain<std::int32_t>>(x, index, mine); break;
-    case DType::int64: fold_slice<Plain<std::int64_t>>(x, index, mine); break;
-    default: fold_slice<Plain<float>>(x, index, mine);
-  }
+  std::vector<const std::byte*> in;
+  std::vector<std::byte*> out;
+  for (const MemberBuffers& m : x.members) in.push_back(m.in);
+  const bool all = writes_all(x.op.kind);
+  if (all)
+    for (const MemberBuffers& m : x.members) out.push_back(m.out);
+  else
+    out.push_back(x.members[index].out);
+  x.engine.fold({in, out, mine.begin, mine.end, all ? mine.begin : 0, x.op.dtype, x.op.reduce});
 }
 
 void charge_others(std::span<std::int64_t> received, std::size_t index, std::int64_t bytes) {
@@ -110,7 +47,7 @@ void reduce_share(const Exchange& x, std::size_t index, std::span<std::int64_t> 
 
 /// Hands `bytes` of member `index` to every member, `offset` bytes into its buffer.
 void spread(const Exchange& x, std::size_t index, std::int64_t offset, std::int64_t bytes) {
-  for (const auto& m : x.members) copy(m.out + offset, x.members[index].in, bytes);
+  for (const auto& m : x.members) x.engine.copy(m.out + offset, x.members[index].in, bytes);
 }
 
 void all_gather_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
@@ -139,7 +76,7 @@ void rows_share(const Exchange& x, std::size_t index, std::span<std::int64_t> re
     const std::int64_t rows = rows_for(from.rows.sent, from.rows.each, index);
     require(rows == rows_for(mine.rows.received, mine.rows.each, j), "an exchange of rows whose counts differ at both ends");
     require_room(at + rows, mine.rows.room);
-    copy(mine.out + at * bytes, from.in + first * bytes, rows * bytes);
+    x.engine.copy(mine.out + at * bytes, from.in + first * bytes, rows * bytes);
     if (j != index) received[index] += rows * bytes;
     at += rows;
   }
@@ -176,7 +113,7 @@ void scatter_rows_share(const Exchange& x, std::size_t index, std::span<std::int
 void all_to_all_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
   const auto bytes = share_bytes(x);
   for (std::size_t j = 0; j < x.members.size(); ++j)
-    copy(x.members[index].out + static_cast<std::int64_t>(j) * bytes,
+    x.engine.copy(x.members[index].out + static_cast<std::int64_t>(j) * bytes,
          x.members[j].in + static_cast<std::int64_t>(index) * bytes, bytes);
   received[index] += bytes * static_cast<std::int64_t>(x.members.size() - 1);
 }
@@ -184,7 +121,7 @@ void all_to_all_share(const Exchange& x, std::size_t index, std::span<std::int64
 void shift_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
   const auto n = x.members.size(), before = (index + n - 1) % n;
   const auto bytes = x.op.elements * element_bytes(x.op.dtype);
-  copy(x.members[index].out, x.members[before].in, bytes);
+  x.engine.copy(x.members[index].out, x.members[before].in, bytes);
   if (before != index) received[index] += bytes;
 }
 
@@ -196,6 +133,18 @@ void perform_rows_share(const Exchange& x, std::size_t index, std::span<std::int
     case CollectiveKind::all_reduce: case CollectiveKind::broadcast: case CollectiveKind::shift: break;
   }
   throw ContractError("no collective of rows of unequal numbers of this kind");
+}
+
+void issue_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
+  if (x.op.row > 0) return perform_rows_share(x, index, received);
+  switch (x.op.kind) {
+    case CollectiveKind::all_reduce:
+    case CollectiveKind::reduce_scatter: return reduce_share(x, index, received);
+    case CollectiveKind::all_gather: return all_gather_share(x, index, received);
+    case CollectiveKind::broadcast: return broadcast_share(x, index, received);
+    case CollectiveKind::all_to_all: return all_to_all_share(x, index, received);
+    case CollectiveKind::shift: return shift_share(x, index, received);
+  }
 }
 
 // ---- what is allowed ----
@@ -259,15 +208,8 @@ void require_placed(const Exchange& x, std::size_t index) {
 }
 
 void perform_share(const Exchange& x, std::size_t index, std::span<std::int64_t> received) {
-  if (x.op.row > 0) return perform_rows_share(x, index, received);
-  switch (x.op.kind) {
-    case CollectiveKind::all_reduce:
-    case CollectiveKind::reduce_scatter: return reduce_share(x, index, received);
-    case CollectiveKind::all_gather: return all_gather_share(x, index, received);
-    case CollectiveKind::broadcast: return broadcast_share(x, index, received);
-    case CollectiveKind::all_to_all: return all_to_all_share(x, index, received);
-    case CollectiveKind::shift: return shift_share(x, index, received);
-  }
+  issue_share(x, index, received);
+  x.engine.finish();
 }
 
 void fold_parts(const Collective& op, std::span<const MemberBuffers> parts, std::int64_t elements) {

@@ -1,5 +1,5 @@
 #pragma once
-// The arithmetic and copying of collectives over buffers that one address space holds.
+// The arithmetic and copying of collectives over buffers that one address space holds, done by a MemoryEngine.
 //
 // Slice r of n is elements [elements*r/n, elements*(r+1)/n). What a member's share writes, no other share reads or writes:
 // an all-reduce folds slice r over all members and writes it to every buffer, where nobody else touches slice r; a
@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 
+#include "exec/communicator/memory_engine.hpp"
 #include "models/ops/op.hpp"
 
 namespace tandem::exec {
@@ -32,6 +33,7 @@ struct MemberBuffers {
 struct Exchange {
   Collective op;
   std::span<const MemberBuffers> members;
+  MemoryEngine& engine = host_engine();
 };
 
 /// Throws ContractError when `op` cannot be done over `members`: a dtype that cannot be reduced or split, shares that

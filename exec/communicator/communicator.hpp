@@ -60,7 +60,7 @@ class Communicator {
 };
 
 /// Communicators of `world` ranks that are threads of this process, by rank. They follow the addresses that they are given: for
-/// backends whose memory is the host's.
-std::vector<std::unique_ptr<Communicator>> make_thread_communicators(int world);
+/// backends whose memory is the host's, or with a engine that stays, the engine's.
+std::vector<std::unique_ptr<Communicator>> make_thread_communicators(int world, MemoryEngine& engine = host_engine());
 
 }  // namespace tandem::exec

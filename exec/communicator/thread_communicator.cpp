@@ -1,7 +1,6 @@
 #include "exec/communicator/thread_communicator.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "exec/communicator/call_text.hpp"
 #include "exec/communicator/collective_share.hpp"
@@ -28,21 +27,22 @@ void require_alike(const Meeting& m, const std::vector<Rank>& members) {
       throw CommError(mismatch(m.calls[0], members[0], m.calls[i], members[i]));
 }
 
-void hand_over(const Channel& c, Rank from, Rank to) {
+void hand_over(const Channel& c, Rank from, Rank to, MemoryEngine& engine) {
   const auto& [out, in] = c.ends;
   const MessageEnd sent{out.bytes, out.tag}, wanted{in.bytes, in.tag};
   if (sent != wanted) throw CommError(mismatch(sent, from, wanted, to));
-  if (in.bytes > 0) std::memcpy(in.buffer, out.buffer, static_cast<std::size_t>(in.bytes));
+  engine.copy(in.buffer, out.buffer, in.bytes);
+  engine.finish();
 }
 
 std::span<std::int64_t> row(Meeting& m, std::size_t index) {
   return std::span(m.received).subspan(index * m.buffers.size(), m.buffers.size());
 }
 
-void share(Meeting& m, std::size_t index) {
+void share(Meeting& m, std::size_t index, MemoryEngine& engine) {
   const auto received = row(m, index);
   std::fill(received.begin(), received.end(), 0);
-  perform_share({m.calls[index], m.buffers}, index, received);
+  perform_share({m.calls[index], m.buffers, engine}, index, received);
 }
 
 std::int64_t received_by(Meeting& m, std::size_t index) {
@@ -112,10 +112,10 @@ TimePoint ThreadCommunicator::run(const Collective& op, const Party& party, cons
   const auto full = arrive(meeting.place, [&] {
     require_alike(meeting, members);
     if (small(op, members.size()))
-      for (std::size_t i = 0; i < members.size(); ++i) share(meeting, i);
+      for (std::size_t i = 0; i < members.size(); ++i) share(meeting, i, world_->engine());
   });
   if (!small(op, members.size())) {
-    share(meeting, index);
+    share(meeting, index, world_->engine());
     meeting.place.meet();
   }
   count(op, received_by(meeting, index));
@@ -132,7 +132,7 @@ void ThreadCommunicator::count(const Collective& op, std::int64_t received) {
 
 TimePoint ThreadCommunicator::meet_peer(Channel& channel, std::pair<Rank, Rank> ends, const Channel::End& mine) {
   channel.ends[rank_ == ends.first ? 0 : 1] = mine;
-  return arrive(channel.place, [&] { hand_over(channel, ends.first, ends.second); });
+  return arrive(channel.place, [&] { hand_over(channel, ends.first, ends.second, world_->engine()); });
 }
 
 TimePoint ThreadCommunicator::send(const std::byte* buffer, std::int64_t bytes, Rank to, const MessageName& name) {
@@ -154,8 +154,8 @@ CommCounters ThreadCommunicator::counters() const {
   return counters_;
 }
 
-std::vector<std::unique_ptr<Communicator>> make_thread_communicators(int world) {
-  const auto shared = std::make_shared<ThreadWorld>(world);
+std::vector<std::unique_ptr<Communicator>> make_thread_communicators(int world, MemoryEngine& engine) {
+  const auto shared = std::make_shared<ThreadWorld>(world, engine);
   std::vector<std::unique_ptr<Communicator>> ranks;
   for (int r = 0; r < world; ++r) ranks.push_back(std::make_unique<ThreadCommunicator>(shared, Rank(r)));
   return ranks;

@@ -34,8 +34,9 @@ struct Channel {
 /// What the ranks of one process share.
 class ThreadWorld {
  public:
-  explicit ThreadWorld(int size) : size_(size) {}
+  explicit ThreadWorld(int size, MemoryEngine& engine = host_engine()) : size_(size), engine_(engine) {}
   int size() const { return size_; }
+  MemoryEngine& engine() const { return engine_; }
   /// Both throw CommError after an abort.
   Meeting& meeting(Group group, const Party& party);
   Channel& channel(Rank from, Rank to, int way);
@@ -46,6 +47,7 @@ class ThreadWorld {
   void throw_if_aborted() const;
 
   const int size_;
+  MemoryEngine& engine_;
   std::mutex mutex_;
   std::string cause_;  ///< empty: nobody failed
   std::map<std::tuple<Group, int, std::vector<Rank>>, Meeting> meetings_;

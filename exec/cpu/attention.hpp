@@ -123,8 +123,4 @@ T score_scale(const AttentionDims& dims) {
   return static_cast<T>(1 / std::sqrt(static_cast<double>(dims.head_dim)));
 }
 
-/// Slopes of ALiBi (Press et al., arXiv 2108.12409, section 3): geometric for a power of two heads; the rest of the
-/// heads take every other slope of the next power of two, as its authors' code does.
-double alibi_slope(std::int64_t head, std::int64_t heads);
-
 }  // namespace tandem::exec::cpu

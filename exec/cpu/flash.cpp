@@ -9,7 +9,8 @@
 #include "exec/cpu/head_matrix.hpp"
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/room.hpp"
-#include "exec/cpu/vector_math.hpp"
+#include "exec/shared/alibi.hpp"
+#include "exec/shared/vector_math.hpp"
 
 namespace tandem::exec::cpu {
 namespace {

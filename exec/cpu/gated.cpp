@@ -1,5 +1,5 @@
 // Gated activations (Shazeer, arXiv 2002.05202) and their exact derivatives.
-#include "exec/cpu/activations.hpp"
+#include "exec/shared/activations.hpp"
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/lanes.hpp"
 

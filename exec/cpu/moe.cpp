@@ -5,7 +5,7 @@
 
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/lanes.hpp"
-#include "exec/cpu/vector_math.hpp"
+#include "exec/shared/vector_math.hpp"
 
 namespace tandem::exec::cpu {
 namespace {

@@ -1,10 +1,10 @@
 // Gradient accumulation, the global norm, AdamW and SGD.
-#include <cmath>
-
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/pieces.hpp"
 #include "exec/cpu/staged.hpp"
 #include "exec/cpu/updated.hpp"
+#include "exec/shared/adamw.hpp"
+#include "exec/shared/clipping.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
@@ -17,59 +17,20 @@ void accumulate(const Accumulate& op, Call& call) {
   each(op.elements, [=](std::int64_t i) { sum[i] += static_cast<Destination>(source[i]); });
 }
 
-double clip_coefficient(double norm, double clip_grad) {
-  if (clip_grad <= 0) return 1;
-  return std::min(1.0, clip_grad / (norm + 1e-6));  // torch.nn.utils.clip_grad_norm_
-}
-
-// What gradients of the next step are scaled by (models/plan/loss_scale.hpp).
-void move_scale(const LossScale& rule, StepTable& table) {
-  const std::int64_t good = table.good_steps + 1, bad = std::min<std::int64_t>(table.bad_steps + 1, rule.hysteresis);
-  if (table.found_nonfinite) {
-    table.good_steps = 0;
-    table.bad_steps = static_cast<std::uint32_t>(bad);
-    if (bad == rule.hysteresis) table.loss_scale = std::max(table.loss_scale / 2, rule.minimum);
-  } else if (good < rule.window) {
-    table.good_steps = static_cast<std::uint32_t>(good);
-  } else {
-    table.good_steps = table.bad_steps = 0;
-    table.loss_scale *= 2;
-  }
-}
-
-template <class T>
-struct AdamWStep {
-  T beta1, beta2, epsilon, clip, decay, step_size, sqrt_correction2;
-
-  AdamWStep(const AdamW& op, const StepTable& s)
-      : beta1(static_cast<T>(op.beta1)),
-        beta2(static_cast<T>(op.beta2)),
-        epsilon(static_cast<T>(op.epsilon)),
-        clip(static_cast<T>(s.clip_coefficient)),
-        decay(static_cast<T>(1 - s.learning_rate * op.weight_decay)),
-        step_size(static_cast<T>(s.learning_rate / s.bias_correction1)),
-        sqrt_correction2(static_cast<T>(std::sqrt(s.bias_correction2))) {}
-};
-
 template <class T>
 struct AdamWState {
   const T* gradient;
   T *weight, *exp_avg, *exp_avg_sq;
 };
 
-// PyTorch's AdamW (decoupled decay, Loshchilov and Hutter, arXiv 1711.05101), operation by operation.
 template <class T>
 void update(const AdamWStep<T>& step, const AdamWState<T>& at, std::int64_t n, bool decay) {
   const T keep = decay ? step.decay : T{1};
-  const T one_minus_beta1 = T{1} - step.beta1, one_minus_beta2 = T{1} - step.beta2;
   each(n, [=](std::int64_t i) {
-    const T g = at.gradient[i] * step.clip;
-    const T m = step.beta1 * at.exp_avg[i] + one_minus_beta1 * g;
-    const T v = step.beta2 * at.exp_avg_sq[i] + one_minus_beta2 * g * g;
-    const T denominator = std::sqrt(v) / step.sqrt_correction2 + step.epsilon;
-    at.weight[i] = at.weight[i] * keep - step.step_size * (m / denominator);
-    at.exp_avg[i] = m;
-    at.exp_avg_sq[i] = v;
+    const AdamWElement<T> next = updated(step, keep, at.gradient[i], {at.weight[i], at.exp_avg[i], at.exp_avg_sq[i]});
+    at.weight[i] = next.weight;
+    at.exp_avg[i] = next.exp_avg;
+    at.exp_avg_sq[i] = next.exp_avg_sq;
   });
 }
 
@@ -94,14 +55,10 @@ void compute(const GradNorm& op, Call& call) {
   std::ranges::copy(sum.words(), call.out<std::int64_t>(0));
 }
 
-// Gradients carry the scale that the step began with.
 template <class T>
 void compute(const ClipCoefficient& op, Call& call) {
-  const double total = ExactSum::value(call.in<std::int64_t>(0));
   StepTable& table = call.table();
-  table.grad_norm = std::sqrt(total) * table.inverse_scale;
-  table.found_nonfinite = !std::isfinite(total);
-  table.clip_coefficient = table.found_nonfinite ? 0 : clip_coefficient(table.grad_norm, op.clip_grad) * table.inverse_scale;
+  clip(ExactSum::value(call.in<std::int64_t>(0)), op.clip_grad, table);
   if (op.scale) move_scale(*op.scale, table);
 }
 

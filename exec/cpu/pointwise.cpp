@@ -1,46 +1,10 @@
 // Activation functions and their exact derivatives.
-#include <cmath>
-
-#include "exec/cpu/activations.hpp"
+#include "exec/shared/activations.hpp"
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/lanes.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
-
-struct Relu {
-  template <class T>
-  static T value(T x) {
-    return x < T{0} ? T{0} : x;
-  }
-  template <class T>
-  static T derivative(T x) {
-    return x > T{0} ? T{1} : T{0};
-  }
-};
-
-struct SquaredRelu {
-  template <class T>
-  static T value(T x) {
-    return x < T{0} ? T{0} : x * x;
-  }
-  template <class T>
-  static T derivative(T x) {
-    return x < T{0} ? T{0} : T{2} * x;
-  }
-};
-
-struct Tanh {
-  template <class T>
-  static T value(T x) {
-    return std::tanh(x);
-  }
-  template <class T>
-  static T derivative(T x) {
-    const T y = value(x);
-    return T{1} - y * y;
-  }
-};
 
 template <class F>
 void with_function(PointwiseKind kind, F body) {

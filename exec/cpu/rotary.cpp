@@ -1,52 +1,14 @@
 // Rotary position embedding (Su et al., arXiv 2104.09864, equation 34, with halves paired).
-#include <algorithm>
 #include <cmath>
-#include <numbers>
 #include <vector>
 
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/lanes.hpp"
 #include "exec/data/sequence_map.hpp"
+#include "exec/shared/rotary_angles.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
-
-// Llama 3.1's change of frequencies, as published with its weights: waves longer than its first context are stretched by
-// `factor`, those shorter than a quarter of it stay, and between them it goes smoothly.
-double llama3_frequency(double frequency, double factor, double context) {
-  constexpr double kLow = 1, kHigh = 4;
-  const double wavelength = 2 * std::numbers::pi / frequency;
-  if (wavelength < context / kHigh) return frequency;
-  if (wavelength > context / kLow) return frequency / factor;
-  const double smooth = (context / wavelength - kLow) / (kHigh - kLow);
-  return (1 - smooth) * frequency / factor + smooth * frequency;
-}
-
-// YaRN's (Peng et al., arXiv 2309.00071, section 3.2): pairs that turn more than 32 times in the first context stay, those that
-// turn less than once are stretched, and between them it goes linearly from pair to pair, whose numbers are rounded outwards
-// (there: jquesnelle/yarn, scaled_rope/LlamaYaRNScaledRotaryEmbedding.py; Megatron-Core: yarn_rotary_pos_embedding.py).
-double yarn_frequency(double frequency, std::int64_t i, const Rotary& op) {
-  constexpr double kFast = 32, kSlow = 1;
-  const double dims = static_cast<double>(op.dims.head_dim), context = static_cast<double>(op.original);
-  const auto pair = [&](double turns) {
-    return dims * std::log(context / (turns * 2 * std::numbers::pi)) / (2 * std::log(op.theta));
-  };
-  const double low = std::max(std::floor(pair(kFast)), 0.0), high = std::min(std::ceil(pair(kSlow)), dims - 1);
-  const double ramp = std::clamp((static_cast<double>(i) - low) / std::max(high - low, 1e-3), 0.0, 1.0);
-  return ramp * frequency / op.factor + (1 - ramp) * frequency;
-}
-
-// Angle between neighbouring positions of pair `i` of `half`.
-double frequency(const Rotary& op, std::int64_t i, std::int64_t half) {
-  const double plain = std::pow(op.theta, -static_cast<double>(i) / static_cast<double>(half));
-  if (op.scaling == RopeScalingKind::llama3) return llama3_frequency(plain, op.factor, static_cast<double>(op.original));
-  return op.scaling == RopeScalingKind::yarn ? yarn_frequency(plain, i, op) : plain;
-}
-
-// What queries and keys are multiplied by: YaRN's scores grow with its factor (section 3.4).
-double length(const Rotary& op) {
-  return op.scaling == RopeScalingKind::yarn && op.factor > 1 ? 1 + 0.1 * std::log(op.factor) : 1;
-}
 
 // What the angles of an operation depend on.
 struct AngleKey {
@@ -71,9 +33,9 @@ struct Angles {
   Angles() = default;
   Angles(const Rotary& op, const AngleKey& of) : key(of) {
     const SequenceMap map(of.context_size, of.seq);
-    const double unit = op.scaling == RopeScalingKind::linear ? op.factor : 1, longer = length(op);
+    const double unit = op.scaling == RopeScalingKind::linear ? op.factor : 1, longer = rotary_length(op);
     std::vector<double> frequencies;
-    for (std::int64_t i = 0; i < of.half; ++i) frequencies.push_back(frequency(op, i, of.half));
+    for (std::int64_t i = 0; i < of.half; ++i) frequencies.push_back(rotary_frequency(op, i));
     for (std::int64_t p = 0; p < of.seq; ++p)
       for (const double f : frequencies) {
         const double angle = static_cast<double>(map.position(of.context_rank, p)) / unit * f;

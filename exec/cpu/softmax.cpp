@@ -1,5 +1,4 @@
 // Softmax of attention scores with causal mask, ALiBi or relative bias, and dropout.
-#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -7,7 +6,8 @@
 #include "exec/cpu/dropout.hpp"
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/relative_bias.hpp"
-#include "exec/cpu/vector_math.hpp"
+#include "exec/shared/alibi.hpp"
+#include "exec/shared/vector_math.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
@@ -130,12 +130,6 @@ void normalise_only(const AttentionSoftmax& op, Call& call) {
 }
 
 }  // namespace
-
-double alibi_slope(std::int64_t head, std::int64_t heads) {
-  const auto power = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(heads)));
-  if (head < power) return std::exp2(-8.0 * static_cast<double>(head + 1) / static_cast<double>(power));
-  return std::exp2(-4.0 * static_cast<double>(2 * (head - power) + 1) / static_cast<double>(power));
-}
 
 template <class T>
 void compute(const AttentionSoftmax& op, Call& call) {

@@ -14,6 +14,7 @@ void check_blas(cublasStatus_t code, const char* what) {
 
 cudaDataType_t element(DType t) {
   switch (t) {
+    case DType::fp64: return CUDA_R_64F;
     case DType::fp32: case DType::tf32: return CUDA_R_32F;
     case DType::bf16: return CUDA_R_16BF;
     case DType::fp16: return CUDA_R_16F;
@@ -23,6 +24,7 @@ cudaDataType_t element(DType t) {
 }
 
 cublasComputeType_t arithmetic(DType t) {
+  if (t == DType::fp64) return CUBLAS_COMPUTE_64F;
   return t == DType::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
@@ -64,7 +66,7 @@ struct Gemm::Plan {
   cublasLtMatmulAlgo_t algorithm{};
 
   Plan(const CublasLt& l, const GemmShape& s) : lt(l), shape(s) {
-    check_blas(lt.create_operation(&operation, arithmetic(s.type), CUDA_R_32F), "describing a product");
+    check_blas(lt.create_operation(&operation, arithmetic(s.type), s.type == DType::fp64 ? CUDA_R_64F : CUDA_R_32F), "describing a product");
     set(CUBLASLT_MATMUL_DESC_TRANSA, s.first.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, s.second.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     if (s.bias) set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
@@ -101,10 +103,23 @@ struct Gemm::Plan {
     }
     return l;
   }
-  bool find_algorithm(std::size_t workspace) {
+  /// Freed by its owner.
+  cublasLtMatmulPreference_t preference_of(const Choice& choice) const {
     cublasLtMatmulPreference_t preference = nullptr;
     check_blas(lt.create_preference(&preference), "creating a preference");
-    check_blas(lt.set_preference(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace), "setting the workspace");
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t key, auto value) {
+      check_blas(lt.set_preference(preference, key, &value, sizeof value), "setting a preference");
+    };
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, choice.workspace);
+    for (const auto key : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+      prefer(key, choice.alignment);
+    if (choice.whole_sums)
+      prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+    return preference;
+  }
+  bool find_algorithm(const Choice& choice) {
+    const cublasLtMatmulPreference_t preference = preference_of(choice);
     cublasLtMatmulHeuristicResult_t result{};
     int found = 0;
     const cublasStatus_t code = lt.heuristic(lt.handle(), operation, first, second, out, out, preference, 1, &result, &found);
@@ -119,17 +134,21 @@ Gemm::Gemm(Gemm&&) noexcept = default;
 Gemm& Gemm::operator=(Gemm&&) noexcept = default;
 Gemm::~Gemm() = default;
 
-std::optional<Gemm> Gemm::make(const CublasLt& lt, const GemmShape& shape, std::size_t workspace) {
+std::optional<Gemm> Gemm::make(const CublasLt& lt, const GemmShape& shape, const Choice& choice) {
   auto plan = std::make_unique<Plan>(lt, shape);
-  if (!plan->find_algorithm(workspace)) return std::nullopt;
+  if (!plan->find_algorithm(choice)) return std::nullopt;
   return Gemm(std::move(plan));
 }
 
 void Gemm::run(const Operands& o, cudaStream_t s) {
   Plan& p = *plan_;
   if (p.shape.bias || p.shape.sums) p.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, o.vector);
-  const float beta = p.shape.accumulate ? 1 : 0, alpha = 1;
-  check_blas(p.lt.matmul(p.lt.handle(), p.operation, &alpha, o.first, p.first, o.second, p.second, &beta, o.out, p.out, o.out,
+  const double alpha64 = o.alpha, beta64 = p.shape.accumulate ? 1 : 0;
+  const auto alpha32 = static_cast<float>(alpha64), beta32 = static_cast<float>(beta64);
+  const bool wide = p.shape.type == DType::fp64;
+  const void* alpha = wide ? static_cast<const void*>(&alpha64) : &alpha32;
+  const void* beta = wide ? static_cast<const void*>(&beta64) : &beta32;
+  check_blas(p.lt.matmul(p.lt.handle(), p.operation, alpha, o.first, p.first, o.second, p.second, beta, o.out, p.out, o.out,
                          p.out, &p.algorithm, o.workspace, o.workspace_bytes, s),
              "multiplying");
 }

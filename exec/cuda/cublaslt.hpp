@@ -10,6 +10,7 @@
 
 #include "exec/cuda/library.hpp"
 #include "exec/cuda/resources.hpp"
+#include "exec/device/product.hpp"
 #include "models/base/dtype.hpp"
 
 namespace tandem::exec::cuda {
@@ -44,35 +45,26 @@ class CublasLt {
   cublasLtHandle_t handle_ = nullptr;
 };
 
-/// A matrix of a product as cuBLAS sees it, column-major and stored: consecutive columns are `ld` elements apart, consecutive
-/// matrices of a batch `stride`.
-struct Stored {
-  std::int64_t rows, cols, ld, stride = 0;
-  bool transposed = false;   ///< the product reads it transposed
-  /// Elements from the first to the last, over a batch.
-  std::int64_t span(std::int64_t batch) const { return (batch - 1) * stride + (cols - 1) * ld + rows; }
-};
-
-/// out[rows, cols] = op(first) op(second) (+ out when accumulate) (+ bias over rows), `batch` times.
-struct GemmShape {
-  Stored first, second, out;
-  std::int64_t batch = 1;
-  DType type = DType::bf16;   ///< of the operands and the arithmetic; fp8 is e4m3 with a scale for each tensor
-  DType result = DType::bf16; ///< of out (and bias)
-  bool accumulate = false, bias = false, sums = false;  ///< sums: of the second operand, over the summed dimension
-  const float* scale = nullptr;  ///< fp8: a device number, the scale of both operands
-  bool fast_sum = false;      ///< fp8: sums in the tensor core's own, shorter accumulator
-};
+using device::GemmShape;
+using device::Stored;
 
 /// A product with the first algorithm that cuBLASLt's heuristic names, as PyTorch and Transformer Engine take it.
 class Gemm {
  public:
+  /// What an algorithm is chosen by beside the shape. `alignment`: bytes that divide the address of every operand; `whole_sums`: of
+  /// algorithms that cut the summed dimension only such as add the parts up in fp32 before the rest, in a fixed order.
+  struct Choice { std::size_t workspace; std::uint32_t alignment = 256; bool whole_sums = false; };
   /// nullopt where cuBLASLt has no algorithm for it.
-  static std::optional<Gemm> make(const CublasLt& lt, const GemmShape& shape, std::size_t workspace);
+  static std::optional<Gemm> make(const CublasLt& lt, const GemmShape& shape, const Choice& choice);
   Gemm(Gemm&&) noexcept;
   Gemm& operator=(Gemm&&) noexcept;
   ~Gemm();
-  struct Operands { const void *first, *second; void* out; void* vector; void* workspace; std::size_t workspace_bytes; };
+  struct Operands {
+    const void *first, *second;
+    void *out, *vector, *workspace;
+    std::size_t workspace_bytes;
+    double alpha = 1;
+  };
   /// Enqueues it. `vector`: bias or sums, where the shape has them.
   void run(const Operands& o, cudaStream_t s);
 

@@ -24,7 +24,7 @@ DeviceFacts require_device() {
   const cudaError_t code = cudaGetDeviceCount(&count);
   if (code != cudaSuccess || count == 0)
     throw DeviceError(std::string("no CUDA device: ") + (code == cudaSuccess ? "none is installed" : cudaGetErrorString(code)) +
-                      "; run where a GPU and its driver are, or use --device cpu");
+                      "; run where a GPU and its driver are, or use cpu");
   DeviceFacts facts;
   cudaDeviceProp p{};
   check(cudaGetDeviceProperties(&p, 0), "asking for the device's properties");

@@ -40,7 +40,7 @@ std::unique_ptr<CublasLt> Footprint::cublaslt() {
   auto lt = std::make_unique<CublasLt>();
   const Buffer workspace(kWorkspace);
   const Stream stream;
-  auto gemm = Gemm::make(*lt, products_of(MatMul{kSize, kSize, kSize, false, true}, DType::bf16).at(0), kWorkspace);
+  auto gemm = Gemm::make(*lt, products_of(MatMul{kSize, kSize, kSize, false, true}, DType::bf16).at(0), {kWorkspace});
   if (!gemm) throw DeviceError("cuBLASLt has no algorithm for a product of 1024 x 1024 bf16 matrices");
   gemm->run({a.data(), b.data(), c.data(), nullptr, workspace.data(), kWorkspace}, stream);
   stream.wait();

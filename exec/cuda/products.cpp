@@ -51,7 +51,7 @@ std::optional<std::vector<ProductTimer::Call>> ProductTimer::prepare(const Op& o
   for (GemmShape& g : products_of(op, dtype)) {
     g.scale = reinterpret_cast<const float*>(one_.data());
     if (!fits(g)) return std::nullopt;
-    auto gemm = Gemm::make(lt_, g, workspace_.size());
+    auto gemm = Gemm::make(lt_, g, {workspace_.size()});
     if (!gemm) return std::nullopt;
     calls.push_back({std::move(*gemm), g});
   }

@@ -59,12 +59,21 @@ class Stream {
 
 class Event {
  public:
-  Event() { check(cudaEventCreate(&event_), "creating an event"); }
+  Event() : Event(cudaEventDefault) {}
+  /// cudaEventBlockingSync: threads that wait for it sleep.
+  explicit Event(unsigned flags) { check(cudaEventCreateWithFlags(&event_, flags), "creating an event"); }
   ~Event() { cudaEventDestroy(event_); }
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
   void record(cudaStream_t s) const { check(cudaEventRecord(event_, s), "recording an event"); }
   void wait() const { check(cudaEventSynchronize(event_), "waiting for the device"); }
+  /// Whether what was recorded has happened; one that never was counts as happened.
+  bool reached() const {
+    const cudaError_t code = cudaEventQuery(event_);
+    if (code != cudaErrorNotReady) check(code, "asking for an event");
+    return code == cudaSuccess;
+  }
+  operator cudaEvent_t() const { return event_; }
   /// Seconds since an earlier event; both must have happened.
   double since(const Event& begin) const {
     float ms = 0;

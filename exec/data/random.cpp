@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "exec/shared/philox.hpp"
 #include "models/base/error.hpp"
 
 namespace tandem::exec {
@@ -15,9 +16,6 @@ constexpr std::size_t kManyBlocks = 32, kFewBlocks = 16;
 
 constexpr std::uint32_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
 constexpr PhiloxKey kWeyl = {0x9E3779B9, 0xBB67AE85};
-
-// Domains beside the values of DropoutSite: the top byte of a stream's name.
-constexpr std::uint32_t kInitialValues = 0x80, kExamples = 0x81, kRounding = 0x82;
 
 constexpr std::uint32_t low(std::uint64_t v) { return static_cast<std::uint32_t>(v); }
 constexpr std::uint32_t high(std::uint64_t v) { return static_cast<std::uint32_t>(v >> 32); }
@@ -90,8 +88,8 @@ RandomStream::RandomStream(std::uint64_t seed, std::uint32_t name_low, std::uint
 
 RandomStream RandomStream::dropout(std::uint64_t seed, DropoutSite site, std::uint64_t step, std::int32_t layer) {
   require(layer >= -1 && layer < 0xFFFF && step >> 40 == 0, "layer or step beyond the random streams' range");
-  const auto layer_bits = static_cast<std::uint32_t>(layer + 1);
-  return {seed, low(step), static_cast<std::uint32_t>(site) << 24 | layer_bits << 8 | high(step)};
+  const RandomName name = dropout_name(site, step, layer);
+  return {seed, name.low, name.high};
 }
 
 RandomStream RandomStream::initial(std::uint64_t seed, std::int32_t init_id) {
@@ -107,7 +105,8 @@ RandomStream RandomStream::example(std::uint64_t seed, std::int64_t sequence) {
 RandomStream RandomStream::rounding(std::uint64_t seed, std::uint64_t step, std::int32_t init_id, std::uint32_t buffer) {
   const auto id = static_cast<std::uint32_t>(init_id);
   require(step >> 32 == 0 && id >> 22 == 0 && buffer < 4, "a rounding beyond the random streams' range");
-  return {seed, low(step), kRounding << 24 | buffer << 22 | id};
+  const RandomName name = rounding_name(step, id, buffer);
+  return {seed, name.low, name.high};
 }
 
 PhiloxBlock RandomStream::block(std::uint64_t index) const {

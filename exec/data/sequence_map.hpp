@@ -21,11 +21,11 @@ struct SequenceMap {
     std::int64_t rank, index;
   };
 
-  std::int64_t length() const { return context_size * local_seq; }
+  constexpr std::int64_t length() const { return context_size * local_seq; }
   /// Positions that follow each other both here and in the sequence.
-  std::int64_t piece() const { return context_size == 1 ? local_seq : local_seq / 2; }
+  constexpr std::int64_t piece() const { return context_size == 1 ? local_seq : local_seq / 2; }
 
-  std::int64_t position(std::int64_t rank, std::int64_t index) const {
+  constexpr std::int64_t position(std::int64_t rank, std::int64_t index) const {
     if (context_size == 1) return index;
     const std::int64_t n = piece();
     return index < n ? rank * n + index : (2 * context_size - 1 - rank) * n + index - n;

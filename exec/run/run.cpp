@@ -90,7 +90,8 @@ class Run {
 
   /// False where the host has no room for a rank, which then has failed.
   bool make_ranks() {
-    auto comms = world_.make_communicators();
+    const auto count = static_cast<int>(here_.size());
+    auto comms = options_.make_communicators ? options_.make_communicators(count) : world_.make_communicators();
     for (std::size_t i = 0; i < here_.size(); ++i) try {
         make_rank(here_[i], std::move(comms[i]));
       } catch (const DeviceError&) {

@@ -212,7 +212,7 @@ TEST_CASE("recomputation changes no bit where a weight pass has no weights") {
   check_all_equal(base, variants, 3);
 }
 
-TEST_CASE("n data ranks with one micro-batch each are n micro-batches on one rank, bit for bit") {
+TEST_CASE("n data ranks with one micro-batch each are n micro-batches on one rank, bit for bit", "[emulated]") {
   const int n = GENERATE(3, 4, 8);
   const std::string kind = GENERATE("gpt", "llama", "bert", "t5", "moe-top2", "moe-dropless");
   const Patches base{training("precision", GENERATE("fp32", "fp64", "bf16")), model(kind)};

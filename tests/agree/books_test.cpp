@@ -43,7 +43,7 @@ TaskGraph without(TaskGraph graph, const std::string& block, const std::string& 
 
 }  // namespace
 
-TEST_CASE("execution does exactly what was simulated: FLOPs, payloads, orders and memory") {
+TEST_CASE("execution does exactly what was simulated: FLOPs, payloads, orders and memory", "[emulated]") {
   for (const SmallPlan& p : tests::layouts()) {
     const Plan plan = p.plan();
     const TaskGraph graph = lower(plan);
@@ -53,7 +53,7 @@ TEST_CASE("execution does exactly what was simulated: FLOPs, payloads, orders an
   }
 }
 
-TEST_CASE("a LLaMA does exactly what was simulated") {
+TEST_CASE("a LLaMA does exactly what was simulated", "[emulated]") {
   SmallPlan p = tests::layout(2, 2, 2, 3);
   p.llama = true;
   p.tied = false;

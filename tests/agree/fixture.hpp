@@ -148,7 +148,7 @@ class LogitsQueue : public exec::ForwardingQueue {
 /// Passes everything on and keeps the logits of the first step.
 class LogitsTap : public exec::ForwardingBackend {
  public:
-  explicit LogitsTap(LogitsBasin& basin) : ForwardingBackend(exec::make_cpu_backend()), queue_(inner(), basin) {}
+  explicit LogitsTap(LogitsBasin& basin) : ForwardingBackend(kernels_under_test()), queue_(inner(), basin) {}
   exec::Queue& queue(Stream s) override { return s == Stream::compute ? queue_ : inner().queue(s); }
 
  private:

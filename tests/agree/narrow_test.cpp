@@ -39,7 +39,7 @@ Patches with(Patches all, const Patches& more) {
 
 }  // namespace
 
-TEST_CASE("every layout trains in bf16 like one rank, within Megatron's bound") {
+TEST_CASE("every layout trains in bf16 like one rank, within Megatron's bound", "[emulated]") {
   tests::SmallPlan plain = tests::layouts().front();
   plain.precision = "bf16";
   const RunResult one = tests::train(plain, 2);
@@ -70,7 +70,7 @@ TEST_CASE("models trained in bf16 and fp16 have fp32's gradients and losses with
   }
 }
 
-TEST_CASE("n data ranks are n micro-batches bit for bit in fp16 too, under every stage of ZeRO") {
+TEST_CASE("n data ranks are n micro-batches bit for bit in fp16 too, under every stage of ZeRO", "[emulated]") {
   const int n = GENERATE(3, 4);
   const RunResult one = tests::train(small(fp16(), n), 2);
   for (const char* zero : {"0", "1", "2", "3"})
@@ -81,7 +81,7 @@ TEST_CASE("n data ranks are n micro-batches bit for bit in fp16 too, under every
                 one);
 }
 
-TEST_CASE("an optimizer without a master rounds at random, and every layout that shards its states alike") {
+TEST_CASE("an optimizer without a master rounds at random, and every layout that shards its states alike", "[emulated]") {
   const std::string narrow = R"({"training": {"dtypes": {"master": "bf16", "optimizer_state": "bf16"}}})";
   for (const char* optimizer : {"adamw", "sgd", "lamb", "lans"}) {
     const Patches base{precision("bf16"), narrow,
@@ -98,7 +98,7 @@ TEST_CASE("an optimizer without a master rounds at random, and every layout that
   }
 }
 
-TEST_CASE("fp16 gradients that overflow are skipped by all of eight ranks alike, and the scale halves until they do not") {
+TEST_CASE("fp16 gradients that overflow are skipped by all of eight ranks alike, and the scale halves until they do not", "[emulated]") {
   const Patches base{R"({"training": {"precision": "fp16", "loss_scale": {"initial": 1073741824, "hysteresis": 1}}})"};
   const RunResult one = tests::train(small(base, 8), 24);
   std::size_t skipped = 0;

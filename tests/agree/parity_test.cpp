@@ -40,7 +40,7 @@ TEST_CASE("every layout trains like one rank in fp64, to rounding") {
   }
 }
 
-TEST_CASE("every layout trains like one rank in fp32, to rounding") {
+TEST_CASE("every layout trains like one rank in fp32, to rounding", "[emulated]") {
   SmallPlan reference = tests::layouts().front();
   reference.precision = "fp32";
   const RunResult one = train(one_rank(reference), kSteps);
@@ -82,7 +82,7 @@ TEST_CASE("untied output, ALiBi and embedding norm train alike on every layout")
   }
 }
 
-TEST_CASE("LLaMA blocks with grouped queries train alike on every layout, and bit for bit on pipelines") {
+TEST_CASE("LLaMA blocks with grouped queries train alike on every layout, and bit for bit on pipelines", "[emulated]") {
   SmallPlan p = tests::layout(1, 1, 1, 4);
   p.llama = true;
   p.tied = false;

@@ -39,7 +39,7 @@ FixtureLayout spread(int tensor, int pipeline, int data, int zero) {
 
 }  // namespace
 
-TEST_CASE("two-layer models give PyTorch's logits, gradients, losses and weights over 20 AdamW steps") {
+TEST_CASE("two-layer models give PyTorch's logits, gradients, losses and weights over 20 AdamW steps", "[emulated]") {
   check_all({});
 }
 
@@ -55,7 +55,7 @@ TEST_CASE("so do they on two data ranks with ZeRO 3") {
   check_all(spread(1, 1, 2, 3));
 }
 
-TEST_CASE("so do they on two tensor ranks, stages and data ranks at once, with ZeRO 2") {
+TEST_CASE("so do they on two tensor ranks, stages and data ranks at once, with ZeRO 2", "[emulated]") {
   check_all(spread(2, 2, 2, 2));
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "exec/cpu/backend.hpp"
+#include "exec/device/cuda.hpp"
 #include "exec/run/run.hpp"
 #include "exec/state/checkpoint.hpp"
 #include "experiments/tandem/base/interrupt.hpp"
@@ -42,8 +43,10 @@ struct Options {
 /// What the design foresees and this version has not.
 void require_available(const Options& o) {
   std::vector<Problem> problems;
-  if (o.backend == "cuda") problems.push_back({"", "--backend", o.backend, "not implemented in this version", "use cpu"});
+  if (o.backend == "cuda" && o.launch.launch != "threads")
+    problems.push_back({"", "--backend", o.backend, "shares one device among the threads of one process", "use --launch threads"});
   if (!problems.empty()) throw InfeasibleError(problems);
+  if (o.backend == "cuda") exec::require_cuda_device();
 }
 
 /// Started by a launcher, every process would train the whole plan.
@@ -166,6 +169,10 @@ class Saver {
 exec::RunOptions run_options(const Options& o, const Plan& plan, const Data& data, Saver& saver) {
   exec::RunOptions options;
   if (o.backend == "cpu-async") options.make_backend = [](Rank) { return exec::make_async_cpu_backend(); };
+  if (o.backend == "cuda") {
+    options.make_backend = [](Rank) { return exec::make_cuda_backend(); };
+    options.make_communicators = exec::make_cuda_communicators;
+  }
   if (!o.save.empty()) {
     options.on_state = std::ref(saver);
     options.on_state_lost = [&](std::int64_t steps) { saver.lost(steps); };
@@ -357,7 +364,7 @@ void add_train(CLI::App& app, ExitCode& exit) {
   command->add_option("--timeline", o->timeline, "write every task's times of one step, for compare and plot_timeline.py");
   command->add_option("--timeline-step", o->timeline_step, "the step that is kept, counted from 0 [the last]")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000}));
-  command->add_option("--backend", o->backend, "what computes [cpu]; cpu-async: the same kernels, each stream on a thread of its own; cuda is not implemented in this version")->check(CLI::IsMember({"cpu", "cpu-async", "cuda"}));
+  command->add_option("--backend", o->backend, "what computes [cpu]; cpu-async: the same kernels, each stream on a thread of its own; cuda: the first CUDA device, which all ranks share")->check(CLI::IsMember({"cpu", "cpu-async", "cuda"}));
   command->add_option("--launch", o->launch.launch, "what ranks are [threads]; mpi: also of the processes that mpirun or srun starts, over MPI; env: of those that torchrun or srun starts, over Gloo")->check(CLI::IsMember({"threads", "mpi", "env"}));
   CLI::Option* timeout = command->add_option("--timeout", o->launch.timeout_s, "seconds that ranks of several processes wait for each other before the run ends [600]")->check(CLI::Range(0.1, 1e6));
   CLI::Option* port = command->add_option("--port", o->launch.port, "with --launch env: where process 0 waits for the others [MASTER_PORT, and the next one where torchrun holds that]")->check(CLI::Range(1, 65'535));

@@ -243,7 +243,7 @@ TEST_CASE("own queries and gathered keys give a rank its rows of the whole atten
   check_same(scored, expected);
 }
 
-TEST_CASE("exchanged heads give the whole attention of their heads, over tensor ranks too") {
+TEST_CASE("exchanged heads give the whole attention of their heads, over tensor ranks too", "[cpu]") {
   WholeAttention a = any_setting();
   a.heads = 8;
   const std::int64_t c = GENERATE(2, 4), tensor = GENERATE(1, 2), parts = c * tensor;

@@ -43,7 +43,7 @@ TEST_CASE("a product that accumulates is the product, then added, bit for bit") 
   CHECK(kernels.run(adds, {real(a), real(b), real(before)}, {real(before)}).front() == sum(real(before)));
 }
 
-TEST_CASE("a product in floats is added to a total in doubles") {
+TEST_CASE("a product in floats is added to a total in doubles", "[cpu]") {
   const MatMul op{3, 4, 5, true, false, false, true, DType::fp64};
   Kernels floats(DType::fp32);
   const Values a = random_values(15, 1), b = random_values(20, 2), before = thirds(12, 3);
@@ -142,7 +142,7 @@ TEST_CASE("the gradient of a loss in one kernel equals slopes along every axis")
 
 // ---- attention in parts ----
 
-TEST_CASE("mask, softmax and dropout one after the other are the whole softmax, bit for bit") {
+TEST_CASE("mask, softmax and dropout one after the other are the whole softmax, bit for bit", "[cpu]") {
   const bool alibi = GENERATE(false, true);
   const std::int64_t buckets = alibi ? 0 : GENERATE(0, 8);
   AttentionDims dims = kDims;

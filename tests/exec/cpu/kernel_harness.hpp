@@ -82,7 +82,7 @@ class Kernels {
     return run(op, inputs, {result(n)}).front();
   }
 
-  std::unique_ptr<Backend> backend = tests::under_test(make_cpu_backend());
+  std::unique_ptr<Backend> backend = tests::under_test(tests::kernels_under_test());
   KernelContext context;
   StepTable table;                     ///< written before an operation and read behind it
   std::span<const ParamPiece> pieces;  ///< what the rank updates

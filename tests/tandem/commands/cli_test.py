@@ -52,8 +52,13 @@ class CommandLine(WithFolder):
 
     def test_what_this_version_lacks_is_said_and_exits_4(self):
         plan = self.folder.plan(SMALL)
-        code, out, err = run("train", plan, "--data", TEXT, "--backend", "cuda")
-        self.assertEqual((code, out, err.count("not implemented")), (4, "", 1))
+        code, out, err = run("train", plan, "--data", TEXT, "--backend", "cuda", "--launch", "mpi")
+        self.assertEqual((code, out, err.count("use --launch threads")), (4, "", 1))
+
+    def test_training_on_cuda_without_a_device_is_one_error(self):
+        code, out, err = run("train", self.folder.plan(SMALL), "--data", TEXT, "--backend", "cuda", environment={"CUDA_VISIBLE_DEVICES": ""})
+        self.assertEqual((out, err.count("\n")), ("", 1))
+        self.assertIn((code, "no CUDA device" in err, "this build has no CUDA" in err), [(7, True, False), (4, False, True)])
 
     def test_the_schema_is_a_json_schema_of_the_four_parts(self):
         schema = tandem_json("schema")

@@ -1,28 +1,30 @@
 #pragma once
 // Activation functions of one element, with their derivatives, as bodies of loops that vectorise.
 
-#include "exec/cpu/vector_math.hpp"
+#include <cmath>
 
-namespace tandem::exec::cpu {
+#include "exec/shared/vector_math.hpp"
+
+namespace tandem::exec {
 
 // GELU's tanh form (Hendrycks and Gimpel, arXiv 1606.08415, section 2) by 1/2 (1 + tanh u) = 1/(1 + exp(-2u)), which
 // does not cancel where tanh is near -1.  u = sqrt(2/pi) (x + 0.044715 x^3).
 struct GeluTanh {
   template <class T>
-  static T twice_u(T x) {
+  TANDEM_HD static T twice_u(T x) {
     return slope<T> * x * (T{1} + cubic<T> * x * x);
   }
   template <class T>
-  static T sigmoid(T x) {
+  TANDEM_HD static T sigmoid(T x) {
     return T{1} / (T{1} + exp_saturating(-twice_u(x)));
   }
 
   template <class T>
-  static T value(T x) {
+  TANDEM_HD static T value(T x) {
     return x * sigmoid(x);
   }
   template <class T>
-  static T derivative(T x) {
+  TANDEM_HD static T derivative(T x) {
     const T s = sigmoid(x);
     return s + x * s * (T{1} - s) * slope<T> * (T{1} + T{3} * cubic<T> * x * x);
   }
@@ -37,18 +39,52 @@ struct GeluTanh {
 // x sigmoid(x), also called swish (arXiv 1710.05941).
 struct Silu {
   template <class T>
-  static T sigmoid(T x) {
+  TANDEM_HD static T sigmoid(T x) {
     return T{1} / (T{1} + exp_saturating(-x));
   }
   template <class T>
-  static T value(T x) {
+  TANDEM_HD static T value(T x) {
     return x * sigmoid(x);
   }
   template <class T>
-  static T derivative(T x) {
+  TANDEM_HD static T derivative(T x) {
     const T s = sigmoid(x);
     return s + x * s * (T{1} - s);
   }
 };
 
-}  // namespace tandem::exec::cpu
+struct Relu {
+  template <class T>
+  TANDEM_HD static T value(T x) {
+    return x < T{0} ? T{0} : x;
+  }
+  template <class T>
+  TANDEM_HD static T derivative(T x) {
+    return x > T{0} ? T{1} : T{0};
+  }
+};
+
+struct SquaredRelu {
+  template <class T>
+  TANDEM_HD static T value(T x) {
+    return x < T{0} ? T{0} : x * x;
+  }
+  template <class T>
+  TANDEM_HD static T derivative(T x) {
+    return x < T{0} ? T{0} : T{2} * x;
+  }
+};
+
+struct Tanh {
+  template <class T>
+  TANDEM_HD static T value(T x) {
+    return std::tanh(x);
+  }
+  template <class T>
+  TANDEM_HD static T derivative(T x) {
+    const T y = value(x);
+    return T{1} - y * y;
+  }
+};
+
+}  // namespace tandem::exec

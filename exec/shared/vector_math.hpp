@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace tandem::exec::cpu {
+#include "exec/shared/hd.hpp"
+
+namespace tandem::exec {
 
 template <class T>
 struct ExpTraits;
@@ -42,7 +44,7 @@ constexpr auto exp_coefficients() {
 
 /// e^x within two units in the last place for |x| <= limit (708 or 87). Below: 0. Above: e^limit. NaN stays NaN.
 template <class T>
-inline T exp_saturating(T x) {
+TANDEM_HD inline T exp_saturating(T x) {
   using Traits = ExpTraits<T>;
   using Bits = typename Traits::Bits;
   constexpr auto c = exp_coefficients<T>();
@@ -52,10 +54,10 @@ inline T exp_saturating(T x) {
   const T n = shifted - Traits::round_bias;
   const T r = (y - n * Traits::ln2_high) - n * Traits::ln2_low;
   T p = c[Traits::degree];
-#pragma GCC unroll 16
+  TANDEM_UNROLL
   for (int k = Traits::degree - 1; k >= 0; --k) p = p * r + c[static_cast<std::size_t>(k)];
   const Bits scaled = std::bit_cast<Bits>(p) + (std::bit_cast<Bits>(shifted) << Traits::mantissa);
   return x < -Traits::limit ? T{0} : std::bit_cast<T>(scaled);
 }
 
-}  // namespace tandem::exec::cpu
+}  // namespace tandem::exec

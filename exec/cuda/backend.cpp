@@ -1,0 +1,107 @@
+// One rank on a CUDA device: a stream for each queue, cuBLASLt's products and Tandem's own kernels. Ranks of one process share the
+// first device.
+#include <array>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "exec/cuda/device_engine.hpp"
+#include "exec/cuda/device_facts.hpp"
+#include "exec/cuda/device_memory.hpp"
+#include "exec/cuda/device_queue.hpp"
+#include "exec/device/cuda.hpp"
+#include "exec/device/stretches.hpp"
+
+namespace tandem::exec {
+namespace cuda {
+namespace {
+
+constexpr std::size_t kHopperWorkspace = std::size_t{32} << 20, kWorkspace = std::size_t{8} << 20;
+
+/// One handle for all ranks of the process.
+std::shared_ptr<const CublasLt> shared_cublaslt() {
+  static std::mutex mutex;
+  static std::weak_ptr<const CublasLt> kept;
+  std::lock_guard lock(mutex);
+  auto lt = kept.lock();
+  if (!lt) kept = lt = std::make_shared<const CublasLt>();
+  return lt;
+}
+
+std::size_t most_shared() {
+  int bytes = 0;
+  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0), "asking for the device's shared memory");
+  return static_cast<std::size_t>(bytes);
+}
+
+std::shared_ptr<Buffer> no_fault() {
+  auto fault = std::make_shared<Buffer>(sizeof(device::Fault), Buffer::Where::host);
+  *reinterpret_cast<device::Fault*>(fault->data()) = {};
+  return fault;
+}
+
+class CudaBackend final : public Backend {
+ public:
+  explicit CudaBackend(const DeviceFacts& facts)
+      : lt_(shared_cublaslt()), workspace_(facts.major >= 9 ? kHopperWorkspace : kWorkspace), most_shared_(most_shared()) {
+    shared_.fault = no_fault();
+    write_value(*table_, 0, StepTable{});
+  }
+
+  std::string_view name() const override { return "cuda"; }
+  bool asynchronous() const override { return true; }
+  Answer supports(const Op& op, const OperandTypes& types) const override { return device::can(op, types, most_shared_); }
+  std::unique_ptr<Memory> allocate(std::size_t bytes) override { return cuda::allocate(bytes, transfers_, book_); }
+  Memory& step_table() override { return *table_; }
+  void load_pieces(std::span<const PieceRow> rows) override {
+    const auto stretches = device::stretches_of(rows);
+    rows_ = cuda::allocate(rows.size_bytes(), transfers_, table_book_);
+    rows_->write(0, std::as_bytes(rows));
+    stretches_ = cuda::allocate(stretches.size() * sizeof(device::Stretch), transfers_, table_book_);
+    stretches_->write(0, std::as_bytes(std::span(stretches)));
+    shared_.pieces = device::Pieces{reinterpret_cast<const PieceRow*>(rows_->address()),
+                                    reinterpret_cast<const device::Stretch*>(stretches_->address()),
+                                    static_cast<std::int64_t>(stretches.size()), device::end_of_states(rows)};
+  }
+  Queue& queue(tandem::Stream stream) override {
+    std::lock_guard lock(mutex_);
+    auto& place = queues_[static_cast<std::size_t>(stream)];
+    if (!place) place = std::make_unique<DeviceQueue>(shared_, RankProducts(lt_, workspace_));
+    return *place;
+  }
+  std::unique_ptr<Mark> make_mark() override {
+    shared_.clock->refresh();  // marks are made before the step that sets them, also one whose times are kept
+    return std::make_unique<DeviceMark>(shared_);
+  }
+  BackendCounters counters() const override {
+    std::int64_t flops = 0;
+    for (const auto& q : queues_) flops += q ? q->product_flops() : 0;
+    std::lock_guard lock(book_->mutex);
+    return {flops, book_->live, book_->peak};
+  }
+
+ private:
+  std::shared_ptr<const CublasLt> lt_;
+  std::size_t workspace_, most_shared_;
+  std::shared_ptr<Transfers> transfers_ = std::make_shared<Transfers>();
+  std::shared_ptr<MemoryBook> book_ = std::make_shared<MemoryBook>(), table_book_ = std::make_shared<MemoryBook>();
+  std::unique_ptr<Memory> table_ = cuda::allocate(sizeof(StepTable), transfers_, table_book_);
+  std::unique_ptr<Memory> rows_, stretches_;
+  RankShared shared_;
+  std::mutex mutex_;
+  std::array<std::unique_ptr<DeviceQueue>, kStreams> queues_;  ///< last: they use all of the above
+};
+
+}  // namespace
+}  // namespace cuda
+
+void require_cuda_device() { cuda::require_device(); }
+
+std::unique_ptr<Backend> make_cuda_backend() { return std::make_unique<cuda::CudaBackend>(cuda::require_device()); }
+
+std::vector<std::unique_ptr<Communicator>> make_cuda_communicators(int world) {
+  cuda::require_device();
+  return make_thread_communicators(world, cuda::device_engine());
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,71 @@
+#include "exec/cuda/device_memory.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "models/graph/memory_plan.hpp"
+
+namespace tandem::exec::cuda {
+namespace {
+
+class DeviceMemory final : public Memory {
+ public:
+  DeviceMemory(std::size_t bytes, std::shared_ptr<Transfers> transfers, std::shared_ptr<MemoryBook> book)
+      : buffer_(std::max<std::size_t>(bytes, 1)), bytes_(bytes), transfers_(std::move(transfers)), book_(std::move(book)) {
+    book_->add(static_cast<std::int64_t>(bytes_));
+  }
+  ~DeviceMemory() override { book_->add(-static_cast<std::int64_t>(bytes_)); }
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+  std::byte* address() override { return buffer_.data(); }
+  std::size_t size() const override { return bytes_; }
+  void read(std::size_t at, std::span<std::byte> to) const override {
+    require_inside(at, to.size());
+    copy(to.data(), buffer_.data() + at, to.size(), cudaMemcpyDeviceToHost);
+  }
+  void write(std::size_t at, std::span<const std::byte> from) override {
+    require_inside(at, from.size());
+    copy(buffer_.data() + at, from.data(), from.size(), cudaMemcpyHostToDevice);
+  }
+  void fill(std::size_t at, std::size_t bytes, std::byte value) override {
+    require_inside(at, bytes);
+    transfer([&](cudaStream_t s) { return cudaMemsetAsync(buffer_.data() + at, std::to_integer<int>(value), bytes, s); });
+  }
+
+ private:
+  void require_inside(std::size_t at, std::size_t bytes) const {
+    require(at <= bytes_ && bytes <= bytes_ - at, "bytes outside a backend's memory");
+  }
+  void copy(std::byte* to, const std::byte* from, std::size_t bytes, cudaMemcpyKind kind) const {
+    transfer([=](cudaStream_t s) { return cudaMemcpyAsync(to, from, bytes, kind, s); });
+  }
+  /// Done when it returns: streams of queues do not wait for the copy of a default stream.
+  template <class F>
+  void transfer(F copy) const {
+    std::lock_guard lock(transfers_->mutex);
+    check(copy(transfers_->stream), "copying between host and device");
+    transfers_->stream.wait();
+  }
+
+  Buffer buffer_;
+  std::size_t bytes_;
+  std::shared_ptr<Transfers> transfers_;
+  std::shared_ptr<MemoryBook> book_;
+};
+
+static_assert(kArenaAlignment <= 256, "cudaMalloc aligns to 256 bytes");
+
+}  // namespace
+
+void MemoryBook::add(std::int64_t bytes) {
+  std::lock_guard lock(mutex);
+  live += bytes;
+  peak = std::max(peak, live);
+}
+
+std::unique_ptr<Memory> allocate(std::size_t bytes, std::shared_ptr<Transfers> transfers, std::shared_ptr<MemoryBook> book) {
+  return std::make_unique<DeviceMemory>(bytes, std::move(transfers), std::move(book));
+}
+
+}  // namespace tandem::exec::cuda

@@ -1,0 +1,62 @@
+#pragma once
+// Queues and marks of a rank on the device: streams and events.
+
+#include <memory>
+
+#include "exec/backend/queue.hpp"
+#include "exec/cuda/device_clock.hpp"
+#include "exec/cuda/rank_products.hpp"
+#include "exec/cuda/staging.hpp"
+#include "exec/device/work.hpp"
+
+namespace tandem::exec::cuda {
+
+/// What a rank's queues share.
+struct RankShared {
+  std::shared_ptr<DeviceClock> clock = std::make_shared<DeviceClock>();
+  std::shared_ptr<Buffer> fault;  ///< one device::Fault, pinned
+  device::Pieces pieces;
+
+  device::Fault& found() const { return *reinterpret_cast<device::Fault*>(fault->data()); }
+};
+
+class DeviceMark final : public Mark {
+ public:
+  explicit DeviceMark(const RankShared& shared) : shared_(shared) {}
+  void wait() override;
+  std::chrono::steady_clock::time_point reached() const override { return shared_.clock->time_of(event_); }
+  void set(cudaStream_t stream) { event_.record(stream); }
+  void hold(cudaStream_t stream) const { check(cudaStreamWaitEvent(stream, event_, 0), "making a stream wait"); }
+
+ private:
+  const RankShared& shared_;
+  Event event_{cudaEventBlockingSync};
+};
+
+class DeviceQueue final : public Queue {
+ public:
+  DeviceQueue(const RankShared& shared, RankProducts products) : shared_(shared), products_(std::move(products)) {}
+
+  void run(const Launch& launch) override;
+  void upload(std::byte* to, std::span<const std::byte> from) override { staging_.upload(to, from, stream_); }
+  void download(std::span<std::byte> to, const std::byte* from) override;
+  void mark(Mark& mark) override { static_cast<DeviceMark&>(mark).set(stream_); }
+  void wait(const Mark& mark) override { static_cast<const DeviceMark&>(mark).hold(stream_); }
+  void finish() override;
+
+  std::int64_t product_flops() const { return flops_; }
+
+ private:
+  /// At least so many bytes, for one operation at a time.
+  std::byte* room(std::int64_t bytes);
+
+  const RankShared& shared_;
+  Stream stream_;
+  RankProducts products_;
+  Staging staging_;
+  Buffer room_;
+  Event idle_{cudaEventBlockingSync | cudaEventDisableTiming};
+  std::int64_t flops_ = 0;
+};
+
+}  // namespace tandem::exec::cuda

@@ -1,0 +1,10 @@
+// Kernels of attention.
+#include "exec/cuda/launch.cuh"
+#include "exec/device/flash.hpp"
+#include "exec/device/softmax.hpp"
+
+TANDEM_LAUNCH(SoftmaxKernel);
+TANDEM_LAUNCH(SoftmaxGradKernel);
+TANDEM_LAUNCH(FlashKernel);
+TANDEM_LAUNCH(FlashQueryGradKernel);
+TANDEM_LAUNCH(FlashKeyGradKernel);

@@ -1,0 +1,21 @@
+// The twin of exec/cuda/backend.cpp for builds without the CUDA toolkit.
+#include "exec/device/cuda.hpp"
+#include "models/base/error.hpp"
+
+namespace tandem::exec {
+namespace {
+
+[[noreturn]] void refuse() {
+  throw InfeasibleError(Problem{"", "--backend", "cuda", "this build has no CUDA",
+                                "configure where the CUDA toolkit is, with -DTANDEM_CUDA=ON, or use --backend cpu"});
+}
+
+}  // namespace
+
+void require_cuda_device() { refuse(); }
+
+std::unique_ptr<Backend> make_cuda_backend() { refuse(); }
+
+std::vector<std::unique_ptr<Communicator>> make_cuda_communicators(int) { refuse(); }
+
+}  // namespace tandem::exec

@@ -1,0 +1,45 @@
+#pragma once
+// Dropout masks by global index, and which tokens of the run a rank's rows are.
+
+#include "exec/backend/step_table.hpp"
+#include "exec/data/sequence_map.hpp"
+#include "exec/shared/hd.hpp"
+#include "exec/shared/philox.hpp"
+
+namespace tandem::exec::device {
+
+/// One site in one layer; the step stands in the table.
+struct Dropout {
+  std::uint64_t seed = 0;
+  std::uint32_t threshold = 0;  ///< elements whose 32 bits are below are dropped
+  double scale = 1;             ///< 1 / (1 - rate)
+  DropoutSite site = DropoutSite::embedding;
+  std::int32_t layer = -1;
+  const StepTable* table = nullptr;
+
+  /// 0 or 1/(1 - rate) of a global index.
+  template <class A>
+  TANDEM_HD A factor(std::uint64_t index) const {
+    if (threshold == 0) return A{1};
+    return random_bits(seed, dropout_name(site, table->step, layer), index) < threshold ? A{0} : static_cast<A>(scale);
+  }
+};
+
+/// Rows of hidden states of a rank, ordered (sequence, local position), or the shard of them that sequence parallelism leaves.
+struct HiddenRows {
+  SequenceMap map{1, 1};
+  std::int64_t first_row = 0;       ///< of the shard
+  std::int64_t first_sequence = 0;  ///< of the micro-batch, counted from the table's first sample
+  std::int32_t context_rank = 0;
+
+  TANDEM_HD std::int64_t position(std::int64_t row) const {
+    return map.position(context_rank, (first_row + row) % map.local_seq);
+  }
+  /// Global token of a row.
+  TANDEM_HD std::int64_t token(std::int64_t row, const StepTable& table) const {
+    const std::int64_t sequence = table.first_sample + first_sequence + (first_row + row) / map.local_seq;
+    return sequence * map.length() + position(row);
+  }
+};
+
+}  // namespace tandem::exec::device

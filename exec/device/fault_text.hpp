@@ -1,0 +1,21 @@
+#pragma once
+// Faults as errors.
+
+#include <string>
+
+#include "exec/device/fault.hpp"
+#include "models/base/error.hpp"
+
+namespace tandem::exec::device {
+
+/// Throws DeviceError unless there is none.
+inline void throw_of(const Fault& fault) {
+  const std::string number = std::to_string(fault.number());
+  switch (fault.kind()) {
+    case FaultKind::none: return;
+    case FaultKind::token: throw DeviceError("token " + number + " is outside the embedding table");
+    case FaultKind::target: throw DeviceError("target " + number + " is outside the vocabulary");
+  }
+}
+
+}  // namespace tandem::exec::device

@@ -1,0 +1,270 @@
+#pragma once
+// Attention that keeps no scores (Dao et al., arXiv 2205.14135): tiles of 16 queries by 16 keys in memory that a block's threads share.
+// Sums have a fixed order. Grouped queries, ALiBi and dropout masks by global index are what the CPU's kernel has.
+
+#include <cmath>
+
+#include "exec/device/softmax.hpp"
+
+namespace tandem::exec::device {
+
+inline constexpr std::int64_t kTile = 16;
+
+/// A head's elements of an operand: row r of a sequence begins at first + (sequence * rows + r) * stride.
+struct HeadColumns {
+  std::int64_t first = 0, stride = 0, rows = 0;
+
+  TANDEM_HD std::int64_t at(std::int64_t sequence, std::int64_t row) const { return first + (sequence * rows + row) * stride; }
+};
+
+/// Where an attention's heads lie in its operands.
+struct HeadLayout {
+  std::int64_t head_dim, per_group;  ///< query heads of a key head
+  std::int64_t q_width, kv_width;
+  std::int64_t seq, keys;
+  bool q_packed, kv_packed;
+
+  TANDEM_HD HeadColumns query(std::int64_t head) const {
+    if (!q_packed) return context(head);
+    return {(head / per_group * (per_group + 2) + head % per_group) * head_dim, q_width, seq};
+  }
+  /// part 0: keys, 1: values.
+  TANDEM_HD HeadColumns key(std::int64_t group, std::int64_t part) const {
+    const std::int64_t column = kv_packed ? group * (per_group + 2) + per_group + part : 2 * group + part;
+    return {column * head_dim, kv_width, keys};
+  }
+  std::int64_t heads;
+  TANDEM_HD HeadColumns context(std::int64_t head) const { return {head * head_dim, heads * head_dim, seq}; }
+};
+
+/// Rows of a tile in shared memory: [kTile, head_dim], zeros beyond the last row.
+template <class S, class Block>
+TANDEM_HD inline void load_tile(Block& block, const Typed& from, const HeadColumns& at, std::int64_t sequence, std::int64_t first,
+                                std::int64_t dim, typename S::Number* to) {
+  using A = typename S::Number;
+  block.each(kTile * dim, [&](std::int64_t i) {
+    const std::int64_t row = first + i / dim;
+    to[i] = row < at.rows ? S::get(from, at.at(sequence, row) + i % dim) : A{0};
+  });
+}
+
+template <class A>
+TANDEM_HD inline A dot(const A* a, const A* b, std::int64_t n) {
+  A sum = A{0};
+  for (std::int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+/// Score of a pair that is seen.
+template <class A>
+TANDEM_HD inline A pair_score(const AttentionPlace& p, A product, std::int64_t head, std::int64_t query, std::int64_t key) {
+  const A scale = static_cast<A>(1 / std::sqrt(static_cast<double>(p.head_dim)));
+  return scale * product + p.slope<A>(head) * static_cast<A>(static_cast<int>(key - query));
+}
+
+inline std::size_t tile_bytes(Form form, std::int64_t dim, std::int64_t tiles, std::int64_t numbers) {
+  return static_cast<std::size_t>(tiles * kTile * dim + numbers) * (form == Form::doubles ? sizeof(double) : sizeof(float));
+}
+
+/// A block for each tile of queries of a head.
+struct FlashKernel {
+  Form form;
+  Typed q, kv, context, stats;
+  AttentionPlace place;
+  HeadLayout layout;
+
+  std::int64_t tiles() const { return (place.seq + kTile - 1) / kTile; }
+  Grid grid() const { return {place.batch * place.heads * tiles(), tile_bytes(form, place.head_dim, 4, kForwardNumbers)}; }
+  static constexpr std::int64_t kForwardNumbers = kTile * kTile + 3 * kTile;
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    using A = typename S::Number;
+    const std::int64_t dim = place.head_dim, all = (place.seq + kTile - 1) / kTile;
+    const std::int64_t first = block.index() % all * kTile, head = block.index() / all % place.heads;
+    const std::int64_t sequence = block.index() / all / place.heads;
+    A* queries = reinterpret_cast<A*>(block.shared());
+    A *keys = queries + kTile * dim, *values = keys + kTile * dim, *sum = values + kTile * dim, *p = sum + kTile * dim;
+    A *top = p + kTile * kTile, *total = top + kTile, *shrink = total + kTile;
+    const A none = -std::numeric_limits<A>::infinity();
+    load_tile<S>(block, q, layout.query(head), sequence, first, dim, queries);
+    block.each(kTile * dim, [&](std::int64_t i) { sum[i] = A{0}; });
+    block.each(kTile, [&](std::int64_t i) { top[i] = none, total[i] = A{0}; });
+    const std::int64_t last = first + kTile < place.seq ? first + kTile : place.seq, seen = place.visible(last - 1);
+    for (std::int64_t key = 0; key < seen; key += kTile) {
+      load_tile<S>(block, kv, layout.key(head / layout.per_group, 0), sequence, key, dim, keys);
+      load_tile<S>(block, kv, layout.key(head / layout.per_group, 1), sequence, key, dim, values);
+      block.each(kTile * kTile, [&](std::int64_t at) {
+        const std::int64_t i = at / kTile, k = at % kTile;
+        const bool sees = first + i < place.seq && key + k < place.visible(first + i);
+        p[at] = sees ? pair_score(place, dot(queries + i * dim, keys + k * dim, dim), head, first + i, key + k) : none;
+      });
+      block.each(kTile, [&](std::int64_t i) {
+        A most = top[i];
+        for (std::int64_t k = 0; k < kTile; ++k) most = p[i * kTile + k] > most ? p[i * kTile + k] : most;
+        shrink[i] = top[i] == none ? A{0} : exp_saturating(top[i] - most);
+        A added = A{0};
+        for (std::int64_t k = 0; k < kTile; ++k) {
+          const A e = p[i * kTile + k] == none ? A{0} : exp_saturating(p[i * kTile + k] - most);
+          added += e;
+          p[i * kTile + k] = e == A{0} ? e : e * place.mask<A>(sequence, head, first + i, key + k);
+        }
+        total[i] = total[i] * shrink[i] + added;
+        top[i] = most;
+      });
+      block.each(kTile * dim, [&](std::int64_t at) {
+        const std::int64_t i = at / dim, d = at % dim;
+        A mixed = sum[at] * shrink[i];
+        for (std::int64_t k = 0; k < kTile; ++k) mixed += p[i * kTile + k] * values[k * dim + d];
+        sum[at] = mixed;
+      });
+    }
+    const HeadColumns to = layout.context(head);
+    block.each(kTile * dim, [&](std::int64_t at) {
+      const std::int64_t i = at / dim, query = first + i;
+      if (query < place.seq) S::put(context, to.at(sequence, query) + at % dim, total[i] > A{0} ? sum[at] / total[i] : A{0});
+    });
+    block.each(kTile, [&](std::int64_t i) {
+      const std::int64_t query = first + i;
+      if (query < place.seq) store(stats, (sequence * place.heads + head) * place.seq + query, top[i] + std::log(total[i]));
+    });
+  }
+};
+
+/// Operands of the backward pass.
+struct FlashGradOperands {
+  Typed dcontext, q, kv, context, stats, dq, dkv;
+};
+
+/// For a tile of pairs: p = exp(score - stat), ds = p (mask dp - sum of context dcontext), pm = mask p; 0 of pairs that are not seen.
+template <class A>
+struct PairTile {
+  A *queries, *dcontext, *keys, *values, *p, *ds, *stat, *total;
+
+  /// `shared` has room for 4 tiles and kPairNumbers numbers, behind `before` numbers.
+  TANDEM_HD PairTile(A* shared, std::int64_t dim)
+      : queries(shared), dcontext(queries + kTile * dim), keys(dcontext + kTile * dim), values(keys + kTile * dim),
+        p(values + kTile * dim), ds(p + kTile * kTile), stat(ds + kTile * kTile), total(stat + kTile) {}
+};
+inline constexpr std::int64_t kPairNumbers = 2 * kTile * kTile + 2 * kTile;
+
+template <class S, class Block>
+TANDEM_HD inline void load_queries(Block& block, const FlashGradOperands& at, const AttentionPlace& place, const HeadLayout& layout,
+                                   const ScoreRow& tile, const PairTile<typename S::Number>& t) {
+  using A = typename S::Number;
+  const std::int64_t dim = place.head_dim;
+  load_tile<S>(block, at.q, layout.query(tile.head), tile.sequence, tile.query, dim, t.queries);
+  load_tile<S>(block, at.dcontext, layout.context(tile.head), tile.sequence, tile.query, dim, t.dcontext);
+  block.each(kTile, [&](std::int64_t i) {
+    const std::int64_t query = tile.query + i;
+    A sum = A{0};
+    const std::int64_t row = layout.context(tile.head).at(tile.sequence, query);
+    for (std::int64_t d = 0; query < place.seq && d < dim; ++d) sum += S::get(at.context, row + d) * t.dcontext[i * dim + d];
+    t.total[i] = sum;
+    t.stat[i] = query < place.seq ? load<A>(at.stats, (tile.sequence * place.heads + tile.head) * place.seq + query) : A{0};
+  });
+}
+
+template <class A, class Block>
+TANDEM_HD inline void fill_pairs(Block& block, const AttentionPlace& place, const ScoreRow& tile, std::int64_t key,
+                                 const PairTile<A>& t) {
+  const std::int64_t dim = place.head_dim;
+  block.each(kTile * kTile, [&](std::int64_t at) {
+    const std::int64_t i = at / kTile, k = at % kTile, query = tile.query + i;
+    t.p[at] = t.ds[at] = A{0};
+    if (query >= place.seq || key + k >= place.visible(query)) return;
+    const A score = pair_score(place, dot(t.queries + i * dim, t.keys + k * dim, dim), tile.head, query, key + k);
+    const A p = exp_saturating(score - t.stat[i]), mask = place.mask<A>(tile.sequence, tile.head, query, key + k);
+    t.p[at] = mask * p;
+    t.ds[at] = p * (mask * dot(t.dcontext + i * dim, t.values + k * dim, dim) - t.total[i]);
+  });
+}
+
+/// dq, a block for each tile of queries of a head.
+struct FlashQueryGradKernel {
+  Form form;
+  FlashGradOperands at;
+  AttentionPlace place;
+  HeadLayout layout;
+
+  std::int64_t tiles() const { return (place.seq + kTile - 1) / kTile; }
+  Grid grid() const { return {place.batch * place.heads * tiles(), tile_bytes(form, place.head_dim, 5, kPairNumbers)}; }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    using A = typename S::Number;
+    const std::int64_t dim = place.head_dim, all = (place.seq + kTile - 1) / kTile, first = block.index() % all * kTile;
+    const ScoreRow tile(place, block.index() / all * place.seq + first);
+    A* sum = reinterpret_cast<A*>(block.shared());
+    const PairTile<A> t(sum + kTile * dim, dim);
+    block.each(kTile * dim, [&](std::int64_t i) { sum[i] = A{0}; });
+    load_queries<S>(block, at, place, layout, tile, t);
+    const std::int64_t last = first + kTile < place.seq ? first + kTile : place.seq, seen = place.visible(last - 1);
+    const std::int64_t group = tile.head / layout.per_group;
+    for (std::int64_t key = 0; key < seen; key += kTile) {
+      load_tile<S>(block, at.kv, layout.key(group, 0), tile.sequence, key, dim, t.keys);
+      load_tile<S>(block, at.kv, layout.key(group, 1), tile.sequence, key, dim, t.values);
+      fill_pairs(block, place, tile, key, t);
+      block.each(kTile * dim, [&](std::int64_t e) {
+        A added = A{0};
+        for (std::int64_t k = 0; k < kTile; ++k) added += t.ds[e / dim * kTile + k] * t.keys[k * dim + e % dim];
+        sum[e] += added;
+      });
+    }
+    const A scale = static_cast<A>(1 / std::sqrt(static_cast<double>(dim)));
+    const HeadColumns to = layout.query(tile.head);
+    block.each(kTile * dim, [&](std::int64_t e) {
+      const std::int64_t query = first + e / dim;
+      if (query < place.seq) S::put(at.dq, to.at(tile.sequence, query) + e % dim, scale * sum[e]);
+    });
+  }
+};
+
+/// dk and dv, a block for each tile of keys of a group; its query heads follow each other.
+struct FlashKeyGradKernel {
+  Form form;
+  FlashGradOperands at;
+  AttentionPlace place;
+  HeadLayout layout;
+
+  std::int64_t groups() const { return place.heads / layout.per_group; }
+  std::int64_t tiles() const { return (place.keys + kTile - 1) / kTile; }
+  Grid grid() const { return {place.batch * groups() * tiles(), tile_bytes(form, place.head_dim, 6, kPairNumbers)}; }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    using A = typename S::Number;
+    const std::int64_t dim = place.head_dim, all = (place.keys + kTile - 1) / kTile, first = block.index() % all * kTile;
+    const std::int64_t heads = place.heads / layout.per_group, group = block.index() / all % heads;
+    const std::int64_t sequence = block.index() / all / heads;
+    A* dkeys = reinterpret_cast<A*>(block.shared());
+    A* dvalues = dkeys + kTile * dim;
+    const PairTile<A> t(dvalues + kTile * dim, dim);
+    block.each(2 * kTile * dim, [&](std::int64_t i) { dkeys[i] = A{0}; });
+    load_tile<S>(block, at.kv, layout.key(group, 0), sequence, first, dim, t.keys);
+    load_tile<S>(block, at.kv, layout.key(group, 1), sequence, first, dim, t.values);
+    for (std::int64_t h = group * layout.per_group; h < (group + 1) * layout.per_group; ++h)
+      for (std::int64_t query = place.causal ? first : 0; query < place.seq; query += kTile) {
+        const ScoreRow tile(place, (sequence * place.heads + h) * place.seq + query);
+        load_queries<S>(block, at, place, layout, tile, t);
+        fill_pairs(block, place, tile, first, t);
+        block.each(kTile * dim, [&](std::int64_t e) {
+          const std::int64_t k = e / dim, d = e % dim;
+          A key = A{0}, value = A{0};
+          for (std::int64_t i = 0; i < kTile; ++i) {
+            key += t.ds[i * kTile + k] * t.queries[i * dim + d];
+            value += t.p[i * kTile + k] * t.dcontext[i * dim + d];
+          }
+          dkeys[e] += key;
+          dvalues[e] += value;
+        });
+      }
+    const A scale = static_cast<A>(1 / std::sqrt(static_cast<double>(dim)));
+    const HeadColumns to_key = layout.key(group, 0), to_value = layout.key(group, 1);
+    block.each(kTile * dim, [&](std::int64_t e) {
+      const std::int64_t key = first + e / dim;
+      if (key >= place.keys) return;
+      S::put(at.dkv, to_key.at(sequence, key) + e % dim, scale * dkeys[e]);
+      S::put(at.dkv, to_value.at(sequence, key) + e % dim, dvalues[e]);
+    });
+  }
+};
+
+}  // namespace tandem::exec::device

@@ -1,0 +1,104 @@
+#pragma once
+// A launch's operands for those who make its works.
+
+#include <algorithm>
+#include <initializer_list>
+#include <vector>
+
+#include "exec/device/work.hpp"
+
+namespace tandem::exec::device {
+
+/// fp64 is computed in fp64, everything else in fp32; kernels know the type where all large operands have fp32 or bf16.
+inline Form form_of(DType compute, std::initializer_list<Typed> large) {
+  if (compute == DType::fp64) return Form::doubles;
+  const auto all = [&](auto is) {
+    return std::all_of(large.begin(), large.end(), [&](const Typed& t) { return !t.here() || is(t.type); });
+  };
+  if (all([](DType t) { return t == DType::fp32 || t == DType::tf32; })) return Form::floats;
+  return all([](DType t) { return t == DType::bf16; }) ? Form::bf16 : Form::mixed;
+}
+
+class Operands {
+ public:
+  Operands(const Launch& launch, const Surroundings& around) : launch_(launch), around_(around) {}
+
+  Typed in(std::size_t i) const {
+    require(i < launch_.in.size(), "an operation lacks an input");
+    return {launch_.in[i].address, launch_.in[i].dtype};
+  }
+  Typed out(std::size_t i) const {
+    require(i < launch_.out.size(), "an operation lacks an output");
+    return {launch_.out[i].address, launch_.out[i].dtype};
+  }
+  Typed in_if(bool there, std::size_t i) const { return there ? in(i) : Typed{}; }
+  Typed out_if(bool there, std::size_t i) const { return there ? out(i) : Typed{}; }
+  Form form(std::initializer_list<Typed> large) const { return form_of(launch_.compute, large); }
+  DType compute() const { return launch_.compute; }
+  const KernelContext& context() const { return launch_.context; }
+  StepTable* table() const {
+    require(launch_.context.table != nullptr, "an operation that needs the step table got none");
+    return launch_.context.table;
+  }
+  const Surroundings& around() const { return around_; }
+
+  /// The masks of a site, drawn by the step table.
+  Dropout dropout(DropoutSite site, double rate) const;
+  /// `local_seq`: positions of a sequence on this context rank; `rows`: of this rank.
+  HiddenRows rows(std::int64_t local_seq, std::int64_t rows, bool shard) const;
+
+ private:
+  const Launch& launch_;
+  const Surroundings& around_;
+};
+
+using Works = std::vector<Work>;
+
+// works_layer.cpp
+Works works(const MatMul& op, const Operands& at);
+Works works(const BiasGrad& op, const Operands& at);
+Works works(const LayerNorm& op, const Operands& at);
+Works works(const LayerNormBackward& op, const Operands& at);
+Works works(const Pointwise& op, const Operands& at);
+Works works(const PointwiseBackward& op, const Operands& at);
+Works works(const GatedPointwise& op, const Operands& at);
+Works works(const GatedPointwiseBackward& op, const Operands& at);
+Works works(const Elementwise& op, const Operands& at);
+Works works(const RowReduce& op, const Operands& at);
+Works works(const BiasDropoutAdd& op, const Operands& at);
+Works works(const BiasDropoutAddBackward& op, const Operands& at);
+Works works(const BiasDropoutAddNorm& op, const Operands& at);
+// works_attention.cpp
+Works works(const AttentionScores& op, const Operands& at);
+Works works(const AttentionSoftmax& op, const Operands& at);
+Works works(const AttentionContext& op, const Operands& at);
+Works works(const AttentionContextBackward& op, const Operands& at);
+Works works(const AttentionSoftmaxBackward& op, const Operands& at);
+Works works(const AttentionScoresBackward& op, const Operands& at);
+Works works(const FlashAttention& op, const Operands& at);
+Works works(const FlashAttentionBackward& op, const Operands& at);
+// works_moves.cpp
+Works works(const Rotary& op, const Operands& at);
+Works works(const SplitKv& op, const Operands& at);
+Works works(const MergeKv& op, const Operands& at);
+Works works(const PackColumns& op, const Operands& at);
+Works works(const UnpackColumns& op, const Operands& at);
+Works works(const TakeFirst& op, const Operands& at);
+Works works(const TakeFirstBackward& op, const Operands& at);
+Works works(const Accumulate& op, const Operands& at);
+Works works(const Fill& op, const Operands& at);
+// works_ends.cpp
+Works works(const Embedding& op, const Operands& at);
+Works works(const EmbeddingBackward& op, const Operands& at);
+Works works(const PositionDropout& op, const Operands& at);
+Works works(const PositionDropoutBackward& op, const Operands& at);
+Works works(const VocabMax& op, const Operands& at);
+Works works(const VocabExpSum& op, const Operands& at);
+Works works(const CrossEntropy& op, const Operands& at);
+// works_update.cpp
+Works works(const GradNorm& op, const Operands& at);
+Works works(const ClipCoefficient& op, const Operands& at);
+Works works(const AdamW& op, const Operands& at);
+Works works(const Sgd& op, const Operands& at);
+
+}  // namespace tandem::exec::device

@@ -1,0 +1,118 @@
+#pragma once
+// Probabilities from scores, and their gradient, a block for each (sequence, head, query). Without context parallelism: a query's
+// index is its position.
+
+#include <limits>
+
+#include "exec/device/chunk.hpp"
+#include "exec/device/dropout.hpp"
+#include "exec/device/typed.hpp"
+#include "exec/shared/alibi.hpp"
+#include "exec/shared/vector_math.hpp"
+#include "models/ops/attention.hpp"
+
+namespace tandem::exec::device {
+
+/// One attention among all heads and sequences of the run.
+struct AttentionPlace {
+  std::int64_t batch, heads, seq, keys, head_dim;
+  std::int64_t first_head, all_heads;  ///< of this rank, among all
+  std::int64_t first_sequence;         ///< of the micro-batch, counted from the table's first sample
+  bool causal, alibi;
+  Dropout dropout;
+
+  /// The first so many keys are those that query `i` sees.
+  TANDEM_HD std::int64_t visible(std::int64_t i) const { return causal && i + 1 < keys ? i + 1 : keys; }
+  /// What is added to a score for each position that the key is behind the query.
+  template <class A>
+  TANDEM_HD A slope(std::int64_t head) const {
+    return alibi ? static_cast<A>(alibi_slope(first_head + head, all_heads)) : A{0};
+  }
+  /// Index of the mask of key 0.
+  TANDEM_HD std::uint64_t mask_index(std::int64_t sequence, std::int64_t head, std::int64_t query) const {
+    const std::int64_t row = (dropout.table->first_sample + first_sequence + sequence) * all_heads + first_head + head;
+    return static_cast<std::uint64_t>((row * seq + query) * keys);
+  }
+  template <class A>
+  TANDEM_HD A mask(std::int64_t sequence, std::int64_t head, std::int64_t query, std::int64_t key) const {
+    if (dropout.threshold == 0) return A{1};
+    return dropout.factor<A>(mask_index(sequence, head, query) + static_cast<std::uint64_t>(key));
+  }
+};
+
+/// A row of scores: where it begins, and whose it is.
+struct ScoreRow {
+  std::int64_t at, sequence, head, query, visible;
+
+  TANDEM_HD ScoreRow(const AttentionPlace& p, std::int64_t row)
+      : at(row * p.keys), sequence(row / p.seq / p.heads), head(row / p.seq % p.heads), query(row % p.seq),
+        visible(p.visible(row % p.seq)) {}
+};
+
+/// AttentionSoftmax. `dropped`: only of a whole one with dropout; y of the dropout alone.
+struct SoftmaxKernel {
+  Form form;
+  Typed scores, probs, dropped;
+  AttentionPlace place;
+  SoftmaxPart part;
+
+  Grid grid() const { return {place.batch * place.heads * place.seq}; }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    using A = typename S::Number;
+    const ScoreRow row(place, block.index());
+    const A none = -std::numeric_limits<A>::infinity();
+    if (part == SoftmaxPart::dropout) return drop<S>(block, row);
+    const bool biased = part != SoftmaxPart::softmax;
+    const A slope = biased ? place.slope<A>(row.head) : A{0};
+    const auto x = [&](std::int64_t k) {
+      const A score = S::get(scores, row.at + k);
+      return biased ? score + slope * static_cast<A>(static_cast<int>(k - row.query)) : score;
+    };
+    if (part == SoftmaxPart::mask) {
+      block.each(place.keys, [&](std::int64_t k) { S::put(probs, row.at + k, k < row.visible ? x(k) : none); });
+      return;
+    }
+    const A top = block.template max<A>(row.visible, none, x);
+    const A inverse = A{1} / block.template sum<A>(row.visible, [&](std::int64_t k) { return exp_saturating(x(k) - top); });
+    block.each(place.keys, [&](std::int64_t k) {
+      const A p = k < row.visible ? exp_saturating(x(k) - top) * inverse : A{0};
+      S::put(probs, row.at + k, p);
+      if (!dropped.here()) return;
+      S::put(dropped, row.at + k, k < row.visible ? place.mask<A>(row.sequence, row.head, row.query, k) * p : A{0});
+    });
+  }
+
+ private:
+  template <class S, class Block>
+  TANDEM_HD void drop(Block& block, const ScoreRow& row) const {
+    using A = typename S::Number;
+    block.each(place.keys, [&](std::int64_t k) {
+      const A p = k < row.visible ? place.mask<A>(row.sequence, row.head, row.query, k) * S::get(scores, row.at + k) : A{0};
+      S::put(probs, row.at + k, p);
+    });
+  }
+};
+
+/// dscores = p (g - sum g p), g = mask dprobs; 0 where no key is seen.
+struct SoftmaxGradKernel {
+  Form form;
+  Typed dprobs, probs, dscores;
+  AttentionPlace place;
+
+  Grid grid() const { return {place.batch * place.heads * place.seq}; }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    using A = typename S::Number;
+    const ScoreRow row(place, block.index());
+    const auto g = [&](std::int64_t k) {
+      return place.mask<A>(row.sequence, row.head, row.query, k) * S::get(dprobs, row.at + k);
+    };
+    const A dot = block.template sum<A>(row.visible, [&](std::int64_t k) { return g(k) * S::get(probs, row.at + k); });
+    block.each(place.keys, [&](std::int64_t k) {
+      S::put(dscores, row.at + k, k < row.visible ? S::get(probs, row.at + k) * (g(k) - dot) : A{0});
+    });
+  }
+};
+
+}  // namespace tandem::exec::device

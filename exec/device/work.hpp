@@ -1,0 +1,50 @@
+#pragma once
+// What a device does for one operation: kernels, products and clearings, in order.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "exec/backend/backend.hpp"
+#include "exec/device/embedding.hpp"
+#include "exec/device/flash.hpp"
+#include "exec/device/fold.hpp"
+#include "exec/device/loss.hpp"
+#include "exec/device/moves.hpp"
+#include "exec/device/norms.hpp"
+#include "exec/device/pointwise.hpp"
+#include "exec/device/product.hpp"
+#include "exec/device/residual.hpp"
+#include "exec/device/update.hpp"
+
+namespace tandem::exec::device {
+
+using Work = std::variant<PointwiseKernel, GatedKernel, GatedBackwardKernel, ElementwiseKernel, AddKernel, BiasKernel,
+                          DropoutKernel, PositionKernel, PositionGradKernel, NormKernel, NormInputGradKernel,
+                          ColumnSumsKernel, RowReduceKernel, EmbeddingKernel, EmbeddingGradKernel, VocabMaxKernel,
+                          VocabSumsKernel, LossKernel, LossSumKernel, CopyKernel, RotaryKernel, SoftmaxKernel,
+                          SoftmaxGradKernel, FlashKernel, FlashQueryGradKernel, FlashKeyGradKernel, NormSumKernel,
+                          CarryKernel, ClipKernel, AdamWKernel, SgdKernel, Product, Clearing>;
+
+/// What is the same for all of a rank's operations.
+struct Surroundings {
+  Pieces pieces;
+  Fault* fault = nullptr;
+  std::byte* room = nullptr;  ///< as large as room_bytes says
+};
+
+/// Whether `works_of` has an answer. `most_shared`: bytes that the threads of a block can share.
+Answer can(const Op& op, const OperandTypes& types, std::size_t most_shared);
+
+/// Bytes that an operation needs beside its operands.
+std::int64_t room_bytes(const Op& op);
+
+/// In the order in which they must be done. Throws DeviceError for an operation that `can` refuses.
+std::vector<Work> works_of(const Launch& launch, const Surroundings& around);
+
+/// FLOPs of the products that an operation really makes, counted from its works: those of flash attention from its visible pairs.
+std::int64_t product_flops(const Work& work);
+
+}  // namespace tandem::exec::device

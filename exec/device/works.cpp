@@ -1,0 +1,164 @@
+// Which operations a device performs, and the works of each.
+#include <algorithm>
+#include <string>
+
+#include "exec/data/random.hpp"
+#include "exec/device/operands.hpp"
+
+namespace tandem::exec::device {
+namespace {
+
+constexpr std::int64_t kLongestHead = 256;
+
+bool is_narrow(DType t) { return t == DType::bf16 || t == DType::fp16; }
+bool is_float(DType t) { return t == DType::fp32 || t == DType::tf32; }
+bool is_real(DType t) { return t == DType::fp64 || is_float(t) || is_narrow(t); }
+bool is_kept(DType t) { return is_real(t) || t == DType::int32 || t == DType::int64; }
+bool same(DType a, DType b) { return a == b || (is_float(a) && is_float(b)); }
+
+/// Results of a product: those of its own type, and fp32 of narrow ones.
+bool is_result(DType compute, DType result) { return same(compute, result) || (is_narrow(compute) && result == DType::fp32); }
+
+std::string in_type(const Op& op, DType t) { return std::string(kind_name(op)) + " in " + std::string(name(t)); }
+
+template <class Op>
+constexpr bool kHasWorks = requires(const Op& op, const Operands& at) { works(op, at); };
+
+/// What an operation asks for that its works have not; empty: nothing.
+std::string lacks(const AttentionDims& d) { return d.share == AttentionShare::whole && d.row_shards == 1 ? "" : "shared by context ranks"; }
+template <class Flash>
+std::string lacks_flash(const Flash& op) {
+  if (op.ring_step >= 0) return "in the steps of a ring";
+  if (op.dims.head_dim > kLongestHead) return "with heads of more than 256 dimensions";
+  return lacks(op.dims);
+}
+std::string lacks(const FlashAttention& op) { return lacks_flash(op); }
+std::string lacks(const FlashAttentionBackward& op) { return lacks_flash(op); }
+std::string lacks(const AttentionScores& op) { return lacks(op.dims); }
+std::string lacks(const AttentionContext& op) { return lacks(op.dims); }
+std::string lacks(const AttentionContextBackward& op) { return lacks(op.dims); }
+std::string lacks(const AttentionScoresBackward& op) { return lacks(op.dims); }
+std::string lacks(const AttentionSoftmax& op) { return op.relative_buckets > 0 ? "with relative bias" : lacks(op.dims); }
+std::string lacks(const AttentionSoftmaxBackward& op) { return op.relative_buckets > 0 ? "with relative bias" : lacks(op.dims); }
+std::string lacks(const Rotary& op) {
+  return op.dims.head_dim > 2 * kMostPairs ? "of heads of more than 256 dimensions" : op.dims.head_dim % 2 != 0 ? "of heads of an odd length" : "";
+}
+std::string lacks(const Accumulate& a) {
+  const bool counts = a.overwrite && a.source == DType::int32 && a.destination == DType::int32;
+  return counts || (is_real(a.source) && is_real(a.destination)) ? "" : "between these types";
+}
+template <class Op>
+std::string lacks(const Op&) {
+  return "";
+}
+
+bool is_product(const Op& op) {
+  return std::holds_alternative<MatMul>(op) || std::holds_alternative<AttentionScores>(op) ||
+         std::holds_alternative<AttentionContext>(op) || std::holds_alternative<AttentionContextBackward>(op) ||
+         std::holds_alternative<AttentionScoresBackward>(op);
+}
+
+Answer can_multiply(const Op& op, const OperandTypes& types) {
+  const auto* product = std::get_if<MatMul>(&op);
+  for (std::size_t i = 0; i < types.in.size(); ++i) {
+    const bool whole = product == nullptr || i < 2;  // a bias is added, and what a product joins is as wide as its result
+    if (whole && !same(types.in[i], types.compute))
+      return {false, in_type(op, types.compute) + " with an operand in " + std::string(name(types.in[i]))};
+  }
+  if (product != nullptr && product->accumulate && !is_result(types.compute, product->total))
+    return {false, in_type(op, types.compute) + " added up in " + std::string(name(product->total))};
+  if (!types.out.empty() && !is_result(types.compute, types.out[0]))
+    return {false, in_type(op, types.compute) + " with a result in " + std::string(name(types.out[0]))};
+  return {};
+}
+
+bool converts(const Op& op) { return std::holds_alternative<Accumulate>(op) || std::holds_alternative<Fill>(op); }
+
+bool has_partial_master(const Op& op, std::span<const DType> out) {
+  const auto last_is_narrow = [&](const auto& o) { return o.master && !out.empty() && is_narrow(out.back()); };
+  if (const auto* o = std::get_if<AdamW>(&op)) return last_is_narrow(*o);
+  if (const auto* o = std::get_if<Sgd>(&op)) return last_is_narrow(*o);
+  return false;
+}
+
+std::string missing(const Op& op) {
+  return std::visit(
+      [](const auto& o) -> std::string {
+        if constexpr (!kHasWorks<std::decay_t<decltype(o)>>) return "at all";
+        else return lacks(o);
+      },
+      op);
+}
+
+std::size_t shared_bytes(const Op& op, DType compute);
+
+}  // namespace
+
+Dropout Operands::dropout(DropoutSite site, double rate) const {
+  const KernelContext& c = context();
+  return {c.seed, drop_threshold(rate), 1 / (1 - rate), site, c.layer, table()};
+}
+
+HiddenRows Operands::rows(std::int64_t local_seq, std::int64_t rows, bool shard) const {
+  const KernelContext& c = context();
+  return {SequenceMap(c.context_size, local_seq), shard ? c.tensor_rank * rows : 0, c.first_sequence, c.context_rank};
+}
+
+Answer can(const Op& op, const OperandTypes& types, std::size_t most_shared) {
+  if (!is_real(types.compute)) return {false, in_type(op, types.compute)};
+  if (const std::string what = missing(op); !what.empty())
+    return {false, what == "at all" ? std::string(kind_name(op)) : std::string(kind_name(op)) + " " + what};
+  for (const auto operands : {types.in, types.out})
+    for (const DType t : operands)
+      if (!is_kept(t) || (types.compute == DType::fp64 && is_narrow(t) && !converts(op)))
+        return {false, in_type(op, types.compute) + " with an operand in " + std::string(name(t))};
+  if (has_partial_master(op, types.out)) return {false, std::string(kind_name(op)) + " with a master that holds what weights lack"};
+  if (shared_bytes(op, types.compute) > most_shared)
+    return {false, in_type(op, types.compute) + " with heads that long: " + std::to_string(shared_bytes(op, types.compute)) +
+                       " bytes of shared memory are more than this device's " + std::to_string(most_shared)};
+  return is_product(op) ? can_multiply(op, types) : Answer{};
+}
+
+namespace {
+
+std::size_t shared_bytes(const Op& op, DType compute) {
+  const Form form = compute == DType::fp64 ? Form::doubles : Form::mixed;
+  if (const auto* o = std::get_if<FlashAttention>(&op)) return tile_bytes(form, o->dims.head_dim, 4, FlashKernel::kForwardNumbers);
+  if (const auto* o = std::get_if<FlashAttentionBackward>(&op)) return tile_bytes(form, o->dims.head_dim, 6, kPairNumbers);
+  return 0;
+}
+
+/// Pairs of a query and a key that it sees, in all heads.
+std::int64_t pairs(const AttentionPlace& p) {
+  std::int64_t n = 0;
+  for (std::int64_t i = 0; i < p.seq; ++i) n += p.visible(i);
+  return n * p.batch * p.heads;
+}
+
+}  // namespace
+
+std::int64_t room_bytes(const Op& op) {
+  const auto* loss = std::get_if<CrossEntropy>(&op);
+  return loss == nullptr ? 0 : loss->dims.rows * static_cast<std::int64_t>(sizeof(double));
+}
+
+std::vector<Work> works_of(const Launch& launch, const Surroundings& around) {
+  const Operands at(launch, around);
+  return std::visit(
+      [&](const auto& o) -> std::vector<Work> {
+        if constexpr (kHasWorks<std::decay_t<decltype(o)>>) return works(o, at);
+        else throw DeviceError("a device cannot run " + in_type(launch.op, launch.compute));
+      },
+      launch.op);
+}
+
+// Backward: scores and gradients of probabilities again, and three gradients.
+std::int64_t product_flops(const Work& work) {
+  if (const auto* p = std::get_if<Product>(&work)) return p->shape.flops();
+  if (const auto* f = std::get_if<FlashKernel>(&work)) return 4 * pairs(f->place) * f->place.head_dim;
+  if (const auto* f = std::get_if<FlashQueryGradKernel>(&work)) return 6 * pairs(f->place) * f->place.head_dim;
+  if (const auto* f = std::get_if<FlashKeyGradKernel>(&work)) return 4 * pairs(f->place) * f->place.head_dim;
+  return 0;
+}
+
+}  // namespace tandem::exec::device

@@ -1,0 +1,153 @@
+// Works of attention. Rows are ordered (sequence, position): nothing here shares an attention among context ranks.
+#include <cmath>
+
+#include "exec/device/operands.hpp"
+
+namespace tandem::exec::device {
+namespace {
+
+AttentionPlace place_of(const AttentionDims& d, const Operands& at) {
+  const KernelContext& c = at.context();
+  return {d.batch, d.heads, d.seq, d.key_count(), d.head_dim, c.tensor_rank * d.heads, c.tensor_size * d.heads, c.first_sequence,
+          d.causal, false, {}};
+}
+
+HeadLayout layout_of(const AttentionDims& d) {
+  return {d.head_dim, d.heads / d.groups(), d.q_packed ? d.qkv_width() : d.q_width(), d.kv_packed ? d.qkv_width() : d.kv_width(),
+          d.seq, d.key_count(), d.q_packed, d.kv_packed, d.heads};
+}
+
+/// A matrix of every head of a batch: [rows, cols], row-major, rows `ld` apart, with the offsets of a sequence and of a head.
+struct HeadMatrix {
+  Typed data;
+  std::int64_t rows, cols, ld;
+  std::int64_t first, of_sequence, of_group, of_query;  ///< elements from one to the next: sequence, group, query head of a group
+
+  std::byte* at(std::int64_t sequence, std::int64_t group, std::int64_t query) const {
+    const std::int64_t elements = first + sequence * of_sequence + group * of_group + query * of_query;
+    return data.address + bytes_of(data.type, elements).count();
+  }
+};
+
+/// Products of all heads: out = alpha op(first) op(second), column-major, as cuBLAS has them.
+struct HeadProducts {
+  const AttentionDims& dims;
+  DType type;
+  double alpha = 1;
+
+  HeadMatrix query(Typed t) const {
+    const std::int64_t per = dims.heads / dims.groups(), hd = dims.head_dim;
+    const std::int64_t width = dims.q_packed ? dims.qkv_width() : dims.q_width();
+    return {t, dims.seq, hd, width, 0, dims.seq * width, (dims.q_packed ? per + 2 : per) * hd, hd};
+  }
+  HeadMatrix context(Typed t) const {
+    const std::int64_t per = dims.heads / dims.groups(), hd = dims.head_dim, width = dims.q_width();
+    return {t, dims.seq, hd, width, 0, dims.seq * width, per * hd, hd};
+  }
+  /// part 0: keys, 1: values.
+  HeadMatrix key(Typed t, std::int64_t part) const {
+    const std::int64_t per = dims.heads / dims.groups(), hd = dims.head_dim, keys = dims.key_count();
+    const std::int64_t width = dims.kv_packed ? dims.qkv_width() : dims.kv_width();
+    const std::int64_t first = dims.kv_packed ? per + part : part;
+    return {t, keys, hd, width, first * hd, keys * width, (dims.kv_packed ? per + 2 : 2) * hd, 0};
+  }
+  HeadMatrix scores(Typed t) const {
+    const std::int64_t per = dims.heads / dims.groups(), square = dims.seq * dims.key_count();
+    return {t, dims.seq, dims.key_count(), dims.key_count(), 0, dims.heads * square, per * square, square};
+  }
+
+  struct Term {
+    HeadMatrix matrix;
+    bool transposed = false;
+  };
+  /// Row-major out = alpha op(a) op(b) for every head. A batch runs over the groups of a sequence, or over the sequences, whichever are
+  /// more. Heads that share an `out` follow each other and add up.
+  Works all(const Term& a, const Term& b, const HeadMatrix& out) const {
+    const bool over_groups = dims.groups() >= dims.batch;
+    const std::int64_t batch = over_groups ? dims.groups() : dims.batch, rest = over_groups ? dims.batch : dims.groups();
+    Works works;
+    for (std::int64_t r = 0; r < rest; ++r)
+      for (std::int64_t q = 0; q < dims.heads / dims.groups(); ++q) {
+        const std::int64_t s = over_groups ? r : 0, g = over_groups ? 0 : r;
+        GemmShape shape{stored(b, over_groups), stored(a, over_groups), stored({out}, over_groups), batch, type, out.data.type};
+        shape.accumulate = q > 0 && out.of_query == 0;
+        works.push_back(Product{shape, b.matrix.at(s, g, q), a.matrix.at(s, g, q), out.at(s, g, q), nullptr, alpha});
+      }
+    return works;
+  }
+
+ private:
+  static Stored stored(const Term& t, bool over_groups) {
+    const HeadMatrix& m = t.matrix;
+    return {m.cols, m.rows, m.ld, over_groups ? m.of_group : m.of_sequence, t.transposed};
+  }
+};
+
+void append(Works& to, const Works& more) { to.insert(to.end(), more.begin(), more.end()); }
+
+double score_scale(const AttentionDims& d, bool scaled) { return scaled ? 1 / std::sqrt(static_cast<double>(d.head_dim)) : 1; }
+
+}  // namespace
+
+Works works(const AttentionScores& op, const Operands& at) {
+  const HeadProducts p{op.dims, at.compute(), score_scale(op.dims, op.scaled)};
+  return p.all({p.query(at.in(0))}, {p.key(at.in(1), 0), true}, p.scores(at.out(0)));
+}
+
+Works works(const AttentionContext& op, const Operands& at) {
+  const HeadProducts p{op.dims, at.compute()};
+  return p.all({p.scores(at.in(0))}, {p.key(at.in(1), 1)}, p.context(at.out(0)));
+}
+
+Works works(const AttentionContextBackward& op, const Operands& at) {
+  const HeadProducts p{op.dims, at.compute()};
+  const auto dcontext = p.context(at.in(0));
+  Works all = p.all({dcontext}, {p.key(at.in(2), 1), true}, p.scores(at.out(0)));
+  append(all, p.all({p.scores(at.in(1)), true}, {dcontext}, p.key(at.out(1), 1)));
+  return all;
+}
+
+Works works(const AttentionScoresBackward& op, const Operands& at) {
+  const HeadProducts p{op.dims, at.compute(), score_scale(op.dims, op.scaled)};
+  const auto dscores = p.scores(at.in(0));
+  Works all = p.all({dscores}, {p.key(at.in(2), 0)}, p.query(at.out(0)));
+  append(all, p.all({dscores, true}, {p.query(at.in(1))}, p.key(at.out(1), 0)));
+  return all;
+}
+
+Works works(const AttentionSoftmax& op, const Operands& at) {
+  const bool drops = op.dropout > 0 && (op.part == SoftmaxPart::whole || op.part == SoftmaxPart::dropout);
+  const Typed scores = at.in(0), probs = at.out(0), dropped = at.out_if(drops && op.part == SoftmaxPart::whole, 1);
+  SoftmaxKernel kernel{at.form({scores, probs, dropped}), scores, probs, dropped, place_of(op.dims, at), op.part};
+  kernel.place.alibi = op.alibi;
+  if (drops) kernel.place.dropout = at.dropout(op.site, op.dropout);
+  return {kernel};
+}
+
+Works works(const AttentionSoftmaxBackward& op, const Operands& at) {
+  AttentionPlace place = place_of(op.dims, at);
+  if (op.dropout > 0) place.dropout = at.dropout(op.site, op.dropout);
+  const Typed dprobs = at.in(0), out = at.out(0);
+  if (op.part == SoftmaxPart::dropout) return {SoftmaxKernel{at.form({dprobs, out}), dprobs, out, {}, place, SoftmaxPart::dropout}};
+  const Typed probs = at.in(1);
+  return {SoftmaxGradKernel{at.form({dprobs, probs, out}), dprobs, probs, out, place}};
+}
+
+Works works(const FlashAttention& op, const Operands& at) {
+  const Typed q = at.in(0), kv = at.in(1), context = at.out(0);
+  FlashKernel kernel{at.form({q, kv, context}), q, kv, context, at.out(1), place_of(op.dims, at), layout_of(op.dims)};
+  kernel.place.alibi = op.alibi;
+  if (op.dropout > 0) kernel.place.dropout = at.dropout(op.site, op.dropout);
+  return {kernel};
+}
+
+Works works(const FlashAttentionBackward& op, const Operands& at) {
+  const FlashGradOperands o{at.in(0), at.in(1), at.in(2), at.in(3), at.in(4), at.out(0), at.out(1)};
+  AttentionPlace place = place_of(op.dims, at);
+  place.alibi = op.alibi;
+  if (op.dropout > 0) place.dropout = at.dropout(op.site, op.dropout);
+  const Form form = at.form({o.dcontext, o.q, o.kv, o.context, o.dq, o.dkv});
+  return {FlashQueryGradKernel{form, o, place, layout_of(op.dims)}, FlashKeyGradKernel{form, o, place, layout_of(op.dims)}};
+}
+
+}  // namespace tandem::exec::device

@@ -1,0 +1,89 @@
+// Works that move numbers and compute nothing, or hardly, and rotary embedding.
+#include "exec/device/operands.hpp"
+#include "exec/shared/rotary_angles.hpp"
+
+namespace tandem::exec::device {
+namespace {
+
+/// A group's keys and values lie side by side: in qkv, and in kv.
+struct GroupSteps {
+  std::int64_t outer, middle, inner;
+  Steps qkv, kv;
+};
+
+GroupSteps group_steps(std::int64_t rows, const AttentionDims& d) {
+  const std::int64_t queries = d.heads / d.groups(), hd = d.head_dim;
+  return {rows, d.groups(), 2 * hd, {queries * hd, d.qkv_width(), (queries + 2) * hd}, {0, d.kv_width(), 2 * hd}};
+}
+
+CopyKernel part_columns(const Operands& at, std::int64_t rows, std::int64_t cols, std::int64_t parts) {
+  require(cols % parts == 0, "columns that cannot be parted");
+  const std::int64_t part = cols / parts;
+  return {Form::floats, at.in(0), at.out(0), parts, rows, part, {0, part, cols}, {0, rows * part, part}};
+}
+
+}  // namespace
+
+Works works(const SplitKv& op, const Operands& at) {
+  const GroupSteps s = group_steps(op.rows, op.dims);
+  return {CopyKernel{Form::floats, at.in(0), at.out(0), s.outer, s.middle, s.inner, s.qkv, s.kv}};
+}
+
+Works works(const MergeKv& op, const Operands& at) {
+  const GroupSteps s = group_steps(op.rows, op.dims);
+  return {CopyKernel{Form::floats, at.in(0), at.out(0), s.outer, s.middle, s.inner, s.kv, s.qkv}};
+}
+
+Works works(const PackColumns& op, const Operands& at) { return {part_columns(at, op.rows, op.cols, op.parts)}; }
+
+Works works(const UnpackColumns& op, const Operands& at) {
+  CopyKernel kernel = part_columns(at, op.rows, op.cols, op.parts);
+  std::swap(kernel.from, kernel.to);
+  return {kernel};
+}
+
+Works works(const TakeFirst& op, const Operands& at) {
+  return {CopyKernel{Form::floats, at.in(0), at.out(0), op.batch, 1, op.hidden, {0, op.seq * op.hidden, 0}, {0, op.hidden, 0}}};
+}
+
+Works works(const TakeFirstBackward& op, const Operands& at) {
+  const Typed dy = at.in(0), dx = at.out(0);
+  return {AddKernel{at.form({dy, dx}), dy, dx, op.batch * op.hidden, op.hidden, op.seq * op.hidden, false}};
+}
+
+Works works(const Accumulate& op, const Operands& at) {
+  const Typed x = at.in(0), y = at.out(0);
+  if (op.source == DType::int32) return {CopyKernel{Form::floats, x, y, 1, 1, op.elements, {}, {}}};
+  const bool wide = x.type == DType::fp64 || y.type == DType::fp64;
+  return {AddKernel{form_of(wide ? DType::fp64 : DType::fp32, {x, y}), x, y, op.elements, op.elements, 0, op.overwrite}};
+}
+
+Works works(const Fill& op, const Operands& at) {
+  return {Clearing{at.out(0).address, bytes_of(op.dtype, op.elements).count(), op.nan ? std::byte{0xFF} : std::byte{0}}};
+}
+
+Works works(const Rotary& op, const Operands& at) {
+  const AttentionDims& d = op.dims;
+  const KernelContext& context = at.context();
+  const std::int64_t queries = d.heads / d.groups(), half = d.head_dim / 2;
+  RotaryKernel k{};
+  k.tokens = d.batch * d.seq, k.width = d.qkv_width(), k.groups = d.groups(), k.queries = queries, k.half = half;
+  k.first_head = op.heads == RotaryHeads::keys ? queries : 0;
+  k.end_head = op.heads == RotaryHeads::queries ? queries : queries + 1;
+  for (std::int64_t i = 0; i < half; ++i) k.frequencies[i] = rotary_frequency(op, i);
+  k.unit = op.scaling == RopeScalingKind::linear ? op.factor : 1;
+  k.length = rotary_length(op);
+  k.map = SequenceMap(context.context_size, d.seq);
+  k.context_rank = context.context_rank;
+  k.inverse = op.inverse, k.part = op.part;
+  switch (op.part) {
+    case RotaryPart::whole: case RotaryPart::cosine: k.x = k.y = at.out(0); break;
+    case RotaryPart::swap: k.x = at.in(0), k.turned = at.out(0); break;
+    case RotaryPart::sine: k.turned = at.out(0); break;
+    case RotaryPart::add: k.turned = at.in(0), k.x = k.y = at.out(0); break;
+  }
+  k.form = at.form({k.x, k.y, k.turned});
+  return {k};
+}
+
+}  // namespace tandem::exec::device

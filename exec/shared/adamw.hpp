@@ -1,0 +1,42 @@
+#pragma once
+// One element of AdamW: PyTorch's (decoupled decay, Loshchilov and Hutter, arXiv 1711.05101), operation by operation.
+
+#include <cmath>
+
+#include "exec/backend/step_table.hpp"
+#include "exec/shared/hd.hpp"
+#include "models/ops/update.hpp"
+
+namespace tandem::exec {
+
+template <class T>
+struct AdamWStep {
+  T beta1, beta2, epsilon, clip, decay, step_size, sqrt_correction2;
+
+  TANDEM_HD AdamWStep(const AdamW& op, const StepTable& s)
+      : beta1(static_cast<T>(op.beta1)),
+        beta2(static_cast<T>(op.beta2)),
+        epsilon(static_cast<T>(op.epsilon)),
+        clip(static_cast<T>(s.clip_coefficient)),
+        decay(static_cast<T>(1 - s.learning_rate * op.weight_decay)),
+        step_size(static_cast<T>(s.learning_rate / s.bias_correction1)),
+        sqrt_correction2(static_cast<T>(std::sqrt(s.bias_correction2))) {}
+};
+
+template <class T>
+struct AdamWElement {
+  T weight, exp_avg, exp_avg_sq;
+};
+
+/// `keep`: what decay leaves of a weight.
+template <class T>
+TANDEM_HD inline AdamWElement<T> updated(const AdamWStep<T>& step, T keep, T gradient, const AdamWElement<T>& at) {
+  const T one_minus_beta1 = T{1} - step.beta1, one_minus_beta2 = T{1} - step.beta2;
+  const T g = gradient * step.clip;
+  const T m = step.beta1 * at.exp_avg + one_minus_beta1 * g;
+  const T v = step.beta2 * at.exp_avg_sq + one_minus_beta2 * g * g;
+  const T denominator = std::sqrt(v) / step.sqrt_correction2 + step.epsilon;
+  return {at.weight * keep - step.step_size * (m / denominator), m, v};
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,50 @@
+#pragma once
+// Frequencies of rotary position embedding (Su et al., arXiv 2104.09864), on the host.
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "models/ops/attention.hpp"
+
+namespace tandem::exec {
+
+// Llama 3.1's change of frequencies, as published with its weights: waves longer than its first context are stretched by
+// `factor`, those shorter than a quarter of it stay, and between them it goes smoothly.
+inline double llama3_frequency(double frequency, double factor, double context) {
+  constexpr double kLow = 1, kHigh = 4;
+  const double wavelength = 2 * std::numbers::pi / frequency;
+  if (wavelength < context / kHigh) return frequency;
+  if (wavelength > context / kLow) return frequency / factor;
+  const double smooth = (context / wavelength - kLow) / (kHigh - kLow);
+  return (1 - smooth) * frequency / factor + smooth * frequency;
+}
+
+// YaRN's (Peng et al., arXiv 2309.00071, section 3.2): pairs that turn more than 32 times in the first context stay, those that
+// turn less than once are stretched, and between them it goes linearly from pair to pair, whose numbers are rounded outwards
+// (there: jquesnelle/yarn, scaled_rope/LlamaYaRNScaledRotaryEmbedding.py; Megatron-Core: yarn_rotary_pos_embedding.py).
+inline double yarn_frequency(double frequency, std::int64_t i, const Rotary& op) {
+  constexpr double kFast = 32, kSlow = 1;
+  const double dims = static_cast<double>(op.dims.head_dim), context = static_cast<double>(op.original);
+  const auto pair = [&](double turns) {
+    return dims * std::log(context / (turns * 2 * std::numbers::pi)) / (2 * std::log(op.theta));
+  };
+  const double low = std::max(std::floor(pair(kFast)), 0.0), high = std::min(std::ceil(pair(kSlow)), dims - 1);
+  const double ramp = std::clamp((static_cast<double>(i) - low) / std::max(high - low, 1e-3), 0.0, 1.0);
+  return ramp * frequency / op.factor + (1 - ramp) * frequency;
+}
+
+/// Angle between neighbouring positions of pair `i` of a head's dimensions.
+inline double rotary_frequency(const Rotary& op, std::int64_t i) {
+  const std::int64_t half = op.dims.head_dim / 2;
+  const double plain = std::pow(op.theta, -static_cast<double>(i) / static_cast<double>(half));
+  if (op.scaling == RopeScalingKind::llama3) return llama3_frequency(plain, op.factor, static_cast<double>(op.original));
+  return op.scaling == RopeScalingKind::yarn ? yarn_frequency(plain, i, op) : plain;
+}
+
+/// What queries and keys are multiplied by: YaRN's scores grow with its factor (section 3.4).
+inline double rotary_length(const Rotary& op) {
+  return op.scaling == RopeScalingKind::yarn && op.factor > 1 ? 1 + 0.1 * std::log(op.factor) : 1;
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,122 @@
+#include "tests/emulated/emulated_backend.hpp"
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "exec/backend/forwarding_backend.hpp"
+#include "exec/cpu/backend.hpp"
+#include "exec/device/fault_text.hpp"
+#include "exec/device/stretches.hpp"
+#include "exec/device/work.hpp"
+#include "tests/emulated/host_block.hpp"
+
+namespace tandem::tests {
+namespace {
+
+namespace device = exec::device;
+
+constexpr std::size_t kMostShared = std::size_t{227} << 10;  // of a Hopper's block
+
+template <class Kernel>
+void perform(const Kernel& kernel) {
+  const device::Grid grid = kernel.grid();
+  device::with_storage(kernel.form, [&](auto storage) {
+    for (std::int64_t b = 0; b < grid.blocks; ++b) {
+      HostBlock block(b, grid.shared_bytes);
+      kernel.template run<decltype(storage)>(block);
+    }
+  });
+}
+
+void perform(const device::Clearing& c) {
+  if (c.bytes > 0) std::memset(c.address, std::to_integer<int>(c.value), static_cast<std::size_t>(c.bytes));
+}
+
+/// A product in fp64, or one that is complete in fp32 before anything is added.
+double rounded(double product, DType type) {
+  return type == DType::fp64 ? product : static_cast<double>(static_cast<float>(product));
+}
+
+/// Element (row, col) of op(m), in a batch.
+double element(const std::byte* data, const device::Stored& m, DType type, std::array<std::int64_t, 3> at) {
+  const auto [batch, row, col] = at;
+  const std::int64_t r = m.transposed ? col : row, c = m.transposed ? row : col;
+  return device::load<double>({const_cast<std::byte*>(data), type}, batch * m.stride + c * m.ld + r);
+}
+
+/// Sums are rounded once: a device adds in an order of its own.
+void perform(const device::Product& p) {
+  const device::GemmShape& s = p.shape;
+  const device::Typed out{p.out, s.result}, bias{p.vector, s.result};
+  for (std::int64_t b = 0; b < s.batch; ++b)
+    for (std::int64_t c = 0; c < s.out.cols; ++c)
+      for (std::int64_t r = 0; r < s.out.rows; ++r) {
+        double sum = 0;
+        for (std::int64_t k = 0; k < s.summed(); ++k)
+          sum += element(p.first, s.first, s.type, {b, r, k}) * element(p.second, s.second, s.type, {b, k, c});
+        const std::int64_t at = b * s.out.stride + c * s.out.ld + r;
+        double value = rounded(p.alpha * sum, s.type);
+        if (s.accumulate) value += device::load<double>(out, at);
+        if (s.bias) value += device::load<double>(bias, r);
+        device::store(out, at, value);
+      }
+}
+
+class EmulatedQueue final : public exec::ForwardingQueue {
+ public:
+  EmulatedQueue(exec::Queue& inner, const device::Pieces& pieces) : ForwardingQueue(inner), pieces_(pieces) {}
+
+  void run(const exec::Launch& launch) override {
+    const std::vector<DType> none;
+    if (const auto answer = device::can(launch.op, {launch.compute, none, none}, kMostShared); !answer.possible)
+      throw DeviceError("the emulated backend cannot run " + answer.reason);
+    device::Fault fault;
+    std::vector<double> room(static_cast<std::size_t>(device::room_bytes(launch.op)) / sizeof(double));
+    for (const device::Work& work : device::works_of(launch, {pieces_, &fault, reinterpret_cast<std::byte*>(room.data())})) {
+      std::visit([](const auto& w) { perform(w); }, work);
+      flops_ += device::product_flops(work);
+    }
+    device::throw_of(fault);
+  }
+  std::int64_t flops() const { return flops_; }
+
+ private:
+  const device::Pieces& pieces_;
+  std::int64_t flops_ = 0;
+};
+
+class EmulatedBackend final : public exec::ForwardingBackend {
+ public:
+  EmulatedBackend() : ForwardingBackend(exec::make_cpu_backend()) {
+    for (std::size_t s = 0; s < kStreams; ++s) queues_.emplace_back(inner().queue(static_cast<Stream>(s)), pieces_);
+  }
+  std::string_view name() const override { return "emulated"; }
+  exec::Answer supports(const Op& op, const exec::OperandTypes& types) const override {
+    return device::can(op, types, kMostShared);
+  }
+  void load_pieces(std::span<const exec::PieceRow> rows) override {
+    rows_.assign(rows.begin(), rows.end());
+    stretches_ = device::stretches_of(rows_);
+    pieces_ = {rows_.data(), stretches_.data(), static_cast<std::int64_t>(stretches_.size()), device::end_of_states(rows_)};
+  }
+  exec::Queue& queue(Stream stream) override { return queues_[static_cast<std::size_t>(stream)]; }
+  exec::BackendCounters counters() const override {
+    exec::BackendCounters all = ForwardingBackend::counters();
+    all.gemm_flops = 0;
+    for (const EmulatedQueue& q : queues_) all.gemm_flops += q.flops();
+    return all;
+  }
+
+ private:
+  std::vector<exec::PieceRow> rows_;
+  std::vector<device::Stretch> stretches_;
+  device::Pieces pieces_;
+  std::vector<EmulatedQueue> queues_;
+};
+
+}  // namespace
+
+std::unique_ptr<exec::Backend> make_emulated_backend() { return std::make_unique<EmulatedBackend>(); }
+
+}  // namespace tandem::tests

@@ -1,0 +1,81 @@
+// Which operations the CUDA backend has, and that plans of GPT and LLaMA lower to no others.
+#include <set>
+
+#include "exec/device/work.hpp"
+#include "models/graph/task_graph.hpp"
+#include "tests/catch.hpp"
+#include "tests/plans.hpp"
+
+namespace tandem::exec::test {
+namespace {
+
+constexpr std::size_t kMostShared = std::size_t{163} << 10;  // of an Ampere's block, the least of the cards that are built for
+
+std::vector<DType> types_of(const std::vector<tandem::Operand>& operands) {
+  std::vector<DType> types;
+  for (const auto& o : operands) types.push_back(o.dtype);
+  return types;
+}
+
+/// What of a graph's computations a device refuses.
+std::set<std::string> refused(const TaskGraph& graph) {
+  std::set<std::string> all;
+  for (const auto& t : graph.templates)
+    for (const auto& task : t.tasks) {
+      if (is_communication(task.op)) continue;
+      const auto in = types_of(task.inputs), out = types_of(task.outputs);
+      const Answer answer = device::can(task.op, {task.dtype, in, out}, kMostShared);
+      if (!answer.possible) all.insert(answer.reason);
+    }
+  return all;
+}
+
+std::string reason(const Op& op, DType compute, std::vector<DType> in = {}, std::vector<DType> out = {}) {
+  return device::can(op, {compute, in, out}, kMostShared).reason;
+}
+
+}  // namespace
+
+TEST_CASE("every computation of GPT and LLaMA plans over tensor ranks, stages and data ranks has a kernel") {
+  for (const char* precision : {"fp32", "tf32", "bf16", "fp16"})
+    for (const bool llama : {false, true})
+      for (const int zero : {0, 1})
+        for (const bool flash : {false, true}) {
+          tests::SmallPlan small;
+          small.tensor = small.pipeline = small.data = 2;
+          small.llama = llama;
+          small.precision = precision;
+          if (llama) small.dropout = 0;
+          std::string json = small.json();
+          json.replace(json.find("\"clip_grad\""), 0, std::string("\"flash_attention\": ") + (flash ? "true" : "false") + ", ");
+          json.replace(json.find("\"bucket_bytes\""), 0, "\"zero_stage\": " + std::to_string(zero) + ", ");
+          INFO(json);
+          CHECK(refused(lower(parse_plan(json, "test.json"))) == std::set<std::string>{});
+        }
+}
+
+TEST_CASE("every computation of the plans that a machine with a GPU runs has a kernel") {
+  for (const char* name : {"gpt-125m", "llama-300m"}) {
+    const std::string file = std::string(TANDEM_SOURCE_DIR "/experiments/device/plans/") + name + ".json";
+    CHECK(refused(lower(load_plan(file, StackChoice{"tandem", std::nullopt}))) == std::set<std::string>{});
+  }
+}
+
+TEST_CASE("what a device has no kernel for is refused by name and type") {
+  CHECK(reason(TopKRouter{}, DType::bf16) == "top_k_router");
+  CHECK(reason(MatMul{1, 1, 1}, DType::fp8) == "matmul in fp8");
+  CHECK(reason(MatMul{1, 1, 1}, DType::bf16, {DType::bf16, DType::fp32}) == "matmul in bf16 with an operand in fp32");
+  CHECK(reason(MatMul{1, 1, 1}, DType::fp32, {}, {DType::bf16}) == "matmul in fp32 with a result in bf16");
+  CHECK(reason(MatMul{1, 1, 1, false, false, false, true, DType::fp64}, DType::bf16) == "matmul in bf16 added up in fp64");
+  const MatMul added{1, 1, 1, false, false, false, true, DType::fp32};
+  CHECK(reason(added, DType::bf16, {DType::bf16, DType::bf16, DType::fp32}, {DType::fp32}) == "");
+  AttentionDims ring{1, 1, 4, 8};
+  CHECK(reason(FlashAttention{ring, 0, false, 1}, DType::bf16) == "flash_attention in the steps of a ring");
+  ring.share = AttentionShare::heads;
+  CHECK(reason(FlashAttention{ring, 0, false}, DType::bf16) == "flash_attention shared by context ranks");
+  CHECK(reason(AttentionSoftmax{{1, 1, 4, 8}, 0, false, 8}, DType::fp32) == "attention_softmax with relative bias");
+  CHECK(reason(FlashAttentionBackward{{1, 1, 4, 256}, 0, false}, DType::fp64) ==
+        "flash_attention_backward in fp64 with heads that long: 200960 bytes of shared memory are more than this device's 166912");
+}
+
+}  // namespace tandem::exec::test
