@@ -39,6 +39,8 @@ class Watch {
   void place(const Places& places);
   /// Ends all processes. Returns the failure that counts, which may have been another one's, when all waits here are awake.
   Failure fail(const Failure& failure);
+  /// A peer's connection has ended: all learn that it died, unless it has left.
+  void lost(int peer);
   std::optional<Failure> verdict() const;
   /// Tells the others that nothing follows and waits until they have done so, too. Returns the exit code of process 0.
   int leave(int exit_code);
@@ -50,7 +52,6 @@ class Watch {
 
   LineEvents events_of(int process);
   bool heard(int from, const Frame& frame, const Bytestring& body);
-  void lost(int peer);
   Failure decide(const Failure& failure, bool speaks);
   void adopt(const Failure& failure);
   void wake(const std::string& cause);

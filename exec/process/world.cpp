@@ -53,6 +53,10 @@ std::vector<std::unique_ptr<Communicator>> World::make_communicators() {
   return make_process_communicators({*carrier_, clock_, *arrivals_, *mail_, *places_});
 }
 
+void World::lost(int peer) {
+  if (watch_) watch_->lost(peer);
+}
+
 void World::align() {
   std::vector<bool> same;
   for (const Neighbour& n : neighbours_) same.push_back(n.machine == neighbours_.front().machine);

@@ -53,6 +53,8 @@ class World {
   void align();
   /// Ends all processes. Returns the failure that counts: of several, the first.
   Failure fail(const Failure& failure);
+  /// A call to `peer` found its connection ended: the run has failed, unless the peer has left.
+  void lost(int peer);
   std::optional<Failure> verdict() const;
   /// Waits until all have come to their end. Returns the exit code of process 0.
   int leave(int exit_code);

@@ -37,7 +37,11 @@ std::unique_ptr<exec::World> open_world(const LaunchWishes& w) {
     print_error(text);
     keep_silent(before);
   };
-  return std::make_unique<exec::World>(join(w, timeout), exec::WorldOptions{timeout, tell});
+  try {
+    return std::make_unique<exec::World>(join(w, timeout), exec::WorldOptions{timeout, tell});
+  } catch (const exec::PeerLost& e) {
+    throw CommError("process " + std::to_string(e.process) + " has ended before all processes met (" + e.what() + ")");
+  }
 }
 
 /// Processes that have not met yet meet the same errors. Process 0 tells them; of its own number each tells.
@@ -77,9 +81,19 @@ std::string text_of(const std::exception_ptr& error) {
   }
 }
 
-ExitCode conclude(exec::World& world, const std::function<ExitCode(exec::World&)>& train) {
+/// What a process finds out when it calls a peer, all learn.
+ExitCode watched(exec::World& world, const std::function<ExitCode(exec::World&)>& train) {
   try {
     return train(world);
+  } catch (const exec::PeerLost& e) {
+    world.lost(e.process);
+    throw;
+  }
+}
+
+ExitCode conclude(exec::World& world, const std::function<ExitCode(exec::World&)>& train) {
+  try {
+    return watched(world, train);
   } catch (const ToldElsewhere& e) {
     print_error(e.text);
     return e.code;

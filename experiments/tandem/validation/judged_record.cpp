@@ -1,8 +1,11 @@
 #include "experiments/tandem/validation/judged_record.hpp"
 
 #include <algorithm>
+#include <map>
 #include <mutex>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "experiments/tandem/base/rehearsal.hpp"
 #include "experiments/tandem/validation/plan_digest.hpp"
@@ -99,9 +102,12 @@ void predict(JudgedRecord& out) {
 
 void read_inputs(const std::vector<Measurement>& measurements, int jobs) {
   sim::load_error_book();
-  for_each_index(measurements.size(), {.most = jobs}, [&](std::size_t i) {
+  std::map<std::string_view, std::string_view> id_of;  // of plans that differ: equal ones read the same files
+  for (const Measurement& m : measurements) id_of.emplace(m.plan_json, m.id);
+  const std::vector<std::pair<std::string_view, std::string_view>> plans(id_of.begin(), id_of.end());
+  for_each_index(plans.size(), {.most = jobs}, [&](std::size_t i) {
     try {
-      topology_of(parse_plan(measurements[i].plan_json, measurements[i].id), "");
+      topology_of(parse_plan(std::string(plans[i].first), std::string(plans[i].second)), "");
     } catch (const std::exception&) {
     }
   });

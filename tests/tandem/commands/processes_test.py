@@ -117,10 +117,17 @@ class Processes(WithFolder):
         code, out, err = run("compare", predicted, timeline)
         self.assertIn(code, (0, 6), err)  # joins every task of every rank; how near they are is not this test's
 
+    def wait_for_step(self, process):
+        """Returns when a process has told a step."""
+        for line in process.stderr:
+            if line.startswith(b"step"):
+                return
+        self.fail("no step was trained")
+
     def test_a_killed_process_ends_the_others_with_its_name(self):
         for victim, speaker in ((2, 0), (0, 1)):
             processes = start_env(4, (self.plan, "--data", TEXT, "--steps", 1000000, "--timeout", 60))
-            time.sleep(2)
+            self.wait_for_step(processes[0])
             processes[victim].kill()
             ends = finish(processes, timeout=30)
             self.assertEqual([e[0] for i, e in enumerate(ends) if i != victim], [7, 7, 7], ends)
