@@ -25,17 +25,30 @@ class Room {
   T* data_ = nullptr;
 };
 
-/// At least so many elements. A thread keeps its largest room of each type; the next call may take it.
+/// Room that grows with what is asked of it and stays.
+template <class T>
+class KeptRoom {
+ public:
+  /// At least so many elements; what the last call gave is gone.
+  T* at_least(std::int64_t elements) {
+    if (size_ < elements) {
+      room_ = {};
+      room_ = Room<T>(elements);
+      size_ = elements;
+    }
+    return room_.data();
+  }
+
+ private:
+  Room<T> room_;
+  std::int64_t size_ = 0;
+};
+
+/// Where a thread forms a product that is added later; the next call takes it.
 template <class T>
 T* product_room(std::int64_t elements) {
-  thread_local Room<T> room;
-  thread_local std::int64_t size = 0;
-  if (size < elements) {
-    room = {};
-    room = Room<T>(elements);
-    size = elements;
-  }
-  return room.data();
+  thread_local KeptRoom<T> room;
+  return room.at_least(elements);
 }
 
 }  // namespace tandem::exec::cpu

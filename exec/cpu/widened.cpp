@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <memory>
 
 #include "exec/cpu/narrow_values.hpp"
+#include "exec/cpu/room.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
@@ -15,15 +15,8 @@ constexpr std::size_t kLine = 16;  // floats of a cache line, to which copies ar
 std::size_t rounded(std::int64_t elements) { return (static_cast<std::size_t>(elements) + kLine - 1) / kLine * kLine; }
 
 float* room(std::size_t elements) {
-  thread_local std::unique_ptr<float[]> mine;
-  thread_local std::size_t size = 0;
-  if (size < elements) {
-    mine.reset();
-    mine = std::make_unique_for_overwrite<float[]>(elements + kLine);
-    size = elements;
-  }
-  const auto at = reinterpret_cast<std::uintptr_t>(mine.get()) / sizeof(float) % kLine;
-  return mine.get() + (kLine - at) % kLine;
+  thread_local KeptRoom<float> mine;
+  return mine.at_least(static_cast<std::int64_t>(elements));
 }
 
 /// Whether an operation writes every element of its outputs and reads none before, unless it is an input, too. False is always right.
