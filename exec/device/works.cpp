@@ -138,8 +138,13 @@ std::int64_t pairs(const AttentionPlace& p) {
 }  // namespace
 
 std::int64_t room_bytes(const Op& op) {
-  const auto* loss = std::get_if<CrossEntropy>(&op);
-  return loss == nullptr ? 0 : loss->dims.rows * static_cast<std::int64_t>(sizeof(double));
+  if (const auto* o = std::get_if<CrossEntropy>(&op)) return o->dims.rows * static_cast<std::int64_t>(sizeof(double));
+  if (const auto* o = std::get_if<EmbeddingBackward>(&op)) return parts(o->vocab_rows * 4, 8) * 8;
+  if (const auto* o = std::get_if<BiasGrad>(&op)) return column_room(o->rows, o->cols, 1);
+  if (const auto* o = std::get_if<MatMul>(&op)) return o->sums ? column_room(o->k, o->m, 1) : 0;
+  if (const auto* o = std::get_if<BiasDropoutAddBackward>(&op)) return o->bias ? column_room(o->rows, o->cols, 1) : 0;
+  if (const auto* o = std::get_if<LayerNormBackward>(&op)) return o->part == NormPart::input ? 0 : norm_room(o->rows, o->cols);
+  return 0;
 }
 
 std::vector<Work> works_of(const Launch& launch, const Surroundings& around) {

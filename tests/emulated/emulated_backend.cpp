@@ -21,10 +21,10 @@ constexpr std::size_t kMostShared = std::size_t{227} << 10;  // of a Hopper's bl
 template <class Kernel>
 void perform(const Kernel& kernel) {
   const device::Grid grid = kernel.grid();
-  device::with_storage(kernel.form, [&](auto storage) {
+  device::with_variant(kernel, [&](auto variant) {
     for (std::int64_t b = 0; b < grid.blocks; ++b) {
-      HostBlock block(b, grid.shared_bytes);
-      kernel.template run<decltype(storage)>(block);
+      HostBlock<device::threads_of<Kernel>()> block(b, grid.shared_bytes + grid.more_bytes);
+      kernel.template run<decltype(variant)>(block);
     }
   });
 }
