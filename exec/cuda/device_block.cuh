@@ -35,6 +35,7 @@ class DeviceBlock {
 
   template <class F>
   __device__ void each(std::int64_t n, F body) const {
+#pragma unroll 1  // copies of the body would cost registers, and with them threads
     for (std::int64_t i = threadIdx.x; i < n; i += kBlock) body(i);
     __syncthreads();
   }
@@ -70,12 +71,14 @@ class DeviceBlock {
   /// use(load(i), i) for i in [0, n): a thread loads kBatch before it uses the first.
   template <int kBatch, class Load, class Use>
   __device__ void stream(std::int64_t n, Load load, Use use) const {
+#pragma unroll 1
     for (std::int64_t first = threadIdx.x; first < n; first += kBatch * kBlock) batch<kBatch>(first, n, load, use);
     __syncthreads();
   }
   /// use(value, load(i), i) into a value of each thread, which begins as `start`.
   template <int kBatch, class V, class Load, class Use>
   __device__ Gathered<V> gather(std::int64_t n, V start, Load load, Use use) const {
+#pragma unroll 1
     for (std::int64_t first = threadIdx.x; first < n; first += kBatch * kBlock)
       batch<kBatch>(first, n, load, [&](const auto& loaded, std::int64_t i) { use(start, loaded, i); });
     return {start};
@@ -83,6 +86,7 @@ class DeviceBlock {
   /// use(value, i) into those values for i in [0, n).
   template <class V, class Use>
   __device__ void gather_more(Gathered<V>& values, std::int64_t n, Use use) const {
+#pragma unroll 1
     for (std::int64_t i = threadIdx.x; i < n; i += kBlock) use(values.mine, i);
   }
   template <class V, class Combine>
@@ -119,6 +123,7 @@ class DeviceBlock {
   template <int kTeam, class F>
   __device__ void teams(std::int64_t first, std::int64_t end, F body) const {
     const Team<kTeam> mine;
+#pragma unroll 1
     for (std::int64_t item = first + threadIdx.x / kTeam; item < end; item += kBlock / kTeam) body(mine, item);
     __syncthreads();
   }
@@ -128,6 +133,7 @@ class DeviceBlock {
     const Team<kTeam> mine;
     State state{};
     const int number = static_cast<int>(threadIdx.x) / kTeam;
+#pragma unroll 1
     for (std::int64_t item = first + number; item < end; item += kBlock / kTeam) body(mine, state, item);
     done(mine, state, number);
     __syncthreads();

@@ -60,14 +60,9 @@ class DeviceTeam {
       __syncthreads();  // after those who read the last ones
       if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
       __syncthreads();
-      V warps[kWarps];
+      mine = of_warp[threadIdx.x % kWarps];
 #pragma unroll
-      for (int w = 0; w < kWarps; ++w) warps[w] = of_warp[w];
-#pragma unroll
-      for (int d = kWarps / 2; d > 0; d /= 2)
-#pragma unroll
-        for (int w = 0; w < d; ++w) warps[w] = combine(warps[w], warps[w + d]);
-      mine = warps[0];
+      for (int d = kWarps / 2; d > 0; d /= 2) mine = combine(mine, from_lane(mine, d, 0xFFFFFFFFU));
     }
     return mine;
   }

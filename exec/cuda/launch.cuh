@@ -12,7 +12,7 @@
 namespace tandem::exec::cuda {
 
 template <class Kernel, class Variant>
-__global__ void __launch_bounds__(device::threads_of<Kernel>()) kernel_of(const __grid_constant__ Kernel kernel) {
+__global__ void __launch_bounds__(device::threads_of<Kernel>(), device::resident_blocks<Kernel, Variant>()) kernel_of(const __grid_constant__ Kernel kernel) {
   DeviceBlock<device::threads_of<Kernel>()> block;
   kernel.template run<Variant>(block);
 }

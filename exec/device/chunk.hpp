@@ -25,6 +25,13 @@ constexpr int threads_of() {
   else return kThreads;
 }
 
+/// Blocks of a kernel that a processor shall have at a time, so that loads hide each other; its threads' registers follow.
+template <class Kernel, class Variant>
+constexpr int resident_blocks() {
+  if constexpr (requires { Kernel::template kResident<Variant>; }) return Kernel::template kResident<Variant>;
+  else return 0;  // as many as there are
+}
+
 constexpr std::int64_t parts(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
 constexpr Grid chunks(std::int64_t elements) { return {parts(elements, kChunk)}; }
 

@@ -30,6 +30,8 @@ struct ColumnSumsKernel {
   Typed dy, x, stats, partials;
   std::int64_t rows, cols;
 
+  template <class Variant>
+  static constexpr int kResident = 3;
   Grid grid() const {
     const std::int64_t width = may() ? lanes_of(form) : 1;
     const std::size_t number = form == Form::doubles ? sizeof(double) : sizeof(float);

@@ -20,6 +20,8 @@ struct FoldKernel {
   DType type;
   Reduce reduce;
 
+  template <class Variant>
+  static constexpr int kResident = 4;
   Grid grid() const { return chunks(count); }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
@@ -50,7 +52,7 @@ struct FoldKernel {
   }
   /// Whether every operand's elements can be read so many at a time.
   TANDEM_HD bool may(int lanes) const {
-    bool all = begin % lanes == 0 && to % lanes == 0;
+    bool all = ((begin | to) & (lanes - 1)) == 0;
     for (int m = 0; m < members; ++m) all = all && is_aligned({const_cast<std::byte*>(in[m]), type}, lanes);
     for (int o = 0; o < outputs; ++o) all = all && is_aligned({out[o], type}, lanes);
     return all;

@@ -78,6 +78,8 @@ struct NormInputGradKernel {
   Form form;
   NormGradRows of;
 
+  template <class Variant>
+  static constexpr int kResident = kKept<Variant> <= 16 ? 3 : kKept<Variant> <= 32 ? 2 : 1;
   RowPlan plan() const { return of.plan(form); }
   Grid grid() const { return {parts(of.rows, plan().rows_of_block())}; }
   template <class Variant, class Block>
@@ -100,6 +102,8 @@ struct NormGradKernel {
   NormGradRows of;
   Typed partials;
 
+  template <class Variant>
+  static constexpr int kResident = kKept<Variant> <= 8 ? 3 : kKept<Variant> <= 16 || Variant::kPieces <= 3 ? 2 : 1;
   static constexpr std::int64_t kMostSlabs = 264;  ///< blocks that a device of 132 processors has at a time
 
   /// Whether rows are short enough: threads keep a row's operands and sums.

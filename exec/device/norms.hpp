@@ -26,6 +26,8 @@ struct NormKernel {
   bool rms;
   DropoutAdd add = {};
 
+  template <class Variant>
+  static constexpr int kResident = kKept<Variant> <= 16 ? 4 : kKept<Variant> <= 32 ? 3 : 1;
   RowPlan plan() const {
     const int lanes = lanes_of(form);
     return row_plan(cols, form, are_aligned(lanes, x, gamma, beta, y) && are_aligned(lanes, add.x, add.bias, add.residual));

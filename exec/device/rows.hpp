@@ -43,6 +43,10 @@ struct RowForm<S, 0, 0> {
   static constexpr int kThreadsOfRow = 0, kPieces = 0;
 };
 
+/// Elements of a row that a thread keeps.
+template <class Variant>
+inline constexpr int kKept = Variant::kPieces * kLanes<typename Variant::Storage>;
+
 /// body(form) with the class above that a form and a plan mean.
 template <class F>
 void with_rows(Form form, const RowPlan& plan, F body) {

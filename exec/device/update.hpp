@@ -63,6 +63,8 @@ struct AdamWKernel {
   StepTable* table;
   RoundAtRandom random;
 
+  template <class Variant>
+  static constexpr int kResident = 3;
   Grid grid() const { return {pieces.count}; }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
@@ -99,6 +101,8 @@ struct SgdKernel {
   StepTable* table;
   RoundAtRandom random;
 
+  template <class Variant>
+  static constexpr int kResident = 2;
   Grid grid() const { return {pieces.count}; }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
