@@ -151,6 +151,8 @@ struct ClipKernel {
   LossScale rule;
   bool scales;
 
+  template <class Variant>
+  static constexpr int kResident = 1;
   Grid grid() const { return {1, sizeof(std::int64_t) * kExactWords}; }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {

@@ -39,6 +39,8 @@ struct DropoutKernel {
   Typed y;
   std::int64_t rows;
 
+  template <class Variant>
+  static constexpr int kResident = 5;
   Grid grid() const { return chunks(rows * add.cols); }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
