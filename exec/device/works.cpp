@@ -156,8 +156,7 @@ std::vector<Work> works_of(const Launch& launch, const Surroundings& around) {
 std::int64_t product_flops(const Work& work) {
   if (const auto* p = std::get_if<Product>(&work)) return p->shape.flops();
   if (const auto* f = std::get_if<FlashKernel>(&work)) return 4 * pairs(f->place) * f->place.head_dim;
-  if (const auto* f = std::get_if<FlashQueryGradKernel>(&work)) return 6 * pairs(f->place) * f->place.head_dim;
-  if (const auto* f = std::get_if<FlashKeyGradKernel>(&work)) return 4 * pairs(f->place) * f->place.head_dim;
+  if (const auto* f = std::get_if<FlashGradKernels>(&work)) return 10 * pairs(f->query.place) * f->query.place.head_dim;
   return 0;
 }
 
