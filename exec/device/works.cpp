@@ -143,6 +143,7 @@ std::int64_t room_bytes(const Op& op) {
 }
 
 std::vector<Work> works_of(const Launch& launch, const Surroundings& around) {
+  if (!is_real(launch.compute)) throw DeviceError("a device cannot run " + in_type(launch.op, launch.compute));
   const Operands at(launch, around);
   return std::visit(
       [&](const auto& o) -> std::vector<Work> {
