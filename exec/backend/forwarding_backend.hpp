@@ -20,6 +20,8 @@ class ForwardingBackend : public Backend {
   void load_pieces(std::span<const PieceRow> rows) override { inner_->load_pieces(rows); }
   Queue& queue(Stream stream) override { return inner_->queue(stream); }
   std::unique_ptr<Mark> make_mark() override { return inner_->make_mark(); }
+  std::unique_ptr<Replay> capture(const std::function<void()>& issue) override { return inner_->capture(issue); }
+  std::vector<std::string> notes() const override { return inner_->notes(); }
   BackendCounters counters() const override { return inner_->counters(); }
 
  protected:

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "exec/cuda/attention.hpp"
+#include "exec/cuda/attention_bench.hpp"
 #include "exec/cuda/device_facts.hpp"
 #include "exec/cuda/footprint.hpp"
 #include "exec/cuda/host_costs.hpp"

@@ -12,8 +12,12 @@ namespace tandem::exec {
 /// Throws DeviceError where no CUDA device is, InfeasibleError in a build without CUDA.
 void require_cuda_device();
 
+struct CudaOptions {
+  bool deterministic = true;  ///< only kernels that give the same bits again; false: also faster ones that do not
+};
+
 /// One rank on the first device that CUDA_VISIBLE_DEVICES leaves. Throws as require_cuda_device.
-std::unique_ptr<Backend> make_cuda_backend();
+std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options = {});
 
 /// Communicators of ranks that are threads of this process and share that device: it copies and folds where their buffers lie.
 std::vector<std::unique_ptr<Communicator>> make_cuda_communicators(int world);

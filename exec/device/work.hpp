@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "exec/backend/backend.hpp"
+#include "exec/device/attention_calls.hpp"
 #include "exec/device/embedding.hpp"
 #include "exec/device/flash.hpp"
 #include "exec/device/fold.hpp"
@@ -27,7 +28,7 @@ using Work = std::variant<PointwiseKernel, GatedKernel, GatedBackwardKernel, Ele
                           NormGradKernel, ColumnSumsKernel, ColumnFoldKernel, RowReduceKernel, EmbeddingKernel, FirstTokenKernel,
                           EmbeddingGradKernel, VocabMaxKernel,
                           VocabSumsKernel, LossKernel, LossSumKernel, CopyKernel, RotaryKernel, SoftmaxKernel,
-                          SoftmaxGradKernel, FlashKernel, FlashQueryGradKernel, FlashKeyGradKernel, NormSumKernel,
+                          SoftmaxGradKernel, FlashKernel, FlashGradKernels, NormSumKernel,
                           CarryKernel, ClipKernel, AdamWKernel, SgdKernel, Product, Clearing>;
 
 /// What is the same for all of a rank's operations.

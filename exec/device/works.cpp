@@ -148,6 +148,7 @@ std::int64_t room_bytes(const Op& op) {
 }
 
 std::vector<Work> works_of(const Launch& launch, const Surroundings& around) {
+  if (!is_real(launch.compute)) throw DeviceError("a device cannot run " + in_type(launch.op, launch.compute));
   const Operands at(launch, around);
   return std::visit(
       [&](const auto& o) -> std::vector<Work> {
@@ -161,8 +162,7 @@ std::vector<Work> works_of(const Launch& launch, const Surroundings& around) {
 std::int64_t product_flops(const Work& work) {
   if (const auto* p = std::get_if<Product>(&work)) return p->shape.flops();
   if (const auto* f = std::get_if<FlashKernel>(&work)) return 4 * pairs(f->place) * f->place.head_dim;
-  if (const auto* f = std::get_if<FlashQueryGradKernel>(&work)) return 6 * pairs(f->place) * f->place.head_dim;
-  if (const auto* f = std::get_if<FlashKeyGradKernel>(&work)) return 4 * pairs(f->place) * f->place.head_dim;
+  if (const auto* f = std::get_if<FlashGradKernels>(&work)) return 10 * pairs(f->query.place) * f->query.place.head_dim;
   return 0;
 }
 

@@ -39,7 +39,8 @@ RankExecutor::RankExecutor(const RunContext& run, RankParts parts, std::function
       reader_(data_shape(run.plan), run.data, coords_[Axis::cp]),
       groups_(groups_of(run.mesh, parts_.rank)),
       positions_(positions_in(groups_, parts_.rank)),
-      board_(order_.tasks()) {
+      board_(order_.tasks()),
+      replays_(run.plan.training.cuda_graphs == CudaGraphs::iteration && can_replay()) {
   rank_context_.seed = run.plan.training.seed;
   rank_context_.tensor_rank = coords_[Axis::tp];
   rank_context_.expert_tensor_rank = static_cast<std::int32_t>(positions_[static_cast<std::size_t>(Group::expert_tensor)]);
@@ -67,7 +68,8 @@ void RankExecutor::cancel() { board_.fail(); }
 void RankExecutor::run_step(const StepTable& start, std::optional<TimePoint> record) {
   begin_step(start, record.has_value());
   if (record) origin_ = *record;
-  issue_all();
+  fill_inputs();
+  perform_step();
   for (auto& worker : workers_)
     if (worker) worker->drain();
   if (board_.failed()) throw Cancelled{};
@@ -90,10 +92,34 @@ void RankExecutor::settle() noexcept {
   if (runs_ahead()) queues_->settle();
 }
 
+bool RankExecutor::can_replay() const {
+  if (!parts_.backend->asynchronous()) return false;
+  const auto plain = [&](const Task& task) {
+    std::vector<DType> in, out;
+    for (const Operand& o : task.inputs) in.push_back(o.dtype);
+    for (const Operand& o : task.outputs) out.push_back(o.dtype);
+    return !is_communication(task.op) && !parts_.backend->supports(task.op, {task.dtype, in, out}).host_waits;
+  };
+  return std::all_of(program_.instances.begin(), program_.instances.end(), [&](const Instance& i) {
+    const auto& tasks = run_.graph.of(i).tasks;
+    return std::all_of(tasks.begin(), tasks.end(), plain);
+  });
+}
+
+// A recorded step has marks around every task, which a replay has not.
+void RankExecutor::perform_step() {
+  if (replays_ && issued_once_ && !record_ && !replay_) replay_ = parts_.backend->capture([this] { issue_all(); });
+  if (replay_ && !record_) return replay_->start();
+  issue_all();
+  issued_once_ = true;
+}
+
 void RankExecutor::issue_all() {
+  issued_.clear();
+  for (auto& n : notes_) n.order.clear();
   for (std::uint32_t i = 0; i < program_.instances.size(); ++i) {
     const auto& instance = program_.instances[i];
-    begin_instance(instance);
+    context_ = context_of(instance);
     const auto tasks = run_.graph.of(instance).tasks.size();
     for (std::uint16_t t = 0; t < tasks; ++t) issue({i, t});
   }
@@ -107,13 +133,6 @@ void RankExecutor::begin_step(const StepTable& start, bool record) {
   if (record) stamps_.assign(order_.tasks(), {});
   if (record) routing_.clear();
   if (runs_ahead()) queues_->record(record);
-  issued_.clear();
-  for (auto& n : notes_) n.order.clear();
-}
-
-void RankExecutor::begin_instance(const Instance& instance) {
-  context_ = context_of(instance);
-  fill_inputs(instance);
 }
 
 KernelContext RankExecutor::context_of(const Instance& instance) const {
@@ -129,6 +148,15 @@ std::int64_t RankExecutor::first_sequence(std::int32_t micro_batch) const {
   const auto& training = run_.plan.training;
   const auto global_micro_batch = micro_batch * run_.mesh.size(Axis::dp) + coords_[Axis::dp];
   return global_micro_batch * training.micro_batch_size;
+}
+
+// Every micro-batch has slots of its own (models/graph: StageMemory::ids), so all are filled before the step's first task.
+void RankExecutor::fill_inputs() {
+  for (const Instance& instance : program_.instances) {
+    if (run_.inputs[instance.tmpl.index()].empty()) continue;
+    context_ = context_of(instance);
+    fill_inputs(instance);
+  }
 }
 
 void RankExecutor::fill_inputs(const Instance& instance) {

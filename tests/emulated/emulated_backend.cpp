@@ -29,6 +29,8 @@ void perform(const Kernel& kernel) {
   });
 }
 
+void perform(const device::FlashGradKernels& both) { perform(both.query), perform(both.key); }
+
 void perform(const device::Clearing& c) {
   if (c.bytes > 0) std::memset(c.address, std::to_integer<int>(c.value), static_cast<std::size_t>(c.bytes));
 }

@@ -100,7 +100,7 @@ Plan trained_plan(const Options& o) {
   Plan plan = load_plan(o.plan, StackChoice{std::string(kOwnStack), std::nullopt});
   if (o.steps > 0) plan.training.steps = o.steps;
   for (const std::string& idle : plan.ineffective) log(o.plan + ": " + idle);
-  for (const std::string& without : settle_for_training(plan)) log(o.plan + ": " + without);
+  for (const std::string& without : settle_for_training(plan, o.backend == "cuda")) log(o.plan + ": " + without);
   return plan;
 }
 
@@ -170,7 +170,7 @@ exec::RunOptions run_options(const Options& o, const Plan& plan, const Data& dat
   exec::RunOptions options;
   if (o.backend == "cpu-async") options.make_backend = [](Rank) { return exec::make_async_cpu_backend(); };
   if (o.backend == "cuda") {
-    options.make_backend = [](Rank) { return exec::make_cuda_backend(); };
+    options.make_backend = [of = exec::CudaOptions{plan.training.deterministic}](Rank) { return exec::make_cuda_backend(of); };
     options.make_communicators = exec::make_cuda_communicators;
   }
   if (!o.save.empty()) {
@@ -240,6 +240,7 @@ exec::RunResult run_to_end(const Training& of, exec::RunOptions options, FiniteW
     progress.done(s.step + 1 - done);
   };
   options.on_evaluation = [&](const exec::EvaluationResult& e) { log(evaluation_line(e)); };
+  options.on_note = [](const std::string& note) { log(note); };
   options.stop = [&] {
     if (InterruptWatch::pressed() && world.several()) log(InterruptWatch::notice());
     return InterruptWatch::pressed() || numbers.hopeless();
