@@ -42,8 +42,8 @@ std::shared_ptr<Buffer> no_fault() {
 
 class CudaBackend final : public Backend {
  public:
-  explicit CudaBackend(const DeviceFacts& facts)
-      : lt_(shared_cublaslt()), workspace_(facts.major >= 9 ? kHopperWorkspace : kWorkspace), most_shared_(most_shared()) {
+  CudaBackend(const DeviceFacts& facts, const CudaOptions& options)
+      : products_{shared_cublaslt(), facts.major >= 9 ? kHopperWorkspace : kWorkspace, options.choices}, most_shared_(most_shared()) {
     shared_.fault = no_fault();
     write_value(*table_, 0, StepTable{});
   }
@@ -66,7 +66,7 @@ class CudaBackend final : public Backend {
   Queue& queue(tandem::Stream stream) override {
     std::lock_guard lock(mutex_);
     auto& place = queues_[static_cast<std::size_t>(stream)];
-    if (!place) place = std::make_unique<DeviceQueue>(shared_, RankProducts(lt_, workspace_));
+    if (!place) place = std::make_unique<DeviceQueue>(shared_, products_);
     return *place;
   }
   std::unique_ptr<Mark> make_mark() override {
@@ -74,15 +74,16 @@ class CudaBackend final : public Backend {
     return std::make_unique<DeviceMark>(shared_);
   }
   BackendCounters counters() const override {
-    std::int64_t flops = 0;
-    for (const auto& q : queues_) flops += q ? q->product_flops() : 0;
+    std::int64_t flops = 0, workspaces = 0;
+    for (const auto& q : queues_)
+      if (q) flops += q->product_flops(), workspaces += q->workspace_bytes();
     std::lock_guard lock(book_->mutex);
-    return {flops, book_->live, book_->peak};
+    return {flops, book_->live, book_->peak, workspaces};
   }
 
  private:
-  std::shared_ptr<const CublasLt> lt_;
-  std::size_t workspace_, most_shared_;
+  ProductMeans products_;
+  std::size_t most_shared_;
   std::shared_ptr<Transfers> transfers_ = std::make_shared<Transfers>();
   std::shared_ptr<MemoryBook> book_ = std::make_shared<MemoryBook>(), table_book_ = std::make_shared<MemoryBook>();
   std::unique_ptr<Memory> table_ = cuda::allocate(sizeof(StepTable), transfers_, table_book_);
@@ -97,7 +98,19 @@ class CudaBackend final : public Backend {
 
 void require_cuda_device() { cuda::require_device(); }
 
-std::unique_ptr<Backend> make_cuda_backend() { return std::make_unique<cuda::CudaBackend>(cuda::require_device()); }
+CudaCard cuda_card() {
+  const cuda::DeviceFacts facts = cuda::require_device();
+  CudaCard card{facts.card, "cuBLASLt " + cuda::shared_cublaslt()->version()};
+  for (const Figure& f : facts.figures) {
+    if (f.name == "multiprocessors") card.multiprocessors = static_cast<std::int64_t>(f.value);
+    if (f.name == "memory") card.memory_bytes = static_cast<std::int64_t>(f.value);
+  }
+  return card;
+}
+
+std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options) {
+  return std::make_unique<cuda::CudaBackend>(cuda::require_device(), options);
+}
 
 std::vector<std::unique_ptr<Communicator>> make_cuda_communicators(int world) {
   cuda::require_device();

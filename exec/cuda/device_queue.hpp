@@ -35,8 +35,9 @@ class DeviceMark final : public Mark {
 
 class DeviceQueue final : public Queue {
  public:
-  DeviceQueue(const RankShared& shared, RankProducts products) : shared_(shared), products_(std::move(products)) {}
+  DeviceQueue(const RankShared& shared, ProductMeans products) : shared_(shared), products_(std::move(products)) {}
 
+  void prepare(const Launch& launch) override;
   void run(const Launch& launch) override;
   void upload(std::byte* to, std::span<const std::byte> from) override { staging_.upload(to, from, stream_); }
   void download(std::span<std::byte> to, const std::byte* from) override;
@@ -45,6 +46,8 @@ class DeviceQueue final : public Queue {
   void finish() override;
 
   std::int64_t product_flops() const { return flops_; }
+  /// Of products, and what operations need beside their operands.
+  std::int64_t workspace_bytes() const { return static_cast<std::int64_t>(products_.workspace_bytes() + room_.size()); }
 
  private:
   /// At least so many bytes, for one operation at a time.

@@ -1,34 +1,45 @@
 // Works of a layer outside of its attention.
 #include "exec/device/operands.hpp"
+#include "exec/device/product_parts.hpp"
+#include "exec/device/product_shape.hpp"
 
 namespace tandem::exec::device {
 namespace {
-
-/// A row-major matrix [rows, cols] as cuBLAS sees it.
-Stored stored(std::int64_t rows, std::int64_t cols, bool transposed) { return {cols, rows, cols, 0, transposed}; }
 
 ColumnSumsKernel column_sums(const Operands& at, Typed dy, Typed sums, std::int64_t rows, std::int64_t cols) {
   return {at.form({dy}), dy, {}, {}, {}, sums, rows, cols};
 }
 
+/// In the product's kernel where that knows the types, else behind it.
+void activate(const MatMul& op, const Operands& at, Works& all) {
+  require(!op.accumulate, "a product that accumulates has no activation");
+  const bool gradient = op.activation == ProductActivation::gelu_gradient;
+  const Typed c = at.out(0), x = gradient ? at.in(op.bias ? 3 : 2) : c, y = gradient ? c : at.out(op.sums ? 2 : 1);
+  if (all.size() > 1 || x.type != y.type) {
+    all.push_back(gelu_kernel(at.form({x, y}), x, gradient ? c : Typed{}, y, op.m * op.n));
+    return;
+  }
+  Product& product = std::get<Product>(all.front());
+  product.shape.activation = op.activation;
+  product.out = y.address;
+  product.beside = x.address;
+}
+
 }  // namespace
 
-// Row-major C = op(A) op(B) is column-major C^T = op(B)^T op(A)^T: B comes first.
 Works works(const MatMul& op, const Operands& at) {
   require(!op.accumulate || !op.bias, "a product that accumulates has no bias");
-  require(!op.sums || op.trans_a, "a product that gives sums has them of a matrix that is stored transposed");
+  require(!op.sums || (op.trans_a && !op.bias), "a product that gives sums has them of a matrix that is stored transposed, and no bias");
   const Typed a = at.in(0), b = at.in(1), bias = at.in_if(op.bias, 2), c = at.out(0);
-  GemmShape shape;
-  shape.first = op.trans_b ? stored(op.n, op.k, true) : stored(op.k, op.n, false);
-  shape.second = op.trans_a ? stored(op.k, op.m, true) : stored(op.m, op.k, false);
-  shape.out = stored(op.m, op.n, false);
-  shape.type = at.compute();
-  shape.result = c.type;
-  shape.accumulate = op.accumulate;
+  GemmShape shape = shape_of(op, at.compute(), c.type);
+  shape.activation = ProductActivation::none;
   shape.bias = op.bias && bias.type == c.type;  // cuBLASLt adds a bias of the result's type
-  Works all{Product{shape, b.address, a.address, c.address, shape.bias ? bias.address : nullptr}};
+  const Typed sums = at.out_if(op.sums, 1);
+  shape.sums = op.sums && sums.type == c.type;
+  Works all{Product{shape, b.address, a.address, c.address, shape.bias ? bias.address : shape.sums ? sums.address : nullptr}};
   if (op.bias && !shape.bias) all.push_back(BiasKernel{at.form({c}), bias, c, op.m, op.n});
-  if (op.sums) all.push_back(column_sums(at, a, at.out(1), op.k, op.m));
+  if (op.sums && !shape.sums) all.push_back(column_sums(at, a, sums, op.k, op.m));
+  if (op.activation != ProductActivation::none) activate(op, at, all);
   return all;
 }
 
