@@ -14,6 +14,7 @@
 #include "models/plan/plan.hpp"
 #include "tests/backends.hpp"
 #include "tests/catch.hpp"
+#include "tests/source_dir.hpp"
 #include "topology/plan_reader.hpp"
 
 namespace tandem::tests {
@@ -36,7 +37,7 @@ inline json with_parts(json f) {
 /// The fixture of one model: "gpt", or "bert/post" where a file holds several.
 inline json read_fixture(const std::string& name) {
   const std::size_t slash = name.find('/');
-  std::ifstream file(TANDEM_SOURCE_DIR "/tests/fixtures/" + name.substr(0, slash) + "_pytorch.json");
+  std::ifstream file(tests::source_dir() + "/tests/fixtures/" + name.substr(0, slash) + "_pytorch.json");
   json f = json::parse(file);
   if (slash == std::string::npos) return with_parts(std::move(f));
   for (json& v : f["variants"])

@@ -9,6 +9,7 @@
 #include "tests/agree/layouts.hpp"
 #include "tests/backends.hpp"
 #include "tests/catch.hpp"
+#include "tests/source_dir.hpp"
 #include "topology/plan_reader.hpp"
 
 using namespace tandem;
@@ -17,7 +18,7 @@ using nlohmann::json;
 namespace {
 
 json read(const std::string& file) {
-  return json::parse(std::ifstream(std::string(TANDEM_SOURCE_DIR) + "/tests/fixtures/" + file));
+  return json::parse(std::ifstream(tests::source_dir() + "/tests/fixtures/" + file));
 }
 /// T5 as published, and with learned positions in layer norms and GELU.
 const json& relative_fixture() {

@@ -4,6 +4,7 @@
 #include "models/base/error.hpp"
 #include "models/base/presets.hpp"
 #include "tests/catch.hpp"
+#include "tests/source_dir.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace fs = std::filesystem;
@@ -48,7 +49,7 @@ TEST_CASE("a TANDEM_PRESETS without a folder of presets is refused") {
 }
 
 TEST_CASE("every folder of Tandem's own data is one that presets are looked for in") {
-  setenv("TANDEM_PRESETS", TANDEM_SOURCE_DIR, 1);
+  setenv("TANDEM_PRESETS", tests::source_dir().c_str(), 1);
   CHECK(refusal() == "");
   unsetenv("TANDEM_PRESETS");
 }

@@ -9,6 +9,7 @@
 #include "models/base/error.hpp"
 #include "models/base/presets.hpp"
 #include "tests/catch.hpp"
+#include "tests/source_dir.hpp"
 #include "tests/topology/clusters.hpp"
 
 using namespace tandem;
@@ -17,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kTopology = fs::path(TANDEM_SOURCE_DIR) / "topology";
+const fs::path kTopology = fs::path(tests::source_dir()) / "topology";
 
 json read(const fs::path& file) {
   std::ifstream in(file);

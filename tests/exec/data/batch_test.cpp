@@ -6,6 +6,7 @@
 #include "exec/data/batch_reader.hpp"
 #include "models/base/error.hpp"
 #include "tests/catch.hpp"
+#include "tests/source_dir.hpp"
 
 using namespace tandem;
 using namespace tandem::exec;
@@ -227,7 +228,7 @@ TEST_CASE("A source of ready-made examples is taken at its word") {
 }
 
 TEST_CASE("Pairs of a byte text come from the text") {
-  const std::string path = TANDEM_SOURCE_DIR "/experiments/data/kjv-new-testament.txt";
+  const std::string path = tests::source_dir() + "/experiments/data/kjv-new-testament.txt";
   std::ifstream in(path, std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(in)), {});
   const auto source = open_byte_text(path, 32, 1);

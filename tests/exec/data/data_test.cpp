@@ -10,6 +10,7 @@
 #include "exec/data/permutation.hpp"
 #include "models/base/error.hpp"
 #include "tests/catch.hpp"
+#include "tests/source_dir.hpp"
 
 using namespace tandem;
 using namespace tandem::exec;
@@ -42,7 +43,7 @@ std::vector<std::int32_t> sequence(const TokenSource& data, std::int64_t index, 
   return tokens;
 }
 
-const std::string kText = std::string(TANDEM_SOURCE_DIR) + "/experiments/data/kjv-new-testament.txt";
+const std::string kText = tests::source_dir() + "/experiments/data/kjv-new-testament.txt";
 
 }  // namespace
 
@@ -111,7 +112,7 @@ TEST_CASE("Bytes above 127 are tokens above 127") {
 
 TEST_CASE("A text that is missing, a folder or too short is refused with its name") {
   CHECK_THROWS_AS(open_byte_text("no_such_text.txt", 4, 0), ConfigError);
-  CHECK_THROWS_AS(open_byte_text(TANDEM_SOURCE_DIR, 4, 0), ConfigError);
+  CHECK_THROWS_AS(open_byte_text(tests::source_dir(), 4, 0), ConfigError);
   const SavedText file("short", "four");
   try {
     open_byte_text(file.path(), 4, 0);

@@ -5,6 +5,7 @@
 #include "models/graph/task_graph.hpp"
 #include "tests/catch.hpp"
 #include "tests/plans.hpp"
+#include "tests/source_dir.hpp"
 
 namespace tandem::exec::test {
 namespace {
@@ -56,7 +57,7 @@ TEST_CASE("every computation of GPT and LLaMA plans over tensor ranks, stages an
 
 TEST_CASE("every computation of the plans that a machine with a GPU runs has a kernel") {
   for (const char* name : {"gpt-125m", "llama-300m"}) {
-    const std::string file = std::string(TANDEM_SOURCE_DIR "/experiments/device/plans/") + name + ".json";
+    const std::string file = tests::source_dir() + "/experiments/device/plans/" + name + ".json";
     CHECK(refused(lower(load_plan(file, StackChoice{"tandem", std::nullopt}))) == std::set<std::string>{});
   }
 }

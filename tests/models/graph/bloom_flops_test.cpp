@@ -7,6 +7,7 @@
 #include "models/graph/task_graph.hpp"
 #include "models/plan/plan.hpp"
 #include "tests/catch.hpp"
+#include "tests/source_dir.hpp"
 #include "topology/plan_reader.hpp"
 
 using namespace tandem;
@@ -29,7 +30,7 @@ double deviation(nlohmann::json record) {
 }  // namespace
 
 TEST_CASE("matrix FLOPs reproduce the published TFLOP/s of the BLOOM benchmarks") {
-  std::ifstream file(TANDEM_SOURCE_DIR "/experiments/corpus/bloom.jsonl");
+  std::ifstream file(tests::source_dir() + "/experiments/corpus/bloom.jsonl");
   int records = 0, within = 0, early = 0;
   for (std::string line; std::getline(file, line); ++records) {
     const double d = deviation(nlohmann::json::parse(line));

@@ -8,6 +8,7 @@
 #include "models/huggingface/model_type.hpp"
 #include "models/plan/plan.hpp"
 #include "tests/catch.hpp"
+#include "tests/source_dir.hpp"
 #include "tests/temporary_folder.hpp"
 
 using namespace tandem;
@@ -17,7 +18,7 @@ using nlohmann::json;
 namespace {
 
 const json& fixtures() {
-  static const json all = read_json(std::string(TANDEM_SOURCE_DIR) + "/tests/fixtures/huggingface.json");
+  static const json all = read_json(tests::source_dir() + "/tests/fixtures/huggingface.json");
   return all;
 }
 

@@ -11,6 +11,7 @@
 #include "models/plan/plan.hpp"
 #include "tests/catch.hpp"
 #include "tests/models/planfile/plan_text.hpp"
+#include "tests/source_dir.hpp"
 #include "topology/plan_reader.hpp"
 
 using namespace tandem;
@@ -139,7 +140,7 @@ TEST_CASE("the schema and the parser accept and refuse the same values of every 
 
 TEST_CASE("every plan of the project obeys the schema, loads and can be lowered") {
   int seen = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(TANDEM_SOURCE_DIR "/experiments/plans")) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(tests::source_dir() + "/experiments/plans")) {
     if (entry.path().extension() != ".json") continue;
     INFO(entry.path());
     CHECK(valid(schema(), read_json(entry.path().string())));

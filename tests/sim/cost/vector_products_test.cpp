@@ -8,6 +8,7 @@
 #include "sim/cost/matmul_time.hpp"
 #include "sim/cost/roofline.hpp"
 #include "tests/catch.hpp"
+#include "tests/source_dir.hpp"
 #include "topology/topology.hpp"
 
 using namespace tandem;
@@ -37,7 +38,7 @@ double tflops(std::int64_t m, std::int64_t n, std::int64_t k, const Device& devi
 TEST_CASE("fp32 products on Hopper take what was measured, 6 percent off in the mean") {
   const auto card = GENERATE(as<std::string>(), "h100-sxm5-80gb", "h200-sxm-141gb");
   const Device device = device_of(card == "h100-sxm5-80gb" ? "dgx-h100" : "dgx-h200");
-  const auto table = read_json(std::string(TANDEM_SOURCE_DIR) + "/topology/measured/" + card + ".json");
+  const auto table = read_json(tests::source_dir() + "/topology/measured/" + card + ".json");
   double off = 0;
   std::size_t n = 0;
   for (const auto& row : table["entries"]["fp32"]["matmul"]) {

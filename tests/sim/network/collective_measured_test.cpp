@@ -11,6 +11,7 @@
 #include "sim/engine/simulate_step.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/engine/graphs.hpp"
+#include "tests/source_dir.hpp"
 
 using namespace tandem;
 using namespace tandem::sim;
@@ -60,7 +61,7 @@ struct Errors {
 
 std::map<std::string, Errors> by_family() {
   std::map<std::string, Errors> all;
-  std::ifstream file(TANDEM_SOURCE_DIR "/experiments/corpus/collectives.jsonl");
+  std::ifstream file(tests::source_dir() + "/experiments/corpus/collectives.jsonl");
   for (std::string line; std::getline(file, line);) {
     const auto record = nlohmann::json::parse(line);
     ClusterSpec spec;

@@ -11,6 +11,7 @@
 #include "sim/engine/simulate_step.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/engine/graphs.hpp"
+#include "tests/source_dir.hpp"
 
 using namespace tandem;
 using namespace tandem::sim;
@@ -61,7 +62,7 @@ TEST_CASE("where a fabric says that it reduces, vectors go up once and come down
 }
 
 TEST_CASE("what a network's plugin tells NCCL reaches its choice") {
-  std::ifstream file(TANDEM_SOURCE_DIR "/topology/presets/nodes/p4de.24xlarge.json");
+  std::ifstream file(tests::source_dir() + "/topology/presets/nodes/p4de.24xlarge.json");
   auto node = nlohmann::json::parse(file);
   const std::int64_t whole_chunks = 64 << 20;
   const auto seconds = [&](std::int64_t bytes) { return all_reduce_s(node.dump(), "", 16, bytes); };

@@ -8,6 +8,7 @@
 #include "models/base/text.hpp"
 #include "sim/result/simulate.hpp"
 #include "tests/catch.hpp"
+#include "tests/source_dir.hpp"
 #include "topology/plan_reader.hpp"
 
 using namespace tandem;
@@ -18,7 +19,7 @@ namespace {
 using nlohmann::json;
 
 std::vector<json> published() {
-  const std::string path = TANDEM_SOURCE_DIR "/experiments/corpus/published_runs.jsonl";
+  const std::string path = tests::source_dir() + "/experiments/corpus/published_runs.jsonl";
   std::istringstream lines(read_text(path));
   std::vector<json> out;
   for (std::string line; std::getline(lines, line);) out.push_back(parse_json(line, path));

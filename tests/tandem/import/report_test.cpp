@@ -7,6 +7,7 @@
 #include "models/graph/model_flops.hpp"
 #include "models/graph/task_graph.hpp"
 #include "tests/catch.hpp"
+#include "tests/source_dir.hpp"
 #include "tests/temporary_folder.hpp"
 
 using namespace tandem;
@@ -16,7 +17,7 @@ using nlohmann::json;
 namespace {
 
 const json& fixtures() {
-  static const json all = read_json(std::string(TANDEM_SOURCE_DIR) + "/tests/fixtures/huggingface.json");
+  static const json all = read_json(tests::source_dir() + "/tests/fixtures/huggingface.json");
   return all;
 }
 

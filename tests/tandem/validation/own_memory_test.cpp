@@ -10,12 +10,13 @@
 #include "experiments/tandem/validation/judged_record.hpp"
 #include "experiments/tandem/validation/measurement.hpp"
 #include "tests/catch.hpp"
+#include "tests/source_dir.hpp"
 
 using namespace tandem::program;
 
 namespace {
 
-const std::string kFile = std::string(TANDEM_SOURCE_DIR) + "/experiments/corpus/measured/h200/train.jsonl";
+const std::string kFile = tests::source_dir() + "/experiments/corpus/measured/h200/train.jsonl";
 
 bool compiled(const JudgedRecord& r) { return r.measured.id.ends_with("-compiled"); }
 
