@@ -52,12 +52,6 @@ std::string lacks(const Op&) {
   return "";
 }
 
-bool is_product(const Op& op) {
-  return std::holds_alternative<MatMul>(op) || std::holds_alternative<AttentionScores>(op) ||
-         std::holds_alternative<AttentionContext>(op) || std::holds_alternative<AttentionContextBackward>(op) ||
-         std::holds_alternative<AttentionScoresBackward>(op);
-}
-
 Answer can_multiply(const Op& op, const OperandTypes& types) {
   const auto* product = std::get_if<MatMul>(&op);
   for (std::size_t i = 0; i < types.in.size(); ++i) {
@@ -102,6 +96,12 @@ Dropout Operands::dropout(DropoutSite site, double rate) const {
 HiddenRows Operands::rows(std::int64_t local_seq, std::int64_t rows, bool shard) const {
   const KernelContext& c = context();
   return {SequenceMap(c.context_size, local_seq), shard ? c.tensor_rank * rows : 0, c.first_sequence, c.context_rank};
+}
+
+bool is_product(const Op& op) {
+  return std::holds_alternative<MatMul>(op) || std::holds_alternative<AttentionScores>(op) ||
+         std::holds_alternative<AttentionContext>(op) || std::holds_alternative<AttentionContextBackward>(op) ||
+         std::holds_alternative<AttentionScoresBackward>(op);
 }
 
 Answer can(const Op& op, const OperandTypes& types, std::size_t most_shared) {
