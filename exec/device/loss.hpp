@@ -73,7 +73,9 @@ class LogitsRow {
     block.gather_more(found, part.singles(), [&](A& sum, std::int64_t k) { sum += exp_short(single(k) - top); });
     return block.join(found, [](A a, A b) { return a + b; });
   }
-  TANDEM_HD Raw piece(std::int64_t k, bool kept) const { return kept && k < room_ ? kept_[k] : In::template load<n>(logits_, part.piece(k)); }
+  TANDEM_HD Raw piece(std::int64_t k, bool kept) const {
+    return kept && k < room_ ? kept_[k] : In::template load<n>(logits_, part.piece(k));
+  }
 
  private:
   Typed logits_;
@@ -170,7 +172,8 @@ struct LossKernel {
                                         const std::int64_t c = x.part.piece(k) - at;
                                         const bool plain = target >= 0 && c + n <= shard.real && (mine < c || mine >= c + n);
                                         TANDEM_UNROLL
-                                        for (int l = 0; l < n; ++l) d[l] = plain ? exp_short(d[l] - top) * factor : gradient(c + l, d[l]);
+                                        for (int l = 0; l < n; ++l)
+                                          d[l] = plain ? exp_short(d[l] - top) * factor : gradient(c + l, d[l]);
                                         put<S>(dlogits, x.part.piece(k), d);
                                       });
     block.each(x.part.singles(), [&](std::int64_t k) {

@@ -42,7 +42,8 @@ struct CopyKernel {
     each_wide<kWidth>(block, outer * middle * inner, may, [&](auto lanes, std::int64_t i) {
       Cell column{0, i}, row{0, 0};
       if (!whole) column = cell_of(i, inner), row = cell_of(column.row, middle);
-      const auto cells = load_cells<T, decltype(lanes)::n>(x, from.first + row.row * from.outer + row.col * from.middle + column.col);
+      const auto cells =
+          load_cells<T, decltype(lanes)::n>(x, from.first + row.row * from.outer + row.col * from.middle + column.col);
       store_cells(y, to.first + row.row * to.outer + row.col * to.middle + column.col, cells);
     });
   }
@@ -117,7 +118,8 @@ struct RotaryKernel {
     const std::int64_t token = block.index(), heads = end_head - first_head, pieces = half / n;
     block.each(groups * heads * pieces, [&](std::int64_t at) {
       const Cell piece = cell_of(at, pieces), head = cell_of(piece.row, heads);
-      const std::int64_t i = piece.col * n, first = token * width + (head.row * (queries + 2) + first_head + head.col) * 2 * half + i;
+      const std::int64_t i = piece.col * n,
+                         first = token * width + (head.row * (queries + 2) + first_head + head.col) * 2 * half + i;
       Wide<A, n> a = get<S, n>(y, first), b = get<S, n>(y, first + half);
       const auto c = *reinterpret_cast<const Cells<A, n>*>(cos + i), s = *reinterpret_cast<const Cells<A, n>*>(sin + i);
       TANDEM_UNROLL

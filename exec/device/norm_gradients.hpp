@@ -109,7 +109,8 @@ struct NormGradKernel {
   /// Whether rows are short enough: threads keep a row's operands and sums.
   static bool can(const RowPlan& plan) { return plan.keeps() && plan.kept <= 32; }
   static constexpr std::int64_t slabs(std::int64_t rows, const RowPlan& plan) {
-    const std::int64_t most = plan.team == kThreads && plan.kept == 32 ? kMostSlabs / 2 : kMostSlabs, blocks = parts(rows, plan.rows_of_block());
+    const std::int64_t most = plan.team == kThreads && plan.kept == 32 ? kMostSlabs / 2 : kMostSlabs,
+                       blocks = parts(rows, plan.rows_of_block());
     return blocks < most ? blocks : most;
   }
   RowPlan plan() const { return of.plan(form); }

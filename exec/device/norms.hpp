@@ -40,7 +40,8 @@ struct NormKernel {
     } else {
       constexpr int kRows = kThreads / Variant::kThreadsOfRow;
       const std::int64_t first = block.index() * kRows, end = first + kRows < rows ? first + kRows : rows;
-      block.template teams<Variant::kThreadsOfRow>(first, end, [&](const auto& team, std::int64_t row) { kept<Variant>(team, row); });
+      block.template teams<Variant::kThreadsOfRow>(first, end,
+                                                   [&](const auto& team, std::int64_t row) { kept<Variant>(team, row); });
     }
   }
 
@@ -54,8 +55,10 @@ struct NormKernel {
     const std::int64_t at = row * cols, pieces = cols / n;
     const A count = static_cast<A>(cols);
     typename Team::template Held<typename In::template Raw<n>, K> held;
-    team.template each<K>(pieces, [&](Slot s) { held[s] = add.x.here() ? added<S>(row, s.i * n) : In::template load<n>(x, at + s.i * n); });
-    const A mean = rms ? A{0} : team.template sum<A, K>(pieces, A{0}, [&](Slot s) { return total(In::template numbers<n>(held[s])); }) / count;
+    team.template each<K>(pieces,
+                          [&](Slot s) { held[s] = add.x.here() ? added<S>(row, s.i * n) : In::template load<n>(x, at + s.i * n); });
+    const A mean =
+        rms ? A{0} : team.template sum<A, K>(pieces, A{0}, [&](Slot s) { return total(In::template numbers<n>(held[s])); }) / count;
     const A squares = team.template sum<A, K>(pieces, A{0}, [&](Slot s) {
       Wide<A, n> v = In::template numbers<n>(held[s]);
       TANDEM_UNROLL

@@ -156,7 +156,8 @@ struct ElementwiseKernel {
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
     const bool whole = other == Spread::full || other == Spread::none;
-    const bool may = are_aligned(kLanes<S>, a, y) && (whole || cols % kLanes<S> == 0) && (other == Spread::row || are_aligned(kLanes<S>, b));
+    const bool may =
+        are_aligned(kLanes<S>, a, y) && (whole || cols % kLanes<S> == 0) && (other == Spread::row || are_aligned(kLanes<S>, b));
     each_wide<kLanes<S>>(block, rows * cols, may, [&](auto lanes, std::int64_t i) {
       constexpr int n = decltype(lanes)::n;
       const Wide<A, n> x = get<S, n>(a, i), second = others<S, n>(i);

@@ -24,7 +24,8 @@ struct DropoutAdd {
     Wide<A, N> sum = get<S, N>(x, i);
     if (bias.here()) sum = sum + load_wide<A, N>(bias, cell.col);
     if (dropout.threshold != 0) {
-      const Wide<A, N> kept = dropout.factors<A, N>(static_cast<std::uint64_t>(places.token(cell.row, *dropout.table) * cols + cell.col));
+      const Wide<A, N> kept =
+          dropout.factors<A, N>(static_cast<std::uint64_t>(places.token(cell.row, *dropout.table) * cols + cell.col));
       TANDEM_UNROLL
       for (int l = 0; l < N; ++l) sum[l] *= kept[l];
     }

@@ -113,7 +113,8 @@ TANDEM_HD inline Cells<std::uint16_t, N> pairs_of(const Wide<A, N>& numbers) {
     all.v = static_cast<std::uint16_t>(Kind::pair(static_cast<float>(numbers[0]), 0));
   } else {
     TANDEM_UNROLL
-    for (int l = 0; l < N / 2; ++l) all.v[l] = Kind::pair(static_cast<float>(numbers[2 * l]), static_cast<float>(numbers[2 * l + 1]));
+    for (int l = 0; l < N / 2; ++l)
+      all.v[l] = Kind::pair(static_cast<float>(numbers[2 * l]), static_cast<float>(numbers[2 * l + 1]));
   }
   return all;
 }

@@ -80,7 +80,8 @@ TEST_CASE("norms and their gradients are right for rows of every length that thr
 
 TEST_CASE("sums of columns add every row once, however rows and columns are parted") {
   for (const DType dtype : {DType::fp32, DType::bf16})
-    for (const auto& [rows, cols] : std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 8}, {37, 513}, {700, 264}, {5000, 24}, {130, 1}}) {
+    for (const auto& [rows, cols] :
+         std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 8}, {37, 513}, {700, 264}, {5000, 24}, {130, 1}}) {
       CAPTURE(name(dtype), rows, cols);
       const Values dy = short_values(rows * cols, 7), x = short_values(rows * cols, 8), stats = short_values(2 * rows, 9);
       Beside both(dtype);
@@ -93,15 +94,22 @@ TEST_CASE("sums of columns add every row once, however rows and columns are part
 
 TEST_CASE("a loss is right for rows that begin at any address, with padding and without") {
   for (const DType dtype : {DType::fp32, DType::bf16})
-    for (const auto& [cols, vocab] : std::vector<std::pair<std::int64_t, std::int64_t>>{{1003, 1003}, {8192, 8190}, {40, 33}, {20000, 20000}}) {
+    for (const auto& [cols, vocab] :
+         std::vector<std::pair<std::int64_t, std::int64_t>>{{1003, 1003}, {8192, 8190}, {40, 33}, {20000, 20000}}) {
       CAPTURE(name(dtype), cols, vocab);
       constexpr std::int64_t kRows = 5;
       const Values logits = short_values(kRows * cols, 11);
       std::vector<int> targets = random_integers(kRows, static_cast<int>(vocab), 12);
       targets[1] = -1, targets[2] = static_cast<int>(vocab) - 1;
       Beside both(dtype);
-      both.check(CrossEntropy{{kRows, cols, vocab, true}, kRows, true, true}, [&](Kind) { return Operands{real(logits), integers(targets)}; },
-                 [&](Kind) { return Operands{fp64(unwritten(1)), result(kRows * cols)}; });
+      both.check(
+          CrossEntropy{{kRows, cols, vocab, true}, kRows, true, true},
+          [&](Kind) {
+            return Operands{real(logits), integers(targets)};
+          },
+          [&](Kind) {
+            return Operands{fp64(unwritten(1)), result(kRows * cols)};
+          });
     }
 }
 
@@ -126,7 +134,8 @@ TEST_CASE("elementwise kernels are right over several blocks and at lengths that
     for (const auto& [rows, cols] : std::vector<std::pair<std::int64_t, std::int64_t>>{{3, 1027}, {9, 512}, {2, 4}}) {
       CAPTURE(name(dtype), rows, cols);
       const std::int64_t n = rows * cols;
-      const Values x = short_values(n, 21), y = short_values(n, 22), bias = short_values(cols, 23), both_of = short_values(2 * n, 24);
+      const Values x = short_values(n, 21), y = short_values(n, 22), bias = short_values(cols, 23),
+                   both_of = short_values(2 * n, 24);
       Beside both(dtype);
       const auto one = [&](const Op& op, const Operands& in, std::int64_t count) {
         both.check(op, [&](Kind) { return in; }, [&](Kind) { return Operands{result(count)}; });
