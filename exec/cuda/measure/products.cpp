@@ -1,9 +1,9 @@
-#include "exec/cuda/products.hpp"
+#include "exec/cuda/measure/products.hpp"
 
 #include <chrono>
 
 #include "exec/cuda/kernels.hpp"
-#include "exec/cuda/product_shapes.hpp"
+#include "exec/cuda/measure/product_shapes.hpp"
 
 namespace tandem::exec::cuda {
 namespace {
