@@ -39,8 +39,10 @@ struct ColumnSumsKernel {
   }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
-    if (may()) stats.here() ? strip<S, kLanes<S>, true>(block) : strip<S, kLanes<S>, false>(block);
-    else stats.here() ? strip<S, 1, true>(block) : strip<S, 1, false>(block);
+    if (may())
+      stats.here() ? strip<S, kLanes<S>, true>(block) : strip<S, kLanes<S>, false>(block);
+    else
+      stats.here() ? strip<S, 1, true>(block) : strip<S, 1, false>(block);
   }
 
  private:

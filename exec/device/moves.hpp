@@ -77,10 +77,10 @@ inline constexpr std::int64_t kMostPairs = 128;  ///< halves of the longest head
 /// A block for each token: turns its query and key heads, or does one of the passes that frameworks without a fused kernel do.
 struct RotaryKernel {
   Form form;
-  Typed x, turned, y;  ///< x: what is turned in place is y; `turned`: t of the passes, in or out
-  std::int64_t tokens, width, groups, queries;      ///< queries of a group
-  std::int64_t first_head, end_head, half;          ///< of a group's query heads and its key
-  double frequencies[kMostPairs];                   ///< of each pair; angle = position / unit * frequency
+  Typed x, turned, y;                           ///< x: what is turned in place is y; `turned`: t of the passes, in or out
+  std::int64_t tokens, width, groups, queries;  ///< queries of a group
+  std::int64_t first_head, end_head, half;      ///< of a group's query heads and its key
+  double frequencies[kMostPairs];               ///< of each pair; angle = position / unit * frequency
   double unit, length;
   SequenceMap map{1, 1};
   std::int32_t context_rank;

@@ -17,7 +17,8 @@ TANDEM_HD inline A total(const Wide<A, N>& numbers) {
   return sum;
 }
 
-/// A row for a warp or for a block. With `add` the rows are what that gives: they go into x first, and are read as they stand there.
+/// A row for a warp or for a block. With `add` the rows are what that gives: they go into x first, and are read as they stand
+/// there.
 struct NormKernel {
   Form form;
   Typed x, gamma, beta, y, stats;
@@ -27,7 +28,9 @@ struct NormKernel {
   DropoutAdd add = {};
 
   template <class Variant>
-  static constexpr int kResident = kKept<Variant> <= 16 ? 4 : kKept<Variant> <= 32 ? 3 : 1;
+  static constexpr int kResident = kKept<Variant> <= 16   ? 4
+                                   : kKept<Variant> <= 32 ? 3
+                                                          : 1;
   RowPlan plan() const {
     const int lanes = lanes_of(form);
     return row_plan(cols, form, are_aligned(lanes, x, gamma, beta, y) && are_aligned(lanes, add.x, add.bias, add.residual));

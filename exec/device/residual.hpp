@@ -92,8 +92,10 @@ struct PositionGradKernel {
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     const std::int64_t position = block.index(), index = local_index(position);
-    if (are_aligned(kLanes<S>, dy, dpositions) && cols % kLanes<S> == 0) columns<S, kLanes<S>>(block, position, index);
-    else columns<S, 1>(block, position, index);
+    if (are_aligned(kLanes<S>, dy, dpositions) && cols % kLanes<S> == 0)
+      columns<S, kLanes<S>>(block, position, index);
+    else
+      columns<S, 1>(block, position, index);
   }
 
  private:

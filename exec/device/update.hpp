@@ -41,8 +41,8 @@ struct Places {
       : local(at), state(piece.state + at), weight(piece.weight + at), gradient(piece.gradient + at) {}
 };
 
-/// body(lanes, places) for the elements of a block's stretch: several at a time where `may`, and where all operands' elements come to
-/// lie at multiples of 16 bytes together.
+/// body(lanes, places) for the elements of a block's stretch: several at a time where `may`, and where all operands' elements come
+/// to lie at multiples of 16 bytes together.
 template <int N, class Block, class F>
 TANDEM_HD inline void each_of_stretch(Block& block, const Pieces& pieces, bool may, F body) {
   const Stretch stretch = pieces.stretches[block.index()];

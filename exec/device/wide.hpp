@@ -238,7 +238,8 @@ TANDEM_HD inline void put(const Typed& t, std::int64_t i, const Wide<A, N>& numb
   Access<S>::template store<N>(t, i, Access<S>::template raw<N>(t, numbers));
 }
 
-/// Whether an operand's elements at multiples of `lanes` can be read so many at a time; nothing speaks against one that is not there.
+/// Whether an operand's elements at multiples of `lanes` can be read so many at a time; nothing speaks against one that is not
+/// there.
 TANDEM_HD inline bool is_aligned(const Typed& t, int lanes) {
   const std::int64_t bytes = lanes * (bits(t.type) / 8);
   return reinterpret_cast<std::uintptr_t>(t.address) % static_cast<std::uintptr_t>(bytes < 16 ? bytes : 16) == 0;

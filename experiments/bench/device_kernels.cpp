@@ -1,9 +1,10 @@
-// Speed of the CUDA backend's memory-bound operations at the sizes of bf16 training: GPT 125M (16 x 1024 tokens, hidden 768, vocabulary
-// 50304), GPT 1.3B (hidden 2048), LLaMA-3 8B (hidden 4096, vocabulary 128256); master weights, moments and main gradients in fp32.
+// Speed of the CUDA backend's memory-bound operations at the sizes of bf16 training: GPT 125M (16 x 1024 tokens, hidden 768,
+// vocabulary 50304), GPT 1.3B (hidden 2048), LLaMA-3 8B (hidden 4096, vocabulary 128256); master weights, moments and main
+// gradients in fp32.
 //   bench_device_kernels [--out FILE.json] [--only WORD]
-// Bytes are those that must move: every operand once, and twice where it is read and written. `copy` is the driver's copy on the same
-// card in the same run; `share` is an operation's GB/s by the copy's. Operands rotate through memory larger than the device's caches.
-// Calls are queued behind a long one, so the host's time does not count. Takes about ten seconds.
+// Bytes are those that must move: every operand once, and twice where it is read and written. `copy` is the driver's copy on the
+// same card in the same run; `share` is an operation's GB/s by the copy's. Operands rotate through memory larger than the device's
+// caches. Calls are queued behind a long one, so the host's time does not count. Takes about ten seconds.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -154,7 +155,8 @@ std::vector<Case> cases() {
   return all;
 }
 
-/// Bytes that an operation must move beyond what its operands say: what is updated is read first; of a table only the tokens' rows are.
+/// Bytes that an operation must move beyond what its operands say: what is updated is read first; of a table only the tokens' rows
+/// are.
 std::int64_t must_move(const Case& c) {
   std::int64_t bytes = moved(c);
   if (std::holds_alternative<AdamW>(c.op))
@@ -197,8 +199,8 @@ class Bench {
   double copy_speed() {
     constexpr std::int64_t kBytes = std::int64_t{1} << 30, kTimes = 8;
     return 2e-9 * kBytes * kTimes / wall([&](exec::MemoryEngine& engine) {
-      for (std::int64_t i = 0; i < kTimes; ++i) engine.copy(place(kBytes), place(kBytes), kBytes);
-    });
+             for (std::int64_t i = 0; i < kTimes; ++i) engine.copy(place(kBytes), place(kBytes), kBytes);
+           });
   }
   /// Seconds of a fold of two operands into one.
   double fold_seconds(DType type, std::int64_t bytes) {

@@ -114,7 +114,8 @@ TEST_CASE("the file of algorithms has a place of its own for each card and libra
 
 TEST_CASE("what a product's kernel does beside is done behind it, in the order in which it is needed") {
   std::vector<std::byte> room(64);
-  device::Product p{device::shape_of(product(false, true), DType::bf16, DType::bf16), room.data(), room.data() + 8, room.data() + 16};
+  const device::GemmShape shape = device::shape_of(product(false, true), DType::bf16, DType::bf16);
+  device::Product p{shape, room.data(), room.data() + 8, room.data() + 16};
   p.shape.bias = true;
   p.shape.activation = ProductActivation::gelu;
   p.vector = room.data() + 24;
@@ -145,7 +146,7 @@ TEST_CASE("a product's algorithms are timed before its first step on no data of 
   const tests::TemporaryFolder folder;
   const std::string path = folder.at("algorithms.json");
   if (tests::test_backend() != tests::TestBackend::cuda) {
-    CHECK_THROWS(make_cuda_backend({std::make_shared<ProductChoices>(kPlace, path)}));
+    CHECK_THROWS(make_cuda_backend({false, std::make_shared<ProductChoices>(kPlace, path)}));
     return;
   }
   const CudaCard card = cuda_card();
@@ -155,7 +156,7 @@ TEST_CASE("a product's algorithms are timed before its first step on no data of 
   std::string first;
   for (const bool again : {false, true}) {
     const auto choices = std::make_shared<ProductChoices>(here, path);
-    const auto backend = make_cuda_backend({choices});
+    const auto backend = make_cuda_backend({false, choices});
     const auto a = backend->allocate(ones.size() * 4), c = backend->allocate(total.size() * 4);
     a->write(0, std::as_bytes(std::span(ones)));
     c->write(0, std::as_bytes(std::span(total)));

@@ -1,5 +1,5 @@
-// Memory-bound kernels of a device at sizes that take each of their ways: rows of warps and of blocks, rows too long to keep, lengths
-// that 16 bytes do not divide. The oracle is the CPU's kernel in fp64 on the same numbers.
+// Memory-bound kernels of a device at sizes that take each of their ways: rows of warps and of blocks, rows too long to keep,
+// lengths that 16 bytes do not divide. The oracle is the CPU's kernel in fp64 on the same numbers.
 #include "tests/emulated/emulated_backend.hpp"
 #include "tests/exec/cpu/kernel_harness.hpp"
 
@@ -59,22 +59,36 @@ TEST_CASE("norms and their gradients are right for rows of every length that thr
           if (!rms) first.push_back(real(beta));
           return first;
         };
-        const auto forward = both.check(LayerNorm{rows, cols, 1e-5, rms}, [&](Kind) { return parameters({real(x)}); },
-                                        [&](Kind k) { return Operands{result(n), zeros(k, 2 * rows)}; });
+        const auto forward = both.check(
+            LayerNorm{rows, cols, 1e-5, rms}, [&](Kind) { return parameters({real(x)}); },
+            [&](Kind k) {
+              return Operands{result(n), zeros(k, 2 * rows)};
+            });
         const Values& stats = forward[1];
-        both.check(LayerNormBackward{rows, cols, true, rms},
-                   [&](Kind k) { return Operands{real(dy), real(x), in_type(k, stats), real(gamma), real(residual)}; },
-                   [&](Kind k) {
-                     Operands out{result(n), zeros(k, cols)};
-                     if (!rms) out.push_back(zeros(k, cols));
-                     return out;
-                   });
-        both.check(LayerNormBackward{rows, cols, false, rms, NormPart::input},
-                   [&](Kind k) { return Operands{real(dy), real(x), in_type(k, stats), real(gamma)}; },
-                   [&](Kind) { return Operands{result(n)}; });
-        both.check(BiasDropoutAddNorm{rows, cols, 0.25, true, DropoutSite::mlp_output, false, 1e-5, rms},
-                   [&](Kind) { return parameters({real(dy), real(beta), real(residual)}); },
-                   [&](Kind k) { return Operands{result(n), result(n), zeros(k, 2 * rows)}; });
+        both.check(
+            LayerNormBackward{rows, cols, true, rms},
+            [&](Kind k) {
+              return Operands{real(dy), real(x), in_type(k, stats), real(gamma), real(residual)};
+            },
+            [&](Kind k) {
+              Operands out{result(n), zeros(k, cols)};
+              if (!rms) out.push_back(zeros(k, cols));
+              return out;
+            });
+        both.check(
+            LayerNormBackward{rows, cols, false, rms, NormPart::input},
+            [&](Kind k) {
+              return Operands{real(dy), real(x), in_type(k, stats), real(gamma)};
+            },
+            [&](Kind) { return Operands{result(n)}; });
+        both.check(
+            BiasDropoutAddNorm{rows, cols, 0.25, true, DropoutSite::mlp_output, false, 1e-5, rms},
+            [&](Kind) {
+              return parameters({real(dy), real(beta), real(residual)});
+            },
+            [&](Kind k) {
+              return Operands{result(n), result(n), zeros(k, 2 * rows)};
+            });
       }
 }
 
@@ -85,10 +99,16 @@ TEST_CASE("sums of columns add every row once, however rows and columns are part
       CAPTURE(name(dtype), rows, cols);
       const Values dy = short_values(rows * cols, 7), x = short_values(rows * cols, 8), stats = short_values(2 * rows, 9);
       Beside both(dtype);
-      both.check(BiasGrad{rows, cols}, [&](Kind) { return Operands{real(dy)}; }, [&](Kind k) { return Operands{zeros(k, cols)}; });
-      both.check(LayerNormBackward{rows, cols, false, false, NormPart::parameters},
-                 [&](Kind k) { return Operands{real(dy), real(x), in_type(k, stats)}; },
-                 [&](Kind k) { return Operands{zeros(k, cols), zeros(k, cols)}; });
+      both.check(
+          BiasGrad{rows, cols}, [&](Kind) { return Operands{real(dy)}; }, [&](Kind k) { return Operands{zeros(k, cols)}; });
+      both.check(
+          LayerNormBackward{rows, cols, false, false, NormPart::parameters},
+          [&](Kind k) {
+            return Operands{real(dy), real(x), in_type(k, stats)};
+          },
+          [&](Kind k) {
+            return Operands{zeros(k, cols), zeros(k, cols)};
+          });
     }
 }
 
@@ -122,10 +142,18 @@ TEST_CASE("an embedding's gradient adds up every occurrence of a token, thousand
       for (std::size_t t = 0; t < tokens.size(); t += 3) tokens[t] = 5;
       const Values dy = short_values(count * hidden, 14), table = short_values(kVocab * hidden, 15);
       Beside both(dtype);
-      both.check(EmbeddingBackward{count, hidden, kVocab, true}, [&](Kind) { return Operands{integers(tokens), real(dy)}; },
-                 [&](Kind k) { return Operands{zeros(k, kVocab * hidden)}; });
-      both.check(Embedding{count, hidden, kVocab, true}, [&](Kind) { return Operands{integers(tokens), real(table)}; },
-                 [&](Kind) { return Operands{result(count * hidden)}; });
+      both.check(
+          EmbeddingBackward{count, hidden, kVocab, true},
+          [&](Kind) {
+            return Operands{integers(tokens), real(dy)};
+          },
+          [&](Kind k) { return Operands{zeros(k, kVocab * hidden)}; });
+      both.check(
+          Embedding{count, hidden, kVocab, true},
+          [&](Kind) {
+            return Operands{integers(tokens), real(table)};
+          },
+          [&](Kind) { return Operands{result(count * hidden)}; });
     }
 }
 
@@ -138,7 +166,8 @@ TEST_CASE("elementwise kernels are right over several blocks and at lengths that
                    both_of = short_values(2 * n, 24);
       Beside both(dtype);
       const auto one = [&](const Op& op, const Operands& in, std::int64_t count) {
-        both.check(op, [&](Kind) { return in; }, [&](Kind) { return Operands{result(count)}; });
+        both.check(
+            op, [&](Kind) { return in; }, [&](Kind) { return Operands{result(count)}; });
       };
       for (const auto kind : {PointwiseKind::gelu_tanh, PointwiseKind::relu, PointwiseKind::squared_relu, PointwiseKind::tanh}) {
         one(Pointwise{n, kind, cols}, {real(x), real(bias)}, n);
@@ -150,7 +179,10 @@ TEST_CASE("elementwise kernels are right over several blocks and at lengths that
       }
       for (const auto spread : {Spread::full, Spread::row, Spread::column})
         one(Elementwise{rows, cols, ElementwiseKind::subtract, spread, 0.5},
-            {real(x), real(spread == Spread::full ? y : spread == Spread::column ? bias : short_values(rows, 25))}, n);
+            {real(x), real(spread == Spread::full     ? y
+                           : spread == Spread::column ? bias
+                                                      : short_values(rows, 25))},
+            n);
       one(BiasDropoutAdd{rows, cols, 0.25, true, DropoutSite::mlp_output}, {real(x), real(bias), real(y)}, n);
     }
 }
