@@ -33,6 +33,10 @@ class ShareMap {
     const bool rows_follow = cols_ == full_cols_ && expert_rows_ == 0;
     return rows_follow ? std::numeric_limits<std::int64_t>::max() : cols_ - local % cols_;
   }
+  /// Rows of the share from that of `local` on that lie below each other in the whole parameter.
+  std::int64_t rows_below(std::int64_t local) const {
+    return expert_rows_ == 0 ? std::numeric_limits<std::int64_t>::max() : expert_rows_ - local / cols_ % expert_rows_;
+  }
 
  private:
   /// Experts are stacked along the rows, each cut over the tensor ranks by itself.

@@ -7,7 +7,7 @@
 
 #include "exec/run/executor.hpp"
 #include "exec/run/script.hpp"
-#include "exec/state/training_state.hpp"
+#include "exec/state/saved_state.hpp"
 
 namespace tandem::exec {
 

@@ -2,11 +2,11 @@
 
 #include <atomic>
 #include <cmath>
-#include <new>
 
 #include "exec/communicator/rendezvous.hpp"
 #include "exec/cpu/backend.hpp"
 #include "exec/process/remote_memory.hpp"
+#include "exec/process/together.hpp"
 #include "exec/run/learning_rate.hpp"
 #include "exec/run/packed_books.hpp"
 #include "exec/run/rank_failure.hpp"
@@ -15,15 +15,16 @@
 #include "exec/state/initialise.hpp"
 #include "models/base/error.hpp"
 #include "models/base/threads.hpp"
+#include "models/plan/kept_type.hpp"
 #include "models/planfile/plan_trained.hpp"
 
 namespace tandem::exec {
 namespace {
 
-void require_steps_left(const TrainingState* resume, std::int64_t steps) {
-  if (resume == nullptr || resume->steps < steps) return;
+void require_steps_left(const SavedState* resume, std::int64_t steps) {
+  if (resume == nullptr || resume->facts().steps < steps) return;
   throw ConfigError(Problem{"", "training.steps", std::to_string(steps),
-                            "the state to resume has " + std::to_string(resume->steps) + " steps behind it",
+                            "the state to resume has " + std::to_string(resume->facts().steps) + " steps behind it",
                             "give more steps: they count from the beginning of the run"});
 }
 
@@ -68,16 +69,17 @@ class Run {
         gate_(here_.size()),
         last_step_(options.steps - 1),
         timeline_step_(options.timeline_step),
-        step_(options.resume != nullptr ? options.resume->steps : 0) {}
+        step_(options.resume != nullptr ? options.resume->facts().steps : 0) {}
 
   RunResult train() {
     if (make_ranks()) {
       const RunContext& first = *script_.acts().front().context;
       initialise(states(first), plan_, options_.initialise);
-      if (options_.resume != nullptr) restore_state(states_of_all(first, nullptr), plan_, *options_.resume);
+      if (options_.resume != nullptr) together(world_.control(), [&] { restore_state(states_of_all(first, nullptr), plan_, *options_.resume); });
       for (auto& rank : ranks_) rank->scale() = first_scale();
       run_threads();
     }
+    if (options_.keeper != nullptr && (!failure_.failure() || !world_.several())) options_.keeper->finish();
     if (failure_.failure() && options_.on_failure) options_.on_failure(*failure_.failure(), take_result());
     failure_.rethrow();
     return take_result();
@@ -143,7 +145,9 @@ class Run {
     const auto all = states_of_all(context, &remote);
     try {
       read(all);
-    } catch (const std::bad_alloc&) {
+    } catch (const CommError&) {
+      throw;  // nobody listens any more
+    } catch (...) {
       end_serving(world_.control());
       throw;
     }
@@ -270,7 +274,7 @@ class Run {
 
   /// Where the run begins.
   ScaleState first_scale() const {
-    if (options_.resume != nullptr) return options_.resume->scale;
+    if (options_.resume != nullptr) return options_.resume->facts().scale;
     ScaleState scale;
     if (plan_.training.scales_loss()) scale.loss_scale = plan_.training.loss_scale.initial;
     return scale;
@@ -329,8 +333,9 @@ class Run {
                           seconds, act.segment.global_batch_size, 1 / s.inverse_scale};
     if (world_.control().first()) conclude_step(done, report.stop);
     share_end();
-    if (options_.on_state && (step == last_step_ || (options_.state_every > 0 && (step + 1) % options_.state_every == 0)))
-      keep_state(act, step + 1);
+    if (options_.keeper == nullptr) return;
+    const bool due = step == last_step_ || (options_.state_every > 0 && (step + 1) % options_.state_every == 0);
+    due ? keep_state(act, step + 1) : options_.keeper->go_on();
   }
 
   void conclude_step(const StepResult& done, bool stop) {
@@ -355,25 +360,12 @@ class Run {
     if (wanted) timeline_step_ = last_step_;
   }
 
-  /// The other ranks wait meanwhile: what there is no memory for is let go of, and touches nobody.
-  void keep_state(const Act& act, std::int64_t steps) {
-    try {
-      gather_state(act, steps);
-      return;
-    } catch (const std::bad_alloc&) {
-      if (!options_.on_state_lost) throw;
-    }
-    options_.on_state_lost(steps);
-  }
-
-  void gather_state(const Act& act, std::int64_t steps) {
-    TrainingState state;
-    read_all(*act.context, [&](const auto& all) { state = collect_state(all, plan_); });
-    if (!world_.control().first()) return;
-    state.steps = steps;
-    state.scale = ranks_.front()->scale();
-    state.samples = act.segment.first_sample + (steps - act.segment.first_step) * act.segment.global_batch_size;
-    options_.on_state(state);
+  /// The other ranks wait meanwhile.
+  void keep_state(const Act& act, std::int64_t steps) const {
+    const std::vector<RankState> world = states_of_all(*act.context, nullptr);
+    const std::int64_t samples = act.segment.first_sample + (steps - act.segment.first_step) * act.segment.global_batch_size;
+    const auto with_all = [&](const auto& read) { read_all(*act.context, read); };
+    options_.keeper->keep({{steps, samples, ranks_.front()->scale()}, plan_, world, with_all});
   }
 
   void finish_evaluation(const EvaluationResult& done) {

@@ -16,7 +16,7 @@ namespace tandem::exec {
 RunResult run(GraphCache& graphs, const TokenSource& data, const RunOptions& options);
 
 /// The same with the ranks of `world`'s processes, which all call it alike. Callbacks are called, and the result is whole, at process 0
-/// alone; `on_state` must be given everywhere, and where `stop` says so in any process the run ends. The clocks' moments are those of
+/// alone; a `keeper` must be given everywhere, and where `stop` says so in any process the run ends. The clocks' moments are those of
 /// process 0.
 RunResult run(GraphCache& graphs, const TokenSource& data, const RunOptions& options, World& world);
 

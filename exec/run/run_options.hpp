@@ -12,7 +12,7 @@
 #include "exec/data/data.hpp"
 #include "exec/run/rank_failure.hpp"
 #include "exec/run/run_result.hpp"
-#include "exec/state/training_state.hpp"
+#include "exec/state/state_keeper.hpp"
 #include "models/graph/segments.hpp"
 
 namespace tandem::exec {
@@ -20,18 +20,16 @@ namespace tandem::exec {
 struct RunOptions {
   std::int64_t steps = 1;               ///< of the whole run, those before `resume` counted in
   std::int64_t timeline_step = -1;      ///< step whose spans are kept; -1: none
-  const TrainingState* resume = nullptr;  ///< where the run goes on, some of its steps done; initial values where there is none
+  const SavedState* resume = nullptr;  ///< where the run goes on, some of its steps done; initial values where there is none
   bool gather_gradients = false;        ///< after each step: gradients as reduced, before clipping
   bool gather_weights = false;          ///< after the last step
   std::function<void(const StepResult&)> on_step;   ///< called by rank 0's thread
   /// Asked by rank 0's thread behind every step: whether the run ends there. Where the last step's timeline is wanted one
   /// more step is done, whose timeline is kept.
   std::function<bool()> stop;
-  /// Called by rank 0's thread behind every `state_every`-th step (0: none) and the last one. An evaluation due there comes
-  /// after it, and first when the run is resumed.
-  std::function<void(const TrainingState&)> on_state;
-  /// Called where the host has no memory to gather the state of so many steps or for on_state; empty: the run fails.
-  std::function<void(std::int64_t steps)> on_state_lost;
+  /// Called in every process behind every `state_every`-th step (0: none) and the last one. An evaluation due there comes after it,
+  /// and first when the run is resumed. nullptr: nothing is kept.
+  StateKeeper* keeper = nullptr;
   std::int64_t state_every = 0;
   EvaluationRhythm evaluation;
   const TokenSource* evaluation_data = nullptr;     ///< its sequences from 0 on; needed where something is evaluated

@@ -25,7 +25,7 @@ Script::Script(const Plan& plan, const std::function<GraphOf(const Segment&)>& g
                const RunOptions& options) {
   require(options.evaluation.every == 0 || options.evaluation_data != nullptr, "an evaluation without data");
   const auto training = training_of(plan, options.steps);
-  const std::int64_t done = options.resume != nullptr ? options.resume->steps : 0;
+  const std::int64_t done = options.resume != nullptr ? options.resume->facts().steps : 0;
   for (const Segment& s : from_step(with_evaluations(plan, training, options.evaluation), done)) {
     const bool evaluates = s.kind == Segment::Kind::evaluate;
     acts_.push_back({s, context(graph_of(s), evaluates ? *options.evaluation_data : data)});

@@ -3,13 +3,15 @@
 #include <limits>
 #include <map>
 
-#include "exec/state/state_values.hpp"
+#include "exec/state/stored_values.hpp"
 #include "models/base/error.hpp"
 
 namespace tandem::exec {
 namespace {
 
 using Tensors = std::map<std::int32_t, GatheredTensor>;  // by global index
+
+constexpr std::int64_t kAtOnce = 1 << 18;  // elements that are copied from a device together
 
 GatheredTensor& whole_of(const Param& p, Tensors& tensors) {
   auto& whole = tensors[p.global_index];
@@ -19,18 +21,17 @@ GatheredTensor& whole_of(const Param& p, Tensors& tensors) {
   return whole;
 }
 
-std::int64_t place_in(std::string_view allocation, const ParamPiece& piece) {
-  if (allocation == "gradients") return piece.gradient;
-  return allocation == "weights" ? piece.weight : piece.state;
-}
-
-/// Everything that one rank of the whole world is to count.
-std::vector<ParamPiece> counted_pieces(const RankState& rank) {
-  auto seat = rank.seat;
-  seat.norm_over_world = true;
-  auto pieces = param_pieces(*rank.program, seat);
-  std::erase_if(pieces, [](const ParamPiece& p) { return !p.counted; });
-  return pieces;
+void read(BlockPlace from, GatheredTensor& to) {
+  std::vector<std::byte> room;
+  for (const Block& part : parts_of(from.block, kAtOnce)) {
+    room.resize(static_cast<std::size_t>(part.elements()) * stored_bytes(from.type));
+    from.arena->read(from.offset, room);
+    from.offset += room.size();
+    const auto cols = static_cast<std::size_t>(part.cols);
+    for (std::int64_t r = 0; r < part.rows; ++r)
+      load_values(from.type, room.data() + static_cast<std::size_t>(r) * cols * stored_bytes(from.type),
+                  std::span(to.values).subspan(static_cast<std::size_t>((part.row + r) * to.cols + part.col), cols));
+  }
 }
 
 }  // namespace
@@ -40,11 +41,8 @@ std::vector<GatheredTensor> gather(std::span<const RankState> ranks, std::string
   for (const auto& rank : ranks) {
     const auto offset = state_offset(*rank.program, allocation);
     require(offset >= 0 || rank.program->params.empty(), "a program without the buffer that is gathered");
-    for (const auto& piece : counted_pieces(rank)) {
-      auto& values = whole_of(*piece.param, tensors).values;
-      StateValues(*rank.arena, offset, dtype)
-          .read({piece.first, piece.count, place_in(allocation, piece)}, share_map(*piece.param, rank), values);
-    }
+    for (const HeldBlock& held : counted_blocks(rank, allocation))
+      read(place_of(rank, held, offset, dtype), whole_of(*held.param, tensors));
   }
   std::vector<GatheredTensor> all;
   for (auto& [index, tensor] : tensors) all.push_back(std::move(tensor));

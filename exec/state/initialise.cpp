@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "exec/data/normals.hpp"
-#include "exec/state/state_values.hpp"
-#include "exec/state/training_state.hpp"
+#include "exec/state/stored_values.hpp"
 #include "models/base/error.hpp"
 #include "models/base/threads.hpp"
+#include "models/plan/kept_type.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -18,30 +19,6 @@ double deviation(const Param& p, const ModelSpec& model) {
   if (p.init == Param::Init::normal_scaled)
     return model.init_std / std::sqrt(2.0 * static_cast<double>(model.num_layers));
   return model.init_std;
-}
-
-/// A rank with what it updates.
-struct Holder {
-  RankState rank;
-  std::vector<ParamPiece> pieces;
-};
-
-void write_weights(const Param& p, const Holder& h, const std::vector<double>& full, DType dtype) {
-  const auto offset = state_offset(*h.rank.program, "weights");
-  if (offset < 0) return;
-  StateValues to(*h.rank.arena, offset, dtype);
-  const ShareMap map = share_map(p, h.rank);
-  if (!h.rank.program->weights_sharded) return to.write({0, p.used(h.rank.seat.share_of(p)), p.offset}, map, full);
-  for (const auto& piece : h.pieces)
-    if (piece.param == &p) to.write({piece.first, piece.count, piece.weight}, map, full);
-}
-
-void write_master(const Param& p, const Holder& h, const std::vector<double>& full, DType dtype) {
-  const auto offset = state_offset(*h.rank.program, "master");
-  if (offset < 0) return;
-  StateValues to(*h.rank.arena, offset, dtype);
-  for (const auto& piece : h.pieces)
-    if (piece.param == &p) to.write({piece.first, piece.count, piece.state}, share_map(p, h.rank), full);
 }
 
 /// Of weights, what belongs to no parameter stays zero: the padding of a vocabulary takes part in matrix products.
@@ -55,67 +32,109 @@ void clear_state(const RankState& rank) {
       rank.arena->fill(static_cast<std::size_t>(a.offset), static_cast<std::size_t>(a.bytes.count()), std::byte{0});
 }
 
-std::vector<std::vector<Holder>> by_stage(std::span<const RankState> ranks) {
-  std::vector<std::vector<Holder>> stages;
-  for (const auto& rank : ranks) {
-    const auto stage = rank.program->stage.index();
-    if (stages.size() <= stage) stages.resize(stage + 1);
-    stages[stage].push_back({rank, param_pieces(*rank.program, rank.seat)});
+constexpr std::int64_t kAtOnce = 1 << 16;  // numbers of one thread: they depend on their index alone
+
+/// Where the ranks of a stage hold a parameter.
+using Places = std::map<const Param*, std::vector<BlockPlace>>;
+
+void add_places(const RankState& rank, const Plan& plan, Places& places) {
+  for (const char* buffer : {"weights", "master"}) {
+    const auto offset = state_offset(*rank.program, buffer);
+    if (offset < 0) continue;
+    for (const HeldBlock& held : held_blocks(rank, buffer))
+      places[held.param].push_back(place_of(rank, held, offset, kept_type(plan, buffer)));
   }
+}
+
+std::map<std::size_t, std::vector<RankState>> by_stage(std::span<const RankState> ranks) {
+  std::map<std::size_t, std::vector<RankState>> stages;
+  for (const RankState& rank : ranks) stages[rank.program->stage.index()].push_back(rank);
   return stages;
 }
 
-/// Pieces of one tensor follow each other in a program's list, so the last one is all there is to remember.
-class WholeTensors {
- public:
-  WholeTensors(const Plan& plan, const std::function<void(const std::string&, std::vector<double>&)>& replace)
-      : plan_(plan), replace_(replace) {}
-
-  const std::vector<double>& of(const Param& p) {
-    if (p.name == name_) return full_;
-    full_ = initial_values(p, plan_);
-    if (replace_) replace_(p.name, full_);
-    require(full_.size() == static_cast<std::size_t>(p.full_rows * p.full_cols), "initial values of another size");
-    name_ = p.name;
-    return full_;
+/// The least block that has all that places have of `part`.
+Block held_of(const Block& part, std::span<const BlockPlace> places) {
+  Block all;
+  for (const BlockPlace& place : places) {
+    const Block b = meet(part, place.block);
+    if (b.empty()) continue;
+    if (all.empty()) all = b;
+    const std::int64_t row = std::min(all.row, b.row), col = std::min(all.col, b.col);
+    all = {row, col, std::max(all.row + all.rows, b.row + b.rows) - row, std::max(all.col + all.cols, b.col + b.cols) - col};
   }
+  return all;
+}
 
- private:
-  const Plan& plan_;
-  const std::function<void(const std::string&, std::vector<double>&)>& replace_;
-  std::string name_;
-  std::vector<double> full_;
-};
+/// Values of a block, row by row.
+using Values = std::function<void(const Block&, std::span<double>)>;
+
+/// Asks on all cores for what the places hold, once for all that hold it, and writes it there.
+void write(const Param& p, std::span<const BlockPlace> places, const Values& values) {
+  const std::vector<Block> parts = parts_of({0, 0, p.full_rows, p.full_cols}, kAtOnce);
+  for_each_index(parts.size(), {all_cores()}, [&](std::size_t i) {
+    const Block held = held_of(parts[i], places);
+    if (held.empty()) return;
+    std::vector<double> room(static_cast<std::size_t>(held.elements()));
+    values(held, room);
+    for (const BlockPlace& place : places) write_common({held, DType::fp64, std::as_bytes(std::span(room)).data()}, place);
+  });
+}
+
+/// Numbers [first, first + out.size()) of the whole parameter.
+void draw(const Param& p, const Plan& plan, std::uint64_t first, std::span<double> out) {
+  if (p.init == Param::Init::ones || p.init == Param::Init::zeros)
+    return std::fill(out.begin(), out.end(), p.init == Param::Init::ones ? 1.0 : 0.0);
+  fill_normals(RandomStream::initial(plan.training.seed, p.init_id), first, out);
+  const double sigma = deviation(p, plan.model);
+  for (double& value : out) value *= sigma;
+}
+
+/// body(where a row's values begin in the whole parameter, and in a block's): rows that follow each other there count as one.
+template <class F>
+void each_line(const Param& p, const Block& b, F body) {
+  const std::int64_t length = b.cols == p.full_cols ? b.elements() : b.cols;
+  for (std::int64_t done = 0; done < b.elements(); done += length)
+    body(static_cast<std::size_t>((b.row + done / b.cols) * p.full_cols + b.col), static_cast<std::size_t>(done),
+         static_cast<std::size_t>(length));
+}
+
+void write_drawn(const Param& p, const Plan& plan, std::span<const BlockPlace> places) {
+  write(p, places, [&](const Block& b, std::span<double> out) {
+    each_line(p, b, [&](std::size_t whole, std::size_t at, std::size_t n) { draw(p, plan, whole, out.subspan(at, n)); });
+  });
+}
+
+void write_given(const Param& p, std::span<const double> full, std::span<const BlockPlace> places) {
+  require(full.size() == static_cast<std::size_t>(p.full_rows * p.full_cols), "initial values of another size");
+  write(p, places, [&](const Block& b, std::span<double> out) {
+    each_line(p, b, [&](std::size_t whole, std::size_t at, std::size_t n) {
+      std::copy_n(full.begin() + static_cast<std::ptrdiff_t>(whole), n, out.begin() + static_cast<std::ptrdiff_t>(at));
+    });
+  });
+}
 
 }  // namespace
 
 std::vector<double> initial_values(const Param& p, const Plan& plan) {
-  std::vector<double> full(static_cast<std::size_t>(p.full_rows * p.full_cols), p.init == Param::Init::ones ? 1.0 : 0.0);
-  if (p.init == Param::Init::ones || p.init == Param::Init::zeros) return full;
-  const double sigma = deviation(p, plan.model);
-  const RandomStream stream = RandomStream::initial(plan.training.seed, p.init_id);
-  constexpr std::size_t kAtOnce = 1 << 16;  // numbers of one thread: they depend on their index alone
-  for_each_index((full.size() + kAtOnce - 1) / kAtOnce, {all_cores()}, [&](std::size_t part) {
-    const std::size_t first = part * kAtOnce;
-    const auto mine = std::span(full).subspan(first, std::min(kAtOnce, full.size() - first));
-    fill_normals(stream, first, mine);
-    for (double& value : mine) value *= sigma;
-  });
+  std::vector<double> full(static_cast<std::size_t>(p.full_rows * p.full_cols));
+  draw(p, plan, 0, full);
   return full;
 }
 
 void initialise(std::span<const RankState> ranks, const Plan& plan,
                 const std::function<void(const std::string&, std::vector<double>&)>& replace) {
   for (const auto& rank : ranks) clear_state(rank);
-  for (const auto& stage : by_stage(ranks)) {
-    if (stage.empty()) continue;
-    WholeTensors tensors(plan, replace);
-    for (const auto& p : stage.front().rank.program->params) {
-      const auto& full = tensors.of(p);
-      for (const auto& holder : stage) {
-        write_weights(p, holder, full, kept_type(plan, "weights"));
-        write_master(p, holder, full, kept_type(plan, "master"));
+  for (const auto& [number, stage] : by_stage(ranks)) {
+    Places places;
+    for (const RankState& rank : stage) add_places(rank, plan, places);
+    for (const Param& p : stage.front().program->params) {
+      if (!replace) {
+        write_drawn(p, plan, places[&p]);
+        continue;
       }
+      std::vector<double> full = initial_values(p, plan);
+      replace(p.name, full);
+      write_given(p, full, places[&p]);
     }
   }
 }

@@ -1,5 +1,6 @@
 #include "models/base/files.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -73,6 +74,26 @@ std::error_code remove_file(const std::string& path) {
   std::error_code reason;
   fs::remove(path, reason);
   return reason;
+}
+
+std::error_code remove_folder(const std::string& path) {
+  std::error_code reason;
+  fs::remove_all(path, reason);
+  return reason;
+}
+
+std::error_code exchange_folder(const std::string& from, const std::string& to) {
+  const unsigned both = is_folder(to) ? RENAME_EXCHANGE : 0;
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), both) == 0) return {};
+  if (errno != EINVAL && errno != ENOSYS) return {errno, std::generic_category()};
+  // A file system that cannot exchange names: for a moment none has the name.
+  if (const std::string old = from + ".old"; both != 0 && ::rename(to.c_str(), old.c_str()) == 0) {
+    if (::rename(from.c_str(), to.c_str()) == 0) return {::rename(old.c_str(), from.c_str()) == 0 ? 0 : errno, std::generic_category()};
+    const int why = errno;
+    static_cast<void>(::rename(old.c_str(), to.c_str()));
+    return {why, std::generic_category()};
+  }
+  return {::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno, std::generic_category()};
 }
 
 std::optional<std::int64_t> written_at(const std::string& path) {

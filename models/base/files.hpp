@@ -43,6 +43,13 @@ std::error_code make_folders(const std::string& path);
 /// Removes a file if there is one; the reason where it stays.
 std::error_code remove_file(const std::string& path);
 
+/// Removes a folder with all that is in it; the reason where something stays.
+std::error_code remove_folder(const std::string& path);
+
+/// Gives a folder another name. Where a folder has that name the two change names in one go, so that the name is never missing. The
+/// reason where that fails.
+std::error_code exchange_folder(const std::string& from, const std::string& to);
+
 /// When a file was last written, in ticks of the file clock; nothing where the system does not say.
 std::optional<std::int64_t> written_at(const std::string& path);
 

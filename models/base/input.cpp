@@ -140,6 +140,17 @@ std::string_view InputFile::block() {
   return read_;
 }
 
+void InputFile::read_at(std::uint64_t at, std::span<std::byte> to) const {
+  while (!to.empty()) {
+    const ssize_t n = ::pread(file_, to.data(), to.size(), static_cast<off_t>(at));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) refuse_unreadable(path_, errno);
+    if (n == 0) refuse(path_, "is cut short");
+    to = to.subspan(static_cast<std::size_t>(n));
+    at += static_cast<std::uint64_t>(n);
+  }
+}
+
 std::string InputFile::whole(std::size_t most) {
   const std::uint64_t bytes = size().value_or(0);
   const auto too_large = [&] { refuse(path_, "is larger than " + mebibytes(most), "is it the right file?"); };

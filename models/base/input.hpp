@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -27,6 +28,10 @@ class InputFile {
 
   /// The next bytes, from the first one on whatever was looked at; empty at the end. Valid until the next call.
   std::string_view block();
+
+  /// Of a plain file the bytes from `at` on, whatever was read before; several threads may call it. Throws ConfigError where there are
+  /// fewer.
+  void read_at(std::uint64_t at, std::span<std::byte> to) const;
 
   /// Every byte, in place of `block`; to be called once, last. Throws ConfigError where these are more than `most` or than half of the host's memory,
   /// for a plain file before it is read.

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "models/base/files.hpp"
 #include "models/base/output.hpp"
 
 namespace tandem {
@@ -31,12 +32,29 @@ pid_t writer(std::string_view name, std::string_view of) {
 
 bool lives(pid_t process) { return kill(process, 0) == 0 || errno != ESRCH; }
 
+bool untouched(const fs::path& path) {
+  std::error_code failed;
+  const auto written = fs::last_write_time(path, failed);
+  return !failed && fs::file_time_type::clock::now() - written > kUntouched;
+}
+
 bool abandoned(const fs::path& file, std::string_view of) {
   const pid_t pid = writer(file.filename().string(), of);
   std::error_code failed;
   if (pid == 0 || lives(pid) || !fs::is_regular_file(fs::symlink_status(file, failed))) return false;
-  const auto written = fs::last_write_time(file, failed);
-  return !failed && fs::file_time_type::clock::now() - written > kUntouched;
+  return untouched(file);
+}
+
+/// "NAME" of "NAME.PID.new".
+std::string stem_of(const fs::path& path) { return path.filename().stem().stem().string(); }
+
+bool abandoned_folder(const fs::path& folder) {
+  const pid_t pid = writer(folder.filename().string(), stem_of(folder));
+  std::error_code failed;
+  if (pid == 0 || lives(pid) || !fs::is_directory(fs::symlink_status(folder, failed)) || !untouched(folder)) return false;
+  for (fs::directory_iterator file(folder, failed); !failed && file != fs::directory_iterator(); file.increment(failed))
+    if (!untouched(file->path())) return false;
+  return !failed;
 }
 
 }  // namespace
@@ -53,6 +71,16 @@ std::vector<std::string> remove_leftovers(const std::string& path) {
     std::error_code kept;
     if (abandoned(entry->path(), name) && fs::remove(entry->path(), kept) && !kept) removed.push_back(entry->path().string());
   }
+  std::sort(removed.begin(), removed.end());
+  return removed;
+}
+
+std::vector<std::string> remove_leftover_folders(const std::string& folder) {
+  std::vector<std::string> removed;
+  std::error_code failed;
+  for (fs::directory_iterator entry(folder, failed); !failed && entry != fs::directory_iterator(); entry.increment(failed))
+    if (abandoned_folder(entry->path())) removed.push_back(entry->path().string());
+  std::erase_if(removed, [](const std::string& path) { return static_cast<bool>(remove_folder(path)); });
   std::sort(removed.begin(), removed.end());
   return removed;
 }

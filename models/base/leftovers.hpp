@@ -11,4 +11,7 @@ namespace tandem {
 /// their paths, ascending; what cannot be read or removed stays, and is not among them.
 std::vector<std::string> remove_leftovers(const std::string& path);
 
+/// The same of folders NAME.PID.new in `folder`, by what was last written to them or to a file in them.
+std::vector<std::string> remove_leftover_folders(const std::string& folder);
+
 }  // namespace tandem

@@ -8,10 +8,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "models/base/error.hpp"
 #include "models/base/files.hpp"
 #include "models/base/input.hpp"
+#include "models/base/new_file.hpp"
 
 namespace tandem {
 namespace {
@@ -23,8 +25,6 @@ constexpr int kMostLinks = 40;  // as many as Linux follows
 [[noreturn]] void refuse(const std::string& path, const std::string& reason) {
   throw ConfigError(Problem{path, "", "", reason, ""});
 }
-
-std::string cannot(int error) { return "cannot be written: " + std::generic_category().message(error); }
 
 fs::path folder_of(const fs::path& place) {
   const fs::path parent = place.parent_path();
@@ -45,55 +45,6 @@ int descriptor_of(const fs::path& place) {
 
 /// The links of /proc are no names of files: they stand for what is open, even where it has no name any more.
 bool of_a_process(const fs::path& place) { return folder_of(place).string().starts_with("/proc/"); }
-
-bool write_all(int file, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(file, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
-
-/// Opens a new file for writing. A file or a link that has its name is removed, never followed: names of neighbours can be guessed.
-int open_new(const std::string& path) {
-  constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  const int file = ::open(path.c_str(), kFlags, 0666);
-  return file < 0 && errno == EEXIST && ::unlink(path.c_str()) == 0 ? ::open(path.c_str(), kFlags, 0666) : file;
-}
-
-/// Waits until the disk has what was written. Some file systems cannot say.
-bool synchronise(int file) { return ::fsync(file) == 0 || errno == EINVAL || errno == ENOTSUP; }
-
-/// The new name is on the disk, too; where the folder cannot be opened the system does it in its own time.
-void synchronise_folder(const fs::path& place) {
-  const int folder = ::open(folder_of(place).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) return;
-  synchronise(folder);
-  ::close(folder);
-}
-
-/// Writes a whole new file to the disk; the error number where that fails, else 0.
-int write_new(const std::string& path, std::string_view text) {
-  const int file = open_new(path);
-  if (file < 0) return errno;
-  const bool written = write_all(file, text) && synchronise(file);
-  const int why = written ? 0 : errno;
-  return ::close(file) != 0 && written ? errno : why;
-}
-
-void write_in_place(const OutputPlace& place, const std::string& name, std::string_view text) {
-  if (place.descriptor >= 0) {
-    if (!write_all(place.descriptor, text)) refuse(name, cannot(errno));
-    return;
-  }
-  const int file = ::open(place.path.c_str(), O_WRONLY | O_TRUNC | O_NOCTTY | O_CLOEXEC);
-  bool written = file >= 0 && write_all(file, text);
-  const int why = errno;
-  if (file >= 0 && ::close(file) != 0 && written) refuse(name, cannot(errno));
-  if (!written) refuse(name, cannot(why));
-}
 
 bool takes_bytes(const OutputPlace& place) {
   if (place.descriptor >= 0) return ::write(place.descriptor, "", 0) == 0;
@@ -130,7 +81,7 @@ OutputPlace output_place(const std::string& path) {
 
 bool takes_output(const OutputPlace& place) {
   if (place.in_place) return takes_bytes(place);
-  const int file = open_new(place.beside());
+  const int file = open_new_file(place.beside());
   if (file < 0) return false;
   ::close(file);
   return unlink(place.beside().c_str()) == 0;
@@ -144,20 +95,47 @@ void require_no_input(const std::string& path) {
   throw ConfigError(Problem{path, "", "", which + " and would be written over", "give another file"});
 }
 
-void write_text(const std::string& path, std::string_view text) {
+OutputFile::OutputFile(const std::string& path) : name_(path) {
   if (is_folder(path)) refuse(path, "is a directory, not a file");
   require_no_input(path);
-  const OutputPlace place = output_place(path);
-  if (place.in_place) return write_in_place(place, path, text);
-  const std::string beside = place.beside();  // another process may write the same file now
-  int why = write_new(beside, text);
-  if (why == 0 && ::rename(beside.c_str(), place.path.c_str()) != 0) why = errno;
-  if (why == 0) {
-    note_written(place.path);
-    return synchronise_folder(place.path);
+  place_ = output_place(path);
+  if (!place_.in_place) {
+    beside_ = std::make_unique<NewFile>(place_.beside(), name_);  // another process may write the same file now
+    return;
   }
-  remove_file(beside);
-  refuse(path, cannot(why));
+  file_ = place_.descriptor >= 0 ? place_.descriptor : ::open(place_.path.c_str(), O_WRONLY | O_TRUNC | O_NOCTTY | O_CLOEXEC);
+  if (file_ < 0) refuse_writing(name_, errno);
+}
+
+OutputFile::~OutputFile() {
+  if (file_ >= 0 && place_.descriptor < 0) ::close(file_);
+}
+
+void OutputFile::add(std::string_view bytes) {
+  if (beside_) return beside_->add(bytes);
+  if (!write_all(file_, bytes)) refuse_writing(name_, errno);
+}
+
+void OutputFile::commit() {
+  if (!beside_) {
+    const bool closed = place_.descriptor >= 0 || ::close(std::exchange(file_, -1)) == 0;
+    if (!closed) refuse_writing(name_, errno);
+    return;
+  }
+  beside_->close();
+  if (::rename(beside_->path().c_str(), place_.path.c_str()) != 0) {
+    const int why = errno;
+    remove_file(beside_->path());
+    refuse_writing(name_, why);
+  }
+  note_written(place_.path);
+  synchronise_folder(folder_of(place_.path).string());
+}
+
+void write_text(const std::string& path, std::string_view text) {
+  OutputFile file(path);
+  file.add(text);
+  file.commit();
 }
 
 }  // namespace tandem

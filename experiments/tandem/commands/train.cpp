@@ -6,11 +6,11 @@
 #include <new>
 #include <optional>
 
+#include "exec/checkpoint/file_keeper.hpp"
 #include "exec/cpu/backend.hpp"
 #include "exec/device/cuda.hpp"
 #include "exec/measure/today.hpp"
 #include "exec/run/run.hpp"
-#include "exec/state/checkpoint.hpp"
 #include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/rehearsal.hpp"
 #include "experiments/tandem/base/terminal.hpp"
@@ -20,7 +20,6 @@
 #include "experiments/tandem/commands/train_report.hpp"
 #include "experiments/tandem/commands/train_resume.hpp"
 #include "models/base/input.hpp"
-#include "models/base/leftovers.hpp"
 #include "models/base/threads.hpp"
 #include "models/planfile/plan_trained.hpp"
 #include "reports/prediction/text.hpp"
@@ -37,7 +36,7 @@ struct Options {
   std::string backend = "cpu";
   LaunchWishes launch;
   std::int64_t steps = 0, schedule_steps = 0;
-  std::int64_t eval_every = 0, eval_steps = 1, save_every = 0;
+  std::int64_t eval_every = 0, eval_steps = 1, save_every = 0, keep = 2;
   std::int64_t timeline_step = -1;   ///< -1: the last
   bool json = false;
 };
@@ -107,37 +106,29 @@ Plan trained_plan(const Options& o) {
 }
 
 void tell_other_text(const Options& o, const std::optional<exec::Checkpoint>& resumed, const exec::TokenSource& data) {
-  if (resumed && resumed->data != data.fingerprint())
+  if (resumed && resumed->run.data != data.fingerprint())
     log(o.resume + ": was trained on another text than " + o.data + " (or another part of it)");
 }
 
-/// Saves what the run keeps, under its plan and text. A full disk or a full memory does not end a long training, but its exit code
-/// tells. Nothing is saved behind a step that was not finite: what was saved before is better.
-class Saver {
+/// What is said and remembered of checkpoints, in process 0. A full disk or a full memory does not end a long training, but its exit
+/// code tells. Nothing is saved behind a step that was not finite: what was saved before is better.
+class SaveLog {
  public:
-  Saver(const Options& o, const Plan& plan, const Data& data, double held_out, const FiniteWatch& watch)
-      : path_(o.save),
-        plan_(plan),
-        plan_json_(to_json(plan, -1)),
-        data_(data.training->fingerprint()),
-        held_out_(held_out),
-        watch_(watch) {}
+  SaveLog(const std::string& path, const Plan& plan, const FiniteWatch& watch) : path_(path), plan_(plan), watch_(watch) {}
 
-  void operator()(const exec::TrainingState& state) {
+  bool wanted() {
     failed_ = nullptr;
-    if (!watch_.finite()) return log(refusal());
-    for (const std::string& left : remove_leftovers(path_)) log("removed " + left + ", which a killed run had begun to write");
-    try {
-      exec::save_checkpoint(path_, {state, plan_json_, data_, held_out_});
-      kept_ = state.steps;
-    } catch (const ConfigError& e) {
-      fail(e.what(), std::current_exception());
-    }
+    if (!watch_.finite()) log(refusal());
+    return watch_.finite();
   }
-
-  void lost(std::int64_t steps) {
-    const std::string why = path_ + ": the state of " + std::to_string(steps) + " steps cannot be saved: the host has no memory left for it";
-    fail(why, std::make_exception_ptr(DeviceError(why)));
+  void kept(std::int64_t steps) { kept_ = steps; }
+  void lost(std::exception_ptr error) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const std::exception& e) {
+      log(std::string(e.what()) + "; the training goes on without it");
+    }
+    failed_ = std::move(error);
   }
 
   /// Throws where the last checkpoint could not be written, or a training that has left the numbers was not.
@@ -147,11 +138,6 @@ class Saver {
   }
 
  private:
-  void fail(const std::string& why, std::exception_ptr error) {
-    log(why + "; the training goes on without it");
-    failed_ = std::move(error);
-  }
-
   std::string refusal() const {
     const std::string left = kept_ > 0 ? "stays that of " + std::to_string(kept_) + " steps" : "is not written";
     return path_ + ": " + left + ": " + watch_.text();
@@ -159,22 +145,20 @@ class Saver {
 
   std::string path_;
   const Plan& plan_;
-  std::string plan_json_;
-  std::uint64_t data_;
-  double held_out_;
   const FiniteWatch& watch_;
   std::int64_t kept_ = 0;  ///< steps of the checkpoint that this run wrote; 0: none
   std::exception_ptr failed_;
 };
 
-/// What a training begins with: the same in every process.
-struct Prepared {
-  std::optional<exec::Checkpoint> resumed;
-  std::unique_ptr<GraphCache> graphs;
-  Data data;
-  double held_out = 0;
-  exec::CudaOptions cuda;
-};
+exec::KeeperOptions keeper_options(const Options& o, const Plan& plan, const exec::SavedRun& run, SaveLog& told) {
+  return {o.save,
+          {to_json(plan, -1), run.data, run.held_out},
+          o.keep,
+          [&told] { return told.wanted(); },
+          [&told](std::int64_t steps) { told.kept(steps); },
+          [&told](std::exception_ptr error) { told.lost(std::move(error)); },
+          [](const std::string& text) { log(text); }};
+}
 
 /// In every process alike; callbacks that print or write are process 0's.
 exec::RunOptions run_options(const Options& o, const Prepared& in, Saver& saver) {
@@ -185,10 +169,6 @@ exec::RunOptions run_options(const Options& o, const Prepared& in, Saver& saver)
   if (o.backend == "cuda") {
     options.make_backend = [of = in.cuda](Rank) { return exec::make_cuda_backend(of); };
     options.make_communicators = exec::make_cuda_communicators;
-  }
-  if (!o.save.empty()) {
-    options.on_state = std::ref(saver);
-    options.on_state_lost = [&](std::int64_t steps) { saver.lost(steps); };
   }
   options.state_every = o.save_every;
   options.steps = plan.training.steps;
@@ -243,7 +223,7 @@ struct Training {
 exec::RunResult run_to_end(const Training& of, exec::RunOptions options, FiniteWatch& numbers) {
   auto& [graphs, data, world] = of;
   const InterruptWatch watch(!world.several());
-  const std::int64_t done = options.resume != nullptr ? options.resume->steps : 0;
+  const std::int64_t done = options.resume != nullptr ? options.resume->facts().steps : 0;
   Progress progress(options.steps - done);
   double scale = 1;
   options.on_step = [&](const exec::StepResult& s) {
@@ -290,19 +270,12 @@ void prepare(const Options& o, Prepared& out) {
   out.data = open_data(o, plan, out.held_out);
   require_vocabulary(plan, out.data.training->vocab_size());
   tell_other_text(o, out.resumed, *out.data.training);
-  require_step_exists(o, plan.training.steps, out.resumed ? out.resumed->state.steps : 0);
+  require_step_exists(o, plan.training.steps, out.resumed ? out.resumed->state->facts().steps : 0);
 }
 
-/// A few thousand of a state's numbers, and all that is counted: two states of one training differ in nearly every number.
 std::string digest(const std::optional<exec::Checkpoint>& resumed) {
   if (!resumed) return "none";
-  double sum = 0;
-  for (const exec::StateBuffer& b : resumed->state.buffers)
-    for (const exec::GatheredTensor& t : b.tensors)
-      for (std::size_t i = 0; i < t.values.size(); i += 997) sum = 0.99999 * sum + t.values[i];
-  char text[80];
-  std::snprintf(text, sizeof text, "%lld steps, digest %a", static_cast<long long>(resumed->state.steps), sum);
-  return text;
+  return std::to_string(resumed->state->facts().steps) + " steps, digest " + std::to_string(resumed->digest);
 }
 
 void require_same(const Options& o, const Prepared& in, exec::World& world) {
@@ -360,7 +333,7 @@ ExitCode train(const Options& o, exec::World& world) {
   tell(result, numbers.hopeless() ? std::optional(exec::RankFailure{Rank(), numbers.last(), false, numbers.text()}) : std::nullopt);
   write_files(o, *graphs, result);
   if (cuda.choices) keep_algorithms(o, *cuda.choices);
-  saver.finish();
+  saves.finish();
   if (numbers.hopeless()) throw DeviceError(o.plan + ": " + numbers.text() + "; " + remedy(plan, ""));
   return result.steps.back().step + 1 < options.steps ? ExitCode::interrupted : ExitCode::ok;
 }
@@ -393,11 +366,14 @@ void add_train(CLI::App& app, ExitCode& exit) {
       ->needs(every);
   command->add_option("--eval-data", o->eval_data, "text to evaluate on [the last tenth of --data, which is not trained on]")
       ->needs(every);
-  CLI::Option* save = command->add_option("--save", o->save, "checkpoint to write after the last step, also when interrupted (safetensors)");
+  CLI::Option* save = command->add_option("--save", o->save, "checkpoint to write after the last step, also when interrupted: a folder, or one file where the name ends in .safetensors or a file has it");
   command->add_option("--save-every", o->save_every, "and after every N-th step [never]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}))
       ->needs(save);
-  command->add_option("--resume", o->resume, "checkpoint to go on from, under this or another layout; --steps counts its steps too");
+  command->add_option("--keep", o->keep, "checkpoints that stay in the folder, the new one included [2]")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
+      ->needs(save);
+  command->add_option("--resume", o->resume, "checkpoint to go on from (a file, a folder's latest one, or one of a folder's), under this or another layout; --steps counts its steps too");
   command->add_flag("--json", o->json, "one JSON object on stdout");
   command->add_option("--trace", o->trace, "write a Chrome trace of one step for Perfetto");
   command->add_option("--timeline", o->timeline, "write every task's times of one step, for compare and plot_timeline.py");

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "exec/checkpoint/resumable.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "models/base/json.hpp"
 #include "models/base/text.hpp"
@@ -24,7 +25,7 @@ std::int64_t count_of(const nlohmann::json& training, const char* key) {
 
 /// The end of the decay of the run that was saved; 0 where it had none, or one in another unit.
 std::int64_t saved_end(const Plan& plan, const exec::Checkpoint& checkpoint, const std::string& path) {
-  const nlohmann::json saved = parse_json(checkpoint.plan_json, path).at("training");  // require_resumable has looked into it
+  const nlohmann::json saved = parse_json(checkpoint.run.plan_json, path).at("training");  // require_resumable has looked into it
   if (saved.value("learning_rate_decay", nlohmann::json()) == "constant") return 0;
   if (saved.value("learning_rate_unit", nlohmann::json()) != plan.training.optimizer.learning_rate.unit) return 0;
   const std::int64_t said = count_of(saved, "decay_over"), steps = count_of(saved, "steps");
@@ -52,10 +53,10 @@ void settle_end(Plan& plan, const ResumeWishes& wishes, const exec::Checkpoint& 
 std::optional<exec::Checkpoint> open_checkpoint(const std::string& path, const Plan& plan) {
   if (path.empty()) return std::nullopt;
   exec::Checkpoint checkpoint = exec::load_checkpoint(path);
-  exec::require_resumable(path, checkpoint, plan);
+  exec::require_resumable(checkpoint, plan);
   const std::int64_t steps = plan.training.steps;
-  if (checkpoint.state.steps < steps) return checkpoint;
-  throw ConfigError(Problem{path, "steps", std::to_string(checkpoint.state.steps),
+  if (checkpoint.state->facts().steps < steps) return checkpoint;
+  throw ConfigError(Problem{path, "steps", std::to_string(checkpoint.state->facts().steps),
                             "the run has " + std::to_string(steps) + " in all, so none is left",
                             "give more --steps: they count from the first one of the run"});
 }
@@ -64,7 +65,7 @@ void settle_schedule(Plan& plan, const ResumeWishes& wishes, const std::optional
   LearningRate& rate = plan.training.optimizer.learning_rate;
   if (wishes.schedule_steps > 0) rate.decay_over = std::max(decay_end(plan, wishes.schedule_steps), rate.warmup);
   if (!resumed) return;
-  std::vector<std::string> changes = exec::changed_hyper_parameters(wishes.resume, *resumed, plan);
+  std::vector<std::string> changes = exec::changed_hyper_parameters(*resumed, plan);
   settle_end(plan, wishes, *resumed, changes);
   if (!changes.empty()) log(wishes.resume + ": goes on with other hyper-parameters: " + list_text(changes));
 }
@@ -72,10 +73,10 @@ void settle_schedule(Plan& plan, const ResumeWishes& wishes, const std::optional
 double held_out(const ResumeWishes& wishes, const std::optional<exec::Checkpoint>& resumed) {
   if (wishes.evaluates) return wishes.other_eval_data ? 0 : kHeldOut;
   if (!resumed) return 0;
-  if (!resumed->held_out)
+  if (!resumed->run.held_out)
     log(wishes.resume + ": does not say whether a part of its text was held out, as an older version wrote it: all of " + wishes.data +
         " is trained on; --eval-every holds the last tenth out");
-  const double share = resumed->held_out.value_or(0);
+  const double share = resumed->run.held_out.value_or(0);
   if (share > 0) log(wishes.data + ": its last tenth stays held out, as in the run that was saved; --eval-every evaluates on it");
   return share;
 }

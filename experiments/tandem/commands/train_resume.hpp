@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "exec/state/checkpoint.hpp"
+#include "exec/checkpoint/checkpoint.hpp"
 #include "models/plan/plan.hpp"
 
 namespace tandem::program {

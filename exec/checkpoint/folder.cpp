@@ -1,0 +1,123 @@
+#include "exec/checkpoint/folder.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+
+#include "exec/state/stored_values.hpp"
+#include "models/base/error.hpp"
+#include "models/base/files.hpp"
+#include "models/base/fnv.hpp"
+#include "models/base/input.hpp"
+#include "models/base/new_file.hpp"
+#include "models/base/output.hpp"
+
+namespace tandem::exec {
+namespace {
+
+constexpr const char* kLatest = "latest";
+constexpr std::string_view kStep = "step-";
+
+/// -1 for other names.
+std::int64_t steps_of(std::string_view name) {
+  if (!name.starts_with(kStep)) return -1;
+  const std::string_view digits = name.substr(kStep.size());
+  std::int64_t steps = -1;
+  const auto [end, wrong] = std::from_chars(digits.data(), digits.data() + digits.size(), steps);
+  return wrong == std::errc() && end == digits.data() + digits.size() && steps >= 0 ? steps : -1;
+}
+
+bool complete(const std::string& folder) { return is_regular_file(folder + "/" + kManifestName); }
+
+/// Names of the complete checkpoints, by steps.
+std::vector<std::string> checkpoints_in(const std::string& path) {
+  std::vector<std::string> found;
+  for (const std::string& name : folder_entries(path).names)
+    if (steps_of(name) >= 0 && complete(path + "/" + name)) found.push_back(name);
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return steps_of(a) < steps_of(b); });
+  return found;
+}
+
+/// What `latest` names, else the one of the most steps; empty: none.
+std::string latest_of(const std::string& path) {
+  const std::vector<std::string> found = checkpoints_in(path);
+  if (is_regular_file(path + "/" + kLatest)) {
+    std::string named = InputFile(path + "/" + kLatest).whole(256);
+    named.erase(named.find_last_not_of('\n') + 1);
+    if (std::find(found.begin(), found.end(), named) != found.end()) return named;
+  }
+  return found.empty() ? "" : found.back();
+}
+
+class FolderState final : public SavedState {
+ public:
+  FolderState(std::string folder, Manifest manifest) : folder_(std::move(folder)), manifest_(std::move(manifest)) {
+    for (const std::string& name : manifest_.files)
+      if (name.find('/') != std::string::npos || !is_regular_file(folder_ + "/" + name)) refuse(name, "is missing");
+  }
+
+  const StateFacts& facts() const override { return manifest_.facts; }
+  const std::vector<SavedTensor>& tensors() const override { return manifest_.tensors; }
+  std::string file() const override { return folder_; }
+  void read(std::size_t tensor, std::size_t part, std::span<std::byte> to) const override {
+    const StoredPart& stored = manifest_.stored[tensor][part];
+    const std::string& name = manifest_.files[stored.file];
+    InputFile(folder_ + "/" + name).read_at(stored.at, to);
+    if (crc32_of({reinterpret_cast<const char*>(to.data()), to.size()}) == stored.crc32) return;
+    const SavedTensor& t = manifest_.tensors[tensor];
+    refuse(name, "is damaged: the checksum of " + part_name(t, t.parts[part]) + " is not that of its bytes");
+  }
+  SavedRun& run() { return manifest_.run; }
+
+ private:
+  [[noreturn]] void refuse(const std::string& name, const std::string& reason) const {
+    throw ConfigError(Problem{folder_ + "/" + name, "", "", reason, "resume from another checkpoint of the run"});
+  }
+
+  std::string folder_;
+  Manifest manifest_;
+};
+
+void make_latest(const std::string& path, const std::string& name) { write_text(path + "/" + kLatest, name + "\n"); }
+
+}  // namespace
+
+std::string step_name(std::int64_t steps) {
+  char text[40];
+  std::snprintf(text, sizeof text, "step-%08lld", static_cast<long long>(steps));
+  return text;
+}
+
+std::string rank_file(Rank rank) {
+  char text[40];
+  std::snprintf(text, sizeof text, "rank-%05d.safetensors", static_cast<int>(rank.value()));
+  return text;
+}
+
+Checkpoint open_folder(const std::string& path) {
+  std::string folder = path;
+  if (!complete(folder)) {
+    const std::string name = latest_of(path);
+    if (name.empty())
+      throw ConfigError(Problem{path, "", "", "holds no complete checkpoint", "give a file or a folder that `tandem train --save` wrote"});
+    folder += "/" + name;
+  }
+  const std::string manifest_path = folder + "/" + kManifestName;
+  const std::string text = InputFile(manifest_path).whole(std::size_t{1} << 30);
+  auto state = std::make_unique<FolderState>(folder, manifest_of(text, manifest_path));
+  SavedRun run = std::move(state->run());
+  return {std::move(state), std::move(run), fnv1a(text)};
+}
+
+void publish(const std::string& path, const std::string& written, std::int64_t steps, std::int64_t keep) {
+  const std::string name = step_name(steps);
+  if (const std::error_code why = exchange_folder(path + "/" + written, path + "/" + name)) refuse_writing(path + "/" + name, why.value());
+  synchronise_folder(path);
+  make_latest(path, name);
+  remove_folder(path + "/" + written);  // what had the name
+  std::vector<std::string> earlier = checkpoints_in(path);
+  std::erase_if(earlier, [&](const std::string& other) { return steps_of(other) >= steps; });
+  for (std::size_t i = 0; i + static_cast<std::size_t>(keep) <= earlier.size(); ++i) remove_folder(path + "/" + earlier[i]);
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,23 @@
+#pragma once
+// A folder of checkpoints: `step-00000008/` each, with a manifest and a file a rank, and `latest`, which names one.
+
+#include <string>
+#include <vector>
+
+#include "exec/checkpoint/manifest.hpp"
+
+namespace tandem::exec {
+
+/// "step-00000008".
+std::string step_name(std::int64_t steps);
+/// "rank-00000.safetensors".
+std::string rank_file(Rank rank);
+
+/// `path` is a folder of checkpoints, or one of them. Throws ConfigError.
+Checkpoint open_folder(const std::string& path);
+
+/// Gives the whole checkpoint `written`, a folder inside `path`, its name and makes it the latest; what had the name is removed. Then
+/// removes checkpoints of fewer steps, but for the last `keep` in all. Throws ConfigError.
+void publish(const std::string& path, const std::string& written, std::int64_t steps, std::int64_t keep);
+
+}  // namespace tandem::exec

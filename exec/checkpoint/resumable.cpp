@@ -1,0 +1,90 @@
+#include "exec/checkpoint/resumable.hpp"
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "models/base/error.hpp"
+#include "models/base/json.hpp"
+#include "models/fields/plan_values.hpp"
+#include "models/graph/segments.hpp"
+
+namespace tandem::exec {
+namespace {
+
+using nlohmann::json;
+
+json at(const json& plan, const std::string& pointer) {
+  const json::json_pointer place(pointer);
+  return plan.contains(place) ? plan.at(place) : json();
+}
+
+/// Fields of the plan that decide what is kept, and which sequences and random numbers a step sees.
+std::set<std::string> fixed_fields(const json& a, const json& b) {
+  std::set<std::string> fields{"/training/precision", "/training/dtypes/weights", "/training/dtypes/optimizer_state", "/training/dtypes/master",
+                               "/training/optimizer", "/training/seed",           "/training/seq_length",
+                               "/training/decoder_seq_length"};
+  for (const json& model : {at(a, "/model"), at(b, "/model")})
+    for (const auto& [key, value] : model.items()) fields.insert("/model/" + key);
+  return fields;
+}
+
+/// A plan without what of its model decides neither the state nor what a step computes: names, and room.
+json deciding(json plan) {
+  if (!at(plan, "/model").is_object()) return plan;
+  json& model = plan["model"];
+  for (const char* key : {"name", "notes", "pad_vocab_to"}) model.erase(key);
+  if (model.contains("moe") && model["moe"].is_object()) model["moe"].erase("rows_bound");
+  return plan;
+}
+
+/// Fields that a run may change where it goes on, but that change what it learns.
+constexpr const char* kHyperParameters[] = {
+    "learning_rate", "min_learning_rate", "learning_rate_decay", "learning_rate_unit", "warmup", "decay_power", "beta1", "beta2", "epsilon",
+    "weight_decay", "momentum", "dropout/hidden", "dropout/attention", "clip_grad", "global_batch_size", "batch_rampup/start",
+    "batch_rampup/increment", "batch_rampup/samples"};
+
+std::string dotted(const std::string& pointer) {
+  std::string field = pointer.substr(1);
+  for (char& c : field) c = c == '/' ? '.' : c;
+  return field;
+}
+
+Problem difference(const std::string& path, const std::string& field, const json& saved, const json& wanted) {
+  return {path, dotted(field), value_text(saved), "the plan has " + value_text(wanted), "resume with the plan that was trained"};
+}
+
+std::int64_t samples_before(const Plan& plan, std::int64_t steps) {
+  if (steps == 0) return 0;
+  const Segment last = segments(plan, steps).back();
+  return last.first_sample + last.steps * last.global_batch_size;
+}
+
+}  // namespace
+
+void require_resumable(const Checkpoint& checkpoint, const Plan& plan) {
+  const std::string path = checkpoint.state->file();
+  const json saved = deciding(parse_json(checkpoint.run.plan_json, path)), wanted = deciding(json::parse(to_json(plan, -1)));
+  std::vector<Problem> problems;
+  for (const std::string& field : fixed_fields(saved, wanted))
+    if (at(saved, field) != at(wanted, field)) problems.push_back(difference(path, field, at(saved, field), at(wanted, field)));
+  const std::int64_t samples = samples_before(plan, checkpoint.state->facts().steps);
+  if (problems.empty() && samples != checkpoint.state->facts().samples)
+    problems.push_back({path, "samples", std::to_string(checkpoint.state->facts().samples),
+                        "the plan's batches have " + std::to_string(samples) + " behind as many steps",
+                        "resume with the training.global_batch_size and batch_rampup that were trained"});
+  if (!problems.empty()) throw ConfigError(problems);
+}
+
+std::vector<std::string> changed_hyper_parameters(const Checkpoint& checkpoint, const Plan& plan) {
+  const std::string path = checkpoint.state->file();
+  const json saved = parse_json(checkpoint.run.plan_json, path), wanted = json::parse(to_json(plan, -1));
+  std::vector<std::string> out;
+  for (const char* name : kHyperParameters) {
+    const std::string field = std::string("/training/") + name;
+    const json before = at(saved, field), now = at(wanted, field);
+    if (before != now) out.push_back(dotted(field) + " from " + value_text(before) + " to " + value_text(now));
+  }
+  return out;
+}
+
+}  // namespace tandem::exec

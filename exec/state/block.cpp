@@ -1,0 +1,58 @@
+#include "exec/state/block.hpp"
+
+namespace tandem::exec {
+namespace {
+
+/// Local elements [first, first + count) of a parameter, and where they begin in a buffer, in elements.
+struct Stretch {
+  const Param* param;
+  std::int64_t first, count, at;
+};
+
+/// A part of a row, whole rows, a part of a row.
+void add_blocks(const Stretch& s, const RankState& rank, std::vector<HeldBlock>& out) {
+  const Param& p = *s.param;
+  const ShareMap map = share_map(p, rank);
+  for (std::int64_t i = s.first; i < s.first + s.count;) {
+    const std::int64_t whole = map.full_index(i), left = s.first + s.count - i, in_row = i % p.cols;
+    Block b{whole / p.full_cols, whole % p.full_cols, 1, std::min(left, p.cols - in_row)};
+    if (in_row == 0 && left >= p.cols) b.rows = std::min(left / p.cols, map.rows_below(i));
+    out.push_back({&p, b, s.at + i - s.first});
+    i += b.elements();
+  }
+}
+
+Stretch stretch_of(const ParamPiece& p, std::string_view name) {
+  return {p.param, p.first, p.count, name == "gradients" ? p.gradient : name == "weights" ? p.weight : p.state};
+}
+
+}  // namespace
+
+std::vector<Block> parts_of(const Block& block, std::int64_t most) {
+  std::vector<Block> parts;
+  const std::int64_t at_once = std::max<std::int64_t>(1, most / std::max<std::int64_t>(1, block.cols));
+  for (std::int64_t row = 0; row < block.rows; row += at_once)
+    parts.push_back({block.row + row, block.col, std::min(at_once, block.rows - row), block.cols});
+  return parts;
+}
+
+std::vector<HeldBlock> held_blocks(const RankState& rank, std::string_view name) {
+  std::vector<HeldBlock> blocks;
+  if (name == "weights" && !rank.program->weights_sharded) {
+    for (const Param& p : rank.program->params) add_blocks({&p, 0, p.used(rank.seat.share_of(p)), p.offset}, rank, blocks);
+    return blocks;
+  }
+  for (const ParamPiece& p : param_pieces(*rank.program, rank.seat)) add_blocks(stretch_of(p, name), rank, blocks);
+  return blocks;
+}
+
+std::vector<HeldBlock> counted_blocks(const RankState& rank, std::string_view name) {
+  ShardSeat seat = rank.seat;
+  seat.norm_over_world = true;
+  std::vector<HeldBlock> blocks;
+  for (const ParamPiece& p : param_pieces(*rank.program, seat))
+    if (p.counted) add_blocks(stretch_of(p, name), rank, blocks);
+  return blocks;
+}
+
+}  // namespace tandem::exec

@@ -1,0 +1,105 @@
+#include "exec/state/stored_values.hpp"
+
+#include <cstring>
+#include <vector>
+
+#include "models/base/error.hpp"
+#include "models/base/narrow.hpp"
+
+namespace tandem::exec {
+namespace {
+
+/// How a type stores numbers.
+template <class T>
+struct Native {
+  using Stored = T;
+  static T store(double v) { return static_cast<T>(v); }
+  static double load(T v) { return static_cast<double>(v); }
+};
+struct StoredBf16 {
+  using Stored = std::uint16_t;
+  static std::uint16_t store(double v) { return to_bf16(static_cast<float>(v)); }
+  static double load(std::uint16_t v) { return static_cast<double>(from_bf16(v)); }
+};
+struct StoredFp16 {
+  using Stored = std::uint16_t;
+  static std::uint16_t store(double v) { return to_fp16(static_cast<float>(v)); }
+  static double load(std::uint16_t v) { return static_cast<double>(from_fp16(v)); }
+};
+
+/// body(a value of the type that stores `t`).
+template <class F>
+void with_storage(DType t, F body) {
+  switch (t) {
+    case DType::fp64: return body(Native<double>());
+    case DType::fp32: return body(Native<float>());
+    case DType::bf16: return body(StoredBf16());
+    case DType::fp16: return body(StoredFp16());
+    default: throw ContractError("state is kept in fp64, fp32, bf16 or fp16");
+  }
+}
+
+/// `count` values of one type as another one.
+void convert(DType from_type, const std::byte* from, DType to_type, std::span<std::byte> to) {
+  if (from_type == to_type) return static_cast<void>(std::memcpy(to.data(), from, to.size()));
+  std::vector<double> values(to.size() / stored_bytes(to_type));
+  load_values(from_type, from, values);
+  store_values(to_type, values, to.data());
+}
+
+std::size_t in_bytes(std::int64_t elements, DType type) { return static_cast<std::size_t>(elements) * stored_bytes(type); }
+
+/// Where an element of a block begins, behind the block's first one.
+std::size_t place_in(const Block& block, const Block& part, DType type) {
+  return in_bytes((part.row - block.row) * block.cols + part.col - block.col, type);
+}
+
+}  // namespace
+
+std::size_t stored_bytes(DType type) {
+  std::size_t bytes = 0;
+  with_storage(type, [&]<class Storage>(Storage) { bytes = sizeof(typename Storage::Stored); });
+  return bytes;
+}
+
+void load_values(DType type, const std::byte* from, std::span<double> to) {
+  with_storage(type, [&]<class Storage>(Storage) {
+    using T = typename Storage::Stored;
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      T value;
+      std::memcpy(&value, from + i * sizeof(T), sizeof(T));
+      to[i] = Storage::load(value);
+    }
+  });
+}
+
+void store_values(DType type, std::span<const double> from, std::byte* to) {
+  with_storage(type, [&]<class Storage>(Storage) {
+    using T = typename Storage::Stored;
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      const T value = Storage::store(from[i]);
+      std::memcpy(to + i * sizeof(T), &value, sizeof(T));
+    }
+  });
+}
+
+BlockPlace place_of(const RankState& rank, const HeldBlock& held, std::int64_t buffer_offset, DType type) {
+  require(buffer_offset >= 0, "a buffer that a rank does not have");
+  return {rank.arena, static_cast<std::size_t>(buffer_offset) + in_bytes(held.at, type), type, held.block};
+}
+
+void write_common(const BlockValues& from, const BlockPlace& to) {
+  const Block common = meet(from.block, to.block);
+  if (common.empty()) return;
+  // Rows that follow each other at both ends are one line.
+  const bool one_line = common.cols == to.block.cols && common.cols == from.block.cols;
+  const Block line{common.row, common.col, one_line ? common.rows : 1, common.cols};
+  std::vector<std::byte> room(in_bytes(line.elements(), to.type));
+  for (std::int64_t row = common.row; row < common.row + common.rows; row += line.rows) {
+    const Block at{row, line.col, line.rows, line.cols};
+    convert(from.type, from.values + place_in(from.block, at, from.type), to.type, room);
+    to.arena->write(to.offset + place_in(to.block, at, to.type), room);
+  }
+}
+
+}  // namespace tandem::exec
