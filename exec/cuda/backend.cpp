@@ -144,4 +144,9 @@ std::vector<std::unique_ptr<Communicator>> make_cuda_communicators(int world) {
   return make_thread_communicators(world, cuda::device_engine());
 }
 
+StagingArea& cuda_staging_area() {
+  cuda::require_device();
+  return cuda::device_staging_area();
+}
+
 }  // namespace tandem::exec

@@ -80,12 +80,16 @@ class RankExecutor {
   KernelContext context_of(const Instance& instance) const;
   void execute(std::uint32_t number, const KernelContext& context);
   void compute(std::uint32_t number, const Operands& at, const KernelContext& context);
+  /// Puts the communication on its stream's queue.
+  void issue_communication(std::uint32_t number, const Operands& at);
   /// Does the communication and returns when its last participant had arrived.
   TimePoint communicate(const Task& task, const Instance& instance, const Operands& at);
   Operands resolve(const Task& task, const Instance& instance, StreamNotes& notes);
   Tensor locate(const Operand& operand, const Instance& instance, StreamNotes& notes);
   void note_routing(const Task& task, const Instance& instance, const Operands& at);
   TimePoint collect(const Collective& op, const Task& task, const Operands& at);
+  /// Buffers of a collective; rows have ended being counted.
+  MemberBuffers buffers_of(const Collective& op, const Task& task, const Operands& at);
   /// Bytes of a tensor that nobody is writing.
   std::vector<std::int32_t> read_ids(const Tensor& tensor) const;
 
@@ -95,7 +99,10 @@ class RankExecutor {
   std::int64_t tag(const Instance& instance, std::int64_t virtual_stage) const;
   StreamNotes& notes(Stream s) { return notes_[static_cast<std::size_t>(s)]; }
   bool runs_ahead() const { return queues_ != nullptr; }
-  Performing how() const { return runs_ahead() ? Performing::on_queues : Performing::where_issued; }
+  Performing how() const {
+    if (!runs_ahead()) return Performing::where_issued;
+    return parts_.comm->blocks() ? Performing::on_queues : Performing::all_on_queues;
+  }
   TimePoint now() const { return record_ ? std::chrono::steady_clock::now() : TimePoint{}; }
 
   const RunContext& run_;

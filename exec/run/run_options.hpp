@@ -10,6 +10,7 @@
 #include "exec/backend/backend.hpp"
 #include "exec/communicator/communicator.hpp"
 #include "exec/data/data.hpp"
+#include "exec/process/world.hpp"
 #include "exec/run/rank_failure.hpp"
 #include "exec/run/run_result.hpp"
 #include "exec/state/training_state.hpp"
@@ -45,8 +46,8 @@ struct RunOptions {
   std::function<void(const RankFailure&, const RunResult&)> on_failure;
   /// Makes one rank's backend; empty: make_cpu_backend.
   BackendFactory make_backend;
-  /// Makes the communicators of so many ranks; empty: make_thread_communicators.
-  std::function<std::vector<std::unique_ptr<Communicator>>(int world)> make_communicators;
+  /// Makes the communicators of the ranks here; empty: World::make_communicators.
+  std::function<std::vector<std::unique_ptr<Communicator>>(World&)> make_communicators;
 };
 
 }  // namespace tandem::exec

@@ -5,8 +5,6 @@
 #include <new>
 #include <optional>
 
-#include "exec/cpu/backend.hpp"
-#include "exec/device/cuda.hpp"
 #include "exec/run/run.hpp"
 #include "exec/state/checkpoint.hpp"
 #include "experiments/tandem/base/interrupt.hpp"
@@ -14,6 +12,7 @@
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/commands/finite_watch.hpp"
+#include "experiments/tandem/commands/train_devices.hpp"
 #include "experiments/tandem/commands/train_processes.hpp"
 #include "experiments/tandem/commands/train_report.hpp"
 #include "experiments/tandem/commands/train_resume.hpp"
@@ -32,7 +31,7 @@ namespace {
 
 struct Options {
   std::string plan, data, eval_data, trace, timeline, save, resume;
-  std::string backend = "cpu";
+  DeviceWishes device;
   LaunchWishes launch;
   std::int64_t steps = 0, schedule_steps = 0;
   std::int64_t eval_every = 0, eval_steps = 1, save_every = 0;
@@ -40,13 +39,11 @@ struct Options {
   bool json = false;
 };
 
-/// What the design foresees and this version has not.
-void require_available(const Options& o) {
-  std::vector<Problem> problems;
-  if (o.backend == "cuda" && o.launch.launch != "threads")
-    problems.push_back({"", "--backend", o.backend, "shares one device among the threads of one process", "use --launch threads"});
-  if (!problems.empty()) throw InfeasibleError(problems);
-  if (o.backend == "cuda") exec::require_cuda_device();
+/// Before anything is read.
+void require_available(const Options& o, exec::World& world) {
+  require_consistent(o.device, world);
+  choose_device(o.device, world);
+  require_device(o.device, world);
 }
 
 /// Started by a launcher, every process would train the whole plan.
@@ -100,7 +97,7 @@ Plan trained_plan(const Options& o) {
   Plan plan = load_plan(o.plan, StackChoice{std::string(kOwnStack), std::nullopt});
   if (o.steps > 0) plan.training.steps = o.steps;
   for (const std::string& idle : plan.ineffective) log(o.plan + ": " + idle);
-  for (const std::string& without : settle_for_training(plan, o.backend == "cuda")) log(o.plan + ": " + without);
+  for (const std::string& without : settle_for_training(plan, o.device.backend == "cuda")) log(o.plan + ": " + without);
   return plan;
 }
 
@@ -168,11 +165,7 @@ class Saver {
 /// In every process alike; callbacks that print or write are process 0's.
 exec::RunOptions run_options(const Options& o, const Plan& plan, const Data& data, Saver& saver) {
   exec::RunOptions options;
-  if (o.backend == "cpu-async") options.make_backend = [](Rank) { return exec::make_async_cpu_backend(); };
-  if (o.backend == "cuda") {
-    options.make_backend = [of = exec::CudaOptions{plan.training.deterministic}](Rank) { return exec::make_cuda_backend(of); };
-    options.make_communicators = exec::make_cuda_communicators;
-  }
+  use_devices(o.device, plan.training.deterministic, options);
   if (!o.save.empty()) {
     options.on_state = std::ref(saver);
     options.on_state_lost = [&](std::int64_t steps) { saver.lost(steps); };
@@ -288,7 +281,7 @@ void require_same(const Options& o, const Prepared& in, exec::World& world) {
   if (!world.several()) return;
   const auto print = [](const exec::TokenSource* data) { return "fingerprint " + std::to_string(data ? data->fingerprint() : 0); };
   const auto wanted = [](const std::string& path) { return std::string(path.empty() ? "" : " wanted"); };
-  const std::string options = "--backend " + o.backend + " --eval-every " + std::to_string(o.eval_every) + " --eval-steps " +
+  const std::string options = "--backend " + o.device.backend + " --comm " + o.device.comm + " --eval-every " + std::to_string(o.eval_every) + " --eval-steps " +
                               std::to_string(o.eval_steps) + " --save" + wanted(o.save) + " --save-every " + std::to_string(o.save_every) +
                               " --timeline" + wanted(o.timeline) + wanted(o.trace) + " --timeline-step " + std::to_string(o.timeline_step);
   program::require_same(world, {{o.plan, to_json(in.graphs->plan(), -1)}, {o.data, print(in.data.training.get())},
@@ -299,12 +292,13 @@ ExitCode train(const Options& o, exec::World& world) {
   std::set_new_handler(nullptr);  // the runtime goes on, or says which rank it was
   Prepared in;
   const bool speaks = world.control().first();
-  prepare_together(world, [&] { require_available(o), prepare(o, in); });
+  prepare_together(world, [&] { require_available(o, world), prepare(o, in); });
   require_same(o, in, world);
   auto& [resumed, graphs, data, share] = in;
   const Plan& plan = graphs->plan();
   prepare_together(world, [&] {
     place_ranks(world, make_mesh(plan).world_size(), o.plan);
+    require_launch_order(o.device, world, plan, graphs->of(Segment::Kind::train, plan.training.global_batch_size).graph);
     if (!speaks) return;
     permit_replacing(o.save, o.resume);  // a checkpoint alone may take the place of the one before
     prepare_outputs({o.trace, o.timeline, o.save}, {});
@@ -365,7 +359,8 @@ void add_train(CLI::App& app, ExitCode& exit) {
   command->add_option("--timeline", o->timeline, "write every task's times of one step, for compare and plot_timeline.py");
   command->add_option("--timeline-step", o->timeline_step, "the step that is kept, counted from 0 [the last]")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000}));
-  command->add_option("--backend", o->backend, "what computes [cpu]; cpu-async: the same kernels, each stream on a thread of its own; cuda: the first CUDA device, which all ranks share")->check(CLI::IsMember({"cpu", "cpu-async", "cuda"}));
+  command->add_option("--backend", o->device.backend, "what computes [cpu]; cpu-async: the same kernels, each stream on a thread of its own; cuda: a CUDA device for each process, which its ranks share")->check(CLI::IsMember({"cpu", "cpu-async", "cuda"}));
+  command->add_option("--comm", o->device.comm, "what moves bytes between ranks [auto: nccl between processes with --backend cuda, else threads]; threads: memory that ranks share, and what --launch names between processes; nccl: NCCL, one rank a process; staged: from the device to the host, there as threads, and back")->check(CLI::IsMember({"auto", "threads", "nccl", "staged"}));
   command->add_option("--launch", o->launch.launch, "what ranks are [threads]; mpi: also of the processes that mpirun or srun starts, over MPI; env: of those that torchrun or srun starts, over Gloo")->check(CLI::IsMember({"threads", "mpi", "env"}));
   CLI::Option* timeout = command->add_option("--timeout", o->launch.timeout_s, "seconds that ranks of several processes wait for each other before the run ends [600]")->check(CLI::Range(0.1, 1e6));
   CLI::Option* port = command->add_option("--port", o->launch.port, "with --launch env: where process 0 waits for the others [MASTER_PORT, and the next one where torchrun holds that]")->check(CLI::Range(1, 65'535));

@@ -1,0 +1,91 @@
+#include "experiments/tandem/commands/train_devices.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "exec/communicator/staged_communicator.hpp"
+#include "exec/cpu/backend.hpp"
+#include "exec/device/cuda.hpp"
+#include "exec/nccl/nccl.hpp"
+#include "models/base/error.hpp"
+#include "models/graph/deadlock.hpp"
+
+namespace tandem::program {
+namespace {
+
+bool cuda(const DeviceWishes& w) { return w.backend == "cuda"; }
+
+/// "auto" decided.
+std::string comm_of(const DeviceWishes& w, bool several) {
+  if (w.comm != "auto") return w.comm;
+  return cuda(w) && several ? "nccl" : "threads";
+}
+
+/// This process' place among those of its host, and how many they are.
+std::pair<std::size_t, std::size_t> place_on_host(exec::World& world) {
+  const auto& all = world.neighbours();
+  const auto self = static_cast<std::size_t>(world.control().process());
+  const auto here = [&](const exec::Neighbour& n) { return n.machine == all[self].machine; };
+  const auto before = std::count_if(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(self), here);
+  return {static_cast<std::size_t>(before), static_cast<std::size_t>(std::count_if(all.begin(), all.end(), here))};
+}
+
+void set(const char* name, const std::string& value, bool replace) { setenv(name, value.c_str(), replace ? 1 : 0); }
+
+}  // namespace
+
+void require_consistent(const DeviceWishes& w, const exec::World& world) {
+  if (w.comm == "nccl" && !cuda(w))
+    throw ConfigError(Problem{"", "--comm", "nccl", "moves bytes of CUDA devices, and --backend is " + w.backend, "give --backend cuda"});
+  if (w.comm == "threads" && world.several() && cuda(w))
+    throw ConfigError(Problem{"", "--comm", "threads", "ranks of several processes share no device memory", "use --comm nccl or staged"});
+}
+
+void choose_device(const DeviceWishes& w, exec::World& world) {
+  if (!cuda(w) || !world.several()) return;
+  const auto devices = exec::visible_cuda_devices();
+  const auto [place, count] = place_on_host(world);
+  if (devices.empty()) return;  // require_device says so
+  const char* share = std::getenv("TANDEM_SHARE_DEVICE");
+  const bool shared = count > devices.size();
+  if (shared && (share == nullptr || std::string(share) != "1"))
+    throw DeviceError(std::to_string(count) + " processes of this host have " + std::to_string(devices.size()) +
+                      (devices.size() == 1 ? " CUDA device" : " CUDA devices") +
+                      ": start one process a device, or set TANDEM_SHARE_DEVICE=1 to share them, for tests");
+  set("CUDA_VISIBLE_DEVICES", devices[place % devices.size()], true);
+  set("CUDA_MODULE_LOADING", "EAGER", false);  // loading a kernel late waits for the device, which may wait for a peer
+  // NCCL refuses two ranks of one host on a device; to it these are of several hosts, and bytes go through sockets.
+  if (shared) set("NCCL_HOSTID", "tandem-" + std::to_string(world.control().process()), true);
+}
+
+void require_device(const DeviceWishes& w, const exec::World& world) {
+  if (cuda(w)) exec::require_cuda_device();
+  if (comm_of(w, world.several()) == "nccl") exec::require_nccl();
+}
+
+// In deterministic mode a collective is two launches with a fold between, of which the order of starts is not proved.
+void require_launch_order(const DeviceWishes& w, exec::World& world, const Plan& plan, const TaskGraph& graph) {
+  if (comm_of(w, world.several()) != "nccl") return;
+  if (const auto stuck = find_deadlock(graph, Host::starts_in_order))
+    throw InfeasibleError(Problem{plan.file, "parallel.schedule", "",
+                                  "NCCL starts communications in the order of their issue, and these would wait for each other: " +
+                                      stuck->substr(0, stuck->find('\n')),
+                                  "set parallel.overlap_p2p, or use --comm staged"});
+  if (!plan.training.deterministic) set("NCCL_LAUNCH_ORDER_IMPLICIT", "1", false);
+}
+
+void use_devices(const DeviceWishes& w, bool deterministic, exec::RunOptions& options) {
+  if (w.backend == "cpu-async") options.make_backend = [](Rank) { return exec::make_async_cpu_backend(); };
+  if (cuda(w)) options.make_backend = [of = exec::CudaOptions{deterministic}](Rank) { return exec::make_cuda_backend(of); };
+  options.make_communicators = [w, deterministic](exec::World& world) {
+    const std::string comm = comm_of(w, world.several());
+    if (comm == "nccl") return exec::make_nccl_communicators(world, {deterministic});
+    if (comm == "staged") {
+      auto& area = cuda(w) ? exec::cuda_staging_area() : exec::host_staging_area();
+      return exec::make_staged_communicators(world.make_communicators(), area, world.here());
+    }
+    return cuda(w) ? exec::make_cuda_communicators(static_cast<int>(world.here().size())) : world.make_communicators();
+  };
+}
+
+}  // namespace tandem::program

@@ -1,0 +1,34 @@
+#pragma once
+// Which device a process of a training has, and what carries bytes between ranks.
+
+#include <string>
+
+#include "exec/process/world.hpp"
+#include "exec/run/run_options.hpp"
+#include "models/plan/plan.hpp"
+
+namespace tandem::program {
+
+struct DeviceWishes {
+  std::string backend = "cpu";  ///< or cpu-async, cuda
+  std::string comm = "auto";    ///< or threads, staged, nccl
+};
+
+/// Throws ConfigError where the wishes contradict each other or the number of processes.
+void require_consistent(const DeviceWishes& wishes, const exec::World& world);
+
+/// Gives each process of a host a CUDA device of its own, before CUDA is first called. Throws DeviceError where there are too few and
+/// TANDEM_SHARE_DEVICE=1 does not allow to share them.
+void choose_device(const DeviceWishes& wishes, exec::World& world);
+
+/// Throws InfeasibleError where the wishes are of what this build or host has not, DeviceError where there is no device.
+void require_device(const DeviceWishes& wishes, const exec::World& world);
+
+/// Whether communications of `graph` may start in the order of their issue; sets NCCL's variable for it where NCCL adds up. Throws
+/// InfeasibleError.
+void require_launch_order(const DeviceWishes& wishes, exec::World& world, const Plan& plan, const TaskGraph& graph);
+
+/// Adds backend and communicators to a run's options.
+void use_devices(const DeviceWishes& wishes, bool deterministic, exec::RunOptions& options);
+
+}  // namespace tandem::program
