@@ -66,7 +66,9 @@ inline exec::RunOptions run_options() {
   exec::RunOptions options;
   options.make_backend = [](Rank rank) { return under_test(kernels_under_test(), rank); };
   if (test_backend() == TestBackend::cuda) 
-    options.make_communicators = [](exec::World& world) { return exec::make_cuda_communicators(static_cast<int>(world.here().size())); };
+    options.make_communicators = [](exec::World& world) {
+      return exec::make_cuda_communicators(static_cast<int>(world.here().size()));
+    };
   return options;
 }
 

@@ -7,6 +7,7 @@
 #include "exec/communicator/slices.hpp"
 #include "exec/cuda/device_engine.hpp"
 #include "exec/device/fold.hpp"
+#include "exec/nccl/pairs.hpp"
 #include "models/base/error.hpp"
 
 namespace tandem::exec::nccl {
@@ -31,9 +32,6 @@ std::int64_t received_by(const Itinerary& way, std::size_t index) {
     if (j != index) bytes += static_cast<std::int64_t>(way.first.take[j].size() + way.second.take[j].size());
   return bytes;
 }
-
-/// Pairs of neighbours, each a sender and a receiver, parted so that no rank is in two of a class.
-int class_of(std::int64_t sender, std::int64_t stages) { return stages % 2 == 1 && sender == stages - 1 ? 2 : static_cast<int>(sender % 2); }
 
 [[noreturn]] void refuse_blocking() { throw ContractError("NCCL's communicator issues to queues"); }
 
@@ -89,11 +87,11 @@ void NcclCommunicator::connect_group(const std::pair<Group, int>& key, std::int6
 
 void NcclCommunicator::connect_messages(int way, const Lines& lines, const Mesh& mesh) {
   const std::int64_t stages = mesh.size(Axis::pp), mine = mesh.coords(rank_)[Axis::pp];
-  const std::int64_t before = ((mine - way) % stages + stages) % stages;
+  const std::int64_t before = sender_to(mine, way, stages);
   const auto sends = [&](std::int64_t stage, int c) {
-    return class_of(stage, stages) == c && lines.messages.contains({way, static_cast<int>(stage)});
+    return pair_class(stage, stages) == c && lines.messages.contains({way, static_cast<int>(stage)});
   };
-  for (int c = 0; c < 3; ++c) {
+  for (int c = 0; c < kPairClasses; ++c) {
     const bool gives = sends(mine, c), takes = !gives && sends(before, c);
     const Rank sender = gives ? rank_ : mesh.stage_neighbour(rank_, -way);
     const ncclComm_t comm = connections_->split(whole_, gives || takes ? sender.value() : NCCL_SPLIT_NOCOLOR, takes ? 1 : 0);
@@ -159,7 +157,8 @@ void NcclCommunicator::perform_by_library(const Call& call) {
       case CollectiveKind::all_reduce:
         return nccl.AllReduce(mine.in, mine.out, all, type_of(op.dtype), operation_of(op.reduce), comm, call.stream);
       case CollectiveKind::reduce_scatter:
-        return nccl.ReduceScatter(mine.in, mine.out, all / static_cast<std::size_t>(n), type_of(op.dtype), operation_of(op.reduce), comm, call.stream);
+        return nccl.ReduceScatter(mine.in, mine.out, all / static_cast<std::size_t>(n), type_of(op.dtype), operation_of(op.reduce), comm,
+                                  call.stream);
       case CollectiveKind::all_gather:
         return nccl.AllGather(mine.in, mine.out, bytes / static_cast<std::size_t>(n), ncclUint8, comm, call.stream);
       default: return nccl.Broadcast(mine.in, mine.out, bytes, ncclUint8, 0, comm, call.stream);
@@ -168,7 +167,8 @@ void NcclCommunicator::perform_by_library(const Call& call) {
   connections_->group(comm, [&](const Api& nccl) { connections_->require_well(perform(nccl), comm); });
   // As a ring receives them; NCCL chooses other ways, and tells of none.
   const auto share = static_cast<std::int64_t>(bytes) * (n - 1) / n;
-  count(op, op.kind == CollectiveKind::all_reduce ? 2 * share : op.kind == CollectiveKind::broadcast ? static_cast<std::int64_t>(bytes) : share);
+  const bool twice = op.kind == CollectiveKind::all_reduce, whole = op.kind == CollectiveKind::broadcast;
+  count(op, twice ? 2 * share : whole ? static_cast<std::int64_t>(bytes) : share);
 }
 
 void NcclCommunicator::perform_by_messages(const Call& call) {
@@ -195,8 +195,9 @@ void NcclCommunicator::move(const Routes& routes, const Call& call) {
       if (!moves(j)) continue;
       const auto give = routes.give[j];
       const auto take = routes.take[j];
-      if (!give.empty()) connections_->require_well(nccl.Send(give.data(), give.size(), ncclUint8, static_cast<int>(j), comm, call.stream), comm);
-      if (!take.empty()) connections_->require_well(nccl.Recv(take.data(), take.size(), ncclUint8, static_cast<int>(j), comm, call.stream), comm);
+      const int peer = static_cast<int>(j);
+      if (!give.empty()) connections_->require_well(nccl.Send(give.data(), give.size(), ncclUint8, peer, comm, call.stream), comm);
+      if (!take.empty()) connections_->require_well(nccl.Recv(take.data(), take.size(), ncclUint8, peer, comm, call.stream), comm);
     }
   });
 }
@@ -259,7 +260,7 @@ CommCounters NcclCommunicator::counters() const {
 
 namespace tandem::exec {
 
-void require_nccl() { const nccl::Api tried; }
+void require_nccl(const std::string& file) { const nccl::Api tried(file); }
 
 std::vector<std::unique_ptr<Communicator>> make_nccl_communicators(World& world, const NcclOptions& options) {
   const auto here = world.here();

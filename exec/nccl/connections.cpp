@@ -130,7 +130,8 @@ std::string Connections::error() const {
   for (const ncclComm_t comm : comms_) {
     ncclResult_t state = ncclSuccess;
     const ncclResult_t asked = api_.CommGetAsyncError(comm, &state);
-    if (asked != ncclSuccess || (state != ncclSuccess && state != ncclInProgress)) return text_of(asked != ncclSuccess ? asked : state, comm);
+    const ncclResult_t found = asked != ncclSuccess ? asked : state;
+    if (found != ncclSuccess && found != ncclInProgress) return text_of(found, comm);
   }
   return "";
 }

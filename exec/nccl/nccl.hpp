@@ -2,6 +2,7 @@
 // Ranks that each have a process and a CUDA device, over NCCL. Built where the toolkit and nccl.h are, else the twin refuses.
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "exec/communicator/communicator.hpp"
@@ -15,7 +16,7 @@ struct NcclOptions {
 };
 
 /// Throws InfeasibleError where the library is not found or is too old.
-void require_nccl();
+void require_nccl(const std::string& file = "libnccl.so.2");
 
 /// The communicator of the one rank here, which issues to the queues of a CUDA backend. `world` must outlive it. Throws
 /// InfeasibleError, also where the process has several ranks.

@@ -11,7 +11,7 @@ namespace {
 
 }  // namespace
 
-void require_nccl() { refuse(); }
+void require_nccl(const std::string&) { refuse(); }
 
 std::vector<std::unique_ptr<Communicator>> make_nccl_communicators(World&, const NcclOptions&) { refuse(); }
 

@@ -242,7 +242,8 @@ void RankExecutor::note_routing(const Task& task, const Instance& instance, cons
 
 // Every stream of a rank has its own lane, so one group may be used from several threads.
 TimePoint RankExecutor::collect(const Collective& op, const Task& task, const Operands& at) {
-  return parts_.comm->run(op, {groups_[static_cast<std::size_t>(op.group)], static_cast<int>(task.stream)}, buffers_of(op, task, at));
+  const Party party{groups_[static_cast<std::size_t>(op.group)], static_cast<int>(task.stream)};
+  return parts_.comm->run(op, party, buffers_of(op, task, at));
 }
 
 void RankExecutor::issue_communication(std::uint32_t number, const Operands& at) {

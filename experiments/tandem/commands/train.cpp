@@ -162,10 +162,16 @@ class Saver {
   std::exception_ptr failed_;
 };
 
+DeviceWishes device_of(const Options& o, const Plan& plan) {
+  DeviceWishes wishes = o.device;
+  wishes.deterministic = plan.training.deterministic;
+  return wishes;
+}
+
 /// In every process alike; callbacks that print or write are process 0's.
 exec::RunOptions run_options(const Options& o, const Plan& plan, const Data& data, Saver& saver) {
   exec::RunOptions options;
-  use_devices(o.device, plan.training.deterministic, options);
+  use_devices(device_of(o, plan), options);
   if (!o.save.empty()) {
     options.on_state = std::ref(saver);
     options.on_state_lost = [&](std::int64_t steps) { saver.lost(steps); };
@@ -298,7 +304,7 @@ ExitCode train(const Options& o, exec::World& world) {
   const Plan& plan = graphs->plan();
   prepare_together(world, [&] {
     place_ranks(world, make_mesh(plan).world_size(), o.plan);
-    require_launch_order(o.device, world, plan, graphs->of(Segment::Kind::train, plan.training.global_batch_size).graph);
+    require_launch_order(device_of(o, plan), world, graphs->of(Segment::Kind::train, plan.training.global_batch_size).graph);
     if (!speaks) return;
     permit_replacing(o.save, o.resume);  // a checkpoint alone may take the place of the one before
     prepare_outputs({o.trace, o.timeline, o.save}, {});

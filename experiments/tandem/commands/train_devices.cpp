@@ -64,22 +64,22 @@ void require_device(const DeviceWishes& w, const exec::World& world) {
 }
 
 // In deterministic mode a collective is two launches with a fold between, of which the order of starts is not proved.
-void require_launch_order(const DeviceWishes& w, exec::World& world, const Plan& plan, const TaskGraph& graph) {
+void require_launch_order(const DeviceWishes& w, exec::World& world, const TaskGraph& graph) {
   if (comm_of(w, world.several()) != "nccl") return;
   if (const auto stuck = find_deadlock(graph, Host::starts_in_order))
-    throw InfeasibleError(Problem{plan.file, "parallel.schedule", "",
+    throw InfeasibleError(Problem{"", "parallel.schedule", "",
                                   "NCCL starts communications in the order of their issue, and these would wait for each other: " +
                                       stuck->substr(0, stuck->find('\n')),
                                   "set parallel.overlap_p2p, or use --comm staged"});
-  if (!plan.training.deterministic) set("NCCL_LAUNCH_ORDER_IMPLICIT", "1", false);
+  if (!w.deterministic) set("NCCL_LAUNCH_ORDER_IMPLICIT", "1", false);
 }
 
-void use_devices(const DeviceWishes& w, bool deterministic, exec::RunOptions& options) {
+void use_devices(const DeviceWishes& w, exec::RunOptions& options) {
   if (w.backend == "cpu-async") options.make_backend = [](Rank) { return exec::make_async_cpu_backend(); };
-  if (cuda(w)) options.make_backend = [of = exec::CudaOptions{deterministic}](Rank) { return exec::make_cuda_backend(of); };
-  options.make_communicators = [w, deterministic](exec::World& world) {
+  if (cuda(w)) options.make_backend = [of = exec::CudaOptions{w.deterministic}](Rank) { return exec::make_cuda_backend(of); };
+  options.make_communicators = [w](exec::World& world) {
     const std::string comm = comm_of(w, world.several());
-    if (comm == "nccl") return exec::make_nccl_communicators(world, {deterministic});
+    if (comm == "nccl") return exec::make_nccl_communicators(world, {w.deterministic});
     if (comm == "staged") {
       auto& area = cuda(w) ? exec::cuda_staging_area() : exec::host_staging_area();
       return exec::make_staged_communicators(world.make_communicators(), area, world.here());

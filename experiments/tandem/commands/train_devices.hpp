@@ -5,13 +5,14 @@
 
 #include "exec/process/world.hpp"
 #include "exec/run/run_options.hpp"
-#include "models/plan/plan.hpp"
+#include "models/graph/task_graph.hpp"
 
 namespace tandem::program {
 
 struct DeviceWishes {
   std::string backend = "cpu";  ///< or cpu-async, cuda
   std::string comm = "auto";    ///< or threads, staged, nccl
+  bool deterministic = true;    ///< as the plan has it
 };
 
 /// Throws ConfigError where the wishes contradict each other or the number of processes.
@@ -26,9 +27,9 @@ void require_device(const DeviceWishes& wishes, const exec::World& world);
 
 /// Whether communications of `graph` may start in the order of their issue; sets NCCL's variable for it where NCCL adds up. Throws
 /// InfeasibleError.
-void require_launch_order(const DeviceWishes& wishes, exec::World& world, const Plan& plan, const TaskGraph& graph);
+void require_launch_order(const DeviceWishes& wishes, exec::World& world, const TaskGraph& graph);
 
 /// Adds backend and communicators to a run's options.
-void use_devices(const DeviceWishes& wishes, bool deterministic, exec::RunOptions& options);
+void use_devices(const DeviceWishes& wishes, exec::RunOptions& options);
 
 }  // namespace tandem::program

@@ -24,7 +24,9 @@ class QueuedCommunicator final : public Communicator {
 
   void issue(const Collective& op, const Party& party, const MemberBuffers& mine, Queue& queue) override {
     const auto entries = static_cast<std::ptrdiff_t>(mine.rows.each) * static_cast<std::ptrdiff_t>(party.members.size());
-    const auto kept = [&](const std::int32_t* counts) { return std::vector<std::int32_t>(counts, counts ? counts + entries : counts); };
+    const auto kept = [&](const std::int32_t* counts) {
+      return std::vector<std::int32_t>(counts, counts ? counts + entries : counts);
+    };
     push(queue, [this, op, members = party.members, lane = party.lane, mine, sent = kept(mine.rows.sent),
                  received = kept(mine.rows.received)] {
       MemberBuffers at = mine;
@@ -37,7 +39,8 @@ class QueuedCommunicator final : public Communicator {
     push(queue, [this, sent, to, name] { inner_->send(sent.data(), static_cast<std::int64_t>(sent.size()), to, name); });
   }
   void issue_recv(std::span<std::byte> received, Rank from, const MessageName& name, Queue& queue) override {
-    push(queue, [this, received, from, name] { inner_->recv(received.data(), static_cast<std::int64_t>(received.size()), from, name); });
+    const auto bytes = static_cast<std::int64_t>(received.size());
+    push(queue, [this, received, bytes, from, name] { inner_->recv(received.data(), bytes, from, name); });
   }
   void abort(const std::string& cause) override { inner_->abort(cause); }
   CommCounters counters() const override { return inner_->counters(); }
