@@ -40,13 +40,21 @@ class KeepingQueue final : public ForwardingQueue {
  public:
   KeepingQueue(Queue& inner, Keeping& keeping) : ForwardingQueue(inner), keeping_(keeping) {}
   void run(const Launch& launch) override {
-    if (!keeping_.on) return inner().run(launch);
-    keeping_.kept.push_back([this, kept = KeptLaunch(launch)] { kept.run(inner()); });
+    perform([this, kept = KeptLaunch(launch)] { kept.run(inner()); });
   }
-  void mark(Mark& mark) override { keeping_.on ? keeping_.kept.push_back([this, &mark] { inner().mark(mark); }) : inner().mark(mark); }
-  void wait(const Mark& mark) override { keeping_.on ? keeping_.kept.push_back([this, &mark] { inner().wait(mark); }) : inner().wait(mark); }
+  void mark(Mark& mark) override {
+    perform([this, &mark] { inner().mark(mark); });
+  }
+  void wait(const Mark& mark) override {
+    perform([this, &mark] { inner().wait(mark); });
+  }
 
  private:
+  void perform(std::function<void()> call) {
+    if (!keeping_.on) return call();
+    keeping_.kept.push_back(std::move(call));
+  }
+
   Keeping& keeping_;
 };
 
