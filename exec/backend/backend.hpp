@@ -22,13 +22,13 @@ struct BackendCounters {
   std::int64_t gemm_flops = 0;       ///< 2 m n k summed over matrix products as they were called
   std::int64_t allocated_bytes = 0;  ///< live bytes handed out by allocate()
   std::int64_t peak_bytes = 0;
+  std::int64_t workspace_bytes = 0;  ///< what its queues use beside operands; not in the above
 };
 
 /// Whether a backend can do something, and if not, what it is.
 struct Answer {
   bool possible = true;
   std::string reason;  ///< ends "the ... backend cannot do ..."
-  bool host_waits = false;  ///< possible, but its call waits for results of earlier ones: it cannot be captured
 };
 
 /// The types of one computation.

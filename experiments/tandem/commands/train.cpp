@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
@@ -30,7 +31,7 @@ namespace tandem::program {
 namespace {
 
 struct Options {
-  std::string plan, data, eval_data, trace, timeline, save, resume;
+  std::string plan, data, eval_data, trace, timeline, save, resume, algorithms;
   DeviceWishes device;
   LaunchWishes launch;
   std::int64_t steps = 0, schedule_steps = 0;
@@ -162,16 +163,21 @@ class Saver {
   std::exception_ptr failed_;
 };
 
-DeviceWishes device_of(const Options& o, const Plan& plan) {
-  DeviceWishes wishes = o.device;
-  wishes.deterministic = plan.training.deterministic;
-  return wishes;
-}
+/// What a training begins with: the same in every process.
+struct Prepared {
+  std::optional<exec::Checkpoint> resumed;
+  std::unique_ptr<GraphCache> graphs;
+  Data data;
+  double held_out = 0;
+  DeviceWishes device;
+};
 
 /// In every process alike; callbacks that print or write are process 0's.
-exec::RunOptions run_options(const Options& o, const Plan& plan, const Data& data, Saver& saver) {
+exec::RunOptions run_options(const Options& o, const Prepared& in, Saver& saver) {
+  const Plan& plan = in.graphs->plan();
+  const Data& data = in.data;
   exec::RunOptions options;
-  use_devices(device_of(o, plan), options);
+  use_devices(in.device, options);
   if (!o.save.empty()) {
     options.on_state = std::ref(saver);
     options.on_state_lost = [&](std::int64_t steps) { saver.lost(steps); };
@@ -247,14 +253,6 @@ exec::RunResult run_to_end(const Training& of, exec::RunOptions options, FiniteW
   return naming(graphs.plan().file, [&] { return exec::run(graphs, data, options, world); });
 }
 
-/// What a training begins with: the same in every process.
-struct Prepared {
-  std::optional<exec::Checkpoint> resumed;
-  std::unique_ptr<GraphCache> graphs;
-  Data data;
-  double held_out = 0;
-};
-
 void prepare(const Options& o, Prepared& out) {
   Plan settled = trained_plan(o);
   naming(o.plan, [&] { return require_lowerable(settled), true; });
@@ -264,7 +262,9 @@ void prepare(const Options& o, Prepared& out) {
   out.held_out = held_out(wishes, out.resumed);
   out.graphs = std::make_unique<GraphCache>(settled);
   const Plan& plan = out.graphs->plan();
-  topology_of(plan, "");  // not for the run: a cluster that simulate refuses is refused here, too
+  const auto topology = topology_of(plan, "");  // a cluster that simulate refuses is refused here, too
+  out.device = o.device;
+  settle_device(out.device, plan.training.deterministic, o.algorithms, topology->device());
   out.data = open_data(o, plan, out.held_out);
   require_vocabulary(plan, out.data.training->vocab_size());
   tell_other_text(o, out.resumed, *out.data.training);
@@ -287,11 +287,21 @@ void require_same(const Options& o, const Prepared& in, exec::World& world) {
   if (!world.several()) return;
   const auto print = [](const exec::TokenSource* data) { return "fingerprint " + std::to_string(data ? data->fingerprint() : 0); };
   const auto wanted = [](const std::string& path) { return std::string(path.empty() ? "" : " wanted"); };
-  const std::string options = "--backend " + o.device.backend + " --comm " + o.device.comm + " --eval-every " + std::to_string(o.eval_every) + " --eval-steps " +
-                              std::to_string(o.eval_steps) + " --save" + wanted(o.save) + " --save-every " + std::to_string(o.save_every) +
+  const std::string options = "--backend " + o.device.backend + " --comm " + o.device.comm + " --eval-every " + std::to_string(o.eval_every) +
+                              " --eval-steps " + std::to_string(o.eval_steps) + " --save" + wanted(o.save) + " --save-every " + std::to_string(o.save_every) +
                               " --timeline" + wanted(o.timeline) + wanted(o.trace) + " --timeline-step " + std::to_string(o.timeline_step);
   program::require_same(world, {{o.plan, to_json(in.graphs->plan(), -1)}, {o.data, print(in.data.training.get())},
                        {"--eval-data", print(in.data.evaluation.get())}, {"--resume", digest(in.resumed)}, {"options", options}});
+}
+
+/// A cache that cannot be written costs the next run some seconds; a file that was asked for is an error.
+void keep_algorithms(const Options& o, exec::device::ProductChoices& choices) {
+  try {
+    choices.save();
+  } catch (const ConfigError& e) {
+    if (!o.algorithms.empty()) throw;
+    log(std::string(e.what()) + "; the next run times products' algorithms again");
+  }
 }
 
 ExitCode train(const Options& o, exec::World& world) {
@@ -300,20 +310,21 @@ ExitCode train(const Options& o, exec::World& world) {
   const bool speaks = world.control().first();
   prepare_together(world, [&] { require_available(o, world), prepare(o, in); });
   require_same(o, in, world);
-  auto& [resumed, graphs, data, share] = in;
+  auto& [resumed, graphs, data, share, device] = in;
   const Plan& plan = graphs->plan();
   prepare_together(world, [&] {
     place_ranks(world, make_mesh(plan).world_size(), o.plan);
-    require_launch_order(device_of(o, plan), world, graphs->of(Segment::Kind::train, plan.training.global_batch_size).graph);
+    require_launch_order(device, world, graphs->of(Segment::Kind::train, plan.training.global_batch_size).graph);
     if (!speaks) return;
     permit_replacing(o.save, o.resume);  // a checkpoint alone may take the place of the one before
-    prepare_outputs({o.trace, o.timeline, o.save}, {});
+    permit_replacing(o.algorithms, o.algorithms);  // it goes on from itself
+    prepare_outputs({o.trace, o.timeline, o.save, o.algorithms}, {});
   });
   log("stack " + plan.stack.name + " as of " + text_of(plan.stack.as_of) + ": the runtime performs every plan as its own stack");
   if (!world.several()) tell_crowding(plan), tell_launcher();
   FiniteWatch numbers(plan.training);
   Saver saver(o, plan, data, share, numbers);
-  exec::RunOptions options = run_options(o, plan, data, saver);
+  exec::RunOptions options = run_options(o, in, saver);
   options.resume = resumed ? &resumed->state : nullptr;
   const auto tell = [&](const exec::RunResult& result, const std::optional<exec::RankFailure>& failure) {
     TrainReport report = summarise(plan, result);
@@ -327,9 +338,15 @@ ExitCode train(const Options& o, exec::World& world) {
   if (!speaks) return ExitCode::ok;  // process 0 has the result, and its exit code is everybody's
   tell(result, numbers.hopeless() ? std::optional(exec::RankFailure{Rank(), numbers.last(), false, numbers.text()}) : std::nullopt);
   write_files(o, *graphs, result);
+  if (device.cuda.choices) keep_algorithms(o, *device.cuda.choices);
   saver.finish();
   if (numbers.hopeless()) throw DeviceError(o.plan + ": " + numbers.text() + "; " + remedy(plan, ""));
-  return result.steps.back().step + 1 < plan.training.steps ? ExitCode::interrupted : ExitCode::ok;
+  return result.steps.back().step + 1 < options.steps ? ExitCode::interrupted : ExitCode::ok;
+}
+
+/// Options of a device without it.
+void require_device(const Options& o) {
+  if (!o.algorithms.empty() && o.device.backend != "cuda") throw CLI::ValidationError("--algorithms", "needs --backend cuda");
 }
 
 /// Options of processes without processes.
@@ -367,11 +384,13 @@ void add_train(CLI::App& app, ExitCode& exit) {
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000}));
   command->add_option("--backend", o->device.backend, "what computes [cpu]; cpu-async: the same kernels, each stream on a thread of its own; cuda: a CUDA device for each process, which its ranks share")->check(CLI::IsMember({"cpu", "cpu-async", "cuda"}));
   command->add_option("--comm", o->device.comm, "what moves bytes between ranks [auto: nccl between processes with --backend cuda, else threads]; threads: memory that ranks share, and what --launch names between processes; nccl: NCCL, one rank a process; staged: from the device to the host, there as threads, and back")->check(CLI::IsMember({"auto", "threads", "nccl", "staged"}));
+  command->add_option("--algorithms", o->algorithms, "with --backend cuda: file of the fastest algorithms of products; those that it lacks are timed before the first step and kept in it at the end, as a cost table that simulate reads [of the card and library, in ~/.cache/tandem/algorithms]; a deterministic plan uses none");
   command->add_option("--launch", o->launch.launch, "what ranks are [threads]; mpi: also of the processes that mpirun or srun starts, over MPI; env: of those that torchrun or srun starts, over Gloo")->check(CLI::IsMember({"threads", "mpi", "env"}));
   CLI::Option* timeout = command->add_option("--timeout", o->launch.timeout_s, "seconds that ranks of several processes wait for each other before the run ends [600]")->check(CLI::Range(0.1, 1e6));
   CLI::Option* port = command->add_option("--port", o->launch.port, "with --launch env: where process 0 waits for the others [MASTER_PORT, and the next one where torchrun holds that]")->check(CLI::Range(1, 65'535));
   command->callback([o, timeout, port, &exit] {
     require_processes(*o, *timeout, *port);
+    require_device(*o);
     exit = in_processes(o->launch, [&](exec::World& world) { return train(*o, world); });
   });
 }

@@ -1,11 +1,12 @@
 #include "experiments/tandem/commands/train_devices.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include "exec/communicator/staged_communicator.hpp"
 #include "exec/cpu/backend.hpp"
-#include "exec/device/cuda.hpp"
+#include "exec/measure/today.hpp"
 #include "exec/nccl/nccl.hpp"
 #include "models/base/error.hpp"
 #include "models/graph/deadlock.hpp"
@@ -32,7 +33,26 @@ std::pair<std::size_t, std::size_t> place_on_host(exec::World& world) {
 
 void set(const char* name, const std::string& value, bool replace) { setenv(name, value.c_str(), replace ? 1 : 0); }
 
+/// The preset of the plan's device if that is this card; what is timed here says nothing about another one.
+std::string device_of(const exec::CudaCard& card, const Device& device) {
+  constexpr double kNear = 0.1;  // drivers keep a part of the memory
+  const double here = static_cast<double>(card.memory_bytes), there = static_cast<double>(device.memory.count());
+  const bool same = card.multiprocessors == device.compute_units && std::abs(here - there) <= kNear * there;
+  return same && !device.preset.empty() ? device.preset : card.name;
+}
+
+std::shared_ptr<exec::device::ProductChoices> product_choices(const std::string& path, const Device& device) {
+  const exec::CudaCard card = exec::cuda_card();
+  const exec::device::ProductPlace place{card.name, card.products, device_of(card, device), exec::today()};
+  return std::make_shared<exec::device::ProductChoices>(place, path.empty() ? exec::device::default_choices_path(place) : path);
+}
+
 }  // namespace
+
+void settle_device(DeviceWishes& w, bool deterministic, const std::string& path, const Device& device) {
+  w.cuda.deterministic = deterministic;
+  if (cuda(w) && !deterministic) w.cuda.choices = product_choices(path, device);
+}
 
 void require_consistent(const DeviceWishes& w, const exec::World& world) {
   if (w.comm == "nccl" && !cuda(w))
@@ -71,15 +91,15 @@ void require_launch_order(const DeviceWishes& w, exec::World& world, const TaskG
                                   "NCCL starts communications in the order of their issue, and these would wait for each other: " +
                                       stuck->substr(0, stuck->find('\n')),
                                   "set parallel.overlap_p2p, or use --comm staged"});
-  if (!w.deterministic) set("NCCL_LAUNCH_ORDER_IMPLICIT", "1", false);
+  if (!w.cuda.deterministic) set("NCCL_LAUNCH_ORDER_IMPLICIT", "1", false);
 }
 
 void use_devices(const DeviceWishes& w, exec::RunOptions& options) {
   if (w.backend == "cpu-async") options.make_backend = [](Rank) { return exec::make_async_cpu_backend(); };
-  if (cuda(w)) options.make_backend = [of = exec::CudaOptions{w.deterministic}](Rank) { return exec::make_cuda_backend(of); };
+  if (cuda(w)) options.make_backend = [of = w.cuda](Rank) { return exec::make_cuda_backend(of); };
   options.make_communicators = [w](exec::World& world) {
     const std::string comm = comm_of(w, world.several());
-    if (comm == "nccl") return exec::make_nccl_communicators(world, {w.deterministic});
+    if (comm == "nccl") return exec::make_nccl_communicators(world, {w.cuda.deterministic});
     if (comm == "staged") {
       auto& area = cuda(w) ? exec::cuda_staging_area() : exec::host_staging_area();
       return exec::make_staged_communicators(world.make_communicators(), area, world.here());

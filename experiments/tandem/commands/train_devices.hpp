@@ -3,16 +3,18 @@
 
 #include <string>
 
+#include "exec/device/cuda.hpp"
 #include "exec/process/world.hpp"
 #include "exec/run/run_options.hpp"
 #include "models/graph/task_graph.hpp"
+#include "topology/topology.hpp"
 
 namespace tandem::program {
 
 struct DeviceWishes {
   std::string backend = "cpu";  ///< or cpu-async, cuda
   std::string comm = "auto";    ///< or threads, staged, nccl
-  bool deterministic = true;    ///< as the plan has it
+  exec::CudaOptions cuda;       ///< settle_device fills it
 };
 
 /// Throws ConfigError where the wishes contradict each other or the number of processes.
@@ -28,6 +30,10 @@ void require_device(const DeviceWishes& wishes, const exec::World& world);
 /// Whether communications of `graph` may start in the order of their issue; sets NCCL's variable for it where NCCL adds up. Throws
 /// InfeasibleError.
 void require_launch_order(const DeviceWishes& wishes, exec::World& world, const TaskGraph& graph);
+
+/// Fills what the plan decides, and the algorithms of products in the file `path` (empty: the card's own). `device` is the plan's.
+/// Throws as exec::cuda_card.
+void settle_device(DeviceWishes& wishes, bool deterministic, const std::string& path, const Device& device);
 
 /// Adds backend and communicators to a run's options.
 void use_devices(const DeviceWishes& wishes, exec::RunOptions& options);
