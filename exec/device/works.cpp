@@ -43,6 +43,12 @@ std::string lacks(const AttentionSoftmaxBackward& op) { return op.relative_bucke
 std::string lacks(const Rotary& op) {
   return op.dims.head_dim > 2 * kMostPairs ? "of heads of more than 256 dimensions" : op.dims.head_dim % 2 != 0 ? "of heads of an odd length" : "";
 }
+constexpr const char* kRagged = "without a capacity, of rows whose number only the device knows";
+std::string lacks(const GroupedMatMul& op) { return op.ragged ? kRagged : ""; }
+std::string lacks(const GroupedWeightGrad& op) {
+  if (op.ragged) return kRagged;
+  return op.accumulate && op.groups > op.experts ? "added up over rows of several ranks" : "";
+}
 std::string lacks(const Accumulate& a) {
   const bool counts = a.overwrite && a.source == DType::int32 && a.destination == DType::int32;
   return counts || (is_real(a.source) && is_real(a.destination)) ? "" : "between these types";
@@ -55,18 +61,24 @@ std::string lacks(const Op&) {
 bool is_product(const Op& op) {
   return std::holds_alternative<MatMul>(op) || std::holds_alternative<AttentionScores>(op) ||
          std::holds_alternative<AttentionContext>(op) || std::holds_alternative<AttentionContextBackward>(op) ||
-         std::holds_alternative<AttentionScoresBackward>(op);
+         std::holds_alternative<AttentionScoresBackward>(op) ||
+         std::holds_alternative<GroupedMatMul>(op) || std::holds_alternative<GroupedWeightGrad>(op);
 }
 
 Answer can_multiply(const Op& op, const OperandTypes& types) {
   const auto* product = std::get_if<MatMul>(&op);
+  const auto* grouped = std::get_if<GroupedWeightGrad>(&op);
   for (std::size_t i = 0; i < types.in.size(); ++i) {
-    const bool whole = product == nullptr || i < 2;  // a bias is added, and what a product joins is as wide as its result
+    const bool whole = (product == nullptr && grouped == nullptr) || i < 2;  // a bias is added, and what a product joins is as wide as its result
     if (whole && !same(types.in[i], types.compute))
       return {false, in_type(op, types.compute) + " with an operand in " + std::string(name(types.in[i]))};
   }
   if (product != nullptr && product->accumulate && !is_result(types.compute, product->total))
     return {false, in_type(op, types.compute) + " added up in " + std::string(name(product->total))};
+  if (grouped != nullptr && grouped->accumulate && !is_result(types.compute, grouped->total))
+    return {false, in_type(op, types.compute) + " added up in " + std::string(name(grouped->total))};
+  if (grouped != nullptr && grouped->groups > grouped->experts && !types.out.empty() && is_narrow(types.out[0]))
+    return {false, in_type(op, types.compute) + " of rows of several ranks"};  // each rank's part would be rounded
   if (!types.out.empty() && !is_result(types.compute, types.out[0]))
     return {false, in_type(op, types.compute) + " with a result in " + std::string(name(types.out[0]))};
   return {};
@@ -78,6 +90,7 @@ bool has_partial_master(const Op& op, std::span<const DType> out) {
   const auto last_is_narrow = [&](const auto& o) { return o.master && !out.empty() && is_narrow(out.back()); };
   if (const auto* o = std::get_if<AdamW>(&op)) return last_is_narrow(*o);
   if (const auto* o = std::get_if<Sgd>(&op)) return last_is_narrow(*o);
+  if (const auto* o = std::get_if<LayerwiseApply>(&op)) return last_is_narrow(*o);
   return false;
 }
 
@@ -138,6 +151,8 @@ std::int64_t pairs(const AttentionPlace& p) {
 }  // namespace
 
 std::int64_t room_bytes(const Op& op) {
+  if (const auto* router = std::get_if<TopKRouter>(&op))
+    return router->dims.tokens * router->dims.top_k * static_cast<std::int64_t>(sizeof(std::int32_t));
   const auto* loss = std::get_if<CrossEntropy>(&op);
   return loss == nullptr ? 0 : loss->dims.rows * static_cast<std::int64_t>(sizeof(double));
 }
