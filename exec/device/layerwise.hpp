@@ -2,8 +2,10 @@
 // LAMB and LANS (exec/cpu/layerwise has the formulas): norms of every tensor as exact sums, and what these make of an update.
 
 #include <cmath>
+#include <limits>
 
 #include "exec/device/update.hpp"
+#include "exec/shared/exact_words.hpp"
 
 namespace tandem::exec::device {
 

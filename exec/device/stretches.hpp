@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "exec/device/update.hpp"
+#include "exec/device/pieces.hpp"
 
 namespace tandem::exec::device {
 
@@ -15,5 +15,8 @@ std::vector<Stretch> stretches_of(std::span<const PieceRow> rows);
 
 /// Elements that the pieces reach in the states.
 std::int64_t end_of_states(std::span<const PieceRow> rows);
+
+/// One more than the largest index of a parameter.
+std::int64_t end_of_parameters(std::span<const PieceRow> rows);
 
 }  // namespace tandem::exec::device

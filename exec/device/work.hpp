@@ -16,7 +16,8 @@
 #include "exec/device/layerwise.hpp"
 #include "exec/device/loss.hpp"
 #include "exec/device/moves.hpp"
-#include "exec/device/norms.hpp"
+#include "exec/device/norm_gradients.hpp"
+#include "exec/device/norm_sum.hpp"
 #include "exec/device/pointwise.hpp"
 #include "exec/device/product.hpp"
 #include "exec/device/residual.hpp"
@@ -27,7 +28,8 @@ namespace tandem::exec::device {
 
 using Work = std::variant<PointwiseKernel, GatedKernel, GatedBackwardKernel, ElementwiseKernel, AddKernel, BiasKernel,
                           DropoutKernel, PositionKernel, PositionGradKernel, NormKernel, NormInputGradKernel,
-                          ColumnSumsKernel, RowReduceKernel, EmbeddingKernel, EmbeddingGradKernel, VocabMaxKernel,
+                          NormGradKernel, ColumnSumsKernel, ColumnFoldKernel, RowReduceKernel, EmbeddingKernel, FirstTokenKernel,
+                          EmbeddingGradKernel, VocabMaxKernel,
                           VocabSumsKernel, LossKernel, LossSumKernel, CopyKernel, RotaryKernel, SoftmaxKernel,
                           SoftmaxGradKernel, FlashKernel, FlashGradKernels, NormSumKernel,
                           CarryKernel, ClipKernel, AdamWKernel, SgdKernel,

@@ -46,8 +46,7 @@ std::string lacks(const Rotary& op) {
 constexpr const char* kRagged = "without a capacity, of rows whose number only the device knows";
 std::string lacks(const GroupedMatMul& op) { return op.ragged ? kRagged : ""; }
 std::string lacks(const GroupedWeightGrad& op) {
-  if (op.ragged) return kRagged;
-  return op.accumulate && op.groups > op.experts ? "added up over rows of several ranks" : "";
+  return op.ragged ? kRagged : op.groups > op.experts ? "over rows of several ranks" : "";  // each rank's part would be rounded
 }
 std::string lacks(const Accumulate& a) {
   const bool counts = a.overwrite && a.source == DType::int32 && a.destination == DType::int32;
@@ -77,8 +76,6 @@ Answer can_multiply(const Op& op, const OperandTypes& types) {
     return {false, in_type(op, types.compute) + " added up in " + std::string(name(product->total))};
   if (grouped != nullptr && grouped->accumulate && !is_result(types.compute, grouped->total))
     return {false, in_type(op, types.compute) + " added up in " + std::string(name(grouped->total))};
-  if (grouped != nullptr && grouped->groups > grouped->experts && !types.out.empty() && is_narrow(types.out[0]))
-    return {false, in_type(op, types.compute) + " of rows of several ranks"};  // each rank's part would be rounded
   if (!types.out.empty() && !is_result(types.compute, types.out[0]))
     return {false, in_type(op, types.compute) + " with a result in " + std::string(name(types.out[0]))};
   return {};
@@ -151,10 +148,14 @@ std::int64_t pairs(const AttentionPlace& p) {
 }  // namespace
 
 std::int64_t room_bytes(const Op& op) {
-  if (const auto* router = std::get_if<TopKRouter>(&op))
-    return router->dims.tokens * router->dims.top_k * static_cast<std::int64_t>(sizeof(std::int32_t));
-  const auto* loss = std::get_if<CrossEntropy>(&op);
-  return loss == nullptr ? 0 : loss->dims.rows * static_cast<std::int64_t>(sizeof(double));
+  if (const auto* o = std::get_if<TopKRouter>(&op)) return parts(o->dims.tokens * o->dims.top_k * 4, 8) * 8;
+  if (const auto* o = std::get_if<CrossEntropy>(&op)) return o->dims.rows * static_cast<std::int64_t>(sizeof(double));
+  if (const auto* o = std::get_if<EmbeddingBackward>(&op)) return parts(o->vocab_rows * 4, 8) * 8;
+  if (const auto* o = std::get_if<BiasGrad>(&op)) return column_room(o->rows, o->cols, 1);
+  if (const auto* o = std::get_if<MatMul>(&op)) return o->sums ? column_room(o->k, o->m, 1) : 0;
+  if (const auto* o = std::get_if<BiasDropoutAddBackward>(&op)) return o->bias ? column_room(o->rows, o->cols, 1) : 0;
+  if (const auto* o = std::get_if<LayerNormBackward>(&op)) return o->part == NormPart::input ? 0 : norm_room(o->rows, o->cols);
+  return 0;
 }
 
 std::vector<Work> works_of(const Launch& launch, const Surroundings& around) {

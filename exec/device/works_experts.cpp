@@ -85,13 +85,9 @@ Works works(const GroupedMatMul& op, const Operands& at) {
 
 Works works(const GroupedWeightGrad& op, const Operands& at) {
   const Typed dy = at.in(0), x = at.in(1), dw = at.out(0);
-  Works all;
-  for (std::int64_t row = 0; row < op.rows(); row += op.experts * op.m) {
-    GemmShape shape{stored(op.m, op.k, false), stored(op.m, op.n, true), stored(op.n, op.k, false), op.experts, at.compute(), dw.type};
-    shape.accumulate = op.accumulate || row > 0;
-    all.push_back(Product{shape, moved(x, row * op.k), moved(dy, row * op.n), dw.address});
-  }
-  return all;
+  GemmShape shape{stored(op.m, op.k, false), stored(op.m, op.n, true), stored(op.n, op.k, false), op.experts, at.compute(), dw.type};
+  shape.accumulate = op.accumulate;
+  return {Product{shape, x.address, dy.address, dw.address}};
 }
 
 Works works(const GroupedBias& op, const Operands& at) {

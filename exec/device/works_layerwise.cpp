@@ -8,6 +8,7 @@ template <class Op>
 const Pieces& pieces_within(const Op& op, const Operands& at) {
   const Pieces& pieces = at.around().pieces;
   require(pieces.end <= op.elements, "a parameter lies beyond its buffers");
+  require(pieces.parameters <= op.global_parameters, "a parameter's index is beyond the sums");
   return pieces;
 }
 

@@ -21,10 +21,10 @@ constexpr std::size_t kMostShared = std::size_t{227} << 10;  // of a Hopper's bl
 template <class Kernel>
 void perform(const Kernel& kernel) {
   const device::Grid grid = kernel.grid();
-  device::with_storage(kernel.form, [&](auto storage) {
+  device::with_variant(kernel, [&](auto variant) {
     for (std::int64_t b = 0; b < grid.blocks; ++b) {
-      HostBlock block(b, grid.shared_bytes);
-      kernel.template run<decltype(storage)>(block);
+      HostBlock<device::threads_of<Kernel>()> block(b, grid.shared_bytes + grid.more_bytes);
+      kernel.template run<decltype(variant)>(block);
     }
   });
 }
@@ -100,7 +100,8 @@ class EmulatedBackend final : public exec::ForwardingBackend {
   void load_pieces(std::span<const exec::PieceRow> rows) override {
     rows_.assign(rows.begin(), rows.end());
     stretches_ = device::stretches_of(rows_);
-    pieces_ = {rows_.data(), stretches_.data(), static_cast<std::int64_t>(stretches_.size()), device::end_of_states(rows_)};
+    pieces_ = {rows_.data(), stretches_.data(), static_cast<std::int64_t>(stretches_.size()), device::end_of_states(rows_),
+               device::end_of_parameters(rows_)};
   }
   exec::Queue& queue(Stream stream) override { return queues_[static_cast<std::size_t>(stream)]; }
   exec::BackendCounters counters() const override {
