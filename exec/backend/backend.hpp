@@ -22,6 +22,7 @@ struct BackendCounters {
   std::int64_t gemm_flops = 0;       ///< 2 m n k summed over matrix products as they were called
   std::int64_t allocated_bytes = 0;  ///< live bytes handed out by allocate()
   std::int64_t peak_bytes = 0;
+  std::int64_t workspace_bytes = 0;  ///< what its queues use beside operands; not in the above
 };
 
 /// Whether a backend can do something, and if not, what it is.

@@ -35,6 +35,7 @@ class ForwardingQueue : public Queue {
  public:
   explicit ForwardingQueue(Queue& inner) : inner_(inner) {}
 
+  void prepare(const Launch& launch) override { inner_.prepare(launch); }
   void run(const Launch& launch) override { inner_.run(launch); }
   void upload(std::byte* to, std::span<const std::byte> from) override { inner_.upload(to, from); }
   void download(std::span<std::byte> to, const std::byte* from) override { inner_.download(to, from); }

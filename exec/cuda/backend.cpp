@@ -46,7 +46,9 @@ std::shared_ptr<Buffer> no_fault() {
 class CudaBackend final : public Backend {
  public:
   CudaBackend(const DeviceFacts& facts, const CudaOptions& options)
-      : options_(options), lt_(shared_cublaslt()), workspace_(facts.major >= 9 ? kHopperWorkspace : kWorkspace), most_shared_(most_shared()) {
+      : options_(options),
+        products_{shared_cublaslt(), facts.major >= 9 ? kHopperWorkspace : kWorkspace, options.choices},
+        most_shared_(most_shared()) {
     shared_.fault = no_fault();
     write_value(*table_, 0, StepTable{});
   }
@@ -70,7 +72,7 @@ class CudaBackend final : public Backend {
   Queue& queue(tandem::Stream stream) override {
     std::lock_guard lock(mutex_);
     auto& place = queues_[static_cast<std::size_t>(stream)];
-    if (!place) place = std::make_unique<DeviceQueue>(shared_, RankProducts(lt_, workspace_), options_.deterministic);
+    if (!place) place = std::make_unique<DeviceQueue>(shared_, products_, options_.deterministic);
     return *place;
   }
   std::unique_ptr<Mark> make_mark() override {
@@ -96,8 +98,10 @@ class CudaBackend final : public Backend {
     return all;
   }
   BackendCounters counters() const override {
+    std::int64_t workspaces = 0;
+    for (const auto& q : queues_) workspaces += q ? q->workspace_bytes() : 0;
     std::lock_guard lock(book_->mutex);
-    return {issued_flops() + replayed_flops_, book_->live, book_->peak};
+    return {issued_flops() + replayed_flops_, book_->live, book_->peak, workspaces};
   }
 
  private:
@@ -120,8 +124,8 @@ class CudaBackend final : public Backend {
 
   CudaOptions options_;
   std::int64_t replayed_flops_ = 0;
-  std::shared_ptr<const CublasLt> lt_;
-  std::size_t workspace_, most_shared_;
+  ProductMeans products_;
+  std::size_t most_shared_;
   std::shared_ptr<Transfers> transfers_ = std::make_shared<Transfers>();
   std::shared_ptr<MemoryBook> book_ = std::make_shared<MemoryBook>(), table_book_ = std::make_shared<MemoryBook>();
   std::unique_ptr<Memory> table_ = cuda::allocate(sizeof(StepTable), transfers_, table_book_);
@@ -135,6 +139,16 @@ class CudaBackend final : public Backend {
 }  // namespace cuda
 
 void require_cuda_device() { cuda::require_device(); }
+
+CudaCard cuda_card() {
+  const cuda::DeviceFacts facts = cuda::require_device();
+  CudaCard card{facts.card, "cuBLASLt " + cuda::shared_cublaslt()->version()};
+  for (const Figure& f : facts.figures) {
+    if (f.name == "multiprocessors") card.multiprocessors = static_cast<std::int64_t>(f.value);
+    if (f.name == "memory") card.memory_bytes = static_cast<std::int64_t>(f.value);
+  }
+  return card;
+}
 
 std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options) {
   return std::make_unique<cuda::CudaBackend>(cuda::require_device(), options);

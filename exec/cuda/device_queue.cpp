@@ -50,6 +50,13 @@ void DeviceMark::wait() {
   device::throw_of(shared_.found());
 }
 
+void DeviceQueue::prepare(const Launch& launch) {
+  const device::Surroundings around{shared_.pieces, &shared_.found(), room(device::room_bytes(launch.op))};
+  if (!device::is_product(launch.op)) return;
+  for (const device::Work& work : device::works_of(launch, around))
+    if (const auto* product = std::get_if<device::Product>(&work)) products_.prepare(*product, stream_);
+}
+
 void DeviceQueue::run(const Launch& launch) {
   const device::Surroundings around{shared_.pieces, &shared_.found(), room(device::room_bytes(launch.op))};
   for (const device::Work& work : device::works_of(launch, around)) {

@@ -38,9 +38,10 @@ class DeviceMark final : public Mark {
 
 class DeviceQueue final : public Queue {
  public:
-  DeviceQueue(const RankShared& shared, RankProducts products, bool deterministic)
+  DeviceQueue(const RankShared& shared, ProductMeans products, bool deterministic)
       : shared_(shared), products_(std::move(products)), attention_(stream_, deterministic) {}
 
+  void prepare(const Launch& launch) override;
   void run(const Launch& launch) override;
   void upload(std::byte* to, std::span<const std::byte> from) override { staging_.upload(to, from, stream_); }
   void download(std::span<std::byte> to, const std::byte* from) override;
@@ -52,6 +53,10 @@ class DeviceQueue final : public Queue {
   cudaStream_t stream() const { return stream_; }
   /// Why attention was not cuDNN's, where it was not.
   const std::set<std::string>& own_attention() const { return own_attention_; }
+  /// Of products and attention, and what operations need beside their operands.
+  std::int64_t workspace_bytes() const {
+    return static_cast<std::int64_t>(products_.workspace_bytes() + attention_.workspace_bytes() + room_.size());
+  }
 
  private:
   /// At least so many bytes, for one operation at a time.

@@ -65,7 +65,8 @@ void ProductTimer::run(std::vector<Call>& calls) {
     const auto& g = c.shape;
     c.gemm.run({bench_.inputs.next(bytes_of_span(g.first, g.batch, g.type)),
                 bench_.inputs.next(bytes_of_span(g.second, g.batch, g.type)),
-                bench_.outputs.next(bytes_of_span(g.out, g.batch, g.result)), vector_.data(), workspace_.data(), workspace_.size()},
+                bench_.outputs.next(bytes_of_span(g.out, g.batch, g.result)), vector_.data(), workspace_.data(), workspace_.size(), 1,
+                g.activation == ProductActivation::none ? nullptr : bench_.outputs.next(bytes_of_span(g.out, g.batch, g.result))},
                bench_.stream);
   }
 }

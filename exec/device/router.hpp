@@ -62,7 +62,8 @@ struct RouterKernel {
     A* rows = reinterpret_cast<A*>(block.shared());
     const std::int64_t first = block.index() * tokens_of_block, rest = dims.tokens - first, experts = dims.experts;
     const std::int64_t tokens = rest < tokens_of_block ? rest : tokens_of_block;
-    block.each(tokens * experts, [&](std::int64_t i) { rows[i / experts * (experts + 1) + i % experts] = S::get(logits, first * experts + i); });
+    const auto place = [&](std::int64_t i) { return i / experts * (experts + 1) + i % experts; };
+    block.each(tokens * experts, [&](std::int64_t i) { rows[place(i)] = S::get(logits, first * experts + i); });
     block.each(tokens, [&](std::int64_t t) {
       A* p = rows + t * (experts + 1);
       A top = p[0], sum = A{0};
@@ -77,7 +78,7 @@ struct RouterKernel {
         store(weights, (first + t) * dims.top_k + j, p[e] / all);
       }
     });
-    block.each(tokens * experts, [&](std::int64_t i) { S::put(probs, first * experts + i, rows[i / experts * (experts + 1) + i % experts]); });
+    block.each(tokens * experts, [&](std::int64_t i) { S::put(probs, first * experts + i, rows[place(i)]); });
   }
 };
 
@@ -172,7 +173,9 @@ struct RouterGradKernel {
       for (std::int64_t e = 0; e < experts; ++e) mean += dp[e] * p[e];
       for (std::int64_t e = 0; e < experts; ++e) dp[e] = p[e] * (dp[e] - mean);
     });
-    block.each(tokens * experts, [&](std::int64_t i) { S::put(dlogits, first * experts + i, gradients[i / experts * width + i % experts]); });
+    block.each(tokens * experts, [&](std::int64_t i) {
+      S::put(dlogits, first * experts + i, gradients[i / experts * width + i % experts]);
+    });
   }
 
  private:

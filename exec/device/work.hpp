@@ -47,6 +47,9 @@ struct Surroundings {
 /// Whether `works_of` has an answer. `most_shared`: bytes that the threads of a block can share.
 Answer can(const Op& op, const OperandTypes& types, std::size_t most_shared);
 
+/// Whether an operation is made of products, and of what stands behind them.
+bool is_product(const Op& op);
+
 /// Bytes that an operation needs beside its operands.
 std::int64_t room_bytes(const Op& op);
 

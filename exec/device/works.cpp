@@ -57,18 +57,12 @@ std::string lacks(const Op&) {
   return "";
 }
 
-bool is_product(const Op& op) {
-  return std::holds_alternative<MatMul>(op) || std::holds_alternative<AttentionScores>(op) ||
-         std::holds_alternative<AttentionContext>(op) || std::holds_alternative<AttentionContextBackward>(op) ||
-         std::holds_alternative<AttentionScoresBackward>(op) ||
-         std::holds_alternative<GroupedMatMul>(op) || std::holds_alternative<GroupedWeightGrad>(op);
-}
-
 Answer can_multiply(const Op& op, const OperandTypes& types) {
   const auto* product = std::get_if<MatMul>(&op);
   const auto* grouped = std::get_if<GroupedWeightGrad>(&op);
   for (std::size_t i = 0; i < types.in.size(); ++i) {
-    const bool whole = (product == nullptr && grouped == nullptr) || i < 2;  // a bias is added, and what a product joins is as wide as its result
+    // a bias is added, and what a product joins is as wide as its result
+    const bool whole = (product == nullptr && grouped == nullptr) || i < 2;
     if (whole && !same(types.in[i], types.compute))
       return {false, in_type(op, types.compute) + " with an operand in " + std::string(name(types.in[i]))};
   }
@@ -112,6 +106,13 @@ Dropout Operands::dropout(DropoutSite site, double rate) const {
 HiddenRows Operands::rows(std::int64_t local_seq, std::int64_t rows, bool shard) const {
   const KernelContext& c = context();
   return {SequenceMap(c.context_size, local_seq), shard ? c.tensor_rank * rows : 0, c.first_sequence, c.context_rank};
+}
+
+bool is_product(const Op& op) {
+  return std::holds_alternative<MatMul>(op) || std::holds_alternative<AttentionScores>(op) ||
+         std::holds_alternative<AttentionContext>(op) || std::holds_alternative<AttentionContextBackward>(op) ||
+         std::holds_alternative<AttentionScoresBackward>(op) ||
+         std::holds_alternative<GroupedMatMul>(op) || std::holds_alternative<GroupedWeightGrad>(op);
 }
 
 Answer can(const Op& op, const OperandTypes& types, std::size_t most_shared) {

@@ -43,7 +43,8 @@ Works works(const TopKRouterBackward& op, const Operands& at) {
   const Typed probs = at.in(1), dlogits = at.out(0);
   const double factor = op.aux_loss * static_cast<double>(d.experts) / static_cast<double>(d.tokens * op.micro_batches);
   const Form form = at.form({probs, dlogits});
-  return {RouterGradKernel{form, at.in(0), probs, dlogits, integers(at.in(4)), d, factor, at.table(), routed_tokens(form, d.experts, 2)}};
+  return {RouterGradKernel{form, at.in(0), probs, dlogits, integers(at.in(4)), d, factor, at.table(),
+                           routed_tokens(form, d.experts, 2)}};
 }
 
 Works works(const MoeDispatch& op, const Operands& at) {
@@ -85,7 +86,8 @@ Works works(const GroupedMatMul& op, const Operands& at) {
 
 Works works(const GroupedWeightGrad& op, const Operands& at) {
   const Typed dy = at.in(0), x = at.in(1), dw = at.out(0);
-  GemmShape shape{stored(op.m, op.k, false), stored(op.m, op.n, true), stored(op.n, op.k, false), op.experts, at.compute(), dw.type};
+  GemmShape shape{stored(op.m, op.k, false), stored(op.m, op.n, true), stored(op.n, op.k, false), op.experts, at.compute(),
+                  dw.type};
   shape.accumulate = op.accumulate;
   return {Product{shape, x.address, dy.address, dw.address}};
 }

@@ -51,7 +51,23 @@ RankExecutor::RankExecutor(const RunContext& run, RankParts parts, std::function
   const RankState mine = state();
   parts_.backend->load_pieces(piece_rows(param_pieces(program_, mine.seat), [&](const Param& p) { return share_map(p, mine); }));
   if (parts_.backend->asynchronous()) queues_ = std::make_unique<QueueOrder>(*parts_.backend, order_);
+  if (runs_ahead()) prepare();
   start_workers(failed);
+}
+
+/// Inside a step queues only enqueue.
+void RankExecutor::prepare() {
+  StreamNotes unused;
+  for (const Instance& instance : program_.instances) {
+    const KernelContext context = context_of(instance);
+    for (const Task& task : run_.graph.of(instance).tasks)
+      if (!is_communication(task.op))
+        parts_.backend->queue(task.stream).prepare(launch_of(task, resolve(task, instance, unused), context));
+  }
+}
+
+Launch RankExecutor::launch_of(const Task& task, const Operands& at, const KernelContext& context) {
+  return {task.op, task.dtype, std::span(at.in).first(task.inputs.size()), std::span(at.out).first(task.outputs.size()), context};
 }
 
 void RankExecutor::start_workers(const std::function<void(Rank)>& failed) {
@@ -206,8 +222,7 @@ void RankExecutor::execute(std::uint32_t number, const KernelContext& context) {
 void RankExecutor::compute(std::uint32_t number, const Operands& at, const KernelContext& context) {
   const auto ref = order_.ref(number);
   const auto& task = order_.task(ref);
-  const Launch launch{task.op, task.dtype, std::span(at.in).first(task.inputs.size()), std::span(at.out).first(task.outputs.size()),
-                      context};
+  const Launch launch = launch_of(task, at, context);
   auto& queue = parts_.backend->queue(task.stream);
   runs_ahead() ? queues_->issue(number, launch) : queue.run(launch);
   if (record_) note_routing(task, program_.instances[ref.instance], at);

@@ -64,6 +64,8 @@ class RankExecutor {
   struct Stamps { TimePoint issued, ready, started, ended; };
   struct Operands;
 
+  void prepare();
+  static Launch launch_of(const Task& task, const Operands& at, const KernelContext& context);
   void start_workers(const std::function<void(Rank)>& failed);
   void begin_step(const StepTable& start, bool record);
   void fill_inputs();

@@ -7,6 +7,7 @@
 #include "exec/backend/forwarding_backend.hpp"
 #include "exec/cpu/backend.hpp"
 #include "exec/device/fault_text.hpp"
+#include "exec/device/product_parts.hpp"
 #include "exec/device/stretches.hpp"
 #include "exec/device/work.hpp"
 #include "tests/emulated/host_block.hpp"
@@ -47,9 +48,18 @@ double element(const std::byte* data, const device::Stored& m, DType type, std::
   return device::load<double>({const_cast<std::byte*>(data), type}, batch * m.stride + c * m.ld + r);
 }
 
-/// Sums are rounded once: a device adds in an order of its own.
+void perform(const device::Product& p);
+
+void perform_all(const std::vector<device::Work>& works) {
+  for (const device::Work& work : works) std::visit([](const auto& w) { perform(w); }, work);
+}
+
+/// Sums are rounded once: a device adds in an order of its own. A bias is added before the result is rounded, as cuBLASLt does; what
+/// else its kernels do is done behind it.
 void perform(const device::Product& p) {
   const device::GemmShape& s = p.shape;
+  if (s.activation != ProductActivation::none) return perform_all(device::activation_apart(p));
+  if (s.sums) return perform_all(device::all_apart(p));
   const device::Typed out{p.out, s.result}, bias{p.vector, s.result};
   for (std::int64_t b = 0; b < s.batch; ++b)
     for (std::int64_t c = 0; c < s.out.cols; ++c)
