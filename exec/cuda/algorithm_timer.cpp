@@ -26,7 +26,8 @@ class ScratchOperands {
   ScratchOperands(const GemmShape& s, cudaStream_t stream)
       : inputs_(bytes(s.type, s.first.span(s.batch)), bytes(s.type, s.second.span(s.batch))),
         out_(rounded(bytes(s.result, s.out.span(s.batch)))),
-        buffer_(rounded(inputs_.first) + rounded(inputs_.second) + 2 * out_ + rounded(bytes(s.result, std::max(s.out.rows, s.out.cols)))) {
+        buffer_(rounded(inputs_.first) + rounded(inputs_.second) + 2 * out_ +
+                rounded(bytes(s.result, std::max(s.out.rows, s.out.cols)))) {
     check(cudaMemsetAsync(buffer_.data(), 0, buffer_.size(), stream), "clearing memory");
     fill(s.type, rounded(inputs_.first) + rounded(inputs_.second), stream);
   }

@@ -38,7 +38,9 @@ cublasComputeType_t arithmetic(DType t) {
 /// (DGELU_BGRAD), because that would be as narrow as activations are.
 cublasLtEpilogue_t epilogue(const GemmShape& s) {
   switch (s.activation) {
-    case ProductActivation::none: return s.bias ? CUBLASLT_EPILOGUE_BIAS : s.sums ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_DEFAULT;
+    case ProductActivation::none:
+      if (s.sums) return CUBLASLT_EPILOGUE_BGRADB;
+      return s.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
     case ProductActivation::gelu: return s.bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
     case ProductActivation::gelu_gradient: return CUBLASLT_EPILOGUE_DGELU;
   }

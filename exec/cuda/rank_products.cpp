@@ -41,6 +41,7 @@ struct Launcher {
   void operator()(const device::PointwiseKernel& k) const { launch(k, stream); }
   void operator()(const device::BiasKernel& k) const { launch(k, stream); }
   void operator()(const device::ColumnSumsKernel& k) const { launch(k, stream); }
+  void operator()(const device::ColumnFoldKernel& k) const { launch(k, stream); }
   void operator()(const auto&) const { throw ContractError("a part of a product that is no kernel of this list"); }
 };
 

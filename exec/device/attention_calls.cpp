@@ -11,7 +11,8 @@ constexpr std::int64_t kStep = 8, kLongest = 256;  // elements of a head that li
 std::string beyond(const AttentionPlace& place, std::initializer_list<Typed> operands, const Typed& stats) {
   const DType type = operands.begin()->type;
   if (type != DType::bf16 && type != DType::fp16) return "operands are not of 16 bits";
-  if (std::any_of(operands.begin(), operands.end(), [&](const Typed& t) { return t.type != type; })) return "operands are of several types";
+  if (std::any_of(operands.begin(), operands.end(), [&](const Typed& t) { return t.type != type; }))
+    return "operands are of several types";
   if (stats.type != DType::fp32) return "statistics are not in fp32";
   if (place.dropout.threshold > 0) return "masks of dropout are by global index";
   if (place.alibi) return "scores have ALiBi";
@@ -33,19 +34,36 @@ struct Parts {
 AttentionOperands operands(const Parts& p, const HeadLayout& l, const AttentionPlace& place, std::int64_t sequence) {
   const auto query = l.query(0).at(sequence, 0), key = l.key(0, 0).at(sequence, 0), value = l.key(0, 1).at(sequence, 0);
   const auto context = l.context(0).at(sequence, 0);
-  return {moved(p.q, query),          moved(p.kv, key),      moved(p.kv, value),  moved(p.context, context),
-          moved(p.stats, sequence * place.heads * place.seq), moved(p.dcontext, context), moved(p.dq, query), moved(p.dkv, key),
+  return {moved(p.q, query),
+          moved(p.kv, key),
+          moved(p.kv, value),
+          moved(p.context, context),
+          moved(p.stats, sequence * place.heads * place.seq),
+          moved(p.dcontext, context),
+          moved(p.dq, query),
+          moved(p.dkv, key),
           moved(p.dkv, value)};
 }
 
 /// From a sequence, a head and a row on of `columns` to the next.
-AttentionStrides strides(const HeadColumns& columns, std::int64_t head) { return {columns.rows * columns.stride, head, columns.stride}; }
+AttentionStrides strides(const HeadColumns& columns, std::int64_t head) {
+  return {columns.rows * columns.stride, head, columns.stride};
+}
 
 std::vector<AttentionCall> calls(const Parts& p, const HeadLayout& l, const AttentionPlace& place) {
   const std::int64_t groups = place.heads / l.per_group;
   const std::int64_t key_head = groups > 1 ? l.key(1, 0).first - l.key(0, 0).first : l.head_dim;
-  AttentionShape shape{place.batch, place.heads, groups, place.seq, place.keys, place.head_dim, p.q.type, place.causal,
-                       strides(l.query(0), l.head_dim), strides(l.key(0, 0), key_head), strides(l.context(0), l.head_dim)};
+  AttentionShape shape{place.batch,
+                       place.heads,
+                       groups,
+                       place.seq,
+                       place.keys,
+                       place.head_dim,
+                       p.q.type,
+                       place.causal,
+                       strides(l.query(0), l.head_dim),
+                       strides(l.key(0, 0), key_head),
+                       strides(l.context(0), l.head_dim)};
   const bool uneven = l.q_packed && l.per_group > 1 && groups > 1;
   if (!uneven) {
     if (place.heads > 1) shape.query.head = l.query(1).first - l.query(0).first;
@@ -70,7 +88,9 @@ std::string beyond_libraries(const FlashGradKernels& k) {
   return beyond(k.query.place, {at.q, at.kv, at.context, at.dcontext, at.dq, at.dkv}, at.stats);
 }
 
-std::vector<AttentionCall> calls_of(const FlashKernel& k) { return calls({k.q, k.kv, k.context, k.stats, {}, {}, {}}, k.layout, k.place); }
+std::vector<AttentionCall> calls_of(const FlashKernel& k) {
+  return calls({k.q, k.kv, k.context, k.stats, {}, {}, {}}, k.layout, k.place);
+}
 
 std::vector<AttentionCall> calls_of(const FlashGradKernels& k) {
   const FlashGradOperands& at = k.query.at;

@@ -39,8 +39,10 @@ struct ColumnSumsKernel {
   }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
-    if (may()) stats.here() ? strip<S, kLanes<S>, true>(block) : strip<S, kLanes<S>, false>(block);
-    else stats.here() ? strip<S, 1, true>(block) : strip<S, 1, false>(block);
+    if (may())
+      stats.here() ? strip<S, kLanes<S>, true>(block) : strip<S, kLanes<S>, false>(block);
+    else
+      stats.here() ? strip<S, 1, true>(block) : strip<S, 1, false>(block);
   }
 
  private:
@@ -57,10 +59,13 @@ struct ColumnSumsKernel {
     using State = Sums<typename Block::template Team<kLane>::template Held<Wide<A, N>, 1>>;
     const Slabs slabs = column_slabs(rows, cols);
     const std::int64_t slab = block.index() % slabs.count, column = block.index() / slabs.count * kLane * N;
-    const std::int64_t width = cols - column < kLane * N ? cols - column : kLane * N, first = slabs.first(slab), end = slabs.first(slab + 1);
+    const std::int64_t width = cols - column < kLane * N ? cols - column : kLane * N, first = slabs.first(slab),
+                       end = slabs.first(slab + 1);
     A* apart = reinterpret_cast<A*>(block.shared());
     const auto add = [&](const auto& team, State& state, std::int64_t item) {
-      team.template each<1>(width / N, [&](Slot s) { rows_at<S, N, kScaled>(state, s, {first + item * kTogether, end, column + s.i * N}); });
+      team.template each<1>(width / N, [&](Slot s) {
+        rows_at<S, N, kScaled>(state, s, {first + item * kTogether, end, column + s.i * N});
+      });
     };
     const auto done = [&](const auto& team, State& state, int number) {
       const Typed to{reinterpret_cast<std::byte*>(apart + number * 2 * kLane * N), sizeof(A) == 8 ? DType::fp64 : DType::fp32};
@@ -115,7 +120,8 @@ struct ColumnFoldKernel {
   std::int64_t slabs, sets, cols;
 
   Grid grid() const {
-    return {parts(sets * cols, kLane), static_cast<std::size_t>(kThreads) * (form == Form::doubles ? sizeof(double) : sizeof(float))};
+    return {parts(sets * cols, kLane),
+            static_cast<std::size_t>(kThreads) * (form == Form::doubles ? sizeof(double) : sizeof(float))};
   }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {

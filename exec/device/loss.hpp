@@ -64,16 +64,19 @@ class LogitsRow {
   /// Sum of exp(logit - top) over the real columns; `kept`: after largest().
   template <class Block>
   TANDEM_HD A exponentials(Block& block, A top, bool kept) const {
-    auto found = block.template gather<kLossBatch>(part.pieces, A{0}, [&](std::int64_t k) { return piece(k, kept); },
-                                                   [&](A& sum, const Raw& raw, std::int64_t k) {
-                                                     const Wide<A, n> x = real(raw, k);
-                                                     TANDEM_UNROLL
-                                                     for (int l = 0; l < n; ++l) sum += exp_short(x[l] - top);
-                                                   });
+    auto found = block.template gather<kLossBatch>(
+        part.pieces, A{0}, [&](std::int64_t k) { return piece(k, kept); },
+        [&](A& sum, const Raw& raw, std::int64_t k) {
+          const Wide<A, n> x = real(raw, k);
+          TANDEM_UNROLL
+          for (int l = 0; l < n; ++l) sum += exp_short(x[l] - top);
+        });
     block.gather_more(found, part.singles(), [&](A& sum, std::int64_t k) { sum += exp_short(single(k) - top); });
     return block.join(found, [](A a, A b) { return a + b; });
   }
-  TANDEM_HD Raw piece(std::int64_t k, bool kept) const { return kept && k < room_ ? kept_[k] : In::template load<n>(logits_, part.piece(k)); }
+  TANDEM_HD Raw piece(std::int64_t k, bool kept) const {
+    return kept && k < room_ ? kept_[k] : In::template load<n>(logits_, part.piece(k));
+  }
 
  private:
   Typed logits_;
@@ -132,8 +135,8 @@ struct VocabSumsKernel {
   }
 };
 
-/// dlogits = (softmax - one-hot) * weight, and the row's loss in `terms`. Without `max` and `sums` it finds them itself, with the same
-/// bits, and keeps as much of the row as its block can share. dlogits may be logits.
+/// dlogits = (softmax - one-hot) * weight, and the row's loss in `terms`. Without `max` and `sums` it finds them itself, with the
+/// same bits, and keeps as much of the row as its block can share. dlogits may be logits.
 struct LossKernel {
   static constexpr int kBlockThreads = kLossThreads;
   Form form;
@@ -164,15 +167,16 @@ struct LossKernel {
       return c == mine ? d - weight : d;
     };
     block.sync();  // the target's logit was read
-    block.template stream<kLossBatch>(x.part.pieces, [&](std::int64_t k) { return x.piece(k, !known); },
-                                      [&](const typename Row::Raw& raw, std::int64_t k) {
-                                        Wide<A, n> d = Access<S>::template numbers<n>(raw);
-                                        const std::int64_t c = x.part.piece(k) - at;
-                                        const bool plain = target >= 0 && c + n <= shard.real && (mine < c || mine >= c + n);
-                                        TANDEM_UNROLL
-                                        for (int l = 0; l < n; ++l) d[l] = plain ? exp_short(d[l] - top) * factor : gradient(c + l, d[l]);
-                                        put<S>(dlogits, x.part.piece(k), d);
-                                      });
+    block.template stream<kLossBatch>(
+        x.part.pieces, [&](std::int64_t k) { return x.piece(k, !known); },
+        [&](const typename Row::Raw& raw, std::int64_t k) {
+          Wide<A, n> d = Access<S>::template numbers<n>(raw);
+          const std::int64_t c = x.part.piece(k) - at;
+          const bool plain = target >= 0 && c + n <= shard.real && (mine < c || mine >= c + n);
+          TANDEM_UNROLL
+          for (int l = 0; l < n; ++l) d[l] = plain ? exp_short(d[l] - top) * factor : gradient(c + l, d[l]);
+          put<S>(dlogits, x.part.piece(k), d);
+        });
     block.each(x.part.singles(), [&](std::int64_t k) {
       const std::int64_t i = x.part.single(k);
       S::put(dlogits, i, gradient(i - at, S::get(logits, i)));

@@ -42,7 +42,8 @@ struct CopyKernel {
     each_wide<kWidth>(block, outer * middle * inner, may, [&](auto lanes, std::int64_t i) {
       Cell column{0, i}, row{0, 0};
       if (!whole) column = cell_of(i, inner), row = cell_of(column.row, middle);
-      const auto cells = load_cells<T, decltype(lanes)::n>(x, from.first + row.row * from.outer + row.col * from.middle + column.col);
+      const auto cells =
+          load_cells<T, decltype(lanes)::n>(x, from.first + row.row * from.outer + row.col * from.middle + column.col);
       store_cells(y, to.first + row.row * to.outer + row.col * to.middle + column.col, cells);
     });
   }
@@ -76,10 +77,10 @@ inline constexpr std::int64_t kMostPairs = 128;  ///< halves of the longest head
 /// A block for each token: turns its query and key heads, or does one of the passes that frameworks without a fused kernel do.
 struct RotaryKernel {
   Form form;
-  Typed x, turned, y;  ///< x: what is turned in place is y; `turned`: t of the passes, in or out
-  std::int64_t tokens, width, groups, queries;      ///< queries of a group
-  std::int64_t first_head, end_head, half;          ///< of a group's query heads and its key
-  double frequencies[kMostPairs];                   ///< of each pair; angle = position / unit * frequency
+  Typed x, turned, y;                           ///< x: what is turned in place is y; `turned`: t of the passes, in or out
+  std::int64_t tokens, width, groups, queries;  ///< queries of a group
+  std::int64_t first_head, end_head, half;      ///< of a group's query heads and its key
+  double frequencies[kMostPairs];               ///< of each pair; angle = position / unit * frequency
   double unit, length;
   SequenceMap map{1, 1};
   std::int32_t context_rank;
@@ -117,7 +118,8 @@ struct RotaryKernel {
     const std::int64_t token = block.index(), heads = end_head - first_head, pieces = half / n;
     block.each(groups * heads * pieces, [&](std::int64_t at) {
       const Cell piece = cell_of(at, pieces), head = cell_of(piece.row, heads);
-      const std::int64_t i = piece.col * n, first = token * width + (head.row * (queries + 2) + first_head + head.col) * 2 * half + i;
+      const std::int64_t i = piece.col * n,
+                         first = token * width + (head.row * (queries + 2) + first_head + head.col) * 2 * half + i;
       Wide<A, n> a = get<S, n>(y, first), b = get<S, n>(y, first + half);
       const auto c = *reinterpret_cast<const Cells<A, n>*>(cos + i), s = *reinterpret_cast<const Cells<A, n>*>(sin + i);
       TANDEM_UNROLL

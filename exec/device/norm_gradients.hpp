@@ -6,7 +6,8 @@
 
 namespace tandem::exec::device {
 
-/// dx of a norm. With g = dy gamma: rstd (g - mean(g) - xhat mean(g xhat)) (+ residual); without mean(g) where no mean was taken off.
+/// dx of a norm. With g = dy gamma: rstd (g - mean(g) - xhat mean(g xhat)) (+ residual); without mean(g) where no mean was taken
+/// off.
 struct NormGradRows {
   Typed dy, x, stats, gamma, residual, dx;
   std::int64_t rows, cols;
@@ -79,7 +80,9 @@ struct NormInputGradKernel {
   NormGradRows of;
 
   template <class Variant>
-  static constexpr int kResident = kKept<Variant> <= 16 ? 3 : kKept<Variant> <= 32 ? 2 : 1;
+  static constexpr int kResident = kKept<Variant> <= 16   ? 3
+                                   : kKept<Variant> <= 32 ? 2
+                                                          : 1;
   RowPlan plan() const { return of.plan(form); }
   Grid grid() const { return {parts(of.rows, plan().rows_of_block())}; }
   template <class Variant, class Block>
@@ -103,13 +106,16 @@ struct NormGradKernel {
   Typed partials;
 
   template <class Variant>
-  static constexpr int kResident = kKept<Variant> <= 8 ? 3 : kKept<Variant> <= 16 || Variant::kPieces <= 3 ? 2 : 1;
+  static constexpr int kResident = kKept<Variant> <= 8                             ? 3
+                                   : kKept<Variant> <= 16 || Variant::kPieces <= 3 ? 2
+                                                                                   : 1;
   static constexpr std::int64_t kMostSlabs = 264;  ///< blocks that a device of 132 processors has at a time
 
   /// Whether rows are short enough: threads keep a row's operands and sums.
   static bool can(const RowPlan& plan) { return plan.keeps() && plan.kept <= 32; }
   static constexpr std::int64_t slabs(std::int64_t rows, const RowPlan& plan) {
-    const std::int64_t most = plan.team == kThreads && plan.kept == 32 ? kMostSlabs / 2 : kMostSlabs, blocks = parts(rows, plan.rows_of_block());
+    const std::int64_t most = plan.team == kThreads && plan.kept == 32 ? kMostSlabs / 2 : kMostSlabs,
+                       blocks = parts(rows, plan.rows_of_block());
     return blocks < most ? blocks : most;
   }
   RowPlan plan() const { return of.plan(form); }

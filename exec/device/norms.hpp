@@ -17,7 +17,8 @@ TANDEM_HD inline A total(const Wide<A, N>& numbers) {
   return sum;
 }
 
-/// A row for a warp or for a block. With `add` the rows are what that gives: they go into x first, and are read as they stand there.
+/// A row for a warp or for a block. With `add` the rows are what that gives: they go into x first, and are read as they stand
+/// there.
 struct NormKernel {
   Form form;
   Typed x, gamma, beta, y, stats;
@@ -27,7 +28,9 @@ struct NormKernel {
   DropoutAdd add = {};
 
   template <class Variant>
-  static constexpr int kResident = kKept<Variant> <= 16 ? 4 : kKept<Variant> <= 32 ? 3 : 1;
+  static constexpr int kResident = kKept<Variant> <= 16   ? 4
+                                   : kKept<Variant> <= 32 ? 3
+                                                          : 1;
   RowPlan plan() const {
     const int lanes = lanes_of(form);
     return row_plan(cols, form, are_aligned(lanes, x, gamma, beta, y) && are_aligned(lanes, add.x, add.bias, add.residual));
@@ -40,7 +43,8 @@ struct NormKernel {
     } else {
       constexpr int kRows = kThreads / Variant::kThreadsOfRow;
       const std::int64_t first = block.index() * kRows, end = first + kRows < rows ? first + kRows : rows;
-      block.template teams<Variant::kThreadsOfRow>(first, end, [&](const auto& team, std::int64_t row) { kept<Variant>(team, row); });
+      block.template teams<Variant::kThreadsOfRow>(first, end,
+                                                   [&](const auto& team, std::int64_t row) { kept<Variant>(team, row); });
     }
   }
 
@@ -54,8 +58,10 @@ struct NormKernel {
     const std::int64_t at = row * cols, pieces = cols / n;
     const A count = static_cast<A>(cols);
     typename Team::template Held<typename In::template Raw<n>, K> held;
-    team.template each<K>(pieces, [&](Slot s) { held[s] = add.x.here() ? added<S>(row, s.i * n) : In::template load<n>(x, at + s.i * n); });
-    const A mean = rms ? A{0} : team.template sum<A, K>(pieces, A{0}, [&](Slot s) { return total(In::template numbers<n>(held[s])); }) / count;
+    team.template each<K>(pieces,
+                          [&](Slot s) { held[s] = add.x.here() ? added<S>(row, s.i * n) : In::template load<n>(x, at + s.i * n); });
+    const A mean =
+        rms ? A{0} : team.template sum<A, K>(pieces, A{0}, [&](Slot s) { return total(In::template numbers<n>(held[s])); }) / count;
     const A squares = team.template sum<A, K>(pieces, A{0}, [&](Slot s) {
       Wide<A, n> v = In::template numbers<n>(held[s]);
       TANDEM_UNROLL

@@ -87,8 +87,10 @@ struct GatedKernel {
  private:
   template <class S, int n>
   TANDEM_HD Wide<typename S::Number, 2 * n> pair(std::int64_t i) const {
-    if constexpr (n > 1) return get<S, 2 * n>(x, 2 * i);
-    else return {S::get(x, 2 * i), S::get(x, 2 * i + 1)};
+    if constexpr (n > 1)
+      return get<S, 2 * n>(x, 2 * i);
+    else
+      return {S::get(x, 2 * i), S::get(x, 2 * i + 1)};
   }
 };
 
@@ -106,8 +108,10 @@ struct GatedBackwardKernel {
     const bool may = part == GatePart::whole && are_aligned(kLanes<S>, x, dx) && are_aligned(kGatedLanes<S>, dy);
     with_activation(kind, [&](auto f) {
       each_wide<kGatedLanes<S>>(block, elements, may, [&](auto lanes, std::int64_t i) {
-        if constexpr (decltype(lanes)::n > 1) whole<S, decltype(lanes)::n>(f, i);
-        else single<S>(f, i);
+        if constexpr (decltype(lanes)::n > 1)
+          whole<S, decltype(lanes)::n>(f, i);
+        else
+          single<S>(f, i);
       });
     });
   }
@@ -156,7 +160,8 @@ struct ElementwiseKernel {
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
     const bool whole = other == Spread::full || other == Spread::none;
-    const bool may = are_aligned(kLanes<S>, a, y) && (whole || cols % kLanes<S> == 0) && (other == Spread::row || are_aligned(kLanes<S>, b));
+    const bool may =
+        are_aligned(kLanes<S>, a, y) && (whole || cols % kLanes<S> == 0) && (other == Spread::row || are_aligned(kLanes<S>, b));
     each_wide<kLanes<S>>(block, rows * cols, may, [&](auto lanes, std::int64_t i) {
       constexpr int n = decltype(lanes)::n;
       const Wide<A, n> x = get<S, n>(a, i), second = others<S, n>(i);
@@ -191,7 +196,8 @@ struct ElementwiseKernel {
   }
 };
 
-/// y[i] += x[i], or = x[i]; each operand in its own type. `rows` of `cols` where those of y lie `stride` apart, behind each other in x.
+/// y[i] += x[i], or = x[i]; each operand in its own type. `rows` of `cols` where those of y lie `stride` apart, behind each other
+/// in x.
 struct AddKernel {
   Form form;
   Typed x, y;

@@ -23,7 +23,9 @@ GemmShape shape_of(const MatMul& op, DType compute, DType result) {
 }
 
 std::optional<MatMul> matmul_of(const GemmShape& shape) {
-  MatMul op{shape.out.cols, shape.out.rows, shape.summed(), shape.second.transposed, shape.first.transposed, shape.bias, shape.accumulate};
+  MatMul op{shape.out.cols, shape.out.rows, shape.summed(), shape.second.transposed, shape.first.transposed};
+  op.bias = shape.bias;
+  op.accumulate = shape.accumulate;
   if (shape.accumulate) op.total = shape.result;
   op.sums = shape.sums;
   op.activation = shape.activation;

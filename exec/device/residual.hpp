@@ -24,7 +24,8 @@ struct DropoutAdd {
     Wide<A, N> sum = get<S, N>(x, i);
     if (bias.here()) sum = sum + load_wide<A, N>(bias, cell.col);
     if (dropout.threshold != 0) {
-      const Wide<A, N> kept = dropout.factors<A, N>(static_cast<std::uint64_t>(places.token(cell.row, *dropout.table) * cols + cell.col));
+      const Wide<A, N> kept =
+          dropout.factors<A, N>(static_cast<std::uint64_t>(places.token(cell.row, *dropout.table) * cols + cell.col));
       TANDEM_UNROLL
       for (int l = 0; l < N; ++l) sum[l] *= kept[l];
     }
@@ -91,8 +92,10 @@ struct PositionGradKernel {
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     const std::int64_t position = block.index(), index = local_index(position);
-    if (are_aligned(kLanes<S>, dy, dpositions) && cols % kLanes<S> == 0) columns<S, kLanes<S>>(block, position, index);
-    else columns<S, 1>(block, position, index);
+    if (are_aligned(kLanes<S>, dy, dpositions) && cols % kLanes<S> == 0)
+      columns<S, kLanes<S>>(block, position, index);
+    else
+      columns<S, 1>(block, position, index);
   }
 
  private:

@@ -41,8 +41,8 @@ struct Places {
       : local(at), state(piece.state + at), weight(piece.weight + at), gradient(piece.gradient + at) {}
 };
 
-/// body(lanes, places) for the elements of a block's stretch: several at a time where `may`, and where all operands' elements come to
-/// lie at multiples of 16 bytes together.
+/// body(lanes, places) for the elements of a block's stretch: several at a time where `may`, and where all operands' elements come
+/// to lie at multiples of 16 bytes together.
 template <int N, class Block, class F>
 TANDEM_HD inline void each_of_stretch(Block& block, const Pieces& pieces, bool may, F body) {
   const Stretch stretch = pieces.stretches[block.index()];
@@ -50,7 +50,8 @@ TANDEM_HD inline void each_of_stretch(Block& block, const Pieces& pieces, bool m
   const Places first(piece, stretch.first);
   const bool together = (first.state - first.weight) % N == 0 && (first.state - first.gradient) % N == 0;
   const Span<N> span(first.state, stretch.count, may && together);
-  if (span.pieces > 0) block.each(span.pieces, [&](std::int64_t k) { body(Lanes<N>{}, piece, Places(piece, span.piece(k) - piece.state)); });
+  if (span.pieces > 0)
+    block.each(span.pieces, [&](std::int64_t k) { body(Lanes<N>{}, piece, Places(piece, span.piece(k) - piece.state)); });
   if (span.singles() > 0)
     block.each(span.singles(), [&](std::int64_t k) { body(Lanes<1>{}, piece, Places(piece, span.single(k) - piece.state)); });
 }
@@ -113,7 +114,8 @@ struct SgdKernel {
     each_of_stretch<kLanes<S>>(block, pieces, may, [&](auto lanes, const PieceRow& piece, const Places& at) {
       constexpr int n = decltype(lanes)::n;
       const A decay = piece.decay ? static_cast<A>(weight_decay) : A{0};
-      Wide<A, n> moved = get<S, n>(gradients, at.gradient), w = master.here() ? get<S, n>(master, at.state) : get<S, n>(weights, at.weight);
+      Wide<A, n> moved = get<S, n>(gradients, at.gradient),
+                 w = master.here() ? get<S, n>(master, at.state) : get<S, n>(weights, at.weight);
       TANDEM_UNROLL
       for (int l = 0; l < n; ++l) moved[l] = moved[l] * clip + decay * w[l];
       if (buffer.here()) {

@@ -101,7 +101,8 @@ TANDEM_HD inline Cells<std::uint16_t, N> pairs_of(const Wide<A, N>& numbers) {
     all.v = static_cast<std::uint16_t>(Kind::pair(static_cast<float>(numbers[0]), 0));
   } else {
     TANDEM_UNROLL
-    for (int l = 0; l < N / 2; ++l) all.v[l] = Kind::pair(static_cast<float>(numbers[2 * l]), static_cast<float>(numbers[2 * l + 1]));
+    for (int l = 0; l < N / 2; ++l)
+      all.v[l] = Kind::pair(static_cast<float>(numbers[2 * l]), static_cast<float>(numbers[2 * l + 1]));
   }
   return all;
 }
@@ -225,7 +226,8 @@ TANDEM_HD inline void put(const Typed& t, std::int64_t i, const Wide<A, N>& numb
   Access<S>::template store<N>(t, i, Access<S>::template raw<N>(t, numbers));
 }
 
-/// Whether an operand's elements at multiples of `lanes` can be read so many at a time; nothing speaks against one that is not there.
+/// Whether an operand's elements at multiples of `lanes` can be read so many at a time; nothing speaks against one that is not
+/// there.
 TANDEM_HD inline bool is_aligned(const Typed& t, int lanes) {
   const std::int64_t bytes = lanes * (bits(t.type) / 8);
   return reinterpret_cast<std::uintptr_t>(t.address) % static_cast<std::uintptr_t>(bytes < 16 ? bytes : 16) == 0;

@@ -45,7 +45,8 @@ void activate(const MatMul& op, const Operands& at, Works& all) {
 
 Works works(const MatMul& op, const Operands& at) {
   require(!op.accumulate || !op.bias, "a product that accumulates has no bias");
-  require(!op.sums || (op.trans_a && !op.bias), "a product that gives sums has them of a matrix that is stored transposed, and no bias");
+  require(!op.sums || (op.trans_a && !op.bias),
+          "a product that gives sums has them of a matrix that is stored transposed, and no bias");
   const Typed a = at.in(0), b = at.in(1), bias = at.in_if(op.bias, 2), c = at.out(0);
   GemmShape shape = shape_of(op, at.compute(), c.type);
   shape.activation = ProductActivation::none;
@@ -61,9 +62,7 @@ Works works(const MatMul& op, const Operands& at) {
   return all;
 }
 
-Works works(const BiasGrad& op, const Operands& at) {
-  return sums_of_columns(at, at.in(0), at.out(0), op.rows, op.cols);
-}
+Works works(const BiasGrad& op, const Operands& at) { return sums_of_columns(at, at.in(0), at.out(0), op.rows, op.cols); }
 
 Works works(const LayerNorm& op, const Operands& at) {
   const Typed x = at.in(0), y = at.out(0);
@@ -74,14 +73,17 @@ Works works(const LayerNorm& op, const Operands& at) {
 Works works(const LayerNormBackward& op, const Operands& at) {
   const bool input = op.part != NormPart::parameters, parameters = op.part != NormPart::input;
   const std::size_t first = input ? 1 : 0;
-  const Typed dy = at.in(0), x = at.in(1), stats = at.in(2), dx = at.out_if(input, 0), residual = at.in_if(input && op.add_residual, 4);
+  const Typed dy = at.in(0), x = at.in(1), stats = at.in(2), dx = at.out_if(input, 0),
+              residual = at.in_if(input && op.add_residual, 4);
   const Form form = at.form({dy, x, residual, dx});
   const NormGradRows rows{dy, x, stats, at.in_if(input, 3), residual, dx, op.rows, op.cols, op.rms};
   const RowPlan plan = rows.plan(form);
   const bool together = input && parameters && NormGradKernel::can(plan);
   Works all;
-  if (together) all.push_back(NormGradKernel{form, rows, partials(at)});
-  else if (parameters) all.push_back(ColumnSumsKernel{at.form({dy, x}), dy, x, stats, partials(at), op.rows, op.cols});
+  if (together)
+    all.push_back(NormGradKernel{form, rows, partials(at)});
+  else if (parameters)
+    all.push_back(ColumnSumsKernel{at.form({dy, x}), dy, x, stats, partials(at), op.rows, op.cols});
   if (parameters) {
     const std::int64_t slabs = together ? NormGradKernel::slabs(op.rows, plan) : column_slabs(op.rows, op.cols).count;
     ColumnFoldKernel last = column_fold(at.compute(), at.around().room, slabs, op.cols);

@@ -1,9 +1,10 @@
-// Speed of the CUDA backend's memory-bound operations at the sizes of bf16 training: GPT 125M (16 x 1024 tokens, hidden 768, vocabulary
-// 50304), GPT 1.3B (hidden 2048), LLaMA-3 8B (hidden 4096, vocabulary 128256); master weights, moments and main gradients in fp32.
+// Speed of the CUDA backend's memory-bound operations at the sizes of bf16 training: GPT 125M (16 x 1024 tokens, hidden 768,
+// vocabulary 50304), GPT 1.3B (hidden 2048), LLaMA-3 8B (hidden 4096, vocabulary 128256); master weights, moments and main
+// gradients in fp32.
 //   bench_device_kernels [--out FILE.json] [--only WORD]
-// Bytes are those that must move: every operand once, and twice where it is read and written. `copy` is the driver's copy on the same
-// card in the same run; `share` is an operation's GB/s by the copy's. Operands rotate through memory larger than the device's caches.
-// Calls are queued behind a long one, so the host's time does not count. Takes about ten seconds.
+// Bytes are those that must move: every operand once, and twice where it is read and written. `copy` is the driver's copy on the
+// same card in the same run; `share` is an operation's GB/s by the copy's. Operands rotate through memory larger than the device's
+// caches. Calls are queued behind a long one, so the host's time does not count. Takes about ten seconds.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -70,12 +71,18 @@ void add_layer(std::vector<Case>& all, std::int64_t rows, std::int64_t h, bool r
     return first;
   };
   all.push_back({shape, LayerNorm{rows, h, 1e-5, rms}, joined({bf16(n)}), {bf16(n), fp32(2 * rows)}});
-  all.push_back({shape, BiasDropoutAddNorm{rows, h, 0, false, site, false, 1e-5, rms}, joined({bf16(n), bf16(n)}), {bf16(n), bf16(n), fp32(2 * rows)}});
+  all.push_back({shape,
+                 BiasDropoutAddNorm{rows, h, 0, false, site, false, 1e-5, rms},
+                 joined({bf16(n), bf16(n)}),
+                 {bf16(n), bf16(n), fp32(2 * rows)}});
   all.push_back({shape, LayerNormBackward{rows, h, true, rms}, {bf16(n), bf16(n), fp32(2 * rows), bf16(h), bf16(n)}, gradients});
   all.push_back({shape, BiasGrad{rows, h}, {bf16(n)}, {fp32(h)}});
   all.push_back({shape, BiasDropoutAdd{rows, h, 0, true, site}, {bf16(n), bf16(h), bf16(n)}, {bf16(n)}});
   all.push_back({shape + " p=0.1", BiasDropoutAdd{rows, h, 0.1, true, site}, {bf16(n), bf16(h), bf16(n)}, {bf16(n)}});
-  all.push_back({shape + " p=0.1", BiasDropoutAddNorm{rows, h, 0.1, true, site, false, 1e-5, rms}, joined({bf16(n), bf16(h), bf16(n)}), {bf16(n), bf16(n), fp32(2 * rows)}});
+  all.push_back({shape + " p=0.1",
+                 BiasDropoutAddNorm{rows, h, 0.1, true, site, false, 1e-5, rms},
+                 joined({bf16(n), bf16(h), bf16(n)}),
+                 {bf16(n), bf16(n), fp32(2 * rows)}});
   all.push_back({shape, Elementwise{rows, h, ElementwiseKind::add}, {bf16(n), bf16(n)}, {bf16(n)}});
 }
 
@@ -91,7 +98,8 @@ void add_llama(std::vector<Case>& all, std::int64_t rows) {
   constexpr std::int64_t kCols = 14336, kSeq = 4096;
   const std::int64_t n = rows * kCols;
   all.push_back({shape_of(rows, kCols), GatedPointwise{rows, kCols, GateKind::silu}, {bf16(2 * n)}, {bf16(n)}});
-  all.push_back({shape_of(rows, kCols), GatedPointwiseBackward{rows, kCols, GateKind::silu}, {bf16(n), bf16(2 * n)}, {bf16(2 * n)}});
+  all.push_back(
+      {shape_of(rows, kCols), GatedPointwiseBackward{rows, kCols, GateKind::silu}, {bf16(n), bf16(2 * n)}, {bf16(2 * n)}});
   AttentionDims d{rows / kSeq, 32, kSeq, 128};
   d.kv_heads = 8;
   const Rotary rotary{d, 500000};
@@ -105,7 +113,10 @@ void add_ends(std::vector<Case>& all, std::int64_t rows, std::int64_t h, std::in
   const std::int64_t n = rows * h, logits = rows * vocab;
   const std::string shape = shape_of(rows, vocab), hidden = shape_of(rows, h);
   const VocabDims dims{rows, vocab, vocab, true};
-  all.push_back({shape + " in place", CrossEntropy{dims, rows, true, true}, {bf16(logits), ids(rows)}, {{DType::fp64, 1}, at(bf16(logits), 0)}});
+  all.push_back({shape + " in place",
+                 CrossEntropy{dims, rows, true, true},
+                 {bf16(logits), ids(rows)},
+                 {{DType::fp64, 1}, at(bf16(logits), 0)}});
   all.push_back({shape, VocabMax{dims}, {bf16(logits)}, {fp32(rows)}});
   all.push_back({shape, VocabExpSum{dims}, {bf16(logits), fp32(rows), ids(rows)}, {fp32(2 * rows)}});
   all.push_back({hidden, Embedding{rows, h, vocab, true}, {ids(rows), bf16(vocab * h)}, {bf16(n)}});
@@ -122,7 +133,8 @@ void add_update(std::vector<Case>& all, std::int64_t n) {
   adam.weights = DType::bf16;
   all.push_back({shape, adam, {fp32(n)}, {bf16(n), fp32(n), fp32(n), fp32(n)}});
   const std::int64_t m = n / 8;
-  all.push_back({std::to_string(m) + " bf16 to fp32", Accumulate{m, DType::bf16, DType::fp32}, {bf16(m), fp32(m)}, {at(fp32(m), 1)}});
+  all.push_back(
+      {std::to_string(m) + " bf16 to fp32", Accumulate{m, DType::bf16, DType::fp32}, {bf16(m), fp32(m)}, {at(fp32(m), 1)}});
   all.push_back({std::to_string(m) + " fp32 to bf16", Accumulate{m, DType::fp32, DType::bf16, true}, {fp32(m)}, {bf16(m)}});
   all.push_back({std::to_string(m) + " bf16", Accumulate{m, DType::bf16, DType::bf16, true}, {bf16(m)}, {bf16(m)}});
   all.push_back({std::to_string(n) + " fp32", Fill{n, DType::fp32}, {}, {fp32(n)}});
@@ -143,12 +155,14 @@ std::vector<Case> cases() {
   return all;
 }
 
-/// Bytes that an operation must move beyond what its operands say: what is updated is read first; of a table only the tokens' rows are.
+/// Bytes that an operation must move beyond what its operands say: what is updated is read first; of a table only the tokens' rows
+/// are.
 std::int64_t must_move(const Case& c) {
   std::int64_t bytes = moved(c);
   if (std::holds_alternative<AdamW>(c.op))
     for (const Size& s : c.out) bytes += s.bytes();
-  if (const auto* e = std::get_if<Embedding>(&c.op)) bytes += bytes_of(DType::bf16, (e->tokens - e->vocab_rows) * e->hidden).count();
+  if (const auto* e = std::get_if<Embedding>(&c.op))
+    bytes += bytes_of(DType::bf16, (e->tokens - e->vocab_rows) * e->hidden).count();
   return bytes;
 }
 
@@ -160,7 +174,8 @@ class Bench {
     for (std::size_t i = 0; i < tokens.size(); ++i)  // as in text some are frequent, most are rare
       tokens[i] = static_cast<std::int32_t>(std::pow(50000.0, static_cast<double>(i * 7919 % kTokenRoom) / kTokenRoom));
     tokens_->write(0, std::as_bytes(std::span(tokens)));
-    write_value(backend_->step_table(), 0, exec::StepTable{.learning_rate = 1e-6, .bias_correction1 = 0.5, .bias_correction2 = 0.5});
+    write_value(backend_->step_table(), 0,
+                exec::StepTable{.learning_rate = 1e-6, .bias_correction1 = 0.5, .bias_correction2 = 0.5});
     context_.table = exec::table_address(*backend_);
     context_.layer = 0;
     context_.seq_length = 1024;
@@ -173,7 +188,8 @@ class Bench {
     };
     calls(2);
     const double once = timed([&] { calls(3); }) / 3;
-    const auto n = std::clamp<std::int64_t>(static_cast<std::int64_t>(kBusySeconds / kBatches / std::max(once, 1e-7)), 3, kMostCalls / kBatches);
+    const auto n = std::clamp<std::int64_t>(static_cast<std::int64_t>(kBusySeconds / kBatches / std::max(once, 1e-7)), 3,
+                                            kMostCalls / kBatches);
     std::vector<double> times;
     for (int b = 0; b < kBatches; ++b) times.push_back(timed([&] { calls(n); }) / static_cast<double>(n));
     std::sort(times.begin(), times.end());
@@ -183,8 +199,8 @@ class Bench {
   double copy_speed() {
     constexpr std::int64_t kBytes = std::int64_t{1} << 30, kTimes = 8;
     return 2e-9 * kBytes * kTimes / wall([&](exec::MemoryEngine& engine) {
-      for (std::int64_t i = 0; i < kTimes; ++i) engine.copy(place(kBytes), place(kBytes), kBytes);
-    });
+             for (std::int64_t i = 0; i < kTimes; ++i) engine.copy(place(kBytes), place(kBytes), kBytes);
+           });
   }
   /// Seconds of a fold of two operands into one.
   double fold_seconds(DType type, std::int64_t bytes) {
@@ -272,8 +288,8 @@ struct Row {
 
 void print(const Row& r, double copy) {
   const double speed = r.bytes / r.seconds * 1e-9;
-  std::printf("%-26s %-24s %9.1f us %9.1f MB %8.0f GB/s %6.1f %%\n", r.op.c_str(), r.shape.c_str(), r.seconds * 1e6, r.bytes * 1e-6, speed,
-              100 * speed / copy);
+  std::printf("%-26s %-24s %9.1f us %9.1f MB %8.0f GB/s %6.1f %%\n", r.op.c_str(), r.shape.c_str(), r.seconds * 1e6, r.bytes * 1e-6,
+              speed, 100 * speed / copy);
 }
 
 int run(const std::string& file, const std::string& only) {
@@ -297,7 +313,12 @@ int run(const std::string& file, const std::string& only) {
   nlohmann::json table = nlohmann::json::array();
   for (const Row& r : rows) {
     const double speed = r.bytes / r.seconds * 1e-9;
-    table.push_back({{"op", r.op}, {"shape", r.shape}, {"us", r.seconds * 1e6}, {"bytes", r.bytes}, {"gb_s", speed}, {"of_copy", speed / copy}});
+    table.push_back({{"op", r.op},
+                     {"shape", r.shape},
+                     {"us", r.seconds * 1e6},
+                     {"bytes", r.bytes},
+                     {"gb_s", speed},
+                     {"of_copy", speed / copy}});
   }
   std::ofstream(file) << nlohmann::json{{"copy_gb_s", copy}, {"kernels", table}}.dump(1) << "\n";
   return 0;

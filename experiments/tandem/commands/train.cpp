@@ -173,7 +173,7 @@ struct Prepared {
   std::unique_ptr<GraphCache> graphs;
   Data data;
   double held_out = 0;
-  std::shared_ptr<exec::device::ProductChoices> choices;  ///< of a CUDA device, unless the plan is deterministic
+  exec::CudaOptions cuda;
 };
 
 /// In every process alike; callbacks that print or write are process 0's.
@@ -183,7 +183,7 @@ exec::RunOptions run_options(const Options& o, const Prepared& in, Saver& saver)
   exec::RunOptions options;
   if (o.backend == "cpu-async") options.make_backend = [](Rank) { return exec::make_async_cpu_backend(); };
   if (o.backend == "cuda") {
-    options.make_backend = [of = exec::CudaOptions{plan.training.deterministic, in.choices}](Rank) { return exec::make_cuda_backend(of); };
+    options.make_backend = [of = in.cuda](Rank) { return exec::make_cuda_backend(of); };
     options.make_communicators = exec::make_cuda_communicators;
   }
   if (!o.save.empty()) {
@@ -285,7 +285,8 @@ void prepare(const Options& o, Prepared& out) {
   out.graphs = std::make_unique<GraphCache>(settled);
   const Plan& plan = out.graphs->plan();
   const auto topology = topology_of(plan, "");  // a cluster that simulate refuses is refused here, too
-  if (o.backend == "cuda" && !plan.training.deterministic) out.choices = product_choices(o.algorithms, topology->device());
+  out.cuda.deterministic = plan.training.deterministic;
+  if (o.backend == "cuda" && !out.cuda.deterministic) out.cuda.choices = product_choices(o.algorithms, topology->device());
   out.data = open_data(o, plan, out.held_out);
   require_vocabulary(plan, out.data.training->vocab_size());
   tell_other_text(o, out.resumed, *out.data.training);
@@ -331,7 +332,7 @@ ExitCode train(const Options& o, exec::World& world) {
   const bool speaks = world.control().first();
   prepare_together(world, [&] { require_available(o), prepare(o, in); });
   require_same(o, in, world);
-  auto& [resumed, graphs, data, share, choices] = in;
+  auto& [resumed, graphs, data, share, cuda] = in;
   const Plan& plan = graphs->plan();
   prepare_together(world, [&] {
     place_ranks(world, make_mesh(plan).world_size(), o.plan);
@@ -358,10 +359,10 @@ ExitCode train(const Options& o, exec::World& world) {
   if (!speaks) return ExitCode::ok;  // process 0 has the result, and its exit code is everybody's
   tell(result, numbers.hopeless() ? std::optional(exec::RankFailure{Rank(), numbers.last(), false, numbers.text()}) : std::nullopt);
   write_files(o, *graphs, result);
-  if (choices) keep_algorithms(o, *choices);
+  if (cuda.choices) keep_algorithms(o, *cuda.choices);
   saver.finish();
   if (numbers.hopeless()) throw DeviceError(o.plan + ": " + numbers.text() + "; " + remedy(plan, ""));
-  return result.steps.back().step + 1 < plan.training.steps ? ExitCode::interrupted : ExitCode::ok;
+  return result.steps.back().step + 1 < options.steps ? ExitCode::interrupted : ExitCode::ok;
 }
 
 /// Options of a device without it.

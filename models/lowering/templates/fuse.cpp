@@ -88,7 +88,8 @@ std::optional<std::size_t> product_of(const DraftTemplate& t, const Value& v, st
   for (std::size_t i = 0; i < t.drafts.size(); ++i) {
     const Draft& d = t.drafts[i];
     const auto in_scratch = [&](const Value& o) { return o.scratch == v.scratch; };
-    const bool reads = std::any_of(d.in.begin(), d.in.end(), in_scratch), writes = std::any_of(d.out.begin(), d.out.end(), in_scratch);
+    const bool reads = std::any_of(d.in.begin(), d.in.end(), in_scratch);
+    const bool writes = std::any_of(d.out.begin(), d.out.end(), in_scratch);
     if (i == reader ? writes : reads) return std::nullopt;
     if (!writes) continue;
     const auto* o = std::get_if<MatMul>(&d.op);

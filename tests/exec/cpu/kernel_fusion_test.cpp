@@ -62,7 +62,8 @@ TEST_CASE("a product with a GELU's gradient is the product and the gradient", "[
   const FusedProduct p = GENERATE(FusedProduct{5, 7, 3, false}, FusedProduct{16, 24, 40, false}, FusedProduct{64, 128, 64, false});
   Kernels kernels(dtype);
   MatMul op{p.m, p.n, p.k, false, false, false};
-  const Operand dy = real(random_values(p.m * p.k, 1)), w = real(random_values(p.k * p.n, 2)), x = real(random_values(p.m * p.n, 3));
+  const Operand dy = real(random_values(p.m * p.k, 1)), w = real(random_values(p.k * p.n, 2));
+  const Operand x = real(random_values(p.m * p.n, 3));
   const Values da = kernels.one(op, {dy, w}, p.m * p.n);
   const Values dx = kernels.one(PointwiseBackward{p.m * p.n, PointwiseKind::gelu_tanh}, {real(da), x}, p.m * p.n);
   op.activation = ProductActivation::gelu_gradient;
@@ -95,7 +96,8 @@ TEST_CASE("a weight's gradient with that of its bias is both, added up or not", 
   const auto [m, n, k] = GENERATE(std::tuple{5, 7, 3}, std::tuple{24, 16, 40}, std::tuple{128, 64, 64});
   const auto wide = dtype == DType::fp64 ? Operand::Kind::fp64 : Operand::Kind::fp32;
   Kernels kernels(dtype);
-  const Operand dy = real(random_values(k * m, 1)), x = real(random_values(k * n, 2)), before = in_type(wide, random_values(m * n, 3));
+  const Operand dy = real(random_values(k * m, 1)), x = real(random_values(k * n, 2));
+  const Operand before = in_type(wide, random_values(m * n, 3));
   MatMul op{m, n, k, true, false, false, accumulate, dtype == DType::fp64 ? DType::fp64 : DType::fp32};
   std::vector<Operand> in{dy, x}, out{accumulate ? before : in_type(wide, unwritten(m * n))};
   if (accumulate) in.push_back(before);

@@ -38,7 +38,9 @@ Room random_room(std::int64_t elements, unsigned seed) {
   return room;
 }
 
-Tensor tensor(Room& room) { return {reinterpret_cast<std::byte*>(room.data()), DType::bf16, static_cast<std::int64_t>(room.size())}; }
+Tensor tensor(Room& room) {
+  return {reinterpret_cast<std::byte*>(room.data()), DType::bf16, static_cast<std::int64_t>(room.size())};
+}
 
 float at(const std::byte* operand, std::int64_t element) {
   std::uint16_t bits = 0;
@@ -68,9 +70,9 @@ void each_context(const AttentionCall& call, Visit visit) {
         }
         for (std::int64_t k = 0; k < seen; ++k)
           for (std::int64_t d = 0; d < s.head_dim; ++d)
-            mixed[static_cast<std::size_t>(d)] += p[static_cast<std::size_t>(k)] / sum * at(call.at.value, offset(s.key, b, group, k) + d);
-        for (std::int64_t d = 0; d < s.head_dim; ++d)
-          visit(offset(s.context, b, h, q) + d, mixed[static_cast<std::size_t>(d)]);
+            mixed[static_cast<std::size_t>(d)] +=
+                p[static_cast<std::size_t>(k)] / sum * at(call.at.value, offset(s.key, b, group, k) + d);
+        for (std::int64_t d = 0; d < s.head_dim; ++d) visit(offset(s.context, b, h, q) + d, mixed[static_cast<std::size_t>(d)]);
         visit(-1, std::log(sum));
       }
 }
@@ -78,16 +80,18 @@ void each_context(const AttentionCall& call, Visit visit) {
 }  // namespace
 
 TEST_CASE("a library's calls of attention lie where the operation's heads do") {
-  const Case c = GENERATE(Case{2, 4, 4, 5, true, true, true}, Case{2, 4, 2, 5, true, true, true}, Case{1, 4, 2, 6, true, true, false},
-                          Case{2, 4, 2, 5, false, false, true}, Case{2, 6, 2, 4, false, true, true}, Case{3, 4, 1, 5, true, true, true},
-                          Case{2, 1, 1, 5, true, true, true});
+  const Case c =
+      GENERATE(Case{2, 4, 4, 5, true, true, true}, Case{2, 4, 2, 5, true, true, true}, Case{1, 4, 2, 6, true, true, false},
+               Case{2, 4, 2, 5, false, false, true}, Case{2, 6, 2, 4, false, true, true}, Case{3, 4, 1, 5, true, true, true},
+               Case{2, 1, 1, 5, true, true, true});
   INFO(c.text());
   const AttentionDims d = c.dims();
   Room packed = random_room(c.batch * c.seq * d.qkv_width(), 1), queries = random_room(c.batch * c.seq * d.q_width(), 2),
        keys = random_room(c.batch * c.seq * d.kv_width(), 3), context(static_cast<std::size_t>(c.batch * c.seq * d.q_width()));
   std::vector<float> stats(static_cast<std::size_t>(c.batch * c.heads * c.seq));
   const Tensor in[] = {c.q_packed ? tensor(packed) : tensor(queries), c.kv_packed ? tensor(packed) : tensor(keys)};
-  const Tensor out[] = {tensor(context), {reinterpret_cast<std::byte*>(stats.data()), DType::fp32, static_cast<std::int64_t>(stats.size())}};
+  const Tensor out[] = {tensor(context),
+                        {reinterpret_cast<std::byte*>(stats.data()), DType::fp32, static_cast<std::int64_t>(stats.size())}};
   const KernelContext place;
   const Op op = FlashAttention{d, 0, false};
   const auto works = device::works_of({op, DType::bf16, in, out, place}, {});
@@ -117,7 +121,8 @@ TEST_CASE("gradients of attention lie as what they are gradients of") {
        dcontext = context;
   std::vector<float> stats(static_cast<std::size_t>(c.batch * c.heads * c.seq));
   const Tensor statistics{reinterpret_cast<std::byte*>(stats.data()), DType::fp32, static_cast<std::int64_t>(stats.size())};
-  const Tensor in[] = {tensor(dcontext), tensor(qkv), tensor(qkv), tensor(context), statistics}, out[] = {tensor(dqkv), tensor(dqkv)};
+  const Tensor in[] = {tensor(dcontext), tensor(qkv), tensor(qkv), tensor(context), statistics},
+               out[] = {tensor(dqkv), tensor(dqkv)};
   const KernelContext place;
   const Op op = FlashAttentionBackward{d, 0, false};
   const auto works = device::works_of({op, DType::bf16, in, out, place}, {});

@@ -114,7 +114,8 @@ TEST_CASE("the file of algorithms has a place of its own for each card and libra
 
 TEST_CASE("what a product's kernel does beside is done behind it, in the order in which it is needed") {
   std::vector<std::byte> room(64);
-  device::Product p{device::shape_of(product(false, true), DType::bf16, DType::bf16), room.data(), room.data() + 8, room.data() + 16};
+  const device::GemmShape shape = device::shape_of(product(false, true), DType::bf16, DType::bf16);
+  device::Product p{shape, room.data(), room.data() + 8, room.data() + 16};
   p.shape.bias = true;
   p.shape.activation = ProductActivation::gelu;
   p.vector = room.data() + 24;

@@ -1,5 +1,5 @@
-// Memory-bound kernels of a device at sizes that take each of their ways: rows of warps and of blocks, rows too long to keep, lengths
-// that 16 bytes do not divide. The oracle is the CPU's kernel in fp64 on the same numbers.
+// Memory-bound kernels of a device at sizes that take each of their ways: rows of warps and of blocks, rows too long to keep,
+// lengths that 16 bytes do not divide. The oracle is the CPU's kernel in fp64 on the same numbers.
 #include "tests/emulated/emulated_backend.hpp"
 #include "tests/exec/cpu/kernel_harness.hpp"
 
@@ -59,49 +59,77 @@ TEST_CASE("norms and their gradients are right for rows of every length that thr
           if (!rms) first.push_back(real(beta));
           return first;
         };
-        const auto forward = both.check(LayerNorm{rows, cols, 1e-5, rms}, [&](Kind) { return parameters({real(x)}); },
-                                        [&](Kind k) { return Operands{result(n), zeros(k, 2 * rows)}; });
+        const auto forward = both.check(
+            LayerNorm{rows, cols, 1e-5, rms}, [&](Kind) { return parameters({real(x)}); },
+            [&](Kind k) {
+              return Operands{result(n), zeros(k, 2 * rows)};
+            });
         const Values& stats = forward[1];
-        both.check(LayerNormBackward{rows, cols, true, rms},
-                   [&](Kind k) { return Operands{real(dy), real(x), in_type(k, stats), real(gamma), real(residual)}; },
-                   [&](Kind k) {
-                     Operands out{result(n), zeros(k, cols)};
-                     if (!rms) out.push_back(zeros(k, cols));
-                     return out;
-                   });
-        both.check(LayerNormBackward{rows, cols, false, rms, NormPart::input},
-                   [&](Kind k) { return Operands{real(dy), real(x), in_type(k, stats), real(gamma)}; },
-                   [&](Kind) { return Operands{result(n)}; });
-        both.check(BiasDropoutAddNorm{rows, cols, 0.25, true, DropoutSite::mlp_output, false, 1e-5, rms},
-                   [&](Kind) { return parameters({real(dy), real(beta), real(residual)}); },
-                   [&](Kind k) { return Operands{result(n), result(n), zeros(k, 2 * rows)}; });
+        both.check(
+            LayerNormBackward{rows, cols, true, rms},
+            [&](Kind k) {
+              return Operands{real(dy), real(x), in_type(k, stats), real(gamma), real(residual)};
+            },
+            [&](Kind k) {
+              Operands out{result(n), zeros(k, cols)};
+              if (!rms) out.push_back(zeros(k, cols));
+              return out;
+            });
+        both.check(
+            LayerNormBackward{rows, cols, false, rms, NormPart::input},
+            [&](Kind k) {
+              return Operands{real(dy), real(x), in_type(k, stats), real(gamma)};
+            },
+            [&](Kind) { return Operands{result(n)}; });
+        both.check(
+            BiasDropoutAddNorm{rows, cols, 0.25, true, DropoutSite::mlp_output, false, 1e-5, rms},
+            [&](Kind) {
+              return parameters({real(dy), real(beta), real(residual)});
+            },
+            [&](Kind k) {
+              return Operands{result(n), result(n), zeros(k, 2 * rows)};
+            });
       }
 }
 
 TEST_CASE("sums of columns add every row once, however rows and columns are parted") {
   for (const DType dtype : {DType::fp32, DType::bf16})
-    for (const auto& [rows, cols] : std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 8}, {37, 513}, {700, 264}, {5000, 24}, {130, 1}}) {
+    for (const auto& [rows, cols] :
+         std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 8}, {37, 513}, {700, 264}, {5000, 24}, {130, 1}}) {
       CAPTURE(name(dtype), rows, cols);
       const Values dy = short_values(rows * cols, 7), x = short_values(rows * cols, 8), stats = short_values(2 * rows, 9);
       Beside both(dtype);
-      both.check(BiasGrad{rows, cols}, [&](Kind) { return Operands{real(dy)}; }, [&](Kind k) { return Operands{zeros(k, cols)}; });
-      both.check(LayerNormBackward{rows, cols, false, false, NormPart::parameters},
-                 [&](Kind k) { return Operands{real(dy), real(x), in_type(k, stats)}; },
-                 [&](Kind k) { return Operands{zeros(k, cols), zeros(k, cols)}; });
+      both.check(
+          BiasGrad{rows, cols}, [&](Kind) { return Operands{real(dy)}; }, [&](Kind k) { return Operands{zeros(k, cols)}; });
+      both.check(
+          LayerNormBackward{rows, cols, false, false, NormPart::parameters},
+          [&](Kind k) {
+            return Operands{real(dy), real(x), in_type(k, stats)};
+          },
+          [&](Kind k) {
+            return Operands{zeros(k, cols), zeros(k, cols)};
+          });
     }
 }
 
 TEST_CASE("a loss is right for rows that begin at any address, with padding and without") {
   for (const DType dtype : {DType::fp32, DType::bf16})
-    for (const auto& [cols, vocab] : std::vector<std::pair<std::int64_t, std::int64_t>>{{1003, 1003}, {8192, 8190}, {40, 33}, {20000, 20000}}) {
+    for (const auto& [cols, vocab] :
+         std::vector<std::pair<std::int64_t, std::int64_t>>{{1003, 1003}, {8192, 8190}, {40, 33}, {20000, 20000}}) {
       CAPTURE(name(dtype), cols, vocab);
       constexpr std::int64_t kRows = 5;
       const Values logits = short_values(kRows * cols, 11);
       std::vector<int> targets = random_integers(kRows, static_cast<int>(vocab), 12);
       targets[1] = -1, targets[2] = static_cast<int>(vocab) - 1;
       Beside both(dtype);
-      both.check(CrossEntropy{{kRows, cols, vocab, true}, kRows, true, true}, [&](Kind) { return Operands{real(logits), integers(targets)}; },
-                 [&](Kind) { return Operands{fp64(unwritten(1)), result(kRows * cols)}; });
+      both.check(
+          CrossEntropy{{kRows, cols, vocab, true}, kRows, true, true},
+          [&](Kind) {
+            return Operands{real(logits), integers(targets)};
+          },
+          [&](Kind) {
+            return Operands{fp64(unwritten(1)), result(kRows * cols)};
+          });
     }
 }
 
@@ -114,10 +142,18 @@ TEST_CASE("an embedding's gradient adds up every occurrence of a token, thousand
       for (std::size_t t = 0; t < tokens.size(); t += 3) tokens[t] = 5;
       const Values dy = short_values(count * hidden, 14), table = short_values(kVocab * hidden, 15);
       Beside both(dtype);
-      both.check(EmbeddingBackward{count, hidden, kVocab, true}, [&](Kind) { return Operands{integers(tokens), real(dy)}; },
-                 [&](Kind k) { return Operands{zeros(k, kVocab * hidden)}; });
-      both.check(Embedding{count, hidden, kVocab, true}, [&](Kind) { return Operands{integers(tokens), real(table)}; },
-                 [&](Kind) { return Operands{result(count * hidden)}; });
+      both.check(
+          EmbeddingBackward{count, hidden, kVocab, true},
+          [&](Kind) {
+            return Operands{integers(tokens), real(dy)};
+          },
+          [&](Kind k) { return Operands{zeros(k, kVocab * hidden)}; });
+      both.check(
+          Embedding{count, hidden, kVocab, true},
+          [&](Kind) {
+            return Operands{integers(tokens), real(table)};
+          },
+          [&](Kind) { return Operands{result(count * hidden)}; });
     }
 }
 
@@ -126,10 +162,12 @@ TEST_CASE("elementwise kernels are right over several blocks and at lengths that
     for (const auto& [rows, cols] : std::vector<std::pair<std::int64_t, std::int64_t>>{{3, 1027}, {9, 512}, {2, 4}}) {
       CAPTURE(name(dtype), rows, cols);
       const std::int64_t n = rows * cols;
-      const Values x = short_values(n, 21), y = short_values(n, 22), bias = short_values(cols, 23), both_of = short_values(2 * n, 24);
+      const Values x = short_values(n, 21), y = short_values(n, 22), bias = short_values(cols, 23),
+                   both_of = short_values(2 * n, 24);
       Beside both(dtype);
       const auto one = [&](const Op& op, const Operands& in, std::int64_t count) {
-        both.check(op, [&](Kind) { return in; }, [&](Kind) { return Operands{result(count)}; });
+        both.check(
+            op, [&](Kind) { return in; }, [&](Kind) { return Operands{result(count)}; });
       };
       for (const auto kind : {PointwiseKind::gelu_tanh, PointwiseKind::relu, PointwiseKind::squared_relu, PointwiseKind::tanh}) {
         one(Pointwise{n, kind, cols}, {real(x), real(bias)}, n);
@@ -141,7 +179,10 @@ TEST_CASE("elementwise kernels are right over several blocks and at lengths that
       }
       for (const auto spread : {Spread::full, Spread::row, Spread::column})
         one(Elementwise{rows, cols, ElementwiseKind::subtract, spread, 0.5},
-            {real(x), real(spread == Spread::full ? y : spread == Spread::column ? bias : short_values(rows, 25))}, n);
+            {real(x), real(spread == Spread::full     ? y
+                           : spread == Spread::column ? bias
+                                                      : short_values(rows, 25))},
+            n);
       one(BiasDropoutAdd{rows, cols, 0.25, true, DropoutSite::mlp_output}, {real(x), real(bias), real(y)}, n);
     }
 }

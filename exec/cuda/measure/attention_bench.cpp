@@ -1,4 +1,4 @@
-#include "exec/cuda/attention_bench.hpp"
+#include "exec/cuda/measure/attention_bench.hpp"
 
 #include "exec/cuda/attention.hpp"
 #include "exec/cuda/kernels.hpp"
@@ -10,17 +10,20 @@ using device::AttentionCall;
 
 /// Operands in the order (position, sequence, head, one of three, dim), as Megatron-Core has them, inside the bench's pools.
 AttentionCall call_of(Bench& b, const AttentionDims& d) {
-  const auto bytes = [&](std::int64_t tensors) { return static_cast<std::size_t>(tensors * 2 * d.batch * d.heads * d.seq * d.head_dim); };
+  const auto bytes = [&](std::int64_t tensors) {
+    return static_cast<std::size_t>(tensors * 2 * d.batch * d.heads * d.seq * d.head_dim);
+  };
   const auto strides = [&](std::int64_t parts) {
     return device::AttentionStrides{d.heads * parts * d.head_dim, parts * d.head_dim, d.batch * d.heads * parts * d.head_dim};
   };
   std::byte *qkv = b.inputs.next(bytes(3)), *dqkv = b.outputs.next(bytes(3));
   const std::int64_t head = d.head_dim * 2;
-  const device::AttentionShape shape{d.batch,    d.heads,  d.heads,    d.seq,      d.seq,     d.head_dim,
+  const device::AttentionShape shape{d.batch,     d.heads,  d.heads,    d.seq,      d.seq,     d.head_dim,
                                      DType::bf16, d.causal, strides(3), strides(3), strides(1)};
-  return {shape, {qkv, qkv + head, qkv + 2 * head, b.outputs.next(bytes(1)),
-                  b.outputs.next(static_cast<std::size_t>(4 * d.batch * d.heads * d.seq)), b.inputs.next(bytes(1)), dqkv, dqkv + head,
-                  dqkv + 2 * head}};
+  return {shape,
+          {qkv, qkv + head, qkv + 2 * head, b.outputs.next(bytes(1)),
+           b.outputs.next(static_cast<std::size_t>(4 * d.batch * d.heads * d.seq)), b.inputs.next(bytes(1)), dqkv, dqkv + head,
+           dqkv + 2 * head}};
 }
 
 /// Large ones first within each sequence length.

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "exec/cuda/bench.hpp"
+#include "exec/cuda/measure/bench.hpp"
 #include "reports/prediction/cost_table.hpp"
 
 namespace tandem::exec::cuda {

@@ -1,4 +1,4 @@
-#include "exec/cuda/product_shapes.hpp"
+#include "exec/cuda/measure/product_shapes.hpp"
 
 #include <algorithm>
 #include <numeric>
