@@ -61,6 +61,18 @@ TANDEM_HD inline Cells<T, N> load_cells(const Typed& t, std::int64_t i) {
 }
 template <class T, int N>
 TANDEM_HD inline void store_cells(const Typed& t, std::int64_t i, const Cells<T, N>& cells) {
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof(cells) % 16 == 0) {  // the compiler may take such a store apart
+    uint4 words[sizeof(cells) / 16];
+    memcpy(words, &cells, sizeof(cells));
+    TANDEM_UNROLL
+    for (int w = 0; w < static_cast<int>(sizeof(cells) / 16); ++w)
+      asm volatile("st.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(reinterpret_cast<uint4*>(as<T>(t) + i) + w), "r"(words[w].x),
+                   "r"(words[w].y), "r"(words[w].z), "r"(words[w].w)
+                   : "memory");
+    return;
+  }
+#endif
   *reinterpret_cast<Cells<T, N>*>(as<T>(t) + i) = cells;
 }
 

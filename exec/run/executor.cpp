@@ -40,7 +40,8 @@ RankExecutor::RankExecutor(const RunContext& run, RankParts parts, std::function
       groups_(groups_of(run.mesh, parts_.rank)),
       positions_(positions_in(groups_, parts_.rank)),
       board_(order_.tasks()),
-      replays_(run.plan.training.cuda_graphs == CudaGraphs::iteration && can_replay()) {
+      wants_replays_(run.plan.training.cuda_graphs == CudaGraphs::iteration),
+      replays_(wants_replays_ && can_replay()) {
   rank_context_.seed = run.plan.training.seed;
   rank_context_.tensor_rank = coords_[Axis::tp];
   rank_context_.expert_tensor_rank = static_cast<std::int32_t>(positions_[static_cast<std::size_t>(Group::expert_tensor)]);
@@ -110,15 +111,10 @@ void RankExecutor::settle() noexcept {
 
 bool RankExecutor::can_replay() const {
   if (!parts_.backend->asynchronous()) return false;
-  const auto plain = [&](const Task& task) {
-    std::vector<DType> in, out;
-    for (const Operand& o : task.inputs) in.push_back(o.dtype);
-    for (const Operand& o : task.outputs) out.push_back(o.dtype);
-    return !is_communication(task.op) && !parts_.backend->supports(task.op, {task.dtype, in, out}).host_waits;
-  };
+  const auto computes = [](const Task& task) { return !is_communication(task.op); };
   return std::all_of(program_.instances.begin(), program_.instances.end(), [&](const Instance& i) {
     const auto& tasks = run_.graph.of(i).tasks;
-    return std::all_of(tasks.begin(), tasks.end(), plain);
+    return std::all_of(tasks.begin(), tasks.end(), computes);
   });
 }
 
@@ -306,6 +302,13 @@ MessageName RankExecutor::received(const Instance& instance, int offset) const {
 std::int64_t RankExecutor::tag(const Instance& instance, std::int64_t virtual_stage) const {
   const auto micro_batch = (static_cast<std::int64_t>(start_.step) << 20) + instance.micro_batch + 1;
   return ((micro_batch << 16) + virtual_stage) * 8 + static_cast<std::int64_t>(instance.phase);
+}
+
+std::vector<std::string> RankExecutor::notes() const {
+  std::vector<std::string> all = parts_.backend->notes();
+  if (wants_replays_ && !replays_)
+    all.emplace_back("training.cuda_graphs iteration is not performed: steps that communicate are issued task by task");
+  return all;
 }
 
 RankBooks RankExecutor::books() const {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "exec/communicator/communicator.hpp"
@@ -52,6 +53,8 @@ class RankExecutor {
   /// As the step that has ended left it.
   StepTable table() const { return read_value<StepTable>(parts_.backend->step_table(), 0); }
   RankBooks books() const;
+  /// Of its backend, and of what the plan asks for and the executor does without.
+  std::vector<std::string> notes() const;
   Lane lane() const;
 
  private:
@@ -70,7 +73,7 @@ class RankExecutor {
   void begin_step(const StepTable& start, bool record);
   void fill_inputs();
   void fill_inputs(const Instance& instance);
-  /// Whether a step can be issued to the queues once and replayed: it only computes, and nothing in it waits for results.
+  /// Whether a step can be issued to the queues once and replayed: it only computes.
   bool can_replay() const;
   /// Issues the step's tasks, or replays them from the second step on.
   void perform_step();
@@ -120,7 +123,7 @@ class RankExecutor {
   std::vector<std::pair<std::uint32_t, std::uint16_t>> issued_;
   std::array<StreamNotes, kStreams> notes_;
   std::unique_ptr<QueueOrder> queues_;     ///< where the backend runs ahead
-  const bool replays_;
+  const bool wants_replays_, replays_;
   bool issued_once_ = false;               ///< all that is planned or allocated on first use is there
   std::unique_ptr<Replay> replay_;
   std::array<std::unique_ptr<StreamWorker>, kStreams> workers_;  ///< last: their threads use all of the above
