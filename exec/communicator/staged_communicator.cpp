@@ -113,8 +113,8 @@ StagingArea& host_staging_area() {
   return area;
 }
 
-std::vector<std::unique_ptr<Communicator>> make_staged_communicators(std::vector<std::unique_ptr<Communicator>> inner, StagingArea& area,
-                                                                     const std::vector<Rank>& ranks) {
+std::vector<std::unique_ptr<Communicator>> make_staged_communicators(std::vector<std::unique_ptr<Communicator>> inner,
+                                                                     StagingArea& area, const std::vector<Rank>& ranks) {
   std::vector<std::unique_ptr<Communicator>> all;
   for (std::size_t i = 0; i < inner.size(); ++i)
     all.push_back(std::make_unique<StagedCommunicator>(std::move(inner[i]), ranks[i], area));

@@ -10,7 +10,7 @@
 namespace tandem::exec {
 
 /// Around communicators of `ranks` that follow addresses of the host; results are theirs, bit for bit. `area` must stay.
-std::vector<std::unique_ptr<Communicator>> make_staged_communicators(std::vector<std::unique_ptr<Communicator>> inner, StagingArea& area,
-                                                                     const std::vector<Rank>& ranks);
+std::vector<std::unique_ptr<Communicator>> make_staged_communicators(std::vector<std::unique_ptr<Communicator>> inner,
+                                                                     StagingArea& area, const std::vector<Rank>& ranks);
 
 }  // namespace tandem::exec

@@ -23,7 +23,9 @@ device::FoldKernel kernel_of(const Fold& f) {
 
 class DeviceEngine final : public MemoryEngine {
  public:
-  void copy(std::byte* to, const std::byte* from, std::int64_t bytes) override { StreamEngine(cudaStreamPerThread).copy(to, from, bytes); }
+  void copy(std::byte* to, const std::byte* from, std::int64_t bytes) override {
+    StreamEngine(cudaStreamPerThread).copy(to, from, bytes);
+  }
   void fold(const Fold& f) override { StreamEngine(cudaStreamPerThread).fold(f); }
   void finish() override { check(cudaStreamSynchronize(cudaStreamPerThread), "waiting for the device"); }
 };
@@ -35,7 +37,9 @@ class PinnedArea final : public StagingArea {
     return {kept, kept->data()};
   }
   void to_host(std::byte* to, const std::byte* from, std::int64_t bytes) override { copy(to, from, bytes, cudaMemcpyDeviceToHost); }
-  void to_device(std::byte* to, const std::byte* from, std::int64_t bytes) override { copy(to, from, bytes, cudaMemcpyHostToDevice); }
+  void to_device(std::byte* to, const std::byte* from, std::int64_t bytes) override {
+    copy(to, from, bytes, cudaMemcpyHostToDevice);
+  }
 
  private:
   static void copy(std::byte* to, const std::byte* from, std::int64_t bytes, cudaMemcpyKind kind) {

@@ -151,16 +151,16 @@ void NcclCommunicator::perform_by_library(const Call& call) {
   const ncclComm_t comm = call.line.comm;
   const auto n = static_cast<std::int64_t>(call.exchange.members.size());
   const auto all = static_cast<std::size_t>(op.elements), bytes = all * static_cast<std::size_t>(element_bytes(op.dtype));
+  const auto ranks = static_cast<std::size_t>(n);
   if (all == 0) return;
   const auto perform = [&](const Api& nccl) {
     switch (op.kind) {
       case CollectiveKind::all_reduce:
         return nccl.AllReduce(mine.in, mine.out, all, type_of(op.dtype), operation_of(op.reduce), comm, call.stream);
       case CollectiveKind::reduce_scatter:
-        return nccl.ReduceScatter(mine.in, mine.out, all / static_cast<std::size_t>(n), type_of(op.dtype), operation_of(op.reduce), comm,
-                                  call.stream);
+        return nccl.ReduceScatter(mine.in, mine.out, all / ranks, type_of(op.dtype), operation_of(op.reduce), comm, call.stream);
       case CollectiveKind::all_gather:
-        return nccl.AllGather(mine.in, mine.out, bytes / static_cast<std::size_t>(n), ncclUint8, comm, call.stream);
+        return nccl.AllGather(mine.in, mine.out, bytes / ranks, ncclUint8, comm, call.stream);
       default: return nccl.Broadcast(mine.in, mine.out, bytes, ncclUint8, 0, comm, call.stream);
     }
   };

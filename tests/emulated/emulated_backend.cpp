@@ -7,9 +7,9 @@
 #include "exec/backend/forwarding_backend.hpp"
 #include "exec/cpu/backend.hpp"
 #include "exec/device/fault_text.hpp"
-#include "exec/device/product_parts.hpp"
+#include "exec/device/works/product_parts.hpp"
 #include "exec/device/stretches.hpp"
-#include "exec/device/work.hpp"
+#include "exec/device/works/work.hpp"
 #include "tests/emulated/host_block.hpp"
 
 namespace tandem::tests {

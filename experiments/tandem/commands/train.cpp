@@ -314,7 +314,7 @@ ExitCode train(const Options& o, exec::World& world) {
   const Plan& plan = graphs->plan();
   prepare_together(world, [&] {
     place_ranks(world, make_mesh(plan).world_size(), o.plan);
-    require_launch_order(device, world, graphs->of(Segment::Kind::train, plan.training.global_batch_size).graph);
+    require_launch_order(device, world, graphs->whole().graph);
     if (!speaks) return;
     permit_replacing(o.save, o.resume);  // a checkpoint alone may take the place of the one before
     permit_replacing(o.algorithms, o.algorithms);  // it goes on from itself

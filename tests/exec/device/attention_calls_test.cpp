@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "exec/backend/launch.hpp"
-#include "exec/device/work.hpp"
+#include "exec/device/works/work.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/cpu/kernel_harness.hpp"
 

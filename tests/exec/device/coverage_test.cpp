@@ -1,7 +1,7 @@
 // Which operations the CUDA backend has, and that plans of GPT and LLaMA lower to no others.
 #include <set>
 
-#include "exec/device/work.hpp"
+#include "exec/device/works/work.hpp"
 #include "models/graph/task_graph.hpp"
 #include "tests/catch.hpp"
 #include "tests/plans.hpp"

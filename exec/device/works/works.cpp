@@ -3,7 +3,7 @@
 #include <string>
 
 #include "exec/data/random.hpp"
-#include "exec/device/operands.hpp"
+#include "exec/device/works/operands.hpp"
 
 namespace tandem::exec::device {
 namespace {

@@ -1,5 +1,5 @@
 // Works of LAMB and LANS.
-#include "exec/device/operands.hpp"
+#include "exec/device/works/operands.hpp"
 
 namespace tandem::exec::device {
 namespace {

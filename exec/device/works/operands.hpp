@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "exec/device/work.hpp"
+#include "exec/device/works/work.hpp"
 
 namespace tandem::exec::device {
 

@@ -1,7 +1,7 @@
 // Works of experts.
 #include <algorithm>
 
-#include "exec/device/operands.hpp"
+#include "exec/device/works/operands.hpp"
 
 namespace tandem::exec::device {
 namespace {
