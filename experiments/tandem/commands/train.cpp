@@ -20,6 +20,8 @@
 #include "models/base/input.hpp"
 #include "models/base/leftovers.hpp"
 #include "models/base/threads.hpp"
+#include "models/graph/stage_flops.hpp"
+#include "models/plan/step_work.hpp"
 #include "models/planfile/plan_trained.hpp"
 #include "reports/prediction/text.hpp"
 #include "reports/timeline/chrome_trace.hpp"
@@ -170,6 +172,7 @@ struct Prepared {
   Data data;
   double held_out = 0;
   DeviceWishes device;
+  std::optional<double> peak_flops_per_s;
 };
 
 /// In every process alike; callbacks that print or write are process 0's.
@@ -253,7 +256,15 @@ exec::RunResult run_to_end(const Training& of, exec::RunOptions options, FiniteW
   return naming(graphs.plan().file, [&] { return exec::run(graphs, data, options, world); });
 }
 
-void prepare(const Options& o, Prepared& out) {
+/// What the rates of a run are measured by, which ends with steps of this batch.
+StepScale step_scale(const Prepared& in, const exec::RunResult& result) {
+  if (result.steps.empty()) return {};
+  const auto& [plan, graph] = in.graphs->of(Segment::Kind::train, result.steps.back().global_batch_size);
+  return {plan.global_batch_tokens() / result.steps.back().global_batch_size, model_flops_of_step(graph, plan.world_size()),
+          in.peak_flops_per_s};
+}
+
+void prepare(const Options& o, exec::World& world, Prepared& out) {
   Plan settled = trained_plan(o);
   naming(o.plan, [&] { return require_lowerable(settled), true; });
   out.resumed = open_checkpoint(o.resume, settled);
@@ -265,6 +276,7 @@ void prepare(const Options& o, Prepared& out) {
   const auto topology = topology_of(plan, "");  // a cluster that simulate refuses is refused here, too
   out.device = o.device;
   settle_device(out.device, plan.training.deterministic, o.algorithms, topology->device());
+  out.peak_flops_per_s = peak_flops(out.device, world, topology->device(), step_work(plan).compute);
   out.data = open_data(o, plan, out.held_out);
   require_vocabulary(plan, out.data.training->vocab_size());
   tell_other_text(o, out.resumed, *out.data.training);
@@ -308,9 +320,9 @@ ExitCode train(const Options& o, exec::World& world) {
   std::set_new_handler(nullptr);  // the runtime goes on, or says which rank it was
   Prepared in;
   const bool speaks = world.control().first();
-  prepare_together(world, [&] { require_available(o, world), prepare(o, in); });
+  prepare_together(world, [&] { require_available(o, world), prepare(o, world, in); });
   require_same(o, in, world);
-  auto& [resumed, graphs, data, share, device] = in;
+  auto& [resumed, graphs, data, share, device, peak] = in;
   const Plan& plan = graphs->plan();
   prepare_together(world, [&] {
     place_ranks(world, make_mesh(plan).world_size(), o.plan);
@@ -327,7 +339,7 @@ ExitCode train(const Options& o, exec::World& world) {
   exec::RunOptions options = run_options(o, in, saver);
   options.resume = resumed ? &resumed->state : nullptr;
   const auto tell = [&](const exec::RunResult& result, const std::optional<exec::RankFailure>& failure) {
-    TrainReport report = summarise(plan, result);
+    TrainReport report = summarise(step_scale(in, result), result);
     report.bigram_entropy_nats = data.bigram_entropy;
     report.failure = failure;
     o.json ? print_json(to_json(report)) : print(to_text(report));

@@ -33,12 +33,22 @@ std::pair<std::size_t, std::size_t> place_on_host(exec::World& world) {
 
 void set(const char* name, const std::string& value, bool replace) { setenv(name, value.c_str(), replace ? 1 : 0); }
 
-/// The preset of the plan's device if that is this card; what is timed here says nothing about another one.
-std::string device_of(const exec::CudaCard& card, const Device& device) {
+/// For tests: processes of a host may have one device.
+bool may_share() {
+  const char* share = std::getenv("TANDEM_SHARE_DEVICE");
+  return share != nullptr && std::string(share) == "1";
+}
+
+/// Whether the plan's device is this card.
+bool same_device(const exec::CudaCard& card, const Device& device) {
   constexpr double kNear = 0.1;  // drivers keep a part of the memory
   const double here = static_cast<double>(card.memory_bytes), there = static_cast<double>(device.memory.count());
-  const bool same = card.multiprocessors == device.compute_units && std::abs(here - there) <= kNear * there;
-  return same && !device.preset.empty() ? device.preset : card.name;
+  return card.multiprocessors == device.compute_units && std::abs(here - there) <= kNear * there;
+}
+
+/// The preset of the plan's device if that is this card; what is timed here says nothing about another one.
+std::string device_of(const exec::CudaCard& card, const Device& device) {
+  return same_device(card, device) && !device.preset.empty() ? device.preset : card.name;
 }
 
 std::shared_ptr<exec::device::ProductChoices> product_choices(const std::string& path, const Device& device) {
@@ -54,6 +64,12 @@ void settle_device(DeviceWishes& w, bool deterministic, const std::string& path,
   if (cuda(w) && !deterministic) w.cuda.choices = product_choices(path, device);
 }
 
+std::optional<double> peak_flops(const DeviceWishes& w, exec::World& world, const Device& device, DType compute) {
+  const auto peak = device.peak.find(compute);
+  if (!cuda(w) || may_share() || peak == device.peak.end() || !same_device(exec::cuda_card(), device)) return std::nullopt;
+  return peak->second.flops_per_second() * static_cast<double>(world.control().processes());
+}
+
 void require_consistent(const DeviceWishes& w, const exec::World& world) {
   if (w.comm == "nccl" && !cuda(w))
     throw ConfigError(Problem{"", "--comm", "nccl", "moves bytes of CUDA devices, and --backend is " + w.backend, "give --backend cuda"});
@@ -66,9 +82,8 @@ void choose_device(const DeviceWishes& w, exec::World& world) {
   const auto devices = exec::visible_cuda_devices();
   const auto [place, count] = place_on_host(world);
   if (devices.empty()) return;  // require_device says so
-  const char* share = std::getenv("TANDEM_SHARE_DEVICE");
   const bool shared = count > devices.size();
-  if (shared && (share == nullptr || std::string(share) != "1"))
+  if (shared && !may_share())
     throw DeviceError(std::to_string(count) + " processes of this host have " + std::to_string(devices.size()) +
                       (devices.size() == 1 ? " CUDA device" : " CUDA devices") +
                       ": start one process a device, or set TANDEM_SHARE_DEVICE=1 to share them, for tests");

@@ -1,6 +1,7 @@
 #pragma once
 // Which device a process of a training has, and what carries bytes between ranks.
 
+#include <optional>
 #include <string>
 
 #include "exec/device/cuda.hpp"
@@ -34,6 +35,10 @@ void require_launch_order(const DeviceWishes& wishes, exec::World& world, const 
 /// Fills what the plan decides, and the algorithms of products in the file `path` (empty: the card's own). `device` is the plan's.
 /// Throws as exec::cuda_card.
 void settle_device(DeviceWishes& wishes, bool deterministic, const std::string& path, const Device& device);
+
+/// FLOP/s that the CUDA devices of all processes have in this type, as published; none where the card is another than the plan's
+/// device, nothing is published, or processes share a device. Throws as exec::cuda_card.
+std::optional<double> peak_flops(const DeviceWishes& wishes, exec::World& world, const Device& device, DType compute);
 
 /// Adds backend and communicators to a run's options.
 void use_devices(const DeviceWishes& wishes, exec::RunOptions& options);
