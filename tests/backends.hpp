@@ -65,7 +65,10 @@ inline std::unique_ptr<exec::Backend> kernels_under_test() {
 inline exec::RunOptions run_options() {
   exec::RunOptions options;
   options.make_backend = [](Rank rank) { return under_test(kernels_under_test(), rank); };
-  if (test_backend() == TestBackend::cuda) options.make_communicators = exec::make_cuda_communicators;
+  if (test_backend() == TestBackend::cuda) 
+    options.make_communicators = [](exec::World& world) {
+      return exec::make_cuda_communicators(static_cast<int>(world.here().size()));
+    };
   return options;
 }
 

@@ -29,7 +29,6 @@ struct BackendCounters {
 struct Answer {
   bool possible = true;
   std::string reason;  ///< ends "the ... backend cannot do ..."
-  bool host_waits = false;  ///< possible, but its call waits for results of earlier ones: it cannot be captured
 };
 
 /// The types of one computation.

@@ -212,10 +212,11 @@ void perform_share(const Exchange& x, std::size_t index, std::span<std::int64_t>
   x.engine.finish();
 }
 
-void fold_parts(const Collective& op, std::span<const MemberBuffers> parts, std::int64_t elements) {
+void fold_parts(const Collective& op, std::span<const MemberBuffers> parts, std::int64_t elements,
+                MemoryEngine& engine) {
   Collective part = op;
   part.kind = CollectiveKind::reduce_scatter;  // into one buffer alone
-  fold({part, parts}, 0, {0, elements});
+  fold({part, parts, engine}, 0, {0, elements});
 }
 
 }  // namespace tandem::exec

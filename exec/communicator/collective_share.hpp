@@ -49,6 +49,7 @@ void perform_share(const Exchange& exchange, std::size_t index, std::span<std::i
 
 /// Left fold of `elements` elements of every part's `in`, in ascending order, into the first part's `out`, which may be one of them.
 /// The same arithmetic as perform_share's.
-void fold_parts(const Collective& op, std::span<const MemberBuffers> parts, std::int64_t elements);
+void fold_parts(const Collective& op, std::span<const MemberBuffers> parts, std::int64_t elements,
+                MemoryEngine& engine = host_engine());
 
 }  // namespace tandem::exec

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +41,14 @@ struct MessageName {
   int way = 0;           ///< messages of one way keep their order; those of different ways never meet
 };
 
+/// What a graph's collectives and messages go over.
+struct Lines {
+  std::map<std::pair<Group, int>, std::int64_t> groups;  ///< by group and lane: the most bytes that parts of one fold take
+  std::set<std::pair<int, int>> messages;                ///< way, and the stage that sends
+};
+
+class Queue;
+
 /// One rank's end. Calls block (never spin) and return when the last participant had arrived. Calls on different groups,
 /// lanes, peers or ways may come from different threads at once; those on one must come from one thread at a time.
 class Communicator {
@@ -54,6 +64,17 @@ class Communicator {
   /// Rendezvous: returns when the peer has the bytes.
   virtual TimePoint send(const std::byte* buffer, std::int64_t bytes, Rank to, const MessageName& name) = 0;
   virtual TimePoint recv(std::byte* buffer, std::int64_t bytes, Rank from, const MessageName& name) = 0;
+
+  /// Connects all that the lines need, before the first call: all ranks call it alike, at once.
+  virtual void prepare(const Lines& lines, const Mesh& mesh) { static_cast<void>(lines), static_cast<void>(mesh); }
+  /// Where false, run(), send() and recv() are not to be called. The three below put the same on a queue of the rank's backend and
+  /// return at once; what they are given by address must stay until the queue has come so far. One thread calls them.
+  virtual bool blocks() const { return true; }
+  virtual void issue(const Collective& op, const Party& party, const MemberBuffers& mine, Queue& queue);
+  virtual void issue_send(std::span<const std::byte> sent, Rank to, const MessageName& name, Queue& queue);
+  virtual void issue_recv(std::span<std::byte> received, Rank from, const MessageName& name, Queue& queue);
+  /// Behind an abort queues may end as if all were well: throws CommError then.
+  virtual void require_whole() const {}
   /// Wakes every waiting rank with CommError. The first call wins; later ones are ignored.
   virtual void abort(const std::string& cause) = 0;
   virtual CommCounters counters() const = 0;

@@ -1,16 +1,12 @@
 #include "exec/communicator/routes.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "exec/communicator/slices.hpp"
 #include "models/base/error.hpp"
 
 namespace tandem::exec {
 namespace {
-
-/// Up to this many bytes over all members each member gets everything and folds it itself: one message each way, not two.
-constexpr std::int64_t kWholeBytes = 64 * 1024;
 
 /// One member's view of a collective.
 struct Seat {
@@ -33,11 +29,11 @@ Taken part(std::byte* at, std::int64_t first, std::int64_t bytes) { return {at +
 Routes none(const Seat& s) { return {std::vector<Given>(s.members), std::vector<Taken>(s.members)}; }
 
 /// Where parts of so many bytes come from all others to be folded.
-void take_into(std::vector<std::byte>& room, const Seat& s, std::int64_t bytes, Itinerary& way) {
+void take_into(const RoomOf& room, const Seat& s, std::int64_t bytes, Itinerary& way) {
   const auto all = static_cast<std::size_t>(bytes) * s.members;
-  if (room.size() < all) room.resize(all);
+  std::byte* const at = room(all);
   for (std::size_t j = 0; j < s.members; ++j)
-    if (j != s.index) way.first.take[j] = part(room.data(), static_cast<std::int64_t>(j) * bytes, bytes);
+    if (j != s.index) way.first.take[j] = part(at, static_cast<std::int64_t>(j) * bytes, bytes);
   way.folds = true;
 }
 
@@ -53,7 +49,7 @@ Taken cut_of(std::byte* whole, const Seat& s, const Slice& cut) {
 
 /// Every member folds one cut of everybody's input.
 template <class Cut>
-Itinerary scatter_fold(const Seat& s, std::vector<std::byte>& room, Cut cut) {
+Itinerary scatter_fold(const Seat& s, const RoomOf& room, Cut cut) {
   Itinerary way{none(s), false, cut_of(s.mine.in, s, cut(s.index)), {}, none(s)};
   take_into(room, s, static_cast<std::int64_t>(way.own.size()), way);
   for (std::size_t j = 0; j < s.members; ++j)
@@ -61,7 +57,7 @@ Itinerary scatter_fold(const Seat& s, std::vector<std::byte>& room, Cut cut) {
   return way;
 }
 
-Itinerary all_reduce(const Seat& s, std::vector<std::byte>& room) {
+Itinerary all_reduce(const Seat& s, const RoomOf& room) {
   if (s.bytes() * static_cast<std::int64_t>(s.members) <= kWholeBytes) {
     Itinerary way{none(s), false, part(s.mine.in, 0, s.bytes()), part(s.mine.out, 0, s.bytes()), none(s)};
     take_into(room, s, s.bytes(), way);
@@ -76,7 +72,7 @@ Itinerary all_reduce(const Seat& s, std::vector<std::byte>& room) {
   return way;
 }
 
-Itinerary reduce_scatter(const Seat& s, std::vector<std::byte>& room) {
+Itinerary reduce_scatter(const Seat& s, const RoomOf& room) {
   Itinerary way = scatter_fold(s, room, [&](std::size_t j) { return s.cut(j); });
   way.result = part(s.mine.out, 0, static_cast<std::int64_t>(way.own.size()));
   return way;
@@ -137,14 +133,14 @@ Itinerary gather_rows(const Seat& s) {
                   [&](std::size_t j) { return cut_of(s.mine.out, s, rows_cut(s, j)); });
 }
 
-Itinerary scatter_rows(const Seat& s, std::vector<std::byte>& room) {
+Itinerary scatter_rows(const Seat& s, const RoomOf& room) {
   require_room(rows_cut(s, s.index).count() / s.op.row, s.mine.rows.room);
   Itinerary way = scatter_fold(s, room, [&](std::size_t j) { return rows_cut(s, j); });
   way.result = part(s.mine.out, 0, static_cast<std::int64_t>(way.own.size()));
   return way;
 }
 
-Itinerary of_rows(const Seat& s, std::vector<std::byte>& room) {
+Itinerary of_rows(const Seat& s, const RoomOf& room) {
   switch (s.op.kind) {
     case CollectiveKind::all_to_all: return rows_to_all(s);
     case CollectiveKind::all_gather: return gather_rows(s);
@@ -154,7 +150,7 @@ Itinerary of_rows(const Seat& s, std::vector<std::byte>& room) {
   throw ContractError("no collective of rows of unequal numbers of this kind");
 }
 
-Itinerary of(const Seat& s, std::vector<std::byte>& room) {
+Itinerary of(const Seat& s, const RoomOf& room) {
   switch (s.op.kind) {
     case CollectiveKind::all_reduce: return all_reduce(s, room);
     case CollectiveKind::reduce_scatter: return reduce_scatter(s, room);
@@ -168,23 +164,23 @@ Itinerary of(const Seat& s, std::vector<std::byte>& room) {
 
 }  // namespace
 
-Itinerary itinerary(const Exchange& x, std::size_t index, std::vector<std::byte>& room) {
+Itinerary itinerary(const Exchange& x, std::size_t index, const RoomOf& room) {
   const Seat seat{x.op, x.members[index], x.members.size(), index};
   return x.op.row > 0 ? of_rows(seat, room) : of(seat, room);
 }
 
-void copy_own(const Itinerary& way, std::size_t index) {
+void copy_own(const Itinerary& way, std::size_t index, MemoryEngine& engine) {
   const Given from = way.first.give[index];
   const Taken to = way.first.take[index];
   require(from.size() == to.size(), "a member gives itself another number of bytes than it takes");
-  if (!from.empty() && from.data() != to.data()) std::memmove(to.data(), from.data(), from.size());
+  if (!from.empty() && from.data() != to.data()) engine.copy(to.data(), from.data(), static_cast<std::int64_t>(from.size()));
 }
 
-void fold(const Itinerary& way, const Collective& op, std::size_t index) {
+void fold(const Itinerary& way, const Collective& op, std::size_t index, MemoryEngine& engine) {
   std::vector<MemberBuffers> parts(way.first.take.size());
   for (std::size_t j = 0; j < parts.size(); ++j) parts[j].in = j == index ? way.own.data() : way.first.take[j].data();
   parts.front().out = way.result.data();
-  fold_parts(op, parts, static_cast<std::int64_t>(way.result.size()) / element_bytes(op.dtype));
+  fold_parts(op, parts, static_cast<std::int64_t>(way.result.size()) / element_bytes(op.dtype), engine);
 }
 
 }  // namespace tandem::exec

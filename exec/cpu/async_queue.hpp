@@ -56,14 +56,14 @@ class AsyncQueue final : public Queue {
   void mark(Mark& mark) override;
   void wait(const Mark& mark) override;
   void finish() override;
+  /// Something to perform, unless the queue has failed.
+  void push_work(std::function<void()> work);
 
  private:
   /// Performed in order; the argument is what ended the work before, and what it returns what ends it from here on.
   using Item = std::function<std::exception_ptr(std::exception_ptr)>;
 
   void push(Item item);
-  /// Something to perform, unless the queue has failed.
-  void push_work(std::function<void()> work);
   bool next(Item& item);
   void loop();
 

@@ -66,7 +66,8 @@ class CudaBackend final : public Backend {
     stretches_->write(0, std::as_bytes(std::span(stretches)));
     shared_.pieces = device::Pieces{reinterpret_cast<const PieceRow*>(rows_->address()),
                                     reinterpret_cast<const device::Stretch*>(stretches_->address()),
-                                    static_cast<std::int64_t>(stretches.size()), device::end_of_states(rows)};
+                                    static_cast<std::int64_t>(stretches.size()), device::end_of_states(rows),
+               device::end_of_parameters(rows)};
   }
   Queue& queue(tandem::Stream stream) override {
     std::lock_guard lock(mutex_);
@@ -156,6 +157,11 @@ std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options) {
 std::vector<std::unique_ptr<Communicator>> make_cuda_communicators(int world) {
   cuda::require_device();
   return make_thread_communicators(world, cuda::device_engine());
+}
+
+StagingArea& cuda_staging_area() {
+  cuda::require_device();
+  return cuda::device_staging_area();
 }
 
 }  // namespace tandem::exec

@@ -24,16 +24,46 @@ device::FoldKernel kernel_of(const Fold& f) {
 class DeviceEngine final : public MemoryEngine {
  public:
   void copy(std::byte* to, const std::byte* from, std::int64_t bytes) override {
-    if (bytes <= 0 || to == from) return;
-    check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice, cudaStreamPerThread), "copying between ranks");
+    StreamEngine(cudaStreamPerThread).copy(to, from, bytes);
   }
-  void fold(const Fold& f) override {
-    if (f.end > f.begin) launch(kernel_of(f), cudaStreamPerThread);
-  }
+  void fold(const Fold& f) override { StreamEngine(cudaStreamPerThread).fold(f); }
   void finish() override { check(cudaStreamSynchronize(cudaStreamPerThread), "waiting for the device"); }
 };
 
+class PinnedArea final : public StagingArea {
+ public:
+  std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
+    const auto kept = std::make_shared<Buffer>(std::max<std::size_t>(bytes, 1), Buffer::Where::host);
+    return {kept, kept->data()};
+  }
+  void to_host(std::byte* to, const std::byte* from, std::int64_t bytes) override { copy(to, from, bytes, cudaMemcpyDeviceToHost); }
+  void to_device(std::byte* to, const std::byte* from, std::int64_t bytes) override {
+    copy(to, from, bytes, cudaMemcpyHostToDevice);
+  }
+
+ private:
+  static void copy(std::byte* to, const std::byte* from, std::int64_t bytes, cudaMemcpyKind kind) {
+    if (bytes <= 0) return;
+    check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), kind, cudaStreamPerThread), "copying through the host");
+    check(cudaStreamSynchronize(cudaStreamPerThread), "copying through the host");
+  }
+};
+
 }  // namespace
+
+void StreamEngine::copy(std::byte* to, const std::byte* from, std::int64_t bytes) {
+  if (bytes <= 0 || to == from) return;
+  check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice, stream_), "copying between ranks");
+}
+
+void StreamEngine::fold(const Fold& f) {
+  if (f.end > f.begin) launch(kernel_of(f), stream_);
+}
+
+StagingArea& device_staging_area() {
+  static PinnedArea area;
+  return area;
+}
 
 MemoryEngine& device_engine() {
   static DeviceEngine engine;

@@ -10,7 +10,7 @@
 #include "exec/cuda/device_clock.hpp"
 #include "exec/cuda/rank_products.hpp"
 #include "exec/cuda/staging.hpp"
-#include "exec/device/work.hpp"
+#include "exec/device/works/work.hpp"
 
 namespace tandem::exec::cuda {
 

@@ -8,7 +8,7 @@
 
 #include "exec/cuda/algorithm_timer.hpp"
 #include "exec/cuda/launch.hpp"
-#include "exec/device/product_parts.hpp"
+#include "exec/device/works/product_parts.hpp"
 #include "models/base/error.hpp"
 
 namespace tandem::exec::cuda {

@@ -10,7 +10,7 @@
 
 #include "exec/cuda/cublaslt.hpp"
 #include "exec/device/product_choices.hpp"
-#include "exec/device/work.hpp"
+#include "exec/device/works/work.hpp"
 
 namespace tandem::exec::cuda {
 

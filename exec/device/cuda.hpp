@@ -8,6 +8,7 @@
 
 #include "exec/backend/backend.hpp"
 #include "exec/communicator/communicator.hpp"
+#include "exec/communicator/staging_area.hpp"
 #include "exec/device/product_choices.hpp"
 
 namespace tandem::exec {
@@ -35,5 +36,12 @@ std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options = {});
 
 /// Communicators of ranks that are threads of this process and share that device: it copies and folds where their buffers lie.
 std::vector<std::unique_ptr<Communicator>> make_cuda_communicators(int world);
+
+/// Pinned memory of the host. Throws as require_cuda_device.
+StagingArea& cuda_staging_area();
+
+/// Devices that CUDA_VISIBLE_DEVICES leaves, as it names them, or all of this host. CUDA itself is not asked: it would then stay with
+/// what the variable said.
+std::vector<std::string> visible_cuda_devices();
 
 }  // namespace tandem::exec

@@ -20,4 +20,8 @@ std::unique_ptr<Backend> make_cuda_backend(const CudaOptions&) { refuse(); }
 
 std::vector<std::unique_ptr<Communicator>> make_cuda_communicators(int) { refuse(); }
 
+StagingArea& cuda_staging_area() { refuse(); }
+
+std::vector<std::string> visible_cuda_devices() { refuse(); }
+
 }  // namespace tandem::exec

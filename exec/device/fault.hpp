@@ -7,7 +7,7 @@
 
 namespace tandem::exec::device {
 
-enum class FaultKind : std::uint32_t { none, token, target };
+enum class FaultKind : std::uint32_t { none, token, target, slot };
 
 /// In memory that the host reads, too. Any one of several faults stays.
 struct Fault {

@@ -15,6 +15,7 @@ inline void throw_of(const Fault& fault) {
     case FaultKind::none: return;
     case FaultKind::token: throw DeviceError("token " + number + " is outside the embedding table");
     case FaultKind::target: throw DeviceError("target " + number + " is outside the vocabulary");
+    case FaultKind::slot: throw DeviceError("row " + number + " is beyond the experts' rows");
   }
 }
 

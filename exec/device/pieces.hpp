@@ -19,6 +19,7 @@ struct Pieces {
   const Stretch* stretches = nullptr;
   std::int64_t count = 0;  ///< of stretches
   std::int64_t end = 0;    ///< elements that the pieces reach in the states
+  std::int64_t parameters = 0;  ///< one more than the largest index of a parameter
 };
 
 }  // namespace tandem::exec::device

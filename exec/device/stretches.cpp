@@ -21,4 +21,10 @@ std::int64_t end_of_states(std::span<const PieceRow> rows) {
   return end;
 }
 
+std::int64_t end_of_parameters(std::span<const PieceRow> rows) {
+  std::int64_t end = 0;
+  for (const PieceRow& p : rows) end = std::max(end, std::int64_t{p.global_index} + 1);
+  return end;
+}
+
 }  // namespace tandem::exec::device

@@ -16,4 +16,7 @@ std::vector<Stretch> stretches_of(std::span<const PieceRow> rows);
 /// Elements that the pieces reach in the states.
 std::int64_t end_of_states(std::span<const PieceRow> rows);
 
+/// One more than the largest index of a parameter.
+std::int64_t end_of_parameters(std::span<const PieceRow> rows);
+
 }  // namespace tandem::exec::device

@@ -164,7 +164,10 @@ class ProcessCommunicator final : public Communicator {
   TimePoint exchange(const Exchange& x, const Party& party, std::size_t index) {
     const std::uint32_t channel = channel_of(party.lane, x.op.group);
     std::vector<std::byte>& room = room_of(channel);
-    const Itinerary way = itinerary(x, index, room);
+    const Itinerary way = itinerary(x, index, [&](std::size_t bytes) {
+      if (room.size() < bytes) room.resize(bytes);
+      return room.data();
+    });
     Traffic traffic(e_);
     const std::int64_t last = gather_members(traffic, x, party, way);
     move(traffic, way.first, party, channel);

@@ -14,16 +14,25 @@ World::World(std::unique_ptr<Carrier> carrier, const WorldOptions& options)
       arrivals_(std::make_unique<Arrivals>()),
       mail_(std::make_unique<LocalMail>()) {
   introduce();
-  const auto abort = [this](const std::string& cause) {
-    carrier_->abort(cause);
-    arrivals_->abort(cause);
-    mail_->abort(cause);
-  };
+  const auto abort = [this](const std::string& cause) { wake(cause); };
   watch_ = std::make_unique<Watch>(*carrier_, *arrivals_, WatchOptions{options.timeout, neighbours_, abort, options.tell});
 }
 
 World::~World() {
   if (watch_) leave(0);
+}
+
+void World::wake(const std::string& cause) {
+  carrier_->abort(cause);
+  arrivals_->abort(cause);
+  mail_->abort(cause);
+  const std::lock_guard lock(aborts_mutex_);
+  for (const auto& abort : aborts_) abort(cause);
+}
+
+void World::at_abort(std::function<void(const std::string&)> abort) {
+  const std::lock_guard lock(aborts_mutex_);
+  aborts_.push_back(std::move(abort));
 }
 
 void World::introduce() {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -49,6 +50,11 @@ class World {
   /// Of the ranks here, ascending.
   std::vector<std::unique_ptr<Communicator>> make_communicators();
 
+  /// Calls `abort` when the run has failed, wherever it was: for what waits neither by the carrier nor by arrivals().
+  void at_abort(std::function<void(const std::string& cause)> abort);
+  /// Waits that the watch follows; nullptr where there is one process.
+  Arrivals* arrivals() { return arrivals_.get(); }
+
   /// Aligns this process' clock with that of process 0.
   void align();
   /// Ends all processes. Returns the failure that counts: of several, the first.
@@ -61,6 +67,7 @@ class World {
 
  private:
   void introduce();
+  void wake(const std::string& cause);
 
   std::unique_ptr<Carrier> carrier_;
   Control control_;
@@ -69,6 +76,8 @@ class World {
   std::optional<Places> places_;
   std::unique_ptr<Arrivals> arrivals_;
   std::unique_ptr<LocalMail> mail_;
+  std::mutex aborts_mutex_;
+  std::vector<std::function<void(const std::string&)>> aborts_;
   std::unique_ptr<Watch> watch_;  ///< last: its threads use all of the above
 };
 

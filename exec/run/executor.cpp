@@ -40,7 +40,8 @@ RankExecutor::RankExecutor(const RunContext& run, RankParts parts, std::function
       groups_(groups_of(run.mesh, parts_.rank)),
       positions_(positions_in(groups_, parts_.rank)),
       board_(order_.tasks()),
-      replays_(run.plan.training.cuda_graphs == CudaGraphs::iteration && can_replay()) {
+      wants_replays_(run.plan.training.cuda_graphs == CudaGraphs::iteration),
+      replays_(wants_replays_ && can_replay()) {
   rank_context_.seed = run.plan.training.seed;
   rank_context_.tensor_rank = coords_[Axis::tp];
   rank_context_.expert_tensor_rank = static_cast<std::int32_t>(positions_[static_cast<std::size_t>(Group::expert_tensor)]);
@@ -50,7 +51,9 @@ RankExecutor::RankExecutor(const RunContext& run, RankParts parts, std::function
   rank_context_.table = table_address(*parts_.backend);
   const RankState mine = state();
   parts_.backend->load_pieces(piece_rows(param_pieces(program_, mine.seat), [&](const Param& p) { return share_map(p, mine); }));
-  if (parts_.backend->asynchronous()) queues_ = std::make_unique<QueueOrder>(*parts_.backend, order_);
+  const auto performing = parts_.comm->blocks() ? Performing::on_queues : Performing::all_on_queues;
+  if (parts_.backend->asynchronous()) queues_ = std::make_unique<QueueOrder>(*parts_.backend, order_, performing);
+  require(queues_ || parts_.comm->blocks(), "a communicator that issues to queues needs a backend that has some");
   if (runs_ahead()) prepare();
   start_workers(failed);
 }
@@ -91,12 +94,13 @@ void RankExecutor::run_step(const StepTable& start, std::optional<TimePoint> rec
   if (board_.failed()) throw Cancelled{};
   if (!runs_ahead()) return;
   queues_->finish();
+  parts_.comm->require_whole();
   if (record_) take_times();
 }
 
 void RankExecutor::take_times() {
   for (std::uint32_t n = 0; n < stamps_.size(); ++n) {
-    if (!order_.computes(n)) continue;
+    if (!queues_->queued(n)) continue;
     const auto [started, ended] = queues_->times(n);
     stamps_[n].ready = stamps_[n].started = started, stamps_[n].ended = ended;
   }
@@ -110,15 +114,10 @@ void RankExecutor::settle() noexcept {
 
 bool RankExecutor::can_replay() const {
   if (!parts_.backend->asynchronous()) return false;
-  const auto plain = [&](const Task& task) {
-    std::vector<DType> in, out;
-    for (const Operand& o : task.inputs) in.push_back(o.dtype);
-    for (const Operand& o : task.outputs) out.push_back(o.dtype);
-    return !is_communication(task.op) && !parts_.backend->supports(task.op, {task.dtype, in, out}).host_waits;
-  };
+  const auto computes = [](const Task& task) { return !is_communication(task.op); };
   return std::all_of(program_.instances.begin(), program_.instances.end(), [&](const Instance& i) {
     const auto& tasks = run_.graph.of(i).tasks;
-    return std::all_of(tasks.begin(), tasks.end(), plain);
+    return std::all_of(tasks.begin(), tasks.end(), computes);
   });
 }
 
@@ -204,13 +203,16 @@ void RankExecutor::execute(std::uint32_t number, const KernelContext& context) {
   const auto& instance = program_.instances[ref.instance];
   if (!board_.wait(order_.waits(number, how()))) throw Cancelled{};
   const bool computes = !is_communication(task.op);
-  if (runs_ahead() && !computes) queues_->meet(number);
+  const bool queued = runs_ahead() && queues_->queued(number);
+  if (runs_ahead() && !queued) queues_->meet(number);
   const auto ready = now();
   auto& mine = notes(task.stream);
   mine.order.emplace_back(ref.instance, ref.task);
   const Operands at = resolve(task, instance, mine);
   auto started = ready;
-  computes ? compute(number, at, context) : void(started = communicate(task, instance, at));
+  if (computes) compute(number, at, context);
+  else if (queued) issue_communication(number, at);
+  else started = communicate(task, instance, at);
   if (record_) {
     auto& s = stamps_[number];
     s.ready = ready, s.started = std::max(ready, started), s.ended = now();
@@ -224,7 +226,7 @@ void RankExecutor::compute(std::uint32_t number, const Operands& at, const Kerne
   const auto& task = order_.task(ref);
   const Launch launch = launch_of(task, at, context);
   auto& queue = parts_.backend->queue(task.stream);
-  runs_ahead() ? queues_->issue(number, launch) : queue.run(launch);
+  runs_ahead() ? queues_->issue(number, [&](Queue& q) { q.run(launch); }) : queue.run(launch);
   if (record_) note_routing(task, program_.instances[ref.instance], at);
 }
 
@@ -251,7 +253,33 @@ void RankExecutor::note_routing(const Task& task, const Instance& instance, cons
 
 // Every stream of a rank has its own lane, so one group may be used from several threads.
 TimePoint RankExecutor::collect(const Collective& op, const Task& task, const Operands& at) {
-  const int lane = static_cast<int>(task.stream);
+  const Party party{groups_[static_cast<std::size_t>(op.group)], static_cast<int>(task.stream)};
+  return parts_.comm->run(op, party, buffers_of(op, task, at));
+}
+
+void RankExecutor::issue_communication(std::uint32_t number, const Operands& at) {
+  const Task& task = order_.task(order_.ref(number));
+  const Instance& instance = program_.instances[order_.ref(number).instance];
+  auto& comm = *parts_.comm;
+  const auto peer = [&](int offset) { return run_.mesh.stage_neighbour(parts_.rank, offset); };
+  const auto bytes = [](const auto& op) { return static_cast<std::size_t>(bytes_of(op.dtype, op.elements).count()); };
+  if (const auto* op = std::get_if<Collective>(&task.op)) {
+    if (op->row > 0) queues_->meet(number);  // the host reads how many rows there are
+    const MemberBuffers mine = buffers_of(*op, task, at);
+    const Party party{groups_[static_cast<std::size_t>(op->group)], static_cast<int>(task.stream)};
+    return queues_->issue(number, [&](Queue& q) { comm.issue(*op, party, mine, q); });
+  }
+  if (const auto* op = std::get_if<Send>(&task.op))
+    return queues_->issue(number, [&](Queue& q) {
+      comm.issue_send({at.in[0].address, bytes(*op)}, peer(op->stage_offset), sent(instance, op->stage_offset), q);
+    });
+  const auto& op = std::get<Recv>(task.op);
+  queues_->issue(number, [&](Queue& q) {
+    comm.issue_recv({at.out[0].address, bytes(op)}, peer(op.stage_offset), received(instance, op.stage_offset), q);
+  });
+}
+
+MemberBuffers RankExecutor::buffers_of(const Collective& op, const Task& task, const Operands& at) {
   const auto& members = groups_[static_cast<std::size_t>(op.group)];
   MemberBuffers mine{at.in[0].address, at.out[0].address};
   auto& counts = notes(task.stream);
@@ -261,7 +289,7 @@ TimePoint RankExecutor::collect(const Collective& op, const Task& task, const Op
     mine.rows = {counts.rows_sent.data(), counts.rows_received.data(),
                  task.inputs[1].elements / static_cast<std::int64_t>(members.size()), task.outputs[0].elements / op.row};
   }
-  return parts_.comm->run(op, {members, lane}, mine);
+  return mine;
 }
 
 std::vector<std::int32_t> RankExecutor::read_ids(const Tensor& tensor) const {
@@ -306,6 +334,13 @@ MessageName RankExecutor::received(const Instance& instance, int offset) const {
 std::int64_t RankExecutor::tag(const Instance& instance, std::int64_t virtual_stage) const {
   const auto micro_batch = (static_cast<std::int64_t>(start_.step) << 20) + instance.micro_batch + 1;
   return ((micro_batch << 16) + virtual_stage) * 8 + static_cast<std::int64_t>(instance.phase);
+}
+
+std::vector<std::string> RankExecutor::notes() const {
+  std::vector<std::string> all = parts_.backend->notes();
+  if (wants_replays_ && !replays_)
+    all.emplace_back("training.cuda_graphs iteration is not performed: steps that communicate are issued task by task");
+  return all;
 }
 
 RankBooks RankExecutor::books() const {

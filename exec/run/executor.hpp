@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "exec/communicator/communicator.hpp"
@@ -52,6 +53,8 @@ class RankExecutor {
   /// As the step that has ended left it.
   StepTable table() const { return read_value<StepTable>(parts_.backend->step_table(), 0); }
   RankBooks books() const;
+  /// Of its backend, and of what the plan asks for and the executor does without.
+  std::vector<std::string> notes() const;
   Lane lane() const;
 
  private:
@@ -70,7 +73,7 @@ class RankExecutor {
   void begin_step(const StepTable& start, bool record);
   void fill_inputs();
   void fill_inputs(const Instance& instance);
-  /// Whether a step can be issued to the queues once and replayed: it only computes, and nothing in it waits for results.
+  /// Whether a step can be issued to the queues once and replayed: it only computes.
   bool can_replay() const;
   /// Issues the step's tasks, or replays them from the second step on.
   void perform_step();
@@ -82,12 +85,16 @@ class RankExecutor {
   KernelContext context_of(const Instance& instance) const;
   void execute(std::uint32_t number, const KernelContext& context);
   void compute(std::uint32_t number, const Operands& at, const KernelContext& context);
+  /// Puts the communication on its stream's queue.
+  void issue_communication(std::uint32_t number, const Operands& at);
   /// Does the communication and returns when its last participant had arrived.
   TimePoint communicate(const Task& task, const Instance& instance, const Operands& at);
   Operands resolve(const Task& task, const Instance& instance, StreamNotes& notes);
   Tensor locate(const Operand& operand, const Instance& instance, StreamNotes& notes);
   void note_routing(const Task& task, const Instance& instance, const Operands& at);
   TimePoint collect(const Collective& op, const Task& task, const Operands& at);
+  /// Buffers of a collective; rows have ended being counted.
+  MemberBuffers buffers_of(const Collective& op, const Task& task, const Operands& at);
   /// Bytes of a tensor that nobody is writing.
   std::vector<std::int32_t> read_ids(const Tensor& tensor) const;
 
@@ -97,7 +104,10 @@ class RankExecutor {
   std::int64_t tag(const Instance& instance, std::int64_t virtual_stage) const;
   StreamNotes& notes(Stream s) { return notes_[static_cast<std::size_t>(s)]; }
   bool runs_ahead() const { return queues_ != nullptr; }
-  Performing how() const { return runs_ahead() ? Performing::on_queues : Performing::where_issued; }
+  Performing how() const {
+    if (!runs_ahead()) return Performing::where_issued;
+    return parts_.comm->blocks() ? Performing::on_queues : Performing::all_on_queues;
+  }
   TimePoint now() const { return record_ ? std::chrono::steady_clock::now() : TimePoint{}; }
 
   const RunContext& run_;
@@ -120,7 +130,7 @@ class RankExecutor {
   std::vector<std::pair<std::uint32_t, std::uint16_t>> issued_;
   std::array<StreamNotes, kStreams> notes_;
   std::unique_ptr<QueueOrder> queues_;     ///< where the backend runs ahead
-  const bool replays_;
+  const bool wants_replays_, replays_;
   bool issued_once_ = false;               ///< all that is planned or allocated on first use is there
   std::unique_ptr<Replay> replay_;
   std::array<std::unique_ptr<StreamWorker>, kStreams> workers_;  ///< last: their threads use all of the above

@@ -1,19 +1,15 @@
 #include "exec/run/queue_order.hpp"
 
 namespace tandem::exec {
-namespace {
 
-constexpr auto kHow = Performing::on_queues;
-
-}  // namespace
-
-QueueOrder::QueueOrder(Backend& backend, const StepOrder& order) : backend_(backend), order_(order), marks_(order.tasks()) {
+QueueOrder::QueueOrder(Backend& backend, const StepOrder& order, Performing how)
+    : backend_(backend), order_(order), how_(how), marks_(order.tasks()) {
   queues_[static_cast<std::size_t>(Stream::compute)] = &backend.queue(Stream::compute);  // inputs go through it
   for (std::uint32_t n = 0; n < order.tasks(); ++n) {
-    if (!order.computes(n)) continue;
+    if (!queued(n)) continue;
     const Stream stream = order.task(order.ref(n)).stream;
     queues_[static_cast<std::size_t>(stream)] = &backend.queue(stream);
-    if (order.awaited(n, kHow)) marks_[n].end = backend.make_mark();
+    if (order.awaited(n, how_)) marks_[n].end = backend.make_mark();
   }
 }
 
@@ -25,25 +21,25 @@ void QueueOrder::record(bool wanted) {
   record_ = wanted;
   if (!wanted) return;
   for (std::uint32_t n = 0; n < marks_.size(); ++n) {
-    if (!order_.computes(n)) continue;
+    if (!queued(n)) continue;
     if (!marks_[n].begin) marks_[n].begin = backend_.make_mark();
     if (!marks_[n].end) marks_[n].end = backend_.make_mark();
   }
 }
 
-void QueueOrder::issue(std::uint32_t number, const Launch& launch) {
+void QueueOrder::issue(std::uint32_t number, const std::function<void(Queue&)>& work) {
   Queue& queue = queue_of(number);
   Marks& mine = marks_[number];
-  for (const auto awaited : order_.waits(number, kHow))
-    if (order_.computes(awaited)) queue.wait(*marks_[awaited].end);
+  for (const auto awaited : order_.waits(number, how_))
+    if (queued(awaited)) queue.wait(*marks_[awaited].end);
   if (record_) queue.mark(*mine.begin);
-  queue.run(launch);
+  work(queue);
   if (mine.end) queue.mark(*mine.end);
 }
 
 void QueueOrder::meet(std::uint32_t number) {
-  for (const auto awaited : order_.waits(number, kHow))
-    if (order_.computes(awaited)) marks_[awaited].end->wait();
+  for (const auto awaited : order_.waits(number, how_))
+    if (queued(awaited)) marks_[awaited].end->wait();
   const auto own = queues_[static_cast<std::size_t>(order_.task(order_.ref(number)).stream)];
   if (own != nullptr) own->finish();  // the stream's order
 }

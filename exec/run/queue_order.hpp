@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -11,13 +12,14 @@
 
 namespace tandem::exec {
 
-/// Computations wait for each other on the device: a mark stands behind each that another stream waits for. Communications block the
-/// host, so a thread that performs one waits for such marks itself, and what waits for a communication is issued when it has ended.
+/// What is on queues waits for each other on the device: a mark stands behind each task that another stream waits for. Where
+/// communications block the host, a thread that performs one waits for such marks itself, and what waits for a communication is issued
+/// when it has ended.
 /// Calls for tasks of one stream come from one thread at a time; a task's only when all that it waits for have been issued or, of
 /// communications, have ended.
 class QueueOrder {
  public:
-  QueueOrder(Backend& backend, const StepOrder& order);
+  QueueOrder(Backend& backend, const StepOrder& order, Performing how);
   /// Nothing is being performed any more behind it.
   ~QueueOrder() { settle(); }
   QueueOrder(const QueueOrder&) = delete;
@@ -25,9 +27,11 @@ class QueueOrder {
 
   /// Before a step: whether when its computations start and end is kept.
   void record(bool wanted);
-  /// Issues a computation behind all that it waits for.
-  void issue(std::uint32_t number, const Launch& launch);
-  /// Returns when all that a communication waits for has ended. Throws what that failed with.
+  /// Whether a task is on a queue.
+  bool queued(std::uint32_t number) const { return how_ == Performing::all_on_queues || order_.computes(number); }
+  /// Issues a task behind all that it waits for: `work` gets its queue.
+  void issue(std::uint32_t number, const std::function<void(Queue&)>& work);
+  /// Returns when all that a task waits for has ended. Throws what that failed with.
   void meet(std::uint32_t number);
   /// Returns when everything issued has ended. Throws what the first of it failed with.
   void finish();
@@ -35,7 +39,7 @@ class QueueOrder {
   void settle() noexcept;
 
   struct Times { std::chrono::steady_clock::time_point started, ended; };
-  /// Of a computation of a recorded step, which has ended.
+  /// Of a queued task of a recorded step, which has ended.
   Times times(std::uint32_t number) const;
 
  private:
@@ -45,7 +49,8 @@ class QueueOrder {
 
   Backend& backend_;
   const StepOrder& order_;
-  std::array<Queue*, kStreams> queues_{};  ///< of streams that compute
+  const Performing how_;
+  std::array<Queue*, kStreams> queues_{};  ///< of streams with queued tasks
   std::vector<Marks> marks_;               ///< by task number: `end` where it is awaited, both where a step is recorded
   bool record_ = false;
 };

@@ -8,6 +8,7 @@
 #include "exec/process/remote_memory.hpp"
 #include "exec/process/together.hpp"
 #include "exec/run/learning_rate.hpp"
+#include "exec/run/lines.hpp"
 #include "exec/run/packed_books.hpp"
 #include "exec/run/rank_failure.hpp"
 #include "exec/run/rank_seat.hpp"
@@ -92,11 +93,23 @@ class Run {
 
   /// False where the host has no room for a rank, which then has failed.
   bool make_ranks() {
-    const auto count = static_cast<int>(here_.size());
-    auto comms = options_.make_communicators ? options_.make_communicators(count) : world_.make_communicators();
+    auto comms = options_.make_communicators ? options_.make_communicators(world_) : world_.make_communicators();
     for (std::size_t i = 0; i < here_.size(); ++i) try {
         make_rank(here_[i], std::move(comms[i]));
       } catch (const DeviceError&) {
+        return record(here_[i]), false;
+      }
+    return connect();
+  }
+
+  /// Before the first step, in one order all over the world.
+  bool connect() {
+    const Lines lines = lines_of(script_.contexts());
+    for (std::size_t i = 0; i < comms_.size(); ++i) try {
+        comms_[i]->prepare(lines, script_.mesh());
+      } catch (const InfeasibleError&) {
+        throw;  // of the plan or the build: the same in every process
+      } catch (...) {
         return record(here_[i]), false;
       }
     return true;

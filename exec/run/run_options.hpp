@@ -10,6 +10,7 @@
 #include "exec/backend/backend.hpp"
 #include "exec/communicator/communicator.hpp"
 #include "exec/data/data.hpp"
+#include "exec/process/world.hpp"
 #include "exec/run/rank_failure.hpp"
 #include "exec/run/run_result.hpp"
 #include "exec/state/state_keeper.hpp"
@@ -36,15 +37,15 @@ struct RunOptions {
   std::function<void(const EvaluationResult&)> on_evaluation;  ///< as on_step
   /// Replaces initial values (fixtures): called with each parameter's name and its whole row-major value in fp64.
   std::function<void(const std::string& name, std::vector<double>& full)> initialise;
-  /// Called as on_step behind the first step, with each of the backend's notes about it.
+  /// Called as on_step behind the first step, with a sentence for whatever is done in a slower way than the plan asks for.
   std::function<void(const std::string&)> on_note;
   /// Called once all ranks have ended, where one has failed, before its cause is thrown: with what the run had until then (steps,
   /// evaluations, books).
   std::function<void(const RankFailure&, const RunResult&)> on_failure;
   /// Makes one rank's backend; empty: make_cpu_backend.
   BackendFactory make_backend;
-  /// Makes the communicators of so many ranks; empty: make_thread_communicators.
-  std::function<std::vector<std::unique_ptr<Communicator>>(int world)> make_communicators;
+  /// Makes the communicators of the ranks here; empty: World::make_communicators.
+  std::function<std::vector<std::unique_ptr<Communicator>>(World&)> make_communicators;
 };
 
 }  // namespace tandem::exec

@@ -62,7 +62,7 @@ void StepOrder::end_waits() {
 }
 
 std::span<const std::uint32_t> StepOrder::waits(std::uint32_t number, Performing how) const {
-  const std::uint32_t end = how == Performing::on_queues ? wait_begin_[number + 1] : thread_end_[number];
+  const std::uint32_t end = how == Performing::where_issued ? thread_end_[number] : wait_begin_[number + 1];
   return std::span(waits_).subspan(wait_begin_[number], end - wait_begin_[number]);
 }
 

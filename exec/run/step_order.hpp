@@ -15,13 +15,17 @@ struct TaskRef {
   std::uint16_t task;
 };
 
-/// How a rank's computations are performed: on the thread that issues them, or on a queue a stream that runs ahead of it.
-enum class Performing : std::uint8_t { where_issued, on_queues };
+/// How a rank's tasks are performed.
+enum class Performing : std::uint8_t {
+  where_issued,   ///< computations on the thread that issues them
+  on_queues,      ///< computations on a queue a stream that runs ahead of it
+  all_on_queues,  ///< communications, too
+};
 
 /// True for the streams whose tasks the issuing thread runs or issues itself; the others have a thread each. A communication blocks
 /// its thread, so computations run ahead of tensor collectives only where those have another.
 constexpr bool inline_stream(Stream s, Performing how) {
-  return s == Stream::compute || (s == Stream::tensor && how == Performing::where_issued);
+  return s == Stream::compute || how == Performing::all_on_queues || (s == Stream::tensor && how == Performing::where_issued);
 }
 
 /// Immutable; shared by the ranks of a stage. Throws ContractError when a task depends on one issued after it, or
@@ -46,7 +50,7 @@ class StepOrder {
   void add_instance(std::uint32_t instance, std::size_t& edge);
   void add_wait(std::uint32_t from, std::uint32_t to);
   void end_waits();
-  static std::uint8_t bit(Performing how) { return how == Performing::on_queues ? 1 : 2; }
+  static std::uint8_t bit(Performing how) { return how == Performing::where_issued ? 2 : 1; }
 
   const TaskGraph& graph_;
   const Program& program_;

@@ -22,10 +22,9 @@ TRAIN_GPT = ROOT / "experiments/corpus/measured/train_gpt.py"
 SLOW = ['~"A table measured*"', '~"A measurement that*"']  # of the host, half a minute
 TESTS = [("test_exec", ["~[cpu]" + "".join(SLOW)]), ("test_agree", ["[emulated]"])]
 STEPS = 24
-# Cases of train_gpt.py: PyTorch's name, and how much faster Tandem is to be (issue 26, "Done means" 4).
+# Cases of train_gpt.py, and how many times as fast as PyTorch Tandem is to be.
 CASES = [("gpt-125m-s1024-b16-compiled", 1.10), ("gpt-1.3b-s2048-b4-compiled", 1.03), ("llama-3-8b-10-layers-s8192-b1-compiled", 1.02),
          ("gpt-6.7b-12-s2048-b4-compiled", 1.00), ("gpt-125m-s1024-b1", 2.5)]
-PREDICTED = 7  # steps of a plan that is to be predicted
 
 
 def first_line(command):
@@ -60,17 +59,14 @@ def train(build, plan, *more):
 
 
 def commands(part, build, out):
-    """(name, command, environment) of a part; those of `bench` and `predict` follow from their plans."""
+    """(name, command, environment) of a part; the plans of `bench` are written when it runs."""
     if part == "test":
         return [(program, [str(build / program), *spec], {"TANDEM_TEST_BACKEND": "cuda"}) for program, spec in TESTS]
     if part == "kernels":
-        return [("kernels", [str(build / "bench_device_kernels"), "--json", str(out / "kernels_table.json")], {})]
+        return [("kernels", [str(build / "bench_device_kernels"), "--out", str(out / "kernels_table.json")], {})]
     if part == "measure":
         table = out / "cost_table.json"
         return [("cost_table", [str(build / "tandem"), "measure", "--device", "cuda", "--seconds", "240", "--output", str(table)], {})]
-    if part == "predict":
-        return [(p.stem, train(build, p, "--steps", str(PREDICTED), "--timeline", str(out / "predict" / f"{p.stem}.json")), {})
-                for p in sorted((HERE / "predicted").glob("*.json"))]
     return [(name, train(build, out / "plans" / f"{name}.json", "--steps", str(STEPS)), {}) for name, _ in CASES]
 
 
@@ -140,7 +136,6 @@ def perform(part, build, out, only):
     if part == "bench":
         results.extend(beside_pytorch(build, out, only, until))
     else:
-        (out / part).mkdir(exist_ok=True)
         for name, command, environment in commands(part, build, out):
             if only and only not in name:
                 continue
@@ -153,7 +148,7 @@ def perform(part, build, out, only):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, prog="run.sh")
-    parser.add_argument("part", choices=["test", "bench", "kernels", "measure", "predict"])
+    parser.add_argument("part", choices=["test", "bench", "kernels", "measure"])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--build", type=Path, default=ROOT / "build-device")
     parser.add_argument("--only", help="what of the part has this in its name")

@@ -57,6 +57,8 @@ class GraphCache {
   /// Throws InfeasibleError for what this version cannot lower.
   const Entry& of(Segment::Kind kind, std::int64_t global_batch_size);
   const Entry& of(const Segment& s) { return of(s.kind, s.global_batch_size); }
+  /// A training step of the whole batch, which a ramp-up ends with. Throws as of().
+  const Entry& whole() { return of(Segment::Kind::train, plan_.training.global_batch_size); }
   const Plan& plan() const { return plan_; }
 
  private:

@@ -162,7 +162,8 @@ std::set<std::string> condition_fields(const std::string& stack) {
   const auto file = load_stack(stack);
   add_list(file->defaults), add_list(file->fusion), add_list(file->transfers), add_list(file->communicators);
   add_list(file->narrow_products), add_list(file->host_operations), add_list(file->cuda_graphs), add_list(file->wide_tensors);
-  add_list(file->whole_between_micro_batches), add_list(file->caching_allocator), add_list(file->remainder_last);
+  add_list(file->whole_between_micro_batches), add_list(file->caching_allocator), add_list(file->arena);
+  add_list(file->remainder_last);
   for (const HostEntry& entry : file->host_operations) add_list(entry.more);
   for (const TransfersEntry& entry : file->transfers)
     if (!entry.overlap.empty()) fields.insert("parallel.schedule");
@@ -186,6 +187,7 @@ void resolve_stack(Plan& plan) {
   if (const WideEntry* wide = entry_for(stack->wide_tensors, plan)) facts.wide_tensors = wide->of;
   facts.whole_between_micro_batches = is_whole_between(*stack, plan);
   facts.caching_allocator = entry_for(stack->caching_allocator, plan) != nullptr;
+  facts.arena = entry_for(stack->arena, plan) != nullptr;
   note_rules(plan);
   if (plan.training.cuda_graphs != CudaGraphs::none && !facts.graph_launches.said())
     facts.notes.push_back("training.cuda_graphs: stack " + plan.stack.name + " says nothing of CUDA graphs; a launch is taken for one host operation");

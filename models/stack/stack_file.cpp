@@ -208,6 +208,7 @@ void for_lists(Each each) {
   each("wide_tensors", &StackFile::wide_tensors);
   each("whole_between_micro_batches", &StackFile::whole_between_micro_batches);
   each("caching_allocator", &StackFile::caching_allocator);
+  each("arena", &StackFile::arena);
   each("remainder_last", &StackFile::remainder_last);
   each("rules", &StackFile::rules);
 }

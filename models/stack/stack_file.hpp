@@ -75,7 +75,7 @@ struct StackFile {
   std::vector<HostEntry> host_operations;
   std::vector<GraphsEntry> cuda_graphs;
   std::vector<WideEntry> wide_tensors;
-  std::vector<StackEntry> whole_between_micro_batches, caching_allocator, remainder_last;
+  std::vector<StackEntry> whole_between_micro_batches, caching_allocator, arena, remainder_last;
   std::vector<RuleEntry> rules;
 };
 

@@ -11,7 +11,7 @@
 
 namespace tandem::sim {
 
-/// Bytes that a stage's program needs beside `runtime`: live tensors, a host's arena, or what a caching allocator was found to need
+/// Bytes that a stage's program needs beside `runtime`: live tensors, an arena of a host or a stack, or what a caching allocator was found to need
 /// where tensors are laid out near the device's end.
 Bytes needed_memory(const Plan& plan, const Setup& setup, const Program& program, Bytes runtime);
 /// Whether an arena of so many bytes beside `runtime` is near the end of a device whose framework has PyTorch's allocator: then that

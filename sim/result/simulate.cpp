@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "models/base/threads.hpp"
-#include "models/graph/model_flops.hpp"
+#include "models/graph/stage_flops.hpp"
 #include "models/plan/step_work.hpp"
 #include "models/planfile/plan_advice.hpp"
 #include "reports/timeline/memory_over_time.hpp"
@@ -38,55 +38,16 @@ void require_room(const Plan& plan, const Topology& topology) {
       "give the cluster more devices or lower a parallel degree"});
 }
 
-/// Matrix FLOPs of one rank's step.
-struct StageFlops {
-  double model = 0, hardware = 0;
-};
-
-/// Of an instance of every template, by phase as it is met.
-class TemplateFlops {
- public:
-  explicit TemplateFlops(const TaskGraph& graph) : graph_(graph), rows_(expert_rows(graph)) {
-    for (auto& known : known_) known.resize(graph.templates.size());
-  }
-
-  const StageFlops& of(const Instance& i) {
-    std::optional<StageFlops>& known = known_[static_cast<std::size_t>(i.phase)][i.tmpl.index()];
-    if (known) return *known;
-    known.emplace();
-    for (const Task& task : graph_.of(i).tasks) {
-      known->hardware += static_cast<double>(matrix_flops(task.op).count());
-      known->model += static_cast<double>(model_flops(task, i.phase, rows_).count());
-    }
-    return *known;
-  }
-
- private:
-  const TaskGraph& graph_;
-  ExpertRows rows_;
-  std::array<std::vector<std::optional<StageFlops>>, kPhases> known_;
-};
-
-StageFlops stage_flops(const Program& program, TemplateFlops& of_template) {
-  StageFlops sum;
-  for (const Instance& i : program.instances) {
-    const StageFlops& flops = of_template.of(i);
-    sum.hardware += flops.hardware;
-    sum.model += flops.model;
-  }
-  return sum;
-}
-
 void fill_rates(Prediction& out, const StepWork& work, const Setup& setup) {
   const double seconds = out.step_time.seconds();
   if (seconds <= 0) return;
   out.tokens_per_s = static_cast<double>(work.tokens) / seconds;
   out.samples_per_s = static_cast<double>(work.samples) / seconds;
-  TemplateFlops of_template(setup.graph);
+  FlopsOfStages flops_of(setup.graph);
   const double ranks_per_stage = static_cast<double>(out.ranks) / static_cast<double>(setup.graph.programs.size());
   const double per_device = ranks_per_stage / static_cast<double>(setup.topology.devices()) / seconds / kTera;
   for (const Program& p : setup.graph.programs) {
-    const StageFlops flops = stage_flops(p, of_template);
+    const StageFlops flops = flops_of.of(p);
     out.model_tflops_per_device += flops.model * per_device;
     out.hardware_tflops_per_device += flops.hardware * per_device;
   }

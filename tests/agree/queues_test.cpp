@@ -10,6 +10,8 @@
 #include "tests/agree/features.hpp"
 #include "tests/agree/layouts.hpp"
 #include "tests/catch.hpp"
+#include "exec/communicator/staged_communicator.hpp"
+#include "tests/exec/communicator/queued.hpp"
 #include "topology/plan_reader.hpp"
 
 using namespace tandem;
@@ -200,6 +202,37 @@ TEST_CASE("asynchronous queues that are delayed at random give the bits of the s
     const TaskGraph graph = lower(plan);
     graph.check();
     check_seeds(plan, graph, 2, 0, 3);
+  }
+}
+
+/// With experts whose rows the host counts.
+std::vector<Plan> busy_and_dropless() {
+  std::vector<Plan> all = busy_plans();
+  all.push_back(parse_plan(tests::small_json({R"({"parallel": {"data": 2, "expert": 2}, "model": {"moe": {"num_experts": 4, "experts_per_token": 2, "ffn_hidden_size": 16}},
+                                                "training": {"precision": "fp32"}})"}, 4), "dropless"));
+  return all;
+}
+
+TEST_CASE("communications that are issued to queues give the bits of those that block the host", "[tsan]") {
+  for (const Plan& plan : busy_and_dropless()) {
+    const TaskGraph graph = lower(plan);
+    const RunResult expected = trained(plan, graph, 2, {});
+    for (std::uint64_t seed = 0; seed < 3; ++seed) {
+      exec::RunOptions options = seed % 2 == 0 ? tests::delayed_options(seed) : uneven_options(seed);
+      options.make_communicators = exec::tests::make_queued_communicators;
+      REQUIRE(same_bits(trained(plan, graph, 2, options), expected));
+    }
+  }
+}
+
+TEST_CASE("communications that are staged through other memory give the bits of threads", "[tsan]") {
+  for (const Plan& plan : busy_and_dropless()) {
+    const TaskGraph graph = lower(plan);
+    exec::RunOptions options = tests::delayed_options(1);
+    options.make_communicators = [](exec::World& world) {
+      return exec::make_staged_communicators(world.make_communicators(), exec::host_staging_area(), world.here());
+    };
+    REQUIRE(same_bits(trained(plan, graph, 2, options), trained(plan, graph, 2, {})));
   }
 }
 

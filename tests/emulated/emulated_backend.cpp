@@ -7,9 +7,9 @@
 #include "exec/backend/forwarding_backend.hpp"
 #include "exec/cpu/backend.hpp"
 #include "exec/device/fault_text.hpp"
-#include "exec/device/product_parts.hpp"
+#include "exec/device/works/product_parts.hpp"
 #include "exec/device/stretches.hpp"
-#include "exec/device/work.hpp"
+#include "exec/device/works/work.hpp"
 #include "tests/emulated/host_block.hpp"
 
 namespace tandem::tests {
@@ -84,7 +84,7 @@ class EmulatedQueue final : public exec::ForwardingQueue {
     if (const auto answer = device::can(launch.op, {launch.compute, none, none}, kMostShared); !answer.possible)
       throw DeviceError("the emulated backend cannot run " + answer.reason);
     device::Fault fault;
-    std::vector<double> room(static_cast<std::size_t>(device::room_bytes(launch.op)) / sizeof(double));
+    std::vector<double> room(static_cast<std::size_t>(device::room_bytes(launch.op)) / sizeof(double) + 1);
     for (const device::Work& work : device::works_of(launch, {pieces_, &fault, reinterpret_cast<std::byte*>(room.data())})) {
       std::visit([](const auto& w) { perform(w); }, work);
       flops_ += device::product_flops(work);
@@ -110,7 +110,8 @@ class EmulatedBackend final : public exec::ForwardingBackend {
   void load_pieces(std::span<const exec::PieceRow> rows) override {
     rows_.assign(rows.begin(), rows.end());
     stretches_ = device::stretches_of(rows_);
-    pieces_ = {rows_.data(), stretches_.data(), static_cast<std::int64_t>(stretches_.size()), device::end_of_states(rows_)};
+    pieces_ = {rows_.data(), stretches_.data(), static_cast<std::int64_t>(stretches_.size()), device::end_of_states(rows_),
+               device::end_of_parameters(rows_)};
   }
   exec::Queue& queue(Stream stream) override { return queues_[static_cast<std::size_t>(stream)]; }
   exec::BackendCounters counters() const override {

@@ -7,20 +7,21 @@
 #include <optional>
 
 #include "exec/checkpoint/file_keeper.hpp"
-#include "exec/cpu/backend.hpp"
-#include "exec/device/cuda.hpp"
-#include "exec/measure/today.hpp"
 #include "exec/run/run.hpp"
 #include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/rehearsal.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/commands/finite_watch.hpp"
+#include "experiments/tandem/commands/train_devices.hpp"
 #include "experiments/tandem/commands/train_processes.hpp"
 #include "experiments/tandem/commands/train_report.hpp"
 #include "experiments/tandem/commands/train_resume.hpp"
+#include "experiments/tandem/commands/train_saves.hpp"
 #include "models/base/input.hpp"
 #include "models/base/threads.hpp"
+#include "models/graph/stage_flops.hpp"
+#include "models/plan/step_work.hpp"
 #include "models/planfile/plan_trained.hpp"
 #include "reports/prediction/text.hpp"
 #include "reports/timeline/chrome_trace.hpp"
@@ -33,7 +34,7 @@ namespace {
 
 struct Options {
   std::string plan, data, eval_data, trace, timeline, save, resume, algorithms;
-  std::string backend = "cpu";
+  DeviceWishes device;
   LaunchWishes launch;
   std::int64_t steps = 0, schedule_steps = 0;
   std::int64_t eval_every = 0, eval_steps = 1, save_every = 0, keep = 2;
@@ -41,13 +42,11 @@ struct Options {
   bool json = false;
 };
 
-/// What the design foresees and this version has not.
-void require_available(const Options& o) {
-  std::vector<Problem> problems;
-  if (o.backend == "cuda" && o.launch.launch != "threads")
-    problems.push_back({"", "--backend", o.backend, "shares one device among the threads of one process", "use --launch threads"});
-  if (!problems.empty()) throw InfeasibleError(problems);
-  if (o.backend == "cuda") exec::require_cuda_device();
+/// Before anything is read.
+void require_available(const Options& o, exec::World& world) {
+  require_consistent(o.device, world);
+  choose_device(o.device, world);
+  require_device(o.device, world);
 }
 
 /// Started by a launcher, every process would train the whole plan.
@@ -101,7 +100,7 @@ Plan trained_plan(const Options& o) {
   Plan plan = load_plan(o.plan, StackChoice{std::string(kOwnStack), std::nullopt});
   if (o.steps > 0) plan.training.steps = o.steps;
   for (const std::string& idle : plan.ineffective) log(o.plan + ": " + idle);
-  for (const std::string& without : settle_for_training(plan, o.backend == "cuda")) log(o.plan + ": " + without);
+  for (const std::string& without : settle_for_training(plan, o.device.backend == "cuda")) log(o.plan + ": " + without);
   return plan;
 }
 
@@ -110,66 +109,22 @@ void tell_other_text(const Options& o, const std::optional<exec::Checkpoint>& re
     log(o.resume + ": was trained on another text than " + o.data + " (or another part of it)");
 }
 
-/// What is said and remembered of checkpoints, in process 0. A full disk or a full memory does not end a long training, but its exit
-/// code tells. Nothing is saved behind a step that was not finite: what was saved before is better.
-class SaveLog {
- public:
-  SaveLog(const std::string& path, const Plan& plan, const FiniteWatch& watch) : path_(path), plan_(plan), watch_(watch) {}
-
-  bool wanted() {
-    failed_ = nullptr;
-    if (!watch_.finite()) log(refusal());
-    return watch_.finite();
-  }
-  void kept(std::int64_t steps) { kept_ = steps; }
-  void lost(std::exception_ptr error) {
-    try {
-      std::rethrow_exception(error);
-    } catch (const std::exception& e) {
-      log(std::string(e.what()) + "; the training goes on without it");
-    }
-    failed_ = std::move(error);
-  }
-
-  /// Throws where the last checkpoint could not be written, or a training that has left the numbers was not.
-  void finish() const {
-    if (failed_) std::rethrow_exception(failed_);
-    if (!path_.empty() && !watch_.finite()) throw DeviceError(refusal() + "; " + remedy(plan_, kept_ > 0 ? path_ : ""));
-  }
-
- private:
-  std::string refusal() const {
-    const std::string left = kept_ > 0 ? "stays that of " + std::to_string(kept_) + " steps" : "is not written";
-    return path_ + ": " + left + ": " + watch_.text();
-  }
-
-  std::string path_;
-  const Plan& plan_;
-  const FiniteWatch& watch_;
-  std::int64_t kept_ = 0;  ///< steps of the checkpoint that this run wrote; 0: none
-  std::exception_ptr failed_;
+/// What a training begins with: the same in every process.
+struct Prepared {
+  std::optional<exec::Checkpoint> resumed;
+  std::unique_ptr<GraphCache> graphs;
+  Data data;
+  double held_out = 0;
+  DeviceWishes device;
+  std::optional<double> peak_flops_per_s;
 };
 
-exec::KeeperOptions keeper_options(const Options& o, const Plan& plan, const exec::SavedRun& run, SaveLog& told) {
-  return {o.save,
-          {to_json(plan, -1), run.data, run.held_out},
-          o.keep,
-          [&told] { return told.wanted(); },
-          [&told](std::int64_t steps) { told.kept(steps); },
-          [&told](std::exception_ptr error) { told.lost(std::move(error)); },
-          [](const std::string& text) { log(text); }};
-}
-
 /// In every process alike; callbacks that print or write are process 0's.
-exec::RunOptions run_options(const Options& o, const Prepared& in, Saver& saver) {
+exec::RunOptions run_options(const Options& o, const Prepared& in) {
   const Plan& plan = in.graphs->plan();
   const Data& data = in.data;
   exec::RunOptions options;
-  if (o.backend == "cpu-async") options.make_backend = [](Rank) { return exec::make_async_cpu_backend(); };
-  if (o.backend == "cuda") {
-    options.make_backend = [of = in.cuda](Rank) { return exec::make_cuda_backend(of); };
-    options.make_communicators = exec::make_cuda_communicators;
-  }
+  use_devices(in.device, options);
   options.state_every = o.save_every;
   options.steps = plan.training.steps;
   options.evaluation = {o.eval_every, o.eval_steps};
@@ -241,21 +196,15 @@ exec::RunResult run_to_end(const Training& of, exec::RunOptions options, FiniteW
   return naming(graphs.plan().file, [&] { return exec::run(graphs, data, options, world); });
 }
 
-/// The preset of the plan's device if that is this card; what is timed here says nothing about another one.
-std::string device_of(const exec::CudaCard& card, const Device& device) {
-  constexpr double kNear = 0.1;  // drivers keep a part of the memory
-  const double here = static_cast<double>(card.memory_bytes), there = static_cast<double>(device.memory.count());
-  const bool same = card.multiprocessors == device.compute_units && std::abs(here - there) <= kNear * there;
-  return same && !device.preset.empty() ? device.preset : card.name;
+/// What the rates of a run are measured by, which ends with steps of this batch.
+StepScale step_scale(const Prepared& in, const exec::RunResult& result) {
+  if (result.steps.empty()) return {};
+  const auto& [plan, graph] = in.graphs->of(Segment::Kind::train, result.steps.back().global_batch_size);
+  return {plan.global_batch_tokens() / result.steps.back().global_batch_size, model_flops_of_step(graph, plan.world_size()),
+          in.peak_flops_per_s};
 }
 
-std::shared_ptr<exec::device::ProductChoices> product_choices(const std::string& path, const Device& device) {
-  const exec::CudaCard card = exec::cuda_card();
-  const exec::device::ProductPlace place{card.name, card.products, device_of(card, device), exec::today()};
-  return std::make_shared<exec::device::ProductChoices>(place, path.empty() ? exec::device::default_choices_path(place) : path);
-}
-
-void prepare(const Options& o, Prepared& out) {
+void prepare(const Options& o, exec::World& world, Prepared& out) {
   Plan settled = trained_plan(o);
   naming(o.plan, [&] { return require_lowerable(settled), true; });
   out.resumed = open_checkpoint(o.resume, settled);
@@ -265,8 +214,9 @@ void prepare(const Options& o, Prepared& out) {
   out.graphs = std::make_unique<GraphCache>(settled);
   const Plan& plan = out.graphs->plan();
   const auto topology = topology_of(plan, "");  // a cluster that simulate refuses is refused here, too
-  out.cuda.deterministic = plan.training.deterministic;
-  if (o.backend == "cuda" && !out.cuda.deterministic) out.cuda.choices = product_choices(o.algorithms, topology->device());
+  out.device = o.device;
+  settle_device(out.device, plan.training.deterministic, o.algorithms, topology->device());
+  out.peak_flops_per_s = peak_flops(out.device, world, topology->device(), step_work(plan).compute);
   out.data = open_data(o, plan, out.held_out);
   require_vocabulary(plan, out.data.training->vocab_size());
   tell_other_text(o, out.resumed, *out.data.training);
@@ -282,9 +232,9 @@ void require_same(const Options& o, const Prepared& in, exec::World& world) {
   if (!world.several()) return;
   const auto print = [](const exec::TokenSource* data) { return "fingerprint " + std::to_string(data ? data->fingerprint() : 0); };
   const auto wanted = [](const std::string& path) { return std::string(path.empty() ? "" : " wanted"); };
-  const std::string options = "--backend " + o.backend + " --eval-every " + std::to_string(o.eval_every) + " --eval-steps " +
-                              std::to_string(o.eval_steps) + " --save" + wanted(o.save) + " --save-every " + std::to_string(o.save_every) +
-                              " --timeline" + wanted(o.timeline) + wanted(o.trace) + " --timeline-step " + std::to_string(o.timeline_step);
+  const std::string options = "--backend " + o.device.backend + " --comm " + o.device.comm + " --eval-every " +
+                              std::to_string(o.eval_every) + " --eval-steps " + std::to_string(o.eval_steps) + " --save" +
+                              wanted(o.save) + " --save-every " + std::to_string(o.save_every) + " --timeline" + wanted(o.timeline) + wanted(o.trace) + " --timeline-step " + std::to_string(o.timeline_step);
   program::require_same(world, {{o.plan, to_json(in.graphs->plan(), -1)}, {o.data, print(in.data.training.get())},
                        {"--eval-data", print(in.data.evaluation.get())}, {"--resume", digest(in.resumed)}, {"options", options}});
 }
@@ -303,25 +253,29 @@ ExitCode train(const Options& o, exec::World& world) {
   std::set_new_handler(nullptr);  // the runtime goes on, or says which rank it was
   Prepared in;
   const bool speaks = world.control().first();
-  prepare_together(world, [&] { require_available(o), prepare(o, in); });
+  prepare_together(world, [&] { require_available(o, world), prepare(o, world, in); });
   require_same(o, in, world);
-  auto& [resumed, graphs, data, share, cuda] = in;
+  auto& [resumed, graphs, data, share, device, peak] = in;
   const Plan& plan = graphs->plan();
   prepare_together(world, [&] {
     place_ranks(world, make_mesh(plan).world_size(), o.plan);
+    require_launch_order(device, world, graphs->whole().graph);
     if (!speaks) return;
     permit_replacing(o.save, o.resume);  // a checkpoint alone may take the place of the one before
     permit_replacing(o.algorithms, o.algorithms);  // it goes on from itself
-    prepare_outputs({o.trace, o.timeline, o.save, o.algorithms}, {});
+    prepare_outputs({o.trace, o.timeline, exec::names_one_file(o.save) ? o.save : "", o.algorithms}, {});
   });
+  if (!o.save.empty()) exec::prepare_folder(o.save, world);
   log("stack " + plan.stack.name + " as of " + text_of(plan.stack.as_of) + ": the runtime performs every plan as its own stack");
   if (!world.several()) tell_crowding(plan), tell_launcher();
   FiniteWatch numbers(plan.training);
-  Saver saver(o, plan, data, share, numbers);
-  exec::RunOptions options = run_options(o, in, saver);
-  options.resume = resumed ? &resumed->state : nullptr;
+  SaveLog saves(o.save, plan, numbers);
+  const auto keeper = make_keeper({o.save, {to_json(plan, -1), data.training->fingerprint(), share}, o.keep}, saves, world);
+  exec::RunOptions options = run_options(o, in);
+  options.resume = resumed ? resumed->state.get() : nullptr;
+  options.keeper = keeper.get();
   const auto tell = [&](const exec::RunResult& result, const std::optional<exec::RankFailure>& failure) {
-    TrainReport report = summarise(plan, result);
+    TrainReport report = summarise(step_scale(in, result), result);
     report.bigram_entropy_nats = data.bigram_entropy;
     report.failure = failure;
     o.json ? print_json(to_json(report)) : print(to_text(report));
@@ -332,7 +286,7 @@ ExitCode train(const Options& o, exec::World& world) {
   if (!speaks) return ExitCode::ok;  // process 0 has the result, and its exit code is everybody's
   tell(result, numbers.hopeless() ? std::optional(exec::RankFailure{Rank(), numbers.last(), false, numbers.text()}) : std::nullopt);
   write_files(o, *graphs, result);
-  if (cuda.choices) keep_algorithms(o, *cuda.choices);
+  if (device.cuda.choices) keep_algorithms(o, *device.cuda.choices);
   saves.finish();
   if (numbers.hopeless()) throw DeviceError(o.plan + ": " + numbers.text() + "; " + remedy(plan, ""));
   return result.steps.back().step + 1 < options.steps ? ExitCode::interrupted : ExitCode::ok;
@@ -340,7 +294,7 @@ ExitCode train(const Options& o, exec::World& world) {
 
 /// Options of a device without it.
 void require_device(const Options& o) {
-  if (!o.algorithms.empty() && o.backend != "cuda") throw CLI::ValidationError("--algorithms", "needs --backend cuda");
+  if (!o.algorithms.empty() && o.device.backend != "cuda") throw CLI::ValidationError("--algorithms", "needs --backend cuda");
 }
 
 /// Options of processes without processes.
@@ -379,7 +333,8 @@ void add_train(CLI::App& app, ExitCode& exit) {
   command->add_option("--timeline", o->timeline, "write every task's times of one step, for compare and plot_timeline.py");
   command->add_option("--timeline-step", o->timeline_step, "the step that is kept, counted from 0 [the last]")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000}));
-  command->add_option("--backend", o->backend, "what computes [cpu]; cpu-async: the same kernels, each stream on a thread of its own; cuda: the first CUDA device, which all ranks share")->check(CLI::IsMember({"cpu", "cpu-async", "cuda"}));
+  command->add_option("--backend", o->device.backend, "what computes [cpu]; cpu-async: the same kernels, each stream on a thread of its own; cuda: a CUDA device for each process, which its ranks share")->check(CLI::IsMember({"cpu", "cpu-async", "cuda"}));
+  command->add_option("--comm", o->device.comm, "what moves bytes between ranks [auto: nccl between processes with --backend cuda, else threads]; threads: memory that ranks share, and what --launch names between processes; nccl: NCCL, one rank a process; staged: from the device to the host, there as threads, and back")->check(CLI::IsMember({"auto", "threads", "nccl", "staged"}));
   command->add_option("--algorithms", o->algorithms, "with --backend cuda: file of the fastest algorithms of products; those that it lacks are timed before the first step and kept in it at the end, as a cost table that simulate reads [of the card and library, in ~/.cache/tandem/algorithms]; a deterministic plan uses none");
   command->add_option("--launch", o->launch.launch, "what ranks are [threads]; mpi: also of the processes that mpirun or srun starts, over MPI; env: of those that torchrun or srun starts, over Gloo")->check(CLI::IsMember({"threads", "mpi", "env"}));
   CLI::Option* timeout = command->add_option("--timeout", o->launch.timeout_s, "seconds that ranks of several processes wait for each other before the run ends [600]")->check(CLI::Range(0.1, 1e6));

@@ -81,14 +81,16 @@ std::string loss_text(double value, int digits) {
   return text;
 }
 
-TrainReport summarise(const Plan& plan, const exec::RunResult& result) {
+TrainReport summarise(const StepScale& scale, const exec::RunResult& result) {
   TrainReport out;
   out.steps = result.steps;
   out.evaluations = result.evaluations;
   out.median_step_time_s = median_time(result.steps);
-  if (out.median_step_time_s > 0)
-    out.tokens_per_s = static_cast<double>(out.steps.back().global_batch_size * plan.training.seq_length) /
-                       out.median_step_time_s;
+  if (out.median_step_time_s > 0) {
+    out.tokens_per_s = static_cast<double>(out.steps.back().global_batch_size * scale.tokens) / out.median_step_time_s;
+    out.model_flops_per_s = scale.model_flops / out.median_step_time_s;
+    if (scale.peak_flops_per_s) out.mfu = out.model_flops_per_s / *scale.peak_flops_per_s;
+  }
   Lines lines;
   for (const exec::RankBooks& rank : result.ranks) add_books(rank, out, lines);
   for (const auto& [key, line] : lines)
@@ -109,6 +111,8 @@ std::string to_text(const TrainReport& r) {
   out += line("step time, median", time_text(r.median_step_time_s));
   out += line("throughput", number_text(r.tokens_per_s, 0) + " tokens/s");
   out += line("matrix FLOPs", number_text(static_cast<double>(r.flops) * 1e-9, 3) + " GFLOP");
+  out += line("model FLOPs", number_text(r.model_flops_per_s * 1e-12, 3) + " TFLOP/s" +
+                                 (r.mfu ? ", " + number_text(*r.mfu * 100, 1) + " % of the devices' peak" : ""));
   for (const auto& [kind, bytes] : r.bytes_sent) out += line("bytes, " + kind, bytes_text(bytes));
   out += line("arena, heaviest rank", bytes_text(r.arena_bytes));
   return out + line("peak memory", bytes_text(r.peak_memory_bytes));
@@ -126,6 +130,8 @@ std::string to_json(const TrainReport& r) {
                     {"tokens_per_s", r.tokens_per_s},
                     {"peak_memory_bytes", r.peak_memory_bytes},
                     {"flops", r.flops},
+                    {"model_flops_per_s", r.model_flops_per_s},
+                    {"mfu", r.mfu ? json(*r.mfu) : json()},
                     {"bytes_sent", r.bytes_sent},
                     {"collectives", std::move(collectives)},
                     {"arena_bytes", r.arena_bytes},

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "exec/run/run.hpp"
-#include "models/plan/plan.hpp"
 
 namespace tandem::program {
 
@@ -23,6 +22,8 @@ struct TrainReport {
   double median_step_time_s = 0;                  ///< of the steps with the last one's batch, without the run's first when there are more
   double tokens_per_s = 0;                        ///< tokens of that batch over the median step time
   std::int64_t flops = 0;                         ///< of matrix products
+  double model_flops_per_s = 0;                   ///< of all ranks, without recomputation, in the median step
+  std::optional<double> mfu;                      ///< of the devices' published peak; none where it is not known
   std::map<std::string, std::int64_t> bytes_sent; ///< payload by kind: all_reduce ..., send
   std::vector<Collective> collectives;
   std::int64_t arena_bytes = 0;                   ///< heaviest rank
@@ -31,13 +32,20 @@ struct TrainReport {
   double bigram_entropy_nats = 0;                 ///< of the data: what a loss must fall below to mean more than a table
 };
 
-TrainReport summarise(const Plan& plan, const exec::RunResult& result);
+/// What a run's rates are measured by.
+struct StepScale {
+  std::int64_t tokens = 0;                   ///< of a sequence
+  double model_flops = 0;                    ///< of the last step's batch, all ranks
+  std::optional<double> peak_flops_per_s{};  ///< of all devices, in the type of products
+};
+
+TrainReport summarise(const StepScale& scale, const exec::RunResult& result);
 std::string to_text(const TrainReport& report);
 
 /// A loss or a norm with so many digits; what has left the numbers or grown out of all bounds stays readable.
 std::string loss_text(double value, int digits);
 
-/// schema_version, steps[], evaluations[]{step loss}, tokens_per_s, peak_memory_bytes, flops, bytes_sent{kind}, collectives[], arena_bytes, data_bigram_entropy_nats, failure{rank step during reason} (null
+/// schema_version, steps[], evaluations[]{step loss}, tokens_per_s, peak_memory_bytes, flops, model_flops_per_s, mfu, bytes_sent{kind}, collectives[], arena_bytes, data_bigram_entropy_nats, failure{rank step during reason} (null
 /// where none failed).
 std::string to_json(const TrainReport& report);
 

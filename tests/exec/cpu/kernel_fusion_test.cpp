@@ -40,6 +40,12 @@ double rounding(DType dtype) {
   return dtype == DType::bf16 ? 0x1p-6 : dtype == DType::fp32 ? 1e-5 : 1e-13;
 }
 
+/// Bit for bit, but where a device's compiler and library order and fuse operations as they like.
+void check_same(const Values& actual, const Values& expected, DType dtype) {
+  if (tests::test_backend() == tests::TestBackend::cuda) return check_close(actual, expected, rounding(dtype));
+  CHECK(actual == expected);
+}
+
 }  // namespace
 
 TEST_CASE("a product with its GELU is the product and the GELU", "[products]") {
@@ -163,7 +169,7 @@ TEST_CASE("a total of a type that the backend has not is refused") {
   CHECK_FALSE(kernels.backend->supports(GroupedWeightGrad{1, 1, 1, 1, 1, false, true, DType::bf16}, types).possible);
 }
 
-TEST_CASE("a product that gives the bias' gradient gives what the two kernels give, bit for bit") {
+TEST_CASE("a product that gives the bias' gradient gives what the two kernels give") {
   const bool adds = GENERATE(false, true);
   const DType dtype = GENERATE(DType::fp32, DType::fp64);
   const std::int64_t m = 13, n = 5, k = 70;
@@ -174,7 +180,9 @@ TEST_CASE("a product that gives the bias' gradient gives what the two kernels gi
   const Operand c = adds ? real(thirds(m * n, 3)) : result(m * n);
   if (adds) in.push_back(c);
   const Values sums = kernels.one(BiasGrad{k, m}, {in[0]}, m);
-  CHECK(kernels.run(both, in, {c, result(m)}) == std::vector<Values>{kernels.run(alone, in, {c}).front(), sums});
+  const auto got = kernels.run(both, in, {c, result(m)});
+  check_same(got[0], kernels.run(alone, in, {c}).front(), dtype);
+  check_same(got[1], sums, dtype);
   both.trans_a = false;
   CHECK_THROWS_AS(kernels.run(both, in, {c, result(m)}), ContractError);
 }
@@ -247,14 +255,14 @@ TEST_CASE("mask, softmax and dropout one after the other are the whole softmax, 
   CHECK(whole == std::vector<Values>{probs, dropped});
 }
 
-TEST_CASE("dropout before the softmax's gradient is the whole gradient, bit for bit") {
+TEST_CASE("dropout before the softmax's gradient is the whole gradient") {
   Kernels kernels;
   const Values dprobs = thirds(kScores, 1);
   const Values probs = kernels.one(AttentionSoftmax{kDims, 0, false}, {real(thirds(kScores, 2))}, kScores);
   const Values kept = kernels.one(
       AttentionSoftmaxBackward{kDims, 0.25, 0, DropoutSite::attention, SoftmaxPart::dropout}, {real(dprobs)}, kScores);
-  CHECK(kernels.one(AttentionSoftmaxBackward{kDims, 0}, {real(kept), real(probs)}, kScores) ==
-        kernels.one(AttentionSoftmaxBackward{kDims, 0.25}, {real(dprobs), real(probs)}, kScores));
+  check_same(kernels.one(AttentionSoftmaxBackward{kDims, 0}, {real(kept), real(probs)}, kScores),
+             kernels.one(AttentionSoftmaxBackward{kDims, 0.25}, {real(dprobs), real(probs)}, kScores), DType::fp64);
 }
 
 TEST_CASE("the gradient of mask, softmax and dropout in parts equals slopes along every axis") {

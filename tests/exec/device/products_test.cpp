@@ -3,7 +3,7 @@
 
 #include "exec/device/cuda.hpp"
 #include "exec/device/product_choices.hpp"
-#include "exec/device/product_parts.hpp"
+#include "exec/device/works/product_parts.hpp"
 #include "exec/device/product_shape.hpp"
 #include "models/base/error.hpp"
 #include "tests/backends.hpp"

@@ -70,6 +70,8 @@ TEST_CASE("a stack's list of conditions says yes wherever an entry's hold, and a
   CHECK(states("[" + always + ", " + R"({"verified": true})" + "]") == "an entry lacks source");
   CHECK(piped("megatron-core", 1, 2).stack.facts.caching_allocator);
   CHECK_FALSE(piped("tandem", 1, 2).stack.facts.caching_allocator);
+  CHECK(piped("tandem", 1, 2).stack.facts.arena);
+  CHECK_FALSE(piped("megatron-core", 1, 2).stack.facts.arena);
 }
 
 TEST_CASE("pipelines of PyTorch's FSDP and of Megatron-Core gather weights once and reduce gradients once a step") {

@@ -55,3 +55,17 @@ TEST_CASE("a run with bf16 states fits, which with fp32 ones it would not have")
   CHECK(nemotron("bf16").fits);
   CHECK_FALSE(nemotron("fp32").fits);
 }
+
+TEST_CASE("a stack whose ranks have one arena needs all of it, another what is alive") {
+  const auto under = [](const std::string& stack) {
+    return predict(R"({"model": {"preset": "gpt2-345m"}, "parallel": {"data": 2, "zero_stage": 1}, "stack": ")" + stack + R"(",
+      "training": {"seq_length": 512, "micro_batch_size": 2, "global_batch_size": 8, "precision": "bf16"},
+      "cluster": {"preset": "dgx-h100", "devices": 2}})");
+  };
+  const Prediction own = under("tandem"), others = under("megatron-core");
+  for (const RolePrediction& r : own.roles) CHECK(r.needed_bytes == r.peak_memory_bytes);
+  for (const RolePrediction& r : others.roles) {
+    CHECK(r.needed_bytes < r.peak_memory_bytes);
+    CHECK(r.needed_bytes - r.live_peak_bytes == r.peak_memory_bytes - r.arena_bytes);
+  }
+}

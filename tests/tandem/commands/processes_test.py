@@ -161,6 +161,30 @@ class Processes(WithFolder):
         self.assertIn("process 3 (rank 3 on ", told[0])
         self.assertRegex(told[0], r"(all_reduce|all_gather|reduce_scatter|broadcast).* on group \w+: .*|no sign of life")
 
+    def test_bytes_that_are_staged_through_the_host_train_the_bits_of_threads(self):
+        saved = []
+        for processes, more in ((1, ()), (2, ("--backend", "cpu-async", "--comm", "staged")), (4, ("--backend", "cpu-async", "--comm", "staged"))):
+            saved.append(self.path(f"staged{processes}.safetensors"))
+            arguments = (self.plan, "--data", TEXT, "--steps", 2, "--save", saved[-1], *more)
+            ends = finish(start_env(processes, arguments)) if processes > 1 else [run("train", *arguments)]
+            self.assertEqual([e[0] for e in ends], [0] * processes, ends)
+        whole = [pathlib.Path(s).read_bytes() for s in saved]
+        self.assertEqual(whole[0], whole[1])
+        self.assertEqual(whole[0], whole[2])
+
+    def test_a_device_is_shared_by_processes_only_where_that_is_allowed(self):
+        code, out, err = run("train", self.plan, "--data", TEXT, "--comm", "nccl")
+        self.assertEqual((code, len(errors(err))), (3, 1), err)
+        self.assertIn("--backend", err)
+        ends = finish(start_env(2, (self.plan, "--data", TEXT, "--backend", "cuda"), CUDA_VISIBLE_DEVICES="0"))
+        told = [line for e in ends for line in errors(e[2])]
+        self.assertEqual(len(told), 1, told)
+        if ends[0][0] == 4:
+            return self.assertIn("no CUDA", told[0])  # a build without it
+        self.assertEqual([e[0] for e in ends], [7, 7], ends)
+        self.assertIn("2 processes of this host have 1 CUDA device: ", told[0])
+        self.assertIn("TANDEM_SHARE_DEVICE=1", told[0])
+
     def test_errors_are_told_once_with_their_exit_code(self):
         other = self.folder.plan(changed(plan_of({"tensor": 2, "data": 2}), **{"training.seed": 77}), "other.json")
         ends = finish(start_env(2, (self.plan, "--data", TEXT, "--steps", 2), plans=[self.plan, other]))

@@ -49,6 +49,17 @@ class Train(WithFolder):
         self.assertEqual(result["arena_bytes"], predicted["arena_bytes"])
         self.assertLessEqual({"all_reduce", "send"}, set(result["bytes_sent"]))
 
+    def test_model_flops_are_those_of_the_formula_and_a_host_has_no_mfu(self):
+        model, training = SMALL["model"], SMALL["training"]
+        h, ffn, layers, vocab = (model[k] for k in ("hidden_size", "ffn_hidden_size", "num_layers", "vocab_size"))
+        seq, batch = training["seq_length"], training["global_batch_size"]
+        forward = layers * (2 * (4 * h * h + 2 * h * ffn) + 4 * seq * h) + 2 * h * vocab  # of a token
+        for recompute in ("none", "full"):
+            plan = changed(SMALL, **{"training.recompute": recompute})
+            result = tandem_json("train", self.folder.plan(plan), "--data", TEXT, "--steps", 3)
+            self.assertAlmostEqual(result["model_flops_per_s"] * result["step_time_s"] / (3 * forward * seq * batch), 1, delta=1e-9)
+            self.assertIsNone(result["mfu"])
+
     def test_a_step_is_a_line_on_stderr_and_nothing_but_data_on_stdout(self):
         code, out, err = run("train", self.folder.plan(SMALL), "--data", TEXT, "--steps", 2, "--json")
         self.assertEqual(code, 0)

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "exec/device/work.hpp"
+#include "exec/device/works/work.hpp"
 
 namespace tandem::exec::device {
 

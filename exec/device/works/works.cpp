@@ -3,7 +3,7 @@
 #include <string>
 
 #include "exec/data/random.hpp"
-#include "exec/device/operands.hpp"
+#include "exec/device/works/operands.hpp"
 
 namespace tandem::exec::device {
 namespace {
@@ -43,6 +43,11 @@ std::string lacks(const AttentionSoftmaxBackward& op) { return op.relative_bucke
 std::string lacks(const Rotary& op) {
   return op.dims.head_dim > 2 * kMostPairs ? "of heads of more than 256 dimensions" : op.dims.head_dim % 2 != 0 ? "of heads of an odd length" : "";
 }
+constexpr const char* kRagged = "without a capacity, of rows whose number only the device knows";
+std::string lacks(const GroupedMatMul& op) { return op.ragged ? kRagged : ""; }
+std::string lacks(const GroupedWeightGrad& op) {
+  return op.ragged ? kRagged : op.groups > op.experts ? "over rows of several ranks" : "";  // each rank's part would be rounded
+}
 std::string lacks(const Accumulate& a) {
   const bool counts = a.overwrite && a.source == DType::int32 && a.destination == DType::int32;
   return counts || (is_real(a.source) && is_real(a.destination)) ? "" : "between these types";
@@ -54,13 +59,17 @@ std::string lacks(const Op&) {
 
 Answer can_multiply(const Op& op, const OperandTypes& types) {
   const auto* product = std::get_if<MatMul>(&op);
+  const auto* grouped = std::get_if<GroupedWeightGrad>(&op);
   for (std::size_t i = 0; i < types.in.size(); ++i) {
-    const bool whole = product == nullptr || i < 2;  // a bias is added, and what a product joins is as wide as its result
+    // a bias is added, and what a product joins is as wide as its result
+    const bool whole = (product == nullptr && grouped == nullptr) || i < 2;
     if (whole && !same(types.in[i], types.compute))
       return {false, in_type(op, types.compute) + " with an operand in " + std::string(name(types.in[i]))};
   }
   if (product != nullptr && product->accumulate && !is_result(types.compute, product->total))
     return {false, in_type(op, types.compute) + " added up in " + std::string(name(product->total))};
+  if (grouped != nullptr && grouped->accumulate && !is_result(types.compute, grouped->total))
+    return {false, in_type(op, types.compute) + " added up in " + std::string(name(grouped->total))};
   if (!types.out.empty() && !is_result(types.compute, types.out[0]))
     return {false, in_type(op, types.compute) + " with a result in " + std::string(name(types.out[0]))};
   return {};
@@ -72,6 +81,7 @@ bool has_partial_master(const Op& op, std::span<const DType> out) {
   const auto last_is_narrow = [&](const auto& o) { return o.master && !out.empty() && is_narrow(out.back()); };
   if (const auto* o = std::get_if<AdamW>(&op)) return last_is_narrow(*o);
   if (const auto* o = std::get_if<Sgd>(&op)) return last_is_narrow(*o);
+  if (const auto* o = std::get_if<LayerwiseApply>(&op)) return last_is_narrow(*o);
   return false;
 }
 
@@ -101,7 +111,8 @@ HiddenRows Operands::rows(std::int64_t local_seq, std::int64_t rows, bool shard)
 bool is_product(const Op& op) {
   return std::holds_alternative<MatMul>(op) || std::holds_alternative<AttentionScores>(op) ||
          std::holds_alternative<AttentionContext>(op) || std::holds_alternative<AttentionContextBackward>(op) ||
-         std::holds_alternative<AttentionScoresBackward>(op);
+         std::holds_alternative<AttentionScoresBackward>(op) ||
+         std::holds_alternative<GroupedMatMul>(op) || std::holds_alternative<GroupedWeightGrad>(op);
 }
 
 Answer can(const Op& op, const OperandTypes& types, std::size_t most_shared) {
@@ -138,6 +149,7 @@ std::int64_t pairs(const AttentionPlace& p) {
 }  // namespace
 
 std::int64_t room_bytes(const Op& op) {
+  if (const auto* o = std::get_if<TopKRouter>(&op)) return parts(o->dims.tokens * o->dims.top_k * 4, 8) * 8;
   if (const auto* o = std::get_if<CrossEntropy>(&op)) return o->dims.rows * static_cast<std::int64_t>(sizeof(double));
   if (const auto* o = std::get_if<EmbeddingBackward>(&op)) return parts(o->vocab_rows * 4, 8) * 8;
   if (const auto* o = std::get_if<BiasGrad>(&op)) return column_room(o->rows, o->cols, 1);

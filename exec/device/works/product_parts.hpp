@@ -1,7 +1,7 @@
 #pragma once
 // What a product's kernel does beside the product, as kernels behind it: for products that a library has no such kernel for.
 
-#include "exec/device/work.hpp"
+#include "exec/device/works/work.hpp"
 
 namespace tandem::exec::device {
 

@@ -1,5 +1,5 @@
 // Works from gradients to new weights.
-#include "exec/device/operands.hpp"
+#include "exec/device/works/operands.hpp"
 
 namespace tandem::exec::device {
 namespace {

@@ -1,5 +1,5 @@
 // Works that move numbers and compute nothing, or hardly, and rotary embedding.
-#include "exec/device/operands.hpp"
+#include "exec/device/works/operands.hpp"
 #include "exec/shared/rotary_angles.hpp"
 
 namespace tandem::exec::device {

@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "exec/device/work.hpp"
+#include "exec/device/works/work.hpp"
 
 namespace tandem::exec::device {
 
@@ -100,5 +100,20 @@ Works works(const GradNorm& op, const Operands& at);
 Works works(const ClipCoefficient& op, const Operands& at);
 Works works(const AdamW& op, const Operands& at);
 Works works(const Sgd& op, const Operands& at);
+// works_layerwise.cpp
+Works works(const TensorNorms& op, const Operands& at);
+Works works(const LayerwiseMoments& op, const Operands& at);
+Works works(const LayerwiseApply& op, const Operands& at);
+// works_experts.cpp
+Works works(const TopKRouter& op, const Operands& at);
+Works works(const TopKRouterBackward& op, const Operands& at);
+Works works(const MoeDispatch& op, const Operands& at);
+Works works(const MoeDispatchBackward& op, const Operands& at);
+Works works(const MoeCombine& op, const Operands& at);
+Works works(const MoeCombineBackward& op, const Operands& at);
+Works works(const GroupedMatMul& op, const Operands& at);
+Works works(const GroupedWeightGrad& op, const Operands& at);
+Works works(const GroupedBias& op, const Operands& at);
+Works works(const GroupedBiasGrad& op, const Operands& at);
 
 }  // namespace tandem::exec::device

@@ -1,9 +1,9 @@
-#include "exec/device/product_parts.hpp"
+#include "exec/device/works/product_parts.hpp"
 
 #include <utility>
 
-#include "exec/device/column_works.hpp"
-#include "exec/device/operands.hpp"
+#include "exec/device/works/column_works.hpp"
+#include "exec/device/works/operands.hpp"
 
 namespace tandem::exec::device {
 namespace {

@@ -1,6 +1,6 @@
-#include "exec/device/column_works.hpp"
+#include "exec/device/works/column_works.hpp"
 
-#include "exec/device/operands.hpp"
+#include "exec/device/works/operands.hpp"
 
 namespace tandem::exec::device {
 

@@ -10,8 +10,10 @@
 #include "exec/backend/backend.hpp"
 #include "exec/device/attention_calls.hpp"
 #include "exec/device/embedding.hpp"
+#include "exec/device/experts.hpp"
 #include "exec/device/flash.hpp"
 #include "exec/device/fold.hpp"
+#include "exec/device/layerwise.hpp"
 #include "exec/device/loss.hpp"
 #include "exec/device/moves.hpp"
 #include "exec/device/norm_gradients.hpp"
@@ -19,6 +21,7 @@
 #include "exec/device/pointwise.hpp"
 #include "exec/device/product.hpp"
 #include "exec/device/residual.hpp"
+#include "exec/device/router.hpp"
 #include "exec/device/update.hpp"
 
 namespace tandem::exec::device {
@@ -29,7 +32,10 @@ using Work = std::variant<PointwiseKernel, GatedKernel, GatedBackwardKernel, Ele
                           EmbeddingGradKernel, VocabMaxKernel,
                           VocabSumsKernel, LossKernel, LossSumKernel, CopyKernel, RotaryKernel, SoftmaxKernel,
                           SoftmaxGradKernel, FlashKernel, FlashGradKernels, NormSumKernel,
-                          CarryKernel, ClipKernel, AdamWKernel, SgdKernel, Product, Clearing>;
+                          CarryKernel, ClipKernel, AdamWKernel, SgdKernel,
+                          TensorNormsKernel, CarrySumsKernel, LayerwiseMomentsKernel, LayerwiseApplyKernel, RouterKernel,
+                          ChoiceCountsKernel, SlotsKernel, RouterGradKernel, DispatchKernel, CombineKernel, CombineGradKernel,
+                          ExpertBiasKernel, ExpertBiasGradKernel, Product, Clearing>;
 
 /// What is the same for all of a rank's operations.
 struct Surroundings {

@@ -1,5 +1,5 @@
 // Works of a model's two ends: embedding, and the loss over a vocabulary.
-#include "exec/device/operands.hpp"
+#include "exec/device/works/operands.hpp"
 
 namespace tandem::exec::device {
 namespace {

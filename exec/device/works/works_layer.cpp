@@ -1,7 +1,7 @@
 // Works of a layer outside of its attention.
-#include "exec/device/column_works.hpp"
-#include "exec/device/operands.hpp"
-#include "exec/device/product_parts.hpp"
+#include "exec/device/works/column_works.hpp"
+#include "exec/device/works/operands.hpp"
+#include "exec/device/works/product_parts.hpp"
 #include "exec/device/product_shape.hpp"
 
 namespace tandem::exec::device {

@@ -1,7 +1,7 @@
 // Works of attention. Rows are ordered (sequence, position): nothing here shares an attention among context ranks.
 #include <cmath>
 
-#include "exec/device/operands.hpp"
+#include "exec/device/works/operands.hpp"
 
 namespace tandem::exec::device {
 namespace {

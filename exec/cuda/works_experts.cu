@@ -1,0 +1,14 @@
+// Kernels of experts.
+#include "exec/cuda/launch.cuh"
+#include "exec/device/experts.hpp"
+#include "exec/device/router.hpp"
+
+TANDEM_LAUNCH(RouterKernel);
+TANDEM_LAUNCH(ChoiceCountsKernel);
+TANDEM_LAUNCH(SlotsKernel);
+TANDEM_LAUNCH(RouterGradKernel);
+TANDEM_LAUNCH(DispatchKernel);
+TANDEM_LAUNCH(CombineKernel);
+TANDEM_LAUNCH(CombineGradKernel);
+TANDEM_LAUNCH(ExpertBiasKernel);
+TANDEM_LAUNCH(ExpertBiasGradKernel);

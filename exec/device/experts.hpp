@@ -1,0 +1,159 @@
+#pragma once
+// Rows of tokens to experts and back, and the experts' biases.
+
+#include "exec/device/chunk.hpp"
+#include "exec/device/fault.hpp"
+#include "exec/device/typed.hpp"
+#include "models/ops/experts.hpp"
+
+namespace tandem::exec::device {
+
+/// The row of a choice, -1 where it has none. One beyond all rows is a fault.
+TANDEM_HD inline std::int64_t row_of(const std::int32_t* slots, std::int64_t choice, std::int64_t rows, volatile Fault* fault) {
+  const std::int64_t row = slots[choice];
+  if (row < rows) return row;
+  fault->set(FaultKind::slot, row);
+  return -1;
+}
+
+/// rows[slot] = x[token], a block for each choice.
+struct DispatchKernel {
+  Form form;
+  Typed x, rows;
+  const std::int32_t* slots;
+  MoeDims dims;
+  Fault* fault;
+
+  Grid grid() const { return {dims.tokens * dims.top_k}; }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    const std::int64_t row = row_of(slots, block.index(), dims.rows(), fault), token = block.index() / dims.top_k;
+    if (row < 0) return;
+    block.each(dims.hidden, [&](std::int64_t c) { S::put(rows, row * dims.hidden + c, S::get(x, token * dims.hidden + c)); });
+  }
+};
+
+/// y[token] = sum over choices of weight * row, ascending; without weights MoeDispatchBackward. A block for each token.
+struct CombineKernel {
+  Form form;
+  Typed rows, weights, y;
+  const std::int32_t* slots;
+  MoeDims dims;
+  Fault* fault;
+
+  Grid grid() const { return {dims.tokens}; }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    using A = typename S::Number;
+    const std::int64_t token = block.index(), first = token * dims.top_k;
+    block.each(dims.hidden, [&](std::int64_t c) {
+      A sum = A{0};
+      for (std::int64_t i = first; i < first + dims.top_k; ++i) {
+        const std::int64_t row = row_of(slots, i, dims.rows(), fault);
+        if (row < 0) continue;
+        const A value = S::get(rows, row * dims.hidden + c);
+        sum += weights.here() ? load<A>(weights, i) * value : value;
+      }
+      S::put(y, token * dims.hidden + c, sum);
+    });
+  }
+};
+
+/// drows[slot] = weight dy[token], dweight = dy[token] rows[slot]; a block for each choice.
+struct CombineGradKernel {
+  Form form;
+  Typed dy, rows, weights, drows, dweights;
+  const std::int32_t* slots;
+  MoeDims dims;
+  Fault* fault;
+
+  Grid grid() const { return {dims.tokens * dims.top_k}; }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    using A = typename S::Number;
+    const std::int64_t choice = block.index(), token = choice / dims.top_k, hidden = dims.hidden;
+    const std::int64_t row = row_of(slots, choice, dims.rows(), fault);
+    const A weight = load<A>(weights, choice);
+    const A sum = block.template sum<A>(row < 0 ? 0 : hidden, [&](std::int64_t c) {
+      return S::get(dy, token * hidden + c) * S::get(rows, row * hidden + c);
+    });
+    block.each(1, [&](std::int64_t) { store(dweights, choice, sum); });
+    if (row < 0) return;
+    block.each(hidden, [&](std::int64_t c) { S::put(drows, row * hidden + c, weight * S::get(dy, token * hidden + c)); });
+  }
+};
+
+/// Which rows belong to which expert: groups of `m`, or, with counts, so many of each (rank they came from, expert).
+struct ExpertRows {
+  const std::int32_t* counts;
+  std::int64_t groups, experts, m;  ///< counts: `groups` is the number of ranks
+
+  /// Numbers of parts, part i belonging to expert i % experts.
+  TANDEM_HD std::int64_t parts() const { return counts == nullptr ? groups : groups * experts; }
+  TANDEM_HD std::int64_t rows(std::int64_t part) const { return counts == nullptr ? m : counts[part]; }
+  TANDEM_HD std::int64_t first(std::int64_t part) const {
+    if (counts == nullptr) return part * m;
+    std::int64_t row = 0;
+    for (std::int64_t i = 0; i < part; ++i) row += counts[i];
+    return row;
+  }
+};
+
+/// x += the bias of each row's expert. A part has several blocks, which take its rows in turns.
+struct ExpertBiasKernel {
+  Form form;
+  Typed x, biases;
+  ExpertRows experts;
+  std::int64_t n;
+  std::int64_t blocks_of_part;
+
+  Grid grid() const { return {experts.parts() * blocks_of_part}; }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    using A = typename S::Number;
+    const std::int64_t part = block.index() / blocks_of_part, first = experts.first(part), rows = experts.rows(part);
+    const std::int64_t bias = part % experts.experts * n;
+    for (std::int64_t r = block.index() % blocks_of_part; r < rows; r += blocks_of_part)
+      block.each(n, [&](std::int64_t c) {
+        const std::int64_t at = (first + r) * n + c;
+        S::put(x, at, S::get(x, at) + load<A>(biases, bias + c));
+      });
+  }
+};
+
+/// dbiases[expert] = sum of its rows of dy, in a fixed order; a block for each expert and 32 columns.
+struct ExpertBiasGradKernel {
+  Form form;
+  Typed dy, dbiases;
+  ExpertRows experts;
+  std::int64_t n;
+
+  static constexpr std::int64_t kColumns = 32, kBeside = 32;  ///< columns, and rows at a time
+  TANDEM_HD std::int64_t tiles() const { return (n + kColumns - 1) / kColumns; }
+  Grid grid() const {
+    return {experts.experts * tiles(), kColumns * kBeside * (form == Form::doubles ? sizeof(double) : sizeof(float))};
+  }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    using A = typename S::Number;
+    A* sums = reinterpret_cast<A*>(block.shared());
+    const std::int64_t expert = block.index() / tiles(), column = block.index() % tiles() * kColumns;
+    block.each(kColumns * kBeside, [&](std::int64_t i) {
+      const std::int64_t c = column + i % kColumns;
+      A sum = A{0};
+      for (std::int64_t part = expert; c < n && part < experts.parts(); part += experts.experts) {
+        const std::int64_t first = experts.first(part), rows = experts.rows(part);
+        for (std::int64_t r = i / kColumns; r < rows; r += kBeside) sum += S::get(dy, (first + r) * n + c);
+      }
+      sums[i] = sum;
+    });
+    block.each(kColumns, [&](std::int64_t i) {
+      if (column + i >= n) return;
+      A sum = A{0};
+      for (std::int64_t r = 0; r < kBeside; ++r) sum += sums[r * kColumns + i];
+      store(dbiases, expert * n + column + i, sum);
+    });
+  }
+};
+
+}  // namespace tandem::exec::device

@@ -1,0 +1,198 @@
+#pragma once
+// Who goes to which expert (exec/cpu/moe): probabilities, choices, weights and rows, and the router's gradient.
+
+#include <limits>
+
+#include "exec/backend/step_table.hpp"
+#include "exec/device/chunk.hpp"
+#include "exec/device/typed.hpp"
+#include "exec/shared/vector_math.hpp"
+#include "models/ops/experts.hpp"
+
+namespace tandem::exec::device {
+
+/// Tokens whose rows of experts a block keeps in shared memory, one thread each: few enough that they fit.
+inline std::int64_t routed_tokens(Form form, std::int64_t experts, std::int64_t rows) {
+  const std::int64_t row = rows * (experts + 1) * static_cast<std::int64_t>(form == Form::doubles ? sizeof(double) : sizeof(float));
+  const std::int64_t fit = (std::int64_t{24} << 10) / row;
+  return fit < 1 ? 1 : fit > kThreads ? kThreads : fit;
+}
+
+inline std::size_t routed_bytes(Form form, std::int64_t tokens, std::int64_t experts, std::int64_t rows) {
+  return static_cast<std::size_t>(tokens * rows * (experts + 1)) * (form == Form::doubles ? sizeof(double) : sizeof(float));
+}
+
+/// The choice behind `last` (-1: the first): the largest probability first, the lower expert of equal ones.
+template <class A>
+TANDEM_HD inline std::int64_t next_choice(const A* probs, std::int64_t experts, std::int64_t last) {
+  std::int64_t best = -1;
+  for (std::int64_t e = 0; e < experts; ++e) {
+    const bool left = last < 0 || probs[e] < probs[last] || (probs[e] == probs[last] && e > last);
+    if (left && (best < 0 || probs[e] > probs[best])) best = e;
+  }
+  return best;
+}
+
+/// What weights are divided by: the sum of the probabilities chosen, where there are several.
+template <class A>
+TANDEM_HD inline A sum_of_chosen(const MoeDims& d, const A* probs) {
+  if (d.top_k == 1) return A{1};
+  A sum = A{0};
+  for (std::int64_t j = 0, e = -1; j < d.top_k; ++j) {
+    e = next_choice(probs, d.experts, e);
+    sum += probs[e];
+  }
+  return sum;
+}
+
+/// probs, weights, and the expert of every choice.
+struct RouterKernel {
+  Form form;
+  Typed logits, probs, weights;
+  std::int32_t* chosen;
+  MoeDims dims;
+  std::int64_t tokens_of_block;
+
+  Grid grid() const {
+    return {(dims.tokens + tokens_of_block - 1) / tokens_of_block, routed_bytes(form, tokens_of_block, dims.experts, 1)};
+  }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    using A = typename S::Number;
+    A* rows = reinterpret_cast<A*>(block.shared());
+    const std::int64_t first = block.index() * tokens_of_block, rest = dims.tokens - first, experts = dims.experts;
+    const std::int64_t tokens = rest < tokens_of_block ? rest : tokens_of_block;
+    const auto place = [&](std::int64_t i) { return i / experts * (experts + 1) + i % experts; };
+    block.each(tokens * experts, [&](std::int64_t i) { rows[place(i)] = S::get(logits, first * experts + i); });
+    block.each(tokens, [&](std::int64_t t) {
+      A* p = rows + t * (experts + 1);
+      A top = p[0], sum = A{0};
+      for (std::int64_t e = 1; e < experts; ++e) top = p[e] > top ? p[e] : top;
+      for (std::int64_t e = 0; e < experts; ++e) sum += p[e] = exp_saturating(p[e] - top);
+      const A inverse = A{1} / sum;
+      for (std::int64_t e = 0; e < experts; ++e) p[e] *= inverse;
+      const A all = sum_of_chosen(dims, p);
+      for (std::int64_t j = 0, e = -1; j < dims.top_k; ++j) {
+        e = next_choice(p, experts, e);
+        chosen[(first + t) * dims.top_k + j] = static_cast<std::int32_t>(e);
+        store(weights, (first + t) * dims.top_k + j, p[e] / all);
+      }
+    });
+    block.each(tokens * experts, [&](std::int64_t i) { S::put(probs, first * experts + i, rows[place(i)]); });
+  }
+};
+
+/// counts[e]: choices of each expert, a block for each.
+struct ChoiceCountsKernel {
+  Form form;
+  const std::int32_t* chosen;
+  std::int32_t* counts;
+  std::int64_t choices, experts;
+
+  Grid grid() const { return {experts}; }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    const std::int64_t expert = block.index();
+    const double n = block.template sum<double>(choices, [&](std::int64_t i) { return chosen[i] == expert ? 1.0 : 0.0; });
+    block.each(1, [&](std::int64_t) { counts[expert] = static_cast<std::int32_t>(n); });
+  }
+};
+
+/// The row of every choice, in order of (expert, token, choice), a block for each expert.
+struct SlotsKernel {
+  Form form;
+  const std::int32_t *chosen, *counts;
+  std::int32_t* slots;
+  MoeDims dims;
+
+  Grid grid() const { return {dims.experts, sizeof(std::int64_t) * (kThreads + 1)}; }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    auto* before = reinterpret_cast<std::int64_t*>(block.shared());
+    const std::int64_t expert = block.index(), choices = dims.tokens * dims.top_k, run = (choices + kThreads - 1) / kThreads;
+    const auto each_of = [&](std::int64_t part, auto body) {
+      const std::int64_t end = (part + 1) * run < choices ? (part + 1) * run : choices;
+      for (std::int64_t i = part * run; i < end; ++i)
+        if (chosen[i] == expert) body(i);
+    };
+    block.each(kThreads, [&](std::int64_t part) {
+      std::int64_t n = 0;
+      each_of(part, [&](std::int64_t) { ++n; });
+      before[part] = n;
+    });
+    block.each(1, [&](std::int64_t) {
+      std::int64_t row = expert * dims.capacity;
+      for (std::int64_t e = 0; dims.capacity == 0 && e < expert; ++e) row += counts[e];
+      before[kThreads] = dims.capacity > 0 ? row + dims.capacity : row + counts[expert];
+      for (std::int64_t part = 0; part < kThreads; ++part) {
+        const std::int64_t n = before[part];
+        before[part] = row;
+        row += n;
+      }
+    });
+    block.each(kThreads, [&](std::int64_t part) {
+      std::int64_t row = before[part];
+      each_of(part, [&](std::int64_t i) { slots[i] = row < before[kThreads] ? static_cast<std::int32_t>(row) : -1, ++row; });
+    });
+  }
+};
+
+/// dlogits, with the load-balancing loss's share: the counts of all that route, and `factor` x loss scale of each.
+struct RouterGradKernel {
+  Form form;
+  Typed dweights, probs, dlogits;
+  const std::int32_t* counts;
+  MoeDims dims;
+  double factor;
+  const StepTable* table;
+  std::int64_t tokens_of_block;
+
+  Grid grid() const {
+    return {(dims.tokens + tokens_of_block - 1) / tokens_of_block, routed_bytes(form, tokens_of_block, dims.experts, 2)};
+  }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    using A = typename S::Number;
+    const std::int64_t experts = dims.experts, width = experts + 1;
+    A* rows = reinterpret_cast<A*>(block.shared());
+    A* gradients = rows + tokens_of_block * width;
+    const std::int64_t first = block.index() * tokens_of_block, rest = dims.tokens - first;
+    const std::int64_t tokens = rest < tokens_of_block ? rest : tokens_of_block;
+    const double choices = block.template sum<double>(experts, [&](std::int64_t e) { return static_cast<double>(counts[e]); });
+    const double scale = table->loss_scale * factor;
+    block.each(tokens * experts, [&](std::int64_t i) {
+      const std::int64_t at = i / experts * width + i % experts;
+      rows[at] = S::get(probs, first * experts + i);
+      gradients[at] = static_cast<A>(scale * static_cast<double>(counts[i % experts]) / choices);
+    });
+    block.each(tokens, [&](std::int64_t t) {
+      const A* p = rows + t * width;
+      A* dp = gradients + t * width;
+      add_weight_gradient(p, dp, (first + t) * dims.top_k);
+      A mean = A{0};
+      for (std::int64_t e = 0; e < experts; ++e) mean += dp[e] * p[e];
+      for (std::int64_t e = 0; e < experts; ++e) dp[e] = p[e] * (dp[e] - mean);
+    });
+    block.each(tokens * experts, [&](std::int64_t i) {
+      S::put(dlogits, first * experts + i, gradients[i / experts * width + i % experts]);
+    });
+  }
+
+ private:
+  /// (dw_j - sum_i dw_i w_i) / sum, of weights w_j = p_j / sum.
+  template <class A>
+  TANDEM_HD void add_weight_gradient(const A* p, A* dp, std::int64_t at) const {
+    const A sum = sum_of_chosen(dims, p);
+    A mean = A{0};
+    for (std::int64_t j = 0, e = -1; dims.top_k > 1 && j < dims.top_k; ++j) {
+      e = next_choice(p, dims.experts, e);
+      mean += load<A>(dweights, at + j) * (p[e] / sum);
+    }
+    for (std::int64_t j = 0, e = -1; j < dims.top_k; ++j) {
+      e = next_choice(p, dims.experts, e);
+      dp[e] += (load<A>(dweights, at + j) - mean) / sum;
+    }
+  }
+};
+
+}  // namespace tandem::exec::device

@@ -1,0 +1,11 @@
+# exec/nccl, or its twin: sources in nccl_sources. Its header comes with the toolkit or beside it; the library is opened at run time.
+set(nccl_sources nccl/nccl_absent.cpp)
+if(TANDEM_CUDA_FOUND)
+  find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  mark_as_advanced(NCCL_INCLUDE_DIR)
+  if(NCCL_INCLUDE_DIR)
+    file(GLOB nccl_sources CONFIGURE_DEPENDS nccl/*.cpp)
+    list(FILTER nccl_sources EXCLUDE REGEX "/nccl_absent\\.cpp$")
+    set_source_files_properties(${nccl_sources} PROPERTIES COMPILE_OPTIONS "-isystem${NCCL_INCLUDE_DIR}")
+  endif()
+endif()

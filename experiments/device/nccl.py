@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""NCCL on a machine with one GPU, in under 90 seconds: correctness, never times. See run.sh nccl."""
+import argparse
+import datetime
+import glob
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+STEPS = 3
+LIMIT = 60  # seconds of one training
+SHAPES = {1: [{}], 2: [{"tensor": 2}, {"pipeline": 2}, {"data": 2, "zero_stage": 1}], 4: [{"tensor": 2, "pipeline": 2}]}
+LOOSE = 1e-3  # relative, of losses where NCCL adds up: fp32 sums in another order over three steps
+
+
+def plan_of(ranks, shape, deterministic):
+    return {"model": {"family": "gpt", "num_layers": 4, "hidden_size": 128, "num_attention_heads": 4, "vocab_size": 256},
+            "training": {"seq_length": 64, "micro_batch_size": 2, "global_batch_size": 16, "precision": "fp32", "learning_rate": 0.001,
+                         "deterministic": deterministic},
+            "parallel": shape, "cluster": {"preset": "dgx-h100", "devices": ranks}}
+
+
+def library_folders():
+    """Where PyTorch's wheels have NCCL, for where the loader looks for it nowhere."""
+    return [str(Path(found).parent) for root in sys.path if root for found in glob.glob(f"{root}/nvidia/nccl/lib/libnccl.so.2")]
+
+
+def environment(**more):
+    folders = ":".join(filter(None, [*library_folders(), os.environ.get("LD_LIBRARY_PATH", "")]))
+    return os.environ | {"LD_LIBRARY_PATH": folders, "NO_COLOR": "1"} | more
+
+
+def start(program, plan, arguments, ranks):
+    """One process a rank over Gloo, all of them on the one device."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    command = [program, "train", plan, "--data", str(ROOT / "README.md"), "--backend", "cuda", "--launch", "env", "--timeout", "30", *arguments]
+    return [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             env=environment(RANK=str(r), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
+                                             TANDEM_SHARE_DEVICE="1", NCCL_SOCKET_IFNAME="lo", NCCL_IB_DISABLE="1"))
+            for r in range(ranks)]
+
+
+def finish(processes):
+    """(exit code, stdout, stderr) of each; None where one had to be ended."""
+    ends, until = [], time.monotonic() + LIMIT
+    for p in processes:
+        try:
+            out, err = p.communicate(timeout=max(1, until - time.monotonic()))
+            ends.append((p.returncode, out, err))
+        except subprocess.TimeoutExpired:
+            p.kill()
+            out, err = p.communicate()
+            ends.append((None, out, err))
+    return ends
+
+
+def steps_of(out):
+    """Losses and gradient norms in hexadecimal digits, which tell every bit."""
+    return [(s["loss"].hex(), s["grad_norm"].hex()) for s in json.loads(out)["steps"]] if out.lstrip().startswith("{") else []
+
+
+def train(case, folder, comm, **options):
+    ranks, shape, deterministic = case
+    plan = folder / "plan.json"
+    plan.write_text(json.dumps(plan_of(ranks, shape, deterministic)), encoding="utf-8")
+    arguments = ["--steps", str(options.get("steps", STEPS)), "--json"]
+    if comm == "loopback":
+        command = [options["program"], "train", str(plan), "--data", str(ROOT / "README.md"), "--backend", "cuda", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False, env=environment())
+        return [(done.returncode, done.stdout, done.stderr)]
+    return finish(start(options["program"], str(plan), [*arguments, "--comm", comm], ranks))
+
+
+def compare(case, folder, program, comm):
+    there, here = train(case, folder, comm, program=program), train(case, folder, "loopback", program=program)
+    ours, theirs = steps_of(there[0][1]), steps_of(here[0][1])
+    good = len(ours) == STEPS and len(theirs) == STEPS
+    if case[2]:
+        good = good and ours == theirs
+    else:
+        good = good and all(abs(float.fromhex(a[0]) / float.fromhex(b[0]) - 1) < LOOSE for a, b in zip(ours, theirs))
+    ends = [] if good else [(code, err[-1500:]) for code, _, err in there + here]
+    return {"good": good, "steps": ours, "loopback": theirs, "ends": ends}
+
+
+def kill(folder, program):
+    """One of two is killed: the other ends within 10 seconds with its name."""
+    plan = folder / "plan.json"
+    plan.write_text(json.dumps(plan_of(2, {"data": 2}, True)), encoding="utf-8")
+    processes = start(program, str(plan), ["--steps", "1000000", "--comm", "nccl"], 2)
+    for line in processes[0].stderr:
+        if line.startswith("step"):
+            break
+    processes[1].send_signal(signal.SIGKILL)
+    killed = time.monotonic()
+    ends = finish(processes)
+    seconds = time.monotonic() - killed
+    good = ends[0][0] == 7 and seconds < 10 and "process 1" in ends[0][2] and "has died" in ends[0][2]
+    return {"good": good, "seconds": round(seconds, 1), "exit": ends[0][0], "told": ends[0][2][-800:]}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, prog="run.sh nccl")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--build", type=Path, default=ROOT / "build-device")
+    parser.add_argument("--dry", action="store_true", help="print the cases and run nothing")
+    args = parser.parse_args()
+    cases = [(ranks, shape, True) for ranks, shapes in SHAPES.items() for shape in shapes] + [(2, {"data": 2}, False)]
+    if args.dry:
+        for ranks, shape, deterministic in cases:
+            print(ranks, "processes,", shape, "0 bits off" if deterministic else f"within {LOOSE}")
+        return
+    args.out.mkdir(parents=True, exist_ok=True)
+    program, results = str(args.build / "tandem"), []
+    jobs = [lambda: compare((2, {"data": 2}, True), args.out, program, "staged")]
+    jobs += [lambda case=case: compare(case, args.out, program, "nccl") for case in cases]
+    jobs += [lambda: kill(args.out, program)]
+    names = ["staged"] + [f"{ranks} {shape} {'deterministic' if d else 'fast'}" for ranks, shape, d in cases] + ["kill"]
+    for name, job in zip(names, jobs):
+        begin = time.monotonic()
+        results.append({"name": name, **job(), "took": round(time.monotonic() - begin, 1)})
+        print(f"{name}: {'good' if results[-1]['good'] else 'BAD'}, {results[-1]['took']} s", flush=True)
+        (args.out / "nccl.json").write_text(json.dumps({"date": datetime.date.today().isoformat(), "results": results}, indent=2) + "\n",
+                                            encoding="utf-8")
+    sys.exit(0 if all(r["good"] for r in results) else 1)
+
+
+if __name__ == "__main__":
+    main()

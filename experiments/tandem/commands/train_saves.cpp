@@ -1,0 +1,48 @@
+#include "experiments/tandem/commands/train_saves.hpp"
+
+#include "exec/checkpoint/file_keeper.hpp"
+#include "experiments/tandem/base/terminal.hpp"
+#include "models/base/error.hpp"
+
+namespace tandem::program {
+
+SaveLog::SaveLog(std::string path, const Plan& plan, const FiniteWatch& watch) : path_(std::move(path)), plan_(plan), watch_(watch) {}
+
+bool SaveLog::wanted() {
+  failed_ = nullptr;
+  if (!watch_.finite()) log(refusal());
+  return watch_.finite();
+}
+
+void SaveLog::lost(std::exception_ptr error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    log(std::string(e.what()) + "; the training goes on without it");
+  }
+  failed_ = std::move(error);
+}
+
+void SaveLog::finish() const {
+  if (failed_) std::rethrow_exception(failed_);
+  if (!path_.empty() && !watch_.finite()) throw DeviceError(refusal() + "; " + remedy(plan_, kept_ > 0 ? path_ : ""));
+}
+
+std::string SaveLog::refusal() const {
+  const std::string left = kept_ > 0 ? "stays that of " + std::to_string(kept_) + " steps" : "is not written";
+  return path_ + ": " + left + ": " + watch_.text();
+}
+
+std::unique_ptr<exec::StateKeeper> make_keeper(const SaveWishes& wishes, SaveLog& told, exec::World& world) {
+  if (wishes.path.empty()) return nullptr;
+  exec::KeeperOptions options{wishes.path,
+                              wishes.run,
+                              wishes.keep,
+                              [&told] { return told.wanted(); },
+                              [&told](std::int64_t steps) { told.kept(steps); },
+                              [&told](std::exception_ptr error) { told.lost(std::move(error)); },
+                              [](const std::string& text) { log(text); }};
+  return exec::make_file_keeper(std::move(options), world);
+}
+
+}  // namespace tandem::program

@@ -1,0 +1,36 @@
+#pragma once
+// Matrix FLOPs of a step, rank by rank.
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "models/graph/model_flops.hpp"
+
+namespace tandem {
+
+/// Of one rank of a stage.
+struct StageFlops {
+  double model = 0, hardware = 0;  ///< as model_flops and matrix_flops count
+};
+
+/// Counts every template of a graph once for each phase.
+class FlopsOfStages {
+ public:
+  /// `graph` is kept by reference.
+  explicit FlopsOfStages(const TaskGraph& graph);
+
+  StageFlops of(const Program& program);
+
+ private:
+  const StageFlops& of(const Instance& instance);
+
+  const TaskGraph& graph_;
+  ExpertRows rows_;
+  std::array<std::vector<std::optional<StageFlops>>, kPhases> known_;
+};
+
+/// Of all ranks of a step.
+double model_flops_of_step(const TaskGraph& graph, std::int64_t ranks);
+
+}  // namespace tandem
