@@ -9,7 +9,7 @@
 #include "exec/checkpoint/single_file.hpp"
 #include "models/base/files.hpp"
 #include "models/base/json.hpp"
-#include "models/base/text.hpp"
+#include "models/fields/plan_values.hpp"
 
 namespace tandem::exec {
 namespace {

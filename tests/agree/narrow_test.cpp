@@ -2,13 +2,17 @@
 // fp16 needs it. bitwise_test.cpp has bf16 in the cases of every promise.
 
 #include <map>
+#include <set>
 
 #include "tests/agree/closeness.hpp"
 #include "tests/agree/features.hpp"
 #include "tests/agree/fixture.hpp"
 #include "tests/agree/layouts.hpp"
-#include "exec/state/checkpoint.hpp"
+#include "exec/checkpoint/file_keeper.hpp"
+#include "exec/checkpoint/resumable.hpp"
+#include "exec/process/world.hpp"
 #include "tests/catch.hpp"
+#include "tests/exec/state/kept_files.hpp"
 #include "tests/temporary_folder.hpp"
 #include "topology/plan_reader.hpp"
 
@@ -178,13 +182,15 @@ TEST_CASE("a run resumed from its file is the uninterrupted one bit for bit, los
   options.gather_weights = true;
   const RunResult whole = exec::run(plan, graph, data, options);
   options.steps = 13;
-  options.on_state = [&](const exec::TrainingState& state) { exec::save_checkpoint(path, {state, to_json(plan), 1}); };
+  exec::World world;
+  const auto keeper = exec::make_file_keeper(exec::test::always(path, {to_json(plan), 1}), world);
+  options.keeper = keeper.get();
   exec::run(plan, graph, data, options);
   const exec::Checkpoint kept = exec::load_checkpoint(path);
-  CHECK_NOTHROW(exec::require_resumable(path, kept, plan));
+  CHECK_NOTHROW(exec::require_resumable(kept, plan));
   options.steps = 24;
-  options.on_state = {};
-  options.resume = &kept.state;
+  options.keeper = nullptr;
+  options.resume = kept.state.get();
   const RunResult rest = exec::run(plan, graph, data, options);
   REQUIRE(rest.steps.size() == 11);
   for (std::size_t s = 0; s < rest.steps.size(); ++s) {
@@ -193,9 +199,12 @@ TEST_CASE("a run resumed from its file is the uninterrupted one bit for bit, los
   }
   for (std::size_t t = 0; t < whole.weights.size(); ++t) CHECK((rest.weights[t].values == whole.weights[t].values));
   // The file keeps types: two bytes a weight, and no wider copy where there is none.
-  for (const exec::StateBuffer& b : kept.state.buffers)
-    CHECK(b.dtype == (b.name == "weights" ? plan.training.dtypes.weights : DType::fp32));
-  CHECK(kept.state.buffers.size() == (plan.training.dtypes.master == DType::fp32 ? 4U : 3U));
+  std::set<std::string> buffers;
+  for (const exec::SavedTensor& t : kept.state->tensors()) {
+    CHECK(t.type == (t.buffer == "weights" ? plan.training.dtypes.weights : DType::fp32));
+    buffers.insert(t.buffer);
+  }
+  CHECK(buffers.size() == (plan.training.dtypes.master == DType::fp32 ? 4U : 3U));
 }
 
 TEST_CASE("powers of two as loss scales change no bit of a step that does not overflow") {

@@ -4,22 +4,33 @@
 
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
-#include <new>
 #include <sstream>
+#include <utility>
 
+#include "exec/checkpoint/file_keeper.hpp"
+#include "exec/checkpoint/folder.hpp"
+#include "exec/checkpoint/resumable.hpp"
 #include "exec/run/run.hpp"
-#include "exec/state/checkpoint.hpp"
 #include "models/base/error.hpp"
 #include "models/base/fnv.hpp"
 #include "tests/bent_plan.hpp"
 #include "tests/backends.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/cpu/numbers.hpp"
+#include "tests/exec/state/kept_files.hpp"
+#include "tests/exec/state/whole_state.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace tandem;
 using namespace tandem::exec;
+using test::always;
+using test::MemoryKeeper;
 using test::Numbers;
+using test::whole_of;
+using test::WholeState;
+using test::WholeTensor;
 using tests::bent_plan;
 using tests::SmallPlan;
 
@@ -29,7 +40,7 @@ namespace {
 class CheckpointFile {
  public:
   /// Of this process: tests run at once.
-  explicit CheckpointFile(const std::string& name) : path_("exec_checkpoint_test_" + name + std::to_string(getpid())) {}
+  explicit CheckpointFile(const std::string& name) : path_("exec_checkpoint_test_" + name + std::to_string(getpid()) + ".safetensors") {}
   ~CheckpointFile() { std::remove(path_.c_str()); }
   const std::string& path() const { return path_; }
   std::string bytes() const {
@@ -45,30 +56,38 @@ class CheckpointFile {
 
 struct Cut {
   std::int64_t steps, every = 0;
-  const TrainingState* resume = nullptr;
+  const SavedState* resume = nullptr;
 };
 
-/// Trains and returns the states that were told, the last one behind the last step.
-std::pair<RunResult, std::vector<TrainingState>> train(const Plan& plan, const Cut& cut) {
+RunResult train(const Plan& plan, const Cut& cut, StateKeeper* keeper) {
   GraphCache graphs(plan);
-  std::vector<TrainingState> states;
   RunOptions o = tests::run_options();
   o.steps = cut.steps;
   o.gather_gradients = o.gather_weights = true;
   o.resume = cut.resume;
   o.state_every = cut.every;
-  o.on_state = [&](const TrainingState& s) { states.push_back(s); };
-  return {run(graphs, Numbers(), o), states};
+  o.keeper = keeper;
+  return run(graphs, Numbers(), o);
 }
 
-TrainingState through_file(const TrainingState& state, const Plan& plan) {
-  const CheckpointFile file("through");
-  save_checkpoint(file.path(), {state, to_json(plan), 5});
-  Checkpoint back = load_checkpoint(file.path());
-  require_resumable(file.path(), back, plan);
-  CHECK(back.data == 5);
-  return back.state;
+/// Trains and returns the states that were told, the last one behind the last step.
+std::pair<RunResult, std::vector<WholeState>> train(const Plan& plan, const Cut& cut) {
+  MemoryKeeper keeper;
+  RunResult result = train(plan, cut, &keeper);
+  return {std::move(result), std::move(keeper.states)};
 }
+
+/// The file, or the folder, of the first state that is kept.
+void train_into(const std::string& path, const Plan& plan, const Cut& cut, const SavedRun& run) {
+  World world;
+  KeeperOptions options = always(path, run);
+  options.wanted = [first = true]() mutable { return std::exchange(first, false); };
+  const auto keeper = make_file_keeper(options, world);
+  train(plan, cut, keeper.get());
+}
+
+/// Both forms of a checkpoint.
+const std::string kForms[] = {"folder", "one.safetensors"};
 
 using Tensors = std::vector<GatheredTensor>;
 
@@ -81,14 +100,17 @@ void check_equal(const Tensors& a, const Tensors& b) {
   }
 }
 
-void check_equal(const TrainingState& a, const TrainingState& b) {
-  CHECK(a.steps == b.steps);
-  CHECK(a.samples == b.samples);
-  REQUIRE(a.buffers.size() == b.buffers.size());
-  for (std::size_t i = 0; i < a.buffers.size(); ++i) {
-    CHECK(a.buffers[i].name == b.buffers[i].name);
-    CHECK(a.buffers[i].dtype == b.buffers[i].dtype);
-    check_equal(a.buffers[i].tensors, b.buffers[i].tensors);
+void check_equal(const WholeState& a, const WholeState& b) {
+  CHECK(a.steps() == b.steps());
+  CHECK(a.facts().samples == b.facts().samples);
+  REQUIRE(a.all().size() == b.all().size());
+  for (std::size_t t = 0; t < a.all().size(); ++t) {
+    const WholeTensor &x = a.all()[t], &y = b.all()[t];
+    INFO(x.is.buffer << "." << x.is.name);
+    CHECK(x.is.buffer == y.is.buffer);
+    CHECK(x.is.name == y.is.name);
+    CHECK(x.is.type == y.is.type);
+    CHECK(x.values == y.values);
   }
 }
 
@@ -136,10 +158,15 @@ TEST_CASE("A training that is cut and resumed from its file is the one that was 
   const Plan plan = plan_of(l);
   const auto [whole, states] = train(plan, {6, 4});
   REQUIRE(states.size() == 2);
-  REQUIRE(states[0].steps == 4);
-  const TrainingState kept = through_file(states[0], plan);
-  check_equal(kept, states[0]);
-  const auto [rest, ends] = train(plan, {6, 0, &kept});
+  REQUIRE(states[0].steps() == 4);
+  const tests::TemporaryFolder folder;
+  const std::string path = (folder.path() / kForms[GENERATE(0, 1)]).string();
+  train_into(path, plan, {6, 4}, {to_json(plan), 5});
+  const Checkpoint kept = load_checkpoint(path);
+  CHECK(kept.run.data == 5);
+  require_resumable(kept, plan);
+  check_equal(whole_of(*kept.state), states[0]);
+  const auto [rest, ends] = train(plan, {6, 0, kept.state.get()});
   REQUIRE(rest.steps.size() == 2);
   for (std::size_t s = 0; s < 2; ++s) {
     CHECK(rest.steps[s].step == static_cast<std::int64_t>(4 + s));
@@ -177,25 +204,32 @@ TEST_CASE("A state goes on under any other layout") {
   const Layout first{2, 2, 2, R"({"parallel": {"zero_stage": 1}})"};
   const auto [whole, states] = train(with_model(first, quiet), {5, 3});
   const Plan other = with_model(l, quiet);
-  const TrainingState kept = through_file(states[0], other);
-  const RunResult rest = train(other, {5, 0, &kept}).first;
+  const tests::TemporaryFolder folder;
+  const std::string path = (folder.path() / kForms[GENERATE(0, 1)]).string();
+  train_into(path, with_model(first, quiet), {5, 3}, {to_json(with_model(first, quiet)), 0});
+  const Checkpoint saved = load_checkpoint(path);
+  require_resumable(saved, other);
+  const WholeState kept = whole_of(*saved.state);
+  check_equal(kept, states[0]);
+  const RunResult rest = train(other, {5, 0, saved.state.get()}).first;
   for (std::size_t s = 0; s < 2; ++s)  // fp64: sums in another order, through two updates
     CHECK(std::abs(rest.steps[s].loss - whole.steps[3 + s].loss) <= 1e-10 * whole.steps[3 + s].loss);
   // Where nothing is learned, what was kept is what is kept.
   const Plan still = with_model(l, R"({"training": {"learning_rate": 0, "dropout": {"hidden": 0, "attention": 0}}})");
-  const TrainingState end = train(still, {4, 0, &kept}).second.front();
-  for (std::size_t t = 0; t < kept.buffers[0].tensors.size(); ++t) {
-    const GatheredTensor &a = kept.buffers[0].tensors[t], &b = end.buffers[0].tensors[t];
-    INFO(a.name);
-    REQUIRE(a.name == b.name);
-    CHECK(a.values == b.values);
+  const WholeState end = train(still, {4, 0, saved.state.get()}).second.front();
+  REQUIRE(end.all().size() == kept.all().size());
+  for (std::size_t t = 0; t < kept.all().size(); ++t) {
+    if (kept.all()[t].is.buffer != "weights") continue;
+    INFO(kept.all()[t].is.name);
+    REQUIRE(kept.all()[t].is.name == end.all()[t].is.name);
+    CHECK(kept.all()[t].values == end.all()[t].values);
   }
 }
 
 TEST_CASE("A file that is cut short, longer or has any bit turned over is refused by name") {
   const Plan plan = SmallPlan{}.plan();
   const CheckpointFile file("damaged");
-  save_checkpoint(file.path(), {train(plan, {1}).second.front(), to_json(plan), 0});
+  train_into(file.path(), plan, {1}, {to_json(plan), 0});
   const std::string whole = file.bytes();
   const auto refused = [&](const std::string& bytes) {
     file.put(bytes);
@@ -249,9 +283,11 @@ TEST_CASE("A file whose checksum is right but whose header lies is refused") {
 
 TEST_CASE("A plan of another model, seed, optimizer or batch is refused with the field") {
   const Plan plan = SmallPlan{}.plan();
-  const Checkpoint kept{train(plan, {1}).second.front(), to_json(plan), 0};
+  Checkpoint kept;
+  kept.state = std::make_unique<WholeState>(train(plan, {1}).second.front());
+  kept.run.plan_json = to_json(plan);
   const auto refusal = [&](const std::string& patch) {
-    return problem_of([&] { require_resumable("file", kept, bent_plan(SmallPlan{}, patch)); });
+    return problem_of([&] { require_resumable(kept, bent_plan(SmallPlan{}, patch)); });
   };
   CHECK(refusal("{}").empty());
   CHECK(refusal(R"({"training": {"learning_rate": 0.5, "recompute": "full", "clip_grad": 2}, "model": {"pad_vocab_to": 64}})").empty());
@@ -265,76 +301,84 @@ TEST_CASE("A plan of another model, seed, optimizer or batch is refused with the
 
 TEST_CASE("What of the text was held out is kept, and a share that is none is refused") {
   const Plan plan = SmallPlan{}.plan();
-  const CheckpointFile file("held_out");
-  Checkpoint kept{train(plan, {1}).second.front(), to_json(plan), 0};
-  save_checkpoint(file.path(), kept);
-  CHECK_FALSE(load_checkpoint(file.path()).held_out.has_value());
-  for (const double share : {0.0, 0.1, 0.125}) {
-    kept.held_out = share;
-    save_checkpoint(file.path(), kept);
-    CHECK(load_checkpoint(file.path()).held_out == share);
-  }
-  kept.held_out = GENERATE(1.0, -0.1, std::nan(""));
-  save_checkpoint(file.path(), kept);
-  CHECK(problem_of([&] { load_checkpoint(file.path()); }).find("held_out") != std::string::npos);
+  const std::string form = kForms[GENERATE(0, 1)];
+  const auto saved = [&](const std::optional<double>& share) {
+    const tests::TemporaryFolder folder;
+    const std::string path = (folder.path() / form).string();
+    train_into(path, plan, {1}, {to_json(plan), 0, share});
+    return load_checkpoint(path).run.held_out;
+  };
+  CHECK_FALSE(saved(std::nullopt).has_value());
+  for (const double share : {0.0, 0.1, 0.125}) CHECK(saved(share) == share);
+  const double none = GENERATE(1.0, -0.1, std::nan(""));
+  CHECK(problem_of([&] { saved(none); }).find("held_out") != std::string::npos);
 }
 
 TEST_CASE("Hyper-parameters that a plan changes are named with both values, others are not") {
   const Plan plan = SmallPlan{}.plan();
-  const Checkpoint kept{{}, to_json(plan), 0};
-  const auto changes = [&](const std::string& patch) { return changed_hyper_parameters("file", kept, bent_plan(SmallPlan{}, patch)); };
+  Checkpoint kept;
+  kept.state = std::make_unique<WholeState>();
+  kept.run.plan_json = to_json(plan);
+  const auto changes = [&](const std::string& patch) { return changed_hyper_parameters(kept, bent_plan(SmallPlan{}, patch)); };
   CHECK(changes("{}").empty());
   CHECK(changes(R"({"training": {"recompute": "full", "steps": 9, "decay_over": 7}, "parallel": {"zero_stage": 1}})").empty());
   CHECK(changes(R"({"training": {"beta1": 0.5}})") == std::vector<std::string>{"training.beta1 from 0.9 to 0.5"});
   CHECK(changes(R"({"training": {"learning_rate": 0.5, "clip_grad": 3, "dropout": {"hidden": 0.75}}})").size() == 3);
 }
 
-TEST_CASE("A state that the host has no memory to gather is told, and the run goes on") {
+TEST_CASE("A state that the host has no memory for, or no room on the disk, is told, and the run goes on") {
   const Plan plan = SmallPlan{}.plan();
-  GraphCache graphs(plan);
-  RunOptions o;
-  o.steps = 3;
-  o.state_every = 1;
-  std::vector<std::int64_t> kept, lost;
-  o.on_state = [&](const TrainingState& s) {
-    if (s.steps == 2) throw std::bad_alloc();
-    kept.push_back(s.steps);
+  const tests::TemporaryFolder folder;
+  const std::string form = kForms[GENERATE(0, 1)], path = (folder.path() / "a" / form).string();
+  World world;
+  std::vector<std::int64_t> kept;
+  int lost = 0;
+  KeeperOptions options = always(path, {to_json(plan), 0});
+  options.wanted = [&] {  // behind the first step the folder becomes a file, where nothing can be written
+    if (lost == 0 && kept.size() == 1) {
+      std::filesystem::remove_all(folder.path() / "a");
+      std::ofstream(folder.path() / "a") << "x";
+    } else {
+      std::filesystem::remove(folder.path() / "a");
+      std::filesystem::create_directories(folder.path() / "a");
+    }
+    return true;
   };
-  CHECK_THROWS_AS(run(graphs, Numbers(), o), DeviceError);
-  kept.clear();
-  o.on_state_lost = [&](std::int64_t steps) { lost.push_back(steps); };
-  CHECK(run(graphs, Numbers(), o).steps.size() == 3);
+  std::filesystem::create_directories(folder.path() / "a");
+  options.kept = [&](std::int64_t steps) { kept.push_back(steps); };
+  options.lost = [&](std::exception_ptr error) {
+    ++lost;
+    CHECK_THROWS_AS(std::rethrow_exception(error), ConfigError);
+  };
+  const auto keeper = make_file_keeper(options, world);
+  CHECK(train(plan, {3, 1}, keeper.get()).steps.size() == 3);
   CHECK(kept == std::vector<std::int64_t>{1, 3});
-  CHECK(lost == std::vector<std::int64_t>{2});
+  CHECK(lost == 1);
 }
 
 TEST_CASE("A state of as many steps as the run, or without one of its tensors, is refused") {
   const Plan plan = SmallPlan{}.plan();
-  TrainingState state = train(plan, {2}).second.front();
-  CHECK(problem_of([&] { train(plan, {2, 0, &state}); }).find("training.steps = 2") != std::string::npos);
-  TrainingState short_of = state;
-  short_of.buffers[0].tensors.pop_back();
-  CHECK(problem_of([&] { train(plan, {3, 0, &short_of}); }).find("is missing") != std::string::npos);
-  TrainingState bent = state;
-  bent.buffers[0].tensors[1].rows += 1;
-  CHECK(problem_of([&] { train(plan, {3, 0, &bent}); }).find(bent.buffers[0].tensors[1].name) != std::string::npos);
-  state.buffers.pop_back();
-  CHECK(problem_of([&] { train(plan, {3, 0, &state}); }).find("exp_avg_sq") != std::string::npos);
-}
-
-TEST_CASE("A forged checkpoint is refused by its own name, not by its plan's") {
-  const Plan plan = SmallPlan{}.plan();
-  TrainingState state = train(plan, {2}).second.front();
-  state.buffers[0].tensors.pop_back();
-  const CheckpointFile file("forged");
-  save_checkpoint(file.path(), {state, to_json(plan), 0});
-  const Checkpoint forged = load_checkpoint(file.path());
+  const WholeState state = train(plan, {2}).second.front();
+  const auto refusal = [&](std::int64_t steps, const WholeState& from) {
+    return problem_of([&] { train(plan, {steps, 0, &from}); });
+  };
+  CHECK(refusal(2, state).find("training.steps = 2") != std::string::npos);
+  const std::string name = state.all()[1].is.name;
+  const auto is_it = [&](const WholeTensor& t) { return t.is.buffer == "weights" && t.is.name == name; };
+  CHECK(refusal(3, state.bent([&](WholeTensor& t) { return !is_it(t); })).find("is missing") != std::string::npos);
+  const WholeState taller = state.bent([&](WholeTensor& t) {
+    if (is_it(t)) t.is.rows += 1, t.values.resize(static_cast<std::size_t>(t.is.rows * t.is.cols));
+    return true;
+  });
+  CHECK(refusal(3, taller).find(name) != std::string::npos);
+  CHECK(refusal(3, state.bent([](WholeTensor& t) { return t.is.buffer != "exp_avg_sq"; })).find("exp_avg_sq") != std::string::npos);
   try {
-    train(plan, {3, 0, &forged.state});
-    FAIL("a checkpoint without one of its tensors was resumed");
-  } catch (const ConfigError& e) {
-    CHECK(e.problems().front().file == file.path());
-    CHECK(e.problems().front().field.starts_with("weights."));
+    const WholeState forged = state.bent([&](WholeTensor& t) { return !is_it(t); });
+    train(plan, {3, 0, &forged});
+    FAIL("a state without one of its tensors was resumed");
+  } catch (const ConfigError& e) {  // by its own name, not by its plan's
+    CHECK(e.problems().front().file == "memory");
+    CHECK(e.problems().front().field == "weights." + name);
   }
 }
 
@@ -348,14 +392,15 @@ TEST_CASE("A run that is stopped ends behind a step with its books and state", "
   RunOptions o = tests::run_options();
   o.steps = 1000;
   o.timeline_step = timed ? 999 : -1;
-  std::int64_t told = 0, kept = 0;
+  std::int64_t told = 0;
   o.on_step = [&](const StepResult&) { ++told; };
   o.stop = [&] { return told == 3; };
-  o.on_state = [&](const TrainingState& s) { kept = s.steps; };
+  MemoryKeeper keeper;
+  o.keeper = &keeper;
   const RunResult result = run(graphs, Numbers(), o);
   const std::int64_t done = timed ? 4 : 3;  // the step that is timed comes after the wish to stop
   CHECK(told == done);
-  CHECK(kept == done);
+  CHECK(keeper.states.back().steps() == done);
   REQUIRE(result.steps.size() == static_cast<std::size_t>(done));
   CHECK((result.timeline != nullptr) == timed);
   GraphCache again(plan);
@@ -375,11 +420,11 @@ TEST_CASE("An evaluation due where a run was cut comes first when it is resumed"
   o.evaluation = {2, 1};
   o.evaluation_data = &data;
   o.state_every = 2;
-  std::vector<TrainingState> states;
-  o.on_state = [&](const TrainingState& s) { states.push_back(s); };
+  MemoryKeeper keeper;
+  o.keeper = &keeper;
   const RunResult whole = run(graphs, data, o);
+  const std::vector<WholeState> states = std::move(keeper.states);
   o.resume = &states[1];
-  o.on_state = {};
   const RunResult rest = run(graphs, data, o);
   REQUIRE(rest.evaluations.size() == 2);
   for (std::size_t i = 0; i < 2; ++i) {

@@ -9,10 +9,14 @@
 #include "tests/backends.hpp"
 #include "tests/catch.hpp"
 #include "tests/exec/cpu/numbers.hpp"
+#include "tests/exec/state/whole_state.hpp"
 
 using namespace tandem;
 using namespace tandem::exec;
+using test::MemoryKeeper;
 using test::Numbers;
+using test::WholeState;
+using test::WholeTensor;
 using tests::SmallPlan;
 
 namespace {
@@ -32,32 +36,31 @@ Plan plan_of(int tensor, int pipeline, int data, const std::vector<std::string>&
 
 std::string padded_to(int rows) { return R"({"model": {"pad_vocab_to": )" + std::to_string(rows) + "}}"; }
 
-std::pair<RunResult, TrainingState> train(const Plan& plan, std::int64_t steps, const TrainingState* resume = nullptr) {
+std::pair<RunResult, WholeState> train(const Plan& plan, std::int64_t steps, const WholeState* resume = nullptr) {
   GraphCache graphs(plan);
-  TrainingState state;
+  MemoryKeeper keeper;
   RunOptions o = tests::run_options();
   o.steps = steps;
   o.resume = resume;
   o.gather_weights = true;
-  o.on_state = [&](const TrainingState& s) { state = s; };
+  o.keeper = &keeper;
   RunResult result = run(graphs, Numbers(), o);
-  return {std::move(result), std::move(state)};
+  return {std::move(result), std::move(keeper.states.back())};
 }
 
-bool of_words(const GatheredTensor& t) {
-  return t.name == "embedding.word.weight" || t.name == "output.weight" || t.name == "head.output_bias";
+bool of_words(const std::string& name) {
+  return name == "embedding.word.weight" || name == "output.weight" || name == "head.output_bias";
 }
 
 /// `state` with `rows` rows in every tensor of the vocabulary, all behind its words of `value`.
-TrainingState with_padding(TrainingState state, std::int64_t rows, double value) {
-  for (StateBuffer& b : state.buffers)
-    for (GatheredTensor& t : b.tensors) {
-      if (!of_words(t)) continue;
-      t.rows = rows;
-      t.values.resize(static_cast<std::size_t>(kWords * t.cols));
-      t.values.resize(static_cast<std::size_t>(rows * t.cols), value);
-    }
-  return state;
+WholeState with_padding(const WholeState& state, std::int64_t rows, double value) {
+  return state.bent([&](WholeTensor& t) {
+    if (!of_words(t.is.name)) return true;
+    t.is.rows = rows;
+    t.values.resize(static_cast<std::size_t>(kWords * t.is.cols));
+    t.values.resize(static_cast<std::size_t>(rows * t.is.cols), value);
+    return true;
+  });
 }
 
 double worst(const RunResult& a, const RunResult& b, std::size_t from) {
@@ -83,18 +86,16 @@ TEST_CASE("a state has a row for each word, however the vocabulary is padded") {
   const Plan plan = plan_of(tensor, 1, 2, {model, padded_to(rows), optimizer("lamb"),
                                            R"({"parallel": {"zero_stage": )" + std::to_string(zero) + "}}"});
   REQUIRE(plan.padded_vocab_size() > kWords);
-  const TrainingState state = train(plan, 2).second;
-  REQUIRE(state.buffers.size() == 3);
+  const WholeState state = train(plan, 2).second;
+  REQUIRE(state.buffers().size() == 3);
   int seen = 0;
-  for (const StateBuffer& b : state.buffers)
-    for (const GatheredTensor& t : b.tensors) {
-      if (!of_words(t)) continue;
-      INFO(b.name << "." << t.name);
-      ++seen;
-      CHECK(t.rows == kWords);
-      CHECK(t.values.size() == static_cast<std::size_t>(kWords * t.cols));
-      CHECK(std::all_of(t.values.begin(), t.values.end(), [](double v) { return std::isfinite(v); }));
-    }
+  for (const WholeTensor& t : state.all()) {
+    if (!of_words(t.is.name)) continue;
+    INFO(t.is.buffer << "." << t.is.name);
+    ++seen;
+    CHECK(t.is.rows == kWords);
+    CHECK(std::all_of(t.values.begin(), t.values.end(), [](double v) { return std::isfinite(v); }));
+  }
   CHECK(seen == 3 * (&model == kModels ? 1 : 2));
 }
 
@@ -102,7 +103,7 @@ TEST_CASE("a training goes on under another padding, with every optimizer") {
   const std::string& model = kModels[GENERATE(0, 1, 2)];
   const std::string rule = optimizer(GENERATE("adamw", "sgd", "lamb", "lans"));
   const auto [whole, end] = train(plan_of(1, 1, 1, {model, rule, padded_to(1)}), 5);
-  const TrainingState cut = train(plan_of(2, 1, 1, {model, rule, padded_to(16)}), 2).second;
+  const WholeState cut = train(plan_of(2, 1, 1, {model, rule, padded_to(16)}), 2).second;
   struct Layout {
     int tensor, pipeline, data, zero, rows;
   };
@@ -121,10 +122,10 @@ TEST_CASE("what an earlier version kept behind the words is passed over, bit for
   const std::string rule = optimizer(GENERATE("adamw", "lamb", "lans"));
   const int zero = GENERATE(0, 3);
   const Plan plan = plan_of(1, 1, 2, {model, rule, R"({"parallel": {"zero_stage": )" + std::to_string(zero) + "}}"});
-  const TrainingState state = train(plan, 2).second;
+  const WholeState state = train(plan, 2).second;
   const RunResult plain = train(plan, 5, &state).first;
   for (const std::int64_t rows : {kWords, kWords + 1, plan.padded_vocab_size(), 2 * plan.padded_vocab_size()}) {
-    const TrainingState kept = with_padding(state, rows, 7);
+    const WholeState kept = with_padding(state, rows, 7);
     const RunResult rest = train(plan, 5, &kept).first;
     INFO(model << " " << rule << " " << rows << " rows");
     REQUIRE(rest.weights.size() == plain.weights.size());
@@ -134,10 +135,10 @@ TEST_CASE("what an earlier version kept behind the words is passed over, bit for
 
 TEST_CASE("a state with fewer rows than words is refused") {
   const Plan plan = plan_of(1, 1, 1, {});
-  TrainingState state = train(plan, 1).second;
-  for (StateBuffer& b : state.buffers)
-    for (GatheredTensor& t : b.tensors)
-      if (of_words(t)) t.rows = kWords - 1, t.values.resize(static_cast<std::size_t>(t.rows * t.cols));
+  const WholeState state = train(plan, 1).second.bent([](WholeTensor& t) {
+    if (of_words(t.is.name)) t.is.rows = kWords - 1, t.values.resize(static_cast<std::size_t>(t.is.rows * t.is.cols));
+    return true;
+  });
   try {
     train(plan, 2, &state);
     FAIL("a state of fewer words was taken");
@@ -155,7 +156,7 @@ TEST_CASE("whoever replaces initial values is shown a row for each word") {
   RunOptions o = tests::run_options();
   o.steps = 1;
   o.initialise = [&](const std::string& name, std::vector<double>& full) {
-    if (of_words({name, 0, 0, {}})) sizes.insert(full.size());
+    if (of_words(name)) sizes.insert(full.size());
   };
   run(graphs, Numbers(), o);
   CHECK(sizes == std::set<std::size_t>{static_cast<std::size_t>(kWords), static_cast<std::size_t>(kWords * 24)});
