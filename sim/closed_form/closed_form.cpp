@@ -5,6 +5,7 @@
 
 #include "sim/closed_form/step_estimate.hpp"
 #include "sim/cost/cuda_only.hpp"
+#include "sim/memory/role_memory.hpp"
 
 namespace tandem::sim {
 namespace {
@@ -27,7 +28,7 @@ bool known_layout(const Plan& plan, const lowering::Shapes& s, const Topology& t
   return model && order && exchange && update && recomputed && kept && !plan.cluster.perturbation.any();
 }
 
-/// Shares of a device's memory between which holes between tensors may count, which recurrences do not know.
+/// Shares of a device's memory between which holes between tensors may count, which recurrences do not know. In an arena they always do.
 constexpr std::pair<double, double> kTight{0.8, 1.1};
 
 }  // namespace
@@ -42,7 +43,8 @@ Estimate ClosedForm::estimate(const Plan& plan) {
   const Estimate e = quick(plan);
   const double share = static_cast<double>(e.memory.count()) / static_cast<double>(topology_.device().usable_memory.count());
   const bool tight = share > kTight.first && share < kTight.second;
-  if ((e.outside == Outside::nothing && !tight) || plan.cluster.perturbation.any()) return e;
+  const bool alive_counts = !tight && !one_arena(plan, topology_.device());
+  if ((e.outside == Outside::nothing && alive_counts) || plan.cluster.perturbation.any()) return e;
   const ReadStep read = short_.of(plan);
   return {Duration::picoseconds(read.ps), read.memory, Outside::nothing, read.whole ? Way::events : Way::short_steps};
 }

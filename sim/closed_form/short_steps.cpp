@@ -109,7 +109,7 @@ Bytes ShortSteps::walked(const Plan& plan, const std::vector<Bytes>& runtime) co
 Bytes ShortSteps::memory(const Plan& plan, const Known& known, const Point& sum) const {
   static const TaskGraph no_graph;
   static const Mesh no_mesh({1, 1, 1, 1, 1}, "tp-cp-ep-dp-pp");
-  const std::size_t stages = known.runtime.size(), first = topology_.device().synchronous ? 1 + stages : 1;
+  const std::size_t stages = known.runtime.size(), first = one_arena(plan, topology_.device()) ? 1 + stages : 1;
   Bytes most;
   for (std::size_t s = 0; s < stages; ++s) {
     const Bytes arena(std::llround(kRoom * sum[1 + stages + s]));

@@ -31,12 +31,14 @@ bool near_the_end(const Plan& plan, const Setup& setup, Bytes arena, Bytes runti
   return caches && static_cast<double>(arena.count()) > kNear * static_cast<double>(room_beside(setup, runtime).count());
 }
 
-/// A host has one arena, which must be there, and so has a stack that says so. A device's allocator gives back segments without a tensor before it gives up (PyTorch:
+bool one_arena(const Plan& plan, const Device& device) { return device.synchronous || plan.stack.facts.arena; }
+
+/// A device's allocator gives back segments without a tensor before it gives up (PyTorch:
 /// c10/cuda/CUDACachingAllocator.cpp, release_cached_blocks, which waits for the device first), but holes beside tensors it cannot; of
 /// other allocators on devices nothing is known, and what is alive decides.
 Bytes needed_memory(const Plan& plan, const Setup& setup, const Program& program, Bytes runtime) {
   const MemoryPlan& memory = program.memory;
-  if (setup.topology.device().synchronous || plan.stack.facts.arena) return memory.arena_bytes;
+  if (one_arena(plan, setup.topology.device())) return memory.arena_bytes;
   if (!near_the_end(plan, setup, memory.arena_bytes, runtime)) return memory.live_peak_bytes;
   return needed_bytes(setup.graph, program, room_beside(setup, runtime));
 }

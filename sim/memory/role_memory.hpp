@@ -11,6 +11,8 @@
 
 namespace tandem::sim {
 
+/// Whether a rank's tensors lie in one arena, which must be there: on a host, and where the stack says so.
+bool one_arena(const Plan& plan, const Device& device);
 /// Bytes that a stage's program needs beside `runtime`: live tensors, an arena of a host or a stack, or what a caching allocator was found to need
 /// where tensors are laid out near the device's end.
 Bytes needed_memory(const Plan& plan, const Setup& setup, const Program& program, Bytes runtime);

@@ -74,9 +74,9 @@ void note_stalls(Prediction& out, const SimulatedStep& simulated, const std::map
 }
 
 /// Where it fits only because the allocator gives back what lies free between tensors, or does not though what is alive would.
-/// A host has one arena, which has no segments.
-void note_tight(Prediction& out, const Topology& topology) {
-  if (topology.device().synchronous) return;
+/// One arena has no segments.
+void note_tight(Prediction& out, const Plan& plan, const Topology& topology) {
+  if (one_arena(plan, topology.device())) return;
   const auto on_device = [&](Bytes of_rank) { return of_rank.count() * topology.ranks_per_device(); };
   const std::int64_t room = out.device_memory.count();
   if (out.fits && on_device(out.roles[out.heaviest_role].peak_memory_bytes) > room)
@@ -118,7 +118,7 @@ void fill_roles(Prediction& out, const Setup& setup, const SimulatedStep& simula
   const Breakdown& critical = times.breakdowns.at(times.critical);
   if (out.step_time > Duration{})
     out.bubble_fraction = static_cast<double>(critical[Share::bubble]) / static_cast<double>(out.step_time.ps());
-  note_tight(out, setup.topology);
+  note_tight(out, plan, setup.topology);
   note_stalls(out, simulated, times.breakdowns);
 }
 

@@ -50,11 +50,6 @@ class CommandLine(WithFolder):
             self.assertEqual((code, out), (2, ""), arguments)
             self.assertRegex(err, r"\Atandem: error: .+\n\Z")
 
-    def test_what_this_version_lacks_is_said_and_exits_4(self):
-        plan = self.folder.plan(SMALL)
-        code, out, err = run("train", plan, "--data", TEXT, "--backend", "cuda", "--launch", "mpi")
-        self.assertEqual((code, out, err.count("use --launch threads")), (4, "", 1))
-
     def test_training_on_cuda_without_a_device_is_one_error(self):
         code, out, err = run("train", self.folder.plan(SMALL), "--data", TEXT, "--backend", "cuda", environment={"CUDA_VISIBLE_DEVICES": ""})
         self.assertEqual((out, err.count("\n")), ("", 1))
