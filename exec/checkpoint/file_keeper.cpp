@@ -1,5 +1,6 @@
 #include "exec/checkpoint/file_keeper.hpp"
 
+#include <malloc.h>
 #include <unistd.h>
 
 #include <new>
@@ -57,6 +58,7 @@ class Keeper : public StateKeeper {
   /// In process 0, of the first report that is a failure.
   bool lost(const Report& report, std::int64_t steps) {
     if (report.kind == Report::Kind::written) return false;
+    if (report.kind == Report::Kind::no_memory) malloc_trim(0);  // the next step's threads get what the save had
     options_.lost(report.kind == Report::Kind::no_memory ? out_of_memory(options_.path, steps)
                                                          : std::make_exception_ptr(ConfigError(report.problems)));
     return true;

@@ -111,7 +111,7 @@ void RankFiles::write(const PlannedFile& file) {
 }
 
 std::vector<WrittenPart> RankFiles::finish() {
-  thread_.join();
+  thread_.wait();
   if (error_) std::rethrow_exception(error_);
   return std::move(written_);
 }

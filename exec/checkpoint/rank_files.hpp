@@ -59,7 +59,7 @@ class RankFiles {
   std::vector<WrittenPart> written_;
   PartQueue queue_;
   std::exception_ptr error_;
-  ThreadGroup thread_;  ///< last: it uses all of the above
+  SmallThread thread_;  ///< last: it uses all of the above
 };
 
 }  // namespace tandem::exec

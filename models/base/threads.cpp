@@ -1,5 +1,7 @@
 #include "models/base/threads.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <atomic>
 #include <latch>
@@ -10,6 +12,15 @@
 #include "models/base/error.hpp"
 
 namespace tandem {
+namespace {
+
+constexpr std::size_t kSmallStack = std::size_t{512} << 10;
+
+[[noreturn]] void refuse_thread() {
+  throw DeviceError("the host gives no thread: its limit of processes, of memory or of the container is reached");
+}
+
+}  // namespace
 
 int all_cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
@@ -40,13 +51,40 @@ bool ThreadGroup::try_start(std::function<void()> work) {
 }
 
 void ThreadGroup::start(std::function<void()> work) {
-  if (!try_start(std::move(work)))
-    throw DeviceError("the host gives no thread: its limit of processes, of memory or of the container is reached");
+  if (!try_start(std::move(work))) refuse_thread();
 }
 
 void ThreadGroup::join() {
   wait();
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+void* SmallThread::call(void* self) {
+  static_cast<SmallThread*>(self)->work_();
+  return nullptr;
+}
+
+void SmallThread::start(std::function<void()> work) {
+  work_ = std::move(work);
+  void* stack = mmap(nullptr, kSmallStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  if (stack == MAP_FAILED) refuse_thread();
+  pthread_attr_t how;
+  pthread_attr_init(&how);
+  pthread_attr_setstack(&how, stack, kSmallStack);
+  const int failed = pthread_create(&thread_, &how, call, this);
+  pthread_attr_destroy(&how);
+  if (failed == 0) {
+    stack_ = stack;
+    return;
+  }
+  munmap(stack, kSmallStack);
+  refuse_thread();
+}
+
+void SmallThread::wait() {
+  if (stack_ == nullptr) return;
+  pthread_join(thread_, nullptr);
+  munmap(std::exchange(stack_, nullptr), kSmallStack);
 }
 
 namespace {

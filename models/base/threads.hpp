@@ -1,6 +1,8 @@
 #pragma once
 // The one place that starts threads. A host may give fewer than wished: a limit of processes, of memory, of a container.
 
+#include <pthread.h>
+
 #include <cstddef>
 #include <exception>
 #include <functional>
@@ -34,6 +36,28 @@ class ThreadGroup {
   std::vector<std::thread> threads_;
   std::mutex mutex_;
   std::exception_ptr error_;
+};
+
+/// One thread for small work that may come and go while memory is short: its stack is small, and the host has it back behind join().
+/// The C library keeps the stacks of other threads.
+class SmallThread {
+ public:
+  SmallThread() = default;
+  ~SmallThread() { wait(); }
+  SmallThread(const SmallThread&) = delete;
+  SmallThread& operator=(const SmallThread&) = delete;
+
+  /// Starts it with `work`, which throws nothing. Once. Throws DeviceError where the host gives none.
+  void start(std::function<void()> work);
+  /// Waits for it if it was started.
+  void wait();
+
+ private:
+  static void* call(void* self);
+
+  std::function<void()> work_;
+  void* stack_ = nullptr;
+  pthread_t thread_{};
 };
 
 /// How a list of work is spread over threads.
