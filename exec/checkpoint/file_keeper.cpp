@@ -103,7 +103,8 @@ class FolderKeeper final : public Keeper {
   void go_on() override {
     if (!begun_) return;
     bool all = true;
-    for (const Bytestring& one : control().gather(Packer().add(!files_ || files_->ended()).take())) all = Unpacker(one).get<bool>() && all;
+    for (const Bytestring& one : control().gather(Packer().add(!files_ || files_->ended()).take()))
+      all = Unpacker(one).get<bool>() && all;
     if (agreed(all)) finish();
   }
 

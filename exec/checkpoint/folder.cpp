@@ -78,7 +78,11 @@ class FolderState final : public SavedState {
   Manifest manifest_;
 };
 
-void make_latest(const std::string& path, const std::string& name) { write_text(path + "/" + kLatest, name + "\n"); }
+void make_latest(const std::string& path, const std::string& name) {
+  const std::string file = path + "/" + kLatest;
+  permit_replacing(file, file);  // a run goes on from the folder that it saves into
+  write_text(file, name + "\n");
+}
 
 }  // namespace
 

@@ -29,7 +29,8 @@ std::uint64_t bytes_of(const SavedTensor& t) { return static_cast<std::uint64_t>
 std::string header_of(const std::map<std::string, std::string>& metadata, const std::vector<SavedTensor>& tensors) {
   SafetensorsHeader header;
   for (const auto& [key, value] : metadata) header.set(key, value);
-  for (const SavedTensor& t : tensors) header.add(tensor_name(t), safetensors_name(t.type), shape_text(t.rows, t.cols), bytes_of(t));
+  for (const SavedTensor& t : tensors)
+    header.add(tensor_name(t), safetensors_name(t.type), shape_text(t.rows, t.cols), bytes_of(t));
   header.add("checksum", "U8", "[" + std::to_string(kWord) + "]", kWord);
   return header.text();
 }
@@ -152,7 +153,11 @@ class FileState final : public SavedState {
       const json& metadata = header.at("__metadata__");
       facts_ = facts_of(metadata, kFormat);
       run_ = run_of(metadata);
-      for (const auto& [begin, e] : entries(header)) tensors_.push_back(tensor_of(e)), begins_.push_back(begin), end_ = std::max(end_, e.end);
+      for (const auto& [begin, e] : entries(header)) {
+        tensors_.push_back(tensor_of(e));
+        begins_.push_back(begin);
+        end_ = std::max(end_, e.end);
+      }
     } catch (const json::exception&) {
       refuse(path, "is a safetensors file, but not a checkpoint");
     } catch (const std::out_of_range& e) {

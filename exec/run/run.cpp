@@ -76,7 +76,8 @@ class Run {
     if (make_ranks()) {
       const RunContext& first = *script_.acts().front().context;
       initialise(states(first), plan_, options_.initialise);
-      if (options_.resume != nullptr) together(world_.control(), [&] { restore_state(states_of_all(first, nullptr), plan_, *options_.resume); });
+      if (options_.resume != nullptr)
+        together(world_.control(), [&] { restore_state(states_of_all(first, nullptr), plan_, *options_.resume); });
       for (auto& rank : ranks_) rank->scale() = first_scale();
       run_threads();
     }

@@ -88,7 +88,8 @@ std::error_code exchange_folder(const std::string& from, const std::string& to) 
   if (errno != EINVAL && errno != ENOSYS) return {errno, std::generic_category()};
   // A file system that cannot exchange names: for a moment none has the name.
   if (const std::string old = from + ".old"; both != 0 && ::rename(to.c_str(), old.c_str()) == 0) {
-    if (::rename(from.c_str(), to.c_str()) == 0) return {::rename(old.c_str(), from.c_str()) == 0 ? 0 : errno, std::generic_category()};
+    if (::rename(from.c_str(), to.c_str()) == 0)
+      return {::rename(old.c_str(), from.c_str()) == 0 ? 0 : errno, std::generic_category()};
     const int why = errno;
     static_cast<void>(::rename(old.c_str(), to.c_str()));
     return {why, std::generic_category()};

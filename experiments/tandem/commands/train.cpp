@@ -234,7 +234,9 @@ void require_same(const Options& o, const Prepared& in, exec::World& world) {
   const auto wanted = [](const std::string& path) { return std::string(path.empty() ? "" : " wanted"); };
   const std::string options = "--backend " + o.device.backend + " --comm " + o.device.comm + " --eval-every " +
                               std::to_string(o.eval_every) + " --eval-steps " + std::to_string(o.eval_steps) + " --save" +
-                              wanted(o.save) + " --save-every " + std::to_string(o.save_every) + " --timeline" + wanted(o.timeline) + wanted(o.trace) + " --timeline-step " + std::to_string(o.timeline_step);
+                              wanted(o.save) + " --save-every " + std::to_string(o.save_every) + " --keep " + std::to_string(o.keep) +
+                              " --timeline" + wanted(o.timeline) + wanted(o.trace) + " --timeline-step " +
+                              std::to_string(o.timeline_step);
   program::require_same(world, {{o.plan, to_json(in.graphs->plan(), -1)}, {o.data, print(in.data.training.get())},
                        {"--eval-data", print(in.data.evaluation.get())}, {"--resume", digest(in.resumed)}, {"options", options}});
 }

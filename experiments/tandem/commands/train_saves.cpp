@@ -6,7 +6,8 @@
 
 namespace tandem::program {
 
-SaveLog::SaveLog(std::string path, const Plan& plan, const FiniteWatch& watch) : path_(std::move(path)), plan_(plan), watch_(watch) {}
+SaveLog::SaveLog(std::string path, const Plan& plan, const FiniteWatch& watch)
+    : path_(std::move(path)), plan_(plan), watch_(watch) {}
 
 bool SaveLog::wanted() {
   failed_ = nullptr;

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Folders of checkpoints: a killed run leaves one that loads, whenever it was killed; other layouts go on from it."""
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+import tandem
+from tandem import SMALL, TEXT, WithFolder, changed, run, tandem_json
+
+POINTS, MOMENTS = 20, 10
+LAYOUTS = ({"tensor": 1}, {"tensor": 4, "data": 2}, {"pipeline": 2, "data": 4}, {"data": 8, "zero_stage": 3},
+           {"tensor": 2, "data": 4, "zero_stage": 1})
+
+
+def files_of(path):
+    return {str(f.relative_to(path)): f.read_bytes() for f in pathlib.Path(path).rglob("*") if f.is_file()}
+
+
+class Checkpoints(WithFolder):
+    def setUp(self):
+        super().setUp()
+        self.plan = self.folder.plan(SMALL)
+
+    def train(self, steps, *more, environment=None):
+        return run("train", self.plan, "--data", TEXT, "--steps", steps, *more, environment=environment)
+
+    def test_a_run_killed_at_any_point_of_a_save_goes_on_bit_for_bit(self):
+        shim, count = self.path("kill_at.so"), self.path("count")
+        source = pathlib.Path(__file__).with_name("kill_at.c")
+        subprocess.run([shutil.which("gcc") or "cc", "-shared", "-fPIC", "-O1", "-o", shim, source, "-ldl"], check=True)
+        whole, begun = self.path("whole"), self.path("begun")
+        self.assertEqual(self.train(5, "--save", whole)[0], 0)
+        self.assertEqual(self.train(2, "--save", begun)[0], 0)
+        expected = files_of(pathlib.Path(whole, "step-00000005"))
+
+        def saving(folder, at):
+            """Goes on from two steps, saving behind each of three more."""
+            shutil.copytree(begun, folder)
+            environment = {"LD_PRELOAD": shim, "TANDEM_KILL_AT": str(at), "TANDEM_KILL_COUNT": count}
+            return self.train(5, "--resume", folder, "--save", folder, "--save-every", 1, "--keep", 1, environment=environment)
+
+        code, _, err = saving(self.path("counted"), 0)
+        self.assertEqual(code, 0, err)
+        calls = int(pathlib.Path(count).read_text())
+        self.assertGreater(calls, 3 * POINTS)
+        steps = set()
+        for i in range(POINTS):
+            at = 1 + i * (calls - 1) // POINTS
+            with self.subTest(at=at, of=calls):
+                folder = self.path(f"killed{at}")
+                self.assertEqual(saving(folder, at)[0], -signal.SIGKILL)
+                code, out, err = self.train(6, "--resume", folder, "--json")
+                self.assertEqual(code, 0, err)
+                steps.add(json.loads(out)["steps"][0]["step"])
+                if json.loads(out)["steps"][0]["step"] < 5:
+                    self.assertEqual(self.train(5, "--resume", folder, "--save", folder)[0], 0)
+                self.assertEqual(files_of(pathlib.Path(folder, "step-00000005")), expected)
+        self.assertGreaterEqual(len(steps), 3, "saves of several steps were hit")
+
+    def test_a_run_killed_at_any_moment_goes_on_bit_for_bit(self):
+        draw = random.Random(4)
+        losses = {s["step"]: s["loss"] for s in tandem_json("train", self.plan, "--data", TEXT, "--steps", 40)["steps"]}
+        for i in range(MOMENTS):
+            folder = self.path(f"moment{i}")
+            process = subprocess.Popen([tandem.PROGRAM, "train", self.plan, "--data", str(TEXT), "--steps", "1000000", "--save", folder,
+                                        "--save-every", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            last = f"step {draw.randint(2, 6):5d}"
+            for line in process.stderr:
+                if line.startswith(last):
+                    break
+            time.sleep(draw.uniform(0, 0.03))
+            process.kill()
+            process.communicate(timeout=60)
+            steps = int(pathlib.Path(folder, "latest").read_text().removeprefix("step-"))
+            rest = tandem_json("train", self.plan, "--data", TEXT, "--steps", steps + 2, "--resume", folder)["steps"]
+            self.assertEqual([s["step"] for s in rest], [steps, steps + 1])
+            for s in rest:
+                if s["step"] in losses:
+                    self.assertEqual(s["loss"], losses[s["step"]])
+
+    def test_five_other_layouts_go_on_from_a_folder(self):
+        folder = self.path("run")
+        self.assertEqual(self.train(3, "--save", folder)[0], 0)
+        whole = tandem_json("train", self.plan, "--data", TEXT, "--steps", 6)["steps"][3:]
+        for shape in LAYOUTS:
+            with self.subTest(shape=shape):
+                ranks = shape.get("tensor", 1) * shape.get("pipeline", 1) * shape.get("data", 1)
+                other = self.folder.plan(changed(SMALL, **{"parallel": shape, "cluster.devices": ranks}), "other.json")
+                rest = tandem_json("train", other, "--data", TEXT, "--steps", 6, "--resume", folder)["steps"]
+                for a, b in zip(rest, whole, strict=True):
+                    self.assertLess(abs(a["loss"] - b["loss"]), 1e-5 * b["loss"])  # fp32: sums in another order
+
+    def test_what_holds_no_checkpoint_is_refused_and_what_is_in_the_way_told(self):
+        empty = self.path("empty")
+        os.mkdir(empty)
+        code, out, err = self.train(2, "--resume", empty)
+        self.assertEqual((code, out), (3, ""), err)
+        self.assertIn("holds no complete checkpoint", err)
+        code, out, err = self.train(2, "--save", self.path("plan.json/run"))
+        self.assertEqual((code, out), (3, ""), err)
+        code, out, err = self.train(2, "--keep", 3)
+        self.assertEqual((code, out), (2, ""), err)
+
+
+if __name__ == "__main__":
+    tandem.main()
