@@ -3,11 +3,13 @@
 // only in fields that no computation of a layer depends on.
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "experiments/tandem/search/question.hpp"
+#include "models/base/held_files.hpp"
 #include "models/plan/plan.hpp"
 
 namespace tandem::search {
@@ -43,6 +45,7 @@ class Space {
  private:
   void set(CandidateId id, PlanDraft& draft) const;
 
+  std::shared_ptr<const HeldFiles> held_ = std::make_shared<HeldFiles>();  ///< stacks are read once
   Question question_;
   std::int64_t groups_ = 1, members_ = 1;
 };
