@@ -6,7 +6,7 @@ if(NOT TANDEM_CUDA_FOUND)
   set(cuda_libraries)
   return()
 endif()
-file(GLOB cuda_sources CONFIGURE_DEPENDS cuda/*.cpp)
+file(GLOB cuda_sources CONFIGURE_DEPENDS cuda/*.cpp cuda/measure/*.cpp)
 if(CUDNN_FRONTEND_INCLUDE_DIR AND CUDNN_INCLUDE_DIR)
   list(FILTER cuda_sources EXCLUDE REGEX "/attention_absent\\.cpp$")
   set_source_files_properties(cuda/attention.cpp PROPERTIES

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "exec/backend/memory.hpp"
 #include "exec/backend/piece_row.hpp"
@@ -21,6 +22,7 @@ struct BackendCounters {
   std::int64_t gemm_flops = 0;       ///< 2 m n k summed over matrix products as they were called
   std::int64_t allocated_bytes = 0;  ///< live bytes handed out by allocate()
   std::int64_t peak_bytes = 0;
+  std::int64_t workspace_bytes = 0;  ///< what its queues use beside operands; not in the above
 };
 
 /// Whether a backend can do something, and if not, what it is.
@@ -33,6 +35,14 @@ struct Answer {
 struct OperandTypes {
   DType compute;
   std::span<const DType> in, out;  ///< in the order of the operation's operands; empty: whatever suits
+};
+
+/// What was issued once, to be issued again as a whole.
+class Replay {
+ public:
+  virtual ~Replay() = default;
+  /// Behind everything issued to the compute stream's queue, which waits for all of it. Throws DeviceError.
+  virtual void start() = 0;
 };
 
 /// Methods are for one thread at a time, but for those of its queues, each of which may have a thread of its own.
@@ -54,6 +64,11 @@ class Backend {
   /// The same one for a stream every time.
   virtual Queue& queue(Stream stream) = 0;
   virtual std::unique_ptr<Mark> make_mark() = 0;
+  /// Keeps what `issue` issues to the queues, computations alone, and performs none of it. Operands, and all that a task's context names,
+  /// must stay. nullptr, and `issue` is not called, where the backend cannot.
+  virtual std::unique_ptr<Replay> capture(const std::function<void()>& issue) { return static_cast<void>(issue), nullptr; }
+  /// Sentences about work that it does in another way than the fastest. When no queue is working.
+  virtual std::vector<std::string> notes() const { return {}; }
   /// When no queue is working.
   virtual BackendCounters counters() const = 0;
 };

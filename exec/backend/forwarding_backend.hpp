@@ -20,6 +20,8 @@ class ForwardingBackend : public Backend {
   void load_pieces(std::span<const PieceRow> rows) override { inner_->load_pieces(rows); }
   Queue& queue(Stream stream) override { return inner_->queue(stream); }
   std::unique_ptr<Mark> make_mark() override { return inner_->make_mark(); }
+  std::unique_ptr<Replay> capture(const std::function<void()>& issue) override { return inner_->capture(issue); }
+  std::vector<std::string> notes() const override { return inner_->notes(); }
   BackendCounters counters() const override { return inner_->counters(); }
 
  protected:
@@ -33,6 +35,7 @@ class ForwardingQueue : public Queue {
  public:
   explicit ForwardingQueue(Queue& inner) : inner_(inner) {}
 
+  void prepare(const Launch& launch) override { inner_.prepare(launch); }
   void run(const Launch& launch) override { inner_.run(launch); }
   void upload(std::byte* to, std::span<const std::byte> from) override { inner_.upload(to, from); }
   void download(std::span<std::byte> to, const std::byte* from) override { inner_.download(to, from); }

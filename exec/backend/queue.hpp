@@ -24,6 +24,9 @@ class Mark {
 class Queue {
  public:
   virtual ~Queue() = default;
+  /// Makes whatever a run() of the same operation with the same operands needs, so that this only enqueues. Touches no operand. Before
+  /// anything of the step is issued; nothing depends on it but when things are done.
+  virtual void prepare(const Launch&) {}
   /// Throws DeviceError, here or where the host next waits for it.
   virtual void run(const Launch& launch) = 0;
   /// Copies from the host to an address of the backend; `from` may go when this returns.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "exec/cpu/backend.hpp"
+#include "exec/cpu/gemm/gemm.hpp"
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/memory.hpp"
 #include "exec/cpu/widened.hpp"
@@ -124,7 +125,10 @@ class CpuQueue final : public Queue {
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend() { write_value(*table_, 0, StepTable{}); }
+  CpuBackend() {
+    cpu::prepare_products();
+    write_value(*table_, 0, StepTable{});
+  }
 
   std::string_view name() const override { return "cpu"; }
   bool asynchronous() const override { return false; }

@@ -9,6 +9,7 @@
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/lanes.hpp"
 #include "exec/cpu/room.hpp"
+#include "exec/shared/activations.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
@@ -119,8 +120,23 @@ class HeadProducts {
 
 }  // namespace
 
+/// Behind a product that was stored: gelu of C beside it, or C times the derivative at x.
+template <class T>
+void activate(const MatMul& op, Call& call) {
+  if (op.activation == ProductActivation::none) return;
+  call.settle(0);
+  T* c = call.out<T>(0);
+  if (op.activation == ProductActivation::gelu) {
+    T* y = call.out<T>(op.sums ? 2 : 1);
+    return each(op.m * op.n, [=](std::int64_t i) { y[i] = GeluTanh::value(c[i]); });
+  }
+  const T* x = call.in<T>(op.bias ? 3 : 2);
+  each(op.m * op.n, [=](std::int64_t i) { c[i] = c[i] * GeluTanh::derivative(x[i]); });
+}
+
 template <class T>
 void compute(const MatMul& op, Call& call) {
+  require(!op.accumulate || op.activation == ProductActivation::none, "a product that accumulates has no activation");
   require(!op.sums || op.trans_a, "a product that gives sums has them of a matrix that is stored transposed");
   if (op.sums) write_column_sums(call.in<T>(0), op.k, op.m, call.out<T>(1));
   if (op.accumulate) return matmul_added<T>(op, call);
@@ -130,6 +146,7 @@ void compute(const MatMul& op, Call& call) {
   if (op.bias)
     for (std::int64_t r = 0; r < op.m; ++r) std::copy_n(call.in<T>(2), op.n, product.c + r * op.n);
   book_and_multiply(product, call);
+  activate<T>(op, call);
 }
 
 template <class T>

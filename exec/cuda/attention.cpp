@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
-#include "exec/cuda/kernels.hpp"
 #include "exec/cuda/library.hpp"
-#include "models/base/error.hpp"
+#include "exec/cuda/resources.hpp"
 
 // The frontend calls cuDNN through this handle of the opened library (NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING).
 namespace cudnn_frontend {
@@ -20,15 +22,21 @@ namespace tandem::exec::cuda {
 namespace {
 
 namespace fe = cudnn_frontend;
+using device::AttentionCall;
+using device::AttentionShape;
+using device::AttentionStrides;
 using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 using Addresses = std::unordered_map<std::int64_t, void*>;
+using Numbers = std::vector<std::int64_t>;
 
 enum Name : std::int64_t { kQ = 1, kK, kV, kO, kStats, kDO, kDQ, kDK, kDV };
+
+std::string library_file() { return "libcudnn.so." + std::to_string(CUDNN_MAJOR); }
 
 /// cuDNN, opened, with a handle on a stream.
 class Cudnn {
  public:
-  explicit Cudnn(cudaStream_t s) : library_(file()) {
+  explicit Cudnn(cudaStream_t s) : library_(library_file()) {
     if (!library_) return;
     fe::cudnn_dlhandle = library_.raw();
     if (library_.get<decltype(&cudnnCreate)>("cudnnCreate")(&handle_) != CUDNN_STATUS_SUCCESS) handle_ = nullptr;
@@ -39,146 +47,138 @@ class Cudnn {
   }
   Cudnn(const Cudnn&) = delete;
   Cudnn& operator=(const Cudnn&) = delete;
-  static std::string file() { return "libcudnn.so." + std::to_string(CUDNN_MAJOR); }
   cudnnHandle_t handle() const { return handle_; }
+  std::string problem() const { return library_ ? library_file() + " gives no handle" : library_file() + ": " + library_.problem(); }
 
  private:
   Library library_;
   cudnnHandle_t handle_ = nullptr;
 };
 
-/// One forward and its backward pass, on memory of their own inside the bench's pools.
-class Attention {
+/// The operations of one shape as a graph of cuDNN's frontend.
+class Builder {
  public:
-  Attention(const Cudnn& cudnn, Bench& bench, const AttentionDims& d) : cudnn_(cudnn), b_(bench), d_(d) {
-    std::byte* qkv = b_.inputs.next(bytes(3));
-    std::byte* dqkv = b_.outputs.next(bytes(3));
-    const std::int64_t head = d_.head_dim * 2;
-    at_ = {{kQ, qkv}, {kK, qkv + head}, {kV, qkv + 2 * head}, {kO, b_.outputs.next(bytes(1))}, {kDO, b_.inputs.next(bytes(1))},
-           {kStats, b_.outputs.next(static_cast<std::size_t>(4 * d_.batch * d_.heads * d_.seq))},
-           {kDQ, dqkv}, {kDK, dqkv + head}, {kDV, dqkv + 2 * head}};
+  explicit Builder(const AttentionShape& shape) : s_(shape) {
+    const auto type = shape.type == DType::fp16 ? fe::DataType_t::HALF : fe::DataType_t::BFLOAT16;
+    graph_.set_io_data_type(type).set_intermediate_data_type(fe::DataType_t::FLOAT).set_compute_data_type(fe::DataType_t::FLOAT);
   }
 
-  std::optional<double> forward(double busy_s) {
-    fe::graph::Graph g = graph();
+  fe::graph::Graph forward() {
     auto options = fe::graph::SDPA_attributes().set_generate_stats(true).set_attn_scale(scale());
-    if (d_.causal) options.set_causal_mask(true);
-    auto [o, stats] = g.sdpa(packed(g, kQ), packed(g, kK), packed(g, kV), options);
-    o->set_output(true).set_uid(kO).set_dim(sizes()).set_stride(strides(1));
-    stats->set_output(true).set_uid(kStats).set_data_type(fe::DataType_t::FLOAT);
-    return time(g, busy_s);
+    if (s_.causal) options.set_causal_mask(true);
+    auto [o, stats] = graph_.sdpa(query(kQ), key(kK), key(kV), options);
+    o->set_output(true).set_uid(kO).set_dim(queries()).set_stride(strides(s_.context));
+    stats->set_output(true).set_uid(kStats).set_dim(stats_sizes()).set_stride(stats_strides()).set_data_type(fe::DataType_t::FLOAT);
+    return std::move(graph_);
   }
 
-  /// After `forward`, whose results it reads.
-  std::optional<double> backward(double busy_s) {
-    fe::graph::Graph g = graph();
+  fe::graph::Graph backward(bool deterministic) {
     auto options = fe::graph::SDPA_backward_attributes().set_attn_scale(scale());
-    if (d_.causal) options.set_causal_mask(true);
-    const Tensor stats = g.tensor(fe::graph::Tensor_attributes().set_uid(kStats).set_dim({d_.batch, d_.heads, d_.seq, 1})
-                                      .set_stride({d_.heads * d_.seq, d_.seq, 1, 1}).set_data_type(fe::DataType_t::FLOAT));
-    auto [dq, dk, dv] = g.sdpa_backward(packed(g, kQ), packed(g, kK), packed(g, kV), plain(g, kO), plain(g, kDO), stats, options);
-    for (auto [tensor, uid] : {std::pair{dq, kDQ}, std::pair{dk, kDK}, std::pair{dv, kDV}})
-      tensor->set_output(true).set_uid(uid).set_dim(sizes()).set_stride(strides(3));
-    return time(g, busy_s);
+    if (s_.causal) options.set_causal_mask(true);
+    if (deterministic) options.set_deterministic_algorithm(true);
+    const Tensor stats = graph_.tensor(fe::graph::Tensor_attributes().set_uid(kStats).set_dim(stats_sizes())
+                                           .set_stride(stats_strides()).set_data_type(fe::DataType_t::FLOAT));
+    auto [dq, dk, dv] = graph_.sdpa_backward(query(kQ), key(kK), key(kV), context(kO), context(kDO), stats, options);
+    dq->set_output(true).set_uid(kDQ).set_dim(queries()).set_stride(strides(s_.query));
+    for (auto [tensor, uid] : {std::pair{dk, kDK}, std::pair{dv, kDV}})
+      tensor->set_output(true).set_uid(uid).set_dim(keys()).set_stride(strides(s_.key));
+    return std::move(graph_);
   }
 
  private:
-  std::size_t bytes(std::int64_t tensors) const {
-    return static_cast<std::size_t>(tensors * 2 * d_.batch * d_.heads * d_.seq * d_.head_dim);
+  float scale() const { return 1 / std::sqrt(static_cast<float>(s_.head_dim)); }
+  Numbers queries() const { return {s_.batch, s_.heads, s_.queries, s_.head_dim}; }
+  Numbers keys() const { return {s_.batch, s_.groups, s_.keys, s_.head_dim}; }
+  Numbers stats_sizes() const { return {s_.batch, s_.heads, s_.queries, 1}; }
+  Numbers stats_strides() const { return {s_.heads * s_.queries, s_.queries, 1, 1}; }
+  static Numbers strides(const AttentionStrides& at) { return {at.sequence, at.head, at.position, 1}; }
+  Tensor input(std::int64_t uid, const Numbers& sizes, const AttentionStrides& at) {
+    return graph_.tensor(fe::graph::Tensor_attributes().set_uid(uid).set_dim(sizes).set_stride(strides(at)));
   }
-  float scale() const { return 1 / std::sqrt(static_cast<float>(d_.head_dim)); }
-  std::vector<std::int64_t> sizes() const { return {d_.batch, d_.heads, d_.seq, d_.head_dim}; }
-  /// Of (position, sequence, head, `parts` tensors beside each other, dim).
-  std::vector<std::int64_t> strides(std::int64_t parts) const {
-    const std::int64_t head = parts * d_.head_dim;
-    return {d_.heads * head, head, d_.batch * d_.heads * head, 1};
-  }
-  static fe::graph::Graph graph() {
-    fe::graph::Graph g;
-    g.set_io_data_type(fe::DataType_t::BFLOAT16)
-        .set_intermediate_data_type(fe::DataType_t::FLOAT)
-        .set_compute_data_type(fe::DataType_t::FLOAT);
-    return g;
-  }
-  Tensor input(fe::graph::Graph& g, std::int64_t uid, std::int64_t parts) const {
-    return g.tensor(fe::graph::Tensor_attributes().set_uid(uid).set_dim(sizes()).set_stride(strides(parts)));
-  }
-  Tensor packed(fe::graph::Graph& g, std::int64_t uid) const { return input(g, uid, 3); }
-  Tensor plain(fe::graph::Graph& g, std::int64_t uid) const { return input(g, uid, 1); }
+  Tensor query(std::int64_t uid) { return input(uid, queries(), s_.query); }
+  Tensor key(std::int64_t uid) { return input(uid, keys(), s_.key); }
+  Tensor context(std::int64_t uid) { return input(uid, queries(), s_.context); }
 
-  /// nullopt where cuDNN has no engine for it.
-  std::optional<double> time(fe::graph::Graph& g, double busy_s) {
-    std::int64_t workspace_bytes = 0;
-    if (g.build(cudnn_.handle(), {fe::HeurMode_t::A}).is_bad() || g.get_workspace_size(workspace_bytes).is_bad())
-      return std::nullopt;
-    const Buffer workspace(static_cast<std::size_t>(std::max<std::int64_t>(workspace_bytes, 1)));
-    return b_.stopwatch.seconds(
-        [&] {
-          if (auto result = g.execute(cudnn_.handle(), at_, workspace.data()); result.is_bad())
-            throw DeviceError("cuDNN: attention: " + result.get_message());
-        },
-        busy_s);
-  }
-
-  const Cudnn& cudnn_;
-  Bench& b_;
-  AttentionDims d_;
-  Addresses at_;
+  AttentionShape s_;
+  fe::graph::Graph graph_;
 };
 
-/// Large ones first within each sequence length.
-std::vector<AttentionDims> cases() {
-  std::vector<AttentionDims> out;
-  for (const std::int64_t heads : {32, 8, 16})
-    for (const std::int64_t batch : {4, 1})
-      for (const std::int64_t seq : {2048, 4096, 1024, 8192})
-        for (const std::int64_t dim : {128, 64})
-          for (const bool causal : {true, false}) {
-            AttentionDims d{batch, heads, seq, dim};
-            d.causal = causal;
-            out.push_back(d);
-          }
-  return out;
-}
-
-/// nullopt where there is no cuDNN: the library, or one that it opens itself, is missing.
-std::optional<std::string> version() {
-  const Library library(Cudnn::file());
-  if (!library) return std::nullopt;
-  const std::size_t v = library.get<decltype(&cudnnGetVersion)>("cudnnGetVersion")();
-  return std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." + std::to_string(v % 100);
-}
-
-void time_one(const Cudnn& cudnn, Bench& bench, const AttentionDims& d, std::vector<CostSample>& out, double busy_s) {
-  Attention attention(cudnn, bench, d);
-  const auto forward = attention.forward(busy_s);
-  if (!forward) return;
-  FlashAttention op{d, 0, false};
-  op.kernel = AttentionKernel::tuned;
-  out.push_back({op, DType::bf16, *forward});
-  const auto backward = attention.backward(busy_s);
-  if (!backward) return;
-  FlashAttentionBackward back{d, 0, false};
-  back.kernel = AttentionKernel::tuned;
-  out.push_back({back, DType::bf16, *backward});
+Addresses addresses(const device::AttentionOperands& at) {
+  Addresses all{{kQ, at.query}, {kK, at.key}, {kV, at.value}, {kO, at.context}, {kStats, at.stats}};
+  if (at.dcontext != nullptr) all.insert({{kDO, at.dcontext}, {kDQ, at.dquery}, {kDK, at.dkey}, {kDV, at.dvalue}});
+  return all;
 }
 
 }  // namespace
 
-std::string attention_fact() {
-  const auto v = version();
-  return v ? "cuDNN " + *v : "not measured: " + Cudnn::file() + " was not found";
+CudnnFact cudnn_fact() {
+  const Library library(library_file());
+  if (!library) return {false, library_file() + " was not found"};
+  const std::size_t v = library.get<decltype(&cudnnGetVersion)>("cudnnGetVersion")();
+  return {true, "cuDNN " + std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." + std::to_string(v % 100)};
 }
 
-std::vector<CostSample> time_attention(Bench& bench, double busy_s, const std::function<bool(double)>& proceed) {
-  std::vector<CostSample> out;
-  const Cudnn cudnn(bench.stream);
-  if (!cudnn.handle()) return out;
-  fill_random(bench.inputs.data(), static_cast<std::int64_t>(bench.inputs.size() / 2), Element::bf16, false, bench.stream);
-  const auto list = cases();
-  for (std::size_t i = 0; i < list.size() && proceed(static_cast<double>(i) / static_cast<double>(list.size())); ++i)
-    time_one(cudnn, bench, list[i], out, busy_s);
-  return out;
+struct CudnnAttention::State {
+  struct Plan {
+    fe::graph::Graph graph;
+    std::string refused;  ///< why there is no engine
+  };
+  using Plans = std::map<AttentionShape, Plan>;
+
+  State(cudaStream_t s, bool fixed) : stream(s), deterministic(fixed), cudnn(s) {}
+
+  cudaStream_t stream;
+  bool deterministic;
+  Cudnn cudnn;
+  Plans forward, backward;
+  Buffer workspace;
+  std::string reason;
+
+  template <class Build>
+  const Plan& plan(Plans& plans, const AttentionShape& shape, Build build) {
+    if (const auto known = plans.find(shape); known != plans.end()) return known->second;
+    Plan made{build(), ""};
+    std::int64_t bytes = 0;
+    auto built = made.graph.build(cudnn.handle(), {fe::HeurMode_t::A});
+    if (built.is_good()) built = made.graph.get_workspace_size(bytes);
+    if (built.is_bad()) made.refused = "cuDNN: " + built.get_message();
+    else grow(static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)));
+    return plans.emplace(shape, std::move(made)).first->second;
+  }
+
+  void grow(std::size_t bytes) {
+    if (workspace.size() >= bytes) return;
+    check(cudaStreamSynchronize(stream), "waiting for the device");
+    workspace = Buffer();
+    workspace = Buffer(bytes);
+  }
+
+  template <class Build>
+  bool run(Plans& plans, const AttentionCall& call, Build build) {
+    if (cudnn.handle() == nullptr) return reason = cudnn.problem(), false;
+    const Plan& p = plan(plans, call.shape, build);
+    if (!p.refused.empty()) return reason = p.refused, false;
+    auto at = addresses(call.at);
+    if (auto result = p.graph.execute(cudnn.handle(), at, workspace.data()); result.is_bad())
+      throw DeviceError("cuDNN: attention: " + result.get_message());
+    return true;
+  }
+};
+
+CudnnAttention::CudnnAttention(cudaStream_t stream, bool deterministic)
+    : state_(std::make_unique<State>(stream, deterministic)) {}
+CudnnAttention::~CudnnAttention() = default;
+CudnnAttention::CudnnAttention(CudnnAttention&&) noexcept = default;
+
+bool CudnnAttention::forward(const AttentionCall& call) {
+  return state_->run(state_->forward, call, [&] { return Builder(call.shape).forward(); });
 }
+
+bool CudnnAttention::backward(const AttentionCall& call) {
+  return state_->run(state_->backward, call, [&] { return Builder(call.shape).backward(state_->deterministic); });
+}
+
+const std::string& CudnnAttention::reason() const { return state_->reason; }
+std::size_t CudnnAttention::workspace_bytes() const { return state_->workspace.size(); }
 
 }  // namespace tandem::exec::cuda

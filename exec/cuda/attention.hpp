@@ -1,20 +1,41 @@
 #pragma once
-// Flash attention through cuDNN. Built from attention.cpp where cuDNN's frontend headers are, else from attention_absent.cpp.
+// Flash attention by cuDNN. attention.cpp where cuDNN's frontend headers are, else attention_absent.cpp, which can do none.
 
-#include <functional>
+#include <cuda_runtime_api.h>
+
+#include <memory>
 #include <string>
-#include <vector>
 
-#include "exec/cuda/bench.hpp"
-#include "reports/prediction/cost_table.hpp"
+#include "exec/device/attention_calls.hpp"
 
 namespace tandem::exec::cuda {
 
-/// What can be said of it in a table: cuDNN's version, or why there is no attention in it.
-std::string attention_fact();
+/// cuDNN's version, such as "cuDNN 9.19.0", or why there is none.
+struct CudnnFact {
+  bool there = false;
+  std::string text;
+};
+CudnnFact cudnn_fact();
 
-/// bf16, head sizes 64 and 128, causal and whole, forward and backward. `busy_s`: load for each; `proceed` is asked before each
-/// and ends the list with false.
-std::vector<CostSample> time_attention(Bench& bench, double busy_s, const std::function<bool(double done)>& proceed);
+/// Attention of one stream, planned once a shape. For one thread at a time.
+class CudnnAttention {
+ public:
+  /// `deterministic`: of sums over keys, in a fixed order, which is slower.
+  CudnnAttention(cudaStream_t stream, bool deterministic);
+  ~CudnnAttention();
+  CudnnAttention(CudnnAttention&&) noexcept;
+
+  /// Enqueues it. False, and nothing is enqueued, where cuDNN is not there or has no engine for the shape: `reason` says which.
+  /// Throws DeviceError.
+  bool forward(const device::AttentionCall& call);
+  bool backward(const device::AttentionCall& call);
+  const std::string& reason() const;
+  /// Bytes of the device that all shapes planned until now share.
+  std::size_t workspace_bytes() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace tandem::exec::cuda

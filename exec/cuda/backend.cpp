@@ -3,12 +3,15 @@
 #include <array>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "exec/cuda/device_engine.hpp"
 #include "exec/cuda/device_facts.hpp"
 #include "exec/cuda/device_memory.hpp"
 #include "exec/cuda/device_queue.hpp"
+#include "exec/cuda/step_graph.hpp"
 #include "exec/device/cuda.hpp"
 #include "exec/device/stretches.hpp"
 
@@ -42,8 +45,10 @@ std::shared_ptr<Buffer> no_fault() {
 
 class CudaBackend final : public Backend {
  public:
-  explicit CudaBackend(const DeviceFacts& facts)
-      : lt_(shared_cublaslt()), workspace_(facts.major >= 9 ? kHopperWorkspace : kWorkspace), most_shared_(most_shared()) {
+  CudaBackend(const DeviceFacts& facts, const CudaOptions& options)
+      : options_(options),
+        products_{shared_cublaslt(), facts.major >= 9 ? kHopperWorkspace : kWorkspace, options.choices},
+        most_shared_(most_shared()) {
     shared_.fault = no_fault();
     write_value(*table_, 0, StepTable{});
   }
@@ -66,23 +71,60 @@ class CudaBackend final : public Backend {
   Queue& queue(tandem::Stream stream) override {
     std::lock_guard lock(mutex_);
     auto& place = queues_[static_cast<std::size_t>(stream)];
-    if (!place) place = std::make_unique<DeviceQueue>(shared_, RankProducts(lt_, workspace_));
+    if (!place) place = std::make_unique<DeviceQueue>(shared_, products_, options_.deterministic);
     return *place;
   }
   std::unique_ptr<Mark> make_mark() override {
     shared_.clock->refresh();  // marks are made before the step that sets them, also one whose times are kept
     return std::make_unique<DeviceMark>(shared_);
   }
+  std::unique_ptr<Replay> capture(const std::function<void()>& issue) override {
+    std::vector<cudaStream_t> streams{static_cast<DeviceQueue&>(queue(tandem::Stream::compute)).stream()};
+    for (const auto& q : queues_)
+      if (q && q->stream() != streams.front()) streams.push_back(q->stream());
+    const std::int64_t before = issued_flops();
+    auto graph = std::make_unique<StepGraph>(streams, issue);
+    const std::int64_t flops = issued_flops() - before;
+    replayed_flops_ -= flops;  // issued, but not performed yet
+    return std::make_unique<Counted>(std::move(graph), [this, flops] { replayed_flops_ += flops; });
+  }
+  std::vector<std::string> notes() const override {
+    std::set<std::string> reasons;
+    for (const auto& q : queues_)
+      if (q) reasons.insert(q->own_attention().begin(), q->own_attention().end());
+    std::vector<std::string> all;
+    for (const auto& r : reasons) all.push_back("attention is Tandem's own kernel, without tensor cores, where cuDNN cannot do it: " + r);
+    return all;
+  }
   BackendCounters counters() const override {
-    std::int64_t flops = 0;
-    for (const auto& q : queues_) flops += q ? q->product_flops() : 0;
+    std::int64_t workspaces = 0;
+    for (const auto& q : queues_) workspaces += q ? q->workspace_bytes() : 0;
     std::lock_guard lock(book_->mutex);
-    return {flops, book_->live, book_->peak};
+    return {issued_flops() + replayed_flops_, book_->live, book_->peak, workspaces};
   }
 
  private:
-  std::shared_ptr<const CublasLt> lt_;
-  std::size_t workspace_, most_shared_;
+  /// Counts what a replay performs.
+  class Counted final : public Replay {
+   public:
+    Counted(std::unique_ptr<Replay> inner, std::function<void()> count) : inner_(std::move(inner)), count_(std::move(count)) {}
+    void start() override { inner_->start(), count_(); }
+
+   private:
+    std::unique_ptr<Replay> inner_;
+    std::function<void()> count_;
+  };
+
+  std::int64_t issued_flops() const {
+    std::int64_t flops = 0;
+    for (const auto& q : queues_) flops += q ? q->product_flops() : 0;
+    return flops;
+  }
+
+  CudaOptions options_;
+  std::int64_t replayed_flops_ = 0;
+  ProductMeans products_;
+  std::size_t most_shared_;
   std::shared_ptr<Transfers> transfers_ = std::make_shared<Transfers>();
   std::shared_ptr<MemoryBook> book_ = std::make_shared<MemoryBook>(), table_book_ = std::make_shared<MemoryBook>();
   std::unique_ptr<Memory> table_ = cuda::allocate(sizeof(StepTable), transfers_, table_book_);
@@ -97,7 +139,19 @@ class CudaBackend final : public Backend {
 
 void require_cuda_device() { cuda::require_device(); }
 
-std::unique_ptr<Backend> make_cuda_backend() { return std::make_unique<cuda::CudaBackend>(cuda::require_device()); }
+CudaCard cuda_card() {
+  const cuda::DeviceFacts facts = cuda::require_device();
+  CudaCard card{facts.card, "cuBLASLt " + cuda::shared_cublaslt()->version()};
+  for (const Figure& f : facts.figures) {
+    if (f.name == "multiprocessors") card.multiprocessors = static_cast<std::int64_t>(f.value);
+    if (f.name == "memory") card.memory_bytes = static_cast<std::int64_t>(f.value);
+  }
+  return card;
+}
+
+std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options) {
+  return std::make_unique<cuda::CudaBackend>(cuda::require_device(), options);
+}
 
 std::vector<std::unique_ptr<Communicator>> make_cuda_communicators(int world) {
   cuda::require_device();

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "exec/cuda/library.hpp"
 #include "exec/cuda/resources.hpp"
@@ -40,6 +41,7 @@ class CublasLt {
   decltype(&cublasLtMatmulPreferenceCreate) create_preference;
   decltype(&cublasLtMatmulPreferenceDestroy) destroy_preference;
   decltype(&cublasLtMatmulPreferenceSetAttribute) set_preference;
+  decltype(&cublasLtMatmulAlgoCheck) check_algorithm;
 
  private:
   cublasLtHandle_t handle_ = nullptr;
@@ -48,14 +50,25 @@ class CublasLt {
 using device::GemmShape;
 using device::Stored;
 
-/// A product with the first algorithm that cuBLASLt's heuristic names, as PyTorch and Transformer Engine take it.
+/// A product with the first algorithm that cuBLASLt's heuristic names, as PyTorch and Transformer Engine take it, or another one.
 class Gemm {
  public:
-  /// What an algorithm is chosen by beside the shape. `alignment`: bytes that divide the address of every operand; `whole_sums`: of
-  /// algorithms that cut the summed dimension only such as add the parts up in fp32 before the rest, in a fixed order.
-  struct Choice { std::size_t workspace; std::uint32_t alignment = 256; bool whole_sums = false; };
+  using Algorithm = cublasLtMatmulAlgo_t;
+  /// What an algorithm is chosen by beside the shape. `alignment`: bytes that divide the address of every matrix, `vector_alignment` of
+  /// the bias or the sums; `whole_sums`: of algorithms that cut the summed dimension only such as add the parts up in fp32 before the
+  /// rest, in a fixed order.
+  struct Choice {
+    std::size_t workspace;
+    std::uint32_t alignment = 256, vector_alignment = 256;
+    bool whole_sums = false;
+  };
   /// nullopt where cuBLASLt has no algorithm for it.
   static std::optional<Gemm> make(const CublasLt& lt, const GemmShape& shape, const Choice& choice);
+  /// At most `most` that the heuristic names, the one it takes for the fastest first.
+  std::vector<Algorithm> algorithms(int most) const;
+  /// False, and nothing changes, where cuBLASLt cannot do the product so, or not in the workspace.
+  bool use(const Algorithm& algorithm);
+  const Algorithm& algorithm() const;
   Gemm(Gemm&&) noexcept;
   Gemm& operator=(Gemm&&) noexcept;
   ~Gemm();
@@ -64,8 +77,9 @@ class Gemm {
     void *out, *vector, *workspace;
     std::size_t workspace_bytes;
     double alpha = 1;
+    void* beside = nullptr;
   };
-  /// Enqueues it. `vector`: bias or sums, where the shape has them.
+  /// Enqueues it. `vector`: bias or sums, `beside`: the activation's x, where the shape has them.
   void run(const Operands& o, cudaStream_t s);
 
  private:
@@ -73,5 +87,9 @@ class Gemm {
   explicit Gemm(std::unique_ptr<Plan> plan);
   std::unique_ptr<Plan> plan_;
 };
+
+/// An algorithm as text, for the same version of the library, and back: nullopt where the text is none.
+std::string text_of(const Gemm::Algorithm& algorithm);
+std::optional<Gemm::Algorithm> algorithm_of(const std::string& text);
 
 }  // namespace tandem::exec::cuda

@@ -1,40 +1,66 @@
 #include "exec/cuda/device_queue.hpp"
 
-#include <type_traits>
+#include <algorithm>
 #include <variant>
 
 #include "exec/cuda/launch.hpp"
 #include "exec/device/fault_text.hpp"
 
 namespace tandem::exec::cuda {
-namespace {
 
-/// One after the other on a stream.
-struct Performer {
-  RankProducts& products;
-  cudaStream_t stream;
+struct DeviceQueue::Performer {
+  DeviceQueue& q;
 
-  void operator()(const device::Product& p) const { products.run(p, stream); }
+  void operator()(const device::Product& p) const { q.products_.run(p, q.stream_); }
   void operator()(const device::Clearing& c) const {
-    check(cudaMemsetAsync(c.address, std::to_integer<int>(c.value), static_cast<std::size_t>(c.bytes), stream), "clearing memory");
+    check(cudaMemsetAsync(c.address, std::to_integer<int>(c.value), static_cast<std::size_t>(c.bytes), q.stream_), "clearing memory");
+  }
+  void operator()(const device::FlashKernel& kernel) const {
+    const auto call = [&](const device::AttentionCall& c) { return q.attention_.forward(c); };
+    if (!by_library(kernel, call)) launch(kernel, q.stream_);
+  }
+  void operator()(const device::FlashGradKernels& kernels) const {
+    const auto call = [&](const device::AttentionCall& c) { return q.attention_.backward(c); };
+    if (by_library(kernels, call)) return;
+    launch(kernels.query, q.stream_);
+    launch(kernels.key, q.stream_);
   }
   template <class Kernel>
   void operator()(const Kernel& kernel) const {
-    launch(kernel, stream);
+    launch(kernel, q.stream_);
+  }
+
+ private:
+  /// False, with the reason noted, where the library does not do it. All calls have one shape: the first one's answer is all calls'.
+  template <class Kernels, class Call>
+  bool by_library(const Kernels& kernels, Call call) const {
+    std::string reason = device::beyond_libraries(kernels);
+    if (reason.empty()) {
+      const auto calls = device::calls_of(kernels);
+      if (std::all_of(calls.begin(), calls.end(), call)) return true;
+      reason = q.attention_.reason();
+    }
+    q.own_attention_.insert(reason);
+    return false;
   }
 };
-
-}  // namespace
 
 void DeviceMark::wait() {
   event_.wait();
   device::throw_of(shared_.found());
 }
 
+void DeviceQueue::prepare(const Launch& launch) {
+  const device::Surroundings around{shared_.pieces, &shared_.found(), room(device::room_bytes(launch.op))};
+  if (!device::is_product(launch.op)) return;
+  for (const device::Work& work : device::works_of(launch, around))
+    if (const auto* product = std::get_if<device::Product>(&work)) products_.prepare(*product, stream_);
+}
+
 void DeviceQueue::run(const Launch& launch) {
   const device::Surroundings around{shared_.pieces, &shared_.found(), room(device::room_bytes(launch.op))};
   for (const device::Work& work : device::works_of(launch, around)) {
-    std::visit(Performer{products_, stream_}, work);
+    std::visit(Performer{*this}, work);
     flops_ += device::product_flops(work);
   }
 }

@@ -2,8 +2,11 @@
 // Queues and marks of a rank on the device: streams and events.
 
 #include <memory>
+#include <set>
+#include <string>
 
 #include "exec/backend/queue.hpp"
+#include "exec/cuda/attention.hpp"
 #include "exec/cuda/device_clock.hpp"
 #include "exec/cuda/rank_products.hpp"
 #include "exec/cuda/staging.hpp"
@@ -35,8 +38,10 @@ class DeviceMark final : public Mark {
 
 class DeviceQueue final : public Queue {
  public:
-  DeviceQueue(const RankShared& shared, RankProducts products) : shared_(shared), products_(std::move(products)) {}
+  DeviceQueue(const RankShared& shared, ProductMeans products, bool deterministic)
+      : shared_(shared), products_(std::move(products)), attention_(stream_, deterministic) {}
 
+  void prepare(const Launch& launch) override;
   void run(const Launch& launch) override;
   void upload(std::byte* to, std::span<const std::byte> from) override { staging_.upload(to, from, stream_); }
   void download(std::span<std::byte> to, const std::byte* from) override;
@@ -45,14 +50,25 @@ class DeviceQueue final : public Queue {
   void finish() override;
 
   std::int64_t product_flops() const { return flops_; }
+  cudaStream_t stream() const { return stream_; }
+  /// Why attention was not cuDNN's, where it was not.
+  const std::set<std::string>& own_attention() const { return own_attention_; }
+  /// Of products and attention, and what operations need beside their operands.
+  std::int64_t workspace_bytes() const {
+    return static_cast<std::int64_t>(products_.workspace_bytes() + attention_.workspace_bytes() + room_.size());
+  }
 
  private:
   /// At least so many bytes, for one operation at a time.
   std::byte* room(std::int64_t bytes);
+  /// One after the other.
+  struct Performer;
 
   const RankShared& shared_;
   Stream stream_;
   RankProducts products_;
+  CudnnAttention attention_;
+  std::set<std::string> own_attention_;
   Staging staging_;
   Buffer room_;
   Event idle_{cudaEventBlockingSync | cudaEventDisableTiming};

@@ -1,11 +1,14 @@
 #include "exec/cuda/rank_products.hpp"
 
 #include <algorithm>
-#include <bit>
+#include <initializer_list>
 #include <string>
+#include <type_traits>
+#include <variant>
 
+#include "exec/cuda/algorithm_timer.hpp"
 #include "exec/cuda/launch.hpp"
-#include "exec/device/pointwise.hpp"
+#include "exec/device/product_parts.hpp"
 #include "models/base/error.hpp"
 
 namespace tandem::exec::cuda {
@@ -20,9 +23,10 @@ std::uint64_t common(std::initializer_list<std::uint64_t> numbers) {
   return bits & (~bits + 1);
 }
 
+std::uint64_t address(const std::byte* data) { return reinterpret_cast<std::uint64_t>(data); }
+
 std::uint64_t alignment_of(const std::byte* data, const Stored& m, DType type) {
-  const auto bytes = [&](std::int64_t elements) { return static_cast<std::uint64_t>(bytes_of(type, elements).count()); };
-  return common({reinterpret_cast<std::uint64_t>(data), bytes(m.stride)});
+  return common({address(data), static_cast<std::uint64_t>(bytes_of(type, m.stride).count())});
 }
 
 std::string text(const GemmShape& s) {
@@ -30,38 +34,79 @@ std::string text(const GemmShape& s) {
          std::string(name(s.type)) + " with a result in " + std::string(name(s.result));
 }
 
+/// Launches what stands behind a product.
+struct Launcher {
+  cudaStream_t stream;
+
+  void operator()(const device::PointwiseKernel& k) const { launch(k, stream); }
+  void operator()(const device::BiasKernel& k) const { launch(k, stream); }
+  void operator()(const device::ColumnSumsKernel& k) const { launch(k, stream); }
+  void operator()(const device::ColumnFoldKernel& k) const { launch(k, stream); }
+  void operator()(const auto&) const { throw ContractError("a part of a product that is no kernel of this list"); }
+};
+
 }  // namespace
 
-std::uint32_t alignment_of(const device::Product& p) {
+device::ProductKey key_of(const device::Product& p) {
   const GemmShape& s = p.shape;
   const std::uint64_t all = common({alignment_of(p.first, s.first, s.type), alignment_of(p.second, s.second, s.type),
-                                    alignment_of(p.out, s.out, s.result)});
-  return static_cast<std::uint32_t>(all);
+                                    alignment_of(p.out, s.out, s.result), address(p.beside)});
+  return {s, static_cast<std::uint32_t>(all), static_cast<std::uint32_t>(common({address(p.vector)}))};
 }
 
-std::optional<Gemm>& RankProducts::plan(const GemmShape& shape, std::uint32_t alignment) {
-  const auto [at, added] = plans_.try_emplace({shape, alignment});
-  if (added) at->second = Gemm::make(*lt_, shape, {workspace_bytes_, alignment, true});
-  return at->second;
+std::vector<device::Work> RankProducts::parts(const device::Product& product, Apart apart) {
+  switch (apart) {
+    case Apart::nothing: return {product};
+    case Apart::activation: return device::activation_apart(product);
+    case Apart::all: return device::all_apart(product);
+  }
+  return {};
 }
+
+std::optional<Gemm> RankProducts::make(const device::Product& product, bool timed, cudaStream_t stream) {
+  const device::ProductKey key = key_of(product);
+  auto gemm = Gemm::make(*means_.lt, key.shape, {means_.workspace, key.alignment, key.vector_alignment, true});
+  if (!gemm || !means_.choices) return gemm;
+  const auto kept = means_.choices->find(key);
+  const auto algorithm = kept ? algorithm_of(kept->algorithm) : std::nullopt;
+  if ((algorithm && gemm->use(*algorithm)) || !timed) return gemm;
+  if (const auto seconds = use_fastest(*gemm, key, {workspace_.data(), workspace_.size()}, stream))
+    means_.choices->keep(key, {text_of(gemm->algorithm()), *seconds});
+  return gemm;
+}
+
+std::optional<RankProducts::Planned> RankProducts::plan(const device::Product& product, bool timed, cudaStream_t stream) {
+  const GemmShape& s = product.shape;
+  for (const Apart apart : {Apart::nothing, Apart::activation, Apart::all}) {
+    if (apart == Apart::activation && s.activation == ProductActivation::none) continue;
+    if (apart == Apart::all && !s.does_more()) continue;
+    const auto works = parts(product, apart);
+    if (auto gemm = make(std::get<device::Product>(works.front()), timed, stream)) return Planned{apart, std::move(*gemm)};
+  }
+  return std::nullopt;
+}
+
+RankProducts::Planned& RankProducts::planned(const device::Product& product, bool timed, cudaStream_t stream) {
+  const device::ProductKey key = key_of(product);
+  if (const auto found = plans_.find(key); found != plans_.end()) return found->second;
+  if (workspace_.size() == 0) workspace_ = Buffer(means_.workspace);
+  auto made = plan(product, timed, stream);
+  if (!made) throw DeviceError("cuBLASLt has no algorithm for a product of " + text(product.shape));
+  return plans_.emplace(key, std::move(*made)).first->second;
+}
+
+void RankProducts::prepare(const device::Product& product, cudaStream_t stream) { planned(product, true, stream); }
 
 void RankProducts::run(const device::Product& product, cudaStream_t stream) {
-  if (workspace_.size() == 0) workspace_ = Buffer(workspace_bytes_);
-  GemmShape shape = product.shape;
-  const std::uint32_t alignment = alignment_of(product);
-  std::optional<Gemm>* gemm = &plan(shape, alignment);
-  const bool bias_behind = !*gemm && shape.bias;
-  if (bias_behind) {
-    shape.bias = false;
-    gemm = &plan(shape, alignment);
-  }
-  if (!*gemm) throw DeviceError("cuBLASLt has no algorithm for a product of " + text(shape));
-  (*gemm)->run({product.first, product.second, product.out, product.vector, workspace_.data(), workspace_.size(), product.alpha},
-               stream);
-  if (!bias_behind) return;
-  const device::Form form = shape.type == DType::fp64 ? device::Form::doubles : device::Form::mixed;
-  const device::Typed bias{product.vector, shape.result}, out{product.out, shape.result};
-  launch(device::BiasKernel{form, bias, out, shape.out.cols, shape.out.rows}, stream);
+  Planned& how = planned(product, false, stream);
+  if (how.apart == Apart::nothing) return run(how.gemm, product, stream);
+  const auto works = parts(product, how.apart);
+  run(how.gemm, std::get<device::Product>(works.front()), stream);
+  for (std::size_t i = 1; i < works.size(); ++i) std::visit(Launcher{stream}, works[i]);
+}
+
+void RankProducts::run(Gemm& gemm, const device::Product& p, cudaStream_t stream) {
+  gemm.run({p.first, p.second, p.out, p.vector, workspace_.data(), workspace_.size(), p.alpha, p.beside}, stream);
 }
 
 }  // namespace tandem::exec::cuda

@@ -1,38 +1,57 @@
 #pragma once
 // The products of one queue: planned once a shape, with one workspace.
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "exec/cuda/cublaslt.hpp"
-#include "exec/device/product.hpp"
+#include "exec/device/product_choices.hpp"
+#include "exec/device/work.hpp"
 
 namespace tandem::exec::cuda {
 
-/// For one thread at a time, and one stream.
-class RankProducts {
- public:
-  RankProducts(std::shared_ptr<const CublasLt> lt, std::size_t workspace_bytes)
-      : lt_(std::move(lt)), workspace_bytes_(workspace_bytes) {}
-
-  /// Enqueues it. The first algorithm that cuBLASLt's heuristic names; a bias is added by a kernel behind it where none adds it itself.
-  /// Throws DeviceError where there is no algorithm.
-  void run(const device::Product& product, cudaStream_t stream);
-
- private:
-  using Key = std::pair<GemmShape, std::uint32_t>;
-  /// nullopt, kept too, where there is no algorithm.
-  std::optional<Gemm>& plan(const GemmShape& shape, std::uint32_t alignment);
-
-  std::shared_ptr<const CublasLt> lt_;
-  std::size_t workspace_bytes_;
-  Buffer workspace_;
-  std::map<Key, std::optional<Gemm>> plans_;
+/// What the products of a process share.
+struct ProductMeans {
+  std::shared_ptr<const CublasLt> lt;
+  std::size_t workspace = 0;                        ///< bytes that a product may use
+  std::shared_ptr<device::ProductChoices> choices;  ///< of timed algorithms; null: those that the heuristic names first
 };
 
-/// Bytes, at most 256, that divide the address of every matrix of a product: of its batch and of its columns, too.
-std::uint32_t alignment_of(const device::Product& product);
+/// For one thread at a time, and one stream. Where cuBLASLt has no kernel that does all of a product at once, kernels behind it do the
+/// rest.
+class RankProducts {
+ public:
+  explicit RankProducts(ProductMeans means) : means_(std::move(means)) {}
+
+  /// Plans it, on memory of its own where algorithms are to be timed. Throws DeviceError where there is no algorithm.
+  void prepare(const device::Product& product, cudaStream_t stream);
+  /// Enqueues it. One that was not prepared is planned without being timed.
+  void run(const device::Product& product, cudaStream_t stream);
+  std::size_t workspace_bytes() const { return workspace_.size(); }
+
+ private:
+  /// The product's kernel does all that is asked for, or what is left when some is done apart.
+  enum class Apart : std::uint8_t { nothing, activation, all };
+  struct Planned {
+    Apart apart;
+    Gemm gemm;
+  };
+  Planned& planned(const device::Product& product, bool timed, cudaStream_t stream);
+  std::optional<Planned> plan(const device::Product& product, bool timed, cudaStream_t stream);
+  std::optional<Gemm> make(const device::Product& product, bool timed, cudaStream_t stream);
+  static std::vector<device::Work> parts(const device::Product& product, Apart apart);
+  void run(Gemm& gemm, const device::Product& product, cudaStream_t stream);
+
+  ProductMeans means_;
+  Buffer workspace_;
+  std::map<device::ProductKey, Planned> plans_;
+};
+
+/// Alignments: bytes, at most 256, that divide the address of every matrix of a product, of its batch, too; and that of its vector.
+device::ProductKey key_of(const device::Product& product);
 
 }  // namespace tandem::exec::cuda

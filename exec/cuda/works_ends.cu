@@ -4,9 +4,11 @@
 #include "exec/device/fold.hpp"
 #include "exec/device/loss.hpp"
 #include "exec/device/moves.hpp"
+#include "exec/device/norm_sum.hpp"
 #include "exec/device/update.hpp"
 
 TANDEM_LAUNCH(EmbeddingKernel);
+TANDEM_LAUNCH(FirstTokenKernel);
 TANDEM_LAUNCH(EmbeddingGradKernel);
 TANDEM_LAUNCH(VocabMaxKernel);
 TANDEM_LAUNCH(VocabSumsKernel);

@@ -1,6 +1,5 @@
 // Kernels of layers outside of their attention.
 #include "exec/cuda/launch.cuh"
-#include "exec/device/norms.hpp"
 #include "exec/device/pointwise.hpp"
 #include "exec/device/residual.hpp"
 
@@ -13,7 +12,3 @@ TANDEM_LAUNCH(BiasKernel);
 TANDEM_LAUNCH(DropoutKernel);
 TANDEM_LAUNCH(PositionKernel);
 TANDEM_LAUNCH(PositionGradKernel);
-TANDEM_LAUNCH(NormKernel);
-TANDEM_LAUNCH(NormInputGradKernel);
-TANDEM_LAUNCH(ColumnSumsKernel);
-TANDEM_LAUNCH(RowReduceKernel);

@@ -14,7 +14,9 @@ namespace {
 
 void require_cuda_device() { refuse(); }
 
-std::unique_ptr<Backend> make_cuda_backend() { refuse(); }
+CudaCard cuda_card() { refuse(); }
+
+std::unique_ptr<Backend> make_cuda_backend(const CudaOptions&) { refuse(); }
 
 std::vector<std::unique_ptr<Communicator>> make_cuda_communicators(int) { refuse(); }
 

@@ -3,6 +3,7 @@
 
 #include "exec/backend/step_table.hpp"
 #include "exec/data/sequence_map.hpp"
+#include "exec/device/wide.hpp"
 #include "exec/shared/hd.hpp"
 #include "exec/shared/philox.hpp"
 
@@ -21,7 +22,31 @@ struct Dropout {
   template <class A>
   TANDEM_HD A factor(std::uint64_t index) const {
     if (threshold == 0) return A{1};
-    return random_bits(seed, dropout_name(site, table->step, layer), index) < threshold ? A{0} : static_cast<A>(scale);
+    return of_bits<A>(random_bits(seed, name(), index));
+  }
+  /// Of N indices, the first of which is a multiple of N: four share a block of random words.
+  template <class A, int N>
+  TANDEM_HD Wide<A, N> factors(std::uint64_t index) const {
+    Wide<A, N> all;
+    if constexpr (N % 4 == 0) {
+      TANDEM_UNROLL
+      for (int l = 0; l < N; l += 4) {
+        const PhiloxWords words = philox_words(seed, name(), (index + static_cast<std::uint64_t>(l)) / 4);
+        all[l] = of_bits<A>(words.w0), all[l + 1] = of_bits<A>(words.w1);
+        all[l + 2] = of_bits<A>(words.w2), all[l + 3] = of_bits<A>(words.w3);
+      }
+    } else {
+      TANDEM_UNROLL
+      for (int l = 0; l < N; ++l) all[l] = factor<A>(index + static_cast<std::uint64_t>(l));
+    }
+    return all;
+  }
+
+ private:
+  TANDEM_HD RandomName name() const { return dropout_name(site, table->step, layer); }
+  template <class A>
+  TANDEM_HD A of_bits(std::uint32_t bits) const {
+    return bits < threshold ? A{0} : static_cast<A>(scale);
   }
 };
 

@@ -1,9 +1,8 @@
 #pragma once
 // Rows of an embedding table, and their gradient.
 
-#include "exec/device/chunk.hpp"
 #include "exec/device/fault.hpp"
-#include "exec/device/typed.hpp"
+#include "exec/device/rows.hpp"
 
 namespace tandem::exec::device {
 
@@ -33,49 +32,113 @@ struct EmbeddingKernel {
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
-    each_in_chunk(block, elements, [&](std::int64_t i) {
-      const std::int64_t row = rows.row(as<const std::int32_t>(tokens)[i / hidden], fault);
+    const bool may = are_aligned(kLanes<S>, table, y) && hidden % kLanes<S> == 0;
+    each_wide<kLanes<S>>(block, elements, may, [&](auto lanes, std::int64_t i) {
+      constexpr int n = decltype(lanes)::n;
+      const Cell at = cell_of(i, hidden);
+      const std::int64_t row = rows.row(as<const std::int32_t>(tokens)[at.row], fault);
       if (row < 0 && add) return;
-      const A found = row < 0 ? A{0} : load<A>(table, row * hidden + i % hidden);
-      S::put(y, i, add ? S::get(y, i) + found : found);
+      const Wide<A, n> found = row < 0 ? zeros<A, n>() : load_wide<A, n>(table, row * hidden + at.col);
+      put<S>(y, i, add ? get<S, n>(y, i) + found : found);
     });
   }
 };
 
-/// A block for each token; the first of equal tokens adds up all of them, ascending. Other rows of the table were zeroed before.
-struct EmbeddingGradKernel {
+/// The first place of each row of the table among the tokens; the places were filled with ones before.
+struct FirstTokenKernel {
   Form form;
-  Typed tokens, dy, dtable;
-  std::int64_t count, hidden;
+  Typed tokens;
+  std::uint32_t* first;
+  std::int64_t count;
   TableRows rows;
   Fault* fault;
 
-  /// A flag for each token that is compared at a time.
-  Grid grid() const { return {count, kCompared * sizeof(std::int32_t)}; }
+  Grid grid() const { return chunks(count); }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
-    using A = typename S::Number;
-    const std::int64_t mine = block.index();
-    const std::int32_t* all = as<const std::int32_t>(tokens);
-    const std::int32_t token = all[mine];
-    const std::int64_t row = rows.row(token, fault);
-    if (row < 0 || block.any(mine, [&](std::int64_t t) { return all[t] == token; })) return;
-    block.each(hidden, [&](std::int64_t c) { store(dtable, row * hidden + c, A{0}); });
-    auto* equal = reinterpret_cast<std::int32_t*>(block.shared());
-    for (std::int64_t first = mine; first < count; first += kCompared) {
-      const std::int64_t n = count - first < kCompared ? count - first : kCompared;
-      if (!block.any(n, [&](std::int64_t t) { return all[first + t] == token; })) continue;
-      block.each(n, [&](std::int64_t t) { equal[t] = all[first + t] == token ? 1 : 0; });
-      block.each(hidden, [&](std::int64_t c) {
-        A sum = load<A>(dtable, row * hidden + c);
-        for (std::int64_t t = 0; t < n; ++t)
-          if (equal[t] != 0) sum += S::get(dy, (first + t) * hidden + c);
-        store(dtable, row * hidden + c, sum);
-      });
-    }
+    each_in_chunk(block, count, [&](std::int64_t t) {
+      const std::int64_t row = rows.row(as<const std::int32_t>(tokens)[t], fault);
+      if (row >= 0) block.least(first + row, static_cast<std::uint32_t>(t));
+    });
+  }
+};
+
+/// A block for each token; that of the first of equal tokens adds up all of them, in a fixed order. Other rows of the table were zeroed
+/// before.
+struct EmbeddingGradKernel {
+  Form form;
+  Typed tokens, dy, dtable;
+  const std::uint32_t* first;
+  std::int64_t count, hidden;
+  TableRows rows;
+
+  static constexpr std::int64_t kCompared = 2048, kTeams = kThreads / 32, kColumns = 256;
+  static constexpr std::size_t kSumBytes = kTeams * kColumns * sizeof(double);
+  /// Sums of each warp, and places of equal tokens.
+  Grid grid() const { return {count, kSumBytes + kCompared * sizeof(std::int32_t)}; }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    const std::int64_t mine = block.index(), row = as<const std::int32_t>(tokens)[mine] - rows.first;
+    if (row < 0 || row >= rows.count || first[row] != static_cast<std::uint32_t>(mine)) return;
+    if (are_aligned(kLanes<S>, dy, dtable) && hidden % kLanes<S> == 0) sum<S, kLanes<S>>(block, row);
+    else sum<S, 1>(block, row);
   }
 
-  static constexpr std::int64_t kCompared = 1024;
+ private:
+  /// A warp adds up every eighth of the equal tokens, over as many columns at a time as there is room for; the warps' sums are added in
+  /// their order.
+  template <class S, int N, class Block>
+  TANDEM_HD void sum(Block& block, std::int64_t row) const {
+    auto* equal = reinterpret_cast<std::int32_t*>(block.shared() + kSumBytes);
+    const std::int32_t* all = as<const std::int32_t>(tokens);
+    const std::int32_t token = all[block.index()];
+    for (std::int64_t from = block.index(); from < count; from += kCompared) {
+      const std::int64_t n = count - from < kCompared ? count - from : kCompared;
+      const std::int64_t found = block.select(n, equal, [&](std::int64_t t) { return all[from + t] == token; });
+      if (found == 0) continue;
+      for (std::int64_t column = 0; column < hidden; column += 32 * N)
+        columns<S, N>(block, {row * hidden + column, from, found, column}, equal);
+    }
+  }
+  struct Part {
+    std::int64_t to, from, found, column;
+  };
+  template <class Held>
+  struct Sum {
+    Held value;
+  };
+  template <class S, int N, class Block>
+  TANDEM_HD void columns(Block& block, const Part& part, const std::int32_t* equal) const {
+    using A = typename S::Number;
+    using State = Sum<typename Block::template Team<32>::template Held<Wide<A, N>, 1>>;
+    constexpr int kTogether = 4;
+    A* sums = reinterpret_cast<A*>(block.shared());
+    const std::int64_t width = hidden - part.column < 32 * N ? hidden - part.column : 32 * N;
+    const auto add = [&](const auto& team, State& state, std::int64_t item) {
+      team.template each<1>(width / N, [&](Slot s) {
+        typename Access<S>::template Raw<N> d[kTogether];
+        TANDEM_UNROLL
+        for (int t = 0; t < kTogether; ++t) {
+          const std::int64_t place = item * kTogether + t < part.found ? item * kTogether + t : part.found - 1;
+          d[t] = Access<S>::template load<N>(dy, (part.from + equal[place]) * hidden + part.column + s.i * N);
+        }
+        TANDEM_UNROLL
+        for (int t = 0; t < kTogether; ++t)
+          if (item * kTogether + t < part.found) state.value[s] = state.value[s] + Access<S>::template numbers<N>(d[t]);
+      });
+    };
+    const auto done = [&](const auto& team, State& state, int number) {
+      const Typed to{reinterpret_cast<std::byte*>(sums + number * kColumns), sizeof(A) == 8 ? DType::fp64 : DType::fp32};
+      team.template each<1>(width / N, [&](Slot s) { store_cells(to, s.i * N, cells_of<A>(state.value[s])); });
+    };
+    block.template teams<32, State>(0, parts(part.found, kTogether), add, done);
+    block.each(width, [&](std::int64_t c) {
+      A sum = part.from == block.index() ? A{0} : load<A>(dtable, part.to + c);
+      TANDEM_UNROLL
+      for (int t = 0; t < kTeams; ++t) sum += sums[t * kColumns + c];
+      store(dtable, part.to + c, sum);
+    });
+  }
 };
 
 }  // namespace tandem::exec::device

@@ -20,6 +20,8 @@ struct FoldKernel {
   DType type;
   Reduce reduce;
 
+  template <class Variant>
+  static constexpr int kResident = 4;
   Grid grid() const { return chunks(count); }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
@@ -36,30 +38,40 @@ struct FoldKernel {
  private:
   template <class Sum, class Stored, class Block>
   TANDEM_HD void fold(Block& block) const {
-    each_in_chunk(block, count, [&](std::int64_t i) {
-      Sum sum = get<Sum, Stored>(0, i);
+    constexpr int kWidth = 16 / sizeof(Stored);
+    each_wide<kWidth>(block, count, may(kWidth), [&](auto lanes, std::int64_t i) {
+      constexpr int n = decltype(lanes)::n;
+      Wide<Sum, n> sum = get<Sum, Stored, n>(0, i);
       for (int m = 1; m < members; ++m) {
-        const Sum next = get<Sum, Stored>(m, i);
-        sum = reduce == Reduce::sum ? sum + next : sum < next ? next : sum;
+        const Wide<Sum, n> next = get<Sum, Stored, n>(m, i);
+        TANDEM_UNROLL
+        for (int l = 0; l < n; ++l) sum[l] = reduce == Reduce::sum ? sum[l] + next[l] : sum[l] < next[l] ? next[l] : sum[l];
       }
-      for (int o = 0; o < outputs; ++o) put<Sum, Stored>(o, i, sum);
+      for (int o = 0; o < outputs; ++o) put<Sum, Stored, n>(o, i, sum);
     });
   }
-  template <class Sum, class Stored>
-  TANDEM_HD Sum get(int member, std::int64_t i) const {
-    const Stored value = reinterpret_cast<const Stored*>(in[member])[begin + i];
-    if constexpr (sizeof(Stored) == 2)
-      return type == DType::bf16 ? from_bf16(value) : from_fp16(value);
-    else
-      return value;
+  /// Whether every operand's elements can be read so many at a time.
+  TANDEM_HD bool may(int lanes) const {
+    bool all = ((begin | to) & (lanes - 1)) == 0;
+    for (int m = 0; m < members; ++m) all = all && is_aligned({const_cast<std::byte*>(in[m]), type}, lanes);
+    for (int o = 0; o < outputs; ++o) all = all && is_aligned({out[o], type}, lanes);
+    return all;
   }
-  template <class Sum, class Stored>
-  TANDEM_HD void put(int output, std::int64_t i, Sum value) const {
-    auto* at = reinterpret_cast<Stored*>(out[output]) + to + i;
+  template <class Sum, class Stored, int n>
+  TANDEM_HD Wide<Sum, n> get(int member, std::int64_t i) const {
+    const auto cells = load_cells<Stored, n>({const_cast<std::byte*>(in[member]), type}, begin + i);
     if constexpr (sizeof(Stored) == 2)
-      *at = type == DType::bf16 ? to_bf16(value) : to_fp16(value);
+      return type == DType::bf16 ? numbers_of_pairs<Bf16Pairs, Sum, n>(cells) : numbers_of_pairs<Fp16Pairs, Sum, n>(cells);
     else
-      *at = value;
+      return numbers_of<Sum>(cells);
+  }
+  template <class Sum, class Stored, int n>
+  TANDEM_HD void put(int output, std::int64_t i, const Wide<Sum, n>& sum) const {
+    const Typed at{out[output], type};
+    if constexpr (sizeof(Stored) == 2)
+      store_cells(at, to + i, type == DType::bf16 ? pairs_of<Bf16Pairs>(sum) : pairs_of<Fp16Pairs>(sum));
+    else
+      store_cells(at, to + i, cells_of<Stored>(sum));
   }
 };
 

@@ -23,20 +23,82 @@ struct VocabShard {
   }
 };
 
-template <class S, class Block>
-TANDEM_HD inline typename S::Number largest(Block& block, const Typed& logits, std::int64_t at, std::int64_t n) {
-  using A = typename S::Number;
-  return block.template max<A>(n, -std::numeric_limits<A>::infinity(), [&](std::int64_t c) { return S::get(logits, at + c); });
-}
+inline constexpr int kLossThreads = 512, kLossBatch = 4;  ///< threads of a row; pieces that each reads at a time
 
-template <class S, class Block>
-TANDEM_HD inline typename S::Number exponentials(Block& block, const Typed& logits, std::int64_t at, std::int64_t n,
-                                                 typename S::Number top) {
+/// A row of logits, and room for its first pieces in memory that the block shares: what is kept there is read once.
+template <class S>
+class LogitsRow {
+ public:
   using A = typename S::Number;
-  return block.template sum<A>(n, [&](std::int64_t c) { return exp_saturating(S::get(logits, at + c) - top); });
-}
+  using In = Access<S>;
+  static constexpr int n = kLanes<S>;
+  using Raw = typename In::template Raw<n>;
+  const Span<n> part;      ///< all columns
+  const std::int64_t end;  ///< behind the real ones
+
+  /// `may`: whether pieces of 16 bytes can be read.
+  template <class Block>
+  TANDEM_HD LogitsRow(Block& block, const Typed& logits, const VocabShard& shard, bool may)
+      : part(block.index() * shard.cols, shard.cols, may),
+        end(part.first + shard.real),
+        logits_(logits),
+        kept_(reinterpret_cast<Raw*>(block.shared())),
+        room_(static_cast<std::int64_t>(block.shared_bytes() / sizeof(Raw))) {}
+
+  /// Of the real columns. Keeps what there is room for.
+  template <class Block>
+  TANDEM_HD A largest(Block& block) const {
+    constexpr A kNone = -std::numeric_limits<A>::infinity();
+    const auto larger = [](A a, A b) { return b > a ? b : a; };
+    auto found = block.template gather<kLossBatch>(
+        part.pieces, kNone, [&](std::int64_t k) { return In::template load<n>(logits_, part.piece(k)); },
+        [&](A& top, const Raw& raw, std::int64_t k) {
+          if (k < room_) kept_[k] = raw;
+          const Wide<A, n> x = real(raw, k);
+          TANDEM_UNROLL
+          for (int l = 0; l < n; ++l) top = larger(top, x[l]);
+        });
+    block.gather_more(found, part.singles(), [&](A& top, std::int64_t k) { top = larger(top, single(k)); });
+    return block.join(found, larger);
+  }
+  /// Sum of exp(logit - top) over the real columns; `kept`: after largest().
+  template <class Block>
+  TANDEM_HD A exponentials(Block& block, A top, bool kept) const {
+    auto found = block.template gather<kLossBatch>(
+        part.pieces, A{0}, [&](std::int64_t k) { return piece(k, kept); },
+        [&](A& sum, const Raw& raw, std::int64_t k) {
+          const Wide<A, n> x = real(raw, k);
+          TANDEM_UNROLL
+          for (int l = 0; l < n; ++l) sum += exp_short(x[l] - top);
+        });
+    block.gather_more(found, part.singles(), [&](A& sum, std::int64_t k) { sum += exp_short(single(k) - top); });
+    return block.join(found, [](A a, A b) { return a + b; });
+  }
+  TANDEM_HD Raw piece(std::int64_t k, bool kept) const {
+    return kept && k < room_ ? kept_[k] : In::template load<n>(logits_, part.piece(k));
+  }
+
+ private:
+  Typed logits_;
+  Raw* kept_;
+  std::int64_t room_;
+
+  /// Padding does not count.
+  TANDEM_HD Wide<A, n> real(const Raw& raw, std::int64_t k) const {
+    Wide<A, n> x = In::template numbers<n>(raw);
+    if (part.piece(k) + n > end) {
+      TANDEM_UNROLL
+      for (int l = 0; l < n; ++l) x[l] = part.piece(k) + l < end ? x[l] : -std::numeric_limits<A>::infinity();
+    }
+    return x;
+  }
+  TANDEM_HD A single(std::int64_t k) const {
+    return part.single(k) < end ? S::get(logits_, part.single(k)) : -std::numeric_limits<A>::infinity();
+  }
+};
 
 struct VocabMaxKernel {
+  static constexpr int kBlockThreads = kLossThreads;
   Form form;
   Typed logits, max;
   std::int64_t rows;
@@ -45,13 +107,13 @@ struct VocabMaxKernel {
   Grid grid() const { return {rows}; }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
-    const std::int64_t row = block.index();
-    const auto top = largest<S>(block, logits, row * shard.cols, shard.real);
-    block.each(1, [&](std::int64_t) { store(max, row, top); });
+    const auto top = LogitsRow<S>(block, logits, shard, is_aligned(logits, kLanes<S>)).largest(block);
+    block.each(1, [&](std::int64_t) { store(max, block.index(), top); });
   }
 };
 
 struct VocabSumsKernel {
+  static constexpr int kBlockThreads = kLossThreads;
   Form form;
   Typed logits, max, targets, sums;
   std::int64_t rows;
@@ -62,19 +124,21 @@ struct VocabSumsKernel {
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
-    const std::int64_t row = block.index(), at = row * shard.cols;
-    const A top = load<A>(max, row), sum = exponentials<S>(block, logits, at, shard.real, top);
+    const std::int64_t row = block.index();
+    const A top = load<A>(max, row);
+    const A sum = LogitsRow<S>(block, logits, shard, is_aligned(logits, kLanes<S>)).exponentials(block, top, false);
     block.each(1, [&](std::int64_t) {
       const std::int64_t target = shard.column(as<const std::int32_t>(targets)[row], fault);
       store(sums, row, sum);
-      store(sums, rows + row, target < 0 ? A{0} : S::get(logits, at + target) - top);
+      store(sums, rows + row, target < 0 ? A{0} : S::get(logits, row * shard.cols + target) - top);
     });
   }
 };
 
-/// dlogits = (softmax - one-hot) * weight, and the row's loss in `terms`. Without `max` and `sums` it finds them itself. dlogits may
-/// be logits.
+/// dlogits = (softmax - one-hot) * weight, and the row's loss in `terms`. Without `max` and `sums` it finds them itself, with the
+/// same bits, and keeps as much of the row as its block can share. dlogits may be logits.
 struct LossKernel {
+  static constexpr int kBlockThreads = kLossThreads;
   Form form;
   Typed logits, max, sums, targets, terms, dlogits;
   std::int64_t rows, global_tokens;
@@ -82,30 +146,50 @@ struct LossKernel {
   const StepTable* table;
   Fault* fault;
 
-  Grid grid() const { return {rows}; }
+  Grid grid() const { return {rows, 0, max.here() ? 0 : static_cast<std::size_t>(shard.cols / lanes_of(form)) * 16}; }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
+    constexpr int n = kLanes<S>;
+    using Row = LogitsRow<S>;
     const std::int64_t row = block.index(), at = row * shard.cols;
     const std::int32_t target = as<const std::int32_t>(targets)[row];
     const std::int64_t mine = shard.column(target, fault);
-    const A top = max.here() ? load<A>(max, row) : largest<S>(block, logits, at, shard.real);
-    const A sum = sums.here() ? load<A>(sums, row) : exponentials<S>(block, logits, at, shard.real, top);
-    const A hit = sums.here() ? load<A>(sums, rows + row) : mine < 0 ? A{0} : S::get(logits, at + mine) - top;
+    const bool known = max.here();
+    const Row x(block, logits, shard, are_aligned(n, logits, dlogits));
+    const A top = known ? load<A>(max, row) : x.largest(block);
+    const A sum = known ? load<A>(sums, row) : x.exponentials(block, top, true);
+    const A hit = known ? load<A>(sums, rows + row) : mine < 0 ? A{0} : S::get(logits, at + mine) - top;
     const A weight = target < 0 ? A{0} : static_cast<A>(table->loss_scale / static_cast<double>(global_tokens));
     const A factor = weight / sum;
-    block.sync();
-    block.each(shard.cols, [&](std::int64_t c) {
-      A d = A{0};
-      if (c < shard.real && target >= 0) d = exp_saturating(S::get(logits, at + c) - top) * factor;
-      S::put(dlogits, at + c, c == mine ? d - weight : d);
-      if (c == 0) as<double>(terms)[row] = target < 0 ? 0.0 : std::log(static_cast<double>(sum)) - static_cast<double>(hit);
+    const auto gradient = [&](std::int64_t c, A logit) {
+      const A d = c < shard.real && target >= 0 ? exp_short(logit - top) * factor : A{0};
+      return c == mine ? d - weight : d;
+    };
+    block.sync();  // the target's logit was read
+    block.template stream<kLossBatch>(
+        x.part.pieces, [&](std::int64_t k) { return x.piece(k, !known); },
+        [&](const typename Row::Raw& raw, std::int64_t k) {
+          Wide<A, n> d = Access<S>::template numbers<n>(raw);
+          const std::int64_t c = x.part.piece(k) - at;
+          const bool plain = target >= 0 && c + n <= shard.real && (mine < c || mine >= c + n);
+          TANDEM_UNROLL
+          for (int l = 0; l < n; ++l) d[l] = plain ? exp_short(d[l] - top) * factor : gradient(c + l, d[l]);
+          put<S>(dlogits, x.part.piece(k), d);
+        });
+    block.each(x.part.singles(), [&](std::int64_t k) {
+      const std::int64_t i = x.part.single(k);
+      S::put(dlogits, i, gradient(i - at, S::get(logits, i)));
+    });
+    block.each(1, [&](std::int64_t) {
+      as<double>(terms)[row] = target < 0 ? 0.0 : std::log(static_cast<double>(sum)) - static_cast<double>(hit);
     });
   }
 };
 
 /// loss (= or += unless `first`) sum of the rows' losses / tokens of the global batch. One block.
 struct LossSumKernel {
+  static constexpr int kBlockThreads = 1024;
   Form form;
   Typed terms, loss;
   std::int64_t rows, global_tokens;

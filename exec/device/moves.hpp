@@ -25,18 +25,49 @@ struct CopyKernel {
   Grid grid() const { return chunks(outer * middle * inner); }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
-    each_in_chunk(block, outer * middle * inner, [&](std::int64_t i) {
-      const std::int64_t c = i % inner, b = i / inner % middle, a = i / inner / middle;
-      copy(from.first + a * from.outer + b * from.middle + c, to.first + a * to.outer + b * to.middle + c);
-    });
+    switch (bits(x.type)) {
+      case 16: return copy<std::uint16_t>(block);
+      case 64: return copy<std::uint64_t>(block);
+      default: return copy<std::uint32_t>(block);
+    }
   }
 
  private:
-  TANDEM_HD void copy(std::int64_t source, std::int64_t destination) const {
-    switch (bits(x.type)) {
-      case 16: as<std::uint16_t>(y)[destination] = as<const std::uint16_t>(x)[source]; break;
-      case 64: as<std::uint64_t>(y)[destination] = as<const std::uint64_t>(x)[source]; break;
-      default: as<std::uint32_t>(y)[destination] = as<const std::uint32_t>(x)[source];
+  template <class T, class Block>
+  TANDEM_HD void copy(Block& block) const {
+    constexpr int kWidth = 16 / sizeof(T);
+    const bool whole = outer == 1 && middle == 1;
+    const std::int64_t steps = from.first | from.outer | from.middle | to.first | to.outer | to.middle;
+    const bool may = are_aligned(kWidth, x, y) && (whole ? (from.first | to.first) % kWidth == 0 : (steps | inner) % kWidth == 0);
+    each_wide<kWidth>(block, outer * middle * inner, may, [&](auto lanes, std::int64_t i) {
+      Cell column{0, i}, row{0, 0};
+      if (!whole) column = cell_of(i, inner), row = cell_of(column.row, middle);
+      const auto cells =
+          load_cells<T, decltype(lanes)::n>(x, from.first + row.row * from.outer + row.col * from.middle + column.col);
+      store_cells(y, to.first + row.row * to.outer + row.col * to.middle + column.col, cells);
+    });
+  }
+};
+
+/// Cosine and sine of an angle. In fp32 its whole turns go off in fp64 first, so large angles keep their bits.
+template <class A>
+struct Turn {
+  A cos, sin;
+
+  TANDEM_HD explicit Turn(double angle) {
+    if constexpr (sizeof(A) == sizeof(double)) {
+      cos = std::cos(angle);
+      sin = std::sin(angle);
+    } else {
+      constexpr double kTurns = 0.15915494309189533577;  // 1 / (2 pi)
+      const double turns = angle * kTurns, rest = 2 * (turns - std::rint(turns));
+#ifdef __CUDA_ARCH__
+      sincospif(static_cast<float>(rest), &sin, &cos);
+#else
+      constexpr double kPi = 3.14159265358979323846;
+      cos = std::cos(static_cast<float>(rest * kPi));
+      sin = std::sin(static_cast<float>(rest * kPi));
+#endif
     }
   }
 };
@@ -46,10 +77,10 @@ inline constexpr std::int64_t kMostPairs = 128;  ///< halves of the longest head
 /// A block for each token: turns its query and key heads, or does one of the passes that frameworks without a fused kernel do.
 struct RotaryKernel {
   Form form;
-  Typed x, turned, y;  ///< x: what is turned in place is y; `turned`: t of the passes, in or out
-  std::int64_t tokens, width, groups, queries;      ///< queries of a group
-  std::int64_t first_head, end_head, half;          ///< of a group's query heads and its key
-  double frequencies[kMostPairs];                   ///< of each pair; angle = position / unit * frequency
+  Typed x, turned, y;                           ///< x: what is turned in place is y; `turned`: t of the passes, in or out
+  std::int64_t tokens, width, groups, queries;  ///< queries of a group
+  std::int64_t first_head, end_head, half;      ///< of a group's query heads and its key
+  double frequencies[kMostPairs];               ///< of each pair; angle = position / unit * frequency
   double unit, length;
   SequenceMap map{1, 1};
   std::int32_t context_rank;
@@ -65,10 +96,12 @@ struct RotaryKernel {
     A* sin = cos + half;
     block.each(half, [&](std::int64_t i) {
       const double angle = static_cast<double>(map.position(context_rank, token % map.local_seq)) / unit * frequencies[i];
-      cos[i] = static_cast<A>(length * std::cos(angle));
-      sin[i] = static_cast<A>((inverse ? -1 : 1)) * static_cast<A>(length * std::sin(angle));
+      const Turn<A> turn(angle);
+      cos[i] = static_cast<A>(length) * turn.cos;
+      sin[i] = static_cast<A>(inverse ? -length : length) * turn.sin;
     });
     const std::int64_t heads = end_head - first_head;
+    if (part == RotaryPart::whole && half % kLanes<S> == 0 && are_aligned(kLanes<S>, y)) return turn_wide<S>(block, cos, sin);
     block.each(groups * heads * half, [&](std::int64_t at) {
       const std::int64_t i = at % half, h = at / half % heads, g = at / half / heads;
       const std::int64_t head = token * width + (g * (queries + 2) + first_head + h) * 2 * half + i;
@@ -78,6 +111,27 @@ struct RotaryKernel {
   }
 
  private:
+  /// 16 bytes of a head's first half and 16 of its second one.
+  template <class S, class Block, class A>
+  TANDEM_HD void turn_wide(Block& block, const A* cos, const A* sin) const {
+    constexpr int n = kLanes<S>;
+    const std::int64_t token = block.index(), heads = end_head - first_head, pieces = half / n;
+    block.each(groups * heads * pieces, [&](std::int64_t at) {
+      const Cell piece = cell_of(at, pieces), head = cell_of(piece.row, heads);
+      const std::int64_t i = piece.col * n,
+                         first = token * width + (head.row * (queries + 2) + first_head + head.col) * 2 * half + i;
+      Wide<A, n> a = get<S, n>(y, first), b = get<S, n>(y, first + half);
+      const auto c = *reinterpret_cast<const Cells<A, n>*>(cos + i), s = *reinterpret_cast<const Cells<A, n>*>(sin + i);
+      TANDEM_UNROLL
+      for (int l = 0; l < n; ++l) {
+        const A x0 = a[l], x1 = b[l];
+        a[l] = x0 * c.v[l] - x1 * s.v[l];
+        b[l] = x1 * c.v[l] + x0 * s.v[l];
+      }
+      put<S>(y, first, a);
+      put<S>(y, first + half, b);
+    });
+  }
   template <class S, class A>
   TANDEM_HD void turn(std::int64_t head, std::int64_t packed, A cos, A sin) const {
     const std::int64_t other = head + half, packed_other = packed + half;

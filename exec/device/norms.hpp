@@ -1,109 +1,112 @@
 #pragma once
-// Norms of rows, their gradients, sums of columns and of rows.
+// Norms of rows, and sums of rows.
 
 #include <cmath>
 
-#include "exec/device/chunk.hpp"
-#include "exec/device/typed.hpp"
+#include "exec/device/residual.hpp"
+#include "exec/device/rows.hpp"
 #include "models/ops/layer.hpp"
 
 namespace tandem::exec::device {
 
-/// A block for each row.
+template <class A, int N>
+TANDEM_HD inline A total(const Wide<A, N>& numbers) {
+  A sum = numbers[0];
+  TANDEM_UNROLL
+  for (int l = 1; l < N; ++l) sum += numbers[l];
+  return sum;
+}
+
+/// A row for a warp or for a block. With `add` the rows are what that gives: they go into x first, and are read as they stand
+/// there.
 struct NormKernel {
   Form form;
   Typed x, gamma, beta, y, stats;
   std::int64_t rows, cols;
   double epsilon;
   bool rms;
+  DropoutAdd add = {};
 
-  Grid grid() const { return {rows}; }
-  template <class S, class Block>
+  template <class Variant>
+  static constexpr int kResident = kKept<Variant> <= 16   ? 4
+                                   : kKept<Variant> <= 32 ? 3
+                                                          : 1;
+  RowPlan plan() const {
+    const int lanes = lanes_of(form);
+    return row_plan(cols, form, are_aligned(lanes, x, gamma, beta, y) && are_aligned(lanes, add.x, add.bias, add.residual));
+  }
+  Grid grid() const { return {parts(rows, plan().rows_of_block())}; }
+  template <class Variant, class Block>
   TANDEM_HD void run(Block& block) const {
+    if constexpr (Variant::kPieces == 0) {
+      read_again<typename Variant::Storage>(block);
+    } else {
+      constexpr int kRows = kThreads / Variant::kThreadsOfRow;
+      const std::int64_t first = block.index() * kRows, end = first + kRows < rows ? first + kRows : rows;
+      block.template teams<Variant::kThreadsOfRow>(first, end,
+                                                   [&](const auto& team, std::int64_t row) { kept<Variant>(team, row); });
+    }
+  }
+
+ private:
+  template <class Variant, class Team>
+  TANDEM_HD void kept(const Team& team, std::int64_t row) const {
+    using S = typename Variant::Storage;
+    using A = typename S::Number;
+    using In = Access<S>;
+    constexpr int n = kLanes<S>, K = Variant::kPieces;
+    const std::int64_t at = row * cols, pieces = cols / n;
+    const A count = static_cast<A>(cols);
+    typename Team::template Held<typename In::template Raw<n>, K> held;
+    team.template each<K>(pieces,
+                          [&](Slot s) { held[s] = add.x.here() ? added<S>(row, s.i * n) : In::template load<n>(x, at + s.i * n); });
+    const A mean =
+        rms ? A{0} : team.template sum<A, K>(pieces, A{0}, [&](Slot s) { return total(In::template numbers<n>(held[s])); }) / count;
+    const A squares = team.template sum<A, K>(pieces, A{0}, [&](Slot s) {
+      Wide<A, n> v = In::template numbers<n>(held[s]);
+      TANDEM_UNROLL
+      for (int l = 0; l < n; ++l) v[l] = (v[l] - mean) * (v[l] - mean);
+      return total(v);
+    });
+    const A rstd = A{1} / std::sqrt(squares / count + static_cast<A>(epsilon));
+    team.template each<K>(pieces, [&](Slot s) {
+      Wide<A, n> v = In::template numbers<n>(held[s]);
+      const Wide<A, n> scale = load_wide<A, n>(gamma, s.i * n), shift = rms ? zeros<A, n>() : load_wide<A, n>(beta, s.i * n);
+      TANDEM_UNROLL
+      for (int l = 0; l < n; ++l) v[l] = (v[l] - mean) * rstd * scale[l] + shift[l];
+      put<S>(y, at + s.i * n, v);
+    });
+    team.one([&] { note(row, mean, rstd); });
+  }
+  template <class S>
+  TANDEM_HD typename Access<S>::template Raw<kLanes<S>> added(std::int64_t row, std::int64_t col) const {
+    constexpr int n = kLanes<S>;
+    const auto sum = Access<S>::template raw<n>(x, add.template at<S, n>({row, col}));
+    Access<S>::template store<n>(x, row * cols + col, sum);
+    return sum;
+  }
+  template <class S, class Block>
+  TANDEM_HD void read_again(Block& block) const {
     using A = typename S::Number;
     const std::int64_t row = block.index(), at = row * cols;
     const A count = static_cast<A>(cols);
+    if (add.x.here()) block.each(cols, [&](std::int64_t c) { put<S>(x, at + c, add.template at<S, 1>({row, c})); });
     const A mean = rms ? A{0} : block.template sum<A>(cols, [&](std::int64_t c) { return S::get(x, at + c); }) / count;
-    const A variance = block.template sum<A>(cols, [&](std::int64_t c) {
+    const A squares = block.template sum<A>(cols, [&](std::int64_t c) {
       const A d = S::get(x, at + c) - mean;
       return d * d;
-    }) / count;
-    const A rstd = A{1} / std::sqrt(variance + static_cast<A>(epsilon));
+    });
+    const A rstd = A{1} / std::sqrt(squares / count + static_cast<A>(epsilon));
     block.each(cols, [&](std::int64_t c) {
       const A scaled = (S::get(x, at + c) - mean) * rstd * load<A>(gamma, c);
       S::put(y, at + c, rms ? scaled : scaled + load<A>(beta, c));
-      if (c != 0) return;
-      store(stats, 2 * row, mean);
-      store(stats, 2 * row + 1, rstd);
+      if (c == 0) note(row, mean, rstd);
     });
   }
-};
-
-/// dx of a norm, a block for each row. With g = dy gamma: rstd (g - mean(g) - xhat mean(g xhat)) (+ residual); without mean(g) where
-/// no mean was taken off.
-struct NormInputGradKernel {
-  Form form;
-  Typed dy, x, stats, gamma, residual, dx;
-  std::int64_t rows, cols;
-  bool rms;
-
-  Grid grid() const { return {rows}; }
-  template <class S, class Block>
-  TANDEM_HD void run(Block& block) const {
-    using A = typename S::Number;
-    const std::int64_t row = block.index(), at = row * cols;
-    const A count = static_cast<A>(cols), mean = load<A>(stats, 2 * row), rstd = load<A>(stats, 2 * row + 1);
-    const auto g = [&](std::int64_t c) { return S::get(dy, at + c) * load<A>(gamma, c); };
-    const auto xhat = [&](std::int64_t c) { return (S::get(x, at + c) - mean) * rstd; };
-    const A mean_g = rms ? A{0} : block.template sum<A>(cols, g) / count;
-    const A mean_gx = block.template sum<A>(cols, [&](std::int64_t c) { return g(c) * xhat(c); }) / count;
-    block.each(cols, [&](std::int64_t c) {
-      const A d = rstd * (g(c) - mean_g - xhat(c) * mean_gx);
-      S::put(dx, at + c, residual.here() ? d + S::get(residual, at + c) : d);
-    });
-  }
-};
-
-inline constexpr std::int64_t kColumns = 32, kRowsBeside = 32;  ///< of a block that sums columns: columns, and rows at a time
-
-/// Sums over rows in a fixed order, a block for each 32 columns: of x, and with `stats` (mean, 1/std) of dy xhat, too.
-struct ColumnSumsKernel {
-  Form form;
-  Typed dy, x, stats, dgamma, sums;  ///< dgamma = sum dy xhat, sums = sum dy; each only where it is there
-  std::int64_t rows, cols;
-
-  Grid grid() const {
-    const std::size_t number = form == Form::doubles ? sizeof(double) : sizeof(float);
-    return {(cols + kColumns - 1) / kColumns, 2 * kColumns * kRowsBeside * number};
-  }
-  template <class S, class Block>
-  TANDEM_HD void run(Block& block) const {
-    using A = typename S::Number;
-    constexpr std::int64_t tile = kColumns * kRowsBeside;
-    A* plain = reinterpret_cast<A*>(block.shared());
-    A* scaled = plain + tile;
-    const std::int64_t first = block.index() * kColumns;
-    block.each(tile, [&](std::int64_t i) {
-      const std::int64_t c = first + i % kColumns;
-      A sum = A{0}, sum_scaled = A{0};
-      for (std::int64_t r = i / kColumns; c < cols && r < rows; r += kRowsBeside) {
-        const A d = S::get(dy, r * cols + c);
-        sum += d;
-        if (dgamma.here()) sum_scaled += d * ((S::get(x, r * cols + c) - load<A>(stats, 2 * r)) * load<A>(stats, 2 * r + 1));
-      }
-      plain[i] = sum;
-      scaled[i] = sum_scaled;
-    });
-    block.each(kColumns, [&](std::int64_t i) {
-      if (first + i >= cols) return;
-      A sum = A{0}, sum_scaled = A{0};
-      for (std::int64_t r = 0; r < kRowsBeside; ++r) {
-        sum += plain[r * kColumns + i];
-        sum_scaled += scaled[r * kColumns + i];
-      }
-      if (sums.here()) store(sums, first + i, sum);
-      if (dgamma.here()) store(dgamma, first + i, sum_scaled);
-    });
+  template <class A>
+  TANDEM_HD void note(std::int64_t row, A mean, A rstd) const {
+    store(stats, 2 * row, mean);
+    store(stats, 2 * row + 1, rstd);
   }
 };
 

@@ -8,22 +8,20 @@
 
 namespace tandem::exec::device {
 
-/// What a function of PointwiseKind gives for one element, or its derivative.
-template <class A>
-TANDEM_HD inline A activated(PointwiseKind kind, A x, bool derivative) {
+/// body(f) with the function's class of exec/shared/activations.
+template <class F>
+TANDEM_HD inline void with_activation(PointwiseKind kind, F body) {
   switch (kind) {
-    case PointwiseKind::gelu_tanh: return derivative ? GeluTanh::derivative(x) : GeluTanh::value(x);
-    case PointwiseKind::relu: return derivative ? Relu::derivative(x) : Relu::value(x);
-    case PointwiseKind::squared_relu: return derivative ? SquaredRelu::derivative(x) : SquaredRelu::value(x);
-    case PointwiseKind::tanh: break;
+    case PointwiseKind::gelu_tanh: return body(GeluTanh{});
+    case PointwiseKind::relu: return body(Relu{});
+    case PointwiseKind::squared_relu: return body(SquaredRelu{});
+    case PointwiseKind::tanh: return body(Tanh{});
   }
-  return derivative ? Tanh::derivative(x) : Tanh::value(x);
 }
-
-template <class A>
-TANDEM_HD inline A gated(GateKind kind, A x, bool derivative) {
-  if (kind == GateKind::silu) return derivative ? Silu::derivative(x) : Silu::value(x);
-  return derivative ? GeluTanh::derivative(x) : GeluTanh::value(x);
+template <class F>
+TANDEM_HD inline void with_activation(GateKind kind, F body) {
+  if (kind == GateKind::silu) return body(Silu{});
+  return body(GeluTanh{});
 }
 
 /// Pointwise, and PointwiseBackward where there is a dy: then y is dx.
@@ -37,12 +35,25 @@ struct PointwiseKernel {
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
-    each_in_chunk(block, elements, [&](std::int64_t i) {
-      const A at = bias_cols == 0 ? S::get(x, i) : S::get(x, i) + load<A>(bias, i % bias_cols);
-      S::put(y, i, dy.here() ? S::get(dy, i) * activated(kind, at, true) : activated(kind, at, false));
+    const bool may = are_aligned(kLanes<S>, x, bias, dy, y) && bias_cols % kLanes<S> == 0;
+    with_activation(kind, [&](auto f) {
+      using Function = decltype(f);
+      each_wide<kLanes<S>>(block, elements, may, [&](auto lanes, std::int64_t i) {
+        constexpr int n = decltype(lanes)::n;
+        Wide<A, n> at = get<S, n>(x, i);
+        if (bias_cols != 0) at = at + load_wide<A, n>(bias, cell_of(i, bias_cols).col);
+        Wide<A, n> d = dy.here() ? get<S, n>(dy, i) : zeros<A, n>();
+        TANDEM_UNROLL
+        for (int l = 0; l < n; ++l) d[l] = dy.here() ? d[l] * Function::derivative(at[l]) : Function::value(at[l]);
+        put<S>(y, i, d);
+      });
     });
   }
 };
+
+/// Elements of a gated activation: half as many lanes as 16 bytes have, because gate and value lie side by side.
+template <class S>
+inline constexpr int kGatedLanes = kLanes<S> / 2;
 
 /// GatedPointwise. `a`: of the product alone.
 struct GatedKernel {
@@ -56,10 +67,30 @@ struct GatedKernel {
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
-    each_in_chunk(block, elements, [&](std::int64_t i) {
-      const A gate = part == GatePart::product ? S::get(a, i) : gated(kind, S::get(x, 2 * i), false);
-      S::put(y, i, part == GatePart::activation ? gate : gate * S::get(x, 2 * i + 1));
+    const bool may = are_aligned(kLanes<S>, x) && are_aligned(kGatedLanes<S>, a, y);
+    with_activation(kind, [&](auto f) {
+      using Function = decltype(f);
+      each_wide<kGatedLanes<S>>(block, elements, may, [&](auto lanes, std::int64_t i) {
+        constexpr int n = decltype(lanes)::n;
+        const Wide<A, 2 * n> both = pair<S, n>(i);
+        Wide<A, n> gate = part == GatePart::product ? get<S, n>(a, i) : zeros<A, n>();
+        TANDEM_UNROLL
+        for (int l = 0; l < n; ++l) {
+          if (part != GatePart::product) gate[l] = Function::value(both[2 * l]);
+          if (part != GatePart::activation) gate[l] *= both[2 * l + 1];
+        }
+        put<S>(y, i, gate);
+      });
     });
+  }
+
+ private:
+  template <class S, int n>
+  TANDEM_HD Wide<typename S::Number, 2 * n> pair(std::int64_t i) const {
+    if constexpr (n > 1)
+      return get<S, 2 * n>(x, 2 * i);
+    else
+      return {S::get(x, 2 * i), S::get(x, 2 * i + 1)};
   }
 };
 
@@ -74,20 +105,45 @@ struct GatedBackwardKernel {
   Grid grid() const { return chunks(elements); }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
-    using A = typename S::Number;
-    each_in_chunk(block, elements, [&](std::int64_t i) {
-      const A up_stream = S::get(dy, i), gate = S::get(x, 2 * i), up = S::get(x, 2 * i + 1);
-      if (part == GatePart::product) {
-        const A active = S::get(a, i);
-        S::put(da, i, up_stream * up);
-        S::put(dx, 2 * i + 1, up_stream * active);
-      } else if (part == GatePart::activation) {
-        S::put(dx, 2 * i, up_stream * gated(kind, gate, true));
-      } else {
-        S::put(dx, 2 * i, up_stream * up * gated(kind, gate, true));
-        S::put(dx, 2 * i + 1, up_stream * gated(kind, gate, false));
-      }
+    const bool may = part == GatePart::whole && are_aligned(kLanes<S>, x, dx) && are_aligned(kGatedLanes<S>, dy);
+    with_activation(kind, [&](auto f) {
+      each_wide<kGatedLanes<S>>(block, elements, may, [&](auto lanes, std::int64_t i) {
+        if constexpr (decltype(lanes)::n > 1)
+          whole<S, decltype(lanes)::n>(f, i);
+        else
+          single<S>(f, i);
+      });
     });
+  }
+
+ private:
+  template <class S, int n, class Function>
+  TANDEM_HD void whole(Function, std::int64_t i) const {
+    using A = typename S::Number;
+    const Wide<A, n> d = get<S, n>(dy, i);
+    Wide<A, 2 * n> both = get<S, 2 * n>(x, 2 * i);
+    TANDEM_UNROLL
+    for (int l = 0; l < n; ++l) {
+      const A gate = both[2 * l], up = both[2 * l + 1];
+      both[2 * l] = d[l] * up * Function::derivative(gate);
+      both[2 * l + 1] = d[l] * Function::value(gate);
+    }
+    put<S>(dx, 2 * i, both);
+  }
+  template <class S, class Function>
+  TANDEM_HD void single(Function, std::int64_t i) const {
+    using A = typename S::Number;
+    const A up_stream = S::get(dy, i), gate = S::get(x, 2 * i), up = S::get(x, 2 * i + 1);
+    if (part == GatePart::product) {
+      const A active = S::get(a, i);
+      S::put(da, i, up_stream * up);
+      S::put(dx, 2 * i + 1, up_stream * active);
+    } else if (part == GatePart::activation) {
+      S::put(dx, 2 * i, up_stream * Function::derivative(gate));
+    } else {
+      S::put(dx, 2 * i, up_stream * up * Function::derivative(gate));
+      S::put(dx, 2 * i + 1, up_stream * Function::value(gate));
+    }
   }
 };
 
@@ -103,22 +159,45 @@ struct ElementwiseKernel {
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
-    each_in_chunk(block, rows * cols, [&](std::int64_t i) {
-      const A x = S::get(a, i);
-      A second = A{1};
-      if (other == Spread::full) second = S::get(b, i);
-      if (other == Spread::row) second = load<A>(b, i / cols);
-      if (other == Spread::column) second = load<A>(b, i % cols);
-      A result = x * second;
-      if (kind == ElementwiseKind::add) result = x + second;
-      if (kind == ElementwiseKind::subtract) result = x - second;
-      if (kind == ElementwiseKind::square) result = x * x;
-      S::put(y, i, static_cast<A>(factor) * result);
+    const bool whole = other == Spread::full || other == Spread::none;
+    const bool may =
+        are_aligned(kLanes<S>, a, y) && (whole || cols % kLanes<S> == 0) && (other == Spread::row || are_aligned(kLanes<S>, b));
+    each_wide<kLanes<S>>(block, rows * cols, may, [&](auto lanes, std::int64_t i) {
+      constexpr int n = decltype(lanes)::n;
+      const Wide<A, n> x = get<S, n>(a, i), second = others<S, n>(i);
+      Wide<A, n> result;
+      TANDEM_UNROLL
+      for (int l = 0; l < n; ++l) result[l] = static_cast<A>(factor) * of(x[l], second[l]);
+      put<S>(y, i, result);
     });
+  }
+
+ private:
+  template <class S, int n>
+  TANDEM_HD Wide<typename S::Number, n> others(std::int64_t i) const {
+    using A = typename S::Number;
+    if (other == Spread::full) return get<S, n>(b, i);
+    if (other == Spread::column) return load_wide<A, n>(b, cell_of(i, cols).col);
+    const A one = other == Spread::row ? load<A>(b, cell_of(i, cols).row) : A{1};
+    Wide<A, n> all;
+    TANDEM_UNROLL
+    for (int l = 0; l < n; ++l) all[l] = one;
+    return all;
+  }
+  template <class A>
+  TANDEM_HD A of(A x, A second) const {
+    switch (kind) {
+      case ElementwiseKind::add: return x + second;
+      case ElementwiseKind::subtract: return x - second;
+      case ElementwiseKind::square: return x * x;
+      case ElementwiseKind::multiply: break;
+    }
+    return x * second;
   }
 };
 
-/// y[i] += x[i], or = x[i]; each operand in its own type. `rows` of `cols` where those of y lie `stride` apart, behind each other in x.
+/// y[i] += x[i], or = x[i]; each operand in its own type. `rows` of `cols` where those of y lie `stride` apart, behind each other
+/// in x.
 struct AddKernel {
   Form form;
   Typed x, y;
@@ -128,9 +207,13 @@ struct AddKernel {
   Grid grid() const { return chunks(elements); }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
-    each_in_chunk(block, elements, [&](std::int64_t i) {
-      const std::int64_t to = i / cols * stride + i % cols;
-      S::put(y, to, overwrite ? S::get(x, i) : S::get(y, to) + S::get(x, i));
+    const bool may = are_aligned(kLanes<S>, x, y) && (cols == elements || (cols % kLanes<S> == 0 && stride % kLanes<S> == 0));
+    each_wide<kLanes<S>>(block, elements, may, [&](auto lanes, std::int64_t i) {
+      constexpr int n = decltype(lanes)::n;
+      const Cell at = cols == elements ? Cell{0, i} : cell_of(i, cols);
+      const std::int64_t to = at.row * stride + at.col;
+      const auto added = get<S, n>(x, i);
+      put<S>(y, to, overwrite ? added : get<S, n>(y, to) + added);
     });
   }
 };
@@ -145,7 +228,11 @@ struct BiasKernel {
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
-    each_in_chunk(block, rows * cols, [&](std::int64_t i) { S::put(y, i, S::get(y, i) + load<A>(bias, i % cols)); });
+    const bool may = are_aligned(kLanes<S>, bias, y) && cols % kLanes<S> == 0;
+    each_wide<kLanes<S>>(block, rows * cols, may, [&](auto lanes, std::int64_t i) {
+      constexpr int n = decltype(lanes)::n;
+      put<S>(y, i, get<S, n>(y, i) + load_wide<A, n>(bias, cell_of(i, cols).col));
+    });
   }
 };
 

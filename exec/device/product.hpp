@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "models/base/dtype.hpp"
+#include "models/ops/layer.hpp"
 
 namespace tandem::exec::device {
 
@@ -18,7 +19,8 @@ struct Stored {
   auto operator<=>(const Stored&) const = default;
 };
 
-/// out[rows, cols] = alpha op(first) op(second) (+ out when accumulate) (+ bias over rows), `batch` times.
+/// out[rows, cols] = alpha op(first) op(second) (+ out when accumulate) (+ bias over rows), `batch` times. With an activation that is
+/// stored beside as x, and out is gelu(x); or out is what it would be times gelu'(x).
 struct GemmShape {
   Stored first, second, out;
   std::int64_t batch = 1;
@@ -27,19 +29,24 @@ struct GemmShape {
   bool accumulate = false, bias = false, sums = false;  ///< sums: of the second operand, over the summed dimension
   const float* scale = nullptr;  ///< fp8: a device number, the scale of both operands
   bool fast_sum = false;      ///< fp8: sums in the tensor core's own, shorter accumulator
+  ProductActivation activation = ProductActivation::none;
   auto operator<=>(const GemmShape&) const = default;
 
+  /// Whether its kernel does more than multiply and add up.
+  bool does_more() const { return bias || sums || activation != ProductActivation::none; }
   std::int64_t summed() const { return first.transposed ? first.rows : first.cols; }
   std::int64_t flops() const { return 2 * batch * out.rows * out.cols * summed(); }
 };
 
-/// One product with its operands. `vector`: the bias, or the sums, where the shape has them.
+/// One product with its operands. `vector`: the bias, or the sums, where the shape has them. `beside`: the activation's x, stored as out.
 struct Product {
   GemmShape shape;
   const std::byte *first, *second;
   std::byte* out;
   std::byte* vector = nullptr;
   double alpha = 1;
+  std::byte* beside = nullptr;
+  std::byte* room = nullptr;  ///< for sums that a kernel behind it makes: as large as room_bytes says of its operation
 };
 
 /// Fills with one byte.

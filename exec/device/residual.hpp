@@ -7,31 +7,48 @@
 
 namespace tandem::exec::device {
 
-/// y = dropout(x + bias) + residual, each only where it is there. Its gradient is the same without bias and residual.
-struct DropoutKernel {
-  Form form;
-  Typed x, bias, residual, y;
-  std::int64_t rows, cols;
+/// dropout(x + bias) + residual of hidden states, each only where it is there.
+struct DropoutAdd {
+  Typed x, bias, residual;
+  std::int64_t cols;
   Dropout dropout;
   HiddenRows places;
 
-  Grid grid() const { return chunks(rows * cols); }
+  /// Whether `lanes` elements can be read at a time.
+  TANDEM_HD bool may(int lanes) const { return are_aligned(lanes, x, bias, residual) && cols % lanes == 0; }
+  /// N elements of a row.
+  template <class S, int N>
+  TANDEM_HD Wide<typename S::Number, N> at(const Cell& cell) const {
+    using A = typename S::Number;
+    const std::int64_t i = cell.row * cols + cell.col;
+    Wide<A, N> sum = get<S, N>(x, i);
+    if (bias.here()) sum = sum + load_wide<A, N>(bias, cell.col);
+    if (dropout.threshold != 0) {
+      const Wide<A, N> kept =
+          dropout.factors<A, N>(static_cast<std::uint64_t>(places.token(cell.row, *dropout.table) * cols + cell.col));
+      TANDEM_UNROLL
+      for (int l = 0; l < N; ++l) sum[l] *= kept[l];
+    }
+    return residual.here() ? sum + get<S, N>(residual, i) : sum;
+  }
+};
+
+/// y = dropout(x + bias) + residual. Its gradient is the same without bias and residual.
+struct DropoutKernel {
+  Form form;
+  DropoutAdd add;
+  Typed y;
+  std::int64_t rows;
+
+  template <class Variant>
+  static constexpr int kResident = 5;
+  Grid grid() const { return chunks(rows * add.cols); }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
-    using A = typename S::Number;
-    each_in_chunk(block, rows * cols, [&](std::int64_t i) {
-      const std::int64_t row = i / cols, col = i % cols;
-      const A sum = bias.here() ? S::get(x, i) + load<A>(bias, col) : S::get(x, i);
-      const A kept = mask<A>(row, col) * sum;
-      S::put(y, i, residual.here() ? kept + S::get(residual, i) : kept);
+    const bool may = add.may(kLanes<S>) && are_aligned(kLanes<S>, y);
+    each_wide<kLanes<S>>(block, rows * add.cols, may, [&](auto lanes, std::int64_t i) {
+      put<S>(y, i, add.template at<S, decltype(lanes)::n>(cell_of(i, add.cols)));
     });
-  }
-
- private:
-  template <class A>
-  TANDEM_HD A mask(std::int64_t row, std::int64_t col) const {
-    if (dropout.threshold == 0) return A{1};
-    return dropout.factor<A>(static_cast<std::uint64_t>(places.token(row, *dropout.table) * cols + col));
   }
 };
 
@@ -47,12 +64,18 @@ struct PositionKernel {
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
-    each_in_chunk(block, rows * cols, [&](std::int64_t i) {
-      const std::int64_t row = i / cols, col = i % cols;
-      A sum = S::get(x, i);
-      if (positions.here()) sum += load<A>(positions, places.position(row) * cols + col);
-      const auto index = static_cast<std::uint64_t>(places.token(row, *dropout.table) * cols + col);
-      S::put(y, i, dropout.factor<A>(index) * sum);
+    const bool may = are_aligned(kLanes<S>, x, positions, y) && cols % kLanes<S> == 0;
+    each_wide<kLanes<S>>(block, rows * cols, may, [&](auto lanes, std::int64_t i) {
+      constexpr int n = decltype(lanes)::n;
+      const Cell at = cell_of(i, cols);
+      Wide<A, n> sum = get<S, n>(x, i);
+      if (positions.here()) sum = sum + load_wide<A, n>(positions, places.position(at.row) * cols + at.col);
+      if (dropout.threshold != 0) {
+        const auto kept = dropout.factors<A, n>(static_cast<std::uint64_t>(places.token(at.row, *dropout.table) * cols + at.col));
+        TANDEM_UNROLL
+        for (int l = 0; l < n; ++l) sum[l] *= kept[l];
+      }
+      put<S>(y, i, sum);
     });
   }
 };
@@ -68,19 +91,33 @@ struct PositionGradKernel {
   Grid grid() const { return {positions}; }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
-    using A = typename S::Number;
     const std::int64_t position = block.index(), index = local_index(position);
-    block.each(cols, [&](std::int64_t c) {
-      A sum = A{0};
-      for (std::int64_t row = first_with(index); index >= 0 && row < rows; row += places.map.local_seq) {
-        const auto at = static_cast<std::uint64_t>(places.token(row, *dropout.table) * cols + c);
-        sum += dropout.factor<A>(at) * S::get(dy, row * cols + c);
-      }
-      store(dpositions, position * cols + c, sum);
-    });
+    if (are_aligned(kLanes<S>, dy, dpositions) && cols % kLanes<S> == 0)
+      columns<S, kLanes<S>>(block, position, index);
+    else
+      columns<S, 1>(block, position, index);
   }
 
  private:
+  template <class S, int N, class Block>
+  TANDEM_HD void columns(Block& block, std::int64_t position, std::int64_t index) const {
+    using A = typename S::Number;
+    const std::int64_t first = index < 0 ? rows : first_with(index), step = places.map.local_seq;
+    block.each(cols / N, [&](std::int64_t k) {
+      Wide<A, N> sum = zeros<A, N>();
+      TANDEM_UNROLL_4
+      for (std::int64_t row = first; row < rows; row += step) {
+        Wide<A, N> d = get<S, N>(dy, row * cols + k * N);
+        if (dropout.threshold != 0) {
+          const auto kept = dropout.factors<A, N>(static_cast<std::uint64_t>(places.token(row, *dropout.table) * cols + k * N));
+          TANDEM_UNROLL
+          for (int l = 0; l < N; ++l) d[l] *= kept[l];
+        }
+        sum = sum + d;
+      }
+      store_wide(dpositions, position * cols + k * N, sum);
+    });
+  }
   /// Of a position on this context rank, or -1.
   TANDEM_HD std::int64_t local_index(std::int64_t position) const {
     const SequenceMap& map = places.map;

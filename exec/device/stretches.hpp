@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "exec/device/update.hpp"
+#include "exec/device/pieces.hpp"
 
 namespace tandem::exec::device {
 

@@ -8,12 +8,14 @@
 #include <vector>
 
 #include "exec/backend/backend.hpp"
+#include "exec/device/attention_calls.hpp"
 #include "exec/device/embedding.hpp"
 #include "exec/device/flash.hpp"
 #include "exec/device/fold.hpp"
 #include "exec/device/loss.hpp"
 #include "exec/device/moves.hpp"
-#include "exec/device/norms.hpp"
+#include "exec/device/norm_gradients.hpp"
+#include "exec/device/norm_sum.hpp"
 #include "exec/device/pointwise.hpp"
 #include "exec/device/product.hpp"
 #include "exec/device/residual.hpp"
@@ -23,9 +25,10 @@ namespace tandem::exec::device {
 
 using Work = std::variant<PointwiseKernel, GatedKernel, GatedBackwardKernel, ElementwiseKernel, AddKernel, BiasKernel,
                           DropoutKernel, PositionKernel, PositionGradKernel, NormKernel, NormInputGradKernel,
-                          ColumnSumsKernel, RowReduceKernel, EmbeddingKernel, EmbeddingGradKernel, VocabMaxKernel,
+                          NormGradKernel, ColumnSumsKernel, ColumnFoldKernel, RowReduceKernel, EmbeddingKernel, FirstTokenKernel,
+                          EmbeddingGradKernel, VocabMaxKernel,
                           VocabSumsKernel, LossKernel, LossSumKernel, CopyKernel, RotaryKernel, SoftmaxKernel,
-                          SoftmaxGradKernel, FlashKernel, FlashQueryGradKernel, FlashKeyGradKernel, NormSumKernel,
+                          SoftmaxGradKernel, FlashKernel, FlashGradKernels, NormSumKernel,
                           CarryKernel, ClipKernel, AdamWKernel, SgdKernel, Product, Clearing>;
 
 /// What is the same for all of a rank's operations.
@@ -37,6 +40,9 @@ struct Surroundings {
 
 /// Whether `works_of` has an answer. `most_shared`: bytes that the threads of a block can share.
 Answer can(const Op& op, const OperandTypes& types, std::size_t most_shared);
+
+/// Whether an operation is made of products, and of what stands behind them.
+bool is_product(const Op& op);
 
 /// Bytes that an operation needs beside its operands.
 std::int64_t room_bytes(const Op& op);

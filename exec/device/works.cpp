@@ -52,12 +52,6 @@ std::string lacks(const Op&) {
   return "";
 }
 
-bool is_product(const Op& op) {
-  return std::holds_alternative<MatMul>(op) || std::holds_alternative<AttentionScores>(op) ||
-         std::holds_alternative<AttentionContext>(op) || std::holds_alternative<AttentionContextBackward>(op) ||
-         std::holds_alternative<AttentionScoresBackward>(op);
-}
-
 Answer can_multiply(const Op& op, const OperandTypes& types) {
   const auto* product = std::get_if<MatMul>(&op);
   for (std::size_t i = 0; i < types.in.size(); ++i) {
@@ -104,6 +98,12 @@ HiddenRows Operands::rows(std::int64_t local_seq, std::int64_t rows, bool shard)
   return {SequenceMap(c.context_size, local_seq), shard ? c.tensor_rank * rows : 0, c.first_sequence, c.context_rank};
 }
 
+bool is_product(const Op& op) {
+  return std::holds_alternative<MatMul>(op) || std::holds_alternative<AttentionScores>(op) ||
+         std::holds_alternative<AttentionContext>(op) || std::holds_alternative<AttentionContextBackward>(op) ||
+         std::holds_alternative<AttentionScoresBackward>(op);
+}
+
 Answer can(const Op& op, const OperandTypes& types, std::size_t most_shared) {
   if (!is_real(types.compute)) return {false, in_type(op, types.compute)};
   if (const std::string what = missing(op); !what.empty())
@@ -138,11 +138,17 @@ std::int64_t pairs(const AttentionPlace& p) {
 }  // namespace
 
 std::int64_t room_bytes(const Op& op) {
-  const auto* loss = std::get_if<CrossEntropy>(&op);
-  return loss == nullptr ? 0 : loss->dims.rows * static_cast<std::int64_t>(sizeof(double));
+  if (const auto* o = std::get_if<CrossEntropy>(&op)) return o->dims.rows * static_cast<std::int64_t>(sizeof(double));
+  if (const auto* o = std::get_if<EmbeddingBackward>(&op)) return parts(o->vocab_rows * 4, 8) * 8;
+  if (const auto* o = std::get_if<BiasGrad>(&op)) return column_room(o->rows, o->cols, 1);
+  if (const auto* o = std::get_if<MatMul>(&op)) return o->sums ? column_room(o->k, o->m, 1) : 0;
+  if (const auto* o = std::get_if<BiasDropoutAddBackward>(&op)) return o->bias ? column_room(o->rows, o->cols, 1) : 0;
+  if (const auto* o = std::get_if<LayerNormBackward>(&op)) return o->part == NormPart::input ? 0 : norm_room(o->rows, o->cols);
+  return 0;
 }
 
 std::vector<Work> works_of(const Launch& launch, const Surroundings& around) {
+  if (!is_real(launch.compute)) throw DeviceError("a device cannot run " + in_type(launch.op, launch.compute));
   const Operands at(launch, around);
   return std::visit(
       [&](const auto& o) -> std::vector<Work> {
@@ -156,8 +162,7 @@ std::vector<Work> works_of(const Launch& launch, const Surroundings& around) {
 std::int64_t product_flops(const Work& work) {
   if (const auto* p = std::get_if<Product>(&work)) return p->shape.flops();
   if (const auto* f = std::get_if<FlashKernel>(&work)) return 4 * pairs(f->place) * f->place.head_dim;
-  if (const auto* f = std::get_if<FlashQueryGradKernel>(&work)) return 6 * pairs(f->place) * f->place.head_dim;
-  if (const auto* f = std::get_if<FlashKeyGradKernel>(&work)) return 4 * pairs(f->place) * f->place.head_dim;
+  if (const auto* f = std::get_if<FlashGradKernels>(&work)) return 10 * pairs(f->query.place) * f->query.place.head_dim;
   return 0;
 }
 

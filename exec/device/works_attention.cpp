@@ -147,7 +147,7 @@ Works works(const FlashAttentionBackward& op, const Operands& at) {
   place.alibi = op.alibi;
   if (op.dropout > 0) place.dropout = at.dropout(op.site, op.dropout);
   const Form form = at.form({o.dcontext, o.q, o.kv, o.context, o.dq, o.dkv});
-  return {FlashQueryGradKernel{form, o, place, layout_of(op.dims)}, FlashKeyGradKernel{form, o, place, layout_of(op.dims)}};
+  return {FlashGradKernels{{form, o, place, layout_of(op.dims)}, {form, o, place, layout_of(op.dims)}}};
 }
 
 }  // namespace tandem::exec::device

@@ -30,9 +30,12 @@ Works works(const Embedding& op, const Operands& at) {
 
 Works works(const EmbeddingBackward& op, const Operands& at) {
   const Typed dy = at.in(1), dtable = at.out(0);
+  const TableRows rows = table_rows(op, at.context());
+  auto* first = reinterpret_cast<std::uint32_t*>(at.around().room);
   return {Clearing{dtable.address, bytes_of(dtable.type, op.vocab_rows * op.hidden).count(), std::byte{0}},
-          EmbeddingGradKernel{at.form({dy}), at.in(0), dy, dtable, op.tokens, op.hidden, table_rows(op, at.context()),
-                              at.around().fault}};
+          Clearing{at.around().room, op.vocab_rows * static_cast<std::int64_t>(sizeof(std::uint32_t)), std::byte{0xFF}},
+          FirstTokenKernel{Form::floats, at.in(0), first, op.tokens, rows, at.around().fault},
+          EmbeddingGradKernel{at.form({dy}), at.in(0), dy, dtable, first, op.tokens, op.hidden, rows}};
 }
 
 Works works(const PositionDropout& op, const Operands& at) {

@@ -1,58 +1,96 @@
 // Works of a layer outside of its attention.
+#include "exec/device/column_works.hpp"
 #include "exec/device/operands.hpp"
+#include "exec/device/product_parts.hpp"
+#include "exec/device/product_shape.hpp"
 
 namespace tandem::exec::device {
 namespace {
 
-/// A row-major matrix [rows, cols] as cuBLAS sees it.
-Stored stored(std::int64_t rows, std::int64_t cols, bool transposed) { return {cols, rows, cols, 0, transposed}; }
+/// What an operation's blocks leave for each other.
+Typed partials(const Operands& at) { return partial_sums(at.compute(), at.around().room); }
 
-ColumnSumsKernel column_sums(const Operands& at, Typed dy, Typed sums, std::int64_t rows, std::int64_t cols) {
-  return {at.form({dy}), dy, {}, {}, {}, sums, rows, cols};
+Works sums_of_columns(const Operands& at, Typed dy, Typed sums, std::int64_t rows, std::int64_t cols) {
+  return column_sums(at.compute(), dy, sums, {rows, cols, at.around().room});
+}
+
+void append(Works& to, const Works& more) { to.insert(to.end(), more.begin(), more.end()); }
+
+DropoutAdd dropout_add(const BiasDropoutAdd& op, const Operands& at) {
+  DropoutAdd add{at.in(0), at.in_if(op.bias, 1), at.in_if(op.residual, op.bias ? 2 : 1), op.cols, {}, {}};
+  if (op.dropout == 0) return add;
+  const KernelContext& context = at.context();
+  require(context.seq_length > 0, "dropout of hidden states needs the sequence length");
+  add.dropout = at.dropout(op.site, op.dropout);
+  add.places = at.rows(context.seq_length / context.context_size, op.rows, op.shard);
+  return add;
+}
+
+/// In the product's kernel where that knows the types, else behind it.
+void activate(const MatMul& op, const Operands& at, Works& all) {
+  require(!op.accumulate, "a product that accumulates has no activation");
+  const bool gradient = op.activation == ProductActivation::gelu_gradient;
+  const Typed c = at.out(0), x = gradient ? at.in(op.bias ? 3 : 2) : c, y = gradient ? c : at.out(op.sums ? 2 : 1);
+  if (all.size() > 1 || x.type != y.type) {
+    all.push_back(gelu_kernel(at.form({x, y}), x, gradient ? c : Typed{}, y, op.m * op.n));
+    return;
+  }
+  Product& product = std::get<Product>(all.front());
+  product.shape.activation = op.activation;
+  product.out = y.address;
+  product.beside = x.address;
 }
 
 }  // namespace
 
-// Row-major C = op(A) op(B) is column-major C^T = op(B)^T op(A)^T: B comes first.
 Works works(const MatMul& op, const Operands& at) {
   require(!op.accumulate || !op.bias, "a product that accumulates has no bias");
-  require(!op.sums || op.trans_a, "a product that gives sums has them of a matrix that is stored transposed");
+  require(!op.sums || (op.trans_a && !op.bias),
+          "a product that gives sums has them of a matrix that is stored transposed, and no bias");
   const Typed a = at.in(0), b = at.in(1), bias = at.in_if(op.bias, 2), c = at.out(0);
-  GemmShape shape;
-  shape.first = op.trans_b ? stored(op.n, op.k, true) : stored(op.k, op.n, false);
-  shape.second = op.trans_a ? stored(op.k, op.m, true) : stored(op.m, op.k, false);
-  shape.out = stored(op.m, op.n, false);
-  shape.type = at.compute();
-  shape.result = c.type;
-  shape.accumulate = op.accumulate;
+  GemmShape shape = shape_of(op, at.compute(), c.type);
+  shape.activation = ProductActivation::none;
   shape.bias = op.bias && bias.type == c.type;  // cuBLASLt adds a bias of the result's type
-  Works all{Product{shape, b.address, a.address, c.address, shape.bias ? bias.address : nullptr}};
+  const Typed sums = at.out_if(op.sums, 1);
+  shape.sums = op.sums && sums.type == c.type;
+  Product product{shape, b.address, a.address, c.address, shape.bias ? bias.address : shape.sums ? sums.address : nullptr};
+  product.room = at.around().room;
+  Works all{product};
   if (op.bias && !shape.bias) all.push_back(BiasKernel{at.form({c}), bias, c, op.m, op.n});
-  if (op.sums) all.push_back(column_sums(at, a, at.out(1), op.k, op.m));
+  if (op.sums && !shape.sums) append(all, sums_of_columns(at, a, sums, op.k, op.m));
+  if (op.activation != ProductActivation::none) activate(op, at, all);
   return all;
 }
 
-Works works(const BiasGrad& op, const Operands& at) { return {column_sums(at, at.in(0), at.out(0), op.rows, op.cols)}; }
+Works works(const BiasGrad& op, const Operands& at) { return sums_of_columns(at, at.in(0), at.out(0), op.rows, op.cols); }
 
 Works works(const LayerNorm& op, const Operands& at) {
   const Typed x = at.in(0), y = at.out(0);
   return {NormKernel{at.form({x, y}), x, at.in(1), at.in_if(!op.rms, 2), y, at.out(1), op.rows, op.cols, op.epsilon, op.rms}};
 }
 
+// The parameters' gradients come first, or in the same pass: dx may take the place of dy.
 Works works(const LayerNormBackward& op, const Operands& at) {
   const bool input = op.part != NormPart::parameters, parameters = op.part != NormPart::input;
   const std::size_t first = input ? 1 : 0;
-  const Typed dy = at.in(0), x = at.in(1), stats = at.in(2);
+  const Typed dy = at.in(0), x = at.in(1), stats = at.in(2), dx = at.out_if(input, 0),
+              residual = at.in_if(input && op.add_residual, 4);
+  const Form form = at.form({dy, x, residual, dx});
+  const NormGradRows rows{dy, x, stats, at.in_if(input, 3), residual, dx, op.rows, op.cols, op.rms};
+  const RowPlan plan = rows.plan(form);
+  const bool together = input && parameters && NormGradKernel::can(plan);
   Works all;
-  if (parameters) {  // first: dx may take the place of dy
-    const Typed dbeta = at.out_if(!op.rms, first + 1);
-    all.push_back(ColumnSumsKernel{at.form({dy, x}), dy, x, stats, at.out(first), dbeta, op.rows, op.cols});
+  if (together)
+    all.push_back(NormGradKernel{form, rows, partials(at)});
+  else if (parameters)
+    all.push_back(ColumnSumsKernel{at.form({dy, x}), dy, x, stats, partials(at), op.rows, op.cols});
+  if (parameters) {
+    const std::int64_t slabs = together ? NormGradKernel::slabs(op.rows, plan) : column_slabs(op.rows, op.cols).count;
+    ColumnFoldKernel last = column_fold(at.compute(), at.around().room, slabs, op.cols);
+    last.sets = 2, last.first = at.out(first), last.second = at.out_if(!op.rms, first + 1);
+    all.push_back(last);
   }
-  if (input) {
-    const Typed residual = at.in_if(op.add_residual, 4), dx = at.out(0);
-    const Form form = at.form({dy, x, residual, dx});
-    all.push_back(NormInputGradKernel{form, dy, x, stats, at.in(3), residual, dx, op.rows, op.cols, op.rms});
-  }
+  if (input && !together) all.push_back(NormInputGradKernel{form, rows});
   return all;
 }
 
@@ -93,31 +131,25 @@ Works works(const RowReduce& op, const Operands& at) {
 }
 
 Works works(const BiasDropoutAdd& op, const Operands& at) {
-  const Typed x = at.in(0), residual = at.in_if(op.residual, op.bias ? 2 : 1), y = at.out(0);
-  DropoutKernel kernel{at.form({x, residual, y}), x, at.in_if(op.bias, 1), residual, y, op.rows, op.cols, {}, {}};
-  if (op.dropout == 0) return {kernel};
-  const KernelContext& context = at.context();
-  require(context.seq_length > 0, "dropout of hidden states needs the sequence length");
-  kernel.dropout = at.dropout(op.site, op.dropout);
-  kernel.places = at.rows(context.seq_length / context.context_size, op.rows, op.shard);
-  return {kernel};
+  const Typed y = at.out(0);
+  const DropoutAdd add = dropout_add(op, at);
+  return {DropoutKernel{at.form({add.x, add.residual, y}), add, y, op.rows}};
 }
 
 Works works(const BiasDropoutAddBackward& op, const Operands& at) {
   const BiasDropoutAdd plain{op.rows, op.cols, op.dropout, false, op.site, op.shard, false};
   Works all = works(plain, at);
-  if (op.bias) all.push_back(column_sums(at, at.out(0), at.out(1), op.rows, op.cols));
+  if (op.bias) append(all, sums_of_columns(at, at.out(0), at.out(1), op.rows, op.cols));
   return all;
 }
 
 // The norm reads the sum as it is stored.
 Works works(const BiasDropoutAddNorm& op, const Operands& at) {
-  Works all = works(op.add(), at);
   const std::size_t gamma = op.bias ? 3 : 2;
+  const DropoutAdd add = dropout_add(op.add(), at);
   const Typed sum = at.out(0), y = at.out(1);
-  all.push_back(NormKernel{at.form({sum, y}), sum, at.in(gamma), at.in_if(!op.rms, gamma + 1), y, at.out(2), op.rows, op.cols,
-                           op.epsilon, op.rms});
-  return all;
+  return {NormKernel{at.form({add.x, add.residual, sum, y}), sum, at.in(gamma), at.in_if(!op.rms, gamma + 1), y, at.out(2), op.rows,
+                     op.cols, op.epsilon, op.rms, add}};
 }
 
 }  // namespace tandem::exec::device

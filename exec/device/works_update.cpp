@@ -4,8 +4,6 @@
 namespace tandem::exec::device {
 namespace {
 
-Form numbers(DType compute) { return compute == DType::fp64 ? Form::doubles : Form::mixed; }
-
 /// The rank's pieces, which must lie inside of what an operation says that it has.
 const Pieces& pieces_within(std::int64_t elements, const Operands& at) {
   const Pieces& pieces = at.around().pieces;
@@ -33,8 +31,9 @@ Works works(const AdamW& op, const Operands& at) {
   const Pieces& pieces = pieces_within(op.elements, at);
   if (pieces.count == 0) return {};
   const Typed master = at.out_if(op.master, 3);
-  return {AdamWKernel{numbers(at.compute()), at.in(0), at.out(0), at.out(1), at.out(2), master, pieces, op, at.table(),
-                      {at.context().seed, op.stochastic}}};
+  const Typed gradients = at.in(0), weights = at.out(0), first = at.out(1), second = at.out(2);
+  const Form form = at.form({gradients, first, second, op.master ? master : weights});
+  return {AdamWKernel{form, gradients, weights, first, second, master, pieces, op, at.table(), {at.context().seed, op.stochastic}}};
 }
 
 Works works(const Sgd& op, const Operands& at) {
@@ -42,7 +41,9 @@ Works works(const Sgd& op, const Operands& at) {
   if (pieces.count == 0) return {};
   const bool buffered = op.momentum > 0;
   const Typed buffer = at.out_if(buffered, 1), master = at.out_if(op.master, buffered ? 2 : 1);
-  return {SgdKernel{numbers(at.compute()), at.in(0), at.out(0), buffer, master, pieces, op.momentum, op.weight_decay, at.table(),
+  const Typed gradients = at.in(0), weights = at.out(0);
+  const Form form = at.form({gradients, buffer, op.master ? master : weights});
+  return {SgdKernel{form, gradients, weights, buffer, master, pieces, op.momentum, op.weight_decay, at.table(),
                     {at.context().seed, op.stochastic}}};
 }
 

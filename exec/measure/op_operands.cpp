@@ -12,9 +12,10 @@ class Sizes {
   explicit Sizes(DType t) : t_(t) {}
 
   OperandSizes operator()(const MatMul& o) const {
+    const auto c = v(o.m * o.n);
     const List in = with({v(o.m * o.k), v(o.k * o.n)}, o.bias, v(o.n));
-    OperandSizes all = added_to(o, in, o.m * o.n);
-    all.outputs = with(all.outputs, o.sums, v(o.m));
+    OperandSizes all = added_to(o, with(in, o.activation == ProductActivation::gelu_gradient, c), o.m * o.n);
+    all.outputs = with(with(all.outputs, o.sums, v(o.m)), o.activation == ProductActivation::gelu, c);
     return all;
   }
   OperandSizes operator()(const BiasGrad& o) const { return {{v(o.rows * o.cols)}, {v(o.cols)}}; }

@@ -39,7 +39,9 @@ RankExecutor::RankExecutor(const RunContext& run, RankParts parts, std::function
       reader_(data_shape(run.plan), run.data, coords_[Axis::cp]),
       groups_(groups_of(run.mesh, parts_.rank)),
       positions_(positions_in(groups_, parts_.rank)),
-      board_(order_.tasks()) {
+      board_(order_.tasks()),
+      wants_replays_(run.plan.training.cuda_graphs == CudaGraphs::iteration),
+      replays_(wants_replays_ && can_replay()) {
   rank_context_.seed = run.plan.training.seed;
   rank_context_.tensor_rank = coords_[Axis::tp];
   rank_context_.expert_tensor_rank = static_cast<std::int32_t>(positions_[static_cast<std::size_t>(Group::expert_tensor)]);
@@ -50,7 +52,23 @@ RankExecutor::RankExecutor(const RunContext& run, RankParts parts, std::function
   const RankState mine = state();
   parts_.backend->load_pieces(piece_rows(param_pieces(program_, mine.seat), [&](const Param& p) { return share_map(p, mine); }));
   if (parts_.backend->asynchronous()) queues_ = std::make_unique<QueueOrder>(*parts_.backend, order_);
+  if (runs_ahead()) prepare();
   start_workers(failed);
+}
+
+/// Inside a step queues only enqueue.
+void RankExecutor::prepare() {
+  StreamNotes unused;
+  for (const Instance& instance : program_.instances) {
+    const KernelContext context = context_of(instance);
+    for (const Task& task : run_.graph.of(instance).tasks)
+      if (!is_communication(task.op))
+        parts_.backend->queue(task.stream).prepare(launch_of(task, resolve(task, instance, unused), context));
+  }
+}
+
+Launch RankExecutor::launch_of(const Task& task, const Operands& at, const KernelContext& context) {
+  return {task.op, task.dtype, std::span(at.in).first(task.inputs.size()), std::span(at.out).first(task.outputs.size()), context};
 }
 
 void RankExecutor::start_workers(const std::function<void(Rank)>& failed) {
@@ -67,7 +85,8 @@ void RankExecutor::cancel() { board_.fail(); }
 void RankExecutor::run_step(const StepTable& start, std::optional<TimePoint> record) {
   begin_step(start, record.has_value());
   if (record) origin_ = *record;
-  issue_all();
+  fill_inputs();
+  perform_step();
   for (auto& worker : workers_)
     if (worker) worker->drain();
   if (board_.failed()) throw Cancelled{};
@@ -90,10 +109,29 @@ void RankExecutor::settle() noexcept {
   if (runs_ahead()) queues_->settle();
 }
 
+bool RankExecutor::can_replay() const {
+  if (!parts_.backend->asynchronous()) return false;
+  const auto computes = [](const Task& task) { return !is_communication(task.op); };
+  return std::all_of(program_.instances.begin(), program_.instances.end(), [&](const Instance& i) {
+    const auto& tasks = run_.graph.of(i).tasks;
+    return std::all_of(tasks.begin(), tasks.end(), computes);
+  });
+}
+
+// A recorded step has marks around every task, which a replay has not.
+void RankExecutor::perform_step() {
+  if (replays_ && issued_once_ && !record_ && !replay_) replay_ = parts_.backend->capture([this] { issue_all(); });
+  if (replay_ && !record_) return replay_->start();
+  issue_all();
+  issued_once_ = true;
+}
+
 void RankExecutor::issue_all() {
+  issued_.clear();
+  for (auto& n : notes_) n.order.clear();
   for (std::uint32_t i = 0; i < program_.instances.size(); ++i) {
     const auto& instance = program_.instances[i];
-    begin_instance(instance);
+    context_ = context_of(instance);
     const auto tasks = run_.graph.of(instance).tasks.size();
     for (std::uint16_t t = 0; t < tasks; ++t) issue({i, t});
   }
@@ -107,13 +145,6 @@ void RankExecutor::begin_step(const StepTable& start, bool record) {
   if (record) stamps_.assign(order_.tasks(), {});
   if (record) routing_.clear();
   if (runs_ahead()) queues_->record(record);
-  issued_.clear();
-  for (auto& n : notes_) n.order.clear();
-}
-
-void RankExecutor::begin_instance(const Instance& instance) {
-  context_ = context_of(instance);
-  fill_inputs(instance);
 }
 
 KernelContext RankExecutor::context_of(const Instance& instance) const {
@@ -129,6 +160,15 @@ std::int64_t RankExecutor::first_sequence(std::int32_t micro_batch) const {
   const auto& training = run_.plan.training;
   const auto global_micro_batch = micro_batch * run_.mesh.size(Axis::dp) + coords_[Axis::dp];
   return global_micro_batch * training.micro_batch_size;
+}
+
+// Every micro-batch has slots of its own (models/graph: StageMemory::ids), so all are filled before the step's first task.
+void RankExecutor::fill_inputs() {
+  for (const Instance& instance : program_.instances) {
+    if (run_.inputs[instance.tmpl.index()].empty()) continue;
+    context_ = context_of(instance);
+    fill_inputs(instance);
+  }
 }
 
 void RankExecutor::fill_inputs(const Instance& instance) {
@@ -178,8 +218,7 @@ void RankExecutor::execute(std::uint32_t number, const KernelContext& context) {
 void RankExecutor::compute(std::uint32_t number, const Operands& at, const KernelContext& context) {
   const auto ref = order_.ref(number);
   const auto& task = order_.task(ref);
-  const Launch launch{task.op, task.dtype, std::span(at.in).first(task.inputs.size()), std::span(at.out).first(task.outputs.size()),
-                      context};
+  const Launch launch = launch_of(task, at, context);
   auto& queue = parts_.backend->queue(task.stream);
   runs_ahead() ? queues_->issue(number, launch) : queue.run(launch);
   if (record_) note_routing(task, program_.instances[ref.instance], at);
@@ -263,6 +302,13 @@ MessageName RankExecutor::received(const Instance& instance, int offset) const {
 std::int64_t RankExecutor::tag(const Instance& instance, std::int64_t virtual_stage) const {
   const auto micro_batch = (static_cast<std::int64_t>(start_.step) << 20) + instance.micro_batch + 1;
   return ((micro_batch << 16) + virtual_stage) * 8 + static_cast<std::int64_t>(instance.phase);
+}
+
+std::vector<std::string> RankExecutor::notes() const {
+  std::vector<std::string> all = parts_.backend->notes();
+  if (wants_replays_ && !replays_)
+    all.emplace_back("training.cuda_graphs iteration is not performed: steps that communicate are issued task by task");
+  return all;
 }
 
 RankBooks RankExecutor::books() const {

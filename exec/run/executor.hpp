@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "exec/communicator/communicator.hpp"
@@ -52,6 +53,8 @@ class RankExecutor {
   /// As the step that has ended left it.
   StepTable table() const { return read_value<StepTable>(parts_.backend->step_table(), 0); }
   RankBooks books() const;
+  /// Of its backend, and of what the plan asks for and the executor does without.
+  std::vector<std::string> notes() const;
   Lane lane() const;
 
  private:
@@ -64,10 +67,16 @@ class RankExecutor {
   struct Stamps { TimePoint issued, ready, started, ended; };
   struct Operands;
 
+  void prepare();
+  static Launch launch_of(const Task& task, const Operands& at, const KernelContext& context);
   void start_workers(const std::function<void(Rank)>& failed);
   void begin_step(const StepTable& start, bool record);
-  void begin_instance(const Instance& instance);
+  void fill_inputs();
   void fill_inputs(const Instance& instance);
+  /// Whether a step can be issued to the queues once and replayed: it only computes.
+  bool can_replay() const;
+  /// Issues the step's tasks, or replays them from the second step on.
+  void perform_step();
   std::int64_t first_sequence(std::int32_t micro_batch) const;
   void issue_all();
   /// Of computations that queues have performed.
@@ -114,6 +123,9 @@ class RankExecutor {
   std::vector<std::pair<std::uint32_t, std::uint16_t>> issued_;
   std::array<StreamNotes, kStreams> notes_;
   std::unique_ptr<QueueOrder> queues_;     ///< where the backend runs ahead
+  const bool wants_replays_, replays_;
+  bool issued_once_ = false;               ///< all that is planned or allocated on first use is there
+  std::unique_ptr<Replay> replay_;
   std::array<std::unique_ptr<StreamWorker>, kStreams> workers_;  ///< last: their threads use all of the above
 };
 

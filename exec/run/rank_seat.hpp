@@ -26,6 +26,8 @@ class RankSeat {
   ScaleState& scale() { return scale_; }
   /// What the rank keeps, as `context` has it.
   RankState state(const RunContext& context) const;
+  /// Of its executor; there must be one.
+  std::vector<std::string> notes() const { return executor_->notes(); }
   const Memory& arena() const { return *parts_.arena; }
 
   /// Keeps the spans of the step just done.

@@ -315,6 +315,9 @@ class Run {
 
   // On the speaking thread of each process while the other ranks wait for it to begin the next step.
   void finish_step(const Act& act, std::int64_t step, double seconds) {
+    if (!noted_ && options_.on_note)
+      for (const std::string& note : ranks_.front()->notes()) options_.on_note(note);
+    noted_ = true;
     const StepReport report = collect(*act.context, step < last_step_);
     const StepTable s = ranks_.front()->enter(act).table();
     if (options_.gather_gradients)
@@ -429,6 +432,7 @@ class Run {
   std::atomic<std::int64_t> step_;
   std::atomic<bool> evaluating_ = false;
   std::vector<Communicator*> comms_;
+  bool noted_ = false;                      ///< the backend's notes were told
   RunResult result_;
   std::shared_ptr<Timeline> timeline_;
   std::vector<std::unique_ptr<RankSeat>> ranks_;  ///< last: their threads use all of the above

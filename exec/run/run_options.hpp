@@ -38,6 +38,8 @@ struct RunOptions {
   std::function<void(const EvaluationResult&)> on_evaluation;  ///< as on_step
   /// Replaces initial values (fixtures): called with each parameter's name and its whole row-major value in fp64.
   std::function<void(const std::string& name, std::vector<double>& full)> initialise;
+  /// Called as on_step behind the first step, with a sentence for whatever is done in a slower way than the plan asks for.
+  std::function<void(const std::string&)> on_note;
   /// Called once all ranks have ended, where one has failed, before its cause is thrown: with what the run had until then (steps,
   /// evaluations, books).
   std::function<void(const RankFailure&, const RunResult&)> on_failure;

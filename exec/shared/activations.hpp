@@ -16,7 +16,7 @@ struct GeluTanh {
   }
   template <class T>
   TANDEM_HD static T sigmoid(T x) {
-    return T{1} / (T{1} + exp_saturating(-twice_u(x)));
+    return reciprocal(T{1} + exp_short(-twice_u(x)));
   }
 
   template <class T>
@@ -40,7 +40,7 @@ struct GeluTanh {
 struct Silu {
   template <class T>
   TANDEM_HD static T sigmoid(T x) {
-    return T{1} / (T{1} + exp_saturating(-x));
+    return reciprocal(T{1} + exp_short(-x));
   }
   template <class T>
   TANDEM_HD static T value(T x) {

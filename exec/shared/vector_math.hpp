@@ -60,4 +60,31 @@ TANDEM_HD inline T exp_saturating(T x) {
   return x < -Traits::limit ? T{0} : std::bit_cast<T>(scaled);
 }
 
+/// e^x where an error of |x| units in the last place does not matter, because small powers are added to larger ones: what a device
+/// does in two instructions. Elsewhere exp_saturating.
+template <class T>
+TANDEM_HD inline T exp_short(T x) {
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof(T) == sizeof(float)) {
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * ExpTraits<float>::log2e));
+    return power;
+  }
+#endif
+  return exp_saturating(x);
+}
+
+/// 1 / x; on a device within one unit in the last place.
+template <class T>
+TANDEM_HD inline T reciprocal(T x) {
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof(T) == sizeof(float)) {
+    float result;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+  }
+#endif
+  return T{1} / x;
+}
+
 }  // namespace tandem::exec

@@ -1,11 +1,13 @@
 #include "exec/state/initialise.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "exec/data/normals.hpp"
 #include "exec/state/state_values.hpp"
 #include "exec/state/training_state.hpp"
 #include "models/base/error.hpp"
+#include "models/base/threads.hpp"
 
 namespace tandem::exec {
 namespace {
@@ -91,8 +93,14 @@ std::vector<double> initial_values(const Param& p, const Plan& plan) {
   std::vector<double> full(static_cast<std::size_t>(p.full_rows * p.full_cols), p.init == Param::Init::ones ? 1.0 : 0.0);
   if (p.init == Param::Init::ones || p.init == Param::Init::zeros) return full;
   const double sigma = deviation(p, plan.model);
-  fill_normals(RandomStream::initial(plan.training.seed, p.init_id), 0, full);
-  for (double& value : full) value *= sigma;
+  const RandomStream stream = RandomStream::initial(plan.training.seed, p.init_id);
+  constexpr std::size_t kAtOnce = 1 << 16;  // numbers of one thread: they depend on their index alone
+  for_each_index((full.size() + kAtOnce - 1) / kAtOnce, {all_cores()}, [&](std::size_t part) {
+    const std::size_t first = part * kAtOnce;
+    const auto mine = std::span(full).subspan(first, std::min(kAtOnce, full.size() - first));
+    fill_normals(stream, first, mine);
+    for (double& value : mine) value *= sigma;
+  });
   return full;
 }
 

@@ -5,16 +5,36 @@
 
 #include "models/base/error.hpp"
 #include "models/base/narrow.hpp"
+#include "models/base/threads.hpp"
 
 namespace tandem::exec {
 namespace {
 
-constexpr std::int64_t kAtOnce = 1 << 16;  // elements that are copied from or to a device together
+constexpr std::int64_t kAtOnce = 1 << 18;  // elements that are copied from or to a device together
 
 /// body(first, count) for parts of a stretch of `count` elements.
 template <class F>
 void each_part(std::int64_t count, F body) {
   for (std::int64_t first = 0; first < count; first += kAtOnce) body(first, std::min(kAtOnce, count - first));
+}
+
+/// The same on all cores, in no order.
+template <class F>
+void each_part_at_once(std::int64_t count, F body) {
+  for_each_index(static_cast<std::size_t>((count + kAtOnce - 1) / kAtOnce), {all_cores()}, [&](std::size_t part) {
+    const std::int64_t first = static_cast<std::int64_t>(part) * kAtOnce;
+    body(first, std::min(kAtOnce, count - first));
+  });
+}
+
+/// body(i, in_whole, n) for the runs of local elements [first, first + count) that follow each other in the whole parameter.
+template <class F>
+void each_run(const ShareMap& map, std::int64_t first, std::int64_t count, F body) {
+  for (std::int64_t i = 0; i < count;) {
+    const std::int64_t n = std::min(count - i, map.run(first + i));
+    body(static_cast<std::size_t>(i), static_cast<std::size_t>(map.full_index(first + i)), static_cast<std::size_t>(n));
+    i += n;
+  }
 }
 
 }  // namespace
@@ -62,12 +82,12 @@ void with_storage(DType t, F body) {
 void StateValues::write(const Stretch& s, const ShareMap& map, std::span<const double> whole) {
   with_storage(dtype_, [&]<class Storage>(Storage) {
     using T = typename Storage::Stored;
-    std::vector<T> room(static_cast<std::size_t>(std::min(kAtOnce, s.count)));
-    each_part(s.count, [&](std::int64_t first, std::int64_t count) {
-      for (std::int64_t i = 0; i < count; ++i)
-        room[static_cast<std::size_t>(i)] = Storage::store(whole[static_cast<std::size_t>(map.full_index(s.first + first + i))]);
-      arena_.write(offset_ + static_cast<std::size_t>(s.at + first) * sizeof(T),
-                   std::as_bytes(std::span(room).first(static_cast<std::size_t>(count))));
+    each_part_at_once(s.count, [&](std::int64_t first, std::int64_t count) {
+      std::vector<T> room(static_cast<std::size_t>(count));
+      each_run(map, s.first + first, count, [&](std::size_t i, std::size_t at, std::size_t n) {
+        for (std::size_t j = 0; j < n; ++j) room[i + j] = Storage::store(whole[at + j]);
+      });
+      arena_.write(offset_ + static_cast<std::size_t>(s.at + first) * sizeof(T), std::as_bytes(std::span(room)));
     });
   });
 }
@@ -79,8 +99,9 @@ void StateValues::read(const Stretch& s, const ShareMap& map, std::span<double> 
     each_part(s.count, [&](std::int64_t first, std::int64_t count) {
       arena_.read(offset_ + static_cast<std::size_t>(s.at + first) * sizeof(T),
                   std::as_writable_bytes(std::span(room).first(static_cast<std::size_t>(count))));
-      for (std::int64_t i = 0; i < count; ++i)
-        whole[static_cast<std::size_t>(map.full_index(s.first + first + i))] = Storage::load(room[static_cast<std::size_t>(i)]);
+      each_run(map, s.first + first, count, [&](std::size_t i, std::size_t at, std::size_t n) {
+        for (std::size_t j = 0; j < n; ++j) whole[at + j] = Storage::load(room[i + j]);
+      });
     });
   });
 }

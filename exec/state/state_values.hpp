@@ -20,7 +20,7 @@ class StateValues {
  public:
   StateValues(Memory& arena, std::int64_t offset, DType dtype);
 
-  /// whole -> buffer. `whole`: the parameter, row-major.
+  /// whole -> buffer, on all cores. `whole`: the parameter, row-major.
   void write(const Stretch& s, const ShareMap& map, std::span<const double> whole);
   /// buffer -> whole.
   void read(const Stretch& s, const ShareMap& map, std::span<double> whole) const;

@@ -2,10 +2,13 @@
 """One part on a machine with a CUDA GPU: see run.sh."""
 import argparse
 import datetime
+import glob
+import importlib.util
 import json
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import time
@@ -14,8 +17,14 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 LIMIT = 8 * 60  # seconds of a part
-TESTS = [("test_exec", ["~[cpu]"]), ("test_agree", ["[emulated]"])]
-STEPS = 20
+TEXT = ROOT / "experiments/data/kjv-new-testament.txt"
+TRAIN_GPT = ROOT / "experiments/corpus/measured/train_gpt.py"
+SLOW = ['~"A table measured*"', '~"A measurement that*"']  # of the host, half a minute
+TESTS = [("test_exec", ["~[cpu]" + "".join(SLOW)]), ("test_agree", ["[emulated]"])]
+STEPS = 24
+# Cases of train_gpt.py, and how many times as fast as PyTorch Tandem is to be.
+CASES = [("gpt-125m-s1024-b16-compiled", 1.10), ("gpt-1.3b-s2048-b4-compiled", 1.03), ("llama-3-8b-10-layers-s8192-b1-compiled", 1.02),
+         ("gpt-6.7b-12-s2048-b4-compiled", 1.00), ("gpt-125m-s1024-b1", 2.5)]
 
 
 def first_line(command):
@@ -33,23 +42,39 @@ def facts(build):
             "commit": commit.read_text(encoding="utf-8").strip() if commit.exists() else ""}
 
 
+def libraries():
+    """Folders of CUDA's libraries among Python's packages, where PyTorch brings them."""
+    spec = importlib.util.find_spec("nvidia")
+    roots = list(spec.submodule_search_locations) if spec else []
+    return sorted({os.path.dirname(p) for root in roots for p in glob.glob(root + "/*/lib/*.so*")})
+
+
+def surroundings():
+    path = ":".join([*libraries(), os.environ.get("LD_LIBRARY_PATH", "")]).strip(":")
+    return os.environ | {"LD_LIBRARY_PATH": path, "TANDEM_PRESETS": str(ROOT), "TANDEM_SOURCE": str(ROOT)}
+
+
+def train(build, plan, *more):
+    return [str(build / "tandem"), "train", str(plan), "--data", str(TEXT), "--backend", "cuda", "--json", *more]
+
+
 def commands(part, build, out):
-    """(name, command, environment) of a part."""
+    """(name, command, environment) of a part; the plans of `bench` are written when it runs."""
     if part == "test":
         return [(program, [str(build / program), *spec], {"TANDEM_TEST_BACKEND": "cuda"}) for program, spec in TESTS]
+    if part == "kernels":
+        return [("kernels", [str(build / "bench_device_kernels"), "--out", str(out / "kernels_table.json")], {})]
     if part == "measure":
         table = out / "cost_table.json"
         return [("cost_table", [str(build / "tandem"), "measure", "--device", "cuda", "--seconds", "240", "--output", str(table)], {})]
-    text = ROOT / "README.md"
-    return [(plan.stem, [str(build / "tandem"), "train", str(plan), "--data", str(text), "--backend", "cuda", "--steps", str(STEPS), "--json"],
-             {}) for plan in sorted((HERE / "plans").glob("*.json"))]
+    return [(name, train(build, out / "plans" / f"{name}.json", "--steps", str(STEPS)), {}) for name, _ in CASES]
 
 
 def run(name, command, environment, left):
     """What a command came to: its exit code, seconds, the end of what it printed, and its JSON where it printed some."""
     begin = time.monotonic()
     try:
-        done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=left, check=False)
+        done = subprocess.run(command, env=surroundings() | environment, capture_output=True, text=True, timeout=left, check=False)
         code, text, told = done.returncode, done.stdout, done.stderr
     except subprocess.TimeoutExpired as e:
         code, text, told = None, (e.stdout or b"").decode(), f"ended after {left:.0f} s"
@@ -63,21 +88,70 @@ def run(name, command, environment, left):
     return result
 
 
-def perform(part, build, out):
+def own_plan(theirs):
+    """PyTorch's plan as Tandem performs it: without what its stack says of PyTorch's kernels."""
+    plan = {k: v for k, v in theirs.items() if k != "stack"}
+    plan["training"] = {k: v for k, v in plan["training"].items() if k not in ("fusion", "attention_kernel")}
+    return plan
+
+
+def pytorch(out, name):
+    """PyTorch's record of a case, measured now."""
+    file = out / f"pytorch-{name}.jsonl"
+    subprocess.run([sys.executable, str(TRAIN_GPT), str(file), "--names", name], check=False, stdout=subprocess.DEVNULL)
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return json.loads(lines[0]) if lines else None
+
+
+def beside_pytorch(build, out, only, until):
+    """Each case by Tandem and by PyTorch, one behind the other."""
+    listed = subprocess.run([sys.executable, str(TRAIN_GPT), "-", "--list", "--names", ",".join(n for n, _ in CASES)],
+                            capture_output=True, text=True, check=True).stdout
+    plans = {p["name"].split("-", 1)[1]: own_plan(p) for p in map(json.loads, listed.splitlines())}
+    (out / "plans").mkdir(exist_ok=True)
+    results = []
+    for name, wanted in CASES:
+        if only and only not in name:
+            continue
+        (out / "plans" / f"{name}.json").write_text(json.dumps(plans[name], indent=2) + "\n", encoding="utf-8")
+        command = next(c for n, c, _ in commands("bench", build, out) if n == name)
+        result = run(name, command, {}, max(1.0, until - time.monotonic()))
+        theirs = pytorch(out, name)
+        result["wanted"] = wanted
+        if theirs and "report" in result:
+            times = [s["step_time_s"] for s in result["report"]["steps"][4:]]
+            result["tandem_s"], result["pytorch_s"] = statistics.median(times), theirs["measured"]["step_time_s"]
+            result["ratio"] = round(result["pytorch_s"] / result["tandem_s"], 4)
+            result["pytorch"] = theirs["details"] | theirs["measured"]
+        results.append(result)
+        told = f"{1e3 * result['tandem_s']:.2f} ms, PyTorch {1e3 * result['pytorch_s']:.2f} ms, ratio {result['ratio']} (wanted {wanted})" \
+            if "ratio" in result else f"exit {result['exit']}: {result['end'][-300:]}"
+        print(f"{name}: {told}", flush=True)
+    return results
+
+
+def perform(part, build, out, only):
     until, results = time.monotonic() + LIMIT, []
-    for name, command, environment in commands(part, build, out):
-        results.append(run(name, command, environment, max(1.0, until - time.monotonic())))
-        print(f"{name}: exit {results[-1]['exit']}, {results[-1]['seconds']} s", flush=True)
     report = facts(build) | {"part": part, "results": results}
+    if part == "bench":
+        results.extend(beside_pytorch(build, out, only, until))
+    else:
+        for name, command, environment in commands(part, build, out):
+            if only and only not in name:
+                continue
+            results.append(run(name, command, environment, max(1.0, until - time.monotonic())))
+            print(f"{name}: exit {results[-1]['exit']}, {results[-1]['seconds']} s", flush=True)
+            (out / f"{part}.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     (out / f"{part}.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     return all(r["exit"] == 0 for r in results)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, prog="run.sh")
-    parser.add_argument("part", choices=["test", "bench", "measure"])
+    parser.add_argument("part", choices=["test", "bench", "kernels", "measure"])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--build", type=Path, default=ROOT / "build-device")
+    parser.add_argument("--only", help="what of the part has this in its name")
     parser.add_argument("--dry", action="store_true", help="print the commands and run nothing")
     args = parser.parse_args()
     if args.dry:
@@ -91,7 +165,7 @@ def main():
     if missing:
         sys.exit(f"run.sh: {missing[0]} is not there: build it with experiments/device/build.sh, or name its folder with --build")
     args.out.mkdir(parents=True, exist_ok=True)
-    sys.exit(0 if perform(args.part, args.build, args.out) else 1)
+    sys.exit(0 if perform(args.part, args.build, args.out, args.only) else 1)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ struct Count {
 #define COUNT(member) Count{#member, &FusionSet::member}
 constexpr std::array kFlags{
     FLAG(allocates_by_dispatcher), FLAG(accumulating_products), FLAG(bias_gradient_in_product), FLAG(bias_activation),
+    FLAG(activation_in_product),
     FLAG(residual_norm), FLAG(one_kernel_loss), FLAG(scores_scaled_apart), FLAG(mask_apart), FLAG(attention_dropout_apart),
     FLAG(dropout_apart), FLAG(gate_apart), FLAG(rms_apart), FLAG(norm_widened), FLAG(rotary_apart), FLAG(norm_gradients_apart),
     FLAG(gradients_cast_apart), FLAG(residual_gradient_apart), FLAG(rotated_copies), FLAG(norm_copies), FLAG(dropout_masks),

@@ -140,7 +140,7 @@ std::vector<PlanField> memory_fields() {
       choice({"training.cuda_graphs",
               "What a device's host launches as one captured graph: each layer's passes, or a step's whole forward and backward pass."},
              AT(training.cuda_graphs)),
-      flag({"training.deterministic", "Only kernels and collectives that give the same bits in every run; Tandem's own always do."},
+      flag({"training.deterministic", "Only kernels and collectives that give the same bits in every run; on CPUs Tandem's own always do."},
            AT(training.deterministic)),
       flag({"training.fill_uninitialized_memory",
             "Where deterministic: every tensor is filled before it is written, as PyTorch does unless told otherwise; the stack may say."},

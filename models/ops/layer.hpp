@@ -11,13 +11,19 @@ namespace tandem {
 /// C[m,n] = op(A) op(B) (+ bias over columns). op(A) is [m,k], op(B) is [k,n]; trans_x means x is stored transposed.
 /// `accumulate`: C, of type `total`, += op(A) op(B): a weight's gradient joins those of earlier micro-batches in the product's own
 /// kernel. The product is complete before it is added. `sums`: the sums of op(A)'s rows too, the bias' gradient where A is that
-/// of a linear layer's output (A stored transposed).
-/// in: A, B, [bias n], [C when accumulate]; out: C, [sums m]
+/// of a linear layer's output (A stored transposed). `activation`: what the product's kernel does with the tanh-approximated GELU.
+/// in: A, B, [bias n], [x m,n when gelu_gradient], [C when accumulate]; out: C, [sums m], [gelu(C) m,n when gelu]
+enum class ProductActivation : std::uint8_t {
+  none,
+  gelu,           ///< gives gelu(C) beside C
+  gelu_gradient,  ///< C = op(A) op(B) gelu'(x), element by element
+};
 struct MatMul {
   std::int64_t m, n, k;
   bool trans_a = false, trans_b = false, bias = false, accumulate = false;
   DType total = DType::fp32;   ///< of C where it accumulates, else unread
   bool sums = false;
+  ProductActivation activation = ProductActivation::none;
 };
 
 /// Column sums. in: dy[rows,cols]; out: dbias[cols]

@@ -42,6 +42,14 @@ Count activation_flops(PointwiseKind kind) {
 Count derivative_flops(PointwiseKind kind) {
   return kind == PointwiseKind::gelu_tanh || kind == PointwiseKind::tanh ? 20 : 3;
 }
+Count work_beside(const MatMul& o) {
+  switch (o.activation) {
+    case ProductActivation::none: return 0;
+    case ProductActivation::gelu: return activation_flops(PointwiseKind::gelu_tanh) * o.m * o.n;
+    case ProductActivation::gelu_gradient: return derivative_flops(PointwiseKind::gelu_tanh) * o.m * o.n;
+  }
+  return 0;
+}
 /// Of both gradients of a norm 14 an element: 5 for the parameters' and 9 for the input's.
 Count norm_gradient_work(NormPart part) {
   switch (part) {
@@ -100,7 +108,7 @@ Flops matrix_flops(const Op& op) {
 Flops vector_flops(const Op& op) {
   return Flops(std::visit(
       overloaded{
-          [](const MatMul& o) { return (o.bias + o.accumulate) * o.m * o.n + (o.sums ? o.m * o.k : 0); },
+          [](const MatMul& o) { return (o.bias + o.accumulate) * o.m * o.n + (o.sums ? o.m * o.k : 0) + work_beside(o); },
           [](const BiasGrad& o) { return o.rows * o.cols; },
           [](const LayerNorm& o) { return 8 * o.rows * o.cols; },
           [](const LayerNormBackward& o) { return norm_gradient_work(o.part) * o.rows * o.cols; },

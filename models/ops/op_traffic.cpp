@@ -12,7 +12,8 @@ class TrafficOf {
 
   Bytes operator()(const MatMul& o) const {
     const std::int64_t vectors = (o.bias ? o.n : 0) + (o.sums ? o.m : 0);
-    return e(o.m * o.k + o.k * o.n + (o.accumulate ? 0 : o.m * o.n) + vectors) + added_to(o, o.m * o.n);
+    const std::int64_t beside = o.activation == ProductActivation::none ? 0 : o.m * o.n;
+    return e(o.m * o.k + o.k * o.n + (o.accumulate ? 0 : o.m * o.n) + beside + vectors) + added_to(o, o.m * o.n);
   }
   Bytes operator()(const BiasGrad& o) const { return e(o.rows * o.cols + o.cols); }
   Bytes operator()(const LayerNorm& o) const { return e(2 * o.rows * o.cols + (o.rms ? 1 : 2) * o.cols + 2 * o.rows); }

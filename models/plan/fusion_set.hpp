@@ -18,6 +18,7 @@ struct FusionSet {
   bool accumulating_products = false;  ///< a matrix's gradient is added to those of earlier micro-batches by its product
   bool bias_gradient_in_product = false;  ///< a bias' gradient comes with that of its matrix
   bool bias_activation = false;        ///< the bias of an MLP's first matrix is added by the activation, not by the product
+  bool activation_in_product = false;  ///< a tanh-GELU, and its gradient, in the product that it follows
   bool residual_norm = false;          ///< a norm in the kernel of the sum that it follows
   bool one_kernel_loss = false;        ///< maximum, sums and gradient of a vocabulary that no rank shares
   // Tasks that become several.

@@ -56,14 +56,16 @@ void require_vocabulary(const Plan& plan, std::int64_t tokens) {
                             "set model.vocab_size to at least " + std::to_string(needed)});
 }
 
-std::vector<std::string> settle_for_training(Plan& plan) {
+std::vector<std::string> settle_for_training(Plan& plan, bool replays) {
   std::vector<std::string> notes;
   if (plan.parallel.optimizer_sync != OptimizerSync::global) {
     notes.emplace_back("parallel.optimizer_sync post_validated is simulated only; training synchronises globally");
     plan.parallel.optimizer_sync = OptimizerSync::global;
   }
-  if (plan.training.cuda_graphs != CudaGraphs::none) {
-    notes.emplace_back("training.cuda_graphs is simulated only; this host computes itself and launches nothing that could be captured");
+  const CudaGraphs graphs = plan.training.cuda_graphs;
+  if (graphs != CudaGraphs::none && !(replays && graphs == CudaGraphs::iteration)) {
+    notes.emplace_back(replays ? "training.cuda_graphs layers is simulated only; this runtime captures whole iterations or nothing"
+                               : "training.cuda_graphs is simulated only; this host computes itself and launches nothing that could be captured");
     plan.training.cuda_graphs = CudaGraphs::none;
   }
   return notes;

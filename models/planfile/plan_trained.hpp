@@ -15,8 +15,9 @@ void require_trainable(const Plan& plan);
 /// Throws ConfigError where the vocabulary has no room for data of `tokens` different tokens.
 void require_vocabulary(const Plan& plan, std::int64_t tokens);
 
-/// Takes out of a plan what is simulated only and changes no result of training; a sentence for each.
-std::vector<std::string> settle_for_training(Plan& plan);
+/// Takes out of a plan what is simulated only and changes no result of training; a sentence for each. `replays`: of a backend that
+/// can capture an iteration.
+std::vector<std::string> settle_for_training(Plan& plan, bool replays = false);
 /// On a machine of `cores` processors: what to tell of a plan for more of them, which is trained all the same.
 std::optional<std::string> crowding(const Plan& plan, std::int64_t cores);
 

@@ -27,6 +27,7 @@ constexpr int kVersion = 1;
 // ---- fields as text ----
 
 constexpr std::string_view kPointwise[] = {"gelu_tanh", "relu", "squared_relu", "tanh"};
+constexpr std::string_view kProductActivations[] = {"none", "gelu", "gelu_gradient"};
 constexpr std::string_view kGates[] = {"silu", "gelu_tanh"};
 constexpr std::string_view kSites[] = {"embedding", "attention", "attention_output",
                                        "mlp_output", "cross_attention", "cross_attention_output"};
@@ -45,6 +46,7 @@ constexpr std::string_view kRotaryParts[] = {"whole", "swap", "cosine", "sine", 
 constexpr std::string_view kRotaryHeads[] = {"both", "queries", "keys"};
 
 std::string_view spelling(PointwiseKind k) { return kPointwise[static_cast<std::size_t>(k)]; }
+std::string_view spelling(ProductActivation k) { return kProductActivations[static_cast<std::size_t>(k)]; }
 std::string_view spelling(GateKind k) { return kGates[static_cast<std::size_t>(k)]; }
 std::string_view spelling(DropoutSite s) { return kSites[static_cast<std::size_t>(s)]; }
 std::string_view spelling(AttentionKernel k) { return kAttentionKernels[static_cast<std::size_t>(k)]; }
@@ -73,6 +75,7 @@ int find_spelling(std::string_view text, int count) {
 }
 
 constexpr int values_of(PointwiseKind) { return std::size(kPointwise); }
+constexpr int values_of(ProductActivation) { return std::size(kProductActivations); }
 constexpr int values_of(GateKind) { return std::size(kGates); }
 constexpr int values_of(DropoutSite) { return std::size(kSites); }
 constexpr int values_of(AttentionKernel) { return std::size(kAttentionKernels); }
@@ -92,12 +95,16 @@ constexpr int values_of(DType) { return static_cast<int>(DType::int64) + 1; }
 constexpr int values_of(CollectiveKind) { return static_cast<int>(CollectiveKind::shift) + 1; }
 constexpr int values_of(Group) { return static_cast<int>(kGroups); }
 
+/// Fields that tables of earlier versions do not have: where one has its first value, no table has it.
+bool is_left_out(std::string_view key) { return key == "activation"; }
+
 // ---- writing ----
 
 Json to_json(const Op& op) {
   Json out = Json::object();
   Op copy = op;
   visit_fields(copy, [&](const char* key, const auto& value) {
+    if (is_left_out(key) && value == std::decay_t<decltype(value)>{}) return;
     if constexpr (std::is_enum_v<std::decay_t<decltype(value)>>)
       out[key] = spelling(value);
     else
@@ -113,6 +120,13 @@ std::string lines(const std::vector<Json>& items, const std::string& indent) {
   return out + "\n" + indent + "]";
 }
 
+void add_kernel(Json& entry, const ProductKernel& k) {
+  entry["result"] = spelling(k.result);
+  entry["alignment"] = k.alignment;
+  entry["vector_alignment"] = k.vector_alignment;
+  entry["algorithm"] = k.algorithm;
+}
+
 using Entries = std::map<std::string, std::map<std::string, std::vector<Json>>>;
 
 Entries entries_of(const CostTable& table) {
@@ -122,6 +136,7 @@ Entries entries_of(const CostTable& table) {
     entry["seconds"] = s.seconds;
     if (s.sustained_s > 0) entry["sustained_s"] = s.sustained_s;
     if (s.moved.count() > 0) entry["moved"] = s.moved.count();
+    if (s.kernel) add_kernel(entry, *s.kernel);
     out[std::string(name(s.dtype))][std::string(kind_name(s.op))].push_back(std::move(entry));
   }
   return out;
@@ -274,7 +289,7 @@ Op op_from(const Node& n, std::size_t kind) {
   Op op = empty_op(kind);
   std::vector<std::int64_t> sizes;
   visit_fields(op, [&](const char* key, auto& value) {
-    read(n.at(key), value);
+    if (!is_left_out(key) || n.has(key)) read(n.at(key), value);
     if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::int64_t>)
       if (!stands_apart(key)) sizes.push_back(value);
   });
@@ -288,10 +303,20 @@ std::size_t kind_index(const Node& n, const std::string& kind) {
   n.refuse("\"" + kind + "\" is no kind of computation");
 }
 
+ProductKernel kernel_from(const Node& n) {
+  ProductKernel k;
+  read(n.at("result"), k.result);
+  k.alignment = n.at("alignment").whole(1);
+  k.vector_alignment = n.at("vector_alignment").whole(1);
+  k.algorithm = n.at("algorithm").text();
+  return k;
+}
+
 CostSample sample_from(const Node& n, std::size_t kind, DType dtype) {
   CostSample s{op_from(n, kind), dtype, n.at("seconds").seconds()};
   if (n.has("sustained_s")) s.sustained_s = n.at("sustained_s").seconds();
   if (n.has("moved")) s.moved = Bytes(n.at("moved").whole(1));
+  if (n.has("algorithm")) s.kernel = kernel_from(n);
   return s;
 }
 

@@ -3,6 +3,7 @@
 // nothing else: how to read between its samples is the cost model's business.
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,13 @@
 
 namespace tandem {
 
+/// The kernel that a product was timed with, for whoever runs the same product: of the card and the library that the table's facts name.
+struct ProductKernel {
+  DType result = DType::fp32;          ///< of what the product writes
+  std::int64_t alignment = 0, vector_alignment = 0;  ///< bytes that divide the addresses of its matrices; of its bias or sums
+  std::string algorithm;               ///< in the library's own words; empty: no such kernel
+};
+
 /// One computation as it was timed: `seconds` is the time of one call on one device that nobody else used.
 struct CostSample {
   Op op;
@@ -19,6 +27,7 @@ struct CostSample {
   double seconds = 0;
   double sustained_s = 0;      ///< the same at the clocks of a device that has done nothing else for a second; 0: not measured
   Bytes moved{};               ///< what a memory-bound kernel must read and write; 0: not stated
+  std::optional<ProductKernel> kernel{};
 };
 
 /// One copy as it was timed. kind: "device" (within its memory), "to_device" or "to_host" (pinned memory).

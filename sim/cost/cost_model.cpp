@@ -43,7 +43,8 @@ class DeviceCosts final : public CostModel {
   Duration launch() const override { return launch_; }
   bool covered(const Op& op, DType compute) const override {
     if (is_communication(op)) return false;
-    return (measured_ && measured_->seconds(op, compute)) || (products_ && products_->seconds(op, compute));
+    if (measured_ && measured_->seconds(op, compute)) return true;
+    return products_ && (products_->seconds(op, compute) || products_->seconds(without_activation(op), compute));
   }
   double slowdown(std::int64_t active) const override {
     const std::int64_t last = static_cast<std::int64_t>(slowdown_.size()) - 1;

@@ -23,7 +23,7 @@ struct ShapeOf {
     using enum ProductKind;
     if (o.trans_a && o.trans_b) return {};  // of no layer, and no table has it
     return ProductShape{
-        o.trans_a ? weight_gradient : o.trans_b ? forward : input_gradient, 1, o.m, o.n, o.k, o.accumulate, total(o)};
+        o.trans_a ? weight_gradient : o.trans_b ? forward : input_gradient, 1, o.m, o.n, o.k, o.accumulate, total(o), o.activation};
   }
   Found operator()(const AttentionScores& o) const { return scores(ProductKind::attention_scores, o.dims); }
   Found operator()(const AttentionContext& o) const { return context(ProductKind::attention_context, o.dims); }
@@ -62,5 +62,10 @@ std::string_view name(ProductKind kind) {
 }
 
 std::optional<ProductShape> product_shape(const Op& op) { return std::visit(ShapeOf{}, op); }
+
+Op without_activation(Op op) {
+  if (auto* o = std::get_if<MatMul>(&op)) o->activation = ProductActivation::none;
+  return op;
+}
 
 }  // namespace tandem::sim

@@ -31,6 +31,7 @@ struct ProductShape {
   std::int64_t batch, m, n, k;
   bool accumulate = false;
   DType total = DType::fp32;  ///< of what it is added to; fp32 where it is not
+  ProductActivation activation = ProductActivation::none;
 
   friend auto operator<=>(const ProductShape&, const ProductShape&) = default;
 };
@@ -38,5 +39,8 @@ struct ProductShape {
 /// Nothing where the operation is no product, attention without a score matrix included. Attention's backward
 /// operations are two products of the shape that is given; experts have an even share of the rows each.
 std::optional<ProductShape> product_shape(const Op& op);
+
+/// A product without the activation in its kernel; other operations as they are.
+Op without_activation(Op op);
 
 }  // namespace tandem::sim

@@ -37,7 +37,8 @@ class Roofline {
         memory_rate_(device.memory_bandwidth.bytes_per_second() * calibration.memory_share) {}
 
   double operator()(const MatMul& o) const {
-    return products(o, {{1, o.m, o.n, o.k, o.trans_a}}) + (o.trans_a ? 0 : cast_seconds(o.m * o.k)) + sum_seconds(o, o.m * o.n);
+    const double product = products(o, {{1, o.m, o.n, o.k, o.trans_a}}) + (o.trans_a ? 0 : cast_seconds(o.m * o.k));
+    return product + sum_seconds(o, o.m * o.n) + beside_seconds(o);
   }
   double operator()(const AttentionScores& o) const { return products(o, {queries_by_keys(o.dims)}); }
   double operator()(const AttentionContext& o) const { return products(o, {scores_by_values(o.dims)}); }
@@ -124,6 +125,18 @@ class Roofline {
   double on_slowest(const Op& op, double measured, double slowest) const {
     const double bound = std::clamp((measured - kernels(1)) / traffic_seconds(op) - 1, 0.0, 1.0);
     return measured * (1 + (slowest - 1) * bound);
+  }
+  /// What a product's activation reads or writes when a tile is done: no arithmetic of that tile hides it.
+  double beside_seconds(const MatMul& o) const {
+    if (o.activation == ProductActivation::none) return 0;
+    return static_cast<double>(bytes_of(compute_, o.m * o.n).count()) / memory_rate_;
+  }
+  /// A measured product with its activation, or the product alone and what the activation moves.
+  std::optional<double> measured(const Op& op, const ProductTable& table) const {
+    if (const auto whole = table.seconds(op, compute_)) return whole;
+    const auto alone = table.seconds(without_activation(op), compute_);
+    const auto* o = std::get_if<MatMul>(&op);
+    return alone && o != nullptr ? std::optional(*alone + beside_seconds(*o)) : alone;
   }
   /// What a product has beside its own kernel.
   double casts(const Op& op) const {
@@ -251,7 +264,7 @@ class Roofline {
 double roofline_seconds(const Op& op, DType compute, const Device& device, const Calibration& calibration,
                         const ProductTable* measured, double slowest) {
   const Roofline roofline(compute, device, calibration);
-  const auto product = measured == nullptr ? std::nullopt : measured->seconds(op, compute);
+  const auto product = measured == nullptr ? std::nullopt : roofline.measured(op, *measured);
   return product ? roofline.on_slowest(op, *product, slowest) + roofline.casts(op) : std::visit(roofline, op);
 }
 

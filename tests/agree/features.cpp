@@ -192,6 +192,7 @@ std::vector<Feature> training_features() {
                    {"transformer-engine", R"({"training": {"fusion": "transformer-engine"}})"},
                    {"compiled", R"({"training": {"fusion": "compiled"}})"},
                    {"llm.c", R"({"training": {"fusion": "llm.c"}})"},
+                   {"tandem-cuda", R"({"training": {"fusion": "tandem-cuda"}})"},
                    {"llm-foundry", R"({"training": {"fusion": "llm-foundry"}})"},
                    {"megatron-bridge", R"({"training": {"fusion": "megatron-bridge"}})"},
                    {"internevo", R"({"training": {"fusion": "internevo"}})"},

@@ -166,7 +166,7 @@ inline Trained train(const json& f, const FixtureLayout& layout, const exec::Tok
   const Plan plan = plan_of(f, layout);
   Trained t;
   LogitsBasin basin;
-  exec::RunOptions options;
+  exec::RunOptions options = run_options();  // with communicators of the backend that is tested
   options.steps = static_cast<std::int64_t>(f["losses"].size());
   options.gather_gradients = options.gather_weights = true;
   options.make_backend = [&](Rank rank) { return under_test(std::make_unique<LogitsTap>(basin), rank); };

@@ -1,5 +1,6 @@
 // Every layout trains like one rank, within rounding. generated.cpp asks the same of every feature, bitwise.cpp more.
 
+#include "models/fields/fusion_file.hpp"
 #include "tests/agree/closeness.hpp"
 #include "tests/agree/layouts.hpp"
 #include "tests/backends.hpp"
@@ -98,6 +99,26 @@ TEST_CASE("LLaMA blocks with grouped queries train alike on every layout, and bi
     CHECK(loss_error(run, one) <= 1e-12);
     CHECK(gradient_error(run, one) <= 1e-12);
     if (tensor * data == 1 || data == 4) check_equal(run, one);
+  }
+}
+
+TEST_CASE("every layout trains with CUDA's fused kernels like one rank without any, to rounding", "[emulated]") {
+  for (const char* precision : {"fp64", "fp32"}) {
+    const bool wide = std::string(precision) == "fp64";
+    SmallPlan reference = tests::layouts().front();
+    reference.precision = precision;
+    const RunResult one = train(one_rank(reference), kSteps);
+    for (SmallPlan p : tests::layouts()) {
+      p.precision = precision;
+      Plan plan = p.plan();
+      plan.training.fusion = fusion_set("tandem-cuda");
+      const TaskGraph graph = lower(plan);
+      graph.check();
+      const RunResult run = train(plan, graph, kSteps);
+      INFO(p.label() << " " << precision);
+      CHECK(loss_error(run, one) <= (wide ? 1e-12 : 2e-6));
+      CHECK(gradient_error(run, one) <= (wide ? 1e-12 : 1e-5));
+    }
   }
 }
 

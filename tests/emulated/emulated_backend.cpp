@@ -7,6 +7,7 @@
 #include "exec/backend/forwarding_backend.hpp"
 #include "exec/cpu/backend.hpp"
 #include "exec/device/fault_text.hpp"
+#include "exec/device/product_parts.hpp"
 #include "exec/device/stretches.hpp"
 #include "exec/device/work.hpp"
 #include "tests/emulated/host_block.hpp"
@@ -21,13 +22,15 @@ constexpr std::size_t kMostShared = std::size_t{227} << 10;  // of a Hopper's bl
 template <class Kernel>
 void perform(const Kernel& kernel) {
   const device::Grid grid = kernel.grid();
-  device::with_storage(kernel.form, [&](auto storage) {
+  device::with_variant(kernel, [&](auto variant) {
     for (std::int64_t b = 0; b < grid.blocks; ++b) {
-      HostBlock block(b, grid.shared_bytes);
-      kernel.template run<decltype(storage)>(block);
+      HostBlock<device::threads_of<Kernel>()> block(b, grid.shared_bytes + grid.more_bytes);
+      kernel.template run<decltype(variant)>(block);
     }
   });
 }
+
+void perform(const device::FlashGradKernels& both) { perform(both.query), perform(both.key); }
 
 void perform(const device::Clearing& c) {
   if (c.bytes > 0) std::memset(c.address, std::to_integer<int>(c.value), static_cast<std::size_t>(c.bytes));
@@ -45,9 +48,18 @@ double element(const std::byte* data, const device::Stored& m, DType type, std::
   return device::load<double>({const_cast<std::byte*>(data), type}, batch * m.stride + c * m.ld + r);
 }
 
-/// Sums are rounded once: a device adds in an order of its own.
+void perform(const device::Product& p);
+
+void perform_all(const std::vector<device::Work>& works) {
+  for (const device::Work& work : works) std::visit([](const auto& w) { perform(w); }, work);
+}
+
+/// Sums are rounded once: a device adds in an order of its own. A bias is added before the result is rounded, as cuBLASLt does; what
+/// else its kernels do is done behind it.
 void perform(const device::Product& p) {
   const device::GemmShape& s = p.shape;
+  if (s.activation != ProductActivation::none) return perform_all(device::activation_apart(p));
+  if (s.sums) return perform_all(device::all_apart(p));
   const device::Typed out{p.out, s.result}, bias{p.vector, s.result};
   for (std::int64_t b = 0; b < s.batch; ++b)
     for (std::int64_t c = 0; c < s.out.cols; ++c)

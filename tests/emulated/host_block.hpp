@@ -7,25 +7,34 @@
 #include <vector>
 
 #include "exec/device/chunk.hpp"
+#include "tests/emulated/host_team.hpp"
 
 namespace tandem::tests {
 
+template <int kBlock>
 class HostBlock {
  public:
+  template <int kTeam>
+  using Team = HostTeam<kTeam>;
+  /// A value of each thread.
+  template <class V>
+  struct Gathered {
+    std::vector<V> all;
+    V& of(std::int64_t i) { return all[static_cast<std::size_t>(i % kBlock)]; }
+  };
+
   HostBlock(std::int64_t index, std::size_t shared_bytes) : index_(index), shared_(shared_bytes, std::byte{0xFF}) {}
 
   std::int64_t index() const { return index_; }
   std::byte* shared() { return shared_.data(); }
+  std::size_t shared_bytes() const { return shared_.size(); }
   void sync() {}
 
   template <class F>
   void each(std::int64_t n, F body) {
-    if (index_ % 2 == 0)
-      for (std::int64_t i = 0; i < n; ++i) body(i);
-    else
-      for (std::int64_t i = n; i-- > 0;) body(i);
+    for (std::int64_t i = 0; i < n; ++i) body(forwards() ? i : n - 1 - i);
   }
-  /// In the device's order: by thread, then pairwise.
+  /// In the device's order.
   template <class A, class F>
   A sum(std::int64_t n, F term) {
     return fold<A>(n, A{0}, term, [](A a, A b) { return a + b; });
@@ -41,18 +50,62 @@ class HostBlock {
     return false;
   }
   void add(std::int64_t* to, std::int64_t value) { *to += value; }
+  void least(std::uint32_t* to, std::uint32_t value) { *to = value < *to ? value : *to; }
+
+  template <int kBatch, class Load, class Use>
+  void stream(std::int64_t n, Load load, Use use) {
+    each(n, [&](std::int64_t i) { use(load(i), i); });
+  }
+  template <int kBatch, class V, class Load, class Use>
+  Gathered<V> gather(std::int64_t n, V start, Load load, Use use) {
+    Gathered<V> values{std::vector<V>(kBlock, start)};
+    for (std::int64_t i = 0; i < n; ++i) use(values.of(i), load(i), i);
+    return values;
+  }
+  template <class V, class Use>
+  void gather_more(Gathered<V>& values, std::int64_t n, Use use) {
+    for (std::int64_t i = 0; i < n; ++i) use(values.of(i), i);
+  }
+  template <class V, class Combine>
+  V join(const Gathered<V>& values, Combine combine) {
+    return join_threads(values.all, combine);
+  }
+
+  template <class F>
+  std::int64_t select(std::int64_t n, std::int32_t* list, F test) {
+    std::int64_t found = 0;
+    for (std::int64_t i = 0; i < n; ++i)
+      if (test(i)) list[found++] = static_cast<std::int32_t>(i);
+    return found;
+  }
+
+  template <int kTeam, class F>
+  void teams(std::int64_t first, std::int64_t end, F body) {
+    const Team<kTeam> team(forwards());
+    each(end - first, [&](std::int64_t k) { body(team, first + k); });
+  }
+  template <int kTeam, class State, class F, class Done>
+  void teams(std::int64_t first, std::int64_t end, F body, Done done) {
+    constexpr std::int64_t kTeams = kBlock / kTeam;
+    const Team<kTeam> team(forwards());
+    each(kTeams, [&](std::int64_t number) {
+      State state{};
+      for (std::int64_t item = first + number; item < end; item += kTeams) body(team, state, item);
+      done(team, state, static_cast<int>(number));
+    });
+  }
 
  private:
+  bool forwards() const { return index_ % 2 == 0; }
+
   template <class A, class F, class Combine>
   A fold(std::int64_t n, A start, F term, Combine combine) {
-    std::vector<A> lanes(exec::device::kThreads, start);
+    std::vector<A> lanes(kBlock, start);
     for (std::int64_t i = 0; i < n; ++i) {
-      A& lane = lanes[static_cast<std::size_t>(i % exec::device::kThreads)];
+      A& lane = lanes[static_cast<std::size_t>(i % kBlock)];
       lane = combine(lane, term(i));
     }
-    for (std::size_t width = lanes.size() / 2; width > 0; width /= 2)
-      for (std::size_t l = 0; l < width; ++l) lanes[l] = combine(lanes[l], lanes[l + width]);
-    return lanes[0];
+    return join_threads(std::move(lanes), combine);
   }
 
   std::int64_t index_;

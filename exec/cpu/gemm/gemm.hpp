@@ -28,4 +28,8 @@ struct Product {
 void multiply(const Product<double>& product);
 void multiply(const Product<float>& product);
 
+/// Makes what products of this process share, once. Throws std::bad_alloc where the host has no memory left for it. What products
+/// make later, inside oneDNN, ends the program there.
+void prepare_products();
+
 }  // namespace tandem::exec::cpu

@@ -5,4 +5,6 @@ namespace tandem::exec::cpu {
 
 void multiply(const Product<float>& product) { multiply_by_eigen(product); }
 
+void prepare_products() {}
+
 }  // namespace tandem::exec::cpu

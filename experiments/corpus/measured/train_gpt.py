@@ -273,12 +273,14 @@ def main():
     parser.add_argument("--seconds", type=float, default=420, help="no new case is begun after this long")
     parser.add_argument("--kernels", help="time by kernel of a step of every case, as JSON")
     parser.add_argument("--only", help="cases whose name contains this")
+    parser.add_argument("--names", help="the cases of these names, without the card's, with commas between them")
     parser.add_argument("--list", action="store_true", help="print the plans and stop")
     parser.add_argument("--card", choices=("h100", "h200"), help="without a GPU: whose plans are listed")
     o = parser.parse_args()
     global CARD
     CARD = o.card or torch.cuda.get_device_name().split()[1].lower()
-    todo = [k for k in cases() if not o.only or o.only in name_of(k)]
+    names = o.names.split(",") if o.names else None
+    todo = [k for k in cases() if (not o.only or o.only in name_of(k)) and (names is None or name_of(k).removeprefix(CARD + "-") in names)]
     if o.list:
         for k in todo:
             print(json.dumps(plan_of(k)))

@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
@@ -7,6 +8,7 @@
 
 #include "exec/cpu/backend.hpp"
 #include "exec/device/cuda.hpp"
+#include "exec/measure/today.hpp"
 #include "exec/run/run.hpp"
 #include "exec/state/checkpoint.hpp"
 #include "experiments/tandem/base/interrupt.hpp"
@@ -31,7 +33,7 @@ namespace tandem::program {
 namespace {
 
 struct Options {
-  std::string plan, data, eval_data, trace, timeline, save, resume;
+  std::string plan, data, eval_data, trace, timeline, save, resume, algorithms;
   std::string backend = "cpu";
   LaunchWishes launch;
   std::int64_t steps = 0, schedule_steps = 0;
@@ -100,7 +102,7 @@ Plan trained_plan(const Options& o) {
   Plan plan = load_plan(o.plan, StackChoice{std::string(kOwnStack), std::nullopt});
   if (o.steps > 0) plan.training.steps = o.steps;
   for (const std::string& idle : plan.ineffective) log(o.plan + ": " + idle);
-  for (const std::string& without : settle_for_training(plan)) log(o.plan + ": " + without);
+  for (const std::string& without : settle_for_training(plan, o.backend == "cuda")) log(o.plan + ": " + without);
   return plan;
 }
 
@@ -165,12 +167,23 @@ class Saver {
   std::exception_ptr failed_;
 };
 
+/// What a training begins with: the same in every process.
+struct Prepared {
+  std::optional<exec::Checkpoint> resumed;
+  std::unique_ptr<GraphCache> graphs;
+  Data data;
+  double held_out = 0;
+  exec::CudaOptions cuda;
+};
+
 /// In every process alike; callbacks that print or write are process 0's.
-exec::RunOptions run_options(const Options& o, const Plan& plan, const Data& data, Saver& saver) {
+exec::RunOptions run_options(const Options& o, const Prepared& in, Saver& saver) {
+  const Plan& plan = in.graphs->plan();
+  const Data& data = in.data;
   exec::RunOptions options;
   if (o.backend == "cpu-async") options.make_backend = [](Rank) { return exec::make_async_cpu_backend(); };
   if (o.backend == "cuda") {
-    options.make_backend = [](Rank) { return exec::make_cuda_backend(); };
+    options.make_backend = [of = in.cuda](Rank) { return exec::make_cuda_backend(of); };
     options.make_communicators = exec::make_cuda_communicators;
   }
   if (!o.save.empty()) {
@@ -240,6 +253,7 @@ exec::RunResult run_to_end(const Training& of, exec::RunOptions options, FiniteW
     progress.done(s.step + 1 - done);
   };
   options.on_evaluation = [&](const exec::EvaluationResult& e) { log(evaluation_line(e)); };
+  options.on_note = [](const std::string& note) { log(note); };
   options.stop = [&] {
     if (InterruptWatch::pressed() && world.several()) log(InterruptWatch::notice());
     return InterruptWatch::pressed() || numbers.hopeless();
@@ -247,13 +261,19 @@ exec::RunResult run_to_end(const Training& of, exec::RunOptions options, FiniteW
   return naming(graphs.plan().file, [&] { return exec::run(graphs, data, options, world); });
 }
 
-/// What a training begins with: the same in every process.
-struct Prepared {
-  std::optional<exec::Checkpoint> resumed;
-  std::unique_ptr<GraphCache> graphs;
-  Data data;
-  double held_out = 0;
-};
+/// The preset of the plan's device if that is this card; what is timed here says nothing about another one.
+std::string device_of(const exec::CudaCard& card, const Device& device) {
+  constexpr double kNear = 0.1;  // drivers keep a part of the memory
+  const double here = static_cast<double>(card.memory_bytes), there = static_cast<double>(device.memory.count());
+  const bool same = card.multiprocessors == device.compute_units && std::abs(here - there) <= kNear * there;
+  return same && !device.preset.empty() ? device.preset : card.name;
+}
+
+std::shared_ptr<exec::device::ProductChoices> product_choices(const std::string& path, const Device& device) {
+  const exec::CudaCard card = exec::cuda_card();
+  const exec::device::ProductPlace place{card.name, card.products, device_of(card, device), exec::today()};
+  return std::make_shared<exec::device::ProductChoices>(place, path.empty() ? exec::device::default_choices_path(place) : path);
+}
 
 void prepare(const Options& o, Prepared& out) {
   Plan settled = trained_plan(o);
@@ -264,7 +284,9 @@ void prepare(const Options& o, Prepared& out) {
   out.held_out = held_out(wishes, out.resumed);
   out.graphs = std::make_unique<GraphCache>(settled);
   const Plan& plan = out.graphs->plan();
-  topology_of(plan, "");  // not for the run: a cluster that simulate refuses is refused here, too
+  const auto topology = topology_of(plan, "");  // a cluster that simulate refuses is refused here, too
+  out.cuda.deterministic = plan.training.deterministic;
+  if (o.backend == "cuda" && !out.cuda.deterministic) out.cuda.choices = product_choices(o.algorithms, topology->device());
   out.data = open_data(o, plan, out.held_out);
   require_vocabulary(plan, out.data.training->vocab_size());
   tell_other_text(o, out.resumed, *out.data.training);
@@ -294,25 +316,36 @@ void require_same(const Options& o, const Prepared& in, exec::World& world) {
                        {"--eval-data", print(in.data.evaluation.get())}, {"--resume", digest(in.resumed)}, {"options", options}});
 }
 
+/// A cache that cannot be written costs the next run some seconds; a file that was asked for is an error.
+void keep_algorithms(const Options& o, exec::device::ProductChoices& choices) {
+  try {
+    choices.save();
+  } catch (const ConfigError& e) {
+    if (!o.algorithms.empty()) throw;
+    log(std::string(e.what()) + "; the next run times products' algorithms again");
+  }
+}
+
 ExitCode train(const Options& o, exec::World& world) {
   std::set_new_handler(nullptr);  // the runtime goes on, or says which rank it was
   Prepared in;
   const bool speaks = world.control().first();
   prepare_together(world, [&] { require_available(o), prepare(o, in); });
   require_same(o, in, world);
-  auto& [resumed, graphs, data, share] = in;
+  auto& [resumed, graphs, data, share, cuda] = in;
   const Plan& plan = graphs->plan();
   prepare_together(world, [&] {
     place_ranks(world, make_mesh(plan).world_size(), o.plan);
     if (!speaks) return;
     permit_replacing(o.save, o.resume);  // a checkpoint alone may take the place of the one before
-    prepare_outputs({o.trace, o.timeline, o.save}, {});
+    permit_replacing(o.algorithms, o.algorithms);  // it goes on from itself
+    prepare_outputs({o.trace, o.timeline, o.save, o.algorithms}, {});
   });
   log("stack " + plan.stack.name + " as of " + text_of(plan.stack.as_of) + ": the runtime performs every plan as its own stack");
   if (!world.several()) tell_crowding(plan), tell_launcher();
   FiniteWatch numbers(plan.training);
   Saver saver(o, plan, data, share, numbers);
-  exec::RunOptions options = run_options(o, plan, data, saver);
+  exec::RunOptions options = run_options(o, in, saver);
   options.resume = resumed ? &resumed->state : nullptr;
   const auto tell = [&](const exec::RunResult& result, const std::optional<exec::RankFailure>& failure) {
     TrainReport report = summarise(plan, result);
@@ -326,9 +359,15 @@ ExitCode train(const Options& o, exec::World& world) {
   if (!speaks) return ExitCode::ok;  // process 0 has the result, and its exit code is everybody's
   tell(result, numbers.hopeless() ? std::optional(exec::RankFailure{Rank(), numbers.last(), false, numbers.text()}) : std::nullopt);
   write_files(o, *graphs, result);
+  if (cuda.choices) keep_algorithms(o, *cuda.choices);
   saver.finish();
   if (numbers.hopeless()) throw DeviceError(o.plan + ": " + numbers.text() + "; " + remedy(plan, ""));
-  return result.steps.back().step + 1 < plan.training.steps ? ExitCode::interrupted : ExitCode::ok;
+  return result.steps.back().step + 1 < options.steps ? ExitCode::interrupted : ExitCode::ok;
+}
+
+/// Options of a device without it.
+void require_device(const Options& o) {
+  if (!o.algorithms.empty() && o.backend != "cuda") throw CLI::ValidationError("--algorithms", "needs --backend cuda");
 }
 
 /// Options of processes without processes.
@@ -365,11 +404,13 @@ void add_train(CLI::App& app, ExitCode& exit) {
   command->add_option("--timeline-step", o->timeline_step, "the step that is kept, counted from 0 [the last]")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000'000}));
   command->add_option("--backend", o->backend, "what computes [cpu]; cpu-async: the same kernels, each stream on a thread of its own; cuda: the first CUDA device, which all ranks share")->check(CLI::IsMember({"cpu", "cpu-async", "cuda"}));
+  command->add_option("--algorithms", o->algorithms, "with --backend cuda: file of the fastest algorithms of products; those that it lacks are timed before the first step and kept in it at the end, as a cost table that simulate reads [of the card and library, in ~/.cache/tandem/algorithms]; a deterministic plan uses none");
   command->add_option("--launch", o->launch.launch, "what ranks are [threads]; mpi: also of the processes that mpirun or srun starts, over MPI; env: of those that torchrun or srun starts, over Gloo")->check(CLI::IsMember({"threads", "mpi", "env"}));
   CLI::Option* timeout = command->add_option("--timeout", o->launch.timeout_s, "seconds that ranks of several processes wait for each other before the run ends [600]")->check(CLI::Range(0.1, 1e6));
   CLI::Option* port = command->add_option("--port", o->launch.port, "with --launch env: where process 0 waits for the others [MASTER_PORT, and the next one where torchrun holds that]")->check(CLI::Range(1, 65'535));
   command->callback([o, timeout, port, &exit] {
     require_processes(*o, *timeout, *port);
+    require_device(*o);
     exit = in_processes(o->launch, [&](exec::World& world) { return train(*o, world); });
   });
 }

@@ -2,6 +2,7 @@
 // so what passed between them has no place in it.
 
 #include <algorithm>
+#include <optional>
 
 #include "models/lowering/shapes/fusion.hpp"
 #include "models/lowering/templates/draft.hpp"
@@ -60,6 +61,73 @@ void join_bias_gradient(DraftTemplate& t, std::size_t at) {
   std::get<MatMul>(t.drafts[at].op).sums = true;
   t.drafts[at].out.push_back(t.drafts[at + 1].out[0]);
   close_up(t, at, 1);
+}
+
+// ---- a product and the activation behind it ----
+
+bool is_gelu(PointwiseKind kind, std::int64_t bias_cols) { return kind == PointwiseKind::gelu_tanh && bias_cols == 0; }
+
+/// A product whose kernel can do an activation, too.
+bool is_plain(const MatMul& o) { return !o.accumulate && !o.sums && o.activation == ProductActivation::none; }
+
+void join_activation(DraftTemplate& t, std::size_t at) {
+  const auto* product = kind_at<MatMul>(t, at);
+  const auto* gelu = kind_at<Pointwise>(t, at + 1);
+  if (product == nullptr || gelu == nullptr || !is_plain(*product) || !is_gelu(gelu->kind, gelu->bias_cols)) return;
+  Draft &first = t.drafts[at], &then = t.drafts[at + 1];
+  if (!same(first.out[0], then.in[0]) || first.dtype != then.dtype) return;
+  std::get<MatMul>(first.op).activation = ProductActivation::gelu;
+  first.name += "_" + then.name;
+  first.out.push_back(then.out[0]);
+  close_up(t, at, 1);
+}
+
+/// The one task that writes the scratch tensor of `v`, if it is a product before task `reader` and nobody else reads it.
+std::optional<std::size_t> product_of(const DraftTemplate& t, const Value& v, std::size_t reader) {
+  std::optional<std::size_t> product;
+  for (std::size_t i = 0; i < t.drafts.size(); ++i) {
+    const Draft& d = t.drafts[i];
+    const auto in_scratch = [&](const Value& o) { return o.scratch == v.scratch; };
+    const bool reads = std::any_of(d.in.begin(), d.in.end(), in_scratch);
+    const bool writes = std::any_of(d.out.begin(), d.out.end(), in_scratch);
+    if (i == reader ? writes : reads) return std::nullopt;
+    if (!writes) continue;
+    const auto* o = std::get_if<MatMul>(&d.op);
+    if (product || i > reader || o == nullptr || !is_plain(*o) || !same(d.out[0], v)) return std::nullopt;
+    product = i;
+  }
+  return product;
+}
+
+/// Whether task `at` may be done where task `to` is: nothing between them waits for it or writes what it reads.
+bool may_move(const DraftTemplate& t, std::size_t at, std::size_t to) {
+  const Draft& moved = t.drafts[at];
+  for (std::size_t i = at + 1; i < to; ++i) {
+    const Draft& d = t.drafts[i];
+    if (std::find(d.after.begin(), d.after.end(), moved.id) != d.after.end()) return false;
+    for (const Value& written : d.out)
+      if (std::any_of(moved.in.begin(), moved.in.end(), [&](const Value& read) { return written.overlaps(read); })) return false;
+  }
+  return true;
+}
+
+/// The product moves to the activation's place: what the activation read is there by then.
+void join_activation_gradient(DraftTemplate& t, std::size_t at) {
+  const auto* gelu = kind_at<PointwiseBackward>(t, at);
+  if (gelu == nullptr || !is_gelu(gelu->kind, gelu->bias_cols) || t.drafts[at].in[0].scratch < 0) return;
+  const auto from = product_of(t, t.drafts[at].in[0], at);
+  if (!from || t.drafts[*from].dtype != t.drafts[at].dtype || !may_move(t, *from, at)) return;
+  Draft product = t.drafts[*from];
+  const Draft last = t.drafts[at];
+  t.scratch[static_cast<std::size_t>(last.in[0].scratch)] = Bytes(0);
+  std::get<MatMul>(product.op).activation = ProductActivation::gelu_gradient;
+  product.name += "_" + last.name;
+  product.in.push_back(last.in[1]);
+  product.out = last.out;
+  product.after.insert(product.after.end(), last.after.begin(), last.after.end());
+  for (Draft& d : t.drafts) std::replace(d.after.begin(), d.after.end(), last.id, product.id);
+  t.drafts[at] = std::move(product);
+  t.drafts.erase(t.drafts.begin() + static_cast<std::ptrdiff_t>(*from));
 }
 
 // ---- the loss ----
@@ -174,7 +242,9 @@ void join_tasks(DraftTemplate& t, const Fusion& f) {
     if (f.residual_norm) join_norm(t, at);
     if (f.one_kernel_loss) join_loss(t, at);
     if (f.bias_gradient_in_product) join_bias_gradient(t, at);
+    if (f.activation_in_product) join_activation(t, at);
   }
+  for (std::size_t at = t.drafts.size(); f.activation_in_product && at-- > 0;) join_activation_gradient(t, at);
   if (f.accumulating_products) accumulate_in_products(t);
 }
 

@@ -82,6 +82,13 @@ class Kernels {
     return run(op, inputs, {result(n)}).front();
   }
 
+  /// The context with a table that the host may follow, for references that tests compute themselves.
+  KernelContext on_host() {
+    KernelContext c = context;
+    c.table = &table;
+    return c;
+  }
+
   std::unique_ptr<Backend> backend = tests::under_test(tests::kernels_under_test());
   KernelContext context;
   StepTable table;                     ///< written before an operation and read behind it

@@ -3,6 +3,7 @@
 
 #include "exec/cpu/exact_sum.hpp"
 #include "exec/data/random.hpp"
+#include "exec/device/norm_sum.hpp"
 #include "exec/device/stretches.hpp"
 #include "exec/shared/philox.hpp"
 #include "tests/catch.hpp"
@@ -63,7 +64,7 @@ TEST_CASE("stretches hold every element once, and are cut only where blocks of a
     next[p] += s.count;
     CHECK((next[p] == rows[p].count || (rows[p].flat + next[p]) % device::kNormBlock == 0));
     const std::int64_t flat = rows[p].flat + s.first, last = flat + s.count - 1;
-    CHECK(last / device::kNormBlock - flat / device::kNormBlock < device::NormSumKernel::kMostBlocks);
+    CHECK(last / device::kNormBlock - flat / device::kNormBlock < device::NormSumKernel::kBlocks);
   }
   for (std::size_t p = 0; p < rows.size(); ++p) CHECK(next[p] == rows[p].count);
 }

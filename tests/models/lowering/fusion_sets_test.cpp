@@ -62,6 +62,8 @@ TEST_CASE("the tasks of a GPT layer's forward pass under every fusion set") {
   CHECK(read("compiled", false, "block_forward") ==
         "ln1 qkv scores softmax context proj attention_add_ln2 fc1 activation fc2 mlp_add");
   CHECK(read("llm.c", false, "block_forward") == read("compiled", false, "block_forward"));
+  CHECK(read("tandem-cuda", false, "block_forward") ==
+        "ln1 qkv scores softmax context proj attention_add_ln2 fc1_activation fc2 mlp_add");
 }
 
 TEST_CASE("the tasks of a GPT layer's backward pass in a later micro-batch under every fusion set") {
@@ -108,6 +110,37 @@ TEST_CASE("the tasks of a GPT layer's backward pass in a later micro-batch under
         "fc1_bias_grad accumulate_fc1 ln2_backward accumulate_ln2 attention_add_backward accumulate_attention_add_bias "
         "proj_dgrad proj_wgrad context_backward softmax_backward scores_backward qkv_dgrad qkv_wgrad "
         "qkv_bias_grad accumulate_qkv ln1_backward accumulate_ln1");
+  CHECK(read("tandem-cuda", false, "block_backward") ==
+        "mlp_add_backward accumulate_mlp_add_bias fc2_wgrad fc2_dgrad_activation_backward fc1_dgrad fc1_wgrad "
+        "accumulate_fc1 ln2_backward accumulate_ln2 attention_add_backward accumulate_attention_add_bias "
+        "proj_dgrad proj_wgrad context_backward softmax_backward scores_backward qkv_dgrad qkv_wgrad "
+        "accumulate_qkv ln1_backward accumulate_ln1");
+}
+
+TEST_CASE("a product with its activation moves what the two move, but what passed between them") {
+  const TaskGraph fused = graph_of("tandem-cuda", false, "bf16"), apart = graph_of("llm.c", false, "bf16");
+  const auto bytes = [](const TaskGraph& graph, std::string_view block, const Names& names) {
+    std::int64_t sum = 0;
+    for (const Task& t : last_of(graph, block).tasks)
+      if (std::find(names.begin(), names.end(), t.name) != names.end()) sum += traffic(t.op, t.dtype).count();
+    return sum;
+  };
+  const std::int64_t activation = 2 * 12 * 40;  // of 12 tokens
+  CHECK(bytes(fused, "block_forward", {"fc1_activation"}) == bytes(apart, "block_forward", {"fc1", "activation"}) - activation);
+  CHECK(bytes(fused, "block_backward", {"fc2_dgrad_activation_backward"}) ==
+        bytes(apart, "block_backward", {"fc2_dgrad", "activation_backward"}) - 2 * activation);
+}
+
+TEST_CASE("an activation that is computed again is so in its product") {
+  SmallPlan s;
+  s.recompute = "full";
+  Plan plan = s.plan();
+  plan.training.fusion = fusion_set("tandem-cuda");
+  const TaskGraph graph = lower(plan);
+  CHECK_NOTHROW(graph.check());
+  const Names again = tasks(graph, "block_again");
+  CHECK(std::count(again.begin(), again.end(), "fc1_activation") == 1);
+  CHECK(std::count(again.begin(), again.end(), "activation") == 0);
 }
 
 TEST_CASE("the tasks of a LLaMA layer without fused kernels, in fp64 and in bf16 with its norms in fp32") {
@@ -195,6 +228,7 @@ TEST_CASE("a loss in one kernel needs the whole vocabulary") {
   CHECK(tasks(graph_of("reference", false), "head_forward") ==
         Names{"final_norm", "logits", "vocab_max", "vocab_exp_sum", "cross_entropy"});
   CHECK(tasks(graph_of("compiled", false), "head_forward") == Names{"final_norm", "logits", "cross_entropy"});
+  CHECK(tasks(graph_of("tandem-cuda", false), "head_forward") == tasks(graph_of("compiled", false), "head_forward"));
   CHECK(tasks(graph_of("compiled-blocks", false), "head_forward") == tasks(graph_of("reference", false), "head_forward"));
   CHECK(tasks(graph_of("compiled-blocks", false), "block_forward") == tasks(graph_of("compiled", false), "block_forward"));
   CHECK(tasks(graph_of("compiled-blocks", false), "block_backward") == tasks(graph_of("compiled", false), "block_backward"));
@@ -271,7 +305,7 @@ TEST_CASE("every fusion set does the same matrix products and collectives") {
   const int tensor = GENERATE(1, 2);
   const Books plain = count(graph_of("reference", llama, "fp64", tensor), StageId(0));
   for (const char* set : {"eager", "megatron-2021", "megatron", "transformer-engine", "compiled", "llm.c", "llm-foundry",
-                          "megatron-bridge", "internevo", "compiled-blocks", "megatron-wide-softmax", "eager-fused-rmsnorm"}) {
+                          "megatron-bridge", "internevo", "compiled-blocks", "megatron-wide-softmax", "eager-fused-rmsnorm", "tandem-cuda"}) {
     const TaskGraph graph = graph_of(set, llama, "fp64", tensor);
     CHECK_NOTHROW(graph.check());
     const Books books = count(graph, StageId(0));
@@ -312,6 +346,23 @@ TEST_CASE("on Gaudi the graph compiler takes the place of Megatron's fusions") {
   json.replace(json.find("fp64"), 4, "bf16");
   json.replace(json.find("cpu-host"), 8, "hls-gaudi2");
   CHECK(parse_plan(json, "test.json").training.fusion == fusion_set("compiled"));
+}
+
+TEST_CASE("this project's stack has the fused set on NVIDIA's devices, unless the plan is deterministic") {
+  const auto set_on = [](const std::string& cluster, const std::string& more) {
+    std::string json = SmallPlan{}.json();
+    json.replace(json.find("\"training\": {"), 13, "\"stack\": \"tandem\", \"training\": {" + more);
+    json.replace(json.find("cpu-host"), 8, cluster);
+    json.replace(json.find("fp64"), 4, "bf16");
+    return parse_plan(json, "test.json").training.fusion;
+  };
+  for (const char* cluster : {"dgx-h100", "dgx-a100-80gb"}) {
+    CHECK(set_on(cluster, "") == fusion_set("tandem-cuda"));
+    CHECK(set_on(cluster, "\"deterministic\": true, ") == fusion_set("reference"));
+    CHECK(set_on(cluster, "\"fusion\": \"reference\", ") == fusion_set("reference"));
+  }
+  CHECK(set_on("hls-gaudi2", "") == fusion_set("reference"));
+  CHECK(set_on("cpu-host", "\"fusion\": \"tandem-cuda\", ") == fusion_set("tandem-cuda"));
 }
 
 TEST_CASE("a plan has the fusion set of its stack unless it names one") {

@@ -7,6 +7,7 @@
 #include "models/base/error.hpp"
 #include "models/base/presets.hpp"
 #include "sim/cost/calibration.hpp"
+#include "sim/cost/roofline.hpp"
 #include "sim/result/product_coverage.hpp"
 #include "sim/result/simulate.hpp"
 #include "tests/catch.hpp"
@@ -102,6 +103,26 @@ TEST_CASE("a bias or its gradient in the product's own kernel does not make it a
   MatMul sums{512, 256, 128, false, true};
   sums.sums = true;
   CHECK(with->duration(sums, DType::bf16) == Duration::seconds(0.5));
+}
+
+TEST_CASE("a product with its activation takes the product and the bytes beside it, or what was measured of both") {
+  const Device device = a100();
+  const Calibration calibration = load_calibration(device.calibration);
+  const double beside = 2.0 * 8192 * 8192 / (device.memory_bandwidth.bytes_per_second() * calibration.memory_share);
+  const MatMul plain{8192, 8192, 8192, false, true};
+  for (const auto activation : {ProductActivation::gelu, ProductActivation::gelu_gradient}) {
+    MatMul fused = plain;
+    fused.activation = activation;
+    const auto seconds = [&](const Op& op, const ProductTable* table) {
+      return roofline_seconds(op, DType::bf16, device, calibration, table);
+    };
+    CHECK(seconds(fused, nullptr) - seconds(plain, nullptr) == Approx(beside));
+    const ProductTable alone(table_of({{plain, DType::bf16, 4e-3}}), "alone");
+    CHECK(seconds(fused, &alone) == Approx(4e-3 + beside));
+    const ProductTable both(table_of({{plain, DType::bf16, 4e-3}, {fused, DType::bf16, 4.1e-3}}), "both");
+    CHECK(seconds(fused, &both) == Approx(4.1e-3));
+    CHECK(seconds(plain, &both) == Approx(4e-3));
+  }
 }
 
 TEST_CASE("time in steady load counts where it was measured, and of repeated products the least") {

@@ -16,7 +16,7 @@ using namespace tandem::program;
 
 namespace {
 
-const std::string kFile = tests::source_dir() + "/experiments/corpus/measured/h200/train.jsonl";
+const std::string kFile = tandem::tests::source_dir() + "/experiments/corpus/measured/h200/train.jsonl";
 
 bool compiled(const JudgedRecord& r) { return r.measured.id.ends_with("-compiled"); }
 

@@ -1,4 +1,4 @@
-#include "exec/cuda/streaming.hpp"
+#include "exec/cuda/measure/streaming.hpp"
 
 #include <algorithm>
 #include <memory>

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "exec/cuda/bench.hpp"
+#include "exec/cuda/measure/bench.hpp"
 #include "reports/prediction/cost_table.hpp"
 
 namespace tandem::exec::cuda {

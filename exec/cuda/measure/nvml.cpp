@@ -1,6 +1,6 @@
 // The few functions that are used are declared here: not every toolkit brings nvml.h. Signatures: NVML API reference,
 // https://docs.nvidia.com/deploy/nvml-api/.
-#include "exec/cuda/nvml.hpp"
+#include "exec/cuda/measure/nvml.hpp"
 
 namespace tandem::exec::cuda {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "exec/cuda/bench.hpp"
+#include "exec/cuda/measure/bench.hpp"
 #include "exec/cuda/cublaslt.hpp"
 #include "models/ops/op.hpp"
 

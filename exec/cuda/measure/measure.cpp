@@ -6,13 +6,13 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "exec/cuda/attention.hpp"
+#include "exec/cuda/measure/attention_bench.hpp"
 #include "exec/cuda/device_facts.hpp"
-#include "exec/cuda/footprint.hpp"
-#include "exec/cuda/host_costs.hpp"
-#include "exec/cuda/product_shapes.hpp"
-#include "exec/cuda/products.hpp"
-#include "exec/cuda/streaming.hpp"
+#include "exec/cuda/measure/footprint.hpp"
+#include "exec/cuda/measure/host_costs.hpp"
+#include "exec/cuda/measure/product_shapes.hpp"
+#include "exec/cuda/measure/products.hpp"
+#include "exec/cuda/measure/streaming.hpp"
 #include "exec/measure/today.hpp"
 #include "models/base/threads.hpp"
 #include "reports/prediction/op_fields.hpp"

@@ -1,4 +1,4 @@
-#include "exec/cuda/product_shapes.hpp"
+#include "exec/cuda/measure/product_shapes.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -18,6 +18,7 @@ std::vector<GemmShape> products(const MatMul& p, DType dtype) {
   g.accumulate = p.accumulate;
   g.bias = p.bias;
   g.sums = p.sums;
+  g.activation = p.activation;
   const bool fp8 = dtype == DType::fp8;
   const bool first_t = fp8 || p.trans_b, second_t = !fp8 && p.trans_a;
   g.first = first_t ? Stored{p.k, p.n, p.k, 0, true} : Stored{p.n, p.k, p.n, 0, false};

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "exec/cuda/cublaslt.hpp"
-#include "exec/cuda/nvml.hpp"
+#include "exec/cuda/measure/nvml.hpp"
 #include "reports/prediction/cost_table.hpp"
 
 namespace tandem::exec::cuda {

@@ -1,9 +1,9 @@
-#include "exec/cuda/footprint.hpp"
+#include "exec/cuda/measure/footprint.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "exec/cuda/product_shapes.hpp"
+#include "exec/cuda/measure/product_shapes.hpp"
 
 namespace tandem::exec::cuda {
 

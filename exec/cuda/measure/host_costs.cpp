@@ -1,4 +1,4 @@
-#include "exec/cuda/host_costs.hpp"
+#include "exec/cuda/measure/host_costs.hpp"
 
 #include <algorithm>
 #include <chrono>

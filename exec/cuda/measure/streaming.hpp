@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "exec/cuda/bench.hpp"
+#include "exec/cuda/measure/bench.hpp"
 #include "reports/prediction/cost_table.hpp"
 
 namespace tandem::exec::cuda {

@@ -1,9 +1,9 @@
-#include "exec/cuda/products.hpp"
+#include "exec/cuda/measure/products.hpp"
 
 #include <chrono>
 
 #include "exec/cuda/kernels.hpp"
-#include "exec/cuda/product_shapes.hpp"
+#include "exec/cuda/measure/product_shapes.hpp"
 
 namespace tandem::exec::cuda {
 namespace {
@@ -63,9 +63,10 @@ std::optional<std::vector<ProductTimer::Call>> ProductTimer::prepare(const Op& o
 void ProductTimer::run(std::vector<Call>& calls) {
   for (Call& c : calls) {
     const auto& g = c.shape;
-    c.gemm.run({bench_.inputs.next(bytes_of_span(g.first, g.batch, g.type)),
-                bench_.inputs.next(bytes_of_span(g.second, g.batch, g.type)),
-                bench_.outputs.next(bytes_of_span(g.out, g.batch, g.result)), vector_.data(), workspace_.data(), workspace_.size()},
+    const auto input = [&](const Stored& m) { return bench_.inputs.next(bytes_of_span(m, g.batch, g.type)); };
+    const auto output = [&] { return bench_.outputs.next(bytes_of_span(g.out, g.batch, g.result)); };
+    c.gemm.run({input(g.first), input(g.second), output(), vector_.data(), workspace_.data(), workspace_.size(), 1,
+                g.activation == ProductActivation::none ? nullptr : output()},
                bench_.stream);
   }
 }

@@ -1,0 +1,69 @@
+#include "exec/cuda/step_graph.hpp"
+
+#include <memory>
+
+namespace tandem::exec::cuda {
+namespace {
+
+/// The others wait for the first one, so that they are captured with it.
+void fork(const std::vector<cudaStream_t>& streams, const Event& begin) {
+  begin.record(streams.front());
+  for (std::size_t i = 1; i < streams.size(); ++i) check(cudaStreamWaitEvent(streams[i], begin, 0), "making a stream wait");
+}
+
+/// One behind the other: an event can be recorded again once a stream has been made to wait for it.
+void join(const std::vector<cudaStream_t>& streams, const Event& end) {
+  for (std::size_t i = 1; i < streams.size(); ++i) {
+    end.record(streams[i]);
+    check(cudaStreamWaitEvent(streams.front(), end, 0), "making a stream wait");
+  }
+}
+
+/// Ends the capture of a stream, whatever happened meanwhile.
+class Capture {
+ public:
+  explicit Capture(cudaStream_t stream) : stream_(stream) {
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "beginning to capture a step");
+  }
+  ~Capture() {
+    cudaGraph_t left = nullptr;
+    if (open_) cudaStreamEndCapture(stream_, &left);
+    if (left != nullptr) cudaGraphDestroy(left);
+  }
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+  cudaGraph_t end() {
+    cudaGraph_t graph = nullptr;
+    open_ = false;
+    check(cudaStreamEndCapture(stream_, &graph), "capturing a step");
+    return graph;
+  }
+
+ private:
+  cudaStream_t stream_;
+  bool open_ = true;
+};
+
+struct DestroyGraph {
+  void operator()(cudaGraph_t graph) const { cudaGraphDestroy(graph); }
+};
+
+}  // namespace
+
+StepGraph::StepGraph(const std::vector<cudaStream_t>& streams, const std::function<void()>& issue) : stream_(streams.front()) {
+  const Event begin(cudaEventDisableTiming), end(cudaEventDisableTiming);
+  Capture capture(stream_);
+  fork(streams, begin);
+  issue();
+  join(streams, end);
+  const std::unique_ptr<CUgraph_st, DestroyGraph> graph(capture.end());
+  check(cudaGraphInstantiate(&graph_, graph.get(), 0), "making a graph of a step");
+}
+
+StepGraph::~StepGraph() {
+  if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
+}
+
+void StepGraph::start() { check(cudaGraphLaunch(graph_, stream_), "launching the graph of a step"); }
+
+}  // namespace tandem::exec::cuda

@@ -1,0 +1,155 @@
+// A library's calls of flash attention read and write what Tandem's own kernels do.
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "exec/backend/launch.hpp"
+#include "exec/device/work.hpp"
+#include "tests/catch.hpp"
+#include "tests/exec/cpu/kernel_harness.hpp"
+
+namespace tandem::exec::test {
+namespace {
+
+using device::AttentionCall;
+using Room = std::vector<std::uint16_t>;
+
+/// An attention whose operands lie in rooms of their own, as an operation of a plan has them.
+struct Case {
+  std::int64_t batch, heads, groups, seq;
+  bool q_packed, kv_packed, causal;
+  std::int64_t dim = 8;
+
+  AttentionDims dims() const {
+    AttentionDims d{batch, heads, seq, dim};
+    d.kv_heads = groups == heads ? 0 : groups;
+    d.q_packed = q_packed, d.kv_packed = kv_packed, d.causal = causal;
+    return d;
+  }
+  std::string text() const {
+    return std::to_string(batch) + " sequences, " + std::to_string(heads) + " heads in " + std::to_string(groups) + " groups" +
+           (q_packed ? ", packed queries" : "") + (kv_packed ? ", packed keys" : "") + (causal ? ", causal" : "");
+  }
+};
+
+Room random_room(std::int64_t elements, unsigned seed) {
+  Room room;
+  for (const double v : random_values(elements, seed)) room.push_back(to_bf16(static_cast<float>(v)));
+  return room;
+}
+
+Tensor tensor(Room& room) {
+  return {reinterpret_cast<std::byte*>(room.data()), DType::bf16, static_cast<std::int64_t>(room.size())};
+}
+
+float at(const std::byte* operand, std::int64_t element) {
+  std::uint16_t bits = 0;
+  std::memcpy(&bits, operand + 2 * element, 2);
+  return from_bf16(bits);
+}
+
+std::int64_t offset(const device::AttentionStrides& s, std::int64_t sequence, std::int64_t head, std::int64_t position) {
+  return sequence * s.sequence + head * s.head + position * s.position;
+}
+
+/// What every query of a call gives, by plain loops over its strides: elements of the context.
+template <class Visit>
+void each_context(const AttentionCall& call, Visit visit) {
+  const device::AttentionShape& s = call.shape;
+  for (std::int64_t b = 0; b < s.batch; ++b)
+    for (std::int64_t h = 0; h < s.heads; ++h)
+      for (std::int64_t q = 0; q < s.queries; ++q) {
+        const std::int64_t group = h / (s.heads / s.groups), seen = s.causal ? q + 1 : s.keys;
+        std::vector<double> p(static_cast<std::size_t>(seen)), mixed(static_cast<std::size_t>(s.head_dim), 0.0);
+        double sum = 0;
+        for (std::int64_t k = 0; k < seen; ++k) {
+          double dot = 0;
+          for (std::int64_t d = 0; d < s.head_dim; ++d)
+            dot += at(call.at.query, offset(s.query, b, h, q) + d) * at(call.at.key, offset(s.key, b, group, k) + d);
+          sum += p[static_cast<std::size_t>(k)] = std::exp(dot / std::sqrt(static_cast<double>(s.head_dim)));
+        }
+        for (std::int64_t k = 0; k < seen; ++k)
+          for (std::int64_t d = 0; d < s.head_dim; ++d)
+            mixed[static_cast<std::size_t>(d)] +=
+                p[static_cast<std::size_t>(k)] / sum * at(call.at.value, offset(s.key, b, group, k) + d);
+        for (std::int64_t d = 0; d < s.head_dim; ++d) visit(offset(s.context, b, h, q) + d, mixed[static_cast<std::size_t>(d)]);
+        visit(-1, std::log(sum));
+      }
+}
+
+}  // namespace
+
+TEST_CASE("a library's calls of attention lie where the operation's heads do") {
+  const Case c =
+      GENERATE(Case{2, 4, 4, 5, true, true, true}, Case{2, 4, 2, 5, true, true, true}, Case{1, 4, 2, 6, true, true, false},
+               Case{2, 4, 2, 5, false, false, true}, Case{2, 6, 2, 4, false, true, true}, Case{3, 4, 1, 5, true, true, true},
+               Case{2, 1, 1, 5, true, true, true});
+  INFO(c.text());
+  const AttentionDims d = c.dims();
+  Room packed = random_room(c.batch * c.seq * d.qkv_width(), 1), queries = random_room(c.batch * c.seq * d.q_width(), 2),
+       keys = random_room(c.batch * c.seq * d.kv_width(), 3), context(static_cast<std::size_t>(c.batch * c.seq * d.q_width()));
+  std::vector<float> stats(static_cast<std::size_t>(c.batch * c.heads * c.seq));
+  const Tensor in[] = {c.q_packed ? tensor(packed) : tensor(queries), c.kv_packed ? tensor(packed) : tensor(keys)};
+  const Tensor out[] = {tensor(context),
+                        {reinterpret_cast<std::byte*>(stats.data()), DType::fp32, static_cast<std::int64_t>(stats.size())}};
+  const KernelContext place;
+  const Op op = FlashAttention{d, 0, false};
+  const auto works = device::works_of({op, DType::bf16, in, out, place}, {});
+  REQUIRE(works.size() == 1);
+  const auto& kernel = std::get<device::FlashKernel>(works[0]);
+  REQUIRE(device::beyond_libraries(kernel).empty());
+  tests::make_emulated_backend()->queue(Stream::compute).run({op, DType::bf16, in, out, place});
+  std::size_t seen = 0;
+  for (const AttentionCall& call : device::calls_of(kernel)) {
+    const auto* lse = reinterpret_cast<const float*>(call.at.stats);
+    each_context(call, [&](std::int64_t element, double value) {
+      if (element < 0) {
+        CHECK(*lse++ == Approx(value).epsilon(1e-5).margin(1e-5));  // sums in fp32
+        return;
+      }
+      CHECK(at(call.at.context, element) == Approx(value).epsilon(8e-3).margin(1e-3));  // bf16 rounds to 1 in 256
+      ++seen;
+    });
+  }
+  CHECK(seen == context.size());
+}
+
+TEST_CASE("gradients of attention lie as what they are gradients of") {
+  const Case c{2, 4, 2, 5, true, true, true};
+  const AttentionDims d = c.dims();
+  Room qkv = random_room(c.batch * c.seq * d.qkv_width(), 1), dqkv = qkv, context = random_room(c.batch * c.seq * d.q_width(), 2),
+       dcontext = context;
+  std::vector<float> stats(static_cast<std::size_t>(c.batch * c.heads * c.seq));
+  const Tensor statistics{reinterpret_cast<std::byte*>(stats.data()), DType::fp32, static_cast<std::int64_t>(stats.size())};
+  const Tensor in[] = {tensor(dcontext), tensor(qkv), tensor(qkv), tensor(context), statistics},
+               out[] = {tensor(dqkv), tensor(dqkv)};
+  const KernelContext place;
+  const Op op = FlashAttentionBackward{d, 0, false};
+  const auto works = device::works_of({op, DType::bf16, in, out, place}, {});
+  const auto calls = device::calls_of(std::get<device::FlashGradKernels>(works.at(0)));
+  REQUIRE(calls.size() == 2);  // a sequence each: packed heads of two groups
+  for (const AttentionCall& call : calls) {
+    const auto from = [](const std::byte* a, const Room& room) { return a - reinterpret_cast<const std::byte*>(room.data()); };
+    CHECK(from(call.at.dquery, dqkv) == from(call.at.query, qkv));
+    CHECK(from(call.at.dkey, dqkv) == from(call.at.key, qkv));
+    CHECK(from(call.at.dvalue, dqkv) == from(call.at.value, qkv));
+    CHECK(from(call.at.dcontext, dcontext) == from(call.at.context, context));
+  }
+}
+
+TEST_CASE("attention that no library does is told by its reason") {
+  device::FlashKernel kernel{};
+  kernel.q.type = kernel.kv.type = kernel.context.type = DType::bf16;
+  kernel.place.head_dim = 64;
+  CHECK(device::beyond_libraries(kernel) == "");
+  kernel.place.alibi = true;
+  CHECK(device::beyond_libraries(kernel) == "scores have ALiBi");
+  kernel.place.alibi = false, kernel.place.dropout.threshold = 1;
+  CHECK(device::beyond_libraries(kernel) == "masks of dropout are by global index");
+  kernel.place.dropout.threshold = 0, kernel.place.head_dim = 12;
+  CHECK(device::beyond_libraries(kernel) == "heads of 12 dimensions");
+  kernel.q.type = DType::fp32;
+  CHECK(device::beyond_libraries(kernel) == "operands are not of 16 bits");
+}
+
+}  // namespace tandem::exec::test

@@ -1,0 +1,190 @@
+// Memory-bound kernels of a device at sizes that take each of their ways: rows of warps and of blocks, rows too long to keep,
+// lengths that 16 bytes do not divide. The oracle is the CPU's kernel in fp64 on the same numbers.
+#include "tests/emulated/emulated_backend.hpp"
+#include "tests/exec/cpu/kernel_harness.hpp"
+
+namespace tandem::exec::test {
+namespace {
+
+using Kind = Operand::Kind;
+using Operands = std::vector<Operand>;
+/// Operands, given the kind that statistics and gradients of parameters have.
+using Make = std::function<Operands(Kind)>;
+
+/// Multiples of 1/128 in [-1, 1): exact in bf16, so all types compute from the same numbers.
+Values short_values(std::int64_t n, unsigned seed) {
+  Values v = random_values(n, seed);
+  for (double& x : v) x = std::round(x * 127) / 128;
+  return v;
+}
+
+class Beside {
+ public:
+  explicit Beside(DType dtype) : dtype_(dtype), device_(dtype) {
+    device_.backend = tests::make_emulated_backend();
+    device_.context.table = table_address(*device_.backend);
+    exact_.backend = make_cpu_backend();
+    exact_.context.table = table_address(*exact_.backend);
+    for (Kernels* k : {&device_, &exact_}) k->context.layer = 3, k->context.seq_length = 8;
+  }
+  /// Results within what a type's rounding allows: 1e-5 of the largest in fp32, 1e-2 in bf16.
+  std::vector<Values> check(const Op& op, const Make& in, const Make& out) {
+    const auto actual = device_.run(op, in(Kind::fp32), out(Kind::fp32));
+    const auto expected = exact_.run(op, in(Kind::compute), out(Kind::compute));
+    REQUIRE(actual.size() == expected.size());
+    for (std::size_t i = 0; i < actual.size(); ++i) check_close(actual[i], expected[i], dtype_ == DType::bf16 ? 1e-2 : 1e-5);
+    return actual;
+  }
+
+ private:
+  DType dtype_;
+  Kernels device_, exact_;
+};
+
+Operand zeros(Kind kind, std::int64_t n) { return in_type(kind, unwritten(n)); }
+
+}  // namespace
+
+TEST_CASE("norms and their gradients are right for rows of every length that threads keep, and beyond") {
+  for (const DType dtype : {DType::fp32, DType::bf16})
+    for (const std::int64_t cols : {7, 40, 256, 768, 1000, 1024, 2048, 4096, 5000, 8192, 16384, 16640})
+      for (const bool rms : {false, true}) {
+        CAPTURE(name(dtype), cols, rms);
+        Beside both(dtype);
+        const std::int64_t rows = cols > 1024 ? 3 : 11, n = rows * cols;
+        const Values x = short_values(n, 1), gamma = short_values(cols, 2), beta = short_values(cols, 3), dy = short_values(n, 4);
+        const Values residual = short_values(n, 5);
+        const auto parameters = [&](Operands first) {
+          first.push_back(real(gamma));
+          if (!rms) first.push_back(real(beta));
+          return first;
+        };
+        const auto forward = both.check(
+            LayerNorm{rows, cols, 1e-5, rms}, [&](Kind) { return parameters({real(x)}); },
+            [&](Kind k) {
+              return Operands{result(n), zeros(k, 2 * rows)};
+            });
+        const Values& stats = forward[1];
+        both.check(
+            LayerNormBackward{rows, cols, true, rms},
+            [&](Kind k) {
+              return Operands{real(dy), real(x), in_type(k, stats), real(gamma), real(residual)};
+            },
+            [&](Kind k) {
+              Operands out{result(n), zeros(k, cols)};
+              if (!rms) out.push_back(zeros(k, cols));
+              return out;
+            });
+        both.check(
+            LayerNormBackward{rows, cols, false, rms, NormPart::input},
+            [&](Kind k) {
+              return Operands{real(dy), real(x), in_type(k, stats), real(gamma)};
+            },
+            [&](Kind) { return Operands{result(n)}; });
+        both.check(
+            BiasDropoutAddNorm{rows, cols, 0.25, true, DropoutSite::mlp_output, false, 1e-5, rms},
+            [&](Kind) {
+              return parameters({real(dy), real(beta), real(residual)});
+            },
+            [&](Kind k) {
+              return Operands{result(n), result(n), zeros(k, 2 * rows)};
+            });
+      }
+}
+
+TEST_CASE("sums of columns add every row once, however rows and columns are parted") {
+  for (const DType dtype : {DType::fp32, DType::bf16})
+    for (const auto& [rows, cols] :
+         std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 8}, {37, 513}, {700, 264}, {5000, 24}, {130, 1}}) {
+      CAPTURE(name(dtype), rows, cols);
+      const Values dy = short_values(rows * cols, 7), x = short_values(rows * cols, 8), stats = short_values(2 * rows, 9);
+      Beside both(dtype);
+      both.check(
+          BiasGrad{rows, cols}, [&](Kind) { return Operands{real(dy)}; }, [&](Kind k) { return Operands{zeros(k, cols)}; });
+      both.check(
+          LayerNormBackward{rows, cols, false, false, NormPart::parameters},
+          [&](Kind k) {
+            return Operands{real(dy), real(x), in_type(k, stats)};
+          },
+          [&](Kind k) {
+            return Operands{zeros(k, cols), zeros(k, cols)};
+          });
+    }
+}
+
+TEST_CASE("a loss is right for rows that begin at any address, with padding and without") {
+  for (const DType dtype : {DType::fp32, DType::bf16})
+    for (const auto& [cols, vocab] :
+         std::vector<std::pair<std::int64_t, std::int64_t>>{{1003, 1003}, {8192, 8190}, {40, 33}, {20000, 20000}}) {
+      CAPTURE(name(dtype), cols, vocab);
+      constexpr std::int64_t kRows = 5;
+      const Values logits = short_values(kRows * cols, 11);
+      std::vector<int> targets = random_integers(kRows, static_cast<int>(vocab), 12);
+      targets[1] = -1, targets[2] = static_cast<int>(vocab) - 1;
+      Beside both(dtype);
+      both.check(
+          CrossEntropy{{kRows, cols, vocab, true}, kRows, true, true},
+          [&](Kind) {
+            return Operands{real(logits), integers(targets)};
+          },
+          [&](Kind) {
+            return Operands{fp64(unwritten(1)), result(kRows * cols)};
+          });
+    }
+}
+
+TEST_CASE("an embedding's gradient adds up every occurrence of a token, thousands of them, too") {
+  for (const DType dtype : {DType::fp32, DType::bf16})
+    for (const auto& [count, hidden] : std::vector<std::pair<std::int64_t, std::int64_t>>{{5000, 16}, {300, 7}, {70, 520}}) {
+      CAPTURE(name(dtype), count, hidden);
+      constexpr std::int64_t kVocab = 41;
+      std::vector<int> tokens = random_integers(count, kVocab - 2, 13);
+      for (std::size_t t = 0; t < tokens.size(); t += 3) tokens[t] = 5;
+      const Values dy = short_values(count * hidden, 14), table = short_values(kVocab * hidden, 15);
+      Beside both(dtype);
+      both.check(
+          EmbeddingBackward{count, hidden, kVocab, true},
+          [&](Kind) {
+            return Operands{integers(tokens), real(dy)};
+          },
+          [&](Kind k) { return Operands{zeros(k, kVocab * hidden)}; });
+      both.check(
+          Embedding{count, hidden, kVocab, true},
+          [&](Kind) {
+            return Operands{integers(tokens), real(table)};
+          },
+          [&](Kind) { return Operands{result(count * hidden)}; });
+    }
+}
+
+TEST_CASE("elementwise kernels are right over several blocks and at lengths that vectors do not divide") {
+  for (const DType dtype : {DType::fp32, DType::bf16})
+    for (const auto& [rows, cols] : std::vector<std::pair<std::int64_t, std::int64_t>>{{3, 1027}, {9, 512}, {2, 4}}) {
+      CAPTURE(name(dtype), rows, cols);
+      const std::int64_t n = rows * cols;
+      const Values x = short_values(n, 21), y = short_values(n, 22), bias = short_values(cols, 23),
+                   both_of = short_values(2 * n, 24);
+      Beside both(dtype);
+      const auto one = [&](const Op& op, const Operands& in, std::int64_t count) {
+        both.check(
+            op, [&](Kind) { return in; }, [&](Kind) { return Operands{result(count)}; });
+      };
+      for (const auto kind : {PointwiseKind::gelu_tanh, PointwiseKind::relu, PointwiseKind::squared_relu, PointwiseKind::tanh}) {
+        one(Pointwise{n, kind, cols}, {real(x), real(bias)}, n);
+        one(PointwiseBackward{n, kind, cols}, {real(y), real(x), real(bias)}, n);
+      }
+      for (const auto kind : {GateKind::silu, GateKind::gelu_tanh}) {
+        one(GatedPointwise{rows, cols, kind}, {real(both_of)}, n);
+        one(GatedPointwiseBackward{rows, cols, kind}, {real(x), real(both_of)}, 2 * n);
+      }
+      for (const auto spread : {Spread::full, Spread::row, Spread::column})
+        one(Elementwise{rows, cols, ElementwiseKind::subtract, spread, 0.5},
+            {real(x), real(spread == Spread::full     ? y
+                           : spread == Spread::column ? bias
+                                                      : short_values(rows, 25))},
+            n);
+      one(BiasDropoutAdd{rows, cols, 0.25, true, DropoutSite::mlp_output}, {real(x), real(bias), real(y)}, n);
+    }
+}
+
+}  // namespace tandem::exec::test
