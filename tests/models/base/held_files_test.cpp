@@ -6,7 +6,7 @@
 
 using namespace tandem;
 
-TEST_CASE("While files are held an answer is read once, on each thread; otherwise each time") {
+TEST_CASE("While files are held an answer is read once on each thread, otherwise each time") {
   HeldAnswers<int> answers;
   int reads = 0;
   const auto get = [&](const char* name) { return answers.get(name, [&] { return ++reads; }); };
