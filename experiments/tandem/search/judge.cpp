@@ -48,12 +48,12 @@ class Judge::Lease {
   std::unique_ptr<sim::ClosedForm> form_;
 };
 
-Judge::Judge(const Space& space, bool any_stack)
+Judge::Judge(const Space& space, Lenience lenience)
     : space_(space),
-      any_stack_(any_stack),
+      lenience_(lenience),
       topology_(program::topology_of(space.question().draft.plan, "")),
       cost_(sim::make_cost_model(*topology_)),
-      room_(topology_->device().usable_memory.count() / topology_->ranks_per_device()),
+      room_(lenience.any_memory ? kAnyRoom : topology_->device().usable_memory.count() / topology_->ranks_per_device()),
       floors_(*topology_, *cost_) {
   std::int64_t left = space.groups();
   for (; outer_axes_ < space.axes().size() && left > 1; ++outer_axes_)
@@ -80,7 +80,7 @@ std::optional<Fate> Judge::idle(CandidateId id, const Plan& plan, std::string& r
 }
 
 std::string Judge::refusal_of_stack(const Plan& plan) const {
-  if (any_stack_) return "";
+  if (lenience_.any_stack) return "";
   const std::vector<Problem> problems = stack_problems(plan, plan.stack.name, plan.stack.as_of);
   return problems.empty() ? "" : text_of(problems.front());
 }
@@ -100,14 +100,15 @@ GroupView Judge::group(std::int64_t group) const {
   if (idle(first, plan, reason)) return refused(Fate::same, reason);
   const LayerFloor& layer = floors_.of(plan);
   out.floor_ps = time_floor(plan, layer);
-  out.too_large.resize(static_cast<std::size_t>(space_.members()));
   for (std::int64_t m = 0; m < space_.members(); ++m) {
     if (m > 0 && memory_by_member_) {
       const Choice chosen = space_.choice(first + m);
       for (std::size_t a = outer_axes_; a < chosen.size(); ++a) space_.axes()[a].values[chosen[a]].set(plan);
     }
-    const bool large = m > 0 && !memory_by_member_ ? out.too_large[0] : memory_floor(plan, layer, topology_->device()) > room_;
-    out.too_large[static_cast<std::size_t>(m)] = large;
+    const bool same = m > 0 && !memory_by_member_;
+    out.memory_floors.push_back(same ? out.memory_floors.front() : memory_floor(plan, layer, topology_->device()));
+    const bool large = out.memory_floors.back() > room_;
+    out.too_large.push_back(large);
     out.large += large ? 1 : 0;
   }
   return out;
@@ -143,7 +144,7 @@ Simulated Judge::simulate(CandidateId id) const {
   options.seeds_at_once = 1;
   const Prediction p = sim::simulate(plan, graph, *topology_, options);
   return {id,     p.step_time.ps(), p.range.low_s,    p.range.high_s, p.roles[neediest_role(p)].needed_bytes.count(),
-          p.fits, true,             p.tokens_per_s,   p.mfu};
+          lenience_.any_memory || p.fits, true,             p.tokens_per_s,   p.mfu};
 }
 
 }  // namespace tandem::search
