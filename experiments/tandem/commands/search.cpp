@@ -49,10 +49,15 @@ ExitCode end_shard(const search::Search& search, const Options& o) {
 
 ExitCode tell(const search::Search& search, const Options& o) {
   const search::Answer answer = search.answer();
-  o.json ? print_json(search::to_json(search, answer)) : print(search::to_text(search, answer));
+  search::Changes changes;
+  if (answer.best.empty()) {
+    log("tandem: nothing fits; looking for changes with which something would");
+    changes = search::find_changes(o.request, search.judge().space(), search.options());
+  }
+  o.json ? print_json(search::to_json(search, answer, changes)) : print(search::to_text(search, answer, changes));
   if (!o.why.empty()) o.json ? log(search::why_text(search, answer, o.why)) : print(search::why_text(search, answer, o.why));
   if (answer.best.empty()) {
-    print_error(o.request.subject + (answer.complete ? ": nothing found: no candidate fits; give more devices, or more values with --axis"
+    print_error(o.request.subject + (answer.complete ? ": nothing found: no candidate fits"
                                                      : ": nothing found: no simulated candidate fits; --events N simulates more"));
     return ExitCode::nothing;
   }

@@ -122,9 +122,56 @@ ordered_json row_json(const Space& space, const Answer& answer, const Simulated&
           {"mfu", s.mfu}};
 }
 
+std::string change_text(const Change& change) {
+  std::string out;
+  for (const auto& [field, value] : change.fields) out += (out.empty() ? "" : ", ") + field.substr(field.find('.') + 1) + " " + value;
+  return out;
+}
+
+double over(double value, double base) { return value / base - 1; }
+
+/// What would fit, each priced against the fastest layout that does not.
+std::string changes_text(const Changes& c) {
+  if (!c.asked) return "";
+  if (!c.possible) return "no layout could run, whatever the memory\n";
+  const Placed& u = c.unlimited;
+  std::string out = "nothing fits " + bytes_text(u.room) + "; were memory no limit: " + time_text(seconds(u.step.time_ps)) + " a step with " +
+                    bytes_text(u.step.needed) + " (" + u.at + ")\n";
+  if (c.found.empty()) return out + "no change of one field or two, of the devices or of the device makes anything fit\n";
+  out += "changes with which something fits, against that step:\n";
+  Table table({"", "step", "time", "device time", "memory", "layout"});
+  for (const Change& change : c.found)
+    table.add({change_text(change), time_text(seconds(change.best.step.time_ps)),
+               percent_text(over(seconds(change.best.step.time_ps), seconds(u.step.time_ps))),
+               percent_text(over(change.best.device_s(), u.device_s())), bytes_text(change.best.step.needed), change.best.at});
+  return out + table.text();
+}
+
+ordered_json placed_json(const Placed& p) {
+  return {{"layout", p.at},
+          {"cluster", p.cluster},
+          {"devices", p.devices},
+          {"step_time_s", seconds(p.step.time_ps)},
+          {"needed_bytes", p.step.needed},
+          {"device_memory_bytes", p.room}};
+}
+
+ordered_json changes_json(const Changes& c) {
+  ordered_json out = ordered_json::array();
+  for (const Change& change : c.found) {
+    ordered_json row = {{"change", ordered_json::object()}};
+    for (const auto& [field, value] : change.fields) row["change"][field] = value_json(value);
+    row.update(placed_json(change.best));
+    row["time_over_unlimited"] = over(seconds(change.best.step.time_ps), seconds(c.unlimited.step.time_ps));
+    row["device_time_over_unlimited"] = over(change.best.device_s(), c.unlimited.device_s());
+    out.push_back(std::move(row));
+  }
+  return out;
+}
+
 }  // namespace
 
-std::string to_text(const Search& search, const Answer& answer) {
+std::string to_text(const Search& search, const Answer& answer, const Changes& changes) {
   const Space& space = search.judge().space();
   std::string out = title(space);
   for (const std::string& t : space.question().told) out += "chosen: " + t + "\n";
@@ -132,10 +179,10 @@ std::string to_text(const Search& search, const Answer& answer) {
   if (!answer.complete)
     out += "not all that could be better were simulated: " + count_text(at(answer.counts, Fate::left)) +
            " have no estimate, others one within its error; --events N simulates more\n";
-  return out + counts_text(answer);
+  return out + changes_text(changes) + counts_text(answer);
 }
 
-std::string to_json(const Search& search, const Answer& answer) {
+std::string to_json(const Search& search, const Answer& answer, const Changes& changes) {
   const Space& space = search.judge().space();
   const Plan plan = space.plan(0);
   ordered_json rows = ordered_json::array();
@@ -152,6 +199,8 @@ std::string to_json(const Search& search, const Answer& answer) {
       {"complete", answer.complete},
       {"device_memory_bytes", search.judge().room()},
       {"best", rows},
+      {"unlimited", changes.possible ? placed_json(changes.unlimited) : ordered_json()},
+      {"changes", changes_json(changes)},
   };
   return out.dump(2) + "\n";
 }

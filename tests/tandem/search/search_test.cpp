@@ -113,7 +113,7 @@ std::string text_after(const Space& space, SearchOptions o, Knowledge known = {}
   Search search(space, std::move(o));
   search.take(std::move(known));
   search.explore();
-  return to_json(search, search.answer());
+  return to_json(search, search.answer(), {});
 }
 
 TEST_CASE("Shards put together answer as one search does, on any number of threads") {
