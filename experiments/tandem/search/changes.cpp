@@ -46,7 +46,7 @@ class Finder {
     out.asked = true;
     SearchOptions any = options_;
     any.any_memory = true;
-    const std::optional<Placed> unlimited = fastest(space_, any);
+    const std::optional<Placed> unlimited = fastest(Space(read_question(unsharded())), any);
     if (!unlimited) return out;
     out.possible = true, out.unlimited = *unlimited;
     const std::vector<Untried> all = untried();
@@ -60,6 +60,22 @@ class Finder {
   }
 
  private:
+  /// The question without sharding of gradients and weights, which saves memory and no time.
+  Request unsharded() const {
+    const std::ptrdiff_t axis = space_.axis_of("parallel.zero_stage");
+    if (axis < 0) return request_;
+    std::string values;
+    for (const AxisValue& v : space_.axes()[static_cast<std::size_t>(axis)].values)
+      if (v.text == "0" || v.text == "1") values += (values.empty() ? "" : ",") + v.text;
+    return values.empty() ? request_ : with(request_, "parallel.zero_stage", values);
+  }
+
+  static Request with(Request request, const std::string& field, const std::string& values) {
+    std::erase_if(request.axes, [&](const std::string& axis) { return read_axis(axis).field == field; });
+    request.axes.push_back(field + "=" + values);
+    return request;
+  }
+
   std::optional<Placed> fastest(const Space& space, const SearchOptions& options) const {
     Search search(space, options);
     search.explore();
@@ -67,7 +83,7 @@ class Finder {
     if (answer.best.empty()) return std::nullopt;
     const Plan plan = space.plan(answer.best.front().id);
     const std::int64_t room = Judge(space, {}).room();
-    return Placed{space.text(answer.best.front().id), plan.cluster.preset, plan.cluster.devices, room, answer.best.front()};
+    return Placed{space.short_text(answer.best.front().id), plan.cluster.preset, plan.cluster.devices, room, answer.best.front()};
   }
 
   /// The fastest that fits; nothing where the question cannot be or nothing does.
@@ -97,8 +113,7 @@ class Finder {
     Request request = request_;
     std::vector<std::string> names;
     for (const Untried& u : fields) {
-      std::erase_if(request.axes, [&](const std::string& axis) { return read_axis(axis).field == u.field; });
-      request.axes.push_back(u.field + "=" + u.values);
+      request = with(request, u.field, u.values);
       names.push_back(u.field);
     }
     if (auto found = change(request, names)) out.found.push_back(std::move(*found));

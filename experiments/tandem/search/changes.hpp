@@ -11,7 +11,7 @@ namespace tandem::search {
 
 /// A step with its layout.
 struct Placed {
-  std::string at;                  ///< "tensor 8, pipeline 4, ..."
+  std::string at;                  ///< what varies: "tensor 8, pipeline 4, ..."
   std::string cluster;
   std::int64_t devices = 0;
   std::int64_t room = 0;           ///< bytes that a rank may need

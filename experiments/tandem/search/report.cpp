@@ -136,7 +136,7 @@ std::string changes_text(const Changes& c) {
   if (!c.possible) return "no layout could run, whatever the memory\n";
   const Placed& u = c.unlimited;
   std::string out = "nothing fits " + bytes_text(u.room) + "; were memory no limit: " + time_text(seconds(u.step.time_ps)) + " a step with " +
-                    bytes_text(u.step.needed) + " (" + u.at + ")\n";
+                    bytes_text(u.step.needed) + (u.at.empty() ? "" : " (" + u.at + ")") + "\n";
   if (c.found.empty()) return out + "no change of one field or two, of the devices or of the device makes anything fit\n";
   out += "changes with which something fits, against that step:\n";
   Table table({"", "step", "time", "device time", "memory", "layout"});

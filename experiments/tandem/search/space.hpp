@@ -37,6 +37,8 @@ class Space {
   bool divides(CandidateId id) const;
   /// "tensor 8, pipeline 4, ..."
   std::string text(CandidateId id) const;
+  /// The same of axes with more than one value.
+  std::string short_text(CandidateId id) const;
   /// The candidate as a plan file that names what was varied, parallel.data included.
   std::string document(CandidateId id) const;
   /// The axis of a field, -1 where it has none.
@@ -44,6 +46,7 @@ class Space {
 
  private:
   void set(CandidateId id, PlanDraft& draft) const;
+  std::string text_of_axes(CandidateId id, std::size_t least_values) const;
 
   std::shared_ptr<const HeldFiles> held_ = std::make_shared<HeldFiles>();  ///< stacks are read once
   Question question_;

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Searches from the command line: rows, counts, exports, refusals."""
+import json
 import pathlib
 import signal
 import subprocess
@@ -146,6 +147,81 @@ class Parts(Searching):
         pathlib.Path(rest).unlink()
         b = self.shards(plan, 3)[1]
         self.assertIn(f"{b}: shards = 3: {moved} is one of 2", self.refused(plan, *AXES, "--merge", moved, b))
+
+
+class Changes(Searching):
+    """Where nothing fits, beside every changed plan simulated by itself."""
+    AXES = {"parallel.tensor": "1", "parallel.pipeline": "1", "parallel.context": "1", "training.micro_batch_size": "2",
+            "parallel.schedule": "1f1b", "parallel.virtual_pipeline": "1", "parallel.sequence_parallel": "false",
+            "training.recompute": "none", "parallel.zero_stage": "1"}
+    UNTRIED = {"parallel.tensor": (2, 4), "parallel.pipeline": (2, 4), "training.micro_batch_size": (1, 4, 8),
+               "parallel.sequence_parallel": (True,), "training.recompute": ("selective", "full"), "parallel.zero_stage": (0, 2, 3),
+               "parallel.offload.optimizer": (True,), "parallel.offload.parameters": (True,)}
+    QUESTION = ("llama2-7b", "--cluster", "dgx-a100-80gb", "--devices", 4, "--global-batch", 32, "--seq-length", 4096,
+                "--stack", "megatron-core")
+
+    def simulated(self, changes):
+        """(step time, whether it fits) of the question's plan with these fields, None where it cannot be."""
+        plan = {"model": {"preset": "llama2-7b"}, "cluster": {"preset": "dgx-a100-80gb", "devices": 4}, "stack": "megatron-core",
+                "training": {"seq_length": 4096, "global_batch_size": 32}, "parallel": {"offload": {}}}
+        values = {"parallel.tensor": 1, "parallel.pipeline": 1, "training.micro_batch_size": 2, "parallel.sequence_parallel": False,
+                  "training.recompute": "none", "parallel.zero_stage": 1, "cluster.devices": 4, "cluster.preset": "dgx-a100-80gb", **changes}
+        values["parallel.data"] = values["cluster.devices"] // (values["parallel.tensor"] * values["parallel.pipeline"])
+        code, out, _ = run("simulate", self.folder.plan(changed(plan, **values)), "--json")
+        if code not in (0, 4) or not out:
+            return None
+        whole = json.loads(out)
+        return whole["step_time_s"], whole["fits"]
+
+    def fastest(self, field, values):
+        """The value of a field with the fastest step that fits, and that step; None where none fits."""
+        steps = [(self.simulated({field: value}), value) for value in values]
+        fitting = [(step[0], value) for step, value in steps if step is not None and step[1]]
+        return min(fitting, key=lambda f: f[0], default=None)
+
+    def test_the_changes_are_those_that_simulating_each_finds(self):
+        axes = [word for field, value in self.AXES.items() for word in ("--axis", f"{field}={value}")]
+        code, out, err = run("search", *self.QUESTION, *axes, "--json")
+        self.assertEqual(code, 5, err)
+        answer = json.loads(out)
+        self.assertEqual(answer["best"], [])
+        step, fits = self.simulated({})
+        self.assertFalse(fits)
+        self.assertEqual(answer["unlimited"]["step_time_s"], step)
+        found = {next(iter(c["change"])): c for c in answer["changes"] if len(c["change"]) == 1}
+        for field, values in self.UNTRIED.items():
+            expected = self.fastest(field, values)
+            self.assertEqual(field in found, expected is not None, (field, expected))
+            if expected is not None:
+                self.assertEqual((found[field]["step_time_s"], found[field]["change"][field]), expected)
+                self.assertAlmostEqual(found[field]["time_over_unlimited"], expected[0] / step - 1)
+        self.assertTrue({"training.recompute", "parallel.tensor"} <= set(found), found)
+        more = [(devices, self.simulated({"cluster.devices": devices})) for devices in (8, 16, 32, 64, 128, 256)]
+        enough = [(devices, one[0]) for devices, one in more if one is not None and one[1]]
+        self.assertEqual("cluster.devices" in found, bool(enough))
+        if enough:
+            self.assertEqual((found["cluster.devices"]["devices"], found["cluster.devices"]["step_time_s"]), enough[0])
+        costs = [c["step_time_s"] * c["devices"] for c in answer["changes"]]
+        self.assertEqual(costs, sorted(costs))
+        for c in answer["changes"]:
+            self.assertLessEqual(c["needed_bytes"], c["device_memory_bytes"])
+
+    def test_the_text_prices_each_change(self):
+        axes = [word for field, value in self.AXES.items() for word in ("--axis", f"{field}={value}")]
+        _, out, _ = run("search", *self.QUESTION, *axes)
+        self.assertRegex(out, r"nothing fits 79\.\d GiB; were memory no limit: [\d.]+ s a step with [\d.]+ GiB\n")
+        self.assertRegex(out, r"recompute full +[\d.]+ s +\+[\d.]+ % +\+[\d.]+ % +[\d.]+ GiB")
+
+    def test_two_changes_are_told_where_one_is_not_enough(self):
+        axes = {**self.AXES, "parallel.tensor": "1", "training.micro_batch_size": "8", "parallel.zero_stage": "0"}
+        plan = self.folder.plan({"model": {"preset": "llama2-7b"}, "cluster": {"preset": "dgx-a100-80gb", "devices": 1},
+                                 "training": {"seq_length": 4096, "global_batch_size": 8, "micro_batch_size": 8}})
+        words = [word for field, value in axes.items() for word in ("--axis", f"{field}={value}")]
+        code, out, err = run("search", plan, *words, "--json", "--any-stack")
+        self.assertEqual(code, 5, err)
+        pairs = [c for c in json.loads(out)["changes"] if not next(iter(c["change"])).startswith("cluster.")]
+        self.assertTrue(pairs, out)
+        self.assertEqual({len(c["change"]) for c in pairs}, {2})
 
 
 if __name__ == "__main__":
