@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/tandem/search/report_parts.hpp"
 #include "models/base/text.hpp"
 #include "reports/prediction/text.hpp"
 
@@ -10,24 +11,6 @@ namespace tandem::search {
 namespace {
 
 using nlohmann::ordered_json;
-
-double seconds(std::int64_t ps) { return Duration::picoseconds(ps).seconds(); }
-
-/// "[gpt3-175b] on 64 of dgx-a100-80gb, stack megatron-core as of 2026-08".
-std::string title(const Space& space) {
-  const Plan plan = space.plan(0);
-  return plan.model.name + " on " + count_text(plan.cluster.devices) + " devices of " + plan.cluster.preset + ", global batch " +
-         count_text(plan.training.global_batch_size) + " x " + count_text(plan.training.seq_length) + " tokens, " + plan.training.precision + ", stack " +
-         plan.stack.name + " as of " + text_of(plan.stack.as_of) + "\n";
-}
-
-/// Axes with more than one value are columns.
-std::vector<std::size_t> columns(const Space& space) {
-  std::vector<std::size_t> out;
-  for (std::size_t a = 0; a < space.axes().size(); ++a)
-    if (space.axes()[a].values.size() > 1) out.push_back(a);
-  return out;
-}
 
 std::string short_name(const std::string& field) {
   constexpr std::pair<std::string_view, std::string_view> kShort[] = {
@@ -38,28 +21,6 @@ std::string short_name(const std::string& field) {
     if (path == field) return std::string(name);
   return field.substr(field.rfind('.') + 1);
 }
-
-class Table {
- public:
-  explicit Table(std::vector<std::string> head) { add(std::move(head)); }
-  void add(std::vector<std::string> row) {
-    widths_.resize(std::max(widths_.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) widths_[i] = std::max(widths_[i], row[i].size());
-    rows_.push_back(std::move(row));
-  }
-  std::string text() const {
-    std::string out;
-    for (const auto& row : rows_) {
-      for (std::size_t i = 0; i < row.size(); ++i) out += "  " + aligned(row[i], widths_[i]);
-      out += "\n";
-    }
-    return out;
-  }
-
- private:
-  std::vector<std::vector<std::string>> rows_;
-  std::vector<std::size_t> widths_;
-};
 
 std::string best_text(const Space& space, const Answer& answer) {
   std::vector<std::string> head{"", "step", "80 % range", "estimate", "off", "memory", "MFU", "dp"};
@@ -78,33 +39,6 @@ std::string best_text(const Space& space, const Answer& answer) {
     table.add(std::move(row));
   }
   return table.text();
-}
-
-std::string counts_text(const Answer& answer) {
-  std::string out = count_text(answer.candidates) + " candidates\n";
-  for (std::size_t f = 0; f < kFates; ++f)
-    if (answer.counts[f] > 0) out += "  " + padded(meaning(static_cast<Fate>(f)), 46) + aligned(count_text(answer.counts[f]), 12) + "\n";
-  return out;
-}
-
-/// An axis' value as it stands in a plan file.
-ordered_json value_json(const std::string& text) {
-  const ordered_json parsed = ordered_json::parse(text, nullptr, false);
-  return parsed.is_discarded() ? ordered_json(text) : parsed;
-}
-
-ordered_json at_json(const Space& space, CandidateId id) {
-  ordered_json out;
-  const Choice chosen = space.choice(id);
-  for (std::size_t a = 0; a < chosen.size(); ++a) out[space.axes()[a].field] = value_json(space.axes()[a].values[chosen[a]].text);
-  out["parallel.data"] = space.plan(id).parallel.data;
-  return out;
-}
-
-ordered_json counts_json(const Answer& answer) {
-  ordered_json out;
-  for (std::size_t f = 0; f < kFates; ++f) out[std::string(name(static_cast<Fate>(f)))] = answer.counts[f];
-  return out;
 }
 
 ordered_json row_json(const Space& space, const Answer& answer, const Simulated& s) {

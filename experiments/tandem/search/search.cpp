@@ -200,10 +200,18 @@ void Search::estimate_all() {
 
 Answer Search::answer() const {
   const Walk last = walk(kNoLimit);
+  std::map<CandidateId, Simulated> simulated;
+  for (const Found* f : last.counted) simulated[f->id] = known_.simulated.at(f->id);
+  Answer out = answer_from(std::move(simulated), last.limit);
+  if (static_cast<std::int64_t>(out.best.size()) > options_.best) out.best.resize(static_cast<std::size_t>(options_.best));
+  return out;
+}
+
+Answer Search::answer_from(std::map<CandidateId, Simulated> simulated, std::int64_t limit_ps) const {
   Answer out;
   out.candidates = space_.size();
-  out.limit_ps = last.limit;
-  for (const Found* f : last.counted) out.simulated[f->id] = known_.simulated.at(f->id);
+  out.limit_ps = limit_ps;
+  out.simulated = std::move(simulated);
   for (std::size_t g = 0; g < known_.facts.size(); ++g) {
     const GroupFact& fact = known_.facts[g];
     const auto known = known_.groups.find(static_cast<std::int64_t>(g));
@@ -234,7 +242,6 @@ Answer Search::answer() const {
   std::sort(out.best.begin(), out.best.end(), [](const Simulated& a, const Simulated& b) {
     return std::pair(a.time_ps, a.id) < std::pair(b.time_ps, b.id);
   });
-  if (static_cast<std::int64_t>(out.best.size()) > options_.best) out.best.resize(static_cast<std::size_t>(options_.best));
   const std::int64_t sum = std::accumulate(out.counts.begin(), out.counts.end(), std::int64_t{0});
   require(sum == out.candidates, "the reasons of a search do not add up to its candidates");
   return out;

@@ -44,6 +44,8 @@ class Search {
   void explore();
   /// The answer to the whole space, after explore() where there are no other shards.
   Answer answer() const;
+  /// The answer that rests on these simulations, and holds up to `limit_ps`. All that fit are rows.
+  Answer answer_from(std::map<CandidateId, Simulated> simulated, std::int64_t limit_ps) const;
 
   /// Bounds and estimates the whole shard, whatever is fast. Throws program::Interrupted.
   void estimate_all();
