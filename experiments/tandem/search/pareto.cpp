@@ -107,7 +107,8 @@ ParetoFront pareto_front(const std::vector<Search*>& searches, std::vector<Peele
     const auto devices = static_cast<double>(searches[i]->judge().space().question().draft.plan.cluster.devices);
     for (const Simulated& s : out.answers.back().best) {
       const double device_hours = static_cast<double>(s.time_ps) / kPsPerHour * devices;
-      all.push_back({i, s, out.cost ? device_hours * *out.rates[i].price : 0, out.energy ? device_hours * *out.rates[i].kilowatts : 0});
+      const Rates& rates_here = out.rates[i];
+      all.push_back({i, s, out.cost ? device_hours * *rates_here.price : 0, out.energy ? device_hours * *rates_here.kilowatts : 0});
     }
   }
   const auto key = [](const ParetoPoint& p) { return std::tuple(p.figures(), p.search, p.step.id); };

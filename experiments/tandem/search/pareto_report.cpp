@@ -94,7 +94,7 @@ std::string to_text(const std::vector<Search*>& searches, const ParetoFront& fro
          " at once:\n";
   std::vector<std::string> head{"", "step", "memory"};
   if (front.cost) head.push_back("cost");
-  if (front.energy) head.push_back("kWh");
+  if (front.energy) head.push_back("Wh");
   for (const char* word : {"devices", "cluster", "dp", "layout"}) head.push_back(word);
   Table table(std::move(head));
   for (std::size_t i = 0; i < front.points.size(); ++i) {
@@ -103,9 +103,9 @@ std::string to_text(const std::vector<Search*>& searches, const ParetoFront& fro
     const Plan plan = space.plan(p.step.id);
     std::vector<std::string> row{std::to_string(i + 1), time_text(seconds(p.step.time_ps)), bytes_text(p.step.needed)};
     if (front.cost) row.push_back(money_text(p.cost));
-    if (front.energy) row.push_back(number_text(p.energy_kwh, 3));
-    for (const std::string& word : {std::to_string(plan.cluster.devices), plan.cluster.preset, std::to_string(plan.parallel.data), space.short_text(p.step.id)})
-      row.push_back(word);
+    if (front.energy) row.push_back(number_text(1000 * p.energy_kwh, 1));
+    row.insert(row.end(), {std::to_string(plan.cluster.devices), plan.cluster.preset, std::to_string(plan.parallel.data),
+                           space.short_text(p.step.id)});
     table.add(std::move(row));
   }
   if (!front.points.empty()) out += table.text();
@@ -117,7 +117,9 @@ std::string to_text(const std::vector<Search*>& searches, const ParetoFront& fro
   return out;
 }
 
-std::string to_json(const std::vector<Search*>& searches, const ParetoFront& front) { return front_json(searches, front).dump(2) + "\n"; }
+std::string to_json(const std::vector<Search*>& searches, const ParetoFront& front) {
+  return front_json(searches, front).dump(2) + "\n";
+}
 
 std::string page_json(const std::vector<Search*>& searches, const ParetoFront& front) {
   ordered_json out = front_json(searches, front);

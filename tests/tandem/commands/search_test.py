@@ -7,7 +7,8 @@ import subprocess
 import time
 
 import tandem
-from tandem import PROGRAM, SMALL, WithFolder, changed, run, tandem_json
+from report_test import Page
+from tandem import PROGRAM, SMALL, SOURCE, WithFolder, changed, run, tandem_json
 
 AXES = ("--axis", "virtual_pipeline=1", "--axis", "schedule=1f1b", "--axis", "zero=0,1", "--axis", "context=1")
 
@@ -222,6 +223,77 @@ class Changes(Searching):
         pairs = [c for c in json.loads(out)["changes"] if not next(iter(c["change"])).startswith("cluster.")]
         self.assertTrue(pairs, out)
         self.assertEqual({len(c["change"]) for c in pairs}, {2})
+
+
+class Pareto(Searching):
+    QUESTION = ("gpt-1.3b", "--seq-length", 1024, "--global-batch", 32, "--axis", "schedule=1f1b", "--axis", "virtual_pipeline=1",
+                "--axis", "micro_batch_size=1,2", "--axis", "zero=0,1", "--axis", "pipeline=1,2", "--pareto")
+    PLACES = ("--cluster", "dgx-h100,dgx-a100-80gb", "--devices", "8,16")
+
+    def test_no_layout_of_the_front_is_beaten(self):
+        answer = self.search(*self.QUESTION, *self.PLACES)
+        self.assertEqual(answer["objectives"], ["step_time_s", "needed_bytes", "cost", "energy_kwh"])
+        front = [tuple(p[o] for o in answer["objectives"]) for p in answer["pareto"]]
+        for one in front:
+            self.assertFalse([other for other in front if other != one and all(a <= b for a, b in zip(other, one))], one)
+        self.assertEqual(len(set(front)), len(front))
+        self.assertEqual(len(answer["spaces"]), 4)
+        for space in answer["spaces"]:
+            self.assertEqual(sum(space["counts"].values()), space["candidates"])
+
+    def test_cost_and_energy_are_those_of_the_price_and_the_watts(self):
+        def watts(device):
+            facts = power["devices"][device]
+            return (facts["busy_w"]["value"] + facts["host_busy_w"]["value"]) * power["pue"]["value"]
+
+        power = json.loads((SOURCE / "topology" / "budget" / "power.json").read_text(encoding="utf-8"))
+        answer = self.search(*self.QUESTION, *self.PLACES, "--price", "dgx-h100=4,dgx-a100-80gb=1.5")
+        prices = {"dgx-h100": 4, "dgx-a100-80gb": 1.5}
+        kilowatts = {"dgx-h100": watts("h100-sxm5-80gb") / 1000, "dgx-a100-80gb": watts("a100-sxm4-80gb") / 1000}
+        for p in answer["pareto"]:
+            hours = p["step_time_s"] / 3600 * p["devices"]
+            self.assertAlmostEqual(p["cost"], hours * prices[p["cluster"]])
+            self.assertAlmostEqual(p["energy_kwh"], hours * kilowatts[p["cluster"]])
+
+    def test_the_front_of_places_is_that_of_their_fronts_together(self):
+        whole = self.search(*self.QUESTION, *self.PLACES)
+        single = [p for cluster in ("dgx-h100", "dgx-a100-80gb") for devices in (8, 16)
+                  for p in self.search(*self.QUESTION, "--cluster", cluster, "--devices", devices)["pareto"]]
+        figures = {tuple(p[o] for o in whole["objectives"]) for p in single}
+        front = {one for one in figures if not any(other != one and all(a <= b for a, b in zip(other, one)) for other in figures)}
+        self.assertEqual({tuple(p[o] for o in whole["objectives"]) for p in whole["pareto"]}, front)
+
+    def test_an_objective_that_is_not_known_is_left_out_with_a_word(self):
+        answer = self.search(*self.QUESTION[:-1], "--pareto", "--cluster", "dgx-h100", "--devices", 8, "--price-kind", "spot", "--provider", "nobody")
+        self.assertEqual(answer["objectives"], ["step_time_s", "needed_bytes", "energy_kwh"])
+        self.assertRegex(answer["left_out"][0], "cost is left out: .*no price is known")
+        self.assertEqual({p["cost"] for p in answer["pareto"]}, {None})
+
+    def test_shards_of_a_front_merge_to_the_bytes_of_one_process(self):
+        files = [self.path(f"{i}.json") for i in range(2)]
+        for i, file in enumerate(files):
+            self.assertEqual(run("search", *self.QUESTION, *self.PLACES, "--shard", f"{i}/2", "--keep", file)[0], 0)
+        for form in ((), ("--json",)):
+            whole = run("search", *self.QUESTION, *self.PLACES, *form)
+            self.assertEqual(whole[0], 0)
+            self.assertEqual(run("search", *self.QUESTION, *self.PLACES, *form, "--merge", *files), whole)
+
+    def test_the_page_has_the_figures_of_the_front_and_asks_nothing(self):
+        page = self.path("page.html")
+        answer = self.search(*self.QUESTION, *self.PLACES, "--page", page)
+        made = Page(page)
+        self.assertEqual(made.asked, [])
+        drawn = json.loads(made.data)
+        self.assertEqual(drawn["pareto"], answer["pareto"])
+        self.assertTrue(drawn["others"])
+        self.assertIn("Pareto front", made.title)
+
+    def test_several_places_need_a_front(self):
+        for arguments, code, said in ((self.PLACES, 3, "add --pareto"), (("--cluster", "dgx-h100", "--devices", 8, "--page", "x.html"), 2, "--pareto"),
+                                      (("--cluster", "dgx-h100", "--devices", 8, "--price", 3), 2, "--pareto")):
+            got, _, err = run("search", *self.QUESTION[:-1], *arguments)
+            self.assertEqual(got, code, err)
+            self.assertIn(said, err)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 #include "experiments/tandem/search/search.hpp"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/search/report.hpp"
@@ -157,6 +159,42 @@ TEST_CASE("A search that is stopped anywhere goes on to the same answer") {
     }
     CHECK(stops >= 3);
     CHECK(text_after(space, whole, std::move(known)) == text_after(space, whole));
+  }
+}
+
+using TimeAndMemory = std::set<std::pair<std::int64_t, std::int64_t>>;
+
+/// Time and memory of the plans that no other one beats, every candidate simulated by itself.
+TimeAndMemory brute_force_front(const Space& space, const Judge& judge) {
+  TimeAndMemory all, out;
+  for (CandidateId id = 0; id < space.size(); ++id) {
+    if (!space.divides(id)) continue;
+    const Plan plan = space.plan(id);
+    if (!plan_problems(plan).empty() || !lowering_gaps(plan).empty()) continue;
+    if (!stack_problems(plan, plan.stack.name, plan.stack.as_of).empty()) continue;
+    const Simulated s = judge.simulate(id);
+    if (s.fits) all.emplace(s.time_ps, s.needed);
+  }
+  for (const auto& [time, memory] : all) {
+    const auto beats = [&, t = time, m = memory](const auto& o) { return o != std::pair(t, m) && o.first <= t && o.second <= m; };
+    if (std::none_of(all.begin(), all.end(), beats)) out.emplace(time, memory);
+  }
+  return out;
+}
+
+TEST_CASE("The Pareto front is the one that simulating every candidate finds") {
+  for (const Asked& a : kSpaces) {
+    INFO(a.model);
+    const Space space = space_of(a);
+    Search search(space, options());
+    std::vector<Peeled> peeled{explore_front(search)};
+    const ParetoFront front = pareto_front({&search}, std::move(peeled), {Rates{}});
+    TimeAndMemory found;
+    for (const ParetoPoint& p : front.points) found.emplace(p.step.time_ps, p.step.needed);
+    CHECK(front.complete);
+    CHECK(found == brute_force_front(space, search.judge()));
+    CHECK(front.points.size() == found.size());
+    CHECK(front.others.size() + front.points.size() < static_cast<std::size_t>(space.size()));
   }
 }
 
