@@ -43,7 +43,17 @@ Estimate ClosedForm::estimate(const Plan& plan) {
   const double share = static_cast<double>(e.memory.count()) / static_cast<double>(topology_.device().usable_memory.count());
   const bool tight = share > kTight.first && share < kTight.second;
   if ((e.outside == Outside::nothing && !tight) || plan.cluster.perturbation.any()) return e;
-  const ReadStep read = short_.of(plan);
+  return read(plan, Fill::played);
+}
+
+Estimate ClosedForm::rough(const Plan& plan) {
+  require_cuda(plan, topology_.device(), cost_.comm_fit());
+  const Estimate e = quick(plan);
+  return e.outside == Outside::nothing || plan.cluster.perturbation.any() ? e : read(plan, Fill::alive);
+}
+
+Estimate ClosedForm::read(const Plan& plan, Fill fill) {
+  const ReadStep read = short_.of(plan, fill);
   return {Duration::picoseconds(read.ps), read.memory, Outside::nothing, read.whole ? Way::events : Way::short_steps};
 }
 

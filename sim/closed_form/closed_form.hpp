@@ -20,10 +20,14 @@ class ClosedForm {
 
   /// Of a validated plan that fits the cluster. Only plans on disturbed machines are outside.
   Estimate estimate(const Plan& plan);
+  /// The same without the holes between tensors where a plan nearly fills a device: its allocator is not played, which takes seconds.
+  Estimate rough(const Plan& plan);
   /// The same in microseconds, or outside: by recurrences alone. Its memory is within some percent where it fits with room.
   Estimate quick(const Plan& plan);
 
  private:
+  Estimate read(const Plan& plan, Fill fill);
+
   const Topology& topology_;
   const CostModel& cost_;
   LayerTimesCache layers_;

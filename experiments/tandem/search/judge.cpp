@@ -41,7 +41,7 @@ class Judge::Lease {
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
 
-  sim::Estimate estimate(const Plan& plan) { return form_->estimate(plan); }
+  sim::ClosedForm& form() { return *form_; }
 
  private:
   const Judge& judge_;
@@ -123,12 +123,17 @@ CandidateView Judge::candidate(CandidateId id) const {
   std::string reason;
   if (idle(id, plan, reason)) return refused(Fate::same, reason);
   if (reason = refusal_of_stack(plan); !reason.empty()) return refused(Fate::stack, reason);
-  const sim::Estimate e = Lease(*this).estimate(plan);
+  Lease lease(*this);
+  const auto large = [&](const sim::Estimate& e) {
+    return static_cast<double>(e.memory.count()) * (1 - kMemoryError) > static_cast<double>(room_);
+  };
+  sim::Estimate e = lease.form().quick(plan);
+  if (!large(e) && e.outside != sim::Outside::nothing) e = lease.form().rough(plan);
   out.outside = e.outside;
   out.estimate_ps = e.step_time.ps();
   out.memory = e.memory.count();
   out.fate = e.outside == sim::Outside::layout ? Fate::simulated : Fate::estimated;
-  if (static_cast<double>(out.memory) * (1 - kMemoryError) > static_cast<double>(room_)) out.fate = Fate::too_large;
+  if (large(e)) out.fate = Fate::too_large;
   return out;
 }
 
