@@ -37,22 +37,12 @@ const char* name(Outside o) {
   return names[static_cast<std::size_t>(o)];
 }
 
-Estimate ClosedForm::estimate(const Plan& plan) {
+Estimate ClosedForm::estimate(const Plan& plan, Fill fill) {
   require_cuda(plan, topology_.device(), cost_.comm_fit());
   const Estimate e = quick(plan);
   const double share = static_cast<double>(e.memory.count()) / static_cast<double>(topology_.device().usable_memory.count());
-  const bool tight = share > kTight.first && share < kTight.second;
+  const bool tight = fill == Fill::played && share > kTight.first && share < kTight.second;
   if ((e.outside == Outside::nothing && !tight) || plan.cluster.perturbation.any()) return e;
-  return read(plan, Fill::played);
-}
-
-Estimate ClosedForm::rough(const Plan& plan) {
-  require_cuda(plan, topology_.device(), cost_.comm_fit());
-  const Estimate e = quick(plan);
-  return e.outside == Outside::nothing || plan.cluster.perturbation.any() ? e : read(plan, Fill::alive);
-}
-
-Estimate ClosedForm::read(const Plan& plan, Fill fill) {
   const ReadStep read = short_.of(plan, fill);
   return {Duration::picoseconds(read.ps), read.memory, Outside::nothing, read.whole ? Way::events : Way::short_steps};
 }
@@ -64,6 +54,18 @@ Estimate ClosedForm::quick(const Plan& plan) {
   // Metrics come after a gradient has been handed on, whose way is not followed beside them.
   if (layer.metrics.ps > 0 && plan.parallel.pipeline > 1) return {{}, {}, Outside::layout};
   return closed_form::StepEstimate({plan, shapes, topology_, cost_, layer, links_, schedules_, runtime_, scratch_}).estimate();
+}
+
+Duration ClosedForm::passes(const Plan& plan) {
+  Plan bare = plan;
+  bare.parallel.zero_stage = bare.parallel.zero_group = 0;
+  bare.parallel.overlap_param_gather = false;
+  bare.parallel.offload = {};
+  const lowering::Shapes shapes = lowering::make_shapes(bare);
+  if (!known_layout(bare, shapes, topology_)) return {};
+  const LayerTimes& layer = layers_.of(bare);
+  closed_form::StepEstimate step({bare, shapes, topology_, cost_, layer, links_, schedules_, runtime_, scratch_});
+  return Duration::picoseconds(step.passes());
 }
 
 }  // namespace tandem::sim

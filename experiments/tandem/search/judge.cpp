@@ -114,6 +114,12 @@ GroupView Judge::group(std::int64_t group) const {
   return out;
 }
 
+std::int64_t Judge::passes_floor(std::int64_t group) const {
+  const Plan plan = space_.plan(group * space_.members());
+  if (plan.cluster.perturbation.any()) return 0;
+  return static_cast<std::int64_t>(static_cast<double>(Lease(*this).form().passes(plan).ps()) * (1 - kTimeError));
+}
+
 CandidateView Judge::candidate(CandidateId id) const {
   CandidateView out;
   const auto refused = [&](Fate fate, std::string reason) { return out.fate = fate, out.reason = std::move(reason), out; };
@@ -128,7 +134,7 @@ CandidateView Judge::candidate(CandidateId id) const {
     return static_cast<double>(e.memory.count()) * (1 - kMemoryError) > static_cast<double>(room_);
   };
   sim::Estimate e = lease.form().quick(plan);
-  if (!large(e) && e.outside != sim::Outside::nothing) e = lease.form().rough(plan);
+  if (!large(e) && e.outside != sim::Outside::nothing) e = lease.form().estimate(plan, sim::Fill::alive);
   out.outside = e.outside;
   out.estimate_ps = e.step_time.ps();
   out.memory = e.memory.count();

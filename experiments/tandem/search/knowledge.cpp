@@ -22,7 +22,7 @@ std::int64_t Found::least_memory() const { return std::max(memory_floor, scaled(
 void Knowledge::take(Knowledge other, std::int64_t members) {
   if (facts.empty()) facts.resize(other.facts.size());
   for (std::size_t g = 0; g < other.facts.size(); ++g)
-    if (!facts[g].known) facts[g] = other.facts[g];
+    if (!facts[g].known || (other.facts[g].sharp && !facts[g].sharp)) facts[g] = other.facts[g];
   for (const Found& f : other.found)
     if (groups.count(f.id / members) == 0) found.push_back(f);
   groups.merge(other.groups);

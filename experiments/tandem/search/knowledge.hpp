@@ -18,6 +18,7 @@ struct GroupFact {
   std::int32_t large = 0;         ///< members whose floor on memory is too large
   Fate fate = Fate::bounded;      ///< of all members; `bounded`: open
   bool known = false;
+  bool sharp = false;             ///< `floor_ps` has the passes' floor in it
 };
 
 /// A candidate that could be among the best.

@@ -45,7 +45,7 @@ void read_facts(const Rows& rows, const Space& space, Knowledge& out) {
   for (std::size_t r = 0; r < rows.count(); ++r)
     out.facts[static_cast<std::size_t>(rows.below(r, 0, space.groups()))] = {
         rows.at(r, 2), static_cast<std::int32_t>(rows.below(r, 3, space.members() + 1)),
-        static_cast<Fate>(rows.below(r, 1, static_cast<std::int64_t>(kFates))), true};
+        static_cast<Fate>(rows.below(r, 1, static_cast<std::int64_t>(kFates))), true, rows.at(r, 4) != 0};
 }
 
 void read_found(const Rows& rows, const Space& space, Knowledge& out) {
@@ -82,7 +82,7 @@ ordered_json knowledge_json(const Knowledge& k) {
   ordered_json facts = ordered_json::array(), groups = facts, found = facts, simulated = facts;
   const auto add = [](ordered_json& list, auto... numbers) { (list.push_back(numbers), ...); };
   for (std::size_t g = 0; g < k.facts.size(); ++g)
-    if (k.facts[g].known) add(facts, g, static_cast<int>(k.facts[g].fate), k.facts[g].floor_ps, k.facts[g].large);
+    if (const GroupFact& f = k.facts[g]; f.known) add(facts, g, static_cast<int>(f.fate), f.floor_ps, f.large, f.sharp ? 1 : 0);
   for (const auto& [g, counts] : k.groups) {
     groups.push_back(g);
     for (const std::int64_t n : counts) groups.push_back(n);
@@ -95,7 +95,7 @@ ordered_json knowledge_json(const Knowledge& k) {
 
 Knowledge read_knowledge(const json& kept, const Space& space, const std::string& file) {
   Knowledge out;
-  read_facts(Rows(kept.at("facts"), 4, file, "facts"), space, out);
+  read_facts(Rows(kept.at("facts"), 5, file, "facts"), space, out);
   const Rows groups(kept.at("groups"), 1 + kFates, file, "groups");
   for (std::size_t r = 0; r < groups.count(); ++r) {
     Counts& counts = out.groups[groups.below(r, 0, space.groups())];

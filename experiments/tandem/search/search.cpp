@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <queue>
+#include <utility>
 
 #include "experiments/tandem/base/interrupt.hpp"
 
@@ -12,7 +13,8 @@ namespace {
 
 constexpr std::size_t kChunk = 256;                         ///< groups that a thread bounds at a time
 constexpr std::size_t kChunks = 64;                         ///< between two moments at which the knowledge is whole
-constexpr std::size_t kFirstRound = 32, kLastRound = 1024;  ///< groups between two looks at the limit
+constexpr std::size_t kFirstRound = 8, kLastRound = 1024;   ///< groups that are estimated between two looks at the limit
+constexpr std::size_t kSharpened = 256;                     ///< groups whose bounds are raised at a time
 constexpr std::size_t kSimulations = 4;                     ///< between two looks at the limit
 
 /// The k least of some times.
@@ -69,7 +71,7 @@ void Search::bound() {
       for (std::size_t i = begin + c * kChunk; i < std::min(end, begin + (c + 1) * kChunk); ++i) {
         const GroupView view = judge_.group(missing[i]);
         const auto large = static_cast<std::int32_t>(view.large);
-        known_.facts[static_cast<std::size_t>(missing[i])] = {view.floor_ps, large, view.fate, true};
+        known_.facts[static_cast<std::size_t>(missing[i])] = {view.floor_ps, large, view.fate, true, false};
       }
     });
     learned();
@@ -79,11 +81,34 @@ void Search::bound() {
 
 void Search::survey() {
   bound();
+  sort_open();
+}
+
+void Search::sort_open() {
   order_.clear(), next_ = 0;
   for (std::int64_t g = 0; g < space_.groups(); ++g)
     if (mine(g) && fact(g).fate == Fate::bounded && fact(g).large < space_.members()) order_.push_back(g);
   std::stable_sort(order_.begin(), order_.end(),
                    [&](std::int64_t a, std::int64_t b) { return fact(a).floor_ps < fact(b).floor_ps; });
+}
+
+/// Raises the simple bounds of groups that are estimated next; false where none of these has one.
+bool Search::sharpen(std::int64_t limit) {
+  const auto sharp = [&](std::int64_t g) { return fact(g).sharp; };
+  std::vector<std::int64_t> simple = next_groups(limit, round_);
+  if (std::all_of(simple.begin(), simple.end(), sharp)) return false;
+  simple = next_groups(limit, kSharpened);
+  std::erase_if(simple, sharp);
+  std::vector<std::int64_t> floors(simple.size());
+  for_each_index(simple.size(), options_.jobs, [&](std::size_t i) { floors[i] = judge_.passes_floor(simple[i]); });
+  if (stopped()) throw program::Interrupted{};
+  for (std::size_t i = 0; i < simple.size(); ++i) {
+    GroupFact& f = known_.facts[static_cast<std::size_t>(simple[i])];
+    f.floor_ps = std::max(f.floor_ps, floors[i]), f.sharp = true;
+  }
+  sort_open();
+  learned();
+  return true;
 }
 
 void Search::estimate(const std::vector<std::int64_t>& groups) {
@@ -102,7 +127,7 @@ void Search::estimate(const std::vector<std::int64_t>& groups) {
       const CandidateView c = judge_.candidate(id);
       ++at(parts[i].counts, c.fate);
       if (c.fate == Fate::estimated || c.fate == Fate::simulated)
-        parts[i].found.push_back({id, view.floor_ps, c.estimate_ps, c.memory, view.memory_floors[member], c.outside});
+        parts[i].found.push_back({id, fact(g).floor_ps, c.estimate_ps, c.memory, view.memory_floors[member], c.outside});
     }
   });
   if (stopped()) throw program::Interrupted{};  // a round counts as a whole
@@ -126,14 +151,13 @@ std::int64_t Search::frontier() {
   return next_ < order_.size() ? fact(order_[next_]).floor_ps : kNoLimit;
 }
 
-/// Of those that are not estimated, a round whose bounds are not above the limit.
-std::vector<std::int64_t> Search::next_groups(std::int64_t limit) {
+/// The first of those that are not estimated, as far as their bounds are not above the limit.
+std::vector<std::int64_t> Search::next_groups(std::int64_t limit, std::size_t most) const {
   std::vector<std::int64_t> out;
-  for (std::size_t i = next_; i < order_.size() && out.size() < round_; ++i) {
+  for (std::size_t i = next_; i < order_.size() && out.size() < most; ++i) {
     if (fact(order_[i]).floor_ps > limit) break;
     if (known_.groups.count(order_[i]) == 0) out.push_back(order_[i]);
   }
-  round_ = std::min(kLastRound, 2 * round_);
   return out;
 }
 
@@ -189,13 +213,14 @@ void Search::explore() {
     }
     if (reached == kNoLimit || reached > now.limit) return;
     const std::int64_t guess = estimated_limit();
-    estimate(next_groups(guess < reached ? now.limit : std::min(guess, now.limit)));
+    const std::int64_t limit = guess < reached ? now.limit : std::min(guess, now.limit);
+    if (!sharpen(limit)) estimate(next_groups(limit, std::exchange(round_, std::min(kLastRound, 2 * round_))));
   }
 }
 
 void Search::estimate_all() {
   survey();
-  while (frontier() < kNoLimit) estimate(next_groups(kNoLimit));
+  while (frontier() < kNoLimit) estimate(next_groups(kNoLimit, kLastRound));
 }
 
 Answer Search::answer() const {
@@ -253,11 +278,11 @@ Fate Search::fate(CandidateId id, const Answer& answer, std::string& reason) con
   reason = view.reason;
   if (view.fate != Fate::bounded) return view.fate;
   if (view.too_large[static_cast<std::size_t>(id % space_.members())]) return reason = "parameters, states and kept activations alone need more", Fate::too_large;
-  if (view.floor_ps > answer.limit_ps || known_.groups.count(g) == 0) return Fate::bounded;
+  if (fact(g).floor_ps > answer.limit_ps || known_.groups.count(g) == 0) return Fate::bounded;
   const CandidateView c = judge_.candidate(id);
   reason = c.reason;
   if (c.fate != Fate::estimated && c.fate != Fate::simulated) return c.fate;
-  const Found f{id, view.floor_ps, c.estimate_ps, c.memory, 0, c.outside};
+  const Found f{id, fact(g).floor_ps, c.estimate_ps, c.memory, 0, c.outside};
   const bool counts = f.least_ps() <= answer.limit_ps;
   const auto s = answer.simulated.find(id);
   if (counts && s != answer.simulated.end()) return s->second.fits ? Fate::simulated : Fate::too_large;

@@ -70,8 +70,10 @@ class Search {
   const GroupFact& fact(std::int64_t group) const { return known_.facts[static_cast<std::size_t>(group)]; }
   void bound();
   void survey();
+  void sort_open();
+  bool sharpen(std::int64_t limit);
   void estimate(const std::vector<std::int64_t>& groups);
-  std::vector<std::int64_t> next_groups(std::int64_t limit);
+  std::vector<std::int64_t> next_groups(std::int64_t limit, std::size_t most) const;
   std::int64_t frontier();
   std::int64_t estimated_limit() const;
   Walk walk(std::int64_t frontier) const;

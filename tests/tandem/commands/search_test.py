@@ -100,13 +100,12 @@ class Parts(Searching):
         self.assertIn(f"goes on from {file}", again[2])
 
     def test_an_interrupted_search_goes_on_to_the_same_bytes(self):
-        question = ("llama2-7b", "--cluster", "dgx-h100", "--devices", 16, "--global-batch", 64, "--axis", "schedule=1f1b",
-                    "--axis", "virtual_pipeline=1", "--axis", "micro_batch_size=1,2", "--json")
+        question = ("llama2-70b", "--cluster", "dgx-h100", "--devices", 64, "--global-batch", 128, "--axis", "zero=1", "--json")
         whole, file, codes = run("search", *question), self.path("kept.json"), []
         while len(codes) < 50 and (not codes or codes[-1] != 0):
             process = subprocess.Popen([PROGRAM, "search", *map(str, question), "--keep", file], stdout=subprocess.PIPE,
                                        stderr=subprocess.PIPE)
-            time.sleep(0.3 + 0.1 * len(codes))  # each gets further than the one before
+            time.sleep(0.3 + 0.2 * len(codes))  # each gets further than the one before
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=120)
             codes.append(process.returncode)
