@@ -120,6 +120,17 @@ std::int64_t Judge::passes_floor(std::int64_t group) const {
   return static_cast<std::int64_t>(static_cast<double>(Lease(*this).form().passes(plan).ps()) * (1 - kTimeError));
 }
 
+/// Whether a plan with ZeRO 2 or 3, which has no recurrence for its memory, does not fit for what it needs with ZeRO 1.
+bool Judge::surely_large(const Plan& plan, sim::ClosedForm& form) const {
+  if (plan.parallel.zero_stage < 2) return false;
+  Plan unsharded = plan;
+  unsharded.parallel.zero_stage = 1;
+  unsharded.parallel.zero_group = 0;
+  const sim::Estimate e = form.quick(unsharded);
+  const double least = static_cast<double>(e.memory.count()) * (1 - kMemoryError) - static_cast<double>(most_saved(plan));
+  return e.outside != sim::Outside::layout && least > static_cast<double>(room_);
+}
+
 CandidateView Judge::candidate(CandidateId id) const {
   CandidateView out;
   const auto refused = [&](Fate fate, std::string reason) { return out.fate = fate, out.reason = std::move(reason), out; };
@@ -133,6 +144,7 @@ CandidateView Judge::candidate(CandidateId id) const {
   const auto large = [&](const sim::Estimate& e) {
     return static_cast<double>(e.memory.count()) * (1 - kMemoryError) > static_cast<double>(room_);
   };
+  if (surely_large(plan, lease.form())) return out.fate = Fate::too_large, out;
   sim::Estimate e = lease.form().quick(plan);
   if (!large(e) && e.outside != sim::Outside::nothing) e = lease.form().estimate(plan, sim::Fill::alive);
   out.outside = e.outside;

@@ -76,6 +76,7 @@ class Judge {
   class Lease;
   std::optional<Fate> idle(CandidateId id, const Plan& plan, std::string& reason) const;
   std::string refusal_of_stack(const Plan& plan) const;
+  bool surely_large(const Plan& plan, sim::ClosedForm& form) const;
   bool is_of_members(const std::string& field) const;
 
   const Space& space_;

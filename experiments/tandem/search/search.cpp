@@ -97,7 +97,7 @@ bool Search::sharpen(std::int64_t limit) {
   const auto sharp = [&](std::int64_t g) { return fact(g).sharp; };
   std::vector<std::int64_t> simple = next_groups(limit, round_);
   if (std::all_of(simple.begin(), simple.end(), sharp)) return false;
-  simple = next_groups(limit, kSharpened);
+  simple = next_groups(limit, std::max(round_, kSharpened));
   std::erase_if(simple, sharp);
   std::vector<std::int64_t> floors(simple.size());
   for_each_index(simple.size(), options_.jobs, [&](std::size_t i) { floors[i] = judge_.passes_floor(simple[i]); });
