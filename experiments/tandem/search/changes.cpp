@@ -70,6 +70,20 @@ class Finder {
     return values.empty() ? request_ : with(request_, "parallel.zero_stage", values);
   }
 
+  /// The question with those of its values that need least memory: plans that offload are simulated one by one, so few are asked about.
+  Request frugal(Request request) const {
+    for (const Axis& axis : space_.axes()) {
+      const auto has = [&](const char* text) {
+        return std::any_of(axis.values.begin(), axis.values.end(), [&](const AxisValue& v) { return v.text == text; });
+      };
+      const bool least_first = axis.field == "training.micro_batch_size" || axis.field == "parallel.virtual_pipeline";
+      if (least_first || axis.field == "parallel.schedule") request = with(std::move(request), axis.field, axis.values.front().text);
+      if (axis.field == "parallel.zero_stage") request = with(std::move(request), axis.field, axis.values.back().text);
+      if (axis.field == "training.recompute" && has("full")) request = with(std::move(request), axis.field, "full");
+    }
+    return request;
+  }
+
   static Request with(Request request, const std::string& field, const std::string& values) {
     std::erase_if(request.axes, [&](const std::string& axis) { return read_axis(axis).field == field; });
     request.axes.push_back(field + "=" + values);
@@ -113,7 +127,7 @@ class Finder {
     Request request = request_;
     std::vector<std::string> names;
     for (const Untried& u : fields) {
-      request = with(request, u.field, u.values);
+      request = with(u.field.starts_with("parallel.offload.") ? frugal(std::move(request)) : std::move(request), u.field, u.values);
       names.push_back(u.field);
     }
     if (auto found = change(request, names)) out.found.push_back(std::move(*found));
