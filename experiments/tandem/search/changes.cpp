@@ -52,8 +52,9 @@ class Finder {
     const std::vector<Untried> all = untried();
     for (std::size_t i = 0; i < all.size(); ++i) keep(out, {all[i]});
     for (std::size_t i = 0; out.found.empty() && i < all.size(); ++i) pairs(out, all, i);
-    more_devices(out);
-    more_memory(out);
+    const Request bare = unsharded();  // its answers take microseconds; those of ZeRO 2 and 3 are asked for where it has none
+    if (!more_devices(out, bare)) more_devices(out, request_);
+    if (!more_memory(out, bare)) more_memory(out, request_);
     std::stable_sort(out.found.begin(), out.found.end(),
                      [](const Change& a, const Change& b) { return a.best.device_s() < b.best.device_s(); });
     return out;
@@ -165,12 +166,12 @@ class Finder {
     return out;
   }
 
-  void more_devices(Changes& out) const {
+  bool more_devices(Changes& out, Request request) const {
     for (std::int64_t times = 2; times <= kMostTimes; times *= 2) {
-      Request request = request_;
       request.devices = plan_.cluster.devices * times;
-      if (auto found = change(request, {"cluster.devices"})) return out.found.push_back(std::move(*found));
+      if (auto found = change(request, {"cluster.devices"})) return out.found.push_back(std::move(*found)), true;
     }
+    return false;
   }
 
   struct Larger {
@@ -196,14 +197,14 @@ class Finder {
     return out;
   }
 
-  void more_memory(Changes& out) const {
+  bool more_memory(Changes& out, Request request) const {
     std::size_t found = 0;
     for (const Larger& l : larger()) {
-      if (found == kMostClusters) return;
-      Request request = request_;
+      if (found == kMostClusters) break;
       request.cluster = l.cluster, request.devices = plan_.cluster.devices;
       if (auto with = change(request, {"cluster.preset"})) out.found.push_back(std::move(*with)), ++found;
     }
+    return found > 0;
   }
 
   const Request& request_;

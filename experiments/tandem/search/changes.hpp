@@ -35,7 +35,7 @@ struct Changes {
 
 /// Changes of one field to a value that the question does not have: degrees, micro-batch, sequence parallelism, recomputation, sharding,
 /// offloading (with the question's values that need least memory); else of two. Beside these the least power of two of the devices that is enough, and the three least devices with more
-/// memory that are. `space` is of `request`, and nothing of it fits. Throws program::Interrupted.
+/// memory that are; without ZeRO 2 and 3 where the question has 0 or 1 and that is enough. `space` is of `request`, and nothing of it fits. Throws program::Interrupted.
 Changes find_changes(const Request& request, const Space& space, const SearchOptions& options);
 
 }  // namespace tandem::search
