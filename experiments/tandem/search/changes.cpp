@@ -125,10 +125,11 @@ class Finder {
   }
 
   void keep(Changes& out, const std::vector<Untried>& fields) const {
-    Request request = request_;
+    const auto offloads = [](const Untried& u) { return u.field.starts_with("parallel.offload."); };
+    Request request = std::any_of(fields.begin(), fields.end(), offloads) ? frugal(request_) : request_;
     std::vector<std::string> names;
     for (const Untried& u : fields) {
-      request = with(u.field.starts_with("parallel.offload.") ? frugal(std::move(request)) : std::move(request), u.field, u.values);
+      request = with(std::move(request), u.field, u.values);
       names.push_back(u.field);
     }
     if (auto found = change(request, names)) out.found.push_back(std::move(*found));
