@@ -4,6 +4,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "models/base/held_files.hpp"
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
@@ -104,7 +105,10 @@ FusionSet read_set(std::string_view name, int bases_left) {
 
 }  // namespace
 
-FusionSet fusion_set(std::string_view name) { return read_set(name, kMostBases); }
+FusionSet fusion_set(std::string_view name) {
+  thread_local HeldAnswers<FusionSet> held;
+  return held.get(name, [&] { return read_set(name, kMostBases); });
+}
 
 std::vector<std::string> fusion_set_names() { return preset_names(kFolder); }
 

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <array>
 
-#include "models/base/presets.hpp"
 #include "models/fields/fusion_file.hpp"
 #include "models/planfile/plan_steps.hpp"
 #include "models/stack/resolve.hpp"
+#include "models/stack/stack_file.hpp"
 
 namespace tandem {
 namespace {
@@ -185,7 +185,7 @@ void fill_defaults(Plan& plan, const Given& in_file) {
   fill_transfers(plan, fill);
   fill_split(plan);
   // An unknown stack is refused later, with all that is wrong.
-  const bool known = !find_preset("models/stacks", plan.stack.name).empty();
+  const bool known = is_stack(plan.stack.name);
   if (known && !given.contains("training.fusion")) plan.training.fusion = fusion_set(stack_fusion(plan));
   fill.set("training.attention_kernel", plan.training.attention_kernel, plan.training.fusion.attention);
   remember_choices(plan, given);

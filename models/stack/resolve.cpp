@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "models/base/presets.hpp"
 #include "models/base/text.hpp"
 #include "models/fields/plan_fields.hpp"
 #include "models/stack/condition.hpp"
@@ -16,7 +15,7 @@ using nlohmann::json;
 
 constexpr const char* kLastEntry = "end the list with an entry without \"when\", since and until";
 
-bool is_known(const Plan& plan) { return !find_preset("models/stacks", plan.stack.name).empty(); }
+bool is_known(const Plan& plan) { return is_stack(plan.stack.name); }
 
 template <class Entry>
 const Entry* entry_for(const std::vector<Entry>& list, const Plan& plan) {
@@ -158,7 +157,7 @@ std::set<std::string> condition_fields(const std::string& stack) {
     for (const auto& [field, condition] : entry.when->items()) fields.insert(field);
   };
   const auto add_list = [&](const auto& list) { std::for_each(list.begin(), list.end(), add_when); };
-  if (find_preset("models/stacks", stack).empty()) return fields;
+  if (!is_stack(stack)) return fields;
   const auto file = load_stack(stack);
   add_list(file->defaults), add_list(file->fusion), add_list(file->transfers), add_list(file->communicators);
   add_list(file->narrow_products), add_list(file->host_operations), add_list(file->cuda_graphs), add_list(file->wide_tensors);

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "models/base/held_files.hpp"
 #include "models/base/presets.hpp"
 #include "models/base/text.hpp"
 #include "models/ops/op.hpp"
@@ -280,7 +281,9 @@ bool StackEntry::holds(Month as_of, const Plan& plan) const {
   return in_time && conditions_hold(*when, plan);
 }
 
-std::shared_ptr<const StackFile> load_stack(const std::string& name) {
+namespace {
+
+std::shared_ptr<const StackFile> load_current(const std::string& name) {
   thread_local std::map<std::string, Parsed> parsed;
   Parsed& known = parsed[name];
   if (!known.is_current(path_of(name))) {
@@ -291,12 +294,29 @@ std::shared_ptr<const StackFile> load_stack(const std::string& name) {
   return known.stack;
 }
 
-std::string default_stack(const std::string& generation) {
+std::string claimed_stack(const std::string& generation) {
   for (const std::string& name : preset_names(kFolder)) {
     const auto stack = load_stack(name);
     if (std::find(stack->default_on.begin(), stack->default_on.end(), generation) != stack->default_on.end()) return name;
   }
   return std::string(kOwnStack);
+}
+
+}  // namespace
+
+std::shared_ptr<const StackFile> load_stack(const std::string& name) {
+  thread_local HeldAnswers<std::shared_ptr<const StackFile>> held;
+  return held.get(name, [&] { return load_current(name); });
+}
+
+std::string default_stack(const std::string& generation) {
+  thread_local HeldAnswers<std::string> held;
+  return held.get(generation, [&] { return claimed_stack(generation); });
+}
+
+bool is_stack(const std::string& name) {
+  thread_local HeldAnswers<bool> held;
+  return held.get(name, [&] { return !find_preset(kFolder, name).empty(); });
 }
 
 }  // namespace tandem

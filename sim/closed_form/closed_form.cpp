@@ -38,14 +38,14 @@ const char* name(Outside o) {
   return names[static_cast<std::size_t>(o)];
 }
 
-Estimate ClosedForm::estimate(const Plan& plan) {
+Estimate ClosedForm::estimate(const Plan& plan, Fill fill) {
   require_cuda(plan, topology_.device(), cost_.comm_fit());
   const Estimate e = quick(plan);
   const double share = static_cast<double>(e.memory.count()) / static_cast<double>(topology_.device().usable_memory.count());
   const bool tight = share > kTight.first && share < kTight.second;
-  const bool alive_counts = !tight && !one_arena(plan, topology_.device());
-  if ((e.outside == Outside::nothing && alive_counts) || plan.cluster.perturbation.any()) return e;
-  const ReadStep read = short_.of(plan);
+  const bool read_off = fill == Fill::played && (tight || one_arena(plan, topology_.device()));
+  if ((e.outside == Outside::nothing && !read_off) || plan.cluster.perturbation.any()) return e;
+  const ReadStep read = short_.of(plan, fill);
   return {Duration::picoseconds(read.ps), read.memory, Outside::nothing, read.whole ? Way::events : Way::short_steps};
 }
 
@@ -56,6 +56,18 @@ Estimate ClosedForm::quick(const Plan& plan) {
   // Metrics come after a gradient has been handed on, whose way is not followed beside them.
   if (layer.metrics.ps > 0 && plan.parallel.pipeline > 1) return {{}, {}, Outside::layout};
   return closed_form::StepEstimate({plan, shapes, topology_, cost_, layer, links_, schedules_, runtime_, scratch_}).estimate();
+}
+
+Duration ClosedForm::passes(const Plan& plan) {
+  Plan bare = plan;
+  bare.parallel.zero_stage = bare.parallel.zero_group = 0;
+  bare.parallel.overlap_param_gather = false;
+  bare.parallel.offload = {};
+  const lowering::Shapes shapes = lowering::make_shapes(bare);
+  if (!known_layout(bare, shapes, topology_)) return {};
+  const LayerTimes& layer = layers_.of(bare);
+  closed_form::StepEstimate step({bare, shapes, topology_, cost_, layer, links_, schedules_, runtime_, scratch_});
+  return Duration::picoseconds(step.passes());
 }
 
 }  // namespace tandem::sim

@@ -19,9 +19,12 @@ class ClosedForm {
         layers_(topology, cost), links_(topology, cost), runtime_(topology, cost), short_(topology, cost) {}
 
   /// Of a validated plan that fits the cluster. Only plans on disturbed machines are outside.
-  Estimate estimate(const Plan& plan);
+  Estimate estimate(const Plan& plan, Fill fill = Fill::played);
   /// The same in microseconds, or outside: by recurrences alone. Its memory is within some percent where it fits with room.
   Estimate quick(const Plan& plan);
+  /// When the last pass ends if gradients and weights take no time to travel, whatever ZeRO and offloading do: the step takes no less.
+  /// Zero where recurrences do not have the plan's layers.
+  Duration passes(const Plan& plan);
 
  private:
   const Topology& topology_;

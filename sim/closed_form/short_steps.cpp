@@ -106,14 +106,15 @@ Bytes ShortSteps::walked(const Plan& plan, const std::vector<Bytes>& runtime) co
   return most;
 }
 
-Bytes ShortSteps::memory(const Plan& plan, const Known& known, const Point& sum) const {
+Bytes ShortSteps::memory(const Plan& plan, const Known& known, const Point& sum, Fill fill) const {
   static const TaskGraph no_graph;
   static const Mesh no_mesh({1, 1, 1, 1, 1}, "tp-cp-ep-dp-pp");
   const std::size_t stages = known.runtime.size(), first = one_arena(plan, topology_.device()) ? 1 + stages : 1;
   Bytes most;
   for (std::size_t s = 0; s < stages; ++s) {
     const Bytes arena(std::llround(kRoom * sum[1 + stages + s]));
-    if (near_the_end(plan, {no_graph, no_mesh, topology_, cost_}, arena, known.runtime[s])) return walked(plan, known.runtime);
+    const bool full = fill == Fill::played && near_the_end(plan, {no_graph, no_mesh, topology_, cost_}, arena, known.runtime[s]);
+    if (full) return walked(plan, known.runtime);
     most = std::max(most, known.runtime[s] + Bytes(std::llround(sum[first + s])));
   }
   return most;
@@ -161,7 +162,7 @@ lowering::ShortPlan ShortSteps::shortened(const Plan& plan, int level) {
   return {plan, {}};
 }
 
-ReadStep ShortSteps::of(const Plan& plan) {
+ReadStep ShortSteps::of(const Plan& plan, Fill fill) {
   for (int level = 0;; ++level) {
     const lowering::ShortPlan s = shortened(plan, level);
     const Known& known = this->known(s);
@@ -175,7 +176,7 @@ ReadStep ShortSteps::of(const Plan& plan) {
       if (batches && i < known.together.size()) add(sum, known.together[i], times * static_cast<double>(s.growths.back().times));
     }
     if (!s.whole() && (unsure.front() > kTime * sum.front() || largest_stage(unsure) > kMemory * largest_stage(sum))) continue;
-    return {std::llround(sum.front()), memory(plan, known, sum), s.whole()};
+    return {std::llround(sum.front()), memory(plan, known, sum, fill), s.whole()};
   }
 }
 

@@ -13,6 +13,12 @@
 
 namespace tandem::sim {
 
+/// How a plan that nearly fills its device is measured.
+enum class Fill : std::uint8_t {
+  played,  ///< its allocator is played through the step: seconds for long ones
+  alive,   ///< what is alive at once counts, without the holes between it
+};
+
 /// Of a whole step.
 struct ReadStep {
   std::int64_t ps = 0;
@@ -26,7 +32,7 @@ class ShortSteps {
   ShortSteps(const Topology& topology, const CostModel& cost) : topology_(topology), cost_(cost) {}
 
   /// Of a validated plan without a perturbation. Simulates what it has not simulated before: some milliseconds.
-  ReadStep of(const Plan& plan);
+  ReadStep of(const Plan& plan, Fill fill = Fill::played);
 
  private:
   /// Picoseconds, then by stage bytes that are alive at once, then by stage bytes of the arena.
@@ -49,7 +55,7 @@ class ShortSteps {
   Known read(const lowering::ShortPlan& s) const;
   Point simulated(const Plan& plan) const;
   std::vector<Bytes> runtime(const Plan& plan) const;
-  Bytes memory(const Plan& plan, const Known& known, const Point& sum) const;
+  Bytes memory(const Plan& plan, const Known& known, const Point& sum, Fill fill) const;
   Bytes walked(const Plan& plan, const std::vector<Bytes>& runtime) const;
   void write_key(const lowering::ShortPlan& s);
 

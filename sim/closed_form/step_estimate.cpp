@@ -62,6 +62,13 @@ Estimate StepEstimate::estimate() {
   return e;
 }
 
+std::int64_t StepEstimate::passes() {
+  fill_passes();
+  fill_transfers();
+  const PassEnds& ends = in_.schedules.play(kind_, shape_, in_.scratch.times);
+  return *std::max_element(ends.stage.begin(), ends.stage.end());
+}
+
 std::vector<StepEstimate::Tail> StepEstimate::all_tails(const PassEnds& ends) {
   std::vector<Tail> tails;
   tails.reserve(static_cast<std::size_t>(p_));

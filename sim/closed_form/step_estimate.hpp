@@ -48,6 +48,8 @@ class StepEstimate {
   explicit StepEstimate(const Parts& parts);
 
   Estimate estimate();
+  /// When the last pass of a stage has ended: what comes behind takes no less than nothing.
+  std::int64_t passes();
 
  private:
   /// What one stage does behind its last pass.

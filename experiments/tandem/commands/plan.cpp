@@ -1,5 +1,4 @@
 #include <CLI/CLI.hpp>
-#include <cstdlib>
 #include <optional>
 
 #include "experiments/tandem/base/interrupt.hpp"
@@ -7,6 +6,7 @@
 #include "experiments/tandem/base/waiting.hpp"
 #include "experiments/tandem/commands/arguments.hpp"
 #include "experiments/tandem/commands/commands.hpp"
+#include "experiments/tandem/commands/price_arguments.hpp"
 #include "experiments/tandem/planning/answer_text.hpp"
 #include "experiments/tandem/planning/changes.hpp"
 #include "models/base/threads.hpp"
@@ -21,19 +21,7 @@ struct Options {
   bool json = false;
 };
 
-constexpr double kMostTokens = 1e18, kMostDays = 1e6, kMostPrice = 1e9;  // so that no result is beyond all numbers
-
-/// A number from `least` to `most`; `least` itself only where `closed`.
-CLI::Validator within(double least, double most, bool closed) {
-  return CLI::Validator(
-      [=](std::string& text) -> std::string {
-        char* end = nullptr;
-        const double value = std::strtod(text.c_str(), &end);
-        const bool number = end != text.c_str() && *end == '\0' && value <= most && (closed ? value >= least : value > least);
-        return number ? "" : text + " is no number " + (closed ? "from " : "above ") + number_text(least, 0) + (closed ? " to " : ", at most ") + CLI::detail::to_string(most);
-      },
-      "FLOAT");
-}
+constexpr double kMostTokens = 1e18, kMostDays = 1e6;  // so that no result is beyond all numbers
 
 std::string no_plan(const planning::Answer& a) {
   std::string out;
@@ -66,14 +54,6 @@ ExitCode plan(const Options& o) {
   return finish(o, a);
 }
 
-/// "A=B", the value as it stands: it may have commas and brackets.
-std::pair<std::string, std::string> pair_of(const std::string& flag, const std::string& text) {
-  const std::size_t middle = text.find('=');
-  if (middle == 0 || middle == std::string::npos || middle + 1 == text.size())
-    throw CLI::ValidationError(flag, text + " is not of the form NAME=VALUE");
-  return {text.substr(0, middle), text.substr(middle + 1)};
-}
-
 std::vector<std::string> values_of(const std::string& text) {
   const bool nested = text.starts_with('{') || text.starts_with('[');
   return nested ? std::vector<std::string>{text} : CLI::detail::split(text, ',');
@@ -101,23 +81,6 @@ void add_choice(CLI::App& c, planning::PlanChoice& o) {
   c.add_option("--sequences-per-device", o.sequences_per_device, "the batch grows with the devices: sequences of each [the plan's batch]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
   add_stack_option(c, o.stack);
-}
-
-void add_price(CLI::App& c, planning::PriceChoice& o) {
-  const auto price = [&o](const Words& texts) {
-    for (const std::string& text : texts) {
-      const bool named = text.find('=') != std::string::npos;
-      const auto [cluster, number] = named ? pair_of("--price", text) : std::pair(std::string(), text);
-      std::string value = number;
-      if (const std::string wrong = within(0, kMostPrice, false)(value); !wrong.empty()) throw CLI::ValidationError("--price", wrong);
-      o.device_hour[cluster] = std::strtod(value.c_str(), nullptr);
-    }
-  };
-  c.add_option_function<Words>("--price", price, "of a device hour, in any currency, or CLUSTER=PRICE for one of several [topology/budget/prices.json]")
-      ->delimiter(',')
-      ->type_name("PRICE,...");
-  add_list(c, "--price-kind", o.kinds, "on_demand, reserved or spot: the first that the device has a price of [on_demand]");
-  c.add_option("--provider", o.provider, "whose prices [all]");
 }
 
 void add_failures(CLI::App& c, planning::FailureChoice& o) {

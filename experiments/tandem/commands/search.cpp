@@ -1,13 +1,20 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <deque>
+#include <optional>
 
 #include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/base/terminal.hpp"
 #include "experiments/tandem/commands/arguments.hpp"
 #include "experiments/tandem/commands/commands.hpp"
+#include "experiments/tandem/commands/price_arguments.hpp"
+#include "experiments/tandem/search/kept.hpp"
 #include "experiments/tandem/search/report.hpp"
 #include "models/base/output.hpp"
 #include "models/base/presets.hpp"
 #include "models/base/threads.hpp"
+#include "reports/page/html_page.hpp"
+#include "reports/prediction/text.hpp"
 
 namespace tandem::program {
 
@@ -15,29 +22,196 @@ namespace {
 
 struct Options {
   search::Request request;
+  std::vector<std::string> clusters;
+  std::vector<std::int64_t> devices;
   search::SearchOptions search;
-  std::string out, why;
+  search::Shard shard;
+  planning::PriceChoice price;
+  std::string out, why, keep, page;
+  std::vector<std::string> merge;
   int jobs = all_cores();
-  bool json = false;
+  bool json = false, pareto = false;
 };
 
-ExitCode search_plans(const Options& o) {
-  prepare_outputs({o.out}, {is_preset_path(o.request.subject) ? o.request.subject : ""});
-  const search::Space space(search::read_question(o.request));
-  const InterruptWatch watch;
-  search::SearchOptions options = o.search;
-  options.jobs = interruptible(o.jobs);
-  search::Search search(space, options);
-  const search::Answer answer = search.answer();
-  o.json ? print_json(search::to_json(search, answer)) : print(search::to_text(search, answer));
-  if (!o.why.empty()) o.json ? log(search::why_text(search, answer, o.why)) : print(search::why_text(search, answer, o.why));
-  if (answer.best.empty()) {
-    print_error(o.request.subject + (answer.complete ? ": nothing found: no candidate fits; give more devices, or more values with --axis"
-                                                     : ": nothing found: no simulated candidate fits; --events N simulates more"));
-    return ExitCode::nothing;
+/// One search for each cluster and number of devices, with what they share.
+class Searches {
+ public:
+  explicit Searches(const Options& o) : options_(o) {
+    for (const std::string& cluster : o.clusters.empty() ? std::vector<std::string>{""} : o.clusters)
+      for (const std::int64_t devices : o.devices.empty() ? std::vector<std::int64_t>{0} : o.devices) add(cluster, devices);
+    std::vector<search::Search*> all = list();
+    keeper_.emplace(o.keep, o.shard, all);
   }
-  if (!o.out.empty()) write_text(o.out, space.document(answer.best.front().id));
+  Searches(const Searches&) = delete;
+  Searches& operator=(const Searches&) = delete;
+
+  /// Finds out what the answer needs; what is known is kept when it ends, whole or interrupted.
+  void explore() {
+    if (!options_.merge.empty()) search::merge(options_.merge, list());
+    if (keeper_->resume()) log("tandem: goes on from " + options_.keep);
+    try {
+      for (search::Search& s : searches_)
+        if (options_.pareto) peeled_.push_back(search::explore_front(s));
+        else s.explore();
+    } catch (const Interrupted&) {
+      keeper_->write(false);
+      log(options_.keep.empty() ? "tandem: nothing is kept; --keep FILE would"
+                                : "tandem: " + options_.keep + " keeps what is known; the same command goes on from it");
+      throw;
+    }
+    keeper_->write(true);
+  }
+
+  std::vector<search::Search*> list() {
+    std::vector<search::Search*> out;
+    for (search::Search& s : searches_) out.push_back(&s);
+    return out;
+  }
+  search::Search& first() { return searches_.front(); }
+  const search::Request& first_request() const { return requests_.front(); }
+  std::vector<search::Peeled> take_peeled() { return std::move(peeled_); }
+
+ private:
+  void add(const std::string& cluster, std::int64_t devices) {
+    search::Request request = options_.request;
+    request.cluster = cluster, request.devices = devices;
+    search::SearchOptions options = options_.search;
+    options.jobs = interruptible(options_.jobs);
+    options.shard = options_.shard.index, options.shards = options_.shard.of;
+    options.learned = [this] { keeper_->learned(); };
+    requests_.push_back(request);
+    spaces_.emplace_back(search::read_question(request));
+    searches_.emplace_back(spaces_.back(), options);
+  }
+
+  const Options& options_;
+  const InterruptWatch watch_;
+  std::vector<search::Request> requests_;
+  std::deque<search::Space> spaces_;
+  std::deque<search::Search> searches_;
+  std::optional<search::Keeper> keeper_;
+  std::vector<search::Peeled> peeled_;
+};
+
+/// A shard has no answer: its file is what it makes.
+ExitCode end_shard(Searches& all, const Options& o) {
+  std::size_t estimated = 0, simulated = 0;
+  for (const search::Search* s : all.list()) {
+    estimated += s->knowledge().found.size();
+    simulated += s->knowledge().simulated.size();
+  }
+  print("shard " + text_of(o.shard) + ": " + count_text(static_cast<std::int64_t>(estimated)) + " candidates estimated, " +
+        count_text(static_cast<std::int64_t>(simulated)) + " simulated; " + o.keep + "\n");
   return ExitCode::ok;
+}
+
+void tell_why(const search::Search& search, const search::Answer& answer, const Options& o) {
+  if (o.why.empty()) return;
+  const std::string text = search::why_text(search, answer, o.why);
+  o.json ? log(text) : print(text);
+}
+
+ExitCode nothing_found(const Options& o, bool complete) {
+  print_error(o.request.subject + (complete ? ": nothing found: no candidate fits"
+                                            : ": nothing found: no simulated candidate fits; --events N simulates more"));
+  return ExitCode::nothing;
+}
+
+ExitCode tell(Searches& all, const Options& o) {
+  const search::Search& search = all.first();
+  const search::Answer answer = search.answer();
+  search::Changes changes;
+  if (answer.best.empty()) {
+    log("tandem: nothing fits; looking for changes with which something would");
+    changes = search::find_changes(all.first_request(), search.judge().space(), search.options());
+  }
+  o.json ? print_json(search::to_json(search, answer, changes)) : print(search::to_text(search, answer, changes));
+  tell_why(search, answer, o);
+  if (answer.best.empty()) return nothing_found(o, answer.complete);
+  if (!o.out.empty()) write_text(o.out, search.judge().space().document(answer.best.front().id));
+  return ExitCode::ok;
+}
+
+ExitCode tell_front(Searches& all, const Options& o) {
+  const std::vector<search::Search*> searches = all.list();
+  std::vector<search::Rates> rates;
+  for (const search::Search* s : searches) rates.push_back(search::rates_of(s->judge().space(), o.price));
+  const search::ParetoFront front = search::pareto_front(searches, all.take_peeled(), std::move(rates));
+  o.json ? print_json(search::to_json(searches, front)) : print(search::to_text(searches, front));
+  tell_why(*searches.front(), front.answers.front(), o);
+  if (front.points.empty()) return nothing_found(o, front.complete);
+  const search::ParetoPoint& best = front.points.front();
+  const search::Space& space = searches[best.search]->judge().space();
+  if (!o.out.empty()) write_text(o.out, space.document(best.step.id));
+  if (!o.page.empty())
+    write_text(o.page, html_page("search", space.plan(0).model.name + ", Pareto front – Tandem", search::page_json(searches, front)));
+  return ExitCode::ok;
+}
+
+/// Several places make a front; the fastest layout of each is another question.
+void require_one_place(const Options& o) {
+  const std::size_t places = std::max<std::size_t>(1, o.clusters.size()) * std::max<std::size_t>(1, o.devices.size());
+  if (places > 1 && !o.pareto)
+    throw ConfigError(Problem{"", "--cluster and --devices", "", "make " + std::to_string(places) + " places to search",
+                              "add --pareto for the front over all of them, or name one"});
+  if (places > 1 && !o.why.empty())
+    throw ConfigError(Problem{"", "--why", o.why, "needs one place", "name one cluster and one number of devices"});
+}
+
+ExitCode search_plans(const Options& o) {
+  require_one_place(o);
+  std::vector<std::string> inputs = o.merge;
+  if (is_preset_path(o.request.subject)) inputs.push_back(o.request.subject);
+  prepare_outputs({o.out, o.keep, o.page}, inputs);
+  Searches all(o);
+  all.explore();
+  if (o.shard.of > 1) return end_shard(all, o);
+  return o.pareto ? tell_front(all, o) : tell(all, o);
+}
+
+void add_question(CLI::App& c, Options& o) {
+  c.add_option("MODEL|PLAN", o.request.subject,
+               "model preset, Hugging Face config.json, or plan file, whose fields that say \"auto\" are searched")->required();
+  add_list(c, "--cluster", o.clusters, "cluster preset, or the file of one; several with --pareto [the plan's]");
+  c.add_option("--devices", o.devices, "devices; several with --pareto [the plan's]")
+      ->delimiter(',')->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 22))->type_name("INT,...");
+  c.add_option("--seq-length", o.request.sequence, "tokens of a sequence [the plan's, else at most 4096]")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 27));
+  c.add_option("--global-batch", o.request.batch, "sequences of a step [the plan's, else some 4 M tokens]")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
+  c.add_option("--axis", o.request.axes, "values of a field, \"tensor=1,2,4\"; may be given again, once for a field")
+      ->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->type_name("NAME=VALUE,...");
+  add_stack_option(c, o.request.stack);
+  c.add_flag("--any-stack", o.search.any_stack, "do not refuse what the stack cannot run");
+}
+
+void add_answer(CLI::App& c, Options& o) {
+  c.add_option("--best", o.search.best, "rows of the answer")->check(CLI::Range(1, 1000))->capture_default_str();
+  c.add_option("--events", o.search.events, "simulations at most")->check(CLI::Range(1, 1000000))->capture_default_str();
+  c.add_option("--jobs", o.jobs, "threads [processors]")->check(CLI::Range(1, 1024));
+  c.add_option("--why", o.why, "say what became of these candidates, \"tensor=16,pipeline=1\"")->type_name("NAME=VALUE,...");
+  c.add_option("--export", o.out, "write the fastest plan there");
+  c.add_flag("--json", o.json, "one JSON object on stdout");
+}
+
+/// The front in place of the fastest.
+void add_pareto(CLI::App& c, Options& o) {
+  CLI::Option* pareto = c.add_flag("--pareto", o.pareto, "the layouts of which none is better in step time, memory, cost and energy at once");
+  c.add_option("--page", o.page, "write a page about the front there")->needs(pareto);
+  add_price(c, o.price);
+  for (const char* name : {"--price", "--price-kind", "--provider"}) c.get_option(name)->needs(pareto);
+}
+
+/// Searches that are spread over processes or time.
+void add_parts(CLI::App& c, Options& o) {
+  CLI::Option* keep = c.add_option("--keep", o.keep, "keep what the search finds out in this file, and go on from it where it is there");
+  CLI::Option* shard =
+      c.add_option_function<std::string>("--shard", [&o](const std::string& text) { o.shard = search::read_shard(text); },
+                                         "search one of N parts, I from 0 to N - 1, into the file of --keep")
+          ->type_name("I/N")->needs(keep);
+  c.add_option("--merge", o.merge, "put these files of all shards together; the same answer as of one process")
+      ->type_name("FILE ...")->excludes(shard);
+  for (const char* name : {"--json", "--why", "--export", "--page"}) shard->excludes(c.get_option(name));
 }
 
 }  // namespace
@@ -45,24 +219,10 @@ ExitCode search_plans(const Options& o) {
 void add_search(CLI::App& app, ExitCode& exit) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("search", "Find the fastest layouts of a model on a cluster");
-  command->add_option("MODEL|PLAN", o->request.subject,
-                      "model preset, Hugging Face config.json, or plan file, whose fields that say \"auto\" are searched")->required();
-  command->add_option("--cluster", o->request.cluster, "cluster preset, or the file of one [the plan's]");
-  command->add_option("--devices", o->request.devices, "devices [the plan's]")->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 22));
-  command->add_option("--seq-length", o->request.sequence, "tokens of a sequence [the plan's, else at most 4096]")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 27));
-  command->add_option("--global-batch", o->request.batch, "sequences of a step [the plan's, else some 4 M tokens]")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
-  command->add_option("--axis", o->request.axes, "values of a field, \"tensor=1,2,4\"; may be given again, once for a field")
-      ->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->type_name("NAME=VALUE,...");
-  add_stack_option(*command, o->request.stack);
-  command->add_flag("--any-stack", o->search.any_stack, "do not refuse what the stack cannot run");
-  command->add_option("--best", o->search.best, "rows of the answer")->check(CLI::Range(1, 1000))->capture_default_str();
-  command->add_option("--events", o->search.events, "simulations at most")->check(CLI::Range(1, 1000000))->capture_default_str();
-  command->add_option("--jobs", o->jobs, "threads [processors]")->check(CLI::Range(1, 1024));
-  command->add_option("--why", o->why, "say what became of these candidates, \"tensor=16,pipeline=1\"")->type_name("NAME=VALUE,...");
-  command->add_option("--export", o->out, "write the fastest plan there");
-  command->add_flag("--json", o->json, "one JSON object on stdout");
+  add_question(*command, *o);
+  add_answer(*command, *o);
+  add_pareto(*command, *o);
+  add_parts(*command, *o);
   command->callback([o, &exit] { exit = search_plans(*o); });
 }
 

@@ -7,7 +7,6 @@
 #include "experiments/tandem/commands/commands.hpp"
 #include "experiments/tandem/study/summary.hpp"
 #include "experiments/tandem/study/sweep.hpp"
-#include "models/base/files.hpp"
 #include "models/base/json.hpp"
 #include "models/base/output.hpp"
 #include "models/base/threads.hpp"
@@ -22,16 +21,8 @@ struct Options {
   bool json = false, fresh = false;
 };
 
-/// Results belong to this build of the program and to the presets it reads.
-std::string program_digest() {
-  const std::string self = "/proc/self/exe";
-  const bool readable = why_unreadable(self).empty();
-  return std::string(TANDEM_VERSION) + study::presets_digest() +
-         (readable ? study::digest(read_text(self, std::size_t{1} << 32)) : std::string());
-}
-
 std::vector<study::Candidate> candidates(const study::Study& s) {
-  const std::string program = program_digest();
+  const std::string program = study::program_digest();
   std::vector<study::Candidate> out;
   for (std::size_t i = 0; i < s.points.size(); ++i) out.push_back(study::candidate(s, i, program));
   return out;

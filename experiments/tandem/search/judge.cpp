@@ -41,19 +41,19 @@ class Judge::Lease {
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
 
-  sim::Estimate estimate(const Plan& plan) { return form_->estimate(plan); }
+  sim::ClosedForm& form() { return *form_; }
 
  private:
   const Judge& judge_;
   std::unique_ptr<sim::ClosedForm> form_;
 };
 
-Judge::Judge(const Space& space, bool any_stack)
+Judge::Judge(const Space& space, Lenience lenience)
     : space_(space),
-      any_stack_(any_stack),
+      lenience_(lenience),
       topology_(program::topology_of(space.question().draft.plan, "")),
       cost_(sim::make_cost_model(*topology_)),
-      room_(topology_->device().usable_memory.count() / topology_->ranks_per_device()),
+      room_(lenience.any_memory ? kAnyRoom : topology_->device().usable_memory.count() / topology_->ranks_per_device()),
       floors_(*topology_, *cost_) {
   std::int64_t left = space.groups();
   for (; outer_axes_ < space.axes().size() && left > 1; ++outer_axes_)
@@ -80,7 +80,7 @@ std::optional<Fate> Judge::idle(CandidateId id, const Plan& plan, std::string& r
 }
 
 std::string Judge::refusal_of_stack(const Plan& plan) const {
-  if (any_stack_) return "";
+  if (lenience_.any_stack) return "";
   const std::vector<Problem> problems = stack_problems(plan, plan.stack.name, plan.stack.as_of);
   return problems.empty() ? "" : text_of(problems.front());
 }
@@ -100,17 +100,35 @@ GroupView Judge::group(std::int64_t group) const {
   if (idle(first, plan, reason)) return refused(Fate::same, reason);
   const LayerFloor& layer = floors_.of(plan);
   out.floor_ps = time_floor(plan, layer);
-  out.too_large.resize(static_cast<std::size_t>(space_.members()));
   for (std::int64_t m = 0; m < space_.members(); ++m) {
     if (m > 0 && memory_by_member_) {
       const Choice chosen = space_.choice(first + m);
       for (std::size_t a = outer_axes_; a < chosen.size(); ++a) space_.axes()[a].values[chosen[a]].set(plan);
     }
-    const bool large = m > 0 && !memory_by_member_ ? out.too_large[0] : memory_floor(plan, layer, topology_->device()) > room_;
-    out.too_large[static_cast<std::size_t>(m)] = large;
+    const bool same = m > 0 && !memory_by_member_;
+    out.memory_floors.push_back(same ? out.memory_floors.front() : memory_floor(plan, layer, topology_->device()));
+    const bool large = out.memory_floors.back() > room_;
+    out.too_large.push_back(large);
     out.large += large ? 1 : 0;
   }
   return out;
+}
+
+std::int64_t Judge::passes_floor(std::int64_t group) const {
+  const Plan plan = space_.plan(group * space_.members());
+  if (plan.cluster.perturbation.any()) return 0;
+  return static_cast<std::int64_t>(static_cast<double>(Lease(*this).form().passes(plan).ps()) * (1 - kTimeError));
+}
+
+/// Whether a plan with ZeRO 2 or 3, which has no recurrence for its memory, does not fit for what it needs with ZeRO 1.
+bool Judge::surely_large(const Plan& plan, sim::ClosedForm& form) const {
+  if (plan.parallel.zero_stage < 2) return false;
+  Plan unsharded = plan;
+  unsharded.parallel.zero_stage = 1;
+  unsharded.parallel.zero_group = 0;
+  const sim::Estimate e = form.quick(unsharded);
+  const double least = static_cast<double>(e.memory.count()) * (1 - kMemoryError) - static_cast<double>(most_saved(plan));
+  return e.outside != sim::Outside::layout && least > static_cast<double>(room_);
 }
 
 CandidateView Judge::candidate(CandidateId id) const {
@@ -122,12 +140,18 @@ CandidateView Judge::candidate(CandidateId id) const {
   std::string reason;
   if (idle(id, plan, reason)) return refused(Fate::same, reason);
   if (reason = refusal_of_stack(plan); !reason.empty()) return refused(Fate::stack, reason);
-  const sim::Estimate e = Lease(*this).estimate(plan);
+  Lease lease(*this);
+  const auto large = [&](const sim::Estimate& e) {
+    return static_cast<double>(e.memory.count()) * (1 - kMemoryError) > static_cast<double>(room_);
+  };
+  if (surely_large(plan, lease.form())) return out.fate = Fate::too_large, out;
+  sim::Estimate e = lease.form().quick(plan);
+  if (!large(e) && e.outside != sim::Outside::nothing) e = lease.form().estimate(plan, sim::Fill::alive);
   out.outside = e.outside;
   out.estimate_ps = e.step_time.ps();
   out.memory = e.memory.count();
   out.fate = e.outside == sim::Outside::layout ? Fate::simulated : Fate::estimated;
-  if (static_cast<double>(out.memory) * (1 - kMemoryError) > static_cast<double>(room_)) out.fate = Fate::too_large;
+  if (large(e)) out.fate = Fate::too_large;
   return out;
 }
 
@@ -143,7 +167,7 @@ Simulated Judge::simulate(CandidateId id) const {
   options.seeds_at_once = 1;
   const Prediction p = sim::simulate(plan, graph, *topology_, options);
   return {id,     p.step_time.ps(), p.range.low_s,    p.range.high_s, p.roles[neediest_role(p)].needed_bytes.count(),
-          p.fits, true,             p.tokens_per_s,   p.mfu};
+          lenience_.any_memory || p.fits, true,             p.tokens_per_s,   p.mfu};
 }
 
 }  // namespace tandem::search

@@ -19,6 +19,7 @@ namespace tandem::search {
 struct GroupView {
   Fate fate = Fate::bounded;      ///< of all members; `bounded`: open
   std::int64_t floor_ps = 0;      ///< of the step, where it is open
+  std::vector<std::int64_t> memory_floors;  ///< by member, where it is open: bytes that it needs at least
   std::vector<bool> too_large;    ///< by member, where it is open: its floor on memory is above the device's
   std::int64_t large = 0;         ///< how many these are
   std::string reason;             ///< where it is refused
@@ -47,28 +48,39 @@ struct Simulated {
 /// What a closed form's figures may be off, as shares: an estimate that holds, and its memory.
 inline constexpr double kTimeError = 0.01, kMemoryError = 0.1;
 
+inline constexpr std::int64_t kAnyRoom = std::int64_t{1} << 60;
+
+/// What a judge lets pass.
+struct Lenience {
+  bool any_stack = false;         ///< what the stack cannot run
+  bool any_memory = false;        ///< what does not fit the device's memory
+};
+
 /// For several threads. Says the same of a candidate whatever was asked before.
 class Judge {
  public:
   /// `space` outlives the judge.
-  Judge(const Space& space, bool any_stack);
+  Judge(const Space& space, Lenience lenience);
 
   GroupView group(std::int64_t group) const;
+  /// A sharper floor on the steps of an open group than that of group(), in more time: its passes by recurrences. 0 where there is none.
+  std::int64_t passes_floor(std::int64_t group) const;
   CandidateView candidate(CandidateId id) const;
   Simulated simulate(CandidateId id) const;
 
   const Topology& topology() const { return *topology_; }
   const Space& space() const { return space_; }
-  std::int64_t room() const { return room_; }  ///< bytes that a rank may need
+  std::int64_t room() const { return room_; }  ///< bytes that a rank may need; kAnyRoom where memory is no limit
 
  private:
   class Lease;
   std::optional<Fate> idle(CandidateId id, const Plan& plan, std::string& reason) const;
   std::string refusal_of_stack(const Plan& plan) const;
+  bool surely_large(const Plan& plan, sim::ClosedForm& form) const;
   bool is_of_members(const std::string& field) const;
 
   const Space& space_;
-  const bool any_stack_;
+  const Lenience lenience_;
   std::shared_ptr<const Topology> topology_;
   std::unique_ptr<sim::CostModel> cost_;
   std::int64_t room_;

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/tandem/search/report_parts.hpp"
 #include "models/base/text.hpp"
 #include "reports/prediction/text.hpp"
 
@@ -10,24 +11,6 @@ namespace tandem::search {
 namespace {
 
 using nlohmann::ordered_json;
-
-double seconds(std::int64_t ps) { return Duration::picoseconds(ps).seconds(); }
-
-/// "[gpt3-175b] on 64 of dgx-a100-80gb, stack megatron-core as of 2026-08".
-std::string title(const Space& space) {
-  const Plan plan = space.plan(0);
-  return plan.model.name + " on " + count_text(plan.cluster.devices) + " devices of " + plan.cluster.preset + ", global batch " +
-         count_text(plan.training.global_batch_size) + " x " + count_text(plan.training.seq_length) + " tokens, " + plan.training.precision + ", stack " +
-         plan.stack.name + " as of " + text_of(plan.stack.as_of) + "\n";
-}
-
-/// Axes with more than one value are columns.
-std::vector<std::size_t> columns(const Space& space) {
-  std::vector<std::size_t> out;
-  for (std::size_t a = 0; a < space.axes().size(); ++a)
-    if (space.axes()[a].values.size() > 1) out.push_back(a);
-  return out;
-}
 
 std::string short_name(const std::string& field) {
   constexpr std::pair<std::string_view, std::string_view> kShort[] = {
@@ -38,28 +21,6 @@ std::string short_name(const std::string& field) {
     if (path == field) return std::string(name);
   return field.substr(field.rfind('.') + 1);
 }
-
-class Table {
- public:
-  explicit Table(std::vector<std::string> head) { add(std::move(head)); }
-  void add(std::vector<std::string> row) {
-    widths_.resize(std::max(widths_.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) widths_[i] = std::max(widths_[i], row[i].size());
-    rows_.push_back(std::move(row));
-  }
-  std::string text() const {
-    std::string out;
-    for (const auto& row : rows_) {
-      for (std::size_t i = 0; i < row.size(); ++i) out += "  " + aligned(row[i], widths_[i]);
-      out += "\n";
-    }
-    return out;
-  }
-
- private:
-  std::vector<std::vector<std::string>> rows_;
-  std::vector<std::size_t> widths_;
-};
 
 std::string best_text(const Space& space, const Answer& answer) {
   std::vector<std::string> head{"", "step", "80 % range", "estimate", "off", "memory", "MFU", "dp"};
@@ -80,33 +41,6 @@ std::string best_text(const Space& space, const Answer& answer) {
   return table.text();
 }
 
-std::string counts_text(const Answer& answer) {
-  std::string out = count_text(answer.candidates) + " candidates\n";
-  for (std::size_t f = 0; f < kFates; ++f)
-    if (answer.counts[f] > 0) out += "  " + padded(meaning(static_cast<Fate>(f)), 46) + aligned(count_text(answer.counts[f]), 12) + "\n";
-  return out;
-}
-
-/// An axis' value as it stands in a plan file.
-ordered_json value_json(const std::string& text) {
-  const ordered_json parsed = ordered_json::parse(text, nullptr, false);
-  return parsed.is_discarded() ? ordered_json(text) : parsed;
-}
-
-ordered_json at_json(const Space& space, CandidateId id) {
-  ordered_json out;
-  const Choice chosen = space.choice(id);
-  for (std::size_t a = 0; a < chosen.size(); ++a) out[space.axes()[a].field] = value_json(space.axes()[a].values[chosen[a]].text);
-  out["parallel.data"] = space.plan(id).parallel.data;
-  return out;
-}
-
-ordered_json counts_json(const Answer& answer) {
-  ordered_json out;
-  for (std::size_t f = 0; f < kFates; ++f) out[std::string(name(static_cast<Fate>(f)))] = answer.counts[f];
-  return out;
-}
-
 ordered_json row_json(const Space& space, const Answer& answer, const Simulated& s) {
   const Found& f = answer.estimates.at(s.id);
   const double time = seconds(s.time_ps), estimate = seconds(f.estimate_ps);
@@ -122,9 +56,56 @@ ordered_json row_json(const Space& space, const Answer& answer, const Simulated&
           {"mfu", s.mfu}};
 }
 
+std::string change_text(const Change& change) {
+  std::string out;
+  for (const auto& [field, value] : change.fields) out += (out.empty() ? "" : ", ") + field.substr(field.find('.') + 1) + " " + value;
+  return out;
+}
+
+double over(double value, double base) { return value / base - 1; }
+
+/// What would fit, each priced against the fastest layout that does not.
+std::string changes_text(const Changes& c) {
+  if (!c.asked) return "";
+  if (!c.possible) return "no layout could run, whatever the memory\n";
+  const Placed& u = c.unlimited;
+  std::string out = "nothing fits " + bytes_text(u.room) + "; were memory no limit: " + time_text(seconds(u.step.time_ps)) + " a step with " +
+                    bytes_text(u.step.needed) + (u.at.empty() ? "" : " (" + u.at + ")") + "\n";
+  if (c.found.empty()) return out + "no change of one field or two, of the devices or of the device makes anything fit\n";
+  out += "changes with which something fits, against that step:\n";
+  Table table({"", "step", "time", "device time", "memory", "layout"});
+  for (const Change& change : c.found)
+    table.add({change_text(change), time_text(seconds(change.best.step.time_ps)),
+               percent_text(over(seconds(change.best.step.time_ps), seconds(u.step.time_ps))),
+               percent_text(over(change.best.device_s(), u.device_s())), bytes_text(change.best.step.needed), change.best.at});
+  return out + table.text();
+}
+
+ordered_json placed_json(const Placed& p) {
+  return {{"layout", p.at},
+          {"cluster", p.cluster},
+          {"devices", p.devices},
+          {"step_time_s", seconds(p.step.time_ps)},
+          {"needed_bytes", p.step.needed},
+          {"device_memory_bytes", p.room}};
+}
+
+ordered_json changes_json(const Changes& c) {
+  ordered_json out = ordered_json::array();
+  for (const Change& change : c.found) {
+    ordered_json row = {{"change", ordered_json::object()}};
+    for (const auto& [field, value] : change.fields) row["change"][field] = value_json(value);
+    row.update(placed_json(change.best));
+    row["time_over_unlimited"] = over(seconds(change.best.step.time_ps), seconds(c.unlimited.step.time_ps));
+    row["device_time_over_unlimited"] = over(change.best.device_s(), c.unlimited.device_s());
+    out.push_back(std::move(row));
+  }
+  return out;
+}
+
 }  // namespace
 
-std::string to_text(const Search& search, const Answer& answer) {
+std::string to_text(const Search& search, const Answer& answer, const Changes& changes) {
   const Space& space = search.judge().space();
   std::string out = title(space);
   for (const std::string& t : space.question().told) out += "chosen: " + t + "\n";
@@ -132,10 +113,10 @@ std::string to_text(const Search& search, const Answer& answer) {
   if (!answer.complete)
     out += "not all that could be better were simulated: " + count_text(at(answer.counts, Fate::left)) +
            " have no estimate, others one within its error; --events N simulates more\n";
-  return out + counts_text(answer);
+  return out + changes_text(changes) + counts_text(answer);
 }
 
-std::string to_json(const Search& search, const Answer& answer) {
+std::string to_json(const Search& search, const Answer& answer, const Changes& changes) {
   const Space& space = search.judge().space();
   const Plan plan = space.plan(0);
   ordered_json rows = ordered_json::array();
@@ -152,6 +133,8 @@ std::string to_json(const Search& search, const Answer& answer) {
       {"complete", answer.complete},
       {"device_memory_bytes", search.judge().room()},
       {"best", rows},
+      {"unlimited", changes.possible ? placed_json(changes.unlimited) : ordered_json()},
+      {"changes", changes_json(changes)},
   };
   return out.dump(2) + "\n";
 }

@@ -3,15 +3,23 @@
 
 #include <string>
 
+#include "experiments/tandem/search/changes.hpp"
+#include "experiments/tandem/search/pareto.hpp"
 #include "experiments/tandem/search/search.hpp"
 
 namespace tandem::search {
 
-/// The question, the best rows and the counts, for people.
-std::string to_text(const Search& search, const Answer& answer);
+/// The question, the best rows, the changes that would make something fit, and the counts, for people.
+std::string to_text(const Search& search, const Answer& answer, const Changes& changes);
 
 /// schema_version 1; docs/reference/json-keys.md lists the keys.
-std::string to_json(const Search& search, const Answer& answer);
+std::string to_json(const Search& search, const Answer& answer, const Changes& changes);
+
+/// The same of a front.
+std::string to_text(const std::vector<Search*>& searches, const ParetoFront& front);
+std::string to_json(const std::vector<Search*>& searches, const ParetoFront& front);
+/// What a page about a front shows, as JSON for reports/html/search.js.
+std::string page_json(const std::vector<Search*>& searches, const ParetoFront& front);
 
 /// What became of the candidates that `where` ("tensor=16,pipeline=1") names: how many under each reason, and one of each with the reason
 /// in words. Throws ConfigError where it names no axis, no value of one, or too many candidates.

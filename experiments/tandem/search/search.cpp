@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <queue>
+#include <utility>
 
 #include "experiments/tandem/base/interrupt.hpp"
 
@@ -9,60 +11,107 @@ namespace tandem::search {
 
 namespace {
 
-constexpr std::int64_t kChunk = 256;                        ///< groups that a thread bounds at a time
-constexpr std::size_t kFirstRound = 32, kLastRound = 1024;  ///< groups between two looks at the limit
+constexpr std::size_t kChunk = 256;                         ///< groups that a thread bounds at a time
+constexpr std::size_t kChunks = 64;                         ///< between two moments at which the knowledge is whole
+constexpr std::size_t kFirstRound = 8, kLastRound = 1024;   ///< groups that are estimated between two looks at the limit
+constexpr std::size_t kSharpened = 256;                     ///< groups whose bounds are raised at a time
 constexpr std::size_t kSimulations = 4;                     ///< between two looks at the limit
 
-/// The k-th least, kNoLimit where there are fewer.
-std::int64_t kth(std::vector<std::int64_t> times, std::int64_t k) {
-  if (static_cast<std::int64_t>(times.size()) < k) return kNoLimit;
-  const auto place = times.begin() + (k - 1);
-  std::nth_element(times.begin(), place, times.end());
-  return *place;
-}
+/// The k least of some times.
+class Least {
+ public:
+  explicit Least(std::int64_t k) : k_(static_cast<std::size_t>(k)) {}
+  void add(std::int64_t time) {
+    times_.push(time);
+    if (times_.size() > k_) times_.pop();
+  }
+  /// The k-th, kNoLimit where there are fewer.
+  std::int64_t last() const { return times_.size() < k_ ? kNoLimit : times_.top(); }
 
-std::int64_t scaled(std::int64_t ps, double factor) { return static_cast<std::int64_t>(static_cast<double>(ps) * factor); }
+ private:
+  std::size_t k_;
+  std::priority_queue<std::int64_t> times_;
+};
+
+/// Neighbours differ in what they cost, so a shard takes groups by a number that mixes them (splitmix64).
+std::uint64_t mixed(std::uint64_t n) {
+  n += 0x9e3779b97f4a7c15;
+  n = (n ^ (n >> 30)) * 0xbf58476d1ce4e5b9;
+  n = (n ^ (n >> 27)) * 0x94d049bb133111eb;
+  return n ^ (n >> 31);
+}
 
 }  // namespace
 
-std::int64_t Found::least_ps() const { return std::max(floor_ps, scaled(estimate_ps, 1 - kTimeError)); }
-
-std::int64_t Found::most_ps(std::int64_t room) const {
-  const bool fits = static_cast<double>(memory) * (1 + kMemoryError) <= static_cast<double>(room);
-  return outside == sim::Outside::nothing && fits ? scaled(estimate_ps, 1 + kTimeError) : kNoLimit;
+Search::Search(const Space& space, SearchOptions options)
+    : space_(space),
+      options_(std::move(options)),
+      judge_(space, {options_.any_stack, options_.any_memory}),
+      round_(kFirstRound) {
+  known_.facts.resize(static_cast<std::size_t>(space.groups()));
 }
 
-Search::Search(const Space& space, SearchOptions options)
-    : space_(space), options_(std::move(options)), judge_(space, options_.any_stack) {
-  survey();
+bool Search::mine(std::int64_t group) const {
+  const std::uint64_t shard = mixed(static_cast<std::uint64_t>(group)) % static_cast<std::uint64_t>(options_.shards);
+  return static_cast<std::int64_t>(shard) == options_.shard;
+}
+
+void Search::learned() const {
+  if (options_.learned) options_.learned();
+}
+
+/// Bounds the shard's groups that nobody has bounded.
+void Search::bound() {
+  std::vector<std::int64_t> missing;
+  for (std::int64_t g = 0; g < space_.groups(); ++g)
+    if (mine(g) && !fact(g).known) missing.push_back(g);
+  for (std::size_t begin = 0; begin < missing.size(); begin += kChunk * kChunks) {
+    const std::size_t end = std::min(missing.size(), begin + kChunk * kChunks);
+    for_each_index((end - begin + kChunk - 1) / kChunk, options_.jobs, [&](std::size_t c) {
+      for (std::size_t i = begin + c * kChunk; i < std::min(end, begin + (c + 1) * kChunk); ++i) {
+        const GroupView view = judge_.group(missing[i]);
+        const auto large = static_cast<std::int32_t>(view.large);
+        known_.facts[static_cast<std::size_t>(missing[i])] = {view.floor_ps, large, view.fate, true, false};
+      }
+    });
+    learned();
+    if (stopped()) throw program::Interrupted{};
+  }
 }
 
 void Search::survey() {
-  const auto groups = static_cast<std::size_t>(space_.groups());
-  floors_.resize(groups), fates_.resize(groups), large_.resize(groups);
-  const std::size_t chunks = (groups + kChunk - 1) / kChunk;
-  for_each_index(chunks, options_.jobs, [&](std::size_t c) {
-    for (std::size_t g = c * kChunk; g < std::min(groups, (c + 1) * kChunk); ++g) {
-      const GroupView view = judge_.group(static_cast<std::int64_t>(g));
-      floors_[g] = view.floor_ps, fates_[g] = view.fate, large_[g] = static_cast<std::int32_t>(view.large);
-    }
-  });
+  bound();
+  sort_open();
+}
+
+void Search::sort_open() {
+  order_.clear(), next_ = 0;
+  for (std::int64_t g = 0; g < space_.groups(); ++g)
+    if (mine(g) && fact(g).fate == Fate::bounded && fact(g).large < space_.members()) order_.push_back(g);
+  std::stable_sort(order_.begin(), order_.end(),
+                   [&](std::int64_t a, std::int64_t b) { return fact(a).floor_ps < fact(b).floor_ps; });
+}
+
+/// Raises the simple bounds of groups that are estimated next; false where none of these has one.
+bool Search::sharpen(std::int64_t limit) {
+  const auto sharp = [&](std::int64_t g) { return fact(g).sharp; };
+  std::vector<std::int64_t> simple = next_groups(limit, round_);
+  if (std::all_of(simple.begin(), simple.end(), sharp)) return false;
+  simple = next_groups(limit, std::max(round_, kSharpened));
+  std::erase_if(simple, sharp);
+  std::vector<std::int64_t> floors(simple.size());
+  for_each_index(simple.size(), options_.jobs, [&](std::size_t i) { floors[i] = judge_.passes_floor(simple[i]); });
   if (stopped()) throw program::Interrupted{};
-  for (std::size_t g = 0; g < groups; ++g)
-    if (fates_[g] == Fate::bounded && large_[g] < space_.members()) order_.push_back(static_cast<std::int64_t>(g));
-  std::stable_sort(order_.begin(), order_.end(), [&](std::int64_t a, std::int64_t b) {
-    return floors_[static_cast<std::size_t>(a)] < floors_[static_cast<std::size_t>(b)];
-  });
+  for (std::size_t i = 0; i < simple.size(); ++i) {
+    GroupFact& f = known_.facts[static_cast<std::size_t>(simple[i])];
+    f.floor_ps = std::max(f.floor_ps, floors[i]), f.sharp = true;
+  }
+  sort_open();
+  learned();
+  return true;
 }
 
-void Search::take(Knowledge knowledge) {
-  for (Found& f : knowledge.found)
-    if (known_.groups.count(f.id / space_.members()) == 0) known_.found.push_back(f);
-  known_.groups.merge(knowledge.groups);
-  known_.simulated.merge(knowledge.simulated);
-}
-
-void Search::estimate_groups(const std::vector<std::int64_t>& groups) {
+void Search::estimate(const std::vector<std::int64_t>& groups) {
   struct Part {
     Counts counts{};
     std::vector<Found> found;
@@ -72,141 +121,152 @@ void Search::estimate_groups(const std::vector<std::int64_t>& groups) {
     const std::int64_t g = groups[i];
     const GroupView view = judge_.group(g);
     for (std::int64_t m = 0; m < space_.members(); ++m) {
-      if (view.too_large[static_cast<std::size_t>(m)]) continue;
+      const auto member = static_cast<std::size_t>(m);
+      if (view.too_large[member]) continue;
       const CandidateId id = g * space_.members() + m;
       const CandidateView c = judge_.candidate(id);
       ++at(parts[i].counts, c.fate);
       if (c.fate == Fate::estimated || c.fate == Fate::simulated)
-        parts[i].found.push_back({id, view.floor_ps, c.estimate_ps, c.memory, c.outside});
+        parts[i].found.push_back({id, fact(g).floor_ps, c.estimate_ps, c.memory, view.memory_floors[member], c.outside});
     }
   });
-  if (stopped()) return;  // a round counts as a whole
+  if (stopped()) throw program::Interrupted{};  // a round counts as a whole
   for (std::size_t i = 0; i < groups.size(); ++i) {
     known_.groups[groups[i]] = parts[i].counts;
     known_.found.insert(known_.found.end(), parts[i].found.begin(), parts[i].found.end());
   }
+  learned();
 }
 
 std::int64_t Search::estimated_limit() const {
-  std::vector<std::int64_t> times;
+  Least least(options_.best);
   for (const Found& f : known_.found)
-    if (const std::int64_t most = f.most_ps(judge_.room()); most < kNoLimit) times.push_back(most);
-  return kth(std::move(times), options_.best);
+    if (const std::int64_t most = f.most_ps(judge_.room()); most < kNoLimit) least.add(most);
+  return least.last();
 }
 
-std::int64_t Search::simulated_limit() const {
-  std::vector<std::int64_t> times;
-  for (const auto& [id, s] : known_.simulated)
-    if (s.fits) times.push_back(s.time_ps);
-  return kth(std::move(times), options_.best);
+/// The least bound of a group that is not estimated yet, kNoLimit where there is none.
+std::int64_t Search::frontier() {
+  while (next_ < order_.size() && known_.groups.count(order_[next_]) != 0) ++next_;
+  return next_ < order_.size() ? fact(order_[next_]).floor_ps : kNoLimit;
 }
 
-/// Estimates in the order of the bounds as long as these are not above the limit, without one that of the estimates so far; whether there
-/// was anything to do.
-bool Search::estimate_until(std::int64_t limit) {
-  std::size_t next = 0, round = kFirstRound;
-  bool any = false;
-  while (!stopped()) {
-    const std::int64_t least = limit == kNoLimit ? estimated_limit() : limit;
-    std::vector<std::int64_t> groups;
-    for (; next < order_.size() && groups.size() < round; ++next) {
-      const std::int64_t g = order_[next];
-      if (floors_[static_cast<std::size_t>(g)] > least) break;
-      if (static_cast<std::int64_t>(next) % options_.shards == options_.shard && known_.groups.count(g) == 0) groups.push_back(g);
-    }
-    if (groups.empty()) break;
-    any = true;
-    estimate_groups(groups);
-    round = std::min(kLastRound, 2 * round);
+/// The first of those that are not estimated, as far as their bounds are not above the limit.
+std::vector<std::int64_t> Search::next_groups(std::int64_t limit, std::size_t most) const {
+  std::vector<std::int64_t> out;
+  for (std::size_t i = next_; i < order_.size() && out.size() < most; ++i) {
+    if (fact(order_[i]).floor_ps > limit) break;
+    if (known_.groups.count(order_[i]) == 0) out.push_back(order_[i]);
   }
-  return any;
-}
-
-void Search::estimate() {
-  estimate_until(kNoLimit);
-  if (stopped()) throw program::Interrupted{};
-}
-
-/// Candidates that are not simulated yet, those that could be fastest first.
-std::vector<const Found*> Search::queue() const {
-  std::vector<const Found*> out;
-  for (const Found& f : known_.found)
-    if (known_.simulated.count(f.id) == 0) out.push_back(&f);
-  std::sort(out.begin(), out.end(), [](const Found* a, const Found* b) {
-    return std::pair(a->least_ps(), a->id) < std::pair(b->least_ps(), b->id);
-  });
   return out;
 }
 
-/// Steps that were simulated, not those whose live tensors do not fit.
-std::int64_t Search::timed() const {
-  return std::count_if(known_.simulated.begin(), known_.simulated.end(), [](const auto& s) { return s.second.timed; });
-}
-
-void Search::refine() {
-  const std::vector<const Found*> waiting = queue();
-  for (std::size_t next = 0; next < waiting.size() && !stopped();) {
-    const std::int64_t limit = simulated_limit();
-    const auto left = static_cast<std::size_t>(std::max<std::int64_t>(0, options_.events - timed()));
-    std::vector<const Found*> round;
-    for (; next < waiting.size() && round.size() < std::min(kSimulations, left); ++next) {
-      if (waiting[next]->least_ps() > limit) break;
-      round.push_back(waiting[next]);
-    }
-    if (round.empty()) return;
-    std::vector<Simulated> results(round.size());
-    for_each_index(round.size(), options_.jobs, [&](std::size_t i) { results[i] = judge_.simulate(round[i]->id); });
-    if (stopped()) return;
-    for (const Simulated& s : results) known_.simulated[s.id] = s;
-  }
-}
-
-Answer Search::answer() {
-  for (std::int64_t limit = kNoLimit;;) {
-    const bool more = estimate_until(limit);
-    refine();
-    if (stopped()) throw program::Interrupted{};
-    if (!more && limit < kNoLimit) break;
-    limit = std::min(simulated_limit(), kNoLimit - 1);
-  }
-  return summary();
-}
-
-Answer Search::summary() const {
-  Answer out;
-  out.candidates = space_.size();
-  out.limit_ps = simulated_limit();
-  for (std::size_t g = 0; g < fates_.size(); ++g) {
-    const auto known = known_.groups.find(static_cast<std::int64_t>(g));
-    const std::int64_t open = space_.members() - large_[g];
-    if (fates_[g] != Fate::bounded) {
-      at(out.counts, fates_[g]) += space_.members();
+Search::Walk Search::walk(std::int64_t frontier) const {
+  std::vector<const Found*> queue;
+  for (const Found& f : known_.found)
+    if (f.least_ps() < frontier) queue.push_back(&f);
+  std::sort(queue.begin(), queue.end(), [](const Found* a, const Found* b) {
+    return std::pair(a->least_ps(), a->id) < std::pair(b->least_ps(), b->id);
+  });
+  Walk out;
+  Least times(options_.best);
+  std::int64_t timed = 0;
+  for (const Found* f : queue) {
+    const bool full = timed + static_cast<std::int64_t>(out.wanted.size()) >= options_.events;
+    if (f->least_ps() > times.last() || full || out.wanted.size() == kSimulations) break;
+    const auto s = known_.simulated.find(f->id);
+    if (s == known_.simulated.end()) {
+      out.wanted.push_back(f->id);
       continue;
     }
-    at(out.counts, Fate::too_large) += large_[g];
-    if (known == known_.groups.end() || floors_[g] > out.limit_ps) at(out.counts, Fate::bounded) += open;
+    timed += s->second.timed ? 1 : 0;
+    if (s->second.fits) times.add(s->second.time_ps);
+    out.counted.push_back(f);
+  }
+  out.limit = times.last();
+  return out;
+}
+
+void Search::simulate(const std::vector<CandidateId>& ids) {
+  std::vector<CandidateId> missing;
+  for (const CandidateId id : ids)
+    if (known_.simulated.count(id) == 0) missing.push_back(id);
+  for (std::size_t begin = 0; begin < missing.size(); begin += kSimulations) {
+    std::vector<Simulated> results(std::min(kSimulations, missing.size() - begin));
+    for_each_index(results.size(), options_.jobs, [&](std::size_t i) { results[i] = judge_.simulate(missing[begin + i]); });
+    if (stopped()) throw program::Interrupted{};
+    for (const Simulated& s : results) known_.simulated[s.id] = s;
+    learned();
+  }
+}
+
+/// Best first: a candidate is simulated only when no group that is not estimated could come before it. So which are simulated does not
+/// depend on what was known before.
+void Search::explore() {
+  survey();
+  for (;;) {
+    const std::int64_t reached = frontier();
+    const Walk now = walk(reached);
+    if (!now.wanted.empty()) {
+      simulate(now.wanted);
+      continue;
+    }
+    if (reached == kNoLimit || reached > now.limit) return;
+    const std::int64_t guess = estimated_limit();
+    const std::int64_t limit = guess < reached ? now.limit : std::min(guess, now.limit);
+    if (!sharpen(limit)) estimate(next_groups(limit, std::exchange(round_, std::min(kLastRound, 2 * round_))));
+  }
+}
+
+void Search::estimate_all() {
+  survey();
+  while (frontier() < kNoLimit) estimate(next_groups(kNoLimit, kLastRound));
+}
+
+Answer Search::answer() const {
+  const Walk last = walk(kNoLimit);
+  std::map<CandidateId, Simulated> simulated;
+  for (const Found* f : last.counted) simulated[f->id] = known_.simulated.at(f->id);
+  Answer out = answer_from(std::move(simulated), last.limit);
+  if (static_cast<std::int64_t>(out.best.size()) > options_.best) out.best.resize(static_cast<std::size_t>(options_.best));
+  return out;
+}
+
+Answer Search::answer_from(std::map<CandidateId, Simulated> simulated, std::int64_t limit_ps) const {
+  Answer out;
+  out.candidates = space_.size();
+  out.limit_ps = limit_ps;
+  out.simulated = std::move(simulated);
+  for (std::size_t g = 0; g < known_.facts.size(); ++g) {
+    const GroupFact& fact = known_.facts[g];
+    const auto known = known_.groups.find(static_cast<std::int64_t>(g));
+    const std::int64_t open = space_.members() - fact.large;
+    if (fact.fate != Fate::bounded) {
+      at(out.counts, fact.fate) += space_.members();
+      continue;
+    }
+    at(out.counts, Fate::too_large) += fact.large;
+    if (known == known_.groups.end() || fact.floor_ps > out.limit_ps) at(out.counts, Fate::bounded) += open;
     else for (std::size_t f = 0; f < kFates; ++f) out.counts[f] += known->second[f];
   }
   // Those without an estimate count as simulated so far.
   for (const Found& f : known_.found) {
     if (f.floor_ps > out.limit_ps) continue;
-    const auto s = known_.simulated.find(f.id);
-    const Fate was = f.estimate_ps > 0 && f.outside != sim::Outside::layout ? Fate::estimated : Fate::simulated;
+    const auto s = out.simulated.find(f.id);
+    const Fate was = f.estimated() ? Fate::estimated : Fate::simulated;
     const bool counts = f.least_ps() <= out.limit_ps;
     Fate now = was;
-    if (counts && s != known_.simulated.end()) now = s->second.fits ? Fate::simulated : Fate::too_large;
+    if (counts && s != out.simulated.end()) now = s->second.fits ? Fate::simulated : Fate::too_large;
     else if (was == Fate::simulated) now = counts ? Fate::left : Fate::bounded;
-    if (counts && s == known_.simulated.end()) out.complete = false;
+    if (counts && s == out.simulated.end()) out.complete = false;
     --at(out.counts, was), ++at(out.counts, now);
     if (now != Fate::simulated) continue;
     out.best.push_back(s->second);
     out.estimates[f.id] = f;
-    out.by_events_alone += was == Fate::simulated ? 1 : 0;
   }
   std::sort(out.best.begin(), out.best.end(), [](const Simulated& a, const Simulated& b) {
     return std::pair(a.time_ps, a.id) < std::pair(b.time_ps, b.id);
   });
-  if (static_cast<std::int64_t>(out.best.size()) > options_.best) out.best.resize(static_cast<std::size_t>(options_.best));
   const std::int64_t sum = std::accumulate(out.counts.begin(), out.counts.end(), std::int64_t{0});
   require(sum == out.candidates, "the reasons of a search do not add up to its candidates");
   return out;
@@ -218,14 +278,14 @@ Fate Search::fate(CandidateId id, const Answer& answer, std::string& reason) con
   reason = view.reason;
   if (view.fate != Fate::bounded) return view.fate;
   if (view.too_large[static_cast<std::size_t>(id % space_.members())]) return reason = "parameters, states and kept activations alone need more", Fate::too_large;
-  if (view.floor_ps > answer.limit_ps || known_.groups.count(g) == 0) return Fate::bounded;
+  if (fact(g).floor_ps > answer.limit_ps || known_.groups.count(g) == 0) return Fate::bounded;
   const CandidateView c = judge_.candidate(id);
   reason = c.reason;
   if (c.fate != Fate::estimated && c.fate != Fate::simulated) return c.fate;
-  const Found f{id, view.floor_ps, c.estimate_ps, c.memory, c.outside};
+  const Found f{id, fact(g).floor_ps, c.estimate_ps, c.memory, 0, c.outside};
   const bool counts = f.least_ps() <= answer.limit_ps;
-  const auto s = known_.simulated.find(id);
-  if (counts && s != known_.simulated.end()) return s->second.fits ? Fate::simulated : Fate::too_large;
+  const auto s = answer.simulated.find(id);
+  if (counts && s != answer.simulated.end()) return s->second.fits ? Fate::simulated : Fate::too_large;
   return c.fate == Fate::estimated ? Fate::estimated : counts ? Fate::left : Fate::bounded;
 }
 

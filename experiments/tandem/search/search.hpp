@@ -3,93 +3,89 @@
 // the best is simulated. What it answers depends on the space alone, not on threads, shards or interruptions.
 
 #include <cstdint>
-#include <limits>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "experiments/tandem/search/judge.hpp"
+#include "experiments/tandem/search/knowledge.hpp"
 #include "models/base/threads.hpp"
 
 namespace tandem::search {
-
-inline constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
 struct SearchOptions {
   std::int64_t best = 10;        ///< rows of the answer
   std::int64_t events = 100;     ///< simulations at most
   bool any_stack = false;
-  std::int64_t shard = 0, shards = 1;  ///< of the open groups in order, every shards-th
+  bool any_memory = false;       ///< the device's memory is no limit
+  std::int64_t shard = 0, shards = 1;  ///< the part of the groups that is searched
   Jobs jobs;
-};
-
-/// A candidate that could be among the best.
-struct Found {
-  CandidateId id = 0;
-  std::int64_t floor_ps = 0;     ///< of its group
-  std::int64_t estimate_ps = 0;  ///< 0: none
-  std::int64_t memory = 0;
-  sim::Outside outside = sim::Outside::layout;
-
-  /// Its step takes no less.
-  std::int64_t least_ps() const;
-  /// Where the estimate holds and surely fits, what its step takes at most; else kNoLimit.
-  std::int64_t most_ps(std::int64_t room) const;
-};
-
-/// What was found out: of groups by number, of candidates. Two of the same space can be put together.
-struct Knowledge {
-  std::map<std::int64_t, Counts> groups;  ///< estimated ones: their members by fate, `simulated` where the closed form had no answer
-  std::vector<Found> found;
-  std::map<CandidateId, Simulated> simulated;
+  std::function<void()> learned = nullptr;  ///< called when the knowledge has grown; may be empty
 };
 
 struct Answer {
   Counts counts{};
   std::int64_t candidates = 0;
   std::vector<Simulated> best;      ///< that fit, fastest first
-  std::map<CandidateId, Found> estimates;  ///< of simulated candidates
+  std::map<CandidateId, Found> estimates;  ///< of simulated candidates that fit
+  std::map<CandidateId, Simulated> simulated;  ///< those that the answer rests on
   std::int64_t limit_ps = kNoLimit; ///< the last of the best; what is above it does not count
-  std::int64_t by_events_alone = 0; ///< simulated ones that the closed form has no answer for
   bool complete = true;             ///< false: --events was reached, so a better one may have been left out
 };
 
 class Search {
  public:
-  /// `space` outlives the search. Bounds all groups.
+  /// `space` outlives the search.
   Search(const Space& space, SearchOptions options);
 
-  /// Goes on from what other shards of the same space found out.
-  void take(Knowledge knowledge);
-  /// Estimates the shard's groups up to the limit that its own estimates give.
-  void estimate();
-  /// Everything, whatever was taken; the knowledge is complete afterwards.
-  Answer answer();
+  /// Goes on from what other searches of the same space found out.
+  void take(Knowledge knowledge) { known_.take(std::move(knowledge), space_.members()); }
+  /// Finds out all that the answer to its shard needs. Throws program::Interrupted where it was stopped; what it knows then is kept.
+  void explore();
+  /// The answer to the whole space, after explore() where there are no other shards.
+  Answer answer() const;
+  /// The answer that rests on these simulations, and holds up to `limit_ps`. All that fit are rows.
+  Answer answer_from(std::map<CandidateId, Simulated> simulated, std::int64_t limit_ps) const;
+
+  /// Bounds and estimates the whole shard, whatever is fast. Throws program::Interrupted.
+  void estimate_all();
+  /// Makes sure that these are simulated. Throws program::Interrupted.
+  void simulate(const std::vector<CandidateId>& ids);
 
   const Knowledge& knowledge() const { return known_; }
   const Judge& judge() const { return judge_; }
-  /// What became of one candidate, after answer(); with the reason in words.
+  const SearchOptions& options() const { return options_; }
+  /// What became of one candidate, with the reason in words.
   Fate fate(CandidateId id, const Answer& answer, std::string& reason) const;
 
  private:
+  /// Candidates in the order of what their steps take at least, as far as the answer rests on them.
+  struct Walk {
+    std::vector<const Found*> counted;   ///< simulated
+    std::vector<CandidateId> wanted;     ///< to be simulated before it goes on
+    std::int64_t limit = kNoLimit;       ///< the last of the best
+  };
+
+  bool mine(std::int64_t group) const;
+  const GroupFact& fact(std::int64_t group) const { return known_.facts[static_cast<std::size_t>(group)]; }
+  void bound();
   void survey();
-  void estimate_groups(const std::vector<std::int64_t>& groups);
-  bool estimate_until(std::int64_t limit);
-  void refine();
-  std::vector<const Found*> queue() const;
-  std::int64_t simulated_limit() const;
+  void sort_open();
+  bool sharpen(std::int64_t limit);
+  void estimate(const std::vector<std::int64_t>& groups);
+  std::vector<std::int64_t> next_groups(std::int64_t limit, std::size_t most) const;
+  std::int64_t frontier();
   std::int64_t estimated_limit() const;
-  std::int64_t timed() const;
-  Answer summary() const;
+  Walk walk(std::int64_t frontier) const;
+  void learned() const;
   bool stopped() const { return options_.jobs.stop && options_.jobs.stop(); }
 
   const Space& space_;
   const SearchOptions options_;
   Judge judge_;
-  std::vector<std::int64_t> floors_;        ///< by group
-  std::vector<Fate> fates_;                 ///< by group; bounded: open
-  std::vector<std::int32_t> large_;         ///< by group: members whose floor on memory is too large
-  std::vector<std::int64_t> order_;         ///< open groups by floor
+  std::vector<std::int64_t> order_;         ///< the shard's open groups by floor
+  std::size_t next_ = 0;                    ///< in order_: those before it are estimated
+  std::size_t round_ = 0;                   ///< groups of the next round
   Knowledge known_;
 };
 

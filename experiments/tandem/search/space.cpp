@@ -78,11 +78,16 @@ bool Space::divides(CandidateId id) const {
   return draft.plan.parallel.data > 0 && draft.plan.world_size() == ranks;
 }
 
-std::string Space::text(CandidateId id) const {
+std::string Space::text(CandidateId id) const { return text_of_axes(id, 1); }
+
+std::string Space::short_text(CandidateId id) const { return text_of_axes(id, 2); }
+
+std::string Space::text_of_axes(CandidateId id, std::size_t least_values) const {
   const Choice chosen = choice(id);
   std::string out;
   for (std::size_t a = 0; a < chosen.size(); ++a)
-    out += (out.empty() ? "" : ", ") + axes()[a].name + " " + axes()[a].values[chosen[a]].text;
+    if (axes()[a].values.size() >= least_values)
+      out += (out.empty() ? "" : ", ") + axes()[a].name + " " + axes()[a].values[chosen[a]].text;
   return out;
 }
 

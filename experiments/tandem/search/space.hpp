@@ -3,11 +3,13 @@
 // only in fields that no computation of a layer depends on.
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "experiments/tandem/search/question.hpp"
+#include "models/base/held_files.hpp"
 #include "models/plan/plan.hpp"
 
 namespace tandem::search {
@@ -35,6 +37,8 @@ class Space {
   bool divides(CandidateId id) const;
   /// "tensor 8, pipeline 4, ..."
   std::string text(CandidateId id) const;
+  /// The same of axes with more than one value.
+  std::string short_text(CandidateId id) const;
   /// The candidate as a plan file that names what was varied, parallel.data included.
   std::string document(CandidateId id) const;
   /// The axis of a field, -1 where it has none.
@@ -42,7 +46,9 @@ class Space {
 
  private:
   void set(CandidateId id, PlanDraft& draft) const;
+  std::string text_of_axes(CandidateId id, std::size_t least_values) const;
 
+  std::shared_ptr<const HeldFiles> held_ = std::make_shared<HeldFiles>();  ///< stacks are read once
   Question question_;
   std::int64_t groups_ = 1, members_ = 1;
 };

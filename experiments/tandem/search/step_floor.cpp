@@ -185,6 +185,17 @@ std::int64_t most_layers(const Plan& plan) {
 
 }  // namespace
 
+std::int64_t most_saved(const Plan& plan) {
+  const ModelSpec& m = plan.model;
+  const DTypes& d = plan.training.dtypes;
+  constexpr double kUnsplit = 1.02;  // norms and biases, which tensor parallelism does not split
+  const double share = static_cast<double>(most_layers(plan)) / static_cast<double>(m.total_layers());
+  const double tables = 2.0 * static_cast<double>(m.vocab_size + m.max_position_embeddings) * static_cast<double>(m.hidden_size);
+  const double elements = (share * static_cast<double>(count_parameters(m, m.vocab_size).total) + tables) * kUnsplit;
+  const int each = (plan.parallel.zero_stage >= 2 ? bits(d.gradients) : 0) + (plan.parallel.zero_stage >= 3 ? bits(d.weights) : 0);
+  return static_cast<std::int64_t>(elements / static_cast<double>(plan.parallel.tensor) * each / 8);
+}
+
 std::int64_t memory_floor(const Plan& plan, const LayerFloor& layer, const Device& device) {
   const ParallelSpec& q = plan.parallel;
   const DTypes& d = plan.training.dtypes;

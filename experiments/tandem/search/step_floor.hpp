@@ -50,4 +50,7 @@ std::int64_t time_floor(const Plan& plan, const LayerFloor& layer);
 /// micro-batches that are under way in the first stage. Without embedding, head, workspaces and the framework's own.
 std::int64_t memory_floor(const Plan& plan, const LayerFloor& layer, const Device& device);
 
+/// What a rank saves at most by ZeRO 2 or 3 over ZeRO 1: all gradients, all weights of the largest stage.
+std::int64_t most_saved(const Plan& plan);
+
 }  // namespace tandem::search

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/tandem/base/rehearsal.hpp"
+#include "models/base/files.hpp"
 #include "models/base/fnv.hpp"
 #include "models/base/json.hpp"
 #include "models/base/presets.hpp"
@@ -130,6 +131,9 @@ std::string digest(std::string_view text) {
   return out;
 }
 
+namespace {
+
+/// Changes with every preset and calibration that predictions rest on.
 std::string presets_digest() {
   std::string text;
   for (const char* folder :
@@ -138,6 +142,17 @@ std::string presets_digest() {
     add_files(text, folder);
   return digest(text);
 }
+
+}  // namespace
+
+std::string program_digest() {
+  const std::string self = "/proc/self/exe";
+  const bool readable = why_unreadable(self).empty();
+  const std::string build = readable ? digest(read_text(self, std::size_t{1} << 32)) : std::string();
+  return digest(TANDEM_VERSION + presets_digest() + build);
+}
+
+std::string whole_text(const Plan& plan) { return to_json(plan, -1) + own_cluster(plan); }
 
 Candidate candidate(const Study& study, std::size_t index, const std::string& program) {
   const Point& point = study.points[index];
@@ -148,7 +163,7 @@ Candidate candidate(const Study& study, std::size_t index, const std::string& pr
     if (!point.impossible.empty())
       throw InfeasibleError(Problem{"", "parallel.data", "", point.impossible, "use others"});
     const Plan plan = parse_plan(point.plan, study.file);
-    text = to_json(plan, -1) + own_cluster(plan);
+    text = whole_text(plan);
   } catch (const InfeasibleError& e) {
     out.refusal = reasons(e);
   } catch (const ConfigError& e) {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "experiments/tandem/study/study.hpp"
+#include "models/plan/plan.hpp"
 
 namespace tandem::study {
 
@@ -31,8 +32,11 @@ Candidate candidate(const Study& study, std::size_t point, const std::string& pr
 /// std::bad_alloc where the host has no memory left.
 std::string evaluate(const Study& study, const Candidate& candidate);
 
-/// A text that changes with every preset and calibration that predictions rest on.
-std::string presets_digest();
+/// Names this build of the program and the presets that it reads: results belong to both.
+std::string program_digest();
+
+/// A plan with every field filled in, and what a cluster of the user's own says: its device, and what that has.
+std::string whole_text(const Plan& plan);
 
 /// 16 hexadecimal digits that name `text`.
 std::string digest(std::string_view text);

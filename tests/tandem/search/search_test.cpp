@@ -1,7 +1,10 @@
 #include "experiments/tandem/search/search.hpp"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
+#include "experiments/tandem/base/interrupt.hpp"
 #include "experiments/tandem/search/report.hpp"
 #include "models/planfile/plan_draft.hpp"
 #include "models/stack/resolve.hpp"
@@ -68,6 +71,7 @@ TEST_CASE("A search finds the step that simulating every candidate finds, within
     INFO(a.model);
     const Space space = space_of(a);
     Search search(space, options());
+    search.explore();
     const Answer answer = search.answer();
     const std::int64_t least = brute_force(space, search.judge());
     REQUIRE(least > 0);
@@ -81,13 +85,14 @@ TEST_CASE("Bounds on time and memory are below what events say") {
   for (const Asked& a : kSpaces) {
     INFO(a.model);
     const Space space = space_of(a);
-    const Judge judge(space, false);
+    const Judge judge(space, {});
     for (CandidateId id = 0; id < space.size(); id += 3) {
       const GroupView view = judge.group(id / space.members());
       if (view.fate != Fate::bounded) continue;
       const Simulated s = judge.simulate(id);
       INFO(space.text(id));
       if (s.timed) CHECK(view.floor_ps <= s.time_ps);
+      if (s.timed) CHECK(judge.passes_floor(id / space.members()) <= s.time_ps);
       if (view.too_large[static_cast<std::size_t>(id % space.members())]) CHECK(!s.fits);
     }
   }
@@ -96,6 +101,7 @@ TEST_CASE("Bounds on time and memory are below what events say") {
 TEST_CASE("Every candidate of a search is under the reason that it is counted under") {
   const Space space = space_of(kSpaces.front());
   Search search(space, options());
+  search.explore();
   const Answer answer = search.answer();
   Counts counts{};
   std::string reason;
@@ -105,26 +111,98 @@ TEST_CASE("Every candidate of a search is under the reason that it is counted un
   CHECK(at(counts, Fate::estimated) + at(counts, Fate::simulated) > 0);
 }
 
+/// What a whole search prints, going on from `known`.
+std::string text_after(const Space& space, SearchOptions o, Knowledge known = {}) {
+  Search search(space, std::move(o));
+  search.take(std::move(known));
+  search.explore();
+  return to_json(search, search.answer(), {});
+}
+
 TEST_CASE("Shards put together answer as one search does, on any number of threads") {
   const Space space = space_of(kSpaces.front());
-  Search one(space, options());
-  const std::string text = to_json(one, one.answer());
-  SearchOptions merging = options();
-  merging.jobs.most = 2;
-  Search merged(space, merging);
-  for (std::int64_t s = 0; s < 3; ++s) {
-    SearchOptions part = options();
-    part.shard = s, part.shards = 3;
-    Search shard(space, part);
-    shard.estimate();
-    merged.take(shard.knowledge());
+  for (const std::int64_t events : {500, 5}) {
+    SearchOptions whole = options(), merging = options();
+    whole.events = merging.events = events, merging.jobs.most = 2;
+    Knowledge known;
+    for (std::int64_t s = 0; s < 3; ++s) {
+      SearchOptions part = options();
+      part.shard = s, part.shards = 3;
+      Search shard(space, part);
+      shard.explore();
+      known.take(shard.knowledge(), space.members());
+    }
+    CHECK(text_after(space, merging, std::move(known)) == text_after(space, whole));
   }
-  CHECK(to_json(merged, merged.answer()) == text);
+}
+
+TEST_CASE("A search that is stopped anywhere goes on to the same answer") {
+  const Space space = space_of(kSpaces.front());
+  for (const std::int64_t events : {500, 3}) {
+    SearchOptions whole = options();
+    whole.events = events;
+    Knowledge known;
+    int stops = 0;
+    for (bool ended = false; !ended;) {
+      SearchOptions o = whole;
+      bool stop = false;
+      o.learned = [&] { stop = true; };  // after the first thing that is new
+      o.jobs.stop = [&] { return stop; };
+      Search search(space, o);
+      search.take(std::move(known));
+      try {
+        search.explore();
+        ended = true;
+      } catch (const program::Interrupted&) {
+        ++stops;
+      }
+      known = search.knowledge();
+    }
+    CHECK(stops >= 3);
+    CHECK(text_after(space, whole, std::move(known)) == text_after(space, whole));
+  }
+}
+
+using TimeAndMemory = std::set<std::pair<std::int64_t, std::int64_t>>;
+
+/// Time and memory of the plans that no other one beats, every candidate simulated by itself.
+TimeAndMemory brute_force_front(const Space& space, const Judge& judge) {
+  TimeAndMemory all, out;
+  for (CandidateId id = 0; id < space.size(); ++id) {
+    if (!space.divides(id)) continue;
+    const Plan plan = space.plan(id);
+    if (!plan_problems(plan).empty() || !lowering_gaps(plan).empty()) continue;
+    if (!stack_problems(plan, plan.stack.name, plan.stack.as_of).empty()) continue;
+    const Simulated s = judge.simulate(id);
+    if (s.fits) all.emplace(s.time_ps, s.needed);
+  }
+  for (const auto& [time, memory] : all) {
+    const auto beats = [&, t = time, m = memory](const auto& o) { return o != std::pair(t, m) && o.first <= t && o.second <= m; };
+    if (std::none_of(all.begin(), all.end(), beats)) out.emplace(time, memory);
+  }
+  return out;
+}
+
+TEST_CASE("The Pareto front is the one that simulating every candidate finds") {
+  for (const Asked& a : kSpaces) {
+    INFO(a.model);
+    const Space space = space_of(a);
+    Search search(space, options());
+    std::vector<Peeled> peeled{explore_front(search)};
+    const ParetoFront front = pareto_front({&search}, std::move(peeled), {Rates{}});
+    TimeAndMemory found;
+    for (const ParetoPoint& p : front.points) found.emplace(p.step.time_ps, p.step.needed);
+    CHECK(front.complete);
+    CHECK(found == brute_force_front(space, search.judge()));
+    CHECK(front.points.size() == found.size());
+    CHECK(front.others.size() + front.points.size() < static_cast<std::size_t>(space.size()));
+  }
 }
 
 TEST_CASE("A search where nothing fits says so and still counts every candidate") {
   const Space space = space_of({"gpt3-175b", "dgx-a100-80gb", 8, 32, {"virtual_pipeline=1", "micro_batch_size=1", "recompute=full"}});
   Search search(space, options());
+  search.explore();
   const Answer answer = search.answer();
   CHECK(answer.best.empty());
   CHECK(at(answer.counts, Fate::too_large) > 0);
@@ -141,6 +219,7 @@ TEST_CASE("Questions with unknown axes, values or presets are refused by name") 
   CHECK(refusal({"gpt-1.3b", "", 8, 32, {}}).find("--cluster") != std::string::npos);
   const Space space = space_of(with({"data=3"}));
   Search search(space, options());
+  search.explore();
   const Answer answer = search.answer();
   CHECK(at(answer.counts, Fate::devices) == space.size());
 }

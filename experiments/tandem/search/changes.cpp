@@ -1,0 +1,223 @@
+#include "experiments/tandem/search/changes.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "experiments/tandem/search/default_axes.hpp"
+#include "models/base/presets.hpp"
+#include "models/base/text.hpp"
+#include "models/fields/plan_fields.hpp"
+#include "topology/preset.hpp"
+
+namespace tandem::search {
+
+namespace {
+
+constexpr std::int64_t kMostTimes = 64;     ///< times the devices
+constexpr std::size_t kMostClusters = 3;
+
+/// Fields whose values decide how much memory a rank needs; the last two are no default axes.
+constexpr std::array kOfMemory{"parallel.tensor", "parallel.pipeline", "parallel.context", "parallel.expert",
+                               "training.micro_batch_size", "parallel.sequence_parallel", "training.recompute", "parallel.zero_stage"};
+constexpr std::array kOffload{"parallel.offload.optimizer", "parallel.offload.parameters"};
+
+/// What a field could be and the question does not have.
+struct Untried {
+  std::string field, values;  ///< "1,2"
+};
+
+std::string plain(const std::string& text) {
+  return text.size() > 1 && text.front() == '"' ? text.substr(1, text.size() - 2) : text;
+}
+
+class Finder {
+ public:
+  Finder(const Request& request, const Space& space, const SearchOptions& options)
+      : request_(request), space_(space), plan_(space.plan(0)), options_(options) {
+    options_.best = 1, options_.shard = 0, options_.shards = 1;
+    options_.learned = nullptr;
+  }
+
+  Changes find() {
+    Changes out;
+    out.asked = true;
+    SearchOptions any = options_;
+    any.any_memory = true;
+    const std::optional<Placed> unlimited = fastest(Space(read_question(unsharded())), any);
+    if (!unlimited) return out;
+    out.possible = true, out.unlimited = *unlimited;
+    const std::vector<Untried> all = untried();
+    for (std::size_t i = 0; i < all.size(); ++i) keep(out, {all[i]});
+    for (std::size_t i = 0; out.found.empty() && i < all.size(); ++i) pairs(out, all, i);
+    const Request bare = unsharded();  // its answers take microseconds; those of ZeRO 2 and 3 are asked for where it has none
+    if (!more_devices(out, bare)) more_devices(out, request_);
+    if (!more_memory(out, bare)) more_memory(out, request_);
+    std::stable_sort(out.found.begin(), out.found.end(),
+                     [](const Change& a, const Change& b) { return a.best.device_s() < b.best.device_s(); });
+    return out;
+  }
+
+ private:
+  /// The question without sharding of gradients and weights, which saves memory and no time.
+  Request unsharded() const {
+    const std::ptrdiff_t axis = space_.axis_of("parallel.zero_stage");
+    if (axis < 0) return request_;
+    std::string values;
+    for (const AxisValue& v : space_.axes()[static_cast<std::size_t>(axis)].values)
+      if (v.text == "0" || v.text == "1") values += (values.empty() ? "" : ",") + v.text;
+    return values.empty() ? request_ : with(request_, "parallel.zero_stage", values);
+  }
+
+  /// The question with those of its values that need least memory: plans that offload are simulated one by one, so few are asked about.
+  Request frugal(Request request) const {
+    for (const Axis& axis : space_.axes()) {
+      const auto has = [&](const char* text) {
+        return std::any_of(axis.values.begin(), axis.values.end(), [&](const AxisValue& v) { return v.text == text; });
+      };
+      const bool least_first = axis.field == "training.micro_batch_size" || axis.field == "parallel.virtual_pipeline";
+      if (least_first || axis.field == "parallel.schedule") request = with(std::move(request), axis.field, axis.values.front().text);
+      if (axis.field == "parallel.zero_stage") request = with(std::move(request), axis.field, axis.values.back().text);
+      if (axis.field == "training.recompute" && has("full")) request = with(std::move(request), axis.field, "full");
+    }
+    return request;
+  }
+
+  static Request with(Request request, const std::string& field, const std::string& values) {
+    std::erase_if(request.axes, [&](const std::string& axis) { return read_axis(axis).field == field; });
+    request.axes.push_back(field + "=" + values);
+    return request;
+  }
+
+  std::optional<Placed> fastest(const Space& space, const SearchOptions& options) const {
+    Search search(space, options);
+    search.explore();
+    const Answer answer = search.answer();
+    if (answer.best.empty()) return std::nullopt;
+    const Plan plan = space.plan(answer.best.front().id);
+    const std::int64_t room = Judge(space, {}).room();
+    return Placed{space.short_text(answer.best.front().id), plan.cluster.preset, plan.cluster.devices, room, answer.best.front()};
+  }
+
+  /// The fastest that fits; nothing where the question cannot be or nothing does.
+  std::optional<Change> change(const Request& request, const std::vector<std::string>& fields) const {
+    try {
+      const Space space(read_question(request));
+      if (space.plan(0).stack.name != plan_.stack.name) return std::nullopt;
+      const std::optional<Placed> best = fastest(space, options_);
+      if (!best) return std::nullopt;
+      Change out{{}, *best};
+      for (const std::string& f : fields) out.fields.emplace_back(f, value(space, best->step.id, f));
+      return out;
+    } catch (const InfeasibleError&) {  // the cluster cannot have that many devices, or a degree does not divide
+      return std::nullopt;
+    }
+  }
+
+  static std::string value(const Space& space, CandidateId id, const std::string& field) {
+    const Plan plan = space.plan(id);
+    if (field == "cluster.devices") return std::to_string(plan.cluster.devices);
+    if (field == "cluster.preset") return plan.cluster.preset;
+    const auto axis = static_cast<std::size_t>(space.axis_of(field));
+    return space.axes()[axis].values[space.choice(id)[axis]].text;
+  }
+
+  void keep(Changes& out, const std::vector<Untried>& fields) const {
+    const auto offloads = [](const Untried& u) { return u.field.starts_with("parallel.offload."); };
+    Request request = std::any_of(fields.begin(), fields.end(), offloads) ? frugal(request_) : request_;
+    std::vector<std::string> names;
+    for (const Untried& u : fields) {
+      request = with(std::move(request), u.field, u.values);
+      names.push_back(u.field);
+    }
+    if (auto found = change(request, names)) out.found.push_back(std::move(*found));
+  }
+
+  void pairs(Changes& out, const std::vector<Untried>& all, std::size_t first) const {
+    for (std::size_t j = first + 1; j < all.size(); ++j) keep(out, {all[first], all[j]});
+  }
+
+  /// Whether the question has the value (JSON) of a field.
+  bool tried(const std::string& field, const std::string& value) const {
+    const std::ptrdiff_t axis = space_.axis_of(field);
+    if (axis < 0) {
+      Plan with = plan_;
+      find_field(field)->read(nlohmann::json::parse(value), with);
+      return find_field(field)->write(with) == find_field(field)->write(plan_);
+    }
+    const auto& values = space_.axes()[static_cast<std::size_t>(axis)].values;
+    return std::any_of(values.begin(), values.end(), [&](const AxisValue& v) { return v.text == plain(value); });
+  }
+
+  void add(std::vector<Untried>& out, const std::string& field, const std::vector<std::string>& values) const {
+    Untried u{field, ""};
+    for (const std::string& v : values)
+      if (!tried(field, v)) u.values += (u.values.empty() ? "" : ",") + plain(v);
+    if (!u.values.empty()) out.push_back(std::move(u));
+  }
+
+  std::vector<Untried> untried() const {
+    std::vector<Untried> out;
+    const std::int64_t per_node = make_topology(plan_.cluster)->devices_per_node();
+    for (const AxisRequest& axis : default_axes(space_.question().draft.plan, per_node))
+      if (std::find(kOfMemory.begin(), kOfMemory.end(), axis.field) != kOfMemory.end()) add(out, axis.field, axis.values);
+    for (const char* field : kOffload) add(out, field, {"true"});
+    return out;
+  }
+
+  bool more_devices(Changes& out, Request request) const {
+    for (std::int64_t times = 2; times <= kMostTimes; times *= 2) {
+      request.devices = plan_.cluster.devices * times;
+      if (auto found = change(request, {"cluster.devices"})) return out.found.push_back(std::move(*found)), true;
+    }
+    return false;
+  }
+
+  struct Larger {
+    std::string cluster;
+    std::size_t distance = 0;  ///< of its name from the question's
+    Bytes memory;
+  };
+
+  /// By device, of those with more memory the cluster whose name is nearest to the question's.
+  std::vector<Larger> larger() const {
+    const ClusterFacts now = load_cluster(plan_.cluster.preset);
+    std::map<std::string, Larger> by_device;
+    for (const std::string& name : preset_names("topology/presets")) {
+      const Device device = load_cluster(name).device;
+      if (device.usable_memory <= now.device.usable_memory) continue;
+      const Larger here{name, edit_distance(name, plan_.cluster.preset), device.usable_memory};
+      const auto [known, added] = by_device.emplace(device.preset, here);
+      if (!added && here.distance < known->second.distance) known->second = here;
+    }
+    std::vector<Larger> out;
+    for (const auto& [unused, l] : by_device) out.push_back(l);
+    std::stable_sort(out.begin(), out.end(), [](const Larger& a, const Larger& b) { return a.memory < b.memory; });
+    return out;
+  }
+
+  bool more_memory(Changes& out, Request request) const {
+    std::size_t found = 0;
+    for (const Larger& l : larger()) {
+      if (found == kMostClusters) break;
+      request.cluster = l.cluster, request.devices = plan_.cluster.devices;
+      if (auto with = change(request, {"cluster.preset"})) out.found.push_back(std::move(*with)), ++found;
+    }
+    return found > 0;
+  }
+
+  const Request& request_;
+  const Space& space_;
+  const Plan plan_;
+  SearchOptions options_;
+};
+
+}  // namespace
+
+Changes find_changes(const Request& request, const Space& space, const SearchOptions& options) {
+  return Finder(request, space, options).find();
+}
+
+}  // namespace tandem::search

@@ -1,0 +1,32 @@
+#include "experiments/tandem/search/knowledge.hpp"
+
+#include <algorithm>
+
+namespace tandem::search {
+
+namespace {
+
+std::int64_t scaled(std::int64_t n, double factor) { return static_cast<std::int64_t>(static_cast<double>(n) * factor); }
+
+}  // namespace
+
+std::int64_t Found::least_ps() const { return std::max(floor_ps, scaled(estimate_ps, 1 - kTimeError)); }
+
+std::int64_t Found::most_ps(std::int64_t room) const {
+  const bool fits = static_cast<double>(memory) * (1 + kMemoryError) <= static_cast<double>(room);
+  return outside == sim::Outside::nothing && fits ? scaled(estimate_ps, 1 + kTimeError) : kNoLimit;
+}
+
+std::int64_t Found::least_memory() const { return std::max(memory_floor, scaled(memory, 1 - kMemoryError)); }
+
+void Knowledge::take(Knowledge other, std::int64_t members) {
+  if (facts.empty()) facts.resize(other.facts.size());
+  for (std::size_t g = 0; g < other.facts.size(); ++g)
+    if (!facts[g].known || (other.facts[g].sharp && !facts[g].sharp)) facts[g] = other.facts[g];
+  for (const Found& f : other.found)
+    if (groups.count(f.id / members) == 0) found.push_back(f);
+  groups.merge(other.groups);
+  simulated.merge(other.simulated);
+}
+
+}  // namespace tandem::search

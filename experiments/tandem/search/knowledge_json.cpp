@@ -1,0 +1,109 @@
+#include "experiments/tandem/search/knowledge_json.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "experiments/tandem/study/outcome.hpp"
+#include "models/stack/resolve.hpp"
+
+namespace tandem::search {
+
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+[[noreturn]] void refuse(const std::string& file, const std::string& field) {
+  throw ConfigError(Problem{file, field, "", "does not belong to this search", "remove the file and run its search again"});
+}
+
+/// Reads a flat list of numbers, row by row.
+class Rows {
+ public:
+  Rows(const json& list, std::size_t width, const std::string& file, std::string field)
+      : list_(list), width_(width), file_(file), field_(std::move(field)) {
+    if (!list.is_array() || list.size() % width != 0) refuse(file, field_);
+  }
+  std::size_t count() const { return list_.size() / width_; }
+  std::int64_t at(std::size_t row, std::size_t column) const { return list_[row * width_ + column].get<std::int64_t>(); }
+  double real(std::size_t row, std::size_t column) const { return list_[row * width_ + column].get<double>(); }
+  /// A number from 0 to below `end`.
+  std::int64_t below(std::size_t row, std::size_t column, std::int64_t end) const {
+    const std::int64_t out = at(row, column);
+    if (out < 0 || out >= end) refuse(file_, field_);
+    return out;
+  }
+
+ private:
+  const json& list_;
+  std::size_t width_;
+  const std::string& file_;
+  std::string field_;
+};
+
+void read_facts(const Rows& rows, const Space& space, Knowledge& out) {
+  out.facts.resize(static_cast<std::size_t>(space.groups()));
+  for (std::size_t r = 0; r < rows.count(); ++r)
+    out.facts[static_cast<std::size_t>(rows.below(r, 0, space.groups()))] = {
+        rows.at(r, 2), static_cast<std::int32_t>(rows.below(r, 3, space.members() + 1)),
+        static_cast<Fate>(rows.below(r, 1, static_cast<std::int64_t>(kFates))), true, rows.at(r, 4) != 0};
+}
+
+void read_found(const Rows& rows, const Space& space, Knowledge& out) {
+  constexpr auto kOutsides = static_cast<std::int64_t>(sim::Outside::contended) + 1;
+  for (std::size_t r = 0; r < rows.count(); ++r)
+    out.found.push_back({rows.below(r, 0, space.size()), rows.at(r, 1), rows.at(r, 2), rows.at(r, 3), rows.at(r, 4),
+                         static_cast<sim::Outside>(rows.below(r, 5, kOutsides))});
+}
+
+void read_simulated(const Rows& rows, const Space& space, Knowledge& out) {
+  for (std::size_t r = 0; r < rows.count(); ++r) {
+    const CandidateId id = rows.below(r, 0, space.size());
+    out.simulated[id] = {id, rows.at(r, 1), rows.real(r, 2), rows.real(r, 3), rows.at(r, 4),
+                         rows.at(r, 5) != 0, rows.at(r, 6) != 0, rows.real(r, 7), rows.real(r, 8)};
+  }
+}
+
+}  // namespace
+
+json question_json(const Search& search) {
+  const Space& space = search.judge().space();
+  const Plan plan = space.plan(0);
+  json axes = json::object();
+  for (const Axis& a : space.axes())
+    for (const AxisValue& v : a.values) axes[a.field].push_back(v.text);
+  return {{"plan", json::parse(space.question().document)},
+          {"stack", plan.stack.name + "@" + text_of(plan.stack.as_of)},
+          {"axes", axes},
+          {"any_stack", search.options().any_stack},
+          {"content", study::digest(study::whole_text(plan))}};
+}
+
+ordered_json knowledge_json(const Knowledge& k) {
+  ordered_json facts = ordered_json::array(), groups = facts, found = facts, simulated = facts;
+  const auto add = [](ordered_json& list, auto... numbers) { (list.push_back(numbers), ...); };
+  for (std::size_t g = 0; g < k.facts.size(); ++g)
+    if (const GroupFact& f = k.facts[g]; f.known) add(facts, g, static_cast<int>(f.fate), f.floor_ps, f.large, f.sharp ? 1 : 0);
+  for (const auto& [g, counts] : k.groups) {
+    groups.push_back(g);
+    for (const std::int64_t n : counts) groups.push_back(n);
+  }
+  for (const Found& f : k.found) add(found, f.id, f.floor_ps, f.estimate_ps, f.memory, f.memory_floor, static_cast<int>(f.outside));
+  for (const auto& [id, s] : k.simulated)
+    add(simulated, id, s.time_ps, s.low_s, s.high_s, s.needed, s.fits ? 1 : 0, s.timed ? 1 : 0, s.tokens_per_s, s.mfu);
+  return {{"facts", facts}, {"groups", groups}, {"found", found}, {"simulated", simulated}};
+}
+
+Knowledge read_knowledge(const json& kept, const Space& space, const std::string& file) {
+  Knowledge out;
+  read_facts(Rows(kept.at("facts"), 5, file, "facts"), space, out);
+  const Rows groups(kept.at("groups"), 1 + kFates, file, "groups");
+  for (std::size_t r = 0; r < groups.count(); ++r) {
+    Counts& counts = out.groups[groups.below(r, 0, space.groups())];
+    for (std::size_t f = 0; f < kFates; ++f) counts[f] = groups.below(r, 1 + f, space.members() + 1);
+  }
+  read_found(Rows(kept.at("found"), 6, file, "found"), space, out);
+  read_simulated(Rows(kept.at("simulated"), 9, file, "simulated"), space, out);
+  return out;
+}
+
+}  // namespace tandem::search

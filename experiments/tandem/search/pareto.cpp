@@ -1,0 +1,123 @@
+#include "experiments/tandem/search/pareto.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <tuple>
+
+#include "experiments/tandem/base/rehearsal.hpp"
+#include "experiments/tandem/planning/conditions.hpp"
+
+namespace tandem::search {
+
+namespace {
+
+constexpr double kPsPerHour = 3600e12;
+
+/// Time and memory of those that were met, kept as a staircase: no step of it is above another.
+class Staircase {
+ public:
+  void add(std::int64_t time, std::int64_t memory) {
+    if (covers(time, memory)) return;
+    const auto begin = steps_.lower_bound(time);
+    auto end = begin;
+    while (end != steps_.end() && end->second >= memory) ++end;
+    steps_.erase(begin, end);
+    steps_[time] = memory;
+  }
+  /// Whether one of them is as good in both.
+  bool covers(std::int64_t time, std::int64_t memory) const {
+    const auto after = steps_.upper_bound(time);
+    return after != steps_.begin() && std::prev(after)->second <= memory;
+  }
+
+ private:
+  std::map<std::int64_t, std::int64_t> steps_;  ///< memory by time, falling
+};
+
+/// The front of the bounds, fastest first.
+std::vector<const Found*> front_of(std::vector<const Found*> rest) {
+  std::sort(rest.begin(), rest.end(), [](const Found* a, const Found* b) {
+    return std::tuple(a->least_ps(), a->least_memory(), a->id) < std::tuple(b->least_ps(), b->least_memory(), b->id);
+  });
+  std::vector<const Found*> out;
+  for (const Found* f : rest)
+    if (out.empty() || f->least_memory() < out.back()->least_memory()) out.push_back(f);
+  return out;
+}
+
+bool no_worse(const ParetoPoint& a, const ParetoPoint& b) {
+  const auto x = a.figures(), y = b.figures();
+  for (std::size_t i = 0; i < x.size(); ++i)
+    if (x[i] > y[i]) return false;
+  return true;
+}
+
+}  // namespace
+
+Rates rates_of(const Space& space, const planning::PriceChoice& price) {
+  static const planning::Facts facts = planning::load_facts();
+  planning::Assessment a;
+  a.candidate.file = space.question().file;
+  a.plan = space.plan(0);
+  a.topology = program::topology_of(a.plan, "");
+  planning::Request request;
+  request.price = price;
+  const planning::Conditions c = planning::conditions_of(request, facts, a);
+  Rates out;
+  if (c.price) out.price = c.price->device_hour, out.currency = c.price->currency;
+  else out.no_price = planning::no_price(request, facts, a).message();
+  if (c.power) out.kilowatts = sim::energy_kwh(c.power->draw, {1, 0}, c.power->pue);
+  return out;
+}
+
+Peeled explore_front(Search& search) {
+  search.estimate_all();
+  Peeled out;
+  Staircase met;
+  std::vector<const Found*> rest;
+  for (const Found& f : search.knowledge().found) rest.push_back(&f);
+  for (std::int64_t timed = 0;;) {
+    std::erase_if(rest, [&](const Found* f) {
+      return out.simulated.count(f->id) != 0 || met.covers(f->least_ps(), f->least_memory());
+    });
+    if (rest.empty()) return out;
+    std::vector<CandidateId> round;
+    for (const Found* f : front_of(rest)) round.push_back(f->id);
+    const std::int64_t left = search.options().events - timed;
+    if (left <= 0) return out.complete = false, out;
+    if (static_cast<std::int64_t>(round.size()) > left) round.resize(static_cast<std::size_t>(left));
+    search.simulate(round);
+    for (const CandidateId id : round) {
+      const Simulated& s = out.simulated[id] = search.knowledge().simulated.at(id);
+      timed += s.timed ? 1 : 0;
+      if (s.fits) met.add(s.time_ps, s.needed);
+    }
+  }
+}
+
+ParetoFront pareto_front(const std::vector<Search*>& searches, std::vector<Peeled> peeled, std::vector<Rates> rates) {
+  ParetoFront out;
+  out.rates = std::move(rates);
+  for (const Rates& r : out.rates) out.cost = out.cost && r.price, out.energy = out.energy && r.kilowatts;
+  std::vector<ParetoPoint> all;
+  for (std::size_t i = 0; i < searches.size(); ++i) {
+    out.complete = out.complete && peeled[i].complete;
+    out.answers.push_back(searches[i]->answer_from(std::move(peeled[i].simulated), kNoLimit));
+    const auto devices = static_cast<double>(searches[i]->judge().space().question().draft.plan.cluster.devices);
+    for (const Simulated& s : out.answers.back().best) {
+      const double device_hours = static_cast<double>(s.time_ps) / kPsPerHour * devices;
+      const Rates& rates_here = out.rates[i];
+      all.push_back({i, s, out.cost ? device_hours * *rates_here.price : 0, out.energy ? device_hours * *rates_here.kilowatts : 0});
+    }
+  }
+  const auto key = [](const ParetoPoint& p) { return std::tuple(p.figures(), p.search, p.step.id); };
+  std::sort(all.begin(), all.end(), [&](const ParetoPoint& a, const ParetoPoint& b) { return key(a) < key(b); });
+  for (const ParetoPoint& p : all) {  // whoever beats a point, or is its equal with a lower number, stands before it
+    const bool beaten = std::any_of(out.points.begin(), out.points.end(), [&](const ParetoPoint& q) { return no_worse(q, p); });
+    (beaten ? out.others : out.points).push_back(p);
+  }
+  return out;
+}
+
+}  // namespace tandem::search

@@ -1,0 +1,134 @@
+#include <nlohmann/json.hpp>
+
+#include "experiments/tandem/search/report.hpp"
+#include "experiments/tandem/search/report_parts.hpp"
+#include "models/base/text.hpp"
+#include "models/stack/resolve.hpp"
+#include "reports/prediction/text.hpp"
+
+namespace tandem::search {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+const Space& space_of(const std::vector<Search*>& searches, const ParetoPoint& p) { return searches[p.search]->judge().space(); }
+
+std::string money_text(double money) { return number_text(money, money < 1 ? 4 : 2); }
+
+std::string objectives_text(const ParetoFront& front) {
+  std::vector<std::string> names{"step time", "memory"};
+  if (front.cost) names.push_back("cost");
+  if (front.energy) names.push_back("energy");
+  return list_text(names);
+}
+
+/// One sentence for each objective that is left out.
+std::vector<std::string> left_out(const std::vector<Search*>& searches, const ParetoFront& front) {
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < searches.size(); ++i) {
+    if (!front.cost && !front.rates[i].price) out.push_back("cost is left out: " + front.rates[i].no_price);
+    if (!front.energy && !front.rates[i].kilowatts)
+      out.push_back("energy is left out: the watts of " + searches[i]->judge().topology().device().name + " are not known");
+  }
+  return out;
+}
+
+ordered_json point_json(const std::vector<Search*>& searches, const ParetoFront& front, const ParetoPoint& p) {
+  const Space& space = space_of(searches, p);
+  const ClusterSpec& cluster = space.question().draft.plan.cluster;
+  return {{"cluster", cluster.preset},
+          {"devices", cluster.devices},
+          {"at", at_json(space, p.step.id)},
+          {"step_time_s", seconds(p.step.time_ps)},
+          {"step_time_low_s", p.step.low_s},
+          {"step_time_high_s", p.step.high_s},
+          {"needed_bytes", p.step.needed},
+          {"cost", front.cost ? ordered_json(p.cost) : ordered_json()},
+          {"energy_kwh", front.energy ? ordered_json(p.energy_kwh) : ordered_json()},
+          {"tokens_per_s", p.step.tokens_per_s},
+          {"mfu", p.step.mfu}};
+}
+
+ordered_json space_json(const Search& search, const Answer& answer, const Rates& rates) {
+  const Plan plan = search.judge().space().plan(0);
+  return {{"cluster", plan.cluster.preset},
+          {"devices", plan.cluster.devices},
+          {"stack", plan.stack.name + "@" + text_of(plan.stack.as_of)},
+          {"candidates", answer.candidates},
+          {"counts", counts_json(answer)},
+          {"device_memory_bytes", search.judge().room()},
+          {"device_hour_price", rates.price ? ordered_json(*rates.price) : ordered_json()},
+          {"currency", rates.currency},
+          {"device_kilowatts", rates.kilowatts ? ordered_json(*rates.kilowatts) : ordered_json()}};
+}
+
+ordered_json front_json(const std::vector<Search*>& searches, const ParetoFront& front) {
+  const Space& first = searches.front()->judge().space();
+  const Plan plan = first.plan(0);
+  ordered_json spaces = ordered_json::array(), points = spaces, objectives = {"step_time_s", "needed_bytes"};
+  for (std::size_t i = 0; i < searches.size(); ++i) spaces.push_back(space_json(*searches[i], front.answers[i], front.rates[i]));
+  for (const ParetoPoint& p : front.points) points.push_back(point_json(searches, front, p));
+  if (front.cost) objectives.push_back("cost");
+  if (front.energy) objectives.push_back("energy_kwh");
+  return {{"schema_version", 1},
+          {"model", plan.model.name},
+          {"global_batch_size", plan.training.global_batch_size},
+          {"seq_length", plan.training.seq_length},
+          {"chosen", first.question().told},
+          {"objectives", objectives},
+          {"left_out", left_out(searches, front)},
+          {"complete", front.complete},
+          {"spaces", spaces},
+          {"pareto", points}};
+}
+
+}  // namespace
+
+std::string to_text(const std::vector<Search*>& searches, const ParetoFront& front) {
+  std::string out;
+  for (const Search* s : searches) out += title(s->judge().space());
+  for (const std::string& t : searches.front()->judge().space().question().told) out += "chosen: " + t + "\n";
+  for (const std::string& t : left_out(searches, front)) out += t + "\n";
+  out += count_text(static_cast<std::int64_t>(front.points.size())) + " layouts of which none is better than another in " + objectives_text(front) +
+         " at once:\n";
+  std::vector<std::string> head{"", "step", "memory"};
+  if (front.cost) head.push_back("cost");
+  if (front.energy) head.push_back("Wh");
+  for (const char* word : {"devices", "cluster", "dp", "layout"}) head.push_back(word);
+  Table table(std::move(head));
+  for (std::size_t i = 0; i < front.points.size(); ++i) {
+    const ParetoPoint& p = front.points[i];
+    const Space& space = space_of(searches, p);
+    const Plan plan = space.plan(p.step.id);
+    std::vector<std::string> row{std::to_string(i + 1), time_text(seconds(p.step.time_ps)), bytes_text(p.step.needed)};
+    if (front.cost) row.push_back(money_text(p.cost));
+    if (front.energy) row.push_back(number_text(1000 * p.energy_kwh, 1));
+    row.insert(row.end(), {std::to_string(plan.cluster.devices), plan.cluster.preset, std::to_string(plan.parallel.data),
+                           space.short_text(p.step.id)});
+    table.add(std::move(row));
+  }
+  if (!front.points.empty()) out += table.text();
+  if (!front.complete) out += "not all that could be on the front were simulated: --events N simulates more\n";
+  for (std::size_t i = 0; i < searches.size(); ++i) {
+    const ClusterSpec& c = searches[i]->judge().space().question().draft.plan.cluster;
+    out += (searches.size() > 1 ? count_text(c.devices) + " of " + c.preset + ": " : std::string()) + counts_text(front.answers[i]);
+  }
+  return out;
+}
+
+std::string to_json(const std::vector<Search*>& searches, const ParetoFront& front) {
+  return front_json(searches, front).dump(2) + "\n";
+}
+
+std::string page_json(const std::vector<Search*>& searches, const ParetoFront& front) {
+  ordered_json out = front_json(searches, front);
+  out["what"] = "tandem search report";
+  out["reasons"] = ordered_json::object();
+  for (std::size_t f = 0; f < kFates; ++f) out["reasons"][std::string(name(static_cast<Fate>(f)))] = meaning(static_cast<Fate>(f));
+  out["others"] = ordered_json::array();
+  for (const ParetoPoint& p : front.others) out["others"].push_back(point_json(searches, front, p));
+  return out.dump();
+}
+
+}  // namespace tandem::search

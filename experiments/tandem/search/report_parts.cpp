@@ -1,0 +1,70 @@
+#include "experiments/tandem/search/report_parts.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "models/base/text.hpp"
+#include "reports/prediction/text.hpp"
+
+namespace tandem::search {
+
+using nlohmann::ordered_json;
+
+double seconds(std::int64_t ps) { return Duration::picoseconds(ps).seconds(); }
+
+std::string title(const Space& space) {
+  const Plan plan = space.plan(0);
+  return plan.model.name + " on " + count_text(plan.cluster.devices) + " devices of " + plan.cluster.preset + ", global batch " +
+         count_text(plan.training.global_batch_size) + " x " + count_text(plan.training.seq_length) + " tokens, " + plan.training.precision + ", stack " +
+         plan.stack.name + " as of " + text_of(plan.stack.as_of) + "\n";
+}
+
+std::vector<std::size_t> columns(const Space& space) {
+  std::vector<std::size_t> out;
+  for (std::size_t a = 0; a < space.axes().size(); ++a)
+    if (space.axes()[a].values.size() > 1) out.push_back(a);
+  return out;
+}
+
+void Table::add(std::vector<std::string> row) {
+  widths_.resize(std::max(widths_.size(), row.size()));
+  for (std::size_t i = 0; i < row.size(); ++i) widths_[i] = std::max(widths_[i], row[i].size());
+  rows_.push_back(std::move(row));
+}
+
+std::string Table::text() const {
+  std::string out;
+  for (const auto& row : rows_) {
+    for (std::size_t i = 0; i < row.size(); ++i) out += "  " + aligned(row[i], widths_[i]);
+    out += "\n";
+  }
+  return out;
+}
+
+std::string counts_text(const Answer& answer) {
+  std::string out = count_text(answer.candidates) + " candidates\n";
+  for (std::size_t f = 0; f < kFates; ++f)
+    if (answer.counts[f] > 0) out += "  " + padded(meaning(static_cast<Fate>(f)), 46) + aligned(count_text(answer.counts[f]), 12) + "\n";
+  return out;
+}
+
+ordered_json value_json(const std::string& text) {
+  const ordered_json parsed = ordered_json::parse(text, nullptr, false);
+  return parsed.is_discarded() ? ordered_json(text) : parsed;
+}
+
+ordered_json at_json(const Space& space, CandidateId id) {
+  ordered_json out;
+  const Choice chosen = space.choice(id);
+  for (std::size_t a = 0; a < chosen.size(); ++a) out[space.axes()[a].field] = value_json(space.axes()[a].values[chosen[a]].text);
+  out["parallel.data"] = space.plan(id).parallel.data;
+  return out;
+}
+
+ordered_json counts_json(const Answer& answer) {
+  ordered_json out;
+  for (std::size_t f = 0; f < kFates; ++f) out[std::string(name(static_cast<Fate>(f)))] = answer.counts[f];
+  return out;
+}
+
+}  // namespace tandem::search

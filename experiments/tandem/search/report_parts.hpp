@@ -1,0 +1,41 @@
+#pragma once
+// What the reports of a search have in common.
+
+#include <string>
+#include <vector>
+
+#include "experiments/tandem/search/search.hpp"
+#include "models/base/json.hpp"
+
+namespace tandem::search {
+
+double seconds(std::int64_t ps);
+
+/// "gpt3-175b on 64 devices of dgx-a100-80gb, ..., stack megatron-core as of 2026-08".
+std::string title(const Space& space);
+
+/// Axes with more than one value, by index.
+std::vector<std::size_t> columns(const Space& space);
+
+/// Columns of text, each as wide as its widest word.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> head) { add(std::move(head)); }
+  void add(std::vector<std::string> row);
+  std::string text() const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+  std::vector<std::size_t> widths_;
+};
+
+/// How many candidates are under each reason.
+std::string counts_text(const Answer& answer);
+nlohmann::ordered_json counts_json(const Answer& answer);
+
+/// An axis' value as it stands in a plan file.
+nlohmann::ordered_json value_json(const std::string& text);
+/// Values of a candidate's axes, and parallel.data.
+nlohmann::ordered_json at_json(const Space& space, CandidateId id);
+
+}  // namespace tandem::search
