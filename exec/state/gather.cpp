@@ -38,7 +38,7 @@ std::vector<ParamPiece> counted_pieces(const RankState& rank) {
 std::vector<GatheredTensor> gather(std::span<const RankState> ranks, std::string_view allocation, DType dtype) {
   Tensors tensors;
   for (const auto& rank : ranks) {
-    const auto offset = state_offset(*rank.program, allocation);
+    const auto offset = state_offset(rank, allocation);
     require(offset >= 0 || rank.program->params.empty(), "a program without the buffer that is gathered");
     for (const auto& piece : counted_pieces(rank)) {
       auto& values = whole_of(*piece.param, tensors).values;

@@ -27,7 +27,7 @@ struct Holder {
 };
 
 void write_weights(const Param& p, const Holder& h, const std::vector<double>& full, DType dtype) {
-  const auto offset = state_offset(*h.rank.program, "weights");
+  const auto offset = state_offset(h.rank, "weights");
   if (offset < 0) return;
   StateValues to(*h.rank.arena, offset, dtype);
   const ShareMap map = share_map(p, h.rank);
@@ -37,7 +37,7 @@ void write_weights(const Param& p, const Holder& h, const std::vector<double>& f
 }
 
 void write_master(const Param& p, const Holder& h, const std::vector<double>& full, DType dtype) {
-  const auto offset = state_offset(*h.rank.program, "master");
+  const auto offset = state_offset(h.rank, "master");
   if (offset < 0) return;
   StateValues to(*h.rank.arena, offset, dtype);
   for (const auto& piece : h.pieces)

@@ -17,9 +17,13 @@ bool stays(const Allocation& a, const Program& program) { return a.first == 0 &&
 /// The optimizer's buffers that are kept from step to step, of any stage.
 std::set<std::string> optimizer_buffers(std::span<const RankState> ranks) {
   std::set<std::string> names;
-  for (const auto& rank : ranks)
+  for (const auto& rank : ranks) {
     for (const auto& a : rank.program->memory.allocations)
       if (a.kind == MemoryKind::optimizer && stays(a, *rank.program)) names.emplace(a.name);
+    if (rank.offloaded == nullptr) continue;
+    for (const std::string& name : rank.offloaded->buffers())
+      if (name != "weights") names.insert(name);
+  }
   return names;
 }
 
@@ -85,7 +89,7 @@ std::vector<ParamStretch> stretches(const RankState& rank, bool weights) {
 }
 
 void restore(const RankState& rank, const StateBuffer& buffer, const Wholes& wholes, DType kept) {
-  const auto offset = state_offset(*rank.program, buffer.name);
+  const auto offset = state_offset(rank, buffer.name);
   if (offset < 0) return;  // a stage without parameters
   StateValues values(*rank.arena, offset, kept);
   for (const ParamStretch& s : stretches(rank, buffer.name == "weights"))
