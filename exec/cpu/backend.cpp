@@ -154,7 +154,9 @@ class CpuBackend final : public Backend {
   }
 
   std::unique_ptr<Memory> allocate(std::size_t bytes) override { return cpu::allocate(bytes, book_); }
-  std::unique_ptr<Memory> allocate_host(std::size_t bytes) override { return cpu::allocate(bytes, std::make_shared<cpu::MemoryBook>()); }
+  std::unique_ptr<Memory> allocate_host(std::size_t bytes) override {
+    return cpu::allocate(bytes, std::make_shared<cpu::MemoryBook>());
+  }
   Memory& step_table() override { return *table_; }
   void load_pieces(std::span<const PieceRow> rows) override { pieces_ = {{rows.begin(), rows.end()}, {}}; }
   void split_updates(std::span<const UpdateRows> updates) override {

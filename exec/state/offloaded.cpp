@@ -89,11 +89,13 @@ void StateMemory::each(std::size_t at, std::size_t bytes, F f) const {
 }
 
 void StateMemory::read(std::size_t at, std::span<std::byte> to) const {
-  each(at, to.size(), [&](const Memory& m, std::size_t there, std::size_t first, std::size_t n) { m.read(there, to.subspan(first, n)); });
+  each(at, to.size(),
+       [&](const Memory& m, std::size_t there, std::size_t first, std::size_t n) { m.read(there, to.subspan(first, n)); });
 }
 
 void StateMemory::write(std::size_t at, std::span<const std::byte> from) {
-  each(at, from.size(), [&](Memory& m, std::size_t there, std::size_t first, std::size_t n) { m.write(there, from.subspan(first, n)); });
+  each(at, from.size(),
+       [&](Memory& m, std::size_t there, std::size_t first, std::size_t n) { m.write(there, from.subspan(first, n)); });
 }
 
 void StateMemory::fill(std::size_t at, std::size_t bytes, std::byte value) {

@@ -35,8 +35,8 @@ const std::vector<Layout>& layouts() {
 }
 
 Plan plan_of(const Layout& l, const std::string& offload, const std::string& training) {
-  return parse_plan(tests::small_json({l.parallel, R"({"parallel": {"offload": )" + offload + "}}", R"({"training": )" + training + "}"}, 4),
-                    "offload");
+  const std::string offloads = R"({"parallel": {"offload": )" + offload + "}}", trains = R"({"training": )" + training + "}";
+  return parse_plan(tests::small_json({l.parallel, offloads, trains}, 4), "offload");
 }
 
 std::vector<std::string> offloads(const Layout& l) {
