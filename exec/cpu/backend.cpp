@@ -125,7 +125,8 @@ class CpuQueue final : public Queue {
 
   void run_widened(const Launch& launch) {
     const cpu::Widened widened(launch);
-    cpu::Call call({launch.op, DType::fp32, widened.in(), widened.out(), launch.context}, pieces_.of(launch), gemm_flops_, &widened);
+    const Launch wide{launch.op, DType::fp32, widened.in(), widened.out(), launch.context};
+    cpu::Call call(wide, pieces_.of(launch), gemm_flops_, &widened);
     compute<float>(launch.op, call);
     widened.put();
   }
