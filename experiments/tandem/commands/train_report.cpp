@@ -112,7 +112,7 @@ std::string to_text(const TrainReport& r) {
   out += line("matrix FLOPs", number_text(static_cast<double>(r.flops) * 1e-9, 3) + " GFLOP");
   for (const auto& [kind, bytes] : r.bytes_sent) out += line("bytes, " + kind, bytes_text(bytes));
   out += line("arena, heaviest rank", bytes_text(r.arena_bytes));
-  if (r.host_arena_bytes > 0) out += line("offloaded, heaviest rank", bytes_text(r.host_arena_bytes));
+  if (r.host_arena_bytes > 0) out += line("offloaded to the host", bytes_text(r.host_arena_bytes));
   return out + line("peak memory", bytes_text(r.peak_memory_bytes));
 }
 
