@@ -13,6 +13,7 @@
 #include "exec/backend/memory.hpp"
 #include "exec/backend/piece_row.hpp"
 #include "exec/backend/queue.hpp"
+#include "exec/backend/update_rows.hpp"
 #include "models/graph/task_graph.hpp"
 
 namespace tandem::exec {
@@ -57,10 +58,14 @@ class Backend {
   virtual Answer supports(const Op& op, const OperandTypes& types) const = 0;
   /// Throws DeviceError where there is no room.
   virtual std::unique_ptr<Memory> allocate(std::size_t bytes) = 0;
+  /// Memory of the host that HostCopies reach. Throws DeviceError where there is no room.
+  virtual std::unique_ptr<Memory> allocate_host(std::size_t bytes) = 0;
   /// Memory of one StepTable, which counters() leave out.
   virtual Memory& step_table() = 0;
   /// What GradNorm and the optimizers work on from now on, ascending. No queue may be working.
   virtual void load_pieces(std::span<const PieceRow> rows) = 0;
+  /// What AdamW works on instead, by KernelContext::layer, until load_pieces is called again. No queue may be working.
+  virtual void split_updates(std::span<const UpdateRows> updates) = 0;
   /// The same one for a stream every time.
   virtual Queue& queue(Stream stream) = 0;
   virtual std::unique_ptr<Mark> make_mark() = 0;

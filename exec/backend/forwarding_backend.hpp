@@ -16,8 +16,10 @@ class ForwardingBackend : public Backend {
   bool asynchronous() const override { return inner_->asynchronous(); }
   Answer supports(const Op& op, const OperandTypes& types) const override { return inner_->supports(op, types); }
   std::unique_ptr<Memory> allocate(std::size_t bytes) override { return inner_->allocate(bytes); }
+  std::unique_ptr<Memory> allocate_host(std::size_t bytes) override { return inner_->allocate_host(bytes); }
   Memory& step_table() override { return inner_->step_table(); }
   void load_pieces(std::span<const PieceRow> rows) override { inner_->load_pieces(rows); }
+  void split_updates(std::span<const UpdateRows> updates) override { inner_->split_updates(updates); }
   Queue& queue(Stream stream) override { return inner_->queue(stream); }
   std::unique_ptr<Mark> make_mark() override { return inner_->make_mark(); }
   std::unique_ptr<Replay> capture(const std::function<void()>& issue) override { return inner_->capture(issue); }

@@ -21,7 +21,7 @@ std::size_t bytes_of(const PlannedPart& part) {
 void add_parts(const RankState& rank, const std::string& buffer, const std::map<std::string, std::uint32_t>& numbers, DType type,
                std::vector<PlannedPart>& out) {
   for (const HeldBlock& held : counted_blocks(rank, buffer)) {
-    BlockPlace place = place_of(rank, held, state_offset(*rank.program, buffer), type);
+    BlockPlace place = place_of(rank, held, state_offset(rank, buffer), type);
     for (const Block& block : parts_of(held.block, part_elements(type))) {
       place.block = block;
       out.push_back({numbers.at(held.param->name), place, 0});

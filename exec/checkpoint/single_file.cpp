@@ -45,7 +45,7 @@ Places places_of(const WholeMoment& moment, const std::vector<SavedTensor>& tens
   for (const auto& [buffer, type] : types)
     for (const RankState& rank : moment.ranks)
       for (const HeldBlock& held : counted_blocks(rank, buffer))
-        places[{buffer, held.param->name}].push_back(place_of(rank, held, state_offset(*rank.program, buffer), type));
+        places[{buffer, held.param->name}].push_back(place_of(rank, held, state_offset(rank, buffer), type));
   return places;
 }
 

@@ -1,5 +1,6 @@
 // The reference backend: every computation in fp64 and fp32, narrower numbers in fp32, on the thread that issues it.
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -27,7 +28,7 @@ bool has_kernel(const Op& op, DType compute) {
                         [](const Collective&) { return false; },
                         [](const Send&) { return false; },
                         [](const Recv&) { return false; },
-                        [](const HostCopy&) { return false; },
+                        [](const HostCopy&) { return true; },
                         [&](const MatMul& o) { return !o.accumulate || is_added_in(o.total, compute); },
                         [&](const GroupedWeightGrad& o) { return !o.accumulate || is_added_in(o.total, compute); },
                         [](const Accumulate& a) { return (is_real(a.source) && is_real(a.destination)) || is_count_copy(a); },
@@ -52,7 +53,9 @@ bool knows_types(const Op& op) {
 }
 
 /// What converts or fills goes by the types of its operands, whatever its neighbours compute in.
-bool converts(const Op& op) { return std::holds_alternative<Accumulate>(op) || std::holds_alternative<Fill>(op); }
+bool converts(const Op& op) {
+  return std::holds_alternative<Accumulate>(op) || std::holds_alternative<Fill>(op) || std::holds_alternative<HostCopy>(op);
+}
 
 /// A master of 16 bits beside weights of 16 bits holds only what these lack, which no kernel here puts together.
 bool has_partial_master(const Op& op, std::span<const DType> out) {
@@ -85,14 +88,16 @@ class ReachedMark final : public Mark {
 
 class CpuQueue final : public Queue {
  public:
-  explicit CpuQueue(const std::vector<PieceRow>& pieces) : pieces_(pieces) {}
+  using Pieces = PieceForms<std::vector<PieceRow>>;
+  explicit CpuQueue(const Pieces& pieces) : pieces_(pieces) {}
 
   void run(const Launch& launch) override {
     if (!can_run(launch.op, launch.compute))
       throw DeviceError("the CPU backend cannot run " + in_type(launch.op, launch.compute));
+    if (std::holds_alternative<HostCopy>(launch.op)) return copy(launch);
     const bool widens = !knows_types(launch.op) && (has_narrow(launch.in) || has_narrow(launch.out));
     if (widens) return run_widened(launch);
-    cpu::Call call(launch, pieces_, gemm_flops_);
+    cpu::Call call(launch, pieces_.of(launch), gemm_flops_);
     if (launch.compute == DType::fp64)
       compute<double>(launch.op, call);
     else
@@ -112,14 +117,21 @@ class CpuQueue final : public Queue {
     std::visit([&](const auto& o) { cpu::compute<T>(o, call); }, op);
   }
 
+  /// Both memories are the host's.
+  static void copy(const Launch& launch) {
+    const Tensor &from = launch.in[0], &to = launch.out[0];
+    std::memcpy(to.address, from.address, static_cast<std::size_t>(bytes_of(from.dtype, from.elements).count()));
+  }
+
   void run_widened(const Launch& launch) {
     const cpu::Widened widened(launch);
-    cpu::Call call({launch.op, DType::fp32, widened.in(), widened.out(), launch.context}, pieces_, gemm_flops_, &widened);
+    const Launch wide{launch.op, DType::fp32, widened.in(), widened.out(), launch.context};
+    cpu::Call call(wide, pieces_.of(launch), gemm_flops_, &widened);
     compute<float>(launch.op, call);
     widened.put();
   }
 
-  const std::vector<PieceRow>& pieces_;
+  const Pieces& pieces_;
   std::int64_t gemm_flops_ = 0;
 };
 
@@ -143,8 +155,15 @@ class CpuBackend final : public Backend {
   }
 
   std::unique_ptr<Memory> allocate(std::size_t bytes) override { return cpu::allocate(bytes, book_); }
+  std::unique_ptr<Memory> allocate_host(std::size_t bytes) override {
+    return cpu::allocate(bytes, std::make_shared<cpu::MemoryBook>());
+  }
   Memory& step_table() override { return *table_; }
-  void load_pieces(std::span<const PieceRow> rows) override { pieces_.assign(rows.begin(), rows.end()); }
+  void load_pieces(std::span<const PieceRow> rows) override { pieces_ = {{rows.begin(), rows.end()}, {}}; }
+  void split_updates(std::span<const UpdateRows> updates) override {
+    pieces_.updates.clear();
+    for (const UpdateRows& u : updates) pieces_.updates.emplace_back(u.unit, u.rows);
+  }
   Queue& queue(Stream stream) override { return queues_[static_cast<std::size_t>(stream)]; }
   std::unique_ptr<Mark> make_mark() override { return std::make_unique<ReachedMark>(); }
 
@@ -157,7 +176,7 @@ class CpuBackend final : public Backend {
  private:
   std::shared_ptr<cpu::MemoryBook> book_ = std::make_shared<cpu::MemoryBook>();
   std::unique_ptr<Memory> table_ = cpu::allocate(sizeof(StepTable), std::make_shared<cpu::MemoryBook>());
-  std::vector<PieceRow> pieces_;
+  CpuQueue::Pieces pieces_;
   std::vector<CpuQueue> queues_ = std::vector<CpuQueue>(kStreams, CpuQueue(pieces_));
 };
 

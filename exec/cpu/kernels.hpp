@@ -147,7 +147,7 @@ void compute(const Recv&, Call&) {
 }
 template <class T>
 void compute(const HostCopy&, Call&) {
-  throw DeviceError("the CPU backend has no other memory to copy to");
+  throw DeviceError("a copy to the host's memory is the queue's");
 }
 
 /// Written once for each kernel at the end of its file.

@@ -55,19 +55,20 @@ class CudaBackend final : public Backend {
 
   std::string_view name() const override { return "cuda"; }
   bool asynchronous() const override { return true; }
-  Answer supports(const Op& op, const OperandTypes& types) const override { return device::can(op, types, most_shared_); }
+  Answer supports(const Op& op, const OperandTypes& types) const override {
+    if (std::holds_alternative<HostCopy>(op)) return {};
+    return device::can(op, types, most_shared_);
+  }
   std::unique_ptr<Memory> allocate(std::size_t bytes) override { return cuda::allocate(bytes, transfers_, book_); }
   Memory& step_table() override { return *table_; }
+  std::unique_ptr<Memory> allocate_host(std::size_t bytes) override { return allocate_pinned(bytes); }
   void load_pieces(std::span<const PieceRow> rows) override {
-    const auto stretches = device::stretches_of(rows);
-    rows_ = cuda::allocate(rows.size_bytes(), transfers_, table_book_);
-    rows_->write(0, std::as_bytes(rows));
-    stretches_ = cuda::allocate(stretches.size() * sizeof(device::Stretch), transfers_, table_book_);
-    stretches_->write(0, std::as_bytes(std::span(stretches)));
-    shared_.pieces = device::Pieces{reinterpret_cast<const PieceRow*>(rows_->address()),
-                                    reinterpret_cast<const device::Stretch*>(stretches_->address()),
-                                    static_cast<std::int64_t>(stretches.size()), device::end_of_states(rows),
-               device::end_of_parameters(rows)};
+    piece_memory_.clear();
+    shared_.pieces = {pieces_of(rows), {}};
+  }
+  void split_updates(std::span<const UpdateRows> updates) override {
+    shared_.pieces.updates.clear();
+    for (const UpdateRows& u : updates) shared_.pieces.updates.emplace_back(u.unit, pieces_of(u.rows));
   }
   Queue& queue(tandem::Stream stream) override {
     std::lock_guard lock(mutex_);
@@ -116,6 +117,19 @@ class CudaBackend final : public Backend {
     std::function<void()> count_;
   };
 
+  /// Copied to the device, where they stay until load_pieces is called again.
+  device::Pieces pieces_of(std::span<const PieceRow> rows) {
+    const auto stretches = device::stretches_of(rows);
+    const auto rows_at = on_device(std::as_bytes(rows)), stretches_at = on_device(std::as_bytes(std::span(stretches)));
+    return {reinterpret_cast<const PieceRow*>(rows_at), reinterpret_cast<const device::Stretch*>(stretches_at),
+            static_cast<std::int64_t>(stretches.size()), device::end_of_states(rows), device::end_of_parameters(rows)};
+  }
+  const std::byte* on_device(std::span<const std::byte> bytes) {
+    piece_memory_.push_back(cuda::allocate(bytes.size(), transfers_, table_book_));
+    piece_memory_.back()->write(0, bytes);
+    return piece_memory_.back()->address();
+  }
+
   std::int64_t issued_flops() const {
     std::int64_t flops = 0;
     for (const auto& q : queues_) flops += q ? q->product_flops() : 0;
@@ -129,7 +143,7 @@ class CudaBackend final : public Backend {
   std::shared_ptr<Transfers> transfers_ = std::make_shared<Transfers>();
   std::shared_ptr<MemoryBook> book_ = std::make_shared<MemoryBook>(), table_book_ = std::make_shared<MemoryBook>();
   std::unique_ptr<Memory> table_ = cuda::allocate(sizeof(StepTable), transfers_, table_book_);
-  std::unique_ptr<Memory> rows_, stretches_;
+  std::vector<std::unique_ptr<Memory>> piece_memory_;
   RankShared shared_;
   std::mutex mutex_;
   std::array<std::unique_ptr<DeviceQueue>, kStreams> queues_;  ///< last: they use all of the above

@@ -54,9 +54,35 @@ class DeviceMemory final : public Memory {
   std::shared_ptr<MemoryBook> book_;
 };
 
+class PinnedMemory final : public Memory {
+ public:
+  explicit PinnedMemory(std::size_t bytes) : buffer_(std::max<std::size_t>(bytes, 1), Buffer::Where::host), bytes_(bytes) {}
+
+  std::byte* address() override { return buffer_.data(); }
+  std::size_t size() const override { return bytes_; }
+  void read(std::size_t at, std::span<std::byte> to) const override {
+    std::copy_n(inside(at, to.size()), to.size(), to.data());
+  }
+  void write(std::size_t at, std::span<const std::byte> from) override {
+    std::copy_n(from.data(), from.size(), inside(at, from.size()));
+  }
+  void fill(std::size_t at, std::size_t bytes, std::byte value) override { std::fill_n(inside(at, bytes), bytes, value); }
+
+ private:
+  std::byte* inside(std::size_t at, std::size_t bytes) const {
+    require(at <= bytes_ && bytes <= bytes_ - at, "bytes outside a backend's memory");
+    return buffer_.data() + at;
+  }
+
+  Buffer buffer_;
+  std::size_t bytes_;
+};
+
 static_assert(kArenaAlignment <= 256, "cudaMalloc aligns to 256 bytes");
 
 }  // namespace
+
+std::unique_ptr<Memory> allocate_pinned(std::size_t bytes) { return std::make_unique<PinnedMemory>(bytes); }
 
 void MemoryBook::add(std::int64_t bytes) {
   std::lock_guard lock(mutex);

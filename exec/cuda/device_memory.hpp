@@ -26,4 +26,7 @@ struct Transfers {
 /// Aligned to 256 bytes. Throws DeviceError where the device has no room.
 std::unique_ptr<Memory> allocate(std::size_t bytes, std::shared_ptr<Transfers> transfers, std::shared_ptr<MemoryBook> book);
 
+/// Memory of the host that the device copies from and to by itself. Throws DeviceError where the host has no room.
+std::unique_ptr<Memory> allocate_pinned(std::size_t bytes);
+
 }  // namespace tandem::exec::cuda

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "exec/backend/queue.hpp"
+#include "exec/backend/update_rows.hpp"
 #include "exec/cuda/attention.hpp"
 #include "exec/cuda/device_clock.hpp"
 #include "exec/cuda/rank_products.hpp"
@@ -18,7 +19,7 @@ namespace tandem::exec::cuda {
 struct RankShared {
   std::shared_ptr<DeviceClock> clock = std::make_shared<DeviceClock>();
   std::shared_ptr<Buffer> fault;  ///< one device::Fault, pinned
-  device::Pieces pieces;
+  PieceForms<device::Pieces> pieces;
 
   device::Fault& found() const { return *reinterpret_cast<device::Fault*>(fault->data()); }
 };

@@ -50,7 +50,9 @@ RankExecutor::RankExecutor(const RunContext& run, RankParts parts, std::function
   rank_context_.context_size = static_cast<std::int32_t>(run.mesh.size(Axis::cp));
   rank_context_.table = table_address(*parts_.backend);
   const RankState mine = state();
-  parts_.backend->load_pieces(piece_rows(param_pieces(program_, mine.seat), [&](const Param& p) { return share_map(p, mine); }));
+  const auto rows = piece_rows(param_pieces(program_, mine.seat), [&](const Param& p) { return share_map(p, mine); });
+  parts_.backend->load_pieces(rows);
+  if (parts_.states) parts_.backend->split_updates(parts_.states->layout().updates(program_, rows));
   const auto performing = parts_.comm->blocks() ? Performing::on_queues : Performing::all_on_queues;
   if (parts_.backend->asynchronous()) queues_ = std::make_unique<QueueOrder>(*parts_.backend, order_, performing);
   require(queues_ || parts_.comm->blocks(), "a communicator that issues to queues needs a backend that has some");
@@ -70,7 +72,9 @@ void RankExecutor::prepare() {
 }
 
 Launch RankExecutor::launch_of(const Task& task, const Operands& at, const KernelContext& context) {
-  return {task.op, task.dtype, std::span(at.in).first(task.inputs.size()), std::span(at.out).first(task.outputs.size()), context};
+  const bool copy = std::holds_alternative<HostCopy>(task.op);  // one end is no operand of the graph's
+  const std::size_t in = copy ? 1 : task.inputs.size(), out = copy ? 1 : task.outputs.size();
+  return {task.op, task.dtype, std::span(at.in).first(in), std::span(at.out).first(out), context};
 }
 
 void RankExecutor::start_workers(const std::function<void(Rank)>& failed) {
@@ -304,7 +308,13 @@ RankExecutor::Operands RankExecutor::resolve(const Task& task, const Instance& i
   Operands at;
   for (std::size_t i = 0; i < task.inputs.size(); ++i) at.in[i] = locate(task.inputs[i], instance, notes);
   for (std::size_t i = 0; i < task.outputs.size(); ++i) at.out[i] = locate(task.outputs[i], instance, notes);
+  if (const auto* copy = std::get_if<HostCopy>(&task.op)) (copy->to_host ? at.out : at.in)[0] = locate_on_host(task, instance);
   return at;
+}
+
+Tensor RankExecutor::locate_on_host(const Task& copy, const Instance& instance) const {
+  const HostTensor& t = parts_.states->layout().host().of(copy, instance);
+  return {parts_.states->host().address() + t.offset, t.dtype, t.elements};
 }
 
 Tensor RankExecutor::locate(const Operand& operand, const Instance& instance, StreamNotes& notes) {
@@ -348,6 +358,7 @@ RankBooks RankExecutor::books() const {
   books.backend = parts_.backend->counters();
   books.comm = parts_.comm->counters();
   books.arena_bytes = static_cast<std::int64_t>(parts_.arena->size());
+  books.host_arena_bytes = parts_.states ? static_cast<std::int64_t>(parts_.states->host().size()) : 0;
   books.issue_order = issued_;
   for (const auto& n : notes_) {
     books.stream_order.push_back(n.order);

@@ -30,6 +30,10 @@ struct RankParts {
   std::shared_ptr<Backend> backend;
   std::shared_ptr<Communicator> comm;
   std::shared_ptr<Memory> arena;
+  std::shared_ptr<StateMemory> states;  ///< where some are offloaded; else nothing
+
+  /// What states are read from and written to.
+  Memory& state_memory() const { return states ? *states : *arena; }
 };
 
 class RankExecutor {
@@ -90,6 +94,8 @@ class RankExecutor {
   /// Does the communication and returns when its last participant had arrived.
   TimePoint communicate(const Task& task, const Instance& instance, const Operands& at);
   Operands resolve(const Task& task, const Instance& instance, StreamNotes& notes);
+  /// The end of a HostCopy that is in the host's memory.
+  Tensor locate_on_host(const Task& copy, const Instance& instance) const;
   Tensor locate(const Operand& operand, const Instance& instance, StreamNotes& notes);
   void note_routing(const Task& task, const Instance& instance, const Operands& at);
   TimePoint collect(const Collective& op, const Task& task, const Operands& at);

@@ -42,7 +42,7 @@ CommCounters unpack_comm(Unpacker& from) {
 }  // namespace
 
 void pack(Packer& to, const RankBooks& b) {
-  to.add(b.backend).add(b.arena_bytes).add(b.arena_touched_bytes);
+  to.add(b.backend).add(b.arena_bytes).add(b.host_arena_bytes).add(b.arena_touched_bytes);
   pack_comm(to, b.comm);
   pack_order(to, b.issue_order);
   to.add(b.stream_order.size());
@@ -53,6 +53,7 @@ RankBooks unpack_books(Unpacker& from) {
   RankBooks b;
   b.backend = from.get<BackendCounters>();
   b.arena_bytes = from.get<std::int64_t>();
+  b.host_arena_bytes = from.get<std::int64_t>();
   b.arena_touched_bytes = from.get<std::int64_t>();
   b.comm = unpack_comm(from);
   b.issue_order = unpack_order(from);

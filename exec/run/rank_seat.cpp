@@ -33,7 +33,9 @@ void RankSeat::cancel() {
 
 RankState RankSeat::state(const RunContext& context) const {
   const auto stage = StageId(context.mesh.coords(rank())[Axis::pp]);
-  return rank_state(context.graph.program(stage), context.mesh, rank(), parts_.arena.get());
+  RankState mine = rank_state(context.graph.program(stage), context.mesh, rank(), &parts_.state_memory());
+  mine.offloaded = parts_.states ? &parts_.states->layout() : nullptr;
+  return mine;
 }
 
 RankBooks RankSeat::books() {

@@ -28,7 +28,7 @@ class RankSeat {
   RankState state(const RunContext& context) const;
   /// Of its executor; there must be one.
   std::vector<std::string> notes() const { return executor_->notes(); }
-  const Memory& arena() const { return *parts_.arena; }
+  const Memory& states() const { return parts_.state_memory(); }
 
   /// Keeps the spans of the step just done.
   void keep_lane() { lane_ = executor_->lane(); }

@@ -29,14 +29,6 @@ void require_steps_left(const SavedState* resume, std::int64_t steps) {
                             "give more steps: they count from the beginning of the run"});
 }
 
-void require_no_host_copies(const Plan& plan, const TaskGraph& graph) {
-  for (const auto& t : graph.templates)
-    for (const auto& task : t.tasks)
-      if (std::holds_alternative<HostCopy>(task.op))
-        throw InfeasibleError(Problem{plan.file, "parallel.offload", "", "simulated only: this runtime has no second memory",
-                                      "leave parallel.offload out to train"});
-}
-
 std::vector<DType> types_of(const std::vector<Operand>& operands) {
   std::vector<DType> types;
   for (const auto& o : operands) types.push_back(o.dtype);
@@ -117,13 +109,18 @@ class Run {
   }
 
   void make_rank(Rank rank, std::unique_ptr<Communicator> comm) {
-    RankParts parts{rank, make_backend(rank), std::move(comm), nullptr};
+    RankParts parts{rank, make_backend(rank), std::move(comm), nullptr, nullptr};
     if (rank == here_.front())
       for (const auto* c : script_.contexts()) require_supported(c->plan, c->graph, *parts.backend);
     const auto stage = StageId(script_.mesh().coords(rank)[Axis::pp]);
     parts.arena = parts.backend->allocate(static_cast<std::size_t>(script_.arena_bytes(stage).count()));
     // All ones is not a number: what reads a byte that nobody wrote shows it.
     parts.arena->fill(0, parts.arena->size(), std::byte{0xFF});
+    if (const auto offloaded = script_.offloaded(stage)) {
+      std::shared_ptr<Memory> host = parts.backend->allocate_host(static_cast<std::size_t>(offloaded->host().bytes().count()));
+      host->fill(0, host->size(), std::byte{0});  // as initialise() clears states on the device
+      parts.states = std::make_shared<StateMemory>(offloaded, parts.arena, std::move(host));
+    }
     comms_.push_back(parts.comm.get());
     ranks_.push_back(std::make_unique<RankSeat>(std::move(parts), [this](Rank failed) { fail(failed); }));
   }
@@ -141,9 +138,9 @@ class Run {
       const Rank rank(static_cast<std::int32_t>(r));
       const auto stage = StageId(context.mesh.coords(rank)[Axis::pp]);
       all.push_back(rank_state(context.graph.program(stage), context.mesh, rank, nullptr));
+      all.back().offloaded = script_.offloaded(stage).get();
       if (const int process = world_.places().process_of(rank); remote != nullptr && process != world_.control().process()) {
-        const auto size = static_cast<std::size_t>(script_.arena_bytes(stage).count());
-        remote->push_back(std::make_unique<RemoteMemory>(world_.control(), process, rank, size));
+        remote->push_back(std::make_unique<RemoteMemory>(world_.control(), process, rank, script_.state_bytes(stage)));
         all.back().arena = remote->back().get();
       }
     }
@@ -170,7 +167,7 @@ class Run {
 
   void serve() const {
     std::map<Rank, const Memory*> arenas;
-    for (const auto& rank : ranks_) arenas[rank->rank()] = &rank->arena();
+    for (const auto& rank : ranks_) arenas[rank->rank()] = &rank->states();
     serve_memory(world_.control(), arenas);
   }
 
@@ -312,7 +309,7 @@ class Run {
   StepReport own_report(const RunContext& context) const {
     for (const auto& rank : ranks_) {
       const RankState state = rank->state(context);
-      if (const auto offset = state_offset(*state.program, "loss"); offset >= 0)
+      if (const auto offset = state_offset(state, "loss"); offset >= 0)
         return {read_value<double>(*state.arena, static_cast<std::size_t>(offset)), true, false};
     }
     return {};
@@ -456,12 +453,7 @@ RunResult run_script(const Plan& plan, const RunInput& in, const std::function<G
   require_vocabulary(plan, data.vocab_size());
   require_steps_left(options.resume, options.steps);
   if (options.evaluation_data != nullptr) require_vocabulary(plan, options.evaluation_data->vocab_size());
-  const auto performable = [&](const Segment& s) {
-    const GraphOf g = graph_of(s);
-    require_no_host_copies(plan, g.graph);
-    return g;
-  };
-  const Script script(plan, performable, data, options);
+  const Script script(plan, graph_of, data, options);
   if (!world.several()) world.place(script.mesh().world_size());
   return Run(plan, script, options, world).train();
 }

@@ -36,6 +36,7 @@ struct RankBooks {
   BackendCounters backend;
   CommCounters comm;
   std::int64_t arena_bytes = 0;         ///< as allocated
+  std::int64_t host_arena_bytes = 0;    ///< offloaded, in the host's memory, as allocated
   std::int64_t arena_touched_bytes = 0; ///< end of the highest byte any operand reached
   std::vector<std::pair<std::uint32_t, std::uint16_t>> issue_order;                  ///< (instance, task) as issued, last step
   std::vector<std::vector<std::pair<std::uint32_t, std::uint16_t>>> stream_order;    ///< by Stream, as started, last step

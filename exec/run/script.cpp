@@ -30,6 +30,7 @@ Script::Script(const Plan& plan, const std::function<GraphOf(const Segment&)>& g
     const bool evaluates = s.kind == Segment::Kind::evaluate;
     acts_.push_back({s, context(graph_of(s), evaluates ? *options.evaluation_data : data)});
   }
+  for (const Program& p : acts_.front().context->graph.programs) offloaded_.push_back(layout(p.stage));
   const Segment& last = training.back();
   whole_ = {0, options.steps, 0, 1, last.first_sample + last.steps * last.global_batch_size, plan.training.seq_length};
 }
@@ -52,6 +53,22 @@ Bytes Script::arena_bytes(StageId stage) const {
   Bytes most;
   for (const auto& [graph, context] : contexts_) most = std::max(most, graph->program(stage).memory.arena_bytes);
   return most;
+}
+
+/// A graph that only evaluates has no states: the one that copies most tells.
+std::shared_ptr<const StateLayout> Script::layout(StageId stage) const {
+  std::shared_ptr<const StateLayout> most;
+  for (const auto& [graph, context] : contexts_) {
+    HostArena host(*graph, graph->program(stage));
+    if (host.tensors().size() > (most ? most->host().tensors().size() : 0))
+      most = std::make_shared<const StateLayout>(graph->program(stage), std::move(host), arena_bytes(stage).count());
+  }
+  return most;
+}
+
+std::size_t Script::state_bytes(StageId stage) const {
+  const auto offloaded = this->offloaded(stage);
+  return static_cast<std::size_t>(offloaded ? offloaded->bytes() : arena_bytes(stage).count());
 }
 
 RunProgress Script::progress(const Segment& s, std::int64_t index) const {

@@ -9,6 +9,7 @@
 #include "exec/run/learning_rate.hpp"
 #include "exec/run/run_context.hpp"
 #include "exec/run/run_options.hpp"
+#include "exec/state/offloaded.hpp"
 
 namespace tandem::exec {
 
@@ -36,6 +37,10 @@ class Script {
   const Mesh& mesh() const { return acts_.front().context->mesh; }
   /// The largest arena of any graph, which all of them use.
   Bytes arena_bytes(StageId stage) const;
+  /// Where what is offloaded lies; nothing: all is in the arena.
+  std::shared_ptr<const StateLayout> offloaded(StageId stage) const { return offloaded_[stage.index()]; }
+  /// Of what a rank keeps its states in.
+  std::size_t state_bytes(StageId stage) const;
   /// Step `index` of a training segment as the learning rate sees it.
   RunProgress progress(const Segment& s, std::int64_t index) const;
 
@@ -43,7 +48,10 @@ class Script {
   const RunContext* context(const GraphOf& of, const TokenSource& data);
 
   std::map<const TaskGraph*, std::unique_ptr<const RunContext>> contexts_;
+  std::shared_ptr<const StateLayout> layout(StageId stage) const;
+
   std::vector<Act> acts_;
+  std::vector<std::shared_ptr<const StateLayout>> offloaded_;  ///< by stage
   RunProgress whole_;  ///< of the run, before its first step
 };
 

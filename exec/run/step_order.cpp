@@ -29,7 +29,8 @@ const Task& StepOrder::task(TaskRef t) const { return graph_.of(program_.instanc
 void StepOrder::add_instance(std::uint32_t instance, std::size_t& edge) {
   const auto& tasks = graph_.of(program_.instances[instance]).tasks;
   for (std::uint16_t t = 0; t < tasks.size(); ++t) {
-    require(inline_stream(tasks[t].stream, Performing::where_issued) || is_communication(tasks[t].op),
+    const bool leaves = is_communication(tasks[t].op) || std::holds_alternative<HostCopy>(tasks[t].op);
+    require(inline_stream(tasks[t].stream, Performing::where_issued) || leaves,
             "a computation on a stream that only communicates");
     uses_[static_cast<std::size_t>(tasks[t].stream)] = true;
     refs_.push_back({instance, t});

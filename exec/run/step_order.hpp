@@ -23,9 +23,11 @@ enum class Performing : std::uint8_t {
 };
 
 /// True for the streams whose tasks the issuing thread runs or issues itself; the others have a thread each. A communication blocks
-/// its thread, so computations run ahead of tensor collectives only where those have another.
+/// its thread, so computations run ahead of tensor collectives only where those have another. Copies to and from the host have a
+/// thread of their own where a task is done when its call returns.
 constexpr bool inline_stream(Stream s, Performing how) {
-  return s == Stream::compute || how == Performing::all_on_queues || (s == Stream::tensor && how == Performing::where_issued);
+  return s == Stream::compute || how == Performing::all_on_queues || (s == Stream::tensor && how == Performing::where_issued) ||
+         (s == Stream::host && how == Performing::on_queues);
 }
 
 /// Immutable; shared by the ranks of a stage. Throws ContractError when a task depends on one issued after it, or

@@ -39,7 +39,7 @@ void read(BlockPlace from, GatheredTensor& to) {
 std::vector<GatheredTensor> gather(std::span<const RankState> ranks, std::string_view allocation, DType dtype) {
   Tensors tensors;
   for (const auto& rank : ranks) {
-    const auto offset = state_offset(*rank.program, allocation);
+    const auto offset = state_offset(rank, allocation);
     require(offset >= 0 || rank.program->params.empty(), "a program without the buffer that is gathered");
     for (const HeldBlock& held : counted_blocks(rank, allocation))
       read(place_of(rank, held, offset, dtype), whole_of(*held.param, tensors));

@@ -39,7 +39,7 @@ using Places = std::map<const Param*, std::vector<BlockPlace>>;
 
 void add_places(const RankState& rank, const Plan& plan, Places& places) {
   for (const char* buffer : {"weights", "master"}) {
-    const auto offset = state_offset(*rank.program, buffer);
+    const auto offset = state_offset(rank, buffer);
     if (offset < 0) continue;
     for (const HeldBlock& held : held_blocks(rank, buffer))
       places[held.param].push_back(place_of(rank, held, offset, kept_type(plan, buffer)));

@@ -7,7 +7,7 @@ RankState rank_state(const Program& program, const Mesh& mesh, Rank rank, Memory
   const ShardSeat seat{mesh.coords(rank)[Axis::tp], at(Group::expert_tensor), at(Group::shard), at(Group::replica),
                        at(Group::expert_data),      at(Group::expert_shard),  at(Group::expert_replica),
                        at(Group::data),             program.norm_over_world};
-  return {&program, seat, at(Group::expert), mesh.group_size(Group::expert), arena};
+  return {&program, seat, at(Group::expert), mesh.group_size(Group::expert), arena, nullptr};
 }
 
 ShareMap share_map(const Param& p, const RankState& rank) {
@@ -18,6 +18,11 @@ std::int64_t state_offset(const Program& program, std::string_view name) {
   for (const auto& a : program.memory.allocations)
     if (a.name == name) return a.offset;
   return -1;
+}
+
+std::int64_t state_offset(const RankState& rank, std::string_view name) {
+  const std::int64_t offloaded = rank.offloaded != nullptr ? rank.offloaded->offset(name) : -1;
+  return offloaded >= 0 ? offloaded : state_offset(*rank.program, name);
 }
 
 }  // namespace tandem::exec

@@ -6,6 +6,7 @@
 
 #include "exec/backend/memory.hpp"
 #include "exec/backend/share_map.hpp"
+#include "exec/state/offloaded.hpp"
 #include "models/graph/task_graph.hpp"
 #include "models/plan/mesh.hpp"
 
@@ -17,12 +18,15 @@ struct RankState {
   ShardSeat seat;
   std::int64_t expert_rank = 0, expert_ranks = 1;  ///< in its expert group
   Memory* arena = nullptr;                         ///< nothing: another process has it
+  const StateLayout* offloaded = nullptr;          ///< of `arena`, which then is a StateMemory; nothing: no state is offloaded
 };
 
 RankState rank_state(const Program& program, const Mesh& mesh, Rank rank, Memory* arena);
 
 /// Byte offset into the arena of the allocation `name`, -1 where the program has none.
 std::int64_t state_offset(const Program& program, std::string_view name);
+/// The same of a rank, some of whose states may be offloaded.
+std::int64_t state_offset(const RankState& rank, std::string_view name);
 
 /// Of the rank's share.
 ShareMap share_map(const Param& p, const RankState& rank);

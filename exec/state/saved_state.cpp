@@ -22,9 +22,13 @@ bool stays(const Allocation& a, const Program& program) { return a.first == 0 &&
 /// "weights", and the optimizer's buffers that are kept from step to step, of any stage.
 std::vector<std::string> kept_buffers(std::span<const RankState> ranks) {
   std::set<std::string> names;
-  for (const auto& rank : ranks)
+  for (const auto& rank : ranks) {
     for (const auto& a : rank.program->memory.allocations)
       if (a.kind == MemoryKind::optimizer && stays(a, *rank.program)) names.emplace(a.name);
+    if (rank.offloaded == nullptr) continue;
+    for (const std::string& name : rank.offloaded->buffers())
+      if (name != kWeights) names.insert(name);
+  }
   std::vector<std::string> all{kWeights};
   all.insert(all.end(), names.begin(), names.end());
   return all;
@@ -71,7 +75,7 @@ Places places_of(std::span<const RankState> ranks, const Plan& plan, const std::
   for (const RankState& rank : ranks) {
     if (rank.arena == nullptr) continue;
     for (const std::string& buffer : buffers) {
-      const auto offset = state_offset(*rank.program, buffer);
+      const auto offset = state_offset(rank, buffer);
       if (offset < 0) continue;  // a stage without parameters
       for (const HeldBlock& held : held_blocks(rank, buffer))
         places[{buffer, held.param->global_index}].push_back(place_of(rank, held, offset, kept_type(plan, buffer)));

@@ -5,6 +5,7 @@
 
 #include "models/base/error.hpp"
 #include "models/graph/deadlock.hpp"
+#include "models/graph/host_arena.hpp"
 #include "models/graph/program_index.hpp"
 
 namespace tandem {
@@ -233,7 +234,10 @@ void check_plays(const TaskGraph& graph) {
 
 void TaskGraph::check() const {
   require(!programs.empty(), "a task graph has at least one program");
-  for (const Program& p : programs) ProgramCheck(*this, p).run();
+  for (const Program& p : programs) {
+    ProgramCheck(*this, p).run();
+    HostArena(*this, p);
+  }
   check_communication(*this);
   check_plays(*this);
 }

@@ -109,6 +109,8 @@ class Roofline {
   double operator()(const LayerwiseMoments& o) const { return stream(o); }
   double operator()(const LayerwiseApply& o) const { return stream(o); }
   double operator()(const HostCopy& o) const {
+    // A processor is its own host: the copy reads and writes one memory.
+    if (device_.synchronous) return 2.0 * static_cast<double>(bytes_of(o.dtype, o.elements).count()) / memory_rate_;
     const double rate = device_.host_link.bytes_per_second();
     if (rate <= 0)
       throw InfeasibleError(Problem{"", "parallel.offload", "true",

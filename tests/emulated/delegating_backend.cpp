@@ -108,6 +108,10 @@ class DelegatingBackend final : public exec::ForwardingBackend {
     cpu_->load_pieces(rows);
     ForwardingBackend::load_pieces(rows);
   }
+  void split_updates(std::span<const exec::UpdateRows> updates) override {
+    cpu_->split_updates(updates);
+    ForwardingBackend::split_updates(updates);
+  }
   exec::Queue& queue(Stream stream) override { return *queues_[static_cast<std::size_t>(stream)]; }
   exec::BackendCounters counters() const override {
     exec::BackendCounters all = ForwardingBackend::counters();

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstring>
+#include <deque>
 #include <vector>
 
 #include "exec/backend/forwarding_backend.hpp"
@@ -77,15 +78,17 @@ void perform(const device::Product& p) {
 
 class EmulatedQueue final : public exec::ForwardingQueue {
  public:
-  EmulatedQueue(exec::Queue& inner, const device::Pieces& pieces) : ForwardingQueue(inner), pieces_(pieces) {}
+  EmulatedQueue(exec::Queue& inner, const exec::PieceForms<device::Pieces>& pieces) : ForwardingQueue(inner), pieces_(pieces) {}
 
   void run(const exec::Launch& launch) override {
+    if (std::holds_alternative<HostCopy>(launch.op)) return inner().run(launch);  // the device's memory is the host's
     const std::vector<DType> none;
     if (const auto answer = device::can(launch.op, {launch.compute, none, none}, kMostShared); !answer.possible)
       throw DeviceError("the emulated backend cannot run " + answer.reason);
     device::Fault fault;
     std::vector<double> room(static_cast<std::size_t>(device::room_bytes(launch.op)) / sizeof(double) + 1);
-    for (const device::Work& work : device::works_of(launch, {pieces_, &fault, reinterpret_cast<std::byte*>(room.data())})) {
+    const device::Surroundings around{pieces_.of(launch), &fault, reinterpret_cast<std::byte*>(room.data())};
+    for (const device::Work& work : device::works_of(launch, around)) {
       std::visit([](const auto& w) { perform(w); }, work);
       flops_ += device::product_flops(work);
     }
@@ -94,7 +97,7 @@ class EmulatedQueue final : public exec::ForwardingQueue {
   std::int64_t flops() const { return flops_; }
 
  private:
-  const device::Pieces& pieces_;
+  const exec::PieceForms<device::Pieces>& pieces_;
   std::int64_t flops_ = 0;
 };
 
@@ -105,13 +108,16 @@ class EmulatedBackend final : public exec::ForwardingBackend {
   }
   std::string_view name() const override { return "emulated"; }
   exec::Answer supports(const Op& op, const exec::OperandTypes& types) const override {
+    if (std::holds_alternative<HostCopy>(op)) return {};
     return device::can(op, types, kMostShared);
   }
   void load_pieces(std::span<const exec::PieceRow> rows) override {
-    rows_.assign(rows.begin(), rows.end());
-    stretches_ = device::stretches_of(rows_);
-    pieces_ = {rows_.data(), stretches_.data(), static_cast<std::int64_t>(stretches_.size()), device::end_of_states(rows_),
-               device::end_of_parameters(rows_)};
+    kept_.clear();
+    pieces_ = {pieces_of(rows), {}};
+  }
+  void split_updates(std::span<const exec::UpdateRows> updates) override {
+    pieces_.updates.clear();
+    for (const exec::UpdateRows& u : updates) pieces_.updates.emplace_back(u.unit, pieces_of(u.rows));
   }
   exec::Queue& queue(Stream stream) override { return queues_[static_cast<std::size_t>(stream)]; }
   exec::BackendCounters counters() const override {
@@ -122,9 +128,18 @@ class EmulatedBackend final : public exec::ForwardingBackend {
   }
 
  private:
-  std::vector<exec::PieceRow> rows_;
-  std::vector<device::Stretch> stretches_;
-  device::Pieces pieces_;
+  struct Kept {
+    std::vector<exec::PieceRow> rows;
+    std::vector<device::Stretch> stretches;
+  };
+  device::Pieces pieces_of(std::span<const exec::PieceRow> rows) {
+    const Kept& k = kept_.emplace_back(Kept{{rows.begin(), rows.end()}, device::stretches_of(rows)});
+    return {k.rows.data(), k.stretches.data(), static_cast<std::int64_t>(k.stretches.size()), device::end_of_states(rows),
+            device::end_of_parameters(rows)};
+  }
+
+  std::deque<Kept> kept_;
+  exec::PieceForms<device::Pieces> pieces_;
   std::vector<EmulatedQueue> queues_;
 };
 

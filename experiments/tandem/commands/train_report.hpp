@@ -27,6 +27,7 @@ struct TrainReport {
   std::map<std::string, std::int64_t> bytes_sent; ///< payload by kind: all_reduce ..., send
   std::vector<Collective> collectives;
   std::int64_t arena_bytes = 0;                   ///< heaviest rank
+  std::int64_t host_arena_bytes = 0;              ///< of it offloaded, in the host's memory; heaviest rank
   std::int64_t peak_memory_bytes = 0;             ///< heaviest rank: all that its backend had handed out at once
   std::optional<exec::RankFailure> failure;       ///< what ended the run; its rank is none where all ranks did
   double bigram_entropy_nats = 0;                 ///< of the data: what a loss must fall below to mean more than a table
@@ -45,7 +46,7 @@ std::string to_text(const TrainReport& report);
 /// A loss or a norm with so many digits; what has left the numbers or grown out of all bounds stays readable.
 std::string loss_text(double value, int digits);
 
-/// schema_version, steps[], evaluations[]{step loss}, tokens_per_s, peak_memory_bytes, flops, model_flops_per_s, mfu, bytes_sent{kind}, collectives[], arena_bytes, data_bigram_entropy_nats, failure{rank step during reason} (null
+/// schema_version, steps[], evaluations[]{step loss}, tokens_per_s, peak_memory_bytes, flops, model_flops_per_s, mfu, bytes_sent{kind}, collectives[], arena_bytes, host_arena_bytes, data_bigram_entropy_nats, failure{rank step during reason} (null
 /// where none failed).
 std::string to_json(const TrainReport& report);
 

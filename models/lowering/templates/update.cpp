@@ -300,7 +300,6 @@ Template offloaded_update(const Shapes& s, const OffloadedUpdate& spec) {
   const DTypes& d = s.dtypes;
   const OptimizerSpec& o = spec.optimizer;
   const std::int64_t n = spec.unit.elements / spec.unit.shards;
-  const bool master = d.master != spec.weights;
   TemplateBuilder b("offloaded_update", d.compute);
   const auto part = [&](const char* name, MemoryKind kind, DType type, bool whole) {
     const Value all = b.whole(b.slot(name, kind), type, whole ? spec.unit.elements : n);
@@ -317,8 +316,8 @@ Template offloaded_update(const Shapes& s, const OffloadedUpdate& spec) {
           Stream::host);
   };
   for (std::size_t i = 0; i < states.size(); ++i) travel(states[i], false, kept[i].name);
-  if (spec.weights_too && !master) travel(weights, false, "weights");
-  if (spec.weights_too && master) b.add("weights_place", Fill{n, spec.weights}, {}, {weights});
+  // They come even where a master makes them anew: an update that is left out (gradients not finite) must give them back.
+  if (spec.weights_too) travel(weights, false, "weights");
   std::vector<Value> out{weights};
   out.insert(out.end(), states.begin(), states.end());
   std::vector<Value> in{gradients};

@@ -381,18 +381,6 @@ TEST_CASE("Data with more tokens than the vocabulary is refused by field") {
   REQUIRE_THROWS_AS(run_graph(plan, graph, one), ConfigError);
 }
 
-TEST_CASE("Copies to the host's memory are only simulated, and refused by field before anything runs") {
-  Task copy{"to_host", HostCopy{kElements, DType::fp32, true}, DType::fp32, Stream::host, {buffer(2)}, {}, {}};
-  const auto graph = graph_of({{{{compute(3, 2)}, {copy}}, {}, {}}});
-  const auto never = [](const float*, float*, const KernelContext&) { FAIL("ran"); };
-  try {
-    run_graph(plan_of(1, 1, 1), graph, never);
-    FAIL("not refused");
-  } catch (const InfeasibleError& e) {
-    CHECK(e.problems().at(0).field == "parallel.offload");
-  }
-}
-
 TEST_CASE("BERT needs a token more than the data has, for the mask") {
   auto plan = plan_of(1, 1, 1);
   plan.model.family = Family::bert;

@@ -101,7 +101,7 @@ class MemoryKeeper final : public StateKeeper {
 
  private:
   static void read(const RankState& rank, WholeTensor& t) {
-    const std::int64_t offset = state_offset(*rank.program, t.is.buffer);
+    const std::int64_t offset = state_offset(rank, t.is.buffer);
     if (offset < 0) return;
     for (const HeldBlock& held : counted_blocks(rank, t.is.buffer)) {
       if (held.param->name != t.is.name) continue;

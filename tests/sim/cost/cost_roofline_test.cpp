@@ -255,6 +255,15 @@ TEST_CASE("every operation has a cost on every device, and none but communicatio
   }
 }
 
+TEST_CASE("what a processor offloads stays in its memory, which a copy reads and writes") {
+  HostCopy copy;
+  copy.dtype = DType::fp32;
+  copy.elements = 1 << 24;
+  const Device cpu = device_of("cpu-host");
+  const double seconds = make_cost_model(cpu)->duration(Op(copy), DType::fp32).seconds();
+  CHECK(seconds >= 2 * 4.0 * (1 << 24) / cpu.memory_bandwidth.bytes_per_second());
+}
+
 TEST_CASE("what Gaudi has in its host's memory comes over sixteen lanes of PCIe") {
   struct Lanes { const char* preset; double transfers; };
   for (const Lanes& of : {Lanes{"hls-gaudi1", 16e9}, Lanes{"hls-gaudi2", 16e9}, Lanes{"hls-gaudi3", 32e9}}) {

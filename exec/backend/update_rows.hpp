@@ -1,0 +1,34 @@
+#pragma once
+// Which pieces of parameters an update works on where states are offloaded: each unit of them has an update of its own.
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "exec/backend/launch.hpp"
+#include "exec/backend/piece_row.hpp"
+#include "models/base/error.hpp"
+
+namespace tandem::exec {
+
+struct UpdateRows {
+  std::int32_t unit = -1;      ///< KernelContext::layer of the update; -1: that of all states on the device
+  std::vector<PieceRow> rows;  ///< ascending
+};
+
+/// A backend's pieces in the form that its kernels take, for all and for each update that has its own.
+template <class Form>
+struct PieceForms {
+  Form all{};
+  std::vector<std::pair<std::int32_t, Form>> updates{};  ///< by unit
+
+  const Form& of(const Launch& launch) const {
+    if (updates.empty() || !std::holds_alternative<AdamW>(launch.op)) return all;
+    const auto mine = std::find_if(updates.begin(), updates.end(), [&](const auto& u) { return u.first == launch.context.layer; });
+    require(mine != updates.end(), "an update of a unit whose pieces nobody named");
+    return mine->second;
+  }
+};
+
+}  // namespace tandem::exec
