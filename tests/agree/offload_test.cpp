@@ -1,10 +1,14 @@
 // States and weights in the host's memory (parallel.offload): the same numbers as without, bit for bit, and less of the device.
 
+#include "exec/checkpoint/file_keeper.hpp"
+#include "exec/process/world.hpp"
 #include "models/graph/host_arena.hpp"
 #include "tests/agree/closeness.hpp"
 #include "tests/agree/features.hpp"
 #include "tests/agree/layouts.hpp"
 #include "tests/catch.hpp"
+#include "tests/exec/state/kept_files.hpp"
+#include "tests/temporary_folder.hpp"
 #include "topology/plan_reader.hpp"
 
 using namespace tandem;
@@ -191,18 +195,19 @@ TEST_CASE("A run with offloaded states goes on from a saved state, with and with
       for (const std::string& offload : offloads(l)) {
         INFO(type << " " << l.parallel << " " << offload);
         const Plan plan = plan_of(l, offload, type);
-        exec::TrainingState saved;
+        const tests::TemporaryFolder folder;
+        const std::string path = (folder.path() / "run").string();
+        exec::World world;
+        const auto keeper = exec::make_file_keeper(exec::test::always(path, {to_json(plan), 0}), world);
         exec::RunOptions first = tests::run_options();
         first.steps = kSteps;
         first.state_every = 2;
-        first.on_state = [&](const exec::TrainingState& s) {
-          if (s.steps == 2) saved = s;
-        };
+        first.keeper = keeper.get();
         exec::run(plan, lower(plan), HashTokens(plan.model.vocab_size), first);
-        REQUIRE(saved.steps == 2);
+        const exec::Checkpoint saved = exec::load_checkpoint(path + "/step-00000002");
         for (const std::string& then : {offload, std::string("{}")}) {
           exec::RunOptions options = tests::run_options();
-          options.resume = &saved;
+          options.resume = saved.state.get();
           const RunResult rest = trained(plan_of(l, then, type), options);
           CHECK(rest.steps.back().loss == whole.steps.back().loss);
           REQUIRE(rest.weights.size() == whole.weights.size());
