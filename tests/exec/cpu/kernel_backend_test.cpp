@@ -221,13 +221,13 @@ std::vector<Op> one_of_each(std::index_sequence<I...>) {
 
 }  // namespace
 
-TEST_CASE("every kind of operation is either supported in fp64, fp32, bf16 and fp16 or moves numbers between memories") {
+TEST_CASE("every kind of operation is either supported in fp64, fp32, bf16 and fp16 or moves numbers between ranks") {
   const auto backend = make_cpu_backend();
   for (Op op : one_of_each(std::make_index_sequence<kOpKinds>{})) {
     if (auto* a = std::get_if<Accumulate>(&op)) a->source = a->destination = DType::fp32;
     INFO(kind_name(op));
     for (const DType dtype : {DType::fp32, DType::fp64, DType::bf16, DType::fp16})
-      CHECK(backend->supports(op, {dtype, {}, {}}).possible == is_computation(op));
+      CHECK(backend->supports(op, {dtype, {}, {}}).possible == !is_communication(op));
     for (const DType dtype : {DType::tf32, DType::fp8, DType::mxfp8, DType::int32, DType::int64}) {
       CHECK_FALSE(backend->supports(op, {dtype, {}, {}}).possible);
     }
