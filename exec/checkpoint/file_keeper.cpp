@@ -212,7 +212,8 @@ class FolderKeeper final : public Keeper {
 class Sign {
  public:
   explicit Sign(const std::string& path) : path_(path) {
-    if (const std::error_code why = make_folders(path)) refuse_writing(path, why.value());
+    if (const std::error_code why = make_folders(path))
+      throw ConfigError(Problem{path, "", "", "cannot be written: " + why.message(), "give another folder"});
     text_ = std::to_string(getpid()) + " " + introduce_self().host;
     file_ = path + "/shared." + std::to_string(getpid()) + ".new";
     NewFile out(file_, path);

@@ -38,7 +38,7 @@ class Outputs(WithFolder):
         for option, place in (("--save", "/proc/x"), ("--timeline", "/proc/x"), ("--timeline", "/dev/full"), ("--trace", "/dev/full")):
             code, out, err = run("train", self.plan, "--data", TEXT, "--steps", 1, option, place)
             self.assertEqual((code, out), (3, ""), (option, place))
-            self.assertRegex(err, r"\Atandem: error: " + place + r": cannot be written: [^\n]+; give another file\n\Z")
+            self.assertRegex(err, r"\Atandem: error: " + place + r": cannot be written: [^\n]+; give another (file|folder)\n\Z")
 
     def test_nothing_is_left_where_a_place_was_tried(self):
         self.assertEqual(run("train", self.plan, "--data", TEXT, "--steps", 1, "--timeline", self.path("new.json"))[0], 0)
