@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
+import unittest
 
 import tandem
 from tandem import SMALL, TEXT, WithFolder, changed, run, tandem_json
@@ -29,6 +30,7 @@ class Checkpoints(WithFolder):
     def train(self, steps, *more, environment=None):
         return run("train", self.plan, "--data", TEXT, "--steps", steps, *more, environment=environment)
 
+    @unittest.skipUnless(tandem.plain_program(), "a sanitizer wants to be preloaded first")
     def test_a_run_killed_at_any_point_of_a_save_goes_on_bit_for_bit(self):
         shim, count = self.path("kill_at.so"), self.path("count")
         source = pathlib.Path(__file__).with_name("kill_at.c")
