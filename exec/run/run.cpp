@@ -6,6 +6,7 @@
 #include "exec/communicator/rendezvous.hpp"
 #include "exec/cpu/backend.hpp"
 #include "exec/process/remote_memory.hpp"
+#include "exec/process/carrier.hpp"
 #include "exec/process/together.hpp"
 #include "exec/run/learning_rate.hpp"
 #include "exec/run/lines.hpp"
@@ -48,6 +49,16 @@ void require_supported(const Plan& plan, const Task& task, const Backend& backen
 void require_supported(const Plan& plan, const TaskGraph& graph, const Backend& backend) {
   for (const auto& t : graph.templates)
     for (const auto& task : t.tasks) require_supported(plan, task, backend);
+}
+
+/// Inside a handler: a peer whose connection has ended is named to all, before what the carrier says of it.
+void note_lost_peer(World& world) {
+  try {
+    throw;
+  } catch (const PeerLost& e) {
+    world.lost(e.process);
+  } catch (...) {
+  }
 }
 
 /// The ranks of one run that this process has. Its first rank's thread speaks with the other processes.
@@ -191,7 +202,9 @@ class Run {
   /// True for the first failure of this process. What counts is the first of all processes.
   bool record(Rank rank) {
     if (!failure_.record(rank, step_, evaluating_)) return false;
-    if (world_.several()) failure_.adopt(world_.fail(failure_.told()));
+    if (!world_.several()) return true;
+    note_lost_peer(world_);
+    failure_.adopt(world_.fail(failure_.told()));
     return true;
   }
 
