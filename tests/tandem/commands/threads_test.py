@@ -78,22 +78,27 @@ class Hosts(WithFolder):
         plan = changed(SMALL, **{"model": {"preset": "gpt-small-demo"}, "parallel": {"tensor": 1}, "cluster.devices": 1,
                                  "training.global_batch_size": 1})
         train = ["train", self.folder.plan(plan), "--data", TEXT, "--steps", 2]
-        lost = 0
-        for mib in range(96, 400):
-            limit = limits(8 << 20, mib << 20)
+        told = saved = 0
+        for quarter in range(4 * 90, 4 * 400):  # of a MiB
+            limit = limits(8 << 20, quarter << 18)
             code, _, err = self.limited(limit, *train)
             self.assertIn(code, (0, 7), err)  # never by a signal
             if code != 0:
                 continue  # too little for the training itself
             code, _, err = self.limited(limit, *train, "--save", self.path("run"), "--save-every", 1)
             if code == 0:
-                break
+                saved += 1
+                if saved == 12:  # what a thread reserves makes more memory less at times
+                    break
+                continue
             self.assertEqual(code, 7, err)
-            self.assertIn("the host has no memory left for it; the training goes on without it", err)
+            self.assertIn("no memory left", err)
+            if "the host has no memory left for it; the training goes on without it" not in err:
+                continue  # too little for the training itself, this time
             if "failed in step" not in err:  # the very next step may lack what the save had
                 self.assertEqual(err.count("\nstep "), 2, err)
-                lost += 1
-        self.assertGreater(lost, 0)
+            told += 1
+        self.assertGreater(told, 0)
 
 
 if __name__ == "__main__":
