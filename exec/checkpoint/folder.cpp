@@ -1,5 +1,7 @@
 #include "exec/checkpoint/folder.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -84,6 +86,13 @@ void make_latest(const std::string& path, const std::string& name) {
   write_text(file, name + "\n");
 }
 
+/// It loses its name at once: a process that is killed meanwhile leaves nothing that looks like a checkpoint, and what it leaves the next
+/// save removes.
+void remove_checkpoint(const std::string& folder) {
+  const std::string away = folder + "." + std::to_string(getpid()) + ".new";
+  remove_folder(exchange_folder(folder, away) ? folder : away);
+}
+
 }  // namespace
 
 std::string step_name(std::int64_t steps) {
@@ -121,7 +130,7 @@ void publish(const std::string& path, const std::string& written, std::int64_t s
   remove_folder(path + "/" + written);  // what had the name
   std::vector<std::string> earlier = checkpoints_in(path);
   std::erase_if(earlier, [&](const std::string& other) { return steps_of(other) >= steps; });
-  for (std::size_t i = 0; i + static_cast<std::size_t>(keep) <= earlier.size(); ++i) remove_folder(path + "/" + earlier[i]);
+  for (std::size_t i = 0; i + static_cast<std::size_t>(keep) <= earlier.size(); ++i) remove_checkpoint(path + "/" + earlier[i]);
 }
 
 }  // namespace tandem::exec

@@ -3,18 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "exec/state/param_layout.hpp"
 #include "models/base/error.hpp"
 
 namespace tandem::exec {
-namespace {
-
-std::int64_t on_device(const Program& program, std::string_view buffer) {
-  for (const Allocation& a : program.memory.allocations)
-    if (a.name == buffer) return a.offset;
-  return -1;
-}
-
-}  // namespace
 
 StateLayout::StateLayout(const Program& program, HostArena host, std::int64_t arena_bytes)
     : host_(std::move(host)), parts_{{0, arena_bytes, false, 0}}, end_(arena_aligned(arena_bytes)) {
@@ -35,7 +27,7 @@ void StateLayout::add_buffer(const Program& program, const HostTensor& like) {
       parts_.push_back({at, bytes, true, there->offset});
       continue;
     }
-    const std::int64_t device = on_device(program, like.buffer);
+    const std::int64_t device = state_offset(program, like.buffer);
     require(device >= 0, "a unit's states are neither on the device nor on the host");
     parts_.push_back({at, bytes, false, device + bytes_of(like.dtype, kept).count()});
     kept += unit.shard_elements();
