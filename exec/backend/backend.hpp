@@ -24,6 +24,7 @@ struct BackendCounters {
   std::int64_t allocated_bytes = 0;  ///< live bytes handed out by allocate()
   std::int64_t peak_bytes = 0;
   std::int64_t workspace_bytes = 0;  ///< what its queues use beside operands; not in the above
+  std::int64_t device_bytes = 0;     ///< in use on its device as the driver counts, by everybody; 0 where there is none
 };
 
 /// Whether a backend can do something, and if not, what it is.

@@ -37,6 +37,12 @@ std::size_t most_shared() {
   return static_cast<std::size_t>(bytes);
 }
 
+std::int64_t bytes_in_use() {
+  std::size_t free = 0, all = 0;
+  if (cudaMemGetInfo(&free, &all) != cudaSuccess) return 0;  // books are also read behind a failure
+  return static_cast<std::int64_t>(all - free);
+}
+
 std::shared_ptr<Buffer> no_fault() {
   auto fault = std::make_shared<Buffer>(sizeof(device::Fault), Buffer::Where::host);
   *reinterpret_cast<device::Fault*>(fault->data()) = {};
@@ -102,7 +108,7 @@ class CudaBackend final : public Backend {
     std::int64_t workspaces = 0;
     for (const auto& q : queues_) workspaces += q ? q->workspace_bytes() : 0;
     std::lock_guard lock(book_->mutex);
-    return {issued_flops() + replayed_flops_, book_->live, book_->peak, workspaces};
+    return {issued_flops() + replayed_flops_, book_->live, book_->peak, workspaces, bytes_in_use()};
   }
 
  private:

@@ -12,7 +12,10 @@ import statistics
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import unseen
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -20,7 +23,9 @@ LIMIT = 8 * 60  # seconds of a part
 TEXT = ROOT / "experiments/data/kjv-new-testament.txt"
 TRAIN_GPT = ROOT / "experiments/corpus/measured/train_gpt.py"
 SLOW = ['~"A table measured*"', '~"A measurement that*"']  # of the host, half a minute
-TESTS = [("test_exec", ["~[cpu]" + "".join(SLOW)]), ("test_agree", ["[emulated]"])]
+# Programs of tests, what is left out of each, and how many tests a process has: a crash shall not take all others with it.
+TESTS = [("test_exec", "~[cpu]" + "".join(SLOW), 16), ("test_agree", "~[tsan]", 1)]
+TESTERS = 10  # processes at a time, which share the card
 STEPS = 24
 # Cases of train_gpt.py, and how many times as fast as PyTorch Tandem is to be.
 CASES = [("gpt-125m-s1024-b16-compiled", 1.10), ("gpt-1.3b-s2048-b4-compiled", 1.03), ("llama-3-8b-10-layers-s8192-b1-compiled", 1.02),
@@ -58,10 +63,30 @@ def train(build, plan, *more):
     return [str(build / "tandem"), "train", str(plan), "--data", str(TEXT), "--backend", "cuda", "--json", *more]
 
 
+def tests_of(build, out, program, spec, size):
+    """Commands of so many tests each. The program lists its tests."""
+    listed = subprocess.run([str(build / program), spec, "--list-test-names-only"], env=surroundings(), capture_output=True, text=True, check=False)
+    names = [n.strip() for n in listed.stdout.splitlines() if n.strip()]
+    (out / "tests").mkdir(parents=True, exist_ok=True)
+    for i in range(0, len(names), size):
+        file = out / "tests" / f"{program}-{i:03d}"
+        file.write_text("\n".join(names[i:i + size]) + "\n", encoding="utf-8")
+        yield (names[i] if size == 1 else file.name, [str(build / program), "--input-file", str(file)],
+               {"TANDEM_TEST_BACKEND": "cuda", "OMP_NUM_THREADS": "2"})
+
+
 def commands(part, build, out):
     """(name, command, environment) of a part; the plans of `bench` are written when it runs."""
     if part == "test":
-        return [(program, [str(build / program), *spec], {"TANDEM_TEST_BACKEND": "cuda"}) for program, spec in TESTS]
+        return [c for program, spec, size in TESTS for c in tests_of(build, out, program, spec, size)]
+    if part == "unseen":
+        return [(name, train(build, out / "unseen" / f"{name}.plan.json"), {}) for name in unseen.CASES]
+    if part == "curve":
+        return [("curve", [sys.executable, str(HERE / "curve.py"), str(build / "tandem"), str(out / "curve_losses.json"), "--steps", "2000"], {})]
+    if part == "sanitize":
+        tool = ["compute-sanitizer", "--error-exitcode", "9", "--tool"]
+        return [(f"{kind} {plan}", [*tool, kind, *train(build, HERE / f"plans/{plan}.json", "--steps", "2")], {}) for kind in ("memcheck", "racecheck")
+                for plan in ("tiny-gpt", "tiny-moe")]
     if part == "kernels":
         return [("kernels", [str(build / "bench_device_kernels"), "--out", str(out / "kernels_table.json")], {})]
     if part == "measure":
@@ -130,11 +155,22 @@ def beside_pytorch(build, out, only, until):
     return results
 
 
-def perform(part, build, out, only):
-    until, results = time.monotonic() + LIMIT, []
+def perform(part, build, out, only, seconds):
+    until, results = time.monotonic() + seconds, []
     report = facts(build) | {"part": part, "results": results}
     if part == "bench":
         results.extend(beside_pytorch(build, out, only, until))
+    elif part == "unseen":
+        results.extend(unseen.measure(out, lambda plan, *more: train(build, plan, *more), surroundings(), until, only))
+    elif part == "test":
+        chosen = [c for c in commands(part, build, out) if not only or only in c[0]]
+        with ThreadPoolExecutor(TESTERS) as crew:
+            results.extend(crew.map(lambda c: run(*c, max(1.0, until - time.monotonic())), chosen))
+        for r in results:
+            if r["exit"] != 0:
+                print(f"{r['name']}: exit {r['exit']}\n{r['end'][-1200:]}", flush=True)
+        print(f"{len(results)} processes of tests, {sum(r['exit'] != 0 for r in results)} failed, {sum(r.get('done', 0) for r in results)} operations "
+              f"done, {sum(r.get('delegated', 0) for r in results)} by the CPU instead", flush=True)
     else:
         for name, command, environment in commands(part, build, out):
             if only and only not in name:
@@ -148,24 +184,26 @@ def perform(part, build, out, only):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, prog="run.sh")
-    parser.add_argument("part", choices=["test", "bench", "kernels", "measure"])
+    parser.add_argument("part", choices=["test", "bench", "kernels", "measure", "unseen", "curve", "sanitize"])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--build", type=Path, default=ROOT / "build-device")
     parser.add_argument("--only", help="what of the part has this in its name")
+    parser.add_argument("--seconds", type=float, default=LIMIT, help="what is not begun by then is left out [%(default)s]")
     parser.add_argument("--dry", action="store_true", help="print the commands and run nothing")
     args = parser.parse_args()
     if args.dry:
+        args.out.mkdir(parents=True, exist_ok=True)
         for _, command, environment in commands(args.part, args.build, args.out):
             print(*(f"{key}={value}" for key, value in environment.items()), *command)
         return
     if (args.out / f"{args.part}.json").exists():
         print(f"{args.out / args.part}.json is there: nothing to do")
         return
-    missing = [c[0] for _, c, _ in commands(args.part, args.build, args.out) if not Path(c[0]).exists()]
+    missing = [p for p in (["tandem", *(t[0] for t in TESTS)] if args.part == "test" else ["tandem"]) if not (args.build / p).exists()]
     if missing:
-        sys.exit(f"run.sh: {missing[0]} is not there: build it with experiments/device/build.sh, or name its folder with --build")
+        sys.exit(f"run.sh: {args.build / missing[0]} is not there: build it with experiments/device/build.sh, or name its folder with --build")
     args.out.mkdir(parents=True, exist_ok=True)
-    sys.exit(0 if perform(args.part, args.build, args.out, args.only) else 1)
+    sys.exit(0 if perform(args.part, args.build, args.out, args.only, args.seconds) else 1)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,8 @@ void add_books(const exec::RankBooks& rank, TrainReport& out, Lines& lines) {
   out.flops += rank.backend.gemm_flops;
   out.arena_bytes = std::max(out.arena_bytes, rank.arena_bytes);
   out.host_arena_bytes = std::max(out.host_arena_bytes, rank.host_arena_bytes);
+  out.workspace_bytes = std::max(out.workspace_bytes, rank.backend.workspace_bytes);
+  out.device_bytes = std::max(out.device_bytes, rank.backend.device_bytes);
   out.peak_memory_bytes = std::max(out.peak_memory_bytes, rank.backend.peak_bytes);
   if (rank.comm.sends) out.bytes_sent["send"] += rank.comm.sent_bytes;
   for (const auto& [key, line] : rank.comm.collectives) {
@@ -116,6 +118,7 @@ std::string to_text(const TrainReport& r) {
                                  (r.mfu ? ", " + number_text(*r.mfu * 100, 1) + " % of the devices' peak" : ""));
   for (const auto& [kind, bytes] : r.bytes_sent) out += line("bytes, " + kind, bytes_text(bytes));
   out += line("arena, heaviest rank", bytes_text(r.arena_bytes));
+  if (r.device_bytes > 0) out += line("in use on the device", bytes_text(r.device_bytes) + " as its driver says, by all processes");
   if (r.host_arena_bytes > 0) out += line("offloaded to the host", bytes_text(r.host_arena_bytes));
   return out + line("peak memory", bytes_text(r.peak_memory_bytes));
 }
@@ -138,6 +141,8 @@ std::string to_json(const TrainReport& r) {
                     {"collectives", std::move(collectives)},
                     {"arena_bytes", r.arena_bytes},
                     {"host_arena_bytes", r.host_arena_bytes},
+                    {"workspace_bytes", r.workspace_bytes},
+                    {"device_bytes", r.device_bytes},
                     {"data_bigram_entropy_nats", r.bigram_entropy_nats},
                     {"failure", failure_json(r.failure)}};
   return out.dump(2) + "\n";

@@ -28,6 +28,8 @@ struct TrainReport {
   std::vector<Collective> collectives;
   std::int64_t arena_bytes = 0;                   ///< heaviest rank
   std::int64_t host_arena_bytes = 0;              ///< of it offloaded, in the host's memory; heaviest rank
+  std::int64_t workspace_bytes = 0;               ///< of libraries on its device, beside the arena; heaviest rank
+  std::int64_t device_bytes = 0;                  ///< of a device in use as its driver says, by everybody; 0 where ranks have none
   std::int64_t peak_memory_bytes = 0;             ///< heaviest rank: all that its backend had handed out at once
   std::optional<exec::RankFailure> failure;       ///< what ended the run; its rank is none where all ranks did
   double bigram_entropy_nats = 0;                 ///< of the data: what a loss must fall below to mean more than a table
@@ -46,7 +48,8 @@ std::string to_text(const TrainReport& report);
 /// A loss or a norm with so many digits; what has left the numbers or grown out of all bounds stays readable.
 std::string loss_text(double value, int digits);
 
-/// schema_version, steps[], evaluations[]{step loss}, tokens_per_s, peak_memory_bytes, flops, model_flops_per_s, mfu, bytes_sent{kind}, collectives[], arena_bytes, host_arena_bytes, data_bigram_entropy_nats, failure{rank step during reason} (null
+/// schema_version, steps[], evaluations[]{step loss}, tokens_per_s, peak_memory_bytes, flops, model_flops_per_s, mfu,
+/// bytes_sent{kind}, collectives[], arena_bytes, host_arena_bytes, workspace_bytes, device_bytes, data_bigram_entropy_nats, failure{rank step during reason} (null
 /// where none failed).
 std::string to_json(const TrainReport& report);
 
