@@ -27,7 +27,7 @@ CASES = {
     "gpt-124m-s512-b24-m2": (gpt(12, 768, 12), 512, 24, 2, {}),
     "gpt-124m-fp16": (gpt(12, 768, 12), 1024, 8, 1, {"precision": "fp16"}),
     "gpt-124m-tf32": (gpt(12, 768, 12), 1024, 8, 1, {"precision": "tf32"}),
-    "gpt-124m-dropout": (gpt(12, 768, 12, hidden_dropout=0.1), 1024, 8, 1, {}),
+    "gpt-124m-dropout": (gpt(12, 768, 12), 1024, 8, 1, {"dropout": {"hidden": 0.1}}),
     "gpt-350m-b8": (gpt(24, 1024, 16), 1024, 8, 1, {}),
     "gpt-350m-s2048-full": (gpt(24, 1024, 16), 2048, 8, 1, {"recompute": "full"}),
     "gpt-350m-deterministic": (gpt(24, 1024, 16), 1024, 4, 2, {"deterministic": True}),
