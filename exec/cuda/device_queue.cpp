@@ -51,7 +51,7 @@ void DeviceMark::wait() {
 }
 
 void DeviceQueue::prepare(const Launch& launch) {
-  const device::Surroundings around{shared_.pieces.of(launch), &shared_.found(), room(device::room_bytes(launch.op))};
+  const device::Surroundings around{shared_.pieces.of(launch), &shared_.found(), room(device::room_bytes(launch))};
   if (!device::is_product(launch.op)) return;
   for (const device::Work& work : device::works_of(launch, around))
     if (const auto* product = std::get_if<device::Product>(&work)) products_.prepare(*product, stream_);
@@ -63,7 +63,7 @@ void DeviceQueue::run(const Launch& launch) {
     const auto bytes = static_cast<std::size_t>(bytes_of(op->dtype, op->elements).count());
     return check(cudaMemcpyAsync(launch.out[0].address, launch.in[0].address, bytes, kind, stream_), "copying what is offloaded");
   }
-  const device::Surroundings around{shared_.pieces.of(launch), &shared_.found(), room(device::room_bytes(launch.op))};
+  const device::Surroundings around{shared_.pieces.of(launch), &shared_.found(), room(device::room_bytes(launch))};
   for (const device::Work& work : device::works_of(launch, around)) {
     std::visit(Performer{*this}, work);
     flops_ += device::product_flops(work);

@@ -22,12 +22,13 @@ struct DispatchKernel {
   Typed x, rows;
   const std::int32_t* slots;
   MoeDims dims;
+  std::int64_t most;  ///< rows that there are
   Fault* fault;
 
   Grid grid() const { return {dims.tokens * dims.top_k}; }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
-    const std::int64_t row = row_of(slots, block.index(), dims.rows(), fault), token = block.index() / dims.top_k;
+    const std::int64_t row = row_of(slots, block.index(), most, fault), token = block.index() / dims.top_k;
     if (row < 0) return;
     block.each(dims.hidden, [&](std::int64_t c) { S::put(rows, row * dims.hidden + c, S::get(x, token * dims.hidden + c)); });
   }
@@ -39,6 +40,7 @@ struct CombineKernel {
   Typed rows, weights, y;
   const std::int32_t* slots;
   MoeDims dims;
+  std::int64_t most;  ///< rows that there are
   Fault* fault;
 
   Grid grid() const { return {dims.tokens}; }
@@ -49,7 +51,7 @@ struct CombineKernel {
     block.each(dims.hidden, [&](std::int64_t c) {
       A sum = A{0};
       for (std::int64_t i = first; i < first + dims.top_k; ++i) {
-        const std::int64_t row = row_of(slots, i, dims.rows(), fault);
+        const std::int64_t row = row_of(slots, i, most, fault);
         if (row < 0) continue;
         const A value = S::get(rows, row * dims.hidden + c);
         sum += weights.here() ? load<A>(weights, i) * value : value;
@@ -65,6 +67,7 @@ struct CombineGradKernel {
   Typed dy, rows, weights, drows, dweights;
   const std::int32_t* slots;
   MoeDims dims;
+  std::int64_t most;  ///< rows that there are
   Fault* fault;
 
   Grid grid() const { return {dims.tokens * dims.top_k}; }
@@ -72,7 +75,7 @@ struct CombineGradKernel {
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
     const std::int64_t choice = block.index(), token = choice / dims.top_k, hidden = dims.hidden;
-    const std::int64_t row = row_of(slots, choice, dims.rows(), fault);
+    const std::int64_t row = row_of(slots, choice, most, fault);
     const A weight = load<A>(weights, choice);
     const A sum = block.template sum<A>(row < 0 ? 0 : hidden, [&](std::int64_t c) {
       return S::get(dy, token * hidden + c) * S::get(rows, row * hidden + c);

@@ -86,7 +86,7 @@ class EmulatedQueue final : public exec::ForwardingQueue {
     if (const auto answer = device::can(launch.op, {launch.compute, none, none}, kMostShared); !answer.possible)
       throw DeviceError("the emulated backend cannot run " + answer.reason);
     device::Fault fault;
-    std::vector<double> room(static_cast<std::size_t>(device::room_bytes(launch.op)) / sizeof(double) + 1);
+    std::vector<double> room(static_cast<std::size_t>(device::room_bytes(launch)) / sizeof(double) + 1);
     const device::Surroundings around{pieces_.of(launch), &fault, reinterpret_cast<std::byte*>(room.data())};
     for (const device::Work& work : device::works_of(launch, around)) {
       std::visit([](const auto& w) { perform(w); }, work);

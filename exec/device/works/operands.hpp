@@ -35,6 +35,7 @@ class Operands {
   Typed out_if(bool there, std::size_t i) const { return there ? out(i) : Typed{}; }
   Form form(std::initializer_list<Typed> large) const { return form_of(launch_.compute, large); }
   DType compute() const { return launch_.compute; }
+  const Launch& launch() const { return launch_; }
   const KernelContext& context() const { return launch_.context; }
   StepTable* table() const {
     require(launch_.context.table != nullptr, "an operation that needs the step table got none");
@@ -53,6 +54,15 @@ class Operands {
 };
 
 using Works = std::vector<Work>;
+
+/// An fp32 operand of a product in 16 bits: it is rounded first, into the room behind that of the sums.
+inline bool is_rounded(const Launch& launch, std::size_t i) {
+  return i < launch.in.size() && bits(launch.compute) == 16 && launch.in[i].dtype == DType::fp32;
+}
+inline std::int64_t operand_elements(const MatMul& op, std::size_t i) { return i == 0 ? op.m * op.k : op.k * op.n; }
+/// Bytes of a part of an operation's room.
+inline std::int64_t room_of(DType type, std::int64_t elements) { return parts(bytes_of(type, elements).count(), 256) * 256; }
+inline std::int64_t sums_room(const MatMul& op) { return op.sums ? parts(column_room(op.k, op.m, 1), 256) * 256 : 0; }
 
 // works_layer.cpp
 Works works(const MatMul& op, const Operands& at);

@@ -51,7 +51,7 @@ Answer can(const Op& op, const OperandTypes& types, std::size_t most_shared);
 bool is_product(const Op& op);
 
 /// Bytes that an operation needs beside its operands.
-std::int64_t room_bytes(const Op& op);
+std::int64_t room_bytes(const Launch& launch);
 
 /// In the order in which they must be done. Throws DeviceError for an operation that `can` refuses.
 std::vector<Work> works_of(const Launch& launch, const Surroundings& around);

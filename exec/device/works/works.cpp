@@ -63,7 +63,8 @@ Answer can_multiply(const Op& op, const OperandTypes& types) {
   for (std::size_t i = 0; i < types.in.size(); ++i) {
     // a bias is added, and what a product joins is as wide as its result
     const bool whole = (product == nullptr && grouped == nullptr) || i < 2;
-    if (whole && !same(types.in[i], types.compute))
+    const bool rounded = product != nullptr && is_narrow(types.compute) && types.in[i] == DType::fp32;
+    if (whole && !rounded && !same(types.in[i], types.compute))
       return {false, in_type(op, types.compute) + " with an operand in " + std::string(name(types.in[i]))};
   }
   if (product != nullptr && product->accumulate && !is_result(types.compute, product->total))
@@ -148,12 +149,24 @@ std::int64_t pairs(const AttentionPlace& p) {
 
 }  // namespace
 
-std::int64_t room_bytes(const Op& op) {
+namespace {
+
+std::int64_t rounded_bytes(const MatMul& op, const Launch& launch) {
+  std::int64_t bytes = 0;
+  for (const std::size_t i : {0, 1})
+    if (is_rounded(launch, i)) bytes += room_of(launch.compute, operand_elements(op, i));
+  return bytes;
+}
+
+}  // namespace
+
+std::int64_t room_bytes(const Launch& launch) {
+  const Op& op = launch.op;
   if (const auto* o = std::get_if<TopKRouter>(&op)) return parts(o->dims.tokens * o->dims.top_k * 4, 8) * 8;
   if (const auto* o = std::get_if<CrossEntropy>(&op)) return o->dims.rows * static_cast<std::int64_t>(sizeof(double));
   if (const auto* o = std::get_if<EmbeddingBackward>(&op)) return parts(o->vocab_rows * 4, 8) * 8;
   if (const auto* o = std::get_if<BiasGrad>(&op)) return column_room(o->rows, o->cols, 1);
-  if (const auto* o = std::get_if<MatMul>(&op)) return o->sums ? column_room(o->k, o->m, 1) : 0;
+  if (const auto* o = std::get_if<MatMul>(&op)) return sums_room(*o) + rounded_bytes(*o, launch);
   if (const auto* o = std::get_if<BiasDropoutAddBackward>(&op)) return o->bias ? column_room(o->rows, o->cols, 1) : 0;
   if (const auto* o = std::get_if<LayerNormBackward>(&op)) return o->part == NormPart::input ? 0 : norm_room(o->rows, o->cols);
   return 0;

@@ -50,25 +50,25 @@ Works works(const TopKRouterBackward& op, const Operands& at) {
 Works works(const MoeDispatch& op, const Operands& at) {
   const Typed x = at.in(0), rows = at.out(0);
   Works all = cleared_rows(op.dims, rows);
-  all.push_back(DispatchKernel{at.form({x, rows}), x, rows, integers(at.in(1)), op.dims, at.around().fault});
+  all.push_back(DispatchKernel{at.form({x, rows}), x, rows, integers(at.in(1)), op.dims, op.dims.rows(), at.around().fault});
   return all;
 }
 
 Works works(const MoeDispatchBackward& op, const Operands& at) {
   const Typed drows = at.in(0), dx = at.out(0);
-  return {CombineKernel{at.form({drows, dx}), drows, {}, dx, integers(at.in(1)), op.dims, at.around().fault}};
+  return {CombineKernel{at.form({drows, dx}), drows, {}, dx, integers(at.in(1)), op.dims, op.dims.rows(), at.around().fault}};
 }
 
 Works works(const MoeCombine& op, const Operands& at) {
   const Typed rows = at.in(0), y = at.out(0);
-  return {CombineKernel{at.form({rows, y}), rows, at.in(2), y, integers(at.in(1)), op.dims, at.around().fault}};
+  return {CombineKernel{at.form({rows, y}), rows, at.in(2), y, integers(at.in(1)), op.dims, op.dims.rows(), at.around().fault}};
 }
 
 Works works(const MoeCombineBackward& op, const Operands& at) {
   const Typed dy = at.in(0), rows = at.in(1), drows = at.out(0);
   Works all = cleared_rows(op.dims, drows);
   all.push_back(CombineGradKernel{at.form({dy, rows, drows}), dy, rows, at.in(3), drows, at.out(1), integers(at.in(2)), op.dims,
-                                  at.around().fault});
+                                  op.dims.rows(), at.around().fault});
   return all;
 }
 

@@ -14,6 +14,26 @@ Works sums_of_columns(const Operands& at, Typed dy, Typed sums, std::int64_t row
   return column_sums(at.compute(), dy, sums, {rows, cols, at.around().room});
 }
 
+/// Operands of a product as it reads them, and the kernels that round those that are wider.
+struct Factors {
+  Typed a, b;
+  Works before;
+};
+Factors factors_of(const MatMul& op, const Operands& at) {
+  Factors f{at.in(0), at.in(1), {}};
+  std::byte* room = at.around().room + sums_room(op);
+  for (const std::size_t i : {0, 1}) {
+    if (!is_rounded(at.launch(), i)) continue;
+    Typed& wide = i == 0 ? f.a : f.b;
+    const Typed narrow{room, at.compute()};
+    const std::int64_t n = operand_elements(op, i);
+    f.before.push_back(AddKernel{form_of(DType::fp32, {wide, narrow}), wide, narrow, n, n, 0, true});
+    wide = narrow;
+    room += room_of(at.compute(), n);
+  }
+  return f;
+}
+
 void append(Works& to, const Works& more) { to.insert(to.end(), more.begin(), more.end()); }
 
 DropoutAdd dropout_add(const BiasDropoutAdd& op, const Operands& at) {
@@ -47,7 +67,8 @@ Works works(const MatMul& op, const Operands& at) {
   require(!op.accumulate || !op.bias, "a product that accumulates has no bias");
   require(!op.sums || (op.trans_a && !op.bias),
           "a product that gives sums has them of a matrix that is stored transposed, and no bias");
-  const Typed a = at.in(0), b = at.in(1), bias = at.in_if(op.bias, 2), c = at.out(0);
+  const auto [a, b, before] = factors_of(op, at);
+  const Typed bias = at.in_if(op.bias, 2), c = at.out(0);
   GemmShape shape = shape_of(op, at.compute(), c.type);
   shape.activation = ProductActivation::none;
   shape.bias = op.bias && bias.type == c.type;  // cuBLASLt adds a bias of the result's type
@@ -59,6 +80,7 @@ Works works(const MatMul& op, const Operands& at) {
   if (op.bias && !shape.bias) all.push_back(BiasKernel{at.form({c}), bias, c, op.m, op.n});
   if (op.sums && !shape.sums) append(all, sums_of_columns(at, a, sums, op.k, op.m));
   if (op.activation != ProductActivation::none) activate(op, at, all);
+  all.insert(all.begin(), before.begin(), before.end());
   return all;
 }
 

@@ -112,6 +112,26 @@ TEST_CASE("sums of columns add every row once, however rows and columns are part
     }
 }
 
+TEST_CASE("an fp32 operand of a product in 16 bits is rounded first, beside the sums") {
+  const std::int64_t m = 5, n = 7, k = 12;
+  for (const bool first : {true, false})
+    for (const bool sums : {false, true}) {
+      CAPTURE(first, sums);
+      Beside both(DType::bf16);
+      MatMul op{m, n, k, true, false};
+      op.sums = sums;
+      const auto operands = [&](Kind wide) {
+        const Operand a = first ? in_type(wide, random_values(m * k, 1)) : real(short_values(m * k, 1));
+        return Operands{a, first ? real(short_values(k * n, 2)) : in_type(wide, random_values(k * n, 2))};
+      };
+      both.check(op, operands, [&](Kind) {
+        Operands out{result(m * n)};
+        if (sums) out.push_back(result(m));
+        return out;
+      });
+    }
+}
+
 TEST_CASE("a loss is right for rows that begin at any address, with padding and without") {
   for (const DType dtype : {DType::fp32, DType::bf16})
     for (const auto& [cols, vocab] :
