@@ -4,7 +4,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 cmake -S . -B "$1" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTANDEM_CUDA=ON -DTANDEM_CPU_ARCH=x86-64-v3 \
   -DCMAKE_CUDA_ARCHITECTURES=90-real -DTANDEM_FETCH_CUDNN_FRONTEND=ON -DTANDEM_MPI=OFF -DTANDEM_GLOO=ON -DTANDEM_ONEDNN=OFF \
-  -DCMAKE_EXE_LINKER_FLAGS='-Wl,--disable-new-dtags,-rpath,$ORIGIN/lib'
+  -DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags -DCMAKE_BUILD_RPATH='$ORIGIN/lib'
 cmake --build "$1" --target tandem test_exec test_agree bench_device_kernels
 for program in tandem test_exec test_agree bench_device_kernels; do strip "$1/$program"; done
 # Gloo and what it needs travel beside the binaries; the C and C++ libraries are the machine's.

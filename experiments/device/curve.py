@@ -175,7 +175,7 @@ def by_pytorch(plan, saved, steps, device):
         loss = call(rows[:, :-1].contiguous(), rows[:, 1:].contiguous())
         loss.backward()
         norm = masters.step(learning_rate(training, step, steps))
-        out.append({"step": step, "loss": float(loss), "grad_norm": float(norm)})
+        out.append({"step": step, "loss": loss.item(), "grad_norm": norm.item()})
         times.append(time.time() - begin)
     return out, sorted(times)[len(times) // 2], f"PyTorch {torch.__version__}"
 
@@ -203,14 +203,14 @@ def plot(source, picture):
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
     data = json.loads(Path(source).read_text(encoding="utf-8"))
-    steps = [s["step"] for s in data["steps"]]
+    steps, ours, theirs = ([s[i] for s in data["steps"]] for i in range(3))
     fig, (top, low) = plt.subplots(2, 1, figsize=(8, 6), sharex=True, gridspec_kw={"height_ratios": [3, 1]})
-    top.plot(steps, [s["pytorch"] for s in data["steps"]], label=data["pytorch"], color="tab:orange", linewidth=2.5, alpha=0.6)
-    top.plot(steps, [s["tandem"] for s in data["steps"]], label="Tandem", color="tab:blue", linewidth=0.8)
+    top.plot(steps, theirs, label=data["pytorch"], color="tab:orange", linewidth=2.5, alpha=0.6)
+    top.plot(steps, ours, label="Tandem", color="tab:blue", linewidth=0.8)
     top.set_ylabel("loss of a step, nats per byte")
     top.legend()
     top.set_title(f"GPT-2 124M, bf16, on one {data['card']}: same weights, same batches")
-    low.plot(steps, [s["tandem"] - s["pytorch"] for s in data["steps"]], color="tab:gray", linewidth=0.8)
+    low.plot(steps, [a - b for a, b in zip(ours, theirs)], color="tab:gray", linewidth=0.8)
     low.set_ylabel("difference")
     low.set_xlabel("step")
     fig.tight_layout()
@@ -239,14 +239,14 @@ def main():
     theirs, seconds, what = by_pytorch(plan, saved, args.steps, args.device)
     ours = {s["step"]: s for s in report["steps"]}
     record = {"card": "", "pytorch": what, "plan": plan, "tandem_step_s": report["step_time_s"], "pytorch_step_s": seconds, "mfu": report.get("mfu"),
-              "steps": [{"step": t["step"], "tandem": ours[t["step"]]["loss"], "pytorch": t["loss"], "tandem_norm": ours[t["step"]]["grad_norm"],
-                         "pytorch_norm": t["grad_norm"]} for t in theirs]}
+              "columns": ["step", "tandem", "pytorch", "tandem_norm", "pytorch_norm"],
+              "steps": [[t["step"], ours[t["step"]]["loss"], t["loss"], ours[t["step"]]["grad_norm"], t["grad_norm"]] for t in theirs]}
     if args.device == "cuda":
         import torch
         record["card"] = torch.cuda.get_device_name()
     args.out.write_text(json.dumps(record) + "\n", encoding="utf-8")
     last = record["steps"][-1]
-    print(f"{args.steps} steps: Tandem {last['tandem']:.4f}, {1e3 * report['step_time_s']:.1f} ms; {what} {last['pytorch']:.4f}, {1e3 * seconds:.1f} ms")
+    print(f"{args.steps} steps: Tandem {last[1]:.4f}, {1e3 * report['step_time_s']:.1f} ms; {what} {last[2]:.4f}, {1e3 * seconds:.1f} ms")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,6 @@ CASES = {
     "gpt-124m-b8": (gpt(12, 768, 12), 1024, 8, 1, {}),
     "gpt-124m-s512-b24-m2": (gpt(12, 768, 12), 512, 24, 2, {}),
     "gpt-124m-fp16": (gpt(12, 768, 12), 1024, 8, 1, {"precision": "fp16"}),
-    "gpt-124m-tf32": (gpt(12, 768, 12), 1024, 8, 1, {"precision": "tf32"}),
     "gpt-124m-dropout": (gpt(12, 768, 12), 1024, 8, 1, {"dropout": {"hidden": 0.1}}),
     "gpt-350m-b8": (gpt(24, 1024, 16), 1024, 8, 1, {}),
     "gpt-350m-s2048-full": (gpt(24, 1024, 16), 2048, 8, 1, {"recompute": "full"}),
@@ -44,8 +43,6 @@ CASES = {
     "llama-70b-1-layer": (llama(1, 8192, 64, 8, 28672), 4096, 2, 1, {}),
     "llama-s16384": (llama(8, 2048, 16, 4, 5632), 16384, 1, 1, {}),
     "moe-8x-160m": (llama(6, 768, 12, 12, 2048, moe=MOE), 1024, 8, 1, {}),
-    "t5-220m": ({"family": "t5", "num_layers": 12, "num_decoder_layers": 12, "hidden_size": 768, "num_attention_heads": 12, "ffn_hidden_size": 3072,
-                 "vocab_size": 32128}, 512, 8, 1, {"decoder_seq_length": 128}),
 }
 
 
