@@ -7,6 +7,7 @@
 #include "exec/device/product_shape.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files.hpp"
+#include "models/base/input.hpp"
 
 namespace tandem::exec::device {
 namespace {
@@ -40,6 +41,7 @@ std::uint32_t bytes(std::int64_t alignment) { return static_cast<std::uint32_t>(
 
 ProductChoices::ProductChoices(ProductPlace place, std::string path) : place_(std::move(place)), path_(std::move(path)) {
   if (file_exists(path_)) read();
+  permit_replacing(path_, path_);  // it grows from run to run
 }
 
 void ProductChoices::read() {

@@ -264,7 +264,6 @@ ExitCode train(const Options& o, exec::World& world) {
     require_launch_order(device, world, graphs->whole().graph);
     if (!speaks) return;
     permit_replacing(o.save, o.resume);  // a checkpoint alone may take the place of the one before
-    permit_replacing(o.algorithms, o.algorithms);  // it goes on from itself
     prepare_outputs({o.trace, o.timeline, exec::names_one_file(o.save) ? o.save : "", o.algorithms}, {});
   });
   if (!o.save.empty()) exec::prepare_folder(o.save, world);

@@ -1,4 +1,7 @@
 // Products as a device does them, and the file of their algorithms.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <filesystem>
 
 #include "exec/device/cuda.hpp"
@@ -6,6 +9,7 @@
 #include "exec/device/works/product_parts.hpp"
 #include "exec/device/product_shape.hpp"
 #include "models/base/error.hpp"
+#include "models/base/input.hpp"
 #include "tests/backends.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
@@ -86,6 +90,31 @@ TEST_CASE("algorithms that were timed are found in the next run, for the same sh
     other.alignment = 8;
     CHECK_FALSE(next.find(other));
   }
+}
+
+TEST_CASE("a program whose inputs are guarded adds what it timed to the file that it read") {
+  const tests::TemporaryFolder folder;
+  const std::string path = folder.at("algorithms.json");
+  const ProductKey first{device::shape_of(product(false, true), DType::bf16, DType::bf16)},
+      second{device::shape_of(product(false, false), DType::bf16, DType::bf16)};
+  ProductChoices before(kPlace, path);
+  before.keep(first, {"a", 1e-5});
+  before.save();
+  const pid_t child = fork();  // the guard is its process' for good
+  if (child == 0) try {
+      guard_inputs();
+      ProductChoices choices(kPlace, path);
+      choices.keep(second, {"b", 2e-5});
+      choices.save();
+      _exit(0);
+    } catch (...) {
+      _exit(1);
+    }
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  const ProductChoices after(kPlace, path);
+  CHECK((after.find(first) && after.find(second)));
 }
 
 TEST_CASE("a file of algorithms of another card or library is refused by name, and so is a file that is none") {
