@@ -67,6 +67,11 @@ template <class T>
 void compute(const Elementwise& op, Call& call);
 template <class T>
 void compute(const RowReduce& op, Call& call);
+// head_norm.cpp
+template <class T>
+void compute(const HeadNorm& op, Call& call);
+template <class T>
+void compute(const HeadNormBackward& op, Call& call);
 // rotary.cpp
 template <class T>
 void compute(const Rotary& op, Call& call);

@@ -19,12 +19,12 @@ struct AngleKey {
 
   AngleKey() = default;
   AngleKey(const Rotary& op, const KernelContext& context)
-      : seq(op.dims.seq), half(op.dims.head_dim / 2), context_rank(context.context_rank), context_size(context.context_size),
+      : seq(op.dims.seq), half(op.width() / 2), context_rank(context.context_rank), context_size(context.context_size),
         theta(op.theta), factor(op.factor), scaling(op.scaling), original(op.original) {}
   bool operator==(const AngleKey&) const = default;
 };
 
-// cos and sin of every position of this context rank and pair, [seq, head_dim / 2] each, times what lengths are multiplied by.
+// cos and sin of every position of this context rank and pair, [seq, half] each, times what lengths are multiplied by.
 template <class T>
 struct Angles {
   AngleKey key;
@@ -67,14 +67,14 @@ void turn(T* x, const T* cos, const T* sin, std::int64_t half, T sign) {
 template <class F>
 void each_head(const Rotary& op, F body) {
   const AttentionDims& d = op.dims;
-  require(d.head_dim % 2 == 0, "rotary embedding pairs the dimensions of a head");
-  const std::int64_t queries = d.heads / d.groups(), half = d.head_dim / 2;
+  require(op.width() % 2 == 0, "rotary embedding pairs the dimensions of a head");
+  const std::int64_t queries = d.heads / d.groups(), half = op.width() / 2;
   const std::int64_t first = op.heads == RotaryHeads::keys ? queries : 0;
   const std::int64_t end = op.heads == RotaryHeads::queries ? queries : queries + 1;  // a group's query heads, then its key
   std::int64_t packed = 0;
   for (std::int64_t token = 0; token < d.batch * d.seq; ++token)
     for (std::int64_t g = 0; g < d.groups(); ++g)
-      for (std::int64_t h = first; h < end; ++h, packed += d.head_dim)
+      for (std::int64_t h = first; h < end; ++h, packed += op.width())
         body(token * d.qkv_width() + (g * (queries + 2) + h) * d.head_dim, packed, token % d.seq * half);
 }
 
@@ -82,7 +82,7 @@ void each_head(const Rotary& op, F body) {
 template <class T>
 void compute_part(const Rotary& op, Call& call) {
   const Angles<T>& table = angles<T>(op, call.context());
-  const std::int64_t half = op.dims.head_dim / 2;
+  const std::int64_t half = op.width() / 2;
   const T sign = op.inverse ? T{-1} : T{1};
   const T* from = call.in<T>(0);
   T* to = call.out<T>(0);
@@ -120,7 +120,7 @@ void compute(const Rotary& op, Call& call) {
   const T sign = op.inverse ? T{-1} : T{1};
   T* qkv = call.out<T>(0);
   each_head(op, [&](std::int64_t head, std::int64_t, std::int64_t at) {
-    turn(qkv + head, table.cos.data() + at, table.sin.data() + at, op.dims.head_dim / 2, sign);
+    turn(qkv + head, table.cos.data() + at, table.sin.data() + at, op.width() / 2, sign);
   });
 }
 

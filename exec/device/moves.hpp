@@ -79,7 +79,8 @@ struct RotaryKernel {
   Form form;
   Typed x, turned, y;                           ///< x: what is turned in place is y; `turned`: t of the passes, in or out
   std::int64_t tokens, width, groups, queries;  ///< queries of a group
-  std::int64_t first_head, end_head, half;      ///< of a group's query heads and its key
+  std::int64_t first_head, end_head;            ///< of a group's query heads and its key
+  std::int64_t head, half;                      ///< dimensions of a head; half of those that turn
   double frequencies[kMostPairs];               ///< of each pair; angle = position / unit * frequency
   double unit, length;
   SequenceMap map{1, 1};
@@ -101,12 +102,12 @@ struct RotaryKernel {
       sin[i] = static_cast<A>(inverse ? -length : length) * turn.sin;
     });
     const std::int64_t heads = end_head - first_head;
-    if (part == RotaryPart::whole && half % kLanes<S> == 0 && are_aligned(kLanes<S>, y)) return turn_wide<S>(block, cos, sin);
+    if (part == RotaryPart::whole && (half | head) % kLanes<S> == 0 && are_aligned(kLanes<S>, y)) return turn_wide<S>(block, cos, sin);
     block.each(groups * heads * half, [&](std::int64_t at) {
       const std::int64_t i = at % half, h = at / half % heads, g = at / half / heads;
-      const std::int64_t head = token * width + (g * (queries + 2) + first_head + h) * 2 * half + i;
+      const std::int64_t in_head = token * width + (g * (queries + 2) + first_head + h) * head + i;
       const std::int64_t packed = ((token * groups + g) * heads + h) * 2 * half + i;
-      turn<S>(head, packed, cos[i], sin[i]);
+      turn<S>(in_head, packed, cos[i], sin[i]);
     });
   }
 
@@ -117,9 +118,9 @@ struct RotaryKernel {
     constexpr int n = kLanes<S>;
     const std::int64_t token = block.index(), heads = end_head - first_head, pieces = half / n;
     block.each(groups * heads * pieces, [&](std::int64_t at) {
-      const Cell piece = cell_of(at, pieces), head = cell_of(piece.row, heads);
+      const Cell piece = cell_of(at, pieces), place = cell_of(piece.row, heads);
       const std::int64_t i = piece.col * n,
-                         first = token * width + (head.row * (queries + 2) + first_head + head.col) * 2 * half + i;
+                         first = token * width + (place.row * (queries + 2) + first_head + place.col) * head + i;
       Wide<A, n> a = get<S, n>(y, first), b = get<S, n>(y, first + half);
       const auto c = *reinterpret_cast<const Cells<A, n>*>(cos + i), s = *reinterpret_cast<const Cells<A, n>*>(sin + i);
       TANDEM_UNROLL
@@ -133,13 +134,13 @@ struct RotaryKernel {
     });
   }
   template <class S, class A>
-  TANDEM_HD void turn(std::int64_t head, std::int64_t packed, A cos, A sin) const {
-    const std::int64_t other = head + half, packed_other = packed + half;
-    const A a = part == RotaryPart::sine ? S::get(turned, packed) : S::get(x, head);
+  TANDEM_HD void turn(std::int64_t at, std::int64_t packed, A cos, A sin) const {
+    const std::int64_t other = at + half, packed_other = packed + half;
+    const A a = part == RotaryPart::sine ? S::get(turned, packed) : S::get(x, at);
     const A b = part == RotaryPart::sine ? S::get(turned, packed_other) : S::get(x, other);
     switch (part) {
       case RotaryPart::whole:
-        S::put(y, head, a * cos - b * sin);
+        S::put(y, at, a * cos - b * sin);
         S::put(y, other, b * cos + a * sin);
         break;
       case RotaryPart::swap:
@@ -147,7 +148,7 @@ struct RotaryKernel {
         S::put(turned, packed_other, a);
         break;
       case RotaryPart::cosine:
-        S::put(y, head, a * cos);
+        S::put(y, at, a * cos);
         S::put(y, other, b * cos);
         break;
       case RotaryPart::sine:
@@ -155,7 +156,7 @@ struct RotaryKernel {
         S::put(turned, packed_other, b * sin);
         break;
       case RotaryPart::add:
-        S::put(y, head, a + S::get(turned, packed));
+        S::put(y, at, a + S::get(turned, packed));
         S::put(y, other, b + S::get(turned, packed_other));
         break;
     }

@@ -109,6 +109,12 @@ class Grid {
     for (const auto kind : {RowReduceKind::sum, RowReduceKind::inverse_root_of_mean})
       few_matrices([&](auto r, auto c) { ops_.push_back(RowReduce{r, c, kind, 1e-5}); });
   }
+  void add(Kind<HeadNorm>) {
+    attention([&](auto d) { ops_.push_back(HeadNorm{d, 1e-6}); });
+  }
+  void add(Kind<HeadNormBackward>) {
+    attention([&](auto d) { ops_.push_back(HeadNormBackward{d, 1e-6}); });
+  }
   void add(Kind<Rotary>) {
     for (const bool inverse : {false, true})
       attention([&](auto d) { ops_.push_back(Rotary{d, 10000, inverse}); });

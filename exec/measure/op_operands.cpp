@@ -58,6 +58,14 @@ class Sizes {
     return {};
   }
   OperandSizes operator()(const RowReduce& o) const { return {{v(o.rows * o.cols)}, {v(o.rows)}}; }
+  OperandSizes operator()(const HeadNorm& o) const {
+    const auto gamma = v(o.dims.head_dim);
+    return {{qkv(o.dims), gamma, gamma}, {over(0, qkv(o.dims)), v(o.elements())}};
+  }
+  OperandSizes operator()(const HeadNormBackward& o) const {
+    const auto gamma = v(o.dims.head_dim);
+    return {{qkv(o.dims), v(o.elements()), gamma, gamma}, {over(0, qkv(o.dims)), gamma, gamma}};
+  }
   OperandSizes operator()(const Rotary& o) const {
     const auto turned = v(o.elements());
     switch (o.part) {

@@ -8,11 +8,12 @@
 #include "exec/process/remote_memory.hpp"
 #include "exec/process/carrier.hpp"
 #include "exec/process/together.hpp"
-#include "exec/run/learning_rate.hpp"
 #include "exec/run/lines.hpp"
 #include "exec/run/packed_books.hpp"
 #include "exec/run/rank_failure.hpp"
 #include "exec/run/rank_seat.hpp"
+#include "exec/run/requirements.hpp"
+#include "exec/run/step_numbers.hpp"
 #include "exec/state/gather.hpp"
 #include "exec/state/initialise.hpp"
 #include "models/base/error.hpp"
@@ -22,34 +23,6 @@
 
 namespace tandem::exec {
 namespace {
-
-void require_steps_left(const SavedState* resume, std::int64_t steps) {
-  if (resume == nullptr || resume->facts().steps < steps) return;
-  throw ConfigError(Problem{"", "training.steps", std::to_string(steps),
-                            "the state to resume has " + std::to_string(resume->facts().steps) + " steps behind it",
-                            "give more steps: they count from the beginning of the run"});
-}
-
-std::vector<DType> types_of(const std::vector<Operand>& operands) {
-  std::vector<DType> types;
-  for (const auto& o : operands) types.push_back(o.dtype);
-  return types;
-}
-
-void require_supported(const Plan& plan, const Task& task, const Backend& backend) {
-  if (is_communication(task.op)) return;
-  const auto in = types_of(task.inputs), out = types_of(task.outputs);
-  const Answer answer = backend.supports(task.op, {task.dtype, in, out});
-  if (answer.possible) return;
-  throw InfeasibleError(Problem{plan.file, "training.precision", plan.training.precision,
-                                "the " + std::string(backend.name()) + " backend cannot do " + answer.reason,
-                                "choose another precision or backend"});
-}
-
-void require_supported(const Plan& plan, const TaskGraph& graph, const Backend& backend) {
-  for (const auto& t : graph.templates)
-    for (const auto& task : t.tasks) require_supported(plan, task, backend);
-}
 
 /// Inside a handler: a peer whose connection has ended is named to all, before what the carrier says of it.
 void note_lost_peer(World& world) {
@@ -81,7 +54,7 @@ class Run {
       initialise(states(first), plan_, options_.initialise);
       if (options_.resume != nullptr)
         together(world_.control(), [&] { restore_state(states_of_all(first, nullptr), plan_, *options_.resume); });
-      for (auto& rank : ranks_) rank->scale() = first_scale();
+      for (auto& rank : ranks_) rank->scale() = scale_at_start(plan_, options_.resume);
       run_threads();
     }
     if (options_.keeper != nullptr && (!failure_.failure() || !world_.several())) options_.keeper->finish();
@@ -239,18 +212,10 @@ class Run {
     met_at_ = world_.clock().here(Unpacker(at).get<std::int64_t>());
   }
 
-  static StepTable step_table(const Act& act, std::int64_t index) {
-    const Segment& s = act.segment;
-    StepTable table;
-    table.step = static_cast<std::uint64_t>(s.first_step + index);
-    table.first_sample = s.first_sample + index * s.global_batch_size;
-    return table;
-  }
-
   void train(RankSeat& rank, const Act& act) {
     for (std::int64_t i = 0; i < act.segment.steps; ++i) {
       const std::int64_t step = act.segment.first_step + i;
-      const StepTable table = with_update(step_table(act, i), act, i, rank.scale());
+      const StepTable table = with_update(step_table(act.segment, i), plan_.training.optimizer, script_.progress(act.segment, i), rank.scale());
       const auto begin = meet(step == timeline_step_);
       if (step > last_step_) return;
       doing(step, false);
@@ -269,39 +234,12 @@ class Run {
       meet();
       if (act.segment.first_step > last_step_ + 1) return;
       doing(act.segment.first_step - 1, true);
-      rank.enter(act).run_step(step_table(act, i), std::nullopt);
+      rank.enter(act).run_step(step_table(act.segment, i), std::nullopt);
       meet();
       if (speaks(rank)) sum += collect(*act.context).loss;
     }
     if (!speaks(rank) || !world_.control().first()) return;
     finish_evaluation({act.segment.first_step - 1, sum / static_cast<double>(act.segment.steps)});
-  }
-
-  StepTable with_update(StepTable s, const Act& act, std::int64_t index, const ScaleState& scale) const {
-    const auto& optimizer = plan_.training.optimizer;
-    const RunProgress progress = script_.progress(act.segment, index);
-    const auto t = static_cast<double>(progress.step + 1 - scale.skipped);
-    s.loss_scale = scale.loss_scale;
-    s.inverse_scale = 1 / scale.loss_scale;
-    s.good_steps = scale.good_steps;
-    s.bad_steps = scale.bad_steps;
-    s.learning_rate = learning_rate(optimizer.learning_rate, progress);
-    s.bias_correction1 = 1 - std::pow(optimizer.beta1, t);
-    s.bias_correction2 = 1 - std::pow(optimizer.beta2, t);
-    return s;
-  }
-
-  /// The table as the step has left it: every rank has found the same, for all have seen the same norm.
-  static ScaleState behind(const StepTable& s, const ScaleState& before) {
-    return {s.loss_scale, s.good_steps, s.bad_steps, before.skipped + (s.found_nonfinite ? 1 : 0)};
-  }
-
-  /// Where the run begins.
-  ScaleState first_scale() const {
-    if (options_.resume != nullptr) return options_.resume->facts().scale;
-    ScaleState scale;
-    if (plan_.training.scales_loss()) scale.loss_scale = plan_.training.loss_scale.initial;
-    return scale;
   }
 
   /// As reduced, without the loss scale.

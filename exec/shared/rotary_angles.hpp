@@ -25,7 +25,7 @@ inline double llama3_frequency(double frequency, double factor, double context) 
 // (there: jquesnelle/yarn, scaled_rope/LlamaYaRNScaledRotaryEmbedding.py; Megatron-Core: yarn_rotary_pos_embedding.py).
 inline double yarn_frequency(double frequency, std::int64_t i, const Rotary& op) {
   constexpr double kFast = 32, kSlow = 1;
-  const double dims = static_cast<double>(op.dims.head_dim), context = static_cast<double>(op.original);
+  const double dims = static_cast<double>(op.width()), context = static_cast<double>(op.original);
   const auto pair = [&](double turns) {
     return dims * std::log(context / (turns * 2 * std::numbers::pi)) / (2 * std::log(op.theta));
   };
@@ -36,7 +36,7 @@ inline double yarn_frequency(double frequency, std::int64_t i, const Rotary& op)
 
 /// Angle between neighbouring positions of pair `i` of a head's dimensions.
 inline double rotary_frequency(const Rotary& op, std::int64_t i) {
-  const std::int64_t half = op.dims.head_dim / 2;
+  const std::int64_t half = op.width() / 2;
   const double plain = std::pow(op.theta, -static_cast<double>(i) / static_cast<double>(half));
   if (op.scaling == RopeScalingKind::llama3) return llama3_frequency(plain, op.factor, static_cast<double>(op.original));
   return op.scaling == RopeScalingKind::yarn ? yarn_frequency(plain, i, op) : plain;

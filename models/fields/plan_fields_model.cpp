@@ -78,6 +78,8 @@ std::vector<PlanField> style_fields() {
       choice({"model.position_embedding", "How positions enter."}, AT(model.position_embedding))
           .otherwise("learned; llama: rope; bloom: alibi; t5: relative"),
       number({"model.rope_theta", "Base of the rotary frequencies."}, AT(model.rope_theta), {0, 1e12, true, false}),
+      number({"model.rotary_fraction", "Share of a head's dimensions that turn, from the first one on."}, AT(model.rotary_fraction),
+             {0, 1, true, false}),
       word({"model.rope_scaling.type", "Stretching of rotary positions."}, AT(model.rope_scaling.type), kRopeScalings,
            "none"),
       number({"model.rope_scaling.factor", "Factor of the stretching."}, AT(model.rope_scaling.factor),
@@ -91,6 +93,7 @@ std::vector<PlanField> style_fields() {
           .otherwise("true; llama, t5: false"),
       flag({"model.qkv_bias", "The query, key and value projections have a bias."}, AT(model.qkv_bias))
           .otherwise("model.linear_bias"),
+      choice({"model.qk_norm", "RMS norm of queries and keys before their positions enter: none, or of every head."}, AT(model.qk_norm)),
       flag({"model.embedding_norm", "The embedding's output is normalized."}, AT(model.embedding_norm))
           .otherwise("false; bloom, bert: true"),
       number({"model.init_std", "Standard deviation of initial weights."}, AT(model.init_std), {0, 100, true, false}),

@@ -34,6 +34,10 @@ struct Spelling<NormPlacement> {
   static constexpr std::array<std::string_view, 3> names{"pre", "post", "post_add"};
 };
 template <>
+struct Spelling<QkNorm> {
+  static constexpr std::array<std::string_view, 2> names{"none", "head"};
+};
+template <>
 struct Spelling<PositionEmbedding> {
   static constexpr std::array<std::string_view, 4> names{"learned", "rope", "alibi", "relative"};
 };

@@ -106,8 +106,25 @@ struct PackColumns { std::int64_t rows, cols, parts; };
 /// The inverse. in: y[parts, rows, cols/parts]; out: x[rows, cols]
 struct UnpackColumns { std::int64_t rows, cols, parts; };
 
-/// Rotary position embedding (arXiv 2104.09864) of the query and key heads, halves paired: (i, i + head_dim/2) turns by
-/// position * theta^(-2i/head_dim). `inverse`: the gradient, which turns back. Rows are of this context rank, before anything is
+/// RMS norm (arXiv 1910.07467) of every query and key head of qkv, with a weight for all queries and one for all keys. `kept` has
+/// queries and keys as they were: [batch*seq, (heads + groups)*head_dim], columns (group, {its queries, k}, dim). Rows are of this
+/// context rank, as for Rotary. in: qkv(inout), gamma_q[head_dim], gamma_k[head_dim]; out: qkv, kept
+struct HeadNorm {
+  AttentionDims dims;
+  double epsilon;
+  std::int64_t rows() const { return dims.batch * dims.seq * (dims.heads + dims.groups()); }
+  std::int64_t elements() const { return rows() * dims.head_dim; }
+};
+/// in: dqkv(inout), kept, gamma_q, gamma_k; out: dqkv, dgamma_q, dgamma_k
+struct HeadNormBackward {
+  AttentionDims dims;
+  double epsilon;
+  std::int64_t rows() const { return HeadNorm{dims, epsilon}.rows(); }
+  std::int64_t elements() const { return HeadNorm{dims, epsilon}.elements(); }
+};
+
+/// Rotary position embedding (arXiv 2104.09864) of the query and key heads, halves of the first r dimensions paired:
+/// (i, i + r/2) turns by position * theta^(-2i/r); r is head_dim unless `turned` says less. `inverse`: the gradient, which turns back. Rows are of this context rank, before anything is
 /// exchanged. `scaling`: linear divides the position by factor; llama3 scales frequencies by wavelength (Llama 3.1, arXiv
 /// 2407.21783 as published with its weights: low 1, high 4); yarn scales those that turn less than once in `original` positions, keeps
 /// those that turn more than 32 times, goes linearly from pair to pair between them, and multiplies queries and keys by
@@ -127,10 +144,12 @@ struct Rotary {
   RotaryPart part = RotaryPart::whole;
   RotaryHeads heads = RotaryHeads::both;
   std::int64_t original = 8192;  ///< llama3 and yarn: longest sequence before the scaling
+  std::int64_t turned = 0;       ///< dimensions of a head that turn; 0: all
+  std::int64_t width() const { return turned > 0 ? turned : dims.head_dim; }
   /// Elements that a kernel turns.
   std::int64_t elements() const {
     const std::int64_t q = heads == RotaryHeads::keys ? 0 : dims.heads, k = heads == RotaryHeads::queries ? 0 : dims.groups();
-    return dims.batch * dims.seq * (q + k) * dims.head_dim;
+    return dims.batch * dims.seq * (q + k) * width();
   }
 };
 

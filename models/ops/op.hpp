@@ -31,7 +31,7 @@ namespace tandem {
 using Op = std::variant<MatMul, BiasGrad, LayerNorm, LayerNormBackward, Pointwise, PointwiseBackward, GatedPointwise,
                         GatedPointwiseBackward, Elementwise, RowReduce, AttentionScores, AttentionSoftmax, AttentionContext,
                         AttentionContextBackward, AttentionSoftmaxBackward, AttentionScoresBackward, FlashAttention,
-                        FlashAttentionBackward, SplitKv, MergeKv, PackColumns, UnpackColumns, Rotary, BiasDropoutAdd,
+                        FlashAttentionBackward, SplitKv, MergeKv, PackColumns, UnpackColumns, HeadNorm, HeadNormBackward, Rotary, BiasDropoutAdd,
                         BiasDropoutAddBackward, BiasDropoutAddNorm, Embedding, EmbeddingBackward, PositionDropout,
                         PositionDropoutBackward, TakeFirst, TakeFirstBackward, VocabMax, VocabExpSum, CrossEntropy, Accumulate,
                         Fill, TopKRouter, TopKRouterBackward, MoeDispatch, MoeDispatchBackward, MoeCombine, MoeCombineBackward,

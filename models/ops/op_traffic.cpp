@@ -62,6 +62,8 @@ class TrafficOf {
   Bytes operator()(const MergeKv& o) const { return e(2 * o.rows * o.dims.kv_width()); }
   Bytes operator()(const PackColumns& o) const { return e(2 * o.rows * o.cols); }
   Bytes operator()(const UnpackColumns& o) const { return e(2 * o.rows * o.cols); }
+  Bytes operator()(const HeadNorm& o) const { return e(3 * o.elements() + 2 * o.dims.head_dim); }
+  Bytes operator()(const HeadNormBackward& o) const { return e(3 * o.elements() + 4 * o.dims.head_dim); }
   Bytes operator()(const Rotary& o) const { return e((o.part == RotaryPart::add ? 3 : 2) * o.elements()); }
 
   Bytes operator()(const BiasDropoutAdd& o) const {

@@ -24,6 +24,8 @@ enum class Family : std::uint8_t { gpt, llama, bloom, bert, t5 };
 enum class Activation : std::uint8_t { gelu, relu, squared_relu, swiglu, geglu };
 enum class Normalization : std::uint8_t { layernorm, rmsnorm };
 enum class NormPlacement : std::uint8_t { pre, post, post_add };
+/// Norms of queries and keys before their positions enter: none, or an RMS norm of every head (Qwen3, arXiv 2505.09388 section 2).
+enum class QkNorm : std::uint8_t { none, head };
 enum class PositionEmbedding : std::uint8_t { learned, rope, alibi, relative };
 enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved, zb_h1, zb_h2, breadth_first };
 /// Whether stages may hold several chunks of the model.
@@ -42,6 +44,7 @@ std::string_view name(Family v);
 std::string_view name(Activation v);
 std::string_view name(Normalization v);
 std::string_view name(NormPlacement v);
+std::string_view name(QkNorm v);
 std::string_view name(PositionEmbedding v);
 std::string_view name(ScheduleKind v);
 std::string_view name(ContextMode v);
@@ -94,16 +97,20 @@ struct ModelSpec {
   double norm_epsilon = 1e-5;
   PositionEmbedding position_embedding = PositionEmbedding::learned;
   double rope_theta = 10000;
+  double rotary_fraction = 1;            ///< of a head's dimensions that turn, from the first
   RopeScaling rope_scaling;
   bool tie_embeddings = true;
   bool linear_bias = true;
   bool qkv_bias = true;
+  QkNorm qk_norm = QkNorm::none;
   bool embedding_norm = false;
   double init_std = 0.02;
   MoeSpec moe;
   std::string notes;
 
   bool gated() const { return activation == Activation::swiglu || activation == Activation::geglu; }
+  /// Dimensions of a head that turn: the share of it, rounded down.
+  std::int64_t rotary_dim() const { return static_cast<std::int64_t>(static_cast<double>(head_dim) * rotary_fraction); }
   /// Whether layer `layer` (0 first) holds experts instead of one MLP.
   bool has_experts(std::int64_t layer) const;
   /// Layers of all stacks: t5 adds its decoder.

@@ -14,7 +14,8 @@ std::int64_t norm(const ModelSpec& m) {
 
 std::int64_t attention(const ModelSpec& m) {
   const std::int64_t q = m.num_attention_heads * m.head_dim, kv = m.num_kv_heads * m.head_dim;
-  return matrix(q + 2 * kv, m.hidden_size, m.qkv_bias) + matrix(m.hidden_size, q, m.linear_bias);
+  const std::int64_t norms = m.qk_norm == QkNorm::head ? 2 * m.head_dim : 0;
+  return matrix(q + 2 * kv, m.hidden_size, m.qkv_bias) + matrix(m.hidden_size, q, m.linear_bias) + norms;
 }
 
 std::int64_t mlp(const ModelSpec& m, std::int64_t inner) {

@@ -93,10 +93,11 @@ void append(Words& words, const LossScale& x) {
 
 void append_words(Words& words, const ModelSpec& x) {
   const auto& [name, family, layers, decoders, hidden, heads, kv_heads, head_dim, ffn, vocabulary, pad, positions, types,
-               activation, normalization, placement, epsilon, embedding, theta, scaling, tied, linear_bias, qkv_bias,
+               activation, normalization, placement, epsilon, embedding, theta, rotary, scaling, tied, linear_bias, qkv_bias, qk_norm,
                embedding_norm, init_std, moe, notes] = x;
   all(words, family, layers, decoders, hidden, heads, kv_heads, head_dim, ffn, vocabulary, pad, positions, types, activation,
-      normalization, placement, epsilon, embedding, theta, scaling, tied, linear_bias, qkv_bias, embedding_norm, init_std, moe);
+      normalization, placement, epsilon, embedding, theta, rotary, scaling, tied, linear_bias, qkv_bias, qk_norm, embedding_norm,
+      init_std, moe);
 }
 
 void append_words(Words& words, const ParallelSpec& x) {

@@ -27,6 +27,7 @@ std::vector<Ineffective> table(const Plan& p) {
   const bool of_length = scaling == "llama3" || scaling == "yarn";
   return {
       {"model.rope_theta", !rotary, "positions are not rotary"},
+      {"model.rotary_fraction", !rotary, "positions are not rotary"},
       {"model.rope_scaling.", !rotary, "positions are not rotary"},
       {"model.rope_scaling.factor", rotary && scaling.empty(), "model.rope_scaling.type is none"},
       {"model.rope_scaling.original_max_position_embeddings", rotary && !of_length,

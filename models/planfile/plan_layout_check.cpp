@@ -62,6 +62,9 @@ void check_heads(const Plan& p, const Reporter& fail) {
     fail("model.num_kv_heads", "does not divide model.num_attention_heads " + s(m.num_attention_heads),
          use_one_of(divisors(m.num_attention_heads), m.num_kv_heads));
   }
+  if (m.position_embedding == PositionEmbedding::rope && m.head_dim > 0 && (m.rotary_dim() < 2 || m.rotary_dim() % 2 != 0))
+    fail("model.rotary_fraction", "turns " + s(m.rotary_dim()) + " of a head's " + s(m.head_dim) + " dimensions, which turn in pairs",
+         "use a share that gives an even number of dimensions");
 }
 
 void check_tensor(const Plan& p, const Reporter& fail) {

@@ -38,6 +38,7 @@ std::vector<Gap> t5_gaps(const Plan& p) {
       {"model.moe.num_experts", m.moe.num_experts > 0, "t5 without experts: 0"},
       {"model.token_types", m.token_types > 0, "t5 without token types: 0"},
       {"model.embedding_norm", m.embedding_norm, "t5 without an embedding norm: false"},
+      {"model.qk_norm", m.qk_norm != QkNorm::none, "t5 without norms of queries and keys: none"},
       {"model.num_kv_heads", m.num_kv_heads % q.tensor != 0, "t5 with key and value heads that all tensor ranks share out"},
       {"parallel.context", q.context > 1, "t5 on whole sequences: context 1"},
       {"parallel.schedule", q.schedule == ScheduleKind::zb_h1 || q.schedule == ScheduleKind::zb_h2,

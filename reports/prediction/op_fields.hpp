@@ -34,7 +34,9 @@ template <class F> void fields(SplitKv& o, F&& f) { f("rows", o.rows); fields(o.
 template <class F> void fields(MergeKv& o, F&& f) { f("rows", o.rows); fields(o.dims, f); }
 template <class F> void fields(PackColumns& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("parts", o.parts); }
 template <class F> void fields(UnpackColumns& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("parts", o.parts); }
-template <class F> void fields(Rotary& o, F&& f) { fields(o.dims, f); f("theta", o.theta); f("inverse", o.inverse); f("scaling", o.scaling); f("factor", o.factor); f("part", o.part); f("turned", o.heads); f("original", o.original); }
+template <class F> void fields(HeadNorm& o, F&& f) { fields(o.dims, f); f("epsilon", o.epsilon); }
+template <class F> void fields(HeadNormBackward& o, F&& f) { fields(o.dims, f); f("epsilon", o.epsilon); }
+template <class F> void fields(Rotary& o, F&& f) { fields(o.dims, f); f("theta", o.theta); f("inverse", o.inverse); f("scaling", o.scaling); f("factor", o.factor); f("part", o.part); f("turned", o.heads); f("original", o.original); f("dimensions", o.turned); }
 template <class F> void fields(BiasDropoutAdd& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("dropout", o.dropout); f("bias", o.bias); f("site", o.site); f("shard", o.shard); f("residual", o.residual); }
 template <class F> void fields(BiasDropoutAddBackward& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("dropout", o.dropout); f("bias", o.bias); f("site", o.site); f("shard", o.shard); }
 template <class F> void fields(BiasDropoutAddNorm& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("dropout", o.dropout); f("bias", o.bias); f("site", o.site); f("shard", o.shard); f("epsilon", o.epsilon); f("rms", o.rms); }

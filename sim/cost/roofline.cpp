@@ -73,6 +73,8 @@ class Roofline {
   double operator()(const Elementwise& o) const { return activation_kernel(o); }
   double operator()(const RowReduce& o) const { return activation_kernel(o); }
   double operator()(const BiasDropoutAddNorm& o) const { return activation_kernel(o); }
+  double operator()(const HeadNorm& o) const { return activation_kernel(o); }
+  double operator()(const HeadNormBackward& o) const { return activation_kernel(o); }
   double operator()(const Rotary& o) const { return activation_kernel(o); }
   double operator()(const AttentionSoftmax& o) const { return activation_kernel(o); }
   double operator()(const AttentionSoftmaxBackward& o) const { return activation_kernel(o); }

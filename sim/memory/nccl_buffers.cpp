@@ -39,8 +39,11 @@ double tree(const NcclGroup& g) {
 
 NcclGroup group_of(const Setup& setup, const std::vector<Rank>& members, NcclArchitecture architecture) {
   const Topology& t = setup.topology;
-  std::set<std::int64_t> nodes;
-  for (const Rank r : members) nodes.insert(t.node_of(t.device_of(r)));
+  std::vector<std::int64_t> nodes;
+  nodes.reserve(members.size());
+  for (const Rank r : members) nodes.push_back(t.node_of(t.device_of(r)));
+  std::sort(nodes.begin(), nodes.end());
+  nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
   const auto mesh = mesh_rings(t, members);
   const NcclNode node = nccl_node(t, members, mesh ? mesh->rings : 0, mesh ? mesh->links : std::vector<std::int32_t>());
   return {node.ranks, static_cast<std::int64_t>(nodes.size()), nccl_search(node, architecture).channels};
@@ -60,13 +63,14 @@ Bytes communicator_buffers(const Setup& setup, const Communications& communicati
   const auto nccl = setup.cost.comm_fit().nccl;
   if (!nccl || setup.topology.ranks_per_device() > 1) return Bytes(0);
   std::set<std::vector<Rank>> groups, pairs;
+  std::set<Group> listed;  // a group of the whole world has as many members
   for (const std::uint32_t t : communications.templates[setup.stage_of(rank).index()])
     for (std::uint32_t slot = communications.first_slot[t]; slot < communications.first_slot[t + 1]; ++slot) {
       const Communications::Entry& entry = communications.entries[slot];
       if (entry.message < 0) continue;
       const Port& port = communications.ports[communications.messages[static_cast<std::size_t>(entry.message)].port];
       if (port.kind == Port::Kind::collective) {
-        groups.insert(setup.mesh.members(port.group, rank));
+        if (listed.insert(port.group).second) groups.insert(setup.mesh.members(port.group, rank));
         continue;
       }
       const Rank other = setup.mesh.stage_neighbour(rank, entry.receiver ? -port.offset : port.offset);

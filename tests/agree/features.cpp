@@ -30,6 +30,7 @@ Feature models() {
        {"llama", R"({"model": {"family": "llama", "num_kv_heads": 2}})"},
        {"llama-mqa",
         R"({"model": {"family": "llama", "num_kv_heads": 1, "rope_scaling": {"type": "linear", "factor": 2}}})"},
+       {"llama-qk-norm", R"({"model": {"family": "llama", "num_kv_heads": 2, "qk_norm": "head", "rotary_fraction": 0.7}})"},
        {"bloom", R"({"model": {"family": "bloom"}})"},
        {"bert", R"({"model": {"family": "bert", "vocab_size": 38}})"},
        {"bert-pre", R"({"model": {"family": "bert", "vocab_size": 38, "norm_placement": "pre"}})"},

@@ -28,6 +28,7 @@ inline json with_parts(json f) {
                 {"num_attention_heads", f["heads"]}, {"num_kv_heads", f["kv_heads"]}, {"ffn_hidden_size", f["ffn"]},
                 {"vocab_size", f["vocab"]}, {"pad_vocab_to", f["vocab"]}, {"tie_embeddings", f["tied"]},
                 {"norm_epsilon", 1e-5}};
+  if (f.contains("qk_norm")) f["model"]["qk_norm"] = "head";
   f["training"] = {{"seq_length", f["seq"]}, {"micro_batch_size", 2}, {"global_batch_size", f["batch"]}};
   for (const char* key : {"learning_rate", "beta1", "beta2", "epsilon", "weight_decay", "clip_grad"})
     f["training"][key] = f[key];

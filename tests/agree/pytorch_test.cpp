@@ -11,7 +11,7 @@ constexpr double kDouble = 1e-9;
 /// Rounding of 6e-8 amplified over 20 steps whose update divides by sqrt(v).
 constexpr double kSingle = 1e-4;
 
-const char* const kDense[] = {"gpt", "llama", "bloom", "bert/post", "bert/pre", "bert/post_add"};
+const char* const kDense[] = {"gpt", "llama", "qwen3", "bloom", "bert/post", "bert/pre", "bert/post_add"};
 const char* const kExperts[] = {"moe/mixtral", "moe/switch", "moe/shared"};
 
 void check(const std::string& name, FixtureLayout layout) {

@@ -88,6 +88,8 @@ Works works(const AttentionScoresBackward& op, const Operands& at);
 Works works(const FlashAttention& op, const Operands& at);
 Works works(const FlashAttentionBackward& op, const Operands& at);
 // works_moves.cpp
+Works works(const HeadNorm& op, const Operands& at);
+Works works(const HeadNormBackward& op, const Operands& at);
 Works works(const Rotary& op, const Operands& at);
 Works works(const SplitKv& op, const Operands& at);
 Works works(const MergeKv& op, const Operands& at);

@@ -13,6 +13,7 @@
 #include "exec/device/experts.hpp"
 #include "exec/device/flash.hpp"
 #include "exec/device/fold.hpp"
+#include "exec/device/head_norm.hpp"
 #include "exec/device/layerwise.hpp"
 #include "exec/device/loss.hpp"
 #include "exec/device/moves.hpp"
@@ -30,7 +31,7 @@ using Work = std::variant<PointwiseKernel, GatedKernel, GatedBackwardKernel, Ele
                           DropoutKernel, PositionKernel, PositionGradKernel, NormKernel, NormInputGradKernel,
                           NormGradKernel, ColumnSumsKernel, ColumnFoldKernel, RowReduceKernel, EmbeddingKernel, FirstTokenKernel,
                           EmbeddingGradKernel, VocabMaxKernel,
-                          VocabSumsKernel, LossKernel, LossSumKernel, CopyKernel, RotaryKernel, SoftmaxKernel,
+                          VocabSumsKernel, LossKernel, LossSumKernel, CopyKernel, HeadNormKernel, HeadNormGradKernel, RotaryKernel, SoftmaxKernel,
                           SoftmaxGradKernel, FlashKernel, FlashGradKernels, NormSumKernel,
                           CarryKernel, ClipKernel, AdamWKernel, SgdKernel,
                           TensorNormsKernel, CarrySumsKernel, LayerwiseMomentsKernel, LayerwiseApplyKernel, RouterKernel,

@@ -41,8 +41,10 @@ std::string lacks(const AttentionScoresBackward& op) { return lacks(op.dims); }
 std::string lacks(const AttentionSoftmax& op) { return op.relative_buckets > 0 ? "with relative bias" : lacks(op.dims); }
 std::string lacks(const AttentionSoftmaxBackward& op) { return op.relative_buckets > 0 ? "with relative bias" : lacks(op.dims); }
 std::string lacks(const Rotary& op) {
-  return op.dims.head_dim > 2 * kMostPairs ? "of heads of more than 256 dimensions" : op.dims.head_dim % 2 != 0 ? "of heads of an odd length" : "";
+  return op.width() > 2 * kMostPairs ? "of heads of more than 256 dimensions" : op.width() % 2 != 0 ? "of heads of an odd length" : "";
 }
+std::string lacks(const HeadNorm& op) { return op.dims.head_dim > kMostOfHead ? "of heads of more than 256 dimensions" : ""; }
+std::string lacks(const HeadNormBackward& op) { return op.dims.head_dim > kMostOfHead ? "of heads of more than 256 dimensions" : ""; }
 constexpr const char* kRagged = "without a capacity, of rows whose number only the device knows";
 std::string lacks(const GroupedMatMul& op) { return op.ragged ? kRagged : ""; }
 std::string lacks(const GroupedWeightGrad& op) {
@@ -168,6 +170,7 @@ std::int64_t room_bytes(const Launch& launch) {
   if (const auto* o = std::get_if<BiasGrad>(&op)) return column_room(o->rows, o->cols, 1);
   if (const auto* o = std::get_if<MatMul>(&op)) return sums_room(*o) + rounded_bytes(*o, launch);
   if (const auto* o = std::get_if<BiasDropoutAddBackward>(&op)) return o->bias ? column_room(o->rows, o->cols, 1) : 0;
+  if (const auto* o = std::get_if<HeadNormBackward>(&op)) return head_norm_room(o->rows(), o->dims.head_dim);
   if (const auto* o = std::get_if<LayerNormBackward>(&op)) return o->part == NormPart::input ? 0 : norm_room(o->rows, o->cols);
   return 0;
 }

@@ -10,6 +10,8 @@ namespace {
 /// What an operation's blocks leave for each other.
 Typed partials(const Operands& at) { return partial_sums(at.compute(), at.around().room); }
 
+HeadRows head_rows(const AttentionDims& d) { return {d.batch * d.seq, d.groups(), d.heads / d.groups(), d.head_dim}; }
+
 Works sums_of_columns(const Operands& at, Typed dy, Typed sums, std::int64_t rows, std::int64_t cols) {
   return column_sums(at.compute(), dy, sums, {rows, cols, at.around().room});
 }
@@ -114,6 +116,19 @@ Works works(const LayerNormBackward& op, const Operands& at) {
   }
   if (input && !together) all.push_back(NormInputGradKernel{form, rows});
   return all;
+}
+
+Works works(const HeadNorm& op, const Operands& at) {
+  const Typed qkv = at.out(0), kept = at.out(1);
+  return {HeadNormKernel{at.form({qkv, kept}), qkv, at.in(1), at.in(2), kept, head_rows(op.dims), op.epsilon}};
+}
+
+Works works(const HeadNormBackward& op, const Operands& at) {
+  const Typed dqkv = at.out(0), kept = at.in(1);
+  const std::int64_t slabs = head_norm_slabs(op.rows());
+  ColumnFoldKernel last = column_fold(at.compute(), at.around().room, slabs, op.dims.head_dim);
+  last.sets = 2, last.first = at.out(1), last.second = at.out(2);
+  return {HeadNormGradKernel{at.form({dqkv, kept}), dqkv, kept, at.in(2), at.in(3), partials(at), head_rows(op.dims), op.epsilon}, last};
 }
 
 Works works(const Pointwise& op, const Operands& at) {

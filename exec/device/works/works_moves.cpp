@@ -65,9 +65,9 @@ Works works(const Fill& op, const Operands& at) {
 Works works(const Rotary& op, const Operands& at) {
   const AttentionDims& d = op.dims;
   const KernelContext& context = at.context();
-  const std::int64_t queries = d.heads / d.groups(), half = d.head_dim / 2;
+  const std::int64_t queries = d.heads / d.groups(), half = op.width() / 2;
   RotaryKernel k{};
-  k.tokens = d.batch * d.seq, k.width = d.qkv_width(), k.groups = d.groups(), k.queries = queries, k.half = half;
+  k.tokens = d.batch * d.seq, k.width = d.qkv_width(), k.groups = d.groups(), k.queries = queries, k.half = half, k.head = d.head_dim;
   k.first_head = op.heads == RotaryHeads::keys ? queries : 0;
   k.end_head = op.heads == RotaryHeads::queries ? queries : queries + 1;
   for (std::int64_t i = 0; i < half; ++i) k.frequencies[i] = rotary_frequency(op, i);

@@ -77,13 +77,17 @@ void add_router(Specs& list, const Shapes& s) {
 
 RegionLayout::RegionLayout(std::string prefix, std::vector<ParamSpec> specs, Replication replication)
     : prefix_(std::move(prefix)), specs_(std::move(specs)), replication_(replication) {
-  for (const bool partial : {true, false})
+  const auto place = [&](const auto& is) {
     for (ParamSpec& p : specs_) {
-      if (p.partial != partial) continue;
+      if (!is(p)) continue;
       p.offset = elements_;
       elements_ += p.elements();
-      if (partial) partial_ = elements_;
     }
+    return elements_;
+  };
+  of_heads_ = place([](const ParamSpec& p) { return p.of_heads; });
+  partial_ = place([](const ParamSpec& p) { return p.partial && !p.of_heads; });
+  place([](const ParamSpec& p) { return !p.partial; });
 }
 
 bool RegionLayout::has(std::string_view name) const {
@@ -101,6 +105,11 @@ RegionLayout block_region(const Shapes& s, bool moe, const std::string& prefix) 
   add_norm(list, s, "ln1");
   add_column(list, s, "qkv", s.qkv(), s.qkv_bias);
   for (ParamSpec& p : list) p.kv_copies = s.kv_repeat > 1 && p.name.starts_with("qkv");
+  if (s.qk_norm)
+    for (const char* name : {"q_norm.weight", "k_norm.weight"}) {
+      list.push_back({name, s.head_dim, 1, Cut::none, Init::ones, true});
+      list.back().of_heads = true;
+    }
   add_row(list, s, "proj", s.attention);
   if (s.is_decoder()) add_cross(list, s);
   add_norm(list, s, "ln2");

@@ -2,7 +2,8 @@
 // The parameters of one part of the model (a block, its experts, the embedding, the head) and where they lie in it.
 //
 // Under sequence parallelism the gradients of *partial* parameters, those that every tensor rank holds whole but uses on its
-// own rows, are sums over the tensor ranks: they come first, so that one collective on one range sums them.
+// own rows, are sums over the tensor ranks: they come first, so that one collective on one range sums them. Those used on a rank's
+// own heads are such sums without sequence parallelism, too, and come before the others.
 
 #include <string>
 #include <string_view>
@@ -25,6 +26,7 @@ struct ParamSpec {
   std::int64_t expert_rows = 0;       ///< rows of one expert, where experts are stacked
   bool kv_copies = false;             ///< its last rows, keys and values, are held by several tensor ranks
   bool vocabulary = false;            ///< one row for each word; the last rows are padding
+  bool of_heads = false;              ///< partial whether rows are shared out or not: used on the rank's own heads
   std::int64_t offset = 0;            ///< elements from the region's start
 
   bool vector() const { return cols == 1; }
@@ -45,6 +47,8 @@ class RegionLayout {
   /// Rounded up to whole blocks of norms (GradNorm): where the next region starts.
   std::int64_t padded_elements() const { return (elements_ + 63) / 64 * 64; }
   std::int64_t partial_elements() const { return partial_; }
+  /// The first of them: those that are used on heads.
+  std::int64_t head_elements() const { return of_heads_; }
   /// Tensors in the whole model's list.
   std::int32_t tensors() const { return static_cast<std::int32_t>(specs_.size()); }
 
@@ -52,7 +56,7 @@ class RegionLayout {
   std::string prefix_;
   std::vector<ParamSpec> specs_;
   Replication replication_;
-  std::int64_t elements_ = 0, partial_ = 0;
+  std::int64_t elements_ = 0, partial_ = 0, of_heads_ = 0;
 };
 
 /// A block without its experts, of a decoder where `s` are a decoder's sizes. `moe`: with a router (and shared experts) instead of an MLP.

@@ -104,6 +104,7 @@ void set_attention(Shapes& s, const Plan& plan) {
   s.attention = s.heads * s.head_dim;
   s.rotary = m.position_embedding == PositionEmbedding::rope;
   s.rope_theta = m.rope_theta;
+  s.rotary_dim = m.rotary_dim();
   s.rope_scaling = rope_scaling(m.rope_scaling.type);
   s.rope_factor = m.rope_scaling.factor;
   s.rope_original = m.rope_scaling.original_max_position_embeddings;
@@ -139,6 +140,7 @@ std::int64_t Shapes::row_room(std::int64_t shares) const {
 
 Rotary Shapes::rotation(bool inverse) const {
   Rotary op{attention_dims(), rope_theta, inverse, rope_scaling, rope_factor};
+  if (rotary_dim < head_dim) op.turned = rotary_dim;
   if (rope_scaling == RopeScalingKind::llama3 || rope_scaling == RopeScalingKind::yarn) op.original = rope_original;
   return op;
 }
@@ -185,6 +187,7 @@ Shapes make_shapes(const Plan& plan) {
   s.bert = m.family == Family::bert;
   s.linear_bias = m.linear_bias;
   s.qkv_bias = m.qkv_bias;
+  s.qk_norm = m.qk_norm == QkNorm::head;
   s.vocab_rows = plan.padded_vocab_size() / t;
   s.vocab_size = m.vocab_size;
   s.max_positions = m.max_position_embeddings;

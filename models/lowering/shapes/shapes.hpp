@@ -52,11 +52,13 @@ struct Shapes {
   GateKind gate;                ///< if gated
   NormPlacement placement;
   bool gated, rms, rotary, linear_bias, qkv_bias;
+  bool qk_norm;                 ///< every query and key head has an RMS norm
   bool causal;                  ///< false: bert, and t5's encoder
   bool bert;
   bool sequence_parallel;
   bool flash;
   double rope_theta;
+  std::int64_t rotary_dim;      ///< dimensions of a head that turn
   RopeScalingKind rope_scaling;
   double rope_factor;
   std::int64_t rope_original;  ///< longest sequence before the scaling
@@ -104,6 +106,8 @@ struct Shapes {
   /// The turn of queries and keys by their positions, or its gradient.
   Rotary rotation(bool inverse) const;
   std::int64_t qkv() const { return attention_dims().qkv_width(); }
+  /// Elements of queries and keys as they were before their norms; 0: they have none.
+  std::int64_t unnormed() const { return qk_norm ? tokens * (heads + kv_heads) * head_dim : 0; }
   /// Elements of the tensor between blocks. With norms after the addition and a residual that is not normalised, it holds
   /// the normalised state and then the residual.
   std::int64_t hidden_elements() const { return rows * hidden * (placement == NormPlacement::post_add ? 2 : 1); }

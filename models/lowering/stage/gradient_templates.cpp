@@ -107,9 +107,10 @@ void GradientReduction::prepare() {
   }
   reduced_.assign(static_cast<std::size_t>(units), false);
   for (std::int32_t u = 0; u < units; ++u) root_.push_back(memory_.in_root(u));
-  if (s_.sequence_parallel)
+  if (s_.tensor > 1)
     for (std::size_t r = 0; r < memory_.params().regions.size(); ++r) {
-      const std::int64_t n = memory_.params().regions[r].layout.partial_elements();
+      const RegionLayout& layout = memory_.params().regions[r].layout;
+      const std::int64_t n = s_.sequence_parallel ? layout.partial_elements() : layout.head_elements();
       if (n > 0)
         partial_[static_cast<std::int32_t>(r)] =
             add(all_reduce({"sequence_grad_reduce", Group::tensor, n, 0, s_.written_gradients(), MemoryKind::gradients, 1,

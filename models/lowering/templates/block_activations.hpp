@@ -106,6 +106,7 @@ class BlockActivations {
   void over_row_shares(CollectiveKind kind, const Value& v, const std::string& name, const Value& to);
   Value own_rows(const Value& all);
   Value arrivals(DType dtype) { return b_.scratch(dtype, s_.arrived_rows() * s_.hidden); }
+  void norm_heads();
   void rotate();
   void score_core();
   void flash_core(const Value& context);

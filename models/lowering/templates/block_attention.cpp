@@ -9,11 +9,19 @@ void BlockActivations::rotate() {
   b_.add("rotary", s_.rotation(false), {t_.qkv}, {t_.qkv});
 }
 
+void BlockActivations::norm_heads() {
+  if (!s_.qk_norm) return;
+  const Value before = start(t_.unnormed, s_.unnormed());
+  b_.add("qk_norm", HeadNorm{s_.attention_dims(), s_.norm_epsilon},
+         {t_.qkv, w_.block("q_norm.weight"), w_.block("k_norm.weight")}, {t_.qkv, before});
+}
+
 void BlockActivations::qkv(const Value& input) {
   const bool ulysses = s_.path == ContextPath::ulysses;
   const Value kept = t_.qkv, y = ulysses ? b_.scratch(s_.dtypes.compute, kept.elements) : kept;
   column("qkv", input, s_.qkv(), y);
   static_cast<Value&>(t_.qkv) = y;
+  norm_heads();
   rotate();
   if (!ulysses) return;
   // What is kept is what the core reads: this rank's heads of all positions.

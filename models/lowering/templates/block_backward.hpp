@@ -98,6 +98,7 @@ class BlockBackward {
   void kv_copies_sum();
   void column_weights(const std::string& name, const Value& dy, const Value& input, std::int64_t width);
   void norm_gradient(const std::string& name, const NormGradient& n, const Value& dx);
+  void head_norm_gradient(const Value& dqkv);
   bool moe() const { return kind_.moe; }
 
   const Shapes& s_;

@@ -13,7 +13,17 @@ Value BlockBackward::core(const Value& dcontext) {
   if (ulysses) a_.by_positions(dqkv, s_.qkv(), "dqkv", out);
   if (s_.rotary)
     b_.add("rotary_backward", s_.rotation(true), {out}, {out});
+  if (s_.qk_norm) head_norm_gradient(out);
   return out;
+}
+
+void BlockBackward::head_norm_gradient(const Value& dqkv) {
+  GradientSink& early = early_sink();
+  early.open("q_norm.weight", "k_norm.weight", gradient_type());
+  b_.add("qk_norm_backward", HeadNormBackward{s_.attention_dims(), s_.norm_epsilon},
+         {dqkv, a_.at().unnormed, weights_.block("q_norm.weight"), weights_.block("k_norm.weight")},
+         {dqkv, early.part("q_norm.weight"), early.part("k_norm.weight")});
+  early.close("qk_norm");
 }
 
 /// The gradient of all keys and values, summed over the ranks that read them, back into dqkv.

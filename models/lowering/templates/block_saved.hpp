@@ -37,7 +37,7 @@ struct SavedSlots {
 };
 
 struct BlockSaved {
-  Kept ln1_stats, n1, qkv, scores, probs, dropped, attention_stats, core_context, context;
+  Kept ln1_stats, n1, unnormed, qkv, scores, probs, dropped, attention_stats, core_context, context;
   Kept sum1, x2, ln2_stats, n2, fc1, activated, sum2;
   MoeSaved moe;
   CrossSaved cross;
@@ -105,6 +105,7 @@ struct BlockSaved {
     ln1_stats = keep_for(again, true, 2 * s_.rows, s_.numerics.statistics);
     norm_copy();
     n1 = keep_operand(!again, state);
+    unnormed = keep(s_.qk_norm, s_.unnormed());
     qkv = keep(true, n * s_.qkv());
     if (s_.rotary && s_.fusion.rotated_copies && !s_.keep.by_products)
       hold(s_.dtypes.compute, n * (s_.heads + s_.kv_heads) * s_.head_dim);

@@ -68,6 +68,8 @@ std::vector<Call> linear_calls() {
        {result(kElements), result(kCols)}}};
 }
 
+const AttentionDims kHeads{3, 7, kSeq, 10};
+
 std::vector<Call> attention_calls() {
   return {{AttentionScores{kDims}, {random(kQkv, 1), random(kQkv, 2)}, {result(kSquare)}},
           {AttentionSoftmax{kDims, 0.25, true}, {random(kSquare, 1)}, {result(kSquare), result(kSquare)}},
@@ -89,7 +91,11 @@ std::vector<Call> attention_calls() {
           {MergeKv{kTokens, kDims}, {random(2 * kContext, 1)}, {random(kQkv, 2)}},
           {PackColumns{kTokens, 36, 4}, {random(kTokens * 36, 1)}, {result(kTokens * 36)}},
           {UnpackColumns{kTokens, 36, 4}, {random(kTokens * 36, 1)}, {result(kTokens * 36)}},
-          {Rotary{{3, 7, kSeq, 10}, 10000}, {random(kTokens * 210, 1)}, {random(kTokens * 210, 1)}}};
+          {HeadNorm{kHeads, 1e-5}, {random(kTokens * 210, 1), random(10, 2), random(10, 3)}, {random(kTokens * 210, 1), result(kTokens * 140)}},
+          {HeadNormBackward{kHeads, 1e-5},
+           {random(kTokens * 210, 1), random(kTokens * 140, 2), random(10, 3), random(10, 4)},
+           {random(kTokens * 210, 1), result(10), result(10)}},
+          {Rotary{kHeads, 10000}, {random(kTokens * 210, 1)}, {random(kTokens * 210, 1)}}};
 }
 
 std::vector<Call> expert_calls() {

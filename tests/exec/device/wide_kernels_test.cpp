@@ -112,6 +112,24 @@ TEST_CASE("sums of columns add every row once, however rows and columns are part
     }
 }
 
+TEST_CASE("norms of heads and their gradients are right for heads of any length, and many of them") {
+  for (const DType dtype : {DType::fp32, DType::bf16})
+    for (const std::int64_t dim : {4, 33, 64, 128, 256})
+      for (const std::int64_t groups : {1, 3}) {
+        CAPTURE(name(dtype), dim, groups);
+        Beside both(dtype);
+        AttentionDims d{3, 2 * groups, 37, dim};
+        d.kv_heads = groups;
+        const HeadNorm op{d, 1e-5};
+        const Values qkv = short_values(d.batch * d.seq * d.qkv_width(), 1), q = short_values(dim, 2), k = short_values(dim, 3),
+                     x = short_values(op.elements(), 4);
+        both.check(op, [&](Kind) { return Operands{real(qkv), real(q), real(k)}; },
+                   [&](Kind) { return Operands{real(qkv), result(op.elements())}; });
+        both.check(HeadNormBackward{d, 1e-5}, [&](Kind) { return Operands{real(qkv), real(x), real(q), real(k)}; },
+                   [&](Kind kind) { return Operands{real(qkv), zeros(kind, dim), zeros(kind, dim)}; });
+      }
+}
+
 TEST_CASE("an fp32 operand of a product in 16 bits is rounded first, beside the sums") {
   const std::int64_t m = 5, n = 7, k = 12;
   for (const bool first : {true, false})

@@ -127,6 +127,7 @@ std::vector<Bad> layout_table() {
       {"a world that is not the cluster", bent("\"devices\": 8", "\"devices\": 16"), Exit::infeasible, "cluster.devices", "2 x 2 x 2 x 1 = 8", "set parallel.data to 4, or cluster.devices to 8"},
       {"heads that do not divide", bent("\"tensor\": 2", "\"tensor\": 3"), Exit::infeasible, "parallel.tensor", "does not divide model.num_attention_heads 8", "use 1, 2, 4 or 8"},
       {"a width that does not divide", bent("\"num_attention_heads\": 8", "\"num_attention_heads\": 7"), Exit::infeasible, "model.num_attention_heads", "does not divide model.hidden_size 64", "8"},
+      {"dimensions that turn and have no pair", with("model", "\"family\": \"llama\", \"rotary_fraction\": 0.4"), Exit::infeasible, "model.rotary_fraction", "turns 3 of a head's 8 dimensions", "an even number"},
       {"kv heads that do not divide", with("model", "\"num_kv_heads\": 3"), Exit::infeasible, "model.num_kv_heads", "does not divide model.num_attention_heads 8", "use 1, 2, 4 or 8"},
       {"an MLP that does not divide", with("model", "\"ffn_hidden_size\": 255"), Exit::infeasible, "parallel.tensor", "does not divide model.ffn_hidden_size 255", "use 1"},
       {"an odd vocabulary", bent("\"vocab_size\": 1000", "\"vocab_size\": 1001, \"pad_vocab_to\": 7"), Exit::infeasible, "model.pad_vocab_to", "2 tensor ranks cannot share", "use 14"},

@@ -23,6 +23,7 @@ TEST_CASE("a field that changes nothing is told with its reason, and only then")
   };
   const auto c = GENERATE(values<Case>({
       {"model", R"("position_embedding": "learned", "rope_theta": 5e5)", R"("position_embedding": "rope", "rope_theta": 5e5)"},
+      {"model", R"("position_embedding": "learned", "rotary_fraction": 0.5)", R"("position_embedding": "rope", "rotary_fraction": 0.5)"},
       {"model", R"("position_embedding": "rope", "rope_scaling": {"factor": 8})",
        R"("position_embedding": "rope", "rope_scaling": {"type": "linear", "factor": 8})"},
       {"model", R"("position_embedding": "rope", "rope_scaling": {"type": "linear", "original_max_position_embeddings": 2048})",

@@ -1,0 +1,132 @@
+#pragma once
+// RMS norms of query and key heads, and their gradients: a warp for a head of a token.
+
+#include <cmath>
+
+#include "exec/device/columns.hpp"
+#include "exec/device/typed.hpp"
+
+namespace tandem::exec::device {
+
+inline constexpr std::int64_t kMostOfHead = 256;  ///< dimensions of a head that a warp keeps
+
+/// Query and key heads of all tokens, in order of (token, group, {its queries, k}): where one lies in qkv, and apart from values.
+struct HeadRows {
+  std::int64_t tokens, groups, queries, dim;  ///< queries of a group
+
+  TANDEM_HD std::int64_t count() const { return tokens * groups * (queries + 1); }
+  TANDEM_HD std::int64_t in_qkv(std::int64_t row) const { return (row / (queries + 1) * (queries + 2) + row % (queries + 1)) * dim; }
+  TANDEM_HD bool is_key(std::int64_t row) const { return row % (queries + 1) == queries; }
+};
+
+/// qkv[head] = its norm; kept = what it was.
+struct HeadNormKernel {
+  Form form;
+  Typed qkv, of_queries, of_keys, kept;
+  HeadRows rows;
+  double epsilon;
+
+  static constexpr int kTeam = 32, kPieces = kMostOfHead / kTeam;
+  static constexpr std::int64_t kRows = 4 * kThreads / kTeam;  ///< of a block
+  Grid grid() const { return {parts(rows.count(), kRows)}; }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    const std::int64_t first = block.index() * kRows, end = first + kRows < rows.count() ? first + kRows : rows.count();
+    block.template teams<kTeam>(first, end, [&](const auto& team, std::int64_t row) { one<S>(team, row); });
+  }
+
+ private:
+  template <class S, class Team>
+  TANDEM_HD void one(const Team& team, std::int64_t row) const {
+    using A = typename S::Number;
+    const std::int64_t at = rows.in_qkv(row);
+    const Typed& gamma = rows.is_key(row) ? of_keys : of_queries;
+    typename Team::template Held<A, kPieces> x;
+    const A squares = team.template sum<A, kPieces>(rows.dim, A{0}, [&](Slot s) {
+      x[s] = S::get(qkv, at + s.i);
+      return x[s] * x[s];
+    });
+    const A rstd = A{1} / std::sqrt(squares / static_cast<A>(rows.dim) + static_cast<A>(epsilon));
+    team.template each<kPieces>(rows.dim, [&](Slot s) {
+      S::put(kept, row * rows.dim + s.i, x[s]);
+      S::put(qkv, at + s.i, x[s] * rstd * load<A>(gamma, s.i));
+    });
+  }
+};
+
+/// Blocks that each sum a share of the rows: the same on every device.
+constexpr std::int64_t head_norm_slabs(std::int64_t rows) {
+  constexpr std::int64_t kMost = 264, kLeast = 64;
+  const std::int64_t all = parts(rows, kLeast);
+  return all < kMost ? all : kMost;
+}
+constexpr std::int64_t head_norm_room(std::int64_t rows, std::int64_t dim) {
+  return head_norm_slabs(rows) * 2 * dim * static_cast<std::int64_t>(sizeof(double));
+}
+
+/// dqkv[head] = the gradient of what the norm read, and each block's part of the weights' gradients: [slab, {queries, keys}, dim], for
+/// ColumnFoldKernel. With g = dy gamma: rstd (g - xhat mean(g xhat)).
+struct HeadNormGradKernel {
+  Form form;
+  Typed dqkv, kept, of_queries, of_keys, partials;
+  HeadRows rows;
+  double epsilon;
+
+  static constexpr int kTeam = 32, kPieces = kMostOfHead / kTeam, kTeams = kThreads / kTeam;
+  Grid grid() const {
+    const std::size_t number = form == Form::doubles ? sizeof(double) : sizeof(float);
+    return {head_norm_slabs(rows.count()), static_cast<std::size_t>(kTeams * 2 * rows.dim) * number};
+  }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    using A = typename S::Number;
+    using State = Sums<typename Block::template Team<kTeam>::template Held<A, kPieces>>;
+    const std::int64_t slabs = head_norm_slabs(rows.count()), slab = block.index(), dim = rows.dim;
+    A* apart = reinterpret_cast<A*>(block.shared());
+    const auto add = [&](const auto& team, State& state, std::int64_t row) { one<S>(team, state, row); };
+    const auto done = [&](const auto& team, State& state, int number) {
+      team.template each<kPieces>(dim, [&](Slot s) {
+        apart[number * 2 * dim + s.i] = state.queries[s];
+        apart[(number * 2 + 1) * dim + s.i] = state.keys[s];
+      });
+    };
+    block.template teams<kTeam, State>(rows.count() * slab / slabs, rows.count() * (slab + 1) / slabs, add, done);
+    A* partial = as<A>(partials) + slab * 2 * dim;
+    block.each(2 * dim, [&](std::int64_t c) {
+      A sum = apart[c];
+      for (int t = 1; t < kTeams; ++t) sum += apart[t * 2 * dim + c];
+      partial[c] = sum;
+    });
+  }
+
+ private:
+  template <class Held>
+  struct Sums {
+    Held queries, keys;
+  };
+  template <class S, class Team, class State>
+  TANDEM_HD void one(const Team& team, State& state, std::int64_t row) const {
+    using A = typename S::Number;
+    const std::int64_t at = rows.in_qkv(row);
+    const bool key = rows.is_key(row);
+    const Typed& gamma = key ? of_keys : of_queries;
+    const A count = static_cast<A>(rows.dim);
+    typename Team::template Held<A, kPieces> x, up;
+    const A squares = team.template sum<A, kPieces>(rows.dim, A{0}, [&](Slot s) {
+      x[s] = S::get(kept, row * rows.dim + s.i);
+      up[s] = S::get(dqkv, at + s.i);
+      return x[s] * x[s];
+    });
+    const A rstd = A{1} / std::sqrt(squares / count + static_cast<A>(epsilon));
+    const A mean = team.template sum<A, kPieces>(rows.dim, A{0}, [&](Slot s) {
+      x[s] *= rstd;
+      return up[s] * load<A>(gamma, s.i) * x[s];
+    }) / count;
+    team.template each<kPieces>(rows.dim, [&](Slot s) {
+      (key ? state.keys : state.queries)[s] += up[s] * x[s];
+      S::put(dqkv, at + s.i, rstd * (up[s] * load<A>(gamma, s.i) - x[s] * mean));
+    });
+  }
+};
+
+}  // namespace tandem::exec::device

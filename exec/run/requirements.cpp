@@ -1,0 +1,42 @@
+#include "exec/run/requirements.hpp"
+
+#include <string>
+#include <vector>
+
+#include "models/base/error.hpp"
+
+namespace tandem::exec {
+
+void require_steps_left(const SavedState* resume, std::int64_t steps) {
+  if (resume == nullptr || resume->facts().steps < steps) return;
+  throw ConfigError(Problem{"", "training.steps", std::to_string(steps),
+                            "the state to resume has " + std::to_string(resume->facts().steps) + " steps behind it",
+                            "give more steps: they count from the beginning of the run"});
+}
+
+namespace {
+
+std::vector<DType> types_of(const std::vector<Operand>& operands) {
+  std::vector<DType> types;
+  for (const auto& o : operands) types.push_back(o.dtype);
+  return types;
+}
+
+void require_supported(const Plan& plan, const Task& task, const Backend& backend) {
+  if (is_communication(task.op)) return;
+  const auto in = types_of(task.inputs), out = types_of(task.outputs);
+  const Answer answer = backend.supports(task.op, {task.dtype, in, out});
+  if (answer.possible) return;
+  throw InfeasibleError(Problem{plan.file, "training.precision", plan.training.precision,
+                                "the " + std::string(backend.name()) + " backend cannot do " + answer.reason,
+                                "choose another precision or backend"});
+}
+
+}  // namespace
+
+void require_supported(const Plan& plan, const TaskGraph& graph, const Backend& backend) {
+  for (const auto& t : graph.templates)
+    for (const auto& task : t.tasks) require_supported(plan, task, backend);
+}
+
+}  // namespace tandem::exec
