@@ -20,7 +20,8 @@ void each_head(const AttentionDims& d, F body) {
 
 template <class T>
 T inverse_root(const T* x, std::int64_t n, double epsilon) {
-  return T{1} / std::sqrt(lane_sum<T>(n, [=](std::int64_t c) { return x[c] * x[c]; }) / static_cast<T>(n) + static_cast<T>(epsilon));
+  const T squares = lane_sum<T>(n, [=](std::int64_t c) { return x[c] * x[c]; });
+  return T{1} / std::sqrt(squares / static_cast<T>(n) + static_cast<T>(epsilon));
 }
 
 }  // namespace

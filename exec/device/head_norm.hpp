@@ -15,7 +15,9 @@ struct HeadRows {
   std::int64_t tokens, groups, queries, dim;  ///< queries of a group
 
   TANDEM_HD std::int64_t count() const { return tokens * groups * (queries + 1); }
-  TANDEM_HD std::int64_t in_qkv(std::int64_t row) const { return (row / (queries + 1) * (queries + 2) + row % (queries + 1)) * dim; }
+  TANDEM_HD std::int64_t in_qkv(std::int64_t row) const {
+    return (row / (queries + 1) * (queries + 2) + row % (queries + 1)) * dim;
+  }
   TANDEM_HD bool is_key(std::int64_t row) const { return row % (queries + 1) == queries; }
 };
 

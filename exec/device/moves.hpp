@@ -102,7 +102,8 @@ struct RotaryKernel {
       sin[i] = static_cast<A>(inverse ? -length : length) * turn.sin;
     });
     const std::int64_t heads = end_head - first_head;
-    if (part == RotaryPart::whole && (half | head) % kLanes<S> == 0 && are_aligned(kLanes<S>, y)) return turn_wide<S>(block, cos, sin);
+    const bool wide = (half | head) % kLanes<S> == 0 && are_aligned(kLanes<S>, y);
+    if (part == RotaryPart::whole && wide) return turn_wide<S>(block, cos, sin);
     block.each(groups * heads * half, [&](std::int64_t at) {
       const std::int64_t i = at % half, h = at / half % heads, g = at / half / heads;
       const std::int64_t in_head = token * width + (g * (queries + 2) + first_head + h) * head + i;

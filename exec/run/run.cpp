@@ -215,7 +215,8 @@ class Run {
   void train(RankSeat& rank, const Act& act) {
     for (std::int64_t i = 0; i < act.segment.steps; ++i) {
       const std::int64_t step = act.segment.first_step + i;
-      const StepTable table = with_update(step_table(act.segment, i), plan_.training.optimizer, script_.progress(act.segment, i), rank.scale());
+      const StepTable table =
+          with_update(step_table(act.segment, i), plan_.training.optimizer, script_.progress(act.segment, i), rank.scale());
       const auto begin = meet(step == timeline_step_);
       if (step > last_step_) return;
       doing(step, false);

@@ -93,8 +93,8 @@ void append(Words& words, const LossScale& x) {
 
 void append_words(Words& words, const ModelSpec& x) {
   const auto& [name, family, layers, decoders, hidden, heads, kv_heads, head_dim, ffn, vocabulary, pad, positions, types,
-               activation, normalization, placement, epsilon, embedding, theta, rotary, scaling, tied, linear_bias, qkv_bias, qk_norm,
-               embedding_norm, init_std, moe, notes] = x;
+               activation, normalization, placement, epsilon, embedding, theta, rotary, scaling, tied, linear_bias, qkv_bias,
+               qk_norm, embedding_norm, init_std, moe, notes] = x;
   all(words, family, layers, decoders, hidden, heads, kv_heads, head_dim, ffn, vocabulary, pad, positions, types, activation,
       normalization, placement, epsilon, embedding, theta, rotary, scaling, tied, linear_bias, qkv_bias, qk_norm, embedding_norm,
       init_std, moe);

@@ -128,7 +128,8 @@ Works works(const HeadNormBackward& op, const Operands& at) {
   const std::int64_t slabs = head_norm_slabs(op.rows());
   ColumnFoldKernel last = column_fold(at.compute(), at.around().room, slabs, op.dims.head_dim);
   last.sets = 2, last.first = at.out(1), last.second = at.out(2);
-  return {HeadNormGradKernel{at.form({dqkv, kept}), dqkv, kept, at.in(2), at.in(3), partials(at), head_rows(op.dims), op.epsilon}, last};
+  const Form form = at.form({dqkv, kept});
+  return {HeadNormGradKernel{form, dqkv, kept, at.in(2), at.in(3), partials(at), head_rows(op.dims), op.epsilon}, last};
 }
 
 Works works(const Pointwise& op, const Operands& at) {

@@ -67,7 +67,8 @@ Works works(const Rotary& op, const Operands& at) {
   const KernelContext& context = at.context();
   const std::int64_t queries = d.heads / d.groups(), half = op.width() / 2;
   RotaryKernel k{};
-  k.tokens = d.batch * d.seq, k.width = d.qkv_width(), k.groups = d.groups(), k.queries = queries, k.half = half, k.head = d.head_dim;
+  k.tokens = d.batch * d.seq, k.width = d.qkv_width(), k.groups = d.groups(), k.queries = queries;
+  k.half = half, k.head = d.head_dim;
   k.first_head = op.heads == RotaryHeads::keys ? queries : 0;
   k.end_head = op.heads == RotaryHeads::queries ? queries : queries + 1;
   for (std::int64_t i = 0; i < half; ++i) k.frequencies[i] = rotary_frequency(op, i);

@@ -13,10 +13,12 @@ const AttentionDims kDims = [] {
   d.kv_heads = 2;
   return d;
 }();
-const std::int64_t kWidth = kDims.qkv_width(), kAll = kDims.batch * kDims.seq * kWidth, kHeads = HeadNorm{kDims, kEpsilon}.elements();
+const std::int64_t kWidth = kDims.qkv_width(), kAll = kDims.batch * kDims.seq * kWidth,
+                   kHeads = HeadNorm{kDims, kEpsilon}.elements();
 
 struct Norm {
-  Values qkv = random_values(kAll, 1), of_queries = random_values(kDim, 2), of_keys = random_values(kDim, 3), dy = random_values(kAll, 4);
+  Values qkv = random_values(kAll, 1), of_queries = random_values(kDim, 2), of_keys = random_values(kDim, 3),
+         dy = random_values(kAll, 4);
 
   std::vector<Values> forward(Kernels& kernels) const {
     return kernels.run(HeadNorm{kDims, kEpsilon}, {real(qkv), real(of_queries), real(of_keys)}, {real(qkv), result(kHeads)});
