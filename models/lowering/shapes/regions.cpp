@@ -102,14 +102,14 @@ const ParamSpec& RegionLayout::at(std::string_view name) const {
 
 RegionLayout block_region(const Shapes& s, bool moe, const std::string& prefix) {
   Specs list;
-  add_norm(list, s, "ln1");
-  add_column(list, s, "qkv", s.qkv(), s.qkv_bias);
-  for (ParamSpec& p : list) p.kv_copies = s.kv_repeat > 1 && p.name.starts_with("qkv");
   if (s.qk_norm)
     for (const char* name : {"q_norm.weight", "k_norm.weight"}) {
       list.push_back({name, s.head_dim, 1, Cut::none, Init::ones, true});
       list.back().of_heads = true;
     }
+  add_norm(list, s, "ln1");
+  add_column(list, s, "qkv", s.qkv(), s.qkv_bias);
+  for (ParamSpec& p : list) p.kv_copies = s.kv_repeat > 1 && p.name.starts_with("qkv");
   add_row(list, s, "proj", s.attention);
   if (s.is_decoder()) add_cross(list, s);
   add_norm(list, s, "ln2");

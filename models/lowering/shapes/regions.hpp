@@ -33,7 +33,7 @@ struct ParamSpec {
   std::int64_t elements() const { return rows * cols; }
 };
 
-/// Parameters in the order of the whole model's list; their places put partial ones first.
+/// Parameters in the order of the whole model's list; their places put partial ones first, in the same order.
 class RegionLayout {
  public:
   RegionLayout(std::string prefix, std::vector<ParamSpec> specs, Replication replication = Replication::data);

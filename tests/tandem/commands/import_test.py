@@ -8,7 +8,8 @@ from tandem import SOURCE, WithFolder, run, tandem_json
 
 LLAMA = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
          "num_attention_heads": 4, "vocab_size": 256, "max_position_embeddings": 128, "torch_dtype": "bfloat16"}
-QWEN = {**LLAMA, "model_type": "qwen3", "head_dim": 32, "num_key_value_heads": 2}
+HUNYUAN = {**LLAMA, "model_type": "hunyuan_v1_dense", "head_dim": 32, "num_key_value_heads": 2}
+LATE_NORMS = "norms of queries and keys (QK norm) other than RMS norms of heads"
 
 
 class Import(WithFolder):
@@ -45,31 +46,31 @@ class Import(WithFolder):
         self.assertEqual(tandem_json("import", self.folder.path)["file"], self.path("config.json"))
 
     def test_what_a_plan_cannot_say_is_refused_by_name(self):
-        config = self.config(QWEN)
+        config = self.config(HUNYUAN)
         code, out, err = run("import", config)
         self.assertEqual((code, out), (4, ""))
-        self.assertIn(f'{config}: model_type = "qwen3": not implemented: norms of queries and keys (QK norm); ', err)
+        self.assertIn(f"{config}: head_dim = 32: not implemented: {LATE_NORMS}; ", err)
         plan = self.folder.plan({"model": {"preset": "config.json"}, "cluster": {"preset": "cpu-host", "devices": 1},
                                  "training": {"seq_length": 64, "micro_batch_size": 1, "global_batch_size": 2}})
         code, out, err = run("simulate", plan)
         self.assertEqual((code, out), (4, ""))
-        self.assertIn("not implemented: norms of queries and keys (QK norm)", err)
+        self.assertIn(f"not implemented: {LATE_NORMS}", err)
 
     def test_a_refused_model_is_told_as_json_too(self):
-        code, out, _ = run("import", self.config(QWEN), "--json")
+        code, out, _ = run("import", self.config(HUNYUAN), "--json")
         told = json.loads(out)
         self.assertEqual((code, told["status"], told["document"]), (4, "refused", None))
 
     def test_an_approximation_states_its_error(self):
-        told = tandem_json("import", self.config(QWEN), "--approximate")
+        told = tandem_json("import", self.config(HUNYUAN), "--approximate")
         self.assertEqual(told["status"], "approximated")
         self.assertEqual(told["parameters"]["model"] - told["parameters"]["plan"], 2 * 2 * 32)  # two layers, query and key, a head
         self.assertAlmostEqual(told["parameters"]["relative_error"], told["parameters"]["plan"] / told["parameters"]["model"] - 1)
         self.assertEqual(told["flops_per_token"]["relative_error"], 0)
         code, out, err = run("import", self.path("config.json"), "--approximate")
         self.assertEqual(code, 0)
-        self.assertIn("left out: norms of queries and keys (QK norm), 128 parameters", err)
-        self.assertIn("without norms of queries and keys (QK norm)", json.loads(out)["notes"])
+        self.assertIn(f"left out: {LATE_NORMS} (head_dim = 32), 128 parameters", err)
+        self.assertIn(f"without {LATE_NORMS}", json.loads(out)["notes"])
 
     def test_unknown_types_and_what_is_no_configuration_are_bad_input(self):
         for fields, reason in (({**LLAMA, "model_type": "lama"}, 'model_type = "lama": is no model type that is known here; the nearest is "llama"'),
