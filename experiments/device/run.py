@@ -26,7 +26,7 @@ TRAIN_GPT = ROOT / "experiments/corpus/measured/train_gpt.py"
 SLOW = ['~"A table measured*"', '~"A measurement that*"']  # of the host, half a minute
 # Programs of tests, what is left out of each, and how many tests a process has: a crash shall not take all others with it.
 TESTS = [("test_exec", "~[cpu]" + "".join(SLOW), 16), ("test_agree", "[emulated]", 1), ("test_agree", "~[emulated]~[tsan]~[.]", 1)]
-TESTERS = 10  # processes at a time, which share the card
+TESTERS = 4  # processes at a time: with ten the card spends its time on turns
 STEPS = 24
 # Cases of train_gpt.py, and how many times as fast as PyTorch Tandem is to be.
 CASES = [("gpt-125m-s1024-b16-compiled", 1.10), ("gpt-1.3b-s2048-b4-compiled", 1.03), ("llama-3-8b-10-layers-s8192-b1-compiled", 1.02),
