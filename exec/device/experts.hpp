@@ -8,29 +8,35 @@
 
 namespace tandem::exec::device {
 
-/// The row of a choice, -1 where it has none. One beyond all rows is a fault.
-TANDEM_HD inline std::int64_t row_of(const std::int32_t* slots, std::int64_t choice, std::int64_t rows, volatile Fault* fault) {
-  const std::int64_t row = slots[choice];
-  if (row < rows) return row;
-  fault->set(FaultKind::slot, row);
-  return -1;
-}
+/// Rows that tokens' choices have among the experts'.
+struct ChoiceRows {
+  const std::int32_t* slots;
+  MoeDims dims;
+  std::int64_t count;  ///< of rows; known on the host
+  Fault* fault;
+
+  TANDEM_HD std::int64_t choices() const { return dims.tokens * dims.top_k; }
+  /// -1 where a choice has none. One beyond all rows is a fault.
+  TANDEM_HD std::int64_t of(std::int64_t choice) const {
+    const std::int64_t row = slots[choice];
+    if (row < count) return row;
+    fault->set(FaultKind::slot, row);
+    return -1;
+  }
+};
 
 /// rows[slot] = x[token], a block for each choice.
 struct DispatchKernel {
   Form form;
   Typed x, rows;
-  const std::int32_t* slots;
-  MoeDims dims;
-  std::int64_t most;  ///< rows that there are
-  Fault* fault;
+  ChoiceRows at;
 
-  Grid grid() const { return {dims.tokens * dims.top_k}; }
+  Grid grid() const { return {at.choices()}; }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
-    const std::int64_t row = row_of(slots, block.index(), most, fault), token = block.index() / dims.top_k;
+    const std::int64_t row = at.of(block.index()), token = block.index() / at.dims.top_k, hidden = at.dims.hidden;
     if (row < 0) return;
-    block.each(dims.hidden, [&](std::int64_t c) { S::put(rows, row * dims.hidden + c, S::get(x, token * dims.hidden + c)); });
+    block.each(hidden, [&](std::int64_t c) { S::put(rows, row * hidden + c, S::get(x, token * hidden + c)); });
   }
 };
 
@@ -38,25 +44,22 @@ struct DispatchKernel {
 struct CombineKernel {
   Form form;
   Typed rows, weights, y;
-  const std::int32_t* slots;
-  MoeDims dims;
-  std::int64_t most;  ///< rows that there are
-  Fault* fault;
+  ChoiceRows at;
 
-  Grid grid() const { return {dims.tokens}; }
+  Grid grid() const { return {at.dims.tokens}; }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
-    const std::int64_t token = block.index(), first = token * dims.top_k;
-    block.each(dims.hidden, [&](std::int64_t c) {
+    const std::int64_t token = block.index(), hidden = at.dims.hidden, first = token * at.dims.top_k;
+    block.each(hidden, [&](std::int64_t c) {
       A sum = A{0};
-      for (std::int64_t i = first; i < first + dims.top_k; ++i) {
-        const std::int64_t row = row_of(slots, i, most, fault);
+      for (std::int64_t i = first; i < first + at.dims.top_k; ++i) {
+        const std::int64_t row = at.of(i);
         if (row < 0) continue;
-        const A value = S::get(rows, row * dims.hidden + c);
+        const A value = S::get(rows, row * hidden + c);
         sum += weights.here() ? load<A>(weights, i) * value : value;
       }
-      S::put(y, token * dims.hidden + c, sum);
+      S::put(y, token * hidden + c, sum);
     });
   }
 };
@@ -65,17 +68,14 @@ struct CombineKernel {
 struct CombineGradKernel {
   Form form;
   Typed dy, rows, weights, drows, dweights;
-  const std::int32_t* slots;
-  MoeDims dims;
-  std::int64_t most;  ///< rows that there are
-  Fault* fault;
+  ChoiceRows at;
 
-  Grid grid() const { return {dims.tokens * dims.top_k}; }
+  Grid grid() const { return {at.choices()}; }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
-    const std::int64_t choice = block.index(), token = choice / dims.top_k, hidden = dims.hidden;
-    const std::int64_t row = row_of(slots, choice, most, fault);
+    const std::int64_t choice = block.index(), token = choice / at.dims.top_k, hidden = at.dims.hidden;
+    const std::int64_t row = at.of(choice);
     const A weight = load<A>(weights, choice);
     const A sum = block.template sum<A>(row < 0 ? 0 : hidden, [&](std::int64_t c) {
       return S::get(dy, token * hidden + c) * S::get(rows, row * hidden + c);

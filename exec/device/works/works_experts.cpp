@@ -8,6 +8,10 @@ namespace {
 
 const std::int32_t* integers(const Typed& t) { return as<const std::int32_t>(t); }
 
+ChoiceRows choice_rows(const MoeDims& d, const Operands& at, std::size_t slots) {
+  return {integers(at.in(slots)), d, d.rows(), at.around().fault};
+}
+
 /// Rows that nobody takes are 0; without a capacity every row is taken.
 Works cleared_rows(const MoeDims& d, const Typed& rows) {
   if (d.capacity == 0) return {};
@@ -50,25 +54,24 @@ Works works(const TopKRouterBackward& op, const Operands& at) {
 Works works(const MoeDispatch& op, const Operands& at) {
   const Typed x = at.in(0), rows = at.out(0);
   Works all = cleared_rows(op.dims, rows);
-  all.push_back(DispatchKernel{at.form({x, rows}), x, rows, integers(at.in(1)), op.dims, op.dims.rows(), at.around().fault});
+  all.push_back(DispatchKernel{at.form({x, rows}), x, rows, choice_rows(op.dims, at, 1)});
   return all;
 }
 
 Works works(const MoeDispatchBackward& op, const Operands& at) {
   const Typed drows = at.in(0), dx = at.out(0);
-  return {CombineKernel{at.form({drows, dx}), drows, {}, dx, integers(at.in(1)), op.dims, op.dims.rows(), at.around().fault}};
+  return {CombineKernel{at.form({drows, dx}), drows, {}, dx, choice_rows(op.dims, at, 1)}};
 }
 
 Works works(const MoeCombine& op, const Operands& at) {
   const Typed rows = at.in(0), y = at.out(0);
-  return {CombineKernel{at.form({rows, y}), rows, at.in(2), y, integers(at.in(1)), op.dims, op.dims.rows(), at.around().fault}};
+  return {CombineKernel{at.form({rows, y}), rows, at.in(2), y, choice_rows(op.dims, at, 1)}};
 }
 
 Works works(const MoeCombineBackward& op, const Operands& at) {
   const Typed dy = at.in(0), rows = at.in(1), drows = at.out(0);
   Works all = cleared_rows(op.dims, drows);
-  all.push_back(CombineGradKernel{at.form({dy, rows, drows}), dy, rows, at.in(3), drows, at.out(1), integers(at.in(2)), op.dims,
-                                  op.dims.rows(), at.around().fault});
+  all.push_back(CombineGradKernel{at.form({dy, rows, drows}), dy, rows, at.in(3), drows, at.out(1), choice_rows(op.dims, at, 2)});
   return all;
 }
 
