@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "exec/device/norm_sum.hpp"
 #include "exec/device/update.hpp"
 #include "exec/shared/exact_words.hpp"
 
@@ -18,42 +19,92 @@ TANDEM_HD inline double exact_root(std::int64_t* words) {
   return std::sqrt(std::ldexp(static_cast<double>(lead.bits), lead.power));
 }
 
-/// Shared memory of `add_squares`, and of a block that reads up to four exact sums.
+inline constexpr std::int64_t kRunBlocks = 1056;  ///< of a kernel of runs: eight for each processor of an H100
+
+/// Stretches of one piece that follow each other: elements [first, first + count) of it.
+struct Run {
+  const PieceRow& piece;
+  std::int64_t first, count;
+};
+
+constexpr std::int64_t run_blocks(const Pieces& pieces) { return pieces.count < kRunBlocks ? pieces.count : kRunBlocks; }
+
+/// body(run) for each of the block's runs.
+template <class Block, class F>
+TANDEM_HD inline void each_run(Block& block, const Pieces& pieces, F body) {
+  const std::int64_t blocks = run_blocks(pieces), end = pieces.count * (block.index() + 1) / blocks;
+  for (std::int64_t s = pieces.count * block.index() / blocks, next = s; s < end; s = next) {
+    const Stretch first = pieces.stretches[s];
+    std::int64_t count = 0;
+    for (; next < end && pieces.stretches[next].piece == first.piece; ++next) count += pieces.stretches[next].count;
+    body(Run{pieces.rows[first.piece], first.first, count});
+  }
+}
+
+/// Shared memory of kernels that add N squares of every element to exact sums, and of a block that reads up to four such sums.
 struct SquaresRoom {
-  static constexpr std::int64_t kMostBlocks = 34;  ///< of a stretch, a cut one at either end
-  static constexpr std::int64_t kMostSums = 4;
-  double lanes[kMostBlocks * kNormLanes];
+  static constexpr int kTeam = 4, kTeams = kThreads / kTeam;  ///< threads of a block of 64 elements
+  static constexpr int kMostSums = 4;
+  ExactWindow windows[kTeams][kMostSums];
   std::int64_t words[kMostSums * kExactWords];
   double roots[kMostSums];
 };
 
-/// Adds the squares of value(0 .. count - 1) of a stretch to an exact sum, each block of 64 rounded to fp64 first.
-template <class Block, class Value>
-TANDEM_HD inline void add_squares(Block& block, const PieceRow& piece, const Stretch& stretch, std::int64_t* sum, Value value) {
+template <int N>
+struct SquareWindows {
+  ExactWindow of[N];
+};
+
+/// Adds the squares of what numbers(local, out[N]) gives for each element of a run to N exact sums, each block of 64 rounded to fp64
+/// first. Where `sums` is null it only asks for the numbers.
+template <int N, class Block, class Numbers>
+TANDEM_HD inline void add_squares(Block& block, const Run& run, std::int64_t* sums, Numbers numbers) {
+  constexpr int kTeam = SquaresRoom::kTeam, kPerThread = static_cast<int>(kNormLanes) / kTeam;
+  using Team = typename Block::template Team<kTeam>;
   SquaresRoom& room = *reinterpret_cast<SquaresRoom*>(block.shared());
-  block.each(kExactWords, [&](std::int64_t w) { room.words[w] = 0; });
-  const std::int64_t flat = piece.flat + stretch.first, first_block = flat / kNormBlock;
-  const std::int64_t blocks = (flat + stretch.count - 1) / kNormBlock - first_block + 1;
-  block.each(blocks * kNormLanes, [&](std::int64_t at) {
-    const std::int64_t begin = (first_block + at / kNormLanes) * kNormBlock;
-    const std::int64_t from = begin > flat ? begin : flat, end = begin + kNormBlock;
-    double total = 0;
-    for (std::int64_t i = from + at % kNormLanes; i < end && i < flat + stretch.count; i += kNormLanes) {
-      const double x = static_cast<double>(value(i - flat));
-      total = total + x * x;
+  block.each(N * kExactWords, [&](std::int64_t w) { room.words[w] = 0; });
+  const std::int64_t flat = run.piece.flat + run.first, last = flat + run.count, first_block = flat / kNormBlock;
+  const auto add = [&](const auto& team, SquareWindows<N>& windows, std::int64_t item) {
+    const std::int64_t begin = (first_block + item) * kNormBlock, end = begin + kNormBlock;
+    const std::int64_t from = begin > flat ? begin : flat, to = end < last ? end : last;
+    typename Team::template Held<Wide<double, kPerThread>, 1> lanes[N];
+    team.template each<1>(kTeam, [&](Slot s) {
+      TANDEM_UNROLL
+      for (int n = 0; n < N; ++n) lanes[n][s] = zeros<double, kPerThread>();
+      for (std::int64_t at = from + kPerThread * s.i; at < to; at += kNormLanes) {
+        TANDEM_UNROLL
+        for (int l = 0; l < kPerThread; ++l) {
+          if (at + l >= to) continue;
+          double out[N];
+          numbers(at + l - run.piece.flat, out);
+          TANDEM_UNROLL
+          for (int n = 0; n < N; ++n) lanes[n][s][l] = lanes[n][s][l] + squared(out[n]);
+        }
+      }
+    });
+    if (sums == nullptr) return;
+    TANDEM_UNROLL
+    for (int n = 0; n < N; ++n) {
+      const auto nothing = zeros<double, kPerThread>();
+      const auto all = team.template sum<Wide<double, kPerThread>, 1>(kTeam, nothing, [&](Slot s) { return lanes[n][s]; });
+      team.one([&] {
+        const ExactTerm term = exact_term((all[0] + all[2]) + (all[1] + all[3]));
+        if (windows.of[n].add(term)) return;
+        for (int w = 0; w < (term.finite ? 3 : 1); ++w) block.add(room.words + n * kExactWords + term.at + w, term.words[w]);
+      });
     }
-    room.lanes[at] = total;
-  });
-  block.each(blocks, [&](std::int64_t b) {
-    double* mine = room.lanes + b * kNormLanes;
-    for (std::int64_t width = kNormLanes / 2; width > 0; width /= 2)
-      for (std::int64_t l = 0; l < width; ++l) mine[l] += mine[l + width];
-    const ExactTerm term = exact_term(mine[0]);
-    for (std::int64_t w = 0; w < (term.finite ? 3 : 1); ++w) block.add(room.words + term.at + w, term.words[w]);
-  });
-  block.each(1, [&](std::int64_t) { carry_exact(room.words); });
-  block.each(kExactWords, [&](std::int64_t w) {
-    if (room.words[w] != 0) block.add(sum + w, room.words[w]);
+  };
+  const auto done = [&](const auto& team, const SquareWindows<N>& windows, int number) {
+    team.one([&] {
+      for (int n = 0; n < N; ++n) room.windows[number][n] = windows.of[n];
+    });
+  };
+  block.template teams<kTeam, SquareWindows<N>>(0, (last - 1) / kNormBlock - first_block + 1, add, done);
+  if (sums == nullptr) return;
+  block.each(N * kExactWords, [&](std::int64_t at) {
+    std::int64_t all = room.words[at];
+    for (int t = 0; t < SquaresRoom::kTeams; ++t) all += room.windows[t][at / kExactWords].word(at % kExactWords);
+    if (all != 0) block.add(sums + at, all);
   });
 }
 
@@ -111,15 +162,16 @@ struct TensorNormsKernel {
   Pieces pieces;
   std::int64_t* sums;
 
-  Grid grid() const { return {pieces.count, sizeof(SquaresRoom)}; }
+  Grid grid() const { return {run_blocks(pieces), sizeof(SquaresRoom)}; }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
-    const Stretch stretch = pieces.stretches[block.index()];
-    const PieceRow& piece = pieces.rows[stretch.piece];
-    if (!piece.counted) return;
-    add_squares(block, piece, stretch, sums + piece.global_index * kExactWords,
-                [&](std::int64_t i) { return load<A>(gradients, piece.gradient + stretch.first + i); });
+    each_run(block, pieces, [&](const Run& run) {
+      if (!run.piece.counted) return;
+      add_squares<1>(block, run, sums + run.piece.global_index * kExactWords, [&](std::int64_t local, double* out) {
+        out[0] = static_cast<double>(load<A>(gradients, run.piece.gradient + local));
+      });
+    });
   }
 };
 
@@ -138,7 +190,7 @@ struct CarrySumsKernel {
   }
 };
 
-/// The roots of a stretch's exact sums: of its gradient, then `updates` of weights and updates.
+/// The roots of a run's exact sums: of its gradient, then `updates` of weights and updates.
 template <class Block>
 TANDEM_HD inline const double* roots_of(Block& block, const LayerwiseOperands& at, std::int64_t parameter, std::int64_t updates) {
   SquaresRoom& room = *reinterpret_cast<SquaresRoom*>(block.shared());
@@ -157,36 +209,36 @@ struct LayerwiseMomentsKernel {
   Form form;
   LayerwiseOperands at;
 
-  Grid grid() const { return {at.pieces.count, sizeof(SquaresRoom)}; }
+  Grid grid() const { return {run_blocks(at.pieces), sizeof(SquaresRoom)}; }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
     if (at.table->found_nonfinite) return;
-    const Stretch stretch = at.pieces.stretches[block.index()];
-    const PieceRow& p = at.pieces.rows[stretch.piece];
-    const A factor = static_cast<A>(at.factor(roots_of(block, at, p.global_index, 0)[0]));
-    const auto gradient = [&](std::int64_t local) { return load<A>(at.gradients, p.gradient + local) * factor; };
+    each_run(block, at.pieces, [&](const Run& run) {
+      if (at.kind == LayerwiseKind::lamb) moments<2, A>(block, run);
+      else moments<3, A>(block, run);
+    });
+  }
+
+ private:
+  template <int N, class A, class Block>
+  TANDEM_HD void moments(Block& block, const Run& run) const {
+    const PieceRow& p = run.piece;
+    const A factor = static_cast<A>(at.factor(N == 3 ? roots_of(block, at, p.global_index, 0)[0] : 0));
     const A beta1 = static_cast<A>(at.beta1), beta2 = static_cast<A>(at.beta2);
-    block.each(stretch.count, [&](std::int64_t i) {
-      const std::int64_t local = stretch.first + i, state = p.state + local;
-      const A g = gradient(local);
+    const LayerwiseTerms<A> terms(at.epsilon, at.weight_decay, *at.table, p);
+    std::int64_t* sums = p.counted ? at.sums + p.global_index * N * kExactWords : nullptr;
+    add_squares<N>(block, run, sums, [&](std::int64_t local, double* out) {
+      const std::int64_t state = p.state + local;
+      const A g = load<A>(at.gradients, p.gradient + local) * factor, w = at.weight<A>(p, local);
       const A m = beta1 * load<A>(at.exp_avg, state) + (A{1} - beta1) * g;
       const A v = beta2 * load<A>(at.exp_avg_sq, state) + (A{1} - beta2) * g * g;
       put_rounded(at.random, at.exp_avg, state, m, p, local, 1, at.table->step);
       put_rounded(at.random, at.exp_avg_sq, state, v, p, local, 2, at.table->step);
-    });
-    if (!p.counted) return;
-    const LayerwiseTerms<A> terms(at.epsilon, at.weight_decay, *at.table, p);
-    std::int64_t* sums = at.sums + p.global_index * at.norms() * kExactWords;
-    add_squares(block, p, stretch, sums, [&](std::int64_t i) { return at.weight<A>(p, stretch.first + i); });
-    add_squares(block, p, stretch, sums + kExactWords, [&](std::int64_t i) {
-      const std::int64_t local = stretch.first + i, state = p.state + local;
-      return terms.momentum(at.weight<A>(p, local), load<A>(at.exp_avg, state), load<A>(at.exp_avg_sq, state));
-    });
-    if (at.kind != LayerwiseKind::lans) return;
-    add_squares(block, p, stretch, sums + 2 * kExactWords, [&](std::int64_t i) {
-      const std::int64_t local = stretch.first + i;
-      return terms.gradient(at.weight<A>(p, local), gradient(local), load<A>(at.exp_avg_sq, p.state + local));
+      const A stored_m = load<A>(at.exp_avg, state), stored_v = load<A>(at.exp_avg_sq, state);
+      out[0] = static_cast<double>(w);
+      out[1] = static_cast<double>(terms.momentum(w, stored_m, stored_v));
+      if constexpr (N == 3) out[2] = static_cast<double>(terms.gradient(w, g, stored_v));
     });
   }
 };
@@ -196,13 +248,18 @@ struct LayerwiseApplyKernel {
   Form form;
   LayerwiseOperands at;
 
-  Grid grid() const { return {at.pieces.count, sizeof(SquaresRoom)}; }
+  Grid grid() const { return {run_blocks(at.pieces), sizeof(SquaresRoom)}; }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
     if (at.table->found_nonfinite) return;
-    const Stretch stretch = at.pieces.stretches[block.index()];
-    const PieceRow& p = at.pieces.rows[stretch.piece];
+    each_run(block, at.pieces, [&](const Run& run) { apply<A>(block, run); });
+  }
+
+ private:
+  template <class A, class Block>
+  TANDEM_HD void apply(Block& block, const Run& run) const {
+    const PieceRow& p = run.piece;
     const double* roots = roots_of(block, at, p.global_index, at.norms());
     const bool lans = at.kind == LayerwiseKind::lans;
     const double rate = at.table->learning_rate;
@@ -210,8 +267,8 @@ struct LayerwiseApplyKernel {
     const A of_momentum = static_cast<A>(rate * ratio(roots[1], roots[2]) * (lans ? at.beta1 : 1));
     const A of_gradient = lans ? static_cast<A>(rate * ratio(roots[1], roots[3]) * (1 - at.beta1)) : A{0};
     const LayerwiseTerms<A> terms(at.epsilon, at.weight_decay, *at.table, p);
-    block.each(stretch.count, [&](std::int64_t i) {
-      const std::int64_t local = stretch.first + i, state = p.state + local;
+    block.each(run.count, [&](std::int64_t i) {
+      const std::int64_t local = run.first + i, state = p.state + local;
       const A w = at.weight<A>(p, local), m = load<A>(at.exp_avg, state), v = load<A>(at.exp_avg_sq, state);
       A change = of_momentum * terms.momentum(w, m, v);
       if (lans) change = change + of_gradient * terms.gradient(w, load<A>(at.gradients, p.gradient + local) * factor, v);
@@ -221,8 +278,6 @@ struct LayerwiseApplyKernel {
       store(at.master, state, after);
     });
   }
-
- private:
   static TANDEM_HD double ratio(double weights, double update) { return weights > 0 && update > 0 ? weights / update : 1; }
 };
 

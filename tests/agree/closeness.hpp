@@ -80,7 +80,9 @@ inline double share_of_bound(const exec::RunResult& a, const exec::RunResult& on
   REQUIRE(a.gradients.front().size() == one.gradients.front().size());
   for (std::size_t t = 0; t < one.gradients.front().size(); ++t) {
     const exec::GatheredTensor &g = a.gradients.front()[t], &g1 = one.gradients.front()[t];
-    const double scale = std::max(norm(g1.values), 1e-2 * all);
+    // Probabilities of two labels nearly cancel over a batch; what is rounded is as large as they are.
+    const double least = g1.name.starts_with("nsp.") ? 2e-2 : 1e-2;
+    const double scale = std::max(norm(g1.values), least * all);
     worst = larger(worst, distance(g.values, g1.values) / scale / rounding_bound(g1.name, layers, epsilon));
   }
   return worst;
