@@ -67,7 +67,7 @@ void check_narrow(const Case& c) {
   CHECK(std::abs(run.steps.front().loss - one.steps.front().loss) <= tests::kBf16 * one.steps.front().loss);
   // Every step of a ring rounds what it leaves of the context, and of the gradient of the keys that it sends on.
   const bool ring = plan.parallel.context > 1 && plan.parallel.context_mode == ContextMode::ring;
-  // With norms behind the addition and a residual beside the normalised state every sublayer leaves both rounded.
+  // One case of `post_add` reaches 1.07 of the bound. Which tensor, and why, has not been found out.
   const bool two = ring || plan.model.norm_placement == NormPlacement::post_add;
   CHECK(tests::share_of_bound(run, one, static_cast<int>(plan.model.total_layers()), tests::kBf16) <= (two ? 2 : 1));
 }
