@@ -21,13 +21,12 @@ class Findings {
   /// Compares every default of a changed plan with that of `before`. The fields `but` (JSON pointers) may differ.
   void compare_defaults(const StackPlan& of, const nlohmann::json& before, const nlohmann::json& changed, const std::string& what,
                         const std::set<std::string>& but);
+  /// Counts one comparison. It breaks the property if `difference` returns a text or throws ConfigError.
+  void judge(const StackPlan& of, const std::string& what, const std::function<std::string()>& difference);
   /// Fails if a comparison found a difference, or if there were fewer than `least` comparisons.
   void require_none(int least) const;
 
  private:
-  /// Counts one comparison. It breaks the property if `difference` returns a text or throws ConfigError.
-  void judge(const StackPlan& of, const std::string& what, const std::function<std::string()>& difference);
-
   int checked_ = 0;
   std::vector<std::string> broken_;
 };

@@ -18,13 +18,18 @@ json preset(const std::string& folder, const std::string& name) { return read_js
 
 }  // namespace
 
-OwnPresets::OwnPresets(const std::string& cluster) {
+OwnPresets::OwnPresets(const std::string& cluster, const DeviceChange& change) {
   json own = preset(kClusters, cluster);
   std::filesystem::create_directories(folder_.path() / kClusters);
   for (const std::string part : {"node", "device"}) {
-    if (!own[part].is_string()) continue;  // it stands in the cluster's file
+    const bool changed = change && part == "device";
+    if (!own[part].is_string()) {  // it stands in the cluster's file
+      if (changed) change(own[part]);
+      continue;
+    }
     json copy = preset(kClusters + "/" + part + "s", own[part]);
     copy["name"] = "our " + part;
+    if (changed) change(copy);
     own[part] = "own-" + part;
     std::filesystem::create_directories(folder_.path() / kClusters / (part + "s"));
     folder_.file(kClusters + "/" + part + "s/own-" + part + ".json", copy.dump());
