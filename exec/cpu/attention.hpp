@@ -48,6 +48,7 @@ class AttentionPlaces {
     const std::int64_t ranks = context.context_size;
     require(dims.row_shards == 1 || (dims.row_shards == ranks && dims.share != AttentionShare::whole && ring_step < 0),
             "rows of other ranks in an attention that does not share its work with them");
+    require(dims.window == 0 || (dims.causal && ring_step < 0), "a window of keys in a ring, or where all keys are seen");
     if (dims.share == AttentionShare::queries) own_ = SequenceMap(ranks, dims.seq);
     if (ring_step < 0)
       key_runs_ = {{0, dims.key_count(), 0}};
@@ -62,6 +63,10 @@ class AttentionPlaces {
     return (context_.tensor_rank * head_parts_ + head_part_) * dims_.heads + local;
   }
 
+  /// Of a local head, among those of the tensor rank.
+  std::int64_t rank_head(std::int64_t local) const { return head_part_ * dims_.heads + local; }
+  std::int64_t rank_heads() const { return head_parts_ * dims_.heads; }
+
   /// Position of query `i` of a sequence.
   std::int64_t position(std::int64_t i) const { return own_.position(context_.context_rank, i); }
   /// Keys of this operation, ascending in position, in runs.
@@ -73,6 +78,8 @@ class AttentionPlaces {
     for (const KeyRun& run : key_runs_) n += std::clamp<std::int64_t>(position(i) + 1 - run.position, 0, run.count);
     return n;
   }
+  /// The first key that query `i` sees; only with all keys in one run.
+  std::int64_t first_visible(std::int64_t i) const { return dims_.first_key(position(i)); }
   /// Index of the mask of the key at position 0.
   std::uint64_t mask_index(std::int64_t sequence, std::int64_t local_head, std::int64_t i) const {
     const std::int64_t row = (first_sequence(context_) + sequence) * heads() + head(local_head);

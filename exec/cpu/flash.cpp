@@ -18,9 +18,11 @@ namespace {
 // Enough queries that products of a block run at full speed, few enough that a causal block computes little that nobody sees.
 constexpr std::int64_t kBlock = 64;
 
-// Queries [first, first + count) of a head, and how many keys the last of them sees; no other sees more.
+// Queries [first, first + count) of a head, and keys [from, keys): no query sees one before or behind them.
 struct Block {
-  std::int64_t first, count, keys;
+  std::int64_t first, count, from, keys;
+
+  std::int64_t width() const { return keys - from; }
 };
 
 // What both directions share: one (sequence, head), block by block.
@@ -35,7 +37,7 @@ class Rows {
   void each_block(F body) const {
     for (std::int64_t first = 0; first < dims.seq; first += kBlock) {
       const std::int64_t count = std::min(kBlock, dims.seq - first);
-      body(Block{first, count, places.visible(first + count - 1)});
+      body(Block{first, count, places.first_visible(first), places.visible(first + count - 1)});
     }
   }
   // Room for a matrix [queries of a block, keys].
@@ -44,7 +46,12 @@ class Rows {
 
   // matrix[i,k] = factor rows[i] of_keys[k]^T for the block's queries and keys.
   void write_by_key(const Block& b, Factor<T> rows, HeadMatrix<const T>& of_keys, T factor, T* matrix) const {
-    multiply(Product<T>{b.count, b.keys, dims.head_dim, rows, of_keys.factor(true), matrix, stride(), factor});
+    multiply(Product<T>{b.count, b.width(), dims.head_dim, rows, of_keys.factor(true, b.from), matrix + b.from, stride(), factor});
+  }
+  // Zeros of the keys that query `query` does not see, of the block's; `row`: the matrix' row from key 0 on.
+  void clear_unseen(const Block& b, std::int64_t query, T* row) const {
+    std::fill(row + b.from, row + places.first_visible(query), T{0});
+    std::fill(row + places.visible(query), row + b.keys, T{0});
   }
   // s[k] += bias for the keys that a query sees.
   void add_bias(std::int64_t head, std::int64_t query, T* s) const {
@@ -78,7 +85,8 @@ class Rows {
   // body(first key, count, position of the first) for the keys seen.
   template <class F>
   void each_run(std::int64_t query, F body) const {
-    const std::int64_t n = places.visible(query);
+    const std::int64_t n = places.visible(query), from = places.first_visible(query);
+    if (from > 0) return body(from, n - from, from);
     for (const KeyRun& run : places.key_runs())
       if (n > run.first) body(run.first, std::min(run.count, n - run.first), run.position);
   }
@@ -118,7 +126,7 @@ class Forward {
  public:
   Forward(const FlashAttention& op, Call& call)
       : op_(op), rows_(op, call), q_(call.in<T>(0)), kv_(call.in<T>(1)), context_(call.out<T>(0)), stats_(call.out<T>(1)),
-        weights_(rows_.room()), parts_(kBlock * op.dims.head_dim), sums_(kBlock) {}
+        sinks_(op.sinks ? call.in<T>(2) : nullptr), weights_(rows_.room()), parts_(kBlock * op.dims.head_dim), sums_(kBlock) {}
 
   void run() {
     const std::int64_t per_group = rows_.places.queries_of_group();
@@ -155,20 +163,22 @@ class Forward {
   void weigh(std::int64_t s, std::int64_t h, const Block& b, HeadMatrix<const T>& queries, Keys& all) {
     rows_.write_by_key(b, queries.factor(false, b.first), all.keys, rows_.scale, weights_.data());
     for (std::int64_t i = 0; i < b.count; ++i) sums_[static_cast<std::size_t>(i)] = row(s, h, b, i);
-    multiply(Product<T>{b.count, op_.dims.head_dim, b.keys, {weights_.data(), rows_.stride()}, all.values.factor(), parts_.data(),
-                        op_.dims.head_dim});
+    multiply(Product<T>{b.count, op_.dims.head_dim, b.width(), {weights_.data() + b.from, rows_.stride()},
+                        all.values.factor(false, b.from), parts_.data(), op_.dims.head_dim});
   }
   // A query's scores become weights, which its sum has yet to divide.
   Sum row(std::int64_t s, std::int64_t h, const Block& b, std::int64_t i) {
-    const std::int64_t query = b.first + i, n = rows_.places.visible(query);
-    T* p = weights_.data() + i * rows_.stride();
+    const std::int64_t query = b.first + i, from = rows_.places.first_visible(query), n = rows_.places.visible(query) - from;
+    T *row = weights_.data() + i * rows_.stride(), *p = row + from;
     rows_.count(2, n);
-    rows_.add_bias(h, query, p);
-    const T top = lane_max<T>(n, -std::numeric_limits<T>::infinity(), [=](std::int64_t k) { return p[k]; });
+    rows_.add_bias(h, query, row);
+    const T none = -std::numeric_limits<T>::infinity(), sink = sinks_ == nullptr ? none : sinks_[rows_.places.rank_head(h)];
+    const T top = std::max(sink, lane_max<T>(n, none, [=](std::int64_t k) { return p[k]; }));
     each(n, [=](std::int64_t k) { p[k] = exp_saturating(p[k] - top); });
-    const T sum = lane_sum<T>(n, [=](std::int64_t k) { return p[k]; });
-    if (op_.dropout > 0) rows_.each_mask(s, h, query, [=](std::int64_t k, T factor) { p[k] *= factor; });
-    std::fill(p + n, p + b.keys, T{0});
+    T sum = lane_sum<T>(n, [=](std::int64_t k) { return p[k]; });
+    if (sinks_ != nullptr) sum += std::exp(sink - top);
+    if (op_.dropout > 0) rows_.each_mask(s, h, query, [=](std::int64_t k, T factor) { row[k] *= factor; });
+    rows_.clear_unseen(b, query, row);
     return {top, sum};
   }
   void put(std::int64_t i, const Result<T>& to) const {
@@ -181,6 +191,7 @@ class Forward {
   Rows<T, FlashAttention> rows_;
   const T *q_, *kv_;
   T *context_, *stats_;
+  const T* sinks_;
   Room<T> weights_, parts_;
   std::vector<Sum> sums_;
 };
@@ -190,7 +201,11 @@ class Backward {
  public:
   Backward(const FlashAttentionBackward& op, Call& call)
       : op_(op), rows_(op, call), dcontext_(call.in<T>(0)), q_(call.in<T>(1)), kv_(call.in<T>(2)), context_(call.in<T>(3)),
-        stats_(call.in<T>(4)), dq_(call.out<T>(0)), dkv_(call.out<T>(1)), p_(rows_.room()), ds_(rows_.room()) {}
+        stats_(call.in<T>(4)), dq_(call.out<T>(0)), dkv_(call.out<T>(1)), sinks_(op.sinks ? call.in<T>(5) : nullptr),
+        dsinks_(op.sinks ? call.out<T>(2) : nullptr), p_(rows_.room()), ds_(rows_.room()) {
+    require(!op.sinks || op.ring_step <= 0, "sinks join once");
+    if (op.sinks) std::fill_n(dsinks_, rows_.places.rank_heads(), T{0});
+  }
 
   void run() {
     for (std::int64_t s = 0; s < op_.dims.batch; ++s)
@@ -245,36 +260,47 @@ class Backward {
     for (std::int64_t i = 0; i < b.count; ++i) row(s, h, b, i, in);
     add_by_key(b, p_.data(), dc, T{1}, all.dvalues);
     add_by_key(b, ds_.data(), q, rows_.scale, all.dkeys);
-    multiply(Product<T>{b.count, op_.dims.head_dim, b.keys, {ds_.data(), rows_.stride()}, all.keys.factor(), dq.row(b.first),
-                        dq.stride(), rows_.scale, op_.ring_step > 0});
+    multiply(Product<T>{b.count, op_.dims.head_dim, b.width(), {ds_.data() + b.from, rows_.stride()},
+                        all.keys.factor(false, b.from), dq.row(b.first), dq.stride(), rows_.scale, op_.ring_step > 0});
   }
   void row(std::int64_t s, std::int64_t h, const Block& b, std::int64_t i, Queries& in) {
-    const std::int64_t query = b.first + i, n = rows_.places.visible(query);
+    const std::int64_t query = b.first + i, from = rows_.places.first_visible(query), n = rows_.places.visible(query) - from;
     T *p = p_.data() + i * rows_.stride(), *ds = ds_.data() + i * rows_.stride();
     rows_.count(5, n);
     if (n > 0) {
       const T *c = in.context.row(query), *dc = in.dcontext.row(query);
       const T total = lane_sum<T>(op_.dims.head_dim, [=](std::int64_t d) { return c[d] * dc[d]; });
       rows_.add_bias(h, query, p);
-      each(n, [=, stat = stats_[rows_.statistic(s, h, query)]](std::int64_t k) { p[k] = exp_saturating(p[k] - stat); });
+      if (sinks_ != nullptr) add_sink(h, stats_[rows_.statistic(s, h, query)], total);
+      each(n, [=, at = p + from, stat = stats_[rows_.statistic(s, h, query)]](std::int64_t k) {
+        at[k] = exp_saturating(at[k] - stat);
+      });
       rows_.each_mask(s, h, query, [=](std::int64_t k, T factor) {
         ds[k] = p[k] * (factor * ds[k] - total);
         p[k] *= factor;
       });
     }
-    std::fill(p + n, p + b.keys, T{0});
-    std::fill(ds + n, ds + b.keys, T{0});
+    rows_.clear_unseen(b, query, p);
+    rows_.clear_unseen(b, query, ds);
+  }
+  // Of probability exp(sink - stat), and no value.
+  void add_sink(std::int64_t h, T stat, T total) const {
+    const std::int64_t at = rows_.places.rank_head(h);
+    dsinks_[at] -= std::exp(sinks_[at] - stat) * total;
   }
   // sum[k] += factor over queries of matrix[i,k] rows[i].
   void add_by_key(const Block& b, const T* matrix, Factor<T> rows, T factor, const Room<T>& sum) const {
     const std::int64_t dim = op_.dims.head_dim;
-    multiply(Product<T>{b.keys, dim, b.count, {matrix, rows_.stride(), true}, rows, sum.data(), dim, factor, true});
+    T* to = sum.data() + b.from * dim;
+    multiply(Product<T>{b.width(), dim, b.count, {matrix + b.from, rows_.stride(), true}, rows, to, dim, factor, true});
   }
 
   const FlashAttentionBackward& op_;
   Rows<T, FlashAttentionBackward> rows_;
   const T *dcontext_, *q_, *kv_, *context_, *stats_;
   T *dq_, *dkv_;
+  const T* sinks_;
+  T* dsinks_;
   Room<T> p_, ds_;
 };
 

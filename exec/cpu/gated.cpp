@@ -9,8 +9,9 @@ namespace {
 template <class F>
 void with_gate(GateKind kind, F body) {
   switch (kind) {
-    case GateKind::silu: return body(Silu{});
-    case GateKind::gelu_tanh: return body(GeluTanh{});
+    case GateKind::silu: return body(Gate<Silu>{});
+    case GateKind::gelu_tanh: return body(Gate<GeluTanh>{});
+    case GateKind::clamped_silu: return body(ClampedSilu{});
   }
 }
 
@@ -21,24 +22,29 @@ void compute(const GatedPointwise& op, Call& call) {
   const std::int64_t n = op.rows * op.cols;
   if (op.part == GatePart::product) {
     const T *a = call.in<T>(0), *x = call.in<T>(1);
-    return each(n, [=, y = call.out<T>(0)](std::int64_t i) { y[i] = a[i] * x[2 * i + 1]; });
+    return with_gate(op.kind, [=, y = call.out<T>(0)](auto f) {
+      each(n, [=](std::int64_t i) { y[i] = a[i] * f.other(x[2 * i + 1]); });
+    });
   }
   const T* x = call.in<T>(0);
   T* y = call.out<T>(0);
   with_gate(op.kind, [=, part = op.part](auto f) {
     if (part == GatePart::activation) return each(n, [=](std::int64_t i) { y[i] = f.value(x[2 * i]); });
-    each(n, [=](std::int64_t i) { y[i] = f.value(x[2 * i]) * x[2 * i + 1]; });
+    each(n, [=](std::int64_t i) { y[i] = f.value(x[2 * i]) * f.other(x[2 * i + 1]); });
   });
 }
 
-// Of y = a * up.
+// Of y = a * other(up).
 template <class T>
 void product_backward(const GatedPointwiseBackward& op, Call& call) {
   const T *dy = call.in<T>(0), *a = call.in<T>(1), *x = call.in<T>(2);
   T *da = call.out<T>(0), *dx = call.out<T>(1);
-  each(op.rows * op.cols, [=](std::int64_t i) {
-    da[i] = dy[i] * x[2 * i + 1];
-    dx[2 * i + 1] = dy[i] * a[i];
+  with_gate(op.kind, [=, n = op.rows * op.cols](auto f) {
+    each(n, [=](std::int64_t i) {
+      const T up = x[2 * i + 1];
+      da[i] = dy[i] * f.other(up);
+      dx[2 * i + 1] = dy[i] * a[i] * f.other_derivative(up);
+    });
   });
 }
 
@@ -61,8 +67,8 @@ void compute(const GatedPointwiseBackward& op, Call& call) {
   with_gate(op.kind, [=, n = op.rows * op.cols](auto f) {
     each(n, [=](std::int64_t i) {
       const T gate = x[2 * i], up = x[2 * i + 1];
-      dx[2 * i] = dy[i] * up * f.derivative(gate);
-      dx[2 * i + 1] = dy[i] * f.value(gate);
+      dx[2 * i] = dy[i] * f.other(up) * f.derivative(gate);
+      dx[2 * i + 1] = dy[i] * f.value(gate) * f.other_derivative(up);
     });
   });
 }

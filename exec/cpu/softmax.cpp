@@ -12,9 +12,9 @@
 namespace tandem::exec::cpu {
 namespace {
 
-// One (sequence, head, query), its position and the keys 0 .. visible - 1 that it sees.
+// One (sequence, head, query), its position and the keys first .. visible - 1 that it sees.
 struct Row {
-  std::int64_t sequence, head, query, position, visible;
+  std::int64_t sequence, head, query, position, first, visible;
 };
 
 template <class F>
@@ -23,7 +23,7 @@ void for_each_row(const AttentionDims& dims, const AttentionPlaces& places, F bo
   for (std::int64_t s = 0; s < dims.batch; ++s) {
     for (std::int64_t h = 0; h < dims.heads; ++h) {
       for (std::int64_t q = 0; q < dims.seq; ++q, offset += dims.key_count())
-        body(Row{s, h, q, places.position(q), places.visible(q)}, offset);
+        body(Row{s, h, q, places.position(q), places.first_visible(q), places.visible(q)}, offset);
     }
   }
 }
@@ -38,7 +38,7 @@ std::int64_t padded_width(const Row& row, std::int64_t keys) {
 template <class T>
 inline constexpr T kMasked = -std::numeric_limits<T>::infinity();
 
-// x = score + bias(k) of the keys seen, and nothing beyond them; of the first `width` keys.
+// x = score + bias(k) of the keys seen, and nothing before and beyond them; of the first `width` keys.
 template <class T, class Bias>
 void mask_row(const T* scores, T* x, const Row& row, std::int64_t width, Bias bias) {
   const auto last = static_cast<int>(row.visible - 1);
@@ -46,6 +46,7 @@ void mask_row(const T* scores, T* x, const Row& row, std::int64_t width, Bias bi
     const int k = static_cast<int>(i);
     x[i] = k <= last ? scores[i] + bias(k) : kMasked<T>;
   });
+  std::fill_n(x, row.first, kMasked<T>);
 }
 
 // p[k] = exp(x[k] - max x) / sum over the keys seen, in place; exactly 0 beyond them.

@@ -8,3 +8,4 @@ TANDEM_LAUNCH(SoftmaxGradKernel);
 TANDEM_LAUNCH(FlashKernel);
 TANDEM_LAUNCH(FlashQueryGradKernel);
 TANDEM_LAUNCH(FlashKeyGradKernel);
+TANDEM_LAUNCH(SinkGradKernel);

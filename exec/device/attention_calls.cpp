@@ -15,6 +15,7 @@ std::string beyond(const AttentionPlace& place, std::initializer_list<Typed> ope
     return "operands are of several types";
   if (stats.type != DType::fp32) return "statistics are not in fp32";
   if (place.dropout.threshold > 0) return "masks of dropout are by global index";
+  if (place.window > 0) return "queries see a window of keys";
   if (place.alibi) return "scores have ALiBi";
   if (place.head_dim % kStep != 0 || place.head_dim > kLongest) return "heads of " + std::to_string(place.head_dim) + " dimensions";
   if (place.causal && place.keys != place.seq) return "causal queries and keys are not equally many";
@@ -81,7 +82,10 @@ std::vector<AttentionCall> calls(const Parts& p, const HeadLayout& l, const Atte
 
 }  // namespace
 
-std::string beyond_libraries(const FlashKernel& k) { return beyond(k.place, {k.q, k.kv, k.context}, k.stats); }
+std::string beyond_libraries(const FlashKernel& k) {
+  if (k.sinks.here()) return "heads have sinks";
+  return beyond(k.place, {k.q, k.kv, k.context}, k.stats);
+}
 
 std::string beyond_libraries(const FlashGradKernels& k) {
   const FlashGradOperands& at = k.query.at;

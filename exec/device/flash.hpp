@@ -72,6 +72,7 @@ struct FlashKernel {
   Typed q, kv, context, stats;
   AttentionPlace place;
   HeadLayout layout;
+  Typed sinks;
 
   std::int64_t tiles() const { return (place.seq + kTile - 1) / kTile; }
   Grid grid() const { return {place.batch * place.heads * tiles(), tile_bytes(form, place.head_dim, 4, kForwardNumbers)}; }
@@ -88,14 +89,17 @@ struct FlashKernel {
     const A none = -std::numeric_limits<A>::infinity();
     load_tile<S>(block, q, layout.query(head), sequence, first, dim, queries);
     block.each(kTile * dim, [&](std::int64_t i) { sum[i] = A{0}; });
-    block.each(kTile, [&](std::int64_t i) { top[i] = none, total[i] = A{0}; });
+    block.each(kTile, [&](std::int64_t i) {
+      top[i] = sinks.here() ? load<A>(sinks, head) : none;
+      total[i] = sinks.here() ? A{1} : A{0};
+    });
     const std::int64_t last = first + kTile < place.seq ? first + kTile : place.seq, seen = place.visible(last - 1);
-    for (std::int64_t key = 0; key < seen; key += kTile) {
+    for (std::int64_t key = place.first(first) / kTile * kTile; key < seen; key += kTile) {
       load_tile<S>(block, kv, layout.key(head / layout.per_group, 0), sequence, key, dim, keys);
       load_tile<S>(block, kv, layout.key(head / layout.per_group, 1), sequence, key, dim, values);
       block.each(kTile * kTile, [&](std::int64_t at) {
         const std::int64_t i = at / kTile, k = at % kTile;
-        const bool sees = first + i < place.seq && key + k < place.visible(first + i);
+        const bool sees = first + i < place.seq && place.sees(first + i, key + k);
         p[at] = sees ? pair_score(place, dot(queries + i * dim, keys + k * dim, dim), head, first + i, key + k) : none;
       });
       block.each(kTile, [&](std::int64_t i) {
@@ -171,7 +175,7 @@ TANDEM_HD inline void fill_pairs(Block& block, const AttentionPlace& place, cons
   block.each(kTile * kTile, [&](std::int64_t at) {
     const std::int64_t i = at / kTile, k = at % kTile, query = tile.query + i;
     t.p[at] = t.ds[at] = A{0};
-    if (query >= place.seq || key + k >= place.visible(query)) return;
+    if (query >= place.seq || !place.sees(query, key + k)) return;
     const A score = pair_score(place, dot(t.queries + i * dim, t.keys + k * dim, dim), tile.head, query, key + k);
     const A p = exp_saturating(score - t.stat[i]), mask = place.mask<A>(tile.sequence, tile.head, query, key + k);
     t.p[at] = mask * p;
@@ -199,7 +203,7 @@ struct FlashQueryGradKernel {
     load_queries<S>(block, at, place, layout, tile, t);
     const std::int64_t last = first + kTile < place.seq ? first + kTile : place.seq, seen = place.visible(last - 1);
     const std::int64_t group = tile.head / layout.per_group;
-    for (std::int64_t key = 0; key < seen; key += kTile) {
+    for (std::int64_t key = place.first(first) / kTile * kTile; key < seen; key += kTile) {
       load_tile<S>(block, at.kv, layout.key(group, 0), tile.sequence, key, dim, t.keys);
       load_tile<S>(block, at.kv, layout.key(group, 1), tile.sequence, key, dim, t.values);
       fill_pairs(block, place, tile, key, t);
@@ -240,8 +244,9 @@ struct FlashKeyGradKernel {
     block.each(2 * kTile * dim, [&](std::int64_t i) { dkeys[i] = A{0}; });
     load_tile<S>(block, at.kv, layout.key(group, 0), sequence, first, dim, t.keys);
     load_tile<S>(block, at.kv, layout.key(group, 1), sequence, first, dim, t.values);
+    const std::int64_t end = place.queries_end(first + kTile - 1);
     for (std::int64_t h = group * layout.per_group; h < (group + 1) * layout.per_group; ++h)
-      for (std::int64_t query = place.causal ? first : 0; query < place.seq; query += kTile) {
+      for (std::int64_t query = place.causal ? first : 0; query < end; query += kTile) {
         const ScoreRow tile(place, (sequence * place.heads + h) * place.seq + query);
         load_queries<S>(block, at, place, layout, tile, t);
         fill_pairs(block, place, tile, first, t);
@@ -264,6 +269,29 @@ struct FlashKeyGradKernel {
       S::put(at.dkv, to_key.at(sequence, key) + e % dim, scale * dkeys[e]);
       S::put(at.dkv, to_value.at(sequence, key) + e % dim, dvalues[e]);
     });
+  }
+};
+
+/// dsinks, a block for each head: the sink has the probability exp(sink - stat) and no value.
+struct SinkGradKernel {
+  Form form;
+  Typed dcontext, context, stats, sinks, dsinks;
+  AttentionPlace place;
+  HeadLayout layout;
+
+  Grid grid() const { return {place.heads}; }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    using A = typename S::Number;
+    const std::int64_t head = block.index();
+    const A sink = load<A>(sinks, head);
+    const A sum = block.template sum<A>(place.batch * place.seq, [&](std::int64_t i) {
+      const std::int64_t sequence = i / place.seq, query = i % place.seq, row = layout.context(head).at(sequence, query);
+      A total = A{0};
+      for (std::int64_t d = 0; d < place.head_dim; ++d) total += S::get(context, row + d) * S::get(dcontext, row + d);
+      return std::exp(sink - load<A>(stats, (sequence * place.heads + head) * place.seq + query)) * total;
+    });
+    block.each(1, [&](std::int64_t) { store(dsinks, head, -sum); });
   }
 };
 

@@ -20,8 +20,9 @@ TANDEM_HD inline void with_activation(PointwiseKind kind, F body) {
 }
 template <class F>
 TANDEM_HD inline void with_activation(GateKind kind, F body) {
-  if (kind == GateKind::silu) return body(Silu{});
-  return body(GeluTanh{});
+  if (kind == GateKind::silu) return body(Gate<Silu>{});
+  if (kind == GateKind::clamped_silu) return body(ClampedSilu{});
+  return body(Gate<GeluTanh>{});
 }
 
 /// Pointwise, and PointwiseBackward where there is a dy: then y is dx.
@@ -77,7 +78,7 @@ struct GatedKernel {
         TANDEM_UNROLL
         for (int l = 0; l < n; ++l) {
           if (part != GatePart::product) gate[l] = Function::value(both[2 * l]);
-          if (part != GatePart::activation) gate[l] *= both[2 * l + 1];
+          if (part != GatePart::activation) gate[l] *= Function::other(both[2 * l + 1]);
         }
         put<S>(y, i, gate);
       });
@@ -125,8 +126,8 @@ struct GatedBackwardKernel {
     TANDEM_UNROLL
     for (int l = 0; l < n; ++l) {
       const A gate = both[2 * l], up = both[2 * l + 1];
-      both[2 * l] = d[l] * up * Function::derivative(gate);
-      both[2 * l + 1] = d[l] * Function::value(gate);
+      both[2 * l] = d[l] * Function::other(up) * Function::derivative(gate);
+      both[2 * l + 1] = d[l] * Function::value(gate) * Function::other_derivative(up);
     }
     put<S>(dx, 2 * i, both);
   }
@@ -136,13 +137,13 @@ struct GatedBackwardKernel {
     const A up_stream = S::get(dy, i), gate = S::get(x, 2 * i), up = S::get(x, 2 * i + 1);
     if (part == GatePart::product) {
       const A active = S::get(a, i);
-      S::put(da, i, up_stream * up);
-      S::put(dx, 2 * i + 1, up_stream * active);
+      S::put(da, i, up_stream * Function::other(up));
+      S::put(dx, 2 * i + 1, up_stream * active * Function::other_derivative(up));
     } else if (part == GatePart::activation) {
       S::put(dx, 2 * i, up_stream * Function::derivative(gate));
     } else {
-      S::put(dx, 2 * i, up_stream * up * Function::derivative(gate));
-      S::put(dx, 2 * i + 1, up_stream * Function::value(gate));
+      S::put(dx, 2 * i, up_stream * Function::other(up) * Function::derivative(gate));
+      S::put(dx, 2 * i + 1, up_stream * Function::value(gate) * Function::other_derivative(up));
     }
   }
 };

@@ -10,6 +10,7 @@
 #include "exec/shared/alibi.hpp"
 #include "exec/shared/vector_math.hpp"
 #include "models/ops/attention.hpp"
+#include "models/ops/window.hpp"
 
 namespace tandem::exec::device {
 
@@ -20,9 +21,20 @@ struct AttentionPlace {
   std::int64_t first_sequence;         ///< of the micro-batch, counted from the table's first sample
   bool causal, alibi;
   Dropout dropout;
+  std::int64_t window = 0;  ///< keys that a query sees at most; 0: all before it
+  bool chunked = false;
 
   /// The first so many keys are those that query `i` sees.
   TANDEM_HD std::int64_t visible(std::int64_t i) const { return causal && i + 1 < keys ? i + 1 : keys; }
+  /// The first of them.
+  TANDEM_HD std::int64_t first(std::int64_t i) const { return first_key_seen(i, window, chunked); }
+  /// Whether query `i` sees `key`.
+  TANDEM_HD bool sees(std::int64_t i, std::int64_t key) const { return key < visible(i) && key >= first(i); }
+  /// Beyond the last query that sees `key`.
+  TANDEM_HD std::int64_t queries_end(std::int64_t key) const {
+    const std::int64_t end = window == 0 ? seq : chunked ? (key / window + 1) * window : key + window;
+    return end < seq ? end : seq;
+  }
   /// What is added to a score for each position that the key is behind the query.
   template <class A>
   TANDEM_HD A slope(std::int64_t head) const {
@@ -42,11 +54,13 @@ struct AttentionPlace {
 
 /// A row of scores: where it begins, and whose it is.
 struct ScoreRow {
-  std::int64_t at, sequence, head, query, visible;
+  std::int64_t at, sequence, head, query, first, visible;
 
   TANDEM_HD ScoreRow(const AttentionPlace& p, std::int64_t row)
       : at(row * p.keys), sequence(row / p.seq / p.heads), head(row / p.seq % p.heads), query(row % p.seq),
-        visible(p.visible(row % p.seq)) {}
+        first(p.first(row % p.seq)), visible(p.visible(row % p.seq)) {}
+
+  TANDEM_HD bool sees(std::int64_t key) const { return key >= first && key < visible; }
 };
 
 /// AttentionSoftmax. `dropped`: only of a whole one with dropout; y of the dropout alone.
@@ -70,16 +84,18 @@ struct SoftmaxKernel {
       return biased ? score + slope * static_cast<A>(static_cast<int>(k - row.query)) : score;
     };
     if (part == SoftmaxPart::mask) {
-      block.each(place.keys, [&](std::int64_t k) { S::put(probs, row.at + k, k < row.visible ? x(k) : none); });
+      block.each(place.keys, [&](std::int64_t k) { S::put(probs, row.at + k, row.sees(k) ? x(k) : none); });
       return;
     }
-    const A top = block.template max<A>(row.visible, none, x);
-    const A inverse = A{1} / block.template sum<A>(row.visible, [&](std::int64_t k) { return exp_saturating(x(k) - top); });
+    const auto seen_x = [&](std::int64_t k) { return x(row.first + k); };
+    const A top = block.template max<A>(row.visible - row.first, none, seen_x);
+    const auto term = [&](std::int64_t k) { return exp_saturating(seen_x(k) - top); };
+    const A inverse = A{1} / block.template sum<A>(row.visible - row.first, term);
     block.each(place.keys, [&](std::int64_t k) {
-      const A p = k < row.visible ? exp_saturating(x(k) - top) * inverse : A{0};
+      const A p = row.sees(k) ? exp_saturating(x(k) - top) * inverse : A{0};
       S::put(probs, row.at + k, p);
       if (!dropped.here()) return;
-      S::put(dropped, row.at + k, k < row.visible ? place.mask<A>(row.sequence, row.head, row.query, k) * p : A{0});
+      S::put(dropped, row.at + k, row.sees(k) ? place.mask<A>(row.sequence, row.head, row.query, k) * p : A{0});
     });
   }
 
@@ -88,7 +104,7 @@ struct SoftmaxKernel {
   TANDEM_HD void drop(Block& block, const ScoreRow& row) const {
     using A = typename S::Number;
     block.each(place.keys, [&](std::int64_t k) {
-      const A p = k < row.visible ? place.mask<A>(row.sequence, row.head, row.query, k) * S::get(scores, row.at + k) : A{0};
+      const A p = row.sees(k) ? place.mask<A>(row.sequence, row.head, row.query, k) * S::get(scores, row.at + k) : A{0};
       S::put(probs, row.at + k, p);
     });
   }
@@ -108,9 +124,11 @@ struct SoftmaxGradKernel {
     const auto g = [&](std::int64_t k) {
       return place.mask<A>(row.sequence, row.head, row.query, k) * S::get(dprobs, row.at + k);
     };
-    const A dot = block.template sum<A>(row.visible, [&](std::int64_t k) { return g(k) * S::get(probs, row.at + k); });
+    const A dot = block.template sum<A>(row.visible - row.first, [&](std::int64_t k) {
+      return g(row.first + k) * S::get(probs, row.at + row.first + k);
+    });
     block.each(place.keys, [&](std::int64_t k) {
-      S::put(dscores, row.at + k, k < row.visible ? S::get(probs, row.at + k) * (g(k) - dot) : A{0});
+      S::put(dscores, row.at + k, row.sees(k) ? S::get(probs, row.at + k) * (g(k) - dot) : A{0});
     });
   }
 };

@@ -93,7 +93,7 @@ class Grid {
   void add(Kind<GatedPointwiseBackward>) { gated<GatedPointwiseBackward>(); }
   template <class T>
   void gated() {
-    for (const auto kind : {GateKind::silu, GateKind::gelu_tanh})
+    for (const auto kind : {GateKind::silu, GateKind::gelu_tanh, GateKind::clamped_silu})
       matrices([&](auto r, auto c) { ops_.push_back(T{r, c, kind}); });
     for (const auto part : {GatePart::activation, GatePart::product})
       few_matrices([&](auto r, auto c) { ops_.push_back(T{r, c, GateKind::silu, part}); });
@@ -203,10 +203,14 @@ class Grid {
   void add(Kind<FlashAttention>) {
     for (const double dropout : {0.0, 0.1})
       few_attentions([&](auto d) { ops_.push_back(FlashAttention{d, dropout, false}); });
+    windows([&](auto d) { ops_.push_back(FlashAttention{d, 0, false}); });
+    few_attentions([&](auto d) { ops_.push_back(with_sinks(FlashAttention{d, 0, false})); });
   }
   void add(Kind<FlashAttentionBackward>) {
     for (const double dropout : {0.0, 0.1})
       few_attentions([&](auto d) { ops_.push_back(FlashAttentionBackward{d, dropout, false}); });
+    windows([&](auto d) { ops_.push_back(FlashAttentionBackward{d, 0, false}); });
+    few_attentions([&](auto d) { ops_.push_back(with_sinks(FlashAttentionBackward{d, 0, false})); });
   }
   void add(Kind<SplitKv>) {
     few_attentions([&](auto d) { ops_.push_back(SplitKv{d.batch * d.seq, d}); });
@@ -322,6 +326,19 @@ class Grid {
     for (const auto& [batch, heads] : {std::pair{1, 2}, {4, 4}})
       for (const std::int64_t s : {32, 128, 256})
         for (const std::int64_t d : {16, 64}) f(AttentionDims{batch, heads, s, d});
+  }
+  /// Attentions that see a window of a quarter of the keys; FLOPs say what others take.
+  template <class F>
+  void windows(F f) {
+    few_attentions([&](AttentionDims d) {
+      d.window = d.seq / 4;
+      f(d);
+    });
+  }
+  template <class Flash>
+  static Flash with_sinks(Flash op) {
+    op.sinks = true;
+    return op;
   }
   static AttentionDims both_ways(AttentionDims d) {
     d.causal = false;

@@ -95,13 +95,15 @@ class Sizes {
   }
   OperandSizes operator()(const FlashAttention& o) const {
     const auto result = context(o.dims), stats = v(o.dims.batch * o.dims.heads * o.dims.seq);
-    if (o.ring_step <= 0) return {{q(o.dims), kv(o.dims)}, {result, stats}};
+    if (o.ring_step <= 0) return {with({q(o.dims), kv(o.dims)}, o.sinks, v(o.dims.heads)), {result, stats}};
     return {{q(o.dims), kv(o.dims), result, stats}, {over(2, result), over(3, stats)}};
   }
   OperandSizes operator()(const FlashAttentionBackward& o) const {
     const auto dq = q(o.dims), dkv = kv(o.dims), result = context(o.dims);
     const List in{result, dq, dkv, result, v(o.dims.batch * o.dims.heads * o.dims.seq)};
-    if (o.ring_step <= 0) return {in, {dq, both_packed(o.dims) ? as_output(0, dkv) : dkv}};
+    if (o.ring_step <= 0)
+      return {with(in, o.sinks, v(o.dims.heads)),
+              with({dq, both_packed(o.dims) ? as_output(0, dkv) : dkv}, o.sinks, v(o.dims.heads))};
     return {with(with(in, true, dq), true, dkv), {over(5, dq), over(6, dkv)}};
   }
   OperandSizes operator()(const SplitKv& o) const {

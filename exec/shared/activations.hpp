@@ -53,6 +53,48 @@ struct Silu {
   }
 };
 
+// The gate's factor of y = act(gate) * up, and the other one, with their derivatives.
+template <class Activation>
+struct Gate : Activation {
+  template <class T>
+  TANDEM_HD static T other(T up) {
+    return up;
+  }
+  template <class T>
+  TANDEM_HD static T other_derivative(T) {
+    return T{1};
+  }
+};
+
+// g sigmoid(1.702 g) with g = min(gate, 7), and u + 1 with u = up within -7 and 7 (openai/gpt-oss: gpt_oss/torch/model.py, swiglu).
+struct ClampedSilu {
+  template <class T>
+  TANDEM_HD static T value(T x) {
+    const T g = x < limit<T> ? x : limit<T>;
+    return g * reciprocal(T{1} + exp_short(-slope<T> * g));
+  }
+  template <class T>
+  TANDEM_HD static T derivative(T x) {
+    const T g = x < limit<T> ? x : limit<T>, s = reciprocal(T{1} + exp_short(-slope<T> * g));
+    return x <= limit<T> ? s + slope<T> * g * s * (T{1} - s) : T{0};
+  }
+  template <class T>
+  TANDEM_HD static T other(T up) {
+    const T below = up < limit<T> ? up : limit<T>;
+    return (below > -limit<T> ? below : -limit<T>) + T{1};
+  }
+  template <class T>
+  TANDEM_HD static T other_derivative(T up) {
+    return up <= limit<T> && up >= -limit<T> ? T{1} : T{0};
+  }
+
+ private:
+  template <class T>
+  static constexpr T limit = static_cast<T>(7);
+  template <class T>
+  static constexpr T slope = static_cast<T>(1.702);
+};
+
 struct Relu {
   template <class T>
   TANDEM_HD static T value(T x) {

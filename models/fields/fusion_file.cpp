@@ -37,7 +37,7 @@ constexpr std::array kFlags{
     FLAG(dropout_apart), FLAG(gate_apart), FLAG(rms_apart), FLAG(norm_widened), FLAG(rotary_apart), FLAG(norm_gradients_apart),
     FLAG(gradients_cast_apart), FLAG(residual_gradient_apart), FLAG(rotated_copies), FLAG(norm_copies), FLAG(dropout_masks),
     FLAG(gate_kept), FLAG(weighted_activations), FLAG(gradient_stand_ins), FLAG(loss_in_place), FLAG(master_remainders),
-    FLAG(narrow_gradients), FLAG(sharded_streams), FLAG(loss_copies), FLAG(softmax_widened)};
+    FLAG(narrow_gradients), FLAG(sharded_streams), FLAG(loss_copies), FLAG(softmax_widened), FLAG(own_unusual_attention)};
 constexpr std::array kCounts{COUNT(product_workspace), COUNT(step_bytes), COUNT(cached_bytes), COUNT(cached_sharded_bytes),
                              COUNT(collective_elements), COUNT(kept_logits), COUNT(metrics)};
 #undef FLAG
@@ -57,7 +57,7 @@ auto row_of(const Table& table, std::string_view name) {
 AttentionKernel kernel_of(const json& value, const std::string& path) {
   const auto& names = Spelling<AttentionKernel>::names;
   const auto found = value.is_string() ? std::find(names.begin(), names.end(), value.get<std::string>()) : names.end();
-  if (found == names.end()) refuse(path, "attention", value, "is no kernel of attention: flash1, triton, flash2 or tuned");
+  if (found == names.end()) refuse(path, "attention", value, "is no kernel of attention: flash1, triton, flash2, tuned or own");
   return static_cast<AttentionKernel>(found - names.begin());
 }
 

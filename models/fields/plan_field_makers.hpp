@@ -61,6 +61,16 @@ PlanField text(Place place, Get get) {
   return f;
 }
 
+/// Text made of some letters.
+template <class Get>
+PlanField letters(Place place, Get get, std::string_view of) {
+  return plain(std::move(place), get, [pattern = "^[" + std::string(of) + "]+$"] {
+    nlohmann::json schema = schema_of_type("string");
+    schema["pattern"] = pattern;
+    return schema;
+  });
+}
+
 /// A key that parsing handles itself ("preset", "$schema"): only its kind is checked here, nothing is printed.
 inline PlanField directive(Place place) {
   PlanField f{std::move(place.path),

@@ -26,9 +26,26 @@ std::vector<PlanField> expert_fields() {
       number({"model.moe.capacity_factor", "Tokens an expert takes, as a multiple of an even share; 0 drops none."},
              AT(model.moe.capacity_factor), {0, 1e6}),
       number({"model.moe.aux_loss", "Weight of the load-balancing loss."}, AT(model.moe.aux_loss), {0, 1e6}),
+      flag({"model.moe.router_bias", "The router's matrix has a bias."}, AT(model.moe.router_bias)),
       number({"model.moe.rows_bound",
               "Dropless experts on several ranks: rows a rank has room for, as a multiple of an even share."},
              AT(model.moe.rows_bound), {1, 1e6}),
+  };
+}
+
+std::vector<PlanField> window_fields() {
+  return {
+      integer({"model.window.size", "Keys that a query sees at most, its own the last of them; 0: all keys before it."},
+              AT(model.window.size), {0, kMaxSequence}),
+      flag({"model.window.chunked", "A query sees the keys of its own chunk of model.window.size positions, not the last ones."},
+           AT(model.window.chunked)),
+      letters({"model.window.layers",
+               "A letter a layer, again from the first: w has the window, f sees all keys. wwwwwf: every sixth layer sees all."},
+              AT(model.window.layers), "wf"),
+      number({"model.window.rope_theta",
+              "Base of the rotary frequencies of layers with the window, whose positions are then not stretched; 0: as in others."},
+             AT(model.window.rope_theta), {0, 1e12}),
+      flag({"model.window.full_rotary", "Layers without the window have rotary positions."}, AT(model.window.full_rotary)),
   };
 }
 
@@ -64,15 +81,17 @@ std::vector<PlanField> shape_fields() {
 
 std::vector<PlanField> style_fields() {
   return {
-      choice({"model.activation", "Non-linearity of the MLP; swiglu and geglu have a gate."}, AT(model.activation))
+      choice({"model.activation", "Non-linearity of the MLP; swiglu, geglu and clamped_swiglu (gpt-oss) have a gate."}, AT(model.activation))
           .otherwise("gelu; llama: swiglu; t5: relu"),
       choice({"model.normalization", "Kind of normalization."}, AT(model.normalization))
           .otherwise("layernorm; llama, t5: rmsnorm"),
       choice({"model.norm_placement",
-              "Before each block (pre), after the residual addition (post), or there with the residual taken before it "
-              "(post_add)."},
+              "Before attention and MLP (pre), behind the residual addition (post), there with the residual taken before it "
+              "(post_add), or before attention and MLP and behind each of them (sandwich)."},
              AT(model.norm_placement))
           .otherwise("pre; bert: post"),
+      choice({"model.parallel_residual", "Attention and MLP read the same state and are added together: none, behind one_norm, or two_norms."},
+             AT(model.parallel_residual)),
       number({"model.norm_epsilon", "Added to the variance."}, AT(model.norm_epsilon), {0, 1, true, false})
           .otherwise("1e-5; bert: 1e-12; t5: 1e-6"),
       choice({"model.position_embedding", "How positions enter."}, AT(model.position_embedding))
@@ -94,6 +113,8 @@ std::vector<PlanField> style_fields() {
       flag({"model.qkv_bias", "The query, key and value projections have a bias."}, AT(model.qkv_bias))
           .otherwise("model.linear_bias"),
       choice({"model.qk_norm", "RMS norm of queries and keys before their positions enter: none, or of every head."}, AT(model.qk_norm)),
+      flag({"model.attention_sinks", "A learned score of every query head joins its softmax and takes no value."},
+           AT(model.attention_sinks)),
       flag({"model.embedding_norm", "The embedding's output is normalized."}, AT(model.embedding_norm))
           .otherwise("false; bloom, bert: true"),
       number({"model.init_std", "Standard deviation of initial weights."}, AT(model.init_std), {0, 100, true, false}),
@@ -114,6 +135,7 @@ std::vector<PlanField> model_fields() {
   };
   append(all, shape_fields());
   append(all, style_fields());
+  append(all, window_fields());
   append(all, expert_fields());
   return all;
 }

@@ -133,7 +133,7 @@ std::vector<PlanField> memory_fields() {
            AT(training.flash_attention)),
       choice({"training.attention_kernel",
               "Whose kernel that is: flash1 and flash2 are FlashAttention's versions, triton is flash-attn's in Triton, tuned one for the "
-              "device's generation (cuDNN's, FlashAttention 3)."},
+              "device's generation (cuDNN's, FlashAttention 3), own is Tandem's."},
              AT(training.attention_kernel))
           .otherwise("that of training.fusion; the stack may say"),
       fusion(),

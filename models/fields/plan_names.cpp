@@ -14,6 +14,7 @@ std::string_view name(Family v) { return spelled(v); }
 std::string_view name(Activation v) { return spelled(v); }
 std::string_view name(Normalization v) { return spelled(v); }
 std::string_view name(NormPlacement v) { return spelled(v); }
+std::string_view name(ParallelResidual v) { return spelled(v); }
 std::string_view name(QkNorm v) { return spelled(v); }
 std::string_view name(PositionEmbedding v) { return spelled(v); }
 std::string_view name(ScheduleKind v) { return spelled(v); }

@@ -23,7 +23,7 @@ struct Spelling<Family> {
 };
 template <>
 struct Spelling<Activation> {
-  static constexpr std::array<std::string_view, 5> names{"gelu", "relu", "squared_relu", "swiglu", "geglu"};
+  static constexpr std::array<std::string_view, 6> names{"gelu", "relu", "squared_relu", "swiglu", "geglu", "clamped_swiglu"};
 };
 template <>
 struct Spelling<Normalization> {
@@ -31,7 +31,11 @@ struct Spelling<Normalization> {
 };
 template <>
 struct Spelling<NormPlacement> {
-  static constexpr std::array<std::string_view, 3> names{"pre", "post", "post_add"};
+  static constexpr std::array<std::string_view, 4> names{"pre", "post", "post_add", "sandwich"};
+};
+template <>
+struct Spelling<ParallelResidual> {
+  static constexpr std::array<std::string_view, 3> names{"none", "one_norm", "two_norms"};
 };
 template <>
 struct Spelling<QkNorm> {
@@ -76,7 +80,7 @@ struct Spelling<CudaGraphs> {
 };
 template <>
 struct Spelling<AttentionKernel> {
-  static constexpr std::array<std::string_view, 4> names{"flash1", "triton", "flash2", "tuned"};
+  static constexpr std::array<std::string_view, 5> names{"flash1", "triton", "flash2", "tuned", "own"};
 };
 
 /// Precisions that `training.precision` fills dtypes from.

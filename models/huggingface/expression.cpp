@@ -89,10 +89,36 @@ json multiples(const std::vector<json>& a) {
   return (n + offset % period + period - 1) / period - (offset % period + period - 1) / period;
 }
 
+/// The shortest text that repeated is `text`.
+std::string shortest_period(const std::string& text) {
+  for (std::size_t n = 1; n < text.size(); ++n) {
+    bool repeats = true;  // the last time it may be cut short
+    for (std::size_t i = n; repeats && i < text.size(); ++i) repeats = text[i] == text[i - n];
+    if (repeats) return text.substr(0, n);
+  }
+  return text;
+}
+
+/// model.window.layers of a list of layers: those that are `value` have the window.
+json letters(const json& list, const json& value) {
+  if (!list.is_array() || list.empty()) return {};
+  std::string all;
+  for (const json& v : list) all += v == value ? 'w' : 'f';
+  return shortest_period(all);
+}
+
+/// The same where every `n`-th layer sees all keys.
+json one_full_in(const json& n) {
+  if (!whole(n) || n.get<std::int64_t>() < 1 || n.get<std::int64_t>() > 1000) fail(n, "must be a whole number from 1 to 1000");
+  return std::string(static_cast<std::size_t>(n.get<std::int64_t>() - 1), 'w') + 'f';
+}
+
 /// Functions that need no surroundings; null where `name` is none of them.
 json plain_call(const std::string& name, const std::vector<json>& a) {
   if (name == "any" && !a.empty()) return std::find(a.begin() + 1, a.end(), a.front()) != a.end();
   if (name == "count" && a.size() == 2) return occurrences(a[0], a[1]);
+  if (name == "letters" && a.size() == 2) return letters(a[0], a[1]);
+  if (name == "one_full_in" && a.size() == 1) return one_full_in(a[0]);
   if (name == "multiples" && a.size() == 3) return multiples(a);
   if (name == "length" && a.size() == 1) return a[0].is_array() ? static_cast<std::int64_t>(a[0].size()) : std::int64_t{0};
   if (name == "round" && a.size() == 1) return rounded(a[0]);

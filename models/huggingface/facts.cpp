@@ -7,6 +7,7 @@
 
 #include "models/base/text.hpp"
 #include "models/huggingface/expert_layers.hpp"
+#include "models/ops/window.hpp"
 
 namespace tandem::huggingface {
 namespace {
@@ -120,11 +121,11 @@ json Facts::fact(const std::string& name) {
 }
 
 json Facts::call(const std::string& name, const std::vector<json>& a) {
-  require(name == "keys_in" && a.size() == 1, "a table of a model type calls a function that is not there");
-  // Mean number of keys that a query sees of itself and those before it, at most a window of them.
-  const auto s = static_cast<double>(sequence());
-  const double w = a[0].is_number() ? a[0].get<double>() : s;
-  return w >= s ? (s + 1) / 2 : (w * (w + 1) / 2 + (s - w) * w) / s;
+  const bool chunks = name == "keys_in_chunks";
+  require((name == "keys_in" || chunks) && a.size() == 1, "a table of a model type calls a function that is not there");
+  // Mean number of keys that a query sees of itself and those before it, in a window.
+  const std::int64_t s = sequence(), w = a[0].is_number_integer() ? std::max<std::int64_t>(0, a[0].get<std::int64_t>()) : 0;
+  return static_cast<double>(pairs_seen(s, w, chunks)) / static_cast<double>(s);
 }
 
 Traced Facts::value(const std::string& expression) {

@@ -61,18 +61,25 @@ DecoderTemplates decoder_templates(const Shapes& s, const TemplateChoice& choice
   return t;
 }
 
+bool has_kind(const Shapes& s, BlockKind kind) {
+  for (std::size_t l = 0; l < s.moe_layer.size(); ++l)
+    if (s.moe_layer[l] == kind.experts && s.window_layer[l] == kind.windowed) return true;
+  return false;
+}
+
 }  // namespace
 
 Templates make_templates(const Shapes& s, const TemplateChoice& choice, TemplateLibrary& library) {
   const bool always_first = choice.always_first;
-  const auto has = [&](bool moe) { return std::find(s.moe_layer.begin(), s.moe_layer.end(), moe) != s.moe_layer.end(); };
   Templates t;
-  if (has(false)) t.dense = block_templates(s, false, always_first, library);
-  if (has(true)) t.moe = block_templates(s, true, always_first, library);
-  if (choice.some_kept) {
-    const Shapes all = keeping_all(s);
-    if (has(false)) t.kept_dense = block_templates(all, false, always_first, library);
-    if (has(true)) t.kept_moe = block_templates(all, true, always_first, library);
+  for (const bool kept : {false, true}) {
+    if (kept && !choice.some_kept) continue;
+    const Shapes full = kept ? keeping_all(s) : s, windowed = full.windowed();
+    for (const BlockKind kind : {BlockKind{false, false}, {true, false}, {false, true}, {true, true}}) {
+      if (!has_kind(s, kind)) continue;
+      t.blocks[BlockKind{kind.experts, kind.windowed, kept}.index()] =
+          block_templates(kind.windowed ? windowed : full, kind.experts, always_first, library);
+    }
   }
   t.embed_forward = library.add(embed_forward(s));
   t.embed_backward = pair(library, always_first, [&](bool first) { return embed_backward(s, first); });

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "models/ops/dropout_site.hpp"
+#include "models/ops/window.hpp"
 #include "models/plan/attention_kernel.hpp"
 
 namespace tandem {
@@ -28,7 +29,11 @@ struct AttentionDims {
   /// Context ranks whose rows follow each other in kv (share queries), or in all operands (share heads): rows are then
   /// ordered (context rank, sequence, position); 1: (sequence, position).
   std::int64_t row_shards = 1;
+  std::int64_t window = 0;    ///< keys that a query of causal attention sees at most, its own the last of them; 0: all before it
+  bool chunked = false;       ///< a window begins at a multiple of its size: a query sees the keys of its own chunk
 
+  /// Position of the first key that a query at `position` sees.
+  std::int64_t first_key(std::int64_t position) const { return first_key_seen(position, window, chunked); }
   std::int64_t groups() const { return kv_heads > 0 ? kv_heads : heads; }
   std::int64_t key_count() const { return keys > 0 ? keys : seq; }
   /// Columns of qkv, of kv where it stands apart, and of the context.
@@ -73,7 +78,9 @@ struct AttentionScoresBackward { AttentionDims dims; bool scaled = true; };
 /// Attention that keeps no scores (FlashAttention, arXiv 2205.14135), with ring steps (arXiv 2310.01889): with
 /// ring_step i >= 0 the keys are those of context rank (r - i) mod c, and from step 1 on the result is merged into what
 /// the earlier steps left. stats[batch, heads, seq]: log of the sum of exponentials so far.
-/// in: q, kv, [context, stats when ring_step > 0]; out: context, stats
+/// `sinks`: a learned score of each head that joins the sum of exponentials and has no value (arXiv 2309.17453; gpt-oss); of all heads
+/// of the tensor rank, context ranks that share heads read theirs.
+/// in: q, kv, [context, stats when ring_step > 0], [sinks]; out: context, stats
 /// `deterministic`: one whose sums have the same order every time (here all have).
 struct FlashAttention {
   AttentionDims dims;
@@ -83,10 +90,12 @@ struct FlashAttention {
   DropoutSite site = DropoutSite::attention;
   AttentionKernel kernel = AttentionKernel::flash2;
   bool deterministic = false;
+  bool sinks = false;
 };
 /// Recomputes the probabilities from stats. With ring_step i >= 0, adds to dq from step 1 on, and to dkv, which travels
 /// with its keys, from step 1 on. context and stats are the finished ones.
-/// in: dcontext, q, kv, context, stats, [dq, dkv when ring_step > 0]; out: dq, dkv (both packed: the same tensor)
+/// in: dcontext, q, kv, context, stats, [dq, dkv when ring_step > 0], [sinks]; out: dq, dkv (both packed: the same tensor), [dsinks,
+/// this rank's queries' part]
 struct FlashAttentionBackward {
   AttentionDims dims;
   double dropout;
@@ -95,6 +104,7 @@ struct FlashAttentionBackward {
   DropoutSite site = DropoutSite::attention;
   AttentionKernel kernel = AttentionKernel::flash2;
   bool deterministic = false;
+  bool sinks = false;
 };
 
 /// kv[rows, kv_width] out of qkv. in: qkv; out: kv

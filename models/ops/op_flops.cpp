@@ -27,14 +27,17 @@ Count pairs(const AttentionDims& d, int ring_step) {
   if (!d.causal) return d.seq * d.key_count();
   return ring_step > 0 ? d.seq * d.key_count() / 2 : d.seq * (d.key_count() + 1) / 2;
 }
+/// `each` for every pair that is needed. With a window and queries that context ranks share: a rank's even share of them; its own
+/// ones are fewer or more, as it has the first positions, which see fewer keys, or not.
+Count over_pairs(const AttentionDims& d, int ring_step, Count each) {
+  const Count all = each * d.batch * d.heads;
+  if (!d.causal || d.window == 0) return all * pairs(d, ring_step);
+  return all * pairs_seen(d.key_count(), d.window, d.chunked) * d.seq / d.key_count();
+}
 /// FLOPs of one product over the pairs that are needed.
-Count pair_product(const AttentionDims& d, int ring_step) {
-  return 2 * d.batch * d.heads * pairs(d, ring_step) * d.head_dim;
-}
+Count pair_product(const AttentionDims& d, int ring_step) { return over_pairs(d, ring_step, 2 * d.head_dim); }
 /// A few operations a pair: bias, mask, exponential, sum.
-Count pair_work(const AttentionDims& d, int ring_step, bool dropout) {
-  return (dropout ? 12 : 8) * d.batch * d.heads * pairs(d, ring_step);
-}
+Count pair_work(const AttentionDims& d, int ring_step, bool dropout) { return over_pairs(d, ring_step, dropout ? 12 : 8); }
 
 Count activation_flops(PointwiseKind kind) {
   return kind == PointwiseKind::gelu_tanh || kind == PointwiseKind::tanh ? 12 : 2;

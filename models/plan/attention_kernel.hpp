@@ -11,6 +11,7 @@ enum class AttentionKernel : std::uint8_t {
   triton,  ///< flash-attn's in Triton
   flash2,  ///< FlashAttention 2
   tuned,   ///< written for the device's generation: cuDNN's, FlashAttention 3
+  own,     ///< Tandem's on CUDA (exec/device/flash.hpp), for what libraries have not; without tensor cores
 };
 
 }  // namespace tandem

@@ -13,6 +13,8 @@ namespace tandem {
 struct FusionSet {
   std::string name = "reference";
   AttentionKernel attention = AttentionKernel::flash2;  ///< of attention without a score matrix, unless the plan names another
+  /// That kernel has attention in 16 bits with a causal mask alone; Tandem's own one has dropout, biases, windows and other types.
+  bool own_unusual_attention = false;
   bool allocates_by_dispatcher = true;  ///< tensors are allocated by calls of PyTorch, which fill them where it is told to
   // Tasks that become one.
   bool accumulating_products = false;  ///< a matrix's gradient is added to those of earlier micro-batches by its product

@@ -21,9 +21,11 @@
 namespace tandem {
 
 enum class Family : std::uint8_t { gpt, llama, bloom, bert, t5 };
-enum class Activation : std::uint8_t { gelu, relu, squared_relu, swiglu, geglu };
+enum class Activation : std::uint8_t { gelu, relu, squared_relu, swiglu, geglu, clamped_swiglu };
 enum class Normalization : std::uint8_t { layernorm, rmsnorm };
-enum class NormPlacement : std::uint8_t { pre, post, post_add };
+enum class NormPlacement : std::uint8_t { pre, post, post_add, sandwich };
+/// Attention and MLP read the same state: normalised once for both, or by a norm of each.
+enum class ParallelResidual : std::uint8_t { none, one_norm, two_norms };
 /// Norms of queries and keys before their positions enter: none, or an RMS norm of every head (Qwen3, arXiv 2505.09388 section 2).
 enum class QkNorm : std::uint8_t { none, head };
 enum class PositionEmbedding : std::uint8_t { learned, rope, alibi, relative };
@@ -44,6 +46,7 @@ std::string_view name(Family v);
 std::string_view name(Activation v);
 std::string_view name(Normalization v);
 std::string_view name(NormPlacement v);
+std::string_view name(ParallelResidual v);
 std::string_view name(QkNorm v);
 std::string_view name(PositionEmbedding v);
 std::string_view name(ScheduleKind v);
@@ -68,6 +71,7 @@ struct MoeSpec {
   std::int64_t layer_frequency = 1;
   double capacity_factor = 0;            ///< 0: dropless
   double aux_loss = 0;
+  bool router_bias = false;
   double rows_bound = 2;                 ///< dropless: rows a rank has room for, as a multiple of an even share
 };
 
@@ -75,6 +79,15 @@ struct RopeScaling {
   std::string type;                      ///< empty: none
   double factor = 1;
   std::int64_t original_max_position_embeddings = 4096;  ///< llama3 and yarn: sequences that the model was trained on before
+};
+
+/// Layers whose queries see only keys near them (models/ops/window.hpp).
+struct WindowSpec {
+  std::int64_t size = 0;                 ///< keys that a query sees at most, its own among them; 0: no layer has a window
+  bool chunked = false;                  ///< those of its own chunk of `size` positions, in place of the last `size`
+  std::string layers = "w";              ///< a letter a layer, again from the first: "w" has the window, "f" sees all keys
+  double rope_theta = 0;                 ///< of layers with a window, whose positions are not stretched then; 0: as elsewhere
+  bool full_rotary = true;               ///< layers without a window turn by position
 };
 
 struct ModelSpec {
@@ -94,6 +107,7 @@ struct ModelSpec {
   Activation activation = Activation::gelu;
   Normalization normalization = Normalization::layernorm;
   NormPlacement norm_placement = NormPlacement::pre;
+  ParallelResidual parallel_residual = ParallelResidual::none;
   double norm_epsilon = 1e-5;
   PositionEmbedding position_embedding = PositionEmbedding::learned;
   double rope_theta = 10000;
@@ -103,16 +117,22 @@ struct ModelSpec {
   bool linear_bias = true;
   bool qkv_bias = true;
   QkNorm qk_norm = QkNorm::none;
+  WindowSpec window;
+  bool attention_sinks = false;          ///< a learned score of every query head joins its softmax and takes no value
   bool embedding_norm = false;
   double init_std = 0.02;
   MoeSpec moe;
   std::string notes;
 
-  bool gated() const { return activation == Activation::swiglu || activation == Activation::geglu; }
+  bool gated() const {
+    return activation == Activation::swiglu || activation == Activation::geglu || activation == Activation::clamped_swiglu;
+  }
   /// Dimensions of a head that turn: the share of it, rounded down.
   std::int64_t rotary_dim() const { return static_cast<std::int64_t>(static_cast<double>(head_dim) * rotary_fraction); }
   /// Whether layer `layer` (0 first) holds experts instead of one MLP.
   bool has_experts(std::int64_t layer) const;
+  /// Whether the queries of layer `layer` (0 first) see only a window of keys.
+  bool has_window(std::int64_t layer) const;
   /// Layers of all stacks: t5 adds its decoder.
   std::int64_t total_layers() const { return num_layers + num_decoder_layers; }
 };

@@ -14,8 +14,9 @@ std::int64_t norm(const ModelSpec& m) {
 
 std::int64_t attention(const ModelSpec& m) {
   const std::int64_t q = m.num_attention_heads * m.head_dim, kv = m.num_kv_heads * m.head_dim;
-  const std::int64_t norms = m.qk_norm == QkNorm::head ? 2 * m.head_dim : 0;
-  return matrix(q + 2 * kv, m.hidden_size, m.qkv_bias) + matrix(m.hidden_size, q, m.linear_bias) + norms;
+  const std::int64_t norms = m.qk_norm == QkNorm::head ? 2 * m.head_dim : 0, sinks = m.attention_sinks ? m.num_attention_heads : 0;
+  return matrix(q + 2 * kv, m.hidden_size, m.qkv_bias) + matrix(m.hidden_size, q, m.linear_bias) + norms +
+         sinks;
 }
 
 std::int64_t mlp(const ModelSpec& m, std::int64_t inner) {
@@ -24,7 +25,7 @@ std::int64_t mlp(const ModelSpec& m, std::int64_t inner) {
 }
 
 std::int64_t experts(const ModelSpec& m) {
-  const std::int64_t router = m.moe.num_experts * m.hidden_size;  // no router in use has a bias in its matrix
+  const std::int64_t router = matrix(m.moe.num_experts, m.hidden_size, m.moe.router_bias);
   return router + (m.moe.num_experts + m.moe.num_shared_experts) * mlp(m, m.moe.ffn_hidden_size);
 }
 
@@ -40,9 +41,15 @@ std::int64_t relative_tables(const ModelSpec& m) {
   return (m.num_decoder_layers > 0 ? 2 : 1) * kRelativeBuckets * m.num_attention_heads;
 }
 
+/// Of one layer, without attention to an encoder's output.
+std::int64_t layer_norms(const ModelSpec& m) {
+  const int before = m.parallel_residual == ParallelResidual::one_norm ? 1 : 2;
+  return (before + (m.norm_placement == NormPlacement::sandwich ? 2 : 0)) * norm(m);
+}
+
 /// Pre-norm stacks end with a norm of their own.
 std::int64_t final_norms(const ModelSpec& m) {
-  if (m.norm_placement != NormPlacement::pre) return 0;
+  if (m.norm_placement == NormPlacement::post || m.norm_placement == NormPlacement::post_add) return 0;
   return (m.num_decoder_layers > 0 ? 2 : 1) * norm(m);
 }
 
@@ -68,9 +75,9 @@ std::int64_t expert_layers(const ModelSpec& m) {
 ParameterCount count_parameters(const ModelSpec& m, std::int64_t padded_vocab_size) {
   const std::int64_t moe_layers = expert_layers(m);
   ParameterCount c;
-  c.per_layer = attention(m) + mlp(m, m.ffn_hidden_size) + 2 * norm(m);
+  c.per_layer = attention(m) + mlp(m, m.ffn_hidden_size) + layer_norms(m);
   c.per_decoder_layer = m.num_decoder_layers > 0 ? c.per_layer + attention(m) + norm(m) : 0;
-  c.per_moe_layer = moe_layers > 0 ? attention(m) + experts(m) + 2 * norm(m) : 0;
+  c.per_moe_layer = moe_layers > 0 ? attention(m) + experts(m) + layer_norms(m) : 0;
   c.embedding = embedding(m, m.vocab_size) + relative_tables(m);
   c.head = head(m, m.vocab_size);
   const std::int64_t blocks = (m.num_layers - moe_layers) * c.per_layer + moe_layers * c.per_moe_layer +

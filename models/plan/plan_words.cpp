@@ -26,6 +26,7 @@ void append(Words& words, const std::vector<T>& list);
 // Each names all members of its struct: a structured binding takes no fewer.
 void append(Words& words, const MoeSpec& x);
 void append(Words& words, const RopeScaling& x);
+void append(Words& words, const WindowSpec& x);
 void append(Words& words, const OffloadSpec& x);
 void append(Words& words, const DTypes& x);
 void append(Words& words, const Dropout& x);
@@ -45,13 +46,18 @@ void append(Words& words, const std::vector<T>& list) {
 }
 
 void append(Words& words, const MoeSpec& x) {
-  const auto& [experts, per_token, ffn, shared, first_dense, frequency, capacity, aux_loss, rows_bound] = x;
-  all(words, experts, per_token, ffn, shared, first_dense, frequency, capacity, aux_loss, rows_bound);
+  const auto& [experts, per_token, ffn, shared, first_dense, frequency, capacity, aux_loss, router_bias, rows_bound] = x;
+  all(words, experts, per_token, ffn, shared, first_dense, frequency, capacity, aux_loss, router_bias, rows_bound);
 }
 
 void append(Words& words, const RopeScaling& x) {
   const auto& [type, factor, original] = x;
   all(words, type, factor, original);
+}
+
+void append(Words& words, const WindowSpec& x) {
+  const auto& [size, chunked, layers, theta, full_rotary] = x;
+  all(words, size, chunked, layers, theta, full_rotary);
 }
 
 void append(Words& words, const OffloadSpec& x) {
@@ -93,11 +99,11 @@ void append(Words& words, const LossScale& x) {
 
 void append_words(Words& words, const ModelSpec& x) {
   const auto& [name, family, layers, decoders, hidden, heads, kv_heads, head_dim, ffn, vocabulary, pad, positions, types,
-               activation, normalization, placement, epsilon, embedding, theta, rotary, scaling, tied, linear_bias, qkv_bias,
-               qk_norm, embedding_norm, init_std, moe, notes] = x;
+               activation, normalization, placement, parallel, epsilon, embedding, theta, rotary, scaling, tied, linear_bias,
+               qkv_bias, qk_norm, window, sinks, embedding_norm, init_std, moe, notes] = x;
   all(words, family, layers, decoders, hidden, heads, kv_heads, head_dim, ffn, vocabulary, pad, positions, types, activation,
-      normalization, placement, epsilon, embedding, theta, rotary, scaling, tied, linear_bias, qkv_bias, qk_norm, embedding_norm,
-      init_std, moe);
+      normalization, placement, parallel, epsilon, embedding, theta, rotary, scaling, tied, linear_bias, qkv_bias, qk_norm, window,
+      sinks, embedding_norm, init_std, moe);
 }
 
 void append_words(Words& words, const ParallelSpec& x) {

@@ -76,6 +76,11 @@ bool ModelSpec::has_experts(std::int64_t layer) const {
   return moe.num_experts > 0 && layer >= moe.first_dense_layers && layer % moe.layer_frequency == 0;
 }
 
+bool ModelSpec::has_window(std::int64_t layer) const {
+  if (window.size == 0 || window.layers.empty()) return false;
+  return window.layers[static_cast<std::size_t>(layer) % window.layers.size()] == 'w';
+}
+
 std::string product_text(std::initializer_list<std::int64_t> factors) {
   std::string text;
   for (const std::int64_t f : factors) text += (text.empty() ? "" : " x ") + std::to_string(f);

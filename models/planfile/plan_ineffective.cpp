@@ -24,6 +24,10 @@ std::vector<Ineffective> table(const Plan& p) {
   const std::string& scaling = p.model.rope_scaling.type;
   const bool whole = p.parallel.zero_stage == 3 && p.stack.facts.whole_between_micro_batches;
   const std::string_view stays = "pipelines of this stack have weights whole between micro-batches";
+  const bool norm_comes_last = p.model.norm_placement == NormPlacement::post || p.model.norm_placement == NormPlacement::post_add;
+  const bool all_windows = p.model.window.size > 0 && p.model.window.layers.find('f') == std::string::npos;
+  const bool own_base = rotary && all_windows && p.model.window.rope_theta > 0;
+  const std::string_view all_have_it = "all layers have the window and model.window.rope_theta";
   const bool of_length = scaling == "llama3" || scaling == "yarn";
   return {
       {"model.rope_theta", !rotary, "positions are not rotary"},
@@ -32,6 +36,12 @@ std::vector<Ineffective> table(const Plan& p) {
       {"model.rope_scaling.factor", rotary && scaling.empty(), "model.rope_scaling.type is none"},
       {"model.rope_scaling.original_max_position_embeddings", rotary && !of_length,
        "model.rope_scaling.type is neither llama3 nor yarn"},
+      {"model.window.", p.model.window.size == 0, "model.window.size is 0"},
+      {"model.window.rope_theta", !rotary, "positions are not rotary"},
+      {"model.window.full_rotary", !rotary, "positions are not rotary"},
+      {"model.window.full_rotary", rotary && all_windows, "all layers have the window"},
+      {"model.rope_theta", own_base, all_have_it},
+      {"model.rope_scaling.", own_base, all_have_it},
       {"model.moe.", !experts, "model.moe.num_experts is 0"},
       {"parallel.expert", !experts, "model.moe.num_experts is 0"},
       {"parallel.expert_tensor", !experts, "model.moe.num_experts is 0"},
@@ -52,7 +62,7 @@ std::vector<Ineffective> table(const Plan& p) {
       {"training.recompute_early_stop",
        p.training.recompute == Recompute::full && p.training.dropout.hidden > 0 && p.training.fusion.dropout_masks,
        "a dropout follows the last product (training.dropout.hidden), whose mask is kept and drawn again (training.fusion)"},
-      {"training.recompute_early_stop", p.training.recompute == Recompute::full && p.model.norm_placement != NormPlacement::pre,
+      {"training.recompute_early_stop", p.training.recompute == Recompute::full && norm_comes_last,
        "a norm follows the last product (model.norm_placement), which keeps what it reads"},
       {"training.attention_kernel", !p.training.flash_attention, "training.flash_attention is false"},
       {"training.fill_uninitialized_memory", !p.training.deterministic, "training.deterministic is false"},

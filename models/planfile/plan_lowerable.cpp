@@ -23,6 +23,16 @@ std::vector<Gap> model_gaps(const Plan& p) {
   return {
       {"model.position_embedding", m.family == Family::t5 ? !t5_positions : m.position_embedding == PositionEmbedding::relative,
        "relative and learned in t5, and learned, rope and alibi elsewhere"},
+      {"model.norm_placement", m.norm_placement == NormPlacement::sandwich && m.linear_bias,
+       "norms behind attention and MLP without linear biases: model.linear_bias false"},
+      {"model.parallel_residual",
+       m.parallel_residual != ParallelResidual::none &&
+           (m.norm_placement == NormPlacement::post || m.norm_placement == NormPlacement::post_add || m.family == Family::t5),
+       "attention and MLP side by side with norms before them, elsewhere than in t5"},
+      {"model.parallel_residual", m.parallel_residual == ParallelResidual::one_norm && m.moe.num_experts > 0,
+       "experts beside attention with norms of their own: two_norms"},
+      {"model.attention_sinks", m.attention_sinks && (!p.training.flash_attention || m.family == Family::t5),
+       "sinks with training.flash_attention true, elsewhere than in t5"},
       {"model.rope_scaling.type",
        m.rope_scaling.type == "dynamic" || m.rope_scaling.type == "longrope", "linear, llama3 and yarn"},
   };
@@ -57,6 +67,7 @@ std::vector<Gap> parallel_gaps(const Plan& p) {
   // Ranks of a stage that hold every expert once: a sharding group is made of whole such sets (Megatron-LM:
   // megatron/core/parallel_state.py asserts that the data ranks of experts divide by the number of optimizer instances).
   const std::int64_t set = q.expert * q.expert_tensor, group_ranks = q.zero_group * q.context * q.tensor;
+  const bool windows = p.model.window.size > 0 && p.model.window.size < p.training.seq_length;
   return {
       {could_be_cut_alike ? "parallel.expert_tensor" : "parallel.expert", apart && q.tensor > 1 && !q.sequence_parallel,
        could_be_cut_alike ? "experts that are cut as everything else is, expert_tensor = tensor, or tensor ranks that have rows of "
@@ -66,6 +77,8 @@ std::vector<Gap> parallel_gaps(const Plan& p) {
       {"parallel.zero_group", p.model.moe.num_experts > 0 && grouped && group_ranks % set != 0,
        "sharding groups that have every expert once or several times: zero_group x context x tensor a multiple of "
        "expert x expert_tensor, " + product_text({q.expert, q.expert_tensor})},
+      {"parallel.context_mode", windows && q.context > 1 && q.context_mode == ContextMode::ring,
+       "windows of attention with all_gather and ulysses: a ring passes all keys by all ranks"},
       {"training.optimizer", q.offload.optimizer && p.training.optimizer.kind != OptimizerKind::adamw,
        "adamw where parallel.offload.optimizer is true"},
       {"parallel.offload.parameters", q.offload.parameters && q.zero_stage != 3, "false, or zero_stage 3"},

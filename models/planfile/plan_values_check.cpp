@@ -20,6 +20,18 @@ void check_decoder(const Plan& p, const Reporter& fail) {
     fail("training.decoder_seq_length", "only the t5 family has a decoder", remedy);
 }
 
+void check_window(const Plan& p, const Reporter& fail) {
+  const ModelSpec& m = p.model;
+  const WindowSpec& w = m.window;
+  if (w.layers.empty() || w.layers.find_first_not_of("wf") != std::string::npos)
+    fail("model.window.layers", "is not made of the letters w and f", "use w for a layer with the window and f for one without: \"wf\"");
+  if (w.size == 0) return;
+  if (m.family == Family::bert || m.family == Family::t5)
+    fail("model.window.size", "only models whose tokens see none behind them have windows", "leave it out, or set model.family to gpt");
+  if (w.layers.find('w') == std::string::npos)
+    fail("model.window.layers", "gives no layer the window", "use w for each layer that has it, or model.window.size 0");
+}
+
 /// Products with other factors would be rounded.
 void check_loss_scale(const Plan& p, const Reporter& fail) {
   const LossScale& s = p.training.loss_scale;
@@ -132,6 +144,7 @@ void check_values(const Plan& p, Problems& problems) {
   const Reporter fail(p, problems);
   if (p.cluster.preset.empty()) fail("cluster.preset", "is empty", "name a machine, e.g. \"dgx-a100-80gb\"");
   check_decoder(p, fail);
+  check_window(p, fail);
   check_loss_scale(p, fail);
   check_learning_rate(p, fail);
   check_rampup(p, fail);

@@ -28,10 +28,10 @@ constexpr int kVersion = 1;
 
 constexpr std::string_view kPointwise[] = {"gelu_tanh", "relu", "squared_relu", "tanh"};
 constexpr std::string_view kProductActivations[] = {"none", "gelu", "gelu_gradient"};
-constexpr std::string_view kGates[] = {"silu", "gelu_tanh"};
+constexpr std::string_view kGates[] = {"silu", "gelu_tanh", "clamped_silu"};
 constexpr std::string_view kSites[] = {"embedding", "attention", "attention_output",
                                        "mlp_output", "cross_attention", "cross_attention_output"};
-constexpr std::string_view kAttentionKernels[] = {"flash1", "triton", "flash2", "tuned"};
+constexpr std::string_view kAttentionKernels[] = {"flash1", "triton", "flash2", "tuned", "own"};
 constexpr std::string_view kShares[] = {"whole", "queries", "heads"};
 constexpr std::string_view kRopeScalings[] = {"none", "linear", "llama3", "yarn"};
 constexpr std::string_view kLayerwise[] = {"lamb", "lans"};
@@ -96,7 +96,7 @@ constexpr int values_of(CollectiveKind) { return static_cast<int>(CollectiveKind
 constexpr int values_of(Group) { return static_cast<int>(kGroups); }
 
 /// Fields that tables of earlier versions do not have: where one has its first value, no table has it.
-bool is_left_out(std::string_view key) { return key == "activation"; }
+bool is_left_out(std::string_view key) { return key == "activation" || key == "window" || key == "chunked" || key == "sinks"; }
 
 // ---- writing ----
 

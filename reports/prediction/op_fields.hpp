@@ -21,15 +21,15 @@ template <class F> void fields(GatedPointwise& o, F&& f) { f("rows", o.rows); f(
 template <class F> void fields(GatedPointwiseBackward& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("kind", o.kind); f("part", o.part); }
 template <class F> void fields(Elementwise& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("kind", o.kind); f("other", o.other); f("factor", o.factor); }
 template <class F> void fields(RowReduce& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("kind", o.kind); f("epsilon", o.epsilon); }
-template <class F> void fields(AttentionDims& o, F&& f) { f("batch", o.batch); f("heads", o.heads); f("seq", o.seq); f("head_dim", o.head_dim); f("kv_heads", o.kv_heads); f("keys", o.keys); f("causal", o.causal); f("q_packed", o.q_packed); f("kv_packed", o.kv_packed); f("share", o.share); f("row_shards", o.row_shards); }
+template <class F> void fields(AttentionDims& o, F&& f) { f("batch", o.batch); f("heads", o.heads); f("seq", o.seq); f("head_dim", o.head_dim); f("kv_heads", o.kv_heads); f("keys", o.keys); f("causal", o.causal); f("window", o.window); f("chunked", o.chunked); f("q_packed", o.q_packed); f("kv_packed", o.kv_packed); f("share", o.share); f("row_shards", o.row_shards); }
 template <class F> void fields(AttentionScores& o, F&& f) { fields(o.dims, f); f("scaled", o.scaled); }
 template <class F> void fields(AttentionSoftmax& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("alibi", o.alibi); f("relative_buckets", o.relative_buckets); f("site", o.site); f("part", o.part); }
 template <class F> void fields(AttentionContext& o, F&& f) { fields(o.dims, f); }
 template <class F> void fields(AttentionContextBackward& o, F&& f) { fields(o.dims, f); }
 template <class F> void fields(AttentionSoftmaxBackward& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("relative_buckets", o.relative_buckets); f("site", o.site); f("part", o.part); }
 template <class F> void fields(AttentionScoresBackward& o, F&& f) { fields(o.dims, f); f("scaled", o.scaled); }
-template <class F> void fields(FlashAttention& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("alibi", o.alibi); f("ring_step", o.ring_step); f("site", o.site); f("kernel", o.kernel); f("deterministic", o.deterministic); }
-template <class F> void fields(FlashAttentionBackward& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("alibi", o.alibi); f("ring_step", o.ring_step); f("site", o.site); f("kernel", o.kernel); f("deterministic", o.deterministic); }
+template <class F> void fields(FlashAttention& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("alibi", o.alibi); f("ring_step", o.ring_step); f("site", o.site); f("kernel", o.kernel); f("deterministic", o.deterministic); f("sinks", o.sinks); }
+template <class F> void fields(FlashAttentionBackward& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("alibi", o.alibi); f("ring_step", o.ring_step); f("site", o.site); f("kernel", o.kernel); f("deterministic", o.deterministic); f("sinks", o.sinks); }
 template <class F> void fields(SplitKv& o, F&& f) { f("rows", o.rows); fields(o.dims, f); }
 template <class F> void fields(MergeKv& o, F&& f) { f("rows", o.rows); fields(o.dims, f); }
 template <class F> void fields(PackColumns& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("parts", o.parts); }

@@ -128,7 +128,7 @@ void read_lowering(LayerTimes& out, const Plan& small) {
   if (!shapes.defer_weights) return;
   lowering::TemplateLibrary library;
   const lowering::Templates templates = lowering::make_templates(shapes, {}, library);
-  out.work = lowering::layer_work(templates.dense, library);
+  out.work = lowering::layer_work(templates.block({}), library);
   out.ends = lowering::end_work(templates, library);
 }
 

@@ -137,6 +137,7 @@ void read_attention(FactReader& r, Calibration& c) {
   own("flash1_attention", AttentionKernel::flash1);
   own("triton_attention", AttentionKernel::triton);
   own("tuned_attention", AttentionKernel::tuned);
+  own("own_attention", AttentionKernel::own);
 }
 
 }  // namespace

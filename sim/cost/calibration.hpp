@@ -41,7 +41,7 @@ struct MatMulFit {
 /// Attention without a score matrix: a share of the peak that grows with the keys a query sees and falls while there are fewer
 /// tiles of query rows than compute units.
 struct FlashFit {
-  double forward_share = 1, backward_share = 1;  ///< of the peak of the activations' type
+  double forward_share = 1, backward_share = 1;  ///< of the peak of the activations' type; of the own kernel's law: of the vector rate
   double half_keys = 0;                          ///< half of it is reached with so many keys
   double tile_rows = 128;                        ///< query rows of one tile
   double fill = 0;                               ///< time grows by fill * units / tiles
@@ -55,7 +55,7 @@ struct FlashFit {
 
 struct Calibration {
   MatMulFit matmul;
-  std::array<std::optional<FlashFit>, 4> flash;  ///< by AttentionKernel; nothing: as products of its shapes
+  std::array<std::optional<FlashFit>, 5> flash;  ///< by AttentionKernel; nothing: as products of its shapes
   std::optional<FlashFit> deterministic_dropout_flash;  ///< where neither is deterministic with dropout, by one that is
   double spread = 0;                     ///< standard deviation of the times of arithmetic among devices of this kind, as a share
   double memory_share = 1;               ///< of the memory bandwidth that streaming operations reach

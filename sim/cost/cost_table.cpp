@@ -22,7 +22,9 @@ Sizes sizes_of(const Op& op) {
 }
 
 /// Numbers of elements that, where they are zero, leave something out.
-bool is_switch(std::string_view field) { return field == "relative_buckets" || field == "capacity" || field == "bias_cols"; }
+bool is_switch(std::string_view field) {
+  return field == "relative_buckets" || field == "capacity" || field == "bias_cols" || field == "window";
+}
 
 /// Everything about an operation that is no number of elements. Of a rate or a factor only counts whether it is zero.
 std::vector<std::int64_t> form_of(const Op& op) {
@@ -126,6 +128,31 @@ double curve_at(const std::map<double, double>& curve, double log_bytes) {
   return between(*below, *above, log_bytes);
 }
 
+template <class T>
+constexpr bool kIsFlash = std::is_same_v<T, FlashAttention> || std::is_same_v<T, FlashAttentionBackward>;
+
+/// The operation with another window: 0 has none.
+Op with_window(Op op, std::int64_t window) {
+  std::visit(
+      [&](auto& o) {
+        if constexpr (requires { o.dims.window; }) o.dims.window = window, o.dims.chunked = o.dims.chunked && window > 0;
+      },
+      op);
+  return op;
+}
+
+/// A window is part of what flash attention computes, and of no other operation's work.
+Op without_idle_window(const Op& op) {
+  const bool flash = std::visit([](const auto& o) { return kIsFlash<std::decay_t<decltype(o)>>; }, op);
+  return flash ? op : with_window(op, 0);
+}
+
+/// Where a form says whether there is a window; the form's end where it does not.
+std::size_t place_of_window(const Op& op) {
+  const std::vector<std::int64_t> without = form_of(with_window(op, 0)), with = form_of(with_window(op, 1));
+  return static_cast<std::size_t>(std::mismatch(without.begin(), without.end(), with.begin()).first - without.begin());
+}
+
 std::int64_t differing(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b) {
   std::int64_t count = 0;
   for (std::size_t i = 0; i < a.size(); ++i) count += a[i] != b[i];
@@ -175,7 +202,7 @@ double CostSurface::seconds(const Op& op, DType dtype) const {
 
 MeasuredCosts::MeasuredCosts(const CostTable& table) {
   std::map<std::pair<std::size_t, DType>, std::map<Form, std::vector<CostSample>>> samples;
-  for (const CostSample& s : table.samples) samples[{s.op.index(), s.dtype}][form_of(s.op)].push_back(s);
+  for (const CostSample& s : table.samples) samples[{s.op.index(), s.dtype}][form_of(without_idle_window(s.op))].push_back(s);
   for (auto& [key, forms] : samples)
     for (auto& [form, list] : forms) computation_[key].try_emplace(form, undisturbed(list));
   fill_communication(table);
@@ -192,11 +219,18 @@ void MeasuredCosts::fill_communication(const CostTable& table) {
 std::optional<double> MeasuredCosts::seconds(const Op& op, DType dtype) const {
   const auto kind = computation_.find({op.index(), dtype});
   if (kind == computation_.end()) return std::nullopt;
-  const Form form = form_of(op);
-  const auto nearest = std::min_element(kind->second.begin(), kind->second.end(), [&](const auto& a, const auto& b) {
-    return differing(a.first, form) < differing(b.first, form);
-  });
-  return nearest->second.seconds(op, dtype);
+  const Op asked = without_idle_window(op);
+  const Form form = form_of(asked);
+  const std::size_t window = place_of_window(asked);
+  const auto other_window = [&](const Form& f) { return window < form.size() && f[window] != form[window]; };
+  const auto distance = [&](const Form& f) { return std::pair(other_window(f), differing(f, form)); };
+  const auto nearest = std::min_element(kind->second.begin(), kind->second.end(),
+                                        [&](const auto& a, const auto& b) { return distance(a.first) < distance(b.first); });
+  if (!other_window(nearest->first) || form[window] == 0) return nearest->second.seconds(asked, dtype);
+  // No window was measured: as long as all keys take, by the pairs that are seen.
+  const Op all = with_window(asked, 0);
+  const double share = static_cast<double>(matrix_flops(asked).count()) / static_cast<double>(matrix_flops(all).count());
+  return share * nearest->second.seconds(all, dtype);
 }
 
 std::optional<double> MeasuredCosts::communication(const Op& op, std::int64_t ranks) const {

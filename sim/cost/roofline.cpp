@@ -1,3 +1,4 @@
+#include "models/ops/window.hpp"
 #include "sim/cost/roofline.hpp"
 
 #include <algorithm>
@@ -184,22 +185,40 @@ class Roofline {
     const std::optional<FlashFit>& fit = flash_law(o);
     const double dropout = fit && o.dropout > 0 ? fit->dropout_factor : 1;
     const double ordered = fit && backward && o.deterministic ? fit->deterministic_factor * ordered_waves(o.dims, *fit) : 1;
-    return std::max(dropout * ordered * flash_arithmetic(o, o.dims, fit, backward), traffic_seconds(o)) + kernels(1);
+    // Without tensor cores a kernel computes in fp32 whatever its operands are in.
+    const FlopRate peak = o.kernel == AttentionKernel::own ? device_.vector_rate : peak_of(device_, compute_);
+    const double arithmetic = flash_arithmetic(o, o.dims, fit, backward, peak);
+    return std::max(dropout * ordered * arithmetic, traffic_seconds(o)) + kernels(1);
   }
   const std::optional<FlashFit>& flash_law(const auto& o) const {
-    if (o.deterministic && o.dropout > 0 && calibration_.deterministic_dropout_flash)
+    if (o.deterministic && o.dropout > 0 && o.kernel != AttentionKernel::own && calibration_.deterministic_dropout_flash)
       return calibration_.deterministic_dropout_flash;
     return calibration_.attention(o.kernel);
   }
-  double flash_arithmetic(const Op& op, const AttentionDims& d, const std::optional<FlashFit>& law, bool backward) const {
+  double flash_arithmetic(const Op& op, const AttentionDims& d, const std::optional<FlashFit>& law, bool backward,
+                          FlopRate peak) const {
     const auto flops = static_cast<double>(matrix_flops(op).count());
     if (!law) return flops / all_pairs(d) * arithmetic_seconds({queries_by_keys(d), scores_by_values(d)}) / 2;
     const FlashFit& fit = *law;
-    const double keys = static_cast<double>(d.key_count()), rows = static_cast<double>(d.batch * d.heads * d.seq);
+    const double keys = causal_length(d), rows = static_cast<double>(d.batch * d.heads * d.seq);
     const double tiles = std::max(1.0, rows / fit.tile_rows);
     const double slower = (1 + fit.half_keys / keys) * (1 + fit.fill * static_cast<double>(device_.compute_units) / tiles);
     const double share = backward ? fit.backward_share : fit.forward_share;
-    return flops * slower * head_factor(d.head_dim, fit) / (peak_of(device_, compute_).flops_per_second() * share);
+    const double rate = peak.flops_per_second() * share;
+    return flops * slower * tile_waste(d, fit) * head_factor(d.head_dim, fit) / rate;
+  }
+  /// Length of a causal sequence whose queries see as many keys in the mean.
+  static double causal_length(const AttentionDims& d) {
+    const std::int64_t like = d.window == 0 ? d.key_count() : d.chunked ? d.window : 2 * d.window;
+    return static_cast<double>(std::min(d.key_count(), like));
+  }
+  /// Pairs that a kernel computes by those that are seen: a tile of queries meets every key that one of them sees, which behind the
+  /// first positions of a sliding window is a tile more than its last query sees. At a causal diagonal the law has it.
+  static double tile_waste(const AttentionDims& d, const FlashFit& fit) {
+    if (d.window == 0 || d.chunked || d.window >= d.key_count()) return 1;
+    const auto seen = static_cast<double>(pairs_seen(d.key_count(), d.window, false));
+    const auto all = static_cast<double>(pairs_seen(d.key_count(), 0, false));
+    return std::min(all, seen + fit.tile_rows * static_cast<double>(d.key_count() - d.window)) / seen;
   }
   /// What a FLOP takes with heads of this size by what it takes with 128: the kernel is that of the next size there is one for.
   static double head_factor(std::int64_t head_dim, const FlashFit& fit) {

@@ -4,6 +4,8 @@
 #include <iomanip>
 #include <random>
 
+#include "models/base/error.hpp"
+
 namespace tandem::tests {
 namespace {
 
@@ -46,6 +48,7 @@ class Drawer {
 class PairSet {
  public:
   explicit PairSet(bool full) : in_(kDims * kMost * kDims * kMost, false) {
+    for (const Feature& f : features()) require(f.values.size() <= kMost, "more values of a feature than pairs are kept of");
     for (const Pair& p : all_pairs()) set(p, full);
   }
   void set(const Pair& p, bool in) { in_[at(p.first, p.second)] = in; }
@@ -64,7 +67,7 @@ class PairSet {
   }
 
  private:
-  static constexpr std::size_t kMost = 16;  ///< values of a dimension
+  static constexpr std::size_t kMost = 32;  ///< values of a dimension
   static std::size_t at(const Choice& a, const Choice& b) {
     return ((a.first * kMost + a.second) * kDims + b.first) * kMost + b.second;
   }

@@ -31,6 +31,11 @@ Feature models() {
        {"llama-mqa",
         R"({"model": {"family": "llama", "num_kv_heads": 1, "rope_scaling": {"type": "linear", "factor": 2}}})"},
        {"llama-qk-norm", R"({"model": {"family": "llama", "num_kv_heads": 2, "qk_norm": "head", "rotary_fraction": 0.7}})"},
+       {"gemma", R"({"model": {"family": "llama", "num_kv_heads": 2, "activation": "geglu", "norm_placement": "sandwich",
+                              "qk_norm": "head", "window": {"size": 3, "layers": "wf", "rope_theta": 100}}})"},
+       {"neox-chunks", R"({"model": {"position_embedding": "rope", "parallel_residual": "two_norms",
+                                    "window": {"size": 5, "chunked": true, "layers": "wwf", "full_rotary": false}}})"},
+       {"falcon", R"({"model": {"position_embedding": "rope", "parallel_residual": "one_norm", "linear_bias": false}})"},
        {"bloom", R"({"model": {"family": "bloom"}})"},
        {"bert", R"({"model": {"family": "bert", "vocab_size": 38}})"},
        {"bert-pre", R"({"model": {"family": "bert", "vocab_size": 38, "norm_placement": "pre"}})"},
@@ -49,7 +54,11 @@ Feature models() {
                                      "moe": {"num_experts": 4, "experts_per_token": 2, "ffn_hidden_size": 16}}})"},
        {"moe-shared", R"({"model": {"moe": {"num_experts": 6, "experts_per_token": 1, "ffn_hidden_size": 20,
                                            "num_shared_experts": 1, "layer_frequency": 2, "capacity_factor": 1.5,
-                                           "aux_loss": 0.01}}})"}}};
+                                           "aux_loss": 0.01}}})"},
+       {"moe-gpt-oss", R"({"model": {"family": "llama", "num_kv_heads": 2, "linear_bias": true, "activation": "clamped_swiglu",
+                                    "attention_sinks": true, "window": {"size": 3, "layers": "wf"},
+                                    "moe": {"num_experts": 4, "experts_per_token": 2, "ffn_hidden_size": 16, "router_bias": true}},
+                         "training": {"flash_attention": true}})"}}};
 }
 
 // Layers a schedule needs are set by the plan's writer: the plain four, or more where the chunks are more.

@@ -11,8 +11,9 @@ constexpr double kDouble = 1e-9;
 /// Rounding of 6e-8 amplified over 20 steps whose update divides by sqrt(v).
 constexpr double kSingle = 1e-4;
 
-const char* const kDense[] = {"gpt", "llama", "qwen3", "bloom", "bert/post", "bert/pre", "bert/post_add"};
-const char* const kExperts[] = {"moe/mixtral", "moe/switch", "moe/shared"};
+const char* const kDense[] = {"gpt", "llama", "qwen3", "bloom", "bert/post", "bert/pre", "bert/post_add",
+                              "window/sliding", "window/chunked", "blocks/sandwich", "blocks/one_norm", "blocks/two_norms"};
+const char* const kExperts[] = {"moe/mixtral", "moe/switch", "moe/shared", "window/gpt-oss"};
 
 void check(const std::string& name, FixtureLayout layout) {
   const json f = read_fixture(name);

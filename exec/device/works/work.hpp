@@ -32,7 +32,7 @@ using Work = std::variant<PointwiseKernel, GatedKernel, GatedBackwardKernel, Ele
                           NormGradKernel, ColumnSumsKernel, ColumnFoldKernel, RowReduceKernel, EmbeddingKernel, FirstTokenKernel,
                           EmbeddingGradKernel, VocabMaxKernel, VocabSumsKernel, LossKernel, LossSumKernel, CopyKernel,
                           HeadNormKernel, HeadNormGradKernel, RotaryKernel, SoftmaxKernel,
-                          SoftmaxGradKernel, FlashKernel, FlashGradKernels, NormSumKernel,
+                          SoftmaxGradKernel, FlashKernel, FlashGradKernels, SinkGradKernel, NormSumKernel,
                           CarryKernel, ClipKernel, AdamWKernel, SgdKernel,
                           TensorNormsKernel, CarrySumsKernel, LayerwiseMomentsKernel, LayerwiseApplyKernel, RouterKernel,
                           ChoiceCountsKernel, SlotsKernel, RouterGradKernel, DispatchKernel, CombineKernel, CombineGradKernel,

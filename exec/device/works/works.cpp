@@ -145,7 +145,7 @@ std::size_t shared_bytes(const Op& op, DType compute) {
 /// Pairs of a query and a key that it sees, in all heads.
 std::int64_t pairs(const AttentionPlace& p) {
   std::int64_t n = 0;
-  for (std::int64_t i = 0; i < p.seq; ++i) n += p.visible(i);
+  for (std::int64_t i = 0; i < p.seq; ++i) n += p.visible(i) - p.first(i);
   return n * p.batch * p.heads;
 }
 

@@ -9,7 +9,7 @@ namespace {
 AttentionPlace place_of(const AttentionDims& d, const Operands& at) {
   const KernelContext& c = at.context();
   return {d.batch, d.heads, d.seq, d.key_count(), d.head_dim, c.tensor_rank * d.heads, c.tensor_size * d.heads, c.first_sequence,
-          d.causal, false, {}};
+          d.causal, false, {}, d.window, d.chunked};
 }
 
 HeadLayout layout_of(const AttentionDims& d) {
@@ -135,7 +135,8 @@ Works works(const AttentionSoftmaxBackward& op, const Operands& at) {
 
 Works works(const FlashAttention& op, const Operands& at) {
   const Typed q = at.in(0), kv = at.in(1), context = at.out(0);
-  FlashKernel kernel{at.form({q, kv, context}), q, kv, context, at.out(1), place_of(op.dims, at), layout_of(op.dims)};
+  FlashKernel kernel{at.form({q, kv, context}), q, kv, context, at.out(1), place_of(op.dims, at), layout_of(op.dims),
+                     op.sinks ? at.in(2) : Typed{}};
   kernel.place.alibi = op.alibi;
   if (op.dropout > 0) kernel.place.dropout = at.dropout(op.site, op.dropout);
   return {kernel};
@@ -147,7 +148,11 @@ Works works(const FlashAttentionBackward& op, const Operands& at) {
   place.alibi = op.alibi;
   if (op.dropout > 0) place.dropout = at.dropout(op.site, op.dropout);
   const Form form = at.form({o.dcontext, o.q, o.kv, o.context, o.dq, o.dkv});
-  return {FlashGradKernels{{form, o, place, layout_of(op.dims)}, {form, o, place, layout_of(op.dims)}}};
+  Works all{FlashGradKernels{{form, o, place, layout_of(op.dims)}, {form, o, place, layout_of(op.dims)}}};
+  if (op.sinks)
+    all.push_back(SinkGradKernel{at.form({o.dcontext, o.context}), o.dcontext, o.context, o.stats, at.in(5), at.out(2), place,
+                                 layout_of(op.dims)});
+  return all;
 }
 
 }  // namespace tandem::exec::device

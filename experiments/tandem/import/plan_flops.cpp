@@ -1,5 +1,7 @@
 #include "experiments/tandem/import/plan_flops.hpp"
 
+#include "models/ops/window.hpp"
+
 namespace tandem::import {
 namespace {
 
@@ -8,6 +10,11 @@ double d(std::int64_t n) { return static_cast<double>(n); }
 double attention(const ModelSpec& m, double keys) {
   const double q = d(m.num_attention_heads) * d(m.head_dim), kv = d(m.num_kv_heads) * d(m.head_dim);
   return 2 * d(m.hidden_size) * (2 * q + 2 * kv) + 4 * q * keys;
+}
+
+/// Keys that a token of a layer sees, in the mean.
+double keys_seen(const ModelSpec& m, std::int64_t layer, std::int64_t sequence) {
+  return d(pairs_seen(sequence, m.has_window(layer) ? m.window.size : 0, m.window.chunked)) / d(sequence);
 }
 
 double mlp(const ModelSpec& m, std::int64_t inner) { return 2.0 * (m.gated() ? 3 : 2) * d(m.hidden_size) * d(inner); }
@@ -19,7 +26,7 @@ double forward_flops(const ModelSpec& m, std::int64_t sequence) {
   const double experts = d(m.moe.experts_per_token + m.moe.num_shared_experts) * mlp(m, m.moe.ffn_hidden_size);
   double sum = 2 * d(m.hidden_size) * d(m.vocab_size);
   for (std::int64_t l = 0; l < m.num_layers; ++l)
-    sum += attention(m, (d(sequence) + 1) / 2) + (m.has_experts(l) ? router + experts : mlp(m, m.ffn_hidden_size));
+    sum += attention(m, keys_seen(m, l, sequence)) + (m.has_experts(l) ? router + experts : mlp(m, m.ffn_hidden_size));
   return sum;
 }
 

@@ -30,6 +30,7 @@ Plan small_plan(const Plan& plan, bool experts) {
   if (m.num_decoder_layers > 0) m.num_decoder_layers = kLayers;
   if (!experts) m.moe = {}, q.expert = 1, q.expert_tensor = q.tensor;
   m.moe.first_dense_layers = 0, m.moe.layer_frequency = 1;
+  if (m.window.layers.find('f') != std::string::npos && m.window.layers.find('w') != std::string::npos) m.window.layers = "wf";
   const std::int64_t set = q.expert * q.expert_tensor, ranks = q.tensor * q.context;
   q.data = experts ? set / std::gcd(set, ranks) : 1;
   small.training.recompute_layers = 0;

@@ -68,6 +68,7 @@ ParamSpec positions_of(const Shapes& s) {
 
 void add_router(Specs& list, const Shapes& s) {
   list.push_back({"router.weight", s.experts, s.hidden, Cut::none, Init::normal, true});
+  if (s.router_bias) list.push_back({"router.bias", s.experts, 1, Cut::none, Init::zeros, true});
   if (s.shared_ffn == 0) return;
   add_column(list, s, "shared.fc1", s.shared_fc1, s.linear_bias);
   add_row(list, s, "shared.fc2", s.shared_ffn);
@@ -110,9 +111,12 @@ RegionLayout block_region(const Shapes& s, bool moe, const std::string& prefix) 
   add_norm(list, s, "ln1");
   add_column(list, s, "qkv", s.qkv(), s.qkv_bias);
   for (ParamSpec& p : list) p.kv_copies = s.kv_repeat > 1 && p.name.starts_with("qkv");
+  if (s.sinks) list.push_back({"sinks", s.heads, 1, Cut::rows});
   add_row(list, s, "proj", s.attention);
   if (s.is_decoder()) add_cross(list, s);
-  add_norm(list, s, "ln2");
+  if (s.sandwich) add_norm(list, s, "ln1_out");
+  if (s.parallel != ParallelResidual::one_norm) add_norm(list, s, "ln2");
+  if (s.sandwich) add_norm(list, s, "ln2_out");
   moe ? add_router(list, s) : add_mlp(list, s);
   return {prefix, std::move(list)};
 }
@@ -120,7 +124,7 @@ RegionLayout block_region(const Shapes& s, bool moe, const std::string& prefix) 
 RegionLayout early_region(const RegionLayout& block) {
   Specs list;
   for (const ParamSpec& p : block.specs())
-    if (p.partial && p.name != "router.weight") list.push_back(p);
+    if ((p.partial && !p.name.starts_with("router.")) || p.name == "sinks") list.push_back(p);
   return {block.prefix(), std::move(list)};
 }
 

@@ -13,9 +13,14 @@ PointwiseKind pointwise_of(Activation a) {
     case Activation::gelu: return PointwiseKind::gelu_tanh;
     case Activation::relu: return PointwiseKind::relu;
     case Activation::squared_relu: return PointwiseKind::squared_relu;
-    case Activation::swiglu: case Activation::geglu: break;
+    case Activation::swiglu: case Activation::geglu: case Activation::clamped_swiglu: break;
   }
   return PointwiseKind::gelu_tanh;  // not read: the gate is
+}
+
+GateKind gate_of(Activation a) {
+  if (a == Activation::clamped_swiglu) return GateKind::clamped_silu;
+  return a == Activation::geglu ? GateKind::gelu_tanh : GateKind::silu;
 }
 
 ContextPath path_of(const ParallelSpec& q) {
@@ -61,7 +66,8 @@ void repeat_products(Shapes& s, const Plan& plan) {
   if (s.defer_weights) return;
   s.keep.half_fc1 = s.gated;
   s.keep.by_products = true;
-  s.keep.state = s.tensor > 1 || s.placement != NormPlacement::pre || plan.model.num_decoder_layers > 0;
+  const bool plain = s.placement == NormPlacement::pre && !s.sandwich && s.parallel == ParallelResidual::none;
+  s.keep.state = s.tensor > 1 || !plain || plan.model.num_decoder_layers > 0;
 }
 
 /// What flash attention wrote is no product's, so where all else is repeated it is made again with the rest of it (google/praxis:
@@ -93,6 +99,17 @@ RopeScalingKind rope_scaling(const std::string& type) {
   return type == "yarn" ? RopeScalingKind::yarn : RopeScalingKind::none;
 }
 
+void set_windows(Shapes& s, const ModelSpec& m) {
+  s.window_layer.assign(static_cast<std::size_t>(m.total_layers()), false);
+  if (m.window.size == 0) return;
+  for (std::size_t l = 0; l < s.window_layer.size(); ++l) s.window_layer[l] = m.has_window(static_cast<std::int64_t>(l));
+  s.window_size = m.window.size;
+  s.window_chunked = m.window.chunked;
+  s.window_theta = m.window.rope_theta;
+  s.window_rotary = s.rotary;
+  s.rotary = s.rotary && m.window.full_rotary;
+}
+
 void set_attention(Shapes& s, const Plan& plan) {
   const ModelSpec& m = plan.model;
   const std::int64_t t = plan.parallel.tensor;
@@ -109,6 +126,7 @@ void set_attention(Shapes& s, const Plan& plan) {
   s.rope_factor = m.rope_scaling.factor;
   s.rope_original = m.rope_scaling.original_max_position_embeddings;
   s.alibi = m.position_embedding == PositionEmbedding::alibi;
+  set_windows(s, m);
   s.causal = m.family != Family::bert && m.family != Family::t5;
 }
 
@@ -145,10 +163,20 @@ Rotary Shapes::rotation(bool inverse) const {
   return op;
 }
 
+/// As exec/device/attention_calls.cpp decides of whole sequences, which is all that the device has. The sum over a sink is forward alone: behind it only its statistics are read.
+AttentionKernel Shapes::flash_kernel(bool backward) const {
+  constexpr std::int64_t kStep = 8, kLongest = 256;  // elements of a head that libraries' tiles take
+  const bool heads = head_dim % kStep == 0 && head_dim <= kLongest;
+  const bool usual = bits(dtypes.compute) == 16 && attention_dropout == 0 && !alibi && window == 0 && heads && (!sinks || backward);
+  return fusion.own_unusual_attention && !usual ? AttentionKernel::own : fusion.attention;
+}
+
 AttentionDims Shapes::attention_dims() const {
   AttentionDims d{batch, heads, seq, head_dim};
   d.kv_heads = kv_heads == heads ? 0 : kv_heads;
   d.causal = causal;
+  d.window = window;
+  d.chunked = window > 0 && window_chunked;
   return d;
 }
 
@@ -157,6 +185,17 @@ AttentionDims Shapes::cross_dims() const {
   d.keys = memory_seq;
   d.causal = d.q_packed = d.kv_packed = false;
   return d;
+}
+
+Shapes Shapes::windowed() const {
+  Shapes w = *this;
+  w.window = window_size < seq * context ? window_size : 0;
+  w.rotary = window_rotary;
+  if (window_theta == 0) return w;
+  w.rope_theta = window_theta;
+  w.rope_scaling = RopeScalingKind::none;
+  w.rope_factor = 1;
+  return w;
 }
 
 Shapes Shapes::decoder() const {
@@ -179,15 +218,19 @@ Shapes make_shapes(const Plan& plan) {
   set_attention(s, plan);
   s.ffn = m.ffn_hidden_size / t;
   s.gated = m.gated();
-  s.gate = m.activation == Activation::geglu ? GateKind::gelu_tanh : GateKind::silu;
+  s.gate = gate_of(m.activation);
   s.fc1 = s.gated ? 2 * s.ffn : s.ffn;
   s.activation = pointwise_of(m.activation);
   s.rms = m.normalization == Normalization::rmsnorm;
-  s.placement = m.norm_placement;
+  s.sandwich = m.norm_placement == NormPlacement::sandwich;
+  s.placement = s.sandwich ? NormPlacement::pre : m.norm_placement;
+  s.parallel = m.parallel_residual;
   s.bert = m.family == Family::bert;
   s.linear_bias = m.linear_bias;
   s.qkv_bias = m.qkv_bias;
   s.qk_norm = m.qk_norm == QkNorm::head;
+  s.sinks = m.attention_sinks;
+  s.router_bias = m.moe.router_bias;
   s.vocab_rows = plan.padded_vocab_size() / t;
   s.vocab_size = m.vocab_size;
   s.max_positions = m.max_position_embeddings;

@@ -50,9 +50,13 @@ struct Shapes {
   ContextPath path;
   PointwiseKind activation;     ///< unless gated
   GateKind gate;                ///< if gated
-  NormPlacement placement;
+  NormPlacement placement;      ///< of a sandwich: pre
+  bool sandwich;                ///< norms behind attention and MLP, too
+  ParallelResidual parallel;
   bool gated, rms, rotary, linear_bias, qkv_bias;
   bool qk_norm;                 ///< every query and key head has an RMS norm
+  bool sinks;                   ///< every query head has a learned score that joins its softmax
+  bool router_bias;
   bool causal;                  ///< false: bert, and t5's encoder
   bool bert;
   bool sequence_parallel;
@@ -75,6 +79,12 @@ struct Shapes {
   std::int64_t experts, experts_here, top_k, capacity, expert_ffn, expert_fc1, shared_ffn, shared_fc1, expert_ranks, expert_tensor;
   double rows_bound, aux_loss;
   std::vector<bool> moe_layer;  ///< by global layer: holds experts
+  std::vector<bool> window_layer;  ///< by global layer: `windowed()` has its sizes
+  std::int64_t window;          ///< keys that a query sees at most; 0: all before it
+  // What `windowed()` has in place of these.
+  std::int64_t window_size;
+  bool window_chunked, window_rotary;
+  double window_theta;          ///< base of the rotary frequencies, without a scaling; 0: as here
   // An encoder and a decoder; 0 decoder layers: one stack. These are the encoder's sizes, or those of `decoder()`.
   std::int64_t encoder_layers, decoder_layers, decoder_seq;
   std::int64_t memory_seq, memory_rows;   ///< in a decoder: of the encoder's output, which it attends to; else 0
@@ -101,6 +111,8 @@ struct Shapes {
     return block == 0 ? 0 : (elements + block - 1) / block;
   }
 
+  /// Whose kernel computes attention without a score matrix.
+  AttentionKernel flash_kernel(bool backward) const;
   /// Of the attention before context parallelism changes it: packed qkv of this rank's positions.
   AttentionDims attention_dims() const;
   /// The turn of queries and keys by their positions, or its gradient.
@@ -118,6 +130,8 @@ struct Shapes {
   /// megatron/core/models/T5/t5_model.py, both stacks call the same LanguageModelEmbedding).
   bool shared_positions() const { return learned_positions && decoder_layers > 0; }
   bool is_decoder_layer(std::int64_t layer) const { return decoder_layers > 0 && layer >= encoder_layers; }
+  /// Of the layers with a window.
+  Shapes windowed() const;
   /// Sizes of the decoder that follows this encoder.
   Shapes decoder() const;
   std::int64_t memory_tokens() const { return batch * memory_seq; }

@@ -1,6 +1,8 @@
 #pragma once
 // The templates one plan needs, built once and shared by all its stages.
 
+#include <array>
+
 #include "models/lowering/program/program_builder.hpp"
 #include "models/lowering/templates/blocks.hpp"
 
@@ -39,19 +41,22 @@ struct DecoderTemplates {
   FirstAndLater bridge_backward;
 };
 
+/// What layers of one stack differ in.
+struct BlockKind {
+  bool experts = false, windowed = false;
+  bool kept = false;  ///< selective recomputation leaves it out
+  std::size_t index() const { return (experts ? 1U : 0U) + (windowed ? 2U : 0U) + (kept ? 4U : 0U); }
+};
+
 struct Templates {
-  BlockTemplates dense, moe;
-  BlockTemplates kept_dense, kept_moe;  ///< of layers that selective recomputation leaves out
+  std::array<BlockTemplates, 8> blocks;  ///< by BlockKind::index(); unset of kinds that the model has no layer of
   DecoderTemplates decoder;
   TemplateId embed_forward;
   FirstAndLater embed_backward, head_forward, head_backward;
   TemplateId metrics;   ///< unset where none are shown
   TransferTemplates transfer;
 
-  const BlockTemplates& block(bool experts, bool kept) const {
-    if (kept) return experts ? kept_moe : kept_dense;
-    return experts ? moe : dense;
-  }
+  const BlockTemplates& block(BlockKind kind) const { return blocks[kind.index()]; }
 };
 
 struct TemplateChoice {

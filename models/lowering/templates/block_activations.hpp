@@ -31,6 +31,12 @@ class BlockActivations {
   /// after. This rank's rows, and all tokens'.
   Value own_input(int which, const Value& x);
   Value input(int which, const Value& x);
+  /// The same of the MLP or the experts in a block that reads `x`: they may stand beside attention.
+  Value mlp_input(const Value& x) { return s_.parallel == ParallelResidual::one_norm ? input(1, x) : input(2, mlp_state(x)); }
+  Value own_mlp_input(const Value& x) {
+    return s_.parallel == ParallelResidual::one_norm ? own_input(1, x) : own_input(2, mlp_state(x));
+  }
+  Value mlp_state(const Value& x) const { return s_.parallel == ParallelResidual::none ? Value(t_.x2) : x; }
 
   /// qkv as the core reads it, from all tokens' rows of the attention's input.
   void qkv(const Value& input);
@@ -50,6 +56,8 @@ class BlockActivations {
   /// The residual sum behind the attention: a place for it in the forward pass; brought back in the backward pass, from the block's
   /// input.
   Value state_place() { return start(t_.x2, s_.rows * s_.hidden); }
+  /// A place for what a norm behind a sublayer reads, and for its statistics.
+  Value out_place(Kept& out) { return start(out, s_.rows * s_.hidden); }
   void need_state(const Value& x);
 
   /// Outputs of the MLP's first matrix, in pieces of rows of which only the first may be kept, and of its activation; from all

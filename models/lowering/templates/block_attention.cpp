@@ -110,8 +110,10 @@ void BlockActivations::score_core() {
 void BlockActivations::flash_core(const Value& context) {
   const AttentionDims d = core_dims(s_);
   start(t_.attention_stats, stats_elements(d), s_.numerics.statistics);
-  b_.add("attention", FlashAttention{d, s_.attention_dropout, s_.alibi, -1, DropoutSite::attention,
-                       s_.fusion.attention, s_.fusion.deterministic_attention}, {t_.qkv, all_kv()}, {context, t_.attention_stats});
+  std::vector<Value> in{t_.qkv, all_kv()};
+  if (s_.sinks) in.push_back(w_.block("sinks"));
+  b_.add("attention", FlashAttention{d, s_.attention_dropout, s_.alibi, -1, DropoutSite::attention, s_.flash_kernel(false),
+                       s_.fusion.deterministic_attention, s_.sinks}, std::move(in), {context, t_.attention_stats});
 }
 
 /// Ring attention (arXiv 2310.01889): keys and values go round; the next ones arrive while these are worked on.
@@ -128,9 +130,11 @@ void BlockActivations::ring_core(const Value& context) {
              {kv}, Stream::tensor);
     }
     std::vector<Value> in{t_.qkv, here};
+    const bool sinks = s_.sinks && step == 0;  // once
     if (step > 0) in.insert(in.end(), {context, t_.attention_stats});
+    if (sinks) in.push_back(w_.block("sinks"));
     b_.add("attention" + n, FlashAttention{d, s_.attention_dropout, s_.alibi, step, DropoutSite::attention,
-                         s_.fusion.attention, s_.fusion.deterministic_attention}, std::move(in),
+                         s_.flash_kernel(false), s_.fusion.deterministic_attention, sinks}, std::move(in),
            {context, t_.attention_stats});
   }
 }

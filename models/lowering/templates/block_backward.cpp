@@ -39,7 +39,7 @@ void BlockBackward::input_path() {
   if (split()) keep_again();
   if (keeps_early()) early_sink_.emplace(b_, RegionValues(regions_.early, held_.early), true, false);
   switch (s_.placement) {
-    case NormPlacement::pre: return pre(dy, dx);
+    case NormPlacement::pre: case NormPlacement::sandwich: return pre(dy, dx);
     case NormPlacement::post: return post(dy, dx);
     case NormPlacement::post_add: return post_add(dy, dx);
   }
@@ -92,14 +92,55 @@ void BlockBackward::take_early() {
 // ---- where norms stand ----
 
 void BlockBackward::pre(const Hidden& dy, const Hidden& dx) {
+  if (s_.parallel != ParallelResidual::none) return side_by_side(dy, dx);
   const BlockSaved& t = a_.at();
   a_.need_state(x_.state);
-  const Value d2 = feed_forward(mlp_branch(dy.state));
-  const Value dx2 = s_.hidden_dropout == 0 ? hold(held_.attention, s_.rows * s_.hidden) : rows_scratch();
+  const Value d2 = feed_forward(mlp_gradient(dy.state));
+  const bool through = s_.hidden_dropout == 0 && !s_.sandwich;
+  const Value dx2 = through ? hold(held_.attention, s_.rows * s_.hidden) : rows_scratch();
   norm_gradient("ln2", {d2, t.x2, t.ln2_stats, weights_.block("ln2.weight"), &dy.state}, dx2);
   const Value dx1 = s_.is_decoder() ? cross(dx2) : dx2;
-  const Value d1 = attention(attention_branch(dx1), {});
+  const Value d1 = attention(attention_gradient(dx1), {});
   norm_gradient("ln1", {d1, x_.state, t.ln1_stats, weights_.block("ln1.weight"), &dx1}, dx.state);
+}
+
+/// Attention and MLP of the same state.
+void BlockBackward::side_by_side(const Hidden& dy, const Hidden& dx) {
+  const BlockSaved& t = a_.at();
+  const std::int64_t n = s_.rows * s_.hidden;
+  Value residual = dy.state;
+  const Value d2 = feed_forward(mlp_gradient(dy.state));
+  if (s_.parallel == ParallelResidual::two_norms) {
+    residual = rows_scratch();
+    norm_gradient("ln2", {d2, x_.state, t.ln2_stats, weights_.block("ln2.weight"), &dy.state}, residual);
+  }
+  const Value d1 = attention(attention_gradient(dy.state), {});
+  if (s_.parallel == ParallelResidual::one_norm) b_.add("add_mlp_gradient", Accumulate{n, dtype(), dtype()}, {d2, d1}, {d1});
+  norm_gradient("ln1", {d1, x_.state, t.ln1_stats, weights_.block("ln1.weight"), &residual}, dx.state);
+}
+
+Value BlockBackward::mlp_gradient(const Value& dy) {
+  const BlockSaved& t = a_.at();
+  return s_.sandwich ? behind_norm(mlp_site(), "ln2_out", dy, t.mlp_out, t.mlp_out_stats) : branch(mlp_site(), dy);
+}
+
+Value BlockBackward::attention_gradient(const Value& dy) {
+  const BlockSaved& t = a_.at();
+  return s_.sandwich ? behind_norm(attention_site(), "ln1_out", dy, t.attention_out, t.attention_out_stats)
+                     : branch(attention_site(), dy);
+}
+
+/// Through dropout and the norm behind a sublayer.
+Value BlockBackward::behind_norm(const Branch& at, const std::string& name, const Value& dy, const Value& x, const Value& stats) {
+  const std::int64_t rows = s_.rows, h = s_.hidden;
+  Value d = dy;
+  if (s_.hidden_dropout > 0) {
+    d = rows_scratch();
+    b_.add(at.name + "_backward", BiasDropoutAddBackward{rows, h, s_.hidden_dropout, false, at.site, s_.sequence_parallel}, {dy}, {d});
+  }
+  const Value dx = hold(at.kept, rows * h);
+  norm_gradient(name, {d, x, stats, weights_.block(name + ".weight")}, dx);
+  return dx;
 }
 
 void BlockBackward::post(const Hidden& dy, const Hidden& dx) {
@@ -108,11 +149,11 @@ void BlockBackward::post(const Hidden& dy, const Hidden& dx) {
   const bool through = s_.hidden_dropout == 0;
   const Value sum2 = through ? hold(held_.mlp, n) : rows_scratch();
   norm_gradient("ln2", {dy.state, t.sum2, t.ln2_stats, weights_.block("ln2.weight")}, sum2);
-  const Value d2 = feed_forward(mlp_branch(sum2));
+  const Value d2 = feed_forward(branch(mlp_site(), sum2));
   b_.add("mlp_residual", Accumulate{n, dtype(), dtype()}, {sum2, d2}, {d2});
   const Value sum1 = through ? hold(held_.attention, n) : rows_scratch();
   norm_gradient("ln1", {d2, t.sum1, t.ln1_stats, weights_.block("ln1.weight")}, sum1);
-  const Value d1 = attention(attention_branch(sum1), dx.state);
+  const Value d1 = attention(branch(attention_site(), sum1), dx.state);
   b_.add("attention_residual", Accumulate{n, dtype(), dtype()}, {sum1, d1}, {d1});
 }
 
@@ -120,9 +161,9 @@ void BlockBackward::post_add(const Hidden& dy, const Hidden& dx) {
   const BlockSaved& t = a_.at();
   const Value sum2 = s_.hidden_dropout == 0 ? hold(held_.mlp, s_.rows * s_.hidden) : rows_scratch();
   norm_gradient("ln2", {dy.state, t.sum2, t.ln2_stats, weights_.block("ln2.weight"), &dy.residual}, sum2);
-  const Value d2 = feed_forward(mlp_branch(sum2));
+  const Value d2 = feed_forward(branch(mlp_site(), sum2));
   norm_gradient("ln1", {d2, t.sum1, t.ln1_stats, weights_.block("ln1.weight"), &sum2}, dx.residual);
-  attention(attention_branch(dx.residual), dx.state);
+  attention(branch(attention_site(), dx.residual), dx.state);
 }
 
 void BlockBackward::norm_gradient(const std::string& name, const NormGradient& n, const Value& dx) {
@@ -220,7 +261,7 @@ void BlockBackward::proj_weights(const Value& d) {
 
 // ---- feed-forward ----
 
-Value BlockBackward::mlp_input() { return a_.input(2, a_.at().x2); }
+Value BlockBackward::mlp_input() { return a_.mlp_input(x_.state); }
 
 /// dx of an activation over `rows` rows, given dy and the x it read.
 Value BlockBackward::activation_backward(const std::string& name, std::int64_t rows, const Value& dy, const Value& x,

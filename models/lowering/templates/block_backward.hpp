@@ -42,6 +42,7 @@ class BlockBackward {
 
   void input_path();
   void pre(const Hidden& dy, const Hidden& dx);
+  void side_by_side(const Hidden& dy, const Hidden& dx);
   /// Gradient of what a decoder's attention to the encoder's output was added to; `dy` is that of the sum.
   Value cross(const Value& dy);
   void cross_core(const Value& dcontext, const Value& dq, const Value& dkv);
@@ -61,14 +62,19 @@ class BlockBackward {
     Value kept;
   };
   Value branch(const Branch& at, const Value& dy);
-  Value mlp_branch(const Value& dy) { return branch({"mlp_add", moe() ? "shared.fc2.bias" : "fc2.bias", DropoutSite::mlp_output, held_.mlp}, dy); }
-  Value attention_branch(const Value& dy) { return branch({"attention_add", "proj.bias", DropoutSite::attention_output, held_.attention}, dy); }
+  Branch mlp_site() const { return {"mlp_add", moe() ? "shared.fc2.bias" : "fc2.bias", DropoutSite::mlp_output, held_.mlp}; }
+  Branch attention_site() const { return {"attention_add", "proj.bias", DropoutSite::attention_output, held_.attention}; }
+  /// Gradient of what a sublayer's last product gave, from that of the sum it went into.
+  Value mlp_gradient(const Value& dy);
+  Value attention_gradient(const Value& dy);
+  Value behind_norm(const Branch& at, const std::string& name, const Value& dy, const Value& x, const Value& stats);
 
   /// Gradient of a sublayer's input from that of its output, into `to` where given.
   Value attention(const Value& d, const Value& to);
   Value feed_forward(const Value& own);
   Value core(const Value& dcontext);
   Value score_core(const Value& dcontext);
+  void add_flash(const std::string& name, int step, std::vector<Value> in, std::vector<Value> out);
   void softmax_backward(const AttentionDims& d, const Value& dprobs, const Value& dscores);
   Value flash_core(const Value& dcontext);
   Value ring_core(const Value& dcontext);

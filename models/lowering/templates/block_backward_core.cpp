@@ -71,19 +71,29 @@ void BlockBackward::softmax_backward(const AttentionDims& d, const Value& dprobs
   b_.add("accumulate_relative", Accumulate{total.elements, dtable.dtype, total.dtype}, {dtable, total}, {total});
 }
 
+/// The first step of a ring, or the only one, has the gradient of the sinks: what it reads is of all keys.
+void BlockBackward::add_flash(const std::string& name, int step, std::vector<Value> in, std::vector<Value> out) {
+  const bool sinks = s_.sinks && step <= 0;
+  if (sinks) {
+    early_sink().open("sinks", "sinks", gradient_type());
+    in.push_back(weights_.block("sinks"));
+    out.push_back(early_sink().part("sinks"));
+  }
+  b_.add(name, FlashAttentionBackward{core_dims(s_), s_.attention_dropout, s_.alibi, step, DropoutSite::attention,
+                       s_.flash_kernel(true), s_.fusion.deterministic_attention, sinks}, std::move(in), std::move(out));
+  if (sinks) early_sink().close("sinks");
+}
+
 Value BlockBackward::flash_core(const Value& dcontext) {
   const AttentionDims d = core_dims(s_);
   const BlockSaved& t = a_.at();
   const Value kv = a_.all_kv(), dqkv = dqkv_place(), dkv = d.kv_packed ? dqkv : scratch(kv.elements);
-  b_.add("attention_backward", FlashAttentionBackward{d, s_.attention_dropout, s_.alibi, -1, DropoutSite::attention,
-                       s_.fusion.attention, s_.fusion.deterministic_attention},
-         {dcontext, t.qkv, kv, t.core_context, t.attention_stats}, {dqkv, dkv});
+  add_flash("attention_backward", -1, {dcontext, t.qkv, kv, t.core_context, t.attention_stats}, {dqkv, dkv});
   return d.kv_packed ? dqkv : merge_gathered(dkv, dqkv);
 }
 
 /// Keys, values and their gradients go round together; a last turn brings the gradients home.
 Value BlockBackward::ring_core(const Value& dcontext) {
-  const AttentionDims d = core_dims(s_);
   const BlockSaved& t = a_.at();
   Value kv = a_.own_kv(), dkv = scratch(kv.elements);
   const Value dqkv = dqkv_place();
@@ -99,9 +109,7 @@ Value BlockBackward::ring_core(const Value& dcontext) {
     if (step + 1 < s_.context) kv = shift(here, "kv_shift" + n + "_backward");
     std::vector<Value> in{dcontext, t.qkv, here, t.core_context, t.attention_stats};
     if (step > 0) in.insert(in.end(), {dqkv, dkv});
-    b_.add("attention_backward" + n, FlashAttentionBackward{d, s_.attention_dropout, s_.alibi, step, DropoutSite::attention,
-                         s_.fusion.attention, s_.fusion.deterministic_attention}, std::move(in),
-           {dqkv, dkv});
+    add_flash("attention_backward" + n, step, std::move(in), {dqkv, dkv});
     dkv = shift(dkv, "dkv_shift" + n);
   }
   b_.add("merge_kv", MergeKv{s_.tokens, s_.attention_dims()}, {dkv, dqkv}, {dqkv});

@@ -4,7 +4,7 @@
 
 namespace tandem::lowering {
 
-Value BlockBackward::expert_input() { return a_.own_input(2, a_.at().x2); }
+Value BlockBackward::expert_input() { return a_.own_mlp_input(x_.state); }
 
 Value BlockBackward::experts(const Value& d) {
   MoeSaved& m = a_.at().moe;
@@ -81,9 +81,10 @@ Value BlockBackward::router(const Value& dweights) {
 }
 
 void BlockBackward::router_weights(const Value& dlogits) {
-  sink_.open("router.weight", "router.weight", gradient_type());
+  sink_.open("router.weight", s_.router_bias ? "router.bias" : "router.weight", gradient_type());
   b_.keep_wide(b_.add("router_wgrad", MatMul{s_.experts, s_.hidden, s_.rows, true, false, false}, {dlogits, expert_input()},
                       {sink_.part("router.weight")}));
+  if (s_.router_bias) b_.add("router_bias_grad", BiasGrad{s_.rows, s_.experts}, {dlogits}, {sink_.part("router.bias")});
   sink_.close("router");
 }
 

@@ -16,8 +16,9 @@ std::vector<Value> BlockActivations::with_counts(std::vector<Value> operands) co
 
 void BlockActivations::route(const Value& input) {
   MoeSaved& m = t_.moe;
-  b_.keep_wide(b_.add("router", MatMul{s_.rows, s_.experts, s_.hidden, false, true, false},
-                      {input, w_.block("router.weight")}, {m.logits}));
+  std::vector<Value> in{input, w_.block("router.weight")};
+  if (s_.router_bias) in.push_back(w_.block("router.bias"));
+  b_.keep_wide(b_.add("router", MatMul{s_.rows, s_.experts, s_.hidden, false, true, s_.router_bias}, std::move(in), {m.logits}));
   b_.add("top_k", TopKRouter{s_.moe_dims()}, {m.logits}, {m.probs, m.weights, m.slots, m.counts});
   if (s_.unequal_rows())
     b_.add("counts_all_to_all",

@@ -24,7 +24,7 @@ class BlockForward {
  private:
   void lay() {
     switch (s_.placement) {
-      case NormPlacement::pre: pre(); break;
+      case NormPlacement::pre: case NormPlacement::sandwich: pre(); break;
       case NormPlacement::post: post(); break;
       case NormPlacement::post_add: post_add(); break;
     }
@@ -52,16 +52,30 @@ class BlockForward {
     norm(b_, s_, "ln2", y_.residual, norm_params(s_, "ln2", weights_.block), {y_.state, t.ln2_stats});
   }
 
-  /// What follows a row-parallel product.
+  /// What follows a row-parallel product. `norm`: of a sandwich, behind the sum over tensor ranks, which it reads in `out`.
   struct Add {
     DropoutSite site;
     std::string name;
     Value residual, y;
+    std::string norm = {};
+    Kept *out = nullptr, *stats = nullptr;
   };
+  Add attention_add(const Value& y) {
+    BlockSaved& t = a_.at();
+    Add add{DropoutSite::attention_output, "attention_add", x_.residual, y};
+    if (s_.sandwich) add.norm = "ln1_out", add.out = &t.attention_out, add.stats = &t.attention_out_stats;
+    return add;
+  }
+  Add mlp_add(const Value& residual, const Value& y) {
+    BlockSaved& t = a_.at();
+    Add add{DropoutSite::mlp_output, "mlp_add", residual, y};
+    if (s_.sandwich) add.norm = "ln2_out", add.out = &t.mlp_out, add.stats = &t.mlp_out_stats;
+    return add;
+  }
   void attention(const Value& y) {
     a_.qkv(a_.input(1, x_.state));
     a_.core();
-    row("proj", s_.attention, a_.at().context, {DropoutSite::attention_output, "attention_add", x_.residual, y});
+    row("proj", s_.attention, a_.at().context, attention_add(y));
   }
 
   /// A decoder's attention to the encoder's output.
@@ -72,31 +86,40 @@ class BlockForward {
   }
 
   void feed_forward(const Value& residual, const Value& y) {
-    const Add add{DropoutSite::mlp_output, "mlp_add", residual, y};
-    moe_ ? experts(add) : row("fc2", s_.ffn, a_.activated(a_.input(2, a_.at().x2)), add);
+    const Add add = mlp_add(residual, y);
+    moe_ ? experts(add) : row("fc2", s_.ffn, a_.activated(a_.mlp_input(x_.state)), add);
   }
 
   void experts(const Add& add);
   std::uint16_t shared_experts(const Value& out);
 
   void row(const std::string& name, std::int64_t inner, const Value& x, const Add& add) {
-    const Value out = b_.scratch(s_.dtypes.compute, s_.tokens * s_.hidden);
+    const Value out = add.out != nullptr && !s_.sequence_parallel ? a_.out_place(*add.out)
+                                                                   : b_.scratch(s_.dtypes.compute, s_.tokens * s_.hidden);
     const auto product = b_.add(name, MatMul{s_.tokens, s_.hidden, inner, false, true, false},
                                 {x, weights_.block(name + ".weight")}, {out});
     a_.hold_wide(product, x);
     finish(name, out, product, add);
   }
   void finish(const std::string& name, const Value& out, std::uint16_t product, const Add& add) {
-    join(name, tensor_sum(b_, s_, out, name, product).value, add);
+    const Value own = add.out != nullptr && s_.sequence_parallel ? a_.out_place(*add.out) : Value{};
+    join(name, tensor_sum(b_, s_, out, name, product, own).value, add);
   }
   /// `sum` is complete.
   void join(const std::string& name, const Value& sum, const Add& add) {
     const bool bias = weights_.block.layout().has(name + ".bias");
-    std::vector<Value> in{sum};
+    std::vector<Value> in{add.out != nullptr ? normed(sum, add) : sum};
     if (bias) in.push_back(weights_.block(name + ".bias"));
     in.push_back(add.residual);
     b_.add(add.name, BiasDropoutAdd{s_.rows, s_.hidden, s_.hidden_dropout, bias, add.site, s_.sequence_parallel},
            std::move(in), {add.y});
+  }
+
+  Value normed(const Value& sum, const Add& add) {
+    const Value y = b_.scratch(s_.dtypes.compute, s_.rows * s_.hidden);
+    if (!add.stats->kept()) static_cast<Value&>(*add.stats) = b_.scratch(s_.numerics.statistics, 2 * s_.rows);
+    norm(b_, s_, add.norm, sum, norm_params(s_, add.norm, weights_.block), {y, *add.stats});
+    return y;
   }
 
   const Shapes& s_;
@@ -112,20 +135,21 @@ class BlockForward {
 
 /// Rows come back from experts complete under sequence parallelism; else they, and what shared experts give, are partial sums.
 void BlockForward::experts(const Add& add) {
-  const Value input = a_.own_input(2, a_.at().x2);
+  const Value input = a_.own_mlp_input(x_.state);
   a_.route(input);
   a_.experts_return(input);
-  const Value out = b_.scratch(s_.dtypes.compute, s_.rows * s_.hidden);
+  const Value out = add.out != nullptr ? a_.out_place(*add.out) : b_.scratch(s_.dtypes.compute, s_.rows * s_.hidden);
   auto last = b_.add("combine", MoeCombine{s_.moe_dims()},
                      {a_.at().moe.returned, a_.at().moe.slots, a_.at().moe.weights}, {out});
   if (s_.shared_ffn > 0) last = shared_experts(out);
   const std::string name = s_.shared_ffn > 0 ? "shared.fc2" : "experts";
+  // Without sequence parallelism rows are all tokens', so `out` is where a norm behind it reads.
   s_.sequence_parallel ? join(name, out, add) : finish(name, out, last, add);
 }
 
 std::uint16_t BlockForward::shared_experts(const Value& out) {
   const Value all = b_.scratch(s_.dtypes.compute, s_.tokens * s_.hidden);
-  const Value x = a_.activated(a_.input(2, a_.at().x2));
+  const Value x = a_.activated(a_.mlp_input(x_.state));
   const auto product = b_.add("shared.fc2", MatMul{s_.tokens, s_.hidden, s_.shared_ffn, false, true, false},
                               {x, weights_.block("shared.fc2.weight")}, {all});
   a_.hold_wide(product, x);

@@ -39,6 +39,7 @@ struct SavedSlots {
 struct BlockSaved {
   Kept ln1_stats, n1, unnormed, qkv, scores, probs, dropped, attention_stats, core_context, context;
   Kept sum1, x2, ln2_stats, n2, fc1, activated, sum2;
+  Kept attention_out, attention_out_stats, mlp_out, mlp_out_stats;  ///< what norms behind attention and MLP read, and their statistics
   MoeSaved moe;
   CrossSaved cross;
 
@@ -121,13 +122,16 @@ struct BlockSaved {
     // Ulysses computes another share of the context than the one that goes on.
     core_context = ulysses ? keep(s_.flash, n * s_.attention) : context;
     sum1 = keep(!pre, state);
-    x2 = keep_for(again, s_.keep.state, state);
-    ln2_stats = keep_for(again, true, 2 * s_.rows, s_.numerics.statistics);
-    norm_copy();
+    attention_out = keep(s_.sandwich, state);
+    attention_out_stats = keep(s_.sandwich, 2 * s_.rows, s_.numerics.statistics);
+    const bool second_norm = s_.parallel != ParallelResidual::one_norm;
+    x2 = keep_for(again, s_.keep.state && s_.parallel == ParallelResidual::none, state);
+    ln2_stats = keep_for(again, second_norm, 2 * s_.rows, s_.numerics.statistics);
+    if (second_norm) norm_copy();
     // Experts' router and dispatch read it wide; a product of the layer has a narrow one only in a shared expert.
     const bool shared = experts && s_.shared_ffn > 0 && s_.narrow.inputs && s_.narrow.attention_output == AttentionOutput::both;
     if (shared && !again) hold(s_.product, state);
-    n2 = experts ? keep_inputs(!again, state) : keep_operand(!again, state);
+    n2 = experts ? keep_inputs(!again && second_norm, state) : keep_operand(!again && second_norm, state);
   }
 
   void save_cross() {
@@ -186,7 +190,11 @@ struct BlockSaved {
   }
 
   /// What a norm after the addition reads.
-  void save_sum() { sum2 = keep(s_.placement != NormPlacement::pre, s_.rows * s_.hidden); }
+  void save_sum() {
+    sum2 = keep(s_.placement != NormPlacement::pre, s_.rows * s_.hidden);
+    mlp_out = keep(s_.sandwich, s_.rows * s_.hidden);
+    mlp_out_stats = keep(s_.sandwich, 2 * s_.rows, s_.numerics.statistics);
+  }
 
   SlotLayout at_, later_;
   const Shapes& s_;

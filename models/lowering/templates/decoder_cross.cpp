@@ -40,7 +40,7 @@ void BlockActivations::need_cross_core() {
     start(t.stats, stats_elements(d), s_.numerics.statistics);
     // Computed again, the context is written again with the same values.
     const FlashAttention op{d, s_.attention_dropout, false, -1, DropoutSite::cross_attention,
-                         s_.fusion.attention, s_.fusion.deterministic_attention};
+                         s_.flash_kernel(false), s_.fusion.deterministic_attention};
     b_.add("cross_attention", op, {t.q, t.kv}, {t.context, t.stats});
     return;
   }

@@ -32,7 +32,7 @@ void BlockBackward::cross_core(const Value& dcontext, const Value& dq, const Val
   if (s_.flash) {
     b_.add("cross_attention_backward",
            FlashAttentionBackward{d, s_.attention_dropout, false, -1, DropoutSite::cross_attention,
-                                s_.fusion.attention, s_.fusion.deterministic_attention},
+                                s_.flash_kernel(true), s_.fusion.deterministic_attention},
            {dcontext, t.q, t.kv, t.context, t.stats}, {dq, dkv});
     return;
   }

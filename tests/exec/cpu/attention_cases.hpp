@@ -23,7 +23,15 @@ struct WholeAttention {
   std::int64_t batch = 2, heads = 4, groups = 2, queries = 12, keys = 12, dim = 3;
   bool causal = true, alibi = false;
   double dropout = 0;
+  std::int64_t window = 0;
+  bool chunked = false;
+  Values sinks = {};  ///< of every head, or none
 
+  /// Whether a query sees a key, by the positions of both.
+  bool sees(std::int64_t q, std::int64_t k) const {
+    if (causal && k > q) return false;
+    return window == 0 || (chunked ? q / window == k / window : q - k < window);
+  }
   std::int64_t q_at(std::int64_t s, std::int64_t p, std::int64_t h) const { return ((s * queries + p) * heads + h) * dim; }
   std::int64_t k_at(std::int64_t s, std::int64_t p, std::int64_t g) const { return ((s * keys + p) * groups + g) * dim; }
   std::int64_t q_size() const { return batch * queries * heads * dim; }
@@ -41,6 +49,8 @@ struct WholeAttention {
     d.kv_heads = groups == heads ? 0 : groups;
     d.keys = keys == queries ? 0 : keys;
     d.causal = causal;
+    d.window = window;
+    d.chunked = chunked;
     return d;
   }
 };
@@ -81,17 +91,19 @@ Values plain_attention(const WholeAttention& a, const Qkv& x, const KernelContex
   for (std::int64_t s = 0; s < a.batch; ++s)
     for (std::int64_t h = 0; h < a.heads; ++h)
       for (std::int64_t q = 0; q < a.queries; ++q) {
-        const std::int64_t g = h / (a.heads / a.groups), last = a.causal ? q : a.keys - 1;
+        const std::int64_t g = h / (a.heads / a.groups);
         Values weight;
-        double total = 0;
-        for (std::int64_t k = 0; k <= last; ++k) {
+        double total = a.sinks.empty() ? 0 : std::exp(a.sinks[static_cast<std::size_t>(h)]);
+        for (std::int64_t k = 0; k < a.keys; ++k) {
+          weight.push_back(0);
+          if (!a.sees(q, k)) continue;
           double score = 0;
           for (std::int64_t d = 0; d < a.dim; ++d)
             score += x.q[static_cast<std::size_t>(a.q_at(s, q, h) + d)] * x.k[static_cast<std::size_t>(a.k_at(s, k, g) + d)];
-          weight.push_back(std::exp(score / std::sqrt(static_cast<double>(a.dim)) + bias(h, q, k)));
+          weight.back() = std::exp(score / std::sqrt(static_cast<double>(a.dim)) + bias(h, q, k));
           total += weight.back();
         }
-        for (std::int64_t k = 0; k <= last; ++k)
+        for (std::int64_t k = 0; k < a.keys; ++k)
           for (std::int64_t d = 0; d < a.dim; ++d)
             out[static_cast<std::size_t>(a.q_at(s, q, h) + d)] += mask.at(s, h, q, k) * weight[static_cast<std::size_t>(k)] /
                                                                   total * x.v[static_cast<std::size_t>(a.k_at(s, k, g) + d)];
@@ -240,9 +252,11 @@ inline FlashResult flash(Kernels& kernels, const WholeAttention& a, const Qkv& x
   const Layout q = whole_layout(a, a.queries), k = whole_layout(a, a.keys);
   const bool packed = a.queries == a.keys;
   d.q_packed = d.kv_packed = packed;
-  const auto out =
-      kernels.run(FlashAttention{d, a.dropout, a.alibi}, {real(packed ? q.qkv(x) : q.q(x.q)), real(packed ? q.qkv(x) : k.kv(x))},
-                  {result(a.q_size()), result(a.batch * a.heads * a.queries)});
+  FlashAttention op{d, a.dropout, a.alibi};
+  std::vector<Operand> in{real(packed ? q.qkv(x) : q.q(x.q)), real(packed ? q.qkv(x) : k.kv(x))};
+  op.sinks = !a.sinks.empty();
+  if (op.sinks) in.push_back(real(a.sinks));
+  const auto out = kernels.run(op, in, {result(a.q_size()), result(a.batch * a.heads * a.queries)});
   return {out[0], out[1]};
 }
 

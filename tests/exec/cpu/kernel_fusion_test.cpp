@@ -369,7 +369,7 @@ TEST_CASE("an activation that adds the bias itself has the gradient of slopes, i
 }
 
 TEST_CASE("a gate in two kernels is the whole one bit for bit, and so is its gradient") {
-  const auto kind = GENERATE(GateKind::silu, GateKind::gelu_tanh);
+  const auto kind = GENERATE(GateKind::silu, GateKind::gelu_tanh, GateKind::clamped_silu);
   Kernels kernels;
   const Values x = thirds(2 * kAll, 1), dy = thirds(kAll, 2);
   const Values a = kernels.one(GatedPointwise{kRows, kCols, kind, GatePart::activation}, {real(x)}, kAll);

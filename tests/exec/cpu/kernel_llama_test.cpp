@@ -75,18 +75,30 @@ TEST_CASE("RMSNorm's gradients equal slopes along every axis, and its residual i
   check_close(with[0], sum, 4e-16);  // a fused multiply-add rounds once less
 }
 
+/// By the papers' formulas, and openai/gpt-oss' for the clamped one.
+double gated(GateKind kind, double gate, double up) {
+  if (kind == GateKind::silu) return gate / (1 + std::exp(-gate)) * up;
+  if (kind == GateKind::gelu_tanh) {
+    const double u = std::sqrt(2 / 3.14159265358979323846) * (gate + 0.044715 * gate * gate * gate);
+    return 0.5 * gate * (1 + std::tanh(u)) * up;
+  }
+  const double g = std::min(gate, 7.0), u = std::clamp(up, -7.0, 7.0);
+  return g / (1 + std::exp(-1.702 * g)) * (u + 1);
+}
+
 TEST_CASE("a gated activation is act(gate) times up, and its gradient equals slopes along every axis") {
-  const auto kind = GENERATE(GateKind::silu, GateKind::gelu_tanh);
+  const auto kind = GENERATE(GateKind::silu, GateKind::gelu_tanh, GateKind::clamped_silu);
   Kernels kernels;
-  const Values x = random_values(2 * kRows * kCols, 5), dy = random_values(kRows * kCols, 6);
+  Values x = random_values(2 * kRows * kCols, 5);
+  const Values dy = random_values(kRows * kCols, 6);
+  if (kind == GateKind::clamped_silu)
+    for (double& v : x) v *= 9;  // beyond the clamps at 7
   const auto forward = [&](const Values& v) {
     return kernels.one(GatedPointwise{kRows, kCols, kind}, {real(v)}, kRows * kCols);
   };
   const Values y = forward(x);
   for (std::size_t i = 0; i < y.size(); ++i) {
-    const double gate = x[2 * i], u = std::sqrt(2 / 3.14159265358979323846) * (gate + 0.044715 * gate * gate * gate);
-    const double act = kind == GateKind::silu ? gate / (1 + std::exp(-gate)) : 0.5 * gate * (1 + std::tanh(u));
-    CHECK(y[i] == Approx(act * x[2 * i + 1]).epsilon(1e-14));
+    CHECK(y[i] == Approx(gated(kind, x[2 * i], x[2 * i + 1])).epsilon(1e-14));
   }
   const Values dx = kernels.one(GatedPointwiseBackward{kRows, kCols, kind}, {real(dy), real(x)}, 2 * kRows * kCols);
   check_gradient([&](const Values& v) { return dot(dy, forward(v)); }, x, dx);

@@ -211,7 +211,7 @@ TEST_CASE("elementwise kernels are right over several blocks and at lengths that
         one(Pointwise{n, kind, cols}, {real(x), real(bias)}, n);
         one(PointwiseBackward{n, kind, cols}, {real(y), real(x), real(bias)}, n);
       }
-      for (const auto kind : {GateKind::silu, GateKind::gelu_tanh}) {
+      for (const auto kind : {GateKind::silu, GateKind::gelu_tanh, GateKind::clamped_silu}) {
         one(GatedPointwise{rows, cols, kind}, {real(both_of)}, n);
         one(GatedPointwiseBackward{rows, cols, kind}, {real(x), real(both_of)}, 2 * n);
       }

@@ -113,12 +113,30 @@ TEST_CASE("numbers that Python writes and JSON has not are read as nothing") {
   CHECK(configs.import(text).section() == configs.import(kSmall).section());
 }
 
-TEST_CASE("a window counts only for sequences that are longer") {
+TEST_CASE("windows of attention are said by their size and the layers that have them") {
   Configs configs;
-  const json windowed = with(kSmall, {{"model_type", "mistral"}, {"sliding_window", 128}, {"num_key_value_heads", 2}});
-  CHECK(refused(configs.import(windowed)) == std::vector<std::string>{"sliding windows of attention"});
-  CHECK(refused(configs.import(windowed, 129)).size() == 1);
-  CHECK(refused(configs.import(windowed, 128)).empty());
+  const json base = with(kSmall, {{"num_key_value_heads", 2}});
+  const auto window = [&](const json& changes) { return configs.import(with(base, changes)).section().value("window", json()); };
+  CHECK(window({{"model_type", "mistral"}, {"sliding_window", 128}}) == json{{"size", 128}, {"layers", "w"}});
+  CHECK(window({{"model_type", "mistral"}, {"sliding_window", nullptr}}).is_null());
+  const json layers = {"sliding_attention", "full_attention", "sliding_attention", "full_attention"};
+  const json oss = {{"model_type", "gpt_oss"}, {"num_hidden_layers", 4}, {"sliding_window", 16}, {"layer_types", layers},
+                    {"num_local_experts", 4}, {"num_experts_per_tok", 2}};
+  CHECK(window(oss) == json{{"size", 16}, {"layers", "wf"}});
+  CHECK(window(with(oss, {{"layer_types", {"full_attention", "sliding_attention", "sliding_attention", "full_attention"}}})) ==
+        json{{"size", 16}, {"layers", "fww"}});  // again from the first
+  const json section = configs.import(with(base, oss)).section();
+  CHECK(section["attention_sinks"] == true);
+  CHECK(section["activation"] == "clamped_swiglu");
+  CHECK(section["moe"]["router_bias"] == true);
+}
+
+TEST_CASE("layers in chunks have positions and the others none, as Llama 4 has it") {
+  Configs configs;
+  const json llama4 = {{"model_type", "llama4_text"}, {"num_hidden_layers", 8}, {"num_key_value_heads", 2}, {"attention_chunk_size", 32},
+                       {"intermediate_size_mlp", 96}, {"num_local_experts", 4}, {"num_experts_per_tok", 1}, {"interleave_moe_layer_step", 1}};
+  CHECK(configs.import(with(kSmall, llama4)).section()["window"] ==
+        json{{"size", 32}, {"chunked", true}, {"layers", "wwwf"}, {"full_rotary", false}});
 }
 
 TEST_CASE("a window's FLOPs are those of the keys that it lets through") {
@@ -192,10 +210,8 @@ TEST_CASE("a plan takes a configuration in place of a preset, and refuses what i
     CHECK(e.problems().front().file == configs.at("q/config.json"));
   }
   CHECK_THROWS_AS(plan("gone/config.json"), ConfigError);
-  configs.file("q/config.json", with(kSmall, {{"model_type", "mistral"}, {"sliding_window", 64}, {"num_key_value_heads", 2}}).dump());
-  CHECK(plan("q/config.json").model.num_kv_heads == 2);  // the plan's sequences are no longer than the window
   configs.file("q/config.json", with(kSmall, {{"model_type", "mistral"}, {"sliding_window", 63}, {"num_key_value_heads", 2}}).dump());
-  CHECK_THROWS_AS(plan("q/config.json"), InfeasibleError);
+  CHECK(plan("q/config.json").model.window.size == 63);
 }
 
 TEST_CASE("a plan takes a preset file of one's own by its path") {

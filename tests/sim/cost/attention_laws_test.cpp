@@ -78,6 +78,25 @@ TEST_CASE("FlashAttention 1 and 2 are as fast as published for every length") {
   }
 }
 
+TEST_CASE("attention in a window costs what its tiles of queries meet, never more than all keys") {
+  const FlashFit law;
+  AttentionDims d{2, 16, 8192, 128};
+  const double all = backward_seconds(d, law, false, 132);
+  double before = 0;
+  for (const std::int64_t window : {128, 512, 2048, 4096, 8191}) {
+    CAPTURE(window);
+    d.window = window;
+    const double seconds = backward_seconds(d, law, false, 132);
+    CHECK(seconds > before);
+    CHECK(seconds <= all * (1 + 1e-12));
+    before = seconds;
+  }
+  d.window = 128;
+  const double pairs = 128.0 * 129 / 2 + (8192.0 - 128) * 128;
+  // Behind the first 128 positions 128 queries meet 128 keys more than their last one sees.
+  CHECK(backward_seconds(d, law, false, 132) == Approx(all * (pairs + 128 * (8192.0 - 128)) / (8192.0 * 8193 / 2)));
+}
+
 TEST_CASE("FlashAttention 2 in an order has idle units in its last wave, as published") {
   // Dao-AILab/flash-attention pull request 1893: 166.0 TFLOP/s of a causal deterministic backward pass on H100, 8,192 tokens, 16
   // heads of 128 (its forward pass, 1.796 ms at 306.2, is of two sequences)

@@ -112,6 +112,30 @@ TEST_CASE("a form that was not measured reads as the nearest one, a kind or type
   CHECK(std::find(missing.begin(), missing.end(), "collective") == missing.end());
 }
 
+TEST_CASE("attention in a window is read by the pairs that it sees, and other operations as without one") {
+  CostTable table;
+  for (const std::int64_t seq : {32, 128, 256})
+    for (const std::int64_t heads : {2, 4, 8}) {
+      const AttentionDims d{1, heads, seq, 16};
+      const FlashAttention all{d, 0, false};
+      table.samples.push_back({all, DType::fp32, static_cast<double>(matrix_flops(all).count()) * 1e-9});
+      table.samples.push_back({Rotary{d, 1e4}, DType::fp32, static_cast<double>(seq * heads) * 1e-9});
+    }
+  AttentionDims d{1, 4, 128, 16};
+  d.window = 20;
+  const FlashAttention seen{d, 0, false};
+  const double flops = static_cast<double>(matrix_flops(seen).count());
+  const MeasuredCosts costs(table);
+  CHECK(*costs.seconds(seen, DType::fp32) == Approx(flops * 1e-9));
+  CHECK(*costs.seconds(Rotary{d, 1e4}, DType::fp32) == Approx(512e-9));
+  table.samples.push_back({seen, DType::fp32, flops * 3e-9});
+  const MeasuredCosts with_window(table);
+  CHECK(*with_window.seconds(seen, DType::fp32) == Approx(flops * 3e-9));
+  FlashAttention sinks = seen;  // nearer to the same window without sinks than to sinks' absence in all keys
+  sinks.sinks = true;
+  CHECK(*with_window.seconds(sinks, DType::fp32) == Approx(flops * 3e-9));
+}
+
 TEST_CASE("of repeated samples the least counts and one sample is enough") {
   CostTable t;
   t.samples = {{product(64, 64, 64), DType::fp32, 2e-5}, {product(64, 64, 64), DType::fp32, 3e-5}};

@@ -1,0 +1,102 @@
+// Layers that see a window of keys: which they are, what they compute, and what is refused.
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "models/graph/task_graph.hpp"
+#include "models/lowering/stage/short_plan.hpp"
+#include "tests/catch.hpp"
+#include "topology/plan_reader.hpp"
+
+using namespace tandem;
+using nlohmann::json;
+
+namespace {
+
+json plan_of(const json& window) {
+  return {{"model", {{"family", "llama"}, {"num_layers", 6}, {"hidden_size", 32}, {"num_attention_heads", 4}, {"vocab_size", 64},
+                     {"window", window}}},
+          {"training", {{"seq_length", 64}, {"micro_batch_size", 2}, {"global_batch_size", 2}, {"flash_attention", true}}},
+          {"cluster", {{"preset", "cpu-host"}, {"devices", 1}}}};
+}
+
+TaskGraph lowered(const json& plan) { return lower(parse_plan(plan.dump(), "windows.json")); }
+
+/// The operations of one kind in the forward pass of a layer.
+template <class T>
+std::vector<T> forward(const TaskGraph& graph, int layer) {
+  std::vector<T> out;
+  for (const Instance& i : graph.programs.front().instances)
+    if (i.layer == layer && i.phase == Phase::forward)
+      for (const Task& task : graph.of(i).tasks)
+        if (const auto* op = std::get_if<T>(&task.op)) out.push_back(*op);
+  return out;
+}
+
+std::string refusal(const json& plan) {
+  try {
+    require_lowerable(parse_plan(plan.dump(), "windows.json"));
+    return "";
+  } catch (const InfeasibleError& e) {
+    return e.problems().front().message();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a window is that of the layers whose letter says so") {
+  const TaskGraph graph = lowered(plan_of({{"size", 16}, {"layers", "wwf"}}));
+  graph.check();
+  for (int layer = 0; layer < 6; ++layer) {
+    CAPTURE(layer);
+    const auto attention = forward<FlashAttention>(graph, layer);
+    REQUIRE(attention.size() == 1);
+    CHECK(attention[0].dims.window == (layer % 3 == 2 ? 0 : 16));
+    const std::int64_t pairs = layer % 3 == 2 ? 64 * 65 / 2 : 16 * 17 / 2 + 48 * 16;
+    CHECK(matrix_flops(attention[0]).count() == 2 * 2 * (2 * 4) * pairs * 8);  // two products, 2 sequences, 4 heads of 8
+  }
+}
+
+TEST_CASE("positions turn by a base of their own in layers with a window, and may not turn in others") {
+  json plan = plan_of({{"size", 16}, {"layers", "wf"}, {"rope_theta", 100}});
+  plan["model"]["rope_scaling"] = {{"type", "linear"}, {"factor", 4}};
+  const TaskGraph based = lowered(plan);
+  const auto local = forward<Rotary>(based, 0), global = forward<Rotary>(based, 1);
+  CHECK(local.at(0).theta == 100);
+  CHECK(local.at(0).scaling == RopeScalingKind::none);
+  CHECK(global.at(0).theta == 10000);
+  CHECK(global.at(0).factor == 4);
+  const TaskGraph chunks = lowered(plan_of({{"size", 16}, {"chunked", true}, {"layers", "wf"}, {"full_rotary", false}}));
+  CHECK(forward<Rotary>(chunks, 0).size() == 1);
+  CHECK(forward<Rotary>(chunks, 1).empty());
+  CHECK(forward<FlashAttention>(chunks, 0).at(0).dims.chunked);
+}
+
+TEST_CASE("a window as long as the sequence is none") {
+  const TaskGraph graph = lowered(plan_of({{"size", 64}}));
+  CHECK(forward<FlashAttention>(graph, 0).at(0).dims.window == 0);
+}
+
+TEST_CASE("windows in a ring of context ranks, and sinks with a score matrix, are refused by their fields") {
+  json plan = plan_of({{"size", 16}});
+  plan["parallel"] = {{"context", 2}};
+  plan["cluster"]["devices"] = 2;
+  CHECK(refusal(plan).find("parallel.context_mode = ring: not implemented") != std::string::npos);
+  plan["parallel"]["context_mode"] = "all_gather";
+  CHECK(refusal(plan).empty());
+  json sinks = plan_of({{"size", 16}});
+  sinks["model"]["attention_sinks"] = true;
+  CHECK(refusal(sinks).empty());
+  sinks["training"]["flash_attention"] = false;
+  CHECK(refusal(sinks).find("model.attention_sinks = true: not implemented") != std::string::npos);
+}
+
+TEST_CASE("a plan is shortened by whole patterns of windows") {
+  json plan = plan_of({{"size", 16}, {"layers", "wwf"}});
+  plan["model"]["num_layers"] = 60;
+  const lowering::ShortPlan s = lowering::shorten(parse_plan(plan.dump(), "windows.json"), 0);
+  REQUIRE_FALSE(s.growths.empty());
+  CHECK(s.growths.front().each == 3);
+  CHECK(s.plan.model.num_layers % 3 == 0);
+}
