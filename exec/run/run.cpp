@@ -198,9 +198,10 @@ class Run {
   /// Said by every rank once all have met, so that a failure knows when it was.
   void doing(std::int64_t step, bool evaluation) { step_ = step, evaluating_ = evaluation; }
 
-  /// Returns when all ranks of all processes have come: when the last one did.
-  TimePoint meet(bool recorded = false) {
-    if (!gate_.arrive([&] { meet_processes(recorded); })) throw Cancelled{};
+  /// Returns when all ranks of all processes have come: when the last one did. `step`: what begins then; which one is recorded is
+  /// known once the speaking rank has come.
+  TimePoint meet(std::int64_t step = -1) {
+    if (!gate_.arrive([&] { meet_processes(step >= 0 && step == timeline_step_); })) throw Cancelled{};
     return met_at_;
   }
 
@@ -217,7 +218,7 @@ class Run {
       const std::int64_t step = act.segment.first_step + i;
       const StepTable table =
           with_update(step_table(act.segment, i), plan_.training.optimizer, script_.progress(act.segment, i), rank.scale());
-      const auto begin = meet(step == timeline_step_);
+      const auto begin = meet(step);
       if (step > last_step_) return;
       doing(step, false);
       const bool recorded = step == timeline_step_;
