@@ -280,4 +280,13 @@ inline Qkv flash_backward(Kernels& kernels, const WholeAttention& a, const Qkv& 
   return sum;
 }
 
+/// Its context against plain loops, in both types.
+inline void check_flash(const WholeAttention& a) {
+  Kernels doubles(DType::fp64), floats(DType::fp32);
+  const Qkv x = a.random(1);
+  const Values expected = plain_attention(a, x, doubles.on_host());
+  check_close(flash(doubles, a, x).context, expected, 1e-14);
+  check_close(flash(floats, a, x).context, expected, 2e-6);
+}
+
 }  // namespace tandem::exec::test

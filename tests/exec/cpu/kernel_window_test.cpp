@@ -53,11 +53,7 @@ TEST_CASE("flash attention in a window equals plain loops, blocks and tiles of q
   WholeAttention a = windowed(length, GENERATE(1, 3, 17, 64, 100), GENERATE(false, true));
   a.alibi = GENERATE(false, true);
   a.dropout = GENERATE(0.0, 0.3);
-  Kernels doubles(DType::fp64), floats(DType::fp32);
-  const Qkv x = a.random(1);
-  const Values expected = plain_attention(a, x, doubles.on_host());
-  check_close(flash(doubles, a, x).context, expected, 1e-14);
-  check_close(flash(floats, a, x).context, expected, 2e-6);
+  check_flash(a);
 }
 
 TEST_CASE("with a score matrix a window gives the same") {
@@ -96,11 +92,7 @@ TEST_CASE("a sink joins the sum of a head's exponentials and takes no value") {
   WholeAttention a = windowed(70, GENERATE(0, 5), false);
   a.sinks = sinks_of(a);
   a.dropout = GENERATE(0.0, 0.3);
-  Kernels doubles(DType::fp64), floats(DType::fp32);
-  const Qkv x = a.random(1);
-  const Values expected = plain_attention(a, x, doubles.on_host());
-  check_close(flash(doubles, a, x).context, expected, 1e-14);
-  check_close(flash(floats, a, x).context, expected, 2e-6);
+  check_flash(a);
 }
 
 TEST_CASE("attention with sinks has the gradient of slopes, the sinks' too") {
