@@ -56,12 +56,14 @@ struct BackwardRow {
 
 template <class T>
 void compute(const LayerNorm& op, Call& call) {
-  const T *x = call.in<T>(0), *gamma = call.in<T>(1), *beta = op.rms ? nullptr : call.in<T>(2);
+  const T *x = call.in<T>(0), *gamma = call.in<T>(1), *beta = op.has_beta() ? call.in<T>(2) : nullptr;
   T *y = call.out<T>(0), *stats = call.out<T>(1);
   for (std::int64_t r = 0; r < op.rows; ++r, x += op.cols, y += op.cols) {
     const Stats<T> s = row_stats(x, op.cols, op);
     if (op.rms)
       each(op.cols, [=](std::int64_t c) { y[c] = x[c] * s.rstd * gamma[c]; });
+    else if (beta == nullptr)
+      each(op.cols, [=](std::int64_t c) { y[c] = (x[c] - s.mean) * s.rstd * gamma[c]; });
     else
       each(op.cols, [=](std::int64_t c) { y[c] = (x[c] - s.mean) * s.rstd * gamma[c] + beta[c]; });
     stats[2 * r] = s.mean;
@@ -76,7 +78,7 @@ void compute(const LayerNormBackward& op, Call& call) {
   const T *dy = call.in<T>(0), *x = call.in<T>(1), *stats = call.in<T>(2), *gamma = input ? call.in<T>(3) : nullptr;
   const T* residual = op.add_residual ? call.in<T>(4) : nullptr;
   T* dx = input ? call.out<T>(0) : nullptr;
-  T *dgamma = parameters ? call.out<T>(first) : nullptr, *dbeta = parameters && !op.rms ? call.out<T>(first + 1) : nullptr;
+  T *dgamma = parameters ? call.out<T>(first) : nullptr, *dbeta = parameters && op.has_beta() ? call.out<T>(first + 1) : nullptr;
   if (dgamma != nullptr) std::fill_n(dgamma, op.cols, T{0});
   if (dbeta != nullptr) std::fill_n(dbeta, op.cols, T{0});
   for (std::int64_t r = 0; r < op.rows; ++r) {

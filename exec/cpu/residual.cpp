@@ -69,7 +69,7 @@ void compute(const BiasDropoutAddNorm& op, Call& call) {
   compute<T>(op.add(), call);
   call.settle(0);  // as a norm in a kernel of its own would read it
   const std::size_t gamma = op.bias ? 3 : 2;
-  const std::array in{call.output(0), call.input(gamma), op.rms ? Tensor{} : call.input(gamma + 1)};
+  const std::array in{call.output(0), call.input(gamma), op.norm().has_beta() ? call.input(gamma + 1) : Tensor{}};
   const std::array out{call.output(1), call.output(2)};
   const Op whole = op.norm();
   std::int64_t products = 0;

@@ -71,7 +71,8 @@ struct NormKernel {
     const A rstd = A{1} / std::sqrt(squares / count + static_cast<A>(epsilon));
     team.template each<K>(pieces, [&](Slot s) {
       Wide<A, n> v = In::template numbers<n>(held[s]);
-      const Wide<A, n> scale = load_wide<A, n>(gamma, s.i * n), shift = rms ? zeros<A, n>() : load_wide<A, n>(beta, s.i * n);
+      const Wide<A, n> scale = load_wide<A, n>(gamma, s.i * n);
+      const Wide<A, n> shift = beta.here() ? load_wide<A, n>(beta, s.i * n) : zeros<A, n>();
       TANDEM_UNROLL
       for (int l = 0; l < n; ++l) v[l] = (v[l] - mean) * rstd * scale[l] + shift[l];
       put<S>(y, at + s.i * n, v);
@@ -99,7 +100,7 @@ struct NormKernel {
     const A rstd = A{1} / std::sqrt(squares / count + static_cast<A>(epsilon));
     block.each(cols, [&](std::int64_t c) {
       const A scaled = (S::get(x, at + c) - mean) * rstd * load<A>(gamma, c);
-      S::put(y, at + c, rms ? scaled : scaled + load<A>(beta, c));
+      S::put(y, at + c, beta.here() ? scaled + load<A>(beta, c) : scaled);
       if (c == 0) note(row, mean, rstd);
     });
   }

@@ -20,13 +20,13 @@ class Sizes {
   }
   OperandSizes operator()(const BiasGrad& o) const { return {{v(o.rows * o.cols)}, {v(o.cols)}}; }
   OperandSizes operator()(const LayerNorm& o) const {
-    return {with({v(o.rows * o.cols), v(o.cols)}, !o.rms, v(o.cols)), {v(o.rows * o.cols), v(o.rows * 2)}};
+    return {with({v(o.rows * o.cols), v(o.cols)}, o.has_beta(), v(o.cols)), {v(o.rows * o.cols), v(o.rows * 2)}};
   }
   OperandSizes operator()(const LayerNormBackward& o) const {
     const bool input = o.part != NormPart::parameters, parameters = o.part != NormPart::input;
     const auto x = v(o.rows * o.cols), gamma = v(o.cols);
     return {with(with({x, x, v(o.rows * 2)}, input, gamma), o.add_residual, x),
-            with(with(with({}, input, x), parameters, gamma), parameters && !o.rms, gamma)};
+            with(with(with({}, input, x), parameters, gamma), parameters && o.has_beta(), gamma)};
   }
   OperandSizes operator()(const Pointwise& o) const {
     return {with({v(o.elements)}, o.bias_cols > 0, v(o.bias_cols)), {v(o.elements)}};
@@ -124,7 +124,7 @@ class Sizes {
   }
   OperandSizes operator()(const BiasDropoutAddNorm& o) const {
     const auto x = v(o.rows * o.cols), gamma = v(o.cols);
-    return {with(with(with(with({x}, o.bias, gamma), true, x), true, gamma), !o.rms, gamma), {x, x, v(o.rows * 2)}};
+    return {with(with(with(with({x}, o.bias, gamma), true, x), true, gamma), o.norm().has_beta(), gamma), {x, x, v(o.rows * 2)}};
   }
   OperandSizes operator()(const Embedding& o) const {
     const auto y = v(o.tokens * o.hidden);

@@ -92,6 +92,7 @@ std::vector<PlanField> style_fields() {
           .otherwise("pre; bert: post"),
       choice({"model.parallel_residual", "Attention and MLP read the same state and are added together: none, behind one_norm, or two_norms."},
              AT(model.parallel_residual)),
+      flag({"model.norm_bias", "Layer norms have a bias."}, AT(model.norm_bias)),
       number({"model.norm_epsilon", "Added to the variance."}, AT(model.norm_epsilon), {0, 1, true, false})
           .otherwise("1e-5; bert: 1e-12; t5: 1e-6"),
       choice({"model.position_embedding", "How positions enter."}, AT(model.position_embedding))

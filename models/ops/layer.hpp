@@ -29,14 +29,26 @@ struct MatMul {
 /// Column sums. in: dy[rows,cols]; out: dbias[cols]
 struct BiasGrad { std::int64_t rows, cols; };
 
-/// `rms`: RMSNorm (arXiv 1910.07467), which takes off no mean (it stands as 0 in stats) and has no beta.
-/// in: x[rows,cols], gamma, [beta unless rms]; out: y, stats[rows,2] (mean, 1/std)
-struct LayerNorm { std::int64_t rows, cols; double epsilon; bool rms = false; };
+/// `rms`: RMSNorm (arXiv 1910.07467), which takes off no mean (it stands as 0 in stats) and has no beta. `plain`: a layer norm without
+/// one. in: x[rows,cols], gamma, [beta where it has_beta]; out: y, stats[rows,2] (mean, 1/std)
+struct LayerNorm {
+  std::int64_t rows, cols;
+  double epsilon;
+  bool rms = false, plain = false;
+  bool has_beta() const { return !rms && !plain; }
+};
 /// Both gradients, or one of them where each has a kernel of its own.
 /// in: dy, x, stats, [gamma unless parameters], [residual dres]; out: [dx (+= dres when add_residual) unless parameters],
-/// [dgamma, [dbeta unless rms] unless input]
+/// [dgamma, [dbeta where it has_beta] unless input]
 enum class NormPart : std::uint8_t { whole, input, parameters };
-struct LayerNormBackward { std::int64_t rows, cols; bool add_residual; bool rms = false; NormPart part = NormPart::whole; };
+struct LayerNormBackward {
+  std::int64_t rows, cols;
+  bool add_residual;
+  bool rms = false;
+  NormPart part = NormPart::whole;
+  bool plain = false;
+  bool has_beta() const { return !rms && !plain; }
+};
 
 /// Tanh-approximated GELU, ReLU, squared ReLU or tanh. With `bias_cols` the rows of x are so long and a bias is added to them
 /// first. in: x, [bias]; out: y
@@ -78,7 +90,7 @@ struct BiasDropoutAdd {
 /// dx = mask * dy / (1-p). in: dy; out: dx, [dbias when bias]
 struct BiasDropoutAddBackward { std::int64_t rows, cols; double dropout; bool bias; DropoutSite site; bool shard = false; };
 /// BiasDropoutAdd, and the norm of its result, in one kernel.
-/// in: x[rows,cols], [bias when bias], residual, gamma, [beta unless rms]; out: sum, y, stats[rows,2]
+/// in: x[rows,cols], [bias when bias], residual, gamma, [beta where the norm has_beta]; out: sum, y, stats[rows,2]
 struct BiasDropoutAddNorm {
   std::int64_t rows, cols;
   double dropout;
@@ -86,9 +98,9 @@ struct BiasDropoutAddNorm {
   DropoutSite site;
   bool shard = false;
   double epsilon = 0;
-  bool rms = false;
+  bool rms = false, plain = false;
   BiasDropoutAdd add() const { return {rows, cols, dropout, bias, site, shard}; }
-  LayerNorm norm() const { return {rows, cols, epsilon, rms}; }
+  LayerNorm norm() const { return {rows, cols, epsilon, rms, plain}; }
 };
 
 }  // namespace tandem

@@ -16,10 +16,10 @@ class TrafficOf {
     return e(o.m * o.k + o.k * o.n + (o.accumulate ? 0 : o.m * o.n) + beside + vectors) + added_to(o, o.m * o.n);
   }
   Bytes operator()(const BiasGrad& o) const { return e(o.rows * o.cols + o.cols); }
-  Bytes operator()(const LayerNorm& o) const { return e(2 * o.rows * o.cols + (o.rms ? 1 : 2) * o.cols + 2 * o.rows); }
+  Bytes operator()(const LayerNorm& o) const { return e(2 * o.rows * o.cols + (o.has_beta() ? 2 : 1) * o.cols + 2 * o.rows); }
   Bytes operator()(const LayerNormBackward& o) const {
     const std::int64_t gamma = o.part == NormPart::parameters ? 0 : 1;
-    const std::int64_t gradients = o.part == NormPart::input ? 0 : o.rms ? 1 : 2;
+    const std::int64_t gradients = o.part == NormPart::input ? 0 : o.has_beta() ? 2 : 1;
     return e((2 + gamma + o.add_residual) * o.rows * o.cols + (gamma + gradients) * o.cols + 2 * o.rows);
   }
   Bytes operator()(const Pointwise& o) const { return e(2 * o.elements + o.bias_cols); }

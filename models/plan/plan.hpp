@@ -108,6 +108,7 @@ struct ModelSpec {
   Normalization normalization = Normalization::layernorm;
   NormPlacement norm_placement = NormPlacement::pre;
   ParallelResidual parallel_residual = ParallelResidual::none;
+  bool norm_bias = true;                 ///< layer norms have a shift
   double norm_epsilon = 1e-5;
   PositionEmbedding position_embedding = PositionEmbedding::learned;
   double rope_theta = 10000;

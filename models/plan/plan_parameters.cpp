@@ -9,7 +9,7 @@ namespace {
 std::int64_t matrix(std::int64_t rows, std::int64_t cols, bool bias) { return rows * cols + (bias ? rows : 0); }
 
 std::int64_t norm(const ModelSpec& m) {
-  return m.normalization == Normalization::layernorm ? 2 * m.hidden_size : m.hidden_size;
+  return m.normalization == Normalization::layernorm && m.norm_bias ? 2 * m.hidden_size : m.hidden_size;
 }
 
 std::int64_t attention(const ModelSpec& m) {

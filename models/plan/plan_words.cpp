@@ -99,11 +99,11 @@ void append(Words& words, const LossScale& x) {
 
 void append_words(Words& words, const ModelSpec& x) {
   const auto& [name, family, layers, decoders, hidden, heads, kv_heads, head_dim, ffn, vocabulary, pad, positions, types,
-               activation, normalization, placement, parallel, epsilon, embedding, theta, rotary, scaling, tied, linear_bias,
-               qkv_bias, qk_norm, window, sinks, embedding_norm, init_std, moe, notes] = x;
+               activation, normalization, placement, parallel, norm_bias, epsilon, embedding, theta, rotary, scaling, tied,
+               linear_bias, qkv_bias, qk_norm, window, sinks, embedding_norm, init_std, moe, notes] = x;
   all(words, family, layers, decoders, hidden, heads, kv_heads, head_dim, ffn, vocabulary, pad, positions, types, activation,
-      normalization, placement, parallel, epsilon, embedding, theta, rotary, scaling, tied, linear_bias, qkv_bias, qk_norm, window,
-      sinks, embedding_norm, init_std, moe);
+      normalization, placement, parallel, norm_bias, epsilon, embedding, theta, rotary, scaling, tied, linear_bias, qkv_bias,
+      qk_norm, window, sinks, embedding_norm, init_std, moe);
 }
 
 void append_words(Words& words, const ParallelSpec& x) {

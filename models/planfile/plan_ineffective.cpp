@@ -36,6 +36,7 @@ std::vector<Ineffective> table(const Plan& p) {
       {"model.rope_scaling.factor", rotary && scaling.empty(), "model.rope_scaling.type is none"},
       {"model.rope_scaling.original_max_position_embeddings", rotary && !of_length,
        "model.rope_scaling.type is neither llama3 nor yarn"},
+      {"model.norm_bias", p.model.normalization == Normalization::rmsnorm, "RMS norms have none (model.normalization)"},
       {"model.window.", p.model.window.size == 0, "model.window.size is 0"},
       {"model.window.rope_theta", !rotary, "positions are not rotary"},
       {"model.window.full_rotary", !rotary, "positions are not rotary"},

@@ -13,8 +13,8 @@ namespace tandem {
 // clang-format off
 template <class F> void fields(MatMul& o, F&& f) { f("m", o.m); f("n", o.n); f("k", o.k); f("trans_a", o.trans_a); f("trans_b", o.trans_b); f("bias", o.bias); f("accumulate", o.accumulate); f("total", o.total); f("sums", o.sums); f("activation", o.activation); }
 template <class F> void fields(BiasGrad& o, F&& f) { f("rows", o.rows); f("cols", o.cols); }
-template <class F> void fields(LayerNorm& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("epsilon", o.epsilon); f("rms", o.rms); }
-template <class F> void fields(LayerNormBackward& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("add_residual", o.add_residual); f("rms", o.rms); f("part", o.part); }
+template <class F> void fields(LayerNorm& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("epsilon", o.epsilon); f("rms", o.rms); f("plain", o.plain); }
+template <class F> void fields(LayerNormBackward& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("add_residual", o.add_residual); f("rms", o.rms); f("part", o.part); f("plain", o.plain); }
 template <class F> void fields(Pointwise& o, F&& f) { f("elements", o.elements); f("kind", o.kind); f("bias_cols", o.bias_cols); }
 template <class F> void fields(PointwiseBackward& o, F&& f) { f("elements", o.elements); f("kind", o.kind); f("bias_cols", o.bias_cols); }
 template <class F> void fields(GatedPointwise& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("kind", o.kind); f("part", o.part); }
@@ -39,7 +39,7 @@ template <class F> void fields(HeadNormBackward& o, F&& f) { fields(o.dims, f); 
 template <class F> void fields(Rotary& o, F&& f) { fields(o.dims, f); f("theta", o.theta); f("inverse", o.inverse); f("scaling", o.scaling); f("factor", o.factor); f("part", o.part); f("turned", o.heads); f("original", o.original); f("dimensions", o.turned); }
 template <class F> void fields(BiasDropoutAdd& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("dropout", o.dropout); f("bias", o.bias); f("site", o.site); f("shard", o.shard); f("residual", o.residual); }
 template <class F> void fields(BiasDropoutAddBackward& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("dropout", o.dropout); f("bias", o.bias); f("site", o.site); f("shard", o.shard); }
-template <class F> void fields(BiasDropoutAddNorm& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("dropout", o.dropout); f("bias", o.bias); f("site", o.site); f("shard", o.shard); f("epsilon", o.epsilon); f("rms", o.rms); }
+template <class F> void fields(BiasDropoutAddNorm& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("dropout", o.dropout); f("bias", o.bias); f("site", o.site); f("shard", o.shard); f("epsilon", o.epsilon); f("rms", o.rms); f("plain", o.plain); }
 template <class F> void fields(Embedding& o, F&& f) { f("tokens", o.tokens); f("hidden", o.hidden); f("vocab_rows", o.vocab_rows); f("whole", o.whole); f("add", o.add); }
 template <class F> void fields(EmbeddingBackward& o, F&& f) { f("tokens", o.tokens); f("hidden", o.hidden); f("vocab_rows", o.vocab_rows); f("whole", o.whole); }
 template <class F> void fields(PositionDropout& o, F&& f) { f("batch", o.batch); f("seq", o.seq); f("hidden", o.hidden); f("dropout", o.dropout); f("learned", o.learned); f("shard", o.shard); f("rows", o.rows); }

@@ -90,7 +90,7 @@ Works works(const BiasGrad& op, const Operands& at) { return sums_of_columns(at,
 
 Works works(const LayerNorm& op, const Operands& at) {
   const Typed x = at.in(0), y = at.out(0);
-  return {NormKernel{at.form({x, y}), x, at.in(1), at.in_if(!op.rms, 2), y, at.out(1), op.rows, op.cols, op.epsilon, op.rms}};
+  return {NormKernel{at.form({x, y}), x, at.in(1), at.in_if(op.has_beta(), 2), y, at.out(1), op.rows, op.cols, op.epsilon, op.rms}};
 }
 
 // The parameters' gradients come first, or in the same pass: dx may take the place of dy.
@@ -111,7 +111,7 @@ Works works(const LayerNormBackward& op, const Operands& at) {
   if (parameters) {
     const std::int64_t slabs = together ? NormGradKernel::slabs(op.rows, plan) : column_slabs(op.rows, op.cols).count;
     ColumnFoldKernel last = column_fold(at.compute(), at.around().room, slabs, op.cols);
-    last.sets = 2, last.first = at.out(first), last.second = at.out_if(!op.rms, first + 1);
+    last.sets = 2, last.first = at.out(first), last.second = at.out_if(op.has_beta(), first + 1);
     all.push_back(last);
   }
   if (input && !together) all.push_back(NormInputGradKernel{form, rows});
@@ -186,8 +186,9 @@ Works works(const BiasDropoutAddNorm& op, const Operands& at) {
   const std::size_t gamma = op.bias ? 3 : 2;
   const DropoutAdd add = dropout_add(op.add(), at);
   const Typed sum = at.out(0), y = at.out(1);
-  return {NormKernel{at.form({add.x, add.residual, sum, y}), sum, at.in(gamma), at.in_if(!op.rms, gamma + 1), y, at.out(2), op.rows,
-                     op.cols, op.epsilon, op.rms, add}};
+  const Typed beta = at.in_if(op.norm().has_beta(), gamma + 1);
+  const Form form = at.form({add.x, add.residual, sum, y});
+  return {NormKernel{form, sum, at.in(gamma), beta, y, at.out(2), op.rows, op.cols, op.epsilon, op.rms, add}};
 }
 
 }  // namespace tandem::exec::device

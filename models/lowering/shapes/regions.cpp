@@ -12,7 +12,7 @@ using Specs = std::vector<ParamSpec>;
 
 void add_norm(Specs& list, const Shapes& s, const std::string& name) {
   list.push_back({name + ".weight", s.hidden, 1, Cut::none, Init::ones, true});
-  if (!s.rms) list.push_back({name + ".bias", s.hidden, 1, Cut::none, Init::zeros, true});
+  if (s.norm_bias) list.push_back({name + ".bias", s.hidden, 1, Cut::none, Init::zeros, true});
 }
 
 /// A matrix whose rows, and whose bias, are cut.

@@ -222,6 +222,7 @@ Shapes make_shapes(const Plan& plan) {
   s.fc1 = s.gated ? 2 * s.ffn : s.ffn;
   s.activation = pointwise_of(m.activation);
   s.rms = m.normalization == Normalization::rmsnorm;
+  s.norm_bias = !s.rms && m.norm_bias;
   s.sandwich = m.norm_placement == NormPlacement::sandwich;
   s.placement = s.sandwich ? NormPlacement::pre : m.norm_placement;
   s.parallel = m.parallel_residual;

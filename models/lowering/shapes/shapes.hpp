@@ -53,7 +53,7 @@ struct Shapes {
   NormPlacement placement;      ///< of a sandwich: pre
   bool sandwich;                ///< norms behind attention and MLP, too
   ParallelResidual parallel;
-  bool gated, rms, rotary, linear_bias, qkv_bias;
+  bool gated, rms, norm_bias, rotary, linear_bias, qkv_bias;
   bool qk_norm;                 ///< every query and key head has an RMS norm
   bool sinks;                   ///< every query head has a learned score that joins its softmax
   bool router_bias;

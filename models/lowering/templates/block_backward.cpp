@@ -168,8 +168,8 @@ void BlockBackward::post_add(const Hidden& dy, const Hidden& dx) {
 
 void BlockBackward::norm_gradient(const std::string& name, const NormGradient& n, const Value& dx) {
   GradientSink& early = early_sink();
-  early.open(name + ".weight", s_.rms ? name + ".weight" : name + ".bias", gradient_type());
-  norm_backward(b_, s_, name, n, dx, {early.part(name + ".weight"), s_.rms ? Value{} : early.part(name + ".bias")});
+  early.open(name + ".weight", s_.norm_bias ? name + ".bias" : name + ".weight", gradient_type());
+  norm_backward(b_, s_, name, n, dx, {early.part(name + ".weight"), s_.norm_bias ? early.part(name + ".bias") : Value{}});
   early.close(name);
 }
 

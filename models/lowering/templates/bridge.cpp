@@ -58,9 +58,9 @@ Template bridge_backward(const Shapes& s, const Shapes& d, bool first) {
   if (d.shared_positions()) shared_position_backward(b, d, dy, dword, position_gradients);
   else if (d.hidden_dropout > 0) b.add("dropout_backward", position_backward(d, d.hidden_dropout, false), {dy}, {dword});
   word_gradient(b, d, tokens, dword, word_sink);
-  sink.open("final_norm.weight", s.rms ? "final_norm.weight" : "final_norm.bias", s.numerics.parameter_gradient);
+  sink.open("final_norm.weight", s.norm_bias ? "final_norm.bias" : "final_norm.weight", s.numerics.parameter_gradient);
   norm_backward(b, s, "final_norm", {dmemory, x, stats, w("final_norm.weight")}, dx,
-                {sink.part("final_norm.weight"), s.rms ? Value{} : sink.part("final_norm.bias")});
+                {sink.part("final_norm.weight"), s.norm_bias ? sink.part("final_norm.bias") : Value{}});
   sink.close("final_norm");
   return b.finish();
 }

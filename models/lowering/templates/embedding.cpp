@@ -132,9 +132,9 @@ class EmbedBackward {
       b_.add("dropout_backward", position_backward(s_, s_.hidden_dropout, false), {dy}, {dn});
     }
     const Value dx = scratch();
-    open("norm.weight", s_.rms ? "norm.weight" : "norm.bias");
+    open("norm.weight", s_.norm_bias ? "norm.bias" : "norm.weight");
     norm_backward(b_, s_, "embedding_norm", {dn, saved.sum, saved.stats, weights_("norm.weight")}, dx,
-                  {sink_.part("norm.weight"), s_.rms ? Value{} : sink_.part("norm.bias")});
+                  {sink_.part("norm.weight"), s_.norm_bias ? sink_.part("norm.bias") : Value{}});
     sink_.close("embedding_norm");
     return s_.learned_positions ? through_position(dx, 0) : dx;
   }

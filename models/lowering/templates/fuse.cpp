@@ -41,7 +41,7 @@ void join_norm(DraftTemplate& t, std::size_t at) {
   Draft &sum = t.drafts[at], &after = t.drafts[at + 1];
   if (!same(sum.out[0], after.in[0]) || add->rows != norm->rows || add->cols != norm->cols) return;
   const BiasDropoutAddNorm both{add->rows, add->cols,  add->dropout,  add->bias,
-                                add->site, add->shard, norm->epsilon, norm->rms};
+                                add->site, add->shard, norm->epsilon, norm->rms, norm->plain};
   sum.name += "_" + after.name;
   sum.op = both;
   sum.in.insert(sum.in.end(), after.in.begin() + 1, after.in.end());

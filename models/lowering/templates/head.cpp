@@ -200,9 +200,9 @@ class HeadBackward {
     b_.add("output_bias_grad", BiasGrad{s_.tokens, s_.vocab_rows}, {t.dlogits}, {sink_.part("head.output_bias")});
     sink_.close("output_bias");
     const Value da = b_.scratch(dtype(), r * h), dd = b_.scratch(dtype(), r * h);
-    open("head.norm.weight", s_.rms ? "head.norm.weight" : "head.norm.bias");
+    open("head.norm.weight", s_.norm_bias ? "head.norm.bias" : "head.norm.weight");
     norm_backward(b_, s_, "head_norm", {dy, t.activated, t.norm_stats, w_("head.norm.weight")}, da,
-                  {sink_.part("head.norm.weight"), s_.rms ? Value{} : sink_.part("head.norm.bias")});
+                  {sink_.part("head.norm.weight"), s_.norm_bias ? sink_.part("head.norm.bias") : Value{}});
     sink_.close("head_norm");
     b_.add("transform_activation_backward", PointwiseBackward{r * h, s_.activation}, {da, t.dense}, {dd});
     dense_weights("head.transform", dd, n, r);
@@ -240,9 +240,9 @@ class HeadBackward {
   }
 
   void final_norm(const Value& dn, const Value& x, const HeadSaved& t, const Value& dx) {
-    open("final_norm.weight", s_.rms ? "final_norm.weight" : "final_norm.bias");
+    open("final_norm.weight", s_.norm_bias ? "final_norm.bias" : "final_norm.weight");
     norm_backward(b_, s_, "final_norm", {dn, x, t.stats, w_("final_norm.weight")}, dx,
-                  {sink_.part("final_norm.weight"), s_.rms ? Value{} : sink_.part("final_norm.bias")});
+                  {sink_.part("final_norm.weight"), s_.norm_bias ? sink_.part("final_norm.bias") : Value{}});
     sink_.close("final_norm");
   }
 

@@ -14,15 +14,15 @@ struct NormParams {
 /// The parameters of the norm `name` in a region as `at` finds them.
 template <class At>
 NormParams norm_params(const Shapes& s, const std::string& name, At&& at) {
-  return {at(name + ".weight"), s.rms ? Value{} : at(name + ".bias")};
+  return {at(name + ".weight"), s.norm_bias ? at(name + ".bias") : Value{}};
 }
 
 /// Appends y, stats = norm(x) over the rank's rows.
 inline void norm(TemplateBuilder& b, const Shapes& s, const std::string& name, const Value& x, const NormParams& p,
                  std::vector<Value> out) {
   std::vector<Value> in{x, p.weight};
-  if (!s.rms) in.push_back(p.bias);
-  b.add(name, LayerNorm{s.rows, s.hidden, s.norm_epsilon, s.rms}, std::move(in), std::move(out));
+  if (s.norm_bias) in.push_back(p.bias);
+  b.add(name, LayerNorm{s.rows, s.hidden, s.norm_epsilon, s.rms, !s.rms && !s.norm_bias}, std::move(in), std::move(out));
 }
 
 /// What the backward pass of a norm reads; its residual when there is one.
@@ -36,9 +36,10 @@ inline void norm_backward(TemplateBuilder& b, const Shapes& s, const std::string
                           const Value& dx, const NormParams& gradients) {
   std::vector<Value> in{n.dy, n.x, n.stats, n.gamma}, out{dx, gradients.weight};
   if (n.residual) in.push_back(*n.residual);
-  if (!s.rms) out.push_back(gradients.bias);
-  b.add(name + "_backward", LayerNormBackward{s.rows, s.hidden, n.residual != nullptr, s.rms}, std::move(in),
-        std::move(out));
+  if (s.norm_bias) out.push_back(gradients.bias);
+  LayerNormBackward op{s.rows, s.hidden, n.residual != nullptr, s.rms};
+  op.plain = !s.rms && !s.norm_bias;
+  b.add(name + "_backward", op, std::move(in), std::move(out));
 }
 
 }  // namespace tandem::lowering

@@ -202,17 +202,17 @@ class Splitter {
       rms_backward(o);
     } else if (f_.norm_gradients_apart) {
       const List gradients(now_->out.begin() + 1, now_->out.end());
-      put("_parameters", LayerNormBackward{o.rows, o.cols, false, o.rms, NormPart::parameters}, {in(0), in(1), in(2)},
+      put("_parameters", LayerNormBackward{o.rows, o.cols, false, o.rms, NormPart::parameters, o.plain}, {in(0), in(1), in(2)},
           gradients);
       const bool joined = o.add_residual && !f_.residual_gradient_apart;
       List inputs{in(0), in(1), in(2), in(3)};
       if (joined) inputs.push_back(in(4));
-      put("", LayerNormBackward{o.rows, o.cols, joined, o.rms, NormPart::input}, std::move(inputs), {out(0)});
+      put("", LayerNormBackward{o.rows, o.cols, joined, o.rms, NormPart::input, o.plain}, std::move(inputs), {out(0)});
       if (joined) return;
     } else if (widens_norms()) {
       List gradients = now_->out;
       gradients[0] = wide_scratch(o.rows * o.cols);
-      put("", LayerNormBackward{o.rows, o.cols, false, o.rms, o.part}, {in(0), in(1), in(2), in(3)}, gradients);
+      put("", LayerNormBackward{o.rows, o.cols, false, o.rms, o.part, o.plain}, {in(0), in(1), in(2), in(3)}, gradients);
       put("_narrow", Accumulate{o.rows * o.cols, wide(), now_->dtype, true}, {gradients[0]}, {out(0)});
     } else {
       return keep();

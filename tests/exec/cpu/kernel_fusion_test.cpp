@@ -384,6 +384,20 @@ TEST_CASE("a gate in two kernels is the whole one bit for bit, and so is its gra
   CHECK(dx == kernels.one(GatedPointwiseBackward{kRows, kCols, kind}, {real(dy), real(x)}, 2 * kAll));
 }
 
+TEST_CASE("a layer norm without a beta is one whose beta is 0, and its gradients are the others'") {
+  Kernels kernels;
+  const Values x = thirds(kAll, 1), gamma = thirds(kCols, 2), dy = thirds(kAll, 4);
+  const std::vector<Operand> out{result(kAll), result(2 * kRows)};
+  const auto plain = kernels.run(LayerNorm{kRows, kCols, 1e-5, false, true}, {real(x), real(gamma)}, out);
+  CHECK(plain == kernels.run(LayerNorm{kRows, kCols, 1e-5}, {real(x), real(gamma), real(Values(gamma.size(), 0.0))}, out));
+  LayerNormBackward back{kRows, kCols, false};
+  const std::vector<Operand> in{real(dy), real(x), real(plain[1]), real(gamma)};
+  auto all = kernels.run(back, in, {result(kAll), result(kCols), result(kCols)});
+  all.pop_back();
+  back.plain = true;
+  CHECK(kernels.run(back, in, {result(kAll), result(kCols)}) == all);
+}
+
 TEST_CASE("a norm's gradients in two kernels are those of one, bit for bit") {
   const bool rms = GENERATE(false, true), residual = GENERATE(false, true);
   Kernels kernels;

@@ -28,6 +28,7 @@ TEST_CASE("a field that changes nothing is told with its reason, and only then")
        R"("position_embedding": "rope", "rope_scaling": {"type": "linear", "factor": 8})"},
       {"model", R"("position_embedding": "rope", "rope_scaling": {"type": "linear", "original_max_position_embeddings": 2048})",
        R"("position_embedding": "rope", "rope_scaling": {"type": "yarn", "original_max_position_embeddings": 2048})"},
+      {"model", R"("normalization": "rmsnorm", "norm_bias": false)", R"("norm_bias": false)"},
       {"model", R"("window": {"layers": "wf"})", R"("window": {"size": 4, "layers": "wf"})"},
       {"model", R"("position_embedding": "learned", "window": {"size": 4, "rope_theta": 100})",
        R"("position_embedding": "rope", "window": {"size": 4, "rope_theta": 100})"},
