@@ -77,7 +77,7 @@ TEST_CASE("with a score matrix a window gives the same") {
   check_close(kernels.one(rest, {real(masked)}, square), probs.front(), 1e-15);
 }
 
-TEST_CASE("the gradient of attention in a window equals slopes, with a score matrix and without") {
+TEST_CASE("the gradient of flash attention in a window equals slopes") {
   WholeAttention a = windowed(7, GENERATE(1, 3, 4), GENERATE(false, true));
   a.batch = 1;
   a.dropout = GENERATE(0.0, 0.3);
