@@ -88,17 +88,17 @@ class AttentionPlaces {
 
   /// Queries of a whole sequence, on all ranks that share it.
   std::int64_t all_queries() const { return own_.context_size * dims_.seq; }
-  std::int64_t queries_of_group() const { return dims_.heads / dims_.groups(); }
+  std::int64_t queries_of_group() const { return dims_.per_group(); }
   HeadRows query(std::int64_t sequence, std::int64_t local_head) const {
-    if (!dims_.q_packed) return context(sequence, local_head);
-    const std::int64_t per_group = queries_of_group();
-    const std::int64_t column = local_head / per_group * (per_group + 2) + local_head % per_group;
-    return {queries_, sequence, dims_.seq, dims_.qkv_width(), column * dims_.head_dim};
+    if (!dims_.q_packed) return {queries_, sequence, dims_.seq, dims_.q_width(), local_head * dims_.head_dim};
+    return {queries_, sequence, dims_.seq, dims_.qkv_width(), dims_.query_column(local_head)};
   }
-  HeadRows key(std::int64_t sequence, std::int64_t group) const { return key_part(sequence, group, 0); }
-  HeadRows value(std::int64_t sequence, std::int64_t group) const { return key_part(sequence, group, 1); }
+  HeadRows key(std::int64_t sequence, std::int64_t group) const { return key_part(sequence, dims_.key_column(group)); }
+  HeadRows value(std::int64_t sequence, std::int64_t group) const {
+    return key_part(sequence, dims_.key_column(group) + dims_.head_dim);
+  }
   HeadRows context(std::int64_t sequence, std::int64_t local_head) const {
-    return {queries_, sequence, dims_.seq, dims_.q_width(), local_head * dims_.head_dim};
+    return {queries_, sequence, dims_.seq, dims_.context_width(), local_head * dims_.value_width()};
   }
 
  private:
@@ -108,11 +108,8 @@ class AttentionPlaces {
     for (std::int64_t first = 0; first < map.local_seq; first += map.piece())
       key_runs_.push_back({first, map.piece(), map.position(owner, first)});
   }
-  HeadRows key_part(std::int64_t sequence, std::int64_t group, std::int64_t part) const {
-    const std::int64_t per_group = queries_of_group();
-    const std::int64_t column = dims_.kv_packed ? group * (per_group + 2) + per_group + part : 2 * group + part;
-    const std::int64_t stride = dims_.kv_packed ? dims_.qkv_width() : dims_.kv_width();
-    return {keys_, sequence, dims_.key_count(), stride, column * dims_.head_dim};
+  HeadRows key_part(std::int64_t sequence, std::int64_t column) const {
+    return {keys_, sequence, dims_.key_count(), dims_.kv_packed ? dims_.qkv_width() : dims_.kv_width(), column};
   }
   /// Keys of a whole sequence.
   std::int64_t all_keys() const { return ring_keys_ > 0 ? ring_keys_ : dims_.key_count(); }

@@ -44,9 +44,9 @@ class Rows {
   Room<T> room() const { return Room<T>(std::min(kBlock, dims.seq) * dims.key_count()); }
   std::int64_t stride() const { return dims.key_count(); }
 
-  // matrix[i,k] = factor rows[i] of_keys[k]^T for the block's queries and keys.
-  void write_by_key(const Block& b, Factor<T> rows, HeadMatrix<const T>& of_keys, T factor, T* matrix) const {
-    multiply(Product<T>{b.count, b.width(), dims.head_dim, rows, of_keys.factor(true, b.from), matrix + b.from, stride(), factor});
+  // matrix[i,k] = factor rows[i] of_keys[k]^T for the block's queries and keys, in rows of `dim`.
+  void write_by_key(const Block& b, std::int64_t dim, Factor<T> rows, HeadMatrix<const T>& of_keys, T factor, T* matrix) const {
+    multiply(Product<T>{b.count, b.width(), dim, rows, of_keys.factor(true, b.from), matrix + b.from, stride(), factor});
   }
   // Zeros of the keys that query `query` does not see, of the block's; `row`: the matrix' row from key 0 on.
   void clear_unseen(const Block& b, std::int64_t query, T* row) const {
@@ -62,8 +62,11 @@ class Rows {
       each(n, [=, at = s + first](std::int64_t k) { at[k] += slope * static_cast<T>(static_cast<int>(k) + distance); });
     });
   }
-  // Books `products` products of a query and the keys that it sees.
-  void count(std::int64_t products, std::int64_t seen) const { call_.count_product(products, seen, dims.head_dim); }
+  // Books products of a query and the keys that it sees, so many with keys, so many with values.
+  void count(std::int64_t with_keys, std::int64_t with_values, std::int64_t seen) const {
+    call_.count_product(with_keys, seen, dims.head_dim);
+    call_.count_product(with_values, seen, dims.value_width());
+  }
   // body(k, factor) with the masks of the keys seen.
   template <class F>
   void each_mask(std::int64_t sequence, std::int64_t head, std::int64_t query, F body) const {
@@ -101,22 +104,22 @@ template <class T>
 struct Result {
   T* context;
   T* stat;
-  std::int64_t head_dim;
+  std::int64_t dim;
 
   // What the keys seen here give: weights[k] not yet divided by `sum`, and `top` taken off their scores.
   void write(const T* part, T sum, T top) const {
-    for (std::int64_t d = 0; d < head_dim; ++d) context[d] = part[d] / sum;
+    for (std::int64_t d = 0; d < dim; ++d) context[d] = part[d] / sum;
     *stat = top + std::log(sum);
   }
   // The same beside what other keys have given.
   void merge(const T* part, T sum, T top) const {
     const T here = top + std::log(sum), most = std::max(here, *stat);
     const T before = std::exp(*stat - most), now = std::exp(here - most), all = before + now;
-    for (std::int64_t d = 0; d < head_dim; ++d) context[d] = (context[d] * before + part[d] / sum * now) / all;
+    for (std::int64_t d = 0; d < dim; ++d) context[d] = (context[d] * before + part[d] / sum * now) / all;
     *stat = most + std::log(all);
   }
   void nothing() const {
-    std::fill_n(context, head_dim, T{0});
+    std::fill_n(context, dim, T{0});
     *stat = -std::numeric_limits<T>::infinity();
   }
 };
@@ -126,13 +129,13 @@ class Forward {
  public:
   Forward(const FlashAttention& op, Call& call)
       : op_(op), rows_(op, call), q_(call.in<T>(0)), kv_(call.in<T>(1)), context_(call.out<T>(0)), stats_(call.out<T>(1)),
-        sinks_(op.sinks ? call.in<T>(2) : nullptr), weights_(rows_.room()), parts_(kBlock * op.dims.head_dim), sums_(kBlock) {}
+        sinks_(op.sinks ? call.in<T>(2) : nullptr), weights_(rows_.room()), parts_(kBlock * op.dims.value_width()), sums_(kBlock) {}
 
   void run() {
     const std::int64_t per_group = rows_.places.queries_of_group();
     for (std::int64_t s = 0; s < op_.dims.batch; ++s)
       for (std::int64_t g = 0; g < op_.dims.groups(); ++g) {
-        Keys all{{kv_, rows_.places.key(s, g), op_.dims.head_dim}, {kv_, rows_.places.value(s, g), op_.dims.head_dim}};
+        Keys all{{kv_, rows_.places.key(s, g), op_.dims.head_dim}, {kv_, rows_.places.value(s, g), op_.dims.value_width()}};
         for (std::int64_t h = g * per_group; h < (g + 1) * per_group; ++h) head(s, h, all);
       }
   }
@@ -153,7 +156,7 @@ class Forward {
       if (b.keys > 0) weigh(s, h, b, queries, all);
       for (std::int64_t i = 0; i < b.count; ++i) {
         const std::int64_t query = b.first + i;
-        const Result<T> to{context_ + context.at(query), stats_ + rows_.statistic(s, h, query), op_.dims.head_dim};
+        const Result<T> to{context_ + context.at(query), stats_ + rows_.statistic(s, h, query), op_.dims.value_width()};
         if (rows_.places.visible(query) > 0) put(i, to);
         else if (op_.ring_step <= 0) to.nothing();
       }
@@ -161,16 +164,16 @@ class Forward {
   }
   // The mixed values of a block's queries.
   void weigh(std::int64_t s, std::int64_t h, const Block& b, HeadMatrix<const T>& queries, Keys& all) {
-    rows_.write_by_key(b, queries.factor(false, b.first), all.keys, rows_.scale, weights_.data());
+    rows_.write_by_key(b, op_.dims.head_dim, queries.factor(false, b.first), all.keys, rows_.scale, weights_.data());
     for (std::int64_t i = 0; i < b.count; ++i) sums_[static_cast<std::size_t>(i)] = row(s, h, b, i);
-    multiply(Product<T>{b.count, op_.dims.head_dim, b.width(), {weights_.data() + b.from, rows_.stride()},
-                        all.values.factor(false, b.from), parts_.data(), op_.dims.head_dim});
+    multiply(Product<T>{b.count, op_.dims.value_width(), b.width(), {weights_.data() + b.from, rows_.stride()},
+                        all.values.factor(false, b.from), parts_.data(), op_.dims.value_width()});
   }
   // A query's scores become weights, which its sum has yet to divide.
   Sum row(std::int64_t s, std::int64_t h, const Block& b, std::int64_t i) {
     const std::int64_t query = b.first + i, from = rows_.places.first_visible(query), n = rows_.places.visible(query) - from;
     T *row = weights_.data() + i * rows_.stride(), *p = row + from;
-    rows_.count(2, n);
+    rows_.count(1, 1, n);
     rows_.add_bias(h, query, row);
     const T none = -std::numeric_limits<T>::infinity(), sink = sinks_ == nullptr ? none : sinks_[rows_.places.rank_head(h)];
     const T top = std::max(sink, lane_max<T>(n, none, [=](std::int64_t k) { return p[k]; }));
@@ -182,7 +185,7 @@ class Forward {
     return {top, sum};
   }
   void put(std::int64_t i, const Result<T>& to) const {
-    const T* part = parts_.data() + i * op_.dims.head_dim;
+    const T* part = parts_.data() + i * op_.dims.value_width();
     const auto [top, sum] = sums_[static_cast<std::size_t>(i)];
     op_.ring_step > 0 ? to.merge(part, sum, top) : to.write(part, sum, top);
   }
@@ -213,7 +216,7 @@ class Backward {
   }
 
  private:
-  // A group's keys and values, and their gradients, [keys, head_dim].
+  // A group's keys and values, and their gradients, a row for each key.
   struct Keys {
     HeadMatrix<const T> keys, values;
     Room<T> dkeys, dvalues;
@@ -224,17 +227,17 @@ class Backward {
   };
 
   void group(std::int64_t s, std::int64_t g) {
-    const std::int64_t per_group = rows_.places.queries_of_group(), dim = op_.dims.head_dim;
+    const std::int64_t per_group = rows_.places.queries_of_group(), dim = op_.dims.head_dim, wide = op_.dims.value_width();
     const HeadRows key = rows_.places.key(s, g), value = rows_.places.value(s, g);
-    Keys all{{kv_, key, dim}, {kv_, value, dim}, Room<T>(key.count * dim), Room<T>(key.count * dim)};
-    for (const Room<T>* sums : {&all.dkeys, &all.dvalues}) std::fill_n(sums->data(), key.count * dim, T{0});
+    Keys all{{kv_, key, dim}, {kv_, value, wide}, Room<T>(key.count * dim), Room<T>(key.count * wide)};
+    std::fill_n(all.dkeys.data(), key.count * dim, T{0});
+    std::fill_n(all.dvalues.data(), key.count * wide, T{0});
     for (std::int64_t h = g * per_group; h < (g + 1) * per_group; ++h) head(s, h, all);
-    put(all.dkeys, key);
-    put(all.dvalues, value);
+    put(all.dkeys, dim, key);
+    put(all.dvalues, wide, value);
   }
-  void put(const Room<T>& rows, const HeadRows& to) const {
+  void put(const Room<T>& rows, std::int64_t dim, const HeadRows& to) const {
     const bool add = op_.ring_step > 0;
-    const std::int64_t dim = op_.dims.head_dim;
     for (std::int64_t k = 0; k < to.count; ++k) {
       T* at = dkv_ + to.at(k);
       each(dim, [=, from = rows.data() + k * dim](std::int64_t d) { at[d] = add ? at[d] + from[d] : from[d]; });
@@ -242,8 +245,8 @@ class Backward {
   }
   void head(std::int64_t s, std::int64_t h, Keys& all) {
     const HeadRows query = rows_.places.query(s, h), context = rows_.places.context(s, h);
-    const std::int64_t dim = op_.dims.head_dim;
-    Queries in{{q_, query, dim}, {dcontext_, context, dim}, {context_, context, dim}};
+    const std::int64_t dim = op_.dims.head_dim, wide = op_.dims.value_width();
+    Queries in{{q_, query, dim}, {dcontext_, context, wide}, {context_, context, wide}};
     HeadMatrix<T> dq(dq_, query, dim);
     rows_.each_block([&](const Block& b) {
       if (b.keys > 0) return block(s, h, b, in, all, dq);
@@ -255,21 +258,22 @@ class Backward {
   // With m the mask and c the context: dv += (m p) dc, ds = p (m dp - sum c dc), then dq and dk as of any product.
   void block(std::int64_t s, std::int64_t h, const Block& b, Queries& in, Keys& all, HeadMatrix<T>& dq) {
     const Factor<T> q = in.q.factor(false, b.first), dc = in.dcontext.factor(false, b.first);
-    rows_.write_by_key(b, q, all.keys, rows_.scale, p_.data());
-    rows_.write_by_key(b, dc, all.values, T{1}, ds_.data());
+    const std::int64_t dim = op_.dims.head_dim, wide = op_.dims.value_width();
+    rows_.write_by_key(b, dim, q, all.keys, rows_.scale, p_.data());
+    rows_.write_by_key(b, wide, dc, all.values, T{1}, ds_.data());
     for (std::int64_t i = 0; i < b.count; ++i) row(s, h, b, i, in);
-    add_by_key(b, p_.data(), dc, T{1}, all.dvalues);
-    add_by_key(b, ds_.data(), q, rows_.scale, all.dkeys);
-    multiply(Product<T>{b.count, op_.dims.head_dim, b.width(), {ds_.data() + b.from, rows_.stride()},
+    add_by_key(b, wide, p_.data(), dc, T{1}, all.dvalues);
+    add_by_key(b, dim, ds_.data(), q, rows_.scale, all.dkeys);
+    multiply(Product<T>{b.count, dim, b.width(), {ds_.data() + b.from, rows_.stride()},
                         all.keys.factor(false, b.from), dq.row(b.first), dq.stride(), rows_.scale, op_.ring_step > 0});
   }
   void row(std::int64_t s, std::int64_t h, const Block& b, std::int64_t i, Queries& in) {
     const std::int64_t query = b.first + i, from = rows_.places.first_visible(query), n = rows_.places.visible(query) - from;
     T *p = p_.data() + i * rows_.stride(), *ds = ds_.data() + i * rows_.stride();
-    rows_.count(5, n);
+    rows_.count(3, 2, n);
     if (n > 0) {
       const T *c = in.context.row(query), *dc = in.dcontext.row(query);
-      const T total = lane_sum<T>(op_.dims.head_dim, [=](std::int64_t d) { return c[d] * dc[d]; });
+      const T total = lane_sum<T>(op_.dims.value_width(), [=](std::int64_t d) { return c[d] * dc[d]; });
       rows_.add_bias(h, query, p);
       if (sinks_ != nullptr) add_sink(h, stats_[rows_.statistic(s, h, query)], total);
       each(n, [=, at = p + from, stat = stats_[rows_.statistic(s, h, query)]](std::int64_t k) {
@@ -289,8 +293,7 @@ class Backward {
     dsinks_[at] -= std::exp(sinks_[at] - stat) * total;
   }
   // sum[k] += factor over queries of matrix[i,k] rows[i].
-  void add_by_key(const Block& b, const T* matrix, Factor<T> rows, T factor, const Room<T>& sum) const {
-    const std::int64_t dim = op_.dims.head_dim;
+  void add_by_key(const Block& b, std::int64_t dim, const T* matrix, Factor<T> rows, T factor, const Room<T>& sum) const {
     T* to = sum.data() + b.from * dim;
     multiply(Product<T>{b.width(), dim, b.count, {matrix + b.from, rows_.stride(), true}, rows, to, dim, factor, true});
   }

@@ -1,9 +1,9 @@
 // RMS norms of query and key heads (arXiv 1910.07467, equation 4), in place in qkv, and their gradients.
 #include <algorithm>
-#include <cmath>
 
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/lanes.hpp"
+#include "exec/cpu/root_mean.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
@@ -15,13 +15,7 @@ void each_head(const AttentionDims& d, F body) {
   std::int64_t packed = 0;
   for (std::int64_t group = 0; group < d.batch * d.seq * d.groups(); ++group)
     for (std::int64_t h = 0; h <= queries; ++h, packed += d.head_dim)
-      body((group * (queries + 2) + h) * d.head_dim, packed, h == queries);
-}
-
-template <class T>
-T inverse_root(const T* x, std::int64_t n, double epsilon) {
-  const T squares = lane_sum<T>(n, [=](std::int64_t c) { return x[c] * x[c]; });
-  return T{1} / std::sqrt(squares / static_cast<T>(n) + static_cast<T>(epsilon));
+      body(group * d.group_width() + h * d.head_dim, packed, h == queries);
 }
 
 }  // namespace

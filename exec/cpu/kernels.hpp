@@ -72,6 +72,15 @@ template <class T>
 void compute(const HeadNorm& op, Call& call);
 template <class T>
 void compute(const HeadNormBackward& op, Call& call);
+// latent.cpp
+template <class T>
+void compute(const LatentNorm& op, Call& call);
+template <class T>
+void compute(const LatentNormBackward& op, Call& call);
+template <class T>
+void compute(const LatentHeads& op, Call& call);
+template <class T>
+void compute(const LatentHeadsBackward& op, Call& call);
 // rotary.cpp
 template <class T>
 void compute(const Rotary& op, Call& call);

@@ -9,10 +9,10 @@ namespace {
 template <class Op, class F>
 void each_group(const Op& op, F body) {
   const AttentionDims& d = op.dims;
-  const std::int64_t queries = d.heads / d.groups();
+  require(d.kv_packed, "keys and values that stand apart already");
   for (std::int64_t r = 0; r < op.rows; ++r)
     for (std::int64_t g = 0; g < d.groups(); ++g)
-      body(r * d.qkv_width() + (g * (queries + 2) + queries) * d.head_dim, r * d.kv_width() + 2 * g * d.head_dim);
+      body(r * d.qkv_width() + d.key_column(g), r * d.kv_width() + g * d.pair_width());
 }
 
 // body(offset in x, offset in y, columns) for every part of every row.
@@ -30,14 +30,14 @@ template <class T>
 void compute(const SplitKv& op, Call& call) {
   const T* qkv = call.in<T>(0);
   T* kv = call.out<T>(0);
-  each_group(op, [&](std::int64_t from, std::int64_t to) { std::copy_n(qkv + from, 2 * op.dims.head_dim, kv + to); });
+  each_group(op, [&](std::int64_t from, std::int64_t to) { std::copy_n(qkv + from, op.dims.pair_width(), kv + to); });
 }
 
 template <class T>
 void compute(const MergeKv& op, Call& call) {
   const T* dkv = call.in<T>(0);
   T* dqkv = call.out<T>(0);
-  each_group(op, [&](std::int64_t to, std::int64_t from) { std::copy_n(dkv + from, 2 * op.dims.head_dim, dqkv + to); });
+  each_group(op, [&](std::int64_t to, std::int64_t from) { std::copy_n(dkv + from, op.dims.pair_width(), dqkv + to); });
 }
 
 template <class T>

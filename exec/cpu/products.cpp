@@ -67,12 +67,12 @@ struct Head {
   }
   template <class T>
   HeadMatrix<T> value(T* kv) const {
-    return {kv, places.value(sequence, group()), dims.head_dim};
+    return {kv, places.value(sequence, group()), dims.value_width()};
   }
   // The context or its gradient.
   template <class T>
   HeadMatrix<T> context(T* data) const {
-    return {data, places.context(sequence, head), dims.head_dim};
+    return {data, places.context(sequence, head), dims.value_width()};
   }
   // Whether an earlier head has begun the gradient of this head's keys and values.
   bool shares_keys_with_earlier() const { return head % places.queries_of_group() != 0; }
@@ -91,11 +91,12 @@ void for_each_head(const AttentionDims& dims, const KernelContext& context, F bo
   }
 }
 
-// The products of one head. S: a matrix like the scores, [seq, keys]; H: one [rows, head_dim].
+// The products of one head. S: a matrix like the scores, [seq, keys]; H: one [rows, dim], as wide as a key or as a value.
 template <class T>
 class HeadProducts {
  public:
-  HeadProducts(const AttentionDims& dims, Call& call) : seq_(dims.seq), keys_(dims.key_count()), dim_(dims.head_dim), call_(call) {}
+  HeadProducts(const AttentionDims& dims, std::int64_t dim, Call& call)
+      : seq_(dims.seq), keys_(dims.key_count()), dim_(dim), call_(call) {}
 
   // S = scale H H^T
   void write_scores(T* scores, T scale, HeadMatrix<const T> queries, HeadMatrix<const T> keys) const {
@@ -153,7 +154,7 @@ template <class T>
 void compute(const AttentionScores& op, Call& call) {
   const T *q = call.in<T>(0), *kv = call.in<T>(1);
   T* scores = call.out<T>(0);
-  const HeadProducts<T> products(op.dims, call);
+  const HeadProducts<T> products(op.dims, op.dims.head_dim, call);
   for_each_head(op.dims, call.context(), [&](const Head& h) {
     products.write_scores(h.scores(scores), op.scaled ? score_scale<T>(op.dims) : T{1}, h.query(q), h.key(kv));
   });
@@ -163,7 +164,7 @@ template <class T>
 void compute(const AttentionContext& op, Call& call) {
   const T *probs = call.in<T>(0), *kv = call.in<T>(1);
   T* context = call.out<T>(0);
-  const HeadProducts<T> products(op.dims, call);
+  const HeadProducts<T> products(op.dims, op.dims.value_width(), call);
   for_each_head(op.dims, call.context(), [&](const Head& h) {
     products.write_by_query(h.context(context), T{1}, h.scores(probs), h.value(kv));
   });
@@ -173,7 +174,7 @@ template <class T>
 void compute(const AttentionContextBackward& op, Call& call) {
   const T *dcontext = call.in<T>(0), *probs = call.in<T>(1), *kv = call.in<T>(2);
   T *dprobs = call.out<T>(0), *dkv = call.out<T>(1);
-  const HeadProducts<T> products(op.dims, call);
+  const HeadProducts<T> products(op.dims, op.dims.value_width(), call);
   for_each_head(op.dims, call.context(), [&](const Head& h) {
     products.write_scores(h.scores(dprobs), T{1}, h.context(dcontext), h.value(kv));
     products.write_by_key(h.value(dkv), T{1}, h.scores(probs), h.context(dcontext), h.shares_keys_with_earlier());
@@ -185,7 +186,7 @@ void compute(const AttentionScoresBackward& op, Call& call) {
   const T *dscores = call.in<T>(0), *q = call.in<T>(1), *kv = call.in<T>(2);
   T *dq = call.out<T>(0), *dkv = call.out<T>(1);
   const T scale = op.scaled ? score_scale<T>(op.dims) : T{1};
-  const HeadProducts<T> products(op.dims, call);
+  const HeadProducts<T> products(op.dims, op.dims.head_dim, call);
   for_each_head(op.dims, call.context(), [&](const Head& h) {
     products.write_by_query(h.query(dq), scale, h.scores(dscores), h.key(kv));
     products.write_by_key(h.key(dkv), scale, h.scores(dscores), h.query(q), h.shares_keys_with_earlier());

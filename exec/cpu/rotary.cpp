@@ -16,11 +16,14 @@ struct AngleKey {
   double theta = 0, factor = 1;
   RopeScalingKind scaling = RopeScalingKind::none;
   std::int64_t original = 0;
+  bool keeps_length = false;
+  double fast = 0, slow = 0;
 
   AngleKey() = default;
   AngleKey(const Rotary& op, const KernelContext& context)
       : seq(op.dims.seq), half(op.width() / 2), context_rank(context.context_rank), context_size(context.context_size),
-        theta(op.theta), factor(op.factor), scaling(op.scaling), original(op.original) {}
+        theta(op.theta), factor(op.factor), scaling(op.scaling), original(op.original), keeps_length(op.keeps_length),
+        fast(op.fast), slow(op.slow) {}
   bool operator==(const AngleKey&) const = default;
 };
 
@@ -75,7 +78,7 @@ void each_head(const Rotary& op, F body) {
   for (std::int64_t token = 0; token < d.batch * d.seq; ++token)
     for (std::int64_t g = 0; g < d.groups(); ++g)
       for (std::int64_t h = first; h < end; ++h, packed += op.width())
-        body(token * d.qkv_width() + (g * (queries + 2) + h) * d.head_dim, packed, token % d.seq * half);
+        body(token * d.qkv_width() + g * d.group_width() + h * d.head_dim, packed, token % d.seq * half);
 }
 
 // What frameworks without a fused kernel do: q cos + swapped(q) sin, one pass after the other.

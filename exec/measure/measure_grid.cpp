@@ -115,6 +115,18 @@ class Grid {
   void add(Kind<HeadNormBackward>) {
     attention([&](auto d) { ops_.push_back(HeadNormBackward{d, 1e-6}); });
   }
+  void add(Kind<LatentNorm>) {
+    few_matrices([&](auto r, auto c) { ops_.push_back(LatentNorm{r, c, 64, 1e-6}); });
+  }
+  void add(Kind<LatentNormBackward>) {
+    few_matrices([&](auto r, auto c) { ops_.push_back(LatentNormBackward{r, c, 64}); });
+  }
+  void add(Kind<LatentHeads>) {
+    few_attentions([&](auto d) { ops_.push_back(LatentHeads{d, d.head_dim / 2, 1}); });
+  }
+  void add(Kind<LatentHeadsBackward>) {
+    few_attentions([&](auto d) { ops_.push_back(LatentHeadsBackward{d, d.head_dim / 2, 1}); });
+  }
   void add(Kind<Rotary>) {
     for (const bool inverse : {false, true})
       attention([&](auto d) { ops_.push_back(Rotary{d, 10000, inverse}); });

@@ -66,6 +66,15 @@ class Sizes {
     const auto gamma = v(o.dims.head_dim);
     return {{qkv(o.dims), v(o.elements()), gamma, gamma}, {over(0, qkv(o.dims)), gamma, gamma}};
   }
+  OperandSizes operator()(const LatentNorm& o) const {
+    return {{v(o.rows * (o.cols + o.rest)), v(o.cols)}, {v(o.rows * o.cols), v(o.rows * o.rest), v(o.rows * 2)}};
+  }
+  OperandSizes operator()(const LatentNormBackward& o) const {
+    const auto x = v(o.rows * (o.cols + o.rest));
+    return {{v(o.rows * o.cols), v(o.rows * o.rest), x, v(o.rows * 2), v(o.cols)}, {x, v(o.cols)}};
+  }
+  OperandSizes operator()(const LatentHeads& o) const { return {latent_parts(o), {qkv(o.dims)}}; }
+  OperandSizes operator()(const LatentHeadsBackward& o) const { return {{qkv(o.dims)}, latent_parts(o)}; }
   OperandSizes operator()(const Rotary& o) const {
     const auto turned = v(o.elements());
     switch (o.part) {
@@ -245,7 +254,10 @@ class Sizes {
   OperandSize kv(const AttentionDims& d) const {
     return v(d.batch * d.key_count() * (d.kv_packed ? d.qkv_width() : d.kv_width()));
   }
-  OperandSize context(const AttentionDims& d) const { return v(d.batch * d.seq * d.q_width()); }
+  OperandSize context(const AttentionDims& d) const { return v(d.batch * d.seq * d.context_width()); }
+  List latent_parts(const auto& o) const {
+    return {v(o.rows() * o.dims.q_width()), v(o.rows() * o.kv_width()), v(o.rows() * o.turned)};
+  }
   OperandSize scores(const AttentionDims& d) const { return v(d.batch * d.heads * d.seq * d.key_count()); }
   OperandSize logits(const VocabDims& d) const { return v(d.rows * d.cols); }
   OperandSize tokens(const MoeDims& d) const { return v(d.tokens * d.hidden); }

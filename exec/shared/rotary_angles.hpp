@@ -21,15 +21,15 @@ inline double llama3_frequency(double frequency, double factor, double context) 
 }
 
 // YaRN's (Peng et al., arXiv 2309.00071, section 3.2): pairs that turn more than 32 times in the first context stay, those that
-// turn less than once are stretched, and between them it goes linearly from pair to pair, whose numbers are rounded outwards
+// turn less than once are stretched (or other numbers of turns), and between them it goes linearly from pair to pair, whose numbers are rounded outwards
 // (there: jquesnelle/yarn, scaled_rope/LlamaYaRNScaledRotaryEmbedding.py; Megatron-Core: yarn_rotary_pos_embedding.py).
 inline double yarn_frequency(double frequency, std::int64_t i, const Rotary& op) {
-  constexpr double kFast = 32, kSlow = 1;
+  const double fast = op.fast > 0 ? op.fast : 32, slow = op.slow > 0 ? op.slow : 1;
   const double dims = static_cast<double>(op.width()), context = static_cast<double>(op.original);
   const auto pair = [&](double turns) {
     return dims * std::log(context / (turns * 2 * std::numbers::pi)) / (2 * std::log(op.theta));
   };
-  const double low = std::max(std::floor(pair(kFast)), 0.0), high = std::min(std::ceil(pair(kSlow)), dims - 1);
+  const double low = std::max(std::floor(pair(fast)), 0.0), high = std::min(std::ceil(pair(slow)), dims - 1);
   const double ramp = std::clamp((static_cast<double>(i) - low) / std::max(high - low, 1e-3), 0.0, 1.0);
   return ramp * frequency / op.factor + (1 - ramp) * frequency;
 }
@@ -44,7 +44,7 @@ inline double rotary_frequency(const Rotary& op, std::int64_t i) {
 
 /// What queries and keys are multiplied by: YaRN's scores grow with its factor (section 3.4).
 inline double rotary_length(const Rotary& op) {
-  return op.scaling == RopeScalingKind::yarn && op.factor > 1 ? 1 + 0.1 * std::log(op.factor) : 1;
+  return op.scaling == RopeScalingKind::yarn && op.factor > 1 && !op.keeps_length ? 1 + 0.1 * std::log(op.factor) : 1;
 }
 
 }  // namespace tandem::exec

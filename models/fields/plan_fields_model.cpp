@@ -49,6 +49,18 @@ std::vector<PlanField> window_fields() {
   };
 }
 
+std::vector<PlanField> latent_fields() {
+  return {
+      integer({"model.latent.kv_rank",
+               "Latent attention (MLA): width of the row that keys and values of all heads come from; 0: they come from the state."},
+              AT(model.latent.kv_rank), {0, kMaxHidden}),
+      integer({"model.latent.query_rank", "Width of the row that queries come from; 0: they come from the state."},
+              AT(model.latent.query_rank), {0, kMaxHidden}),
+      integer({"model.latent.rotary_dim", "Dimensions of model.head_dim that turn by position; of keys they are common to all heads."},
+              AT(model.latent.rotary_dim), {2, kMaxHeads}),
+  };
+}
+
 std::vector<PlanField> shape_fields() {
   return {
       choice({"model.family", "Architecture family; it only sets defaults."}, AT(model.family)),
@@ -64,6 +76,8 @@ std::vector<PlanField> shape_fields() {
           .otherwise("model.num_attention_heads"),
       integer({"model.head_dim", "Width of one head."}, AT(model.head_dim), {1, kMaxHeads})
           .otherwise("model.hidden_size / model.num_attention_heads"),
+      integer({"model.value_dim", "Width of one head's values."}, AT(model.value_dim), {1, kMaxHeads})
+          .otherwise("model.head_dim; latent attention: head_dim - rotary_dim"),
       integer({"model.ffn_hidden_size", "Inner width of the MLP."}, AT(model.ffn_hidden_size), {1, kMaxFfn})
           .otherwise("4 x hidden_size; swiglu and geglu: 8/3 x hidden_size rounded up to 64"),
       integer({"model.vocab_size", "Entries of the vocabulary, without padding."}, AT(model.vocab_size), {1, kMaxVocab})
@@ -107,6 +121,13 @@ std::vector<PlanField> style_fields() {
       integer({"model.rope_scaling.original_max_position_embeddings", "Longest sequence before the stretching; llama3 and yarn."},
               AT(model.rope_scaling.original_max_position_embeddings), {1, kMaxSequence})
           .otherwise("4096; llama3: 8192"),
+      number({"model.rope_scaling.beta_fast", "yarn: pairs that turn more often in the original length keep their angles."},
+             AT(model.rope_scaling.beta_fast), {0, 1e6, true, false}),
+      number({"model.rope_scaling.beta_slow", "yarn: pairs that turn less often in the original length are stretched whole."},
+             AT(model.rope_scaling.beta_slow), {0, 1e6, true, false}),
+      number({"model.rope_scaling.mscale_all_dim",
+              "yarn in latent attention: scores are multiplied by (1 + 0.1 mscale_all_dim ln factor)^2; 0: by nothing."},
+             AT(model.rope_scaling.mscale_all_dim), {0, 1e6}),
       flag({"model.tie_embeddings", "The output matrix is the embedding table."}, AT(model.tie_embeddings))
           .otherwise("true; llama: false"),
       flag({"model.linear_bias", "Linear layers have a bias."}, AT(model.linear_bias))
@@ -136,6 +157,7 @@ std::vector<PlanField> model_fields() {
   };
   append(all, shape_fields());
   append(all, style_fields());
+  append(all, latent_fields());
   append(all, window_fields());
   append(all, expert_fields());
   return all;

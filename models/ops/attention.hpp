@@ -24,22 +24,35 @@ struct AttentionDims {
   std::int64_t keys = 0;      ///< keys of a sequence; 0: seq
   bool causal = true;         ///< a query sees no key behind its own position
   bool q_packed = true;       ///< q is a qkv tensor; else [batch*seq, heads*head_dim]
-  bool kv_packed = true;      ///< kv is a qkv tensor; else [batch*keys, 2*groups*head_dim]
+  bool kv_packed = true;      ///< kv is a qkv tensor; else [batch*keys, groups*(head_dim + value_width)]
   AttentionShare share = AttentionShare::whole;
   /// Context ranks whose rows follow each other in kv (share queries), or in all operands (share heads): rows are then
   /// ordered (context rank, sequence, position); 1: (sequence, position).
   std::int64_t row_shards = 1;
   std::int64_t window = 0;    ///< keys that a query of causal attention sees at most, its own the last of them; 0: all before it
   bool chunked = false;       ///< a window begins at a multiple of its size: a query sees the keys of its own chunk
+  std::int64_t value_dim = 0; ///< width of a value; 0: as a query and a key, head_dim
 
   /// Position of the first key that a query at `position` sees.
   std::int64_t first_key(std::int64_t position) const { return first_key_seen(position, window, chunked); }
   std::int64_t groups() const { return kv_heads > 0 ? kv_heads : heads; }
   std::int64_t key_count() const { return keys > 0 ? keys : seq; }
-  /// Columns of qkv, of kv where it stands apart, and of the context.
-  std::int64_t qkv_width() const { return (heads + 2 * groups()) * head_dim; }
-  std::int64_t kv_width() const { return 2 * groups() * head_dim; }
+  std::int64_t value_width() const { return value_dim > 0 ? value_dim : head_dim; }
+  /// Query heads that share a key head.
+  std::int64_t per_group() const { return heads / groups(); }
+  /// Columns of a group: in kv its key and value, in qkv its queries before them.
+  std::int64_t pair_width() const { return head_dim + value_width(); }
+  std::int64_t group_width() const { return per_group() * head_dim + pair_width(); }
+  /// Columns of qkv, of kv and of the queries where they stand apart, and of the context.
+  std::int64_t qkv_width() const { return groups() * group_width(); }
+  std::int64_t kv_width() const { return groups() * pair_width(); }
   std::int64_t q_width() const { return heads * head_dim; }
+  std::int64_t context_width() const { return heads * value_width(); }
+  /// First column of a query head in qkv, and of a key head in qkv or, where keys and values stand apart, in kv; its value follows it.
+  std::int64_t query_column(std::int64_t head) const { return head / per_group() * group_width() + head % per_group() * head_dim; }
+  std::int64_t key_column(std::int64_t group) const {
+    return kv_packed ? group * group_width() + per_group() * head_dim : group * pair_width();
+  }
 };
 /// scores[batch,heads,seq,keys] = q k^T / sqrt(head_dim), undivided unless `scaled`.
 /// in: q, kv (the same qkv tensor where both are packed); out: scores
@@ -59,7 +72,7 @@ struct AttentionSoftmax {
   DropoutSite site = DropoutSite::attention;
   SoftmaxPart part = SoftmaxPart::whole;
 };
-/// context[batch*seq, heads*head_dim] = probs v. in: probs (dropped ones where there are), kv; out: context
+/// context[batch*seq, heads*value_width] = probs v. in: probs (dropped ones where there are), kv; out: context
 struct AttentionContext { AttentionDims dims; };
 /// in: dcontext, probs (as AttentionContext read them), kv; out: dprobs, dkv (writes its v part)
 struct AttentionContextBackward { AttentionDims dims; };
@@ -133,6 +146,27 @@ struct HeadNormBackward {
   std::int64_t elements() const { return HeadNorm{dims, epsilon}.elements(); }
 };
 
+/// Queries, keys and values of latent attention (arXiv 2405.04434, section 2.1) in one tensor: q, of which every dimension is
+/// multiplied by `query_scale`, and kv, of which a key head has the last head_dim - turned dimensions; the first `turned` of all key heads
+/// are one vector of a token, k_turned. Every head has keys of its own. Rows are of this context rank.
+/// in: q[rows, heads*head_dim], kv[rows, heads*(head_dim - turned + value_width)], columns (head, {k, v}, dim), k_turned[rows, turned];
+/// out: qkv
+struct LatentHeads {
+  AttentionDims dims;
+  std::int64_t turned;
+  double query_scale = 1;
+  std::int64_t rows() const { return dims.batch * dims.seq; }
+  std::int64_t kv_width() const { return dims.heads * (dims.pair_width() - turned); }
+};
+/// in: dqkv; out: dq, dkv, dk_turned (the sum over this rank's heads)
+struct LatentHeadsBackward {
+  AttentionDims dims;
+  std::int64_t turned;
+  double query_scale = 1;
+  std::int64_t rows() const { return dims.batch * dims.seq; }
+  std::int64_t kv_width() const { return LatentHeads{dims, turned}.kv_width(); }
+};
+
 /// Rotary position embedding (arXiv 2104.09864) of the query and key heads, halves of the first r dimensions paired:
 /// (i, i + r/2) turns by position * theta^(-2i/r); r is head_dim unless `turned` says less. `inverse`: the gradient, which turns back. Rows are of this context rank, before anything is
 /// exchanged. `scaling`: linear divides the position by factor; llama3 scales frequencies by wavelength (Llama 3.1, arXiv
@@ -155,6 +189,8 @@ struct Rotary {
   RotaryHeads heads = RotaryHeads::both;
   std::int64_t original = 8192;  ///< llama3 and yarn: longest sequence before the scaling
   std::int64_t turned = 0;       ///< dimensions of a head that turn; 0: all
+  bool keeps_length = false;     ///< yarn multiplies nothing here
+  double fast = 0, slow = 0;     ///< yarn: pairs that turn more often stay, those that turn less often are stretched; 0: 32 and 1
   std::int64_t width() const { return turned > 0 ? turned : dims.head_dim; }
   /// Elements that a kernel turns.
   std::int64_t elements() const {

@@ -50,6 +50,15 @@ struct LayerNormBackward {
   bool has_beta() const { return !rms && !plain; }
 };
 
+/// RMS norm of the first `cols` columns of x, whose rows have `rest` more; those go on as they are.
+/// in: x[rows, cols + rest], gamma[cols]; out: y[rows,cols], others[rows,rest], stats[rows,2] (0, 1/std)
+struct LatentNorm {
+  std::int64_t rows, cols, rest;
+  double epsilon;
+};
+/// in: dy, dothers, x, stats, gamma; out: dx[rows, cols + rest], dgamma
+struct LatentNormBackward { std::int64_t rows, cols, rest; };
+
 /// Tanh-approximated GELU, ReLU, squared ReLU or tanh. With `bias_cols` the rows of x are so long and a bias is added to them
 /// first. in: x, [bias]; out: y
 enum class PointwiseKind : std::uint8_t { gelu_tanh, relu, squared_relu, tanh };

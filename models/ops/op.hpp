@@ -5,9 +5,9 @@
 //
 // Conventions. Matrices are row-major. T = tokens of one micro-batch = batch*seq, rows ordered (sequence, position).
 // "in:" and "out:" list a task's operands in order; an operand marked (inout) appears in both lists.
-// qkv is [T, (heads + 2 kv_heads)*head_dim] with columns ordered (group, {its query heads, k, v}, dim), which is
+// qkv is [T, (heads + kv_heads)*head_dim + kv_heads*value_width] with columns ordered (group, {its query heads, k, v}, dim), which is
 // (head, {q,k,v}, dim) where every head has its own keys: a tensor-parallel shard is a contiguous block of rows of the weight.
-// kv is [T, 2*kv_heads*head_dim] with columns (group, {k, v}, dim), where keys and values stand apart from the queries.
+// kv is [T, kv_heads*(head_dim + value_width)] with columns (group, {k, v}, dim), where keys and values stand apart from the queries.
 //
 // Rows of hidden states. Under sequence parallelism some operations work on a *sequence shard*: rows [r*T/t, (r+1)*T/t) of
 // tensor rank r. Under context parallelism T counts the positions of this context rank only: of 2c equal pieces of the
@@ -29,14 +29,16 @@
 namespace tandem {
 
 using Op = std::variant<MatMul, BiasGrad, LayerNorm, LayerNormBackward, Pointwise, PointwiseBackward, GatedPointwise,
-                        GatedPointwiseBackward, Elementwise, RowReduce, AttentionScores, AttentionSoftmax, AttentionContext,
-                        AttentionContextBackward, AttentionSoftmaxBackward, AttentionScoresBackward, FlashAttention,
-                        FlashAttentionBackward, SplitKv, MergeKv, PackColumns, UnpackColumns, HeadNorm, HeadNormBackward, Rotary,
-                        BiasDropoutAdd, BiasDropoutAddBackward, BiasDropoutAddNorm, Embedding, EmbeddingBackward, PositionDropout,
-                        PositionDropoutBackward, TakeFirst, TakeFirstBackward, VocabMax, VocabExpSum, CrossEntropy, Accumulate,
-                        Fill, TopKRouter, TopKRouterBackward, MoeDispatch, MoeDispatchBackward, MoeCombine, MoeCombineBackward,
-                        GroupedMatMul, GroupedWeightGrad, GroupedBias, GroupedBiasGrad, GradNorm, ClipCoefficient, AdamW, Sgd,
-                        TensorNorms, LayerwiseMoments, LayerwiseApply, Collective, Send, Recv, HostCopy>;
+                        GatedPointwiseBackward, LatentNorm, LatentNormBackward, Elementwise, RowReduce, AttentionScores,
+                        AttentionSoftmax, AttentionContext, AttentionContextBackward, AttentionSoftmaxBackward,
+                        AttentionScoresBackward, FlashAttention, FlashAttentionBackward, SplitKv, MergeKv, PackColumns,
+                        UnpackColumns, HeadNorm, HeadNormBackward, LatentHeads, LatentHeadsBackward, Rotary, BiasDropoutAdd,
+                        BiasDropoutAddBackward, BiasDropoutAddNorm, Embedding, EmbeddingBackward, PositionDropout,
+                        PositionDropoutBackward, TakeFirst, TakeFirstBackward, VocabMax, VocabExpSum, CrossEntropy,
+                        Accumulate, Fill, TopKRouter, TopKRouterBackward, MoeDispatch, MoeDispatchBackward, MoeCombine,
+                        MoeCombineBackward, GroupedMatMul, GroupedWeightGrad, GroupedBias, GroupedBiasGrad, GradNorm,
+                        ClipCoefficient, AdamW, Sgd, TensorNorms, LayerwiseMoments, LayerwiseApply, Collective, Send, Recv,
+                        HostCopy>;
 
 /// Builds a total visitor from one lambda (or function) per alternative.
 template <class... F>

@@ -18,8 +18,10 @@ struct FreeOf : Free<T>... {
 };
 
 Count score_elements(const AttentionDims& d) { return d.batch * d.heads * d.seq * d.key_count(); }
-/// FLOPs of one batched product over the full score matrix: 2 seq keys head_dim for every head of every sequence.
+/// FLOPs of one batched product over the full score matrix: 2 seq keys head_dim for every head of every sequence, or as many times
+/// the width of a value.
 Count score_product(const AttentionDims& d) { return 2 * score_elements(d) * d.head_dim; }
+Count value_product(const AttentionDims& d) { return 2 * score_elements(d) * d.value_width(); }
 
 /// (query, key) pairs of one head of one sequence. Of a causal ring the first step has a rank's own keys: a triangle. Later
 /// ones have either the first half of its keys for every query, or all of its keys for the second half of the queries.
@@ -34,8 +36,10 @@ Count over_pairs(const AttentionDims& d, int ring_step, Count each) {
   if (!d.causal || d.window == 0) return all * pairs(d, ring_step);
   return all * pairs_seen(d.key_count(), d.window, d.chunked) * d.seq / d.key_count();
 }
-/// FLOPs of one product over the pairs that are needed.
-Count pair_product(const AttentionDims& d, int ring_step) { return over_pairs(d, ring_step, 2 * d.head_dim); }
+/// FLOPs of so many products with queries or keys, and with values, over the pairs that are needed.
+Count pair_products(const AttentionDims& d, int ring_step, Count with_keys, Count with_values) {
+  return over_pairs(d, ring_step, 2 * (with_keys * d.head_dim + with_values * d.value_width()));
+}
 /// A few operations a pair: bias, mask, exponential, sum.
 Count pair_work(const AttentionDims& d, int ring_step, bool dropout) { return over_pairs(d, ring_step, dropout ? 12 : 8); }
 
@@ -90,21 +94,22 @@ Flops matrix_flops(const Op& op) {
   return Flops(std::visit(
       overloaded{[](const MatMul& o) { return 2 * o.m * o.n * o.k; },
                  [](const AttentionScores& o) { return score_product(o.dims); },
-                 [](const AttentionContext& o) { return score_product(o.dims); },
-                 [](const AttentionContextBackward& o) { return 2 * score_product(o.dims); },
+                 [](const AttentionContext& o) { return value_product(o.dims); },
+                 [](const AttentionContextBackward& o) { return 2 * value_product(o.dims); },
                  [](const AttentionScoresBackward& o) { return 2 * score_product(o.dims); },
-                 [](const FlashAttention& o) { return 2 * pair_product(o.dims, o.ring_step); },
-                 [](const FlashAttentionBackward& o) { return 5 * pair_product(o.dims, o.ring_step); },
+                 [](const FlashAttention& o) { return pair_products(o.dims, o.ring_step, 1, 1); },
+                 [](const FlashAttentionBackward& o) { return pair_products(o.dims, o.ring_step, 3, 2); },
                  [](const GroupedMatMul& o) { return 2 * o.rows() * o.n * o.k; },
                  [](const GroupedWeightGrad& o) { return 2 * o.rows() * o.n * o.k; },
                  FreeOf<BiasGrad, LayerNorm, LayerNormBackward, Pointwise, PointwiseBackward, GatedPointwise,
-                        GatedPointwiseBackward, Elementwise, RowReduce, AttentionSoftmax, AttentionSoftmaxBackward, SplitKv,
-                        MergeKv, PackColumns, UnpackColumns, HeadNorm, HeadNormBackward, Rotary, BiasDropoutAdd,
-                        BiasDropoutAddBackward, BiasDropoutAddNorm, Embedding, EmbeddingBackward,
-                        PositionDropout, PositionDropoutBackward, TakeFirst, TakeFirstBackward, VocabMax, VocabExpSum,
-                        CrossEntropy, Accumulate, Fill, TopKRouter, TopKRouterBackward, MoeDispatch, MoeDispatchBackward,
-                        MoeCombine, MoeCombineBackward, GroupedBias, GroupedBiasGrad, GradNorm, ClipCoefficient, AdamW, Sgd,
-                        TensorNorms, LayerwiseMoments, LayerwiseApply, Collective, Send, Recv, HostCopy>{}},
+                        GatedPointwiseBackward, LatentNorm, LatentNormBackward, Elementwise, RowReduce, AttentionSoftmax,
+                        AttentionSoftmaxBackward, SplitKv, MergeKv, PackColumns, UnpackColumns, HeadNorm, HeadNormBackward,
+                        LatentHeads, LatentHeadsBackward, Rotary, BiasDropoutAdd, BiasDropoutAddBackward, BiasDropoutAddNorm,
+                        Embedding, EmbeddingBackward, PositionDropout, PositionDropoutBackward, TakeFirst, TakeFirstBackward,
+                        VocabMax, VocabExpSum, CrossEntropy, Accumulate, Fill, TopKRouter, TopKRouterBackward, MoeDispatch,
+                        MoeDispatchBackward, MoeCombine, MoeCombineBackward, GroupedBias, GroupedBiasGrad, GradNorm,
+                        ClipCoefficient, AdamW, Sgd, TensorNorms, LayerwiseMoments, LayerwiseApply, Collective, Send, Recv,
+                        HostCopy>{}},
       op));
 }
 
@@ -121,8 +126,14 @@ Flops vector_flops(const Op& op) {
           [](const GatedPointwiseBackward& o) { return gate_work(o.part, 22) * o.rows * o.cols; },
           [](const Elementwise& o) { return (1 + (o.factor != 1)) * o.rows * o.cols; },
           [](const RowReduce& o) { return o.rows * o.cols; },
+          [](const LatentNorm& o) { return 8 * o.rows * o.cols; },
+          [](const LatentNormBackward& o) { return 14 * o.rows * o.cols; },
           [](const HeadNorm& o) { return 4 * o.elements(); },
           [](const HeadNormBackward& o) { return 9 * o.elements(); },
+          [](const LatentHeads& o) { return o.query_scale != 1 ? o.rows() * o.dims.q_width() : 0; },
+          [](const LatentHeadsBackward& o) {
+            return o.rows() * (o.dims.heads * o.turned + (o.query_scale != 1 ? o.dims.q_width() : 0));
+          },
           [](const Rotary& o) { return (o.part == RotaryPart::whole ? 3 : 1) * o.elements(); },
           [](const AttentionSoftmax& o) { return softmax_work(o.part, o.dropout > 0 ? 12 : 8) * score_elements(o.dims); },
           [](const AttentionSoftmaxBackward& o) { return softmax_work(o.part, o.dropout > 0 ? 8 : 5) * score_elements(o.dims); },

@@ -40,9 +40,9 @@ class TrafficOf {
     const std::int64_t both = o.part == SoftmaxPart::whole && o.dropout > 0 ? 3 : 2;
     return e(both * scores(o.dims) + o.dims.heads * o.relative_buckets);
   }
-  Bytes operator()(const AttentionContext& o) const { return e(scores(o.dims) + queries(o.dims) + keys(o.dims)); }
+  Bytes operator()(const AttentionContext& o) const { return e(scores(o.dims) + contexts(o.dims) + values(o.dims)); }
   Bytes operator()(const AttentionContextBackward& o) const {
-    return e(2 * scores(o.dims) + queries(o.dims) + 2 * keys(o.dims));
+    return e(2 * scores(o.dims) + contexts(o.dims) + 2 * values(o.dims));
   }
   Bytes operator()(const AttentionSoftmaxBackward& o) const {
     return e((o.part == SoftmaxPart::dropout ? 2 : 3) * scores(o.dims) + o.dims.heads * o.relative_buckets);
@@ -52,11 +52,11 @@ class TrafficOf {
   }
   Bytes operator()(const FlashAttention& o) const {
     const std::int64_t merged = o.ring_step > 0 ? 2 : 1;
-    return e(queries(o.dims) + 2 * keys(o.dims) + merged * (queries(o.dims) + stats(o.dims)));
+    return e(queries(o.dims) + pairs(o.dims) + merged * (contexts(o.dims) + stats(o.dims)));
   }
   Bytes operator()(const FlashAttentionBackward& o) const {
     const std::int64_t added = o.ring_step > 0 ? 2 : 1;
-    return e(3 * queries(o.dims) + 2 * keys(o.dims) + stats(o.dims) + added * (queries(o.dims) + 2 * keys(o.dims)));
+    return e(queries(o.dims) + 2 * contexts(o.dims) + pairs(o.dims) + stats(o.dims) + added * (queries(o.dims) + pairs(o.dims)));
   }
   Bytes operator()(const SplitKv& o) const { return e(2 * o.rows * o.dims.kv_width()); }
   Bytes operator()(const MergeKv& o) const { return e(2 * o.rows * o.dims.kv_width()); }
@@ -64,6 +64,12 @@ class TrafficOf {
   Bytes operator()(const UnpackColumns& o) const { return e(2 * o.rows * o.cols); }
   Bytes operator()(const HeadNorm& o) const { return e(3 * o.elements() + 2 * o.dims.head_dim); }
   Bytes operator()(const HeadNormBackward& o) const { return e(3 * o.elements() + 4 * o.dims.head_dim); }
+  Bytes operator()(const LatentNorm& o) const { return e(2 * o.rows * (o.cols + o.rest) + o.cols + 2 * o.rows); }
+  Bytes operator()(const LatentNormBackward& o) const {
+    return e(3 * o.rows * o.cols + 2 * o.rows * o.rest + 2 * o.cols + 2 * o.rows);
+  }
+  Bytes operator()(const LatentHeads& o) const { return e(o.rows() * (apart(o) + o.dims.qkv_width())); }
+  Bytes operator()(const LatentHeadsBackward& o) const { return e(o.rows() * (apart(o) + o.dims.qkv_width())); }
   Bytes operator()(const Rotary& o) const { return e((o.part == RotaryPart::add ? 3 : 2) * o.elements()); }
 
   Bytes operator()(const BiasDropoutAdd& o) const {
@@ -171,6 +177,11 @@ class TrafficOf {
   static std::int64_t queries(const AttentionDims& d) { return d.batch * d.seq * d.heads * d.head_dim; }
   /// Elements of the keys, and as many of the values.
   static std::int64_t keys(const AttentionDims& d) { return d.batch * d.key_count() * d.groups() * d.head_dim; }
+  static std::int64_t contexts(const AttentionDims& d) { return d.batch * d.seq * d.context_width(); }
+  static std::int64_t values(const AttentionDims& d) { return d.batch * d.key_count() * d.groups() * d.value_width(); }
+  static std::int64_t pairs(const AttentionDims& d) { return keys(d) + values(d); }
+  /// Columns of the queries, of keys and values, and of what all key heads share.
+  static std::int64_t apart(const auto& o) { return o.dims.q_width() + o.kv_width() + o.turned; }
   static std::int64_t stats(const AttentionDims& d) { return d.batch * d.heads * d.seq; }
   static std::int64_t rows(const auto& o) { return o.rows > 0 ? o.rows : o.batch * o.seq; }
 

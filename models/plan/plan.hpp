@@ -79,6 +79,15 @@ struct RopeScaling {
   std::string type;                      ///< empty: none
   double factor = 1;
   std::int64_t original_max_position_embeddings = 4096;  ///< llama3 and yarn: sequences that the model was trained on before
+  double beta_fast = 32, beta_slow = 1;  ///< yarn: pairs that turn more often in such a sequence stay, that turn less often are stretched
+  double mscale_all_dim = 0;             ///< yarn: scores are multiplied by (1 + 0.1 mscale_all_dim ln factor)^2 in latent attention
+};
+
+/// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): keys and values of all heads come from a compressed row.
+struct LatentSpec {
+  std::int64_t kv_rank = 0;              ///< width of that row; 0: keys and values come from the state itself
+  std::int64_t query_rank = 0;           ///< width of the row that queries come from; 0: from the state itself
+  std::int64_t rotary_dim = 64;          ///< dimensions of a head that turn by position, of keys one vector for all heads
 };
 
 /// Layers whose queries see only keys near them (models/ops/window.hpp).
@@ -99,6 +108,7 @@ struct ModelSpec {
   std::int64_t num_attention_heads = 0;
   std::int64_t num_kv_heads = 0;
   std::int64_t head_dim = 0;
+  std::int64_t value_dim = 0;            ///< width of a head's values
   std::int64_t ffn_hidden_size = 0;
   std::int64_t vocab_size = 0;
   std::int64_t pad_vocab_to = 0;         ///< vocabulary is padded to a multiple of this
@@ -118,6 +128,7 @@ struct ModelSpec {
   bool linear_bias = true;
   bool qkv_bias = true;
   QkNorm qk_norm = QkNorm::none;
+  LatentSpec latent;
   WindowSpec window;
   bool attention_sinks = false;          ///< a learned score of every query head joins its softmax and takes no value
   bool embedding_norm = false;
@@ -129,7 +140,9 @@ struct ModelSpec {
     return activation == Activation::swiglu || activation == Activation::geglu || activation == Activation::clamped_swiglu;
   }
   /// Dimensions of a head that turn: the share of it, rounded down.
-  std::int64_t rotary_dim() const { return static_cast<std::int64_t>(static_cast<double>(head_dim) * rotary_fraction); }
+  std::int64_t rotary_dim() const {
+    return latent.kv_rank > 0 ? latent.rotary_dim : static_cast<std::int64_t>(static_cast<double>(head_dim) * rotary_fraction);
+  }
   /// Whether layer `layer` (0 first) holds experts instead of one MLP.
   bool has_experts(std::int64_t layer) const;
   /// Whether the queries of layer `layer` (0 first) see only a window of keys.

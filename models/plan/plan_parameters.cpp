@@ -12,11 +12,20 @@ std::int64_t norm(const ModelSpec& m) {
   return m.normalization == Normalization::layernorm && m.norm_bias ? 2 * m.hidden_size : m.hidden_size;
 }
 
+/// From the state to queries, keys and values, with the norms of what is compressed.
+std::int64_t latent(const ModelSpec& m) {
+  const LatentSpec& l = m.latent;
+  const std::int64_t q = m.num_attention_heads * m.head_dim, kv = m.num_attention_heads * (m.head_dim - l.rotary_dim + m.value_dim);
+  const std::int64_t queries = l.query_rank > 0 ? l.query_rank * (m.hidden_size + 1 + q) : m.hidden_size * q;
+  return queries + m.hidden_size * (l.kv_rank + l.rotary_dim) + l.kv_rank * (1 + kv);
+}
+
 std::int64_t attention(const ModelSpec& m) {
-  const std::int64_t q = m.num_attention_heads * m.head_dim, kv = m.num_kv_heads * m.head_dim;
+  const std::int64_t q = m.num_attention_heads * m.head_dim, context = m.num_attention_heads * m.value_dim;
   const std::int64_t norms = m.qk_norm == QkNorm::head ? 2 * m.head_dim : 0, sinks = m.attention_sinks ? m.num_attention_heads : 0;
-  return matrix(q + 2 * kv, m.hidden_size, m.qkv_bias) + matrix(m.hidden_size, q, m.linear_bias) + norms +
-         sinks;
+  const std::int64_t kv = m.num_kv_heads * (m.head_dim + m.value_dim);
+  const std::int64_t in = m.latent.kv_rank > 0 ? latent(m) : matrix(q + kv, m.hidden_size, m.qkv_bias);
+  return in + matrix(m.hidden_size, context, m.linear_bias) + norms + sinks;
 }
 
 std::int64_t mlp(const ModelSpec& m, std::int64_t inner) {

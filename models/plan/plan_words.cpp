@@ -26,6 +26,7 @@ void append(Words& words, const std::vector<T>& list);
 // Each names all members of its struct: a structured binding takes no fewer.
 void append(Words& words, const MoeSpec& x);
 void append(Words& words, const RopeScaling& x);
+void append(Words& words, const LatentSpec& x);
 void append(Words& words, const WindowSpec& x);
 void append(Words& words, const OffloadSpec& x);
 void append(Words& words, const DTypes& x);
@@ -51,8 +52,13 @@ void append(Words& words, const MoeSpec& x) {
 }
 
 void append(Words& words, const RopeScaling& x) {
-  const auto& [type, factor, original] = x;
-  all(words, type, factor, original);
+  const auto& [type, factor, original, fast, slow, mscale] = x;
+  all(words, type, factor, original, fast, slow, mscale);
+}
+
+void append(Words& words, const LatentSpec& x) {
+  const auto& [kv_rank, query_rank, rotary_dim] = x;
+  all(words, kv_rank, query_rank, rotary_dim);
 }
 
 void append(Words& words, const WindowSpec& x) {
@@ -98,12 +104,13 @@ void append(Words& words, const LossScale& x) {
 }  // namespace
 
 void append_words(Words& words, const ModelSpec& x) {
-  const auto& [name, family, layers, decoders, hidden, heads, kv_heads, head_dim, ffn, vocabulary, pad, positions, types,
+  const auto& [name, family, layers, decoders, hidden, heads, kv_heads, head_dim, value_dim, ffn, vocabulary, pad, positions, types,
                activation, normalization, placement, parallel, norm_bias, epsilon, embedding, theta, rotary, scaling, tied,
-               linear_bias, qkv_bias, qk_norm, window, sinks, embedding_norm, init_std, moe, notes] = x;
-  all(words, family, layers, decoders, hidden, heads, kv_heads, head_dim, ffn, vocabulary, pad, positions, types, activation,
+               linear_bias, qkv_bias, qk_norm, latent, window, sinks, embedding_norm, init_std, moe, notes] = x;
+  all(words, family, layers, decoders, hidden, heads, kv_heads, head_dim, value_dim, ffn,
+      vocabulary, pad, positions, types, activation,
       normalization, placement, parallel, norm_bias, epsilon, embedding, theta, rotary, scaling, tied, linear_bias, qkv_bias,
-      qk_norm, window, sinks, embedding_norm, init_std, moe);
+      qk_norm, latent, window, sinks, embedding_norm, init_std, moe);
 }
 
 void append_words(Words& words, const ParallelSpec& x) {

@@ -97,6 +97,8 @@ void fill_sizes(Plan& p, const Filler& fill) {
   // No default where the heads do not divide: 0, which check_layout refuses.
   const bool divides = m.hidden_size % m.num_attention_heads == 0;
   fill.set("model.head_dim", m.head_dim, divides ? m.hidden_size / m.num_attention_heads : 0);
+  const bool latent = m.latent.kv_rank > 0;
+  fill.set("model.value_dim", m.value_dim, latent ? std::max<std::int64_t>(1, m.head_dim - m.latent.rotary_dim) : m.head_dim);
   fill.set("model.ffn_hidden_size", m.ffn_hidden_size,
            m.gated() ? rounded_up((8 * m.hidden_size + 2) / 3, 64) : 4 * m.hidden_size);
   fill.set("model.pad_vocab_to", m.pad_vocab_to, 128 * p.parallel.tensor);

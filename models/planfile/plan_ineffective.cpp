@@ -20,6 +20,7 @@ struct Ineffective {
 std::vector<Ineffective> table(const Plan& p) {
   const bool rotary = p.model.position_embedding == PositionEmbedding::rope;
   const bool experts = p.model.moe.num_experts > 0, offloads = p.parallel.offload.optimizer || p.parallel.offload.parameters;
+  const bool latent = p.model.latent.kv_rank > 0;
   const OptimizerSpec& o = p.training.optimizer;
   const std::string& scaling = p.model.rope_scaling.type;
   const bool whole = p.parallel.zero_stage == 3 && p.stack.facts.whole_between_micro_batches;
@@ -36,6 +37,11 @@ std::vector<Ineffective> table(const Plan& p) {
       {"model.rope_scaling.factor", rotary && scaling.empty(), "model.rope_scaling.type is none"},
       {"model.rope_scaling.original_max_position_embeddings", rotary && !of_length,
        "model.rope_scaling.type is neither llama3 nor yarn"},
+      {"model.rope_scaling.beta_fast", rotary && scaling != "yarn", "model.rope_scaling.type is not yarn"},
+      {"model.rope_scaling.beta_slow", rotary && scaling != "yarn", "model.rope_scaling.type is not yarn"},
+      {"model.rope_scaling.mscale_all_dim", rotary && (scaling != "yarn" || !latent), "attention is not latent, or its positions not stretched by yarn"},
+      {"model.rotary_fraction", rotary && latent, "attention is latent: model.latent.rotary_dim"},
+      {"model.latent.", !latent, "model.latent.kv_rank is 0"},
       {"model.norm_bias", p.model.normalization == Normalization::rmsnorm, "RMS norms have none (model.normalization)"},
       {"model.window.", p.model.window.size == 0, "model.window.size is 0"},
       {"model.window.rope_theta", !rotary, "positions are not rotary"},

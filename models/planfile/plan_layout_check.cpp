@@ -52,6 +52,19 @@ void check_world(const Plan& p, const Reporter& fail) {
        remedy);
 }
 
+/// Latent attention has keys of its own for every head, of which one part is common and turns.
+void check_latent(const ModelSpec& m, const Reporter& fail) {
+  const std::int64_t turned = m.latent.rotary_dim;
+  if (turned % 2 != 0) fail("model.latent.rotary_dim", "is odd, and dimensions turn in pairs", "use an even number");
+  if (m.head_dim > 0 && m.head_dim <= turned)
+    fail("model.head_dim", "is the width of a query and a key, and model.latent.rotary_dim " + s(turned) + " of it are common to all heads",
+         "use " + s(turned) + " and the width of a head's own part, e.g. " + s(turned + 128));
+  if (m.num_kv_heads != m.num_attention_heads)
+    fail("model.num_kv_heads", "differs from model.num_attention_heads " + s(m.num_attention_heads) +
+             ": latent attention (model.latent.kv_rank) has a key for every query head",
+         "use " + s(m.num_attention_heads) + ", or leave it out");
+}
+
 void check_heads(const Plan& p, const Reporter& fail) {
   const ModelSpec& m = p.model;
   if (m.head_dim == 0) {
@@ -62,6 +75,7 @@ void check_heads(const Plan& p, const Reporter& fail) {
     fail("model.num_kv_heads", "does not divide model.num_attention_heads " + s(m.num_attention_heads),
          use_one_of(divisors(m.num_attention_heads), m.num_kv_heads));
   }
+  if (m.latent.kv_rank > 0) return check_latent(m, fail);
   if (m.position_embedding == PositionEmbedding::rope && m.head_dim > 0 && (m.rotary_dim() < 2 || m.rotary_dim() % 2 != 0))
     fail("model.rotary_fraction", "turns " + s(m.rotary_dim()) + " of a head's " + s(m.head_dim) + " dimensions, which turn in pairs",
          "use a share that gives an even number of dimensions");

@@ -33,6 +33,12 @@ std::vector<Gap> model_gaps(const Plan& p) {
        "experts beside attention with norms of their own: two_norms"},
       {"model.attention_sinks", m.attention_sinks && (!p.training.flash_attention || m.family == Family::t5),
        "sinks with training.flash_attention true, elsewhere than in t5"},
+      {"model.latent.kv_rank",
+       m.latent.kv_rank > 0 && (m.position_embedding != PositionEmbedding::rope || m.qkv_bias || m.qk_norm != QkNorm::none),
+       "latent attention with rope, without biases of queries, keys and values and without norms of their heads: "
+       "model.position_embedding rope, model.qkv_bias false, model.qk_norm none"},
+      {"model.latent.kv_rank", m.latent.kv_rank > 0 && (m.family == Family::bert || m.family == Family::t5),
+       "latent attention in decoders: family gpt, llama or bloom"},
       {"model.rope_scaling.type",
        m.rope_scaling.type == "dynamic" || m.rope_scaling.type == "longrope", "linear, llama3 and yarn"},
   };
@@ -48,6 +54,7 @@ std::vector<Gap> t5_gaps(const Plan& p) {
       {"model.moe.num_experts", m.moe.num_experts > 0, "t5 without experts: 0"},
       {"model.token_types", m.token_types > 0, "t5 without token types: 0"},
       {"model.embedding_norm", m.embedding_norm, "t5 without an embedding norm: false"},
+      {"model.value_dim", m.value_dim != m.head_dim, "t5 with values as wide as keys"},
       {"model.qk_norm", m.qk_norm != QkNorm::none, "t5 without norms of queries and keys: none"},
       {"model.num_kv_heads", m.num_kv_heads % q.tensor != 0, "t5 with key and value heads that all tensor ranks share out"},
       {"parallel.context", q.context > 1, "t5 on whole sequences: context 1"},

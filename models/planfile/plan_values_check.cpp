@@ -91,7 +91,8 @@ Estimates estimate(const Plan& p) {
   const ModelSpec& m = p.model;
   const TrainingSpec& t = p.training;
   const double sequence = d(std::max(t.seq_length, t.decoder_seq_length)), layers = d(m.total_layers());
-  const double attention = 2 * d(m.hidden_size) * d(m.head_dim) * (d(m.num_attention_heads) + d(m.num_kv_heads));
+  const double head = d(std::max(m.head_dim, m.value_dim));
+  const double attention = 2 * d(m.hidden_size) * head * (d(m.num_attention_heads) + d(m.num_kv_heads));
   const double mlp =
       3 * d(m.hidden_size) *
       (d(m.ffn_hidden_size) + d(m.moe.num_experts + m.moe.num_shared_experts) * d(m.moe.ffn_hidden_size));
@@ -101,9 +102,9 @@ Estimates estimate(const Plan& p) {
   e.world = d(p.parallel.tensor) * d(p.parallel.pipeline) * d(p.parallel.data) * d(p.parallel.context);
   e.tokens = d(t.global_batch_size) * sequence;
   e.scores = 8 * d(t.micro_batch_size) * d(m.num_attention_heads) * sequence * sequence;
-  const double width = 3 * d(m.num_attention_heads) * d(m.head_dim) + 2 * d(m.ffn_hidden_size) + 4 * d(m.hidden_size);
+  const double width = 3 * d(m.num_attention_heads) * head + 2 * d(m.ffn_hidden_size) + 4 * d(m.hidden_size);
   e.activations = 8 * d(t.micro_batch_size) * sequence * (layers * width + vocabulary);
-  const double pairs = 16 * layers * e.tokens * sequence * d(m.num_attention_heads) * d(m.head_dim);
+  const double pairs = 16 * layers * e.tokens * sequence * d(m.num_attention_heads) * head;
   e.flops = (8 * e.parameters * e.tokens + pairs) / e.world;
   return e;
 }

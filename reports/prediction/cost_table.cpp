@@ -96,7 +96,10 @@ constexpr int values_of(CollectiveKind) { return static_cast<int>(CollectiveKind
 constexpr int values_of(Group) { return static_cast<int>(kGroups); }
 
 /// Fields that tables of earlier versions do not have: where one has its first value, no table has it.
-bool is_left_out(std::string_view key) { return key == "activation" || key == "window" || key == "chunked" || key == "sinks" || key == "plain"; }
+bool is_left_out(std::string_view key) {
+  constexpr std::string_view kNew[] = {"activation", "window", "chunked", "sinks", "plain", "value_dim", "keeps_length", "fast", "slow"};
+  return std::ranges::find(kNew, key) != std::end(kNew);
+}
 
 // ---- writing ----
 

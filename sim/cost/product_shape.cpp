@@ -12,7 +12,7 @@ ProductShape scores(ProductKind kind, const AttentionDims& d) {
   return {kind, d.batch * d.heads, d.seq, d.key_count(), d.head_dim};
 }
 ProductShape context(ProductKind kind, const AttentionDims& d) {
-  return {kind, d.batch * d.heads, d.seq, d.head_dim, d.key_count()};
+  return {kind, d.batch * d.heads, d.seq, d.value_width(), d.key_count()};
 }
 
 std::int64_t rows(const auto& o) { return (o.rows() + o.experts - 1) / o.experts; }

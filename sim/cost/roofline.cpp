@@ -44,10 +44,10 @@ class Roofline {
   double operator()(const AttentionScores& o) const { return products(o, {queries_by_keys(o.dims)}); }
   double operator()(const AttentionContext& o) const { return products(o, {scores_by_values(o.dims)}); }
   double operator()(const AttentionContextBackward& o) const {
-    return products(o, {queries_by_keys(o.dims), scores_by_values(o.dims)});
+    return products(o, {contexts_by_values(o.dims), scores_by_values(o.dims)});
   }
   double operator()(const AttentionScoresBackward& o) const {
-    return products(o, {scores_by_values(o.dims), scores_by_values(o.dims)});
+    return products(o, {scores_by_keys(o.dims), scores_by_keys(o.dims)});
   }
   double operator()(const FlashAttention& o) const {
     return flash(o, false);
@@ -76,6 +76,10 @@ class Roofline {
   double operator()(const BiasDropoutAddNorm& o) const { return activation_kernel(o); }
   double operator()(const HeadNorm& o) const { return activation_kernel(o); }
   double operator()(const HeadNormBackward& o) const { return activation_kernel(o); }
+  double operator()(const LatentNorm& o) const { return activation_kernel(o); }
+  double operator()(const LatentNormBackward& o) const { return activation_kernel(o); }
+  double operator()(const LatentHeads& o) const { return activation_kernel(o); }
+  double operator()(const LatentHeadsBackward& o) const { return activation_kernel(o); }
   double operator()(const Rotary& o) const { return activation_kernel(o); }
   double operator()(const AttentionSoftmax& o) const { return activation_kernel(o); }
   double operator()(const AttentionSoftmaxBackward& o) const { return activation_kernel(o); }
@@ -153,8 +157,10 @@ class Roofline {
  private:
   /// [seq, head_dim] by [head_dim, keys] for every head.
   static Gemm queries_by_keys(const AttentionDims& d) { return {d.batch * d.heads, d.seq, d.key_count(), d.head_dim}; }
+  static Gemm contexts_by_values(const AttentionDims& d) { return {d.batch * d.heads, d.seq, d.key_count(), d.value_width()}; }
   /// [seq, keys] by [keys, head_dim] for every head.
-  static Gemm scores_by_values(const AttentionDims& d) { return {d.batch * d.heads, d.seq, d.head_dim, d.key_count()}; }
+  static Gemm scores_by_keys(const AttentionDims& d) { return {d.batch * d.heads, d.seq, d.head_dim, d.key_count()}; }
+  static Gemm scores_by_values(const AttentionDims& d) { return {d.batch * d.heads, d.seq, d.value_width(), d.key_count()}; }
   /// Of every expert one product with its rows, whichever ranks they came from; ragged ones as if every expert had as many.
   static Gemm grouped(const auto& o, std::int64_t n, std::int64_t k) {
     return {o.experts, (o.rows() + o.experts - 1) / o.experts, n, k};
@@ -236,10 +242,10 @@ class Roofline {
     const double blocks = std::ceil(units / heads) * heads, at_once = units * fit.ordered_blocks;
     return std::ceil(blocks / at_once) * at_once / blocks;
   }
-  /// FLOPs of one product of all queries with all keys.
+  /// FLOPs of the products of all queries with all keys and of all scores with all values, in the mean.
   static double all_pairs(const AttentionDims& d) {
-    return std::max(1.0, 2.0 * static_cast<double>(d.batch * d.heads) * static_cast<double>(d.seq) *
-                             static_cast<double>(d.key_count() * d.head_dim));
+    return std::max(1.0, static_cast<double>(d.batch * d.heads) * static_cast<double>(d.seq) *
+                             static_cast<double>(d.key_count() * d.pair_width()));
   }
   /// `fp32` passes over the logits beside what the operands say.
   double passes(const Op& op, const VocabDims& d, double fp32) const {

@@ -12,7 +12,7 @@ constexpr double kDouble = 1e-9;
 constexpr double kSingle = 1e-4;
 
 const char* const kDense[] = {"gpt", "llama", "qwen3", "bloom", "bert/post", "bert/pre", "bert/post_add",
-                              "window/sliding", "window/chunked", "blocks/sandwich", "blocks/one_norm", "blocks/two_norms"};
+                              "window/sliding", "window/chunked", "latent/compressed", "latent/direct", "blocks/sandwich", "blocks/one_norm", "blocks/two_norms"};
 const char* const kExperts[] = {"moe/mixtral", "moe/switch", "moe/shared", "window/gpt-oss"};
 
 void check(const std::string& name, FixtureLayout layout) {

@@ -25,7 +25,12 @@ template <class Op>
 constexpr bool kHasWorks = requires(const Op& op, const Operands& at) { works(op, at); };
 
 /// What an operation asks for that its works have not; empty: nothing.
-std::string lacks(const AttentionDims& d) { return d.share == AttentionShare::whole && d.row_shards == 1 ? "" : "shared by context ranks"; }
+std::string lacks_widths(const AttentionDims& d) {
+  return d.value_width() == d.head_dim ? "" : "with values of another width than keys";
+}
+std::string lacks(const AttentionDims& d) {
+  return d.share == AttentionShare::whole && d.row_shards == 1 ? lacks_widths(d) : "shared by context ranks";
+}
 template <class Flash>
 std::string lacks_flash(const Flash& op) {
   if (op.ring_step >= 0) return "in the steps of a ring";
@@ -41,10 +46,14 @@ std::string lacks(const AttentionScoresBackward& op) { return lacks(op.dims); }
 std::string lacks(const AttentionSoftmax& op) { return op.relative_buckets > 0 ? "with relative bias" : lacks(op.dims); }
 std::string lacks(const AttentionSoftmaxBackward& op) { return op.relative_buckets > 0 ? "with relative bias" : lacks(op.dims); }
 std::string lacks(const Rotary& op) {
+  if (const std::string widths = lacks_widths(op.dims); !widths.empty()) return widths;
   return op.width() > 2 * kMostPairs ? "of heads of more than 256 dimensions" : op.width() % 2 != 0 ? "of heads of an odd length" : "";
 }
-std::string lacks(const HeadNorm& op) { return op.dims.head_dim > kMostOfHead ? "of heads of more than 256 dimensions" : ""; }
-std::string lacks(const HeadNormBackward& op) { return op.dims.head_dim > kMostOfHead ? "of heads of more than 256 dimensions" : ""; }
+std::string lacks_head(const AttentionDims& d) { return d.head_dim > kMostOfHead ? "of heads of more than 256 dimensions" : lacks_widths(d); }
+std::string lacks(const HeadNorm& op) { return lacks_head(op.dims); }
+std::string lacks(const HeadNormBackward& op) { return lacks_head(op.dims); }
+std::string lacks(const SplitKv& op) { return lacks_widths(op.dims); }
+std::string lacks(const MergeKv& op) { return lacks_widths(op.dims); }
 constexpr const char* kRagged = "without a capacity, of rows whose number only the device knows";
 std::string lacks(const GroupedMatMul& op) { return op.ragged ? kRagged : ""; }
 std::string lacks(const GroupedWeightGrad& op) {

@@ -7,9 +7,19 @@ namespace {
 
 double d(std::int64_t n) { return static_cast<double>(n); }
 
+/// Elements of the matrices between the state and queries, keys and values.
+double latent(const ModelSpec& m) {
+  const LatentSpec& l = m.latent;
+  const double h = d(m.hidden_size), heads = d(m.num_attention_heads), q = heads * d(m.head_dim);
+  const double queries = l.query_rank > 0 ? d(l.query_rank) * (h + q) : h * q;
+  return queries + h * d(l.kv_rank + l.rotary_dim) + d(l.kv_rank) * heads * d(m.head_dim - l.rotary_dim + m.value_dim);
+}
+
 double attention(const ModelSpec& m, double keys) {
-  const double q = d(m.num_attention_heads) * d(m.head_dim), kv = d(m.num_kv_heads) * d(m.head_dim);
-  return 2 * d(m.hidden_size) * (2 * q + 2 * kv) + 4 * q * keys;
+  const double heads = d(m.num_attention_heads), q = heads * d(m.head_dim), context = heads * d(m.value_dim);
+  const double pairs = d(m.head_dim) + d(m.value_dim), h = d(m.hidden_size);
+  const double in = m.latent.kv_rank > 0 ? latent(m) : h * (q + d(m.num_kv_heads) * pairs);
+  return 2 * (in + h * context) + 2 * heads * pairs * keys;
 }
 
 /// Keys that a token of a layer sees, in the mean.

@@ -94,7 +94,7 @@ Param param_of(const Shapes& s, const StageRegion& r, const ParamSpec& spec, std
 /// The queries' rows and the rows of the keys and values, which `kv_repeat` tensor ranks hold alike. Full rows are ordered
 /// (group, {its queries, k, v}, dim); a rank has part of one group's queries.
 void add_kv_copies(std::vector<Param>& out, const Shapes& s, const Param& whole) {
-  const std::int64_t q = s.attention, kv = 2 * s.head_dim, group = s.kv_repeat * q + kv;
+  const std::int64_t q = s.queries(), kv = s.attention_dims().pair_width(), group = s.kv_repeat * q + kv;
   Param queries = whole, keys = whole;
   queries.rows = q;
   keys.rows = kv;

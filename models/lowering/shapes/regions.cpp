@@ -33,6 +33,19 @@ void add_whole(Specs& list, const std::string& name, std::int64_t rows, std::int
   list.push_back({name + ".bias", rows, 1, Cut::none, Init::zeros, partial});
 }
 
+/// Of latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): what is compressed is whole on every tensor rank.
+void add_latent(Specs& list, const Shapes& s) {
+  const auto compressed = [&](const std::string& name, std::int64_t rank, std::int64_t rest) {
+    list.push_back({name + "_down.weight", rank + rest, s.hidden, Cut::none, Init::normal, true});
+    list.push_back({name + "_latent_norm.weight", rank, 1, Cut::none, Init::ones, true});
+  };
+  const std::int64_t queries = s.latent.query_rank;
+  if (queries > 0) compressed("q", queries, 0);
+  list.push_back({"q_up.weight", s.queries(), queries > 0 ? queries : s.hidden, Cut::rows});
+  compressed("kv", s.latent.kv_rank, s.rotary_dim);
+  list.push_back({"kv_up.weight", s.latent_kv(), s.latent.kv_rank, Cut::rows});
+}
+
 void add_experts_of(Specs& list, const Shapes& s) {
   const std::int64_t n = s.experts_here;
   list.push_back({"experts.fc1.weight", n * s.expert_fc1, s.hidden, Cut::rows, Init::normal, false, s.expert_fc1});
@@ -109,7 +122,8 @@ RegionLayout block_region(const Shapes& s, bool moe, const std::string& prefix) 
       list.back().of_heads = true;
     }
   add_norm(list, s, "ln1");
-  add_column(list, s, "qkv", s.qkv(), s.qkv_bias);
+  if (s.latent.here()) add_latent(list, s);
+  else add_column(list, s, "qkv", s.qkv(), s.qkv_bias);
   for (ParamSpec& p : list) p.kv_copies = s.kv_repeat > 1 && p.name.starts_with("qkv");
   if (s.sinks) list.push_back({"sinks", s.heads, 1, Cut::rows});
   add_row(list, s, "proj", s.attention);
@@ -124,16 +138,17 @@ RegionLayout block_region(const Shapes& s, bool moe, const std::string& prefix) 
 RegionLayout early_region(const RegionLayout& block) {
   Specs list;
   for (const ParamSpec& p : block.specs())
-    if ((p.partial && !p.name.starts_with("router.")) || p.name == "sinks") list.push_back(p);
+    if ((p.partial && !p.name.starts_with("router.") && !p.name.ends_with("_down.weight")) || p.name == "sinks") list.push_back(p);
   return {block.prefix(), std::move(list)};
 }
 
 RegionLayout again_region(const Shapes& s, const RegionLayout& block) {
-  const bool norms = s.placement == NormPlacement::pre && !s.keep.norms;
+  const bool norms = s.placement == NormPlacement::pre && !s.keep.norms, latent = !s.keep.norms;
   const bool bias = s.fusion.bias_activation && !s.gated && !s.keep.activated;
   Specs list;
   for (const ParamSpec& p : block.specs())
-    if ((norms && (p.name.starts_with("ln1.") || p.name.starts_with("ln2."))) || (bias && p.name.ends_with("fc1.bias")))
+    if ((norms && (p.name.starts_with("ln1.") || p.name.starts_with("ln2."))) || (bias && p.name.ends_with("fc1.bias")) ||
+        (latent && p.name.ends_with("_latent_norm.weight")))
       list.push_back(p);
   return {block.prefix(), std::move(list)};
 }

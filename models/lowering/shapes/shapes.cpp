@@ -38,6 +38,7 @@ Keep keep_of(const Plan& plan) {
   if (plan.training.recompute != Recompute::selective) return k;
   for (const std::string& module : plan.training.recompute_modules) {
     if (module == "core_attention") k.core = false;
+    if (module == "mla_up_proj") k.up = plan.model.latent.kv_rank == 0;
     if (module == "norm") k.norms = false;
     if (module == "mlp") k.norms = k.fc1 = k.activated = false;
     if (module == "moe") k.fc1 = k.activated = k.dispatched = false;
@@ -99,6 +100,13 @@ RopeScalingKind rope_scaling(const std::string& type) {
   return type == "yarn" ? RopeScalingKind::yarn : RopeScalingKind::none;
 }
 
+/// What yarn multiplies all scores by in latent attention (deepseek-ai/DeepSeek-V3: inference/model.py, MLA, softmax_scale).
+double score_stretch(const ModelSpec& m) {
+  const RopeScaling& r = m.rope_scaling;
+  if (m.latent.kv_rank == 0 || rope_scaling(r.type) != RopeScalingKind::yarn || r.factor <= 1) return 1;
+  return std::pow(1 + 0.1 * r.mscale_all_dim * std::log(r.factor), 2);
+}
+
 void set_windows(Shapes& s, const ModelSpec& m) {
   s.window_layer.assign(static_cast<std::size_t>(m.total_layers()), false);
   if (m.window.size == 0) return;
@@ -118,13 +126,17 @@ void set_attention(Shapes& s, const Plan& plan) {
   s.kv_heads = std::max<std::int64_t>(1, m.num_kv_heads / t);
   s.kv_repeat = std::max<std::int64_t>(1, t / m.num_kv_heads);
   s.head_dim = m.head_dim;
-  s.attention = s.heads * s.head_dim;
+  s.value_dim = m.value_dim;
+  s.attention = s.heads * s.value_dim;
   s.rotary = m.position_embedding == PositionEmbedding::rope;
   s.rope_theta = m.rope_theta;
   s.rotary_dim = m.rotary_dim();
   s.rope_scaling = rope_scaling(m.rope_scaling.type);
   s.rope_factor = m.rope_scaling.factor;
   s.rope_original = m.rope_scaling.original_max_position_embeddings;
+  s.rope_fast = m.rope_scaling.beta_fast;
+  s.rope_slow = m.rope_scaling.beta_slow;
+  s.latent = {m.latent.kv_rank, m.latent.query_rank, score_stretch(m)};
   s.alibi = m.position_embedding == PositionEmbedding::alibi;
   set_windows(s, m);
   s.causal = m.family != Family::bert && m.family != Family::t5;
@@ -160,6 +172,10 @@ Rotary Shapes::rotation(bool inverse) const {
   Rotary op{attention_dims(), rope_theta, inverse, rope_scaling, rope_factor};
   if (rotary_dim < head_dim) op.turned = rotary_dim;
   if (rope_scaling == RopeScalingKind::llama3 || rope_scaling == RopeScalingKind::yarn) op.original = rope_original;
+  if (rope_scaling != RopeScalingKind::yarn) return op;
+  op.fast = rope_fast;
+  op.slow = rope_slow;
+  op.keeps_length = latent.query_scale != 1;
   return op;
 }
 
@@ -174,6 +190,7 @@ AttentionKernel Shapes::flash_kernel(bool backward) const {
 AttentionDims Shapes::attention_dims() const {
   AttentionDims d{batch, heads, seq, head_dim};
   d.kv_heads = kv_heads == heads ? 0 : kv_heads;
+  d.value_dim = value_dim == head_dim ? 0 : value_dim;
   d.causal = causal;
   d.window = window;
   d.chunked = window > 0 && window_chunked;
@@ -195,6 +212,7 @@ Shapes Shapes::windowed() const {
   w.rope_theta = window_theta;
   w.rope_scaling = RopeScalingKind::none;
   w.rope_factor = 1;
+  w.latent.query_scale = 1;
   return w;
 }
 

@@ -16,6 +16,7 @@ namespace tandem::lowering {
 struct Keep {
   bool norms = true;       ///< outputs of the norms
   bool scores = false;     ///< the score matrix itself
+  bool up = true;          ///< queries, keys and values of latent attention
   bool core = true;        ///< probabilities, or what flash attention leaves
   bool context = true;     ///< what attention wrote
   bool fc1 = true;         ///< output of the first matrix of the MLP or of the experts
@@ -29,6 +30,13 @@ struct Keep {
 /// How a rank's share of a sequence attends to all of it.
 enum class ContextPath : std::uint8_t { none, all_gather, ulysses, ring };
 
+/// What latent attention compresses its input to; rank 0 of keys and values: there is none, of queries: they are not compressed.
+struct LatentShape {
+  std::int64_t kv_rank = 0, query_rank = 0;
+  double query_scale = 1;       ///< what queries are multiplied by, because scores are stretched with their positions
+  bool here() const { return kv_rank > 0; }
+};
+
 /// Sizes of one rank.
 struct Shapes {
   std::int64_t batch, seq;      ///< sequences of a micro-batch, and of each the positions of this context rank
@@ -37,7 +45,8 @@ struct Shapes {
   std::int64_t hidden;
   std::int64_t heads, kv_heads, head_dim; ///< local heads
   std::int64_t kv_repeat;       ///< tensor ranks that hold the same kv heads
-  std::int64_t attention;       ///< heads * head_dim: columns of the context
+  std::int64_t value_dim;       ///< width of a head's values
+  std::int64_t attention;       ///< heads * value_dim: columns of the context
   std::int64_t ffn;             ///< local
   std::int64_t fc1;             ///< local columns of the first matrix: ffn, twice that when gated
   std::int64_t vocab_rows;      ///< local, padded
@@ -66,6 +75,8 @@ struct Shapes {
   RopeScalingKind rope_scaling;
   double rope_factor;
   std::int64_t rope_original;  ///< longest sequence before the scaling
+  double rope_fast, rope_slow;  ///< turns in that sequence between which yarn goes from angle to angle
+  LatentShape latent;           ///< of latent attention, of which every head has keys of its own
   bool alibi, learned_positions, embedding_norm, tied;
   bool tensor_overlap;          ///< tensor ranks' collectives run in pieces beside the products they feed or follow
   bool sum_beside_weights;      ///< weight gradients run beside the sum of the input gradient
@@ -118,6 +129,10 @@ struct Shapes {
   /// The turn of queries and keys by their positions, or its gradient.
   Rotary rotation(bool inverse) const;
   std::int64_t qkv() const { return attention_dims().qkv_width(); }
+  /// From compressed queries, keys and values to those of the heads, and columns of the latter two.
+  LatentHeads latent_heads() const { return {attention_dims(), rotary_dim, latent.query_scale}; }
+  std::int64_t latent_kv() const { return latent_heads().kv_width(); }
+  std::int64_t queries() const { return heads * head_dim; }
   /// Elements of queries and keys as they were before their norms; 0: they have none.
   std::int64_t unnormed() const { return qk_norm ? tokens * (heads + kv_heads) * head_dim : 0; }
   /// Elements of the tensor between blocks. With norms after the addition and a residual that is not normalised, it holds

@@ -41,7 +41,8 @@ void BlockActivations::column(const std::string& name, const Value& x, std::int6
   const bool later = name.ends_with("fc1") && activation_bias("activation").elements > 0;
   const bool bias = !later && w_.block.layout().has(name + ".bias");
   if (bias) in.push_back(w_.block(name + ".bias"));
-  b_.add(name + part, MatMul{x.elements / s_.hidden, width, s_.hidden, false, true, bias}, std::move(in), {y});
+  const std::int64_t rows = y.elements / width;
+  b_.add(name + part, MatMul{rows, width, x.elements / rows, false, true, bias}, std::move(in), {y});
 }
 
 Value BlockActivations::activation_bias(const std::string& name) const {

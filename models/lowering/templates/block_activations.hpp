@@ -38,8 +38,8 @@ class BlockActivations {
   }
   Value mlp_state(const Value& x) const { return s_.parallel == ParallelResidual::none ? Value(t_.x2) : x; }
 
-  /// qkv as the core reads it, from all tokens' rows of the attention's input.
-  void qkv(const Value& input);
+  /// qkv as the core reads it, from the state that attention reads; nothing where it is there.
+  void qkv(const Value& x);
   /// The core's probabilities or flash statistics, and the context of this rank's tokens.
   void core();
   /// The context of this rank's tokens, brought back where it was not kept.
@@ -65,6 +65,10 @@ class BlockActivations {
   std::vector<Value> fc1(const Value& input);
   bool fc1_ready() const;
   Value activated(const Value& input);
+
+  // Latent attention (block_latent.cpp), from the state that attention reads: what its up-projections read, all tokens' rows.
+  Value latent_queries(const Value& x);
+  Value latent_kv(const Value& x);
 
   // Attention to the encoder's output (decoder_cross.cpp), which is `memory`.
   /// Output of its norm: all tokens' rows.
@@ -116,6 +120,9 @@ class BlockActivations {
   Value arrivals(DType dtype) { return b_.scratch(dtype, s_.arrived_rows() * s_.hidden); }
   void norm_heads();
   void rotate();
+  Value own_latent_queries(const Value& x);
+  void own_latent_kv(const Value& x, bool turned);
+  void latent_heads(const Value& x, const Value& y);
   void score_core();
   void flash_core(const Value& context);
   void ring_core(const Value& context);
@@ -127,6 +134,7 @@ class BlockActivations {
   /// Columns of what the MLP's first matrix writes.
   std::int64_t fc1_width() const { return w_.block.layout().has("fc1.weight") ? s_.fc1 : s_.shared_fc1; }
 
+  Value latent_queries_, latent_kv_;
   Value input_[2], own_kv_, all_kv_, cross_input_, all_memory_;
   Value fc1_rest_;  ///< rows of fc1 that are not kept
 };

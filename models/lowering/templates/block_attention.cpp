@@ -16,10 +16,12 @@ void BlockActivations::norm_heads() {
          {t_.qkv, w_.block("q_norm.weight"), w_.block("k_norm.weight")}, {t_.qkv, before});
 }
 
-void BlockActivations::qkv(const Value& input) {
+void BlockActivations::qkv(const Value& x) {
+  if (t_.qkv.ready) return;
   const bool ulysses = s_.path == ContextPath::ulysses;
-  const Value kept = t_.qkv, y = ulysses ? b_.scratch(s_.dtypes.compute, kept.elements) : kept;
-  column("qkv", input, s_.qkv(), y);
+  const Value input = s_.latent.here() ? Value{} : this->input(1, x);
+  const Value kept = start(t_.qkv, s_.tokens * s_.qkv()), y = ulysses ? b_.scratch(s_.dtypes.compute, kept.elements) : kept;
+  s_.latent.here() ? latent_heads(x, y) : column("qkv", input, s_.qkv(), y);
   static_cast<Value&>(t_.qkv) = y;
   norm_heads();
   rotate();

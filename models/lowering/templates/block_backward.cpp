@@ -61,7 +61,7 @@ void BlockBackward::weights_path() {
     fc1_weights(held_.fc1, moe() ? "shared.fc1" : "fc1");
   }
   proj_weights(gathered(held_.attention, "attention_gradient"));
-  qkv_weights(held_.qkv);
+  s_.latent.here() ? latent_weights() : qkv_weights(held_.qkv);
 }
 
 /// The weights are not there when the second half runs.
@@ -206,6 +206,7 @@ Value BlockBackward::attention(const Value& own, const Value& to) {
   b_.add("proj_dgrad", MatMul{t, a, h, false, false, false}, {d, weights_.block("proj.weight")}, {dcontext});
   if (weights_here()) proj_weights(d);
   const Value dqkv = core(dcontext);
+  if (s_.latent.here()) return latent_input(dqkv, to);
   if (gathers_ahead()) attention_input();
   const Value dx = sum_input("qkv", dqkv, s_.qkv(), to);
   if (weights_here()) qkv_weights(dqkv);
@@ -226,9 +227,9 @@ Value BlockBackward::sum_input(const std::string& name, const Value& dy, std::in
 
 void BlockBackward::column_weights(const std::string& name, const Value& dy, const Value& input, std::int64_t width) {
   const bool bias = sink_.has(name + ".bias");
-  const std::int64_t rows = input.elements / s_.hidden;
+  const std::int64_t rows = dy.elements / width, inner = input.elements / rows;
   sink_.open(name + ".weight", bias ? name + ".bias" : name + ".weight", gradient_type());
-  const auto wgrad = b_.add(name + "_wgrad", MatMul{width, s_.hidden, rows, true, false, false}, {dy, input},
+  const auto wgrad = b_.add(name + "_wgrad", MatMul{width, inner, rows, true, false, false}, {dy, input},
                             {sink_.part(name + ".weight")});
   if (has_reduced_ && !s_.sum_beside_weights) b_.depend(wgrad, reduced_);
   if (bias) b_.add(name + "_bias_grad", BiasGrad{rows, width}, {dy}, {sink_.part(name + ".bias")});
@@ -244,7 +245,7 @@ void BlockBackward::qkv_weights(const Value& dqkv) {
 void BlockBackward::kv_copies_sum() {
   if (s_.kv_repeat == 1) return;
   const auto sum = [&](const std::string& name, std::int64_t cols) {
-    const Value all = sink_.part(name), kv = all.part(s_.attention * cols, 2 * s_.head_dim * cols);
+    const Value all = sink_.part(name), kv = all.part(s_.queries() * cols, s_.attention_dims().pair_width() * cols);
     b_.add(name + "_kv_all_reduce", Collective{CollectiveKind::all_reduce, Group::kv, kv.elements, kv.dtype, Reduce::sum},
            {kv}, {kv}, Stream::tensor);
   };

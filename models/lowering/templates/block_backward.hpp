@@ -80,12 +80,19 @@ class BlockBackward {
   Value ring_core(const Value& dcontext);
   Value merge_gathered(const Value& dkv_all, const Value& dqkv);
   Value dqkv_place();
+  Value hold_qkv();
   Value experts(const Value& d);
   Value expert_rows(const Value& drows);
   std::uint16_t shared_experts(const Value& own, const Value& dx);
   Value router(const Value& dweights);
   Value activation_backward(const std::string& name, std::int64_t rows, const Value& dy, const Value& x, const Value& dx);
   Value fc1_gradient(const Value& da);
+  // Latent attention (block_latent_backward.cpp): the gradient of its input from that of qkv, and those of its matrices.
+  Value latent_input(const Value& dqkv, const Value& to);
+  Value latent_queries(const Value& dq, const Value& to);
+  Value latent_kv(const Value& dkv, const Value& dturned);
+  void latent_weights();
+  void latent_weight(const std::string& name, const Value& dy, const Value& x, std::int64_t width);
   Value sum_input(const std::string& name, const Value& dy, std::int64_t width, const Value& to);
 
   /// All rows of an output's gradient, in the type in which its products read it where the framework narrows it ahead.

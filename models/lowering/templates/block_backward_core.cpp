@@ -6,10 +6,11 @@ namespace tandem::lowering {
 
 Value BlockBackward::core(const Value& dcontext) {
   const bool ulysses = s_.path == ContextPath::ulysses;
+  a_.qkv(x_.state);
   a_.need_core();
   const Value d = ulysses ? a_.by_heads(dcontext, s_.attention, "dcontext") : dcontext;
   const Value dqkv = !s_.flash ? score_core(d) : s_.path == ContextPath::ring ? ring_core(d) : flash_core(d);
-  const Value out = ulysses ? hold(held_.qkv, s_.tokens * s_.qkv()) : dqkv;
+  const Value out = ulysses ? hold_qkv() : dqkv;
   if (ulysses) a_.by_positions(dqkv, s_.qkv(), "dqkv", out);
   if (s_.rotary)
     b_.add("rotary_backward", s_.rotation(true), {out}, {out});
@@ -37,7 +38,13 @@ Value BlockBackward::merge_gathered(const Value& dkv_all, const Value& dqkv) {
 }
 
 Value BlockBackward::dqkv_place() {
-  return s_.path == ContextPath::ulysses ? scratch(s_.tokens * s_.qkv()) : hold(held_.qkv, s_.tokens * s_.qkv());
+  return s_.path == ContextPath::ulysses ? scratch(s_.tokens * s_.qkv()) : hold_qkv();
+}
+
+/// Latent attention's matrices read other gradients.
+Value BlockBackward::hold_qkv() {
+  const std::int64_t n = s_.tokens * s_.qkv();
+  return s_.latent.here() ? scratch(n) : hold(held_.qkv, n);
 }
 
 Value BlockBackward::score_core(const Value& dcontext) {

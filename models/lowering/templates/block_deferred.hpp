@@ -10,6 +10,7 @@ namespace tandem::lowering {
 
 struct BlockDeferred {
   Value attention, qkv, mlp, fc1;          ///< gradients of proj's, qkv's, fc2's and fc1's outputs
+  Value q_down, q_up, kv_down, kv_up;      ///< of latent attention's matrices, in place of qkv
   Value expert_rows, expert_fc1, logits;   ///< of the experts' and the router's
   Value early;                             ///< of norms and of biases that are added after a sum
   Value again;                             ///< not gradients: vectors of a block whose weights are not there any more (again_region)
@@ -21,7 +22,7 @@ struct BlockDeferred {
     if (s.sharded_gradients) early = at.add(s.written_gradients(), regions.early.elements());
     if (s.sharded_weights && regions.again.elements() > 0) again = at.add(s.dtypes.weights, regions.again.elements());
     attention = add(s.rows * s.hidden);
-    qkv = add(s.tokens * s.qkv());
+    s.latent.here() ? add_latent(s, add) : void(qkv = add(s.tokens * s.qkv()));
     mlp = add(s.rows * s.hidden);
     const std::int64_t inner = moe ? s.shared_fc1 : s.fc1;
     if (inner > 0) fc1 = add(s.tokens * inner);
@@ -29,6 +30,14 @@ struct BlockDeferred {
     expert_rows = add(s.expert_rows() * s.hidden);
     expert_fc1 = add(s.expert_rows() * s.expert_fc1);
     logits = at.add(s.numerics.router, s.rows * s.experts);
+  }
+
+ private:
+  void add_latent(const Shapes& s, const auto& add) {
+    if (s.latent.query_rank > 0) q_down = add(s.rows * s.latent.query_rank);
+    q_up = add(s.tokens * s.queries());
+    kv_down = add(s.rows * (s.latent.kv_rank + s.rotary_dim));
+    kv_up = add(s.tokens * s.latent_kv());
   }
 };
 

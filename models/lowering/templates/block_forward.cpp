@@ -73,7 +73,7 @@ class BlockForward {
     return add;
   }
   void attention(const Value& y) {
-    a_.qkv(a_.input(1, x_.state));
+    a_.qkv(x_.state);
     a_.core();
     row("proj", s_.attention, a_.at().context, attention_add(y));
   }

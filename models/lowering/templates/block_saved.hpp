@@ -30,6 +30,11 @@ struct CrossSaved {
   Kept x, norm_stats, n, q, kv, scores, probs, dropped, stats, context;
 };
 
+/// Of latent attention: what was compressed, its norms' statistics and outputs, and what all heads' keys have in common.
+struct LatentSaved {
+  Kept q_down, q_stats, q, kv_down, kv_stats, kv, turned;
+};
+
 /// Where it lies; one slot for both where the backward pass is whole.
 struct SavedSlots {
   std::uint16_t saved = 0;          ///< read by the input's gradient alone; 0: the template has no such slot
@@ -42,6 +47,7 @@ struct BlockSaved {
   Kept attention_out, attention_out_stats, mlp_out, mlp_out_stats;  ///< what norms behind attention and MLP read, and their statistics
   MoeSaved moe;
   CrossSaved cross;
+  LatentSaved latent;
 
   /// `written`: the forward pass has run, everything kept can be read.
   BlockSaved(const Shapes& s, bool experts, const SavedSlots& slots, bool written)
@@ -107,8 +113,9 @@ struct BlockSaved {
     norm_copy();
     n1 = keep_operand(!again, state);
     unnormed = keep(s_.qk_norm, s_.unnormed());
-    qkv = keep(true, n * s_.qkv());
-    if (s_.rotary && s_.fusion.rotated_copies && !s_.keep.by_products)
+    if (s_.latent.here()) save_latent();
+    qkv = keep(s_.keep.up, n * s_.qkv());
+    if (s_.rotary && !s_.latent.here() && s_.fusion.rotated_copies && !s_.keep.by_products)
       hold(s_.dtypes.compute, n * (s_.heads + s_.kv_heads) * s_.head_dim);
     scores = keep(!s_.flash && s_.keep.scores, score_elements(core));
     probs = keep(score_path, score_elements(core));
@@ -132,6 +139,18 @@ struct BlockSaved {
     const bool shared = experts && s_.shared_ffn > 0 && s_.narrow.inputs && s_.narrow.attention_output == AttentionOutput::both;
     if (shared && !again) hold(s_.product, state);
     n2 = experts ? keep_inputs(!again && second_norm, state) : keep_operand(!again && second_norm, state);
+  }
+
+  void save_latent() {
+    const bool norms = s_.keep.norms;
+    const std::int64_t queries = s_.rows * s_.latent.query_rank, pairs = s_.rows * s_.latent.kv_rank;
+    latent.q_down = keep_for(!norms, queries > 0, queries);
+    latent.q_stats = keep_for(!norms, queries > 0, 2 * s_.rows, s_.numerics.statistics);
+    latent.q = keep_operand(norms && queries > 0, queries);
+    latent.kv_down = keep_for(!norms, true, pairs + s_.rows * s_.rotary_dim);
+    latent.kv_stats = keep_for(!norms, true, 2 * s_.rows, s_.numerics.statistics);
+    latent.kv = keep_operand(norms, pairs);
+    latent.turned = keep(norms && !s_.keep.up, s_.rows * s_.rotary_dim);
   }
 
   void save_cross() {

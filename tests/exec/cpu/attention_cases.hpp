@@ -10,7 +10,7 @@
 
 namespace tandem::exec::test {
 
-/// Queries [batch, queries, heads, dim], keys and values [batch, keys, groups, dim], or gradients of them.
+/// Queries [batch, queries, heads, dim], keys [batch, keys, groups, dim] and values, as wide as they are, or gradients of them.
 struct Qkv {
   Values q, k, v;
 };
@@ -26,6 +26,9 @@ struct WholeAttention {
   std::int64_t window = 0;
   bool chunked = false;
   Values sinks = {};  ///< of every head, or none
+  std::int64_t value_dim = 0;  ///< width of a value; 0: dim
+
+  std::int64_t wide() const { return value_dim > 0 ? value_dim : dim; }
 
   /// Whether a query sees a key, by the positions of both.
   bool sees(std::int64_t q, std::int64_t k) const {
@@ -34,14 +37,18 @@ struct WholeAttention {
   }
   std::int64_t q_at(std::int64_t s, std::int64_t p, std::int64_t h) const { return ((s * queries + p) * heads + h) * dim; }
   std::int64_t k_at(std::int64_t s, std::int64_t p, std::int64_t g) const { return ((s * keys + p) * groups + g) * dim; }
+  std::int64_t v_at(std::int64_t s, std::int64_t p, std::int64_t g) const { return ((s * keys + p) * groups + g) * wide(); }
+  std::int64_t context_at(std::int64_t s, std::int64_t p, std::int64_t h) const { return ((s * queries + p) * heads + h) * wide(); }
   std::int64_t q_size() const { return batch * queries * heads * dim; }
+  std::int64_t v_size() const { return batch * keys * groups * wide(); }
+  std::int64_t context_size() const { return batch * queries * heads * wide(); }
   std::int64_t k_size() const { return batch * keys * groups * dim; }
   Qkv random(unsigned seed) const {
-    return {random_values(q_size(), seed), random_values(k_size(), seed + 1), random_values(k_size(), seed + 2)};
+    return {random_values(q_size(), seed), random_values(k_size(), seed + 1), random_values(v_size(), seed + 2)};
   }
   Qkv zeros() const {
-    const Values q(static_cast<std::size_t>(q_size()), 0.0), k(static_cast<std::size_t>(k_size()), 0.0);
-    return {q, k, k};
+    const auto zeros_of = [](std::int64_t n) { return Values(static_cast<std::size_t>(n), 0.0); };
+    return {zeros_of(q_size()), zeros_of(k_size()), zeros_of(v_size())};
   }
   /// The operation's dimensions for one rank without sharing.
   AttentionDims dims() const {
@@ -51,6 +58,7 @@ struct WholeAttention {
     d.causal = causal;
     d.window = window;
     d.chunked = chunked;
+    d.value_dim = value_dim;
     return d;
   }
 };
@@ -83,11 +91,11 @@ struct PlainMask {
   }
 };
 
-/// context[batch, queries, heads, dim], with `bias(head, query, key)` added to the scores.
+/// context[batch, queries, heads, wide()], with `bias(head, query, key)` added to the scores.
 template <class Bias>
 Values plain_attention(const WholeAttention& a, const Qkv& x, const KernelContext& context, Bias bias) {
   const PlainMask mask(a, context);
-  Values out(static_cast<std::size_t>(a.q_size()), 0.0);
+  Values out(static_cast<std::size_t>(a.context_size()), 0.0);
   for (std::int64_t s = 0; s < a.batch; ++s)
     for (std::int64_t h = 0; h < a.heads; ++h)
       for (std::int64_t q = 0; q < a.queries; ++q) {
@@ -104,9 +112,9 @@ Values plain_attention(const WholeAttention& a, const Qkv& x, const KernelContex
           total += weight.back();
         }
         for (std::int64_t k = 0; k < a.keys; ++k)
-          for (std::int64_t d = 0; d < a.dim; ++d)
-            out[static_cast<std::size_t>(a.q_at(s, q, h) + d)] += mask.at(s, h, q, k) * weight[static_cast<std::size_t>(k)] /
-                                                                  total * x.v[static_cast<std::size_t>(a.k_at(s, k, g) + d)];
+          for (std::int64_t d = 0; d < a.wide(); ++d)
+            out[static_cast<std::size_t>(a.context_at(s, q, h) + d)] += mask.at(s, h, q, k) * weight[static_cast<std::size_t>(k)] /
+                                                                        total * x.v[static_cast<std::size_t>(a.v_at(s, k, g) + d)];
       }
   return out;
 }
@@ -161,8 +169,8 @@ struct Layout {
       for (std::int64_t g = first_group; g < first_group + groups; ++g) {
         for (std::int64_t h = g * per_group(); h < (g + 1) * per_group(); ++h, at += a.dim) body(at, a.q_at(s, p, h), 0);
         for (const int part : {1, 2}) {
-          body(at, a.k_at(s, p, g), part);
-          at += a.dim;
+          body(at, part_at(s, p, g, part), part);
+          at += width(part);
         }
       }
   }
@@ -172,8 +180,8 @@ struct Layout {
     for (const auto& [s, p] : rows)
       for (std::int64_t g = first_group; g < first_group + groups; ++g)
         for (const int part : {1, 2}) {
-          body(at, a.k_at(s, p, g), part);
-          at += a.dim;
+          body(at, part_at(s, p, g, part), part);
+          at += width(part);
         }
   }
   template <class Body>
@@ -184,52 +192,56 @@ struct Layout {
         body(at, a.q_at(s, p, h), 0);
   }
 
-  std::int64_t qkv_size() const { return count() * groups * (per_group() + 2) * a.dim; }
-  std::int64_t kv_size() const { return count() * groups * 2 * a.dim; }
+  std::int64_t qkv_size() const { return count() * groups * per_group() * a.dim + kv_size(); }
+  std::int64_t kv_size() const { return count() * groups * (a.dim + a.wide()); }
   std::int64_t q_size() const { return count() * groups * per_group() * a.dim; }
 
   Values qkv(const Qkv& x) const {
     Values out(static_cast<std::size_t>(qkv_size()));
-    each_qkv([&](std::int64_t to, std::int64_t from, int part) { copy(tensor(x, part), from, out, to); });
+    each_qkv([&](std::int64_t to, std::int64_t from, int part) { copy(tensor(x, part), from, out, to, width(part)); });
     return out;
   }
   Values kv(const Qkv& x) const {
     Values out(static_cast<std::size_t>(kv_size()));
-    each_kv([&](std::int64_t to, std::int64_t from, int part) { copy(tensor(x, part), from, out, to); });
+    each_kv([&](std::int64_t to, std::int64_t from, int part) { copy(tensor(x, part), from, out, to, width(part)); });
     return out;
   }
-  /// Queries, or a context.
+  /// Queries, or a context of values as wide as they.
   Values q(const Values& whole) const {
     Values out(static_cast<std::size_t>(q_size()));
-    each_q([&](std::int64_t to, std::int64_t from, int) { copy(whole, from, out, to); });
+    each_q([&](std::int64_t to, std::int64_t from, int) { copy(whole, from, out, to, a.dim); });
     return out;
   }
 
   /// Adds an operand to the whole.
   void add_qkv(const Values& operand, Qkv& sum) const {
-    each_qkv([&](std::int64_t from, std::int64_t to, int part) { add(operand, from, tensor(sum, part), to); });
+    each_qkv([&](std::int64_t from, std::int64_t to, int part) { add(operand, from, tensor(sum, part), to, width(part)); });
   }
   void add_kv(const Values& operand, Qkv& sum) const {
-    each_kv([&](std::int64_t from, std::int64_t to, int part) { add(operand, from, tensor(sum, part), to); });
+    each_kv([&](std::int64_t from, std::int64_t to, int part) { add(operand, from, tensor(sum, part), to, width(part)); });
   }
   void add_q(const Values& operand, Values& sum) const {
-    each_q([&](std::int64_t from, std::int64_t to, int) { add(operand, from, sum, to); });
+    each_q([&](std::int64_t from, std::int64_t to, int) { add(operand, from, sum, to, a.dim); });
   }
   /// Of a packed gradient whose k and v parts nobody has written.
   void add_q_of_qkv(const Values& operand, Values& sum) const {
     each_qkv([&](std::int64_t from, std::int64_t to, int part) {
-      if (part == 0) add(operand, from, sum, to);
+      if (part == 0) add(operand, from, sum, to, a.dim);
     });
   }
 
  private:
   static const Values& tensor(const Qkv& x, int part) { return part == 0 ? x.q : part == 1 ? x.k : x.v; }
   static Values& tensor(Qkv& x, int part) { return part == 0 ? x.q : part == 1 ? x.k : x.v; }
-  void copy(const Values& from, std::int64_t first, Values& to, std::int64_t at) const {
-    std::copy_n(from.begin() + first, a.dim, to.begin() + at);
+  std::int64_t width(int part) const { return part == 2 ? a.wide() : a.dim; }
+  std::int64_t part_at(std::int64_t s, std::int64_t p, std::int64_t g, int part) const {
+    return part == 2 ? a.v_at(s, p, g) : a.k_at(s, p, g);
   }
-  void add(const Values& from, std::int64_t first, Values& to, std::int64_t at) const {
-    for (std::int64_t d = 0; d < a.dim; ++d) to[static_cast<std::size_t>(at + d)] += from[static_cast<std::size_t>(first + d)];
+  static void copy(const Values& from, std::int64_t first, Values& to, std::int64_t at, std::int64_t count) {
+    std::copy_n(from.begin() + first, count, to.begin() + at);
+  }
+  static void add(const Values& from, std::int64_t first, Values& to, std::int64_t at, std::int64_t count) {
+    for (std::int64_t d = 0; d < count; ++d) to[static_cast<std::size_t>(at + d)] += from[static_cast<std::size_t>(first + d)];
   }
 };
 
@@ -238,7 +250,7 @@ inline Layout whole_layout(const WholeAttention& a, std::int64_t length) { retur
 /// Flattened, to differentiate by all three at once.
 inline Values flat(const Qkv& x) { return concatenated(concatenated(x.q, x.k), x.v); }
 inline Qkv unflat(const WholeAttention& a, const Values& v) {
-  return {slice(v, 0, a.q_size()), slice(v, a.q_size(), a.k_size()), slice(v, a.q_size() + a.k_size(), a.k_size())};
+  return {slice(v, 0, a.q_size()), slice(v, a.q_size(), a.k_size()), slice(v, a.q_size() + a.k_size(), a.v_size())};
 }
 
 // ---- one rank, nothing shared ----
@@ -256,7 +268,7 @@ inline FlashResult flash(Kernels& kernels, const WholeAttention& a, const Qkv& x
   std::vector<Operand> in{real(packed ? q.qkv(x) : q.q(x.q)), real(packed ? q.qkv(x) : k.kv(x))};
   op.sinks = !a.sinks.empty();
   if (op.sinks) in.push_back(real(a.sinks));
-  const auto out = kernels.run(op, in, {result(a.q_size()), result(a.batch * a.heads * a.queries)});
+  const auto out = kernels.run(op, in, {result(a.context_size()), result(a.batch * a.heads * a.queries)});
   return {out[0], out[1]};
 }
 

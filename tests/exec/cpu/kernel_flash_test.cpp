@@ -35,7 +35,7 @@ ScoresPath by_scores(Kernels& kernels, const WholeAttention& a, const Qkv& x, co
   std::vector<Operand> probs_out(a.dropout > 0 ? 2 : 1, result(square));
   const auto probs = kernels.run(AttentionSoftmax{d, a.dropout, a.alibi}, {real(scores)}, probs_out);
   ScoresPath out;
-  out.context = kernels.one(AttentionContext{d}, {real(probs.back()), kv}, a.q_size());
+  out.context = kernels.one(AttentionContext{d}, {real(probs.back()), kv}, a.context_size());
   const auto half =
       kernels.run(AttentionContextBackward{d}, {real(dcontext), real(probs.back()), kv}, {result(square), result(k.kv_size())});
   const Values dscores = kernels.one(AttentionSoftmaxBackward{d, a.dropout}, {real(half[0]), real(probs[0])}, square);
@@ -50,7 +50,7 @@ ScoresPath by_scores(Kernels& kernels, const WholeAttention& a, const Qkv& x, co
 /// Its gradient against slopes.
 void check_slopes(Kernels& kernels, const WholeAttention& a) {
   const Qkv x = a.random(1);
-  const Values dcontext = random_values(a.q_size(), 7);
+  const Values dcontext = random_values(a.context_size(), 7);
   const auto loss = [&](const Values& v) { return dot(dcontext, flash(kernels, a, unflat(a, v)).context); };
   check_gradient(loss, flat(x), flat(flash_backward(kernels, a, x, dcontext)));
 }
@@ -64,6 +64,19 @@ TEST_CASE("flash attention equals plain loops") {
   a.alibi = GENERATE(false, true);
   a.dropout = GENERATE(0.0, 0.3);
   check_flash(a);
+}
+
+TEST_CASE("values may be narrower or wider than keys, with a score matrix and without") {
+  WholeAttention a = GENERATE(odd(2, 4, 2, 12, 12, 3), odd(2, 3, 3, 37, 37, 9), odd(1, 6, 2, 41, 7, 5));
+  a.value_dim = a.dim + GENERATE(-2, 4);
+  check_flash(a);
+  Kernels kernels;
+  check_slopes(kernels, a);
+  const Qkv x = a.random(1);
+  const Values dcontext = random_values(a.context_size(), 7);
+  const ScoresPath scores = by_scores(kernels, a, x, dcontext);
+  check_close(scores.context, flash(kernels, a, x).context, 1e-14);
+  check_close(flat(scores.gradient), flat(flash_backward(kernels, a, x, dcontext)), 1e-13);
 }
 
 TEST_CASE("flash attention sees all keys where it is not causal") {

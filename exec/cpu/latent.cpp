@@ -1,0 +1,94 @@
+// Latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): the norm of a compressed row, and heads from what it was compressed to.
+#include <algorithm>
+
+#include "exec/cpu/kernels.hpp"
+#include "exec/cpu/lanes.hpp"
+#include "exec/cpu/root_mean.hpp"
+
+namespace tandem::exec::cpu {
+namespace {
+
+/// A head of a token: where it begins in qkv, among the queries, and among keys and values; where its token's shared part begins.
+struct HeadPlace {
+  std::int64_t qkv, q, kv, shared;
+};
+
+template <class Op, class F>
+void each_head(const Op& op, F body) {
+  const AttentionDims& d = op.dims;
+  require(d.groups() == d.heads, "heads of latent attention that share keys");
+  const std::int64_t own = d.pair_width() - op.turned;
+  std::int64_t head = 0;
+  for (std::int64_t row = 0; row < op.rows(); ++row)
+    for (std::int64_t h = 0; h < d.heads; ++h, ++head)
+      body(HeadPlace{head * d.group_width(), head * d.head_dim, head * own, row * op.turned}, h == 0);
+}
+
+}  // namespace
+
+template <class T>
+void compute(const LatentNorm& op, Call& call) {
+  const T *x = call.in<T>(0), *gamma = call.in<T>(1);
+  T *y = call.out<T>(0), *others = call.out<T>(1), *stats = call.out<T>(2);
+  for (std::int64_t r = 0; r < op.rows; ++r, x += op.cols + op.rest, y += op.cols, others += op.rest) {
+    const T rstd = inverse_root(x, op.cols, op.epsilon);
+    each(op.cols, [=](std::int64_t c) { y[c] = x[c] * rstd * gamma[c]; });
+    std::copy_n(x + op.cols, op.rest, others);
+    stats[2 * r] = T{0};
+    stats[2 * r + 1] = rstd;
+  }
+}
+
+// With g = dy gamma: dx = rstd (g - xhat mean(g xhat)).
+template <class T>
+void compute(const LatentNormBackward& op, Call& call) {
+  const T *dy = call.in<T>(0), *dothers = call.in<T>(1), *x = call.in<T>(2), *stats = call.in<T>(3), *gamma = call.in<T>(4);
+  T *dx = call.out<T>(0), *dgamma = call.out<T>(1);
+  std::fill_n(dgamma, op.cols, T{0});
+  const std::int64_t width = op.cols + op.rest;
+  for (std::int64_t r = 0; r < op.rows; ++r, dy += op.cols, dothers += op.rest, x += width, dx += width) {
+    const T rstd = stats[2 * r + 1];
+    const T mean = lane_sum<T>(op.cols, [=](std::int64_t c) { return dy[c] * gamma[c] * (x[c] * rstd); }) / static_cast<T>(op.cols);
+    each(op.cols, [=](std::int64_t c) {
+      const T xhat = x[c] * rstd;
+      dgamma[c] += dy[c] * xhat;
+      dx[c] = rstd * (dy[c] * gamma[c] - xhat * mean);
+    });
+    std::copy_n(dothers, op.rest, dx + op.cols);
+  }
+}
+
+template <class T>
+void compute(const LatentHeads& op, Call& call) {
+  const T *q = call.in<T>(0), *kv = call.in<T>(1), *shared = call.in<T>(2);
+  T* qkv = call.out<T>(0);
+  const std::int64_t dim = op.dims.head_dim, own = op.dims.pair_width() - op.turned;
+  const T scale = static_cast<T>(op.query_scale);
+  each_head(op, [=](const HeadPlace& at, bool) {
+    each(dim, [=, to = qkv + at.qkv, from = q + at.q](std::int64_t c) { to[c] = from[c] * scale; });
+    T* key = qkv + at.qkv + dim;
+    std::copy_n(shared + at.shared, op.turned, key);
+    std::copy_n(kv + at.kv, own, key + op.turned);
+  });
+}
+
+template <class T>
+void compute(const LatentHeadsBackward& op, Call& call) {
+  const T* dqkv = call.in<T>(0);
+  T *dq = call.out<T>(0), *dkv = call.out<T>(1), *dshared = call.out<T>(2);
+  const std::int64_t dim = op.dims.head_dim, own = op.dims.pair_width() - op.turned, turned = op.turned;
+  const T scale = static_cast<T>(op.query_scale);
+  each_head(op, [=](const HeadPlace& at, bool first) {
+    each(dim, [=, to = dq + at.q, from = dqkv + at.qkv](std::int64_t c) { to[c] = from[c] * scale; });
+    const T* key = dqkv + at.qkv + dim;
+    each(turned, [=, to = dshared + at.shared](std::int64_t c) { to[c] = first ? key[c] : to[c] + key[c]; });
+    std::copy_n(key + turned, own, dkv + at.kv);
+  });
+}
+
+TANDEM_KERNEL(LatentNorm);
+TANDEM_KERNEL(LatentNormBackward);
+TANDEM_KERNEL(LatentHeads);
+TANDEM_KERNEL(LatentHeadsBackward);
+
+}  // namespace tandem::exec::cpu
