@@ -1,6 +1,7 @@
 // Kernels of attention.
 #include "exec/cuda/launch.cuh"
 #include "exec/device/flash.hpp"
+#include "exec/device/latent.hpp"
 #include "exec/device/softmax.hpp"
 
 TANDEM_LAUNCH(SoftmaxKernel);
@@ -9,3 +10,5 @@ TANDEM_LAUNCH(FlashKernel);
 TANDEM_LAUNCH(FlashQueryGradKernel);
 TANDEM_LAUNCH(FlashKeyGradKernel);
 TANDEM_LAUNCH(SinkGradKernel);
+TANDEM_LAUNCH(LatentHeadsKernel);
+TANDEM_LAUNCH(LatentHeadsGradKernel);

@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::int64_t kStep = 8, kLongest = 256;  // elements of a head that libraries' tiles take
 
-std::string beyond(const AttentionPlace& place, std::initializer_list<Typed> operands, const Typed& stats) {
+std::string beyond(const AttentionPlace& place, const HeadLayout& layout, std::initializer_list<Typed> operands,
+                   const Typed& stats) {
   const DType type = operands.begin()->type;
   if (type != DType::bf16 && type != DType::fp16) return "operands are not of 16 bits";
   if (std::any_of(operands.begin(), operands.end(), [&](const Typed& t) { return t.type != type; }))
@@ -18,6 +19,7 @@ std::string beyond(const AttentionPlace& place, std::initializer_list<Typed> ope
   if (place.window > 0) return "queries see a window of keys";
   if (place.alibi) return "scores have ALiBi";
   if (place.head_dim % kStep != 0 || place.head_dim > kLongest) return "heads of " + std::to_string(place.head_dim) + " dimensions";
+  if (layout.value_dim != layout.head_dim) return "values are not as wide as keys";
   if (place.causal && place.keys != place.seq) return "causal queries and keys are not equally many";
   return "";
 }
@@ -84,12 +86,12 @@ std::vector<AttentionCall> calls(const Parts& p, const HeadLayout& l, const Atte
 
 std::string beyond_libraries(const FlashKernel& k) {
   if (k.sinks.here()) return "heads have sinks";
-  return beyond(k.place, {k.q, k.kv, k.context}, k.stats);
+  return beyond(k.place, k.layout, {k.q, k.kv, k.context}, k.stats);
 }
 
 std::string beyond_libraries(const FlashGradKernels& k) {
   const FlashGradOperands& at = k.query.at;
-  return beyond(k.query.place, {at.q, at.kv, at.context, at.dcontext, at.dq, at.dkv}, at.stats);
+  return beyond(k.query.place, k.query.layout, {at.q, at.kv, at.context, at.dcontext, at.dq, at.dkv}, at.stats);
 }
 
 std::vector<AttentionCall> calls_of(const FlashKernel& k) {

@@ -19,25 +19,25 @@ struct HeadColumns {
 
 /// Where an attention's heads lie in its operands.
 struct HeadLayout {
-  std::int64_t head_dim, per_group;  ///< query heads of a key head
+  std::int64_t head_dim, value_dim, per_group;  ///< query heads of a key head
   std::int64_t q_width, kv_width;
   std::int64_t seq, keys;
   bool q_packed, kv_packed;
 
   TANDEM_HD HeadColumns query(std::int64_t head) const {
-    if (!q_packed) return context(head);
-    return {(head / per_group * (per_group + 2) + head % per_group) * head_dim, q_width, seq};
+    const std::int64_t group = q_packed ? per_group * head_dim + head_dim + value_dim : per_group * head_dim;
+    return {head / per_group * group + head % per_group * head_dim, q_width, seq};
   }
   /// part 0: keys, 1: values.
   TANDEM_HD HeadColumns key(std::int64_t group, std::int64_t part) const {
-    const std::int64_t column = kv_packed ? group * (per_group + 2) + per_group + part : 2 * group + part;
-    return {column * head_dim, kv_width, keys};
+    const std::int64_t queries = kv_packed ? per_group * head_dim : 0;
+    return {group * (queries + head_dim + value_dim) + queries + part * head_dim, kv_width, keys};
   }
   std::int64_t heads;
-  TANDEM_HD HeadColumns context(std::int64_t head) const { return {head * head_dim, heads * head_dim, seq}; }
+  TANDEM_HD HeadColumns context(std::int64_t head) const { return {head * value_dim, heads * value_dim, seq}; }
 };
 
-/// Rows of a tile in shared memory: [kTile, head_dim], zeros beyond the last row.
+/// Rows of a tile in shared memory: [kTile, dim], zeros beyond the last row.
 template <class S, class Block>
 TANDEM_HD inline void load_tile(Block& block, const Typed& from, const HeadColumns& at, std::int64_t sequence, std::int64_t first,
                                 std::int64_t dim, typename S::Number* to) {
@@ -62,8 +62,9 @@ TANDEM_HD inline A pair_score(const AttentionPlace& p, A product, std::int64_t h
   return scale * product + p.slope<A>(head) * static_cast<A>(static_cast<int>(key - query));
 }
 
-inline std::size_t tile_bytes(Form form, std::int64_t dim, std::int64_t tiles, std::int64_t numbers) {
-  return static_cast<std::size_t>(tiles * kTile * dim + numbers) * (form == Form::doubles ? sizeof(double) : sizeof(float));
+/// `columns`: of all tiles.
+inline std::size_t tile_bytes(Form form, std::int64_t columns, std::int64_t numbers) {
+  return static_cast<std::size_t>(kTile * columns + numbers) * (form == Form::doubles ? sizeof(double) : sizeof(float));
 }
 
 /// A block for each tile of queries of a head.
@@ -75,20 +76,23 @@ struct FlashKernel {
   Typed sinks;
 
   std::int64_t tiles() const { return (place.seq + kTile - 1) / kTile; }
-  Grid grid() const { return {place.batch * place.heads * tiles(), tile_bytes(form, place.head_dim, 4, kForwardNumbers)}; }
+  Grid grid() const { return {place.batch * place.heads * tiles(), bytes(form, layout.head_dim, layout.value_dim)}; }
+  static std::size_t bytes(Form form, std::int64_t dim, std::int64_t wide) {
+    return tile_bytes(form, 2 * dim + 2 * wide, kForwardNumbers);
+  }
   static constexpr std::int64_t kForwardNumbers = kTile * kTile + 3 * kTile;
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
-    const std::int64_t dim = place.head_dim, all = (place.seq + kTile - 1) / kTile;
+    const std::int64_t dim = layout.head_dim, wide = layout.value_dim, all = (place.seq + kTile - 1) / kTile;
     const std::int64_t first = block.index() % all * kTile, head = block.index() / all % place.heads;
     const std::int64_t sequence = block.index() / all / place.heads;
     A* queries = reinterpret_cast<A*>(block.shared());
-    A *keys = queries + kTile * dim, *values = keys + kTile * dim, *sum = values + kTile * dim, *p = sum + kTile * dim;
+    A *keys = queries + kTile * dim, *values = keys + kTile * dim, *sum = values + kTile * wide, *p = sum + kTile * wide;
     A *top = p + kTile * kTile, *total = top + kTile, *shrink = total + kTile;
     const A none = -std::numeric_limits<A>::infinity();
     load_tile<S>(block, q, layout.query(head), sequence, first, dim, queries);
-    block.each(kTile * dim, [&](std::int64_t i) { sum[i] = A{0}; });
+    block.each(kTile * wide, [&](std::int64_t i) { sum[i] = A{0}; });
     block.each(kTile, [&](std::int64_t i) {
       top[i] = sinks.here() ? load<A>(sinks, head) : none;
       total[i] = sinks.here() ? A{1} : A{0};
@@ -96,7 +100,7 @@ struct FlashKernel {
     const std::int64_t last = first + kTile < place.seq ? first + kTile : place.seq, seen = place.visible(last - 1);
     for (std::int64_t key = place.first(first) / kTile * kTile; key < seen; key += kTile) {
       load_tile<S>(block, kv, layout.key(head / layout.per_group, 0), sequence, key, dim, keys);
-      load_tile<S>(block, kv, layout.key(head / layout.per_group, 1), sequence, key, dim, values);
+      load_tile<S>(block, kv, layout.key(head / layout.per_group, 1), sequence, key, wide, values);
       block.each(kTile * kTile, [&](std::int64_t at) {
         const std::int64_t i = at / kTile, k = at % kTile;
         const bool sees = first + i < place.seq && place.sees(first + i, key + k);
@@ -115,17 +119,17 @@ struct FlashKernel {
         total[i] = total[i] * shrink[i] + added;
         top[i] = most;
       });
-      block.each(kTile * dim, [&](std::int64_t at) {
-        const std::int64_t i = at / dim, d = at % dim;
+      block.each(kTile * wide, [&](std::int64_t at) {
+        const std::int64_t i = at / wide, d = at % wide;
         A mixed = sum[at] * shrink[i];
-        for (std::int64_t k = 0; k < kTile; ++k) mixed += p[i * kTile + k] * values[k * dim + d];
+        for (std::int64_t k = 0; k < kTile; ++k) mixed += p[i * kTile + k] * values[k * wide + d];
         sum[at] = mixed;
       });
     }
     const HeadColumns to = layout.context(head);
-    block.each(kTile * dim, [&](std::int64_t at) {
-      const std::int64_t i = at / dim, query = first + i;
-      if (query < place.seq) S::put(context, to.at(sequence, query) + at % dim, total[i] > A{0} ? sum[at] / total[i] : A{0});
+    block.each(kTile * wide, [&](std::int64_t at) {
+      const std::int64_t i = at / wide, query = first + i;
+      if (query < place.seq) S::put(context, to.at(sequence, query) + at % wide, total[i] > A{0} ? sum[at] / total[i] : A{0});
     });
     block.each(kTile, [&](std::int64_t i) {
       const std::int64_t query = first + i;
@@ -145,9 +149,9 @@ struct PairTile {
   A *queries, *dcontext, *keys, *values, *p, *ds, *stat, *total;
 
   /// `shared` has room for 4 tiles and kPairNumbers numbers, behind `before` numbers.
-  TANDEM_HD PairTile(A* shared, std::int64_t dim)
-      : queries(shared), dcontext(queries + kTile * dim), keys(dcontext + kTile * dim), values(keys + kTile * dim),
-        p(values + kTile * dim), ds(p + kTile * kTile), stat(ds + kTile * kTile), total(stat + kTile) {}
+  TANDEM_HD PairTile(A* shared, std::int64_t dim, std::int64_t wide)
+      : queries(shared), dcontext(queries + kTile * dim), keys(dcontext + kTile * wide), values(keys + kTile * dim),
+        p(values + kTile * wide), ds(p + kTile * kTile), stat(ds + kTile * kTile), total(stat + kTile) {}
 };
 inline constexpr std::int64_t kPairNumbers = 2 * kTile * kTile + 2 * kTile;
 
@@ -155,23 +159,23 @@ template <class S, class Block>
 TANDEM_HD inline void load_queries(Block& block, const FlashGradOperands& at, const AttentionPlace& place, const HeadLayout& layout,
                                    const ScoreRow& tile, const PairTile<typename S::Number>& t) {
   using A = typename S::Number;
-  const std::int64_t dim = place.head_dim;
-  load_tile<S>(block, at.q, layout.query(tile.head), tile.sequence, tile.query, dim, t.queries);
-  load_tile<S>(block, at.dcontext, layout.context(tile.head), tile.sequence, tile.query, dim, t.dcontext);
+  const std::int64_t wide = layout.value_dim;
+  load_tile<S>(block, at.q, layout.query(tile.head), tile.sequence, tile.query, layout.head_dim, t.queries);
+  load_tile<S>(block, at.dcontext, layout.context(tile.head), tile.sequence, tile.query, wide, t.dcontext);
   block.each(kTile, [&](std::int64_t i) {
     const std::int64_t query = tile.query + i;
     A sum = A{0};
     const std::int64_t row = layout.context(tile.head).at(tile.sequence, query);
-    for (std::int64_t d = 0; query < place.seq && d < dim; ++d) sum += S::get(at.context, row + d) * t.dcontext[i * dim + d];
+    for (std::int64_t d = 0; query < place.seq && d < wide; ++d) sum += S::get(at.context, row + d) * t.dcontext[i * wide + d];
     t.total[i] = sum;
     t.stat[i] = query < place.seq ? load<A>(at.stats, (tile.sequence * place.heads + tile.head) * place.seq + query) : A{0};
   });
 }
 
 template <class A, class Block>
-TANDEM_HD inline void fill_pairs(Block& block, const AttentionPlace& place, const ScoreRow& tile, std::int64_t key,
-                                 const PairTile<A>& t) {
-  const std::int64_t dim = place.head_dim;
+TANDEM_HD inline void fill_pairs(Block& block, const AttentionPlace& place, const HeadLayout& layout, const ScoreRow& tile,
+                                 std::int64_t key, const PairTile<A>& t) {
+  const std::int64_t dim = layout.head_dim, wide = layout.value_dim;
   block.each(kTile * kTile, [&](std::int64_t at) {
     const std::int64_t i = at / kTile, k = at % kTile, query = tile.query + i;
     t.p[at] = t.ds[at] = A{0};
@@ -179,7 +183,7 @@ TANDEM_HD inline void fill_pairs(Block& block, const AttentionPlace& place, cons
     const A score = pair_score(place, dot(t.queries + i * dim, t.keys + k * dim, dim), tile.head, query, key + k);
     const A p = exp_saturating(score - t.stat[i]), mask = place.mask<A>(tile.sequence, tile.head, query, key + k);
     t.p[at] = mask * p;
-    t.ds[at] = p * (mask * dot(t.dcontext + i * dim, t.values + k * dim, dim) - t.total[i]);
+    t.ds[at] = p * (mask * dot(t.dcontext + i * wide, t.values + k * wide, wide) - t.total[i]);
   });
 }
 
@@ -191,22 +195,25 @@ struct FlashQueryGradKernel {
   HeadLayout layout;
 
   std::int64_t tiles() const { return (place.seq + kTile - 1) / kTile; }
-  Grid grid() const { return {place.batch * place.heads * tiles(), tile_bytes(form, place.head_dim, 5, kPairNumbers)}; }
+  Grid grid() const {
+    return {place.batch * place.heads * tiles(), tile_bytes(form, 3 * layout.head_dim + 2 * layout.value_dim, kPairNumbers)};
+  }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
-    const std::int64_t dim = place.head_dim, all = (place.seq + kTile - 1) / kTile, first = block.index() % all * kTile;
+    const std::int64_t dim = layout.head_dim, wide = layout.value_dim;
+    const std::int64_t all = (place.seq + kTile - 1) / kTile, first = block.index() % all * kTile;
     const ScoreRow tile(place, block.index() / all * place.seq + first);
     A* sum = reinterpret_cast<A*>(block.shared());
-    const PairTile<A> t(sum + kTile * dim, dim);
+    const PairTile<A> t(sum + kTile * dim, dim, wide);
     block.each(kTile * dim, [&](std::int64_t i) { sum[i] = A{0}; });
     load_queries<S>(block, at, place, layout, tile, t);
     const std::int64_t last = first + kTile < place.seq ? first + kTile : place.seq, seen = place.visible(last - 1);
     const std::int64_t group = tile.head / layout.per_group;
     for (std::int64_t key = place.first(first) / kTile * kTile; key < seen; key += kTile) {
       load_tile<S>(block, at.kv, layout.key(group, 0), tile.sequence, key, dim, t.keys);
-      load_tile<S>(block, at.kv, layout.key(group, 1), tile.sequence, key, dim, t.values);
-      fill_pairs(block, place, tile, key, t);
+      load_tile<S>(block, at.kv, layout.key(group, 1), tile.sequence, key, wide, t.values);
+      fill_pairs(block, place, layout, tile, key, t);
       block.each(kTile * dim, [&](std::int64_t e) {
         A added = A{0};
         for (std::int64_t k = 0; k < kTile; ++k) added += t.ds[e / dim * kTile + k] * t.keys[k * dim + e % dim];
@@ -231,43 +238,53 @@ struct FlashKeyGradKernel {
 
   std::int64_t groups() const { return place.heads / layout.per_group; }
   std::int64_t tiles() const { return (place.keys + kTile - 1) / kTile; }
-  Grid grid() const { return {place.batch * groups() * tiles(), tile_bytes(form, place.head_dim, 6, kPairNumbers)}; }
+  Grid grid() const { return {place.batch * groups() * tiles(), bytes(form, layout.head_dim, layout.value_dim)}; }
+  static std::size_t bytes(Form form, std::int64_t dim, std::int64_t wide) {
+    return tile_bytes(form, 3 * dim + 3 * wide, kPairNumbers);
+  }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
-    const std::int64_t dim = place.head_dim, all = (place.keys + kTile - 1) / kTile, first = block.index() % all * kTile;
+    const std::int64_t dim = layout.head_dim, wide = layout.value_dim;
+    const std::int64_t all = (place.keys + kTile - 1) / kTile, first = block.index() % all * kTile;
     const std::int64_t heads = place.heads / layout.per_group, group = block.index() / all % heads;
     const std::int64_t sequence = block.index() / all / heads;
     A* dkeys = reinterpret_cast<A*>(block.shared());
     A* dvalues = dkeys + kTile * dim;
-    const PairTile<A> t(dvalues + kTile * dim, dim);
-    block.each(2 * kTile * dim, [&](std::int64_t i) { dkeys[i] = A{0}; });
+    const PairTile<A> t(dvalues + kTile * wide, dim, wide);
+    block.each(kTile * (dim + wide), [&](std::int64_t i) { dkeys[i] = A{0}; });
     load_tile<S>(block, at.kv, layout.key(group, 0), sequence, first, dim, t.keys);
-    load_tile<S>(block, at.kv, layout.key(group, 1), sequence, first, dim, t.values);
+    load_tile<S>(block, at.kv, layout.key(group, 1), sequence, first, wide, t.values);
     const std::int64_t end = place.queries_end(first + kTile - 1);
     for (std::int64_t h = group * layout.per_group; h < (group + 1) * layout.per_group; ++h)
       for (std::int64_t query = place.causal ? first : 0; query < end; query += kTile) {
         const ScoreRow tile(place, (sequence * place.heads + h) * place.seq + query);
         load_queries<S>(block, at, place, layout, tile, t);
-        fill_pairs(block, place, tile, first, t);
-        block.each(kTile * dim, [&](std::int64_t e) {
-          const std::int64_t k = e / dim, d = e % dim;
-          A key = A{0}, value = A{0};
-          for (std::int64_t i = 0; i < kTile; ++i) {
-            key += t.ds[i * kTile + k] * t.queries[i * dim + d];
-            value += t.p[i * kTile + k] * t.dcontext[i * dim + d];
-          }
-          dkeys[e] += key;
-          dvalues[e] += value;
-        });
+        fill_pairs(block, place, layout, tile, first, t);
+        add_by_key(block, t.ds, t.queries, dim, dkeys);
+        add_by_key(block, t.p, t.dcontext, wide, dvalues);
       }
     const A scale = static_cast<A>(1 / std::sqrt(static_cast<double>(dim)));
     const HeadColumns to_key = layout.key(group, 0), to_value = layout.key(group, 1);
     block.each(kTile * dim, [&](std::int64_t e) {
       const std::int64_t key = first + e / dim;
-      if (key >= place.keys) return;
-      S::put(at.dkv, to_key.at(sequence, key) + e % dim, scale * dkeys[e]);
-      S::put(at.dkv, to_value.at(sequence, key) + e % dim, dvalues[e]);
+      if (key < place.keys) S::put(at.dkv, to_key.at(sequence, key) + e % dim, scale * dkeys[e]);
+    });
+    block.each(kTile * wide, [&](std::int64_t e) {
+      const std::int64_t key = first + e / wide;
+      if (key < place.keys) S::put(at.dkv, to_value.at(sequence, key) + e % wide, dvalues[e]);
+    });
+  }
+
+ private:
+  /// sum[key] += pairs[query, key] rows[query], in rows of `cols`.
+  template <class A, class Block>
+  TANDEM_HD static void add_by_key(Block& block, const A* pairs, const A* rows, std::int64_t cols, A* sum) {
+    block.each(kTile * cols, [&](std::int64_t e) {
+      const std::int64_t k = e / cols, d = e % cols;
+      A added = A{0};
+      for (std::int64_t i = 0; i < kTile; ++i) added += pairs[i * kTile + k] * rows[i * cols + d];
+      sum[e] += added;
     });
   }
 };
@@ -288,7 +305,7 @@ struct SinkGradKernel {
     const A sum = block.template sum<A>(place.batch * place.seq, [&](std::int64_t i) {
       const std::int64_t sequence = i / place.seq, query = i % place.seq, row = layout.context(head).at(sequence, query);
       A total = A{0};
-      for (std::int64_t d = 0; d < place.head_dim; ++d) total += S::get(context, row + d) * S::get(dcontext, row + d);
+      for (std::int64_t d = 0; d < layout.value_dim; ++d) total += S::get(context, row + d) * S::get(dcontext, row + d);
       return std::exp(sink - load<A>(stats, (sequence * place.heads + head) * place.seq + query)) * total;
     });
     block.each(1, [&](std::int64_t) { store(dsinks, head, -sum); });

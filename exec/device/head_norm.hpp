@@ -12,11 +12,11 @@ inline constexpr std::int64_t kMostOfHead = 256;  ///< dimensions of a head that
 
 /// Query and key heads of all tokens, in order of (token, group, {its queries, k}): where one lies in qkv, and apart from values.
 struct HeadRows {
-  std::int64_t tokens, groups, queries, dim;  ///< queries of a group
+  std::int64_t tokens, groups, queries, dim, width;  ///< queries and columns of a group
 
   TANDEM_HD std::int64_t count() const { return tokens * groups * (queries + 1); }
   TANDEM_HD std::int64_t in_qkv(std::int64_t row) const {
-    return (row / (queries + 1) * (queries + 2) + row % (queries + 1)) * dim;
+    return row / (queries + 1) * width + row % (queries + 1) * dim;
   }
   TANDEM_HD bool is_key(std::int64_t row) const { return row % (queries + 1) == queries; }
 };

@@ -80,7 +80,7 @@ struct RotaryKernel {
   Typed x, turned, y;                           ///< x: what is turned in place is y; `turned`: t of the passes, in or out
   std::int64_t tokens, width, groups, queries;  ///< queries of a group
   std::int64_t first_head, end_head;            ///< of a group's query heads and its key
-  std::int64_t head, half;                      ///< dimensions of a head; half of those that turn
+  std::int64_t head, half, group;               ///< dimensions of a head; half of those that turn; columns of a group
   double frequencies[kMostPairs];               ///< of each pair; angle = position / unit * frequency
   double unit, length;
   SequenceMap map{1, 1};
@@ -102,11 +102,11 @@ struct RotaryKernel {
       sin[i] = static_cast<A>(inverse ? -length : length) * turn.sin;
     });
     const std::int64_t heads = end_head - first_head;
-    const bool wide = (half | head) % kLanes<S> == 0 && are_aligned(kLanes<S>, y);
+    const bool wide = (half | head | group) % kLanes<S> == 0 && are_aligned(kLanes<S>, y);
     if (part == RotaryPart::whole && wide) return turn_wide<S>(block, cos, sin);
     block.each(groups * heads * half, [&](std::int64_t at) {
       const std::int64_t i = at % half, h = at / half % heads, g = at / half / heads;
-      const std::int64_t in_head = token * width + (g * (queries + 2) + first_head + h) * head + i;
+      const std::int64_t in_head = token * width + g * group + (first_head + h) * head + i;
       const std::int64_t packed = ((token * groups + g) * heads + h) * 2 * half + i;
       turn<S>(in_head, packed, cos[i], sin[i]);
     });
@@ -121,7 +121,7 @@ struct RotaryKernel {
     block.each(groups * heads * pieces, [&](std::int64_t at) {
       const Cell piece = cell_of(at, pieces), place = cell_of(piece.row, heads);
       const std::int64_t i = piece.col * n,
-                         first = token * width + (place.row * (queries + 2) + first_head + place.col) * head + i;
+                         first = token * width + place.row * group + (first_head + place.col) * head + i;
       Wide<A, n> a = get<S, n>(y, first), b = get<S, n>(y, first + half);
       const auto c = *reinterpret_cast<const Cells<A, n>*>(cos + i), s = *reinterpret_cast<const Cells<A, n>*>(sin + i);
       TANDEM_UNROLL

@@ -64,6 +64,14 @@ inline std::int64_t operand_elements(const MatMul& op, std::size_t i) { return i
 inline std::int64_t room_of(DType type, std::int64_t elements) { return parts(bytes_of(type, elements).count(), 256) * 256; }
 inline std::int64_t sums_room(const MatMul& op) { return op.sums ? parts(column_room(op.k, op.m, 1), 256) * 256 : 0; }
 
+/// Of a norm's input where `rows` has a place for it, and of its weight and shift where these have one; in room of norm_room bytes.
+Works norm_gradients(const Operands& at, const NormGradRows& rows, Typed dgamma, Typed dbeta);
+/// The room of LatentNormBackward: for the sums of the weight's gradient, then for what the norm reads and for its gradient.
+inline std::int64_t latent_sums_room(const LatentNormBackward& op) { return parts(norm_room(op.rows, op.cols), 256) * 256; }
+inline std::int64_t latent_room(const LatentNormBackward& op, DType type) {
+  return latent_sums_room(op) + 2 * room_of(type, op.rows * op.cols);
+}
+
 // works_layer.cpp
 Works works(const MatMul& op, const Operands& at);
 Works works(const BiasGrad& op, const Operands& at);
@@ -87,6 +95,11 @@ Works works(const AttentionSoftmaxBackward& op, const Operands& at);
 Works works(const AttentionScoresBackward& op, const Operands& at);
 Works works(const FlashAttention& op, const Operands& at);
 Works works(const FlashAttentionBackward& op, const Operands& at);
+// works_latent.cpp
+Works works(const LatentNorm& op, const Operands& at);
+Works works(const LatentNormBackward& op, const Operands& at);
+Works works(const LatentHeads& op, const Operands& at);
+Works works(const LatentHeadsBackward& op, const Operands& at);
 // works_moves.cpp
 Works works(const HeadNorm& op, const Operands& at);
 Works works(const HeadNormBackward& op, const Operands& at);

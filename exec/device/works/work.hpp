@@ -14,6 +14,7 @@
 #include "exec/device/flash.hpp"
 #include "exec/device/fold.hpp"
 #include "exec/device/head_norm.hpp"
+#include "exec/device/latent.hpp"
 #include "exec/device/layerwise.hpp"
 #include "exec/device/loss.hpp"
 #include "exec/device/moves.hpp"
@@ -31,7 +32,7 @@ using Work = std::variant<PointwiseKernel, GatedKernel, GatedBackwardKernel, Ele
                           DropoutKernel, PositionKernel, PositionGradKernel, NormKernel, NormInputGradKernel,
                           NormGradKernel, ColumnSumsKernel, ColumnFoldKernel, RowReduceKernel, EmbeddingKernel, FirstTokenKernel,
                           EmbeddingGradKernel, VocabMaxKernel, VocabSumsKernel, LossKernel, LossSumKernel, CopyKernel,
-                          HeadNormKernel, HeadNormGradKernel, RotaryKernel, SoftmaxKernel,
+                          HeadNormKernel, HeadNormGradKernel, LatentHeadsKernel, LatentHeadsGradKernel, RotaryKernel, SoftmaxKernel,
                           SoftmaxGradKernel, FlashKernel, FlashGradKernels, SinkGradKernel, NormSumKernel,
                           CarryKernel, ClipKernel, AdamWKernel, SgdKernel,
                           TensorNormsKernel, CarrySumsKernel, LayerwiseMomentsKernel, LayerwiseApplyKernel, RouterKernel,

@@ -25,16 +25,11 @@ template <class Op>
 constexpr bool kHasWorks = requires(const Op& op, const Operands& at) { works(op, at); };
 
 /// What an operation asks for that its works have not; empty: nothing.
-std::string lacks_widths(const AttentionDims& d) {
-  return d.value_width() == d.head_dim ? "" : "with values of another width than keys";
-}
-std::string lacks(const AttentionDims& d) {
-  return d.share == AttentionShare::whole && d.row_shards == 1 ? lacks_widths(d) : "shared by context ranks";
-}
+std::string lacks(const AttentionDims& d) { return d.share == AttentionShare::whole && d.row_shards == 1 ? "" : "shared by context ranks"; }
 template <class Flash>
 std::string lacks_flash(const Flash& op) {
   if (op.ring_step >= 0) return "in the steps of a ring";
-  if (op.dims.head_dim > kLongestHead) return "with heads of more than 256 dimensions";
+  if (std::max(op.dims.head_dim, op.dims.value_width()) > kLongestHead) return "with heads of more than 256 dimensions";
   return lacks(op.dims);
 }
 std::string lacks(const FlashAttention& op) { return lacks_flash(op); }
@@ -46,14 +41,10 @@ std::string lacks(const AttentionScoresBackward& op) { return lacks(op.dims); }
 std::string lacks(const AttentionSoftmax& op) { return op.relative_buckets > 0 ? "with relative bias" : lacks(op.dims); }
 std::string lacks(const AttentionSoftmaxBackward& op) { return op.relative_buckets > 0 ? "with relative bias" : lacks(op.dims); }
 std::string lacks(const Rotary& op) {
-  if (const std::string widths = lacks_widths(op.dims); !widths.empty()) return widths;
   return op.width() > 2 * kMostPairs ? "of heads of more than 256 dimensions" : op.width() % 2 != 0 ? "of heads of an odd length" : "";
 }
-std::string lacks_head(const AttentionDims& d) { return d.head_dim > kMostOfHead ? "of heads of more than 256 dimensions" : lacks_widths(d); }
-std::string lacks(const HeadNorm& op) { return lacks_head(op.dims); }
-std::string lacks(const HeadNormBackward& op) { return lacks_head(op.dims); }
-std::string lacks(const SplitKv& op) { return lacks_widths(op.dims); }
-std::string lacks(const MergeKv& op) { return lacks_widths(op.dims); }
+std::string lacks(const HeadNorm& op) { return op.dims.head_dim > kMostOfHead ? "of heads of more than 256 dimensions" : ""; }
+std::string lacks(const HeadNormBackward& op) { return op.dims.head_dim > kMostOfHead ? "of heads of more than 256 dimensions" : ""; }
 constexpr const char* kRagged = "without a capacity, of rows whose number only the device knows";
 std::string lacks(const GroupedMatMul& op) { return op.ragged ? kRagged : ""; }
 std::string lacks(const GroupedWeightGrad& op) {
@@ -146,8 +137,9 @@ namespace {
 
 std::size_t shared_bytes(const Op& op, DType compute) {
   const Form form = compute == DType::fp64 ? Form::doubles : Form::mixed;
-  if (const auto* o = std::get_if<FlashAttention>(&op)) return tile_bytes(form, o->dims.head_dim, 4, FlashKernel::kForwardNumbers);
-  if (const auto* o = std::get_if<FlashAttentionBackward>(&op)) return tile_bytes(form, o->dims.head_dim, 6, kPairNumbers);
+  if (const auto* o = std::get_if<FlashAttention>(&op)) return FlashKernel::bytes(form, o->dims.head_dim, o->dims.value_width());
+  if (const auto* o = std::get_if<FlashAttentionBackward>(&op))
+    return FlashKeyGradKernel::bytes(form, o->dims.head_dim, o->dims.value_width());
   return 0;
 }
 
@@ -180,6 +172,7 @@ std::int64_t room_bytes(const Launch& launch) {
   if (const auto* o = std::get_if<MatMul>(&op)) return sums_room(*o) + rounded_bytes(*o, launch);
   if (const auto* o = std::get_if<BiasDropoutAddBackward>(&op)) return o->bias ? column_room(o->rows, o->cols, 1) : 0;
   if (const auto* o = std::get_if<HeadNormBackward>(&op)) return head_norm_room(o->rows(), o->dims.head_dim);
+  if (const auto* o = std::get_if<LatentNormBackward>(&op)) return latent_room(*o, launch.in[2].dtype);
   if (const auto* o = std::get_if<LayerNormBackward>(&op)) return o->part == NormPart::input ? 0 : norm_room(o->rows, o->cols);
   return 0;
 }
@@ -198,8 +191,9 @@ std::vector<Work> works_of(const Launch& launch, const Surroundings& around) {
 // Backward: scores and gradients of probabilities again, and three gradients.
 std::int64_t product_flops(const Work& work) {
   if (const auto* p = std::get_if<Product>(&work)) return p->shape.flops();
-  if (const auto* f = std::get_if<FlashKernel>(&work)) return 4 * pairs(f->place) * f->place.head_dim;
-  if (const auto* f = std::get_if<FlashGradKernels>(&work)) return 10 * pairs(f->query.place) * f->query.place.head_dim;
+  if (const auto* f = std::get_if<FlashKernel>(&work)) return 2 * pairs(f->place) * (f->layout.head_dim + f->layout.value_dim);
+  if (const auto* f = std::get_if<FlashGradKernels>(&work))
+    return 2 * pairs(f->query.place) * (3 * f->query.layout.head_dim + 2 * f->query.layout.value_dim);
   return 0;
 }
 

@@ -13,8 +13,8 @@ AttentionPlace place_of(const AttentionDims& d, const Operands& at) {
 }
 
 HeadLayout layout_of(const AttentionDims& d) {
-  return {d.head_dim, d.heads / d.groups(), d.q_packed ? d.qkv_width() : d.q_width(), d.kv_packed ? d.qkv_width() : d.kv_width(),
-          d.seq, d.key_count(), d.q_packed, d.kv_packed, d.heads};
+  const std::int64_t q_width = d.q_packed ? d.qkv_width() : d.q_width(), kv_width = d.kv_packed ? d.qkv_width() : d.kv_width();
+  return {d.head_dim, d.value_width(), d.per_group(), q_width, kv_width, d.seq, d.key_count(), d.q_packed, d.kv_packed, d.heads};
 }
 
 /// A matrix of every head of a batch: [rows, cols], row-major, rows `ld` apart, with the offsets of a sequence and of a head.
@@ -36,20 +36,19 @@ struct HeadProducts {
   double alpha = 1;
 
   HeadMatrix query(Typed t) const {
-    const std::int64_t per = dims.heads / dims.groups(), hd = dims.head_dim;
-    const std::int64_t width = dims.q_packed ? dims.qkv_width() : dims.q_width();
-    return {t, dims.seq, hd, width, 0, dims.seq * width, (dims.q_packed ? per + 2 : per) * hd, hd};
+    const std::int64_t hd = dims.head_dim, width = dims.q_packed ? dims.qkv_width() : dims.q_width();
+    return {t, dims.seq, hd, width, 0, dims.seq * width, dims.q_packed ? dims.group_width() : dims.per_group() * hd, hd};
   }
   HeadMatrix context(Typed t) const {
-    const std::int64_t per = dims.heads / dims.groups(), hd = dims.head_dim, width = dims.q_width();
-    return {t, dims.seq, hd, width, 0, dims.seq * width, per * hd, hd};
+    const std::int64_t wide = dims.value_width(), width = dims.context_width();
+    return {t, dims.seq, wide, width, 0, dims.seq * width, dims.per_group() * wide, wide};
   }
   /// part 0: keys, 1: values.
   HeadMatrix key(Typed t, std::int64_t part) const {
-    const std::int64_t per = dims.heads / dims.groups(), hd = dims.head_dim, keys = dims.key_count();
+    const std::int64_t keys = dims.key_count(), cols = part == 0 ? dims.head_dim : dims.value_width();
     const std::int64_t width = dims.kv_packed ? dims.qkv_width() : dims.kv_width();
-    const std::int64_t first = dims.kv_packed ? per + part : part;
-    return {t, keys, hd, width, first * hd, keys * width, (dims.kv_packed ? per + 2 : 2) * hd, 0};
+    const std::int64_t first = dims.key_column(0) + part * dims.head_dim;
+    return {t, keys, cols, width, first, keys * width, dims.kv_packed ? dims.group_width() : dims.pair_width(), 0};
   }
   HeadMatrix scores(Typed t) const {
     const std::int64_t per = dims.heads / dims.groups(), square = dims.seq * dims.key_count();

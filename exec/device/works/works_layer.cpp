@@ -10,7 +10,7 @@ namespace {
 /// What an operation's blocks leave for each other.
 Typed partials(const Operands& at) { return partial_sums(at.compute(), at.around().room); }
 
-HeadRows head_rows(const AttentionDims& d) { return {d.batch * d.seq, d.groups(), d.heads / d.groups(), d.head_dim}; }
+HeadRows head_rows(const AttentionDims& d) { return {d.batch * d.seq, d.groups(), d.per_group(), d.head_dim, d.group_width()}; }
 
 Works sums_of_columns(const Operands& at, Typed dy, Typed sums, std::int64_t rows, std::int64_t cols) {
   return column_sums(at.compute(), dy, sums, {rows, cols, at.around().room});
@@ -94,28 +94,33 @@ Works works(const LayerNorm& op, const Operands& at) {
 }
 
 // The parameters' gradients come first, or in the same pass: dx may take the place of dy.
-Works works(const LayerNormBackward& op, const Operands& at) {
-  const bool input = op.part != NormPart::parameters, parameters = op.part != NormPart::input;
-  const std::size_t first = input ? 1 : 0;
-  const Typed dy = at.in(0), x = at.in(1), stats = at.in(2), dx = at.out_if(input, 0),
-              residual = at.in_if(input && op.add_residual, 4);
-  const Form form = at.form({dy, x, residual, dx});
-  const NormGradRows rows{dy, x, stats, at.in_if(input, 3), residual, dx, op.rows, op.cols, op.rms};
+Works norm_gradients(const Operands& at, const NormGradRows& rows, Typed dgamma, Typed dbeta) {
+  const bool input = rows.dx.here(), parameters = dgamma.here();
+  const Form form = at.form({rows.dy, rows.x, rows.residual, rows.dx});
   const RowPlan plan = rows.plan(form);
   const bool together = input && parameters && NormGradKernel::can(plan);
   Works all;
   if (together)
     all.push_back(NormGradKernel{form, rows, partials(at)});
   else if (parameters)
-    all.push_back(ColumnSumsKernel{at.form({dy, x}), dy, x, stats, partials(at), op.rows, op.cols});
+    all.push_back(ColumnSumsKernel{at.form({rows.dy, rows.x}), rows.dy, rows.x, rows.stats, partials(at), rows.rows, rows.cols});
   if (parameters) {
-    const std::int64_t slabs = together ? NormGradKernel::slabs(op.rows, plan) : column_slabs(op.rows, op.cols).count;
-    ColumnFoldKernel last = column_fold(at.compute(), at.around().room, slabs, op.cols);
-    last.sets = 2, last.first = at.out(first), last.second = at.out_if(op.has_beta(), first + 1);
+    const std::int64_t slabs = together ? NormGradKernel::slabs(rows.rows, plan) : column_slabs(rows.rows, rows.cols).count;
+    ColumnFoldKernel last = column_fold(at.compute(), at.around().room, slabs, rows.cols);
+    last.sets = 2, last.first = dgamma, last.second = dbeta;
     all.push_back(last);
   }
   if (input && !together) all.push_back(NormInputGradKernel{form, rows});
   return all;
+}
+
+Works works(const LayerNormBackward& op, const Operands& at) {
+  const bool input = op.part != NormPart::parameters, parameters = op.part != NormPart::input;
+  const std::size_t first = input ? 1 : 0;
+  const Typed residual = at.in_if(input && op.add_residual, 4);
+  const Typed dx = at.out_if(input, 0);
+  const NormGradRows rows{at.in(0), at.in(1), at.in(2), at.in_if(input, 3), residual, dx, op.rows, op.cols, op.rms};
+  return norm_gradients(at, rows, at.out_if(parameters, first), at.out_if(parameters && op.has_beta(), first + 1));
 }
 
 Works works(const HeadNorm& op, const Operands& at) {

@@ -12,8 +12,7 @@ struct GroupSteps {
 };
 
 GroupSteps group_steps(std::int64_t rows, const AttentionDims& d) {
-  const std::int64_t queries = d.heads / d.groups(), hd = d.head_dim;
-  return {rows, d.groups(), 2 * hd, {queries * hd, d.qkv_width(), (queries + 2) * hd}, {0, d.kv_width(), 2 * hd}};
+  return {rows, d.groups(), d.pair_width(), {d.key_column(0), d.qkv_width(), d.group_width()}, {0, d.kv_width(), d.pair_width()}};
 }
 
 CopyKernel part_columns(const Operands& at, std::int64_t rows, std::int64_t cols, std::int64_t parts) {
@@ -68,7 +67,7 @@ Works works(const Rotary& op, const Operands& at) {
   const std::int64_t queries = d.heads / d.groups(), half = op.width() / 2;
   RotaryKernel k{};
   k.tokens = d.batch * d.seq, k.width = d.qkv_width(), k.groups = d.groups(), k.queries = queries;
-  k.half = half, k.head = d.head_dim;
+  k.half = half, k.head = d.head_dim, k.group = d.group_width();
   k.first_head = op.heads == RotaryHeads::keys ? queries : 0;
   k.end_head = op.heads == RotaryHeads::queries ? queries : queries + 1;
   for (std::int64_t i = 0; i < half; ++i) k.frequencies[i] = rotary_frequency(op, i);

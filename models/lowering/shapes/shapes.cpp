@@ -182,7 +182,7 @@ Rotary Shapes::rotation(bool inverse) const {
 /// As exec/device/attention_calls.cpp decides of whole sequences, which is all that the device has. The sum over a sink is forward alone: behind it only its statistics are read.
 AttentionKernel Shapes::flash_kernel(bool backward) const {
   constexpr std::int64_t kStep = 8, kLongest = 256;  // elements of a head that libraries' tiles take
-  const bool heads = head_dim % kStep == 0 && head_dim <= kLongest;
+  const bool heads = head_dim % kStep == 0 && head_dim <= kLongest && value_dim == head_dim;
   const bool usual = bits(dtypes.compute) == 16 && attention_dropout == 0 && !alibi && window == 0 && heads && (!sinks || backward);
   return fusion.own_unusual_attention && !usual ? AttentionKernel::own : fusion.attention;
 }

@@ -130,6 +130,30 @@ TEST_CASE("norms of heads and their gradients are right for heads of any length,
       }
 }
 
+TEST_CASE("latent attention's norms and heads are right for widths that 16 bytes divide and others") {
+  for (const DType dtype : {DType::fp32, DType::bf16})
+    for (const auto& [cols, rest] : std::vector<std::pair<std::int64_t, std::int64_t>>{{512, 64}, {40, 8}, {33, 6}}) {
+      CAPTURE(name(dtype), cols, rest);
+      Beside both(dtype);
+      const std::int64_t rows = 75, n = rows * cols, m = rows * rest;
+      const Values x = short_values(n + m, 1), gamma = short_values(cols, 2), dy = short_values(n, 3), dothers = short_values(m, 4);
+      const Values stats = both.check(LatentNorm{rows, cols, rest, 1e-5}, [&](Kind) { return Operands{real(x), real(gamma)}; },
+                                      [&](Kind k) { return Operands{result(n), result(m), zeros(k, 2 * rows)}; })[2];
+      both.check(LatentNormBackward{rows, cols, rest},
+                 [&](Kind k) { return Operands{real(dy), real(dothers), real(x), in_type(k, stats), real(gamma)}; },
+                 [&](Kind k) { return Operands{result(n + m), zeros(k, cols)}; });
+      AttentionDims d{3, 2, 37, cols};
+      d.value_dim = rest;
+      const LatentHeads op{d, rest, 1.5};
+      const std::int64_t q = op.rows() * d.q_width(), kv = op.rows() * op.kv_width(), common = op.rows() * rest,
+                         qkv = op.rows() * d.qkv_width();
+      const Operands parts{real(short_values(q, 5)), real(short_values(kv, 6)), real(short_values(common, 7))};
+      both.check(op, [&](Kind) { return parts; }, [&](Kind) { return Operands{result(qkv)}; });
+      both.check(LatentHeadsBackward{d, rest, 1.5}, [&](Kind) { return Operands{real(short_values(qkv, 8))}; },
+                 [&](Kind) { return Operands{result(q), result(kv), result(common)}; });
+    }
+}
+
 TEST_CASE("an fp32 operand of a product in 16 bits is rounded first, beside the sums") {
   const std::int64_t m = 5, n = 7, k = 12;
   for (const bool first : {true, false})
