@@ -1,6 +1,6 @@
 // Latent attention (DeepSeek-V2, arXiv 2405.04434): its tasks, parameters and what it keeps.
 
-#include <algorithm>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -47,7 +47,7 @@ std::string refusal(const json& model, const json& parallel = json::object()) {
   try {
     require_lowerable(parse_plan(plan_of(model, parallel).dump(), "latent.json"));
     return "";
-  } catch (const Error& e) {
+  } catch (const std::exception& e) {
     return e.what();
   }
 }
