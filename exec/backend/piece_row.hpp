@@ -20,6 +20,7 @@ struct PieceRow {
   std::int32_t init_id = 0;       ///< names the parameter's random numbers; equal for tied copies
   std::int64_t first = 0;         ///< where it begins in the rank's share of the parameter
   ShareMap map = {};              ///< from there to the whole parameter
+  double sign_step = 0;           ///< of Param
 };
 
 /// `map_of`: the rank's ShareMap of a parameter.
@@ -28,7 +29,7 @@ std::vector<PieceRow> piece_rows(std::span<const ParamPiece> pieces, MapOf map_o
   std::vector<PieceRow> rows;
   for (const ParamPiece& p : pieces)
     rows.push_back({p.gradient, p.weight, p.state, p.count, p.param->offset + p.first, p.param->global_index, p.param->decay,
-                    p.counted, p.param->init_id, p.first, map_of(*p.param)});
+                    p.counted && p.param->sign_step == 0, p.param->init_id, p.first, map_of(*p.param), p.param->sign_step});
   return rows;
 }
 

@@ -115,6 +115,8 @@ void compute(const TopKRouter& op, Call& call);
 template <class T>
 void compute(const TopKRouterBackward& op, Call& call);
 template <class T>
+void compute(const BalanceGrad& op, Call& call);
+template <class T>
 void compute(const MoeDispatch& op, Call& call);
 template <class T>
 void compute(const MoeDispatchBackward& op, Call& call);

@@ -132,6 +132,7 @@ void compute(const LayerwiseMoments& op, Call& call) {
   Staged<T> gradients, weights;
   for (const PieceRow& p : call.pieces()) {
     check_piece(op, p, p.state);
+    if (p.sign_step > 0) continue;
     const auto factor = static_cast<T>(gradient_factor(op, table, gradient_sums, p));
     const Piece<T> at{p, gradients.get({call.input(0), p.gradient, p.count}),
                       weights.get({call.input(1), op.master ? p.state : p.weight, p.count}), factor};
@@ -153,6 +154,10 @@ void compute(const LayerwiseApply& op, Call& call) {
   Staged<T> gradients, exp_avg, exp_avg_sq;
   for (const PieceRow& p : call.pieces()) {
     check_piece(op, p, p.state);
+    if (p.sign_step > 0) {
+      step_by_sign(p, call.input(0), gradients, weights);
+      continue;
+    }
     const auto factor = static_cast<T>(gradient_factor(op, table, gradient_sums, p));
     T* weight = weights.get(p, 0, p.count);
     const Piece<T> at{p, gradients.get({call.input(0), p.gradient, p.count}), weight, factor};

@@ -5,7 +5,7 @@
 
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/lanes.hpp"
-#include "exec/shared/vector_math.hpp"
+#include "exec/shared/routing.hpp"
 
 namespace tandem::exec::cpu {
 namespace {
@@ -18,17 +18,34 @@ void softmax(const T* x, T* p, std::int64_t n) {
   each(n, [=](std::int64_t e) { p[e] *= inverse; });
 }
 
-// The experts of every choice [tokens, top_k]: the largest probability first, the lower expert of equal ones.
 template <class T>
-std::vector<std::int64_t> choices(const MoeDims& d, const T* probs) {
+void sigmoid(const T* x, T* p, std::int64_t n) {
+  each(n, [=](std::int64_t e) { p[e] = sigmoid_score(x[e]); });
+}
+
+// What one token's experts are chosen by: their scores, or others in `room`.
+template <class T>
+const T* keys_of(const RouterRule& r, const T* scores, const T* bias, std::vector<T>& room) {
+  if (r.plain()) return scores;
+  room.assign(scores, scores + room.size());
+  for (std::size_t e = 0; r.bias && e < room.size(); ++e) room[e] += bias[e];
+  if (r.grouped()) leave_out_groups(r, room.data(), static_cast<std::int64_t>(room.size()));
+  return room.data();
+}
+
+// The experts of every choice [tokens, top_k]: the largest key first, the lower expert of equal ones.
+template <class T>
+std::vector<std::int64_t> choices(const MoeDims& d, const RouterRule& r, const T* scores, const T* bias) {
   std::vector<std::int64_t> chosen;
   std::vector<char> taken;
-  for (std::int64_t t = 0; t < d.tokens; ++t, probs += d.experts) {
+  std::vector<T> room(static_cast<std::size_t>(d.experts));
+  for (std::int64_t t = 0; t < d.tokens; ++t, scores += d.experts) {
+    const T* keys = keys_of(r, scores, bias, room);
     taken.assign(static_cast<std::size_t>(d.experts), 0);
     for (std::int64_t j = 0; j < d.top_k; ++j) {
       std::int64_t best = -1;
       for (std::int64_t e = 0; e < d.experts; ++e)
-        if (taken[static_cast<std::size_t>(e)] == 0 && (best < 0 || probs[e] > probs[best])) best = e;
+        if (taken[static_cast<std::size_t>(e)] == 0 && (best < 0 || keys[e] > keys[best])) best = e;
       chosen.push_back(best);
       taken[static_cast<std::size_t>(best)] = 1;
     }
@@ -36,11 +53,11 @@ std::vector<std::int64_t> choices(const MoeDims& d, const T* probs) {
   return chosen;
 }
 
-// Weights of one token's choices: their probabilities, as shares of their sum where there are several.
+// What the scores of one token's choices are divided by.
 template <class T>
-T sum_of_chosen(const MoeDims& d, const T* probs, const std::int64_t* chosen) {
-  if (d.top_k == 1) return T{1};
-  T sum{0};
+T sum_of_chosen(const MoeDims& d, const RouterRule& r, const T* probs, const std::int64_t* chosen) {
+  if (!normalizes(d, r)) return T{1};
+  T sum = first_of_sum<T>(r);
   for (std::int64_t j = 0; j < d.top_k; ++j) sum += probs[chosen[j]];
   return sum;
 }
@@ -71,14 +88,27 @@ void each_choice(const MoeDims& d, const std::int32_t* slots, F body) {
   }
 }
 
-// d loss / d probability of one token's experts from that of its weights w_j = p_j / sum: (dw_j - sum_i dw_i w_i) / sum.
+// d loss / d score of one token's experts from that of its weights. Normalised and not scaled these are w_j = p_j / sum, and the
+// gradient is (dw_j - sum_i dw_i w_i) / sum.
 template <class T>
-void add_weight_gradient(const MoeDims& d, const T* probs, const std::int64_t* chosen, const T* dw, T* dp) {
-  const T sum = sum_of_chosen(d, probs, chosen);
+void add_weight_gradient(const TopKRouterBackward& op, const T* probs, const std::int64_t* chosen, const T* dw, T* dp) {
+  const MoeDims& d = op.dims;
+  const T sum = sum_of_chosen(d, op.routing, probs, chosen), scale = static_cast<T>(op.routing.scale);
   T mean{0};
-  if (d.top_k > 1)
-    for (std::int64_t j = 0; j < d.top_k; ++j) mean += dw[j] * (probs[chosen[j]] / sum);
-  for (std::int64_t j = 0; j < d.top_k; ++j) dp[chosen[j]] += (dw[j] - mean) / sum;
+  if (normalizes(d, op.routing))
+    for (std::int64_t j = 0; j < d.top_k; ++j) mean += scale * dw[j] * (probs[chosen[j]] / sum);
+  for (std::int64_t j = 0; j < d.top_k; ++j) dp[chosen[j]] += (scale * dw[j] - mean) / sum;
+}
+
+// The load-balancing loss's derivative by the scores of a token, from that by their shares in the token's sum (Megatron-Core:
+// core/transformer/moe/moe_utils.py, compute_routing_scores_for_aux_loss).
+template <class T>
+void auxiliary_of_shares(const std::vector<T>& auxiliary, const T* scores, T* dp) {
+  const auto experts = static_cast<std::int64_t>(auxiliary.size());
+  const T* by_share = auxiliary.data();
+  const T sum = lane_sum<T>(experts, [=](std::int64_t e) { return scores[e]; });
+  const T mean = lane_sum<T>(experts, [=](std::int64_t e) { return by_share[e] * (scores[e] / sum); });
+  each(experts, [=](std::int64_t e) { dp[e] = (by_share[e] - mean) / sum; });
 }
 
 // The load-balancing loss's derivative by the probabilities of any one token: the share of choices stays as it is.
@@ -102,11 +132,15 @@ void compute(const TopKRouter& op, Call& call) {
   require(d.top_k >= 1 && d.top_k <= d.experts, "more choices than experts");
   const T* logits = call.in<T>(0);
   T *probs = call.out<T>(0), *weights = call.out<T>(1);
-  for (std::int64_t t = 0; t < d.tokens; ++t) softmax(logits + t * d.experts, probs + t * d.experts, d.experts);
-  const std::vector<std::int64_t> chosen = choices(d, probs);
+  const bool sigmoids = op.routing.scores == RouterScores::sigmoid;
+  for (std::int64_t t = 0; t < d.tokens; ++t)
+    (sigmoids ? sigmoid<T> : softmax<T>)(logits + t * d.experts, probs + t * d.experts, d.experts);
+  const std::vector<std::int64_t> chosen = choices(d, op.routing, probs, op.routing.bias ? call.in<T>(1) : nullptr);
+  const T scale = static_cast<T>(op.routing.scale);
   for (std::int64_t t = 0; t < d.tokens; ++t) {
-    const T *p = probs + t * d.experts, sum = sum_of_chosen(d, p, chosen.data() + t * d.top_k);
-    for (std::int64_t i = t * d.top_k; i < (t + 1) * d.top_k; ++i) weights[i] = p[chosen[static_cast<std::size_t>(i)]] / sum;
+    const T *p = probs + t * d.experts, sum = sum_of_chosen(d, op.routing, p, chosen.data() + t * d.top_k);
+    for (std::int64_t i = t * d.top_k; i < (t + 1) * d.top_k; ++i)
+      weights[i] = p[chosen[static_cast<std::size_t>(i)]] / sum * scale;
   }
   write_slots(d, chosen, call.out<std::int32_t>(2), call.out<std::int32_t>(3));
 }
@@ -116,16 +150,31 @@ void compute(const TopKRouterBackward& op, Call& call) {
   const MoeDims& d = op.dims;
   const T *dweights = call.in<T>(0), *probs = call.in<T>(1);
   T* dlogits = call.out<T>(0);
-  const std::vector<std::int64_t> chosen = choices(d, probs);
+  const bool sigmoids = op.routing.scores == RouterScores::sigmoid;
+  const std::vector<std::int64_t> chosen = choices(d, op.routing, probs, op.routing.bias ? call.in<T>(6) : nullptr);
   const std::vector<T> auxiliary = auxiliary_gradient<T>(op, call.in<std::int32_t>(4), call.table().loss_scale);
   for (std::int64_t t = 0; t < d.tokens; ++t) {
     const T* p = probs + t * d.experts;
     T* dp = dlogits + t * d.experts;
-    std::copy(auxiliary.begin(), auxiliary.end(), dp);
-    add_weight_gradient(d, p, chosen.data() + t * d.top_k, dweights + t * d.top_k, dp);
+    if (sigmoids && op.aux_loss > 0) auxiliary_of_shares(auxiliary, p, dp);
+    else std::copy(auxiliary.begin(), auxiliary.end(), dp);
+    add_weight_gradient(op, p, chosen.data() + t * d.top_k, dweights + t * d.top_k, dp);
+    if (sigmoids) {
+      each(d.experts, [=](std::int64_t e) { dp[e] *= p[e] * (T{1} - p[e]); });
+      continue;
+    }
     const T mean = lane_sum<T>(d.experts, [=](std::int64_t e) { return dp[e] * p[e]; });
     each(d.experts, [=](std::int64_t e) { dp[e] = p[e] * (dp[e] - mean); });
   }
+}
+
+template <class T>
+void compute(const BalanceGrad& op, Call& call) {
+  const MoeDims& d = op.dims;
+  const std::int32_t* counts = call.in<std::int32_t>(0);
+  T* out = call.out<T>(0);
+  for (std::int64_t e = 0; e < d.experts; ++e)
+    out[e] = static_cast<T>(static_cast<double>(counts[e] * d.experts - d.tokens * d.top_k) * op.scale());
 }
 
 template <class T>
@@ -178,6 +227,7 @@ void compute(const MoeCombineBackward& op, Call& call) {
 
 TANDEM_KERNEL(TopKRouter);
 TANDEM_KERNEL(TopKRouterBackward);
+TANDEM_KERNEL(BalanceGrad);
 TANDEM_KERNEL(MoeDispatch);
 TANDEM_KERNEL(MoeDispatchBackward);
 TANDEM_KERNEL(MoeCombine);

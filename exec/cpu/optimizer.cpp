@@ -72,6 +72,10 @@ void compute(const AdamW& op, Call& call) {
   Staged<T> gradient;
   for (const PieceRow& p : call.pieces()) {
     require(p.state + p.count <= op.elements, "a parameter lies beyond the optimizer's states");
+    if (p.sign_step > 0) {
+      step_by_sign(p, call.input(0), gradient, weights);
+      continue;
+    }
     each_stretch(p, [&](std::int64_t first, std::int64_t n) {
       const AdamWState<T> at{gradient.get({call.input(0), p.gradient + first, n}), weights.get(p, first, n),
                              exp_avg.get(p, first, n), exp_avg_sq.get(p, first, n)};
@@ -96,6 +100,10 @@ void compute(const Sgd& op, Call& call) {
   Staged<T> gradient;
   for (const PieceRow& p : call.pieces()) {
     require(p.state + p.count <= op.elements, "a parameter lies beyond the optimizer's states");
+    if (p.sign_step > 0) {
+      step_by_sign(p, call.input(0), gradient, weights);
+      continue;
+    }
     const T decay = p.decay ? static_cast<T>(op.weight_decay) : T{0};
     each_stretch(p, [&](std::int64_t first, std::int64_t n) {
       const T* g = gradient.get({call.input(0), p.gradient + first, n});

@@ -215,6 +215,7 @@ struct LayerwiseMomentsKernel {
     using A = typename S::Number;
     if (at.table->found_nonfinite) return;
     each_run(block, at.pieces, [&](const Run& run) {
+      if (run.piece.sign_step > 0) return;
       if (at.kind == LayerwiseKind::lamb) moments<2, A>(block, run);
       else moments<3, A>(block, run);
     });
@@ -253,7 +254,10 @@ struct LayerwiseApplyKernel {
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
     if (at.table->found_nonfinite) return;
-    each_run(block, at.pieces, [&](const Run& run) { apply<A>(block, run); });
+    each_run(block, at.pieces, [&](const Run& run) {
+      if (run.piece.sign_step > 0) step_by_sign<A>(block, run);
+      else apply<A>(block, run);
+    });
   }
 
  private:
@@ -272,11 +276,22 @@ struct LayerwiseApplyKernel {
       const A w = at.weight<A>(p, local), m = load<A>(at.exp_avg, state), v = load<A>(at.exp_avg_sq, state);
       A change = of_momentum * terms.momentum(w, m, v);
       if (lans) change = change + of_gradient * terms.gradient(w, load<A>(at.gradients, p.gradient + local) * factor, v);
-      const A after = w - change;
-      if (!at.master.here()) return put_rounded(at.random, at.weights, p.weight + local, after, p, local, 0, at.table->step);
-      store(at.weights, p.weight + local, after);
-      store(at.master, state, after);
+      put(p, local, w - change);
     });
+  }
+  template <class A, class Block>
+  TANDEM_HD void step_by_sign(Block& block, const Run& run) const {
+    const PieceRow& p = run.piece;
+    block.each(run.count, [&](std::int64_t i) {
+      const std::int64_t local = run.first + i;
+      put(p, local, at.weight<A>(p, local) - step_against(p, load<A>(at.gradients, p.gradient + local)));
+    });
+  }
+  template <class A>
+  TANDEM_HD void put(const PieceRow& p, std::int64_t local, A after) const {
+    if (!at.master.here()) return put_rounded(at.random, at.weights, p.weight + local, after, p, local, 0, at.table->step);
+    store(at.weights, p.weight + local, after);
+    store(at.master, p.state + local, after);
   }
   static TANDEM_HD double ratio(double weights, double update) { return weights > 0 && update > 0 ? weights / update : 1; }
 };

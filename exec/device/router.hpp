@@ -6,8 +6,7 @@
 #include "exec/backend/step_table.hpp"
 #include "exec/device/chunk.hpp"
 #include "exec/device/typed.hpp"
-#include "exec/shared/vector_math.hpp"
-#include "models/ops/experts.hpp"
+#include "exec/shared/routing.hpp"
 
 namespace tandem::exec::device {
 
@@ -22,60 +21,84 @@ inline std::size_t routed_bytes(Form form, std::int64_t tokens, std::int64_t exp
   return static_cast<std::size_t>(tokens * rows * (experts + 1)) * (form == Form::doubles ? sizeof(double) : sizeof(float));
 }
 
-/// The choice behind `last` (-1: the first): the largest probability first, the lower expert of equal ones.
+/// Rows that a block keeps of each token: `rows`, and its keys where these are not its scores.
+constexpr std::int64_t routed_rows(const RouterRule& r, std::int64_t rows) { return rows + (r.plain() ? 0 : 1); }
+
+/// Makes one token's keys, in `room` where they are not its scores.
 template <class A>
-TANDEM_HD inline std::int64_t next_choice(const A* probs, std::int64_t experts, std::int64_t last) {
+TANDEM_HD inline const A* keys_of(const RouterRule& r, const A* scores, const Typed& bias, A* room, std::int64_t experts) {
+  if (r.plain()) return scores;
+  for (std::int64_t e = 0; e < experts; ++e) room[e] = r.bias ? scores[e] + load<A>(bias, e) : scores[e];
+  if (r.grouped()) leave_out_groups(r, room, experts);
+  return room;
+}
+
+/// The choice behind `last` (-1: the first): the largest key first, the lower expert of equal ones.
+template <class A>
+TANDEM_HD inline std::int64_t next_choice(const A* keys, std::int64_t experts, std::int64_t last) {
   std::int64_t best = -1;
   for (std::int64_t e = 0; e < experts; ++e) {
-    const bool left = last < 0 || probs[e] < probs[last] || (probs[e] == probs[last] && e > last);
-    if (left && (best < 0 || probs[e] > probs[best])) best = e;
+    const bool left = last < 0 || keys[e] < keys[last] || (keys[e] == keys[last] && e > last);
+    if (left && (best < 0 || keys[e] > keys[best])) best = e;
   }
   return best;
 }
 
-/// What weights are divided by: the sum of the probabilities chosen, where there are several.
+/// What weights are divided by: the sum of the scores chosen, where they are normalised.
 template <class A>
-TANDEM_HD inline A sum_of_chosen(const MoeDims& d, const A* probs) {
-  if (d.top_k == 1) return A{1};
-  A sum = A{0};
+TANDEM_HD inline A sum_of_chosen(const MoeDims& d, const RouterRule& r, const A* scores, const A* keys) {
+  if (!normalizes(d, r)) return A{1};
+  A sum = first_of_sum<A>(r);
   for (std::int64_t j = 0, e = -1; j < d.top_k; ++j) {
-    e = next_choice(probs, d.experts, e);
-    sum += probs[e];
+    e = next_choice(keys, d.experts, e);
+    sum += scores[e];
   }
   return sum;
 }
 
-/// probs, weights, and the expert of every choice.
+/// One token's probabilities in place of its logits.
+template <class A>
+TANDEM_HD inline void softmax_of_token(A* p, std::int64_t experts) {
+  A top = p[0], sum = A{0};
+  for (std::int64_t e = 1; e < experts; ++e) top = p[e] > top ? p[e] : top;
+  for (std::int64_t e = 0; e < experts; ++e) sum += p[e] = exp_saturating(p[e] - top);
+  const A inverse = A{1} / sum;
+  for (std::int64_t e = 0; e < experts; ++e) p[e] *= inverse;
+}
+
+/// Scores, weights, and the expert of every choice.
 struct RouterKernel {
   Form form;
-  Typed logits, probs, weights;
+  Typed logits, bias, probs, weights;
   std::int32_t* chosen;
   MoeDims dims;
+  RouterRule routing;
   std::int64_t tokens_of_block;
 
   Grid grid() const {
-    return {(dims.tokens + tokens_of_block - 1) / tokens_of_block, routed_bytes(form, tokens_of_block, dims.experts, 1)};
+    return {(dims.tokens + tokens_of_block - 1) / tokens_of_block,
+            routed_bytes(form, tokens_of_block, dims.experts, routed_rows(routing, 1))};
   }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
     A* rows = reinterpret_cast<A*>(block.shared());
+    A* keys = rows + tokens_of_block * (dims.experts + 1);
     const std::int64_t first = block.index() * tokens_of_block, rest = dims.tokens - first, experts = dims.experts;
     const std::int64_t tokens = rest < tokens_of_block ? rest : tokens_of_block;
     const auto place = [&](std::int64_t i) { return i / experts * (experts + 1) + i % experts; };
     block.each(tokens * experts, [&](std::int64_t i) { rows[place(i)] = S::get(logits, first * experts + i); });
     block.each(tokens, [&](std::int64_t t) {
       A* p = rows + t * (experts + 1);
-      A top = p[0], sum = A{0};
-      for (std::int64_t e = 1; e < experts; ++e) top = p[e] > top ? p[e] : top;
-      for (std::int64_t e = 0; e < experts; ++e) sum += p[e] = exp_saturating(p[e] - top);
-      const A inverse = A{1} / sum;
-      for (std::int64_t e = 0; e < experts; ++e) p[e] *= inverse;
-      const A all = sum_of_chosen(dims, p);
+      if (routing.scores == RouterScores::softmax) softmax_of_token(p, experts);
+      else
+        for (std::int64_t e = 0; e < experts; ++e) p[e] = sigmoid_score(p[e]);
+      const A* key = keys_of(routing, p, bias, keys + t * (experts + 1), experts);
+      const A all = sum_of_chosen(dims, routing, p, key), scale = static_cast<A>(routing.scale);
       for (std::int64_t j = 0, e = -1; j < dims.top_k; ++j) {
-        e = next_choice(p, experts, e);
+        e = next_choice(key, experts, e);
         chosen[(first + t) * dims.top_k + j] = static_cast<std::int32_t>(e);
-        store(weights, (first + t) * dims.top_k + j, p[e] / all);
+        store(weights, (first + t) * dims.top_k + j, p[e] / all * scale);
       }
     });
     block.each(tokens * experts, [&](std::int64_t i) { S::put(probs, first * experts + i, rows[place(i)]); });
@@ -137,25 +160,45 @@ struct SlotsKernel {
   }
 };
 
+/// BalanceGrad: (count * experts - choices) * scale.
+struct BalanceGradKernel {
+  Form form;
+  const std::int32_t* counts;
+  Typed gradient;
+  std::int64_t experts, choices;
+  double scale;
+
+  Grid grid() const { return {1}; }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    using A = typename S::Number;
+    block.each(experts, [&](std::int64_t e) {
+      store(gradient, e, static_cast<A>(static_cast<double>(counts[e] * experts - choices) * scale));
+    });
+  }
+};
+
 /// dlogits, with the load-balancing loss's share: the counts of all that route, and `factor` x loss scale of each.
 struct RouterGradKernel {
   Form form;
-  Typed dweights, probs, dlogits;
+  Typed dweights, probs, bias, dlogits;
   const std::int32_t* counts;
   MoeDims dims;
+  RouterRule routing;
   double factor;
   const StepTable* table;
   std::int64_t tokens_of_block;
 
   Grid grid() const {
-    return {(dims.tokens + tokens_of_block - 1) / tokens_of_block, routed_bytes(form, tokens_of_block, dims.experts, 2)};
+    return {(dims.tokens + tokens_of_block - 1) / tokens_of_block,
+            routed_bytes(form, tokens_of_block, dims.experts, routed_rows(routing, 2))};
   }
   template <class S, class Block>
   TANDEM_HD void run(Block& block) const {
     using A = typename S::Number;
     const std::int64_t experts = dims.experts, width = experts + 1;
     A* rows = reinterpret_cast<A*>(block.shared());
-    A* gradients = rows + tokens_of_block * width;
+    A *gradients = rows + tokens_of_block * width, *keys = gradients + tokens_of_block * width;
     const std::int64_t first = block.index() * tokens_of_block, rest = dims.tokens - first;
     const std::int64_t tokens = rest < tokens_of_block ? rest : tokens_of_block;
     const double choices = block.template sum<double>(experts, [&](std::int64_t e) { return static_cast<double>(counts[e]); });
@@ -168,7 +211,12 @@ struct RouterGradKernel {
     block.each(tokens, [&](std::int64_t t) {
       const A* p = rows + t * width;
       A* dp = gradients + t * width;
-      add_weight_gradient(p, dp, (first + t) * dims.top_k);
+      if (routing.scores == RouterScores::sigmoid && factor > 0) auxiliary_of_shares(p, dp);
+      add_weight_gradient(p, keys_of(routing, p, bias, keys + t * width, experts), dp, (first + t) * dims.top_k);
+      if (routing.scores == RouterScores::sigmoid) {
+        for (std::int64_t e = 0; e < experts; ++e) dp[e] *= p[e] * (A{1} - p[e]);
+        return;
+      }
       A mean = A{0};
       for (std::int64_t e = 0; e < experts; ++e) mean += dp[e] * p[e];
       for (std::int64_t e = 0; e < experts; ++e) dp[e] = p[e] * (dp[e] - mean);
@@ -179,18 +227,26 @@ struct RouterGradKernel {
   }
 
  private:
-  /// (dw_j - sum_i dw_i w_i) / sum, of weights w_j = p_j / sum.
+  /// The load-balancing loss's derivative by scores, in place of that by their shares in the token's sum.
   template <class A>
-  TANDEM_HD void add_weight_gradient(const A* p, A* dp, std::int64_t at) const {
-    const A sum = sum_of_chosen(dims, p);
+  TANDEM_HD void auxiliary_of_shares(const A* p, A* dp) const {
+    A sum = A{0}, mean = A{0};
+    for (std::int64_t e = 0; e < dims.experts; ++e) sum += p[e];
+    for (std::int64_t e = 0; e < dims.experts; ++e) mean += dp[e] * (p[e] / sum);
+    for (std::int64_t e = 0; e < dims.experts; ++e) dp[e] = (dp[e] - mean) / sum;
+  }
+  /// (dw_j - sum_i dw_i w_i) / sum, of weights w_j = p_j / sum before their scale.
+  template <class A>
+  TANDEM_HD void add_weight_gradient(const A* p, const A* keys, A* dp, std::int64_t at) const {
+    const A sum = sum_of_chosen(dims, routing, p, keys), scale = static_cast<A>(routing.scale);
     A mean = A{0};
-    for (std::int64_t j = 0, e = -1; dims.top_k > 1 && j < dims.top_k; ++j) {
-      e = next_choice(p, dims.experts, e);
-      mean += load<A>(dweights, at + j) * (p[e] / sum);
+    for (std::int64_t j = 0, e = -1; normalizes(dims, routing) && j < dims.top_k; ++j) {
+      e = next_choice(keys, dims.experts, e);
+      mean += scale * load<A>(dweights, at + j) * (p[e] / sum);
     }
     for (std::int64_t j = 0, e = -1; j < dims.top_k; ++j) {
-      e = next_choice(p, dims.experts, e);
-      dp[e] += (load<A>(dweights, at + j) - mean) / sum;
+      e = next_choice(keys, dims.experts, e);
+      dp[e] += (scale * load<A>(dweights, at + j) - mean) / sum;
     }
   }
 };

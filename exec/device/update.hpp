@@ -56,6 +56,41 @@ TANDEM_HD inline void each_of_stretch(Block& block, const Pieces& pieces, bool m
     block.each(span.singles(), [&](std::int64_t k) { body(Lanes<1>{}, piece, Places(piece, span.single(k) - piece.state)); });
 }
 
+/// The change of a weight whose piece has a step of its own, against the sign of what stands in its gradient's place.
+template <class A>
+TANDEM_HD inline A step_against(const PieceRow& piece, A gradient) {
+  const A step = static_cast<A>(piece.sign_step);
+  return gradient > A{0} ? step : gradient < A{0} ? -step : A{0};
+}
+
+/// The weights an update changes, and where it writes them.
+struct UpdatedWeights {
+  const Typed &weights, &master;
+  const RoundAtRandom& random;
+  std::uint64_t step;
+
+  template <class S, int N>
+  TANDEM_HD Wide<typename S::Number, N> get(const Places& at) const {
+    return master.here() ? device::get<S, N>(master, at.state) : device::get<S, N>(weights, at.weight);
+  }
+  template <class S, class A, int N>
+  TANDEM_HD void put(const PieceRow& piece, const Places& at, const Wide<A, N>& w) const {
+    if (!master.here()) return random.template put<S>(weights, at.weight, w, {piece, at.local, 0, step});
+    store_wide(weights, at.weight, w);
+    device::put<S>(master, at.state, w);
+  }
+  /// Instead of an optimizer's rule.
+  template <class S, int N>
+  TANDEM_HD void step_by_sign(const Typed& gradients, const PieceRow& piece, const Places& at) const {
+    using A = typename S::Number;
+    const Wide<A, N> g = device::get<S, N>(gradients, at.gradient);
+    Wide<A, N> w = get<S, N>(at);
+    TANDEM_UNROLL
+    for (int l = 0; l < N; ++l) w[l] -= step_against(piece, g[l]);
+    put<S>(piece, at, w);
+  }
+};
+
 struct AdamWKernel {
   Form form;
   Typed gradients, weights, exp_avg, exp_avg_sq, master;
@@ -75,9 +110,11 @@ struct AdamWKernel {
     const bool may = are_aligned(kLanes<S>, gradients, weights) && are_aligned(kLanes<S>, exp_avg, exp_avg_sq, master);
     each_of_stretch<kLanes<S>>(block, pieces, may, [&](auto lanes, const PieceRow& piece, const Places& at) {
       constexpr int n = decltype(lanes)::n;
+      const UpdatedWeights updates{weights, master, random, table->step};
+      if (piece.sign_step > 0) return updates.template step_by_sign<S, n>(gradients, piece, at);
       const A keep = piece.decay ? step.decay : A{1};
       const Wide<A, n> g = get<S, n>(gradients, at.gradient), m = get<S, n>(exp_avg, at.state), v = get<S, n>(exp_avg_sq, at.state);
-      const Wide<A, n> w = master.here() ? get<S, n>(master, at.state) : get<S, n>(weights, at.weight);
+      const Wide<A, n> w = updates.template get<S, n>(at);
       Wide<A, n> w1, m1, v1;
       TANDEM_UNROLL
       for (int l = 0; l < n; ++l) {
@@ -86,9 +123,7 @@ struct AdamWKernel {
       }
       random.template put<S>(exp_avg, at.state, m1, {piece, at.local, 1, table->step});
       random.template put<S>(exp_avg_sq, at.state, v1, {piece, at.local, 2, table->step});
-      if (!master.here()) return random.template put<S>(weights, at.weight, w1, {piece, at.local, 0, table->step});
-      store_wide(weights, at.weight, w1);
-      device::put<S>(master, at.state, w1);
+      updates.template put<S>(piece, at, w1);
     });
   }
 };
@@ -113,9 +148,10 @@ struct SgdKernel {
     const bool may = are_aligned(kLanes<S>, gradients, weights, buffer, master);
     each_of_stretch<kLanes<S>>(block, pieces, may, [&](auto lanes, const PieceRow& piece, const Places& at) {
       constexpr int n = decltype(lanes)::n;
+      const UpdatedWeights updates{weights, master, random, table->step};
+      if (piece.sign_step > 0) return updates.template step_by_sign<S, n>(gradients, piece, at);
       const A decay = piece.decay ? static_cast<A>(weight_decay) : A{0};
-      Wide<A, n> moved = get<S, n>(gradients, at.gradient),
-                 w = master.here() ? get<S, n>(master, at.state) : get<S, n>(weights, at.weight);
+      Wide<A, n> moved = get<S, n>(gradients, at.gradient), w = updates.template get<S, n>(at);
       TANDEM_UNROLL
       for (int l = 0; l < n; ++l) moved[l] = moved[l] * clip + decay * w[l];
       if (buffer.here()) {
@@ -126,9 +162,7 @@ struct SgdKernel {
       }
       TANDEM_UNROLL
       for (int l = 0; l < n; ++l) w[l] -= rate * moved[l];
-      if (!master.here()) return random.template put<S>(weights, at.weight, w, {piece, at.local, 0, table->step});
-      store_wide(weights, at.weight, w);
-      device::put<S>(master, at.state, w);
+      updates.template put<S>(piece, at, w);
     });
   }
 };

@@ -7,6 +7,9 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
+/// With keys that are not the scores.
+constexpr RouterRule kBalancedRouting{.scores = RouterScores::sigmoid, .bias = true};
+
 /// A kind of operation, to choose its grid by.
 template <class T>
 struct Kind {};
@@ -247,10 +250,19 @@ class Grid {
   }
 
   void add(Kind<TopKRouter>) {
-    experts([&](auto d) { ops_.push_back(TopKRouter{d}); });
+    experts([&](auto d) {
+      ops_.push_back(TopKRouter{d});
+      ops_.push_back(TopKRouter{d, kBalancedRouting});
+    });
   }
   void add(Kind<TopKRouterBackward>) {
-    experts([&](auto d) { ops_.push_back(TopKRouterBackward{d, 0.01, 1}); });
+    experts([&](auto d) {
+      ops_.push_back(TopKRouterBackward{d, 0.01, 1});
+      ops_.push_back(TopKRouterBackward{d, 0.01, 1, kBalancedRouting});
+    });
+  }
+  void add(Kind<BalanceGrad>) {
+    experts([&](auto d) { ops_.push_back(BalanceGrad{d, 1}); });
   }
   void add(Kind<MoeDispatch>) {
     experts([&](auto d) { ops_.push_back(MoeDispatch{d}); });

@@ -174,12 +174,15 @@ class Sizes {
 
   OperandSizes operator()(const TopKRouter& o) const {
     const auto probs = v(o.dims.tokens * o.dims.experts);
-    return {{probs}, {probs, v(choices(o.dims)), ids(choices(o.dims)), ids(o.dims.experts)}};
+    return {with({probs}, o.routing.bias, v(o.dims.experts)),
+            {probs, v(choices(o.dims)), ids(choices(o.dims)), ids(o.dims.experts)}};
   }
   OperandSizes operator()(const TopKRouterBackward& o) const {
     const auto probs = v(o.dims.tokens * o.dims.experts), weights = v(choices(o.dims));
-    return {{weights, probs, weights, ids(choices(o.dims)), ids(o.dims.experts), probs}, {probs}};
+    return {with({weights, probs, weights, ids(choices(o.dims)), ids(o.dims.experts), probs}, o.routing.bias, v(o.dims.experts)),
+            {probs}};
   }
+  OperandSizes operator()(const BalanceGrad& o) const { return {{ids(o.dims.experts)}, {v(o.dims.experts)}}; }
   OperandSizes operator()(const MoeDispatch& o) const {
     return {{tokens(o.dims), ids(choices(o.dims))}, {expert_rows(o.dims)}};
   }

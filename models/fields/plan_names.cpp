@@ -26,5 +26,7 @@ std::string_view name(OptimizerKind v) { return spelled(v); }
 std::string_view name(DecayShape v) { return spelled(v); }
 std::string_view name(CudaGraphs v) { return spelled(v); }
 std::string_view name(AttentionKernel v) { return spelled(v); }
+std::string_view name(RouterScores v) { return spelled(v); }
+std::string_view name(GroupScore v) { return spelled(v); }
 
 }  // namespace tandem

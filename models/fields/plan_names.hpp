@@ -38,6 +38,14 @@ struct Spelling<ParallelResidual> {
   static constexpr std::array<std::string_view, 3> names{"none", "one_norm", "two_norms"};
 };
 template <>
+struct Spelling<RouterScores> {
+  static constexpr std::array<std::string_view, 2> names{"softmax", "sigmoid"};
+};
+template <>
+struct Spelling<GroupScore> {
+  static constexpr std::array<std::string_view, 2> names{"max", "top2"};
+};
+template <>
 struct Spelling<QkNorm> {
   static constexpr std::array<std::string_view, 2> names{"none", "head"};
 };

@@ -123,6 +123,8 @@ struct Param {
   /// Rows of one expert; expert rank e holds experts [e*n, (e+1)*n), stacked along the rows. 0: not an expert's.
   std::int64_t expert_rows = 0;
   bool vocabulary = false;     ///< one row for each word; local rows at or beyond full_rows are padding
+  /// Above 0 no optimizer's rule applies and norms leave it out: w -= sign_step * sign(gradient).
+  double sign_step = 0;
 
   std::int64_t elements() const { return rows * cols; }
   /// Elements of tensor rank r's share that belong to the model; padding follows them.

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "models/base/dtype.hpp"
+#include "models/plan/routing.hpp"
 
 namespace tandem {
 
@@ -13,16 +14,42 @@ struct MoeDims {
   /// Rows handed to experts: a fixed number for each, or one for every choice of every token.
   std::int64_t rows() const { return capacity > 0 ? experts * capacity : tokens * top_k; }
 };
-/// Softmax over the experts, then the top_k largest (the lower index wins a tie); weights are their probabilities, divided
-/// by their sum when top_k > 1. With a capacity, choices beyond it (in ascending token, then choice) are dropped: slot -1.
+/// From logits to the choice of experts and their weights. The choice is by keys: scores and, with `bias`, a number of each expert.
+struct RouterRule {
+  RouterScores scores = RouterScores::softmax;
+  bool normalize = true;                ///< chosen scores are divided by their sum when top_k > 1
+  double scale = 1;                     ///< of weights, behind that
+  std::int64_t groups = 0, kept_groups = 0;  ///< experts of the kept_groups best of `groups` equal groups are chosen; 0: there are none
+  GroupScore group_score = GroupScore::max;  ///< of keys
+  bool bias = false;
+  constexpr bool grouped() const { return kept_groups < groups; }
+  /// Whether keys are the scores themselves.
+  constexpr bool plain() const { return !bias && !grouped(); }
+};
+/// Added to the sum that sigmoids are divided by, which may be 0 in fp32 (huggingface/transformers: models/deepseek_v3,
+/// route_tokens_to_experts).
+inline constexpr double kSmallestSum = 1e-20;
+
+/// Scores of the experts, then the top_k with the largest keys (the lower index wins a tie); weights are their scores, normalised and
+/// scaled. With a capacity, choices beyond it (in ascending token, then choice) are dropped: slot -1.
 /// slots: the row of dispatch that a choice takes: expert*capacity + position, or its place in order of (expert, token).
-/// in: logits[tokens, experts]; out: probs[tokens, experts], weights[tokens, top_k], slots[tokens, top_k] (int32),
+/// in: logits[tokens, experts], [bias[experts]]; out: probs (the scores)[tokens, experts], weights[tokens, top_k], slots[tokens, top_k] (int32),
 /// counts[experts] (int32; choices of each expert, dropped ones too)
-struct TopKRouter { MoeDims dims; };
+struct TopKRouter { MoeDims dims; RouterRule routing{}; };
 /// With the load-balancing loss aux_loss * experts * sum_e f_e P_e (Switch, arXiv 2101.03961 eq. 4; f: share of choices, P: mean
-/// probability), scaled by 1/micro_batches: parts of the global batch as large as `tokens`. f is a constant to the gradient.
-/// in: dweights[tokens, top_k], probs, weights, slots, counts (f's: of all that route), logits; out: dlogits[tokens, experts]
-struct TopKRouterBackward { MoeDims dims; double aux_loss; std::int64_t micro_batches; };
+/// probability, of sigmoids their share in the token's sum), scaled by 1/micro_batches: parts of the global batch as large as
+/// `tokens`. f is a constant to the gradient, and so is the choice: the bias has no gradient.
+/// in: dweights[tokens, top_k], probs, weights, slots, counts (f's: of all that route), logits, [bias]; out: dlogits[tokens, experts]
+struct TopKRouterBackward { MoeDims dims; double aux_loss; std::int64_t micro_batches; RouterRule routing{}; };
+/// What stands in the place of a gradient of the bias, for an update by its sign: how much more than the mean each expert was chosen by
+/// this rank's tokens, (count * experts - tokens * top_k) * scale(). Sums over `micro_batches` parts of the global batch are at most 1, and
+/// scale() is a power of two that does not depend on how the batch is split.
+/// in: counts[experts] (int32); out: dbias[experts]
+struct BalanceGrad {
+  MoeDims dims;
+  std::int64_t micro_batches;  ///< as in TopKRouterBackward
+  double scale() const;
+};
 /// Rows of tokens where slots put them; rows nobody takes are 0. in: x[tokens, hidden], slots; out: rows[dims.rows(), hidden]
 struct MoeDispatch { MoeDims dims; };
 /// in: drows, slots; out: dx[tokens, hidden] (sum over choices, ascending)

@@ -1,5 +1,7 @@
 #include "models/ops/op.hpp"
 
+#include <cmath>
+
 #include "models/ops/collective_bytes.hpp"
 
 namespace tandem {
@@ -12,12 +14,17 @@ constexpr std::string_view kKindNames[kOpKinds] = {
       "attention_scores_backward", "flash_attention", "flash_attention_backward", "split_kv", "merge_kv", "pack_columns",
       "unpack_columns", "head_norm", "head_norm_backward", "latent_heads", "latent_heads_backward", "rotary", "bias_dropout_add", "bias_dropout_add_backward", "bias_dropout_add_norm", "embedding", "embedding_backward",
       "position_dropout", "position_dropout_backward", "take_first", "take_first_backward", "vocab_max", "vocab_exp_sum",
-      "cross_entropy", "accumulate", "fill", "top_k_router", "top_k_router_backward", "moe_dispatch", "moe_dispatch_backward",
+      "cross_entropy", "accumulate", "fill", "top_k_router", "top_k_router_backward", "balance_grad", "moe_dispatch", "moe_dispatch_backward",
       "moe_combine", "moe_combine_backward", "grouped_matmul", "grouped_weight_grad", "grouped_bias", "grouped_bias_grad", "grad_norm", "clip_coefficient", "adamw",
       "sgd", "tensor_norms", "layerwise_moments", "layerwise_apply", "collective", "send", "recv", "host_copy"};
 static_assert(!kKindNames[kOpKinds - 1].empty(), "an operation has no name");
 
 }  // namespace
+
+double BalanceGrad::scale() const {
+  const double most = static_cast<double>(dims.tokens * micro_batches) * static_cast<double>(dims.top_k * dims.experts);
+  return std::ldexp(1.0, -static_cast<int>(std::ceil(std::log2(most))));
+}
 
 std::string_view kind_name(const Op& op) { return kKindNames[op.index()]; }
 

@@ -35,8 +35,8 @@ using Op = std::variant<MatMul, BiasGrad, LayerNorm, LayerNormBackward, Pointwis
                         UnpackColumns, HeadNorm, HeadNormBackward, LatentHeads, LatentHeadsBackward, Rotary, BiasDropoutAdd,
                         BiasDropoutAddBackward, BiasDropoutAddNorm, Embedding, EmbeddingBackward, PositionDropout,
                         PositionDropoutBackward, TakeFirst, TakeFirstBackward, VocabMax, VocabExpSum, CrossEntropy,
-                        Accumulate, Fill, TopKRouter, TopKRouterBackward, MoeDispatch, MoeDispatchBackward, MoeCombine,
-                        MoeCombineBackward, GroupedMatMul, GroupedWeightGrad, GroupedBias, GroupedBiasGrad, GradNorm,
+                        Accumulate, Fill, TopKRouter, TopKRouterBackward, BalanceGrad, MoeDispatch, MoeDispatchBackward,
+                        MoeCombine, MoeCombineBackward, GroupedMatMul, GroupedWeightGrad, GroupedBias, GroupedBiasGrad, GradNorm,
                         ClipCoefficient, AdamW, Sgd, TensorNorms, LayerwiseMoments, LayerwiseApply, Collective, Send, Recv,
                         HostCopy>;
 

@@ -87,6 +87,8 @@ Count softmax_work(SoftmaxPart part, Count whole) {
 Count position_rows(const auto& o) { return o.rows > 0 ? o.rows : o.batch * o.seq; }
 Count logits(const VocabDims& d) { return d.rows * d.cols; }
 Count choices(const MoeDims& d) { return d.tokens * d.top_k; }
+/// Of one score of a router, beside its making: a sum with the bias, a comparison within its group and one with the groups kept.
+Count key_work(const RouterRule& r) { return r.bias + 2 * r.grouped(); }
 
 }  // namespace
 
@@ -106,8 +108,8 @@ Flops matrix_flops(const Op& op) {
                         AttentionSoftmaxBackward, SplitKv, MergeKv, PackColumns, UnpackColumns, HeadNorm, HeadNormBackward,
                         LatentHeads, LatentHeadsBackward, Rotary, BiasDropoutAdd, BiasDropoutAddBackward, BiasDropoutAddNorm,
                         Embedding, EmbeddingBackward, PositionDropout, PositionDropoutBackward, TakeFirst, TakeFirstBackward,
-                        VocabMax, VocabExpSum, CrossEntropy, Accumulate, Fill, TopKRouter, TopKRouterBackward, MoeDispatch,
-                        MoeDispatchBackward, MoeCombine, MoeCombineBackward, GroupedBias, GroupedBiasGrad, GradNorm,
+                        VocabMax, VocabExpSum, CrossEntropy, Accumulate, Fill, TopKRouter, TopKRouterBackward, BalanceGrad,
+                        MoeDispatch, MoeDispatchBackward, MoeCombine, MoeCombineBackward, GroupedBias, GroupedBiasGrad, GradNorm,
                         ClipCoefficient, AdamW, Sgd, TensorNorms, LayerwiseMoments, LayerwiseApply, Collective, Send, Recv,
                         HostCopy>{}},
       op));
@@ -151,8 +153,9 @@ Flops vector_flops(const Op& op) {
           [](const VocabExpSum& o) { return 6 * logits(o.dims); },
           [](const CrossEntropy& o) { return (o.one_kernel ? 15 : 8) * logits(o.dims); },
           [](const Accumulate& o) { return o.overwrite ? 0 : o.elements; },
-          [](const TopKRouter& o) { return (6 + o.dims.top_k) * o.dims.tokens * o.dims.experts; },
-          [](const TopKRouterBackward& o) { return (5 + o.dims.top_k) * o.dims.tokens * o.dims.experts; },
+          [](const TopKRouter& o) { return (6 + o.dims.top_k + key_work(o.routing)) * o.dims.tokens * o.dims.experts; },
+          [](const TopKRouterBackward& o) { return (5 + o.dims.top_k + key_work(o.routing)) * o.dims.tokens * o.dims.experts; },
+          [](const BalanceGrad& o) { return 3 * o.dims.experts; },
           [](const MoeDispatchBackward& o) { return choices(o.dims) * o.dims.hidden; },
           [](const MoeCombine& o) { return 2 * choices(o.dims) * o.dims.hidden; },
           [](const MoeCombineBackward& o) { return 3 * choices(o.dims) * o.dims.hidden; },

@@ -105,10 +105,13 @@ class TrafficOf {
   }
   Bytes operator()(const Fill& o) const { return bytes_of(o.dtype, o.elements); }
 
-  Bytes operator()(const TopKRouter& o) const { return e(2 * probs(o.dims) + choices(o.dims)) + choice_ids(o.dims); }
-  Bytes operator()(const TopKRouterBackward& o) const {
-    return e(3 * probs(o.dims) + 2 * choices(o.dims)) + choice_ids(o.dims);
+  Bytes operator()(const TopKRouter& o) const {
+    return e(2 * probs(o.dims) + choices(o.dims) + bias(o)) + choice_ids(o.dims);
   }
+  Bytes operator()(const TopKRouterBackward& o) const {
+    return e(3 * probs(o.dims) + 2 * choices(o.dims) + bias(o)) + choice_ids(o.dims);
+  }
+  Bytes operator()(const BalanceGrad& o) const { return e(o.dims.experts) + bytes_of(DType::int32, o.dims.experts); }
   Bytes operator()(const MoeDispatch& o) const { return e(tokens(o.dims) + rows(o.dims)) + slots(o.dims); }
   Bytes operator()(const MoeDispatchBackward& o) const { return e(tokens(o.dims) + rows(o.dims)) + slots(o.dims); }
   Bytes operator()(const MoeCombine& o) const {
@@ -189,6 +192,7 @@ class TrafficOf {
   static std::int64_t rows(const MoeDims& d) { return d.rows() * d.hidden; }
   static std::int64_t probs(const MoeDims& d) { return d.tokens * d.experts; }
   static std::int64_t choices(const MoeDims& d) { return d.tokens * d.top_k; }
+  static std::int64_t bias(const auto& router) { return router.routing.bias ? router.dims.experts : 0; }
   static Bytes slots(const MoeDims& d) { return bytes_of(DType::int32, choices(d)); }
   static Bytes choice_ids(const MoeDims& d) { return slots(d) + bytes_of(DType::int32, d.experts); }
   static Bytes ragged_ids(const auto& o) { return bytes_of(DType::int32, o.ragged ? o.experts : 0); }

@@ -15,6 +15,7 @@
 #include "models/base/units.hpp"
 #include "models/plan/loss_scale.hpp"
 #include "models/plan/perturbation.hpp"
+#include "models/plan/routing.hpp"
 #include "models/plan/stack_facts.hpp"
 #include "models/plan/fusion_set.hpp"
 
@@ -58,6 +59,8 @@ std::string_view name(OptimizerKind v);
 std::string_view name(DecayShape v);
 std::string_view name(CudaGraphs v);
 std::string_view name(AttentionKernel v);
+std::string_view name(RouterScores v);
+std::string_view name(GroupScore v);
 
 /// Buckets of relative positions, a learned number for each and every head (T5, arXiv 1910.10683 section 2.1).
 inline constexpr std::int64_t kRelativeBuckets = 32;
@@ -72,6 +75,13 @@ struct MoeSpec {
   double capacity_factor = 0;            ///< 0: dropless
   double aux_loss = 0;
   bool router_bias = false;
+  RouterScores router_scores = RouterScores::softmax;
+  bool normalize_weights = true;         ///< a token's weights are divided by their sum where it visits several experts
+  double weight_scale = 1;               ///< of weights, behind that
+  std::int64_t expert_groups = 1;        ///< equal groups of neighbouring experts
+  std::int64_t groups_per_token = 0;     ///< groups that a token's experts may be of; 0: all
+  GroupScore group_score = GroupScore::max;
+  double balance_rate = 0;               ///< step of the bias that balances the choice of experts; 0: there is none
   double rows_bound = 2;                 ///< dropless: rows a rank has room for, as a multiple of an even share
 };
 

@@ -47,8 +47,10 @@ void append(Words& words, const std::vector<T>& list) {
 }
 
 void append(Words& words, const MoeSpec& x) {
-  const auto& [experts, per_token, ffn, shared, first_dense, frequency, capacity, aux_loss, router_bias, rows_bound] = x;
-  all(words, experts, per_token, ffn, shared, first_dense, frequency, capacity, aux_loss, router_bias, rows_bound);
+  const auto& [experts, per_token, ffn, shared, first_dense, frequency, capacity, aux_loss, router_bias, scores,
+               normalize, scale, groups, kept_groups, group_score, balance_rate, rows_bound] = x;
+  all(words, experts, per_token, ffn, shared, first_dense, frequency, capacity, aux_loss, router_bias, scores, normalize, scale,
+      groups, kept_groups, group_score, balance_rate, rows_bound);
 }
 
 void append(Words& words, const RopeScaling& x) {

@@ -29,6 +29,8 @@ std::vector<Ineffective> table(const Plan& p) {
   const bool all_windows = p.model.window.size > 0 && p.model.window.layers.find('f') == std::string::npos;
   const bool own_base = rotary && all_windows && p.model.window.rope_theta > 0;
   const std::string_view all_have_it = "all layers have the window and model.window.rope_theta";
+  const MoeSpec& moe = p.model.moe;
+  const bool all_groups = moe.groups_per_token == 0 || moe.groups_per_token == moe.expert_groups;
   const bool of_length = scaling == "llama3" || scaling == "yarn";
   return {
       {"model.rope_theta", !rotary, "positions are not rotary"},
@@ -50,6 +52,9 @@ std::vector<Ineffective> table(const Plan& p) {
       {"model.rope_theta", own_base, all_have_it},
       {"model.rope_scaling.", own_base, all_have_it},
       {"model.moe.", !experts, "model.moe.num_experts is 0"},
+      {"model.moe.normalize_weights", experts && moe.experts_per_token == 1, "model.moe.experts_per_token is 1"},
+      {"model.moe.expert_groups", experts && all_groups, "experts of all groups may be chosen (model.moe.groups_per_token)"},
+      {"model.moe.group_score", experts && all_groups, "experts of all groups may be chosen (model.moe.groups_per_token)"},
       {"parallel.expert", !experts, "model.moe.num_experts is 0"},
       {"parallel.expert_tensor", !experts, "model.moe.num_experts is 0"},
       {"parallel.overlap_tensor_sum", p.parallel.tensor == 1, "parallel.tensor is 1"},

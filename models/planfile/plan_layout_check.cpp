@@ -239,6 +239,27 @@ void check_experts(const Plan& p, const Reporter& fail) {
   }
 }
 
+void check_routing(const Plan& p, const Reporter& fail) {
+  const MoeSpec& e = p.model.moe;
+  if (e.num_experts == 0) return;
+  if (e.num_experts % e.expert_groups != 0) {
+    fail("model.moe.expert_groups", "does not divide model.moe.num_experts " + s(e.num_experts),
+         use_one_of(divisors(e.num_experts), e.expert_groups));
+    return;
+  }
+  const std::int64_t size = e.num_experts / e.expert_groups, least = (e.experts_per_token + size - 1) / size;
+  if (e.groups_per_token > e.expert_groups)
+    fail("model.moe.groups_per_token", "is more than model.moe.expert_groups " + s(e.expert_groups),
+         "use at most " + s(e.expert_groups) + ", or 0 for all");
+  else if (e.groups_per_token > 0 && e.groups_per_token < least && least <= e.expert_groups)
+    fail("model.moe.groups_per_token",
+         "these groups have " + s(e.groups_per_token * size) + " experts, fewer than model.moe.experts_per_token " + s(e.experts_per_token),
+         "use at least " + s(least) + ", or 0 for all");
+  if (e.group_score == GroupScore::top2 && e.groups_per_token > 0 && e.groups_per_token < e.expert_groups && size < 2)
+    fail("model.moe.group_score", "sums the two best experts of a group, and groups have one (model.moe.expert_groups)",
+         "use max, or at most " + s(e.num_experts / 2) + " groups");
+}
+
 void check_zero(const Plan& p, const Reporter& fail) {
   const ParallelSpec& q = p.parallel;
   if (q.zero_group > 0 && q.data % q.zero_group != 0) {
@@ -289,6 +310,7 @@ void check_layout(const Plan& p, Problems& problems) {
   check_chunks(p, fail);
   check_interleaved(p, fail);
   check_experts(p, fail);
+  check_routing(p, fail);
   check_zero(p, fail);
   check_recompute(p, fail);
 }

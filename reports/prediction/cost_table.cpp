@@ -44,6 +44,8 @@ constexpr std::string_view kRowReduces[] = {"sum", "inverse_root_of_mean"};
 constexpr std::string_view kSoftmaxParts[] = {"whole", "mask", "softmax", "dropout"};
 constexpr std::string_view kRotaryParts[] = {"whole", "swap", "cosine", "sine", "add"};
 constexpr std::string_view kRotaryHeads[] = {"both", "queries", "keys"};
+constexpr std::string_view kRouterScores[] = {"softmax", "sigmoid"};
+constexpr std::string_view kGroupScores[] = {"max", "top2"};
 
 std::string_view spelling(PointwiseKind k) { return kPointwise[static_cast<std::size_t>(k)]; }
 std::string_view spelling(ProductActivation k) { return kProductActivations[static_cast<std::size_t>(k)]; }
@@ -62,6 +64,8 @@ std::string_view spelling(RowReduceKind k) { return kRowReduces[static_cast<std:
 std::string_view spelling(SoftmaxPart k) { return kSoftmaxParts[static_cast<std::size_t>(k)]; }
 std::string_view spelling(RotaryPart k) { return kRotaryParts[static_cast<std::size_t>(k)]; }
 std::string_view spelling(RotaryHeads k) { return kRotaryHeads[static_cast<std::size_t>(k)]; }
+std::string_view spelling(RouterScores k) { return kRouterScores[static_cast<std::size_t>(k)]; }
+std::string_view spelling(GroupScore k) { return kGroupScores[static_cast<std::size_t>(k)]; }
 std::string_view spelling(DType t) { return name(t); }
 std::string_view spelling(CollectiveKind k) { return name(k); }
 std::string_view spelling(Group g) { return name(g); }
@@ -91,14 +95,23 @@ constexpr int values_of(RowReduceKind) { return std::size(kRowReduces); }
 constexpr int values_of(SoftmaxPart) { return std::size(kSoftmaxParts); }
 constexpr int values_of(RotaryPart) { return std::size(kRotaryParts); }
 constexpr int values_of(RotaryHeads) { return std::size(kRotaryHeads); }
+constexpr int values_of(RouterScores) { return std::size(kRouterScores); }
+constexpr int values_of(GroupScore) { return std::size(kGroupScores); }
 constexpr int values_of(DType) { return static_cast<int>(DType::int64) + 1; }
 constexpr int values_of(CollectiveKind) { return static_cast<int>(CollectiveKind::shift) + 1; }
 constexpr int values_of(Group) { return static_cast<int>(kGroups); }
 
-/// Fields that tables of earlier versions do not have: where one has its first value, no table has it.
-bool is_left_out(std::string_view key) {
-  constexpr std::string_view kNew[] = {"activation", "window", "chunked", "sinks", "plain", "value_dim", "keeps_length", "fast", "slow"};
-  return std::ranges::find(kNew, key) != std::end(kNew);
+/// Fields that tables of earlier versions do not have: where one has its usual value, no table has it.
+constexpr std::string_view kLater[] = {"activation", "window",        "chunked",     "sinks",       "plain",      "scores",
+                                       "value_dim",  "keeps_length",  "fast",        "slow",
+                                       "normalize",  "weight_scale", "expert_groups", "kept_groups", "group_score", "choice_bias"};
+bool is_left_out(std::string_view key) { return std::ranges::find(kLater, key) != std::end(kLater); }
+
+template <class T>
+T usual([[maybe_unused]] std::string_view key) {
+  if constexpr (std::is_same_v<T, bool>) return key == "normalize";
+  if constexpr (std::is_same_v<T, double>) return key == "weight_scale" ? 1.0 : 0.0;
+  return T{};
 }
 
 // ---- writing ----
@@ -107,7 +120,7 @@ Json to_json(const Op& op) {
   Json out = Json::object();
   Op copy = op;
   visit_fields(copy, [&](const char* key, const auto& value) {
-    if (is_left_out(key) && value == std::decay_t<decltype(value)>{}) return;
+    if (is_left_out(key) && value == usual<std::decay_t<decltype(value)>>(key)) return;
     if constexpr (std::is_enum_v<std::decay_t<decltype(value)>>)
       out[key] = spelling(value);
     else

@@ -132,6 +132,7 @@ Works works(const LayerwiseApply& op, const Operands& at);
 // works_experts.cpp
 Works works(const TopKRouter& op, const Operands& at);
 Works works(const TopKRouterBackward& op, const Operands& at);
+Works works(const BalanceGrad& op, const Operands& at);
 Works works(const MoeDispatch& op, const Operands& at);
 Works works(const MoeDispatchBackward& op, const Operands& at);
 Works works(const MoeCombine& op, const Operands& at);

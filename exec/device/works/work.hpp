@@ -36,8 +36,8 @@ using Work = std::variant<PointwiseKernel, GatedKernel, GatedBackwardKernel, Ele
                           SoftmaxGradKernel, FlashKernel, FlashGradKernels, SinkGradKernel, NormSumKernel,
                           CarryKernel, ClipKernel, AdamWKernel, SgdKernel,
                           TensorNormsKernel, CarrySumsKernel, LayerwiseMomentsKernel, LayerwiseApplyKernel, RouterKernel,
-                          ChoiceCountsKernel, SlotsKernel, RouterGradKernel, DispatchKernel, CombineKernel, CombineGradKernel,
-                          ExpertBiasKernel, ExpertBiasGradKernel, Product, Clearing>;
+                          ChoiceCountsKernel, SlotsKernel, RouterGradKernel, BalanceGradKernel, DispatchKernel, CombineKernel,
+                          CombineGradKernel, ExpertBiasKernel, ExpertBiasGradKernel, Product, Clearing>;
 
 /// What is the same for all of a rank's operations.
 struct Surroundings {

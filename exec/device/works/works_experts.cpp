@@ -37,7 +37,8 @@ Works works(const TopKRouter& op, const Operands& at) {
   auto* chosen = reinterpret_cast<std::int32_t*>(at.around().room);
   auto *slots = as<std::int32_t>(at.out(2)), *counts = as<std::int32_t>(at.out(3));
   const Form form = at.form({logits, probs});
-  return {RouterKernel{form, logits, probs, at.out(1), chosen, d, routed_tokens(form, d.experts, 1)},
+  const std::int64_t tokens = routed_tokens(form, d.experts, routed_rows(op.routing, 1));
+  return {RouterKernel{form, logits, at.in_if(op.routing.bias, 1), probs, at.out(1), chosen, d, op.routing, tokens},
           ChoiceCountsKernel{Form::doubles, chosen, counts, d.tokens * d.top_k, d.experts},
           SlotsKernel{Form::doubles, chosen, counts, slots, d}};
 }
@@ -47,8 +48,14 @@ Works works(const TopKRouterBackward& op, const Operands& at) {
   const Typed probs = at.in(1), dlogits = at.out(0);
   const double factor = op.aux_loss * static_cast<double>(d.experts) / static_cast<double>(d.tokens * op.micro_batches);
   const Form form = at.form({probs, dlogits});
-  return {RouterGradKernel{form, at.in(0), probs, dlogits, integers(at.in(4)), d, factor, at.table(),
-                           routed_tokens(form, d.experts, 2)}};
+  return {RouterGradKernel{form, at.in(0), probs, at.in_if(op.routing.bias, 6), dlogits, integers(at.in(4)), d, op.routing, factor,
+                           at.table(), routed_tokens(form, d.experts, routed_rows(op.routing, 2))}};
+}
+
+Works works(const BalanceGrad& op, const Operands& at) {
+  const MoeDims& d = op.dims;
+  const Typed gradient = at.out(0);
+  return {BalanceGradKernel{at.form({gradient}), integers(at.in(0)), gradient, d.experts, d.tokens * d.top_k, op.scale()}};
 }
 
 Works works(const MoeDispatch& op, const Operands& at) {

@@ -88,6 +88,7 @@ Param param_of(const Shapes& s, const StageRegion& r, const ParamSpec& spec, std
   p.init = spec.init;
   p.replication = r.layout.replication();
   p.in_norm = !r.copy;
+  p.sign_step = spec.sign_step;
   return p;
 }
 

@@ -82,6 +82,10 @@ ParamSpec positions_of(const Shapes& s) {
 void add_router(Specs& list, const Shapes& s) {
   list.push_back({"router.weight", s.experts, s.hidden, Cut::none, Init::normal, true});
   if (s.router_bias) list.push_back({"router.bias", s.experts, 1, Cut::none, Init::zeros, true});
+  if (s.routing.bias) {
+    list.push_back({"router.balance", s.experts, 1, Cut::none, Init::zeros, true});
+    list.back().sign_step = s.balance_rate;
+  }
   if (s.shared_ffn == 0) return;
   add_column(list, s, "shared.fc1", s.shared_fc1, s.linear_bias);
   add_row(list, s, "shared.fc2", s.shared_ffn);

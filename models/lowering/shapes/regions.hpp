@@ -27,6 +27,7 @@ struct ParamSpec {
   bool kv_copies = false;             ///< its last rows, keys and values, are held by several tensor ranks
   bool vocabulary = false;            ///< one row for each word; the last rows are padding
   bool of_heads = false;              ///< partial whether rows are shared out or not: used on the rank's own heads
+  double sign_step = 0;               ///< an update is by the sign of what stands in the gradient's place, of this size; 0: by the optimizer
   std::int64_t offset = 0;            ///< elements from the region's start
 
   bool vector() const { return cols == 1; }

@@ -142,6 +142,14 @@ void set_attention(Shapes& s, const Plan& plan) {
   s.causal = m.family != Family::bert && m.family != Family::t5;
 }
 
+RouterRule routing_of(const MoeSpec& e) {
+  RouterRule r{e.router_scores, e.normalize_weights, e.weight_scale};
+  const std::int64_t kept = e.groups_per_token == 0 ? e.expert_groups : e.groups_per_token;
+  if (kept < e.expert_groups) r.groups = e.expert_groups, r.kept_groups = kept, r.group_score = e.group_score;
+  r.bias = e.balance_rate > 0;
+  return r;
+}
+
 void set_experts(Shapes& s, const Plan& plan) {
   const MoeSpec& e = plan.model.moe;
   s.expert_ranks = plan.parallel.expert;
@@ -155,6 +163,8 @@ void set_experts(Shapes& s, const Plan& plan) {
   s.shared_ffn = e.num_shared_experts * e.ffn_hidden_size / plan.parallel.tensor;
   s.shared_fc1 = s.gated ? 2 * s.shared_ffn : s.shared_ffn;
   s.aux_loss = e.aux_loss;
+  s.routing = routing_of(e);
+  s.balance_rate = e.balance_rate;
   s.rows_bound = e.rows_bound;
 }
 

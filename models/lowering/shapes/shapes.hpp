@@ -66,6 +66,8 @@ struct Shapes {
   bool qk_norm;                 ///< every query and key head has an RMS norm
   bool sinks;                   ///< every query head has a learned score that joins its softmax
   bool router_bias;
+  RouterRule routing;              ///< of experts
+  double balance_rate;          ///< of the bias in their choice; 0: there is none
   bool causal;                  ///< false: bert, and t5's encoder
   bool bert;
   bool sequence_parallel;
@@ -171,6 +173,8 @@ struct Shapes {
   bool own_rows() const { return sequence_parallel || tensor == 1; }
   /// Tensor ranks that route shares of the tokens of a context rank.
   std::int64_t token_shares() const { return sequence_parallel ? tensor : 1; }
+  /// Parts of the global batch that are routed one by one.
+  std::int64_t routed_parts() const { return global_micro_batches * context * token_shares(); }
   /// Ranks whose rows the experts gather, those that share their matrices; where tensor ranks have the same rows, none.
   std::int64_t row_shares() const { return own_rows() ? expert_tensor : 1; }
   Group row_group() const { return expert_tensor == tensor ? Group::tensor : Group::expert_tensor; }

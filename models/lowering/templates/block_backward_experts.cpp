@@ -71,9 +71,9 @@ std::uint16_t BlockBackward::shared_experts(const Value& own, const Value& dx) {
 Value BlockBackward::router(const Value& dweights) {
   const MoeSaved& m = a_.at().moe;
   const Value dlogits = split() ? held_.logits : b_.scratch(s_.numerics.router, s_.rows * s_.experts), dx = rows_scratch();
-  b_.add("top_k_backward",
-         TopKRouterBackward{s_.moe_dims(), s_.aux_loss, s_.global_micro_batches * s_.context * s_.token_shares()},
-         {dweights, m.probs, m.weights, m.slots, m.load.kept() ? m.load : m.counts, m.logits}, {dlogits});
+  std::vector<Value> in{dweights, m.probs, m.weights, m.slots, m.load.kept() ? m.load : m.counts, m.logits};
+  if (s_.routing.bias) in.push_back(weights_.block("router.balance"));
+  b_.add("top_k_backward", TopKRouterBackward{s_.moe_dims(), s_.aux_loss, s_.routed_parts(), s_.routing}, std::move(in), {dlogits});
   b_.keep_wide(b_.add("router_dgrad", MatMul{s_.rows, s_.hidden, s_.experts, false, false, false},
                       {dlogits, weights_.block("router.weight")}, {dx}));
   if (weights_here()) router_weights(dlogits);
@@ -81,10 +81,13 @@ Value BlockBackward::router(const Value& dweights) {
 }
 
 void BlockBackward::router_weights(const Value& dlogits) {
-  sink_.open("router.weight", s_.router_bias ? "router.bias" : "router.weight", gradient_type());
+  sink_.open("router.weight", s_.routing.bias ? "router.balance" : s_.router_bias ? "router.bias" : "router.weight", gradient_type());
   b_.keep_wide(b_.add("router_wgrad", MatMul{s_.experts, s_.hidden, s_.rows, true, false, false}, {dlogits, expert_input()},
                       {sink_.part("router.weight")}));
   if (s_.router_bias) b_.add("router_bias_grad", BiasGrad{s_.rows, s_.experts}, {dlogits}, {sink_.part("router.bias")});
+  // Of this rank's own tokens, whose sum over all ranks is the load.
+  if (s_.routing.bias)
+    b_.add("router_balance_grad", BalanceGrad{s_.moe_dims(), s_.routed_parts()}, {a_.at().moe.counts}, {sink_.part("router.balance")});
   sink_.close("router");
 }
 

@@ -19,7 +19,9 @@ void BlockActivations::route(const Value& input) {
   std::vector<Value> in{input, w_.block("router.weight")};
   if (s_.router_bias) in.push_back(w_.block("router.bias"));
   b_.keep_wide(b_.add("router", MatMul{s_.rows, s_.experts, s_.hidden, false, true, s_.router_bias}, std::move(in), {m.logits}));
-  b_.add("top_k", TopKRouter{s_.moe_dims()}, {m.logits}, {m.probs, m.weights, m.slots, m.counts});
+  std::vector<Value> scored{m.logits};
+  if (s_.routing.bias) scored.push_back(w_.block("router.balance"));
+  b_.add("top_k", TopKRouter{s_.moe_dims(), s_.routing}, std::move(scored), {m.probs, m.weights, m.slots, m.counts});
   if (s_.unequal_rows())
     b_.add("counts_all_to_all",
            Collective{CollectiveKind::all_to_all, Group::expert, m.counts.elements, DType::int32, Reduce::sum}, {m.counts},

@@ -1,0 +1,55 @@
+#pragma once
+// The choice of experts by keys, one token at a time.
+
+#include <cstdint>
+#include <limits>
+
+#include "exec/shared/vector_math.hpp"
+#include "models/ops/experts.hpp"
+
+namespace tandem::exec {
+
+template <class A>
+TANDEM_HD inline A sigmoid_score(A logit) {
+  return A{1} / (A{1} + exp_saturating(-logit));
+}
+
+/// Whether a token's weights are divided by their sum.
+TANDEM_HD inline bool normalizes(const MoeDims& d, const RouterRule& r) { return r.normalize && d.top_k > 1; }
+
+/// What the sum of chosen scores starts from.
+template <class A>
+TANDEM_HD inline A first_of_sum(const RouterRule& r) {
+  return r.scores == RouterScores::sigmoid ? static_cast<A>(kSmallestSum) : A{0};
+}
+
+/// The score of a group of `size` neighbouring experts.
+template <class A>
+TANDEM_HD inline A score_of_group(GroupScore kind, const A* keys, std::int64_t size) {
+  A best = keys[0], second = -std::numeric_limits<A>::infinity();
+  for (std::int64_t e = 1; e < size; ++e) {
+    const A key = keys[e], less = key > best ? best : key;
+    second = less > second ? less : second;
+    best = key > best ? key : best;
+  }
+  return kind == GroupScore::max ? best : best + second;
+}
+
+/// Makes the keys of experts in other groups than the best ones smaller than all others; the lower group of equal ones is better. A
+/// group that is left out does not hide that a later one is worse than the groups that stay.
+template <class A>
+TANDEM_HD inline void leave_out_groups(const RouterRule& r, A* keys, std::int64_t experts) {
+  const std::int64_t size = experts / r.groups;
+  for (std::int64_t g = 0; g < r.groups; ++g) {
+    const A mine = score_of_group(r.group_score, keys + g * size, size);
+    std::int64_t better = 0;
+    for (std::int64_t h = 0; h < r.groups; ++h) {
+      if (h == g) continue;
+      const A other = score_of_group(r.group_score, keys + h * size, size);
+      better += other > mine || (other == mine && h < g) ? 1 : 0;
+    }
+    for (std::int64_t e = 0; better >= r.kept_groups && e < size; ++e) keys[g * size + e] = -std::numeric_limits<A>::infinity();
+  }
+}
+
+}  // namespace tandem::exec
