@@ -106,7 +106,8 @@ Flops matrix_flops(const Op& op) {
                         PositionDropout, PositionDropoutBackward, TakeFirst, TakeFirstBackward, VocabMax, VocabExpSum,
                         CrossEntropy, Accumulate, Fill, TopKRouter, TopKRouterBackward, BalanceGrad, MoeDispatch,
                         MoeDispatchBackward, MoeCombine, MoeCombineBackward, GroupedBias, GroupedBiasGrad, GradNorm,
-                        ClipCoefficient, AdamW, Sgd, TensorNorms, LayerwiseMoments, LayerwiseApply, Collective, Send, Recv, HostCopy>{}},
+                        ClipCoefficient, AdamW, Sgd, TensorNorms, LayerwiseMoments, LayerwiseApply, Collective, Send, Recv,
+                        HostCopy>{}},
       op));
 }
 
