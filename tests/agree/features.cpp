@@ -66,7 +66,16 @@ Feature models() {
        {"moe-gpt-oss", R"({"model": {"family": "llama", "num_kv_heads": 2, "linear_bias": true, "activation": "clamped_swiglu",
                                     "attention_sinks": true, "window": {"size": 3, "layers": "wf"},
                                     "moe": {"num_experts": 4, "experts_per_token": 2, "ffn_hidden_size": 16, "router_bias": true}},
-                         "training": {"flash_attention": true}})"}}};
+                         "training": {"flash_attention": true}})"},
+       {"moe-deepseek", R"({"model": {"family": "llama", "num_kv_heads": 2,
+                                     "moe": {"num_experts": 8, "experts_per_token": 3, "ffn_hidden_size": 16, "num_shared_experts": 1,
+                                             "first_dense_layers": 1, "router_scores": "sigmoid", "weight_scale": 2.5,
+                                             "expert_groups": 4, "groups_per_token": 2, "group_score": "top2",
+                                             "balance_rate": 0.01}}})"},
+       {"moe-unscaled", R"({"model": {"family": "llama",
+                                     "moe": {"num_experts": 4, "experts_per_token": 2, "ffn_hidden_size": 16, "capacity_factor": 1,
+                                             "aux_loss": 0.02, "normalize_weights": false, "weight_scale": 1.5,
+                                             "expert_groups": 2, "groups_per_token": 1, "balance_rate": 0.01}}})"}}};
 }
 
 // Layers a schedule needs are set by the plan's writer: the plain four, or more where the chunks are more.

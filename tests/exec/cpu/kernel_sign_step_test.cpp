@@ -50,7 +50,8 @@ class Step {
   }
   State operator()(const Values& gradient, State s) {
     if (optimizer_ == "adamw") {
-      const auto out = kernels_.run(AdamW{kAll, 0.9, 0.95, 1e-8, 0.1, master_}, {real(gradient)}, with({real(s.weight), real(s.m), real(s.v)}, s));
+      const AdamW op{kAll, 0.9, 0.95, 1e-8, 0.1, master_};
+      const auto out = kernels_.run(op, {real(gradient)}, with({real(s.weight), real(s.m), real(s.v)}, s));
       return after(s, out[0], out[1], out[2], out.back());
     }
     if (optimizer_ == "sgd") {
@@ -83,7 +84,8 @@ class Step {
     std::vector<Operand> apply{real(gradient), real(moved[0]), real(moved[1]), words(sums)};
     if (lans) apply.push_back(words(of_gradients));
     apply.push_back(real(s.weight));
-    const auto out = kernels_.run(LayerwiseApply{kind, kAll, 2, 0.9, 0.95, 1e-6, 0.1, master_}, with(apply, s), with({real(s.weight)}, s));
+    const LayerwiseApply op{kind, kAll, 2, 0.9, 0.95, 1e-6, 0.1, master_};
+    const auto out = kernels_.run(op, with(apply, s), with({real(s.weight)}, s));
     return after(s, out[0], moved[0], moved[1], out.back());
   }
 

@@ -139,6 +139,30 @@ TEST_CASE("layers in chunks have positions and the others none, as Llama 4 has i
         json{{"size", 32}, {"chunked", true}, {"layers", "wwwf"}, {"full_rotary", false}});
 }
 
+TEST_CASE("routers are read as transformers computes them") {
+  Configs configs;
+  const auto moe = [&](const json& changes) {
+    return configs.import(with(with(kSmall, {{"num_key_value_heads", 2}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 32}}), changes))
+        .section()["moe"];
+  };
+  const json glm = {{"model_type", "glm4_moe"}, {"n_routed_experts", 8}, {"first_k_dense_replace", 1}, {"routed_scaling_factor", 2.5},
+                    {"n_group", 4}, {"topk_group", 2}};
+  const json read = moe(glm);
+  CHECK(read["router_scores"] == "sigmoid");
+  CHECK(read["weight_scale"] == 2.5);
+  CHECK(read["expert_groups"] == 4);
+  CHECK(read["groups_per_token"] == 2);
+  CHECK(read["group_score"] == "top2");
+  CHECK(read["balance_rate"] == 0.001);
+  CHECK(!read.contains("normalize_weights"));
+  CHECK(moe(with(glm, {{"norm_topk_prob", false}}))["normalize_weights"] == false);
+  CHECK(!moe(with(glm, {{"n_group", 1}, {"topk_group", 1}})).contains("expert_groups"));
+  const json qwen = {{"model_type", "qwen3_moe"}, {"num_experts", 8}};
+  CHECK(moe(qwen)["normalize_weights"] == false);  // the class' default
+  CHECK(!moe(with(qwen, {{"norm_topk_prob", true}})).contains("normalize_weights"));
+  for (const char* key : {"router_scores", "weight_scale", "balance_rate"}) CHECK(!moe(qwen).contains(key));
+}
+
 TEST_CASE("a window's FLOPs are those of the keys that it lets through") {
   Configs configs;
   const json plain = with(kSmall, {{"model_type", "mistral"}, {"sliding_window", nullptr}, {"num_key_value_heads", 2}});
