@@ -65,7 +65,7 @@ TEST_CASE("a plan's routing reaches both passes alike, and groups that leave not
 }
 
 TEST_CASE("the bias is a tensor of every layer of experts, moved by its rate, and no parameter of the plan's count") {
-  const Plan with = plan_of(kBalanced), without = plan_of({});
+  const Plan with = plan_of(kBalanced), without = plan_of(json::object());
   const auto elements = [](const Plan& plan) {
     std::int64_t trained = 0, balancing = 0;
     for (const Param& p : lower(plan).programs.front().params) {
