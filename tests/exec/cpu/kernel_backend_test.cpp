@@ -97,6 +97,18 @@ std::vector<Call> attention_calls() {
           {HeadNormBackward{kHeads, 1e-5},
            {random(kTokens * 210, 1), random(kTokens * 140, 2), random(10, 3), random(10, 4)},
            {random(kTokens * 210, 1), result(10), result(10)}},
+          {LatentNorm{kTokens, 6, 4, 1e-5},
+           {random(kTokens * 10, 1), random(6, 2)},
+           {result(kTokens * 6), result(kTokens * 4), result(2 * kTokens)}},
+          {LatentNormBackward{kTokens, 6, 4},
+           {random(kTokens * 6, 1), random(kTokens * 4, 2), random(kTokens * 10, 3), positive(2 * kTokens, 4), random(6, 5)},
+           {result(kTokens * 10), result(6)}},
+          {LatentHeads{kHeads, 4, 1.5},
+           {random(kTokens * 70, 1), random(kTokens * 112, 2), random(kTokens * 4, 3)},
+           {result(kTokens * 210)}},
+          {LatentHeadsBackward{kHeads, 4, 1.5},
+           {random(kTokens * 210, 1)},
+           {result(kTokens * 70), result(kTokens * 112), result(kTokens * 4)}},
           {Rotary{kHeads, 10000}, {random(kTokens * 210, 1)}, {random(kTokens * 210, 1)}}};
 }
 
