@@ -107,6 +107,8 @@ Feature recomputes() {
        {"mlp", R"({"training": {"recompute": "selective", "recompute_modules": ["mlp"]}})"},
        {"mla_up_proj", R"({"training": {"recompute": "selective", "recompute_modules": ["mla_up_proj", "norm"]}})"},
        {"operations", R"({"training": {"recompute": "selective", "recompute_modules": ["operations"]}})"},
+       {"operations and mla_up_proj",
+        R"({"training": {"recompute": "selective", "recompute_modules": ["operations", "mla_up_proj"]}})"},
        {"operations and products",
         R"({"training": {"recompute": "selective", "recompute_modules": ["operations"], "recompute_products": true}})"},
        {"operations, products and attention",

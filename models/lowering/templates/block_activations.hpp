@@ -38,6 +38,8 @@ class BlockActivations {
   }
   Value mlp_state(const Value& x) const { return s_.parallel == ParallelResidual::none ? Value(t_.x2) : x; }
 
+  /// The state that attention reads, for a backward pass that makes qkv again.
+  void attends_to(const Value& x) { state_ = x; }
   /// qkv as the core reads it, from the state that attention reads; nothing where it is there.
   void qkv(const Value& x);
   /// The core's probabilities or flash statistics, and the context of this rank's tokens.
@@ -134,7 +136,7 @@ class BlockActivations {
   /// Columns of what the MLP's first matrix writes.
   std::int64_t fc1_width() const { return w_.block.layout().has("fc1.weight") ? s_.fc1 : s_.shared_fc1; }
 
-  Value latent_queries_, latent_kv_;
+  Value state_, latent_queries_, latent_kv_;
   Value input_[2], own_kv_, all_kv_, cross_input_, all_memory_;
   Value fc1_rest_;  ///< rows of fc1 that are not kept
 };

@@ -85,6 +85,7 @@ Value BlockActivations::context() {
 
 void BlockActivations::need_core() {
   if (s_.flash ? t_.attention_stats.ready : t_.probs.ready) return;
+  qkv(state_);
   if (!s_.flash) return score_core();
   // Computed again, the context is written again with the same values.
   const bool ulysses = s_.path == ContextPath::ulysses;

@@ -20,6 +20,7 @@ BlockBackward::BlockBackward(const Shapes& s, const BlockBackwardKind& kind)
       held_(deferred(0)) {
   b_.products_in(s.product);
   b_.collectives_in_pieces(s.tensor_overlap);
+  a_.attends_to(x_.state);
 }
 
 GradientSink BlockBackward::sink(std::string name, const RegionLayout& layout) {
@@ -213,16 +214,20 @@ Value BlockBackward::attention(const Value& own, const Value& to) {
   return dx;
 }
 
+/// The sum that the gradients of matrices behind it wait for, unless they may run beside it.
+Value BlockBackward::summed(const Summed& sum) {
+  reduced_ = sum.task;
+  has_reduced_ = true;
+  return sum.value;
+}
+
 /// dx = dy W, summed over the tensor group; the matrix's own gradient waits for the sum unless it may overlap it.
 Value BlockBackward::sum_input(const std::string& name, const Value& dy, std::int64_t width, const Value& to) {
   const bool direct = to.elements > 0 && !s_.sequence_parallel;
   const Value partial = direct ? to : scratch(s_.tokens * s_.hidden);
   const auto dgrad = b_.add(name + "_dgrad", MatMul{s_.tokens, s_.hidden, width, false, false, false},
                             {dy, weights_.block(name + ".weight")}, {partial});
-  const Summed sum = tensor_sum(b_, s_, partial, name + "_dgrad", dgrad, to);
-  reduced_ = sum.task;
-  has_reduced_ = true;
-  return sum.value;
+  return summed(tensor_sum(b_, s_, partial, name + "_dgrad", dgrad, to));
 }
 
 void BlockBackward::column_weights(const std::string& name, const Value& dy, const Value& input, std::int64_t width) {

@@ -91,6 +91,7 @@ class BlockBackward {
   Value latent_input(const Value& dqkv, const Value& to);
   Value latent_queries(const Value& dq, const Value& to);
   Value latent_kv(const Value& dkv, const Value& dturned);
+  Value summed(const Summed& sum);
   void latent_weights();
   void latent_weight(const std::string& name, const Value& dy, const Value& x, std::int64_t width);
   Value sum_input(const std::string& name, const Value& dy, std::int64_t width, const Value& to);

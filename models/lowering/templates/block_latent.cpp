@@ -57,7 +57,10 @@ void BlockActivations::latent_heads(const Value& x, const Value& y) {
   const Value queries = latent_queries(x);
   column("q_up", queries, s_.queries(), q);
   own_latent_kv(x, true);
-  const Value pairs = latent_kv(x), turned = tensor_gather(b_, s_, t_.latent.turned, "k_turned");
+  const Value pairs = latent_kv(x);
+  b_.collectives_in_pieces(false);  // no product reads it
+  const Value turned = tensor_gather(b_, s_, t_.latent.turned, "k_turned");
+  b_.collectives_in_pieces(s_.tensor_overlap);
   column("kv_up", pairs, s_.latent_kv(), kv);
   b_.add("latent_heads", s_.latent_heads(), {q, kv, turned}, {y});
 }

@@ -18,6 +18,7 @@ Value BlockBackward::latent_input(const Value& dqkv, const Value& to) {
 /// What the queries give of the input's gradient, this rank's rows.
 Value BlockBackward::latent_queries(const Value& dq, const Value& to) {
   const std::int64_t rank = s_.latent.query_rank, rows = s_.rows, n = s_.tokens, h = s_.hidden;
+  if (gathers_ahead()) a_.latent_queries(x_.state);
   if (rank == 0) {
     const Value dx = sum_input("q_up", dq, s_.queries(), to);
     if (weights_here()) latent_weight("q_up", dq, a_.latent_queries(x_.state), s_.queries());
@@ -26,7 +27,7 @@ Value BlockBackward::latent_queries(const Value& dq, const Value& to) {
   const LatentSaved& t = a_.at().latent;
   const Value part = scratch(n * rank);
   const auto product = b_.add("q_up_dgrad", MatMul{n, rank, s_.queries()}, {dq, weights_.block("q_up.weight")}, {part});
-  const Value dlatent = tensor_sum(b_, s_, part, "q_up_dgrad", product).value;
+  const Value dlatent = summed(tensor_sum(b_, s_, part, "q_up_dgrad", product));
   if (weights_here()) latent_weight("q_up", dq, a_.latent_queries(x_.state), s_.queries());
   const Value down = hold(held_.q_down, rows * rank), dx = to.elements > 0 ? to : rows_scratch();
   GradientSink& early = early_sink();
@@ -45,8 +46,11 @@ Value BlockBackward::latent_kv(const Value& dkv, const Value& dturned) {
   const LatentSaved& t = a_.at().latent;
   const Value part = scratch(n * rank);
   const auto product = b_.add("kv_up_dgrad", MatMul{n, rank, s_.latent_kv()}, {dkv, weights_.block("kv_up.weight")}, {part});
+  if (gathers_ahead()) a_.latent_kv(x_.state);
   const Value dlatent = tensor_sum(b_, s_, part, "kv_up_dgrad", product).value;
-  const Value dcommon = tensor_sum(b_, s_, dturned, "k_turned_dgrad", product).value;
+  b_.collectives_in_pieces(false);  // it follows no product
+  const Value dcommon = summed(tensor_sum(b_, s_, dturned, "k_turned_dgrad", product));
+  b_.collectives_in_pieces(s_.tensor_overlap);
   if (weights_here()) latent_weight("kv_up", dkv, a_.latent_kv(x_.state), s_.latent_kv());
   const Value down = hold(held_.kv_down, rows * (rank + rest)), dx = rows_scratch();
   GradientSink& early = early_sink();

@@ -1,5 +1,6 @@
 // Latent attention (DeepSeek-V2, arXiv 2405.04434): its tasks, parameters and what it keeps.
 
+#include <algorithm>
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -88,6 +89,41 @@ TEST_CASE("the up-projections' results are made again where a plan says so, and 
   const json plan = plan_of({{"num_layers", 4}});
   CHECK(arena(plan, {"mla_up_proj"}) < arena(plan, {}));
   CHECK(arena(plan, {"mla_up_proj", "norm"}) < arena(plan, {"norm"}));
+}
+
+TEST_CASE("heads are made again ahead of all that reads them in the backward pass") {
+  json plan = plan_of(json::object());
+  plan["training"].update({{"flash_attention", true}, {"recompute", "selective"}, {"recompute_modules", {"operations", "mla_up_proj"}}});
+  const TaskGraph graph = graph_of(plan);
+  int checked = 0;
+  for (const Template& t : graph.templates) {
+    const auto at = [&](const char* name) {
+      return std::find_if(t.tasks.begin(), t.tasks.end(), [&](const Task& task) { return task.name == name; });
+    };
+    if (t.name != "block_backward") continue;
+    ++checked;
+    REQUIRE(at("attention") != t.tasks.end());
+    CHECK(at("latent_heads") < at("attention"));
+  }
+  CHECK(checked > 0);
+}
+
+TEST_CASE("gradients of up-projections wait for the sums of what they read, unless they may run beside them") {
+  for (const bool beside : {false, true}) {
+    const TaskGraph graph = graph_of(plan_of(json::object(), {{"tensor", 2}, {"overlap_tensor_sum", beside}}));
+    for (const Template& t : graph.templates) {
+      if (t.name != "block_backward") continue;
+      const auto at = [&](const std::string& name) {
+        const auto task = std::find_if(t.tasks.begin(), t.tasks.end(), [&](const Task& x) { return x.name == name; });
+        REQUIRE(task != t.tasks.end());
+        return static_cast<std::uint16_t>(task - t.tasks.begin());
+      };
+      for (const auto& [product, sum] : {std::pair{"q_up_wgrad", "q_up_dgrad_all_reduce"}, {"kv_up_wgrad", "k_turned_dgrad_all_reduce"}}) {
+        const auto& deps = t.tasks[at(product)].deps;
+        CHECK((std::find(deps.begin(), deps.end(), at(sum)) != deps.end()) == !beside);
+      }
+    }
+  }
 }
 
 TEST_CASE("what latent attention is not made with is refused by its field") {
