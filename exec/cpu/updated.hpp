@@ -3,6 +3,7 @@
 
 #include "exec/cpu/call.hpp"
 #include "exec/cpu/staged.hpp"
+#include "exec/shared/sign_step.hpp"
 
 namespace tandem::exec::cpu {
 
@@ -88,11 +89,10 @@ class Updated {
 /// Moves a piece's weights by its step, against the sign of what stands in its gradient's place.
 template <class T>
 void step_by_sign(const PieceRow& piece, const Tensor& gradients, Staged<T>& gradient, Updated<T>& weights) {
-  const T step = static_cast<T>(piece.sign_step);
   each_stretch(piece, [&](std::int64_t first, std::int64_t n) {
     const T* g = gradient.get({gradients, piece.gradient + first, n});
     T* w = weights.get(piece, first, n);
-    for (std::int64_t i = 0; i < n; ++i) w[i] -= g[i] > T{0} ? step : g[i] < T{0} ? -step : T{0};
+    for (std::int64_t i = 0; i < n; ++i) w[i] -= step_against(piece.sign_step, g[i]);
     weights.put();
   });
 }

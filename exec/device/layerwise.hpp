@@ -284,7 +284,7 @@ struct LayerwiseApplyKernel {
     const PieceRow& p = run.piece;
     block.each(run.count, [&](std::int64_t i) {
       const std::int64_t local = run.first + i;
-      put(p, local, at.weight<A>(p, local) - step_against(p, load<A>(at.gradients, p.gradient + local)));
+      put(p, local, at.weight<A>(p, local) - step_against(p.sign_step, load<A>(at.gradients, p.gradient + local)));
     });
   }
   template <class A>

@@ -6,6 +6,7 @@
 #include "exec/device/rows.hpp"
 #include "exec/shared/adamw.hpp"
 #include "exec/shared/philox.hpp"
+#include "exec/shared/sign_step.hpp"
 
 namespace tandem::exec::device {
 
@@ -56,13 +57,6 @@ TANDEM_HD inline void each_of_stretch(Block& block, const Pieces& pieces, bool m
     block.each(span.singles(), [&](std::int64_t k) { body(Lanes<1>{}, piece, Places(piece, span.single(k) - piece.state)); });
 }
 
-/// The change of a weight whose piece has a step of its own, against the sign of what stands in its gradient's place.
-template <class A>
-TANDEM_HD inline A step_against(const PieceRow& piece, A gradient) {
-  const A step = static_cast<A>(piece.sign_step);
-  return gradient > A{0} ? step : gradient < A{0} ? -step : A{0};
-}
-
 /// The weights an update changes, and where it writes them.
 struct UpdatedWeights {
   const Typed &weights, &master;
@@ -86,7 +80,7 @@ struct UpdatedWeights {
     const Wide<A, N> g = device::get<S, N>(gradients, at.gradient);
     Wide<A, N> w = get<S, N>(at);
     TANDEM_UNROLL
-    for (int l = 0; l < N; ++l) w[l] -= step_against(piece, g[l]);
+    for (int l = 0; l < N; ++l) w[l] -= step_against(piece.sign_step, g[l]);
     put<S>(piece, at, w);
   }
 };

@@ -39,8 +39,8 @@ std::vector<PlanField> expert_fields() {
       choice({"model.moe.group_score", "A group's score: that of its best expert (max), or the sum of its two best (top2)."},
              AT(model.moe.group_score)),
       number({"model.moe.balance_rate",
-              "Step by which a bias of each expert changes after every training step, up where it had less than the mean load and "
-              "down where more. The bias is added to scores for the choice alone; 0: there is none."},
+              "Balances experts without a loss: each step moves a bias of every expert by so much towards the mean load. Only the "
+              "choice reads it; 0: there is none."},
              AT(model.moe.balance_rate), {0, 1e6}),
       number({"model.moe.rows_bound",
               "Dropless experts on several ranks: rows a rank has room for, as a multiple of an even share."},

@@ -144,7 +144,8 @@ TEST_CASE("schedules and the number of stages change no bit") {
 TEST_CASE("schedules and the number of stages change no bit of any model under ZeRO") {
   const Patches base{parallel("data", 3), training("precision", "fp32"), patch("model", "num_layers", "8"),
                      parallel("zero_stage", GENERATE(1, 2, 3)),
-                     model(GENERATE("llama", "bert", "bert-post-add", "bloom", "gemma", "moe-top2", "moe-shared", "moe-gpt-oss", "moe-deepseek"))};
+                     model(GENERATE("llama", "bert", "bert-post-add", "bloom", "gemma", "moe-top2", "moe-shared", "moe-gpt-oss", "moe-deepseek",
+                                    "latent"))};
   for (const int stages : {2, 4}) check_all_equal(base, schedules(stages), 5);
 }
 
@@ -190,7 +191,8 @@ TEST_CASE("recomputation changes no bit on tensor ranks and stages", "[tsan]") {
 }
 
 TEST_CASE("recomputation that stops early changes no bit") {
-  const std::string kind = GENERATE("gpt", "neox-chunks", "gemma", "falcon", "bert", "t5", "moe-top2", "moe-shared", "moe-gpt-oss", "moe-deepseek");
+  const std::string kind = GENERATE("gpt", "neox-chunks", "gemma", "falcon", "bert", "t5", "moe-top2", "moe-shared", "moe-gpt-oss", "moe-deepseek",
+                                    "latent");
   const std::string schedule = kind == "t5" ? "1f1b" : GENERATE("1f1b", "zb-h1");
   const int tensor = GENERATE(1, 2), zero = tensor == 1 ? GENERATE(0, 3) : 0;
   const Patches base{parallel("tensor", tensor), parallel("pipeline", 2), parallel("data", zero == 0 ? 1 : 2),
@@ -204,7 +206,8 @@ TEST_CASE("recomputation that stops early changes no bit") {
 }
 
 TEST_CASE("recomputation changes no bit where a weight pass has no weights") {
-  const std::string kind = GENERATE("gpt", "gemma", "neox-chunks", "falcon", "bloom", "moe-top2", "moe-shared", "moe-gpt-oss", "moe-deepseek");
+  const std::string kind = GENERATE("gpt", "gemma", "neox-chunks", "falcon", "bloom", "moe-top2", "moe-shared", "moe-gpt-oss", "moe-deepseek",
+                                    "latent");
   const Patches base{parallel("data", 2), parallel("pipeline", 2), parallel("zero_stage", 3), training("precision", "fp32"),
                      training("fusion", GENERATE("reference", "megatron")), model(kind)};
   std::vector<Patches> variants = recomputations(kind.starts_with("moe"));

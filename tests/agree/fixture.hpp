@@ -57,6 +57,15 @@ struct FixtureLayout {
   }
 };
 
+inline FixtureLayout spread(int tensor, int pipeline, int data, int zero) {
+  FixtureLayout l;
+  l.tensor = tensor;
+  l.pipeline = pipeline;
+  l.data = data;
+  l.zero = zero;
+  return l;
+}
+
 inline Plan plan_of(const json& f, const FixtureLayout& l) {
   json model = f["model"], training = f["training"];
   const bool capacity = model.contains("moe") && model["moe"].contains("capacity_factor");

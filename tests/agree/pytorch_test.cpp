@@ -30,15 +30,6 @@ void check_all(const FixtureLayout& layout) {
   for (const char* name : kExperts) check(name, layout);
 }
 
-FixtureLayout spread(int tensor, int pipeline, int data, int zero) {
-  FixtureLayout l;
-  l.tensor = tensor;
-  l.pipeline = pipeline;
-  l.data = data;
-  l.zero = zero;
-  return l;
-}
-
 }  // namespace
 
 TEST_CASE("two-layer models give PyTorch's logits, gradients, losses and weights over 20 AdamW steps", "[emulated]") {

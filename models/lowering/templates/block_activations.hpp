@@ -38,10 +38,10 @@ class BlockActivations {
   }
   Value mlp_state(const Value& x) const { return s_.parallel == ParallelResidual::none ? Value(t_.x2) : x; }
 
-  /// The state that attention reads, for a backward pass that makes qkv again.
+  /// Names the state that attention reads.
   void attends_to(const Value& x) { state_ = x; }
-  /// qkv as the core reads it, from the state that attention reads; nothing where it is there.
-  void qkv(const Value& x);
+  /// qkv as the core reads it; nothing where it is there.
+  void qkv();
   /// The core's probabilities or flash statistics, and the context of this rank's tokens.
   void core();
   /// The context of this rank's tokens, brought back where it was not kept.

@@ -16,12 +16,12 @@ void BlockActivations::norm_heads() {
          {t_.qkv, w_.block("q_norm.weight"), w_.block("k_norm.weight")}, {t_.qkv, before});
 }
 
-void BlockActivations::qkv(const Value& x) {
+void BlockActivations::qkv() {
   if (t_.qkv.ready) return;
   const bool ulysses = s_.path == ContextPath::ulysses;
-  const Value input = s_.latent.here() ? Value{} : this->input(1, x);
+  const Value read = s_.latent.here() ? Value{} : input(1, state_);
   const Value kept = start(t_.qkv, s_.tokens * s_.qkv()), y = ulysses ? b_.scratch(s_.dtypes.compute, kept.elements) : kept;
-  s_.latent.here() ? latent_heads(x, y) : column("qkv", input, s_.qkv(), y);
+  s_.latent.here() ? latent_heads(state_, y) : column("qkv", read, s_.qkv(), y);
   static_cast<Value&>(t_.qkv) = y;
   norm_heads();
   rotate();
@@ -85,7 +85,7 @@ Value BlockActivations::context() {
 
 void BlockActivations::need_core() {
   if (s_.flash ? t_.attention_stats.ready : t_.probs.ready) return;
-  qkv(state_);
+  qkv();
   if (!s_.flash) return score_core();
   // Computed again, the context is written again with the same values.
   const bool ulysses = s_.path == ContextPath::ulysses;

@@ -6,7 +6,7 @@ namespace tandem::lowering {
 
 Value BlockBackward::core(const Value& dcontext) {
   const bool ulysses = s_.path == ContextPath::ulysses;
-  a_.qkv(x_.state);
+  a_.qkv();
   a_.need_core();
   const Value d = ulysses ? a_.by_heads(dcontext, s_.attention, "dcontext") : dcontext;
   const Value dqkv = !s_.flash ? score_core(d) : s_.path == ContextPath::ring ? ring_core(d) : flash_core(d);

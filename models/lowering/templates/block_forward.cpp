@@ -15,6 +15,7 @@ class BlockForward {
         a_(b_, s, weights_, BlockSaved(s, moe, saved_slots(b_, s), false)) {
     b_.products_in(s.product);
     b_.collectives_in_pieces(s.tensor_overlap);
+    a_.attends_to(x_.state);
   }
 
   Template write() { return lay(), b_.finish(); }
@@ -73,7 +74,7 @@ class BlockForward {
     return add;
   }
   void attention(const Value& y) {
-    a_.qkv(x_.state);
+    a_.qkv();
     a_.core();
     row("proj", s_.attention, a_.at().context, attention_add(y));
   }
