@@ -10,6 +10,7 @@
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/room.hpp"
 #include "exec/shared/alibi.hpp"
+#include "exec/shared/soft_cap.hpp"
 #include "exec/shared/vector_math.hpp"
 
 namespace tandem::exec::cpu {
@@ -52,6 +53,14 @@ class Rows {
   void clear_unseen(const Block& b, std::int64_t query, T* row) const {
     std::fill(row + b.from, row + places.first_visible(query), T{0});
     std::fill(row + places.visible(query), row + b.keys, T{0});
+  }
+  // s[k] comes near the cap for the keys that a query sees; `slopes`, if any, are multiplied by what the cap leaves of a gradient.
+  void cap_scores(std::int64_t query, T* s, T* slopes = nullptr) const {
+    if (op_.soft_cap == 0) return;
+    const SoftCapOf<T> cap{static_cast<T>(op_.soft_cap)};
+    const std::int64_t from = places.first_visible(query), n = places.visible(query) - from;
+    each(n, [=, at = s + from](std::int64_t k) { at[k] = cap.value(at[k]); });
+    if (slopes != nullptr) each(n, [=, at = s + from, to = slopes + from](std::int64_t k) { to[k] = cap.slope(at[k]); });
   }
   // s[k] += bias for the keys that a query sees.
   void add_bias(std::int64_t head, std::int64_t query, T* s) const {
@@ -174,6 +183,7 @@ class Forward {
     const std::int64_t query = b.first + i, from = rows_.places.first_visible(query), n = rows_.places.visible(query) - from;
     T *row = weights_.data() + i * rows_.stride(), *p = row + from;
     rows_.count(1, 1, n);
+    rows_.cap_scores(query, row);
     rows_.add_bias(h, query, row);
     const T none = -std::numeric_limits<T>::infinity(), sink = sinks_ == nullptr ? none : sinks_[rows_.places.rank_head(h)];
     const T top = std::max(sink, lane_max<T>(n, none, [=](std::int64_t k) { return p[k]; }));
@@ -205,7 +215,8 @@ class Backward {
   Backward(const FlashAttentionBackward& op, Call& call)
       : op_(op), rows_(op, call), dcontext_(call.in<T>(0)), q_(call.in<T>(1)), kv_(call.in<T>(2)), context_(call.in<T>(3)),
         stats_(call.in<T>(4)), dq_(call.out<T>(0)), dkv_(call.out<T>(1)), sinks_(op.sinks ? call.in<T>(5) : nullptr),
-        dsinks_(op.sinks ? call.out<T>(2) : nullptr), p_(rows_.room()), ds_(rows_.room()) {
+        dsinks_(op.sinks ? call.out<T>(2) : nullptr), p_(rows_.room()), ds_(rows_.room()),
+        slopes_(op.soft_cap > 0 ? static_cast<std::size_t>(op.dims.key_count()) : 0) {
     require(!op.sinks || op.ring_step <= 0, "sinks join once");
     if (op.sinks) std::fill_n(dsinks_, rows_.places.rank_heads(), T{0});
   }
@@ -274,6 +285,7 @@ class Backward {
     if (n > 0) {
       const T *c = in.context.row(query), *dc = in.dcontext.row(query);
       const T total = lane_sum<T>(op_.dims.value_width(), [=](std::int64_t d) { return c[d] * dc[d]; });
+      rows_.cap_scores(query, p, slopes_.data());
       rows_.add_bias(h, query, p);
       if (sinks_ != nullptr) add_sink(h, stats_[rows_.statistic(s, h, query)], total);
       each(n, [=, at = p + from, stat = stats_[rows_.statistic(s, h, query)]](std::int64_t k) {
@@ -283,6 +295,7 @@ class Backward {
         ds[k] = p[k] * (factor * ds[k] - total);
         p[k] *= factor;
       });
+      if (op_.soft_cap > 0) each(n, [=, at = ds + from, by = slopes_.data() + from](std::int64_t k) { at[k] *= by[k]; });
     }
     rows_.clear_unseen(b, query, p);
     rows_.clear_unseen(b, query, ds);
@@ -305,6 +318,7 @@ class Backward {
   const T* sinks_;
   T* dsinks_;
   Room<T> p_, ds_;
+  std::vector<T> slopes_;  // of a query's scores before their cap
 };
 
 }  // namespace

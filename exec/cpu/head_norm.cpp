@@ -1,5 +1,7 @@
-// RMS norms of query and key heads (arXiv 1910.07467, equation 4), in place in qkv, and their gradients.
+// RMS norms of query and key heads (arXiv 1910.07467, equation 4), or of all heads of a token as one row (OLMo 2, arXiv 2501.00656
+// section 2.1), in place in qkv, and their gradients.
 #include <algorithm>
+#include <cmath>
 
 #include "exec/cpu/kernels.hpp"
 #include "exec/cpu/lanes.hpp"
@@ -8,42 +10,81 @@
 namespace tandem::exec::cpu {
 namespace {
 
-/// body(where a head of a token begins in qkv, where among queries and keys, whether it is a key).
+// One head of a token.
+struct HeadPlace {
+  std::int64_t at, packed;   //< where it begins in qkv, and among queries and keys
+  std::int64_t row, number;  //< its token; among the token's queries, or among its keys
+  bool key;
+};
+
+// body(HeadPlace) in order of (token, group, {its queries, k}).
 template <class F>
 void each_head(const AttentionDims& d, F body) {
-  const std::int64_t queries = d.heads / d.groups();
+  const std::int64_t queries = d.per_group();
   std::int64_t packed = 0;
-  for (std::int64_t group = 0; group < d.batch * d.seq * d.groups(); ++group)
-    for (std::int64_t h = 0; h <= queries; ++h, packed += d.head_dim)
-      body(group * d.group_width() + h * d.head_dim, packed, h == queries);
+  for (std::int64_t row = 0; row < d.batch * d.seq; ++row)
+    for (std::int64_t group = 0; group < d.groups(); ++group)
+      for (std::int64_t h = 0; h <= queries; ++h, packed += d.head_dim) {
+        const bool key = h == queries;
+        body(HeadPlace{(row * d.groups() + group) * d.group_width() + h * d.head_dim, packed, row,
+                       key ? group : group * queries + h, key});
+      }
+}
+
+// Elements of a row over all ranks.
+template <class T, class Op>
+T row_length(const Op& op, bool key) {
+  return static_cast<T>((key ? op.dims.groups() : op.dims.heads) * op.dims.head_dim * op.ranks);
+}
+
+// 1 / sqrt(mean of squares + epsilon), from a row's sum of squares.
+template <class T, class Op>
+T inverse_root_of(const Op& op, const T* sums, const HeadPlace& head) {
+  return T{1} / std::sqrt(sums[2 * head.row + head.key] / row_length<T>(op, head.key) + static_cast<T>(op.epsilon));
 }
 
 }  // namespace
-
 template <class T>
 void compute(const HeadNorm& op, Call& call) {
-  const T *of_queries = call.in<T>(1), *of_keys = call.in<T>(2);
+  const T *of_queries = op.plain ? nullptr : call.in<T>(1), *of_keys = op.plain ? nullptr : call.in<T>(2);
   T *qkv = call.out<T>(0), *kept = call.out<T>(1);
   const std::int64_t n = op.dims.head_dim;
-  each_head(op.dims, [&](std::int64_t at, std::int64_t packed, bool key) {
-    T *y = qkv + at, *x = kept + packed;
+  each_head(op.dims, [&](const HeadPlace& head) {
+    T *y = qkv + head.at, *x = kept + head.packed;
     std::copy_n(y, n, x);
     const T rstd = inverse_root(x, n, op.epsilon);
-    each(n, [=, gamma = key ? of_keys : of_queries](std::int64_t c) { y[c] = x[c] * rstd * gamma[c]; });
+    if (op.plain) return each(n, [=](std::int64_t c) { y[c] = x[c] * rstd; });
+    each(n, [=, gamma = head.key ? of_keys : of_queries](std::int64_t c) { y[c] = x[c] * rstd * gamma[c]; });
+  });
+}
+
+// dx = rstd (dy - xhat mean(dy xhat)).
+template <class T>
+void plain_backward(const HeadNormBackward& op, Call& call) {
+  const T* kept = call.in<T>(1);
+  T* dqkv = call.out<T>(0);
+  const std::int64_t n = op.dims.head_dim;
+  each_head(op.dims, [&](const HeadPlace& head) {
+    const T* x = kept + head.packed;
+    T* d = dqkv + head.at;
+    const T rstd = inverse_root(x, n, op.epsilon);
+    const T mean = lane_sum<T>(n, [=](std::int64_t c) { return d[c] * (x[c] * rstd); }) / static_cast<T>(n);
+    each(n, [=](std::int64_t c) { d[c] = rstd * (d[c] - x[c] * rstd * mean); });
   });
 }
 
 // With g = dy gamma: dx = rstd (g - xhat mean(g xhat)).
 template <class T>
 void compute(const HeadNormBackward& op, Call& call) {
+  if (op.plain) return plain_backward<T>(op, call);
   const T *kept = call.in<T>(1), *of_queries = call.in<T>(2), *of_keys = call.in<T>(3);
   T *dqkv = call.out<T>(0), *for_queries = call.out<T>(1), *for_keys = call.out<T>(2);
   const std::int64_t n = op.dims.head_dim;
   std::fill_n(for_queries, n, T{0});
   std::fill_n(for_keys, n, T{0});
-  each_head(op.dims, [&](std::int64_t at, std::int64_t packed, bool key) {
-    const T *x = kept + packed, *gamma = key ? of_keys : of_queries;
-    T *d = dqkv + at, *sums = key ? for_keys : for_queries;
+  each_head(op.dims, [&](const HeadPlace& head) {
+    const T *x = kept + head.packed, *gamma = head.key ? of_keys : of_queries;
+    T *d = dqkv + head.at, *sums = head.key ? for_keys : for_queries;
     const T rstd = inverse_root(x, n, op.epsilon);
     const T mean = lane_sum<T>(n, [=](std::int64_t c) { return d[c] * gamma[c] * (x[c] * rstd); }) / static_cast<T>(n);
     each(n, [=](std::int64_t c) {
@@ -54,7 +95,68 @@ void compute(const HeadNormBackward& op, Call& call) {
   });
 }
 
+template <class T>
+void compute(const RowNormSums& op, Call& call) {
+  const T* qkv = call.in<T>(0);
+  T* sums = call.out<T>(0);
+  std::fill_n(sums, 2 * op.rows(), T{0});
+  each_head(op.dims, [&](const HeadPlace& head) {
+    sums[2 * head.row + head.key] += lane_sum<T>(op.dims.head_dim, [x = qkv + head.at](std::int64_t c) { return x[c] * x[c]; });
+  });
+}
+
+template <class T>
+void compute(const RowNorm& op, Call& call) {
+  const T *of_queries = call.in<T>(1), *of_keys = call.in<T>(2), *sums = call.in<T>(3);
+  T *qkv = call.out<T>(0), *kept = call.out<T>(1);
+  const std::int64_t n = op.dims.head_dim;
+  each_head(op.dims, [&](const HeadPlace& head) {
+    T *y = qkv + head.at, *x = kept + head.packed;
+    const T *gamma = (head.key ? of_keys : of_queries) + head.number * n, rstd = inverse_root_of(op, sums, head);
+    std::copy_n(y, n, x);
+    each(n, [=](std::int64_t c) { y[c] = x[c] * rstd * gamma[c]; });
+  });
+}
+
+template <class T>
+void compute(const RowNormDots& op, Call& call) {
+  const T *dqkv = call.in<T>(0), *kept = call.in<T>(1), *of_queries = call.in<T>(2), *of_keys = call.in<T>(3);
+  T* dots = call.out<T>(0);
+  const std::int64_t n = op.dims.head_dim;
+  std::fill_n(dots, 2 * op.rows(), T{0});
+  each_head(op.dims, [&](const HeadPlace& head) {
+    const T *d = dqkv + head.at, *x = kept + head.packed, *gamma = (head.key ? of_keys : of_queries) + head.number * n;
+    dots[2 * head.row + head.key] += lane_sum<T>(n, [=](std::int64_t c) { return d[c] * gamma[c] * x[c]; });
+  });
+}
+
+// With g = dy gamma: dx = rstd (g - xhat mean(g xhat)).
+template <class T>
+void compute(const RowNormBackward& op, Call& call) {
+  const T *kept = call.in<T>(1), *of_queries = call.in<T>(2), *of_keys = call.in<T>(3), *sums = call.in<T>(4),
+          *dots = call.in<T>(5);
+  T *dqkv = call.out<T>(0), *for_queries = call.out<T>(1), *for_keys = call.out<T>(2);
+  const std::int64_t n = op.dims.head_dim;
+  std::fill_n(for_queries, op.dims.heads * n, T{0});
+  std::fill_n(for_keys, op.dims.groups() * n, T{0});
+  each_head(op.dims, [&](const HeadPlace& head) {
+    const T *x = kept + head.packed, *gamma = (head.key ? of_keys : of_queries) + head.number * n;
+    T *d = dqkv + head.at, *total = (head.key ? for_keys : for_queries) + head.number * n;
+    const T rstd = inverse_root_of(op, sums, head);
+    const T mean = dots[2 * head.row + head.key] * rstd / row_length<T>(op, head.key);
+    each(n, [=](std::int64_t c) {
+      const T xhat = x[c] * rstd, up = d[c];
+      total[c] += up * xhat;
+      d[c] = rstd * (up * gamma[c] - xhat * mean);
+    });
+  });
+}
+
 TANDEM_KERNEL(HeadNorm);
 TANDEM_KERNEL(HeadNormBackward);
+TANDEM_KERNEL(RowNormSums);
+TANDEM_KERNEL(RowNorm);
+TANDEM_KERNEL(RowNormDots);
+TANDEM_KERNEL(RowNormBackward);
 
 }  // namespace tandem::exec::cpu

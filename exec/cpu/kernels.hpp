@@ -72,6 +72,23 @@ template <class T>
 void compute(const HeadNorm& op, Call& call);
 template <class T>
 void compute(const HeadNormBackward& op, Call& call);
+template <class T>
+void compute(const RowNormSums& op, Call& call);
+template <class T>
+void compute(const RowNorm& op, Call& call);
+template <class T>
+void compute(const RowNormDots& op, Call& call);
+template <class T>
+void compute(const RowNormBackward& op, Call& call);
+// caps_gates.cpp
+template <class T>
+void compute(const SoftCap& op, Call& call);
+template <class T>
+void compute(const SoftCapBackward& op, Call& call);
+template <class T>
+void compute(const RowGate& op, Call& call);
+template <class T>
+void compute(const RowGateBackward& op, Call& call);
 // latent.cpp
 template <class T>
 void compute(const LatentNorm& op, Call& call);

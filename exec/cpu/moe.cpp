@@ -180,33 +180,38 @@ void compute(const BalanceGrad& op, Call& call) {
 template <class T>
 void compute(const MoeDispatch& op, Call& call) {
   const std::int64_t hidden = op.dims.hidden;
-  const T* x = call.in<T>(0);
+  const T *x = call.in<T>(0), *weights = op.weighted ? call.in<T>(2) : nullptr;
   T* rows = call.out<T>(0);
   std::fill_n(rows, op.dims.rows() * hidden, T{0});
-  each_choice(op.dims, call.in<std::int32_t>(1), [=](std::int64_t token, std::int64_t, std::int64_t row) {
-    std::copy_n(x + token * hidden, hidden, rows + row * hidden);
+  each_choice(op.dims, call.in<std::int32_t>(1), [=](std::int64_t token, std::int64_t choice, std::int64_t row) {
+    const T *from = x + token * hidden, weight = weights == nullptr ? T{1} : weights[choice];
+    each(hidden, [=, to = rows + row * hidden](std::int64_t c) { to[c] = weight * from[c]; });
   });
 }
 
 template <class T>
 void compute(const MoeDispatchBackward& op, Call& call) {
   const std::int64_t hidden = op.dims.hidden;
-  const T* drows = call.in<T>(0);
-  T* dx = call.out<T>(0);
+  const T *drows = call.in<T>(0), *x = op.weighted ? call.in<T>(2) : nullptr, *weights = op.weighted ? call.in<T>(3) : nullptr;
+  T *dx = call.out<T>(0), *dweights = op.weighted ? call.out<T>(1) : nullptr;
   std::fill_n(dx, op.dims.tokens * hidden, T{0});
-  each_choice(op.dims, call.in<std::int32_t>(1), [=](std::int64_t token, std::int64_t, std::int64_t row) {
-    each(hidden, [=, to = dx + token * hidden, from = drows + row * hidden](std::int64_t c) { to[c] += from[c]; });
+  if (op.weighted) std::fill_n(dweights, op.dims.tokens * op.dims.top_k, T{0});
+  each_choice(op.dims, call.in<std::int32_t>(1), [=](std::int64_t token, std::int64_t choice, std::int64_t row) {
+    const T *from = drows + row * hidden, weight = op.weighted ? weights[choice] : T{1};
+    each(hidden, [=, to = dx + token * hidden](std::int64_t c) { to[c] += weight * from[c]; });
+    if (op.weighted)
+      dweights[choice] = lane_sum<T>(hidden, [=, read = x + token * hidden](std::int64_t c) { return from[c] * read[c]; });
   });
 }
 
 template <class T>
 void compute(const MoeCombine& op, Call& call) {
   const std::int64_t hidden = op.dims.hidden;
-  const T *rows = call.in<T>(0), *weights = call.in<T>(2);
+  const T *rows = call.in<T>(0), *weights = op.weighted ? call.in<T>(2) : nullptr;
   T* y = call.out<T>(0);
   std::fill_n(y, op.dims.tokens * hidden, T{0});
   each_choice(op.dims, call.in<std::int32_t>(1), [=](std::int64_t token, std::int64_t choice, std::int64_t row) {
-    const T weight = weights[choice];
+    const T weight = op.weighted ? weights[choice] : T{1};
     each(hidden, [=, to = y + token * hidden, from = rows + row * hidden](std::int64_t c) { to[c] += weight * from[c]; });
   });
 }
@@ -214,6 +219,8 @@ void compute(const MoeCombine& op, Call& call) {
 template <class T>
 void compute(const MoeCombineBackward& op, Call& call) {
   const std::int64_t hidden = op.dims.hidden;
+  // Rows' gradients are those of their tokens.
+  if (!op.weighted) return compute<T>(MoeDispatch{op.dims}, call);
   const T *dy = call.in<T>(0), *rows = call.in<T>(1), *weights = call.in<T>(3);
   T *drows = call.out<T>(0), *dweights = call.out<T>(1);
   std::fill_n(drows, op.dims.rows() * hidden, T{0});

@@ -1,7 +1,9 @@
 // Kernels of norms, and sums of rows and columns.
 #include "exec/cuda/launch.cuh"
+#include "exec/device/caps_gates.hpp"
 #include "exec/device/head_norm.hpp"
 #include "exec/device/norm_gradients.hpp"
+#include "exec/device/row_norm.hpp"
 
 TANDEM_LAUNCH(NormKernel);
 TANDEM_LAUNCH(NormInputGradKernel);
@@ -11,3 +13,10 @@ TANDEM_LAUNCH(ColumnFoldKernel);
 TANDEM_LAUNCH(RowReduceKernel);
 TANDEM_LAUNCH(HeadNormKernel);
 TANDEM_LAUNCH(HeadNormGradKernel);
+TANDEM_LAUNCH(RowSumsKernel);
+TANDEM_LAUNCH(RowNormKernel);
+TANDEM_LAUNCH(RowNormWeightsKernel);
+TANDEM_LAUNCH(RowNormGradKernel);
+TANDEM_LAUNCH(SoftCapKernel);
+TANDEM_LAUNCH(RowGateKernel);
+TANDEM_LAUNCH(RowGateGradKernel);

@@ -18,6 +18,7 @@ std::string beyond(const AttentionPlace& place, const HeadLayout& layout, std::i
   if (place.dropout.threshold > 0) return "masks of dropout are by global index";
   if (place.window > 0) return "queries see a window of keys";
   if (place.alibi) return "scores have ALiBi";
+  if (place.soft_cap > 0) return "scores have a soft cap";
   if (place.head_dim % kStep != 0 || place.head_dim > kLongest) return "heads of " + std::to_string(place.head_dim) + " dimensions";
   if (layout.value_dim != layout.head_dim) return "values are not as wide as keys";
   if (place.causal && place.keys != place.seq) return "causal queries and keys are not equally many";

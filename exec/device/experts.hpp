@@ -25,10 +25,10 @@ struct ChoiceRows {
   }
 };
 
-/// rows[slot] = x[token], a block for each choice.
+/// rows[slot] = x[token], or weight x[token], a block for each choice.
 struct DispatchKernel {
   Form form;
-  Typed x, rows;
+  Typed x, weights, rows;
   ChoiceRows at;
 
   Grid grid() const { return {at.choices()}; }
@@ -36,7 +36,9 @@ struct DispatchKernel {
   TANDEM_HD void run(Block& block) const {
     const std::int64_t row = at.of(block.index()), token = block.index() / at.dims.top_k, hidden = at.dims.hidden;
     if (row < 0) return;
-    block.each(hidden, [&](std::int64_t c) { S::put(rows, row * hidden + c, S::get(x, token * hidden + c)); });
+    using A = typename S::Number;
+    const A weight = weights.here() ? load<A>(weights, block.index()) : A{1};
+    block.each(hidden, [&](std::int64_t c) { S::put(rows, row * hidden + c, weight * S::get(x, token * hidden + c)); });
   }
 };
 
@@ -64,7 +66,7 @@ struct CombineKernel {
   }
 };
 
-/// drows[slot] = weight dy[token], dweight = dy[token] rows[slot]; a block for each choice.
+/// drows[slot] = weight dy[token] where there is a place for it, dweight = dy[token] rows[slot]; a block for each choice.
 struct CombineGradKernel {
   Form form;
   Typed dy, rows, weights, drows, dweights;
@@ -76,12 +78,12 @@ struct CombineGradKernel {
     using A = typename S::Number;
     const std::int64_t choice = block.index(), token = choice / at.dims.top_k, hidden = at.dims.hidden;
     const std::int64_t row = at.of(choice);
-    const A weight = load<A>(weights, choice);
     const A sum = block.template sum<A>(row < 0 ? 0 : hidden, [&](std::int64_t c) {
       return S::get(dy, token * hidden + c) * S::get(rows, row * hidden + c);
     });
     block.each(1, [&](std::int64_t) { store(dweights, choice, sum); });
-    if (row < 0) return;
+    if (row < 0 || !drows.here()) return;
+    const A weight = load<A>(weights, choice);
     block.each(hidden, [&](std::int64_t c) { S::put(drows, row * hidden + c, weight * S::get(dy, token * hidden + c)); });
   }
 };

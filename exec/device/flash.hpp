@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "exec/device/softmax.hpp"
+#include "exec/shared/soft_cap.hpp"
 
 namespace tandem::exec::device {
 
@@ -55,11 +56,17 @@ TANDEM_HD inline A dot(const A* a, const A* b, std::int64_t n) {
   return sum;
 }
 
-/// Score of a pair that is seen.
+/// Score of a pair that is seen; what its cap leaves of a gradient goes into `slope`, if it is asked for.
 template <class A>
-TANDEM_HD inline A pair_score(const AttentionPlace& p, A product, std::int64_t head, std::int64_t query, std::int64_t key) {
-  const A scale = static_cast<A>(1 / std::sqrt(static_cast<double>(p.head_dim)));
-  return scale * product + p.slope<A>(head) * static_cast<A>(static_cast<int>(key - query));
+TANDEM_HD inline A pair_score(const AttentionPlace& p, A product, std::int64_t head, std::int64_t query, std::int64_t key,
+                              A* slope = nullptr) {
+  A score = static_cast<A>(1 / std::sqrt(static_cast<double>(p.head_dim))) * product;
+  if (p.soft_cap > 0) {
+    const SoftCapOf<A> cap{static_cast<A>(p.soft_cap)};
+    score = cap.value(score);
+    if (slope != nullptr) *slope = cap.slope(score);
+  }
+  return score + p.slope<A>(head) * static_cast<A>(static_cast<int>(key - query));
 }
 
 /// `columns`: of all tiles.
@@ -180,10 +187,11 @@ TANDEM_HD inline void fill_pairs(Block& block, const AttentionPlace& place, cons
     const std::int64_t i = at / kTile, k = at % kTile, query = tile.query + i;
     t.p[at] = t.ds[at] = A{0};
     if (query >= place.seq || !place.sees(query, key + k)) return;
-    const A score = pair_score(place, dot(t.queries + i * dim, t.keys + k * dim, dim), tile.head, query, key + k);
+    A slope = A{1};
+    const A score = pair_score(place, dot(t.queries + i * dim, t.keys + k * dim, dim), tile.head, query, key + k, &slope);
     const A p = exp_saturating(score - t.stat[i]), mask = place.mask<A>(tile.sequence, tile.head, query, key + k);
     t.p[at] = mask * p;
-    t.ds[at] = p * (mask * dot(t.dcontext + i * wide, t.values + k * wide, wide) - t.total[i]);
+    t.ds[at] = slope * (p * (mask * dot(t.dcontext + i * wide, t.values + k * wide, wide) - t.total[i]));
   });
 }
 

@@ -24,7 +24,7 @@ struct HeadRows {
 /// qkv[head] = its norm; kept = what it was.
 struct HeadNormKernel {
   Form form;
-  Typed qkv, of_queries, of_keys, kept;
+  Typed qkv, of_queries, of_keys, kept;  ///< without weights: of_queries and of_keys are not there
   HeadRows rows;
   double epsilon;
 
@@ -51,7 +51,7 @@ struct HeadNormKernel {
     const A rstd = A{1} / std::sqrt(squares / static_cast<A>(rows.dim) + static_cast<A>(epsilon));
     team.template each<kPieces>(rows.dim, [&](Slot s) {
       S::put(kept, row * rows.dim + s.i, x[s]);
-      S::put(qkv, at + s.i, x[s] * rstd * load<A>(gamma, s.i));
+      S::put(qkv, at + s.i, gamma.here() ? x[s] * rstd * load<A>(gamma, s.i) : x[s] * rstd);
     });
   }
 };
@@ -67,7 +67,7 @@ constexpr std::int64_t head_norm_room(std::int64_t rows, std::int64_t dim) {
 }
 
 /// dqkv[head] = the gradient of what the norm read, and each block's part of the weights' gradients: [slab, {queries, keys}, dim], for
-/// ColumnFoldKernel. With g = dy gamma: rstd (g - xhat mean(g xhat)).
+/// ColumnFoldKernel; without weights there are no partials. With g = dy gamma: rstd (g - xhat mean(g xhat)).
 struct HeadNormGradKernel {
   Form form;
   Typed dqkv, kept, of_queries, of_keys, partials;
@@ -86,6 +86,11 @@ struct HeadNormGradKernel {
     const std::int64_t slabs = head_norm_slabs(rows.count()), slab = block.index(), dim = rows.dim;
     A* apart = reinterpret_cast<A*>(block.shared());
     const auto add = [&](const auto& team, State& state, std::int64_t row) { one<S>(team, state, row); };
+    if (!partials.here()) {
+      block.template teams<kTeam, State>(rows.count() * slab / slabs, rows.count() * (slab + 1) / slabs, add,
+                                         [](const auto&, State&, int) {});
+      return;
+    }
     const auto done = [&](const auto& team, State& state, int number) {
       team.template each<kPieces>(dim, [&](Slot s) {
         apart[number * 2 * dim + s.i] = state.queries[s];
@@ -122,12 +127,16 @@ struct HeadNormGradKernel {
     const A rstd = A{1} / std::sqrt(squares / count + static_cast<A>(epsilon));
     const A mean = team.template sum<A, kPieces>(rows.dim, A{0}, [&](Slot s) {
       x[s] *= rstd;
-      return up[s] * load<A>(gamma, s.i) * x[s];
+      return up[s] * weight<A>(gamma, s.i) * x[s];
     }) / count;
     team.template each<kPieces>(rows.dim, [&](Slot s) {
       (key ? state.keys : state.queries)[s] += up[s] * x[s];
-      S::put(dqkv, at + s.i, rstd * (up[s] * load<A>(gamma, s.i) - x[s] * mean));
+      S::put(dqkv, at + s.i, rstd * (up[s] * weight<A>(gamma, s.i) - x[s] * mean));
     });
+  }
+  template <class A>
+  TANDEM_HD static A weight(const Typed& gamma, std::int64_t i) {
+    return gamma.here() ? load<A>(gamma, i) : A{1};
   }
 };
 

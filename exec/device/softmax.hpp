@@ -23,6 +23,7 @@ struct AttentionPlace {
   Dropout dropout;
   std::int64_t window = 0;  ///< keys that a query sees at most; 0: all before it
   bool chunked = false;
+  double soft_cap = 0;      ///< of scores, before bias and mask; 0: none
 
   /// The first so many keys are those that query `i` sees.
   TANDEM_HD std::int64_t visible(std::int64_t i) const { return causal && i + 1 < keys ? i + 1 : keys; }

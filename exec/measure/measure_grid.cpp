@@ -101,6 +101,18 @@ class Grid {
     for (const auto part : {GatePart::activation, GatePart::product})
       few_matrices([&](auto r, auto c) { ops_.push_back(T{r, c, GateKind::silu, part}); });
   }
+  void add(Kind<SoftCap>) {
+    few_matrices([&](auto r, auto c) { ops_.push_back(SoftCap{r * c, 30}); });
+  }
+  void add(Kind<SoftCapBackward>) {
+    few_matrices([&](auto r, auto c) { ops_.push_back(SoftCapBackward{r * c, 30}); });
+  }
+  void add(Kind<RowGate>) {
+    few_matrices([&](auto r, auto c) { ops_.push_back(RowGate{r, c}); });
+  }
+  void add(Kind<RowGateBackward>) {
+    few_matrices([&](auto r, auto c) { ops_.push_back(RowGateBackward{r, c}); });
+  }
   void add(Kind<Elementwise>) {
     for (const auto kind : {ElementwiseKind::add, ElementwiseKind::subtract, ElementwiseKind::multiply})
       for (const auto other : {Spread::full, Spread::row, Spread::column})
@@ -114,9 +126,23 @@ class Grid {
   }
   void add(Kind<HeadNorm>) {
     attention([&](auto d) { ops_.push_back(HeadNorm{d, 1e-6}); });
+    few_attentions([&](auto d) { ops_.push_back(HeadNorm{d, 1e-6, true}); });
   }
   void add(Kind<HeadNormBackward>) {
     attention([&](auto d) { ops_.push_back(HeadNormBackward{d, 1e-6}); });
+    few_attentions([&](auto d) { ops_.push_back(HeadNormBackward{d, 1e-6, true}); });
+  }
+  void add(Kind<RowNormSums>) {
+    few_attentions([&](auto d) { ops_.push_back(RowNormSums{d}); });
+  }
+  void add(Kind<RowNorm>) {
+    few_attentions([&](auto d) { ops_.push_back(RowNorm{d, 1, 1e-6}); });
+  }
+  void add(Kind<RowNormDots>) {
+    few_attentions([&](auto d) { ops_.push_back(RowNormDots{d}); });
+  }
+  void add(Kind<RowNormBackward>) {
+    few_attentions([&](auto d) { ops_.push_back(RowNormBackward{d, 1, 1e-6}); });
   }
   void add(Kind<LatentNorm>) {
     few_matrices([&](auto r, auto c) { ops_.push_back(LatentNorm{r, c, 64, 1e-6}); });
@@ -220,12 +246,14 @@ class Grid {
       few_attentions([&](auto d) { ops_.push_back(FlashAttention{d, dropout, false}); });
     windows([&](auto d) { ops_.push_back(FlashAttention{d, 0, false}); });
     few_attentions([&](auto d) { ops_.push_back(with_sinks(FlashAttention{d, 0, false})); });
+    few_attentions([&](auto d) { ops_.push_back(with_cap(FlashAttention{d, 0, false})); });
   }
   void add(Kind<FlashAttentionBackward>) {
     for (const double dropout : {0.0, 0.1})
       few_attentions([&](auto d) { ops_.push_back(FlashAttentionBackward{d, dropout, false}); });
     windows([&](auto d) { ops_.push_back(FlashAttentionBackward{d, 0, false}); });
     few_attentions([&](auto d) { ops_.push_back(with_sinks(FlashAttentionBackward{d, 0, false})); });
+    few_attentions([&](auto d) { ops_.push_back(with_cap(FlashAttentionBackward{d, 0, false})); });
   }
   void add(Kind<SplitKv>) {
     few_attentions([&](auto d) { ops_.push_back(SplitKv{d.batch * d.seq, d}); });
@@ -362,6 +390,11 @@ class Grid {
   template <class Flash>
   static Flash with_sinks(Flash op) {
     op.sinks = true;
+    return op;
+  }
+  template <class Flash>
+  static Flash with_cap(Flash op) {
+    op.soft_cap = 50;
     return op;
   }
   static AttentionDims both_ways(AttentionDims d) {

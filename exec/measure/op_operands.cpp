@@ -47,6 +47,13 @@ class Sizes {
     }
     return {};
   }
+  OperandSizes operator()(const SoftCap& o) const { return {{v(o.elements)}, {over(0, v(o.elements))}}; }
+  OperandSizes operator()(const SoftCapBackward& o) const { return {{v(o.elements), v(o.elements)}, {over(0, v(o.elements))}}; }
+  OperandSizes operator()(const RowGate& o) const { return {{v(o.rows * o.cols), v(o.rows)}, {v(o.rows * o.cols)}}; }
+  OperandSizes operator()(const RowGateBackward& o) const {
+    const auto x = v(o.rows * o.cols), gate = v(o.rows);
+    return {{x, x, gate}, {x, gate}};
+  }
   OperandSizes operator()(const Elementwise& o) const {
     const auto a = v(o.rows * o.cols);
     switch (o.other) {
@@ -60,11 +67,24 @@ class Sizes {
   OperandSizes operator()(const RowReduce& o) const { return {{v(o.rows * o.cols)}, {v(o.rows)}}; }
   OperandSizes operator()(const HeadNorm& o) const {
     const auto gamma = v(o.dims.head_dim);
-    return {{qkv(o.dims), gamma, gamma}, {over(0, qkv(o.dims)), v(o.elements())}};
+    return {with(with({qkv(o.dims)}, !o.plain, gamma), !o.plain, gamma), {over(0, qkv(o.dims)), v(o.elements())}};
   }
   OperandSizes operator()(const HeadNormBackward& o) const {
     const auto gamma = v(o.dims.head_dim);
-    return {{qkv(o.dims), v(o.elements()), gamma, gamma}, {over(0, qkv(o.dims)), gamma, gamma}};
+    return {with(with({qkv(o.dims), v(o.elements())}, !o.plain, gamma), !o.plain, gamma),
+            with(with({over(0, qkv(o.dims))}, !o.plain, gamma), !o.plain, gamma)};
+  }
+  OperandSizes operator()(const RowNormSums& o) const { return {{qkv(o.dims)}, {v(2 * o.rows())}}; }
+  OperandSizes operator()(const RowNorm& o) const {
+    return {{qkv(o.dims), queries(o.dims), keys(o.dims), v(2 * o.rows())}, {over(0, qkv(o.dims)), v(o.elements())}};
+  }
+  OperandSizes operator()(const RowNormDots& o) const {
+    return {{qkv(o.dims), v(o.elements()), queries(o.dims), keys(o.dims)}, {v(2 * o.rows())}};
+  }
+  OperandSizes operator()(const RowNormBackward& o) const {
+    const auto sums = v(2 * o.rows());
+    return {{qkv(o.dims), v(o.elements()), queries(o.dims), keys(o.dims), sums, sums},
+            {over(0, qkv(o.dims)), queries(o.dims), keys(o.dims)}};
   }
   OperandSizes operator()(const LatentNorm& o) const {
     return {{v(o.rows * (o.cols + o.rest)), v(o.cols)}, {v(o.rows * o.cols), v(o.rows * o.rest), v(o.rows * 2)}};
@@ -184,15 +204,18 @@ class Sizes {
   }
   OperandSizes operator()(const BalanceGrad& o) const { return {{ids(o.dims.experts)}, {v(o.dims.experts)}}; }
   OperandSizes operator()(const MoeDispatch& o) const {
-    return {{tokens(o.dims), ids(choices(o.dims))}, {expert_rows(o.dims)}};
+    return {with({tokens(o.dims), ids(choices(o.dims))}, o.weighted, v(choices(o.dims))), {expert_rows(o.dims)}};
   }
   OperandSizes operator()(const MoeDispatchBackward& o) const {
-    return {{expert_rows(o.dims), ids(choices(o.dims))}, {tokens(o.dims)}};
+    const auto x = tokens(o.dims), weights = v(choices(o.dims));
+    return {with(with({expert_rows(o.dims), ids(choices(o.dims))}, o.weighted, x), o.weighted, weights),
+            with({x}, o.weighted, weights)};
   }
   OperandSizes operator()(const MoeCombine& o) const {
-    return {{expert_rows(o.dims), ids(choices(o.dims)), v(choices(o.dims))}, {tokens(o.dims)}};
+    return {with({expert_rows(o.dims), ids(choices(o.dims))}, o.weighted, v(choices(o.dims))), {tokens(o.dims)}};
   }
   OperandSizes operator()(const MoeCombineBackward& o) const {
+    if (!o.weighted) return {{tokens(o.dims), ids(choices(o.dims))}, {expert_rows(o.dims)}};
     return {{tokens(o.dims), expert_rows(o.dims), ids(choices(o.dims)), v(choices(o.dims))},
             {expert_rows(o.dims), v(choices(o.dims))}};
   }
@@ -258,6 +281,8 @@ class Sizes {
     return v(d.batch * d.key_count() * (d.kv_packed ? d.qkv_width() : d.kv_width()));
   }
   OperandSize context(const AttentionDims& d) const { return v(d.batch * d.seq * d.context_width()); }
+  OperandSize queries(const AttentionDims& d) const { return v(d.heads * d.head_dim); }
+  OperandSize keys(const AttentionDims& d) const { return v(d.groups() * d.head_dim); }
   List latent_parts(const auto& o) const {
     return {v(o.rows() * o.dims.q_width()), v(o.rows() * o.kv_width()), v(o.rows() * o.turned)};
   }

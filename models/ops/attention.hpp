@@ -104,6 +104,7 @@ struct FlashAttention {
   AttentionKernel kernel = AttentionKernel::flash2;
   bool deterministic = false;
   bool sinks = false;
+  double soft_cap = 0;   ///< scores become cap * tanh(score / cap) before bias and mask; 0: they stay
 };
 /// Recomputes the probabilities from stats. With ring_step i >= 0, adds to dq from step 1 on, and to dkv, which travels
 /// with its keys, from step 1 on. context and stats are the finished ones.
@@ -118,6 +119,7 @@ struct FlashAttentionBackward {
   AttentionKernel kernel = AttentionKernel::flash2;
   bool deterministic = false;
   bool sinks = false;
+  double soft_cap = 0;
 };
 
 /// kv[rows, kv_width] out of qkv. in: qkv; out: kv
@@ -129,21 +131,57 @@ struct PackColumns { std::int64_t rows, cols, parts; };
 /// The inverse. in: y[parts, rows, cols/parts]; out: x[rows, cols]
 struct UnpackColumns { std::int64_t rows, cols, parts; };
 
-/// RMS norm (arXiv 1910.07467) of every query and key head of qkv, with a weight for all queries and one for all keys. `kept` has
-/// queries and keys as they were: [batch*seq, (heads + groups)*head_dim], columns (group, {its queries, k}, dim). Rows are of this
-/// context rank, as for Rotary. in: qkv(inout), gamma_q[head_dim], gamma_k[head_dim]; out: qkv, kept
+/// RMS norm (arXiv 1910.07467) of every query and key head of qkv, with a weight for all queries and one for all keys unless it is
+/// `plain`. `kept` has queries and keys as they were: [batch*seq, (heads + groups)*head_dim], columns (group, {its queries, k}, dim). Rows
+/// are of this context rank, as for Rotary. in: qkv(inout), [gamma_q[head_dim], gamma_k[head_dim]]; out: qkv, kept
 struct HeadNorm {
   AttentionDims dims;
   double epsilon;
+  bool plain = false;
   std::int64_t rows() const { return dims.batch * dims.seq * (dims.heads + dims.groups()); }
   std::int64_t elements() const { return rows() * dims.head_dim; }
 };
-/// in: dqkv(inout), kept, gamma_q, gamma_k; out: dqkv, dgamma_q, dgamma_k
+/// in: dqkv(inout), kept, [gamma_q, gamma_k]; out: dqkv, [dgamma_q, dgamma_k]
 struct HeadNormBackward {
   AttentionDims dims;
   double epsilon;
+  bool plain = false;
   std::int64_t rows() const { return HeadNorm{dims, epsilon}.rows(); }
   std::int64_t elements() const { return HeadNorm{dims, epsilon}.elements(); }
+};
+
+/// RMS norm of a token's queries of all heads as one row, and of its keys (OLMo 2, arXiv 2501.00656 section 2.1). Tensor ranks have
+/// heads of their own, so the row's sum of squares is a sum over them. sums[batch*seq, 2]: of the squares of this rank's queries and of
+/// its keys. in: qkv; out: sums
+struct RowNormSums {
+  AttentionDims dims;
+  std::int64_t rows() const { return dims.batch * dims.seq; }
+  std::int64_t elements() const { return HeadNorm{dims, 0}.elements(); }
+};
+/// `ranks`: what sums are over; keys that several of them hold count as often in the sum and in the mean. `kept` as in HeadNorm.
+/// in: qkv(inout), gamma_q[heads*head_dim], gamma_k[groups*head_dim], sums (of all ranks); out: qkv, kept
+struct RowNorm {
+  AttentionDims dims;
+  std::int64_t ranks;
+  double epsilon;
+  std::int64_t rows() const { return dims.batch * dims.seq; }
+  std::int64_t elements() const { return HeadNorm{dims, 0}.elements(); }
+  std::int64_t weights() const { return (dims.heads + dims.groups()) * dims.head_dim; }
+};
+/// dots[batch*seq, 2]: sums of dy gamma x of this rank's queries and of its keys. in: dqkv, kept, gamma_q, gamma_k; out: dots
+struct RowNormDots {
+  AttentionDims dims;
+  std::int64_t rows() const { return dims.batch * dims.seq; }
+  std::int64_t elements() const { return HeadNorm{dims, 0}.elements(); }
+};
+/// in: dqkv(inout), kept, gamma_q, gamma_k, sums, dots (both of all ranks); out: dqkv, dgamma_q, dgamma_k
+struct RowNormBackward {
+  AttentionDims dims;
+  std::int64_t ranks;
+  double epsilon;
+  std::int64_t rows() const { return dims.batch * dims.seq; }
+  std::int64_t elements() const { return HeadNorm{dims, 0}.elements(); }
+  std::int64_t weights() const { return RowNorm{dims, ranks, epsilon}.weights(); }
 };
 
 /// Queries, keys and values of latent attention (arXiv 2405.04434, section 2.1) in one tensor: q, of which every dimension is

@@ -50,14 +50,16 @@ struct BalanceGrad {
   std::int64_t micro_batches;  ///< as in TopKRouterBackward
   double scale() const;
 };
-/// Rows of tokens where slots put them; rows nobody takes are 0. in: x[tokens, hidden], slots; out: rows[dims.rows(), hidden]
-struct MoeDispatch { MoeDims dims; };
-/// in: drows, slots; out: dx[tokens, hidden] (sum over choices, ascending)
-struct MoeDispatchBackward { MoeDims dims; };
-/// y = sum over choices of weight * row. in: rows[dims.rows(), hidden], slots, weights; out: y[tokens, hidden]
-struct MoeCombine { MoeDims dims; };
-/// in: dy, rows, slots, weights; out: drows (rows nobody takes: 0), dweights[tokens, top_k]
-struct MoeCombineBackward { MoeDims dims; };
+/// Rows of tokens where slots put them; rows nobody takes are 0. `weighted`: a choice's row is multiplied by its weight, here and not
+/// where rows are combined (Llama 4). in: x[tokens, hidden], slots, [weights when weighted]; out: rows[dims.rows(), hidden]
+struct MoeDispatch { MoeDims dims; bool weighted = false; };
+/// in: drows, slots, [x, weights when weighted]; out: dx[tokens, hidden] (sum over choices, ascending),
+/// [dweights[tokens, top_k] when weighted]
+struct MoeDispatchBackward { MoeDims dims; bool weighted = false; };
+/// y = sum over choices of weight * row, or of rows. in: rows[dims.rows(), hidden], slots, [weights when weighted]; out: y[tokens, hidden]
+struct MoeCombine { MoeDims dims; bool weighted = true; };
+/// in: dy, [rows when weighted], slots, [weights when weighted]; out: drows (rows nobody takes: 0), [dweights[tokens, top_k] when weighted]
+struct MoeCombineBackward { MoeDims dims; bool weighted = true; };
 /// Products with one matrix for each expert. Without `ragged`: groups of m rows, group g with matrix g % experts
 /// (groups = experts x the ranks the rows came from): C[groups,m,n] = A[groups,m,k] op(B[experts]). With `ragged`: rows are in
 /// order of (rank they came from, expert), counts[rank, expert] of them; groups = ranks they came from, and m is the planned

@@ -78,6 +78,16 @@ struct GatedPointwise { std::int64_t rows, cols; GateKind kind; GatePart part = 
 /// x, dx(inout: writes its gate columns); out: dx).
 struct GatedPointwiseBackward { std::int64_t rows, cols; GateKind kind; GatePart part = GatePart::whole; };
 
+/// y = cap * tanh(x / cap), element by element (Gemma 2, arXiv 2408.00118 section 2). in: x(inout); out: y
+struct SoftCap { std::int64_t elements; double cap; };
+/// From what it wrote. in: dy(inout), y; out: dx
+struct SoftCapBackward { std::int64_t elements; double cap; };
+
+/// y = sigmoid(gate) * x, row by row. in: x[rows,cols], gate[rows]; out: y[rows,cols]
+struct RowGate { std::int64_t rows, cols; };
+/// in: dy, x, gate; out: dx[rows,cols], dgate[rows]
+struct RowGateBackward { std::int64_t rows, cols; };
+
 /// y = factor * (a + b), factor * (a - b), factor * a * b or factor * a * a, b being as large as a, a number for each row or for each column, or
 /// absent (then y = factor * a). y may be a. in: a[rows,cols], [b]; out: y[rows,cols]
 enum class ElementwiseKind : std::uint8_t { add, subtract, multiply, square };

@@ -29,10 +29,12 @@
 namespace tandem {
 
 using Op = std::variant<MatMul, BiasGrad, LayerNorm, LayerNormBackward, Pointwise, PointwiseBackward, GatedPointwise,
-                        GatedPointwiseBackward, LatentNorm, LatentNormBackward, Elementwise, RowReduce, AttentionScores,
+                        GatedPointwiseBackward, SoftCap, SoftCapBackward, RowGate, RowGateBackward, LatentNorm,
+                        LatentNormBackward, Elementwise, RowReduce, AttentionScores,
                         AttentionSoftmax, AttentionContext, AttentionContextBackward, AttentionSoftmaxBackward,
                         AttentionScoresBackward, FlashAttention, FlashAttentionBackward, SplitKv, MergeKv, PackColumns,
-                        UnpackColumns, HeadNorm, HeadNormBackward, LatentHeads, LatentHeadsBackward, Rotary, BiasDropoutAdd,
+                        UnpackColumns, HeadNorm, HeadNormBackward, RowNormSums, RowNorm, RowNormDots, RowNormBackward,
+                        LatentHeads, LatentHeadsBackward, Rotary, BiasDropoutAdd,
                         BiasDropoutAddBackward, BiasDropoutAddNorm, Embedding, EmbeddingBackward, PositionDropout,
                         PositionDropoutBackward, TakeFirst, TakeFirstBackward, VocabMax, VocabExpSum, CrossEntropy,
                         Accumulate, Fill, TopKRouter, TopKRouterBackward, BalanceGrad, MoeDispatch, MoeDispatchBackward,

@@ -41,7 +41,10 @@ Count pair_products(const AttentionDims& d, int ring_step, Count with_keys, Coun
   return over_pairs(d, ring_step, 2 * (with_keys * d.head_dim + with_values * d.value_width()));
 }
 /// A few operations a pair: bias, mask, exponential, sum.
-Count pair_work(const AttentionDims& d, int ring_step, bool dropout) { return over_pairs(d, ring_step, dropout ? 12 : 8); }
+constexpr Count kCapWork = 14;  // of a soft cap: a tanh and two products
+Count pair_work(const auto& o) {
+  return over_pairs(o.dims, o.ring_step, (o.dropout > 0 ? 12 : 8) + (o.soft_cap > 0 ? kCapWork : 0));
+}
 
 Count activation_flops(PointwiseKind kind) {
   return kind == PointwiseKind::gelu_tanh || kind == PointwiseKind::tanh ? 12 : 2;
@@ -104,8 +107,9 @@ Flops matrix_flops(const Op& op) {
                  [](const GroupedMatMul& o) { return 2 * o.rows() * o.n * o.k; },
                  [](const GroupedWeightGrad& o) { return 2 * o.rows() * o.n * o.k; },
                  FreeOf<BiasGrad, LayerNorm, LayerNormBackward, Pointwise, PointwiseBackward, GatedPointwise,
-                        GatedPointwiseBackward, LatentNorm, LatentNormBackward, Elementwise, RowReduce, AttentionSoftmax,
-                        AttentionSoftmaxBackward, SplitKv, MergeKv, PackColumns, UnpackColumns, HeadNorm, HeadNormBackward,
+                        GatedPointwiseBackward, SoftCap, SoftCapBackward, RowGate, RowGateBackward, LatentNorm,
+                        LatentNormBackward, Elementwise, RowReduce, AttentionSoftmax, AttentionSoftmaxBackward, SplitKv, MergeKv,
+                        PackColumns, UnpackColumns, HeadNorm, HeadNormBackward, RowNormSums, RowNorm, RowNormDots, RowNormBackward,
                         LatentHeads, LatentHeadsBackward, Rotary, BiasDropoutAdd, BiasDropoutAddBackward, BiasDropoutAddNorm,
                         Embedding, EmbeddingBackward, PositionDropout, PositionDropoutBackward, TakeFirst, TakeFirstBackward,
                         VocabMax, VocabExpSum, CrossEntropy, Accumulate, Fill, TopKRouter, TopKRouterBackward, BalanceGrad,
@@ -132,6 +136,14 @@ Flops vector_flops(const Op& op) {
           [](const LatentNormBackward& o) { return 14 * o.rows * o.cols; },
           [](const HeadNorm& o) { return 4 * o.elements(); },
           [](const HeadNormBackward& o) { return 9 * o.elements(); },
+          [](const RowNormSums& o) { return 2 * o.elements(); },
+          [](const RowNorm& o) { return 2 * o.elements(); },
+          [](const RowNormDots& o) { return 3 * o.elements(); },
+          [](const RowNormBackward& o) { return 7 * o.elements(); },
+          [](const SoftCap& o) { return kCapWork * o.elements; },
+          [](const SoftCapBackward& o) { return 4 * o.elements; },
+          [](const RowGate& o) { return o.rows * o.cols; },
+          [](const RowGateBackward& o) { return 3 * o.rows * o.cols; },
           [](const LatentHeads& o) { return o.query_scale != 1 ? o.rows() * o.dims.q_width() : 0; },
           [](const LatentHeadsBackward& o) {
             return o.rows() * (o.dims.heads * o.turned + (o.query_scale != 1 ? o.dims.q_width() : 0));
@@ -139,8 +151,8 @@ Flops vector_flops(const Op& op) {
           [](const Rotary& o) { return (o.part == RotaryPart::whole ? 3 : 1) * o.elements(); },
           [](const AttentionSoftmax& o) { return softmax_work(o.part, o.dropout > 0 ? 12 : 8) * score_elements(o.dims); },
           [](const AttentionSoftmaxBackward& o) { return softmax_work(o.part, o.dropout > 0 ? 8 : 5) * score_elements(o.dims); },
-          [](const FlashAttention& o) { return pair_work(o.dims, o.ring_step, o.dropout > 0); },
-          [](const FlashAttentionBackward& o) { return pair_work(o.dims, o.ring_step, o.dropout > 0); },
+          [](const FlashAttention& o) { return pair_work(o); },
+          [](const FlashAttentionBackward& o) { return pair_work(o); },
           [](const BiasDropoutAdd& o) { return 5 * o.rows * o.cols; },
           [](const BiasDropoutAddBackward& o) { return 4 * o.rows * o.cols; },
           [](const BiasDropoutAddNorm& o) { return 13 * o.rows * o.cols; },
@@ -156,9 +168,10 @@ Flops vector_flops(const Op& op) {
           [](const TopKRouter& o) { return (6 + o.dims.top_k + key_work(o.routing)) * o.dims.tokens * o.dims.experts; },
           [](const TopKRouterBackward& o) { return (5 + o.dims.top_k + key_work(o.routing)) * o.dims.tokens * o.dims.experts; },
           [](const BalanceGrad& o) { return 3 * o.dims.experts; },
-          [](const MoeDispatchBackward& o) { return choices(o.dims) * o.dims.hidden; },
-          [](const MoeCombine& o) { return 2 * choices(o.dims) * o.dims.hidden; },
-          [](const MoeCombineBackward& o) { return 3 * choices(o.dims) * o.dims.hidden; },
+          [](const MoeDispatch& o) { return o.weighted ? choices(o.dims) * o.dims.hidden : 0; },
+          [](const MoeDispatchBackward& o) { return (o.weighted ? 4 : 1) * choices(o.dims) * o.dims.hidden; },
+          [](const MoeCombine& o) { return (o.weighted ? 2 : 1) * choices(o.dims) * o.dims.hidden; },
+          [](const MoeCombineBackward& o) { return o.weighted ? 3 * choices(o.dims) * o.dims.hidden : 0; },
           [](const GroupedWeightGrad& o) { return o.accumulate ? o.experts * o.n * o.k : 0; },
           [](const GroupedBias& o) { return o.rows() * o.n; },
           [](const GroupedBiasGrad& o) { return o.rows() * o.n; },
@@ -170,7 +183,7 @@ Flops vector_flops(const Op& op) {
           [](const LayerwiseMoments& o) { return (18 + 2 * o.norms()) * o.elements; },
           [](const LayerwiseApply& o) { return 12 * o.norms() * o.elements / 2; },
           FreeOf<AttentionScores, AttentionContext, AttentionContextBackward, AttentionScoresBackward, SplitKv, MergeKv,
-                 PackColumns, UnpackColumns, TakeFirst, Fill, MoeDispatch, GroupedMatMul, Collective, Send, Recv, HostCopy>{}},
+                 PackColumns, UnpackColumns, TakeFirst, Fill, GroupedMatMul, Collective, Send, Recv, HostCopy>{}},
       op));
 }
 

@@ -32,6 +32,10 @@ class TrafficOf {
     }
     return Bytes(0);
   }
+  Bytes operator()(const SoftCap& o) const { return e(2 * o.elements); }
+  Bytes operator()(const SoftCapBackward& o) const { return e(3 * o.elements); }
+  Bytes operator()(const RowGate& o) const { return e(2 * o.rows * o.cols + o.rows); }
+  Bytes operator()(const RowGateBackward& o) const { return e(3 * o.rows * o.cols + 2 * o.rows); }
   Bytes operator()(const Elementwise& o) const { return e(2 * o.rows * o.cols + other(o)); }
   Bytes operator()(const RowReduce& o) const { return e(o.rows * o.cols + o.rows); }
 
@@ -62,8 +66,14 @@ class TrafficOf {
   Bytes operator()(const MergeKv& o) const { return e(2 * o.rows * o.dims.kv_width()); }
   Bytes operator()(const PackColumns& o) const { return e(2 * o.rows * o.cols); }
   Bytes operator()(const UnpackColumns& o) const { return e(2 * o.rows * o.cols); }
-  Bytes operator()(const HeadNorm& o) const { return e(3 * o.elements() + 2 * o.dims.head_dim); }
-  Bytes operator()(const HeadNormBackward& o) const { return e(3 * o.elements() + 4 * o.dims.head_dim); }
+  Bytes operator()(const HeadNorm& o) const { return e(3 * o.elements() + (o.plain ? 0 : 2) * o.dims.head_dim); }
+  Bytes operator()(const HeadNormBackward& o) const { return e(3 * o.elements() + (o.plain ? 0 : 4) * o.dims.head_dim); }
+  Bytes operator()(const RowNormSums& o) const { return e(o.elements() + 2 * o.rows()); }
+  Bytes operator()(const RowNorm& o) const { return e(3 * o.elements() + o.weights() + 2 * o.rows()); }
+  Bytes operator()(const RowNormDots& o) const {
+    return e(2 * o.elements() + (o.dims.heads + o.dims.groups()) * o.dims.head_dim + 2 * o.rows());
+  }
+  Bytes operator()(const RowNormBackward& o) const { return e(3 * o.elements() + 2 * o.weights() + 4 * o.rows()); }
   Bytes operator()(const LatentNorm& o) const { return e(2 * o.rows * (o.cols + o.rest) + o.cols + 2 * o.rows); }
   Bytes operator()(const LatentNormBackward& o) const {
     return e(3 * o.rows * o.cols + 2 * o.rows * o.rest + 2 * o.cols + 2 * o.rows);
@@ -112,13 +122,13 @@ class TrafficOf {
     return e(3 * probs(o.dims) + 2 * choices(o.dims) + bias(o)) + choice_ids(o.dims);
   }
   Bytes operator()(const BalanceGrad& o) const { return e(o.dims.experts) + bytes_of(DType::int32, o.dims.experts); }
-  Bytes operator()(const MoeDispatch& o) const { return e(tokens(o.dims) + rows(o.dims)) + slots(o.dims); }
-  Bytes operator()(const MoeDispatchBackward& o) const { return e(tokens(o.dims) + rows(o.dims)) + slots(o.dims); }
-  Bytes operator()(const MoeCombine& o) const {
-    return e(tokens(o.dims) + rows(o.dims) + choices(o.dims)) + slots(o.dims);
+  Bytes operator()(const MoeDispatch& o) const { return e(tokens(o.dims) + rows(o.dims) + weights_of(o)) + slots(o.dims); }
+  Bytes operator()(const MoeDispatchBackward& o) const {
+    return e((o.weighted ? 2 : 1) * tokens(o.dims) + rows(o.dims) + 2 * weights_of(o)) + slots(o.dims);
   }
+  Bytes operator()(const MoeCombine& o) const { return e(tokens(o.dims) + rows(o.dims) + weights_of(o)) + slots(o.dims); }
   Bytes operator()(const MoeCombineBackward& o) const {
-    return e(tokens(o.dims) + 2 * rows(o.dims) + 2 * choices(o.dims)) + slots(o.dims);
+    return e(tokens(o.dims) + (o.weighted ? 2 : 1) * rows(o.dims) + 2 * weights_of(o)) + slots(o.dims);
   }
   Bytes operator()(const GroupedMatMul& o) const {
     return e(o.rows() * (o.k + o.n) + o.experts * o.k * o.n) + ragged_ids(o);
@@ -192,6 +202,7 @@ class TrafficOf {
   static std::int64_t rows(const MoeDims& d) { return d.rows() * d.hidden; }
   static std::int64_t probs(const MoeDims& d) { return d.tokens * d.experts; }
   static std::int64_t choices(const MoeDims& d) { return d.tokens * d.top_k; }
+  static std::int64_t weights_of(const auto& o) { return o.weighted ? choices(o.dims) : 0; }
   static std::int64_t bias(const auto& router) { return router.routing.bias ? router.dims.experts : 0; }
   static Bytes slots(const MoeDims& d) { return bytes_of(DType::int32, choices(d)); }
   static Bytes choice_ids(const MoeDims& d) { return slots(d) + bytes_of(DType::int32, d.experts); }

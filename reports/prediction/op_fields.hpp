@@ -19,6 +19,10 @@ template <class F> void fields(Pointwise& o, F&& f) { f("elements", o.elements);
 template <class F> void fields(PointwiseBackward& o, F&& f) { f("elements", o.elements); f("kind", o.kind); f("bias_cols", o.bias_cols); }
 template <class F> void fields(GatedPointwise& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("kind", o.kind); f("part", o.part); }
 template <class F> void fields(GatedPointwiseBackward& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("kind", o.kind); f("part", o.part); }
+template <class F> void fields(SoftCap& o, F&& f) { f("elements", o.elements); f("cap", o.cap); }
+template <class F> void fields(SoftCapBackward& o, F&& f) { f("elements", o.elements); f("cap", o.cap); }
+template <class F> void fields(RowGate& o, F&& f) { f("rows", o.rows); f("cols", o.cols); }
+template <class F> void fields(RowGateBackward& o, F&& f) { f("rows", o.rows); f("cols", o.cols); }
 template <class F> void fields(Elementwise& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("kind", o.kind); f("other", o.other); f("factor", o.factor); }
 template <class F> void fields(RowReduce& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("kind", o.kind); f("epsilon", o.epsilon); }
 template <class F> void fields(AttentionDims& o, F&& f) { f("batch", o.batch); f("heads", o.heads); f("seq", o.seq); f("head_dim", o.head_dim); f("kv_heads", o.kv_heads); f("keys", o.keys); f("causal", o.causal); f("window", o.window); f("chunked", o.chunked); f("value_dim", o.value_dim); f("q_packed", o.q_packed); f("kv_packed", o.kv_packed); f("share", o.share); f("row_shards", o.row_shards); }
@@ -28,14 +32,18 @@ template <class F> void fields(AttentionContext& o, F&& f) { fields(o.dims, f); 
 template <class F> void fields(AttentionContextBackward& o, F&& f) { fields(o.dims, f); }
 template <class F> void fields(AttentionSoftmaxBackward& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("relative_buckets", o.relative_buckets); f("site", o.site); f("part", o.part); }
 template <class F> void fields(AttentionScoresBackward& o, F&& f) { fields(o.dims, f); f("scaled", o.scaled); }
-template <class F> void fields(FlashAttention& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("alibi", o.alibi); f("ring_step", o.ring_step); f("site", o.site); f("kernel", o.kernel); f("deterministic", o.deterministic); f("sinks", o.sinks); }
-template <class F> void fields(FlashAttentionBackward& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("alibi", o.alibi); f("ring_step", o.ring_step); f("site", o.site); f("kernel", o.kernel); f("deterministic", o.deterministic); f("sinks", o.sinks); }
+template <class F> void fields(FlashAttention& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("alibi", o.alibi); f("ring_step", o.ring_step); f("site", o.site); f("kernel", o.kernel); f("deterministic", o.deterministic); f("sinks", o.sinks); f("soft_cap", o.soft_cap); }
+template <class F> void fields(FlashAttentionBackward& o, F&& f) { fields(o.dims, f); f("dropout", o.dropout); f("alibi", o.alibi); f("ring_step", o.ring_step); f("site", o.site); f("kernel", o.kernel); f("deterministic", o.deterministic); f("sinks", o.sinks); f("soft_cap", o.soft_cap); }
 template <class F> void fields(SplitKv& o, F&& f) { f("rows", o.rows); fields(o.dims, f); }
 template <class F> void fields(MergeKv& o, F&& f) { f("rows", o.rows); fields(o.dims, f); }
 template <class F> void fields(PackColumns& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("parts", o.parts); }
 template <class F> void fields(UnpackColumns& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("parts", o.parts); }
-template <class F> void fields(HeadNorm& o, F&& f) { fields(o.dims, f); f("epsilon", o.epsilon); }
-template <class F> void fields(HeadNormBackward& o, F&& f) { fields(o.dims, f); f("epsilon", o.epsilon); }
+template <class F> void fields(HeadNorm& o, F&& f) { fields(o.dims, f); f("epsilon", o.epsilon); f("plain", o.plain); }
+template <class F> void fields(HeadNormBackward& o, F&& f) { fields(o.dims, f); f("epsilon", o.epsilon); f("plain", o.plain); }
+template <class F> void fields(RowNormSums& o, F&& f) { fields(o.dims, f); }
+template <class F> void fields(RowNorm& o, F&& f) { fields(o.dims, f); f("ranks", o.ranks); f("epsilon", o.epsilon); }
+template <class F> void fields(RowNormDots& o, F&& f) { fields(o.dims, f); }
+template <class F> void fields(RowNormBackward& o, F&& f) { fields(o.dims, f); f("ranks", o.ranks); f("epsilon", o.epsilon); }
 template <class F> void fields(LatentNorm& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("rest", o.rest); f("epsilon", o.epsilon); }
 template <class F> void fields(LatentNormBackward& o, F&& f) { f("rows", o.rows); f("cols", o.cols); f("rest", o.rest); }
 template <class F> void fields(LatentHeads& o, F&& f) { fields(o.dims, f); f("turned", o.turned); f("query_scale", o.query_scale); }
@@ -61,10 +69,10 @@ template <class F> void fields(RouterRule& o, F&& f) { f("scores", o.scores); f(
 template <class F> void fields(TopKRouter& o, F&& f) { fields(o.dims, f); fields(o.routing, f); }
 template <class F> void fields(TopKRouterBackward& o, F&& f) { fields(o.dims, f); f("aux_loss", o.aux_loss); f("micro_batches", o.micro_batches); fields(o.routing, f); }
 template <class F> void fields(BalanceGrad& o, F&& f) { fields(o.dims, f); f("micro_batches", o.micro_batches); }
-template <class F> void fields(MoeDispatch& o, F&& f) { fields(o.dims, f); }
-template <class F> void fields(MoeDispatchBackward& o, F&& f) { fields(o.dims, f); }
-template <class F> void fields(MoeCombine& o, F&& f) { fields(o.dims, f); }
-template <class F> void fields(MoeCombineBackward& o, F&& f) { fields(o.dims, f); }
+template <class F> void fields(MoeDispatch& o, F&& f) { fields(o.dims, f); f("weighted_inputs", o.weighted); }
+template <class F> void fields(MoeDispatchBackward& o, F&& f) { fields(o.dims, f); f("weighted_inputs", o.weighted); }
+template <class F> void fields(MoeCombine& o, F&& f) { fields(o.dims, f); f("weighted", o.weighted); }
+template <class F> void fields(MoeCombineBackward& o, F&& f) { fields(o.dims, f); f("weighted", o.weighted); }
 template <class F> void fields(GroupedMatMul& o, F&& f) { f("groups", o.groups); f("experts", o.experts); f("m", o.m); f("n", o.n); f("k", o.k); f("trans_b", o.trans_b); f("ragged", o.ragged); }
 template <class F> void fields(GroupedBias& o, F&& f) { f("groups", o.groups); f("experts", o.experts); f("m", o.m); f("n", o.n); f("once", o.once); f("ragged", o.ragged); }
 template <class F> void fields(GroupedBiasGrad& o, F&& f) { f("groups", o.groups); f("experts", o.experts); f("m", o.m); f("n", o.n); f("ragged", o.ragged); }

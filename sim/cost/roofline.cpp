@@ -71,11 +71,19 @@ class Roofline {
   double operator()(const PointwiseBackward& o) const { return activation_kernel(o); }
   double operator()(const GatedPointwise& o) const { return activation_kernel(o); }
   double operator()(const GatedPointwiseBackward& o) const { return activation_kernel(o); }
+  double operator()(const SoftCap& o) const { return activation_kernel(o); }
+  double operator()(const SoftCapBackward& o) const { return activation_kernel(o); }
+  double operator()(const RowGate& o) const { return activation_kernel(o); }
+  double operator()(const RowGateBackward& o) const { return activation_kernel(o); }
   double operator()(const Elementwise& o) const { return activation_kernel(o); }
   double operator()(const RowReduce& o) const { return activation_kernel(o); }
   double operator()(const BiasDropoutAddNorm& o) const { return activation_kernel(o); }
   double operator()(const HeadNorm& o) const { return activation_kernel(o); }
   double operator()(const HeadNormBackward& o) const { return activation_kernel(o); }
+  double operator()(const RowNormSums& o) const { return activation_kernel(o); }
+  double operator()(const RowNorm& o) const { return activation_kernel(o); }
+  double operator()(const RowNormDots& o) const { return activation_kernel(o); }
+  double operator()(const RowNormBackward& o) const { return activation_kernel(o); }
   double operator()(const LatentNorm& o) const { return activation_kernel(o); }
   double operator()(const LatentNormBackward& o) const { return activation_kernel(o); }
   double operator()(const LatentHeads& o) const { return activation_kernel(o); }

@@ -103,6 +103,14 @@ Works works(const LatentHeadsBackward& op, const Operands& at);
 // works_moves.cpp
 Works works(const HeadNorm& op, const Operands& at);
 Works works(const HeadNormBackward& op, const Operands& at);
+Works works(const RowNormSums& op, const Operands& at);
+Works works(const RowNorm& op, const Operands& at);
+Works works(const RowNormDots& op, const Operands& at);
+Works works(const RowNormBackward& op, const Operands& at);
+Works works(const SoftCap& op, const Operands& at);
+Works works(const SoftCapBackward& op, const Operands& at);
+Works works(const RowGate& op, const Operands& at);
+Works works(const RowGateBackward& op, const Operands& at);
 Works works(const Rotary& op, const Operands& at);
 Works works(const SplitKv& op, const Operands& at);
 Works works(const MergeKv& op, const Operands& at);

@@ -9,6 +9,7 @@
 
 #include "exec/backend/backend.hpp"
 #include "exec/device/attention_calls.hpp"
+#include "exec/device/caps_gates.hpp"
 #include "exec/device/embedding.hpp"
 #include "exec/device/experts.hpp"
 #include "exec/device/flash.hpp"
@@ -24,6 +25,7 @@
 #include "exec/device/product.hpp"
 #include "exec/device/residual.hpp"
 #include "exec/device/router.hpp"
+#include "exec/device/row_norm.hpp"
 #include "exec/device/update.hpp"
 
 namespace tandem::exec::device {
@@ -32,7 +34,9 @@ using Work = std::variant<PointwiseKernel, GatedKernel, GatedBackwardKernel, Ele
                           DropoutKernel, PositionKernel, PositionGradKernel, NormKernel, NormInputGradKernel,
                           NormGradKernel, ColumnSumsKernel, ColumnFoldKernel, RowReduceKernel, EmbeddingKernel, FirstTokenKernel,
                           EmbeddingGradKernel, VocabMaxKernel, VocabSumsKernel, LossKernel, LossSumKernel, CopyKernel,
-                          HeadNormKernel, HeadNormGradKernel, LatentHeadsKernel, LatentHeadsGradKernel, RotaryKernel, SoftmaxKernel,
+                          HeadNormKernel, HeadNormGradKernel, RowSumsKernel, RowNormKernel, RowNormWeightsKernel,
+                          RowNormGradKernel, SoftCapKernel, RowGateKernel, RowGateGradKernel,
+                          LatentHeadsKernel, LatentHeadsGradKernel, RotaryKernel, SoftmaxKernel,
                           SoftmaxGradKernel, FlashKernel, FlashGradKernels, SinkGradKernel, NormSumKernel,
                           CarryKernel, ClipKernel, AdamWKernel, SgdKernel,
                           TensorNormsKernel, CarrySumsKernel, LayerwiseMomentsKernel, LayerwiseApplyKernel, RouterKernel,

@@ -171,7 +171,8 @@ std::int64_t room_bytes(const Launch& launch) {
   if (const auto* o = std::get_if<BiasGrad>(&op)) return column_room(o->rows, o->cols, 1);
   if (const auto* o = std::get_if<MatMul>(&op)) return sums_room(*o) + rounded_bytes(*o, launch);
   if (const auto* o = std::get_if<BiasDropoutAddBackward>(&op)) return o->bias ? column_room(o->rows, o->cols, 1) : 0;
-  if (const auto* o = std::get_if<HeadNormBackward>(&op)) return head_norm_room(o->rows(), o->dims.head_dim);
+  if (const auto* o = std::get_if<HeadNormBackward>(&op)) return o->plain ? 0 : head_norm_room(o->rows(), o->dims.head_dim);
+  if (const auto* o = std::get_if<RowNormBackward>(&op)) return column_room(o->rows(), o->weights(), 1);
   if (const auto* o = std::get_if<LatentNormBackward>(&op)) return latent_room(*o, launch.in[2].dtype);
   if (const auto* o = std::get_if<LayerNormBackward>(&op)) return o->part == NormPart::input ? 0 : norm_room(o->rows, o->cols);
   return 0;

@@ -137,6 +137,7 @@ Works works(const FlashAttention& op, const Operands& at) {
   FlashKernel kernel{at.form({q, kv, context}), q, kv, context, at.out(1), place_of(op.dims, at), layout_of(op.dims),
                      op.sinks ? at.in(2) : Typed{}};
   kernel.place.alibi = op.alibi;
+  kernel.place.soft_cap = op.soft_cap;
   if (op.dropout > 0) kernel.place.dropout = at.dropout(op.site, op.dropout);
   return {kernel};
 }
@@ -145,6 +146,7 @@ Works works(const FlashAttentionBackward& op, const Operands& at) {
   const FlashGradOperands o{at.in(0), at.in(1), at.in(2), at.in(3), at.in(4), at.out(0), at.out(1)};
   AttentionPlace place = place_of(op.dims, at);
   place.alibi = op.alibi;
+  place.soft_cap = op.soft_cap;
   if (op.dropout > 0) place.dropout = at.dropout(op.site, op.dropout);
   const Form form = at.form({o.dcontext, o.q, o.kv, o.context, o.dq, o.dkv});
   Works all{FlashGradKernels{{form, o, place, layout_of(op.dims)}, {form, o, place, layout_of(op.dims)}}};

@@ -61,23 +61,32 @@ Works works(const BalanceGrad& op, const Operands& at) {
 Works works(const MoeDispatch& op, const Operands& at) {
   const Typed x = at.in(0), rows = at.out(0);
   Works all = cleared_rows(op.dims, rows);
-  all.push_back(DispatchKernel{at.form({x, rows}), x, rows, choice_rows(op.dims, at, 1)});
+  all.push_back(DispatchKernel{at.form({x, rows}), x, at.in_if(op.weighted, 2), rows, choice_rows(op.dims, at, 1)});
   return all;
 }
 
 Works works(const MoeDispatchBackward& op, const Operands& at) {
   const Typed drows = at.in(0), dx = at.out(0);
-  return {CombineKernel{at.form({drows, dx}), drows, {}, dx, choice_rows(op.dims, at, 1)}};
+  Works all{CombineKernel{at.form({drows, dx}), drows, at.in_if(op.weighted, 3), dx, choice_rows(op.dims, at, 1)}};
+  if (!op.weighted) return all;
+  const Typed x = at.in(2);
+  all.push_back(CombineGradKernel{at.form({x, drows}), x, drows, {}, {}, at.out(1), choice_rows(op.dims, at, 1)});
+  return all;
 }
 
 Works works(const MoeCombine& op, const Operands& at) {
   const Typed rows = at.in(0), y = at.out(0);
-  return {CombineKernel{at.form({rows, y}), rows, at.in(2), y, choice_rows(op.dims, at, 1)}};
+  return {CombineKernel{at.form({rows, y}), rows, at.in_if(op.weighted, 2), y, choice_rows(op.dims, at, 1)}};
 }
 
 Works works(const MoeCombineBackward& op, const Operands& at) {
-  const Typed dy = at.in(0), rows = at.in(1), drows = at.out(0);
+  const Typed dy = at.in(0), drows = at.out(0);
   Works all = cleared_rows(op.dims, drows);
+  if (!op.weighted) {
+    all.push_back(DispatchKernel{at.form({dy, drows}), dy, {}, drows, choice_rows(op.dims, at, 1)});
+    return all;
+  }
+  const Typed rows = at.in(1);
   all.push_back(CombineGradKernel{at.form({dy, rows, drows}), dy, rows, at.in(3), drows, at.out(1), choice_rows(op.dims, at, 2)});
   return all;
 }

@@ -10,8 +10,6 @@ namespace {
 /// What an operation's blocks leave for each other.
 Typed partials(const Operands& at) { return partial_sums(at.compute(), at.around().room); }
 
-HeadRows head_rows(const AttentionDims& d) { return {d.batch * d.seq, d.groups(), d.per_group(), d.head_dim, d.group_width()}; }
-
 Works sums_of_columns(const Operands& at, Typed dy, Typed sums, std::int64_t rows, std::int64_t cols) {
   return column_sums(at.compute(), dy, sums, {rows, cols, at.around().room});
 }
@@ -121,20 +119,6 @@ Works works(const LayerNormBackward& op, const Operands& at) {
   const Typed dx = at.out_if(input, 0);
   const NormGradRows rows{at.in(0), at.in(1), at.in(2), at.in_if(input, 3), residual, dx, op.rows, op.cols, op.rms};
   return norm_gradients(at, rows, at.out_if(parameters, first), at.out_if(parameters && op.has_beta(), first + 1));
-}
-
-Works works(const HeadNorm& op, const Operands& at) {
-  const Typed qkv = at.out(0), kept = at.out(1);
-  return {HeadNormKernel{at.form({qkv, kept}), qkv, at.in(1), at.in(2), kept, head_rows(op.dims), op.epsilon}};
-}
-
-Works works(const HeadNormBackward& op, const Operands& at) {
-  const Typed dqkv = at.out(0), kept = at.in(1);
-  const std::int64_t slabs = head_norm_slabs(op.rows());
-  ColumnFoldKernel last = column_fold(at.compute(), at.around().room, slabs, op.dims.head_dim);
-  last.sets = 2, last.first = at.out(1), last.second = at.out(2);
-  const Form form = at.form({dqkv, kept});
-  return {HeadNormGradKernel{form, dqkv, kept, at.in(2), at.in(3), partials(at), head_rows(op.dims), op.epsilon}, last};
 }
 
 Works works(const Pointwise& op, const Operands& at) {

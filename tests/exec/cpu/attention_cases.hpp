@@ -27,6 +27,7 @@ struct WholeAttention {
   bool chunked = false;
   Values sinks = {};  ///< of every head, or none
   std::int64_t value_dim = 0;  ///< width of a value; 0: dim
+  double soft_cap = 0;         ///< of scores; 0: none
 
   std::int64_t wide() const { return value_dim > 0 ? value_dim : dim; }
 
@@ -108,7 +109,9 @@ Values plain_attention(const WholeAttention& a, const Qkv& x, const KernelContex
           double score = 0;
           for (std::int64_t d = 0; d < a.dim; ++d)
             score += x.q[static_cast<std::size_t>(a.q_at(s, q, h) + d)] * x.k[static_cast<std::size_t>(a.k_at(s, k, g) + d)];
-          weight.back() = std::exp(score / std::sqrt(static_cast<double>(a.dim)) + bias(h, q, k));
+          score /= std::sqrt(static_cast<double>(a.dim));
+          if (a.soft_cap > 0) score = a.soft_cap * std::tanh(score / a.soft_cap);
+          weight.back() = std::exp(score + bias(h, q, k));
           total += weight.back();
         }
         for (std::int64_t k = 0; k < a.keys; ++k)
@@ -267,6 +270,7 @@ inline FlashResult flash(Kernels& kernels, const WholeAttention& a, const Qkv& x
   FlashAttention op{d, a.dropout, a.alibi};
   std::vector<Operand> in{real(packed ? q.qkv(x) : q.q(x.q)), real(packed ? q.qkv(x) : k.kv(x))};
   op.sinks = !a.sinks.empty();
+  op.soft_cap = a.soft_cap;
   if (op.sinks) in.push_back(real(a.sinks));
   const auto out = kernels.run(op, in, {result(a.context_size()), result(a.batch * a.heads * a.queries)});
   return {out[0], out[1]};
@@ -278,7 +282,8 @@ inline Qkv flash_backward(Kernels& kernels, const WholeAttention& a, const Qkv& 
   const FlashResult f = flash(kernels, a, x);
   Qkv sum = a.zeros();
   d.q_packed = d.kv_packed = a.queries == a.keys;
-  const FlashAttentionBackward op{d, a.dropout, a.alibi};
+  FlashAttentionBackward op{d, a.dropout, a.alibi};
+  op.soft_cap = a.soft_cap;
   if (d.q_packed) {
     const auto out = kernels.run(op, {real(dcontext), real(q.qkv(x)), real(q.qkv(x)), real(f.context), real(f.stats)},
                                  {result(q.qkv_size()), same_as(0)});

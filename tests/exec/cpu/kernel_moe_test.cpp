@@ -147,6 +147,35 @@ TEST_CASE("rows come back weighted, and the gradients of rows and weights equal 
   check_gradient([&](const Values& v) { return dot(dy, forward(rows, v)); }, r.weights, g[1]);
 }
 
+TEST_CASE("weights may multiply rows on their way to experts, and then not on their way back") {
+  const MoeDims d = dims();
+  Kernels kernels;
+  const Routing r = route(kernels, d, logits_of(d));
+  const Values x = random_values(d.tokens * kHidden, 1), drows = random_values(d.rows() * kHidden, 2);
+  const auto forward = [&](const Values& v, const Values& w) {
+    return kernels.one(MoeDispatch{d, true}, {real(v), integers(r.slots), real(w)}, d.rows() * kHidden);
+  };
+  Values expected(drows.size(), 0.0);
+  for (std::size_t i = 0; i < r.slots.size(); ++i)
+    for (std::size_t c = 0; c < kHidden && r.slots[i] >= 0; ++c) {
+      const std::size_t token = i / static_cast<std::size_t>(d.top_k);
+      expected[static_cast<std::size_t>(r.slots[i]) * kHidden + c] = r.weights[i] * x[token * kHidden + c];
+    }
+  CHECK(forward(x, r.weights) == expected);
+  const auto g = kernels.run(MoeDispatchBackward{d, true}, {real(drows), integers(r.slots), real(x), real(r.weights)},
+                             {result(d.tokens * kHidden), result(d.tokens * d.top_k)});
+  check_gradient([&](const Values& v) { return dot(drows, forward(v, r.weights)); }, x, g[0]);
+  check_gradient([&](const Values& v) { return dot(drows, forward(x, v)); }, r.weights, g[1]);
+
+  const Values rows = random_values(d.rows() * kHidden, 3), dy = random_values(d.tokens * kHidden, 4);
+  const auto combine = [&](const Values& v) {
+    return kernels.one(MoeCombine{d, false}, {real(v), integers(r.slots)}, d.tokens * kHidden);
+  };
+  check_close(combine(rows), kernels.one(MoeDispatchBackward{d}, {real(rows), integers(r.slots)}, d.tokens * kHidden), 1e-15);
+  check_gradient([&](const Values& v) { return dot(dy, combine(v)); }, rows,
+                 kernels.one(MoeCombineBackward{d, false}, {real(dy), integers(r.slots)}, d.rows() * kHidden));
+}
+
 TEST_CASE("a row beyond the experts' is a broken promise") {
   Kernels kernels;
   CHECK_THROWS_AS(kernels.one(MoeDispatch{{1, 1, 2, 1, 0}}, {real({1}), integers({1})}, 1), std::exception);

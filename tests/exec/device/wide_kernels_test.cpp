@@ -130,6 +130,64 @@ TEST_CASE("norms of heads and their gradients are right for heads of any length,
       }
 }
 
+TEST_CASE("norms of heads without weights, and of rows of heads over ranks, are right, and so are their gradients") {
+  for (const DType dtype : {DType::fp32, DType::bf16})
+    for (const std::int64_t dim : {4, 33, 128})
+      for (const std::int64_t groups : {1, 3}) {
+        CAPTURE(name(dtype), dim, groups);
+        Beside both(dtype);
+        AttentionDims d{3, 2 * groups, 37, dim};
+        d.kv_heads = groups;
+        const RowNorm op{d, 2, 1e-5};
+        const std::int64_t q = 2 * groups * dim, k = groups * dim, sums = 2 * op.rows();
+        const Values qkv = short_values(d.batch * d.seq * d.qkv_width(), 1), x = short_values(op.elements(), 2),
+                     of_q = short_values(q, 3), of_k = short_values(k, 4), dots = short_values(sums, 5);
+        const Values squares(static_cast<std::size_t>(sums), 0.5 * static_cast<double>(dim));
+        both.check(HeadNorm{d, 1e-5, true}, [&](Kind) { return Operands{real(qkv)}; },
+                   [&](Kind) { return Operands{real(qkv), result(op.elements())}; });
+        both.check(HeadNormBackward{d, 1e-5, true}, [&](Kind) { return Operands{real(qkv), real(x)}; },
+                   [&](Kind) { return Operands{real(qkv)}; });
+        both.check(RowNormSums{d}, [&](Kind) { return Operands{real(qkv)}; },
+                   [&](Kind kind) { return Operands{zeros(kind, sums)}; });
+        both.check(op, [&](Kind kind) { return Operands{real(qkv), real(of_q), real(of_k), in_type(kind, squares)}; },
+                   [&](Kind) { return Operands{real(qkv), result(op.elements())}; });
+        both.check(RowNormDots{d}, [&](Kind) { return Operands{real(qkv), real(x), real(of_q), real(of_k)}; },
+                   [&](Kind kind) { return Operands{zeros(kind, sums)}; });
+        both.check(RowNormBackward{d, 2, 1e-5},
+                   [&](Kind kind) {
+                     return Operands{real(qkv), real(x), real(of_q), real(of_k), in_type(kind, squares), in_type(kind, dots)};
+                   },
+                   [&](Kind kind) { return Operands{real(qkv), zeros(kind, q), zeros(kind, k)}; });
+      }
+}
+
+TEST_CASE("soft caps, gated rows and rows that are weighed on their way to experts are right, and so are their gradients") {
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    CAPTURE(name(dtype));
+    Beside both(dtype);
+    const std::int64_t rows = 37, cols = 129, n = rows * cols;
+    const Values x = short_values(n, 1), dy = short_values(n, 2), gate = short_values(rows, 3);
+    both.check(SoftCap{n, 0.5}, [&](Kind) { return Operands{real(x)}; }, [&](Kind) { return Operands{real(x)}; });
+    both.check(SoftCapBackward{n, 2}, [&](Kind) { return Operands{real(dy), real(x)}; }, [&](Kind) { return Operands{real(dy)}; });
+    both.check(RowGate{rows, cols}, [&](Kind) { return Operands{real(x), real(gate)}; }, [&](Kind) { return Operands{result(n)}; });
+    both.check(RowGateBackward{rows, cols}, [&](Kind) { return Operands{real(dy), real(x), real(gate)}; },
+               [&](Kind) { return Operands{result(n), result(rows)}; });
+    const MoeDims d{rows, cols, 4, 1, 12};
+    std::vector<int> slots;
+    for (int i = 0; i < static_cast<int>(rows); ++i) slots.push_back(i % 9 == 4 ? -1 : i);
+    const Values sent = short_values(d.rows() * cols, 4);
+    both.check(MoeDispatch{d, true}, [&](Kind kind) { return Operands{real(x), integers(slots), in_type(kind, gate)}; },
+               [&](Kind) { return Operands{result(d.rows() * cols)}; });
+    both.check(MoeDispatchBackward{d, true},
+               [&](Kind kind) { return Operands{real(sent), integers(slots), real(x), in_type(kind, gate)}; },
+               [&](Kind kind) { return Operands{result(n), zeros(kind, rows)}; });
+    both.check(MoeCombine{d, false}, [&](Kind) { return Operands{real(sent), integers(slots)}; },
+               [&](Kind) { return Operands{result(n)}; });
+    both.check(MoeCombineBackward{d, false}, [&](Kind) { return Operands{real(x), integers(slots)}; },
+               [&](Kind) { return Operands{result(d.rows() * cols)}; });
+  }
+}
+
 TEST_CASE("latent attention's norms and heads are right for widths that 16 bytes divide and others") {
   for (const DType dtype : {DType::fp32, DType::bf16})
     for (const auto& [cols, rest] : std::vector<std::pair<std::int64_t, std::int64_t>>{{512, 64}, {40, 8}, {33, 6}}) {

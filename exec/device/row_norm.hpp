@@ -1,0 +1,148 @@
+#pragma once
+// RMS norms of a token's queries, and of its keys, over all heads of all tensor ranks, and their gradients.
+
+#include <cmath>
+
+#include "exec/device/columns.hpp"
+#include "exec/device/head_norm.hpp"
+
+namespace tandem::exec::device {
+
+/// A token's queries, or its keys, as one row: element `i` of it is in a head of HeadRows.
+struct TokenRow {
+  const HeadRows& heads;
+  std::int64_t token;
+  bool key;
+
+  TANDEM_HD std::int64_t length() const { return heads.groups * (key ? 1 : heads.queries) * heads.dim; }
+  TANDEM_HD std::int64_t head(std::int64_t i) const {
+    const std::int64_t number = i / heads.dim, first = token * heads.groups * (heads.queries + 1);
+    if (key) return first + number * (heads.queries + 1) + heads.queries;
+    return first + number / heads.queries * (heads.queries + 1) + number % heads.queries;
+  }
+  TANDEM_HD std::int64_t in_qkv(std::int64_t i) const { return heads.in_qkv(head(i)) + i % heads.dim; }
+  TANDEM_HD std::int64_t packed(std::int64_t i) const { return head(i) * heads.dim + i % heads.dim; }
+};
+
+/// What the norms of all tokens are of. `sums` are over all ranks.
+struct RowNorms {
+  HeadRows heads;
+  std::int64_t ranks;
+  double epsilon;
+
+  TANDEM_HD std::int64_t columns() const { return heads.groups * (heads.queries + 1) * heads.dim; }
+  template <class A>
+  TANDEM_HD A length(const TokenRow& row) const {
+    return static_cast<A>(row.length() * ranks);
+  }
+  template <class A>
+  TANDEM_HD A inverse_root(const Typed& sums, const TokenRow& row) const {
+    return A{1} / std::sqrt(load<A>(sums, 2 * row.token + row.key) / length<A>(row) + static_cast<A>(epsilon));
+  }
+};
+
+/// sums[token, {queries, keys}] of squares or, with what was kept of x, of dy gamma x. A block for each token.
+struct RowSumsKernel {
+  Form form;
+  Typed x, kept, of_queries, of_keys, sums;  ///< x: qkv, or its gradient
+  HeadRows heads;
+
+  Grid grid() const { return {heads.tokens}; }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    using A = typename S::Number;
+    for (int part = 0; part < 2; ++part) {
+      const bool key = part == 1;
+      const TokenRow row{heads, block.index(), key};
+      const Typed& gamma = key ? of_keys : of_queries;
+      const A sum = block.template sum<A>(row.length(), [&](std::int64_t i) {
+        const A value = S::get(x, row.in_qkv(i));
+        return kept.here() ? value * load<A>(gamma, i) * S::get(kept, row.packed(i)) : value * value;
+      });
+      block.each(1, [&](std::int64_t) { store(sums, 2 * row.token + key, sum); });
+    }
+  }
+};
+
+/// qkv = its norm; kept = what it was. A block for each token.
+struct RowNormKernel {
+  Form form;
+  Typed qkv, of_queries, of_keys, sums, kept;
+  RowNorms norms;
+
+  Grid grid() const { return {norms.heads.tokens}; }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    using A = typename S::Number;
+    for (int part = 0; part < 2; ++part) {
+      const bool key = part == 1;
+      const TokenRow row{norms.heads, block.index(), key};
+      const Typed& gamma = key ? of_keys : of_queries;
+      const A rstd = norms.inverse_root<A>(sums, row);
+      block.each(row.length(), [&](std::int64_t i) {
+        const std::int64_t at = row.in_qkv(i);
+        const A value = S::get(qkv, at);
+        S::put(kept, row.packed(i), value);
+        S::put(qkv, at, value * rstd * load<A>(gamma, i));
+      });
+    }
+  }
+};
+
+/// A slab's part of the gradients of the weights, for ColumnFoldKernel: [slab, columns] of the queries, then of the keys. A block for
+/// each slab; before dqkv changes.
+struct RowNormWeightsKernel {
+  Form form;
+  Typed dqkv, kept, sums, partials;
+  RowNorms norms;
+
+  TANDEM_HD Slabs slabs() const { return column_slabs(norms.heads.tokens, norms.columns()); }
+  Grid grid() const { return {slabs().count}; }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    using A = typename S::Number;
+    const Slabs all = slabs();
+    const std::int64_t slab = block.index();
+    A* to = as<A>(partials);
+    for (int part = 0; part < 2; ++part) {
+      const bool key = part == 1;
+      const std::int64_t cols = TokenRow{norms.heads, 0, key}.length();
+      block.each(cols, [&](std::int64_t i) {
+        A sum = A{0};
+        for (std::int64_t token = all.first(slab); token < all.first(slab + 1); ++token) {
+          const TokenRow row{norms.heads, token, key};
+          sum += S::get(dqkv, row.in_qkv(i)) * (S::get(kept, row.packed(i)) * norms.inverse_root<A>(sums, row));
+        }
+        to[slab * cols + i] = sum;
+      });
+      to += all.count * cols;
+    }
+  }
+};
+
+/// dqkv becomes the gradient of what the norm read. With g = dy gamma: rstd (g - xhat mean(g xhat)). A block for each token.
+struct RowNormGradKernel {
+  Form form;
+  Typed dqkv, kept, of_queries, of_keys, sums, dots;
+  RowNorms norms;
+
+  Grid grid() const { return {norms.heads.tokens}; }
+  template <class S, class Block>
+  TANDEM_HD void run(Block& block) const {
+    using A = typename S::Number;
+    for (int part = 0; part < 2; ++part) {
+      const bool key = part == 1;
+      const TokenRow row{norms.heads, block.index(), key};
+      const Typed& gamma = key ? of_keys : of_queries;
+      const A rstd = norms.inverse_root<A>(sums, row);
+      const A mean = load<A>(dots, 2 * row.token + key) * rstd / norms.length<A>(row);
+      block.each(row.length(), [&](std::int64_t i) {
+        const std::int64_t at = row.in_qkv(i);
+        const A xhat = S::get(kept, row.packed(i)) * rstd;
+        S::put(dqkv, at, rstd * (S::get(dqkv, at) * load<A>(gamma, i) - xhat * mean));
+      });
+    }
+  }
+};
+
+}  // namespace tandem::exec::device

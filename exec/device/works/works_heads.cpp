@@ -1,0 +1,79 @@
+// Works of norms of queries and keys, of soft caps and of gates.
+#include "exec/device/works/column_works.hpp"
+#include "exec/device/works/operands.hpp"
+
+namespace tandem::exec::device {
+namespace {
+
+HeadRows head_rows(const AttentionDims& d) { return {d.batch * d.seq, d.groups(), d.per_group(), d.head_dim, d.group_width()}; }
+
+}  // namespace
+
+Works works(const HeadNorm& op, const Operands& at) {
+  const Typed qkv = at.out(0), kept = at.out(1);
+  const Typed of_queries = at.in_if(!op.plain, 1), of_keys = at.in_if(!op.plain, 2);
+  return {HeadNormKernel{at.form({qkv, kept}), qkv, of_queries, of_keys, kept, head_rows(op.dims), op.epsilon}};
+}
+
+Works works(const HeadNormBackward& op, const Operands& at) {
+  const Typed dqkv = at.out(0), kept = at.in(1);
+  const Form form = at.form({dqkv, kept});
+  if (op.plain) return {HeadNormGradKernel{form, dqkv, kept, {}, {}, {}, head_rows(op.dims), op.epsilon}};
+  const std::int64_t slabs = head_norm_slabs(op.rows());
+  ColumnFoldKernel last = column_fold(at.compute(), at.around().room, slabs, op.dims.head_dim);
+  last.sets = 2, last.first = at.out(1), last.second = at.out(2);
+  const Typed partials = partial_sums(at.compute(), at.around().room);
+  return {HeadNormGradKernel{form, dqkv, kept, at.in(2), at.in(3), partials, head_rows(op.dims), op.epsilon}, last};
+}
+
+Works works(const RowNormSums& op, const Operands& at) {
+  const Typed qkv = at.in(0);
+  return {RowSumsKernel{at.form({qkv}), qkv, {}, {}, {}, at.out(0), head_rows(op.dims)}};
+}
+
+Works works(const RowNorm& op, const Operands& at) {
+  const Typed qkv = at.out(0), kept = at.out(1);
+  return {RowNormKernel{at.form({qkv, kept}), qkv, at.in(1), at.in(2), at.in(3), kept, {head_rows(op.dims), op.ranks, op.epsilon}}};
+}
+
+Works works(const RowNormDots& op, const Operands& at) {
+  const Typed dqkv = at.in(0), kept = at.in(1);
+  return {RowSumsKernel{at.form({dqkv, kept}), dqkv, kept, at.in(2), at.in(3), at.out(0), head_rows(op.dims)}};
+}
+
+// The weights' gradients come first: dqkv changes in its place.
+Works works(const RowNormBackward& op, const Operands& at) {
+  const Typed dqkv = at.out(0), kept = at.in(1), sums = at.in(4);
+  const RowNorms norms{head_rows(op.dims), op.ranks, op.epsilon};
+  const Form form = at.form({dqkv, kept});
+  const RowNormWeightsKernel weights{form, dqkv, kept, sums, partial_sums(at.compute(), at.around().room), norms};
+  const std::int64_t slabs = weights.slabs().count, queries = op.dims.q_width(), keys = op.dims.groups() * op.dims.head_dim;
+  ColumnFoldKernel of_queries = column_fold(at.compute(), at.around().room, slabs, queries);
+  std::byte* behind = at.around().room + bytes_of(weights.partials.type, slabs * queries).count();
+  ColumnFoldKernel of_keys = column_fold(at.compute(), behind, slabs, keys);
+  of_queries.first = at.out(1);
+  of_keys.first = at.out(2);
+  return {weights, of_queries, of_keys, RowNormGradKernel{form, dqkv, kept, at.in(2), at.in(3), sums, at.in(5), norms}};
+}
+
+Works works(const SoftCap& op, const Operands& at) {
+  const Typed x = at.in(0), y = at.out(0);
+  return {SoftCapKernel{at.form({x, y}), x, {}, y, op.elements, op.cap}};
+}
+
+Works works(const SoftCapBackward& op, const Operands& at) {
+  const Typed dy = at.in(0), y = at.in(1), dx = at.out(0);
+  return {SoftCapKernel{at.form({dy, y, dx}), dy, y, dx, op.elements, op.cap}};
+}
+
+Works works(const RowGate& op, const Operands& at) {
+  const Typed x = at.in(0), y = at.out(0);
+  return {RowGateKernel{at.form({x, y}), x, at.in(1), y, op.rows, op.cols}};
+}
+
+Works works(const RowGateBackward& op, const Operands& at) {
+  const Typed dy = at.in(0), x = at.in(1), dx = at.out(0);
+  return {RowGateGradKernel{at.form({dy, x, dx}), dy, x, at.in(2), dx, at.out(1), op.rows, op.cols}};
+}
+
+}  // namespace tandem::exec::device
