@@ -38,6 +38,10 @@ std::vector<PlanField> expert_fields() {
               AT(model.moe.groups_per_token), {0, kMaxExperts}),
       choice({"model.moe.group_score", "A group's score: that of its best expert (max), or the sum of its two best (top2)."},
              AT(model.moe.group_score)),
+      flag({"model.moe.weigh_inputs", "The scores of a token's experts multiply what the experts read, not what they give (Llama 4)."},
+           AT(model.moe.weigh_inputs)),
+      flag({"model.moe.shared_gate", "A learned sigmoid of each token scales what the shared experts give."},
+           AT(model.moe.shared_gate)),
       number({"model.moe.balance_rate",
               "Balances experts without a loss: each step moves a bias of every expert by so much towards the mean load. Only the "
               "choice reads it; 0: there is none."},
@@ -116,7 +120,7 @@ std::vector<PlanField> style_fields() {
           .otherwise("layernorm; llama, t5: rmsnorm"),
       choice({"model.norm_placement",
               "Before attention and MLP (pre), behind the residual addition (post), there with the residual taken before it "
-              "(post_add), or before attention and MLP and behind each of them (sandwich)."},
+              "(post_add), before attention and MLP and behind each of them (sandwich), or only behind each of them (behind)."},
              AT(model.norm_placement))
           .otherwise("pre; bert: post"),
       choice({"model.parallel_residual", "Attention and MLP read the same state and are added together: none, behind one_norm, or two_norms."},
@@ -149,7 +153,14 @@ std::vector<PlanField> style_fields() {
           .otherwise("true; llama, t5: false"),
       flag({"model.qkv_bias", "The query, key and value projections have a bias."}, AT(model.qkv_bias))
           .otherwise("model.linear_bias"),
-      choice({"model.qk_norm", "RMS norm of queries and keys before their positions enter: none, or of every head."}, AT(model.qk_norm)),
+      flag({"model.output_bias", "Logits have a bias."}, AT(model.output_bias)),
+      choice({"model.qk_norm",
+              "RMS norm of queries and keys: none; before their positions enter, of every head or of all heads as one row; or of every "
+              "head behind the turn by its position, without a weight (turned)."},
+             AT(model.qk_norm)),
+      number({"model.attention_soft_cap", "c: a score x of attention becomes c tanh(x / c) before its mask; 0: it stays."},
+             AT(model.attention_soft_cap), {0, 1e6}),
+      number({"model.logit_soft_cap", "c: a logit x becomes c tanh(x / c); 0: it stays."}, AT(model.logit_soft_cap), {0, 1e6}),
       flag({"model.attention_sinks", "A learned score of every query head joins its softmax and takes no value."},
            AT(model.attention_sinks)),
       flag({"model.embedding_norm", "The embedding's output is normalized."}, AT(model.embedding_norm))

@@ -31,7 +31,7 @@ struct Spelling<Normalization> {
 };
 template <>
 struct Spelling<NormPlacement> {
-  static constexpr std::array<std::string_view, 4> names{"pre", "post", "post_add", "sandwich"};
+  static constexpr std::array<std::string_view, 5> names{"pre", "post", "post_add", "sandwich", "behind"};
 };
 template <>
 struct Spelling<ParallelResidual> {
@@ -47,7 +47,7 @@ struct Spelling<GroupScore> {
 };
 template <>
 struct Spelling<QkNorm> {
-  static constexpr std::array<std::string_view, 2> names{"none", "head"};
+  static constexpr std::array<std::string_view, 4> names{"none", "head", "row", "turned"};
 };
 template <>
 struct Spelling<PositionEmbedding> {

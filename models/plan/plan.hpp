@@ -24,11 +24,12 @@ namespace tandem {
 enum class Family : std::uint8_t { gpt, llama, bloom, bert, t5 };
 enum class Activation : std::uint8_t { gelu, relu, squared_relu, swiglu, geglu, clamped_swiglu };
 enum class Normalization : std::uint8_t { layernorm, rmsnorm };
-enum class NormPlacement : std::uint8_t { pre, post, post_add, sandwich };
+enum class NormPlacement : std::uint8_t { pre, post, post_add, sandwich, behind };
 /// Attention and MLP read the same state: normalised once for both, or by a norm of each.
 enum class ParallelResidual : std::uint8_t { none, one_norm, two_norms };
-/// Norms of queries and keys before their positions enter: none, or an RMS norm of every head (Qwen3, arXiv 2505.09388 section 2).
-enum class QkNorm : std::uint8_t { none, head };
+/// Norms of queries and keys: none, before their positions enter an RMS norm of every head (Qwen3, arXiv 2505.09388 section 2) or of all
+/// heads as one row (OLMo 2, arXiv 2501.00656 section 2.1), or one of every head without a weight behind its turn (Llama 4).
+enum class QkNorm : std::uint8_t { none, head, row, turned };
 enum class PositionEmbedding : std::uint8_t { learned, rope, alibi, relative };
 enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved, zb_h1, zb_h2, breadth_first };
 /// Whether stages may hold several chunks of the model.
@@ -81,6 +82,8 @@ struct MoeSpec {
   std::int64_t expert_groups = 1;        ///< equal groups of neighbouring experts
   std::int64_t groups_per_token = 0;     ///< groups that a token's experts may be of; 0: all
   GroupScore group_score = GroupScore::max;
+  bool weigh_inputs = false;             ///< weights multiply what experts read, not what they give
+  bool shared_gate = false;              ///< a sigmoid of each token scales what shared experts give
   double balance_rate = 0;               ///< step of the bias that balances the choice of experts; 0: there is none
   double rows_bound = 2;                 ///< dropless: rows a rank has room for, as a multiple of an even share
 };
@@ -137,10 +140,13 @@ struct ModelSpec {
   bool tie_embeddings = true;
   bool linear_bias = true;
   bool qkv_bias = true;
+  bool output_bias = false;              ///< logits have a bias
   QkNorm qk_norm = QkNorm::none;
   LatentSpec latent;
   WindowSpec window;
   bool attention_sinks = false;          ///< a learned score of every query head joins its softmax and takes no value
+  double attention_soft_cap = 0;         ///< c: a score x becomes c tanh(x / c); 0: it stays
+  double logit_soft_cap = 0;             ///< the same of logits
   bool embedding_norm = false;
   double init_std = 0.02;
   MoeSpec moe;

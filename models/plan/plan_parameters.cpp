@@ -20,9 +20,19 @@ std::int64_t latent(const ModelSpec& m) {
   return queries + m.hidden_size * (l.kv_rank + l.rotary_dim) + l.kv_rank * (1 + kv);
 }
 
+/// Weights of the norms of queries and keys.
+std::int64_t qk_norm(const ModelSpec& m) {
+  switch (m.qk_norm) {
+    case QkNorm::none: case QkNorm::turned: return 0;
+    case QkNorm::head: return 2 * m.head_dim;
+    case QkNorm::row: return (m.num_attention_heads + m.num_kv_heads) * m.head_dim;
+  }
+  return 0;
+}
+
 std::int64_t attention(const ModelSpec& m) {
   const std::int64_t q = m.num_attention_heads * m.head_dim, context = m.num_attention_heads * m.value_dim;
-  const std::int64_t norms = m.qk_norm == QkNorm::head ? 2 * m.head_dim : 0, sinks = m.attention_sinks ? m.num_attention_heads : 0;
+  const std::int64_t norms = qk_norm(m), sinks = m.attention_sinks ? m.num_attention_heads : 0;
   const std::int64_t kv = m.num_kv_heads * (m.head_dim + m.value_dim);
   const std::int64_t in = m.latent.kv_rank > 0 ? latent(m) : matrix(q + kv, m.hidden_size, m.qkv_bias);
   return in + matrix(m.hidden_size, context, m.linear_bias) + norms + sinks;
@@ -35,7 +45,8 @@ std::int64_t mlp(const ModelSpec& m, std::int64_t inner) {
 
 std::int64_t experts(const ModelSpec& m) {
   const std::int64_t router = matrix(m.moe.num_experts, m.hidden_size, m.moe.router_bias);
-  return router + (m.moe.num_experts + m.moe.num_shared_experts) * mlp(m, m.moe.ffn_hidden_size);
+  const std::int64_t gate = m.moe.shared_gate && m.moe.num_shared_experts > 0 ? m.hidden_size : 0;
+  return router + gate + (m.moe.num_experts + m.moe.num_shared_experts) * mlp(m, m.moe.ffn_hidden_size);
 }
 
 std::int64_t embedding(const ModelSpec& m, std::int64_t vocabulary) {
@@ -52,6 +63,7 @@ std::int64_t relative_tables(const ModelSpec& m) {
 
 /// Of one layer, without attention to an encoder's output.
 std::int64_t layer_norms(const ModelSpec& m) {
+  if (m.norm_placement == NormPlacement::behind) return 2 * norm(m);
   const int before = m.parallel_residual == ParallelResidual::one_norm ? 1 : 2;
   return (before + (m.norm_placement == NormPlacement::sandwich ? 2 : 0)) * norm(m);
 }
@@ -69,7 +81,8 @@ std::int64_t bert_heads(const ModelSpec& m, std::int64_t vocabulary) {
 }
 
 std::int64_t head(const ModelSpec& m, std::int64_t vocabulary) {
-  const std::int64_t output = m.tie_embeddings ? 0 : vocabulary * m.hidden_size;
+  const bool bias = m.output_bias && m.family != Family::bert;
+  const std::int64_t output = (m.tie_embeddings ? 0 : vocabulary * m.hidden_size) + (bias ? vocabulary : 0);
   return final_norms(m) + output + (m.family == Family::bert ? bert_heads(m, vocabulary) : 0);
 }
 

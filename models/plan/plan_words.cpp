@@ -48,9 +48,9 @@ void append(Words& words, const std::vector<T>& list) {
 
 void append(Words& words, const MoeSpec& x) {
   const auto& [experts, per_token, ffn, shared, first_dense, frequency, capacity, aux_loss, router_bias, scores,
-               normalize, scale, groups, kept_groups, group_score, balance_rate, rows_bound] = x;
+               normalize, scale, groups, kept_groups, group_score, weigh_inputs, shared_gate, balance_rate, rows_bound] = x;
   all(words, experts, per_token, ffn, shared, first_dense, frequency, capacity, aux_loss, router_bias, scores, normalize, scale,
-      groups, kept_groups, group_score, balance_rate, rows_bound);
+      groups, kept_groups, group_score, weigh_inputs, shared_gate, balance_rate, rows_bound);
 }
 
 void append(Words& words, const RopeScaling& x) {
@@ -108,11 +108,12 @@ void append(Words& words, const LossScale& x) {
 void append_words(Words& words, const ModelSpec& x) {
   const auto& [name, family, layers, decoders, hidden, heads, kv_heads, head_dim, value_dim, ffn, vocabulary, pad, positions, types,
                activation, normalization, placement, parallel, norm_bias, epsilon, embedding, theta, rotary, scaling, tied,
-               linear_bias, qkv_bias, qk_norm, latent, window, sinks, embedding_norm, init_std, moe, notes] = x;
+               linear_bias, qkv_bias, output_bias, qk_norm, latent, window, sinks, score_cap, logit_cap, embedding_norm, init_std,
+               moe, notes] = x;
   all(words, family, layers, decoders, hidden, heads, kv_heads, head_dim, value_dim, ffn,
       vocabulary, pad, positions, types, activation,
       normalization, placement, parallel, norm_bias, epsilon, embedding, theta, rotary, scaling, tied, linear_bias, qkv_bias,
-      qk_norm, latent, window, sinks, embedding_norm, init_std, moe);
+      output_bias, qk_norm, latent, window, sinks, score_cap, logit_cap, embedding_norm, init_std, moe);
 }
 
 void append_words(Words& words, const ParallelSpec& x) {

@@ -32,7 +32,8 @@ double mlp(const ModelSpec& m, std::int64_t inner) { return 2.0 * (m.gated() ? 3
 }  // namespace
 
 double forward_flops(const ModelSpec& m, std::int64_t sequence) {
-  const double router = 2 * d(m.moe.num_experts) * d(m.hidden_size);
+  const bool gate = m.moe.shared_gate && m.moe.num_shared_experts > 0;
+  const double router = 2 * d(m.moe.num_experts + (gate ? 1 : 0)) * d(m.hidden_size);
   const double experts = d(m.moe.experts_per_token + m.moe.num_shared_experts) * mlp(m, m.moe.ffn_hidden_size);
   double sum = 2 * d(m.hidden_size) * d(m.vocab_size);
   for (std::int64_t l = 0; l < m.num_layers; ++l)

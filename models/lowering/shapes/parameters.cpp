@@ -92,10 +92,10 @@ Param param_of(const Shapes& s, const StageRegion& r, const ParamSpec& spec, std
   return p;
 }
 
-/// The queries' rows and the rows of the keys and values, which `kv_repeat` tensor ranks hold alike. Full rows are ordered
-/// (group, {its queries, k, v}, dim); a rank has part of one group's queries.
-void add_kv_copies(std::vector<Param>& out, const Shapes& s, const Param& whole) {
-  const std::int64_t q = s.queries(), kv = s.attention_dims().pair_width(), group = s.kv_repeat * q + kv;
+/// The queries' rows, if any, and the `kv` rows of the keys and values, which `kv_repeat` tensor ranks hold alike. Full rows are
+/// ordered (group, {its queries, k, v}, dim); a rank has part of one group's queries.
+void add_kv_copies(std::vector<Param>& out, const Shapes& s, const Param& whole, std::int64_t kv) {
+  const std::int64_t q = whole.rows - kv, group = s.kv_repeat * q + kv;
   Param queries = whole, keys = whole;
   queries.rows = q;
   keys.rows = kv;
@@ -106,7 +106,7 @@ void add_kv_copies(std::vector<Param>& out, const Shapes& s, const Param& whole)
   queries.inner = q;
   keys.inner = 0;
   keys.first = s.kv_repeat * q;
-  out.push_back(std::move(queries));
+  if (q > 0) out.push_back(std::move(queries));
   out.push_back(std::move(keys));
 }
 
@@ -115,7 +115,7 @@ void add_params(StageParams& out, const Shapes& s, const StageRegion& r, const s
   std::vector<Param> mine;
   for (const ParamSpec& spec : r.layout.specs()) {
     const Param p = param_of(s, r, spec, index++);
-    if (spec.kv_copies) add_kv_copies(mine, s, p);
+    if (spec.kv_copies > 0) add_kv_copies(mine, s, p, spec.kv_copies);
     else mine.push_back(p);
   }
   std::stable_sort(mine.begin(), mine.end(), [](const Param& a, const Param& b) { return a.offset < b.offset; });

@@ -15,6 +15,17 @@ void add_norm(Specs& list, const Shapes& s, const std::string& name) {
   if (s.norm_bias) list.push_back({name + ".bias", s.hidden, 1, Cut::none, Init::zeros, true});
 }
 
+/// Of heads: one weight for all queries and one for all keys. Of rows: a number for every column, cut as heads are.
+void add_qk_norms(Specs& list, const Shapes& s) {
+  const bool row = s.qk_norm == QkNorm::row;
+  if (!row && s.qk_norm != QkNorm::head) return;
+  const Cut cut = row ? Cut::rows : Cut::none;
+  list.push_back({"q_norm.weight", row ? s.queries() : s.head_dim, 1, cut, Init::ones, !row});
+  list.push_back({"k_norm.weight", row ? s.kv_heads * s.head_dim : s.head_dim, 1, cut, Init::ones, !row});
+  for (ParamSpec& p : list) p.of_heads = !row;
+  if (row && s.kv_repeat > 1) list.back().kv_copies = list.back().rows;
+}
+
 /// A matrix whose rows, and whose bias, are cut.
 void add_column(Specs& list, const Shapes& s, const std::string& name, std::int64_t rows, bool bias) {
   list.push_back({name + ".weight", rows, s.hidden, Cut::rows});
@@ -89,6 +100,9 @@ void add_router(Specs& list, const Shapes& s) {
   if (s.shared_ffn == 0) return;
   add_column(list, s, "shared.fc1", s.shared_fc1, s.linear_bias);
   add_row(list, s, "shared.fc2", s.shared_ffn);
+  if (!s.shared_gate) return;
+  list.push_back({"shared.gate.weight", 1, s.hidden, Cut::none, Init::normal, true});
+  list.back().of_heads = true;  // tensor ranks have parts of what it scales
 }
 
 }  // namespace
@@ -120,20 +134,18 @@ const ParamSpec& RegionLayout::at(std::string_view name) const {
 
 RegionLayout block_region(const Shapes& s, bool moe, const std::string& prefix) {
   Specs list;
-  if (s.qk_norm)
-    for (const char* name : {"q_norm.weight", "k_norm.weight"}) {
-      list.push_back({name, s.head_dim, 1, Cut::none, Init::ones, true});
-      list.back().of_heads = true;
-    }
-  add_norm(list, s, "ln1");
+  add_qk_norms(list, s);
+  if (!s.bare_inputs) add_norm(list, s, "ln1");
   if (s.latent.here()) add_latent(list, s);
   else add_column(list, s, "qkv", s.qkv(), s.qkv_bias);
-  for (ParamSpec& p : list) p.kv_copies = s.kv_repeat > 1 && p.name.starts_with("qkv");
+  if (s.kv_repeat > 1)
+    for (ParamSpec& p : list)
+      if (p.name.starts_with("qkv")) p.kv_copies = s.attention_dims().pair_width();
   if (s.sinks) list.push_back({"sinks", s.heads, 1, Cut::rows});
   add_row(list, s, "proj", s.attention);
   if (s.is_decoder()) add_cross(list, s);
   if (s.sandwich) add_norm(list, s, "ln1_out");
-  if (s.parallel != ParallelResidual::one_norm) add_norm(list, s, "ln2");
+  if (s.parallel != ParallelResidual::one_norm && !s.bare_inputs) add_norm(list, s, "ln2");
   if (s.sandwich) add_norm(list, s, "ln2_out");
   moe ? add_router(list, s) : add_mlp(list, s);
   return {prefix, std::move(list)};
@@ -142,7 +154,9 @@ RegionLayout block_region(const Shapes& s, bool moe, const std::string& prefix) 
 RegionLayout early_region(const RegionLayout& block) {
   Specs list;
   for (const ParamSpec& p : block.specs())
-    if ((p.partial && !p.name.starts_with("router.") && !p.name.ends_with("_down.weight")) || p.name == "sinks") list.push_back(p);
+    if ((p.partial && !p.name.starts_with("router.") && !p.name.ends_with("_down.weight")) || p.name == "sinks" ||
+        p.name == "q_norm.weight" || p.name == "k_norm.weight")
+      list.push_back(p);
   return {block.prefix(), std::move(list)};
 }
 
@@ -211,6 +225,7 @@ RegionLayout word_region(const Shapes& s) {
 RegionLayout head_region(const Shapes& s) {
   Specs list;
   if (s.placement == NormPlacement::pre) add_norm(list, s, "final_norm");
+  if (s.output_bias) list.push_back(of_words(s, "output.bias", 1, Init::zeros));
   if (!s.bert) return {"", std::move(list)};
   add_whole(list, "head.transform", s.hidden, s.hidden, true);
   add_norm(list, s, "head.norm");

@@ -166,6 +166,8 @@ void set_experts(Shapes& s, const Plan& plan) {
   s.routing = routing_of(e);
   s.balance_rate = e.balance_rate;
   s.rows_bound = e.rows_bound;
+  s.weigh_inputs = e.weigh_inputs;
+  s.shared_gate = e.shared_gate && e.num_shared_experts > 0;
 }
 
 }  // namespace
@@ -193,7 +195,8 @@ Rotary Shapes::rotation(bool inverse) const {
 AttentionKernel Shapes::flash_kernel(bool backward) const {
   constexpr std::int64_t kStep = 8, kLongest = 256;  // elements of a head that libraries' tiles take
   const bool heads = head_dim % kStep == 0 && head_dim <= kLongest && value_dim == head_dim;
-  const bool usual = bits(dtypes.compute) == 16 && attention_dropout == 0 && !alibi && window == 0 && heads && (!sinks || backward);
+  const bool plain = !alibi && window == 0 && attention_soft_cap == 0;
+  const bool usual = bits(dtypes.compute) == 16 && attention_dropout == 0 && plain && heads && (!sinks || backward);
   return fusion.own_unusual_attention && !usual ? AttentionKernel::own : fusion.attention;
 }
 
@@ -251,13 +254,17 @@ Shapes make_shapes(const Plan& plan) {
   s.activation = pointwise_of(m.activation);
   s.rms = m.normalization == Normalization::rmsnorm;
   s.norm_bias = !s.rms && m.norm_bias;
-  s.sandwich = m.norm_placement == NormPlacement::sandwich;
+  s.bare_inputs = m.norm_placement == NormPlacement::behind;
+  s.sandwich = m.norm_placement == NormPlacement::sandwich || s.bare_inputs;
   s.placement = s.sandwich ? NormPlacement::pre : m.norm_placement;
   s.parallel = m.parallel_residual;
   s.bert = m.family == Family::bert;
   s.linear_bias = m.linear_bias;
   s.qkv_bias = m.qkv_bias;
-  s.qk_norm = m.qk_norm == QkNorm::head;
+  s.output_bias = m.output_bias && !s.bert;
+  s.qk_norm = m.qk_norm;
+  s.attention_soft_cap = m.attention_soft_cap;
+  s.logit_soft_cap = m.logit_soft_cap;
   s.sinks = m.attention_sinks;
   s.router_bias = m.moe.router_bias;
   s.vocab_rows = plan.padded_vocab_size() / t;

@@ -59,11 +59,14 @@ struct Shapes {
   ContextPath path;
   PointwiseKind activation;     ///< unless gated
   GateKind gate;                ///< if gated
-  NormPlacement placement;      ///< of a sandwich: pre
+  NormPlacement placement;      ///< of a sandwich, and with norms only behind sublayers: pre
   bool sandwich;                ///< norms behind attention and MLP, too
+  bool bare_inputs;             ///< attention and MLP read the state itself: norms stand only behind them
   ParallelResidual parallel;
   bool gated, rms, norm_bias, rotary, linear_bias, qkv_bias;
-  bool qk_norm;                 ///< every query and key head has an RMS norm
+  bool output_bias;
+  QkNorm qk_norm;
+  double attention_soft_cap, logit_soft_cap;  ///< 0: none
   bool sinks;                   ///< every query head has a learned score that joins its softmax
   bool router_bias;
   RouterRule routing;              ///< of experts
@@ -91,6 +94,8 @@ struct Shapes {
   // Experts; 0 experts: none.
   std::int64_t experts, experts_here, top_k, capacity, expert_ffn, expert_fc1, shared_ffn, shared_fc1, expert_ranks, expert_tensor;
   double rows_bound, aux_loss;
+  bool weigh_inputs;            ///< weights multiply what experts read
+  bool shared_gate;             ///< a sigmoid of each token scales what shared experts give
   std::vector<bool> moe_layer;  ///< by global layer: holds experts
   std::vector<bool> window_layer;  ///< by global layer: `windowed()` has its sizes
   std::int64_t window;          ///< keys that a query sees at most; 0: all before it
@@ -135,8 +140,10 @@ struct Shapes {
   LatentHeads latent_heads() const { return {attention_dims(), rotary_dim, latent.query_scale}; }
   std::int64_t latent_kv() const { return latent_heads().kv_width(); }
   std::int64_t queries() const { return heads * head_dim; }
+  /// Whether queries and keys have norms here: one behind their turn needs a turn.
+  bool norms_qk() const { return qk_norm != QkNorm::none && (qk_norm != QkNorm::turned || rotary); }
   /// Elements of queries and keys as they were before their norms; 0: they have none.
-  std::int64_t unnormed() const { return qk_norm ? tokens * (heads + kv_heads) * head_dim : 0; }
+  std::int64_t unnormed() const { return norms_qk() ? tokens * (heads + kv_heads) * head_dim : 0; }
   /// Elements of the tensor between blocks. With norms after the addition and a residual that is not normalised, it holds
   /// the normalised state and then the residual.
   std::int64_t hidden_elements() const { return rows * hidden * (placement == NormPlacement::post_add ? 2 : 1); }

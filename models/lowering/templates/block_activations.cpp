@@ -13,7 +13,7 @@ Value BlockActivations::start(Kept& t, std::int64_t elements, DType dtype) {
 }
 
 Value BlockActivations::own_input(int which, const Value& x) {
-  if (s_.placement != NormPlacement::pre) return x;
+  if (!norms_inputs()) return x;
   const std::string name = which == 1 ? "ln1" : "ln2";
   Kept &n = which == 1 ? t_.n1 : t_.n2, &stats = which == 1 ? t_.ln1_stats : t_.ln2_stats;
   if (!n.ready) {
@@ -31,7 +31,7 @@ Value BlockActivations::input(int which, const Value& x) {
   Value& all = input_[which - 1];
   if (all.elements == 0)
     all = tensor_gather(b_, s_, own_input(which, x),
-                        s_.placement == NormPlacement::pre ? "ln" + at : which == 1 ? "attention_input" : "mlp_input");
+                        norms_inputs() ? "ln" + at : which == 1 ? "attention_input" : "mlp_input");
   return all;
 }
 

@@ -88,6 +88,9 @@ class BlockActivations {
   Value expert_fc1(const Value& input);
   Value expert_activated(const Value& input);
   void experts_return(const Value& input);
+  /// What shared experts give, and where it lies for its gate's gradient.
+  Value shared_place() { return start(t_.moe.shared, s_.rows * s_.hidden); }
+  Value gate_shared(const Value& x, const Value& input);
   /// Rows in order of their tokens' ranks, where their experts are: exchanged, and gathered from the tensor ranks that have rows of
   /// their own; into `all`, or `sent` itself where one rank has all.
   Value to_experts(const Value& sent, const std::string& name, Value all = {});
@@ -114,6 +117,7 @@ class BlockActivations {
   /// Gives a tensor that is not kept a place in scratch; it counts as written from here on.
   Value start(Kept& t, std::int64_t elements);
   Value start(Kept& t, std::int64_t elements, DType dtype);
+  bool norms_inputs() const { return s_.placement == NormPlacement::pre && !s_.bare_inputs; }
   bool rows_travel() const { return s_.expert_ranks * s_.row_shares() > 1; }
   enum class Way : std::uint8_t { to_experts, to_tokens };
   void exchange(const Value& v, Way way, const std::string& name, const Value& to);
@@ -121,6 +125,7 @@ class BlockActivations {
   Value own_rows(const Value& all);
   Value arrivals(DType dtype) { return b_.scratch(dtype, s_.arrived_rows() * s_.hidden); }
   void norm_heads();
+  Value row_sums();
   void rotate();
   Value own_latent_queries(const Value& x);
   void own_latent_kv(const Value& x, bool turned);

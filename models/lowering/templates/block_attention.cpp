@@ -1,6 +1,7 @@
 // The core of attention between qkv and context: with or without the score matrix, and over context-parallel ranks.
 
 #include "models/lowering/templates/block_activations.hpp"
+#include "models/lowering/templates/tensor_parallel.hpp"
 
 namespace tandem::lowering {
 
@@ -10,10 +11,28 @@ void BlockActivations::rotate() {
 }
 
 void BlockActivations::norm_heads() {
-  if (!s_.qk_norm) return;
+  if (!s_.norms_qk()) return;
   const Value before = start(t_.unnormed, s_.unnormed());
-  b_.add("qk_norm", HeadNorm{s_.attention_dims(), s_.norm_epsilon},
-         {t_.qkv, w_.block("q_norm.weight"), w_.block("k_norm.weight")}, {t_.qkv, before});
+  const bool plain = s_.qk_norm == QkNorm::turned;
+  std::vector<Value> in{t_.qkv};
+  if (!plain) in.insert(in.end(), {w_.block("q_norm.weight"), w_.block("k_norm.weight")});
+  if (s_.qk_norm != QkNorm::row) {
+    b_.add("qk_norm", HeadNorm{s_.attention_dims(), s_.norm_epsilon, plain}, std::move(in), {t_.qkv, before});
+    return;
+  }
+  in.push_back(row_sums());
+  b_.add("qk_norm", RowNorm{s_.attention_dims(), s_.tensor, s_.norm_epsilon}, std::move(in), {t_.qkv, before});
+}
+
+/// Sums of squares of all heads of all tensor ranks; they are kept, so heads that are made again need none.
+Value BlockActivations::row_sums() {
+  if (t_.qk_sums.ready) return t_.qk_sums;
+  const Value sums = start(t_.qk_sums, 2 * s_.tokens, s_.numerics.statistics);
+  const auto task = b_.add("qk_sums", RowNormSums{s_.attention_dims()}, {t_.qkv}, {sums});
+  b_.collectives_in_pieces(false);  // it follows no product
+  tensor_all_reduce(b_, s_, sums, "qk_sums", task);
+  b_.collectives_in_pieces(s_.tensor_overlap);
+  return sums;
 }
 
 void BlockActivations::qkv() {
@@ -23,8 +42,10 @@ void BlockActivations::qkv() {
   const Value kept = start(t_.qkv, s_.tokens * s_.qkv()), y = ulysses ? b_.scratch(s_.dtypes.compute, kept.elements) : kept;
   s_.latent.here() ? latent_heads(state_, y) : column("qkv", read, s_.qkv(), y);
   static_cast<Value&>(t_.qkv) = y;
-  norm_heads();
+  const bool behind = s_.qk_norm == QkNorm::turned;
+  if (!behind) norm_heads();
   rotate();
+  if (behind) norm_heads();
   if (!ulysses) return;
   // What is kept is what the core reads: this rank's heads of all positions.
   const Value packed = b_.scratch(s_.dtypes.compute, kept.elements);
@@ -100,6 +121,7 @@ void BlockActivations::score_core() {
   if (!t_.scores.ready) {
     start(t_.scores, n);
     b_.add("scores", AttentionScores{d}, {t_.qkv, all_kv()}, {t_.scores});
+    if (s_.attention_soft_cap > 0) b_.add("score_cap", SoftCap{n, s_.attention_soft_cap}, {t_.scores}, {t_.scores});
   }
   start(t_.probs, n);
   std::vector<Value> out{t_.probs};
@@ -116,7 +138,8 @@ void BlockActivations::flash_core(const Value& context) {
   std::vector<Value> in{t_.qkv, all_kv()};
   if (s_.sinks) in.push_back(w_.block("sinks"));
   b_.add("attention", FlashAttention{d, s_.attention_dropout, s_.alibi, -1, DropoutSite::attention, s_.flash_kernel(false),
-                       s_.fusion.deterministic_attention, s_.sinks}, std::move(in), {context, t_.attention_stats});
+                       s_.fusion.deterministic_attention, s_.sinks, s_.attention_soft_cap},
+         std::move(in), {context, t_.attention_stats});
 }
 
 /// Ring attention (arXiv 2310.01889): keys and values go round; the next ones arrive while these are worked on.
@@ -137,8 +160,8 @@ void BlockActivations::ring_core(const Value& context) {
     if (step > 0) in.insert(in.end(), {context, t_.attention_stats});
     if (sinks) in.push_back(w_.block("sinks"));
     b_.add("attention" + n, FlashAttention{d, s_.attention_dropout, s_.alibi, step, DropoutSite::attention,
-                         s_.flash_kernel(false), s_.fusion.deterministic_attention, sinks}, std::move(in),
-           {context, t_.attention_stats});
+                         s_.flash_kernel(false), s_.fusion.deterministic_attention, sinks, s_.attention_soft_cap},
+           std::move(in), {context, t_.attention_stats});
   }
 }
 

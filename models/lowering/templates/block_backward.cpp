@@ -1,5 +1,7 @@
 #include "models/lowering/templates/block_backward.hpp"
 
+#include <algorithm>
+
 namespace tandem::lowering {
 namespace {
 
@@ -40,7 +42,7 @@ void BlockBackward::input_path() {
   if (split()) keep_again();
   if (keeps_early()) early_sink_.emplace(b_, RegionValues(regions_.early, held_.early), true, false);
   switch (s_.placement) {
-    case NormPlacement::pre: case NormPlacement::sandwich: return pre(dy, dx);
+    case NormPlacement::pre: case NormPlacement::sandwich: case NormPlacement::behind: return pre(dy, dx);
     case NormPlacement::post: return post(dy, dx);
     case NormPlacement::post_add: return post_add(dy, dx);
   }
@@ -57,7 +59,7 @@ void BlockBackward::weights_path() {
     router_weights(held_.logits);
   }
   if (!moe() || s_.shared_ffn > 0) {
-    const Value d_mlp = gathered(held_.mlp, "mlp_gradient");
+    const Value d_mlp = gathered(moe() && s_.shared_gate ? held_.shared : held_.mlp, "mlp_gradient");
     fc2_weights(d_mlp, moe() ? "shared.fc2" : "fc2");
     fc1_weights(held_.fc1, moe() ? "shared.fc1" : "fc1");
   }
@@ -77,8 +79,8 @@ void BlockBackward::keep_again() {
 
 /// Neighbours in the whole region are neighbours here.
 void BlockBackward::take_early() {
-  const RegionLayout& early = regions_.early;
-  const auto& all = early.specs();
+  std::vector<ParamSpec> all = regions_.early.specs();
+  std::sort(all.begin(), all.end(), [](const ParamSpec& a, const ParamSpec& b) { return a.offset < b.offset; });
   for (std::size_t from = 0, to = 0; from < all.size(); from = to) {
     const auto shift = [&](std::size_t i) { return regions_.block.at(all[i].name).offset - all[i].offset; };
     while (to < all.size() && shift(to) == shift(from)) ++to;
@@ -93,6 +95,7 @@ void BlockBackward::take_early() {
 // ---- where norms stand ----
 
 void BlockBackward::pre(const Hidden& dy, const Hidden& dx) {
+  if (s_.bare_inputs) return behind(dy, dx);
   if (s_.parallel != ParallelResidual::none) return side_by_side(dy, dx);
   const BlockSaved& t = a_.at();
   a_.need_state(x_.state);
@@ -103,6 +106,15 @@ void BlockBackward::pre(const Hidden& dy, const Hidden& dx) {
   const Value dx1 = s_.is_decoder() ? cross(dx2) : dx2;
   const Value d1 = attention(attention_gradient(dx1), {});
   norm_gradient("ln1", {d1, x_.state, t.ln1_stats, weights_.block("ln1.weight"), &dx1}, dx.state);
+}
+
+/// Norms stand behind attention and MLP alone.
+void BlockBackward::behind(const Hidden& dy, const Hidden& dx) {
+  const std::int64_t n = s_.rows * s_.hidden;
+  const Value d2 = feed_forward(mlp_gradient(dy.state));
+  b_.add("mlp_residual", Accumulate{n, dtype(), dtype()}, {dy.state, d2}, {d2});
+  const Value d1 = attention(attention_gradient(d2), dx.state);
+  b_.add("attention_residual", Accumulate{n, dtype(), dtype()}, {d2, d1}, {d1});
 }
 
 /// Attention and MLP of the same state.
@@ -250,12 +262,15 @@ void BlockBackward::qkv_weights(const Value& dqkv) {
 void BlockBackward::kv_copies_sum() {
   if (s_.kv_repeat == 1) return;
   const auto sum = [&](const std::string& name, std::int64_t cols) {
-    const Value all = sink_.part(name), kv = all.part(s_.queries() * cols, s_.attention_dims().pair_width() * cols);
-    b_.add(name + "_kv_all_reduce", Collective{CollectiveKind::all_reduce, Group::kv, kv.elements, kv.dtype, Reduce::sum},
-           {kv}, {kv}, Stream::tensor);
+    kv_sum(name, sink_.part(name).part(s_.queries() * cols, s_.attention_dims().pair_width() * cols));
   };
   sum("qkv.weight", s_.hidden);
   if (s_.qkv_bias) sum("qkv.bias", 1);
+}
+
+void BlockBackward::kv_sum(const std::string& name, const Value& kv) {
+  b_.add(name + "_kv_all_reduce", Collective{CollectiveKind::all_reduce, Group::kv, kv.elements, kv.dtype, Reduce::sum}, {kv}, {kv},
+         Stream::tensor);
 }
 
 void BlockBackward::proj_weights(const Value& d) {

@@ -42,6 +42,7 @@ class BlockBackward {
 
   void input_path();
   void pre(const Hidden& dy, const Hidden& dx);
+  void behind(const Hidden& dy, const Hidden& dx);
   void side_by_side(const Hidden& dy, const Hidden& dx);
   /// Gradient of what a decoder's attention to the encoder's output was added to; `dy` is that of the sum.
   Value cross(const Value& dy);
@@ -110,9 +111,11 @@ class BlockBackward {
   void expert_weights();
   void expert_matrix(const std::string& name, const Value& dy, const Value& x, std::int64_t n, std::int64_t k);
   void kv_copies_sum();
+  void kv_sum(const std::string& name, const Value& kv);
   void column_weights(const std::string& name, const Value& dy, const Value& input, std::int64_t width);
   void norm_gradient(const std::string& name, const NormGradient& n, const Value& dx);
-  void head_norm_gradient(const Value& dqkv);
+  void qk_norm_gradient(const Value& dqkv);
+  Value gate_gradient(const Value& d, const Value& dx);
   bool moe() const { return kind_.moe; }
 
   const Shapes& s_;

@@ -12,18 +12,38 @@ Value BlockBackward::core(const Value& dcontext) {
   const Value dqkv = !s_.flash ? score_core(d) : s_.path == ContextPath::ring ? ring_core(d) : flash_core(d);
   const Value out = ulysses ? hold_qkv() : dqkv;
   if (ulysses) a_.by_positions(dqkv, s_.qkv(), "dqkv", out);
+  const bool behind = s_.qk_norm == QkNorm::turned;
+  if (behind) qk_norm_gradient(out);
   if (s_.rotary)
     b_.add("rotary_backward", s_.rotation(true), {out}, {out});
-  if (s_.qk_norm) head_norm_gradient(out);
+  if (!behind) qk_norm_gradient(out);
   return out;
 }
 
-void BlockBackward::head_norm_gradient(const Value& dqkv) {
+void BlockBackward::qk_norm_gradient(const Value& dqkv) {
+  if (!s_.norms_qk()) return;
+  const AttentionDims d = s_.attention_dims();
+  std::vector<Value> in{dqkv, a_.at().unnormed}, out{dqkv};
+  if (s_.qk_norm == QkNorm::turned) {
+    b_.add("qk_norm_backward", HeadNormBackward{d, s_.norm_epsilon, true}, std::move(in), std::move(out));
+    return;
+  }
   GradientSink& early = early_sink();
   early.open("q_norm.weight", "k_norm.weight", gradient_type());
-  b_.add("qk_norm_backward", HeadNormBackward{s_.attention_dims(), s_.norm_epsilon},
-         {dqkv, a_.at().unnormed, weights_.block("q_norm.weight"), weights_.block("k_norm.weight")},
-         {dqkv, early.part("q_norm.weight"), early.part("k_norm.weight")});
+  in.insert(in.end(), {weights_.block("q_norm.weight"), weights_.block("k_norm.weight")});
+  out.insert(out.end(), {early.part("q_norm.weight"), early.part("k_norm.weight")});
+  if (s_.qk_norm == QkNorm::head) {
+    b_.add("qk_norm_backward", HeadNormBackward{d, s_.norm_epsilon}, std::move(in), std::move(out));
+  } else {
+    const Value dots = b_.scratch(s_.numerics.statistics, 2 * s_.tokens);
+    const auto task = b_.add("qk_dots", RowNormDots{d}, in, {dots});
+    b_.collectives_in_pieces(false);  // it follows no product
+    tensor_all_reduce(b_, s_, dots, "qk_dots", task);
+    b_.collectives_in_pieces(s_.tensor_overlap);
+    in.insert(in.end(), {a_.at().qk_sums, dots});
+    b_.add("qk_norm_backward", RowNormBackward{d, s_.tensor, s_.norm_epsilon}, std::move(in), std::move(out));
+    if (s_.kv_repeat > 1) kv_sum("k_norm.weight", early.part("k_norm.weight"));
+  }
   early.close("qk_norm");
 }
 
@@ -56,6 +76,8 @@ Value BlockBackward::score_core(const Value& dcontext) {
   const Value dkv = apart ? scratch(kv.elements) : dqkv;
   b_.add("context_backward", AttentionContextBackward{d}, {dcontext, t.dropped, kv}, {dprobs, dkv});
   softmax_backward(d, dprobs, dscores);
+  if (s_.attention_soft_cap > 0)
+    b_.add("score_cap_backward", SoftCapBackward{dscores.elements, s_.attention_soft_cap}, {dscores, t.scores}, {dscores});
   std::vector<Value> out{dqkv};
   if (apart) out.push_back(dkv);
   else out.push_back(dqkv);
@@ -87,7 +109,8 @@ void BlockBackward::add_flash(const std::string& name, int step, std::vector<Val
     out.push_back(early_sink().part("sinks"));
   }
   b_.add(name, FlashAttentionBackward{core_dims(s_), s_.attention_dropout, s_.alibi, step, DropoutSite::attention,
-                       s_.flash_kernel(true), s_.fusion.deterministic_attention, sinks}, std::move(in), std::move(out));
+                       s_.flash_kernel(true), s_.fusion.deterministic_attention, sinks, s_.attention_soft_cap},
+         std::move(in), std::move(out));
   if (sinks) early_sink().close("sinks");
 }
 

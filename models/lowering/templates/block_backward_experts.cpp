@@ -10,14 +10,22 @@ Value BlockBackward::experts(const Value& d) {
   MoeSaved& m = a_.at().moe;
   const MoeDims dims = s_.moe_dims();
   if (!m.dispatched.ready || !m.fc1.ready) a_.expert_fc1(expert_input());
+  const bool early = s_.weigh_inputs;
   const Value drows = scratch(dims.rows() * s_.hidden), dweights = b_.scratch(s_.numerics.router, dims.tokens * dims.top_k);
-  const auto combine = b_.add("combine_backward", MoeCombineBackward{dims}, {d, m.returned, m.slots, m.weights},
-                              {drows, dweights});
+  const auto combine = early ? b_.add("combine_backward", MoeCombineBackward{dims, false}, {d, m.slots}, {drows})
+                             : b_.add("combine_backward", MoeCombineBackward{dims}, {d, m.returned, m.slots, m.weights},
+                                      {drows, dweights});
   // Under sequence parallelism rows came back complete.
-  if (!s_.sequence_parallel) tensor_all_reduce(b_, s_, dweights, "dweights", combine);
+  const auto complete = [&](std::uint16_t task) {
+    if (!s_.sequence_parallel) tensor_all_reduce(b_, s_, dweights, "dweights", task);
+  };
+  if (!early) complete(combine);
   const Value back = expert_rows(drows);
   const Value dx = rows_scratch();
-  auto last = b_.add("dispatch_backward", MoeDispatchBackward{dims}, {back, m.slots}, {dx});
+  auto last = early ? b_.add("dispatch_backward", MoeDispatchBackward{dims, true}, {back, m.slots, expert_input(), m.weights},
+                             {dx, dweights})
+                    : b_.add("dispatch_backward", MoeDispatchBackward{dims}, {back, m.slots}, {dx});
+  if (early) complete(last);
   if (s_.shared_ffn > 0) last = shared_experts(d, dx);
   if (!s_.sequence_parallel) tensor_all_reduce(b_, s_, dx, "experts_dgrad", last);
   if (weights_here()) expert_weights();
@@ -50,7 +58,7 @@ Value BlockBackward::expert_rows(const Value& drows) {
 
 std::uint16_t BlockBackward::shared_experts(const Value& own, const Value& dx) {
   const std::int64_t t = s_.tokens, h = s_.hidden, f = s_.shared_ffn;
-  const Value d = gathered(own, "mlp_gradient");
+  const Value d = gathered(s_.shared_gate ? gate_gradient(own, dx) : own, "mlp_gradient");
   const Value da = scratch(t * f), part = scratch(t * h);
   b_.add("shared.fc2_dgrad", MatMul{t, f, h, false, false, false}, {d, weights_.block("shared.fc2.weight")}, {da});
   if (weights_here()) fc2_weights(d, "shared.fc2");
@@ -66,6 +74,22 @@ std::uint16_t BlockBackward::shared_experts(const Value& own, const Value& dx) {
   }
   if (weights_here()) fc1_weights(df, "shared.fc1");
   return b_.add("add_shared_backward", Accumulate{dx.elements, dtype(), dtype()}, {sum.value, dx}, {dx});
+}
+
+/// Of what the gate of shared experts scales; its own part of the input's gradient joins dx. Without sequence parallelism both are
+/// parts of sums over tensor ranks, as what it scales is.
+Value BlockBackward::gate_gradient(const Value& d, const Value& dx) {
+  const std::int64_t rows = s_.rows, h = s_.hidden;
+  const MoeSaved& m = a_.at().moe;
+  const Value dshared = hold(held_.shared, rows * h), dgate = scratch(rows), more = rows_scratch();
+  b_.add("shared.gate_backward", RowGateBackward{rows, h}, {d, m.shared, m.gate}, {dshared, dgate});
+  b_.add("shared.gate_dgrad", MatMul{rows, h, 1, false, false, false}, {dgate, weights_.block("shared.gate.weight")}, {more});
+  b_.add("add_shared_gate", Accumulate{dx.elements, dtype(), dtype()}, {more, dx}, {dx});
+  GradientSink& early = early_sink();
+  early.open("shared.gate.weight", "shared.gate.weight", gradient_type());
+  b_.add("shared.gate_wgrad", MatMul{1, h, rows, true, false, false}, {dgate, expert_input()}, {early.part("shared.gate.weight")});
+  early.close("shared.gate");
+  return dshared;
 }
 
 Value BlockBackward::router(const Value& dweights) {

@@ -93,7 +93,9 @@ Value BlockActivations::dispatched(const Value& input) {
   if (t.ready) return t;
   const Value rows = start(t, s_.expert_rows() * s_.hidden);
   const Value sent = rows_travel() ? b_.scratch(s_.dtypes.compute, s_.moe_dims().rows() * s_.hidden) : rows;
-  b_.add("dispatch", MoeDispatch{s_.moe_dims()}, {input, t_.moe.slots}, {sent});
+  std::vector<Value> in{input, t_.moe.slots};
+  if (s_.weigh_inputs) in.push_back(t_.moe.weights);
+  b_.add("dispatch", MoeDispatch{s_.moe_dims(), s_.weigh_inputs}, std::move(in), {sent});
   return to_experts(sent, "dispatch", rows);
 }
 
@@ -123,7 +125,7 @@ Value BlockActivations::expert_activated(const Value& input) {
 }
 
 void BlockActivations::experts_return(const Value& input) {
-  const Value a = expert_activated(input), back = t_.moe.returned;
+  const Value a = expert_activated(input), back = start(t_.moe.returned, s_.moe_dims().rows() * s_.hidden);
   const Value made = rows_travel() ? b_.scratch(s_.dtypes.compute, s_.expert_rows() * s_.hidden) : back;
   hold_wide(b_.add("experts.fc2",
                    GroupedMatMul{groups(), s_.experts_here, group_rows(), s_.hidden, s_.expert_ffn, true, ragged()},
@@ -133,7 +135,13 @@ void BlockActivations::experts_return(const Value& input) {
     b_.add("experts.fc2_bias", GroupedBias{groups(), s_.experts_here, group_rows(), s_.hidden, true, ragged()},
            with_counts({made, w_.experts("experts.fc2.bias")}), {made});
   to_tokens(made, "return", back);
-  t_.moe.returned.ready = true;
+}
+
+Value BlockActivations::gate_shared(const Value& x, const Value& input) {
+  const Value gate = start(t_.moe.gate, s_.rows), y = b_.scratch(s_.dtypes.compute, x.elements);
+  b_.add("shared.gate", MatMul{s_.rows, 1, s_.hidden, false, true, false}, {input, w_.block("shared.gate.weight")}, {gate});
+  b_.add("gate_shared", RowGate{s_.rows, s_.hidden}, {x, gate}, {y});
+  return y;
 }
 
 }  // namespace tandem::lowering

@@ -25,7 +25,7 @@ class BlockForward {
  private:
   void lay() {
     switch (s_.placement) {
-      case NormPlacement::pre: case NormPlacement::sandwich: pre(); break;
+      case NormPlacement::pre: case NormPlacement::sandwich: case NormPlacement::behind: pre(); break;
       case NormPlacement::post: post(); break;
       case NormPlacement::post_add: post_add(); break;
     }
@@ -140,8 +140,9 @@ void BlockForward::experts(const Add& add) {
   a_.route(input);
   a_.experts_return(input);
   const Value out = add.out != nullptr ? a_.out_place(*add.out) : b_.scratch(s_.dtypes.compute, s_.rows * s_.hidden);
-  auto last = b_.add("combine", MoeCombine{s_.moe_dims()},
-                     {a_.at().moe.returned, a_.at().moe.slots, a_.at().moe.weights}, {out});
+  std::vector<Value> in{a_.at().moe.returned, a_.at().moe.slots};
+  if (!s_.weigh_inputs) in.push_back(a_.at().moe.weights);
+  auto last = b_.add("combine", MoeCombine{s_.moe_dims(), !s_.weigh_inputs}, std::move(in), {out});
   if (s_.shared_ffn > 0) last = shared_experts(out);
   const std::string name = s_.shared_ffn > 0 ? "shared.fc2" : "experts";
   // Without sequence parallelism rows are all tokens', so `out` is where a norm behind it reads.
@@ -149,12 +150,14 @@ void BlockForward::experts(const Add& add) {
 }
 
 std::uint16_t BlockForward::shared_experts(const Value& out) {
-  const Value all = b_.scratch(s_.dtypes.compute, s_.tokens * s_.hidden);
+  const Value own = s_.shared_gate ? a_.shared_place() : Value{};
+  const Value all = s_.shared_gate && !s_.sequence_parallel ? own : b_.scratch(s_.dtypes.compute, s_.tokens * s_.hidden);
   const Value x = a_.activated(a_.mlp_input(x_.state));
   const auto product = b_.add("shared.fc2", MatMul{s_.tokens, s_.hidden, s_.shared_ffn, false, true, false},
                               {x, weights_.block("shared.fc2.weight")}, {all});
   a_.hold_wide(product, x);
-  const Value shared = s_.sequence_parallel ? tensor_sum(b_, s_, all, "shared.fc2", product).value : all;
+  Value shared = s_.sequence_parallel ? tensor_sum(b_, s_, all, "shared.fc2", product, own).value : all;
+  if (s_.shared_gate) shared = a_.gate_shared(shared, a_.own_mlp_input(x_.state));
   return b_.add("add_shared", Accumulate{out.elements, out.dtype, out.dtype}, {shared, out}, {out});
 }
 

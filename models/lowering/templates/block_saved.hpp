@@ -22,6 +22,7 @@ struct MoeSaved {
   Kept probs, weights, slots, counts, logits, dispatched, fc1, activated, returned;
   Kept arrived;   ///< rows of each expert of this rank from each rank, where numbers are unequal
   Kept gathered;  ///< the same of every rank that shares their matrices, where each has rows of its own and numbers are unequal
+  Kept gate, shared;  ///< logits of the gate of shared experts, and what it scales
   Kept load;      ///< choices of each expert by all tensor ranks, where each has rows of its own and there is an auxiliary loss
 };
 
@@ -42,7 +43,7 @@ struct SavedSlots {
 };
 
 struct BlockSaved {
-  Kept ln1_stats, n1, unnormed, qkv, scores, probs, dropped, attention_stats, core_context, context;
+  Kept ln1_stats, n1, unnormed, qk_sums, qkv, scores, probs, dropped, attention_stats, core_context, context;
   Kept sum1, x2, ln2_stats, n2, fc1, activated, sum2;
   Kept attention_out, attention_out_stats, mlp_out, mlp_out_stats;  ///< what norms behind attention and MLP read, and their statistics
   MoeSaved moe;
@@ -108,16 +109,18 @@ struct BlockSaved {
     const AttentionDims core = core_dims(s_);
     const std::int64_t state = s_.rows * s_.hidden, n = s_.tokens;
     const bool pre = s_.placement == NormPlacement::pre, score_path = !s_.flash && s_.keep.core;
-    const bool again = !(pre && s_.keep.norms);  // the sublayers' inputs come from the states before their norms
-    ln1_stats = keep_for(again, true, 2 * s_.rows, s_.numerics.statistics);
-    norm_copy();
+    const bool inputs = pre && !s_.bare_inputs, again = !(inputs && s_.keep.norms);  // the sublayers' inputs come from the states before their norms
+    ln1_stats = keep_for(again, !s_.bare_inputs, 2 * s_.rows, s_.numerics.statistics);
+    if (!s_.bare_inputs) norm_copy();
     n1 = keep_operand(!again, state);
-    unnormed = keep(s_.qk_norm, s_.unnormed());
+    unnormed = keep(s_.norms_qk(), s_.unnormed());
+    qk_sums = keep(s_.qk_norm == QkNorm::row, 2 * n, s_.numerics.statistics);
     if (s_.latent.here()) save_latent();
     qkv = keep(s_.keep.up, n * s_.qkv());
     if (s_.rotary && !s_.latent.here() && s_.fusion.rotated_copies && !s_.keep.by_products)
       hold(s_.dtypes.compute, n * (s_.heads + s_.kv_heads) * s_.head_dim);
-    scores = keep(!s_.flash && s_.keep.scores, score_elements(core));
+    // The gradient of a soft cap reads what it wrote.
+    scores = keep(!s_.flash && (s_.keep.scores || (s_.attention_soft_cap > 0 && s_.keep.core)), score_elements(core));
     probs = keep(score_path, score_elements(core));
     if (score_path && s_.widens_softmax()) hold(DType::fp32, score_elements(core) - score_elements(core) / 2);  // past the narrow ones
     if (score_path && s_.attention_dropout > 0) mask(score_elements(core));
@@ -131,7 +134,7 @@ struct BlockSaved {
     sum1 = keep(!pre, state);
     attention_out = keep(s_.sandwich, state);
     attention_out_stats = keep(s_.sandwich, 2 * s_.rows, s_.numerics.statistics);
-    const bool second_norm = s_.parallel != ParallelResidual::one_norm;
+    const bool second_norm = s_.parallel != ParallelResidual::one_norm && !s_.bare_inputs;
     x2 = keep_for(again, s_.keep.state && s_.parallel == ParallelResidual::none, state);
     ln2_stats = keep_for(again, second_norm, 2 * s_.rows, s_.numerics.statistics);
     if (second_norm) norm_copy();
@@ -202,7 +205,9 @@ struct BlockSaved {
     if (s_.fusion.weighted_activations && !s_.gated && s_.keep.activated && wide > returned)
       hold(s_.dtypes.compute, wide - returned);  // and what comes back is not kept
     moe.activated = keep_operand(s_.keep.activated, wide);
-    moe.returned = keep(true, returned);
+    moe.returned = keep(!s_.weigh_inputs, returned);
+    moe.gate = keep(s_.shared_gate, s_.rows);
+    moe.shared = keep(s_.shared_gate, s_.rows * s_.hidden);
     fc1 = keep_for(again, s_.keep.fc1 && s_.shared_ffn > 0, s_.tokens * s_.shared_fc1);
     activated = keep_operand(s_.keep.activated && s_.shared_ffn > 0, s_.tokens * s_.shared_ffn);
     save_sum();

@@ -66,6 +66,8 @@ class HeadForward {
     const bool apart = s_.bert && !first_;
     if (apart) loss_ = b_.scratch(DType::fp64, 1);
     loss("", s_.vocab_dims(), s_.global_targets, {logits, targets_, t.dlogits, first_ || apart});
+    if (s_.logit_soft_cap > 0)
+      b_.add("logit_cap_backward", SoftCapBackward{logits.elements, s_.logit_soft_cap}, {t.dlogits, logits}, {t.dlogits});
     if (s_.bert) classify_pair(n, t);
     if (apart) b_.add("loss", Accumulate{1, DType::fp64, DType::fp64}, {loss_, sum}, {sum});
     return b_.finish();
@@ -86,13 +88,18 @@ class HeadForward {
     return t.transformed;
   }
 
+  /// The gradient of a cap reads what it wrote.
+  bool in_place() const { return s_.fusion.loss_in_place && s_.logit_soft_cap == 0; }
+
   Value token_logits(const Value& n, const HeadSaved& t) {
     Value logits = logits_;
     if (logits.elements == 0)
-      logits = s_.fusion.loss_in_place ? t.dlogits : b_.scratch(s_.dtypes.compute, s_.tokens * s_.vocab_rows);
+      logits = in_place() ? t.dlogits : b_.scratch(s_.dtypes.compute, s_.tokens * s_.vocab_rows);
     std::vector<Value> in{tensor_gather(b_, s_, n, "final_norm"), output_};
-    if (s_.bert) in.push_back(w_("head.output_bias"));
-    b_.add("logits", MatMul{s_.tokens, s_.vocab_rows, s_.hidden, false, true, s_.bert}, std::move(in), {logits});
+    const bool bias = s_.bert || s_.output_bias;
+    if (bias) in.push_back(w_(s_.bert ? "head.output_bias" : "output.bias"));
+    b_.add("logits", MatMul{s_.tokens, s_.vocab_rows, s_.hidden, false, true, bias}, std::move(in), {logits});
+    if (s_.logit_soft_cap > 0) b_.add("logit_cap", SoftCap{logits.elements, s_.logit_soft_cap}, {logits}, {logits});
     return logits;
   }
 
@@ -181,6 +188,7 @@ class HeadBackward {
     if (!ahead) b_.depend(wgrad, sum.task);
     hold_stand_in(wgrad);
     output_sink_.close("output");
+    if (s_.output_bias) bias_gradient("output.bias", t.dlogits);
     return sum.value;
   }
 
@@ -193,12 +201,16 @@ class HeadBackward {
     if (more > 0) b_.hold(wgrad, DType::fp8, more);
   }
 
+  void bias_gradient(const std::string& name, const Value& dlogits) {
+    open(name, name);
+    b_.add("output_bias_grad", BiasGrad{s_.tokens, s_.vocab_rows}, {dlogits}, {sink_.part(name)});
+    sink_.close("output_bias");
+  }
+
   Value through_transform(const HeadSaved& t, const Value& n, const Value& to) {
     const std::int64_t h = s_.hidden, r = s_.rows;
     const Value dy = through_logits(t, t.transformed, {});
-    open("head.output_bias", "head.output_bias");
-    b_.add("output_bias_grad", BiasGrad{s_.tokens, s_.vocab_rows}, {t.dlogits}, {sink_.part("head.output_bias")});
-    sink_.close("output_bias");
+    bias_gradient("head.output_bias", t.dlogits);
     const Value da = b_.scratch(dtype(), r * h), dd = b_.scratch(dtype(), r * h);
     open("head.norm.weight", s_.norm_bias ? "head.norm.bias" : "head.norm.weight");
     norm_backward(b_, s_, "head_norm", {dy, t.activated, t.norm_stats, w_("head.norm.weight")}, da,

@@ -58,6 +58,12 @@ TEST_CASE("a sandwich has a norm before attention and MLP and one behind each, a
         std::vector<std::string>{"ln1", "proj", "ln1_out", "attention_add", "ln2", "fc2", "ln2_out", "mlp_add"});
 }
 
+TEST_CASE("with norms behind alone attention and MLP read the state itself") {
+  const std::vector<std::string> names = forward({{"norm_placement", "behind"}, {"qk_norm", "row"}});
+  CHECK(names == std::vector<std::string>{"qkv", "qk_sums", "qk_norm", "rotary", "scores", "softmax", "context", "proj", "ln1_out",
+                                          "attention_add", "fc1", "activation", "fc2", "ln2_out", "mlp_add"});
+}
+
 TEST_CASE("side by side attention and MLP read one norm or have one each") {
   const auto norms = [](const json& model) {
     const std::vector<std::string> names = forward(model);
@@ -69,6 +75,9 @@ TEST_CASE("side by side attention and MLP read one norm or have one each") {
 
 TEST_CASE("norms behind products with biases, and one norm for attention and experts, are refused by their fields") {
   CHECK(refusal({{"norm_placement", "sandwich"}, {"linear_bias", true}}).find("model.norm_placement = sandwich") != std::string::npos);
+  CHECK(refusal({{"norm_placement", "behind"}, {"linear_bias", true}}).find("model.norm_placement = behind") != std::string::npos);
+  CHECK(refusal({{"norm_placement", "behind"}, {"parallel_residual", "two_norms"}}).find("model.parallel_residual") != std::string::npos);
+  CHECK(refusal({{"norm_placement", "behind"}, {"moe", kExperts}}).empty());
   CHECK(refusal({{"norm_placement", "post"}, {"parallel_residual", "one_norm"}}).find("model.parallel_residual") != std::string::npos);
   CHECK(refusal({{"moe", kExperts}, {"parallel_residual", "one_norm"}}).find("two_norms") != std::string::npos);
   CHECK(refusal({{"moe", kExperts}, {"parallel_residual", "two_norms"}}).empty());

@@ -1,0 +1,138 @@
+// Norms of queries and keys, soft caps, a bias of the output matrix, gates of shared experts: tasks, parameters, sums over ranks.
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "models/graph/task_graph.hpp"
+#include "tests/catch.hpp"
+#include "topology/plan_reader.hpp"
+
+using namespace tandem;
+using nlohmann::json;
+
+namespace {
+
+json plan_of(const json& model, std::int64_t tensor = 1, bool sequence = false) {
+  json plan = {{"model", {{"family", "llama"}, {"num_layers", 2}, {"hidden_size", 32}, {"num_attention_heads", 4}, {"num_kv_heads", 2},
+                          {"vocab_size", 64}}},
+               {"training", {{"seq_length", 16}, {"micro_batch_size", 1}, {"global_batch_size", 1}, {"precision", "bf16"}}},
+               {"parallel", {{"tensor", tensor}, {"sequence_parallel", sequence}}},
+               {"cluster", {{"preset", "cpu-host"}, {"devices", tensor}}}};
+  plan["model"].update(model);
+  return plan;
+}
+
+TaskGraph graph_of(const json& plan) {
+  TaskGraph graph = lower(parse_plan(plan.dump(), "caps.json"));
+  graph.check();
+  return graph;
+}
+
+/// Tasks of all templates of this name.
+std::vector<Task> tasks_of(const TaskGraph& graph, const std::string& name) {
+  std::vector<Task> out;
+  for (const Template& t : graph.templates)
+    if (t.name == name) out.insert(out.end(), t.tasks.begin(), t.tasks.end());
+  return out;
+}
+bool has(const std::vector<Task>& tasks, const std::string& name) {
+  return std::any_of(tasks.begin(), tasks.end(), [&](const Task& t) { return t.name == name; });
+}
+
+std::int64_t parameters(const json& model) {
+  const Plan plan = parse_plan(plan_of(model).dump(), "caps.json");
+  return count_parameters(plan.model, plan.padded_vocab_size()).total;
+}
+
+std::string refusal(json plan) {
+  try {
+    require_lowerable(parse_plan(plan.dump(), "caps.json"));
+    return "";
+  } catch (const InfeasibleError& e) {
+    return e.problems().front().message();
+  }
+}
+
+const json kShared = {{"num_experts", 4}, {"experts_per_token", 2}, {"ffn_hidden_size", 16}, {"num_shared_experts", 1}, {"shared_gate", true}};
+
+}  // namespace
+
+TEST_CASE("norms of rows add two sums a token up over tensor ranks, in fp32, once in each pass") {
+  for (const std::int64_t tensor : {1, 2, 4}) {
+    const TaskGraph graph = graph_of(plan_of({{"qk_norm", "row"}}, tensor));
+    for (const auto& [pass, sum] : {std::pair{"block_forward", "qk_sums"}, {"block_backward", "qk_dots"}}) {
+      const std::vector<Task> tasks = tasks_of(graph, pass);
+      CHECK(has(tasks, sum));
+      const std::string name = std::string(sum) + "_all_reduce";
+      const auto found = std::find_if(tasks.begin(), tasks.end(), [&](const Task& t) { return t.name == name; });
+      REQUIRE((found != tasks.end()) == (tensor > 1));
+      if (tensor == 1) continue;
+      const auto& op = std::get<Collective>(found->op);
+      CHECK(op.elements == 2 * 16);
+      CHECK(op.dtype == DType::fp32);
+      CHECK(op.group == Group::tensor);
+    }
+  }
+}
+
+TEST_CASE("heads that are made again are normed by the sums that were kept") {
+  json plan = plan_of({{"qk_norm", "row"}}, 2);
+  plan["training"].update({{"recompute", "full"}});
+  CHECK(has(tasks_of(graph_of(plan), "block_again"), "qk_sums_all_reduce"));
+  CHECK_FALSE(has(tasks_of(graph_of(plan), "block_backward"), "qk_sums"));
+}
+
+TEST_CASE("keys that several tensor ranks hold have one gradient of their norm's weight") {
+  const std::vector<Task> copies = tasks_of(graph_of(plan_of({{"qk_norm", "row"}, {"num_kv_heads", 1}}, 2)), "block_backward");
+  CHECK(has(copies, "k_norm.weight_kv_all_reduce"));
+  CHECK_FALSE(has(tasks_of(graph_of(plan_of({{"qk_norm", "row"}}, 2)), "block_backward"), "k_norm.weight_kv_all_reduce"));
+}
+
+TEST_CASE("norms, biases and gates have the parameters that they are made of") {
+  const std::int64_t plain = parameters(json::object());
+  CHECK(parameters({{"qk_norm", "row"}}) - plain == 2 * (4 + 2) * 8);
+  CHECK(parameters({{"qk_norm", "head"}}) - plain == 2 * 2 * 8);
+  CHECK(parameters({{"qk_norm", "turned"}}) == plain);
+  CHECK(parameters({{"output_bias", true}}) - plain == 64);
+  CHECK(parameters({{"norm_placement", "behind"}}) == plain);
+  json without = kShared;
+  without["shared_gate"] = false;
+  CHECK(parameters({{"moe", kShared}}) - parameters({{"moe", without}}) == 2 * 32);
+}
+
+TEST_CASE("a norm behind the turn stands only in layers that turn") {
+  const json model = {{"qk_norm", "turned"}, {"window", {{"size", 4}, {"layers", "wf"}, {"full_rotary", false}}}};
+  const TaskGraph graph = graph_of(plan_of(model));
+  int with = 0, without = 0;
+  for (const Template& t : graph.templates) {
+    if (t.name != "block_forward") continue;
+    const bool turns = has(t.tasks, "rotary");
+    CHECK(has(t.tasks, "qk_norm") == turns);
+    ++(turns ? with : without);
+  }
+  CHECK(with == 1);
+  CHECK(without == 1);
+}
+
+TEST_CASE("soft caps stand behind scores and logits, and flash attention has its own") {
+  json plan = plan_of({{"attention_soft_cap", 50.0}, {"logit_soft_cap", 30.0}});
+  const TaskGraph graph = graph_of(plan);
+  CHECK(has(tasks_of(graph, "block_forward"), "score_cap"));
+  CHECK(has(tasks_of(graph, "block_backward"), "score_cap_backward"));
+  CHECK(has(tasks_of(graph, "head_forward"), "logit_cap"));
+  CHECK(has(tasks_of(graph, "head_forward"), "logit_cap_backward"));
+  plan["training"]["flash_attention"] = true;
+  const TaskGraph flash = graph_of(plan);
+  CHECK_FALSE(has(tasks_of(flash, "block_forward"), "score_cap"));
+  for (const Task& t : tasks_of(flash, "block_forward"))
+    if (const auto* op = std::get_if<FlashAttention>(&t.op)) CHECK(op->soft_cap == 50.0);
+}
+
+TEST_CASE("a gate of shared experts, and caps in t5, are refused where they are not made") {
+  CHECK(refusal(plan_of({{"moe", kShared}})).empty());
+  CHECK(refusal(plan_of({{"moe", kShared}, {"linear_bias", true}})).find("model.moe.shared_gate") != std::string::npos);
+  CHECK(refusal(plan_of({{"family", "t5"}, {"num_kv_heads", 4}, {"attention_soft_cap", 5.0}})).find("model.attention_soft_cap") !=
+        std::string::npos);
+}
