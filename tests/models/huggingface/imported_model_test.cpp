@@ -131,6 +131,30 @@ TEST_CASE("windows of attention are said by their size and the layers that have 
   CHECK(section["moe"]["router_bias"] == true);
 }
 
+TEST_CASE("norms of rows, norms behind, soft caps, gates and output biases are said") {
+  Configs configs;
+  const json base = with(kSmall, {{"num_key_value_heads", 2}, {"head_dim", 16}});
+  const auto section = [&](const json& changes) { return configs.import(with(base, changes)).section(); };
+  const json olmo = section({{"model_type", "olmo2"}});
+  CHECK(olmo["qk_norm"] == "row");
+  CHECK(olmo["norm_placement"] == "behind");
+  CHECK(section({{"model_type", "minimax_m2"}, {"num_local_experts", 4}})["qk_norm"] == "row");
+  CHECK(section({{"model_type", "exaone4"}})["qk_norm"] == "head");
+  const json gemma = section({{"model_type", "gemma2"}, {"attn_logit_softcapping", 20.0}, {"final_logit_softcapping", 10.0}});
+  CHECK(gemma["attention_soft_cap"] == 20.0);
+  CHECK(gemma["logit_soft_cap"] == 10.0);
+  CHECK_FALSE(section({{"model_type", "gemma3_text"}}).contains("attention_soft_cap"));
+  const json qwen = section({{"model_type", "qwen2_moe"}, {"num_experts", 4}, {"moe_intermediate_size", 32},
+                             {"shared_expert_intermediate_size", 64}});
+  CHECK(qwen["moe"]["shared_gate"] == true);
+  CHECK(qwen["moe"]["num_shared_experts"] == 2);
+  CHECK(section({{"model_type", "phi"}, {"num_key_value_heads", 4}})["output_bias"] == true);
+  const json llama = section({{"model_type", "llama4_text"}, {"intermediate_size_mlp", 96}, {"num_local_experts", 4}, {"num_experts_per_tok", 1}});
+  CHECK(llama["qk_norm"] == "turned");
+  CHECK(llama["moe"]["weigh_inputs"] == true);
+  CHECK(llama["moe"]["router_scores"] == "sigmoid");
+}
+
 TEST_CASE("layers in chunks have positions and the others none, as Llama 4 has it") {
   Configs configs;
   const json llama4 = {{"model_type", "llama4_text"}, {"num_hidden_layers", 8}, {"num_key_value_heads", 2}, {"attention_chunk_size", 32},
