@@ -16,11 +16,11 @@ bool known_layout(const Plan& plan, const lowering::Shapes& s, const Topology& t
   const TrainingSpec& t = plan.training;
   const lowering::Sharding z = lowering::sharding_of(plan);
   const lowering::UpdateSpec u = lowering::update_spec(plan, s, z, 0, 0);
-  const bool alike = std::none_of(s.window_layer.begin(), s.window_layer.end(), [](bool windowed) { return windowed; });
-  const bool model = s.experts == 0 && s.decoder_layers == 0 && s.context == 1 && s.expert_ranks == 1 && alike;
+  const bool model = s.decoder_layers == 0;
   const bool order = q.rank_order == "tp-cp-ep-dp-pp" && topology.ranks_per_device() == 1 && !topology.device().synchronous &&
                      topology.devices_per_node() % s.tensor == 0;
-  const bool exchange = z.zero_stage <= 1 && (z.zero_stage == 0 || z.shards == q.data) && !z.gathers_next &&
+  const bool whole = z.shards == q.data * s.context && (s.experts == 0 || z.expert_shards == expert_copies(plan));
+  const bool exchange = z.zero_stage <= 1 && (z.zero_stage == 0 || whole) && !z.gathers_next &&
                         !z.offload.optimizer && !z.offload.parameters && s.dtypes.gradient_reduce == s.dtypes.gradients;
   const bool update = (u.optimizer.kind == OptimizerKind::adamw || u.optimizer.kind == OptimizerKind::sgd) && !u.post_validated;
   const bool recomputed = t.recompute != Recompute::selective || t.recompute_layers == 0;

@@ -22,6 +22,8 @@ class ClosedForm {
   Estimate estimate(const Plan& plan, Fill fill = Fill::played);
   /// The same in microseconds, or outside: by recurrences alone. Its memory is within some percent where it fits with room.
   Estimate quick(const Plan& plan);
+  /// Memory alone, as Fill::alive has it, of any plan: by short plans that are lowered and not simulated.
+  Bytes memory_alive(const Plan& plan) { return short_.memory_alive(plan); }
   /// When the last pass ends if gradients and weights take no time to travel, whatever ZeRO and offloading do: the step takes no less.
   /// Zero where recurrences do not have the plan's layers.
   Duration passes(const Plan& plan);

@@ -1,7 +1,10 @@
 #include "sim/closed_form/layer_times.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "models/graph/task_graph.hpp"
 #include "models/lowering/templates/update_ops.hpp"
@@ -33,9 +36,12 @@ constexpr std::int64_t kSmallBatches = 3;
 /// Where the time of an instance belongs; nothing for the optimizer and what leads to it.
 PartTime* part(LayerTimes& out, const Instance& i, const std::string& name) {
   const std::size_t order = i.micro_batch == 0 ? 0 : 1;
-  if (name == "block_forward" || name == "block_again") return i.phase == Phase::recompute ? &out.recompute : &out.forward;
-  if (i.layer >= 0 && i.phase == Phase::weight) return &out.weight[order];
-  if (i.layer >= 0 && i.phase == Phase::backward) return &out.backward[order];
+  if (i.layer >= 0) {
+    BlockTimes& block = out.blocks[out.small_kinds[static_cast<std::size_t>(i.layer)]];
+    if (name == "block_forward" || name == "block_again") return i.phase == Phase::recompute ? &block.recompute : &block.forward;
+    if (i.phase == Phase::weight) return &block.weight[order];
+    if (i.phase == Phase::backward) return &block.backward[order];
+  }
   if (name == "embed_forward") return &out.embed_forward;
   if (name == "embed_backward") return &out.embed_backward[order];
   if (name == "head_forward") return &out.head_forward[order];
@@ -68,16 +74,19 @@ void read_times(LayerTimes& out, const SimulatedStep& simulated, const TaskGraph
     if (graph.of(program.instances[i]).name == "embed_backward") embed.at(batch) = start;
     if (open != nullptr) open->ps = start - since;
     open = part(out, program.instances[i], graph.of(program.instances[i]).name);
-    if (open != nullptr && open->ps > 0) open = nullptr;  // the first layer that passes speaks for all
+    if (open != nullptr && open->ps > 0) open = nullptr;  // the first layer of its kind that passes speaks for all
     since = start;
-    if (open == &out.backward[1]) busy = computation(reader, tasks, i);
+    for (const BlockTimes& b : out.blocks)
+      if (open == &b.backward[1]) busy += computation(reader, tasks, i);
     if (open != nullptr)
       for (const Task& t : tasks) open->launches += t.host_operations;
     for (std::uint16_t t = 0; t < tasks.size(); ++t) end = std::max(end, reader.ended(i, t));
   }
   if (open != nullptr) open->ps = end - since;
-  out.computing = static_cast<double>(busy) / static_cast<double>(std::max<std::int64_t>(1, out.backward[1].ps));
-  out.sums = ((embed[2] - head[2]) - (embed[1] - head[1])) / kSmallLayers;
+  std::int64_t backward = 0;
+  for (const BlockTimes& b : out.blocks) backward += b.backward[1].ps;
+  out.computing = static_cast<double>(busy) / static_cast<double>(std::max<std::int64_t>(1, backward));
+  out.sums = ((embed[2] - head[2]) - (embed[1] - head[1])) / static_cast<std::int64_t>(out.small_kinds.size());
 }
 
 void read_memory(LayerTimes& out, const TaskGraph& graph) {
@@ -86,9 +95,13 @@ void read_memory(LayerTimes& out, const TaskGraph& graph) {
     if (t.name == "head_forward")
       for (const tandem::Slot& s : t.slots)
         if (s.name == "saved") out.head = s.bytes;
-    if (t.name != "block_forward") continue;
-    for (const tandem::Slot& s : t.slots) {
-      if (s.name == "saved" || s.name == "weight_inputs") out.saved += Bytes(arena_aligned(s.bytes.count()));
+  }
+  for (const Instance& i : graph.programs[0].instances) {
+    if (graph.of(i).name != "block_forward") continue;
+    Bytes& saved = out.blocks[out.small_kinds[static_cast<std::size_t>(i.layer)]].saved;
+    if (saved.count() > 0) continue;
+    for (const tandem::Slot& s : graph.of(i).slots) {
+      if (s.name == "saved" || s.name == "weight_inputs") saved += Bytes(arena_aligned(s.bytes.count()));
       if (s.name == "y") out.hidden = Bytes(arena_aligned(s.bytes.count()));
     }
   }
@@ -122,35 +135,58 @@ std::int64_t first_launches(const TaskGraph& graph) {
 }
 
 /// Regions and the work of passes, as `lower` has them.
-void read_lowering(LayerTimes& out, const Plan& small) {
-  const lowering::Shapes shapes = lowering::make_shapes(small);
+void read_lowering(LayerTimes& out, const lowering::Shapes& shapes) {
   out.regions = lowering::model_regions(shapes);
   if (!shapes.defer_weights) return;
   lowering::TemplateLibrary library;
   const lowering::Templates templates = lowering::make_templates(shapes, {}, library);
-  out.work = lowering::layer_work(templates.block({}), library);
+  for (std::size_t kind = 0; kind < kBlockKinds; ++kind)
+    if (std::count(out.small_kinds.begin(), out.small_kinds.end(), kind) > 0)
+      out.blocks[kind].work = lowering::layer_work(templates.blocks[kind], library);
   out.ends = lowering::end_work(templates, library);
 }
 
 }  // namespace
 
-/// Two layers on one stage and one data rank, every region of parameters a unit of its own: what plans with the same layers have in common.
-/// The stack's facts are not among it.
+/// The fewest layers that have all kinds of the model's, and two at least. Those in front of experts are one.
+void shorten(ModelSpec& m) {
+  const auto kinds = [](const ModelSpec& of, std::int64_t layers) {
+    std::set<std::pair<bool, bool>> out;
+    for (std::int64_t l = 0; l < layers; ++l) out.emplace(of.has_experts(l), of.has_window(l));
+    return out;
+  };
+  const auto all = kinds(m, m.num_layers);
+  ModelSpec few = m;
+  few.moe.first_dense_layers = std::min<std::int64_t>(1, m.moe.first_dense_layers);
+  for (few.num_layers = 2; few.num_layers < m.num_layers; ++few.num_layers)
+    if (kinds(few, few.num_layers) == all) break;
+  m = kinds(few, few.num_layers) == all || m.num_layers < 2 ? few : m;
+}
+
+/// Ranks of data parallelism that hold all experts together.
+std::int64_t fewest_copies(const ParallelSpec& q) {
+  const std::int64_t ranks = q.expert * q.expert_tensor, each = q.tensor * q.context;
+  return q.expert == 1 ? 1 : std::lcm(ranks, each) / each;
+}
+
+/// Few layers on one stage and as few data ranks as hold all experts, every region of parameters a unit of its own: what plans with the
+/// same layers have in common. The stack's facts are not among it.
 void LayerTimesCache::make_small(const Plan& plan) {
   small_.model = plan.model;
   small_.parallel = plan.parallel;
   small_.training = plan.training;
   ParallelSpec& q = small_.parallel;
-  q.pipeline = q.data = q.virtual_pipeline = 1;
+  q.pipeline = q.virtual_pipeline = 1;
+  q.data = fewest_copies(q);
   if (q.schedule != ScheduleKind::zb_h1 && q.schedule != ScheduleKind::zb_h2) q.schedule = ScheduleKind::one_f_one_b;
   q.pipeline_split.clear();
   q.zero_stage = 0;
   q.zero_group = 0;
   q.overlap_grad_reduce = q.overlap_param_gather = false;
   q.bucket_bytes = Bytes(1);
-  small_.model.num_layers = kSmallLayers;
+  shorten(small_.model);
   small_.training.recompute_layers = 0;
-  small_.training.global_batch_size = kSmallBatches * small_.training.micro_batch_size;
+  small_.training.global_batch_size = kSmallBatches * small_.training.micro_batch_size * q.data;
 }
 
 const LayerTimes& LayerTimesCache::of(const Plan& plan) {
@@ -168,11 +204,13 @@ const LayerTimes& LayerTimesCache::of(const Plan& plan) {
   const Mesh mesh = make_mesh(small_);
   const DeviceTime device(cost_);
   const SimulatedStep simulated = sim::simulate_step({graph, mesh, topology_, device});
+  const lowering::Shapes shapes = lowering::make_shapes(small_);
   LayerTimes out;
+  for (std::int64_t l = 0; l < small_.model.num_layers; ++l) out.small_kinds.push_back(LayerKinds::of(shapes, l));
   read_times(out, simulated, graph);
   read_memory(out, graph);
-  read_live(out, graph.programs[0], lowering::make_shapes(small_), small_.training.optimizer);
-  read_lowering(out, small_);
+  read_live(out, graph.programs[0], shapes, small_.training.optimizer);
+  read_lowering(out, shapes);
   out.boundary_elements = boundary_elements(graph);
   out.first_launches = first_launches(graph);
   const bool captured = small_.training.cuda_graphs == CudaGraphs::iteration;  // sums of gradients and shares of boundaries, too

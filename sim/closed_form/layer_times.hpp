@@ -9,13 +9,11 @@
 
 #include "models/lowering/stage/stage_order.hpp"
 #include "models/plan/plan_words.hpp"
+#include "sim/closed_form/layer_kinds.hpp"
 #include "sim/cost/cost_model.hpp"
 #include "topology/topology.hpp"
 
 namespace tandem::sim {
-
-/// Layers of the plan whose step is read.
-inline constexpr std::int64_t kSmallLayers = 2;
 
 /// ps of device time, and how many operations of the host that takes.
 struct PartTime {
@@ -25,26 +23,34 @@ struct PartTime {
 /// [0]: of the first micro-batch, which writes gradients; [1]: of the others, which add.
 using ByOrder = std::array<PartTime, 2>;
 
+/// Of the layers of one kind.
+struct BlockTimes {
+  PartTime forward, recompute;
+  ByOrder backward, weight;
+  Bytes saved;              ///< kept of one micro-batch for its backward pass, the layer's input not counted
+  lowering::LayerWork work; ///< only for schedules that split backward passes
+};
+
 struct LayerTimes {
-  PartTime forward, recompute, embed_forward;
+  std::array<BlockTimes, kBlockKinds> blocks;
+  PartTime embed_forward;
   PartTime metrics;                 ///< after the backward pass of the stage with the head
   std::int64_t sums = 0;            ///< ps that a layer of the last micro-batch takes longer: tensor ranks sum what they hold alike
   double computing = 1;             ///< of a layer's backward pass, by time
   /// Operations of the host for a block's first task and for a tensor collective.
   std::int64_t first_launches = 1, collective_launches = 1;
   bool update_recorded = false;  ///< the host has all of the update before it begins
-  ByOrder backward, weight, embed_backward, head_forward, head_backward;
+  ByOrder embed_backward, head_forward, head_backward;
   // What the lowering makes of the plan, whatever its stages.
   lowering::ModelRegions regions;
-  lowering::LayerWork work;  ///< this and the next one only for schedules that split backward passes
-  lowering::EndWork ends;
+  lowering::EndWork ends;  ///< only for schedules that split backward passes
   // Bytes of one micro-batch.
-  Bytes saved;    ///< kept of one layer for its backward pass, its input not counted
   Bytes hidden;   ///< of the tensor between layers
   Bytes scratch;  ///< the most that a template uses, but for the head's
   Bytes head;     ///< kept of the head for its backward pass
   Bytes apart;    ///< for the whole step, beside weights, gradients and states: workspaces, copies of matrices, tokens
-  Bytes passing;  ///< the most that comes and goes while a model of kSmallLayers that has both its ends holds one micro-batch
+  Bytes passing;  ///< the most that comes and goes while the small model, which has both ends, holds one micro-batch
+  std::vector<std::size_t> small_kinds;  ///< of the small model's layers
   std::int64_t boundary_elements = 0;  ///< that one rank sends to the next stage
 };
 
@@ -53,7 +59,7 @@ class LayerTimesCache {
   /// References outlive the cache.
   LayerTimesCache(const Topology& topology, const CostModel& cost) : topology_(topology), cost_(cost) {}
 
-  /// Of a plan without experts, decoder or context parallelism.
+  /// Of a plan without a decoder.
   const LayerTimes& of(const Plan& plan);
 
  private:

@@ -60,8 +60,8 @@ double largest_stage(const std::vector<double>& point) { return *std::max_elemen
 
 }  // namespace
 
-void ShortSteps::write_key(const lowering::ShortPlan& s) {
-  key_.clear();
+void ShortSteps::write_key(const lowering::ShortPlan& s, Reads reads) {
+  key_.assign({static_cast<std::int64_t>(reads)});
   append_words(key_, s.plan.model);
   append_words(key_, s.plan.parallel);
   append_words(key_, s.plan.training);
@@ -69,13 +69,15 @@ void ShortSteps::write_key(const lowering::ShortPlan& s) {
   for (const lowering::Growth& g : s.growths) key_.insert(key_.end(), {static_cast<std::int64_t>(g.of), g.each, far_of(g)});
 }
 
-ShortSteps::Point ShortSteps::simulated(const Plan& plan) const {
+ShortSteps::Point ShortSteps::simulated(const Plan& plan, Reads reads) const {
   const TaskGraph graph = lower(plan);
-  const Mesh mesh = make_mesh(plan);
-  const Setup setup{graph, mesh, topology_, cost_};
-  Options options;
-  options.steps_overlap = step_work(plan).steps_overlap;
-  Point out{static_cast<double>(step_time(setup, options).ps())};
+  Point out{0};
+  if (reads == Reads::all) {
+    const Mesh mesh = make_mesh(plan);
+    Options options;
+    options.steps_overlap = step_work(plan).steps_overlap;
+    out.front() = static_cast<double>(step_time({graph, mesh, topology_, cost_}, options).ps());
+  }
   for (const Program& p : graph.programs) out.push_back(static_cast<double>(p.memory.live_peak_bytes.count()));
   for (const Program& p : graph.programs) out.push_back(static_cast<double>(p.memory.arena_bytes.count()));
   return out;
@@ -120,16 +122,16 @@ Bytes ShortSteps::memory(const Plan& plan, const Known& known, const Point& sum,
   return most;
 }
 
-ShortSteps::Known ShortSteps::read(const lowering::ShortPlan& s) const {
+ShortSteps::Known ShortSteps::read(const lowering::ShortPlan& s, Reads reads) const {
   Known out;
-  out.base = simulated(s.plan);
+  out.base = simulated(s.plan, reads);
   out.runtime = runtime(s.plan);
   for (const lowering::Growth& g : s.growths) {
     const std::int64_t far = far_of(g);
-    const Point once = difference(simulated(s.grown(g, 1)), out.base);
+    const Point once = difference(simulated(s.grown(g, 1), reads), out.base);
     Slope slope{once, once, Point(once.size(), 0)};
     if (far > 1) {
-      slope.far = difference(simulated(s.grown(g, far)), out.base);
+      slope.far = difference(simulated(s.grown(g, far), reads), out.base);
       slope.each = scaled(difference(slope.far, once), 1 / static_cast<double>(far - 1));
       slope.change = difference(slope.each, once);
     }
@@ -140,7 +142,7 @@ ShortSteps::Known ShortSteps::read(const lowering::ShortPlan& s) const {
   const lowering::ShortPlan longer{s.grown(batches, far_of(batches)), {}};
   for (std::size_t i = 0; i + 1 < s.growths.size(); ++i) {
     const std::int64_t far = far_of(s.growths[i]);
-    Point both = difference(simulated(longer.grown(s.growths[i], far)), out.base);
+    Point both = difference(simulated(longer.grown(s.growths[i], far), reads), out.base);
     add(both, out.slopes[i].far, -1);
     add(both, out.slopes.back().far, -1);
     out.together.push_back(scaled(std::move(both), 1 / static_cast<double>(far * far_of(batches))));
@@ -148,11 +150,11 @@ ShortSteps::Known ShortSteps::read(const lowering::ShortPlan& s) const {
   return out;
 }
 
-const ShortSteps::Known& ShortSteps::known(const lowering::ShortPlan& s) {
-  write_key(s);
+const ShortSteps::Known& ShortSteps::known(const lowering::ShortPlan& s, Reads reads) {
+  write_key(s, reads);
   if (const auto at = known_.find(key_); at != known_.end()) return at->second;
   const Key key = key_;
-  return known_.emplace(key, read(s)).first->second;
+  return known_.emplace(key, read(s, reads)).first->second;
 }
 
 /// The plan itself behind the last level, and where that costs less.
@@ -162,10 +164,10 @@ lowering::ShortPlan ShortSteps::shortened(const Plan& plan, int level) {
   return {plan, {}};
 }
 
-ReadStep ShortSteps::of(const Plan& plan, Fill fill) {
+ReadStep ShortSteps::read(const Plan& plan, Reads reads, Fill fill) {
   for (int level = 0;; ++level) {
     const lowering::ShortPlan s = shortened(plan, level);
-    const Known& known = this->known(s);
+    const Known& known = this->known(s, reads);
     Point sum = known.base, unsure(sum.size(), 0);
     const bool batches = !s.whole() && !of_layers(s.growths.back());
     for (std::size_t i = 0; i < s.growths.size(); ++i) {

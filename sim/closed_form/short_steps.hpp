@@ -32,10 +32,15 @@ class ShortSteps {
   ShortSteps(const Topology& topology, const CostModel& cost) : topology_(topology), cost_(cost) {}
 
   /// Of a validated plan without a perturbation. Simulates what it has not simulated before: some milliseconds.
-  ReadStep of(const Plan& plan, Fill fill = Fill::played);
+  ReadStep of(const Plan& plan, Fill fill = Fill::played) { return read(plan, Reads::all, fill); }
+  /// Its memory alone, as Fill::alive has it: short plans are lowered and not simulated.
+  Bytes memory_alive(const Plan& plan) { return read(plan, Reads::memory, Fill::alive).memory; }
 
  private:
-  /// Picoseconds, then by stage bytes that are alive at once, then by stage bytes of the arena.
+  /// What of a short plan is asked for.
+  enum class Reads : std::uint8_t { memory, all };
+
+  /// Picoseconds (0 where memory alone is read), then by stage bytes that are alive at once, then by stage bytes of the arena.
   using Point = std::vector<double>;
   struct Slope {
     Point far;     ///< what growing as far as was simulated adds
@@ -51,13 +56,14 @@ class ShortSteps {
   using Key = std::vector<std::int64_t>;
 
   static lowering::ShortPlan shortened(const Plan& plan, int level);
-  const Known& known(const lowering::ShortPlan& s);
-  Known read(const lowering::ShortPlan& s) const;
-  Point simulated(const Plan& plan) const;
+  ReadStep read(const Plan& plan, Reads reads, Fill fill);
+  const Known& known(const lowering::ShortPlan& s, Reads reads);
+  Known read(const lowering::ShortPlan& s, Reads reads) const;
+  Point simulated(const Plan& plan, Reads reads) const;
   std::vector<Bytes> runtime(const Plan& plan) const;
   Bytes memory(const Plan& plan, const Known& known, const Point& sum, Fill fill) const;
   Bytes walked(const Plan& plan, const std::vector<Bytes>& runtime) const;
-  void write_key(const lowering::ShortPlan& s);
+  void write_key(const lowering::ShortPlan& s, Reads reads);
 
   const Topology& topology_;
   const CostModel& cost_;

@@ -30,11 +30,14 @@ StepEstimate::StepEstimate(const Parts& x)
       stages_(lowering::stage_chunks(in_.plan)),
       kind_(in_.plan.parallel.schedule),
       t_(in_.shapes.tensor),
-      d_(in_.plan.parallel.data),
+      d_(in_.plan.parallel.data * in_.shapes.context),
       p_(static_cast<std::int64_t>(stages_.size())),
       v_(static_cast<std::int64_t>(stages_.front().size())),
       m_(in_.plan.micro_batches()),
       stride_(t_ * d_),
+      with_experts_(in_.plan.parallel.expert * in_.shapes.expert_tensor),
+      kinds_(in_.shapes),
+      regions_(in_.layer.regions),
       sharding_(sharding_of(in_.plan, d_)),
       split_backward_(in_.shapes.defer_weights),
       tied_(in_.shapes.tied),
@@ -42,12 +45,15 @@ StepEstimate::StepEstimate(const Parts& x)
       recompute_layers_(in_.plan.training.recompute == Recompute::full ? in_.plan.training.recompute_layers : -1),
       order_(m_ > 1 ? 1 : 0),
       dtypes_(in_.shapes.dtypes),
-      shape_(lowering::shape_of(in_.plan, work())) {}
+      shape_(lowering::shape_of(in_.plan, work())) {
+  if (!regions_.moe_layer.empty()) regions_.moe_layer = in_.shapes.moe_layer;
+}
 
 Estimate StepEstimate::estimate() {
   fill_passes();
   fill_transfers();
   const PassEnds& ends = in_.schedules.play(kind_, shape_, in_.scratch.times);
+  in_.scratch.passes = *std::max_element(ends.stage.begin(), ends.stage.end());
   std::vector<Tail> tails = all_tails(ends);
   Estimate e;
   e.step_time = Duration::picoseconds(update(tails));
@@ -88,7 +94,9 @@ std::vector<PassWork> StepEstimate::work() const {
   for (const ChunkParts& chunks : stages_) {
     PassWork sum;
     for (const lowering::ChunkPart& c : chunks) {
-      lowering::add_layers(sum, in_.layer.work, c.layers, recomputed(chunks, c));
+      const std::int64_t again = recomputed(chunks, c);
+      const KindCounts all = kinds_.among(c.first_layer, c.layers), twice = kinds_.among(c.first_layer, again);
+      for (std::size_t k = 0; k < kBlockKinds; ++k) lowering::add_layers(sum, in_.layer.blocks[k].work, all[k], twice[k]);
       lowering::add_ends(sum, in_.layer.ends, c);
     }
     stages.push_back(sum);
@@ -100,12 +108,35 @@ std::int64_t StepEstimate::recomputed(const ChunkParts& chunks, const lowering::
   return recompute_layers_ < 0 ? 0 : lowering::among_first(chunks, c, recompute_layers_);
 }
 
+template <class OfKind>
+std::int64_t StepEstimate::layer_sum(std::int64_t first, std::int64_t layers, const OfKind& of_kind) const {
+  const KindCounts counts = kinds_.among(first, layers);
+  std::int64_t out = 0;
+  for (std::size_t k = 0; k < kBlockKinds; ++k)
+    if (counts[k] > 0) out += counts[k] * of_kind(in_.layer.blocks[k]);
+  return out;
+}
+
+std::int64_t StepEstimate::recompute_pass(std::int64_t first, std::int64_t layers) const {
+  return layer_sum(first, layers, [](const BlockTimes& b) { return b.recompute.ps; });
+}
+
+std::int64_t StepEstimate::backward_pass(std::int64_t first, std::int64_t layers, std::size_t order) const {
+  return layer_sum(first, layers, [&](const BlockTimes& b) { return b.backward[order].ps; });
+}
+
+std::int64_t StepEstimate::gradient_pass(std::int64_t first, std::int64_t layers) const {
+  if (!split_backward_) return backward_pass(first, layers, order_);
+  return layer_sum(first, layers, [&](const BlockTimes& b) { return b.weight[order_].ps; });
+}
+
 std::int64_t StepEstimate::pass(const ChunkParts& chunks, const lowering::ChunkPart& c, Phase phase, std::size_t order) const {
   const LayerTimes& layer = in_.layer;
-  if (phase == Phase::weight) return c.layers * layer.weight[order].ps;
+  if (phase == Phase::weight) return layer_sum(c.first_layer, c.layers, [&](const BlockTimes& b) { return b.weight[order].ps; });
   if (phase == Phase::forward)
-    return c.layers * layer.forward.ps + (c.first ? layer.embed_forward.ps : 0) + (c.last ? layer.head_forward[order].ps : 0);
-  return c.layers * layer.backward[order].ps + recomputed(chunks, c) * layer.recompute.ps +
+    return layer_sum(c.first_layer, c.layers, [](const BlockTimes& b) { return b.forward.ps; }) + (c.first ? layer.embed_forward.ps : 0) +
+           (c.last ? layer.head_forward[order].ps : 0);
+  return backward_pass(c.first_layer, c.layers, order) + recompute_pass(c.first_layer, recomputed(chunks, c)) +
          (c.first ? layer.embed_backward[order].ps : 0) + (c.last ? layer.head_backward[order].ps + layer.metrics.ps : 0);
 }
 
@@ -152,7 +183,7 @@ std::int64_t StepEstimate::gather_time() {
 /// Between the last backward pass and a tied matrix' gradient that leaves as one.
 std::int64_t StepEstimate::added_uses() const {
   if (!tied_ || p_ > 1 || uses_apart_) return 0;
-  return compute(Accumulate{in_.layer.regions.word.elements, dtypes_.gradients, dtypes_.gradients});
+  return compute(Accumulate{regions_.word.elements, dtypes_.gradients, dtypes_.gradients});
 }
 
 std::int64_t StepEstimate::completed(std::int64_t s, const lowering::RegionPlace& r, const PassEnds& ends,
@@ -167,25 +198,31 @@ std::int64_t StepEstimate::completed(std::int64_t s, const lowering::RegionPlace
   if (r.kind == RegionKind::embedding) return end;
   if (r.kind == RegionKind::word) return end + added_uses();
   const std::int64_t embed = c.first ? in_.layer.embed_backward[order_].ps : 0;
-  const std::int64_t head = end - embed - c.layers * in_.layer.backward[order_].ps - again * in_.layer.recompute.ps;
-  if (r.kind != RegionKind::block) return head;
+  const std::int64_t head =
+      end - embed - backward_pass(c.first_layer, c.layers, order_) - recompute_pass(c.first_layer, again);
+  if (r.kind != RegionKind::block && r.kind != RegionKind::experts) return head;
   const std::int64_t l = r.layer - c.first_layer;
-  if (split_backward_) return ends.gradient[part] + late - l * gradient_pass();
-  return head + (c.layers - l) * gradient_pass() + std::max<std::int64_t>(0, again - l) * in_.layer.recompute.ps;
+  if (split_backward_) return ends.gradient[part] + late - gradient_pass(c.first_layer, l);
+  return head + gradient_pass(r.layer, c.layers - l) + recompute_pass(r.layer, std::max<std::int64_t>(0, again - l));
 }
 
 /// The stage's units in order of completion, and when each is complete.
 lowering::StageUnits StepEstimate::list_units(std::int64_t s, const PassEnds& ends, std::int64_t late) {
   using lowering::RegionKind;
-  const lowering::StageUnits stage = lowering::stage_units(in_.layer.regions, stages_[static_cast<std::size_t>(s)], sharding_);
+  const lowering::StageUnits stage = lowering::stage_units(regions_, stages_[static_cast<std::size_t>(s)], sharding_);
   in_.scratch.units.clear();
   // A stage with both uses of a tied matrix keeps the gradient of the output apart; it leaves first, with the head's.
   if (uses_apart_) {
     const lowering::RegionPlace output{RegionKind::output, static_cast<std::int32_t>(v_ - 1)};
-    in_.scratch.units.push_back({0, completed(s, output, ends, late), 0, 0, 0, true, false});
+    Unit& unit = in_.scratch.units.emplace_back();
+    unit.ready = completed(s, output, ends, late);
+    unit.copy = true;
   }
   const std::size_t apart = in_.scratch.units.size();
-  for (const ShardUnit& u : stage.units) in_.scratch.units.push_back({u.elements});
+  for (const ShardUnit& u : stage.units) {
+    in_.scratch.units.push_back({u.elements});
+    in_.scratch.units.back().replication = u.replication;
+  }
   for (const lowering::RegionPlace& r : stage.regions) {
     Unit& unit = in_.scratch.units[apart + static_cast<std::size_t>(r.unit)];
     unit.ready = std::max(unit.ready, completed(s, r, ends, late));
@@ -197,20 +234,26 @@ lowering::StageUnits StepEstimate::list_units(std::int64_t s, const PassEnds& en
   return stage;
 }
 
+/// What sums a unit over the ranks that have its parameters.
+Collective StepEstimate::unit_sum(const Unit& u) const {
+  const bool experts = u.replication == Replication::expert;
+  if (sharding_.zero_stage > 0)
+    return collective(CollectiveKind::reduce_scatter, experts ? Group::expert_shard : Group::shard, u.elements, dtypes_.gradient_reduce);
+  return collective(CollectiveKind::all_reduce, experts ? Group::expert_data : Group::data, u.elements, dtypes_.gradient_reduce);
+}
+
 /// Units leave one after the other, each when it is complete; the end of the last.
 std::int64_t StepEstimate::send_units(std::int64_t s) {
-  const bool scatter = sharding_.zero_stage > 0;
   std::int64_t lane = 0;
   for (Unit& u : in_.scratch.units) {
-    if (d_ == 1) {
+    const Members members = copies(s, u.replication);
+    if (members.count == 1) {
       u.start = u.end = u.ready;
       lane = std::max(lane, u.end);
       continue;
     }
     u.start = std::max(lane, u.ready);
-    lane = u.end = u.start + alone(collective(scatter ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
-                                              scatter ? Group::shard : Group::data, u.elements, dtypes_.gradient_reduce),
-                                   data_groups(s));
+    lane = u.end = u.start + alone(unit_sum(u), members);
   }
   return lane;
 }
@@ -224,13 +267,11 @@ std::int64_t StepEstimate::sending_until(std::int64_t when) const {
 
 /// What of the memory's time units had taken by `when`.
 std::int64_t StepEstimate::memory_until(std::int64_t when) const {
-  const CollectiveKind kind = sharding_.zero_stage > 0 ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
   std::int64_t sum = 0;
   for (const Unit& u : in_.scratch.units) {
     const std::int64_t time = std::min(u.end, when) - u.start;
     if (time <= 0) continue;
-    const double share = memory_share(collective(kind, Group::data, u.elements, dtypes_.gradient_reduce), u.end - u.start,
-                                      in_.topology.device().memory_bandwidth);
+    const double share = memory_share(unit_sum(u), u.end - u.start, in_.topology.device().memory_bandwidth);
     sum += std::llround(share * static_cast<double>(time));
   }
   return sum;
@@ -266,8 +307,10 @@ StepEstimate::Tail StepEstimate::tail(std::int64_t s, const PassEnds& ends, std:
   }
   for (const Unit& u : in_.scratch.units) {
     if (u.word || d_ > 1) t.word = u.end;  // on their way they keep their order, and what ties stages comes last
-    if (sharding_.shards > 1 && !u.copy)
-      t.gather += alone(collective(CollectiveKind::all_gather, Group::shard, u.elements, dtypes_.weights), data_groups(s));
+    const bool experts = u.replication == Replication::expert;
+    if ((experts ? sharding_.expert_shards : sharding_.shards) > 1 && !u.copy)
+      t.gather += alone(collective(CollectiveKind::all_gather, experts ? Group::expert_shard : Group::shard, u.elements, dtypes_.weights),
+                        copies(s, u.replication));
   }
   t.flat = stage.flat_elements;
   t.shard = stage.shard_elements;
@@ -339,21 +382,37 @@ Bytes StepEstimate::memory(const std::vector<Tail>& tails) {
 Bytes StepEstimate::passing(std::int64_t s) {
   const ChunkParts& chunks = stages_[static_cast<std::size_t>(s)];
   const std::int64_t held = in_.schedules.most_held(kind_, shape_, s);
-  const Bytes again = recompute_layers_ >= 0 ? in_.layer.saved : Bytes(0);
+  Bytes again;
+  if (recompute_layers_ >= 0)
+    for (std::size_t k = 0; k < kBlockKinds; ++k)
+      if (kinds_.has(k)) again = std::max(again, in_.layer.blocks[k].saved);
   const Bytes pass = held * kept(chunks) + again + 2 * in_.layer.hidden + in_.layer.scratch;
   if (!chunks.back().last) return pass;
-  const lowering::ChunkPart small{0, 0, kSmallLayers, true, true, false};
   const bool all = kind_ == ScheduleKind::gpipe || kind_ == ScheduleKind::breadth_first;  // all forward passes come first
-  const Bytes more = held * kept(chunks) - kept({small}) + (all ? m_ - 1 : 0) * in_.layer.head;
+  const Bytes more = held * kept(chunks) - kept_by_small() + (all ? m_ - 1 : 0) * in_.layer.head;
   return std::max(pass, in_.layer.passing + more);
 }
 
 /// The most that a chunk keeps of a micro-batch.
 Bytes StepEstimate::kept(const ChunkParts& chunks) const {
   Bytes most;
-  for (const lowering::ChunkPart& c : chunks)
-    most = std::max(most, (c.layers + 1) * in_.layer.hidden + (c.layers - recomputed(chunks, c)) * in_.layer.saved);
+  for (const lowering::ChunkPart& c : chunks) {
+    const std::int64_t again = recomputed(chunks, c);
+    const std::int64_t saved =
+        layer_sum(c.first_layer + again, c.layers - again, [](const BlockTimes& b) { return b.saved.count(); });
+    most = std::max(most, (c.layers + 1) * in_.layer.hidden + Bytes(saved));
+  }
   return most;
+}
+
+/// The same of the model whose step was read.
+Bytes StepEstimate::kept_by_small() const {
+  const std::vector<std::size_t>& kinds = in_.layer.small_kinds;
+  const auto layers = static_cast<std::int64_t>(kinds.size());
+  const lowering::ChunkPart small{0, 0, layers, true, true, false};
+  Bytes sum = (layers + 1) * in_.layer.hidden;
+  for (std::int64_t l = recomputed({small}, small); l < layers; ++l) sum += in_.layer.blocks[kinds[static_cast<std::size_t>(l)]].saved;
+  return sum;
 }
 
 // ---- where all that holds ----
@@ -361,7 +420,7 @@ Bytes StepEstimate::kept(const ChunkParts& chunks) const {
 /// Whether what shares links, or computes while gradients leave in a way that is not followed here, could take three percent of
 /// the step longer for it. Beside tensor collectives, which are there for a part of the time, a part counts.
 bool StepEstimate::contended(Duration step) {
-  const Op sums = collective(CollectiveKind::all_reduce, Group::data, in_.layer.regions.dense.elements, dtypes_.gradient_reduce);
+  const Op sums = collective(CollectiveKind::all_reduce, Group::data, regions_.dense.elements, dtypes_.gradient_reduce);
   const Op tensor = collective(CollectiveKind::all_reduce, Group::tensor, in_.layer.boundary_elements, dtypes_.compute);
   const Op send = Send{in_.layer.boundary_elements, dtypes_.compute, 1};
   const Members tensor_group{0, 1, t_}, neighbours{0, stride_, 2, 1, stride_};
@@ -383,6 +442,7 @@ bool StepEstimate::contended(Duration step) {
     if (t_ > 1 && in_.links.meet(tensor, tensor_group, send, neighbours)) longer += sent / 3;
     longer += m_ * v_ * in_.scratch.times.after_arrival;  // a host that has waited is as late for the next tasks again
   }
+  longer += beside_exchanges();
   // Behind another micro-batch's pass, and at the last turn, a gather can run ahead, which in the step that layers were read off it cannot.
   if (in_.shapes.sequence_parallel)
     longer += (m_ + 1) * gather_time();
@@ -398,8 +458,32 @@ bool StepEstimate::host_bound() const {
   const auto late = [&](const PartTime& t) {
     return t.launches > 0 && launch * static_cast<double>(t.launches) > kRoom * static_cast<double>(t.ps);
   };
-  return (in_.layer.update_recorded && launch > 0) || late(in_.layer.forward) || late(in_.layer.backward[1]) ||
-         (split_backward_ && late(in_.layer.weight[1])) || (recompute_layers_ >= 0 && late(in_.layer.recompute));
+  if (in_.layer.update_recorded && launch > 0) return true;
+  return std::any_of(in_.layer.blocks.begin(), in_.layer.blocks.end(), [&](const BlockTimes& b) {
+    return late(b.forward) || late(b.backward[1]) || (split_backward_ && late(b.weight[1])) ||
+           (recompute_layers_ >= 0 && late(b.recompute));
+  });
+}
+
+/// What exchanges of rows among experts, and of keys among context ranks, take longer beside gradients, transfers and each other.
+std::int64_t StepEstimate::beside_exchanges() {
+  const std::int64_t context = in_.shapes.context, experts = in_.plan.parallel.expert;
+  const Op sums = collective(CollectiveKind::all_reduce, Group::data, regions_.dense.elements, dtypes_.gradient_reduce);
+  const Op send = Send{in_.layer.boundary_elements, dtypes_.compute, 1};
+  const Members neighbours{0, stride_, 2, 1, stride_};
+  const std::int64_t transfers = p_ == 1 ? 0 : 2 * m_ * v_ * *std::max_element(in_.scratch.times.transfer.begin(), in_.scratch.times.transfer.end());
+  std::int64_t longer = 0;
+  const auto count = [&](const Op& op, const Members& group) {
+    if (d_ > 1 && in_.links.meet(op, group, sums, data_groups(0))) longer += beside_;
+    if (p_ > 1 && in_.links.meet(op, group, send, neighbours)) longer += transfers / 3;
+    const std::int64_t groups = stride_ * p_ / (group.size() * group.groups);
+    const double sending = 1 - in_.layer.computing;
+    if (groups > 1 && in_.links.crowded(op, group, groups, group.size() * group.groups))
+      longer += std::llround(sending * static_cast<double>(in_.scratch.passes));
+  };
+  if (context > 1) count(collective(CollectiveKind::all_gather, Group::context, in_.layer.boundary_elements, dtypes_.compute), {0, t_, context, 1, t_});
+  if (experts > 1) count(collective(CollectiveKind::all_to_all, Group::expert, in_.layer.boundary_elements, dtypes_.compute), expert_group());
+  return longer;
 }
 
 }  // namespace tandem::sim::closed_form

@@ -17,6 +17,7 @@ struct Unit {
   std::int64_t elements = 0, ready = 0;
   std::int64_t start = 0, end = 0;  ///< of the way
   std::int64_t moved = 0;           ///< scratch
+  Replication replication = Replication::data;
   bool copy = false;                ///< a gradient of parameters that have another one
   bool word = false;                ///< the word matrix is in it
 };
@@ -25,6 +26,7 @@ struct Unit {
 struct Scratch {
   PassTimes times;
   std::vector<Unit> units;
+  std::int64_t passes = 0;   ///< ps: when the last pass has ended
 };
 
 /// What a plan's step is estimated from.
@@ -68,8 +70,13 @@ class StepEstimate {
   std::int64_t gather_time();
   std::int64_t pass(const ChunkParts& chunks, const lowering::ChunkPart& c, Phase phase, std::size_t order) const;
   std::int64_t recomputed(const ChunkParts& chunks, const lowering::ChunkPart& c) const;
-  /// Time of a layer's pass that makes gradients.
-  std::int64_t gradient_pass() const { return split_backward_ ? in_.layer.weight[order_].ps : in_.layer.backward[order_].ps; }
+  /// Of `layers` from the global layer `first` on: the sum of what `of_kind` gives for a layer of each kind.
+  template <class OfKind>
+  std::int64_t layer_sum(std::int64_t first, std::int64_t layers, const OfKind& of_kind) const;
+  std::int64_t recompute_pass(std::int64_t first, std::int64_t layers) const;
+  std::int64_t backward_pass(std::int64_t first, std::int64_t layers, std::size_t order) const;
+  /// Of the passes that make gradients, those of the last micro-batch.
+  std::int64_t gradient_pass(std::int64_t first, std::int64_t layers) const;
 
   // The exchange of gradients.
   std::vector<Tail> all_tails(const PassEnds& ends);
@@ -80,6 +87,7 @@ class StepEstimate {
   std::int64_t completed(std::int64_t s, const lowering::RegionPlace& r, const PassEnds& ends, std::int64_t late) const;
   /// A tied matrix is summed over its stages while weight passes are left (GradientReduction::before_weights).
   bool tied_before_weights() const { return split_backward_ && d_ == 1 && tied_ && p_ > 1; }
+  Collective unit_sum(const Unit& u) const;
   std::int64_t send_units(std::int64_t s);
   std::int64_t sending_until(std::int64_t when) const;
   std::int64_t memory_until(std::int64_t when) const;
@@ -90,20 +98,30 @@ class StepEstimate {
     return {kind, group, elements, dtype, Reduce::sum};
   }
   Members data_groups(std::int64_t s) const { return {s * stride_, t_, d_, 1, t_}; }
+  /// Of a stage's ranks, those that have the same parameters.
+  Members copies(std::int64_t s, Replication r) const {
+    return r == Replication::data ? data_groups(s) : Members{s * stride_, with_experts_, stride_ / with_experts_, 1, with_experts_};
+  }
+  Members expert_group() const { return {0, in_.shapes.expert_tensor, in_.plan.parallel.expert, 1, in_.shapes.expert_tensor}; }
   std::int64_t alone(const Op& op, const Members& members) { return in_.links.alone(op, members); }
   std::int64_t compute(const Op& op) const { return in_.cost.duration(op, dtypes_.compute).ps(); }
 
   Bytes memory(const std::vector<Tail>& tails);
   Bytes passing(std::int64_t s);
   Bytes kept(const ChunkParts& chunks) const;
+  Bytes kept_by_small() const;
   bool contended(Duration step);
+  std::int64_t beside_exchanges();
   bool host_bound() const;
 
   const Parts in_;
   const std::vector<ChunkParts> stages_;
   const ScheduleKind kind_;
-  const std::int64_t t_, d_, p_, v_, m_;   ///< tensor, data, pipeline, chunks, micro-batches
+  const std::int64_t t_, d_, p_, v_, m_;   ///< tensor, data x context, pipeline, chunks, micro-batches
   const std::int64_t stride_;              ///< ranks of a stage
+  const std::int64_t with_experts_;        ///< ranks that hold all experts together
+  const LayerKinds kinds_;
+  lowering::ModelRegions regions_;
   const lowering::Sharding sharding_;
   const bool split_backward_, tied_;
   const bool uses_apart_;                  ///< a stage with both uses of a tied matrix has, and reduces, a gradient of each

@@ -146,6 +146,7 @@ CandidateView Judge::candidate(CandidateId id) const {
   };
   if (surely_large(plan, lease.form())) return out.fate = Fate::too_large, out;
   sim::Estimate e = lease.form().quick(plan);
+  if (e.outside == sim::Outside::layout && !plan.cluster.perturbation.any()) e.memory = lease.form().memory_alive(plan);
   if (!large(e) && e.outside != sim::Outside::nothing) e = lease.form().estimate(plan, sim::Fill::alive);
   out.outside = e.outside;
   out.estimate_ps = e.step_time.ps();

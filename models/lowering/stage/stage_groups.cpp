@@ -7,16 +7,34 @@ void add(StageGroups& to, Group group, std::int64_t ranks) {
   if (ranks > 1) to.collectives.push_back(group);
 }
 
+/// Whether experts have groups of their own (lowering/shapes/regions.cpp, experts_region).
+bool experts_are_apart(const Plan& plan) {
+  const ParallelSpec& q = plan.parallel;
+  return plan.model.moe.num_experts > 0 && (q.expert > 1 || q.expert_tensor != q.tensor);
+}
+
+void add_experts(StageGroups& to, const Plan& plan) {
+  const std::int64_t copies = expert_copies(plan), shards = expert_shard_group_size(plan);
+  add(to, Group::expert, plan.parallel.expert);
+  add(to, Group::expert_tensor, plan.parallel.expert_tensor);
+  add(to, Group::expert_data, shards == 1 ? copies : 1);
+  add(to, Group::expert_shard, shards);
+  add(to, Group::expert_replica, shards > 1 ? copies / shards : 1);
+}
+
 /// The loss is summed where the model ends; gradients wherever they are whole.
 StageGroups groups_of(const Plan& plan, bool tied, std::int64_t stage) {
   const ParallelSpec& q = plan.parallel;
-  const std::int64_t p = q.pipeline, shards = shard_group_size(plan);
+  const std::int64_t p = q.pipeline, copies = q.data * q.context, shards = shard_group_size(plan);
   StageGroups out;
   add(out, Group::tensor, q.tensor);
-  add(out, Group::data, stage == p - 1 || shards == 1 ? q.data : 1);
+  add(out, Group::context, q.context);
+  add(out, Group::data, stage == p - 1 || shards == 1 ? copies : 1);
   add(out, Group::shard, shards);
-  add(out, Group::replica, shards > 1 ? q.data / shards : 1);
-  if (q.zero_stage > 0 && shards > 1) add(out, Group::world, plan.world_size());
+  add(out, Group::replica, shards > 1 ? copies / shards : 1);
+  const bool apart = experts_are_apart(plan);
+  if (apart) add_experts(out, plan);
+  if (apart || (q.zero_stage > 0 && shards > 1)) add(out, Group::world, plan.world_size());
   else add(out, Group::model, q.tensor * p);
   if (tied && (stage == 0 || stage == p - 1)) add(out, Group::embedding, p);
   for (const int offset : {1, -1}) {

@@ -13,7 +13,7 @@ struct StageGroups {
   std::vector<int> neighbours;     ///< that it sends to, in stages
 };
 
-/// By stage, of a model without experts and context parallelism.
+/// By stage, of a model that is one stack of layers.
 std::vector<StageGroups> stage_groups(const Plan& plan, bool tied);
 
 }  // namespace tandem::lowering
